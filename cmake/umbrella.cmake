@@ -1,0 +1,14 @@
+# SPDX-FileCopyrightText: the Cordee contributors
+# SPDX-License-Identifier: Apache-2.0
+#
+# cordee.hpp includes every header of the library and nothing else.
+cmake_minimum_required(VERSION 3.25)
+file(GLOB_RECURSE headers RELATIVE ${ROOT} ${ROOT}/cordee/*.hpp)
+list(FILTER headers EXCLUDE REGEX "^cordee/(cordee\\.hpp|testing/)")
+file(READ ${ROOT}/cordee/cordee.hpp umbrella)
+foreach(header IN LISTS headers)
+  string(FIND "${umbrella}" "#include <${header}>" at)
+  if(at EQUAL -1)
+    message(SEND_ERROR "cordee.hpp does not include ${header}")
+  endif()
+endforeach()

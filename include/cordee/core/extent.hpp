@@ -1,0 +1,33 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The extent of one image or activation, known when the program compiles.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include <cordee/core/config.hpp>
+#include <cordee/core/text.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+/// channels x height x width of one sample. A structural type: it may be a template argument.
+struct extent {
+  int channels = 0, height = 0, width = 0;
+
+  [[nodiscard]] constexpr std::size_t pixels() const {
+    return static_cast<std::size_t>(height) * static_cast<std::size_t>(width);
+  }
+  [[nodiscard]] constexpr std::size_t size() const {
+    return static_cast<std::size_t>(channels) * pixels();
+  }
+  friend constexpr bool operator==(const extent&, const extent&) = default;
+};
+
+/// "3x32x32"
+inline std::string to_text(const extent& e) {
+  return text(e.channels, "x", e.height, "x", e.width);
+}
+
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,84 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Counter-based random numbers: Philox4x32-10 (Salmon et al., SC'11).
+//
+// A number is a function of (seed, purpose, a, b, position), never of who asked before. So the crop
+// of sample 17 in epoch 3 is the same for any number of ranks or threads, and after a resume.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <numbers>
+
+#include <cordee/core/config.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+using philox_block = std::array<std::uint32_t, 4>;
+
+/// Ten rounds of Philox4x32 on one counter block.
+CORDEE_HOST_DEVICE constexpr philox_block philox(philox_block x, std::uint64_t seed) {
+  auto k0 = static_cast<std::uint32_t>(seed), k1 = static_cast<std::uint32_t>(seed >> 32);
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t p0 = std::uint64_t{0xD2511F53u} * x[0];
+    const std::uint64_t p1 = std::uint64_t{0xCD9E8D57u} * x[2];
+    x = {static_cast<std::uint32_t>(p1 >> 32) ^ x[1] ^ k0, static_cast<std::uint32_t>(p1),
+         static_cast<std::uint32_t>(p0 >> 32) ^ x[3] ^ k1, static_cast<std::uint32_t>(p0)};
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
+  }
+  return x;
+}
+
+/// What a sequence of random numbers is for; different purposes never share numbers.
+enum class purpose : std::uint32_t { weights, order, augment, synthetic, split, test };
+
+/// The sequence that belongs to (seed, purpose, a, b), for example (seed, augment, epoch, sample).
+/// `a` is used modulo 2^24.
+class random_sequence {
+ public:
+  constexpr random_sequence(std::uint64_t seed, purpose what, std::uint64_t a, std::uint64_t b)
+      : seed_(seed),
+        counter_{0,
+                 static_cast<std::uint32_t>(what) << 24 | static_cast<std::uint32_t>(a & 0xffffff),
+                 static_cast<std::uint32_t>(b), static_cast<std::uint32_t>(b >> 32)} {}
+
+  constexpr std::uint32_t bits() {
+    if (used_ == 4) {
+      block_ = philox(counter_, seed_);
+      ++counter_[0];
+      used_ = 0;
+    }
+    return block_[used_++];
+  }
+  /// Uniform on 0 .. n-1, without bias (rejection after Lemire). n > 0.
+  constexpr std::uint32_t below(std::uint32_t n) {
+    const std::uint32_t reject = (0u - n) % n;
+    for (;;) {
+      const std::uint64_t product = std::uint64_t{bits()} * n;
+      if (static_cast<std::uint32_t>(product) >= reject)
+        return static_cast<std::uint32_t>(product >> 32);
+    }
+  }
+  /// Uniform on [0, 1), 53 bits.
+  constexpr double uniform() {
+    const std::uint64_t high = bits();
+    return static_cast<double>((high << 32 | bits()) >> 11) * 0x1p-53;
+  }
+  constexpr bool coin() { return (bits() >> 31) != 0; }
+  /// Standard normal (Box and Muller; the second number is not kept, so calls do not couple).
+  double normal() {
+    const double radius = std::sqrt(-2 * std::log1p(-uniform()));
+    return radius * std::cos(2 * std::numbers::pi * uniform());
+  }
+
+ private:
+  std::uint64_t seed_;
+  philox_block counter_;
+  philox_block block_{};
+  unsigned used_ = 4;
+};
+
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,107 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The table of a model's parameters, and its cut into buckets.
+//
+// A segment is one parameter tensor: a name, a kind, and its place in every plane of the arena. A
+// bucket is a contiguous run of segments, cut from the back (the order in which gradients become
+// ready) at a size limit, so that a message is a subspan and nothing is packed for the network.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include <cordee/core/config.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+enum class kind : unsigned { weight = 1, bias = 2, scale = 4, shift = 8, statistic = 16 };
+
+/// A set of kinds: which segments decay, which adapt.
+struct kinds {
+  unsigned bits = 0;
+
+  constexpr kinds() = default;
+  constexpr kinds(kind k) : bits(static_cast<unsigned>(k)) {}  // NOLINT: a kind is a set of one
+
+  constexpr bool operator()(kind k) const { return (bits & static_cast<unsigned>(k)) != 0; }
+  friend constexpr kinds operator|(kinds a, kinds b) {
+    a.bits |= b.bits;
+    return a;
+  }
+  friend constexpr bool operator==(kinds, kinds) = default;
+};
+constexpr kinds operator|(kind a, kind b) { return kinds{a} | kinds{b}; }
+
+/// Every trainable number. Biases, scales and shifts included.
+inline constexpr kinds trainable = kind::weight | kind::bias | kind::scale | kind::shift;
+
+/// One parameter tensor: `size` numbers at `offset` of every plane, in canonical order
+/// (torchvision's (K, C, R, S) for convolutions). `shape` is what files say of it; unused
+/// dimensions are zero.
+struct segment {
+  std::string_view name;
+  kind what = kind::weight;
+  std::size_t offset = 0, size = 0;
+  std::array<int, 4> shape{};
+
+  [[nodiscard]] constexpr std::size_t end() const { return offset + size; }
+};
+
+/// Offsets are multiples of this many numbers: 256 bytes of FP32. The padding between segments is
+/// zero at the start and every rule maps zero weight and zero gradient to zero.
+inline constexpr std::size_t segment_alignment = 64;
+
+constexpr std::size_t aligned(std::size_t numbers) {
+  return (numbers + segment_alignment - 1) / segment_alignment * segment_alignment;
+}
+
+/// A contiguous run of segments: `size` numbers (padding included) at `offset`.
+struct bucket {
+  int index = 0;
+  std::size_t offset = 0, size = 0;
+  std::span<const segment> segments;
+  std::size_t first = 0;  // the position of segments.front() in the model's table
+};
+
+/// How many leading segments are trainable; statistics stand at the tail of the table.
+constexpr std::size_t count_trainable(std::span<const segment> table) {
+  std::size_t n = 0;
+  while (n < table.size() && table[n].what != kind::statistic) ++n;
+  return n;
+}
+
+/// The buckets of the trainable segments, in the order in which they become ready: bucket 0 is the
+/// last run of the table. A bucket holds at most `limit` numbers unless one segment alone is
+/// larger; it never splits a segment.
+constexpr std::vector<bucket> cut(std::span<const segment> table, std::size_t limit) {
+  std::vector<bucket> buckets;
+  for (std::size_t end = count_trainable(table); end > 0;) {
+    const std::size_t stop = table[end - 1].offset + aligned(table[end - 1].size);
+    std::size_t first = end - 1;
+    while (first > 0 && stop - table[first - 1].offset <= limit) --first;
+    buckets.push_back({static_cast<int>(buckets.size()), table[first].offset,
+                       stop - table[first].offset, table.subspan(first, end - first), first});
+    end = first;
+  }
+  return buckets;
+}
+
+/// A fingerprint of names, kinds and places (FNV-1a); ranks compare it before the first step.
+constexpr std::uint64_t fingerprint(std::span<const segment> table) {
+  std::uint64_t hash = 14695981039346656037ull;
+  const auto mix = [&hash](std::uint64_t word) { hash = (hash ^ word) * 1099511628211ull; };
+  for (const segment& s : table) {
+    for (const char c : s.name) mix(static_cast<unsigned char>(c));
+    mix(static_cast<std::uint64_t>(s.what));
+    mix(s.offset);
+    mix(s.size);
+  }
+  return hash;
+}
+
+}  // namespace cordee::inline CORDEE_ABI

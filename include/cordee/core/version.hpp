@@ -1,0 +1,19 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The version: the one place that says it. CMake reads it from here.
+#pragma once
+
+#include <string_view>
+
+#include <cordee/core/config.hpp>
+
+#define CORDEE_VERSION_MAJOR 0
+#define CORDEE_VERSION_MINOR 1
+#define CORDEE_VERSION_PATCH 0
+
+namespace cordee::inline CORDEE_ABI {
+
+inline constexpr std::string_view version = "0.1.0";
+
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,35 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// One allocation, parallel planes: masters, gradients, the slots of rule and reducer. Every number
+// of a training run that changes lives here, at the same offset of each plane.
+#pragma once
+
+#include <cordee/core/segment.hpp>
+#include <cordee/device/buffer.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+template <class Real, Device D>
+class arena {
+ public:
+  /// `planes` planes that hold the table's segments each, all zero.
+  arena(const D& device, std::span<const segment> table, int planes)
+      : plane_size_(table.empty() ? 0 : table.back().offset + aligned(table.back().size)),
+        planes_(planes),
+        memory_(device, plane_size_ * static_cast<std::size_t>(planes)) {}
+
+  [[nodiscard]] int planes() const { return planes_; }
+  [[nodiscard]] std::size_t plane_size() const { return plane_size_; }
+  [[nodiscard]] span_on<Real, D> plane(int index) {
+    expects(index >= 0 && index < planes_, "arena: no such plane");
+    return memory_.span().subspan(static_cast<std::size_t>(index) * plane_size_, plane_size_);
+  }
+
+ private:
+  std::size_t plane_size_;
+  int planes_;
+  buffer<Real, D> memory_;
+};
+
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,106 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The CPU as a device: host memory, and streams that run at once in the thread that uses them.
+//
+// `cpu{}` owns a pool of as many workers as the calling thread is entitled to: every core, or
+// inside `threads::launch(n, …)` max(1, cores / n). Copies of a device share its pool.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <string_view>
+#include <thread>
+
+#include <cordee/core/error.hpp>
+#include <cordee/core/span_on.hpp>
+#include <cordee/device/pool.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+class cpu {
+ public:
+  static constexpr std::string_view name = "cpu";
+  static constexpr bool host_memory = true;
+  static constexpr std::size_t alignment = 256;
+
+  /// Work runs when it is handed over. Without workers it stays in the caller's thread.
+  struct stream {
+    pool* workers = nullptr;
+  };
+  struct event {};
+
+  cpu() : cpu(entitled()) {}
+  explicit cpu(int workers) : pool_(std::make_shared<pool>(std::max(1, workers))) {}
+
+  [[nodiscard]] int workers() const { return pool_->size(); }
+  /// A stream over the device's pool: one at a time may be at work.
+  [[nodiscard]] stream open() const { return {pool_.get()}; }
+
+  [[nodiscard]] void* allocate(std::size_t size) const {
+    if (size == 0) return nullptr;
+    void* memory = ::operator new(size, std::align_val_t{alignment}, std::nothrow);
+    if (memory == nullptr)
+      throw error(text("cpu: no memory for ", grouped(size),
+                       " bytes; use a smaller batch per rank or fewer ranks"));
+    return memory;
+  }
+  void release(void* memory) const noexcept {
+    ::operator delete(memory, std::align_val_t{alignment});
+  }
+  void copy(void* out, const void* in, std::size_t size, stream) const {
+    if (size != 0) std::memmove(out, in, size);
+  }
+  void clear(void* out, std::size_t size, stream) const {
+    if (size != 0) std::memset(out, 0, size);
+  }
+  [[nodiscard]] event record(stream) const { return {}; }
+  void await(stream, event) const {}
+  void finish(stream) const {}
+
+  /// While it lives, `cpu{}` in this thread has that many workers. Launchers use it.
+  class entitlement {
+   public:
+    explicit entitlement(int workers) : before_(granted()) { granted() = workers; }
+    entitlement(const entitlement&) = delete;
+    entitlement& operator=(const entitlement&) = delete;
+    ~entitlement() { granted() = before_; }
+
+   private:
+    int before_;
+  };
+
+ private:
+  static int& granted() {
+    thread_local int workers = 0;  // 0: nobody limited this thread
+    return workers;
+  }
+  static int entitled() {
+    return granted() > 0 ? granted() : static_cast<int>(std::thread::hardware_concurrency());
+  }
+
+  std::shared_ptr<pool> pool_;
+};
+static_assert(Device<cpu>);
+
+/// Calls f(first, last) on each worker of the stream with its contiguous part of 0 .. n-1. A part
+/// is a multiple of `grain` but for the last one; empty parts are not called.
+template <class F>
+void parallel(cpu::stream s, std::size_t n, std::size_t grain, const F& f) {
+  if (s.workers == nullptr || s.workers->size() == 1 || n <= grain) {
+    if (n > 0) f(std::size_t{0}, n);
+    return;
+  }
+  const auto workers = static_cast<std::size_t>(s.workers->size());
+  const std::size_t grains = (n + grain - 1) / grain;
+  s.workers->run([&](int worker) {
+    const auto w = static_cast<std::size_t>(worker);
+    const std::size_t first = std::min(n, grains * w / workers * grain);
+    const std::size_t last = std::min(n, grains * (w + 1) / workers * grain);
+    if (first < last) f(first, last);
+  });
+}
+
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,84 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A few threads that share one piece of work by a static partition.
+//
+// Who does which part depends on the number of workers alone, never on timing. Kernels that sum
+// split their work by a grid of their own, so that results do not depend on the workers either.
+// No OpenMP: ThreadSanitizer does not see it, and its flags would leak to consumers.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include <cordee/core/config.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+/// `size()` workers, the caller among them; the others start with the first piece of work. One
+/// caller at a time; parts may not throw.
+class pool {
+ public:
+  explicit pool(int workers) : workers_(workers) {}
+  pool(const pool&) = delete;
+  pool& operator=(const pool&) = delete;
+  ~pool() {
+    work_ = nullptr;
+    announce();
+    for (std::thread& helper : helpers_) helper.join();
+  }
+
+  [[nodiscard]] int size() const { return workers_; }
+
+  /// Calls f(worker) once on every worker and returns when all are done.
+  template <class F>
+  void run(const F& f) {
+    if (workers_ == 1) return f(0);
+    run([](const void* context, int worker) { (*static_cast<const F*>(context))(worker); }, &f);
+  }
+
+ private:
+  static constexpr int patience = 4096;  // loads before a thread goes to sleep: some microseconds
+
+  /// Not a template: what starts threads and waits for them is compiled once and not per kernel.
+  [[gnu::noinline]] void run(void (*work)(const void*, int), const void* context) {
+    while (helpers_.size() + 1 < static_cast<std::size_t>(workers_))
+      helpers_.emplace_back([this, w = static_cast<int>(helpers_.size()) + 1] { serve(w); });
+    context_ = context;
+    work_ = work;
+    busy_.store(workers_ - 1, std::memory_order_relaxed);
+    announce();
+    work(context, 0);
+    for (int left, spins = 0; (left = busy_.load(std::memory_order_acquire)) != 0;)
+      if (++spins > patience) busy_.wait(left, std::memory_order_acquire);
+  }
+
+  void announce() {
+    turn_.fetch_add(1, std::memory_order_release);
+    turn_.notify_all();
+  }
+
+  void serve(int worker) {
+    for (std::uint32_t seen = 0;;) {
+      std::uint32_t now = 0;
+      for (int spins = 0; (now = turn_.load(std::memory_order_acquire)) == seen;)
+        if (++spins > patience) turn_.wait(seen, std::memory_order_acquire);
+      seen = now;
+      if (work_ == nullptr) return;
+      work_(context_, worker);
+      if (busy_.fetch_sub(1, std::memory_order_acq_rel) == 1) busy_.notify_one();
+    }
+  }
+
+  int workers_;
+  void (*work_)(const void*, int) = nullptr;
+  const void* context_ = nullptr;
+  std::atomic<std::uint32_t> turn_{0};
+  std::atomic<int> busy_{0};
+  std::vector<std::thread> helpers_;
+};
+
+}  // namespace cordee::inline CORDEE_ABI

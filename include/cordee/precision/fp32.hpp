@@ -1,0 +1,16 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The default: single precision throughout.
+#pragma once
+
+#include <cordee/precision/precision.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+struct fp32 : plain_precision<float> {
+  static constexpr std::string_view name = "fp32";
+};
+static_assert(Precision<fp32>);
+
+}  // namespace cordee::inline CORDEE_ABI

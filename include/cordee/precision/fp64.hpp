@@ -1,0 +1,16 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Double precision, for tests on the CPU: golden values hold to 1e-10.
+#pragma once
+
+#include <cordee/precision/precision.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+struct fp64 : plain_precision<double> {
+  static constexpr std::string_view name = "fp64";
+};
+static_assert(Precision<fp64>);
+
+}  // namespace cordee::inline CORDEE_ABI

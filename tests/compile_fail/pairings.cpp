@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which rules and reducers go together is known when the program compiles.
+#include <cordee/comm/ring.hpp>
+#include <cordee/comm/threads.hpp>
+#include <cordee/optim/local.hpp>
+#include <cordee/optim/sgd.hpp>
+#include <cordee/train/trainer.hpp>
+
+#include "tests/support/mixing.hpp"
+#include "tests/support/quadratic.hpp"
+
+using namespace cordee;
+using namespace support;
+
+// A stateful exchange, and a wire that rounds.
+template <class Link>
+struct forgetful : cycle<Link> {
+  static constexpr agreement offers = agreement::loose;
+};
+template <class Link>
+struct rounding : cycle<Link> {
+  static constexpr bool lossless = false;
+};
+
+void compose(threads link) {
+  quadratic<fp32> model;
+  constexpr auto rate = [](double) { return 0.1; };
+#if defined(GRADIENTS_OVER_MIXING)
+  trainer run{model, sgd{}, rate, cycle<threads>{link}};
+#elif defined(POSITIONS_OVER_LOOSE)
+  trainer run{model, adapt_then_combine{}, rate, forgetful<threads>{{link}}};
+#elif defined(POSITIONS_OVER_LOSSY)
+  trainer run{model, adapt_then_combine{}, rate, rounding<threads>{{link}}};
+#else
+  trainer exact{model, sgd{}, rate, ring{link}};
+  trainer mixing{model, adapt_then_combine{}, rate, cycle<threads>{link}};
+  trainer more_than_needed{model, adapt_then_combine{}, rate, ring{link}};
+  trainer loose{model, local{sgd{}, 8}, rate, forgetful<threads>{{link}}};
+  trainer rounded{model, sgd{}, rate, ring{link}};
+#endif
+}

@@ -1,0 +1,28 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+
+#include <cordee/cordee.hpp>
+#ifdef WITH_TESTING
+#define DOCTEST_CONFIG_IMPLEMENT
+#include <doctest/doctest.h>
+
+#include <cordee/testing/gradient.hpp>
+#endif
+
+int parameters_seen_from_elsewhere();
+
+int main() {
+  using namespace cordee;
+  using net_type = resnet<8, fp32, cpu, shape{.image = {1, 8, 8}}>;
+  const synthetic data{.extent = {1, 8, 8}, .classes = 10, .samples = 64, .seed = 1};
+  threads::launch(2, [&](threads link) {
+    net_type net;
+    loader feed{data, link, {.global_batch = 32, .seed = 1}};
+    trainer run{net, lars{}, constant{.rate = 0.1}, ring{link}};
+    run.fit(feed, 1);
+  });
+  std::printf("cordee %s trained %d parameters\n", std::string(version).c_str(),
+              parameters_seen_from_elsewhere());
+  return parameters_seen_from_elsewhere() == net_type::parameters() ? 0 : 1;
+}

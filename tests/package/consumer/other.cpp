@@ -1,0 +1,8 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <cordee/cordee.hpp>
+
+int parameters_seen_from_elsewhere() {
+  using namespace cordee;
+  return static_cast<int>(resnet<8, fp32, cpu, shape{.image = {1, 8, 8}}>::parameters());
+}
