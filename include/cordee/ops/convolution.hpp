@@ -1,0 +1,74 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The geometry of a convolution layer, and what an engine does with it.
+//
+//   y[k, i, j]      = sum over c, r, s of  w[k, c, r, s] x[c, i t + r - p, j t + s - p]     fprop
+//   dx[c, h, l]     = sum over k, r, s of  w[k, c, r, s] dy[k, (h + p - r) / t, (l + p - s) / t]
+//   dgrad dw[k, c, r, s]  = sum over n, i, j of  dy[k, i, j] x[c, i t + r - p, j t + s - p] wgrad
+//
+// with stride t and padding p; what lies outside an image, and a quotient that is not whole, is
+// zero.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include <cordee/core/extent.hpp>
+#include <cordee/core/protocol.hpp>
+#include <cordee/device/cpu.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+/// One layer's geometry: square windows, no groups, no dilation. A structural type.
+struct convolution_problem {
+  extent in;
+  int filters = 0, window = 1, stride = 1, padding = 0;
+
+  [[nodiscard]] constexpr extent out() const {
+    return {filters, (in.height + 2 * padding - window) / stride + 1,
+            (in.width + 2 * padding - window) / stride + 1};
+  }
+  /// Numbers of the canonical weight tensor (K, C, R, S).
+  [[nodiscard]] constexpr std::size_t weights() const {
+    return static_cast<std::size_t>(filters) * static_cast<std::size_t>(in.channels) *
+           static_cast<std::size_t>(window * window);
+  }
+  /// Multiplications of one sample's forward pass, those with padding included.
+  [[nodiscard]] constexpr std::int64_t macs() const {
+    return static_cast<std::int64_t>(weights()) * static_cast<std::int64_t>(out().pixels());
+  }
+  friend constexpr bool operator==(const convolution_problem&,
+                                   const convolution_problem&) = default;
+};
+
+/// Computes convolutions of one precision on the CPU. Activations lie as ops/layout.hpp says, in
+/// blocks of block(channels); channels that only fill the last block are zero in x and dy, and are
+/// written as zero in y and dx. Weights arrive as an image that `pack` made of the canonical master
+/// and that serves both fprop and dgrad; weight gradients leave in canonical order. Samples may be
+/// none. The results' bits do not depend on how many workers the stream has.
+template <class E, class Real>
+concept ConvolutionEngine = std::floating_point<Real> && std::copyable<E> &&
+                            requires(const E e, const convolution_problem& p, int samples,
+                                     const Real* in, Real* out, into how, cpu::stream s) {
+                              { E::name } -> std::convertible_to<std::string_view>;
+                              { E::template block<Real>(samples) } -> std::same_as<int>;
+                              { e.template packed_size<Real>(p) } -> std::same_as<std::size_t>;
+                              {
+                                e.template workspace<Real>(p, samples, s)
+                              } -> std::same_as<std::size_t>;  // for wgrad
+                              { e.template pack<Real>(p, in, out, s) } -> std::same_as<void>;
+                              {
+                                e.template fprop<Real>(p, samples, in, in, out, s)
+                              } -> std::same_as<void>;
+                              {
+                                e.template dgrad<Real>(p, samples, in, in, out, how, s)
+                              } -> std::same_as<void>;
+                              {
+                                e.template wgrad<Real>(p, samples, in, in, out, how, out, s)
+                              } -> std::same_as<void>;
+                            };
+
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,89 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The CPU's default convolution engine: ops/convolution.hpp's sums over blocked activations,
+// (N, C / V, H, W, V), with the compiler's own vector types and no other dependency.
+//
+// V numbers fill one register of the build's ISA. The image holds the weights twice: (K / V, C / V,
+// R, S, V of C, V of K) for fprop, and with the roles of K and C exchanged for dgrad.
+#pragma once
+
+#include <algorithm>
+
+#include <cordee/ops/convolution.hpp>
+#include <cordee/ops/direct/correlation.hpp>
+#include <cordee/ops/direct/weight_gradient.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+/// Bytes is a register's size: objects that were built for different ISAs keep apart by name.
+template <int Bytes>
+struct direct_with {
+  static constexpr std::string_view name = "direct";
+
+  template <class Real>
+  static constexpr int block(int channels) {
+    return detail::direct_block<width<Real>>(channels);
+  }
+  template <class Real>
+  static std::size_t packed_size(const convolution_problem& p) {
+    return forwards<Real>(p).size() + back<Real>(p).size();
+  }
+  template <class Real>
+  static void pack(const convolution_problem& p, const Real* master, Real* packed, cpu::stream s) {
+    const auto fill = [&](const auto& form, std::ptrdiff_t k_pitch, std::ptrdiff_t c_pitch,
+                          Real* to) {
+      // Channels that only fill a block are zero here, so that they stay zero in y and dx.
+      std::fill(to, to + form.size(), Real{});
+      form.each_row(s, [=, outputs = form.outputs](int k, int c, int r, int q, std::ptrdiff_t at) {
+        const Real* from = master + k * k_pitch + c * c_pitch + r * p.window + q;
+        for (int v = 0; v < std::min(width<Real>, outputs - k); ++v, from += k_pitch)
+          to[at + v] = *from;
+      });
+    };
+    const std::ptrdiff_t taps = std::ptrdiff_t{p.window} * p.window;
+    fill(forwards<Real>(p), taps * p.in.channels, taps, packed);
+    fill(back<Real>(p), taps, taps * p.in.channels, packed + forwards<Real>(p).size());
+  }
+
+  template <class Real>
+  static void fprop(const convolution_problem& p, int samples, const Real* x, const Real* packed,
+                    Real* y, cpu::stream s) {
+    const detail::correlation<Real, width<Real>> pass(p, false);
+    pass.run(samples, x, packed, y, into::overwrite, s);
+  }
+  template <class Real>
+  static void dgrad(const convolution_problem& p, int samples, const Real* dy, const Real* packed,
+                    Real* dx, into how, cpu::stream s) {
+    const detail::correlation<Real, width<Real>> pass(p, true);
+    pass.run(samples, dy, packed + forwards<Real>(p).size(), dx, how, s);
+  }
+
+  template <class Real>
+  static std::size_t workspace(const convolution_problem& p, int samples, cpu::stream) {
+    return detail::weight_gradient<Real, width<Real>>(p).workspace(samples);
+  }
+  template <class Real>
+  static void wgrad(const convolution_problem& p, int samples, const Real* x, const Real* dy,
+                    Real* dw, into how, Real* workspace, cpu::stream s) {
+    detail::weight_gradient<Real, width<Real>>(p).run(samples, x, dy, dw, how, workspace, s);
+  }
+
+ private:
+  template <class Real>
+  static constexpr int width = Bytes / static_cast<int>(sizeof(Real));
+  template <class Real>
+  static constexpr auto forwards(const convolution_problem& p) {
+    return detail::packed_form<width<Real>>{p.filters, p.in.channels, p.window};
+  }
+  template <class Real>
+  static constexpr auto back(const convolution_problem& p) {
+    return detail::packed_form<width<Real>>{p.in.channels, p.filters, p.window};
+  }
+};
+
+/// The engine for the ISA of this build.
+using direct = direct_with<register_bytes>;
+static_assert(ConvolutionEngine<direct, float> && ConvolutionEngine<direct, double>);
+
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,96 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where engine `direct` keeps its numbers: blocks of activations, packed weights, a thread's
+// scratch.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <cordee/device/cpu.hpp>
+#include <cordee/ops/layout.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+namespace detail {
+
+/// Channels to a block of an activation: V, or all of them where they are few, as in the network's
+/// input.
+template <int V>
+constexpr int direct_block(int channels) {
+  return channels <= 4 ? channels : V;
+}
+
+/// Memory of one thread that grows to what was ever asked for.
+template <class Real>
+class scratch {
+ public:
+  Real* reserve(std::size_t numbers) {
+    constexpr std::size_t line = 64 / sizeof(Real);
+    if (memory_.size() < numbers + line) memory_.assign(numbers + line, Real{});
+    const auto past = reinterpret_cast<std::uintptr_t>(memory_.data()) / sizeof(Real) % line;
+    return memory_.data() + (line - past) % line;
+  }
+
+ private:
+  std::vector<Real> memory_;
+};
+
+/// Fetches what comes next, a little with every row of work: the copy of a sample's rows would
+/// otherwise wait for memory.
+class fetcher {
+ public:
+  template <class Real>
+  fetcher(const Real* next, std::size_t numbers, std::ptrdiff_t calls)
+      : at_(reinterpret_cast<const char*>(next)), end_(at_ + numbers * sizeof(Real)) {
+    share_ = (end_ - at_) / std::max(calls, std::ptrdiff_t{1}) + 64;
+  }
+  void some() {
+    const char* const stop = at_ + std::min(share_, end_ - at_);
+    for (; at_ < stop; at_ += 64) __builtin_prefetch(at_, 0, 2);
+    at_ = std::min(at_, end_);
+  }
+
+ private:
+  const char *at_, *end_;
+  std::ptrdiff_t share_;
+};
+
+/// Where the weights of filter block 0 stand in a packed form, (K / V, C / B, R, S, B, V) with
+/// B = direct_block(C).
+template <int V>
+struct packed_form {
+  int outputs = 0, inputs = 0, window = 0;
+
+  [[nodiscard]] constexpr std::ptrdiff_t block_size() const {
+    const int block = direct_block<V>(inputs);
+    return std::ptrdiff_t{V} * window * window * block * ((inputs + block - 1) / block);
+  }
+  [[nodiscard]] constexpr std::size_t size() const {
+    return blocks_of(outputs, V) * static_cast<std::size_t>(block_size());
+  }
+  /// The V weights of input channel c at tap (r, s).
+  [[nodiscard]] constexpr std::ptrdiff_t at(int c, int r, int s) const {
+    const int block = direct_block<V>(inputs);
+    return ((std::ptrdiff_t{c / block} * window + r) * window + s) * block * V + c % block * V;
+  }
+  /// f(k, c, r, s, at) for the filters k .. k+V-1 of every input channel and tap.
+  template <class F>
+  void each_row(cpu::stream stream, const F& f) const {
+    const auto per_block = static_cast<std::size_t>(inputs * window * window);
+    parallel(
+        stream, blocks_of(outputs, V) * per_block, 64, [&](std::size_t first, std::size_t last) {
+          for (std::size_t row = first; row < last; ++row) {
+            const auto block = static_cast<int>(row / per_block),
+                       rest = static_cast<int>(row % per_block);
+            const int c = rest / (window * window), r = rest / window % window, s = rest % window;
+            f(block * V, c, r, s, block * block_size() + at(c, r, s));
+          }
+        });
+  }
+};
+
+}  // namespace detail
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,73 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Passes that treat every number alone: y <- f(x).
+//
+// Each number is written once by one worker, so results do not depend on the number of workers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <cordee/core/error.hpp>
+#include <cordee/core/extent.hpp>
+#include <cordee/core/protocol.hpp>
+#include <cordee/device/cpu.hpp>
+#include <cordee/ops/layout.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+/// Calls f(i) for i = 0 .. n-1; f may not care about the order.
+template <class F>
+void for_each(cpu::stream s, std::size_t n, const F& f) {
+  constexpr std::size_t grain = 4096;  // below this, waking a worker costs more than the work
+  parallel(s, n, grain, [&f](std::size_t first, std::size_t last) {
+    const F local = f;  // through the reference GCC does not vectorise
+    for (std::size_t i = first; i < last; ++i) local(i);
+  });
+}
+
+/// y <- y + x
+template <class Real>
+void add(std::size_t n, const Real* x, Real* y, cpu::stream s) {
+  for_each(s, n, [=](std::size_t i) { y[i] += x[i]; });
+}
+
+/// y <- max(x, 0), not a number stays so
+template <class Real>
+void relu_forward(std::size_t n, const Real* x, Real* y, cpu::stream s) {
+  for_each(s, n, [=](std::size_t i) { y[i] = x[i] < 0 ? Real{0} : x[i]; });
+}
+
+/// g <- g where the output y of the ReLU is positive, 0 elsewhere
+template <class Real>
+void relu_backward(std::size_t n, const Real* y, Real* g, cpu::stream s) {
+  for_each(s, n, [=](std::size_t i) { g[i] = y[i] > 0 ? g[i] : Real{0}; });
+}
+
+/// x <- (byte / 255 - mean) * scale: bytes in (samples, C, H, W) order to activations in blocks of
+/// V channels. Channels that fill up the last block become zero.
+template <class Real, int V>
+void normalise_bytes(const extent& e, int samples, const std::uint8_t* bytes,
+                     const normalisation& by, Real* x, cpu::stream s) {
+  expects(static_cast<std::size_t>(e.channels) <= by.mean.size(),
+          "normalise_bytes: an image of bytes has at most four channels");
+  const std::size_t pixels = e.pixels(), stride = sample_size(e, V);
+  parallel(s, static_cast<std::size_t>(samples), 1, [=](std::size_t first, std::size_t last) {
+    for (std::size_t n = first; n < last; ++n)
+      for (int lane = 0; lane < static_cast<int>(blocks_of(e.channels, V)) * V; ++lane) {
+        const auto c = static_cast<std::size_t>(lane);
+        Real* out = x + n * stride + c / V * pixels * V + c % V;
+        if (lane >= e.channels) {
+          for (std::size_t p = 0; p < pixels; ++p) out[p * V] = 0;
+          continue;
+        }
+        const std::uint8_t* in = bytes + (n * static_cast<std::size_t>(e.channels) + c) * pixels;
+        const auto mean = static_cast<Real>(by.mean[c]), scale = static_cast<Real>(by.scale[c]);
+        for (std::size_t p = 0; p < pixels; ++p)
+          out[p * V] = (static_cast<Real>(in[p]) / 255 - mean) * scale;
+      }
+  });
+}
+
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,49 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// One register of numbers, by the compiler's own vector types.
+//
+// The width must equal the ISA's: GCC lowers wider vectors badly (ten times slower). It is a
+// template argument wherever it is used, so objects built for different ISAs keep apart by name.
+#pragma once
+
+#include <string_view>
+
+#include <cordee/core/config.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+#if defined(__AVX512F__)
+inline constexpr int register_bytes = 64;
+inline constexpr std::string_view isa = "AVX-512";
+#elif defined(__AVX__)
+inline constexpr int register_bytes = 32;
+inline constexpr std::string_view isa = "AVX";
+#else
+inline constexpr int register_bytes = 16;
+inline constexpr std::string_view isa = "128-bit vectors";
+#endif
+
+/// Numbers of type T that fit one register of this build's ISA.
+template <class T>
+inline constexpr int lanes = register_bytes / static_cast<int>(sizeof(T));
+
+/// V numbers of type T; arithmetic is element by element. `unaligned` may stand at any address.
+template <class T, int V>
+struct vector_of {
+  typedef T type __attribute__((vector_size(sizeof(T) * V)));
+  typedef T unaligned __attribute__((vector_size(sizeof(T) * V), aligned(alignof(T)), may_alias));
+};
+template <class T, int V>
+using vec = typename vector_of<T, V>::type;
+
+template <class T, int V>
+[[gnu::always_inline]] inline vec<T, V> load(const T* from) {
+  return *reinterpret_cast<const typename vector_of<T, V>::unaligned*>(from);
+}
+template <class T, int V>
+[[gnu::always_inline]] inline void store(T* to, vec<T, V> value) {
+  *reinterpret_cast<typename vector_of<T, V>::unaligned*>(to) = value;
+}
+
+}  // namespace cordee::inline CORDEE_ABI

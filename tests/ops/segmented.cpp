@@ -1,0 +1,101 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <cordee/core/random.hpp>
+#include <cordee/ops/segmented.hpp>
+
+using namespace cordee;
+
+namespace {
+
+// Sizes around the chunk, an empty segment, and one that begins in the middle of an arena.
+std::vector<segment> table_of(const std::vector<std::size_t>& sizes, std::size_t start = 128) {
+  std::vector<segment> table;
+  for (const std::size_t n : sizes) {
+    table.push_back({"s", kind::weight, start, n});
+    start += aligned(n);
+  }
+  return table;
+}
+const std::vector<std::size_t> sizes{1, 0, 7, 16383, 16384, 16385, 64, 40000, 3};
+
+}  // namespace
+
+TEST_CASE("segmented_for visits every number of every segment once, and no padding") {
+  for (const int workers : {1, 2, 3, 5}) {
+    const cpu device(workers);
+    const auto table = table_of(sizes);
+    std::vector<int> seen(table.back().end() - table.front().offset), owner = seen;
+    segmented_for(device.open(), table, [&](std::size_t k, std::size_t first, std::size_t last) {
+      for (std::size_t i = first; i < last; ++i) {
+        ++seen[i];
+        owner[i] = static_cast<int>(k);
+      }
+    });
+    std::size_t visited = 0;
+    for (std::size_t k = 0; k < table.size(); ++k)
+      for (std::size_t i = table[k].offset; i < table[k].end(); ++i, ++visited) {
+        REQUIRE(seen[i - 128] == 1);
+        REQUIRE(owner[i - 128] == static_cast<int>(k));
+      }
+    std::size_t total = 0;
+    for (const int n : seen) total += static_cast<std::size_t>(n);
+    CHECK(total == visited);
+  }
+}
+
+TEST_CASE_TEMPLATE("segmented_squares: the same bits for any number of workers, and right", Real,
+                   float, double) {
+  const auto table = table_of(sizes);
+  std::vector<Real> x(table.back().end() - 128);
+  random_sequence random(1, purpose::test, 0, 0);
+  for (Real& v : x) v = static_cast<Real>(random.normal());
+  std::vector<double> first(table.size());
+  for (const int workers : {1, 2, 3, 5}) {
+    std::vector<double> squares(table.size(), -1);
+    segmented_squares<Real>(cpu(workers).open(), table, {x.data(), x.size()},
+                            {squares.data(), squares.size()});
+    if (workers == 1) first = squares;
+    CHECK(squares == first);
+  }
+  for (std::size_t k = 0; k < table.size(); ++k) {
+    double expected = 0;
+    for (std::size_t i = table[k].offset; i < table[k].end(); ++i)
+      expected += static_cast<double>(x[i - 128]) * static_cast<double>(x[i - 128]);
+    CHECK(std::abs(first[k] - expected) <= 1e-12 * std::max(1.0, expected));
+  }
+}
+
+TEST_CASE("segmented_squares: what is not finite is seen in its own segment and nowhere else") {
+  const auto table = table_of({20, 5, 30}, 0);
+  for (const float bad :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()})
+    for (const std::size_t at : {64u, 66u, 68u}) {
+      std::vector<float> x(table.back().end(), 1);
+      x[at] = bad;
+      std::vector<double> squares(3);
+      segmented_squares<float>(cpu::stream{}, table, {x.data(), x.size()}, {squares.data(), 3});
+      CHECK(squares[0] == 20);
+      CHECK_FALSE(std::isfinite(squares[1]));
+      CHECK(squares[2] == 30);
+    }
+}
+
+TEST_CASE("FP32 values whose squares overflow FP32 are still finite in the sum") {
+  const auto table = table_of({2}, 0);
+  std::vector<float> x{3e38f, 3e38f};
+  std::vector<double> squares(1);
+  segmented_squares<float>(cpu::stream{}, table, {x.data(), 2}, {squares.data(), 1});
+  CHECK(std::isfinite(squares[0]));
+}
+
+TEST_CASE("an empty table is a pass over nothing") {
+  segmented_for(cpu::stream{}, std::span<const segment>{},
+                [](std::size_t, std::size_t, std::size_t) { FAIL("called"); });
+  segmented_squares<float>(cpu::stream{}, {}, {}, {});
+}
