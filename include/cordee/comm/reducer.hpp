@@ -1,0 +1,32 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A reducer is one multiplication of a distributed vector by a mixing matrix: what <- W what.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+
+#include <cordee/comm/transport.hpp>
+#include <cordee/core/protocol.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+/// A constant value that multiplies. It is written as if synchronous: overlap belongs to the
+/// trainer's courier. Memory that must outlive a step (error feedback, last seen weights) is asked
+/// for as `slots` and arrives with the message; `scratch` says the bytes it wants meanwhile.
+/// `offers` is what the ranks are left with; `lossless` says that the wire keeps every bit. A mean
+/// is divided by the number of ranks exactly once.
+template <class R, class Real, class D>
+concept ReducerOn = std::copyable<R> && TransportOn<typename R::link_type, D> &&
+                    requires(const R r, message<Real, D, R::slots> m, moment now,
+                             typename D::stream s, std::size_t n) {
+                      { R::offers } -> std::convertible_to<agreement>;
+                      { R::lossless } -> std::convertible_to<bool>;
+                      { R::slots } -> std::convertible_to<int>;
+                      { r.link } -> std::convertible_to<const typename R::link_type&>;
+                      { r.template scratch<Real>(n) } -> std::same_as<std::size_t>;
+                      { r.mix(m, now, s) } -> std::same_as<void>;
+                    };
+
+}  // namespace cordee::inline CORDEE_ABI

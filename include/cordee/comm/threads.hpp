@@ -1,0 +1,315 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ranks as threads of one process: N workers on one laptop, in one debugger.
+//
+// A message is a parcel: the sender lays a pointer on the receiver's desk, the receiver copies (or
+// adds) straight out of the sender's memory, and the sender waits until its parcels are consumed.
+// No wait is without a deadline, and the first failure of any rank wakes all.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <cordee/comm/transport.hpp>
+#include <cordee/core/error.hpp>
+#include <cordee/device/cpu.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+namespace detail {
+
+/// What the ranks of one launch share.
+class thread_world {
+ public:
+  using clock = std::chrono::steady_clock;
+
+  struct parcel {
+    const std::byte* data;
+    std::size_t size;
+    bool taken = false, done = false;  // under the receiver's, the sender's desk
+  };
+  /// Where one rank waits on one lane.
+  struct desk {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::vector<std::deque<parcel*>> inbox;  // one a sender, in order
+  };
+
+  thread_world(int size, std::chrono::milliseconds deadline)
+      : size(size), deadline(deadline), left_(static_cast<std::size_t>(size)) {
+    for (int i = 0; i < size * lane_count; ++i) {
+      desks_.push_back(std::make_unique<desk>());
+      desks_.back()->inbox.resize(static_cast<std::size_t>(size));
+    }
+  }
+
+  desk& at(int rank, int lane) {
+    return *desks_[static_cast<std::size_t>(rank * lane_count + lane)];
+  }
+
+  /// Records the first cause only; whoever waits gives up.
+  void fail(int rank, const std::string& cause) {
+    {
+      const std::scoped_lock lock(mutex_);
+      if (failed_) return;
+      culprit_ = rank;
+      cause_ = cause;
+      failed_ = true;
+    }
+    wake();
+  }
+  [[nodiscard]] bool failed() const { return failed_; }
+  /// "rank 2: …"
+  [[nodiscard]] std::string cause() const {
+    const std::scoped_lock lock(mutex_);
+    return text("rank ", culprit_, ": ", cause_);
+  }
+
+  void leave(int rank) {
+    left_[static_cast<std::size_t>(rank)] = true;
+    wake();
+  }
+  [[nodiscard]] bool has_left(int rank) const { return left_[static_cast<std::size_t>(rank)]; }
+
+  const int size;
+  const std::chrono::milliseconds deadline;
+
+ private:
+  void wake() {
+    for (const auto& d : desks_) {
+      const std::scoped_lock lock(d->mutex);
+      d->changed.notify_all();
+    }
+  }
+
+  std::vector<std::unique_ptr<desk>> desks_;
+  std::vector<std::atomic<bool>> left_;
+  mutable std::mutex mutex_;
+  std::atomic<bool> failed_{false};
+  int culprit_ = -1;
+  std::string cause_;
+};
+
+}  // namespace detail
+
+struct thread_options {
+  /// No rank waits longer for another one; then the run ends with an error that names it.
+  std::chrono::milliseconds deadline{120'000};
+};
+
+/// The link of one rank of `threads::launch`.
+class threads {
+ public:
+  static constexpr bool blocks_host = true;
+  static constexpr std::string_view name = "threads";
+
+  using options = thread_options;
+
+  /// Runs f(link) on `ranks` threads, each with max(1, cores / ranks) workers, and returns when all
+  /// have ended. If one throws, the others give up where they wait, and the first cause is thrown:
+  /// "rank 2: …". A rank that does not end within the deadline after that ends the process.
+  template <class F>
+  static void launch(int ranks, const F& f, options with = {}) {
+    expects(ranks > 0, "threads::launch: at least one rank");
+    const auto world = std::make_shared<detail::thread_world>(ranks, with.deadline);
+    const int workers = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks);
+    std::mutex mutex;
+    std::condition_variable ended;
+    std::vector<bool> over(static_cast<std::size_t>(ranks));
+
+    std::vector<std::thread> team;
+    for (int rank = 0; rank < ranks; ++rank)
+      team.emplace_back([&, rank] {
+        const cpu::entitlement mine(workers);
+        try {
+          f(threads{world, rank, reducer_lane});
+        } catch (const std::exception& e) {
+          world->fail(rank, e.what());
+        } catch (...) {
+          world->fail(rank, "threw something that is not a std::exception");
+        }
+        world->leave(rank);
+        const std::scoped_lock lock(mutex);
+        over[static_cast<std::size_t>(rank)] = true;
+        ended.notify_all();
+      });
+
+    await_end(*world, mutex, ended, over);
+    for (std::thread& t : team) t.join();
+    if (world->failed()) throw error(world->cause());
+  }
+
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int size() const { return world_->size; }
+  [[nodiscard]] threads lane(int k) const {
+    expects(k >= 0 && k < lane_count, "threads: no such lane");
+    return threads{world_, rank_, k};
+  }
+
+  template <Device D>
+    requires(D::host_memory)
+  void exchange(std::span<const to<D>> out, std::span<const from<D>> in, typename D::stream) const {
+    transfer(out, in, [](std::byte* at, const std::byte* what, std::size_t size) {
+      std::memcpy(at, what, size);
+    });
+  }
+
+  template <class Real, Device D>
+    requires(D::host_memory)
+  void exchange_add(std::span<const to<D>> out, std::span<const from<D>> in,
+                    typename D::stream) const {
+    transfer(out, in, [](std::byte* at, const std::byte* what, std::size_t size) {
+      auto* sum = reinterpret_cast<Real*>(at);
+      const auto* part = reinterpret_cast<const Real*>(what);
+      for (std::size_t i = 0; i < size / sizeof(Real); ++i) sum[i] += part[i];
+    });
+  }
+
+  /// Ends the run: every rank that waits, or ever will, fails with this cause.
+  void abandon(const char* why) const { world_->fail(rank_, why); }
+
+ private:
+  using world = detail::thread_world;
+
+  threads(std::shared_ptr<world> w, int rank, int lane)
+      : world_(std::move(w)), rank_(rank), lane_(lane) {}
+
+  // Lay out all parcels, take what is awaited in the order of the list, wait until mine are
+  // consumed.
+  template <class D, class Consume>
+  void transfer(std::span<const to<D>> out, std::span<const from<D>> in, Consume consume) const {
+    std::vector<world::parcel> mine;
+    mine.reserve(out.size());
+    const auto until = world::clock::now() + world_->deadline;
+    try {
+      for (const auto& message : out) {
+        world::parcel& p = mine.emplace_back(world::parcel{message.bytes.data, message.bytes.size});
+        world::desk& theirs = desk_of(message.peer);
+        const std::scoped_lock lock(theirs.mutex);
+        theirs.inbox[static_cast<std::size_t>(rank_)].push_back(&p);
+        theirs.changed.notify_all();
+      }
+      for (const auto& message : in) receive(message.peer, message.bytes, consume, until);
+      for (std::size_t i = 0; i < mine.size(); ++i) {
+        const auto done = [&] { return mine[i].done; };
+        wait(out[i].peer, done, "to take", mine[i].size, until);
+      }
+    } catch (...) {
+      withdraw(out, mine);
+      throw;
+    }
+  }
+
+  template <class D, class Consume>
+  void receive(int peer, span_on<std::byte, D> into_here, Consume consume,
+               world::clock::time_point until) const {
+    world::desk& own = desk_of(rank_);
+    auto& inbox = own.inbox[static_cast<std::size_t>(checked(peer))];
+    world::parcel* p = nullptr;
+    wait(
+        peer, [&] { return !inbox.empty(); }, "to send", into_here.size, until,
+        [&] {
+          p = inbox.front();
+          p->taken = p->size == into_here.size;
+          if (p->taken) inbox.pop_front();
+        });
+    if (p->size != into_here.size)
+      refuse(text("rank ", rank_, " expects ", into_here.size, " bytes from rank ", peer,
+                  " on lane ", lane_, ", which sends ", p->size,
+                  ": the ranks disagree on what they exchange"));
+    if (p->size > 0) consume(into_here.data, p->data, p->size);
+    world::desk& theirs = desk_of(peer);
+    const std::scoped_lock lock(theirs.mutex);
+    p->done = true;
+    theirs.changed.notify_all();
+  }
+
+  // Waits at the own desk; `take` runs under its lock once `ready`.
+  template <class Ready, class Take>
+  void wait(int peer, Ready ready, const char* verb, std::size_t size,
+            world::clock::time_point until, Take take) const {
+    world::desk& own = desk_of(rank_);
+    bool gone = false;
+    {
+      std::unique_lock lock(own.mutex);
+      const auto wake = [&] {
+        gone = world_->has_left(peer);
+        return ready() || gone || world_->failed();
+      };
+      own.changed.wait_until(lock, until, wake);
+      if (ready()) return take();
+    }
+    if (world_->failed()) throw error(text("rank ", rank_, " gave up: ", world_->cause()));
+    refuse(gone ? text("rank ", rank_, " waits for rank ", peer, " ", verb, " ", size,
+                       " bytes on lane ", lane_, ", but rank ", peer,
+                       " has left the run: every rank must make the same exchanges")
+                : text("rank ", rank_, " waited ", world_->deadline.count(), " ms for rank ", peer,
+                       " ", verb, " ", size, " bytes on lane ", lane_,
+                       ": it is stuck, or slower than threads::options{.deadline}"));
+  }
+  template <class Ready>
+  void wait(int peer, Ready ready, const char* verb, std::size_t size,
+            world::clock::time_point until) const {
+    wait(peer, ready, verb, size, until, [] {});
+  }
+
+  [[noreturn]] void refuse(const std::string& why) const {
+    world_->fail(rank_, why);
+    throw error(why);
+  }
+
+  // Nobody may read my memory once I have thrown: take back what was not taken, wait for the rest.
+  template <class D>
+  void withdraw(std::span<const to<D>> out, std::vector<world::parcel>& mine) const {
+    for (std::size_t i = 0; i < mine.size(); ++i) {
+      world::desk& theirs = desk_of(out[i].peer);
+      {
+        const std::scoped_lock lock(theirs.mutex);
+        std::erase(theirs.inbox[static_cast<std::size_t>(rank_)], &mine[i]);
+        if (!mine[i].taken) continue;
+      }
+      world::desk& own = desk_of(rank_);
+      std::unique_lock lock(own.mutex);
+      own.changed.wait(lock, [&] { return mine[i].done; });  // a copy under way: it ends
+    }
+  }
+
+  static void await_end(world& w, std::mutex& mutex, std::condition_variable& ended,
+                        const std::vector<bool>& over) {
+    const auto all = [&] { return std::find(over.begin(), over.end(), false) == over.end(); };
+    std::unique_lock lock(mutex);
+    ended.wait(lock, [&] { return all() || w.failed(); });
+    if (ended.wait_for(lock, w.deadline, all)) return;
+    // A thread cannot be ended from outside, and its memory is the others': only the process can.
+    for (std::size_t rank = 0; rank < over.size(); ++rank)
+      if (!over[rank])
+        std::fprintf(stderr,
+                     "cordee: rank %zu did not end within %lld ms after the failure of %s\n", rank,
+                     static_cast<long long>(w.deadline.count()), w.cause().c_str());
+    std::fflush(nullptr);
+    std::_Exit(EXIT_FAILURE);
+  }
+
+  int checked(int peer) const {
+    expects(peer >= 0 && peer < size(), "threads: no such peer");
+    return peer;
+  }
+  world::desk& desk_of(int rank) const { return world_->at(checked(rank), lane_); }
+
+  std::shared_ptr<world> world_;
+  int rank_, lane_;
+};
+
+}  // namespace cordee::inline CORDEE_ABI

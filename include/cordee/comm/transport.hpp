@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Bytes between ranks: one verb, `exchange`, and what a transport may offer beyond it.
+//
+// A whole batch of sends and receives is handed over at once, so the group guard of NCCL, and the
+// deadlock of two blocking sends, cannot be written. Algorithms live above, in reducers.
+#pragma once
+
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <initializer_list>
+#include <span>
+
+#include <cordee/core/span_on.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+template <Device D>
+struct to {
+  int peer;
+  span_on<const std::byte, D> bytes;
+};
+template <Device D>
+struct from {
+  int peer;
+  span_on<std::byte, D> bytes;
+};
+
+/// A link is a copyable handle of one rank. `exchange` returns (or, on a stream, is passed) when
+/// all of it is done; it cannot deadlock, whatever the order of the lists; messages between a pair
+/// keep their order within a lane; a message of another size than the receiver expects is an error;
+/// one may write to oneself. `lane(k)` is an independent ordered channel between the same ranks: 0
+/// for the reducer, 1 for `agree`, 2 and 3 for a server. Several threads of a rank may use
+/// different lanes at once.
+template <class T, class D>
+concept TransportOn = std::copyable<T> && Device<D> &&
+                      requires(const T t, std::span<const to<D>> out, std::span<const from<D>> in,
+                               typename D::stream s) {
+                        { t.rank() } -> std::same_as<int>;
+                        { t.size() } -> std::same_as<int>;
+                        { t.lane(0) } -> std::same_as<T>;
+                        { t.exchange(out, in, s) } -> std::same_as<void>;
+                        {
+                          T::blocks_host
+                        } -> std::convertible_to<bool>;  // then the courier's thread calls it
+                      };
+
+/// What arrives is added to what is there, at memory speed; counts as one message.
+template <class T, class Real, class D>
+concept AddsOn = TransportOn<T, D> && requires(const T t, std::span<const to<D>> out,
+                                               std::span<const from<D>> in, typename D::stream s) {
+  { t.template exchange_add<Real>(out, in, s) } -> std::same_as<void>;
+};
+
+/// A rank that fails on its own says why, so that its peers give up at once with the cause.
+template <class T>
+concept Abandons = requires(const T t, const char* why) { t.abandon(why); };
+
+/// Tells the peers of a link, where the transport can.
+template <class T>
+void abandon(const T& link, const char* why) {
+  if constexpr (Abandons<T>) link.abandon(why);
+}
+
+/// What each lane is for. Numbers are absolute, so that rank 0 may serve and train at once.
+inline constexpr int reducer_lane = 0, agree_lane = 1, request_lane = 2, answer_lane = 3;
+inline constexpr int lane_count = 4;
+
+}  // namespace cordee::inline CORDEE_ABI

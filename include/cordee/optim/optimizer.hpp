@@ -1,0 +1,37 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// An optimizer is a pair around one multiplication by a mixing matrix: propose, let it be mixed,
+// accept.
+#pragma once
+
+#include <concepts>
+
+#include <cordee/core/protocol.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+/// A constant value; every number that changes is in the view. `propose` returns what to say (a
+/// range of the view), or nothing this step; the answer stands where the proposal stood when
+/// `accept` is called. `needs` is the weakest reducer it can live with, `slots` the planes of state
+/// it wants, `norms` when it wants norms per segment. An `eager` rule proposes from one bucket and
+/// writes no slot, so that it may speak while backward runs. `accept` maps zero weight and gradient
+/// to zero.
+template <class O, class Real, class D>
+concept OptimizerOn =
+    std::copyable<O> && Device<D> &&
+    requires(const O o, view<Real, D, O::slots> v, moment now, typename D::stream s) {
+      { O::slots } -> std::convertible_to<int>;
+      { O::needs } -> std::convertible_to<agreement>;
+      { O::norms } -> std::convertible_to<when>;
+      { O::eager } -> std::convertible_to<bool>;
+      { o.propose(v, now, s) } -> std::same_as<span_on<Real, D>>;
+      { o.accept(v, now, s) } -> std::same_as<void>;
+    };
+
+/// Which pairings of rule and reducer make sense. A rounding of the wire is harmless in a gradient
+/// and poisonous in a position, whose differences are the signal.
+template <class O, class R>
+concept Agrees = (R::offers >= O::needs) && (R::lossless || O::needs == agreement::exact);
+
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,115 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Stochastic gradient descent with momentum, in the two forms that are in use.
+//
+//   form P, `sgd`                             form C, `velocity_sgd`
+//   d = g + weight_decay w                    d = g + weight_decay w
+//   b <- momentum b + (1 - dampening) d       v <- momentum v + rate d
+//   w <- w - rate b                           w <- w - v
+//   Nesterov: w <- w - rate (d + momentum b)  Nesterov: w <- w - (momentum v + rate d)
+//
+// The rate stands outside the momentum in P (PyTorch; the first buffer is d, undamped) and inside
+// it in C (Caffe2, TensorFlow). They agree while the rate is constant; under any rates when C
+// carries the momentum correction of Goyal et al. 2017, remark 2.
+#pragma once
+
+#include <string>
+
+#include <cordee/core/text.hpp>
+#include <cordee/ops/segmented.hpp>
+#include <cordee/optim/optimizer.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+/// Form P. Weight decay is L2, added to the gradient of the segments whose kind is in `decays`.
+struct sgd {
+  static constexpr agreement needs = agreement::exact;
+  static constexpr bool eager = true;
+  static constexpr int slots = 1;
+  static constexpr when norms = when::never;
+
+  double momentum = 0.9;
+  double weight_decay = 0;
+  double dampening = 0;
+  bool nesterov = false;
+  kinds decays = kind::weight;
+
+  template <class Real, class D>
+  span_on<Real, D> propose(const view<Real, D, slots>& v, const moment&, typename D::stream) const {
+    return v.grads;
+  }
+  template <class Real, class D>
+  void accept(const view<Real, D, slots>& v, const moment& now, typename D::stream s) const {
+    expects(!nesterov || (momentum > 0 && dampening == 0),
+            "sgd: Nesterov momentum needs momentum > 0 and no dampening");
+    const auto rate = static_cast<Real>(now.rate), mu = static_cast<Real>(momentum);
+    const auto fresh = static_cast<Real>(now.applied == 0 ? 1 : 1 - dampening);
+    segmented_for(s, v.segments, [&](std::size_t k, std::size_t first, std::size_t last) {
+      const auto decay = static_cast<Real>(decays(v.segments[k].what) ? weight_decay : 0);
+      Real* w = v.weights.data;
+      Real* b = v.slots[0].data;
+      const Real* g = v.grads.data;
+      const Real r = rate, m = mu, f = fresh, on_b = nesterov ? mu : Real{1},
+                 on_d = nesterov ? Real{1} : Real{0};
+      for (std::size_t i = first; i < last; ++i) {
+        const Real d = g[i] + decay * w[i];
+        b[i] = m * b[i] + f * d;
+        w[i] -= r * (on_d * d + on_b * b[i]);
+      }
+    });
+  }
+
+  [[nodiscard]] std::string describe() const {
+    return text("sgd, momentum ", momentum, nesterov ? " (Nesterov)" : "", ", weight decay ",
+                weight_decay, ", the rate outside the momentum");
+  }
+};
+
+/// Form C. `correction` multiplies v by rate / previous rate before the step, so that a change of
+/// the rate acts at once on the whole history; a previous rate of at most 1e-7 leaves v alone.
+struct velocity_sgd {
+  static constexpr agreement needs = agreement::exact;
+  static constexpr bool eager = true;
+  static constexpr int slots = 1;
+  static constexpr when norms = when::never;
+
+  double momentum = 0.9;
+  double weight_decay = 0;
+  bool nesterov = false;
+  bool correction = true;
+  kinds decays = kind::weight;
+
+  template <class Real, class D>
+  span_on<Real, D> propose(const view<Real, D, slots>& v, const moment&, typename D::stream) const {
+    return v.grads;
+  }
+  template <class Real, class D>
+  void accept(const view<Real, D, slots>& v, const moment& now, typename D::stream s) const {
+    const bool corrects = correction && now.previous_rate > 1e-7;
+    const auto rate = static_cast<Real>(now.rate), mu = static_cast<Real>(momentum);
+    const auto carry =
+        static_cast<Real>(corrects ? momentum * (now.rate / now.previous_rate) : momentum);
+    segmented_for(s, v.segments, [&](std::size_t k, std::size_t first, std::size_t last) {
+      const auto decay = static_cast<Real>(decays(v.segments[k].what) ? weight_decay : 0);
+      Real* w = v.weights.data;
+      Real* u = v.slots[0].data;
+      const Real* g = v.grads.data;
+      const Real r = rate, c = carry, on_v = nesterov ? mu : Real{1},
+                 on_d = nesterov ? rate : Real{0};
+      for (std::size_t i = first; i < last; ++i) {
+        const Real d = g[i] + decay * w[i];
+        u[i] = c * u[i] + r * d;
+        w[i] -= on_v * u[i] + on_d * d;
+      }
+    });
+  }
+
+  [[nodiscard]] std::string describe() const {
+    return text("velocity_sgd, momentum ", momentum, nesterov ? " (Nesterov)" : "",
+                ", weight decay ", weight_decay, ", the rate inside the momentum",
+                correction ? ", corrected when it changes" : "");
+  }
+};
+
+}  // namespace cordee::inline CORDEE_ABI
