@@ -1,0 +1,126 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The format of MNIST and Fashion-MNIST, plain or gzipped, with any count and any extent.
+//
+//   images  2051  count  height  width   then one byte per pixel      (big-endian 32-bit words)
+//   labels  2049  count                  then one byte per label
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <cordee/core/error.hpp>
+#include <cordee/data/dataset.hpp>
+#include <cordee/io/gzip.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+/// Two files in memory, shared by all copies. Where a name is absent but NAME.gz is there, that is
+/// taken.
+class idx {
+ public:
+  idx(const std::string& images, const std::string& labels, int classes = 10) : classes_(classes) {
+    expects(classes > 0 && classes <= 256, "idx: labels are bytes, classes are 1 to 256");
+    auto files = std::make_shared<contents>();
+    const std::string images_name = present(images), labels_name = present(labels);
+    files->images = read_unpacked(images_name);
+    files->labels = read_unpacked(labels_name);
+
+    const std::size_t count = header(files->images, images_name, images_magic);
+    const std::size_t count_labels = header(files->labels, labels_name, labels_magic);
+    image_ = {1, dimension(files->images, 8, images_name),
+              dimension(files->images, 12, images_name)};
+    expect_length(files->images, images_name, images_start, count, image_.size());
+    expect_length(files->labels, labels_name, labels_start, count_labels, 1);
+    if (count != count_labels)
+      throw error(text(images_name, " has ", count, " images, ", labels_name, " has ", count_labels,
+                       " labels (offset 4); they do not belong together"));
+    const auto first = files->labels.begin() + labels_start;
+    const auto bad = std::find_if(first, files->labels.end(), [&](int l) { return l >= classes; });
+    if (bad != files->labels.end())
+      throw error(text(labels_name, ": label ", static_cast<int>(*bad), " at offset ",
+                       bad - files->labels.begin(), ", expected 0 to ", classes - 1,
+                       "; say how many classes there are"));
+    size_ = count;
+    files_ = std::move(files);
+  }
+
+  [[nodiscard]] extent image() const { return image_; }
+  [[nodiscard]] int classes() const { return classes_; }
+  [[nodiscard]] std::size_t size() const { return size_; }
+  int read(std::size_t i, std::span<std::uint8_t> pixels) const {
+    expects(i < size_, "idx: there is no such example");
+    expects(pixels.size() == image_.size(), "idx: the room is not that of one image");
+    std::copy_n(files_->images.data() + images_start + i * image_.size(), image_.size(),
+                pixels.data());
+    return files_->labels[labels_start + i];
+  }
+
+ private:
+  static constexpr std::uint32_t images_magic = 2051, labels_magic = 2049;
+  static constexpr std::size_t images_start = 16, labels_start = 8;
+  using file_bytes = std::vector<std::uint8_t>;
+
+  struct contents {
+    file_bytes images, labels;
+  };
+
+  static std::string present(const std::string& path) {
+    if (readable(path)) return path;
+    if (readable(path + ".gz")) return path + ".gz";
+    throw error(text("there is neither ", path, " nor ", path,
+                     ".gz to read; check the path, or fetch the data with scripts/get-data"));
+  }
+
+  static std::uint32_t word(const file_bytes& bytes, std::size_t at, const std::string& name) {
+    if (bytes.size() < at + 4)
+      throw error(text(name, ": truncated: expected a header word at offset ", at,
+                       ", found the end of the file at offset ", bytes.size()));
+    return std::uint32_t{bytes[at]} << 24 | std::uint32_t{bytes[at + 1]} << 16 |
+           std::uint32_t{bytes[at + 2]} << 8 | std::uint32_t{bytes[at + 3]};
+  }
+
+  // Checks the magic number, returns the count.
+  static std::size_t header(const file_bytes& bytes, const std::string& name, std::uint32_t magic) {
+    const std::uint32_t found = word(bytes, 0, name);
+    const char* hint = "is it an idx file of bytes?";
+    if (found == labels_magic && magic == images_magic)
+      hint = "these are labels, not images: are the two paths swapped?";
+    if (found == images_magic && magic == labels_magic)
+      hint = "these are images, not labels: are the two paths swapped?";
+    if (found != magic)
+      throw error(text(name, ": expected the magic number ", magic, " at offset 0, found ", found,
+                       "; ", hint));
+    return word(bytes, 4, name);
+  }
+
+  static int dimension(const file_bytes& bytes, std::size_t at, const std::string& name) {
+    const std::uint32_t n = word(bytes, at, name);
+    constexpr std::uint32_t most = 1u << 15;  // so that no product overflows
+    if (n == 0 || n > most)
+      throw error(
+          text(name, ": expected a side of 1 to ", most, " pixels at offset ", at, ", found ", n));
+    return static_cast<int>(n);
+  }
+
+  static void expect_length(const file_bytes& bytes, const std::string& name, std::size_t start,
+                            std::size_t count, std::size_t each) {
+    const std::size_t expected = start + count * each;
+    if (bytes.size() != expected)
+      throw error(text(name, bytes.size() < expected ? ": truncated: " : ": too long: ",
+                       "expected ", count, " records to end at offset ", expected,
+                       ", found the end at offset ", bytes.size(), "; fetch the file again"));
+  }
+
+  extent image_;
+  int classes_ = 0;
+  std::size_t size_ = 0;
+  std::shared_ptr<const contents> files_;
+};
+static_assert(Dataset<idx>);
+
+}  // namespace cordee::inline CORDEE_ABI

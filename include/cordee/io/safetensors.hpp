@@ -1,0 +1,289 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Named tensors in a file that Python reads in one line (the safetensors format).
+//
+//   8 bytes   n, little-endian
+//   n bytes   {"name": {"dtype": "F32", "shape": [64, 3, 7, 7], "data_offsets": [begin, end]}, …,
+//              "__metadata__": {"key": "value", …}}, padded with spaces so that 8 divides n
+//   the rest  the numbers, little-endian, row-major, without holes
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <cordee/core/error.hpp>
+#include <cordee/io/file.hpp>
+#include <cordee/io/json.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+static_assert(std::endian::native == std::endian::little,
+              "tensor files are little-endian, and are read and written as they lie in memory");
+
+/// A tensor in memory that is to be written: `shape` multiplies up to the number of numbers.
+struct tensor_view {
+  tensor_view(std::string_view name_, std::vector<std::size_t> shape_,
+              std::span<const float> numbers)
+      : name(name_), dtype("F32"), shape(std::move(shape_)), bytes(std::as_bytes(numbers)) {}
+  tensor_view(std::string_view name_, std::vector<std::size_t> shape_,
+              std::span<const double> numbers)
+      : name(name_), dtype("F64"), shape(std::move(shape_)), bytes(std::as_bytes(numbers)) {}
+
+  std::string name;
+  std::string_view dtype;
+  std::vector<std::size_t> shape;
+  std::span<const std::byte> bytes;
+};
+
+using tensor_metadata = std::map<std::string, std::string>;
+
+/// A tensor of a file: `size` bytes at `offset` of the file.
+struct tensor_entry {
+  std::string name, dtype;
+  std::vector<std::size_t> shape;
+  std::size_t offset = 0, size = 0;
+};
+
+namespace detail {
+
+/// Bytes of one number, 0 if there is no such type.
+inline std::size_t dtype_size(std::string_view dtype) {
+  constexpr std::pair<std::string_view, std::size_t> sizes[] = {
+      {"F64", 8}, {"F32", 4}, {"F16", 2},  {"BF16", 2},    {"I64", 8},
+      {"I32", 4}, {"I16", 2}, {"I8", 1},   {"U64", 8},     {"U32", 4},
+      {"U16", 2}, {"U8", 1},  {"BOOL", 1}, {"F8_E4M3", 1}, {"F8_E5M2", 1}};
+  for (const auto& [name, size] : sizes)
+    if (name == dtype) return size;
+  return 0;
+}
+
+/// start x shape[0] x shape[1] x …; false if that overflows.
+inline bool multiply_up(std::size_t start, std::span<const std::size_t> shape, std::size_t& out) {
+  out = start;
+  for (const std::size_t n : shape) {
+    if (n != 0 && out > std::numeric_limits<std::size_t>::max() / n) return false;
+    out *= n;
+  }
+  return true;
+}
+
+inline constexpr std::string_view metadata_name = "__metadata__";
+
+}  // namespace detail
+
+/// Writes the tensors; the file appears whole or not at all.
+inline void save_tensors(const std::string& path, std::span<const tensor_view> tensors,
+                         const tensor_metadata& metadata = {}) {
+  std::vector<const tensor_view*> in_order;
+  for (const tensor_view& t : tensors) {
+    std::size_t size = 0;
+    expects(
+        detail::multiply_up(detail::dtype_size(t.dtype), t.shape, size) && size == t.bytes.size(),
+        "save_tensors: a shape does not multiply up to its number of numbers");
+    expects(t.name != detail::metadata_name, "save_tensors: __metadata__ cannot name a tensor");
+    in_order.push_back(&t);
+  }
+  // Wide numbers first: then every tensor is aligned for readers that map the file.
+  std::stable_sort(in_order.begin(), in_order.end(), [](const auto* a, const auto* b) {
+    return detail::dtype_size(a->dtype) > detail::dtype_size(b->dtype);
+  });
+  std::vector<std::string_view> names;
+  for (const tensor_view& t : tensors) names.push_back(t.name);
+  std::sort(names.begin(), names.end());
+  expects(std::adjacent_find(names.begin(), names.end()) == names.end(),
+          "save_tensors: two tensors have the same name");
+
+  std::string header = "{";
+  std::string_view separator;
+  if (!metadata.empty()) {
+    header += text("\"", detail::metadata_name, "\":{");
+    for (const auto& [key, value] : metadata) {
+      header += text(separator, json_quoted(key), ":", json_quoted(value));
+      separator = ",";
+    }
+    header += "}";
+  }
+  std::size_t at = 0;
+  std::vector<std::span<const std::byte>> pieces(2);
+  for (const tensor_view* t : in_order) {
+    std::string shape;
+    for (const std::size_t n : t->shape) shape += text(shape.empty() ? "" : ",", n);
+    header += text(separator, json_quoted(t->name), ":{\"dtype\":\"", t->dtype, "\",\"shape\":[",
+                   shape, "],\"data_offsets\":[", at, ",", at + t->bytes.size(), "]}");
+    separator = ",";
+    at += t->bytes.size();
+    pieces.push_back(t->bytes);
+  }
+  header += "}";
+  header.resize((header.size() + 7) / 8 * 8, ' ');
+  const std::uint64_t length = header.size();
+  pieces[0] = std::as_bytes(std::span(&length, 1));
+  pieces[1] = std::as_bytes(std::span(header));
+  write_file(path, pieces);
+}
+
+/// A file of tensors in memory, found correct: the tensors fill the file without holes or overlap.
+class tensor_file {
+ public:
+  static tensor_file open(const std::string& path) { return tensor_file(path); }
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] const tensor_metadata& metadata() const { return metadata_; }
+  /// In the order in which they lie in the file.
+  [[nodiscard]] std::span<const tensor_entry> entries() const { return entries_; }
+  [[nodiscard]] std::vector<std::string> names() const {
+    std::vector<std::string> all;
+    for (const tensor_entry& e : entries_) all.push_back(e.name);
+    return all;
+  }
+  [[nodiscard]] bool contains(std::string_view name) const { return find(name) != nullptr; }
+  /// Null if there is none of that name.
+  [[nodiscard]] const tensor_entry* find(std::string_view name) const {
+    const auto at = by_name_.find(name);
+    return at == by_name_.end() ? nullptr : &entries_[at->second];
+  }
+  [[nodiscard]] const tensor_entry& at(std::string_view name) const {
+    const tensor_entry* e = find(name);
+    if (e == nullptr)
+      throw error(text(path_, ": there is no tensor \"", name, "\" among its ", entries_.size(),
+                       "; is it the file of another network?"));
+    return *e;
+  }
+
+  /// Copies a tensor of F32 or F64 numbers, converted if they are of the other width.
+  template <class Real>
+    requires std::is_floating_point_v<Real>
+  void read(std::string_view name, std::span<Real> out) const {
+    const tensor_entry& e = at(name);
+    if (e.dtype == "F32")
+      copy<float>(e, out);
+    else if (e.dtype == "F64")
+      copy<double>(e, out);
+    else
+      throw error(text(path_, ": tensor \"", name, "\" is of type ", e.dtype,
+                       ", F32 or F64 is needed; convert it before it is saved"));
+  }
+
+ private:
+  explicit tensor_file(const std::string& path) : path_(path), bytes_(read_file(path)) {
+    std::uint64_t length = 0;
+    if (bytes_.size() < sizeof length)
+      damaged(bytes_.size(), "the file ends before the length of its header");
+    std::memcpy(&length, bytes_.data(), sizeof length);
+    if (length > bytes_.size() - sizeof length)
+      damaged(0, text("the header is said to have ", length, " bytes, the file has ",
+                      bytes_.size() - sizeof length, " after it"));
+    data_ = sizeof length + static_cast<std::size_t>(length);
+    read_header();
+    check_places();
+    for (std::size_t i = 0; i < entries_.size(); ++i) by_name_.emplace(entries_[i].name, i);
+  }
+
+  void read_header() {
+    const auto* begin = reinterpret_cast<const char*>(bytes_.data()) + sizeof(std::uint64_t);
+    json_reader json({begin, data_ - sizeof(std::uint64_t)}, path_, sizeof(std::uint64_t));
+    std::map<std::string, int> seen;
+    json.object([&](std::string name) {
+      if (!seen.emplace(name, 0).second) json.refuse(text("\"", name, "\" occurs twice"));
+      if (name == detail::metadata_name)
+        json.object([&](std::string key) {
+          if (!metadata_.emplace(std::move(key), json.string()).second)
+            json.refuse("a key of the metadata occurs twice");
+        });
+      else
+        entries_.push_back(read_entry(json, std::move(name)));
+    });
+    json.expect_end();
+  }
+
+  tensor_entry read_entry(json_reader& json, std::string name) const {
+    tensor_entry e{std::move(name), {}, {}, 0, 0};
+    std::vector<std::size_t> ends;
+    bool has_shape = false;
+    json.object([&](const std::string& key) {
+      if (key == "dtype" && e.dtype.empty()) {
+        e.dtype = json.string();
+        if (detail::dtype_size(e.dtype) == 0) json.refuse(text("unknown dtype \"", e.dtype, "\""));
+      } else if (key == "shape" && !has_shape) {
+        has_shape = true;
+        json.array([&] { e.shape.push_back(static_cast<std::size_t>(json.number())); });
+      } else if (key == "data_offsets" && ends.empty()) {
+        json.array([&] { ends.push_back(static_cast<std::size_t>(json.number())); });
+        if (ends.size() != 2) json.refuse("data_offsets are two numbers");
+      } else {
+        json.refuse(text("unexpected \"", key, "\" in tensor \"", e.name, "\""));
+      }
+    });
+    if (e.dtype.empty() || !has_shape || ends.empty())
+      json.refuse(text("tensor \"", e.name, "\" lacks its dtype, shape or data_offsets"));
+    std::size_t size = 0;
+    if (ends[0] > ends[1] || ends[1] > bytes_.size() - data_)
+      json.refuse(text("tensor \"", e.name, "\" has data_offsets [", ends[0], ", ", ends[1],
+                       "], the file has ", bytes_.size() - data_, " bytes of numbers"));
+    if (!detail::multiply_up(detail::dtype_size(e.dtype), e.shape, size) ||
+        size != ends[1] - ends[0])
+      json.refuse(text("tensor \"", e.name, "\" has a shape that does not take its ",
+                       ends[1] - ends[0], " bytes"));
+    e.offset = data_ + ends[0];
+    e.size = size;
+    return e;
+  }
+
+  void check_places() {
+    std::sort(entries_.begin(), entries_.end(), [](const tensor_entry& a, const tensor_entry& b) {
+      return std::pair(a.offset, a.offset + a.size) < std::pair(b.offset, b.offset + b.size);
+    });
+    std::size_t at = data_;
+    for (const tensor_entry& e : entries_) {
+      if (e.offset != at)
+        damaged(std::min(at, e.offset), text("tensor \"", e.name, "\" begins ",
+                                             e.offset < at ? "inside another" : "after a hole"));
+      at += e.size;
+    }
+    if (at != bytes_.size()) damaged(at, "bytes that belong to no tensor");
+  }
+
+  [[noreturn]] void damaged(std::size_t offset, std::string_view what) const {
+    throw error(text(path_, ": ", what, " at offset ", offset,
+                     "; the file is damaged or no tensor file, write or fetch it again"));
+  }
+
+  template <class Stored, class Real>
+  void copy(const tensor_entry& e, std::span<Real> out) const {
+    if (e.size != out.size() * sizeof(Stored))
+      throw error(text(path_, ": tensor \"", e.name, "\" has ", e.size / sizeof(Stored),
+                       " numbers, ", out.size(),
+                       " are needed; is it the file of another network?"));
+    if (out.empty()) return;
+    if constexpr (std::is_same_v<Stored, Real>) {
+      std::memcpy(out.data(), bytes_.data() + e.offset, e.size);
+    } else {
+      for (std::size_t i = 0; i < out.size(); ++i) {  // the bytes need not be aligned
+        Stored x{};
+        std::memcpy(&x, bytes_.data() + e.offset + i * sizeof x, sizeof x);
+        out[i] = static_cast<Real>(x);
+      }
+    }
+  }
+
+  std::string path_;
+  std::vector<std::uint8_t> bytes_;
+  std::size_t data_ = 0;  // where the numbers begin
+  std::vector<tensor_entry> entries_;
+  std::map<std::string, std::size_t, std::less<>> by_name_;
+  tensor_metadata metadata_;
+};
+
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,35 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Polynomial decay.
+//
+//   rate(e) = end + (peak - end) (1 - min(e, E) / E)^power
+//
+// Power 2 is the usual companion of LARS (You et al. 2017).
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include <cordee/core/error.hpp>
+#include <cordee/schedule/schedule.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+struct polynomial {
+  double peak = 0.1;
+  double epochs = 0;  // no default: the length of the run is the user's to say
+  double power = 2;
+  double end = 0;
+
+  double operator()(double epoch) const {
+    expects(epochs > 0, "polynomial: say over how many .epochs the rate falls");
+    const double left = 1 - std::clamp(epoch, 0.0, epochs) / epochs;
+    return end + (peak - end) * std::pow(left, power);
+  }
+  [[nodiscard]] std::string describe() const {
+    return text("polynomial from ", peak, " to ", end, " over ", epochs, " epochs, power ", power);
+  }
+};
+
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,170 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <cordee/data/idx.hpp>
+#include <cordee/data/normalise.hpp>
+
+#include "tests/support/folder.hpp"
+
+using namespace cordee;
+using namespace support;
+
+namespace {
+
+void put_word(file_bytes& out, std::uint32_t x) {
+  for (int shift = 24; shift >= 0; shift -= 8) out.push_back(static_cast<std::uint8_t>(x >> shift));
+}
+file_bytes images(std::uint32_t count, std::uint32_t height, std::uint32_t width) {
+  file_bytes out;
+  for (const std::uint32_t x : {2051u, count, height, width}) put_word(out, x);
+  for (std::uint32_t i = 0; i < count * height * width; ++i)
+    out.push_back(static_cast<std::uint8_t>(i * 7));
+  return out;
+}
+file_bytes labels(std::uint32_t count, std::uint8_t classes = 10) {
+  file_bytes out;
+  for (const std::uint32_t x : {2049u, count}) put_word(out, x);
+  for (std::uint32_t i = 0; i < count; ++i) out.push_back(static_cast<std::uint8_t>(i % classes));
+  return out;
+}
+file_bytes first(const file_bytes& bytes, std::size_t n) {
+  return {bytes.begin(), bytes.begin() + static_cast<long>(n)};
+}
+
+struct two_files {
+  folder f;
+  std::string refusal(const file_bytes& i, const file_bytes& l, int classes = 10) const {
+    const auto a = f.put("images", i), b = f.put("labels", l);
+    return said<error>([&] { idx(a, b, classes); });
+  }
+};
+
+}  // namespace
+
+TEST_CASE("idx: any count and any extent, pixels and labels in place") {
+  const folder f;
+  for (const std::uint32_t count : {0u, 1u, 2u, 11u})
+    for (const auto& [h, w] : {std::pair{1u, 1u}, std::pair{28u, 28u}, std::pair{3u, 5u}}) {
+      const file_bytes raw = images(count, h, w);
+      const idx data(f.put("i", raw), f.put("l", labels(count)));
+      CHECK(data.size() == count);
+      CHECK(data.image() == extent{1, static_cast<int>(h), static_cast<int>(w)});
+      CHECK(data.classes() == 10);
+      const std::size_t each = h * w;
+      file_bytes x(each);
+      for (std::size_t i = 0; i < count; ++i) {
+        CHECK(data.read(i, x) == static_cast<int>(i % 10));
+        CHECK(std::equal(x.begin(), x.end(), raw.begin() + static_cast<long>(16 + i * each)));
+      }
+      CHECK_THROWS_AS(data.read(count, x), misuse);
+    }
+}
+
+TEST_CASE("idx: swapped paths are named as such") {
+  const two_files t;
+  CHECK(says(t.refusal(labels(2), images(2, 4, 4)),
+             {t.f.file("images"), "expected the magic number 2051 at offset 0, found 2049",
+              "these are labels, not images"}));
+  CHECK(says(t.refusal(images(2, 4, 4), images(2, 4, 4)),
+             {t.f.file("labels"), "2049", "these are images, not labels"}));
+}
+
+TEST_CASE("idx: a file of another kind is refused by its magic number") {
+  const two_files t;
+  CHECK(says(t.refusal({'P', 'K', 3, 4, 0, 0, 0, 0}, labels(2)),
+             {t.f.file("images"), "expected the magic number 2051 at offset 0, found"}));
+}
+
+TEST_CASE("idx: every truncation names file and offset, and so does anything behind the end") {
+  const two_files t;
+  const file_bytes i = images(2, 3, 3), l = labels(2);
+  for (std::size_t n = 0; n < i.size(); ++n) {
+    CAPTURE(n);
+    CHECK(
+        says(t.refusal(first(i, n), l), {t.f.file("images"), "truncated", text("at offset ", n)}));
+  }
+  for (std::size_t n = 0; n < l.size(); ++n) {
+    CAPTURE(n);
+    CHECK(
+        says(t.refusal(i, first(l, n)), {t.f.file("labels"), "truncated", text("at offset ", n)}));
+  }
+  file_bytes longer = i;
+  longer.push_back(0);
+  CHECK(says(t.refusal(longer, l), {"too long", "expected 2 records to end at offset 34", "35"}));
+}
+
+TEST_CASE("idx: counts that differ, sides that cannot be and labels out of range are named") {
+  const two_files t;
+  CHECK(says(t.refusal(images(3, 2, 2), labels(2)), {"3 images", "2 labels", "offset 4"}));
+  CHECK(says(t.refusal(images(0, 0, 2), labels(0)), {"at offset 8, found 0"}));
+  CHECK(says(t.refusal(images(0, 2, 0), labels(0)), {"at offset 12, found 0"}));
+  file_bytes huge = images(0, 2, 2);
+  for (std::size_t at = 4; at < 16; ++at) huge[at] = 0xff;  // a product that would overflow
+  CHECK(says(t.refusal(huge, labels(0)), {"at offset 8, found 4294967295"}));
+  CHECK(says(t.refusal(images(3, 2, 2), labels(3), 2),
+             {t.f.file("labels"), "label 2 at offset 10", "expected 0 to 1"}));
+  CHECK(t.refusal(images(3, 2, 2), labels(3), 3).empty());
+}
+
+TEST_CASE("idx: files that are not there are named, with both names and a remedy") {
+  const folder f;
+  CHECK(says(said<error>([&] { idx(f.file("a"), f.file("b")); }),
+             {f.file("a"), f.file("a") + ".gz", "scripts/get-data"}));
+}
+
+TEST_CASE("idx: copies share their memory") {
+  std::vector<idx> copies;
+  {
+    const folder f;
+    const idx data(f.put("i", images(2, 2, 2)), f.put("l", labels(2)));
+    copies = {data, data};
+  }
+  file_bytes a(4), b(4);
+  CHECK(copies[0].read(1, a) == copies[1].read(1, b));
+  CHECK(a == b);
+}
+
+#if defined(CORDEE_HAS_ZLIB)
+TEST_CASE("idx: where a name is absent but its .gz is there, that is taken") {
+  const folder f;
+  const file_bytes raw = images(2, 3, 3), l = labels(2);
+  for (const auto& [name, bytes] : {std::pair{"i.gz", &raw}, std::pair{"l.gz", &l}}) {
+    const gzFile out = gzopen(f.file(name).c_str(), "wb");
+    CHECK(gzwrite(out, bytes->data(), static_cast<unsigned>(bytes->size())) > 0);
+    CHECK(gzclose(out) == Z_OK);
+  }
+  const idx data(f.file("i"), f.file("l"));
+  CHECK(data.size() == 2);
+  file_bytes x(9);
+  CHECK(data.read(1, x) == 1);
+  CHECK(x[8] == raw.back());
+  CHECK(idx(f.file("i.gz"), f.file("l.gz")).size() == 2);
+}
+#else
+TEST_CASE("idx: without zlib a .gz is found and refused with what to do") {
+  const folder f;
+  f.put("i.gz", {0x1f, 0x8b, 8});
+  f.put("l", labels(2));
+  CHECK(says(said<error>([&] { idx(f.file("i"), f.file("l")); }), {f.file("i.gz"), "gunzip"}));
+}
+#endif
+
+#if defined(CORDEE_SOURCE_DIR)
+TEST_CASE("idx: the bundled test files of Fashion-MNIST have 1,000 images of each class") {
+  const std::string at = std::string(CORDEE_SOURCE_DIR) + "/data/fashion-mnist/t10k-";
+  const idx data(at + "images-idx3-ubyte", at + "labels-idx1-ubyte");
+  CHECK(data.size() == 10000);
+  CHECK(data.image() == extent{1, 28, 28});
+  std::vector<int> counts(10);
+  file_bytes x(784);
+  for (std::size_t i = 0; i < data.size(); ++i)
+    ++counts.at(static_cast<std::size_t>(data.read(i, x)));
+  CHECK(counts == std::vector<int>(10, 1000));
+  const normalise n = normalise::measured(data);
+  CHECK(n.mean[0] > 0.28);
+  CHECK(n.mean[0] < 0.29);
+  CHECK(n.deviation[0] > 0.35);
+  CHECK(n.deviation[0] < 0.36);
+}
+#endif

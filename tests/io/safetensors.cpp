@@ -1,0 +1,254 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <limits>
+
+#include <doctest/doctest.h>
+
+#include <cordee/core/random.hpp>
+#include <cordee/io/safetensors.hpp>
+
+#include "tests/support/folder.hpp"
+
+using namespace cordee;
+using namespace support;
+
+namespace {
+
+std::vector<float> numbers(std::size_t n, std::uint64_t seed) {
+  random_sequence random(seed, purpose::test, 0, 0);
+  std::vector<float> x(n);
+  for (float& v : x) v = static_cast<float>(random.normal());
+  return x;
+}
+
+template <class Real>
+std::vector<Real> read(const tensor_file& file, const std::string& name, std::size_t n) {
+  std::vector<Real> out(n);
+  file.read(name, std::span(out));
+  return out;
+}
+
+// A file with that header and so many bytes of numbers.
+std::string with_header(const folder& f, std::string header, std::size_t data) {
+  file_bytes bytes(8);
+  for (std::size_t i = 0; i < 8; ++i)
+    bytes[i] = static_cast<std::uint8_t>(header.size() >> (8 * i));
+  bytes.insert(bytes.end(), header.begin(), header.end());
+  bytes.resize(bytes.size() + data);
+  return f.put("x", bytes);
+}
+
+std::string refusal(const std::string& path) {
+  return said<error>([&] { tensor_file::open(path); });
+}
+
+file_bytes small_file(const folder& f) {
+  const std::vector<float> a{1, 2, 3, 4}, b{5};
+  const std::vector<double> c{6, 7};
+  save_tensors(f.file("good"),
+               std::vector<tensor_view>{{"a", {2, 2}, a}, {"b", {}, b}, {"c", {2, 1}, c}},
+               {{"format", "pt"}});
+  return f.get("good");
+}
+
+}  // namespace
+
+TEST_CASE("tensors that were saved read back bit by bit, with names, shapes and metadata") {
+  const folder f;
+  std::vector<float> w = numbers(64, 1), b = numbers(4, 2);
+  w[0] = std::numeric_limits<float>::quiet_NaN();
+  w[1] = -0.0f;
+  w[2] = std::numeric_limits<float>::denorm_min();
+  const std::vector<double> d{0.1, 1e300};
+  const std::vector<tensor_view> tensors{{"layer1.0.conv1.weight", {4, 1, 4, 4}, w},
+                                         {"fc.bias", {4}, b},
+                                         {"scalar", {}, std::span(b).first(1)},
+                                         {"none", {0, 7}, std::span<const float>()},
+                                         {"quoted \"name\" \\ \n Cord\u00e9e", {2}, d}};
+  const tensor_metadata metadata{{"format", "pt"}, {"epoch", "90"}, {"\u00e9", "\"\t\""}};
+  save_tensors(f.file("x"), tensors, metadata);
+  const tensor_file file = tensor_file::open(f.file("x"));
+
+  CHECK(file.metadata() == metadata);
+  CHECK(file.entries().size() == tensors.size());
+  for (const tensor_view& t : tensors) {
+    CAPTURE(t.name);
+    REQUIRE(file.contains(t.name));
+    CHECK(file.at(t.name).shape == t.shape);
+    CHECK(file.at(t.name).dtype == t.dtype);
+  }
+  const auto back = read<float>(file, "layer1.0.conv1.weight", 64);
+  CHECK(std::memcmp(back.data(), w.data(), 64 * sizeof(float)) == 0);
+  CHECK(read<float>(file, "fc.bias", 4) == b);
+  CHECK(read<double>(file, tensors[4].name, 2) == d);
+  CHECK(read<float>(file, "none", 0).empty());
+}
+
+TEST_CASE("the header is padded to a multiple of 8, and every tensor is aligned to its numbers") {
+  const folder f;
+  const std::vector<float> a{1};
+  const std::vector<double> d{2};
+  for (const std::string name :
+       {"a", "ab", "abc", "abcd", "abcde", "abcdef", "abcdefg", "abcdefgh"}) {
+    save_tensors(f.file("x"), std::vector<tensor_view>{{name, {1}, a}, {"double", {1}, d}});
+    CHECK(f.get("x")[0] % 8 == 0);
+    const tensor_file file = tensor_file::open(f.file("x"));
+    CHECK(file.at("double").offset % 8 == 0);
+    CHECK(file.at(name).offset % 4 == 0);
+  }
+}
+
+TEST_CASE("numbers of one width are read as numbers of the other") {
+  const folder f;
+  const std::vector<float> a{0.5f, 0.1f};
+  const std::vector<double> d{0.5, 0.1};
+  save_tensors(f.file("x"), std::vector<tensor_view>{{"a", {2}, a}, {"d", {2}, d}});
+  const tensor_file file = tensor_file::open(f.file("x"));
+  CHECK(read<double>(file, "a", 2) == std::vector<double>{0.5, static_cast<double>(0.1f)});
+  CHECK(read<float>(file, "d", 2) == a);
+}
+
+TEST_CASE("a file without tensors is a file") {
+  const folder f;
+  save_tensors(f.file("x"), {});
+  CHECK(tensor_file::open(f.file("x")).names().empty());
+}
+
+TEST_CASE("what is asked for and not there is named") {
+  const folder f;
+  small_file(f);
+  const tensor_file file = tensor_file::open(f.file("good"));
+  CHECK(file.names() == std::vector<std::string>{"c", "a", "b"});
+  CHECK(file.find("z") == nullptr);
+  CHECK(says(said<error>([&] { read<float>(file, "z", 1); }), {f.file("good"), "\"z\""}));
+  CHECK(says(said<error>([&] { read<float>(file, "a", 3); }),
+             {f.file("good"), "\"a\" has 4 numbers, 3 are needed"}));
+}
+
+TEST_CASE("numbers that are neither F32 nor F64 may be there, but cannot be read as such") {
+  const folder f;
+  const auto path = with_header(f, R"({"n":{"dtype":"I64","shape":[],"data_offsets":[0,8]}})", 8);
+  const tensor_file file = tensor_file::open(path);
+  CHECK(file.contains("n"));
+  CHECK(says(said<error>([&] { read<float>(file, "n", 1); }), {path, "\"n\"", "I64"}));
+}
+
+TEST_CASE("what cannot be saved is a misuse: wrong shapes, a name twice") {
+  const folder f;
+  const std::vector<float> a{1, 2};
+  const auto save = [&](std::vector<tensor_view> t) {
+    return said<misuse>([&] { save_tensors(f.file("x"), t); });
+  };
+  CHECK(says(save({{"a", {3}, a}}), {"shape"}));
+  CHECK(says(save({{"a", {1ull << 63, 4}, a}}), {"shape"}));
+  CHECK(says(save({{"a", {2}, a}, {"a", {2}, a}}), {"same name"}));
+  CHECK(says(save({{"__metadata__", {2}, a}}), {"__metadata__"}));
+  CHECK(f.files() == 0);
+}
+
+TEST_CASE("every truncation and every added byte is an error that names file and offset") {
+  const folder f;
+  const file_bytes good = small_file(f);
+  for (std::size_t n = 0; n < good.size(); ++n) {
+    CAPTURE(n);
+    const auto path = f.put("x", file_bytes(good.begin(), good.begin() + static_cast<long>(n)));
+    CHECK(says(refusal(path), {path, "at offset"}));
+  }
+  file_bytes longer = good;
+  longer.push_back(0);
+  CHECK(says(refusal(f.put("x", longer)), {"belong to no tensor", "at offset"}));
+}
+
+TEST_CASE("a flipped bit in the header is an error, or gives a file that is sound all the same") {
+  // There is no checksum: a bit of a name or of the metadata may change and nothing shows it. Then
+  // every tensor must still lie inside the file.
+  const folder f;
+  const file_bytes good = small_file(f);
+  const std::size_t header_end = good.size() - 36;
+  std::size_t refused = 0, accepted = 0;
+  for (std::size_t at = 0; at < header_end; ++at)
+    for (unsigned bit = 0; bit < 8; ++bit) {
+      CAPTURE(at);
+      CAPTURE(bit);
+      file_bytes bad = good;
+      bad[at] = static_cast<std::uint8_t>(bad[at] ^ (1u << bit));
+      const auto path = f.put("x", bad);
+      try {
+        const tensor_file file = tensor_file::open(path);
+        std::size_t total = 0;
+        for (const tensor_entry& e : file.entries()) {
+          CHECK(e.offset + e.size <= bad.size());
+          total += e.size;
+        }
+        CHECK(total == 36);
+        ++accepted;
+      } catch (const error& e) {
+        CHECK(says(e.what(), {path, "at offset"}));
+        ++refused;
+      }
+    }
+  CHECK(refused > accepted);
+}
+
+TEST_CASE("random damage is never worse than an error") {
+  const folder f;
+  const file_bytes good = small_file(f);
+  random_sequence random(7, purpose::test, 0, 0);
+  for (int round = 0; round < 2000; ++round) {
+    file_bytes bad = good;
+    const auto size = static_cast<std::uint32_t>(bad.size());
+    for (std::uint32_t k = 1 + random.below(6); k > 0; --k) {
+      const char* tokens = "{}[]\",:\\0192u \xff";
+      bad[random.below(size)] = static_cast<std::uint8_t>(tokens[random.below(16)]);
+    }
+    const auto path = f.put("x", bad);
+    try {
+      const tensor_file file = tensor_file::open(path);
+      for (const tensor_entry& e : file.entries())
+        if (e.dtype == "F32") CHECK(read<float>(file, e.name, e.size / 4).size() == e.size / 4);
+    } catch (const error& e) {
+      CHECK(says(e.what(), {path}));
+    }
+  }
+}
+
+TEST_CASE("each way in which a header can lie is named") {
+  const folder f;
+  const auto tells = [&](const std::string& header, std::size_t data, const std::string& part) {
+    const auto path = with_header(f, header, data);
+    const std::string text = refusal(path);
+    CAPTURE(header);
+    CAPTURE(text);
+    CHECK(says(text, {path, part, "at offset"}));
+  };
+  const auto entry = [](const char* name, const char* dtype, const char* shape, const char* ends) {
+    return text("\"", name, "\":{\"dtype\":\"", dtype, "\",\"shape\":[", shape,
+                "],\"data_offsets\":[", ends, "]}");
+  };
+  tells("{" + entry("a", "F32", "1", "0,4") + "," + entry("a", "F32", "1", "4,8") + "}", 8,
+        "twice");
+  tells("{" + entry("a", "F32", "1", "0,4") + "," + entry("b", "F32", "1", "0,4") + "}", 4,
+        "inside another");
+  tells("{" + entry("a", "F32", "1", "0,4") + "," + entry("b", "F32", "1", "8,12") + "}", 12,
+        "hole");
+  tells("{" + entry("a", "F32", "1", "4,8") + "}", 8, "hole");
+  tells("{" + entry("a", "F32", "1", "0,4") + "}", 8, "belong to no tensor");
+  tells("{" + entry("a", "F32", "2", "0,4") + "}", 4, "shape");
+  tells("{" + entry("a", "F32", "4611686018427387904,4", "0,4") + "}", 4, "shape");
+  tells("{" + entry("a", "F32", "1", "4,0") + "}", 4, "data_offsets");
+  tells("{" + entry("a", "F32", "1", "0,8") + "}", 4, "data_offsets");
+  tells("{" + entry("a", "F32", "1", "0,4,8") + "}", 8, "two numbers");
+  tells("{" + entry("a", "F31", "1", "0,4") + "}", 4, "unknown dtype");
+  tells("{" + entry("a", "", "1", "0,4") + "}", 4, "unknown dtype");
+  tells("{" + entry("a", "F32", "-1", "0,4") + "}", 4, "whole number");
+  tells("{\"a\":{\"dtype\":\"F32\",\"shape\":[1]}}", 4, "lacks");
+  tells("{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"shape\":[1],\"data_offsets\":[0,4]}}", 4,
+        "unexpected");
+  tells("{\"a\":{\"kind\":\"F32\"}}", 4, "unexpected");
+  tells("{\"__metadata__\":{\"k\":1}}", 0, "expected");
+  tells("{\"__metadata__\":{\"k\":\"1\",\"k\":\"2\"}}", 0, "twice");
+  tells("{} x", 0, "after the end");
+  tells("", 0, "expected '{'");
+  tells(std::string(1000, '['), 0, "expected '{'");
+}

@@ -1,0 +1,44 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <cordee/schedule/constant.hpp>
+#include <cordee/schedule/schedule.hpp>
+
+using namespace cordee;
+
+namespace {
+
+struct halving {
+  double rate = 1;
+  double operator()(double) const { return rate; }
+  void observe(double, double mean_loss) {
+    if (mean_loss > 1) rate /= 2;
+  }
+};
+
+struct no_schedule {
+  double operator()(double);  // not const: the rate would depend on how often it was asked
+};
+
+}  // namespace
+
+TEST_CASE("a schedule is anything that maps an epoch to a rate without changing itself") {
+  constexpr auto lambda = [](double epoch) { return 1 / (1 + epoch); };
+  static_assert(Schedule<decltype(lambda)>);
+  static_assert(Schedule<halving>);
+  static_assert(Schedule<constant>);
+  static_assert(!Schedule<no_schedule>);
+  static_assert(!Schedule<double>);
+  CHECK(in_words(lambda) == "a schedule of your own, 1 at epoch 0");
+  CHECK(in_words(constant{.rate = 0.5}) == "constant 0.5");
+}
+
+TEST_CASE("a schedule that observes is adaptive, the others are not") {
+  static_assert(AdaptiveSchedule<halving>);
+  static_assert(!AdaptiveSchedule<constant>);
+  halving s;
+  s.observe(0, 2.0);
+  s.observe(1, 0.5);
+  CHECK(s(1) == 0.5);
+}
