@@ -1,0 +1,95 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// ResNet-20 on Fashion-MNIST with N workers in one process: large batch, LARS, warm-up and
+// polynomial decay, gradients averaged over a ring while backward runs. The main job of
+// scripts/demo.
+#include <cstdio>
+#include <filesystem>
+
+#include <cordee/cordee.hpp>
+
+#include "options.hpp"
+
+using namespace cordee;
+
+namespace {
+
+struct plan {
+  std::string data, csv, save;
+  int ranks, batch;
+  double epochs, rate, smoothing;
+  std::uint64_t seed;
+  bool dry;
+};
+
+// 10,000 bundled images, 9,000 to train on; or, where the full set lies in the folder, 60,000 and
+// the test set.
+template <class F>
+void with_data(const plan& p, const F& f) {
+  const std::filesystem::path at = p.data;
+  const auto file = [&](const char* name) { return (at / name).string(); };
+  const auto exists = [&](const char* name) {
+    return std::filesystem::exists(at / name) || std::filesystem::exists(file(name) + ".gz");
+  };
+  const idx test{file("t10k-images-idx3-ubyte"), file("t10k-labels-idx1-ubyte")};
+  if (exists("train-images-idx3-ubyte"))
+    return f(idx{file("train-images-idx3-ubyte"), file("train-labels-idx1-ubyte")}, test);
+  const auto [training, held] = split(test, 0.1, 1);
+  f(training, held);
+}
+
+void train(const plan& p) {
+  with_data(p, [&](const auto& training, const auto& held) {
+    const auto norm = normalise::measured(training);
+    threads::launch(p.ranks, [&](threads link) {
+      resnet<20, fp32, cpu, shape{.image = {1, 28, 28}, .classes = 10}> net;
+      net.label_smoothing = p.smoothing;
+      loader feed{training,
+                  link,
+                  {.global_batch = p.batch, .seed = p.seed},
+                  augment{.pad = 2, .flip = true},
+                  norm};
+      trainer run{net,
+                  lars{.momentum = 0.9, .weight_decay = 5e-4, .trust = 0.02},
+                  warmup{p.epochs / 6, polynomial{.peak = p.rate, .epochs = p.epochs, .power = 2}},
+                  ring{link},
+                  {.seed = p.seed}};
+
+      if (link.rank() == 0) std::printf("%s\n", describe(run, feed, p.epochs).c_str());
+      if (p.dry) return;
+
+      const auto done = p.csv.empty()
+                            ? run.fit(feed, p.epochs, held_out{held}, console{})
+                            : run.fit(feed, p.epochs, held_out{held}, console{}, csv{p.csv});
+      run.save(p.save);
+      if (link.rank() == 0)
+        std::printf("held-out accuracy %.2f %% of %lld images; weights in %s\n",
+                    100 * done.last.held_out->accuracy(),
+                    static_cast<long long>(done.last.held_out->count), p.save.c_str());
+    });
+  });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return examples::run([&] {
+    examples::options o(argc, argv,
+                        "fashion_mnist: ResNet-20 on Fashion-MNIST with workers in one process");
+    plan p;
+    p.data = o.text("data", CORDEE_EXAMPLE_DATA "/fashion-mnist",
+                    "folder of the idx files; with the training files in it, all 60,000 are used");
+    p.ranks = o.whole("ranks", 4, "workers, one thread (or more, where cores are left) each");
+    p.batch = o.whole("batch", 512, "samples of one update, over all workers");
+    p.epochs = o.number("epochs", 12, "passes over the training images");
+    p.rate = o.number("rate", 2, "peak rate");
+    p.smoothing = o.number("smoothing", 0.1, "label smoothing");
+    p.seed = static_cast<std::uint64_t>(o.whole("seed", 1, "of weights, order and augmentation"));
+    p.csv = o.text("csv", "", "write one line a step to this file");
+    p.save = o.text("save", "resnet20.safetensors", "write the weights to this file");
+    p.dry = o.flag("describe", "say what would happen and train nothing");
+    o.done();
+    train(p);
+  });
+}

@@ -1,0 +1,19 @@
+#include <cordee/cordee.hpp>
+using namespace cordee;
+
+int main() {
+  const idx images{"data/fashion-mnist/t10k-images-idx3-ubyte",
+                   "data/fashion-mnist/t10k-labels-idx1-ubyte"};
+  const auto [training, held] = split(images, 0.1, 1);
+
+  threads::launch(4, [&, &training = training, &held = held](threads link) {
+    resnet<20, fp32, cpu, shape{.image = {1, 28, 28}}> net;
+    loader  feed{training, link, {.global_batch = 512, .seed = 1}, augment{.pad = 2, .flip = true}};
+    trainer run{net,
+                lars{.momentum = 0.9, .weight_decay = 5e-4, .trust = 0.02},
+                warmup{2, polynomial{.peak = 2, .epochs = 12, .power = 2}},
+                ring{link}};
+    run.fit(feed, 12, held_out{held}, console{}, csv{"lars.csv"});
+    run.save("resnet20.safetensors");
+  });
+}

@@ -1,0 +1,134 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Batch normalisation as a layer, with the activation that follows it (ops/batch_norm.hpp).
+//
+// Its scale begins at `gamma`: 1, or 0 for the last one of a residual block, which then begins as
+// the identity (Goyal et al., 2017).
+#pragma once
+
+#include <cordee/nn/layer.hpp>
+#include <cordee/nn/relu.hpp>
+#include <cordee/ops/batch_norm.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+/// Statistics over `group` consecutive samples, 0 for the whole batch.
+struct norm_settings {
+  int gamma = 1;
+  int group = 0;
+};
+
+namespace detail {
+
+template <class Activation>
+struct epilogue_of {
+  static_assert(std::same_as<Activation, identity> || std::same_as<Activation, relu>,
+                "batch_norm stores as it is or through a ReLU: use identity or relu");
+  using type = std::conditional_t<std::same_as<Activation, relu>, epilogue::relu, epilogue::store>;
+};
+
+/// A batch norm at work. With the epilogue add_relu it is the last one of a residual block.
+template <class B, extent In, int Group, class Epilogue>
+class norm_node {
+  using real = typename B::real;
+  static constexpr batch_norm_problem at{In, Group};
+  static constexpr int V = B::block(In.channels);
+  static constexpr auto channels = static_cast<std::size_t>(In.channels);
+  static constexpr std::size_t padded = at.lanes_of(V);
+
+ public:
+  static constexpr extent out = In;
+  static constexpr std::size_t largest = B::numbers(In);
+
+  norm_node(placement& to)
+      : segment_(to.next),
+        gamma_(to.table[segment_].offset),
+        beta_(to.table[segment_ + 1].offset),
+        mean_(to.table[to.statistic].offset),
+        variance_(to.table[to.statistic + 1].offset),
+        image_(to.take_image(2 * padded)),
+        activation_(to.activation) {
+    to.activation += 2;
+    to.next += 2;
+    to.statistic += 2;
+  }
+
+  void publish(const real* plane, real* image, typename B::stream) const {
+    std::fill_n(image + image_, 2 * padded, real{0});
+    std::copy_n(plane + gamma_, channels, image + image_);
+    std::copy_n(plane + beta_, channels, image + image_ + padded);
+  }
+
+  const real* forward(const forward_pass<B>& pass, const real* x, const real* residual = nullptr) {
+    y_ = pass.room(activation_, B::numbers(In));
+    saved_ = pass.store->room(activation_ + 1, at.saved(pass.samples, V));
+    pass.scratch->reserve(at.scratch(pass.samples, V));
+    x_ = x;
+    const auto t = tensors(pass.image, *pass.scratch);
+    if (pass.what == phase::train)
+      count_ =
+          batch_norm_forward<real, V, Epilogue>(at, pass.samples, t, residual, pass.plane + mean_,
+                                                pass.plane + variance_, pass.combine, pass.s);
+    else
+      batch_norm_evaluate<real, V, Epilogue>(at, pass.samples, t, residual, pass.plane + mean_,
+                                             pass.plane + variance_, pass.s);
+    return y_;
+  }
+
+  /// Gradients without a word to anybody; dx may be dy where there is no residual.
+  void gradients(const backward_pass<B>& pass, real* dy, real* dx) {
+    pass.scratch->reserve(at.scratch(pass.samples, V));
+    batch_norm_backward<real, V, Epilogue>(at, pass.samples, tensors(pass.image, *pass.scratch),
+                                           count_, dy, dx, pass.plane + gamma_, pass.plane + beta_,
+                                           pass.mode, pass.combine, pass.s);
+  }
+  template <class Ready>
+  void announce(Ready& ready) const {
+    ready(segment_ + 1);
+    ready(segment_);
+  }
+
+  template <class Ready>
+  real* backward(const backward_pass<B>& pass, real* dy, destination<real> to, Ready& ready) {
+    gradients(pass, dy, dy);
+    real* dx = deliver(pass, In, dy, to);
+    announce(ready);
+    return dx;
+  }
+
+ private:
+  batch_norm_tensors<real> tensors(const real* image, buffer<double, typename B::device>& scratch) {
+    return {x_, y_, image + image_, image + image_ + padded, saved_, scratch.span().data};
+  }
+
+  std::size_t segment_, gamma_, beta_, mean_, variance_, image_, activation_;
+  double count_ = 0;
+  const real* x_ = nullptr;
+  real *y_ = nullptr, *saved_ = nullptr;
+};
+
+}  // namespace detail
+
+template <class Activation = identity, norm_settings With = norm_settings{}>
+struct batch_norm {
+  static_assert(With.group >= 0, "a group of samples cannot be negative: 0 means the whole batch");
+  using activation = Activation;
+  static constexpr norm_settings settings = With;
+
+  static constexpr extent out(const extent& in) { return in; }
+  static constexpr void describe(const extent& in, catalogue& to) {
+    const auto mark = to.norm();
+    to.tensor("weight", kind::scale, {in.channels}, {.mean = With.gamma});
+    to.tensor("bias", kind::shift, {in.channels}, {});
+    to.tensor("running_mean", kind::statistic, {in.channels}, {});
+    to.tensor("running_var", kind::statistic, {in.channels}, {.mean = 1});
+    to.back(mark);
+  }
+
+  template <class B, extent In>
+  using bound =
+      detail::norm_node<B, In, With.group, typename detail::epilogue_of<Activation>::type>;
+};
+
+}  // namespace cordee::inline CORDEE_ABI

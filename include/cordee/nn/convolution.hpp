@@ -1,0 +1,87 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A convolution without bias, y = w * x, padded by half its window; batch norm follows it.
+//
+// It begins normal with variance 2 / (filters window^2): He et al., 2015, by the fan out.
+#pragma once
+
+#include <cordee/nn/layer.hpp>
+#include <cordee/ops/convolution.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+template <int Filters, int Window = 3, int Stride = 1>
+struct convolution {
+  static_assert(Filters > 0 && Window > 0 && Window % 2 == 1 && Stride > 0,
+                "a convolution needs filters, an odd window and a positive stride");
+
+  static constexpr convolution_problem problem(const extent& in) {
+    return {in, Filters, Window, Stride, Window / 2};
+  }
+  static constexpr extent out(const extent& in) { return problem(in).out(); }
+  static constexpr void describe(const extent& in, catalogue& to) {
+    const auto mark = to.convolution();
+    to.tensor("weight", kind::weight, {Filters, in.channels, Window, Window},
+              {.variance = 2.0 / (Filters * Window * Window)});
+    to.work(problem(in).macs(), 1);
+    to.back(mark);
+  }
+
+  template <class B, extent In>
+  class bound {
+    static_assert(In.channels > 0 && In.height > 0 && In.width > 0,
+                  "a convolution needs an image: its input has no pixels or no channels");
+    static_assert(Stride == 1 || (In.height >= Stride && In.width >= Stride),
+                  "a stride larger than the image skips it: use a larger image, fewer stages or "
+                  "stride 1");
+    using real = typename B::real;
+    using engine = typename B::engine;
+    static_assert(ConvolutionEngine<engine, real>,
+                  "this engine does not compute convolutions in this precision");
+    static constexpr convolution_problem at = problem(In);
+
+   public:
+    static constexpr extent out = at.out();
+    static constexpr std::size_t largest = std::max(B::numbers(In), B::numbers(out));
+
+    bound(placement& to)
+        : segment_(to.next++),
+          weights_(to.table[segment_].offset),
+          image_(to.take_image(engine{}.template packed_size<real>(at))),
+          activation_(to.activation++) {}
+
+    void publish(const real* plane, real* image, typename B::stream s) const {
+      engine{}.template pack<real>(at, plane + weights_, image + image_, s);
+    }
+
+    const real* forward(const forward_pass<B>& pass, const real* x) {
+      real* const y = pass.room(activation_, B::numbers(out));
+      x_ = x;
+      engine{}.template fprop<real>(at, pass.samples, x, pass.image + image_, y, pass.s);
+      return y;
+    }
+
+    template <class Ready>
+    real* backward(const backward_pass<B>& pass, real* dy, destination<real> to, Ready& ready) {
+      pass.workspace->reserve(engine{}.template workspace<real>(at, pass.samples, pass.s));
+      engine{}.template wgrad<real>(at, pass.samples, x_, dy, pass.plane + weights_, pass.mode,
+                                    pass.workspace->span().data, pass.s);
+      real* dx = nullptr;
+      if (to.wanted) {
+        dx = to.onto != nullptr ? to.onto : pass.gradients->take();
+        engine{}.template dgrad<real>(at, pass.samples, dy, pass.image + image_, dx,
+                                      to.onto != nullptr ? into::add : into::overwrite, pass.s);
+      }
+      pass.gradients->give(dy);
+      ready(segment_);
+      return dx;
+    }
+
+   private:
+    std::size_t segment_, weights_, image_, activation_;
+    const real* x_ = nullptr;
+  };
+};
+
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,174 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a layer is: a type that maps extent to extent, describes its parameters, and, bound to a
+// backend and an input extent, computes.
+//
+// A layer's type knows nothing of its place in the network, so that the blocks of a deep network
+// are one type in an array and compile once. Where its parameters lie is told when it is built.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include <cordee/core/extent.hpp>
+#include <cordee/core/protocol.hpp>
+#include <cordee/core/segment.hpp>
+#include <cordee/device/buffer.hpp>
+#include <cordee/nn/table.hpp>
+#include <cordee/ops/batch_norm.hpp>
+#include <cordee/ops/elementwise.hpp>
+#include <cordee/ops/layout.hpp>
+#include <cordee/precision/precision.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+/// What layers compute with.
+template <Precision P, Device D, class Engine>
+struct backend {
+  using precision = P;
+  using device = D;
+  using stream = typename D::stream;
+  using engine = Engine;
+  using real = typename P::master;
+
+  static constexpr int block(int channels) { return Engine::template block<real>(channels); }
+  static constexpr std::size_t numbers(const extent& e) {
+    return sample_size(e, block(e.channels));
+  }
+};
+
+/// Hands out places while a network is built, in forward order.
+struct placement {
+  std::span<const segment> table;
+  std::size_t next = 0;        // the next trainable segment
+  std::size_t statistic = 0;   // the next running statistic
+  std::size_t image = 0;       // numbers of the image that are taken
+  std::size_t activation = 0;  // activations that are taken
+
+  std::size_t take_image(std::size_t numbers) {
+    const std::size_t at = image;
+    image += aligned(numbers);
+    return at;
+  }
+};
+
+/// What forward leaves to backward. Layers hold a number and not memory of their own: then they are
+/// plain values, and a network of a hundred of them costs the compiler nothing to build and
+/// destroy.
+template <class Real, class D>
+class activations {
+ public:
+  activations(const D& device, std::size_t count) {
+    for (all_.reserve(count); all_.size() < count;) all_.emplace_back(device, 0);
+  }
+  /// Activation `index` with room for `size` numbers.
+  [[nodiscard]] Real* room(std::size_t index, std::size_t size) {
+    all_[index].reserve(size);
+    return all_[index].span().data;
+  }
+
+ private:
+  std::vector<buffer<Real, D>> all_;
+};
+
+/// Gradients of activations: as many as are alive at once, the last one returned given out first,
+/// because it is the one that is still in the cache.
+template <class Real, class D>
+class gradient_buffers {
+ public:
+  explicit gradient_buffers(const D& device) : device_(device) {}
+
+  /// All are free again, and hold at least `size` numbers.
+  void reset(std::size_t size) {
+    if (size > size_) {
+      all_.clear();
+      size_ = size;
+    }
+    free_.clear();
+    for (auto& one : all_) free_.push_back(one.span().data);
+  }
+  [[nodiscard]] Real* take() {
+    if (free_.empty()) {
+      all_.emplace_back(device_, std::max<std::size_t>(size_, 1));
+      return all_.back().span().data;
+    }
+    Real* last = free_.back();
+    free_.pop_back();
+    return last;
+  }
+  void give(Real* one) { free_.push_back(one); }
+
+ private:
+  D device_;
+  std::size_t size_ = 0;
+  std::vector<buffer<Real, D>> all_;
+  std::vector<Real*> free_;
+};
+
+/// What the layers of one forward pass share.
+template <class B>
+struct forward_pass {
+  const typename B::real* image;  // what kernels read
+  typename B::real* plane;        // where the running statistics are
+  int samples;
+  phase what;
+  combine_sums combine;
+  activations<typename B::real, typename B::device>* store;
+  buffer<double, typename B::device>* scratch;
+  typename B::stream s;
+
+  /// Activation `index` with room for a sample of that many numbers, times the samples.
+  [[nodiscard]] typename B::real* room(std::size_t index, std::size_t numbers) const {
+    return store->room(index, static_cast<std::size_t>(samples) * numbers);
+  }
+};
+
+/// What the layers of one backward pass share.
+template <class B>
+struct backward_pass {
+  const typename B::real* image;
+  typename B::real* plane;  // where the parameters' gradients go
+  into mode;
+  int samples;
+  combine_sums combine;
+  gradient_buffers<typename B::real, typename B::device>* gradients;
+  buffer<double, typename B::device>* scratch;
+  buffer<typename B::real, typename B::device>* workspace;
+  typename B::stream s;
+};
+
+/// Where a layer's input gradient goes: added onto something, into a buffer of its own choice, or,
+/// at the network's input, nowhere.
+template <class Real>
+struct destination {
+  Real* onto = nullptr;
+  bool wanted = true;
+};
+
+/// For layers whose input gradient stands where the output gradient stood.
+template <class B>
+typename B::real* deliver(const backward_pass<B>& pass, const extent& at, typename B::real* dx,
+                          destination<typename B::real> to) {
+  if (to.wanted && to.onto == nullptr) return dx;
+  if (to.wanted) add(static_cast<std::size_t>(pass.samples) * B::numbers(at), dx, to.onto, pass.s);
+  pass.gradients->give(dx);
+  return to.onto;
+}
+
+/// A layer is described, never built, by its type L:
+///   L::out(in)                    its output's extent
+///   L::describe(in, catalogue)    its parameters, in forward order
+///   L::bound<B, in>(placement&)   the layer at work: publish, forward, backward, and constants
+///                                 `out` and `largest`, the most numbers of a sample in between
+/// backward consumes dy, a buffer of the pass, and returns dx; it calls ready(segment) in
+/// descending order, each after the layer's weight and input gradients are both done.
+template <class L>
+concept Layer = requires(const extent& in, catalogue& to) {
+  { L::out(in) } -> std::same_as<extent>;
+  { L::describe(in, to) };
+};
+
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,82 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The classifier at the end: y = W x + b on one number a channel.
+//
+// W begins normal with deviation 0.01, b at zero (Goyal et al., 2017).
+#pragma once
+
+#include <cordee/nn/layer.hpp>
+#include <cordee/ops/linear.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+template <int Classes>
+struct linear {
+  static_assert(Classes > 0, "a classifier needs at least one class");
+
+  static constexpr extent out(const extent&) { return {Classes, 1, 1}; }
+  static constexpr void describe(const extent& in, catalogue& to) {
+    const auto mark = to.named("fc", false);
+    to.tensor("weight", kind::weight, {Classes, in.channels}, {.variance = 1e-4});
+    to.tensor("bias", kind::bias, {Classes}, {});
+    to.work(std::int64_t{Classes} * in.channels, 0);
+    to.back(mark);
+  }
+
+  template <class B, extent In>
+  class bound {
+    static_assert(In.height == 1 && In.width == 1,
+                  "linear reads one number a channel: put global_average_pool before it");
+    using real = typename B::real;
+    static constexpr linear_problem at{static_cast<std::size_t>(In.channels),
+                                       static_cast<std::size_t>(Classes), B::numbers(In)};
+
+   public:
+    static constexpr extent out{Classes, 1, 1};
+    static constexpr std::size_t largest = std::max(B::numbers(In), at.outputs);
+
+    bound(placement& to)
+        : segment_(to.next),
+          weights_(to.table[segment_].offset),
+          bias_(to.table[segment_ + 1].offset),
+          image_(to.take_image(at.features * at.outputs + at.outputs)),
+          activation_(to.activation++) {
+      to.next += 2;
+    }
+
+    void publish(const real* plane, real* image, typename B::stream) const {
+      std::copy_n(plane + weights_, at.features * at.outputs, image + image_);
+      std::copy_n(plane + bias_, at.outputs, image + image_ + at.features * at.outputs);
+    }
+
+    /// (samples, classes), without padding.
+    const real* forward(const forward_pass<B>& pass, const real* x) {
+      real* const y = pass.room(activation_, at.outputs);
+      x_ = x;
+      const real* w = pass.image + image_;
+      linear_forward(at, pass.samples, x, w, w + at.features * at.outputs, y, pass.s);
+      return y;
+    }
+
+    template <class Ready>
+    real* backward(const backward_pass<B>& pass, real* dy, destination<real> to, Ready& ready) {
+      linear_weight_gradient(at, pass.samples, x_, static_cast<const real*>(dy),
+                             pass.plane + weights_, pass.plane + bias_, pass.mode, pass.s);
+      real* dx = pass.gradients->take();
+      linear_input_gradient(at, pass.samples, static_cast<const real*>(dy), pass.image + image_, dx,
+                            pass.s);
+      pass.gradients->give(dy);
+      dx = deliver(pass, In, dx, to);
+      ready(segment_ + 1);
+      ready(segment_);
+      return dx;
+    }
+
+   private:
+    std::size_t segment_, weights_, bias_, image_, activation_;
+    const real* x_ = nullptr;
+  };
+};
+
+}  // namespace cordee::inline CORDEE_ABI

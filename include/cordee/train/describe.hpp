@@ -1,0 +1,97 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A dry run in words: what `fit` would do, and every default that applies. Trains nothing.
+#pragma once
+
+#include <algorithm>
+#include <string>
+
+#include <cordee/core/text.hpp>
+#include <cordee/ops/simd.hpp>
+#include <cordee/train/fit.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+namespace detail {
+
+template <class T>
+std::string words_of(const T& t) {
+  if constexpr (requires { t.describe(); })
+    return t.describe();
+  else
+    return "a noun of your own";
+}
+
+constexpr std::string_view name_of(agreement a) {
+  return a == agreement::exact ? "exact" : a == agreement::mixing ? "mixing" : "loose";
+}
+
+}  // namespace detail
+
+/// What the vector width of this build means for speed.
+inline std::string describe_isa() {
+  return register_bytes > 16 ? text(isa, " (", register_bytes, "-byte vectors)")
+                             : text(isa, " (", register_bytes,
+                                    "-byte vectors; on a processor with AVX2 or AVX-512, compile "
+                                    "with -march=native: "
+                                    "convolutions run three to six times as fast)");
+}
+
+/// Lines of "what: value". Ranks need not call it together.
+template <class Run, Feed F>
+std::string describe(Run& run, F& feed, double epochs) {
+  using M = typename Run::model_type;
+  using Real = typename Run::Real;
+  const auto rate = [&](double epoch) { return run.schedule()(epoch); };
+  const int ranks = feed.ranks(), micro = feed.accumulate();
+  const std::int64_t steps = feed.steps(epochs);
+
+  std::size_t numbers = 0, largest = 0;
+  for (const segment& s : run.segments())
+    if (s.what != kind::statistic) numbers += s.size;
+  for (const bucket& b : run.buckets()) largest = std::max(largest, b.size);
+  std::size_t exchanged = 0;
+  for (const bucket& b : run.buckets()) exchanged += b.size * sizeof(Real);
+
+  std::string out;
+  const auto say = [&out](std::string_view what, const std::string& value) {
+    out += text(what, std::string(std::max<std::size_t>(what.size(), 14) - what.size() + 2, ' '),
+                value, "\n");
+  };
+  say("network", text(grouped(numbers), " parameters in ", count_trainable(run.segments()),
+                      " tensors, image ", to_text(M::input), ", ", M::classes, " classes"));
+  say("precision", text(Run::precision::name, " on ", Run::device::name, ", ", describe_isa()));
+  if constexpr (requires { M::engine::name; })
+    say("convolutions", text("engine ", M::engine::name));
+  say("batch", text(grouped(feed.global_batch()),
+                    " samples an update = ", grouped(feed.global_batch() / (ranks * micro)),
+                    " per rank x ", ranks, " ranks x ", micro, " accumulated micro-batches"));
+  say("length", text(grouped(steps), " updates, ", epochs, " epochs of ", grouped(feed.samples()),
+                     " samples"));
+  say("optimizer", detail::words_of(run.rule()));
+  say("schedule", detail::words_of(run.schedule()));
+  std::string curve;
+  for (const double part : {0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0}) {
+    const double e = feed.epoch(static_cast<std::int64_t>(
+        part * static_cast<double>(std::max<std::int64_t>(steps - 1, 0))));
+    curve += text(curve.empty() ? "" : ", ", rate(e), " at epoch ", e);
+  }
+  say("rates", curve);
+  say("reducer", text(detail::words_of(run.reducer()), "; the optimizer needs ",
+                      detail::name_of(std::remove_cvref_t<decltype(run.rule())>::needs),
+                      ", the reducer offers ",
+                      detail::name_of(std::remove_cvref_t<decltype(run.reducer())>::offers)));
+  say("exchange", text(grouped(exchanged), " bytes in ", run.buckets().size(),
+                       " buckets, the largest of ", grouped(largest * sizeof(Real)), " bytes",
+                       run.options().overlap ? ", while backward runs" : ", after backward"));
+  say("memory", text(grouped(run.arena_bytes()),
+                     " bytes a rank for weights, gradients and state; "
+                     "activations come on top with the first batch"));
+  say("not finite", run.options().guarded ? text("such a step is not taken; ",
+                                                 run.options().patience, " in a row end the run")
+                                          : std::string("not looked for (unguarded)"));
+  return out;
+}
+
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,331 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The one file in which model, rule, schedule and reducer meet.
+//
+//   forward -> backward -> a bucket is ready -> propose -> mix (the courier, while backward goes
+//   on)
+//   -> every bucket is back -> settle (flag, norms) -> one accept over the whole arena -> publish
+//
+// This order is the same for every precision, rule and reducer. Gradient averaging, gossip, Local
+// SGD and a parameter server differ in what is proposed and in what `mix` does with it.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include <cordee/comm/agree.hpp>
+#include <cordee/nn/model.hpp>
+#include <cordee/optim/optimizer.hpp>
+#include <cordee/schedule/schedule.hpp>
+#include <cordee/train/courier.hpp>
+#include <cordee/train/fit.hpp>
+#include <cordee/train/planes.hpp>
+#include <cordee/train/weights.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+struct trainer_options {
+  /// A message is at most this long, unless one parameter tensor alone is longer.
+  std::size_t bucket_bytes = 1u << 20;
+  /// Rules that can speak while backward runs do so.
+  bool overlap = true;
+  /// Read the mean once more to see that it is finite, where no norm or scaled loss does it anyway.
+  /// Without, a gradient that is not finite destroys the weights.
+  bool guarded = true;
+  /// So many steps in a row that are not finite end the run.
+  int patience = 20;
+  /// Of the first weights.
+  std::uint64_t seed = 0;
+};
+
+/// What one step was, as this rank saw it.
+struct step_outcome {
+  moment now{};
+  score train{};  // sums over this rank's samples
+  double grad_square =
+      0;                // of the mean where the rule needs it exact, else of this rank's gradient
+  bool applied = true;  // false: this rank's step was skipped
+  int zeroed = 0;       // buckets that counted as a zero gradient (mixing rules)
+};
+
+/// Binds a model to a rule, a schedule and a reducer; owns the arena, not the model, which must
+/// outlive it. All ranks construct theirs together: rank 0's first weights are everybody's.
+template <Model M, class O, Schedule S, class R>
+class trainer {
+ public:
+  using model_type = M;
+  using precision = typename M::precision;
+  using Real = typename precision::master;
+  using device = typename M::device;
+  using stream = typename device::stream;
+  using span = span_on<Real, device>;
+  /// Whether the rule steps on a gradient that is the same on every rank.
+  static constexpr bool gradient_is_exact = O::needs == agreement::exact;
+
+  static_assert(
+      R::offers == agreement::exact || O::needs != agreement::exact,
+      "this optimizer exchanges gradients, which every rank must receive averaged exactly: "
+      "use an exact reducer such as ring, or wrap the optimizer in local");
+  static_assert(
+      R::lossless || O::needs == agreement::exact,
+      "this optimizer exchanges positions, whose differences a lossy wire would drown: use "
+      "a reducer that keeps every bit, or an optimizer that exchanges gradients");
+  static_assert(R::offers >= O::needs,
+                "this optimizer needs one memoryless mixing of what it says: use a gossiping or an "
+                "exact reducer, or wrap the optimizer in local");
+  static_assert(OptimizerOn<O, Real, device>, "the optimizer does not model OptimizerOn");
+  static_assert(ReducerOn<R, Real, device>, "the reducer does not model ReducerOn");
+
+  trainer(M& model, O rule, S schedule, R reducer, trainer_options options = {})
+      : model_(model),
+        rule_(rule),
+        schedule_(schedule),
+        reducer_(reducer),
+        options_(options),
+        device_(model.where()),
+        stream_(device_.open()),
+        buckets_(cut(M::segments(), options.bucket_bytes / sizeof(Real))),
+        planes_(device_, M::segments()),
+        image_(model.make_image()),
+        scratch_(device_, scratch_size()),
+        courier_(reducer_) {
+    std::uint64_t hash = fingerprint(segments());
+    for (const bucket& b : buckets_) hash = hash * 31 + b.size;
+    if (!agrees_everywhere(reducer_.link, hash))
+      throw error(
+          "trainer: the ranks have different parameter tables or bucket limits; give every "
+          "rank the same network and options");
+    model_.initialise(weights(), options_.seed);
+    share(reducer_.link, weights(), stream_);
+    model_.publish(weights(), image_, stream_);
+  }
+
+  /// One update from this rank's micro-batches, at a place in the schedule counted in epochs.
+  /// Collective: every rank calls it. An error on any rank ends the step on all.
+  step_outcome step(std::span<const batch<device>> micro, double epoch) {
+    return together([&] { return take_step(micro, epoch); });
+  }
+
+  /// Trains until the loader stands at `epochs`, and tells the listeners (see record.hpp), among
+  /// which a `held_out{data set}` is evaluated at the end of each epoch. Collective.
+  template <Feed F, class... Listeners>
+  run_summary fit(F& feed, double epochs, Listeners&&... listeners) {
+    return together([&] { return detail::fit(*this, feed, epochs, listeners...); });
+  }
+
+  /// The score of the agreed model on a data set, each sample once. Collective.
+  template <Dataset Data>
+  score evaluate(const Data& dataset, const normalisation& norm, int batch_size = 250) {
+    return together([&] { return cordee::evaluate(*this, dataset, norm, batch_size); });
+  }
+
+  /// Writes the agreed model's weights as safetensors with the names of its segments. Collective;
+  /// rank 0 writes.
+  void save(const std::string& path) {
+    together([&] { save_weights(*this, path); });
+  }
+
+  /// Reads weights on rank 0 and shares them; refuses what does not fit, by name. Collective.
+  void load(const std::string& path) {
+    together([&] { load_weights(*this, path); });
+  }
+
+  /// f() with every rank holding the model that the ranks agree on: the exact mean of the running
+  /// statistics, and of the weights too where they differ between ranks. What was there comes back.
+  template <class F>
+  auto with_mean_model(const F& f) {
+    return together([&] {
+      constexpr bool differ = R::offers != agreement::exact || O::needs != agreement::exact;
+      const span range = differ ? weights() : statistics();
+      buffer<Real, device> before(device_, range.size);
+      planes_.copy(before.span(), range, stream_);
+      mean(reducer_.link, device_, range, stream_);
+      if constexpr (differ) model_.publish(weights(), image_, stream_);
+      const auto result = f();
+      planes_.copy(range, before.span(), stream_);
+      if constexpr (differ) model_.publish(weights(), image_, stream_);
+      return result;
+    });
+  }
+
+  /// Runs f; if it throws, the peers are told why before the exception goes on.
+  template <class F>
+  auto together(const F& f) {
+    try {
+      return f();
+    } catch (const std::exception& e) {
+      abandon(reducer_.link, e.what());
+      throw;
+    }
+  }
+
+  /// New weights for all ranks, from rank 0's plane; state of the rule stays.
+  void adopt_weights() {
+    share(reducer_.link, weights(), stream_);
+    model_.publish(weights(), image_, stream_);
+  }
+
+  [[nodiscard]] M& model() { return model_; }
+  [[nodiscard]] const O& rule() const { return rule_; }
+  [[nodiscard]] S& schedule() { return schedule_; }
+  [[nodiscard]] const S& schedule() const { return schedule_; }
+  [[nodiscard]] const R& reducer() const { return reducer_; }
+  [[nodiscard]] const auto& link() const { return reducer_.link; }
+  [[nodiscard]] const trainer_options& options() const { return options_; }
+  [[nodiscard]] typename M::image& image() { return image_; }
+  [[nodiscard]] stream compute() const { return stream_; }
+  [[nodiscard]] std::span<const bucket> buckets() const { return buckets_; }
+  [[nodiscard]] std::span<const segment> segments() const { return planes_.table(); }
+  [[nodiscard]] std::int64_t steps_taken() const { return step_; }
+  [[nodiscard]] std::size_t arena_bytes() const { return planes_.bytes(); }
+
+  /// Masters, statistics at the tail. What is written here acts after `adopt_weights`.
+  [[nodiscard]] span weights() { return planes_.weights(); }
+  [[nodiscard]] span grads() { return planes_.grads(); }
+  [[nodiscard]] span slot(int k) { return planes_.slot(k); }
+  [[nodiscard]] span reducer_slot(int k) { return planes_.reducer_slot(k); }
+  [[nodiscard]] span statistics() { return planes_.statistics(); }
+
+ private:
+  static constexpr bool exact = O::needs == agreement::exact;
+  static constexpr bool looks_early = !exact || O::norms == when::before_propose;
+
+  step_outcome take_step(std::span<const batch<device>> micro, double epoch) {
+    now_ = {step_, applied_, round_, epoch, schedule_(epoch), previous_rate_};
+    out_ = {now_, {}, 0, true, 0};
+    next_ = 0;
+    spoke_ = false;
+    planes_.keep_statistics(stream_);
+    planes_.clear(grads(), stream_);
+
+    for (std::size_t i = 0; i < micro.size(); ++i) {
+      model_.forward(image_, weights(), micro[i], phase::train, stream_);
+      out_.train += model_.read_score(stream_);
+      const bool last = i + 1 == micro.size();
+      model_.backward(
+          image_, grads(), into::add,
+          [&](std::size_t k) {
+            if (last) ready(k);
+          },
+          stream_);
+    }
+    if (micro.empty()) ready(0);
+    expects(next_ == buckets_.size(), "trainer: backward ended before every segment was ready");
+
+    const bool finite = out_.applied;  // of this rank's whole gradient, where it was looked at
+    if (!speaks_early())
+      for (const bucket& b : buckets_) speak(b, finite);
+    courier_.finish();
+    settle();
+    advance();
+    return out_;
+  }
+
+  // Segment k and all behind it are ready: so is each bucket that begins there.
+  void ready(std::size_t k) {
+    for (; next_ < buckets_.size() && k <= buckets_[next_].first; ++next_) {
+      const bucket& b = buckets_[next_];
+      if constexpr (looks_early) look(b);
+      if (speaks_early()) speak(b, true);
+    }
+  }
+
+  // The local gradient of one bucket: norms, and whether it is finite.
+  void look(const bucket& b) {
+    const double square =
+        planes_.measure(b.segments, b.first, O::norms == when::before_propose, stream_);
+    if constexpr (exact) return;  // the mean will tell, on every rank alike
+    if (std::isfinite(square)) {
+      out_.grad_square += square;
+    } else if constexpr (O::needs == agreement::mixing) {
+      planes_.clear(grads().subspan(b.offset, b.size), stream_);
+      ++out_.zeroed;
+    } else {
+      out_.applied = false;
+    }
+  }
+
+  void speak(const bucket& b, bool finite) {
+    const span said = rule_.propose(planes_.sight(b.segments, b.first, finite), now_, stream_);
+    if (said.empty()) return;
+    spoke_ = true;
+    courier_.post({planes_.letter(b, said, scratch_.span()), now_});
+  }
+
+  // Every bucket is back: flag and norms of the mean, where the rule steps on one.
+  void settle() {
+    if constexpr (!exact) return;
+    if (!options_.guarded && O::norms != when::before_accept) {
+      out_.grad_square = std::nan("");
+      return;
+    }
+    out_.grad_square =
+        planes_.measure(planes_.trainables(), 0, O::norms == when::before_accept, stream_);
+    out_.applied = std::isfinite(out_.grad_square);
+  }
+
+  void advance() {
+    ++step_;
+    if (spoke_) ++round_;
+    const bool finite = out_.applied && out_.zeroed == 0;
+    if (!finite) planes_.restore_statistics(stream_);
+    in_a_row_ = finite ? 0 : in_a_row_ + 1;
+    if (exact && !out_.applied) {
+      for (int k = 0; k < R::slots; ++k)  // the residual of a step that never happened
+        planes_.clear(reducer_slot(k), stream_);
+    } else {
+      planes_.settle(out_.grad_square);
+      rule_.accept(planes_.sight(planes_.trainables(), 0, out_.applied), now_, stream_);
+      model_.publish(weights(), image_, stream_);
+    }
+    if (out_.applied) {
+      ++applied_;
+      previous_rate_ = now_.rate;
+    }
+    if (in_a_row_ >= options_.patience) give_up();
+  }
+
+  [[noreturn]] void give_up() {
+    const auto squares = planes_.grad_squares();
+    std::size_t bad = 0;
+    while (bad + 1 < planes_.trainables().size() && std::isfinite(squares[bad])) ++bad;
+    throw error(text(in_a_row_,
+                     " steps in a row had a gradient that is not finite, this time first in \"",
+                     planes_.trainables()[bad].name, "\" (step ", now_.step, ", epoch ", now_.epoch,
+                     ", rate ", now_.rate, ", loss ", out_.train.mean_loss(),
+                     "): lower the rate, warm up for longer, or look at the input"));
+  }
+
+  [[nodiscard]] bool speaks_early() const { return O::eager && options_.overlap; }
+  [[nodiscard]] std::size_t scratch_size() const {
+    std::size_t bytes = 0;
+    for (const bucket& b : buckets_)
+      bytes = std::max(bytes, reducer_.template scratch<Real>(b.size));
+    return bytes;
+  }
+
+  M& model_;
+  O rule_;
+  S schedule_;
+  R reducer_;
+  trainer_options options_;
+  device device_;
+  stream stream_;
+  std::vector<bucket> buckets_;
+  planes<Real, device, O, R> planes_;
+  typename M::image image_;
+  buffer<std::byte, device> scratch_;  // the courier carries one bucket at a time
+
+  moment now_;
+  step_outcome out_;
+  std::size_t next_ = 0;  // the next bucket to become ready
+  bool spoke_ = false;
+  std::int64_t step_ = 0, applied_ = 0, round_ = 0;
+  double previous_rate_ = 0;
+  int in_a_row_ = 0;
+  courier<R, Real, device> courier_;  // last: its thread ends before what it uses goes
+};
+
+}  // namespace cordee::inline CORDEE_ABI

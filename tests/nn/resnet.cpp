@@ -1,0 +1,97 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <cordee/nn/resnet.hpp>
+
+#include "check.hpp"
+
+using namespace cordee;
+
+namespace {
+
+/// The counts alone: nothing is built.
+template <int Depth, shortcut S>
+constexpr catalogue::totals counts =
+    parameter_table<resnet_layers<Depth, shape{.shortcut = S}>, extent{3, 32, 32}>::totals;
+
+template <int Depth, shortcut S>
+constexpr bool has(int convolutions, std::size_t tensors, std::int64_t parameters) {
+  constexpr auto c = counts<Depth, S>;
+  return c.convolutions == convolutions && c.trainable == tensors && c.parameters == parameters &&
+         c.statistics == 2 * static_cast<std::size_t>(convolutions);
+}
+/// The published count of multiplications, given to that many.
+template <int Depth, shortcut S>
+constexpr bool works(std::int64_t macs, std::int64_t rounding) {
+  const std::int64_t away = counts<Depth, S>.macs - macs;
+  return -rounding <= away && away <= rounding;
+}
+
+// algorithms.md, section 42
+static_assert(has<8, shortcut::a>(7, 23, 75'290) && works<8, shortcut::a>(12'239'488, 0));
+static_assert(has<20, shortcut::a>(19, 59, 269'722) && works<20, shortcut::a>(40'550'000, 5'000));
+static_assert(has<32, shortcut::a>(31, 95, 464'154) && works<32, shortcut::a>(68'860'000, 5'000));
+static_assert(has<44, shortcut::a>(43, 131, 658'586) && works<44, shortcut::a>(97'170'000, 5'000));
+static_assert(has<56, shortcut::a>(55, 167, 853'018) && works<56, shortcut::a>(125'490'000, 5'000));
+static_assert(has<110, shortcut::a>(109, 329, 1'727'962) &&
+              works<110, shortcut::a>(252'890'000, 5'000));
+static_assert(has<20, shortcut::b>(21, 65, 272'474) && works<20, shortcut::b>(40'810'000, 5'000));
+static_assert(has<56, shortcut::b>(57, 173, 855'770) && works<56, shortcut::b>(125'750'000, 5'000));
+
+template <shape S, class P = fp64, class Engine = reference>
+using net8 = resnet<8, P, cpu, S, Engine>;
+
+}  // namespace
+
+TEST_CASE("resnet: the whole gradient of ResNet-8 is the derivative of its loss") {
+  SUBCASE("option A") { bench<net8<shape{.image = {1, 8, 8}}>>(4).check_gradients(); }
+  SUBCASE("option B") {
+    bench<net8<shape{.image = {1, 8, 8}, .shortcut = shortcut::b}>>(4).check_gradients();
+  }
+  SUBCASE("ghost groups") {
+    bench<net8<shape{.image = {1, 8, 8}, .shortcut = shortcut::b, .group = 3}>>(5)
+        .check_gradients();
+  }
+}
+
+TEST_CASE("resnet: label smoothing is part of the gradient") {
+  bench<net8<shape{.image = {2, 8, 8}}>> b(3);
+  b.net.label_smoothing = 0.1;
+  b.check_gradients(2);
+}
+
+TEST_CASE_TEMPLATE("resnet: engine direct computes what engine reference computes", P, fp64, fp32) {
+  constexpr shape s{.image = {3, 9, 8}, .shortcut = shortcut::b};  // an odd height on purpose
+  bench<net8<s, P, reference>> slow(5);
+  bench<net8<s, P, direct>> quick(5, 1, 2);
+  const double tolerance = std::is_same_v<P, fp64> ? 1e-11 : 2e-4;
+  CHECK(quick.mean_loss() == doctest::Approx(slow.mean_loss()).epsilon(tolerance));
+  quick.backward();
+  slow.backward();
+  for (const segment& one : slow.net.segments().first(slow.net.tensors())) {
+    double difference = 0, norm = 0;
+    for (std::size_t i = one.offset; i < one.end(); ++i) {
+      const auto a = static_cast<double>(quick.gradients()[i]);
+      const auto b = static_cast<double>(slow.gradients()[i]);
+      difference += (a - b) * (a - b);
+      norm += b * b;
+    }
+    CHECK_MESSAGE(std::sqrt(difference) <= tolerance * std::sqrt(norm), one.name);
+  }
+  const auto first = slow.net.segments()[slow.net.tensors()].offset;
+  for (std::size_t i = first; i < slow.net.plane_size(); ++i)
+    CHECK(static_cast<double>(quick.weights()[i]) ==
+          doctest::Approx(static_cast<double>(slow.weights()[i])).epsilon(tolerance));
+}
+
+TEST_CASE("resnet: gradient steps on one batch bring its loss down") {
+  bench<resnet<8, fp32, cpu, shape{.image = {1, 8, 8}}>> b(16);
+  b.net.initialise(b.weights(), 1);
+  const double before = b.mean_loss();
+  for (int step = 0; step < 100; ++step) {
+    b.forward();
+    b.backward();
+    const std::size_t end = b.net.segments()[b.net.tensors()].offset;
+    for (std::size_t i = 0; i < end; ++i) b.weights()[i] -= 0.2f * b.gradients()[i];
+  }
+  CHECK(b.mean_loss() < before / 2);
+}

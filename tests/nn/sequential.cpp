@@ -1,0 +1,54 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <cordee/nn/batch_norm.hpp>
+#include <cordee/nn/convolution.hpp>
+#include <cordee/nn/linear.hpp>
+#include <cordee/nn/pooling.hpp>
+#include <cordee/nn/sequential.hpp>
+
+#include "check.hpp"
+
+using namespace cordee;
+
+namespace {
+
+template <class... Layers>
+using small = network<sequential<Layers...>, fp64, cpu, reference, extent{2, 5, 4}, 3>;
+
+}  // namespace
+
+TEST_CASE("sequential: extents follow from the layers") {
+  using layers = sequential<convolution<8, 3, 2>, relu, convolution<4, 1>, global_average_pool>;
+  static_assert(layers::out({3, 9, 8}) == extent{4, 1, 1});
+  static_assert(sequential<convolution<8, 5, 2>>::out({3, 9, 8}) == extent{8, 5, 4});
+  static_assert(repeat<3, relu>::out({3, 9, 8}) == extent{3, 9, 8});
+}
+
+TEST_CASE("sequential: every layer's gradient is the derivative of the loss") {
+  bench<small<convolution<5, 3, 2>, batch_norm<>, relu, convolution<4, 1>, batch_norm<relu>,
+              global_average_pool, linear<3>>>(4)
+      .check_gradients(20);
+}
+
+TEST_CASE("sequential: a rectifier and a batch norm as first layers need no input gradient") {
+  bench<small<relu, batch_norm<>, identity, convolution<4>, global_average_pool, linear<3>>>(3)
+      .check_gradients(20);
+}
+
+TEST_CASE("repeat: none is nothing, several are as many layers") {
+  using plain = small<convolution<4>, batch_norm<relu>, global_average_pool, linear<3>>;
+  using none = small<convolution<4>, batch_norm<relu>, repeat<0, convolution<4>>,
+                     global_average_pool, linear<3>>;
+  using three = small<repeat<3, sequential<convolution<2>, batch_norm<relu>>>, global_average_pool,
+                      linear<3>>;
+  static_assert(plain::parameters() == none::parameters());
+  static_assert(three::convolutions() == 3);
+  bench<plain> a(3);
+  bench<none> b(3);
+  CHECK(a.mean_loss() == b.mean_loss());
+  a.backward();
+  b.backward();
+  CHECK(a.announced == b.announced);
+  CHECK(std::equal(a.gradients().begin(), a.gradients().end(), b.gradients().begin()));
+  bench<three>(3).check_gradients(20);
+}

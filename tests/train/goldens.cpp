@@ -1,0 +1,176 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The golden vectors of every rule, through the real trainer: the toy set T4, ranks with different
+// data whose mean is T4's, any number of ranks.
+#include <doctest/doctest.h>
+
+#include <cordee/comm/ring.hpp>
+#include <cordee/comm/solo.hpp>
+#include <cordee/optim/lars.hpp>
+#include <cordee/optim/local.hpp>
+#include <cordee/optim/sgd.hpp>
+#include <cordee/train/trainer.hpp>
+
+#include "tests/support/quadratic.hpp"
+#include "tests/support/ranks.hpp"
+
+using namespace cordee;
+using namespace support;
+
+namespace {
+
+using vectors = std::vector<std::vector<double>>;  // W1, b1, W2, b2
+
+struct golden {
+  vectors expected;
+  std::vector<double> rates;
+};
+
+// Weights of every rank after as many steps as there are rates.
+template <class P, class O>
+std::deque<vectors> train(int ranks, const O& rule, const std::vector<double>& rate,
+                          trainer_options options = {}) {
+  return on_ranks(ranks, [&](threads link) {
+    quadratic<P> model{.shift = 0.25 * (link.rank() - 0.5 * (ranks - 1))};
+    trainer run{model, rule, rates(rate), ring{link}, options};
+    for (std::size_t k = 0; k < rate.size(); ++k)
+      run.step(std::array{one_each(ranks)}, static_cast<double>(k));
+    vectors out;
+    for (std::size_t k = 0; k < 4; ++k) out.push_back(numbers(run.weights(), k));
+    return out;
+  });
+}
+
+template <class P>
+inline constexpr double tolerance = std::is_same_v<P, fp64> ? 1e-10 : 2e-6;
+
+template <class P, class O>
+void reaches(const O& rule, const golden& g) {
+  for (const int ranks : {1, 3, 4}) {
+    CAPTURE(ranks);
+    for (const vectors& weights : train<P>(ranks, rule, g.rates))
+      for (std::size_t k = 0; k < 4; ++k)
+        for (std::size_t i = 0; i < g.expected[k].size(); ++i) {
+          CAPTURE(t4_table[k].name);
+          CAPTURE(weights[k][i]);
+          CHECK(close(weights[k][i], g.expected[k][i], tolerance<P>));
+        }
+  }
+}
+
+const std::vector<double> falling{0.1, 0.1, 0.05};
+const golden p_form{{{0.45834439475, -0.15120028985, 0.1803259896, -0.28101731005},
+                     {0.0397, -0.0217},
+                     {0.934265592, -1.939390899},
+                     {0.03015}},
+                    falling};
+const golden c_form{{{0.44984411975, -0.12038892485, 0.0502313496, -0.36203076505},
+                     {0.0478, -0.0676},
+                     {0.920952792, -1.927163049},
+                     {0.0261}},
+                    falling};
+const golden p_nesterov{{{0.44246183404, -0.110287901951, 0.0761207109864, -0.304569824343},
+                         {0.05487895, -0.0828928},
+                         {0.905732621928, -1.91149077704},
+                         {0.022560525}},
+                        falling};
+const golden c_nesterov{{{0.43519813879, -0.0855102328011, -0.0211280834136, -0.359927577393},
+                         {0.06180445, -0.1198288},
+                         {0.894048533928, -1.90062312854},
+                         {0.019097775}},
+                        falling};
+const golden dampened{{{0.460046802748, -0.156499864578, 0.198907184376, -0.271896784541},
+                       {0.0380755, -0.013792},
+                       {0.93711618552, -1.94209303519},
+                       {0.03096225}},
+                      falling};
+
+const std::vector<double> halved{1, 1, 0.5};
+const golden lars_a{{{0.495157498637, -0.281525941972, 0.71761960189, 0.0456088791405},
+                     {0.226, -0.046},
+                     {0.83692298643, -1.84646042811},
+                     {-0.063}},
+                    halved};
+const golden lars_nesterov{{{0.493245297669, -0.274398889768, 0.686588391424, 0.0256166740705},
+                            {0.1, -0.856},
+                            {0.781594225345, -1.78426839406},
+                            {0}},
+                           halved};
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("sgd reaches form P's golden vector", P, fp64, fp32) {
+  reaches<P>(sgd{.momentum = 0.9, .weight_decay = 0.01}, p_form);
+}
+TEST_CASE_TEMPLATE("sgd with Nesterov momentum reaches its golden vector", P, fp64, fp32) {
+  reaches<P>(sgd{.momentum = 0.9, .weight_decay = 0.01, .nesterov = true}, p_nesterov);
+}
+TEST_CASE_TEMPLATE("sgd leaves its first buffer undamped", P, fp64, fp32) {
+  reaches<P>(sgd{.momentum = 0.9, .weight_decay = 0.01, .dampening = 0.1}, dampened);
+}
+TEST_CASE_TEMPLATE("velocity_sgd with momentum correction equals form P", P, fp64, fp32) {
+  reaches<P>(velocity_sgd{.momentum = 0.9, .weight_decay = 0.01}, p_form);
+  reaches<P>(velocity_sgd{.momentum = 0.9, .weight_decay = 0.01, .nesterov = true}, p_nesterov);
+}
+TEST_CASE_TEMPLATE("velocity_sgd without correction reaches form C's golden vector", P, fp64,
+                   fp32) {
+  reaches<P>(velocity_sgd{.momentum = 0.9, .weight_decay = 0.01, .correction = false}, c_form);
+  reaches<P>(
+      velocity_sgd{.momentum = 0.9, .weight_decay = 0.01, .nesterov = true, .correction = false},
+      c_nesterov);
+}
+TEST_CASE_TEMPLATE("lars reaches variant A's golden vector", P, fp64, fp32) {
+  reaches<P>(lars{.momentum = 0.9, .weight_decay = 0.01, .trust = 0.02}, lars_a);
+  reaches<P>(lars{.momentum = 0.9, .weight_decay = 0.01, .trust = 0.02, .nesterov = true},
+             lars_nesterov);
+}
+
+TEST_CASE("local SGD meets every second step and keeps its momentum to itself") {
+  // algorithms: two workers, f = (x - b)^2 / 2 with b = 0 and 4, x = 1, rate 0.1, momentum 0.9. The
+  // last segment of T4 has curvature 1, starts at 0.05 and has centre 0: shift it.
+  std::vector<std::vector<double>> path(2);
+  std::vector<double> buffers(2);
+  threads::launch(
+      2,
+      [&](threads link) {
+        const auto r = static_cast<std::size_t>(link.rank());
+        quadratic<fp64> model{.shift = r == 0 ? -0.95 : 3.05};  // b - (1 - 0.05)
+        trainer run{model, local{sgd{.momentum = 0.9}, 2}, rates({.1, .1, .1, .1}), ring{link}};
+        for (int k = 0; k < 4; ++k) {
+          run.step(std::array{one_each(2)}, k);
+          path[r].push_back(numbers(run.weights(), 3)[0] + 0.95);
+        }
+        buffers[r] = numbers(run.slot(0), 3)[0];
+      },
+      patient);
+  const std::vector<std::vector<double>> expected{{0.9, 1.28, 0.99, 1.7732},
+                                                  {1.3, 1.28, 2.038, 1.7732}};
+  for (std::size_t r = 0; r < 2; ++r)
+    for (std::size_t k = 0; k < 4; ++k) CHECK(close(path[r][k], expected[r][k], 1e-12));
+  CHECK(close(buffers[0], 3.6, 1e-12));
+  CHECK(close(buffers[1], -8.784, 1e-12));
+}
+
+TEST_CASE("local{sgd, 1} over an exact mean equals sgd when there is no momentum") {
+  const sgd plain{.momentum = 0, .weight_decay = 0.01};
+  for (const int ranks : rank_counts) {
+    const auto apart = train<fp64>(ranks, local{plain, 1}, falling);
+    const auto together = train<fp64>(ranks, plain, falling);
+    for (std::size_t k = 0; k < 4; ++k)
+      for (std::size_t i = 0; i < apart[0][k].size(); ++i)
+        CHECK(close(apart[0][k][i], together[0][k][i], 1e-13));
+  }
+}
+
+TEST_CASE("without momentum and decay the norm of a lars step is rate x trust x |w|") {
+  const auto after = train<fp64>(1, lars{.momentum = 0, .weight_decay = 0, .trust = 0.02}, {0.7});
+  for (const std::size_t k : {0u, 2u}) {
+    double moved = 0, start = 0;
+    for (std::size_t i = 0; i < t4_table[k].size; ++i) {
+      moved += std::pow(after[0][k][i] - t4_start[k][i], 2);
+      start += std::pow(t4_start[k][i], 2);
+    }
+    CHECK(close(std::sqrt(moved), 0.7 * 0.02 * std::sqrt(start), 1e-13));
+  }
+}

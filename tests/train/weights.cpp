@@ -1,0 +1,164 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
+
+#include <doctest/doctest.h>
+
+#include <cordee/comm/ring.hpp>
+#include <cordee/comm/solo.hpp>
+#include <cordee/nn/resnet.hpp>
+#include <cordee/optim/local.hpp>
+#include <cordee/optim/sgd.hpp>
+#include <cordee/train/trainer.hpp>
+
+#include "tests/support/feeds.hpp"
+#include "tests/support/quadratic.hpp"
+#include "tests/support/ranks.hpp"
+
+using namespace cordee;
+using namespace support;
+
+namespace {
+
+constexpr auto steady = [](double) { return 0.05; };
+
+struct file {
+  std::string path;
+  explicit file(const char* name)
+      : path((std::filesystem::temp_directory_path() / text("cordee-", getpid(), "-", name))
+                 .string()) {
+    std::filesystem::remove(path);
+  }
+  ~file() { std::filesystem::remove(path); }
+};
+
+template <class Run>
+std::vector<double> all_numbers(Run& run) {
+  std::vector<double> out;
+  for (const segment& s : run.segments())
+    for (std::size_t i = 0; i < s.size; ++i)
+      out.push_back(static_cast<double>(run.weights()[s.offset + i]));
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("what is saved is what is loaded, on every rank, bit for bit") {
+  const file f("weights.safetensors");
+  for (const int ranks : {1, 3}) {
+    std::vector<double> saved;
+    on_ranks(ranks, [&](threads link) {
+      resnet<8, fp32, cpu, shape{.image = {1, 8, 8}}> net;
+      trainer run{net, sgd{}, steady, ring{link}, {.seed = 7}};
+      run.save(f.path);
+      if (link.rank() == 0) saved = all_numbers(run);
+      return 0;
+    });
+    for (const auto& loaded : on_ranks(ranks, [&](threads link) {
+           resnet<8, fp32, cpu, shape{.image = {1, 8, 8}}> net;
+           trainer run{net, sgd{}, steady, ring{link}, {.seed = 8}};
+           CHECK(all_numbers(run) != saved);
+           run.load(f.path);
+           return all_numbers(run);
+         }))
+      CHECK(loaded == saved);
+  }
+}
+
+TEST_CASE("names and shapes are torchvision's") {
+  const file f("names.safetensors");
+  resnet<8, fp32, cpu, shape{.image = {3, 8, 8}, .shortcut = shortcut::b}> net;
+  trainer run{net, sgd{}, steady, solo{}};
+  run.save(f.path);
+  const tensor_file t = tensor_file::open(f.path);
+  using dims = std::vector<std::size_t>;
+  CHECK(t.at("conv1.weight").shape == dims{16, 3, 3, 3});
+  CHECK(t.at("layer2.0.downsample.0.weight").shape == dims{32, 16, 1, 1});
+  CHECK(t.at("layer3.0.bn2.running_var").shape == dims{64});
+  CHECK(t.at("fc.weight").shape == dims{10, 64});
+  CHECK(t.at("fc.bias").dtype == "F32");
+  CHECK(t.entries().size() == run.segments().size());
+  CHECK(t.metadata().at("format") == "pt");
+}
+
+TEST_CASE("local SGD saves the mean of the ranks' models") {
+  const file f("mean.safetensors");
+  on_ranks(2, [&](threads link) {
+    quadratic<fp64> model{.shift = link.rank() - 0.5};
+    trainer run{model, local{sgd{.momentum = 0}, 8}, steady, ring{link}};
+    run.step(std::array{one_each(2)}, 0);
+    run.save(f.path);
+    return 0;
+  });
+  std::array<double, 4> w1{};
+  tensor_file::open(f.path).read("W1", std::span<double>(w1));
+  for (std::size_t i = 0; i < 4; ++i)
+    CHECK(close(w1[i],
+                t4_start[0][i] - 0.05 * t4_curvature[0][i] * (t4_start[0][i] - t4_centre[0][i]),
+                1e-15));
+}
+
+TEST_CASE("weights of another network are refused by name, and nothing is lost") {
+  const file f("other.safetensors");
+  {
+    resnet<8, fp32, cpu, shape{.image = {1, 8, 8}, .classes = 7, .shortcut = shortcut::b}> net;
+    trainer run{net, sgd{}, steady, solo{}};
+    run.save(f.path);
+  }
+  for (const int ranks : {1, 2}) {
+    const std::string said = complaint([&] {
+      threads::launch(
+          ranks,
+          [&](threads link) {
+            resnet<8, fp32, cpu, shape{.image = {3, 8, 8}}> net;
+            trainer run{net, sgd{}, steady, ring{link}};
+            const auto before = all_numbers(run);
+            try {
+              run.load(f.path);
+            } catch (const error&) {
+              CHECK(all_numbers(run) == before);
+              throw;
+            }
+          },
+          patient);
+    });
+    CHECK(contains(said,
+                   "\"conv1.weight\" has shape [16, 1, 3, 3], the network's has [16, 3, 3, 3]"));
+    CHECK(contains(said, "\"fc.weight\" has shape [7, 64], the network's has [10, 64]"));
+    CHECK(contains(said, "\"layer2.0.downsample.0.weight\" is not a tensor of this network"));
+  }
+}
+
+TEST_CASE("a missing tensor is named; PyTorch's batch counters are passed over") {
+  const file f("partial.safetensors");
+  const float one = 1;
+  save_tensors(f.path,
+               std::vector<tensor_view>{{"W1", {1}, std::span(&one, 1)},
+                                        {"bn1.num_batches_tracked", {1}, std::span(&one, 1)}});
+  quadratic<fp32> model;
+  trainer run{model, sgd{}, steady, solo{}};
+  const std::string said = complaint([&] { run.load(f.path); });
+  CHECK(contains(said, "\"W1\" has shape [1], the network's has [4]"));
+  CHECK(contains(said, "\"b1\" is missing"));
+  CHECK_FALSE(contains(said, "num_batches_tracked"));
+}
+
+TEST_CASE("a file that cannot be written, or is not there, fails on every rank with its name") {
+  for (const bool saves : {true, false}) {
+    const std::string said = complaint([&] {
+      threads::launch(
+          3,
+          [&](threads link) {
+            quadratic<fp32> model;
+            trainer run{model, sgd{}, steady, ring{link}};
+            if (saves)
+              run.save("/nowhere/at/all.safetensors");
+            else
+              run.load("/nowhere/at/all.safetensors");
+          },
+          patient);
+    });
+    CHECK(contains(said, "rank 0: "));
+    CHECK(contains(said, "/nowhere/at/all.safetensors"));
+  }
+}
