@@ -7,11 +7,11 @@ int main() {
   const auto [training, held] = split(images, 0.1, 1);
 
   threads::launch(4, [&, &training = training, &held = held](threads link) {
-    resnet<20, fp32, cpu, shape{.image = {1, 28, 28}}> net;
+    resnet<20, fp32, cpu, shape{.image = {1, 28, 28}, .zero_gamma = false}> net;
     loader  feed{training, link, {.global_batch = 512, .seed = 1}, augment{.pad = 2, .flip = true}};
     trainer run{net,
-                lars{.momentum = 0.9, .weight_decay = 5e-4, .trust = 0.02},
-                warmup{2, polynomial{.peak = 2, .epochs = 12, .power = 2}},
+                lars{.momentum = 0.9, .weight_decay = 5e-4, .trust = 0.01},
+                warmup{1, polynomial{.peak = 1, .epochs = 12, .power = 2}},
                 ring{link}};
     run.fit(feed, 12, held_out{held}, console{}, csv{"lars.csv"});
     run.save("resnet20.safetensors");

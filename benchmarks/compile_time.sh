@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: the Cordee contributors
+# SPDX-License-Identifier: Apache-2.0
+#
+# Seconds of compiler time (user, the least of N runs) that a program costs: the umbrella by itself, a
+# minimal trainer (one dense layer, sgd, solo), the same with ResNet-8 over a ring, and ResNet-110.
+#   benchmarks/compile_time.sh [N]          CXX and CXXFLAGS are heeded; -O2 by default
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+runs=${1:-3} cxx=${CXX:-g++} flags=${CXXFLAGS:--O2 -march=native}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+program() {  # NETWORK LINK REDUCER
+  cat <<CPP
+#include <cordee/cordee.hpp>
+using namespace cordee;
+int main() {
+  const synthetic data{.extent = {1, 28, 28}, .classes = 10, .samples = 1024, .seed = 1};
+  const auto train = [&](auto link) {
+    $1 net;
+    loader feed{data, link, {.global_batch = 64, .seed = 1}};
+    trainer run{net, sgd{}, constant{.rate = 0.1}, $3};
+    run.fit(feed, 1);
+  };
+  $2
+}
+CPP
+}
+echo '#include <cordee/cordee.hpp>
+int main() {}' >"$work/umbrella.cpp"
+program 'network<sequential<global_average_pool, linear<10>>, fp32, cpu, reference, extent{1, 28, 28}, 10>' \
+  'train(alone{});' 'solo{}' >"$work/minimal.cpp"
+program 'resnet<8, fp32, cpu, shape{.image = {1, 28, 28}}>' 'threads::launch(4, train);' 'ring{link}' >"$work/resnet8.cpp"
+program 'resnet<110, fp32, cpu, shape{.image = {1, 28, 28}}>' 'threads::launch(4, train);' 'ring{link}' >"$work/resnet110.cpp"
+
+echo "$("$cxx" --version | head -n 1), $flags"
+for name in umbrella minimal resnet8 resnet110; do
+  least=
+  for ((k = 0; k < runs; ++k)); do
+    # shellcheck disable=SC2086
+    seconds=$( { TIMEFORMAT=%U; time "$cxx" -std=c++20 $flags -I"$here/include" -c "$work/$name.cpp" -o "$work/$name.o"; } 2>&1)
+    least=$(printf '%s\n' ${least:+"$least"} "$seconds" | sort -g | head -n 1)
+  done
+  printf '%-10s %s s\n' "$name" "$least"
+done
