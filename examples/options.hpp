@@ -4,6 +4,7 @@
 // "--name value" for the examples: each option says its default and what it is for.
 #pragma once
 
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -42,8 +43,8 @@ class options {
   }
   int whole(std::string_view name, int by_default, std::string_view what) {
     const double x = number(name, by_default, what);
-    if (x != static_cast<double>(static_cast<int>(x)) || x < 0)
-      throw cordee::error(cordee::text("--", name, " takes a whole number, not ", x));
+    if (!(x >= 0 && x <= 1e9) || x != std::floor(x))
+      throw cordee::error(cordee::text("--", name, " takes a whole number up to 1e9, not ", x));
     return static_cast<int>(x);
   }
   bool flag(std::string_view name, std::string_view what) {

@@ -80,17 +80,19 @@ TEST_CASE("aligned: the next multiple of 256 bytes of FP32") {
   CHECK(aligned(65) == 128);
 }
 
-TEST_CASE("a fingerprint changes with the name, kind, offset and size of any segment") {
+TEST_CASE("a fingerprint changes with the name, kind, place and shape of any segment") {
   const std::vector<segment> table{{"conv", kind::weight, 0, 9}, {"scale", kind::scale, 64, 3}};
   const std::uint64_t before = fingerprint(table);
   CHECK(fingerprint(std::vector(table)) == before);
   for (std::size_t i = 0; i < table.size(); ++i) {
-    auto name = table, what = table, offset = table, size = table;
+    auto name = table, what = table, offset = table, size = table, dims = table;
     name[i].name = "other";
     what[i].what = kind::bias;
     offset[i].offset += 64;
     size[i].size += 1;
-    for (const auto& changed : {name, what, offset, size}) CHECK(fingerprint(changed) != before);
+    dims[i].shape[0] += 1;
+    for (const auto& changed : {name, what, offset, size, dims})
+      CHECK(fingerprint(changed) != before);
   }
   CHECK(fingerprint(std::vector{table[1], table[0]}) != before);
   CHECK(fingerprint(std::vector{table[0]}) != before);
