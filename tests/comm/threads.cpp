@@ -78,6 +78,7 @@ TEST_CASE("a message on a lane is heard on that lane alone") {
     std::vector<int> zero{0}, one{1}, x{-1}, y{-1};
     if (link.rank() == 0) {
       std::thread beside([&] { exchange(link.lane(1), {send(1, one)}, {}); });
+      std::this_thread::sleep_for(100ms);  // were there but one lane, this message would be first
       exchange(link, {send(1, zero)}, {});
       beside.join();
     } else {

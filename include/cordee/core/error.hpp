@@ -34,10 +34,18 @@ class misuse : public std::logic_error {
   using std::logic_error::logic_error;
 };
 
+namespace detail {
+// Out of line: hundreds of preconditions should cost a comparison and a call each.
+[[noreturn, gnu::cold, gnu::noinline]] inline void broken(const char* sentence,
+                                                          const std::source_location& where) {
+  throw misuse(text(sentence, " (", where.file_name(), ":", where.line(), ")"));
+}
+}  // namespace detail
+
 /// Throws `misuse` with the sentence and the caller's place unless `condition` holds.
 constexpr void expects(bool condition, const char* sentence,
                        std::source_location where = std::source_location::current()) {
-  if (!condition) throw misuse(text(sentence, " (", where.file_name(), ":", where.line(), ")"));
+  if (!condition) detail::broken(sentence, where);
 }
 
 }  // namespace cordee::inline CORDEE_ABI

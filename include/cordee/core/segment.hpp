@@ -91,7 +91,8 @@ constexpr std::vector<bucket> cut(std::span<const segment> table, std::size_t li
   return buckets;
 }
 
-/// A fingerprint of names, kinds, places and shapes (FNV-1a); ranks compare it before the first step.
+/// A fingerprint of names, kinds, places and shapes (FNV-1a); ranks compare it before the first
+/// step.
 constexpr std::uint64_t fingerprint(std::span<const segment> table) {
   std::uint64_t hash = 14695981039346656037ull;
   const auto mix = [&hash](std::uint64_t word) { hash = (hash ^ word) * 1099511628211ull; };

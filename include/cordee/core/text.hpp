@@ -35,7 +35,7 @@ struct part {
   part(std::floating_point auto x) : what(real), number(static_cast<double>(x)) {}
 };
 
-inline std::string join(std::span<const part> parts) {
+[[gnu::noinline]] inline std::string join(std::span<const part> parts) {
   std::string out;
   char digits[32];
   for (const part& p : parts) {
@@ -54,7 +54,7 @@ inline std::string join(std::span<const part> parts) {
   return out;
 }
 
-inline std::string in_groups(std::string digits) {
+[[gnu::noinline]] inline std::string in_groups(std::string digits) {
   const std::size_t first = digits.front() == '-' ? 1 : 0;
   for (std::size_t at = digits.size(); at > first + 3;) digits.insert(at -= 3, 1, ',');
   return digits;

@@ -19,7 +19,7 @@ template <class T, Device D>
 class buffer {
  public:
   buffer() = default;
-  buffer(const D& device, std::size_t size) : device_(device), size_(size) {
+  [[gnu::noinline]] buffer(const D& device, std::size_t size) : device_(device), size_(size) {
     expects(size <= std::numeric_limits<std::size_t>::max() / sizeof(T), "buffer: size overflows");
     data_ = static_cast<T*>(device_.allocate(size * sizeof(T)));
     const typename D::stream s{};

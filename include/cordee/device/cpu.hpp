@@ -42,9 +42,7 @@ class cpu {
   [[nodiscard]] void* allocate(std::size_t size) const {
     if (size == 0) return nullptr;
     void* memory = ::operator new(size, std::align_val_t{alignment}, std::nothrow);
-    if (memory == nullptr)
-      throw error(text("cpu: no memory for ", grouped(size),
-                       " bytes; use a smaller batch per rank or fewer ranks"));
+    if (memory == nullptr) no_memory(size);
     return memory;
   }
   void release(void* memory) const noexcept {
@@ -73,6 +71,10 @@ class cpu {
   };
 
  private:
+  [[noreturn, gnu::cold, gnu::noinline]] static void no_memory(std::size_t size) {
+    throw error(text("cpu: no memory for ", grouped(size),
+                     " bytes; use a smaller batch per rank or fewer ranks"));
+  }
   static int& granted() {
     thread_local int workers = 0;  // 0: nobody limited this thread
     return workers;
