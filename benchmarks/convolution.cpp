@@ -64,8 +64,9 @@ double now() {
 }
 
 /// Multiply-adds on sums that all differ, or the compiler would keep one of them; enough of them to
-/// hide an FMA's latency, few enough for 16 registers. About a millisecond.
-constexpr int sums = 12, turns = 200'000;
+/// hide an FMA's latency, few enough for 16 registers. About as long as a layer takes, so that the
+/// clock and the neighbours of this machine treat both alike.
+constexpr int sums = 12, turns = 1'000'000;
 
 [[gnu::noinline]] float spin(const float* start) {
   constexpr int V = lanes<float>;

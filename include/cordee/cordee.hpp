@@ -53,6 +53,8 @@
 #include <cordee/ops/convolution_direct.hpp>
 #include <cordee/ops/convolution_reference.hpp>
 #include <cordee/ops/direct/correlation.hpp>
+#include <cordee/ops/direct/gather.hpp>
+#include <cordee/ops/direct/slide.hpp>
 #include <cordee/ops/direct/storage.hpp>
 #include <cordee/ops/direct/tile.hpp>
 #include <cordee/ops/direct/weight_gradient.hpp>

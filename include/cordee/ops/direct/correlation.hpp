@@ -5,19 +5,19 @@
 //
 // Output pixel j of a row takes tap s from padded input column j t + s (forwards) or, for outputs
 // of one remainder modulo t, from column j + const (back): the input gradient of a strided layer is
-// t x t correlations of stride 1, each with the taps that meet it. Input rows are copied into
-// scratch with zero columns around them and, forwards, the columns of one remainder modulo t
-// together; so pixels of a tile follow one another whatever the stride, and no tile knows about
-// edges. Rows outside the image are not copied: their taps are left out.
+// t x t correlations of stride 1, each with the taps that meet it. The 3x3 window of padding 1 runs
+// in place (slide.hpp); where another window overhangs, input rows are copied into scratch with
+// zero columns around them, so that no tile knows about edges. Rows outside the image are not
+// there: their taps are left out.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
 #include <span>
 #include <vector>
 
 #include <cordee/ops/convolution.hpp>
+#include <cordee/ops/direct/slide.hpp>
 #include <cordee/ops/direct/storage.hpp>
 #include <cordee/ops/direct/tile.hpp>
 
@@ -36,14 +36,14 @@ class correlation {
         back_(back),
         in_step_(back ? 1 : p.stride),
         out_step_(back ? p.stride : 1),
+        block_(direct_block<V>(in_.channels)),
         form_{out_.channels, in_.channels, p.window} {
     left_ = back ? std::max(0, (window_ - 1 - padding_ + stride_ - 1) / stride_) : padding_;
     columns_ = back ? (out_.width - 1 + padding_) / stride_ + 1 + left_
                     : (out_.width - 1) * stride_ + window_;
-    phase_ = (columns_ + in_step_ - 1) / in_step_;
-    row_size_ = std::ptrdiff_t{V} * in_step_ * phase_;
-    in_place_ =
-        direct_block<V>(in_.channels) == V && in_step_ == 1 && left_ == 0 && columns_ <= in_.width;
+    slides_ = window_ == 3 && padding_ == 1 && stride_ <= 2 &&
+              (block_ == V || (block_ == image_pitch && in_step_ * out_step_ == 1 && !back));
+    in_place_ = slides_ || (left_ == 0 && columns_ <= in_.width);
     lines_.resize(static_cast<std::size_t>(out_step_));
     for (int r = 0; r < window_; ++r) {
       if (!back_) lines_[0].push_back({r - padding_, r});
@@ -58,11 +58,11 @@ class correlation {
   [[nodiscard]] const packed_form<V>& form() const { return form_; }
 
   void run(int samples, const Real* x, const Real* w, Real* y, into how, cpu::stream s) const {
-    const std::size_t x_size = sample_size(in_, direct_block<V>(in_.channels));
+    const std::size_t x_size = sample_size(in_, block_);
     const std::size_t y_size = sample_size(out_, direct_block<V>(out_.channels));
     parallel(s, static_cast<std::size_t>(samples), 1, [&](std::size_t first, std::size_t last) {
       for (std::size_t n = first; n < last; ++n)
-        sample(x + n * x_size, n + 1 < last, w, y + n * y_size, how == into::add);
+        sample(x + n * x_size, w, y + n * y_size, how == into::add);
     });
   }
 
@@ -70,24 +70,19 @@ class correlation {
   // Numbers of scratch that stay in a core's second-level cache, and weights that one call of a
   // tile walks through.
   static constexpr int scratch_at_once = 262144 / static_cast<int>(sizeof(Real));
+  static constexpr int image_pitch = 3;  // a colour image slides too
   static constexpr int weights_at_once = 32768 / static_cast<int>(sizeof(Real));
 
   struct memory {
-    scratch<Real> lowered, wide;
+    scratch<Real> padded, wide;
     std::vector<tap> taps;
   };
 
-  void sample(const Real* x, bool more, const Real* w, Real* y, bool add) const {
+  void sample(const Real* x, const Real* w, Real* y, bool add) const {
     thread_local memory mine;
-    const std::size_t size = sample_size(in_, direct_block<V>(in_.channels));
-    const auto ins = static_cast<int>(blocks_of(in_.channels, V));
-    const auto outs = static_cast<int>(blocks_of(out_.channels, V));
-    fetcher next(
-        x + (more ? size : 0), more ? size : 0,
-        std::ptrdiff_t{(outs + 1) / 2} * ((ins + depth_ - 1) / depth_) * out_.height * out_step_);
-    if (direct_block<V>(out_.channels) == V) return bands(mine, next, x, w, y, add);
+    if (direct_block<V>(out_.channels) == V) return bands(mine, x, w, y, add);
     Real* const wide = mine.wide.reserve(blocks_of(out_.channels, V) * out_.pixels() * V);
-    bands(mine, next, x, w, wide, false);
+    bands(mine, x, w, wide, false);
     for (std::size_t pixel = 0; pixel < out_.pixels(); ++pixel)
       for (int k = 0; k < out_.channels; ++k, ++y)
         *y = (add ? *y : Real{}) +
@@ -95,11 +90,23 @@ class correlation {
                   static_cast<std::size_t>(k % V)];
   }
 
-  /// Bands of rows whose input fits the cache.
-  void bands(memory& mine, fetcher& next, const Real* x, const Real* w, Real* y, bool add) const {
-    const auto blocks = static_cast<int>(blocks_of(in_.channels, V));
+  /// Where the rows of input stand. Pitches count numbers.
+  struct source {
+    const Real* x;
+    int low;  // the first row
+    std::ptrdiff_t block, row;
+  };
+
+  /// Bands of rows whose copy fits the cache.
+  void bands(memory& mine, const Real* x, const Real* w, Real* y, bool add) const {
+    if (in_place_) {
+      const std::ptrdiff_t row = std::ptrdiff_t{block_} * in_.width;
+      return rows_of(mine.taps, {x, 0, row * in_.height, row}, w, y, add, 0, out_.height);
+    }
+    const auto blocks = static_cast<int>(blocks_of(in_.channels, block_));
     const int rows = (out_.height + out_step_ - 1) / out_step_;
-    const auto fit = static_cast<int>(scratch_at_once / (row_size_ * blocks)) - window_;
+    const std::ptrdiff_t row = std::ptrdiff_t{block_} * columns_;
+    const auto fit = static_cast<int>(scratch_at_once / (row * blocks)) - window_;
     const int band = std::max(fit / in_step_, std::min(rows, 4));
     for (int i = 0; i < rows; i += band) {
       const int first = i * out_step_, last = std::min(out_.height, (i + band) * out_step_);
@@ -108,57 +115,26 @@ class correlation {
           back_ ? (last - 1 + padding_) / stride_ + 1 : (last - 1) * stride_ + window_ - padding_;
       low = std::clamp(low, 0, in_.height);
       high = std::clamp(high, low, in_.height);
-      if (in_place_) {
-        rows_of(mine.taps, next,
-                {x, 0, std::ptrdiff_t{V} * in_.width * in_.height, std::ptrdiff_t{V} * in_.width},
-                w, y, add, first, last);
-      } else {
-        Real* const lowered = mine.lowered.reserve(static_cast<std::size_t>(row_size_) *
-                                                   static_cast<std::size_t>(blocks * (high - low)));
-        lower(x, low, high, blocks, lowered);
-        rows_of(mine.taps, next, {lowered, low, row_size_ * (high - low), row_size_}, w, y, add,
-                first, last);
-      }
+      Real* const padded = mine.padded.reserve(static_cast<std::size_t>(row) *
+                                               static_cast<std::size_t>(blocks * (high - low)));
+      pad(x, low, high, blocks, padded);
+      rows_of(mine.taps, {padded, low, row * (high - low), row}, w, y, add, first, last);
     }
   }
 
-  /// Input rows low .. high-1 into scratch, (C / V, rows, t, columns / t, V).
-  void lower(const Real* x, int low, int high, int blocks, Real* to) const {
-    const int block = direct_block<V>(in_.channels);
-    const int begin = left_, end = std::min(columns_, left_ + in_.width);  // columns that are there
+  /// Input rows low .. high-1 with zero columns around them.
+  void pad(const Real* x, int low, int high, int blocks, Real* to) const {
+    const std::ptrdiff_t row = std::ptrdiff_t{block_} * in_.width;
+    const std::ptrdiff_t begin = std::ptrdiff_t{block_} * left_,
+                         size = std::ptrdiff_t{block_} * columns_;
+    const std::ptrdiff_t end = std::min(size, begin + row);
     for (int b = 0; b < blocks; ++b)
-      for (int row = low; row < high; ++row, to += row_size_) {
-        if (!row_meets(row)) continue;
-        // A narrow image has one block, wider than a register if V is 2.
-        const Real* from = block == V ? x + (std::ptrdiff_t{b} * in_.height + row) * in_.width * V
-                                      : x + std::ptrdiff_t{row} * in_.width * block + b * V;
-        for (int phase = 0; phase < std::min(in_step_, window_); ++phase) {
-          Real* const line = to + std::ptrdiff_t{phase} * phase_ * V;
-          const int head = std::min(phase_, (begin - phase + in_step_ - 1) / in_step_);
-          const int tail = std::max(head, (end - phase + in_step_ - 1) / in_step_);
-          std::fill(line, line + head * V, Real{});
-          const Real* px = from + std::ptrdiff_t{head * in_step_ + phase - begin} * block;
-          if (block == V && in_step_ == 1)
-            std::memcpy(line + head * V, px,
-                        static_cast<std::size_t>((tail - head) * V) * sizeof(Real));
-          else if (block == V)
-            for (int j = head; j < tail; ++j, px += in_step_ * V)
-              store<Real, V>(line + j * V, load<Real, V>(px));
-          else
-            widen(px, in_step_ * block, std::min(V, block - b * V), tail - head, line + head * V);
-          std::fill(line + tail * V, line + phase_ * V, Real{});
-        }
+      for (int i = low; i < high; ++i, to += size) {
+        const Real* const from = x + (std::ptrdiff_t{b} * in_.height + i) * row;
+        std::fill(to, to + begin, Real{});
+        std::copy(from, from + (end - begin), to + begin);
+        std::fill(to + end, to + size, Real{});
       }
-  }
-  static void widen(const Real* from, int step, int channels, int pixels, Real* to) {
-    // A whole register where that stays inside the row; what it copies too much is never read.
-    for (; pixels * step >= V + step; --pixels, from += step, to += V)
-      store<Real, V>(to, load<Real, V>(from));
-    for (; pixels > 0; --pixels, from += step, to += V)
-      for (int c = 0; c < channels; ++c) to[c] = from[c];
-  }
-  [[nodiscard]] bool row_meets(int row) const {
-    return back_ || (row + padding_) % stride_ < window_;
   }
 
   /// Tap r (or s) of output row (column) i T + b meets input row i t + offset, T and t the steps.
@@ -167,47 +143,63 @@ class correlation {
   };
   using line = std::vector<meeting>;  // the taps of one remainder b
 
-  /// Where the rows of input stand.
-  struct source {
-    const Real* x;
-    int low;  // the first row
-    std::ptrdiff_t block, row;
-  };
-
   /// Output rows first .. last-1, `first` a multiple of the output step. Filter blocks outermost,
   /// so that their weights stay near.
-  void rows_of(std::vector<tap>& taps, fetcher& next, const source& from, const Real* w, Real* y,
-               bool add, int first, int last) const {
-    const auto ins = static_cast<int>(blocks_of(in_.channels, V));
+  void rows_of(std::vector<tap>& taps, const source& from, const Real* w, Real* y, bool add,
+               int first, int last) const {
+    const auto ins = static_cast<int>(blocks_of(in_.channels, block_));
     const auto outs = static_cast<int>(blocks_of(out_.channels, V));
     const auto y_block = static_cast<std::ptrdiff_t>(out_.pixels()) * V;
-    for (int k = 0; k < outs; k += 2)
+    const int step = slides_ && block_ != V ? 1 : 2;
+    for (int k = 0; k < outs; k += step)
       for (int c = 0; c < ins; c += depth_)
         for (int a = 0; a < std::min(out_step_, last - first); ++a)
-          for (int b = 0; b < std::min(out_step_, out_.width); ++b) {
-            const row_tile<Real> at{from.x,
-                                    w + k * form_.block_size(),
-                                    form_.block_size(),
-                                    y + k * y_block + std::ptrdiff_t{V} * b,
-                                    y_block,
-                                    std::ptrdiff_t{V} * out_step_,
-                                    add || c > 0,
-                                    0};
-            if (k + 1 < outs)
-              rows_of<2, 1>(taps, next, from, at, c, a, b, first, last);
-            else if (in_step_ == 1 && line_of(b).size() == 3)
-              rows_of<1, 3>(taps, next, from, at, c, a, b, first, last);
+          for (int b = 0; b < (slides_ ? 1 : std::min(out_step_, out_.width)); ++b) {
+            const bool pair = step == 2 && k + 1 < outs;
+            const row_tile<Real> at{.x = from.x,
+                                    .x_step = std::ptrdiff_t{block_} * in_step_,
+                                    .w = w + k * form_.block_size(),
+                                    .w_block = pair ? form_.block_size() : 0,
+                                    .y = y + k * y_block + std::ptrdiff_t{V} * b,
+                                    .y_block = pair ? y_block : 0,
+                                    .y_step = std::ptrdiff_t{V} * (slides_ ? 1 : out_step_),
+                                    .add = add || c > 0,
+                                    .w_span = form_.at(0, 0, 1) * (back_ ? -1 : 1),
+                                    .x_ahead = from.row * in_step_,
+                                    .y_ahead = std::ptrdiff_t{V} * out_.width * out_step_,
+                                    .edge = zero_pixel<Real, V>};
+            if (!slides_ && pair)
+              rows_of(taps, from, at, c, a, b, first, last, correlate_row<Real, V, 2>);
+            else if (!slides_)
+              rows_of(taps, from, at, c, a, b, first, last, correlate_row<Real, V, 1>);
+            else if (block_ != V)
+              rows_of(taps, from, at, c, a, b, first, last, across<1, 1, 1, image_pitch>());
+            else if (in_step_ == 2)  // a lone block is done twice: there are few
+              rows_of(taps, from, at, c, a, b, first, last, across<2, 2, 1>());
+            else if (out_step_ == 2 && pair)
+              rows_of(taps, from, at, c, a, b, first, last, across<2, 1, 2>());
+            else if (out_step_ == 2)
+              rows_of(taps, from, at, c, a, b, first, last, across<1, 1, 2>());
+            else if (pair)
+              rows_of(taps, from, at, c, a, b, first, last, across<2, 1, 1>());
             else
-              rows_of<1, 1>(taps, next, from, at, c, a, b, first, last);
+              rows_of(taps, from, at, c, a, b, first, last, across<1, 1, 1>());
           }
+  }
+  template <int Blocks, int In, int Out, int Pitch = V>
+  [[nodiscard]] auto across() const {
+    return [columns = in_.width](const row_tile<Real>& at, int pixels, const tap* first,
+                                 const tap* last) {
+      slide_row<Real, V, Pitch, Blocks, In, Out>(at, pixels, columns, first, last);
+    };
   }
   /// Those of remainders a and b, from input blocks c and on. Rows that meet the same taps share a
   /// list of them.
-  template <int Blocks, int Span>
-  void rows_of(std::vector<tap>& taps, fetcher& next, const source& from, row_tile<Real> at, int c,
-               int a, int b, int first, int last) const {
-    const line& rows = line_of(a);
-    const int pixels = (out_.width - b + out_step_ - 1) / out_step_;
+  template <class Row>
+  void rows_of(std::vector<tap>& taps, const source& from, row_tile<Real> at, int c, int a, int b,
+               int first, int last, const Row& row_of) const {
+    const line& rows = lines_[static_cast<std::size_t>(a)];
+    const int pixels = slides_ ? out_.width : (out_.width - b + out_step_ - 1) / out_step_;
     Real* const y = at.y;
     for (int h = first + a, met = -1, met_last = -1; h < last; h += out_step_) {
       const int row = h / out_step_ * in_step_;
@@ -218,56 +210,47 @@ class correlation {
       while (begin < end && !there(rows[static_cast<std::size_t>(begin)])) ++begin;
       while (begin < end && !there(rows[static_cast<std::size_t>(end - 1)])) --end;
       if (begin != met || end != met_last)
-        list<Span>(taps, from,
-                   std::span(rows).subspan(static_cast<std::size_t>(begin),
-                                           static_cast<std::size_t>(end - begin)),
-                   line_of(b), c, at.w_span);
+        list(taps, from,
+             std::span(rows).subspan(static_cast<std::size_t>(begin),
+                                     static_cast<std::size_t>(end - begin)),
+             lines_[static_cast<std::size_t>(b)], c);
       met = begin;
       met_last = end;
       at.x = from.x + (row - from.low) * from.row;
       at.y = y + std::ptrdiff_t{h} * out_.width * V;
-      next.some();
-      if (c == 0 && h + out_step_ < last) {
-        const Real* const below = at.y + std::ptrdiff_t{out_step_} * out_.width * V;
-        for (int block = 0; block < Blocks; ++block)
-          for (int j = 0; j < pixels; ++j)
-            __builtin_prefetch(below + block * at.y_block + j * at.y_step, 1);
-      }
-      correlate_row<Real, V, Blocks, Span>(at, pixels, taps.data(), taps.data() + taps.size());
+      row_of(at, pixels, taps.data(), taps.data() + taps.size());
     }
   }
   /// The taps of these rows and columns, from an output row whose input row is 0.
-  template <int Span>
   void list(std::vector<tap>& taps, const source& from, std::span<const meeting> rows,
-            const line& columns, int c, std::ptrdiff_t& w_span) const {
+            const line& columns, int c) const {
     taps.clear();
-    for (int block = c; block < std::min(static_cast<int>(blocks_of(in_.channels, V)), c + depth_);
-         ++block)
-      for (const meeting& r : rows)
-        for (std::size_t s = 0; s < columns.size(); s += Span) {
-          // A span begins at its leftmost column: back, that is the last of its taps.
-          const meeting& left = columns[back_ ? s + Span - 1 : s];
-          const int column = left.offset + left_;
-          taps.push_back({block * from.block + r.offset * from.row +
-                              std::ptrdiff_t{V} * (column % in_step_ * phase_ + column / in_step_),
-                          form_.at(block * V, r.tap, left.tap),
-                          std::min(V, in_.channels - block * V)});
+    for (int block = c;
+         block < std::min(static_cast<int>(blocks_of(in_.channels, block_)), c + depth_); ++block)
+      for (const meeting& r : rows) {
+        const std::ptrdiff_t x = block * from.block + r.offset * from.row;
+        const int channels = std::min(block_, in_.channels - block * block_);
+        if (slides_) {
+          taps.push_back({x, form_.at(block * V, r.tap, back_ ? 2 : 0), channels});
+        } else if (block_ != V &&
+                   !back_) {  // few channels: those of a window row follow one another
+          taps.push_back({x, form_.at(0, r.tap, 0), window_ * channels});
+        } else {
+          for (const meeting& s : columns)
+            taps.push_back({x + std::ptrdiff_t{block_} * (s.offset + left_),
+                            form_.at(block * V, r.tap, s.tap), channels});
         }
-    w_span = form_.at(0, 0, 1) * (back_ ? -stride_ : 1);
-  }
-  [[nodiscard]] const line& line_of(int remainder) const {
-    return lines_[static_cast<std::size_t>(remainder)];
+      }
   }
 
   extent in_, out_;
   int window_, stride_, padding_;
   bool back_;
   int in_step_, out_step_;  // pixels of input and output from one pixel of a tile to the next
-  int left_, columns_;      // zero columns before the image, and columns of a row of scratch
-  int phase_;               // columns of one remainder
-  std::ptrdiff_t row_size_;
-  bool in_place_;  // x is its own scratch
-  int depth_;      // input blocks to a call
+  int block_;               // channels to a block of the input
+  int left_, columns_;      // zero columns before the image, and columns of a padded row
+  bool slides_, in_place_;
+  int depth_;  // input blocks to a call
   packed_form<V> form_;
   std::vector<line> lines_;
 };

@@ -3,16 +3,20 @@
 //
 // dw[k, c, r, s] = sum over samples and pixels of dy[k, i, j] x[c, i t + r - p, j t + s - p].
 //
-// Every tap sums over the pixels that exist for it, so nothing is padded; the samples of one pass
-// are as many as the first-level cache holds. A narrow input (the image) is copied into padded
-// rows, where all channels of three window rows are one tile. Samples fall into a fixed number of
-// groups whose sums are added in order: the result does not depend on the workers.
+// Every tap sums over the pixels that exist for it, so nothing is padded, in bands of rows that
+// stay in the first-level cache from tap to tap; of small images a pass takes several samples. A
+// narrow input (the network's image) is copied into padded rows, where all channels of three window
+// rows are one tile. Samples fall into a fixed number of groups whose sums are added in order: the
+// result does not depend on the workers.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 
-#include <cordee/ops/direct/correlation.hpp>
+#include <cordee/ops/convolution.hpp>
+#include <cordee/ops/direct/gather.hpp>
+#include <cordee/ops/direct/slide.hpp>
+#include <cordee/ops/direct/storage.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 namespace detail {
@@ -23,15 +27,18 @@ class weight_gradient {
   explicit weight_gradient(const convolution_problem& p)
       : p_(p), out_(p.out()), form_{p.filters, p.in.channels, p.window} {}
 
-  [[nodiscard]] static constexpr int groups(int samples) { return std::min(samples, 8); }
+  /// So that there are eight tasks or more, whatever the workers; each group costs a set of sums.
+  [[nodiscard]] int groups(int samples) const {
+    return std::min(samples, std::max(1, 8 / pairs()));
+  }
   [[nodiscard]] std::size_t workspace(int samples) const {
     return static_cast<std::size_t>(groups(samples)) * form_.size();
   }
 
   void run(int samples, const Real* x, const Real* dy, Real* dw, into how, Real* sums,
            cpu::stream s) const {
-    const std::size_t pairs = (blocks_of(p_.filters, V) + 1) / 2;
     const auto parts = static_cast<std::size_t>(groups(samples));
+    const auto pairs = static_cast<std::size_t>(this->pairs());
     parallel(s, parts * pairs, 1, [&](std::size_t first, std::size_t last) {
       for (std::size_t task = first; task < last; ++task) {
         const std::size_t part = task / pairs;
@@ -45,7 +52,9 @@ class weight_gradient {
   }
 
  private:
-  static constexpr int numbers_near = 24576 / static_cast<int>(sizeof(Real));
+  static constexpr int numbers_near = 32768 / static_cast<int>(sizeof(Real));
+
+  [[nodiscard]] int pairs() const { return static_cast<int>(blocks_of(p_.filters, V) + 1) / 2; }
 
   struct memory {
     scratch<Real> rows, wide;
@@ -75,70 +84,80 @@ class weight_gradient {
                       .dy_row = std::ptrdiff_t{V} * out_.width,
                       .dy_block = plane,
                       .dw_block = form_.block_size()};
-      const bool more = n + at_once < end && !narrow_x && !narrow_dy;
       if (narrow_x)
         for (int b = 0; b < blocks; ++b)
           narrow(area, pad(from, mine.rows), d + (k + b) * plane, sum + b * form_.block_size());
       else if (blocks == 2)
-        every_tap<2>(area, from, d + k * plane, sum, more);
+        every_tap<2>(area, from, d + k * plane, sum);
       else
-        every_tap<1>(area, from, d + k * plane, sum, more);
+        every_tap<1>(area, from, d + k * plane, sum);
     }
   }
 
-  /// Blocks of V channels in, one tap at a time over the pixels that meet it, in bands of rows that
-  /// stay in the first-level cache from tap to tap.
+  /// Blocks of V channels in.
   template <int Blocks>
-  void every_tap(pixel_area area, const Real* x, const Real* dy, Real* sum, bool more) const {
+  void every_tap(pixel_area area, const Real* x, const Real* dy, Real* sum) const {
     area.x_row = std::ptrdiff_t{V} * p_.stride * p_.in.width;
     area.x_step = std::ptrdiff_t{V} * p_.stride;
-    const int row_size = V * (p_.in.width * p_.stride + Blocks * out_.width);
-    // Two blocks read three lines for 16 products and want them near; one block does well without.
-    const bool reused = p_.window > 1 && Blocks == 2;
-    const int band = reused ? std::max(1, numbers_near / row_size / area.samples) : out_.height;
-    const auto calls = static_cast<std::ptrdiff_t>(blocks_of(p_.in.channels, V)) * p_.window *
-                       ((out_.height + band - 1) / band);
-    fetcher next_x(x + (more ? area.samples * area.x_sample : 0),
-                   static_cast<std::size_t>(more ? area.x_sample : 0), calls);
-    fetcher next_dy(dy + (more ? area.samples * area.dy_sample : 0),
-                    static_cast<std::size_t>(more ? Blocks * area.dy_block : 0), calls);
+    const int row_size = V * (p_.in.width * p_.stride + Blocks * out_.width) * area.samples;
+    const int band = p_.window > 1 ? std::max(1, numbers_near / row_size) : out_.height;
     for (int c = 0; c < p_.in.channels; c += V)
       for (int first = 0; first < out_.height; first += band)
         for (int r = 0; r < p_.window; ++r) {
           const int top = std::max(first, first_met(r));
           area.rows = std::min(first + band, last_met(r, p_.in.height, out_.height)) - top;
-          next_x.some();
-          next_dy.some();
           if (area.rows <= 0) continue;
           const std::ptrdiff_t row =
               std::ptrdiff_t{c / V} * p_.in.height + top * p_.stride + r - p_.padding;
-          every_column<Blocks>(area, x + row * p_.in.width * V,
-                               dy + std::ptrdiff_t{V} * top * out_.width, sum, c, r);
+          const Real* const xs = x + row * p_.in.width * V;
+          const Real* const ds = dy + std::ptrdiff_t{V} * top * out_.width;
+          if (slides())
+            slide<Blocks>(area, xs, ds, sum, c, r, band);
+          else
+            every_column<Blocks>(area, xs, ds, sum, c, r);
         }
   }
+  [[nodiscard]] bool slides() const { return p_.window == 3 && p_.padding == 1 && p_.stride <= 2; }
+  /// Some channels at a time. Each call brings a part of the next band of x or dy near.
   template <int Blocks>
-  void every_column(pixel_area area, const Real* x, const Real* dy, Real* sum, int c, int r) const {
-    const int channels = std::min(V, p_.in.channels - c);
-    if (Blocks == 1 && p_.window == 3 && p_.stride == 1 && p_.padding == 1 && p_.in.width >= 2) {
-      // One block: a pixel of x serves all three taps of a row, dy one to the right for s = 0 ...
-      const int width = p_.in.width;
-      area.dy_block = -V;
-      area.dw_block = form_.at(0, 0, 1);
-      area.columns = width - 2;
-      gather_channels<Real, V, 1, 3>(area, x + V, dy + 2 * V, sum + form_.at(c, r, 0), channels);
-      // ... but for the first and the last, which meet two.
-      area.columns = 1;
-      gather_channels<Real, V, 1, 2>(area, x, dy + V, sum + form_.at(c, r, 0), channels);
-      gather_channels<Real, V, 1, 2>(area, x + (width - 1) * V, dy + (width - 1) * V,
-                                     sum + form_.at(c, r, 1), channels);
-      return;
-    }
+  void slide(pixel_area& area, const Real* x, const Real* dy, Real* sum, int c, int r,
+             int band) const {
+    constexpr int channels = channels_at_once<Real, V>(3);
+    area.columns = out_.width;
+    area.taps = 3;
+    area.dw_tap = form_.at(0, 0, 1);
+    const bool overhangs = (out_.width - 1) * p_.stride + 1 >= p_.in.width;
+    const std::ptrdiff_t part = std::ptrdiff_t{V} * area.rows * out_.width;
+    const Real* const next_x = x + band * area.x_row;
+    const Real* const next_dy = dy + std::ptrdiff_t{V} * band * out_.width;
+    const int parts = p_.stride * p_.stride;
+    for (int b = 0; b < Blocks; ++b)
+      for (int first = 0; first < V; first += channels) {
+        const int call = (r * Blocks + b) * (V / channels) + first / channels;
+        const bool of_x = call < parts, of_dy = !of_x && call < parts + Blocks;
+        const Real* const next = of_x    ? next_x + call * part
+                                 : of_dy ? next_dy + (call - parts) * area.dy_block
+                                         : dy;
+        Real* const to = sum + b * area.dw_block + form_.at(c, r, 0) + first * V;
+        const auto tile = p_.stride == 1 ? gather_slide<Real, V, channels, false>
+                                         : gather_slide<Real, V, channels, true>;
+        tile(area, zero_pixel<Real, V>, overhangs, x + first, dy + b * area.dy_block, to, next,
+             of_x || of_dy ? V : 0);
+      }
+  }
+  /// One tap at a time over the pixels that meet it.
+  template <int Blocks>
+  void every_column(pixel_area& area, const Real* x, const Real* dy, Real* sum, int c,
+                    int r) const {
     for (int s = 0; s < p_.window; ++s) {
       const int left = first_met(s);
       area.columns = last_met(s, p_.in.width, out_.width) - left;
       if (area.columns <= 0) continue;
-      gather_channels<Real, V, 1, Blocks>(area, x + (left * p_.stride + s - p_.padding) * V,
-                                          dy + left * V, sum + form_.at(c, r, s), channels);
+      const Real* const from = x + (left * p_.stride + s - p_.padding) * V;
+      constexpr int channels = channels_at_once<Real, V>(Blocks);
+      for (int first = 0; first < V; first += channels)
+        gather<Real, V, 1, Blocks, channels>(area, from + first, dy + left * V,
+                                             sum + form_.at(c, r, s) + first * V);
     }
   }
   /// The outputs that meet tap r inside the image: from the first, before the last.
@@ -160,8 +179,11 @@ class weight_gradient {
     area.dw_tap = form_.at(0, 1, 0);
     for (int r = 0; r < p_.window; r += 3) {
       area.taps = std::min(3, p_.window - r);
-      gather_channels<Real, V, 3, 1>(area, rows + r * area.x_tap, dy, sum + form_.at(0, r, 0),
-                                     p_.window * p_.in.channels);
+      cover<tile_registers<Real, V> / 3>(
+          lengths<9, 3, 1>{}, p_.window * p_.in.channels, [&]<int Channels>(int c) {
+            gather<Real, V, 3, 1, Channels>(area, rows + r * area.x_tap + c, dy,
+                                            sum + form_.at(0, r, 0) + c * V);
+          });
     }
   }
   [[nodiscard]] std::ptrdiff_t padded_columns() const {

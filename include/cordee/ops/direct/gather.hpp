@@ -1,0 +1,129 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The tile of engine `direct`'s weight gradient: taps x blocks of V filters x channels, all in
+// registers while it sums over pixels.
+//
+//   dw[s, b, c] += sum over pixels t of  x[s, t, c] dy[b, t]
+//
+// `gather` takes one tap, or three rows of a narrow window; `gather_slide` the three taps of a row
+// of the 3x3 window with padding 1, in place: a pixel of zeros stands for what the image lacks
+// (slide.hpp). Both fetch what the next band of rows needs, a line with each pixel.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+#include <cordee/ops/direct/tile.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+namespace detail {
+
+/// The pixels that one tile sums over. Pitches count numbers.
+struct pixel_area {
+  int samples = 1, rows = 0, columns = 0;                         // of dy
+  std::ptrdiff_t x_sample = 0, x_row = 0, x_step = 0, x_tap = 0;  // x_tap: between taps' rows
+  std::ptrdiff_t dy_sample = 0, dy_row = 0, dy_block = 0;
+  std::ptrdiff_t dw_tap = 0, dw_block = 0;
+  int taps = 1;  // how many of the tile's tap rows are wanted
+};
+
+/// Sums of Taps x Blocks x Channels. They stay in registers across all rows: reloading them per row
+/// costs 20 to 40 %.
+template <class Real, int V, int Taps, int Blocks, int Channels>
+struct weight_sums {
+  vec<Real, V> sum[Taps][Blocks][Channels];
+
+  /// f(sum, where it belongs in dw); of tap rows that are wanted only.
+  template <class F>
+  [[gnu::always_inline]] void each(const pixel_area& area, Real* dw, const F& f) {
+#pragma GCC unroll 32
+    for (int r = 0; r < Taps; ++r)
+      if (r < area.taps)
+#pragma GCC unroll 32
+        for (int b = 0; b < Blocks; ++b)
+#pragma GCC unroll 32
+          for (int c = 0; c < Channels; ++c)
+            f(sum[r][b][c], dw + r * area.dw_tap + b * area.dw_block + c * V);
+  }
+};
+
+/// How many channels of a block fit beside `others` taps and blocks: a power of two, as V is.
+template <class Real, int V>
+constexpr int channels_at_once(int others) {
+  int n = V;
+  while (n > 1 && n * others > tile_registers<Real, V>) n /= 2;
+  return n;
+}
+
+template <class Real, int V, int Taps, int Blocks, int Channels>
+[[gnu::noinline]] void gather(const pixel_area& area, const Real* x, const Real* dy, Real* dw) {
+  weight_sums<Real, V, Taps, Blocks, Channels> to{};
+  auto& sum = to.sum;
+  for (int n = 0; n < area.samples; ++n, x += area.x_sample, dy += area.dy_sample) {
+    const Real *x_row = x, *dy_row = dy;
+    for (int i = 0; i < area.rows; ++i, x_row += area.x_row, dy_row += area.dy_row) {
+      const Real *px = x_row, *pd = dy_row;
+      for (int j = 0; j < area.columns; ++j, px += area.x_step, pd += V) {
+        vec<Real, V> d[Blocks];
+#pragma GCC unroll 32
+        for (int b = 0; b < Blocks; ++b) {
+          d[b] = load<Real, V>(pd + b * area.dy_block);
+          __builtin_prefetch(pd + b * area.dy_block + area.dy_row);
+        }
+#pragma GCC unroll 32
+        for (int r = 0; r < Taps; ++r)
+#pragma GCC unroll 32
+          for (int c = 0; c < Channels; ++c)
+#pragma GCC unroll 32
+            for (int b = 0; b < Blocks; ++b) sum[r][b][c] += px[r * area.x_tap + c] * d[b];
+      }
+    }
+  }
+  to.each(area, dw,
+          [](const vec<Real, V>& s, Real* w) { store<Real, V>(w, load<Real, V>(w) + s); });
+}
+
+/// The three taps of a window row at stride 1 or 2, one block. It is the pixels of x that are
+/// walked over: one that is loaded serves every tap it meets. `next` is fetched on the way.
+template <class Real, int V, int Channels, bool Strided>
+[[gnu::noinline]] void gather_slide(const pixel_area& area, const Real* edge, bool overhangs,
+                                    const Real* x, const Real* dy, Real* dw, const Real* next,
+                                    std::ptrdiff_t step) {
+  weight_sums<Real, V, 3, 1, Channels> to;
+  auto& sum = to.sum;
+  to.each(area, dw, [](vec<Real, V>& s, const Real* w) { s = load<Real, V>(w); });
+  const int last = area.columns - 1;
+  for (int n = 0; n < area.samples; ++n, x += area.x_sample, dy += area.dy_sample) {
+    const Real *x_row = x, *dy_row = dy;
+    for (int i = 0; i < area.rows; ++i, x_row += area.x_row, dy_row += area.dy_row) {
+      const Real *px = x_row, *pd = dy_row;
+      for (int j = 0; j <= last; ++j, px += area.x_step, pd += V, next += step) {
+        __builtin_prefetch(next);
+        const vec<Real, V> here = load<Real, V>(pd),
+                           after = load<Real, V>(j == last ? edge : pd + V);
+        if constexpr (Strided) {  // x[2 j] meets dy[j]; x[2 j + 1] meets it and the next
+          const Real* const odd = j == last && overhangs ? edge : px + V;
+#pragma GCC unroll 32
+          for (int c = 0; c < Channels; ++c) {
+            sum[0][0][c] += odd[c] * after;
+            sum[1][0][c] += px[c] * here;
+            sum[2][0][c] += odd[c] * here;
+          }
+        } else {
+          const vec<Real, V> before = load<Real, V>(j == 0 ? edge : pd - V);
+#pragma GCC unroll 32
+          for (int c = 0; c < Channels; ++c) {
+            sum[0][0][c] += px[c] * after;
+            sum[1][0][c] += px[c] * here;
+            sum[2][0][c] += px[c] * before;
+          }
+        }
+      }
+    }
+  }
+  to.each(area, dw, [](const vec<Real, V>& s, Real* w) { store<Real, V>(w, s); });
+}
+
+}  // namespace detail
+}  // namespace cordee::inline CORDEE_ABI

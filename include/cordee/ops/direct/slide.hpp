@@ -1,0 +1,98 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The 3x3 window of padding 1, where networks spend their time: the three taps of a window row at
+// once, in place.
+//
+//   y[v] += sum over s of x[t] w[s]   for   v In + s = t Out + Out - 1
+//
+// In is the stride of a forward pass, Out that of an input gradient (whose w[s] is the last tap
+// first); one of them is 1. A pixel that is loaded serves up to three sums, so loads are a third of
+// the products, and neither a stride nor padding asks for a copy of the rows: the columns that the
+// image lacks are read from a pixel of zeros, without a branch in the loop. What the next rows need
+// is fetched on the way, a line or two with each channel, and arrives before its turn.
+#pragma once
+
+#include <cordee/ops/direct/tile.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+namespace detail {
+
+/// Not const, or the compiler would trade the loads for a branch.
+template <class Real, int V>
+alignas(64) inline Real zero_pixel[V] = {};
+
+/// Pixels of x under a tile of `pixels`, from the one left of it (forwards).
+constexpr int pixels_under(int pixels, int in, int out) {
+  return ((pixels - 1) * in + 3 - out) / out + 1;
+}
+
+/// Pitch is that of x's pixels: V, or an image's few channels.
+template <class Real, int V, int Pitch, int Blocks, int In, int Out, int Pixels>
+[[gnu::noinline]] void slide(const row_tile<Real>& at, const tap* first, const tap* last) {
+  static_assert(In == 1 || Out == 1);
+  constexpr int under = pixels_under(Pixels, In, Out), before = Out == 1 ? 1 : 0;
+  tile_sums<Real, V, Blocks, Pixels> sum;
+  read_sums<Real, V, Blocks, Pixels>(at, sum);
+  int block = 0;  // of y, whose next row is fetched
+  const Real* next = at.y + at.y_ahead;
+  for (; first != last; ++first) {
+    const Real* const x = at.x + first->x;
+    const Real* w = at.w + first->w;
+    const Real* const head = at.left ? at.edge : x - Pitch;
+    const Real* const tail = at.right ? at.edge : x + (under - 1 - before) * Pitch;
+    for (int c = 0; c < first->channels; ++c, w += V) {
+      vec<Real, V> weight[Blocks][3];
+#pragma GCC unroll 32
+      for (int b = 0; b < Blocks; ++b)
+#pragma GCC unroll 32
+        for (int s = 0; s < 3; ++s)
+          weight[b][s] = load<Real, V>(w + b * at.w_block + s * at.w_span);
+      if (Pitch == V) __builtin_prefetch(x + at.x_ahead + c * V);
+#pragma GCC unroll 2
+      for (int line = 0; line < (Pitch == V ? 1 : 2); ++line, next += V)
+        __builtin_prefetch(next, 1);
+#pragma GCC unroll 64
+      for (int t = 0; t < under; ++t) {
+        const Real* const pixel = t == under - 1         ? tail
+                                  : t == 0 && before > 0 ? head
+                                                         : x + (t - before) * Pitch;
+#pragma GCC unroll 32
+        for (int s = 0; s < 3; ++s) {
+          const int v = t * Out + Out - 1 - s;
+          if (v >= 0 && v % In == 0 && v / In < Pixels)
+#pragma GCC unroll 32
+            for (int b = 0; b < Blocks; ++b) sum[b][v / In] += pixel[c] * weight[b][s];
+        }
+      }
+    }
+    if (Pitch == V)
+      next = at.y + at.y_ahead + (block = block + 1 < Blocks ? block + 1 : 0) * at.y_block;
+  }
+  write_sums<Real, V, Blocks, Pixels>(at, sum);
+}
+
+/// A row of `pixels` of y from a row of `columns` of x.
+template <class Real, int V, int Pitch, int Blocks, int In, int Out>
+void slide_row(row_tile<Real> at, int pixels, int columns, const tap* first, const tap* last) {
+  // The weights take registers too. Behind a stride a tile begins at an even pixel.
+  constexpr int registers = sizeof(Real) * V == 64 ? 32 : 16;
+  constexpr int widest = (registers - 2 - 3 * Blocks) / Blocks;
+  using lengths_of = std::conditional_t<
+      Out == 2, std::conditional_t<Blocks == 1, lengths<16, 14, 2, 1>, lengths<8, 6, 2, 1>>,
+      std::conditional_t<Blocks == 1, lengths<16, 14, 8, 4, 1>, lengths<8, 7, 4, 1>>>;
+  const Real* const x = at.x;
+  Real* const y = at.y;
+  cover<widest>(lengths_of{}, pixels, [&]<int Pixels>(int done) {
+    constexpr int under = pixels_under(Pixels, In, Out) - (Out == 1 ? 1 : 0);  // from x on
+    const int from = done * In / Out;
+    at.x = x + from * Pitch;
+    at.y = y + done * V;
+    at.left = done == 0;
+    at.right = from + under > columns;
+    slide<Real, V, Pitch, Blocks, In, Out, Pixels>(at, first, last);
+  });
+}
+
+}  // namespace detail
+}  // namespace cordee::inline CORDEE_ABI
