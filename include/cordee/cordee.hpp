@@ -18,6 +18,7 @@
 #include <cordee/core/segment.hpp>
 #include <cordee/core/span_on.hpp>
 #include <cordee/core/text.hpp>
+#include <cordee/core/thread.hpp>
 #include <cordee/core/version.hpp>
 #include <cordee/data/augment.hpp>
 #include <cordee/data/batching.hpp>

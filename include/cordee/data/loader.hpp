@@ -24,6 +24,7 @@
 #include <cordee/core/error.hpp>
 #include <cordee/core/protocol.hpp>
 #include <cordee/core/random.hpp>
+#include <cordee/core/thread.hpp>
 #include <cordee/data/augment.hpp>
 #include <cordee/data/batching.hpp>
 #include <cordee/data/dataset.hpp>
@@ -107,7 +108,7 @@ class loader {
   /// This rank's micro-batches of one update, in order; valid until the following call. What the
   /// data set threw comes out here.
   std::span<const batch<cpu>> next() {
-    if (!worker_.joinable()) worker_ = std::thread([this] { serve(); });
+    if (!worker_.joinable()) worker_ = start<&loader::serve>(*this);
     std::unique_lock lock(mutex_);
     const auto idle = [&] { return state_ != state::wanted; };
     changed_.wait(lock, idle);

@@ -8,7 +8,6 @@
 #include <cmath>
 #include <cstdint>
 #include <memory>
-#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -62,16 +61,15 @@ inline std::vector<std::size_t> shares(const std::vector<std::size_t>& counts, d
     all += n;
     given += share.back();
   }
-  std::vector<std::size_t> by_remainder(counts.size());
-  std::iota(by_remainder.begin(), by_remainder.end(), std::size_t{0});
-  std::stable_sort(by_remainder.begin(), by_remainder.end(),
-                   [&](std::size_t a, std::size_t b) { return remainder[a] > remainder[b]; });
   const auto wanted = static_cast<std::size_t>(std::llround(static_cast<double>(all) * fraction));
-  for (const std::size_t c : by_remainder)
-    if (given < wanted && share[c] < counts[c]) {
-      ++share[c];
-      ++given;
-    }
+  for (std::size_t left = counts.size(); left > 0 && given < wanted; --left) {
+    const auto largest = std::max_element(remainder.begin(), remainder.end());
+    const auto c = static_cast<std::size_t>(largest - remainder.begin());
+    *largest = -1;  // has had its turn
+    if (share[c] == counts[c]) continue;
+    ++share[c];
+    ++given;
+  }
   return share;
 }
 }  // namespace detail

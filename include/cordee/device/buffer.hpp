@@ -26,17 +26,18 @@ class buffer {
     device_.clear(data_, size * sizeof(T), s);
     device_.finish(s);
   }
-  buffer(buffer&& other) noexcept
+  // Out of line: none of these is hot, and a device in each is a reference count.
+  [[gnu::noinline]] buffer(buffer&& other) noexcept
       : device_(other.device_),
         data_(std::exchange(other.data_, nullptr)),
         size_(std::exchange(other.size_, 0)) {}
-  buffer& operator=(buffer&& other) noexcept {
+  [[gnu::noinline]] buffer& operator=(buffer&& other) noexcept {
     std::swap(device_, other.device_);
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
     return *this;
   }
-  ~buffer() { device_.release(data_); }
+  [[gnu::noinline]] ~buffer() { device_.release(data_); }
 
   [[nodiscard]] std::size_t size() const { return size_; }
   [[nodiscard]] span_on<T, D> span() { return {data_, size_}; }

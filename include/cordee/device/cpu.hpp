@@ -87,12 +87,13 @@ class cpu {
 };
 static_assert(Device<cpu>);
 
-/// Calls f(first, last) on each worker of the stream with its contiguous part of 0 .. n-1. A part
-/// is a multiple of `grain` but for the last one; empty parts are not called.
-template <class F>
-void parallel(cpu::stream s, std::size_t n, std::size_t grain, const F& f) {
+namespace detail {
+/// Not a template, so that a kernel instantiates nothing but itself.
+[[gnu::noinline]] inline void parallel(cpu::stream s, std::size_t n, std::size_t grain,
+                                       void (*f)(const void*, std::size_t, std::size_t),
+                                       const void* context) {
   if (s.workers == nullptr || s.workers->size() == 1 || n <= grain) {
-    if (n > 0) f(std::size_t{0}, n);
+    if (n > 0) f(context, std::size_t{0}, n);
     return;
   }
   const auto workers = static_cast<std::size_t>(s.workers->size());
@@ -101,8 +102,21 @@ void parallel(cpu::stream s, std::size_t n, std::size_t grain, const F& f) {
     const auto w = static_cast<std::size_t>(worker);
     const std::size_t first = std::min(n, grains * w / workers * grain);
     const std::size_t last = std::min(n, grains * (w + 1) / workers * grain);
-    if (first < last) f(first, last);
+    if (first < last) f(context, first, last);
   });
+}
+}  // namespace detail
+
+/// Calls f(first, last) on each worker of the stream with its contiguous part of 0 .. n-1. A part
+/// is a multiple of `grain` but for the last one; empty parts are not called.
+template <class F>
+void parallel(cpu::stream s, std::size_t n, std::size_t grain, const F& f) {
+  detail::parallel(
+      s, n, grain,
+      [](const void* context, std::size_t first, std::size_t last) {
+        (*static_cast<const F*>(context))(first, last);
+      },
+      &f);
 }
 
 }  // namespace cordee::inline CORDEE_ABI

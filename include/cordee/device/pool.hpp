@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <cordee/core/config.hpp>
+#include <cordee/core/thread.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -46,7 +47,7 @@ class pool {
   /// Not a template: what starts threads and waits for them is compiled once and not per kernel.
   [[gnu::noinline]] void run(void (*work)(const void*, int), const void* context) {
     while (helpers_.size() + 1 < static_cast<std::size_t>(workers_))
-      helpers_.emplace_back([this, w = static_cast<int>(helpers_.size()) + 1] { serve(w); });
+      helpers_.push_back(start<&pool::serve>(*this));
     context_ = context;
     work_ = work;
     busy_.store(workers_ - 1, std::memory_order_relaxed);
@@ -61,7 +62,8 @@ class pool {
     turn_.notify_all();
   }
 
-  void serve(int worker) {
+  void serve() {
+    const int worker = started_.fetch_add(1, std::memory_order_relaxed) + 1;
     for (std::uint32_t seen = 0;;) {
       std::uint32_t now = 0;
       for (int spins = 0; (now = turn_.load(std::memory_order_acquire)) == seen;)
@@ -77,7 +79,7 @@ class pool {
   void (*work_)(const void*, int) = nullptr;
   const void* context_ = nullptr;
   std::atomic<std::uint32_t> turn_{0};
-  std::atomic<int> busy_{0};
+  std::atomic<int> busy_{0}, started_{0};
   std::vector<std::thread> helpers_;
 };
 

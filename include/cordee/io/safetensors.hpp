@@ -10,12 +10,12 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <limits>
-#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -47,7 +47,8 @@ struct tensor_view {
   std::span<const std::byte> bytes;
 };
 
-using tensor_metadata = std::map<std::string, std::string>;
+/// Keys and what they say, in the order of the file.
+using tensor_metadata = std::vector<std::pair<std::string, std::string>>;
 
 /// A tensor of a file: `size` bytes at `offset` of the file.
 struct tensor_entry {
@@ -81,29 +82,33 @@ inline bool multiply_up(std::size_t start, std::span<const std::size_t> shape, s
 
 inline constexpr std::string_view metadata_name = "__metadata__";
 
+/// Two keys and a place: what tensors are sorted by. One type, since each costs a sort to compile.
+using sort_key = std::array<std::size_t, 3>;
+
+inline bool all_differ(std::vector<std::string_view> names) {
+  std::sort(names.begin(), names.end());
+  return std::adjacent_find(names.begin(), names.end()) == names.end();
+}
+
 }  // namespace detail
 
 /// Writes the tensors; the file appears whole or not at all.
 inline void save_tensors(const std::string& path, std::span<const tensor_view> tensors,
                          const tensor_metadata& metadata = {}) {
-  std::vector<const tensor_view*> in_order;
+  std::vector<detail::sort_key> in_order;
+  std::vector<std::string_view> names;
   for (const tensor_view& t : tensors) {
     std::size_t size = 0;
     expects(
         detail::multiply_up(detail::dtype_size(t.dtype), t.shape, size) && size == t.bytes.size(),
         "save_tensors: a shape does not multiply up to its number of numbers");
     expects(t.name != detail::metadata_name, "save_tensors: __metadata__ cannot name a tensor");
-    in_order.push_back(&t);
+    // Wide numbers first: then every tensor is aligned for readers that map the file.
+    in_order.push_back({8 - detail::dtype_size(t.dtype), in_order.size(), in_order.size()});
+    names.push_back(t.name);
   }
-  // Wide numbers first: then every tensor is aligned for readers that map the file.
-  std::stable_sort(in_order.begin(), in_order.end(), [](const auto* a, const auto* b) {
-    return detail::dtype_size(a->dtype) > detail::dtype_size(b->dtype);
-  });
-  std::vector<std::string_view> names;
-  for (const tensor_view& t : tensors) names.push_back(t.name);
-  std::sort(names.begin(), names.end());
-  expects(std::adjacent_find(names.begin(), names.end()) == names.end(),
-          "save_tensors: two tensors have the same name");
+  std::sort(in_order.begin(), in_order.end());
+  expects(detail::all_differ(std::move(names)), "save_tensors: two tensors have the same name");
 
   std::string header = "{";
   std::string_view separator;
@@ -117,14 +122,15 @@ inline void save_tensors(const std::string& path, std::span<const tensor_view> t
   }
   std::size_t at = 0;
   std::vector<std::span<const std::byte>> pieces(2);
-  for (const tensor_view* t : in_order) {
+  for (const detail::sort_key& key : in_order) {
+    const tensor_view& t = tensors[key[2]];
     std::string shape;
-    for (const std::size_t n : t->shape) shape += text(shape.empty() ? "" : ",", n);
-    header += text(separator, json_quoted(t->name), ":{\"dtype\":\"", t->dtype, "\",\"shape\":[",
-                   shape, "],\"data_offsets\":[", at, ",", at + t->bytes.size(), "]}");
+    for (const std::size_t n : t.shape) shape += text(shape.empty() ? "" : ",", n);
+    header += text(separator, json_quoted(t.name), ":{\"dtype\":\"", t.dtype, "\",\"shape\":[",
+                   shape, "],\"data_offsets\":[", at, ",", at + t.bytes.size(), "]}");
     separator = ",";
-    at += t->bytes.size();
-    pieces.push_back(t->bytes);
+    at += t.bytes.size();
+    pieces.push_back(t.bytes);
   }
   header += "}";
   header.resize((header.size() + 7) / 8 * 8, ' ');
@@ -151,8 +157,9 @@ class tensor_file {
   [[nodiscard]] bool contains(std::string_view name) const { return find(name) != nullptr; }
   /// Null if there is none of that name.
   [[nodiscard]] const tensor_entry* find(std::string_view name) const {
-    const auto at = by_name_.find(name);
-    return at == by_name_.end() ? nullptr : &entries_[at->second];
+    for (const tensor_entry& e : entries_)
+      if (e.name == name) return &e;
+    return nullptr;
   }
   [[nodiscard]] const tensor_entry& at(std::string_view name) const {
     const tensor_entry* e = find(name);
@@ -188,23 +195,23 @@ class tensor_file {
     data_ = sizeof length + static_cast<std::size_t>(length);
     read_header();
     check_places();
-    for (std::size_t i = 0; i < entries_.size(); ++i) by_name_.emplace(entries_[i].name, i);
   }
 
   void read_header() {
     const auto* begin = reinterpret_cast<const char*>(bytes_.data()) + sizeof(std::uint64_t);
     json_reader json({begin, data_ - sizeof(std::uint64_t)}, path_, sizeof(std::uint64_t));
-    std::map<std::string, int> seen;
+    bool has_metadata = false;
     json.object([&](std::string name) {
-      if (!seen.emplace(name, 0).second) json.refuse(text("\"", name, "\" occurs twice"));
-      if (name == detail::metadata_name)
-        json.object([&](std::string key) {
-          if (!metadata_.emplace(std::move(key), json.string()).second)
-            json.refuse("a key of the metadata occurs twice");
-        });
-      else
-        entries_.push_back(read_entry(json, std::move(name)));
+      if (name != detail::metadata_name)
+        return entries_.push_back(read_entry(json, std::move(name)));
+      if (std::exchange(has_metadata, true)) json.refuse("the metadata occur twice");
+      json.object([&](std::string key) { metadata_.emplace_back(std::move(key), json.string()); });
     });
+    std::vector<std::string_view> names, keys;
+    for (const tensor_entry& e : entries_) names.push_back(e.name);
+    for (const auto& [key, value] : metadata_) keys.push_back(key);
+    if (!detail::all_differ(std::move(names))) json.refuse("two tensors have the same name");
+    if (!detail::all_differ(std::move(keys))) json.refuse("a key of the metadata occurs twice");
     json.expect_end();
   }
 
@@ -242,9 +249,12 @@ class tensor_file {
   }
 
   void check_places() {
-    std::sort(entries_.begin(), entries_.end(), [](const tensor_entry& a, const tensor_entry& b) {
-      return std::pair(a.offset, a.offset + a.size) < std::pair(b.offset, b.offset + b.size);
-    });
+    std::vector<detail::sort_key> order;
+    for (const tensor_entry& e : entries_) order.push_back({e.offset, e.size, order.size()});
+    std::sort(order.begin(), order.end());
+    std::vector<tensor_entry> sorted;
+    for (const detail::sort_key& key : order) sorted.push_back(std::move(entries_[key[2]]));
+    entries_ = std::move(sorted);
     std::size_t at = data_;
     for (const tensor_entry& e : entries_) {
       if (e.offset != at)
@@ -282,7 +292,6 @@ class tensor_file {
   std::vector<std::uint8_t> bytes_;
   std::size_t data_ = 0;  // where the numbers begin
   std::vector<tensor_entry> entries_;
-  std::map<std::string, std::size_t, std::less<>> by_name_;
   tensor_metadata metadata_;
 };
 

@@ -9,13 +9,14 @@
 
 #include <condition_variable>
 #include <cstddef>
-#include <deque>
 #include <exception>
 #include <mutex>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include <cordee/comm/reducer.hpp>
+#include <cordee/core/thread.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -28,8 +29,8 @@ class courier {
   };
 
   explicit courier(const R& reducer) : reducer_(reducer) {
-    if (R::link_type::blocks_host && reducer.link.size() > 1)
-      thread_ = std::thread([this] { serve(); });
+    if constexpr (R::link_type::blocks_host)
+      if (reducer.link.size() > 1) thread_ = start<&courier::serve>(*this);
   }
   courier(const courier&) = delete;
   courier& operator=(const courier&) = delete;
@@ -55,7 +56,9 @@ class courier {
   /// Waits until every bucket is back; throws what a mix has thrown.
   void finish() {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return queue_.empty() && !carrying_; });  // each mix has a deadline
+    while (taken_ < queue_.size() || carrying_) changed_.wait(lock);  // each mix has a deadline
+    queue_.clear();
+    taken_ = 0;
     if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
   }
 
@@ -63,10 +66,9 @@ class courier {
   void serve() {
     std::unique_lock lock(mutex_);
     for (;;) {
-      changed_.wait(lock, [&] { return closing_ || !queue_.empty(); });
-      if (queue_.empty()) return;
-      const letter l = queue_.front();
-      queue_.pop_front();
+      while (!closing_ && taken_ == queue_.size()) changed_.wait(lock);
+      if (taken_ == queue_.size()) return;
+      const letter l = queue_[taken_++];
       if (failure_) {  // the round is lost: drop what was posted after it
         changed_.notify_all();
         continue;
@@ -97,7 +99,8 @@ class courier {
   const R& reducer_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<letter> queue_;
+  std::vector<letter> queue_;  // of this step
+  std::size_t taken_ = 0;
   std::exception_ptr failure_;
   bool carrying_ = false, closing_ = false;
   std::thread thread_;
