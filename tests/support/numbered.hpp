@@ -4,7 +4,15 @@
 // Data whose pixels say which example they are, and a link that only knows its place.
 #pragma once
 
+#include <array>
+#include <span>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <cordee/data/batching.hpp>
 #include <cordee/data/dataset.hpp>
+#include <cordee/device/cpu.hpp>
 
 namespace support {
 
@@ -33,5 +41,22 @@ struct place_of {
   int rank() const { return mine; }
   int size() const { return all; }
 };
+
+/// The examples that an update of `numbered` holds; their labels are checked.
+inline std::vector<int> samples_of(std::span<const batch<cpu>> micro) {
+  std::vector<int> all;
+  for (const batch<cpu>& b : micro) {
+    REQUIRE(b.pixels.size == 2 * static_cast<std::size_t>(b.count));
+    REQUIRE(b.labels.size == static_cast<std::size_t>(b.count));
+    for (std::size_t i = 0; i < b.labels.size; ++i) {
+      all.push_back(b.pixels[2 * i] + 256 * b.pixels[2 * i + 1]);
+      CHECK(b.labels[i] == all.back() % 7);
+    }
+  }
+  return all;
+}
+
+inline constexpr std::array link_sizes{1, 2, 3, 5, 8};
+inline constexpr std::array tails{tail::drop, tail::pad, tail::carry};
 
 }  // namespace support

@@ -1,0 +1,88 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <chrono>
+#include <thread>
+
+#include <doctest/doctest.h>
+
+#include <cordee/comm/ring.hpp>
+#include <cordee/optim/sgd.hpp>
+#include <cordee/train/trainer.hpp>
+
+#include "tests/support/bits.hpp"
+#include "tests/support/quadratic.hpp"
+#include "tests/support/ranks.hpp"
+
+using namespace cordee;
+using namespace support;
+
+TEST_CASE("a throw in one rank ends the run with its message on every rank") {
+  for (const int ranks : {2, 3, 5}) {
+    std::vector<std::string> said(static_cast<std::size_t>(ranks));
+    const std::string first = complaint([&] {
+      threads::launch(
+          ranks,
+          [&](threads link) {
+            struct thrower : quadratic<fp64> {
+              int rank = 0;
+              void forward(const image& w, span_on<double, cpu> p, const batch<cpu>& b, phase ph,
+                           cpu::stream s) {
+                if (rank == 1 && step == 2) throw error("the sensor fell off");
+                quadratic<fp64>::forward(w, p, b, ph, s);
+              }
+            };
+            thrower model;
+            model.rank = link.rank();
+            trainer run{model, sgd{}, slow_start, ring{link}};
+            try {
+              for (int k = 0; k < 9; ++k) run.step(std::array{one_each(ranks)}, k);
+            } catch (const std::exception& e) {
+              said[static_cast<std::size_t>(link.rank())] = e.what();
+              throw;
+            }
+          },
+          patient);
+    });
+    CHECK(first == "rank 1: the sensor fell off");
+    for (const std::string& s : said) CHECK(contains(s, "the sensor fell off"));
+  }
+}
+
+TEST_CASE(
+    "a rank that falls silent ends the run at the deadline, and is named on every other rank") {
+  std::vector<std::string> said(3);
+  const std::string first = complaint([&] {
+    threads::launch(3,
+                    [&](threads link) {
+                      quadratic<fp64> model;
+                      trainer run{model, sgd{}, slow_start, ring{link}};
+                      try {
+                        for (int k = 0; k < 9; ++k) {
+                          if (link.rank() == 2 && k == 3)
+                            std::this_thread::sleep_for(std::chrono::milliseconds(450));
+                          run.step(std::array{one_each(3)}, k);
+                        }
+                      } catch (const std::exception& e) {
+                        said[static_cast<std::size_t>(link.rank())] = e.what();
+                        throw;
+                      }
+                    },
+                    {.deadline = std::chrono::milliseconds(300)});
+  });
+  CHECK(contains(first, "for rank 2 to"));
+  for (const std::string& s : said) CHECK(contains(s, "for rank 2 to"));
+}
+
+TEST_CASE("a rank that leaves early is named at once") {
+  const std::string said = complaint([&] {
+    threads::launch(
+        3,
+        [&](threads link) {
+          quadratic<fp64> model;
+          trainer run{model, sgd{}, slow_start, ring{link}};
+          for (int k = 0; k < (link.rank() == 1 ? 2 : 5); ++k) run.step(std::array{one_each(3)}, k);
+        },
+        patient);
+  });
+  CHECK(contains(said, "rank 1 has left the run"));
+}
