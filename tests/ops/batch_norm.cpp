@@ -1,11 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
-#include <array>
-#include <barrier>
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -13,68 +10,12 @@
 #include <cordee/ops/batch_norm.hpp>
 #include <cordee/testing/gradient.hpp>
 
+#include "tests/support/normed.hpp"
+
 using namespace cordee;
+using namespace support;
 
 namespace {
-
-/// One batch norm with all its memory.
-template <class Real, int V, class Epilogue>
-struct layer {
-  batch_norm_problem at;
-  int samples;
-  std::vector<Real> x, y, residual, gamma, beta, mean, variance, saved, dgamma, dbeta;
-  std::vector<double> scratch;
-  double count = 0;
-  combine_sums combine{};
-  cpu::stream s{};
-
-  layer(batch_norm_problem problem, int n, std::uint64_t seed = 1) : at(problem), samples(n) {
-    const std::size_t size = static_cast<std::size_t>(n) * sample_size(at.at, V);
-    const auto channels = static_cast<std::size_t>(at.at.channels);
-    x = padded(normal_numbers<Real>(size, seed));
-    residual = padded(normal_numbers<Real>(size, seed + 1));
-    y.assign(size, Real{7});
-    gamma = normal_numbers<Real>(channels, seed + 2);
-    beta = normal_numbers<Real>(channels, seed + 3);
-    gamma.resize(at.lanes_of(V), 0);
-    beta.resize(at.lanes_of(V), 0);
-    mean.assign(channels, 0);
-    variance.assign(channels, 1);
-    dgamma.assign(channels, 0);
-    dbeta.assign(channels, 0);
-    saved.resize(at.saved(n, V));
-    scratch.resize(at.scratch(n, V));
-  }
-  /// Zeros where a block has no channel.
-  std::vector<Real> padded(std::vector<Real> numbers) const {
-    for (std::size_t i = 0; i < numbers.size(); ++i)
-      if (!real_channel(i)) numbers[i] = 0;
-    return numbers;
-  }
-  bool real_channel(std::size_t i) const {
-    return channel_of(i) < static_cast<std::size_t>(at.at.channels);
-  }
-  std::size_t channel_of(std::size_t i) const {
-    return i % sample_size(at.at, V) / (at.at.pixels() * V) * V + i % V;
-  }
-  batch_norm_tensors<Real> tensors() {
-    return {x.data(), y.data(), gamma.data(), beta.data(), saved.data(), scratch.data()};
-  }
-  void forward() {
-    count = batch_norm_forward<Real, V, Epilogue>(at, samples, tensors(), residual.data(),
-                                                  mean.data(), variance.data(), combine, s);
-  }
-  void evaluate() {
-    batch_norm_evaluate<Real, V, Epilogue>(at, samples, tensors(), residual.data(), mean.data(),
-                                           variance.data(), s);
-  }
-  std::vector<Real> backward(std::vector<Real>& dy, into mode = into::overwrite) {
-    std::vector<Real> dx(x.size(), Real{7});
-    batch_norm_backward<Real, V, Epilogue>(at, samples, tensors(), count, dy.data(), dx.data(),
-                                           dgamma.data(), dbeta.data(), mode, combine, s);
-    return dx;
-  }
-};
 
 template <int Block, class E>
 struct kind_of {
@@ -111,14 +52,14 @@ TEST_CASE_TEMPLATE("batch_norm: every gradient is the derivative of its forward"
                    kind_of<lanes<double>, epilogue::store>, kind_of<lanes<double>, epilogue::relu>,
                    kind_of<lanes<double>, epilogue::add_relu>) {
   for (const int group : {0, 2}) {
-    layer<double, K::V, typename K::epilogue> bn({{5, 3, 3}, group}, 5);
+    normed<double, K::V, typename K::epilogue> bn({{5, 3, 3}, group}, 5);
     check_all_gradients(bn);
   }
 }
 
 TEST_CASE_TEMPLATE("batch_norm: the residual receives what the ReLU let through", K,
                    kind_of<1, epilogue::add_relu>, kind_of<lanes<double>, epilogue::add_relu>) {
-  layer<double, K::V, epilogue::add_relu> bn({{5, 3, 3}, 0}, 4);
+  normed<double, K::V, epilogue::add_relu> bn({{5, 3, 3}, 0}, 4);
   const auto weight = bn.padded(normal_numbers(bn.x.size(), 99));
   const auto loss = [&] {
     bn.forward();
@@ -132,7 +73,7 @@ TEST_CASE_TEMPLATE("batch_norm: the residual receives what the ReLU let through"
 }
 
 TEST_CASE("batch_norm: a channel's output has mean beta and variance gamma^2") {
-  layer<double, 1, epilogue::store> bn({{3, 6, 5}, 0}, 4);
+  normed<double, 1, epilogue::store> bn({{3, 6, 5}, 0}, 4);
   for (double& x : bn.x) x = 3 * x + 100;
   bn.forward();
   const double n = 4 * 30;
@@ -149,7 +90,7 @@ TEST_CASE("batch_norm: a channel's output has mean beta and variance gamma^2") {
 
 TEST_CASE("batch_norm: in float a large mean does not swallow the variance") {
   constexpr int V = lanes<float>;
-  layer<float, V, epilogue::store> bn({{V, 32, 32}, 0}, 4);
+  normed<float, V, epilogue::store> bn({{V, 32, 32}, 0}, 4);
   for (float& x : bn.x) x = std::round(x * 64) / 64 + 4096;  // exact: the data's own rounding is 0
   bn.forward();
   for (std::size_t c = 0; c < V; ++c) {
@@ -171,7 +112,7 @@ TEST_CASE_TEMPLATE("batch_norm: results do not depend on the number of workers",
   std::vector<float> y, dx, dgamma, variance;
   for (const int workers : {1, 2, 3}) {
     const cpu device(workers);
-    layer<float, V, epilogue::add_relu> bn({{20, 4, 4}, 3}, 7);
+    normed<float, V, epilogue::add_relu> bn({{20, 4, 4}, 3}, 7);
     bn.s = device.open();
     bn.forward();
     auto dy = bn.padded(normal_numbers<float>(bn.x.size(), 9));
@@ -191,7 +132,7 @@ TEST_CASE_TEMPLATE("batch_norm: results do not depend on the number of workers",
 
 TEST_CASE_TEMPLATE("batch_norm: padding channels stay zero in output and gradient", K,
                    kind_of<3, epilogue::store>, kind_of<lanes<double>, epilogue::relu>) {
-  layer<double, K::V, typename K::epilogue> bn({{K::V + 1, 3, 3}, 0}, 3);
+  normed<double, K::V, typename K::epilogue> bn({{K::V + 1, 3, 3}, 0}, 3);
   bn.forward();
   auto dy = bn.padded(normal_numbers(bn.x.size(), 9));
   const auto dx = bn.backward(dy);
@@ -206,7 +147,7 @@ TEST_CASE_TEMPLATE("batch_norm: padding channels stay zero in output and gradien
 }
 
 TEST_CASE("batch_norm: ghost groups are batches of their own, running statistics their mean") {
-  using bn_type = layer<double, 1, epilogue::relu>;
+  using bn_type = normed<double, 1, epilogue::relu>;
   bn_type whole({{3, 2, 2}, 2}, 5);  // groups of 2, 2 and 1
   auto weight = normal_numbers(whole.x.size(), 9);
   whole.forward();
@@ -240,112 +181,6 @@ TEST_CASE("batch_norm: ghost groups are batches of their own, running statistics
   }
 }
 
-namespace {
-
-/// Two ranks that meet whenever both have called; the golden values' sync batch norm.
-struct meeting {
-  std::barrier<> gate{2};
-  std::array<std::vector<double>, 2> said;
-  std::array<int, 2> calls{};
-
-  struct seat {
-    meeting* at;
-    std::size_t rank;
-  };
-  static void sum(void* context, std::span<double> x) {
-    const seat own = *static_cast<seat*>(context);
-    meeting& m = *own.at;
-    m.said[own.rank].assign(x.begin(), x.end());
-    ++m.calls[own.rank];
-    m.gate.arrive_and_wait();
-    for (std::size_t i = 0; i < x.size(); ++i) x[i] = m.said[0].at(i) + m.said[1].at(i);
-    m.gate.arrive_and_wait();
-  }
-};
-
-using one_channel = layer<double, 1, epilogue::store>;
-
-one_channel golden(std::vector<double> x) {
-  one_channel bn({{1, 1, 1}, 0}, static_cast<int>(x.size()));
-  bn.x = std::move(x);
-  bn.gamma = {1.5};
-  bn.beta = {0.2};
-  return bn;
-}
-
-/// Both ranks forward and backward, meeting at every sum.
-std::array<std::vector<double>, 2> together(std::array<one_channel*, 2> ranks,
-                                            std::array<std::vector<double>, 2> dy, meeting& m) {
-  std::array<std::vector<double>, 2> dx;
-  std::array<meeting::seat, 2> seats{{{&m, 0}, {&m, 1}}};
-  std::array<std::thread, 2> threads;
-  for (std::size_t r = 0; r < 2; ++r)
-    threads[r] = std::thread([&, r] {
-      ranks[r]->combine = {meeting::sum, &seats[r]};
-      ranks[r]->forward();
-      dx[r] = ranks[r]->backward(dy[r]);
-    });
-  for (auto& t : threads) t.join();
-  return dx;
-}
-
-void check_close(const std::vector<double>& a, const std::vector<double>& b) {
-  REQUIRE(a.size() == b.size());
-  for (std::size_t i = 0; i < a.size(); ++i) CHECK(std::abs(a[i] - b[i]) < 1e-10);
-}
-
-}  // namespace
-
-TEST_CASE("batch_norm: two ranks that combine give the golden values of section 36.4") {
-  one_channel first = golden({1, 2, 4}), second = golden({0, 5, 6});
-  meeting m;
-  const auto dx = together({&first, &second}, {{{.1, -.2, .3}, {.5, -.1, .2}}}, m);
-  check_close(first.y, {-1.18872866174, -0.494364330868, 0.894364330868});
-  check_close(second.y, {-1.8830929926, 1.58872866174, 2.2830929926});
-  check_close(dx[0], {-0.0628233544355, -0.251293715326, 0.135566326848});
-  check_close(dx[1], {0.195083439542, -0.122340467129, 0.105807770501});
-  CHECK(first.dbeta[0] == doctest::Approx(.2));  // local: the reducer adds them
-  CHECK(second.dbeta[0] == doctest::Approx(.6));
-  CHECK(first.dgamma[0] + second.dgamma[0] == doctest::Approx(-0.37032764313).epsilon(1e-10));
-  for (const one_channel* r : {&first, &second}) {
-    CHECK(r->mean[0] == doctest::Approx(0.1 * 3));
-    CHECK(r->variance[0] == doctest::Approx(0.9 + 0.1 * 5.6));
-  }
-}
-
-TEST_CASE("batch_norm: one rank alone gives the local golden statistics of section 36.4") {
-  one_channel first = golden({1, 2, 4}), second = golden({0, 5, 6});
-  first.forward();
-  second.forward();
-  CHECK(first.mean[0] == doctest::Approx(0.1 * 7 / 3));
-  CHECK(second.mean[0] == doctest::Approx(0.1 * 11 / 3));
-  CHECK(first.variance[0] == doctest::Approx(0.9 + 0.1 * 1.5555556 * 1.5).epsilon(1e-8));
-  CHECK(second.variance[0] == doctest::Approx(0.9 + 0.1 * 6.8888889 * 1.5).epsilon(1e-8));
-}
-
-TEST_CASE("batch_norm: a rank without samples meets the others and changes nothing") {
-  one_channel alone = golden({1, 2, 4}), beside = golden({1, 2, 4}), empty = golden({});
-  std::vector<double> dy{.1, -.2, .3};
-  alone.forward();
-  const auto dx = alone.backward(dy);
-  meeting m;
-  empty.dgamma = empty.dbeta = {5};
-  const auto both = together({&beside, &empty}, {{{.1, -.2, .3}, {}}}, m);
-  CHECK(m.calls[0] == m.calls[1]);
-  check_close(alone.y, beside.y);
-  check_close(dx, both[0]);
-  CHECK(empty.mean[0] == 0);
-  CHECK(empty.variance[0] == 1);
-  CHECK(empty.dgamma[0] == 0);  // overwritten by the sum of nothing
-  CHECK(empty.dbeta[0] == 0);
-}
-
-TEST_CASE("batch_norm: sharing statistics and ghost groups exclude each other") {
-  layer<double, 1, epilogue::store> bn({{1, 1, 1}, 2}, 4);
-  bn.combine = {[](void*, std::span<double>) {}, nullptr};
-  CHECK_THROWS_AS(bn.forward(), misuse);
-}
-
 TEST_CASE("batch_norm: a single value has no unbiased variance, and no division by zero") {
   one_channel bn = golden({3});
   bn.forward();
@@ -354,7 +189,7 @@ TEST_CASE("batch_norm: a single value has no unbiased variance, and no division 
 }
 
 TEST_CASE("batch_norm: evaluation uses the running statistics and leaves them") {
-  layer<double, lanes<double>, epilogue::add_relu> bn({{5, 3, 3}, 0}, 2);
+  normed<double, lanes<double>, epilogue::add_relu> bn({{5, 3, 3}, 0}, 2);
   bn.mean = {1, 2, 3, 4, 5};
   bn.variance = {1, 4, 9, 16, 25};
   const auto before = bn.variance;
@@ -370,7 +205,7 @@ TEST_CASE("batch_norm: evaluation uses the running statistics and leaves them") 
 }
 
 TEST_CASE("batch_norm: adding gradients twice doubles them") {
-  layer<double, 1, epilogue::relu> bn({{3, 2, 2}, 0}, 3);
+  normed<double, 1, epilogue::relu> bn({{3, 2, 2}, 0}, 3);
   const auto weight = normal_numbers(bn.x.size(), 9);
   bn.forward();
   auto dy = weight;
@@ -382,7 +217,7 @@ TEST_CASE("batch_norm: adding gradients twice doubles them") {
 }
 
 TEST_CASE("batch_norm: what is not finite stays so") {
-  layer<float, lanes<float>, epilogue::relu> bn({{2, 3, 3}, 0}, 2);
+  normed<float, lanes<float>, epilogue::relu> bn({{2, 3, 3}, 0}, 2);
   bn.x[1] = std::numeric_limits<float>::quiet_NaN();  // channel 1 of the first pixel
   bn.forward();
   CHECK(std::isnan(bn.variance[1]));

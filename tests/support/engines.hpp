@@ -1,0 +1,223 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Convolution engines behind plain vectors in NCHW, and the definition that they are held to.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <cordee/core/random.hpp>
+#include <cordee/core/text.hpp>
+#include <cordee/ops/convolution.hpp>
+#include <cordee/ops/layout.hpp>
+
+namespace support {
+
+using namespace cordee;
+
+template <class E, class R>
+struct engine_of {
+  using engine = E;
+  using real = R;
+};
+inline std::string to_text(const convolution_problem& p) {
+  return text(to_text(p.in), " -> ", p.filters, ", window ", p.window, ", stride ", p.stride,
+              ", padding ", p.padding);
+}
+
+inline std::size_t size(int n) { return static_cast<std::size_t>(n); }
+
+/// Numbers on [-1, 1) that both precisions hold exactly.
+inline std::vector<double> random_numbers(std::size_t n, std::uint64_t which) {
+  random_sequence draw(7, purpose::test, which, 0);
+  std::vector<double> v(n);
+  for (double& x : v) x = static_cast<float>(2 * draw.uniform() - 1);
+  return v;
+}
+
+inline double dot(const std::vector<double>& a, const std::vector<double>& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+/// The definition, in NCHW: calls f(index of w, of x, of y) for every product there is.
+template <class F>
+void each_product(const convolution_problem& p, int samples, const F& f) {
+  const extent out = p.out();
+  const int window = p.window;
+  for (int n = 0; n < samples; ++n)
+    for (int k = 0; k < p.filters; ++k)
+      for (int i = 0; i < out.height; ++i)
+        for (int j = 0; j < out.width; ++j)
+          for (int c = 0; c < p.in.channels; ++c)
+            for (int r = 0; r < window; ++r)
+              for (int s = 0; s < window; ++s) {
+                const int h = i * p.stride + r - p.padding, l = j * p.stride + s - p.padding;
+                if (h < 0 || l < 0 || h >= p.in.height || l >= p.in.width) continue;
+                f(size(((k * p.in.channels + c) * window + r) * window + s),
+                  size(((n * p.in.channels + c) * p.in.height + h) * p.in.width + l),
+                  size(((n * p.filters + k) * out.height + i) * out.width + j));
+              }
+}
+
+/// NCHW to an engine's layout and back. What only fills a block is `fill`.
+template <class Real>
+std::vector<Real> blocked(const std::vector<double>& plain, const extent& e, int samples, int block,
+                          Real fill = 0) {
+  std::vector<Real> v(size(samples) * sample_size(e, block), fill);
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    const std::size_t pixel = i % e.pixels(), c = i / e.pixels() % size(e.channels);
+    v[i / e.size() * sample_size(e, block) + (c / size(block) * e.pixels() + pixel) * size(block) +
+      c % size(block)] = static_cast<Real>(plain[i]);
+  }
+  return v;
+}
+template <class Real>
+std::vector<double> plain(const std::vector<Real>& v, const extent& e, int samples, int block) {
+  std::vector<double> out(size(samples) * e.size());
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const std::size_t pixel = i % e.pixels(), c = i / e.pixels() % size(e.channels);
+    out[i] = static_cast<double>(
+        v[i / e.size() * sample_size(e, block) +
+          (c / size(block) * e.pixels() + pixel) * size(block) + c % size(block)]);
+  }
+  return out;
+}
+/// The largest magnitude among the channels that only fill the last block.
+template <class Real>
+double filling(std::vector<Real> v, const extent& e, int samples, int block) {
+  const std::vector<double> real = plain(v, e, samples, block);
+  const std::vector<Real> without = blocked<Real>(real, e, samples, block);
+  double most = 0;
+  for (std::size_t i = 0; i < v.size(); ++i)
+    most = std::max(most, std::abs(static_cast<double>(v[i] - without[i])));
+  return most;
+}
+
+/// An engine behind plain vectors in NCHW.
+template <class Engine, class Real>
+struct harness {
+  convolution_problem p;
+  int samples = 1;
+  cpu::stream stream{};
+
+  int in_block = Engine::template block<Real>(p.in.channels);
+  int out_block = Engine::template block<Real>(p.filters);
+  double filled = 0;  // magnitude found in channels that must be zero
+
+  std::vector<Real> packed(const std::vector<double>& w) const {
+    // Garbage at first: the engine must write everything that it reads.
+    std::vector<Real> image(Engine::template packed_size<Real>(p), Real{99});
+    const std::vector<Real> master(w.begin(), w.end());
+    Engine::template pack<Real>(p, master.data(), image.data(), stream);
+    return image;
+  }
+  std::vector<double> fprop(const std::vector<double>& x, const std::vector<double>& w) {
+    const auto in = blocked<Real>(x, p.in, samples, in_block);
+    std::vector<Real> out(size(samples) * sample_size(p.out(), out_block), Real{99});
+    Engine::template fprop<Real>(p, samples, in.data(), packed(w).data(), out.data(), stream);
+    filled = std::max(filled, filling(out, p.out(), samples, out_block));
+    return plain(out, p.out(), samples, out_block);
+  }
+  /// Adds to `before` unless it is empty.
+  std::vector<double> dgrad(const std::vector<double>& dy, const std::vector<double>& w,
+                            const std::vector<double>& before = {}) {
+    const auto in = blocked<Real>(dy, p.out(), samples, out_block);
+    std::vector<Real> out(size(samples) * sample_size(p.in, in_block), Real{99});
+    if (!before.empty()) out = blocked<Real>(before, p.in, samples, in_block);
+    Engine::template dgrad<Real>(p, samples, in.data(), packed(w).data(), out.data(),
+                                 before.empty() ? into::overwrite : into::add, stream);
+    filled = std::max(filled, filling(out, p.in, samples, in_block));
+    return plain(out, p.in, samples, in_block);
+  }
+  std::vector<double> wgrad(const std::vector<double>& x, const std::vector<double>& dy,
+                            const std::vector<double>& before = {}) {
+    const auto in = blocked<Real>(x, p.in, samples, in_block);
+    const auto errors = blocked<Real>(dy, p.out(), samples, out_block);
+    std::vector<Real> out(before.begin(), before.end());
+    if (before.empty()) out.assign(p.weights(), Real{99});
+    std::vector<Real> memory(Engine::template workspace<Real>(p, samples, stream), Real{99});
+    Engine::template wgrad<Real>(p, samples, in.data(), errors.data(), out.data(),
+                                 before.empty() ? into::overwrite : into::add, memory.data(),
+                                 stream);
+    return {out.begin(), out.end()};
+  }
+};
+
+/// n roundings of partial sums, none of which exceeds m = sum of |products|, leave an error of
+/// about sqrt(n) eps m / 2 if they are independent (n eps m / 2 at worst). sqrt(n) eps m is
+/// allowed: in fp64 at most 2e-14 of m; in fp32 2e-6 of m at n = 288, where one product is 3e-3 of
+/// it.
+template <class Real>
+struct sums {
+  std::vector<double> value, magnitude, terms;
+
+  explicit sums(std::size_t n) : value(n), magnitude(n), terms(n) {}
+  void add(std::size_t i, double product) {
+    value[i] += product;
+    magnitude[i] += std::abs(product);
+    terms[i] += 1;
+  }
+  /// The worst error as a share of what is allowed; a sum without terms must be exact.
+  [[nodiscard]] double error_of(const std::vector<double>& found) const {
+    REQUIRE(found.size() == value.size());
+    double worst = 0;
+    for (std::size_t i = 0; i < value.size(); ++i) {
+      const double allowed =
+          std::numeric_limits<Real>::epsilon() * magnitude[i] * std::sqrt(terms[i]);
+      // Written so that a NaN counts as an error.
+      const double off = std::abs(found[i] - value[i]);
+      if (!(off <= allowed)) worst = std::max(worst, off > 0 ? off / allowed : 1e300);
+    }
+    return worst;
+  }
+};
+
+inline constexpr convolution_problem many_shapes[] = {
+    // the shapes of residual networks
+    {{16, 8, 8}, 16, 3, 1, 1},
+    {{16, 28, 28}, 16, 3, 1, 1},
+    {{32, 7, 7}, 32, 3, 1, 1},
+    {{16, 8, 8}, 32, 3, 2, 1},
+    {{16, 7, 7}, 32, 3, 2, 1},
+    {{32, 9, 5}, 16, 1, 1, 0},
+    {{32, 9, 5}, 48, 1, 2, 0},
+    {{1, 28, 28}, 16, 3, 1, 1},
+    {{3, 8, 8}, 16, 3, 1, 1},
+    {{3, 13, 11}, 32, 7, 2, 3},
+    // one pixel, few rows, many
+    {{1, 1, 1}, 1, 1, 1, 0},
+    {{16, 1, 1}, 16, 3, 1, 1},
+    {{2, 1, 1}, 17, 3, 2, 1},
+    {{5, 5, 7}, 16, 3, 1, 1},
+    {{4, 5, 7}, 33, 5, 1, 2},
+    {{32, 3, 40}, 16, 3, 1, 1},
+    // channels that do not fill a block
+    {{5, 9, 5}, 17, 3, 1, 1},
+    {{17, 5, 7}, 5, 3, 2, 1},
+    {{17, 7, 7}, 3, 1, 1, 0},
+    {{3, 7, 7}, 4, 3, 2, 0},
+    {{16, 5, 7}, 1, 5, 1, 1},
+    {{48, 5, 7}, 48, 3, 1, 1},
+    // paddings that are not half a window
+    {{16, 9, 5}, 16, 1, 1, 1},
+    {{5, 9, 5}, 16, 1, 2, 3},
+    {{16, 8, 8}, 16, 3, 1, 0},
+    {{16, 8, 8}, 16, 3, 2, 3},
+    {{3, 7, 7}, 16, 5, 2, 0},
+    {{5, 8, 8}, 5, 7, 1, 3},
+    {{1, 9, 5}, 16, 5, 2, 3},
+    {{16, 7, 9}, 32, 3, 3, 1},
+    {{16, 9, 9}, 16, 2, 3, 0},
+    {{16, 7, 7}, 16, 7, 1, 0},
+};
+
+}  // namespace support
