@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Images that are too large for one band or one call; small ones are ops/convolution.cpp's.
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <cordee/ops/convolution_direct.hpp>
+
+#include "tests/support/engines.hpp"
+
+using namespace cordee;
+using namespace support;
+
+namespace {
+
+template <class R, int Bytes>
+struct width_of {
+  using real = R;
+  static constexpr int bytes = Bytes;
+  static constexpr int V = Bytes / static_cast<int>(sizeof(R));
+};
+#define WIDTHS                                                                \
+  width_of<float, 16>, width_of<float, register_bytes>, width_of<double, 16>, \
+      width_of<double, register_bytes>
+
+// Rows of input beyond 256 KiB are a second band: here from the 9th to the 50th row on.
+const convolution_problem large[] = {
+    {{32, 40, 96}, 16, 3, 1, 1}, {{32, 41, 97}, 16, 3, 2, 1}, {{16, 60, 160}, 5, 5, 1, 2},
+    {{96, 22, 33}, 16, 1, 1, 0}, {{64, 33, 65}, 17, 1, 2, 0}, {{3, 70, 500}, 16, 7, 2, 3},
+    {{48, 31, 64}, 33, 3, 3, 0},
+};
+
+template <class W, class F>
+void check_all(const F& compare) {
+  for (const convolution_problem& p : large) {
+    CAPTURE(to_text(p));
+    compare(p, harness<direct_with<W::bytes>, typename W::real>{p});
+  }
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("correlation: an image in several bands is computed like one in one", W,
+                   WIDTHS) {
+  check_all<W>([](const convolution_problem& p, auto engine) {
+    const auto x = random_numbers(p.in.size(), 1), w = random_numbers(p.weights(), 2),
+               dy = random_numbers(p.out().size(), 3), dx0 = random_numbers(p.in.size(), 4);
+    sums<typename W::real> y(dy.size()), dx(x.size());
+    each_product(p, 1, [&](std::size_t iw, std::size_t ix, std::size_t iy) {
+      y.add(iy, w[iw] * x[ix]);
+      dx.add(ix, w[iw] * dy[iy]);
+    });
+    CHECK(y.error_of(engine.fprop(x, w)) == 0);
+    CHECK(dx.error_of(engine.dgrad(dy, w)) == 0);
+    for (std::size_t i = 0; i < x.size(); ++i) dx.add(i, dx0[i]);
+    CHECK(dx.error_of(engine.dgrad(dy, w, dx0)) == 0);
+    CHECK(engine.filled == 0);
+  });
+}
+
+TEST_CASE_TEMPLATE("correlation: forms of both directions have each other's channels", W, WIDTHS) {
+  using pass = detail::correlation<typename W::real, W::V>;
+  const convolution_problem p{{17, 9, 8}, 33, 3, 2, 1};
+  const auto forwards = pass(p, false).form(), back = pass(p, true).form();
+  CHECK(forwards.outputs == 33);
+  CHECK(forwards.inputs == 17);
+  CHECK(back.outputs == 17);
+  CHECK(back.inputs == 33);
+  CHECK(forwards.window == 3);
+  CHECK(back.window == 3);
+}
+
+TEST_CASE_TEMPLATE("correlation: nothing is written outside the image it is asked for", W, WIDTHS) {
+  using Real = typename W::real;
+  constexpr int V = W::V;
+  for (const convolution_problem& p : {convolution_problem{{16, 7, 9}, 16, 3, 1, 1},
+                                       {{3, 7, 9}, 3, 3, 1, 1},
+                                       {{16, 7, 9}, 17, 3, 2, 1},
+                                       {{17, 8, 5}, 2, 1, 2, 0}})
+    for (const bool back : {false, true}) {
+      CAPTURE(to_text(p));
+      CAPTURE(back);
+      const detail::correlation<Real, V> pass(p, back);
+      const extent from = back ? p.out() : p.in, to = back ? p.in : p.out();
+      const std::size_t in = sample_size(from, detail::direct_block<V>(from.channels)),
+                        out = sample_size(to, detail::direct_block<V>(to.channels));
+      const std::vector<Real> x(3 * in, Real{1}), w(pass.form().size(), Real{1});
+      std::vector<Real> y(3 * out, Real{99});
+      // The middle one of three; the fetcher is told that another one follows, or not.
+      pass.run(1, x.data() + in, w.data(), y.data() + out, into::overwrite, {});
+      for (std::size_t i = 0; i < out; ++i) {
+        CHECK(y[i] == 99);
+        CHECK(y[2 * out + i] == 99);
+        CHECK(y[out + i] != 99);
+      }
+    }
+}

@@ -1,0 +1,86 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <cordee/ops/direct/storage.hpp>
+
+using namespace cordee;
+using namespace cordee::detail;
+
+namespace {
+
+template <int V>
+void check_form(const packed_form<V>& form) {
+  CAPTURE(V);
+  CAPTURE(form.outputs);
+  CAPTURE(form.inputs);
+  CAPTURE(form.window);
+  const int block = direct_block<V>(form.inputs);
+  const auto blocks = static_cast<int>(blocks_of(form.outputs, V));
+  CHECK(form.size() == static_cast<std::size_t>(blocks * form.block_size()));
+  const cpu device(3);
+  std::vector<std::atomic<int>> written(form.size());
+  form.each_row(device.open(), [&](int k, int c, int r, int s, std::ptrdiff_t at) {
+    const bool there = k % V == 0 && k < form.outputs && c < form.inputs && r < form.window &&
+                       s < form.window && at == k / V * form.block_size() + form.at(c, r, s);
+    for (std::ptrdiff_t v = 0; v < V; ++v)
+      written[static_cast<std::size_t>(at + v)] += there ? 1 : 1000;
+  });
+  // Each V numbers once, but for the channels that only fill a block of inputs.
+  std::size_t once = 0, never = 0;
+  for (const auto& n : written) {
+    const int times = n;
+    (times == 0 ? never : once) += times == 0 ? 1 : static_cast<std::size_t>(times);
+  }
+  const std::size_t area = static_cast<std::size_t>(form.window * form.window),
+                    outputs = static_cast<std::size_t>(blocks * V);
+  CHECK(once == outputs * area * static_cast<std::size_t>(form.inputs));
+  CHECK(never == outputs * area *
+                     (blocks_of(form.inputs, block) * static_cast<std::size_t>(block) -
+                      static_cast<std::size_t>(form.inputs)));
+}
+
+}  // namespace
+
+static_assert(direct_block<8>(1) == 1 && direct_block<8>(4) == 4 && direct_block<8>(5) == 8);
+static_assert(direct_block<2>(3) == 3 && direct_block<2>(5) == 2);
+
+TEST_CASE("storage: a packed form has a place for every weight, and rows of V that do not meet") {
+  for (const int outputs : {1, 8, 9, 16, 33})
+    for (const int inputs : {1, 3, 4, 5, 16, 17})
+      for (const int window : {1, 2, 3, 7}) {
+        check_form(packed_form<2>{outputs, inputs, window});
+        check_form(packed_form<8>{outputs, inputs, window});
+        check_form(packed_form<16>{outputs, inputs, window});
+      }
+}
+
+TEST_CASE("storage: the channels of a block follow one another, then taps, rows, blocks") {
+  constexpr packed_form<8> form{16, 24, 3};
+  CHECK(form.at(0, 0, 0) == 0);
+  CHECK(form.at(1, 0, 0) == 8);
+  CHECK(form.at(0, 0, 1) == 64);
+  CHECK(form.at(0, 1, 0) == 3 * 64);
+  CHECK(form.at(8, 0, 0) == 9 * 64);
+  CHECK(form.block_size() == 27 * 64);
+  constexpr packed_form<8> narrow{16, 3, 3};
+  CHECK(narrow.at(0, 0, 1) == 3 * 8);
+  CHECK(narrow.block_size() == 27 * 8);
+}
+
+TEST_CASE_TEMPLATE("storage: scratch begins at a cache line and grows to what was asked for", Real,
+                   float, double) {
+  scratch<Real> memory;
+  for (const std::size_t n : {1u, 5u, 100u, 7u, 4097u}) {
+    Real* const at = memory.reserve(n);
+    CHECK(reinterpret_cast<std::uintptr_t>(at) % 64 == 0);
+    for (std::size_t i = 0; i < n; ++i) at[i] = Real{1};  // the address sanitizer watches
+  }
+  Real* const most = memory.reserve(4097);
+  CHECK(memory.reserve(10) == most);
+  CHECK(most[4096] == 1);  // asking for less, or as much, forgets nothing
+}
