@@ -1,0 +1,27 @@
+# SPDX-FileCopyrightText: the Cordee contributors
+# SPDX-License-Identifier: Apache-2.0
+#
+# Tests mirror headers. Usage: cmake -D HEADERS=<folder that holds cordee/> -D TESTS=<folder> -P mirror.cmake
+#
+# cordee/comm/ring.hpp is tested by comm/ring.cpp of the tests, a .cuh by a .cu or .cpp of its name; and
+# a file that asserts nothing is no test. The umbrella is tested by all who include it. Tests beyond
+# these (a theme of a header, a law of several) may have any name.
+cmake_minimum_required(VERSION 3.25)
+file(GLOB_RECURSE headers RELATIVE ${HEADERS}/cordee ${HEADERS}/cordee/*.hpp ${HEADERS}/cordee/*.cuh)
+list(REMOVE_ITEM headers cordee.hpp)
+if(NOT headers)
+  message(FATAL_ERROR "no headers below ${HEADERS}/cordee")
+endif()
+foreach(header IN LISTS headers)
+  string(REGEX REPLACE "[.](hpp|cuh)$" "" stem ${header})
+  file(GLOB tests ${TESTS}/${stem}.cpp ${TESTS}/${stem}.cu)
+  if(NOT tests)
+    message(SEND_ERROR "${header} has no test: write ${stem}.cpp")
+  endif()
+  foreach(test IN LISTS tests)
+    file(READ ${test} text)
+    if(NOT text MATCHES "TEST_CASE|static_assert")
+      message(SEND_ERROR "${header} has a test that asserts nothing: ${stem}.cpp")
+    endif()
+  endforeach()
+endforeach()

@@ -1,0 +1,1 @@
+// A test that tests nothing, for the check that must see it.
