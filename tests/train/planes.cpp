@@ -104,7 +104,11 @@ TEST_CASE("planes: a rule sees the same range of every plane, and the norms of i
   CHECK(v.weight_squares.size == 2);
   CHECK(v.grad_squares.size == 2);
   CHECK(v.sums.size == 2);
-  CHECK(v.grad_squares.data == p.grad_squares().data + 1);
+  const auto all = p.sight(p.trainables(), 0, true);
+  CHECK(all.grad_squares.data == p.grad_squares().data);
+  CHECK(v.grad_squares.data == all.grad_squares.data + 1);
+  CHECK(v.weight_squares.data == all.weight_squares.data + 1);
+  CHECK(v.sums.data == all.sums.data + 1);
   CHECK_FALSE(p.sight(some, 1, false).finite);
 }
 
