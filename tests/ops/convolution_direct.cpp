@@ -112,14 +112,17 @@ TEST_CASE_TEMPLATE("direct: where numbers are not finite, so are the sums that t
       auto sick_x = x, sick_dy = dy;
       sick_x[at_x] = sick_dy[at_dy] = bad;
       CHECK(as_said(engine.fprop(sick_x, w), y_hit));
-      CHECK(as_said(engine.wgrad(sick_x, dy), dw_hit));
       CHECK(as_said(engine.dgrad(sick_dy, w), dx_hit));
-      // An error meets every tap of its filter, be it in the padding; and of no other filter.
-      const auto dw = engine.wgrad(x, sick_dy);
-      const std::size_t filter = at_dy / p.out().pixels(), of_one = dw.size() / size(p.filters);
+      // Padding is multiplied like pixels: an error may meet more taps of its filter, a pixel more
+      // taps of its channel, than the definition says; but no other filter and no other channel.
+      const auto dw = engine.wgrad(x, sick_dy), dw_x = engine.wgrad(sick_x, dy);
+      const std::size_t taps = size(p.window * p.window), channels = size(p.in.channels);
+      const std::size_t filter = at_dy / p.out().pixels(), channel = at_x / p.in.pixels();
       for (std::size_t i = 0; i < dw.size(); ++i) {
         if (dw_hit_dy[i]) CHECK(std::isnan(dw[i]));
-        if (i / of_one != filter) CHECK(std::isfinite(dw[i]));
+        if (dw_hit[i]) CHECK(std::isnan(dw_x[i]));
+        if (i / taps / channels != filter) CHECK(std::isfinite(dw[i]));
+        if (i / taps % channels != channel) CHECK(std::isfinite(dw_x[i]));
       }
     }
 }

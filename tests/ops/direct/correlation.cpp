@@ -88,7 +88,7 @@ TEST_CASE_TEMPLATE("correlation: nothing is written outside the image it is aske
                         out = sample_size(to, detail::direct_block<V>(to.channels));
       const std::vector<Real> x(3 * in, Real{1}), w(pass.form().size(), Real{1});
       std::vector<Real> y(3 * out, Real{99});
-      // The middle one of three; the fetcher is told that another one follows, or not.
+      // The middle one of three.
       pass.run(1, x.data() + in, w.data(), y.data() + out, into::overwrite, {});
       for (std::size_t i = 0; i < out; ++i) {
         CHECK(y[i] == 99);

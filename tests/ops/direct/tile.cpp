@@ -59,20 +59,21 @@ bool near(const std::vector<double>& a, const std::vector<double>& b) {
   return a.size() == b.size();
 }
 
-/// correlate_row against its sentence, on `pixels` and taps that overlap.
-template <int Blocks, int Span>
+/// correlate_row against its sentence, on `pixels` that lie `x_step` apart, and taps that overlap.
+template <int Blocks>
 void check_row(int pixels, bool add) {
   CAPTURE(pixels);
   CAPTURE(add);
   const int columns = pixels + 6, channels = 3;
-  const std::ptrdiff_t w_block = 1000, w_span = 50, y_step = 2 * V, y_block = 2 * V * pixels + 5;
-  const auto x = numbers(static_cast<std::size_t>(2 * columns * V), 1), w = numbers(2400, 2);
+  const std::ptrdiff_t x_step = V + 1;
+  const std::ptrdiff_t w_block = 1000, y_step = 2 * V, y_block = 2 * V * pixels + 5;
+  const auto x = numbers(static_cast<std::size_t>(2 * columns * (V + 1)), 1), w = numbers(2400, 2);
   const auto y0 = numbers(static_cast<std::size_t>(2 * y_block), 3);
   // Two taps, the second in the next row and one channel short.
   const std::vector<tap> taps{{V, 7, channels}, {columns * V + 2 * V, 300, channels - 1}};
   auto y = y0, wanted = y0;
-  const row_tile<double> at{x.data(), w.data(), w_block, y.data(), y_block, y_step, add, w_span};
-  correlate_row<double, V, Blocks, Span>(at, pixels, taps.data(), taps.data() + taps.size());
+  const row_tile<double> at{x.data(), x_step, w.data(), w_block, y.data(), y_block, y_step, add};
+  correlate_row<double, V, Blocks>(at, pixels, taps.data(), taps.data() + taps.size());
   for (int b = 0; b < Blocks; ++b)
     for (int t = 0; t < pixels; ++t)
       for (int k = 0; k < V; ++k) {
@@ -80,9 +81,8 @@ void check_row(int pixels, bool add) {
         if (!add) to = 0;
         for (const tap& p : taps)
           for (int c = 0; c < p.channels; ++c)
-            for (int s = 0; s < Span; ++s)
-              to += x[static_cast<std::size_t>(p.x + (t + s) * V + c)] *
-                    w[static_cast<std::size_t>(p.w + b * w_block + s * w_span + c * V + k)];
+            to += x[static_cast<std::size_t>(p.x + t * x_step + c)] *
+                  w[static_cast<std::size_t>(p.w + b * w_block + c * V + k)];
       }
   CHECK(near(y, wanted));  // what lies between rows and pixels included
 }
@@ -90,16 +90,13 @@ void check_row(int pixels, bool add) {
 }  // namespace
 
 TEST_CASE("tile: a cover takes every pixel once, in order, by lengths that are compiled") {
-  check_cover<28, row_lengths>();
-  check_cover<14, row_lengths>();
-  check_cover<12, row_lengths>();
-  check_cover<4, row_lengths>();
-  check_cover<16, few_lengths>();
-  check_cover<6, few_lengths>();
-  check_cover<16, channel_lengths>();
-  check_cover<3, channel_lengths>();
-  check_cover<9, patch_lengths>();
-  check_cover<1, patch_lengths>();
+  check_cover<28, lone_lengths>();
+  check_cover<12, lone_lengths>();
+  check_cover<8, lone_lengths>();
+  check_cover<14, pair_lengths>();
+  check_cover<6, pair_lengths>();
+  check_cover<4, pair_lengths>();
+  check_cover<9, lengths<9, 3, 1>>();
 }
 
 TEST_CASE("tile: rows of the usual networks are cut into equal parts, none of them short") {
@@ -108,14 +105,13 @@ TEST_CASE("tile: rows of the usual networks are cut into equal parts, none of th
     for (const piece& p : all) held = held && p.length == length;
     return held;
   };
-  CHECK(equal(covering<14, row_lengths>(28), 2, 14));
-  CHECK(equal(covering<14, row_lengths>(16), 2, 8));
-  CHECK(equal(covering<14, row_lengths>(24), 2, 12));
-  CHECK(equal(covering<14, row_lengths>(7), 1, 7));
-  CHECK(equal(covering<6, row_lengths>(8), 2, 4));
-  CHECK(equal(covering<16, channel_lengths>(16), 1, 16));
-  for (const int pixels : {28, 32, 56, 112, 224})  // three of eleven are not compiled: 8, 12, 12
-    for (const piece& p : covering<14, row_lengths>(pixels)) CHECK(p.length >= 8);
+  CHECK(equal(covering<16, lone_lengths>(28), 2, 14));
+  CHECK(equal(covering<16, lone_lengths>(32), 2, 16));
+  CHECK(equal(covering<14, pair_lengths>(28), 2, 14));
+  CHECK(equal(covering<14, pair_lengths>(16), 2, 8));
+  CHECK(equal(covering<14, pair_lengths>(7), 1, 7));
+  for (const int pixels : {28, 56, 112, 224})
+    CHECK(equal(covering<14, pair_lengths>(pixels), static_cast<std::size_t>(pixels) / 14, 14));
 }
 
 TEST_CASE("tile: accumulators leave room in the register file for the operands") {
@@ -130,58 +126,16 @@ TEST_CASE("tile: accumulators leave room in the register file for the operands")
 TEST_CASE("tile: a row is the sum over taps and channels, and nothing beside it is touched") {
   for (const bool add : {false, true})
     for (const int pixels : {1, 2, 3, 5, 7, 8, 11, 14, 15, 16, 17, 28, 29}) {
-      check_row<1, 1>(pixels, add);
-      check_row<2, 1>(pixels, add);
-      check_row<1, 3>(pixels, add);
+      check_row<1>(pixels, add);
+      check_row<2>(pixels, add);
     }
 }
 
 TEST_CASE("tile: without taps a row is zero, or what it was") {
   for (const bool add : {false, true}) {
     std::vector<double> y(4 * V, 7.0);
-    const row_tile<double> at{y.data(), y.data(), 0, y.data(), 0, V, add, 0};
-    correlate_row<double, V, 1, 1>(at, 4, nullptr, nullptr);
+    const row_tile<double> at{y.data(), V, y.data(), 0, y.data(), 0, V, add};
+    correlate_row<double, V, 1>(at, 4, nullptr, nullptr);
     CHECK(y == std::vector<double>(4 * V, add ? 7.0 : 0.0));
   }
-}
-
-TEST_CASE("tile: a tile of the weight gradient adds its sum over samples, rows and columns") {
-  for (const int channels : {1, 2, 3, 5, 8, 9, 16, 17})
-    for (const int taps : {1, 2, 3}) {
-      CAPTURE(channels);
-      CAPTURE(taps);
-      const pixel_area area{.samples = 2,
-                            .rows = 3,
-                            .columns = 4,
-                            .x_sample = 900,
-                            .x_row = 250,
-                            .x_step = 40,
-                            .x_tap = 20,
-                            .dy_sample = 500,
-                            .dy_row = 9 * V,
-                            .dy_block = 230,
-                            .dw_tap = 400,
-                            .dw_block = 1300,
-                            .taps = taps};
-      const auto x = numbers(1800, 1), dy = numbers(1600, 2), dw0 = numbers(2600, 3);
-      const auto sum = [&](std::vector<double>& dw, int rows, int blocks) {
-        for (int r = 0; r < rows; ++r)
-          for (int b = 0; b < blocks; ++b)
-            for (int c = 0; c < channels; ++c)
-              for (int k = 0; k < V; ++k)
-                for (int n = 0; n < 2; ++n)
-                  for (int i = 0; i < 3; ++i)
-                    for (int j = 0; j < 4; ++j)
-                      dw[static_cast<std::size_t>(r * 400 + b * 1300 + c * V + k)] +=
-                          x[static_cast<std::size_t>(n * 900 + i * 250 + j * 40 + r * 20 + c)] *
-                          dy[static_cast<std::size_t>(n * 500 + i * 9 * V + j * V + b * 230 + k)];
-      };
-      auto two = dw0, three = dw0, two_wanted = dw0, three_wanted = dw0;
-      gather_channels<double, V, 1, 2>(area, x.data(), dy.data(), two.data(), channels);
-      sum(two_wanted, 1, 2);
-      CHECK(near(two, two_wanted));
-      gather_channels<double, V, 3, 1>(area, x.data(), dy.data(), three.data(), channels);
-      sum(three_wanted, taps, 1);  // taps that are not wanted are left alone
-      CHECK(near(three, three_wanted));
-    }
 }

@@ -32,14 +32,18 @@ struct width_of {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("weight_gradient: groups are as many as samples, eight at most, and want memory",
+TEST_CASE_TEMPLATE("weight_gradient: as many groups of samples as make eight tasks, each with sums",
                    W, WIDTHS) {
-  const convolution_problem p{{16, 8, 8}, 33, 3, 1, 1};
-  const detail::packed_form<W::V> form{33, 16, 3};
-  for (const int samples : {0, 1, 2, 7, 8, 9, 1000}) {
-    CHECK(W::gradient::groups(samples) == std::min(samples, 8));
-    CHECK(typename W::gradient(p).workspace(samples) ==
-          static_cast<std::size_t>(std::min(samples, 8)) * form.size());
+  for (const int filters : {1, W::V, 4 * W::V, 33, 64 * W::V}) {
+    const convolution_problem p{{16, 8, 8}, filters, 3, 1, 1};
+    const detail::packed_form<W::V> form{filters, 16, 3};
+    const int pairs = (filters + 2 * W::V - 1) / (2 * W::V);
+    for (const int samples : {0, 1, 2, 7, 8, 9, 1000}) {
+      const int groups = std::min(samples, std::max(1, 8 / pairs));
+      CHECK(typename W::gradient(p).groups(samples) == groups);
+      CHECK(typename W::gradient(p).workspace(samples) ==
+            static_cast<std::size_t>(groups) * form.size());
+    }
   }
 }
 

@@ -34,12 +34,12 @@ template <class Real, int V, int Taps, int Blocks, int Channels>
 struct weight_sums {
   vec<Real, V> sum[Taps][Blocks][Channels];
 
-  /// f(sum, where it belongs in dw); of tap rows that are wanted only.
+  /// f(sum, where it belongs in dw) for the first `taps` of them.
   template <class F>
-  [[gnu::always_inline]] void each(const pixel_area& area, Real* dw, const F& f) {
+  [[gnu::always_inline]] void each(const pixel_area& area, int taps, Real* dw, const F& f) {
 #pragma GCC unroll 32
     for (int r = 0; r < Taps; ++r)
-      if (r < area.taps)
+      if (r < taps)
 #pragma GCC unroll 32
         for (int b = 0; b < Blocks; ++b)
 #pragma GCC unroll 32
@@ -80,7 +80,7 @@ template <class Real, int V, int Taps, int Blocks, int Channels>
       }
     }
   }
-  to.each(area, dw,
+  to.each(area, area.taps, dw,
           [](const vec<Real, V>& s, Real* w) { store<Real, V>(w, load<Real, V>(w) + s); });
 }
 
@@ -92,7 +92,7 @@ template <class Real, int V, int Channels, bool Strided>
                                     std::ptrdiff_t step) {
   weight_sums<Real, V, 3, 1, Channels> to;
   auto& sum = to.sum;
-  to.each(area, dw, [](vec<Real, V>& s, const Real* w) { s = load<Real, V>(w); });
+  to.each(area, 3, dw, [](vec<Real, V>& s, const Real* w) { s = load<Real, V>(w); });
   const int last = area.columns - 1;
   for (int n = 0; n < area.samples; ++n, x += area.x_sample, dy += area.dy_sample) {
     const Real *x_row = x, *dy_row = dy;
@@ -122,7 +122,7 @@ template <class Real, int V, int Channels, bool Strided>
       }
     }
   }
-  to.each(area, dw, [](const vec<Real, V>& s, Real* w) { store<Real, V>(w, s); });
+  to.each(area, 3, dw, [](const vec<Real, V>& s, Real* w) { store<Real, V>(w, s); });
 }
 
 }  // namespace detail

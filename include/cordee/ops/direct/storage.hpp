@@ -38,26 +38,6 @@ class scratch {
   std::vector<Real> memory_;
 };
 
-/// Fetches what comes next, a little with every row of work: the copy of a sample's rows would
-/// otherwise wait for memory.
-class fetcher {
- public:
-  template <class Real>
-  fetcher(const Real* next, std::size_t numbers, std::ptrdiff_t calls)
-      : at_(reinterpret_cast<const char*>(next)), end_(at_ + numbers * sizeof(Real)) {
-    share_ = (end_ - at_) / std::max(calls, std::ptrdiff_t{1}) + 64;
-  }
-  void some() {
-    const char* const stop = at_ + std::min(share_, end_ - at_);
-    for (; at_ < stop; at_ += 64) __builtin_prefetch(at_, 0, 2);
-    at_ = std::min(at_, end_);
-  }
-
- private:
-  const char *at_, *end_;
-  std::ptrdiff_t share_;
-};
-
 /// Where the weights of filter block 0 stand in a packed form, (K / V, C / B, R, S, B, V) with
 /// B = direct_block(C).
 template <int V>

@@ -10,6 +10,7 @@
 // neither windows nor layers instantiate anything.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <type_traits>
 #include <utility>
@@ -106,6 +107,8 @@ template <class Real, int V, int Blocks, int Pixels>
 /// ones for what remains.
 template <int... L>
 using lengths = std::integer_sequence<int, L...>;
+using lone_lengths = lengths<16, 14, 4, 1>;  // of one block of filters
+using pair_lengths = lengths<14, 8, 7, 1>;   // of two
 
 /// Covers `length` by tiles: as equal as can be, so that none is too short to hide latency, of the
 /// largest length in L that fits. call.template operator()<Length>(first) does one of them.
@@ -132,14 +135,15 @@ void cover(lengths<L...>, int length, const Call& call) {
 /// A row of `pixels` and `Blocks` blocks.
 template <class Real, int V, int Blocks>
 void correlate_row(row_tile<Real> at, int pixels, const tap* first, const tap* last) {
-  using lengths_of = std::conditional_t<Blocks == 1, lengths<16, 14, 4, 1>, lengths<14, 8, 7, 1>>;
+  using lengths_of = std::conditional_t<Blocks == 1, lone_lengths, pair_lengths>;
   const Real* const x = at.x;
   Real* const y = at.y;
-  cover<tile_registers<Real, V> / Blocks>(lengths_of{}, pixels, [&]<int Pixels>(int done) {
-    at.x = x + done * at.x_step;
-    at.y = y + done * at.y_step;
-    correlate<Real, V, Blocks, Pixels>(at, first, last);
-  });
+  cover<std::min(16, tile_registers<Real, V> / Blocks)>(
+      lengths_of{}, pixels, [&]<int Pixels>(int done) {
+        at.x = x + done * at.x_step;
+        at.y = y + done * at.y_step;
+        correlate<Real, V, Blocks, Pixels>(at, first, last);
+      });
 }
 
 }  // namespace detail

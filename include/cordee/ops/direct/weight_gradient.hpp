@@ -124,7 +124,6 @@ class weight_gradient {
              int band) const {
     constexpr int channels = channels_at_once<Real, V>(3);
     area.columns = out_.width;
-    area.taps = 3;
     area.dw_tap = form_.at(0, 0, 1);
     const bool overhangs = (out_.width - 1) * p_.stride + 1 >= p_.in.width;
     const std::ptrdiff_t part = std::ptrdiff_t{V} * area.rows * out_.width;

@@ -1,0 +1,136 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <cordee/ops/direct/gather.hpp>
+#include <cordee/ops/direct/slide.hpp>
+
+#include "tests/support/engines.hpp"
+
+using namespace cordee;
+using namespace cordee::detail;
+using support::random_numbers;
+
+namespace {
+
+constexpr int V = lanes<double>;
+
+bool near(const std::vector<double>& a, const std::vector<double>& b) {
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (!(std::abs(a[i] - b[i]) < 1e-13)) return false;
+  return a.size() == b.size();
+}
+
+/// The three taps of a row of the window over `rows` of `columns` pixels of dy, at a stride.
+template <bool Strided>
+void check_slide(int columns, int x_columns) {
+  constexpr int stride = Strided ? 2 : 1, channels = channels_at_once<double, V>(3), rows = 3;
+  CAPTURE(columns);
+  CAPTURE(x_columns);
+  const bool overhangs = (columns - 1) * stride + 1 >= x_columns;
+  const pixel_area area{.samples = 2,
+                        .rows = rows,
+                        .columns = columns,
+                        .x_sample = rows * x_columns * V + 3,
+                        .x_row = x_columns * V,
+                        .x_step = stride * V,
+                        .dy_sample = rows * columns * V + 5,
+                        .dy_row = columns * V,
+                        .dw_tap = channels * V + 7};
+  // Not a number wherever a pixel that the image lacks would be read from memory.
+  std::vector<double> x(static_cast<std::size_t>(2 * area.x_sample + 2 * V), std::nan(""));
+  std::vector<double> dy(static_cast<std::size_t>(2 * area.dy_sample + 2 * V), std::nan(""));
+  const auto fill = [&](std::vector<double>& to, std::ptrdiff_t sample, int width,
+                        std::uint64_t seed) {
+    const auto from = random_numbers(to.size(), seed);
+    for (int n = 0; n < 2; ++n)
+      for (int i = 0; i < rows * width * V; ++i) {
+        const auto at = static_cast<std::size_t>(V + n * sample + i);
+        to[at] = from[at];
+      }
+  };
+  fill(x, area.x_sample, x_columns, 1);
+  fill(dy, area.dy_sample, columns, 2);
+  auto dw = random_numbers(static_cast<std::size_t>(3 * area.dw_tap), 3), wanted = dw;
+  gather_slide<double, V, channels, Strided>(area, zero_pixel<double, V>, overhangs, x.data() + V,
+                                             dy.data() + V, dw.data(), x.data(), V);
+  for (int s = 0; s < 3; ++s)
+    for (int c = 0; c < channels; ++c)
+      for (int k = 0; k < V; ++k)
+        for (int n = 0; n < 2; ++n)
+          for (int i = 0; i < rows; ++i)
+            for (int j = 0; j < columns; ++j) {
+              const int column = j * stride + s - 1;
+              if (column < 0 || column >= x_columns) continue;
+              wanted[static_cast<std::size_t>(s * area.dw_tap + c * V + k)] +=
+                  x[static_cast<std::size_t>(V + n * area.x_sample + i * area.x_row + column * V +
+                                             c)] *
+                  dy[static_cast<std::size_t>(V + n * area.dy_sample + i * area.dy_row + j * V +
+                                              k)];
+            }
+  CHECK(near(dw, wanted));
+}
+
+}  // namespace
+
+TEST_CASE("gather: a tile adds its sum over samples, rows and columns") {
+  constexpr int channels = channels_at_once<double, V>(3);
+  for (const int taps : {1, 2, 3}) {
+    CAPTURE(taps);
+    const pixel_area area{.samples = 2,
+                          .rows = 3,
+                          .columns = 4,
+                          .x_sample = 900,
+                          .x_row = 250,
+                          .x_step = 40,
+                          .x_tap = 20,
+                          .dy_sample = 500,
+                          .dy_row = 9 * V,
+                          .dy_block = 230,
+                          .dw_tap = 400,
+                          .dw_block = 1300,
+                          .taps = taps};
+    const auto x = random_numbers(1800, 1), dy = random_numbers(1600, 2),
+               dw0 = random_numbers(2600, 3);
+    const auto sum = [&](std::vector<double>& dw, int rows, int blocks) {
+      for (int r = 0; r < rows; ++r)
+        for (int b = 0; b < blocks; ++b)
+          for (int c = 0; c < channels; ++c)
+            for (int k = 0; k < V; ++k)
+              for (int n = 0; n < 2; ++n)
+                for (int i = 0; i < 3; ++i)
+                  for (int j = 0; j < 4; ++j)
+                    dw[static_cast<std::size_t>(r * 400 + b * 1300 + c * V + k)] +=
+                        x[static_cast<std::size_t>(n * 900 + i * 250 + j * 40 + r * 20 + c)] *
+                        dy[static_cast<std::size_t>(n * 500 + i * 9 * V + j * V + b * 230 + k)];
+    };
+    auto two = dw0, three = dw0, two_wanted = dw0, three_wanted = dw0;
+    gather<double, V, 1, 2, channels>(area, x.data(), dy.data(), two.data());
+    sum(two_wanted, 1, 2);
+    CHECK(near(two, two_wanted));
+    gather<double, V, 3, 1, channels>(area, x.data(), dy.data(), three.data());
+    sum(three_wanted, taps, 1);  // taps that are not wanted are left alone
+    CHECK(near(three, three_wanted));
+  }
+}
+
+TEST_CASE("gather: channels at once divide a block and fit the register file") {
+  CHECK(channels_at_once<float, 16>(1) == 16);
+  CHECK(channels_at_once<float, 16>(2) == 8);
+  CHECK(channels_at_once<float, 16>(3) == 8);
+  CHECK(channels_at_once<double, 8>(3) == 8);
+  CHECK(channels_at_once<float, 8>(3) == 4);
+  CHECK(channels_at_once<float, 4>(3) == 2);
+  CHECK(channels_at_once<double, 2>(3) == 2);
+}
+
+TEST_CASE("gather: three taps at once, the pixels that the image lacks are zeros") {
+  for (const int columns : {1, 2, 3, 7, 8}) {
+    check_slide<false>(columns, columns);
+    check_slide<true>(columns, 2 * columns);
+    check_slide<true>(columns, 2 * columns - 1);
+  }
+}
