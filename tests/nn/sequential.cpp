@@ -4,7 +4,9 @@
 #include <cordee/nn/convolution.hpp>
 #include <cordee/nn/linear.hpp>
 #include <cordee/nn/pooling.hpp>
+#include <cordee/nn/residual.hpp>
 #include <cordee/nn/sequential.hpp>
+#include <cordee/ops/convolution_direct.hpp>
 
 #include "check.hpp"
 
@@ -32,6 +34,23 @@ TEST_CASE("sequential: every layer's gradient is the derivative of the loss") {
 
 TEST_CASE("sequential: a rectifier and a batch norm as first layers need no input gradient") {
   bench<small<relu, batch_norm<>, identity, convolution<4>, global_average_pool, linear<3>>>(3)
+      .check_gradients(20);
+}
+
+TEST_CASE_TEMPLATE("sequential: a max pool passes gradients on, in the middle and first", Engine,
+                   reference, direct) {
+  bench<network<sequential<convolution<5>, batch_norm<relu>, max_pool<>, convolution<4, 1>,
+                           batch_norm<relu>, global_average_pool, linear<3>>,
+                fp64, cpu, Engine, extent{2, 7, 6}, 3>>(4)
+      .check_gradients(20);
+  bench<network<sequential<max_pool<2>, convolution<4>, global_average_pool, linear<3>>, fp64, cpu,
+                Engine, extent{3, 7, 6}, 3>>(3)
+      .check_gradients(20);
+}
+
+TEST_CASE("sequential: a max pool adds onto the gradient of a shortcut") {
+  using body = sequential<max_pool<3, 1>, convolution<4>>;
+  bench<small<convolution<4>, residual<body, batch_norm<>>, global_average_pool, linear<3>>>(4)
       .check_gradients(20);
 }
 

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The global average pool: every channel becomes the mean of its pixels.
+// The global average pool, every channel becomes the mean of its pixels, and the max pool, every
+// window its largest number (ops/pooling.hpp).
 #pragma once
 
 #include <cordee/nn/layer.hpp>
@@ -40,6 +41,63 @@ struct global_average_pool {
 
    private:
     std::size_t activation_;
+  };
+};
+
+/// Padded by half its window where that is odd, as in ResNets. The padding is never the maximum.
+template <int Window = 3, int Stride = 2, int Padding = (Window - 1) / 2>
+struct max_pool {
+  static_assert(Window > 0 && Window <= max_pool_problem::largest_window && Stride > 0,
+                "a max pool needs a window of 1 to 16 pixels and a positive stride");
+  static_assert(
+      Padding >= 0 && 2 * Padding <= Window,
+      "a max pool is padded by half its window at most, so that each window sees a pixel");
+
+  static constexpr max_pool_problem problem(const extent& in) {
+    return {in, Window, Stride, Padding};
+  }
+  static constexpr extent out(const extent& in) { return problem(in).out(); }
+  static constexpr void describe(const extent&, catalogue&) {}
+
+  template <class B, extent In>
+  class bound {
+    static_assert(In.height + 2 * Padding >= Window && In.width + 2 * Padding >= Window,
+                  "a max pool's window is larger than its padded image: use a larger image or a "
+                  "smaller window");
+    using real = typename B::real;
+    static constexpr max_pool_problem at = problem(In);
+    static constexpr int V = B::block(In.channels);
+
+   public:
+    static constexpr extent out = at.out();
+    static constexpr std::size_t largest = std::max(B::numbers(In), B::numbers(out));
+
+    bound(placement& to) : activation_(to.activation) { to.activation += 2; }
+    void publish(const real*, real*, typename B::stream) const {}
+
+    const real* forward(const forward_pass<B>& pass, const real* x) {
+      constexpr std::size_t bytes = B::numbers(out);
+      real* const y = pass.room(activation_, B::numbers(out));
+      where_ = reinterpret_cast<std::uint8_t*>(
+          pass.room(activation_ + 1, (bytes + sizeof(real) - 1) / sizeof(real)));
+      max_pool_forward<real, V>(at, pass.samples, x, y, where_, pass.s);
+      return y;
+    }
+    template <class Ready>
+    real* backward(const backward_pass<B>& pass, real* dy, destination<real> to, Ready&) {
+      real* dx = nullptr;
+      if (to.wanted) {
+        dx = to.onto != nullptr ? to.onto : pass.gradients->take();
+        max_pool_backward<real, V>(at, pass.samples, dy, where_, dx,
+                                   to.onto != nullptr ? into::add : into::overwrite, pass.s);
+      }
+      pass.gradients->give(dy);
+      return dx;
+    }
+
+   private:
+    std::size_t activation_;
+    std::uint8_t* where_ = nullptr;
   };
 };
 

@@ -2,13 +2,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Ops that change the extent without parameters: the global average pool, y_c = mean over pixels of
-// x_c, and the subsampling shortcut of CIFAR ResNets (He et al., 2016, option A).
+// x_c; the subsampling shortcut of CIFAR ResNets (He et al., 2016, option A); and the max pool,
+//
+//   y[c, i, j] = max over r, s of x[c, i t + r - p, j t + s - p]    inside the image only
+//   dx[c, h, l] = sum of the dy[c, i, j] whose maximum was there: among equals the first, by rows
+//
+// with stride t and padding p. Not a number counts as a maximum, the last of several (as PyTorch).
 #pragma once
 
 #include <algorithm>
+#include <bit>
+#include <concepts>
 #include <cstddef>
+#include <cstdint>
 
 #include <cordee/core/extent.hpp>
+#include <cordee/core/protocol.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/layout.hpp>
 
@@ -102,6 +111,131 @@ void subsample_backward(const subsample_problem& at, int samples, const Real* dy
                                           if (present) dx[i] = dy[o];
                                         });
   });
+}
+
+/// Square windows; padding is at most half of one, so that each of them sees a pixel.
+struct max_pool_problem {
+  /// A window's places fit a byte.
+  static constexpr int largest_window = 16;
+
+  extent in;
+  int window = 3, stride = 2, padding = 1;
+
+  [[nodiscard]] constexpr extent out() const {
+    return {in.channels, (in.height + 2 * padding - window) / stride + 1,
+            (in.width + 2 * padding - window) / stride + 1};
+  }
+  /// The taps first .. last-1 of window i that lie inside a side of that length.
+  struct range {
+    int first, last;
+  };
+  [[nodiscard]] constexpr range taps(int i, int side) const {
+    const int start = i * stride - padding;
+    return {std::max(0, -start), std::min(window, side - start)};
+  }
+  /// The windows first .. last-1, of `windows`, that see place h.
+  [[nodiscard]] constexpr range windows(int h, int windows) const {
+    const int before = h + padding - window;  // the last place that is too early to start at
+    return {before < 0 ? 0 : before / stride + 1, std::min(windows, (h + padding) / stride + 1)};
+  }
+};
+
+namespace detail {
+
+/// Lanes that are treated at once: all, unless they fill no register.
+template <int V>
+inline constexpr int pool_lanes = std::has_single_bit(static_cast<unsigned>(V)) ? V : 1;
+
+/// The whole numbers of a comparison of Reals.
+template <class Real>
+using mask_of = std::conditional_t<sizeof(Real) == 4, std::int32_t, std::int64_t>;
+
+template <class Real, int V>
+[[gnu::noinline]] void block_max_pool(const max_pool_problem& at, const Real* x, Real* y,
+                                      std::uint8_t* where) {
+  constexpr int W = pool_lanes<V>;
+  using pack = vec<Real, W>;
+  using places = vec<mask_of<Real>, W>;
+  const extent out = at.out();
+  for (int i = 0; i < out.height; ++i)
+    for (int j = 0; j < out.width; ++j, y += V, where += V) {
+      const auto [r0, r1] = at.taps(i, at.in.height);
+      const auto [s0, s1] = at.taps(j, at.in.width);
+      const std::ptrdiff_t corner =
+          std::ptrdiff_t{i * at.stride - at.padding} * at.in.width + (j * at.stride - at.padding);
+      for (int lane = 0; lane < V; lane += W) {
+        const Real* const from = x + corner * V + lane;
+        pack best = load<Real, W>(from + (std::ptrdiff_t{r0} * at.in.width + s0) * V);
+        places place = places{} + (r0 * at.window + s0);
+        for (int r = r0; r < r1; ++r)
+          for (int s = s0; s < s1; ++s) {
+            const pack here = load<Real, W>(from + (std::ptrdiff_t{r} * at.in.width + s) * V);
+            const places larger = (here > best) | (here != here);
+            best = larger ? here : best;
+            place = larger ? places{} + (r * at.window + s) : place;
+          }
+        store<Real, W>(y + lane, best);
+        store<std::uint8_t, W>(where + lane, __builtin_convertvector(place, vec<std::uint8_t, W>));
+      }
+    }
+}
+
+template <class Real, int V>
+[[gnu::noinline]] void block_max_pool_gradient(const max_pool_problem& at, const Real* dy,
+                                               const std::uint8_t* where, Real* dx, into how) {
+  constexpr int W = pool_lanes<V>;
+  using pack = vec<Real, W>;
+  using places = vec<mask_of<Real>, W>;
+  const extent out = at.out();
+  for (int h = 0; h < at.in.height; ++h)
+    for (int l = 0; l < at.in.width; ++l, dx += V) {
+      const auto [i0, i1] = at.windows(h, out.height);
+      const auto [j0, j1] = at.windows(l, out.width);
+      for (int lane = 0; lane < V; lane += W) {
+        pack sum = how == into::add ? load<Real, W>(dx + lane) : pack{};
+        for (int i = i0; i < i1; ++i)
+          for (int j = j0; j < j1; ++j) {
+            const std::ptrdiff_t from = (std::ptrdiff_t{i} * out.width + j) * V + lane;
+            const int here = (h + at.padding - i * at.stride) * at.window +  //
+                             (l + at.padding - j * at.stride);
+            const places place =
+                __builtin_convertvector(load<std::uint8_t, W>(where + from), places);
+            sum += place == places{} + here ? load<Real, W>(dy + from) : pack{};
+          }
+        store<Real, W>(dx + lane, sum);
+      }
+    }
+}
+
+}  // namespace detail
+
+/// `where`, one byte for every number of y, says which tap was the maximum. It is kept because
+/// finding it again would read x, which is sixteen times as many bytes for a 3x3 window of stride 2
+/// and FP32, and may then no longer be in the cache.
+template <class Real, int V>
+void max_pool_forward(const max_pool_problem& at, int samples, const Real* x, Real* y,
+                      std::uint8_t* where, cpu::stream s) {
+  const std::size_t blocks = blocks_of(at.in.channels, V);
+  const std::size_t read = at.in.pixels() * V, written = at.out().pixels() * V;
+  parallel(
+      s, static_cast<std::size_t>(samples) * blocks, 1, [=](std::size_t first, std::size_t last) {
+        for (std::size_t b = first; b < last; ++b)
+          detail::block_max_pool<Real, V>(at, x + b * read, y + b * written, where + b * written);
+      });
+}
+
+/// Every number of dx gathers from the windows that see it, so it is written once, by one worker.
+template <class Real, int V>
+void max_pool_backward(const max_pool_problem& at, int samples, const Real* dy,
+                       const std::uint8_t* where, Real* dx, into how, cpu::stream s) {
+  const std::size_t blocks = blocks_of(at.in.channels, V);
+  const std::size_t read = at.out().pixels() * V, written = at.in.pixels() * V;
+  parallel(s, static_cast<std::size_t>(samples) * blocks, 1,
+           [=](std::size_t first, std::size_t last) {
+             for (std::size_t b = first; b < last; ++b)
+               detail::block_max_pool_gradient<Real, V>(at, dy + b * read, where + b * read,
+                                                        dx + b * written, how);
+           });
 }
 
 }  // namespace cordee::inline CORDEE_ABI
