@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Seconds of compiler time (user, the least of N runs) that a program costs: the umbrella by itself, a
-# minimal trainer (one dense layer, sgd, solo), the same with ResNet-8 over a ring, and ResNet-110.
+# minimal trainer (one dense layer, sgd, solo), the same with ResNet-8 over a ring, ResNet-110, and ResNet-50.
 #   benchmarks/compile_time.sh [N]          CXX and CXXFLAGS are heeded; -O2 by default
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -11,12 +11,12 @@ runs=${1:-3} cxx=${CXX:-g++} flags=${CXXFLAGS:--O2 -march=native}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-program() {  # NETWORK LINK REDUCER
+program() {  # NETWORK LINK REDUCER [IMAGE]
   cat <<CPP
 #include <cordee/cordee.hpp>
 using namespace cordee;
 int main() {
-  const synthetic data{.extent = {1, 28, 28}, .classes = 10, .samples = 1024, .seed = 1};
+  const synthetic data{.extent = ${4:-{1, 28, 28\}}, .classes = 10, .samples = 1024, .seed = 1};
   const auto train = [&](auto link) {
     $1 net;
     loader feed{data, link, {.global_batch = 64, .seed = 1}};
@@ -33,9 +33,11 @@ program 'network<sequential<global_average_pool, linear<10>>, fp32, cpu, referen
   'train(alone{});' 'solo{}' >"$work/minimal.cpp"
 program 'resnet<8, fp32, cpu, shape{.image = {1, 28, 28}}>' 'threads::launch(4, train);' 'ring{link}' >"$work/resnet8.cpp"
 program 'resnet<110, fp32, cpu, shape{.image = {1, 28, 28}}>' 'threads::launch(4, train);' 'ring{link}' >"$work/resnet110.cpp"
+program 'resnet<50, fp32, cpu, shape{.image = {1, 64, 64}, .classes = 10}>' 'threads::launch(4, train);' 'ring{link}' \
+  '{1, 64, 64}' >"$work/resnet50.cpp"
 
 echo "$("$cxx" --version | head -n 1), $flags"
-for name in umbrella minimal resnet8 resnet110; do
+for name in umbrella minimal resnet8 resnet110 resnet50; do
   least=
   for ((k = 0; k < runs; ++k)); do
     # shellcheck disable=SC2086

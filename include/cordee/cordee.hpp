@@ -46,7 +46,10 @@
 #include <cordee/nn/relu.hpp>
 #include <cordee/nn/residual.hpp>
 #include <cordee/nn/resnet.hpp>
+#include <cordee/nn/resnet_cifar.hpp>
+#include <cordee/nn/resnet_imagenet.hpp>
 #include <cordee/nn/sequential.hpp>
+#include <cordee/nn/shape.hpp>
 #include <cordee/nn/table.hpp>
 #include <cordee/ops/batch_norm.hpp>
 #include <cordee/ops/batch_norm_block.hpp>

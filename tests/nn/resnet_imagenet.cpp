@@ -1,0 +1,158 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <string>
+#include <vector>
+
+#include <cordee/nn/resnet.hpp>
+
+#include "check.hpp"
+
+using namespace cordee;
+
+namespace {
+
+/// The counts alone: nothing is built.
+template <int Depth, shape S = shape{}>
+using table = parameter_table<resnet_layers<Depth, S>, resnet_layers<Depth, S>::settled.image>;
+
+template <class T>
+constexpr bool has(int convolutions, std::size_t tensors, std::int64_t parameters) {
+  return T::totals.convolutions == convolutions && T::totals.trainable == tensors &&
+         T::totals.parameters == parameters &&
+         T::totals.statistics == 2 * static_cast<std::size_t>(convolutions);
+}
+/// The published count of multiplications, given to that many.
+template <class T>
+constexpr bool works(std::int64_t macs, std::int64_t rounding) {
+  const std::int64_t away = T::totals.macs - macs;
+  return -rounding <= away && away <= rounding;
+}
+
+// algorithms.md, section 42
+static_assert(has<table<18>>(20, 62, 11'689'512) && works<table<18>>(1'814'000'000, 500'000));
+static_assert(has<table<34>>(36, 110, 21'797'672) && works<table<34>>(3'664'000'000, 500'000));
+static_assert(has<table<50>>(53, 161, 25'557'032) && works<table<50>>(4'089'184'256, 0));
+static_assert(has<table<101>>(104, 314, 44'549'160) && works<table<101>>(7'801'000'000, 500'000));
+static_assert(has<table<152>>(155, 467, 60'192'808) && works<table<152>>(11'514'000'000, 500'000));
+constexpr shape of_cifar{.image = {3, 32, 32}, .classes = 10, .stem = stem::small};
+static_assert(has<table<18, of_cifar>>(20, 62, 11'173'962) &&
+              works<table<18, of_cifar>>(555'422'720, 0));
+
+template <shape S>
+constexpr bool has_sides(std::array<int, 5> sides) {
+  using blocks = detail::imagenet_blocks<S>;
+  std::array<int, 5> found{};
+  extent e = blocks::first::out(S.image);
+  found[0] = e.height;
+  found[1] = (e = blocks::template equal_stage<true, 64, 1, 3>::out(e)).height;
+  found[2] = (e = blocks::template equal_stage<true, 128, 2, 4>::out(e)).height;
+  found[3] = (e = blocks::template equal_stage<true, 256, 2, 6>::out(e)).height;
+  found[4] = (e = blocks::template equal_stage<true, 512, 2, 3>::out(e)).height;
+  return found == sides && e.channels == 2048 && e.width == e.height;
+}
+static_assert(has_sides<detail::imagenet_shape({})>({56, 56, 28, 14, 7}));
+static_assert(has_sides<detail::imagenet_shape(of_cifar)>({32, 32, 16, 8, 4}));
+
+// What nobody said is the family's own; what somebody said stays.
+static_assert(resnet_layers<50, shape{}>::settled.image == extent{3, 224, 224});
+static_assert(resnet_layers<50, shape{}>::settled.classes == 1000);
+static_assert(resnet_layers<20, shape{}>::settled.image == extent{3, 32, 32});
+static_assert(resnet_layers<20, shape{}>::settled.classes == 10);
+static_assert(resnet_layers<18, shape{.image = {1, 64, 96}, .classes = 7}>::settled.classes == 7);
+static_assert(resnet_layers<18, shape{.image = {1, 64, 96}}>::settled.stem == stem::large);
+
+template <class T>
+segment find(std::string_view name) {
+  for (const segment& one : T::segments)
+    if (one.name == name) return one;
+  return {};
+}
+template <class T>
+beginning begins(std::string_view name) {
+  for (std::size_t i = 0; i < T::segments.size(); ++i)
+    if (T::segments[i].name == name) return T::beginnings[i];
+  return {};
+}
+
+template <class... Layers>
+using small = network<sequential<Layers..., global_average_pool, linear<3>>, fp64, cpu, reference,
+                      extent{2, 9, 7}, 3>;
+
+}  // namespace
+
+TEST_CASE("resnet: the parameters of ResNet-50 have torchvision's names in torchvision's order") {
+  std::vector<std::string> expected{"conv1.weight", "bn1.weight", "bn1.bias"};
+  const int blocks[] = {3, 4, 6, 3};
+  for (int s = 0; s < 4; ++s)
+    for (int b = 0; b < blocks[s]; ++b) {
+      const std::string at = text("layer", s + 1, ".", b, ".");
+      for (const char* n : {"1", "2", "3"}) {
+        expected.push_back(at + "conv" + n + ".weight");
+        expected.push_back(at + "bn" + n + ".weight");
+        expected.push_back(at + "bn" + n + ".bias");
+      }
+      if (b > 0) continue;
+      for (const char* n : {"0.weight", "1.weight", "1.bias"})
+        expected.push_back(at + "downsample." + n);
+    }
+  expected.insert(expected.end(), {"fc.weight", "fc.bias"});
+  std::vector<std::string> names;
+  for (const segment& one : table<50>::segments)
+    if (one.what != kind::statistic) names.emplace_back(one.name);
+  CHECK(names == expected);
+}
+
+TEST_CASE(
+    "resnet: a projection stands where a stage's first block changes the extent, only there") {
+  CHECK(find<table<18>>("layer1.0.downsample.0.weight").size == 0);
+  CHECK(find<table<18>>("layer1.0.conv2.weight").size == 64 * 64 * 9);
+  CHECK(find<table<18>>("layer2.0.downsample.0.weight").size == 64 * 128);
+  CHECK(find<table<18>>("layer2.1.downsample.0.weight").size == 0);
+  CHECK(find<table<18>>("layer1.0.conv3.weight").size == 0);
+  CHECK(find<table<50>>("layer1.0.downsample.0.weight").size == 64 * 256);
+  CHECK(find<table<50>>("layer4.0.downsample.0.weight").size == 1024 * 2048);
+  CHECK(find<table<152>>("layer3.35.bn3.running_var").size == 1024);
+  CHECK(find<table<152>>("layer3.36.conv1.weight").size == 0);
+}
+
+TEST_CASE("resnet: shapes are torchvision's, whatever the stem") {
+  using dimensions = std::array<int, 4>;
+  CHECK(find<table<50>>("conv1.weight").shape == dimensions{64, 3, 7, 7});
+  CHECK(find<table<50>>("layer1.1.conv1.weight").shape == dimensions{64, 256, 1, 1});
+  CHECK(find<table<50>>("layer2.0.conv2.weight").shape == dimensions{128, 128, 3, 3});
+  CHECK(find<table<50>>("fc.weight").shape == dimensions{1000, 2048, 0, 0});
+  CHECK(find<table<18, of_cifar>>("conv1.weight").shape == dimensions{64, 3, 3, 3});
+  CHECK(find<table<18, of_cifar>>("fc.weight").shape == dimensions{10, 512, 0, 0});
+}
+
+TEST_CASE(
+    "resnet: convolutions begin by their fan out, a block's last scale and no other at zero") {
+  CHECK(begins<table<50>>("conv1.weight").variance == doctest::Approx(2.0 / (64 * 49)));
+  CHECK(begins<table<50>>("layer3.1.conv3.weight").variance == doctest::Approx(2.0 / 1024));
+  const auto check = []<class T>(T, std::string_view last, double last_mean) {
+    for (std::size_t i = 0; i < T::segments.size(); ++i) {
+      const segment& one = T::segments[i];
+      if (one.what != kind::scale) continue;
+      const bool is_last =
+          one.name.starts_with("layer") && one.name.find(last) != std::string_view::npos;
+      CHECK_MESSAGE(T::beginnings[i].mean == (is_last ? last_mean : 1.0), one.name);
+    }
+  };
+  check(table<50>{}, "bn3", 0);
+  check(table<18>{}, "bn2", 0);
+  check(table<50, shape{.zero_gamma = false}>{}, "bn3", 1);
+}
+
+TEST_CASE("resnet: the gradient of stem, max pool and bottlenecks is the derivative of the loss") {
+  // As ResNet-50 is made, of fewer and narrower pieces: every kind of block and shortcut it has.
+  using blocks = detail::imagenet_blocks<detail::imagenet_shape({.zero_gamma = false})>;
+  bench<small<convolution<6, 7, 2>, blocks::norm_relu, max_pool<3, 2>,
+              blocks::equal_stage<true, 2, 1, 2>, blocks::equal_stage<true, 3, 2, 3>>>(4)
+      .check_gradients(6);
+  bench<small<convolution<4, 3>, blocks::norm_relu, blocks::equal_stage<false, 4, 1, 2>,
+              blocks::equal_stage<false, 6, 2, 2>>>(4)
+      .check_gradients(6);
+  using ghosts = detail::imagenet_blocks<detail::imagenet_shape({.group = 3})>;
+  bench<small<convolution<4, 3>, ghosts::norm_relu, ghosts::equal_stage<true, 2, 2, 2>>>(6)
+      .check_gradients(6);
+}
