@@ -22,6 +22,7 @@
 #include <cordee/core/version.hpp>
 #include <cordee/data/augment.hpp>
 #include <cordee/data/batching.hpp>
+#include <cordee/data/cifar.hpp>
 #include <cordee/data/dataset.hpp>
 #include <cordee/data/idx.hpp>
 #include <cordee/data/loader.hpp>

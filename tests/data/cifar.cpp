@@ -1,0 +1,145 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include <cordee/data/cifar.hpp>
+
+#include "tests/support/folder.hpp"
+
+using namespace cordee;
+using namespace support;
+
+namespace {
+
+constexpr std::size_t pixels = 3072;
+
+/// Records that say in their pixels which they are: `from`, `from` + 1, …; labels as given.
+file_bytes records(std::size_t from, std::initializer_list<file_bytes> labels) {
+  file_bytes all;
+  for (const file_bytes& one : labels) {
+    all.insert(all.end(), one.begin(), one.end());
+    for (std::size_t p = 0; p < pixels; ++p)
+      all.push_back(static_cast<std::uint8_t>(p / 1024 * 64 + p % 32 + 3 * from));
+    ++from;
+  }
+  return all;
+}
+void put_training(const folder& f) {
+  f.put("data_batch_1.bin", records(0, {{0}, {9}}));
+  f.put("data_batch_2.bin", records(2, {{1}}));
+  f.put("data_batch_3.bin", records(3, {{2}, {3}, {4}}));
+  f.put("data_batch_4.bin", records(6, {{5}}));
+  f.put("data_batch_5.bin", records(7, {{6}, {7}}));
+}
+file_bytes first(const file_bytes& bytes, std::size_t n) {
+  return {bytes.begin(), bytes.begin() + static_cast<long>(n)};
+}
+
+}  // namespace
+
+TEST_CASE("cifar10: five files are one data set, in their order, pixels and labels in place") {
+  const folder f;
+  put_training(f);
+  const cifar10 data{f.file("")};
+  CHECK(data.size() == 9);
+  CHECK(data.image() == extent{3, 32, 32});
+  CHECK(data.classes() == 10);
+  const int labels[] = {0, 9, 1, 2, 3, 4, 5, 6, 7};
+  file_bytes x(pixels);
+  for (std::size_t i = 0; i < 9; ++i) {
+    CHECK(data.read(i, x) == labels[i]);
+    const file_bytes wanted = records(i, {{}});
+    CHECK(x == wanted);
+  }
+  CHECK_THROWS_AS(data.read(9, x), misuse);
+  x.resize(pixels - 1);
+  CHECK_THROWS_AS(data.read(0, x), misuse);
+}
+
+TEST_CASE("cifar10: the test images are another file, and need no other") {
+  const folder f;
+  f.put("test_batch.bin", records(5, {{3}, {8}}));
+  const cifar10 data{f.file(""), part::test};
+  file_bytes x(pixels);
+  CHECK(data.size() == 2);
+  CHECK(data.read(1, x) == 8);
+  CHECK(x == records(6, {{}}));
+}
+
+TEST_CASE("cifar100: the second label is the class, the first its family") {
+  const folder f;
+  f.put("train.bin", records(0, {{19, 99}, {0, 1}, {7, 20}}));
+  f.put("test.bin", records(9, {{4, 44}}));
+  const cifar100 fine{f.file("")}, coarse{f.file(""), part::train, cifar100::coarse},
+      test{f.file(""), part::test};
+  CHECK(fine.classes() == 100);
+  CHECK(coarse.classes() == 20);
+  CHECK(fine.size() == 3);
+  CHECK(test.size() == 1);
+  file_bytes x(pixels), y(pixels);
+  CHECK(fine.read(0, x) == 99);
+  CHECK(coarse.read(0, y) == 19);
+  CHECK(x == y);
+  CHECK(fine.read(2, x) == 20);
+  CHECK(x == records(2, {{}}));
+  CHECK(test.read(0, x) == 44);
+}
+
+TEST_CASE("cifar: a file that is not there is named, with the script that fetches it") {
+  const folder f;
+  CHECK(says(said<error>([&] { cifar10{f.file("")}; }),
+             {"data_batch_1.bin", "scripts/get-data cifar-10"}));
+  put_training(f);
+  std::filesystem::remove(f.file("data_batch_4.bin"));
+  CHECK(says(said<error>([&] { cifar10{f.file("")}; }), {"data_batch_4.bin"}));
+  CHECK(says(said<error>([&] { cifar10(f.file(""), part::test); }), {"test_batch.bin"}));
+  CHECK(says(said<error>([&] { cifar100{f.file("")}; }),
+             {"train.bin", "scripts/get-data cifar-100"}));
+}
+
+TEST_CASE("cifar: a truncated file and one of another kind are refused, with file and offset") {
+  const folder f;
+  put_training(f);
+  const file_bytes two = records(2, {{1}, {2}});
+  for (const std::size_t n : {1u, 3072u, 3074u, 6145u}) {
+    CAPTURE(n);
+    f.put("data_batch_2.bin", first(two, n));
+    const std::string offset = text("found ", n % 3073, " bytes at offset ", n / 3073 * 3073);
+    CHECK(says(said<error>([&] { cifar10{f.file("")}; }),
+               {"data_batch_2.bin", "truncated", "records of 3073 bytes", offset, "get-data"}));
+  }
+  f.put("data_batch_2.bin", {});
+  CHECK(says(said<error>([&] { cifar10{f.file("")}; }), {"data_batch_2.bin: empty", "offset 0"}));
+  f.put("train.bin", records(0, {{1}}));  // CIFAR-10's
+  CHECK(says(said<error>([&] { cifar100{f.file("")}; }),
+             {"train.bin", "3074 bytes, found 3073 bytes at offset 0"}));
+}
+
+TEST_CASE("cifar: a label out of range is named, with its offset and what was expected") {
+  const folder f;
+  put_training(f);
+  f.put("data_batch_5.bin", records(0, {{6}, {10}}));
+  CHECK(says(said<error>([&] { cifar10{f.file("")}; }),
+             {"data_batch_5.bin: label 10 at offset 3073", "expected 0 to 9"}));
+  f.put("train.bin", records(0, {{19, 99}, {20, 99}}));
+  CHECK(says(said<error>([&] { cifar100{f.file("")}; }),
+             {"train.bin: label 20 at offset 3074", "expected 0 to 19"}));
+  f.put("train.bin", records(0, {{19, 99}, {19, 100}}));
+  CHECK(says(said<error>([&] { cifar100{f.file("")}; }),
+             {"train.bin: label 100 at offset 3075", "expected 0 to 99"}));
+}
+
+TEST_CASE("cifar: copies share their memory, and outlive the files") {
+  std::vector<cifar10> copies;
+  {
+    const folder f;
+    f.put("test_batch.bin", records(1, {{1}}));
+    const cifar10 data{f.file(""), part::test};
+    copies = {data, data};
+  }
+  file_bytes a(pixels), b(pixels);
+  CHECK(copies[0].read(0, a) == copies[1].read(0, b));
+  CHECK(a == b);
+}
