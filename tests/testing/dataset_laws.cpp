@@ -55,7 +55,7 @@ struct faulty : numbered {
     if (wrong == fault::byte_left_out && i == 20) pixels[0] = memory_of(pixels);
     if (wrong == fault::writes_behind) *(pixels.data() + pixels.size()) = 0xa5;
     if (wrong == fault::writes_before) *(pixels.data() - 1) = 7;
-    if (wrong == fault::remembers) pixels[1] = static_cast<std::uint8_t>(before);
+    if (wrong == fault::remembers && i != 0) pixels[1] = static_cast<std::uint8_t>(before);
     if (wrong == fault::label_too_large && i == 40) return labels;
     if (wrong == fault::label_negative && i == 40) return -1;
     return label;
