@@ -1,0 +1,114 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Whole networks on one machine: forward and backward of ResNet-50 on 224x224 images, and a
+// training step of ResNet-20 on CIFAR's. Minima over repetitions; a multiply-add is two operations,
+// and backward counts as two forwards.
+#include <chrono>
+#include <cstdio>
+#include <limits>
+#include <thread>
+#include <vector>
+
+#include <cordee/cordee.hpp>
+
+#include "examples/options.hpp"
+
+using namespace cordee;
+
+namespace {
+
+double milliseconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+      .count();
+}
+
+struct samples {
+  std::vector<std::uint8_t> pixels;
+  std::vector<std::int32_t> labels;
+
+  samples(const extent& image, int classes, int n)
+      : pixels(static_cast<std::size_t>(n) * image.size()), labels(static_cast<std::size_t>(n)) {
+    random_sequence random(1, purpose::test, 0, 0);
+    for (auto& p : pixels) p = static_cast<std::uint8_t>(random.bits());
+    for (auto& l : labels)
+      l = static_cast<std::int32_t>(random.below(static_cast<std::uint32_t>(classes)));
+  }
+  [[nodiscard]] batch<cpu> all() const {
+    const auto n = static_cast<std::int64_t>(labels.size());
+    return {{pixels.data(), pixels.size()},
+            {labels.data(), labels.size()},
+            static_cast<int>(n),
+            n,
+            1,
+            {}};
+  }
+};
+
+void report(const char* what, int n, std::int64_t macs, double passes, double milliseconds) {
+  const double rate = 2e-6 * static_cast<double>(macs) * n * passes / milliseconds;
+  std::printf("%-34s batch %3d  %9.2f ms  %8.1f images/s  %6.1f GFLOP/s\n", what, n, milliseconds,
+              1e3 * n / milliseconds, rate);
+  std::fflush(stdout);
+}
+
+// The kernels alone: no rule, no loader.
+template <class Net>
+void forward_and_backward(const char* name, int n, int threads, int reps) {
+  const samples data(Net::input, Net::classes, n);
+  Net net{cpu(threads)};
+  arena<float, cpu> memory(net.where(), Net::segments(), 2);
+  net.initialise(memory.plane(0), 1);
+  auto image = net.make_image();
+  const auto s = net.where().open();
+  double publish = std::numeric_limits<double>::max(), forward = publish, backward = publish;
+  for (int k = 0; k <= reps; ++k) {  // the first one touches the memory and does not count
+    const auto begin = std::chrono::steady_clock::now();
+    net.publish(memory.plane(0), image, s);
+    const double published = milliseconds_since(begin);
+    net.forward(image, memory.plane(0), data.all(), phase::train, s);
+    const double forwarded = milliseconds_since(begin);
+    net.backward(
+        image, memory.plane(1), into::overwrite, [](std::size_t) {}, s);
+    const double done = milliseconds_since(begin);
+    if (k == 0) continue;
+    publish = std::min(publish, published);
+    forward = std::min(forward, forwarded - published);
+    backward = std::min(backward, done - forwarded);
+  }
+  std::printf("%-34s            %9.2f ms\n", text(name, " publish").c_str(), publish);
+  report(text(name, " forward").c_str(), n, Net::macs(), 1, forward);
+  report(text(name, " backward").c_str(), n, Net::macs(), 2, backward);
+  report(text(name, " forward and backward").c_str(), n, Net::macs(), 3, forward + backward);
+}
+
+void whole_step(int n, int threads, int reps) {
+  using net_type = resnet<20, fp32, cpu>;
+  const samples data(net_type::input, net_type::classes, n);
+  net_type net{cpu(threads)};
+  trainer run{net, sgd{.momentum = 0.9}, constant{.rate = 1e-4}, solo{}};
+  double step = std::numeric_limits<double>::max();
+  for (int k = 0; k <= reps; ++k) {
+    const auto begin = std::chrono::steady_clock::now();
+    run.step(std::array{data.all()}, 0);
+    if (k > 0) step = std::min(step, milliseconds_since(begin));
+  }
+  report("ResNet-20 step with sgd", n, net_type::macs(), 3, step);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return examples::run([&] {
+    examples::options o(argc, argv, "resnet: whole networks, forward and backward");
+    const int threads =
+        o.whole("threads", static_cast<int>(std::thread::hardware_concurrency()), "workers");
+    const int reps = o.whole("reps", 5, "repetitions, of which the shortest counts");
+    const int large = o.whole("batch", 8, "samples of ResNet-50, 224x224; 0 leaves it out");
+    const int little = o.whole("small", 128, "samples of ResNet-20, 32x32; 0 leaves it out");
+    o.done();
+    std::printf("%s, %d threads, %d repetitions\n", describe_isa().c_str(), threads, reps);
+    if (little > 0) whole_step(little, threads, reps);
+    if (large > 0) forward_and_backward<resnet<50, fp32, cpu>>("ResNet-50", large, threads, reps);
+  });
+}
