@@ -5,11 +5,21 @@
 #pragma once
 
 #include <cordee/comm/agree.hpp>
+#include <cordee/comm/butterfly.hpp>
+#include <cordee/comm/encoded_wire.hpp>
+#include <cordee/comm/fold.hpp>
+#include <cordee/comm/halving.hpp>
+#include <cordee/comm/native.hpp>
 #include <cordee/comm/reducer.hpp>
 #include <cordee/comm/ring.hpp>
 #include <cordee/comm/solo.hpp>
 #include <cordee/comm/threads.hpp>
+#include <cordee/comm/threads/desk.hpp>
+#include <cordee/comm/threads/round_table.hpp>
+#include <cordee/comm/threads/world.hpp>
 #include <cordee/comm/transport.hpp>
+#include <cordee/comm/tree.hpp>
+#include <cordee/comm/wire.hpp>
 #include <cordee/core/config.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/extent.hpp>

@@ -29,4 +29,14 @@ concept ReducerOn = std::copyable<R> && TransportOn<typename R::link_type, D> &&
                       { r.mix(m, now, s) } -> std::same_as<void>;
                     };
 
+/// The same mean with every hop encoded in P; `lost` gathers what this rank's encodings lost, in
+/// units of its own numbers, so that adding it to the next ones makes up for it.
+template <class R, class P, class Real, class D>
+concept NarrowsOn =
+    ReducerOn<R, Real, D> && requires(const R r, message<Real, D, R::slots> m, moment now,
+                                      span_on<Real, D> lost, typename D::stream s, std::size_t n) {
+      { r.template scratch_as<P>(n) } -> std::same_as<std::size_t>;
+      { r.template mix_as<P>(m, lost, now, s) } -> std::same_as<void>;
+    };
+
 }  // namespace cordee::inline CORDEE_ABI

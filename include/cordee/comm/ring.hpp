@@ -10,12 +10,12 @@
 // so results are the same on all ranks, to the bit, but not across bucket sizes.
 #pragma once
 
-#include <array>
 #include <string>
 
+#include <cordee/comm/encoded_wire.hpp>
 #include <cordee/comm/reducer.hpp>
+#include <cordee/comm/wire.hpp>
 #include <cordee/core/text.hpp>
-#include <cordee/ops/elementwise.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -33,31 +33,19 @@ struct ring {
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
     return n / static_cast<std::size_t>(link.size()) * sizeof(Real) + sizeof(Real);
   }
+  template <Precision P>
+  [[nodiscard]] std::size_t scratch_as(std::size_t n) const {
+    return encoded_scratch<P>(n, link.size());
+  }
 
   template <class Real, Device D>
   void mix(message<Real, D, 0> m, const moment&, typename D::stream s) const {
-    const int p = link.size(), r = link.rank();
-    if (p == 1) return;
-    const auto chunk = [&](int c) {  // sizes differ by at most one
-      const auto at = [&](int i) {
-        return m.what.size * static_cast<std::size_t>(i) / static_cast<std::size_t>(p);
-      };
-      const int k = (c % p + p) % p;
-      return m.what.subspan(at(k), at(k + 1) - at(k));
-    };
-    const int next = (r + 1) % p, before = (r + p - 1) % p;
-
-    for (int step = 0; step < p - 1; ++step)
-      pass(next, chunk(r - 1 - step), before, chunk(r - 2 - step), m.scratch, s);
-
-    const auto own = chunk(r);  // (n / p)
-    for_each(s, own.size, [x = own.data, p](std::size_t i) { x[i] /= static_cast<Real>(p); });
-
-    for (int step = 0; step < p - 1; ++step) {
-      const std::array out{to<D>{next, const_bytes(chunk(r - step))}};
-      const std::array in{from<D>{before, bytes(chunk(r - 1 - step))}};
-      link.exchange(std::span<const to<D>>(out), std::span<const from<D>>(in), s);
-    }
+    run(plain_wire<Link, Real, D>{link, m.what, m.scratch, link.size(), s});
+  }
+  template <Precision P, class Real, Device D>
+  void mix_as(message<Real, D, 0> m, span_on<Real, D> lost, const moment&,
+              typename D::stream s) const {
+    run(encoded_wire<P, Link, Real, D>{link, m.which, m.what, m.scratch, lost, link.size(), s});
   }
 
   [[nodiscard]] std::string describe() const {
@@ -65,21 +53,21 @@ struct ring {
   }
 
  private:
-  // Send one chunk on, add what arrives to another.
-  template <class Real, Device D>
-  void pass(int next, span_on<Real, D> said, int before, span_on<Real, D> sum,
-            span_on<std::byte, D> scratch, typename D::stream s) const {
-    const std::array out{to<D>{next, const_bytes(said)}};
-    if constexpr (AddsOn<Link, Real, D>) {
-      const std::array in{from<D>{before, bytes(sum)}};
-      link.template exchange_add<Real>(std::span<const to<D>>(out), std::span<const from<D>>(in),
-                                       s);
-    } else {
-      const span_on<Real, D> heard{reinterpret_cast<Real*>(scratch.data), sum.size};
-      const std::array in{from<D>{before, bytes(heard)}};
-      link.exchange(std::span<const to<D>>(out), std::span<const from<D>>(in), s);
-      for_each(s, sum.size, [x = sum.data, y = heard.data](std::size_t i) { x[i] += y[i]; });
-    }
+  template <class Wire>
+  void run(Wire w) const {
+    const int p = link.size(), r = link.rank();
+    if (p == 1) return;
+    const int next = (r + 1) % p, before = (r + p - 1) % p;
+    const auto chunk = [p](int c) {
+      const int k = (c % p + p) % p;
+      return blocks{k, k + 1};
+    };
+    for (int step = 0; step < p - 1; ++step)
+      w.add(next, chunk(r - 1 - step), before, chunk(r - 2 - step));
+    w.finish(chunk(r), p);
+    for (int step = 0; step < p - 1; ++step)
+      w.pass(next, chunk(r - step), before, chunk(r - 1 - step));
+    w.open();
   }
 };
 template <class Link>

@@ -19,6 +19,9 @@ struct alone {
   [[nodiscard]] int size() const { return 1; }
   [[nodiscard]] alone lane(int) const { return {}; }
 
+  template <class Real, Device D>
+  void mean(span_on<Real, D>, typename D::stream) const {}
+
   template <Device D>
   void exchange(std::span<const to<D>> out, std::span<const from<D>> in,
                 typename D::stream s) const {

@@ -22,87 +22,12 @@
 #include <thread>
 #include <vector>
 
+#include <cordee/comm/threads/world.hpp>
 #include <cordee/comm/transport.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/device/cpu.hpp>
 
 namespace cordee::inline CORDEE_ABI {
-
-namespace detail {
-
-/// What the ranks of one launch share.
-class thread_world {
- public:
-  using clock = std::chrono::steady_clock;
-
-  struct parcel {
-    const std::byte* data;
-    std::size_t size;
-    bool taken = false, done = false;  // under the receiver's, the sender's desk
-  };
-  /// Where one rank waits on one lane.
-  struct desk {
-    std::mutex mutex;
-    std::condition_variable changed;
-    std::vector<std::deque<parcel*>> inbox;  // one a sender, in order
-  };
-
-  thread_world(int size, std::chrono::milliseconds deadline)
-      : size(size), deadline(deadline), left_(static_cast<std::size_t>(size)) {
-    for (int i = 0; i < size * lane_count; ++i) {
-      desks_.push_back(std::make_unique<desk>());
-      desks_.back()->inbox.resize(static_cast<std::size_t>(size));
-    }
-  }
-
-  desk& at(int rank, int lane) {
-    return *desks_[static_cast<std::size_t>(rank * lane_count + lane)];
-  }
-
-  /// Records the first cause only; whoever waits gives up.
-  void fail(int rank, const std::string& cause) {
-    {
-      const std::scoped_lock lock(mutex_);
-      if (failed_) return;
-      culprit_ = rank;
-      cause_ = cause;
-      failed_ = true;
-    }
-    wake();
-  }
-  [[nodiscard]] bool failed() const { return failed_; }
-  /// "rank 2: …"
-  [[nodiscard]] std::string cause() const {
-    const std::scoped_lock lock(mutex_);
-    return text("rank ", culprit_, ": ", cause_);
-  }
-
-  void leave(int rank) {
-    left_[static_cast<std::size_t>(rank)] = true;
-    wake();
-  }
-  [[nodiscard]] bool has_left(int rank) const { return left_[static_cast<std::size_t>(rank)]; }
-
-  const int size;
-  const std::chrono::milliseconds deadline;
-
- private:
-  void wake() {
-    for (const auto& d : desks_) {
-      const std::scoped_lock lock(d->mutex);
-      d->changed.notify_all();
-    }
-  }
-
-  std::vector<std::unique_ptr<desk>> desks_;
-  std::vector<std::atomic<bool>> left_;
-  mutable std::mutex mutex_;
-  std::atomic<bool> failed_{false};
-  int culprit_ = -1;
-  std::string cause_;
-};
-
-}  // namespace detail
 
 struct thread_options {
   /// No rank waits longer for another one; then the run ends with an error that names it.
@@ -177,6 +102,20 @@ class threads {
     });
   }
 
+  /// The mean over ranks, in place: one shot over shared memory (threads/round_table.hpp). Sums are
+  /// made in the order of ranks.
+  template <class Real, Device D>
+    requires(D::host_memory)
+  void mean(span_on<Real, D> x, typename D::stream) const {
+    if (size() == 1) return;
+    detail::round_table& table = world_->table(lane_);
+    table.lay_out(rank_, x.data, x.size);
+    meet(table, bytes(x).size);
+    if (table.is_short(bytes(x).size)) return table.mean_of_copies(rank_, x.data, x.size);
+    table.mean_of_slices<Real>(rank_, x.size);
+    table.part(rank_);
+  }
+
   /// Ends the run: every rank that waits, or ever will, fails with this cause.
   void abandon(const char* why) const { world_->fail(rank_, why); }
 
@@ -190,16 +129,16 @@ class threads {
   // consumed.
   template <class D, class Consume>
   void transfer(std::span<const to<D>> out, std::span<const from<D>> in, Consume consume) const {
-    std::vector<world::parcel> mine;
+    std::vector<detail::parcel> mine;
     mine.reserve(out.size());
-    const auto until = world::clock::now() + world_->deadline;
+    const auto until = detail::thread_clock::now() + world_->deadline;
     try {
       for (const auto& message : out) {
-        world::parcel& p = mine.emplace_back(world::parcel{message.bytes.data, message.bytes.size});
-        world::desk& theirs = desk_of(message.peer);
+        auto& p = mine.emplace_back(detail::parcel{message.bytes.data, message.bytes.size});
+        detail::desk& theirs = desk_of(message.peer);
         const std::scoped_lock lock(theirs.mutex);
         theirs.inbox[static_cast<std::size_t>(rank_)].push_back(&p);
-        theirs.changed.notify_all();
+        theirs.tell();
       }
       for (const auto& message : in) receive(message.peer, message.bytes, consume, until);
       for (std::size_t i = 0; i < mine.size(); ++i) {
@@ -214,10 +153,10 @@ class threads {
 
   template <class D, class Consume>
   void receive(int peer, span_on<std::byte, D> into_here, Consume consume,
-               world::clock::time_point until) const {
-    world::desk& own = desk_of(rank_);
+               detail::thread_clock::time_point until) const {
+    detail::desk& own = desk_of(rank_);
     auto& inbox = own.inbox[static_cast<std::size_t>(checked(peer))];
-    world::parcel* p = nullptr;
+    detail::parcel* p = nullptr;
     wait(
         peer, [&] { return !inbox.empty(); }, "to send", into_here.size, until,
         [&] {
@@ -230,17 +169,17 @@ class threads {
                   " on lane ", lane_, ", which sends ", p->size,
                   ": the ranks disagree on what they exchange"));
     if (p->size > 0) consume(into_here.data, p->data, p->size);
-    world::desk& theirs = desk_of(peer);
+    detail::desk& theirs = desk_of(peer);
     const std::scoped_lock lock(theirs.mutex);
     p->done = true;
-    theirs.changed.notify_all();
+    theirs.tell();
   }
 
   // Waits at the own desk; `take` runs under its lock once `ready`.
   template <class Ready, class Take>
   void wait(int peer, Ready ready, const char* verb, std::size_t size,
-            world::clock::time_point until, Take take) const {
-    world::desk& own = desk_of(rank_);
+            detail::thread_clock::time_point until, Take take) const {
+    detail::desk& own = desk_of(rank_);
     bool gone = false;
     {
       std::unique_lock lock(own.mutex);
@@ -248,9 +187,18 @@ class threads {
         gone = world_->has_left(peer);
         return ready() || gone || world_->failed();
       };
-      own.changed.wait_until(lock, until, wake);
+      own.wait(lock, until, wake);
       if (ready()) return take();
     }
+    give_up(peer, gone, verb, size);
+  }
+  template <class Ready>
+  void wait(int peer, Ready ready, const char* verb, std::size_t size,
+            detail::thread_clock::time_point until) const {
+    wait(peer, ready, verb, size, until, [] {});
+  }
+
+  [[noreturn]] void give_up(int peer, bool gone, const char* verb, std::size_t size) const {
     if (world_->failed()) throw error(text("rank ", rank_, " gave up: ", world_->cause()));
     refuse(gone ? text("rank ", rank_, " waits for rank ", peer, " ", verb, " ", size,
                        " bytes on lane ", lane_, ", but rank ", peer,
@@ -259,10 +207,23 @@ class threads {
                        " ", verb, " ", size, " bytes on lane ", lane_,
                        ": it is stuck, or slower than threads::options{.deadline}"));
   }
-  template <class Ready>
-  void wait(int peer, Ready ready, const char* verb, std::size_t size,
-            world::clock::time_point until) const {
-    wait(peer, ready, verb, size, until, [] {});
+
+  // All ranks are at the table, with as many bytes each.
+  void meet(detail::round_table& table, std::size_t mine) const {
+    const auto left = [&] {
+      int peer = 0;
+      while (peer < size() && !world_->has_left(peer)) ++peer;
+      return peer;
+    };
+    if (!table.meet(rank_, detail::thread_clock::now() + world_->deadline,
+                    [&] { return world_->failed() || left() < size(); })) {
+      const int gone = left();
+      give_up(gone < size() ? gone : table.missing(rank_), gone < size(), "to bring", mine);
+    }
+    for (int peer = 0; peer < size(); ++peer)
+      if (const std::size_t theirs = table.brought(rank_, peer); theirs != mine)
+        refuse(text("rank ", rank_, " brings ", mine, " bytes to a mean on lane ", lane_, ", rank ",
+                    peer, " brings ", theirs, ": the ranks disagree on what they exchange"));
   }
 
   [[noreturn]] void refuse(const std::string& why) const {
@@ -272,15 +233,15 @@ class threads {
 
   // Nobody may read my memory once I have thrown: take back what was not taken, wait for the rest.
   template <class D>
-  void withdraw(std::span<const to<D>> out, std::vector<world::parcel>& mine) const {
+  void withdraw(std::span<const to<D>> out, std::vector<detail::parcel>& mine) const {
     for (std::size_t i = 0; i < mine.size(); ++i) {
-      world::desk& theirs = desk_of(out[i].peer);
+      detail::desk& theirs = desk_of(out[i].peer);
       {
         const std::scoped_lock lock(theirs.mutex);
         std::erase(theirs.inbox[static_cast<std::size_t>(rank_)], &mine[i]);
         if (!mine[i].taken) continue;
       }
-      world::desk& own = desk_of(rank_);
+      detail::desk& own = desk_of(rank_);
       std::unique_lock lock(own.mutex);
       own.changed.wait(lock, [&] { return mine[i].done; });  // a copy under way: it ends
     }
@@ -306,7 +267,7 @@ class threads {
     expects(peer >= 0 && peer < size(), "threads: no such peer");
     return peer;
   }
-  world::desk& desk_of(int rank) const { return world_->at(checked(rank), lane_); }
+  detail::desk& desk_of(int rank) const { return world_->at(checked(rank), lane_); }
 
   std::shared_ptr<world> world_;
   int rank_, lane_;

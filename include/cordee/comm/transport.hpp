@@ -54,6 +54,14 @@ concept AddsOn = TransportOn<T, D> && requires(const T t, std::span<const to<D>>
   { t.template exchange_add<Real>(out, in, s) } -> std::same_as<void>;
 };
 
+/// The transport means by itself, exactly, with the same bits on every rank (MPI_Allreduce,
+/// ncclAllReduce, one shot over shared memory); all ranks call it with as many numbers.
+template <class T, class Real, class D>
+concept NativeMeanOn =
+    TransportOn<T, D> && requires(const T t, span_on<Real, D> x, typename D::stream s) {
+      { t.mean(x, s) } -> std::same_as<void>;
+    };
+
 /// A rank that fails on its own says why, so that its peers give up at once with the cause.
 template <class T>
 concept Abandons = requires(const T t, const char* why) { t.abandon(why); };

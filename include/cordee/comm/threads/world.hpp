@@ -1,0 +1,83 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the ranks of one process share: desks, tables, who has left, and the first failure.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <cordee/comm/threads/desk.hpp>
+#include <cordee/comm/threads/round_table.hpp>
+#include <cordee/comm/transport.hpp>
+#include <cordee/core/text.hpp>
+
+namespace cordee::inline CORDEE_ABI::detail {
+
+class thread_world {
+ public:
+  thread_world(int size, std::chrono::milliseconds deadline)
+      : size(size), deadline(deadline), left_(static_cast<std::size_t>(size)) {
+    for (int i = 0; i < size * lane_count; ++i) {
+      desks_.push_back(std::make_unique<desk>());
+      desks_.back()->inbox.resize(static_cast<std::size_t>(size));
+    }
+    for (auto& t : tables_) t = std::make_unique<round_table>(size);
+  }
+
+  desk& at(int rank, int lane) {
+    return *desks_[static_cast<std::size_t>(rank * lane_count + lane)];
+  }
+  round_table& table(int lane) { return *tables_[static_cast<std::size_t>(lane)]; }
+
+  /// Records the first cause only; whoever waits gives up.
+  void fail(int rank, const std::string& cause) {
+    {
+      const std::scoped_lock lock(mutex_);
+      if (failed_) return;
+      culprit_ = rank;
+      cause_ = cause;
+      failed_ = true;
+    }
+    wake();
+  }
+  [[nodiscard]] bool failed() const { return failed_; }
+  /// "rank 2: …"
+  [[nodiscard]] std::string cause() const {
+    const std::scoped_lock lock(mutex_);
+    return text("rank ", culprit_, ": ", cause_);
+  }
+
+  void leave(int rank) {
+    left_[static_cast<std::size_t>(rank)] = true;
+    wake();
+  }
+  [[nodiscard]] bool has_left(int rank) const { return left_[static_cast<std::size_t>(rank)]; }
+
+  const int size;
+  const std::chrono::milliseconds deadline;
+
+ private:
+  void wake() {
+    for (const auto& d : desks_) {
+      const std::scoped_lock lock(d->mutex);
+      d->tell();
+    }
+    for (const auto& t : tables_) t->wake();
+  }
+
+  std::vector<std::unique_ptr<desk>> desks_;
+  std::array<std::unique_ptr<round_table>, lane_count> tables_;
+  std::vector<std::atomic<bool>> left_;
+  mutable std::mutex mutex_;
+  std::atomic<bool> failed_{false};
+  int culprit_ = -1;
+  std::string cause_;
+};
+
+}  // namespace cordee::inline CORDEE_ABI::detail
