@@ -5,6 +5,7 @@
 // path of a transport that can neither add nor average by itself.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <span>
 
@@ -31,8 +32,8 @@ struct counted {
   template <Device D>
   void exchange(std::span<const to<D>> out, std::span<const from<D>> in,
                 typename D::stream s) const {
-    sent->messages += out.size();
-    for (const auto& message : out) sent->bytes += message.bytes.size;
+    std::atomic_ref(sent->messages) += out.size();  // lanes may be used side by side
+    for (const auto& message : out) std::atomic_ref(sent->bytes) += message.bytes.size;
     link.exchange(out, in, s);
   }
 };
