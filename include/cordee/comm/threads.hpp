@@ -157,16 +157,18 @@ class threads {
     detail::desk& own = desk_of(rank_);
     auto& inbox = own.inbox[static_cast<std::size_t>(checked(peer))];
     detail::parcel* p = nullptr;
+    std::size_t offered = 0;  // a parcel that is not taken may be withdrawn once the lock is gone
     wait(
         peer, [&] { return !inbox.empty(); }, "to send", into_here.size, until,
         [&] {
           p = inbox.front();
-          p->taken = p->size == into_here.size;
+          offered = p->size;
+          p->taken = offered == into_here.size;
           if (p->taken) inbox.pop_front();
         });
-    if (p->size != into_here.size)
+    if (offered != into_here.size)
       refuse(text("rank ", rank_, " expects ", into_here.size, " bytes from rank ", peer,
-                  " on lane ", lane_, ", which sends ", p->size,
+                  " on lane ", lane_, ", which sends ", offered,
                   ": the ranks disagree on what they exchange"));
     if (p->size > 0) consume(into_here.data, p->data, p->size);
     detail::desk& theirs = desk_of(peer);
