@@ -1,0 +1,83 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Half precision in storage and on wires: IEEE 754 binary16, in a type of our own.
+//
+//   q = round-to-nearest-even(x s),  x' = q / s,  s = 2^(14 - floor(log2 max|x|))
+//
+// Powers of two scale without rounding, and leave a bit of room below 65504. So of a range of
+// numbers the largest never overflow, and those down to 2^-28 of the largest keep all eleven bits.
+// Conversions are integer arithmetic without branches, which compilers turn into vector code for
+// any processor.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#include <cordee/precision/precision.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+/// Sixteen bits: sign, five of exponent, ten of fraction. For arithmetic, decode it.
+struct half {
+  std::uint16_t bits = 0;
+
+  /// The nearest half, of two the even one; infinite from 65520 on; not a number stays so.
+  CORDEE_HOST_DEVICE static constexpr half nearest(float x) {
+    const auto b = std::bit_cast<std::uint32_t>(x);
+    const std::uint32_t a = b & 0x7fffffffu;
+    // Normal halves: round at bit 13, carry into the exponent, and move its bias from 127 to 15.
+    const std::uint32_t normal = (a + 0xfffu + (a >> 13 & 1u) - 0x38000000u) >> 13;
+    // Below 2^-14 the unit is 2^-24, which is the unit of floats at 0.5: their addition rounds.
+    const float tiny = std::bit_cast<float>(a < 0x38800000u ? a : 0u) + 0.5f;
+    const std::uint32_t subnormal = std::bit_cast<std::uint32_t>(tiny) - 0x3f000000u;
+    // A payload that has nothing in the upper ten bits must not become an infinity.
+    const std::uint32_t payload = a >> 13 & 0x3ffu;
+    const std::uint32_t nan = 0x7c00u | payload | (payload == 0 ? 0x200u : 0u);
+    const std::uint32_t finite = a < 0x38800000u ? subnormal : normal;
+    const std::uint32_t number = a >= 0x477ff000u ? 0x7c00u : finite;
+    const std::uint32_t magnitude = a > 0x7f800000u ? nan : number;
+    return {static_cast<std::uint16_t>((b >> 16 & 0x8000u) | magnitude)};
+  }
+
+  CORDEE_HOST_DEVICE constexpr float exact() const {
+    const std::uint32_t sign = (bits & 0x8000u) << 16, a = bits & 0x7fffu;
+    const std::uint32_t normal = (a << 13) + 0x38000000u;
+    const std::uint32_t unbounded = normal + 0x38000000u;  // infinities and what is no number
+    // The fraction behind the leading one of 2^-14, less that one.
+    const float tiny = std::bit_cast<float>(0x38800000u + (a << 13 & 0x7fffffu)) -
+                       std::bit_cast<float>(0x38800000u);
+    const std::uint32_t bounded = a < 0x400u ? std::bit_cast<std::uint32_t>(tiny) : normal;
+    return std::bit_cast<float>(sign | (a >= 0x7c00u ? unbounded : bounded));
+  }
+};
+
+struct fp16 {
+  using storage = half;
+  using master = float;
+  using accumulate = float;
+  struct scaling {
+    float scale = 1;  // a power of two, or not a number
+  };
+
+  static constexpr bool scales_loss = true;
+  static constexpr std::string_view name = "fp16";
+
+  /// For numbers up to |x|; not finite makes everything that is encoded so.
+  CORDEE_HOST_DEVICE static constexpr scaling fit(float x) {
+    const std::uint32_t a = std::bit_cast<std::uint32_t>(x) & 0x7fffffffu;
+    if (a >= 0x7f800000u) return {std::bit_cast<float>(0x7fc00000u)};
+    if (a == 0) return {};
+    const std::uint32_t exponent = 14u + 254u - (a >> 23);
+    return {std::bit_cast<float>((exponent < 253u ? exponent : 253u) << 23)};  // 1 / scale: normal
+  }
+  CORDEE_HOST_DEVICE static constexpr half encode(float x, scaling k) {
+    return half::nearest(x * k.scale);
+  }
+  CORDEE_HOST_DEVICE static constexpr float decode(half q, scaling k) {
+    return q.exact() * (1.0f / k.scale);
+  }
+};
+static_assert(Precision<fp16>);
+
+}  // namespace cordee::inline CORDEE_ABI
