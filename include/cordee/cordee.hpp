@@ -9,6 +9,7 @@
 #include <cordee/comm/encoded_wire.hpp>
 #include <cordee/comm/fold.hpp>
 #include <cordee/comm/halving.hpp>
+#include <cordee/comm/narrow.hpp>
 #include <cordee/comm/native.hpp>
 #include <cordee/comm/reducer.hpp>
 #include <cordee/comm/ring.hpp>
@@ -84,6 +85,7 @@
 #include <cordee/optim/local.hpp>
 #include <cordee/optim/optimizer.hpp>
 #include <cordee/optim/sgd.hpp>
+#include <cordee/precision/fp16.hpp>
 #include <cordee/precision/fp32.hpp>
 #include <cordee/precision/fp64.hpp>
 #include <cordee/precision/precision.hpp>

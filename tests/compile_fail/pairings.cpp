@@ -2,10 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Which rules and reducers go together is known when the program compiles.
+#include <cordee/comm/narrow.hpp>
 #include <cordee/comm/ring.hpp>
 #include <cordee/comm/threads.hpp>
 #include <cordee/optim/local.hpp>
 #include <cordee/optim/sgd.hpp>
+#include <cordee/precision/fp16.hpp>
 #include <cordee/train/trainer.hpp>
 
 #include "tests/support/mixing.hpp"
@@ -33,11 +35,13 @@ void compose(threads link) {
   trainer run{model, adapt_then_combine{}, rate, forgetful<threads>{{link}}};
 #elif defined(POSITIONS_OVER_LOSSY)
   trainer run{model, adapt_then_combine{}, rate, rounding<threads>{{link}}};
+#elif defined(POSITIONS_OVER_NARROW)
+  trainer run{model, adapt_then_combine{}, rate, narrow{ring{link}, fp16{}}};
 #else
   trainer exact{model, sgd{}, rate, ring{link}};
   trainer mixing{model, adapt_then_combine{}, rate, cycle<threads>{link}};
   trainer more_than_needed{model, adapt_then_combine{}, rate, ring{link}};
   trainer loose{model, local{sgd{}, 8}, rate, forgetful<threads>{{link}}};
-  trainer rounded{model, sgd{}, rate, ring{link}};
+  trainer rounded{model, sgd{}, rate, narrow{ring{link}, fp16{}}};
 #endif
 }

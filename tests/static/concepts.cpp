@@ -18,6 +18,12 @@ static_assert(TransportOn<threads, cpu> && TransportOn<alone, cpu> &&
 static_assert(!TransportOn<cpu, cpu>);
 static_assert(ReducerOn<solo, float, cpu> && ReducerOn<ring<alone>, double, cpu> &&
               ReducerOn<cycle<threads>, float, cpu>);
+static_assert(ReducerOn<tree<alone>, float, cpu> && ReducerOn<butterfly<threads>, double, cpu> &&
+              ReducerOn<halving<alone>, float, cpu>);
+static_assert(ReducerOn<native<threads>, float, cpu> && ReducerOn<native<alone>, float, cpu> &&
+              !ReducerOn<native<slowed<threads>>, float, cpu>);
+static_assert(ReducerOn<narrow<ring<threads>, fp16>, float, cpu> &&
+              !ReducerOn<narrow<native<threads>, fp16>, float, cpu>);
 struct ring_without_offers {
   using link_type = threads;
   static constexpr int slots = 0;
@@ -33,9 +39,12 @@ static_assert(Agrees<sgd, ring<threads>> && Agrees<sgd, solo> &&
               Agrees<local<sgd>, cycle<threads>>);
 static_assert(!Agrees<sgd, cycle<threads>> && Agrees<adapt_then_combine, cycle<threads>>);
 
+static_assert(Agrees<sgd, narrow<ring<threads>, fp16>> && Agrees<lars, native<threads>> &&
+              !Agrees<adapt_then_combine, narrow<ring<threads>, fp16>>);
+
 // Models, schedules, data.
 static_assert(Model<quadratic<fp32>> && Model<resnet<8, fp64, cpu>> && !Model<int>);
 static_assert(Schedule<constant> && Schedule<warmup<polynomial>> &&
               !AdaptiveSchedule<warmup<cosine>>);
 static_assert(Dataset<idx> && Dataset<synthetic> && Dataset<subset<idx>> && !Dataset<cpu>);
-static_assert(Precision<fp32> && Precision<fp64> && !Precision<float>);
+static_assert(Precision<fp32> && Precision<fp64> && Precision<fp16> && !Precision<float>);

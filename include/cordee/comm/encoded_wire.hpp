@@ -165,7 +165,7 @@ class encoded_wire {
     });
   }
   template <class Take>
-  void decode(std::byte* of, const piece& part, std::size_t block, const Take& take) const {
+  void decode(std::byte* of, const piece& part, const Take& take) const {
     scaling k{};
     if constexpr (scale_bytes > 0) std::memcpy(&k, of + part.scale, sizeof k);
     for_each(s_, part.last - part.first, [k, take, q = numbers(of, part)](std::size_t i) {

@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A reducer whose every hop is encoded in a narrower precision P, with error feedback (Seide et al.
+// 2014): narrow{ring{link}, fp16{}}.
+//
+//   x <- x + e;  e <- what this rank's encodings lose on the way, in units of x;  x <- mean of x
+//
+// What was lost is said next time, so over many steps the means add up. A rank encodes each of its
+// numbers once, on the hop that hands its partial sum on or as the mean it owns (a butterfly at
+// each step), and all ranks leave with the same bits (encoded_wire.hpp). The rounding is harmless
+// in a gradient and would drown the differences of positions: `lossless` says so. A step that is
+// skipped leaves e cleared, for what is not finite would stay in it.
+#pragma once
+
+#include <string>
+
+#include <cordee/comm/reducer.hpp>
+#include <cordee/core/text.hpp>
+#include <cordee/ops/elementwise.hpp>
+#include <cordee/precision/precision.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+template <class R, Precision P>
+struct narrow {
+  using link_type = typename R::link_type;
+  static constexpr agreement offers = R::offers;
+  static constexpr bool lossless = false;
+  static constexpr int slots = 1;
+  static_assert(R::slots == 0, "narrow: the reducer inside may have no memory of its own");
+
+  R reducer;
+  P wire{};
+  link_type link = reducer.link;
+
+  template <class Real>
+  [[nodiscard]] std::size_t scratch(std::size_t n) const {
+    return reducer.template scratch_as<P>(n);
+  }
+
+  template <class Real, Device D>
+    requires NarrowsOn<R, P, Real, D>
+  void mix(message<Real, D, 1> m, const moment& now, typename D::stream s) const {
+    const span_on<Real, D> lost = m.memory[0];
+    for_each(s, m.what.size, [x = m.what.data, e = lost.data](std::size_t i) {
+      x[i] += e[i];
+      e[i] = 0;
+    });
+    reducer.template mix_as<P>(message<Real, D, 0>{m.which, m.what, {}, m.scratch}, lost, now, s);
+  }
+
+  [[nodiscard]] std::string describe() const {
+    return text(reducer.describe(), ", every hop in ", P::name, " with error feedback");
+  }
+};
+template <class R, class P>
+narrow(R, P) -> narrow<R, P>;
+
+}  // namespace cordee::inline CORDEE_ABI
