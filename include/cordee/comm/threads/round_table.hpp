@@ -7,8 +7,8 @@
 //          order of ranks, divides and writes it to all of them; all are done
 //   short: everybody lays out a copy; all are there; everybody sums all copies in the same order
 //
-// A piece is summed while it is in the cache: p reads and p writes of memory, no more. The order of
-// a sum is that of the ranks, so results do not depend on lengths or slices.
+// Every number is read p times and written p times, no more. The order of a sum is that of the
+// ranks, so results do not depend on lengths or slices.
 #pragma once
 
 #include <algorithm>
@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <cstring>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include <cordee/comm/threads/desk.hpp>
@@ -89,29 +90,21 @@ class round_table {
   /// x <- the mean of all copies.
   template <class Real>
   void mean_of_copies(int rank, Real* x, std::size_t n) const {
-    sum_in_order(x, n, [this, turn = turn_of(rank)](std::size_t r) {
-      return reinterpret_cast<const Real*>(seats_[r].copies[turn].data());
-    });
+    const std::vector<const Real*> copies = everybodys<const Real>(
+        [turn = turn_of(rank)](const seat& s) -> const void* { return s.copies[turn].data(); });
+    mean_in_order<Real>(copies, {&x, 1}, 0, n);
   }
 
   /// A slice of everybody's vector <- the mean of that slice.
   template <class Real>
   void mean_of_slices(int rank, std::size_t n) const {
-    constexpr std::size_t line = 64 / sizeof(Real), piece = piece_bytes / sizeof(Real);
+    const std::vector<Real*> vectors =
+        everybodys<Real>([turn = turn_of(rank)](const seat& s) { return s.offers[turn].data; });
     const auto start = [&](int i) {  // no two ranks write to one cache line
       const std::size_t first = n * static_cast<std::size_t>(i) / ranks_;
-      return i == static_cast<int>(ranks_) ? n : first / line * line;
+      return i == static_cast<int>(ranks_) ? n : first / line<Real> * line<Real>;
     };
-    const auto vector = [this, turn = turn_of(rank)](std::size_t r) {
-      return static_cast<Real*>(seats_[r].offers[turn].data);
-    };
-    std::array<Real, piece> sum;
-    for (std::size_t from = start(rank), end = start(rank + 1); from < end; from += piece) {
-      const std::size_t count = std::min(piece, end - from);
-      sum_in_order(sum.data(), count, [&](std::size_t r) { return vector(r) + from; });
-      for (std::size_t r = 0; r < ranks_; ++r)
-        std::memcpy(vector(r) + from, sum.data(), count * sizeof(Real));
-    }
+    mean_in_order<Real>(vectors, vectors, start(rank), start(rank + 1));
   }
 
   void wake() {
@@ -120,7 +113,9 @@ class round_table {
   }
 
  private:
-  static constexpr std::size_t short_bytes = 1u << 13, piece_bytes = 1u << 14;
+  static constexpr std::size_t short_bytes = 1u << 13;
+  template <class Real>
+  static constexpr std::size_t line = 64 / sizeof(Real);
 
   struct offer {
     void* data = nullptr;
@@ -149,16 +144,38 @@ class round_table {
     return all;
   }
 
-  // out <- (x_0 + x_1 + ... + x_{p-1}) / p, from left to right
-  template <class Real, class Vector>
-  void sum_in_order(Real* out, std::size_t n, const Vector& of) const {
-    if (n == 0) return;
-    std::memcpy(out, of(0), n * sizeof(Real));
-    for (std::size_t r = 1; r < ranks_; ++r) {
-      const Real* x = of(r);
-      for (std::size_t i = 0; i < n; ++i) out[i] += x[i];
+  template <class T, class F>
+  [[nodiscard]] std::vector<T*> everybodys(const F& f) const {
+    std::vector<T*> all;
+    all.reserve(seats_.size());
+    for (const seat& s : seats_) all.push_back(static_cast<T*>(f(s)));
+    return all;
+  }
+
+  // y <- (x_0 + x_1 + ... + x_{p-1}) / p from left to right, for every y of `out`, from `first` to
+  // `last`: a line at a time, so that it stays in a register between p reads and the writes.
+  template <class Real, class In>
+  static void mean_in_order(const std::vector<In*>& in, std::span<Real* const> out,
+                            std::size_t first, std::size_t last) {
+    constexpr std::size_t width = line<Real>;
+    const auto p = static_cast<Real>(in.size());
+    for (; first + width <= last; first += width) {
+      Real sum[width];
+      const Real* x = in[0] + first;
+      for (std::size_t k = 0; k < width; ++k) sum[k] = x[k];
+      for (std::size_t r = 1; r < in.size(); ++r) {
+        x = in[r] + first;
+        for (std::size_t k = 0; k < width; ++k) sum[k] += x[k];
+      }
+      for (std::size_t k = 0; k < width; ++k) sum[k] /= p;
+      for (Real* y : out)
+        for (std::size_t k = 0; k < width; ++k) y[first + k] = sum[k];
     }
-    for (std::size_t i = 0; i < n; ++i) out[i] /= static_cast<Real>(ranks_);
+    for (; first < last; ++first) {
+      Real sum = in[0][first];
+      for (std::size_t r = 1; r < in.size(); ++r) sum += in[r][first];
+      for (Real* y : out) y[first] = sum / p;
+    }
   }
 
   std::vector<seat> seats_;

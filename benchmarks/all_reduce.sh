@@ -1,0 +1,36 @@
+#!/bin/sh
+# SPDX-FileCopyrightText: the Cordee contributors
+# SPDX-License-Identifier: Apache-2.0
+#
+# Threads against an installed MPI: both programs in turn, then MPI's least time over each method's.
+# Usage: benchmarks/all_reduce.sh [BUILD [RANKS [ROUNDS [REPS [LARGEST]]]]]
+#        BUILD holds bench_all_reduce and bench_mpi_all_reduce; build/release/benchmarks if not said.
+set -eu
+build=${1:-build/release/benchmarks} ranks=${2:-4} rounds=${3:-3} reps=${4:-30} largest=${5:-100000000}
+# Containers run as root; Open MPI wants to be told twice that this is meant.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+
+round=0
+while [ "$round" -lt "$rounds" ]; do
+  "$build/bench_all_reduce" --ranks "$ranks" --reps "$reps" --largest "$largest"
+  mpirun --oversubscribe -n "$ranks" "$build/bench_mpi_all_reduce" "$reps" "$largest"
+  round=$((round + 1))
+done | awk '
+  { key = $1 " " $5; if (!(key in least) || $7 < least[key]) least[key] = $7
+    if (!($1 in seen)) { seen[$1]; methods[++m] = $1 }
+    if (!($5 in known)) { known[$5]; bytes[++n] = $5 } }
+  END {
+    printf "%11s %12s", "bytes", "mpi us"
+    for (k = 1; k <= m; ++k) if (methods[k] != "mpi") printf " %22s", methods[k] " us (mpi / it)"
+    print ""
+    for (i = 1; i <= n; ++i) {
+      mpi = least["mpi " bytes[i]]
+      printf "%11d %12.2f", bytes[i], mpi
+      for (k = 1; k <= m; ++k)
+        if (methods[k] != "mpi") {
+          mine = least[methods[k] " " bytes[i]]
+          printf " %14.2f (%5.2f)", mine, mpi / mine
+        }
+      print ""
+    }
+  }'
