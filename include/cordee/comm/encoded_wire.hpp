@@ -22,6 +22,7 @@
 #include <vector>
 
 #include <cordee/comm/wire.hpp>
+#include <cordee/core/error.hpp>
 #include <cordee/core/protocol.hpp>
 #include <cordee/precision/precision.hpp>
 

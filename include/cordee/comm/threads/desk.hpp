@@ -4,6 +4,7 @@
 // Where one rank of a process waits on one lane, and the parcels that are laid there.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
