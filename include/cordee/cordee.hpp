@@ -6,18 +6,27 @@
 
 #include <cordee/comm/agree.hpp>
 #include <cordee/comm/butterfly.hpp>
+#include <cordee/comm/consensus.hpp>
 #include <cordee/comm/encoded_wire.hpp>
 #include <cordee/comm/fold.hpp>
+#include <cordee/comm/gossip.hpp>
+#include <cordee/comm/graph.hpp>
 #include <cordee/comm/halving.hpp>
 #include <cordee/comm/narrow.hpp>
 #include <cordee/comm/native.hpp>
 #include <cordee/comm/reducer.hpp>
 #include <cordee/comm/ring.hpp>
 #include <cordee/comm/solo.hpp>
+#include <cordee/comm/stability.hpp>
 #include <cordee/comm/threads.hpp>
 #include <cordee/comm/threads/desk.hpp>
 #include <cordee/comm/threads/round_table.hpp>
 #include <cordee/comm/threads/world.hpp>
+#include <cordee/comm/topology.hpp>
+#include <cordee/comm/topology/changing.hpp>
+#include <cordee/comm/topology/fixed.hpp>
+#include <cordee/comm/topology/lazy.hpp>
+#include <cordee/comm/topology/user_graph.hpp>
 #include <cordee/comm/transport.hpp>
 #include <cordee/comm/tree.hpp>
 #include <cordee/comm/wire.hpp>

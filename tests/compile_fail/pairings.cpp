@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Which rules and reducers go together is known when the program compiles.
+#include <cordee/comm/gossip.hpp>
 #include <cordee/comm/narrow.hpp>
 #include <cordee/comm/ring.hpp>
 #include <cordee/comm/threads.hpp>
@@ -18,11 +19,11 @@ using namespace support;
 
 // A stateful exchange, and a wire that rounds.
 template <class Link>
-struct forgetful : cycle<Link> {
+struct forgetful : gossip<Link> {
   static constexpr agreement offers = agreement::loose;
 };
 template <class Link>
-struct rounding : cycle<Link> {
+struct rounding : gossip<Link> {
   static constexpr bool lossless = false;
 };
 
@@ -30,7 +31,7 @@ void compose(threads link) {
   quadratic<fp32> model;
   constexpr auto rate = [](double) { return 0.1; };
 #if defined(GRADIENTS_OVER_MIXING)
-  trainer run{model, sgd{}, rate, cycle<threads>{link}};
+  trainer run{model, sgd{}, rate, gossip{link}};
 #elif defined(POSITIONS_OVER_LOOSE)
   trainer run{model, adapt_then_combine{}, rate, forgetful<threads>{{link}}};
 #elif defined(POSITIONS_OVER_LOSSY)
@@ -39,7 +40,7 @@ void compose(threads link) {
   trainer run{model, adapt_then_combine{}, rate, narrow{ring{link}, fp16{}}};
 #else
   trainer exact{model, sgd{}, rate, ring{link}};
-  trainer mixing{model, adapt_then_combine{}, rate, cycle<threads>{link}};
+  trainer mixing{model, adapt_then_combine{}, rate, gossip{link}};
   trainer more_than_needed{model, adapt_then_combine{}, rate, ring{link}};
   trainer loose{model, local{sgd{}, 8}, rate, forgetful<threads>{{link}}};
   trainer rounded{model, sgd{}, rate, narrow{ring{link}, fp16{}}};

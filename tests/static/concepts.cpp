@@ -17,7 +17,7 @@ static_assert(TransportOn<threads, cpu> && TransportOn<alone, cpu> &&
               TransportOn<slowed<threads>, cpu>);
 static_assert(!TransportOn<cpu, cpu>);
 static_assert(ReducerOn<solo, float, cpu> && ReducerOn<ring<alone>, double, cpu> &&
-              ReducerOn<cycle<threads>, float, cpu>);
+              ReducerOn<gossip<threads>, float, cpu>);
 static_assert(ReducerOn<tree<alone>, float, cpu> && ReducerOn<butterfly<threads>, double, cpu> &&
               ReducerOn<halving<alone>, float, cpu>);
 static_assert(ReducerOn<native<threads>, float, cpu> && ReducerOn<native<alone>, float, cpu> &&
@@ -36,8 +36,8 @@ static_assert(OptimizerOn<sgd, float, cpu> && OptimizerOn<lars, double, cpu> &&
 static_assert(OptimizerOn<adapt_then_combine, float, cpu> &&
               !OptimizerOn<ring<threads>, float, cpu>);
 static_assert(Agrees<sgd, ring<threads>> && Agrees<sgd, solo> &&
-              Agrees<local<sgd>, cycle<threads>>);
-static_assert(!Agrees<sgd, cycle<threads>> && Agrees<adapt_then_combine, cycle<threads>>);
+              Agrees<local<sgd>, gossip<threads>>);
+static_assert(!Agrees<sgd, gossip<threads>> && Agrees<adapt_then_combine, gossip<threads>>);
 
 static_assert(Agrees<sgd, narrow<ring<threads>, fp16>> && Agrees<lars, native<threads>> &&
               !Agrees<adapt_then_combine, narrow<ring<threads>, fp16>>);

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A toy rule that needs one mixing and a toy reducer that offers it: decentralised SGD, adapt then
-// combine, over a cycle. And a link that is as slow as a wire.
+// A toy rule that needs one mixing: decentralised SGD, adapt then combine. And a link that is as
+// slow as a wire.
 #pragma once
 
 #include <chrono>
@@ -41,35 +41,6 @@ struct adapt_then_combine {
   }
   [[nodiscard]] std::string describe() const { return "adapt then combine"; }
 };
-
-/// A third each for oneself and both neighbours; any number of ranks from three on.
-template <class Link>
-struct cycle {
-  using link_type = Link;
-  static constexpr agreement offers = agreement::mixing;
-  static constexpr bool lossless = true;
-  static constexpr int slots = 0;
-
-  Link link;
-
-  template <class Real>
-  [[nodiscard]] std::size_t scratch(std::size_t n) const {
-    return 2 * n * sizeof(Real);
-  }
-  template <class Real, class D>
-  void mix(message<Real, D, 0> m, const moment&, typename D::stream s) const {
-    const int p = link.size(), left = (link.rank() + p - 1) % p, right = (link.rank() + 1) % p;
-    Real* heard = reinterpret_cast<Real*>(m.scratch.data);
-    const span_on<Real, D> a{heard, m.what.size}, b{heard + m.what.size, m.what.size};
-    const std::array out{to<D>{left, const_bytes(m.what)}, to<D>{right, const_bytes(m.what)}};
-    const std::array in{from<D>{left, bytes(a)}, from<D>{right, bytes(b)}};
-    link.exchange(std::span<const to<D>>(out), std::span<const from<D>>(in), s);
-    for (std::size_t i = 0; i < m.what.size; ++i) m.what[i] = (m.what[i] + a[i] + b[i]) / 3;
-  }
-  [[nodiscard]] std::string describe() const { return "cycle"; }
-};
-template <class Link>
-cycle(Link) -> cycle<Link>;
 
 /// Another link whose messages take latency + bytes / bandwidth; it cannot add by itself.
 template <class Link>

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include <cordee/comm/gossip.hpp>
 #include <cordee/comm/ring.hpp>
 #include <cordee/comm/solo.hpp>
 #include <cordee/optim/lars.hpp>
@@ -77,7 +78,7 @@ TEST_CASE("describe says what the rule needs and what the reducer offers") {
   on_ranks(3, [](threads link) {
     toy_feed feed{.ranks_count = 3};
     quadratic<fp64> one, two;
-    trainer mixing{one, adapt_then_combine{}, steady, cycle{link}};
+    trainer mixing{one, adapt_then_combine{}, steady, gossip{link}};
     check_says(describe(mixing, feed, 1),
                {"cycle; the optimizer needs mixing, the reducer offers mixing\n"});
     trainer loose{two, local{sgd{}, 4}, steady, ring{link}};

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include <cordee/comm/gossip.hpp>
 #include <cordee/comm/ring.hpp>
 #include <cordee/comm/solo.hpp>
 #include <cordee/optim/lars.hpp>
@@ -108,7 +109,7 @@ TEST_CASE("the toy mixing rule reaches the golden path of DSGD, and local{sgd} t
   const auto path = [&](const auto& rule, int steps) {
     return on_ranks(4, [&](threads link) {
       quadratic<fp64> model{.shift = b[static_cast<std::size_t>(link.rank())] + 0.05};
-      trainer run{model, rule, [](double) { return 0.1; }, cycle{link}};
+      trainer run{model, rule, [](double) { return 0.1; }, gossip{link}};
       for (int k = 0; k < steps; ++k) run.step(std::array{one_each(4)}, k);
       return numbers(run.weights(), 3)[0] - 0.05;
     });

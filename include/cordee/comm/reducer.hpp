@@ -39,4 +39,11 @@ concept NarrowsOn =
       { r.template mix_as<P>(m, lost, now, s) } -> std::same_as<void>;
     };
 
+/// A reducer that can say how much the ranks' disagreement grows in a round, once the loss is flat,
+/// under a rule that moves it so; NaN where it cannot tell.
+template <class R>
+concept Gossips = requires(const R r, consensus c) {
+  { r.radius(c) } -> std::convertible_to<double>;
+};
+
 }  // namespace cordee::inline CORDEE_ABI

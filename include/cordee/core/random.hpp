@@ -33,7 +33,7 @@ CORDEE_HOST_DEVICE constexpr philox_block philox(philox_block x, std::uint64_t s
 }
 
 /// What a sequence of random numbers is for; different purposes never share numbers.
-enum class purpose : std::uint32_t { weights, order, augment, synthetic, split, test };
+enum class purpose : std::uint32_t { weights, order, augment, synthetic, split, test, matching };
 
 /// The sequence that belongs to (seed, purpose, a, b), for example (seed, augment, epoch, sample).
 /// `a` is used modulo 2^24.
