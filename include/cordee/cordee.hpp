@@ -90,6 +90,7 @@
 #include <cordee/ops/segmented.hpp>
 #include <cordee/ops/simd.hpp>
 #include <cordee/ops/softmax_loss.hpp>
+#include <cordee/optim/decentlam.hpp>
 #include <cordee/optim/lars.hpp>
 #include <cordee/optim/local.hpp>
 #include <cordee/optim/optimizer.hpp>
@@ -113,5 +114,6 @@
 #include <cordee/train/fit.hpp>
 #include <cordee/train/planes.hpp>
 #include <cordee/train/record.hpp>
+#include <cordee/train/stable.hpp>
 #include <cordee/train/trainer.hpp>
 #include <cordee/train/weights.hpp>

@@ -6,18 +6,19 @@
 #include <cordee/comm/narrow.hpp>
 #include <cordee/comm/ring.hpp>
 #include <cordee/comm/threads.hpp>
+#include <cordee/optim/decentlam.hpp>
+#include <cordee/optim/lars.hpp>
 #include <cordee/optim/local.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/precision/fp16.hpp>
 #include <cordee/train/trainer.hpp>
 
-#include "tests/support/mixing.hpp"
 #include "tests/support/quadratic.hpp"
 
 using namespace cordee;
 using namespace support;
 
-// A stateful exchange, and a wire that rounds.
+// A stateful exchange, and a wire that rounds, by neighbours.
 template <class Link>
 struct forgetful : gossip<Link> {
   static constexpr agreement offers = agreement::loose;
@@ -30,18 +31,23 @@ struct rounding : gossip<Link> {
 void compose(threads link) {
   quadratic<fp32> model;
   constexpr auto rate = [](double) { return 0.1; };
-#if defined(GRADIENTS_OVER_MIXING)
+#if defined(DIRECTION_OF_NOTHING)
+  trainer run{model, decentlam_over{decentlam{}}, rate, gossip{link}};
+  run.step({}, 0);
+#elif defined(GRADIENTS_OVER_MIXING)
   trainer run{model, sgd{}, rate, gossip{link}};
 #elif defined(POSITIONS_OVER_LOOSE)
-  trainer run{model, adapt_then_combine{}, rate, forgetful<threads>{{link}}};
+  trainer run{model, decentlam{}, rate, forgetful<threads>{{link}}};
 #elif defined(POSITIONS_OVER_LOSSY)
-  trainer run{model, adapt_then_combine{}, rate, rounding<threads>{{link}}};
+  trainer run{model, decentlam{}, rate, rounding<threads>{{link}}};
 #elif defined(POSITIONS_OVER_NARROW)
-  trainer run{model, adapt_then_combine{}, rate, narrow{ring{link}, fp16{}}};
+  trainer run{model, decentlam{}, rate, narrow{ring{link}, fp16{}}};
 #else
   trainer exact{model, sgd{}, rate, ring{link}};
-  trainer mixing{model, adapt_then_combine{}, rate, gossip{link}};
-  trainer more_than_needed{model, adapt_then_combine{}, rate, ring{link}};
+  trainer mixing{model, decentlam{}, rate, gossip{link}};
+  trainer over{model, decentlam_over{lars{}}, rate, gossip{link, symmetric_exponential{}}};
+  trainer averaging{model, local{sgd{}, 1}, rate, gossip{link}};
+  trainer more_than_needed{model, decentlam{}, rate, ring{link}};
   trainer loose{model, local{sgd{}, 8}, rate, forgetful<threads>{{link}}};
   trainer rounded{model, sgd{}, rate, narrow{ring{link}, fp16{}}};
 #endif

@@ -33,14 +33,13 @@ static_assert(!ReducerOn<ring_without_offers, float, cpu>);
 // Rules and their pairings.
 static_assert(OptimizerOn<sgd, float, cpu> && OptimizerOn<lars, double, cpu> &&
               OptimizerOn<local<lars>, float, cpu>);
-static_assert(OptimizerOn<adapt_then_combine, float, cpu> &&
-              !OptimizerOn<ring<threads>, float, cpu>);
+static_assert(OptimizerOn<decentlam, float, cpu> && !OptimizerOn<ring<threads>, float, cpu>);
 static_assert(Agrees<sgd, ring<threads>> && Agrees<sgd, solo> &&
               Agrees<local<sgd>, gossip<threads>>);
-static_assert(!Agrees<sgd, gossip<threads>> && Agrees<adapt_then_combine, gossip<threads>>);
+static_assert(!Agrees<sgd, gossip<threads>> && Agrees<decentlam, gossip<threads>>);
 
 static_assert(Agrees<sgd, narrow<ring<threads>, fp16>> && Agrees<lars, native<threads>> &&
-              !Agrees<adapt_then_combine, narrow<ring<threads>, fp16>>);
+              !Agrees<decentlam, narrow<ring<threads>, fp16>>);
 
 // Models, schedules, data.
 static_assert(Model<quadratic<fp32>> && Model<resnet<8, fp64, cpu>> && !Model<int>);

@@ -1,46 +1,17 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A toy rule that needs one mixing: decentralised SGD, adapt then combine. And a link that is as
-// slow as a wire.
+// A link that is as slow as a wire.
 #pragma once
 
 #include <chrono>
 #include <thread>
-#include <vector>
 
-#include <cordee/comm/reducer.hpp>
-#include <cordee/ops/segmented.hpp>
-#include <cordee/optim/optimizer.hpp>
+#include <cordee/comm/transport.hpp>
 
 namespace support {
 
 using namespace cordee;
-
-/// x <- W (x - rate g): says the trial point, written over g, and takes what comes back.
-struct adapt_then_combine {
-  static constexpr agreement needs = agreement::mixing;
-  static constexpr bool eager = true;
-  static constexpr int slots = 0;
-  static constexpr when norms = when::never;
-
-  template <class Real, class D>
-  span_on<Real, D> propose(const view<Real, D, slots>& v, const moment& now,
-                           typename D::stream s) const {
-    segmented_for(s, v.segments, [&](std::size_t, std::size_t first, std::size_t last) {
-      for (std::size_t i = first; i < last; ++i)
-        v.grads[i] = v.weights[i] - static_cast<Real>(now.rate) * v.grads[i];
-    });
-    return v.grads;
-  }
-  template <class Real, class D>
-  void accept(const view<Real, D, slots>& v, const moment&, typename D::stream s) const {
-    segmented_for(s, v.segments, [&](std::size_t, std::size_t first, std::size_t last) {
-      for (std::size_t i = first; i < last; ++i) v.weights[i] = v.grads[i];
-    });
-  }
-  [[nodiscard]] std::string describe() const { return "adapt then combine"; }
-};
 
 /// Another link whose messages take latency + bytes / bandwidth; it cannot add by itself.
 template <class Link>

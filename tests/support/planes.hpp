@@ -25,21 +25,30 @@ struct planes {
   std::vector<Real> weights = std::vector<Real>(256), grads = weights, slot = weights;
   moment now{};
 
-  /// One step on the gradient that stands in `grads`.
+  /// What the rule says of the gradient that stands in `grads`, written over it.
+  void propose(double rate) {
+    now.rate = rate;
+    seen([&](auto& v) { rule.propose(v, now, cpu::stream{}); });
+  }
+  /// One step on what stands in `grads`.
   void step(double rate) {
+    now.rate = rate;
+    seen([&](auto& v) { rule.accept(v, now, cpu::stream{}); });
+    ++now.step;
+    ++now.applied;
+    now.previous_rate = rate;
+  }
+  template <class F>
+  void seen(const F& f) {
     std::array<double, 4> weight_squares{}, grad_squares{}, sums{};
     const std::span<const segment> table = four_kinds;
     segmented_squares<Real>(cpu::stream{}, table, on(weights), {weight_squares.data(), 4});
     segmented_squares<Real>(cpu::stream{}, table, on(grads), {grad_squares.data(), 4});
-    now.rate = rate;
     view<Real, cpu, O::slots> v{on(weights), on(grads), {on(slot)}, table};
     v.weight_squares = {weight_squares.data(), 4};
     v.grad_squares = {grad_squares.data(), 4};
     v.sums = {sums.data(), 4};
-    rule.accept(v, now, cpu::stream{});
-    ++now.step;
-    ++now.applied;
-    now.previous_rate = rate;
+    f(v);
   }
   static span_on<Real, cpu> on(std::vector<Real>& x) { return {x.data(), x.size()}; }
 

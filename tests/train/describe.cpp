@@ -5,6 +5,7 @@
 #include <cordee/comm/gossip.hpp>
 #include <cordee/comm/ring.hpp>
 #include <cordee/comm/solo.hpp>
+#include <cordee/optim/decentlam.hpp>
 #include <cordee/optim/lars.hpp>
 #include <cordee/optim/local.hpp>
 #include <cordee/optim/sgd.hpp>
@@ -12,7 +13,6 @@
 #include <cordee/train/trainer.hpp>
 
 #include "tests/support/feeds.hpp"
-#include "tests/support/mixing.hpp"
 #include "tests/support/quadratic.hpp"
 #include "tests/support/ranks.hpp"
 
@@ -78,7 +78,7 @@ TEST_CASE("describe says what the rule needs and what the reducer offers") {
   on_ranks(3, [](threads link) {
     toy_feed feed{.ranks_count = 3};
     quadratic<fp64> one, two;
-    trainer mixing{one, adapt_then_combine{}, steady, gossip{link}};
+    trainer mixing{one, decentlam{.momentum = 0}, steady, gossip{link}};
     check_says(describe(mixing, feed, 1),
                {"cycle; the optimizer needs mixing, the reducer offers mixing\n"});
     trainer loose{two, local{sgd{}, 4}, steady, ring{link}};

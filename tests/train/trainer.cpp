@@ -5,6 +5,7 @@
 #include <cordee/comm/gossip.hpp>
 #include <cordee/comm/ring.hpp>
 #include <cordee/comm/solo.hpp>
+#include <cordee/optim/decentlam.hpp>
 #include <cordee/optim/lars.hpp>
 #include <cordee/optim/local.hpp>
 #include <cordee/optim/sgd.hpp>
@@ -100,30 +101,6 @@ TEST_CASE("local{lars} sees the norms of its own gradient before it proposes") {
     return copy(run.weights());
   };
   CHECK(same_bits(alone(local{lars{.trust = 0.02}, 4}), alone(lars{.trust = 0.02})));
-}
-
-TEST_CASE("the toy mixing rule reaches the golden path of DSGD, and local{sgd} that of DmSGD") {
-  // algorithms 21: four ranks on a cycle, f = (x - b)^2 / 2, x = 0, rate 0.1. T4's last segment has
-  // curvature 1, starts at 0.05 with centre 0.
-  constexpr std::array b{0.0, 1.0, 2.0, 5.0};
-  const auto path = [&](const auto& rule, int steps) {
-    return on_ranks(4, [&](threads link) {
-      quadratic<fp64> model{.shift = b[static_cast<std::size_t>(link.rank())] + 0.05};
-      trainer run{model, rule, [](double) { return 0.1; }, gossip{link}};
-      for (int k = 0; k < steps; ++k) run.step(std::array{one_each(4)}, k);
-      return numbers(run.weights(), 3)[0] - 0.05;
-    });
-  };
-  const auto reaches = [](const std::deque<double>& x, std::array<double, 4> golden, double tol) {
-    for (std::size_t r = 0; r < 4; ++r) CHECK(close(x[r], golden[r], tol));
-  };
-  reaches(path(adapt_then_combine{}, 3), {.522, .423, .614666666667, .608333333333}, 1e-11);
-  reaches(path(adapt_then_combine{}, 600),
-          {1.97802197802, 1.87912087912, 2.07326007326, 2.0695970696}, 1e-10);
-  const local dmsgd{sgd{.momentum = 0.9}, 1};
-  reaches(path(dmsgd, 2), {.54, .36, .686666666667, .653333333333}, 1e-11);
-  reaches(path(dmsgd, 3), {.992, .73, 1.21466666667, 1.17533333333}, 1e-11);
-  reaches(path(dmsgd, 600), {2, 1, 8.0 / 3, 7.0 / 3}, 1e-10);
 }
 
 TEST_CASE("a rank without samples contributes zeros") {

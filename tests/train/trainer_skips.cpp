@@ -9,13 +9,13 @@
 #include <cordee/comm/gossip.hpp>
 #include <cordee/comm/ring.hpp>
 #include <cordee/comm/solo.hpp>
+#include <cordee/optim/decentlam.hpp>
 #include <cordee/optim/lars.hpp>
 #include <cordee/optim/local.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/train/trainer.hpp>
 
 #include "tests/support/bits.hpp"
-#include "tests/support/mixing.hpp"
 #include "tests/support/quadratic.hpp"
 #include "tests/support/ranks.hpp"
 
@@ -86,7 +86,7 @@ TEST_CASE("mixing: a bucket that is not finite counts as zero on that rank; the 
   const auto by_rank = on_ranks(ranks, [&](threads link) {
     quadratic<fp64> model{.shift = spread(link.rank(), ranks)};
     if (link.rank() == 1) model.poisons = {{0, 2}};
-    trainer run{model, adapt_then_combine{}, rates({0.1}), gossip{link}, {.bucket_bytes = 512}};
+    trainer run{model, decentlam{.momentum = 0}, rates({0.1}), gossip{link}, {.bucket_bytes = 512}};
     const step_outcome out = run.step(std::array{one_each(ranks)}, 0);
     CHECK(out.applied);
     CHECK(out.zeroed == (link.rank() == 1 ? 1 : 0));

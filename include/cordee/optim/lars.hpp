@@ -45,13 +45,8 @@ struct lars {
   void accept(const view<Real, D, slots>& v, const moment& now, typename D::stream s) const {
     const auto mu = static_cast<Real>(momentum);
     segmented_for(s, v.segments, [&](std::size_t k, std::size_t first, std::size_t last) {
-      const double decay_here = decays(v.segments[k].what) ? weight_decay : 0;
-      const double ratio_here = adapts(v.segments[k].what)
-                                    ? ratio(std::sqrt(v.weight_squares.data[k]),
-                                            std::sqrt(v.grad_squares.data[k]), decay_here)
-                                    : 1;
-      const auto decay = static_cast<Real>(decay_here);
-      const auto rate = static_cast<Real>(now.rate * ratio_here);
+      const auto decay = static_cast<Real>(decay_of(v, k));
+      const auto rate = static_cast<Real>(now.rate * ratio_of(v, k));
       Real* w = v.weights.data;
       Real* u = v.slots[0].data;
       const Real* g = v.grads.data;
@@ -64,9 +59,22 @@ struct lars {
     });
   }
 
-  /// The trust ratio of a segment with these norms.
+  /// g <- ratio (g + weight_decay w)
+  template <class Real, class D>
+  void direct(const view<Real, D, slots>& v, const moment&, typename D::stream s) const {
+    segmented_for(s, v.segments, [&](std::size_t k, std::size_t first, std::size_t last) {
+      const auto decay = static_cast<Real>(decay_of(v, k)),
+                 trusted = static_cast<Real>(ratio_of(v, k));
+      const Real* w = v.weights.data;
+      Real* g = v.grads.data;
+      for (std::size_t i = first; i < last; ++i) g[i] = trusted * (g[i] + decay * w[i]);
+    });
+  }
+
+  /// The trust ratio of a segment with these norms. A norm that is not finite belongs to a gradient
+  /// that a mixing rule counts as zero on this rank.
   [[nodiscard]] double ratio(double weight_norm, double grad_norm, double decay) const {
-    if (weight_norm == 0 || grad_norm == 0) return 1;
+    if (weight_norm == 0 || grad_norm == 0 || !std::isfinite(grad_norm)) return 1;
     return trust * weight_norm / (grad_norm + decay * weight_norm + epsilon);
   }
 
@@ -75,6 +83,18 @@ struct lars {
         "lars, trust ", trust, ", momentum ", momentum, nesterov ? " (Nesterov)" : "",
         ", weight decay ", weight_decay,
         ", rate and ratio inside the momentum; biases and batch norm neither decay nor adapt");
+  }
+
+ private:
+  template <class View>
+  [[nodiscard]] double decay_of(const View& v, std::size_t k) const {
+    return decays(v.segments[k].what) ? weight_decay : 0;
+  }
+  template <class View>
+  [[nodiscard]] double ratio_of(const View& v, std::size_t k) const {
+    if (!adapts(v.segments[k].what)) return 1;
+    return ratio(std::sqrt(v.weight_squares.data[k]), std::sqrt(v.grad_squares.data[k]),
+                 decay_of(v, k));
   }
 };
 

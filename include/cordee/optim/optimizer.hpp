@@ -34,4 +34,20 @@ concept OptimizerOn =
 template <class O, class R>
 concept Agrees = (R::offers >= O::needs) && (R::lossless || O::needs == agreement::exact);
 
+/// What `decentlam_over{rule}` needs of a rule: `direct` writes the direction over the gradient
+/// (decay, trust ratio), reads one bucket and writes no slot.
+template <class O, class Real, class D>
+concept DirectsOn = OptimizerOn<O, Real, D> && requires(const O o, view<Real, D, O::slots> v,
+                                                        moment now, typename D::stream s) {
+  { o.direct(v, now, s) } -> std::same_as<void>;
+  { o.momentum } -> std::convertible_to<double>;
+};
+
+/// A rule whose momentum feeds on the ranks' disagreement says how; the reducer then knows whether
+/// it dies out.
+template <class O>
+concept MovesConsensus = requires(const O o) {
+  { o.moves() } -> std::same_as<consensus>;
+};
+
 }  // namespace cordee::inline CORDEE_ABI

@@ -22,6 +22,21 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+namespace detail {
+
+template <class Real, class D, int Slots>
+void decay_into(const view<Real, D, Slots>& v, double weight_decay, kinds decays,
+                typename D::stream s) {
+  segmented_for(s, v.segments, [&](std::size_t k, std::size_t first, std::size_t last) {
+    const auto decay = static_cast<Real>(decays(v.segments[k].what) ? weight_decay : 0);
+    const Real* w = v.weights.data;
+    Real* g = v.grads.data;
+    for (std::size_t i = first; i < last; ++i) g[i] += decay * w[i];
+  });
+}
+
+}  // namespace detail
+
 /// Form P. Weight decay is L2, added to the gradient of the segments whose kind is in `decays`.
 struct sgd {
   static constexpr agreement needs = agreement::exact;
@@ -58,6 +73,11 @@ struct sgd {
         w[i] -= r * (on_d * d + on_b * b[i]);
       }
     });
+  }
+  /// g <- g + weight_decay w
+  template <class Real, class D>
+  void direct(const view<Real, D, slots>& v, const moment&, typename D::stream s) const {
+    detail::decay_into(v, weight_decay, decays, s);
   }
 
   [[nodiscard]] std::string describe() const {
@@ -103,6 +123,11 @@ struct velocity_sgd {
         w[i] -= on_v * u[i] + on_d * d;
       }
     });
+  }
+  /// g <- g + weight_decay w
+  template <class Real, class D>
+  void direct(const view<Real, D, slots>& v, const moment&, typename D::stream s) const {
+    detail::decay_into(v, weight_decay, decays, s);
   }
 
   [[nodiscard]] std::string describe() const {

@@ -3,8 +3,7 @@
 //
 // The one file in which model, rule, schedule and reducer meet.
 //
-//   forward -> backward -> a bucket is ready -> propose -> mix (the courier, while backward goes
-//   on)
+//   forward -> backward -> a bucket is ready -> propose -> mix (the courier, beside backward)
 //   -> every bucket is back -> settle (flag, norms) -> one accept over the whole arena -> publish
 //
 // This order is the same for every precision, rule and reducer. Gradient averaging, gossip, Local
@@ -22,6 +21,7 @@
 #include <cordee/train/courier.hpp>
 #include <cordee/train/fit.hpp>
 #include <cordee/train/planes.hpp>
+#include <cordee/train/stable.hpp>
 #include <cordee/train/weights.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -36,6 +36,7 @@ struct trainer_options {
   bool guarded = true;
   /// So many steps in a row that are not finite end the run.
   int patience = 20;
+  bool check_stability = true;  ///< refuse momentum that does not survive the reducer's graph
   /// Of the first weights.
   std::uint64_t seed = 0;
 };
@@ -43,11 +44,10 @@ struct trainer_options {
 /// What one step was, as this rank saw it.
 struct step_outcome {
   moment now{};
-  score train{};  // sums over this rank's samples
-  double grad_square =
-      0;                // of the mean where the rule needs it exact, else of this rank's gradient
-  bool applied = true;  // false: this rank's step was skipped
-  int zeroed = 0;       // buckets that counted as a zero gradient (mixing rules)
+  score train{};           // sums over this rank's samples
+  double grad_square = 0;  // of the mean if the rule needs it exact, else of this rank's gradient
+  bool applied = true;     // false: this rank's step was skipped
+  int zeroed = 0;          // buckets that counted as a zero gradient (mixing rules)
 };
 
 /// Binds a model to a rule, a schedule and a reducer; owns the arena, not the model, which must
@@ -67,7 +67,7 @@ class trainer {
   static_assert(
       R::offers == agreement::exact || O::needs != agreement::exact,
       "this optimizer exchanges gradients, which every rank must receive averaged exactly: "
-      "use an exact reducer such as ring, or wrap the optimizer in local");
+      "use an exact reducer such as ring, wrap the optimizer in local, or choose decentlam");
   static_assert(
       R::lossless || O::needs == agreement::exact,
       "this optimizer exchanges positions, whose differences a lossy wire would drown: use "
@@ -91,6 +91,7 @@ class trainer {
         image_(model.make_image()),
         scratch_(device_, scratch_size()),
         courier_(reducer_) {
+    if (options_.check_stability) expect_stable(rule_, reducer_);
     std::uint64_t hash = fingerprint(segments());
     for (const bucket& b : buckets_) hash = hash * 31 + b.size;
     if (!agrees_everywhere(reducer_.link, hash))
@@ -149,6 +150,9 @@ class trainer {
       return result;
     });
   }
+
+  /// Root mean square over ranks of the distance between their weights and the mean. Collective.
+  double consensus_distance() { return cordee::consensus_distance(*this); }
 
   /// Runs f; if it throws, the peers are told why before the exception goes on.
   template <class F>

@@ -1,0 +1,143 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// DecentLaM: decentralised momentum for large batches (Yuan et al. 2021). One exchange a step, of
+// positions; the momentum is built from what mixing left, so it does not multiply the bias that
+// neighbours' different data leave.
+//
+//   z = sum_j W_ij (w_j - rate (g_j + weight_decay w_j))       says its trial point, hears z
+//   u <- momentum u + (w - z)
+//   w <- w - u                                Nesterov: w <- w - (w - z) - momentum u
+//
+// u is a displacement: the published form keeps u / rate, which is 0 / 0 where warm-up starts or
+// cosine ends. They agree while the rate is constant, and under any rates but zero if `corrected`
+// (momentum times rate / previous rate; a previous rate of at most 1e-7 leaves it alone). The
+// disagreement of the ranks goes into u as well: which graphs survive that is in
+// comm/stability.hpp.
+#pragma once
+
+#include <string>
+
+#include <cordee/core/text.hpp>
+#include <cordee/ops/segmented.hpp>
+#include <cordee/optim/optimizer.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+namespace detail {
+
+/// u <- carry u + d, w <- w - u with d = w - mixed; the answer stands where the gradient stood.
+template <class Real, class D>
+void displace(const view<Real, D, 1>& v, const moment& now, const consensus& how, bool corrected,
+              typename D::stream s) {
+  const bool corrects = corrected && now.previous_rate > 1e-7;
+  const auto carry =
+      static_cast<Real>(corrects ? how.momentum * (now.rate / now.previous_rate) : how.momentum);
+  const auto momentum = static_cast<Real>(how.momentum);
+  segmented_for(s, v.segments, [&](std::size_t, std::size_t first, std::size_t last) {
+    Real* w = v.weights.data;
+    Real* u = v.slots[0].data;
+    const Real* mixed = v.grads.data;
+    const Real c = carry, on_u = how.nesterov ? momentum : Real{1},
+               on_d = how.nesterov ? Real{1} : Real{0};
+    for (std::size_t i = first; i < last; ++i) {
+      const Real d = w[i] - mixed[i];
+      u[i] = c * u[i] + d;
+      w[i] -= on_u * u[i] + on_d * d;
+    }
+  });
+}
+
+}  // namespace detail
+
+struct decentlam {
+  static constexpr agreement needs = agreement::mixing;
+  static constexpr bool eager = true;
+  static constexpr int slots = 1;
+  static constexpr when norms = when::never;
+
+  double momentum = 0.9;
+  double weight_decay = 0;
+  bool nesterov = false;
+  bool corrected = false;
+  kinds decays = kind::weight;
+
+  template <class Real, class D>
+  span_on<Real, D> propose(const view<Real, D, slots>& v, const moment& now,
+                           typename D::stream s) const {
+    segmented_for(s, v.segments, [&](std::size_t k, std::size_t first, std::size_t last) {
+      const auto decay = static_cast<Real>(decays(v.segments[k].what) ? weight_decay : 0),
+                 rate = static_cast<Real>(now.rate);
+      const Real* w = v.weights.data;
+      Real* g = v.grads.data;
+      for (std::size_t i = first; i < last; ++i) g[i] = w[i] - rate * (g[i] + decay * w[i]);
+    });
+    return v.grads;
+  }
+  template <class Real, class D>
+  void accept(const view<Real, D, slots>& v, const moment& now, typename D::stream s) const {
+    detail::displace(v, now, moves(), corrected, s);
+  }
+
+  [[nodiscard]] consensus moves() const { return {momentum, nesterov}; }
+
+  [[nodiscard]] std::string describe() const {
+    return text("decentlam, momentum ", momentum, nesterov ? " (Nesterov)" : "", ", weight decay ",
+                weight_decay, ", a displacement",
+                corrected ? ", corrected when the rate changes" : "");
+  }
+};
+
+/// DecentLaM around another rule's direction: its decay and trust ratio act on the rank's own
+/// gradient before mixing, its momentum becomes DecentLaM's.
+template <class Rule>
+struct decentlam_over {
+  static constexpr agreement needs = agreement::mixing;
+  static constexpr bool eager = true;
+  static constexpr int slots = 1;
+  static constexpr when norms = Rule::norms == when::never ? when::never : when::before_propose;
+
+  Rule rule{};
+  bool corrected = false;
+
+  template <class Real, class D>
+  span_on<Real, D> propose(const view<Real, D, slots>& v, const moment& now,
+                           typename D::stream s) const {
+    static_assert(DirectsOn<Rule, Real, D>,
+                  "decentlam_over needs a rule that says its direction alone: a `direct`, and a "
+                  "`momentum`; sgd, velocity_sgd and lars do");
+    view<Real, D, Rule::slots> own{v.weights, v.grads, {}, v.segments};
+    own.weight_squares = v.weight_squares;
+    own.grad_squares = v.grad_squares;
+    own.sums = v.sums;
+    rule.direct(own, now, s);
+    segmented_for(s, v.segments, [&](std::size_t, std::size_t first, std::size_t last) {
+      const auto rate = static_cast<Real>(now.rate);
+      const Real* w = v.weights.data;
+      Real* g = v.grads.data;
+      for (std::size_t i = first; i < last; ++i) g[i] = w[i] - rate * g[i];
+    });
+    return v.grads;
+  }
+  template <class Real, class D>
+  void accept(const view<Real, D, slots>& v, const moment& now, typename D::stream s) const {
+    detail::displace(v, now, moves(), corrected, s);
+  }
+
+  [[nodiscard]] consensus moves() const {
+    if constexpr (requires { rule.nesterov; })
+      return {rule.momentum, rule.nesterov};
+    else
+      return {rule.momentum, false};
+  }
+
+  [[nodiscard]] std::string describe() const {
+    return text("decentlam over the direction of ", rule.describe());
+  }
+};
+template <class Rule>
+decentlam_over(Rule) -> decentlam_over<Rule>;
+template <class Rule>
+decentlam_over(Rule, bool) -> decentlam_over<Rule>;
+
+}  // namespace cordee::inline CORDEE_ABI
