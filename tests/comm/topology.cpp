@@ -116,6 +116,16 @@ TEST_CASE("grid: Metropolis-Hastings weights on 2 x 3 ranks, and the weights of 
   CHECK(std::abs(spectral_gap(own, 6) - 0.25) < 1e-12);
 }
 
+TEST_CASE("the symmetric exponential graph is the mean of the directed one and its reverse") {
+  for (const int ranks : graph_sizes) {
+    const matrix w = matrix_of(exponential{}, ranks, 0);
+    const matrix both = matrix_of(symmetric_exponential{}, ranks, 0);
+    for (std::size_t i = 0; i < w.size(); ++i)
+      for (std::size_t j = 0; j < w.size(); ++j)
+        CHECK(std::abs(both[i][j] - (w[i][j] + w[j][i]) / 2) < 1e-15);
+  }
+}
+
 TEST_CASE("one_peer and XOR matchings leave the exact mean after a period of 2^d ranks") {
   const auto after_a_period = [](const auto& graph, int ranks) {
     matrix all = matrix_of(graph, ranks, 0);
