@@ -48,7 +48,9 @@ inline std::vector<edge> evenly(int rank, std::initializer_list<int> peers) {
 constexpr int around(int rank, int size) { return (rank % size + size) % size; }
 
 /// The number of distances 1, 2, 4, … below `size`.
-constexpr int doublings(int size) { return std::bit_width(static_cast<unsigned>(size - 1)); }
+constexpr int doublings(int size) {
+  return static_cast<int>(std::bit_width(static_cast<unsigned>(size - 1)));
+}
 
 constexpr bool is_power_of_two(int size) {
   return std::has_single_bit(static_cast<unsigned>(size));
