@@ -101,6 +101,7 @@
 #include <cordee/precision/precision.hpp>
 #include <cordee/schedule/constant.hpp>
 #include <cordee/schedule/cosine.hpp>
+#include <cordee/schedule/legw.hpp>
 #include <cordee/schedule/multistep.hpp>
 #include <cordee/schedule/polynomial.hpp>
 #include <cordee/schedule/scaled.hpp>
