@@ -90,7 +90,10 @@
 #include <cordee/ops/segmented.hpp>
 #include <cordee/ops/simd.hpp>
 #include <cordee/ops/softmax_loss.hpp>
+#include <cordee/optim/adamw.hpp>
+#include <cordee/optim/clip.hpp>
 #include <cordee/optim/decentlam.hpp>
+#include <cordee/optim/lamb.hpp>
 #include <cordee/optim/lars.hpp>
 #include <cordee/optim/local.hpp>
 #include <cordee/optim/optimizer.hpp>

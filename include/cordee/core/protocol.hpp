@@ -52,9 +52,11 @@ struct view {
   std::span<const segment> segments;
   span_on<const double, D> weight_squares{};  // one per segment, filled when O::norms says
   span_on<double, D> grad_squares{};          // likewise; clip rescales them
-  span_on<const double, D> grad_square{};     // one number: the global norm, squared, after settle
-  span_on<double, D> sums{};                  // one per segment, free for the rule
-  bool finite = true;                         // false: take no step of your own
+  // One number, the squared norm of the whole gradient: of the mean in accept where the rule needs
+  // an exact mean; else of this rank's own, in accept and in the propose of a rule not eager.
+  span_on<const double, D> grad_square{};
+  span_on<double, D> sums{};  // one per segment, free for the rule
+  bool finite = true;         // false: take no step of your own
 };
 
 /// How a rule moves the ranks' disagreement; wrappers forward it.

@@ -57,39 +57,56 @@ void segmented_for(cpu::stream s, std::span<const segment> table, const F& f) {
       [&](std::size_t k, std::size_t, std::size_t first, std::size_t last) { f(k, first, last); });
 }
 
+/// The same, and sums[k] becomes the sum of what f returned (doubles) for the runs of segment k.
+/// Runs and the order of the sum do not depend on the number of workers.
+template <class F>
+void segmented_sums(cpu::stream s, std::span<const segment> table, span_on<double, cpu> sums,
+                    const F& f) {
+  expects(sums.size >= table.size(), "segmented_sums: one sum for each segment");
+  std::vector<double> partial(detail::chunks_of(table));
+  detail::for_each_chunk(
+      s, table, [&](std::size_t k, std::size_t chunk, std::size_t first, std::size_t last) {
+        partial[chunk] = f(k, first, last);
+      });
+  std::size_t chunk = 0;
+  for (std::size_t k = 0; k < table.size(); ++k) {
+    sums[k] = 0;
+    for (std::size_t end = chunk + detail::chunks_of(table[k]); chunk < end; ++chunk)
+      sums[k] += partial[chunk];
+  }
+}
+
+namespace detail {
+
+/// Of n numbers, in double. Eight independent sums let the compiler use its vectors without
+/// -ffast-math.
+template <class Real>
+double sum_of_squares(const Real* from, std::size_t n) {
+  constexpr std::size_t width = 8;
+  double sums[width] = {};
+  const std::size_t whole = n / width * width;
+  for (std::size_t i = 0; i < whole; i += width)
+    for (std::size_t j = 0; j < width; ++j) {
+      const auto value = static_cast<double>(from[i + j]);
+      sums[j] += value * value;
+    }
+  for (std::size_t i = whole; i < n; ++i) {
+    const auto value = static_cast<double>(from[i]);
+    sums[i - whole] += value * value;
+  }
+  return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
+}
+
+}  // namespace detail
+
 /// The sum of squares of each segment of `x`, in double: squares[k] for segment k of the table.
 /// A number that is not finite makes its segment's sum so.
 template <class Real>
 void segmented_squares(cpu::stream s, std::span<const segment> table, span_on<const Real, cpu> x,
                        span_on<double, cpu> squares) {
-  expects(squares.size >= table.size(), "segmented_squares: one sum for each segment");
-  std::vector<double> partial(detail::chunks_of(table));
-  detail::for_each_chunk(s, table,
-                         [&](std::size_t, std::size_t chunk, std::size_t first, std::size_t last) {
-                           // Eight independent sums let the compiler use its vectors without
-                           // -ffast-math.
-                           constexpr std::size_t width = 8;
-                           double sums[width] = {};
-                           const Real* from = x.data + first;
-                           const std::size_t n = last - first, whole = n / width * width;
-                           for (std::size_t i = 0; i < whole; i += width)
-                             for (std::size_t j = 0; j < width; ++j) {
-                               const auto value = static_cast<double>(from[i + j]);
-                               sums[j] += value * value;
-                             }
-                           for (std::size_t i = whole; i < n; ++i) {
-                             const auto value = static_cast<double>(from[i]);
-                             sums[i - whole] += value * value;
-                           }
-                           partial[chunk] = ((sums[0] + sums[1]) + (sums[2] + sums[3])) +
-                                            ((sums[4] + sums[5]) + (sums[6] + sums[7]));
-                         });
-  std::size_t chunk = 0;
-  for (std::size_t k = 0; k < table.size(); ++k) {
-    squares[k] = 0;
-    for (std::size_t end = chunk + detail::chunks_of(table[k]); chunk < end; ++chunk)
-      squares[k] += partial[chunk];
-  }
+  segmented_sums(s, table, squares, [&](std::size_t, std::size_t first, std::size_t last) {
+    return detail::sum_of_squares(x.data + first, last - first);
+  });
 }
 
 }  // namespace cordee::inline CORDEE_ABI

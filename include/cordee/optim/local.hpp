@@ -37,6 +37,10 @@ struct local {
   template <class Real, class D>
   void accept(const view<Real, D, slots>&, const moment&, typename D::stream) const {}
 
+  void check() const {
+    expects(every >= 1, "local: the ranks meet every so many steps, 1 or more");
+    check_rule(rule);
+  }
   [[nodiscard]] std::string describe() const {
     return text("local steps of ", rule.describe(), "; ranks meet every ", every, " steps");
   }

@@ -5,8 +5,11 @@
 // accept.
 #pragma once
 
+#include <cmath>
 #include <concepts>
+#include <string_view>
 
+#include <cordee/core/error.hpp>
 #include <cordee/core/protocol.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -29,6 +32,19 @@ concept OptimizerOn =
       { o.accept(v, now, s) } -> std::same_as<void>;
     };
 
+/// A rule that knows which hyper-parameters make no sense: `check` throws `misuse` with a sentence.
+/// The trainer asks once, when it is constructed; wrappers pass the question on.
+template <class O>
+concept Checks = requires(const O o) {
+  { o.check() } -> std::same_as<void>;
+};
+
+/// Asks a rule that can be asked.
+template <class O>
+constexpr void check_rule(const O& rule) {
+  if constexpr (Checks<O>) rule.check();
+}
+
 /// Which pairings of rule and reducer make sense. A rounding of the wire is harmless in a gradient
 /// and poisonous in a position, whose differences are the signal.
 template <class O, class R>
@@ -49,5 +65,26 @@ template <class O>
 concept MovesConsensus = requires(const O o) {
   { o.moves() } -> std::same_as<consensus>;
 };
+
+namespace detail {
+
+[[noreturn, gnu::cold, gnu::noinline]] inline void refuse(std::string_view rule,
+                                                          std::string_view what, double value,
+                                                          std::string_view range) {
+  throw misuse(text(rule, ": ", what, " is ", value, ", but must be ", range));
+}
+// Written so that what is not a number is refused too.
+inline void expects_not_negative(std::string_view rule, std::string_view what, double value) {
+  if (!(value >= 0 && std::isfinite(value))) refuse(rule, what, value, "finite and 0 or more");
+}
+inline void expects_positive(std::string_view rule, std::string_view what, double value) {
+  if (!(value > 0 && std::isfinite(value))) refuse(rule, what, value, "finite and more than 0");
+}
+/// A share of the past that is kept: with 1 nothing would ever be forgotten.
+inline void expects_memory(std::string_view rule, std::string_view what, double value) {
+  if (!(value >= 0 && value < 1)) refuse(rule, what, value, "in [0, 1)");
+}
+
+}  // namespace detail
 
 }  // namespace cordee::inline CORDEE_ABI

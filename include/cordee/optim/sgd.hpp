@@ -56,8 +56,7 @@ struct sgd {
   }
   template <class Real, class D>
   void accept(const view<Real, D, slots>& v, const moment& now, typename D::stream s) const {
-    expects(!nesterov || (momentum > 0 && dampening == 0),
-            "sgd: Nesterov momentum needs momentum > 0 and no dampening");
+    check();
     const auto rate = static_cast<Real>(now.rate), mu = static_cast<Real>(momentum);
     const auto fresh = static_cast<Real>(now.applied == 0 ? 1 : 1 - dampening);
     segmented_for(s, v.segments, [&](std::size_t k, std::size_t first, std::size_t last) {
@@ -80,6 +79,13 @@ struct sgd {
     detail::decay_into(v, weight_decay, decays, s);
   }
 
+  void check() const {
+    detail::expects_memory("sgd", "momentum", momentum);
+    detail::expects_not_negative("sgd", "weight_decay", weight_decay);
+    detail::expects_memory("sgd", "dampening", dampening);
+    expects(!nesterov || (momentum > 0 && dampening == 0),
+            "sgd: Nesterov momentum needs momentum > 0 and no dampening");
+  }
   [[nodiscard]] std::string describe() const {
     return text("sgd, momentum ", momentum, nesterov ? " (Nesterov)" : "", ", weight decay ",
                 weight_decay, ", the rate outside the momentum");
@@ -130,6 +136,10 @@ struct velocity_sgd {
     detail::decay_into(v, weight_decay, decays, s);
   }
 
+  void check() const {
+    detail::expects_memory("velocity_sgd", "momentum", momentum);
+    detail::expects_not_negative("velocity_sgd", "weight_decay", weight_decay);
+  }
   [[nodiscard]] std::string describe() const {
     return text("velocity_sgd, momentum ", momentum, nesterov ? " (Nesterov)" : "",
                 ", weight decay ", weight_decay, ", the rate inside the momentum",

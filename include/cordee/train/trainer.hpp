@@ -91,6 +91,7 @@ class trainer {
         image_(model.make_image()),
         scratch_(device_, scratch_size()),
         courier_(reducer_) {
+    check_rule(rule_);
     if (options_.check_stability) expect_stable(rule_, reducer_);
     std::uint64_t hash = fingerprint(segments());
     for (const bucket& b : buckets_) hash = hash * 31 + b.size;
@@ -197,7 +198,7 @@ class trainer {
   static constexpr bool looks_early = !exact || O::norms == when::before_propose;
 
   step_outcome take_step(std::span<const batch<device>> micro, double epoch) {
-    now_ = {step_, applied_, round_, epoch, schedule_(epoch), previous_rate_};
+    now_ = {step_, applied_, round_, epoch, rate_at(epoch), previous_rate_};
     out_ = {now_, {}, 0, true, 0};
     next_ = 0;
     spoke_ = false;
@@ -219,12 +220,22 @@ class trainer {
     expects(next_ == buckets_.size(), "trainer: backward ended before every segment was ready");
 
     const bool finite = out_.applied;  // of this rank's whole gradient, where it was looked at
+    if constexpr (!exact)
+      planes_.settle(out_.grad_square);  // for a rule that clips before it steps
     if (!speaks_early())
       for (const bucket& b : buckets_) speak(b, finite);
     courier_.finish();
     settle();
     advance();
     return out_;
+  }
+
+  [[nodiscard]] double rate_at(double epoch) const {
+    const double rate = schedule_(epoch);
+    if (!(rate >= 0 && std::isfinite(rate)))
+      throw error(text("the schedule gives the rate ", rate, " at epoch ", epoch,
+                       ": a rate must be a finite number, 0 or more"));
+    return rate;
   }
 
   // Segment k and all behind it are ready: so is each bucket that begins there.

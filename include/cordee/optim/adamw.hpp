@@ -1,0 +1,106 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// AdamW: Adam with decoupled weight decay (Kingma and Ba 2014; Loshchilov and Hutter 2017).
+//
+//   m <- beta1 m + (1 - beta1) g           m^ = m / (1 - beta1^t)
+//   v <- beta2 v + (1 - beta2) g^2         v^ = v / (1 - beta2^t)        t: applied steps, this one
+//   in w <- (1 - rate weight_decay) w - rate m^ / (sqrt(v^) + epsilon)
+//
+// A gradient larger than 2^63 in single precision (2^511 in double) counts as that: its square
+// would be infinite, stay so, and leave its weight without a step for ever.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include <cordee/core/text.hpp>
+#include <cordee/ops/segmented.hpp>
+#include <cordee/optim/optimizer.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+namespace detail {
+
+/// The moments of Adam, and the direction that they give. A plain value of constants, made once per
+/// accept.
+template <class Real>
+struct adam_moments {
+  Real keep1, fresh1, keep2, fresh2, scale1, scale2, epsilon;
+  // A quarter of the largest number, rooted: twice its square is still finite.
+  Real most = std::ldexp(Real{1}, std::numeric_limits<Real>::max_exponent / 2 - 1);
+
+  /// `applied` steps were made before this one.
+  template <class Rule>
+  adam_moments(const Rule& rule, const moment& now)
+      : keep1(static_cast<Real>(rule.beta1)),
+        fresh1(static_cast<Real>(1 - rule.beta1)),
+        keep2(static_cast<Real>(rule.beta2)),
+        fresh2(static_cast<Real>(1 - rule.beta2)),
+        scale1(static_cast<Real>(1 / (1 - std::pow(rule.beta1, now.applied + 1)))),
+        scale2(static_cast<Real>(1 / std::sqrt(1 - std::pow(rule.beta2, now.applied + 1)))),
+        // Too small for this precision, it would leave 0 / 0 where nothing was ever learned.
+        epsilon(std::max(static_cast<Real>(rule.epsilon), std::numeric_limits<Real>::min())) {}
+
+  /// Moves both moments and returns m^ / (sqrt(v^) + epsilon).
+  Real operator()(Real& m, Real& v, Real gradient) const {
+    const Real g = std::clamp(gradient, -most, most);
+    m = keep1 * m + fresh1 * g;
+    v = keep2 * v + fresh2 * (g * g);
+    return scale1 * m / (scale2 * std::sqrt(v) + epsilon);
+  }
+};
+
+template <class Rule>
+void check_adam(std::string_view name, const Rule& rule) {
+  expects_memory(name, "beta1", rule.beta1);
+  expects_memory(name, "beta2", rule.beta2);
+  expects_positive(name, "epsilon", rule.epsilon);
+  expects_not_negative(name, "weight_decay", rule.weight_decay);
+}
+
+}  // namespace detail
+
+struct adamw {
+  static constexpr agreement needs = agreement::exact;
+  static constexpr bool eager = true;
+  static constexpr int slots = 2;  // m, v
+  static constexpr when norms = when::never;
+
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 0.01;
+  kinds decays = kind::weight;
+
+  template <class Real, class D>
+  span_on<Real, D> propose(const view<Real, D, slots>& v, const moment&, typename D::stream) const {
+    return v.grads;
+  }
+  template <class Real, class D>
+  void accept(const view<Real, D, slots>& v, const moment& now, typename D::stream s) const {
+    const detail::adam_moments<Real> moments(*this, now);
+    segmented_for(s, v.segments, [&](std::size_t k, std::size_t first, std::size_t last) {
+      const double decay = decays(v.segments[k].what) ? weight_decay : 0;
+      const auto keep = static_cast<Real>(1 - now.rate * decay);
+      const auto rate = static_cast<Real>(now.rate);
+      const detail::adam_moments<Real> direction = moments;
+      Real* w = v.weights.data;
+      Real* m = v.slots[0].data;
+      Real* q = v.slots[1].data;
+      const Real* g = v.grads.data;
+      for (std::size_t i = first; i < last; ++i)
+        w[i] = keep * w[i] - rate * direction(m[i], q[i], g[i]);
+    });
+  }
+
+  void check() const { detail::check_adam("adamw", *this); }
+  [[nodiscard]] std::string describe() const {
+    return text("adamw, betas ", beta1, " and ", beta2, ", epsilon ", epsilon,
+                ", decoupled weight decay ", weight_decay);
+  }
+};
+
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,129 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// LAMB: Adam's direction, decayed, in steps that are a share of the weights' norm (You et al.
+// 2019).
+//
+//   m^, v^ as in adamw.hpp
+//   u = m^ / (sqrt(v^) + epsilon) + weight_decay w
+//   w <- w - rate |w| / |u| u                        per segment; the ratio is 1 if |w| or |u| is 0
+//
+// `lamb` adapts what it decays, the weights, and steps the others at the whole rate: Google's
+// reference, apex and timm. `nvlamb` adapts every segment, batch norm and biases too, as the
+// paper's box is written; `decays` is unchanged by that. NVIDIA's implementations clip the global
+// norm first, as in clip{nvlamb{}, 1.0}; the paper does not. The bias of young moments is
+// corrected.
+//
+// u is written over the gradient: a second pass needs it, and nobody else needs the gradient.
+#pragma once
+
+#include <cmath>
+#include <string>
+
+#include <cordee/core/text.hpp>
+#include <cordee/ops/segmented.hpp>
+#include <cordee/optim/adamw.hpp>
+#include <cordee/optim/lars.hpp>
+#include <cordee/optim/optimizer.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+namespace detail {
+
+template <class Rule, class Real, class D>
+void lamb_accept(const Rule& rule, const view<Real, D, 2>& v, const moment& now,
+                 typename D::stream s) {
+  const adam_moments<Real> moments(rule, now);
+  segmented_sums(s, v.segments, v.sums, [&](std::size_t k, std::size_t first, std::size_t last) {
+    const auto decay = static_cast<Real>(rule.decays(v.segments[k].what) ? rule.weight_decay : 0);
+    const adam_moments<Real> direction = moments;
+    const Real* w = v.weights.data;
+    Real* m = v.slots[0].data;
+    Real* q = v.slots[1].data;
+    Real* u = v.grads.data;
+    for (std::size_t i = first; i < last; ++i) u[i] = direction(m[i], q[i], u[i]) + decay * w[i];
+    return sum_of_squares(u + first, last - first);
+  });
+  segmented_for(s, v.segments, [&](std::size_t k, std::size_t first, std::size_t last) {
+    const double ratio =
+        rule.adapts(v.segments[k].what)
+            ? rule.ratio(std::sqrt(v.weight_squares.data[k]), std::sqrt(v.sums.data[k]))
+            : 1;
+    const auto rate = factor<Real>(now.rate * ratio);
+    Real* w = v.weights.data;
+    const Real* u = v.grads.data;
+    for (std::size_t i = first; i < last; ++i) w[i] -= rate * u[i];
+  });
+}
+
+}  // namespace detail
+
+struct lamb {
+  static constexpr agreement needs = agreement::exact;
+  static constexpr bool eager = true;
+  static constexpr int slots = 2;  // m, v
+  static constexpr when norms = when::before_accept;
+
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-6;
+  double weight_decay = 0.01;
+  kinds decays = kind::weight;
+  kinds adapts = kind::weight;
+
+  template <class Real, class D>
+  span_on<Real, D> propose(const view<Real, D, slots>& v, const moment&, typename D::stream) const {
+    return v.grads;
+  }
+  template <class Real, class D>
+  void accept(const view<Real, D, slots>& v, const moment& now, typename D::stream s) const {
+    detail::lamb_accept(*this, v, now, s);
+  }
+
+  /// The trust ratio of a segment with these norms of the weights and of u.
+  [[nodiscard]] double ratio(double weight_norm, double step_norm) const {
+    return trust_ratio(1, weight_norm, step_norm, 0, 0);
+  }
+
+  void check() const { detail::check_adam("lamb", *this); }
+  [[nodiscard]] std::string describe() const {
+    return text("lamb, betas ", beta1, " and ", beta2, ", epsilon ", epsilon, ", weight decay ",
+                weight_decay, " inside the trust ratio");
+  }
+};
+
+struct nvlamb {
+  static constexpr agreement needs = agreement::exact;
+  static constexpr bool eager = true;
+  static constexpr int slots = 2;  // m, v
+  static constexpr when norms = when::before_accept;
+  static constexpr kinds adapts = trainable;
+
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-6;
+  double weight_decay = 0.01;
+  kinds decays = kind::weight;
+
+  template <class Real, class D>
+  span_on<Real, D> propose(const view<Real, D, slots>& v, const moment&, typename D::stream) const {
+    return v.grads;
+  }
+  template <class Real, class D>
+  void accept(const view<Real, D, slots>& v, const moment& now, typename D::stream s) const {
+    detail::lamb_accept(*this, v, now, s);
+  }
+
+  /// The trust ratio of a segment with these norms of the weights and of u.
+  [[nodiscard]] double ratio(double weight_norm, double step_norm) const {
+    return trust_ratio(1, weight_norm, step_norm, 0, 0);
+  }
+
+  void check() const { detail::check_adam("nvlamb", *this); }
+  [[nodiscard]] std::string describe() const {
+    return text("nvlamb, betas ", beta1, " and ", beta2, ", epsilon ", epsilon, ", weight decay ",
+                weight_decay, " inside the trust ratio, which every segment takes");
+  }
+};
+
+}  // namespace cordee::inline CORDEE_ABI
