@@ -84,6 +84,7 @@
 #include <cordee/ops/direct/tile.hpp>
 #include <cordee/ops/direct/weight_gradient.hpp>
 #include <cordee/ops/elementwise.hpp>
+#include <cordee/ops/lanewise.hpp>
 #include <cordee/ops/layout.hpp>
 #include <cordee/ops/linear.hpp>
 #include <cordee/ops/pooling.hpp>

@@ -17,6 +17,7 @@
 #include <string>
 
 #include <cordee/core/text.hpp>
+#include <cordee/ops/lanewise.hpp>
 #include <cordee/ops/segmented.hpp>
 #include <cordee/optim/optimizer.hpp>
 
@@ -44,12 +45,16 @@ struct adam_moments {
         // Too small for this precision, it would leave 0 / 0 where nothing was ever learned.
         epsilon(std::max(static_cast<Real>(rule.epsilon), std::numeric_limits<Real>::min())) {}
 
-  /// Moves both moments and returns m^ / (sqrt(v^) + epsilon).
-  Real operator()(Real& m, Real& v, Real gradient) const {
-    const Real g = std::clamp(gradient, -most, most);
-    m = keep1 * m + fresh1 * g;
-    v = keep2 * v + fresh2 * (g * g);
-    return scale1 * m / (scale2 * std::sqrt(v) + epsilon);
+  /// Moves both moments and returns m^ / (sqrt(v^) + epsilon), of the numbers at that place.
+  template <class Place>
+  [[gnu::always_inline]] typename Place::number move(Place at, Real* m, Real* v,
+                                                     const Real* gradient) const {
+    const auto g = at.limited(at(gradient), most);
+    const auto first = keep1 * at(m) + fresh1 * g;
+    const auto second = keep2 * at(v) + fresh2 * (g * g);
+    at.put(m, first);
+    at.put(v, second);
+    return scale1 * first / (scale2 * at.root(second) + epsilon);
   }
 };
 
@@ -91,8 +96,9 @@ struct adamw {
       Real* m = v.slots[0].data;
       Real* q = v.slots[1].data;
       const Real* g = v.grads.data;
-      for (std::size_t i = first; i < last; ++i)
-        w[i] = keep * w[i] - rate * direction(m[i], q[i], g[i]);
+      lanewise<Real>(first, last, [=](auto at) {
+        at.put(w, keep * at(w) - rate * direction.move(at, m, q, g));
+      });
     });
   }
 

@@ -17,6 +17,7 @@
 #include <string>
 
 #include <cordee/core/text.hpp>
+#include <cordee/ops/lanewise.hpp>
 #include <cordee/ops/segmented.hpp>
 #include <cordee/optim/optimizer.hpp>
 
@@ -84,7 +85,7 @@ struct clip {
       segmented_for(s, v.segments, [&](std::size_t, std::size_t first, std::size_t last) {
         const Real by = shorter;
         Real* g = v.grads.data;
-        for (std::size_t i = first; i < last; ++i) g[i] *= by;
+        lanewise<Real>(first, last, [=](auto at) { at.put(g, by * at(g)); });
       });
       for (std::size_t k = 0; k < v.segments.size(); ++k) v.grad_squares.data[k] *= scale * scale;
       v.grad_square = {&after, 1};

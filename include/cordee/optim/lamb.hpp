@@ -21,6 +21,7 @@
 #include <string>
 
 #include <cordee/core/text.hpp>
+#include <cordee/ops/lanewise.hpp>
 #include <cordee/ops/segmented.hpp>
 #include <cordee/optim/adamw.hpp>
 #include <cordee/optim/lars.hpp>
@@ -41,7 +42,8 @@ void lamb_accept(const Rule& rule, const view<Real, D, 2>& v, const moment& now,
     Real* m = v.slots[0].data;
     Real* q = v.slots[1].data;
     Real* u = v.grads.data;
-    for (std::size_t i = first; i < last; ++i) u[i] = direction(m[i], q[i], u[i]) + decay * w[i];
+    lanewise<Real>(first, last,
+                   [=](auto at) { at.put(u, direction.move(at, m, q, u) + decay * at(w)); });
     return sum_of_squares(u + first, last - first);
   });
   segmented_for(s, v.segments, [&](std::size_t k, std::size_t first, std::size_t last) {
@@ -52,7 +54,7 @@ void lamb_accept(const Rule& rule, const view<Real, D, 2>& v, const moment& now,
     const auto rate = factor<Real>(now.rate * ratio);
     Real* w = v.weights.data;
     const Real* u = v.grads.data;
-    for (std::size_t i = first; i < last; ++i) w[i] -= rate * u[i];
+    lanewise<Real>(first, last, [=](auto at) { at.put(w, at(w) - rate * at(u)); });
   });
 }
 

@@ -32,6 +32,7 @@
 #include <string>
 
 #include <cordee/core/text.hpp>
+#include <cordee/ops/lanewise.hpp>
 #include <cordee/ops/segmented.hpp>
 #include <cordee/optim/optimizer.hpp>
 
@@ -130,11 +131,12 @@ struct lars {
                        Real* w = v.weights.data;
                        Real* u = v.slots[0].data;
                        const Real* g = v.grads.data;
-                       for (std::size_t i = first; i < last; ++i) {
-                         const Real d = g[i] + decay * w[i];
-                         u[i] = mu * u[i] + rate * d;
-                         w[i] -= on_v * u[i] + on_d * d;
-                       }
+                       lanewise<Real>(first, last, [=](auto at) {
+                         const auto d = at(g) + decay * at(w);
+                         const auto moved = mu * at(u) + rate * d;
+                         at.put(u, moved);
+                         at.put(w, at(w) - (on_v * moved + on_d * d));
+                       });
                      });
   }
 
@@ -186,11 +188,12 @@ struct lars_rate_outside {
                        Real* w = v.weights.data;
                        Real* u = v.slots[0].data;
                        const Real* g = v.grads.data;
-                       for (std::size_t i = first; i < last; ++i) {
-                         const Real d = g[i] + decay * w[i];
-                         u[i] = mu * u[i] + scale * d;
-                         w[i] -= rate * (on_v * u[i] + on_d * d);
-                       }
+                       lanewise<Real>(first, last, [=](auto at) {
+                         const auto d = at(g) + decay * at(w);
+                         const auto moved = mu * at(u) + scale * d;
+                         at.put(u, moved);
+                         at.put(w, at(w) - rate * (on_v * moved + on_d * d));
+                       });
                      });
   }
 
@@ -237,11 +240,11 @@ struct lars_unscaled {
                        Real* w = v.weights.data;
                        Real* u = v.slots[0].data;
                        const Real* g = v.grads.data;
-                       for (std::size_t i = first; i < last; ++i) {
-                         const Real d = std::clamp(g[i] + decay * w[i], -limit, limit);
-                         u[i] = mu * u[i] + d;
-                         w[i] -= rate * u[i];
-                       }
+                       lanewise<Real>(first, last, [=](auto at) {
+                         const auto moved = mu * at(u) + at.limited(at(g) + decay * at(w), limit);
+                         at.put(u, moved);
+                         at.put(w, at(w) - rate * moved);
+                       });
                      });
   }
 

@@ -17,6 +17,7 @@
 #include <string>
 
 #include <cordee/core/text.hpp>
+#include <cordee/ops/lanewise.hpp>
 #include <cordee/ops/segmented.hpp>
 #include <cordee/optim/optimizer.hpp>
 
@@ -66,11 +67,12 @@ struct sgd {
       const Real* g = v.grads.data;
       const Real r = rate, m = mu, f = fresh, on_b = nesterov ? mu : Real{1},
                  on_d = nesterov ? Real{1} : Real{0};
-      for (std::size_t i = first; i < last; ++i) {
-        const Real d = g[i] + decay * w[i];
-        b[i] = m * b[i] + f * d;
-        w[i] -= r * (on_d * d + on_b * b[i]);
-      }
+      lanewise<Real>(first, last, [=](auto at) {
+        const auto d = at(g) + decay * at(w);
+        const auto moved = m * at(b) + f * d;
+        at.put(b, moved);
+        at.put(w, at(w) - r * (on_d * d + on_b * moved));
+      });
     });
   }
   /// g <- g + weight_decay w
@@ -123,11 +125,12 @@ struct velocity_sgd {
       const Real* g = v.grads.data;
       const Real r = rate, c = carry, on_v = nesterov ? mu : Real{1},
                  on_d = nesterov ? rate : Real{0};
-      for (std::size_t i = first; i < last; ++i) {
-        const Real d = g[i] + decay * w[i];
-        u[i] = c * u[i] + r * d;
-        w[i] -= on_v * u[i] + on_d * d;
-      }
+      lanewise<Real>(first, last, [=](auto at) {
+        const auto d = at(g) + decay * at(w);
+        const auto moved = c * at(u) + r * d;
+        at.put(u, moved);
+        at.put(w, at(w) - (on_v * moved + on_d * d));
+      });
     });
   }
   /// g <- g + weight_decay w

@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <cordee/core/random.hpp>
+#include <cordee/ops/lanewise.hpp>
+
+using namespace cordee;
+
+TEST_CASE_TEMPLATE("lanewise visits every number of a run once, at any start and length", Real,
+                   float, double) {
+  for (std::size_t first = 0; first < 5; ++first)
+    for (std::size_t n = 0; n < 70; ++n) {
+      std::vector<Real> x(first + n + 3);
+      lanewise<Real>(first, first + n,
+                     [at_x = x.data()](auto at) { at.put(at_x, at(at_x) + Real{1}); });
+      for (std::size_t i = 0; i < x.size(); ++i)
+        if (x[i] != (i >= first && i < first + n ? 1 : 0)) FAIL_CHECK(first << " " << n);
+    }
+}
+
+TEST_CASE_TEMPLATE("a place limits numbers either way, and leaves what is no number", Real, float,
+                   double) {
+  const Real nan = std::numeric_limits<Real>::quiet_NaN();
+  std::vector<Real> x(40, Real{3}), expected(40, Real{2});
+  x[1] = x[38] = -5;
+  expected[1] = expected[38] = -2;
+  x[2] = x[39] = Real{0.5};
+  expected[2] = expected[39] = Real{0.5};
+  x[3] = x[37] = nan;
+  lanewise<Real>(0, x.size(), [p = x.data()](auto at) { at.put(p, at.limited(at(p), Real{2})); });
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    CAPTURE(i);
+    if (i == 3 || i == 37)
+      CHECK(std::isnan(x[i]));
+    else
+      CHECK(x[i] == expected[i]);
+  }
+}
+
+TEST_CASE_TEMPLATE("a place's root is sqrt within two units, for every exponent there is", Real,
+                   float, double) {
+  using limits = std::numeric_limits<Real>;
+  random_sequence draw(1, purpose::test, 0, 0);
+  std::vector<Real> x{0, limits::denorm_min(), limits::min(), limits::max() / 2, 1, 2, 4};
+  for (int e = limits::min_exponent - limits::digits; e < limits::max_exponent - 1; ++e)
+    for (int k = 0; k < 64; ++k) x.push_back(std::ldexp(static_cast<Real>(1 + draw.uniform()), e));
+  std::vector<Real> roots(x);
+  lanewise<Real>(0, x.size(), [p = roots.data()](auto at) { at.put(p, at.root(at(p))); });
+  CHECK(roots[0] == 0);
+  double worst = 0;
+  for (std::size_t i = 1; i < x.size(); ++i) {
+    const double right = static_cast<double>(std::sqrt(x[i]));
+    const double off = std::abs(static_cast<double>(roots[i]) / right - 1);
+    if (!(off <= worst)) worst = off;  // not a number is the worst
+  }
+  CHECK(worst <= 2 * static_cast<double>(limits::epsilon()));
+}
