@@ -21,6 +21,7 @@
 #include <cordee/device/cpu.hpp>
 #include <cordee/optim/adamw.hpp>
 #include <cordee/optim/clip.hpp>
+#include <cordee/optim/decentlam.hpp>
 #include <cordee/optim/lamb.hpp>
 #include <cordee/optim/lars.hpp>
 #include <cordee/optim/sgd.hpp>
@@ -171,6 +172,7 @@ int main(int argc, char** argv) {
   };
   compare("lamb", lamb{}, 40, o, both);
   compare("nvlamb", nvlamb{}, 40, o, both);
+  compare("decentlam accept", decentlam{}, 20, o, displaced);
   compare("clip{sgd}", clip{sgd{}, 1e-30}, 28, o, [](numbers x) {
     shorten(x);
     rate_outside(x);

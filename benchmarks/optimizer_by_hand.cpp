@@ -32,6 +32,14 @@ void rate_inside(numbers x) {
     w[i] -= m[i];
   }
 }
+void displaced(numbers x) {
+  float* __restrict w = x.w, * __restrict m = x.m;
+  const float* __restrict mixed = x.g;
+  for (std::size_t i = 0; i < x.n; ++i) {
+    m[i] = mu * m[i] + (w[i] - mixed[i]);
+    w[i] -= m[i];
+  }
+}
 void shorten(numbers x) {
   float* __restrict g = x.g;
   for (std::size_t i = 0; i < x.n; ++i) g[i] *= 0.5f;

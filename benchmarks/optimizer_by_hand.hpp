@@ -15,6 +15,8 @@ struct numbers {
 
 void rate_outside(numbers x);
 void rate_inside(numbers x);
+/// DecentLaM's, where the mixed point stands in g.
+void displaced(numbers x);
 void shorten(numbers x);
 void adam(numbers x);
 /// Writes the direction over g; returns the sum of its squares.

@@ -13,7 +13,7 @@
 #include <cordee/cordee.hpp>
 
 #include "examples/options.hpp"
-#include "tests/support/mixing.hpp"
+#include "tests/support/slowed.hpp"
 
 using namespace cordee;
 

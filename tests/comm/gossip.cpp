@@ -11,8 +11,8 @@
 #include <cordee/core/random.hpp>
 
 #include "tests/support/graphs.hpp"
-#include "tests/support/mixing.hpp"
 #include "tests/support/ranks.hpp"
+#include "tests/support/slowed.hpp"
 
 using namespace cordee;
 using namespace support;

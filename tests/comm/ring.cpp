@@ -7,8 +7,8 @@
 #include <cordee/comm/ring.hpp>
 #include <cordee/core/random.hpp>
 
-#include "tests/support/mixing.hpp"
 #include "tests/support/ranks.hpp"
+#include "tests/support/slowed.hpp"
 
 using namespace cordee;
 using namespace support;

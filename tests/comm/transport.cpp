@@ -10,7 +10,7 @@
 #include <cordee/comm/transport.hpp>
 #include <cordee/device/cpu.hpp>
 
-#include "tests/support/mixing.hpp"
+#include "tests/support/slowed.hpp"
 
 using namespace cordee;
 using support::slowed;

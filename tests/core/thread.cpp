@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
-#include <cordee/core/thread.hpp>
-
 #include <doctest/doctest.h>
+
+#include <cordee/core/thread.hpp>
 
 namespace {
 

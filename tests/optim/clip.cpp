@@ -8,13 +8,12 @@
 #include <doctest/doctest.h>
 
 #include <cordee/optim/clip.hpp>
+#include <cordee/optim/decentlam.hpp>
 #include <cordee/optim/lamb.hpp>
 #include <cordee/optim/lars.hpp>
 #include <cordee/optim/local.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/testing/workbench.hpp>
-
-#include "tests/support/mixing.hpp"
 
 using namespace cordee;
 
@@ -22,8 +21,8 @@ static_assert(OptimizerOn<clip<sgd>, float, cpu> && OptimizerOn<clip<local<lars>
 static_assert(clip<lamb>::eager && clip<lamb>::slots == 2 && clip<sgd>::needs == agreement::exact);
 static_assert(clip<sgd>::norms == when::before_accept);
 static_assert(!clip<local<sgd>>::eager && clip<local<sgd>>::norms == when::before_propose);
-static_assert(!clip<support::adapt_then_combine>::eager &&
-              clip<support::adapt_then_combine>::needs == agreement::mixing);
+static_assert(!clip<decentlam>::eager && clip<decentlam>::needs == agreement::mixing);
+static_assert(MovesConsensus<clip<decentlam>> && !MovesConsensus<clip<sgd>>);
 
 TEST_CASE("the factor is torch's: max_norm / (norm + 1e-6), and at most 1") {
   const clip rule{sgd{}, 2.0};
@@ -35,8 +34,7 @@ TEST_CASE("the factor is torch's: max_norm / (norm + 1e-6), and at most 1") {
 }
 
 TEST_CASE("a mixing rule is clipped before it speaks") {
-  using inner = support::adapt_then_combine;
-  workbench<clip<inner>> bench(clip{inner{}, 0.5, 0.0});
+  workbench<clip<decentlam>> bench(clip{decentlam{.momentum = 0}, 0.5, 0.0});
   const auto before = bench.start(1).weights();
   auto moved = bench.draw_gradient(1).step(1).weights();
   double square = 0;

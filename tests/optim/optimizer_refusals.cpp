@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include <cordee/optim/adamw.hpp>
+#include <cordee/optim/decentlam.hpp>
 #include <cordee/optim/lamb.hpp>
 #include <cordee/optim/lars.hpp>
 #include <cordee/optim/local.hpp>
@@ -36,7 +37,7 @@ struct silent {};  // a rule of one's own need not be able to check itself
 static_assert(Checks<sgd> && Checks<local<lars>> && !Checks<silent>);
 
 TEST_CASE_TEMPLATE("a momentum outside [0, 1), a negative decay, or no number is refused", O, sgd,
-                   velocity_sgd, lars, lars_rate_outside, lars_unscaled) {
+                   velocity_sgd, lars, lars_rate_outside, lars_unscaled, decentlam) {
   CHECK(refusal(O{}) == "");
   CHECK(refusal(O{.momentum = 0, .weight_decay = 0}) == "");
   for (const double bad : {-0.1, 1.0, 1.5, no_number})
@@ -69,5 +70,6 @@ TEST_CASE("limits, dampening and meetings that make no sense are refused, a wrap
   CHECK(refusal(sgd{.momentum = 0, .nesterov = true}) != "");
   CHECK(refusal(local{sgd{}, 0}) != "");
   CHECK(refusal(local{sgd{.momentum = 2}, 1}) == "sgd: momentum is 2, but must be in [0, 1)");
+  CHECK(refusal(decentlam_over{lars{.trust = 0}}).find("trust is 0") != std::string::npos);
   CHECK(refusal(silent{}) == "");
 }

@@ -4,8 +4,8 @@
 // If it compiles it passes: archetypes of the policies, with and without what the concepts ask.
 #include <cordee/cordee.hpp>
 
-#include "tests/support/mixing.hpp"
 #include "tests/support/quadratic.hpp"
+#include "tests/support/slowed.hpp"
 
 using namespace cordee;
 using namespace support;

@@ -6,13 +6,12 @@
 
 #include <cordee/optim/adamw.hpp>
 #include <cordee/optim/clip.hpp>
+#include <cordee/optim/decentlam.hpp>
 #include <cordee/optim/lamb.hpp>
 #include <cordee/optim/lars.hpp>
 #include <cordee/optim/local.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/testing/optimizer_laws.hpp>
-
-#include "tests/support/mixing.hpp"
 
 using namespace cordee;
 
@@ -66,8 +65,10 @@ TEST_CASE("clip obeys the laws of rules around every rule, local included") {
   optimizer_laws(local{clip{lars{}, 0.5}, 2}, rate_inside);
 }
 TEST_CASE("a rule that mixes positions obeys the laws of rules") {
-  optimizer_laws(support::adapt_then_combine{});
-  optimizer_laws(clip{support::adapt_then_combine{}, 0.5});
+  optimizer_laws(decentlam{}, rate_inside);
+  optimizer_laws(decentlam{.nesterov = true, .corrected = true}, rate_inside);
+  optimizer_laws(decentlam_over{lars{}}, rate_inside);
+  optimizer_laws(clip{decentlam{}, 0.5}, rate_inside);
 }
 
 // Rules that are wrong in one way each

@@ -79,8 +79,9 @@ TEST_CASE("describe says what the rule needs and what the reducer offers") {
     toy_feed feed{.ranks_count = 3};
     quadratic<fp64> one, two;
     trainer mixing{one, decentlam{.momentum = 0}, steady, gossip{link}};
-    check_says(describe(mixing, feed, 1),
-               {"cycle; the optimizer needs mixing, the reducer offers mixing\n"});
+    check_says(
+        describe(mixing, feed, 1),
+        {"cycle: spectral gap 1 a round; the optimizer needs mixing, the reducer offers mixing\n"});
     trainer loose{two, local{sgd{}, 4}, steady, ring{link}};
     check_says(describe(loose, feed, 1), {"the optimizer needs loose, the reducer offers exact\n",
                                           "3 samples an update = 1 per rank x 3 ranks x 1"});

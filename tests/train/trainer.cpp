@@ -12,7 +12,6 @@
 #include <cordee/train/trainer.hpp>
 
 #include "tests/support/bits.hpp"
-#include "tests/support/mixing.hpp"
 #include "tests/support/quadratic.hpp"
 #include "tests/support/ranks.hpp"
 

@@ -78,7 +78,7 @@ TEST_CASE("names and shapes are torchvision's") {
   CHECK(t.at("fc.weight").shape == dims{10, 64});
   CHECK(t.at("fc.bias").dtype == "F32");
   CHECK(t.entries().size() == run.segments().size());
-  CHECK(t.metadata() == tensor_metadata{{"format", "pt"}});
+  CHECK(t.metadata() == tensor_metadata{{"format", "pt"}, {"cordee", std::string(version)}});
 }
 
 TEST_CASE("local SGD saves the mean of the ranks' models") {

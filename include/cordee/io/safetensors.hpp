@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -85,9 +86,11 @@ inline constexpr std::string_view metadata_name = "__metadata__";
 /// Two keys and a place: what tensors are sorted by. One type, since each costs a sort to compile.
 using sort_key = std::array<std::size_t, 3>;
 
-inline bool all_differ(std::vector<std::string_view> names) {
+/// A name that occurs twice, if there is one.
+inline std::optional<std::string_view> repeated(std::vector<std::string_view> names) {
   std::sort(names.begin(), names.end());
-  return std::adjacent_find(names.begin(), names.end()) == names.end();
+  const auto twice = std::adjacent_find(names.begin(), names.end());
+  return twice == names.end() ? std::nullopt : std::optional(*twice);
 }
 
 }  // namespace detail
@@ -108,7 +111,7 @@ inline void save_tensors(const std::string& path, std::span<const tensor_view> t
     names.push_back(t.name);
   }
   std::sort(in_order.begin(), in_order.end());
-  expects(detail::all_differ(std::move(names)), "save_tensors: two tensors have the same name");
+  expects(!detail::repeated(std::move(names)), "save_tensors: two tensors have the same name");
 
   std::string header = "{";
   std::string_view separator;
@@ -210,8 +213,9 @@ class tensor_file {
     std::vector<std::string_view> names, keys;
     for (const tensor_entry& e : entries_) names.push_back(e.name);
     for (const auto& [key, value] : metadata_) keys.push_back(key);
-    if (!detail::all_differ(std::move(names))) json.refuse("two tensors have the same name");
-    if (!detail::all_differ(std::move(keys))) json.refuse("a key of the metadata occurs twice");
+    for (auto* all : {&names, &keys})
+      if (const auto twice = detail::repeated(*all))
+        json.refuse(text("\"", *twice, "\" occurs twice"));
     json.expect_end();
   }
 

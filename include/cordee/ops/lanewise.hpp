@@ -30,14 +30,14 @@ template <>
 struct root_constants<float> {
   using integer = std::int32_t;
   static constexpr integer guess = 0x5f3759df;
-  static constexpr int steps = 3;
+  static constexpr int steps = 2;
   static constexpr float small = 0x1p-60f, up = 0x1p80f, down = 0x1p-40f;
 };
 template <>
 struct root_constants<double> {
   using integer = std::int64_t;
   static constexpr integer guess = 0x5fe6eb50c7b537a9;
-  static constexpr int steps = 4;
+  static constexpr int steps = 3;
   static constexpr double small = 0x1p-500, up = 0x1p600, down = 0x1p-300;
 };
 

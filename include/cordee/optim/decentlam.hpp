@@ -19,6 +19,7 @@
 #include <string>
 
 #include <cordee/core/text.hpp>
+#include <cordee/ops/lanewise.hpp>
 #include <cordee/ops/segmented.hpp>
 #include <cordee/optim/optimizer.hpp>
 
@@ -40,11 +41,12 @@ void displace(const view<Real, D, 1>& v, const moment& now, const consensus& how
     const Real* mixed = v.grads.data;
     const Real c = carry, on_u = how.nesterov ? momentum : Real{1},
                on_d = how.nesterov ? Real{1} : Real{0};
-    for (std::size_t i = first; i < last; ++i) {
-      const Real d = w[i] - mixed[i];
-      u[i] = c * u[i] + d;
-      w[i] -= on_u * u[i] + on_d * d;
-    }
+    lanewise<Real>(first, last, [=](auto at) {
+      const auto d = at(w) - at(mixed);
+      const auto moved = c * at(u) + d;
+      at.put(u, moved);
+      at.put(w, at(w) - (on_u * moved + on_d * d));
+    });
   });
 }
 
@@ -70,7 +72,8 @@ struct decentlam {
                  rate = static_cast<Real>(now.rate);
       const Real* w = v.weights.data;
       Real* g = v.grads.data;
-      for (std::size_t i = first; i < last; ++i) g[i] = w[i] - rate * (g[i] + decay * w[i]);
+      lanewise<Real>(first, last,
+                     [=](auto at) { at.put(g, at(w) - rate * (at(g) + decay * at(w))); });
     });
     return v.grads;
   }
@@ -80,6 +83,10 @@ struct decentlam {
   }
 
   [[nodiscard]] consensus moves() const { return {momentum, nesterov}; }
+  void check() const {
+    detail::expects_memory("decentlam", "momentum", momentum);
+    detail::expects_not_negative("decentlam", "weight_decay", weight_decay);
+  }
 
   [[nodiscard]] std::string describe() const {
     return text("decentlam, momentum ", momentum, nesterov ? " (Nesterov)" : "", ", weight decay ",
@@ -115,7 +122,7 @@ struct decentlam_over {
       const auto rate = static_cast<Real>(now.rate);
       const Real* w = v.weights.data;
       Real* g = v.grads.data;
-      for (std::size_t i = first; i < last; ++i) g[i] = w[i] - rate * g[i];
+      lanewise<Real>(first, last, [=](auto at) { at.put(g, at(w) - rate * at(g)); });
     });
     return v.grads;
   }
@@ -131,6 +138,7 @@ struct decentlam_over {
       return {rule.momentum, false};
   }
 
+  void check() const { check_rule(rule); }
   [[nodiscard]] std::string describe() const {
     return text("decentlam over the direction of ", rule.describe());
   }

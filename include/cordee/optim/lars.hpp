@@ -77,7 +77,7 @@ void lars_direct(const Rule& rule, const view<Real, D, 1>& v, typename D::stream
     const auto share = factor<Real>(ratio);
     const Real* w = v.weights.data;
     Real* g = v.grads.data;
-    for (std::size_t i = first; i < last; ++i) g[i] = share * (g[i] + decay * w[i]);
+    lanewise<Real>(first, last, [=](auto at) { at.put(g, share * (at(g) + decay * at(w))); });
   });
 }
 

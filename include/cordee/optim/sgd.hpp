@@ -32,7 +32,7 @@ void decay_into(const view<Real, D, Slots>& v, double weight_decay, kinds decays
     const auto decay = static_cast<Real>(decays(v.segments[k].what) ? weight_decay : 0);
     const Real* w = v.weights.data;
     Real* g = v.grads.data;
-    for (std::size_t i = first; i < last; ++i) g[i] += decay * w[i];
+    lanewise<Real>(first, last, [=](auto at) { at.put(g, at(g) + decay * at(w)); });
   });
 }
 

@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <string>
 
+#include <cordee/comm/reducer.hpp>
 #include <cordee/core/text.hpp>
 #include <cordee/ops/simd.hpp>
+#include <cordee/optim/optimizer.hpp>
 #include <cordee/train/fit.hpp>
 
 namespace cordee::inline CORDEE_ABI {
