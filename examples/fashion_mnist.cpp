@@ -5,10 +5,10 @@
 // polynomial decay, gradients averaged over a ring while backward runs. The main job of
 // scripts/demo.
 #include <cstdio>
-#include <filesystem>
 
 #include <cordee/cordee.hpp>
 
+#include "data.hpp"
 #include "options.hpp"
 
 using namespace cordee;
@@ -23,24 +23,8 @@ struct plan {
   bool dry;
 };
 
-// 10,000 bundled images, 9,000 to train on; or, where the full set lies in the folder, 60,000 and
-// the test set.
-template <class F>
-void with_data(const plan& p, const F& f) {
-  const std::filesystem::path at = p.data;
-  const auto file = [&](const char* name) { return (at / name).string(); };
-  const auto exists = [&](const char* name) {
-    return std::filesystem::exists(at / name) || std::filesystem::exists(file(name) + ".gz");
-  };
-  const idx test{file("t10k-images-idx3-ubyte"), file("t10k-labels-idx1-ubyte")};
-  if (exists("train-images-idx3-ubyte"))
-    return f(idx{file("train-images-idx3-ubyte"), file("train-labels-idx1-ubyte")}, test);
-  const auto [training, held] = split(test, 0.1, 1);
-  f(training, held);
-}
-
 void train(const plan& p) {
-  with_data(p, [&](const auto& training, const auto& held) {
+  examples::with_fashion_mnist(p.data, [&](const auto& training, const auto& held) {
     const auto norm = normalise::measured(training);
     threads::launch(p.ranks, [&](threads link) {
       // Blocks that begin as the identity help hundreds of layers; twenty, on two hundred steps,
