@@ -1,0 +1,143 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every rule with every reducer: prints the table of docs/matrix.md, or (matrix FILE) fails unless
+// its lines stand in that file. A pairing that is legal and misbehaves fails either way.
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+#include <vector>
+
+#include <cordee/cordee.hpp>
+
+#include "cell.hpp"
+
+using namespace matrix;
+
+namespace {
+
+struct table {
+  std::vector<std::string> lines;
+  std::vector<std::string> said;    // at construction, in order of appearance
+  std::vector<std::string> broken;  // legal, and did not do what it should
+  int legal = 0, illegal = 0;
+
+  std::string words(const std::string& rule, const std::string& reducer, const cell& c) {
+    ++(c.what == cell::outcome::runs || c.what == cell::outcome::broken ? legal : illegal);
+    switch (c.what) {
+      case cell::outcome::runs:
+        return "yes";
+      case cell::outcome::not_compiled:
+        return text("no (", c.kind, ")");
+      case cell::outcome::not_constructed:
+        return text("no (", number(c.why), ")");
+      default:
+        broken.push_back(text(rule, " with ", reducer, ": ", c.why));
+        return "BROKEN";
+    }
+  }
+  int number(const std::string& sentence) {
+    for (std::size_t k = 0; k < said.size(); ++k)
+      if (said[k] == sentence) return static_cast<int>(k) + 1;
+    said.push_back(sentence);
+    return static_cast<int>(said.size());
+  }
+};
+
+const std::vector<std::string> columns{"ring",
+                                       "tree",
+                                       "butterfly",
+                                       "halving",
+                                       "native",
+                                       "narrow{ring, fp16}",
+                                       "gossip, cycle",
+                                       "gossip, symmetric_exponential",
+                                       "gossip, exponential",
+                                       "solo"};
+
+template <class O>
+void row(table& t, const std::string& name, const O& rule, double rate) {
+  const std::vector<cell> cells{pair<threads>(rule, rate, [](threads l) { return ring{l}; }),
+                                pair<threads>(rule, rate, [](threads l) { return tree{l}; }),
+                                pair<threads>(rule, rate, [](threads l) { return butterfly{l}; }),
+                                pair<threads>(rule, rate, [](threads l) { return halving{l}; }),
+                                pair<threads>(rule, rate, [](threads l) { return native{l}; }),
+                                pair<threads>(rule, rate,
+                                              [](threads l) {
+                                                return narrow{ring{l}, fp16{}};
+                                              }),
+                                pair<threads>(rule, rate,
+                                              [](threads l) {
+                                                return gossip{l, cycle{}};
+                                              }),
+                                pair<threads>(rule, rate,
+                                              [](threads l) {
+                                                return gossip{l, symmetric_exponential{}};
+                                              }),
+                                pair<threads>(rule, rate,
+                                              [](threads l) {
+                                                return gossip{l, exponential{}};
+                                              }),
+                                pair<alone>(rule, rate, [](alone) { return solo{}; })};
+  std::string line = text("| `", name, "` |");
+  for (std::size_t k = 0; k < cells.size(); ++k)
+    line += text(" ", t.words(name, columns[k], cells[k]), " |");
+  t.lines.push_back(line);
+}
+
+table make() {
+  table t;
+  std::string head = "| |", rule = "|---|";
+  for (const std::string& column : columns) {
+    head += " `" + column + "` |";
+    rule += ":-:|";
+  }
+  t.lines = {head, rule};
+  row(t, "sgd", sgd{}, 0.02);
+  row(t, "velocity_sgd", velocity_sgd{}, 0.02);
+  row(t, "lars", lars{.trust = 0.02}, 0.5);
+  row(t, "lars_rate_outside", lars_rate_outside{.trust = 0.02}, 0.5);
+  row(t, "lars_unscaled", lars_unscaled{.trust = 0.02}, 0.5);
+  row(t, "lamb", lamb{}, 0.01);
+  row(t, "nvlamb", nvlamb{}, 0.01);
+  row(t, "adamw", adamw{}, 0.01);
+  row(t, "clip{sgd}", clip{sgd{}}, 0.02);
+  row(t, "decentlam", decentlam{}, 0.02);
+  row(t, "decentlam_over{lars}", decentlam_over{lars{.trust = 0.02}}, 0.5);
+  row(t, "local{sgd, 8}", local{sgd{}, 8}, 0.02);
+  row(t, "local{lars, 4}", local{lars{.trust = 0.02}, 4}, 0.5);
+  return t;
+}
+
+// Lines of the table that do not stand in the file.
+std::vector<std::string> missing(const std::vector<std::string>& lines, const char* path) {
+  std::ifstream in(path);
+  if (!in) return {text("cannot read ", path)};
+  std::ostringstream all;
+  all << in.rdbuf();
+  const std::string there = "\n" + all.str();
+  std::vector<std::string> out;
+  for (const std::string& line : lines)
+    if (there.find("\n" + line + "\n") == std::string::npos) out.push_back(line);
+  return out;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const table t = make();
+  std::vector<std::string> wrong = t.broken;
+  std::vector<std::string> all = t.lines;
+  all.push_back("");
+  for (std::size_t k = 0; k < t.said.size(); ++k)
+    all.push_back(text("- (", k + 1, ") when the trainer is made: \"", t.said[k], "\""));
+  if (argc > 1) {
+    for (const std::string& line : missing(all, argv[1]))
+      wrong.push_back(text(argv[1], " lacks: ", line, "; run scripts/matrix"));
+    std::printf("%d pairings of rule and reducer run, %d are refused\n", t.legal, t.illegal);
+  } else {
+    for (const std::string& line : all) std::printf("%s\n", line.c_str());
+  }
+  for (const std::string& line : wrong) std::fprintf(stderr, "error: %s\n", line.c_str());
+  return wrong.empty() ? 0 : 1;
+}
