@@ -7,7 +7,8 @@
 // rule. The loop by hand makes the same reads and writes with the same arithmetic over the whole
 // plane: no segments, no kinds, vectorised by the compiler whatever the flags of this build. The
 // two take turns, so that a change of clock or a neighbour's load meets both; figures are minima.
-// GB/s counts each number read or written once.
+// GB/s counts each number read or written once. benchmarks/compare_torch.sh sets the lines of
+// --lines beside PyTorch's.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -35,20 +36,24 @@ using namespace cordee;
 using namespace by_hand;
 
 struct options {
-  int reps = 30, threads = 2;
+  int reps = 30, threads = 2, lines = 0;
 };
 
 constexpr const char* usage =
     "optimizer: accept of each rule on ResNet-50's parameters, beside a loop by hand\n"
     "  --reps N      repetitions, minima are printed   (30)\n"
     "  --threads N   workers                           (2)\n"
+    "  --lines 1     sgd and adamw as `name seconds`   (all, as a table)\n"
     "  --help        this\n";
 
 options parse(int argc, char** argv) {
   options o;
   for (int i = 1; i < argc; ++i) {
     const std::string_view name = argv[i];
-    int* const value = name == "--reps" ? &o.reps : name == "--threads" ? &o.threads : nullptr;
+    int* const value = name == "--reps"      ? &o.reps
+                       : name == "--threads" ? &o.threads
+                       : name == "--lines"   ? &o.lines
+                                             : nullptr;
     if (value != nullptr && i + 1 < argc && (*value = std::atoi(argv[i + 1])) > 0) {
       ++i;
       continue;
@@ -143,6 +148,10 @@ void compare(const char* name, const O& rule, int bytes_each, const options& o, 
     best = std::min(best, t1 - t0);
     best_hand = std::min(best_hand, t2 - t1);
   }
+  if (o.lines != 0) {
+    std::printf("cordee/%s_step %.9f\nby_hand/%s_step %.9f\n", name, best, name, best_hand);
+    return;
+  }
   const double bytes = static_cast<double>(bytes_each) * static_cast<double>(v.weights.size);
   std::printf("%-20s %8.2f ms  %5.1f GB/s   by hand %8.2f ms  %5.1f GB/s   ratio %5.3f\n", name,
               best * 1e3, bytes / best * 1e-9, best_hand * 1e3, bytes / best_hand * 1e-9,
@@ -154,6 +163,11 @@ void compare(const char* name, const O& rule, int bytes_each, const options& o, 
 
 int main(int argc, char** argv) {
   const options o = parse(argc, argv);
+  if (o.lines != 0) {
+    compare("sgd", sgd{}, 20, o, rate_outside);
+    compare("adamw", adamw{}, 28, o, adam);
+    return 0;
+  }
   std::size_t parameters = 0;
   const auto table = resnet50();
   for (const segment& s : table) parameters += s.size;

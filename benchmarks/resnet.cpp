@@ -3,7 +3,8 @@
 //
 // Whole networks on one machine: forward and backward of ResNet-50 on 224x224 images, and a
 // training step of ResNet-20 on CIFAR's. Minima over repetitions; a multiply-add is two operations,
-// and backward counts as two forwards.
+// and backward counts as two forwards. With --lines it prints `cordee/name seconds` instead, for
+// benchmarks/compare_torch.sh; there, publishing the weights is part of the forward pass.
 #include <chrono>
 #include <cstdio>
 #include <limits>
@@ -45,6 +46,11 @@ struct samples {
   }
 };
 
+void line(const char* what, double milliseconds) {
+  std::printf("cordee/%s %.9f\n", what, milliseconds * 1e-3);
+  std::fflush(stdout);
+}
+
 void report(const char* what, int n, std::int64_t macs, double passes, double milliseconds) {
   const double rate = 2e-6 * static_cast<double>(macs) * n * passes / milliseconds;
   std::printf("%-34s batch %3d  %9.2f ms  %8.1f images/s  %6.1f GFLOP/s\n", what, n, milliseconds,
@@ -54,7 +60,7 @@ void report(const char* what, int n, std::int64_t macs, double passes, double mi
 
 // The kernels alone: no rule, no loader.
 template <class Net>
-void forward_and_backward(const char* name, int n, int threads, int reps) {
+void forward_and_backward(const char* name, int n, int threads, int reps, bool lines) {
   const samples data(Net::input, Net::classes, n);
   Net net{cpu(threads)};
   arena<float, cpu> memory(net.where(), Net::segments(), 2);
@@ -62,6 +68,7 @@ void forward_and_backward(const char* name, int n, int threads, int reps) {
   auto image = net.make_image();
   const auto s = net.where().open();
   double publish = std::numeric_limits<double>::max(), forward = publish, backward = publish;
+  double front = publish, all = publish;
   for (int k = 0; k <= reps; ++k) {  // the first one touches the memory and does not count
     const auto begin = std::chrono::steady_clock::now();
     net.publish(memory.plane(0), image, s);
@@ -75,6 +82,13 @@ void forward_and_backward(const char* name, int n, int threads, int reps) {
     publish = std::min(publish, published);
     forward = std::min(forward, forwarded - published);
     backward = std::min(backward, done - forwarded);
+    front = std::min(front, forwarded);
+    all = std::min(all, done);
+  }
+  if (lines) {
+    line("resnet50_forward", front);
+    line("resnet50_forward_and_backward", all);
+    return;
   }
   std::printf("%-34s            %9.2f ms\n", text(name, " publish").c_str(), publish);
   report(text(name, " forward").c_str(), n, Net::macs(), 1, forward);
@@ -82,7 +96,7 @@ void forward_and_backward(const char* name, int n, int threads, int reps) {
   report(text(name, " forward and backward").c_str(), n, Net::macs(), 3, forward + backward);
 }
 
-void whole_step(int n, int threads, int reps) {
+void whole_step(int n, int threads, int reps, bool lines) {
   using net_type = resnet<20, fp32, cpu>;
   const samples data(net_type::input, net_type::classes, n);
   net_type net{cpu(threads)};
@@ -93,7 +107,10 @@ void whole_step(int n, int threads, int reps) {
     run.step(std::array{data.all()}, 0);
     if (k > 0) step = std::min(step, milliseconds_since(begin));
   }
-  report("ResNet-20 step with sgd", n, net_type::macs(), 3, step);
+  if (lines)
+    line("resnet20_step", step);
+  else
+    report("ResNet-20 step with sgd", n, net_type::macs(), 3, step);
 }
 
 }  // namespace
@@ -106,9 +123,12 @@ int main(int argc, char** argv) {
     const int reps = o.whole("reps", 5, "repetitions, of which the shortest counts");
     const int large = o.whole("batch", 8, "samples of ResNet-50, 224x224; 0 leaves it out");
     const int little = o.whole("small", 128, "samples of ResNet-20, 32x32; 0 leaves it out");
+    const bool lines = o.flag("lines", "print `cordee/name seconds` and nothing else");
     o.done();
-    std::printf("%s, %d threads, %d repetitions\n", describe_isa().c_str(), threads, reps);
-    if (little > 0) whole_step(little, threads, reps);
-    if (large > 0) forward_and_backward<resnet<50, fp32, cpu>>("ResNet-50", large, threads, reps);
+    if (!lines)
+      std::printf("%s, %d threads, %d repetitions\n", describe_isa().c_str(), threads, reps);
+    if (little > 0) whole_step(little, threads, reps, lines);
+    if (large > 0)
+      forward_and_backward<resnet<50, fp32, cpu>>("ResNet-50", large, threads, reps, lines);
   });
 }
