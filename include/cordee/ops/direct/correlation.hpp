@@ -97,19 +97,19 @@ class correlation {
     std::ptrdiff_t block, row;
   };
 
-  /// Bands of rows whose copy fits the cache.
+  /// Bands of rows whose input stays in the cache from filter to filter.
   void bands(memory& mine, const Real* x, const Real* w, Real* y, bool add) const {
-    if (in_place_) {
-      const std::ptrdiff_t row = std::ptrdiff_t{block_} * in_.width;
-      return rows_of(mine.taps, {x, 0, row * in_.height, row}, w, y, add, 0, out_.height);
-    }
     const auto blocks = static_cast<int>(blocks_of(in_.channels, block_));
     const int rows = (out_.height + out_step_ - 1) / out_step_;
-    const std::ptrdiff_t row = std::ptrdiff_t{block_} * columns_;
+    const std::ptrdiff_t row = std::ptrdiff_t{block_} * (in_place_ ? in_.width : columns_);
     const auto fit = static_cast<int>(scratch_at_once / (row * blocks)) - window_;
     const int band = std::max(fit / in_step_, std::min(rows, 4));
     for (int i = 0; i < rows; i += band) {
       const int first = i * out_step_, last = std::min(out_.height, (i + band) * out_step_);
+      if (in_place_) {
+        rows_of(mine.taps, {x, 0, row * in_.height, row}, w, y, add, first, last);
+        continue;
+      }
       int low = back_ ? (first + padding_ - window_ + 1) / stride_ : first * stride_ - padding_;
       int high =
           back_ ? (last - 1 + padding_) / stride_ + 1 : (last - 1) * stride_ + window_ - padding_;
@@ -218,6 +218,13 @@ class correlation {
       met_last = end;
       at.x = from.x + (row - from.low) * from.row;
       at.y = y + std::ptrdiff_t{h} * out_.width * V;
+      if (!slides_ && c == 0 && h + out_step_ < last) {
+        const Real* const below = at.y + at.y_ahead;
+        for (int j = 0; j < pixels; ++j) {
+          __builtin_prefetch(below + j * at.y_step, 1);
+          __builtin_prefetch(below + at.y_block + j * at.y_step, 1);
+        }
+      }
       row_of(at, pixels, taps.data(), taps.data() + taps.size());
     }
   }
