@@ -52,7 +52,7 @@ class correlation {
           lines_[static_cast<std::size_t>(b)].push_back({(b + padding_ - r) / stride_, r});
     }
     const int taps = (window_ + out_step_ - 1) / out_step_;
-    depth_ = std::max(1, weights_at_once / (taps * taps * V * V * 2));
+    depth_ = std::max(1, weights_at_once / (taps * (slides_ ? 3 : taps) * V * V * 2));
   }
 
   [[nodiscard]] const packed_form<V>& form() const { return form_; }

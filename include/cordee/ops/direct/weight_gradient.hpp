@@ -100,7 +100,9 @@ class weight_gradient {
     area.x_row = std::ptrdiff_t{V} * p_.stride * p_.in.width;
     area.x_step = std::ptrdiff_t{V} * p_.stride;
     const int row_size = V * (p_.in.width * p_.stride + Blocks * out_.width) * area.samples;
-    const int band = p_.window > 1 ? std::max(1, numbers_near / row_size) : out_.height;
+    const int most = p_.window > 1 ? std::max(1, numbers_near / row_size) : out_.height;
+    const int bands = (out_.height + most - 1) / most;  // as equal as can be
+    const int band = (out_.height + bands - 1) / bands;
     for (int c = 0; c < p_.in.channels; c += V)
       for (int first = 0; first < out_.height; first += band)
         for (int r = 0; r < p_.window; ++r) {
