@@ -6,7 +6,9 @@
 
 #include <cordee/comm/ring.hpp>
 #include <cordee/core/random.hpp>
+#include <cordee/testing/reducer_laws.hpp>
 
+#include "tests/support/formulas.hpp"
 #include "tests/support/ranks.hpp"
 #include "tests/support/slowed.hpp"
 
@@ -60,6 +62,12 @@ struct metered {
 };
 
 }  // namespace
+
+TEST_CASE("ring keeps the laws: 2(p-1) messages a rank, 2n(p-1) numbers in all") {
+  CHECK(reducer_laws([](auto link) { return ring{link}; },
+                     {.messages = [](int, int p) { return whole(2 * (p - 1)); },
+                      .numbers = [](int p, std::size_t n) { return 2 * n * whole(p - 1); }}) == "");
+}
 
 TEST_CASE_TEMPLATE("ring: the mean of whole numbers is exact on every rank", Real, float, double) {
   for (const int ranks : rank_counts)
