@@ -2,12 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include <doctest/doctest.h>
 
-#include <cordee/optim/clip.hpp>
-#include <cordee/optim/sgd.hpp>
 #include <cordee/testing/workbench.hpp>
 
 using namespace cordee;
@@ -39,6 +38,19 @@ struct plain {
       v.slots[0][i] += v.grads[i];
     }
     if (spills) v.slots[0][v.segments[1].end()] = 1;
+  }
+};
+
+/// Writes down the norms of the first segment as `accept` sees them.
+template <when Asked>
+struct asking : plain {
+  static constexpr when norms = Asked;
+  double* seen;  // two
+
+  template <class Real, class D>
+  void accept(const view<Real, D, 1>& v, const moment&, typename D::stream) const {
+    seen[0] = v.weight_squares[0];
+    seen[1] = v.grad_squares[0];
   }
 };
 
@@ -93,20 +105,32 @@ TEST_CASE("workbench: moments go on as in training, and start again") {
   CHECK(told[0].previous_rate == 0);
   CHECK((told[1].step == 1 && told[1].applied == 1 && told[1].rate == 0.25));
   CHECK((told[1].previous_rate == 0.5 && told[1].epoch == 1 && told[1].round == 1));
-  at.start(1).step(1);
+  at.start(1).draw_gradient(1).step(1);
   CHECK((told[2].step == 0 && told[2].previous_rate == 0));
   bench fresh{plain{}};
   CHECK(same_bits(at.start(2).state(), fresh.start(2).state()));
 }
 
-TEST_CASE("workbench: norms are those of the gradient, where the rule asks for them") {
-  workbench<clip<sgd>> at{clip{sgd{.momentum = 0}, 1.0, 0.0}};
-  const std::vector<double> before = at.start(1).weights();
-  const std::vector<double> after = at.draw_gradient(1).step(1).weights();
-  double moved = 0;
-  for (std::size_t i = 0; i < before.size(); ++i)
-    moved += (after[i] - before[i]) * (after[i] - before[i]);
-  CHECK(std::sqrt(moved) == doctest::Approx(1).epsilon(1e-5));
+TEST_CASE("workbench: norms are there where the rule asks, and those of weights only there") {
+  const auto check = []<when Asked>(std::integral_constant<when, Asked>) {
+    double seen[2] = {};
+    workbench<asking<Asked>> at{asking<Asked>{{}, seen}};
+    const std::vector<double> w = at.start(1).weights(), g = at.draw_gradient(2).gradient();
+    at.step(1);
+    double squares[2] = {};
+    for (std::size_t i = 0; i < bowl_table[0].size; ++i) {
+      squares[0] += w[i] * w[i];
+      squares[1] += g[i] * g[i];
+    }
+    if (Asked == when::never) {  // of gradients they are known: finiteness is told by them
+      CHECK(std::isnan(seen[0]));
+      return;
+    }
+    for (int k = 0; k < 2; ++k) CHECK(seen[k] == doctest::Approx(squares[k]).epsilon(1e-12));
+  };
+  check(std::integral_constant<when, when::never>{});
+  check(std::integral_constant<when, when::before_propose>{});
+  check(std::integral_constant<when, when::before_accept>{});
 }
 
 TEST_CASE("workbench: what a rule says wrongly is said, and where it leaves dirt") {
