@@ -21,11 +21,8 @@
 // for both. A layer whose second pass finds what its first one left in the cache, where the triad
 // finds nothing, may exceed 100 %. Figures are minima over the repetitions.
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <deque>
-#include <string_view>
 #include <type_traits>
 
 #include <cordee/core/random.hpp>
@@ -35,6 +32,8 @@
 #include <cordee/ops/batch_norm.hpp>
 #include <cordee/ops/convolution_direct.hpp>
 #include <cordee/ops/layout.hpp>
+
+#include "benchmarks/options.hpp"
 
 namespace {
 
@@ -54,27 +53,15 @@ constexpr const char* usage =
 
 options parse(int argc, char** argv) {
   options o;
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view name = argv[i];
-    int* const value = name == "--reps"      ? &o.reps
-                       : name == "--threads" ? &o.threads
-                       : name == "--small"   ? &o.small
-                       : name == "--large"   ? &o.large
-                                             : nullptr;
-    if (value != nullptr && i + 1 < argc && (*value = std::atoi(argv[i + 1])) > 0) {
-      ++i;
-      continue;
-    }
-    const bool asked = name == "--help";
-    std::fputs(usage, asked ? stdout : stderr);
-    std::exit(asked ? 0 : 2);
-  }
+  bench::read_options(argc, argv, usage,
+                      {{"--reps", &o.reps},
+                       {"--threads", &o.threads},
+                       {"--small", &o.small},
+                       {"--large", &o.large}});
   return o;
 }
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+using bench::now;
 
 [[gnu::noinline]] void triad(const float* b, const float* c, float* a, std::size_t n) {
   constexpr int V = lanes<float>;

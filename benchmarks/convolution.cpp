@@ -7,11 +7,8 @@
 // change of clock or a neighbour's load meets both. Figures are minima over the repetitions;
 // operations are 2 x macs(), padding included, so a kernel that skips padding can exceed 100 %.
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <limits>
-#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -20,6 +17,8 @@
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/convolution_direct.hpp>
 #include <cordee/ops/layout.hpp>
+
+#include "benchmarks/options.hpp"
 
 namespace {
 
@@ -40,28 +39,16 @@ constexpr const char* usage =
 
 options parse(int argc, char** argv) {
   options o;
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view name = argv[i];
-    int* const value = name == "--reps"       ? &o.reps
-                       : name == "--threads"  ? &o.threads
-                       : name == "--batch"    ? &o.batch
-                       : name == "--side"     ? &o.side
-                       : name == "--channels" ? &o.channels
-                                              : nullptr;
-    if (value != nullptr && i + 1 < argc && (*value = std::atoi(argv[i + 1])) > 0) {
-      ++i;
-      continue;
-    }
-    const bool asked = name == "--help";
-    std::fputs(usage, asked ? stdout : stderr);
-    std::exit(asked ? 0 : 2);
-  }
+  bench::read_options(argc, argv, usage,
+                      {{"--reps", &o.reps},
+                       {"--threads", &o.threads},
+                       {"--batch", &o.batch},
+                       {"--side", &o.side},
+                       {"--channels", &o.channels}});
   return o;
 }
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+using bench::now;
 
 /// Multiply-adds on sums that all differ, or the compiler would keep one of them; enough of them to
 /// hide an FMA's latency, few enough for 16 registers. About as long as a layer takes, so that the

@@ -10,11 +10,8 @@
 // GB/s counts each number read or written once. benchmarks/compare_torch.sh sets the lines of
 // --lines beside PyTorch's.
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
-#include <string_view>
 #include <vector>
 
 #include <cordee/comm/solo.hpp>
@@ -29,6 +26,7 @@
 #include <cordee/train/planes.hpp>
 
 #include "benchmarks/optimizer_by_hand.hpp"
+#include "benchmarks/options.hpp"
 
 namespace {
 
@@ -48,26 +46,12 @@ constexpr const char* usage =
 
 options parse(int argc, char** argv) {
   options o;
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view name = argv[i];
-    int* const value = name == "--reps"      ? &o.reps
-                       : name == "--threads" ? &o.threads
-                       : name == "--lines"   ? &o.lines
-                                             : nullptr;
-    if (value != nullptr && i + 1 < argc && (*value = std::atoi(argv[i + 1])) > 0) {
-      ++i;
-      continue;
-    }
-    const bool asked = name == "--help";
-    std::fputs(usage, asked ? stdout : stderr);
-    std::exit(asked ? 0 : 2);
-  }
+  bench::read_options(argc, argv, usage,
+                      {{"--reps", &o.reps}, {"--threads", &o.threads}, {"--lines", &o.lines}});
   return o;
 }
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+using bench::now;
 
 /// Convolutions with their two of batch norm each, bottlenecks 3, 4, 6, 3, and the classifier.
 std::vector<segment> resnet50() {

@@ -10,6 +10,7 @@
 #include <cordee/optim/local.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/train/trainer.hpp>
+#include <cordee/train/weights.hpp>
 
 #include "tests/support/feeds.hpp"
 #include "tests/support/quadratic.hpp"

@@ -32,7 +32,8 @@ class workbench {
 
   explicit workbench(const O& rule, int workers = 1)
       : rule_(rule), device_(workers), stream_(device_.open()), planes_(device_, bowl_table) {
-    // Norms that nobody asked for are not numbers, so that a rule cannot lean on them.
+    // Norms that nobody asked for are not numbers, so that a rule cannot lean on them; but for the
+    // gradient's under an exact mean, which tell whether it is finite.
     const Real nan = std::numeric_limits<Real>::quiet_NaN();
     std::fill(planes_.weights().begin(), planes_.weights().end(), nan);
     std::fill(planes_.grads().begin(), planes_.grads().end(), nan);

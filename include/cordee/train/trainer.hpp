@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 #include <vector>
 
 #include <cordee/comm/agree.hpp>
@@ -22,7 +23,6 @@
 #include <cordee/train/fit.hpp>
 #include <cordee/train/planes.hpp>
 #include <cordee/train/stable.hpp>
-#include <cordee/train/weights.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -126,11 +126,17 @@ class trainer {
   /// Writes the agreed model's weights as safetensors with the names of its segments. Collective;
   /// rank 0 writes.
   void save(const std::string& path) {
+    static_assert(
+        requires { save_weights(*this, path); },
+        "save: include <cordee/train/weights.hpp>, as the umbrella does");
     together([&] { save_weights(*this, path); });
   }
 
   /// Reads weights on rank 0 and shares them; refuses what does not fit, by name. Collective.
   void load(const std::string& path) {
+    static_assert(
+        requires { load_weights(*this, path); },
+        "load: include <cordee/train/weights.hpp>, as the umbrella does");
     together([&] { load_weights(*this, path); });
   }
 
