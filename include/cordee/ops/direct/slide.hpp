@@ -80,7 +80,9 @@ void slide_row(row_tile<Real> at, int pixels, int columns, const tap* first, con
   constexpr int widest = (registers - 2 - 3 * Blocks) / Blocks;
   using lengths_of = std::conditional_t<
       Out == 2, std::conditional_t<Blocks == 1, lengths<16, 14, 2, 1>, lengths<8, 6, 2, 1>>,
-      std::conditional_t<Blocks == 1, lengths<16, 14, 8, 4, 1>, lengths<8, 7, 4, 1>>>;
+      std::conditional_t<
+          Pitch != V, lengths<16, 14, 1>,  // images are not that small
+          std::conditional_t<Blocks == 1, lengths<16, 14, 8, 4, 1>, lengths<8, 7, 4, 1>>>>;
   const Real* const x = at.x;
   Real* const y = at.y;
   cover<widest>(lengths_of{}, pixels, [&]<int Pixels>(int done) {
