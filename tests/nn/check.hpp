@@ -92,7 +92,7 @@ struct bench {
       compared += report.compared;
     }
     CHECK(compared >= Net::tensors());
-    const std::span<real> at = numbers().first(Net::segments()[Net::tensors()].offset);
+    const std::span<real> at = numbers().first(Net::segments()[Net::tensors() - 1].end());
     for (const std::uint64_t seed : {1u, 2u, 3u}) {
       const gradient_report report = check_direction(
           at, {gradients().data, at.size()}, normal_numbers(at.size(), seed),
