@@ -4,8 +4,7 @@
 # Tests mirror headers. Usage: cmake -D HEADERS=<folder that holds cordee/> -D TESTS=<folder> -P mirror.cmake
 #
 # cordee/comm/ring.hpp is tested by comm/ring.cpp of the tests, a .cuh by a .cu or .cpp of its name; and
-# a file that asserts nothing is no test. A header in a folder of a noun's own (cordee/comm/threads/world.hpp)
-# may be tested where the noun is (comm/threads.cpp). The umbrella is tested by all who include it. Tests beyond
+# a file that asserts nothing is no test. The umbrella is tested by all who include it. Tests beyond
 # these (a theme of a header, a law of several) may have any name.
 cmake_minimum_required(VERSION 3.25)
 file(GLOB_RECURSE headers RELATIVE ${HEADERS}/cordee ${HEADERS}/cordee/*.hpp ${HEADERS}/cordee/*.cuh)
@@ -16,10 +15,6 @@ endif()
 foreach(header IN LISTS headers)
   string(REGEX REPLACE "[.](hpp|cuh)$" "" stem ${header})
   file(GLOB tests ${TESTS}/${stem}.cpp ${TESTS}/${stem}.cu)
-  get_filename_component(noun ${stem} DIRECTORY)
-  if(NOT tests AND noun MATCHES "/")
-    file(GLOB tests ${TESTS}/${noun}.cpp)
-  endif()
   if(NOT tests)
     message(SEND_ERROR "${header} has no test: write ${stem}.cpp")
   endif()

@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The laws of every graph on every number of ranks: tests/comm/topology.cpp.
+#include <cmath>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <cordee/comm/stability.hpp>
+#include <cordee/comm/topology/fixed.hpp>
+#include <cordee/comm/topology/user_graph.hpp>
+
+#include "tests/support/graphs.hpp"
+
+using namespace cordee;
+using namespace support;
+
+TEST_CASE("grid: Metropolis-Hastings weights on 2 x 3 ranks, and the weights of a list agree") {
+  const auto w = matrix_of(grid{}, 6, 0);
+  const std::vector<double> first{5.0 / 12, 0.25, 0, 1.0 / 3, 0, 0},
+      second{0.25, 0.25, 0.25, 0, 0.25, 0};
+  for (std::size_t j = 0; j < 6; ++j) {
+    CHECK(std::abs(w[0][j] - first[j]) < 1e-15);
+    CHECK(std::abs(w[1][j] - second[j]) < 1e-15);
+  }
+  const auto own = user_graph::metropolis({{1, 3}, {0, 2, 4}, {1, 5}, {0, 4}, {1, 3, 5}, {2, 4}});
+  for (std::size_t i = 0; i < 6; ++i)
+    for (std::size_t j = 0; j < 6; ++j)
+      CHECK(std::abs(matrix_of(own, 6, 0)[i][j] - w[i][j]) < 1e-15);
+  CHECK(std::abs(spectral_gap(grid{}, 6) - 0.25) < 1e-12);  // the second eigenvalue is 3/4
+  CHECK(std::abs(spectral_gap(own, 6) - 0.25) < 1e-12);
+}
+
+TEST_CASE("the symmetric exponential graph is the mean of the directed one and its reverse") {
+  for (const int ranks : graph_sizes) {
+    const matrix w = matrix_of(exponential{}, ranks, 0);
+    const matrix both = matrix_of(symmetric_exponential{}, ranks, 0);
+    for (std::size_t i = 0; i < w.size(); ++i)
+      for (std::size_t j = 0; j < w.size(); ++j)
+        CHECK(std::abs(both[i][j] - (w[i][j] + w[j][i]) / 2) < 1e-15);
+  }
+}
