@@ -53,6 +53,7 @@
 #include <cordee/device/arena.hpp>
 #include <cordee/device/buffer.hpp>
 #include <cordee/device/cpu.hpp>
+#include <cordee/device/grid.hpp>
 #include <cordee/device/pool.hpp>
 #include <cordee/io/file.hpp>
 #include <cordee/io/gzip.hpp>
@@ -99,9 +100,11 @@
 #include <cordee/optim/local.hpp>
 #include <cordee/optim/optimizer.hpp>
 #include <cordee/optim/sgd.hpp>
+#include <cordee/precision/bf16.hpp>
 #include <cordee/precision/fp16.hpp>
 #include <cordee/precision/fp32.hpp>
 #include <cordee/precision/fp64.hpp>
+#include <cordee/precision/number.hpp>
 #include <cordee/precision/precision.hpp>
 #include <cordee/schedule/constant.hpp>
 #include <cordee/schedule/cosine.hpp>

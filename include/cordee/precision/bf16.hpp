@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Bfloat16: the upper half of a float, in a type of our own.
+//
+//   q = round-to-nearest-even(x) to eight bits of fraction, the leading one included
+//
+// It has a float's exponents, so nothing that a float holds overflows or vanishes: no scale, of
+// numbers or of the loss.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#include <cordee/precision/number.hpp>
+#include <cordee/precision/precision.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+/// Sixteen bits: sign, eight of exponent, seven of fraction. For arithmetic, take exact().
+struct bfloat {
+  std::uint16_t bits = 0;
+
+  /// The nearest, of two the even one; not a number stays so.
+  CORDEE_HOST_DEVICE static constexpr bfloat nearest(float x) {
+    const auto b = std::bit_cast<std::uint32_t>(x);
+    const std::uint32_t number = (b + 0x7fffu + (b >> 16 & 1u)) >> 16;
+    const std::uint32_t nan = b >> 16 | 0x40u;  // a payload in the lower bits alone stays one
+    return {static_cast<std::uint16_t>((b & 0x7fffffffu) > 0x7f800000u ? nan : number)};
+  }
+  CORDEE_HOST_DEVICE constexpr float exact() const {
+    return std::bit_cast<float>(std::uint32_t{bits} << 16);
+  }
+};
+
+struct bf16 {
+  using storage = bfloat;
+  using master = float;
+  using accumulate = float;
+  struct scaling {};
+
+  static constexpr bool scales_loss = false;
+  static constexpr std::string_view name = "bf16";
+
+  CORDEE_HOST_DEVICE static constexpr scaling fit(float) { return {}; }
+  CORDEE_HOST_DEVICE static constexpr bfloat encode(float x, scaling) { return bfloat::nearest(x); }
+  CORDEE_HOST_DEVICE static constexpr float decode(bfloat q, scaling) { return q.exact(); }
+};
+static_assert(Precision<bf16> && Narrow<bfloat>);
+
+}  // namespace cordee::inline CORDEE_ABI
