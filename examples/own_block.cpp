@@ -33,30 +33,29 @@ struct preactivation {
   class bound {
     static_assert(body::out(In) == In,
                   "a preactivation keeps the extent: change it between blocks");
-    using real = typename B::real;
+    using number = typename B::number;
 
    public:
     static constexpr extent out = In;
     static constexpr std::size_t largest = body::template bound<B, In>::largest;
 
     bound(placement& to) : body_(to), activation_(to.activation++) {}
-    void publish(const real* plane, real* image, typename B::stream s) const {
-      body_.publish(plane, image, s);
-    }
-    const real* forward(const forward_pass<B>& pass, const real* x) {
-      const real* const z = body_.forward(pass, x);
-      real* const y = pass.room(activation_, B::numbers(In));
+    void publish(const publish_pass<B>& pass) const { body_.publish(pass); }
+    const number* forward(const forward_pass<B>& pass, const number* x) {
+      const number* const z = body_.forward(pass, x);
+      number* const y = pass.room(activation_, B::numbers(In));
       for_each(pass.s, static_cast<std::size_t>(pass.samples) * B::numbers(In),
                [=](std::size_t i) { y[i] = x[i] + z[i]; });
       return y;
     }
     // The sum hands dy to both: the body gets a copy, and adds what it has onto the shortcut's.
     template <class Ready>
-    real* backward(const backward_pass<B>& pass, real* dy, destination<real> to, Ready& ready) {
-      real* const dz = pass.gradients->take();
+    number* backward(const backward_pass<B>& pass, number* dy, destination<number> to,
+                     Ready& ready) {
+      number* const dz = pass.gradients->take();
       for_each(pass.s, static_cast<std::size_t>(pass.samples) * B::numbers(In),
                [=](std::size_t i) { dz[i] = dy[i]; });
-      real* const dx = body_.backward(pass, dz, {.onto = dy}, ready);
+      number* const dx = body_.backward(pass, dz, {.onto = dy}, ready);
       return deliver(pass, In, dx, to);
     }
 

@@ -94,5 +94,5 @@ TEST_CASE("convolution: several layers keep their places in table, image and act
   CHECK(pair.forward() != y);
   CHECK(pair.place.next == 2);
   CHECK(pair.place.activation == 2);
-  CHECK(pair.place.image >= pair.of(0).size() + pair.of(1).size());
+  CHECK(pair.place.image >= (pair.of(0).size() + pair.of(1).size()) * sizeof(double));
 }

@@ -29,9 +29,9 @@ TEST_CASE("gradient_buffers: a reset takes back what was never given, and makes 
 }
 
 TEST_CASE("activations: room grows with the batch and is not shared") {
-  activations<double, cpu> store(cpu(1), 2);
-  double *a = store.room(0, 8), *b = store.room(1, 8);
+  activations<cpu> store(cpu(1), 2);
+  double *a = store.room<double>(0, 8), *b = store.room<double>(1, 8);
   CHECK(a != b);
-  CHECK(store.room(0, 4) == a);
-  store.room(0, 100)[99] = 1;
+  CHECK(store.room<double>(0, 4) == a);
+  store.room<double>(0, 100)[99] = 1;
 }

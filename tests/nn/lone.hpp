@@ -28,9 +28,10 @@ struct lone {
   placement place{segments(), 0, count_trainable(segments()), 0, 0};
   node layer{place};
   arena<double, cpu> memory{cpu(1), segments(), 2};
-  activations<double, cpu> store{cpu(1), place.activation};
+  activations<cpu> store{cpu(1), place.activation};
   gradient_buffers<double, cpu> buffers{cpu(1)};
-  buffer<double, cpu> image{cpu(1), place.image}, scratch{cpu(1), 0}, workspace{cpu(1), 0};
+  buffer<std::byte, cpu> image{cpu(1), place.image};
+  buffer<double, cpu> scratch{cpu(1), 0}, workspace{cpu(1), 0};
   combine_sums combine{};
   int samples = 0;
   std::vector<double> x;
@@ -56,7 +57,10 @@ struct lone {
       std::copy(w.begin(), w.end(), of(k).begin());
     }
   }
-  void publish() { layer.publish(memory.plane(0).data, image.span().data, {}); }
+  void publish() {
+    const cpu here(1);
+    layer.publish(publish_pass<kit>{memory.plane(0).data, image.span().data, here, {}});
+  }
 
   std::vector<double> forward(phase what = phase::train) {
     const forward_pass<kit> pass{

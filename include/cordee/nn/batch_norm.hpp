@@ -31,6 +31,7 @@ struct epilogue_of {
 /// A batch norm at work. With the epilogue add_relu it is the last one of a residual block.
 template <class B, extent In, int Group, class Epilogue>
 class norm_node {
+  using number = typename B::number;
   using real = typename B::real;
   static constexpr batch_norm_problem at{In, Group};
   static constexpr int V = B::block(In.channels);
@@ -47,41 +48,43 @@ class norm_node {
         beta_(to.table[segment_ + 1].offset),
         mean_(to.table[to.statistic].offset),
         variance_(to.table[to.statistic + 1].offset),
-        image_(to.take_image(2 * padded)),
+        image_(to.template take_image<real>(2 * padded)),
         activation_(to.activation) {
     to.activation += 2;
     to.next += 2;
     to.statistic += 2;
   }
 
-  void publish(const real* plane, real* image, typename B::stream) const {
-    std::fill_n(image + image_, 2 * padded, real{0});
-    std::copy_n(plane + gamma_, channels, image + image_);
-    std::copy_n(plane + beta_, channels, image + image_ + padded);
+  void publish(const publish_pass<B>& pass) const {
+    real* const image = pass.template at<real>(image_);
+    if (padded > channels) pass.where.clear(image, 2 * padded * sizeof(real), pass.s);
+    pass.where.copy(image, pass.plane + gamma_, channels * sizeof(real), pass.s);
+    pass.where.copy(image + padded, pass.plane + beta_, channels * sizeof(real), pass.s);
   }
 
-  const real* forward(const forward_pass<B>& pass, const real* x, const real* residual = nullptr) {
+  const number* forward(const forward_pass<B>& pass, const number* x,
+                        const number* residual = nullptr) {
     y_ = pass.room(activation_, B::numbers(In));
-    saved_ = pass.store->room(activation_ + 1, at.saved(pass.samples, V));
+    saved_ = pass.store->template room<real>(activation_ + 1, at.saved(pass.samples, V));
     pass.scratch->reserve(at.scratch(pass.samples, V));
     x_ = x;
-    const auto t = tensors(pass.image, *pass.scratch);
+    const auto t = tensors(pass.template at<real>(image_), *pass.scratch);
     if (pass.what == phase::train)
       count_ =
-          batch_norm_forward<real, V, Epilogue>(at, pass.samples, t, residual, pass.plane + mean_,
-                                                pass.plane + variance_, pass.combine, pass.s);
+          batch_norm_forward<number, V, Epilogue>(at, pass.samples, t, residual, pass.plane + mean_,
+                                                  pass.plane + variance_, pass.combine, pass.s);
     else
-      batch_norm_evaluate<real, V, Epilogue>(at, pass.samples, t, residual, pass.plane + mean_,
-                                             pass.plane + variance_, pass.s);
+      batch_norm_evaluate<number, V, Epilogue>(at, pass.samples, t, residual, pass.plane + mean_,
+                                               pass.plane + variance_, pass.s);
     return y_;
   }
 
   /// Gradients without a word to anybody; dx may be dy where there is no residual.
-  void gradients(const backward_pass<B>& pass, real* dy, real* dx) {
+  void gradients(const backward_pass<B>& pass, number* dy, number* dx) {
     pass.scratch->reserve(at.scratch(pass.samples, V));
-    batch_norm_backward<real, V, Epilogue>(at, pass.samples, tensors(pass.image, *pass.scratch),
-                                           count_, dy, dx, pass.plane + gamma_, pass.plane + beta_,
-                                           pass.mode, pass.combine, pass.s);
+    batch_norm_backward<number, V, Epilogue>(
+        at, pass.samples, tensors(pass.template at<real>(image_), *pass.scratch), count_, dy, dx,
+        pass.plane + gamma_, pass.plane + beta_, pass.mode, pass.combine, pass.s);
   }
   template <class Ready>
   void announce(Ready& ready) const {
@@ -90,22 +93,24 @@ class norm_node {
   }
 
   template <class Ready>
-  real* backward(const backward_pass<B>& pass, real* dy, destination<real> to, Ready& ready) {
+  number* backward(const backward_pass<B>& pass, number* dy, destination<number> to, Ready& ready) {
     gradients(pass, dy, dy);
-    real* dx = deliver(pass, In, dy, to);
+    number* dx = deliver(pass, In, dy, to);
     announce(ready);
     return dx;
   }
 
  private:
-  batch_norm_tensors<real> tensors(const real* image, buffer<double, typename B::device>& scratch) {
-    return {x_, y_, image + image_, image + image_ + padded, saved_, scratch.span().data};
+  batch_norm_tensors<number, real> tensors(const real* image,
+                                           buffer<double, typename B::device>& scratch) {
+    return {x_, y_, image, image + padded, saved_, scratch.span().data};
   }
 
   std::size_t segment_, gamma_, beta_, mean_, variance_, image_, activation_;
   double count_ = 0;
-  const real* x_ = nullptr;
-  real *y_ = nullptr, *saved_ = nullptr;
+  const number* x_ = nullptr;
+  number* y_ = nullptr;
+  real* saved_ = nullptr;
 };
 
 }  // namespace detail

@@ -35,9 +35,9 @@ struct convolution {
     static_assert(Stride == 1 || (In.height >= Stride && In.width >= Stride),
                   "a stride larger than the image skips it: use a larger image, fewer stages or "
                   "stride 1");
-    using real = typename B::real;
+    using number = typename B::number;
     using engine = typename B::engine;
-    static_assert(ConvolutionEngine<engine, real>,
+    static_assert(ConvolutionEngine<engine, number>,
                   "this engine does not compute convolutions in this precision");
     static constexpr convolution_problem at = problem(In);
 
@@ -48,30 +48,33 @@ struct convolution {
     bound(placement& to)
         : segment_(to.next++),
           weights_(to.table[segment_].offset),
-          image_(to.take_image(engine{}.template packed_size<real>(at))),
+          image_(to.template take_image<number>(engine{}.template packed_size<number>(at))),
           activation_(to.activation++) {}
 
-    void publish(const real* plane, real* image, typename B::stream s) const {
-      engine{}.template pack<real>(at, plane + weights_, image + image_, s);
+    void publish(const publish_pass<B>& pass) const {
+      engine{}.template pack<number>(at, pass.plane + weights_, pass.template at<number>(image_),
+                                     pass.s);
     }
 
-    const real* forward(const forward_pass<B>& pass, const real* x) {
-      real* const y = pass.room(activation_, B::numbers(out));
+    const number* forward(const forward_pass<B>& pass, const number* x) {
+      number* const y = pass.room(activation_, B::numbers(out));
       x_ = x;
-      engine{}.template fprop<real>(at, pass.samples, x, pass.image + image_, y, pass.s);
+      engine{}.template fprop<number>(at, pass.samples, x, pass.template at<number>(image_), y,
+                                      pass.s);
       return y;
     }
 
     template <class Ready>
-    real* backward(const backward_pass<B>& pass, real* dy, destination<real> to, Ready& ready) {
-      pass.workspace->reserve(engine{}.template workspace<real>(at, pass.samples, pass.s));
-      engine{}.template wgrad<real>(at, pass.samples, x_, dy, pass.plane + weights_, pass.mode,
-                                    pass.workspace->span().data, pass.s);
-      real* dx = nullptr;
+    number* backward(const backward_pass<B>& pass, number* dy, destination<number> to,
+                     Ready& ready) {
+      pass.workspace->reserve(engine{}.template workspace<number>(at, pass.samples, pass.s));
+      engine{}.template wgrad<number>(at, pass.samples, x_, dy, pass.plane + weights_, pass.mode,
+                                      pass.workspace->span().data, pass.s);
+      number* dx = nullptr;
       if (to.wanted) {
         dx = to.onto != nullptr ? to.onto : pass.gradients->take();
-        engine{}.template dgrad<real>(at, pass.samples, dy, pass.image + image_, dx,
-                                      to.onto != nullptr ? into::add : into::overwrite, pass.s);
+        engine{}.template dgrad<number>(at, pass.samples, dy, pass.template at<number>(image_), dx,
+                                        to.onto != nullptr ? into::add : into::overwrite, pass.s);
       }
       pass.gradients->give(dy);
       ready(segment_);
@@ -80,7 +83,7 @@ struct convolution {
 
    private:
     std::size_t segment_, weights_, image_, activation_;
-    const real* x_ = nullptr;
+    const number* x_ = nullptr;
   };
 };
 

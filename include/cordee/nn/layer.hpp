@@ -32,9 +32,10 @@ struct backend {
   using device = D;
   using stream = typename D::stream;
   using engine = Engine;
-  using real = typename P::master;
+  using number = typename P::storage;  // activations, their gradients, what engines pack
+  using real = typename P::master;     // parameters, their gradients, statistics
 
-  static constexpr int block(int channels) { return Engine::template block<real>(channels); }
+  static constexpr int block(int channels) { return Engine::template block<number>(channels); }
   static constexpr std::size_t numbers(const extent& e) {
     return sample_size(e, block(e.channels));
   }
@@ -45,12 +46,14 @@ struct placement {
   std::span<const segment> table;
   std::size_t next = 0;        // the next trainable segment
   std::size_t statistic = 0;   // the next running statistic
-  std::size_t image = 0;       // numbers of the image that are taken
+  std::size_t image = 0;       // bytes of the image that are taken
   std::size_t activation = 0;  // activations that are taken
 
+  /// Room for so many numbers of type T in the image.
+  template <class T>
   std::size_t take_image(std::size_t numbers) {
     const std::size_t at = image;
-    image += aligned(numbers);
+    image += aligned(numbers) * sizeof(T);
     return at;
   }
 };
@@ -58,25 +61,26 @@ struct placement {
 /// What forward leaves to backward. Layers hold a number and not memory of their own: then they are
 /// plain values, and a network of a hundred of them costs the compiler nothing to build and
 /// destroy.
-template <class Real, class D>
+template <class D>
 class activations {
  public:
   activations(const D& device, std::size_t count) {
     for (all_.reserve(count); all_.size() < count;) all_.emplace_back(device, 0);
   }
-  /// Activation `index` with room for `size` numbers.
-  [[nodiscard]] Real* room(std::size_t index, std::size_t size) {
-    all_[index].reserve(size);
-    return all_[index].span().data;
+  /// Activation `index` with room for `size` numbers of type T.
+  template <class T>
+  [[nodiscard]] T* room(std::size_t index, std::size_t size) {
+    all_[index].reserve(size * sizeof(T));
+    return reinterpret_cast<T*>(all_[index].span().data);
   }
 
  private:
-  std::vector<buffer<Real, D>> all_;
+  std::vector<buffer<std::byte, D>> all_;
 };
 
 /// Gradients of activations: as many as are alive at once, the last one returned given out first,
 /// because it is the one that is still in the cache.
-template <class Real, class D>
+template <class Number, class D>
 class gradient_buffers {
  public:
   explicit gradient_buffers(const D& device) : device_(device) {}
@@ -90,68 +94,92 @@ class gradient_buffers {
     free_.clear();
     for (auto& one : all_) free_.push_back(one.span().data);
   }
-  [[nodiscard]] Real* take() {
+  [[nodiscard]] Number* take() {
     if (free_.empty()) {
       all_.emplace_back(device_, std::max<std::size_t>(size_, 1));
       return all_.back().span().data;
     }
-    Real* last = free_.back();
+    Number* last = free_.back();
     free_.pop_back();
     return last;
   }
-  void give(Real* one) { free_.push_back(one); }
+  void give(Number* one) { free_.push_back(one); }
 
  private:
   D device_;
   std::size_t size_ = 0;
-  std::vector<buffer<Real, D>> all_;
-  std::vector<Real*> free_;
+  std::vector<buffer<Number, D>> all_;
+  std::vector<Number*> free_;
+};
+
+/// Masters on their way into the image that kernels read.
+template <class B>
+struct publish_pass {
+  const typename B::real* plane;
+  std::byte* image;
+  const typename B::device& where;
+  typename B::stream s;
+
+  template <class T>
+  [[nodiscard]] T* at(std::size_t place) const {
+    return reinterpret_cast<T*>(image + place);
+  }
 };
 
 /// What the layers of one forward pass share.
 template <class B>
 struct forward_pass {
-  const typename B::real* image;  // what kernels read
-  typename B::real* plane;        // where the running statistics are
+  const std::byte* image;   // what kernels read
+  typename B::real* plane;  // where the running statistics are
   int samples;
   phase what;
   combine_sums combine;
-  activations<typename B::real, typename B::device>* store;
+  activations<typename B::device>* store;
   buffer<double, typename B::device>* scratch;
   typename B::stream s;
 
+  template <class T>
+  [[nodiscard]] const T* at(std::size_t place) const {
+    return reinterpret_cast<const T*>(image + place);
+  }
   /// Activation `index` with room for a sample of that many numbers, times the samples.
-  [[nodiscard]] typename B::real* room(std::size_t index, std::size_t numbers) const {
-    return store->room(index, static_cast<std::size_t>(samples) * numbers);
+  [[nodiscard]] typename B::number* room(std::size_t index, std::size_t numbers) const {
+    return store->template room<typename B::number>(index,
+                                                    static_cast<std::size_t>(samples) * numbers);
   }
 };
 
 /// What the layers of one backward pass share.
 template <class B>
 struct backward_pass {
-  const typename B::real* image;
+  const std::byte* image;
   typename B::real* plane;  // where the parameters' gradients go
   into mode;
   int samples;
   combine_sums combine;
-  gradient_buffers<typename B::real, typename B::device>* gradients;
+  gradient_buffers<typename B::number, typename B::device>* gradients;
   buffer<double, typename B::device>* scratch;
-  buffer<typename B::real, typename B::device>* workspace;
+  buffer<typename B::number, typename B::device>* workspace;
   typename B::stream s;
+
+  template <class T>
+  [[nodiscard]] const T* at(std::size_t place) const {
+    return reinterpret_cast<const T*>(image + place);
+  }
 };
 
 /// Where a layer's input gradient goes: added onto something, into a buffer of its own choice, or,
 /// at the network's input, nowhere.
-template <class Real>
+template <class Number>
 struct destination {
-  Real* onto = nullptr;
+  Number* onto = nullptr;
   bool wanted = true;
 };
 
 /// For layers whose input gradient stands where the output gradient stood.
 template <class B>
-typename B::real* deliver(const backward_pass<B>& pass, const extent& at, typename B::real* dx,
-                          destination<typename B::real> to) {
+typename B::number* deliver(const backward_pass<B>& pass, const extent& at, typename B::number* dx,
+                            destination<typename B::number> to) {
   if (to.wanted && to.onto == nullptr) return dx;
   if (to.wanted) add(static_cast<std::size_t>(pass.samples) * B::numbers(at), dx, to.onto, pass.s);
   pass.gradients->give(dx);

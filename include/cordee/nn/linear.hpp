@@ -30,6 +30,7 @@ struct linear {
   class bound {
     static_assert(In.height == 1 && In.width == 1,
                   "linear reads one number a channel: put global_average_pool before it");
+    using number = typename B::number;
     using real = typename B::real;
     static constexpr linear_problem at{static_cast<std::size_t>(In.channels),
                                        static_cast<std::size_t>(Classes), B::numbers(In)};
@@ -42,32 +43,36 @@ struct linear {
         : segment_(to.next),
           weights_(to.table[segment_].offset),
           bias_(to.table[segment_ + 1].offset),
-          image_(to.take_image(at.features * at.outputs + at.outputs)),
+          packed_(to.template take_image<number>(at.features * at.outputs)),
+          packed_bias_(to.template take_image<real>(at.outputs)),
           activation_(to.activation++) {
       to.next += 2;
     }
 
-    void publish(const real* plane, real* image, typename B::stream) const {
-      std::copy_n(plane + weights_, at.features * at.outputs, image + image_);
-      std::copy_n(plane + bias_, at.outputs, image + image_ + at.features * at.outputs);
+    void publish(const publish_pass<B>& pass) const {
+      convert(at.features * at.outputs, pass.plane + weights_, pass.template at<number>(packed_),
+              pass.s);
+      pass.where.copy(pass.template at<real>(packed_bias_), pass.plane + bias_,
+                      at.outputs * sizeof(real), pass.s);
     }
 
     /// (samples, classes), without padding.
-    const real* forward(const forward_pass<B>& pass, const real* x) {
-      real* const y = pass.room(activation_, at.outputs);
+    const number* forward(const forward_pass<B>& pass, const number* x) {
+      number* const y = pass.room(activation_, at.outputs);
       x_ = x;
-      const real* w = pass.image + image_;
-      linear_forward(at, pass.samples, x, w, w + at.features * at.outputs, y, pass.s);
+      linear_forward(at, pass.samples, x, pass.template at<number>(packed_),
+                     pass.template at<real>(packed_bias_), y, pass.s);
       return y;
     }
 
     template <class Ready>
-    real* backward(const backward_pass<B>& pass, real* dy, destination<real> to, Ready& ready) {
-      linear_weight_gradient(at, pass.samples, x_, static_cast<const real*>(dy),
+    number* backward(const backward_pass<B>& pass, number* dy, destination<number> to,
+                     Ready& ready) {
+      linear_weight_gradient(at, pass.samples, x_, static_cast<const number*>(dy),
                              pass.plane + weights_, pass.plane + bias_, pass.mode, pass.s);
-      real* dx = pass.gradients->take();
-      linear_input_gradient(at, pass.samples, static_cast<const real*>(dy), pass.image + image_, dx,
-                            pass.s);
+      number* dx = pass.gradients->take();
+      linear_input_gradient(at, pass.samples, static_cast<const number*>(dy),
+                            pass.template at<number>(packed_), dx, pass.s);
       pass.gradients->give(dy);
       dx = deliver(pass, In, dx, to);
       ready(segment_ + 1);
@@ -76,8 +81,8 @@ struct linear {
     }
 
    private:
-    std::size_t segment_, weights_, bias_, image_, activation_;
-    const real* x_ = nullptr;
+    std::size_t segment_, weights_, bias_, packed_, packed_bias_, activation_;
+    const number* x_ = nullptr;
   };
 };
 

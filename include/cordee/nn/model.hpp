@@ -12,6 +12,7 @@
 #include <concepts>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include <cordee/core/error.hpp>
 #include <cordee/core/protocol.hpp>
@@ -46,14 +47,16 @@ concept Model = std::movable<M> && Precision<typename M::precision> && Device<ty
 /// The layers `Root` from an image of extent Input to logits of that many classes.
 template <Layer Root, Precision P, Device D, class Engine, extent Input, int Classes>
 class network {
-  static_assert(std::same_as<typename P::storage, typename P::master>,
-                "layers on the CPU compute in the precision they master: use fp32 or fp64");
+  static_assert(std::same_as<typename P::storage, typename P::master> || !D::host_memory,
+                "layers on the CPU compute in the precision they master: use fp32 or fp64, or a "
+                "GPU for fp16 and bf16");
   static_assert(Root::out(Input) == extent{Classes, 1, 1},
                 "a network ends in one number a class: end it in linear<classes>");
   static_assert(Input.channels <= 4, "an image of bytes has at most four channels");
 
   using kit = backend<P, D, Engine>;
   using table = parameter_table<Root, Input>;
+  using number = typename P::storage;
   using real = typename P::master;
   using stream = typename D::stream;
 
@@ -61,7 +64,7 @@ class network {
   using precision = P;
   using device = D;
   using engine = Engine;
-  using image = buffer<real, D>;
+  using image = buffer<std::byte, D>;
 
   static constexpr extent input = Input;
   static constexpr int classes = Classes;
@@ -88,15 +91,18 @@ class network {
   /// Writes the first weights: a function of the seed alone.
   void initialise(span_on<real, D> plane, std::uint64_t seed) const {
     expects(plane.size >= plane_size(), "network: the plane is smaller than the network's table");
-    std::fill_n(plane.data, plane_size(), real{0});
+    std::vector<real> first(plane_size());
     for (std::size_t i = 0; i < segments().size(); ++i) {
       const beginning begin = table::beginnings[i];
       const double deviation = std::sqrt(begin.variance);
       random_sequence random(seed, purpose::weights, i, 0);
-      real* out = plane.data + segments()[i].offset;
+      real* out = first.data() + segments()[i].offset;
       for (std::size_t k = 0; k < segments()[i].size; ++k)
         out[k] = static_cast<real>(begin.mean + (deviation > 0 ? deviation * random.normal() : 0));
     }
+    const stream s{};
+    device_.copy(plane.data, first.data(), plane_size() * sizeof(real), s);
+    device_.finish(s);
   }
 
   [[nodiscard]] image make_image() const { return image(device_, image_size_); }
@@ -105,7 +111,7 @@ class network {
   void publish(span_on<const real, D> plane, image& out, stream s) const {
     expects(plane.size >= plane_size(), "network: the plane is smaller than the network's table");
     expects(out.size() >= image_size_, "network: the image is not one that make_image gave");
-    root_.publish(plane.data, out.span().data, s);
+    root_.publish(publish_pass<kit>{plane.data, out.span().data, device_, s});
   }
 
   void forward(const image& in, span_on<real, D> plane, const batch<D>& b, phase what, stream s) {
@@ -120,14 +126,19 @@ class network {
     input_.reserve(samples * kit::numbers(Input));
     slope_.reserve(samples * Classes);
     constexpr int V = kit::block(Input.channels);
-    normalise_bytes<real, V>(Input, b.count, b.pixels.data, b.norm, input_.span().data, s);
+    normalise_bytes<number, V>(Input, b.count, b.pixels.data, b.norm, input_.span().data, s);
     const forward_pass<kit> pass{in.span().data, plane.data, b.count,   what,
                                  combine,        &store_,    &scratch_, s};
     logits_ = root_.forward(pass, input_.span().data);
     samples_ = b.count;
     trained_ = what == phase::train;
-    score_ = softmax_loss(Classes, b.count, logits_, b.labels.data, trained_ ? label_smoothing : 0,
-                          trained_ ? b.seed() : 1, trained_ ? slope_.span().data : nullptr, s);
+    const double smoothing = trained_ ? label_smoothing : 0, seed = trained_ ? b.seed() : 1;
+    number* const slope = trained_ ? slope_.span().data : nullptr;
+    if constexpr (D::host_memory)
+      score_ = softmax_loss(Classes, b.count, logits_, b.labels.data, smoothing, seed, slope, s);
+    else
+      softmax_loss(Classes, b.count, logits_, b.labels.data, smoothing, seed, slope,
+                   sums_.span().data, s);
   }
 
   template <class Ready>
@@ -139,18 +150,24 @@ class network {
     gradients_.reset(samples * kit_root::largest);
     const backward_pass<kit> pass{in.span().data, gradients.data, mode,        samples_, combine,
                                   &gradients_,    &scratch_,      &workspace_, s};
-    real* dy = gradients_.take();
-    device_.copy(dy, slope_.span().data, samples * Classes * sizeof(real), s);
+    number* dy = gradients_.take();
+    device_.copy(dy, slope_.span().data, samples * Classes * sizeof(number), s);
     root_.backward(pass, dy, {.wanted = false}, ready);
   }
 
   /// Of the last forward pass.
   [[nodiscard]] score read_score(stream s) const {
-    device_.finish(s);
-    return score_;
+    if constexpr (D::host_memory) {
+      return score_;
+    } else {
+      score_sums sums;
+      device_.copy(&sums, sums_.span().data, sizeof(sums), s);
+      device_.finish(s);
+      return checked(sums, Classes);
+    }
   }
   /// (samples, classes) of the last forward pass.
-  [[nodiscard]] span_on<const real, D> logits() const {
+  [[nodiscard]] span_on<const number, D> logits() const {
     return {logits_, static_cast<std::size_t>(samples_) * Classes};
   }
 
@@ -164,6 +181,7 @@ class network {
         store_(where, to.activation),
         input_(where, 0),
         slope_(where, 0),
+        sums_(where, D::host_memory ? 0 : 1),
         workspace_(where, 0),
         scratch_(where, 0),
         gradients_(where) {}
@@ -171,14 +189,16 @@ class network {
   D device_;
   kit_root root_;
   std::size_t image_size_;
-  activations<real, D> store_;
+  activations<D> store_;
   int samples_ = 0;
   bool trained_ = false;
   score score_;
-  const real* logits_ = nullptr;
-  buffer<real, D> input_, slope_, workspace_;
+  const number* logits_ = nullptr;
+  buffer<number, D> input_, slope_;
+  buffer<score_sums, D> sums_;
+  buffer<number, D> workspace_;
   buffer<double, D> scratch_;
-  gradient_buffers<real, D> gradients_;
+  gradient_buffers<number, D> gradients_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -16,7 +16,7 @@ struct global_average_pool {
 
   template <class B, extent In>
   class bound {
-    using real = typename B::real;
+    using number = typename B::number;
     static constexpr int V = B::block(In.channels);
 
    public:
@@ -24,17 +24,17 @@ struct global_average_pool {
     static constexpr std::size_t largest = B::numbers(In);
 
     bound(placement& to) : activation_(to.activation++) {}
-    void publish(const real*, real*, typename B::stream) const {}
+    void publish(const publish_pass<B>&) const {}
 
-    const real* forward(const forward_pass<B>& pass, const real* x) {
-      real* const y = pass.room(activation_, B::numbers(out));
-      average_pool_forward<real, V>(In, pass.samples, x, y, pass.s);
+    const number* forward(const forward_pass<B>& pass, const number* x) {
+      number* const y = pass.room(activation_, B::numbers(out));
+      average_pool_forward<number, V>(In, pass.samples, x, y, pass.s);
       return y;
     }
     template <class Ready>
-    real* backward(const backward_pass<B>& pass, real* dy, destination<real> to, Ready&) {
-      real* dx = pass.gradients->take();
-      average_pool_backward<real, V>(In, pass.samples, dy, dx, pass.s);
+    number* backward(const backward_pass<B>& pass, number* dy, destination<number> to, Ready&) {
+      number* dx = pass.gradients->take();
+      average_pool_backward<number, V>(In, pass.samples, dy, dx, pass.s);
       pass.gradients->give(dy);
       return deliver(pass, In, dx, to);
     }
@@ -64,7 +64,7 @@ struct max_pool {
     static_assert(In.height + 2 * Padding >= Window && In.width + 2 * Padding >= Window,
                   "a max pool's window is larger than its padded image: use a larger image or a "
                   "smaller window");
-    using real = typename B::real;
+    using number = typename B::number;
     static constexpr max_pool_problem at = problem(In);
     static constexpr int V = B::block(In.channels);
 
@@ -73,23 +73,22 @@ struct max_pool {
     static constexpr std::size_t largest = std::max(B::numbers(In), B::numbers(out));
 
     bound(placement& to) : activation_(to.activation) { to.activation += 2; }
-    void publish(const real*, real*, typename B::stream) const {}
+    void publish(const publish_pass<B>&) const {}
 
-    const real* forward(const forward_pass<B>& pass, const real* x) {
-      constexpr std::size_t bytes = B::numbers(out);
-      real* const y = pass.room(activation_, B::numbers(out));
-      where_ = reinterpret_cast<std::uint8_t*>(
-          pass.room(activation_ + 1, (bytes + sizeof(real) - 1) / sizeof(real)));
-      max_pool_forward<real, V>(at, pass.samples, x, y, where_, pass.s);
+    const number* forward(const forward_pass<B>& pass, const number* x) {
+      number* const y = pass.room(activation_, B::numbers(out));
+      where_ = pass.store->template room<std::uint8_t>(
+          activation_ + 1, static_cast<std::size_t>(pass.samples) * B::numbers(out));
+      max_pool_forward<number, V>(at, pass.samples, x, y, where_, pass.s);
       return y;
     }
     template <class Ready>
-    real* backward(const backward_pass<B>& pass, real* dy, destination<real> to, Ready&) {
-      real* dx = nullptr;
+    number* backward(const backward_pass<B>& pass, number* dy, destination<number> to, Ready&) {
+      number* dx = nullptr;
       if (to.wanted) {
         dx = to.onto != nullptr ? to.onto : pass.gradients->take();
-        max_pool_backward<real, V>(at, pass.samples, dy, where_, dx,
-                                   to.onto != nullptr ? into::add : into::overwrite, pass.s);
+        max_pool_backward<number, V>(at, pass.samples, dy, where_, dx,
+                                     to.onto != nullptr ? into::add : into::overwrite, pass.s);
       }
       pass.gradients->give(dy);
       return dx;

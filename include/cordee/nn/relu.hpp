@@ -15,17 +15,17 @@ struct identity {
 
   template <class B, extent In>
   class bound {
-    using real = typename B::real;
+    using number = typename B::number;
 
    public:
     static constexpr extent out = In;
     static constexpr std::size_t largest = B::numbers(In);
 
     bound(placement&) {}
-    void publish(const real*, real*, typename B::stream) const {}
-    const real* forward(const forward_pass<B>&, const real* x) { return x; }
+    void publish(const publish_pass<B>&) const {}
+    const number* forward(const forward_pass<B>&, const number* x) { return x; }
     template <class Ready>
-    real* backward(const backward_pass<B>& pass, real* dy, destination<real> to, Ready&) {
+    number* backward(const backward_pass<B>& pass, number* dy, destination<number> to, Ready&) {
       return deliver(pass, In, dy, to);
     }
   };
@@ -37,29 +37,29 @@ struct relu {
 
   template <class B, extent In>
   class bound {
-    using real = typename B::real;
+    using number = typename B::number;
 
    public:
     static constexpr extent out = In;
     static constexpr std::size_t largest = B::numbers(In);
 
     bound(placement& to) : activation_(to.activation++) {}
-    void publish(const real*, real*, typename B::stream) const {}
+    void publish(const publish_pass<B>&) const {}
 
-    const real* forward(const forward_pass<B>& pass, const real* x) {
-      real* const y = pass.room(activation_, B::numbers(In));
+    const number* forward(const forward_pass<B>& pass, const number* x) {
+      number* const y = pass.room(activation_, B::numbers(In));
       relu_forward(static_cast<std::size_t>(pass.samples) * B::numbers(In), x, y, pass.s);
       return y_ = y;
     }
     template <class Ready>
-    real* backward(const backward_pass<B>& pass, real* dy, destination<real> to, Ready&) {
+    number* backward(const backward_pass<B>& pass, number* dy, destination<number> to, Ready&) {
       relu_backward(static_cast<std::size_t>(pass.samples) * B::numbers(In), y_, dy, pass.s);
       return deliver(pass, In, dy, to);
     }
 
    private:
     std::size_t activation_;
-    const real* y_ = nullptr;
+    const number* y_ = nullptr;
   };
 };
 

@@ -32,7 +32,7 @@ struct subsample_pad {
         Channels >= In.channels && (Channels - In.channels) % 2 == 0,
         "subsample_pad adds as many channels before as after: use a projection for an odd "
         "number of new channels, or for fewer than there are");
-    using real = typename B::real;
+    using number = typename B::number;
     static constexpr subsample_problem at = problem(In);
     static constexpr int VX = B::block(In.channels), VY = B::block(Channels);
 
@@ -41,17 +41,17 @@ struct subsample_pad {
     static constexpr std::size_t largest = std::max(B::numbers(In), B::numbers(out));
 
     bound(placement& to) : activation_(to.activation++) {}
-    void publish(const real*, real*, typename B::stream) const {}
+    void publish(const publish_pass<B>&) const {}
 
-    const real* forward(const forward_pass<B>& pass, const real* x) {
-      real* const y = pass.room(activation_, B::numbers(out));
-      subsample_forward<real, VX, VY>(at, pass.samples, x, y, pass.s);
+    const number* forward(const forward_pass<B>& pass, const number* x) {
+      number* const y = pass.room(activation_, B::numbers(out));
+      subsample_forward<number, VX, VY>(at, pass.samples, x, y, pass.s);
       return y;
     }
     template <class Ready>
-    real* backward(const backward_pass<B>& pass, real* dy, destination<real> to, Ready&) {
-      real* dx = pass.gradients->take();
-      subsample_backward<real, VX, VY>(at, pass.samples, dy, dx, pass.s);
+    number* backward(const backward_pass<B>& pass, number* dy, destination<number> to, Ready&) {
+      number* dx = pass.gradients->take();
+      subsample_backward<number, VX, VY>(at, pass.samples, dy, dx, pass.s);
       pass.gradients->give(dy);
       return deliver(pass, In, dx, to);
     }
@@ -92,7 +92,7 @@ struct residual {
     static_assert(Shortcut::out(In) == Body::out(In),
                   "body and shortcut of a residual block must have the same extent: use "
                   "subsample_pad or projection where the body changes it");
-    using real = typename B::real;
+    using number = typename B::number;
     using body = typename Body::template bound<B, In>;
     using norm = detail::norm_node<B, Body::out(In), Norm::settings.group, epilogue::add_relu>;
     using shortcut = typename Shortcut::template bound<B, In>;
@@ -104,20 +104,21 @@ struct residual {
 
     bound(placement& to) : body_(to), norm_(to), shortcut_(to) {}
 
-    void publish(const real* plane, real* image, typename B::stream s) const {
-      body_.publish(plane, image, s);
-      norm_.publish(plane, image, s);
-      shortcut_.publish(plane, image, s);
+    void publish(const publish_pass<B>& pass) const {
+      body_.publish(pass);
+      norm_.publish(pass);
+      shortcut_.publish(pass);
     }
-    const real* forward(const forward_pass<B>& pass, const real* x) {
-      const real* const z = body_.forward(pass, x);
+    const number* forward(const forward_pass<B>& pass, const number* x) {
+      const number* const z = body_.forward(pass, x);
       return norm_.forward(pass, z, shortcut_.forward(pass, x));
     }
     template <class Ready>
-    real* backward(const backward_pass<B>& pass, real* dy, destination<real> to, Ready& ready) {
-      real* const dz = pass.gradients->take();
+    number* backward(const backward_pass<B>& pass, number* dy, destination<number> to,
+                     Ready& ready) {
+      number* const dz = pass.gradients->take();
       norm_.gradients(pass, dy, dz);  // from here dy is what the addition received
-      real* const dx = shortcut_.backward(pass, dy, to, ready);
+      number* const dx = shortcut_.backward(pass, dy, to, ready);
       norm_.announce(ready);
       return body_.backward(pass, dz, {.onto = dx, .wanted = to.wanted}, ready);
     }

@@ -24,7 +24,7 @@ class chain;
 
 template <class B, extent In, std::size_t... I, class... Layers>
 class chain<B, In, std::index_sequence<I...>, Layers...> {
-  using real = typename B::real;
+  using number = typename B::number;
   static constexpr std::size_t size = sizeof...(Layers);
   static constexpr auto at = [] {
     std::array<extent, size + 1> e{In};
@@ -39,17 +39,15 @@ class chain<B, In, std::index_sequence<I...>, Layers...> {
 
   chain(placement& to) : nodes_{typename Layers::template bound<B, at[I]>(to)...} {}
 
-  void publish(const real* plane, real* image, typename B::stream s) const {
-    (std::get<I>(nodes_).publish(plane, image, s), ...);
-  }
-  const real* forward(const forward_pass<B>& pass, const real* x) {
+  void publish(const publish_pass<B>& pass) const { (std::get<I>(nodes_).publish(pass), ...); }
+  const number* forward(const forward_pass<B>& pass, const number* x) {
     ((x = std::get<I>(nodes_).forward(pass, x)), ...);
     return x;
   }
   template <class Ready>
-  real* backward(const backward_pass<B>& pass, real* dy, destination<real> to, Ready& ready) {
+  number* backward(const backward_pass<B>& pass, number* dy, destination<number> to, Ready& ready) {
     ((dy = std::get<size - 1 - I>(nodes_).backward(
-          pass, dy, I + 1 == size ? to : destination<real>{}, ready)),
+          pass, dy, I + 1 == size ? to : destination<number>{}, ready)),
      ...);
     return dy;
   }
@@ -100,7 +98,7 @@ struct repeat {
     static_assert(L::out(In) == In,
                   "only a layer that keeps the extent can be repeated: put the one that changes it "
                   "before the repeat");
-    using real = typename B::real;
+    using number = typename B::number;
     using node = typename L::template bound<B, In>;
 
    public:
@@ -111,18 +109,19 @@ struct repeat {
       nodes_.reserve(Times);
       for (int i = 0; i < Times; ++i) nodes_.emplace_back(to);
     }
-    void publish(const real* plane, real* image, typename B::stream s) const {
-      for (const node& one : nodes_) one.publish(plane, image, s);
+    void publish(const publish_pass<B>& pass) const {
+      for (const node& one : nodes_) one.publish(pass);
     }
-    const real* forward(const forward_pass<B>& pass, const real* x) {
+    const number* forward(const forward_pass<B>& pass, const number* x) {
       for (node& one : nodes_) x = one.forward(pass, x);
       return x;
     }
     template <class Ready>
-    real* backward(const backward_pass<B>& pass, real* dy, destination<real> to, Ready& ready) {
+    number* backward(const backward_pass<B>& pass, number* dy, destination<number> to,
+                     Ready& ready) {
       if (nodes_.empty()) return deliver(pass, In, dy, to);
       for (std::size_t i = nodes_.size(); i-- > 0;)
-        dy = nodes_[i].backward(pass, dy, i == 0 ? to : destination<real>{}, ready);
+        dy = nodes_[i].backward(pass, dy, i == 0 ? to : destination<number>{}, ready);
       return dy;
     }
 

@@ -70,10 +70,10 @@ struct batch_norm_problem {
 
 /// What forward and backward of one layer share. gamma and beta are padded to whole blocks with
 /// zeros, so that padding channels stay zero; running statistics and gradients are canonical.
-template <class Real>
+template <class Number, class Real = Number>
 struct batch_norm_tensors {
-  const Real* x = nullptr;      // the layer's input, kept for backward
-  Real* y = nullptr;            // its output, which tells backward where the ReLU was open
+  const Number* x = nullptr;    // the layer's input, kept for backward
+  Number* y = nullptr;          // its output, which tells backward where the ReLU was open
   const Real* gamma = nullptr;  // (lanes)
   const Real* beta = nullptr;   // (lanes)
   Real* saved = nullptr;        // problem.saved(samples, V)

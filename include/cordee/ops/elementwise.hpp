@@ -27,6 +27,12 @@ void for_each(cpu::stream s, std::size_t n, const F& f) {
   });
 }
 
+/// to <- from, in the type that kernels read
+template <class Real>
+void convert(std::size_t n, const Real* from, Real* to, cpu::stream s) {
+  for_each(s, n, [=](std::size_t i) { to[i] = from[i]; });
+}
+
 /// y <- y + x
 template <class Real>
 void add(std::size_t n, const Real* x, Real* y, cpu::stream s) {

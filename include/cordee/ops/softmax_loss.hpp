@@ -17,7 +17,20 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// A score as a device sums it, and the first sample whose label is no class of the network.
+struct score_sums {
+  double loss = 0;
+  std::int64_t top1 = 0, top5 = 0, count = 0;
+  std::int64_t bad_sample = -1, bad_label = 0;
+};
+
 namespace detail {
+
+[[noreturn]] inline void bad_label(std::int64_t sample, std::int64_t label, int classes) {
+  throw error(text("softmax_loss: sample ", sample, " of the batch has label ", label,
+                   ", but the network has classes 0 to ", classes - 1,
+                   "; check the data set or the network's number of classes"));
+}
 
 /// How many classes stand before the label: those with a larger logit, and those with an equal one
 /// and a smaller index. A logit that is not a number stands before every other; if it is the
@@ -34,6 +47,12 @@ int rank_of(const Real* z, int classes, int label) {
 
 }  // namespace detail
 
+/// The sums as a score; throws where a label was no class.
+inline score checked(const score_sums& sums, int classes) {
+  if (sums.bad_sample >= 0) detail::bad_label(sums.bad_sample, sums.bad_label, classes);
+  return {sums.loss, sums.top1, sums.top5, sums.count};
+}
+
 /// The score of (samples, classes) logits, sums over the samples, and where `gradient` is given
 /// `seed` times the gradient of each sample's loss (seed = 1 / global makes it that of the mean).
 /// One thread: a thousandth of a network's time, and the sums keep the order of the samples.
@@ -44,10 +63,7 @@ score softmax_loss(int classes, int samples, const Real* logits, const std::int3
   const double elsewhere = smoothing / classes;
   for (int n = 0; n < samples; ++n) {
     const int label = labels[n];
-    if (label < 0 || label >= classes)
-      throw error(text("softmax_loss: sample ", n, " of the batch has label ", label,
-                       ", but the network has classes 0 to ", classes - 1,
-                       "; check the data set or the network's number of classes"));
+    if (label < 0 || label >= classes) detail::bad_label(n, label, classes);
     const Real* z = logits + static_cast<std::size_t>(n) * static_cast<std::size_t>(classes);
     auto largest = static_cast<double>(z[0]);
     for (int c = 1; c < classes; ++c) {
