@@ -120,8 +120,10 @@
 #include <cordee/train/describe.hpp>
 #include <cordee/train/evaluate.hpp>
 #include <cordee/train/fit.hpp>
+#include <cordee/train/loss_scale.hpp>
 #include <cordee/train/planes.hpp>
 #include <cordee/train/record.hpp>
 #include <cordee/train/stable.hpp>
+#include <cordee/train/step.hpp>
 #include <cordee/train/trainer.hpp>
 #include <cordee/train/weights.hpp>

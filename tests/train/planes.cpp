@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <cmath>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -105,11 +106,18 @@ TEST_CASE("planes: a rule sees the same range of every plane, and the norms of i
   CHECK(v.grad_squares.size == 2);
   CHECK(v.sums.size == 2);
   const auto all = p.sight(p.trainables(), 0, true);
-  CHECK(all.grad_squares.data == p.grad_squares().data);
   CHECK(v.grad_squares.data == all.grad_squares.data + 1);
   CHECK(v.weight_squares.data == all.weight_squares.data + 1);
   CHECK(v.sums.data == all.sums.data + 1);
   CHECK_FALSE(p.sight(some, 1, false).finite);
+}
+
+TEST_CASE("planes: the first segment that was not finite when measured is known; else the last") {
+  memory<1, 0> p(cpu(1), t4_table);
+  CHECK(p.first_not_finite().name == "b2");
+  p.grads()[t4_table[3].offset] = p.grads()[t4_table[1].offset + 1] = std::nan("");
+  CHECK(std::isnan(p.measure(p.trainables(), 0, false, {})));
+  CHECK(p.first_not_finite().name == "b1");
 }
 
 TEST_CASE("planes: the views of all buckets cover every trainable number once") {

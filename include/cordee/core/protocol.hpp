@@ -72,7 +72,7 @@ struct normalisation {
 };
 
 /// `count` samples of this rank, bytes in (count, channels, height, width) order, of an update of
-/// `global` samples over `ranks` ranks and all their micro-batches.
+/// `global` samples over `ranks` ranks and all their micro-batches. `loss_scale` is the trainer's.
 template <class D>
 struct batch {
   span_on<const std::uint8_t, D> pixels;
@@ -81,11 +81,12 @@ struct batch {
   std::int64_t global = 0;
   int ranks = 1;
   normalisation norm{};
+  double loss_scale = 1;
 
   /// What backward multiplies each sample's loss by, so that the mean over ranks of the gradients
-  /// is the gradient of the mean over global samples, whatever each rank's share.
+  /// is the (scaled) gradient of the mean over global samples, whatever each rank's share.
   [[nodiscard]] constexpr double seed() const {
-    return static_cast<double>(ranks) / static_cast<double>(global);
+    return loss_scale * static_cast<double>(ranks) / static_cast<double>(global);
   }
 };
 

@@ -39,6 +39,12 @@ void add(std::size_t n, const Real* x, Real* y, cpu::stream s) {
   for_each(s, n, [=](std::size_t i) { y[i] += x[i]; });
 }
 
+/// x <- factor x
+template <class Real>
+void scale(std::size_t n, Real factor, Real* x, cpu::stream s) {
+  for_each(s, n, [=](std::size_t i) { x[i] *= factor; });
+}
+
 /// y <- max(x, 0), not a number stays so
 template <class Real>
 void relu_forward(std::size_t n, const Real* x, Real* y, cpu::stream s) {

@@ -4,10 +4,12 @@
 // A run's memory: the arena's planes by name, and the views of them that rules and reducers get.
 #pragma once
 
+#include <cmath>
 #include <span>
 
 #include <cordee/core/protocol.hpp>
 #include <cordee/device/arena.hpp>
+#include <cordee/ops/elementwise.hpp>
 #include <cordee/ops/segmented.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -44,12 +46,12 @@ class planes {
   [[nodiscard]] span slot(int k) { return arena_.plane(2 + k); }
   [[nodiscard]] span reducer_slot(int k) { return arena_.plane(2 + O::slots + k); }
   [[nodiscard]] span statistics() { return weights().subspan(trainable_size(), kept_.size()); }
-  [[nodiscard]] span_on<const double, D> grad_squares() const { return grad_squares_.span(); }
 
   void clear(span what, stream s) { device_.clear(what.data, what.size * sizeof(Real), s); }
   void copy(span out, span in, stream s) {
     device_.copy(out.data, in.data, in.size * sizeof(Real), s);
   }
+  void scale(span what, Real factor, stream s) { cordee::scale(what.size, factor, what.data, s); }
   /// The running statistics as they are, and back to what they were.
   void keep_statistics(stream s) { copy(kept_.span(), statistics(), s); }
   void restore_statistics(stream s) { copy(statistics(), kept_.span(), s); }
@@ -90,6 +92,13 @@ class planes {
     double total = 0;
     for (const double square : squares) total += square;
     return total;
+  }
+  /// The first segment whose gradient was not finite when it was measured; else the last one.
+  [[nodiscard]] const segment& first_not_finite() const {
+    const auto squares = grad_squares_.span();
+    std::size_t k = 0;
+    while (k + 1 < trainables_.size() && std::isfinite(squares[k])) ++k;
+    return trainables_[k];
   }
   /// The squared norm that rules see as the global one.
   void settle(double grad_square) { grad_square_.span()[0] = grad_square; }

@@ -23,32 +23,9 @@
 #include <cordee/train/fit.hpp>
 #include <cordee/train/planes.hpp>
 #include <cordee/train/stable.hpp>
+#include <cordee/train/step.hpp>
 
 namespace cordee::inline CORDEE_ABI {
-
-struct trainer_options {
-  /// A message is at most this long, unless one parameter tensor alone is longer.
-  std::size_t bucket_bytes = 1u << 20;
-  /// Rules that can speak while backward runs do so.
-  bool overlap = true;
-  /// Read the mean once more to see that it is finite, where no norm or scaled loss does it anyway.
-  /// Without, a gradient that is not finite destroys the weights.
-  bool guarded = true;
-  /// So many steps in a row that are not finite end the run.
-  int patience = 20;
-  bool check_stability = true;  ///< refuse momentum that does not survive the reducer's graph
-  /// Of the first weights.
-  std::uint64_t seed = 0;
-};
-
-/// What one step was, as this rank saw it.
-struct step_outcome {
-  moment now{};
-  score train{};           // sums over this rank's samples
-  double grad_square = 0;  // of the mean if the rule needs it exact, else of this rank's gradient
-  bool applied = true;     // false: this rank's step was skipped
-  int zeroed = 0;          // buckets that counted as a zero gradient (mixing rules)
-};
 
 /// Binds a model to a rule, a schedule and a reducer; owns the arena, not the model, which must
 /// outlive it. All ranks construct theirs together: rank 0's first weights are everybody's.
@@ -92,6 +69,10 @@ class trainer {
         scratch_(device_, scratch_size()),
         courier_(reducer_) {
     check_rule(rule_);
+    if constexpr (scales) {
+      options_.loss_scaling.check();
+      scale_.value = static_cast<float>(options_.loss_scaling.initial);
+    }
     if (options_.check_stability) expect_stable(rule_, reducer_);
     std::uint64_t hash = fingerprint(segments());
     for (const bucket& b : buckets_) hash = hash * 31 + b.size;
@@ -100,8 +81,7 @@ class trainer {
           "trainer: the ranks have different parameter tables or bucket limits; give every "
           "rank the same network and options");
     model_.initialise(weights(), options_.seed);
-    share(reducer_.link, weights(), stream_);
-    model_.publish(weights(), image_, stream_);
+    adopt_weights();
   }
 
   /// One update from this rank's micro-batches, at a place in the schedule counted in epochs.
@@ -202,17 +182,20 @@ class trainer {
  private:
   static constexpr bool exact = O::needs == agreement::exact;
   static constexpr bool looks_early = !exact || O::norms == when::before_propose;
+  static constexpr bool scales = precision::scales_loss;
 
   step_outcome take_step(std::span<const batch<device>> micro, double epoch) {
     now_ = {step_, applied_, round_, epoch, rate_at(epoch), previous_rate_};
-    out_ = {now_, {}, 0, true, 0};
+    out_ = {.now = now_, .loss_scale = scale_.value};
     next_ = 0;
     spoke_ = false;
     planes_.keep_statistics(stream_);
     planes_.clear(grads(), stream_);
 
     for (std::size_t i = 0; i < micro.size(); ++i) {
-      model_.forward(image_, weights(), micro[i], phase::train, stream_);
+      batch<device> b = micro[i];
+      b.loss_scale = scale_.value;
+      model_.forward(image_, weights(), b, phase::train, stream_);
       out_.train += model_.read_score(stream_);
       const bool last = i + 1 == micro.size();
       model_.backward(
@@ -248,6 +231,8 @@ class trainer {
   void ready(std::size_t k) {
     for (; next_ < buckets_.size() && k <= buckets_[next_].first; ++next_) {
       const bucket& b = buckets_[next_];
+      if constexpr (scales)
+        planes_.scale(grads().subspan(b.offset, b.size), scale_.inverse(), stream_);
       if constexpr (looks_early) look(b);
       if (speaks_early()) speak(b, true);
     }
@@ -278,7 +263,7 @@ class trainer {
   // Every bucket is back: flag and norms of the mean, where the rule steps on one.
   void settle() {
     if constexpr (!exact) return;
-    if (!options_.guarded && O::norms != when::before_accept) {
+    if (!options_.guarded && !scales && O::norms != when::before_accept) {
       out_.grad_square = std::nan("");
       return;
     }
@@ -290,9 +275,9 @@ class trainer {
   void advance() {
     ++step_;
     if (spoke_) ++round_;
-    const bool finite = out_.applied && out_.zeroed == 0;
-    if (!finite) planes_.restore_statistics(stream_);
-    in_a_row_ = finite ? 0 : in_a_row_ + 1;
+    if (!out_.finite()) planes_.restore_statistics(stream_);
+    in_a_row_ = out_.finite() ? 0 : in_a_row_ + 1;
+    if constexpr (scales) scale_.update(options_.loss_scaling, out_.finite());
     if (exact && !out_.applied) {
       for (int k = 0; k < R::slots; ++k)  // the residual of a step that never happened
         planes_.clear(reducer_slot(k), stream_);
@@ -309,13 +294,11 @@ class trainer {
   }
 
   [[noreturn]] void give_up() {
-    const auto squares = planes_.grad_squares();
-    std::size_t bad = 0;
-    while (bad + 1 < planes_.trainables().size() && std::isfinite(squares[bad])) ++bad;
     throw error(text(in_a_row_,
                      " steps in a row had a gradient that is not finite, this time first in \"",
-                     planes_.trainables()[bad].name, "\" (step ", now_.step, ", epoch ", now_.epoch,
-                     ", rate ", now_.rate, ", loss ", out_.train.mean_loss(),
+                     planes_.first_not_finite().name, "\" (step ", now_.step, ", epoch ",
+                     now_.epoch, ", rate ", now_.rate, ", loss ", out_.train.mean_loss(),
+                     scales ? text(", loss scale ", out_.loss_scale) : "",
                      "): lower the rate, warm up for longer, or look at the input"));
   }
 
@@ -346,6 +329,7 @@ class trainer {
   std::int64_t step_ = 0, applied_ = 0, round_ = 0;
   double previous_rate_ = 0;
   int in_a_row_ = 0;
+  loss_scale scale_;
   courier<R, Real, device> courier_;  // last: its thread ends before what it uses goes
 };
 

@@ -1,0 +1,45 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What one may say about the steps of a run, and what each of them says.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <cordee/core/protocol.hpp>
+#include <cordee/train/loss_scale.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+struct trainer_options {
+  /// A message is at most this long, unless one parameter tensor alone is longer.
+  std::size_t bucket_bytes = 1u << 20;
+  /// Rules that can speak while backward runs do so.
+  bool overlap = true;
+  /// Read the mean once more to see that it is finite, where no norm does it anyway. Without, a
+  /// gradient that is not finite destroys the weights; a scaled loss is always guarded.
+  bool guarded = true;
+  /// So many steps in a row that are not finite end the run.
+  int patience = 20;
+  bool check_stability = true;  ///< refuse momentum that does not survive the reducer's graph
+  /// Of the first weights.
+  std::uint64_t seed = 0;
+  /// Where the precision scales its loss (fp16).
+  cordee::loss_scaling loss_scaling{};
+};
+
+/// What one step was, as this rank saw it.
+struct step_outcome {
+  moment now{};
+  score train{};           // sums over this rank's samples
+  double grad_square = 0;  // of the mean if the rule needs it exact, else of this rank's gradient
+  bool applied = true;     // false: this rank's step was skipped
+  int zeroed = 0;          // buckets that counted as a zero gradient (mixing rules)
+  double loss_scale = 1;   // that this rank's gradients were made with
+
+  /// Whether every number of the gradient was finite.
+  [[nodiscard]] bool finite() const { return applied && zeroed == 0; }
+};
+
+}  // namespace cordee::inline CORDEE_ABI
