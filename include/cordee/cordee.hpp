@@ -126,4 +126,5 @@
 #include <cordee/train/stable.hpp>
 #include <cordee/train/step.hpp>
 #include <cordee/train/trainer.hpp>
+#include <cordee/train/upload.hpp>
 #include <cordee/train/weights.hpp>

@@ -44,6 +44,10 @@ class emulated {
     }
     [[nodiscard]] void* lend(std::size_t size) const { return emulated{}.allocate(size); }
     void take_back(void* memory) const noexcept { emulated{}.release(memory); }
+    void copy(void* out, const void* in, std::size_t size) const {
+      if (size != 0) std::memmove(out, in, size);
+    }
+    void finish() const {}
   };
 
   explicit emulated(std::uint64_t seed = 1) : seed_(seed) {}
@@ -53,9 +57,7 @@ class emulated {
     return size == 0 ? nullptr : ::operator new(size, std::align_val_t{256});
   }
   void release(void* memory) const noexcept { ::operator delete(memory, std::align_val_t{256}); }
-  void copy(void* out, const void* in, std::size_t size, stream) const {
-    if (size != 0) std::memmove(out, in, size);
-  }
+  void copy(void* out, const void* in, std::size_t size, stream s) const { s.copy(out, in, size); }
   void clear(void* out, std::size_t size, stream) const {
     if (size != 0) std::memset(out, 0, size);
   }

@@ -50,14 +50,14 @@ TEST_CASE("the courier mixes every bucket once, in order, in a thread of its own
     std::vector<int> order;
     std::thread::id where;
     const noting<threads> reducer{link, &order, &where};
-    carrier<threads> c(reducer);
+    carrier<threads> c(reducer, cpu(1));
     std::vector<float> x(100, 1);
     std::vector<bucket> buckets(100);
     for (int round = 0; round < 3; ++round) {
       for (int i = 0; i < 100; ++i) {
         const auto k = static_cast<std::size_t>(i);
         buckets[k].index = i;
-        c.post({{&buckets[k], {&x[k], 1}, {}, {}}, moment{}});
+        c.post({{&buckets[k], {&x[k], 1}, {}, {}}, moment{}}, {});
       }
       c.finish();
       CHECK(x == std::vector<float>(100, static_cast<float>(std::pow(10, round + 1))));
@@ -73,10 +73,10 @@ TEST_CASE("with nobody to wait for, buckets are mixed where they are posted") {
   std::vector<int> order;
   std::thread::id where;
   const noting<alone> reducer{{}, &order, &where};
-  carrier<alone> c(reducer);
+  carrier<alone> c(reducer, cpu(1));
   float x = 1;
   const bucket b{};
-  c.post({{&b, {&x, 1}, {}, {}}, moment{}});
+  c.post({{&b, {&x, 1}, {}, {}}, moment{}}, {});
   CHECK(x == 10);
   c.finish();
   CHECK(where == std::this_thread::get_id());
@@ -91,12 +91,12 @@ TEST_CASE(
           std::vector<int> order;
           std::thread::id where;
           const noting<threads> reducer{link, &order, &where, 1};
-          carrier<threads> c(reducer);
+          carrier<threads> c(reducer, cpu(1));
           std::vector<float> x(4, 1);
           std::vector<bucket> buckets(4);
           for (std::size_t k = 0; k < 4; ++k) {
             buckets[k].index = static_cast<int>(k);
-            c.post({{&buckets[k], {&x[k], 1}, {}, {}}, moment{}});
+            c.post({{&buckets[k], {&x[k], 1}, {}, {}}, moment{}}, {});
           }
           CHECK(contains(complaint([&] { c.finish(); }), "bucket 1 is lost"));
           CHECK(x[0] == 10);
@@ -115,8 +115,8 @@ TEST_CASE("a courier that is destroyed with work in its queue ends") {
     float x = 1;
     const bucket b{};
     {
-      carrier<threads> c(reducer);
-      c.post({{&b, {&x, 1}, {}, {}}, moment{}});
+      carrier<threads> c(reducer, cpu(1));
+      c.post({{&b, {&x, 1}, {}, {}}, moment{}}, {});
     }
     CHECK(order.size() <= 1);
     return 0;

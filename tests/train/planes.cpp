@@ -173,7 +173,7 @@ TEST_CASE("planes: measuring fills the norms of those segments and returns the g
 
 TEST_CASE("planes: the settled norm is one number that all views share") {
   memory<0, 0> p(cpu(1), t4_table);
-  p.settle(42);
+  p.settle(42, {});
   for (std::size_t k = 0; k < 4; ++k)
     CHECK(p.sight(p.trainables().subspan(k, 1), k, true).grad_square[0] == 42);
 }

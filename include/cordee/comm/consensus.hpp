@@ -14,13 +14,14 @@ namespace cordee::inline CORDEE_ABI {
 template <class Link, class Real, Device D>
 double consensus_distance(const Link& link, const D& device, span_on<Real, D> plane,
                           typename D::stream s) {
-  static_assert(D::host_memory, "consensus_distance reads the ranks' numbers from host memory");
   buffer<Real, D> centre(device, plane.size);
   device.copy(centre.span().data, plane.data, plane.size * sizeof(Real), s);
   mean(link, device, centre.span(), s);
+  const auto own = on_host<Real, D>(device, plane, s),
+             at = on_host<Real, D>(device, centre.span(), s);
   std::array<double, 1> squares{};
   for (std::size_t i = 0; i < plane.size; ++i) {
-    const double off = static_cast<double>(plane[i]) - static_cast<double>(centre.span()[i]);
+    const double off = static_cast<double>(own[i]) - static_cast<double>(at[i]);
     squares[0] += off * off;
   }
   agree(link, squares, sum{});

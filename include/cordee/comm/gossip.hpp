@@ -78,27 +78,16 @@ struct gossip {
 
     std::vector<to<D>> out;
     std::vector<from<D>> in;
+    std::vector<double> weights;
     for (const int peer : detail::listeners(graph, link.rank(), link.size(), now.round))
       out.push_back({peer, const_bytes(m.what)});
-    for (std::size_t k = 0; k < edges.size(); ++k)
+    for (std::size_t k = 0; k < edges.size(); ++k) {
       in.push_back({edges[k].peer, bytes(span_on<Real, D>{said + k * n, n})});
+      weights.push_back(edges[k].weight);
+    }
     link.exchange(std::span<const to<D>>(out), std::span<const from<D>>(in), s);
 
-    constexpr std::size_t grain = 4096;
-    parallel(s, n, grain, [=, x = m.what.data](std::size_t first, std::size_t last) {
-      constexpr std::size_t block = 1024;  // stays in the nearest cache while all neighbours pass
-      Real change[block];
-      for (std::size_t begin = first; begin < last; begin += block) {
-        const std::size_t count = std::min(block, last - begin);
-        std::fill_n(change, count, Real{0});
-        for (std::size_t k = 0; k < edges.size(); ++k) {
-          const auto weight = static_cast<Real>(edges[k].weight);
-          const Real *theirs = said + k * n + begin, *own = x + begin;
-          for (std::size_t i = 0; i < count; ++i) change[i] += weight * (theirs[i] - own[i]);
-        }
-        for (std::size_t i = 0; i < count; ++i) x[begin + i] += change[i];
-      }
-    });
+    approach(n, static_cast<const Real*>(said), std::span<const double>(weights), m.what.data, s);
   }
 
   /// Growth a round of the ranks' disagreement under a rule that moves it so; see stability.hpp.

@@ -24,6 +24,7 @@
 #include <cordee/comm/transport.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/device/cpu.hpp>
+#include <cordee/device/grid.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -86,6 +87,19 @@ class threads {
   void exchange(std::span<const to<D>> out, std::span<const from<D>> in, typename D::stream) const {
     transfer(out, in, [](std::byte* at, const std::byte* what, std::size_t size) {
       std::memcpy(at, what, size);
+    });
+  }
+
+  /// Ranks whose memory is on a GPU: what a rank tells is finished before it is offered, and who
+  /// hears it copies from the one memory to the other.
+  template <Device D>
+    requires GridStream<typename D::stream>
+  void exchange(std::span<const to<D>> out, std::span<const from<D>> in,
+                typename D::stream s) const {
+    s.finish();
+    transfer(out, in, [s](std::byte* at, const std::byte* what, std::size_t size) {
+      s.copy(at, what, size);
+      s.finish();
     });
   }
 

@@ -67,16 +67,14 @@ class plain_wire {
     const span_on<Real, D> heard{reinterpret_cast<Real*>(scratch_.data),
                                  before == nobody ? 0 : total.size};
     exchange(next, mine, before, heard);
-    for_each(s_, heard.size,
-             [x = total.data, y = heard.data](std::size_t i) { x[i] = x[i] + y[i]; });
+    cordee::add(heard.size, heard.data, total.data, s_);
   }
 
   /// `own` holds the sum over all ranks, and becomes the mean.
   void finish(blocks own, int ranks, int holders = 1) const {
     (void)holders;
     const auto sum = at(own);
-    for_each(s_, sum.size,
-             [x = sum.data, p = static_cast<Real>(ranks)](std::size_t i) { x[i] = x[i] / p; });
+    divide(sum.size, static_cast<Real>(ranks), sum.data, s_);
   }
 
   /// Tells `next` the mean of `said` and takes from `before` that of `heard`.

@@ -7,6 +7,7 @@
 #include <limits>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <cordee/core/error.hpp>
 #include <cordee/core/span_on.hpp>
@@ -53,5 +54,14 @@ class buffer {
   T* data_ = nullptr;
   std::size_t size_ = 0;
 };
+
+/// What stands there when the stream's work is done, where the host can read it.
+template <class Real, Device D>
+std::vector<Real> on_host(const D& device, span_on<const Real, D> what, typename D::stream s) {
+  std::vector<Real> out(what.size);
+  device.copy(out.data(), what.data, what.size * sizeof(Real), s);
+  device.finish(s);
+  return out;
+}
 
 }  // namespace cordee::inline CORDEE_ABI

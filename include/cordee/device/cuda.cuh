@@ -136,6 +136,16 @@ class cuda {
     void take_back(void* memory) const noexcept {
       if (memory != nullptr) cudaFreeAsync(memory, handle);
     }
+    /// Pageable memory of the host is read, or written, before this returns.
+    void copy(void* out, const void* in, std::size_t size) const {
+      if (size != 0)
+        detail::cuda_check(cudaMemcpyAsync(out, in, size, cudaMemcpyDefault, handle),
+                           text("cudaMemcpyAsync of ", grouped(size), " bytes"));
+    }
+    /// Also where an error of a kernel that ran long ago comes to light.
+    void finish() const {
+      detail::cuda_check(cudaStreamSynchronize(handle), "cudaStreamSynchronize");
+    }
   };
 
   /// A place in a stream's work; shared, and destroyed with its last copy.
@@ -178,12 +188,7 @@ class cuda {
     return memory;
   }
   void release(void* memory) const noexcept { cudaFree(memory); }
-  /// Between any two memories, the host's too: pageable memory of the host is copied at once.
-  void copy(void* out, const void* in, std::size_t size, stream s) const {
-    if (size != 0)
-      detail::cuda_check(cudaMemcpyAsync(out, in, size, cudaMemcpyDefault, s.handle),
-                         text("cudaMemcpyAsync of ", grouped(size), " bytes"));
-  }
+  void copy(void* out, const void* in, std::size_t size, stream s) const { s.copy(out, in, size); }
   void clear(void* out, std::size_t size, stream s) const {
     if (size != 0)
       detail::cuda_check(cudaMemsetAsync(out, 0, size, s.handle),
@@ -194,10 +199,7 @@ class cuda {
     if (e.get() != nullptr)
       detail::cuda_check(cudaStreamWaitEvent(s.handle, e.get(), 0), "cudaStreamWaitEvent");
   }
-  /// Also where an error of a kernel that ran long ago comes to light.
-  void finish(stream s) const {
-    detail::cuda_check(cudaStreamSynchronize(s.handle), "cudaStreamSynchronize");
-  }
+  void finish(stream s) const { s.finish(); }
 
  private:
   void use() const { detail::cuda_check(cudaSetDevice(ordinal_), "cudaSetDevice"); }

@@ -47,12 +47,15 @@ struct empty_body {
 }  // namespace detail
 
 /// A stream whose work is grids of blocks. `launch(blocks, body)` runs the body in stream order;
-/// none blocks, none work. `lend` is memory in stream order until it is given back in stream order.
+/// no blocks, no work. `lend` is memory in stream order until it is taken back in stream order;
+/// `copy` is between any two memories, and the host waits in `finish`.
 template <class S>
 concept GridStream = std::copyable<S> && requires(const S s, std::size_t n, void* p) {
   { s.launch(n, detail::empty_body{}) } -> std::same_as<void>;
   { s.lend(n) } -> std::same_as<void*>;
   { s.take_back(p) } noexcept;
+  { s.copy(p, p, n) } -> std::same_as<void>;
+  { s.finish() } -> std::same_as<void>;
 };
 
 /// Bytes of shared memory that a body's blocks need.

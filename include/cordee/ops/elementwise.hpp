@@ -6,8 +6,10 @@
 // Each number is written once by one worker, so results do not depend on the number of workers.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include <cordee/core/error.hpp>
 #include <cordee/core/extent.hpp>
@@ -37,6 +39,34 @@ void convert(std::size_t n, const Real* from, Real* to, cpu::stream s) {
 template <class Real>
 void add(std::size_t n, const Real* x, Real* y, cpu::stream s) {
   for_each(s, n, [=](std::size_t i) { y[i] += x[i]; });
+}
+
+/// x <- x / by
+template <class Real>
+void divide(std::size_t n, Real by, Real* x, cpu::stream s) {
+  for_each(s, n, [=](std::size_t i) { x[i] = x[i] / by; });
+}
+
+/// x <- x + sum of weights[k] (said[k] - x), where said is (weights, n): who agrees stays as it is,
+/// to the bit.
+template <class Real>
+void approach(std::size_t n, const Real* said, std::span<const double> weights, Real* x,
+              cpu::stream s) {
+  constexpr std::size_t grain = 4096;
+  parallel(s, n, grain, [=](std::size_t first, std::size_t last) {
+    constexpr std::size_t block = 1024;  // stays in the nearest cache while all neighbours pass
+    Real change[block];
+    for (std::size_t begin = first; begin < last; begin += block) {
+      const std::size_t count = std::min(block, last - begin);
+      std::fill_n(change, count, Real{0});
+      for (std::size_t k = 0; k < weights.size(); ++k) {
+        const auto weight = static_cast<Real>(weights[k]);
+        const Real *theirs = said + k * n + begin, *own = x + begin;
+        for (std::size_t i = 0; i < count; ++i) change[i] += weight * (theirs[i] - own[i]);
+      }
+      for (std::size_t i = 0; i < count; ++i) x[begin + i] += change[i];
+    }
+  });
 }
 
 /// x <- factor x

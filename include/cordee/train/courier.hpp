@@ -23,14 +23,18 @@ namespace cordee::inline CORDEE_ABI {
 template <class R, class Real, Device D>
 class courier {
  public:
+  using stream = typename D::stream;
   struct letter {
     message<Real, D, R::slots> what;
     moment now;
   };
 
-  explicit courier(const R& reducer) : reducer_(reducer) {
+  explicit courier(const R& reducer, const D& device) : reducer_(reducer), device_(device) {
     if constexpr (R::link_type::blocks_host)
-      if (reducer.link.size() > 1) thread_ = start<&courier::serve>(*this);
+      if (reducer.link.size() > 1) {
+        if constexpr (!D::host_memory) stream_ = device.open();  // the compute stream goes on
+        thread_ = start<&courier::serve>(*this);
+      }
   }
   courier(const courier&) = delete;
   courier& operator=(const courier&) = delete;
@@ -43,12 +47,13 @@ class courier {
     if (thread_.joinable()) thread_.join();
   }
 
-  /// Hands over one bucket; its range may not be touched before `finish` returns.
-  void post(const letter& l) {
-    if (!thread_.joinable()) return reducer_.mix(l.what, l.now, typename D::stream{});
+  /// Hands over one bucket, whole when `s` is done with what it has to do by now; its range may not
+  /// be touched before `finish` returns.
+  void post(const letter& l, stream s) {
+    if (!thread_.joinable()) return reducer_.mix(l.what, l.now, s);
     {
       const std::scoped_lock lock(mutex_);
-      queue_.push_back(l);
+      queue_.push_back({l, device_.record(s)});
     }
     changed_.notify_all();
   }
@@ -63,19 +68,24 @@ class courier {
   }
 
  private:
+  struct posted {
+    letter what;
+    typename D::event whole;
+  };
+
   void serve() {
     std::unique_lock lock(mutex_);
     for (;;) {
       while (!closing_ && taken_ == queue_.size()) changed_.wait(lock);
       if (taken_ == queue_.size()) return;
-      const letter l = queue_[taken_++];
+      const posted p = queue_[taken_++];
       if (failure_) {  // the round is lost: drop what was posted after it
         changed_.notify_all();
         continue;
       }
       carrying_ = true;
       lock.unlock();
-      std::exception_ptr thrown = carry(l);
+      std::exception_ptr thrown = carry(p);
       lock.lock();
       carrying_ = false;
       failure_ = thrown;
@@ -83,9 +93,11 @@ class courier {
     }
   }
 
-  std::exception_ptr carry(const letter& l) {
+  std::exception_ptr carry(const posted& p) {
     try {
-      reducer_.mix(l.what, l.now, typename D::stream{});
+      device_.await(stream_, p.whole);
+      reducer_.mix(p.what.what, p.what.now, stream_);
+      device_.finish(stream_);
       return nullptr;
     } catch (const std::exception& e) {
       abandon(reducer_.link, e.what());
@@ -97,9 +109,11 @@ class courier {
   }
 
   const R& reducer_;
+  D device_;
+  stream stream_{};
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<letter> queue_;  // of this step
+  std::vector<posted> queue_;  // of this step
   std::size_t taken_ = 0;
   std::exception_ptr failure_;
   bool carrying_ = false, closing_ = false;

@@ -15,6 +15,7 @@
 #include <cordee/comm/agree.hpp>
 #include <cordee/core/extent.hpp>
 #include <cordee/data/dataset.hpp>
+#include <cordee/train/upload.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -42,8 +43,6 @@ void expect_fits(const Data& data) {
 /// The score of the agreed model on the whole data set; collective, the same on every rank.
 template <class Run, Dataset S>
 score evaluate(Run& run, const S& dataset, const normalisation& norm, int batch_size = 250) {
-  using D = typename Run::device;
-  static_assert(D::host_memory, "evaluate reads samples into host memory");
   expects(batch_size > 0, "evaluate: a batch has at least one sample");
   expect_fits<typename Run::model_type>(dataset);
   return run.with_mean_model([&] {
@@ -54,18 +53,20 @@ score evaluate(Run& run, const S& dataset, const normalisation& norm, int batch_
     const std::size_t image = dataset.image().size();
     std::vector<std::uint8_t> pixels(image * static_cast<std::size_t>(batch_size));
     std::vector<std::int32_t> labels(static_cast<std::size_t>(batch_size));
+    upload<typename Run::device> there(run.model().where());
 
     score own;
     for (std::size_t at = first; at < last;) {
       const std::size_t n = std::min(last - at, static_cast<std::size_t>(batch_size));
       for (std::size_t i = 0; i < n; ++i, ++at)
         labels[i] = dataset.read(at, std::span(pixels).subspan(i * image, image));
-      const batch<D> b{{pixels.data(), n * image},
-                       {labels.data(), n},
-                       static_cast<int>(n),
-                       static_cast<std::int64_t>(n),
-                       1,
-                       norm};
+      const std::array read{batch<cpu>{{pixels.data(), n * image},
+                                       {labels.data(), n},
+                                       static_cast<int>(n),
+                                       static_cast<std::int64_t>(n),
+                                       1,
+                                       norm}};
+      const auto b = there.to(read, run.compute()).front();
       run.model().forward(run.image(), run.weights(), b, phase::evaluate, run.compute());
       own += run.model().read_score(run.compute());
     }

@@ -14,6 +14,7 @@
 #include <cordee/schedule/schedule.hpp>
 #include <cordee/train/evaluate.hpp>
 #include <cordee/train/record.hpp>
+#include <cordee/train/upload.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -95,8 +96,9 @@ run_summary fit(Run& run, F& feed, double epochs, Listeners&... listeners) {
   const auto since = [&] { return std::chrono::duration<double>(clock::now() - start).count(); };
   run_summary summary;
   score in_epoch;
+  upload<typename Run::device> there(run.model().where());
   for (std::int64_t k = first; k < total; ++k) {
-    const auto out = run.step(feed.next(), feed.epoch(k));
+    const auto out = run.step(there.to(feed.next(), run.compute()), feed.epoch(k));
     step_record record{out.now};
     if constexpr (sizeof...(listeners) > 0 || adaptive)
       record = agreed(run, out, summary.skipped, since());

@@ -5,7 +5,9 @@
 #pragma once
 
 #include <cmath>
+#include <numeric>
 #include <span>
+#include <vector>
 
 #include <cordee/core/protocol.hpp>
 #include <cordee/device/arena.hpp>
@@ -33,7 +35,8 @@ class planes {
         weight_squares_(device, table.size()),
         grad_squares_(device, table.size()),
         sums_(device, table.size()),
-        grad_square_(device, 1) {}
+        grad_square_(device, 1),
+        read_(table.size()) {}
 
   [[nodiscard]] run table() const { return table_; }
   [[nodiscard]] run trainables() const { return trainables_; }
@@ -89,19 +92,21 @@ class planes {
     if (weights_too)
       segmented_squares<Real>(s, some, weights().subspan(start, size),
                               weight_squares_.span().subspan(first, some.size()));
-    double total = 0;
-    for (const double square : squares) total += square;
-    return total;
+    double* const read = read_.data() + first;
+    device_.copy(read, squares.data, squares.size * sizeof(double), s);
+    device_.finish(s);
+    return std::accumulate(read, read + squares.size, 0.0);
   }
   /// The first segment whose gradient was not finite when it was measured; else the last one.
   [[nodiscard]] const segment& first_not_finite() const {
-    const auto squares = grad_squares_.span();
     std::size_t k = 0;
-    while (k + 1 < trainables_.size() && std::isfinite(squares[k])) ++k;
+    while (k + 1 < trainables_.size() && std::isfinite(read_[k])) ++k;
     return trainables_[k];
   }
   /// The squared norm that rules see as the global one.
-  void settle(double grad_square) { grad_square_.span()[0] = grad_square; }
+  void settle(double grad_square, stream s) {
+    device_.copy(grad_square_.span().data, &grad_square, sizeof(double), s);
+  }
 
  private:
   [[nodiscard]] std::size_t trainable_size() const {
@@ -113,6 +118,7 @@ class planes {
   arena<Real, D> arena_;
   buffer<Real, D> kept_;
   buffer<double, D> weight_squares_, grad_squares_, sums_, grad_square_;
+  std::vector<double> read_;  // the gradient's squares where the host can see them
 };
 
 }  // namespace cordee::inline CORDEE_ABI

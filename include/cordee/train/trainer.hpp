@@ -67,7 +67,7 @@ class trainer {
         planes_(device_, M::segments()),
         image_(model.make_image()),
         scratch_(device_, scratch_size()),
-        courier_(reducer_) {
+        courier_(reducer_, device_) {
     check_rule(rule_);
     if constexpr (scales) {
       options_.loss_scaling.check();
@@ -210,7 +210,7 @@ class trainer {
 
     const bool finite = out_.applied;  // of this rank's whole gradient, where it was looked at
     if constexpr (!exact)
-      planes_.settle(out_.grad_square);  // for a rule that clips before it steps
+      planes_.settle(out_.grad_square, stream_);  // for a rule that clips before it steps
     if (!speaks_early())
       for (const bucket& b : buckets_) speak(b, finite);
     courier_.finish();
@@ -257,7 +257,7 @@ class trainer {
     const span said = rule_.propose(planes_.sight(b.segments, b.first, finite), now_, stream_);
     if (said.empty()) return;
     spoke_ = true;
-    courier_.post({planes_.letter(b, said, scratch_.span()), now_});
+    courier_.post({planes_.letter(b, said, scratch_.span()), now_}, stream_);
   }
 
   // Every bucket is back: flag and norms of the mean, where the rule steps on one.
@@ -282,7 +282,7 @@ class trainer {
       for (int k = 0; k < R::slots; ++k)  // the residual of a step that never happened
         planes_.clear(reducer_slot(k), stream_);
     } else {
-      planes_.settle(out_.grad_square);
+      planes_.settle(out_.grad_square, stream_);
       rule_.accept(planes_.sight(planes_.trainables(), 0, out_.applied), now_, stream_);
       model_.publish(weights(), image_, stream_);
     }

@@ -9,6 +9,7 @@
 
 #include <cordee/comm/agree.hpp>
 #include <cordee/core/version.hpp>
+#include <cordee/device/buffer.hpp>
 #include <cordee/io/safetensors.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -64,13 +65,14 @@ inline std::string misfits(const tensor_file& file, std::span<const segment> tab
 template <class Run>
 void save_weights(Run& run, const std::string& path) {
   using Real = typename Run::Real;
-  static_assert(Run::device::host_memory, "save reads the weights from host memory");
+  using D = typename Run::device;
   run.with_mean_model([&] {
     if (run.link().rank() == 0) {
+      const auto weights = on_host<Real, D>(run.model().where(), run.weights(), run.compute());
       std::vector<tensor_view> tensors;
       for (const segment& s : run.segments())
         tensors.push_back({std::string(s.name), detail::shape_of(s),
-                           std::span<const Real>(run.weights().subspan(s.offset, s.size))});
+                           std::span(weights).subspan(s.offset, s.size)});
       save_tensors(path, tensors, {{"format", "pt"}, {"cordee", std::string(version)}});
     }
     std::array<double, 1> written{};  // nobody goes on before the file is there
@@ -83,14 +85,18 @@ void save_weights(Run& run, const std::string& path) {
 template <class Run>
 void load_weights(Run& run, const std::string& path) {
   using Real = typename Run::Real;
-  static_assert(Run::device::host_memory, "load writes the weights to host memory");
+  using D = typename Run::device;
   if (run.link().rank() == 0) {
     const tensor_file file = tensor_file::open(path);
     if (const std::string why = detail::misfits(file, run.segments()); !why.empty())
       throw error(text("the weights in \"", path, "\" do not fit this network:", why,
                        "\nload them into the network (depth, shortcut, classes) that saved them"));
+    const D& device = run.model().where();
+    auto weights = on_host<Real, D>(device, run.weights(), run.compute());
     for (const segment& s : run.segments())
-      file.read(s.name, std::span<Real>(run.weights().subspan(s.offset, s.size)));
+      file.read(s.name, std::span(weights).subspan(s.offset, s.size));
+    device.copy(run.weights().data, weights.data(), weights.size() * sizeof(Real), run.compute());
+    device.finish(run.compute());
   }
   run.adopt_weights();
 }
