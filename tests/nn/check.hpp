@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <numeric>
 #include <vector>
@@ -101,5 +102,27 @@ struct bench {
     }
   }
 };
+
+/// Two networks that differ in their engine alone: loss, every gradient, running statistics.
+template <class A, class B>
+void check_same_step(A& one, B& other, double tolerance) {
+  CHECK(one.mean_loss() == doctest::Approx(other.mean_loss()).epsilon(tolerance));
+  one.backward();
+  other.backward();
+  for (const segment& s : other.net.segments().first(other.net.tensors())) {
+    double difference = 0, norm = 0;
+    for (std::size_t i = s.offset; i < s.end(); ++i) {
+      const auto a = static_cast<double>(one.gradients()[i]);
+      const auto b = static_cast<double>(other.gradients()[i]);
+      difference += (a - b) * (a - b);
+      norm += b * b;
+    }
+    CHECK_MESSAGE(std::sqrt(difference) <= tolerance * std::sqrt(norm), s.name);
+  }
+  const auto first = other.net.segments()[other.net.tensors()].offset;
+  for (std::size_t i = first; i < other.net.plane_size(); ++i)
+    CHECK(static_cast<double>(one.weights()[i]) ==
+          doctest::Approx(static_cast<double>(other.weights()[i])).epsilon(tolerance));
+}
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -63,24 +63,7 @@ TEST_CASE_TEMPLATE("resnet: engine direct computes what engine reference compute
   constexpr shape s{.image = {3, 9, 8}, .shortcut = shortcut::b};  // an odd height on purpose
   bench<net8<s, P, reference>> slow(5);
   bench<net8<s, P, direct>> quick(5, 1, 2);
-  const double tolerance = std::is_same_v<P, fp64> ? 1e-11 : 2e-4;
-  CHECK(quick.mean_loss() == doctest::Approx(slow.mean_loss()).epsilon(tolerance));
-  quick.backward();
-  slow.backward();
-  for (const segment& one : slow.net.segments().first(slow.net.tensors())) {
-    double difference = 0, norm = 0;
-    for (std::size_t i = one.offset; i < one.end(); ++i) {
-      const auto a = static_cast<double>(quick.gradients()[i]);
-      const auto b = static_cast<double>(slow.gradients()[i]);
-      difference += (a - b) * (a - b);
-      norm += b * b;
-    }
-    CHECK_MESSAGE(std::sqrt(difference) <= tolerance * std::sqrt(norm), one.name);
-  }
-  const auto first = slow.net.segments()[slow.net.tensors()].offset;
-  for (std::size_t i = first; i < slow.net.plane_size(); ++i)
-    CHECK(static_cast<double>(quick.weights()[i]) ==
-          doctest::Approx(static_cast<double>(slow.weights()[i])).epsilon(tolerance));
+  check_same_step(quick, slow, std::is_same_v<P, fp64> ? 1e-11 : 2e-4);
 }
 
 TEST_CASE("resnet: gradient steps on one batch bring its loss down") {

@@ -1,9 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One suite that every convolution engine passes, in both precisions.
-#include <cmath>
-#include <limits>
+// Both of our engines pass the one suite, in both precisions.
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -11,68 +9,13 @@
 #include <cordee/ops/convolution_direct.hpp>
 #include <cordee/ops/convolution_reference.hpp>
 
-#include "tests/support/engines.hpp"
+#include "tests/support/engine_laws.hpp"
 
 using namespace cordee;
 using namespace support;
 
-#define CONVOLUTION_ENGINES                                                             \
-  engine_of<reference, double>, engine_of<reference, float>, engine_of<direct, double>, \
-      engine_of<direct, float>
-
-TEST_CASE_TEMPLATE("every engine computes the three sums of the definition", T,
-                   CONVOLUTION_ENGINES) {
-  using Real = typename T::real;
-  for (const convolution_problem& p : many_shapes)
-    for (const int samples : {1, 2, 5}) {
-      INFO(T::engine::name, " ", sizeof(Real), " bytes, ", to_text(p), ", samples ", samples);
-      const std::size_t n = size(samples);
-      const auto x = random_numbers(n * p.in.size(), 1), w = random_numbers(p.weights(), 2),
-                 dy = random_numbers(n * p.out().size(), 3);
-      sums<Real> y(dy.size()), dx(x.size()), dw(w.size());
-      each_product(p, samples, [&](std::size_t iw, std::size_t ix, std::size_t iy) {
-        y.add(iy, w[iw] * x[ix]);
-        dx.add(ix, w[iw] * dy[iy]);
-        dw.add(iw, dy[iy] * x[ix]);
-      });
-      harness<typename T::engine, Real> engine{p, samples};
-      CHECK(y.error_of(engine.fprop(x, w)) == 0);
-      CHECK(dx.error_of(engine.dgrad(dy, w)) == 0);
-      CHECK(dw.error_of(engine.wgrad(x, dy)) == 0);
-      // What only fills a block was zero and is zero.
-      CHECK(engine.filled == 0);
-      // Adding: what was there counts as one more term.
-      const auto dx0 = random_numbers(x.size(), 4), dw0 = random_numbers(w.size(), 5);
-      for (std::size_t i = 0; i < x.size(); ++i) dx.add(i, dx0[i]);
-      for (std::size_t i = 0; i < w.size(); ++i) dw.add(i, dw0[i]);
-      CHECK(dx.error_of(engine.dgrad(dy, w, dx0)) == 0);
-      CHECK(dw.error_of(engine.wgrad(x, dy, dw0)) == 0);
-      CHECK(engine.filled == 0);
-    }
-}
-
-TEST_CASE_TEMPLATE("the three directions are one trilinear form, <dy, w * x>", T,
-                   CONVOLUTION_ENGINES) {
-  using Real = typename T::real;
-  for (const convolution_problem& p : many_shapes) {
-    INFO(T::engine::name, " ", sizeof(Real), " bytes, ", to_text(p));
-    const int samples = 2;
-    const auto x = random_numbers(2 * p.in.size(), 1), w = random_numbers(p.weights(), 2),
-               dy = random_numbers(2 * p.out().size(), 3);
-    harness<typename T::engine, Real> engine{p, samples};
-    double magnitude = 0, terms = 0;
-    each_product(p, samples, [&](std::size_t iw, std::size_t ix, std::size_t iy) {
-      magnitude += std::abs(w[iw] * x[ix] * dy[iy]);
-      terms += 1;
-    });
-    const double form = dot(dy, engine.fprop(x, w));
-    // The bound of `sums`, for the one long sum that each of these is.
-    const double allowed = std::numeric_limits<Real>::epsilon() * magnitude * std::sqrt(terms);
-    REQUIRE(allowed < 0.1 * magnitude);
-    CHECK(std::abs(dot(engine.dgrad(dy, w), x) - form) <= allowed);
-    CHECK(std::abs(dot(engine.wgrad(x, dy), w) - form) <= allowed);
-  }
-}
+ENGINE_LAWS(engine_of<reference, double>, engine_of<reference, float>, engine_of<direct, double>,
+            engine_of<direct, float>);
 
 TEST_CASE_TEMPLATE("gradients are what finite differences say", T, engine_of<reference, double>,
                    engine_of<direct, double>) {
@@ -107,61 +50,6 @@ TEST_CASE_TEMPLATE("gradients are what finite differences say", T, engine_of<ref
     const double wanted_w = dot(engine.wgrad(x, dy), along_w);
     CHECK(slope_along(x, along_x) == doctest::Approx(wanted_x).epsilon(1e-10));
     CHECK(slope_along(w, along_w) == doctest::Approx(wanted_w).epsilon(1e-10));
-  }
-}
-
-TEST_CASE_TEMPLATE("the number of workers does not change a bit", T, CONVOLUTION_ENGINES) {
-  using Real = typename T::real;
-  for (const convolution_problem& p : {convolution_problem{{3, 9, 8}, 16, 3, 1, 1},
-                                       {{16, 8, 8}, 48, 3, 1, 1},
-                                       {{16, 9, 9}, 17, 3, 2, 1},
-                                       {{32, 5, 7}, 32, 1, 2, 0}}) {
-    const int samples = 11;  // divisible by no number of workers and by no number of groups
-    const auto x = random_numbers(11 * p.in.size(), 1), w = random_numbers(p.weights(), 2),
-               dy = random_numbers(11 * p.out().size(), 3);
-    harness<typename T::engine, Real> alone{p, samples};
-    const auto y = alone.fprop(x, w), dx = alone.dgrad(dy, w), dw = alone.wgrad(x, dy);
-    for (const int workers : {1, 2, 3}) {
-      INFO(T::engine::name, " ", to_text(p), ", workers ", workers);
-      const cpu device(workers);
-      harness<typename T::engine, Real> shared{p, samples, device.open()};
-      // Numbers of either precision survive the way to double: equal doubles are equal bits.
-      CHECK(shared.fprop(x, w) == y);
-      CHECK(shared.dgrad(dy, w) == dx);
-      CHECK(shared.wgrad(x, dy) == dw);
-    }
-  }
-}
-
-TEST_CASE_TEMPLATE("a batch of samples is its samples one by one", T, CONVOLUTION_ENGINES) {
-  using Real = typename T::real;
-  const convolution_problem p{{16, 7, 7}, 32, 3, 1, 1};
-  const int samples = 3;
-  const auto x = random_numbers(3 * p.in.size(), 1), w = random_numbers(p.weights(), 2);
-  harness<typename T::engine, Real> all{p, samples}, one{p, 1};
-  const auto y = all.fprop(x, w);
-  std::vector<double> single;
-  for (std::size_t n = 0; n < 3; ++n) {
-    const auto begin = x.begin() + static_cast<std::ptrdiff_t>(n * p.in.size());
-    const auto part = one.fprop({begin, begin + static_cast<std::ptrdiff_t>(p.in.size())}, w);
-    single.insert(single.end(), part.begin(), part.end());
-  }
-  CHECK(single == y);
-}
-
-TEST_CASE_TEMPLATE("no samples: nothing to write, and a zero weight gradient", T,
-                   CONVOLUTION_ENGINES) {
-  using Real = typename T::real;
-  using Engine = typename T::engine;
-  const cpu device(2);
-  for (const convolution_problem& p :
-       {convolution_problem{{16, 8, 8}, 16, 3, 1, 1}, {{3, 8, 8}, 17, 5, 2, 2}}) {
-    const auto w = random_numbers(p.weights(), 1);
-    harness<Engine, Real> engine{p, 0, device.open()};
-    CHECK(engine.fprop({}, w).empty());
-    CHECK(engine.dgrad({}, w).empty());
-    CHECK(engine.wgrad({}, {}) == std::vector<double>(p.weights()));
-    CHECK(engine.wgrad({}, {}, w) == w);
   }
 }
 
