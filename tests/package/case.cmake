@@ -61,6 +61,25 @@ elseif(CASE STREQUAL "testing_without_doctest")
   expect_refusal("cordee::testing"
     ${CMAKE_COMMAND} -S ${consumer} -B ${WORK}/source -D WAY=add_subdirectory -D CORDEE_SOURCE=${SOURCE}
     -D COMPONENTS=testing -D CMAKE_DISABLE_FIND_PACKAGE_doctest=ON)
+elseif(CASE MATCHES "^(component_onednn|onednn_from_source)$")
+  if(NOT ONEDNN)
+    message("skipped: oneDNN not found: package libdnnl-dev")
+    return()
+  endif()
+  if(CASE STREQUAL "component_onednn")
+    install_to(${prefix})
+    configure(-D CMAKE_PREFIX_PATH=${prefix} -D COMPONENTS=onednn)
+  else()
+    configure(-D WAY=add_subdirectory -D CORDEE_SOURCE=${SOURCE} -D CORDEE_ONEDNN=ON -D COMPONENTS=onednn)
+  endif()
+  build_and_run()
+elseif(CASE STREQUAL "onednn_without_onednn")
+  install_to(${prefix})
+  expect_refusal("component onednn needs oneDNN 2, which was not found: install libdnnl-dev"
+    ${CMAKE_COMMAND} -S ${consumer} -B ${WORK}/build -D CMAKE_PREFIX_PATH=${prefix} -D COMPONENTS=onednn
+    -D CORDEE_ONEDNN_LIBRARY=OFF)
+  expect_refusal("CORDEE_ONEDNN=ON needs oneDNN 2, which was not found: install libdnnl-dev"
+    ${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/source -D CORDEE_ONEDNN=ON -D CORDEE_ONEDNN_LIBRARY=OFF)
 elseif(CASE STREQUAL "zlib_has_gone")
   file(READ ${BUILD}/cordee-config.cmake text)
   if(NOT text MATCHES "if\\(ON\\)")
@@ -78,7 +97,7 @@ elseif(CASE MATCHES "^absent_(.*)$")
     ${CMAKE_COMMAND} -S ${consumer} -B ${WORK}/build -D CMAKE_PREFIX_PATH=${prefix} -D COMPONENTS=${CMAKE_MATCH_1})
 elseif(CASE STREQUAL "unknown_component")
   install_to(${prefix})
-  expect_refusal("there is no component teapot; this version has: cordee;testing"
+  expect_refusal("there is no component teapot; this version has: cordee;testing;onednn"
     ${CMAKE_COMMAND} -S ${consumer} -B ${WORK}/build -D CMAKE_PREFIX_PATH=${prefix} -D COMPONENTS=teapot)
 elseif(CASE STREQUAL "wrong_version")
   install_to(${prefix})

@@ -9,12 +9,18 @@
 
 #include <cordee/testing/gradient.hpp>
 #endif
+#ifdef WITH_ONEDNN
+#include <cordee/ops/convolution_onednn.hpp>
+using engine = cordee::onednn;
+#else
+using engine = cordee::direct;
+#endif
 
 int parameters_seen_from_elsewhere();
 
 int main() {
   using namespace cordee;
-  using net_type = resnet<8, fp32, cpu, shape{.image = {1, 8, 8}}>;
+  using net_type = resnet<8, fp32, cpu, shape{.image = {1, 8, 8}}, engine>;
   const synthetic data{.extent = {1, 8, 8}, .classes = 10, .samples = 64, .seed = 1};
   threads::launch(2, [&](threads link) {
     net_type net;
