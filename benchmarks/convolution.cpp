@@ -1,15 +1,20 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The convolutions of ResNet-20 as a share of what the machine's multiply-add units can do.
+// The convolutions of ResNet-20 or ResNet-50 as a share of what the machine's multiply-add units
+// can do, by engine `direct` and, where it was built, by `onednn`, layer by layer in turn.
 //
 // The peak is measured by a loop that touches registers only, in turn with the layers, so that a
 // change of clock or a neighbour's load meets both. Figures are minima over the repetitions;
 // operations are 2 x macs(), padding included, so a kernel that skips padding can exceed 100 %.
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <limits>
+#include <map>
+#include <string_view>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include <cordee/core/random.hpp>
@@ -20,19 +25,27 @@
 
 #include "benchmarks/options.hpp"
 
+#ifdef WITH_ONEDNN
+#include <cordee/ops/convolution_onednn.hpp>
+using engines = std::tuple<cordee::direct, cordee::onednn>;
+#else
+using engines = std::tuple<cordee::direct>;
+#endif
+
 namespace {
 
 using namespace cordee;
 
 struct options {
-  int reps = 30, threads = 1, batch = 128, side = 32, channels = 3;
+  int reps = 30, threads = 1, batch = 128, side = 32, channels = 3, depth = 20;
 };
 
 constexpr const char* usage =
-    "convolution: GF/s of engine `direct` (fp32) on the layers of ResNet-20\n"
+    "convolution: GF/s of the engines (fp32) on the layers of ResNet-20 or ResNet-50\n"
     "  --reps N      repetitions, minima are printed   (30)\n"
     "  --threads N   workers                           (1)\n"
     "  --batch N     samples                           (128)\n"
+    "  --depth N     20, or 50 for 224 x 224 pixels    (20)\n"
     "  --side N      pixels of a side of the input     (32)\n"
     "  --channels N  channels of the input             (3)\n"
     "  --help        this\n";
@@ -43,6 +56,7 @@ options parse(int argc, char** argv) {
                       {{"--reps", &o.reps},
                        {"--threads", &o.threads},
                        {"--batch", &o.batch},
+                       {"--depth", &o.depth},
                        {"--side", &o.side},
                        {"--channels", &o.channels}});
   return o;
@@ -68,34 +82,42 @@ constexpr int sums = 12, turns = 1'000'000;
 }
 double spin_operations() { return 2.0 * turns * sums * lanes<float>; }
 
-/// One layer with its numbers, and the shortest times seen.
+/// One layer with its numbers by one engine, and the shortest times seen.
 struct layer {
   static constexpr int directions = 3;
 
-  layer(const convolution_problem& problem, int samples, const cpu& device)
+  template <class Engine>
+  layer(Engine, const convolution_problem& problem, int samples, const cpu& device)
       : p(problem),
         batch(samples),
-        x(device, size(p.in)),
-        y(device, size(p.out())),
+        engine(Engine::name),
+        x(device, size<Engine>(p.in)),
+        y(device, size<Engine>(p.out())),
         w(device, p.weights()),
-        packed(device, direct::packed_size<float>(p)),
-        memory(device, direct::workspace<float>(p, samples, device.open())) {
+        packed(device, Engine::template packed_size<float>(p)),
+        memory(device, Engine::template workspace<float>(p, samples, device.open())),
+        run(&layer::run_by<Engine>) {
     random_sequence draw(1, purpose::test, 0, 0);
     for (float& v : x.span()) v = static_cast<float>(draw.uniform() - 0.5);
     for (float& v : w.span()) v = static_cast<float>(draw.uniform() - 0.5);
-    direct::pack<float>(p, w.span().data, packed.span().data, device.open());
+    Engine::template pack<float>(p, w.span().data, packed.span().data, device.open());
   }
+  template <class Engine>
   std::size_t size(const extent& e) const {
-    return static_cast<std::size_t>(batch) * sample_size(e, direct::block<float>(e.channels));
+    return static_cast<std::size_t>(batch) *
+           sample_size(e, Engine::template block<float>(e.channels));
   }
-  void run(cpu::stream s) {
+  template <class Engine>
+  void run_by(cpu::stream s) {
     float *const in = x.span().data, *const out = y.span().data, *const image = packed.span().data;
     const double t0 = now();
-    direct::fprop<float>(p, batch, in, image, out, s);
+    Engine::template fprop<float>(p, batch, in, image, out, s);
     const double t1 = now();
-    direct::dgrad<float>(p, batch, out, image, in, into::overwrite, s);
+    if (p.in.channels > 4)  // nobody wants the gradient of the network's input
+      Engine::template dgrad<float>(p, batch, out, image, in, into::overwrite, s);
     const double t2 = now();
-    direct::wgrad<float>(p, batch, in, out, w.span().data, into::overwrite, memory.span().data, s);
+    Engine::template wgrad<float>(p, batch, in, out, w.span().data, into::overwrite,
+                                  memory.span().data, s);
     const double t3 = now();
     // The gradient just computed is the next input: bring it back to a size that neither grows
     // without bound nor vanishes.
@@ -108,9 +130,25 @@ struct layer {
 
   convolution_problem p;
   int batch;
+  std::string_view engine;
   buffer<float, cpu> x, y, w, packed, memory;
+  void (layer::*run)(cpu::stream);
   double best[directions] = {1e9, 1e9, 1e9};
 };
+
+std::vector<convolution_problem> layers_of(const options& o) {
+  if (o.depth == 50)
+    return {{{3, 224, 224}, 64, 7, 2, 3},   {{64, 56, 56}, 64, 1, 1, 0},
+            {{64, 56, 56}, 64, 3, 1, 1},    {{64, 56, 56}, 256, 1, 1, 0},
+            {{128, 56, 56}, 128, 3, 2, 1},  {{128, 28, 28}, 128, 3, 1, 1},
+            {{512, 28, 28}, 128, 1, 1, 0},  {{256, 14, 14}, 256, 3, 1, 1},
+            {{1024, 14, 14}, 256, 1, 1, 0}, {{1024, 14, 14}, 2048, 1, 2, 0},
+            {{512, 7, 7}, 512, 3, 1, 1},    {{512, 7, 7}, 2048, 1, 1, 0}};
+  const int a = o.side, b = (a + 1) / 2, c = (b + 1) / 2;
+  return {{{o.channels, a, a}, 16, 3, 1, 1}, {{16, a, a}, 16, 3, 1, 1}, {{16, a, a}, 32, 3, 2, 1},
+          {{32, b, b}, 32, 3, 1, 1},         {{32, b, b}, 64, 3, 2, 1}, {{64, c, c}, 64, 3, 1, 1},
+          {{16, a, a}, 32, 1, 2, 0},         {{32, b, b}, 64, 1, 2, 0}};
+}
 
 }  // namespace
 
@@ -119,17 +157,10 @@ int main(int argc, char** argv) {
   const cpu device(o.threads);
   const cpu::stream s = device.open();
 
-  const int a = o.side, b = (a + 1) / 2, c = (b + 1) / 2;
   std::vector<layer> layers;
-  for (const convolution_problem& p : {convolution_problem{{o.channels, a, a}, 16, 3, 1, 1},
-                                       {{16, a, a}, 16, 3, 1, 1},
-                                       {{16, a, a}, 32, 3, 2, 1},
-                                       {{32, b, b}, 32, 3, 1, 1},
-                                       {{32, b, b}, 64, 3, 2, 1},
-                                       {{64, c, c}, 64, 3, 1, 1},
-                                       {{16, a, a}, 32, 1, 2, 0},
-                                       {{32, b, b}, 64, 1, 2, 0}})
-    layers.emplace_back(p, o.batch, device);
+  for (const convolution_problem& p : layers_of(o))
+    std::apply([&](auto... engine) { (layers.emplace_back(engine, p, o.batch, device), ...); },
+               engines{});
 
   double peak = 1e9;
   float start[sums];
@@ -141,7 +172,7 @@ int main(int argc, char** argv) {
       parallel(s, static_cast<std::size_t>(o.threads), 1,
                [&](std::size_t worker, std::size_t) { sink[worker] = spin(start); });
       peak = std::min(peak, now() - before);
-      l.run(s);
+      (l.*l.run)(s);
     }
   const double rate = spin_operations() * o.threads / peak;
 
@@ -149,26 +180,33 @@ int main(int argc, char** argv) {
 
   std::printf("%d thread(s), %.*s, batch %d, %d repetitions; FMA peak %.1f GF/s\n\n", o.threads,
               static_cast<int>(isa.size()), isa.data(), o.batch, o.reps, rate * 1e-9);
-  std::printf("%-34s %9s   %-13s %-13s %-13s\n", "layer", "GFLOP", "fprop", "dgrad", "wgrad");
-  double all[layer::directions] = {}, operations = 0;
+  std::printf("%-34s %9s %-9s   %-13s %-13s %-13s\n", "layer", "GFLOP", "engine", "fprop", "dgrad",
+              "wgrad");
+  std::map<std::string_view, std::array<double, layer::directions>> seconds, operations;
+  const auto shares = [&](double done, double time) {
+    if (done > 0)
+      std::printf("   %5.1f (%3.0f%%)", done / time * 1e-9, 100 * done / time / rate);
+    else
+      std::printf("   %-12s", "");
+  };
   for (const layer& l : layers) {
     char name[64];
     std::snprintf(name, sizeof name, "%dx%d, %d -> %d, %dx%d%s", l.p.in.height, l.p.in.width,
                   l.p.in.channels, l.p.filters, l.p.window, l.p.window,
                   l.p.stride == 2 ? ", stride 2" : "");
-    std::printf("%-34s %9.3f", name, l.operations() * 1e-9);
-    for (int i = 0; i < layer::directions; ++i) {
-      const double speed = l.operations() / l.best[i];
-      std::printf("   %5.1f (%3.0f%%)", speed * 1e-9, 100 * speed / rate);
-      all[i] += l.best[i];
+    std::printf("%-34s %9.3f %-9s", name, l.operations() * 1e-9, l.engine.data());
+    for (std::size_t i = 0; i < layer::directions; ++i) {
+      const double done = i == 1 && l.p.in.channels <= 4 ? 0 : l.operations();
+      shares(done, l.best[i]);
+      operations[l.engine][i] += done;
+      seconds[l.engine][i] += done > 0 ? l.best[i] : 0;
     }
-    operations += l.operations();
     std::printf("\n");
   }
-  std::printf("%-34s %9.3f", "all, once", operations * 1e-9);
-  for (const double seconds : all)
-    std::printf("   %5.1f (%3.0f%%)", operations / seconds * 1e-9,
-                100 * operations / seconds / rate);
-  std::printf("\n");
+  for (const auto& [engine, done] : operations) {
+    std::printf("%-34s %9s %-9s", "all, once", "", engine.data());
+    for (std::size_t i = 0; i < layer::directions; ++i) shares(done[i], seconds[engine][i]);
+    std::printf("\n");
+  }
   return 0;
 }
