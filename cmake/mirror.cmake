@@ -4,11 +4,11 @@
 # Tests mirror headers. Usage: cmake -D HEADERS=<folder that holds cordee/> -D TESTS=<folder> -P mirror.cmake
 #
 # cordee/comm/ring.hpp is tested by comm/ring.cpp of the tests, a .cuh by a .cu or .cpp of its name; and
-# a file that asserts nothing is no test. The umbrella is tested by all who include it. Tests beyond
+# a file that asserts nothing is no test. The umbrellas are tested by all who include them. Tests beyond
 # these (a theme of a header, a law of several) may have any name.
 cmake_minimum_required(VERSION 3.25)
 file(GLOB_RECURSE headers RELATIVE ${HEADERS}/cordee ${HEADERS}/cordee/*.hpp ${HEADERS}/cordee/*.cuh)
-list(REMOVE_ITEM headers cordee.hpp)
+list(REMOVE_ITEM headers cordee.hpp cuda.cuh)
 if(NOT headers)
   message(FATAL_ERROR "no headers below ${HEADERS}/cordee")
 endif()

@@ -13,3 +13,13 @@ foreach(header IN LISTS headers)
     message(SEND_ERROR "cordee.hpp does not include ${header}")
   endif()
 endforeach()
+
+# And cuda.cuh every kernel for grids and every header that needs nvcc.
+file(GLOB_RECURSE headers RELATIVE ${ROOT} ${ROOT}/cordee/ops/grid/*.hpp ${ROOT}/cordee/*/*.cuh)
+file(READ ${ROOT}/cordee/cuda.cuh umbrella)
+foreach(header IN LISTS headers)
+  string(FIND "${umbrella}" "#include <${header}>" at)
+  if(at EQUAL -1)
+    message(SEND_ERROR "cuda.cuh does not include ${header}")
+  endif()
+endforeach()

@@ -128,3 +128,7 @@
 #include <cordee/train/trainer.hpp>
 #include <cordee/train/upload.hpp>
 #include <cordee/train/weights.hpp>
+
+#if defined(CORDEE_HAS_CUDA) && defined(__CUDACC__)
+#include <cordee/cuda.cuh>
+#endif

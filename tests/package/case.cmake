@@ -80,6 +80,21 @@ elseif(CASE STREQUAL "onednn_without_onednn")
     -D CORDEE_ONEDNN_LIBRARY=OFF)
   expect_refusal("CORDEE_ONEDNN=ON needs oneDNN 2, which was not found: install libdnnl-dev"
     ${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/source -D CORDEE_ONEDNN=ON -D CORDEE_ONEDNN_LIBRARY=OFF)
+elseif(CASE STREQUAL "component_cuda")
+  if(NOT CUDA)
+    message("skipped: no CUDA compiler here")
+    return()
+  endif()
+  install_to(${prefix})
+  configure(-D CMAKE_PREFIX_PATH=${prefix} -D COMPONENTS=cuda)
+  build_and_run()
+elseif(CASE STREQUAL "cuda_without_cuda")
+  install_to(${prefix})
+  expect_refusal("component cuda needs a CUDA compiler and the CUDA runtime"
+    ${CMAKE_COMMAND} -S ${consumer} -B ${WORK}/build -D CMAKE_PREFIX_PATH=${prefix} -D COMPONENTS=cuda
+    -D CMAKE_CUDA_COMPILER=NOTFOUND)
+  expect_refusal("CORDEE_CUDA=ON needs a CUDA compiler and the CUDA runtime"
+    ${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/source -D CORDEE_CUDA=ON -D CMAKE_CUDA_COMPILER=NOTFOUND)
 elseif(CASE STREQUAL "zlib_has_gone")
   file(READ ${BUILD}/cordee-config.cmake text)
   if(NOT text MATCHES "if\\(ON\\)")
@@ -97,7 +112,7 @@ elseif(CASE MATCHES "^absent_(.*)$")
     ${CMAKE_COMMAND} -S ${consumer} -B ${WORK}/build -D CMAKE_PREFIX_PATH=${prefix} -D COMPONENTS=${CMAKE_MATCH_1})
 elseif(CASE STREQUAL "unknown_component")
   install_to(${prefix})
-  expect_refusal("there is no component teapot; this version has: cordee;testing;onednn"
+  expect_refusal("there is no component teapot; this version has: cordee;testing;onednn;cuda"
     ${CMAKE_COMMAND} -S ${consumer} -B ${WORK}/build -D CMAKE_PREFIX_PATH=${prefix} -D COMPONENTS=teapot)
 elseif(CASE STREQUAL "wrong_version")
   install_to(${prefix})
