@@ -41,8 +41,9 @@ struct span_on {
   [[nodiscard]] constexpr span_on subspan(std::size_t offset, std::size_t count) const {
     return {data + offset, count};
   }
-  constexpr operator span_on<const T, D>() const  // NOLINT: as std::span does
-    requires(!std::is_const_v<T>)
+  template <std::same_as<T> U = T>  // a template, as nvcc complains of one that would be a copy
+  constexpr operator span_on<const U, D>() const  // NOLINT: as std::span does
+    requires(!std::is_const_v<U>)
   {
     return {data, size};
   }
