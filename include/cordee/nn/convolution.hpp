@@ -37,7 +37,7 @@ struct convolution {
                   "stride 1");
     using number = typename B::number;
     using engine = typename B::engine;
-    static_assert(ConvolutionEngine<engine, number>,
+    static_assert(ConvolutionEngine<engine, number, typename B::real, typename B::stream>,
                   "this engine does not compute convolutions in this precision");
     static constexpr convolution_problem at = problem(In);
 

@@ -19,6 +19,7 @@
 #include <cordee/core/extent.hpp>
 #include <cordee/core/protocol.hpp>
 #include <cordee/device/cpu.hpp>
+#include <cordee/precision/number.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -44,31 +45,25 @@ struct convolution_problem {
                                    const convolution_problem&) = default;
 };
 
-/// Computes convolutions of one precision on the CPU. Activations lie as ops/layout.hpp says, in
-/// blocks of block(channels); channels that only fill the last block are zero in x and dy, and are
-/// written as zero in y and dx. Weights arrive as an image that `pack` made of the canonical master
-/// and that serves both fprop and dgrad; weight gradients leave in canonical order. Samples may be
-/// none. The results' bits do not depend on how many workers the stream has.
-template <class E, class Real>
-concept ConvolutionEngine = std::floating_point<Real> && std::copyable<E> &&
-                            requires(const E e, const convolution_problem& p, int samples,
-                                     const Real* in, Real* out, into how, cpu::stream s) {
-                              { E::name } -> std::convertible_to<std::string_view>;
-                              { E::template block<Real>(samples) } -> std::same_as<int>;
-                              { e.template packed_size<Real>(p) } -> std::same_as<std::size_t>;
-                              {
-                                e.template workspace<Real>(p, samples, s)
-                              } -> std::same_as<std::size_t>;  // for wgrad
-                              { e.template pack<Real>(p, in, out, s) } -> std::same_as<void>;
-                              {
-                                e.template fprop<Real>(p, samples, in, in, out, s)
-                              } -> std::same_as<void>;
-                              {
-                                e.template dgrad<Real>(p, samples, in, in, out, how, s)
-                              } -> std::same_as<void>;
-                              {
-                                e.template wgrad<Real>(p, samples, in, in, out, how, out, s)
-                              } -> std::same_as<void>;
-                            };
+/// Computes convolutions on a device's streams: of activations and images of N, whose masters and
+/// weight gradients are Real. Activations lie as ops/layout.hpp says, in blocks of
+/// block(channels); channels that only fill the last block are zero in x and dy, and are written as
+/// zero in y and dx. Weights arrive as an image that `pack` made of the canonical master and that
+/// serves both fprop and dgrad; weight gradients leave in canonical order. Samples may be none. The
+/// results' bits do not depend on how many workers the stream has, nor on which block runs first.
+template <class E, class N, class Real = N, class Stream = cpu::stream>
+concept ConvolutionEngine =
+    Number<N> && std::floating_point<Real> && std::copyable<E> &&
+    requires(const E e, const convolution_problem& p, int samples, const N* in, N* out,
+             const Real* master, Real* dw, into how, Stream s) {
+      { E::name } -> std::convertible_to<std::string_view>;
+      { E::template block<N>(samples) } -> std::same_as<int>;
+      { e.template packed_size<N>(p) } -> std::same_as<std::size_t>;
+      { e.template workspace<N>(p, samples, s) } -> std::same_as<std::size_t>;  // for wgrad
+      { e.template pack<N>(p, master, out, s) } -> std::same_as<void>;
+      { e.template fprop<N>(p, samples, in, in, out, s) } -> std::same_as<void>;
+      { e.template dgrad<N>(p, samples, in, in, out, how, s) } -> std::same_as<void>;
+      { e.template wgrad<N>(p, samples, in, in, dw, how, out, s) } -> std::same_as<void>;
+    };
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -2,130 +2,205 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The convolution engine that is obviously right: ops/convolution.hpp's three sums as loops over
-// plain NCHW, each sum in double. Every other engine is tested against it.
+// plain NCHW. Every other engine is tested against it.
+//
+// One text for every device: a body computes one number, a device calls it for each. The sums are
+// made in double on the CPU; on grids (ops/grid/convolution_reference.hpp) in what N is computed
+// in.
 #pragma once
 
 #include <algorithm>
 
+#include <cordee/core/config.hpp>
 #include <cordee/ops/convolution.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
+namespace detail {
+
+/// Where a number of an NCHW activation stands.
+struct nchw_place {
+  std::size_t sample;
+  int channel, row, column;
+};
+constexpr nchw_place place_in(const extent& e, std::size_t at) {
+  const auto below = [&at](int n) {
+    const auto size = static_cast<std::size_t>(n), rest = at % size;
+    at /= size;
+    return static_cast<int>(rest);
+  };
+  const int column = below(e.width), row = below(e.height), channel = below(e.channels);
+  return {at, channel, row, column};
+}
+constexpr std::size_t index_in(const extent& e, std::size_t sample, int channel, int row,
+                               int column) {
+  return ((sample * static_cast<std::size_t>(e.channels) + static_cast<std::size_t>(channel)) *
+              static_cast<std::size_t>(e.height) +
+          static_cast<std::size_t>(row)) *
+             static_cast<std::size_t>(e.width) +
+         static_cast<std::size_t>(column);
+}
+/// The weights (K, C, R, S) as that many samples of an image.
+constexpr extent filter_of(const convolution_problem& p) {
+  return {p.in.channels, p.window, p.window};
+}
+/// x[sample, c, h, l], zero outside the image.
+template <Number N>
+constexpr N pixel(const extent& e, const N* x, std::size_t sample, int c, int h, int l) {
+  if (h < 0 || l < 0 || h >= e.height || l >= e.width) return N{};
+  return x[index_in(e, sample, c, h, l)];
+}
+template <class Sum, Number N>
+constexpr Sum product(N a, N b) {
+  return static_cast<Sum>(widened(a)) * static_cast<Sum>(widened(b));
+}
+
+template <class Sum, Number N>
+struct reference_fprop_at {
+  convolution_problem p;
+  const N* x;
+  const N* packed;
+  N* y;
+
+  CORDEE_HOST_DEVICE void operator()(std::size_t at) const {
+    const auto [n, k, i, j] = place_in(p.out(), at);
+    Sum sum = 0;
+    for (int c = 0; c < p.in.channels; ++c)
+      for (int r = 0; r < p.window; ++r)
+        for (int q = 0; q < p.window; ++q)
+          sum += product<Sum>(
+              packed[index_in(filter_of(p), static_cast<std::size_t>(k), c, r, q)],
+              pixel(p.in, x, n, c, i * p.stride + r - p.padding, j * p.stride + q - p.padding));
+    y[at] = rounded<N>(static_cast<wide<N>>(sum));
+  }
+};
+
+template <class Sum, Number N>
+struct reference_dgrad_at {
+  convolution_problem p;
+  const N* dy;
+  const N* packed;
+  N* dx;
+  into how;
+
+  CORDEE_HOST_DEVICE void operator()(std::size_t at) const {
+    const auto [n, c, h, l] = place_in(p.in, at);
+    const extent out = p.out();
+    Sum sum = how == into::add ? static_cast<Sum>(widened(dx[at])) : 0;
+    for (int r = 0; r < p.window; ++r)
+      for (int q = 0; q < p.window; ++q) {
+        const int up = h + p.padding - r, left = l + p.padding - q;
+        if (up < 0 || left < 0 || up % p.stride != 0 || left % p.stride != 0) continue;
+        const int i = up / p.stride, j = left / p.stride;
+        for (int k = 0; k < p.filters; ++k)
+          sum += product<Sum>(packed[index_in(filter_of(p), static_cast<std::size_t>(k), c, r, q)],
+                              pixel(out, dy, n, k, i, j));
+      }
+    dx[at] = rounded<N>(static_cast<wide<N>>(sum));
+  }
+};
+
+/// Every `step`-th row of all samples' outputs, from `first` on, of the sum that one weight's
+/// gradient is.
+template <class Sum, Number N>
+struct reference_wgrad_part {
+  convolution_problem p;
+  std::size_t samples;
+  const N* x;
+  const N* dy;
+
+  CORDEE_HOST_DEVICE Sum operator()(std::size_t weight, std::size_t first, std::size_t step) const {
+    const auto [k, c, r, q] = place_in(filter_of(p), weight);
+    const extent out = p.out();
+    const auto height = static_cast<std::size_t>(out.height);
+    Sum sum = 0;
+    for (std::size_t row = first; row < samples * height; row += step) {
+      const std::size_t n = row / height;
+      const int i = static_cast<int>(row % height);
+      for (int j = 0; j < out.width; ++j)
+        sum += product<Sum>(
+            dy[index_in(out, n, static_cast<int>(k), i, j)],
+            pixel(p.in, x, n, c, i * p.stride + r - p.padding, j * p.stride + q - p.padding));
+    }
+    return sum;
+  }
+};
+
+}  // namespace detail
+
+template <std::floating_point Real>
+void reference_pack(const convolution_problem& p, const Real* master, Real* packed, cpu::stream) {
+  std::copy_n(master, p.weights(), packed);
+}
+
+template <std::floating_point Real>
+void reference_fprop(const convolution_problem& p, int samples, const Real* x, const Real* packed,
+                     Real* y, cpu::stream s) {
+  const detail::reference_fprop_at<double, Real> body{p, x, packed, y};
+  parallel(s, static_cast<std::size_t>(samples) * p.out().size(), 1,
+           [=](std::size_t first, std::size_t last) {
+             for (std::size_t at = first; at < last; ++at) body(at);
+           });
+}
+
+template <std::floating_point Real>
+void reference_dgrad(const convolution_problem& p, int samples, const Real* dy, const Real* packed,
+                     Real* dx, into how, cpu::stream s) {
+  const detail::reference_dgrad_at<double, Real> body{p, dy, packed, dx, how};
+  parallel(s, static_cast<std::size_t>(samples) * p.in.size(), 1,
+           [=](std::size_t first, std::size_t last) {
+             for (std::size_t at = first; at < last; ++at) body(at);
+           });
+}
+
+template <std::floating_point Real>
+void reference_wgrad(const convolution_problem& p, int samples, const Real* x, const Real* dy,
+                     Real* dw, into how, cpu::stream s) {
+  const detail::reference_wgrad_part<double, Real> part{p, static_cast<std::size_t>(samples), x,
+                                                        dy};
+  parallel(s, p.weights(), 1, [=](std::size_t first, std::size_t last) {
+    for (std::size_t w = first; w < last; ++w)
+      dw[w] =
+          static_cast<Real>((how == into::add ? static_cast<double>(dw[w]) : 0) + part(w, 0, 1));
+  });
+}
+
+/// Each stream's functions of these names are found by the streams that the callers hand over.
 struct reference {
   static constexpr std::string_view name = "reference";
 
-  template <class Real>
+  template <class N>
   static constexpr int block(int /*channels*/) {
     return 1;
   }
-  /// The image is the master itself: one form serves both directions.
-  template <class Real>
+  /// The image is the master itself, rounded: one form serves both directions.
+  template <class N>
   static std::size_t packed_size(const convolution_problem& p) {
     return p.weights();
   }
-  template <class Real>
-  static void pack(const convolution_problem& p, const Real* master, Real* packed, cpu::stream) {
-    std::copy_n(master, p.weights(), packed);
+  template <class N, class Real, class S>
+  static void pack(const convolution_problem& p, const Real* master, N* packed, S s) {
+    reference_pack(p, master, packed, s);
   }
-  template <class Real>
-  static std::size_t workspace(const convolution_problem&, int /*samples*/, cpu::stream) {
+  template <class N, class S = cpu::stream>
+  static std::size_t workspace(const convolution_problem&, int /*samples*/, S) {
     return 0;
   }
 
-  template <class Real>
-  static void fprop(const convolution_problem& p, int samples, const Real* x, const Real* packed,
-                    Real* y, cpu::stream s) {
-    const extent out = p.out();
-    parallel(s, count(samples) * count(p.filters), 1, [=](std::size_t first, std::size_t last) {
-      for (std::size_t plane = first; plane < last; ++plane) {
-        const Real* const image = x + plane / count(p.filters) * p.in.size();
-        const Real* const w = packed + plane % count(p.filters) * filter_size(p);
-        Real* to = y + plane * out.pixels();
-        for (int i = 0; i < out.height; ++i)
-          for (int j = 0; j < out.width; ++j) {
-            double sum = 0;
-            for (int c = 0; c < p.in.channels; ++c)
-              for (int r = 0; r < p.window; ++r)
-                for (int q = 0; q < p.window; ++q)
-                  sum +=
-                      product(w[tap(p, c, r, q)], pixel(p, image, c, i * p.stride + r - p.padding,
-                                                        j * p.stride + q - p.padding));
-            *to++ = static_cast<Real>(sum);
-          }
-      }
-    });
+  template <class N, class S>
+  static void fprop(const convolution_problem& p, int samples, const N* x, const N* packed, N* y,
+                    S s) {
+    reference_fprop(p, samples, x, packed, y, s);
   }
-
-  template <class Real>
-  static void dgrad(const convolution_problem& p, int samples, const Real* dy, const Real* packed,
-                    Real* dx, into how, cpu::stream s) {
-    const extent out = p.out();
-    parallel(s, count(samples) * count(p.in.channels), 1, [=](std::size_t first, std::size_t last) {
-      for (std::size_t plane = first; plane < last; ++plane) {
-        const Real* const image = dy + plane / count(p.in.channels) * out.size();
-        const int c = static_cast<int>(plane % count(p.in.channels));
-        Real* to = dx + plane * p.in.pixels();
-        for (int h = 0; h < p.in.height; ++h)
-          for (int l = 0; l < p.in.width; ++l, ++to) {
-            double sum = how == into::add ? static_cast<double>(*to) : 0;
-            for (int r = 0; r < p.window; ++r)
-              for (int q = 0; q < p.window; ++q) {
-                const int up = h + p.padding - r, left = l + p.padding - q;
-                if (up < 0 || left < 0 || up % p.stride != 0 || left % p.stride != 0) continue;
-                const int i = up / p.stride, j = left / p.stride;
-                if (i >= out.height || j >= out.width) continue;
-                for (int k = 0; k < p.filters; ++k)
-                  sum += product(packed[count(k) * filter_size(p) + tap(p, c, r, q)],
-                                 image[count(k) * out.pixels() + count(i * out.width + j)]);
-              }
-            *to = static_cast<Real>(sum);
-          }
-      }
-    });
+  template <class N, class S>
+  static void dgrad(const convolution_problem& p, int samples, const N* dy, const N* packed, N* dx,
+                    into how, S s) {
+    reference_dgrad(p, samples, dy, packed, dx, how, s);
   }
-
-  template <class Real>
-  static void wgrad(const convolution_problem& p, int samples, const Real* x, const Real* dy,
-                    Real* dw, into how, Real* /*workspace*/, cpu::stream s) {
-    const extent out = p.out();
-    parallel(s, count(p.filters), 1, [=](std::size_t first, std::size_t last) {
-      for (std::size_t k = first; k < last; ++k)
-        for (int c = 0; c < p.in.channels; ++c)
-          for (int r = 0; r < p.window; ++r)
-            for (int q = 0; q < p.window; ++q) {
-              Real& to = dw[k * filter_size(p) + tap(p, c, r, q)];
-              double sum = how == into::add ? static_cast<double>(to) : 0;
-              for (int n = 0; n < samples; ++n)
-                for (int i = 0; i < out.height; ++i)
-                  for (int j = 0; j < out.width; ++j)
-                    sum +=
-                        product(dy[(count(n) * count(p.filters) + k) * out.pixels() +
-                                   count(i * out.width + j)],
-                                pixel(p, x + count(n) * p.in.size(), c,
-                                      i * p.stride + r - p.padding, j * p.stride + q - p.padding));
-              to = static_cast<Real>(sum);
-            }
-    });
-  }
-
- private:
-  static constexpr std::size_t count(int n) { return static_cast<std::size_t>(n); }
-  static constexpr std::size_t filter_size(const convolution_problem& p) {
-    return count(p.in.channels) * count(p.window * p.window);
-  }
-  static constexpr std::size_t tap(const convolution_problem& p, int c, int r, int q) {
-    return count((c * p.window + r) * p.window + q);
-  }
-  template <class Real>
-  static constexpr double product(Real a, Real b) {
-    return static_cast<double>(a) * static_cast<double>(b);
-  }
-  /// x[c, h, l], zero outside the image.
-  template <class Real>
-  static constexpr Real pixel(const convolution_problem& p, const Real* image, int c, int h,
-                              int l) {
-    if (h < 0 || l < 0 || h >= p.in.height || l >= p.in.width) return 0;
-    return image[(count(c) * count(p.in.height) + count(h)) * count(p.in.width) + count(l)];
+  template <class N, class Real, class S>
+  static void wgrad(const convolution_problem& p, int samples, const N* x, const N* dy, Real* dw,
+                    into how, N* /*workspace*/, S s) {
+    reference_wgrad(p, samples, x, dy, dw, how, s);
   }
 };
 static_assert(ConvolutionEngine<reference, float> && ConvolutionEngine<reference, double>);
