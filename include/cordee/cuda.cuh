@@ -6,4 +6,6 @@
 #pragma once
 
 #include <cordee/device/cuda.cuh>
+#include <cordee/ops/grid/convolution_reference.hpp>
 #include <cordee/ops/grid/exchange.hpp>
+#include <cordee/ops/grid/packing.hpp>
