@@ -13,6 +13,7 @@
 #include <cordee/nn/resnet_cifar.hpp>
 #include <cordee/nn/resnet_imagenet.hpp>
 #include <cordee/ops/convolution_direct.hpp>
+#include <cordee/ops/convolution_reference.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 namespace detail {
@@ -47,7 +48,8 @@ struct resnet_layers : detail::resnet_of<Depth, S>::layers {
   static constexpr shape settled = detail::resnet_of<Depth, S>::said;
 };
 
-template <int Depth, Precision P, Device D, shape S = shape{}, class Engine = direct>
+template <int Depth, Precision P, Device D, shape S = shape{},
+          class Engine = typename usual_engine<D>::type>
 struct resnet
     : network<resnet_layers<Depth, S>, P, D, Engine, resnet_layers<Depth, S>::settled.image,
               resnet_layers<Depth, S>::settled.classes> {

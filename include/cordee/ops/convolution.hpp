@@ -66,4 +66,11 @@ concept ConvolutionEngine =
       { e.template wgrad<N>(p, samples, in, in, dw, how, out, s) } -> std::same_as<void>;
     };
 
+/// The engine of a device for a network that names none; the engine that is it says so.
+struct reference;
+template <class D>
+struct usual_engine {
+  using type = reference;
+};
+
 }  // namespace cordee::inline CORDEE_ABI

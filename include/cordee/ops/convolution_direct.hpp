@@ -86,4 +86,9 @@ struct direct_with {
 using direct = direct_with<register_bytes>;
 static_assert(ConvolutionEngine<direct, float> && ConvolutionEngine<direct, double>);
 
+template <>
+struct usual_engine<cpu> {
+  using type = direct;
+};
+
 }  // namespace cordee::inline CORDEE_ABI
