@@ -10,6 +10,7 @@
 #include <doctest/doctest.h>
 
 #include <cordee/device/cpu.hpp>
+#include <cordee/device/grid.hpp>
 
 using namespace cordee;
 
@@ -101,4 +102,12 @@ TEST_CASE("cpu: copies of a device share its pool") {
   const cpu device(2), copy = device;
   CHECK(device.open().workers == copy.open().workers);
   CHECK(device.open().workers != cpu(2).open().workers);
+}
+
+TEST_CASE("cpu: a stream lends memory, which comes back") {
+  static_assert(Lends<cpu::stream> && !GridStream<cpu::stream>);
+  const lent<double, cpu::stream> room(cpu(1).open(), 100);
+  CHECK(reinterpret_cast<std::uintptr_t>(room.data()) % cpu::alignment == 0);
+  for (int i = 0; i < 100; ++i) room.data()[i] = i;  // AddressSanitizer looks on
+  CHECK(room.data()[99] == 99);
 }

@@ -29,6 +29,9 @@ class cpu {
   /// Work runs when it is handed over. Without workers it stays in the caller's thread.
   struct stream {
     pool* workers = nullptr;
+
+    [[nodiscard]] void* lend(std::size_t size) const { return room(size); }
+    void take_back(void* memory) const noexcept { give_up(memory); }
   };
   struct event {};
 
@@ -39,15 +42,8 @@ class cpu {
   /// A stream over the device's pool: one at a time may be at work.
   [[nodiscard]] stream open() const { return {pool_.get()}; }
 
-  [[nodiscard]] void* allocate(std::size_t size) const {
-    if (size == 0) return nullptr;
-    void* memory = ::operator new(size, std::align_val_t{alignment}, std::nothrow);
-    if (memory == nullptr) no_memory(size);
-    return memory;
-  }
-  void release(void* memory) const noexcept {
-    ::operator delete(memory, std::align_val_t{alignment});
-  }
+  [[nodiscard]] void* allocate(std::size_t size) const { return room(size); }
+  void release(void* memory) const noexcept { give_up(memory); }
   void copy(void* out, const void* in, std::size_t size, stream) const {
     if (size != 0) std::memmove(out, in, size);
   }
@@ -74,6 +70,15 @@ class cpu {
   [[noreturn, gnu::cold, gnu::noinline]] static void no_memory(std::size_t size) {
     throw error(text("cpu: no memory for ", grouped(size),
                      " bytes; use a smaller batch per rank or fewer ranks"));
+  }
+  static void* room(std::size_t size) {
+    if (size == 0) return nullptr;
+    void* memory = ::operator new(size, std::align_val_t{alignment}, std::nothrow);
+    if (memory == nullptr) no_memory(size);
+    return memory;
+  }
+  static void give_up(void* memory) noexcept {
+    ::operator delete(memory, std::align_val_t{alignment});
   }
   static int& granted() {
     thread_local int workers = 0;  // 0: nobody limited this thread

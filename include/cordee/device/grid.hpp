@@ -46,14 +46,18 @@ struct empty_body {
 };
 }  // namespace detail
 
-/// A stream whose work is grids of blocks. `launch(blocks, body)` runs the body in stream order;
-/// no blocks, no work. `lend` is memory in stream order until it is taken back in stream order;
-/// `copy` is between any two memories, and the host waits in `finish`.
+/// A stream that lends memory: in stream order, until it is taken back in stream order.
 template <class S>
-concept GridStream = std::copyable<S> && requires(const S s, std::size_t n, void* p) {
-  { s.launch(n, detail::empty_body{}) } -> std::same_as<void>;
+concept Lends = std::copyable<S> && requires(const S s, std::size_t n, void* p) {
   { s.lend(n) } -> std::same_as<void*>;
   { s.take_back(p) } noexcept;
+};
+
+/// A stream whose work is grids of blocks. `launch(blocks, body)` runs the body in stream order;
+/// no blocks, no work. `copy` is between any two memories, and the host waits in `finish`.
+template <class S>
+concept GridStream = Lends<S> && requires(const S s, std::size_t n, void* p) {
+  { s.launch(n, detail::empty_body{}) } -> std::same_as<void>;
   { s.copy(p, p, n) } -> std::same_as<void>;
   { s.finish() } -> std::same_as<void>;
 };
@@ -68,7 +72,7 @@ constexpr std::size_t shared_bytes(const Body& body) {
 }
 
 /// Memory of a stream for a few launches.
-template <class T, GridStream S>
+template <class T, Lends S>
 class lent {
  public:
   lent(S s, std::size_t size) : s_(s), data_(static_cast<T*>(s.lend(size * sizeof(T)))) {}
