@@ -13,8 +13,32 @@ using namespace cordee;
 
 namespace {
 
+// What happens to a number, on whatever device it lies.
 //   w <- w - rate (sign(beta1 m + (1 - beta1) g) + weight_decay w)
 //   m <- beta2 m + (1 - beta2) g
+template <class Real>
+struct lion_step {
+  Real *w, *m;
+  const Real* g;
+  Real rate, beta1, beta2, decay;
+
+  // As it is in a segment: here by its kind; its place in the table would find norms, say.
+  CORDEE_HOST_DEVICE lion_step of(kind what, std::size_t) const {
+    lion_step own = *this;
+    if (what != kind::weight) own.decay = 0;  // not biases, not batch norm
+    return own;
+  }
+  // `at` reads and puts what a plane holds at one place: a number, or a register of them.
+  template <class At>
+  constexpr void operator()(At at) const {
+    using number = typename At::number;
+    const number zero{}, one = zero + Real{1}, c = beta1 * at(m) + (1 - beta1) * at(g);
+    const number sign = c > zero ? one : c < zero ? -one : zero;
+    at.put(w, at(w) - rate * (sign + decay * at(w)));
+    at.put(m, beta2 * at(m) + (1 - beta2) * at(g));
+  }
+};
+
 struct lion {
   static constexpr agreement needs = agreement::exact;  // signs of unlike gradients do not average
   static constexpr bool eager = true;  // says the gradient as it is: it may leave during backward
@@ -31,19 +55,11 @@ struct lion {
   // The mean stands where the gradient stood. Zero weight and zero gradient stay zero.
   template <class Real, class D>
   void accept(const view<Real, D, slots>& v, const moment& now, typename D::stream s) const {
-    segmented_for(s, v.segments, [&](std::size_t k, std::size_t first, std::size_t last) {
-      const bool decays = v.segments[k].what == kind::weight;  // not biases, not batch norm
-      const auto rate = static_cast<Real>(now.rate), b1 = static_cast<Real>(beta1),
-                 b2 = static_cast<Real>(beta2),
-                 decay = static_cast<Real>(decays ? weight_decay : 0);
-      Real *w = v.weights.data, *m = v.slots[0].data;
-      const Real* g = v.grads.data;
-      for (std::size_t i = first; i < last; ++i) {
-        const Real c = b1 * m[i] + (1 - b1) * g[i];
-        w[i] -= rate * (static_cast<Real>((c > 0) - (c < 0)) + decay * w[i]);
-        m[i] = b2 * m[i] + (1 - b2) * g[i];
-      }
-    });
+    const auto real = [](double x) { return static_cast<Real>(x); };
+    segmented_for<Real>(
+        s, v.segments,
+        lion_step<Real>{v.weights.data, v.slots[0].data, v.grads.data, real(now.rate), real(beta1),
+                        real(beta2), real(weight_decay)});
   }
 
   // Both may be left out: what makes no sense is refused when the trainer is made, and the run

@@ -98,6 +98,7 @@
 #include <cordee/optim/lamb.hpp>
 #include <cordee/optim/lars.hpp>
 #include <cordee/optim/local.hpp>
+#include <cordee/optim/momentum.hpp>
 #include <cordee/optim/optimizer.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/precision/bf16.hpp>

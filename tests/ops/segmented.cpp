@@ -24,6 +24,35 @@ std::vector<segment> table_of(const std::vector<std::size_t>& sizes, std::size_t
 }
 const std::vector<std::size_t> sizes{1, 0, 7, 16383, 16384, 16385, 64, 40000, 3};
 
+/// Counts visits, and says whose they were.
+struct visits {
+  int *seen, *owner;
+  int k = -1;
+
+  visits of(kind, std::size_t segment) const { return {seen, owner, static_cast<int>(segment)}; }
+  template <class At>
+  void operator()(At at) const {
+    at.put(seen, at(seen) + 1);
+    at.put(owner, typename At::number{} + k);
+  }
+};
+
+/// x <- by x, weights and biases alone; returns what it wrote.
+template <class Real>
+struct scaling {
+  Real* x;
+  Real by;
+
+  scaling of(kind what, std::size_t) const { return {x, what == kind::scale ? Real{1} : by}; }
+  [[nodiscard]] bool idle() const { return by == 1; }
+  template <class At>
+  typename At::number operator()(At at) const {
+    const typename At::number scaled = by * at(x);
+    at.put(x, scaled);
+    return scaled;
+  }
+};
+
 }  // namespace
 
 TEST_CASE("segmented_for visits every number of every segment once, and no padding") {
@@ -31,12 +60,7 @@ TEST_CASE("segmented_for visits every number of every segment once, and no paddi
     const cpu device(workers);
     const auto table = table_of(sizes);
     std::vector<int> seen(table.back().end() - table.front().offset), owner = seen;
-    segmented_for(device.open(), table, [&](std::size_t k, std::size_t first, std::size_t last) {
-      for (std::size_t i = first; i < last; ++i) {
-        ++seen[i];
-        owner[i] = static_cast<int>(k);
-      }
-    });
+    segmented_for<int>(device.open(), table, visits{seen.data(), owner.data()});
     std::size_t visited = 0;
     for (std::size_t k = 0; k < table.size(); ++k)
       for (std::size_t i = table[k].offset; i < table[k].end(); ++i, ++visited) {
@@ -94,8 +118,47 @@ TEST_CASE("FP32 values whose squares overflow FP32 are still finite in the sum")
   CHECK(std::isfinite(squares[0]));
 }
 
-TEST_CASE("an empty table is a pass over nothing") {
-  segmented_for(cpu::stream{}, std::span<const segment>{},
-                [](std::size_t, std::size_t, std::size_t) { FAIL("called"); });
+TEST_CASE_TEMPLATE("a segment gets the arithmetic of its kind and place; an idle one is left alone",
+                   Real, float, double) {
+  auto table = table_of({100, 40, 100}, 0);
+  table[1].what = kind::scale;
+  std::vector<Real> x(table.back().end(), 3);
+  x[150] = std::numeric_limits<Real>::quiet_NaN();  // beyond 40: no number of any segment
+  segmented_for<Real>(cpu(2).open(), table, scaling<Real>{x.data(), 2});
+  CHECK(x[0] == 6);
+  CHECK(x[99] == 6);
+  CHECK(x[100] == 3);
+  CHECK(x[table[1].offset] == 3);
+  CHECK(x[table[2].end() - 1] == 6);
+  segmented_for<Real>(cpu(2).open(), table, [p = x.data()](auto at) { at.put(p, at(p) + at(p)); });
+  CHECK(x[0] == 12);
+  CHECK(x[table[1].offset] == 6);
+}
+
+TEST_CASE_TEMPLATE("the squares of what a body returns are those of what it wrote, to the bit",
+                   Real, float, double) {
+  auto table = table_of(sizes);
+  table[5].what = kind::scale;
+  std::vector<Real> x(table.back().end() - 128);
+  random_sequence random(2, purpose::test, 0, 0);
+  for (Real& v : x) v = static_cast<Real>(random.normal());
+  for (const int workers : {1, 3}) {
+    std::vector<double> said(table.size(), -1), written(said);
+    const cpu device(workers);
+    segmented_squares<Real>(device.open(), table, scaling<Real>{x.data(), Real(1.1)},
+                            {said.data(), said.size()});
+    segmented_squares<Real>(device.open(), table, {x.data(), x.size()},
+                            {written.data(), written.size()});
+    CHECK(said == written);
+  }
+}
+
+TEST_CASE("an empty table is a pass over nothing, and each segment needs room for its sum") {
+  segmented_for<float>(cpu::stream{}, {}, [](auto) { FAIL("called"); });
   segmented_squares<float>(cpu::stream{}, {}, {}, {});
+  const auto table = table_of({1, 1}, 0);
+  std::vector<float> x(table.back().end());
+  double one = 0;
+  CHECK_THROWS_AS(segmented_squares<float>(cpu::stream{}, table, {x.data(), x.size()}, {&one, 1}),
+                  misuse);
 }

@@ -111,8 +111,9 @@ struct faulty {
   void accept(const view<Real, D, slots>& v, const moment& now, typename D::stream s) const {
     static int steps = 0;
     ++steps;
-    segmented_for(s, v.segments, [&](std::size_t, std::size_t first, std::size_t last) {
-      for (std::size_t i = first; i < last; ++i) {
+    for (const segment& own : v.segments) {
+      const std::size_t first = own.offset - v.segments.front().offset;
+      for (std::size_t i = first; i < first + own.size; ++i) {
         Real g = v.grads[i];
         if (F == fault::drifts) g += 1;
         if (F == fault::naive && g != 0) g /= std::sqrt(g * g);
@@ -122,7 +123,7 @@ struct faulty {
         v.weights[i] -=
             static_cast<Real>(F == fault::ignores_rate ? 1.0 : now.rate) * v.slots[0][i];
       }
-    });
+    }
     if (F == fault::over_edges) v.weights[v.segments[0].end()] += v.grads[0];
     if (F == fault::counts_chunks && s.workers != nullptr)
       v.weights[0] += static_cast<Real>(s.workers->size());

@@ -77,18 +77,21 @@ struct place {
   }
   [[gnu::always_inline]] static number root(number x) { return detail::root<Real, V>(x); }
 };
+// One number, on any device.
 template <class Real>
 struct place<Real, 1> {
   using number = Real;
   std::size_t i;
 
-  [[gnu::always_inline]] number operator()(const Real* plane) const { return plane[i]; }
-  [[gnu::always_inline]] void put(Real* plane, number x) const { plane[i] = x; }
-  [[gnu::always_inline]] static number limited(number x, Real most) {
+  [[gnu::always_inline]] CORDEE_HOST_DEVICE number operator()(const Real* plane) const {
+    return plane[i];
+  }
+  [[gnu::always_inline]] CORDEE_HOST_DEVICE void put(Real* plane, number x) const { plane[i] = x; }
+  [[gnu::always_inline]] CORDEE_HOST_DEVICE static number limited(number x, Real most) {
     x = x > most ? most : x;
     return x < -most ? -most : x;
   }
-  [[gnu::always_inline]] static number root(number x) { return std::sqrt(x); }
+  [[gnu::always_inline]] CORDEE_HOST_DEVICE static number root(number x) { return std::sqrt(x); }
 };
 
 }  // namespace detail

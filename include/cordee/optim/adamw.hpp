@@ -17,7 +17,6 @@
 #include <string>
 
 #include <cordee/core/text.hpp>
-#include <cordee/ops/lanewise.hpp>
 #include <cordee/ops/segmented.hpp>
 #include <cordee/optim/optimizer.hpp>
 
@@ -47,14 +46,33 @@ struct adam_moments {
 
   /// Moves both moments and returns m^ / (sqrt(v^) + epsilon), of the numbers at that place.
   template <class Place>
-  [[gnu::always_inline]] typename Place::number move(Place at, Real* m, Real* v,
-                                                     const Real* gradient) const {
+  [[gnu::always_inline]] constexpr typename Place::number move(Place at, Real* m, Real* v,
+                                                               const Real* gradient) const {
     const auto g = at.limited(at(gradient), most);
     const auto first = keep1 * at(m) + fresh1 * g;
     const auto second = keep2 * at(v) + fresh2 * (g * g);
     at.put(m, first);
     at.put(v, second);
     return scale1 * first / (scale2 * at.root(second) + epsilon);
+  }
+};
+
+template <class Real>
+struct adamw_move {
+  adam_moments<Real> moments;
+  Real *w, *m, *q;
+  const Real* g;
+  kinds decays;
+  Real keep, rate;
+
+  CORDEE_HOST_DEVICE adamw_move of(kind what, std::size_t) const {
+    adamw_move own = *this;
+    if (!decays(what)) own.keep = 1;
+    return own;
+  }
+  template <class At>
+  constexpr void operator()(At at) const {
+    at.put(w, keep * at(w) - rate * moments.move(at, m, q, g));
   }
 };
 
@@ -86,20 +104,15 @@ struct adamw {
   }
   template <class Real, class D>
   void accept(const view<Real, D, slots>& v, const moment& now, typename D::stream s) const {
-    const detail::adam_moments<Real> moments(*this, now);
-    segmented_for(s, v.segments, [&](std::size_t k, std::size_t first, std::size_t last) {
-      const double decay = decays(v.segments[k].what) ? weight_decay : 0;
-      const auto keep = static_cast<Real>(1 - now.rate * decay);
-      const auto rate = static_cast<Real>(now.rate);
-      const detail::adam_moments<Real> direction = moments;
-      Real* w = v.weights.data;
-      Real* m = v.slots[0].data;
-      Real* q = v.slots[1].data;
-      const Real* g = v.grads.data;
-      lanewise<Real>(first, last, [=](auto at) {
-        at.put(w, keep * at(w) - rate * direction.move(at, m, q, g));
-      });
-    });
+    segmented_for<Real>(s, v.segments,
+                        detail::adamw_move<Real>{{*this, now},
+                                                 v.weights.data,
+                                                 v.slots[0].data,
+                                                 v.slots[1].data,
+                                                 v.grads.data,
+                                                 decays,
+                                                 static_cast<Real>(1 - now.rate * weight_decay),
+                                                 static_cast<Real>(now.rate)});
   }
 
   void check() const { detail::check_adam("adamw", *this); }

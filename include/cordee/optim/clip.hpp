@@ -17,11 +17,61 @@
 #include <string>
 
 #include <cordee/core/text.hpp>
-#include <cordee/ops/lanewise.hpp>
+#include <cordee/device/grid.hpp>
+#include <cordee/ops/elementwise.hpp>
 #include <cordee/ops/segmented.hpp>
 #include <cordee/optim/optimizer.hpp>
 
 namespace cordee::inline CORDEE_ABI {
+
+namespace detail {
+
+/// What a gradient is multiplied by; its squared norm lies on the device.
+struct clipping {
+  const double* square;
+  double max_norm, epsilon;
+
+  CORDEE_HOST_DEVICE static double factor(double norm, double max_norm, double epsilon) {
+    return std::min(1.0, max_norm / (norm + epsilon));
+  }
+  CORDEE_HOST_DEVICE double factor() const { return factor(std::sqrt(*square), max_norm, epsilon); }
+};
+
+/// g <- by g
+template <class Real>
+struct shortening {
+  Real* g;
+  Real by;
+
+  [[nodiscard]] CORDEE_HOST_DEVICE bool idle() const { return by == 1; }
+  template <class At>
+  constexpr void operator()(At at) const {
+    at.put(g, by * at(g));
+  }
+};
+template <class Real>
+struct clipped_gradient {
+  clipping how;
+  Real* g;
+
+  CORDEE_HOST_DEVICE shortening<Real> of(kind, std::size_t) const {
+    return {g, static_cast<Real>(how.factor())};
+  }
+};
+
+/// The squared norms of what was clipped: of segment k, and of the whole.
+struct clipped_squares {
+  clipping how;
+  double *squares, *whole;
+
+  CORDEE_HOST_DEVICE void operator()(std::size_t k) const {
+    const double by = how.factor();
+    squares[k] *= by * by;
+    if (k == 0) *whole = *how.square * by * by;
+  }
+};
+
+}  // namespace detail
 
 template <class Rule>
 struct clip {
@@ -56,7 +106,7 @@ struct clip {
 
   /// What a gradient of this norm is multiplied by.
   [[nodiscard]] double factor(double norm) const {
-    return std::min(1.0, max_norm / (norm + epsilon));
+    return detail::clipping::factor(norm, max_norm, epsilon);
   }
 
   void check() const {
@@ -78,18 +128,12 @@ struct clip {
   // f(the view whose gradient, and the norms said of it, are clipped)
   template <class Real, class D, class F>
   auto clipped(view<Real, D, slots> v, typename D::stream s, const F& f) const {
-    const double square = v.grad_square.data[0], scale = factor(std::sqrt(square));
-    const double after = square * scale * scale;
-    if (scale < 1 && v.finite) {
-      const auto shorter = static_cast<Real>(scale);
-      segmented_for(s, v.segments, [&](std::size_t, std::size_t first, std::size_t last) {
-        const Real by = shorter;
-        Real* g = v.grads.data;
-        lanewise<Real>(first, last, [=](auto at) { at.put(g, by * at(g)); });
-      });
-      for (std::size_t k = 0; k < v.segments.size(); ++k) v.grad_squares.data[k] *= scale * scale;
-      v.grad_square = {&after, 1};
-    }
+    if (!v.finite) return f(v);
+    const detail::clipping how{v.grad_square.data, max_norm, epsilon};
+    const lent<double, typename D::stream> after(s, 1);
+    segmented_for<Real>(s, v.segments, detail::clipped_gradient<Real>{how, v.grads.data});
+    for_each(s, v.segments.size(), detail::clipped_squares{how, v.grad_squares.data, after.data()});
+    v.grad_square = {after.data(), 1};
     return f(v);
   }
 };

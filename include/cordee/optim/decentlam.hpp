@@ -19,35 +19,47 @@
 #include <string>
 
 #include <cordee/core/text.hpp>
-#include <cordee/ops/lanewise.hpp>
 #include <cordee/ops/segmented.hpp>
+#include <cordee/optim/momentum.hpp>
 #include <cordee/optim/optimizer.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
 namespace detail {
 
-/// u <- carry u + d, w <- w - u with d = w - mixed; the answer stands where the gradient stood.
+/// g <- w - rate (g + decay w), the point to say.
+template <class Real>
+struct trial_point {
+  const Real* w;
+  Real* g;
+  Real rate, decay = 0;
+
+  template <class At>
+  constexpr void operator()(At at) const {
+    at.put(g, at(w) - rate * (at(g) + decay * at(w)));
+  }
+};
+
+/// The move along w - mixed.
+template <class Real>
+struct displacement {
+  momentum_move<Real> move;
+  const Real* mixed;
+
+  template <class At>
+  constexpr void operator()(At at) const {
+    move(at, at(move.w) - at(mixed));
+  }
+};
+
+/// The answer stands where the gradient stood.
 template <class Real, class D>
 void displace(const view<Real, D, 1>& v, const moment& now, const consensus& how, bool corrected,
               typename D::stream s) {
-  const bool corrects = corrected && now.previous_rate > 1e-7;
-  const auto carry =
-      static_cast<Real>(corrects ? how.momentum * (now.rate / now.previous_rate) : how.momentum);
-  const auto momentum = static_cast<Real>(how.momentum);
-  segmented_for(s, v.segments, [&](std::size_t, std::size_t first, std::size_t last) {
-    Real* w = v.weights.data;
-    Real* u = v.slots[0].data;
-    const Real* mixed = v.grads.data;
-    const Real c = carry, on_u = how.nesterov ? momentum : Real{1},
-               on_d = how.nesterov ? Real{1} : Real{0};
-    lanewise<Real>(first, last, [=](auto at) {
-      const auto d = at(w) - at(mixed);
-      const auto moved = c * at(u) + d;
-      at.put(u, moved);
-      at.put(w, at(w) - (on_u * moved + on_d * d));
-    });
-  });
+  displacement<Real> step{{v, how.momentum, how.nesterov}, v.grads.data};
+  if (corrected && now.previous_rate > 1e-7)
+    step.move.carry = static_cast<Real>(how.momentum * (now.rate / now.previous_rate));
+  segmented_for<Real>(s, v.segments, step);
 }
 
 }  // namespace detail
@@ -67,14 +79,9 @@ struct decentlam {
   template <class Real, class D>
   span_on<Real, D> propose(const view<Real, D, slots>& v, const moment& now,
                            typename D::stream s) const {
-    segmented_for(s, v.segments, [&](std::size_t k, std::size_t first, std::size_t last) {
-      const auto decay = static_cast<Real>(decays(v.segments[k].what) ? weight_decay : 0),
-                 rate = static_cast<Real>(now.rate);
-      const Real* w = v.weights.data;
-      Real* g = v.grads.data;
-      lanewise<Real>(first, last,
-                     [=](auto at) { at.put(g, at(w) - rate * (at(g) + decay * at(w))); });
-    });
+    const detail::trial_point<Real> point{v.weights.data, v.grads.data, static_cast<Real>(now.rate),
+                                          static_cast<Real>(weight_decay)};
+    segmented_for<Real>(s, v.segments, detail::decaying{decays, point});
     return v.grads;
   }
   template <class Real, class D>
@@ -118,12 +125,9 @@ struct decentlam_over {
     own.grad_squares = v.grad_squares;
     own.sums = v.sums;
     rule.direct(own, now, s);
-    segmented_for(s, v.segments, [&](std::size_t, std::size_t first, std::size_t last) {
-      const auto rate = static_cast<Real>(now.rate);
-      const Real* w = v.weights.data;
-      Real* g = v.grads.data;
-      lanewise<Real>(first, last, [=](auto at) { at.put(g, at(w) - rate * at(g)); });
-    });
+    segmented_for<Real>(
+        s, v.segments,
+        detail::trial_point<Real>{v.weights.data, v.grads.data, static_cast<Real>(now.rate)});
     return v.grads;
   }
   template <class Real, class D>

@@ -21,41 +21,76 @@
 #include <string>
 
 #include <cordee/core/text.hpp>
-#include <cordee/ops/lanewise.hpp>
 #include <cordee/ops/segmented.hpp>
 #include <cordee/optim/adamw.hpp>
 #include <cordee/optim/lars.hpp>
+#include <cordee/optim/momentum.hpp>
 #include <cordee/optim/optimizer.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
 namespace detail {
 
+/// Moves the moments, writes u over the gradient, and returns it.
+template <class Real>
+struct lamb_direction {
+  adam_moments<Real> moments;
+  const Real* w;
+  Real *m, *q, *u;
+  Real decay;
+
+  template <class At>
+  constexpr typename At::number operator()(At at) const {
+    const typename At::number direction = moments.move(at, m, q, u) + decay * at(w);
+    at.put(u, direction);
+    return direction;
+  }
+};
+
+/// w <- w - rate u
+template <class Real>
+struct descent {
+  Real* w;
+  const Real* u;
+  Real rate;
+
+  template <class At>
+  constexpr void operator()(At at) const {
+    at.put(w, at(w) - rate * at(u));
+  }
+};
+/// With the ratio of a segment's norms in its rate.
+template <class Rule, class Real>
+struct lamb_descent {
+  Rule rule;
+  kinds adapts;
+  double rate;
+  const double *weight_squares, *step_squares;
+  descent<Real> f;
+
+  CORDEE_HOST_DEVICE descent<Real> of(kind what, std::size_t k) const {
+    descent<Real> own = f;
+    if (adapts(what))
+      own.rate =
+          factor<Real>(rate * rule.ratio(std::sqrt(weight_squares[k]), std::sqrt(step_squares[k])));
+    return own;
+  }
+};
+
 template <class Rule, class Real, class D>
 void lamb_accept(const Rule& rule, const view<Real, D, 2>& v, const moment& now,
                  typename D::stream s) {
-  const adam_moments<Real> moments(rule, now);
-  segmented_sums(s, v.segments, v.sums, [&](std::size_t k, std::size_t first, std::size_t last) {
-    const auto decay = static_cast<Real>(rule.decays(v.segments[k].what) ? rule.weight_decay : 0);
-    const adam_moments<Real> direction = moments;
-    const Real* w = v.weights.data;
-    Real* m = v.slots[0].data;
-    Real* q = v.slots[1].data;
-    Real* u = v.grads.data;
-    lanewise<Real>(first, last,
-                   [=](auto at) { at.put(u, direction.move(at, m, q, u) + decay * at(w)); });
-    return sum_of_squares(u + first, last - first);
-  });
-  segmented_for(s, v.segments, [&](std::size_t k, std::size_t first, std::size_t last) {
-    const double ratio =
-        rule.adapts(v.segments[k].what)
-            ? rule.ratio(std::sqrt(v.weight_squares.data[k]), std::sqrt(v.sums.data[k]))
-            : 1;
-    const auto rate = factor<Real>(now.rate * ratio);
-    Real* w = v.weights.data;
-    const Real* u = v.grads.data;
-    lanewise<Real>(first, last, [=](auto at) { at.put(w, at(w) - rate * at(u)); });
-  });
+  Real *const w = v.weights.data, *const u = v.grads.data;
+  const lamb_direction<Real> direction{{rule, now},     w, v.slots[0].data,
+                                       v.slots[1].data, u, static_cast<Real>(rule.weight_decay)};
+  segmented_squares<Real>(s, v.segments, decaying{rule.decays, direction}, v.sums);
+  segmented_for<Real>(s, v.segments,
+                      lamb_descent<Rule, Real>{rule,
+                                               rule.adapts,
+                                               now.rate,
+                                               v.weight_squares.data,
+                                               v.sums.data,
+                                               {w, u, factor<Real>(now.rate)}});
 }
 
 }  // namespace detail
@@ -83,7 +118,7 @@ struct lamb {
   }
 
   /// The trust ratio of a segment with these norms of the weights and of u.
-  [[nodiscard]] double ratio(double weight_norm, double step_norm) const {
+  [[nodiscard]] CORDEE_HOST_DEVICE double ratio(double weight_norm, double step_norm) const {
     return trust_ratio(1, weight_norm, step_norm, 0, 0);
   }
 
@@ -117,7 +152,7 @@ struct nvlamb {
   }
 
   /// The trust ratio of a segment with these norms of the weights and of u.
-  [[nodiscard]] double ratio(double weight_norm, double step_norm) const {
+  [[nodiscard]] CORDEE_HOST_DEVICE double ratio(double weight_norm, double step_norm) const {
     return trust_ratio(1, weight_norm, step_norm, 0, 0);
   }
 

@@ -32,8 +32,8 @@
 #include <string>
 
 #include <cordee/core/text.hpp>
-#include <cordee/ops/lanewise.hpp>
 #include <cordee/ops/segmented.hpp>
+#include <cordee/optim/momentum.hpp>
 #include <cordee/optim/optimizer.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -41,8 +41,8 @@ namespace cordee::inline CORDEE_ABI {
 /// The share of the whole rate that a segment takes; 1 where its norms say nothing: one is zero, or
 /// not even a double holds their quotient, or a mixing rule counts this rank's gradient, which is
 /// not finite, as zero.
-inline double trust_ratio(double trust, double weight_norm, double grad_norm, double decay,
-                          double epsilon) {
+CORDEE_HOST_DEVICE inline double trust_ratio(double trust, double weight_norm, double grad_norm,
+                                             double decay, double epsilon) {
   if (weight_norm == 0 || grad_norm == 0 || !std::isfinite(grad_norm)) return 1;
   const double ratio = trust * weight_norm / (grad_norm + decay * weight_norm + epsilon);
   return std::isfinite(ratio) ? ratio : 1;
@@ -53,33 +53,86 @@ namespace detail {
 /// A factor as the kernels' number. Norms far apart give factors that no float holds, and infinity
 /// times a zero gradient is not a number.
 template <class Real>
-Real factor(double x) {
+CORDEE_HOST_DEVICE Real factor(double x) {
   constexpr double most = std::numeric_limits<Real>::max();
   return static_cast<Real>(std::clamp(x, -most, most));
 }
 
-/// f(first, last, decay, ratio) for runs of numbers, with what LARS gives their segment.
-template <class Rule, class Real, class D, class F>
-void lars_for(const Rule& rule, const view<Real, D, 1>& v, typename D::stream s, const F& f) {
-  segmented_for(s, v.segments, [&](std::size_t k, std::size_t first, std::size_t last) {
-    const double decay = rule.decays(v.segments[k].what) ? rule.weight_decay : 0;
-    const double ratio = rule.adapts(v.segments[k].what)
-                             ? rule.ratio(std::sqrt(v.weight_squares.data[k]),
-                                          std::sqrt(v.grad_squares.data[k]), decay)
-                             : 1;
-    f(first, last, static_cast<Real>(decay), ratio);
-  });
+/// An arithmetic that takes what LARS gives segment k: its decay, and `rate` times the ratio of its
+/// norms.
+template <class Rule, class Arithmetic>
+struct lars_body {
+  Rule rule;
+  const double *weight_squares, *grad_squares;
+  double rate;
+  Arithmetic f;
+
+  CORDEE_HOST_DEVICE Arithmetic of(kind what, std::size_t k) const {
+    const double decay = rule.decays(what) ? rule.weight_decay : 0;
+    const double ratio = rule.adapts(what) ? rule.ratio(std::sqrt(weight_squares[k]),
+                                                        std::sqrt(grad_squares[k]), decay)
+                                           : 1;
+    Arithmetic own = f;
+    own.take(decay, rate * ratio);
+    return own;
+  }
+};
+template <class Rule, class Real, class D, class Arithmetic>
+void lars_for(const Rule& rule, const view<Real, D, 1>& v, double rate, const Arithmetic& f,
+              typename D::stream s) {
+  segmented_for<Real>(
+      s, v.segments,
+      lars_body<Rule, Arithmetic>{rule, v.weight_squares.data, v.grad_squares.data, rate, f});
 }
 
-template <class Rule, class Real, class D>
-void lars_direct(const Rule& rule, const view<Real, D, 1>& v, typename D::stream s) {
-  lars_for(rule, v, s, [&](std::size_t first, std::size_t last, Real decay, double ratio) {
-    const auto share = factor<Real>(ratio);
-    const Real* w = v.weights.data;
-    Real* g = v.grads.data;
-    lanewise<Real>(first, last, [=](auto at) { at.put(g, share * (at(g) + decay * at(w))); });
-  });
-}
+/// The move along g + decay w, with the ratio in its gain.
+template <class Real>
+struct ratio_inside {
+  decayed_move<Real> f;
+
+  CORDEE_HOST_DEVICE void take(double decay, double ratio) {
+    f.decay = static_cast<Real>(decay);
+    f.move.gain = factor<Real>(ratio);
+  }
+  template <class At>
+  constexpr void operator()(At at) const {
+    f(at);
+  }
+};
+
+/// The move along g + decay w, whose elements are at most `limit` either way, with the ratio in its
+/// rate.
+template <class Real>
+struct ratio_outside {
+  decayed_move<Real> f;
+  Real limit;
+
+  CORDEE_HOST_DEVICE void take(double decay, double ratio) {
+    f.decay = static_cast<Real>(decay);
+    f.move.rate = factor<Real>(ratio);
+  }
+  template <class At>
+  constexpr void operator()(At at) const {
+    f.move(at, at.limited(at(f.g) + f.decay * at(f.move.w), limit));
+  }
+};
+
+/// g <- ratio (g + decay w)
+template <class Real>
+struct ratio_on_gradient {
+  const Real* w;
+  Real* g;
+  Real by = 1, decay = 0;
+
+  CORDEE_HOST_DEVICE void take(double own_decay, double ratio) {
+    decay = static_cast<Real>(own_decay);
+    by = factor<Real>(ratio);
+  }
+  template <class At>
+  constexpr void operator()(At at) const {
+    at.put(g, by * (at(g) + decay * at(w)));
+  }
+};
 
 /// What all three forms refuse.
 template <class Rule>
@@ -123,31 +176,19 @@ struct lars {
   }
   template <class Real, class D>
   void accept(const view<Real, D, slots>& v, const moment& now, typename D::stream s) const {
-    detail::lars_for(*this, v, s,
-                     [&](std::size_t first, std::size_t last, Real decay, double share) {
-                       const auto rate = detail::factor<Real>(now.rate * share);
-                       const auto mu = static_cast<Real>(momentum);
-                       const Real on_v = nesterov ? mu : Real{1}, on_d = nesterov ? rate : Real{0};
-                       Real* w = v.weights.data;
-                       Real* u = v.slots[0].data;
-                       const Real* g = v.grads.data;
-                       lanewise<Real>(first, last, [=](auto at) {
-                         const auto d = at(g) + decay * at(w);
-                         const auto moved = mu * at(u) + rate * d;
-                         at.put(u, moved);
-                         at.put(w, at(w) - (on_v * moved + on_d * d));
-                       });
-                     });
+    const detail::decayed_move<Real> step(v, momentum, nesterov, weight_decay);
+    detail::lars_for(*this, v, now.rate, detail::ratio_inside<Real>{step}, s);
   }
 
   /// g <- ratio (g + weight_decay w)
   template <class Real, class D>
   void direct(const view<Real, D, slots>& v, const moment&, typename D::stream s) const {
-    detail::lars_direct(*this, v, s);
+    detail::lars_for(*this, v, 1, detail::ratio_on_gradient<Real>{v.weights.data, v.grads.data}, s);
   }
 
   /// The trust ratio of a segment with these norms.
-  [[nodiscard]] double ratio(double weight_norm, double grad_norm, double decay) const {
+  [[nodiscard]] CORDEE_HOST_DEVICE double ratio(double weight_norm, double grad_norm,
+                                                double decay) const {
     return trust_ratio(trust, weight_norm, grad_norm, decay, epsilon);
   }
 
@@ -179,26 +220,14 @@ struct lars_rate_outside {
   }
   template <class Real, class D>
   void accept(const view<Real, D, slots>& v, const moment& now, typename D::stream s) const {
-    detail::lars_for(*this, v, s,
-                     [&](std::size_t first, std::size_t last, Real decay, double share) {
-                       const auto rate = static_cast<Real>(now.rate);
-                       const auto scale = detail::factor<Real>(share);
-                       const auto mu = static_cast<Real>(momentum);
-                       const Real on_v = nesterov ? mu : Real{1}, on_d = nesterov ? scale : Real{0};
-                       Real* w = v.weights.data;
-                       Real* u = v.slots[0].data;
-                       const Real* g = v.grads.data;
-                       lanewise<Real>(first, last, [=](auto at) {
-                         const auto d = at(g) + decay * at(w);
-                         const auto moved = mu * at(u) + scale * d;
-                         at.put(u, moved);
-                         at.put(w, at(w) - rate * (on_v * moved + on_d * d));
-                       });
-                     });
+    detail::decayed_move<Real> step(v, momentum, nesterov, weight_decay);
+    step.move.rate = static_cast<Real>(now.rate);
+    detail::lars_for(*this, v, 1, detail::ratio_inside<Real>{step}, s);
   }
 
   /// The trust ratio of a segment with these norms.
-  [[nodiscard]] double ratio(double weight_norm, double grad_norm, double decay) const {
+  [[nodiscard]] CORDEE_HOST_DEVICE double ratio(double weight_norm, double grad_norm,
+                                                double decay) const {
     return trust_ratio(trust, weight_norm, grad_norm, decay, epsilon);
   }
 
@@ -232,24 +261,14 @@ struct lars_unscaled {
   }
   template <class Real, class D>
   void accept(const view<Real, D, slots>& v, const moment& now, typename D::stream s) const {
-    detail::lars_for(*this, v, s,
-                     [&](std::size_t first, std::size_t last, Real decay, double share) {
-                       const auto rate = detail::factor<Real>(now.rate * share);
-                       const auto limit = detail::factor<Real>(element_limit);
-                       const auto mu = static_cast<Real>(momentum);
-                       Real* w = v.weights.data;
-                       Real* u = v.slots[0].data;
-                       const Real* g = v.grads.data;
-                       lanewise<Real>(first, last, [=](auto at) {
-                         const auto moved = mu * at(u) + at.limited(at(g) + decay * at(w), limit);
-                         at.put(u, moved);
-                         at.put(w, at(w) - rate * moved);
-                       });
-                     });
+    const detail::decayed_move<Real> step(v, momentum, false, weight_decay);
+    const auto limit = detail::factor<Real>(element_limit);
+    detail::lars_for(*this, v, now.rate, detail::ratio_outside<Real>{step, limit}, s);
   }
 
   /// The trust ratio of a segment with these norms.
-  [[nodiscard]] double ratio(double weight_norm, double grad_norm, double decay) const {
+  [[nodiscard]] CORDEE_HOST_DEVICE double ratio(double weight_norm, double grad_norm,
+                                                double decay) const {
     return std::min(ratio_limit, trust_ratio(trust, weight_norm, grad_norm, decay, epsilon));
   }
 

@@ -17,26 +17,11 @@
 #include <string>
 
 #include <cordee/core/text.hpp>
-#include <cordee/ops/lanewise.hpp>
 #include <cordee/ops/segmented.hpp>
+#include <cordee/optim/momentum.hpp>
 #include <cordee/optim/optimizer.hpp>
 
 namespace cordee::inline CORDEE_ABI {
-
-namespace detail {
-
-template <class Real, class D, int Slots>
-void decay_into(const view<Real, D, Slots>& v, double weight_decay, kinds decays,
-                typename D::stream s) {
-  segmented_for(s, v.segments, [&](std::size_t k, std::size_t first, std::size_t last) {
-    const auto decay = static_cast<Real>(decays(v.segments[k].what) ? weight_decay : 0);
-    const Real* w = v.weights.data;
-    Real* g = v.grads.data;
-    lanewise<Real>(first, last, [=](auto at) { at.put(g, at(g) + decay * at(w)); });
-  });
-}
-
-}  // namespace detail
 
 /// Form P. Weight decay is L2, added to the gradient of the segments whose kind is in `decays`.
 struct sgd {
@@ -58,27 +43,17 @@ struct sgd {
   template <class Real, class D>
   void accept(const view<Real, D, slots>& v, const moment& now, typename D::stream s) const {
     check();
-    const auto rate = static_cast<Real>(now.rate), mu = static_cast<Real>(momentum);
-    const auto fresh = static_cast<Real>(now.applied == 0 ? 1 : 1 - dampening);
-    segmented_for(s, v.segments, [&](std::size_t k, std::size_t first, std::size_t last) {
-      const auto decay = static_cast<Real>(decays(v.segments[k].what) ? weight_decay : 0);
-      Real* w = v.weights.data;
-      Real* b = v.slots[0].data;
-      const Real* g = v.grads.data;
-      const Real r = rate, m = mu, f = fresh, on_b = nesterov ? mu : Real{1},
-                 on_d = nesterov ? Real{1} : Real{0};
-      lanewise<Real>(first, last, [=](auto at) {
-        const auto d = at(g) + decay * at(w);
-        const auto moved = m * at(b) + f * d;
-        at.put(b, moved);
-        at.put(w, at(w) - r * (on_d * d + on_b * moved));
-      });
-    });
+    detail::decayed_move<Real> step(v, momentum, nesterov, weight_decay);
+    step.move.gain = static_cast<Real>(now.applied == 0 ? 1 : 1 - dampening);
+    step.move.rate = static_cast<Real>(now.rate);
+    segmented_for<Real>(s, v.segments, detail::decaying{decays, step});
   }
   /// g <- g + weight_decay w
   template <class Real, class D>
   void direct(const view<Real, D, slots>& v, const moment&, typename D::stream s) const {
-    detail::decay_into(v, weight_decay, decays, s);
+    const detail::decayed_gradient<Real> decayed{v.weights.data, v.grads.data,
+                                                 static_cast<Real>(weight_decay)};
+    segmented_for<Real>(s, v.segments, detail::decaying{decays, decayed});
   }
 
   void check() const {
@@ -115,28 +90,17 @@ struct velocity_sgd {
   template <class Real, class D>
   void accept(const view<Real, D, slots>& v, const moment& now, typename D::stream s) const {
     const bool corrects = correction && now.previous_rate > 1e-7;
-    const auto rate = static_cast<Real>(now.rate), mu = static_cast<Real>(momentum);
-    const auto carry =
-        static_cast<Real>(corrects ? momentum * (now.rate / now.previous_rate) : momentum);
-    segmented_for(s, v.segments, [&](std::size_t k, std::size_t first, std::size_t last) {
-      const auto decay = static_cast<Real>(decays(v.segments[k].what) ? weight_decay : 0);
-      Real* w = v.weights.data;
-      Real* u = v.slots[0].data;
-      const Real* g = v.grads.data;
-      const Real r = rate, c = carry, on_v = nesterov ? mu : Real{1},
-                 on_d = nesterov ? rate : Real{0};
-      lanewise<Real>(first, last, [=](auto at) {
-        const auto d = at(g) + decay * at(w);
-        const auto moved = c * at(u) + r * d;
-        at.put(u, moved);
-        at.put(w, at(w) - (on_v * moved + on_d * d));
-      });
-    });
+    detail::decayed_move<Real> step(v, momentum, nesterov, weight_decay);
+    if (corrects) step.move.carry = static_cast<Real>(momentum * (now.rate / now.previous_rate));
+    step.move.gain = static_cast<Real>(now.rate);
+    segmented_for<Real>(s, v.segments, detail::decaying{decays, step});
   }
   /// g <- g + weight_decay w
   template <class Real, class D>
   void direct(const view<Real, D, slots>& v, const moment&, typename D::stream s) const {
-    detail::decay_into(v, weight_decay, decays, s);
+    const detail::decayed_gradient<Real> decayed{v.weights.data, v.grads.data,
+                                                 static_cast<Real>(weight_decay)};
+    segmented_for<Real>(s, v.segments, detail::decaying{decays, decayed});
   }
 
   void check() const {
