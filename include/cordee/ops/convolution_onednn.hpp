@@ -4,10 +4,9 @@
 // Convolutions by oneDNN: ops/convolution.hpp's sums over (N, C / V, H, W, V), which it calls
 // nChw16c on AVX-512 and nChw8c elsewhere. In fp32; component `onednn`, not in the umbrella.
 //
-// A batch is cut into groups by a rule that does not know the workers, and the stream's workers run
-// each group as a primitive of one thread. So oneDNN starts no threads, those of ranks do not
-// multiply, and results do not depend on them. Primitives are built once for a problem and a
-// group's size, and stay.
+// A batch is cut into groups by a rule that knows no workers, and the stream's workers run each as a
+// primitive of one thread. So oneDNN starts no threads, and results do not depend on how many there
+// are. Primitives are built once for a problem and a group's size, and stay.
 #pragma once
 
 #include <algorithm>
@@ -15,6 +14,7 @@
 #include <exception>
 #include <map>
 #include <mutex>
+#include <type_traits>
 
 #include <oneapi/dnnl/dnnl.hpp>
 #include <oneapi/dnnl/dnnl_debug.h>
@@ -40,14 +40,14 @@ class openmp_alone {
  public:
   openmp_alone() { omp_set_num_threads(1); }
   openmp_alone(const openmp_alone&) = delete;
-  openmp_alone& operator=(const openmp_alone&) = delete;
   ~openmp_alone() { omp_set_num_threads(before_); }
 
  private:
-  int before_ = omp_get_max_threads();
+  const int before_ = omp_get_max_threads();
 };
 
 /// One direction of a problem over so many samples, ready to run: several threads may at once.
+template <int V>
 class onednn_pass {
   using desc = dnnl::memory::desc;
   using tag = dnnl::memory::format_tag;
@@ -55,65 +55,51 @@ class onednn_pass {
  public:
   enum direction { fprop, dgrad, wgrad };
 
-  /// The one there is, built if need be; v channels to a block.
-  static const onednn_pass& of(direction d, const convolution_problem& p, int samples, int v) {
+  /// The one there is, built if need be.
+  static const onednn_pass& of(direction d, const convolution_problem& p, int samples) {
     static std::mutex mutex;
-    static std::map<std::array<int, 10>, onednn_pass> known;
+    static std::map<std::array<int, 9>, onednn_pass> known;
     // The image of the weights knows no number of samples: they lie as one sample has them best.
-    const desc w = samples == 1 ? weights(p, tag::any) : of(d, p, 1, v).w_;
+    const desc w = samples == 1 ? weights(p, tag::any) : of(d, p, 1).w_;
     const std::lock_guard lock(mutex);
     return known
         .try_emplace({d, p.in.channels, p.in.height, p.in.width, p.filters, p.window, p.stride,
-                      p.padding, samples, v},
-                     d, p, samples, v, w)
+                      p.padding, samples},
+                     d, p, samples, w)
         .first->second;
   }
 
-  onednn_pass(direction d, const convolution_problem& p, int samples, int v, const desc& w)
-      : x_(activations(p.in, samples, v)),
-        y_(activations(p.out(), samples, v)),
-        canonical_(weights(p, tag::oihw)) {
+  onednn_pass(direction d, const convolution_problem& p, int samples, const desc& w)
+      : x_(activations(p.in, samples)), y_(activations(p.out(), samples)) {
     constexpr auto method = dnnl::algorithm::convolution_direct;
     constexpr auto training = dnnl::prop_kind::forward_training;
     const dnnl::memory::dims stride{p.stride, p.stride}, pad{p.padding, p.padding};
     dnnl::primitive_attr mode;  // with scratch of its own, a primitive is bound to one thread
     mode.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    const auto build = [&]<class C>(const typename C::desc& wanted, const auto&... hint) {
-      const typename C::primitive_desc built(wanted, mode, engine(), hint...);
-      w_ = built.query_md(d == wgrad ? dnnl::query::diff_weights_md : dnnl::query::weights_md);
-      scratch_ = built.scratchpad_desc();
-      return C(built);
-    };
     const dnnl::convolution_forward::primitive_desc hint(
         {training, method, x_, weights(p, tag::any), y_, stride, pad, pad}, mode, engine());
-    switch (d) {
-      case fprop:
-        arguments_ = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
-        convolve_ = build.operator()<dnnl::convolution_forward>(
-            {training, method, x_, w, y_, stride, pad, pad});
-        break;
-      case dgrad:
-        arguments_ = {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST};
-        convolve_ = build.operator()<dnnl::convolution_backward_data>(
-            {method, x_, w, y_, stride, pad, pad}, hint);
-        break;
-      case wgrad:
-        arguments_ = {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST};
-        convolve_ = build.operator()<dnnl::convolution_backward_weights>(
-            {method, x_, w, y_, stride, pad, pad}, hint);
-        break;
+    if (d == fprop) {
+      arguments_ = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
+      build<dnnl::convolution_forward>(mode, {training, method, x_, w, y_, stride, pad, pad});
+    } else if (d == dgrad) {
+      arguments_ = {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST};
+      build<dnnl::convolution_backward_data>(mode, {method, x_, w, y_, stride, pad, pad}, hint);
+    } else {
+      arguments_ = {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST};
+      build<dnnl::convolution_backward_weights>(mode, {method, x_, w, y_, stride, pad, pad}, hint);
     }
     dnnl::post_ops onto;
     if (d == wgrad) onto.append_sum();
     mode.set_post_ops(onto);
-    const desc &from = d == wgrad ? w_ : canonical_, &to = d == wgrad ? canonical_ : w_;
-    reorder_ = dnnl::reorder(dnnl::reorder::primitive_desc(engine(), from, engine(), to, mode));
+    from_ = d == wgrad ? w_ : weights(p, tag::oihw);
+    to_ = d == wgrad ? weights(p, tag::oihw) : w_;
+    reorder_ = dnnl::reorder(dnnl::reorder::primitive_desc(engine(), from_, engine(), to_, mode));
   }
 
   /// Numbers of its weights, in whole lines of the cache.
   [[nodiscard]] std::size_t size() const { return (w_.get_size() + 63) / 64 * 16; }
 
-  /// Where the weights are. To make one writes the zeros that fill its blocks; to use it does not.
+  /// Where weights are: to make it writes the zeros that fill its blocks, to use it does not.
   [[nodiscard]] dnnl::memory at(const float* w) const { return memory(w_, w); }
 
   void run(const float* x, const dnnl::memory& w, const float* y) const {
@@ -125,18 +111,22 @@ class onednn_pass {
                        {DNNL_ARG_SCRATCHPAD,
                         memory(scratch_, room.reserve(scratch_.get_size() / sizeof(float)))}});
   }
-  /// fprop, dgrad: canonical weights to its own.
-  void pack(const float* canonical, float* w) const {
-    reorder_.execute(
-        stream(), {{DNNL_ARG_FROM, memory(canonical_, canonical)}, {DNNL_ARG_TO, memory(w_, w)}});
-  }
-  /// wgrad: its own weights onto canonical ones.
-  void unpack_onto(const float* w, float* canonical) const {
-    reorder_.execute(
-        stream(), {{DNNL_ARG_FROM, memory(w_, w)}, {DNNL_ARG_TO, memory(canonical_, canonical)}});
+  /// fprop, dgrad: canonical weights to its own; wgrad: its own onto canonical ones.
+  void reorder(const float* from, float* to) const {
+    reorder_.execute(stream(),
+                     {{DNNL_ARG_FROM, memory(from_, from)}, {DNNL_ARG_TO, memory(to_, to)}});
   }
 
  private:
+  template <class C, class... Hint>
+  void build(const dnnl::primitive_attr& mode, const typename C::desc& wanted,
+             const Hint&... hint) {
+    const typename C::primitive_desc built(wanted, mode, engine(), hint...);
+    constexpr bool writes_weights = std::is_same_v<C, dnnl::convolution_backward_weights>;
+    w_ = built.query_md(writes_weights ? dnnl::query::diff_weights_md : dnnl::query::weights_md);
+    scratch_ = built.scratchpad_desc();
+    convolve_ = C(built);
+  }
   static const dnnl::engine& engine() {
     static const dnnl::engine host(dnnl::engine::kind::cpu, 0);
     return host;
@@ -151,15 +141,15 @@ class onednn_pass {
   static desc weights(const convolution_problem& p, tag t) {
     return {{p.filters, p.in.channels, p.window, p.window}, dnnl::memory::data_type::f32, t};
   }
-  static desc activations(const extent& e, int samples, int v) {
+  static desc activations(const extent& e, int samples) {
     return {{samples, e.channels, e.height, e.width},
             dnnl::memory::data_type::f32,
             e.channels <= 4 ? tag::nchw
-            : v == 16       ? tag::nChw16c
+            : V == 16       ? tag::nChw16c
                             : tag::nChw8c};
   }
 
-  desc x_, y_, canonical_, w_, scratch_;
+  desc x_, y_, w_, scratch_, from_, to_;
   std::array<int, 3> arguments_{};
   dnnl::primitive convolve_;
   dnnl::reorder reorder_;
@@ -175,7 +165,7 @@ struct onednn_with {
   /// An image of few channels is plain, as oneDNN wants the first layer's.
   template <class Real>
   static constexpr int block(int channels) {
-    return channels <= few ? 1 : V;
+    return channels <= 4 ? 1 : V;
   }
   /// The weights lie there twice, for fprop and for dgrad.
   template <std::same_as<float> Real>
@@ -188,8 +178,8 @@ struct onednn_with {
   static void pack(const convolution_problem& p, const Real* master, Real* packed, cpu::stream s) {
     guarded(p, [&] {
       in_parts(s, 2, [&](std::size_t part) {
-        if (part == 0) of(pass::fprop, p).pack(master, packed);
-        if (part == 1) of(pass::dgrad, p).pack(master, packed + of(pass::fprop, p).size());
+        if (part == 0) of(pass::fprop, p).reorder(master, packed);
+        if (part == 1) of(pass::dgrad, p).reorder(master, packed + of(pass::fprop, p).size());
       });
     });
   }
@@ -200,7 +190,7 @@ struct onednn_with {
     guarded(p, [&] {
       const auto w = of(pass::fprop, p).at(packed);
       in_groups(p, samples, s, [&](std::size_t, int first, int n) {
-        of(pass::fprop, p, n).run(x + first * in_size(p), w, y + first * out_size(p));
+        of(pass::fprop, p, n).run(x + first * numbers(p.in), w, y + first * numbers(p.out()));
       });
     });
   }
@@ -211,10 +201,10 @@ struct onednn_with {
       const auto w = of(pass::dgrad, p).at(packed + of(pass::fprop, p).size());
       in_groups(p, samples, s, [&](std::size_t, int first, int n) {
         thread_local detail::scratch<float> room;
-        const auto size = static_cast<std::size_t>(n * in_size(p));
-        Real* const to = dx + first * in_size(p);
+        const auto size = static_cast<std::size_t>(n * numbers(p.in));
+        Real* const to = dx + first * numbers(p.in);
         Real* const found = how == into::add ? room.reserve(size) : to;
-        of(pass::dgrad, p, n).run(found, w, dy + first * out_size(p));
+        of(pass::dgrad, p, n).run(found, w, dy + first * numbers(p.out()));
         if (how == into::add)
           for (std::size_t i = 0; i < size; ++i) to[i] += found[i];
       });
@@ -236,30 +226,27 @@ struct onednn_with {
       const std::size_t size = of(pass::wgrad, p).size(), parts = groups(p, samples);
       in_groups(p, samples, s, [&](std::size_t part, int first, int n) {
         const auto& one = of(pass::wgrad, p, n);
-        one.run(x + first * in_size(p), one.at(sums + part * size), dy + first * out_size(p));
+        one.run(x + first * numbers(p.in), one.at(sums + part * size),
+                dy + first * numbers(p.out()));
       });
       parallel(s, size, 1024, [&](std::size_t begin, std::size_t end) {
         for (std::size_t part = 1; part < parts; ++part)
           for (std::size_t i = begin; i < end; ++i) sums[i] += sums[part * size + i];
       });
-      of(pass::wgrad, p).unpack_onto(sums, dw);
+      of(pass::wgrad, p).reorder(sums, dw);
     });
   }
 
  private:
-  using pass = detail::onednn_pass;
-  static constexpr int few = 4;
+  using pass = detail::onednn_pass<V>;
 
-  static const pass& of(pass::direction d, const convolution_problem& p, int samples = 1) {
-    return pass::of(d, p, samples, V);
+  static const pass& of(typename pass::direction d, const convolution_problem& p, int samples = 1) {
+    return pass::of(d, p, samples);
   }
-  static std::ptrdiff_t in_size(const convolution_problem& p) {
-    return static_cast<std::ptrdiff_t>(sample_size(p.in, block<float>(p.in.channels)));
+  /// Numbers of one sample.
+  static std::ptrdiff_t numbers(const extent& e) {
+    return static_cast<std::ptrdiff_t>(sample_size(e, block<float>(e.channels)));
   }
-  static std::ptrdiff_t out_size(const convolution_problem& p) {
-    return static_cast<std::ptrdiff_t>(sample_size(p.out(), block<float>(p.filters)));
-  }
-
   /// What goes wrong in oneDNN is told with the problem's name. In this thread it stays alone.
   template <class F>
   static void guarded(const convolution_problem& p, const F& f) {
