@@ -40,7 +40,6 @@ class emulated_block {
         shared_(shared_bytes / sizeof(std::max_align_t) + 1),
         parts_(static_cast<std::size_t>(threads)),
         order_(static_cast<std::size_t>(threads)) {
-    for (fiber& f : fibers_) f.stack = std::make_unique_for_overwrite<std::byte[]>(stack_bytes);
     std::iota(order_.begin(), order_.end(), 0);
   }
 
@@ -116,6 +115,7 @@ class emulated_block {
   };
 
   void start(fiber& f) {
+    if (!f.stack) f.stack = std::make_unique_for_overwrite<std::byte[]>(stack_bytes);
     f.over = false;
     f.shadow = nullptr;
     getcontext(&f.at);
