@@ -1,0 +1,14 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <cordee/device/cuda.cuh>
+
+#include "tests/ops/grid/elementwise_laws.hpp"
+#include "tests/support/has_gpu.hpp"
+
+using namespace cordee;
+using namespace support;
+
+TEST_CASE_TEMPLATE("elementwise on a GPU: every pass is the CPU's, rounded once", N, fp16::storage,
+                   bf16::storage, float) {
+  if (has_gpu()) check_elementwise<N>(gpu{});
+}
