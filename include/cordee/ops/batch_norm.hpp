@@ -88,7 +88,7 @@ template <class Real>
 struct batch_norm_rows {
   Real *centre, *inverse, *scale, *shift, *slope;
 
-  batch_norm_rows(Real* table, std::size_t lanes, std::size_t group)
+  constexpr batch_norm_rows(Real* table, std::size_t lanes, std::size_t group)
       : centre(table + group * 5 * lanes),
         inverse(centre + lanes),
         scale(inverse + lanes),

@@ -1,0 +1,77 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <limits>
+
+#include <doctest/doctest.h>
+
+#include "tests/support/emulated.hpp"
+#include "tests/support/normed_on.hpp"
+#include "tests/support/ranks.hpp"
+
+using namespace cordee;
+using namespace support;
+
+TEST_CASE_TEMPLATE("batch_norm on grids: forward, backward and evaluation are the CPU's", N, half,
+                   bfloat, float, double) {
+  check_batch_norm<N, epilogue::store>(emulated(1));
+  check_batch_norm<N, epilogue::relu>(emulated(2));
+  check_batch_norm<N, epilogue::add_relu>(emulated(3));
+}
+
+TEST_CASE_TEMPLATE("batch_norm on grids: no bit depends on the order of threads and blocks", N,
+                   half, float) {
+  std::vector<double> y, dx, dgamma, variance;
+  for (const std::uint64_t seed : {1u, 2u, 3u}) {
+    normed_on<N, 8, epilogue::add_relu, emulated> bn(emulated(seed), {{12, 18, 17}, 2}, 3);
+    bn.forward();
+    bn.backward(into::overwrite, false);
+    const auto now = [](auto& of) { return converted_back(of.read()); };
+    if (seed == 1) {
+      y = now(bn.y);
+      dx = now(bn.input_gradient);
+      dgamma = now(bn.dgamma);
+      variance = now(bn.variance);
+    }
+    CHECK(y == now(bn.y));
+    CHECK(dx == now(bn.input_gradient));
+    CHECK(dgamma == now(bn.dgamma));
+    CHECK(variance == now(bn.variance));
+  }
+}
+
+TEST_CASE("batch_norm on grids: more chunks than a merging block has rows of threads") {
+  normed_on<double, 1, epilogue::relu, emulated> bn(emulated(), {{1, 160, 151}, 0}, 3);
+  CHECK(detail::batch_norm_tiles(bn.at, 3, 1, 1).chunks > 33);
+  bn.check(into::overwrite);
+}
+
+TEST_CASE("batch_norm on grids: in float a large mean does not swallow the variance") {
+  normed_on<float, 8, epilogue::store, emulated> bn(emulated(), {{8, 32, 32}, 0}, 4);
+  for (double& x : bn.want.x) x = std::round(x * 64) / 64 + 4096;  // floats, exactly
+  bn.x = bn.activations(bn.want.x);
+  bn.forward();
+  bn.want.forward();
+  CHECK(worst(converted_back(bn.variance.read()), bn.want.variance, 2e-6, 0) <= 1);
+}
+
+TEST_CASE_TEMPLATE("batch_norm on grids: what is not finite stays so, in its channel", N, half,
+                   float) {
+  normed_on<N, 8, epilogue::relu, emulated> bn(emulated(), {{2, 3, 3}, 0}, 2);
+  bn.want.x[9] = std::numeric_limits<double>::quiet_NaN();  // the first pixel of channel 1
+  bn.x = bn.activations(bn.want.x);
+  bn.forward();
+  const auto variance = converted_back(bn.variance.read());
+  const auto y = bn.plain(bn.y);
+  CHECK(std::isnan(variance[1]));
+  CHECK(std::isnan(y[9]));
+  CHECK(std::isfinite(variance[0]));
+  CHECK(std::isfinite(y[0]));
+}
+
+TEST_CASE("batch_norm on grids: statistics over ranks are refused") {
+  normed_on<float, 8, epilogue::relu, emulated> bn(emulated(), {{2, 3, 3}, 0}, 2);
+  const combine_sums shared{[](void*, std::span<double>) {}, nullptr};
+  CHECK(contains(complaint([&] { bn.forward(shared); }), "statistics shared by ranks are not"));
+  CHECK(contains(complaint([&] { bn.backward(into::add, true, shared); }), "leave combine empty"));
+}
