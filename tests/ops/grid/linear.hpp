@@ -1,0 +1,67 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the fully connected layer promises on any device with grids.
+#pragma once
+
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <cordee/ops/grid/linear.hpp>
+
+#include "tests/support/stored.hpp"
+
+namespace support {
+
+/// All three products, on numbers whose sums are exact: the CPU's in double, rounded once. Sizes
+/// around those of a block's square; x with padding and without.
+template <Number N, std::floating_point Real, class D>
+void linear_is_the_cpus(const bench_on<D>& at) {
+  for (const linear_problem& p :
+       {linear_problem{1, 1, 1}, {64, 10, 64}, {31, 33, 32}, {32, 5, 40}, {70, 65, 71}})
+    for (const int samples : {0, 1, 35}) {
+      INFO(p.features, " of ", p.stride, " -> ", p.outputs, ", samples ", samples);
+      const auto n = static_cast<std::size_t>(samples);
+      auto x = short_numbers<N>(n * p.stride, 1);
+      for (std::size_t i = 0; i < x.size(); ++i)
+        if (i % p.stride >= p.features) x[i] = 0;
+      const auto w = short_numbers<N>(p.outputs * p.features, 2),
+                 b = short_numbers<N>(p.outputs, 3), dy = short_numbers<N>(n * p.outputs, 4),
+                 dw0 = short_numbers<N>(w.size(), 5), db0 = short_numbers<N>(b.size(), 6);
+      std::vector<double> y(dy.size()), dx(x.size()), dw(w.size()), db(b.size()), dw_sum(dw0),
+          db_sum(db0);
+      const cpu::stream host{};
+      linear_forward(p, samples, x.data(), w.data(), b.data(), y.data(), host);
+      linear_input_gradient(p, samples, dy.data(), w.data(), dx.data(), host);
+      linear_weight_gradient(p, samples, x.data(), dy.data(), dw.data(), db.data(), into::overwrite,
+                             host);
+      linear_weight_gradient(p, samples, x.data(), dy.data(), dw_sum.data(), db_sum.data(),
+                             into::add, host);
+
+      const auto there_x = at.template put_as<N>(x), there_w = at.template put_as<N>(w),
+                 there_dy = at.template put_as<N>(dy);
+      const auto there_b = at.template put_as<Real>(b);
+      auto there_y = at.template put_as<N>(std::vector<double>(y.size(), 99)),
+           there_dx = at.template put_as<N>(std::vector<double>(dx.size(), 99));
+      auto there_dw = at.template put_as<Real>(dw0), there_db = at.template put_as<Real>(db0);
+      linear_forward(p, samples, there_x.span().data, there_w.span().data, there_b.span().data,
+                     there_y.span().data, at.s);
+      CHECK(at.numbers(there_y) == as<N>(y));
+      linear_input_gradient(p, samples, there_dy.span().data, there_w.span().data,
+                            there_dx.span().data, at.s);
+      CHECK(at.numbers(there_dx) == as<N>(dx));
+      const auto gradient = [&](into how) {
+        linear_weight_gradient(p, samples, there_x.span().data, there_dy.span().data,
+                               there_dw.span().data, there_db.span().data, how, at.s);
+      };
+      gradient(into::add);
+      CHECK(at.numbers(there_dw) == dw_sum);
+      CHECK(at.numbers(there_db) == db_sum);
+      gradient(into::overwrite);
+      CHECK(at.numbers(there_dw) == dw);
+      CHECK(at.numbers(there_db) == db);
+    }
+}
+
+}  // namespace support
