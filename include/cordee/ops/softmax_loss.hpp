@@ -14,6 +14,7 @@
 #include <cordee/core/error.hpp>
 #include <cordee/core/protocol.hpp>
 #include <cordee/device/cpu.hpp>
+#include <cordee/precision/number.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -32,18 +33,36 @@ namespace detail {
                    "; check the data set or the network's number of classes"));
 }
 
-/// How many classes stand before the label: those with a larger logit, and those with an equal one
-/// and a smaller index. A logit that is not a number stands before every other; if it is the
-/// label's own, no rank is good enough.
+/// Whether class c stands before the label: with a larger logit, or with an equal one and a smaller
+/// index. A logit that is not a number stands before every other.
+template <Number N>
+constexpr bool stands_before(const N* z, int c, int label) {
+  const auto own = widened(z[label]), other = widened(z[c]);
+  return c != label && !(own > other || (own == other && label < c));
+}
+/// How many classes stand before the label; if its logit is not a number, no rank is good enough.
 template <class Real>
 int rank_of(const Real* z, int classes, int label) {
-  const Real own = z[label];
-  if (std::isnan(own)) return std::numeric_limits<int>::max();
+  if (std::isnan(z[label])) return std::numeric_limits<int>::max();
   int before = 0;
-  for (int c = 0; c < classes; ++c)
-    if (c != label && !(own > z[c] || (own == z[c] && label < c))) ++before;
+  for (int c = 0; c < classes; ++c) before += stands_before(z, c, label);
   return before;
 }
+
+/// What one sample's loss and slopes are made of.
+struct softmax_sums {
+  double largest = 0, sum = 0, away = 0;  // of z, of exp(z - largest), of z - largest
+
+  [[nodiscard]] CORDEE_HOST_DEVICE double loss(double own, int classes, double smoothing) const {
+    const double log_sum = std::log(sum), alone = log_sum - (own - largest);
+    return smoothing == 0 ? alone
+                          : (1 - smoothing) * alone + smoothing * (log_sum - away / classes);
+  }
+  [[nodiscard]] CORDEE_HOST_DEVICE double slope(double z, bool own, int classes,
+                                                double smoothing) const {
+    return std::exp(z - largest) / sum - ((own ? 1 - smoothing : 0) + smoothing / classes);
+  }
+};
 
 }  // namespace detail
 
@@ -60,37 +79,31 @@ template <class Real>
 score softmax_loss(int classes, int samples, const Real* logits, const std::int32_t* labels,
                    double smoothing, double seed, Real* gradient, cpu::stream) {
   score total;
-  const double elsewhere = smoothing / classes;
   for (int n = 0; n < samples; ++n) {
     const int label = labels[n];
     if (label < 0 || label >= classes) detail::bad_label(n, label, classes);
     const Real* z = logits + static_cast<std::size_t>(n) * static_cast<std::size_t>(classes);
-    auto largest = static_cast<double>(z[0]);
+    detail::softmax_sums sums;
+    sums.largest = static_cast<double>(z[0]);
     for (int c = 1; c < classes; ++c) {
       const auto candidate = static_cast<double>(z[c]);
-      if (candidate > largest) largest = candidate;
+      if (candidate > sums.largest) sums.largest = candidate;
     }
-    double sum = 0, away = 0;  // of exp(z - largest), of z - largest
     for (int c = 0; c < classes; ++c) {
-      const double below = static_cast<double>(z[c]) - largest;
-      sum += std::exp(below);
-      away += below;
+      const double below = static_cast<double>(z[c]) - sums.largest;
+      sums.sum += std::exp(below);
+      sums.away += below;
     }
-    const double log_sum = std::log(sum);
-    const double own = log_sum - (static_cast<double>(z[label]) - largest);
-    total.loss +=
-        smoothing == 0 ? own : (1 - smoothing) * own + smoothing * (log_sum - away / classes);
+    total.loss += sums.loss(static_cast<double>(z[label]), classes, smoothing);
     const int rank = detail::rank_of(z, classes, label);
     total.top1 += rank < 1;
     total.top5 += rank < 5;
     ++total.count;
     if (gradient == nullptr) continue;
     Real* dz = gradient + (z - logits);
-    for (int c = 0; c < classes; ++c) {
-      const double target = (c == label ? 1 - smoothing : 0) + elsewhere;
-      dz[c] =
-          static_cast<Real>(seed * (std::exp(static_cast<double>(z[c]) - largest) / sum - target));
-    }
+    for (int c = 0; c < classes; ++c)
+      dz[c] = static_cast<Real>(
+          seed * sums.slope(static_cast<double>(z[c]), c == label, classes, smoothing));
   }
   return total;
 }
