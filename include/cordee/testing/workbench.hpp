@@ -65,7 +65,8 @@ class workbench {
     }
     if (O::norms == when::before_accept || O::needs == agreement::exact)
       planes_.settle(
-          planes_.measure(planes_.trainables(), 0, O::norms == when::before_accept, stream_));
+          planes_.measure(planes_.trainables(), 0, O::norms == when::before_accept, stream_),
+          stream_);
     rule_.accept(planes_.sight(planes_.trainables(), 0, true), now_, stream_);
     ++now_.step;
     ++now_.applied;
@@ -119,9 +120,9 @@ class workbench {
   void begin(double rate) {
     now_.rate = rate;
     now_.epoch = static_cast<double>(now_.step);
-    planes_.settle(std::numeric_limits<double>::quiet_NaN());
+    planes_.settle(std::numeric_limits<double>::quiet_NaN(), stream_);
     if constexpr (O::norms == when::before_propose)
-      planes_.settle(planes_.measure(planes_.trainables(), 0, true, stream_));
+      planes_.settle(planes_.measure(planes_.trainables(), 0, true, stream_), stream_);
   }
   workbench& draw(span_on<Real, cpu> plane, std::uint64_t seed, Real size, bool sparse,
                   std::string_view left_out) {
