@@ -9,3 +9,4 @@
 #include <cordee/ops/grid/convolution_reference.hpp>
 #include <cordee/ops/grid/exchange.hpp>
 #include <cordee/ops/grid/packing.hpp>
+#include <cordee/ops/grid/segmented.hpp>
