@@ -1,0 +1,44 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// cuDNN's graph API, and the few calls of CUDA's beside it, on the host: a program that links
+// cudnn_on_host.cpp instead of the libraries computes, in plain loops, what the descriptors that it
+// made say. So strides, names of tensors, directions, factors and the order of calls are seen to be
+// right under the sanitizers, where there is no GPU. How long engines take is said by the test.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <cudnn_graph.h>
+
+#include "tests/support/emulated.hpp"
+
+namespace support {
+
+/// One engine of this cuDNN, in the order of its heuristics' liking.
+struct host_engine {
+  int index = 0;
+  float milliseconds = 1;
+  std::int64_t workspace = 0;
+  std::vector<cudnnBackendNumericalNote_t> notes{};
+  bool finalises = true, executes = true;
+};
+
+/// What this cuDNN can do and has done.
+struct host_cudnn {
+  std::vector<host_engine> engines{{}}, fallbacks{};
+  std::vector<int> executed;         // engines' indices
+  int heuristics = 0;                // how often they were asked
+  int device = 0;                    // the current one
+  int handles = 0, descriptors = 0;  // that live
+  double clock = 0;
+};
+host_cudnn& on_host();
+
+/// Grids run in the emulator, cuDNN's part in plain loops, both at once.
+struct host_cuda_stream : emulated::stream {
+  cudaStream_t handle = nullptr;
+};
+
+}  // namespace support
