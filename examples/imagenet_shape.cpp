@@ -31,9 +31,9 @@ batch<cpu> noise(int samples, std::vector<std::uint8_t>& pixels,
                  std::vector<std::int32_t>& labels) {
   const auto n = static_cast<std::size_t>(samples);
   random_sequence random(1, purpose::synthetic, 0, 0);
-  for (pixels.resize(n * net_type::input.size()); std::uint8_t& p : pixels)
+  for (pixels.resize(n * net_type::input.size()); std::uint8_t & p : pixels)
     p = static_cast<std::uint8_t>(random.below(256));
-  for (labels.resize(n); std::int32_t& l : labels)
+  for (labels.resize(n); std::int32_t & l : labels)
     l = static_cast<std::int32_t>(random.below(net_type::classes));
   return {{pixels.data(), pixels.size()}, {labels.data(), n}, samples, samples, 1, {}};
 }

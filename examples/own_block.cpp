@@ -15,8 +15,36 @@ using namespace cordee;
 
 namespace {
 
-// A layer says what comes out and which parameters it has; bound to an input it publishes, and goes
-// forward and backward (nn/layer.hpp says what each owes). Most of it is handed on to the body.
+// A layer at work publishes, and goes forward and backward (nn/layer.hpp says what each owes). Most
+// of it is handed on to the body.
+template <class B, class Body>
+struct preactivation_node {
+  using number = typename B::number;
+
+  Body body;
+  extent at;
+  std::size_t activation;
+
+  void publish(const publish_pass<B>& pass) const { body.publish(pass); }
+  const number* forward(const forward_pass<B>& pass, const number* x) {
+    const number* const z = body.forward(pass, x);
+    number* const y = pass.room(activation, B::numbers(at));
+    for_each(pass.s, static_cast<std::size_t>(pass.samples) * B::numbers(at),
+             [=](std::size_t i) { y[i] = x[i] + z[i]; });
+    return y;
+  }
+  // The sum hands dy to both: the body gets a copy, and adds what it has onto the shortcut's.
+  template <class Ready>
+  number* backward(const backward_pass<B>& pass, number* dy, destination<number> to, Ready& ready) {
+    number* const dz = pass.gradients->take();
+    for_each(pass.s, static_cast<std::size_t>(pass.samples) * B::numbers(at),
+             [=](std::size_t i) { dz[i] = dy[i]; });
+    number* const dx = body.backward(pass, dz, {.onto = dy}, ready);
+    return deliver(pass, at, dx, to);
+  }
+};
+
+// A layer says what comes out and which parameters it has, and binds to an input.
 template <int Channels>
 struct preactivation {
   using body =
@@ -30,39 +58,12 @@ struct preactivation {
   }
 
   template <class B, extent In>
-  class bound {
+  static auto bind(placement& to) {
     static_assert(body::out(In) == In,
                   "a preactivation keeps the extent: change it between blocks");
-    using number = typename B::number;
-
-   public:
-    static constexpr extent out = In;
-    static constexpr std::size_t largest = body::template bound<B, In>::largest;
-
-    bound(placement& to) : body_(to), activation_(to.activation++) {}
-    void publish(const publish_pass<B>& pass) const { body_.publish(pass); }
-    const number* forward(const forward_pass<B>& pass, const number* x) {
-      const number* const z = body_.forward(pass, x);
-      number* const y = pass.room(activation_, B::numbers(In));
-      for_each(pass.s, static_cast<std::size_t>(pass.samples) * B::numbers(In),
-               [=](std::size_t i) { y[i] = x[i] + z[i]; });
-      return y;
-    }
-    // The sum hands dy to both: the body gets a copy, and adds what it has onto the shortcut's.
-    template <class Ready>
-    number* backward(const backward_pass<B>& pass, number* dy, destination<number> to,
-                     Ready& ready) {
-      number* const dz = pass.gradients->take();
-      for_each(pass.s, static_cast<std::size_t>(pass.samples) * B::numbers(In),
-               [=](std::size_t i) { dz[i] = dy[i]; });
-      number* const dx = body_.backward(pass, dz, {.onto = dy}, ready);
-      return deliver(pass, In, dx, to);
-    }
-
-   private:
-    typename body::template bound<B, In> body_;
-    std::size_t activation_;
-  };
+    return preactivation_node<B, node_of<body, B, In>>{body::template bind<B, In>(to), In,
+                                                       to.activation++};
+  }
 };
 
 template <int Classes>

@@ -21,12 +21,12 @@ template <class L, extent In>
 struct lone {
   using kit = backend<fp64, cpu, reference>;
   using table = parameter_table<L, In>;
-  using node = typename L::template bound<kit, In>;
+  using node = node_of<L, kit, In>;
 
   static constexpr std::span<const segment> segments() { return table::segments; }
 
   placement place{segments(), 0, count_trainable(segments()), 0, 0};
-  node layer{place};
+  node layer = L::template bind<kit, In>(place);
   arena<double, cpu> memory{cpu(1), segments(), 2};
   activations<cpu> store{cpu(1), place.activation};
   gradient_buffers<double, cpu> buffers{cpu(1)};
@@ -66,12 +66,12 @@ struct lone {
     const forward_pass<kit> pass{
         image.span().data, memory.plane(0).data, samples, what, combine, &store, &scratch, {}};
     y = layer.forward(pass, x.data());
-    return {y, y + static_cast<std::size_t>(samples) * node::out.size()};
+    return {y, y + static_cast<std::size_t>(samples) * L::out(In).size()};
   }
   /// What backward returned, if dx is wanted; dy stands in a buffer of the pass.
   double* backward(const std::vector<double>& dy, destination<double> to = {},
                    into mode = into::overwrite) {
-    buffers.reset(static_cast<std::size_t>(samples) * node::largest);
+    buffers.reset(static_cast<std::size_t>(samples) * place.largest);
     sent = buffers.take();
     std::copy(dy.begin(), dy.end(), sent);
     announced.clear();

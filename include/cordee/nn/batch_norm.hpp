@@ -29,62 +29,58 @@ struct epilogue_of {
 };
 
 /// A batch norm at work. With the epilogue add_relu it is the last one of a residual block.
-template <class B, extent In, int Group, class Epilogue>
+template <class B, int V, class Epilogue>
 class norm_node {
   using number = typename B::number;
   using real = typename B::real;
-  static constexpr batch_norm_problem at{In, Group};
-  static constexpr int V = B::block(In.channels);
-  static constexpr auto channels = static_cast<std::size_t>(In.channels);
-  static constexpr std::size_t padded = at.lanes_of(V);
 
  public:
-  static constexpr extent out = In;
-  static constexpr std::size_t largest = B::numbers(In);
-
-  norm_node(placement& to)
-      : segment_(to.next),
+  [[gnu::cold, gnu::noinline]] norm_node(const batch_norm_problem& problem, placement& to)
+      : problem_(problem),
+        segment_(to.next),
         gamma_(to.table[segment_].offset),
         beta_(to.table[segment_ + 1].offset),
         mean_(to.table[to.statistic].offset),
         variance_(to.table[to.statistic + 1].offset),
-        image_(to.template take_image<real>(2 * padded)),
+        image_(to.template take_image<real>(2 * padded())),
         activation_(to.activation) {
     to.activation += 2;
     to.next += 2;
     to.statistic += 2;
+    to.meet(B::numbers(problem.at));
   }
 
   void publish(const publish_pass<B>& pass) const {
+    const auto channels = static_cast<std::size_t>(problem_.at.channels);
     real* const image = pass.template at<real>(image_);
-    if (padded > channels) pass.where.clear(image, 2 * padded * sizeof(real), pass.s);
+    if (padded() > channels) pass.where.clear(image, 2 * padded() * sizeof(real), pass.s);
     pass.where.copy(image, pass.plane + gamma_, channels * sizeof(real), pass.s);
-    pass.where.copy(image + padded, pass.plane + beta_, channels * sizeof(real), pass.s);
+    pass.where.copy(image + padded(), pass.plane + beta_, channels * sizeof(real), pass.s);
   }
 
   const number* forward(const forward_pass<B>& pass, const number* x,
                         const number* residual = nullptr) {
-    y_ = pass.room(activation_, B::numbers(In));
-    saved_ = pass.store->template room<real>(activation_ + 1, at.saved(pass.samples, V));
-    pass.scratch->reserve(at.scratch(pass.samples, V));
+    y_ = pass.room(activation_, B::numbers(problem_.at));
+    saved_ = pass.store->template room<real>(activation_ + 1, problem_.saved(pass.samples, V));
+    pass.scratch->reserve(problem_.scratch(pass.samples, V));
     x_ = x;
     const auto t = tensors(pass.template at<real>(image_), *pass.scratch);
     if (pass.what == phase::train)
-      count_ =
-          batch_norm_forward<number, V, Epilogue>(at, pass.samples, t, residual, pass.plane + mean_,
-                                                  pass.plane + variance_, pass.combine, pass.s);
+      count_ = batch_norm_forward<number, V, Epilogue>(problem_, pass.samples, t, residual,
+                                                       pass.plane + mean_, pass.plane + variance_,
+                                                       pass.combine, pass.s);
     else
-      batch_norm_evaluate<number, V, Epilogue>(at, pass.samples, t, residual, pass.plane + mean_,
-                                               pass.plane + variance_, pass.s);
+      batch_norm_evaluate<number, V, Epilogue>(problem_, pass.samples, t, residual,
+                                               pass.plane + mean_, pass.plane + variance_, pass.s);
     return y_;
   }
 
   /// Gradients without a word to anybody; dx may be dy where there is no residual.
   void gradients(const backward_pass<B>& pass, number* dy, number* dx) {
-    pass.scratch->reserve(at.scratch(pass.samples, V));
+    pass.scratch->reserve(problem_.scratch(pass.samples, V));
     batch_norm_backward<number, V, Epilogue>(
-        at, pass.samples, tensors(pass.template at<real>(image_), *pass.scratch), count_, dy, dx,
-        pass.plane + gamma_, pass.plane + beta_, pass.mode, pass.combine, pass.s);
+        problem_, pass.samples, tensors(pass.template at<real>(image_), *pass.scratch), count_, dy,
+        dx, pass.plane + gamma_, pass.plane + beta_, pass.mode, pass.combine, pass.s);
   }
   template <class Ready>
   void announce(Ready& ready) const {
@@ -95,17 +91,19 @@ class norm_node {
   template <class Ready>
   number* backward(const backward_pass<B>& pass, number* dy, destination<number> to, Ready& ready) {
     gradients(pass, dy, dy);
-    number* dx = deliver(pass, In, dy, to);
+    number* dx = deliver(pass, problem_.at, dy, to);
     announce(ready);
     return dx;
   }
 
  private:
+  [[nodiscard]] std::size_t padded() const { return problem_.lanes_of(V); }
   batch_norm_tensors<number, real> tensors(const real* image,
                                            buffer<double, typename B::device>& scratch) {
-    return {x_, y_, image, image + padded, saved_, scratch.span().data};
+    return {x_, y_, image, image + padded(), saved_, scratch.span().data};
   }
 
+  batch_norm_problem problem_;
   std::size_t segment_, gamma_, beta_, mean_, variance_, image_, activation_;
   double count_ = 0;
   const number* x_ = nullptr;
@@ -131,9 +129,10 @@ struct batch_norm {
     to.back(mark);
   }
 
-  template <class B, extent In>
-  using bound =
-      detail::norm_node<B, In, With.group, typename detail::epilogue_of<Activation>::type>;
+  template <class B, extent In, class Epilogue = typename detail::epilogue_of<Activation>::type>
+  static auto bind(placement& to) {
+    return detail::norm_node<B, B::block(In.channels), Epilogue>({In, With.group}, to);
+  }
 };
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -10,6 +10,61 @@
 #include <cordee/ops/convolution.hpp>
 
 namespace cordee::inline CORDEE_ABI {
+namespace detail {
+
+template <class B>
+class convolution_node {
+  using number = typename B::number;
+  using engine = typename B::engine;
+  static_assert(ConvolutionEngine<engine, number, typename B::real, typename B::stream>,
+                "this engine does not compute convolutions in this precision");
+
+ public:
+  [[gnu::cold, gnu::noinline]] convolution_node(const convolution_problem& problem, placement& to)
+      : problem_(problem),
+        segment_(to.next++),
+        weights_(to.table[segment_].offset),
+        image_(to.template take_image<number>(engine{}.template packed_size<number>(problem))),
+        activation_(to.activation++) {
+    to.meet(std::max(B::numbers(problem.in), B::numbers(problem.out())));
+  }
+
+  void publish(const publish_pass<B>& pass) const {
+    engine{}.template pack<number>(problem_, pass.plane + weights_,
+                                   pass.template at<number>(image_), pass.s);
+  }
+
+  const number* forward(const forward_pass<B>& pass, const number* x) {
+    number* const y = pass.room(activation_, B::numbers(problem_.out()));
+    x_ = x;
+    engine{}.template fprop<number>(problem_, pass.samples, x, pass.template at<number>(image_), y,
+                                    pass.s);
+    return y;
+  }
+
+  template <class Ready>
+  number* backward(const backward_pass<B>& pass, number* dy, destination<number> to, Ready& ready) {
+    pass.workspace->reserve(engine{}.template workspace<number>(problem_, pass.samples, pass.s));
+    engine{}.template wgrad<number>(problem_, pass.samples, x_, dy, pass.plane + weights_,
+                                    pass.mode, pass.workspace->span().data, pass.s);
+    number* dx = nullptr;
+    if (to.wanted) {
+      dx = to.onto != nullptr ? to.onto : pass.gradients->take();
+      engine{}.template dgrad<number>(problem_, pass.samples, dy, pass.template at<number>(image_),
+                                      dx, to.onto != nullptr ? into::add : into::overwrite, pass.s);
+    }
+    pass.gradients->give(dy);
+    ready(segment_);
+    return dx;
+  }
+
+ private:
+  convolution_problem problem_;
+  std::size_t segment_, weights_, image_, activation_;
+  const number* x_ = nullptr;
+};
+
+}  // namespace detail
 
 template <int Filters, int Window = 3, int Stride = 1>
 struct convolution {
@@ -29,62 +84,14 @@ struct convolution {
   }
 
   template <class B, extent In>
-  class bound {
+  static auto bind(placement& to) {
     static_assert(In.channels > 0 && In.height > 0 && In.width > 0,
                   "a convolution needs an image: its input has no pixels or no channels");
     static_assert(Stride == 1 || (In.height >= Stride && In.width >= Stride),
                   "a stride larger than the image skips it: use a larger image, fewer stages or "
                   "stride 1");
-    using number = typename B::number;
-    using engine = typename B::engine;
-    static_assert(ConvolutionEngine<engine, number, typename B::real, typename B::stream>,
-                  "this engine does not compute convolutions in this precision");
-    static constexpr convolution_problem at = problem(In);
-
-   public:
-    static constexpr extent out = at.out();
-    static constexpr std::size_t largest = std::max(B::numbers(In), B::numbers(out));
-
-    bound(placement& to)
-        : segment_(to.next++),
-          weights_(to.table[segment_].offset),
-          image_(to.template take_image<number>(engine{}.template packed_size<number>(at))),
-          activation_(to.activation++) {}
-
-    void publish(const publish_pass<B>& pass) const {
-      engine{}.template pack<number>(at, pass.plane + weights_, pass.template at<number>(image_),
-                                     pass.s);
-    }
-
-    const number* forward(const forward_pass<B>& pass, const number* x) {
-      number* const y = pass.room(activation_, B::numbers(out));
-      x_ = x;
-      engine{}.template fprop<number>(at, pass.samples, x, pass.template at<number>(image_), y,
-                                      pass.s);
-      return y;
-    }
-
-    template <class Ready>
-    number* backward(const backward_pass<B>& pass, number* dy, destination<number> to,
-                     Ready& ready) {
-      pass.workspace->reserve(engine{}.template workspace<number>(at, pass.samples, pass.s));
-      engine{}.template wgrad<number>(at, pass.samples, x_, dy, pass.plane + weights_, pass.mode,
-                                      pass.workspace->span().data, pass.s);
-      number* dx = nullptr;
-      if (to.wanted) {
-        dx = to.onto != nullptr ? to.onto : pass.gradients->take();
-        engine{}.template dgrad<number>(at, pass.samples, dy, pass.template at<number>(image_), dx,
-                                        to.onto != nullptr ? into::add : into::overwrite, pass.s);
-      }
-      pass.gradients->give(dy);
-      ready(segment_);
-      return dx;
-    }
-
-   private:
-    std::size_t segment_, weights_, image_, activation_;
-    const number* x_ = nullptr;
-  };
+    return detail::convolution_node<B>(problem(In), to);
+  }
 };
 
 }  // namespace cordee::inline CORDEE_ABI

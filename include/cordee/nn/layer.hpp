@@ -4,13 +4,15 @@
 // What a layer is: a type that maps extent to extent, describes its parameters, and, bound to a
 // backend and an input extent, computes.
 //
-// A layer's type knows nothing of its place in the network, so that the blocks of a deep network
-// are one type in an array and compile once. Where its parameters lie is told when it is built.
+// A layer at work is a node, and a node's type knows neither its place in the network nor its
+// extents: these are numbers that it is built with. So what a hundred layers do is compiled once
+// for each kind of layer.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <cordee/core/extent.hpp>
@@ -48,6 +50,7 @@ struct placement {
   std::size_t statistic = 0;   // the next running statistic
   std::size_t image = 0;       // bytes of the image that are taken
   std::size_t activation = 0;  // activations that are taken
+  std::size_t largest = 0;     // the most numbers of a sample between two layers
 
   /// Room for so many numbers of type T in the image.
   template <class T>
@@ -56,6 +59,7 @@ struct placement {
     image += aligned(numbers) * sizeof(T);
     return at;
   }
+  void meet(std::size_t numbers) { largest = std::max(largest, numbers); }
 };
 
 /// What forward leaves to backward. Layers hold a number and not memory of their own: then they are
@@ -189,8 +193,9 @@ typename B::number* deliver(const backward_pass<B>& pass, const extent& at, type
 /// A layer is described, never built, by its type L:
 ///   L::out(in)                    its output's extent
 ///   L::describe(in, catalogue)    its parameters, in forward order
-///   L::bound<B, in>(placement&)   the layer at work: publish, forward, backward, and constants
-///                                 `out` and `largest`, the most numbers of a sample in between
+///   L::bind<B, in>(placement&)    the layer at work, a node: publish, forward, backward
+/// bind tells `meet` how many numbers come in and go out; what it refuses about `in` it says there.
+/// It runs once a network, so those that build much are cold: size counts, and compile time.
 /// backward consumes dy, a buffer of the pass, and returns dx; it calls ready(segment) in
 /// descending order, each after the layer's weight and input gradients are both done.
 template <class L>
@@ -198,5 +203,9 @@ concept Layer = requires(const extent& in, catalogue& to) {
   { L::out(in) } -> std::same_as<extent>;
   { L::describe(in, to) };
 };
+
+/// What L binds to.
+template <class L, class B, extent In>
+using node_of = decltype(L::template bind<B, In>(std::declval<placement&>()));
 
 }  // namespace cordee::inline CORDEE_ABI

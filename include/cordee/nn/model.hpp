@@ -147,7 +147,7 @@ class network {
     expects(gradients.size >= plane_size(),
             "network: the plane is smaller than the network's table");
     const auto samples = static_cast<std::size_t>(samples_);
-    gradients_.reset(samples * kit_root::largest);
+    gradients_.reset(samples * largest_);
     const backward_pass<kit> pass{in.span().data, gradients.data, mode,        samples_, combine,
                                   &gradients_,    &scratch_,      &workspace_, s};
     number* dy = gradients_.take();
@@ -172,12 +172,11 @@ class network {
   }
 
  private:
-  using kit_root = typename Root::template bound<kit, Input>;
-
-  network(const D& where, placement to)
+  [[gnu::cold]] network(const D& where, placement to)
       : device_(where),
-        root_(to),
+        root_(Root::template bind<kit, Input>(to)),
         image_size_(to.image),
+        largest_(to.largest),
         store_(where, to.activation),
         input_(where, 0),
         slope_(where, 0),
@@ -187,8 +186,8 @@ class network {
         gradients_(where) {}
 
   D device_;
-  kit_root root_;
-  std::size_t image_size_;
+  node_of<Root, kit, Input> root_;
+  std::size_t image_size_, largest_;
   activations<D> store_;
   int samples_ = 0;
   bool trained_ = false;

@@ -14,6 +14,67 @@
 #include <cordee/ops/pooling.hpp>
 
 namespace cordee::inline CORDEE_ABI {
+namespace detail {
+
+template <class B, int VX, int VY>
+class subsample_node {
+  using number = typename B::number;
+
+ public:
+  subsample_node(const subsample_problem& problem, placement& to)
+      : problem_(problem), activation_(to.activation++) {
+    to.meet(std::max(B::numbers(problem.in), B::numbers(problem.out)));
+  }
+  void publish(const publish_pass<B>&) const {}
+
+  const number* forward(const forward_pass<B>& pass, const number* x) {
+    number* const y = pass.room(activation_, B::numbers(problem_.out));
+    subsample_forward<number, VX, VY>(problem_, pass.samples, x, y, pass.s);
+    return y;
+  }
+  template <class Ready>
+  number* backward(const backward_pass<B>& pass, number* dy, destination<number> to, Ready&) {
+    number* dx = pass.gradients->take();
+    subsample_backward<number, VX, VY>(problem_, pass.samples, dy, dx, pass.s);
+    pass.gradients->give(dy);
+    return deliver(pass, problem_.in, dx, to);
+  }
+
+ private:
+  subsample_problem problem_;
+  std::size_t activation_;
+};
+
+template <class Body, class Norm, class Shortcut>
+struct residual_node {
+  Body body;
+  Norm norm;
+  Shortcut shortcut;
+
+  template <class B>
+  void publish(const publish_pass<B>& pass) const {
+    body.publish(pass);
+    norm.publish(pass);
+    shortcut.publish(pass);
+  }
+  template <class B, class N>
+  const N* forward(const forward_pass<B>& pass, const N* x) {
+    const N* const z = body.forward(pass, x);
+    return norm.forward(pass, z, shortcut.forward(pass, x));
+  }
+  template <class B, class N, class Ready>
+  N* backward(const backward_pass<B>& pass, N* dy, destination<N> to, Ready& ready) {
+    N* const dz = pass.gradients->take();
+    norm.gradients(pass, dy, dz);  // from here dy is what the addition received
+    N* const dx = shortcut.backward(pass, dy, to, ready);
+    norm.announce(ready);
+    return body.backward(pass, dz, {.onto = dx, .wanted = to.wanted}, ready);
+  }
+};
+template <class Body, class Norm, class Shortcut>
+residual_node(Body, Norm, Shortcut) -> residual_node<Body, Norm, Shortcut>;
+
+}  // namespace detail
 
 /// Option A: every second pixel, new channels zero, half of them on each side. No parameters.
 template <int Channels, int Stride = 2>
@@ -27,38 +88,13 @@ struct subsample_pad {
   static constexpr void describe(const extent&, catalogue&) {}
 
   template <class B, extent In>
-  class bound {
+  static auto bind(placement& to) {
     static_assert(
         Channels >= In.channels && (Channels - In.channels) % 2 == 0,
         "subsample_pad adds as many channels before as after: use a projection for an odd "
         "number of new channels, or for fewer than there are");
-    using number = typename B::number;
-    static constexpr subsample_problem at = problem(In);
-    static constexpr int VX = B::block(In.channels), VY = B::block(Channels);
-
-   public:
-    static constexpr extent out = at.out;
-    static constexpr std::size_t largest = std::max(B::numbers(In), B::numbers(out));
-
-    bound(placement& to) : activation_(to.activation++) {}
-    void publish(const publish_pass<B>&) const {}
-
-    const number* forward(const forward_pass<B>& pass, const number* x) {
-      number* const y = pass.room(activation_, B::numbers(out));
-      subsample_forward<number, VX, VY>(at, pass.samples, x, y, pass.s);
-      return y;
-    }
-    template <class Ready>
-    number* backward(const backward_pass<B>& pass, number* dy, destination<number> to, Ready&) {
-      number* dx = pass.gradients->take();
-      subsample_backward<number, VX, VY>(at, pass.samples, dy, dx, pass.s);
-      pass.gradients->give(dy);
-      return deliver(pass, In, dx, to);
-    }
-
-   private:
-    std::size_t activation_;
-  };
+    return detail::subsample_node<B, B::block(In.channels), B::block(Channels)>(problem(In), to);
+  }
 };
 
 /// Option B: a convolution of one pixel and a batch norm.
@@ -88,46 +124,14 @@ struct residual {
   }
 
   template <class B, extent In>
-  class bound {
+  [[gnu::cold]] static auto bind(placement& to) {
     static_assert(Shortcut::out(In) == Body::out(In),
                   "body and shortcut of a residual block must have the same extent: use "
                   "subsample_pad or projection where the body changes it");
-    using number = typename B::number;
-    using body = typename Body::template bound<B, In>;
-    using norm = detail::norm_node<B, Body::out(In), Norm::settings.group, epilogue::add_relu>;
-    using shortcut = typename Shortcut::template bound<B, In>;
-
-   public:
-    static constexpr extent out = body::out;
-    static constexpr std::size_t largest =
-        std::max({body::largest, norm::largest, shortcut::largest});
-
-    bound(placement& to) : body_(to), norm_(to), shortcut_(to) {}
-
-    void publish(const publish_pass<B>& pass) const {
-      body_.publish(pass);
-      norm_.publish(pass);
-      shortcut_.publish(pass);
-    }
-    const number* forward(const forward_pass<B>& pass, const number* x) {
-      const number* const z = body_.forward(pass, x);
-      return norm_.forward(pass, z, shortcut_.forward(pass, x));
-    }
-    template <class Ready>
-    number* backward(const backward_pass<B>& pass, number* dy, destination<number> to,
-                     Ready& ready) {
-      number* const dz = pass.gradients->take();
-      norm_.gradients(pass, dy, dz);  // from here dy is what the addition received
-      number* const dx = shortcut_.backward(pass, dy, to, ready);
-      norm_.announce(ready);
-      return body_.backward(pass, dz, {.onto = dx, .wanted = to.wanted}, ready);
-    }
-
-   private:
-    body body_;
-    norm norm_;
-    shortcut shortcut_;
-  };
+    return detail::residual_node{Body::template bind<B, In>(to),  // braces: in this order
+                                 Norm::template bind<B, Body::out(In), epilogue::add_relu>(to),
+                                 Shortcut::template bind<B, In>(to)};
+  }
 };
 
 }  // namespace cordee::inline CORDEE_ABI

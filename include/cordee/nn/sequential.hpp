@@ -18,42 +18,55 @@ namespace cordee::inline CORDEE_ABI {
 
 namespace detail {
 
-/// The layers at work; `at` are the extents between them.
-template <class B, extent In, class Indices, class... Layers>
-class chain;
+/// Nodes one after another.
+template <class... Nodes>
+struct sequential_node {
+  std::tuple<Nodes...> nodes;
 
-template <class B, extent In, std::size_t... I, class... Layers>
-class chain<B, In, std::index_sequence<I...>, Layers...> {
-  using number = typename B::number;
-  static constexpr std::size_t size = sizeof...(Layers);
-  static constexpr auto at = [] {
-    std::array<extent, size + 1> e{In};
-    ((e[I + 1] = Layers::out(e[I])), ...);
-    return e;
-  }();
-  using nodes = std::tuple<typename Layers::template bound<B, at[I]>...>;
-
- public:
-  static constexpr extent out = at[size];
-  static constexpr std::size_t largest = std::max({Layers::template bound<B, at[I]>::largest...});
-
-  chain(placement& to) : nodes_{typename Layers::template bound<B, at[I]>(to)...} {}
-
-  void publish(const publish_pass<B>& pass) const { (std::get<I>(nodes_).publish(pass), ...); }
-  const number* forward(const forward_pass<B>& pass, const number* x) {
-    ((x = std::get<I>(nodes_).forward(pass, x)), ...);
+  template <class B>
+  void publish(const publish_pass<B>& pass) const {
+    std::apply([&](const Nodes&... one) { (one.publish(pass), ...); }, nodes);
+  }
+  template <class B, class N>
+  const N* forward(const forward_pass<B>& pass, const N* x) {
+    std::apply([&](Nodes&... one) { ((x = one.forward(pass, x)), ...); }, nodes);
     return x;
   }
-  template <class Ready>
-  number* backward(const backward_pass<B>& pass, number* dy, destination<number> to, Ready& ready) {
-    ((dy = std::get<size - 1 - I>(nodes_).backward(
-          pass, dy, I + 1 == size ? to : destination<number>{}, ready)),
-     ...);
+  template <class B, class N, class Ready>
+  N* backward(const backward_pass<B>& pass, N* dy, destination<N> to, Ready& ready) {
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      ((dy = std::get<sizeof...(I) - 1 - I>(nodes).backward(
+            pass, dy, I + 1 == sizeof...(I) ? to : destination<N>{}, ready)),
+       ...);
+    }(std::index_sequence_for<Nodes...>{});
     return dy;
   }
+};
+template <class... Nodes>
+sequential_node(std::tuple<Nodes...>) -> sequential_node<Nodes...>;
 
- private:
-  nodes nodes_;
+/// The nodes of a layer that is repeated.
+template <class Node>
+struct repeat_node {
+  extent at;
+  std::vector<Node> nodes;
+
+  template <class B>
+  void publish(const publish_pass<B>& pass) const {
+    for (const Node& one : nodes) one.publish(pass);
+  }
+  template <class B, class N>
+  const N* forward(const forward_pass<B>& pass, const N* x) {
+    for (Node& one : nodes) x = one.forward(pass, x);
+    return x;
+  }
+  template <class B, class N, class Ready>
+  N* backward(const backward_pass<B>& pass, N* dy, destination<N> to, Ready& ready) {
+    if (nodes.empty()) return deliver(pass, at, dy, to);
+    for (std::size_t i = nodes.size(); i-- > 0;)
+      dy = nodes[i].backward(pass, dy, i == 0 ? to : destination<N>{}, ready);
+    return dy;
+  }
 };
 
 }  // namespace detail
@@ -70,7 +83,24 @@ struct sequential {
     ((Layers::describe(e, to), e = Layers::out(e)), ...);
   }
   template <class B, extent In>
-  using bound = detail::chain<B, In, std::index_sequence_for<Layers...>, Layers...>;
+  [[gnu::cold]] static auto bind(placement& to) {
+    return bind<B, In>(to, std::index_sequence_for<Layers...>{});
+  }
+
+ private:
+  template <extent In>
+  static constexpr auto before = [] {
+    std::array<extent, sizeof...(Layers)> all;
+    extent e = In;
+    std::size_t i = 0;
+    ((all[i++] = e, e = Layers::out(e)), ...);
+    return all;
+  }();
+  template <class B, extent In, std::size_t... I>
+  [[gnu::cold]] static auto bind(placement& to, std::index_sequence<I...>) {
+    return detail::sequential_node{
+        std::tuple{Layers::template bind<B, before<In>[I]>(to)...}};  // braces: in this order
+  }
 };
 
 /// A sequential whose layers are called layer1, layer2, … of the network.
@@ -94,40 +124,15 @@ struct repeat {
   }
 
   template <class B, extent In>
-  class bound {
+  [[gnu::cold]] static auto bind(placement& to) {
     static_assert(L::out(In) == In,
                   "only a layer that keeps the extent can be repeated: put the one that changes it "
                   "before the repeat");
-    using number = typename B::number;
-    using node = typename L::template bound<B, In>;
-
-   public:
-    static constexpr extent out = In;
-    static constexpr std::size_t largest = node::largest;
-
-    bound(placement& to) {
-      nodes_.reserve(Times);
-      for (int i = 0; i < Times; ++i) nodes_.emplace_back(to);
-    }
-    void publish(const publish_pass<B>& pass) const {
-      for (const node& one : nodes_) one.publish(pass);
-    }
-    const number* forward(const forward_pass<B>& pass, const number* x) {
-      for (node& one : nodes_) x = one.forward(pass, x);
-      return x;
-    }
-    template <class Ready>
-    number* backward(const backward_pass<B>& pass, number* dy, destination<number> to,
-                     Ready& ready) {
-      if (nodes_.empty()) return deliver(pass, In, dy, to);
-      for (std::size_t i = nodes_.size(); i-- > 0;)
-        dy = nodes_[i].backward(pass, dy, i == 0 ? to : destination<number>{}, ready);
-      return dy;
-    }
-
-   private:
-    std::vector<node> nodes_;
-  };
+    detail::repeat_node<node_of<L, B, In>> all{.at = In, .nodes = {}};
+    all.nodes.reserve(Times);
+    for (int i = 0; i < Times; ++i) all.nodes.push_back(L::template bind<B, In>(to));
+    return all;
+  }
 };
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -4,9 +4,9 @@
 // Convolutions by oneDNN: ops/convolution.hpp's sums over (N, C / V, H, W, V), which it calls
 // nChw16c on AVX-512 and nChw8c elsewhere. In fp32; component `onednn`, not in the umbrella.
 //
-// A batch is cut into groups by a rule that knows no workers, and the stream's workers run each as a
-// primitive of one thread. So oneDNN starts no threads, and results do not depend on how many there
-// are. Primitives are built once for a problem and a group's size, and stay.
+// A batch is cut into groups by a rule that knows no workers, and the stream's workers run each as
+// a primitive of one thread. So oneDNN starts no threads, and results do not depend on how many
+// there are. Primitives are built once for a problem and a group's size, and stay.
 #pragma once
 
 #include <algorithm>
