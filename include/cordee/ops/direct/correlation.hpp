@@ -169,35 +169,40 @@ class correlation {
                                     .y_ahead = std::ptrdiff_t{V} * out_.width * out_step_,
                                     .edge = zero_pixel<Real, V>};
             if (!slides_ && pair)
-              rows_of(taps, from, at, c, a, b, first, last, correlate_row<Real, V, 2>);
+              rows_of(taps, from, at, c, a, b, first, last, tap_by_tap<2>);
             else if (!slides_)
-              rows_of(taps, from, at, c, a, b, first, last, correlate_row<Real, V, 1>);
+              rows_of(taps, from, at, c, a, b, first, last, tap_by_tap<1>);
             else if (block_ != V)
-              rows_of(taps, from, at, c, a, b, first, last, across<1, 1, 1, image_pitch>());
+              rows_of(taps, from, at, c, a, b, first, last, across<1, 1, 1, image_pitch>);
             else if (in_step_ == 2)  // a lone block is done twice: there are few
-              rows_of(taps, from, at, c, a, b, first, last, across<2, 2, 1>());
+              rows_of(taps, from, at, c, a, b, first, last, across<2, 2, 1>);
             else if (out_step_ == 2 && pair)
-              rows_of(taps, from, at, c, a, b, first, last, across<2, 1, 2>());
+              rows_of(taps, from, at, c, a, b, first, last, across<2, 1, 2>);
             else if (out_step_ == 2)
-              rows_of(taps, from, at, c, a, b, first, last, across<1, 1, 2>());
+              rows_of(taps, from, at, c, a, b, first, last, across<1, 1, 2>);
             else if (pair)
-              rows_of(taps, from, at, c, a, b, first, last, across<2, 1, 1>());
+              rows_of(taps, from, at, c, a, b, first, last, across<2, 1, 1>);
             else
-              rows_of(taps, from, at, c, a, b, first, last, across<1, 1, 1>());
+              rows_of(taps, from, at, c, a, b, first, last, across<1, 1, 1>);
           }
   }
   template <int Blocks, int In, int Out, int Pitch = V>
-  [[nodiscard]] auto across() const {
-    return [columns = in_.width](const row_tile<Real>& at, int pixels, const tap* first,
-                                 const tap* last) {
-      slide_row<Real, V, Pitch, Blocks, In, Out>(at, pixels, columns, first, last);
-    };
+  static void across(const row_tile<Real>& at, int pixels, int columns, const tap* first,
+                     const tap* last) {
+    slide_row<Real, V, Pitch, Blocks, In, Out>(at, pixels, columns, first, last);
   }
+  template <int Blocks>
+  static void tap_by_tap(const row_tile<Real>& at, int pixels, int, const tap* first,
+                         const tap* last) {
+    correlate_row<Real, V, Blocks>(at, pixels, first, last);
+  }
+  /// What does a row: called through a pointer, so that the walk over rows is compiled once.
+  using row_function = void(const row_tile<Real>& at, int pixels, int columns, const tap* first,
+                            const tap* last);
   /// Those of remainders a and b, from input blocks c and on. Rows that meet the same taps share a
   /// list of them.
-  template <class Row>
   void rows_of(std::vector<tap>& taps, const source& from, row_tile<Real> at, int c, int a, int b,
-               int first, int last, const Row& row_of) const {
+               int first, int last, row_function* row_of) const {
     const line& rows = lines_[static_cast<std::size_t>(a)];
     const int pixels = slides_ ? out_.width : (out_.width - b + out_step_ - 1) / out_step_;
     Real* const y = at.y;
@@ -225,7 +230,7 @@ class correlation {
           __builtin_prefetch(below + at.y_block + j * at.y_step, 1);
         }
       }
-      row_of(at, pixels, taps.data(), taps.data() + taps.size());
+      row_of(at, pixels, in_.width, taps.data(), taps.data() + taps.size());
     }
   }
   /// The taps of these rows and columns, from an output row whose input row is 0.
