@@ -212,7 +212,8 @@ class threads {
     wait(peer, ready, verb, size, until, [] {});
   }
 
-  [[noreturn]] void give_up(int peer, bool gone, const char* verb, std::size_t size) const {
+  [[noreturn, gnu::cold]] void give_up(int peer, bool gone, const char* verb,
+                                       std::size_t size) const {
     if (world_->failed()) throw error(text("rank ", rank_, " gave up: ", world_->cause()));
     refuse(gone ? text("rank ", rank_, " waits for rank ", peer, " ", verb, " ", size,
                        " bytes on lane ", lane_, ", but rank ", peer,
@@ -240,14 +241,14 @@ class threads {
                     peer, " brings ", theirs, ": the ranks disagree on what they exchange"));
   }
 
-  [[noreturn]] void refuse(const std::string& why) const {
+  [[noreturn, gnu::cold]] void refuse(const std::string& why) const {
     world_->fail(rank_, why);
     throw error(why);
   }
 
   // Nobody may read my memory once I have thrown: take back what was not taken, wait for the rest.
   template <class D>
-  void withdraw(std::span<const to<D>> out, std::vector<detail::parcel>& mine) const {
+  [[gnu::cold]] void withdraw(std::span<const to<D>> out, std::vector<detail::parcel>& mine) const {
     for (std::size_t i = 0; i < mine.size(); ++i) {
       detail::desk& theirs = desk_of(out[i].peer);
       {
@@ -261,8 +262,8 @@ class threads {
     }
   }
 
-  static void await_end(world& w, std::mutex& mutex, std::condition_variable& ended,
-                        const std::vector<bool>& over) {
+  [[gnu::cold]] static void await_end(world& w, std::mutex& mutex, std::condition_variable& ended,
+                                      const std::vector<bool>& over) {
     const auto all = [&] { return std::find(over.begin(), over.end(), false) == over.end(); };
     std::unique_lock lock(mutex);
     ended.wait(lock, [&] { return all() || w.failed(); });

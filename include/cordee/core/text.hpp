@@ -35,7 +35,7 @@ struct part {
   part(std::floating_point auto x) : what(real), number(static_cast<double>(x)) {}
 };
 
-[[gnu::noinline]] inline std::string join(std::span<const part> parts) {
+[[gnu::cold, gnu::noinline]] inline std::string join(std::span<const part> parts) {
   std::string out;
   char digits[32];
   for (const part& p : parts) {
@@ -54,7 +54,7 @@ struct part {
   return out;
 }
 
-[[gnu::noinline]] inline std::string in_groups(std::string digits) {
+[[gnu::cold, gnu::noinline]] inline std::string in_groups(std::string digits) {
   const std::size_t first = digits.front() == '-' ? 1 : 0;
   for (std::size_t at = digits.size(); at > first + 3;) digits.insert(at -= 3, 1, ',');
   return digits;
@@ -63,8 +63,9 @@ struct part {
 }  // namespace detail
 
 /// The parts one after another; numbers with six significant digits.
+/// Cold, so that what leads to an error costs little to compile and no room among what runs.
 template <class... Parts>
-std::string text(const Parts&... parts) {
+[[gnu::cold]] std::string text(const Parts&... parts) {
   if constexpr (sizeof...(parts) == 0) {
     return {};
   } else {

@@ -46,7 +46,8 @@ template <Dataset S, Augmentation A = augment>
 class loader {
  public:
   template <Placed Link>
-  loader(S dataset, const Link& link, batching how, A augmentation = {}, normalise norm = {})
+  [[gnu::cold]] loader(S dataset, const Link& link, batching how, A augmentation = {},
+                       normalise norm = {})
       : dataset_(std::move(dataset)),
         augmentation_(std::move(augmentation)),
         norm_(norm),

@@ -33,7 +33,7 @@ held_out(S, int) -> held_out<S>;
 
 /// Refuses data of another shape than the network's.
 template <class M, class Data>
-void expect_fits(const Data& data) {
+[[gnu::cold]] void expect_fits(const Data& data) {
   if (data.image() != M::input || data.classes() != M::classes)
     throw error(text("the data set has images of ", to_text(data.image()), " in ", data.classes(),
                      " classes, the network takes ", to_text(M::input), " in ", M::classes,

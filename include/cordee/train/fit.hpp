@@ -72,8 +72,9 @@ void examine(Run& run, const normalisation& norm, held_out<S>& h, std::optional<
   found = evaluate(run, h.dataset, norm, h.batch);
 }
 
+// Cold: a step takes milliseconds, what stands between two of them is compiled for size.
 template <class Run, class F, class... Listeners>
-run_summary fit(Run& run, F& feed, double epochs, Listeners&... listeners) {
+[[gnu::cold]] run_summary fit(Run& run, F& feed, double epochs, Listeners&... listeners) {
   using clock = std::chrono::steady_clock;
   constexpr bool adaptive = AdaptiveSchedule<std::remove_cvref_t<decltype(run.schedule())>>;
   expect_fits<typename Run::model_type>(feed);

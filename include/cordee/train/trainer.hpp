@@ -55,7 +55,7 @@ class trainer {
   static_assert(OptimizerOn<O, Real, device>, "the optimizer does not model OptimizerOn");
   static_assert(ReducerOn<R, Real, device>, "the reducer does not model ReducerOn");
 
-  trainer(M& model, O rule, S schedule, R reducer, trainer_options options = {})
+  [[gnu::cold]] trainer(M& model, O rule, S schedule, R reducer, trainer_options options = {})
       : model_(model),
         rule_(rule),
         schedule_(schedule),
@@ -293,7 +293,7 @@ class trainer {
     if (in_a_row_ >= options_.patience) give_up();
   }
 
-  [[noreturn]] void give_up() {
+  [[noreturn, gnu::cold]] void give_up() {
     throw error(text(in_a_row_,
                      " steps in a row had a gradient that is not finite, this time first in \"",
                      planes_.first_not_finite().name, "\" (step ", now_.step, ", epoch ",

@@ -21,7 +21,7 @@ namespace cordee::inline CORDEE_ABI::detail {
 
 class thread_world {
  public:
-  thread_world(int size, std::chrono::milliseconds deadline)
+  [[gnu::cold]] thread_world(int size, std::chrono::milliseconds deadline)
       : size(size), deadline(deadline), left_(static_cast<std::size_t>(size)) {
     for (int i = 0; i < size * lane_count; ++i) {
       desks_.push_back(std::make_unique<desk>());
