@@ -15,7 +15,7 @@ foreach(header IN LISTS headers)
 endforeach()
 
 # And cuda.cuh every kernel for grids and every header that needs nvcc.
-file(GLOB_RECURSE headers RELATIVE ${ROOT} ${ROOT}/cordee/ops/grid/*.hpp ${ROOT}/cordee/*/*.cuh)
+file(GLOB headers RELATIVE ${ROOT} ${ROOT}/cordee/ops/grid/*.hpp ${ROOT}/cordee/*/*.cuh)
 file(READ ${ROOT}/cordee/cuda.cuh umbrella)
 foreach(header IN LISTS headers)
   string(FIND "${umbrella}" "#include <${header}>" at)

@@ -6,7 +6,27 @@
 #pragma once
 
 #include <cordee/device/cuda.cuh>
+#include <cordee/ops/grid/batch_norm.hpp>
+#include <cordee/ops/grid/batch_norm_merge.hpp>
+#include <cordee/ops/grid/batch_norm_tiles.hpp>
+#include <cordee/ops/grid/blocked.hpp>
 #include <cordee/ops/grid/convolution_reference.hpp>
+#include <cordee/ops/grid/elementwise.hpp>
 #include <cordee/ops/grid/exchange.hpp>
+#include <cordee/ops/grid/linear.hpp>
+#include <cordee/ops/grid/pack.hpp>
 #include <cordee/ops/grid/packing.hpp>
+#include <cordee/ops/grid/pooling.hpp>
 #include <cordee/ops/grid/segmented.hpp>
+#include <cordee/ops/grid/softmax_loss.hpp>
+
+// Where the build found cuDNN it is the engine of networks that name none; elsewhere `reference`.
+#if defined(CORDEE_HAS_CUDNN)
+#include <cordee/ops/grid/cudnn/convolution.hpp>
+namespace cordee::inline CORDEE_ABI {
+template <>
+struct usual_engine<cuda> {
+  using type = cudnn;
+};
+}  // namespace cordee::inline CORDEE_ABI
+#endif
