@@ -23,8 +23,10 @@ class emulated {
   static constexpr bool host_memory = false;
 
   struct event {};
-  struct stream {
-    std::uint64_t seed = 1;  // of the order of blocks and threads
+  struct stream : cordee::finds_kernels {
+    std::uint64_t seed;  // of the order of blocks and threads
+
+    explicit stream(std::uint64_t order = 1) : seed(order) {}
 
     template <class Body>
     void launch(std::size_t blocks, const Body& body) const {
@@ -52,7 +54,7 @@ class emulated {
 
   explicit emulated(std::uint64_t seed = 1) : seed_(seed) {}
 
-  [[nodiscard]] stream open() const { return {seed_}; }
+  [[nodiscard]] stream open() const { return stream{seed_}; }
   [[nodiscard]] void* allocate(std::size_t size) const {
     return size == 0 ? nullptr : ::operator new(size, std::align_val_t{256});
   }

@@ -67,7 +67,8 @@ class plain_wire {
     const span_on<Real, D> heard{reinterpret_cast<Real*>(scratch_.data),
                                  before == nobody ? 0 : total.size};
     exchange(next, mine, before, heard);
-    cordee::add(heard.size, heard.data, total.data, s_);
+    using cordee::add;  // and the device's
+    add(heard.size, heard.data, total.data, s_);
   }
 
   /// `own` holds the sum over all ranks, and becomes the mean.

@@ -53,6 +53,9 @@ concept Lends = std::copyable<S> && requires(const S s, std::size_t n, void* p) 
   { s.take_back(p) } noexcept;
 };
 
+/// A base for streams of other namespaces, by which calls with such a stream find cordee's kernels.
+struct finds_kernels {};
+
 /// A stream whose work is grids of blocks. `launch(blocks, body)` runs the body in stream order;
 /// no blocks, no work. `copy` is between any two memories, and the host waits in `finish`.
 template <class S>

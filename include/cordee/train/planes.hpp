@@ -54,7 +54,10 @@ class planes {
   void copy(span out, span in, stream s) {
     device_.copy(out.data, in.data, in.size * sizeof(Real), s);
   }
-  void scale(span what, Real factor, stream s) { cordee::scale(what.size, factor, what.data, s); }
+  void scale(span what, Real factor, stream s) {
+    using cordee::scale;  // and the device's
+    scale(what.size, factor, what.data, s);
+  }
   /// The running statistics as they are, and back to what they were.
   void keep_statistics(stream s) { copy(kept_.span(), statistics(), s); }
   void restore_statistics(stream s) { copy(statistics(), kept_.span(), s); }

@@ -22,8 +22,8 @@ std::vector<int> meetings(const batch_norm_tiles& to) {
   for (std::size_t block = 0; block < to.blocks(); ++block)
     for (int thread = 0; thread < to.threads; ++thread) {
       const auto my = to.share_of(block, thread);
-      CHECK((my.works || my.from >= my.last));
-      for (std::size_t row = my.from; row < my.last; row += to.down)
+      CHECK((my.works || my.start >= my.last));
+      for (std::size_t row = my.start; row < my.last; row += to.down)
         for (std::size_t k = 0; k < static_cast<std::size_t>(to.width); ++k)
           ++met.at(to.offset(my, row) + k);
     }

@@ -57,8 +57,8 @@ struct chunk_moments {
   CORDEE_DEVICE void operator()(Block& b) const {
     const auto my = to.share_of(b.index(), b.thread());
     pack<N> origin, sum, square;
-    if (my.from < my.last) origin = pack<N>(x + to.offset(my, my.first), to.width);
-    for (std::size_t row = my.from; row < my.last; row += to.down) {
+    if (my.start < my.last) origin = pack<N>(x + to.offset(my, my.first), to.width);
+    for (std::size_t row = my.start; row < my.last; row += to.down) {
       const pack<N> z(x + to.offset(my, row), to.width);
       for (int k = 0; k < z.size; ++k) {
         const wide<N> d = z.at[k] - origin.at[k];
@@ -93,12 +93,12 @@ struct apply_rows_body {
   template <class Block>
   CORDEE_DEVICE void operator()(Block& b) const {
     const auto my = to.share_of(b.index(), b.thread());
-    if (my.from >= my.last) return;
+    if (my.start >= my.last) return;
     const batch_norm_rows<Real> row(t.saved, to.in.lanes(), my.group);
     const auto centre = spread<N>(row.centre + my.lane, to.width),
                scale = spread<N>(row.scale + my.lane, to.width),
                beta = spread<N>(t.beta + my.lane, to.width);
-    for (std::size_t r = my.from; r < my.last; r += to.down) {
+    for (std::size_t r = my.start; r < my.last; r += to.down) {
       const std::size_t here = to.offset(my, r);
       pack<N> z(t.x + here, to.width), more;
       if constexpr (std::same_as<Epilogue, epilogue::add_relu>)
@@ -130,7 +130,7 @@ struct chunk_sums {
     const batch_norm_rows<Real> row(t.saved, to.in.lanes(), my.group);
     pack<N> centre, sum, product;
     if (my.works) centre = spread<N>(row.centre + my.lane, to.width);
-    for (std::size_t r = my.from; r < my.last; r += to.down) {
+    for (std::size_t r = my.start; r < my.last; r += to.down) {
       const std::size_t here = to.offset(my, r);
       const auto g = gradient_behind<Epilogue>(dy + here, t.y + here, to.width);
       const pack<N> z(t.x + here, to.width);
@@ -166,13 +166,13 @@ struct input_gradient {
   template <class Block>
   CORDEE_DEVICE void operator()(Block& b) const {
     const auto my = to.share_of(b.index(), b.thread());
-    if (my.from >= my.last) return;
+    if (my.start >= my.last) return;
     const batch_norm_rows<Real> row(t.saved, to.in.lanes(), my.group);
     const auto centre = spread<N>(row.centre + my.lane, to.width),
                scale = spread<N>(row.scale + my.lane, to.width),
                shift = spread<N>(row.shift + my.lane, to.width),
                slope = spread<N>(row.slope + my.lane, to.width);
-    for (std::size_t r = my.from; r < my.last; r += to.down) {
+    for (std::size_t r = my.start; r < my.last; r += to.down) {
       const std::size_t here = to.offset(my, r);
       auto g = gradient_behind<Epilogue>(dy + here, t.y + here, to.width);
       const pack<N> z(t.x + here, to.width);

@@ -64,10 +64,10 @@ struct batch_norm_tiles {
     return first < all ? std::min(rows, all - first) : 0;
   }
 
-  /// What one thread does: rows from, from + down ... below last of the pack at `lane`; none where
+  /// What one thread does: rows start, start + down ... below last of the pack at `lane`; none where
   /// it is one too many. `first` is the first row of the chunk.
   struct share {
-    std::size_t group, chunk, lane, slot, first, from, last;
+    std::size_t group, chunk, lane, slot, first, start, last;
     bool works;
   };
   [[nodiscard]] CORDEE_HOST_DEVICE constexpr share share_of(std::size_t block, int thread) const {
@@ -82,7 +82,7 @@ struct batch_norm_tiles {
             .lane = tile / pieces * in.V + number * static_cast<std::size_t>(width),
             .slot = slot,
             .first = first,
-            .from = works ? first + slot : last,
+            .start = works ? first + slot : last,
             .last = last,
             .works = works};
   }

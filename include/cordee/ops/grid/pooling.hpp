@@ -45,7 +45,7 @@ struct averages {
 
 /// Pack i of the gradient of x, a share of its plane's.
 template <Number N>
-struct shares {
+struct spreads {
   blocked in;
   int width;
   const N* dy;
@@ -199,7 +199,7 @@ void average_pool_backward(const extent& in, int samples, const N* dy, N* dx, S 
   const detail::blocked to(in, V);
   const int width = detail::pack_width<N>(V, dy, dx);
   for_each(s, static_cast<std::size_t>(samples) * to.size() / static_cast<std::size_t>(width),
-           detail::shares<N>{to, width, dy, dx});
+           detail::spreads<N>{to, width, dy, dx});
 }
 
 template <Number N, int VX, int VY, GridStream S>
