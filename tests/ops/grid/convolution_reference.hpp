@@ -15,11 +15,13 @@
 
 namespace support {
 
-/// Every class of window, stride and padding, tails, one pixel, and sides that no stride divides.
+/// Every class of window, stride and padding, tails, one pixel, sides that no stride divides, and
+/// more rows than a warp has threads.
 inline constexpr convolution_problem few_shapes[] = {
-    {{3, 5, 4}, 5, 3, 1, 1}, {{2, 6, 5}, 3, 3, 2, 1}, {{5, 4, 5}, 3, 1, 1, 0},
-    {{5, 5, 4}, 2, 1, 2, 0}, {{3, 9, 8}, 2, 7, 2, 3}, {{1, 1, 1}, 3, 3, 1, 1},
-    {{2, 7, 9}, 2, 3, 3, 0}, {{2, 4, 3}, 2, 2, 1, 2}, {{4, 1, 1}, 17, 1, 1, 0},
+    {{3, 5, 4}, 5, 3, 1, 1},  {{2, 6, 5}, 3, 3, 2, 1}, {{5, 4, 5}, 3, 1, 1, 0},
+    {{5, 5, 4}, 2, 1, 2, 0},  {{3, 9, 8}, 2, 7, 2, 3}, {{1, 1, 1}, 3, 3, 1, 1},
+    {{2, 7, 9}, 2, 3, 3, 0},  {{2, 4, 3}, 2, 2, 1, 2}, {{4, 1, 1}, 17, 1, 1, 0},
+    {{1, 13, 2}, 2, 3, 1, 1},
 };
 
 /// All three directions on numbers whose sums are exact: the definition's, rounded once.

@@ -74,9 +74,8 @@ struct softmax_body {
 
     if (b.thread() == 0) {
       const double own = known ? static_cast<double>(widened(z[label])) : nothing;
-      scores[b.index()] = {sums.loss(own, classes, smoothing), std::isnan(own)
-                                                                   ? std::numeric_limits<int>::max()
-                                                                   : static_cast<int>(before)};
+      const int rank = std::isnan(own) ? std::numeric_limits<int>::max() : static_cast<int>(before);
+      scores[b.index()] = {sums.loss(own, classes, smoothing), rank};
     }
     if (gradient == nullptr) return;
     N* const dz = gradient + (z - logits);
