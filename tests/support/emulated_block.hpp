@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <cordee/core/error.hpp>
@@ -32,6 +33,30 @@ inline void __sanitizer_finish_switch_fiber(void*, const void**, std::size_t*) {
 #endif
 
 namespace support {
+
+namespace detail {
+
+/// Where a fiber, or the host, was left.
+struct place {
+  ucontext_t first;  // where it begins
+  jmp_buf later;
+  bool begun = false;
+};
+
+/// Leaves `from` and goes on in `to`. Long jumps ask nothing of the kernel, which is most of the
+/// time here; AddressSanitizer understands contexts alone.
+inline void go(place& from, place& to) {
+#if defined(__SANITIZE_ADDRESS__)
+  swapcontext(&from.first, &to.first);
+#else
+  if (_setjmp(from.later) != 0) return;
+  from.begun = true;
+  if (to.begun) _longjmp(to.later, 1);
+  setcontext(&to.first);
+#endif
+}
+
+}  // namespace detail
 
 class emulated_block {
  public:
@@ -87,7 +112,7 @@ class emulated_block {
     };
     work_ = [](const void* context, int t) { (*static_cast<const decltype(thread)*>(context))(t); };
     context_ = &thread;
-    for (fiber& f : fibers_) start(f);
+    for (fiber& f : fibers_) f.over = false;
     while (true) {
       std::shuffle(order_.begin(), order_.end(), random);
       for (const int t : order_) {
@@ -108,54 +133,53 @@ class emulated_block {
   static constexpr std::size_t stack_bytes = 64 * 1024;
 
   struct fiber {
-    ucontext_t at;
+    detail::place at;
     std::unique_ptr<std::byte[]> stack;
     void* shadow = nullptr;  // AddressSanitizer's, here and below
     bool over = false;
   };
 
-  void start(fiber& f) {
-    if (!f.stack) f.stack = std::make_unique_for_overwrite<std::byte[]>(stack_bytes);
-    f.over = false;
-    f.shadow = nullptr;
-    getcontext(&f.at);
-    f.at.uc_stack = {f.stack.get(), 0, stack_bytes};
-    f.at.uc_link = nullptr;
+  void begin(fiber& f) {
+    f.stack = std::make_unique_for_overwrite<std::byte[]>(stack_bytes);
+    getcontext(&f.at.first);
+    f.at.first.uc_stack = {f.stack.get(), 0, stack_bytes};
+    f.at.first.uc_link = nullptr;
     const auto self = reinterpret_cast<std::uintptr_t>(this);
-    makecontext(&f.at, reinterpret_cast<void (*)()>(&emulated_block::enter), 2,
+    makecontext(&f.at.first, reinterpret_cast<void (*)()>(&emulated_block::serve), 2,
                 static_cast<unsigned>(self >> 32), static_cast<unsigned>(self));
   }
 
-  static void enter(unsigned high, unsigned low) {
+  /// A thread of one block after another.
+  static void serve(unsigned high, unsigned low) {
     auto& all = *reinterpret_cast<emulated_block*>(std::uintptr_t{high} << 32 | low);
     __sanitizer_finish_switch_fiber(nullptr, &all.host_stack_, &all.host_size_);
-    try {
-      all.work_(all.context_, all.current_);
-    } catch (...) {
-      all.thrown_ = std::current_exception();
+    for (;;) {
+      try {
+        all.work_(all.context_, all.current_);
+      } catch (...) {
+        all.thrown_ = std::current_exception();
+      }
+      all.fibers_[static_cast<std::size_t>(all.current_)].over = true;
+      all.rest();
     }
-    fiber& mine = all.fibers_[static_cast<std::size_t>(all.current_)];
-    mine.over = true;
-    __sanitizer_start_switch_fiber(nullptr, all.host_stack_, all.host_size_);
-    setcontext(&all.host_);
   }
 
   /// From the host into a thread, until it rests or ends.
   void resume(int t) {
     fiber& f = fibers_[static_cast<std::size_t>(t)];
     if (f.over) return;
+    if (!f.stack) begin(f);
     current_ = t;
-    void* shadow = nullptr;
-    __sanitizer_start_switch_fiber(&shadow, f.stack.get(), stack_bytes);
-    swapcontext(&host_, &f.at);
-    __sanitizer_finish_switch_fiber(shadow, nullptr, nullptr);
+    __sanitizer_start_switch_fiber(&host_shadow_, f.stack.get(), stack_bytes);
+    detail::go(host_, f.at);
+    __sanitizer_finish_switch_fiber(host_shadow_, nullptr, nullptr);
   }
 
   /// From a thread back to the host.
   void rest() {
     fiber& mine = fibers_[static_cast<std::size_t>(current_)];
     __sanitizer_start_switch_fiber(&mine.shadow, host_stack_, host_size_);
-    swapcontext(&mine.at, &host_);
+    detail::go(mine.at, host_);
     __sanitizer_finish_switch_fiber(mine.shadow, &host_stack_, &host_size_);
   }
 
@@ -167,7 +191,8 @@ class emulated_block {
   const void* context_ = nullptr;
   std::exception_ptr thrown_;
   int current_ = 0;
-  ucontext_t host_;
+  detail::place host_;
+  void* host_shadow_ = nullptr;
   const void* host_stack_ = nullptr;
   std::size_t host_size_ = 0;
 };
