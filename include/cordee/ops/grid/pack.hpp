@@ -25,25 +25,29 @@ struct pack {
 
   pack() = default;
   CORDEE_DEVICE pack(const N* from, int count) {
-    if (count == size) {
-      N all[size];
-      std::memcpy(all, __builtin_assume_aligned(static_cast<const void*>(from), alignment),
-                  sizeof(all));
-      for (int k = 0; k < size; ++k) at[k] = widened(all[k]);
-    } else {
+    N all[size] = {};
+    if (count == size)
+      std::memcpy(all, whole<const void>(from), sizeof(all));
+    else
       for (int k = 0; k < size; ++k)
-        if (k < count) at[k] = widened(from[k]);
-    }
+        if (k < count) all[k] = from[k];
+    for (int k = 0; k < size; ++k) at[k] = widened(all[k]);
   }
   CORDEE_DEVICE void store(N* to, int count) const {
-    if (count == size) {
-      N all[size];
-      for (int k = 0; k < size; ++k) all[k] = rounded<N>(at[k]);
-      std::memcpy(__builtin_assume_aligned(static_cast<void*>(to), alignment), all, sizeof(all));
-    } else {
+    N all[size];
+    for (int k = 0; k < size; ++k) all[k] = rounded<N>(at[k]);
+    if (count == size)
+      std::memcpy(whole<void>(to), all, sizeof(all));
+    else
       for (int k = 0; k < size; ++k)
-        if (k < count) to[k] = rounded<N>(at[k]);
-    }
+        if (k < count) to[k] = all[k];
+  }
+
+ private:
+  // Through void, as nvcc 13 makes bad code of other pointers.
+  template <class Void>
+  CORDEE_DEVICE static Void* whole(Void* memory) {
+    return __builtin_assume_aligned(memory, alignment);
   }
 };
 
