@@ -89,7 +89,9 @@ struct batch_norm_tiles {
   /// Where the pack lies in row `row` of the thread's group.
   [[nodiscard]] CORDEE_HOST_DEVICE constexpr std::size_t offset(const share& my,
                                                                 std::size_t row) const {
-    return in.index({my.group * group + row / in.pixels, my.lane, row % in.pixels});
+    const std::size_t sample = my.group * group;
+    if (in.blocks == 1) return (sample * in.pixels + row) * in.V + my.lane;  // without division
+    return in.index({sample + row / in.pixels, my.lane, row % in.pixels});
   }
 };
 
