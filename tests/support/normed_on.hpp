@@ -4,6 +4,7 @@
 // One batch norm on any device, and beside it the CPU's in double on the same numbers, in NCHW.
 #pragma once
 
+#include <type_traits>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -15,14 +16,14 @@
 
 namespace support {
 
-template <Number N, int V, class Epilogue, class D>
+template <Number N, class Epilogue, class D>
 struct normed_on {
   using real = wide<N>;
   using doubles = std::vector<double>;
 
   D device;
   batch_norm_problem at;
-  int samples;
+  int V, samples;
   typename D::stream s = device.open();
   normed<double, 1, Epilogue> want{at, samples};
   doubles dy = held<N>(want.x.size(), 9), dx{};
@@ -30,9 +31,10 @@ struct normed_on {
   remote<N, D> x, y, residual, gradient, input_gradient;
   double count = 0;
 
-  normed_on(const D& where, const batch_norm_problem& problem, int n)
+  normed_on(const D& where, const batch_norm_problem& problem, int block, int n)
       : device(where),
         at(problem),
+        V(block),
         samples(n),
         gamma(per_channel(want.gamma, 4, 0)),
         beta(per_channel(want.beta, 5, 0)),
@@ -65,18 +67,31 @@ struct normed_on {
     return {x.data(), y.data(), gamma.data(), beta.data(), saved.data(), nullptr};
   }
 
+  /// Everything but these calls is compiled once for all V.
+  template <class F>
+  void in_block(const F& f) const {
+    if (V == 1) f(std::integral_constant<int, 1>{});
+    if (V == 8) f(std::integral_constant<int, 8>{});
+    if (V == 24) f(std::integral_constant<int, 24>{});
+  }
   void forward(const combine_sums& combine = {}) {
-    count = batch_norm_forward<N, V, Epilogue>(at, samples, tensors(), residual.data(), mean.data(),
-                                               variance.data(), combine, s);
+    in_block([&](auto v) {
+      count = batch_norm_forward<N, v(), Epilogue>(at, samples, tensors(), residual.data(),
+                                                   mean.data(), variance.data(), combine, s);
+    });
   }
   void evaluate() {
-    batch_norm_evaluate<N, V, Epilogue>(at, samples, tensors(), residual.data(), mean.data(),
-                                        variance.data(), s);
+    in_block([&](auto v) {
+      batch_norm_evaluate<N, v(), Epilogue>(at, samples, tensors(), residual.data(), mean.data(),
+                                            variance.data(), s);
+    });
   }
   void backward(into mode, bool in_place, const combine_sums& combine = {}) {
-    batch_norm_backward<N, V, Epilogue>(at, samples, tensors(), count, gradient.data(),
-                                        (in_place ? gradient : input_gradient).data(),
-                                        dgamma.data(), dbeta.data(), mode, combine, s);
+    in_block([&](auto v) {
+      batch_norm_backward<N, v(), Epilogue>(at, samples, tensors(), count, gradient.data(),
+                                            (in_place ? gradient : input_gradient).data(),
+                                            dgamma.data(), dbeta.data(), mode, combine, s);
+    });
   }
 
   /// Numbers of the size of one that some tens of operations in wide made of numbers up to ten, and
@@ -125,9 +140,7 @@ struct normed_on {
 template <Number N, class Epilogue, class D>
 void check_batch_norm(const D& device) {
   const auto check = [&](const batch_norm_problem& at, int samples, into mode) {
-    normed_on<N, 1, Epilogue, D>(device, at, samples).check(mode);
-    normed_on<N, 8, Epilogue, D>(device, at, samples).check(mode);
-    normed_on<N, 24, Epilogue, D>(device, at, samples).check(mode);
+    for (const int V : {1, 8, 24}) normed_on<N, Epilogue, D>(device, at, V, samples).check(mode);
   };
   check({{10, 3, 5}, 0}, 0, into::overwrite);
   check({{10, 3, 5}, 0}, 2, into::overwrite);

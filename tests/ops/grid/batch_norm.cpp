@@ -23,7 +23,7 @@ TEST_CASE_TEMPLATE("batch_norm on grids: no bit depends on the order of threads 
                    half, float) {
   std::vector<double> y, dx, dgamma, variance;
   for (const std::uint64_t seed : {1u, 2u, 3u}) {
-    normed_on<N, 8, epilogue::add_relu, emulated> bn(emulated(seed), {{12, 18, 17}, 2}, 3);
+    normed_on<N, epilogue::add_relu, emulated> bn(emulated(seed), {{12, 18, 17}, 2}, 8, 3);
     bn.forward();
     bn.backward(into::overwrite, false);
     const auto now = [](auto& of) { return converted_back(of.read()); };
@@ -41,13 +41,13 @@ TEST_CASE_TEMPLATE("batch_norm on grids: no bit depends on the order of threads 
 }
 
 TEST_CASE("batch_norm on grids: more chunks than a merging block has rows of threads") {
-  normed_on<double, 1, epilogue::relu, emulated> bn(emulated(), {{1, 160, 151}, 0}, 3);
+  normed_on<double, epilogue::relu, emulated> bn(emulated(), {{1, 160, 151}, 0}, 1, 3);
   CHECK(detail::batch_norm_tiles(bn.at, 3, 1, 1).chunks > 33);
   bn.check(into::overwrite);
 }
 
 TEST_CASE("batch_norm on grids: in float a large mean does not swallow the variance") {
-  normed_on<float, 8, epilogue::store, emulated> bn(emulated(), {{8, 32, 32}, 0}, 4);
+  normed_on<float, epilogue::store, emulated> bn(emulated(), {{8, 32, 32}, 0}, 8, 4);
   for (double& x : bn.want.x) x = std::round(x * 64) / 64 + 4096;  // floats, exactly
   bn.x = bn.activations(bn.want.x);
   bn.forward();
@@ -57,7 +57,7 @@ TEST_CASE("batch_norm on grids: in float a large mean does not swallow the varia
 
 TEST_CASE_TEMPLATE("batch_norm on grids: what is not finite stays so, in its channel", N, half,
                    float) {
-  normed_on<N, 8, epilogue::relu, emulated> bn(emulated(), {{2, 3, 3}, 0}, 2);
+  normed_on<N, epilogue::relu, emulated> bn(emulated(), {{2, 3, 3}, 0}, 8, 2);
   bn.want.x[9] = std::numeric_limits<double>::quiet_NaN();  // the first pixel of channel 1
   bn.x = bn.activations(bn.want.x);
   bn.forward();
@@ -70,7 +70,7 @@ TEST_CASE_TEMPLATE("batch_norm on grids: what is not finite stays so, in its cha
 }
 
 TEST_CASE("batch_norm on grids: statistics over ranks are refused") {
-  normed_on<float, 8, epilogue::relu, emulated> bn(emulated(), {{2, 3, 3}, 0}, 2);
+  normed_on<float, epilogue::relu, emulated> bn(emulated(), {{2, 3, 3}, 0}, 8, 2);
   const combine_sums shared{[](void*, std::span<double>) {}, nullptr};
   CHECK(contains(complaint([&] { bn.forward(shared); }), "statistics shared by ranks are not"));
   CHECK(contains(complaint([&] { bn.backward(into::add, true, shared); }), "leave combine empty"));
