@@ -85,6 +85,8 @@ struct decaying {
     return own;
   }
 };
+template <class Arithmetic>
+decaying(kinds, Arithmetic) -> decaying<Arithmetic>;
 
 }  // namespace detail
 
