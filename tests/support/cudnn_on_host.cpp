@@ -144,7 +144,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
   if (handle->stream == nullptr) return refuse("no stream is set");
   if (!config.engine.executes) return refuse("this engine fails");
   auto* const workspace = object_of(pack).value<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
-  std::memset(workspace, 0xff, static_cast<std::size_t>(config.engine.workspace));
+  std::fill_n(static_cast<unsigned char*>(workspace), config.engine.workspace, 0xff);
   const auto bound = [&](cudnnBackendAttributeName_t name) {
     const object& words = o.part(name);
     for (std::size_t i = 0; i < 3; ++i)

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Of a GPU that is not here cuDNN says what it could compute there: nothing in this file needs one.
+#include <algorithm>
 #include <set>
 #include <string>
 #include <vector>
@@ -130,6 +131,17 @@ TEST_CASE("plan: narrow numbers are summed in float") {
   const noted narrow = with_note(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION, q);
   CHECK(narrow.there > 0);
   CHECK(narrow.admitted == 0);
+}
+
+TEST_CASE("plan: whatever is asked, no engine converts its input or transforms it at a loss") {
+  for (const auto number : {CUDNN_DATA_FLOAT, CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16})
+    for (const auto note :
+         {CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS, CUDNN_NUMERICAL_NOTE_FFT,
+          CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4, CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6,
+          CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13}) {
+      const cudnn_question q{{}, 1, convolution_pass::fprop, number, false, {false, true}};
+      CHECK_FALSE(detail::admitted(note, q));
+    }
 }
 
 TEST_CASE("plan: no more than were asked for, and each knows its workspace") {

@@ -4,9 +4,9 @@
 // One thread's cuDNN on one GPU: its handle, and the plan for every question it was asked.
 //
 // A plan is chosen when a question is first asked. Unless the settings say `deterministic`, the
-// heuristics' first few are run on the very tensors, and the quickest stays: `quickest of 8, each
-// the least of 3 runs`. That waits for the stream, so it cannot happen while a stream is captured:
-// run a step before you capture one.
+// heuristics' first eight are run on the very tensors, and the quickest stays, by the least of
+// three runs each. That waits for the stream, so it cannot happen while a stream is captured: run
+// a step before you capture one.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,11 @@ namespace cordee::inline CORDEE_ABI {
 namespace detail {
 
 inline void cudnn_check(cudaError_t status, std::string_view call) {
-  if (status != cudaSuccess) throw error(text("cudnn: ", call, ": ", cudaGetErrorString(status)));
+  if (status == cudaSuccess) return;
+  const bool alone = status == cudaErrorNoDevice || status == cudaErrorInsufficientDriver;
+  throw error(
+      text("cudnn: ", call, ": ", cudaGetErrorString(status),
+           alone ? "; this needs an NVIDIA GPU, and a driver as new as the CUDA runtime" : ""));
 }
 
 /// Milliseconds that work on a stream takes.
@@ -76,8 +80,7 @@ class cudnn_desk {
 
   cudnn_desk() {
     cudnnHandle_t raw = nullptr;
-    cudnn_check(cudnnCreate(&raw),
-                "cudnnCreate (this needs an NVIDIA GPU, and a driver as new as cuDNN)");
+    cudnn_check(cudnnCreate(&raw), "cudnnCreate");
     handle_.reset(raw);
   }
 
@@ -133,17 +136,11 @@ class cudnn_desk {
     const lent<std::byte, S> aside(s, q.adds ? bytes_of_x(q) : 0);
     if (q.adds) at.x = aside.data();
     cuda_stopwatch watch(s.handle);
-    float least = std::numeric_limits<float>::infinity();
-    cudnn_plan* best = nullptr;
-    for (cudnn_plan& plan : plans) {
-      const float time = trial(plan, at, s, watch);
-      if (time < least) {
-        least = time;
-        best = &plan;
-      }
-    }
-    if (best == nullptr) return std::move(plans.front());  // whose failure its execution will tell
-    return std::move(*best);
+    std::vector<float> times;
+    for (const cudnn_plan& plan : plans) times.push_back(trial(plan, at, s, watch));
+    // Where none runs the first stays, and its execution tells why.
+    return std::move(
+        plans[static_cast<std::size_t>(std::ranges::min_element(times) - times.begin())]);
   }
 
   /// Infinite where the plan does not run, for lack of memory most of all.

@@ -65,7 +65,7 @@ struct cudnn_question {
   int samples = 0;
   convolution_pass pass{};
   cudnnDataType_t number{};
-  bool adds = false;  // to what is there
+  bool adds = false;  // to what is there, which only dgrad is asked to do
   cudnn_settings how{};
 };
 
