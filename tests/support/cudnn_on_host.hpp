@@ -36,9 +36,17 @@ struct host_cudnn {
 };
 host_cudnn& on_host();
 
-/// Grids run in the emulator, cuDNN's part in plain loops, both at once.
-struct host_cuda_stream : emulated::stream {
-  cudaStream_t handle = nullptr;
+/// A device whose grids run in the emulator, and cuDNN's part in plain loops, both at once.
+class host_cuda : public emulated {
+ public:
+  struct stream : emulated::stream {
+    cudaStream_t handle = nullptr;
+  };
+  host_cuda() : emulated() {}
+  [[nodiscard]] stream open() const {
+    static int unit = 0;
+    return {emulated::open(), reinterpret_cast<cudaStream_t>(&unit)};
+  }
 };
 
 }  // namespace support

@@ -41,8 +41,7 @@ struct desk {
     return on_host().executed;
   }
 
-  int unit = 0;
-  support::host_cuda_stream stream{{1}, reinterpret_cast<cudaStream_t>(&unit)};
+  support::host_cuda::stream stream = support::host_cuda{}.open();
   cudnn_desk at;
 };
 cudnn_question question(int samples = 2, convolution_pass pass = {}) {
