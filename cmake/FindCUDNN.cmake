@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: the Cordee contributors
 # SPDX-License-Identifier: Apache-2.0
 #
-# cuDNN 9: CUDNN_FOUND, CUDNN_VERSION, and the target CUDNN::cudnn, which is all that the graph API needs
+# cuDNN: CUDNN_FOUND, CUDNN_VERSION, and the target CUDNN::cudnn, which is all that the graph API needs
 # (libcudnn loads its other libraries itself). Looked for beside the CUDA toolkit, where CUDNN_ROOT says, and
 # where CMake looks anyway.
 find_path(CUDNN_INCLUDE_DIR cudnn_graph.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
