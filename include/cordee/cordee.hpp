@@ -20,7 +20,9 @@
 #include <cordee/comm/stability.hpp>
 #include <cordee/comm/threads.hpp>
 #include <cordee/comm/threads/desk.hpp>
+#include <cordee/comm/threads/mailbox.hpp>
 #include <cordee/comm/threads/round_table.hpp>
+#include <cordee/comm/threads/waiting_room.hpp>
 #include <cordee/comm/threads/world.hpp>
 #include <cordee/comm/topology.hpp>
 #include <cordee/comm/topology/changing.hpp>

@@ -177,6 +177,70 @@ TEST_CASE("no wait outlasts the deadline, for a receiver and for a sender") {
   }
 }
 
+TEST_CASE("who hears something need not wait until a short word of its own is heard") {
+  on_ranks(2, [](threads link) {
+    std::vector<int> first{1}, second{2}, own{3}, x(1), y(1);
+    if (link.rank() == 0) {  // were it to wait, rank 1 would never get to listen
+      exchange(link, {send(1, first), send(0, own)}, {receive(0, x)});
+      first[0] = 7;  // and its memory is its own again
+      exchange(link.lane(1), {send(1, second)}, {});
+    } else {
+      exchange(link.lane(1), {}, {receive(0, x)});
+      exchange(link, {}, {receive(0, y)});
+      CHECK(x[0] == 2);
+      CHECK(y[0] == 1);
+    }
+    return 0;
+  });
+}
+
+TEST_CASE("who goes on speaking to a rank that does not listen is stopped at the deadline") {
+  const std::string said = complaint([] {
+    threads::launch(2,
+                    [](threads link) {
+                      std::vector<int> word(1), own(1);
+                      if (link.rank() == 1) return std::this_thread::sleep_for(300ms);
+                      for (int k = 0; k < 1000; ++k)
+                        exchange(link, {send(1, word), send(0, own)}, {receive(0, own)});
+                    },
+                    {.deadline = 200ms});
+  });
+  CHECK(contains(said, "rank 0 waited 200 ms for rank 1 to take 4 bytes on lane 0"));
+}
+
+TEST_CASE("a word that was never heard ends the run with an error") {
+  const std::string said = complaint([] {
+    threads::launch(
+        2,
+        [](threads link) {
+          std::vector<int> word(3), own(1);
+          if (link.rank() == 0)
+            exchange(link.lane(2), {send(1, word), send(0, own)}, {receive(0, own)});
+        },
+        patient);
+  });
+  CHECK(contains(said, "rank 0 said 12 bytes to rank 1 on lane 2"));
+}
+
+TEST_CASE("long and short messages between a pair keep their order") {
+  on_ranks(2, [](threads link) {
+    const int peer = 1 - link.rank();
+    std::vector<std::vector<int>> said, heard;
+    std::vector<to<cpu>> out;
+    std::vector<from<cpu>> in;
+    for (int k = 0; k < 40; ++k) {  // more than a mailbox has room for
+      const std::size_t n = k % 3 == 1 ? 5000 : 5;
+      said.emplace_back(n, k);
+      heard.emplace_back(n, -1);
+    }
+    for (auto& x : said) out.push_back(send(peer, x));
+    for (auto& x : heard) in.push_back(receive(peer, x));
+    exchange(link, out, in);
+    CHECK(said == heard);
+    return 0;
+  });
+}
+
 TEST_CASE("whoever waits for a rank that has returned is told so at once") {
   const auto start = std::chrono::steady_clock::now();
   const std::string said = complaint([] {

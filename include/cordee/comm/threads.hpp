@@ -3,9 +3,9 @@
 //
 // Ranks as threads of one process: N workers on one laptop, in one debugger.
 //
-// A message is a parcel: the sender lays a pointer on the receiver's desk, the receiver copies (or
-// adds) straight out of the sender's memory, and the sender waits until its parcels are consumed.
-// No wait is without a deadline, and the first failure of any rank wakes all.
+// A long message is a pointer in the receiver's mailbox: the receiver copies (or adds) straight out
+// of the sender's memory, and the sender waits until it has. A short one is a copy there. No wait
+// is without a deadline, and the first failure of any rank wakes all.
 #pragma once
 
 #include <algorithm>
@@ -73,6 +73,7 @@ class threads {
     await_end(*world, mutex, ended, over);
     for (std::thread& t : team) t.join();
     if (world->failed()) throw error(world->cause());
+    if (const std::string why = world->unheard(); !why.empty()) throw error(why);
   }
 
   [[nodiscard]] int rank() const { return rank_; }
@@ -137,79 +138,67 @@ class threads {
   threads(std::shared_ptr<world> w, int rank, int lane)
       : world_(std::move(w)), rank_(rank), lane_(lane) {}
 
-  // Lay out all parcels, take what is awaited in the order of the list, wait until mine are
-  // consumed.
+  // Say everything, hear what is awaited in the order of the list, wait until what is read in my
+  // memory has been.
   template <class D, class Consume>
   void transfer(std::span<const to<D>> out, std::span<const from<D>> in, Consume consume) const {
-    std::vector<detail::parcel> mine;
-    mine.reserve(out.size());
-    const auto until = detail::thread_clock::now() + world_->deadline;
+    for (const auto& message : out) checked(message.peer);
+    for (const auto& message : in) checked(message.peer);
+    std::vector<detail::receipt> awaited(out.size());
     try {
-      for (const auto& message : out) {
-        auto& p = mine.emplace_back(detail::parcel{message.bytes.data, message.bytes.size});
-        detail::desk& theirs = desk_of(message.peer);
-        const std::scoped_lock lock(theirs.mutex);
-        theirs.inbox[static_cast<std::size_t>(rank_)].push_back(&p);
-        theirs.tell();
-      }
-      for (const auto& message : in) receive(message.peer, message.bytes, consume, until);
-      for (std::size_t i = 0; i < mine.size(); ++i) {
-        const auto done = [&] { return mine[i].done; };
-        wait(out[i].peer, done, "to take", mine[i].size, until);
-      }
+      for (std::size_t i = 0; i < out.size(); ++i) say(out[i], !in.empty(), awaited[i]);
+      for (const auto& message : in) hear(message, consume);
+      for (std::size_t i = 0; i < out.size(); ++i)
+        if (awaited[i].of != nullptr)
+          wait(
+              out[i].peer, [&] { return awaited[i].done.load(); }, "to take", out[i].bytes.size);
     } catch (...) {
-      withdraw(out, mine);
+      withdraw(out, awaited);
       throw;
     }
   }
 
-  template <class D, class Consume>
-  void receive(int peer, span_on<std::byte, D> into_here, Consume consume,
-               detail::thread_clock::time_point until) const {
-    detail::desk& own = desk_of(rank_);
-    auto& inbox = own.inbox[static_cast<std::size_t>(checked(peer))];
-    detail::parcel* p = nullptr;
-    std::size_t offered = 0;  // a parcel that is not taken may be withdrawn once the lock is gone
-    wait(
-        peer, [&] { return !inbox.empty(); }, "to send", into_here.size, until,
-        [&] {
-          p = inbox.front();
-          offered = p->size;
-          p->taken = offered == into_here.size;
-          if (p->taken) inbox.pop_front();
-        });
-    if (offered != into_here.size)
-      refuse(text("rank ", rank_, " expects ", into_here.size, " bytes from rank ", peer,
-                  " on lane ", lane_, ", which sends ", offered,
-                  ": the ranks disagree on what they exchange"));
-    if (p->size > 0) consume(into_here.data, p->data, p->size);
-    detail::desk& theirs = desk_of(peer);
-    const std::scoped_lock lock(theirs.mutex);
-    p->done = true;
-    theirs.tell();
+  // Who only speaks waits for the listener, however short it is: nothing else would hold it back.
+  template <class D>
+  void say(const to<D>& message, bool hears, detail::receipt& awaited) const {
+    detail::desk& theirs = desk_of(message.peer);
+    detail::mailbox& box = box_at(theirs, rank_);
+    const auto what = message.bytes;
+    if (D::host_memory && hears && what.size <= short_bytes && box.has_room())
+      box.lay_copy(what.data, what.size);
+    else
+      box.lay(what.data, what.size, awaited);
+    theirs.room.wake();
   }
 
-  // Waits at the own desk; `take` runs under its lock once `ready`.
-  template <class Ready, class Take>
-  void wait(int peer, Ready ready, const char* verb, std::size_t size,
-            detail::thread_clock::time_point until, Take take) const {
-    detail::desk& own = desk_of(rank_);
-    bool gone = false;
-    {
-      std::unique_lock lock(own.mutex);
-      const auto wake = [&] {
-        gone = world_->has_left(peer);
-        return ready() || gone || world_->failed();
-      };
-      own.wait(lock, until, wake);
-      if (ready()) return take();
-    }
-    give_up(peer, gone, verb, size);
+  template <class D, class Consume>
+  void hear(const from<D>& message, Consume consume) const {
+    const int peer = message.peer;
+    const auto here = message.bytes;
+    detail::mailbox& box = box_at(desk_of(rank_), peer);
+    wait(
+        peer, [&] { return box.next() != nullptr; }, "to send", here.size);
+    const detail::note& said = *box.next();
+    if (said.size != here.size)
+      refuse(text("rank ", rank_, " expects ", here.size, " bytes from rank ", peer, " on lane ",
+                  lane_, ", which sends ", said.size,
+                  ": the ranks disagree on what they exchange"));
+    if (!box.take()) give_up(peer, false, "to send", here.size);
+    if (said.size > 0) consume(here.data, said.data, said.size);
+    detail::receipt* const awaited = said.awaited;
+    box.drop();
+    if (awaited == nullptr) return;
+    awaited->done = true;
+    desk_of(peer).room.wake();
   }
+
+  // Waits at the own desk.
   template <class Ready>
-  void wait(int peer, Ready ready, const char* verb, std::size_t size,
-            detail::thread_clock::time_point until) const {
-    wait(peer, ready, verb, size, until, [] {});
+  void wait(int peer, Ready ready, const char* verb, std::size_t size) const {
+    desk_of(rank_).room.wait(world_->deadline,
+                             [&] { return ready() || world_->has_left(peer) || world_->failed(); });
+    const bool gone = world_->has_left(peer);  // whoever leaves has said what it said
+    if (!ready()) give_up(peer, gone, verb, size);
   }
 
   [[noreturn, gnu::cold]] void give_up(int peer, bool gone, const char* verb,
@@ -230,8 +219,7 @@ class threads {
       while (peer < size() && !world_->has_left(peer)) ++peer;
       return peer;
     };
-    if (!table.meet(rank_, detail::thread_clock::now() + world_->deadline,
-                    [&] { return world_->failed() || left() < size(); })) {
+    if (!table.meet(rank_, world_->deadline, [&] { return world_->failed() || left() < size(); })) {
       const int gone = left();
       give_up(gone < size() ? gone : table.missing(rank_), gone < size(), "to bring", mine);
     }
@@ -248,18 +236,12 @@ class threads {
 
   // Nobody may read my memory once I have thrown: take back what was not taken, wait for the rest.
   template <class D>
-  [[gnu::cold]] void withdraw(std::span<const to<D>> out, std::vector<detail::parcel>& mine) const {
-    for (std::size_t i = 0; i < mine.size(); ++i) {
-      detail::desk& theirs = desk_of(out[i].peer);
-      {
-        const std::scoped_lock lock(theirs.mutex);
-        std::erase(theirs.inbox[static_cast<std::size_t>(rank_)], &mine[i]);
-        if (!mine[i].taken) continue;
-      }
-      detail::desk& own = desk_of(rank_);
-      std::unique_lock lock(own.mutex);
-      own.changed.wait(lock, [&] { return mine[i].done; });  // a copy under way: it ends
-    }
+  [[gnu::cold]] void withdraw(std::span<const to<D>> out,
+                              const std::vector<detail::receipt>& awaited) const {
+    for (std::size_t i = 0; i < out.size(); ++i)
+      if (awaited[i].of != nullptr && !box_at(desk_of(out[i].peer), rank_).withdraw(awaited[i]))
+        while (!awaited[i].done)  // a copy under way: it ends
+          desk_of(rank_).room.wait(world_->deadline, [&] { return awaited[i].done.load(); });
   }
 
   [[gnu::cold]] static void await_end(world& w, std::mutex& mutex, std::condition_variable& ended,
@@ -282,7 +264,13 @@ class threads {
     expects(peer >= 0 && peer < size(), "threads: no such peer");
     return peer;
   }
-  detail::desk& desk_of(int rank) const { return world_->at(checked(rank), lane_); }
+  detail::desk& desk_of(int rank) const { return world_->at(rank, lane_); }
+  static detail::mailbox& box_at(detail::desk& desk, int sender) {
+    return desk.from[static_cast<std::size_t>(sender)];
+  }
+
+  /// Up to so many bytes are copied on their way, so that whoever says them need not wait.
+  static constexpr std::size_t short_bytes = 1u << 13;
 
   std::shared_ptr<world> world_;
   int rank_, lane_;

@@ -44,10 +44,10 @@ TEST_CASE_TEMPLATE("round_table: both ways give the mean, summed in the order of
         auto& x = copied[static_cast<std::size_t>(r)];
         auto& y = sliced[static_cast<std::size_t>(r)];
         table.lay_out(r, x.data(), n);
-        (void)table.meet(r, thread_clock::now() + 30s, never);
+        (void)table.meet(r, 30s, never);
         table.mean_of_copies(r, x.data(), n);
         table.lay_out(r, y.data(), n);  // the table is clean for a second meeting
-        (void)table.meet(r, thread_clock::now() + 30s, never);
+        (void)table.meet(r, 30s, never);
         table.mean_of_slices<Real>(r, n);
         table.part(r);
       });
@@ -62,7 +62,7 @@ TEST_CASE("round_table: it is known what everybody brought") {
   std::vector<int> right(3);
   with_ranks(3, [&](int r) {
     table.lay_out(r, x.data(), static_cast<std::size_t>(r));
-    bool held = table.meet(r, thread_clock::now() + 30s, never);
+    bool held = table.meet(r, 30s, never);
     for (int other = 0; other < 3; ++other)
       held = held && table.brought(r, other) == static_cast<std::size_t>(other) * sizeof(double);
     table.part(r);
@@ -75,9 +75,9 @@ TEST_CASE("round_table: who waits for somebody who does not come gives up, and s
   round_table table(2);
   double x = 0;
   table.lay_out(0, &x, 1);
-  CHECK_FALSE(table.meet(0, thread_clock::now() + 20ms, never));
+  CHECK_FALSE(table.meet(0, 20ms, never));
   CHECK(table.missing(0) == 1);
-  CHECK_FALSE(table.meet(0, thread_clock::now() + 30s, [] { return true; }));
+  CHECK_FALSE(table.meet(0, 30s, [] { return true; }));
 }
 
 TEST_CASE("round_table: short is what fits the copies") {

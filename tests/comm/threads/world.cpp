@@ -1,5 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <thread>
+
 #include <doctest/doctest.h>
 
 #include <cordee/comm/threads/world.hpp>
@@ -16,22 +18,40 @@ TEST_CASE("world: the first failure is the cause, and whoever fails after it is 
   CHECK(world.cause() == "rank 2: out of rope");
 }
 
-TEST_CASE("world: who has left is known, and every desk hears of it") {
-  detail::thread_world world(2, 1s);
-  const unsigned before = world.at(1, 3).changes;
-  world.leave(0);
-  CHECK(world.has_left(0));
-  CHECK_FALSE(world.has_left(1));
-  CHECK(world.at(1, 3).changes > before);
+TEST_CASE("world: who has left is known, and whoever waits on any lane hears of it") {
+  for (int lane = 0; lane < lane_count; ++lane) {
+    detail::thread_world world(2, 1s);
+    const auto start = std::chrono::steady_clock::now();
+    std::thread other([&] {
+      std::this_thread::sleep_for(20ms);
+      world.leave(0);
+    });
+    world.at(1, lane).room.wait(30s, [&] { return world.has_left(0); });
+    CHECK(world.has_left(0));
+    CHECK_FALSE(world.has_left(1));
+    CHECK(std::chrono::steady_clock::now() - start < 10s);
+    other.join();
+  }
 }
 
-TEST_CASE("world: a desk for each rank on each lane, an inbox there for each sender") {
+TEST_CASE("world: what nobody heard is known: who said it, to whom, and on which lane") {
+  detail::thread_world world(3, 1s);
+  CHECK(world.unheard().empty());
+  const std::byte word{7};
+  detail::mailbox& box = world.at(2, 1).from[0];
+  box.lay_copy(&word, 1);
+  CHECK(world.unheard().find("rank 0 said 1 bytes to rank 2 on lane 1") == 0);
+  box.drop();
+  CHECK(world.unheard().empty());
+}
+
+TEST_CASE("world: a desk for each rank on each lane, a mailbox there for each sender") {
   detail::thread_world world(3, 1s);
   CHECK(world.size == 3);
   CHECK(world.deadline == 1s);
   for (int rank = 0; rank < 3; ++rank)
     for (int lane = 0; lane < lane_count; ++lane) {
-      CHECK(world.at(rank, lane).inbox.size() == 3);
+      CHECK(world.at(rank, lane).from.size() == 3);
       for (int other = 0; other < 3; ++other)
         for (int another = 0; another < lane_count; ++another)
           CHECK((&world.at(rank, lane) == &world.at(other, another)) ==

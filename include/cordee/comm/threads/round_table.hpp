@@ -14,14 +14,12 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <cstring>
-#include <mutex>
 #include <span>
 #include <vector>
 
-#include <cordee/comm/threads/desk.hpp>
+#include <cordee/comm/threads/waiting_room.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail {
 
@@ -43,18 +41,12 @@ class round_table {
       std::memcpy(mine.copies[turn].data(), x, n * sizeof(Real));
   }
 
-  /// Waits for all; false if it was given up because of `stop` or at `until`. Then this rank has
-  /// not come, and nobody will read what it laid out.
+  /// Waits for all; false if it was given up because of `stop` or after `patience`. Then this rank
+  /// has not come, and nobody will read what it laid out.
   template <class Stop>
-  bool meet(int rank, thread_clock::time_point until, const Stop& stop) {
+  bool meet(int rank, thread_clock::duration patience, const Stop& stop) {
     const std::uint64_t all = arrive(rank);
-    look_for([&] { return arrived_ >= all; }, thread_clock::now() + before_sleep);
-    if (arrived_ < all) {
-      std::unique_lock lock(mutex_);
-      ++sleepers_;
-      changed_.wait_until(lock, until, [&] { return arrived_ >= all || stop(); });
-      --sleepers_;
-    }
+    room_.wait(patience, [&] { return arrived_ >= all || stop(); });
     for (std::uint64_t here = arrived_; here < all;)
       if (arrived_.compare_exchange_weak(here, here - 1)) {
         seat& mine = seat_of(rank);
@@ -67,12 +59,7 @@ class round_table {
   /// Waits for all who met to have read and written: what is under way ends.
   void part(int rank) {
     const std::uint64_t all = arrive(rank);
-    look_for([&] { return arrived_ >= all; }, thread_clock::now() + before_sleep);
-    if (arrived_ >= all) return;
-    std::unique_lock lock(mutex_);
-    ++sleepers_;
-    changed_.wait(lock, [&] { return arrived_ >= all; });
-    --sleepers_;
+    while (arrived_ < all) room_.wait(std::chrono::hours(1), [&] { return arrived_ >= all; });
   }
 
   /// Somebody who has not come to the meeting that `rank` has just given up.
@@ -107,10 +94,7 @@ class round_table {
     mean_in_order<Real>(vectors, vectors, start(rank), start(rank + 1));
   }
 
-  void wake() {
-    const std::scoped_lock lock(mutex_);
-    changed_.notify_all();
-  }
+  void wake() { room_.wake(); }
 
  private:
   static constexpr std::size_t short_bytes = 1u << 13;
@@ -134,13 +118,12 @@ class round_table {
   }
   [[nodiscard]] std::size_t turn_of(int rank) const { return (seat_of(rank).meetings - 1) % 2; }
 
-  // Comes, and returns how many arrivals make this meeting complete. The last one wakes sleepers:
-  // whoever counts itself asleep after that sees that all have arrived.
+  // Comes, and returns how many arrivals make this meeting complete. The last one wakes sleepers.
   std::uint64_t arrive(int rank) {
     seat& mine = seat_of(rank);
     mine.came = ++mine.meetings;
     const std::uint64_t all = ranks_ * mine.meetings;
-    if (++arrived_ == all && sleepers_ > 0) wake();
+    if (++arrived_ == all) wake();
     return all;
   }
 
@@ -181,9 +164,7 @@ class round_table {
   std::vector<seat> seats_;
   const std::uint64_t ranks_;
   std::atomic<std::uint64_t> arrived_{0};
-  std::atomic<int> sleepers_{0};
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  waiting_room room_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail

@@ -23,10 +23,7 @@ class thread_world {
  public:
   [[gnu::cold]] thread_world(int size, std::chrono::milliseconds deadline)
       : size(size), deadline(deadline), left_(static_cast<std::size_t>(size)) {
-    for (int i = 0; i < size * lane_count; ++i) {
-      desks_.push_back(std::make_unique<desk>());
-      desks_.back()->inbox.resize(static_cast<std::size_t>(size));
-    }
+    for (int i = 0; i < size * lane_count; ++i) desks_.push_back(std::make_unique<desk>(size));
     for (auto& t : tables_) t = std::make_unique<round_table>(size);
   }
 
@@ -59,15 +56,25 @@ class thread_world {
   }
   [[nodiscard]] bool has_left(int rank) const { return left_[static_cast<std::size_t>(rank)]; }
 
+  /// What nobody heard, when all have left: a sentence, or nothing.
+  [[nodiscard]] std::string unheard() {
+    for (int lane = 0; lane < lane_count; ++lane)
+      for (int rank = 0; rank < size; ++rank)
+        for (int peer = 0; peer < size; ++peer)
+          if (const note* n = at(rank, lane).from[static_cast<std::size_t>(peer)].next())
+            return text("rank ", peer, " said ", n->size, " bytes to rank ", rank, " on lane ",
+                        lane,
+                        ", which has left the run without hearing them: every rank must make the "
+                        "same exchanges");
+    return {};
+  }
+
   const int size;
   const std::chrono::milliseconds deadline;
 
  private:
   void wake() {
-    for (const auto& d : desks_) {
-      const std::scoped_lock lock(d->mutex);
-      d->tell();
-    }
+    for (const auto& d : desks_) d->room.wake();
     for (const auto& t : tables_) t->wake();
   }
 
