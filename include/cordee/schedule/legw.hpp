@@ -28,7 +28,8 @@ template <Schedule S>
 struct legw {
   double warmup_epochs = 0;
   S inner{};
-  std::int64_t reference_batch = 0, global_batch = 0;
+  std::int64_t reference_batch = detail::unsaid_batch<S>();
+  std::int64_t global_batch = detail::unsaid_batch<S>();
 
   /// The factor of the rates.
   [[nodiscard]] double factor() const { return std::sqrt(growth()); }
@@ -63,6 +64,6 @@ struct legw {
   [[nodiscard]] double growth() const { return detail::batch_ratio(reference_batch, global_batch); }
 };
 template <class S>
-legw(double, S, std::int64_t, std::int64_t) -> legw<S>;
+legw(double, S, std::int64_t = 0, std::int64_t = 0) -> legw<S>;
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -20,6 +20,16 @@
 namespace cordee::inline CORDEE_ABI {
 
 namespace detail {
+/// What stands for a batch that was left out: only then is it asked for.
+template <class S>
+constexpr std::int64_t unsaid_batch() {
+  static_assert(sizeof(S) == 0,
+                "a scaled schedule needs both batches: the reference batch, for which its rates "
+                "were found, and the global batch of this run; write linear_scaled{schedule, "
+                "reference, global}, sqrt_scaled{...} or legw{warmup_epochs, ...} alike");
+  return 0;
+}
+
 inline double batch_ratio(std::int64_t reference, std::int64_t global) {
   expects(reference > 0, "scaled schedule: name the reference batch, for which the rate was found");
   expects(global > 0, "scaled schedule: name the global batch of this run");
@@ -30,7 +40,8 @@ inline double batch_ratio(std::int64_t reference, std::int64_t global) {
 template <Schedule S>
 struct linear_scaled {
   S inner{};
-  std::int64_t reference_batch = 0, global_batch = 0;
+  std::int64_t reference_batch = detail::unsaid_batch<S>();
+  std::int64_t global_batch = detail::unsaid_batch<S>();
 
   [[nodiscard]] double factor() const { return detail::batch_ratio(reference_batch, global_batch); }
   double operator()(double epoch) const { return factor() * inner(epoch); }
@@ -44,12 +55,13 @@ struct linear_scaled {
   }
 };
 template <class S>
-linear_scaled(S, std::int64_t, std::int64_t) -> linear_scaled<S>;
+linear_scaled(S, std::int64_t = 0, std::int64_t = 0) -> linear_scaled<S>;
 
 template <Schedule S>
 struct sqrt_scaled {
   S inner{};
-  std::int64_t reference_batch = 0, global_batch = 0;
+  std::int64_t reference_batch = detail::unsaid_batch<S>();
+  std::int64_t global_batch = detail::unsaid_batch<S>();
 
   [[nodiscard]] double factor() const {
     return std::sqrt(detail::batch_ratio(reference_batch, global_batch));
@@ -66,6 +78,6 @@ struct sqrt_scaled {
   }
 };
 template <class S>
-sqrt_scaled(S, std::int64_t, std::int64_t) -> sqrt_scaled<S>;
+sqrt_scaled(S, std::int64_t = 0, std::int64_t = 0) -> sqrt_scaled<S>;
 
 }  // namespace cordee::inline CORDEE_ABI

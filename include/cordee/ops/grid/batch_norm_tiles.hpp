@@ -64,8 +64,8 @@ struct batch_norm_tiles {
     return first < all ? std::min(rows, all - first) : 0;
   }
 
-  /// What one thread does: rows start, start + down ... below last of the pack at `lane`; none where
-  /// it is one too many. `first` is the first row of the chunk.
+  /// What one thread does: rows start, start + down ... below last of the pack at `lane`; none
+  /// where it is one too many. `first` is the first row of the chunk.
   struct share {
     std::size_t group, chunk, lane, slot, first, start, last;
     bool works;
