@@ -5,6 +5,7 @@
 #pragma once
 
 #if defined(__CUDACC__)
+#pragma nv_diag_suppress 1675  // a pragma of GCC's is for the host's compiler, which gets it
 #define CORDEE_HOST __host__
 #define CORDEE_DEVICE __device__
 #define CORDEE_HOST_DEVICE __host__ __device__

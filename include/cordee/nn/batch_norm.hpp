@@ -122,7 +122,7 @@ struct batch_norm {
   static constexpr extent out(const extent& in) { return in; }
   static constexpr void describe(const extent& in, catalogue& to) {
     const auto mark = to.norm();
-    to.tensor("weight", kind::scale, {in.channels}, {.mean = With.gamma});
+    to.tensor("weight", kind::scale, {in.channels}, {.mean = static_cast<double>(With.gamma)});
     to.tensor("bias", kind::shift, {in.channels}, {});
     to.tensor("running_mean", kind::statistic, {in.channels}, {});
     to.tensor("running_var", kind::statistic, {in.channels}, {.mean = 1});
