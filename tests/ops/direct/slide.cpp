@@ -24,55 +24,64 @@ bool near(const std::vector<double>& a, const std::vector<double>& b) {
   return a.size() == b.size();
 }
 
-/// Rows of 3 x `channels` taps over one row of x of `columns` pixels, against the sentence at the
-/// top of the header.
+/// 3 x `channels` taps over each of three rows of x of `columns` pixels, against the sentence at
+/// the top of the header.
 template <int Blocks, int In, int Out, int Pitch = V>
 void check(int pixels, int columns, bool add) {
-  constexpr int channels = Pitch;
+  constexpr int channels = Pitch, rows = 3;
   CAPTURE(Blocks);
   CAPTURE(In);
   CAPTURE(Out);
   CAPTURE(pixels);
   CAPTURE(columns);
   const std::ptrdiff_t w_span = channels * V + 3, w_block = 3 * w_span + 1,
-                       y_block = pixels * V + 5;
-  const auto random = random_numbers(static_cast<std::size_t>(columns * Pitch), 1);
+                       x_row = (columns + 2) * Pitch, y_row = pixels * V + 2,
+                       y_block = rows * y_row + 5;
+  const auto random = random_numbers(static_cast<std::size_t>(rows * x_row), 1);
   const auto w = random_numbers(static_cast<std::size_t>(2 * w_block), 2);
-  // Not a number beside the row, where a pixel that the image lacks would be read from memory.
-  std::vector<double> x(random.size() + 2 * Pitch, std::nan(""));
-  std::copy(random.begin(), random.end(), x.begin() + Pitch);
+  // Not a number beside a row, where a pixel that the image lacks would be read from memory.
+  std::vector<double> x(random.size(), std::nan(""));
+  for (int i = 0; i < rows; ++i)
+    for (std::ptrdiff_t at = i * x_row + Pitch; at < (i + 1) * x_row - Pitch; ++at)
+      x[static_cast<std::size_t>(at)] = random[static_cast<std::size_t>(at)];
   const auto y0 = random_numbers(static_cast<std::size_t>(Blocks * y_block), 3);
   auto y = y0, wanted = y0;
   const std::vector<tap> taps{{0, 0, channels}};
-  const row_tile<double> at{.x = x.data() + Pitch,
+  const row_tile<double> at{.rows = rows,
+                            .pixels = pixels,
+                            .columns = columns,
+                            .x = x.data() + Pitch,
                             .x_step = Pitch,
+                            .x_row = x_row,
                             .w = w.data(),
                             .w_block = w_block,
+                            .w_span = w_span,
                             .y = y.data(),
                             .y_block = y_block,
                             .y_step = V,
+                            .y_row = y_row,
                             .add = add,
-                            .w_span = w_span,
                             .edge = zero_pixel<double, V>};
-  slide_row<double, V, Pitch, Blocks, In, Out>(at, pixels, columns, taps.data(),
-                                               taps.data() + taps.size());
+  slide_rows<double, V, Pitch, Blocks, In, Out>(at, taps.data(), taps.data() + taps.size());
   for (int b = 0; b < Blocks; ++b)
-    for (int v = 0; v < pixels; ++v)
-      for (int k = 0; k < V; ++k) {
-        double& to = wanted[static_cast<std::size_t>(b * y_block + v * V + k)];
-        if (!add) to = 0;
-        for (int s = 0; s < 3; ++s) {
-          // v In + s = t Out + Out - 1, t counted from the column left of the image going forwards
-          const int e = v * In + s - (Out - 1);
-          if (e < 0 || e % Out != 0) continue;
-          const int t = e / Out - (Out == 1 ? 1 : 0);
-          if (t < 0 || t >= columns) continue;
-          for (int c = 0; c < channels; ++c)
-            to += random[static_cast<std::size_t>(t * Pitch + c)] *
-                  w[static_cast<std::size_t>(b * w_block + s * w_span + c * V + k)];
+    for (int i = 0; i < rows; ++i)
+      for (int v = 0; v < pixels; ++v)
+        for (int k = 0; k < V; ++k) {
+          double& to = wanted[static_cast<std::size_t>(b * y_block + i * y_row + v * V + k)];
+          if (!add) to = 0;
+          for (int s = 0; s < 3; ++s) {
+            // v In + s = t Out + Out - 1, t counted from the column left of the image going
+            // forwards
+            const int e = v * In + s - (Out - 1);
+            if (e < 0 || e % Out != 0) continue;
+            const int t = e / Out - (Out == 1 ? 1 : 0);
+            if (t < 0 || t >= columns) continue;
+            for (int c = 0; c < channels; ++c)
+              to += random[static_cast<std::size_t>(i * x_row + (t + 1) * Pitch + c)] *
+                    w[static_cast<std::size_t>(b * w_block + s * w_span + c * V + k)];
+          }
         }
-      }
-  CHECK(near(y, wanted));  // what lies between the blocks included
+  CHECK(near(y, wanted));  // what lies between rows and blocks included
 }
 
 }  // namespace

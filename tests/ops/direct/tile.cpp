@@ -59,31 +59,45 @@ bool near(const std::vector<double>& a, const std::vector<double>& b) {
   return a.size() == b.size();
 }
 
-/// correlate_row against its sentence, on `pixels` that lie `x_step` apart, and taps that overlap.
+/// correlate_rows against its sentence, on two rows of `pixels` that lie `x_step` apart, and taps
+/// that overlap.
 template <int Blocks>
 void check_row(int pixels, bool add) {
   CAPTURE(pixels);
   CAPTURE(add);
   const int columns = pixels + 6, channels = 3;
-  const std::ptrdiff_t x_step = V + 1;
-  const std::ptrdiff_t w_block = 1000, y_step = 2 * V, y_block = 2 * V * pixels + 5;
-  const auto x = numbers(static_cast<std::size_t>(2 * columns * (V + 1)), 1), w = numbers(2400, 2);
+  const std::ptrdiff_t x_step = V + 1, x_row = columns * V + V;
+  const std::ptrdiff_t w_block = 1000, y_step = 2 * V, y_row = y_step * pixels + 3,
+                       y_block = 2 * y_row + 5;
+  const auto x = numbers(static_cast<std::size_t>(3 * columns * (V + 1)), 1), w = numbers(2400, 2);
   const auto y0 = numbers(static_cast<std::size_t>(2 * y_block), 3);
   // Two taps, the second in the next row and one channel short.
   const std::vector<tap> taps{{V, 7, channels}, {columns * V + 2 * V, 300, channels - 1}};
   auto y = y0, wanted = y0;
-  const row_tile<double> at{x.data(), x_step, w.data(), w_block, y.data(), y_block, y_step, add};
-  correlate_row<double, V, Blocks>(at, pixels, taps.data(), taps.data() + taps.size());
+  const row_tile<double> at{.rows = 2,
+                            .pixels = pixels,
+                            .x = x.data(),
+                            .x_step = x_step,
+                            .x_row = x_row,
+                            .w = w.data(),
+                            .w_block = w_block,
+                            .y = y.data(),
+                            .y_block = y_block,
+                            .y_step = y_step,
+                            .y_row = y_row,
+                            .add = add};
+  correlate_rows<double, V, Blocks>(at, taps.data(), taps.data() + taps.size());
   for (int b = 0; b < Blocks; ++b)
-    for (int t = 0; t < pixels; ++t)
-      for (int k = 0; k < V; ++k) {
-        double& to = wanted[static_cast<std::size_t>(b * y_block + t * y_step + k)];
-        if (!add) to = 0;
-        for (const tap& p : taps)
-          for (int c = 0; c < p.channels; ++c)
-            to += x[static_cast<std::size_t>(p.x + t * x_step + c)] *
-                  w[static_cast<std::size_t>(p.w + b * w_block + c * V + k)];
-      }
+    for (int i = 0; i < at.rows; ++i)
+      for (int t = 0; t < pixels; ++t)
+        for (int k = 0; k < V; ++k) {
+          double& to = wanted[static_cast<std::size_t>(b * y_block + i * y_row + t * y_step + k)];
+          if (!add) to = 0;
+          for (const tap& p : taps)
+            for (int c = 0; c < p.channels; ++c)
+              to += x[static_cast<std::size_t>(p.x + i * x_row + t * x_step + c)] *
+                    w[static_cast<std::size_t>(p.w + b * w_block + c * V + k)];
+        }
   CHECK(near(y, wanted));  // what lies between rows and pixels included
 }
 
@@ -123,7 +137,7 @@ TEST_CASE("tile: accumulators leave room in the register file for the operands")
   CHECK(tile_registers<double, 2> == 8);
 }
 
-TEST_CASE("tile: a row is the sum over taps and channels, and nothing beside it is touched") {
+TEST_CASE("tile: rows are sums over taps and channels, and nothing beside them is touched") {
   for (const bool add : {false, true})
     for (const int pixels : {1, 2, 3, 5, 7, 8, 11, 14, 15, 16, 17, 28, 29}) {
       check_row<1>(pixels, add);
@@ -134,8 +148,8 @@ TEST_CASE("tile: a row is the sum over taps and channels, and nothing beside it 
 TEST_CASE("tile: without taps a row is zero, or what it was") {
   for (const bool add : {false, true}) {
     std::vector<double> y(4 * V, 7.0);
-    const row_tile<double> at{y.data(), V, y.data(), 0, y.data(), 0, V, add};
-    correlate_row<double, V, 1>(at, 4, nullptr, nullptr);
+    const row_tile<double> at{.pixels = 4, .y = y.data(), .y_step = V, .add = add};
+    correlate_rows<double, V, 1>(at, nullptr, nullptr);
     CHECK(y == std::vector<double>(4 * V, add ? 7.0 : 0.0));
   }
 }

@@ -156,82 +156,62 @@ class correlation {
         for (int a = 0; a < std::min(out_step_, last - first); ++a)
           for (int b = 0; b < (slides_ ? 1 : std::min(out_step_, out_.width)); ++b) {
             const bool pair = step == 2 && k + 1 < outs;
-            const row_tile<Real> at{.x = from.x,
-                                    .x_step = std::ptrdiff_t{block_} * in_step_,
-                                    .w = w + k * form_.block_size(),
-                                    .w_block = pair ? form_.block_size() : 0,
-                                    .y = y + k * y_block + std::ptrdiff_t{V} * b,
-                                    .y_block = pair ? y_block : 0,
-                                    .y_step = std::ptrdiff_t{V} * (slides_ ? 1 : out_step_),
-                                    .add = add || c > 0,
-                                    .w_span = form_.at(0, 0, 1) * (back_ ? -1 : 1),
-                                    .x_ahead = from.row * in_step_,
-                                    .y_ahead = std::ptrdiff_t{V} * out_.width * out_step_,
-                                    .edge = zero_pixel<Real, V>};
-            if (!slides_ && pair)
-              rows_of(taps, from, at, c, a, b, first, last, tap_by_tap<2>);
-            else if (!slides_)
-              rows_of(taps, from, at, c, a, b, first, last, tap_by_tap<1>);
-            else if (block_ != V)
-              rows_of(taps, from, at, c, a, b, first, last, across<1, 1, 1, image_pitch>);
-            else if (in_step_ == 2)  // a lone block is done twice: there are few
-              rows_of(taps, from, at, c, a, b, first, last, across<2, 2, 1>);
-            else if (out_step_ == 2 && pair)
-              rows_of(taps, from, at, c, a, b, first, last, across<2, 1, 2>);
-            else if (out_step_ == 2)
-              rows_of(taps, from, at, c, a, b, first, last, across<1, 1, 2>);
-            else if (pair)
-              rows_of(taps, from, at, c, a, b, first, last, across<2, 1, 1>);
-            else
-              rows_of(taps, from, at, c, a, b, first, last, across<1, 1, 1>);
+            row_tile<Real> at{.pixels = (out_.width - b + out_step_ - 1) / out_step_,
+                              .columns = in_.width,
+                              .x = from.x,
+                              .x_step = std::ptrdiff_t{block_} * in_step_,
+                              .x_row = from.row * in_step_,
+                              .w = w + k * form_.block_size(),
+                              .w_block = pair ? form_.block_size() : 0,
+                              .w_span = form_.at(0, 0, 1) * (back_ ? -1 : 1),
+                              .y = y + k * y_block + std::ptrdiff_t{V} * b,
+                              .y_block = pair ? y_block : 0,
+                              .y_step = std::ptrdiff_t{V} * out_step_,
+                              .y_row = std::ptrdiff_t{V} * out_.width * out_step_,
+                              .add = add || c > 0,
+                              .edge = zero_pixel<Real, V>};
+            if (slides_) at.pixels = out_.width;
+            rows_of(taps, from, at, c, a, b, first, last, kernel(pair));
           }
   }
-  template <int Blocks, int In, int Out, int Pitch = V>
-  static void across(const row_tile<Real>& at, int pixels, int columns, const tap* first,
-                     const tap* last) {
-    slide_row<Real, V, Pitch, Blocks, In, Out>(at, pixels, columns, first, last);
+  using rows_kernel = void (*)(row_tile<Real>, const tap*, const tap*);
+  [[nodiscard]] rows_kernel kernel(bool pair) const {
+    if (!slides_) return pair ? correlate_rows<Real, V, 2> : correlate_rows<Real, V, 1>;
+    if (block_ != V) return slide_rows<Real, V, image_pitch, 1, 1, 1>;
+    if (in_step_ == 2) return slide_rows<Real, V, V, 2, 2, 1>;  // a lone block twice: there are few
+    if (out_step_ == 2)
+      return pair ? slide_rows<Real, V, V, 2, 1, 2> : slide_rows<Real, V, V, 1, 1, 2>;
+    return pair ? slide_rows<Real, V, V, 2, 1, 1> : slide_rows<Real, V, V, 1, 1, 1>;
   }
-  template <int Blocks>
-  static void tap_by_tap(const row_tile<Real>& at, int pixels, int, const tap* first,
-                         const tap* last) {
-    correlate_row<Real, V, Blocks>(at, pixels, first, last);
-  }
-  /// What does a row: called through a pointer, so that the walk over rows is compiled once.
-  using row_function = void(const row_tile<Real>& at, int pixels, int columns, const tap* first,
-                            const tap* last);
-  /// Those of remainders a and b, from input blocks c and on. Rows that meet the same taps share a
-  /// list of them.
+  /// Those of remainders a and b, from input blocks c and on. Rows that meet the same taps are done
+  /// at once.
   void rows_of(std::vector<tap>& taps, const source& from, row_tile<Real> at, int c, int a, int b,
-               int first, int last, row_function* row_of) const {
-    const line& rows = lines_[static_cast<std::size_t>(a)];
-    const int pixels = slides_ ? out_.width : (out_.width - b + out_step_ - 1) / out_step_;
+               int first, int last, rows_kernel rows_of) const {
+    const Real* const x = at.x;
     Real* const y = at.y;
-    for (int h = first + a, met = -1, met_last = -1; h < last; h += out_step_) {
-      const int row = h / out_step_ * in_step_;
-      const auto there = [&](const meeting& m) {
-        return row + m.offset >= 0 && row + m.offset < in_.height;
+    for (int h = first + a, next = h; h < last; h = next) {
+      const std::span<const meeting> met = met_by(h, a);
+      const auto same = [&](std::span<const meeting> other) {
+        return other.data() == met.data() && other.size() == met.size();
       };
-      int begin = 0, end = static_cast<int>(rows.size());
-      while (begin < end && !there(rows[static_cast<std::size_t>(begin)])) ++begin;
-      while (begin < end && !there(rows[static_cast<std::size_t>(end - 1)])) --end;
-      if (begin != met || end != met_last)
-        list(taps, from,
-             std::span(rows).subspan(static_cast<std::size_t>(begin),
-                                     static_cast<std::size_t>(end - begin)),
-             lines_[static_cast<std::size_t>(b)], c);
-      met = begin;
-      met_last = end;
-      at.x = from.x + (row - from.low) * from.row;
+      do next += out_step_;
+      while (next < last && same(met_by(next, a)));
+      list(taps, from, met, lines_[static_cast<std::size_t>(b)], c);
+      at.rows = (next - h) / out_step_;
+      at.x = x + (h / out_step_ * in_step_ - from.low) * from.row;
       at.y = y + std::ptrdiff_t{h} * out_.width * V;
-      if (!slides_ && c == 0 && h + out_step_ < last) {
-        const Real* const below = at.y + at.y_ahead;
-        for (int j = 0; j < pixels; ++j) {
-          __builtin_prefetch(below + j * at.y_step, 1);
-          __builtin_prefetch(below + at.y_block + j * at.y_step, 1);
-        }
-      }
-      row_of(at, pixels, in_.width, taps.data(), taps.data() + taps.size());
+      rows_of(at, taps.data(), taps.data() + taps.size());
     }
+  }
+  /// The window's rows that output row h, of remainder a, finds inside the image.
+  [[nodiscard]] std::span<const meeting> met_by(int h, int a) const {
+    std::span<const meeting> rows = lines_[static_cast<std::size_t>(a)];
+    const auto outside = [row = h / out_step_ * in_step_, this](const meeting& m) {
+      return row + m.offset < 0 || row + m.offset >= in_.height;
+    };
+    while (!rows.empty() && outside(rows.front())) rows = rows.subspan(1);
+    while (!rows.empty() && outside(rows.back())) rows = rows.first(rows.size() - 1);
+    return rows;
   }
   /// The taps of these rows and columns, from an output row whose input row is 0.
   void list(std::vector<tap>& taps, const source& from, std::span<const meeting> rows,

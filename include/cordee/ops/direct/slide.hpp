@@ -27,54 +27,58 @@ constexpr int pixels_under(int pixels, int in, int out) {
   return ((pixels - 1) * in + 3 - out) / out + 1;
 }
 
-/// Pitch is that of x's pixels: V, or an image's few channels.
+/// One below the other. Pitch is that of x's pixels: V, or an image's few channels.
 template <class Real, int V, int Pitch, int Blocks, int In, int Out, int Pixels>
 [[gnu::noinline]] void slide(const row_tile<Real>& at, const tap* first, const tap* last) {
   static_assert(In == 1 || Out == 1);
   constexpr int under = pixels_under(Pixels, In, Out), before = Out == 1 ? 1 : 0;
-  tile_sums<Real, V, Blocks, Pixels> sum;
-  read_sums<Real, V, Blocks, Pixels>(at, sum);
-  int block = 0;  // of y, whose next row is fetched
-  const Real* next = at.y + at.y_ahead;
-  for (; first != last; ++first) {
-    const Real* const x = at.x + first->x;
-    const Real* w = at.w + first->w;
-    const Real* const head = at.left ? at.edge : x - Pitch;
-    const Real* const tail = at.right ? at.edge : x + (under - 1 - before) * Pitch;
-    for (int c = 0; c < first->channels; ++c, w += V) {
-      vec<Real, V> weight[Blocks][3];
+  const Real* row = at.x;
+  Real* y = at.y;
+  for (int i = 0; i < at.rows; ++i, row += at.x_row, y += at.y_row) {
+    tile_sums<Real, V, Blocks, Pixels> sum;
+    read_sums<Real, V, Blocks, Pixels>(sum, at.add, y, at.y_block, V);
+    int block = 0;  // of y, whose next row is fetched
+    const Real* next = y + at.y_row;
+    for (const tap* line = first; line != last; ++line) {
+      const Real* const x = row + line->x;
+      const Real* w = at.w + line->w;
+      const Real* const head = at.left ? at.edge : x - Pitch;
+      const Real* const tail = at.right ? at.edge : x + (under - 1 - before) * Pitch;
+      for (int c = 0; c < line->channels; ++c, w += V) {
+        vec<Real, V> weight[Blocks][3];
 #pragma GCC unroll 32
-      for (int b = 0; b < Blocks; ++b)
+        for (int b = 0; b < Blocks; ++b)
 #pragma GCC unroll 32
-        for (int s = 0; s < 3; ++s)
-          weight[b][s] = load<Real, V>(w + b * at.w_block + s * at.w_span);
-      if (Pitch == V) __builtin_prefetch(x + at.x_ahead + c * V);
+          for (int s = 0; s < 3; ++s)
+            weight[b][s] = load<Real, V>(w + b * at.w_block + s * at.w_span);
+        if (Pitch == V) __builtin_prefetch(x + at.x_row + c * V);
 #pragma GCC unroll 2
-      for (int line = 0; line < (Pitch == V ? 1 : 2); ++line, next += V)
-        __builtin_prefetch(next, 1);
+        for (int fetched = 0; fetched < (Pitch == V ? 1 : 2); ++fetched, next += V)
+          __builtin_prefetch(next, 1);
 #pragma GCC unroll 64
-      for (int t = 0; t < under; ++t) {
-        const Real* const pixel = t == under - 1         ? tail
-                                  : t == 0 && before > 0 ? head
-                                                         : x + (t - before) * Pitch;
+        for (int t = 0; t < under; ++t) {
+          const Real* const pixel = t == under - 1         ? tail
+                                    : t == 0 && before > 0 ? head
+                                                           : x + (t - before) * Pitch;
 #pragma GCC unroll 32
-        for (int s = 0; s < 3; ++s) {
-          const int v = t * Out + Out - 1 - s;
-          if (v >= 0 && v % In == 0 && v / In < Pixels)
+          for (int s = 0; s < 3; ++s) {
+            const int v = t * Out + Out - 1 - s;
+            if (v >= 0 && v % In == 0 && v / In < Pixels)
 #pragma GCC unroll 32
-            for (int b = 0; b < Blocks; ++b) sum[b][v / In] += pixel[c] * weight[b][s];
+              for (int b = 0; b < Blocks; ++b) sum[b][v / In] += pixel[c] * weight[b][s];
+          }
         }
       }
+      if (Pitch == V)
+        next = y + at.y_row + (block = block + 1 < Blocks ? block + 1 : 0) * at.y_block;
     }
-    if (Pitch == V)
-      next = at.y + at.y_ahead + (block = block + 1 < Blocks ? block + 1 : 0) * at.y_block;
+    write_sums<Real, V, Blocks, Pixels>(sum, y, at.y_block, V);
   }
-  write_sums<Real, V, Blocks, Pixels>(at, sum);
 }
 
-/// A row of `pixels` of y from a row of `columns` of x.
+/// All pixels of the rows.
 template <class Real, int V, int Pitch, int Blocks, int In, int Out>
-void slide_row(row_tile<Real> at, int pixels, int columns, const tap* first, const tap* last) {
+void slide_rows(row_tile<Real> at, const tap* first, const tap* last) {
   // The weights take registers too. Behind a stride a tile begins at an even pixel.
   constexpr int registers = sizeof(Real) * V == 64 ? 32 : 16;
   constexpr int widest = (registers - 2 - 3 * Blocks) / Blocks;
@@ -83,17 +87,19 @@ void slide_row(row_tile<Real> at, int pixels, int columns, const tap* first, con
       std::conditional_t<
           Pitch != V, lengths<16, 14, 1>,  // images are not that small
           std::conditional_t<Blocks == 1, lengths<16, 14, 8, 4, 1>, lengths<8, 7, 4, 1>>>>;
-  const Real* const x = at.x;
-  Real* const y = at.y;
-  cover<widest>(lengths_of{}, pixels, [&]<int Pixels>(int done) {
-    constexpr int under = pixels_under(Pixels, In, Out) - (Out == 1 ? 1 : 0);  // from x on
-    const int from = done * In / Out;
-    at.x = x + from * Pitch;
-    at.y = y + done * V;
-    at.left = done == 0;
-    at.right = from + under > columns;
-    slide<Real, V, Pitch, Blocks, In, Out, Pixels>(at, first, last);
-  });
+  const row_tile<Real> all = at;
+  // From an image, memory is slower than the sums: it is written in order, row by row.
+  at.rows = Pitch == V ? all.rows : 1;
+  for (int row = 0; row < all.rows; row += at.rows)
+    cover<widest>(lengths_of{}, all.pixels, [&]<int Pixels>(int done) {
+      constexpr int under = pixels_under(Pixels, In, Out) - (Out == 1 ? 1 : 0);  // from x on
+      const int from = done * In / Out;
+      at.x = all.x + row * all.x_row + from * Pitch;
+      at.y = all.y + row * all.y_row + done * V;
+      at.left = done == 0;
+      at.right = from + under > all.columns;
+      slide<Real, V, Pitch, Blocks, In, Out, Pixels>(at, first, last);
+    });
 }
 
 }  // namespace detail

@@ -34,19 +34,19 @@ struct tap {
   int channels = 0;
 };
 
-/// Where the tile of a row lies. Pitches count numbers.
+/// Where the tiles of some rows lie, one below the other. Pitches count numbers.
 template <class Real>
 struct row_tile {
-  const Real* x;  // of pixel 0
-  std::ptrdiff_t x_step;
-  const Real* w;           // block 0
-  std::ptrdiff_t w_block;  // from block to block
-  Real* y;                 // pixel 0, block 0
-  std::ptrdiff_t y_block, y_step;
-  bool add;                          // to what y holds
-  std::ptrdiff_t w_span = 0;         // from a tap's weights to those of the tap one pixel on
-  std::ptrdiff_t x_ahead = 0;        // to the rows of x and y that are wanted next
-  std::ptrdiff_t y_ahead = 0;        //
+  int rows = 1, pixels = 0;  // of y
+  int columns = 0;           // of the image x
+  const Real* x = nullptr;   // of pixel 0
+  std::ptrdiff_t x_step = 0, x_row = 0;
+  const Real* w = nullptr;     // block 0
+  std::ptrdiff_t w_block = 0;  // from block to block
+  std::ptrdiff_t w_span = 0;   // from a tap's weights to those of the tap one pixel on
+  Real* y = nullptr;           // pixel 0, block 0
+  std::ptrdiff_t y_block = 0, y_step = 0, y_row = 0;
+  bool add = false;                  // to what y holds
   const Real* edge = nullptr;        // V zeros, for pixels that the image lacks
   bool left = false, right = false;  // the tile's first and last pixel of x are such
 };
@@ -54,52 +54,55 @@ struct row_tile {
 template <class Real, int V, int Blocks, int Pixels>
 using tile_sums = vec<Real, V>[Blocks][Pixels];
 
+/// The sums' places in y lie `block` and `step` apart.
 template <class Real, int V, int Blocks, int Pixels>
-[[gnu::always_inline]] inline void read_sums(const row_tile<Real>& at,
-                                             tile_sums<Real, V, Blocks, Pixels>& sum) {
-  if (at.add) {
-#pragma GCC unroll 32
-    for (int b = 0; b < Blocks; ++b)
-#pragma GCC unroll 32
-      for (int t = 0; t < Pixels; ++t)
-        sum[b][t] = load<Real, V>(at.y + b * at.y_block + t * at.y_step);
-  } else {
-#pragma GCC unroll 32
-    for (int b = 0; b < Blocks; ++b)
-#pragma GCC unroll 32
-      for (int t = 0; t < Pixels; ++t) sum[b][t] = vec<Real, V>{};
-  }
-}
-template <class Real, int V, int Blocks, int Pixels>
-[[gnu::always_inline]] inline void write_sums(const row_tile<Real>& at,
-                                              const tile_sums<Real, V, Blocks, Pixels>& sum) {
+[[gnu::always_inline]] inline void read_sums(tile_sums<Real, V, Blocks, Pixels>& sum, bool add,
+                                             const Real* y, std::ptrdiff_t block,
+                                             std::ptrdiff_t step) {
 #pragma GCC unroll 32
   for (int b = 0; b < Blocks; ++b)
 #pragma GCC unroll 32
     for (int t = 0; t < Pixels; ++t)
-      store<Real, V>(at.y + b * at.y_block + t * at.y_step, sum[b][t]);
+      sum[b][t] = add ? load<Real, V>(y + b * block + t * step) : vec<Real, V>{};
+}
+template <class Real, int V, int Blocks, int Pixels>
+[[gnu::always_inline]] inline void write_sums(const tile_sums<Real, V, Blocks, Pixels>& sum,
+                                              Real* y, std::ptrdiff_t block, std::ptrdiff_t step) {
+#pragma GCC unroll 32
+  for (int b = 0; b < Blocks; ++b)
+#pragma GCC unroll 32
+    for (int t = 0; t < Pixels; ++t) store<Real, V>(y + b * block + t * step, sum[b][t]);
 }
 
-/// Any window, one tap after another.
+/// Any window, one tap after another. What the next row needs is fetched on the way, lines with
+/// each channel.
 template <class Real, int V, int Blocks, int Pixels>
 [[gnu::noinline]] void correlate(const row_tile<Real>& at, const tap* first, const tap* last) {
-  tile_sums<Real, V, Blocks, Pixels> sum;
-  read_sums<Real, V, Blocks, Pixels>(at, sum);
   const std::ptrdiff_t step = at.x_step;
-  for (; first != last; ++first) {
-    const Real* x = at.x + first->x;
-    const Real* w = at.w + first->w;
-    for (const Real* const end = x + first->channels; x != end; ++x, w += V) {
-      vec<Real, V> weight[Blocks];
+  const Real* row = at.x;
+  Real* y = at.y;
+  for (int i = 0; i < at.rows; ++i, row += at.x_row, y += at.y_row) {
+    tile_sums<Real, V, Blocks, Pixels> sum;
+    read_sums<Real, V, Blocks, Pixels>(sum, at.add, y, at.y_block, at.y_step);
+    int block = 0;  // of y, whose next row is fetched
+    for (const tap* line = first; line != last; ++line) {
+      const Real* x = row + line->x;
+      const Real* w = at.w + line->w;
+      const Real* next = y + at.y_row + block * at.y_block;
+      for (const Real* const end = x + line->channels; x != end; ++x, w += V, next += at.y_step) {
+        __builtin_prefetch(next, 1);
+        vec<Real, V> weight[Blocks];
 #pragma GCC unroll 32
-      for (int b = 0; b < Blocks; ++b) weight[b] = load<Real, V>(w + b * at.w_block);
+        for (int b = 0; b < Blocks; ++b) weight[b] = load<Real, V>(w + b * at.w_block);
 #pragma GCC unroll 32
-      for (int t = 0; t < Pixels; ++t)
+        for (int t = 0; t < Pixels; ++t)
 #pragma GCC unroll 32
-        for (int b = 0; b < Blocks; ++b) sum[b][t] += x[t * step] * weight[b];
+          for (int b = 0; b < Blocks; ++b) sum[b][t] += x[t * step] * weight[b];
+      }
+      block = block + 1 < Blocks ? block + 1 : 0;
     }
+    write_sums<Real, V, Blocks, Pixels>(sum, y, at.y_block, at.y_step);
   }
-  write_sums<Real, V, Blocks, Pixels>(at, sum);
 }
 
 /// The lengths of a tile that are compiled, longest first. All lengths would cost three times the
@@ -132,16 +135,15 @@ void cover(lengths<L...>, int length, const Call& call) {
   }
 }
 
-/// A row of `pixels` and `Blocks` blocks.
+/// All pixels of the rows.
 template <class Real, int V, int Blocks>
-void correlate_row(row_tile<Real> at, int pixels, const tap* first, const tap* last) {
+void correlate_rows(row_tile<Real> at, const tap* first, const tap* last) {
   using lengths_of = std::conditional_t<Blocks == 1, lone_lengths, pair_lengths>;
-  const Real* const x = at.x;
-  Real* const y = at.y;
+  const row_tile<Real> all = at;
   cover<std::min(16, tile_registers<Real, V> / Blocks)>(
-      lengths_of{}, pixels, [&]<int Pixels>(int done) {
-        at.x = x + done * at.x_step;
-        at.y = y + done * at.y_step;
+      lengths_of{}, all.pixels, [&]<int Pixels>(int done) {
+        at.x = all.x + done * all.x_step;
+        at.y = all.y + done * all.y_step;
         correlate<Real, V, Blocks, Pixels>(at, first, last);
       });
 }
