@@ -34,11 +34,18 @@ struct direct_with {
     const auto fill = [&](const auto& form, std::ptrdiff_t k_pitch, std::ptrdiff_t c_pitch,
                           Real* to) {
       // Channels that only fill a block are zero here, so that they stay zero in y and dx.
-      std::fill(to, to + form.size(), Real{});
-      form.each_row(s, [=, outputs = form.outputs](int k, int c, int r, int q, std::ptrdiff_t at) {
-        const Real* from = master + k * k_pitch + c * c_pitch + r * p.window + q;
-        for (int v = 0; v < std::min(width<Real>, outputs - k); ++v, from += k_pitch)
-          to[at + v] = *from;
+      if (form.size() != p.weights()) std::fill(to, to + form.size(), Real{});
+      form.each_rows(s, [=, outputs = form.outputs](int k, auto rows) {
+        const int filters = std::min(width<Real>, outputs - k);
+        const auto copy = [&](const auto& row, int v) {
+          to[row.at + v] = master[(k + v) * k_pitch + row.c * c_pitch + row.tap];
+        };
+        if (k_pitch < c_pitch)  // neighbours in the master innermost
+          for (const auto& row : rows)
+            for (int v = 0; v < filters; ++v) copy(row, v);
+        else
+          for (int v = 0; v < filters; ++v)
+            for (const auto& row : rows) copy(row, v);
       });
     };
     const std::ptrdiff_t taps = std::ptrdiff_t{p.window} * p.window;

@@ -24,11 +24,14 @@ void check_form(const packed_form<V>& form) {
   CHECK(form.size() == static_cast<std::size_t>(blocks * form.block_size()));
   const cpu device(3);
   std::vector<std::atomic<int>> written(form.size());
-  form.each_row(device.open(), [&](int k, int c, int r, int s, std::ptrdiff_t at) {
-    const bool there = k % V == 0 && k < form.outputs && c < form.inputs && r < form.window &&
-                       s < form.window && at == k / V * form.block_size() + form.at(c, r, s);
-    for (std::ptrdiff_t v = 0; v < V; ++v)
-      written[static_cast<std::size_t>(at + v)] += there ? 1 : 1000;
+  form.each_rows(device.open(), [&](int k, auto rows) {
+    for (const auto& [c, tap, at] : rows) {
+      const int r = tap / form.window, s = tap % form.window;
+      const bool there = k % V == 0 && k < form.outputs && c < form.inputs && r < form.window &&
+                         at == k / V * form.block_size() + form.at(c, r, s);
+      for (std::ptrdiff_t v = 0; v < V; ++v)
+        written[static_cast<std::size_t>(at + v)] += there ? 1 : 1000;
+    }
   });
   // Each V numbers once, but for the channels that only fill a block of inputs.
   std::size_t once = 0, never = 0;

@@ -6,8 +6,10 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include <cordee/device/cpu.hpp>
@@ -56,19 +58,32 @@ struct packed_form {
     const int block = direct_block<V>(inputs);
     return ((std::ptrdiff_t{c / block} * window + r) * window + s) * block * V + c % block * V;
   }
-  /// f(k, c, r, s, at) for the filters k .. k+V-1 of every input channel and tap.
+  /// The weights of input channel c at tap r S + s.
+  struct row {
+    int c, tap;
+    std::ptrdiff_t at;
+  };
+  static constexpr std::size_t rows_at_once = 16;
+  /// f(k, rows) for the filters k .. k+V-1, at most that many rows at a time: canonical weights lie
+  /// far apart from filter to filter, and near from row to row.
   template <class F>
-  void each_row(cpu::stream stream, const F& f) const {
-    const auto per_block = static_cast<std::size_t>(inputs * window * window);
-    parallel(
-        stream, blocks_of(outputs, V) * per_block, 64, [&](std::size_t first, std::size_t last) {
-          for (std::size_t row = first; row < last; ++row) {
-            const auto block = static_cast<int>(row / per_block),
-                       rest = static_cast<int>(row % per_block);
-            const int c = rest / (window * window), r = rest / window % window, s = rest % window;
-            f(block * V, c, r, s, block * block_size() + at(c, r, s));
-          }
-        });
+  void each_rows(cpu::stream stream, const F& f) const {
+    constexpr std::size_t most = rows_at_once;
+    const auto per_block = static_cast<std::size_t>(inputs * window * window),
+               parts = (per_block + most - 1) / most;
+    parallel(stream, blocks_of(outputs, V) * parts, 4, [&](std::size_t first, std::size_t last) {
+      std::array<row, most> rows;
+      for (std::size_t part = first; part < last; ++part) {
+        const auto block = static_cast<int>(part / parts);
+        const std::size_t begin = part % parts * most, n = std::min(most, per_block - begin);
+        for (std::size_t i = 0; i < n; ++i) {
+          const auto e = static_cast<int>(begin + i), tap = e % (window * window),
+                     c = e / (window * window);
+          rows[i] = {c, tap, block * block_size() + at(c, tap / window, tap % window)};
+        }
+        f(block * V, std::span<const row>(rows.data(), n));
+      }
+    });
   }
 };
 

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 
 #include <cordee/ops/convolution.hpp>
@@ -227,14 +228,20 @@ class weight_gradient {
 
   /// The groups' sums in order, into canonical order.
   void add_up(std::size_t parts, const Real* sums, Real* dw, into how, cpu::stream s) const {
-    form_.each_row(s, [&](int k, int c, int r, int q, std::ptrdiff_t at) {
-      vec<Real, V> sum{};
-      for (std::size_t part = 0; part < parts; ++part)
-        sum += load<Real, V>(sums + part * form_.size() + at);
-      const std::ptrdiff_t area = std::ptrdiff_t{p_.window} * p_.window;
-      Real* to = dw + (std::ptrdiff_t{k} * p_.in.channels + c) * area + r * p_.window + q;
-      for (int v = 0; v < std::min(V, p_.filters - k); ++v, to += p_.in.channels * area)
-        *to = (how == into::add ? *to : Real{}) + sum[v];
+    const std::ptrdiff_t area = std::ptrdiff_t{p_.window} * p_.window;
+    form_.each_rows(s, [&](int k, auto rows) {
+      alignas(64) std::array<Real, V> total[packed_form<V>::rows_at_once];
+      for (std::size_t i = 0; i < rows.size(); ++i) {
+        vec<Real, V> sum{};
+        for (std::size_t part = 0; part < parts; ++part)
+          sum += load<Real, V>(sums + part * form_.size() + rows[i].at);
+        store<Real, V>(total[i].data(), sum);
+      }
+      for (int v = 0; v < std::min(V, p_.filters - k); ++v)
+        for (std::size_t i = 0; i < rows.size(); ++i) {
+          Real& to = dw[(std::ptrdiff_t{k + v} * p_.in.channels + rows[i].c) * area + rows[i].tap];
+          to = (how == into::add ? to : Real{}) + total[i][static_cast<std::size_t>(v)];
+        }
     });
   }
 
