@@ -25,7 +25,8 @@ struct pixel_area {
   std::ptrdiff_t x_sample = 0, x_row = 0, x_step = 0, x_tap = 0;  // x_tap: between taps' rows
   std::ptrdiff_t dy_sample = 0, dy_row = 0, dy_block = 0;
   std::ptrdiff_t dw_tap = 0, dw_block = 0;
-  int taps = 1;  // how many of the tile's tap rows are wanted
+  int taps = 1;              // how many of the tile's tap rows are wanted
+  std::ptrdiff_t ahead = 0;  // what `gather` fetches on the way: of x, or with three taps of dy
 };
 
 /// Sums of Taps x Blocks x Channels. They stay in registers across all rows: reloading them per row
@@ -60,17 +61,16 @@ template <class Real, int V, int Taps, int Blocks, int Channels>
 [[gnu::noinline]] void gather(const pixel_area& area, const Real* x, const Real* dy, Real* dw) {
   weight_sums<Real, V, Taps, Blocks, Channels> to{};
   auto& sum = to.sum;
+  const std::ptrdiff_t step = area.x_step, block = area.dy_block, ahead = area.ahead;
   for (int n = 0; n < area.samples; ++n, x += area.x_sample, dy += area.dy_sample) {
     const Real *x_row = x, *dy_row = dy;
     for (int i = 0; i < area.rows; ++i, x_row += area.x_row, dy_row += area.dy_row) {
       const Real *px = x_row, *pd = dy_row;
-      for (int j = 0; j < area.columns; ++j, px += area.x_step, pd += V) {
+      for (const Real* const end = pd + area.columns * V; pd != end; px += step, pd += V) {
+        __builtin_prefetch((Taps == 1 ? px : pd) + ahead);
         vec<Real, V> d[Blocks];
 #pragma GCC unroll 32
-        for (int b = 0; b < Blocks; ++b) {
-          d[b] = load<Real, V>(pd + b * area.dy_block);
-          __builtin_prefetch(pd + b * area.dy_block + area.dy_row);
-        }
+        for (int b = 0; b < Blocks; ++b) d[b] = load<Real, V>(pd + b * block);
 #pragma GCC unroll 32
         for (int r = 0; r < Taps; ++r)
 #pragma GCC unroll 32

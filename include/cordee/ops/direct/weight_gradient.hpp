@@ -101,24 +101,31 @@ class weight_gradient {
     area.x_row = std::ptrdiff_t{V} * p_.stride * p_.in.width;
     area.x_step = std::ptrdiff_t{V} * p_.stride;
     const int row_size = V * (p_.in.width * p_.stride + Blocks * out_.width) * area.samples;
-    const int most = p_.window > 1 ? std::max(1, numbers_near / row_size) : out_.height;
+    const int most = std::max(1, numbers_near / row_size);
     const int bands = (out_.height + most - 1) / most;  // as equal as can be
     const int band = (out_.height + bands - 1) / bands;
-    for (int c = 0; c < p_.in.channels; c += V)
+    const auto sum_band = [&](int c, int first) {
+      for (int r = 0; r < p_.window; ++r) {
+        const int top = std::max(first, first_met(r));
+        area.rows = std::min(first + band, last_met(r, p_.in.height, out_.height)) - top;
+        if (area.rows <= 0) continue;
+        const std::ptrdiff_t row =
+            std::ptrdiff_t{c / V} * p_.in.height + top * p_.stride + r - p_.padding;
+        const Real* const xs = x + row * p_.in.width * V;
+        const Real* const ds = dy + std::ptrdiff_t{V} * top * out_.width;
+        if (slides())
+          slide<Blocks>(area, xs, ds, sum, c, r, band);
+        else
+          every_column<Blocks>(area, xs, ds, sum, c, r);
+      }
+    };
+    // A lone tap meets a band of x once: it is dy that stays near, from channel to channel.
+    if (p_.window == 1)
       for (int first = 0; first < out_.height; first += band)
-        for (int r = 0; r < p_.window; ++r) {
-          const int top = std::max(first, first_met(r));
-          area.rows = std::min(first + band, last_met(r, p_.in.height, out_.height)) - top;
-          if (area.rows <= 0) continue;
-          const std::ptrdiff_t row =
-              std::ptrdiff_t{c / V} * p_.in.height + top * p_.stride + r - p_.padding;
-          const Real* const xs = x + row * p_.in.width * V;
-          const Real* const ds = dy + std::ptrdiff_t{V} * top * out_.width;
-          if (slides())
-            slide<Blocks>(area, xs, ds, sum, c, r, band);
-          else
-            every_column<Blocks>(area, xs, ds, sum, c, r);
-        }
+        for (int c = 0; c < p_.in.channels; c += V) sum_band(c, first);
+    else
+      for (int c = 0; c < p_.in.channels; c += V)
+        for (int first = 0; first < out_.height; first += band) sum_band(c, first);
   }
   [[nodiscard]] bool slides() const { return p_.window == 3 && p_.padding == 1 && p_.stride <= 2; }
   /// Some channels at a time. Each call brings a part of the next band of x or dy near.
@@ -157,9 +164,13 @@ class weight_gradient {
       if (area.columns <= 0) continue;
       const Real* const from = x + (left * p_.stride + s - p_.padding) * V;
       constexpr int channels = channels_at_once<Real, V>(Blocks);
-      for (int first = 0; first < V; first += channels)
+      for (int first = 0; first < V; first += channels) {
+        area.ahead = p_.window == 1 && first == 0  // the same band of the next channels
+                         ? static_cast<std::ptrdiff_t>(p_.in.pixels()) * V
+                         : 0;
         gather<Real, V, 1, Blocks, channels>(area, from + first, dy + left * V,
                                              sum + form_.at(c, r, s) + first * V);
+      }
     }
   }
   /// The outputs that meet tap r inside the image: from the first, before the last.
@@ -179,6 +190,7 @@ class weight_gradient {
     area.x_row = area.x_tap * p_.stride;
     area.x_step = std::ptrdiff_t{p_.stride} * p_.in.channels;
     area.dw_tap = form_.at(0, 1, 0);
+    area.ahead = area.dy_row;
     for (int r = 0; r < p_.window; r += 3) {
       area.taps = std::min(3, p_.window - r);
       cover<tile_registers<Real, V> / 3>(
