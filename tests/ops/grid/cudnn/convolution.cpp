@@ -5,7 +5,7 @@
 // cuDNN to compute, and where, is what is checked.
 #include "tests/ops/grid/cudnn/convolution.hpp"
 
-#include <thread>
+#include <future>
 
 #include "tests/support/cudnn_on_host.hpp"
 
@@ -18,12 +18,12 @@ static_assert(ConvolutionEngine<cudnn, half, float, host_cuda::stream> &&
 
 namespace {
 
-/// Each thread begins with no plans.
+/// In a thread of its own, which begins with no plans.
 template <class F>
 void fresh(std::vector<host_engine> engines, const F& f) {
   on_host() = {};
   on_host().engines = std::move(engines);
-  std::thread(f).join();
+  std::async(std::launch::async, f).get();
 }
 template <Number N>
 bool exactly(const std::vector<double>& found, const measured& right) {
