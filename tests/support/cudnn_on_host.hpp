@@ -40,6 +40,8 @@ host_cudnn& on_host();
 class host_cuda : public emulated {
  public:
   struct stream : emulated::stream {
+    stream() : emulated::stream() {}
+    stream(const emulated::stream& grids, cudaStream_t h) : emulated::stream(grids), handle(h) {}
     cudaStream_t handle = nullptr;
   };
   host_cuda() : emulated() {}
