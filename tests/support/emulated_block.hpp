@@ -34,7 +34,7 @@ inline void __sanitizer_finish_switch_fiber(void*, const void**, std::size_t*) {
 
 namespace support {
 
-namespace detail {
+namespace fibers {
 
 /// Where a fiber, or the host, was left.
 struct place {
@@ -56,7 +56,7 @@ inline void go(place& from, place& to) {
 #endif
 }
 
-}  // namespace detail
+}  // namespace fibers
 
 class emulated_block {
  public:
@@ -133,7 +133,7 @@ class emulated_block {
   static constexpr std::size_t stack_bytes = 64 * 1024;
 
   struct fiber {
-    detail::place at;
+    fibers::place at;
     std::unique_ptr<std::byte[]> stack;
     void* shadow = nullptr;  // AddressSanitizer's, here and below
     bool over = false;
@@ -171,7 +171,7 @@ class emulated_block {
     if (!f.stack) begin(f);
     current_ = t;
     __sanitizer_start_switch_fiber(&host_shadow_, f.stack.get(), stack_bytes);
-    detail::go(host_, f.at);
+    fibers::go(host_, f.at);
     __sanitizer_finish_switch_fiber(host_shadow_, nullptr, nullptr);
   }
 
@@ -179,7 +179,7 @@ class emulated_block {
   void rest() {
     fiber& mine = fibers_[static_cast<std::size_t>(current_)];
     __sanitizer_start_switch_fiber(&mine.shadow, host_stack_, host_size_);
-    detail::go(mine.at, host_);
+    fibers::go(mine.at, host_);
     __sanitizer_finish_switch_fiber(mine.shadow, &host_stack_, &host_size_);
   }
 
@@ -191,7 +191,7 @@ class emulated_block {
   const void* context_ = nullptr;
   std::exception_ptr thrown_;
   int current_ = 0;
-  detail::place host_;
+  fibers::place host_;
   void* host_shadow_ = nullptr;
   const void* host_stack_ = nullptr;
   std::size_t host_size_ = 0;
