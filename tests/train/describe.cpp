@@ -9,6 +9,7 @@
 #include <cordee/optim/lars.hpp>
 #include <cordee/optim/local.hpp>
 #include <cordee/optim/sgd.hpp>
+#include <cordee/precision/fp16.hpp>
 #include <cordee/train/describe.hpp>
 #include <cordee/train/trainer.hpp>
 
@@ -22,6 +23,14 @@ using namespace support;
 namespace {
 
 constexpr auto steady = [](double) { return 0.05; };
+
+struct halves : fp32 {  // what fp16 says of itself, on numbers that the toy can read
+  using storage = half;
+  static constexpr bool scales_loss = true;
+  static constexpr std::string_view name = "halves";
+  static constexpr half encode(float x, scaling) { return half::nearest(x); }
+  static constexpr float decode(half q, scaling) { return q.exact(); }
+};
 
 void check_says(const std::string& said, std::initializer_list<const char*> parts) {
   for (const char* part : parts) CHECK_MESSAGE(contains(said, part), part, " in\n", said);
@@ -43,6 +52,15 @@ TEST_CASE("describe says what would happen and trains nothing") {
   CHECK(numbers(run.weights(), 0) == before);
   CHECK(run.steps_taken() == 0);
   CHECK(feed.step() == 0);
+}
+
+TEST_CASE("describe says what is kept in which type, and how a loss is scaled") {
+  quadratic<halves> model;
+  trainer run{model, sgd{}, steady, solo{}, {.loss_scaling = {.initial = 512, .interval = 7}}};
+  toy_feed feed;
+  check_says(describe(run, feed, 1),
+             {"halves on cpu", "packed weights in halves, their sums in single precision",
+              "rule in fp32", "scaled by 512 at first, times 2 after 7 finite steps in a row"});
 }
 
 TEST_CASE("describe gives the rates from the first step to the last") {

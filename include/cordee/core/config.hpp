@@ -19,8 +19,12 @@
 // whole target and that change what an inline function means, so two objects that were built
 // differently fail to link instead of misbehaving. Never keyed on an ISA flag or on __CUDACC__,
 // which one compiler of a program may have and another not.
-#if defined(CORDEE_HAS_ZLIB)
+#if defined(CORDEE_HAS_ZLIB) && defined(CORDEE_HAS_CUDNN)
+#define CORDEE_ABI v0_zlib_cudnn
+#elif defined(CORDEE_HAS_ZLIB)
 #define CORDEE_ABI v0_zlib
+#elif defined(CORDEE_HAS_CUDNN)
+#define CORDEE_ABI v0_cudnn
 #else
 #define CORDEE_ABI v0
 #endif

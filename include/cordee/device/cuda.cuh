@@ -8,6 +8,8 @@
 // the CUDA runtime and never the driver's library.
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <string_view>
@@ -172,6 +174,13 @@ class cuda {
     if (ordinal < 0 || ordinal >= count)
       throw error(text("cuda: there is no GPU ", ordinal, " here: they are 0 to ", count - 1));
     use();
+    // What streams were lent stays theirs: returned at every finish it would be asked for anew.
+    cudaMemPool_t lending = nullptr;
+    std::uint64_t keep = std::numeric_limits<std::uint64_t>::max();
+    detail::cuda_check(cudaDeviceGetDefaultMemPool(&lending, ordinal),
+                       "cudaDeviceGetDefaultMemPool");
+    detail::cuda_check(cudaMemPoolSetAttribute(lending, cudaMemPoolAttrReleaseThreshold, &keep),
+                       "cudaMemPoolSetAttribute");
   }
 
   [[nodiscard]] int ordinal() const { return ordinal_; }

@@ -12,6 +12,7 @@
 #include <cordee/ops/simd.hpp>
 #include <cordee/optim/optimizer.hpp>
 #include <cordee/train/fit.hpp>
+#include <cordee/train/step.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -63,7 +64,19 @@ std::string describe(Run& run, F& feed, double epochs) {
   };
   say("network", text(grouped(numbers), " parameters in ", count_trainable(run.segments()),
                       " tensors, image ", to_text(M::input), ", ", M::classes, " classes"));
-  say("precision", text(Run::precision::name, " on ", Run::device::name, ", ", describe_isa()));
+  say("precision", text(Run::precision::name, " on ", Run::device::name,
+                        Run::device::host_memory ? ", " + describe_isa() : ""));
+  if constexpr (!std::same_as<typename Run::precision::storage, Real>)
+    say("types", text("activations, their gradients and packed weights in ", Run::precision::name,
+                      ", their sums in single precision; masters, gradients of "
+                      "parameters, batch norm's statistics, loss, messages and the rule in ",
+                      sizeof(Real) == 4 ? "fp32" : "fp64"));
+  if constexpr (Run::precision::scales_loss) {
+    const loss_scaling& by = run.options().loss_scaling;
+    say("loss",
+        text("scaled by ", by.initial, " at first, times ", by.growth, " after ", by.interval,
+             " finite steps in a row, times ", by.backoff, " when one is not"));
+  }
   if constexpr (requires { M::engine::name; })
     say("convolutions", text("engine ", M::engine::name));
   say("batch", text(grouped(feed.global_batch()),
