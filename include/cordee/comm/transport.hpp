@@ -29,7 +29,8 @@ struct from {
 };
 
 /// A link is a copyable handle of one rank. `exchange` returns (or, on a stream, is passed) when
-/// all of it is done; it cannot deadlock, whatever the order of the lists; messages between a pair
+/// what it hears is there and the memory of what it told is free again, whether or not a peer has
+/// read it by then; it cannot deadlock, whatever the order of the lists; messages between a pair
 /// keep their order within a lane; a message of another size than the receiver expects is an error;
 /// one may write to oneself. `lane(k)` is an independent ordered channel between the same ranks: 0
 /// for the reducer, 1 for `agree`, 2 and 3 for a server. Several threads of a rank may use
