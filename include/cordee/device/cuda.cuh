@@ -105,7 +105,8 @@ class cuda_streams {
 
 }  // namespace detail
 
-/// The GPU `ordinal`; several ranks may share one. A thread that uses it has it as current device.
+/// The GPU `ordinal`; several ranks may share one. It is the current one of every thread that
+/// opened a stream, recorded, awaited or allocated here.
 class cuda {
  public:
   static constexpr std::string_view name = "cuda";
@@ -203,8 +204,12 @@ class cuda {
       detail::cuda_check(cudaMemsetAsync(out, 0, size, s.handle),
                          text("cudaMemsetAsync of ", grouped(size), " bytes"));
   }
-  [[nodiscard]] event record(stream s) const { return event(s.handle); }
+  [[nodiscard]] event record(stream s) const {
+    use();
+    return event(s.handle);
+  }
   void await(stream s, const event& e) const {
+    use();
     if (e.get() != nullptr)
       detail::cuda_check(cudaStreamWaitEvent(s.handle, e.get(), 0), "cudaStreamWaitEvent");
   }
