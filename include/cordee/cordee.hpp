@@ -124,6 +124,7 @@
 #include <cordee/train/evaluate.hpp>
 #include <cordee/train/fit.hpp>
 #include <cordee/train/loss_scale.hpp>
+#include <cordee/train/pairing.hpp>
 #include <cordee/train/planes.hpp>
 #include <cordee/train/record.hpp>
 #include <cordee/train/stable.hpp>

@@ -78,6 +78,13 @@ struct not_copyable : least {
   not_copyable(const not_copyable&) = delete;
 };
 
+struct wanting {
+  template <class Real>
+  [[nodiscard]] std::size_t scratch(std::size_t n) const {
+    return n == 7 ? 1000 : n * sizeof(Real);
+  }
+};
+
 }  // namespace
 
 static_assert(ReducerOn<least, float, cpu> && ReducerOn<least, double, cpu>);
@@ -97,4 +104,14 @@ TEST_CASE("reducer: what it multiplies and what it remembers are the same range,
   least{}.mix(message<double, cpu, 2>{nullptr, on(x), {on(seen), on(gone)}, {}}, moment{},
               cpu::stream{});
   CHECK(x == std::array<double, 3>{6, 17, 28});
+}
+
+TEST_CASE("reducer: scratch for all messages is that of the largest") {
+  std::array<bucket, 3> some;
+  some[0].size = 12;
+  some[1].size = 7;
+  some[2].size = 30;
+  CHECK(largest_scratch<double>(wanting{}, some) == 1000);
+  CHECK(largest_scratch<double>(wanting{}, std::span(some).last(1)) == 240);
+  CHECK(largest_scratch<double>(wanting{}, {}) == 0);
 }

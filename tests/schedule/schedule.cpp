@@ -1,5 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <limits>
+
 #include <doctest/doctest.h>
 
 #include <cordee/schedule/constant.hpp>
@@ -32,6 +35,14 @@ TEST_CASE("a schedule is anything that maps an epoch to a rate without changing 
   static_assert(!Schedule<double>);
   CHECK(in_words(lambda) == "a schedule of your own, 1 at epoch 0");
   CHECK(in_words(constant{.rate = 0.5}) == "constant 0.5");
+}
+
+TEST_CASE("a rate that no step can be taken with is an error that says where") {
+  CHECK(rate_of([](double epoch) { return 2 * epoch; }, 3) == 6);
+  CHECK(rate_of([](double) { return 0; }, 3) == 0);
+  for (const double wrong : {-1e-9, std::nan(""), std::numeric_limits<double>::infinity()})
+    CHECK_THROWS_WITH_AS(rate_of([=](double) { return wrong; }, 1.5),
+                         doctest::Contains("at epoch 1.5: a rate must be"), error);
 }
 
 TEST_CASE("a schedule that observes is adaptive, the others are not") {

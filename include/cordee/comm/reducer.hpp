@@ -4,8 +4,10 @@
 // A reducer is one multiplication of a distributed vector by a mixing matrix: what <- W what.
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <cstddef>
+#include <span>
 
 #include <cordee/comm/transport.hpp>
 #include <cordee/core/protocol.hpp>
@@ -28,6 +30,14 @@ concept ReducerOn = std::copyable<R> && TransportOn<typename R::link_type, D> &&
                       { r.template scratch<Real>(n) } -> std::same_as<std::size_t>;
                       { r.mix(m, now, s) } -> std::same_as<void>;
                     };
+
+/// Bytes of scratch that serve each of these messages, one at a time.
+template <class Real, class R>
+std::size_t largest_scratch(const R& reducer, std::span<const bucket> buckets) {
+  std::size_t bytes = 0;
+  for (const bucket& b : buckets) bytes = std::max(bytes, reducer.template scratch<Real>(b.size));
+  return bytes;
+}
 
 /// The same mean with every hop encoded in P; `lost` gathers what this rank's encodings lost, in
 /// units of its own numbers, so that adding it to the next ones makes up for it.

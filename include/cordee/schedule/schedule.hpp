@@ -7,11 +7,13 @@
 // epoch e is the one of the update that begins there: the first update of a run uses rate(0).
 #pragma once
 
+#include <cmath>
 #include <concepts>
 #include <string>
 #include <type_traits>
 
 #include <cordee/core/config.hpp>
+#include <cordee/core/error.hpp>
 #include <cordee/core/text.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -28,6 +30,16 @@ template <class S>
 concept AdaptiveSchedule = Schedule<S> && requires(S s, double epoch, double mean_loss) {
   { s.observe(epoch, mean_loss) };
 };
+
+/// The rate of the update at `epoch`; one that no step can be taken with is an error.
+template <Schedule S>
+double rate_of(const S& schedule, double epoch) {
+  const double rate = schedule(epoch);
+  if (!(rate >= 0 && std::isfinite(rate)))
+    throw error(text("the schedule gives the rate ", rate, " at epoch ", epoch,
+                     ": a rate must be a finite number, 0 or more"));
+  return rate;
+}
 
 /// A schedule in words, for people: what it says of itself.
 template <Schedule S>

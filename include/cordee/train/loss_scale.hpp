@@ -37,6 +37,10 @@ struct loss_scale {
   float value = 1;
   int seen = 0;
 
+  [[nodiscard]] static loss_scale first(const loss_scaling& by) {
+    by.check();
+    return {static_cast<float>(by.initial)};
+  }
   /// What gradients are multiplied by; rounded once, as everybody's.
   [[nodiscard]] float inverse() const { return static_cast<float>(1 / static_cast<double>(value)); }
   void update(const loss_scaling& by, bool finite) {

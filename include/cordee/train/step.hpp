@@ -6,8 +6,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
+#include <cordee/core/error.hpp>
 #include <cordee/core/protocol.hpp>
+#include <cordee/core/text.hpp>
 #include <cordee/train/loss_scale.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -41,5 +44,15 @@ struct step_outcome {
   /// Whether every number of the gradient was finite.
   [[nodiscard]] bool finite() const { return applied && zeroed == 0; }
 };
+
+/// Ends a run that has not had a finite gradient for so many steps; `tensor` is the first to blame.
+[[noreturn, gnu::cold]] inline void give_up(int in_a_row, std::string_view tensor,
+                                            const step_outcome& last, bool scaled) {
+  throw error(
+      text(in_a_row, " steps in a row had a gradient that is not finite, this time first in \"",
+           tensor, "\" (step ", last.now.step, ", epoch ", last.now.epoch, ", rate ", last.now.rate,
+           ", loss ", last.train.mean_loss(), scaled ? text(", loss scale ", last.loss_scale) : "",
+           "): lower the rate, warm up for longer, or look at the input"));
+}
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -10,7 +10,6 @@
 // SGD and a parameter server differ in what is proposed and in what `mix` does with it.
 #pragma once
 
-#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -21,6 +20,7 @@
 #include <cordee/schedule/schedule.hpp>
 #include <cordee/train/courier.hpp>
 #include <cordee/train/fit.hpp>
+#include <cordee/train/pairing.hpp>
 #include <cordee/train/planes.hpp>
 #include <cordee/train/stable.hpp>
 #include <cordee/train/step.hpp>
@@ -40,18 +40,7 @@ class trainer {
   using span = span_on<Real, device>;
   /// Whether the rule steps on a gradient that is the same on every rank.
   static constexpr bool gradient_is_exact = O::needs == agreement::exact;
-
-  static_assert(
-      R::offers == agreement::exact || O::needs != agreement::exact,
-      "this optimizer exchanges gradients, which every rank must receive averaged exactly: "
-      "use an exact reducer such as ring, wrap the optimizer in local, or choose decentlam");
-  static_assert(
-      R::lossless || O::needs == agreement::exact,
-      "this optimizer exchanges positions, whose differences a lossy wire would drown: use "
-      "a reducer that keeps every bit, or an optimizer that exchanges gradients");
-  static_assert(R::offers >= O::needs,
-                "this optimizer needs one memoryless mixing of what it says: use a gossiping or an "
-                "exact reducer, or wrap the optimizer in local");
+  static_assert(pairing<O, R>::holds);
   static_assert(OptimizerOn<O, Real, device>, "the optimizer does not model OptimizerOn");
   static_assert(ReducerOn<R, Real, device>, "the reducer does not model ReducerOn");
 
@@ -66,13 +55,10 @@ class trainer {
         buckets_(cut(M::segments(), options.bucket_bytes / sizeof(Real))),
         planes_(device_, M::segments()),
         image_(model.make_image()),
-        scratch_(device_, scratch_size()),
+        scratch_(device_, largest_scratch<Real>(reducer_, buckets_)),
         courier_(reducer_, device_) {
     check_rule(rule_);
-    if constexpr (scales) {
-      options_.loss_scaling.check();
-      scale_.value = static_cast<float>(options_.loss_scaling.initial);
-    }
+    if constexpr (scales) scale_ = loss_scale::first(options_.loss_scaling);
     if (options_.check_stability) expect_stable(rule_, reducer_);
     std::uint64_t hash = fingerprint(segments());
     for (const bucket& b : buckets_) hash = hash * 31 + b.size;
@@ -185,7 +171,7 @@ class trainer {
   static constexpr bool scales = precision::scales_loss;
 
   step_outcome take_step(std::span<const batch<device>> micro, double epoch) {
-    now_ = {step_, applied_, round_, epoch, rate_at(epoch), previous_rate_};
+    now_ = {step_, applied_, round_, epoch, rate_of(schedule_, epoch), previous_rate_};
     out_ = {.now = now_, .loss_scale = scale_.value};
     next_ = 0;
     spoke_ = false;
@@ -217,14 +203,6 @@ class trainer {
     settle();
     advance();
     return out_;
-  }
-
-  [[nodiscard]] double rate_at(double epoch) const {
-    const double rate = schedule_(epoch);
-    if (!(rate >= 0 && std::isfinite(rate)))
-      throw error(text("the schedule gives the rate ", rate, " at epoch ", epoch,
-                       ": a rate must be a finite number, 0 or more"));
-    return rate;
   }
 
   // Segment k and all behind it are ready: so is each bucket that begins there.
@@ -290,25 +268,11 @@ class trainer {
       ++applied_;
       previous_rate_ = now_.rate;
     }
-    if (in_a_row_ >= options_.patience) give_up();
-  }
-
-  [[noreturn, gnu::cold]] void give_up() {
-    throw error(text(in_a_row_,
-                     " steps in a row had a gradient that is not finite, this time first in \"",
-                     planes_.first_not_finite().name, "\" (step ", now_.step, ", epoch ",
-                     now_.epoch, ", rate ", now_.rate, ", loss ", out_.train.mean_loss(),
-                     scales ? text(", loss scale ", out_.loss_scale) : "",
-                     "): lower the rate, warm up for longer, or look at the input"));
+    if (in_a_row_ >= options_.patience)
+      give_up(in_a_row_, planes_.first_not_finite().name, out_, scales);
   }
 
   [[nodiscard]] bool speaks_early() const { return O::eager && options_.overlap; }
-  [[nodiscard]] std::size_t scratch_size() const {
-    std::size_t bytes = 0;
-    for (const bucket& b : buckets_)
-      bytes = std::max(bytes, reducer_.template scratch<Real>(b.size));
-    return bytes;
-  }
 
   M& model_;
   O rule_;
