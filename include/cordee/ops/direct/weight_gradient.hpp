@@ -73,8 +73,8 @@ class weight_gradient {
         static_cast<std::ptrdiff_t>(sample_size(p_.in, direct_block<V>(p_.in.channels)));
     const auto errors = static_cast<std::ptrdiff_t>(sample_size(out_, direct_block<V>(p_.filters)));
     const auto plane = static_cast<std::ptrdiff_t>(out_.pixels()) * V;
-    const auto pixels =
-        static_cast<int>(p_.in.pixels() + static_cast<std::size_t>(blocks) * out_.pixels());
+    const auto pixels = static_cast<int>(
+        p_.in.pixels() + static_cast<std::size_t>(slides() ? 1 : blocks) * out_.pixels());
     const int at_once = narrow_x || narrow_dy ? 1 : std::max(1, numbers_near / (V * pixels));
     for (int n = begin; n < end; n += at_once) {
       const Real* const d = narrow_dy ? widen(dy + n * errors, mine.wide) : dy + n * errors;
@@ -100,11 +100,14 @@ class weight_gradient {
   void every_tap(pixel_area area, const Real* x, const Real* dy, Real* sum) const {
     area.x_row = std::ptrdiff_t{V} * p_.stride * p_.in.width;
     area.x_step = std::ptrdiff_t{V} * p_.stride;
-    const int row_size = V * (p_.in.width * p_.stride + Blocks * out_.width) * area.samples;
+    // One block of filters after the other leaves room for longer sums; behind a stride x is
+    // larger.
+    const int blocks_at_once = slides() && p_.stride == 1 ? 1 : Blocks;
+    const int row_size = V * (p_.in.width * p_.stride + blocks_at_once * out_.width) * area.samples;
     const int most = std::max(1, numbers_near / row_size);
     const int bands = (out_.height + most - 1) / most;  // as equal as can be
     const int band = (out_.height + bands - 1) / bands;
-    const auto sum_band = [&](int c, int first) {
+    const auto sum_band = [&](int c, int first, int b) {
       for (int r = 0; r < p_.window; ++r) {
         const int top = std::max(first, first_met(r));
         area.rows = std::min(first + band, last_met(r, p_.in.height, out_.height)) - top;
@@ -112,47 +115,43 @@ class weight_gradient {
         const std::ptrdiff_t row =
             std::ptrdiff_t{c / V} * p_.in.height + top * p_.stride + r - p_.padding;
         const Real* const xs = x + row * p_.in.width * V;
-        const Real* const ds = dy + std::ptrdiff_t{V} * top * out_.width;
-        if (slides())
-          slide<Blocks>(area, xs, ds, sum, c, r, band);
-        else
+        const Real* const ds = dy + std::ptrdiff_t{V} * top * out_.width + b * area.dy_block;
+        if (!slides())
           every_column<Blocks>(area, xs, ds, sum, c, r);
+        else
+          for (int k = b; k < b + blocks_at_once; ++k)
+            slide(area, xs, ds + (k - b) * area.dy_block, sum + k * area.dw_block, c, r, k, band);
       }
     };
     // A lone tap meets a band of x once: it is dy that stays near, from channel to channel.
     if (p_.window == 1)
       for (int first = 0; first < out_.height; first += band)
-        for (int c = 0; c < p_.in.channels; c += V) sum_band(c, first);
+        for (int c = 0; c < p_.in.channels; c += V) sum_band(c, first, 0);
     else
       for (int c = 0; c < p_.in.channels; c += V)
-        for (int first = 0; first < out_.height; first += band) sum_band(c, first);
+        for (int first = 0; first < out_.height; first += band)
+          for (int b = 0; b < Blocks; b += blocks_at_once) sum_band(c, first, b);
   }
   [[nodiscard]] bool slides() const { return p_.window == 3 && p_.padding == 1 && p_.stride <= 2; }
   /// Some channels at a time. Each call brings a part of the next band of x or dy near.
-  template <int Blocks>
-  void slide(pixel_area& area, const Real* x, const Real* dy, Real* sum, int c, int r,
+  void slide(pixel_area& area, const Real* x, const Real* dy, Real* sum, int c, int r, int b,
              int band) const {
-    constexpr int channels = channels_at_once<Real, V>(3);
+    constexpr int channels = channels_at_once<Real, V>(3), calls = V / channels;
     area.columns = out_.width;
     area.dw_tap = form_.at(0, 0, 1);
     const bool overhangs = (out_.width - 1) * p_.stride + 1 >= p_.in.width;
     const std::ptrdiff_t part = std::ptrdiff_t{V} * area.rows * out_.width;
-    const Real* const next_x = x + band * area.x_row;
     const Real* const next_dy = dy + std::ptrdiff_t{V} * band * out_.width;
     const int parts = p_.stride * p_.stride;
-    for (int b = 0; b < Blocks; ++b)
-      for (int first = 0; first < V; first += channels) {
-        const int call = (r * Blocks + b) * (V / channels) + first / channels;
-        const bool of_x = call < parts, of_dy = !of_x && call < parts + Blocks;
-        const Real* const next = of_x    ? next_x + call * part
-                                 : of_dy ? next_dy + (call - parts) * area.dy_block
-                                         : dy;
-        Real* const to = sum + b * area.dw_block + form_.at(c, r, 0) + first * V;
-        const auto tile = p_.stride == 1 ? gather_slide<Real, V, channels, false>
-                                         : gather_slide<Real, V, channels, true>;
-        tile(area, zero_pixel<Real, V>, overhangs, x + first, dy + b * area.dy_block, to, next,
-             of_x || of_dy ? V : 0);
-      }
+    const auto tile = p_.stride == 1 ? gather_slide<Real, V, channels, false>
+                                     : gather_slide<Real, V, channels, true>;
+    for (int first = 0; first < V; first += channels) {
+      const int call = r * calls + first / channels;  // of this block
+      const bool of_x = b == 0 && call < parts, of_dy = call == 3 * calls - 1;
+      const Real* const next = of_x ? x + band * area.x_row + call * part : of_dy ? next_dy : dy;
+      tile(area, zero_pixel<Real, V>, overhangs, x + first, dy, sum + form_.at(c, r, 0) + first * V,
+           next, of_x || of_dy ? V : 0);
+    }
   }
   /// One tap at a time over the pixels that meet it.
   template <int Blocks>
