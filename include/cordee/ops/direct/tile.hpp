@@ -74,35 +74,31 @@ template <class Real, int V, int Blocks, int Pixels>
     for (int t = 0; t < Pixels; ++t) store<Real, V>(y + b * block + t * step, sum[b][t]);
 }
 
-/// Any window, one tap after another. What the next row needs is fetched on the way, lines with
-/// each channel.
+/// Any window, one tap after another. What the next row of y needs is fetched on the way, a line
+/// with each channel.
 template <class Real, int V, int Blocks, int Pixels>
 [[gnu::noinline]] void correlate(const row_tile<Real>& at, const tap* first, const tap* last) {
   const std::ptrdiff_t step = at.x_step;
-  const Real* row = at.x;
-  Real* y = at.y;
-  for (int i = 0; i < at.rows; ++i, row += at.x_row, y += at.y_row) {
-    tile_sums<Real, V, Blocks, Pixels> sum;
-    read_sums<Real, V, Blocks, Pixels>(sum, at.add, y, at.y_block, at.y_step);
-    int block = 0;  // of y, whose next row is fetched
-    for (const tap* line = first; line != last; ++line) {
-      const Real* x = row + line->x;
-      const Real* w = at.w + line->w;
-      const Real* next = y + at.y_row + block * at.y_block;
-      for (const Real* const end = x + line->channels; x != end; ++x, w += V, next += at.y_step) {
-        __builtin_prefetch(next, 1);
-        vec<Real, V> weight[Blocks];
+  tile_sums<Real, V, Blocks, Pixels> sum;
+  read_sums<Real, V, Blocks, Pixels>(sum, at.add, at.y, at.y_block, at.y_step);
+  int block = 0;  // of y, whose next row is fetched
+  for (; first != last; ++first) {
+    const Real* x = at.x + first->x;
+    const Real* w = at.w + first->w;
+    const Real* next = at.y + at.y_row + block * at.y_block;
+    for (const Real* const end = x + first->channels; x != end; ++x, w += V, next += at.y_step) {
+      __builtin_prefetch(next, 1);
+      vec<Real, V> weight[Blocks];
 #pragma GCC unroll 32
-        for (int b = 0; b < Blocks; ++b) weight[b] = load<Real, V>(w + b * at.w_block);
+      for (int b = 0; b < Blocks; ++b) weight[b] = load<Real, V>(w + b * at.w_block);
 #pragma GCC unroll 32
-        for (int t = 0; t < Pixels; ++t)
+      for (int t = 0; t < Pixels; ++t)
 #pragma GCC unroll 32
-          for (int b = 0; b < Blocks; ++b) sum[b][t] += x[t * step] * weight[b];
-      }
-      block = block + 1 < Blocks ? block + 1 : 0;
+        for (int b = 0; b < Blocks; ++b) sum[b][t] += x[t * step] * weight[b];
     }
-    write_sums<Real, V, Blocks, Pixels>(sum, y, at.y_block, at.y_step);
+    block = block + 1 < Blocks ? block + 1 : 0;
   }
+  write_sums<Real, V, Blocks, Pixels>(sum, at.y, at.y_block, at.y_step);
 }
 
 /// The lengths of a tile that are compiled, longest first. All lengths would cost three times the
@@ -135,17 +131,19 @@ void cover(lengths<L...>, int length, const Call& call) {
   }
 }
 
-/// All pixels of the rows.
+/// All pixels of the rows, in order of memory: most windows here are single taps, whose rows share
+/// nothing.
 template <class Real, int V, int Blocks>
 void correlate_rows(row_tile<Real> at, const tap* first, const tap* last) {
   using lengths_of = std::conditional_t<Blocks == 1, lone_lengths, pair_lengths>;
   const row_tile<Real> all = at;
-  cover<std::min(16, tile_registers<Real, V> / Blocks)>(
-      lengths_of{}, all.pixels, [&]<int Pixels>(int done) {
-        at.x = all.x + done * all.x_step;
-        at.y = all.y + done * all.y_step;
-        correlate<Real, V, Blocks, Pixels>(at, first, last);
-      });
+  for (int row = 0; row < all.rows; ++row)
+    cover<std::min(16, tile_registers<Real, V> / Blocks)>(
+        lengths_of{}, all.pixels, [&]<int Pixels>(int done) {
+          at.x = all.x + row * all.x_row + done * all.x_step;
+          at.y = all.y + row * all.y_row + done * all.y_step;
+          correlate<Real, V, Blocks, Pixels>(at, first, last);
+        });
 }
 
 }  // namespace detail
