@@ -195,8 +195,10 @@ class threads {
   // Waits at the own desk.
   template <class Ready>
   void wait(int peer, Ready ready, const char* verb, std::size_t size) const {
-    desk_of(rank_).room.wait(world_->deadline,
-                             [&] { return ready() || world_->has_left(peer) || world_->failed(); });
+    const auto over = [&] { return ready() || world_->has_left(peer) || world_->failed(); };
+    desk_of(rank_).room.wait(world_->deadline, over);
+    if (!over() && desk_of(peer).room.occupied())  // it waits as well, and will say for whom
+      desk_of(rank_).room.wait(world_->deadline / 4, over);
     const bool gone = world_->has_left(peer);  // whoever leaves has said what it said
     if (!ready()) give_up(peer, gone, verb, size);
   }
