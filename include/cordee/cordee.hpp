@@ -61,6 +61,7 @@
 #include <cordee/io/gzip.hpp>
 #include <cordee/io/json.hpp>
 #include <cordee/io/safetensors.hpp>
+#include <cordee/io/tensor_words.hpp>
 #include <cordee/nn/batch_norm.hpp>
 #include <cordee/nn/convolution.hpp>
 #include <cordee/nn/layer.hpp>

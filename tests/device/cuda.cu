@@ -10,14 +10,12 @@
 #include <cordee/device/buffer.hpp>
 #include <cordee/device/cuda.cuh>
 
+#include "tests/support/has_gpu.cuh"
+
 using namespace cordee;
+using support::has_gpu;
 
 namespace {
-
-bool has_gpu() {
-  int count = 0;
-  return cudaGetDeviceCount(&count) == cudaSuccess && count > 0;
-}
 
 struct twice {
   static constexpr int threads = 128;

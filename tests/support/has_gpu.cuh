@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of GPUs pass where there is none.
+// Whether a test that needs a GPU can run; where there is none it returns at once.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -33,8 +33,7 @@ namespace detail {
           ? "; use a smaller batch per rank or fewer ranks on this GPU"
       : status == cudaErrorNoDevice || status == cudaErrorInsufficientDriver
           ? "; this program needs an NVIDIA GPU and a driver as new as its CUDA runtime: run it "
-            "where "
-            "they are, or compose it with cpu"
+            "where they are, or compose it with cpu"
           : "";
   throw error(text("cuda: ", call, ": ", cudaGetErrorString(status), remedy));
 }

@@ -13,7 +13,6 @@
 #include <cordee/nn/resnet_cifar.hpp>
 #include <cordee/nn/resnet_imagenet.hpp>
 #include <cordee/ops/convolution_direct.hpp>
-#include <cordee/ops/convolution_reference.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 namespace detail {

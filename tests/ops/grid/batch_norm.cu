@@ -4,7 +4,7 @@
 
 #include <cordee/device/cuda.cuh>
 
-#include "tests/support/has_gpu.hpp"
+#include "tests/support/has_gpu.cuh"
 #include "tests/support/normed_on.hpp"
 
 using namespace cordee;

@@ -3,7 +3,7 @@
 #include <cordee/device/cuda.cuh>
 
 #include "tests/ops/grid/elementwise_laws.hpp"
-#include "tests/support/has_gpu.hpp"
+#include "tests/support/has_gpu.cuh"
 
 using namespace cordee;
 using namespace support;

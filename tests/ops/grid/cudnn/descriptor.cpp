@@ -7,20 +7,14 @@
 
 #include <cordee/ops/grid/cudnn/descriptor.hpp>
 
+#include "tests/support/ranks.hpp"
+
 using namespace cordee;
 using detail::cudnn_descriptor;
+using support::complaint;
 
 namespace {
 
-template <class F>
-std::string failure(const F& f) {
-  try {
-    f();
-  } catch (const error& e) {
-    return e.what();
-  }
-  return {};
-}
 cudnn_descriptor tensor() {
   return cudnn_descriptor(CUDNN_BACKEND_TENSOR_DESCRIPTOR)
       .with(CUDNN_ATTR_TENSOR_UNIQUE_ID, std::int64_t{7})
@@ -42,18 +36,18 @@ TEST_CASE("descriptor: attributes are what was set, one or several") {
 }
 
 TEST_CASE("descriptor: an error names the call, the attribute, and what cuDNN says of it") {
-  const std::string early = failure([] { (void)tensor().integer(CUDNN_ATTR_TENSOR_UNIQUE_ID); });
+  const std::string early = complaint([] { (void)tensor().integer(CUDNN_ATTR_TENSOR_UNIQUE_ID); });
   CAPTURE(early);
   CHECK(early.find("cudnnBackendGetAttribute of attribute 906") != std::string::npos);
   CHECK(early.find("CUDNN_STATUS_") != std::string::npos);
-  const std::string strange = failure([] {
+  const std::string strange = complaint([] {
     (void)cudnn_descriptor(CUDNN_BACKEND_TENSOR_DESCRIPTOR)
         .with(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_HALF);
   });
   CAPTURE(strange);
   CHECK(strange.find("cudnnBackendSetAttribute of attribute 100") != std::string::npos);
   const std::string empty =
-      failure([] { (void)cudnn_descriptor(CUDNN_BACKEND_TENSOR_DESCRIPTOR).finalised(); });
+      complaint([] { (void)cudnn_descriptor(CUDNN_BACKEND_TENSOR_DESCRIPTOR).finalised(); });
   CAPTURE(empty);
   CHECK(empty.find("cudnnBackendFinalize") != std::string::npos);
 }

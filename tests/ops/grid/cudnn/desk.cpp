@@ -11,11 +11,13 @@
 #include <cordee/ops/grid/cudnn/desk.hpp>
 
 #include "tests/support/cudnn_on_host.hpp"
+#include "tests/support/ranks.hpp"
 
 using namespace cordee;
 using detail::convolution_pass;
 using detail::cudnn_desk;
 using detail::cudnn_question;
+using support::complaint;
 using support::host_engine;
 using support::on_host;
 
@@ -47,16 +49,6 @@ struct desk {
 cudnn_question question(int samples = 2, convolution_pass pass = {}) {
   return {layer, samples, pass, CUDNN_DATA_FLOAT, false, {}};
 }
-template <class F>
-std::string failure(const F& f) {
-  try {
-    f();
-  } catch (const error& e) {
-    return e.what();
-  }
-  return {};
-}
-
 }  // namespace
 
 TEST_CASE("desk: the quickest engine is found once, and then does all the work") {
@@ -118,18 +110,18 @@ TEST_CASE("desk: an engine has the workspace that it asked for") {
 }
 
 TEST_CASE("desk: where no engine is, and where the only one fails, the error names the layer") {
-  const std::string none = failure([] { desk({}).run(question()); });
+  const std::string none = complaint([] { desk({}).run(question()); });
   CAPTURE(none);
   CHECK(none.find("no engine of this version") != std::string::npos);
   CHECK(none.find("(fprop of 4x5x3 -> 4x5x3, window 3") != std::string::npos);
   const host_engine broken{.executes = false};
   const std::string failed =
-      failure([&] { desk(std::vector{broken}).run(question(2, convolution_pass::wgrad)); });
+      complaint([&] { desk(std::vector{broken}).run(question(2, convolution_pass::wgrad)); });
   CAPTURE(failed);
   CHECK(failed.find("cudnnBackendExecute") != std::string::npos);
   CHECK(failed.find("this engine fails") != std::string::npos);
   CHECK(failed.find("(wgrad of") != std::string::npos);
-  const std::string both = failure([&] { desk(std::vector{broken, broken}).run(question()); });
+  const std::string both = complaint([&] { desk(std::vector{broken, broken}).run(question()); });
   CHECK(both.find("this engine fails") != std::string::npos);
 }
 
