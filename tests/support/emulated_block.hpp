@@ -38,7 +38,7 @@ namespace fibers {
 
 /// Where a fiber, or the host, was left.
 struct place {
-  ucontext_t first;  // where it begins
+  ucontext_t first{};  // where it begins; ASan reads the stack of the host's, which nobody sets
   jmp_buf later;
   bool begun = false;
 };
