@@ -10,10 +10,9 @@
 // for a number does not depend on where the run around it begins, but for the last few of a run.
 #pragma once
 
-#include <bit>
 #include <cmath>
+#include <concepts>
 #include <cstddef>
-#include <cstdint>
 
 #include <cordee/ops/simd.hpp>
 
@@ -21,41 +20,19 @@ namespace cordee::inline CORDEE_ABI {
 
 namespace detail {
 
-// std::sqrt sets errno, so no compiler vectorises it without -fno-math-errno, which is the user's
-// to say; lane by lane LAMB took a third longer. Newton's steps for 1 / sqrt(x) from the well-known
-// first guess (half the exponent, negated), the last one for sqrt(x) itself.
-template <class Real>
-struct root_constants;
-template <>
-struct root_constants<float> {
-  using integer = std::int32_t;
-  static constexpr integer guess = 0x5f3759df;
-  static constexpr int steps = 2;
-  static constexpr float small = 0x1p-60f, up = 0x1p80f, down = 0x1p-40f;
-};
-template <>
-struct root_constants<double> {
-  using integer = std::int64_t;
-  static constexpr integer guess = 0x5fe6eb50c7b537a9;
-  static constexpr int steps = 3;
-  static constexpr double small = 0x1p-500, up = 0x1p600, down = 0x1p-300;
-};
-
-/// sqrt(x) for finite x >= 0, within two units of the last place.
+/// sqrt(x), each rounded once. std::sqrt sets errno, so no compiler vectorises it without
+/// -fno-math-errno, which is the user's to say: where the instruction is known it is named.
 template <class Real, int V>
 [[gnu::always_inline]] inline vec<Real, V> root(vec<Real, V> x) {
-  using constants = root_constants<Real>;
-  using integers = vec<typename constants::integer, V>;
-  // Numbers whose exponent is at its end have no half of it: scaled, and back by the root of that.
-  const vec<Real, V> one = vec<Real, V>{} + Real{1};
-  const auto tiny = x < constants::small;
-  x = x * (tiny ? one * constants::up : one);
-  auto y = std::bit_cast<vec<Real, V>>(constants::guess - (std::bit_cast<integers>(x) >> 1));
-  for (int step = 0; step < constants::steps; ++step)
-    y = y * (Real(1.5) - (Real(0.5) * x * y) * y);  // in this order zero stays clear of infinity
-  auto s = x * y;
-  s = s + (Real(0.5) * y) * (x - s * s);
-  return s * (tiny ? one * constants::down : one);
+#if defined(__AVX__)
+  if constexpr (std::same_as<Real, float>)
+    asm("vsqrtps %1, %0" : "=v"(x) : "v"(x));
+  else
+    asm("vsqrtpd %1, %0" : "=v"(x) : "v"(x));
+#else
+  for (int k = 0; k < V; ++k) x[k] = std::sqrt(x[k]);
+#endif
+  return x;
 }
 
 /// V numbers of a plane at `i`, in the run that is being made.
