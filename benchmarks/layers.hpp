@@ -23,15 +23,17 @@ namespace bench {
 using namespace cordee;
 using doubles = std::vector<double>;
 
-/// What is no number is an infinite error.
+/// An error that keeps no bar where there is none to tell, and that JSON can say.
+inline double settled(double error) { return std::isfinite(error) ? error : 1e300; }
+
 inline double relative_error(const doubles& a, const doubles& b) {
+  expects(a.size() == b.size(), "relative_error: not two vectors of one space");
   double off = 0, whole = 0;
   for (std::size_t i = 0; i < b.size(); ++i) {
     off += (a[i] - b[i]) * (a[i] - b[i]);
     whole += b[i] * b[i];
   }
-  if (a.size() != b.size() || std::isnan(off)) return HUGE_VAL;
-  return off == 0 ? 0 : std::sqrt(off / whole);
+  return off == 0 ? 0 : settled(std::sqrt(off / whole));
 }
 
 /// What a layer's relative error may be.

@@ -153,4 +153,5 @@ def main():
                 print(f"skipped {name}/resnet{which}: {type(e).__name__}: {why}", file=sys.stderr)
 
 
-main()
+if __name__ == "__main__":
+    main()

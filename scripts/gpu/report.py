@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: the Cordee contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What scripts/gpu-check has found so far, as OUT.json and a table OUT.md.
+
+    report.py RESULTS OUT
+
+RESULTS holds machine.json and, of the stages that ran, checks.jsonl, layers.jsonl, bandwidth.jsonl,
+throughput.jsonl, accuracy.jsonl and curves/{cpu-1,cpu-2,gpu-fp32,gpu-fp16,...}.csv. The summary has
+a line for each bar; a bar of which nothing was measured is said to be open. An accuracy holds where
+Welch's interval of the difference does not lie below nought.
+"""
+import collections
+import csv
+import json
+import pathlib
+import statistics
+import sys
+
+from statistics_of_runs import mean_gap, welch
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def losses(path):
+    with open(path, newline="") as file:
+        return [float(row["loss"]) for row in csv.DictReader(file)]
+
+
+def of_layers(rows):
+    """A line for each precision: the worst error of any layer."""
+    for precision in dict.fromkeys(row["precision"] for row in rows):
+        own = [row for row in rows if row["precision"] == precision]
+        whole = [row for row in own if "gradient" in row]
+        alone = [row for row in own if "gradient" not in row]
+        worst = max((row.get(k, 0) for row in alone for k in ("y", "dx", "parameters")), default=0)
+        broken = [row["layer"] for row in own if not row["within"]]
+        said = f"worst relative error {worst:.2g}, bar {own[0]['bar']:g}"
+        if whole:
+            said += f"; a whole step's gradient {max(row['gradient'] for row in whole):.2g}"
+        if broken:
+            said += f"; beyond it: {', '.join(broken)}"
+        yield f"{len(alone)} layers alone, {precision}, beside fp64", said, not broken
+
+
+def of_curves(folder):
+    """Two seeds on the CPU are as far apart as two right answers may be."""
+    if not all((folder / f"cpu-{seed}.csv").exists() for seed in (1, 2)):
+        return
+    first, second = (losses(folder / f"cpu-{seed}.csv") for seed in (1, 2))
+    for path in sorted(folder.glob("gpu-*.csv")):
+        what, found = f"loss curve of {len(first)} steps, {path.stem[4:]}", losses(path)
+        if not len(found) == len(first) == len(second) > 0:
+            yield what, "cut off", None
+            continue
+        gap, allowed = mean_gap(found, first), mean_gap(second, first)
+        yield (what, f"mean gap to the CPU {gap:.4f}, between two CPU seeds {allowed:.4f}",
+               gap <= allowed)
+
+
+def of_throughput(rows):
+    best = {}
+    for row in rows:
+        name = row["program"].split(",")[0]
+        if row["images_per_second"] > best.get(name, {"images_per_second": 0})["images_per_second"]:
+            best[name] = row
+    if len(best) == 2:
+        ours, theirs = (best[name]["images_per_second"] for name in ("cordee", "pytorch"))
+        yield ("ResNet-50, fp16, training step",
+               f"{ours:.0f} images/s, PyTorch's best {theirs:.0f} ({best['pytorch']['program']}, "
+               f"batch {best['pytorch']['batch']}): {ours / theirs:.3f}", ours >= theirs)
+
+
+def of_accuracy(rows):
+    runs = collections.defaultdict(lambda: collections.defaultdict(list))
+    for row in rows:
+        runs[row["batch"]][row["program"]].append(row["accuracy"])
+    for batch, own in sorted(runs.items()):
+        a, b = own["cordee"], own["pytorch"]
+        if min(len(a), len(b)) < 2:
+            continue
+        difference, half = welch(a, b)
+        yield (f"CIFAR-10, ResNet-20, batch {batch}, {len(a)} and {len(b)} seeds",
+               f"{statistics.fmean(a):.2f} %, PyTorch {statistics.fmean(b):.2f} %: difference "
+               f"{difference:+.2f}, 95 % from {difference - half:+.2f} to {difference + half:+.2f}",
+               difference + half >= 0)
+
+
+def table(head, rows):
+    def line(cells):
+        return "| " + " | ".join(map(str, cells)) + " |"
+    return [line(head), line("---" for _ in head), *map(line, rows), ""]
+
+
+def main(results, out):
+    machine = json.loads((results / "machine.json").read_text())
+    read = {name: lines(results / f"{name}.jsonl")
+            for name in ("checks", "layers", "bandwidth", "throughput", "accuracy")}
+    bars = [(row["check"], row["result"], row["within"]) for row in read["checks"]]
+    bars += [*of_layers(read["layers"]), *of_curves(results / "curves")]
+    bars += [(f"share of the copy's bandwidth: {row['what']}", f"{row['share']:.3f}, bar {row['bar']}",
+              row["within"]) for row in read["bandwidth"] if row["what"] != "copy"]
+    bars += [*of_throughput(read["throughput"]), *of_accuracy(read["accuracy"])]
+    for name, stage in (("layers alone", "correct"), ("loss curve", "correct"),
+                        ("bandwidth", "speed"), ("ResNet-50", "speed"), ("CIFAR-10", "accuracy")):
+        if not any(name in bar[0] for bar in bars):
+            bars.append((name, f"nothing measured yet: --only {stage}", None))
+
+    words = {True: "yes", False: "**no**", None: "open"}
+    text = [f"# {machine['card']}, {machine['date']}", "",
+            "`scripts/gpu-check`: " + ", ".join(f"{k} {v}" for k, v in machine.items()
+                                               if k not in ("card", "date")) + ".", ""]
+    text += table(("what", "found", "holds"), [(a, b, words[c]) for a, b, c in bars])
+    if read["throughput"]:
+        text += table(("ResNet-50, fp16", "batch", "images/s"),
+                      [(r["program"], r["batch"], f"{r['images_per_second']:.0f}")
+                       for r in read["throughput"]])
+    if read["bandwidth"]:
+        text += table(("memory", "ms", "GB/s", "share of copy"),
+                      [(r["what"], f"{r['milliseconds']:.3f}", f"{r['gigabytes_per_second']:.0f}",
+                        f"{r['share']:.3f}") for r in read["bandwidth"]])
+    if read["accuracy"]:
+        text += table(("CIFAR-10", "batch", "seed", "held out, %"),
+                      [(r["program"], r["batch"], r["seed"], f"{r['accuracy']:.2f}")
+                       for r in sorted(read["accuracy"],
+                                       key=lambda r: (r["batch"], r["program"], r["seed"]))])
+    out.parent.mkdir(parents=True, exist_ok=True)
+    pathlib.Path(f"{out}.md").write_text("\n".join(text))
+    said = [{"what": a, "found": b, "holds": c} for a, b, c in bars]
+    pathlib.Path(f"{out}.json").write_text(
+        json.dumps({"machine": machine, "bars": said, **read}, indent=1) + "\n")
+    print("\n".join(text))
+
+
+if __name__ == "__main__":
+    main(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]))

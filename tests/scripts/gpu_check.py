@@ -1,0 +1,151 @@
+# SPDX-FileCopyrightText: the Cordee contributors
+# SPDX-License-Identifier: Apache-2.0
+"""scripts/gpu-check itself, in a folder where a GPU, PyTorch and all programs are a few lines each."""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "scripts"
+
+PROGRAMS = {
+    "bin/nvidia-smi": 'case $* in *name*) echo "NVIDIA Stub 80GB" ;; *driver*) echo 580.1 ;; *) echo GPU ;; esac',
+    "bin/compute-sanitizer": "echo '0 errors'",
+    "build/gpu/tests/test_cuda": "echo '[doctest] passed'",
+    "build/gpu/benchmarks/bench_gpu_layers": """echo '{"net": '"$2"', "layer": "a", "precision": "fp16", "y": 1e-4,
+        "dx": 1e-4, "parameters": 0, "bar": 0.001, "within": true}' | tr -d '\\n'; echo""",
+    "build/gpu/benchmarks/bench_gpu_bandwidth": """echo '{"what": "copy", "milliseconds": 1,
+        "gigabytes_per_second": 1, "share": 1, "bar": 0.85, "within": true}' | tr -d '\\n'; echo""",
+    "build/gpu/examples/imagenet_shape_gpu": "echo noise; echo \"$2.5 images/s, of the quickest of 20 steps\"",
+    "build/gpu/examples/cifar": "for a; do last=$a; done; printf 'step,loss\\n0,3\\n' >\"$last\"",
+    "build/gpu/examples/cifar_gpu": """echo "$*" >>runs
+        for a; do last=$a; done
+        case $last in *.csv) printf 'step,loss\\n0,3\\n' >"$last" ;; esac
+        echo 'held-out accuracy 91.25 % of 10000 images'""",
+}
+PYTHON = {
+    "py/torch/__init__.py": "__version__ = '9.9'\nclass cuda:\n    is_available = staticmethod(lambda: True)\n",
+    "benchmarks/torch_imagenet_shape.py": "print('400.0 images/s, of the quickest')\n",
+    "benchmarks/torch_cifar.py": "print('held-out accuracy 91.00 % of 10000 images')\n",
+}
+
+
+class GpuCheck(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name)
+        (self.root / "scripts").mkdir()
+        shutil.copy(SCRIPTS / "gpu-check", self.root / "scripts")
+        shutil.copytree(SCRIPTS / "gpu", self.root / "scripts/gpu")
+        for name, body in PROGRAMS.items():
+            self.program(name, body)
+        for name, body in PYTHON.items():
+            self.write(name, body)
+        self.write("data/cifar-10/test_batch.bin", "x")
+
+    def write(self, name, body):
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(body)
+        return path
+
+    def program(self, name, body):
+        self.write(name, f"#!/bin/sh\n{body}\n").chmod(0o755)
+
+    def run_it(self, *options):
+        done = subprocess.run(
+            [self.root / "scripts/gpu-check", *options], capture_output=True, text=True, timeout=120,
+            env={**os.environ, "PATH": f"{self.root / 'bin'}:{os.environ['PATH']}", "PYTHONPATH": str(self.root / "py")})
+        return done.returncode, done.stdout + done.stderr
+
+    def report(self):
+        return json.loads(next((self.root / "benchmarks/results").glob("*-stub-80gb.json")).read_text())
+
+    def bars(self):
+        return {bar["what"]: bar["holds"] for bar in self.report()["bars"]}
+
+    def test_correct_asks_everything_and_says_so(self):
+        status, said = self.run_it("--only", "correct")
+        self.assertEqual(status, 0, said)
+        bars = self.bars()
+        for what in ("tests of kernels on the GPU", "tests of kernels under compute-sanitizer",
+                     "2 layers alone, fp16, beside fp64", "loss curve of 1 steps, fp16", "loss curve of 1 steps, fp32"):
+            self.assertIs(bars[what], True, what)
+
+    def test_failing_tests_fail_the_stage_and_hide_nothing_behind_them(self):
+        self.program("build/gpu/tests/test_cuda", "exit 1")
+        status, said = self.run_it("--only", "correct")
+        self.assertNotEqual(status, 0)
+        self.assertIs(self.bars()["tests of kernels on the GPU"], False)
+        self.assertIs(self.bars()["loss curve of 1 steps, fp16"], True)
+
+    def test_a_layer_beyond_its_bar_fails_the_stage(self):
+        self.program("build/gpu/benchmarks/bench_gpu_layers", "exit 1")
+        self.assertNotEqual(self.run_it("--only", "correct")[0], 0)
+
+    def test_a_sanitizer_that_may_not_look_is_no_verdict_and_one_that_finds_is(self):
+        name = "tests of kernels under compute-sanitizer"
+        self.program("bin/compute-sanitizer", "echo 'Error: Device not supported'; exit 1")
+        self.assertEqual(self.run_it("--only", "correct")[0], 0)
+        self.assertIsNone(self.bars()[name])
+        self.program("bin/compute-sanitizer", "exit 99")
+        self.assertNotEqual(self.run_it("--only", "correct")[0], 0)
+        self.assertIs(self.bars()[name], False)
+
+    def test_speed_sets_every_batch_beside_pytorch(self):
+        status, said = self.run_it("--only", "speed")
+        self.assertEqual(status, 0, said)
+        rows = self.report()["throughput"]
+        self.assertEqual([r["images_per_second"] for r in rows if r["program"] == "cordee"], [64.5, 128.5, 256.5, 512.5])
+        self.assertEqual(len(rows), 10)
+        self.assertIs(self.bars()["ResNet-50, fp16, training step"], True)
+
+    def test_speed_without_pytorch_compares_nothing(self):
+        self.write("py/torch/__init__.py", "raise ImportError\n")
+        self.assertEqual(self.run_it("--only", "speed")[0], 0)
+        self.assertEqual(len(self.report()["throughput"]), 4)
+        self.assertIsNone(self.bars()["ResNet-50"])
+
+    def test_accuracy_goes_on_where_something_is_missing(self):
+        self.assertIn("nothing is missing", self.run_it("--only", "accuracy")[1])
+        runs, kept = self.root / "runs", self.root / "build/gpu/results/accuracy.jsonl"
+        self.assertEqual(len(runs.read_text().splitlines()), 10)
+        lines = kept.read_text().splitlines(keepends=True)
+        self.assertEqual(len(lines), 20)
+        kept.write_text("".join(line for line in lines if '"seed": 3' not in line))
+        self.run_it("--only", "accuracy")
+        again = runs.read_text().splitlines()[10:]
+        self.assertEqual(len(again), 2)
+        self.assertTrue(all("--seed 3" in run for run in again), again)
+        self.assertEqual(sorted(kept.read_text().splitlines()), sorted("".join(lines).splitlines()))
+
+    def test_a_run_that_fails_stays_missing(self):
+        self.program("build/gpu/examples/cifar_gpu", "exit 1")
+        self.assertIn("10 runs are missing", self.run_it("--only", "accuracy")[1])
+        self.assertEqual({row["program"] for row in self.report()["accuracy"]}, {"pytorch"})
+
+    def test_without_a_gpu_there_is_only_the_build(self):
+        (self.root / "bin/nvidia-smi").write_text("#!/bin/sh\nexit 1\n")
+        for stage in ("correct", "speed", "accuracy"):
+            status, said = self.run_it("--only", stage)
+            self.assertNotEqual(status, 0)
+            self.assertIn("there is no GPU here", said)
+
+    def test_a_dry_run_runs_nothing_and_leaves_nothing(self):
+        shutil.rmtree(self.root / "build")
+        before = sorted(self.root.rglob("*"))
+        status, said = self.run_it("--dry-run")
+        self.assertEqual(status, 0, said)
+        self.assertIn("NVIDIA Stub 80GB", said)
+        self.assertIn("bench_gpu_layers --net 50", said)
+        self.assertEqual([p for p in sorted(self.root.rglob("*")) if "__pycache__" not in str(p)], before)
+
+    def test_a_stage_that_does_not_exist_is_refused(self):
+        self.assertEqual(self.run_it("--only", "beauty")[0], 2)
+
+
+unittest.main()

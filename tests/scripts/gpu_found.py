@@ -1,0 +1,80 @@
+# SPDX-FileCopyrightText: the Cordee contributors
+# SPDX-License-Identifier: Apache-2.0
+"""scripts/gpu/found.py in folders made for it: a toolkit, Python's packages, nothing at all."""
+import importlib
+import os
+import pathlib
+import sys
+import tempfile
+import unittest
+from unittest import mock
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts" / "gpu"))
+import found
+
+CUDNN = "#define CUDNN_MAJOR 9\n#define CUDNN_MINOR 10\n#define CUDNN_PATCHLEVEL 2\n"
+NCCL = "#define NCCL_MAJOR 2\n#define NCCL_MINOR 27\n#define NCCL_PATCH 3\n"
+
+
+class Found(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name)
+        self.packages = self.root / "packages"
+        self.write("packages/nvidia/__init__.py")
+        for patch in (mock.patch.object(found, "SYSTEM", ()),
+                      mock.patch.object(sys, "path", [str(self.packages), *sys.path]),
+                      mock.patch.dict(os.environ, {"PATH": str(self.root / "bin")}, clear=True)):
+            patch.start()
+            self.addCleanup(patch.stop)
+        sys.modules.pop("nvidia", None)
+        importlib.invalidate_caches()
+
+    def write(self, name, text=""):
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    def library(self, folder, lib, name):
+        self.write(f"{folder}/include/cudnn_graph.h")
+        self.write(f"{folder}/include/cudnn_version.h", CUDNN)
+        return str(self.write(f"{folder}/{lib}/{name}"))
+
+    def test_nothing_is_empty(self):
+        self.assertEqual(set(found.found().values()), {""})
+
+    def test_a_compiler_says_its_version(self):
+        nvcc = self.write("bin/nvcc", "#!/bin/sh\necho 'Cuda compilation tools, release 13.0, V13.0.88'\n")
+        nvcc.chmod(0o755)
+        said = found.found()
+        self.assertEqual((said["nvcc"], said["nvcc_version"]), (str(nvcc), "13.0.88"))
+
+    def test_python_packages_hold_what_no_toolkit_has(self):
+        cudnn = self.library("packages/nvidia/cudnn", "lib", "libcudnn.so.9")
+        nvrtc = self.write("packages/nvidia/cu13/lib/libnvrtc.so.13")
+        nccl = self.write("packages/nvidia/nccl/lib/libnccl.so.2")
+        self.write("packages/nvidia/nccl/include/nccl.h", NCCL)
+        said = found.found()
+        self.assertEqual((said["cudnn_library"], said["cudnn_version"]), (cudnn, "9.10.2"))
+        self.assertEqual(said["cudnn_include"], str(self.packages / "nvidia/cudnn/include"))
+        self.assertEqual((said["nccl_library"], said["nccl_version"]), (str(nccl), "2.27.3"))
+        self.assertEqual(said["libraries"], f"{pathlib.Path(cudnn).parent}:{nvrtc.parent}")
+
+    def test_a_toolkit_goes_before_python_packages(self):
+        self.library("packages/nvidia/cudnn", "lib", "libcudnn.so.9")
+        ours = self.library("toolkit", "lib64", "libcudnn.so")
+        with mock.patch.dict(os.environ, {"CUDA_HOME": str(self.root / "toolkit")}):
+            self.assertEqual(found.found()["cudnn_library"], ours)
+
+    def test_header_and_library_are_of_one_installation(self):
+        self.write("toolkit/include/cudnn_graph.h")  # and no library
+        package = self.library("packages/nvidia/cudnn", "lib", "libcudnn.so.9")
+        with mock.patch.dict(os.environ, {"CUDA_HOME": str(self.root / "toolkit")}):
+            said = found.found()
+        self.assertEqual(said["cudnn_library"], package)
+        self.assertEqual(said["cudnn_include"], str(self.packages / "nvidia/cudnn/include"))
+
+
+unittest.main()

@@ -1,0 +1,96 @@
+# SPDX-FileCopyrightText: the Cordee contributors
+# SPDX-License-Identifier: Apache-2.0
+"""scripts/gpu/report.py over results made up for it: each bar held, broken and open."""
+import contextlib
+import io
+import json
+import pathlib
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts" / "gpu"))
+import report
+
+
+class Report(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.results = pathlib.Path(folder.name)
+        (self.results / "machine.json").write_text('{"card": "NVIDIA X", "date": "2026-01-02", "CUDA": "13"}')
+
+    def rows(self, name, *rows):
+        (self.results / f"{name}.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+
+    def curve(self, name, losses):
+        (self.results / "curves").mkdir(exist_ok=True)
+        (self.results / "curves" / f"{name}.csv").write_text(
+            "step,loss,top1\n" + "".join(f"{k},{x},0\n" for k, x in enumerate(losses)))
+
+    def holds(self, part):
+        """Of the only bar whose name holds that part."""
+        with contextlib.redirect_stdout(io.StringIO()):
+            report.main(self.results, self.results / "out")
+        said = json.loads((self.results / "out.json").read_text())
+        self.assertIn("NVIDIA X, 2026-01-02", (self.results / "out.md").read_text())
+        found = [bar["holds"] for bar in said["bars"] if part in bar["what"]]
+        self.assertEqual(len(found), 1, said["bars"])
+        return found[0]
+
+    def test_what_was_not_measured_is_open(self):
+        for part in ("layers alone", "loss curve", "bandwidth", "ResNet-50", "CIFAR-10"):
+            self.assertIsNone(self.holds(part))
+
+    def test_one_layer_beyond_its_bar_breaks_it(self):
+        row = {"layer": "a", "precision": "fp16", "y": 1e-4, "dx": 1e-4, "bar": 1e-3, "within": True}
+        step = {"layer": "step", "precision": "fp16", "y": 1e-4, "gradient": 0.5, "bar": 1e-3, "within": True}
+        self.rows("layers", row, step)
+        self.assertTrue(self.holds("1 layers alone, fp16"))
+        self.rows("layers", row, {**row, "layer": "b", "dx": 0.1, "within": False}, step)
+        self.assertFalse(self.holds("2 layers alone, fp16"))
+        self.assertIn("worst relative error 0.1", (self.results / "out.md").read_text())
+
+    def test_a_curve_may_be_as_far_as_another_seed_and_no_farther(self):
+        self.curve("cpu-1", [3, 2, 1])
+        self.curve("cpu-2", [4, 2, 2])
+        self.curve("gpu-fp16", [3, 3, 0])
+        self.curve("gpu-bf16", [5, 2, 2])
+        self.assertTrue(self.holds("3 steps, fp16"))
+        self.assertFalse(self.holds("3 steps, bf16"))
+        self.curve("gpu-fp16", [3, 2])
+        self.assertIsNone(self.holds("3 steps, fp16"))
+
+    def test_a_share_is_what_the_program_says(self):
+        row = {"what": "sgd", "milliseconds": 1, "gigabytes_per_second": 1, "share": 0.9, "bar": 0.85, "within": True}
+        self.rows("bandwidth", {**row, "what": "copy"}, row, {**row, "what": "lamb", "within": False})
+        self.assertTrue(self.holds("bandwidth: sgd"))
+        self.assertFalse(self.holds("bandwidth: lamb"))
+
+    def test_the_best_of_each_program_is_compared(self):
+        def row(program, batch, rate):
+            return {"program": program, "batch": batch, "images_per_second": rate}
+        mine = row("cordee", 64, 900), row("cordee", 128, 1000)
+        self.rows("throughput", *mine, row("pytorch, eager", 64, 950), row("pytorch, compile", 64, 990))
+        self.assertTrue(self.holds("ResNet-50"))
+        self.rows("throughput", *mine, row("pytorch, eager", 64, 950), row("pytorch, compile", 64, 1001))
+        self.assertFalse(self.holds("ResNet-50"))
+        self.rows("throughput", *mine)
+        self.assertIsNone(self.holds("ResNet-50"))
+
+    def test_an_accuracy_is_broken_where_its_interval_lies_below_nought(self):
+        def runs(program, *values):
+            return [{"program": program, "batch": 128, "seed": k, "accuracy": x} for k, x in enumerate(values)]
+        self.rows("accuracy", *runs("cordee", 90.0, 90.2, 90.4), *runs("pytorch", 90.3, 90.5, 90.1))
+        self.assertTrue(self.holds("batch 128"))
+        self.rows("accuracy", *runs("cordee", 90.0, 90.2, 90.4), *runs("pytorch", 92.3, 92.5, 92.1))
+        self.assertFalse(self.holds("batch 128"))
+        self.rows("accuracy", *runs("cordee", 90.0, 90.2), *runs("pytorch", 92.3))
+        self.assertIsNone(self.holds("CIFAR-10"))
+
+    def test_a_check_is_passed_on(self):
+        self.rows("checks", {"check": "tests", "result": "failed", "within": False})
+        self.assertFalse(self.holds("tests"))
+
+
+unittest.main()
