@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -74,6 +75,51 @@ void check_slide(int columns, int x_columns) {
   CHECK(near(dw, wanted));
 }
 
+/// All nine taps over two images of `rows` x `columns` pixels, of whose channels some are summed.
+void check_image(int rows, int columns) {
+  constexpr int channels = image_channels<double, V>, pitch = channels + 1;
+  CAPTURE(rows);
+  CAPTURE(columns);
+  const std::ptrdiff_t pixels = std::ptrdiff_t{rows} * columns;
+  const pixel_area area{.samples = 2,
+                        .rows = rows,
+                        .columns = columns,
+                        .x_sample = pixels * pitch + 3,
+                        .x_row = columns * pitch,
+                        .x_step = pitch,
+                        .dy_sample = pixels * V + 5,
+                        .dy_row = columns * V,
+                        .dw_tap = channels * V + 7,
+                        .dw_block = 3 * channels * V + 50};
+  const auto size = [](std::ptrdiff_t n) { return static_cast<std::size_t>(n); };
+  const auto images = random_numbers(size(2 * area.x_sample), 1),
+             errors = random_numbers(size(2 * area.dy_sample), 2);
+  // Not a number around each image.
+  std::vector<double> x(size(2 * area.x_sample + pitch), std::nan(""));
+  std::vector<double> dy(size(2 * area.dy_sample + V), std::nan(""));
+  for (int n = 0; n < 2; ++n) {
+    for (std::ptrdiff_t i = n * area.x_sample; i < n * area.x_sample + pixels * pitch; ++i)
+      x[size(pitch + i)] = images[size(i)];
+    for (std::ptrdiff_t i = n * area.dy_sample; i < n * area.dy_sample + pixels * V; ++i)
+      dy[size(V + i)] = errors[size(i)];
+  }
+  auto dw = random_numbers(size(3 * area.dw_block), 3), wanted = dw;
+  gather_image<double, V, channels>(area, zero_pixel<double, V>, x.data() + pitch, dy.data() + V,
+                                    dw.data());
+  for (int r = 0; r < 3; ++r)
+    for (int s = 0; s < 3; ++s)
+      for (int n = 0; n < 2; ++n)
+        for (int i = std::max(0, 1 - r); i < std::min(rows, rows + 1 - r); ++i)
+          for (int j = std::max(0, 1 - s); j < std::min(columns, columns + 1 - s); ++j)
+            for (int c = 0; c < channels; ++c)
+              for (int k = 0; k < V; ++k)
+                wanted[size(r * area.dw_block + s * area.dw_tap + c * V + k)] +=
+                    images[size(n * area.x_sample + (i + r - 1) * area.x_row + (j + s - 1) * pitch +
+                                c)] *
+                    errors[size(n * area.dy_sample + i * area.dy_row + j * V + k)];
+  CHECK(near(dw, wanted));
+}
+
 }  // namespace
 
 TEST_CASE("gather: a tile adds its sum over samples, rows and columns") {
@@ -133,4 +179,9 @@ TEST_CASE("gather: three taps at once, the pixels that the image lacks are zeros
     check_slide<true>(columns, 2 * columns);
     check_slide<true>(columns, 2 * columns - 1);
   }
+}
+
+TEST_CASE("gather: nine taps at once, the rows and columns that the images lack are zeros") {
+  for (const int rows : {1, 2, 3, 5})
+    for (const int columns : {1, 2, 7}) check_image(rows, columns);
 }

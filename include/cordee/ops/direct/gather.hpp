@@ -6,9 +6,10 @@
 //
 //   dw[s, b, c] += sum over pixels t of  x[s, t, c] dy[b, t]
 //
-// `gather` takes one tap, or three rows of a narrow window; `gather_slide` the three taps of a row
-// of the 3x3 window with padding 1, in place: a pixel of zeros stands for what the image lacks
-// (slide.hpp). Both fetch what the next band of rows needs, a line with each pixel.
+// `gather` takes one tap, or three rows of a narrow window. Of the 3x3 window with padding 1,
+// `gather_slide` takes the three taps of a row and `gather_image`, where channels are few, all
+// nine, in place: a pixel of zeros stands for what the image lacks (slide.hpp). All fetch what the
+// next rows need, a line with each pixel.
 #pragma once
 
 #include <algorithm>
@@ -123,6 +124,52 @@ template <class Real, int V, int Channels, bool Strided>
     }
   }
   to.each(area, 3, dw, [](const vec<Real, V>& s, Real* w) { store<Real, V>(w, s); });
+}
+
+/// Channels of an image whose nine taps stay in registers.
+template <class Real, int V>
+inline constexpr int image_channels = sizeof(Real) * V == 64 ? 3 : 1;
+
+/// All nine taps of the 3x3 window at stride 1 over images of few channels, one block. A row that
+/// the image lacks is one pixel of zeros, over and over.
+template <class Real, int V, int Channels>
+[[gnu::noinline]] void gather_image(const pixel_area& area, const Real* edge, const Real* x,
+                                    const Real* dy, Real* dw) {
+  weight_sums<Real, V, 3, 3, Channels> to{};
+  auto& sum = to.sum;
+  const int last = area.columns - 1;
+  for (int n = 0; n < area.samples; ++n, x += area.x_sample, dy += area.dy_sample) {
+    const Real* pd = dy;
+    for (int i = 0; i < area.rows; ++i) {
+      const Real* px[3];
+      std::ptrdiff_t step[3];
+      for (int r = 0; r < 3; ++r) {
+        const int row = i + r - 1;
+        const bool inside = row >= 0 && row < area.rows;
+        px[r] = inside ? x + row * area.x_row : edge;
+        step[r] = inside ? area.x_step : 0;
+      }
+      vec<Real, V> before{}, here = load<Real, V>(pd);
+      for (int j = 0; j <= last; ++j, pd += V) {
+        __builtin_prefetch(pd + area.ahead);
+        const vec<Real, V> after = load<Real, V>(j == last ? edge : pd + V);
+#pragma GCC unroll 32
+        for (int r = 0; r < 3; ++r) {
+#pragma GCC unroll 32
+          for (int c = 0; c < Channels; ++c) {
+            sum[0][r][c] += px[r][c] * after;
+            sum[1][r][c] += px[r][c] * here;
+            sum[2][r][c] += px[r][c] * before;
+          }
+          px[r] += step[r];
+        }
+        before = here;
+        here = after;
+      }
+    }
+  }
+  to.each(area, 3, dw,
+          [](const vec<Real, V>& s, Real* w) { store<Real, V>(w, load<Real, V>(w) + s); });
 }
 
 }  // namespace detail

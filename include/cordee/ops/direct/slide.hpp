@@ -32,48 +32,50 @@ template <class Real, int V, int Pitch, int Blocks, int In, int Out, int Pixels>
 [[gnu::noinline]] void slide(const row_tile<Real>& at, const tap* first, const tap* last) {
   static_assert(In == 1 || Out == 1);
   constexpr int under = pixels_under(Pixels, In, Out), before = Out == 1 ? 1 : 0;
-  const Real* row = at.x;
-  Real* y = at.y;
-  for (int i = 0; i < at.rows; ++i, row += at.x_row, y += at.y_row) {
-    tile_sums<Real, V, Blocks, Pixels> sum;
-    read_sums<Real, V, Blocks, Pixels>(sum, at.add, y, at.y_block, V);
-    int block = 0;  // of y, whose next row is fetched
-    const Real* next = y + at.y_row;
-    for (const tap* line = first; line != last; ++line) {
-      const Real* const x = row + line->x;
-      const Real* w = at.w + line->w;
-      const Real* const head = at.left ? at.edge : x - Pitch;
-      const Real* const tail = at.right ? at.edge : x + (under - 1 - before) * Pitch;
-      for (int c = 0; c < line->channels; ++c, w += V) {
-        vec<Real, V> weight[Blocks][3];
+  for (int i = 0; i < at.rows; ++i)
+    for (int tile = 0; tile < at.tiles; ++tile) {
+      const Real* const row = at.x + i * at.x_row + tile * Pixels * In / Out * Pitch;
+      Real* const y = at.y + i * at.y_row + tile * Pixels * V;
+      const bool left = at.left && tile == 0, right = at.right && tile == at.tiles - 1;
+      tile_sums<Real, V, Blocks, Pixels> sum;
+      read_sums<Real, V, Blocks, Pixels>(sum, at.add, y, at.y_block, V);
+      int block = 0;  // of y, whose next row is fetched
+      const Real* next = y + at.y_row;
+      for (const tap* line = first; line != last; ++line) {
+        const Real* const x = row + line->x;
+        const Real* w = at.w + line->w;
+        const Real* const head = left ? at.edge : x - Pitch;
+        const Real* const tail = right ? at.edge : x + (under - 1 - before) * Pitch;
+        for (int c = 0; c < line->channels; ++c, w += V) {
+          vec<Real, V> weight[Blocks][3];
 #pragma GCC unroll 32
-        for (int b = 0; b < Blocks; ++b)
+          for (int b = 0; b < Blocks; ++b)
 #pragma GCC unroll 32
-          for (int s = 0; s < 3; ++s)
-            weight[b][s] = load<Real, V>(w + b * at.w_block + s * at.w_span);
-        if (Pitch == V) __builtin_prefetch(x + at.x_row + c * V);
+            for (int s = 0; s < 3; ++s)
+              weight[b][s] = load<Real, V>(w + b * at.w_block + s * at.w_span);
+          if (Pitch == V) __builtin_prefetch(x + at.x_row + c * V);
 #pragma GCC unroll 2
-        for (int fetched = 0; fetched < (Pitch == V ? 1 : 2); ++fetched, next += V)
-          __builtin_prefetch(next, 1);
+          for (int fetched = 0; fetched < (Pitch == V ? 1 : 2); ++fetched, next += V)
+            __builtin_prefetch(next, 1);
 #pragma GCC unroll 64
-        for (int t = 0; t < under; ++t) {
-          const Real* const pixel = t == under - 1         ? tail
-                                    : t == 0 && before > 0 ? head
-                                                           : x + (t - before) * Pitch;
+          for (int t = 0; t < under; ++t) {
+            const Real* const pixel = t == under - 1         ? tail
+                                      : t == 0 && before > 0 ? head
+                                                             : x + (t - before) * Pitch;
 #pragma GCC unroll 32
-          for (int s = 0; s < 3; ++s) {
-            const int v = t * Out + Out - 1 - s;
-            if (v >= 0 && v % In == 0 && v / In < Pixels)
+            for (int s = 0; s < 3; ++s) {
+              const int v = t * Out + Out - 1 - s;
+              if (v >= 0 && v % In == 0 && v / In < Pixels)
 #pragma GCC unroll 32
-              for (int b = 0; b < Blocks; ++b) sum[b][v / In] += pixel[c] * weight[b][s];
+                for (int b = 0; b < Blocks; ++b) sum[b][v / In] += pixel[c] * weight[b][s];
+            }
           }
         }
+        if (Pitch == V)
+          next = y + at.y_row + (block = block + 1 < Blocks ? block + 1 : 0) * at.y_block;
       }
-      if (Pitch == V)
-        next = y + at.y_row + (block = block + 1 < Blocks ? block + 1 : 0) * at.y_block;
+      write_sums<Real, V, Blocks, Pixels>(sum, y, at.y_block, V);
     }
-    write_sums<Real, V, Blocks, Pixels>(sum, y, at.y_block, V);
-  }
 }
 
 /// All pixels of the rows.
@@ -88,18 +90,16 @@ void slide_rows(row_tile<Real> at, const tap* first, const tap* last) {
           Pitch != V, lengths<16, 14, 1>,  // images are not that small
           std::conditional_t<Blocks == 1, lengths<16, 14, 8, 4, 1>, lengths<8, 7, 4, 1>>>>;
   const row_tile<Real> all = at;
-  // From an image, memory is slower than the sums: it is written in order, row by row.
-  at.rows = Pitch == V ? all.rows : 1;
-  for (int row = 0; row < all.rows; row += at.rows)
-    cover<widest>(lengths_of{}, all.pixels, [&]<int Pixels>(int done) {
-      constexpr int under = pixels_under(Pixels, In, Out) - (Out == 1 ? 1 : 0);  // from x on
-      const int from = done * In / Out;
-      at.x = all.x + row * all.x_row + from * Pitch;
-      at.y = all.y + row * all.y_row + done * V;
-      at.left = done == 0;
-      at.right = from + under > all.columns;
-      slide<Real, V, Pitch, Blocks, In, Out, Pixels>(at, first, last);
-    });
+  cover<widest>(lengths_of{}, all.pixels, [&]<int Pixels>(int done, int tiles) {
+    constexpr int under = pixels_under(Pixels, In, Out) - (Out == 1 ? 1 : 0);  // from x on
+    const int from = done * In / Out, to = (done + (tiles - 1) * Pixels) * In / Out + under;
+    at.tiles = tiles;
+    at.x = all.x + from * Pitch;
+    at.y = all.y + done * V;
+    at.left = done == 0;
+    at.right = to > all.columns;
+    slide<Real, V, Pitch, Blocks, In, Out, Pixels>(at, first, last);
+  });
 }
 
 }  // namespace detail

@@ -38,6 +38,7 @@ struct tap {
 template <class Real>
 struct row_tile {
   int rows = 1, pixels = 0;  // of y
+  int tiles = 1;             // side by side in a row
   int columns = 0;           // of the image x
   const Real* x = nullptr;   // of pixel 0
   std::ptrdiff_t x_step = 0, x_row = 0;
@@ -110,22 +111,24 @@ using lone_lengths = lengths<16, 14, 4, 1>;  // of one block of filters
 using pair_lengths = lengths<14, 8, 7, 1>;   // of two
 
 /// Covers `length` by tiles: as equal as can be, so that none is too short to hide latency, of the
-/// largest length in L that fits. call.template operator()<Length>(first) does one of them.
-template <int Widest, int... L, class Call>
+/// largest length in L that fits. call.template operator()<Length>(first, n) does n of them.
+template <int Most, int... L, class Call>
 void cover(lengths<L...>, int length, const Call& call) {
+  constexpr int widest = std::max({L <= Most ? L : 1 ...});
   int first = 0;
   const auto fits = [&]<int Length>(int wanted) {
-    if constexpr (Length <= Widest) {
+    if constexpr (Length <= widest) {
       if (Length > wanted) return false;
-      call.template operator()<Length>(first);
-      first += Length;
+      const int n = Length == wanted ? (length - first) / Length : 1;
+      call.template operator()<Length>(first, n);
+      first += n * Length;
       return true;
     } else {
       return false;
     }
   };
   while (first < length) {
-    const int left = length - first, tiles = (left + Widest - 1) / Widest;
+    const int left = length - first, tiles = (left + widest - 1) / widest;
     const int wanted = (left + tiles - 1) / tiles;
     (void)(fits.template operator()<L>(wanted) || ...);
   }
@@ -138,11 +141,12 @@ void correlate_rows(row_tile<Real> at, const tap* first, const tap* last) {
   using lengths_of = std::conditional_t<Blocks == 1, lone_lengths, pair_lengths>;
   const row_tile<Real> all = at;
   for (int row = 0; row < all.rows; ++row)
-    cover<std::min(16, tile_registers<Real, V> / Blocks)>(
-        lengths_of{}, all.pixels, [&]<int Pixels>(int done) {
+    cover<tile_registers<Real, V> / Blocks>(
+        lengths_of{}, all.pixels, [&]<int Pixels>(int done, int tiles) {
           at.x = all.x + row * all.x_row + done * all.x_step;
           at.y = all.y + row * all.y_row + done * all.y_step;
-          correlate<Real, V, Blocks, Pixels>(at, first, last);
+          for (; tiles > 0; --tiles, at.x += Pixels * at.x_step, at.y += Pixels * at.y_step)
+            correlate<Real, V, Blocks, Pixels>(at, first, last);
         });
 }
 

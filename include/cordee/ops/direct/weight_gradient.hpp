@@ -69,29 +69,37 @@ class weight_gradient {
     std::fill(sum, sum + blocks * form_.block_size(), Real{});
 
     const bool narrow_x = p_.in.channels <= 4, narrow_dy = direct_block<V>(p_.filters) != V;
-    const auto image =
+    const auto images =
         static_cast<std::ptrdiff_t>(sample_size(p_.in, direct_block<V>(p_.in.channels)));
     const auto errors = static_cast<std::ptrdiff_t>(sample_size(out_, direct_block<V>(p_.filters)));
     const auto plane = static_cast<std::ptrdiff_t>(out_.pixels()) * V;
     const auto pixels = static_cast<int>(
         p_.in.pixels() + static_cast<std::size_t>(slides() ? 1 : blocks) * out_.pixels());
-    const int at_once = narrow_x || narrow_dy ? 1 : std::max(1, numbers_near / (V * pixels));
+    const bool image =
+        narrow_x && slides() && p_.stride == 1 && p_.in.channels % image_channels<Real, V> == 0;
+    const int at_once = narrow_dy || (narrow_x && !image) ? 1
+                        : image                           ? end - begin
+                                : std::max(1, numbers_near / (V * pixels));
     for (int n = begin; n < end; n += at_once) {
-      const Real* const d = narrow_dy ? widen(dy + n * errors, mine.wide) : dy + n * errors;
-      const Real* const from = x + n * image;
+      const Real* const d =
+          (narrow_dy ? widen(dy + n * errors, mine.wide) : dy + n * errors) + k * plane;
+      const Real* const from = x + n * images;
       pixel_area area{.samples = std::min(at_once, end - n),
-                      .x_sample = image,
+                      .x_sample = images,
                       .dy_sample = errors,
                       .dy_row = std::ptrdiff_t{V} * out_.width,
                       .dy_block = plane,
                       .dw_block = form_.block_size()};
-      if (narrow_x)
+      if (image)
         for (int b = 0; b < blocks; ++b)
-          narrow(area, pad(from, mine.rows), d + (k + b) * plane, sum + b * form_.block_size());
+          colours(area, from, d + b * plane, sum + b * form_.block_size());
+      else if (narrow_x)
+        for (int b = 0; b < blocks; ++b)
+          narrow(area, pad(from, mine.rows), d + b * plane, sum + b * form_.block_size());
       else if (blocks == 2)
-        every_tap<2>(area, from, d + k * plane, sum);
+        every_tap<2>(area, from, d, sum);
       else
-        every_tap<1>(area, from, d + k * plane, sum);
+        every_tap<1>(area, from, d, sum);
     }
   }
 
@@ -181,6 +189,19 @@ class weight_gradient {
     return past <= 0 ? 0 : std::min(out, (past + p_.stride - 1) / p_.stride);
   }
 
+  /// Images of few channels under the 3x3 window.
+  void colours(pixel_area area, const Real* x, const Real* dy, Real* sum) const {
+    constexpr int channels = image_channels<Real, V>;
+    area.rows = out_.height;
+    area.columns = out_.width;
+    area.x_step = p_.in.channels;
+    area.x_row = std::ptrdiff_t{p_.in.width} * p_.in.channels;
+    area.dw_tap = form_.at(0, 0, 1);
+    area.dw_block = form_.at(0, 1, 0);
+    area.ahead = area.dy_row;
+    for (int c = 0; c < p_.in.channels; c += channels)
+      gather_image<Real, V, channels>(area, zero_pixel<Real, V>, x + c, dy, sum + c * V);
+  }
   /// One image of few channels: the C channels of the S taps of a window row follow one another.
   void narrow(pixel_area area, const Real* rows, const Real* dy, Real* sum) const {
     area.rows = out_.height;
@@ -193,9 +214,10 @@ class weight_gradient {
     for (int r = 0; r < p_.window; r += 3) {
       area.taps = std::min(3, p_.window - r);
       cover<tile_registers<Real, V> / 3>(
-          lengths<9, 3, 1>{}, p_.window * p_.in.channels, [&]<int Channels>(int c) {
-            gather<Real, V, 3, 1, Channels>(area, rows + r * area.x_tap + c, dy,
-                                            sum + form_.at(0, r, 0) + c * V);
+          lengths<7, 3, 1>{}, p_.window * p_.in.channels, [&]<int Channels>(int c, int tiles) {
+            for (; tiles > 0; --tiles, c += Channels)
+              gather<Real, V, 3, 1, Channels>(area, rows + r * area.x_tap + c, dy,
+                                              sum + form_.at(0, r, 0) + c * V);
           });
     }
   }
