@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <fstream>
 #include <limits>
+#include <sstream>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -111,3 +114,32 @@ TEST_CASE("cpu: a stream lends memory, which comes back") {
   for (int i = 0; i < 100; ++i) room.data()[i] = i;  // AddressSanitizer looks on
   CHECK(room.data()[99] == 99);
 }
+
+#if defined(__linux__)
+namespace {
+/// Whether the page at `address` was asked to be a large one.
+bool asked_for_large_page(const void* address) {
+  const auto wanted = reinterpret_cast<std::uintptr_t>(address);
+  std::ifstream maps("/proc/self/smaps");
+  bool inside = false;
+  for (std::string line; std::getline(maps, line);) {
+    std::uintptr_t first = 0, last = 0;
+    char dash = 0;
+    std::istringstream words(line);
+    if (words >> std::hex >> first >> dash >> last && dash == '-')
+      inside = first <= wanted && wanted < last;
+    if (inside && line.starts_with("VmFlags:")) return line.find(" hg") != std::string::npos;
+  }
+  return false;
+}
+}  // namespace
+
+TEST_CASE("cpu: memory for activations asks for large pages") {
+  if (!std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled")) return;
+  const cpu device(1);
+  constexpr std::size_t size = std::size_t{1} << 23;
+  void* const memory = device.allocate(size);
+  CHECK(asked_for_large_page(static_cast<char*>(memory) + size / 2));
+  device.release(memory);
+}
+#endif

@@ -7,7 +7,12 @@
 // inside `threads::launch(n, …)` max(1, cores / n). Copies of a device share its pool.
 #pragma once
 
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <new>
@@ -75,7 +80,19 @@ class cpu {
     if (size == 0) return nullptr;
     void* memory = ::operator new(size, std::align_val_t{alignment}, std::nothrow);
     if (memory == nullptr) no_memory(size);
+    ask_for_large_pages(memory, size);
     return memory;
+  }
+  /// Activations span thousands of small pages, more than the address caches hold. A hint: what it
+  /// returns does not matter.
+  static void ask_for_large_pages([[maybe_unused]] void* memory,
+                                  [[maybe_unused]] std::size_t size) {
+#if defined(__linux__)
+    constexpr std::size_t large = std::size_t{1} << 21;
+    const auto begin = reinterpret_cast<std::uintptr_t>(memory);
+    const auto first = (begin + large - 1) / large * large, last = (begin + size) / large * large;
+    if (first < last) (void)madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+#endif
   }
   static void give_up(void* memory) noexcept {
     ::operator delete(memory, std::align_val_t{alignment});
