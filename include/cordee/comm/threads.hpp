@@ -129,6 +129,19 @@ class threads {
     table.part(rank_);
   }
 
+  /// The same between GPUs, or on one.
+  template <class Real, Device D>
+    requires GridStream<typename D::stream>
+  void mean(span_on<Real, D> x, typename D::stream s) const {
+    if (size() == 1) return;
+    s.finish();
+    detail::round_table& table = world_->table(lane_);
+    table.lay_pointer(rank_, x.data, x.size);
+    meet(table, bytes(x).size);
+    const detail::parting last{table, rank_};
+    table.mean_of_fetched<Real>(rank_, x.size, s);
+  }
+
   /// Ends the run: every rank that waits, or ever will, fails with this cause.
   void abandon(const char* why) const { world_->fail(rank_, why); }
 

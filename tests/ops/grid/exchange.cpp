@@ -29,6 +29,19 @@ TEST_CASE("exchange: a quotient has the host's bits") {
   }
 }
 
+TEST_CASE("exchange: the first row becomes the mean of all, in order, with the host's bits") {
+  for (const std::size_t rows : {1u, 2u, 5u})
+    for (const std::size_t n : {0u, 1u, 1025u}) {
+      auto x = some(rows * n, 3);
+      std::vector<float> mean(x.begin(), x.begin() + static_cast<std::ptrdiff_t>(n));
+      for (std::size_t i = n; i < rows * n; ++i) mean[i % n] += x[i];
+      for (float& m : mean) m /= static_cast<float>(rows);
+      mean_of_rows(rows, n, x.data(), emulated::stream{7});
+      x.resize(n);
+      CHECK(x == mean);
+    }
+}
+
 TEST_CASE("exchange: who hears neighbours draws near them as on the host, who agrees stays") {
   for (const std::size_t neighbours : {0u, 1u, 3u, 64u}) {
     constexpr std::size_t n = 1027;

@@ -6,6 +6,7 @@
 //   long:  everybody lays out a pointer; all are there; rank r sums slice r of all vectors, in the
 //          order of ranks, divides and writes it to all of them; all are done
 //   short: everybody lays out a copy; all are there; everybody sums all copies in the same order
+//   GPUs:  as the long one, whatever the length
 //
 // Every number is read p times and written p times, no more. The order of a sum is that of the
 // ranks, so results do not depend on lengths or slices.
@@ -17,9 +18,11 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <cordee/comm/threads/waiting_room.hpp>
+#include <cordee/device/grid.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail {
 
@@ -31,14 +34,20 @@ class round_table {
   /// Up to so many bytes everybody sums everything: one meeting instead of two.
   static constexpr bool is_short(std::size_t bytes) { return bytes <= short_bytes; }
 
-  /// Lays out n numbers of this rank, or a copy of them. All must `meet` before any are read.
+  /// Lays out n numbers of this rank. All must `meet` before any are read.
+  template <class Real>
+  void lay_pointer(int rank, Real* x, std::size_t n) {
+    seat& mine = seat_of(rank);
+    mine.offers[mine.meetings % 2] = {x,
+                                      n * sizeof(Real)};  // nobody reads that of two meetings ago
+  }
+  /// The same, or a copy of them.
   template <class Real>
   void lay_out(int rank, Real* x, std::size_t n) {
+    lay_pointer(rank, x, n);
     seat& mine = seat_of(rank);
-    const std::size_t turn = mine.meetings % 2;  // nobody reads what lay here two meetings ago
-    mine.offers[turn] = {x, n * sizeof(Real)};
     if (n > 0 && is_short(n * sizeof(Real)))
-      std::memcpy(mine.copies[turn].data(), x, n * sizeof(Real));
+      std::memcpy(mine.copies[mine.meetings % 2].data(), x, n * sizeof(Real));
   }
 
   /// Waits for all; false if it was given up because of `stop` or after `patience`. Then this rank
@@ -85,13 +94,21 @@ class round_table {
   /// A slice of everybody's vector <- the mean of that slice.
   template <class Real>
   void mean_of_slices(int rank, std::size_t n) const {
-    const std::vector<Real*> vectors =
-        everybodys<Real>([turn = turn_of(rank)](const seat& s) { return s.offers[turn].data; });
-    const auto start = [&](int i) {  // no two ranks write to one cache line
-      const std::size_t first = n * static_cast<std::size_t>(i) / ranks_;
-      return i == static_cast<int>(ranks_) ? n : first / line<Real> * line<Real>;
-    };
-    mean_in_order<Real>(vectors, vectors, start(rank), start(rank + 1));
+    const auto [first, last] = slice<Real>(rank, n);
+    mean_in_order<Real>(vectors<Real>(rank), vectors<Real>(rank), first, last);
+  }
+  /// The same where vectors are on GPUs, maybe not on one: the slices are fetched and brought back.
+  template <class Real, class S>
+  void mean_of_fetched(int rank, std::size_t n, S s) const {
+    const auto [first, last] = slice<Real>(rank, n);
+    const std::size_t some = last - first, size = some * sizeof(Real);
+    const lent<Real, S> rows(s, seats_.size() * some);  // (ranks, some)
+    Real* row = rows.data();
+    for (const Real* x : vectors<Real>(rank))
+      s.copy(std::exchange(row, row + some), x + first, size);
+    mean_of_rows(seats_.size(), some, rows.data(), s);
+    for (Real* x : vectors<Real>(rank)) s.copy(x + first, rows.data(), size);
+    s.finish();
   }
 
   void wake() { room_.wake(); }
@@ -127,6 +144,19 @@ class round_table {
     return all;
   }
 
+  template <class Real>
+  [[nodiscard]] std::vector<Real*> vectors(int rank) const {
+    return everybodys<Real>([turn = turn_of(rank)](const seat& s) { return s.offers[turn].data; });
+  }
+  // Where a rank's slice begins and ends; no two ranks write to one cache line.
+  template <class Real>
+  [[nodiscard]] std::pair<std::size_t, std::size_t> slice(int rank, std::size_t n) const {
+    const auto start = [&](int i) {
+      const std::size_t first = n * static_cast<std::size_t>(i) / ranks_;
+      return i == static_cast<int>(ranks_) ? n : first / line<Real> * line<Real>;
+    };
+    return {start(rank), start(rank + 1)};
+  }
   template <class T, class F>
   [[nodiscard]] std::vector<T*> everybodys(const F& f) const {
     std::vector<T*> all;
@@ -165,6 +195,13 @@ class round_table {
   const std::uint64_t ranks_;
   std::atomic<std::uint64_t> arrived_{0};
   waiting_room room_;
+};
+
+/// Parts when it ends, whatever was thrown: nobody may leave while another touches its memory.
+struct parting {
+  round_table& from;
+  int rank;
+  ~parting() { from.part(rank); }
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail

@@ -25,6 +25,17 @@ struct divides {
 };
 
 template <class Real>
+struct row_mean {
+  std::size_t count, n;
+  Real* rows;
+  CORDEE_DEVICE void operator()(std::size_t i) const {
+    Real sum = rows[i];
+    for (std::size_t k = 1; k < count; ++k) sum += rows[k * n + i];
+    rows[i] = sum / static_cast<Real>(count);
+  }
+};
+
+template <class Real>
 struct approaches {
   static constexpr std::size_t most = 64;  // a kernel's parameters hold the weights
   std::size_t n, count;
@@ -46,6 +57,12 @@ struct approaches {
 template <class Real, GridStream S>
 void divide(std::size_t n, Real by, Real* x, S s) {
   for_each(s, n, detail::divides<Real>{x, by});
+}
+
+/// rows is (count, n): its first one <- the mean of all, added in order.
+template <class Real, GridStream S>
+void mean_of_rows(std::size_t count, std::size_t n, Real* rows, S s) {
+  for_each(s, n, detail::row_mean<Real>{count, n, rows});
 }
 
 /// x <- x + sum of weights[k] (said[k] - x), where said is (weights, n).
