@@ -112,7 +112,9 @@ void compare(const char* name, const O& rule, int bytes_each, const options& o, 
   };
   refresh(memory.weights(), 0.1f);
   refresh(memory.grads(), 0.01f);
-  memory.settle(memory.measure(table, 0, true, s), s);
+  memory.begin(s);
+  memory.measure(table, 0, true, s);
+  memory.tally(table, 0, true, s);
   const auto whole = memory.sight(table, 0, true);
   view<float, cpu, O::slots> v{whole.weights, whole.grads, {}, table};
   for (std::size_t k = 0; k < v.slots.size(); ++k) v.slots[k] = whole.slots[k];

@@ -55,7 +55,9 @@
 #include <cordee/device/arena.hpp>
 #include <cordee/device/buffer.hpp>
 #include <cordee/device/cpu.hpp>
+#include <cordee/device/gated.hpp>
 #include <cordee/device/grid.hpp>
+#include <cordee/device/pinned.hpp>
 #include <cordee/device/pool.hpp>
 #include <cordee/io/file.hpp>
 #include <cordee/io/gzip.hpp>
@@ -118,6 +120,7 @@
 #include <cordee/schedule/scaled.hpp>
 #include <cordee/schedule/schedule.hpp>
 #include <cordee/schedule/warmup.hpp>
+#include <cordee/train/account.hpp>
 #include <cordee/train/console.hpp>
 #include <cordee/train/courier.hpp>
 #include <cordee/train/csv.hpp>

@@ -59,6 +59,8 @@ class emulated {
     return size == 0 ? nullptr : ::operator new(size, std::align_val_t{256});
   }
   void release(void* memory) const noexcept { ::operator delete(memory, std::align_val_t{256}); }
+  [[nodiscard]] void* pin(std::size_t size) const { return allocate(size); }
+  void unpin(void* memory) const noexcept { release(memory); }
   void copy(void* out, const void* in, std::size_t size, stream s) const { s.copy(out, in, size); }
   void clear(void* out, std::size_t size, stream) const {
     if (size != 0) std::memset(out, 0, size);

@@ -70,8 +70,9 @@ class lone_rank {
   /// A step as the trainer takes it; whether it said something.
   bool step(const moment& now, bool finite) {
     if (!finite && O::needs == agreement::mixing) planes_.clear(planes_.grads(), s_);
-    const double square = planes_.measure(ruled_table(), 0, true, s_);
-    planes_.settle(square, s_);
+    planes_.begin(s_);
+    planes_.measure(ruled_table(), 0, true, s_);
+    planes_.tally(ruled_table(), 0, true, s_);
     const auto v = planes_.sight(ruled_table(), 0, finite);
     const bool spoke = !rule_.propose(v, now, s_).empty();
     if (finite || O::needs != agreement::exact) rule_.accept(v, now, s_);

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -28,6 +29,16 @@ void number(P& p, int planes) {
   double* const all = p.weights().data;
   for (std::size_t i = 0; i < 320 * static_cast<std::size_t>(planes); ++i)
     all[i] = static_cast<double>(i / 320 * 1000 + i % 320);
+}
+
+/// A look at a gradient that is not finite.
+template <class P>
+void spoil(P& p) {
+  double& g = p.grads()[p.trainables().back().offset];
+  const double before = std::exchange(g, std::nan(""));
+  p.measure(p.trainables(), 0, false, {});
+  p.tally(p.trainables(), 0, false, {});
+  g = before;
 }
 
 }  // namespace
@@ -66,8 +77,9 @@ TEST_CASE(
 TEST_CASE("planes: a table of statistics alone, or without any, is a table") {
   memory<0, 0> none(cpu(1), std::span(t4_table).first(4));
   CHECK(none.statistics().size == 0);
-  none.keep_statistics({});
-  none.restore_statistics({});
+  none.begin({});
+  spoil(none);
+  none.restore_if_spoilt({});
   constexpr segment seen[] = {{"seen", kind::statistic, 0, 1}};
   memory<0, 0> only(cpu(1), seen);
   CHECK(only.trainables().empty());
@@ -75,17 +87,61 @@ TEST_CASE("planes: a table of statistics alone, or without any, is a table") {
   CHECK(only.statistics().size == 64);
 }
 
-TEST_CASE("planes: statistics come back as they were kept, and nothing else does") {
-  memory<1, 0> p(cpu(1), t4_table);
+TEST_CASE("planes: after a spoilt look statistics come back as they were, and nothing else does") {
+  for (const bool spoilt : {true, false}) {
+    memory<1, 0> p(cpu(1), t4_table);
+    number(p, 3);
+    p.begin({});
+    for (const auto plane : {p.weights(), p.grads(), p.slot(0)})
+      for (double& x : plane) x = -1;
+    if (spoilt) spoil(p);
+    const double grad = p.grads()[300];
+    p.restore_if_spoilt({});
+    for (std::size_t i = 0; i < 320; ++i)
+      CHECK(p.weights()[i] == (spoilt && i >= 256 ? static_cast<double>(i) : -1));
+    CHECK(p.grads()[300] == grad);
+    CHECK(p.slot(0)[300] == -1);
+  }
+}
+
+TEST_CASE(
+    "planes: a bucket is cleared by its own look, what is remembered by any look of the step") {
+  memory<0, 1> p(cpu(1), t4_table);
   number(p, 3);
-  p.keep_statistics({});
-  for (const auto plane : {p.weights(), p.grads(), p.slot(0)})
-    for (double& x : plane) x = -1;
-  p.restore_statistics({});
+  p.begin({});
+  spoil(p);  // and then a look that finds nothing
+  p.grads()[0] = 1;
+  p.measure(p.trainables(), 0, false, {});
+  p.tally(p.trainables(), 0, false, {});
+  p.clear_if_spoilt(p.grads(), {});
+  CHECK(p.grads()[0] == 1);
+  p.forget_if_spoilt(p.reducer_slot(0), {});
+  for (const double x : p.reducer_slot(0)) CHECK(x == 0);
+  spoil(p);
+  p.clear_if_spoilt(p.grads().subspan(0, 64), {});
   for (std::size_t i = 0; i < 320; ++i)
-    CHECK(p.weights()[i] == (i < 256 ? -1 : static_cast<double>(i)));
-  CHECK(p.grads()[300] == -1);
-  CHECK(p.slot(0)[300] == -1);
+    CHECK(p.grads()[i] == (i < 64 ? 0 : 1000 + static_cast<double>(i)));
+  p.begin({});
+  number(p, 3);
+  p.forget_if_spoilt(p.reducer_slot(0), {});
+  CHECK(p.reducer_slot(0)[1] == 2001);
+}
+
+TEST_CASE("planes: what follows a spoilt look is not done") {
+  memory<0, 0> p(cpu(1), t4_table);
+  int done = 0;
+  const auto rule = [&](const auto& v, cpu::stream) {
+    CHECK(v.finite);
+    CHECK(v.grads.size == 256);
+    ++done;
+  };
+  p.unless_spoilt({}, rule);
+  spoil(p);
+  p.unless_spoilt({}, rule);
+  CHECK(done == 1);
+  p.begin({});
+  p.unless_spoilt({}, rule);
+  CHECK(done == 2);
 }
 
 TEST_CASE("planes: a rule sees the same range of every plane, and the norms of its segments") {
@@ -114,10 +170,10 @@ TEST_CASE("planes: a rule sees the same range of every plane, and the norms of i
 
 TEST_CASE("planes: the first segment that was not finite when measured is known; else the last") {
   memory<1, 0> p(cpu(1), t4_table);
-  CHECK(p.first_not_finite().name == "b2");
+  CHECK(p.first_not_finite({}).name == "b2");
   p.grads()[t4_table[3].offset] = p.grads()[t4_table[1].offset + 1] = std::nan("");
-  CHECK(std::isnan(p.measure(p.trainables(), 0, false, {})));
-  CHECK(p.first_not_finite().name == "b1");
+  p.measure(p.trainables(), 0, false, {});
+  CHECK(p.first_not_finite({}).name == "b1");
 }
 
 TEST_CASE("planes: the views of all buckets cover every trainable number once") {
@@ -153,7 +209,7 @@ TEST_CASE("planes: a reducer gets what was said, and its own planes' part of the
   CHECK(m.scratch.data == room);
 }
 
-TEST_CASE("planes: measuring fills the norms of those segments and returns the gradient's sum") {
+TEST_CASE("planes: measuring fills the norms of those segments, which are tallied in all") {
   memory<0, 0> p(cpu(1), t4_table);
   const auto all = p.sight(p.trainables(), 0, true);
   for (std::size_t k = 0; k < 4; ++k)
@@ -161,21 +217,29 @@ TEST_CASE("planes: measuring fills the norms of those segments and returns the g
       p.grads()[t4_table[k].offset + i] = static_cast<double>(k + 1);
       p.weights()[t4_table[k].offset + i] = 10;
     }
-  CHECK(p.measure(p.trainables().subspan(1, 2), 1, false, {}) == 2 * 4 + 2 * 9);
+  p.measure(p.trainables().subspan(1, 2), 1, false, {});
+  p.tally(p.trainables().subspan(1, 2), 1, false, {});
+  CHECK(p.found({}).grad_square == 2 * 4 + 2 * 9);
   for (const std::size_t k : {0u, 3u}) CHECK(all.grad_squares[k] == 0);  // not asked for
   CHECK(all.grad_squares[1] == 8);
   CHECK(all.grad_squares[2] == 18);
   for (std::size_t k = 0; k < 4; ++k) CHECK(all.weight_squares[k] == 0);
-  CHECK(p.measure(p.trainables(), 0, true, {}) == 4 + 8 + 18 + 16);
+  p.begin({});
+  p.measure(p.trainables(), 0, true, {});
+  p.tally(p.trainables(), 0, false, {});
+  CHECK(p.found({}).grad_square == 4 + 8 + 18 + 16);
   for (std::size_t k = 0; k < 4; ++k)
     CHECK(all.weight_squares[k] == 100 * static_cast<double>(t4_table[k].size));
 }
 
-TEST_CASE("planes: the settled norm is one number that all views share") {
+TEST_CASE("planes: the tallied norm is one number that all views share") {
   memory<0, 0> p(cpu(1), t4_table);
-  p.settle(42, {});
+  p.grads()[0] = 6;
+  p.grads()[192] = -3;
+  p.measure(p.trainables(), 0, false, {});
+  p.tally(p.trainables(), 0, true, {});
   for (std::size_t k = 0; k < 4; ++k)
-    CHECK(p.sight(p.trainables().subspan(k, 1), k, true).grad_square[0] == 42);
+    CHECK(p.sight(p.trainables().subspan(k, 1), k, true).grad_square[0] == 45);
 }
 
 TEST_CASE("planes: clearing and copying touch the numbers that are named, and no others") {

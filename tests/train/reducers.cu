@@ -25,3 +25,8 @@ TEST_CASE("on a GPU decentlam mixes with its neighbours as on the CPU") {
   if (!has_gpu()) return;
   mixes_alike(gpu{}, [](threads link) { return gossip{link}; });
 }
+
+TEST_CASE("a step that is not finite is skipped on a GPU as on the CPU, known to the host or not") {
+  if (!has_gpu()) return;
+  skip_alike(gpu{});
+}

@@ -12,6 +12,7 @@
 
 #include <cordee/cordee.hpp>
 
+#include "tests/support/quadratic.hpp"
 #include "tests/support/ranks.hpp"
 
 namespace support {
@@ -22,6 +23,29 @@ template <class D>
 using tiny = network<
     sequential<convolution<4, 3>, batch_norm<relu>, global_average_pool, linear<tiny_classes>>,
     fp32, D, reference, tiny_image, tiny_classes>;
+
+/// With gradients that are not finite, planted in stream order.
+template <class D>
+struct poisoned : tiny<D> {
+  using tiny<D>::tiny;
+  std::vector<poison> poisons;
+  std::int64_t step = 0;
+
+  template <class Ready>
+  void backward(const typename tiny<D>::image& in, span_on<float, D> grads, into mode,
+                Ready&& ready, typename D::stream s) {
+    const auto planted = [&](std::size_t k) {
+      for (const poison& p : poisons)
+        if (p.step == step && p.segment == k) {
+          const auto bad = static_cast<float>(p.value);
+          this->where().copy(grads.data + tiny<D>::segments()[k].offset, &bad, sizeof bad, s);
+        }
+      ready(k);
+    };
+    tiny<D>::backward(in, grads, mode, planted, s);
+    ++step;
+  }
+};
 
 /// Each rank's weights after some steps, each on a shard of its own.
 template <class D, class O, class Make>
@@ -74,6 +98,76 @@ void mixes_alike(const D& where, const Make& reducer) {
     for (std::size_t r = 0; r < here.size(); ++r) CHECK(farthest(here[r], host[r]) < 1e-5);
     CHECK(here[0] != here[1]);
   }
+}
+
+/// What a run through steps that are not finite left: rank 1 meets a NaN at step 1 and an infinity
+/// at step 3, of six.
+struct bumpy {
+  std::vector<bool> applied;
+  std::vector<int> zeroed;
+  std::vector<double> norms, losses;
+  std::vector<float> weights;
+  bool kept = true;  // a step that was skipped left every bit of weights, slot and statistics
+};
+template <class D, class O, class Make>
+auto bumpy_run(const D& where, const O& rule, const Make& reducer) {
+  const synthetic images{.extent = tiny_image, .classes = tiny_classes, .samples = 48, .seed = 3};
+  return on_ranks(2, [&](threads link) {
+    poisoned<D> net{where};
+    if (link.rank() == 1) net.poisons = {{1, 3}, {3, 0, HUGE_VAL}};
+    loader feed{images, link, {.global_batch = 6, .seed = 1}};
+    trainer run{net, rule, constant{.rate = 0.05}, reducer(link), {.bucket_bytes = 512}};
+    upload<D> there(where);
+    const auto everything = [&] {
+      auto all = on_host<float, D>(where, run.weights(), run.compute());
+      const auto slot = on_host<float, D>(where, run.slot(0), run.compute());
+      all.insert(all.end(), slot.begin(), slot.end());
+      return all;
+    };
+    bumpy out;
+    for (int k = 0; k < 6; ++k) {
+      const auto before = everything();
+      const auto step = run.step(there.to(feed.next(), run.compute()), feed.epoch(k));
+      out.applied.push_back(step.applied);
+      out.zeroed.push_back(step.zeroed);
+      out.norms.push_back(step.grad_square);
+      out.losses.push_back(step.train.mean_loss());
+      if (!step.applied && O::needs == agreement::exact)
+        out.kept = out.kept && everything() == before;
+    }
+    out.weights = on_host<float, D>(where, run.weights(), run.compute());
+    return out;
+  });
+}
+
+/// Steps are skipped, buckets zeroed, and ranks meet, as on the CPU.
+template <class D, class O, class Make>
+void skips_alike(const D& where, const O& rule, const Make& reducer) {
+  const auto here = bumpy_run(where, rule, reducer), host = bumpy_run(cpu(1), rule, reducer);
+  for (std::size_t r = 0; r < here.size(); ++r) {
+    CAPTURE(r);
+    CHECK(here[r].applied == host[r].applied);
+    CHECK(here[r].zeroed == host[r].zeroed);
+    CHECK(here[r].kept);
+    for (std::size_t k = 0; k < here[r].norms.size(); ++k) {
+      CHECK(close(here[r].losses[k], host[r].losses[k], 1e-5));
+      CHECK((close(here[r].norms[k], host[r].norms[k], 1e-5) ||
+             (std::isnan(host[r].norms[k]) && std::isnan(here[r].norms[k])) ||
+             here[r].norms[k] == host[r].norms[k]));
+    }
+    CHECK(farthest(here[r].weights, host[r].weights) < 1e-5);
+  }
+}
+/// Of each kind of rule one.
+template <class D>
+void skip_alike(const D& where) {
+  const auto rings = [](threads link) { return ring{link}; };
+  skips_alike(where, velocity_sgd{.weight_decay = 1e-3}, rings);
+  skips_alike(where, clip{lars{.trust = 0.02}, 0.5}, rings);
+  skips_alike(where, local{velocity_sgd{}, 2}, rings);
+  const auto neighbours = [](threads link) { return gossip{link}; };
+  skips_alike(where, decentlam{.momentum = 0.5}, neighbours);
+  skips_alike(where, clip{decentlam{.momentum = 0.5}, 0.5}, neighbours);
 }
 
 }  // namespace support

@@ -21,25 +21,13 @@
 #include <cordee/core/error.hpp>
 #include <cordee/core/span_on.hpp>
 #include <cordee/core/text.hpp>
+#include <cordee/device/cuda_status.hpp>
 #include <cordee/device/grid.hpp>
+#include <cordee/device/pinned.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
 namespace detail {
-
-[[noreturn]] inline void cuda_failed(cudaError_t status, std::string_view call) {
-  const std::string_view remedy =
-      status == cudaErrorMemoryAllocation
-          ? "; use a smaller batch per rank or fewer ranks on this GPU"
-      : status == cudaErrorNoDevice || status == cudaErrorInsufficientDriver
-          ? "; this program needs an NVIDIA GPU and a driver as new as its CUDA runtime: run it "
-            "where they are, or compose it with cpu"
-          : "";
-  throw error(text("cuda: ", call, ": ", cudaGetErrorString(status), remedy));
-}
-inline void cuda_check(cudaError_t status, std::string_view call) {
-  if (status != cudaSuccess) cuda_failed(status, call);
-}
 
 /// A block as the hardware runs it (device/grid.hpp's Block).
 template <int Threads>
@@ -90,16 +78,26 @@ class cuda_streams {
     for (const cudaStream_t s : all_) cudaStreamDestroy(s);
   }
   cudaStream_t open() {
+    const std::scoped_lock lock(mutex_);
+    if (!idle_.empty()) {
+      const cudaStream_t s = idle_.back();
+      idle_.pop_back();
+      return s;
+    }
     cudaStream_t s = nullptr;
     cuda_check(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
-    const std::scoped_lock lock(mutex_);
     all_.push_back(s);
+    idle_.reserve(all_.size());  // so that closing one never fails
     return s;
+  }
+  void close(cudaStream_t s) noexcept {
+    const std::scoped_lock lock(mutex_);
+    idle_.push_back(s);
   }
 
  private:
   std::mutex mutex_;
-  std::vector<cudaStream_t> all_;
+  std::vector<cudaStream_t> all_, idle_;
 };
 
 }  // namespace detail
@@ -188,6 +186,8 @@ class cuda {
     use();
     return {streams_->open()};
   }
+  /// For whoever opens one next; what it has to do it still does.
+  void close(stream s) const noexcept { streams_->close(s.handle); }
   [[nodiscard]] void* allocate(std::size_t size) const {
     use();
     void* memory = nullptr;
@@ -197,6 +197,16 @@ class cuda {
     return memory;
   }
   void release(void* memory) const noexcept { cudaFree(memory); }
+  /// Memory of the host that stays in its pages.
+  [[nodiscard]] void* pin(std::size_t size) const {
+    use();
+    void* memory = nullptr;
+    if (size != 0)
+      detail::cuda_check(cudaMallocHost(&memory, size),
+                         text("cudaMallocHost of ", grouped(size), " bytes"));
+    return memory;
+  }
+  void unpin(void* memory) const noexcept { cudaFreeHost(memory); }
   void copy(void* out, const void* in, std::size_t size, stream s) const { s.copy(out, in, size); }
   void clear(void* out, std::size_t size, stream s) const {
     if (size != 0)
@@ -220,7 +230,7 @@ class cuda {
   int ordinal_;
   std::shared_ptr<detail::cuda_streams> streams_;
 };
-static_assert(Device<cuda> && GridStream<cuda::stream>);
+static_assert(Pins<cuda> && GridStream<cuda::stream>);
 
 /// The same, for programs that say `using namespace cordee`: there `cuda` would also mean the
 /// namespace of CUDA's own C++ library, which CUB brings with it.

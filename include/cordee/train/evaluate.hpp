@@ -15,6 +15,7 @@
 #include <cordee/comm/agree.hpp>
 #include <cordee/core/extent.hpp>
 #include <cordee/data/dataset.hpp>
+#include <cordee/device/buffer.hpp>
 #include <cordee/train/upload.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -39,6 +40,31 @@ template <class M, class Data>
                      " classes, the network takes ", to_text(M::input), " in ", M::classes,
                      ": name the data's image and classes in the network's shape"));
 }
+
+namespace detail {
+
+/// f() with the exact mean of what differs between ranks, which is put back after it.
+template <class Run, class F>
+auto with_mean_model(Run& run, const F& f) {
+  using real = typename Run::Real;
+  using device = typename Run::device;
+  const auto s = run.compute();
+  const device& where = run.model().where();
+  const span_on<real, device> range = Run::weights_differ ? run.weights() : run.statistics();
+  const auto publish = [&] {
+    if constexpr (Run::weights_differ) run.model().publish(run.weights(), run.image(), s);
+  };
+  buffer<real, device> before(where, range.size);
+  where.copy(before.span().data, range.data, range.size * sizeof(real), s);
+  mean(run.link(), where, range, s);
+  publish();
+  const auto result = f();
+  where.copy(range.data, before.span().data, range.size * sizeof(real), s);
+  publish();
+  return result;
+}
+
+}  // namespace detail
 
 /// The score of the agreed model on the whole data set; collective, the same on every rank.
 template <class Run, Dataset S>

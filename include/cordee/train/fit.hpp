@@ -98,8 +98,13 @@ template <class Run, class F, class... Listeners>
   run_summary summary;
   score in_epoch;
   upload<typename Run::device> there(run.model().where());
+  std::span<const batch<typename Run::device>> coming;
+  const auto fetch = [&](std::int64_t k) {
+    if (k < total) coming = there.to(feed.next(), run.compute());
+  };
+  fetch(first);
   for (std::int64_t k = first; k < total; ++k) {
-    const auto out = run.step(there.to(feed.next(), run.compute()), feed.epoch(k));
+    const auto out = run.step(coming, feed.epoch(k), [&] { fetch(k + 1); });
     step_record record{out.now};
     if constexpr (sizeof...(listeners) > 0 || adaptive)
       record = agreed(run, out, summary.skipped, since());

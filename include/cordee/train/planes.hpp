@@ -1,18 +1,19 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A run's memory: the arena's planes by name, and the views of them that rules and reducers get.
+// A run's memory: the arena's planes by name, the views of them that rules and reducers get, and
+// the account of the step.
 #pragma once
 
 #include <cmath>
-#include <numeric>
 #include <span>
-#include <vector>
 
 #include <cordee/core/protocol.hpp>
 #include <cordee/device/arena.hpp>
+#include <cordee/device/gated.hpp>
 #include <cordee/ops/elementwise.hpp>
 #include <cordee/ops/segmented.hpp>
+#include <cordee/train/account.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -23,7 +24,6 @@ class planes {
  public:
   using span = span_on<Real, D>;
   using stream = typename D::stream;
-  using rule_view = view<Real, D, O::slots>;
   using run = std::span<const segment>;  // consecutive segments of the table
 
   planes(const D& device, run table)
@@ -35,8 +35,7 @@ class planes {
         weight_squares_(device, table.size()),
         grad_squares_(device, table.size()),
         sums_(device, table.size()),
-        grad_square_(device, 1),
-        read_(table.size()) {}
+        account_(device, 1) {}
 
   [[nodiscard]] run table() const { return table_; }
   [[nodiscard]] run trainables() const { return trainables_; }
@@ -58,9 +57,11 @@ class planes {
     using cordee::scale;  // and the device's
     scale(what.size, factor, what.data, s);
   }
-  /// The running statistics as they are, and back to what they were.
-  void keep_statistics(stream s) { copy(kept_.span(), statistics(), s); }
-  void restore_statistics(stream s) { copy(statistics(), kept_.span(), s); }
+  /// A step begins: nothing is known of it, and the running statistics are as they are.
+  void begin(stream s) {
+    device_.clear(account_.span().data, sizeof(account), s);
+    copy(kept_.span(), statistics(), s);
+  }
 
   /// What a reducer gets of one bucket.
   [[nodiscard]] message<Real, D, R::slots> letter(const bucket& b, span said,
@@ -72,43 +73,70 @@ class planes {
   }
 
   /// What a rule gets of the segments `some`, the first of which is number `first` of the table.
-  [[nodiscard]] rule_view sight(run some, std::size_t first, bool finite) {
+  template <class To = D>
+  [[nodiscard]] view<Real, To, O::slots> sight(run some, std::size_t first, bool finite) {
     const std::size_t start = some.front().offset;
     const std::size_t size = some.back().offset + aligned(some.back().size) - start;
-    rule_view v{weights().subspan(start, size), grads().subspan(start, size), {}, some};
-    for (int k = 0; k < O::slots; ++k)
-      v.slots[static_cast<std::size_t>(k)] = slot(k).subspan(start, size);
-    v.weight_squares = weight_squares_.span().subspan(first, some.size());
-    v.grad_squares = grad_squares_.span().subspan(first, some.size());
-    v.grad_square = grad_square_.span();
-    v.sums = sums_.span().subspan(first, some.size());
+    const auto numbers = [&](span of) { return span_on<Real, To>{of.data + start, size}; };
+    const auto one_each = [&](buffer<double, D>& of) {
+      return span_on<double, To>{of.span().data + first, some.size()};
+    };
+    view<Real, To, O::slots> v{numbers(weights()), numbers(grads()), {}, some};
+    for (int k = 0; k < O::slots; ++k) v.slots[static_cast<std::size_t>(k)] = numbers(slot(k));
+    v.weight_squares = one_each(weight_squares_);
+    v.grad_squares = one_each(grad_squares_);
+    v.grad_square = {&account_.span().data->grad_square, 1};
+    v.sums = one_each(sums_);
     v.finite = finite;
     return v;
   }
 
-  /// Fills the squared norms of the gradient (and the weights) of `some`; returns the gradient's
-  /// sum.
-  double measure(run some, std::size_t first, bool weights_too, stream s) {
+  /// Fills the squared norms of the gradient (and the weights) of `some`.
+  void measure(run some, std::size_t first, bool weights_too, stream s) {
     const std::size_t start = some.front().offset, size = some.back().end() - start;
-    const auto squares = grad_squares_.span().subspan(first, some.size());
-    segmented_squares<Real>(s, some, grads().subspan(start, size), squares);
-    if (weights_too)
-      segmented_squares<Real>(s, some, weights().subspan(start, size),
-                              weight_squares_.span().subspan(first, some.size()));
-    double* const read = read_.data() + first;
-    device_.copy(read, squares.data, squares.size * sizeof(double), s);
-    device_.finish(s);
-    return std::accumulate(read, read + squares.size, 0.0);
+    const auto squares_of = [&](span x, buffer<double, D>& to) {
+      segmented_squares<Real>(s, some, x.subspan(start, size),
+                              to.span().subspan(first, some.size()));
+    };
+    squares_of(grads(), grad_squares_);
+    if (weights_too) squares_of(weights(), weight_squares_);
   }
+  /// Enters them in the account. All or nothing: a sum that is not finite stands there too.
+  void tally(run some, std::size_t first, bool all_or_nothing, stream s) {
+    for_each(s, 1,
+             detail::tallies{grad_squares_.span().data + first, some.size(), all_or_nothing,
+                             account_.span().data});
+  }
+  /// The account as it stands when the stream is there.
+  [[nodiscard]] account found(stream s) const {
+    if constexpr (D::host_memory)
+      return account_.span()[0];
+    else
+      return on_host(device_, account_.span(), s)[0];
+  }
+
+  /// A bucket counts as zero if the last look found it spoilt; what a reducer remembers is
+  /// forgotten, and the statistics are what they were, if any look did.
+  void clear_if_spoilt(span bucket, stream s) { replace(last_spoilt(), bucket, {}, s); }
+  void forget_if_spoilt(span memory, stream s) { replace(any_spoilt(), memory, {}, s); }
+  void restore_if_spoilt(stream s) { replace(any_spoilt(), statistics(), kept_.span(), s); }
+
+  /// f(a view of all that trains, a stream): where a look found what is not finite nothing comes of
+  /// it. The host need not know, if memory is not its own.
+  template <class F>
+  void unless_spoilt(stream s, const F& f) {
+    if constexpr (!D::host_memory)
+      f(sight<gated<D>>(trainables_, 0, true), typename gated<D>::stream{s, any_spoilt()});
+    else if (*any_spoilt() == 0)
+      f(sight(trainables_, 0, true), s);
+  }
+
   /// The first segment whose gradient was not finite when it was measured; else the last one.
-  [[nodiscard]] const segment& first_not_finite() const {
+  [[nodiscard]] const segment& first_not_finite(stream s) const {
+    const auto squares = on_host(device_, grad_squares_.span(), s);
     std::size_t k = 0;
-    while (k + 1 < trainables_.size() && std::isfinite(read_[k])) ++k;
+    while (k + 1 < trainables_.size() && std::isfinite(squares[k])) ++k;
     return trainables_[k];
-  }
-  /// The squared norm that rules see as the global one.
-  void settle(double grad_square, stream s) {
-    device_.copy(grad_square_.span().data, &grad_square, sizeof(double), s);
   }
 
  private:
@@ -116,12 +144,27 @@ class planes {
     return trainables_.empty() ? 0 : trainables_.back().offset + aligned(trainables_.back().size);
   }
 
+  [[nodiscard]] const std::int32_t* any_spoilt() const { return &account_.span().data->spoils; }
+  [[nodiscard]] const std::int32_t* last_spoilt() const { return &account_.span().data->spoilt; }
+
+  // to <- from, or zero, where the flag is raised
+  void replace(const std::int32_t* flag, span to, span_on<const Real, D> from, stream s) {
+    if constexpr (!D::host_memory)
+      for_each(s, to.size, detail::replaces<Real>{flag, from.data, to.data});
+    else if (*flag == 0)
+      return;
+    else if (from.empty())
+      clear(to, s);
+    else
+      device_.copy(to.data, from.data, to.size * sizeof(Real), s);
+  }
+
   D device_;
   run table_, trainables_;
   arena<Real, D> arena_;
   buffer<Real, D> kept_;
-  buffer<double, D> weight_squares_, grad_squares_, sums_, grad_square_;
-  std::vector<double> read_;  // the gradient's squares where the host can see them
+  buffer<double, D> weight_squares_, grad_squares_, sums_;
+  buffer<account, D> account_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -45,6 +45,13 @@ struct step_outcome {
   [[nodiscard]] bool finite() const { return applied && zeroed == 0; }
 };
 
+namespace detail {
+/// What the host does while the device is at work.
+struct nothing_else {
+  void operator()() const {}
+};
+}  // namespace detail
+
 /// Ends a run that has not had a finite gradient for so many steps; `tensor` is the first to blame.
 [[noreturn, gnu::cold]] inline void give_up(int in_a_row, std::string_view tensor,
                                             const step_outcome& last, bool scaled) {

@@ -38,8 +38,10 @@ class trainer {
   using device = typename M::device;
   using stream = typename device::stream;
   using span = span_on<Real, device>;
-  /// Whether the rule steps on a gradient that is the same on every rank.
+  /// Whether the rule steps on a gradient that is the same on every rank, and whether weights
+  /// differ.
   static constexpr bool gradient_is_exact = O::needs == agreement::exact;
+  static constexpr bool weights_differ = !gradient_is_exact || R::offers != agreement::exact;
   static_assert(pairing<O, R>::holds);
   static_assert(OptimizerOn<O, Real, device>, "the optimizer does not model OptimizerOn");
   static_assert(ReducerOn<R, Real, device>, "the reducer does not model ReducerOn");
@@ -52,6 +54,7 @@ class trainer {
         options_(options),
         device_(model.where()),
         stream_(device_.open()),
+        late_(device_.open()),
         buckets_(cut(M::segments(), options.bucket_bytes / sizeof(Real))),
         planes_(device_, M::segments()),
         image_(model.make_image()),
@@ -70,10 +73,11 @@ class trainer {
     adopt_weights();
   }
 
-  /// One update from this rank's micro-batches, at a place in the schedule counted in epochs.
-  /// Collective: every rank calls it. An error on any rank ends the step on all.
-  step_outcome step(std::span<const batch<device>> micro, double epoch) {
-    return together([&] { return take_step(micro, epoch); });
+  /// One update from this rank's micro-batches, at a place in the schedule counted in epochs;
+  /// meanwhile() runs while the device works. Collective; an error on any rank ends it on all.
+  template <std::invocable F = detail::nothing_else>
+  step_outcome step(std::span<const batch<device>> micro, double epoch, const F& meanwhile = {}) {
+    return together([&] { return take_step(micro, epoch, meanwhile); });
   }
 
   /// Trains until the loader stands at `epochs`, and tells the listeners (see record.hpp), among
@@ -110,18 +114,7 @@ class trainer {
   /// statistics, and of the weights too where they differ between ranks. What was there comes back.
   template <class F>
   auto with_mean_model(const F& f) {
-    return together([&] {
-      constexpr bool differ = R::offers != agreement::exact || O::needs != agreement::exact;
-      const span range = differ ? weights() : statistics();
-      buffer<Real, device> before(device_, range.size);
-      planes_.copy(before.span(), range, stream_);
-      mean(reducer_.link, device_, range, stream_);
-      if constexpr (differ) model_.publish(weights(), image_, stream_);
-      const auto result = f();
-      planes_.copy(range, before.span(), stream_);
-      if constexpr (differ) model_.publish(weights(), image_, stream_);
-      return result;
-    });
+    return together([&] { return detail::with_mean_model(*this, f); });
   }
 
   /// Root mean square over ranks of the distance between their weights and the mean. Collective.
@@ -166,41 +159,41 @@ class trainer {
   [[nodiscard]] span statistics() { return planes_.statistics(); }
 
  private:
-  static constexpr bool exact = O::needs == agreement::exact;
+  static constexpr bool exact = gradient_is_exact, mixes = O::needs == agreement::mixing;
   static constexpr bool looks_early = !exact || O::norms == when::before_propose;
   static constexpr bool scales = precision::scales_loss;
 
-  step_outcome take_step(std::span<const batch<device>> micro, double epoch) {
+  template <class F>
+  step_outcome take_step(std::span<const batch<device>> micro, double epoch, const F& meanwhile) {
     now_ = {step_, applied_, round_, epoch, rate_of(schedule_, epoch), previous_rate_};
     out_ = {.now = now_, .loss_scale = scale_.value};
     next_ = 0;
     spoke_ = false;
-    planes_.keep_statistics(stream_);
+    planes_.begin(stream_);
     planes_.clear(grads(), stream_);
 
     for (std::size_t i = 0; i < micro.size(); ++i) {
       batch<device> b = micro[i];
       b.loss_scale = scale_.value;
       model_.forward(image_, weights(), b, phase::train, stream_);
-      out_.train += model_.read_score(stream_);
-      const bool last = i + 1 == micro.size();
-      model_.backward(
-          image_, grads(), into::add,
-          [&](std::size_t k) {
-            if (last) ready(k);
-          },
-          stream_);
+      const auto scored = device_.record(stream_);
+      const auto when_last = [&](std::size_t k) { i + 1 == micro.size() ? ready(k) : void(); };
+      model_.backward(image_, grads(), into::add, when_last, stream_);
+      device_.await(late_, scored);  // while backward goes on
+      out_.train += model_.read_score(late_);
     }
     if (micro.empty()) ready(0);
     expects(next_ == buckets_.size(), "trainer: backward ended before every segment was ready");
 
-    const bool finite = out_.applied;  // of this rank's whole gradient, where it was looked at
-    if constexpr (!exact)
-      planes_.settle(out_.grad_square, stream_);  // for a rule that clips before it steps
+    if constexpr (O::needs == agreement::loose) learn(device_.record(stream_));
     if (!speaks_early())
-      for (const bucket& b : buckets_) speak(b, finite);
+      for (const bucket& b : buckets_) speak(b, out_.applied);
     courier_.finish();
     settle();
+    const auto settled = device_.record(stream_);
+    accept();
+    meanwhile();
+    if constexpr (O::needs != agreement::loose) learn(settled);
     advance();
     return out_;
   }
@@ -218,17 +211,10 @@ class trainer {
 
   // The local gradient of one bucket: norms, and whether it is finite.
   void look(const bucket& b) {
-    const double square =
-        planes_.measure(b.segments, b.first, O::norms == when::before_propose, stream_);
+    planes_.measure(b.segments, b.first, O::norms == when::before_propose, stream_);
     if constexpr (exact) return;  // the mean will tell, on every rank alike
-    if (std::isfinite(square)) {
-      out_.grad_square += square;
-    } else if constexpr (O::needs == agreement::mixing) {
-      planes_.clear(grads().subspan(b.offset, b.size), stream_);
-      ++out_.zeroed;
-    } else {
-      out_.applied = false;
-    }
+    planes_.tally(b.segments, b.first, false, stream_);
+    if constexpr (mixes) planes_.clear_if_spoilt(grads().subspan(b.offset, b.size), stream_);
   }
 
   void speak(const bucket& b, bool finite) {
@@ -240,38 +226,52 @@ class trainer {
 
   // Every bucket is back: flag and norms of the mean, where the rule steps on one.
   void settle() {
-    if constexpr (!exact) return;
-    if (!options_.guarded && !scales && O::norms != when::before_accept) {
-      out_.grad_square = std::nan("");
-      return;
+    if (!exact || !mean_is_looked_at()) return;
+    planes_.measure(planes_.trainables(), 0, O::norms == when::before_accept, stream_);
+    planes_.tally(planes_.trainables(), 0, true, stream_);
+  }
+
+  // A step on a mean that is not finite leaves every bit, though the host may not know of it yet.
+  void accept() {
+    const auto rule = [&](const auto& v, auto s) { rule_.accept(v, now_, s); };
+    planes_.restore_if_spoilt(stream_);
+    if constexpr (exact) {
+      for (int k = 0; k < R::slots; ++k)  // the residual of a step that never happened
+        planes_.forget_if_spoilt(reducer_slot(k), stream_);
+      planes_.unless_spoilt(stream_, rule);
+    } else {
+      rule(planes_.sight(planes_.trainables(), 0, out_.applied), stream_);
     }
-    out_.grad_square =
-        planes_.measure(planes_.trainables(), 0, O::norms == when::before_accept, stream_);
-    out_.applied = std::isfinite(out_.grad_square);
+    model_.publish(weights(), image_, stream_);
+  }
+
+  // What the account said at that event; the device goes on.
+  void learn(const typename device::event& then) {
+    out_.grad_square = std::nan("");
+    if (exact && !mean_is_looked_at()) return;
+    device_.await(late_, then);
+    const account found = planes_.found(late_);
+    out_.grad_square = found.grad_square;
+    out_.zeroed = mixes ? found.spoils : 0;
+    out_.applied = mixes || found.spoils == 0;
   }
 
   void advance() {
     ++step_;
     if (spoke_) ++round_;
-    if (!out_.finite()) planes_.restore_statistics(stream_);
     in_a_row_ = out_.finite() ? 0 : in_a_row_ + 1;
     if constexpr (scales) scale_.update(options_.loss_scaling, out_.finite());
-    if (exact && !out_.applied) {
-      for (int k = 0; k < R::slots; ++k)  // the residual of a step that never happened
-        planes_.clear(reducer_slot(k), stream_);
-    } else {
-      planes_.settle(out_.grad_square, stream_);
-      rule_.accept(planes_.sight(planes_.trainables(), 0, out_.applied), now_, stream_);
-      model_.publish(weights(), image_, stream_);
-    }
     if (out_.applied) {
       ++applied_;
       previous_rate_ = now_.rate;
     }
     if (in_a_row_ >= options_.patience)
-      give_up(in_a_row_, planes_.first_not_finite().name, out_, scales);
+      give_up(in_a_row_, planes_.first_not_finite(stream_).name, out_, scales);
   }
 
+  [[nodiscard]] bool mean_is_looked_at() const {
+    return options_.guarded || scales || O::norms == when::before_accept;
+  }
   [[nodiscard]] bool speaks_early() const { return O::eager && options_.overlap; }
 
   M& model_;
@@ -280,7 +280,7 @@ class trainer {
   R reducer_;
   trainer_options options_;
   device device_;
-  stream stream_;
+  stream stream_, late_;  // where work goes, and where what it found is fetched
   std::vector<bucket> buckets_;
   planes<Real, device, O, R> planes_;
   typename M::image image_;

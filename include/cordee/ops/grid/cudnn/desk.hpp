@@ -17,19 +17,12 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cordee/device/cuda_status.hpp>
 #include <cordee/device/grid.hpp>
 #include <cordee/ops/grid/cudnn/plan.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 namespace detail {
-
-inline void cudnn_check(cudaError_t status, std::string_view call) {
-  if (status == cudaSuccess) return;
-  const bool alone = status == cudaErrorNoDevice || status == cudaErrorInsufficientDriver;
-  throw error(
-      text("cudnn: ", call, ": ", cudaGetErrorString(status),
-           alone ? "; this needs an NVIDIA GPU, and a driver as new as the CUDA runtime" : ""));
-}
 
 /// Milliseconds that work on a stream takes.
 class cuda_stopwatch {
@@ -38,12 +31,12 @@ class cuda_stopwatch {
 
   template <class F>
   float operator()(const F& work) {
-    cudnn_check(cudaEventRecord(from_.get(), s_), "cudaEventRecord");
+    cuda_check(cudaEventRecord(from_.get(), s_), "cudaEventRecord");
     work();
-    cudnn_check(cudaEventRecord(to_.get(), s_), "cudaEventRecord");
-    cudnn_check(cudaEventSynchronize(to_.get()), "cudaEventSynchronize");
+    cuda_check(cudaEventRecord(to_.get(), s_), "cudaEventRecord");
+    cuda_check(cudaEventSynchronize(to_.get()), "cudaEventSynchronize");
     float time = 0;
-    cudnn_check(cudaEventElapsedTime(&time, from_.get(), to_.get()), "cudaEventElapsedTime");
+    cuda_check(cudaEventElapsedTime(&time, from_.get(), to_.get()), "cudaEventElapsedTime");
     return time;
   }
 
@@ -54,7 +47,7 @@ class cuda_stopwatch {
   using event = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, destroy>;
   static event make() {
     cudaEvent_t raw = nullptr;
-    cudnn_check(cudaEventCreate(&raw), "cudaEventCreate");
+    cuda_check(cudaEventCreate(&raw), "cudaEventCreate");
     return event(raw);
   }
 
@@ -73,7 +66,7 @@ class cudnn_desk {
   /// The one of this thread and the device that is current in it.
   static cudnn_desk& here() {
     int ordinal = 0;
-    cudnn_check(cudaGetDevice(&ordinal), "cudaGetDevice");
+    cuda_check(cudaGetDevice(&ordinal), "cudaGetDevice");
     static thread_local std::map<int, cudnn_desk> desks;
     return desks[ordinal];
   }

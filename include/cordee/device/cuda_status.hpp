@@ -1,0 +1,31 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the CUDA runtime answered: nothing, or an error that names the call, what CUDA says of it,
+// and the remedy.
+#pragma once
+
+#include <string_view>
+
+#include <cuda_runtime_api.h>
+
+#include <cordee/core/error.hpp>
+#include <cordee/core/text.hpp>
+
+namespace cordee::inline CORDEE_ABI::detail {
+
+[[noreturn, gnu::cold]] inline void cuda_failed(cudaError_t status, std::string_view call) {
+  const std::string_view remedy =
+      status == cudaErrorMemoryAllocation
+          ? "; use a smaller batch per rank or fewer ranks on this GPU"
+      : status == cudaErrorNoDevice || status == cudaErrorInsufficientDriver
+          ? "; this program needs an NVIDIA GPU and a driver as new as its CUDA runtime: run it "
+            "where they are, or compose it with cpu"
+          : "";
+  throw error(text("cuda: ", call, ": ", cudaGetErrorString(status), remedy));
+}
+inline void cuda_check(cudaError_t status, std::string_view call) {
+  if (status != cudaSuccess) cuda_failed(status, call);
+}
+
+}  // namespace cordee::inline CORDEE_ABI::detail
