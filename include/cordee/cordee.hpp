@@ -8,10 +8,13 @@
 #include <cordee/comm/butterfly.hpp>
 #include <cordee/comm/consensus.hpp>
 #include <cordee/comm/encoded_wire.hpp>
+#include <cordee/comm/errand.hpp>
+#include <cordee/comm/failure.hpp>
 #include <cordee/comm/fold.hpp>
 #include <cordee/comm/gossip.hpp>
 #include <cordee/comm/graph.hpp>
 #include <cordee/comm/halving.hpp>
+#include <cordee/comm/launch.hpp>
 #include <cordee/comm/narrow.hpp>
 #include <cordee/comm/native.hpp>
 #include <cordee/comm/reducer.hpp>
@@ -131,6 +134,7 @@
 #include <cordee/train/pairing.hpp>
 #include <cordee/train/planes.hpp>
 #include <cordee/train/record.hpp>
+#include <cordee/train/same_table.hpp>
 #include <cordee/train/stable.hpp>
 #include <cordee/train/step.hpp>
 #include <cordee/train/trainer.hpp>

@@ -71,6 +71,34 @@ TEST_CASE(
   });
   CHECK(contains(first, "for rank 2 to"));
   for (const std::string& s : said) CHECK(contains(s, "for rank 2 to"));
+  // The report: of each rank what it awaits and what it has finished last, by step and parameters.
+  CHECK(contains(first,
+                 "(step 3, round 3, bucket 0 (W1 to b2, 2048 bytes); last finished: step 2, round "
+                 "2, bucket 0"));
+  CHECK(contains(first, "\n  rank 2 "));
+  CHECK(contains(
+      first,
+      text("\n  rank ", contains(first, "rank 0: rank 0 waited") ? 1 : 0, " had waited ").c_str()));
+}
+
+TEST_CASE(
+    "a rank that is elsewhere when the others evaluate is named, with the steps they have done") {
+  const std::string said = complaint([&] {
+    threads::launch(2,
+                    [&](threads link) {
+                      quadratic<fp64> model;
+                      trainer run{model, sgd{}, slow_start, ring{link}};
+                      run.step(std::array{one_each(2)}, 0);
+                      if (link.rank() == 0) run.consensus_distance();
+                      if (link.rank() == 1)
+                        std::this_thread::sleep_for(std::chrono::milliseconds(450));
+                    },
+                    {.deadline = std::chrono::milliseconds(300)});
+  });
+  CHECK(contains(said,
+                 "on lane 1: it is stuck, or slower than threads::options{.deadline} (trainer "
+                 "after 1 steps)"));
+  CHECK(contains(said, "\n  rank 1 was in no exchange"));
 }
 
 TEST_CASE("a rank that leaves early is named at once") {

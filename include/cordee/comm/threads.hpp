@@ -20,6 +20,7 @@
 #include <thread>
 #include <vector>
 
+#include <cordee/comm/errand.hpp>
 #include <cordee/comm/threads/world.hpp>
 #include <cordee/comm/transport.hpp>
 #include <cordee/core/error.hpp>
@@ -72,7 +73,7 @@ class threads {
 
     await_end(*world, mutex, ended, over);
     for (std::thread& t : team) t.join();
-    if (world->failed()) throw error(world->cause());
+    if (world->failed()) throw error(world->first.in_full());
     if (const std::string why = world->unheard(); !why.empty()) throw error(why);
   }
 
@@ -196,7 +197,7 @@ class threads {
       refuse(text("rank ", rank_, " expects ", here.size, " bytes from rank ", peer, " on lane ",
                   lane_, ", which sends ", said.size,
                   ": the ranks disagree on what they exchange"));
-    if (!box.take()) give_up(peer, false, "to send", here.size);
+    if (!box.take()) give_up(peer, false, "to send", here.size, detail::thread_clock::now());
     if (said.size > 0) consume(here.data, said.data, said.size);
     detail::receipt* const awaited = said.awaited;
     box.drop();
@@ -208,23 +209,31 @@ class threads {
   // Waits at the own desk.
   template <class Ready>
   void wait(int peer, Ready ready, const char* verb, std::size_t size) const {
+    if (ready()) return;
+    const auto start = detail::thread_clock::now();
     const auto over = [&] { return ready() || world_->has_left(peer) || world_->failed(); };
     desk_of(rank_).room.wait(world_->deadline, over);
     if (!over() && desk_of(peer).room.occupied())  // it waits as well, and will say for whom
       desk_of(rank_).room.wait(world_->deadline / 4, over);
     const bool gone = world_->has_left(peer);  // whoever leaves has said what it said
-    if (!ready()) give_up(peer, gone, verb, size);
+    if (!ready()) give_up(peer, gone, verb, size, start);
   }
 
-  [[noreturn, gnu::cold]] void give_up(int peer, bool gone, const char* verb,
-                                       std::size_t size) const {
-    if (world_->failed()) throw error(text("rank ", rank_, " gave up: ", world_->cause()));
-    refuse(gone ? text("rank ", rank_, " waits for rank ", peer, " ", verb, " ", size,
-                       " bytes on lane ", lane_, ", but rank ", peer,
-                       " has left the run: every rank must make the same exchanges")
-                : text("rank ", rank_, " waited ", world_->deadline.count(), " ms for rank ", peer,
-                       " ", verb, " ", size, " bytes on lane ", lane_,
-                       ": it is stuck, or slower than threads::options{.deadline}"));
+  [[noreturn, gnu::cold]] void give_up(int peer, bool gone, const char* verb, std::size_t size,
+                                       detail::thread_clock::time_point start) const {
+    const auto waited =
+        std::chrono::duration_cast<std::chrono::milliseconds>(detail::thread_clock::now() - start);
+    const std::string awaited = text("rank ", peer, " ", verb, " ", size, " bytes on lane ", lane_);
+    const std::string why =
+        world_->failed() ? text("rank ", rank_, " gave up: ", world_->first.cause())
+        : gone           ? text("rank ", rank_, " waits for ", awaited, ", but rank ", peer,
+                                " has left the run: every rank must make the same exchanges", errand::words())
+               : text("rank ", rank_, " waited ", world_->deadline.count(), " ms for ", awaited,
+                      ": it is stuck, or slower than threads::options{.deadline}", errand::words());
+    world_->first.report(rank_,
+                         text("had waited ", waited.count(), " ms for ", awaited, errand::words()));
+    world_->fail(rank_, why, true);
+    throw error(why);
   }
 
   // All ranks are at the table, with as many bytes each.
@@ -234,9 +243,10 @@ class threads {
       while (peer < size() && !world_->has_left(peer)) ++peer;
       return peer;
     };
+    const auto start = detail::thread_clock::now();
     if (!table.meet(rank_, world_->deadline, [&] { return world_->failed() || left() < size(); })) {
       const int gone = left();
-      give_up(gone < size() ? gone : table.missing(rank_), gone < size(), "to bring", mine);
+      give_up(gone < size() ? gone : table.missing(rank_), gone < size(), "to bring", mine, start);
     }
     for (int peer = 0; peer < size(); ++peer)
       if (const std::size_t theirs = table.brought(rank_, peer); theirs != mine)
@@ -245,8 +255,8 @@ class threads {
   }
 
   [[noreturn, gnu::cold]] void refuse(const std::string& why) const {
-    world_->fail(rank_, why);
-    throw error(why);
+    world_->fail(rank_, why + errand::words());
+    throw error(why + errand::words());
   }
 
   // Nobody may read my memory once I have thrown: take back what was not taken, wait for the rest.
@@ -270,7 +280,7 @@ class threads {
       if (!over[rank])
         std::fprintf(stderr,
                      "cordee: rank %zu did not end within %lld ms after the failure of %s\n", rank,
-                     static_cast<long long>(w.deadline.count()), w.cause().c_str());
+                     static_cast<long long>(w.deadline.count()), w.first.in_full().c_str());
     std::fflush(nullptr);
     std::_Exit(EXIT_FAILURE);
   }

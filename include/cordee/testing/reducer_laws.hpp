@@ -7,13 +7,16 @@
 //     CHECK(reducer_laws([](auto link) { return mine{link}; }) == "");
 //   }
 //
-// Ranks are threads. Every rank leaves with the same bits; means of whole numbers are exact, of any
-// numbers right, divided once; what is not a number anywhere is not a number everywhere; two lanes
-// do not disturb each other; nothing is written outside of message and scratch; over a transport
-// that cannot add, the bits are the same. A lossy wire rounds, and keeps the rest.
+// Ranks are threads, or what you launch: reducer_laws<mpi>(make, {.ranks = {4}}, launch) with a
+// launch(ranks, f, deadline) as in transport_laws.hpp; rank 0 judges. Every rank leaves with the
+// same bits; means of whole numbers are exact, of any numbers right, divided once; what is not a
+// number anywhere is not a number everywhere; two lanes do not disturb each other; nothing is
+// written outside of message and scratch; over a transport that cannot add, the bits are the same.
+// A lossy wire rounds, and keeps the rest.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstddef>
@@ -83,12 +86,19 @@ std::vector<Real> law_mean(const R& reducer, const std::vector<Real>& x, verdict
   return {what.begin() + guard, what.end() - guard};
 }
 
+struct launch_threads {
+  template <class F>
+  void operator()(int ranks, const F& f, std::chrono::milliseconds deadline) const {
+    threads::launch(ranks, f, {.deadline = deadline});
+  }
+};
+
 /// The laws for one type of numbers, over `ranks` ranks.
-template <class Real, class Make>
+template <class Real, class Link, class Make>
 class reducer_trial {
   using numbers = std::vector<Real>;
-  using reducer = std::invoke_result_t<Make, threads>;
-  using plainly = std::invoke_result_t<Make, counted<threads>>;
+  using reducer = std::invoke_result_t<Make, Link>;
+  using plainly = std::invoke_result_t<Make, counted<Link>>;
   static constexpr bool works_plainly = ReducerOn<plainly, Real, cpu>;
   static_assert(ReducerOn<reducer, Real, cpu>, "what was made does not model ReducerOn");
   static_assert(reducer::offers == agreement::exact, "these are the laws of exact reducers");
@@ -100,16 +110,17 @@ class reducer_trial {
     lengths_ = {0, 1, p - 1, p, p + 1, 997, 5003};
   }
 
-  void run() {
-    seen_.assign(static_cast<std::size_t>(ranks_), std::vector<seen>(lengths_.size()));
-    threads::launch(ranks_,
-                    [this](threads link) {
-                      for (std::size_t k = 0; k < lengths_.size(); ++k)
-                        seen_[static_cast<std::size_t>(link.rank())][k] =
-                            experience(link, lengths_[k]);
-                    },
-                    {.deadline = options_.deadline});
-    for (std::size_t k = 0; k < lengths_.size(); ++k) judge(k);
+  template <class Launch>
+  void run(const Launch& launch) {
+    launch(
+        ranks_,
+        [this](Link link) {
+          std::vector<std::vector<seen>> all(lengths_.size());
+          for (std::size_t k = 0; k < lengths_.size(); ++k)
+            all[k] = told_to_first(link, experience(link, lengths_[k]), lengths_[k]);
+          for (std::size_t k = 0; link.rank() == 0 && k < lengths_.size(); ++k) judge(all[k], k);
+        },
+        options_.deadline);
   }
 
  private:
@@ -117,8 +128,37 @@ class reducer_trial {
     numbers whole, noise, again, beside, plain, spoiled;
     traffic sent;
   };
+  static constexpr std::array kept{&seen::whole,  &seen::noise, &seen::again,
+                                   &seen::beside, &seen::plain, &seen::spoiled};
 
-  seen experience(threads link, std::size_t n) const {
+  // Everybody's on rank 0, by rank: it may have no memory in common with the others.
+  std::vector<seen> told_to_first(Link link, seen mine, std::size_t n) const {
+    std::vector<seen> all(static_cast<std::size_t>(ranks_));
+    all[static_cast<std::size_t>(link.rank())] = std::move(mine);
+    std::vector<to<cpu>> out;
+    std::vector<from<cpu>> in;
+    for (int rank = 1; rank < ranks_; ++rank) {
+      if (link.rank() != 0 && link.rank() != rank) continue;
+      seen& s = all[static_cast<std::size_t>(rank)];
+      const auto tell = [&](auto* data, std::size_t size) {
+        const span_on<std::byte, cpu> what{reinterpret_cast<std::byte*>(data), size};
+        if (link.rank() == 0)
+          in.push_back({rank, what});
+        else
+          out.push_back({0, const_bytes(what)});
+      };
+      for (const auto member : kept) {
+        (s.*member).resize(member == &seen::plain && !works_plainly ? 0 : n);
+        tell((s.*member).data(), (s.*member).size() * sizeof(Real));
+      }
+      tell(&s.sent, sizeof s.sent);
+    }
+    link.lane(agree_lane)
+        .exchange(std::span<const to<cpu>>(out), std::span<const from<cpu>>(in), cpu::stream{});
+    return all;
+  }
+
+  seen experience(Link link, std::size_t n) const {
     const int r = link.rank();
     const numbers whole = law_numbers<Real>(true, r, ranks_, n);
     const numbers noise = law_numbers<Real>(false, r, ranks_, n);
@@ -133,7 +173,7 @@ class reducer_trial {
       try {
         s.beside = law_mean(make_(link.lane(request_lane)), noise, v_);
       } catch (const std::exception& e) {
-        link.abandon(e.what());
+        abandon(link, e.what());
       }
     });
     try {
@@ -143,19 +183,18 @@ class reducer_trial {
       throw;
     }
     beside.join();
-    if constexpr (works_plainly)
-      s.plain = law_mean(make_(counted<threads>{link, &s.sent}), noise, v_);
+    if constexpr (works_plainly) s.plain = law_mean(make_(counted<Link>{link, &s.sent}), noise, v_);
     return s;
   }
 
-  void judge(std::size_t k) const {
+  void judge(const std::vector<seen>& all, std::size_t k) const {
     const std::size_t n = lengths_[k];
     const std::string where =
         text(" (", ranks_, " ranks, ", n, " numbers of ", sizeof(Real), " bytes)");
-    const seen& first = seen_[0][k];
+    const seen& first = all[0];
     std::size_t bytes = 0;
     for (int r = 0; r < ranks_; ++r) {
-      const seen& s = seen_[static_cast<std::size_t>(r)][k];
+      const seen& s = all[static_cast<std::size_t>(r)];
       v_.law(same_bits(s.whole, first.whole) && same_bits(s.noise, first.noise), "rank ", r,
              " left with other bits than rank 0", where);
       v_.law(same_bits(s.noise, s.again), "rank ", r, ": the same mean twice differs", where);
@@ -215,19 +254,19 @@ class reducer_trial {
   const int ranks_;
   verdict& v_;
   std::vector<std::size_t> lengths_;
-  std::vector<std::vector<seen>> seen_;  // by rank, by length
 };
 
 }  // namespace detail
 
 /// Broken laws of the reducer that make(link) returns, as sentences; empty if there are none.
-template <class Make>
-std::string reducer_laws(const Make& make, const reducer_law_options& options = {}) {
+template <class Link = threads, class Make, class Launch = detail::launch_threads>
+std::string reducer_laws(const Make& make, const reducer_law_options& options = {},
+                         const Launch& launch = {}) {
   verdict v;
   for (const int ranks : options.ranks) {
     try {
-      detail::reducer_trial<float, Make>(make, options, ranks, v).run();
-      detail::reducer_trial<double, Make>(make, options, ranks, v).run();
+      detail::reducer_trial<float, Link, Make>(make, options, ranks, v).run(launch);
+      detail::reducer_trial<double, Link, Make>(make, options, ranks, v).run(launch);
     } catch (const std::exception& e) {
       v.law(false, "failed over ", ranks, " ranks: ", e.what());
     }

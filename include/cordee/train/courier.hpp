@@ -11,11 +11,14 @@
 #include <cstddef>
 #include <exception>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include <cordee/comm/errand.hpp>
 #include <cordee/comm/reducer.hpp>
+#include <cordee/core/text.hpp>
 #include <cordee/core/thread.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -50,7 +53,7 @@ class courier {
   /// Hands over one bucket, whole when `s` is done with what it has to do by now; its range may not
   /// be touched before `finish` returns.
   void post(const letter& l, stream s) {
-    if (!thread_.joinable()) return reducer_.mix(l.what, l.now, s);
+    if (!thread_.joinable()) return mix(l, s);
     {
       const std::scoped_lock lock(mutex_);
       queue_.push_back({l, device_.record(s)});
@@ -93,10 +96,29 @@ class courier {
     }
   }
 
+  void mix(const letter& l, stream s) {
+    const auto words = [&] {
+      return text(said_of(l),
+                  "; last finished: ", last_.what.which == nullptr ? "nothing" : said_of(last_));
+    };
+    const errand here(words);
+    reducer_.mix(l.what, l.now, s);
+    last_ = l;
+  }
+  // "step 12, round 12, bucket 3 (layer1.0.conv1.weight to fc.bias, 4096 bytes)"
+  [[gnu::cold]] static std::string said_of(const letter& l) {
+    const bucket& b = *l.what.which;
+    const bool named = !b.segments.empty();
+    return text("step ", l.now.step, ", round ", l.now.round, ", bucket ", b.index, " (",
+                named ? b.segments.front().name : "", named ? " to " : "",
+                named ? b.segments.back().name : "", named ? ", " : "",
+                l.what.what.size * sizeof(Real), " bytes)");
+  }
+
   std::exception_ptr carry(const posted& p) {
     try {
       device_.await(stream_, p.whole);
-      reducer_.mix(p.what.what, p.what.now, stream_);
+      mix(p.what, stream_);
       device_.finish(stream_);
       return nullptr;
     } catch (const std::exception& e) {
@@ -115,6 +137,7 @@ class courier {
   std::condition_variable changed_;
   std::vector<posted> queue_;  // of this step
   std::size_t taken_ = 0;
+  letter last_;  // of the thread that mixes
   std::exception_ptr failure_;
   bool carrying_ = false, closing_ = false;
   std::thread thread_;

@@ -22,6 +22,7 @@
 #include <cordee/train/fit.hpp>
 #include <cordee/train/pairing.hpp>
 #include <cordee/train/planes.hpp>
+#include <cordee/train/same_table.hpp>
 #include <cordee/train/stable.hpp>
 #include <cordee/train/step.hpp>
 
@@ -63,12 +64,7 @@ class trainer {
     check_rule(rule_);
     if constexpr (scales) scale_ = loss_scale::first(options_.loss_scaling);
     if (options_.check_stability) expect_stable(rule_, reducer_);
-    std::uint64_t hash = fingerprint(segments());
-    for (const bucket& b : buckets_) hash = hash * 31 + b.size;
-    if (!agrees_everywhere(reducer_.link, hash))
-      throw error(
-          "trainer: the ranks have different parameter tables or bucket limits; give every "
-          "rank the same network and options");
+    expect_same_table(reducer_.link, segments(), buckets_);
     model_.initialise(weights(), options_.seed);
     adopt_weights();
   }
@@ -123,6 +119,8 @@ class trainer {
   /// Runs f; if it throws, the peers are told why before the exception goes on.
   template <class F>
   auto together(const F& f) {
+    const auto words = [this] { return text("trainer after ", step_, " steps"); };
+    const errand here(words);
     try {
       return f();
     } catch (const std::exception& e) {

@@ -15,7 +15,7 @@ TEST_CASE("world: the first failure is the cause, and whoever fails after it is 
   world.fail(2, "out of rope");
   world.fail(0, "an echo");
   CHECK(world.failed());
-  CHECK(world.cause() == "rank 2: out of rope");
+  CHECK(world.first.cause() == "rank 2: out of rope");
 }
 
 TEST_CASE("world: who has left is known, and whoever waits on any lane hears of it") {

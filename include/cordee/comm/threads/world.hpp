@@ -8,10 +8,10 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include <cordee/comm/failure.hpp>
 #include <cordee/comm/threads/desk.hpp>
 #include <cordee/comm/threads/round_table.hpp>
 #include <cordee/comm/transport.hpp>
@@ -22,7 +22,7 @@ namespace cordee::inline CORDEE_ABI::detail {
 class thread_world {
  public:
   [[gnu::cold]] thread_world(int size, std::chrono::milliseconds deadline)
-      : size(size), deadline(deadline), left_(static_cast<std::size_t>(size)) {
+      : size(size), deadline(deadline), first(size), left_(static_cast<std::size_t>(size)) {
     for (int i = 0; i < size * lane_count; ++i) desks_.push_back(std::make_unique<desk>(size));
     for (auto& t : tables_) t = std::make_unique<round_table>(size);
   }
@@ -33,22 +33,10 @@ class thread_world {
   round_table& table(int lane) { return *tables_[static_cast<std::size_t>(lane)]; }
 
   /// Records the first cause only; whoever waits gives up.
-  void fail(int rank, const std::string& cause) {
-    {
-      const std::scoped_lock lock(mutex_);
-      if (failed_) return;
-      culprit_ = rank;
-      cause_ = cause;
-      failed_ = true;
-    }
-    wake();
+  void fail(int rank, const std::string& cause, bool stalled = false) {
+    if (first.note(rank, cause, stalled)) wake();
   }
-  [[nodiscard]] bool failed() const { return failed_; }
-  /// "rank 2: …"
-  [[nodiscard]] std::string cause() const {
-    const std::scoped_lock lock(mutex_);
-    return text("rank ", culprit_, ": ", cause_);
-  }
+  [[nodiscard]] bool failed() const { return first.happened(); }
 
   void leave(int rank) {
     left_[static_cast<std::size_t>(rank)] = true;
@@ -71,6 +59,7 @@ class thread_world {
 
   const int size;
   const std::chrono::milliseconds deadline;
+  failure first;
 
  private:
   void wake() {
@@ -81,10 +70,6 @@ class thread_world {
   std::vector<std::unique_ptr<desk>> desks_;
   std::array<std::unique_ptr<round_table>, lane_count> tables_;
   std::vector<std::atomic<bool>> left_;
-  mutable std::mutex mutex_;
-  std::atomic<bool> failed_{false};
-  int culprit_ = -1;
-  std::string cause_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail

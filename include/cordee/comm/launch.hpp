@@ -1,0 +1,78 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which rank this process is, as the launcher that started it says in its variables.
+//
+// The first complete pair of rank and size counts, and pairs that disagree are an error. Slurm's
+// count only where nobody else's are: below mpirun they are those of mpirun's own daemon.
+#pragma once
+
+#include <array>
+#include <charconv>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <cordee/core/error.hpp>
+#include <cordee/core/text.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+/// "rank 1 of 4", and who says so.
+struct place {
+  int rank = 0, size = 1;
+  std::string said_by{};
+
+  friend bool operator==(const place& a, const place& b) {
+    return a.rank == b.rank && a.size == b.size;
+  }
+  [[nodiscard]] std::string str() const { return text(said_by, " says rank ", rank, " of ", size); }
+};
+
+/// Throws an error that prints both unless the two are the same place.
+inline void expect_same(const place& a, const place& b) {
+  if (a == b) return;
+  throw error(text(a.str(), ", but ", b.str(),
+                   ": start every rank with the launcher that belongs to the program's library, "
+                   "and unset the variables of another"));
+}
+
+namespace detail {
+
+struct launcher {
+  const char *name, *rank, *size;
+};
+inline constexpr std::array launchers{
+    launcher{"torchrun", "RANK", "WORLD_SIZE"},
+    launcher{"Open MPI's mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+    launcher{"mpirun", "PMI_RANK", "PMI_SIZE"},
+    launcher{"MVAPICH2's mpirun", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"},
+    launcher{"srun", "SLURM_PROCID", "SLURM_NTASKS"}};
+
+inline int whole_number(const char* variable, std::string_view value) {
+  int n = -1;
+  const auto [end, status] = std::from_chars(value.data(), value.data() + value.size(), n);
+  if (status != std::errc{} || end != value.data() + value.size() || n < 0)
+    throw error(text(variable, "=\"", value, "\" is not a whole number"));
+  return n;
+}
+
+}  // namespace detail
+
+/// The place that the launcher's variables say, or none; `variable(name)` is as std::getenv.
+template <class Variable>
+std::optional<place> told_place(const Variable& variable) {
+  std::optional<place> told;
+  for (const detail::launcher& by : detail::launchers) {
+    const char *rank = variable(by.rank), *size = variable(by.size);
+    if (rank == nullptr || size == nullptr) continue;
+    if (told && std::string_view(by.name) == "srun") break;
+    const place here{detail::whole_number(by.rank, rank), detail::whole_number(by.size, size),
+                     text(by.name, " (", by.rank, ", ", by.size, ")")};
+    if (told) expect_same(*told, here);
+    if (!told) told = here;
+  }
+  return told;
+}
+
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,28 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <string>
+#include <thread>
+
+#include <doctest/doctest.h>
+
+#include <cordee/comm/errand.hpp>
+
+using namespace cordee;
+
+TEST_CASE("errand: words of the innermost one, of this thread, and nothing without one") {
+  CHECK(errand::words().empty());
+  int asked = 0;
+  const auto outer = [&] { return "step " + std::to_string(++asked); };
+  const errand first(outer);
+  CHECK(asked == 0);  // words are made when they are wanted
+  CHECK(errand::words() == " (step 1)");
+  {
+    const auto inner = [] { return "bucket 7"; };
+    const errand second(inner);
+    CHECK(errand::words() == " (bucket 7)");
+    std::string elsewhere = "unasked";
+    std::thread([&] { elsewhere = errand::words(); }).join();
+    CHECK(elsewhere.empty());
+  }
+  CHECK(errand::words() == " (step 2)");
+}
