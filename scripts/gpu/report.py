@@ -5,8 +5,8 @@
 
     report.py RESULTS OUT
 
-RESULTS holds machine.json and, of the stages that ran, checks.jsonl, layers.jsonl, bandwidth.jsonl,
-throughput.jsonl, accuracy.jsonl and curves/{cpu-1,cpu-2,gpu-fp32,gpu-fp16,...}.csv. The summary has
+RESULTS holds machine.json and, of the stages that ran, checks.jsonl, layers.jsonl, torch_layers.jsonl,
+bandwidth.jsonl, throughput.jsonl, accuracy.jsonl and curves/{cpu-1,cpu-2,gpu-fp32,gpu-fp16,...}.csv. The summary has
 a line for each bar; a bar of which nothing was measured is said to be open. An accuracy holds where
 Welch's interval of the difference does not lie below nought.
 """
@@ -29,15 +29,20 @@ def losses(path):
         return [float(row["loss"]) for row in csv.DictReader(file)]
 
 
-def of_layers(rows):
-    """A line for each precision: the worst error of any layer."""
+def worst_error(rows):
+    return max((row.get(k, 0) for row in rows for k in ("y", "dx", "parameters")), default=0)
+
+
+def of_layers(rows, theirs):
+    """A line for each precision: the worst error of any layer, and PyTorch's."""
     for precision in dict.fromkeys(row["precision"] for row in rows):
         own = [row for row in rows if row["precision"] == precision]
         whole = [row for row in own if "gradient" in row]
         alone = [row for row in own if "gradient" not in row]
-        worst = max((row.get(k, 0) for row in alone for k in ("y", "dx", "parameters")), default=0)
         broken = [row["layer"] for row in own if not row["within"]]
-        said = f"worst relative error {worst:.2g}, bar {own[0]['bar']:g}"
+        said = f"worst relative error {worst_error(alone):.2g}, bar {own[0]['bar']:g}"
+        if beside := [row for row in theirs if row["precision"] == precision]:
+            said += f", PyTorch's {worst_error(beside):.2g} on {len(beside)} of them"
         if whole:
             said += f"; a whole step's gradient {max(row['gradient'] for row in whole):.2g}"
         if broken:
@@ -97,9 +102,9 @@ def table(head, rows):
 def main(results, out):
     machine = json.loads((results / "machine.json").read_text())
     read = {name: lines(results / f"{name}.jsonl")
-            for name in ("checks", "layers", "bandwidth", "throughput", "accuracy")}
+            for name in ("checks", "layers", "torch_layers", "bandwidth", "throughput", "accuracy")}
     bars = [(row["check"], row["result"], row["within"]) for row in read["checks"]]
-    bars += [*of_layers(read["layers"]), *of_curves(results / "curves")]
+    bars += [*of_layers(read["layers"], read["torch_layers"]), *of_curves(results / "curves")]
     bars += [(f"share of the copy's bandwidth: {row['what']}", f"{row['share']:.3f}, bar {row['bar']}",
               row["within"]) for row in read["bandwidth"] if row["what"] != "copy"]
     bars += [*of_throughput(read["throughput"]), *of_accuracy(read["accuracy"])]

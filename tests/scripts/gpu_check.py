@@ -29,6 +29,7 @@ PROGRAMS = {
 PYTHON = {
     "py/torch/__init__.py": "__version__ = '9.9'\nclass cuda:\n    is_available = staticmethod(lambda: True)\n",
     "benchmarks/torch_imagenet_shape.py": "print('400.0 images/s, of the quickest')\n",
+    "benchmarks/torch_layers.py": "import sys\nprint(open(sys.argv[1]).read(), end='')\n",
     "benchmarks/torch_cifar.py": "print('held-out accuracy 91.00 % of 10000 images')\n",
 }
 
@@ -75,6 +76,8 @@ class GpuCheck(unittest.TestCase):
         for what in ("tests of kernels on the GPU", "tests of kernels under compute-sanitizer",
                      "2 layers alone, fp16, beside fp64", "loss curve of 1 steps, fp16", "loss curve of 1 steps, fp32"):
             self.assertIs(bars[what], True, what)
+
+        self.assertEqual(len(self.report()["torch_layers"]), 2)
 
     def test_failing_tests_fail_the_stage_and_hide_nothing_behind_them(self):
         self.program("build/gpu/tests/test_cuda", "exit 1")

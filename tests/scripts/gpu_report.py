@@ -49,7 +49,9 @@ class Report(unittest.TestCase):
         self.assertTrue(self.holds("1 layers alone, fp16"))
         self.rows("layers", row, {**row, "layer": "b", "dx": 0.1, "within": False}, step)
         self.assertFalse(self.holds("2 layers alone, fp16"))
-        self.assertIn("worst relative error 0.1", (self.results / "out.md").read_text())
+        self.rows("torch_layers", {**row, "dx": 0.2}, {**row, "precision": "fp32", "dx": 0.3})
+        self.assertFalse(self.holds("2 layers alone, fp16"))
+        self.assertIn("worst relative error 0.1, bar 0.001, PyTorch's 0.2 on 1 of them", (self.results / "out.md").read_text())
 
     def test_a_curve_may_be_as_far_as_another_seed_and_no_farther(self):
         self.curve("cpu-1", [3, 2, 1])
