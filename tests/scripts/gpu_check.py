@@ -95,6 +95,10 @@ class GpuCheck(unittest.TestCase):
         self.program("bin/compute-sanitizer", "echo 'Error: Device not supported'; exit 1")
         self.assertEqual(self.run_it("--only", "correct")[0], 0)
         self.assertIsNone(self.bars()[name])
+        for cut_off, holds in (("exit 124", None), ("echo '========= Invalid __global__ read'; exit 124", False)):
+            self.program("bin/compute-sanitizer", "echo '========= COMPUTE-SANITIZER'\n" + cut_off)
+            self.run_it("--only", "correct")
+            self.assertIs(self.bars()[name], holds, cut_off)
         self.program("bin/compute-sanitizer", "exit 99")
         self.assertNotEqual(self.run_it("--only", "correct")[0], 0)
         self.assertIs(self.bars()[name], False)
