@@ -99,27 +99,20 @@ template <class Real, int V, int Channels, bool Strided>
     const Real *x_row = x, *dy_row = dy;
     for (int i = 0; i < area.rows; ++i, x_row += area.x_row, dy_row += area.dy_row) {
       const Real *px = x_row, *pd = dy_row;
+      vec<Real, V> before{}, here = load<Real, V>(pd);
       for (int j = 0; j <= last; ++j, px += area.x_step, pd += V, next += step) {
         __builtin_prefetch(next);
-        const vec<Real, V> here = load<Real, V>(pd),
-                           after = load<Real, V>(j == last ? edge : pd + V);
-        if constexpr (Strided) {  // x[2 j] meets dy[j]; x[2 j + 1] meets it and the next
-          const Real* const odd = j == last && overhangs ? edge : px + V;
+        const vec<Real, V> after = load<Real, V>(j == last ? edge : pd + V);
+        // x[2 j] meets dy[j]; x[2 j + 1] meets it and the next
+        const Real* const odd = !Strided || (j == last && overhangs) ? edge : px + V;
 #pragma GCC unroll 32
-          for (int c = 0; c < Channels; ++c) {
-            sum[0][0][c] += odd[c] * after;
-            sum[1][0][c] += px[c] * here;
-            sum[2][0][c] += odd[c] * here;
-          }
-        } else {
-          const vec<Real, V> before = load<Real, V>(j == 0 ? edge : pd - V);
-#pragma GCC unroll 32
-          for (int c = 0; c < Channels; ++c) {
-            sum[0][0][c] += px[c] * after;
-            sum[1][0][c] += px[c] * here;
-            sum[2][0][c] += px[c] * before;
-          }
+        for (int c = 0; c < Channels; ++c) {
+          sum[0][0][c] += (Strided ? odd : px)[c] * after;
+          sum[1][0][c] += px[c] * here;
+          sum[2][0][c] += Strided ? odd[c] * here : px[c] * before;
         }
+        before = here;
+        here = after;
       }
     }
   }
