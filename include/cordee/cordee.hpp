@@ -113,6 +113,7 @@
 #include <cordee/precision/fp16.hpp>
 #include <cordee/precision/fp32.hpp>
 #include <cordee/precision/fp64.hpp>
+#include <cordee/precision/hardware.hpp>
 #include <cordee/precision/number.hpp>
 #include <cordee/precision/precision.hpp>
 #include <cordee/schedule/constant.hpp>

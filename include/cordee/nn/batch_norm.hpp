@@ -62,9 +62,8 @@ class norm_node {
                         const number* residual = nullptr) {
     y_ = pass.room(activation_, B::numbers(problem_.at));
     saved_ = pass.store->template room<real>(activation_ + 1, problem_.saved(pass.samples, V));
-    pass.scratch->reserve(problem_.scratch(pass.samples, V));
     x_ = x;
-    const auto t = tensors(pass.template at<real>(image_), *pass.scratch);
+    const auto t = tensors(pass);
     if (pass.what == phase::train)
       count_ = batch_norm_forward<number, V, Epilogue>(problem_, pass.samples, t, residual,
                                                        pass.plane + mean_, pass.plane + variance_,
@@ -77,10 +76,9 @@ class norm_node {
 
   /// Gradients without a word to anybody; dx may be dy where there is no residual.
   void gradients(const backward_pass<B>& pass, number* dy, number* dx) {
-    pass.scratch->reserve(problem_.scratch(pass.samples, V));
-    batch_norm_backward<number, V, Epilogue>(
-        problem_, pass.samples, tensors(pass.template at<real>(image_), *pass.scratch), count_, dy,
-        dx, pass.plane + gamma_, pass.plane + beta_, pass.mode, pass.combine, pass.s);
+    batch_norm_backward<number, V, Epilogue>(problem_, pass.samples, tensors(pass), count_, dy, dx,
+                                             pass.plane + gamma_, pass.plane + beta_, pass.mode,
+                                             pass.combine, pass.s);
   }
   template <class Ready>
   void announce(Ready& ready) const {
@@ -98,9 +96,12 @@ class norm_node {
 
  private:
   [[nodiscard]] std::size_t padded() const { return problem_.lanes_of(V); }
-  batch_norm_tensors<number, real> tensors(const real* image,
-                                           buffer<double, typename B::device>& scratch) {
-    return {x_, y_, image, image + padded(), saved_, scratch.span().data};
+  template <class Pass>
+  batch_norm_tensors<number, real> tensors(const Pass& pass) {
+    if constexpr (B::device::host_memory)  // grids work in memory that their stream lends
+      pass.scratch->reserve(problem_.scratch(pass.samples, V));
+    const real* const image = pass.template at<real>(image_);
+    return {x_, y_, image, image + padded(), saved_, pass.scratch->span().data};
   }
 
   batch_norm_problem problem_;

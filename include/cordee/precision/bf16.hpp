@@ -11,7 +11,9 @@
 
 #include <bit>
 #include <cstdint>
+#include <type_traits>
 
+#include <cordee/precision/hardware.hpp>
 #include <cordee/precision/number.hpp>
 #include <cordee/precision/precision.hpp>
 
@@ -23,6 +25,8 @@ struct bfloat {
 
   /// The nearest, of two the even one; not a number stays so.
   CORDEE_HOST_DEVICE static constexpr bfloat nearest(float x) {
+    if constexpr (detail::on_gpu)
+      if (!std::is_constant_evaluated()) return {detail::to_bfloat(x)};
     const auto b = std::bit_cast<std::uint32_t>(x);
     const std::uint32_t number = (b + 0x7fffu + (b >> 16 & 1u)) >> 16;
     const std::uint32_t nan = b >> 16 | 0x40u;  // a payload in the lower bits alone stays one

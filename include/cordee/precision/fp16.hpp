@@ -8,12 +8,14 @@
 // Powers of two scale without rounding, and leave a bit of room below 65504. So of a range of
 // numbers the largest never overflow, and those down to 2^-28 of the largest keep all eleven bits.
 // Conversions are integer arithmetic without branches, which compilers turn into vector code for
-// any processor.
+// any processor; on a GPU they are its instructions.
 #pragma once
 
 #include <bit>
 #include <cstdint>
+#include <type_traits>
 
+#include <cordee/precision/hardware.hpp>
 #include <cordee/precision/precision.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -24,6 +26,8 @@ struct half {
 
   /// The nearest half, of two the even one; infinite from 65520 on; not a number stays so.
   CORDEE_HOST_DEVICE static constexpr half nearest(float x) {
+    if constexpr (detail::on_gpu)
+      if (!std::is_constant_evaluated()) return {detail::to_half(x)};
     const auto b = std::bit_cast<std::uint32_t>(x);
     const std::uint32_t a = b & 0x7fffffffu;
     // Normal halves: round at bit 13, carry into the exponent, and move its bias from 127 to 15.
@@ -41,6 +45,8 @@ struct half {
   }
 
   CORDEE_HOST_DEVICE constexpr float exact() const {
+    if constexpr (detail::on_gpu)
+      if (!std::is_constant_evaluated()) return detail::from_half(bits);
     const std::uint32_t sign = (bits & 0x8000u) << 16, a = bits & 0x7fffu;
     const std::uint32_t normal = (a << 13) + 0x38000000u;
     const std::uint32_t unbounded = normal + 0x38000000u;  // infinities and what is no number
