@@ -37,7 +37,7 @@ TEST_CASE("on a grid decentlam mixes with its neighbours as on the CPU") {
 TEST_CASE(
     "a step that is not finite is skipped on a grid as on the CPU, known to the host or not") {
   skip_alike(emulated(1));
-  for (const std::uint64_t seed : {0, 1, 2}) skip_alike(deferred(seed));
+  for (const std::uint64_t seed : {0u, 1u, 2u}) skip_alike(deferred(seed));
 }
 
 TEST_CASE(
@@ -51,7 +51,7 @@ TEST_CASE(
   const decentlam other{.momentum = 0.5};
   const auto means = run(emulated(1), rule, natively),
              mixtures = run(emulated(1), other, neighbours);
-  for (const std::uint64_t seed : {0, 1, 2, 3}) {
+  for (const std::uint64_t seed : {0u, 1u, 2u, 3u}) {
     CHECK(run(deferred(seed), rule, natively) == means);
     CHECK(run(deferred(seed), other, neighbours) == mixtures);
   }
@@ -94,5 +94,5 @@ TEST_CASE("fit fetches the next batch beside a step, and trains as by hand") {
     return on_host<float, D>(where, run.weights(), run.compute());
   };
   const auto expected = trained(emulated(1), true);
-  for (const std::uint64_t seed : {0, 1, 2, 3}) CHECK(trained(deferred(seed), false) == expected);
+  for (const std::uint64_t seed : {0u, 1u, 2u, 3u}) CHECK(trained(deferred(seed), false) == expected);
 }

@@ -19,7 +19,9 @@ namespace cordee::inline CORDEE_ABI {
 /// `accept` is called. `needs` is the weakest reducer it can live with, `slots` the planes of state
 /// it wants, `norms` when it wants norms per segment. An `eager` rule proposes from one bucket and
 /// writes no slot, so that it may speak while backward runs. `accept` maps zero weight and gradient
-/// to zero.
+/// to zero. On a GPU a rule that needs an exact mean accepts before the host knows whether the mean
+/// is finite: all that it changes it changes by kernels of the stream it is given, which then leave
+/// it as it is (device/gated.hpp).
 template <class O, class Real, class D>
 concept OptimizerOn =
     std::copyable<O> && Device<D> &&
