@@ -5,7 +5,8 @@
 # come with the device that runs them, by cuda.cuh.
 cmake_minimum_required(VERSION 3.25)
 file(GLOB_RECURSE headers RELATIVE ${ROOT} ${ROOT}/cordee/*.hpp)
-list(FILTER headers EXCLUDE REGEX "^cordee/(cordee\\.hpp|testing/|ops/grid/|device/cuda_|ops/convolution_onednn\\.hpp)")
+list(FILTER headers EXCLUDE REGEX
+  "^cordee/(cordee\\.hpp|testing/|ops/grid/|device/cuda_|ops/convolution_onednn\\.hpp|comm/mpi[./])")
 file(READ ${ROOT}/cordee/cordee.hpp umbrella)
 foreach(header IN LISTS headers)
   string(FIND "${umbrella}" "#include <${header}>" at)

@@ -80,6 +80,21 @@ elseif(CASE STREQUAL "onednn_without_onednn")
     -D CORDEE_ONEDNN_LIBRARY=OFF)
   expect_refusal("CORDEE_ONEDNN=ON needs oneDNN 2, which was not found: install libdnnl-dev"
     ${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/source -D CORDEE_ONEDNN=ON -D CORDEE_ONEDNN_LIBRARY=OFF)
+elseif(CASE STREQUAL "component_mpi")
+  if(NOT MPI)
+    message("skipped: no MPI found: package libopenmpi-dev or libmpich-dev")
+    return()
+  endif()
+  install_to(${prefix})
+  configure(-D CMAKE_PREFIX_PATH=${prefix} -D COMPONENTS=mpi)
+  build_and_run()  # one rank, without a launcher
+elseif(CASE STREQUAL "mpi_without_mpi")
+  install_to(${prefix})
+  expect_refusal("component mpi needs an MPI, version 3 or later, which was not found"
+    ${CMAKE_COMMAND} -S ${consumer} -B ${WORK}/build -D CMAKE_PREFIX_PATH=${prefix} -D COMPONENTS=mpi
+    -D CMAKE_DISABLE_FIND_PACKAGE_MPI=ON)
+  expect_refusal("CORDEE_MPI=ON needs an MPI, version 3 or later, which was not found"
+    ${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/source -D CORDEE_MPI=ON -D CMAKE_DISABLE_FIND_PACKAGE_MPI=ON)
 elseif(CASE STREQUAL "component_cuda")
   if(NOT CUDA)
     message("skipped: no CUDA compiler here")
@@ -112,7 +127,7 @@ elseif(CASE MATCHES "^absent_(.*)$")
     ${CMAKE_COMMAND} -S ${consumer} -B ${WORK}/build -D CMAKE_PREFIX_PATH=${prefix} -D COMPONENTS=${CMAKE_MATCH_1})
 elseif(CASE STREQUAL "unknown_component")
   install_to(${prefix})
-  expect_refusal("there is no component teapot; this version has: cordee;testing;onednn;cuda"
+  expect_refusal("there is no component teapot; this version has: cordee;testing;onednn;mpi;cuda"
     ${CMAKE_COMMAND} -S ${consumer} -B ${WORK}/build -D CMAKE_PREFIX_PATH=${prefix} -D COMPONENTS=teapot)
 elseif(CASE STREQUAL "wrong_version")
   install_to(${prefix})

@@ -1,0 +1,125 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ranks as processes, on one machine or on many, over Open MPI or MPICH (component mpi).
+//
+// Messages travel between host memories; those of a GPU are staged, so nothing is asked of the MPI.
+// No wait is without a deadline; a message of another size, a rank that throws, leaves or falls
+// silent ends the run with the cause on every rank, and whoever does not hear it is killed. How MPI
+// is called is said in mpi/world.hpp.
+//
+// Nothing here changes the layout of another header's type, so the ABI namespace does not name MPI;
+// objects made for two MPIs cannot be linked to one of them anyway.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <climits>
+#include <memory>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include <cordee/comm/mpi/world.hpp>
+#include <cordee/comm/transport.hpp>
+#include <cordee/device/cpu.hpp>
+#include <cordee/device/grid.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+struct mpi_options {
+  /// No rank waits longer for another one; then the run ends with an error that names it.
+  std::chrono::milliseconds deadline{120'000};
+};
+
+/// The link of one rank of `mpi::launch`.
+class mpi {
+ public:
+  static constexpr bool blocks_host = true;
+  static constexpr std::string_view name = "mpi";
+
+  using options = mpi_options;
+
+  /// Runs f(link) in this process, which mpirun or srun has started with its like, with
+  /// max(1, cores / ranks of this machine) workers, and returns when all ranks have ended. If one
+  /// throws, the others give up where they wait, and the first cause is thrown on every rank:
+  /// "rank 2: ...". A rank that does not end within the deadline after that is killed, by
+  /// MPI_Abort.
+  template <class F>
+  static void launch(const F& f, options with = {}) {
+    const auto world = std::make_shared<detail::mpi_world>(with.deadline);
+    const int cores = static_cast<int>(std::thread::hardware_concurrency());
+    const cpu::entitlement mine(std::max(1, cores / detail::mpi_session::neighbours()));
+    try {
+      f(mpi{world, reducer_lane});
+    } catch (const std::exception& e) {
+      world->fail(e.what());
+    } catch (...) {
+      world->fail("threw something that is not a std::exception");
+    }
+    world->leave();
+    if (world->first().happened()) throw error(world->first().in_full());
+  }
+
+  [[nodiscard]] int rank() const { return world_->rank(); }
+  [[nodiscard]] int size() const { return world_->size(); }
+  [[nodiscard]] mpi lane(int k) const {
+    expects(k >= 0 && k < lane_count, "mpi: no such lane");
+    return mpi{world_, k};
+  }
+
+  template <Device D>
+    requires(D::host_memory)
+  void exchange(std::span<const to<D>> out, std::span<const from<D>> in, typename D::stream) const {
+    std::vector<detail::mpi_parcel> all;
+    all.reserve(in.size() + out.size());
+    for (const auto& m : in) all.push_back(checked({m.peer, m.bytes.data, m.bytes.size}));
+    for (const auto& m : out)  // MPI reads it only, whatever its parameter says
+      all.push_back(checked({m.peer, const_cast<std::byte*>(m.bytes.data), m.bytes.size}));
+    const std::span<const detail::mpi_parcel> parcels(all);
+    world_->exchange(lane_, parcels.first(in.size()), parcels.subspan(in.size()));
+  }
+
+  /// Memory of a GPU, by way of the host's.
+  template <Device D>
+    requires GridStream<typename D::stream>
+  void exchange(std::span<const to<D>> out, std::span<const from<D>> in,
+                typename D::stream s) const {
+    std::size_t said = 0, heard = 0;
+    for (const auto& m : out) said += m.bytes.size;
+    for (const auto& m : in) heard += m.bytes.size;
+    std::vector<std::byte> room(said + heard);
+    std::byte* at = room.data();
+    std::vector<to<cpu>> out_here;
+    std::vector<from<cpu>> in_here;
+    for (const auto& m : out) {
+      s.copy(at, m.bytes.data, m.bytes.size);
+      out_here.push_back({m.peer, {std::exchange(at, at + m.bytes.size), m.bytes.size}});
+    }
+    s.finish();
+    for (const auto& m : in)
+      in_here.push_back({m.peer, {std::exchange(at, at + m.bytes.size), m.bytes.size}});
+    exchange(std::span<const to<cpu>>(out_here), std::span<const from<cpu>>(in_here),
+             cpu::stream{});
+    for (std::size_t i = 0; i < in.size(); ++i)
+      s.copy(in[i].bytes.data, in_here[i].bytes.data, in[i].bytes.size);
+    s.finish();
+  }
+
+  /// Ends the run: every rank that waits, or ever will, fails with this cause.
+  void abandon(const char* why) const { world_->fail(why); }
+
+ private:
+  mpi(std::shared_ptr<detail::mpi_world> world, int lane) : world_(std::move(world)), lane_(lane) {}
+
+  detail::mpi_parcel checked(const detail::mpi_parcel& p) const {
+    expects(p.peer >= 0 && p.peer < size(), "mpi: no such peer");
+    expects(p.size <= INT_MAX, "mpi: a message of 2 GiB or more; use smaller buckets");
+    return p;
+  }
+
+  std::shared_ptr<detail::mpi_world> world_;
+  int lane_;
+};
+
+}  // namespace cordee::inline CORDEE_ABI

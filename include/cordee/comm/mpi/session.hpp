@@ -1,0 +1,95 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// MPI of this process: begun where it is first needed unless the program has begun it, and then
+// ended as the program ends, when main has said what it had to.
+#pragma once
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include <mpi.h>
+
+#include <cordee/comm/launch.hpp>
+#include <cordee/core/error.hpp>
+#include <cordee/core/text.hpp>
+
+namespace cordee::inline CORDEE_ABI::detail {
+
+/// Throws what MPI says of a call that failed.
+inline void mpi_expects(int status, const char* call) {
+  if (status == MPI_SUCCESS) return;
+  char words[MPI_MAX_ERROR_STRING];
+  int length = 0;
+  MPI_Error_string(status, words, &length);
+  throw error(text("mpi: ", call, ": ", std::string_view(words, static_cast<std::size_t>(length))));
+}
+
+/// The last way to end a run: this text, and every process is killed.
+[[noreturn, gnu::cold]] inline void mpi_abort(const std::string& why) {
+  std::fprintf(stderr, "cordee: %s\n", why.c_str());
+  std::fflush(nullptr);
+  MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
+  std::_Exit(EXIT_FAILURE);
+}
+
+class mpi_session {
+ public:
+  /// The place of this process, once MPI runs; ends all if the launcher's variables say another.
+  static place begin() {
+    static const mpi_session running;
+    return running.here_;
+  }
+  /// How many ranks share this machine.
+  static int neighbours() {
+    MPI_Comm here;
+    int size = 1;
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here);
+    MPI_Comm_size(here, &size);
+    MPI_Comm_free(&here);
+    return size;
+  }
+  mpi_session(const mpi_session&) = delete;
+  mpi_session& operator=(const mpi_session&) = delete;
+
+ private:
+  // The least that lets the courier's thread speak beside the main one: one call at a time.
+  static constexpr int wanted = MPI_THREAD_SERIALIZED;
+
+  mpi_session() {
+    int begun = 0, has = wanted;
+    MPI_Initialized(&begun);
+    if (begun)
+      MPI_Query_thread(&has);
+    else
+      MPI_Init_thread(nullptr, nullptr, wanted, &has);
+    ends_ = !begun;
+    // Of calls that name no communicator MPI says the errors to one of these.
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    here_.said_by = "MPI_COMM_WORLD";
+    MPI_Comm_rank(MPI_COMM_WORLD, &here_.rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &here_.size);
+    if (has < wanted)
+      mpi_abort(
+          "mpi: this MPI serves one thread alone; ask MPI_Init_thread for at least "
+          "MPI_THREAD_SERIALIZED, or use an MPI that has it");
+    try {
+      if (const auto told = told_place([](const char* name) { return std::getenv(name); }))
+        expect_same(*told, here_);
+    } catch (const error& e) {
+      mpi_abort(e.what());  // the others wait for this rank to begin, and cannot hear it
+    }
+  }
+  ~mpi_session() {
+    int ended = 0;
+    MPI_Finalized(&ended);
+    if (ends_ && !ended) MPI_Finalize();
+  }
+
+  place here_;
+  bool ends_ = false;
+};
+
+}  // namespace cordee::inline CORDEE_ABI::detail

@@ -1,0 +1,273 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the ranks of one mpi::launch know of each other: lanes, who has left, and the first failure.
+//
+// A lane is a duplicate of MPI_COMM_WORLD. One more carries notices: who fails tells everybody why,
+// who leaves says so and what it was at, and whoever waits looks there too.
+//
+// MPI is called by one thread at a time, under a mutex, by whoever waits, and never to wait:
+// MPI_THREAD_SERIALIZED is enough (concurrent calls hang in some MPIs and are slower in others),
+// and no thread of the transport's own is needed, for the trainer's courier is one.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <cordee/comm/errand.hpp>
+#include <cordee/comm/mpi/notices.hpp>
+#include <cordee/comm/transport.hpp>
+
+namespace cordee::inline CORDEE_ABI::detail {
+
+/// One message of an exchange.
+struct mpi_parcel {
+  int peer;
+  void* data;
+  std::size_t size;
+};
+using mpi_parcels = std::span<const mpi_parcel>;
+
+class mpi_world {
+ public:
+  using clock = std::chrono::steady_clock;
+
+  explicit mpi_world(std::chrono::milliseconds deadline)
+      : deadline(deadline), here_(mpi_session::begin()) {
+    std::array<MPI_Request, lane_count + 1> made;
+    for (std::size_t k = 0; k < made.size(); ++k)
+      mpi_expects(MPI_Comm_idup(MPI_COMM_WORLD, &lanes_[k], &made[k]), "MPI_Comm_idup");
+    const auto start = clock::now();
+    for (int done = 0; !done; pause(clock::now() - start)) {
+      MPI_Testall(static_cast<int>(made.size()), made.data(), &done, MPI_STATUSES_IGNORE);
+      if (!done && clock::now() - start > deadline)
+        mpi_abort(text("rank ", rank(), " waited ", deadline.count(),
+                       " ms for every rank to begin: one is stuck, or makes no mpi::launch"));
+    }
+    notices_ = std::make_unique<mpi_notices>(here_, lanes_.back());
+  }
+  mpi_world(const mpi_world&) = delete;
+  mpi_world& operator=(const mpi_world&) = delete;
+  ~mpi_world() {
+    if (first().happened()) return;  // what was under way may be there still: let it lie
+    for (MPI_Comm& lane : lanes_) MPI_Comm_free(&lane);
+  }
+
+  [[nodiscard]] int rank() const { return here_.rank; }
+  [[nodiscard]] int size() const { return here_.size; }
+  [[nodiscard]] const failure& first() const { return notices_->first; }
+
+  /// Hears and says all parcels, or throws.
+  void exchange(int lane, mpi_parcels heard, mpi_parcels said) {
+    batch b{at(lane), lane, heard, said,
+            std::vector<MPI_Request>(heard.size() + said.size(), MPI_REQUEST_NULL)};
+    try {
+      say(b);
+      await(b);
+    } catch (...) {
+      withdraw(b);
+      throw;
+    }
+  }
+
+  /// Tells every rank why the run has failed; the first cause counts.
+  void fail(const std::string& cause) {
+    const std::scoped_lock lock(mutex_);
+    notices_->fail(cause, false);
+  }
+
+  /// Leaves, and returns when all have; after a failure, kills those that do not within the
+  /// deadline.
+  void leave() {
+    {
+      const std::scoped_lock lock(mutex_);
+      notices_->leave();
+    }
+    auto calm = clock::now(), said = calm;  // without a failure; without a word of this wait
+    for (std::string absent; !everybody_left(absent);) {
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+      const auto now = clock::now();
+      if (!first().happened()) calm = now;
+      if (now - calm > deadline)
+        mpi_abort(text(first().in_full(), "\n", absent, " did not end within ", deadline.count(),
+                       " ms after that: MPI_Abort"));
+      if (now - said < deadline) continue;
+      std::fprintf(stderr, "cordee: rank %d has ended, and waits for %s\n", rank(), absent.c_str());
+      said = now;
+    }
+    if (!first().happened()) look_for_unheard();
+  }
+
+  const std::chrono::milliseconds deadline;
+
+ private:
+  struct batch {
+    MPI_Comm channel;
+    int lane;
+    mpi_parcels heard, said;
+    std::vector<MPI_Request> requests;  // in this order
+    std::size_t come = 0;               // so many of those heard
+  };
+
+  // Waiters look, yielding, and nap when it takes long: MPI has no bell to sleep by, and the core
+  // is wanted by whoever computes meanwhile.
+  static void pause(clock::duration waited) {
+    if (waited < std::chrono::milliseconds(1)) return std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+
+  // Who only speaks waits for the listener, however short it is: nothing else would hold it back.
+  void say(batch& b) {
+    const auto send = b.heard.empty() ? MPI_Issend : MPI_Isend;
+    const std::scoped_lock lock(mutex_);
+    if (first().happened()) throw error(text("rank ", rank(), " gave up: ", first().cause()));
+    MPI_Request* r = b.requests.data() + b.heard.size();
+    for (const mpi_parcel& p : b.said)
+      mpi_expects(send(p.data, static_cast<int>(p.size), MPI_BYTE, p.peer, 0, b.channel, r++),
+                  "MPI_Isend");
+  }
+
+  void await(batch& b) {
+    const auto start = clock::now();
+    for (;;) {
+      clock::duration waited;
+      {
+        const std::scoped_lock lock(mutex_);
+        take(b);
+        if (finished(b)) return;
+        waited = clock::now() - start;
+        if (waited > std::chrono::microseconds(20)) go_on(b, waited);
+      }
+      pause(waited);
+    }
+  }
+
+  // Receives what has come. Its size is looked at first: Open MPI 4 writes a long message that is
+  // larger than the receiver's memory beyond its end.
+  void take(batch& b) {
+    for (; b.come < b.heard.size(); ++b.come) {
+      const mpi_parcel& p = b.heard[b.come];
+      MPI_Message message;
+      MPI_Status status;
+      int here = 0, size = 0;
+      mpi_expects(MPI_Improbe(p.peer, 0, b.channel, &here, &message, &status), "MPI_Improbe");
+      if (!here) return;
+      MPI_Get_count(&status, MPI_BYTE, &size);
+      if (size != static_cast<int>(p.size)) {
+        const std::string why = text("rank ", rank(), " expects ", p.size, " bytes from rank ",
+                                     p.peer, " on lane ", b.lane, ", which sends ", size,
+                                     ": the ranks disagree on what they exchange", errand::words());
+        notices_->fail(why, false);
+        throw error(why);
+      }
+      mpi_expects(MPI_Imrecv(p.data, size, MPI_BYTE, &message, &b.requests[b.come]), "MPI_Imrecv");
+    }
+  }
+  static bool finished(batch& b) {
+    int all = 0;
+    mpi_expects(MPI_Testall(static_cast<int>(b.requests.size()), b.requests.data(), &all,
+                            MPI_STATUSES_IGNORE),
+                "MPI_Testall");
+    return all && b.come == b.heard.size();
+  }
+
+  // Returns if there is reason to wait on.
+  void go_on(const batch& b, clock::duration waited) {
+    notices_->attend();
+    const int gone = who_left(b);
+    std::string why;
+    if (first().happened())
+      why = text("rank ", rank(), " gave up: ", first().cause());
+    else if (gone >= 0)
+      why = text("rank ", rank(), " waits for ", missing(b), ", but rank ", gone,
+                 " has left the run: every rank must make the same exchanges", errand::words());
+    else if (waited > deadline)
+      why = text("rank ", rank(), " waited ", deadline.count(), " ms for ", missing(b),
+                 ": it is stuck, or slower than mpi::options{.deadline}", errand::words());
+    else
+      return;
+    const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(waited);
+    notices_->first.report(
+        rank(), text("had waited ", ms.count(), " ms for ", missing(b), errand::words()));
+    notices_->fail(why, true);
+    throw error(why);
+  }
+
+  // f(parcel, whether it is heard) of all that have not been.
+  template <class F>
+  static void each_missing(const batch& b, const F& f) {
+    for (std::size_t i = 0; i < b.requests.size(); ++i) {
+      const bool heard = i < b.heard.size();
+      int done = 0;
+      MPI_Request_get_status(b.requests[i], &done, MPI_STATUS_IGNORE);
+      if (!done || (heard && i >= b.come))
+        f(heard ? b.heard[i] : b.said[i - b.heard.size()], heard);
+    }
+  }
+  // A rank that is waited for and has left, or -1.
+  [[nodiscard]] int who_left(const batch& b) const {
+    int gone = -1;
+    if (notices_->somebody_left())
+      each_missing(b, [&](const mpi_parcel& p, bool) {
+        if (notices_->is_silent(p.peer)) gone = p.peer;
+      });
+    return gone;
+  }
+  // "rank 1 to send 16 bytes, rank 2 to take 16 bytes on lane 0"
+  [[nodiscard, gnu::cold]] static std::string missing(const batch& b) {
+    std::string all;
+    each_missing(b, [&](const mpi_parcel& p, bool heard) {
+      all += text(all.empty() ? "" : ", ", "rank ", p.peer, heard ? " to send " : " to take ",
+                  p.size, " bytes");
+    });
+    return text(all, " on lane ", b.lane);
+  }
+
+  // Nothing may be written to my memory once I have thrown: what is on its way there ends. What I
+  // said may be read as long as it lies there; who would read it fails as well.
+  [[gnu::cold]] void withdraw(batch& b) {
+    const auto start = clock::now();
+    const std::scoped_lock lock(mutex_);
+    for (std::size_t i = 0; i < b.requests.size(); ++i) {
+      int done = 0;
+      do MPI_Test(&b.requests[i], &done, MPI_STATUS_IGNORE);
+      while (!done && i < b.heard.size() && clock::now() - start < deadline);
+      if (!done) MPI_Request_free(&b.requests[i]);
+    }
+  }
+
+  bool everybody_left(std::string& absent) {
+    const std::scoped_lock lock(mutex_);
+    notices_->attend();
+    absent = notices_->absent();
+    return notices_->over();
+  }
+  void look_for_unheard() {
+    for (int lane = 0; lane < lane_count; ++lane) {
+      int there = 0, bytes = 0;
+      MPI_Status status;
+      MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, at(lane), &there, &status);
+      if (!there) continue;
+      MPI_Get_count(&status, MPI_BYTE, &bytes);
+      notices_->first.note(rank(), text("rank ", status.MPI_SOURCE, " said ", bytes,
+                                        " bytes to rank ", rank(), " on lane ", lane,
+                                        ", which has left the run without hearing them: "
+                                        "every rank must make the same exchanges"));
+    }
+  }
+  [[nodiscard]] MPI_Comm at(int lane) const { return lanes_[static_cast<std::size_t>(lane)]; }
+
+  const place here_;
+  std::array<MPI_Comm, lane_count + 1> lanes_;  // the last one carries notices
+  std::mutex mutex_;                            // whoever holds it may call MPI
+  std::unique_ptr<mpi_notices> notices_;
+};
+
+}  // namespace cordee::inline CORDEE_ABI::detail

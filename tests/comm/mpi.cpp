@@ -1,0 +1,175 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Run by mpirun: every process runs every test. What ends in a process killed is in mpi_faults.cpp.
+#include <thread>
+
+#include <doctest/doctest.h>
+
+#include <cordee/comm/butterfly.hpp>
+#include <cordee/comm/gossip.hpp>
+#include <cordee/comm/halving.hpp>
+#include <cordee/comm/mpi.hpp>
+#include <cordee/comm/ring.hpp>
+#include <cordee/comm/topology.hpp>
+#include <cordee/comm/tree.hpp>
+#include <cordee/testing/reducer_laws.hpp>
+#include <cordee/testing/transport_laws.hpp>
+
+#include "tests/support/emulated.hpp"
+#include "tests/support/ranks.hpp"
+
+using namespace cordee;
+using namespace support;
+using namespace std::chrono_literals;
+
+static_assert(TransportOn<mpi, cpu> && TransportOn<mpi, emulated> && Abandons<mpi>);
+
+namespace {
+
+constexpr auto launch = [](int, const auto& f, std::chrono::milliseconds deadline) {
+  mpi::launch(f, {.deadline = deadline});
+};
+constexpr mpi::options soon{.deadline = 30s};
+
+int world_size() {
+  static const int size = [] {
+    int n = 0;
+    mpi::launch([&](mpi link) { n = link.size(); }, soon);
+    return n;
+  }();
+  return size;
+}
+
+std::vector<std::byte> word(std::size_t n) { return std::vector<std::byte>(n, std::byte{7}); }
+to<cpu> send(int peer, const std::vector<std::byte>& x) { return {peer, {x.data(), x.size()}}; }
+from<cpu> receive(int peer, std::vector<std::byte>& x) { return {peer, {x.data(), x.size()}}; }
+void exchange(const mpi& link, std::vector<to<cpu>> out, std::vector<from<cpu>> in) {
+  link.exchange(std::span<const to<cpu>>(out), std::span<const from<cpu>>(in), cpu::stream{});
+}
+
+}  // namespace
+
+TEST_CASE("mpi keeps the laws of transports") {
+  CHECK(transport_laws(launch, {.ranks = {world_size()}, .impatience = 2s}) == "");
+}
+
+TEST_CASE("mpi: every exact reducer keeps its laws") {
+  const reducer_law_options here{.ranks = {world_size()}};
+  CHECK(reducer_laws<mpi>([](auto link) { return ring{link}; }, here, launch) == "");
+  CHECK(reducer_laws<mpi>([](auto link) { return tree{link}; }, here, launch) == "");
+  CHECK(reducer_laws<mpi>([](auto link) { return butterfly{link}; }, here, launch) == "");
+  CHECK(reducer_laws<mpi>([](auto link) { return halving{link}; }, here, launch) == "");
+}
+
+TEST_CASE("mpi: a message that is too short or too long names both ranks, the lane and bytes") {
+  for (const std::size_t said : {12u, 20u, 100'000u, 10'000'000u}) {
+    const std::string complaint_here = complaint([&] {
+      mpi::launch(
+          [&](mpi link) {
+            const auto mine = word(said);
+            auto heard = word(16);
+            if (link.rank() == 0) exchange(link.lane(2), {send(1, mine)}, {});
+            if (link.rank() == 1) exchange(link.lane(2), {}, {receive(0, heard)});
+          },
+          soon);
+    });
+    CHECK(contains(
+        complaint_here,
+        text("rank 1 expects 16 bytes from rank 0 on lane 2, which sends ", said).c_str()));
+  }
+}
+
+TEST_CASE("mpi: the first failure is thrown on every rank, and what is not an exception too") {
+  CHECK(complaint([] {
+          mpi::launch(
+              [](mpi link) {
+                auto x = word(4);
+                if (link.rank() == 1) throw std::runtime_error("rank one's own words");
+                exchange(link, {}, {receive(1, x)});
+              },
+              soon);
+        }) == "rank 1: rank one's own words");
+  CHECK(contains(complaint([] {
+                   mpi::launch(
+                       [](mpi link) {
+                         if (link.rank() == 0) throw 7;
+                       },
+                       soon);
+                 }),
+                 "rank 0: threw something"));
+}
+
+TEST_CASE("mpi: after a stall every rank tells what it was waiting for") {
+  // Rank 0 waits for the last one, who comes late; whoever is between waits for rank 0.
+  const int last = world_size() - 1;
+  const std::string said = complaint([&] {
+    mpi::launch(
+        [&](mpi link) {
+          auto x = word(8);
+          const auto words = [&] { return text("bucket ", link.rank()); };
+          const errand here(words);
+          if (link.rank() == last) std::this_thread::sleep_for(3s);
+          exchange(link, {}, {receive(link.rank() == 0 ? last : 0, x)});
+        },
+        {.deadline = 2s});
+  });
+  CHECK(contains(said, " waited 2000 ms for rank "));
+  CHECK(contains(said, text("for rank ", last, " to send 8 bytes on lane 0").c_str()));
+  for (int rank = 0; rank <= last; ++rank) {
+    CHECK(contains(said, text("(bucket ", rank, ")").c_str()));
+    CHECK(contains(said, text("rank ", rank, " ").c_str()));
+  }
+}
+
+TEST_CASE("mpi: a word that was never heard ends the run with an error on the rank it was for") {
+  int rank = -1;
+  const std::string said = complaint([&] {
+    mpi::launch(
+        [&](mpi link) {
+          rank = link.rank();
+          const auto mine = word(12);
+          auto own = word(12);
+          if (rank == 0) exchange(link.lane(2), {send(1, mine), send(0, mine)}, {receive(0, own)});
+        },
+        soon);
+  });
+  if (rank == 1) CHECK(contains(said, "rank 0 said 12 bytes to rank 1 on lane 2"));
+  if (rank != 1) CHECK(said.empty());
+}
+
+TEST_CASE("mpi: misuse is refused: no such lane, no such peer") {
+  mpi::launch(
+      [](mpi link) {
+        auto x = word(1);
+        CHECK_THROWS_AS((void)link.lane(4), misuse);
+        CHECK_THROWS_AS(exchange(link, {send(link.size(), x)}, {}), misuse);
+        CHECK_THROWS_AS(exchange(link, {}, {receive(-1, x)}), misuse);
+      },
+      soon);
+}
+
+TEST_CASE("mpi: what lies in a GPU's memory is staged") {
+  mpi::launch(
+      [](mpi link) {
+        const int p = link.size(), next = (link.rank() + 1) % p, before = (link.rank() + p - 1) % p;
+        auto mine = word(1000), heard = word(1000), own = word(10), none = word(0);
+        mine[999] = static_cast<std::byte>(link.rank());
+        const std::array out{to<emulated>{next, {mine.data(), mine.size()}},
+                             to<emulated>{link.rank(), {own.data(), own.size()}}};
+        auto back = word(10);
+        back[9] = std::byte{0};
+        const std::array in{from<emulated>{link.rank(), {back.data(), back.size()}},
+                            from<emulated>{before, {heard.data(), heard.size()}}};
+        link.exchange(std::span<const to<emulated>>(out), std::span<const from<emulated>>(in),
+                      emulated::stream{});
+        CHECK(heard[999] == static_cast<std::byte>(before));
+        CHECK(back == own);
+      },
+      soon);
+}
+
+TEST_CASE("mpi: ranks of a machine share its cores") {
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  mpi::launch([&](mpi link) { CHECK(cpu{}.workers() == std::max(1, cores / link.size())); }, soon);
+}

@@ -1,0 +1,75 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Run by mpirun: a trainer over processes is the trainer over threads.
+#include <algorithm>
+#include <mutex>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <cordee/comm/butterfly.hpp>
+#include <cordee/comm/mpi.hpp>
+#include <cordee/comm/ring.hpp>
+#include <cordee/data/loader.hpp>
+#include <cordee/data/synthetic.hpp>
+#include <cordee/nn/resnet.hpp>
+#include <cordee/optim/lars.hpp>
+#include <cordee/precision/fp32.hpp>
+#include <cordee/schedule/constant.hpp>
+#include <cordee/train/trainer.hpp>
+
+#include "tests/support/ranks.hpp"
+
+using namespace cordee;
+using namespace support;
+
+namespace {
+
+// The weights after an epoch, and what the trainer says of the data.
+template <class Reducer>
+std::vector<float> trained(const Reducer& reducer) {
+  static const synthetic data{.extent = {1, 8, 8}, .classes = 10, .samples = 96, .seed = 3};
+  resnet<8, fp32, cpu, shape{.image = {1, 8, 8}}> net;
+  loader feed{data, reducer.link, {.global_batch = 24, .seed = 1}};
+  trainer run{net,
+              lars{.momentum = 0.9},
+              constant{.rate = 0.1},
+              reducer,
+              {.bucket_bytes = 100'000}};  // several messages a step
+  run.fit(feed, 1);
+  std::vector<float> all(run.weights().begin(), run.weights().end());
+  const score held = run.evaluate(data, {});
+  all.push_back(static_cast<float>(held.mean_loss()));
+  all.push_back(static_cast<float>(held.top1));
+  return all;
+}
+
+template <class Make>
+void same_over_threads(const Make& make) {
+  std::vector<float> here, there;
+  int rank = 0, ranks = 0;
+  mpi::launch([&](mpi link) {
+    rank = link.rank();
+    ranks = link.size();
+    here = trained(make(link));
+  });
+  std::mutex mutex;
+  threads::launch(
+      ranks,
+      [&](threads link) {
+        const auto mine = trained(make(link));
+        const std::scoped_lock lock(mutex);
+        if (link.rank() == rank) there = mine;  // its running statistics are its own
+      },
+      patient);
+  CHECK(here.size() > 70'000);
+  CHECK(std::ranges::equal(here, there));
+}
+
+}  // namespace
+
+TEST_CASE("a trainer over processes ends with the bits of a trainer over threads") {
+  same_over_threads([](auto link) { return ring{link}; });
+  same_over_threads([](auto link) { return butterfly{link}; });
+}
