@@ -169,7 +169,6 @@ TEST_CASE("mpi: what lies in a GPU's memory is staged") {
       soon);
 }
 
-TEST_CASE("mpi: ranks of a machine share its cores") {
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  mpi::launch([&](mpi link) { CHECK(cpu{}.workers() == std::max(1, cores / link.size())); }, soon);
+TEST_CASE("mpi: a rank has its share of the cores as workers") {
+  mpi::launch([](mpi) { CHECK(cpu{}.workers() == detail::mpi_session::share_of_cores()); }, soon);
 }

@@ -12,12 +12,11 @@
 // objects made for two MPIs cannot be linked to one of them anyway.
 #pragma once
 
-#include <algorithm>
 #include <chrono>
 #include <climits>
 #include <memory>
 #include <string_view>
-#include <thread>
+#include <utility>
 #include <vector>
 
 #include <cordee/comm/mpi/world.hpp>
@@ -40,16 +39,14 @@ class mpi {
 
   using options = mpi_options;
 
-  /// Runs f(link) in this process, which mpirun or srun has started with its like, with
-  /// max(1, cores / ranks of this machine) workers, and returns when all ranks have ended. If one
-  /// throws, the others give up where they wait, and the first cause is thrown on every rank:
-  /// "rank 2: ...". A rank that does not end within the deadline after that is killed, by
-  /// MPI_Abort.
+  /// Runs f(link) in this process, which mpirun or srun has started with its like, with its share
+  /// of the machine's cores as workers, and returns when all ranks have ended. If one throws, the
+  /// others give up where they wait, and the first cause is thrown on every rank: "rank 2: ...". A
+  /// rank that does not end within the deadline after that is killed, by MPI_Abort.
   template <class F>
   static void launch(const F& f, options with = {}) {
     const auto world = std::make_shared<detail::mpi_world>(with.deadline);
-    const int cores = static_cast<int>(std::thread::hardware_concurrency());
-    const cpu::entitlement mine(std::max(1, cores / detail::mpi_session::neighbours()));
+    const cpu::entitlement mine(detail::mpi_session::share_of_cores());
     try {
       f(mpi{world, reducer_lane});
     } catch (const std::exception& e) {

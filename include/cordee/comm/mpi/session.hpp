@@ -5,11 +5,13 @@
 // ended as the program ends, when main has said what it had to.
 #pragma once
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 
 #include <mpi.h>
+#include <sched.h>
 
 #include <cordee/comm/launch.hpp>
 #include <cordee/core/error.hpp>
@@ -41,14 +43,19 @@ class mpi_session {
     static const mpi_session running;
     return running.here_;
   }
-  /// How many ranks share this machine.
-  static int neighbours() {
+  /// A rank's share of this machine's cores, at least one: of those that its ranks may run on, all
+  /// together, whether the launcher has tied each to some of its own or not.
+  static int share_of_cores() {
     MPI_Comm here;
-    int size = 1;
+    int ranks = 1;
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here);
-    MPI_Comm_size(here, &size);
+    MPI_Comm_size(here, &ranks);
+    cpu_set_t cores;
+    CPU_ZERO(&cores);
+    sched_getaffinity(0, sizeof cores, &cores);
+    MPI_Allreduce(MPI_IN_PLACE, &cores, sizeof cores, MPI_BYTE, MPI_BOR, here);
     MPI_Comm_free(&here);
-    return size;
+    return std::max(1, CPU_COUNT(&cores) / ranks);
   }
   mpi_session(const mpi_session&) = delete;
   mpi_session& operator=(const mpi_session&) = delete;

@@ -1,0 +1,20 @@
+#!/bin/sh
+# SPDX-FileCopyrightText: the Cordee contributors
+# SPDX-License-Identifier: Apache-2.0
+#
+# Runs a program as RANKS processes, by Open MPI's mpirun or by MPICH's. It must be the one of the MPI
+# that the program was built with; a program that is started by the other's says so.
+# Usage: examples/launch/mpirun.sh RANKS PROGRAM [OPTION...]
+#        HOSTS=file     machines, one a line; this one if not said
+#        MPIRUN=...     the launcher, mpirun if not said
+set -eu
+if [ $# -lt 2 ]; then sed -n '5,9s/^# \{0,1\}//p' "$0"; exit 2; fi
+mpirun=${MPIRUN:-mpirun} ranks=$1
+shift
+case $("$mpirun" --version 2>&1) in
+  *"Open MPI"* | *OpenRTE*)
+    # Each rank has several threads: by default Open MPI would tie all of them to one core.
+    set -- --bind-to none ${HOSTS:+--hostfile "$HOSTS"} -n "$ranks" "$@" ;;
+  *) set -- ${HOSTS:+-f "$HOSTS"} -n "$ranks" "$@" ;;
+esac
+exec "$mpirun" "$@"
