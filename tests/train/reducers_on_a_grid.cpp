@@ -94,5 +94,6 @@ TEST_CASE("fit fetches the next batch beside a step, and trains as by hand") {
     return on_host<float, D>(where, run.weights(), run.compute());
   };
   const auto expected = trained(emulated(1), true);
-  for (const std::uint64_t seed : {0u, 1u, 2u, 3u}) CHECK(trained(deferred(seed), false) == expected);
+  for (const std::uint64_t seed : {0u, 1u, 2u, 3u})
+    CHECK(trained(deferred(seed), false) == expected);
 }
