@@ -16,8 +16,8 @@ namespace {
 
 using variables = std::map<std::string, std::string>;
 
-std::optional<place> told(const variables& set) {
-  return told_place([&](const char* name) {
+std::optional<standing> told(const variables& set) {
+  return told_standing([&](const char* name) {
     const auto at = set.find(name);
     return at == set.end() ? nullptr : at->second.c_str();
   });
@@ -40,7 +40,7 @@ TEST_CASE("launch: every launcher is understood") {
   for (const variables& set : {torchrun, open_mpi, mpich, mvapich, slurm}) {
     const auto here = told(set);
     REQUIRE(here.has_value());
-    CHECK(*here == place{2, 4});
+    CHECK(*here == standing{2, 4});
     for (const auto& variable : set) CHECK(contains(here->said_by, variable.first.c_str()));
   }
 }
@@ -71,7 +71,7 @@ TEST_CASE("launch: a disagreement prints both") {
 }
 
 TEST_CASE("launch: below mpirun, Slurm's variables are those of mpirun's daemon") {
-  CHECK(*told(both(open_mpi, {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}})) == place{2, 4});
+  CHECK(*told(both(open_mpi, {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}})) == standing{2, 4});
 }
 
 TEST_CASE("launch: what is not a whole number is refused by name") {

@@ -19,18 +19,18 @@
 namespace cordee::inline CORDEE_ABI {
 
 /// "rank 1 of 4", and who says so.
-struct place {
+struct standing {
   int rank = 0, size = 1;
   std::string said_by{};
 
-  friend bool operator==(const place& a, const place& b) {
+  friend bool operator==(const standing& a, const standing& b) {
     return a.rank == b.rank && a.size == b.size;
   }
   [[nodiscard]] std::string str() const { return text(said_by, " says rank ", rank, " of ", size); }
 };
 
-/// Throws an error that prints both unless the two are the same place.
-inline void expect_same(const place& a, const place& b) {
+/// Throws an error that prints both unless the two say the same.
+inline void expect_same(const standing& a, const standing& b) {
   if (a == b) return;
   throw error(text(a.str(), ", but ", b.str(),
                    ": start every rank with the launcher that belongs to the program's library, "
@@ -59,16 +59,16 @@ inline int whole_number(const char* variable, std::string_view value) {
 
 }  // namespace detail
 
-/// The place that the launcher's variables say, or none; `variable(name)` is as std::getenv.
+/// What the launcher's variables say, or nothing; `variable(name)` is as std::getenv.
 template <class Variable>
-std::optional<place> told_place(const Variable& variable) {
-  std::optional<place> told;
+std::optional<standing> told_standing(const Variable& variable) {
+  std::optional<standing> told;
   for (const detail::launcher& by : detail::launchers) {
     const char *rank = variable(by.rank), *size = variable(by.size);
     if (rank == nullptr || size == nullptr) continue;
     if (told && std::string_view(by.name) == "srun") break;
-    const place here{detail::whole_number(by.rank, rank), detail::whole_number(by.size, size),
-                     text(by.name, " (", by.rank, ", ", by.size, ")")};
+    const standing here{detail::whole_number(by.rank, rank), detail::whole_number(by.size, size),
+                        text(by.name, " (", by.rank, ", ", by.size, ")")};
     if (told) expect_same(*told, here);
     if (!told) told = here;
   }

@@ -10,7 +10,7 @@ using namespace cordee;
 using namespace std::chrono_literals;
 
 TEST_CASE("notices: everybody hears the first failure, what the others were at, and who has left") {
-  const place here = detail::mpi_session::begin();
+  const standing here = detail::mpi_session::begin();
   const int last = here.size - 1;
   MPI_Comm channel;
   MPI_Comm_dup(MPI_COMM_WORLD, &channel);

@@ -6,8 +6,8 @@
 
 using namespace cordee;
 
-TEST_CASE("session: MPI runs from the first question on, and the launcher says the same place") {
-  const place here = detail::mpi_session::begin();
+TEST_CASE("session: MPI runs from the first question on, and the launcher says the same") {
+  const standing here = detail::mpi_session::begin();
   int begun = 0, level = MPI_THREAD_SINGLE;
   MPI_Initialized(&begun);
   MPI_Query_thread(&level);
@@ -15,13 +15,13 @@ TEST_CASE("session: MPI runs from the first question on, and the launcher says t
   CHECK(level >= MPI_THREAD_SERIALIZED);
   CHECK(here.rank < here.size);
   CHECK(detail::mpi_session::begin() == here);
-  const auto told = told_place([](const char* name) { return std::getenv(name); });
+  const auto told = told_standing([](const char* name) { return std::getenv(name); });
   REQUIRE(told.has_value());  // this is run by mpirun
   CHECK(*told == here);
 }
 
 TEST_CASE("session: ranks of a machine share the cores that they may run on together") {
-  const place here = detail::mpi_session::begin();
+  const standing here = detail::mpi_session::begin();
   CHECK(detail::mpi_session::share_of_cores() >= 1);
   cpu_set_t all, mine;
   CPU_ZERO(&all);

@@ -20,7 +20,7 @@ class mpi_notices {
  public:
   using clock = std::chrono::steady_clock;
 
-  mpi_notices(place here, MPI_Comm channel)
+  mpi_notices(standing here, MPI_Comm channel)
       : first(here.size),
         here_(here),
         channel_(channel),
@@ -98,7 +98,7 @@ class mpi_notices {
       MPI_Irecv(&heard_, sizeof heard_, MPI_BYTE, MPI_ANY_SOURCE, 0, channel_, &listening_);
   }
 
-  const place here_;
+  const standing here_;
   const MPI_Comm channel_;
   std::vector<clock::time_point> silent_from_;  // by rank
   int leavers_ = 0;

@@ -38,8 +38,8 @@ inline void mpi_expects(int status, const char* call) {
 
 class mpi_session {
  public:
-  /// The place of this process, once MPI runs; ends all if the launcher's variables say another.
-  static place begin() {
+  /// This process among its like, once MPI runs; ends all if the launcher says otherwise.
+  static standing begin() {
     static const mpi_session running;
     return running.here_;
   }
@@ -83,7 +83,7 @@ class mpi_session {
           "mpi: this MPI serves one thread alone; ask MPI_Init_thread for at least "
           "MPI_THREAD_SERIALIZED, or use an MPI that has it");
     try {
-      if (const auto told = told_place([](const char* name) { return std::getenv(name); }))
+      if (const auto told = told_standing([](const char* name) { return std::getenv(name); }))
         expect_same(*told, here_);
     } catch (const error& e) {
       mpi_abort(e.what());  // the others wait for this rank to begin, and cannot hear it
@@ -95,7 +95,7 @@ class mpi_session {
     if (ends_ && !ended) MPI_Finalize();
   }
 
-  place here_;
+  standing here_;
   bool ends_ = false;
 };
 

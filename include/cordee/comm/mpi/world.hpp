@@ -264,7 +264,7 @@ class mpi_world {
   }
   [[nodiscard]] MPI_Comm at(int lane) const { return lanes_[static_cast<std::size_t>(lane)]; }
 
-  const place here_;
+  const standing here_;
   std::array<MPI_Comm, lane_count + 1> lanes_;  // the last one carries notices
   std::mutex mutex_;                            // whoever holds it may call MPI
   std::unique_ptr<mpi_notices> notices_;
