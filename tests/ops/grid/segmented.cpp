@@ -41,6 +41,7 @@ std::vector<std::vector<segment>> tables() {
           table_of(many),
           table_of({5}),
           table_of({0}),
+          table_of({2, 35 * 4096 + 3, 1}),  // more chunks than the block that adds them has threads
           table_of(std::vector<std::size_t>(128, 2)),
           table_of(std::vector<std::size_t>(129, 3))};
 }
