@@ -41,6 +41,7 @@
 #include <cordee/core/protocol.hpp>
 #include <cordee/core/random.hpp>
 #include <cordee/core/segment.hpp>
+#include <cordee/core/series.hpp>
 #include <cordee/core/span_on.hpp>
 #include <cordee/core/text.hpp>
 #include <cordee/core/thread.hpp>

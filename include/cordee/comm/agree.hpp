@@ -8,9 +8,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include <cordee/comm/ring.hpp>
+#include <cordee/core/series.hpp>
 #include <cordee/device/buffer.hpp>
 #include <cordee/device/cpu.hpp>
 
@@ -27,30 +30,39 @@ struct maximum {
   double operator()(double a, double b) const { return std::isnan(a) || a > b ? a : b; }
 };
 
-/// Every rank's `values` (as many on each), joined in the order of ranks, in place.
-template <class Link, class Join>
-void agree(const Link& link, std::span<double> values, Join join) {
+namespace detail {
+/// Every rank's `values`, (ranks, n). No business of how they are joined, so compiled once a link.
+template <class Link>
+std::vector<double> everybodys(const Link& link, std::span<const double> values) {
   const int p = link.size(), r = link.rank();
-  if (p == 1) return;
   const std::size_t n = values.size();
-  std::vector<double> heard(n * static_cast<std::size_t>(p));  // (p, n)
+  std::vector<double> heard(n * static_cast<std::size_t>(p));
   const auto row = [&](int rank) {
     return span_on<double, cpu>{heard.data() + n * static_cast<std::size_t>(rank), n};
   };
   std::copy(values.begin(), values.end(), row(r).begin());
-  std::vector<to<cpu>> out;
-  std::vector<from<cpu>> in;
+  series<to<cpu>> out;
+  series<from<cpu>> in;
   for (int peer = 0; peer < p; ++peer) {
     if (peer == r) continue;
     out.push_back({peer, const_bytes(row(r))});
     in.push_back({peer, bytes(row(peer))});
   }
   link.lane(agree_lane)
-      .exchange(std::span<const to<cpu>>(out), std::span<const from<cpu>>(in), cpu::stream{});
+      .exchange(std::as_const(out).span(), std::as_const(in).span(), cpu::stream{});
+  return heard;
+}
+}  // namespace detail
+
+/// Every rank's `values` (as many on each), joined in the order of ranks, in place.
+template <class Link, class Join>
+void agree(const Link& link, std::span<double> values, Join join) {
+  if (link.size() == 1) return;
+  const std::size_t n = values.size();
+  const std::vector<double> heard = detail::everybodys(link, values);
   for (std::size_t i = 0; i < n; ++i) {
-    double joined = row(0)[i];
-    for (int peer = 1; peer < p; ++peer) joined = join(joined, row(peer)[i]);
-    values[i] = joined;
+    values[i] = heard[i];
+    for (std::size_t at = i + n; at < heard.size(); at += n) values[i] = join(values[i], heard[at]);
   }
 }
 
@@ -65,12 +77,12 @@ void mean(const Link& link, const D& device, span_on<Real, D> what, typename D::
 /// Rank 0's numbers on every rank.
 template <class Link, class Real, Device D>
 void share(const Link& link, span_on<Real, D> what, typename D::stream s) {
-  std::vector<to<D>> out;
-  std::vector<from<D>> in;
+  series<to<D>> out;
+  series<from<D>> in;
   if (link.rank() != 0) in.push_back({0, bytes(what)});
   for (int peer = 1; link.rank() == 0 && peer < link.size(); ++peer)
     out.push_back({peer, const_bytes(what)});
-  link.lane(agree_lane).exchange(std::span<const to<D>>(out), std::span<const from<D>>(in), s);
+  link.lane(agree_lane).exchange(std::as_const(out).span(), std::as_const(in).span(), s);
 }
 
 /// Whether all ranks hold the same 64 bits (a fingerprint of a table, of weights).

@@ -13,12 +13,14 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <cordee/comm/reducer.hpp>
 #include <cordee/comm/stability.hpp>
 #include <cordee/comm/topology.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/series.hpp>
 #include <cordee/ops/elementwise.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -76,18 +78,18 @@ struct gossip {
             "gossip: the graph has more edges in this round than in those it said it repeats");
     Real* const said = reinterpret_cast<Real*>(m.scratch.data);  // (edges, n)
 
-    std::vector<to<D>> out;
-    std::vector<from<D>> in;
-    std::vector<double> weights;
+    series<to<D>> out;
+    series<from<D>> in;
+    series<double> weights;
     for (const int peer : detail::listeners(graph, link.rank(), link.size(), now.round))
       out.push_back({peer, const_bytes(m.what)});
     for (std::size_t k = 0; k < edges.size(); ++k) {
       in.push_back({edges[k].peer, bytes(span_on<Real, D>{said + k * n, n})});
       weights.push_back(edges[k].weight);
     }
-    link.exchange(std::span<const to<D>>(out), std::span<const from<D>>(in), s);
+    link.exchange(std::as_const(out).span(), std::as_const(in).span(), s);
 
-    approach(n, static_cast<const Real*>(said), std::span<const double>(weights), m.what.data, s);
+    approach(n, static_cast<const Real*>(said), std::as_const(weights).span(), m.what.data, s);
   }
 
   /// Growth a round of the ranks' disagreement under a rule that moves it so; see stability.hpp.

@@ -79,14 +79,22 @@ constexpr std::size_t count_trainable(std::span<const segment> table) {
 /// last run of the table. A bucket holds at most `limit` numbers unless one segment alone is
 /// larger; it never splits a segment.
 constexpr std::vector<bucket> cut(std::span<const segment> table, std::size_t limit) {
-  std::vector<bucket> buckets;
-  for (std::size_t end = count_trainable(table); end > 0;) {
-    const std::size_t stop = table[end - 1].offset + aligned(table[end - 1].size);
-    std::size_t first = end - 1;
-    while (first > 0 && stop - table[first - 1].offset <= limit) --first;
-    buckets.push_back({static_cast<int>(buckets.size()), table[first].offset,
-                       stop - table[first].offset, table.subspan(first, end - first), first});
-    end = first;
+  const auto stop = [&](std::size_t end) {
+    return table[end - 1].offset + aligned(table[end - 1].size);
+  };
+  const auto first = [&](std::size_t end) {
+    std::size_t k = end - 1;
+    while (k > 0 && stop(end) - table[k - 1].offset <= limit) --k;
+    return k;
+  };
+  std::size_t end = count_trainable(table), count = 0;
+  for (std::size_t k = end; k > 0; k = first(k)) ++count;
+  std::vector<bucket> buckets(count);  // at once: growth takes as long again to compile
+  int index = 0;
+  for (bucket& b : buckets) {
+    const std::size_t k = first(end), at = table[k].offset;
+    b = {index++, at, stop(end) - at, table.subspan(k, end - k), k};
+    end = k;
   }
   return buckets;
 }

@@ -25,9 +25,10 @@ struct part {
   long long integer = 0;
   double number = 0;
 
-  part(std::string_view s) : what(word), letters(s) {}
-  part(const char* s) : part(std::string_view(s)) {}
-  part(const std::string& s) : part(std::string_view(s)) {}
+  // Out of line, so that a sentence is a row of calls and takes little time to compile.
+  [[gnu::cold, gnu::noinline]] part(std::string_view s) : what(word), letters(s) {}
+  [[gnu::cold, gnu::noinline]] part(const char* s) : part(std::string_view(s)) {}
+  [[gnu::cold, gnu::noinline]] part(const std::string& s) : part(std::string_view(s)) {}
   part(const char& c) : part(std::string_view(&c, 1)) {}
   part(bool b) : part(b ? "yes" : "no") {}
   part(std::signed_integral auto i) : what(whole), integer(i) {}

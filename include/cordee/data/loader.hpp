@@ -24,6 +24,7 @@
 #include <cordee/core/error.hpp>
 #include <cordee/core/protocol.hpp>
 #include <cordee/core/random.hpp>
+#include <cordee/core/series.hpp>
 #include <cordee/core/thread.hpp>
 #include <cordee/data/augment.hpp>
 #include <cordee/data/batching.hpp>
@@ -121,7 +122,7 @@ class loader {
     if (back().failure) std::rethrow_exception(std::exchange(back().failure, nullptr));
     front_ = 1 - front_;
     request(++step_);
-    return updates_[front_].micro;
+    return updates_[front_].micro.span();
   }
 
   [[nodiscard]] std::string describe() const {
@@ -138,9 +139,9 @@ class loader {
  private:
   struct update {
     std::int64_t step = -1;
-    std::vector<std::uint8_t> pixels;
-    std::vector<std::int32_t> labels;
-    std::vector<batch<cpu>> micro;
+    series<std::uint8_t> pixels;
+    series<std::int32_t> labels;
+    series<batch<cpu>> micro;
     std::exception_ptr failure;
   };
   // The back update belongs to the worker while it is wanted, and to the caller otherwise.
@@ -185,7 +186,7 @@ class loader {
     u.labels.resize(count);
     for (std::size_t i = 0; i < count; ++i) {
       const batch_plan::place p = plan_.at(u.step, first + static_cast<std::int64_t>(i));
-      u.labels[i] = read(p, std::span(u.pixels).subspan(i * image, image));
+      u.labels[i] = read(p, {u.pixels.data() + i * image, image});
     }
     u.micro.clear();
     for (std::int64_t k = first_slice; k < first_slice + how_.accumulate; ++k) {
@@ -208,9 +209,9 @@ class loader {
     const std::size_t sample = order_[static_cast<std::size_t>(p.index)];
     if (!augmentation_.active()) return dataset_.read(sample, out);
     raw_.resize(out.size());
-    const int label = dataset_.read(sample, raw_);
+    const int label = dataset_.read(sample, raw_.span());
     augmentation_(
-        dataset_.image(), std::span<const std::uint8_t>(raw_), out,
+        dataset_.image(), std::as_const(raw_).span(), out,
         random_sequence(how_.seed, purpose::augment, static_cast<std::uint64_t>(p.epoch), sample));
     return label;
   }
@@ -225,7 +226,7 @@ class loader {
 
   std::vector<std::uint32_t> order_;
   std::int64_t order_epoch_ = -1;
-  std::vector<std::uint8_t> raw_;
+  series<std::uint8_t> raw_;
 
   std::mutex mutex_;
   std::condition_variable changed_;

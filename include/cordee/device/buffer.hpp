@@ -14,45 +14,68 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+namespace detail {
+
+/// A buffer's memory, whatever its numbers are, so that this is compiled once for a device. Out of
+/// line: none of it is hot, and a device in each is a reference count.
+template <Device D>
+class owned_memory {
+ public:
+  owned_memory() = default;
+  [[gnu::noinline]] owned_memory(const D& device, std::size_t size, std::size_t width)
+      : device_(device), size_(size) {
+    expects(size <= std::numeric_limits<std::size_t>::max() / width, "buffer: size overflows");
+    data_ = device_.allocate(size * width);
+    const typename D::stream s{};
+    device_.clear(data_, size * width, s);
+    device_.finish(s);
+  }
+  [[gnu::noinline]] owned_memory(owned_memory&& other) noexcept
+      : device_(other.device_),
+        data_(std::exchange(other.data_, nullptr)),
+        size_(std::exchange(other.size_, 0)) {}
+  [[gnu::noinline]] owned_memory& operator=(owned_memory&& other) noexcept {
+    std::swap(device_, other.device_);
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+  [[gnu::noinline]] ~owned_memory() { device_.release(data_); }
+
+  [[gnu::noinline]] void reserve(std::size_t size, std::size_t width) {
+    if (size > size_) *this = owned_memory(device_, size, width);
+  }
+
+  [[nodiscard]] void* data() const { return data_; }
+  [[nodiscard]] std::size_t size() const { return size_; }
+
+ private:
+  D device_{};
+  void* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace detail
+
 /// `size` numbers of device memory, zero at the start. Movable, not copyable.
 template <class T, Device D>
   requires std::is_trivially_copyable_v<T>
 class buffer {
  public:
   buffer() = default;
-  [[gnu::noinline]] buffer(const D& device, std::size_t size) : device_(device), size_(size) {
-    expects(size <= std::numeric_limits<std::size_t>::max() / sizeof(T), "buffer: size overflows");
-    data_ = static_cast<T*>(device_.allocate(size * sizeof(T)));
-    const typename D::stream s{};
-    device_.clear(data_, size * sizeof(T), s);
-    device_.finish(s);
-  }
-  // Out of line: none of these is hot, and a device in each is a reference count.
-  [[gnu::noinline]] buffer(buffer&& other) noexcept
-      : device_(other.device_),
-        data_(std::exchange(other.data_, nullptr)),
-        size_(std::exchange(other.size_, 0)) {}
-  [[gnu::noinline]] buffer& operator=(buffer&& other) noexcept {
-    std::swap(device_, other.device_);
-    std::swap(data_, other.data_);
-    std::swap(size_, other.size_);
-    return *this;
-  }
-  [[gnu::noinline]] ~buffer() { device_.release(data_); }
+  buffer(const D& device, std::size_t size) : memory_(device, size, sizeof(T)) {}
 
-  [[nodiscard]] std::size_t size() const { return size_; }
-  [[nodiscard]] span_on<T, D> span() { return {data_, size_}; }
-  [[nodiscard]] span_on<const T, D> span() const { return {data_, size_}; }
+  [[nodiscard]] std::size_t size() const { return memory_.size(); }
+  [[nodiscard]] span_on<T, D> span() { return {static_cast<T*>(memory_.data()), size()}; }
+  [[nodiscard]] span_on<const T, D> span() const {
+    return {static_cast<const T*>(memory_.data()), size()};
+  }
 
   /// Room for at least `size` numbers; what was there is lost when it grows.
-  void reserve(std::size_t size) {
-    if (size > size_) *this = buffer(device_, size);
-  }
+  void reserve(std::size_t size) { memory_.reserve(size, sizeof(T)); }
 
  private:
-  D device_{};
-  T* data_ = nullptr;
-  std::size_t size_ = 0;
+  detail::owned_memory<D> memory_;
 };
 
 /// What stands there when the stream's work is done, where the host can read it.

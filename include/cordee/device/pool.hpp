@@ -11,8 +11,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <thread>
-#include <vector>
 
 #include <cordee/core/config.hpp>
 #include <cordee/core/thread.hpp>
@@ -23,13 +23,14 @@ namespace cordee::inline CORDEE_ABI {
 /// caller at a time; parts may not throw.
 class pool {
  public:
-  explicit pool(int workers) : workers_(workers) {}
+  explicit pool(int workers)
+      : workers_(workers), helpers_(new std::thread[static_cast<std::size_t>(workers - 1)]) {}
   pool(const pool&) = delete;
   pool& operator=(const pool&) = delete;
   ~pool() {
     work_ = nullptr;
     announce();
-    for (std::thread& helper : helpers_) helper.join();
+    for (int k = 0; k < running_; ++k) helper(k).join();
   }
 
   [[nodiscard]] int size() const { return workers_; }
@@ -46,8 +47,7 @@ class pool {
 
   /// Not a template: what starts threads and waits for them is compiled once and not per kernel.
   [[gnu::noinline]] void run(void (*work)(const void*, int), const void* context) {
-    while (helpers_.size() + 1 < static_cast<std::size_t>(workers_))
-      helpers_.push_back(start<&pool::serve>(*this));
+    for (; running_ < workers_ - 1; ++running_) helper(running_) = start<&pool::serve>(*this);
     context_ = context;
     work_ = work;
     busy_.store(workers_ - 1, std::memory_order_relaxed);
@@ -56,6 +56,8 @@ class pool {
     for (int left, spins = 0; (left = busy_.load(std::memory_order_acquire)) != 0;)
       if (++spins > patience) busy_.wait(left, std::memory_order_acquire);
   }
+
+  [[nodiscard]] std::thread& helper(int k) { return helpers_[static_cast<std::size_t>(k)]; }
 
   void announce() {
     turn_.fetch_add(1, std::memory_order_release);
@@ -80,7 +82,8 @@ class pool {
   const void* context_ = nullptr;
   std::atomic<std::uint32_t> turn_{0};
   std::atomic<int> busy_{0}, started_{0};
-  std::vector<std::thread> helpers_;
+  int running_ = 0;
+  std::unique_ptr<std::thread[]> helpers_;  // an array: a vector of threads takes long to compile
 };
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -18,6 +18,7 @@
 #include <cordee/core/extent.hpp>
 #include <cordee/core/protocol.hpp>
 #include <cordee/core/segment.hpp>
+#include <cordee/core/series.hpp>
 #include <cordee/device/buffer.hpp>
 #include <cordee/nn/table.hpp>
 #include <cordee/ops/batch_norm.hpp>
@@ -69,7 +70,7 @@ template <class D>
 class activations {
  public:
   activations(const D& device, std::size_t count) {
-    for (all_.reserve(count); all_.size() < count;) all_.emplace_back(device, 0);
+    while (all_.size() < count) all_.push_back(block(device, 0));
   }
   /// Activation `index` with room for `size` numbers of type T.
   template <class T>
@@ -79,7 +80,9 @@ class activations {
   }
 
  private:
-  std::vector<buffer<std::byte, D>> all_;
+  using block = buffer<std::byte, D>;
+
+  std::vector<block> all_;
 };
 
 /// Gradients of activations: as many as are alive at once, the last one returned given out first,
@@ -96,12 +99,12 @@ class gradient_buffers {
       size_ = size;
     }
     free_.clear();
-    for (auto& one : all_) free_.push_back(one.span().data);
+    for (block& one : all_) free_.push_back(numbers(one));
   }
   [[nodiscard]] Number* take() {
     if (free_.empty()) {
-      all_.emplace_back(device_, std::max<std::size_t>(size_, 1));
-      return all_.back().span().data;
+      all_.push_back(block(device_, std::max<std::size_t>(size_, 1) * sizeof(Number)));
+      return numbers(all_.back());
     }
     Number* last = free_.back();
     free_.pop_back();
@@ -110,10 +113,14 @@ class gradient_buffers {
   void give(Number* one) { free_.push_back(one); }
 
  private:
+  using block = buffer<std::byte, D>;  // the type that activations keep: one vector less to compile
+
+  static Number* numbers(block& of) { return reinterpret_cast<Number*>(of.span().data); }
+
   D device_;
   std::size_t size_ = 0;
-  std::vector<buffer<Number, D>> all_;
-  std::vector<Number*> free_;
+  std::vector<block> all_;
+  series<Number*> free_;
 };
 
 /// Masters on their way into the image that kernels read.

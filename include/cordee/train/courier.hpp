@@ -33,7 +33,7 @@ class courier {
   };
 
   explicit courier(const R& reducer, const D& device) : reducer_(reducer), device_(device) {
-    if constexpr (R::link_type::blocks_host)
+    if constexpr (threaded)
       if (reducer.link.size() > 1) {
         if constexpr (!D::host_memory) stream_ = device.open();  // the compute stream goes on
         thread_ = start<&courier::serve>(*this);
@@ -53,28 +53,38 @@ class courier {
   /// Hands over one bucket, whole when `s` is done with what it has to do by now; its range may not
   /// be touched before `finish` returns.
   void post(const letter& l, stream s) {
-    if (!thread_.joinable()) return mix(l, s);
+    if constexpr (threaded)
+      if (thread_.joinable()) return hand_over(l, s);
+    mix(l, s);
+  }
+
+  /// Waits until every bucket is back; throws what a mix has thrown.
+  void finish() {
+    if constexpr (threaded) {
+      std::unique_lock lock(mutex_);
+      while (taken_ < queue_.size() || carrying_) changed_.wait(lock);  // each mix has a deadline
+      queue_.clear();
+      taken_ = 0;
+      if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+    }
+  }
+
+ private:
+  // Elsewhere nothing of a queue is compiled.
+  static constexpr bool threaded = R::link_type::blocks_host;
+
+  struct posted {
+    letter what;
+    typename D::event whole;
+  };
+
+  void hand_over(const letter& l, stream s) {
     {
       const std::scoped_lock lock(mutex_);
       queue_.push_back({l, device_.record(s)});
     }
     changed_.notify_all();
   }
-
-  /// Waits until every bucket is back; throws what a mix has thrown.
-  void finish() {
-    std::unique_lock lock(mutex_);
-    while (taken_ < queue_.size() || carrying_) changed_.wait(lock);  // each mix has a deadline
-    queue_.clear();
-    taken_ = 0;
-    if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
-  }
-
- private:
-  struct posted {
-    letter what;
-    typename D::event whole;
-  };
 
   void serve() {
     std::unique_lock lock(mutex_);
