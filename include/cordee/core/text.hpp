@@ -71,7 +71,7 @@ template <class... Parts>
     return {};
   } else {
     const detail::part all[] = {detail::part(parts)...};
-    return detail::join(all);
+    return detail::join({all, sizeof...(parts)});  // not of the array: a span type a length
   }
 }
 

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -56,9 +57,10 @@ struct tensor_entry {
   std::size_t offset = 0, size = 0;
 };
 
-/// Writes the tensors; the file appears whole or not at all.
-inline void save_tensors(const std::string& path, std::span<const tensor_view> tensors,
-                         const tensor_metadata& metadata = {}) {
+/// Writes the tensors; the file appears whole or not at all. (A template, like whatever in this
+/// file needs more than a line: programs that use none of it do not compile it.)
+void save_tensors(const std::convertible_to<std::string> auto& path,
+                  std::span<const tensor_view> tensors, const tensor_metadata& metadata = {}) {
   std::vector<detail::sort_key> in_order;
   std::vector<std::string_view> names;
   for (const tensor_view& t : tensors) {
@@ -107,14 +109,17 @@ inline void save_tensors(const std::string& path, std::span<const tensor_view> t
 /// A file of tensors in memory, found correct: the tensors fill the file without holes or overlap.
 class tensor_file {
  public:
-  static tensor_file open(const std::string& path) { return tensor_file(path); }
+  static tensor_file open(const std::convertible_to<std::string> auto& path) {
+    return tensor_file(path);
+  }
 
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] const tensor_metadata& metadata() const { return metadata_; }
   /// In the order in which they lie in the file.
   [[nodiscard]] std::span<const tensor_entry> entries() const { return entries_; }
-  [[nodiscard]] std::vector<std::string> names() const {
-    std::vector<std::string> all;
+  template <class Names = std::vector<std::string>>
+  [[nodiscard]] Names names() const {
+    Names all;
     for (const tensor_entry& e : entries_) all.push_back(e.name);
     return all;
   }
@@ -148,7 +153,8 @@ class tensor_file {
   }
 
  private:
-  explicit tensor_file(const std::string& path) : path_(path), bytes_(read_file(path)) {
+  explicit tensor_file(const std::convertible_to<std::string> auto& path)
+      : path_(path), bytes_(read_file(path_)) {
     std::uint64_t length = 0;
     if (bytes_.size() < sizeof length)
       damaged(bytes_.size(), "the file ends before the length of its header");
@@ -157,13 +163,13 @@ class tensor_file {
       damaged(0, text("the header is said to have ", length, " bytes, the file has ",
                       bytes_.size() - sizeof length, " after it"));
     data_ = sizeof length + static_cast<std::size_t>(length);
-    read_header();
+    const auto* begin = reinterpret_cast<const char*>(bytes_.data()) + sizeof length;
+    read_header(json_reader({begin, data_ - sizeof length}, path_, sizeof length));
+    put_in_order(entries_);
     check_places();
   }
 
-  void read_header() {
-    const auto* begin = reinterpret_cast<const char*>(bytes_.data()) + sizeof(std::uint64_t);
-    json_reader json({begin, data_ - sizeof(std::uint64_t)}, path_, sizeof(std::uint64_t));
+  void read_header(auto json) {
     bool has_metadata = false;
     json.object([&](std::string name) {
       if (name != detail::metadata_name)
@@ -180,7 +186,7 @@ class tensor_file {
     json.expect_end();
   }
 
-  tensor_entry read_entry(json_reader& json, std::string name) const {
+  tensor_entry read_entry(auto& json, std::string name) const {
     tensor_entry e{std::move(name), {}, {}, 0, 0};
     std::vector<std::size_t> ends;
     bool has_shape = false;
@@ -213,13 +219,17 @@ class tensor_file {
     return e;
   }
 
-  void check_places() {
+  template <class Entries>
+  static void put_in_order(Entries& entries) {
     std::vector<detail::sort_key> order;
-    for (const tensor_entry& e : entries_) order.push_back({e.offset, e.size, order.size()});
+    for (const tensor_entry& e : entries) order.push_back({e.offset, e.size, order.size()});
     std::sort(order.begin(), order.end());
-    std::vector<tensor_entry> sorted;
-    for (const detail::sort_key& key : order) sorted.push_back(std::move(entries_[key[2]]));
-    entries_ = std::move(sorted);
+    Entries sorted;
+    for (const detail::sort_key& key : order) sorted.push_back(std::move(entries[key[2]]));
+    entries = std::move(sorted);
+  }
+
+  void check_places() const {
     std::size_t at = data_;
     for (const tensor_entry& e : entries_) {
       if (e.offset != at)

@@ -47,8 +47,10 @@ inline constexpr std::string_view metadata_name = "__metadata__";
 /// Two keys and a place: what tensors are sorted by. One type, since each costs a sort to compile.
 using sort_key = std::array<std::size_t, 3>;
 
-/// A name that occurs twice, if there is one.
-inline std::optional<std::string_view> repeated(std::vector<std::string_view> names) {
+/// A name that occurs twice, if there is one. A template, as what sorts and grows is in all of
+/// this: programs that neither read nor write a tensor file do not compile it.
+template <class Names = std::vector<std::string_view>>
+std::optional<std::string_view> repeated(Names names) {
   std::sort(names.begin(), names.end());
   const auto twice = std::adjacent_find(names.begin(), names.end());
   return twice == names.end() ? std::nullopt : std::optional(*twice);

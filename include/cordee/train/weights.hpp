@@ -16,8 +16,10 @@ namespace cordee::inline CORDEE_ABI {
 
 namespace detail {
 
+// Templates all, so that programs that save no weights do not compile what does.
+
 /// A segment's shape as files say it; one that says none is a vector.
-inline std::vector<std::size_t> shape_of(const segment& s) {
+std::vector<std::size_t> shape_of(const auto& s) {
   std::vector<std::size_t> shape;
   for (const int side : s.shape)
     if (side > 0) shape.push_back(static_cast<std::size_t>(side));
@@ -25,14 +27,14 @@ inline std::vector<std::size_t> shape_of(const segment& s) {
   return shape;
 }
 
-inline std::string in_brackets(const std::vector<std::size_t>& shape) {
+std::string in_brackets(const auto& shape) {
   std::string out;
   for (const std::size_t side : shape) out += text(out.empty() ? "[" : ", ", side);
   return out + "]";
 }
 
 /// What keeps the file from being the table's weights, a sentence each; nothing if it fits.
-inline std::string misfits(const tensor_file& file, std::span<const segment> table) {
+std::string misfits(const auto& file, std::span<const segment> table) {
   constexpr int most = 8;
   int found = 0;
   std::string out;
