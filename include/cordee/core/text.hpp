@@ -55,10 +55,15 @@ struct part {
   return out;
 }
 
-[[gnu::cold, gnu::noinline]] inline std::string in_groups(std::string digits) {
+[[gnu::cold, gnu::noinline]] inline std::string in_groups(std::string_view digits) {
+  char out[32];  // 64 bits have at most 20 digits or a sign and 19, and six commas
+  char* end = out;
   const std::size_t first = digits.front() == '-' ? 1 : 0;
-  for (std::size_t at = digits.size(); at > first + 3;) digits.insert(at -= 3, 1, ',');
-  return digits;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    if (i > first && (digits.size() - i) % 3 == 0) *end++ = ',';
+    *end++ = digits[i];
+  }
+  return {out, end};
 }
 
 }  // namespace detail
