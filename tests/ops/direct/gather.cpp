@@ -104,8 +104,9 @@ void check_image(int rows, int columns) {
       dy[size(V + i)] = errors[size(i)];
   }
   auto dw = random_numbers(size(3 * area.dw_block), 3), wanted = dw;
-  gather_image<double, V, channels>(area, zero_pixel<double, V>, x.data() + pitch, dy.data() + V,
-                                    dw.data());
+  std::vector<double> edge(size(V + columns * pitch), std::nan(""));  // one pixel of zeros
+  std::fill_n(edge.begin(), V, 0.0);
+  gather_image<double, V, channels>(area, edge.data(), x.data() + pitch, dy.data() + V, dw.data());
   for (int r = 0; r < 3; ++r)
     for (int s = 0; s < 3; ++s)
       for (int n = 0; n < 2; ++n)
