@@ -59,7 +59,7 @@ TEST_CASE(
                       try {
                         for (int k = 0; k < 9; ++k) {
                           if (link.rank() == 2 && k == 3)
-                            std::this_thread::sleep_for(std::chrono::milliseconds(450));
+                            std::this_thread::sleep_for(std::chrono::milliseconds(1500));
                           run.step(std::array{one_each(3)}, k);
                         }
                       } catch (const std::exception& e) {
@@ -67,7 +67,7 @@ TEST_CASE(
                         throw;
                       }
                     },
-                    {.deadline = std::chrono::milliseconds(300)});
+                    {.deadline = std::chrono::milliseconds(1000)});
   });
   CHECK(contains(first, "for rank 2 to"));
   for (const std::string& s : said) CHECK(contains(s, "for rank 2 to"));
@@ -91,9 +91,9 @@ TEST_CASE(
                       run.step(std::array{one_each(2)}, 0);
                       if (link.rank() == 0) run.consensus_distance();
                       if (link.rank() == 1)
-                        std::this_thread::sleep_for(std::chrono::milliseconds(450));
+                        std::this_thread::sleep_for(std::chrono::milliseconds(1500));
                     },
-                    {.deadline = std::chrono::milliseconds(300)});
+                    {.deadline = std::chrono::milliseconds(1000)});
   });
   CHECK(contains(said,
                  "on lane 1: it is stuck, or slower than threads::options{.deadline} (trainer "
