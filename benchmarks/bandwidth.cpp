@@ -199,7 +199,9 @@ void measure(int reps, int samples, int megabytes) {
   memory_of_rules memory(where, net::segments());
   draw(where, memory.weights(), s, 0.1);
   draw(where, memory.grads(), s, 0.01);
-  memory.settle(memory.measure(memory.trainables(), 0, true, s), s);
+  memory.begin(s);
+  memory.measure(memory.trainables(), 0, true, s);
+  memory.tally(memory.trainables(), 0, true, s);
   add_norms(all, memory, s);
   add_rule(all, memory, s, "sgd", sgd{.weight_decay = 1e-4}, 5);
   add_rule(all, memory, s, "lars", lars{}, 5);

@@ -59,15 +59,13 @@ class workbench {
     said_.clear();
     bool spoke = false;
     for (const bucket& b : cut(planes_.trainables(), bucket_limit)) {
-      const auto said = rule_.propose(planes_.sight(b.segments, b.first, true), now_, stream_);
+      const auto said = rule_.propose(sight(b.segments, b.first), now_, stream_);
       spoke = spoke || !said.empty();
       said_.insert(said_.begin(), said.begin(), said.end());  // buckets come from the back
     }
     if (O::norms == when::before_accept || O::needs == agreement::exact)
-      planes_.settle(
-          planes_.measure(planes_.trainables(), 0, O::norms == when::before_accept, stream_),
-          stream_);
-    rule_.accept(planes_.sight(planes_.trainables(), 0, true), now_, stream_);
+      look(O::norms == when::before_accept);
+    rule_.accept(sight(planes_.trainables(), 0), now_, stream_);
     ++now_.step;
     ++now_.applied;
     if (spoke) ++now_.round;
@@ -79,7 +77,7 @@ class workbench {
   [[nodiscard]] std::string propose_only(double rate) {
     begin(rate);
     for (const bucket& b : cut(planes_.trainables(), by_segment)) {
-      const auto v = planes_.sight(b.segments, b.first, true);
+      const auto v = sight(b.segments, b.first);
       const auto said = rule_.propose(v, now_, stream_);
       bool known = said.empty() || said.data == v.weights.data || said.data == v.grads.data;
       for (const auto& slot : v.slots) known = known || said.data == slot.data;
@@ -120,9 +118,19 @@ class workbench {
   void begin(double rate) {
     now_.rate = rate;
     now_.epoch = static_cast<double>(now_.step);
-    planes_.settle(std::numeric_limits<double>::quiet_NaN(), stream_);
-    if constexpr (O::norms == when::before_propose)
-      planes_.settle(planes_.measure(planes_.trainables(), 0, true, stream_), stream_);
+    looked_ = false;
+    if constexpr (O::norms == when::before_propose) look(true);
+  }
+  void look(bool weights_too) {
+    planes_.begin(stream_);
+    planes_.measure(planes_.trainables(), 0, weights_too, stream_);
+    planes_.tally(planes_.trainables(), 0, true, stream_);
+    looked_ = true;
+  }
+  auto sight(std::span<const segment> some, std::size_t first) {
+    auto v = planes_.sight(some, first, true);
+    if (!looked_) v.grad_square = {&unknown, 1};
+    return v;
   }
   workbench& draw(span_on<Real, cpu> plane, std::uint64_t seed, Real size, bool sparse,
                   std::string_view left_out) {
@@ -138,11 +146,14 @@ class workbench {
   }
   static std::vector<Real> copy(span_on<Real, cpu> x) { return {x.begin(), x.end()}; }
 
+  static constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+
   O rule_;
   cpu device_;
   cpu::stream stream_;
   planes<Real, cpu, O, solo> planes_;
   moment now_{};
+  bool looked_ = false;
   std::vector<Real> said_;
 };
 
