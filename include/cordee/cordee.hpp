@@ -94,10 +94,14 @@
 #include <cordee/ops/direct/tile.hpp>
 #include <cordee/ops/direct/weight_gradient.hpp>
 #include <cordee/ops/elementwise.hpp>
+#include <cordee/ops/fold.hpp>
+#include <cordee/ops/integer_batch_norm.hpp>
 #include <cordee/ops/lanewise.hpp>
 #include <cordee/ops/layout.hpp>
 #include <cordee/ops/linear.hpp>
 #include <cordee/ops/pooling.hpp>
+#include <cordee/ops/quantise.hpp>
+#include <cordee/ops/requantise.hpp>
 #include <cordee/ops/segmented.hpp>
 #include <cordee/ops/simd.hpp>
 #include <cordee/ops/softmax_loss.hpp>
@@ -115,6 +119,7 @@
 #include <cordee/precision/fp32.hpp>
 #include <cordee/precision/fp64.hpp>
 #include <cordee/precision/hardware.hpp>
+#include <cordee/precision/int8.hpp>
 #include <cordee/precision/number.hpp>
 #include <cordee/precision/precision.hpp>
 #include <cordee/schedule/constant.hpp>
