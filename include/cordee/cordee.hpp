@@ -85,8 +85,11 @@
 #include <cordee/ops/batch_norm.hpp>
 #include <cordee/ops/batch_norm_block.hpp>
 #include <cordee/ops/convolution.hpp>
+#include <cordee/ops/convolution_bytes.hpp>
 #include <cordee/ops/convolution_direct.hpp>
 #include <cordee/ops/convolution_reference.hpp>
+#include <cordee/ops/direct/byte_tile.hpp>
+#include <cordee/ops/direct/bytes.hpp>
 #include <cordee/ops/direct/correlation.hpp>
 #include <cordee/ops/direct/gather.hpp>
 #include <cordee/ops/direct/slide.hpp>
@@ -101,6 +104,7 @@
 #include <cordee/ops/linear.hpp>
 #include <cordee/ops/pooling.hpp>
 #include <cordee/ops/quantise.hpp>
+#include <cordee/ops/quantise_lanes.hpp>
 #include <cordee/ops/requantise.hpp>
 #include <cordee/ops/segmented.hpp>
 #include <cordee/ops/simd.hpp>

@@ -11,13 +11,15 @@
 #include <algorithm>
 
 #include <cordee/ops/convolution.hpp>
+#include <cordee/ops/direct/bytes.hpp>
 #include <cordee/ops/direct/correlation.hpp>
 #include <cordee/ops/direct/weight_gradient.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Bytes is a register's size: objects that were built for different ISAs keep apart by name.
-template <int Bytes>
+/// Bytes is a register's size, Dots says whether it multiplies bytes by fours: objects that were
+/// built for different ISAs keep apart by name.
+template <int Bytes, bool Dots = false>
 struct direct_with {
   static constexpr std::string_view name = "direct";
 
@@ -76,9 +78,25 @@ struct direct_with {
     detail::weight_gradient<Real, width<Real>>(p).run(samples, x, dy, dw, how, workspace, s);
   }
 
+  static std::size_t packed_bytes(const convolution_problem& p) { return bytes(p).packed_size(); }
+  static void pack_bytes(const convolution_problem& p, const std::int8_t* weights,
+                         std::int8_t* packed, cpu::stream) {
+    bytes(p).pack(weights, packed);
+  }
+  template <ByteSource In, SumSink Out>
+  static void fprop_bytes(const convolution_problem& p, int samples, const In* x,
+                          const affine<float>& k, const std::int8_t* packed, const float* scales,
+                          Out* y, cpu::stream s) {
+    detail::expect_byte_sums(p, k);
+    bytes(p).run(samples, x, k, packed, scales, y, s);
+  }
+
  private:
   template <class Real>
   static constexpr int width = Bytes / static_cast<int>(sizeof(Real));
+  static auto bytes(const convolution_problem& p) {
+    return detail::byte_correlation<width<float>, Dots>(p);
+  }
   template <class Real>
   static constexpr auto forwards(const convolution_problem& p) {
     return detail::packed_form<width<Real>>{p.filters, p.in.channels, p.window};
@@ -90,8 +108,9 @@ struct direct_with {
 };
 
 /// The engine for the ISA of this build.
-using direct = direct_with<register_bytes>;
-static_assert(ConvolutionEngine<direct, float> && ConvolutionEngine<direct, double>);
+using direct = direct_with<register_bytes, byte_dots>;
+static_assert(ConvolutionEngine<direct, float> && ConvolutionEngine<direct, double> &&
+              ByteEngine<direct>);
 
 template <>
 struct usual_engine<cpu> {

@@ -13,6 +13,7 @@
 
 #include <cordee/core/config.hpp>
 #include <cordee/ops/convolution.hpp>
+#include <cordee/ops/convolution_bytes.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -72,6 +73,33 @@ struct reference_fprop_at {
               packed[index_in(filter_of(p), static_cast<std::size_t>(k), c, r, q)],
               pixel(p.in, x, n, c, i * p.stride + r - p.padding, j * p.stride + q - p.padding));
     y[at] = rounded<N>(static_cast<wide<N>>(sum));
+  }
+};
+
+template <ByteSource In, SumSink Out>
+struct reference_bytes_at {
+  convolution_problem p;
+  const In* x;
+  affine<float> k;
+  const std::int8_t* packed;
+  const float* scales;
+  Out* y;
+
+  CORDEE_HOST_DEVICE void operator()(std::size_t at) const {
+    const auto [n, filter, i, j] = place_in(p.out(), at);
+    std::int32_t sum = 0;
+    for (int r = 0; r < p.window; ++r)
+      for (int q = 0; q < p.window; ++q) {
+        const int h = i * p.stride + r - p.padding, l = j * p.stride + q - p.padding;
+        if (h < 0 || l < 0 || h >= p.in.height || l >= p.in.width) continue;
+        for (int c = 0; c < p.in.channels; ++c)
+          sum += packed[index_in(filter_of(p), static_cast<std::size_t>(filter), c, r, q)] *
+                 (byte_of(x[index_in(p.in, n, c, h, l)], k) - k.zero);
+      }
+    if constexpr (std::same_as<Out, float>)
+      y[at] = k.scale * scales[filter] * static_cast<float>(sum);
+    else
+      y[at] = sum;
   }
 };
 
@@ -165,6 +193,17 @@ void reference_wgrad(const convolution_problem& p, int samples, const Real* x, c
   });
 }
 
+template <ByteSource In, SumSink Out>
+void reference_fprop_bytes(const convolution_problem& p, int samples, const In* x,
+                           const affine<float>& k, const std::int8_t* packed, const float* scales,
+                           Out* y, cpu::stream s) {
+  const detail::reference_bytes_at<In, Out> body{p, x, k, packed, scales, y};
+  parallel(s, static_cast<std::size_t>(samples) * p.out().size(), 1,
+           [=](std::size_t first, std::size_t last) {
+             for (std::size_t at = first; at < last; ++at) body(at);
+           });
+}
+
 /// Each stream's functions of these names are found by the streams that the callers hand over.
 struct reference {
   static constexpr std::string_view name = "reference";
@@ -202,7 +241,21 @@ struct reference {
                     into how, N* /*workspace*/, S s) {
     reference_wgrad(p, samples, x, dy, dw, how, s);
   }
+
+  static std::size_t packed_bytes(const convolution_problem& p) { return p.weights(); }
+  static void pack_bytes(const convolution_problem& p, const std::int8_t* weights,
+                         std::int8_t* packed, cpu::stream) {
+    std::copy_n(weights, p.weights(), packed);
+  }
+  template <ByteSource In, SumSink Out, class S>
+  static void fprop_bytes(const convolution_problem& p, int samples, const In* x,
+                          const affine<float>& k, const std::int8_t* packed, const float* scales,
+                          Out* y, S s) {
+    detail::expect_byte_sums(p, k);
+    reference_fprop_bytes(p, samples, x, k, packed, scales, y, s);
+  }
 };
-static_assert(ConvolutionEngine<reference, float> && ConvolutionEngine<reference, double>);
+static_assert(ConvolutionEngine<reference, float> && ConvolutionEngine<reference, double> &&
+              ByteEngine<reference>);
 
 }  // namespace cordee::inline CORDEE_ABI

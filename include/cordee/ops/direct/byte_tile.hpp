@@ -1,0 +1,116 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The tile of engine `direct` for bytes: pixels of an output row x blocks of V filters.
+//
+// A register holds the sums of V filters at one pixel; one instruction adds four channels to each:
+//
+//   sum[v] += sum over i < 4 of  x[i] w[v, i]     x of a pixel, the same for all v
+//
+// What the next row writes and the next sample reads is fetched on the way.
+#pragma once
+
+#include <cstring>
+
+#include <cordee/ops/convolution_bytes.hpp>
+#include <cordee/ops/direct/tile.hpp>
+#include <cordee/ops/quantise_lanes.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+/// Whether this build's ISA multiplies bytes four at a time into 32 bits.
+#if defined(__AVX512VNNI__)
+inline constexpr bool byte_dots = true;
+#else
+inline constexpr bool byte_dots = false;
+#endif
+
+namespace detail {
+
+template <int V>
+using sum_vec = vec<std::int32_t, V>;
+
+/// sum[v] + the four products of x's unsigned and w[v]'s signed bytes.
+template <int V, bool Dots>
+struct byte_dot {
+  static sum_vec<V> add(sum_vec<V> sum, std::int32_t x, sum_vec<V> w) {
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) sum += (x >> 8 * i & 255) * ((w << (24 - 8 * i)) >> 24);
+    return sum;
+  }
+};
+#if defined(__AVX512VNNI__)
+template <>
+struct byte_dot<16, true> {  // written out, as compilers have different names for it
+  [[gnu::always_inline]] static sum_vec<16> add(sum_vec<16> sum, std::int32_t x, sum_vec<16> w) {
+    const sum_vec<16> all = sum_vec<16>{} + x;
+    __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(all), "v"(w));
+    return sum;
+  }
+};
+#endif
+
+/// Where a tile of one output row lies. Pitches count bytes of x and w, numbers of y.
+struct byte_tile {
+  const std::uint8_t* x = nullptr;
+  std::ptrdiff_t x_step = 0, x_row = 0, x_block = 0;  // from pixel to pixel; of the input
+  const std::int8_t* w = nullptr;
+  std::ptrdiff_t w_block = 0;
+  const std::int32_t* begin = nullptr;  // where the sums of V filters begin
+  std::int32_t* y = nullptr;
+  std::ptrdiff_t y_block = 0;
+  std::ptrdiff_t y_row = 0;
+  int blocks = 0, rows = 0, steps = 0;  // of input: blocks, rows of the window, fours of a line
+  const char* next = nullptr;           // what the next sample reads, to be fetched on the way
+};
+
+/// Step is x_step where it is known: the pixels' places are then part of the instructions.
+template <int V, bool Dots, int Step, int Blocks, int Pixels>
+[[gnu::noinline]] void byte_sums(byte_tile& at) {
+  sum_vec<V> sum[Blocks][Pixels];
+#pragma GCC unroll 32
+  for (int b = 0; b < Blocks; ++b)
+#pragma GCC unroll 32
+    for (int t = 0; t < Pixels; ++t) sum[b][t] = load<std::int32_t, V>(at.begin + b * V);
+  const std::ptrdiff_t step = Step != 0 ? Step : at.x_step;
+  const std::int8_t* w = at.w;
+  const char* next = at.next;
+  const std::ptrdiff_t fetch = next != nullptr ? 64 : 0;
+  for (int c = 0; c < at.blocks; ++c)
+    for (int r = 0; r < at.rows; ++r) {
+      const std::uint8_t* x = at.x + c * at.x_block + r * at.x_row;
+      const std::int32_t* below =  // the same pixels of y, a row further
+          at.y + at.y_row +
+          (Blocks == 1 ? r * at.steps * V
+           : r == 0    ? 0
+                       : at.y_block);
+      for (int i = 0; i < at.steps; ++i, x += 4, w += 4 * V) {
+        if (c == 0) {
+          __builtin_prefetch(below + i * V, 1);
+          __builtin_prefetch(next);
+          next += fetch;
+        }
+        sum_vec<V> weight[Blocks];
+#pragma GCC unroll 32
+        for (int b = 0; b < Blocks; ++b)
+          std::memcpy(&weight[b], w + b * at.w_block, sizeof weight[b]);
+#pragma GCC unroll 32
+        for (int t = 0; t < Pixels; ++t) {
+          std::int32_t four;
+          std::memcpy(&four, x + t * step, 4);
+#pragma GCC unroll 32
+          for (int b = 0; b < Blocks; ++b)
+            sum[b][t] = byte_dot<V, Dots>::add(sum[b][t], four, weight[b]);
+        }
+      }
+    }
+  at.next = next;
+#pragma GCC unroll 32
+  for (int b = 0; b < Blocks; ++b)
+#pragma GCC unroll 32
+    for (int t = 0; t < Pixels; ++t)
+      store<std::int32_t, V>(at.y + b * at.y_block + t * V, sum[b][t]);
+}
+
+}  // namespace detail
+}  // namespace cordee::inline CORDEE_ABI

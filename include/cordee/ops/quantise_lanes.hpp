@@ -1,0 +1,132 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// ops/quantise.hpp's arithmetic on a register of numbers, and what a quantised layer does with
+// whole activations: their range, what quantisation leaves of them, the mask of their gradients.
+//
+// At -O2 compilers vectorise none of these loops. Every number is treated alone, as the functions
+// of one number treat it, so results do not depend on workers or registers.
+#pragma once
+
+#include <bit>
+#include <limits>
+#include <mutex>
+
+#include <cordee/device/cpu.hpp>
+#include <cordee/ops/quantise.hpp>
+#include <cordee/ops/simd.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+/// The smallest and the largest of some numbers; none seen: low > high.
+struct real_range {
+  float low = std::numeric_limits<float>::infinity();
+  float high = -std::numeric_limits<float>::infinity();
+
+  [[nodiscard]] constexpr bool seen() const { return low <= high; }
+  constexpr void widen(const real_range& by) {
+    low = by.low < low ? by.low : low;
+    high = by.high > high ? by.high : high;
+  }
+  friend constexpr bool operator==(const real_range&, const real_range&) = default;
+};
+
+namespace detail {
+
+/// whole_within of each, still as floats.
+template <int V>
+[[gnu::always_inline]] inline vec<float, V> whole_lanes(vec<float, V> x, float low, float high) {
+  const vec<float, V> shift = vec<float, V>{} + 0x1.8p23f, least = vec<float, V>{} + low,
+                      most = vec<float, V>{} + high;
+  const vec<float, V> floored = x > least ? x : least;
+  const vec<float, V> within = floored < most ? floored : most;
+  return (within + shift) - shift;
+}
+
+/// V numbers to bytes, as affine::quantise does one.
+template <int V>
+[[gnu::always_inline]] inline void quantise_lanes(const float* from, const affine<float>& k,
+                                                  std::uint8_t* to) {
+  const auto zero = static_cast<float>(k.zero);
+  const vec<float, V> whole = whole_lanes<V>(load<float, V>(from) * k.inverse, -zero, 255 - zero);
+  const auto q = __builtin_convertvector(whole + zero, vec<std::int32_t, V>);
+  store<std::uint8_t, V>(to, __builtin_convertvector(q, vec<std::uint8_t, V>));
+}
+
+/// f.template operator()<V>(i) for whole registers of 0 .. n-1, then <1> for each number left.
+template <int V, class F>
+void each_register(cpu::stream s, std::size_t n, const F& f) {
+  parallel(s, n, 4096, [&f](std::size_t first, std::size_t last) {
+    const F local = f;
+    std::size_t i = first;
+    for (; i + V <= last; i += V) local.template operator()<V>(i);
+    for (; i < last; ++i) local.template operator()<1>(i);
+  });
+}
+
+}  // namespace detail
+
+/// The range of n numbers; not a number where one of them is not finite.
+template <int V = lanes<float>>
+real_range range_of(std::size_t n, const float* x, cpu::stream s) {
+  std::mutex mutex;
+  real_range all;
+  bool finite = true;
+  parallel(s, n, 4096, [&](std::size_t first, std::size_t last) {
+    real_range mine;
+    vec<float, V> low = vec<float, V>{} + mine.low, high = vec<float, V>{} + mine.high, rest{};
+    std::size_t i = first;
+    for (; i + V <= last; i += V) {
+      const vec<float, V> v = load<float, V>(x + i);
+      low = v < low ? v : low;
+      high = v > high ? v : high;
+      rest += v * 0.0f;  // stays zero unless one is not finite
+    }
+    float off = 0;
+    for (int lane = 0; lane < V; ++lane) {
+      mine.widen({low[lane], high[lane]});
+      off += rest[lane];
+    }
+    for (; i < last; ++i) {
+      mine.widen({x[i], x[i]});
+      off += x[i] * 0.0f;
+    }
+    const std::lock_guard lock(mutex);
+    all.widen(mine);
+    finite = finite && off == 0;
+  });
+  constexpr float none = std::numeric_limits<float>::quiet_NaN();
+  return finite ? all : real_range{none, none};
+}
+
+/// y <- what quantisation leaves of x
+template <int V = lanes<float>>
+void simulate(std::size_t n, const float* x, const affine<float>& k, float* y, cpu::stream s) {
+  const auto least = static_cast<float>(k.to.low - k.zero),
+             most = static_cast<float>(k.to.high - k.zero);
+  detail::each_register<V>(s, n, [=]<int W>(std::size_t i) {
+    store<float, W>(
+        y + i, detail::whole_lanes<W>(load<float, W>(x + i) * k.inverse, least, most) * k.scale);
+  });
+}
+
+/// g <- g where the gradient passes x straight through, 0 elsewhere; or adds that to `onto`.
+template <int V = lanes<float>>
+void pass_straight(std::size_t n, const float* x, const affine<float>& k, float* g, float* onto,
+                   cpu::stream s) {
+  const auto least = static_cast<float>(k.to.low - k.zero),
+             most = static_cast<float>(k.to.high - k.zero);
+  detail::each_register<V>(s, n, [=]<int W>(std::size_t i) {
+    const vec<float, W> whole =
+        detail::whole_lanes<W>(load<float, W>(x + i) * k.inverse, least - 1, most + 1);
+    const vec<float, W> gradient = load<float, W>(g + i), none{};
+    const vec<float, W> above = whole >= least ? gradient : none;
+    const vec<float, W> passed = whole <= most ? above : none;
+    if (onto == nullptr)
+      store<float, W>(g + i, passed);
+    else
+      store<float, W>(onto + i, load<float, W>(onto + i) + passed);
+  });
+}
+
+}  // namespace cordee::inline CORDEE_ABI
