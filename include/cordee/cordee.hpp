@@ -74,6 +74,8 @@
 #include <cordee/nn/linear.hpp>
 #include <cordee/nn/model.hpp>
 #include <cordee/nn/pooling.hpp>
+#include <cordee/nn/quantisation.hpp>
+#include <cordee/nn/quantised_convolution.hpp>
 #include <cordee/nn/relu.hpp>
 #include <cordee/nn/residual.hpp>
 #include <cordee/nn/resnet.hpp>
@@ -135,6 +137,7 @@
 #include <cordee/schedule/schedule.hpp>
 #include <cordee/schedule/warmup.hpp>
 #include <cordee/train/account.hpp>
+#include <cordee/train/calibrate.hpp>
 #include <cordee/train/console.hpp>
 #include <cordee/train/courier.hpp>
 #include <cordee/train/csv.hpp>
@@ -142,6 +145,7 @@
 #include <cordee/train/evaluate.hpp>
 #include <cordee/train/fit.hpp>
 #include <cordee/train/loss_scale.hpp>
+#include <cordee/train/observe.hpp>
 #include <cordee/train/pairing.hpp>
 #include <cordee/train/planes.hpp>
 #include <cordee/train/record.hpp>

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cordee/nn/layer.hpp>
+#include <cordee/nn/quantised_convolution.hpp>
 #include <cordee/ops/convolution.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -79,6 +80,7 @@ struct convolution {
     const auto mark = to.convolution();
     to.tensor("weight", kind::weight, {Filters, in.channels, Window, Window},
               {.variance = 2.0 / (Filters * Window * Window)});
+    to.input_range();
     to.work(problem(in).macs(), 1);
     to.back(mark);
   }
@@ -90,7 +92,10 @@ struct convolution {
     static_assert(Stride == 1 || (In.height >= Stride && In.width >= Stride),
                   "a stride larger than the image skips it: use a larger image, fewer stages or "
                   "stride 1");
-    return detail::convolution_node<B>(problem(In), to);
+    if constexpr (Quantised<typename B::precision>)
+      return detail::quantised_convolution_node<B>(problem(In), to);
+    else
+      return detail::convolution_node<B>(problem(In), to);
   }
 };
 

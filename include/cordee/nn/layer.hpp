@@ -20,6 +20,7 @@
 #include <cordee/core/segment.hpp>
 #include <cordee/core/series.hpp>
 #include <cordee/device/buffer.hpp>
+#include <cordee/nn/quantisation.hpp>
 #include <cordee/nn/table.hpp>
 #include <cordee/ops/batch_norm.hpp>
 #include <cordee/ops/elementwise.hpp>
@@ -35,8 +36,9 @@ struct backend {
   using device = D;
   using stream = typename D::stream;
   using engine = Engine;
-  using number = typename P::storage;  // activations, their gradients, what engines pack
-  using real = typename P::master;     // parameters, their gradients, statistics
+  // activations, their gradients, what engines pack
+  using number = typename activation_of<P>::type;
+  using real = typename P::master;  // parameters, their gradients, statistics
 
   static constexpr int block(int channels) { return Engine::template block<number>(channels); }
   static constexpr std::size_t numbers(const extent& e) {
@@ -52,6 +54,7 @@ struct placement {
   std::size_t image = 0;       // bytes of the image that are taken
   std::size_t activation = 0;  // activations that are taken
   std::size_t largest = 0;     // the most numbers of a sample between two layers
+  std::size_t quantised = 0;   // layers that know the range of what they read
 
   /// Room for so many numbers of type T in the image.
   template <class T>
@@ -148,6 +151,7 @@ struct forward_pass {
   activations<typename B::device>* store;
   buffer<double, typename B::device>* scratch;
   typename B::stream s;
+  quantisation_watch* watch = nullptr;  // of a quantised precision
 
   template <class T>
   [[nodiscard]] const T* at(std::size_t place) const {

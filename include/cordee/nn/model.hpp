@@ -47,16 +47,19 @@ concept Model = std::movable<M> && Precision<typename M::precision> && Device<ty
 /// The layers `Root` from an image of extent Input to logits of that many classes.
 template <Layer Root, Precision P, Device D, class Engine, extent Input, int Classes>
 class network {
-  static_assert(std::same_as<typename P::storage, typename P::master> || !D::host_memory,
+  static_assert(std::same_as<typename activation_of<P>::type, typename P::master> ||
+                    !D::host_memory,
                 "layers on the CPU compute in the precision they master: use fp32 or fp64, or a "
                 "GPU for fp16 and bf16");
+  static_assert(!Quantised<P> || D::host_memory,
+                "networks in int8 train on the CPU: use fp16 or bf16 on a GPU");
   static_assert(Root::out(Input) == extent{Classes, 1, 1},
                 "a network ends in one number a class: end it in linear<classes>");
   static_assert(Input.channels <= 4, "an image of bytes has at most four channels");
 
   using kit = backend<P, D, Engine>;
-  using table = parameter_table<Root, Input>;
-  using number = typename P::storage;
+  using table = parameter_table<Root, Input, Quantised<P>>;
+  using number = typename kit::number;
   using real = typename P::master;
   using stream = typename D::stream;
 
@@ -81,8 +84,9 @@ class network {
     return table::totals.trainable_end + table::totals.statistics_end;
   }
 
-  double label_smoothing = 0;  // in training; evaluation is without
-  combine_sums combine;        // shares batch norm's statistics between ranks
+  double label_smoothing = 0;       // in training; evaluation is without
+  combine_sums combine;             // shares batch norm's statistics between ranks
+  quantisation_of<P> quantisation;  // for int8: how ranges are learned, and what layers saw
 
   explicit network(D where = D{}) : network(where, placement{segments(), 0, tensors(), 0}) {}
 
@@ -127,8 +131,9 @@ class network {
     slope_.reserve(samples * Classes);
     constexpr int V = kit::block(Input.channels);
     normalise_bytes<number, V>(Input, b.count, b.pixels.data, b.norm, input_.span().data, s);
-    const forward_pass<kit> pass{in.span().data, plane.data, b.count,   what,
-                                 combine,        &store_,    &scratch_, s};
+    forward_pass<kit> pass{in.span().data, plane.data, b.count,   what,
+                           combine,        &store_,    &scratch_, s};
+    if constexpr (Quantised<P>) pass.watch = &quantisation.watch;
     logits_ = root_.forward(pass, input_.span().data);
     samples_ = b.count;
     trained_ = what == phase::train;
@@ -183,7 +188,9 @@ class network {
         sums_(where, D::host_memory ? 0 : 1),
         workspace_(where, 0),
         scratch_(where, 0),
-        gradients_(where) {}
+        gradients_(where) {
+    if constexpr (Quantised<P>) quantisation.watch.layers.resize(to.quantised);
+  }
 
   D device_;
   node_of<Root, kit, Input> root_;

@@ -11,6 +11,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string_view>
 
@@ -47,8 +48,9 @@ class catalogue {
   };
 
   constexpr catalogue() = default;
-  constexpr catalogue(const totals& counted, entry* entries, char* names)
-      : entries_(entries), names_(names), counted_(counted) {}
+  constexpr explicit catalogue(bool ranges) : ranges_(ranges) {}
+  constexpr catalogue(const totals& counted, entry* entries, char* names, bool ranges = false)
+      : entries_(entries), names_(names), counted_(counted), ranges_(ranges) {}
 
   [[nodiscard]] constexpr const totals& sum() const { return sum_; }
 
@@ -95,6 +97,15 @@ class catalogue {
     ++index;
   }
 
+  /// The range of what the layer reads, where layers quantise it; nothing seen is from infinity
+  /// down.
+  constexpr void input_range() {
+    if (!ranges_) return;
+    constexpr double infinity = std::numeric_limits<double>::infinity();
+    tensor("input_min", kind::statistic, {1}, {.mean = infinity});
+    tensor("input_max", kind::statistic, {1}, {.mean = -infinity});
+  }
+
   /// One convolution, or matrix product, of that many multiplications a sample.
   constexpr void work(std::int64_t macs, int convolutions) {
     sum_.macs += macs;
@@ -125,16 +136,17 @@ class catalogue {
   entry* entries_ = nullptr;
   char* names_ = nullptr;
   totals counted_, sum_;
+  bool ranges_ = false;
   mark here_;
   std::array<char, 96> prefix_{};
 };
 
-/// The table of network `Root` on images of extent `In`.
-template <class Root, extent In>
+/// The table of network `Root` on images of extent `In`; `Ranges`: with those of layers' inputs.
+template <class Root, extent In, bool Ranges = false>
 class parameter_table {
  public:
   static constexpr catalogue::totals totals = [] {
-    catalogue count;
+    catalogue count(Ranges);
     Root::describe(In, count);
     return count.sum();
   }();
@@ -148,7 +160,7 @@ class parameter_table {
   };
   static constexpr pages written_ = [] {
     pages p;
-    catalogue write(totals, p.entries.data(), p.names.data());
+    catalogue write(totals, p.entries.data(), p.names.data(), Ranges);
     Root::describe(In, write);
     return p;
   }();

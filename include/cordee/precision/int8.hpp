@@ -62,6 +62,6 @@ struct int8 {
     return static_cast<float>(q - k.zero) * k.scale;
   }
 };
-static_assert(Precision<int8>);
+static_assert(Quantised<int8>);
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -28,6 +28,21 @@ concept Precision =
       { P::name } -> std::convertible_to<std::string_view>;
     };
 
+/// Stores fewer bits than layers hand on: P::activation says what those are. Convolutions quantise
+/// what they read, and know its range.
+template <class P>
+concept Quantised = Precision<P> && requires { typename P::activation; };
+
+/// What layers hand on.
+template <class P>
+struct activation_of {
+  using type = typename P::storage;
+};
+template <Quantised P>
+struct activation_of<P> {
+  using type = typename P::activation;
+};
+
 /// One IEEE type for everything.
 template <std::floating_point Real>
 struct plain_precision {

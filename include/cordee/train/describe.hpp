@@ -66,7 +66,11 @@ std::string describe(Run& run, F& feed, double epochs) {
                       " tensors, image ", to_text(M::input), ", ", M::classes, " classes"));
   say("precision", text(Run::precision::name, " on ", Run::device::name,
                         Run::device::host_memory ? ", " + describe_isa() : ""));
-  if constexpr (!std::same_as<typename Run::precision::storage, Real>)
+  if constexpr (Quantised<typename Run::precision>)
+    say("types", text("operands of convolutions in ", Run::precision::name,
+                      ", summed in 32 bits; gradients, batch norm, the classifier and all else in "
+                      "fp32"));
+  else if constexpr (!std::same_as<typename Run::precision::storage, Real>)
     say("types", text("activations, their gradients and packed weights in ", Run::precision::name,
                       ", their sums in single precision; masters, gradients of "
                       "parameters, batch norm's statistics, loss, messages and the rule in ",

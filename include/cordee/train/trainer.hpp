@@ -20,6 +20,7 @@
 #include <cordee/schedule/schedule.hpp>
 #include <cordee/train/courier.hpp>
 #include <cordee/train/fit.hpp>
+#include <cordee/train/observe.hpp>
 #include <cordee/train/pairing.hpp>
 #include <cordee/train/planes.hpp>
 #include <cordee/train/same_table.hpp>
@@ -257,6 +258,7 @@ class trainer {
   void advance() {
     ++step_;
     if (spoke_) ++round_;
+    observe(model_, reducer_.link, weights(), now_, out_.finite());
     in_a_row_ = out_.finite() ? 0 : in_a_row_ + 1;
     if constexpr (scales) scale_.update(options_.loss_scaling, out_.finite());
     if (out_.applied) {

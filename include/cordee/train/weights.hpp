@@ -33,6 +33,11 @@ std::string in_brackets(const auto& shape) {
   return out + "]";
 }
 
+/// A range is of a quantised layer: a file of another precision has none, a network may want none.
+inline bool is_input_range(std::string_view name) {
+  return name.ends_with(".input_min") || name.ends_with(".input_max");
+}
+
 /// What keeps the file from being the table's weights, a sentence each; nothing if it fits.
 std::string misfits(const auto& file, std::span<const segment> table) {
   constexpr int most = 8;
@@ -43,9 +48,9 @@ std::string misfits(const auto& file, std::span<const segment> table) {
   };
   for (const segment& s : table) {
     const tensor_entry* e = file.find(s.name);
-    if (e == nullptr)
-      say(text("\"", s.name, "\" is missing"));
-    else if (e->shape != shape_of(s))
+    if (e == nullptr) {
+      if (!is_input_range(s.name)) say(text("\"", s.name, "\" is missing"));
+    } else if (e->shape != shape_of(s))
       say(text("\"", s.name, "\" has shape ", in_brackets(e->shape), ", the network's has ",
                in_brackets(shape_of(s))));
     else if (e->dtype != "F32" && e->dtype != "F64")
@@ -54,7 +59,8 @@ std::string misfits(const auto& file, std::span<const segment> table) {
   for (const tensor_entry& e : file.entries()) {
     const auto same = [&](const segment& s) { return s.name == e.name; };
     // PyTorch counts batches in each batch norm; nothing here depends on it.
-    if (!std::any_of(table.begin(), table.end(), same) && !e.name.ends_with("num_batches_tracked"))
+    if (!std::any_of(table.begin(), table.end(), same) && !is_input_range(e.name) &&
+        !e.name.ends_with("num_batches_tracked"))
       say(text("\"", e.name, "\" is not a tensor of this network"));
   }
   if (found > most) out += text("\n  and ", found - most, " more");
@@ -96,7 +102,8 @@ void load_weights(Run& run, const std::string& path) {
     const D& device = run.model().where();
     auto weights = on_host<Real, D>(device, run.weights(), run.compute());
     for (const segment& s : run.segments())
-      file.read(s.name, std::span(weights).subspan(s.offset, s.size));
+      if (file.find(s.name) != nullptr)
+        file.read(s.name, std::span(weights).subspan(s.offset, s.size));
     device.copy(run.weights().data, weights.data(), weights.size() * sizeof(Real), run.compute());
     device.finish(run.compute());
   }

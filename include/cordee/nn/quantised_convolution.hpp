@@ -1,0 +1,167 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A convolution whose operands are bytes (Jacob et al., 2018).
+//
+//   forward    y = s_x s_w (w_q * (x_q - z))                         in integers, scaled once
+//   backward   dw = wgrad(x', dy),  dx = dgrad(dy, w') where x was not clipped, 0 elsewhere
+//
+// x' and w' are what quantisation leaves of x and w. Weights are quantised as they are published,
+// each filter by its largest; the input by the range it had so far, which training moves. Training
+// before there is one takes the batch's own; evaluation refuses, by the layer's name.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <cordee/core/error.hpp>
+#include <cordee/nn/layer.hpp>
+#include <cordee/ops/convolution.hpp>
+#include <cordee/ops/convolution_bytes.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+namespace detail {
+
+template <class B>
+class quantised_convolution_node {
+  using number = typename B::number;
+  using engine = typename B::engine;
+  static_assert(ConvolutionEngine<engine, number, typename B::real, typename B::stream> &&
+                    ByteEngine<engine, typename B::stream>,
+                "this engine does not convolve bytes: use direct or reference");
+
+ public:
+  [[gnu::cold, gnu::noinline]] quantised_convolution_node(const convolution_problem& problem,
+                                                          placement& to)
+      : problem_(problem),
+        segment_(to.next++),
+        weights_(to.table[segment_].offset),
+        low_(to.table[to.statistic].offset),
+        high_(to.table[to.statistic + 1].offset),
+        name_(to.table[segment_].name),
+        watched_(to.quantised++),
+        image_(to.template take_image<number>(engine{}.template packed_size<number>(problem))),
+        bytes_(to.template take_image<std::int8_t>(engine::packed_bytes(problem))),
+        scales_(to.template take_image<float>(static_cast<std::size_t>(problem.filters))),
+        activation_(to.activation++) {
+    to.statistic += 2;
+    name_.remove_suffix(std::string_view(".weight").size());
+    to.meet(std::max(B::numbers(problem.in), B::numbers(problem.out())));
+  }
+
+  void publish(const publish_pass<B>& pass) const {
+    std::vector<std::int8_t> q(problem_.weights());
+    std::vector<number> left(q.size());
+    const std::size_t filters = static_cast<std::size_t>(problem_.filters),
+                      each = q.size() / filters;
+    const auto* const w = pass.plane + weights_;
+    float* const scales = pass.template at<float>(scales_);
+    for (std::size_t f = 0; f < filters; ++f) {
+      scales[f] = quantise_channel(each, w + f * each, q.data() + f * each);
+      for (std::size_t i = f * each; i < (f + 1) * each; ++i)
+        left[i] = static_cast<number>(q[i]) * scales[f];
+    }
+    engine::pack_bytes(problem_, q.data(), pass.template at<std::int8_t>(bytes_), pass.s);
+    engine{}.template pack<number>(problem_, left.data(), pass.template at<number>(image_), pass.s);
+  }
+
+  const number* forward(const forward_pass<B>& pass, const number* x) {
+    number* const y = pass.room(activation_, B::numbers(problem_.out()));
+    x_ = x;
+    layer_watch& mine = pass.watch->layers[watched_];
+    mine.name = name_;
+    mine.low = low_;
+    mine.high = high_;
+    if (pass.watch->how != quantisation_watch::runs::quantised) {
+      run_in_full(pass, mine, x, y);
+      return y;
+    }
+    k_ = range(pass, mine, x);
+    fprop(pass, x, y);
+    return y;
+  }
+
+  template <class Ready>
+  number* backward(const backward_pass<B>& pass, number* dy, destination<number> to, Ready& ready) {
+    const std::size_t in = static_cast<std::size_t>(pass.samples) * B::numbers(problem_.in);
+    number* const other = pass.gradients->take();  // x', then dx
+    simulate(in, x_, k_, other, pass.s);
+    pass.workspace->reserve(engine{}.template workspace<number>(problem_, pass.samples, pass.s));
+    engine{}.template wgrad<number>(problem_, pass.samples, other, dy, pass.plane + weights_,
+                                    pass.mode, pass.workspace->span().data, pass.s);
+    if (to.wanted) {
+      engine{}.template dgrad<number>(problem_, pass.samples, dy, pass.template at<number>(image_),
+                                      other, into::overwrite, pass.s);
+      pass_straight(in, x_, k_, other, to.onto, pass.s);
+    }
+    pass.gradients->give(dy);
+    const bool kept = to.wanted && to.onto == nullptr;
+    if (!kept) pass.gradients->give(other);
+    ready(segment_);
+    return kept ? other : to.onto;
+  }
+
+ private:
+  void fprop(const forward_pass<B>& pass, const number* x, number* y) const {
+    engine::fprop_bytes(problem_, pass.samples, x, k_, pass.template at<std::int8_t>(bytes_),
+                        pass.template at<float>(scales_), y, pass.s);
+  }
+  [[nodiscard]] std::size_t numbers(const forward_pass<B>& pass, const extent& e) const {
+    return static_cast<std::size_t>(pass.samples) * B::numbers(e);
+  }
+
+  /// What x is quantised by. What is not finite must reach the loss, whatever the range was.
+  affine<float> range(const forward_pass<B>& pass, layer_watch& mine, const number* x) const {
+    const real_range running{pass.plane[low_], pass.plane[high_]};
+    real_range by = running;
+    if (pass.what == phase::train) {
+      const real_range seen = range_of(numbers(pass, problem_.in), x, pass.s);
+      mine.seen.widen(seen);
+      const bool finite = pass.samples == 0 || seen.seen();
+      by = finite && running.seen() ? running : seen;
+    } else if (!running.seen()) {
+      refuse();
+    }
+    return fit_affine(by.low, by.high, unsigned_bytes);
+  }
+  [[noreturn, gnu::cold, gnu::noinline]] void refuse() const {
+    throw error(text("layer \"", name_, "\" does not know the range of its input: train the ",
+                     "network in int8, load weights that were, or calibrate it"));
+  }
+
+  /// With the masters, so that what follows sees what FP32 would show it.
+  [[gnu::cold, gnu::noinline]] void run_in_full(const forward_pass<B>& pass, layer_watch& mine,
+                                                const number* x, number* y) {
+    const std::size_t in = numbers(pass, problem_.in), out = numbers(pass, problem_.out());
+    std::vector<number> packed(engine{}.template packed_size<number>(problem_));
+    engine{}.template pack<number>(problem_, pass.plane + weights_, packed.data(), pass.s);
+    if (pass.watch->how == quantisation_watch::runs::observed) {
+      mine.seen.widen(range_of(in, x, pass.s));
+    } else {
+      k_ = range(pass, mine, x);
+      std::vector<number> quantised(out);
+      fprop(pass, x, quantised.data());
+      engine{}.template fprop<number>(problem_, pass.samples, x, packed.data(), y, pass.s);
+      for (std::size_t i = 0; i < out; ++i) {
+        const double full = y[i], off = quantised[i] - full;
+        mine.error += off * off;
+        mine.square += full * full;
+      }
+      for (std::size_t i = 0; i < in; ++i) mine.clipped += k_.passes(x[i]) ? 0 : 1;
+      mine.count += static_cast<double>(in);
+      return;
+    }
+    engine{}.template fprop<number>(problem_, pass.samples, x, packed.data(), y, pass.s);
+  }
+
+  convolution_problem problem_;
+  std::size_t segment_, weights_, low_, high_;
+  std::string_view name_;
+  std::size_t watched_, image_, bytes_, scales_, activation_;
+  affine<float> k_;
+  const number* x_ = nullptr;
+};
+
+}  // namespace detail
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,139 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <cordee/comm/ring.hpp>
+#include <cordee/comm/solo.hpp>
+#include <cordee/data/loader.hpp>
+#include <cordee/data/synthetic.hpp>
+#include <cordee/nn/resnet.hpp>
+#include <cordee/optim/sgd.hpp>
+#include <cordee/precision/fp32.hpp>
+#include <cordee/precision/int8.hpp>
+#include <cordee/train/trainer.hpp>
+#include <cordee/train/weights.hpp>
+
+#include "tests/support/bits.hpp"
+#include "tests/support/folder.hpp"
+#include "tests/support/ranks.hpp"
+
+using namespace cordee;
+using namespace support;
+
+namespace {
+
+constexpr shape small{.image = {1, 16, 16}, .classes = 4, .zero_gamma = false};
+const synthetic data{.extent = {1, 16, 16}, .classes = 4, .samples = 96, .seed = 3};
+constexpr auto steady = [](double) { return 0.05; };
+
+template <class P>
+using net_of = resnet<8, P, cpu, small>;
+
+template <class Run>
+std::vector<float> ranges(Run& run) {
+  std::vector<float> out;
+  for (const segment& s : run.segments())
+    if (s.name.ends_with("input_min") || s.name.ends_with("input_max"))
+      out.push_back(run.weights()[s.offset]);
+  return out;
+}
+template <class Link>
+auto feed_of(const Link& link, int batch = 24) {
+  return loader{data, link, {.global_batch = batch, .seed = 5}, {}, {}};
+}
+
+}  // namespace
+
+TEST_CASE("int8: every rank ends with the same bits, and the same ranges, of unlike data") {
+  struct end {
+    std::vector<float> weights, ranges;
+    double first, last;
+  };
+  for (const int ranks : {2, 3}) {
+    const auto by_rank = on_ranks(ranks, [&](threads link) {
+      net_of<int8> net;
+      auto feed = feed_of(link);
+      trainer run{net, sgd{.momentum = 0.9}, steady, ring{link}};
+      end e;
+      for (int k = 0; k < 6; ++k) {
+        const auto out = run.step(feed.next(), 0);
+        CHECK(out.applied);
+        (k == 0 ? e.first : e.last) = out.train.mean_loss();
+      }
+      const auto w = run.weights();
+      e.weights.assign(w.data, w.data + count_trainable(run.segments()));
+      e.ranges = ranges(run);
+      return e;
+    });
+    for (const end& e : by_rank) {
+      CHECK(e.weights == by_rank[0].weights);
+      CHECK(e.ranges == by_rank[0].ranges);
+      CHECK(e.ranges.size() == 14);
+      CHECK(std::isfinite(e.last));
+      for (std::size_t k = 0; k < e.ranges.size(); k += 2) CHECK(e.ranges[k] <= e.ranges[k + 1]);
+    }
+  }
+}
+
+TEST_CASE(
+    "int8: the first step's range is the widest over ranks, and a skipped one moves nothing") {
+  for (const int ranks : {1, 2}) {
+    const auto by_rank = on_ranks(ranks, [&](threads link) {
+      net_of<int8> net;
+      auto feed = feed_of(link);
+      trainer run{net, sgd{}, steady, ring{link}};
+      for (const float r : ranges(run)) CHECK(std::isinf(r));
+      std::vector<batch<cpu>> all;
+      for (const batch<cpu>& b : feed.next()) all.push_back(b);
+      run.step(all, 0);
+      const auto once = ranges(run);
+      // Pixels over 255: the widest pixel of all ranks' batches is the first layer's.
+      double most = 0;
+      for (const auto& b : all)
+        for (std::size_t i = 0; i < static_cast<std::size_t>(b.count) * 256; ++i)
+          most = std::max(most, b.pixels[i] / 255.0);
+      std::array<double, 1> widest{most};
+      agree(run.link(), std::span<double>(widest), maximum{});
+      const bool right = once[1] == static_cast<float>(widest[0]);
+      for (batch<cpu>& b : all) b.norm.scale[0] = std::numeric_limits<float>::infinity();
+      const auto out = run.step(all, 0);
+      return right && !out.applied && ranges(run) == once;
+    });
+    for (const bool held : by_rank) CHECK(held);
+  }
+}
+
+TEST_CASE("int8: it learns what fp32 learns, and evaluates on bytes") {
+  net_of<int8> net;
+  auto feed = feed_of(alone{});
+  trainer run{net, sgd{.momentum = 0.9}, steady, solo{}};
+  CHECK_THROWS_AS(run.evaluate(data, feed.norm()), error);  // no ranges yet
+  const auto done = run.fit(feed, 20);
+  CHECK(done.skipped == 0);
+  const score held = run.evaluate(data, feed.norm());
+  CHECK(held.accuracy() > 0.9);
+  // What is saved is what is loaded, ranges included; fp32 reads it too, and int8 reads fp32's.
+  const folder here;
+  const std::string path = here.file("int8.safetensors");
+  run.save(path);
+  net_of<int8> other_net;
+  trainer other{other_net, sgd{}, steady, solo{}, {.seed = 9}};
+  other.load(path);
+  CHECK(ranges(other) == ranges(run));
+  CHECK(other.evaluate(data, feed.norm()).loss == held.loss);
+  net_of<fp32> full_net;
+  trainer full{full_net, sgd{}, steady, solo{}};
+  full.load(path);
+  CHECK(full.evaluate(data, feed.norm()).accuracy() > 0.9);
+  full.save(path);
+  net_of<int8> bare_net;
+  trainer bare{bare_net, sgd{}, steady, solo{}};
+  bare.load(path);
+  CHECK_THROWS_WITH_AS(bare.evaluate(data, feed.norm()), doctest::Contains("layer \"conv1\""),
+                       error);
+}
