@@ -85,6 +85,8 @@ TEST_CASE("integer batch norm: halves round up, at exact ties and beside them") 
   CHECK(detail::exact_affine(0.5, -0x1p-60, 1) == 0);
   CHECK(detail::exact_affine(0.5, 0, 1) == 1);
   CHECK(detail::exact_affine(1.0 / 3, -0x1p-60, 3) == 1);
+  CHECK(detail::exact_affine(1.0 / 3, -0.5, 3) == 0);  // the double is below a third
+  CHECK(detail::exact_affine(0.1, -0.5, 10) == 1);
 }
 
 TEST_CASE("integer batch norm: it says whether 32 bits hold it, and refuses what is not finite") {
