@@ -10,6 +10,7 @@
 #include <cordee/optim/local.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/precision/fp16.hpp>
+#include <cordee/precision/int8.hpp>
 #include <cordee/train/describe.hpp>
 #include <cordee/train/trainer.hpp>
 
@@ -61,6 +62,15 @@ TEST_CASE("describe says what is kept in which type, and how a loss is scaled") 
   check_says(describe(run, feed, 1),
              {"halves on cpu", "packed weights in halves, their sums in single precision",
               "rule in fp32", "scaled by 512 at first, times 2 after 7 finite steps in a row"});
+}
+
+TEST_CASE("describe says that int8 is of convolutions alone") {
+  quadratic<int8> model;
+  trainer run{model, sgd{}, steady, solo{}};
+  toy_feed feed;
+  check_says(describe(run, feed, 1),
+             {"int8 on cpu", "operands of convolutions in int8, summed in 32 bits",
+              "the classifier and all else in fp32"});
 }
 
 TEST_CASE("describe gives the rates from the first step to the last") {
