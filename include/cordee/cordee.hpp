@@ -24,6 +24,7 @@
 #include <cordee/comm/threads.hpp>
 #include <cordee/comm/threads/desk.hpp>
 #include <cordee/comm/threads/mailbox.hpp>
+#include <cordee/comm/threads/roll_call.hpp>
 #include <cordee/comm/threads/round_table.hpp>
 #include <cordee/comm/threads/waiting_room.hpp>
 #include <cordee/comm/threads/world.hpp>

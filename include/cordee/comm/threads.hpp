@@ -10,17 +10,16 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include <cordee/comm/errand.hpp>
+#include <cordee/comm/threads/roll_call.hpp>
 #include <cordee/comm/threads/world.hpp>
 #include <cordee/comm/transport.hpp>
 #include <cordee/core/error.hpp>
@@ -50,9 +49,7 @@ class threads {
     expects(ranks > 0, "threads::launch: at least one rank");
     const auto world = std::make_shared<detail::thread_world>(ranks, with.deadline);
     const int workers = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks);
-    std::mutex mutex;
-    std::condition_variable ended;
-    std::vector<bool> over(static_cast<std::size_t>(ranks));
+    detail::roll_call ended(ranks);
 
     std::vector<std::thread> team;
     for (int rank = 0; rank < ranks; ++rank)
@@ -66,12 +63,10 @@ class threads {
           world->fail(rank, "threw something that is not a std::exception");
         }
         world->leave(rank);
-        const std::scoped_lock lock(mutex);
-        over[static_cast<std::size_t>(rank)] = true;
-        ended.notify_all();
+        ended.sign(rank);
       });
 
-    await_end(*world, mutex, ended, over);
+    await_end(*world, ended);
     for (std::thread& t : team) t.join();
     if (world->failed()) throw error(world->first.in_full());
     if (const std::string why = world->unheard(); !why.empty()) throw error(why);
@@ -269,18 +264,14 @@ class threads {
           desk_of(rank_).room.wait(world_->deadline, [&] { return awaited[i].done.load(); });
   }
 
-  [[gnu::cold]] static void await_end(world& w, std::mutex& mutex, std::condition_variable& ended,
-                                      const std::vector<bool>& over) {
-    const auto all = [&] { return std::find(over.begin(), over.end(), false) == over.end(); };
-    std::unique_lock lock(mutex);
-    ended.wait(lock, [&] { return all() || w.failed(); });
-    if (ended.wait_for(lock, w.deadline, all)) return;
+  [[gnu::cold]] static void await_end(const world& w, detail::roll_call& ended) {
+    ended.wait([&] { return w.failed(); });
+    const std::vector<int> late = ended.missing(w.deadline);
+    if (late.empty()) return;
     // A thread cannot be ended from outside, and its memory is the others': only the process can.
-    for (std::size_t rank = 0; rank < over.size(); ++rank)
-      if (!over[rank])
-        std::fprintf(stderr,
-                     "cordee: rank %zu did not end within %lld ms after the failure of %s\n", rank,
-                     static_cast<long long>(w.deadline.count()), w.first.in_full().c_str());
+    for (const int rank : late)
+      std::fprintf(stderr, "cordee: rank %d did not end within %lld ms after the failure of %s\n",
+                   rank, static_cast<long long>(w.deadline.count()), w.first.in_full().c_str());
     std::fflush(nullptr);
     std::_Exit(EXIT_FAILURE);
   }
