@@ -159,15 +159,18 @@ TEST_CASE("what is not a std::exception still ends the run") {
 TEST_CASE("no wait outlasts the deadline, for a receiver and for a sender") {
   for (const bool sends : {false, true}) {
     const auto start = std::chrono::steady_clock::now();
+    crevasse deep;
     const std::string said = complaint([&] {
       threads::launch(2,
                       [&](threads link) {
                         std::vector<int> x(4);
-                        if (link.rank() == 1) return std::this_thread::sleep_for(300ms);
-                        if (sends)
-                          exchange(link, {send(1, x)}, {});
-                        else
-                          exchange(link, {}, {receive(1, x)});
+                        if (link.rank() == 1) return deep.fall();
+                        deep.beside([&] {
+                          if (sends)
+                            exchange(link, {send(1, x)}, {});
+                          else
+                            exchange(link, {}, {receive(1, x)});
+                        });
                       },
                       {.deadline = 200ms});
     });
@@ -195,17 +198,38 @@ TEST_CASE("who hears something need not wait until a short word of its own is he
 }
 
 TEST_CASE("who goes on speaking to a rank that does not listen is stopped at the deadline") {
-  const std::string said = complaint([] {
+  crevasse deep;
+  const std::string said = complaint([&] {
     threads::launch(2,
-                    [](threads link) {
+                    [&](threads link) {
                       std::vector<int> word(1), own(1);
-                      if (link.rank() == 1) return std::this_thread::sleep_for(300ms);
-                      for (int k = 0; k < 1000; ++k)
-                        exchange(link, {send(1, word), send(0, own)}, {receive(0, own)});
+                      if (link.rank() == 1) return deep.fall();
+                      deep.beside([&] {
+                        for (int k = 0; k < 1000; ++k)
+                          exchange(link, {send(1, word), send(0, own)}, {receive(0, own)});
+                      });
                     },
                     {.deadline = 200ms});
   });
   CHECK(contains(said, "rank 0 waited 200 ms for rank 1 to take 4 bytes on lane 0"));
+}
+
+TEST_CASE("a rank that waits itself is not to blame: the one at the end of the chain is named") {
+  crevasse deep;
+  const std::string said = complaint([&] {
+    threads::launch(3,
+                    [&](threads link) {
+                      std::vector<int> x(1);
+                      if (link.rank() == 2) return deep.fall();
+                      // Rank 1 waits for rank 2, but it has come late: rank 0 loses patience first.
+                      if (link.rank() == 1) std::this_thread::sleep_for(800ms);
+                      deep.beside([&] { exchange(link, {}, {receive(link.rank() + 1, x)}); });
+                    },
+                    {.deadline = 1000ms});
+  });
+  const std::string first = said.substr(0, said.find('\n'));
+  CHECK(contains(first, "waited 1000 ms for rank "));
+  CHECK(contains(first, "for rank 2 to "));
 }
 
 TEST_CASE("a word that was never heard ends the run with an error") {

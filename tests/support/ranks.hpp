@@ -5,10 +5,12 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <deque>
 #include <string>
+#include <thread>
 
 #include <doctest/doctest.h>
 
@@ -43,6 +45,28 @@ std::string complaint(const F& f) {
   }
   return {};
 }
+
+/// Where a rank is stuck until another one has given up: however busy the machine, no sooner.
+class crevasse {
+ public:
+  /// What the others do. One that throws has given up.
+  template <class F>
+  void beside(const F& f) {
+    try {
+      f();
+    } catch (...) {
+      given_up_ = true;
+      throw;
+    }
+  }
+  void fall() const {
+    for (int k = 0; k < 6000 && !given_up_; ++k)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+
+ private:
+  std::atomic<bool> given_up_{false};
+};
 
 inline bool contains(const std::string& text, const char* part) {
   return text.find(part) != std::string::npos;

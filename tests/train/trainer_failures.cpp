@@ -51,17 +51,19 @@ TEST_CASE("a throw in one rank ends the run with its message on every rank") {
 TEST_CASE(
     "a rank that falls silent ends the run at the deadline, and is named on every other rank") {
   std::vector<std::string> said(3);
+  crevasse deep;
   const std::string first = complaint([&] {
     threads::launch(3,
                     [&](threads link) {
                       quadratic<fp64> model;
                       trainer run{model, sgd{}, slow_start, ring{link}};
                       try {
-                        for (int k = 0; k < 9; ++k) {
-                          if (link.rank() == 2 && k == 3)
-                            std::this_thread::sleep_for(std::chrono::milliseconds(1500));
-                          run.step(std::array{one_each(3)}, k);
-                        }
+                        deep.beside([&] {
+                          for (int k = 0; k < 9; ++k) {
+                            if (link.rank() == 2 && k == 3) deep.fall();
+                            run.step(std::array{one_each(3)}, k);
+                          }
+                        });
                       } catch (const std::exception& e) {
                         said[static_cast<std::size_t>(link.rank())] = e.what();
                         throw;
@@ -83,15 +85,15 @@ TEST_CASE(
 
 TEST_CASE(
     "a rank that is elsewhere when the others evaluate is named, with the steps they have done") {
+  crevasse deep;
   const std::string said = complaint([&] {
     threads::launch(2,
                     [&](threads link) {
                       quadratic<fp64> model;
                       trainer run{model, sgd{}, slow_start, ring{link}};
                       run.step(std::array{one_each(2)}, 0);
-                      if (link.rank() == 0) run.consensus_distance();
-                      if (link.rank() == 1)
-                        std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+                      if (link.rank() == 1) return deep.fall();
+                      deep.beside([&] { run.consensus_distance(); });
                     },
                     {.deadline = std::chrono::milliseconds(1000)});
   });

@@ -206,12 +206,13 @@ class threads {
   void wait(int peer, Ready ready, const char* verb, std::size_t size) const {
     if (ready()) return;
     const auto start = detail::thread_clock::now();
-    const auto over = [&] { return ready() || world_->has_left(peer) || world_->failed(); };
-    desk_of(rank_).room.wait(world_->deadline, over);
-    if (!over() && desk_of(peer).room.occupied())  // it waits as well, and will say for whom
-      desk_of(rank_).room.wait(world_->deadline / 4, over);
+    detail::desk& mine = desk_of(rank_);
+    mine.awaited = peer;
+    mine.room.wait(world_->deadline,
+                   [&] { return ready() || world_->has_left(peer) || world_->failed(); });
     const bool gone = world_->has_left(peer);  // whoever leaves has said what it said
     if (!ready()) give_up(peer, gone, verb, size, start);
+    mine.awaited = -1;
   }
 
   [[noreturn, gnu::cold]] void give_up(int peer, bool gone, const char* verb, std::size_t size,
@@ -219,16 +220,17 @@ class threads {
     const auto waited =
         std::chrono::duration_cast<std::chrono::milliseconds>(detail::thread_clock::now() - start);
     const std::string awaited = text("rank ", peer, " ", verb, " ", size, " bytes on lane ", lane_);
+    const int culprit = world_->behind(peer, lane_);
     const std::string why =
-        world_->failed() ? text("rank ", rank_, " gave up: ", world_->first.cause())
-        : gone           ? text("rank ", rank_, " waits for ", awaited, ", but rank ", peer,
-                                " has left the run: every rank must make the same exchanges", errand::words())
-               : text("rank ", rank_, " waited ", world_->deadline.count(), " ms for ", awaited,
-                      ": it is stuck, or slower than threads::options{.deadline}", errand::words());
+        gone ? text("rank ", rank_, " waits for ", awaited, ", but rank ", peer,
+                    " has left the run: every rank must make the same exchanges", errand::words())
+             : text("rank ", rank_, " waited ", world_->deadline.count(), " ms for ", awaited,
+                    culprit == peer ? "" : text(", which waits for rank ", culprit, " to answer"),
+                    ": it is stuck, or slower than threads::options{.deadline}", errand::words());
     world_->first.report(rank_,
                          text("had waited ", waited.count(), " ms for ", awaited, errand::words()));
-    world_->fail(rank_, why, true);
-    throw error(why);
+    const bool first = world_->fail(rank_, why, true);
+    throw error(first ? why : text("rank ", rank_, " gave up: ", world_->first.cause()));
   }
 
   // All ranks are at the table, with as many bytes each.

@@ -18,6 +18,17 @@ TEST_CASE("world: the first failure is the cause, and whoever fails after it is 
   CHECK(world.first.cause() == "rank 2: out of rope");
 }
 
+TEST_CASE("world: who is behind a silence is at the end of the chain, if it has one") {
+  detail::thread_world world(4, 1s);
+  CHECK(world.behind(1, 0) == 1);
+  world.at(1, 0).awaited = 2;
+  world.at(2, 0).awaited = 3;
+  CHECK(world.behind(1, 0) == 3);
+  CHECK(world.behind(1, 1) == 1);  // another lane
+  world.at(3, 0).awaited = 1;
+  CHECK(world.behind(1, 0) == 1);
+}
+
 TEST_CASE("world: who has left is known, and whoever waits on any lane hears of it") {
   for (int lane = 0; lane < lane_count; ++lane) {
     detail::thread_world world(2, 1s);

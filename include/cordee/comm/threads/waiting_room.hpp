@@ -39,9 +39,6 @@ class waiting_room {
     --sleepers_;
   }
 
-  /// Whether somebody sleeps here.
-  [[nodiscard]] bool occupied() const { return sleepers_ != 0; }
-
   /// For whoever waits, after something has become ready. A waiter that counts itself asleep later
   /// than this looks sees it by itself.
   void wake() {

@@ -32,9 +32,11 @@ class thread_world {
   }
   round_table& table(int lane) { return *tables_[static_cast<std::size_t>(lane)]; }
 
-  /// Records the first cause only; whoever waits gives up.
-  void fail(int rank, const std::string& cause, bool stalled = false) {
-    if (first.note(rank, cause, stalled)) wake();
+  /// Records the first cause only; whoever waits gives up. Whether this was the first.
+  bool fail(int rank, const std::string& cause, bool stalled = false) {
+    const bool mine = first.note(rank, cause, stalled);
+    if (mine) wake();
+    return mine;
   }
   [[nodiscard]] bool failed() const { return first.happened(); }
 
@@ -43,6 +45,18 @@ class thread_world {
     wake();
   }
   [[nodiscard]] bool has_left(int rank) const { return left_[static_cast<std::size_t>(rank)]; }
+
+  /// Who is behind it that `peer` does not answer: whoever it waits for itself, and so on; `peer`
+  /// where they wait in a circle.
+  [[nodiscard]] int behind(int peer, int lane) {
+    int last = peer;
+    for (int hop = 0; hop < size; ++hop) {
+      const int next = at(last, lane).awaited;
+      if (next < 0) return last;
+      last = next;
+    }
+    return peer;
+  }
 
   /// What nobody heard, when all have left: a sentence, or nothing.
   [[nodiscard]] std::string unheard() {
