@@ -36,6 +36,8 @@
 #include <cordee/comm/transport.hpp>
 #include <cordee/comm/tree.hpp>
 #include <cordee/comm/wire.hpp>
+#include <cordee/core/clock.hpp>
+#include <cordee/core/complex.hpp>
 #include <cordee/core/config.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/extent.hpp>

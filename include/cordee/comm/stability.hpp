@@ -16,7 +16,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <complex>
 #include <cstddef>
 #include <limits>
 #include <numbers>
@@ -25,6 +24,7 @@
 #include <vector>
 
 #include <cordee/comm/graph.hpp>
+#include <cordee/core/complex.hpp>
 #include <cordee/core/protocol.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -143,7 +143,8 @@ class stability {
   }
 
  private:
-  using complex = std::complex<double>;
+  using complex = detail::complex;
+  static constexpr complex one{1};
   static constexpr int most_ranks = 128;
 
   [[nodiscard]] bool survives(consensus c, double theta) const {
@@ -176,12 +177,11 @@ class stability {
     };
     std::vector<complex> values;
     for (std::size_t k = 1; k < p; ++k) {
-      complex value = 1;
-      for (const edge& e : heard)
-        value +=
-            e.weight *
-            (std::polar(1.0, 2 * std::numbers::pi * turns(k, static_cast<std::size_t>(e.peer))) -
-             1.0);
+      complex value = one;
+      for (const edge& e : heard) {
+        const double angle = 2 * std::numbers::pi * turns(k, static_cast<std::size_t>(e.peer));
+        value = value + e.weight * (detail::turned(angle) - one);
+      }
       values.push_back(value);
     }
     return values;
@@ -190,22 +190,23 @@ class stability {
   /// x and u of one mode after a round: {{a, b}, {c, d}} of the header's maps.
   static std::array<complex, 4> map_of(complex value, consensus c) {
     const double beta = c.momentum;
-    if (c.nesterov) return {1.0 - (1 + beta) * (1.0 - value), -beta * beta, 1.0 - value, beta};
-    return {value, -beta, 1.0 - value, beta};
+    const complex off = one - value;
+    if (c.nesterov) return {one - (1 + beta) * off, {-beta * beta}, off, {beta}};
+    return {value, {-beta}, off, {beta}};
   }
 
   [[nodiscard]] double of_modes(consensus c, double theta) const {
     double largest = 0;
     for (std::size_t k = 0; k + 1 < ranks_; ++k) {
-      std::array<complex, 4> all{1, 0, 0, 1};
+      std::array<complex, 4> all{one, {}, {}, one};
       for (const auto& round : modes_) {
-        const auto m = map_of(1 - theta + theta * round[k], c);
+        const auto m = map_of(complex{1 - theta} + theta * round[k], c);
         all = {m[0] * all[0] + m[1] * all[2], m[0] * all[1] + m[1] * all[3],
                m[2] * all[0] + m[3] * all[2], m[2] * all[1] + m[3] * all[3]};
       }
-      const complex half = (all[0] + all[3]) / 2.0;
-      const complex root = std::sqrt(half * half - (all[0] * all[3] - all[1] * all[2]));
-      largest = std::max({largest, std::abs(half + root), std::abs(half - root)});
+      const complex half = 0.5 * (all[0] + all[3]);
+      const complex root = sqrt(half * half - (all[0] * all[3] - all[1] * all[2]));
+      largest = std::max({largest, abs(half + root), abs(half - root)});
     }
     return largest;
   }

@@ -9,7 +9,6 @@
 #pragma once
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -22,6 +21,7 @@
 #include <cordee/comm/threads/roll_call.hpp>
 #include <cordee/comm/threads/world.hpp>
 #include <cordee/comm/transport.hpp>
+#include <cordee/core/clock.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/device/grid.hpp>
@@ -192,7 +192,7 @@ class threads {
       refuse(text("rank ", rank_, " expects ", here.size, " bytes from rank ", peer, " on lane ",
                   lane_, ", which sends ", said.size,
                   ": the ranks disagree on what they exchange"));
-    if (!box.take()) give_up(peer, false, "to send", here.size, detail::thread_clock::now());
+    if (!box.take()) give_up(peer, false, "to send", here.size, detail::steady_clock::now());
     if (said.size > 0) consume(here.data, said.data, said.size);
     detail::receipt* const awaited = said.awaited;
     box.drop();
@@ -205,7 +205,7 @@ class threads {
   template <class Ready>
   void wait(int peer, Ready ready, const char* verb, std::size_t size) const {
     if (ready()) return;
-    const auto start = detail::thread_clock::now();
+    const auto start = detail::steady_clock::now();
     detail::desk& mine = desk_of(rank_);
     mine.awaited = peer;
     mine.room.wait(world_->deadline,
@@ -216,9 +216,9 @@ class threads {
   }
 
   [[noreturn, gnu::cold]] void give_up(int peer, bool gone, const char* verb, std::size_t size,
-                                       detail::thread_clock::time_point start) const {
+                                       detail::steady_clock::time_point start) const {
     const auto waited =
-        std::chrono::duration_cast<std::chrono::milliseconds>(detail::thread_clock::now() - start);
+        std::chrono::duration_cast<std::chrono::milliseconds>(detail::steady_clock::now() - start);
     const std::string awaited = text("rank ", peer, " ", verb, " ", size, " bytes on lane ", lane_);
     const int culprit = world_->behind(peer, lane_);
     const std::string why =
@@ -240,7 +240,7 @@ class threads {
       while (peer < size() && !world_->has_left(peer)) ++peer;
       return peer;
     };
-    const auto start = detail::thread_clock::now();
+    const auto start = detail::steady_clock::now();
     if (!table.meet(rank_, world_->deadline, [&] { return world_->failed() || left() < size(); })) {
       const int gone = left();
       give_up(gone < size() ? gone : table.missing(rank_), gone < size(), "to bring", mine, start);

@@ -5,12 +5,12 @@
 #pragma once
 
 #include <array>
-#include <chrono>
 #include <cmath>
 #include <concepts>
 #include <optional>
 
 #include <cordee/comm/agree.hpp>
+#include <cordee/core/clock.hpp>
 #include <cordee/schedule/schedule.hpp>
 #include <cordee/train/evaluate.hpp>
 #include <cordee/train/record.hpp>
@@ -75,7 +75,7 @@ void examine(Run& run, const normalisation& norm, held_out<S>& h, std::optional<
 // Cold: a step takes milliseconds, what stands between two of them is compiled for size.
 template <class Run, class F, class... Listeners>
 [[gnu::cold]] run_summary fit(Run& run, F& feed, double epochs, Listeners&... listeners) {
-  using clock = std::chrono::steady_clock;
+  using clock = detail::steady_clock;
   constexpr bool adaptive = AdaptiveSchedule<std::remove_cvref_t<decltype(run.schedule())>>;
   expect_fits<typename Run::model_type>(feed);
   expects(feed.ranks() == run.link().size(),

@@ -5,12 +5,11 @@
 #pragma once
 
 #include <algorithm>
-#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <vector>
 
-#include <cordee/core/config.hpp>
+#include <cordee/core/clock.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail {
 

@@ -53,7 +53,7 @@ class round_table {
   /// Waits for all; false if it was given up because of `stop` or after `patience`. Then this rank
   /// has not come, and nobody will read what it laid out.
   template <class Stop>
-  bool meet(int rank, thread_clock::duration patience, const Stop& stop) {
+  bool meet(int rank, steady_clock::duration patience, const Stop& stop) {
     const std::uint64_t all = arrive(rank);
     room_.wait(patience, [&] { return arrived_ >= all || stop(); });
     for (std::uint64_t here = arrived_; here < all;)

@@ -6,16 +6,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
 
-#include <cordee/core/config.hpp>
+#include <cordee/core/clock.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail {
-
-using thread_clock = std::chrono::steady_clock;
 
 /// How long a waiter looks before it sleeps. It yields meanwhile: with more ranks than cores the
 /// one that is waited for needs the core. Waking a sleeper costs about as much as this.
@@ -25,14 +22,14 @@ class waiting_room {
  public:
   /// Returns when `ready`, which reads atomic things only, or after `patience`.
   template <class Ready>
-  void wait(thread_clock::duration patience, const Ready& ready) {
+  void wait(steady_clock::duration patience, const Ready& ready) {
     if (ready()) return;
-    const auto start = thread_clock::now();
-    const auto stop = start + std::min<thread_clock::duration>(patience, before_sleep);
+    const auto start = steady_clock::now();
+    const auto stop = start + std::min<steady_clock::duration>(patience, before_sleep);
     do {
       std::this_thread::yield();
       if (ready()) return;
-    } while (thread_clock::now() < stop);
+    } while (steady_clock::now() < stop);
     std::unique_lock lock(mutex_);
     ++sleepers_;
     changed_.wait_until(lock, start + patience, ready);

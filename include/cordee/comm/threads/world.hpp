@@ -6,7 +6,6 @@
 
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,6 +14,7 @@
 #include <cordee/comm/threads/desk.hpp>
 #include <cordee/comm/threads/round_table.hpp>
 #include <cordee/comm/transport.hpp>
+#include <cordee/core/clock.hpp>
 #include <cordee/core/text.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail {
