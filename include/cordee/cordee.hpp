@@ -13,6 +13,7 @@
 #include <cordee/comm/fold.hpp>
 #include <cordee/comm/gossip.hpp>
 #include <cordee/comm/graph.hpp>
+#include <cordee/comm/group.hpp>
 #include <cordee/comm/halving.hpp>
 #include <cordee/comm/launch.hpp>
 #include <cordee/comm/narrow.hpp>

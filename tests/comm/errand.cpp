@@ -25,4 +25,8 @@ TEST_CASE("errand: words of the innermost one, of this thread, and nothing witho
     CHECK(elsewhere.empty());
   }
   CHECK(errand::words() == " (step 2)");
+  const auto whole = [] { return "in a group" + errand::outer(); };
+  const errand third(whole), fourth(whole);
+  CHECK(errand::words() == " (in a group (in a group (step 3)))");
+  CHECK(errand::words() == " (in a group (in a group (step 4)))");  // asking changes nothing
 }

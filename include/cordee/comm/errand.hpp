@@ -30,6 +30,13 @@ class errand {
   [[nodiscard, gnu::cold]] static std::string words() {
     return current_ == nullptr ? "" : " (" + current_->say_(current_->words_) + ")";
   }
+  /// Those of the errand around the innermost one, for whose own words this is.
+  [[nodiscard, gnu::cold]] static std::string outer() {
+    const errand* const inner = std::exchange(current_, current_->outer_);
+    std::string said = words();
+    current_ = inner;
+    return said;
+  }
 
  private:
   std::string (*say_)(const void*);
