@@ -15,9 +15,11 @@
 #include <cordee/comm/graph.hpp>
 #include <cordee/comm/group.hpp>
 #include <cordee/comm/halving.hpp>
+#include <cordee/comm/hierarchical.hpp>
 #include <cordee/comm/launch.hpp>
 #include <cordee/comm/narrow.hpp>
 #include <cordee/comm/native.hpp>
+#include <cordee/comm/nodes.hpp>
 #include <cordee/comm/reducer.hpp>
 #include <cordee/comm/ring.hpp>
 #include <cordee/comm/solo.hpp>

@@ -19,6 +19,30 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+namespace detail {
+
+/// A circle of `size` ranks, between two of which this one stands as number `at`. chunk(c) is what
+/// number c is to have the sum of.
+struct circle {
+  int at, size, before, next;
+
+  template <class Wire, class Chunk>
+  void scatter(Wire& w, const Chunk& chunk) const {
+    for (int step = 0; step < size - 1; ++step)
+      w.add(next, chunk(number(at - 1 - step)), before, chunk(number(at - 2 - step)));
+  }
+  template <class Wire, class Chunk>
+  void gather(Wire& w, const Chunk& chunk) const {
+    for (int step = 0; step < size - 1; ++step)
+      w.pass(next, chunk(number(at - step)), before, chunk(number(at - 1 - step)));
+  }
+
+ private:
+  [[nodiscard]] int number(int c) const { return (c % size + size) % size; }
+};
+
+}  // namespace detail
+
 template <class Link>
 struct ring {
   using link_type = Link;
@@ -57,16 +81,11 @@ struct ring {
   void run(Wire w) const {
     const int p = link.size(), r = link.rank();
     if (p == 1) return;
-    const int next = (r + 1) % p, before = (r + p - 1) % p;
-    const auto chunk = [p](int c) {
-      const int k = (c % p + p) % p;
-      return blocks{k, k + 1};
-    };
-    for (int step = 0; step < p - 1; ++step)
-      w.add(next, chunk(r - 1 - step), before, chunk(r - 2 - step));
+    const detail::circle all{r, p, (r + p - 1) % p, (r + 1) % p};
+    const auto chunk = [](int c) { return blocks{c, c + 1}; };
+    all.scatter(w, chunk);
     w.finish(chunk(r), p);
-    for (int step = 0; step < p - 1; ++step)
-      w.pass(next, chunk(r - step), before, chunk(r - 1 - step));
+    all.gather(w, chunk);
     w.open();
   }
 };

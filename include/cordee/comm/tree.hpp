@@ -19,6 +19,40 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+namespace detail {
+
+/// A binomial tree over `size` neighbours; this rank is number `at` of them, number 0 the root.
+struct binomial {
+  int rank, at, size;
+
+  /// The root has the sum of all.
+  template <class Wire>
+  void reduce(Wire& w, blocks all) const {
+    const int top = edge();
+    for (int k = 1; k < top; k *= 2)
+      if (at + k < size) w.add(nobody, all, rank + k, all);
+    if (at != 0) w.add(rank - top, all, nobody, all);
+  }
+  /// All have what the root has.
+  template <class Wire>
+  void broadcast(Wire& w, blocks all) const {
+    const int top = edge();
+    if (at != 0) w.pass(nobody, all, rank - top, all);
+    for (int k = top / 2; k > 0; k /= 2)
+      if (at + k < size) w.pass(rank + k, all, nobody, all);
+  }
+
+ private:
+  // To my parent, or beyond all edges.
+  [[nodiscard]] int edge() const {
+    int top = 1;
+    while (top < size && (at & top) == 0) top *= 2;
+    return top;
+  }
+};
+
+}  // namespace detail
+
 template <class Link>
 struct tree {
   using link_type = Link;
@@ -58,17 +92,10 @@ struct tree {
     const int p = link.size(), r = link.rank();
     if (p == 1) return;
     constexpr blocks all{0, 1};
-    int top = 1;  // the edge to my parent, or beyond all edges
-    for (; top < p && (r & top) == 0; top *= 2)
-      if (r + top < p) w.add(nobody, all, r + top, all);
-    if (r == 0) {
-      w.finish(all, p);
-    } else {
-      w.add(r - top, all, nobody, all);
-      w.pass(nobody, all, r - top, all);
-    }
-    for (int edge = top / 2; edge > 0; edge /= 2)
-      if (r + edge < p) w.pass(r + edge, all, nobody, all);
+    const detail::binomial edges{r, r, p};
+    edges.reduce(w, all);
+    if (r == 0) w.finish(all, p);
+    edges.broadcast(w, all);
     w.open();
   }
 };
