@@ -36,6 +36,7 @@
 #include <cordee/comm/topology/fixed.hpp>
 #include <cordee/comm/topology/lazy.hpp>
 #include <cordee/comm/topology/user_graph.hpp>
+#include <cordee/comm/torus_ring.hpp>
 #include <cordee/comm/transport.hpp>
 #include <cordee/comm/tree.hpp>
 #include <cordee/comm/wire.hpp>

@@ -62,7 +62,8 @@ inline int rows_of(int rows, int size) {
     for (int r = 1; r * r <= size; ++r)
       if (size % r == 0) rows = r;
   expects(rows > 0 && size % rows == 0,
-          "torus and grid: the number of ranks must be a multiple of the number of rows; leave "
+          "torus, grid and torus_ring: the number of ranks must be a multiple of the number of "
+          "rows; leave "
           "rows at 0 to have them chosen");
   return rows;
 }
