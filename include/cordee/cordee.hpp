@@ -16,6 +16,7 @@
 #include <cordee/comm/group.hpp>
 #include <cordee/comm/halving.hpp>
 #include <cordee/comm/hierarchical.hpp>
+#include <cordee/comm/hybrid.hpp>
 #include <cordee/comm/launch.hpp>
 #include <cordee/comm/narrow.hpp>
 #include <cordee/comm/native.hpp>
