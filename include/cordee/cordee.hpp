@@ -7,6 +7,7 @@
 #include <cordee/comm/agree.hpp>
 #include <cordee/comm/butterfly.hpp>
 #include <cordee/comm/consensus.hpp>
+#include <cordee/comm/double_tree.hpp>
 #include <cordee/comm/encoded_wire.hpp>
 #include <cordee/comm/errand.hpp>
 #include <cordee/comm/failure.hpp>
