@@ -31,7 +31,7 @@ void mean_with(const R& reducer, std::vector<float>& x, std::vector<std::byte>& 
 void measure(int ranks, std::size_t bytes, int reps) {
   const std::size_t n = bytes / sizeof(float);
   const int inner = benchmark::calls_in_a_row(bytes);
-  constexpr int methods = 5;
+  constexpr int methods = 9;
   std::vector<double> least(methods, std::numeric_limits<double>::max());
   threads::launch(ranks, [&](threads link) {
     std::vector<float> x(n, static_cast<float>(link.rank()));
@@ -53,9 +53,15 @@ void measure(int ranks, std::size_t bytes, int reps) {
       timed(2, halving{link});
       timed(3, tree{link});
       timed(4, butterfly{link});
+      timed(5, double_tree{link});
+      timed(6, torus_ring{link});
+      timed(7, hierarchical{link, nodes{2}});
+      timed(8, hybrid{butterfly{link}, halving{link}});
     }
   });
-  static constexpr const char* names[] = {"native", "ring", "halving", "tree", "butterfly"};
+  static constexpr const char* names[] = {"native",     "ring",         "halving",
+                                          "tree",       "butterfly",    "double_tree",
+                                          "torus_ring", "hierarchical", "hybrid"};
   for (int m = 0; m < methods; ++m)
     benchmark::print(names[m], ranks, bytes, least[static_cast<std::size_t>(m)]);
 }

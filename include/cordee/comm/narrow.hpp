@@ -2,15 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A reducer whose every hop is encoded in a narrower precision P, with error feedback (Seide et al.
-// 2014): narrow{ring{link}, fp16{}}.
+// 2014): narrow{ring{link}, fp16{}}, or bf16{}, or int8{}.
 //
 //   x <- x + e;  e <- what this rank's encodings lose on the way, in units of x;  x <- mean of x
 //
 // What was lost is said next time, so over many steps the means add up. A rank encodes each of its
 // numbers once, on the hop that hands its partial sum on or as the mean it owns (a butterfly at
-// each step), and all ranks leave with the same bits (encoded_wire.hpp). The rounding is harmless
-// in a gradient and would drown the differences of positions: `lossless` says so. A step that is
-// skipped leaves e cleared, for what is not finite would stay in it.
+// each step), and all ranks leave with the same bits (encoded_wire.hpp). Sums are made in the
+// numbers' own precision. The rounding is harmless in a gradient and would drown the differences of
+// positions: `lossless` says so. A step that is skipped leaves e cleared, for what is not finite
+// would stay in it.
 #pragma once
 
 #include <string>
