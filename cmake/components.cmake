@@ -3,7 +3,6 @@
 #
 # What may be asked for by name. An absent component is refused with its sentence, at configure time,
 # by the options of a build (CORDEE_CUDA=ON) and by find_package alike: never a silent fall-back.
-set(cordee_present cordee testing onednn mpi cuda)
-set(cordee_absent nccl jpeg)
-set(cordee_absent_nccl "this version of cordee has no NCCL transport yet; run ranks as threads, which is cordee::cordee")
+set(cordee_present cordee testing onednn mpi cuda nccl)
+set(cordee_absent jpeg)
 set(cordee_absent_jpeg "this version of cordee reads no JPEG yet; use IDX files, which cordee::cordee reads")

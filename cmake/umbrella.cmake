@@ -6,7 +6,7 @@
 cmake_minimum_required(VERSION 3.25)
 file(GLOB_RECURSE headers RELATIVE ${ROOT} ${ROOT}/cordee/*.hpp)
 list(FILTER headers EXCLUDE REGEX
-  "^cordee/(cordee\\.hpp|testing/|ops/grid/|device/cuda_|ops/convolution_onednn\\.hpp|comm/mpi[./])")
+  "^cordee/(cordee\\.hpp|testing/|ops/grid/|device/cuda_|ops/convolution_onednn\\.hpp|comm/(mpi|nccl)[./])")
 file(READ ${ROOT}/cordee/cordee.hpp umbrella)
 foreach(header IN LISTS headers)
   string(FIND "${umbrella}" "#include <${header}>" at)

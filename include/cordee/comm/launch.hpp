@@ -40,14 +40,16 @@ inline void expect_same(const standing& a, const standing& b) {
 namespace detail {
 
 struct launcher {
-  const char *name, *rank, *size;
+  const char *name, *rank, *size, *local_rank;
 };
 inline constexpr std::array launchers{
-    launcher{"torchrun", "RANK", "WORLD_SIZE"},
-    launcher{"Open MPI's mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-    launcher{"mpirun", "PMI_RANK", "PMI_SIZE"},
-    launcher{"MVAPICH2's mpirun", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"},
-    launcher{"srun", "SLURM_PROCID", "SLURM_NTASKS"}};
+    launcher{"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK"},
+    launcher{"Open MPI's mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+             "OMPI_COMM_WORLD_LOCAL_RANK"},
+    launcher{"mpirun", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
+    launcher{"MVAPICH2's mpirun", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE",
+             "MV2_COMM_WORLD_LOCAL_RANK"},
+    launcher{"srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"}};
 
 inline int whole_number(const char* variable, std::string_view value) {
   int n = -1;
@@ -73,6 +75,34 @@ std::optional<standing> told_standing(const Variable& variable) {
     if (!told) told = here;
   }
   return told;
+}
+
+/// Which rank of its machine this process is, as the launcher says whose pair counts, or nothing.
+template <class Variable>
+std::optional<int> told_local_rank(const Variable& variable) {
+  for (const detail::launcher& by : detail::launchers)
+    if (variable(by.rank) != nullptr && variable(by.size) != nullptr) {
+      const char* const local = variable(by.local_rank);
+      if (local == nullptr) return {};
+      return detail::whole_number(by.local_rank, local);
+    }
+  return {};
+}
+
+struct address {
+  std::string name;
+  int port = 0;
+};
+
+/// Where MASTER_ADDR and MASTER_PORT say that ranks meet, or nothing. A torchrun whose agent
+/// listens on that port itself leaves the next one to its ranks.
+template <class Variable>
+std::optional<address> told_address(const Variable& variable) {
+  const char *name = variable("MASTER_ADDR"), *port = variable("MASTER_PORT"),
+             *taken = variable("TORCHELASTIC_USE_AGENT_STORE");
+  if (name == nullptr || port == nullptr) return {};
+  const bool next = taken != nullptr && std::string_view(taken) == "True";
+  return address{name, detail::whole_number("MASTER_PORT", port) + (next ? 1 : 0)};
 }
 
 }  // namespace cordee::inline CORDEE_ABI

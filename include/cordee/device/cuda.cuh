@@ -165,7 +165,9 @@ class cuda {
     std::shared_ptr<std::remove_pointer_t<cudaEvent_t>> handle_;
   };
 
-  explicit cuda(int ordinal = 0)
+  /// This thread's current one: 0, unless nccl::launch or the program has chosen another.
+  cuda() : cuda(current()) {}
+  explicit cuda(int ordinal)
       : ordinal_(ordinal), streams_(std::make_shared<detail::cuda_streams>()) {
     int count = 0;  // left untouched where there is no driver
     detail::cuda_check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
@@ -225,6 +227,11 @@ class cuda {
   void finish(stream s) const { s.finish(); }
 
  private:
+  // Where there is none the other constructor says so.
+  static int current() {
+    int ordinal = 0;
+    return cudaGetDevice(&ordinal) == cudaSuccess ? ordinal : 0;
+  }
   void use() const { detail::cuda_check(cudaSetDevice(ordinal_), "cudaSetDevice"); }
 
   int ordinal_;

@@ -1,0 +1,194 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What cordee/comm/nccl asks of the CUDA runtime, on the host: a stream is a thread that does one
+// thing after another, so what is not waited for is not done yet. Memory is the host's. A copy out
+// of the GPU waits for its stream unless it goes to memory that was got by cudaMallocHost, as
+// CUDA's do.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <thread>
+
+enum cudaError_t {
+  cudaSuccess,
+  cudaErrorInvalidValue,
+  cudaErrorMemoryAllocation,
+  cudaErrorNoDevice = 100,
+  cudaErrorInsufficientDriver = 35,
+  cudaErrorInvalidDevice = 101,
+  cudaErrorNotReady = 600
+};
+enum cudaMemcpyKind { cudaMemcpyDefault = 4 };
+constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2;
+
+namespace nccl_double {
+
+class stream {
+ public:
+  stream() : thread_([this] { work(); }) {}
+  ~stream() {
+    hand_over({});
+    thread_.join();
+  }
+  void hand_over(std::function<void()> what) {
+    const std::scoped_lock lock(mutex_);
+    queue_.push_back(std::move(what));
+    changed_.notify_all();
+  }
+  void finish() {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool done = false;
+    hand_over([&] {
+      const std::scoped_lock lock(mutex);
+      done = true;
+      changed.notify_all();
+    });
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return done; });
+  }
+
+ private:
+  void work() {
+    for (;;) {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return !queue_.empty(); });
+      const auto what = std::move(queue_.front());
+      queue_.pop_front();
+      lock.unlock();
+      if (!what) return;
+      what();
+    }
+  }
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> queue_;
+  std::thread thread_;
+};
+
+struct event {
+  std::shared_ptr<std::atomic<bool>> passed = std::make_shared<std::atomic<bool>>(true);
+};
+
+// GPUs of this machine, and what each call of a thread is about.
+inline std::atomic<int> gpus{8};
+inline thread_local int current = 0;
+
+class pinned_memory {
+ public:
+  static pinned_memory& all() {
+    static pinned_memory one;
+    return one;
+  }
+  void add(void* p) {
+    const std::scoped_lock lock(mutex_);
+    known_.insert(p);
+  }
+  bool remove(void* p) {
+    const std::scoped_lock lock(mutex_);
+    return known_.erase(p) == 1;
+  }
+  bool has(void* p) {
+    const std::scoped_lock lock(mutex_);
+    return known_.count(p) == 1;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<void*> known_;
+};
+
+}  // namespace nccl_double
+
+using cudaStream_t = nccl_double::stream*;
+using cudaEvent_t = nccl_double::event*;
+
+inline const char* cudaGetErrorString(cudaError_t e) {
+  return e == cudaErrorNotReady ? "not ready"
+         : e == cudaSuccess     ? "no error"
+                                : "the double's error";
+}
+inline cudaError_t cudaGetDeviceCount(int* n) {
+  *n = nccl_double::gpus;
+  return cudaSuccess;
+}
+inline cudaError_t cudaGetDevice(int* d) {
+  *d = nccl_double::current;
+  return cudaSuccess;
+}
+inline cudaError_t cudaSetDevice(int d) {
+  if (d < 0 || d >= nccl_double::gpus) return cudaErrorInvalidDevice;
+  nccl_double::current = d;
+  return cudaSuccess;
+}
+inline cudaError_t cudaDeviceGetPCIBusId(char* out, int size, int d) {
+  std::snprintf(out, static_cast<std::size_t>(size), "0000:%02X:00.0", d);
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* s, unsigned) {
+  *s = new nccl_double::stream;
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamDestroy(cudaStream_t s) {
+  delete s;
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamSynchronize(cudaStream_t s) {
+  s->finish();
+  return cudaSuccess;
+}
+inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* e, unsigned) {
+  *e = new nccl_double::event;
+  return cudaSuccess;
+}
+inline cudaError_t cudaEventDestroy(cudaEvent_t e) {
+  delete e;
+  return cudaSuccess;
+}
+inline cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
+  e->passed = std::make_shared<std::atomic<bool>>(false);
+  s->hand_over([passed = e->passed] { *passed = true; });
+  return cudaSuccess;
+}
+inline cudaError_t cudaEventQuery(cudaEvent_t e) {
+  return *e->passed ? cudaSuccess : cudaErrorNotReady;
+}
+template <class T>
+cudaError_t cudaMallocHost(T** p, std::size_t size) {
+  *p = static_cast<T*>(std::malloc(size));
+  nccl_double::pinned_memory::all().add(*p);
+  return cudaSuccess;
+}
+inline cudaError_t cudaFreeHost(void* p) {
+  if (p == nullptr) return cudaSuccess;
+  if (!nccl_double::pinned_memory::all().remove(p)) return cudaErrorInvalidValue;
+  std::free(p);
+  return cudaSuccess;
+}
+inline cudaError_t cudaMallocAsync(void** p, std::size_t size, cudaStream_t) {
+  *p = std::malloc(size);
+  return cudaSuccess;
+}
+inline cudaError_t cudaFreeAsync(void* p, cudaStream_t s) {
+  s->hand_over([p] { std::free(p); });
+  return cudaSuccess;
+}
+inline cudaError_t cudaMemcpyAsync(void* out, const void* in, std::size_t size, cudaMemcpyKind,
+                                   cudaStream_t s) {
+  s->hand_over([=] { std::memcpy(out, in, size); });
+  if (!nccl_double::pinned_memory::all().has(out) &&
+      !nccl_double::pinned_memory::all().has(const_cast<void*>(in)))
+    s->finish();
+  return cudaSuccess;
+}
