@@ -7,14 +7,21 @@
 # Usage: examples/launch/mpirun.sh RANKS PROGRAM [OPTION...]
 #        HOSTS=file     machines, one a line; this one if not said
 #        MPIRUN=...     the launcher, mpirun if not said
+#        MASTER_ADDR, MASTER_PORT   where ranks over NCCL meet: rank 0's machine and a free port of it;
+#                       chosen here for one machine
 set -eu
-if [ $# -lt 2 ]; then sed -n '5,9s/^# \{0,1\}//p' "$0"; exit 2; fi
+if [ $# -lt 2 ]; then sed -n '5,11s/^# \{0,1\}//p' "$0"; exit 2; fi
 mpirun=${MPIRUN:-mpirun} ranks=$1
 shift
+if [ -z "${HOSTS:-}" ]; then
+  export MASTER_ADDR="${MASTER_ADDR:-127.0.0.1}" MASTER_PORT="${MASTER_PORT:-$((20000 + $$ % 20000))}"
+fi
 case $("$mpirun" --version 2>&1) in
   *"Open MPI"* | *OpenRTE*)
     # Each rank has several threads: by default Open MPI would tie all of them to one core.
-    set -- --bind-to none ${HOSTS:+--hostfile "$HOSTS"} -n "$ranks" "$@" ;;
+    if [ -n "${MASTER_ADDR:-}" ]; then set -- -x MASTER_ADDR -x MASTER_PORT -n "$ranks" "$@"
+    else set -- -n "$ranks" "$@"; fi
+    set -- --bind-to none ${HOSTS:+--hostfile "$HOSTS"} "$@" ;;
   *) set -- ${HOSTS:+-f "$HOSTS"} -n "$ranks" "$@" ;;
 esac
 exec "$mpirun" "$@"
