@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 
 static_assert(TransportOn<threads, cpu>);
 static_assert(AddsOn<threads, float, cpu>);
-static_assert(Abandons<threads>);
+static_assert(Abandons<threads> && AnySource<threads>);
 
 namespace {
 
@@ -329,6 +329,67 @@ TEST_CASE("many small exchanges in a row are neither lost nor reordered") {
       token = heard;
     }
     CHECK(token[0] == link.rank());  // 2000 is a multiple of 4
+    return 0;
+  });
+}
+
+TEST_CASE("first come, first served, whoever they are") {
+  for (const std::vector<int>& order : {std::vector{2, 1, 3}, {3, 2, 1}, {1, 3, 2}})
+    on_ranks(4, [&](threads link) {
+      const threads requests = link.lane(request_lane), token = link.lane(agree_lane);
+      std::vector<int> word{link.rank()}, own(1);
+      if (link.rank() == 0) {  // the last one says when all have spoken
+        exchange(token, {}, {receive(order.back(), own)});
+        for (const int wanted : order) {
+          CHECK(requests.next({}) == wanted);
+          CHECK(requests.next({}) == wanted);  // as long as it is not heard
+          exchange(requests, {}, {receive(wanted, own)});
+        }
+        return 0;
+      }
+      const auto at = std::find(order.begin(), order.end(), link.rank());
+      if (at != order.begin()) exchange(token, {}, {receive(*(at - 1), own)});
+      // Who hears something need not wait until a short word is heard.
+      exchange(requests, {send(0, word), send(link.rank(), word)}, {receive(link.rank(), own)});
+      exchange(token, {send(at + 1 == order.end() ? 0 : *(at + 1), word)}, {});
+      return 0;
+    });
+}
+
+TEST_CASE("who waits for any source names those that are due, and only them") {
+  const std::string said = complaint([] {
+    threads::launch(4,
+                    [](threads link) {
+                      if (link.rank() == 0)
+                        return (void)link.lane(request_lane).next(std::array{1, 3});
+                      std::vector<int> x(1);
+                      if (link.rank() == 2) return;
+                      exchange(link, {}, {receive(0, x)});
+                    },
+                    {.deadline = 1s});
+  });
+  CHECK(contains(said, "rank 1 or rank 3 to send on lane 2"));
+}
+
+TEST_CASE("with nobody due, any source may take longer than the deadline") {
+  on_ranks(2,
+           [](threads link) {
+             std::vector<int> x(1);
+             if (link.rank() == 1) std::this_thread::sleep_for(600ms);
+             if (link.rank() == 1) exchange(link.lane(request_lane), {send(0, x)}, {});
+             if (link.rank() == 0) {
+               CHECK(link.lane(request_lane).next({}) == 1);
+               exchange(link.lane(request_lane), {}, {receive(1, x)});
+             }
+             return 0;
+           },
+           {.deadline = 200ms});
+}
+
+TEST_CASE("any source is heard on the request lane alone") {
+  on_ranks(2, [](threads link) {
+    CHECK_THROWS_AS((void)link.next({}), misuse);
+    CHECK_THROWS_AS((void)link.lane(request_lane).next(std::array{2}), misuse);
     return 0;
   });
 }

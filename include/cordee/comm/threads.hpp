@@ -9,6 +9,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -17,7 +18,6 @@
 #include <thread>
 #include <vector>
 
-#include <cordee/comm/errand.hpp>
 #include <cordee/comm/threads/roll_call.hpp>
 #include <cordee/comm/threads/world.hpp>
 #include <cordee/comm/transport.hpp>
@@ -111,6 +111,28 @@ class threads {
     });
   }
 
+  /// First come, first served, on the request lane: see AnySource.
+  [[nodiscard, gnu::cold]] int next(std::span<const int> due) const {
+    expects(lane_ == request_lane, "threads: who comes first is told on the request lane alone");
+    detail::desk& mine = desk_of(rank_);
+    const auto gone = [&] {
+      const auto left = [&](int peer) { return world_->has_left(checked(peer)); };
+      const auto at = std::find_if(due.begin(), due.end(), left);
+      return at == due.end() ? -1 : *at;
+    };
+    const auto over = [&] { return mine.first() >= 0 || gone() >= 0 || world_->failed(); };
+    const auto start = detail::steady_clock::now();
+    mine.awaited = due.empty() ? -1 : due.front();
+    do mine.room.wait(world_->deadline, over);
+    while (due.empty() && !over());
+    const int left = gone(), first = mine.first();  // whoever leaves has said what it said
+    if (first < 0)
+      world_->give_up(rank_, lane_, detail::anybody_of(due, lane_),
+                      left >= 0 ? left : mine.awaited.load(), left >= 0, start);
+    mine.awaited = -1;
+    return first;
+  }
+
   /// The mean over ranks, in place: one shot over shared memory (threads/round_table.hpp). Sums are
   /// made in the order of ranks.
   template <class Real, Device D>
@@ -173,10 +195,11 @@ class threads {
     detail::desk& theirs = desk_of(message.peer);
     detail::mailbox& box = box_at(theirs, rank_);
     const auto what = message.bytes;
+    const std::uint64_t turn = lane_ == request_lane ? theirs.turns++ : 0;
     if (D::host_memory && hears && what.size <= short_bytes && box.has_room())
-      box.lay_copy(what.data, what.size);
+      box.lay_copy(what.data, what.size, turn);
     else
-      box.lay(what.data, what.size, awaited);
+      box.lay(what.data, what.size, awaited, turn);
     theirs.room.wake();
   }
 
@@ -189,9 +212,9 @@ class threads {
         peer, [&] { return box.next() != nullptr; }, "to send", here.size);
     const detail::note& said = *box.next();
     if (said.size != here.size)
-      refuse(text("rank ", rank_, " expects ", here.size, " bytes from rank ", peer, " on lane ",
-                  lane_, ", which sends ", said.size,
-                  ": the ranks disagree on what they exchange"));
+      world_->refuse(rank_, text("rank ", rank_, " expects ", here.size, " bytes from rank ", peer,
+                                 " on lane ", lane_, ", which sends ", said.size,
+                                 ": the ranks disagree on what they exchange"));
     if (!box.take()) give_up(peer, false, "to send", here.size, detail::steady_clock::now());
     if (said.size > 0) consume(here.data, said.data, said.size);
     detail::receipt* const awaited = said.awaited;
@@ -217,20 +240,9 @@ class threads {
 
   [[noreturn, gnu::cold]] void give_up(int peer, bool gone, const char* verb, std::size_t size,
                                        detail::steady_clock::time_point start) const {
-    const auto waited =
-        std::chrono::duration_cast<std::chrono::milliseconds>(detail::steady_clock::now() - start);
-    const std::string awaited = text("rank ", peer, " ", verb, " ", size, " bytes on lane ", lane_);
-    const int culprit = world_->behind(peer, lane_);
-    const std::string why =
-        gone ? text("rank ", rank_, " waits for ", awaited, ", but rank ", peer,
-                    " has left the run: every rank must make the same exchanges", errand::words())
-             : text("rank ", rank_, " waited ", world_->deadline.count(), " ms for ", awaited,
-                    culprit == peer ? "" : text(", which waits for rank ", culprit, " to answer"),
-                    ": it is stuck, or slower than threads::options{.deadline}", errand::words());
-    world_->first.report(rank_,
-                         text("had waited ", waited.count(), " ms for ", awaited, errand::words()));
-    const bool first = world_->fail(rank_, why, true);
-    throw error(first ? why : text("rank ", rank_, " gave up: ", world_->first.cause()));
+    world_->give_up(rank_, lane_,
+                    text("rank ", peer, " ", verb, " ", size, " bytes on lane ", lane_), peer, gone,
+                    start);
   }
 
   // All ranks are at the table, with as many bytes each.
@@ -247,13 +259,9 @@ class threads {
     }
     for (int peer = 0; peer < size(); ++peer)
       if (const std::size_t theirs = table.brought(rank_, peer); theirs != mine)
-        refuse(text("rank ", rank_, " brings ", mine, " bytes to a mean on lane ", lane_, ", rank ",
-                    peer, " brings ", theirs, ": the ranks disagree on what they exchange"));
-  }
-
-  [[noreturn, gnu::cold]] void refuse(const std::string& why) const {
-    world_->fail(rank_, why + errand::words());
-    throw error(why + errand::words());
+        world_->refuse(rank_, text("rank ", rank_, " brings ", mine, " bytes to a mean on lane ",
+                                   lane_, ", rank ", peer, " brings ", theirs,
+                                   ": the ranks disagree on what they exchange"));
   }
 
   // Nobody may read my memory once I have thrown: take back what was not taken, wait for the rest.

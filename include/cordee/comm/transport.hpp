@@ -12,8 +12,10 @@
 #include <cstddef>
 #include <initializer_list>
 #include <span>
+#include <string>
 
 #include <cordee/core/span_on.hpp>
+#include <cordee/core/text.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -72,6 +74,25 @@ template <class T>
 void abandon(const T& link, const char* why) {
   if constexpr (Abandons<T>) link.abandon(why);
 }
+
+/// Hears whoever comes first. `next` is the rank whose message is the next to be heard on the
+/// request lane, by an exchange with that rank; first come, first served, as far as the transport
+/// can tell, and nobody waits for ever. One thread of a rank calls it. Ranks that are `due` are
+/// waited for within the deadline, and are named where they leave or do not come; while none is, it
+/// takes as long as it takes.
+template <class T>
+concept AnySource = requires(const T t, std::span<const int> due) {
+  { t.next(due) } -> std::same_as<int>;
+};
+
+namespace detail {
+/// "rank 1 or rank 3 to send on lane 2"
+[[nodiscard, gnu::cold]] inline std::string anybody_of(std::span<const int> due, int lane) {
+  std::string all = due.empty() ? "anybody" : "";
+  for (const int peer : due) all += text(all.empty() ? "" : " or ", "rank ", peer);
+  return text(all, " to send on lane ", lane);
+}
+}  // namespace detail
 
 /// What each lane is for. Numbers are absolute, so that rank 0 may serve and train at once.
 inline constexpr int reducer_lane = 0, agree_lane = 1, request_lane = 2, answer_lane = 3;

@@ -9,14 +9,14 @@
 //
 // Everybody hears everybody, itself included, whatever the order of the lists; messages between a
 // pair keep their order; lanes do not mix; a message of another size is an error; what arrives is
-// added to the same bits as one adds oneself; a native mean is the same bits everywhere; and who
+// added to the same bits as one adds oneself; a native mean is the same bits everywhere; any source
+// is heard as often as it spoke, and in its order; and who
 // waits for a rank that threw, left or fell silent is told so by name within the deadline.
 #pragma once
 
 #include <array>
 #include <chrono>
 #include <cmath>
-#include <cstring>
 #include <exception>
 #include <stdexcept>
 #include <string>
@@ -26,7 +26,9 @@
 
 #include <cordee/comm/transport.hpp>
 #include <cordee/device/cpu.hpp>
+#include <cordee/testing/any_source.hpp>
 #include <cordee/testing/verdict.hpp>
+#include <cordee/testing/words.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -37,30 +39,6 @@ struct transport_law_options {
 };
 
 namespace detail {
-
-using word = std::vector<float>;
-
-inline to<cpu> tell(int peer, const word& what) {
-  return {peer, const_bytes(span_on<const float, cpu>{what.data(), what.size()})};
-}
-inline from<cpu> hear(int peer, word& what) {
-  return {peer, bytes(span_on<float, cpu>{what.data(), what.size()})};
-}
-template <class Link>
-void exchange(const Link& link, const std::vector<to<cpu>>& out, const std::vector<from<cpu>>& in) {
-  link.exchange(std::span<const to<cpu>>(out), std::span<const from<cpu>>(in), cpu::stream{});
-}
-/// Thirds, whose sums depend on the order.
-inline word thirds(int rank, std::size_t n) {
-  word x(n);
-  for (std::size_t i = 0; i < n; ++i)
-    x[i] = static_cast<float>(rank * 1000 + static_cast<int>(i % 97)) / 3;
-  return x;
-}
-inline bool equal(const word& a, const word& b) {
-  return a.size() == b.size() &&
-         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
-}
 
 inline constexpr std::array<std::size_t, 6> law_lengths{0, 1, 7, 1000, 5003, 70'001};
 
@@ -249,6 +227,7 @@ std::string transport_laws(const Launch& launch, const transport_law_options& o 
     detail::lanes_do_not_mix(link, v);
     if constexpr (AddsOn<link_type, float, cpu>) detail::adding_is_adding(link, v);
     if constexpr (NativeMeanOn<link_type, float, cpu>) detail::native_mean_is_exact(link, v);
+    if constexpr (AnySource<link_type>) detail::any_source_is_heard(link, v);
   };
   const auto waits = [](auto link) {
     detail::word x(4);
@@ -265,6 +244,12 @@ std::string transport_laws(const Launch& launch, const transport_law_options& o 
       detail::exchange(link, {detail::tell(link.size() - 1, x)}, {});
     }
   };
+  const auto any = [&](auto link) {
+    if constexpr (AnySource<decltype(link)>)
+      (void)link.lane(request_lane).next(std::array{link.size() - 1});
+    else
+      waits(link);
+  };
   bool waited = false;  // for the silent, once
   for (const int ranks : o.ranks) {
     const std::string failure = detail::thrown(launch, ranks, all, o.patience);
@@ -276,6 +261,7 @@ std::string transport_laws(const Launch& launch, const transport_law_options& o 
         continue;
       detail::the_dead_are_named(launch, ranks, how, o, v, waits, "exchange");
       detail::the_dead_are_named(launch, ranks, how, o, v, means, "a mean, or telling it");
+      detail::the_dead_are_named(launch, ranks, how, o, v, any, "waiting for any source");
     }
   }
   return v.str();

@@ -15,3 +15,15 @@ TEST_CASE("desk: a mailbox for each sender, and they do not mix") {
   CHECK(d.from[1].next() != nullptr);
   CHECK(d.from[2].next() == nullptr);
 }
+
+TEST_CASE("desk: the first is the one with the lowest turn, whoever's mailbox it lies in") {
+  desk d(3);
+  CHECK(d.first() == -1);
+  const std::byte word{7};
+  for (const std::size_t sender : {2u, 0u, 2u, 1u}) d.from[sender].lay_copy(&word, 1, d.turns++);
+  for (const int sender : {2, 0, 2, 1}) {
+    CHECK(d.first() == sender);
+    d.from[static_cast<std::size_t>(sender)].drop();
+  }
+  CHECK(d.first() == -1);
+}

@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -34,6 +35,7 @@ struct note {
   receipt* awaited = nullptr;
   std::vector<std::byte> copy;
   bool withdrawn = false;  // under the mailbox's mutex
+  std::uint64_t turn = 0;  // among the notes of all writers to that reader, where they are counted
   std::atomic<note*> next{nullptr};
 };
 
@@ -51,13 +53,15 @@ class mailbox {
   /// Whether a copy may wait here: a reader that falls behind by more is waited for.
   [[nodiscard]] bool has_room() { return has_blank() || notes_ < room; }
 
-  void lay_copy(const std::byte* data, std::size_t size) {
+  void lay_copy(const std::byte* data, std::size_t size, std::uint64_t turn = 0) {
     note& n = blank();
     n.copy.assign(data, data + size);
+    n.turn = turn;
     hang(n, n.copy.data(), size, nullptr);
   }
-  void lay(const std::byte* data, std::size_t size, receipt& awaited) {
+  void lay(const std::byte* data, std::size_t size, receipt& awaited, std::uint64_t turn = 0) {
     awaited.of = &blank();
+    awaited.of->turn = turn;
     hang(*awaited.of, data, size, &awaited);
   }
 

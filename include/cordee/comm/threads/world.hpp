@@ -10,11 +10,13 @@
 #include <string>
 #include <vector>
 
+#include <cordee/comm/errand.hpp>
 #include <cordee/comm/failure.hpp>
 #include <cordee/comm/threads/desk.hpp>
 #include <cordee/comm/threads/round_table.hpp>
 #include <cordee/comm/transport.hpp>
 #include <cordee/core/clock.hpp>
+#include <cordee/core/error.hpp>
 #include <cordee/core/text.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail {
@@ -46,16 +48,41 @@ class thread_world {
   }
   [[nodiscard]] bool has_left(int rank) const { return left_[static_cast<std::size_t>(rank)]; }
 
-  /// Who is behind it that `peer` does not answer: whoever it waits for itself, and so on; `peer`
-  /// where they wait in a circle.
+  /// Who is behind it that `peer` does not answer on this lane: whoever it waits for itself, and so
+  /// on; `peer` where they wait in a circle. Who serves waits for requests.
   [[nodiscard]] int behind(int peer, int lane) {
+    const int there = lane == answer_lane ? request_lane : lane;
     int last = peer;
     for (int hop = 0; hop < size; ++hop) {
-      const int next = at(last, lane).awaited;
+      const int next = at(last, there).awaited;
       if (next < 0) return last;
       last = next;
     }
     return peer;
+  }
+
+  /// The run fails, for `rank` has waited since `start` for "rank 1 to send 16 bytes on lane 0",
+  /// and somebody has failed, or `peer` has `gone`, or the deadline is over.
+  [[noreturn, gnu::cold]] void give_up(int rank, int lane, const std::string& awaited, int peer,
+                                       bool gone, steady_clock::time_point start) {
+    const auto waited =
+        std::chrono::duration_cast<std::chrono::milliseconds>(steady_clock::now() - start);
+    const int culprit = gone || peer < 0 ? peer : behind(peer, lane);
+    const std::string why =
+        gone ? text("rank ", rank, " waits for ", awaited, ", but rank ", peer,
+                    " has left the run: every rank must make the same exchanges", errand::words())
+             : text("rank ", rank, " waited ", deadline.count(), " ms for ", awaited,
+                    culprit == peer ? "" : text(", which waits for rank ", culprit, " to answer"),
+                    ": it is stuck, or slower than threads::options{.deadline}", errand::words());
+    first.report(rank, text("had waited ", waited.count(), " ms for ", awaited, errand::words()));
+    const bool mine = fail(rank, why, true);
+    throw error(mine ? why : text("rank ", rank, " gave up: ", first.cause()));
+  }
+
+  /// The run fails because of what `rank` has found.
+  [[noreturn, gnu::cold]] void refuse(int rank, const std::string& why) {
+    fail(rank, why + errand::words());
+    throw error(why + errand::words());
   }
 
   /// What nobody heard, when all have left: a sentence, or nothing.
