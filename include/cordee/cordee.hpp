@@ -24,6 +24,9 @@
 #include <cordee/comm/nodes.hpp>
 #include <cordee/comm/reducer.hpp>
 #include <cordee/comm/ring.hpp>
+#include <cordee/comm/server.hpp>
+#include <cordee/comm/server/pace.hpp>
+#include <cordee/comm/server/service.hpp>
 #include <cordee/comm/solo.hpp>
 #include <cordee/comm/stability.hpp>
 #include <cordee/comm/threads.hpp>

@@ -31,6 +31,19 @@ concept ReducerOn = std::copyable<R> && TransportOn<typename R::link_type, D> &&
                       { r.mix(m, now, s) } -> std::same_as<void>;
                     };
 
+/// A reducer that is told the first weights, by all ranks together, before it mixes (a server).
+template <class R, class Real, class D>
+concept BeginsOn = ReducerOn<R, Real, D> &&
+                   requires(const R r, message<Real, D, R::slots> m, typename D::stream s) {
+                     { r.begin(m, s) } -> std::same_as<void>;
+                   };
+
+/// The longest message for a reducer: whole ones if it wants all numbers of a step in one.
+template <class R>
+constexpr std::size_t message_limit(std::size_t bytes) {
+  return requires { requires R::whole; } ? ~std::size_t{0} : bytes;
+}
+
 /// Bytes of scratch that serve each of these messages, one at a time.
 template <class Real, class R>
 std::size_t largest_scratch(const R& reducer, std::span<const bucket> buckets) {

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <span>
 
+#include <cordee/comm/reducer.hpp>
 #include <cordee/core/protocol.hpp>
 #include <cordee/device/arena.hpp>
 #include <cordee/device/gated.hpp>
@@ -70,6 +71,13 @@ class planes {
     for (int k = 0; k < R::slots; ++k)
       m.memory[static_cast<std::size_t>(k)] = reducer_slot(k).subspan(b.offset, b.size);
     return m;
+  }
+
+  /// Tells the first weights to a reducer that wants to know them.
+  void introduce(const R& reducer, std::span<const bucket> buckets, stream s) {
+    if constexpr (BeginsOn<R, Real, D>)
+      for (const bucket& b : buckets)
+        reducer.begin(letter(b, weights().subspan(b.offset, b.size), {}), s);
   }
 
   /// What a rule gets of the segments `some`, the first of which is number `first` of the table.

@@ -40,8 +40,7 @@ class trainer {
   using device = typename M::device;
   using stream = typename device::stream;
   using span = span_on<Real, device>;
-  /// Whether the rule steps on a gradient that is the same on every rank, and whether weights
-  /// differ.
+  /// Whether the rule steps on the same gradient on every rank; whether weights differ.
   static constexpr bool gradient_is_exact = O::needs == agreement::exact;
   static constexpr bool weights_differ = !gradient_is_exact || R::offers != agreement::exact;
   static_assert(pairing<O, R>::holds);
@@ -57,7 +56,7 @@ class trainer {
         device_(model.where()),
         stream_(device_.open()),
         late_(device_.open()),
-        buckets_(cut(M::segments(), options.bucket_bytes / sizeof(Real))),
+        buckets_(cut(M::segments(), message_limit<R>(options.bucket_bytes) / sizeof(Real))),
         planes_(device_, M::segments()),
         image_(model.make_image()),
         scratch_(device_, largest_scratch<Real>(reducer_, buckets_)),
@@ -133,6 +132,7 @@ class trainer {
   /// New weights for all ranks, from rank 0's plane; state of the rule stays.
   void adopt_weights() {
     share(reducer_.link, weights(), stream_);
+    planes_.introduce(reducer_, buckets_, stream_);
     model_.publish(weights(), image_, stream_);
   }
 
