@@ -11,6 +11,7 @@
 #include <cordee/comm/halving.hpp>
 #include <cordee/comm/mpi.hpp>
 #include <cordee/comm/ring.hpp>
+#include <cordee/comm/server.hpp>
 #include <cordee/comm/topology.hpp>
 #include <cordee/comm/tree.hpp>
 #include <cordee/testing/reducer_laws.hpp>
@@ -24,6 +25,7 @@ using namespace support;
 using namespace std::chrono_literals;
 
 static_assert(TransportOn<mpi, cpu> && TransportOn<mpi, emulated> && Abandons<mpi>);
+static_assert(AnySource<mpi>);
 
 namespace {
 
@@ -60,6 +62,40 @@ TEST_CASE("mpi: every exact reducer keeps its laws") {
   CHECK(reducer_laws<mpi>([](auto link) { return tree{link}; }, here, launch) == "");
   CHECK(reducer_laws<mpi>([](auto link) { return butterfly{link}; }, here, launch) == "");
   CHECK(reducer_laws<mpi>([](auto link) { return halving{link}; }, here, launch) == "");
+}
+
+TEST_CASE("mpi: an asynchronous server hears everybody, in lockstep as the mean, and goes last") {
+  double x = 0;
+  int ranks = 0;
+  for (const auto& [how, pushes] :
+       {std::pair{asynchronous{.softsync = 1, .bound = 0}, 50}, {asynchronous{.bound = 2}, 50}}) {
+    mpi::launch(
+        [&, how = how, pushes = pushes](mpi link) {
+          const server at{link, how};
+          double told = 0;
+          x = ranks = link.size();
+          const message<double, cpu, 1> all{nullptr, {&x, 1}, {span_on<double, cpu>{&told, 1}}, {}};
+          at.begin(all, cpu::stream{});
+          for (int k = 0; k < pushes * (how.bound == 0 ? 1 : link.rank() + 1); ++k) {
+            x += link.rank();
+            at.mix(all, moment{}, cpu::stream{});
+          }
+        },
+        soon);
+    if (how.bound == 0) CHECK(x == ranks + 50 * (ranks - 1) / 2.0);
+  }
+}
+
+TEST_CASE("mpi: who waits for any source names those that are due") {
+  const int last = world_size() - 1;
+  const std::string said = complaint([&] {
+    mpi::launch(
+        [&](mpi link) {
+          if (link.rank() == 0) (void)link.lane(request_lane).next(std::array{last});
+        },
+        soon);
+  });
+  CHECK(contains(said, text("rank 0 waits for rank ", last, " to send on lane 2, but").c_str()));
 }
 
 TEST_CASE("mpi: a message that is too short or too long names both ranks, the lane and bytes") {

@@ -103,6 +103,14 @@ class mpi {
     s.finish();
   }
 
+  /// First come, first served, on the request lane, as far as the MPI's matching is fair: see
+  /// AnySource.
+  [[nodiscard]] int next(std::span<const int> due) const {
+    expects(lane_ == request_lane, "mpi: who comes first is told on the request lane alone");
+    for (const int peer : due) expects(peer >= 0 && peer < size(), "mpi: no such peer");
+    return world_->next(lane_, due);
+  }
+
   /// Ends the run: every rank that waits, or ever will, fails with this cause.
   void abandon(const char* why) const { world_->fail(why); }
 

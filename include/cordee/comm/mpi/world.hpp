@@ -77,6 +77,30 @@ class mpi_world {
     }
   }
 
+  /// Whose message comes first on a lane; see AnySource.
+  [[gnu::cold]] int next(int lane, std::span<const int> due) {
+    const auto start = clock::now();
+    for (;;) {
+      clock::duration waited;
+      {
+        const std::scoped_lock lock(mutex_);
+        int here = 0;
+        MPI_Status status;
+        mpi_expects(MPI_Iprobe(MPI_ANY_SOURCE, 0, at(lane), &here, &status), "MPI_Iprobe");
+        if (here) return status.MPI_SOURCE;
+        waited = clock::now() - start;
+        if (waited > std::chrono::microseconds(20)) {
+          notices_->attend();
+          int gone = -1;
+          for (const int peer : due) gone = notices_->is_silent(peer) ? peer : gone;
+          go_on(waited, due.empty() ? clock::duration::max() : deadline, gone,
+                [&] { return anybody_of(due, lane); });
+        }
+      }
+      pause(waited);
+    }
+  }
+
   /// Tells every rank why the run has failed; the first cause counts.
   void fail(const std::string& cause) {
     const std::scoped_lock lock(mutex_);
@@ -143,7 +167,10 @@ class mpi_world {
         take(b);
         if (finished(b)) return;
         waited = clock::now() - start;
-        if (waited > std::chrono::microseconds(20)) go_on(b, waited);
+        if (waited > std::chrono::microseconds(20)) {
+          notices_->attend();
+          go_on(waited, deadline, who_left(b), [&] { return missing(b); });
+        }
       }
       pause(waited);
     }
@@ -178,24 +205,23 @@ class mpi_world {
     return all && b.come == b.heard.size();
   }
 
-  // Returns if there is reason to wait on.
-  void go_on(const batch& b, clock::duration waited) {
-    notices_->attend();
-    const int gone = who_left(b);
+  // Returns if there is reason to wait on for what missing() says.
+  template <class Missing>
+  void go_on(clock::duration waited, clock::duration limit, int gone, const Missing& missing) {
     std::string why;
     if (first().happened())
       why = text("rank ", rank(), " gave up: ", first().cause());
     else if (gone >= 0)
-      why = text("rank ", rank(), " waits for ", missing(b), ", but rank ", gone,
+      why = text("rank ", rank(), " waits for ", missing(), ", but rank ", gone,
                  " has left the run: every rank must make the same exchanges", errand::words());
-    else if (waited > deadline)
-      why = text("rank ", rank(), " waited ", deadline.count(), " ms for ", missing(b),
+    else if (waited > limit)
+      why = text("rank ", rank(), " waited ", deadline.count(), " ms for ", missing(),
                  ": it is stuck, or slower than mpi::options{.deadline}", errand::words());
     else
       return;
     const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(waited);
-    notices_->first.report(
-        rank(), text("had waited ", ms.count(), " ms for ", missing(b), errand::words()));
+    notices_->first.report(rank(),
+                           text("had waited ", ms.count(), " ms for ", missing(), errand::words()));
     notices_->fail(why, true);
     throw error(why);
   }
