@@ -3,12 +3,6 @@
 #include <cstdio>
 
 #include <cordee/cordee.hpp>
-#ifdef WITH_TESTING
-#define DOCTEST_CONFIG_IMPLEMENT
-#include <doctest/doctest.h>
-
-#include <cordee/testing/gradient.hpp>
-#endif
 #ifdef WITH_ONEDNN
 #include <cordee/ops/convolution_onednn.hpp>
 using engine = cordee::onednn;
