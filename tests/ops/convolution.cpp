@@ -6,9 +6,9 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/ops/convolution_direct.hpp>
 #include <cordee/ops/convolution_reference.hpp>
 
+#include "tests/support/direct_engines.hpp"
 #include "tests/support/engine_laws.hpp"
 
 using namespace cordee;

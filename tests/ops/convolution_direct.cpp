@@ -11,9 +11,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/ops/convolution_direct.hpp>
-
-#include "tests/support/engines.hpp"
+#include "tests/support/direct_engines.hpp"
 
 using namespace cordee;
 using namespace support;
@@ -22,7 +20,7 @@ namespace {
 
 template <int Bytes, class Real>
 struct width_of {
-  using engine = direct_with<Bytes>;
+  using engine = direct_on<Bytes>;
   using real = Real;
   static constexpr int V = Bytes / static_cast<int>(sizeof(Real));
 };

@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Engine `direct` at the shapes of both families.
-#include <cordee/ops/convolution_direct.hpp>
-
+#include "tests/support/direct_engines.hpp"
 #include "tests/support/engine_shapes.hpp"
 
 using namespace cordee;

@@ -102,9 +102,12 @@ double filling(std::vector<Real> v, const extent& e, int samples, int block) {
   return most;
 }
 
-/// An engine behind plain vectors in NCHW.
+/// An engine behind plain vectors in NCHW. Its functions stand outside the class, so that a runner
+/// may compile an engine once (direct_engines.hpp).
 template <class Engine, class Real>
 struct harness {
+  using doubles = std::vector<double>;
+
   convolution_problem p;
   int samples = 1;
   cpu::stream stream{};
@@ -113,44 +116,52 @@ struct harness {
   int out_block = Engine::template block<Real>(p.filters);
   double filled = 0;  // magnitude found in channels that must be zero
 
-  std::vector<Real> packed(const std::vector<double>& w) const {
-    // Garbage at first: the engine must write everything that it reads.
-    std::vector<Real> image(Engine::template packed_size<Real>(p), Real{99});
-    const std::vector<Real> master(w.begin(), w.end());
-    Engine::template pack<Real>(p, master.data(), image.data(), stream);
-    return image;
-  }
-  std::vector<double> fprop(const std::vector<double>& x, const std::vector<double>& w) {
-    const auto in = blocked<Real>(x, p.in, samples, in_block);
-    std::vector<Real> out(size(samples) * sample_size(p.out(), out_block), Real{99});
-    Engine::template fprop<Real>(p, samples, in.data(), packed(w).data(), out.data(), stream);
-    filled = std::max(filled, filling(out, p.out(), samples, out_block));
-    return plain(out, p.out(), samples, out_block);
-  }
+  std::vector<Real> packed(const doubles& w) const;
+  doubles fprop(const doubles& x, const doubles& w);
   /// Adds to `before` unless it is empty.
-  std::vector<double> dgrad(const std::vector<double>& dy, const std::vector<double>& w,
-                            const std::vector<double>& before = {}) {
-    const auto in = blocked<Real>(dy, p.out(), samples, out_block);
-    std::vector<Real> out(size(samples) * sample_size(p.in, in_block), Real{99});
-    if (!before.empty()) out = blocked<Real>(before, p.in, samples, in_block);
-    Engine::template dgrad<Real>(p, samples, in.data(), packed(w).data(), out.data(),
-                                 before.empty() ? into::overwrite : into::add, stream);
-    filled = std::max(filled, filling(out, p.in, samples, in_block));
-    return plain(out, p.in, samples, in_block);
-  }
-  std::vector<double> wgrad(const std::vector<double>& x, const std::vector<double>& dy,
-                            const std::vector<double>& before = {}) {
-    const auto in = blocked<Real>(x, p.in, samples, in_block);
-    const auto errors = blocked<Real>(dy, p.out(), samples, out_block);
-    std::vector<Real> out(before.begin(), before.end());
-    if (before.empty()) out.assign(p.weights(), Real{99});
-    std::vector<Real> memory(Engine::template workspace<Real>(p, samples, stream), Real{99});
-    Engine::template wgrad<Real>(p, samples, in.data(), errors.data(), out.data(),
-                                 before.empty() ? into::overwrite : into::add, memory.data(),
-                                 stream);
-    return {out.begin(), out.end()};
-  }
+  doubles dgrad(const doubles& dy, const doubles& w, const doubles& before = {});
+  doubles wgrad(const doubles& x, const doubles& dy, const doubles& before = {});
 };
+
+template <class Engine, class Real>
+std::vector<Real> harness<Engine, Real>::packed(const doubles& w) const {
+  // Garbage at first: the engine must write everything that it reads.
+  std::vector<Real> image(Engine::template packed_size<Real>(p), Real{99});
+  const std::vector<Real> master(w.begin(), w.end());
+  Engine::template pack<Real>(p, master.data(), image.data(), stream);
+  return image;
+}
+template <class Engine, class Real>
+std::vector<double> harness<Engine, Real>::fprop(const doubles& x, const doubles& w) {
+  const auto in = blocked<Real>(x, p.in, samples, in_block);
+  std::vector<Real> out(size(samples) * sample_size(p.out(), out_block), Real{99});
+  Engine::template fprop<Real>(p, samples, in.data(), packed(w).data(), out.data(), stream);
+  filled = std::max(filled, filling(out, p.out(), samples, out_block));
+  return plain(out, p.out(), samples, out_block);
+}
+template <class Engine, class Real>
+std::vector<double> harness<Engine, Real>::dgrad(const doubles& dy, const doubles& w,
+                                                 const doubles& before) {
+  const auto in = blocked<Real>(dy, p.out(), samples, out_block);
+  std::vector<Real> out(size(samples) * sample_size(p.in, in_block), Real{99});
+  if (!before.empty()) out = blocked<Real>(before, p.in, samples, in_block);
+  Engine::template dgrad<Real>(p, samples, in.data(), packed(w).data(), out.data(),
+                               before.empty() ? into::overwrite : into::add, stream);
+  filled = std::max(filled, filling(out, p.in, samples, in_block));
+  return plain(out, p.in, samples, in_block);
+}
+template <class Engine, class Real>
+std::vector<double> harness<Engine, Real>::wgrad(const doubles& x, const doubles& dy,
+                                                 const doubles& before) {
+  const auto in = blocked<Real>(x, p.in, samples, in_block);
+  const auto errors = blocked<Real>(dy, p.out(), samples, out_block);
+  std::vector<Real> out(before.begin(), before.end());
+  if (before.empty()) out.assign(p.weights(), Real{99});
+  std::vector<Real> memory(Engine::template workspace<Real>(p, samples, stream), Real{99});
+  Engine::template wgrad<Real>(p, samples, in.data(), errors.data(), out.data(),
+                               before.empty() ? into::overwrite : into::add, memory.data(), stream);
+  return {out.begin(), out.end()};
+}
 
 /// n roundings of partial sums, none of which exceeds m = sum of |products|, leave an error of
 /// about sqrt(n) eps m / 2 if they are independent (n eps m / 2 at worst). sqrt(n) eps m is

@@ -6,9 +6,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/ops/convolution_direct.hpp>
-
-#include "tests/support/engines.hpp"
+#include "tests/support/direct_engines.hpp"
 
 using namespace cordee;
 using namespace support;
@@ -36,7 +34,7 @@ template <class W, class F>
 void check_all(const F& compare) {
   for (const convolution_problem& p : large) {
     CAPTURE(to_text(p));
-    compare(p, harness<direct_with<W::bytes>, typename W::real>{p});
+    compare(p, harness<direct_on<W::bytes>, typename W::real>{p});
   }
 }
 

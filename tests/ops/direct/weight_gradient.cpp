@@ -10,9 +10,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/ops/convolution_direct.hpp>
-
-#include "tests/support/engines.hpp"
+#include "tests/support/direct_engines.hpp"
 
 using namespace cordee;
 using namespace support;
@@ -65,7 +63,7 @@ TEST_CASE_TEMPLATE("weight_gradient: every sample counts once, however they fall
       each_product(p, samples, [&](std::size_t iw, std::size_t ix, std::size_t iy) {
         dw[iw] += x[ix] * dy[iy];
       });
-      harness<direct_with<W::bytes>, Real> engine{p, samples};
+      harness<direct_on<W::bytes>, Real> engine{p, samples};
       CHECK(engine.wgrad(x, dy) == dw);
       std::vector<double> before(dw.size(), 5), more = dw;
       for (double& g : more) g += 5;
@@ -89,7 +87,7 @@ TEST_CASE_TEMPLATE("weight_gradient: images in several bands are summed like tho
     each_product(p, samples, [&](std::size_t iw, std::size_t ix, std::size_t iy) {
       dw.add(iw, dy[iy] * x[ix]);
     });
-    CHECK(dw.error_of(harness<direct_with<W::bytes>, Real>{p, samples}.wgrad(x, dy)) == 0);
+    CHECK(dw.error_of(harness<direct_on<W::bytes>, Real>{p, samples}.wgrad(x, dy)) == 0);
   }
 }
 

@@ -1,0 +1,25 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Engine `direct` behind plain vectors, compiled once for all tests of a runner: in
+// tests/ops/direct/engines.cpp and narrow_engines.cpp.
+#pragma once
+
+#include <type_traits>
+
+#include <cordee/ops/convolution_direct.hpp>
+
+#include "tests/support/engines.hpp"
+
+namespace support {
+
+/// `direct` on registers of so many bytes.
+template <int Bytes>
+using direct_on = std::conditional_t<Bytes == register_bytes, direct, direct_with<Bytes>>;
+
+extern template struct harness<direct, float>;
+extern template struct harness<direct, double>;
+extern template struct harness<direct_with<16>, float>;
+extern template struct harness<direct_with<16>, double>;
+
+}  // namespace support
