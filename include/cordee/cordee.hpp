@@ -112,6 +112,7 @@
 #include <cordee/ops/direct/weight_gradient.hpp>
 #include <cordee/ops/elementwise.hpp>
 #include <cordee/ops/fold.hpp>
+#include <cordee/ops/histogram.hpp>
 #include <cordee/ops/integer_batch_norm.hpp>
 #include <cordee/ops/lanewise.hpp>
 #include <cordee/ops/layout.hpp>

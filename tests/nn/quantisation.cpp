@@ -61,6 +61,30 @@ TEST_CASE("ranges: a step that does not count says nothing") {
   CHECK_THROWS_AS(q.learn<float>(nullptr, std::array<double, 2>{}, 0), misuse);
 }
 
+TEST_CASE("ranges: a percentile leaves out what few numbers are, whatever passes they came in") {
+  auto q = two_layers();
+  q.percentile = 90;
+  std::vector<float> x(100, 1.0f), outlier{50, -50, 1, 1, 1, 1};
+  q.note(0, {1, 1}, x.size(), x.data(), {});
+  q.note(0, {-50, 50}, outlier.size(), outlier.data(), {});
+  auto minima = q.watch.take(true);
+  const auto counts = q.watch.take_counts(true);
+  CHECK(minima[0] == -50);
+  q.cut(minima, counts);
+  CHECK(minima[0] == doctest::Approx(1).epsilon(0.13));
+  CHECK(-minima[1] == doctest::Approx(1).epsilon(0.13));
+  CHECK(minima[2] > -minima[3]);                                   // what nobody saw
+  for (const double c : q.watch.take_counts(true)) CHECK(c == 0);  // taken
+  q.note(0, {1, 1}, x.size(), x.data(), {});
+  for (const double c : q.watch.take_counts(false)) CHECK(c == 0);
+  CHECK_THROWS_AS(q.cut(minima, std::array<double, 3>{}), misuse);
+  q.percentile = 50;
+  CHECK_THROWS_AS(q.cut(minima, counts), misuse);
+  q.percentile = 100;
+  q.note(0, {1, 1}, x.size(), x.data(), {});
+  CHECK(q.watch.layers[0].counts.empty());  // nobody asks for it
+}
+
 TEST_CASE("ranges: a network in int8 has two statistics a convolution more, others have none") {
   using layers = resnet_layers<8, shape{}>;
   constexpr auto with = parameter_table<layers, extent{3, 32, 32}, true>::totals,

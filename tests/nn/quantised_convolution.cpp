@@ -36,7 +36,8 @@ struct lonely {
   buffer<std::byte, cpu> image{cpu(1), place.image};
   buffer<double, cpu> scratch{cpu(1), 0};
   buffer<float, cpu> workspace{cpu(1), 0};
-  quantisation_watch watch;
+  quantisation_settings quantisation;
+  quantisation_watch& watch = quantisation.watch;
   int in_block = kit::block(In.channels), out_block = kit::block(p.filters);
   std::vector<float> x;
 
@@ -63,7 +64,8 @@ struct lonely {
   }
   std::vector<double> forward(phase what = phase::train) {
     const forward_pass<kit> pass{
-        image.span().data, memory.plane(0).data, samples, what, {}, &store, &scratch, {}, &watch};
+        image.span().data, memory.plane(0).data, samples, what, {}, &store, &scratch, {},
+        &quantisation};
     const float* y = layer.forward(pass, x.data());
     return plain(std::vector<float>(y, y + size(samples) * sample_size(p.out(), out_block)),
                  p.out(), samples, out_block);

@@ -7,9 +7,6 @@
 
 #include <cordee/comm/ring.hpp>
 #include <cordee/comm/solo.hpp>
-#include <cordee/data/loader.hpp>
-#include <cordee/data/synthetic.hpp>
-#include <cordee/nn/resnet.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/precision/fp32.hpp>
 #include <cordee/precision/int8.hpp>
@@ -19,22 +16,10 @@
 
 #include "tests/support/folder.hpp"
 #include "tests/support/ranks.hpp"
+#include "tests/support/small_network.hpp"
 
 using namespace cordee;
 using namespace support;
-
-namespace {
-
-constexpr shape small{.image = {1, 16, 16}, .classes = 4, .zero_gamma = false};
-const synthetic data{.extent = {1, 16, 16}, .classes = 4, .samples = 96, .seed = 3};
-constexpr auto steady = [](double) { return 0.05; };
-
-template <class Link>
-auto feed_of(const Link& link) {
-  return loader{data, link, {.global_batch = 24, .seed = 5}, {}, {}};
-}
-
-}  // namespace
 
 TEST_CASE("calibration: FP32's weights evaluate in bytes as they did, on any number of ranks") {
   const folder here;

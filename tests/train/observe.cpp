@@ -9,9 +9,6 @@
 
 #include <cordee/comm/ring.hpp>
 #include <cordee/comm/solo.hpp>
-#include <cordee/data/loader.hpp>
-#include <cordee/data/synthetic.hpp>
-#include <cordee/nn/resnet.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/precision/fp32.hpp>
 #include <cordee/precision/int8.hpp>
@@ -21,15 +18,12 @@
 #include "tests/support/bits.hpp"
 #include "tests/support/folder.hpp"
 #include "tests/support/ranks.hpp"
+#include "tests/support/small_network.hpp"
 
 using namespace cordee;
 using namespace support;
 
 namespace {
-
-constexpr shape small{.image = {1, 16, 16}, .classes = 4, .zero_gamma = false};
-const synthetic data{.extent = {1, 16, 16}, .classes = 4, .samples = 96, .seed = 3};
-constexpr auto steady = [](double) { return 0.05; };
 
 template <class P>
 using net_of = resnet<8, P, cpu, small>;
@@ -41,10 +35,6 @@ std::vector<float> ranges(Run& run) {
     if (s.name.ends_with("input_min") || s.name.ends_with("input_max"))
       out.push_back(run.weights()[s.offset]);
   return out;
-}
-template <class Link>
-auto feed_of(const Link& link, int batch = 24) {
-  return loader{data, link, {.global_batch = batch, .seed = 5}, {}, {}};
 }
 
 }  // namespace
@@ -106,6 +96,38 @@ TEST_CASE(
     });
     for (const bool held : by_rank) CHECK(held);
   }
+}
+
+TEST_CASE("percentile: unlike ranks agree on the range of one that saw everything") {
+  struct bare {
+    quantisation_settings quantisation;
+  };
+  std::vector<float> x;
+  for (int i = 0; i < 999; ++i) x.push_back(std::sin(static_cast<float>(i)) * (i % 50 ? 1 : 9));
+  const auto range_over = [&](int ranks) {
+    return on_ranks(ranks, [&](threads link) {
+      bare model;
+      auto& q = model.quantisation;
+      q.percentile = 98;
+      q.watch.layers.resize(1);
+      q.watch.layers[0].high = 1;
+      const std::size_t each = x.size() / static_cast<std::size_t>(ranks);
+      const float* const mine = x.data() + each * static_cast<std::size_t>(link.rank());
+      std::vector<float> plane{std::numeric_limits<float>::infinity(), -1};
+      const auto step = [&](bool counts) {
+        q.note(0, range_of(each, mine, {}), each, mine, {});
+        observe(model, link, span_on<float, cpu>{plane.data(), 2}, moment{}, counts);
+      };
+      step(false);
+      CHECK(std::isinf(plane[0]));
+      step(true);
+      return plane;
+    });
+  };
+  const auto alone = range_over(1)[0];
+  CHECK(alone[1] > 0.9f);
+  CHECK(alone[1] < 2);
+  for (const auto& plane : range_over(3)) CHECK(plane == alone);
 }
 
 TEST_CASE("int8: it learns what fp32 learns, and evaluates on bytes") {

@@ -151,7 +151,7 @@ struct forward_pass {
   activations<typename B::device>* store;
   buffer<double, typename B::device>* scratch;
   typename B::stream s;
-  quantisation_watch* watch = nullptr;  // of a quantised precision
+  quantisation_settings* quantisation = nullptr;  // of a quantised precision
 
   template <class T>
   [[nodiscard]] const T* at(std::size_t place) const {

@@ -133,7 +133,7 @@ class network {
     normalise_bytes<number, V>(Input, b.count, b.pixels.data, b.norm, input_.span().data, s);
     forward_pass<kit> pass{in.span().data, plane.data, b.count,   what,
                            combine,        &store_,    &scratch_, s};
-    if constexpr (Quantised<P>) pass.watch = &quantisation.watch;
+    if constexpr (Quantised<P>) pass.quantisation = &quantisation;
     logits_ = root_.forward(pass, input_.span().data);
     samples_ = b.count;
     trained_ = what == phase::train;

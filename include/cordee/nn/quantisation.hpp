@@ -5,11 +5,13 @@
 //
 //   low <- low + averaging (smallest - low),  high <- high + averaging (largest - high)
 //
-// over the numbers that all ranks saw in a step; the first ones count whole. Forward notes what it
-// sees; the trainer agrees on it over ranks once a step, and then the ranges move, on every rank
-// alike. They are running statistics, saved with the weights as input_min and input_max.
+// over the numbers that all ranks saw in a step, of which a percentile below 100 leaves out both
+// ends (ops/histogram.hpp); the first step counts whole. Forward notes what it sees; the trainer
+// agrees on it over ranks once a step, and then the ranges move, on every rank alike. They are
+// running statistics, saved with the weights as input_min and input_max.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <limits>
 #include <span>
@@ -18,6 +20,7 @@
 #include <vector>
 
 #include <cordee/core/error.hpp>
+#include <cordee/ops/histogram.hpp>
 #include <cordee/ops/quantise_lanes.hpp>
 #include <cordee/precision/precision.hpp>
 
@@ -28,6 +31,7 @@ struct layer_watch {
   std::string_view name;
   std::size_t low = 0, high = 0;  // places of its range in a plane
   real_range seen;
+  std::vector<double> counts;     // how the numbers seen are spread, where a percentile is wanted
   double error = 0, square = 0;   // sums of (y - y32)^2 and of y32^2
   double clipped = 0, count = 0;  // inputs beyond the range, and all
 };
@@ -50,13 +54,49 @@ struct quantisation_watch {
     }
     return minima;
   }
+  /// How the numbers seen are spread, (layers, bins).
+  [[nodiscard]] std::vector<double> take_counts(bool count) {
+    std::vector<double> all(layers.size() * number_bins::count);
+    double* to = all.data();
+    for (layer_watch& one : layers) {
+      if (count) std::copy(one.counts.begin(), one.counts.end(), to);
+      one.counts.clear();
+      to += number_bins::count;
+    }
+    return all;
+  }
 };
 
 /// For int8: how ranges are learned.
 struct quantisation_settings {
   double averaging = 0.01;
+  double percentile = 100;  // of what a step saw; between 50 and 100
   double freeze_ranges_at = std::numeric_limits<double>::infinity();  // epoch
   quantisation_watch watch{};
+
+  /// Layer k reads these numbers, which span `seen`.
+  void note(std::size_t k, const real_range& seen, std::size_t n, const float* x, cpu::stream s) {
+    layer_watch& layer = watch.layers[k];
+    layer.seen.widen(seen);
+    if (percentile >= 100) return;
+    layer.counts.resize(number_bins::count);
+    count_numbers(n, x, layer.counts, s);
+  }
+
+  /// All ranks' minima without the ends that the percentile leaves out.
+  void cut(std::span<double> minima, std::span<const double> counts) const {
+    expects(percentile > 50, "quantisation: a range holds most numbers: percentile is above 50");
+    expects(counts.size() == watch.layers.size() * number_bins::count,
+            "quantisation: not a histogram for each layer");
+    for (std::size_t k = 0; k < watch.layers.size(); ++k) {
+      double *low = &minima[2 * k], *high = low + 1;
+      const real_range all{static_cast<float>(*low), static_cast<float>(-*high)},
+          middle = middle_of(counts.subspan(k * number_bins::count, number_bins::count), all,
+                             percentile);
+      *low = middle.low;
+      *high = -middle.high;
+    }
+  }
 
   /// The ranges in `plane` after a step in which all ranks saw `minima`. What nobody saw stays.
   template <class Real>

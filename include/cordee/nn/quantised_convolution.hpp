@@ -69,15 +69,16 @@ class quantised_convolution_node {
   const number* forward(const forward_pass<B>& pass, const number* x) {
     number* const y = pass.room(activation_, B::numbers(problem_.out()));
     x_ = x;
-    layer_watch& mine = pass.watch->layers[watched_];
+    quantisation_watch& watch = pass.quantisation->watch;
+    layer_watch& mine = watch.layers[watched_];
     mine.name = name_;
     mine.low = low_;
     mine.high = high_;
-    if (pass.watch->how != quantisation_watch::runs::quantised) {
+    if (watch.how != quantisation_watch::runs::quantised) {
       run_in_full(pass, mine, x, y);
       return y;
     }
-    k_ = range(pass, mine, x);
+    k_ = range(pass, x);
     fprop(pass, x, y);
     return y;
   }
@@ -111,13 +112,18 @@ class quantised_convolution_node {
     return static_cast<std::size_t>(pass.samples) * B::numbers(e);
   }
 
+  real_range note(const forward_pass<B>& pass, const number* x) const {
+    const std::size_t n = numbers(pass, problem_.in);
+    const real_range seen = range_of(n, x, pass.s);
+    pass.quantisation->note(watched_, seen, n, x, pass.s);
+    return seen;
+  }
   /// What x is quantised by. What is not finite must reach the loss, whatever the range was.
-  affine<float> range(const forward_pass<B>& pass, layer_watch& mine, const number* x) const {
+  affine<float> range(const forward_pass<B>& pass, const number* x) const {
     const real_range running{pass.plane[low_], pass.plane[high_]};
     real_range by = running;
     if (pass.what == phase::train) {
-      const real_range seen = range_of(numbers(pass, problem_.in), x, pass.s);
-      mine.seen.widen(seen);
+      const real_range seen = note(pass, x);
       const bool finite = pass.samples == 0 || seen.seen();
       by = finite && running.seen() ? running : seen;
     } else if (!running.seen()) {
@@ -136,10 +142,10 @@ class quantised_convolution_node {
     const std::size_t in = numbers(pass, problem_.in), out = numbers(pass, problem_.out());
     std::vector<number> packed(engine{}.template packed_size<number>(problem_));
     engine{}.template pack<number>(problem_, pass.plane + weights_, packed.data(), pass.s);
-    if (pass.watch->how == quantisation_watch::runs::observed) {
-      mine.seen.widen(range_of(in, x, pass.s));
+    if (pass.quantisation->watch.how == quantisation_watch::runs::observed) {
+      note(pass, x);
     } else {
-      k_ = range(pass, mine, x);
+      k_ = range(pass, x);
       std::vector<number> quantised(out);
       fprop(pass, x, quantised.data());
       engine{}.template fprop<number>(problem_, pass.samples, x, packed.data(), y, pass.s);

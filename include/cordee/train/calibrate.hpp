@@ -4,7 +4,7 @@
 // Post-training quantisation: the ranges of a network that FP32 trained, without a step.
 //
 //   1. FP32 runs `batches` updates of a loader, as evaluation does: each layer's range is what its
-//      input spans, over all ranks
+//      input spans, over all ranks, or its middle (quantisation.percentile)
 //   2. FP32 runs the last of them again, each layer in bytes beside it: error = |y8 - y| / |y|,
 //      saturation = the share of its inputs that lie beyond the range
 //
@@ -22,6 +22,7 @@
 #include <cordee/core/text.hpp>
 #include <cordee/nn/model.hpp>
 #include <cordee/train/fit.hpp>
+#include <cordee/train/observe.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -57,11 +58,11 @@ std::vector<calibrated_layer> calibrate(Run& run, F& feed, int batches) {
         model.forward(run.image(), run.weights(), b, phase::evaluate, run.compute());
     };
     (void)watch.take(false);
+    (void)watch.take_counts(false);
     watch.how = quantisation_watch::runs::observed;
     std::span<const batch<typename Run::device>> micro;
     for (int k = 0; k < batches; ++k) evaluate(micro = there.to(feed.next(), run.compute()));
-    std::vector<double> minima = watch.take(true);
-    agree(run.link(), std::span(minima), minimum{});
+    const std::vector<double> minima = seen_by_all(model.quantisation, run.link(), true);
     constexpr double infinity = std::numeric_limits<double>::infinity();
     for (const layer_watch& layer : watch.layers) {  // old ranges do not count
       run.weights()[layer.low] = static_cast<typename Run::Real>(infinity);

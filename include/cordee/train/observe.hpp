@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Once a step: the ranks agree on the ranges that their quantised layers saw, and the ranges move.
-// One message for all layers; nothing for precisions that do not quantise.
+// One message for all layers, and one of histograms where a percentile is wanted; nothing for
+// precisions that do not quantise.
 #pragma once
 
 #include <span>
@@ -14,13 +15,25 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Collective. A rank whose step does not count says that it saw nothing.
+/// Collective: the minima (low, -high) of all layers over all ranks. A rank that does not count
+/// says that it saw nothing.
+template <class Link>
+std::vector<double> seen_by_all(quantisation_settings& q, const Link& link, bool counts) {
+  std::vector<double> minima = q.watch.take(counts);
+  agree(link, std::span(minima), minimum{});
+  if (q.percentile >= 100) return minima;
+  std::vector<double> spread = q.watch.take_counts(counts);
+  agree(link, std::span(spread), sum{});
+  q.cut(minima, spread);
+  return minima;
+}
+
+/// Collective. What ranks saw in a step that does not count is forgotten.
 template <class M, class Link, class Plane>
 void observe(M& model, const Link& link, Plane weights, const moment& now, bool counts) {
   if constexpr (requires { model.quantisation.watch; }) {
-    std::vector<double> seen = model.quantisation.watch.take(counts);
-    agree(link, std::span(seen), minimum{});
-    model.quantisation.learn(weights.data, seen, now.epoch);
+    auto& q = model.quantisation;
+    q.learn(weights.data, seen_by_all(q, link, counts), now.epoch);
   }
 }
 
