@@ -175,6 +175,28 @@ TEST_CASE("batch_norm layer: gradients are derivatives, wherever the input's goe
   grouped.check_backward();
 }
 
+TEST_CASE("batch_norm layer: frozen, it trains as it evaluates, and its statistics are constants") {
+  lone<batch_norm<relu, pairs>, image> at(3);
+  at.randomise();
+  at.publish();
+  for (std::size_t c = 0; c < 3; ++c) {
+    at.of(2)[c] = static_cast<double>(c) / 2 - 0.3;
+    at.of(3)[c] = static_cast<double>(c) + 0.5;
+  }
+  at.combine = {[](void*, std::span<double>) { FAIL("nobody shares constants"); }, nullptr};
+  const auto before = running(at), evaluated = at.forward(phase::evaluate);
+  at.frozen = true;
+  CHECK(at.forward() == evaluated);
+  at.check_backward();  // by finite differences
+  CHECK(running(at) == before);
+  // One sample's gradient is no matter of another's.
+  at.forward();
+  std::vector<double> dy(evaluated.size());
+  dy[0] = dy[9] = 1;
+  const auto dx = at.dx_of(dy);
+  for (std::size_t i = image.size(); i < dx.size(); ++i) CHECK(dx[i] == 0);
+}
+
 TEST_CASE("batch_norm layer: the hook is asked both ways in training, and not in evaluation") {
   lone<batch_norm<>, image> at(3);
   int calls = 0;

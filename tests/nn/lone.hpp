@@ -33,6 +33,7 @@ struct lone {
   buffer<std::byte, cpu> image{cpu(1), place.image};
   buffer<double, cpu> scratch{cpu(1), 0}, workspace{cpu(1), 0};
   combine_sums combine{};
+  bool frozen = false;
   int samples = 0;
   std::vector<double> x;
   const double* y = nullptr;
@@ -63,8 +64,15 @@ struct lone {
   }
 
   std::vector<double> forward(phase what = phase::train) {
-    const forward_pass<kit> pass{
-        image.span().data, memory.plane(0).data, samples, what, combine, &store, &scratch, {}};
+    const forward_pass<kit> pass{image.span().data,
+                                 memory.plane(0).data,
+                                 samples,
+                                 what,
+                                 combine,
+                                 &store,
+                                 &scratch,
+                                 {},
+                                 frozen};
     y = layer.forward(pass, x.data());
     return {y, y + static_cast<std::size_t>(samples) * L::out(In).size()};
   }

@@ -64,7 +64,7 @@ struct lonely {
   }
   std::vector<double> forward(phase what = phase::train) {
     const forward_pass<kit> pass{
-        image.span().data, memory.plane(0).data, samples, what, {}, &store, &scratch, {},
+        image.span().data, memory.plane(0).data, samples, what, {}, &store, &scratch, {}, false,
         &quantisation};
     const float* y = layer.forward(pass, x.data());
     return plain(std::vector<float>(y, y + size(samples) * sample_size(p.out(), out_block)),

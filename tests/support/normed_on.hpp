@@ -134,6 +134,21 @@ struct normed_on {
     want.variance = converted_back(variance.read());
     want.evaluate();
     same_activations("y in evaluation", y, want.y);
+    check_frozen(mode);
+  }
+  /// Backward behind evaluation.
+  void check_frozen(into mode) {
+    at.group = want.at.group = 0;
+    count = want.count = at.constant;
+    gradient = activations(dy);
+    if (samples > 0) want.y = plain(y);
+    auto behind = dy;
+    dx = want.backward(behind, mode);
+    backward(mode, false);
+    same_activations("dx by constants", input_gradient, dx);
+    want.dgamma.resize(static_cast<std::size_t>(at.at.channels));
+    same_sums("dgamma by constants", dgamma, want.dgamma);
+    same_sums("dbeta by constants", dbeta, want.dbeta);
   }
 };
 

@@ -98,6 +98,26 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("int8: frozen, statistics and ranges are one on all ranks, and stay") {
+  const auto by_rank = on_ranks(2, [&](threads link) {
+    net_of<int8> net;
+    net.freeze_norms_at = net.quantisation.freeze_ranges_at = 1.5;
+    auto feed = feed_of(link);
+    trainer run{net, sgd{}, steady, ring{link}};
+    std::vector<std::vector<float>> after;
+    for (const double epoch : {0.0, 1.0, 1.5, 2.0}) {
+      run.step(feed.next(), epoch);
+      const auto now = run.statistics();
+      after.emplace_back(now.data, now.data + now.size);
+    }
+    CHECK(after[0] != after[1]);
+    CHECK(after[2] == after[3]);
+    return after;
+  });
+  CHECK(by_rank[0][1] != by_rank[1][1]);  // each rank's own
+  CHECK(by_rank[0][2] == by_rank[1][2]);
+}
+
 TEST_CASE("percentile: unlike ranks agree on the range of one that saw everything") {
   struct bare {
     quantisation_settings quantisation;

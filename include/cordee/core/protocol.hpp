@@ -72,7 +72,8 @@ struct normalisation {
 };
 
 /// `count` samples of this rank, bytes in (count, channels, height, width) order, of an update of
-/// `global` samples over `ranks` ranks and all their micro-batches. `loss_scale` is the trainer's.
+/// `global` samples over `ranks` ranks and all their micro-batches. `loss_scale` and `epoch` are
+/// the trainer's.
 template <class D>
 struct batch {
   span_on<const std::uint8_t, D> pixels;
@@ -82,11 +83,18 @@ struct batch {
   int ranks = 1;
   normalisation norm{};
   double loss_scale = 1;
+  double epoch = 0;  // in which the update begins
 
   /// What backward multiplies each sample's loss by, so that the mean over ranks of the gradients
   /// is the (scaled) gradient of the mean over global samples, whatever each rank's share.
   [[nodiscard]] constexpr double seed() const {
     return loss_scale * static_cast<double>(ranks) / static_cast<double>(global);
+  }
+  [[nodiscard]] constexpr batch under(double scale, double when) const {
+    batch b = *this;
+    b.loss_scale = scale;
+    b.epoch = when;
+    return b;
   }
 };
 

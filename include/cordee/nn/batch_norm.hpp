@@ -3,6 +3,9 @@
 //
 // Batch normalisation as a layer, with the activation that follows it (ops/batch_norm.hpp).
 //
+// Training may freeze the running statistics: it then normalises by them, as evaluation does, and
+// they are constants of its gradient.
+//
 // Its scale begins at `gamma`: 1, or 0 for the last one of a residual block, which then begins as
 // the identity (Goyal et al., 2017).
 #pragma once
@@ -64,21 +67,25 @@ class norm_node {
     saved_ = pass.store->template room<real>(activation_ + 1, problem_.saved(pass.samples, V));
     x_ = x;
     const auto t = tensors(pass);
-    if (pass.what == phase::train)
+    if (pass.what == phase::train && !pass.frozen) {
       count_ = batch_norm_forward<number, V, Epilogue>(problem_, pass.samples, t, residual,
                                                        pass.plane + mean_, pass.plane + variance_,
                                                        pass.combine, pass.s);
-    else
+    } else {
+      count_ = problem_.constant;
       batch_norm_evaluate<number, V, Epilogue>(problem_, pass.samples, t, residual,
                                                pass.plane + mean_, pass.plane + variance_, pass.s);
+    }
     return y_;
   }
 
   /// Gradients without a word to anybody; dx may be dy where there is no residual.
   void gradients(const backward_pass<B>& pass, number* dy, number* dx) {
-    batch_norm_backward<number, V, Epilogue>(problem_, pass.samples, tensors(pass), count_, dy, dx,
+    const bool alone = count_ == problem_.constant;  // each sample for itself
+    batch_norm_backward<number, V, Epilogue>(alone ? batch_norm_problem{problem_.at} : problem_,
+                                             pass.samples, tensors(pass), count_, dy, dx,
                                              pass.plane + gamma_, pass.plane + beta_, pass.mode,
-                                             pass.combine, pass.s);
+                                             alone ? combine_sums{} : pass.combine, pass.s);
   }
   template <class Ready>
   void announce(Ready& ready) const {

@@ -151,6 +151,7 @@ struct forward_pass {
   activations<typename B::device>* store;
   buffer<double, typename B::device>* scratch;
   typename B::stream s;
+  bool frozen = false;                            // training leaves the running statistics
   quantisation_settings* quantisation = nullptr;  // of a quantised precision
 
   template <class T>

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <concepts>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -84,8 +85,10 @@ class network {
     return table::totals.trainable_end + table::totals.statistics_end;
   }
 
-  double label_smoothing = 0;       // in training; evaluation is without
-  combine_sums combine;             // shares batch norm's statistics between ranks
+  double label_smoothing = 0;  // in training; evaluation is without
+  combine_sums combine;        // shares batch norm's statistics between ranks
+  /// The epoch from which training leaves batch norms' running statistics, and normalises by them.
+  double freeze_norms_at = std::numeric_limits<double>::infinity();
   quantisation_of<P> quantisation;  // for int8: how ranges are learned, and what layers saw
 
   explicit network(D where = D{}) : network(where, placement{segments(), 0, tensors(), 0}) {}
@@ -133,6 +136,7 @@ class network {
     normalise_bytes<number, V>(Input, b.count, b.pixels.data, b.norm, input_.span().data, s);
     forward_pass<kit> pass{in.span().data, plane.data, b.count,   what,
                            combine,        &store_,    &scratch_, s};
+    pass.frozen = b.epoch >= freeze_norms_at;
     if constexpr (Quantised<P>) pass.quantisation = &quantisation;
     logits_ = root_.forward(pass, input_.span().data);
     samples_ = b.count;

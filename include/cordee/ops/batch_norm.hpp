@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <span>
 #include <type_traits>
 
@@ -48,6 +49,7 @@ struct batch_norm_problem {
 
   static constexpr double epsilon = 1e-5;
   static constexpr double momentum = 0.1;  // the weight of a new statistic in the running one
+  static constexpr double constant = std::numeric_limits<double>::infinity();  // see backward
 
   [[nodiscard]] constexpr std::size_t group_size(int samples) const {
     return static_cast<std::size_t>(group == 0 ? std::max(samples, 1) : group);
@@ -210,8 +212,9 @@ void rows_of_gradient(const batch_norm_problem& at, int samples, std::size_t lan
     combine({message, 2 * channels});
     if (samples == 0) return;
     const batch_norm_rows<Real> row(t.saved, lanes, g);
-    const double values =
-        combine ? count : static_cast<double>(last - first) * static_cast<double>(at.at.pixels());
+    const double values = combine || count == at.constant ? count
+                                                          : static_cast<double>(last - first) *
+                                                                static_cast<double>(at.at.pixels());
     for (std::size_t c = 0; c < lanes; ++c) {
       const bool padding = c >= channels;
       const auto inverse = static_cast<double>(row.inverse[c]);
@@ -241,7 +244,7 @@ double batch_norm_forward(const batch_norm_problem& at, int samples,
   return count;
 }
 
-/// Evaluation: normalises by the running statistics.
+/// Evaluation, and training with frozen statistics: normalises by the running ones.
 template <class Real, int V, class Epilogue>
 void batch_norm_evaluate(const batch_norm_problem& at, int samples,
                          const batch_norm_tensors<Real>& t, const Real* residual,
@@ -252,8 +255,9 @@ void batch_norm_evaluate(const batch_norm_problem& at, int samples,
     const bool padding = c >= static_cast<std::size_t>(at.at.channels);
     row.centre[c] = padding ? Real{0} : running_mean[c];
     const double variance = padding ? 1.0 : static_cast<double>(running_variance[c]);
-    row.scale[c] =
-        static_cast<Real>(static_cast<double>(t.gamma[c]) / std::sqrt(variance + at.epsilon));
+    const double deviation = std::sqrt(variance + at.epsilon);
+    row.inverse[c] = static_cast<Real>(1 / deviation);
+    row.scale[c] = static_cast<Real>(static_cast<double>(t.gamma[c]) / deviation);
   }
   const auto one_group = static_cast<std::size_t>(std::max(samples, 1));
   detail::apply_rows<Real, V, Epilogue>(at, samples, one_group, t, residual, s);
@@ -261,7 +265,8 @@ void batch_norm_evaluate(const batch_norm_problem& at, int samples,
 
 /// dx from dy, which may be the same memory unless a residual was added: then dy becomes what the
 /// residual receives. dgamma and dbeta stay this rank's sums, for they go through the reducer; the
-/// sums inside dx are those of all ranks that shared statistics.
+/// sums inside dx are those of all ranks that shared statistics. Behind batch_norm_evaluate `count`
+/// is `constant`, the group 0 and nothing shared: no number moves statistics, and dx = dy a.
 template <class Real, int V, class Epilogue>
 void batch_norm_backward(const batch_norm_problem& at, int samples,
                          const batch_norm_tensors<Real>& t, double count, Real* dy, Real* dx,

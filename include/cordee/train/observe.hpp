@@ -3,7 +3,8 @@
 //
 // Once a step: the ranks agree on the ranges that their quantised layers saw, and the ranges move.
 // One message for all layers, and one of histograms where a percentile is wanted; nothing for
-// precisions that do not quantise.
+// precisions that do not quantise. Once a run: running statistics that training freezes become
+// their mean over ranks, as evaluation sees them.
 #pragma once
 
 #include <span>
@@ -26,6 +27,15 @@ std::vector<double> seen_by_all(quantisation_settings& q, const Link& link, bool
   agree(link, std::span(spread), sum{});
   q.cut(minima, spread);
   return minima;
+}
+
+/// Collective. Between two steps, of which the second may be the first that freezes them.
+template <class M, class Link, class Span, class Stream>
+void settle_norms(const M& model, const Link& link, Span statistics, double before, double now,
+                  Stream s) {
+  if constexpr (requires { model.freeze_norms_at; })
+    if (before < model.freeze_norms_at && now >= model.freeze_norms_at)
+      mean(link, model.where(), statistics, s);
 }
 
 /// Collective. What ranks saw in a step that does not count is forgotten.

@@ -164,6 +164,7 @@ class trainer {
 
   template <class F>
   step_outcome take_step(std::span<const batch<device>> micro, double epoch, const F& meanwhile) {
+    settle_norms(model_, reducer_.link, statistics(), now_.epoch, epoch, stream_);
     now_ = {step_, applied_, round_, epoch, rate_of(schedule_, epoch), previous_rate_};
     out_ = {.now = now_, .loss_scale = scale_.value};
     next_ = 0;
@@ -172,9 +173,7 @@ class trainer {
     planes_.clear(grads(), stream_);
 
     for (std::size_t i = 0; i < micro.size(); ++i) {
-      batch<device> b = micro[i];
-      b.loss_scale = scale_.value;
-      model_.forward(image_, weights(), b, phase::train, stream_);
+      model_.forward(image_, weights(), micro[i].under(scale_.value, epoch), phase::train, stream_);
       const auto scored = device_.record(stream_);
       const auto when_last = [&](std::size_t k) { i + 1 == micro.size() ? ready(k) : void(); };
       model_.backward(image_, grads(), into::add, when_last, stream_);

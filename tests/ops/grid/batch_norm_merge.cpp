@@ -92,7 +92,7 @@ TEST_CASE("batch_norm_merge: the chunks' sums give the group's and the rows of d
   emulated().open().launch(
       detail::merge_tile::blocks(t.to),
       detail::merge_chunk_sums<double>{t.to, t.gamma.data(), t.saved.data(), t.one.data(),
-                                       t.other.data(), t.first.data(), t.second.data()});
+                                       t.other.data(), t.first.data(), t.second.data(), false});
   CHECK(worst(t.first, shift, 1e-13, 1e-13) <= 1);
   CHECK(worst(t.second, scale, 1e-13, 1e-13) <= 1);
   for (std::size_t g = 0; g < 2; ++g)

@@ -217,7 +217,7 @@ double batch_norm_forward(const batch_norm_problem& at, int samples,
   return static_cast<double>(to.rows_of(to.groups - 1));
 }
 
-/// Evaluation: normalises by the running statistics.
+/// Evaluation, and training with frozen statistics: normalises by the running ones.
 template <Number N, int V, class Epilogue, class Real, GridStream S>
 void batch_norm_evaluate(const batch_norm_problem& at, int samples,
                          const batch_norm_tensors<N, Real>& t, const N* residual,
@@ -231,11 +231,11 @@ void batch_norm_evaluate(const batch_norm_problem& at, int samples,
 }
 
 /// dx from dy, which may be the same memory unless a residual was added: then dy becomes what the
-/// residual receives. The values that statistics stand for follow from the problem on this device.
+/// residual receives. What a finite `count` says follows from the problem on this device.
 template <Number N, int V, class Epilogue, class Real, GridStream S>
 void batch_norm_backward(const batch_norm_problem& at, int samples,
-                         const batch_norm_tensors<N, Real>& t, double, N* dy, N* dx, Real* dgamma,
-                         Real* dbeta, into mode, const combine_sums& combine, S s) {
+                         const batch_norm_tensors<N, Real>& t, double count, N* dy, N* dx,
+                         Real* dgamma, Real* dbeta, into mode, const combine_sums& combine, S s) {
   detail::refuse_ranks(combine);
   const detail::batch_norm_tiles to(at, samples, V, detail::pack_width<N>(V, t.x, t.y, dy, dx));
   const std::size_t lanes = to.in.lanes(), table = to.groups * lanes;
@@ -244,7 +244,8 @@ void batch_norm_backward(const batch_norm_problem& at, int samples,
   double *shift = sums.data(), *scale = shift + table;
   s.launch(to.blocks(), detail::chunk_sums<Epilogue, N, Real>{to, t, dy, shifts, scales});
   s.launch(detail::merge_tile::blocks(to),
-           detail::merge_chunk_sums<Real>{to, t.gamma, t.saved, shifts, scales, shift, scale});
+           detail::merge_chunk_sums<Real>{to, t.gamma, t.saved, shifts, scales, shift, scale,
+                                          count == at.constant});
   for_each(s, to.in.channels,
            detail::gradient_step<Real>{to.groups, lanes, shift, scale, dbeta, dgamma,
                                        mode == into::add});

@@ -134,8 +134,9 @@ struct evaluation_rows {
     const bool padding = c >= channels;
     const double variance = padding ? 1.0 : static_cast<double>(running_variance[c]);
     row.centre[c] = padding ? Real{0} : running_mean[c];
-    row.scale[c] = static_cast<Real>(static_cast<double>(gamma[c]) /
-                                     std::sqrt(variance + batch_norm_problem::epsilon));
+    const double deviation = std::sqrt(variance + batch_norm_problem::epsilon);
+    row.inverse[c] = static_cast<Real>(1 / deviation);
+    row.scale[c] = static_cast<Real>(static_cast<double>(gamma[c]) / deviation);
   }
 };
 
@@ -149,6 +150,7 @@ struct merge_chunk_sums {
   Real* saved;
   const double *shifts, *scales;
   double *shift, *scale;  // (groups, lanes)
+  bool constants;         // no number moves the statistics
 
   [[nodiscard]] static constexpr std::size_t shared_bytes() { return merge_tile::shared_bytes; }
   template <class Block>
@@ -163,7 +165,8 @@ struct merge_chunk_sums {
     const double all_shifts = total(shifts), all_scales = total(scales);
     if (!my.writes) return;
     const batch_norm_rows<Real> row(saved, lanes, my.group);
-    const auto values = static_cast<double>(to.rows_of(my.group));
+    const double values =
+        constants ? batch_norm_problem::constant : static_cast<double>(to.rows_of(my.group));
     const auto inverse = static_cast<double>(row.inverse[my.lane]);
     const double a = static_cast<double>(gamma[my.lane]) * inverse;
     row.scale[my.lane] = static_cast<Real>(a);
