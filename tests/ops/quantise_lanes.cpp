@@ -43,7 +43,7 @@ TEST_CASE("lanes: a register is quantised as one number is") {
   for (const auto& k : several) {
     if (k.to != unsigned_bytes) continue;
     for (std::size_t i = 0; i < x.size(); i += V) {
-      detail::quantise_lanes<V>(x.data() + i, k, q);
+      detail::byte_lanes<V>(k).quantise(x.data() + i, q);
       bool same = true;
       for (std::size_t v = 0; v < V; ++v) same = same && q[v] == k.quantise(x[i + v]);
       CHECK(same);

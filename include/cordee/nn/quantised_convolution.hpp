@@ -51,10 +51,12 @@ class quantised_convolution_node {
   }
 
   void publish(const publish_pass<B>& pass) const {
-    std::vector<std::int8_t> q(problem_.weights());
-    std::vector<number> left(q.size());
-    const std::size_t filters = static_cast<std::size_t>(problem_.filters),
-                      each = q.size() / filters;
+    thread_local std::vector<std::int8_t> q;  // of every layer and step
+    thread_local std::vector<number> left;
+    const std::size_t size = problem_.weights(),
+                      filters = static_cast<std::size_t>(problem_.filters), each = size / filters;
+    q.resize(std::max(q.size(), size));
+    left.resize(q.size());
     const auto* const w = pass.plane + weights_;
     float* const scales = pass.template at<float>(scales_);
     for (std::size_t f = 0; f < filters; ++f) {

@@ -8,7 +8,7 @@
 // of one number treat it, so results do not depend on workers or registers.
 #pragma once
 
-#include <bit>
+#include <cstring>
 #include <limits>
 #include <mutex>
 
@@ -43,15 +43,31 @@ template <int V>
   return (within + shift) - shift;
 }
 
-/// V numbers to bytes, as affine::quantise does one.
+/// V numbers to bytes, as affine::quantise does one. Of a float of unit 1 the low bits are the
+/// whole number.
 template <int V>
-[[gnu::always_inline]] inline void quantise_lanes(const float* from, const affine<float>& k,
-                                                  std::uint8_t* to) {
-  const auto zero = static_cast<float>(k.zero);
-  const vec<float, V> whole = whole_lanes<V>(load<float, V>(from) * k.inverse, -zero, 255 - zero);
-  const auto q = __builtin_convertvector(whole + zero, vec<std::int32_t, V>);
-  store<std::uint8_t, V>(to, __builtin_convertvector(q, vec<std::uint8_t, V>));
-}
+struct byte_lanes {
+  affine<float> k;
+  vec<float, V> inverse, least, most, shift;
+  vec<std::int32_t, V> zero;
+
+  explicit byte_lanes(const affine<float>& by)
+      : k(by),
+        inverse(vec<float, V>{} + by.inverse),
+        least(vec<float, V>{} + static_cast<float>(by.to.low - by.zero)),
+        most(vec<float, V>{} + static_cast<float>(by.to.high - by.zero)),
+        shift(vec<float, V>{} + 0x1.8p23f),
+        zero(vec<std::int32_t, V>{} + by.zero) {}
+
+  [[gnu::always_inline]] void quantise(const float* from, std::uint8_t* to) const {
+    const vec<float, V> x = load<float, V>(from) * inverse;
+    const vec<float, V> floored = x > least ? x : least;
+    const vec<float, V> shifted = (floored < most ? floored : most) + shift;
+    vec<std::int32_t, V> whole;
+    std::memcpy(&whole, &shifted, sizeof whole);
+    store<std::uint8_t, V>(to, __builtin_convertvector(whole + zero, vec<std::uint8_t, V>));
+  }
+};
 
 /// f.template operator()<V>(i) for whole registers of 0 .. n-1, then <1> for each number left.
 template <int V, class F>

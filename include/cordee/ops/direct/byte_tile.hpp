@@ -7,7 +7,8 @@
 //
 //   sum[v] += sum over i < 4 of  x[i] w[v, i]     x of a pixel, the same for all v
 //
-// What the next row writes and the next sample reads is fetched on the way.
+// and at the end the sums become the numbers that they stand for, while they are in registers. What
+// the next row writes is fetched on the way.
 #pragma once
 
 #include <cstring>
@@ -51,45 +52,39 @@ struct byte_dot<16, true> {  // written out, as compilers have different names f
 #endif
 
 /// Where a tile of one output row lies. Pitches count bytes of x and w, numbers of y.
+template <SumSink Out>
 struct byte_tile {
   const std::uint8_t* x = nullptr;
   std::ptrdiff_t x_step = 0, x_row = 0, x_block = 0;  // from pixel to pixel; of the input
   const std::int8_t* w = nullptr;
   std::ptrdiff_t w_block = 0;
   const std::int32_t* begin = nullptr;  // where the sums of V filters begin
-  std::int32_t* y = nullptr;
-  std::ptrdiff_t y_block = 0;
-  std::ptrdiff_t y_row = 0;
+  const float* scales = nullptr;        // and what they are times
+  Out* y = nullptr;
+  std::ptrdiff_t y_block = 0, y_row = 0;
   int blocks = 0, rows = 0, steps = 0;  // of input: blocks, rows of the window, fours of a line
-  const char* next = nullptr;           // what the next sample reads, to be fetched on the way
 };
 
-/// Step is x_step where it is known: the pixels' places are then part of the instructions.
-template <int V, bool Dots, int Step, int Blocks, int Pixels>
-[[gnu::noinline]] void byte_sums(byte_tile& at) {
+template <int V, bool Dots, int Blocks, int Pixels, SumSink Out>
+[[gnu::noinline]] void byte_sums(const byte_tile<Out>& at) {
   sum_vec<V> sum[Blocks][Pixels];
 #pragma GCC unroll 32
   for (int b = 0; b < Blocks; ++b)
 #pragma GCC unroll 32
     for (int t = 0; t < Pixels; ++t) sum[b][t] = load<std::int32_t, V>(at.begin + b * V);
-  const std::ptrdiff_t step = Step != 0 ? Step : at.x_step;
+  const std::ptrdiff_t step = at.x_step;
   const std::int8_t* w = at.w;
-  const char* next = at.next;
-  const std::ptrdiff_t fetch = next != nullptr ? 64 : 0;
   for (int c = 0; c < at.blocks; ++c)
     for (int r = 0; r < at.rows; ++r) {
+      if (c == 0)
+        for (int t = r; t < Pixels; t += at.rows)
+#pragma GCC unroll 32
+          for (int b = 0; b < Blocks; ++b)
+            __builtin_prefetch(at.y + at.y_row + b * at.y_block + t * V, 1);
       const std::uint8_t* x = at.x + c * at.x_block + r * at.x_row;
-      const std::int32_t* below =  // the same pixels of y, a row further
-          at.y + at.y_row +
-          (Blocks == 1 ? r * at.steps * V
-           : r == 0    ? 0
-                       : at.y_block);
-      for (int i = 0; i < at.steps; ++i, x += 4, w += 4 * V) {
-        if (c == 0) {
-          __builtin_prefetch(below + i * V, 1);
-          __builtin_prefetch(next);
-          next += fetch;
-        }
+      // A pointer to every fourth pixel: the others' places are part of the instructions.
+      const std::uint8_t *x4 = x + 4 * step, *x8 = x4 + 4 * step, *x12 = x8 + 4 * step;
+      for (int i = 0; i < at.steps; ++i, w += 4 * V, x += 4, x4 += 4, x8 += 4, x12 += 4) {
         sum_vec<V> weight[Blocks];
 #pragma GCC unroll 32
         for (int b = 0; b < Blocks; ++b)
@@ -97,19 +92,26 @@ template <int V, bool Dots, int Step, int Blocks, int Pixels>
 #pragma GCC unroll 32
         for (int t = 0; t < Pixels; ++t) {
           std::int32_t four;
-          std::memcpy(&four, x + t * step, 4);
+          std::memcpy(&four, (t < 4 ? x : t < 8 ? x4 : t < 12 ? x8 : x12) + t % 4 * step, 4);
 #pragma GCC unroll 32
           for (int b = 0; b < Blocks; ++b)
             sum[b][t] = byte_dot<V, Dots>::add(sum[b][t], four, weight[b]);
         }
       }
     }
-  at.next = next;
+  Out* const y = at.y;
+  const std::ptrdiff_t y_block = at.y_block;
 #pragma GCC unroll 32
-  for (int b = 0; b < Blocks; ++b)
+  for (int b = 0; b < Blocks; ++b) {
+    [[maybe_unused]] const auto scale = load<float, V>(at.scales + b * V);
 #pragma GCC unroll 32
     for (int t = 0; t < Pixels; ++t)
-      store<std::int32_t, V>(at.y + b * at.y_block + t * V, sum[b][t]);
+      if constexpr (std::same_as<Out, float>)
+        store<float, V>(y + b * y_block + t * V,
+                        scale * __builtin_convertvector(sum[b][t], vec<float, V>));
+      else
+        store<std::int32_t, V>(y + b * y_block + t * V, sum[b][t]);
+  }
 }
 
 }  // namespace detail

@@ -71,12 +71,14 @@ class byte_correlation {
       const bool narrow = direct_block<V>(p_.filters) != V;
       auto* const wide =
           reinterpret_cast<Out*>(narrow ? mine.wide.reserve(filters * out_.pixels()) : nullptr);
-      std::uint8_t* const padded = mine.padded.reserve(
-          static_cast<std::size_t>(plane()) * static_cast<std::size_t>(blocks_) + V);
+      const auto bytes = static_cast<std::size_t>(plane() * blocks_);
+      std::uint8_t* const padded = mine.padded.reserve(bytes + V);
+      std::memset(padded, k.zero, bytes);  // samples leave what is around the image
+      std::uint8_t* const near =
+          mine.near.reserve(static_cast<std::size_t>(p_.in.width * block_) + 4);
       for (std::size_t n = first; n < last; ++n) {
-        pad(x + n * x_size, k, padded);
-        sample(padded, image, ends, n + 1 < last ? x + (n + 1) * x_size : nullptr,
-               narrow ? wide : y + n * y_size);
+        put(x + n * x_size, k, near, padded);
+        sample(padded, image, ends, narrow ? wide : y + n * y_size);
         if (!narrow) continue;
         const auto wanted = static_cast<std::size_t>(p_.filters);
         for (std::size_t at = 0; at < out_.pixels(); ++at)
@@ -87,7 +89,7 @@ class byte_correlation {
 
  private:
   struct memory {
-    scratch<std::uint8_t> padded;
+    scratch<std::uint8_t> padded, near;
     scratch<std::int32_t> begin, wide;
     scratch<float> scales;
   };
@@ -102,91 +104,67 @@ class byte_correlation {
   [[nodiscard]] std::ptrdiff_t row() const { return std::ptrdiff_t{pitch_} * columns_; }
   [[nodiscard]] std::ptrdiff_t plane() const { return row() * rows_; }
 
-  /// The rows and columns that windows meet, with the zero point where the image is not.
+  /// The image into its place among the rows and columns that windows meet.
   template <ByteSource In>
-  void pad(const In* x, const affine<float>& k, std::uint8_t* to) const {
-    const int left = std::min(columns_, p_.padding),
-              inside = std::clamp(columns_ - left, 0, p_.in.width);
+  void put(const In* x, const affine<float>& k, std::uint8_t* near, std::uint8_t* to) const {
+    const int left = std::min(columns_, p_.padding), top = p_.padding,
+              pixels = std::clamp(columns_ - left, 0, p_.in.width),
+              rows = std::clamp(rows_ - top, 0, p_.in.height);
+    const byte_lanes<V> by(k);
     for (int b = 0; b < blocks_; ++b)
-      for (int i = 0; i < rows_; ++i, to += row()) {
-        const int h = i - p_.padding;
-        const bool there = h >= 0 && h < p_.in.height;
-        const int first = there ? left : columns_, last = there ? left + inside : columns_;
-        std::memset(to, k.zero, static_cast<std::size_t>(first * pitch_));
-        std::memset(to + last * pitch_, k.zero,
-                    static_cast<std::size_t>((columns_ - last) * pitch_));
-        if (!there) continue;
-        const In* const from = x + (std::ptrdiff_t{b} * p_.in.height + h) * p_.in.width * block_;
-        line(from, last - first, k, to + first * pitch_);
-      }
+      for (int h = 0; h < rows; ++h)
+        line(x + (std::ptrdiff_t{b} * p_.in.height + h) * p_.in.width * block_, pixels, by, near,
+             to + b * plane() + (top + h) * row() + left * pitch_);
   }
   template <ByteSource In>
-  void line(const In* from, int pixels, const affine<float>& k, std::uint8_t* to) const {
-    if (block_ != V) {  // four bytes from where each pixel begins: what is not its own meets zeros
-      thread_local scratch<std::uint8_t> mine;
-      const int n = pixels * block_;
-      std::uint8_t* const near = mine.reserve(static_cast<std::size_t>(n) + 4);
+  void line(const In* from, int pixels, const byte_lanes<V>& by, std::uint8_t* near,
+            std::uint8_t* to) const {
+    const int n = pixels * block_;
+    std::uint8_t* const bytes = block_ == V ? to : near;
+    if constexpr (std::same_as<In, float>) {
       int i = 0;
-      if constexpr (std::same_as<In, float>)
-        for (; i + V <= n; i += V) quantise_lanes<V>(from + i, k, near + i);
-      for (; i < n; ++i) near[i] = static_cast<std::uint8_t>(byte_of(from[i], k));
-      for (int j = 0; j < pixels; ++j) std::memcpy(to + 4 * j, near + j * block_, 4);
-    } else if constexpr (std::same_as<In, float>) {
-      for (int j = 0; j < pixels; ++j) quantise_lanes<V>(from + j * V, k, to + j * V);
+      for (; i + V <= n; i += V) by.quantise(from + i, bytes + i);
+      for (; i < n; ++i) bytes[i] = static_cast<std::uint8_t>(by.k.quantise(from[i]));
     } else {
-      std::memcpy(to, from, static_cast<std::size_t>(pixels) * V);
+      std::memcpy(bytes, from, static_cast<std::size_t>(n));
     }
+    if (block_ != V)  // four bytes from where each pixel begins: what is not its own meets zeros
+      for (int j = 0; j < pixels; ++j) std::memcpy(to + 4 * j, near + j * block_, 4);
   }
 
   template <SumSink Out>
-  void sample(const std::uint8_t* x, const std::int8_t* image, const ends& ends, const void* next,
-              Out* y) const {
-    const bool usual = p_.stride * pitch_ == V;
+  void sample(const std::uint8_t* x, const std::int8_t* image, const ends& ends, Out* y) const {
     for (int f = 0; f < filter_blocks_; f += 2) {
-      const bool pair = f + 1 < filter_blocks_;
-      const auto kernel = usual  ? pair ? tiles<V, 2> : tiles<V, 1>
-                           : pair ? tiles<0, 2>
-                                 : tiles<0, 1>;
-      byte_tile at{.x_step = std::ptrdiff_t{pitch_} * p_.stride,
-                   .x_row = row(),
-                   .x_block = plane(),
-                   .w = image + f * block_size(),
-                   .w_block = block_size(),
-                   .begin = ends.begin + f * V,
-                   .y_block = static_cast<std::ptrdiff_t>(out_.pixels()) * V,
-                   .y_row = std::ptrdiff_t{V} * out_.width,
-                   .blocks = blocks_,
-                   .rows = p_.window,
-                   .steps = p_.window * pitch_ / 4,
-                   .next = static_cast<const char*>(f == 0 ? next : nullptr)};
+      const auto kernel = f + 1 < filter_blocks_ ? tiles<2, Out> : tiles<1, Out>;
+      byte_tile<Out> at{.x_step = std::ptrdiff_t{pitch_} * p_.stride,
+                        .x_row = row(),
+                        .x_block = plane(),
+                        .w = image + f * block_size(),
+                        .w_block = block_size(),
+                        .begin = ends.begin + f * V,
+                        .scales = ends.scales + f * V,
+                        .y_block = static_cast<std::ptrdiff_t>(out_.pixels()) * V,
+                        .y_row = std::ptrdiff_t{V} * out_.width,
+                        .blocks = blocks_,
+                        .rows = p_.window,
+                        .steps = p_.window * pitch_ / 4};
       for (int i = 0; i < out_.height; ++i) {
         at.x = x + std::ptrdiff_t{i} * p_.stride * row();
-        std::int32_t* const row = reinterpret_cast<std::int32_t*>(
-            y + f * at.y_block + std::ptrdiff_t{V} * i * out_.width);
-        at.y = row;
+        at.y = y + f * at.y_block + i * at.y_row;
         kernel(at, out_.width);
-        if constexpr (std::same_as<Out, float>)
-          for (int b = 0; b < (pair ? 2 : 1); ++b)
-            dequantise(row + b * at.y_block, load<float, V>(ends.scales + (f + b) * V));
       }
     }
   }
-  /// A row of sums becomes the numbers that they stand for, where it lies.
-  void dequantise(std::int32_t* row, vec<float, V> scale) const {
-    for (int j = 0; j < out_.width; ++j, row += V)
-      store<float, V>(reinterpret_cast<float*>(row),
-                      scale * __builtin_convertvector(load<std::int32_t, V>(row), vec<float, V>));
-  }
 
-  template <int Step, int Blocks>
-  static void tiles(byte_tile& at, int pixels) {
-    const byte_tile all = at;
+  template <int Blocks, class Out>
+  static void tiles(byte_tile<Out> at, int pixels) {
+    const byte_tile<Out> all = at;
     cover<std::min(16, tile_registers<std::int32_t, V> / Blocks)>(
         lengths<16, 14, 8, 7, 4, 1>{}, pixels, [&]<int Pixels>(int done, int tiles) {
           at.x = all.x + done * all.x_step;
           at.y = all.y + done * V;
           for (; tiles > 0; --tiles, at.x += Pixels * all.x_step, at.y += Pixels * V)
-            byte_sums<V, Dots, Step, Blocks, Pixels>(at);
+            byte_sums<V, Dots, Blocks, Pixels>(at);
         });
   }
 
