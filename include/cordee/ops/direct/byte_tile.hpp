@@ -8,7 +8,7 @@
 //   sum[v] += sum over i < 4 of  x[i] w[v, i]     x of a pixel, the same for all v
 //
 // and at the end the sums become the numbers that they stand for, while they are in registers. What
-// the next row writes is fetched on the way.
+// the next row writes and the next sample reads is fetched on the way.
 #pragma once
 
 #include <cstring>
@@ -63,10 +63,12 @@ struct byte_tile {
   Out* y = nullptr;
   std::ptrdiff_t y_block = 0, y_row = 0;
   int blocks = 0, rows = 0, steps = 0;  // of input: blocks, rows of the window, fours of a line
+  const char* next = nullptr;           // what the next sample reads, of which to fetch
+  int lines = 0;                        // so many with each row of a window
 };
 
 template <int V, bool Dots, int Blocks, int Pixels, SumSink Out>
-[[gnu::noinline]] void byte_sums(const byte_tile<Out>& at) {
+[[gnu::noinline]] void byte_sums(byte_tile<Out>& at) {
   sum_vec<V> sum[Blocks][Pixels];
 #pragma GCC unroll 32
   for (int b = 0; b < Blocks; ++b)
@@ -81,6 +83,7 @@ template <int V, bool Dots, int Blocks, int Pixels, SumSink Out>
 #pragma GCC unroll 32
           for (int b = 0; b < Blocks; ++b)
             __builtin_prefetch(at.y + at.y_row + b * at.y_block + t * V, 1);
+      for (int k = 0; k < at.lines; ++k, at.next += 64) __builtin_prefetch(at.next, 0, 2);
       const std::uint8_t* x = at.x + c * at.x_block + r * at.x_row;
       // A pointer to every fourth pixel: the others' places are part of the instructions.
       const std::uint8_t *x4 = x + 4 * step, *x8 = x4 + 4 * step, *x12 = x8 + 4 * step;

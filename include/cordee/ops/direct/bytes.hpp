@@ -78,7 +78,8 @@ class byte_correlation {
           mine.near.reserve(static_cast<std::size_t>(p_.in.width * block_) + 4);
       for (std::size_t n = first; n < last; ++n) {
         put(x + n * x_size, k, near, padded);
-        sample(padded, image, ends, narrow ? wide : y + n * y_size);
+        sample(padded, image, ends, n + 1 < last ? x + (n + 1) * x_size : nullptr,
+               x_size * sizeof(In), narrow ? wide : y + n * y_size);
         if (!narrow) continue;
         const auto wanted = static_cast<std::size_t>(p_.filters);
         for (std::size_t at = 0; at < out_.pixels(); ++at)
@@ -133,7 +134,11 @@ class byte_correlation {
   }
 
   template <SumSink Out>
-  void sample(const std::uint8_t* x, const std::int8_t* image, const ends& ends, Out* y) const {
+  void sample(const std::uint8_t* x, const std::int8_t* image, const ends& ends, const void* next,
+              std::size_t next_size, Out* y) const {
+    const int longest = filter_blocks_ > 1 ? longest_tile<2> : longest_tile<1>,
+              passes = out_.height * ((out_.width + longest - 1) / longest) * blocks_ * p_.window,
+              lines = (static_cast<int>(next_size) / 64 + passes - 1) / passes;
     for (int f = 0; f < filter_blocks_; f += 2) {
       const auto kernel = f + 1 < filter_blocks_ ? tiles<2, Out> : tiles<1, Out>;
       byte_tile<Out> at{.x_step = std::ptrdiff_t{pitch_} * p_.stride,
@@ -147,7 +152,9 @@ class byte_correlation {
                         .y_row = std::ptrdiff_t{V} * out_.width,
                         .blocks = blocks_,
                         .rows = p_.window,
-                        .steps = p_.window * pitch_ / 4};
+                        .steps = p_.window * pitch_ / 4,
+                        .next = static_cast<const char*>(next),
+                        .lines = next != nullptr && f == 0 ? lines : 0};
       for (int i = 0; i < out_.height; ++i) {
         at.x = x + std::ptrdiff_t{i} * p_.stride * row();
         at.y = y + f * at.y_block + i * at.y_row;
@@ -156,10 +163,12 @@ class byte_correlation {
     }
   }
 
+  template <int Blocks>
+  static constexpr int longest_tile = std::min(16, tile_registers<std::int32_t, V> / Blocks);
   template <int Blocks, class Out>
-  static void tiles(byte_tile<Out> at, int pixels) {
+  static void tiles(byte_tile<Out>& at, int pixels) {
     const byte_tile<Out> all = at;
-    cover<std::min(16, tile_registers<std::int32_t, V> / Blocks)>(
+    cover<longest_tile<Blocks>>(
         lengths<16, 14, 8, 7, 4, 1>{}, pixels, [&]<int Pixels>(int done, int tiles) {
           at.x = all.x + done * all.x_step;
           at.y = all.y + done * V;
