@@ -75,6 +75,7 @@
 #include <cordee/device/grid.hpp>
 #include <cordee/device/pinned.hpp>
 #include <cordee/device/pool.hpp>
+#include <cordee/device/warp.hpp>
 #include <cordee/io/file.hpp>
 #include <cordee/io/gzip.hpp>
 #include <cordee/io/json.hpp>

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cordee/device/cuda.cuh>
+#include <cordee/device/cuda_warp.cuh>
 #include <cordee/ops/grid/batch_norm.hpp>
 #include <cordee/ops/grid/batch_norm_merge.hpp>
 #include <cordee/ops/grid/batch_norm_tiles.hpp>

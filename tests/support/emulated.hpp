@@ -73,6 +73,6 @@ class emulated {
   std::uint64_t seed_;
 };
 static_assert(cordee::Device<emulated> && cordee::GridStream<emulated::stream>);
-static_assert(cordee::Block<emulated_block::view>);
+static_assert(cordee::MatrixBlock<emulated_block::view>);
 
 }  // namespace support

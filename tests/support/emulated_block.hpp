@@ -3,9 +3,9 @@
 //
 // A block of GPU threads on the host: every thread is a fiber, and a barrier is where it rests.
 //
-// Between two barriers threads run one after another in an order drawn from a seed. A barrier that
-// some threads reach and others never do is an error; shared memory begins as bytes that are no
-// number, so that whoever reads before anybody wrote will notice.
+// Between two barriers threads run one after another in an order drawn from a seed. A barrier, of
+// the block or of a warp, that some threads reach and others never do is an error; shared memory
+// begins as bytes that are no number, so that whoever reads before anybody wrote will notice.
 #pragma once
 
 #include <algorithm>
@@ -24,6 +24,8 @@
 
 #include <cordee/core/error.hpp>
 #include <cordee/core/text.hpp>
+
+#include "tests/support/emulated_warp.hpp"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/common_interface_defs.h>
@@ -59,11 +61,15 @@ inline void go(place& from, place& to) {
 }  // namespace fibers
 
 class emulated_block {
+  enum class rests { no_more, warp, block, for_ever };
+  struct fiber;
+
  public:
   emulated_block(int threads, std::size_t shared_bytes)
       : fibers_(static_cast<std::size_t>(threads)),
         shared_(shared_bytes / sizeof(std::max_align_t) + 1),
         parts_(static_cast<std::size_t>(threads)),
+        warps_(static_cast<std::size_t>(threads + 31) / 32),
         order_(static_cast<std::size_t>(threads)) {
     std::iota(order_.begin(), order_.end(), 0);
   }
@@ -77,7 +83,7 @@ class emulated_block {
     [[nodiscard]] int thread() const { return thread_; }
     [[nodiscard]] std::size_t index() const { return index_; }
     [[nodiscard]] std::size_t blocks() const { return blocks_; }
-    void sync() { all_.rest(); }
+    void sync() { all_.rest(rests::block); }
     template <class T>
     [[nodiscard]] T* shared(std::size_t n) {
       const std::size_t units = (n * sizeof(T) - 1) / sizeof(std::max_align_t) + 1, at = used_;
@@ -96,7 +102,50 @@ class emulated_block {
       return total;
     }
 
+    void copy_async(void* to, const void* from, bool there) { mine().late.ask(to, from, there); }
+    void commit() { mine().late.commit(); }
+    template <int Groups>
+    void wait() {
+      mine().late.wait(Groups);
+    }
+    void load(cordee::fragment& f, const void* tile, int pitch) const {
+      for (int w = 0; w < 4; ++w)
+        std::memcpy(&f.word[w], at(tile, f.line(lane(), w) * pitch + f.place(lane(), w) * 4), 4);
+    }
+    void load_across(cordee::fragment& f, const void* tile, int pitch) const {
+      for (int w = 0; w < 4; ++w) {
+        std::uint16_t two[2];
+        for (int i = 0; i < 2; ++i)
+          std::memcpy(&two[i],
+                      at(tile, (2 * f.place(lane(), w) + i) * pitch + f.line(lane(), w) * 2), 2);
+        f.word[w] = two[0] | std::uint32_t{two[1]} << 16;
+      }
+    }
+    template <class Words, int M, int N>
+    void multiply(const cordee::fragment (&a)[M], const cordee::fragment (&b)[N],
+                  cordee::fragment_sums<Words> (&c)[M][N]) {
+      gathered_warp& warp = all_.warps_[static_cast<std::size_t>(thread_ / 32)];
+      if (warp.arrived != 0 && (warp.M != M || warp.N != N))
+        throw cordee::error("a warp's threads ask for different products");
+      warp.M = M;
+      warp.N = N;
+      warp.a[lane()] = a;
+      warp.b[lane()] = b;
+      warp.c[lane()] = c;
+      if (++warp.arrived < 32) return all_.rest(rests::warp);
+      warp.arrived = 0;
+      product_of<Words>(warp);
+      for (int l = 0; l < 32; ++l)
+        all_.fibers_[static_cast<std::size_t>(thread_ - lane() + l)].rest = rests::no_more;
+    }
+
    private:
+    [[nodiscard]] int lane() const { return thread_ % 32; }
+    [[nodiscard]] fiber& mine() { return all_.fibers_[static_cast<std::size_t>(thread_)]; }
+    static const std::byte* at(const void* tile, int offset) {
+      return static_cast<const std::byte*>(tile) + offset;
+    }
+
     emulated_block& all_;
     int thread_;
     std::size_t index_, blocks_, used_ = 0;
@@ -112,20 +161,28 @@ class emulated_block {
     };
     work_ = [](const void* context, int t) { (*static_cast<const decltype(thread)*>(context))(t); };
     context_ = &thread;
-    for (fiber& f : fibers_) f.over = false;
+    for (fiber& f : fibers_) {
+      f.rest = rests::no_more;
+      f.late = {};
+    }
+    for (gathered_warp& warp : warps_) warp.arrived = 0;
     while (true) {
       std::shuffle(order_.begin(), order_.end(), random);
+      bool went = false;
       for (const int t : order_) {
+        if (fibers_[static_cast<std::size_t>(t)].rest != rests::no_more) continue;
+        went = true;
         resume(t);
         if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
       }
-      const auto over =
-          std::count_if(fibers_.begin(), fibers_.end(), [](const fiber& f) { return f.over; });
+      if (went) continue;
+      const auto over = count(rests::for_ever);
       if (over == std::ssize(fibers_)) return;
-      if (over != 0)
-        throw cordee::error(cordee::text("a barrier that diverges: ", over, " of ", fibers_.size(),
-                                         " threads of block ", index,
-                                         " ended, and the others wait for them"));
+      if (count(rests::block) != std::ssize(fibers_))
+        throw cordee::error(cordee::text(
+            "a barrier that diverges: ", over, " of ", fibers_.size(), " threads of block ", index,
+            " ended, ", count(rests::warp), " wait for their warps, and the ", "others for all"));
+      for (fiber& f : fibers_) f.rest = rests::no_more;
     }
   }
 
@@ -136,8 +193,13 @@ class emulated_block {
     fibers::place at;
     std::unique_ptr<std::byte[]> stack;
     void* shadow = nullptr;  // AddressSanitizer's, here and below
-    bool over = false;
+    rests rest = rests::no_more;
+    copies late;
   };
+  [[nodiscard]] std::ptrdiff_t count(rests how) const {
+    return std::count_if(fibers_.begin(), fibers_.end(),
+                         [how](const fiber& f) { return f.rest == how; });
+  }
 
   void begin(fiber& f) {
     f.stack = std::make_unique_for_overwrite<std::byte[]>(stack_bytes);
@@ -159,15 +221,13 @@ class emulated_block {
       } catch (...) {
         all.thrown_ = std::current_exception();
       }
-      all.fibers_[static_cast<std::size_t>(all.current_)].over = true;
-      all.rest();
+      all.rest(rests::for_ever);
     }
   }
 
   /// From the host into a thread, until it rests or ends.
   void resume(int t) {
     fiber& f = fibers_[static_cast<std::size_t>(t)];
-    if (f.over) return;
     if (!f.stack) begin(f);
     current_ = t;
     __sanitizer_start_switch_fiber(&host_shadow_, f.stack.get(), stack_bytes);
@@ -175,9 +235,10 @@ class emulated_block {
     __sanitizer_finish_switch_fiber(host_shadow_, nullptr, nullptr);
   }
 
-  /// From a thread back to the host.
-  void rest() {
+  /// From a thread back to the host, until what it waits for is there.
+  void rest(rests how) {
     fiber& mine = fibers_[static_cast<std::size_t>(current_)];
+    mine.rest = how;
     __sanitizer_start_switch_fiber(&mine.shadow, host_stack_, host_size_);
     fibers::go(mine.at, host_);
     __sanitizer_finish_switch_fiber(mine.shadow, &host_stack_, &host_size_);
@@ -186,6 +247,7 @@ class emulated_block {
   std::vector<fiber> fibers_;
   std::vector<std::max_align_t> shared_;
   std::vector<double> parts_;  // of a sum
+  std::vector<gathered_warp> warps_;
   std::vector<int> order_;
   void (*work_)(const void*, int) = nullptr;
   const void* context_ = nullptr;

@@ -22,6 +22,7 @@
 #include <cordee/core/span_on.hpp>
 #include <cordee/core/text.hpp>
 #include <cordee/device/cuda_status.hpp>
+#include <cordee/device/cuda_warp.cuh>
 #include <cordee/device/grid.hpp>
 #include <cordee/device/pinned.hpp>
 
@@ -29,9 +30,9 @@ namespace cordee::inline CORDEE_ABI {
 
 namespace detail {
 
-/// A block as the hardware runs it (device/grid.hpp's Block).
+/// A block as the hardware runs it (device/grid.hpp's Block, and device/warp.hpp's of whole warps).
 template <int Threads>
-class cuda_block {
+class cuda_block : public cuda_warp {
  public:
   CORDEE_DEVICE int thread() const { return static_cast<int>(threadIdx.x); }
   CORDEE_DEVICE std::size_t index() const { return blockIdx.x; }
