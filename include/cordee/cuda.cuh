@@ -20,6 +20,7 @@
 #include <cordee/ops/grid/pooling.hpp>
 #include <cordee/ops/grid/segmented.hpp>
 #include <cordee/ops/grid/softmax_loss.hpp>
+#include <cordee/ops/grid/wmma/convolution.hpp>
 
 // Where the build found cuDNN it is the engine of networks that name none; elsewhere `reference`.
 #if defined(CORDEE_HAS_CUDNN)

@@ -37,8 +37,13 @@ struct krsc {
     expects(padded_channels >= p.in.channels && padded_filters >= p.filters,
             "packing: padding does not take channels or filters away");
   }
-  [[nodiscard]] std::size_t size() const {
+  [[nodiscard]] CORDEE_HOST_DEVICE std::size_t size() const {
     return std::size_t{padded_filters} * taps * padded_channels;
+  }
+  /// Where weight `at` of the canonical order lies.
+  [[nodiscard]] CORDEE_DEVICE unsigned of(unsigned at) const {
+    const unsigned tap = at % taps, row = at / taps, c = row % channels, k = row / channels;
+    return (k * taps + tap) * padded_channels + c;
   }
 };
 
@@ -65,11 +70,7 @@ struct unpack_krsc_at {
   Real* canonical;
   into how;
   CORDEE_DEVICE void operator()(std::size_t i) const {
-    const auto at = static_cast<unsigned>(i);
-    const unsigned tap = at % from_place.taps, row = at / from_place.taps;
-    const unsigned c = row % from_place.channels, k = row / from_place.channels;
-    const auto x = static_cast<Real>(
-        widened(packed[(k * from_place.taps + tap) * from_place.padded_channels + c]));
+    const auto x = static_cast<Real>(widened(packed[from_place.of(static_cast<unsigned>(i))]));
     canonical[i] = how == into::add ? canonical[i] + x : x;
   }
 };

@@ -1,0 +1,23 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/ops/grid/wmma/convolution.hpp"
+
+#include "tests/support/emulated.hpp"
+
+using namespace support;
+
+static_assert(ConvolutionEngine<wmma, half, float, emulated::stream> &&
+              ConvolutionEngine<wmma, bfloat, float, emulated::stream> &&
+              !ConvolutionEngine<wmma, float, float, emulated::stream>);
+
+TEST_CASE("wmma: every pass of every shape is the definition, rounded once") {
+  for (const convolution_problem& p : tensor_shapes)
+    for (const std::uint64_t seed : {1u, 2u})
+      wmma_is_the_definition<half>(bench_on{emulated{seed}}, p, seed == 1 ? 3 : 1);
+}
+TEST_CASE("wmma: bfloats are multiplied alike") {
+  wmma_is_the_definition<bfloat>(bench_on{emulated{3}}, {{5, 6, 5}, 9, 3, 2, 1}, 2);
+}
+TEST_CASE("wmma: no samples leave no gradient") {
+  wmma_is_the_definition<half>(bench_on{emulated{}}, {{5, 6, 7}, 9, 3, 2, 1}, 0);
+}

@@ -1,0 +1,85 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What engine `wmma` promises on any device with grids of whole warps.
+#pragma once
+
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <cordee/ops/grid/wmma/convolution.hpp>
+
+#include "tests/support/engines.hpp"
+#include "tests/support/stored.hpp"
+
+namespace support {
+
+/// Windows, strides and paddings; channels and filters that fill their copies, and that do not;
+/// all three tiles, more than one tile down and across, and more than one part of the pixels.
+inline constexpr convolution_problem tensor_shapes[] = {
+    {{3, 9, 8}, 16, 3, 1, 1},   {{8, 5, 4}, 8, 3, 1, 1},    {{5, 6, 5}, 3, 3, 2, 1},
+    {{16, 4, 5}, 40, 1, 1, 0},  {{8, 5, 4}, 16, 1, 2, 0},   {{3, 9, 8}, 4, 7, 2, 3},
+    {{1, 1, 1}, 3, 3, 1, 1},    {{2, 7, 9}, 2, 3, 3, 0},    {{2, 4, 3}, 2, 2, 1, 2},
+    {{72, 3, 2}, 136, 1, 1, 0}, {{12, 15, 14}, 9, 3, 1, 1},
+};
+
+/// All three directions on numbers whose sums are exact in float: the definition's, rounded once.
+template <Number N, class D>
+void wmma_is_the_definition(const bench_on<D>& at, const convolution_problem& p, int samples) {
+  INFO(to_text(p), ", samples ", samples);
+  const std::size_t n = size(samples);
+  const auto x = short_numbers<N>(n * p.in.size(), 1), w = short_numbers<N>(p.weights(), 2),
+             dy = short_numbers<N>(n * p.out().size(), 3), dx0 = short_numbers<N>(x.size(), 4),
+             dw0 = short_numbers<N>(w.size(), 5);
+  std::vector<double> y(dy.size()), dx(x.size()), dw(w.size());
+  each_product(p, samples, [&](std::size_t iw, std::size_t ix, std::size_t iy) {
+    y[iy] += w[iw] * x[ix];
+    dx[ix] += w[iw] * dy[iy];
+    dw[iw] += dy[iy] * x[ix];
+  });
+
+  const int v_in = wmma::block<N>(p.in.channels), v_out = wmma::block<N>(p.filters);
+  const auto put = [&](const std::vector<double>& v, const extent& e, int v_of, double fill = 0) {
+    return at.template put_as<N>(blocked<double>(v, e, samples, v_of, fill));
+  };
+  // What only fills a pixel is written as zero.
+  const auto get = [&](const buffer<N, D>& there, const extent& e, int v_of) {
+    const std::vector<double> found = at.numbers(there);
+    CHECK(filling(found, e, samples, v_of) == 0);
+    return plain(found, e, samples, v_of);
+  };
+  const auto master = at.template put_as<float>(w);
+  auto image = at.template put_as<N>(std::vector<double>(wmma::packed_size<N>(p), 99));
+  wmma::pack<N>(p, master.span().data, image.span().data, at.s);
+  const N* const packed = image.span().data;
+  const auto there_x = put(x, p.in, v_in), there_dy = put(dy, p.out(), v_out);
+
+  auto there_y = put(std::vector<double>(dy.size(), 99), p.out(), v_out, 99);
+  wmma::fprop<N>(p, samples, there_x.span().data, packed, there_y.span().data, at.s);
+  CHECK(get(there_y, p.out(), v_out) == as<N>(y));
+
+  auto there_dx = put(std::vector<double>(x.size(), 99), p.in, v_in, 99);
+  const auto dgrad = [&](buffer<N, D>& to, into how) {
+    wmma::dgrad<N>(p, samples, there_dy.span().data, packed, to.span().data, how, at.s);
+    return get(to, p.in, v_in);
+  };
+  CHECK(dgrad(there_dx, into::overwrite) == as<N>(dx));
+  there_dx = put(dx0, p.in, v_in);
+  for (std::size_t i = 0; i < dx0.size(); ++i) dx[i] += dx0[i];
+  CHECK(dgrad(there_dx, into::add) == as<N>(dx));
+
+  auto there_dw = at.template put_as<float>(dw0);
+  auto room = at.template put_as<N>(std::vector<double>(wmma::workspace<N>(p, samples, at.s), 99));
+  const auto wgrad = [&](into how) {
+    wmma::wgrad<N>(p, samples, there_x.span().data, there_dy.span().data, there_dw.span().data, how,
+                   room.span().data, at.s);
+    return at.numbers(there_dw);
+  };
+  std::vector<double> sum = dw;
+  for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += dw0[i];
+  CHECK(wgrad(into::add) == sum);
+  CHECK(wgrad(into::overwrite) == dw);
+}
+
+}  // namespace support

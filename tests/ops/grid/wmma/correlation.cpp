@@ -1,0 +1,39 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <cordee/ops/grid/wmma/correlation.hpp>
+
+#include "tests/ops/grid/wmma/tiled.hpp"
+
+using namespace support;
+
+namespace {
+
+template <class Tile>
+std::vector<double> made(const tiled& by) {
+  auto y = by.room();
+  by.correlate<Tile>(identity{}, stored<half>{y.data()});
+  return by.numbers(y);
+}
+
+}  // namespace
+
+TEST_CASE("correlation: no tile, and no order of blocks and threads, changes a bit") {
+  const tiled by, other{.at = bench_on{emulated{2}}};
+  const auto wanted = as<half>(by.exact(by.x));
+  CHECK(made<detail::wmma_tile<32, 4>>(by) == wanted);
+  CHECK(made<detail::wmma_tile<32, 4>>(other) == wanted);
+  CHECK(made<detail::wmma_tile<64, 2>>(by) == wanted);
+  CHECK(made<detail::wmma_tile<128, 2>>(by) == wanted);
+}
+
+TEST_CASE("correlation: what is added to is rounded once, with the sum") {
+  const tiled by;
+  const auto before = short_numbers<half>(size(by.samples) * by.p.out().size(), 3);
+  auto wanted = by.exact(by.x);
+  for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i] += before[i];
+  auto y = by.in_memory(before, by.p.out());
+  by.correlate(identity{}, stored<half>{y.data(), into::add});
+  CHECK(by.numbers(y) == as<half>(wanted));
+}
