@@ -13,7 +13,7 @@ namespace {
 template <class Tile>
 std::vector<double> made(const tiled& by) {
   auto y = by.room();
-  by.correlate<Tile>(identity{}, stored<half>{y.data()});
+  by.correlate<Tile>(as_it_is{}, stored<half>{y.data()});
   return by.numbers(y);
 }
 
@@ -34,6 +34,6 @@ TEST_CASE("correlation: what is added to is rounded once, with the sum") {
   auto wanted = by.exact(by.x);
   for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i] += before[i];
   auto y = by.in_memory(before, by.p.out());
-  by.correlate(identity{}, stored<half>{y.data(), into::add});
+  by.correlate(as_it_is{}, stored<half>{y.data(), into::add});
   CHECK(by.numbers(y) == as<half>(wanted));
 }

@@ -16,7 +16,7 @@ TEST_CASE("epilogue: bias and ReLU of the sums, rounded once") {
   for (std::size_t i = 0; i < wanted.size(); ++i)
     wanted[i] = std::max(0.0, wanted[i] + bias[i / by.p.out().pixels() % 12]);
   auto y = by.room();
-  by.correlate(identity{}, bias_relu<half>{{y.data()}, bias.data()});
+  by.correlate(as_it_is{}, bias_relu<half>{{y.data()}, bias.data()});
   CHECK(by.numbers(y) == as<half>(wanted));
 }
 
@@ -26,7 +26,7 @@ TEST_CASE("epilogue: sums of y and of its squares, by channel, as it was rounded
   const std::size_t pixels = by.p.out().pixels(), tiles = blocks_for(7 * pixels, 128);
   auto y = by.room();
   std::vector<float> sums(tiles * 2 * 16, 99);
-  by.correlate(identity{}, stored_with_sums<half>{{y.data()}, sums.data(), 16});
+  by.correlate(as_it_is{}, stored_with_sums<half>{{y.data()}, sums.data(), 16});
   CHECK(by.numbers(y) == wanted);
   for (std::size_t tile = 0; tile < tiles; ++tile)
     for (std::size_t k = 0; k < 16; ++k) {

@@ -50,7 +50,7 @@ TEST_CASE("prologue: the weight gradient sees what the convolution saw") {
     return dw;
   };
   CHECK(gradient(by.x, scale_bias_relu<half>{{}, to.scale.data(), to.bias.data()}) ==
-        gradient(to.of(by.x, by.p.in), identity{}));
+        gradient(to.of(by.x, by.p.in), as_it_is{}));
 }
 
 TEST_CASE("prologue: what is no number stays so") {

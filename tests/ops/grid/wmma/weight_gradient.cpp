@@ -42,7 +42,7 @@ TEST_CASE("weight gradient: the parts are what all pixels are together") {
   for (const int steps : {1, 2, 7}) {
     const std::size_t parts = blocks_for(at.pixels(), static_cast<std::size_t>(32 * steps));
     std::vector<float> part(parts * place.size(), 99), dw(by.p.weights());
-    by.at.s.launch(parts, detail::weight_gradient_body<half, tiled::tile, identity>{
+    by.at.s.launch(parts, detail::weight_gradient_body<half, tiled::tile, as_it_is>{
                               at, x.data(), there.data(), {}, part.data(), steps});
     for_each(by.at.s, dw.size(),
              detail::add_parts_at<float>{place, part.data(), parts, dw.data(), into::overwrite});

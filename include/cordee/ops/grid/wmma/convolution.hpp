@@ -72,7 +72,7 @@ struct wmma {
   template <detail::WmmaNumber N, GridStream S>
   static void fprop(const convolution_problem& p, int samples, const N* x, const N* packed, N* y,
                     S s) {
-    fprop(p, samples, x, packed, identity{}, stored<N>{y}, s);
+    fprop(p, samples, x, packed, as_it_is{}, stored<N>{y}, s);
   }
   /// With what is done to x before and to the sums behind (wmma/prologue.hpp, epilogue.hpp).
   template <detail::WmmaNumber N, class Before, class After, GridStream S>
@@ -89,7 +89,7 @@ struct wmma {
       for (int column = 0; column < p.stride; ++column) {
         const auto at = detail::dgrad_sweep<N>(p, samples, row, column);
         if (how == into::overwrite || at.terms() != 0)
-          detail::correlate(at, dy, transposed, identity{}, stored<N>{dx, how}, s);
+          detail::correlate(at, dy, transposed, as_it_is{}, stored<N>{dx, how}, s);
       }
   }
 
@@ -101,7 +101,7 @@ struct wmma {
   template <detail::WmmaNumber N, class Real, GridStream S>
   static void wgrad(const convolution_problem& p, int samples, const N* x, const N* dy, Real* dw,
                     into how, N* workspace, S s) {
-    wgrad(p, samples, x, dy, identity{}, dw, how, workspace, s);
+    wgrad(p, samples, x, dy, as_it_is{}, dw, how, workspace, s);
   }
   template <detail::WmmaNumber N, class Before, class Real, GridStream S>
   static void wgrad(const convolution_problem& p, int samples, const N* x, const N* dy,

@@ -4,7 +4,7 @@
 // What a convolution on tensor cores does to the activations that it reads, on their way into
 // shared memory. What lies outside of an image stays zero.
 //
-//   identity         x
+//   as_it_is         x
 //   scale_bias_relu  max(0, scale[c] x + bias[c])
 #pragma once
 
@@ -16,7 +16,7 @@
 namespace cordee::inline CORDEE_ABI {
 
 /// `copy` begins to bring 16 bytes; where it `changes` them, `change` does once they are there.
-struct identity {
+struct as_it_is {
   static constexpr bool changes = false;
 
   template <class Block>
@@ -26,7 +26,7 @@ struct identity {
 };
 
 template <Number N>
-struct scale_bias_relu : identity {
+struct scale_bias_relu : as_it_is {
   static constexpr bool changes = true;
   const float* scale;  // of every channel that lies in memory
   const float* bias;
