@@ -25,12 +25,12 @@ std::vector<T> random_whole(std::size_t n, std::uint64_t which, int low, int hig
 }
 
 /// An engine's byte convolution behind plain vectors in NCHW.
-template <class Engine>
+template <class Engine, class Stream>
 struct byte_harness {
   convolution_problem p;
   int samples = 1;
   affine<float> k;
-  cpu::stream stream{};
+  Stream stream{};
 
   int in_block = Engine::template block<float>(p.in.channels);
   int out_block = Engine::template block<float>(p.filters);
@@ -61,14 +61,14 @@ inline std::vector<double> byte_sums(const convolution_problem& p, int samples, 
   return y;
 }
 
-template <class Engine>
-void check_bytes(const convolution_problem& p, int samples, int zero, cpu::stream s = {}) {
+template <class Engine, class Stream = cpu::stream>
+void check_bytes(const convolution_problem& p, int samples, int zero, Stream s = {}) {
   INFO(Engine::name, ", ", to_text(p), ", samples ", samples, ", zero ", zero);
   const auto q = random_whole<double>(size(samples) * p.in.size(), 1, 0, 255);
   const auto w = random_whole<std::int8_t>(p.weights(), 2, -127, 127);
   const auto sums = byte_sums(p, samples, zero, q, w);
   const affine<float> k{0.037f, 1 / 0.037f, zero, unsigned_bytes};
-  byte_harness<Engine> engine{p, samples, k, s};
+  byte_harness<Engine, Stream> engine{p, samples, k, s};
   CHECK(engine.template run<std::uint8_t, std::int32_t>(q, w, {}) == sums);
 
   std::vector<float> scales(size(p.filters));

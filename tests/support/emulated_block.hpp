@@ -167,15 +167,10 @@ class emulated_block {
     }
     for (gathered_warp& warp : warps_) warp.arrived = 0;
     while (true) {
-      std::shuffle(order_.begin(), order_.end(), random);
-      bool went = false;
-      for (const int t : order_) {
-        if (fibers_[static_cast<std::size_t>(t)].rest != rests::no_more) continue;
-        went = true;
-        resume(t);
-        if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
+      const auto last = static_cast<int>(random() % warps_.size());
+      while (go_on(random, [&](int t) { return t / 32 != last; }) ||
+             go_on(random, [](int) { return true; })) {
       }
-      if (went) continue;
       const auto over = count(rests::for_ever);
       if (over == std::ssize(fibers_)) return;
       if (count(rests::block) != std::ssize(fibers_))
@@ -187,6 +182,20 @@ class emulated_block {
   }
 
  private:
+  /// Those of the threads that can go on do, each until it rests; is there any?
+  template <class Which>
+  bool go_on(std::mt19937_64& random, const Which& which) {
+    bool any = false;
+    std::shuffle(order_.begin(), order_.end(), random);
+    for (const int t : order_) {
+      if (fibers_[static_cast<std::size_t>(t)].rest != rests::no_more || !which(t)) continue;
+      any = true;
+      resume(t);
+      if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
+    }
+    return any;
+  }
+
   static constexpr std::size_t stack_bytes = 64 * 1024;
 
   struct fiber {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The convolution engine on tensor cores that is our own: implicit products of matrices in fp16 and
-// bf16, summed in float.
+// bf16, summed in float, and forwards of bytes, summed in 32 bits.
 //
 // Activations lie as NHWC with channels filled up to 16 bytes, (N, 1, H, W, V) of ops/layout.hpp.
 // The image of the weights is two: (K', R, S, C') for fprop and (C', R, S, K') for dgrad, zero
@@ -13,10 +13,12 @@
 #include <string_view>
 
 #include <cordee/core/error.hpp>
+#include <cordee/ops/grid/wmma/bytes.hpp>
 #include <cordee/ops/grid/wmma/correlation.hpp>
 #include <cordee/ops/grid/wmma/epilogue.hpp>
 #include <cordee/ops/grid/wmma/prologue.hpp>
 #include <cordee/ops/grid/wmma/weight_gradient.hpp>
+#include <cordee/ops/layout.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -54,9 +56,12 @@ void correlate(const sweep& at, const N* in, const typename wmma_number<N>::weig
 struct wmma {
   static constexpr std::string_view name = "wmma";
 
-  template <detail::WmmaNumber N>
+  /// Of floats, which only go with bytes, as many as of these.
+  template <class N>
+    requires(detail::WmmaNumber<N> || std::same_as<N, float>)
   static constexpr int block(int channels) {
-    return detail::wmma_filled<N>(channels);
+    return detail::wmma_filled<std::conditional_t<detail::WmmaNumber<N>, N, std::uint8_t>>(
+        channels);
   }
   template <detail::WmmaNumber N>
   static std::size_t packed_size(const convolution_problem& p) {
@@ -114,6 +119,39 @@ struct wmma {
                                         at, x, dy, before, part, by.steps});
     });
     for_each(s, p.weights(), detail::add_parts_at<Real>{one_form<N>(p), part, by.count, dw, how});
+  }
+
+  static std::size_t packed_bytes(const convolution_problem& p) {
+    const detail::krsc form = one_form<float>(p);
+    return form.size() + sizeof(std::int32_t) * form.padded_filters;
+  }
+  template <GridStream S>
+  static void pack_bytes(const convolution_problem& p, const std::int8_t* weights,
+                         std::int8_t* packed, S s) {
+    const detail::krsc form = one_form<float>(p);
+    for_each(s, form.size(), detail::pack_bytes_at{form, weights, packed});
+    auto* const sums = reinterpret_cast<std::int32_t*>(packed + form.size());
+    for_each(s, form.padded_filters, detail::sum_filter_at{form, weights, sums});
+  }
+  template <ByteSource In, SumSink Out, GridStream S>
+  static void fprop_bytes(const convolution_problem& p, int samples, const In* x,
+                          const affine<float>& k, const std::int8_t* packed, const float* scales,
+                          Out* y, S s) {
+    detail::expect_byte_sums(p, k);
+    if constexpr (std::same_as<In, float>) {
+      const std::size_t n =
+          static_cast<std::size_t>(samples) * sample_size(p.in, block<float>(p.in.channels));
+      const lent<std::uint8_t, S> bytes(s, n);
+      for_each(s, n, detail::quantise_at{x, k, bytes.data()});
+      fprop_bytes<std::uint8_t>(p, samples, bytes.data(), k, packed, scales, y, s);
+    } else {
+      const auto* const sums =
+          reinterpret_cast<const std::int32_t*>(packed + one_form<float>(p).size());
+      const auto zero = static_cast<std::uint32_t>(k.zero);
+      detail::correlate(detail::fprop_sweep<std::uint8_t>(p, samples), x, packed,
+                        detail::zero_point_outside{zero * 0x01010101u},
+                        detail::sunk<Out>{y, sums, k.zero, k.scale, scales, p.filters}, s);
+    }
   }
 
  private:
