@@ -49,7 +49,8 @@ TEST_CASE_TEMPLATE("bytes: the largest sums of a layer fit 32 bits, and more ter
 TEST_CASE_TEMPLATE("bytes: a scale that is no number makes every result so, filling stays zero", E,
                    reference, direct) {
   const convolution_problem p{{5, 3, 3}, 5, 3, 1, 1};
-  byte_harness<E, cpu::stream> engine{p, 1, fit_affine(0.0f, std::numeric_limits<float>::infinity(), {})};
+  byte_harness<E, cpu::stream> engine{p, 1,
+                                      fit_affine(0.0f, std::numeric_limits<float>::infinity(), {})};
   for (const double y : engine.template run<float, float>(std::vector<double>(p.in.size(), 1.0),
                                                           std::vector<std::int8_t>(p.weights(), 1),
                                                           std::vector<float>(5, 1.0f)))

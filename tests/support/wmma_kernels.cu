@@ -1,0 +1,50 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every kernel of engine wmma, with the registers a thread and the bytes of shared memory a block
+// that it takes on sm_90 as nvcc 13.0 makes it. cmake/resources.cmake compiles this and compares:
+// more registers, or any on a stack, is an error, and so is other shared memory here.
+#include <cordee/device/cuda.cuh>
+#include <cordee/ops/grid/wmma/convolution.hpp>
+
+using namespace cordee;
+using namespace cordee::detail;
+
+namespace {
+using narrow = wmma_tile<32, 4>;
+using middle = wmma_tile<64, 2>;
+using broad = wmma_tile<128, 2>;
+template <class N, class Tile, class Before = as_it_is, class After = stored<N>>
+using sweeps = correlation_body<N, Tile, Before, After>;
+template <class N, class Tile, class Before = as_it_is>
+using weighs = weight_gradient_body<N, Tile, Before>;
+using scales = scale_bias_relu<cordee::half>;
+using counts = stored_with_sums<cordee::half>;
+template <class Tile, class Out>
+using of_bytes = sweeps<std::uint8_t, Tile, zero_point_outside, sunk<Out>>;
+}  // namespace
+
+#define KERNEL(name, registers, bytes, ...)                                                  \
+  extern "C" __global__ void __launch_bounds__(__VA_ARGS__::threads)                         \
+      name(const __grid_constant__ __VA_ARGS__ body) {                                       \
+    static_assert(__VA_ARGS__::shared_bytes() == bytes, #name " takes other shared memory"); \
+    cuda_block<__VA_ARGS__::threads> block;                                                  \
+    body(block);                                                                             \
+  }
+
+KERNEL(sweep_fp16_32, 94, 38400, sweeps<cordee::half, narrow>)
+KERNEL(sweep_fp16_64, 124, 46080, sweeps<cordee::half, middle>)
+KERNEL(sweep_fp16_128, 122, 67584, sweeps<cordee::half, broad>)
+KERNEL(sweep_bf16_128, 122, 67584, sweeps<bfloat, broad>)
+KERNEL(weigh_fp16_32, 90, 33792, weighs<cordee::half, narrow>)
+KERNEL(weigh_fp16_64, 124, 39936, weighs<cordee::half, middle>)
+KERNEL(weigh_fp16_128, 120, 52224, weighs<cordee::half, broad>)
+KERNEL(weigh_bf16_128, 120, 52224, weighs<bfloat, broad>)
+KERNEL(sweep_scaled_counted_fp16_64, 144, 46080, sweeps<cordee::half, middle, scales, counts>)
+KERNEL(sweep_scaled_counted_fp16_128, 127, 67584, sweeps<cordee::half, broad, scales, counts>)
+KERNEL(sweep_biased_fp16_128, 122, 67584,
+       sweeps<cordee::half, broad, as_it_is, bias_relu<cordee::half>>)
+KERNEL(weigh_scaled_fp16_128, 128, 52224, weighs<cordee::half, broad, scales>)
+KERNEL(sweep_bytes_32, 94, 38400, of_bytes<narrow, float>)
+KERNEL(sweep_bytes_128, 122, 67584, of_bytes<broad, float>)
+KERNEL(sweep_bytes_sums_128, 122, 67584, of_bytes<broad, std::int32_t>)
