@@ -114,6 +114,7 @@ void add_rule(entries& to, memory_of_rules& memory, device::stream s, const char
   v.grad_squares = all.grad_squares;
   v.grad_square = all.grad_square;
   v.sums = all.sums;
+  v.now = all.now;
   to.push_back({name, passes * 4.0 * static_cast<double>(net::parameters()), [=] {
                   rule.accept(v, moment{1, 1, 1, 0, 1e-4, 1e-4}, s);
                 }});
@@ -199,7 +200,7 @@ void measure(int reps, int samples, int megabytes) {
   memory_of_rules memory(where, net::segments());
   draw(where, memory.weights(), s, 0.1);
   draw(where, memory.grads(), s, 0.01);
-  memory.begin(s);
+  memory.begin({1, 1, 1, 0, 1e-4, 1e-4}, s);
   memory.measure(memory.trainables(), 0, true, s);
   memory.tally(memory.trainables(), 0, true, s);
   add_norms(all, memory, s);

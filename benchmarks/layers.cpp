@@ -85,7 +85,7 @@ void loss(plan& p, const D& where, int classes) {
   } else {
     support::remote<score_sums, D> sums(where, s, std::vector<score_sums>(1));
     softmax_loss(classes, p.samples, static_cast<const number*>(logits.data()), classes_of.data(),
-                 smoothing, seed, found.data(), sums.data(), s);
+                 smoothing, seed, nullptr, found.data(), sums.data(), s);
     value = checked(sums.read()[0], classes).loss;
   }
   const double y = bench::settled(std::abs(value / right.loss - 1));

@@ -112,7 +112,7 @@ void compare(const char* name, const O& rule, int bytes_each, const options& o, 
   };
   refresh(memory.weights(), 0.1f);
   refresh(memory.grads(), 0.01f);
-  memory.begin(s);
+  memory.begin({}, s);
   memory.measure(table, 0, true, s);
   memory.tally(table, 0, true, s);
   const auto whole = memory.sight(table, 0, true);

@@ -10,6 +10,10 @@ static_assert(agreement::loose < agreement::mixing && agreement::mixing < agreem
 
 namespace {
 struct anywhere {};
+template <bool Host>
+struct memory {
+  static constexpr bool host_memory = Host;
+};
 }  // namespace
 
 TEST_CASE("batch: seeds over the ranks' shares average to one over the global batch") {
@@ -25,6 +29,22 @@ TEST_CASE("batch: seeds over the ranks' shares average to one over the global ba
     }
     CHECK(sum / ranks == doctest::Approx(1).epsilon(1e-12));
   }
+}
+
+TEST_CASE("batch: a seed is the share times the scale") {
+  const batch<anywhere> b{
+      .pixels = {}, .labels = {}, .count = 3, .global = 40, .ranks = 4, .loss_scale = 1024};
+  CHECK(b.share() == 0.1);
+  CHECK(b.seed() == 1024 * 0.1);
+}
+
+TEST_CASE("a rule's kernels read its moment where it is told, on a GPU where the view says") {
+  const moment told{.rate = 1}, kept{.rate = 2};
+  view<float, memory<true>, 0> here;
+  view<float, memory<false>, 0> there;
+  here.now.data = there.now.data = &kept;
+  CHECK(moment_of(here, told) == &told);
+  CHECK(moment_of(there, told) == &kept);
 }
 
 TEST_CASE("score: adding parts and dividing once is the mean of the whole") {

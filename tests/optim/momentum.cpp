@@ -61,3 +61,30 @@ TEST_CASE("decay is added to the gradient, of the kinds that decay") {
     CHECK(y.w[0] == 2 - y.u[0]);
   }
 }
+
+TEST_CASE("what depends on the moment is set when kernels read it, behind what a kind decides") {
+  one_number x;
+  moment now{.rate = 0.5};
+  const auto rated = [](detail::decayed_move<double>& f, const moment& at) {
+    f.move.rate = at.rate;
+  };
+  const detail::at_moment body{
+      rated, &now,
+      detail::decaying{kind::weight, detail::decayed_move<double>(x.seen(), 0, false, 0.25)}};
+  CHECK(body.of(kind::weight, 0).move.rate == 0.5);
+  now.rate = 2;
+  CHECK(body.of(kind::weight, 0).move.rate == 2);
+  CHECK(body.of(kind::weight, 0).decay == 0.25);
+  CHECK(body.of(kind::bias, 0).decay == 0);
+}
+
+TEST_CASE("momentum is corrected by the change of rates, but where there was none to speak of") {
+  const moment now{.rate = 0.1, .previous_rate = 0.4}, first{.rate = 0.1, .previous_rate = 1e-7};
+  double carry = 3;
+  detail::correction{0.8, false}(carry, now);
+  CHECK(carry == 3);
+  detail::correction{0.8, true}(carry, first);
+  CHECK(carry == 3);
+  detail::correction{0.8, true}(carry, now);
+  CHECK(carry == 0.8 * (0.1 / 0.4));
+}

@@ -70,7 +70,7 @@ class lone_rank {
   /// A step as the trainer takes it; whether it said something.
   bool step(const moment& now, bool finite) {
     if (!finite && O::needs == agreement::mixing) planes_.clear(planes_.grads(), s_);
-    planes_.begin(s_);
+    planes_.begin(now, s_);
     planes_.measure(ruled_table(), 0, true, s_);
     planes_.tally(ruled_table(), 0, true, s_);
     const auto v = planes_.sight(ruled_table(), 0, finite);

@@ -48,3 +48,26 @@ TEST_CASE("account: numbers are replaced where the flag is raised, or cleared, a
     CHECK(zeroed == (flag == 0 ? std::vector<float>{4, 5, 6} : std::vector<float>(3)));
   }
 }
+
+TEST_CASE("account: a step opens with its moment and nothing found; the scale is the last one's") {
+  account a{.scale = {8, 3}, .unscale = 0.125f, .grad_square = 2, .spoils = 3, .spoilt = 1};
+  detail::opens_account{{.step = 4, .applied = 2, .rate = 0.5, .previous_rate = 0.25}, &a}(0);
+  CHECK((a.now.step == 4 && a.now.applied == 2 && a.now.rate == 0.5));
+  CHECK(a.now.previous_rate == 0.25);
+  CHECK((a.grad_square == 0 && a.spoils == 0 && a.spoilt == 0));
+  CHECK((a.scale.value == 8 && a.scale.seen == 3 && a.unscale == 0.125f));
+}
+
+TEST_CASE("account: the golden trace of the loss scale, from what looks found") {
+  account a{.scale = {65536}};
+  const std::vector<double> looks{HUGE_VAL, std::nan(""), 1, 1, 1, 1, HUGE_VAL, 1, 1, 1};
+  const std::vector<float> values{32768, 16384, 16384, 16384, 32768,
+                                  32768, 16384, 16384, 16384, 32768};
+  for (std::size_t k = 0; k < looks.size(); ++k) {
+    detail::opens_account{{}, &a}(0);
+    look({1, looks[k]}, true, a);
+    detail::rescales{{.interval = 3}, &a}(0);
+    CHECK(a.scale.value == values[k]);
+    CHECK(a.unscale == 1 / values[k]);
+  }
+}

@@ -77,7 +77,7 @@ TEST_CASE(
 TEST_CASE("planes: a table of statistics alone, or without any, is a table") {
   memory<0, 0> none(cpu(1), std::span(t4_table).first(4));
   CHECK(none.statistics().size == 0);
-  none.begin({});
+  none.begin({}, {});
   spoil(none);
   none.restore_if_spoilt({});
   constexpr segment seen[] = {{"seen", kind::statistic, 0, 1}};
@@ -91,7 +91,7 @@ TEST_CASE("planes: after a spoilt look statistics come back as they were, and no
   for (const bool spoilt : {true, false}) {
     memory<1, 0> p(cpu(1), t4_table);
     number(p, 3);
-    p.begin({});
+    p.begin({}, {});
     for (const auto plane : {p.weights(), p.grads(), p.slot(0)})
       for (double& x : plane) x = -1;
     if (spoilt) spoil(p);
@@ -108,7 +108,7 @@ TEST_CASE(
     "planes: a bucket is cleared by its own look, what is remembered by any look of the step") {
   memory<0, 1> p(cpu(1), t4_table);
   number(p, 3);
-  p.begin({});
+  p.begin({}, {});
   spoil(p);  // and then a look that finds nothing
   p.grads()[0] = 1;
   p.measure(p.trainables(), 0, false, {});
@@ -121,7 +121,7 @@ TEST_CASE(
   p.clear_if_spoilt(p.grads().subspan(0, 64), {});
   for (std::size_t i = 0; i < 320; ++i)
     CHECK(p.grads()[i] == (i < 64 ? 0 : 1000 + static_cast<double>(i)));
-  p.begin({});
+  p.begin({}, {});
   number(p, 3);
   p.forget_if_spoilt(p.reducer_slot(0), {});
   CHECK(p.reducer_slot(0)[1] == 2001);
@@ -139,7 +139,7 @@ TEST_CASE("planes: what follows a spoilt look is not done") {
   spoil(p);
   p.unless_spoilt({}, rule);
   CHECK(done == 1);
-  p.begin({});
+  p.begin({}, {});
   p.unless_spoilt({}, rule);
   CHECK(done == 2);
 }
@@ -224,7 +224,7 @@ TEST_CASE("planes: measuring fills the norms of those segments, which are tallie
   CHECK(all.grad_squares[1] == 8);
   CHECK(all.grad_squares[2] == 18);
   for (std::size_t k = 0; k < 4; ++k) CHECK(all.weight_squares[k] == 0);
-  p.begin({});
+  p.begin({}, {});
   p.measure(p.trainables(), 0, true, {});
   p.tally(p.trainables(), 0, false, {});
   CHECK(p.found({}).grad_square == 4 + 8 + 18 + 16);

@@ -28,3 +28,19 @@ TEST_CASE("trainer_options: what is safe is what one gets") {
   CHECK(o.check_stability);
   CHECK(o.loss_scaling.initial == 65536);
 }
+
+TEST_CASE("progress: every step counts, rounds where something was said, rates where it was made") {
+  progress p;
+  step_outcome made{.now = p.at(0, 0.5)};
+  p.advance(made, true);
+  CHECK((p.step == 1 && p.applied == 1 && p.round == 1 && p.not_finite == 0));
+  made = {.now = p.at(1, 0.25), .applied = false};
+  CHECK((made.now.step == 1 && made.now.rate == 0.25 && made.now.previous_rate == 0.5));
+  p.advance(made, false);
+  CHECK((p.step == 2 && p.applied == 1 && p.round == 1 && p.not_finite == 1));
+  CHECK(p.previous_rate == 0.5);
+  p.advance({.now = p.at(2, 0.25), .zeroed = 1}, true);
+  CHECK((p.applied == 2 && p.round == 2 && p.not_finite == 2 && p.previous_rate == 0.25));
+  p.advance({.now = p.at(3, 0.125)}, true);
+  CHECK((p.applied == 3 && p.not_finite == 0));
+}

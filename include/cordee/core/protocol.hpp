@@ -55,9 +55,20 @@ struct view {
   // One number, the squared norm of the whole gradient: of the mean in accept where the rule needs
   // an exact mean; else of this rank's own, in accept and in the propose of a rule not eager.
   span_on<const double, D> grad_square{};
-  span_on<double, D> sums{};  // one per segment, free for the rule
-  bool finite = true;         // false: take no step of your own
+  span_on<double, D> sums{};       // one per segment, free for the rule
+  bool finite = true;              // false: take no step of your own
+  span_on<const moment, D> now{};  // where kernels read the moment
 };
+
+/// Where a rule's kernels read the moment that the rule is told: on a GPU where the trainer keeps
+/// it, so that launches of a step that is replayed find it as it is then.
+template <class Real, class D, int Slots>
+constexpr const moment* moment_of(const view<Real, D, Slots>& v, const moment& now) {
+  if constexpr (D::host_memory)
+    return &now;  // they run at once
+  else
+    return v.now.data;
+}
 
 /// How a rule moves the ranks' disagreement; wrappers forward it.
 struct consensus {
@@ -73,7 +84,8 @@ struct normalisation {
 
 /// `count` samples of this rank, bytes in (count, channels, height, width) order, of an update of
 /// `global` samples over `ranks` ranks and all their micro-batches. `loss_scale` and `epoch` are
-/// the trainer's.
+/// the trainer's; on a GPU the scale also stands in `scale`, where kernels of a step that is
+/// replayed find it as it is then.
 template <class D>
 struct batch {
   span_on<const std::uint8_t, D> pixels;
@@ -84,11 +96,14 @@ struct batch {
   normalisation norm{};
   double loss_scale = 1;
   double epoch = 0;  // in which the update begins
+  span_on<const float, D> scale{};
 
   /// What backward multiplies each sample's loss by, so that the mean over ranks of the gradients
   /// is the (scaled) gradient of the mean over global samples, whatever each rank's share.
-  [[nodiscard]] constexpr double seed() const {
-    return loss_scale * static_cast<double>(ranks) / static_cast<double>(global);
+  [[nodiscard]] constexpr double seed() const { return loss_scale * share(); }
+  /// The same of a loss that is not scaled.
+  [[nodiscard]] constexpr double share() const {
+    return static_cast<double>(ranks) / static_cast<double>(global);
   }
   [[nodiscard]] constexpr batch under(double scale, double when) const {
     batch b = *this;

@@ -145,9 +145,9 @@ class network {
     number* const slope = trained_ ? slope_.span().data : nullptr;
     if constexpr (D::host_memory)
       score_ = softmax_loss(Classes, b.count, logits_, b.labels.data, smoothing, seed, slope, s);
-    else
-      softmax_loss(Classes, b.count, logits_, b.labels.data, smoothing, seed, slope,
-                   sums_.span().data, s);
+    else  // in evaluation there is no slope
+      softmax_loss(Classes, b.count, logits_, b.labels.data, smoothing,
+                   b.scale.empty() ? seed : b.share(), b.scale.data, slope, sums_.span().data, s);
   }
 
   template <class Ready>

@@ -17,6 +17,8 @@
 #include <string>
 
 #include <cordee/core/text.hpp>
+#include <cordee/device/grid.hpp>
+#include <cordee/ops/elementwise.hpp>
 #include <cordee/ops/segmented.hpp>
 #include <cordee/optim/optimizer.hpp>
 
@@ -25,7 +27,7 @@ namespace cordee::inline CORDEE_ABI {
 namespace detail {
 
 /// The moments of Adam, and the direction that they give. A plain value of constants, made once per
-/// accept.
+/// accept, on the device: they depend on the moment.
 template <class Real>
 struct adam_moments {
   Real keep1, fresh1, keep2, fresh2, scale1, scale2, epsilon;
@@ -34,15 +36,19 @@ struct adam_moments {
 
   /// `applied` steps were made before this one.
   template <class Rule>
-  adam_moments(const Rule& rule, const moment& now)
+  CORDEE_HOST_DEVICE adam_moments(const Rule& rule, const moment& now)
       : keep1(static_cast<Real>(rule.beta1)),
         fresh1(static_cast<Real>(1 - rule.beta1)),
         keep2(static_cast<Real>(rule.beta2)),
         fresh2(static_cast<Real>(1 - rule.beta2)),
-        scale1(static_cast<Real>(1 / (1 - std::pow(rule.beta1, now.applied + 1)))),
-        scale2(static_cast<Real>(1 / std::sqrt(1 - std::pow(rule.beta2, now.applied + 1)))),
+        scale1(static_cast<Real>(1 / (1 - power(rule.beta1, now.applied + 1)))),
+        scale2(static_cast<Real>(1 / std::sqrt(1 - power(rule.beta2, now.applied + 1)))),
         // Too small for this precision, it would leave 0 / 0 where nothing was ever learned.
         epsilon(std::max(static_cast<Real>(rule.epsilon), std::numeric_limits<Real>::min())) {}
+
+  CORDEE_HOST_DEVICE static double power(double beta, std::int64_t steps) {
+    return std::pow(beta, static_cast<double>(steps));
+  }
 
   /// Moves both moments and returns m^ / (sqrt(v^) + epsilon), of the numbers at that place.
   template <class Place>
@@ -57,22 +63,50 @@ struct adam_moments {
   }
 };
 
+/// Makes them of a rule's constants.
+template <class Rule, class Real>
+struct makes_moments {
+  Rule rule;
+  const moment* now;
+  adam_moments<Real>* to;
+
+  CORDEE_HOST_DEVICE void operator()(std::size_t) const { *to = {rule, *now}; }
+};
+
+/// f(where the moments of this step stand on the device)
+template <class Real, class Rule, class D, class F>
+void with_moments(const Rule& rule, const view<Real, D, 2>& v, const moment& now,
+                  typename D::stream s, const F& f) {
+  const lent<adam_moments<Real>, typename D::stream> moments(s, 1);
+  for_each(s, 1, makes_moments<Rule, Real>{rule, moment_of(v, now), moments.data()});
+  f(moments.data());
+}
+
 template <class Real>
-struct adamw_move {
+struct adamw_step {
   adam_moments<Real> moments;
   Real *w, *m, *q;
   const Real* g;
-  kinds decays;
   Real keep, rate;
 
-  CORDEE_HOST_DEVICE adamw_move of(kind what, std::size_t) const {
-    adamw_move own = *this;
-    if (!decays(what)) own.keep = 1;
-    return own;
-  }
   template <class At>
   constexpr void operator()(At at) const {
     at.put(w, keep * at(w) - rate * moments.move(at, m, q, g));
+  }
+};
+
+template <class Real>
+struct adamw_move {
+  const adam_moments<Real>* moments;
+  const moment* now;
+  Real *w, *m, *q;
+  const Real* g;
+  kinds decays;
+  double weight_decay;
+
+  CORDEE_HOST_DEVICE adamw_step<Real> of(kind what, std::size_t) const {
+    const double keep = decays(what) ? 1 - now->rate * weight_decay : 1;
+    return {*moments, w, m, q, g, static_cast<Real>(keep), static_cast<Real>(now->rate)};
   }
 };
 
@@ -91,6 +125,7 @@ struct adamw {
   static constexpr bool eager = true;
   static constexpr int slots = 2;  // m, v
   static constexpr when norms = when::never;
+  static constexpr bool replays = true;
 
   double beta1 = 0.9;
   double beta2 = 0.999;
@@ -104,15 +139,12 @@ struct adamw {
   }
   template <class Real, class D>
   void accept(const view<Real, D, slots>& v, const moment& now, typename D::stream s) const {
-    segmented_for<Real>(s, v.segments,
-                        detail::adamw_move<Real>{{*this, now},
-                                                 v.weights.data,
-                                                 v.slots[0].data,
-                                                 v.slots[1].data,
-                                                 v.grads.data,
-                                                 decays,
-                                                 static_cast<Real>(1 - now.rate * weight_decay),
-                                                 static_cast<Real>(now.rate)});
+    detail::with_moments(*this, v, now, s, [&](const auto* moments) {
+      segmented_for<Real>(
+          s, v.segments,
+          detail::adamw_move<Real>{moments, moment_of(v, now), v.weights.data, v.slots[0].data,
+                                   v.slots[1].data, v.grads.data, decays, weight_decay});
+    });
   }
 
   void check() const { detail::check_adam("adamw", *this); }

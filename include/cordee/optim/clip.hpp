@@ -83,6 +83,7 @@ struct clip {
   static constexpr when norms = exact ? when::before_accept : when::before_propose;
   static_assert(!exact || Rule::norms != when::before_propose,
                 "clip: a rule that needs an exact mean has its norms before it accepts");
+  static constexpr bool replays = Replays<Rule>;
 
   Rule rule{};
   double max_norm = 1;

@@ -40,6 +40,22 @@ struct trial_point {
   }
 };
 
+struct trial_point_at {
+  template <class Real>
+  CORDEE_HOST_DEVICE void operator()(trial_point<Real>& point, const moment& now) const {
+    point.rate = static_cast<Real>(now.rate);
+  }
+};
+/// Proposes it; decay and w stand in `point`.
+template <class Real, class D>
+span_on<Real, D> propose_trial(const view<Real, D, 1>& v, const moment& now, double decay,
+                               kinds decays, typename D::stream s) {
+  const trial_point<Real> point{v.weights.data, v.grads.data, 0, static_cast<Real>(decay)};
+  segmented_for<Real>(s, v.segments,
+                      at_moment{trial_point_at{}, moment_of(v, now), decaying{decays, point}});
+  return v.grads;
+}
+
 /// The move along w - mixed.
 template <class Real>
 struct displacement {
@@ -52,14 +68,22 @@ struct displacement {
   }
 };
 
+struct displacement_at {
+  correction corrects;
+  template <class Real>
+  CORDEE_HOST_DEVICE void operator()(displacement<Real>& step, const moment& now) const {
+    corrects(step.move.carry, now);
+  }
+};
+
 /// The answer stands where the gradient stood.
 template <class Real, class D>
 void displace(const view<Real, D, 1>& v, const moment& now, const consensus& how, bool corrected,
               typename D::stream s) {
-  displacement<Real> step{{v, how.momentum, how.nesterov}, v.grads.data};
-  if (corrected && now.previous_rate > 1e-7)
-    step.move.carry = static_cast<Real>(how.momentum * (now.rate / now.previous_rate));
-  segmented_for<Real>(s, v.segments, step);
+  const displacement<Real> step{{v, how.momentum, how.nesterov}, v.grads.data};
+  segmented_for<Real>(
+      s, v.segments,
+      at_moment{displacement_at{{how.momentum, corrected}}, moment_of(v, now), step});
 }
 
 }  // namespace detail
@@ -69,6 +93,7 @@ struct decentlam {
   static constexpr bool eager = true;
   static constexpr int slots = 1;
   static constexpr when norms = when::never;
+  static constexpr bool replays = true;
 
   double momentum = 0.9;
   double weight_decay = 0;
@@ -79,10 +104,7 @@ struct decentlam {
   template <class Real, class D>
   span_on<Real, D> propose(const view<Real, D, slots>& v, const moment& now,
                            typename D::stream s) const {
-    const detail::trial_point<Real> point{v.weights.data, v.grads.data, static_cast<Real>(now.rate),
-                                          static_cast<Real>(weight_decay)};
-    segmented_for<Real>(s, v.segments, detail::decaying{decays, point});
-    return v.grads;
+    return detail::propose_trial(v, now, weight_decay, decays, s);
   }
   template <class Real, class D>
   void accept(const view<Real, D, slots>& v, const moment& now, typename D::stream s) const {
@@ -110,6 +132,7 @@ struct decentlam_over {
   static constexpr bool eager = true;
   static constexpr int slots = 1;
   static constexpr when norms = Rule::norms == when::never ? when::never : when::before_propose;
+  static constexpr bool replays = Replays<Rule>;
 
   Rule rule{};
   bool corrected = false;
@@ -124,11 +147,9 @@ struct decentlam_over {
     own.weight_squares = v.weight_squares;
     own.grad_squares = v.grad_squares;
     own.sums = v.sums;
+    own.now = v.now;
     rule.direct(own, now, s);
-    segmented_for<Real>(
-        s, v.segments,
-        detail::trial_point<Real>{v.weights.data, v.grads.data, static_cast<Real>(now.rate)});
-    return v.grads;
+    return detail::propose_trial(v, now, 0, {}, s);
   }
   template <class Real, class D>
   void accept(const view<Real, D, slots>& v, const moment& now, typename D::stream s) const {

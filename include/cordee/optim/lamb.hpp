@@ -47,6 +47,20 @@ struct lamb_direction {
   }
 };
 
+/// With the moments that stand on the device, and the decay of a segment.
+template <class Real>
+struct lamb_directions {
+  const adam_moments<Real>* moments;
+  const Real* w;
+  Real *m, *q, *u;
+  Real decay;
+  kinds decays;
+
+  CORDEE_HOST_DEVICE lamb_direction<Real> of(kind what, std::size_t) const {
+    return {*moments, w, m, q, u, decays(what) ? decay : 0};
+  }
+};
+
 /// w <- w - rate u
 template <class Real>
 struct descent {
@@ -64,16 +78,15 @@ template <class Rule, class Real>
 struct lamb_descent {
   Rule rule;
   kinds adapts;
-  double rate;
+  const moment* now;
   const double *weight_squares, *step_squares;
-  descent<Real> f;
+  Real* w;
+  const Real* u;
 
   CORDEE_HOST_DEVICE descent<Real> of(kind what, std::size_t k) const {
-    descent<Real> own = f;
-    if (adapts(what))
-      own.rate =
-          factor<Real>(rate * rule.ratio(std::sqrt(weight_squares[k]), std::sqrt(step_squares[k])));
-    return own;
+    const double ratio =
+        adapts(what) ? rule.ratio(std::sqrt(weight_squares[k]), std::sqrt(step_squares[k])) : 1;
+    return {w, u, factor<Real>(now->rate * ratio)};
   }
 };
 
@@ -81,16 +94,15 @@ template <class Rule, class Real, class D>
 void lamb_accept(const Rule& rule, const view<Real, D, 2>& v, const moment& now,
                  typename D::stream s) {
   Real *const w = v.weights.data, *const u = v.grads.data;
-  const lamb_direction<Real> direction{{rule, now},     w, v.slots[0].data,
-                                       v.slots[1].data, u, static_cast<Real>(rule.weight_decay)};
-  segmented_squares<Real>(s, v.segments, decaying{rule.decays, direction}, v.sums);
+  with_moments(rule, v, now, s, [&](const auto* moments) {
+    const lamb_directions<Real> directions{moments,         w, v.slots[0].data,
+                                           v.slots[1].data, u, static_cast<Real>(rule.weight_decay),
+                                           rule.decays};
+    segmented_squares<Real>(s, v.segments, directions, v.sums);
+  });
   segmented_for<Real>(s, v.segments,
-                      lamb_descent<Rule, Real>{rule,
-                                               rule.adapts,
-                                               now.rate,
-                                               v.weight_squares.data,
-                                               v.sums.data,
-                                               {w, u, factor<Real>(now.rate)}});
+                      lamb_descent<Rule, Real>{rule, rule.adapts, moment_of(v, now),
+                                               v.weight_squares.data, v.sums.data, w, u});
 }
 
 }  // namespace detail
@@ -100,6 +112,7 @@ struct lamb {
   static constexpr bool eager = true;
   static constexpr int slots = 2;  // m, v
   static constexpr when norms = when::before_accept;
+  static constexpr bool replays = true;
 
   double beta1 = 0.9;
   double beta2 = 0.999;
@@ -134,6 +147,7 @@ struct nvlamb {
   static constexpr bool eager = true;
   static constexpr int slots = 2;  // m, v
   static constexpr when norms = when::before_accept;
+  static constexpr bool replays = true;
   static constexpr kinds adapts = trainable;
 
   double beta1 = 0.9;

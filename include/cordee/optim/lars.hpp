@@ -58,13 +58,13 @@ CORDEE_HOST_DEVICE Real factor(double x) {
   return static_cast<Real>(std::clamp(x, -most, most));
 }
 
-/// An arithmetic that takes what LARS gives segment k: its decay, and `rate` times the ratio of its
+/// An arithmetic that takes what LARS gives segment k: its decay, the rate, and the ratio of its
 /// norms.
 template <class Rule, class Arithmetic>
 struct lars_body {
   Rule rule;
   const double *weight_squares, *grad_squares;
-  double rate;
+  const moment* now;
   Arithmetic f;
 
   CORDEE_HOST_DEVICE Arithmetic of(kind what, std::size_t k) const {
@@ -73,26 +73,26 @@ struct lars_body {
                                                         std::sqrt(grad_squares[k]), decay)
                                            : 1;
     Arithmetic own = f;
-    own.take(decay, rate * ratio);
+    own.take(decay, now->rate, ratio);
     return own;
   }
 };
 template <class Rule, class Real, class D, class Arithmetic>
-void lars_for(const Rule& rule, const view<Real, D, 1>& v, double rate, const Arithmetic& f,
+void lars_for(const Rule& rule, const view<Real, D, 1>& v, const moment& now, const Arithmetic& f,
               typename D::stream s) {
-  segmented_for<Real>(
-      s, v.segments,
-      lars_body<Rule, Arithmetic>{rule, v.weight_squares.data, v.grad_squares.data, rate, f});
+  segmented_for<Real>(s, v.segments,
+                      lars_body<Rule, Arithmetic>{rule, v.weight_squares.data, v.grad_squares.data,
+                                                  moment_of(v, now), f});
 }
 
-/// The move along g + decay w, with the ratio in its gain.
+/// The move along g + decay w, with rate and ratio in its gain.
 template <class Real>
-struct ratio_inside {
+struct both_inside {
   decayed_move<Real> f;
 
-  CORDEE_HOST_DEVICE void take(double decay, double ratio) {
+  CORDEE_HOST_DEVICE void take(double decay, double rate, double ratio) {
     f.decay = static_cast<Real>(decay);
-    f.move.gain = factor<Real>(ratio);
+    f.move.gain = factor<Real>(rate * ratio);
   }
   template <class At>
   constexpr void operator()(At at) const {
@@ -100,16 +100,32 @@ struct ratio_inside {
   }
 };
 
-/// The move along g + decay w, whose elements are at most `limit` either way, with the ratio in its
-/// rate.
+/// The same with the ratio alone in its gain.
 template <class Real>
-struct ratio_outside {
+struct ratio_inside {
+  decayed_move<Real> f;
+
+  CORDEE_HOST_DEVICE void take(double decay, double rate, double ratio) {
+    f.decay = static_cast<Real>(decay);
+    f.move.gain = factor<Real>(ratio);
+    f.move.rate = static_cast<Real>(rate);
+  }
+  template <class At>
+  constexpr void operator()(At at) const {
+    f(at);
+  }
+};
+
+/// The move along g + decay w, whose elements are at most `limit` either way, with rate and ratio
+/// outside.
+template <class Real>
+struct both_outside {
   decayed_move<Real> f;
   Real limit;
 
-  CORDEE_HOST_DEVICE void take(double decay, double ratio) {
+  CORDEE_HOST_DEVICE void take(double decay, double rate, double ratio) {
     f.decay = static_cast<Real>(decay);
-    f.move.rate = factor<Real>(ratio);
+    f.move.rate = factor<Real>(rate * ratio);
   }
   template <class At>
   constexpr void operator()(At at) const {
@@ -124,7 +140,7 @@ struct ratio_on_gradient {
   Real* g;
   Real by = 1, decay = 0;
 
-  CORDEE_HOST_DEVICE void take(double own_decay, double ratio) {
+  CORDEE_HOST_DEVICE void take(double own_decay, double, double ratio) {
     decay = static_cast<Real>(own_decay);
     by = factor<Real>(ratio);
   }
@@ -161,6 +177,7 @@ struct lars {
   static constexpr bool eager = true;
   static constexpr int slots = 1;
   static constexpr when norms = when::before_accept;
+  static constexpr bool replays = true;
 
   double momentum = 0.9;
   double weight_decay = 1e-4;
@@ -177,13 +194,14 @@ struct lars {
   template <class Real, class D>
   void accept(const view<Real, D, slots>& v, const moment& now, typename D::stream s) const {
     const detail::decayed_move<Real> step(v, momentum, nesterov, weight_decay);
-    detail::lars_for(*this, v, now.rate, detail::ratio_inside<Real>{step}, s);
+    detail::lars_for(*this, v, now, detail::both_inside<Real>{step}, s);
   }
 
   /// g <- ratio (g + weight_decay w)
   template <class Real, class D>
-  void direct(const view<Real, D, slots>& v, const moment&, typename D::stream s) const {
-    detail::lars_for(*this, v, 1, detail::ratio_on_gradient<Real>{v.weights.data, v.grads.data}, s);
+  void direct(const view<Real, D, slots>& v, const moment& now, typename D::stream s) const {
+    detail::lars_for(*this, v, now, detail::ratio_on_gradient<Real>{v.weights.data, v.grads.data},
+                     s);
   }
 
   /// The trust ratio of a segment with these norms.
@@ -205,6 +223,7 @@ struct lars_rate_outside {
   static constexpr bool eager = true;
   static constexpr int slots = 1;
   static constexpr when norms = when::before_accept;
+  static constexpr bool replays = true;
 
   double momentum = 0.9;
   double weight_decay = 1e-4;
@@ -220,9 +239,8 @@ struct lars_rate_outside {
   }
   template <class Real, class D>
   void accept(const view<Real, D, slots>& v, const moment& now, typename D::stream s) const {
-    detail::decayed_move<Real> step(v, momentum, nesterov, weight_decay);
-    step.move.rate = static_cast<Real>(now.rate);
-    detail::lars_for(*this, v, 1, detail::ratio_inside<Real>{step}, s);
+    const detail::decayed_move<Real> step(v, momentum, nesterov, weight_decay);
+    detail::lars_for(*this, v, now, detail::ratio_inside<Real>{step}, s);
   }
 
   /// The trust ratio of a segment with these norms.
@@ -245,6 +263,7 @@ struct lars_unscaled {
   static constexpr bool eager = true;
   static constexpr int slots = 1;
   static constexpr when norms = when::before_accept;
+  static constexpr bool replays = true;
 
   double momentum = 0.9;
   double weight_decay = 1e-4;
@@ -263,7 +282,7 @@ struct lars_unscaled {
   void accept(const view<Real, D, slots>& v, const moment& now, typename D::stream s) const {
     const detail::decayed_move<Real> step(v, momentum, false, weight_decay);
     const auto limit = detail::factor<Real>(element_limit);
-    detail::lars_for(*this, v, now.rate, detail::ratio_outside<Real>{step, limit}, s);
+    detail::lars_for(*this, v, now, detail::both_outside<Real>{step, limit}, s);
   }
 
   /// The trust ratio of a segment with these norms.

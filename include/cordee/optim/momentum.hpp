@@ -16,6 +16,7 @@
 
 #include <cordee/core/protocol.hpp>
 #include <cordee/core/segment.hpp>
+#include <cordee/ops/segmented.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -87,6 +88,34 @@ struct decaying {
 };
 template <class Arithmetic>
 decaying(kinds, Arithmetic) -> decaying<Arithmetic>;
+
+/// A body whose arithmetic depends on the moment: `set(arithmetic, moment)` says how.
+template <class Set, class Body>
+struct at_moment {
+  Set set;
+  const moment* now;
+  Body body;
+
+  CORDEE_HOST_DEVICE auto of(kind what, std::size_t k) const {
+    auto own = arithmetic_of(body, what, k);
+    set(own, *now);
+    return own;
+  }
+};
+template <class Set, class Body>
+at_moment(Set, const moment*, Body) -> at_moment<Set, Body>;
+
+/// momentum rate / previous rate, where that says something.
+struct correction {
+  double momentum;
+  bool wanted;
+
+  template <class Real>
+  CORDEE_HOST_DEVICE void operator()(Real& carry, const moment& now) const {
+    if (wanted && now.previous_rate > 1e-7)
+      carry = static_cast<Real>(momentum * (now.rate / now.previous_rate));
+  }
+};
 
 }  // namespace detail
 

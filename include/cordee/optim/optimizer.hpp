@@ -34,6 +34,11 @@ concept OptimizerOn =
       { o.accept(v, now, s) } -> std::same_as<void>;
     };
 
+/// A rule whose every step hands over the same launches, says something, and carries nothing of the
+/// moment but what kernels read at `moment_of`: on a GPU they may be recorded once and replayed.
+template <class O>
+concept Replays = requires { requires O::replays; };
+
 /// A rule that knows which hyper-parameters make no sense: `check` throws `misuse` with a sentence.
 /// The trainer asks once, when it is constructed; wrappers pass the question on.
 template <class O>

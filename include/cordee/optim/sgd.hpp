@@ -23,12 +23,34 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+namespace detail {
+
+struct sgd_at {
+  double dampening;
+  template <class Real>
+  CORDEE_HOST_DEVICE void operator()(decayed_move<Real>& step, const moment& now) const {
+    step.move.gain = static_cast<Real>(now.applied == 0 ? 1 : 1 - dampening);
+    step.move.rate = static_cast<Real>(now.rate);
+  }
+};
+struct velocity_sgd_at {
+  correction corrects;
+  template <class Real>
+  CORDEE_HOST_DEVICE void operator()(decayed_move<Real>& step, const moment& now) const {
+    corrects(step.move.carry, now);
+    step.move.gain = static_cast<Real>(now.rate);
+  }
+};
+
+}  // namespace detail
+
 /// Form P. Weight decay is L2, added to the gradient of the segments whose kind is in `decays`.
 struct sgd {
   static constexpr agreement needs = agreement::exact;
   static constexpr bool eager = true;
   static constexpr int slots = 1;
   static constexpr when norms = when::never;
+  static constexpr bool replays = true;
 
   double momentum = 0.9;
   double weight_decay = 0;
@@ -43,10 +65,10 @@ struct sgd {
   template <class Real, class D>
   void accept(const view<Real, D, slots>& v, const moment& now, typename D::stream s) const {
     check();
-    detail::decayed_move<Real> step(v, momentum, nesterov, weight_decay);
-    step.move.gain = static_cast<Real>(now.applied == 0 ? 1 : 1 - dampening);
-    step.move.rate = static_cast<Real>(now.rate);
-    segmented_for<Real>(s, v.segments, detail::decaying{decays, step});
+    const detail::decayed_move<Real> step(v, momentum, nesterov, weight_decay);
+    segmented_for<Real>(s, v.segments,
+                        detail::at_moment{detail::sgd_at{dampening}, moment_of(v, now),
+                                          detail::decaying{decays, step}});
   }
   /// g <- g + weight_decay w
   template <class Real, class D>
@@ -76,6 +98,7 @@ struct velocity_sgd {
   static constexpr bool eager = true;
   static constexpr int slots = 1;
   static constexpr when norms = when::never;
+  static constexpr bool replays = true;
 
   double momentum = 0.9;
   double weight_decay = 0;
@@ -89,11 +112,10 @@ struct velocity_sgd {
   }
   template <class Real, class D>
   void accept(const view<Real, D, slots>& v, const moment& now, typename D::stream s) const {
-    const bool corrects = correction && now.previous_rate > 1e-7;
-    detail::decayed_move<Real> step(v, momentum, nesterov, weight_decay);
-    if (corrects) step.move.carry = static_cast<Real>(momentum * (now.rate / now.previous_rate));
-    step.move.gain = static_cast<Real>(now.rate);
-    segmented_for<Real>(s, v.segments, detail::decaying{decays, step});
+    const detail::decayed_move<Real> step(v, momentum, nesterov, weight_decay);
+    segmented_for<Real>(s, v.segments,
+                        detail::at_moment{detail::velocity_sgd_at{{momentum, correction}},
+                                          moment_of(v, now), detail::decaying{decays, step}});
   }
   /// g <- g + weight_decay w
   template <class Real, class D>

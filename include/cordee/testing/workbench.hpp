@@ -122,7 +122,7 @@ class workbench {
     if constexpr (O::norms == when::before_propose) look(true);
   }
   void look(bool weights_too) {
-    planes_.begin(stream_);
+    planes_.begin(now_, stream_);
     planes_.measure(planes_.trainables(), 0, weights_too, stream_);
     planes_.tally(planes_.trainables(), 0, true, stream_);
     looked_ = true;

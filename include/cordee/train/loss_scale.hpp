@@ -13,6 +13,7 @@
 
 #include <cmath>
 
+#include <cordee/core/config.hpp>
 #include <cordee/core/error.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -42,8 +43,10 @@ struct loss_scale {
     return {static_cast<float>(by.initial)};
   }
   /// What gradients are multiplied by; rounded once, as everybody's.
-  [[nodiscard]] float inverse() const { return static_cast<float>(1 / static_cast<double>(value)); }
-  void update(const loss_scaling& by, bool finite) {
+  [[nodiscard]] CORDEE_HOST_DEVICE float inverse() const {
+    return static_cast<float>(1 / static_cast<double>(value));
+  }
+  CORDEE_HOST_DEVICE void update(const loss_scaling& by, bool finite) {
     seen = finite ? seen + 1 : 0;
     if (!finite) value = static_cast<float>(value * by.backoff);
     if (seen < by.interval) return;

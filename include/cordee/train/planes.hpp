@@ -54,14 +54,36 @@ class planes {
   void copy(span out, span in, stream s) {
     device_.copy(out.data, in.data, in.size * sizeof(Real), s);
   }
-  void scale(span what, Real factor, stream s) {
-    using cordee::scale;  // and the device's
-    scale(what.size, factor, what.data, s);
-  }
   /// A step begins: nothing is known of it, and the running statistics are as they are.
-  void begin(stream s) {
-    device_.clear(account_.span().data, sizeof(account), s);
+  void begin(const moment& now, stream s) {
+    for_each(s, 1, detail::opens_account{now, account_.span().data});
     copy(kept_.span(), statistics(), s);
+  }
+
+  /// The scale of the first step's loss; from here on it is the account's.
+  float begin_scaling(const loss_scaling& by, stream s) {
+    account fresh;
+    fresh.scale = loss_scale::first(by);
+    fresh.unscale = fresh.scale.inverse();
+    device_.copy(account_.span().data, &fresh, sizeof(fresh), s);
+    return fresh.scale.value;
+  }
+  /// Where kernels find that of the step.
+  [[nodiscard]] span_on<const float, D> scale() const {
+    return {&account_.span().data->scale.value, 1};
+  }
+  /// A gradient as it would be without.
+  void unscale(span what, stream s) {
+    using cordee::scale;  // and the device's
+    const float* const by = &account_.span().data->unscale;
+    if constexpr (D::host_memory)
+      scale(what.size, static_cast<Real>(*by), what.data, s);
+    else
+      scale(what.size, by, what.data, s);
+  }
+  /// All looks have been made: what they say of the next step's.
+  void rescale(const loss_scaling& by, stream s) {
+    for_each(s, 1, detail::rescales{by, account_.span().data});
   }
 
   /// What a reducer gets of one bucket.
@@ -96,6 +118,7 @@ class planes {
     v.grad_square = {&account_.span().data->grad_square, 1};
     v.sums = one_each(sums_);
     v.finite = finite;
+    v.now = {&account_.span().data->now, 1};
     return v;
   }
 

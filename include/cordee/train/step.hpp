@@ -45,6 +45,25 @@ struct step_outcome {
   [[nodiscard]] bool finite() const { return applied && zeroed == 0; }
 };
 
+/// Where a run stands.
+struct progress {
+  std::int64_t step = 0, applied = 0, round = 0;
+  double previous_rate = 0;
+  int not_finite = 0;  // steps in a row
+
+  [[nodiscard]] moment at(double epoch, double rate) const {
+    return {step, applied, round, epoch, rate, previous_rate};
+  }
+  void advance(const step_outcome& made, bool spoke) {
+    ++step;
+    if (spoke) ++round;
+    not_finite = made.finite() ? 0 : not_finite + 1;
+    if (!made.applied) return;
+    ++applied;
+    previous_rate = made.now.rate;
+  }
+};
+
 namespace detail {
 /// What the host does while the device is at work.
 struct nothing_else {

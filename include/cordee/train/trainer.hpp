@@ -62,7 +62,7 @@ class trainer {
         scratch_(device_, largest_scratch<Real>(reducer_, buckets_)),
         courier_(reducer_, device_) {
     check_rule(rule_);
-    if constexpr (scales) scale_ = loss_scale::first(options_.loss_scaling);
+    if constexpr (scales) scale_ = planes_.begin_scaling(options_.loss_scaling, stream_);
     if (options_.check_stability) expect_stable(rule_, reducer_);
     expect_same_table(reducer_.link, segments(), buckets_);
     model_.initialise(weights(), options_.seed);
@@ -119,7 +119,7 @@ class trainer {
   /// Runs f; if it throws, the peers are told why before the exception goes on.
   template <class F>
   auto together(const F& f) {
-    const auto words = [this] { return text("trainer after ", step_, " steps"); };
+    const auto words = [this] { return text("trainer after ", steps_taken(), " steps"); };
     const errand here(words);
     try {
       return f();
@@ -147,7 +147,7 @@ class trainer {
   [[nodiscard]] stream compute() const { return stream_; }
   [[nodiscard]] std::span<const bucket> buckets() const { return buckets_; }
   [[nodiscard]] std::span<const segment> segments() const { return planes_.table(); }
-  [[nodiscard]] std::int64_t steps_taken() const { return step_; }
+  [[nodiscard]] std::int64_t steps_taken() const { return progress_.step; }
   [[nodiscard]] std::size_t arena_bytes() const { return planes_.bytes(); }
 
   /// Masters, statistics at the tail. What is written here acts after `adopt_weights`.
@@ -165,15 +165,17 @@ class trainer {
   template <class F>
   step_outcome take_step(std::span<const batch<device>> micro, double epoch, const F& meanwhile) {
     settle_norms(model_, reducer_.link, statistics(), now_.epoch, epoch, stream_);
-    now_ = {step_, applied_, round_, epoch, rate_of(schedule_, epoch), previous_rate_};
-    out_ = {.now = now_, .loss_scale = scale_.value};
+    now_ = progress_.at(epoch, rate_of(schedule_, epoch));
+    out_ = {.now = now_, .loss_scale = scale_};
     next_ = 0;
     spoke_ = false;
-    planes_.begin(stream_);
+    planes_.begin(now_, stream_);
     planes_.clear(grads(), stream_);
 
     for (std::size_t i = 0; i < micro.size(); ++i) {
-      model_.forward(image_, weights(), micro[i].under(scale_.value, epoch), phase::train, stream_);
+      batch<device> b = micro[i].under(scale_, epoch);
+      if constexpr (scales) b.scale = planes_.scale();
+      model_.forward(image_, weights(), b, phase::train, stream_);
       const auto scored = device_.record(stream_);
       const auto when_last = [&](std::size_t k) { i + 1 == micro.size() ? ready(k) : void(); };
       model_.backward(image_, grads(), into::add, when_last, stream_);
@@ -183,6 +185,7 @@ class trainer {
     if (micro.empty()) ready(0);
     expects(next_ == buckets_.size(), "trainer: backward ended before every segment was ready");
 
+    if constexpr (!exact) rescale();
     if constexpr (O::needs == agreement::loose) learn(device_.record(stream_));
     if (!speaks_early())
       for (const bucket& b : buckets_) speak(b, out_.applied);
@@ -200,8 +203,7 @@ class trainer {
   void ready(std::size_t k) {
     for (; next_ < buckets_.size() && k <= buckets_[next_].first; ++next_) {
       const bucket& b = buckets_[next_];
-      if constexpr (scales)
-        planes_.scale(grads().subspan(b.offset, b.size), scale_.inverse(), stream_);
+      if constexpr (scales) planes_.unscale(grads().subspan(b.offset, b.size), stream_);
       if constexpr (looks_early) look(b);
       if (speaks_early()) speak(b, true);
     }
@@ -227,6 +229,12 @@ class trainer {
     if (!exact || !mean_is_looked_at()) return;
     planes_.measure(planes_.trainables(), 0, O::norms == when::before_accept, stream_);
     planes_.tally(planes_.trainables(), 0, true, stream_);
+    rescale();
+  }
+
+  // All looks have been made: the next step's scale is known.
+  void rescale() {
+    if constexpr (scales) planes_.rescale(options_.loss_scaling, stream_);
   }
 
   // A step on a mean that is not finite leaves every bit, though the host may not know of it yet.
@@ -252,20 +260,14 @@ class trainer {
     out_.grad_square = found.grad_square;
     out_.zeroed = mixes ? found.spoils : 0;
     out_.applied = mixes || found.spoils == 0;
+    if constexpr (scales) scale_ = found.scale.value;
   }
 
   void advance() {
-    ++step_;
-    if (spoke_) ++round_;
+    progress_.advance(out_, spoke_);
     observe(model_, reducer_.link, weights(), now_, out_.finite());
-    in_a_row_ = out_.finite() ? 0 : in_a_row_ + 1;
-    if constexpr (scales) scale_.update(options_.loss_scaling, out_.finite());
-    if (out_.applied) {
-      ++applied_;
-      previous_rate_ = now_.rate;
-    }
-    if (in_a_row_ >= options_.patience)
-      give_up(in_a_row_, planes_.first_not_finite(stream_).name, out_, scales);
+    if (progress_.not_finite >= options_.patience)
+      give_up(progress_.not_finite, planes_.first_not_finite(stream_).name, out_, scales);
   }
 
   [[nodiscard]] bool mean_is_looked_at() const {
@@ -289,10 +291,8 @@ class trainer {
   step_outcome out_;
   std::size_t next_ = 0;  // the next bucket to become ready
   bool spoke_ = false;
-  std::int64_t step_ = 0, applied_ = 0, round_ = 0;
-  double previous_rate_ = 0;
-  int in_a_row_ = 0;
-  loss_scale scale_;
+  double scale_ = 1;  // of the next step's loss
+  progress progress_;
   courier<R, Real, device> courier_;  // last: its thread ends before what it uses goes
 };
 

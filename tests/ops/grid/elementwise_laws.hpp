@@ -47,8 +47,9 @@ void check_passes(const D& device, std::size_t n, std::size_t shift) {
       "relu_backward", [&](const N* a, N* b) { relu_backward(n, a, b, s); }, want);
   want = numbers(y);
   for (real& one : want) one *= real(0.3);
+  remote<real, D> factor(device, s, {real(0.3)});
   check(
-      "scale", [&](const N*, N* b) { scale(n, real(0.3), b, s); }, want);
+      "scale", [&](const N*, N* b) { scale(n, factor.data(), b, s); }, want);
 }
 
 template <Number N, int V, class D>

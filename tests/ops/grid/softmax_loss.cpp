@@ -29,6 +29,17 @@ TEST_CASE("softmax_loss on grids: no bit depends on the order of blocks and thre
   }
 }
 
+TEST_CASE("softmax_loss on grids: a scale in the device's memory multiplies the seed") {
+  const bench_on at{emulated{1}};
+  const auto z = short_numbers<double>(9 * 11, 1);
+  const std::vector<std::int32_t> labels(9, 4);
+  const auto scale = at.put(std::vector<float>{8});
+  std::vector<double> scaled, wanted;
+  const double loss = loss_on<float>(at, 11, z, labels, 0.1, 0.5, &scaled, scale.span().data).loss;
+  CHECK(loss == loss_on<float>(at, 11, z, labels, 0.1, 4, &wanted).loss);
+  CHECK(scaled == wanted);
+}
+
 TEST_CASE("softmax_loss on grids: a label that is no class is named by the host") {
   loss_of_no_class<half>(bench_on{emulated{1}}, -1);
   loss_of_no_class<float>(bench_on{emulated{2}}, 3);

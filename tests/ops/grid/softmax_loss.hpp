@@ -23,13 +23,13 @@ inline constexpr double no_number = std::numeric_limits<double>::quiet_NaN();
 template <Number N, class D>
 score_sums loss_on(const bench_on<D>& at, int classes, const std::vector<double>& logits,
                    const std::vector<std::int32_t>& labels, double smoothing, double seed,
-                   std::vector<double>* slopes) {
+                   std::vector<double>* slopes, const float* scale = nullptr) {
   const auto z = at.template put_as<N>(logits);
   const auto l = at.put(labels);
   auto dz = at.template put_as<N>(std::vector<double>(logits.size(), 99));
   auto out = at.put(std::vector<score_sums>{{99, 99, 99, 99, 99, 99}});
   softmax_loss(classes, static_cast<int>(labels.size()), z.span().data, l.span().data, smoothing,
-               seed, slopes == nullptr ? nullptr : dz.span().data, out.span().data, at.s);
+               seed, scale, slopes == nullptr ? nullptr : dz.span().data, out.span().data, at.s);
   if (slopes != nullptr) *slopes = at.numbers(dz);
   return at.get(out)[0];
 }

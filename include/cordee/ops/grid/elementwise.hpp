@@ -70,8 +70,8 @@ struct opens {
 };
 template <class T>
 struct scales {
-  T factor;
-  CORDEE_DEVICE T operator()(T x) const { return factor * x; }
+  const T* factor;
+  CORDEE_DEVICE T operator()(T x) const { return *factor * x; }
 };
 
 /// Pack i of the activations of bytes.
@@ -107,9 +107,9 @@ void add(std::size_t n, const N* x, N* y, S s) {
   detail::for_each_pack(s, n, x, y, detail::adds{});
 }
 
-/// x <- factor x
+/// x <- *factor x, which is in the device's memory
 template <Number N, GridStream S>
-void scale(std::size_t n, wide<N> factor, N* x, S s) {
+void scale(std::size_t n, const wide<N>* factor, N* x, S s) {
   detail::for_each_pack<N>(s, n, x, x, detail::scales<wide<N>>{factor});
 }
 

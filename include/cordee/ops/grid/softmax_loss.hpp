@@ -46,6 +46,7 @@ struct softmax_body {
   const N* logits;
   const std::int32_t* labels;
   double smoothing, seed;
+  const float* scale;
   N* gradient;
   sample_score* scores;
 
@@ -79,9 +80,10 @@ struct softmax_body {
     }
     if (gradient == nullptr) return;
     N* const dz = gradient + (z - logits);
+    const double by = scale == nullptr ? seed : seed * static_cast<double>(*scale);
     for (int c = b.thread(); c < classes; c += threads)
       dz[c] = rounded<N>(static_cast<wide<N>>(
-          seed * sums.slope(static_cast<double>(widened(z[c])), c == label, classes, smoothing)));
+          by * sums.slope(static_cast<double>(widened(z[c])), c == label, classes, smoothing)));
   }
 };
 
@@ -119,13 +121,15 @@ struct score_body {
 
 }  // namespace detail
 
-/// *out, in the device's memory, is what `checked` makes a score of on the host.
+/// *out, in the device's memory, is what `checked` makes a score of on the host. `seed` is
+/// multiplied by what stands in `scale`, the device's memory too, if it is given.
 template <Number N, GridStream S>
 void softmax_loss(int classes, int samples, const N* logits, const std::int32_t* labels,
-                  double smoothing, double seed, N* gradient, score_sums* out, S s) {
+                  double smoothing, double seed, const float* scale, N* gradient, score_sums* out,
+                  S s) {
   const auto n = static_cast<std::size_t>(samples);
   const lent<detail::sample_score, S> scores(s, n);
-  s.launch(n, detail::softmax_body<N>{classes, logits, labels, smoothing, seed, gradient,
+  s.launch(n, detail::softmax_body<N>{classes, logits, labels, smoothing, seed, scale, gradient,
                                       scores.data()});
   s.launch(1, detail::score_body{classes, samples, scores.data(), labels, out});
 }
