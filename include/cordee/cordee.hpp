@@ -75,6 +75,7 @@
 #include <cordee/device/grid.hpp>
 #include <cordee/device/pinned.hpp>
 #include <cordee/device/pool.hpp>
+#include <cordee/device/records.hpp>
 #include <cordee/device/warp.hpp>
 #include <cordee/io/file.hpp>
 #include <cordee/io/gzip.hpp>
@@ -163,6 +164,7 @@
 #include <cordee/train/pairing.hpp>
 #include <cordee/train/planes.hpp>
 #include <cordee/train/record.hpp>
+#include <cordee/train/replay.hpp>
 #include <cordee/train/same_table.hpp>
 #include <cordee/train/stable.hpp>
 #include <cordee/train/step.hpp>

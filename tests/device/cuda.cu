@@ -73,3 +73,24 @@ TEST_CASE("cuda: a body runs, streams keep order, events hold them, memory is le
   device.clear(room.data(), 100 * sizeof(double), s);
   device.finish(s);
 }
+
+TEST_CASE(
+    "cuda: work that was recorded runs whenever it is replayed, with memory that it is lent") {
+  if (!has_gpu()) return;
+  const gpu device;
+  const auto s = device.open();
+  constexpr std::size_t n = 1000;
+  buffer<float, gpu> x(device, n);
+  float* const at = x.span().data;
+  const auto work = device.record_work(s, [&] {
+    const lent<float, gpu::stream> room(s, n);
+    float* const there = room.data();
+    for_each(s, n, [=] CORDEE_HOST_DEVICE(std::size_t i) { there[i] = at[i] + 1; });
+    device.copy(at, there, n * sizeof(float), s);
+  });
+  CHECK(on_host(device, span_on<const float, gpu>(x.span()), s) == std::vector<float>(n, 0));
+  device.replay(work, s);
+  device.replay(work, s);
+  CHECK(on_host(device, span_on<const float, gpu>(x.span()), s) == std::vector<float>(n, 2));
+  CHECK_THROWS_AS((void)device.record_work(s, [&] { device.finish(s); }), error);
+}

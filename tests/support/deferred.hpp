@@ -7,6 +7,8 @@
 //
 // Memory of the host that is not pinned is read, and written, before a copy returns, as CUDA has
 // it. A pool's turn to run is drawn at each piece of work, seed 0: never before it must.
+//
+// It records work as CUDA captures it: what CUDA would refuse meanwhile is an error here.
 #pragma once
 
 #include <deque>
@@ -18,22 +20,39 @@
 #include <utility>
 #include <vector>
 
+#include <cordee/device/records.hpp>
+
 #include "tests/support/emulated.hpp"
 
 namespace support {
 
 class deferred {
+  struct world;
+  /// Work to be handed over again, and the memory that streams lent it.
+  struct tape {
+    std::vector<std::function<void()>> work;
+    std::vector<void*> lent;
+    world* in;
+
+    explicit tape(world* where) : in(where) {}
+    tape(const tape&) = delete;
+    tape& operator=(const tape&) = delete;
+    ~tape() {
+      for (void* const memory : lent) forget(*in, memory);
+    }
+  };
   /// Work that was handed over, in order.
   struct queue {
     std::deque<std::function<void()>> left;
     std::size_t done = 0, all = 0;
+    tape* recording = nullptr;
   };
   struct world {
     std::recursive_mutex mutex;
     std::vector<std::unique_ptr<queue>> queues;
     std::mt19937_64 random;
     bool lazy = true;
-    std::size_t launches = 0;
+    std::size_t launches = 0, replays = 0;
     std::map<std::uintptr_t, std::size_t> known;  // memory of the device, and pinned
 
     explicit world(std::uint64_t seed) : random(seed), lazy(seed == 0) {}
@@ -78,29 +97,36 @@ class deferred {
     void hand_over(const Work& work) const {
       if (mine == nullptr) return work();
       const std::scoped_lock lock(in->mutex);
+      if (mine->recording != nullptr) return mine->recording->work.emplace_back(work), void();
       mine->left.emplace_back(work);
       ++mine->all;
       in->give_way();
     }
     template <class Body>
     void launch(std::size_t blocks, const Body& body) const {
-      if (in != nullptr) ++in->launches;
+      if (in != nullptr && !records()) ++in->launches;
       hand_over([blocks, body] { emulated::stream(1).launch(blocks, body); });
     }
     [[nodiscard]] void* lend(std::size_t size) const {
       void* const memory = emulated{}.allocate(size);
       if (in != nullptr) note(*in, memory, size);
+      if (!records() || size == 0) return memory;
+      mine->recording->lent.push_back(memory);
+      hand_over([=] { std::memset(memory, 0xff, size); });  // nothing stays from time to time
       return memory;
     }
     void take_back(void* memory) const noexcept {
+      if (records()) return;
       hand_over([memory, in = in] {
-        if (in != nullptr) in->known.erase(reinterpret_cast<std::uintptr_t>(memory));
-        emulated{}.release(memory);
+        if (in == nullptr) return emulated{}.release(memory);
+        forget(*in, memory);
       });
     }
     void copy(void* out, const void* in_, std::size_t size) const {
       if (size == 0) return;
       const std::scoped_lock lock(in->mutex);
+      if (records() && (in->pageable(in_) || in->pageable(out)))
+        throw cordee::error("a copy from or to pageable memory is recorded");
       if (in->pageable(in_)) {
         const auto* from = static_cast<const std::byte*>(in_);
         hand_over([out, kept = std::vector(from, from + size)] {
@@ -113,10 +139,13 @@ class deferred {
     }
     void finish() const {
       if (mine == nullptr) return;
+      if (records()) throw cordee::error("a stream that is recorded is waited for");
       const std::scoped_lock lock(in->mutex);
       world::run(*mine, mine->all);
     }
+    [[nodiscard]] bool records() const { return mine != nullptr && mine->recording != nullptr; }
   };
+  using recording = std::shared_ptr<const tape>;
 
   explicit deferred(std::uint64_t seed = 0) : world_(std::make_shared<world>(seed)) {}
 
@@ -159,7 +188,7 @@ class deferred {
     if (size != 0) s.hand_over([=] { std::memset(out, 0, size); });
   }
   [[nodiscard]] event record(stream s) const {
-    if (s.mine == nullptr) return {};
+    if (s.mine == nullptr || s.records()) return {};
     const std::scoped_lock lock(world_->mutex);
     return {s.mine, s.mine->all};
   }
@@ -168,14 +197,41 @@ class deferred {
   }
   void finish(stream s) const { s.finish(); }
 
+  template <class F>
+  [[nodiscard]] recording record_work(stream s, const F& f) const {
+    const auto all = std::make_shared<tape>(world_.get());
+    s.mine->recording = all.get();
+    try {
+      f();
+    } catch (...) {
+      s.mine->recording = nullptr;
+      throw;
+    }
+    s.mine->recording = nullptr;
+    return all;
+  }
+  void replay(const recording& what, stream s) const {
+    ++world_->replays;
+    s.hand_over([what] {
+      for (const auto& work : what->work) work();
+    });
+  }
+  /// How often something was replayed.
+  [[nodiscard]] std::size_t replays() const { return world_->replays; }
+
  private:
   static void note(world& in, void* memory, std::size_t size) {
     const std::scoped_lock lock(in.mutex);
     if (size != 0) in.known[reinterpret_cast<std::uintptr_t>(memory)] = size;
   }
+  static void forget(world& in, void* memory) {
+    const std::scoped_lock lock(in.mutex);
+    in.known.erase(reinterpret_cast<std::uintptr_t>(memory));
+    emulated{}.release(memory);
+  }
 
   std::shared_ptr<world> world_;
 };
-static_assert(cordee::Device<deferred> && cordee::GridStream<deferred::stream>);
+static_assert(cordee::Records<deferred> && cordee::GridStream<deferred::stream>);
 
 }  // namespace support

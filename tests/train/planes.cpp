@@ -79,7 +79,7 @@ TEST_CASE("planes: a table of statistics alone, or without any, is a table") {
   CHECK(none.statistics().size == 0);
   none.begin({}, {});
   spoil(none);
-  none.restore_if_spoilt({});
+  none.undo_if_spoilt(true, {});
   constexpr segment seen[] = {{"seen", kind::statistic, 0, 1}};
   memory<0, 0> only(cpu(1), seen);
   CHECK(only.trainables().empty());
@@ -96,7 +96,7 @@ TEST_CASE("planes: after a spoilt look statistics come back as they were, and no
       for (double& x : plane) x = -1;
     if (spoilt) spoil(p);
     const double grad = p.grads()[300];
-    p.restore_if_spoilt({});
+    p.undo_if_spoilt(true, {});
     for (std::size_t i = 0; i < 320; ++i)
       CHECK(p.weights()[i] == (spoilt && i >= 256 ? static_cast<double>(i) : -1));
     CHECK(p.grads()[300] == grad);
@@ -115,7 +115,7 @@ TEST_CASE(
   p.tally(p.trainables(), 0, false, {});
   p.clear_if_spoilt(p.grads(), {});
   CHECK(p.grads()[0] == 1);
-  p.forget_if_spoilt(p.reducer_slot(0), {});
+  p.undo_if_spoilt(true, {});
   for (const double x : p.reducer_slot(0)) CHECK(x == 0);
   spoil(p);
   p.clear_if_spoilt(p.grads().subspan(0, 64), {});
@@ -123,7 +123,7 @@ TEST_CASE(
     CHECK(p.grads()[i] == (i < 64 ? 0 : 1000 + static_cast<double>(i)));
   p.begin({}, {});
   number(p, 3);
-  p.forget_if_spoilt(p.reducer_slot(0), {});
+  p.undo_if_spoilt(true, {});
   CHECK(p.reducer_slot(0)[1] == 2001);
 }
 

@@ -39,6 +39,7 @@ struct solo {
   static constexpr agreement offers = agreement::exact;
   static constexpr bool lossless = true;
   static constexpr int slots = 0;
+  static constexpr bool replays = true;  // as rules say it (optim/optimizer.hpp)
 
   alone link{};
 

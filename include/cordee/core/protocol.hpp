@@ -80,6 +80,8 @@ struct consensus {
 struct normalisation {
   std::array<float, 4> mean{};
   std::array<float, 4> scale{1, 1, 1, 1};
+
+  bool operator==(const normalisation&) const = default;
 };
 
 /// `count` samples of this rank, bytes in (count, channels, height, width) order, of an update of
@@ -98,6 +100,7 @@ struct batch {
   double epoch = 0;  // in which the update begins
   span_on<const float, D> scale{};
 
+  bool operator==(const batch&) const = default;
   /// What backward multiplies each sample's loss by, so that the mean over ranks of the gradients
   /// is the (scaled) gradient of the mean over global samples, whatever each rank's share.
   [[nodiscard]] constexpr double seed() const { return loss_scale * share(); }

@@ -38,6 +38,8 @@ struct span_on {
   std::size_t size = 0;
 
   [[nodiscard]] constexpr bool empty() const { return size == 0; }
+  /// The same memory?
+  bool operator==(const span_on&) const = default;
   [[nodiscard]] constexpr span_on subspan(std::size_t offset, std::size_t count) const {
     return {data + offset, count};
   }

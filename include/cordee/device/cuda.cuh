@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <cub/block/block_reduce.cuh>
@@ -25,6 +26,7 @@
 #include <cordee/device/cuda_warp.cuh>
 #include <cordee/device/grid.hpp>
 #include <cordee/device/pinned.hpp>
+#include <cordee/device/records.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -166,6 +168,21 @@ class cuda {
     std::shared_ptr<std::remove_pointer_t<cudaEvent_t>> handle_;
   };
 
+  /// Work as a graph that is ready to be launched; shared, and destroyed with its last copy.
+  class recording {
+   public:
+    recording() = default;
+    explicit recording(cudaGraph_t graph) {
+      cudaGraphExec_t raw = nullptr;
+      detail::cuda_check(cudaGraphInstantiate(&raw, graph, 0), "cudaGraphInstantiate");
+      handle_ = {raw, [](cudaGraphExec_t g) { cudaGraphExecDestroy(g); }};
+    }
+    [[nodiscard]] cudaGraphExec_t get() const { return handle_.get(); }
+
+   private:
+    std::shared_ptr<std::remove_pointer_t<cudaGraphExec_t>> handle_;
+  };
+
   /// This thread's current one: 0, unless nccl::launch or the program has chosen another.
   cuda() : cuda(current()) {}
   explicit cuda(int ordinal)
@@ -227,7 +244,34 @@ class cuda {
   }
   void finish(stream s) const { s.finish(); }
 
+  /// A capture of this thread's alone: other ranks may allocate meanwhile.
+  template <class F>
+  [[nodiscard]] recording record_work(stream s, const F& f) const {
+    use();
+    detail::cuda_check(cudaStreamBeginCapture(s.handle, cudaStreamCaptureModeThreadLocal),
+                       "cudaStreamBeginCapture");
+    const auto end = [&] {
+      cudaGraph_t raw = nullptr;
+      const cudaError_t status = cudaStreamEndCapture(s.handle, &raw);
+      return std::pair(graph(raw, &cudaGraphDestroy), status);
+    };
+    try {
+      f();
+    } catch (...) {
+      (void)end();
+      throw;
+    }
+    const auto [whole, status] = end();
+    detail::cuda_check(status, "cudaStreamEndCapture");
+    return recording(whole.get());
+  }
+  void replay(const recording& what, stream s) const {
+    detail::cuda_check(cudaGraphLaunch(what.get(), s.handle), "cudaGraphLaunch");
+  }
+
  private:
+  using graph = std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, decltype(&cudaGraphDestroy)>;
+
   // Where there is none the other constructor says so.
   static int current() {
     int ordinal = 0;
@@ -238,7 +282,7 @@ class cuda {
   int ordinal_;
   std::shared_ptr<detail::cuda_streams> streams_;
 };
-static_assert(Pins<cuda> && GridStream<cuda::stream>);
+static_assert(Pins<cuda> && Records<cuda> && GridStream<cuda::stream>);
 
 /// The same, for programs that say `using namespace cordee`: there `cuda` would also mean the
 /// namespace of CUDA's own C++ library, which CUB brings with it.

@@ -81,6 +81,11 @@ class activations {
     all_[index].reserve(size * sizeof(T));
     return reinterpret_cast<T*>(all_[index].span().data);
   }
+  [[nodiscard]] std::size_t bytes() const {
+    std::size_t sum = 0;
+    for (const block& one : all_) sum += one.size();
+    return sum;
+  }
 
  private:
   using block = buffer<std::byte, D>;
@@ -114,6 +119,7 @@ class gradient_buffers {
     return last;
   }
   void give(Number* one) { free_.push_back(one); }
+  [[nodiscard]] std::size_t bytes() const { return all_.size() * size_ * sizeof(Number); }
 
  private:
   using block = buffer<std::byte, D>;  // the type that activations keep: one vector less to compile

@@ -12,6 +12,7 @@
 #include <concepts>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -174,6 +175,21 @@ class network {
       device_.finish(s);
       return checked(sums, Classes);
     }
+  }
+  /// What a pass carries beside its batch. Memory of a network only ever grows: when it has moved
+  /// it is more.
+  struct carried {
+    std::size_t bytes;
+    double label_smoothing;
+    bool frozen;
+    bool operator==(const carried&) const = default;
+  };
+  /// Nothing where the host takes part in a pass.
+  [[nodiscard]] std::optional<carried> carries(const batch<D>& b) const {
+    if (combine) return {};
+    return carried{store_.bytes() + gradients_.bytes() +
+                       (input_.size() + slope_.size() + workspace_.size()) * sizeof(number),
+                   label_smoothing, b.epoch >= freeze_norms_at};
   }
   /// (samples, classes) of the last forward pass.
   [[nodiscard]] span_on<const number, D> logits() const {

@@ -81,6 +81,7 @@ std::string describe(Run& run, F& feed, double epochs) {
         text("scaled by ", by.initial, " at first, times ", by.growth, " after ", by.interval,
              " finite steps in a row, times ", by.backoff, " when one is not"));
   }
+  if constexpr (!Run::device::host_memory) say("launches", std::string(run.launches()));
   if constexpr (requires { M::engine::name; })
     say("convolutions", text("engine ", M::engine::name));
   say("batch", text(grouped(feed.global_batch()),

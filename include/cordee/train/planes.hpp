@@ -146,11 +146,14 @@ class planes {
       return on_host(device_, account_.span(), s)[0];
   }
 
-  /// A bucket counts as zero if the last look found it spoilt; what a reducer remembers is
-  /// forgotten, and the statistics are what they were, if any look did.
+  /// A bucket counts as zero if the last look found it spoilt.
   void clear_if_spoilt(span bucket, stream s) { replace(last_spoilt(), bucket, {}, s); }
-  void forget_if_spoilt(span memory, stream s) { replace(any_spoilt(), memory, {}, s); }
-  void restore_if_spoilt(stream s) { replace(any_spoilt(), statistics(), kept_.span(), s); }
+  /// The statistics are what they were, if any look did; of a step that is not made a reducer
+  /// remembers nothing.
+  void undo_if_spoilt(bool no_step, stream s) {
+    replace(any_spoilt(), statistics(), kept_.span(), s);
+    for (int k = 0; no_step && k < R::slots; ++k) replace(any_spoilt(), reducer_slot(k), {}, s);
+  }
 
   /// f(a view of all that trains, a stream): where a look found what is not finite nothing comes of
   /// it. The host need not know, if memory is not its own.

@@ -20,6 +20,9 @@ struct trainer_options {
   std::size_t bucket_bytes = 1u << 20;
   /// Rules that can speak while backward runs do so.
   bool overlap = true;
+  /// On a GPU, record the launches of a step and replay them (replay.hpp). `label_smoothing` and
+  /// the like may change meanwhile, pointers behind the library's back may not.
+  bool replay = false;
   /// Read the mean once more to see that it is finite, where no norm does it anyway. Without, a
   /// gradient that is not finite destroys the weights; a scaled loss is always guarded.
   bool guarded = true;

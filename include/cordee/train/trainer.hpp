@@ -23,6 +23,7 @@
 #include <cordee/train/observe.hpp>
 #include <cordee/train/pairing.hpp>
 #include <cordee/train/planes.hpp>
+#include <cordee/train/replay.hpp>
 #include <cordee/train/same_table.hpp>
 #include <cordee/train/stable.hpp>
 #include <cordee/train/step.hpp>
@@ -60,6 +61,7 @@ class trainer {
         planes_(device_, M::segments()),
         image_(model.make_image()),
         scratch_(device_, largest_scratch<Real>(reducer_, buckets_)),
+        play_(device_, options_),
         courier_(reducer_, device_) {
     check_rule(rule_);
     if constexpr (scales) scale_ = planes_.begin_scaling(options_.loss_scaling, stream_);
@@ -149,6 +151,7 @@ class trainer {
   [[nodiscard]] std::span<const segment> segments() const { return planes_.table(); }
   [[nodiscard]] std::int64_t steps_taken() const { return progress_.step; }
   [[nodiscard]] std::size_t arena_bytes() const { return planes_.bytes(); }
+  [[nodiscard]] std::string_view launches() const { return play_.words(); }
 
   /// Masters, statistics at the tail. What is written here acts after `adopt_weights`.
   [[nodiscard]] span weights() { return planes_.weights(); }
@@ -161,38 +164,45 @@ class trainer {
   static constexpr bool exact = gradient_is_exact, mixes = O::needs == agreement::mixing;
   static constexpr bool looks_early = !exact || O::norms == when::before_propose;
   static constexpr bool scales = precision::scales_loss;
+  using stretch = detail::stretch;
 
   template <class F>
   step_outcome take_step(std::span<const batch<device>> micro, double epoch, const F& meanwhile) {
-    settle_norms(model_, reducer_.link, statistics(), now_.epoch, epoch, stream_);
-    now_ = progress_.at(epoch, rate_of(schedule_, epoch));
-    out_ = {.now = now_, .loss_scale = scale_};
+    settle_norms(model_, reducer_.link, statistics(), out_.now.epoch, epoch, stream_);
+    out_ = {.now = progress_.at(epoch, rate_of(schedule_, epoch)), .loss_scale = scale_};
     next_ = 0;
     spoke_ = false;
-    planes_.begin(now_, stream_);
+    planes_.begin(out_.now, stream_);
     planes_.clear(grads(), stream_);
-
     for (std::size_t i = 0; i < micro.size(); ++i) {
       batch<device> b = micro[i].under(scale_, epoch);
       if constexpr (scales) b.scale = planes_.scale();
-      model_.forward(image_, weights(), b, phase::train, stream_);
-      const auto scored = device_.record(stream_);
-      const auto when_last = [&](std::size_t k) { i + 1 == micro.size() ? ready(k) : void(); };
-      model_.backward(image_, grads(), into::add, when_last, stream_);
+      const bool last = i + 1 == micro.size();
+      typename device::event scored;
+      const auto pass = [&] {
+        model_.forward(image_, weights(), b, phase::train, stream_);
+        scored = device_.record(stream_);
+        const auto when_last = [&](std::size_t k) { last ? ready(k) : void(); };
+        model_.backward(image_, grads(), into::add, when_last, stream_);
+      };
+      if (play_(last ? stretch::last_pass : stretch::pass, model_, b, stream_, pass)) {
+        scored = device_.record(stream_);
+        if (last) next_ = buckets_.size();
+        spoke_ = last && speaks_early();
+      }
       device_.await(late_, scored);  // while backward goes on
       out_.train += model_.read_score(late_);
     }
     if (micro.empty()) ready(0);
     expects(next_ == buckets_.size(), "trainer: backward ended before every segment was ready");
-
-    if constexpr (!exact) rescale();
+    if constexpr (scales && !exact) planes_.rescale(options_.loss_scaling, stream_);
     if constexpr (O::needs == agreement::loose) learn(device_.record(stream_));
     if (!speaks_early())
       for (const bucket& b : buckets_) speak(b, out_.applied);
     courier_.finish();
-    settle();
+    play_(stretch::settle, model_, {}, stream_, [this] { settle(); });
     const auto settled = device_.record(stream_);
-    accept();
+    play_(stretch::accept, model_, {}, stream_, [this] { accept(); });
     meanwhile();
     if constexpr (O::needs != agreement::loose) learn(settled);
     advance();
@@ -218,10 +228,10 @@ class trainer {
   }
 
   void speak(const bucket& b, bool finite) {
-    const span said = rule_.propose(planes_.sight(b.segments, b.first, finite), now_, stream_);
+    const span said = rule_.propose(planes_.sight(b.segments, b.first, finite), out_.now, stream_);
     if (said.empty()) return;
     spoke_ = true;
-    courier_.post({planes_.letter(b, said, scratch_.span()), now_}, stream_);
+    courier_.post({planes_.letter(b, said, scratch_.span()), out_.now}, stream_);
   }
 
   // Every bucket is back: flag and norms of the mean, where the rule steps on one.
@@ -229,25 +239,17 @@ class trainer {
     if (!exact || !mean_is_looked_at()) return;
     planes_.measure(planes_.trainables(), 0, O::norms == when::before_accept, stream_);
     planes_.tally(planes_.trainables(), 0, true, stream_);
-    rescale();
-  }
-
-  // All looks have been made: the next step's scale is known.
-  void rescale() {
     if constexpr (scales) planes_.rescale(options_.loss_scaling, stream_);
   }
 
   // A step on a mean that is not finite leaves every bit, though the host may not know of it yet.
   void accept() {
-    const auto rule = [&](const auto& v, auto s) { rule_.accept(v, now_, s); };
-    planes_.restore_if_spoilt(stream_);
-    if constexpr (exact) {
-      for (int k = 0; k < R::slots; ++k)  // the residual of a step that never happened
-        planes_.forget_if_spoilt(reducer_slot(k), stream_);
+    const auto rule = [&](const auto& v, auto s) { rule_.accept(v, out_.now, s); };
+    planes_.undo_if_spoilt(exact, stream_);
+    if constexpr (exact)
       planes_.unless_spoilt(stream_, rule);
-    } else {
+    else
       rule(planes_.sight(planes_.trainables(), 0, out_.applied), stream_);
-    }
     model_.publish(weights(), image_, stream_);
   }
 
@@ -265,7 +267,7 @@ class trainer {
 
   void advance() {
     progress_.advance(out_, spoke_);
-    observe(model_, reducer_.link, weights(), now_, out_.finite());
+    observe(model_, reducer_.link, weights(), out_.now, out_.finite());
     if (progress_.not_finite >= options_.patience)
       give_up(progress_.not_finite, planes_.first_not_finite(stream_).name, out_, scales);
   }
@@ -287,12 +289,12 @@ class trainer {
   typename M::image image_;
   buffer<std::byte, device> scratch_;  // the courier carries one bucket at a time
 
-  moment now_;
   step_outcome out_;
   std::size_t next_ = 0;  // the next bucket to become ready
   bool spoke_ = false;
   double scale_ = 1;  // of the next step's loss
   progress progress_;
+  detail::player<M, O, R> play_;
   courier<R, Real, device> courier_;  // last: its thread ends before what it uses goes
 };
 
