@@ -13,7 +13,13 @@
 #include <cordee/comm/ring.hpp>
 #include <cordee/data/loader.hpp>
 #include <cordee/data/synthetic.hpp>
-#include <cordee/nn/resnet.hpp>
+#include <cordee/nn/batch_norm.hpp>
+#include <cordee/nn/convolution.hpp>
+#include <cordee/nn/linear.hpp>
+#include <cordee/nn/model.hpp>
+#include <cordee/nn/pooling.hpp>
+#include <cordee/nn/sequential.hpp>
+#include <cordee/ops/convolution_direct.hpp>
 #include <cordee/optim/lars.hpp>
 #include <cordee/precision/fp32.hpp>
 #include <cordee/schedule/constant.hpp>
@@ -30,13 +36,15 @@ namespace {
 template <class Reducer>
 std::vector<float> trained(const Reducer& reducer) {
   static const synthetic data{.extent = {1, 8, 8}, .classes = 10, .samples = 96, .seed = 3};
-  resnet<8, fp32, cpu, shape{.image = {1, 8, 8}}> net;
+  using layers = sequential<convolution<64, 3>, batch_norm<relu>, global_average_pool, linear<10>>;
+  network<layers, fp32, cpu, direct, extent{1, 8, 8}, 10> net;
   loader feed{data, reducer.link, {.global_batch = 24, .seed = 1}};
   trainer run{net,
               lars{.momentum = 0.9},
               constant{.rate = 0.1},
               reducer,
-              {.bucket_bytes = 100'000}};  // several messages a step
+              {.bucket_bytes = 2'000}};  // several messages a step
+  CHECK(run.buckets().size() > 1);
   run.fit(feed, 1);
   std::vector<float> all(run.weights().begin(), run.weights().end());
   const score held = run.evaluate(data, {});
@@ -63,7 +71,7 @@ void same_over_threads(const Make& make) {
         if (link.rank() == rank) there = mine;  // its running statistics are its own
       },
       patient);
-  CHECK(here.size() > 70'000);
+  CHECK(here.size() > 1'000);
   CHECK(std::ranges::equal(here, there));
 }
 

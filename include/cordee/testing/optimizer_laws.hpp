@@ -214,10 +214,10 @@ template <class O>
 void optimizer_laws(const O& rule, const optimizer_law_options& options = {}) {
   static_assert(OptimizerOn<O, float, cpu> && OptimizerOn<O, double, cpu>,
                 "a rule is a copyable value that models OptimizerOn in float and in double");
+  const auto holds = [](const std::string& complaint) { CHECK(complaint == ""); };
   const auto hold = [&]<class P>(P) {
     using Real = typename P::master;
     CAPTURE(P::name);
-    const auto holds = [](const std::string& complaint) { CHECK(complaint == ""); };
     holds(laws::zero_stays_zero<Real>(rule));
     holds(laws::zero_rate_moves_nothing<Real>(rule, options.rests));
     holds(laws::workers_change_no_bit<Real>(rule));
@@ -225,11 +225,11 @@ void optimizer_laws(const O& rule, const optimizer_law_options& options = {}) {
     holds(laws::says_a_range_and_writes_no_state<Real>(rule));
     holds(laws::keeps_no_secrets<Real>(rule));
     holds(laws::finite_stays_finite<Real>(rule));
-    holds(laws::a_skipped_step_never_was<P>(rule));
   };
-  CHECK(laws::speaks_for_itself(rule) == "");
+  holds(laws::speaks_for_itself(rule));
   hold(fp32{});
   hold(fp64{});
+  holds(laws::a_skipped_step_never_was<fp32>(rule));  // a trainer, long to compile: one will do
 }
 
 }  // namespace cordee::inline CORDEE_ABI

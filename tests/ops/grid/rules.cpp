@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Every rule, on a grid: what it proposes and what it leaves is what it is on the CPU, skipped
-// steps included.
+// steps included; in double precision, which shows more.
 #include <cordee/ops/grid/segmented.hpp>
 
 #include "tests/support/emulated.hpp"
@@ -19,10 +19,19 @@ namespace {
 template <class O>
 void agree(const O& rule) {
   agrees<double>(rule, emulated(1));
-  agrees<float>(rule, emulated(2));
 }
 
 }  // namespace
+
+TEST_CASE("grid: rules of each kind in single precision") {
+  agrees<float>(sgd{.weight_decay = 1e-2, .nesterov = true}, emulated(2));
+  agrees<float>(lars{.nesterov = true, .adapts = trainable}, emulated(2));
+  agrees<float>(lars_unscaled{.trust = 0.1, .ratio_limit = 0.5, .element_limit = 0.01},
+                emulated(2));
+  agrees<float>(nvlamb{.weight_decay = 0.1}, emulated(2));
+  agrees<float>(decentlam{.weight_decay = 1e-2, .nesterov = true, .corrected = true}, emulated(2));
+  agrees<float>(clip{local{lars{}, 2}, 0.1}, emulated(2));
+}
 
 TEST_CASE("grid: sgd, velocity_sgd") {
   agree(sgd{});
