@@ -13,7 +13,9 @@
 #include <cordee/ops/grid/blocked.hpp>
 #include <cordee/ops/grid/convolution_reference.hpp>
 #include <cordee/ops/grid/elementwise.hpp>
+#include <cordee/ops/grid/encode.hpp>
 #include <cordee/ops/grid/exchange.hpp>
+#include <cordee/ops/grid/largest.hpp>
 #include <cordee/ops/grid/linear.hpp>
 #include <cordee/ops/grid/pack.hpp>
 #include <cordee/ops/grid/packing.hpp>

@@ -14,9 +14,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <concepts>
 #include <cstdint>
-#include <cstring>
 #include <limits>
 #include <type_traits>
 #include <vector>
@@ -40,7 +38,44 @@ struct encoded {
       std::is_empty_v<scaling> ? 0 : (sizeof(scaling) + unit - 1) / unit * unit;
 };
 
+/// The largest |x|; what is not finite is larger than all that is, for bits are compared.
+template <class Master, class Real>
+Master largest(const Real* x, std::size_t n) {
+  using bits = std::conditional_t<sizeof(Master) == 4, std::uint32_t, std::uint64_t>;
+  constexpr bits magnitude = std::numeric_limits<bits>::max() >> 1;
+  bits most = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    const bits b = std::bit_cast<bits>(static_cast<Master>(x[i])) & magnitude;
+    most = b > most ? b : most;
+  }
+  return std::bit_cast<Master>(most);
+}
+
 }  // namespace detail
+
+/// q <- x in P, with a scale for all, which k takes; lost <- lost + weight (x - what q says).
+template <Precision P, class Real>
+void encode(std::size_t n, const Real* x, Real weight, typename P::storage* q,
+            typename P::scaling* k, Real* lost, cpu::stream s) {
+  const auto by = P::fit(detail::largest<typename P::master>(x, n));
+  if constexpr (!std::is_empty_v<typename P::scaling>) *k = by;
+  for_each(s, n, [=](std::size_t i) {
+    q[i] = P::encode(static_cast<typename P::master>(x[i]), by);
+    lost[i] += (x[i] - static_cast<Real>(P::decode(q[i], by))) * weight;
+  });
+}
+
+/// x <- what q says, or x + that.
+template <Precision P, class Real>
+void decode(std::size_t n, const typename P::storage* q, const typename P::scaling* k, Real* x,
+            into how, cpu::stream s) {
+  typename P::scaling by{};
+  if constexpr (!std::is_empty_v<typename P::scaling>) by = *k;
+  if (how == into::add)
+    for_each(s, n, [=](std::size_t i) { x[i] = x[i] + static_cast<Real>(P::decode(q[i], by)); });
+  else
+    for_each(s, n, [=](std::size_t i) { x[i] = static_cast<Real>(P::decode(q[i], by)); });
+}
 
 /// What encoded_wire wants of scratch for n numbers in `count` blocks: what is said, what is heard.
 template <Precision P>
@@ -53,11 +88,9 @@ constexpr std::size_t encoded_scratch(std::size_t n, int count) {
 /// `lost` gathers what this rank's encodings lost, in units of its own contribution to the sum:
 /// added to the next one, it is said after all.
 template <Precision P, class Link, class Real, Device D>
-  requires(D::host_memory)
 class encoded_wire {
   using storage = typename P::storage;
   using scaling = typename P::scaling;
-  using master = typename P::master;
 
  public:
   encoded_wire(const Link& link, const bucket* which, span_on<Real, D> what,
@@ -75,25 +108,22 @@ class encoded_wire {
   }
 
   void add(int next, blocks said, int before, blocks sum, int holders = 1) {
-    if (next != nobody) encode(said, Real{1} / static_cast<Real>(holders));
+    if (next != nobody) write(said, Real{1} / static_cast<Real>(holders));
     exchange(next, image(said_, said), before, image(heard_, sum));
     if (before == nobody) return;
     const bool crossing = next != nobody && said.first < sum.last && sum.first < said.last;
     each_piece(sum, [&](const piece& part) {
-      Real* x = what_.data + part.first;
-      if (crossing)  // the peer adds what I said, so I do too
-        decode(said_, part, [x](std::size_t i, Real heard) { x[i] = heard; });
-      decode(heard_, part, [x](std::size_t i, Real heard) { x[i] = x[i] + heard; });
+      if (crossing) read(said_, part, into::overwrite);  // the peer adds what I said, so I do too
+      read(heard_, part, into::add);
     });
   }
 
   void finish(blocks own, int ranks, int holders = 1) {
     const auto p = static_cast<Real>(ranks);
     each_piece(own, [&](const piece& part) {
-      for_each(s_, part.last - part.first,
-               [x = what_.data + part.first, p](std::size_t i) { x[i] = x[i] / p; });
+      divide(part.last - part.first, p, what_.data + part.first, s_);
     });
-    encode(own, p / static_cast<Real>(holders));  // a loss of the mean is p losses of the sum
+    write(own, p / static_cast<Real>(holders));  // a loss of the mean is p losses of the sum
   }
 
   void pass(int next, blocks said, int before, blocks heard) {
@@ -101,9 +131,8 @@ class encoded_wire {
   }
 
   void open() {
-    each_piece({0, static_cast<int>(block_.size()) - 1}, [&](const piece& part) {
-      decode(said_, part, [x = what_.data + part.first](std::size_t i, Real mean) { x[i] = mean; });
-    });
+    each_piece({0, static_cast<int>(block_.size()) - 1},
+               [&](const piece& part) { read(said_, part, into::overwrite); });
   }
 
  private:
@@ -114,7 +143,6 @@ class encoded_wire {
   struct block {
     std::size_t piece, byte;  // its first ones
   };
-  using bits = std::conditional_t<sizeof(master) == 4, std::uint32_t, std::uint64_t>;
 
   static constexpr std::size_t unit = detail::encoded<P>::unit;
   static constexpr std::size_t scale_bytes = detail::encoded<P>::scale_bytes;
@@ -146,43 +174,25 @@ class encoded_wire {
   }
   [[nodiscard]] const block& at(int b) const { return block_[static_cast<std::size_t>(b)]; }
 
-  // Where the numbers of a piece lie in an image.
+  // Where the numbers of a piece lie in an image, and their scale.
   static storage* numbers(std::byte* image, const piece& part) {
     return reinterpret_cast<storage*>(image + part.numbers);
   }
+  static scaling* scale(std::byte* image, const piece& part) {
+    return reinterpret_cast<scaling*>(image + part.scale);
+  }
 
-  void encode(blocks range, Real weight) {
+  void write(blocks range, Real weight) {
+    using cordee::encode;  // and the device's
     each_piece(range, [&](const piece& part) {
-      const std::size_t n = part.last - part.first;
-      const Real* x = what_.data + part.first;
-      const scaling k = P::fit(largest(x, n));
-      if constexpr (scale_bytes > 0) std::memcpy(said_ + part.scale, &k, sizeof k);
-      for_each(
-          s_, n,
-          [x, k, weight, q = numbers(said_, part), lost = lost_.data + part.first](std::size_t i) {
-            q[i] = P::encode(static_cast<master>(x[i]), k);
-            lost[i] += (x[i] - static_cast<Real>(P::decode(q[i], k))) * weight;
-          });
+      encode<P>(part.last - part.first, what_.data + part.first, weight, numbers(said_, part),
+                scale(said_, part), lost_.data + part.first, s_);
     });
   }
-  template <class Take>
-  void decode(std::byte* of, const piece& part, const Take& take) const {
-    scaling k{};
-    if constexpr (scale_bytes > 0) std::memcpy(&k, of + part.scale, sizeof k);
-    for_each(s_, part.last - part.first, [k, take, q = numbers(of, part)](std::size_t i) {
-      take(i, static_cast<Real>(P::decode(q[i], k)));
-    });
-  }
-
-  // The largest |x|; what is not finite is larger than all that is, for bits are compared.
-  static master largest(const Real* x, std::size_t n) {
-    constexpr bits magnitude = std::numeric_limits<bits>::max() >> 1;
-    bits most = 0;
-    for (std::size_t i = 0; i < n; ++i) {
-      const bits b = std::bit_cast<bits>(static_cast<master>(x[i])) & magnitude;
-      most = b > most ? b : most;
-    }
-    return std::bit_cast<master>(most);
+  void read(std::byte* of, const piece& part, into how) const {
+    using cordee::decode;  // and the device's
+    decode<P>(part.last - part.first, numbers(of, part), scale(of, part), what_.data + part.first,
+              how, s_);
   }
 
   [[nodiscard]] span_on<std::byte, D> image(std::byte* of, blocks b) const {

@@ -23,6 +23,18 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+namespace detail {
+/// x <- x + e, e <- 0
+template <class Real>
+struct says_after_all {
+  Real *x, *e;
+  CORDEE_HOST_DEVICE void operator()(std::size_t i) const {
+    x[i] += e[i];
+    e[i] = 0;
+  }
+};
+}  // namespace detail
+
 template <class R, Precision P>
 struct narrow {
   using link_type = typename R::link_type;
@@ -44,10 +56,7 @@ struct narrow {
     requires NarrowsOn<R, P, Real, D>
   void mix(message<Real, D, 1> m, const moment& now, typename D::stream s) const {
     const span_on<Real, D> lost = m.memory[0];
-    for_each(s, m.what.size, [x = m.what.data, e = lost.data](std::size_t i) {
-      x[i] += e[i];
-      e[i] = 0;
-    });
+    for_each(s, m.what.size, detail::says_after_all<Real>{m.what.data, lost.data});
     reducer.template mix_as<P>(message<Real, D, 0>{m.which, m.what, {}, m.scratch}, lost, now, s);
   }
 

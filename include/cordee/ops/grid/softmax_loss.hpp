@@ -10,25 +10,12 @@
 #include <limits>
 
 #include <cordee/device/grid.hpp>
+#include <cordee/ops/grid/largest.hpp>
 #include <cordee/ops/softmax_loss.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
 namespace detail {
-
-/// The largest of all threads' x, on every thread; for once in a body.
-template <int Threads, class Block>
-CORDEE_DEVICE double largest_of(Block& b, double x) {
-  double* const room = b.template shared<double>(Threads);
-  const int t = b.thread();
-  room[t] = x;
-  for (int half = Threads / 2; half > 0; half /= 2) {
-    b.sync();
-    if (t < half && room[t + half] > room[t]) room[t] = room[t + half];
-  }
-  b.sync();
-  return room[0];
-}
 
 constexpr bool is_class(int label, int classes) { return 0 <= label && label < classes; }
 
