@@ -66,7 +66,7 @@ def found():
         say[f"{name}_library"] = library or ""
         say[f"{name}_version"] = version(header.parent / versions, words) if header else ""
     # What cuDNN opens by itself lies beside it or in a folder of its own.
-    needed = [first(f"{{lib}}/lib{one}.so*")[0] for one in ("cudnn", "nvrtc", "cublas")]
+    needed = [first(f"{{lib}}/lib{one}.so*")[0] for one in ("cudnn", "nvrtc", "cublas", "nccl")]
     say["libraries"] = ":".join(dict.fromkeys(str(one.parent) for one in needed if one))
     return {key: str(value) for key, value in say.items()}
 

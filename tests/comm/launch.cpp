@@ -83,3 +83,37 @@ TEST_CASE("launch: what is not a whole number is refused by name") {
                    "WORLD_SIZE=\""));
   }
 }
+
+TEST_CASE("launch: the local rank is that of the launcher whose pair counts") {
+  const auto local = [](const variables& set) {
+    return told_local_rank([&](const char* name) {
+      const auto at = set.find(name);
+      return at == set.end() ? nullptr : at->second.c_str();
+    });
+  };
+  CHECK(local(both(torchrun, {{"LOCAL_RANK", "3"}, {"SLURM_LOCALID", "1"}})) == 3);
+  CHECK(local(both(open_mpi, {{"OMPI_COMM_WORLD_LOCAL_RANK", "1"}})) == 1);
+  CHECK(local(both(mpich, {{"MPI_LOCALRANKID", "2"}})) == 2);
+  CHECK(local(both(slurm, {{"SLURM_LOCALID", "0"}})) == 0);
+  CHECK(local(both(torchrun, {{"SLURM_LOCALID", "1"}})) == std::nullopt);
+  CHECK(local({{"LOCAL_RANK", "3"}}) == std::nullopt);
+}
+
+TEST_CASE(
+    "launch: ranks meet where MASTER_ADDR says, on the next port if torchrun's agent has that") {
+  const auto where = [](const variables& set) {
+    return told_address([&](const char* name) {
+      const auto at = set.find(name);
+      return at == set.end() ? nullptr : at->second.c_str();
+    });
+  };
+  variables told{{"MASTER_ADDR", "node1"}};
+  CHECK_FALSE(where(told).has_value());
+  told["MASTER_PORT"] = "29500";
+  CHECK(where(told)->name == "node1");
+  CHECK(where(told)->port == 29500);
+  told["TORCHELASTIC_USE_AGENT_STORE"] = "True";
+  CHECK(where(told)->port == 29501);
+  told["MASTER_PORT"] = "http";
+  CHECK(contains(complaint([&] { where(told); }), "MASTER_PORT=\"http\" is not a whole number"));
+}

@@ -15,6 +15,7 @@ PROGRAMS = {
     "bin/nvidia-smi": 'case $* in *name*) echo "NVIDIA Stub 80GB" ;; *driver*) echo 580.1 ;; *) echo GPU ;; esac',
     "bin/compute-sanitizer": "echo '0 errors'",
     "build/gpu/tests/test_cuda": "echo '[doctest] passed'",
+    "build/gpu/tests/test_nccl_gpu": "echo '[doctest] passed'",
     "build/gpu/benchmarks/bench_gpu_layers": """echo '{"net": '"$2"', "layer": "a", "precision": "fp16", "y": 1e-4,
         "dx": 1e-4, "parameters": 0, "bar": 0.001, "within": true}' | tr -d '\\n'; echo""",
     "build/gpu/benchmarks/bench_gpu_bandwidth": """echo '{"what": "copy", "milliseconds": 1,
@@ -32,6 +33,7 @@ PYTHON = {
     "benchmarks/torch_layers.py": "import sys\nprint(open(sys.argv[1]).read(), end='')\n",
     "benchmarks/torch_cifar.py": "print('held-out accuracy 91.00 % of 10000 images')\n",
 }
+NCCL = ("toolkit/include/nccl.h", "toolkit/lib/libnccl.so")
 
 
 class GpuCheck(unittest.TestCase):
@@ -46,6 +48,8 @@ class GpuCheck(unittest.TestCase):
             self.program(name, body)
         for name, body in PYTHON.items():
             self.write(name, body)
+        for name in NCCL:
+            self.write(name, "")
         self.write("data/cifar-10/test_batch.bin", "x")
 
     def write(self, name, body):
@@ -60,7 +64,8 @@ class GpuCheck(unittest.TestCase):
     def run_it(self, *options):
         done = subprocess.run(
             [self.root / "scripts/gpu-check", *options], capture_output=True, text=True, timeout=120,
-            env={**os.environ, "PATH": f"{self.root / 'bin'}:{os.environ['PATH']}", "PYTHONPATH": str(self.root / "py")})
+            env={**os.environ, "PATH": f"{self.root / 'bin'}:{os.environ['PATH']}", "PYTHONPATH": str(self.root / "py"),
+                 "CUDA_PATH": str(self.root / "toolkit")})
         return done.returncode, done.stdout + done.stderr
 
     def report(self):
@@ -73,7 +78,7 @@ class GpuCheck(unittest.TestCase):
         status, said = self.run_it("--only", "correct")
         self.assertEqual(status, 0, said)
         bars = self.bars()
-        for what in ("tests of kernels on the GPU", "tests of kernels under compute-sanitizer",
+        for what in ("tests of kernels on the GPU", "ranks over NCCL", "tests of kernels under compute-sanitizer",
                      "2 layers alone, fp16, beside fp64", "loss curve of 1 steps, fp16", "loss curve of 1 steps, fp32"):
             self.assertIs(bars[what], True, what)
 
@@ -85,6 +90,11 @@ class GpuCheck(unittest.TestCase):
         self.assertNotEqual(status, 0)
         self.assertIs(self.bars()["tests of kernels on the GPU"], False)
         self.assertIs(self.bars()["loss curve of 1 steps, fp16"], True)
+
+    def test_nccl_that_fails_fails_the_stage(self):
+        self.program("build/gpu/tests/test_nccl_gpu", "exit 1")
+        self.assertNotEqual(self.run_it("--only", "correct")[0], 0)
+        self.assertIs(self.bars()["ranks over NCCL"], False)
 
     def test_a_layer_beyond_its_bar_fails_the_stage(self):
         self.program("build/gpu/benchmarks/bench_gpu_layers", "exit 1")
@@ -149,6 +159,9 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual(status, 0, said)
         self.assertIn("NVIDIA Stub 80GB", said)
         self.assertIn("bench_gpu_layers --net 50", said)
+        self.assertIn("cifar_gpu cifar test_nccl_gpu", said)
+        self.assertIn("-D CORDEE_NCCL=ON", said)
+        self.assertIn("tests/test_nccl_gpu\n", said)
         self.assertEqual([p for p in sorted(self.root.rglob("*")) if "__pycache__" not in str(p)], before)
 
     def test_a_stage_that_does_not_exist_is_refused(self):

@@ -60,7 +60,7 @@ class Found(unittest.TestCase):
         self.assertEqual((said["cudnn_library"], said["cudnn_version"]), (cudnn, "9.10.2"))
         self.assertEqual(said["cudnn_include"], str(self.packages / "nvidia/cudnn/include"))
         self.assertEqual((said["nccl_library"], said["nccl_version"]), (str(nccl), "2.27.3"))
-        self.assertEqual(said["libraries"], f"{pathlib.Path(cudnn).parent}:{nvrtc.parent}")
+        self.assertEqual(said["libraries"], f"{pathlib.Path(cudnn).parent}:{nvrtc.parent}:{nccl.parent}")
 
     def test_a_toolkit_goes_before_python_packages(self):
         self.library("packages/nvidia/cudnn", "lib", "libcudnn.so.9")
