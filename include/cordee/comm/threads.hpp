@@ -10,8 +10,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -66,7 +64,7 @@ class threads {
         ended.sign(rank);
       });
 
-    await_end(*world, ended);
+    world->await_end(ended);
     for (std::thread& t : team) t.join();
     if (world->failed()) throw error(world->first.in_full());
     if (const std::string why = world->unheard(); !why.empty()) throw error(why);
@@ -272,18 +270,6 @@ class threads {
       if (awaited[i].of != nullptr && !box_at(desk_of(out[i].peer), rank_).withdraw(awaited[i]))
         while (!awaited[i].done)  // a copy under way: it ends
           desk_of(rank_).room.wait(world_->deadline, [&] { return awaited[i].done.load(); });
-  }
-
-  [[gnu::cold]] static void await_end(const world& w, detail::roll_call& ended) {
-    ended.wait([&] { return w.failed(); });
-    const std::vector<int> late = ended.missing(w.deadline);
-    if (late.empty()) return;
-    // A thread cannot be ended from outside, and its memory is the others': only the process can.
-    for (const int rank : late)
-      std::fprintf(stderr, "cordee: rank %d did not end within %lld ms after the failure of %s\n",
-                   rank, static_cast<long long>(w.deadline.count()), w.first.in_full().c_str());
-    std::fflush(nullptr);
-    std::_Exit(EXIT_FAILURE);
   }
 
   int checked(int peer) const {

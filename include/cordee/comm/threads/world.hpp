@@ -6,6 +6,8 @@
 
 #include <array>
 #include <atomic>
+#include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,6 +15,7 @@
 #include <cordee/comm/errand.hpp>
 #include <cordee/comm/failure.hpp>
 #include <cordee/comm/threads/desk.hpp>
+#include <cordee/comm/threads/roll_call.hpp>
 #include <cordee/comm/threads/round_table.hpp>
 #include <cordee/comm/transport.hpp>
 #include <cordee/core/clock.hpp>
@@ -83,6 +86,19 @@ class thread_world {
   [[noreturn, gnu::cold]] void refuse(int rank, const std::string& why) {
     fail(rank, why + errand::words());
     throw error(why + errand::words());
+  }
+
+  /// Until every rank has ended. After a failure none may take longer than the deadline.
+  [[gnu::cold]] void await_end(roll_call& ended) const {
+    ended.wait([&] { return failed(); });
+    const std::vector<int> late = ended.missing(deadline);
+    if (late.empty()) return;
+    // A thread cannot be ended from outside, and its memory is the others': only the process can.
+    for (const int rank : late)
+      std::fprintf(stderr, "cordee: rank %d did not end within %lld ms after the failure of %s\n",
+                   rank, static_cast<long long>(deadline.count()), first.in_full().c_str());
+    std::fflush(nullptr);
+    std::_Exit(EXIT_FAILURE);
   }
 
   /// What nobody heard, when all have left: a sentence, or nothing.
