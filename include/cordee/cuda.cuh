@@ -9,6 +9,7 @@
 #include <cordee/device/cuda_warp.cuh>
 #include <cordee/ops/grid/batch_norm.hpp>
 #include <cordee/ops/grid/batch_norm_merge.hpp>
+#include <cordee/ops/grid/batch_norm_ranks.hpp>
 #include <cordee/ops/grid/batch_norm_tiles.hpp>
 #include <cordee/ops/grid/blocked.hpp>
 #include <cordee/ops/grid/convolution_reference.hpp>

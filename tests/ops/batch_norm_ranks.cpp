@@ -3,7 +3,6 @@
 //
 // Statistics that ranks share.
 #include <array>
-#include <barrier>
 #include <cmath>
 #include <thread>
 #include <vector>
@@ -12,33 +11,13 @@
 
 #include <cordee/ops/batch_norm.hpp>
 
+#include "tests/support/meeting.hpp"
 #include "tests/support/normed.hpp"
 
 using namespace cordee;
 using namespace support;
 
 namespace {
-
-/// Two ranks that meet whenever both have called; the golden values' sync batch norm.
-struct meeting {
-  std::barrier<> gate{2};
-  std::array<std::vector<double>, 2> said;
-  std::array<int, 2> calls{};
-
-  struct seat {
-    meeting* at;
-    std::size_t rank;
-  };
-  static void sum(void* context, std::span<double> x) {
-    const seat own = *static_cast<seat*>(context);
-    meeting& m = *own.at;
-    m.said[own.rank].assign(x.begin(), x.end());
-    ++m.calls[own.rank];
-    m.gate.arrive_and_wait();
-    for (std::size_t i = 0; i < x.size(); ++i) x[i] = m.said[0].at(i) + m.said[1].at(i);
-    m.gate.arrive_and_wait();
-  }
-};
 
 /// Both ranks forward and backward, meeting at every sum.
 std::array<std::vector<double>, 2> together(std::array<one_channel*, 2> ranks,

@@ -110,10 +110,11 @@ struct normed_on {
                 (8 + values) * roundoff<real>()) <= 1);
   }
 
-  void check(into mode) {
+  void check(into mode, const combine_sums& shared = {}) {
+    want.combine = shared;
     INFO(to_text(at.at), ", group ", at.group, ", samples ", samples, ", V ", V);
     want.forward();
-    forward();
+    forward(shared);
     CHECK(count == want.count);
     same_activations("y", y, want.y);
     same_sums("running mean", mean, want.mean);
@@ -124,7 +125,7 @@ struct normed_on {
     const auto before_gamma = want.dgamma, before_beta = want.dbeta;
     dx = want.backward(behind, mode);
     const bool adds = std::same_as<Epilogue, epilogue::add_relu>;
-    backward(mode, !adds);
+    backward(mode, !adds, shared);
     same_activations("dx", adds ? input_gradient : gradient, dx);
     if (adds) same_activations("what the residual receives", gradient, behind);
     same_sums("dgamma", dgamma, want.dgamma);

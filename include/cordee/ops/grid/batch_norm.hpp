@@ -5,7 +5,7 @@
 // activations each way, and between them one over what their chunks left.
 //
 // A chunk gives its mean and squared deviations, from sums over x - x[0] in wide, and these are
-// merged in double precision in the order of the chunks. Sums over ranks are not there yet.
+// merged in double precision in the order of the chunks.
 #pragma once
 
 #include <concepts>
@@ -17,6 +17,7 @@
 #include <cordee/device/grid.hpp>
 #include <cordee/ops/batch_norm.hpp>
 #include <cordee/ops/grid/batch_norm_merge.hpp>
+#include <cordee/ops/grid/batch_norm_ranks.hpp>
 #include <cordee/ops/grid/batch_norm_tiles.hpp>
 #include <cordee/ops/grid/pack.hpp>
 
@@ -183,10 +184,9 @@ struct input_gradient {
   }
 };
 
-inline void refuse_ranks(const combine_sums& combine) {
-  expects(!combine,
-          "batch_norm: statistics shared by ranks are not there on this device; leave combine "
-          "empty, or use the cpu");
+inline void refuse_groups(const batch_norm_problem& at, int samples, const combine_sums& combine) {
+  expects(!combine || at.groups(samples) <= 1,
+          "batch_norm: statistics shared by ranks are taken over whole batches; use group 0");
 }
 
 }  // namespace detail
@@ -199,8 +199,11 @@ double batch_norm_forward(const batch_norm_problem& at, int samples,
                           const batch_norm_tensors<N, Real>& t, const N* residual,
                           Real* running_mean, Real* running_variance, const combine_sums& combine,
                           S s) {
-  detail::refuse_ranks(combine);
-  if (samples == 0) return 0;
+  detail::refuse_groups(at, samples, combine);
+  if (samples == 0 && !combine) return 0;
+  if (samples == 0)  // the others wait for us
+    return detail::share_moments<Real>(static_cast<std::size_t>(at.at.channels), at.lanes_of(V), 0,
+                                       t.gamma, t.saved, nullptr, combine, s);
   const detail::batch_norm_tiles to(at, samples, V, detail::pack_width<N>(V, t.x, t.y, residual));
   const std::size_t lanes = to.in.lanes(), table = to.groups * lanes;
   const lent<double, S> chunks(s, 2 * to.table()), statistics(s, 2 * table);
@@ -210,11 +213,15 @@ double batch_norm_forward(const batch_norm_problem& at, int samples,
   s.launch(
       detail::merge_tile::blocks(to),
       detail::merge_chunk_moments<Real>{to, t.gamma, t.saved, means, deviations, mean, variance});
+  auto count = static_cast<double>(to.rows_of(to.groups - 1));
+  if (combine)
+    count = detail::share_moments<Real>(to.in.channels, lanes, count, t.gamma, t.saved, mean,
+                                        combine, s);
   for_each(
       s, to.in.channels,
       detail::running_step<Real>{to.groups, lanes, mean, variance, running_mean, running_variance});
   s.launch(to.blocks(), detail::apply_rows_body<Epilogue, N, Real>{to, t, residual});
-  return static_cast<double>(to.rows_of(to.groups - 1));
+  return count;
 }
 
 /// Evaluation, and training with frozen statistics: normalises by the running ones.
@@ -231,12 +238,13 @@ void batch_norm_evaluate(const batch_norm_problem& at, int samples,
 }
 
 /// dx from dy, which may be the same memory unless a residual was added: then dy becomes what the
-/// residual receives. What a finite `count` says follows from the problem on this device.
+/// residual receives. `count` is what forward returned, or `constant` as on the CPU; without ranks
+/// that share statistics the problem says it.
 template <Number N, int V, class Epilogue, class Real, GridStream S>
 void batch_norm_backward(const batch_norm_problem& at, int samples,
                          const batch_norm_tensors<N, Real>& t, double count, N* dy, N* dx,
                          Real* dgamma, Real* dbeta, into mode, const combine_sums& combine, S s) {
-  detail::refuse_ranks(combine);
+  detail::refuse_groups(at, samples, combine);
   const detail::batch_norm_tiles to(at, samples, V, detail::pack_width<N>(V, t.x, t.y, dy, dx));
   const std::size_t lanes = to.in.lanes(), table = to.groups * lanes;
   const lent<double, S> chunks(s, 2 * to.table()), sums(s, 2 * table);
@@ -249,6 +257,9 @@ void batch_norm_backward(const batch_norm_problem& at, int samples,
   for_each(s, to.in.channels,
            detail::gradient_step<Real>{to.groups, lanes, shift, scale, dbeta, dgamma,
                                        mode == into::add});
+  if (combine)
+    detail::share_sums<Real>(to.in.channels, lanes, count, t.gamma, t.saved,
+                             samples == 0 ? nullptr : shift, combine, s);
   // Where a residual was added dy is masked already.
   using rest =
       std::conditional_t<std::same_as<Epilogue, epilogue::relu>, epilogue::relu, epilogue::store>;
