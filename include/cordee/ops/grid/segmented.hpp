@@ -7,6 +7,9 @@
 // a part of the table that the kernel's parameters carry: nothing is copied before a launch, and a
 // body reads norms that an earlier launch left on the device. Sums are made per chunk in double and
 // added by one block a segment, so they are the same bits in whatever order blocks run.
+//
+// On a GPU a block's `sum` is cub::BlockReduce. CUB's segmented reduction of a whole device is not
+// used: it gives a segment one block however long it is, and looks at no flag first (gated.hpp).
 #pragma once
 
 #include <algorithm>
