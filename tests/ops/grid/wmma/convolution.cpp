@@ -15,8 +15,12 @@ TEST_CASE("wmma: every pass of every shape is the definition, rounded once") {
     for (const std::uint64_t seed : {1u, 2u})
       wmma_is_the_definition<half>(bench_on{emulated{seed}}, p, seed == 1 ? 3 : 1);
 }
-TEST_CASE("wmma: bfloats are multiplied alike") {
-  wmma_is_the_definition<bfloat>(bench_on{emulated{3}}, {{5, 6, 5}, 9, 3, 2, 1}, 2);
+TEST_CASE_TEMPLATE("wmma: any numbers' sums are as good as their rounding", N, half, bfloat) {
+  for (const convolution_problem& p :
+       {convolution_problem{{5, 6, 5}, 9, 3, 2, 1}, {{40, 5, 6}, 12, 3, 1, 1}}) {
+    wmma_is_the_definition<N>(bench_on{emulated{3}}, p, 2);
+    wmma_is_the_definition<N, nearly>(bench_on{emulated{4}}, p, 2);
+  }
 }
 TEST_CASE("wmma: no samples leave no gradient") {
   wmma_is_the_definition<half>(bench_on{emulated{}}, {{5, 6, 7}, 9, 3, 2, 1}, 0);

@@ -41,10 +41,15 @@ struct pack_crsk_at {
   }
 };
 
+/// Pixels are counted in 32 bits, a step beyond the last one included.
+inline void expect_pixels(const sweep& at) {
+  expects(at.pixels() <= 2'000'000'000, "wmma: a batch has at most 2,000,000,000 pixels");
+}
+
 template <class N, class Before, class After, GridStream S>
 void correlate(const sweep& at, const N* in, const typename wmma_number<N>::weight* w,
                const Before& before, const After& after, S s) {
-  expects(at.pixels() < 1u << 31, "wmma: a batch of fewer than 2^31 pixels");
+  expect_pixels(at);
   with_wmma_tile(at.filters, [&](auto tile) {
     const correlation_body<N, decltype(tile), Before, After> body{at, in, w, before, after};
     s.launch(body.blocks(), body);
@@ -113,6 +118,7 @@ struct wmma {
                     const Before& before, Real* dw, into how, N* workspace, S s) {
     auto* const part = reinterpret_cast<float*>(workspace);
     const auto at = detail::fprop_sweep<N>(p, samples);
+    detail::expect_pixels(at);
     const split by = parts<N>(p, samples);
     detail::with_wmma_tile(at.filters, [&](auto tile) {
       s.launch(by.count * by.tiles, detail::weight_gradient_body<N, decltype(tile), Before>{

@@ -5,8 +5,8 @@
 //
 //   out[n, i, j, f] = sum over u, v, c of  w[f, tap(u, v), c] in[n, top(i) + d u, left(j) + d v, c]
 //
-//   fprop  top(i) = i t - p,             d = 1,   all taps
-//   dgrad  top(i) = i + (a + p - r) / t, d = -1,  taps r + t u,  r = (a + p) mod t
+//   fprop  top(i) = i t - p,          d = 1,   all taps
+//   dgrad  top(i) = i + (a + p) / t,  d = -1,  taps (a + p) mod t + t u
 //
 // where dgrad of stride t is t^2 sweeps, each over the pixels (a + t i, b + t j) of one remainder:
 // no product is with a zero between the strides.
@@ -49,7 +49,7 @@ constexpr sweep_side dgrad_side(const convolution_problem& p, int in, int out, i
           .count = count(remainder, in),
           .first = remainder,
           .step = t,
-          .begin = (remainder + p.padding - tap) / t,
+          .begin = (remainder + p.padding) / t,
           .stride = 1,
           .way = -1,
           .taps = count(tap, p.window),

@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <type_traits>
 
 #include <cordee/device/warp.hpp>
 
