@@ -10,6 +10,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -80,6 +81,20 @@ class stream {
 struct event {
   std::shared_ptr<std::atomic<bool>> passed = std::make_shared<std::atomic<bool>>(true);
 };
+
+// Few numbers are copied one at a time, each whole: they may be looked at meanwhile.
+inline void copy(void* out, const void* in, std::size_t size) {
+  const auto places = reinterpret_cast<std::uintptr_t>(out) | reinterpret_cast<std::uintptr_t>(in);
+  if ((size | places) % 8 != 0 || size > 512) {
+    std::memcpy(out, in, size);
+    return;
+  }
+  for (std::size_t i = 0; i < size / 8; ++i) {
+    auto& from = static_cast<std::uint64_t*>(const_cast<void*>(in))[i];
+    const std::uint64_t one = std::atomic_ref(from).load(std::memory_order_relaxed);
+    std::atomic_ref(static_cast<std::uint64_t*>(out)[i]).store(one, std::memory_order_relaxed);
+  }
+}
 
 // GPUs of this machine, and what each call of a thread is about.
 inline std::atomic<int> gpus{8};
@@ -186,7 +201,7 @@ inline cudaError_t cudaFreeAsync(void* p, cudaStream_t s) {
 }
 inline cudaError_t cudaMemcpyAsync(void* out, const void* in, std::size_t size, cudaMemcpyKind,
                                    cudaStream_t s) {
-  s->hand_over([=] { std::memcpy(out, in, size); });
+  s->hand_over([=] { nccl_double::copy(out, in, size); });
   if (!nccl_double::pinned_memory::all().has(out) &&
       !nccl_double::pinned_memory::all().has(const_cast<void*>(in)))
     s->finish();

@@ -24,7 +24,7 @@ enum ncclResult_t {
   ncclRemoteError,
   ncclInProgress
 };
-enum ncclDataType_t { ncclUint8 = 1, ncclFloat32 = 7, ncclFloat64 = 8 };
+enum ncclDataType_t { ncclUint8 = 1, ncclUint64 = 5, ncclFloat32 = 7, ncclFloat64 = 8 };
 enum ncclRedOp_t { ncclSum = 0, ncclAvg = 4 };
 struct ncclUniqueId {
   char internal[128];
@@ -127,7 +127,7 @@ inline void run(clique& all, int rank, const std::vector<operation>& told,
   const auto hear = [&](const operation& o, bool first_of_peer) {
     auto& box = all.way[{o.peer, rank}];
     if (!first_of_peer || box.empty() || box.front().size < o.size) return false;
-    std::memcpy(o.data, box.front().data, o.size);
+    copy(o.data, box.front().data, o.size);
     *box.front().taken = true;
     box.pop_front();
     all.changed.notify_all();
@@ -236,13 +236,14 @@ inline ncclResult_t nccl_double_tell(const nccl_double::operation& o, ncclComm_t
   nccl_double::mine.told.push_back(o);
   return ncclSuccess;
 }
-inline ncclResult_t ncclSend(const void* data, std::size_t n, ncclDataType_t, int peer,
+inline ncclResult_t ncclSend(const void* data, std::size_t n, ncclDataType_t type, int peer,
                              ncclComm_t comm, cudaStream_t s) {
-  return nccl_double_tell({false, const_cast<void*>(data), n, peer, s}, comm);
+  return nccl_double_tell(
+      {false, const_cast<void*>(data), n * (type == ncclUint8 ? 1 : 8), peer, s}, comm);
 }
-inline ncclResult_t ncclRecv(void* data, std::size_t n, ncclDataType_t, int peer, ncclComm_t comm,
-                             cudaStream_t s) {
-  return nccl_double_tell({true, data, n, peer, s}, comm);
+inline ncclResult_t ncclRecv(void* data, std::size_t n, ncclDataType_t type, int peer,
+                             ncclComm_t comm, cudaStream_t s) {
+  return nccl_double_tell({true, data, n * (type == ncclUint8 ? 1 : 8), peer, s}, comm);
 }
 inline ncclResult_t ncclGroupEnd() {
   nccl_double::group told = std::move(nccl_double::mine);

@@ -57,7 +57,6 @@ class nccl_channel {
     }
   }
   nccl_channel(const nccl_channel&) = delete;
-  nccl_channel& operator=(const nccl_channel&) = delete;
   ~nccl_channel() { close(); }
 
   /// A stream of this lane's own, of a thread that is then about this GPU.
@@ -72,8 +71,8 @@ class nccl_channel {
     if (heard.empty() && said.empty()) return;
     guarded(s, [&] {
       const std::size_t n = heard.size() + said.size();
-      sizes_.reserve(n);
-      std::fill_n(sizes_.data(), n, unknown);
+      sizes_.reserve(2 * n);
+      std::fill_n(sizes_.data(), 2 * n, unknown);
       for (std::size_t i = 0; i < said.size(); ++i) sizes_.data()[heard.size() + i] = said[i].size;
       const cuda_room there(n * sizeof(std::uint64_t), s);
       auto* const sizes = reinterpret_cast<std::uint64_t*>(there.data());
@@ -83,21 +82,21 @@ class nccl_channel {
         for (std::size_t i = 0; i < n; ++i) {
           const bool hears = i < heard.size();
           const nccl_parcel& p = hears ? heard[i] : said[i - heard.size()];
-          const auto pass = [&](void* data, std::size_t size) {
-            if (size != 0)
-              check(hears ? ncclRecv(data, size, ncclUint8, p.peer, all_, s)
-                          : ncclSend(data, size, ncclUint8, p.peer, all_, s));
+          const auto pass = [&](void* data, std::size_t count, ncclDataType_t type) {
+            if (count != 0)
+              check(hears ? ncclRecv(data, count, type, p.peer, all_, s)
+                          : ncclSend(data, count, type, p.peer, all_, s));
           };
-          pass(sizes + i, sizeof *sizes);
-          pass(p.data, p.size);
+          pass(sizes + i, 1, ncclUint64);
+          pass(p.data, p.size, ncclUint8);
         }
       });
-      const awaited mine{heard, said, sizes, cuda_.begun};
+      const awaited mine{heard, said, sizes, sizes_.data() + n, cuda_.begun};
       await([&] { return settled("ncclGroupEnd"); }, mine);
       copy(sizes_.data(), sizes, heard.size(), s);
       cuda_check(cudaEventRecord(cuda_.done, s), "cudaEventRecord");
       await([&] { return passed(); }, mine);
-      compare(heard);
+      for (std::size_t i = 0; i < heard.size(); ++i) compare(heard[i], sizes_.data()[i]);
     });
   }
 
@@ -125,12 +124,12 @@ class nccl_channel {
 
  private:
   static constexpr std::uint64_t unknown = ~std::uint64_t{0};
-  // What was said before its speaker left may be under way for so long.
-  static constexpr std::chrono::milliseconds under_way{100};
+  static constexpr std::chrono::milliseconds under_way{100};  // what was said before one left
 
   struct awaited {
     nccl_parcels heard{}, said{};
     const std::uint64_t* sizes = nullptr;  // on the GPU, of what is heard and then of what is said
+    std::uint64_t* seen = nullptr;         // those that had come at the last look
     cudaEvent_t begun = nullptr;           // its time counts from there
     const char* what = "";                 // that every rank does, where there are no parcels
   };
@@ -211,6 +210,7 @@ class nccl_channel {
     const int gone = waited > under_way ? who_left(mine) : -1;
     const bool late = waited > deadline_;
     if (!others_.first.happened() && gone < 0 && !late) return;
+    for (int twice = 0; twice < 2 && mine.sizes != nullptr; ++twice) look(mine);
     const std::string of = missing(mine);
     const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(waited);
     others_.first.report(here_.rank,
@@ -237,18 +237,17 @@ class nccl_channel {
     if (others_.first.happened()) give_up();
   }
 
-  // The sizes that have come by now, on a stream that does not wait for the rest.
+  // The sizes that have come by now, on a stream that does not wait for the rest. A size may be on
+  // its way at this moment, so a wrong one counts when it is still there the next time.
   [[gnu::cold]] void look(const awaited& mine) {
-    copy(sizes_.data(), mine.sizes, mine.heard.size(), cuda_.aside);
+    const std::vector<std::uint64_t> before(mine.seen, mine.seen + mine.heard.size());
+    copy(mine.seen, mine.sizes, mine.heard.size(), cuda_.aside);
     cuda_check(cudaStreamSynchronize(cuda_.aside), "cudaStreamSynchronize");
-    compare(mine.heard);
+    for (std::size_t i = 0; i < before.size(); ++i)
+      if (before[i] == mine.seen[i] && before[i] != unknown) compare(mine.heard[i], before[i]);
   }
-  void compare(nccl_parcels heard) const {
-    for (std::size_t i = 0; i < heard.size(); ++i)
-      if (const std::uint64_t said = sizes_.data()[i]; said != heard[i].size && said != unknown)
-        refuse(heard[i], said);
-  }
-  [[noreturn, gnu::cold]] void refuse(const nccl_parcel& p, std::uint64_t said) const {
+  void compare(const nccl_parcel& p, std::uint64_t said) const {
+    if (said == p.size) return;
     throw error(text("rank ", here_.rank, " expects ", p.size, " bytes from rank ", p.peer,
                      " on lane ", lane_, ", which sends ", said,
                      ": the ranks disagree on what they exchange", errand::words()));
@@ -272,7 +271,7 @@ class nccl_channel {
       all += text(all.empty() ? "" : ", ", "rank ", p.peer, verb, p.size, " bytes");
     };
     for (std::size_t i = 0; i < mine.heard.size(); ++i)
-      if (sizes_.data()[i] == unknown) add(mine.heard[i], " to send ");
+      if (mine.seen[i] == unknown) add(mine.heard[i], " to send ");
     for (const nccl_parcel& p : mine.said) add(p, " to take ");
     return text(all, " on lane ", lane_);
   }

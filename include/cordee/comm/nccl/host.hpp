@@ -102,6 +102,7 @@ class host {
       theirs.way = std::move(stranger);
       theirs.taken = true;
       theirs.way.say({frame::welcome, 0, ""});
+      if (failed_) theirs.way.say(*failed_);  // before it came
       return true;
     }
     const frame refused{frame::failed, g.rank,
@@ -144,6 +145,7 @@ class host {
 
   // Who is not there cannot leave: nobody shall wait for that.
   void fail(const frame& why) {
+    if (!failed_) failed_ = why;
     tell(why);
     for (std::size_t rank = 0; rank < seats_.size(); ++rank)
       if (seats_[rank].way.over()) tell({frame::left, static_cast<int>(rank), ""});
@@ -164,6 +166,7 @@ class host {
   const doorstep door_;
   std::vector<seat> seats_;
   std::vector<line> strangers_;
+  std::optional<frame> failed_;
   std::atomic<bool> closing_{false};
   std::thread thread_;
 };
