@@ -86,6 +86,25 @@ TEST_CASE("mpi: an asynchronous server hears everybody, in lockstep as the mean,
   }
 }
 
+TEST_CASE("mpi: the server says for which worker the others wait in vain") {
+  const int last = world_size() - 1;
+  const std::string said = complaint([&] {
+    mpi::launch(
+        [&](mpi link) {
+          const server at{link, asynchronous{.bound = 0}};
+          double x = 0, told = 0;
+          const message<double, cpu, 1> all{nullptr, {&x, 1}, {span_on<double, cpu>{&told, 1}}, {}};
+          at.begin(all, cpu::stream{});
+          if (link.rank() == last) std::this_thread::sleep_for(3s);
+          at.mix(all, moment{}, cpu::stream{});
+        },
+        {.deadline = 2s});
+  });
+  CHECK(contains(
+      said, text("rank 0: rank 0 waited 2000 ms for rank ", last, " to send on lane 2").c_str()));
+  CHECK(contains(said, "(the parameter server, version "));
+}
+
 TEST_CASE("mpi: who waits for any source names those that are due") {
   const int last = world_size() - 1;
   const std::string said = complaint([&] {

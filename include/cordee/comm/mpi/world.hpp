@@ -168,8 +168,9 @@ class mpi_world {
         if (finished(b)) return;
         waited = clock::now() - start;
         if (waited > std::chrono::microseconds(20)) {
-          notices_->attend();
-          go_on(waited, deadline, who_left(b), [&] { return missing(b); });
+          notices_->attend();  // who answers waits for requests, and is to say for whose
+          const auto limit = b.lane == answer_lane ? deadline * 5 / 4 : deadline;
+          go_on(waited, limit, who_left(b), [&] { return missing(b); });
         }
       }
       pause(waited);
@@ -208,6 +209,7 @@ class mpi_world {
   // Returns if there is reason to wait on for what missing() says.
   template <class Missing>
   void go_on(clock::duration waited, clock::duration limit, int gone, const Missing& missing) {
+    const auto in_ms = [](clock::duration d) { return d / std::chrono::milliseconds(1); };
     std::string why;
     if (first().happened())
       why = text("rank ", rank(), " gave up: ", first().cause());
@@ -215,13 +217,12 @@ class mpi_world {
       why = text("rank ", rank(), " waits for ", missing(), ", but rank ", gone,
                  " has left the run: every rank must make the same exchanges", errand::words());
     else if (waited > limit)
-      why = text("rank ", rank(), " waited ", deadline.count(), " ms for ", missing(),
+      why = text("rank ", rank(), " waited ", in_ms(limit), " ms for ", missing(),
                  ": it is stuck, or slower than mpi::options{.deadline}", errand::words());
     else
       return;
-    const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(waited);
-    notices_->first.report(rank(),
-                           text("had waited ", ms.count(), " ms for ", missing(), errand::words()));
+    notices_->first.report(
+        rank(), text("had waited ", in_ms(waited), " ms for ", missing(), errand::words()));
     notices_->fail(why, true);
     throw error(why);
   }
