@@ -2,9 +2,10 @@
 # SPDX-FileCopyrightText: the Cordee contributors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Threads against an installed MPI: both programs in turn, then MPI's least time over each method's.
+# Threads, and our reducers over the transport mpi, against an installed MPI (and Gloo): the programs in
+# turn, then MPI's least time over each method's.
 # Usage: benchmarks/all_reduce.sh [BUILD [RANKS [ROUNDS [REPS [LARGEST]]]]]
-#        BUILD holds bench_all_reduce and bench_mpi_all_reduce; build/release/benchmarks if not said.
+#        BUILD holds bench_all_reduce and bench_mpi_all_reduce (and bench_gloo_all_reduce); build/release/benchmarks if not said.
 set -eu
 build=${1:-build/release/benchmarks} ranks=${2:-4} rounds=${3:-3} reps=${4:-30} largest=${5:-100000000}
 # Containers run as root; Open MPI wants to be told twice that this is meant.
@@ -14,6 +15,7 @@ round=0
 while [ "$round" -lt "$rounds" ]; do
   "$build/bench_all_reduce" --ranks "$ranks" --reps "$reps" --largest "$largest"
   mpirun --oversubscribe -n "$ranks" "$build/bench_mpi_all_reduce" "$reps" "$largest"
+  if [ -x "$build/bench_gloo_all_reduce" ]; then "$build/bench_gloo_all_reduce" "$ranks" "$reps" "$largest"; fi
   round=$((round + 1))
 done | awk '
   { key = $1 " " $5; if (!(key in least) || $7 < least[key]) least[key] = $7

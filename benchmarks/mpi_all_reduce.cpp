@@ -1,43 +1,71 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The same mean by MPI_Allreduce and a division, over processes: what all_reduce.cpp is held to.
+// The mean over processes by MPI_Allreduce and a division, which all_reduce.cpp is held to as well,
+// and by our reducers over the transport mpi: minima over interleaved repetitions of one run, one
+// of which lasts as long as its slowest rank.
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <limits>
 #include <vector>
 
-#include <mpi.h>
+#include <cordee/comm/mpi.hpp>
+#include <cordee/cordee.hpp>
 
 #include "benchmarks/all_reduce.hpp"
 
-int main(int argc, char** argv) {
-  MPI_Init(&argc, &argv);
-  int rank = 0, ranks = 1;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  const int reps = argc > 1 ? std::atoi(argv[1]) : 30;
-  const std::size_t largest = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 100'000'000;
+using namespace cordee;
 
-  for (const std::size_t bytes : benchmark::sizes) {
-    if (bytes > largest) continue;
-    std::vector<float> x(bytes / sizeof(float), static_cast<float>(rank));
-    const int inner = benchmark::calls_in_a_row(bytes);
-    const auto mean = [&] {
+namespace {
+
+void measure(const mpi& link, std::size_t bytes, int reps) {
+  const int ranks = link.size(), inner = benchmark::calls_in_a_row(bytes);
+  std::vector<float> x(bytes / sizeof(float), static_cast<float>(link.rank()));
+  std::vector<std::byte> scratch;
+  static constexpr std::array names{"mpi", "ring/mpi", "halving/mpi", "tree/mpi", "butterfly/mpi"};
+  std::array<double, names.size()> least;
+  least.fill(std::numeric_limits<double>::max());
+
+  const auto timed = [&](std::size_t method, const auto& mean) {
+    mean();  // ranks begin together, memory is there
+    const double start = MPI_Wtime();
+    for (int i = 0; i < inner; ++i) mean();
+    double took = MPI_Wtime() - start, slowest = took;
+    MPI_Allreduce(&took, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    least[method] = std::min(least[method], 1e6 * slowest / inner);
+  };
+  const auto ours = [&](std::size_t method, const auto& reducer) {
+    scratch.resize(std::max(scratch.size(), reducer.template scratch<float>(x.size())));
+    timed(method, [&] {
+      reducer.mix(
+          message<float, cpu, 0>{
+              nullptr, {x.data(), x.size()}, {}, {scratch.data(), scratch.size()}},
+          moment{}, cpu::stream{});
+    });
+  };
+  for (int k = 0; k < reps; ++k) {
+    timed(0, [&] {
       MPI_Allreduce(MPI_IN_PLACE, x.data(), static_cast<int>(x.size()), MPI_FLOAT, MPI_SUM,
                     MPI_COMM_WORLD);
       for (float& v : x) v /= static_cast<float>(ranks);
-    };
-    double least = std::numeric_limits<double>::max();
-    for (int k = 0; k < reps; ++k) {
-      mean();
-      const double start = MPI_Wtime();
-      for (int i = 0; i < inner; ++i) mean();
-      double took = MPI_Wtime() - start, slowest = took;
-      MPI_Allreduce(&took, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-      least = std::min(least, 1e6 * slowest / inner);
-    }
-    if (rank == 0) benchmark::print("mpi", ranks, bytes, least);
+    });
+    ours(1, ring{link});
+    ours(2, halving{link});
+    ours(3, tree{link});
+    ours(4, butterfly{link});
   }
-  MPI_Finalize();
+  for (std::size_t m = 0; link.rank() == 0 && m < names.size(); ++m)
+    benchmark::print(names[m], ranks, bytes, least[m]);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int reps = argc > 1 ? std::atoi(argv[1]) : 30;
+  const std::size_t largest = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 100'000'000;
+  mpi::launch([&](mpi link) {
+    for (const std::size_t bytes : benchmark::sizes)
+      if (bytes <= largest) measure(link, bytes, reps);
+  });
 }

@@ -172,7 +172,7 @@ class presence {
   template <class Real>
   void converse(request::kind what, std::span<Real> numbers) {
     const bool speaks = what == request::push || link_.rank() == 0;
-    if (std::exchange(greeted_, true) == false && link_.rank() == 0)
+    if (!std::exchange(greeted_, true) && link_.rank() == 0)
       serving_ = std::make_shared<parameter_service<Link, Real>>(link_, book_, numbers.size());
     const span_on<Real, cpu> here{numbers.data(), numbers.size()};
     ask(link_, {what, sizeof(Real), speaks ? numbers.size_bytes() : 0}, const_bytes(here));

@@ -1,0 +1,97 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The same mean by Gloo over its own transport (TCP on this machine) and a division: what
+// all_reduce.cpp is held to, where libgloo-dev is installed. Ranks are threads with contexts of
+// their own.
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include <gloo/allreduce.h>
+#include <gloo/allreduce_halving_doubling.h>
+#include <gloo/allreduce_ring_chunked.h>
+#include <gloo/barrier.h>
+#include <gloo/math.h>
+#include <gloo/rendezvous/context.h>
+#include <gloo/rendezvous/hash_store.h>
+#include <gloo/transport/tcp/device.h>
+
+#include "benchmarks/all_reduce.hpp"
+
+namespace {
+
+using context = std::shared_ptr<gloo::rendezvous::Context>;
+constexpr std::array names{"gloo.ring", "gloo.bcube", "gloo.chunked", "gloo.halving"};
+using times = std::array<double, names.size()>;
+
+// Microseconds of each method on this rank's clock, between barriers.
+times measure(const context& c, int ranks, std::size_t bytes, int reps) {
+  std::vector<float> x(bytes / sizeof(float), static_cast<float>(c->rank));
+  const int n = static_cast<int>(x.size()), inner = benchmark::calls_in_a_row(bytes);
+  const auto reduce = [&](gloo::AllreduceOptions::Algorithm how) {
+    return [&, how] {
+      gloo::AllreduceOptions o(c);
+      o.setOutput(x.data(), x.size());
+      o.setReduceFunction([](void* to, const void* a, const void* b, std::size_t size) {
+        gloo::sum<float>(to, a, b, size);
+      });
+      o.setAlgorithm(how);
+      gloo::allreduce(o);
+    };
+  };
+  gloo::AllreduceRingChunked<float> chunked(c, {x.data()}, n);
+  gloo::AllreduceHalvingDoubling<float> halving(c, {x.data()}, n);
+  const std::array<std::function<void()>, names.size()> methods{
+      reduce(gloo::AllreduceOptions::Algorithm::RING),
+      reduce(gloo::AllreduceOptions::Algorithm::BCUBE), [&] { chunked.run(); },
+      [&] { halving.run(); }};
+  times least;
+  least.fill(std::numeric_limits<double>::max());
+  gloo::BarrierOptions together(c);
+  for (int k = 0; k < reps; ++k)
+    for (std::size_t m = 0; m < methods.size(); ++m) {
+      const auto mean = [&] {
+        methods[m]();
+        for (float& v : x) v /= static_cast<float>(ranks);
+      };
+      mean();
+      gloo::barrier(together);
+      const auto start = std::chrono::steady_clock::now();
+      for (int i = 0; i < inner; ++i) mean();
+      gloo::barrier(together);
+      const std::chrono::duration<double, std::micro> took =
+          std::chrono::steady_clock::now() - start;
+      least[m] = std::min(least[m], took.count() / inner);
+    }
+  return least;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int ranks = argc > 1 ? std::atoi(argv[1]) : 4;
+  const int reps = argc > 2 ? std::atoi(argv[2]) : 30;
+  const std::size_t largest = argc > 3 ? std::strtoull(argv[3], nullptr, 10) : 100'000'000;
+  gloo::rendezvous::HashStore store;
+  std::vector<std::thread> team;
+  for (int rank = 0; rank < ranks; ++rank)
+    team.emplace_back([&, rank] {
+      const auto c = std::make_shared<gloo::rendezvous::Context>(rank, ranks);
+      auto device = gloo::transport::tcp::CreateDevice("127.0.0.1");
+      c->connectFullMesh(store, device);
+      for (const std::size_t bytes : benchmark::sizes) {
+        if (bytes > largest) continue;
+        const times least = measure(c, ranks, bytes, reps);
+        for (std::size_t m = 0; rank == 0 && m < names.size(); ++m)
+          benchmark::print(names[m], ranks, bytes, least[m]);
+      }
+    });
+  for (std::thread& t : team) t.join();
+}
