@@ -8,6 +8,7 @@
 #include <cmath>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <cordee/comm/agree.hpp>
 #include <cordee/comm/threads.hpp>
@@ -24,9 +25,17 @@ using namespace cordee;
 /// What became of a pairing. The words are the table's; `why` names a sentence of the legend.
 struct cell {
   enum class outcome { runs, not_compiled, not_constructed, broken } what = outcome::broken;
-  char kind = ' ';  // of what does not compile: which of the trainer's sentences says so
+  char kind = ' ';  // of what does not compile: which of the library's sentences says so
   std::string why;  // of the others
 };
+
+/// A precision on a device, with one pair of rule and reducer for each of `exchanges`.
+struct precision_row {
+  std::string name;
+  std::vector<cell> cells;
+};
+extern const std::vector<std::string> exchanges;
+std::vector<precision_row> precision_rows();
 
 /// The trainer's refusals, in the order in which it makes them; refused.cpp has one of each.
 template <class O, class R>

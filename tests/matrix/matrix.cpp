@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every rule with every reducer: prints the table of docs/matrix.md, or (matrix FILE) fails unless
-// its lines stand in that file. A pairing that is legal and misbehaves fails either way.
+// Every rule with every reducer, and every precision: prints the tables of docs/matrix.md, or
+// (matrix FILE) fails unless their lines stand in that file. A pairing that is legal and misbehaves
+// fails either way.
 #include <cstdio>
 #include <fstream>
 #include <sstream>
@@ -35,6 +36,21 @@ struct table {
         broken.push_back(text(rule, " with ", reducer, ": ", c.why));
         return "BROKEN";
     }
+  }
+  void head(const std::vector<std::string>& columns) {
+    std::string names = "| |", rule = "|---|";
+    for (const std::string& column : columns) {
+      names += " `" + column + "` |";
+      rule += ":-:|";
+    }
+    lines = {names, rule};
+  }
+  void row(const std::string& name, const std::vector<std::string>& columns,
+           const std::vector<cell>& cells) {
+    std::string line = text("| `", name, "` |");
+    for (std::size_t k = 0; k < cells.size(); ++k)
+      line += text(" ", words(name, columns[k], cells[k]), " |");
+    lines.push_back(line);
   }
   int number(const std::string& sentence) {
     for (std::size_t k = 0; k < said.size(); ++k)
@@ -79,20 +95,12 @@ void row(table& t, const std::string& name, const O& rule, double rate) {
                                                 return gossip{l, exponential{}};
                                               }),
                                 pair<alone>(rule, rate, [](alone) { return solo{}; })};
-  std::string line = text("| `", name, "` |");
-  for (std::size_t k = 0; k < cells.size(); ++k)
-    line += text(" ", t.words(name, columns[k], cells[k]), " |");
-  t.lines.push_back(line);
+  t.row(name, columns, cells);
 }
 
 table make() {
   table t;
-  std::string head = "| |", rule = "|---|";
-  for (const std::string& column : columns) {
-    head += " `" + column + "` |";
-    rule += ":-:|";
-  }
-  t.lines = {head, rule};
+  t.head(columns);
   row(t, "sgd", sgd{}, 0.02);
   row(t, "velocity_sgd", velocity_sgd{}, 0.02);
   row(t, "lars", lars{.trust = 0.02}, 0.5);
@@ -106,6 +114,13 @@ table make() {
   row(t, "decentlam_over{lars}", decentlam_over{lars{.trust = 0.02}}, 0.5);
   row(t, "local{sgd, 8}", local{sgd{}, 8}, 0.02);
   row(t, "local{lars, 4}", local{lars{.trust = 0.02}, 4}, 0.5);
+  return t;
+}
+
+table make_precisions() {
+  table t;
+  t.head(exchanges);
+  for (const precision_row& one : precision_rows()) t.row(one.name, exchanges, one.cells);
   return t;
 }
 
@@ -125,16 +140,20 @@ std::vector<std::string> missing(const std::vector<std::string>& lines, const ch
 }  // namespace
 
 int main(int argc, char** argv) {
-  const table t = make();
+  const table t = make(), precisions = make_precisions();
   std::vector<std::string> wrong = t.broken;
+  wrong.insert(wrong.end(), precisions.broken.begin(), precisions.broken.end());
   std::vector<std::string> all = t.lines;
   all.push_back("");
   for (std::size_t k = 0; k < t.said.size(); ++k)
     all.push_back(text("- (", k + 1, ") when the trainer is made: \"", t.said[k], "\""));
+  all.push_back("");
+  all.insert(all.end(), precisions.lines.begin(), precisions.lines.end());
   if (argc > 1) {
     for (const std::string& line : missing(all, argv[1]))
       wrong.push_back(text(argv[1], " lacks: ", line, "; run scripts/matrix"));
-    std::printf("%d pairings of rule and reducer run, %d are refused\n", t.legal, t.illegal);
+    std::printf("%d pairings of rule and reducer run, %d are refused; in other precisions %d, %d\n",
+                t.legal, t.illegal, precisions.legal, precisions.illegal);
   } else {
     for (const std::string& line : all) std::printf("%s\n", line.c_str());
   }
