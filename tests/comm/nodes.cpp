@@ -30,8 +30,8 @@ TEST_CASE("nodes: neighbours on one machine are a node, and others on it are an 
   CHECK(detail::nodes_from({7, 7, 5, 1, 1, 1}).sizes == row{2, 1, 3});
   const std::string said = complaint([] { (void)detail::nodes_from({7, 5, 5, 7}); });
   CHECK(contains(said, "ranks 0 and 3 share a machine, and rank 2 does not"));
-  CHECK(detail::number_of("node1") != detail::number_of("node2"));
-  CHECK(detail::number_of("node1") == detail::number_of("node1"));
+  CHECK(detail::number_called("node1") != detail::number_called("node2"));
+  CHECK(detail::number_called("node1") == detail::number_called("node1"));
 }
 
 TEST_CASE("nodes: threads share their process's machine") {

@@ -2,9 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Where a precision's networks do not run is said when they compile.
-#include <cordee/comm/narrow.hpp>
-#include <cordee/comm/ring.hpp>
-#include <cordee/comm/threads.hpp>
 #include <cordee/nn/linear.hpp>
 #include <cordee/nn/model.hpp>
 #include <cordee/ops/convolution_reference.hpp>
@@ -23,11 +20,6 @@ using net = network<linear<2>, P, D, reference, extent{1, 1, 1}, 2>;
 constexpr int classes = net<bf16, cpu>::classes;
 #elif defined(BYTES_ON_A_GPU)
 constexpr int classes = net<int8, support::emulated>::classes;
-#elif defined(NARROW_ON_A_GPU)
-constexpr int classes = 2;
-void mix(const narrow<ring<threads>, bf16>& r, message<float, support::emulated, 1> m) {
-  r.mix(m, moment{}, support::emulated::stream{});
-}
 #else
 constexpr int classes = net<fp32, cpu>::classes + net<bf16, support::emulated>::classes;
 #endif

@@ -10,6 +10,7 @@
 #include <cordee/ops/grid/batch_norm.hpp>
 #include <cordee/ops/grid/convolution_reference.hpp>
 #include <cordee/ops/grid/elementwise.hpp>
+#include <cordee/ops/grid/encode.hpp>
 #include <cordee/ops/grid/exchange.hpp>
 #include <cordee/ops/grid/linear.hpp>
 #include <cordee/ops/grid/packing.hpp>
@@ -64,8 +65,6 @@ cell pair_in(const O& rule, double rate, const Make& make) {
     return {cell::outcome::not_compiled, 'd', {}};
   } else if constexpr (!D::host_memory && Quantised<P>) {
     return {cell::outcome::not_compiled, 'e', {}};
-  } else if constexpr (!D::host_memory && std::invoke_result_t<Make, threads>::slots == 1) {
-    return {cell::outcome::not_compiled, 'f', {}};
   } else {
     try {
       std::array<left_by, 2> ranks;

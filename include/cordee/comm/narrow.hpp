@@ -55,8 +55,6 @@ struct narrow {
   template <class Real, Device D>
     requires NarrowsOn<R, P, Real, D>
   void mix(message<Real, D, 1> m, const moment& now, typename D::stream s) const {
-    static_assert(D::host_memory,
-                  "narrow encodes in the host's memory: on a GPU use the reducer without it");
     const span_on<Real, D> lost = m.memory[0];
     for_each(s, m.what.size, detail::says_after_all<Real>{m.what.data, lost.data});
     reducer.template mix_as<P>(message<Real, D, 0>{m.which, m.what, {}, m.scratch}, lost, now, s);

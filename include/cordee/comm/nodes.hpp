@@ -42,7 +42,7 @@ struct nodes {
 namespace detail {
 
 /// Of 53 bits, which a double holds.
-inline double number_of(std::string_view name) {
+inline double number_called(std::string_view name) {
   std::uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
   for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
   return static_cast<double>(hash >> 11);
@@ -73,7 +73,7 @@ template <class Link>
 nodes nodes_of(const Link& link) {
   char name[256] = {};
   if (gethostname(name, sizeof name - 1) != 0) throw error("nodes_of: this machine has no name");
-  const double mine = detail::number_of(name);
+  const double mine = detail::number_called(name);
   return detail::nodes_from(detail::everybodys(link, std::span(&mine, 1)));
 }
 
