@@ -193,10 +193,7 @@ class nccl_channel {
       if (waited < std::chrono::milliseconds(1)) {
         std::this_thread::yield();
       } else {
-        if (begun && mine.sizes != nullptr && now - looked > under_way) {
-          look(mine);
-          looked = now;
-        }
+        if (now - looked > under_way) look(mine), looked = now;
         std::this_thread::sleep_for(std::chrono::microseconds(50));
       }
       go_on(waited, mine);
@@ -210,7 +207,7 @@ class nccl_channel {
     const int gone = waited > under_way ? who_left(mine) : -1;
     const bool late = waited > deadline_;
     if (!others_.first.happened() && gone < 0 && !late) return;
-    for (int twice = 0; twice < 2 && mine.sizes != nullptr; ++twice) look(mine);
+    for (int twice = 0; twice < 2; ++twice) look(mine);
     const std::string of = missing(mine);
     const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(waited);
     others_.first.report(here_.rank,
@@ -240,6 +237,7 @@ class nccl_channel {
   // The sizes that have come by now, on a stream that does not wait for the rest. A size may be on
   // its way at this moment, so a wrong one counts when it is still there the next time.
   [[gnu::cold]] void look(const awaited& mine) {
+    if (mine.sizes == nullptr || !has_passed(mine.begun)) return;  // nothing is there yet
     const std::vector<std::uint64_t> before(mine.seen, mine.seen + mine.heard.size());
     copy(mine.seen, mine.sizes, mine.heard.size(), cuda_.aside);
     cuda_check(cudaStreamSynchronize(cuda_.aside), "cudaStreamSynchronize");
