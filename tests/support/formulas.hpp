@@ -10,7 +10,9 @@
 namespace support {
 
 inline int below(int p) { return static_cast<int>(std::bit_floor(static_cast<unsigned>(p))); }
-inline int halvings(int p) { return std::bit_width(static_cast<unsigned>(p)) - 1; }
+inline int halvings(int p) {
+  return static_cast<int>(std::bit_width(static_cast<unsigned>(p))) - 1;
+}
 inline std::size_t whole(int k) { return static_cast<std::size_t>(k); }
 
 // What a folded pair adds to `steps` messages of the method.

@@ -32,7 +32,7 @@ struct bough {
   std::array<int, 2> child{nobody, nobody};
 
   static constexpr int levels(int size) {  // of the root
-    return std::bit_width(static_cast<unsigned>(size - 1));
+    return static_cast<int>(std::bit_width(static_cast<unsigned>(size - 1)));
   }
   static constexpr int level_of(int number, int size) {
     return number == 0 ? levels(size) : std::countr_zero(static_cast<unsigned>(number));
