@@ -57,7 +57,7 @@ void check_slide(int columns, int x_columns) {
   fill(dy, area.dy_sample, columns, 2);
   auto dw = random_numbers(static_cast<std::size_t>(3 * area.dw_tap), 3), wanted = dw;
   gather_slide<double, V, channels, Strided>(area, zero_pixel<double, V>, overhangs, x.data() + V,
-                                             dy.data() + V, dw.data(), x.data(), V);
+                                             dy.data() + V, dw.data(), {x.data(), V, 0, dw.data()});
   for (int s = 0; s < 3; ++s)
     for (int c = 0; c < channels; ++c)
       for (int k = 0; k < V; ++k)

@@ -85,23 +85,34 @@ template <class Real, int V, int Taps, int Blocks, int Channels>
           [](const vec<Real, V>& s, Real* w) { store<Real, V>(w, load<Real, V>(w) + s); });
 }
 
+/// What follows a call, fetched on its way: the next call's sums at once, and into the second-level
+/// cache x or dy from `at` on, `step` numbers with a pixel.
+template <class Real>
+struct fetched {
+  const Real* at;
+  std::ptrdiff_t step, sample;
+  Real* sums;
+};
+
 /// The three taps of a window row at stride 1 or 2, one block. It is the pixels of x that are
-/// walked over: one that is loaded serves every tap it meets. `next` is fetched on the way.
+/// walked over: one that is loaded serves every tap it meets.
 template <class Real, int V, int Channels, bool Strided>
 [[gnu::noinline]] void gather_slide(const pixel_area& area, const Real* edge, bool overhangs,
-                                    const Real* x, const Real* dy, Real* dw, const Real* next,
-                                    std::ptrdiff_t step) {
+                                    const Real* x, const Real* dy, Real* dw,
+                                    const fetched<Real>& fetch) {
   weight_sums<Real, V, 3, 1, Channels> to;
   auto& sum = to.sum;
   to.each(area, 3, dw, [](vec<Real, V>& s, const Real* w) { s = load<Real, V>(w); });
+  to.each(area, 3, fetch.sums, [](const vec<Real, V>&, Real* w) { __builtin_prefetch(w); });
   const int last = area.columns - 1;
+  const std::ptrdiff_t step = fetch.step;
   for (int n = 0; n < area.samples; ++n, x += area.x_sample, dy += area.dy_sample) {
-    const Real *x_row = x, *dy_row = dy;
+    const Real *x_row = x, *dy_row = dy, *next = fetch.at + n * fetch.sample;
     for (int i = 0; i < area.rows; ++i, x_row += area.x_row, dy_row += area.dy_row) {
       const Real *px = x_row, *pd = dy_row;
       vec<Real, V> before{}, here = load<Real, V>(pd);
       for (int j = 0; j <= last; ++j, px += area.x_step, pd += V, next += step) {
-        __builtin_prefetch(next);
+        __builtin_prefetch(next, 0, 2);
         const vec<Real, V> after = load<Real, V>(j == last ? edge : pd + V);
         // x[2 j] meets dy[j]; x[2 j + 1] meets it and the next
         const Real* const odd = !Strided || (j == last && overhangs) ? edge : px + V;

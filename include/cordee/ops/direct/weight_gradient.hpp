@@ -53,7 +53,11 @@ class weight_gradient {
   }
 
  private:
-  static constexpr int numbers_near = 32768 / static_cast<int>(sizeof(Real));
+  /// Numbers of x and dy that a band holds: what fits the first-level cache. The slide of stride 1
+  /// asks for so little that the second serves it, and sums the longer.
+  [[nodiscard]] int numbers_near() const {
+    return (slides() && p_.stride == 1 ? 131072 : 32768) / static_cast<int>(sizeof(Real));
+  }
 
   [[nodiscard]] int pairs() const { return static_cast<int>(blocks_of(p_.filters, V) + 1) / 2; }
 
@@ -79,7 +83,7 @@ class weight_gradient {
         narrow_x && slides() && p_.stride == 1 && p_.in.channels % image_channels<Real, V> == 0;
     const int at_once = narrow_dy || (narrow_x && !image) ? 1
                         : image                           ? end - begin
-                                : std::max(1, numbers_near / (V * pixels));
+                                : std::max(1, numbers_near() / (V * pixels));
     for (int n = begin; n < end; n += at_once) {
       const Real* const d =
           (narrow_dy ? widen(dy + n * errors, mine.wide) : dy + n * errors) + k * plane;
@@ -103,6 +107,13 @@ class weight_gradient {
     }
   }
 
+  /// What meets for a while: `rows` rows of dy from `first` on, of `blocks` blocks from b on, and
+  /// the rows of x's block c under them.
+  struct band {
+    int c, first, rows, b, blocks;
+    std::ptrdiff_t x_step;  // of what is fetched, with a pixel
+  };
+
   /// Blocks of V channels in.
   template <int Blocks>
   void every_tap(pixel_area area, const Real* x, const Real* dy, Real* sum) const {
@@ -112,53 +123,73 @@ class weight_gradient {
     // larger.
     const int blocks_at_once = slides() && p_.stride == 1 ? 1 : Blocks;
     const int row_size = V * (p_.in.width * p_.stride + blocks_at_once * out_.width) * area.samples;
-    const int most = std::max(1, numbers_near / row_size);
+    const int most = std::max(1, numbers_near() / row_size);
     const int bands = (out_.height + most - 1) / most;  // as equal as can be
-    const int band = (out_.height + bands - 1) / bands;
-    const auto sum_band = [&](int c, int first, int b) {
+    band at{.c = 0,
+            .first = 0,
+            .rows = (out_.height + bands - 1) / bands,
+            .b = 0,
+            .blocks = blocks_at_once,
+            .x_step = p_.stride * p_.stride * V / (2 * calls * blocks_at_once)};
+    const auto sum_band = [&] {
       for (int r = 0; r < p_.window; ++r) {
-        const int top = std::max(first, first_met(r));
-        area.rows = std::min(first + band, last_met(r, p_.in.height, out_.height)) - top;
+        const int top = std::max(at.first, first_met(r));
+        area.rows = std::min(at.first + at.rows, last_met(r, p_.in.height, out_.height)) - top;
         if (area.rows <= 0) continue;
         const std::ptrdiff_t row =
-            std::ptrdiff_t{c / V} * p_.in.height + top * p_.stride + r - p_.padding;
+            std::ptrdiff_t{at.c / V} * p_.in.height + top * p_.stride + r - p_.padding;
         const Real* const xs = x + row * p_.in.width * V;
-        const Real* const ds = dy + std::ptrdiff_t{V} * top * out_.width + b * area.dy_block;
-        if (!slides())
-          every_column<Blocks>(area, xs, ds, sum, c, r);
+        const Real* const ds = dy + std::ptrdiff_t{V} * top * out_.width + at.b * area.dy_block;
+        if (slides())
+          slide(area, at, xs, ds, sum + at.b * area.dw_block, r);
         else
-          for (int k = b; k < b + blocks_at_once; ++k)
-            slide(area, xs, ds + (k - b) * area.dy_block, sum + k * area.dw_block, c, r, k, band);
+          every_column<Blocks>(area, xs, ds, sum, at.c, r);
       }
     };
     // A lone tap meets a band of x once: it is dy that stays near, from channel to channel.
     if (p_.window == 1)
-      for (int first = 0; first < out_.height; first += band)
-        for (int c = 0; c < p_.in.channels; c += V) sum_band(c, first, 0);
+      for (; at.first < out_.height; at.first += at.rows)
+        for (at.c = 0; at.c < p_.in.channels; at.c += V) sum_band();
     else
-      for (int c = 0; c < p_.in.channels; c += V)
-        for (int first = 0; first < out_.height; first += band)
-          for (int b = 0; b < Blocks; b += blocks_at_once) sum_band(c, first, b);
+      for (; at.c < p_.in.channels; at.c += V)
+        for (at.first = 0; at.first < out_.height; at.first += at.rows)
+          for (at.b = 0; at.b < Blocks; at.b += blocks_at_once) sum_band();
   }
   [[nodiscard]] bool slides() const { return p_.window == 3 && p_.padding == 1 && p_.stride <= 2; }
-  /// Some channels at a time. Each call brings a part of the next band of x or dy near.
-  void slide(pixel_area& area, const Real* x, const Real* dy, Real* sum, int c, int r, int b,
-             int band) const {
-    constexpr int channels = channels_at_once<Real, V>(3), calls = V / channels;
+
+  static constexpr int channels_of_slide = channels_at_once<Real, V>(3);
+  static constexpr int calls = V / channels_of_slide;
+  /// Window row r, some channels at a time. The calls of the first two rows bring what follows the
+  /// band's x near, evenly, those of the third what follows its dy.
+  void slide(pixel_area& area, const band& at, const Real* x, const Real* dy, Real* sum,
+             int r) const {
     area.columns = out_.width;
     area.dw_tap = form_.at(0, 0, 1);
     const bool overhangs = (out_.width - 1) * p_.stride + 1 >= p_.in.width;
-    const std::ptrdiff_t part = std::ptrdiff_t{V} * area.rows * out_.width;
-    const Real* const next_dy = dy + std::ptrdiff_t{V} * band * out_.width;
-    const int parts = p_.stride * p_.stride;
-    const auto tile = p_.stride == 1 ? gather_slide<Real, V, channels, false>
-                                     : gather_slide<Real, V, channels, true>;
-    for (int first = 0; first < V; first += channels) {
-      const int call = r * calls + first / channels;  // of this block
-      const bool of_x = b == 0 && call < parts, of_dy = call == 3 * calls - 1;
-      const Real* const next = of_x ? x + band * area.x_row + call * part : of_dy ? next_dy : dy;
-      tile(area, zero_pixel<Real, V>, overhangs, x + first, dy, sum + form_.at(c, r, 0) + first * V,
-           next, of_x || of_dy ? V : 0);
+    const auto tile = p_.stride == 1 ? gather_slide<Real, V, channels_of_slide, false>
+                                     : gather_slide<Real, V, channels_of_slide, true>;
+    const std::ptrdiff_t pixels = std::ptrdiff_t{at.rows} * out_.width;
+    const bool of_dy = r == 2, last_c = at.c + V >= p_.in.channels,
+               last_rows = at.first + at.rows >= out_.height;
+    fetched<Real> fetch =
+        of_dy
+            ? fetched<Real>{dy + (last_rows ? area.samples * area.dy_sample - at.first * area.dy_row
+                                            : at.rows * area.dy_row),
+                            V / calls, area.dy_sample, nullptr}
+            : fetched<Real>{x + at.rows * area.x_row +
+                                (last_c ? (area.samples - 1) * area.x_sample : 0) +
+                                r * calls * at.blocks * pixels * at.x_step,
+                            at.x_step, area.x_sample, nullptr};
+    for (int k = 0; k < at.blocks; ++k, dy += area.dy_block) {
+      Real* const row = sum + k * area.dw_block + form_.at(at.c, r, 0);
+      Real* const next = k + 1 < at.blocks ? row + area.dw_block : sum + form_.at(at.c, r + 1, 0);
+      if (of_dy && k > 0) fetch.at += area.dy_block - calls * pixels * fetch.step;
+      for (int first = 0; first < V; first += channels_of_slide) {
+        const int then = first + channels_of_slide;
+        fetch.sums = then < V ? row + then * V : next;
+        tile(area, zero_pixel<Real, V>, overhangs, x + first, dy, row + first * V, fetch);
+        fetch.at += pixels * fetch.step;
+      }
     }
   }
   /// One tap at a time over the pixels that meet it.
