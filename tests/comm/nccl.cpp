@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The transport over a double of NCCL and of CUDA's streams (tests/support/nccl_double).
+#include <array>
 #include <atomic>
 #include <vector>
 
