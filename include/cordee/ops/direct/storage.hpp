@@ -40,6 +40,18 @@ class scratch {
   std::vector<Real> memory_;
 };
 
+/// Pixels of few channels, in blocks of V.
+template <int V, class Real>
+const Real* widen(const Real* x, int channels, std::size_t pixels, scratch<Real>& to) {
+  const auto n = static_cast<std::size_t>(channels), blocks = blocks_of(channels, V);
+  Real* const out = to.reserve(blocks * pixels * V);
+  for (std::size_t b = 0; b < blocks; ++b)
+    for (std::size_t i = 0; i < pixels; ++i)
+      for (std::size_t v = 0; v < V; ++v)
+        out[(b * pixels + i) * V + v] = b * V + v < n ? x[i * n + b * V + v] : Real{};
+  return out;
+}
+
 /// Where the weights of filter block 0 stand in a packed form, (K / V, C / B, R, S, B, V) with
 /// B = direct_block(C).
 template <int V>

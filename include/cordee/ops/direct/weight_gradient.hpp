@@ -58,7 +58,6 @@ class weight_gradient {
   [[nodiscard]] int numbers_near() const {
     return (slides() && p_.stride == 1 ? 131072 : 32768) / static_cast<int>(sizeof(Real));
   }
-
   [[nodiscard]] int pairs() const { return static_cast<int>(blocks_of(p_.filters, V) + 1) / 2; }
 
   struct memory {
@@ -85,8 +84,9 @@ class weight_gradient {
                         : image                           ? end - begin
                                 : std::max(1, numbers_near() / (V * pixels));
     for (int n = begin; n < end; n += at_once) {
-      const Real* const d =
-          (narrow_dy ? widen(dy + n * errors, mine.wide) : dy + n * errors) + k * plane;
+      const Real* d = dy + n * errors;
+      if (narrow_dy) d = widen<V>(d, p_.filters, out_.pixels(), mine.wide);
+      d += k * plane;
       const Real* const from = x + n * images;
       pixel_area area{.samples = std::min(at_once, end - n),
                       .x_sample = images,
@@ -107,10 +107,9 @@ class weight_gradient {
     }
   }
 
-  /// What meets for a while: `rows` rows of dy from `first` on, of `blocks` blocks from b on, and
-  /// the rows of x's block c under them.
+  /// Rows of dy from `first` on, of the blocks from b on, and the rows of x's block c under them.
   struct band {
-    int c, first, rows, b, blocks;
+    int c = 0, first = 0, rows, b = 0, blocks;
     std::ptrdiff_t x_step;  // of what is fetched, with a pixel
   };
 
@@ -125,10 +124,7 @@ class weight_gradient {
     const int row_size = V * (p_.in.width * p_.stride + blocks_at_once * out_.width) * area.samples;
     const int most = std::max(1, numbers_near() / row_size);
     const int bands = (out_.height + most - 1) / most;  // as equal as can be
-    band at{.c = 0,
-            .first = 0,
-            .rows = (out_.height + bands - 1) / bands,
-            .b = 0,
+    band at{.rows = (out_.height + bands - 1) / bands,
             .blocks = blocks_at_once,
             .x_step = p_.stride * p_.stride * V / (2 * calls * blocks_at_once)};
     const auto sum_band = [&] {
@@ -157,8 +153,8 @@ class weight_gradient {
   }
   [[nodiscard]] bool slides() const { return p_.window == 3 && p_.padding == 1 && p_.stride <= 2; }
 
-  static constexpr int channels_of_slide = channels_at_once<Real, V>(3);
-  static constexpr int calls = V / channels_of_slide;
+  static constexpr int channels_of_slide = channels_at_once<Real, V>(3),
+                       calls = V / channels_of_slide;
   /// Window row r, some channels at a time. The calls of the first two rows bring what follows the
   /// band's x near, evenly, those of the third what follows its dy.
   void slide(pixel_area& area, const band& at, const Real* x, const Real* dy, Real* sum,
@@ -169,21 +165,19 @@ class weight_gradient {
     const auto tile = p_.stride == 1 ? gather_slide<Real, V, channels_of_slide, false>
                                      : gather_slide<Real, V, channels_of_slide, true>;
     const std::ptrdiff_t pixels = std::ptrdiff_t{at.rows} * out_.width;
-    const bool of_dy = r == 2, last_c = at.c + V >= p_.in.channels,
-               last_rows = at.first + at.rows >= out_.height;
-    fetched<Real> fetch =
-        of_dy
-            ? fetched<Real>{dy + (last_rows ? area.samples * area.dy_sample - at.first * area.dy_row
-                                            : at.rows * area.dy_row),
-                            V / calls, area.dy_sample, nullptr}
-            : fetched<Real>{x + at.rows * area.x_row +
-                                (last_c ? (area.samples - 1) * area.x_sample : 0) +
-                                r * calls * at.blocks * pixels * at.x_step,
-                            at.x_step, area.x_sample, nullptr};
+    fetched<Real> fetch{x + at.rows * area.x_row + r * calls * at.blocks * pixels * at.x_step,
+                        at.x_step, area.x_sample, nullptr};
+    if (at.c + V >= p_.in.channels) fetch.at += (area.samples - 1) * area.x_sample;
+    if (r == 2) {
+      const bool last = at.first + at.rows >= out_.height;
+      fetch = {dy + (last ? area.samples * area.dy_sample - at.first * area.dy_row
+                          : at.rows * area.dy_row),
+               V / calls, area.dy_sample, nullptr};
+    }
     for (int k = 0; k < at.blocks; ++k, dy += area.dy_block) {
       Real* const row = sum + k * area.dw_block + form_.at(at.c, r, 0);
       Real* const next = k + 1 < at.blocks ? row + area.dw_block : sum + form_.at(at.c, r + 1, 0);
-      if (of_dy && k > 0) fetch.at += area.dy_block - calls * pixels * fetch.step;
+      if (r == 2 && k > 0) fetch.at += area.dy_block - calls * pixels * fetch.step;
       for (int first = 0; first < V; first += channels_of_slide) {
         const int then = first + channels_of_slide;
         fetch.sums = then < V ? row + then * V : next;
@@ -274,19 +268,6 @@ class weight_gradient {
       std::copy(x + h * row, x + h * row + middle, line + left);
       std::fill(line + left + middle, line + size, Real{});
     }
-    return out;
-  }
-  /// Few filters, in blocks of V.
-  const Real* widen(const Real* dy, scratch<Real>& to) const {
-    const std::size_t blocks = blocks_of(p_.filters, V), pixels = out_.pixels();
-    Real* const out = to.reserve(blocks * pixels * V);
-    for (std::size_t b = 0; b < blocks; ++b)
-      for (std::size_t i = 0; i < pixels; ++i)
-        for (std::size_t v = 0; v < V; ++v)
-          out[(b * pixels + i) * V + v] =
-              b * V + v < static_cast<std::size_t>(p_.filters)
-                  ? dy[i * static_cast<std::size_t>(p_.filters) + b * V + v]
-                  : Real{};
     return out;
   }
 
