@@ -120,5 +120,10 @@ void for_each(S s, std::size_t n, const F& f) {
   using body = detail::each_body<F>;
   s.launch(blocks_for(n, body::threads * body::numbers_a_thread), body{n, f});
 }
+/// f(0) by one thread.
+template <GridStream S, class F>
+void once(S s, const F& f) {
+  for_each(s, 1, f);
+}
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -29,6 +29,12 @@ void for_each(cpu::stream s, std::size_t n, const F& f) {
   });
 }
 
+/// f(0) in stream order: one thread's work, where numbers of the device are
+template <class F>
+void once(cpu::stream, const F& f) {
+  f(0);
+}
+
 /// to <- from, in the type that kernels read
 template <class Real>
 void convert(std::size_t n, const Real* from, Real* to, cpu::stream s) {

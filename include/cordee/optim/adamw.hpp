@@ -78,7 +78,7 @@ template <class Real, class Rule, class D, class F>
 void with_moments(const Rule& rule, const view<Real, D, 2>& v, const moment& now,
                   typename D::stream s, const F& f) {
   const lent<adam_moments<Real>, typename D::stream> moments(s, 1);
-  for_each(s, 1, makes_moments<Rule, Real>{rule, moment_of(v, now), moments.data()});
+  once(s, makes_moments<Rule, Real>{rule, moment_of(v, now), moments.data()});
   f(moments.data());
 }
 

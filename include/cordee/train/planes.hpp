@@ -56,7 +56,7 @@ class planes {
   }
   /// A step begins: nothing is known of it, and the running statistics are as they are.
   void begin(const moment& now, stream s) {
-    for_each(s, 1, detail::opens_account{now, account_.span().data});
+    once(s, detail::opens_account{now, account_.span().data});
     copy(kept_.span(), statistics(), s);
   }
 
@@ -83,7 +83,7 @@ class planes {
   }
   /// All looks have been made: what they say of the next step's.
   void rescale(const loss_scaling& by, stream s) {
-    for_each(s, 1, detail::rescales{by, account_.span().data});
+    once(s, detail::rescales{by, account_.span().data});
   }
 
   /// What a reducer gets of one bucket.
@@ -134,9 +134,8 @@ class planes {
   }
   /// Enters them in the account. All or nothing: a sum that is not finite stands there too.
   void tally(run some, std::size_t first, bool all_or_nothing, stream s) {
-    for_each(s, 1,
-             detail::tallies{grad_squares_.span().data + first, some.size(), all_or_nothing,
-                             account_.span().data});
+    once(s, detail::tallies{grad_squares_.span().data + first, some.size(), all_or_nothing,
+                            account_.span().data});
   }
   /// The account as it stands when the stream is there.
   [[nodiscard]] account found(stream s) const {
