@@ -24,9 +24,10 @@ struct tiled {
                       w = short_numbers<half>(p.weights(), 2);
 
   [[nodiscard]] std::vector<half> in_memory(const std::vector<double>& v, const extent& e) const {
+    const auto in_blocks = blocked<double>(v, e, samples, wmma::block<half>(e.channels));
     std::vector<half> out;
-    for (const double one : blocked<double>(v, e, samples, wmma::block<half>(e.channels)))
-      out.push_back(nearest<half>(one));
+    out.reserve(in_blocks.size());  // no more, so that AddressSanitizer sees what is read behind
+    for (const double one : in_blocks) out.push_back(nearest<half>(one));
     return out;
   }
   [[nodiscard]] std::vector<half> packed() const {
