@@ -84,6 +84,14 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("nccl: a mean is divided once, though NCCL's average multiplies each part by 1/p") {
+  CHECK(complaint_of(3, [](nccl link) {
+          float x = std::array{1.0f, 2.0f, 4.0f}[static_cast<std::size_t>(link.rank())];
+          link.mean(span_on<float, cpu>{&x, 1}, cpu::stream{});
+          CHECK(x == 7.0f / 3);
+        }) == "");
+}
+
 TEST_CASE("nccl: after a stall every rank tells what it was waiting for") {
   const std::string said = complaint_of(
       3,
