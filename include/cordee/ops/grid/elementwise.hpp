@@ -70,6 +70,11 @@ struct opens {
 };
 template <class T>
 struct scales {
+  T factor;
+  CORDEE_DEVICE T operator()(T x) const { return factor * x; }
+};
+template <class T>
+struct scales_by {
   const T* factor;
   CORDEE_DEVICE T operator()(T x) const { return *factor * x; }
 };
@@ -107,10 +112,15 @@ void add(std::size_t n, const N* x, N* y, S s) {
   detail::for_each_pack(s, n, x, y, detail::adds{});
 }
 
+/// x <- factor x
+template <Number N, GridStream S>
+void scale(std::size_t n, wide<N> factor, N* x, S s) {
+  detail::for_each_pack<N>(s, n, x, x, detail::scales<wide<N>>{factor});
+}
 /// x <- *factor x, which is in the device's memory
 template <Number N, GridStream S>
 void scale(std::size_t n, const wide<N>* factor, N* x, S s) {
-  detail::for_each_pack<N>(s, n, x, x, detail::scales<wide<N>>{factor});
+  detail::for_each_pack<N>(s, n, x, x, detail::scales_by<wide<N>>{factor});
 }
 
 /// y <- max(x, 0), not a number stays so
