@@ -70,9 +70,11 @@ class mpi {
   void exchange(std::span<const to<D>> out, std::span<const from<D>> in, typename D::stream) const {
     std::vector<detail::mpi_parcel> all;
     all.reserve(in.size() + out.size());
-    for (const auto& m : in) all.push_back(checked({m.peer, m.bytes.data, m.bytes.size}));
+    for (const auto& m : in)
+      all.push_back(checked(detail::mpi_parcel{m.peer, m.bytes.data, m.bytes.size}));
     for (const auto& m : out)  // MPI reads it only, whatever its parameter says
-      all.push_back(checked({m.peer, const_cast<std::byte*>(m.bytes.data), m.bytes.size}));
+      all.push_back(
+          checked(detail::mpi_parcel{m.peer, const_cast<std::byte*>(m.bytes.data), m.bytes.size}));
     const std::span<const detail::mpi_parcel> parcels(all);
     world_->exchange(lane_, parcels.first(in.size()), parcels.subspan(in.size()));
   }
