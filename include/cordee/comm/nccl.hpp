@@ -22,6 +22,7 @@
 #include <cordee/comm/nccl/world.hpp>
 #include <cordee/comm/transport.hpp>
 #include <cordee/device/cpu.hpp>
+#include <cordee/device/cuda_status.hpp>
 #include <cordee/device/grid.hpp>
 #include <cordee/ops/elementwise.hpp>
 
@@ -78,12 +79,6 @@ class nccl_staging {
 
   nccl_channel& lane_;
   cudaStream_t s_;
-};
-
-/// A stream of CUDA's.
-template <class S>
-concept CudaStream = GridStream<S> && requires(const S s) {
-  { s.handle } -> std::convertible_to<cudaStream_t>;
 };
 }  // namespace detail
 

@@ -2,15 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the CUDA runtime answered: nothing, or an error that names the call, what CUDA says of it,
-// and the remedy.
+// and the remedy. And which streams are its.
 #pragma once
 
+#include <concepts>
 #include <string_view>
 
 #include <cuda_runtime_api.h>
 
 #include <cordee/core/error.hpp>
 #include <cordee/core/text.hpp>
+#include <cordee/device/grid.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail {
 
@@ -27,5 +29,11 @@ namespace cordee::inline CORDEE_ABI::detail {
 inline void cuda_check(cudaError_t status, std::string_view call) {
   if (status != cudaSuccess) cuda_failed(status, call);
 }
+
+/// A grid's stream that kernels of CUDA's libraries can join.
+template <class S>
+concept CudaStream = GridStream<S> && requires(const S s) {
+  { s.handle } -> std::convertible_to<cudaStream_t>;
+};
 
 }  // namespace cordee::inline CORDEE_ABI::detail

@@ -55,12 +55,6 @@ class cuda_stopwatch {
   event from_, to_;
 };
 
-/// A grid's stream that cuDNN's kernels can join.
-template <class S>
-concept CudaStream = GridStream<S> && requires(const S s) {
-  { s.handle } -> std::convertible_to<cudaStream_t>;
-};
-
 class cudnn_desk {
  public:
   /// The one of this thread and the device that is current in it.
