@@ -141,6 +141,7 @@ struct normed_on {
   void check_frozen(into mode) {
     at.group = want.at.group = 0;
     count = want.count = at.constant;
+    want.combine = {};  // what is constant is not shared
     gradient = activations(dy);
     if (samples > 0) want.y = plain(y);
     auto behind = dy;
