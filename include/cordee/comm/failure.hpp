@@ -7,10 +7,12 @@
 #pragma once
 
 #include <atomic>
+#include <exception>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include <cordee/core/error.hpp>
 #include <cordee/core/text.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail {
@@ -74,5 +76,20 @@ class failure {
   std::string cause_;
   std::vector<std::string> reports_;
 };
+
+/// One rank's part in a run of processes: what f throws everybody hears of, and what anybody threw
+/// is thrown here.
+template <class World, class F>
+void take_part(World& world, const F& f) {
+  try {
+    f();
+  } catch (const std::exception& e) {
+    world.fail(e.what());
+  } catch (...) {
+    world.fail("threw something that is not a std::exception");
+  }
+  world.leave();
+  if (world.first().happened()) throw error(world.first().in_full());
+}
 
 }  // namespace cordee::inline CORDEE_ABI::detail

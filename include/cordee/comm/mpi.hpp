@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include <cordee/comm/failure.hpp>
 #include <cordee/comm/mpi/world.hpp>
 #include <cordee/comm/transport.hpp>
 #include <cordee/device/cpu.hpp>
@@ -47,15 +48,7 @@ class mpi {
   static void launch(const F& f, options with = {}) {
     const auto world = std::make_shared<detail::mpi_world>(with.deadline);
     const cpu::entitlement mine(detail::mpi_session::share_of_cores());
-    try {
-      f(mpi{world, reducer_lane});
-    } catch (const std::exception& e) {
-      world->fail(e.what());
-    } catch (...) {
-      world->fail("threw something that is not a std::exception");
-    }
-    world->leave();
-    if (world->first().happened()) throw error(world->first().in_full());
+    detail::take_part(*world, [&] { f(mpi{world, reducer_lane}); });
   }
 
   [[nodiscard]] int rank() const { return world_->rank(); }

@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include <cordee/comm/failure.hpp>
 #include <cordee/comm/nccl/world.hpp>
 #include <cordee/comm/transport.hpp>
 #include <cordee/device/cpu.hpp>
@@ -103,15 +104,7 @@ class nccl {
   static void launch(const F& f, const Where& where, options with = {}) {
     const auto world = std::make_shared<detail::nccl_world>(where, with.deadline, with.device);
     const cpu::entitlement mine(world->workers());
-    try {
-      f(nccl{world, reducer_lane});
-    } catch (const std::exception& e) {
-      world->fail(e.what());
-    } catch (...) {
-      world->fail("threw something that is not a std::exception");
-    }
-    world->leave();
-    if (world->first().happened()) throw error(world->first().in_full());
+    detail::take_part(*world, [&] { f(nccl{world, reducer_lane}); });
   }
 
   [[nodiscard]] int rank() const { return world_->rank(); }

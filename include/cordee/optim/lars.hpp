@@ -87,32 +87,20 @@ void lars_for(const Rule& rule, const view<Real, D, 1>& v, const moment& now, co
 
 /// The move along g + decay w, with rate and ratio in its gain.
 template <class Real>
-struct both_inside {
-  decayed_move<Real> f;
-
+struct both_inside : decayed_move<Real> {
   CORDEE_HOST_DEVICE void take(double decay, double rate, double ratio) {
-    f.decay = static_cast<Real>(decay);
-    f.move.gain = factor<Real>(rate * ratio);
-  }
-  template <class At>
-  constexpr void operator()(At at) const {
-    f(at);
+    this->decay = static_cast<Real>(decay);
+    this->move.gain = factor<Real>(rate * ratio);
   }
 };
 
 /// The same with the ratio alone in its gain.
 template <class Real>
-struct ratio_inside {
-  decayed_move<Real> f;
-
+struct ratio_inside : decayed_move<Real> {
   CORDEE_HOST_DEVICE void take(double decay, double rate, double ratio) {
-    f.decay = static_cast<Real>(decay);
-    f.move.gain = factor<Real>(ratio);
-    f.move.rate = static_cast<Real>(rate);
-  }
-  template <class At>
-  constexpr void operator()(At at) const {
-    f(at);
+    this->decay = static_cast<Real>(decay);
+    this->move.gain = factor<Real>(ratio);
+    this->move.rate = static_cast<Real>(rate);
   }
 };
 
