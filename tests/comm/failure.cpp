@@ -17,15 +17,18 @@ TEST_CASE("failure: the first cause counts, and whoever fails after it is not he
   CHECK(f.cause() == "rank 2: out of rope");
 }
 
-TEST_CASE("failure: after a stall every other rank has a line, after a throw none") {
+TEST_CASE("failure: after a stall every rank has a line, after a throw none") {
   for (const bool stalled : {false, true}) {
     failure f(4);
+    f.report(1, "had waited 30 ms for rank 2");
     f.note(1, "waited for rank 2", stalled);
     f.report(0, "had waited 20 ms for rank 1");
-    f.report(0, "and more");
-    CHECK(f.report(0) == "had waited 20 ms for rank 1");
+    f.report(0, "had waited 20 ms for rank 1");
+    f.report(0, "its server for rank 2");
+    CHECK(f.report(0) == "had waited 20 ms for rank 1; its server for rank 2");
     CHECK(f.in_full() == (stalled ? "rank 1: waited for rank 2"
-                                    "\n  rank 0 had waited 20 ms for rank 1"
+                                    "\n  rank 0 had waited 20 ms for rank 1; its server for rank 2"
+                                    "\n  rank 1 had waited 30 ms for rank 2"
                                     "\n  rank 2 was in no exchange"
                                     "\n  rank 3 was in no exchange"
                                   : "rank 1: waited for rank 2"));

@@ -95,7 +95,7 @@ TEST_CASE("mpi: the server says for which worker the others wait in vain") {
           double x = 0, told = 0;
           const message<double, cpu, 1> all{nullptr, {&x, 1}, {span_on<double, cpu>{&told, 1}}, {}};
           at.begin(all, cpu::stream{});
-          if (link.rank() == last) std::this_thread::sleep_for(3s);
+          if (link.rank() == last) std::this_thread::sleep_for(6s);
           at.mix(all, moment{}, cpu::stream{});
         },
         {.deadline = 2s});
@@ -164,7 +164,7 @@ TEST_CASE("mpi: after a stall every rank tells what it was waiting for") {
           auto x = word(8);
           const auto words = [&] { return text("bucket ", link.rank()); };
           const errand here(words);
-          if (link.rank() == last) std::this_thread::sleep_for(3s);
+          if (link.rank() == last) std::this_thread::sleep_for(6s);
           exchange(link, {}, {receive(link.rank() == 0 ? last : 0, x)});
         },
         {.deadline = 2s});

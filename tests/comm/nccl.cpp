@@ -93,15 +93,16 @@ TEST_CASE("nccl: a mean is divided once, though NCCL's average multiplies each p
 }
 
 TEST_CASE("nccl: after a stall every rank tells what it was waiting for") {
+  support::crevasse deep;
   const std::string said = complaint_of(
       3,
-      [](nccl link) {
+      [&](nccl link) {
         numbers x(2);
         const auto words = [&] { return text("bucket ", link.rank()); };
         const errand here(words);
-        if (link.rank() == 2) std::this_thread::sleep_for(3s);
+        if (link.rank() == 2) deep.fall();
         const auto s = on_double{}.open();
-        exchange(link, {}, {receive(link.rank() == 0 ? 2 : 0, x)}, s);
+        deep.beside([&] { exchange(link, {}, {receive(link.rank() == 0 ? 2 : 0, x)}, s); });
       },
       2s);
   CHECK(contains(said, "waited 2000 ms for rank "));

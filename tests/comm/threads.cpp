@@ -222,13 +222,13 @@ TEST_CASE("a rank that waits itself is not to blame: the one at the end of the c
                       std::vector<int> x(1);
                       if (link.rank() == 2) return deep.fall();
                       // Rank 1 waits for rank 2, but it has come late: rank 0 loses patience first.
-                      if (link.rank() == 1) std::this_thread::sleep_for(800ms);
+                      if (link.rank() == 1) std::this_thread::sleep_for(500ms);
                       deep.beside([&] { exchange(link, {}, {receive(link.rank() + 1, x)}); });
                     },
-                    {.deadline = 1000ms});
+                    {.deadline = 3000ms});
   });
   const std::string first = said.substr(0, said.find('\n'));
-  CHECK(contains(first, "waited 1000 ms for rank "));
+  CHECK(contains(first, "waited 3000 ms for rank "));
   CHECK(contains(first, "for rank 2 to "));
 }
 

@@ -31,11 +31,12 @@ class failure {
     happened_ = true;
     return true;
   }
-  /// What a rank was at when it heard: "had waited 20 ms for rank 2 to send ...". The first counts.
+  /// What a rank was at when it heard: "had waited 20 ms for rank 2 to send ...". Each of its
+  /// threads may say so.
   void report(int rank, const std::string& words) {
     const std::scoped_lock lock(mutex_);
     std::string& mine = reports_[static_cast<std::size_t>(rank)];
-    if (mine.empty()) mine = words;
+    if (mine.find(words) == std::string::npos) mine += (mine.empty() ? "" : "; ") + words;
   }
 
   [[nodiscard]] bool happened() const { return happened_; }
@@ -62,9 +63,8 @@ class failure {
     std::string all = cause();
     const std::scoped_lock lock(mutex_);
     for (std::size_t rank = 0; stalled_ && rank < reports_.size(); ++rank)
-      if (static_cast<int>(rank) != culprit_)
-        all += text("\n  rank ", rank, " ",
-                    reports_[rank].empty() ? "was in no exchange" : reports_[rank]);
+      all += text("\n  rank ", rank, " ",
+                  reports_[rank].empty() ? "was in no exchange" : reports_[rank]);
     return all;
   }
 

@@ -120,14 +120,14 @@ class threads {
     };
     const auto over = [&] { return mine.first() >= 0 || gone() >= 0 || world_->failed(); };
     const auto start = detail::steady_clock::now();
-    mine.awaited = due.empty() ? -1 : due.front();
+    mine.due = due.empty() ? -1 : due.front();
     do mine.room.wait(world_->deadline, over);
     while (due.empty() && !over());
     const int left = gone(), first = mine.first();  // whoever leaves has said what it said
     if (first < 0)
       world_->give_up(rank_, lane_, detail::anybody_of(due, lane_),
-                      left >= 0 ? left : mine.awaited.load(), left >= 0, start);
-    mine.awaited = -1;
+                      left >= 0 ? left : mine.due.load(), left >= 0, start);
+    mine.due = -1;
     return first;
   }
 

@@ -29,6 +29,16 @@ TEST_CASE("world: who is behind a silence is at the end of the chain, if it has 
   CHECK(world.behind(1, 0) == 1);
 }
 
+TEST_CASE(
+    "world: behind a silent server is whose push is due, whatever its own worker says to it") {
+  detail::thread_world world(3, 1s);
+  world.at(0, request_lane).due = 2;
+  for (const int asked : {-1, 0, 1}) {
+    world.at(0, request_lane).awaited = asked;
+    CHECK(world.behind(0, answer_lane) == 2);
+  }
+}
+
 TEST_CASE("world: who has left is known, and whoever waits on any lane hears of it") {
   for (int lane = 0; lane < lane_count; ++lane) {
     detail::thread_world world(2, 1s);

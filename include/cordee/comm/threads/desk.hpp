@@ -20,6 +20,7 @@ struct desk {
   std::vector<mailbox> from;     // one a sender
   waiting_room room;             // for what is said to this rank, and what it said to be read
   std::atomic<int> awaited{-1};  // the rank that is waited for here
+  std::atomic<int> due{-1};      // and by whoever hears any source, beside one who speaks to it
   std::atomic<std::uint64_t> turns{0};  // taken by who speaks where any source is heard
 
   /// The sender of the note with the lowest turn, or -1.

@@ -54,10 +54,9 @@ class thread_world {
   /// Who is behind it that `peer` does not answer on this lane: whoever it waits for itself, and so
   /// on; `peer` where they wait in a circle. Who serves waits for requests.
   [[nodiscard]] int behind(int peer, int lane) {
-    const int there = lane == answer_lane ? request_lane : lane;
     int last = peer;
     for (int hop = 0; hop < size; ++hop) {
-      const int next = at(last, there).awaited;
+      const int next = lane == answer_lane ? at(last, request_lane).due : at(last, lane).awaited;
       if (next < 0) return last;
       last = next;
     }
