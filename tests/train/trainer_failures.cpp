@@ -69,7 +69,7 @@ TEST_CASE(
                         throw;
                       }
                     },
-                    {.deadline = std::chrono::milliseconds(1000)});
+                    {.deadline = std::chrono::milliseconds(2000)});
   });
   CHECK(contains(first, "for rank 2 to"));
   for (const std::string& s : said) CHECK(contains(s, "for rank 2 to"));
@@ -95,7 +95,7 @@ TEST_CASE(
                       if (link.rank() == 1) return deep.fall();
                       deep.beside([&] { run.consensus_distance(); });
                     },
-                    {.deadline = std::chrono::milliseconds(1000)});
+                    {.deadline = std::chrono::milliseconds(2000)});
   });
   CHECK(contains(said,
                  "on lane 1: it is stuck, or slower than threads::options{.deadline} (trainer "

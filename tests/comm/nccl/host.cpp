@@ -100,8 +100,9 @@ TEST_CASE("host: a guest of another run is not answered") {
 }
 
 TEST_CASE("host: who does not come is named") {
-  const host at(4, 0, run, 500ms);
+  const host at(4, 0, run, 2000ms);
   guest a({0, 4}, arrived(at, 0, 4)), c({2, 4}, arrived(at, 2, 4));
   const std::string said = complaint([&] { c.gather("here", 10s); });
-  CHECK(contains(said, "rank 2 gave up: rank 0: waited 500 ms for rank 1, rank 3 to come to port"));
+  CHECK(
+      contains(said, "rank 2 gave up: rank 0: waited 2000 ms for rank 1, rank 3 to come to port"));
 }
