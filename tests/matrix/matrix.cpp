@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <fstream>
 #include <sstream>
+#include <variant>
 #include <vector>
 
 #include <cordee/cordee.hpp>
@@ -60,60 +61,92 @@ struct table {
   }
 };
 
-const std::vector<std::string> columns{"ring",
-                                       "tree",
-                                       "butterfly",
-                                       "halving",
-                                       "native",
-                                       "narrow{ring, fp16}",
-                                       "gossip, cycle",
-                                       "gossip, symmetric_exponential",
-                                       "gossip, exponential",
-                                       "solo"};
+struct reducer {
+  std::string name;
+  std::variant<maker<some_reducer<threads, agreement::exact, true, 0>>,
+               maker<some_reducer<threads, agreement::exact, false, 1>>,
+               maker<some_reducer<threads, agreement::mixing, true, 0>>,
+               maker<some_reducer<alone, agreement::exact, true, 0>>,
+               maker<server<threads, asynchronous>>>
+      make;
+};
 
+const std::vector<reducer> reducers{
+    {"ring", over([](threads l) { return ring{l}; })},
+    {"tree", over([](threads l) { return tree{l}; })},
+    {"butterfly", over([](threads l) { return butterfly{l}; })},
+    {"halving", over([](threads l) { return halving{l}; })},
+    {"native", over([](threads l) { return native{l}; })},
+    {"hierarchical", over([](threads l) {
+       return hierarchical{l, nodes{2}};
+     })},
+    {"torus_ring", over([](threads l) { return torus_ring{l}; })},
+    {"double_tree", over([](threads l) { return double_tree{l}; })},
+    {"hybrid{tree, ring}", over([](threads l) {
+       return hybrid{tree{l}, ring{l}, 128};
+     })},
+    {"server, synchronous", over([](threads l) { return server{l}; })},
+    {"server, asynchronous{1, 1}", over([](threads l) {
+       return server{l, asynchronous{1, 1}};
+     })},
+    {"narrow{ring, fp16}", over([](threads l) {
+       return narrow{ring{l}, fp16{}};
+     })},
+    {"narrow{ring, bf16}", over([](threads l) {
+       return narrow{ring{l}, bf16{}};
+     })},
+    {"narrow{ring, int8}", over([](threads l) {
+       return narrow{ring{l}, int8{}};
+     })},
+    {"gossip, cycle", over([](threads l) {
+       return gossip{l, cycle{}};
+     })},
+    {"gossip, symmetric_exponential", over([](threads l) {
+       return gossip{l, symmetric_exponential{}};
+     })},
+    {"gossip, exponential", over([](threads l) {
+       return gossip{l, exponential{}};
+     })},
+    {"solo", over<alone>([](alone) { return solo{}; })}};
+
+// A rule with every reducer.
+struct column {
+  std::string name;
+  std::vector<cell> cells;
+};
 template <class O>
-void row(table& t, const std::string& name, const O& rule, double rate) {
-  const std::vector<cell> cells{pair<threads>(rule, rate, [](threads l) { return ring{l}; }),
-                                pair<threads>(rule, rate, [](threads l) { return tree{l}; }),
-                                pair<threads>(rule, rate, [](threads l) { return butterfly{l}; }),
-                                pair<threads>(rule, rate, [](threads l) { return halving{l}; }),
-                                pair<threads>(rule, rate, [](threads l) { return native{l}; }),
-                                pair<threads>(rule, rate,
-                                              [](threads l) {
-                                                return narrow{ring{l}, fp16{}};
-                                              }),
-                                pair<threads>(rule, rate,
-                                              [](threads l) {
-                                                return gossip{l, cycle{}};
-                                              }),
-                                pair<threads>(rule, rate,
-                                              [](threads l) {
-                                                return gossip{l, symmetric_exponential{}};
-                                              }),
-                                pair<threads>(rule, rate,
-                                              [](threads l) {
-                                                return gossip{l, exponential{}};
-                                              }),
-                                pair<alone>(rule, rate, [](alone) { return solo{}; })};
-  t.row(name, columns, cells);
+column tried(const std::string& name, const O& rule, double rate) {
+  column all{name, {}};
+  for (const reducer& one : reducers)
+    all.cells.push_back(
+        std::visit([&](const auto& make) { return pair(rule, rate, make); }, one.make));
+  return all;
 }
 
 table make() {
+  const std::vector<column> columns{
+      tried("sgd", sgd{}, 0.02),
+      tried("velocity_sgd", velocity_sgd{}, 0.02),
+      tried("lars", lars{.trust = 0.02}, 0.5),
+      tried("lars_rate_outside", lars_rate_outside{.trust = 0.02}, 0.5),
+      tried("lars_unscaled", lars_unscaled{.trust = 0.02}, 0.5),
+      tried("lamb", lamb{}, 0.01),
+      tried("nvlamb", nvlamb{}, 0.01),
+      tried("adamw", adamw{}, 0.01),
+      tried("clip{sgd}", clip{sgd{}}, 0.02),
+      tried("decentlam", decentlam{}, 0.02),
+      tried("decentlam_over{lars}", decentlam_over{lars{.trust = 0.02}}, 0.5),
+      tried("local{sgd, 8}", local{sgd{}, 8}, 0.02),
+      tried("local{lars, 4}", local{lars{.trust = 0.02}, 4}, 0.5)};
+  std::vector<std::string> rules;
+  for (const column& one : columns) rules.push_back(one.name);
   table t;
-  t.head(columns);
-  row(t, "sgd", sgd{}, 0.02);
-  row(t, "velocity_sgd", velocity_sgd{}, 0.02);
-  row(t, "lars", lars{.trust = 0.02}, 0.5);
-  row(t, "lars_rate_outside", lars_rate_outside{.trust = 0.02}, 0.5);
-  row(t, "lars_unscaled", lars_unscaled{.trust = 0.02}, 0.5);
-  row(t, "lamb", lamb{}, 0.01);
-  row(t, "nvlamb", nvlamb{}, 0.01);
-  row(t, "adamw", adamw{}, 0.01);
-  row(t, "clip{sgd}", clip{sgd{}}, 0.02);
-  row(t, "decentlam", decentlam{}, 0.02);
-  row(t, "decentlam_over{lars}", decentlam_over{lars{.trust = 0.02}}, 0.5);
-  row(t, "local{sgd, 8}", local{sgd{}, 8}, 0.02);
-  row(t, "local{lars, 4}", local{lars{.trust = 0.02}, 4}, 0.5);
+  t.head(rules);
+  for (std::size_t k = 0; k < reducers.size(); ++k) {
+    std::vector<cell> cells;
+    for (const column& one : columns) cells.push_back(one.cells[k]);
+    t.row(reducers[k].name, rules, cells);
+  }
   return t;
 }
 
