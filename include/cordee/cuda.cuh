@@ -16,14 +16,24 @@
 #include <cordee/ops/grid/elementwise.hpp>
 #include <cordee/ops/grid/encode.hpp>
 #include <cordee/ops/grid/exchange.hpp>
+#include <cordee/ops/grid/histogram.hpp>
 #include <cordee/ops/grid/largest.hpp>
 #include <cordee/ops/grid/linear.hpp>
 #include <cordee/ops/grid/pack.hpp>
 #include <cordee/ops/grid/packing.hpp>
 #include <cordee/ops/grid/pooling.hpp>
+#include <cordee/ops/grid/quantise.hpp>
 #include <cordee/ops/grid/segmented.hpp>
 #include <cordee/ops/grid/softmax_loss.hpp>
 #include <cordee/ops/grid/wmma/convolution.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+/// Bytes go through tensor cores.
+template <Quantised P>
+struct engine_for<cuda, P> {
+  using type = wmma;
+};
+}  // namespace cordee::inline CORDEE_ABI
 
 // Where the build found cuDNN it is the engine of networks that name none; elsewhere `reference`.
 #if defined(CORDEE_HAS_CUDNN)

@@ -2,12 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Where a precision's networks do not run is said when they compile.
+#include <cordee/comm/solo.hpp>
+#include <cordee/data/loader.hpp>
+#include <cordee/data/synthetic.hpp>
 #include <cordee/nn/linear.hpp>
 #include <cordee/nn/model.hpp>
 #include <cordee/ops/convolution_reference.hpp>
 #include <cordee/precision/bf16.hpp>
 #include <cordee/precision/fp32.hpp>
 #include <cordee/precision/int8.hpp>
+#include <cordee/train/calibrate.hpp>
 
 #include "tests/support/emulated.hpp"
 
@@ -18,9 +22,18 @@ using net = network<linear<2>, P, D, reference, extent{1, 1, 1}, 2>;
 
 #if defined(HALF_ON_THE_CPU)
 constexpr int classes = net<bf16, cpu>::classes;
-#elif defined(BYTES_ON_A_GPU)
-constexpr int classes = net<int8, support::emulated>::classes;
+#elif defined(CALIBRATION_ON_A_GPU)
+constexpr int classes = 2;
+struct run {
+  using model_type = net<int8, support::emulated>;
+  using device = support::emulated;
+};
+void refused(run& here) {
+  loader feed{synthetic{}, alone{}, {.global_batch = 1}};
+  calibrate(here, feed, 1);
+}
 #else
-constexpr int classes = net<fp32, cpu>::classes + net<bf16, support::emulated>::classes;
+constexpr int classes = net<fp32, cpu>::classes + net<bf16, support::emulated>::classes +
+                        net<int8, support::emulated>::classes;
 #endif
 static_assert(classes > 0);

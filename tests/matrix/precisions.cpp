@@ -12,9 +12,11 @@
 #include <cordee/ops/grid/elementwise.hpp>
 #include <cordee/ops/grid/encode.hpp>
 #include <cordee/ops/grid/exchange.hpp>
+#include <cordee/ops/grid/histogram.hpp>
 #include <cordee/ops/grid/linear.hpp>
 #include <cordee/ops/grid/packing.hpp>
 #include <cordee/ops/grid/pooling.hpp>
+#include <cordee/ops/grid/quantise.hpp>
 #include <cordee/ops/grid/segmented.hpp>
 #include <cordee/ops/grid/softmax_loss.hpp>
 
@@ -63,8 +65,6 @@ cell pair_in(const O& rule, double rate, const Make& make) {
   if constexpr (D::host_memory &&
                 !std::same_as<typename activation_of<P>::type, typename P::master>) {
     return {cell::outcome::not_compiled, 'd', {}};
-  } else if constexpr (!D::host_memory && Quantised<P>) {
-    return {cell::outcome::not_compiled, 'e', {}};
   } else {
     try {
       std::array<left_by, 2> ranks;

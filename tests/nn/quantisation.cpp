@@ -100,5 +100,5 @@ TEST_CASE("ranges: a network in int8 has two statistics a convolution more, othe
   CHECK(table[with.trainable].name == "conv1.input_min");
   CHECK(table[with.trainable + 1].name == "conv1.input_max");
   CHECK(table[with.trainable].what == kind::statistic);
-  static_assert(std::is_empty_v<quantisation_of<fp32>>);
+  static_assert(std::is_empty_v<quantisation_of<fp32, cpu>>);
 }

@@ -44,7 +44,14 @@ struct byte_harness {
     std::vector<std::int8_t> image(Engine::packed_bytes(p), std::int8_t{99});
     Engine::pack_bytes(p, w.data(), image.data(), stream);
     std::vector<Out> out(size(samples) * sample_size(p.out(), out_block), Out{99});
-    Engine::fprop_bytes(p, samples, in.data(), k, image.data(), scales.data(), out.data(), stream);
+    const auto by = [&]() -> scaling_on<Stream> {
+      if constexpr (std::same_as<Stream, cpu::stream>)
+        return k;
+      else
+        return &k;
+    };
+    Engine::fprop_bytes(p, samples, in.data(), by(), image.data(), scales.data(), out.data(),
+                        stream);
     filled = std::max(filled, filling(out, p.out(), samples, out_block));
     return plain(out, p.out(), samples, out_block);
   }

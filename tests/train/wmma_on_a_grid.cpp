@@ -11,10 +11,13 @@
 #include <cordee/ops/grid/batch_norm.hpp>
 #include <cordee/ops/grid/convolution_reference.hpp>
 #include <cordee/ops/grid/elementwise.hpp>
+#include <cordee/ops/grid/histogram.hpp>
 #include <cordee/ops/grid/linear.hpp>
 #include <cordee/ops/grid/pooling.hpp>
+#include <cordee/ops/grid/quantise.hpp>
 #include <cordee/ops/grid/softmax_loss.hpp>
 #include <cordee/ops/grid/wmma/convolution.hpp>
+#include <cordee/precision/int8.hpp>
 
 #include "tests/support/emulated.hpp"
 
@@ -29,12 +32,12 @@ struct stepped {
   double loss = 0;
 };
 
-template <class Engine>
+template <class P, class Engine>
 stepped step() {
   constexpr int samples = 3;
   const emulated where{1};
   const auto s = where.open();
-  using net_of = resnet<8, fp16, emulated, shape{.image = {1, 8, 8}, .zero_gamma = false}, Engine>;
+  using net_of = resnet<8, P, emulated, shape{.image = {1, 8, 8}, .zero_gamma = false}, Engine>;
   net_of net{where};
   buffer<float, emulated> plane(where, net.plane_size()), gradients(where, net.plane_size());
   net.initialise(plane.span(), 1);
@@ -58,10 +61,10 @@ stepped step() {
   return out;
 }
 
-}  // namespace
-
-TEST_CASE("ResNet-8 in half precision: engine wmma's step is engine reference's but for rounding") {
-  const stepped mine = step<wmma>(), plain = step<reference>();
+/// `part`: how far a tensor of gradients may be, of its length.
+template <class P>
+void steps_agree(double part) {
+  const stepped mine = step<P, wmma>(), plain = step<P, reference>();
   CHECK(mine.loss == doctest::Approx(plain.loss).epsilon(1e-3));
   REQUIRE(mine.gradients.size() == plain.gradients.size());
   for (std::size_t tensor = 0; tensor < plain.gradients.size(); ++tensor) {
@@ -72,6 +75,15 @@ TEST_CASE("ResNet-8 in half precision: engine wmma's step is engine reference's 
     }
     CAPTURE(tensor);
     CHECK(whole > 0);
-    CHECK(std::sqrt(off / whole) < 1e-2);  // some units of 2^-11
+    CHECK(std::sqrt(off / whole) < part);
   }
+}
+
+}  // namespace
+
+TEST_CASE("ResNet-8 in half precision: engine wmma's step is engine reference's but for rounding") {
+  steps_agree<fp16>(1e-2);  // some units of 2^-11
+}
+TEST_CASE("ResNet-8 in int8: engine wmma's step is engine reference's but for bf16 backward") {
+  steps_agree<int8>(3e-2);  // of 2^-8, and numbers that round to the other byte
 }

@@ -157,8 +157,9 @@ struct forward_pass {
   activations<typename B::device>* store;
   buffer<double, typename B::device>* scratch;
   typename B::stream s;
-  bool frozen = false;                            // training leaves the running statistics
-  quantisation_settings* quantisation = nullptr;  // of a quantised precision
+  bool frozen = false;  // training leaves the running statistics
+  // of a quantised precision
+  quantisation_of<typename B::precision, typename B::device>* quantisation = nullptr;
 
   template <class T>
   [[nodiscard]] const T* at(std::size_t place) const {

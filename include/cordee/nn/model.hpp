@@ -53,8 +53,6 @@ class network {
                     !D::host_memory,
                 "layers on the CPU compute in the precision they master: use fp32 or fp64, or a "
                 "GPU for fp16 and bf16");
-  static_assert(!Quantised<P> || D::host_memory,
-                "networks in int8 train on the CPU: use fp16 or bf16 on a GPU");
   static_assert(Root::out(Input) == extent{Classes, 1, 1},
                 "a network ends in one number a class: end it in linear<classes>");
   static_assert(Input.channels <= 4, "an image of bytes has at most four channels");
@@ -90,7 +88,7 @@ class network {
   combine_sums combine;        // shares batch norm's statistics between ranks
   /// The epoch from which training leaves batch norms' running statistics, and normalises by them.
   double freeze_norms_at = std::numeric_limits<double>::infinity();
-  quantisation_of<P> quantisation;  // for int8: how ranges are learned, and what layers saw
+  quantisation_of<P, D> quantisation;  // for int8: how ranges are learned, and what layers saw
 
   explicit network(D where = D{}) : network(where, placement{segments(), 0, tensors(), 0}) {}
 
@@ -173,6 +171,8 @@ class network {
       score_sums sums;
       device_.copy(&sums, sums_.span().data, sizeof(sums), s);
       device_.finish(s);
+      if constexpr (Quantised<P>)
+        if (!trained_) quantisation.expect_ranges(device_, s);
       return checked(sums, Classes);
     }
   }
@@ -181,15 +181,17 @@ class network {
   struct carried {
     std::size_t bytes;
     double label_smoothing;
-    bool frozen;
+    bool frozen, counts;
     bool operator==(const carried&) const = default;
   };
   /// Nothing where the host takes part in a pass.
   [[nodiscard]] std::optional<carried> carries(const batch<D>& b) const {
     if (combine) return {};
+    bool counts = false;
+    if constexpr (Quantised<P>) counts = quantisation.percentile < 100;
     return carried{store_.bytes() + gradients_.bytes() +
                        (input_.size() + slope_.size() + workspace_.size()) * sizeof(number),
-                   label_smoothing, b.epoch >= freeze_norms_at};
+                   label_smoothing, b.epoch >= freeze_norms_at, counts};
   }
   /// (samples, classes) of the last forward pass.
   [[nodiscard]] span_on<const number, D> logits() const {
@@ -209,7 +211,12 @@ class network {
         workspace_(where, 0),
         scratch_(where, 0),
         gradients_(where) {
-    if constexpr (Quantised<P>) quantisation.watch.layers.resize(to.quantised);
+    if constexpr (Quantised<P>) {
+      if constexpr (D::host_memory)
+        quantisation.watch.layers.resize(to.quantised);
+      else
+        quantisation.begin(where, to.quantised);
+    }
   }
 
   D device_;

@@ -9,6 +9,9 @@
 // ends (ops/histogram.hpp); the first step counts whole. Forward notes what it sees; the trainer
 // agrees on it over ranks once a step, and then the ranges move, on every rank alike. They are
 // running statistics, saved with the weights as input_min and input_max.
+//
+// On a GPU forward notes in the device's memory; once a step the host fetches what was noted, and
+// the ranges move there.
 #pragma once
 
 #include <algorithm>
@@ -17,9 +20,13 @@
 #include <span>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <cordee/core/error.hpp>
+#include <cordee/core/text.hpp>
+#include <cordee/device/buffer.hpp>
+#include <cordee/device/grid.hpp>
 #include <cordee/ops/histogram.hpp>
 #include <cordee/ops/quantise_lanes.hpp>
 #include <cordee/precision/precision.hpp>
@@ -67,6 +74,25 @@ struct quantisation_watch {
   }
 };
 
+/// One layer's range in a plane, and what all ranks saw in a step: it moves there.
+struct range_step {
+  std::size_t low_at, high_at;
+  double low, high, averaging;
+  bool frozen;
+
+  template <class Real>
+  CORDEE_HOST_DEVICE void operator()(Real* plane) const {
+    Real &low_now = plane[low_at], &high_now = plane[high_at];
+    const bool first = !(low_now <= high_now);
+    if (!(low <= high) || (!first && frozen)) return;
+    const auto moved = [this, first](double from, double to) {
+      return static_cast<Real>(first ? to : from + averaging * (to - from));
+    };
+    low_now = moved(low_now, low);
+    high_now = moved(high_now, high);
+  }
+};
+
 /// For int8: how ranges are learned.
 struct quantisation_settings {
   double averaging = 0.01;
@@ -98,31 +124,108 @@ struct quantisation_settings {
     }
   }
 
-  /// The ranges in `plane` after a step in which all ranks saw `minima`. What nobody saw stays.
+  /// What a step in which all ranks saw `minima` does to layer k. What nobody saw stays.
+  [[nodiscard]] range_step step_of(std::size_t k, std::span<const double> minima,
+                                   double epoch) const {
+    expects(minima.size() == 2 * watch.layers.size(), "quantisation: not a range for each layer");
+    const layer_watch& layer = watch.layers[k];
+    return {layer.low,          layer.high, minima[2 * k],
+            -minima[2 * k + 1], averaging,  epoch >= freeze_ranges_at};
+  }
+  /// The ranges in `plane` move.
   template <class Real>
   void learn(Real* plane, std::span<const double> minima, double epoch) const {
-    expects(minima.size() == 2 * watch.layers.size(), "quantisation: not a range for each layer");
-    for (std::size_t k = 0; k < watch.layers.size(); ++k) {
-      const double low = minima[2 * k], high = -minima[2 * k + 1];
-      if (!(low <= high)) continue;
-      Real &low_now = plane[watch.layers[k].low], &high_now = plane[watch.layers[k].high];
-      const bool first = !(low_now <= high_now);
-      if (!first && epoch >= freeze_ranges_at) continue;
-      const auto move = [&](Real& now, double to) {
-        const auto from = static_cast<double>(now);
-        now = static_cast<Real>(first ? to : from + averaging * (to - from));
-      };
-      move(low_now, low);
-      move(high_now, high);
+    for (std::size_t k = 0; k < watch.layers.size(); ++k) step_of(k, minima, epoch)(plane);
+  }
+};
+
+[[noreturn, gnu::cold, gnu::noinline]] inline void refuse_unknown_range(std::string_view name) {
+  throw error(text("layer \"", name, "\" does not know the range of its input: train the ",
+                   "network in int8, load weights that were, or calibrate it"));
+}
+
+namespace detail {
+
+template <class Real>
+struct moves_ranges {
+  const range_step* steps;
+  Real* plane;
+  input_record* records;
+  CORDEE_DEVICE void operator()(std::size_t k) const {
+    steps[k](plane);
+    records[k].seen = {};
+  }
+};
+
+}  // namespace detail
+
+/// The same for a device, whose kernels note what each layer sees.
+template <class D>
+struct quantisation_on : quantisation_settings {
+  using stream = typename D::stream;
+
+  buffer<input_record, D> records;
+  buffer<double, D> counts;  // (layers, bins)
+  buffer<range_step, D> steps;
+
+  void begin(const D& where, std::size_t layers) {
+    watch.layers.resize(layers);
+    records = {where, layers};
+    counts = {where, layers * number_bins::count};
+    steps = {where, layers};
+    const std::vector<input_record> none(layers);
+    const stream s{};
+    where.copy(records.span().data, none.data(), layers * sizeof(input_record), s);
+    where.finish(s);
+  }
+
+  /// The watch saw what the device did.
+  void fetch(const D& where, stream s) {
+    const auto found = recorded(where, s);
+    for (std::size_t k = 0; k < found.size(); ++k) watch.layers[k].seen = found[k].seen;
+    if (percentile >= 100) return;
+    const auto spread = on_host(where, std::as_const(counts).span(), s);
+    auto from = spread.begin();
+    for (layer_watch& layer : watch.layers) {
+      layer.counts.assign(from, from + number_bins::count);
+      from += number_bins::count;
     }
+  }
+  /// The ranges in the device's `plane` move, and what was noted is forgotten.
+  template <class Real>
+  void learn(const D& where, Real* plane, std::span<const double> minima, double epoch, stream s) {
+    std::vector<range_step> all;
+    for (std::size_t k = 0; k < watch.layers.size(); ++k) all.push_back(step_of(k, minima, epoch));
+    where.copy(steps.span().data, all.data(), all.size() * sizeof(range_step), s);
+    for_each(s, all.size(),
+             detail::moves_ranges<Real>{steps.span().data, plane, records.span().data});
+    where.clear(counts.span().data, counts.size() * sizeof(double), s);
+  }
+  /// After an evaluation: every layer had a range.
+  void expect_ranges(const D& where, stream s) const {
+    const auto found = recorded(where, s);
+    for (std::size_t k = 0; k < found.size(); ++k)
+      if (found[k].known == 0) refuse_unknown_range(watch.layers[k].name);
+  }
+
+ private:
+  [[nodiscard]] std::vector<input_record> recorded(const D& where, stream s) const {
+    return on_host(where, records.span(), s);
   }
 };
 
 namespace detail {
 struct no_quantisation {};
+template <class P, class D>
+struct quantisation_of {
+  using type = no_quantisation;
+};
+template <Quantised P, class D>
+struct quantisation_of<P, D> {
+  using type = std::conditional_t<D::host_memory, quantisation_settings, quantisation_on<D>>;
+};
 }  // namespace detail
-template <class P>
-using quantisation_of =
-    std::conditional_t<Quantised<P>, quantisation_settings, detail::no_quantisation>;
+template <class P, class D>
+using quantisation_of = typename detail::quantisation_of<P, D>::type;
 
 }  // namespace cordee::inline CORDEE_ABI

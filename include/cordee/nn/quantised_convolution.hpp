@@ -27,9 +27,16 @@ template <class B>
 class quantised_convolution_node {
   using number = typename B::number;
   using engine = typename B::engine;
-  static_assert(ConvolutionEngine<engine, number, typename B::real, typename B::stream> &&
-                    ByteEngine<engine, typename B::stream>,
-                "this engine does not convolve bytes: use direct or reference");
+  static constexpr bool on_host = B::device::host_memory;
+  using scaling = std::conditional_t<on_host, affine<float>, affine<float>*>;
+  static_assert(ByteEngine<engine, typename B::stream>,
+                "this engine does not convolve bytes: use direct or reference, on a GPU wmma");
+  // What gradients are products of: the engine's kind of number, or activations'.
+  struct as_activations {
+    using byte_gradient = number;
+  };
+  using gradient =
+      typename std::conditional_t<ByteGradients<engine>, engine, as_activations>::byte_gradient;
 
  public:
   [[gnu::cold, gnu::noinline]] quantised_convolution_node(const convolution_problem& problem,
@@ -41,7 +48,7 @@ class quantised_convolution_node {
         high_(to.table[to.statistic + 1].offset),
         name_(to.table[segment_].name),
         watched_(to.quantised++),
-        image_(to.template take_image<number>(engine{}.template packed_size<number>(problem))),
+        image_(to.template take_image<gradient>(packed_left(problem))),
         bytes_(to.template take_image<std::int8_t>(engine::packed_bytes(problem))),
         scales_(to.template take_image<float>(static_cast<std::size_t>(problem.filters))),
         activation_(to.activation++) {
@@ -51,21 +58,28 @@ class quantised_convolution_node {
   }
 
   void publish(const publish_pass<B>& pass) const {
-    thread_local std::vector<std::int8_t> q;  // of every layer and step
-    thread_local std::vector<number> left;
-    const std::size_t size = problem_.weights(),
-                      filters = static_cast<std::size_t>(problem_.filters), each = size / filters;
-    q.resize(std::max(q.size(), size));
-    left.resize(q.size());
-    const auto* const w = pass.plane + weights_;
-    float* const scales = pass.template at<float>(scales_);
-    for (std::size_t f = 0; f < filters; ++f) {
-      scales[f] = quantise_channel(each, w + f * each, q.data() + f * each);
-      for (std::size_t i = f * each; i < (f + 1) * each; ++i)
-        left[i] = static_cast<number>(q[i]) * scales[f];
+    const std::size_t size = problem_.weights(), filters = size_of(problem_.filters);
+    const auto publish = [&](std::int8_t* q, number* left) {
+      quantise_filters(filters, size / filters, pass.plane + weights_, q, left,
+                       pass.template at<float>(scales_), pass.s);
+      engine::pack_bytes(problem_, q, pass.template at<std::int8_t>(bytes_), pass.s);
+      auto* const image = pass.template at<gradient>(image_);
+      if constexpr (ByteGradients<engine>)
+        engine::pack_left(problem_, left, image, pass.s);
+      else
+        engine{}.template pack<number>(problem_, left, image, pass.s);
+    };
+    if constexpr (on_host) {
+      thread_local std::vector<std::int8_t> q;  // of every layer and step
+      thread_local std::vector<number> left;
+      q.resize(std::max(q.size(), size));
+      left.resize(q.size());
+      publish(q.data(), left.data());
+    } else {
+      const lent<std::int8_t, typename B::stream> q(pass.s, size);
+      const lent<number, typename B::stream> left(pass.s, size);
+      publish(q.data(), left.data());
     }
-    engine::pack_bytes(problem_, q.data(), pass.template at<std::int8_t>(bytes_), pass.s);
-    engine{}.template pack<number>(problem_, left.data(), pass.template at<number>(image_), pass.s);
   }
 
   const number* forward(const forward_pass<B>& pass, const number* x) {
@@ -76,17 +90,46 @@ class quantised_convolution_node {
     mine.name = name_;
     mine.low = low_;
     mine.high = high_;
-    if (watch.how != quantisation_watch::runs::quantised) {
-      run_in_full(pass, mine, x, y);
-      return y;
+    if constexpr (on_host) {
+      if (watch.how != quantisation_watch::runs::quantised) {
+        run_in_full(pass, mine, x, y);
+        return y;
+      }
+      k_ = range(pass, x);
+    } else {
+      k_ = range_there(pass, x);
     }
-    k_ = range(pass, x);
     fprop(pass, x, y);
     return y;
   }
 
   template <class Ready>
   number* backward(const backward_pass<B>& pass, number* dy, destination<number> to, Ready& ready) {
+    if constexpr (ByteGradients<engine>) {
+      const bool adds = to.onto != nullptr;
+      number* const dx = !to.wanted ? nullptr : adds ? to.onto : pass.gradients->take();
+      engine::backward_bytes(problem_, pass.samples, x_, k_, dy, pass.template at<gradient>(image_),
+                             pass.plane + weights_, pass.mode, dx,
+                             adds ? into::add : into::overwrite, pass.s);
+      pass.gradients->give(dy);
+      ready(segment_);
+      return dx;
+    } else {
+      return backward_as_activations(pass, dy, to, ready);
+    }
+  }
+
+ private:
+  static std::size_t packed_left(const convolution_problem& p) {
+    if constexpr (ByteGradients<engine>)
+      return engine::packed_left(p);
+    else
+      return engine{}.template packed_size<number>(p);
+  }
+
+  template <class Ready>
+  number* backward_as_activations(const backward_pass<B>& pass, number* dy, destination<number> to,
+                                  Ready& ready) {
     const std::size_t in = static_cast<std::size_t>(pass.samples) * B::numbers(problem_.in);
     number* const other = pass.gradients->take();  // x', then dx
     simulate(in, x_, k_, other, pass.s);
@@ -105,13 +148,13 @@ class quantised_convolution_node {
     return kept ? other : to.onto;
   }
 
- private:
   void fprop(const forward_pass<B>& pass, const number* x, number* y) const {
     engine::fprop_bytes(problem_, pass.samples, x, k_, pass.template at<std::int8_t>(bytes_),
                         pass.template at<float>(scales_), y, pass.s);
   }
+  static constexpr std::size_t size_of(int n) { return static_cast<std::size_t>(n); }
   [[nodiscard]] std::size_t numbers(const forward_pass<B>& pass, const extent& e) const {
-    return static_cast<std::size_t>(pass.samples) * B::numbers(e);
+    return size_of(pass.samples) * B::numbers(e);
   }
 
   real_range note(const forward_pass<B>& pass, const number* x) const {
@@ -129,13 +172,24 @@ class quantised_convolution_node {
       const bool finite = pass.samples == 0 || seen.seen();
       by = finite && running.seen() ? running : seen;
     } else if (!running.seen()) {
-      refuse();
+      refuse_unknown_range(name_);
     }
     return fit_affine(by.low, by.high, unsigned_bytes);
   }
-  [[noreturn, gnu::cold, gnu::noinline]] void refuse() const {
-    throw error(text("layer \"", name_, "\" does not know the range of its input: train the ",
-                     "network in int8, load weights that were, or calibrate it"));
+  /// The same where kernels decide it; who asks for the score hears that a range was missing.
+  affine<float>* range_there(const forward_pass<B>& pass, const number* x) const {
+    auto& there = *pass.quantisation;
+    const auto *low = pass.plane + low_, *high = pass.plane + high_;
+    input_record* const record = there.records.span().data + watched_;
+    if (pass.what != phase::train) {
+      recall_input(low, high, record, pass.s);
+      return &record->by;
+    }
+    const std::size_t n = numbers(pass, problem_.in);
+    note_input(n, x, low, high, record, pass.s);
+    if (there.percentile < 100)
+      count_numbers(n, x, there.counts.span().data + watched_ * number_bins::count, pass.s);
+    return &record->by;
   }
 
   /// With the masters, so that what follows sees what FP32 would show it.
@@ -167,7 +221,7 @@ class quantised_convolution_node {
   std::size_t segment_, weights_, low_, high_;
   std::string_view name_;
   std::size_t watched_, image_, bytes_, scales_, activation_;
-  affine<float> k_;
+  scaling k_{};
   const number* x_ = nullptr;
 };
 

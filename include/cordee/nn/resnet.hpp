@@ -48,7 +48,7 @@ struct resnet_layers : detail::resnet_of<Depth, S>::layers {
 };
 
 template <int Depth, Precision P, Device D, shape S = shape{},
-          class Engine = typename usual_engine<D>::type>
+          class Engine = typename engine_for<D, P>::type>
 struct resnet
     : network<resnet_layers<Depth, S>, P, D, Engine, resnet_layers<Depth, S>::settled.image,
               resnet_layers<Depth, S>::settled.classes> {

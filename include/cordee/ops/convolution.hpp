@@ -72,5 +72,8 @@ template <class D>
 struct usual_engine {
   using type = reference;
 };
+/// The same where the precision has a say.
+template <class D, class P>
+struct engine_for : usual_engine<D> {};
 
 }  // namespace cordee::inline CORDEE_ABI

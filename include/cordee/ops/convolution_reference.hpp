@@ -76,17 +76,19 @@ struct reference_fprop_at {
   }
 };
 
-template <ByteSource In, SumSink Out>
+/// `K`: an affine<float>, or where it is.
+template <ByteSource In, SumSink Out, class K>
 struct reference_bytes_at {
   convolution_problem p;
   const In* x;
-  affine<float> k;
+  K scaling;
   const std::int8_t* packed;
   const float* scales;
   Out* y;
 
   CORDEE_HOST_DEVICE void operator()(std::size_t at) const {
     const auto [n, filter, i, j] = place_in(p.out(), at);
+    const affine<float>& k = standing(scaling);
     std::int32_t sum = 0;
     for (int r = 0; r < p.window; ++r)
       for (int q = 0; q < p.window; ++q) {
@@ -193,11 +195,16 @@ void reference_wgrad(const convolution_problem& p, int samples, const Real* x, c
   });
 }
 
+inline void reference_pack_bytes(const convolution_problem& p, const std::int8_t* weights,
+                                 std::int8_t* packed, cpu::stream) {
+  std::copy_n(weights, p.weights(), packed);
+}
+
 template <ByteSource In, SumSink Out>
 void reference_fprop_bytes(const convolution_problem& p, int samples, const In* x,
                            const affine<float>& k, const std::int8_t* packed, const float* scales,
                            Out* y, cpu::stream s) {
-  const detail::reference_bytes_at<In, Out> body{p, x, k, packed, scales, y};
+  const detail::reference_bytes_at<In, Out, affine<float>> body{p, x, k, packed, scales, y};
   parallel(s, static_cast<std::size_t>(samples) * p.out().size(), 1,
            [=](std::size_t first, std::size_t last) {
              for (std::size_t at = first; at < last; ++at) body(at);
@@ -243,14 +250,14 @@ struct reference {
   }
 
   static std::size_t packed_bytes(const convolution_problem& p) { return p.weights(); }
+  template <class S>
   static void pack_bytes(const convolution_problem& p, const std::int8_t* weights,
-                         std::int8_t* packed, cpu::stream) {
-    std::copy_n(weights, p.weights(), packed);
+                         std::int8_t* packed, S s) {
+    reference_pack_bytes(p, weights, packed, s);
   }
   template <ByteSource In, SumSink Out, class S>
-  static void fprop_bytes(const convolution_problem& p, int samples, const In* x,
-                          const affine<float>& k, const std::int8_t* packed, const float* scales,
-                          Out* y, S s) {
+  static void fprop_bytes(const convolution_problem& p, int samples, const In* x, scaling_on<S> k,
+                          const std::int8_t* packed, const float* scales, Out* y, S s) {
     detail::expect_byte_sums(p, k);
     reference_fprop_bytes(p, samples, x, k, packed, scales, y, s);
   }

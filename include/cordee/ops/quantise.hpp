@@ -30,6 +30,19 @@ struct whole_range {
 inline constexpr whole_range unsigned_bytes{0, 255}, signed_bytes{-128, 127},
     symmetric_bytes{-127, 127};
 
+/// The smallest and the largest of some numbers; none seen: low > high.
+struct real_range {
+  float low = std::numeric_limits<float>::infinity();
+  float high = -std::numeric_limits<float>::infinity();
+
+  [[nodiscard]] CORDEE_HOST_DEVICE constexpr bool seen() const { return low <= high; }
+  CORDEE_HOST_DEVICE constexpr void widen(const real_range& by) {
+    low = by.low < low ? by.low : low;
+    high = by.high > high ? by.high : high;
+  }
+  friend constexpr bool operator==(const real_range&, const real_range&) = default;
+};
+
 /// Which integers stand for which reals. `inverse` is 1 / scale, rounded: kernels multiply.
 template <std::floating_point Real>
 struct affine {
@@ -77,6 +90,13 @@ constexpr affine<Real> fit_affine(Real a, Real b, whole_range to) {
   k.zero = whole_within(to.low - low / static_cast<double>(k.scale), to.low, to.high);
   return k;
 }
+
+/// What a layer in a device's memory knows of its input.
+struct input_record {
+  real_range seen;         // since the host last asked
+  affine<float> by;        // what quantises it now
+  std::int32_t known = 0;  // whether there was a range when it was last recalled
+};
 
 /// For reals up to |x| on both sides of zero.
 template <std::floating_point Real>

@@ -8,6 +8,8 @@
 // of one number treat it, so results do not depend on workers or registers.
 #pragma once
 
+#include <bit>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <mutex>
@@ -17,19 +19,6 @@
 #include <cordee/ops/simd.hpp>
 
 namespace cordee::inline CORDEE_ABI {
-
-/// The smallest and the largest of some numbers; none seen: low > high.
-struct real_range {
-  float low = std::numeric_limits<float>::infinity();
-  float high = -std::numeric_limits<float>::infinity();
-
-  [[nodiscard]] constexpr bool seen() const { return low <= high; }
-  constexpr void widen(const real_range& by) {
-    low = by.low < low ? by.low : low;
-    high = by.high > high ? by.high : high;
-  }
-  friend constexpr bool operator==(const real_range&, const real_range&) = default;
-};
 
 namespace detail {
 
@@ -135,14 +124,25 @@ void pass_straight(std::size_t n, const float* x, const affine<float>& k, float*
   detail::each_register<V>(s, n, [=]<int W>(std::size_t i) {
     const vec<float, W> whole =
         detail::whole_lanes<W>(load<float, W>(x + i) * k.inverse, least - 1, most + 1);
-    const vec<float, W> gradient = load<float, W>(g + i), none{};
-    const vec<float, W> above = whole >= least ? gradient : none;
-    const vec<float, W> passed = whole <= most ? above : none;
+    // Of bits, as nvcc 13 has no code for a vector of zeros here.
+    const vec<std::int32_t, W> inside = (whole >= least) & (whole <= most);
+    const auto gradient = std::bit_cast<vec<std::int32_t, W>>(load<float, W>(g + i));
+    const auto passed = std::bit_cast<vec<float, W>>(gradient & inside);
     if (onto == nullptr)
       store<float, W>(g + i, passed);
     else
       store<float, W>(onto + i, load<float, W>(onto + i) + passed);
   });
+}
+
+/// Weights (filters, each) as bytes, their scales, and what quantisation leaves of them.
+inline void quantise_filters(std::size_t filters, std::size_t each, const float* w, std::int8_t* q,
+                             float* left, float* scales, cpu::stream) {
+  for (std::size_t f = 0; f < filters; ++f) {
+    scales[f] = quantise_channel(each, w + f * each, q + f * each);
+    for (std::size_t i = f * each; i < (f + 1) * each; ++i)
+      left[i] = static_cast<float>(q[i]) * scales[f];
+  }
 }
 
 }  // namespace cordee::inline CORDEE_ABI

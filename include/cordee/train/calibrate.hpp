@@ -47,6 +47,9 @@ std::vector<calibrated_layer> calibrate(Run& run, F& feed, int batches) {
   using M = typename Run::model_type;
   static_assert(Quantised<typename M::precision>,
                 "calibrate finds the ranges of a network in int8: load the weights into one");
+  static_assert(M::device::host_memory,
+                "calibrate runs on the CPU: its ranges are saved with the weights, and a GPU loads "
+                "both");
   expects(batches > 0, "calibrate: ranges need at least one batch");
   M& model = run.model();
   quantisation_watch& watch = model.quantisation.watch;

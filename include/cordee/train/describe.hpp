@@ -30,6 +30,15 @@ constexpr std::string_view name_of(agreement a) {
   return a == agreement::exact ? "exact" : a == agreement::mixing ? "mixing" : "loose";
 }
 
+/// What kind of number the engine of a network in bytes wants backward, where it is one of its own.
+template <class M>
+constexpr std::string_view byte_gradients() {
+  if constexpr (requires { typename M::engine::byte_gradient; })
+    return "backward in bf16, summed in fp32; other ";
+  else
+    return "";
+}
+
 }  // namespace detail
 
 /// What the vector width of this build means for speed.
@@ -67,9 +76,9 @@ std::string describe(Run& run, F& feed, double epochs) {
   say("precision", text(Run::precision::name, " on ", Run::device::name,
                         Run::device::host_memory ? ", " + describe_isa() : ""));
   if constexpr (Quantised<typename Run::precision>)
-    say("types", text("operands of convolutions in ", Run::precision::name,
-                      ", summed in 32 bits; gradients, batch norm, the classifier and all else in "
-                      "fp32"));
+    say("types", text("operands of convolutions in ", Run::precision::name, ", summed in 32 bits; ",
+                      detail::byte_gradients<M>(),
+                      "gradients, batch norm, the classifier and all else in fp32"));
   else if constexpr (!std::same_as<typename Run::precision::storage, Real>)
     say("types", text("activations, their gradients and packed weights in ", Run::precision::name,
                       ", their sums in single precision; masters, gradients of "

@@ -38,10 +38,16 @@ void settle_norms(const M& model, const Link& link, Span statistics, double befo
       mean(link, model.where(), statistics, s);
 }
 
-/// Collective. What ranks saw in a step that does not count is forgotten.
-template <class M, class Link, class Plane>
-void observe(M& model, const Link& link, Plane weights, const moment& now, bool counts) {
-  if constexpr (requires { model.quantisation.watch; }) {
+/// Collective. What ranks saw in a step that does not count is forgotten. What a device saw is
+/// fetched by stream `late`, which is behind the step's forward passes.
+template <class M, class Link, class Plane, class Stream = cpu::stream>
+void observe(M& model, const Link& link, Plane weights, const moment& now, bool counts,
+             Stream late = {}, Stream s = {}) {
+  if constexpr (requires { model.quantisation.records; }) {
+    auto& q = model.quantisation;
+    q.fetch(model.where(), late);
+    q.learn(model.where(), weights.data, seen_by_all(q, link, counts), now.epoch, s);
+  } else if constexpr (requires { model.quantisation.watch; }) {
     auto& q = model.quantisation;
     q.learn(weights.data, seen_by_all(q, link, counts), now.epoch);
   }

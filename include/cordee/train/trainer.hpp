@@ -267,7 +267,7 @@ class trainer {
 
   void advance() {
     progress_.advance(out_, spoke_);
-    observe(model_, reducer_.link, weights(), out_.now, out_.finite());
+    observe(model_, reducer_.link, weights(), out_.now, out_.finite(), late_, stream_);
     if (progress_.not_finite >= options_.patience)
       give_up(progress_.not_finite, planes_.first_not_finite(stream_).name, out_, scales);
   }

@@ -57,4 +57,18 @@ void reference_wgrad(const convolution_problem& p, int samples, const N* x, cons
                             {p, static_cast<std::size_t>(samples), x, dy}, dw, how});
 }
 
+template <GridStream S>
+void reference_pack_bytes(const convolution_problem& p, const std::int8_t* weights,
+                          std::int8_t* packed, S s) {
+  s.copy(packed, weights, p.weights());
+}
+
+template <ByteSource In, SumSink Out, GridStream S>
+void reference_fprop_bytes(const convolution_problem& p, int samples, const In* x,
+                           const affine<float>* k, const std::int8_t* packed, const float* scales,
+                           Out* y, S s) {
+  for_each(s, static_cast<std::size_t>(samples) * p.out().size(),
+           detail::reference_bytes_at<In, Out, const affine<float>*>{p, x, k, packed, scales, y});
+}
+
 }  // namespace cordee::inline CORDEE_ABI

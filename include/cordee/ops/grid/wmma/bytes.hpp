@@ -5,12 +5,14 @@
 //
 //   sum over c, r, s of  w (q - z)  =  sum of w q  -  z sum of w,   q = z outside of the image
 //
-// so the image of the weights ends with each filter's sum.
+// so the image of the weights ends with each filter's sum. Gradients are bf16's products, summed in
+// float, of what quantisation left.
 #pragma once
 
 #include <cstring>
 
 #include <cordee/ops/convolution_bytes.hpp>
+#include <cordee/ops/grid/pack.hpp>
 #include <cordee/ops/grid/packing.hpp>
 #include <cordee/ops/grid/wmma/number.hpp>
 
@@ -43,21 +45,30 @@ struct sum_filter_at {
 };
 struct quantise_at {
   const float* x;
-  affine<float> by;
+  const affine<float>* by;
   std::uint8_t* q;
   CORDEE_DEVICE void operator()(std::size_t i) const {
-    q[i] = static_cast<std::uint8_t>(by.quantise(x[i]));
+    q[i] = static_cast<std::uint8_t>(by->quantise(x[i]));
+  }
+};
+struct simulate_narrow {
+  const float* x;
+  const affine<float>* by;
+  bfloat* left;
+  CORDEE_DEVICE void operator()(std::size_t i) const {
+    left[i] = rounded<bfloat>(by->simulate(x[i]));
   }
 };
 
 /// Prologue: outside of an image lies the zero point.
 struct zero_point_outside {
   static constexpr bool changes = false;
-  std::uint32_t four;  // of it
+  const affine<float>* by;
 
   template <class Block>
   CORDEE_DEVICE void copy(Block& b, std::byte* to, const void* from, bool there) const {
     if (there) return b.copy_async(to, from, true);
+    const std::uint32_t four = static_cast<std::uint32_t>(by->zero) * 0x01010101u;
     for (int i = 0; i < 4; ++i) reinterpret_cast<std::uint32_t*>(to)[i] = four;
   }
 };
@@ -69,18 +80,18 @@ struct sunk {
   struct kept {};
   Out* y;
   const std::int32_t* filter_sums;
-  std::int32_t zero;
-  float scale;
+  const affine<float>* by;
   const float* scales;  // one a filter
   int filters;
 
   CORDEE_DEVICE void put(std::size_t at, int filter, const std::int32_t* sums, kept&) const {
     Out out[width];
+    const std::int32_t zero = by->zero;
     for (int i = 0; i < width; ++i) {
       const int f = filter + i;
       const std::int32_t sum = sums[i] - zero * filter_sums[f];
       if constexpr (std::same_as<Out, float>)
-        out[i] = f < filters ? scale * scales[f] * static_cast<float>(sum) : 0.0f;
+        out[i] = f < filters ? by->scale * scales[f] * static_cast<float>(sum) : 0.0f;
       else
         out[i] = sum;
     }
@@ -88,6 +99,26 @@ struct sunk {
   }
   template <class Tile, class Block>
   CORDEE_DEVICE void finish(Block&, const kept&, std::int32_t*, int /*tile*/, int) const {}
+};
+
+/// Epilogue of gradients: dx <- sum where x passed straight through, 0 elsewhere, or adds that.
+struct passed_straight {
+  static constexpr int width = pack<float>::size;
+  struct kept {};
+  const float* x;
+  const affine<float>* by;
+  float* dx;
+  into how;
+
+  CORDEE_DEVICE void put(std::size_t at, int /*filter*/, const float* sums, kept&) const {
+    const pack<float> in(x + at, width);
+    pack<float> out;
+    if (how == into::add) out = pack<float>(dx + at, width);
+    for (int i = 0; i < width; ++i) out.at[i] += by->passes(in.at[i]) ? sums[i] : 0;
+    out.store(dx + at, width);
+  }
+  template <class Tile, class Block>
+  CORDEE_DEVICE void finish(Block&, const kept&, float*, int /*tile*/, int) const {}
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail

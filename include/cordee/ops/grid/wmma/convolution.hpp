@@ -94,13 +94,7 @@ struct wmma {
   template <detail::WmmaNumber N, GridStream S>
   static void dgrad(const convolution_problem& p, int samples, const N* dy, const N* packed, N* dx,
                     into how, S s) {
-    const N* const transposed = packed + one_form<N>(p).size();
-    for (int row = 0; row < p.stride; ++row)
-      for (int column = 0; column < p.stride; ++column) {
-        const auto at = detail::dgrad_sweep<N>(p, samples, row, column);
-        if (how == into::overwrite || at.terms() != 0)
-          detail::correlate(at, dy, transposed, as_it_is{}, stored<N>{dx, how}, s);
-      }
+    sweep_back(p, samples, dy, packed + one_form<N>(p).size(), stored<N>{dx, how}, s);
   }
 
   /// Room for parts of the weight gradient, which are floats.
@@ -116,15 +110,10 @@ struct wmma {
   template <detail::WmmaNumber N, class Before, class Real, GridStream S>
   static void wgrad(const convolution_problem& p, int samples, const N* x, const N* dy,
                     const Before& before, Real* dw, into how, N* workspace, S s) {
-    auto* const part = reinterpret_cast<float*>(workspace);
-    const auto at = detail::fprop_sweep<N>(p, samples);
-    detail::expect_pixels(at);
-    const split by = parts<N>(p, samples);
-    detail::with_wmma_tile(at.filters, [&](auto tile) {
-      s.launch(by.count * by.tiles, detail::weight_gradient_body<N, decltype(tile), Before>{
-                                        at, x, dy, before, part, by.steps});
-    });
-    for_each(s, p.weights(), detail::add_parts_at<Real>{one_form<N>(p), part, by.count, dw, how});
+    weigh(p, samples, x, dy, before, reinterpret_cast<float*>(workspace), s);
+    for_each(s, p.weights(),
+             detail::add_parts_at<Real>{one_form<N>(p), reinterpret_cast<float*>(workspace),
+                                        parts<N>(p, samples).count, dw, how});
   }
 
   static std::size_t packed_bytes(const convolution_problem& p) {
@@ -141,7 +130,7 @@ struct wmma {
   }
   template <ByteSource In, SumSink Out, GridStream S>
   static void fprop_bytes(const convolution_problem& p, int samples, const In* x,
-                          const affine<float>& k, const std::int8_t* packed, const float* scales,
+                          const affine<float>* k, const std::int8_t* packed, const float* scales,
                           Out* y, S s) {
     detail::expect_byte_sums(p, k);
     if constexpr (std::same_as<In, float>) {
@@ -153,14 +142,66 @@ struct wmma {
     } else {
       const auto* const sums =
           reinterpret_cast<const std::int32_t*>(packed + one_form<float>(p).size());
-      const auto zero = static_cast<std::uint32_t>(k.zero);
       detail::correlate(detail::fprop_sweep<std::uint8_t>(p, samples), x, packed,
-                        detail::zero_point_outside{zero * 0x01010101u},
-                        detail::sunk<Out>{y, sums, k.zero, k.scale, scales, p.filters}, s);
+                        detail::zero_point_outside{k},
+                        detail::sunk<Out>{y, sums, k, scales, p.filters}, s);
     }
   }
 
+  /// The numbers that gradients behind a convolution of bytes are products of.
+  using byte_gradient = bfloat;
+  static std::size_t packed_left(const convolution_problem& p) { return one_form<float>(p).size(); }
+  template <GridStream S>
+  static void pack_left(const convolution_problem& p, const float* left, bfloat* packed, S s) {
+    const detail::krsc form = one_form<float>(p);
+    for_each(s, form.size(), detail::pack_crsk_at<float, bfloat>{form, left, packed});
+  }
+  /// dw of what quantisation left of x, and, unless it is null, dx, where x passed straight
+  /// through.
+  template <class Real, GridStream S>
+  static void backward_bytes(const convolution_problem& p, int samples, const float* x,
+                             const affine<float>* k, const float* dy, const bfloat* packed,
+                             Real* dw, into mode, float* dx, into how, S s) {
+    convolution_problem lies = p;  // with the channels that fill memory, as bytes want it
+    lies.in.channels = block<float>(p.in.channels);
+    lies.filters = block<float>(p.filters);
+    const std::size_t in = static_cast<std::size_t>(samples) * lies.in.size(),
+                      out = static_cast<std::size_t>(samples) * lies.out().size();
+    const lent<bfloat, S> left(s, in), slope(s, out);
+    for_each(s, in, detail::simulate_narrow{x, k, left.data()});
+    convert(out, dy, slope.data(), s);
+    const detail::krsc form = one_form<float>(p);
+    const std::size_t count = parts<bfloat>(lies, samples).count;
+    const lent<float, S> part(s, count * form.size());
+    weigh(lies, samples, left.data(), slope.data(), as_it_is{}, part.data(), s);
+    for_each(s, p.weights(), detail::add_parts_at<Real>{form, part.data(), count, dw, mode});
+    if (dx != nullptr)
+      sweep_back(lies, samples, slope.data(), packed, detail::passed_straight{x, k, dx, how}, s);
+  }
+
  private:
+  template <class N, class After, class S>
+  static void sweep_back(const convolution_problem& p, int samples, const N* dy,
+                         const N* transposed, const After& after, S s) {
+    for (int row = 0; row < p.stride; ++row)
+      for (int column = 0; column < p.stride; ++column) {
+        const auto at = detail::dgrad_sweep<N>(p, samples, row, column);
+        if (after.how == into::overwrite || at.terms() != 0)
+          detail::correlate(at, dy, transposed, as_it_is{}, after, s);
+      }
+  }
+  template <class N, class Before, class S>
+  static void weigh(const convolution_problem& p, int samples, const N* x, const N* dy,
+                    const Before& before, float* part, S s) {
+    const auto at = detail::fprop_sweep<N>(p, samples);
+    detail::expect_pixels(at);
+    const split by = parts<N>(p, samples);
+    detail::with_wmma_tile(at.filters, [&](auto tile) {
+      s.launch(by.count * by.tiles, detail::weight_gradient_body<N, decltype(tile), Before>{
+                                        at, x, dy, before, part, by.steps});
+    });
+  }
+
   struct split {
     std::size_t tiles, count;  // of a part, of parts
     int steps;
