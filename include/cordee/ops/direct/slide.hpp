@@ -10,7 +10,8 @@
 // first); one of them is 1. A pixel that is loaded serves up to three sums, so loads are a third of
 // the products, and neither a stride nor padding asks for a copy of the rows: the columns that the
 // image lacks are read from a pixel of zeros, without a branch in the loop. What the next rows need
-// is fetched on the way, a line or two with each channel, and arrives before its turn.
+// is fetched on the way, a line or two with each channel, and arrives before its turn: an image's
+// rows are short of products, so theirs is fetched from further away.
 #pragma once
 
 #include <cordee/ops/direct/tile.hpp>
@@ -40,23 +41,24 @@ template <class Real, int V, int Pitch, int Blocks, int In, int Out, int Pixels>
       tile_sums<Real, V, Blocks, Pixels> sum;
       read_sums<Real, V, Blocks, Pixels>(sum, at.add, y, at.y_block, V);
       int block = 0;  // of y, whose next row is fetched
-      const Real* next = y + at.y_row;
-      for (const tap* line = first; line != last; ++line) {
-        const Real* const x = row + line->x;
-        const Real* w = at.w + line->w;
+      const Real* next = y + (Pitch == V ? 1 : 2) * at.y_row;
+      const auto products = [&](const tap& line) __attribute__((always_inline)) {
+        const Real* const x = row + line.x;
+        const Real* w = at.w + line.w;
         const Real* const head = left ? at.edge : x - Pitch;
         const Real* const tail = right ? at.edge : x + (under - 1 - before) * Pitch;
-        for (int c = 0; c < line->channels; ++c, w += V) {
+        const auto channel = [&](int c) __attribute__((always_inline)) {
           vec<Real, V> weight[Blocks][3];
 #pragma GCC unroll 32
           for (int b = 0; b < Blocks; ++b)
 #pragma GCC unroll 32
             for (int s = 0; s < 3; ++s)
               weight[b][s] = load<Real, V>(w + b * at.w_block + s * at.w_span);
+          w += V;
           if (Pitch == V) __builtin_prefetch(x + at.x_row + c * V);
 #pragma GCC unroll 2
           for (int fetched = 0; fetched < (Pitch == V ? 1 : 2); ++fetched, next += V)
-            __builtin_prefetch(next, 1);
+            __builtin_prefetch(next, Pitch == V);
 #pragma GCC unroll 64
           for (int t = 0; t < under; ++t) {
             const Real* const pixel = t == under - 1         ? tail
@@ -70,9 +72,24 @@ template <class Real, int V, int Pitch, int Blocks, int In, int Out, int Pixels>
                 for (int b = 0; b < Blocks; ++b) sum[b][v / In] += pixel[c] * weight[b][s];
             }
           }
-        }
-        if (Pitch == V)
+        };
+        if constexpr (Pitch == V) {
+          for (int c = 0; c < line.channels; ++c) channel(c);
           next = y + at.y_row + (block = block + 1 < Blocks ? block + 1 : 0) * at.y_block;
+        } else {
+#pragma GCC unroll 4
+          for (int c = 0; c < Pitch; ++c) channel(c);
+        }
+      };
+      if constexpr (Pitch == V) {
+        for (const tap* line = first; line != last; ++line) products(*line);
+      } else {  // so few that the ends of loops would be felt
+#pragma GCC unroll 3
+        for (int r = 0; r < 3; ++r)
+          if (r < last - first) {
+            __builtin_prefetch(row + 8 * at.x_row + r * 64 / static_cast<int>(sizeof(Real)));
+            products(first[r]);
+          }
       }
       write_sums<Real, V, Blocks, Pixels>(sum, y, at.y_block, V);
     }
