@@ -95,13 +95,13 @@ TEST_CASE("mpi: the server says for which worker the others wait in vain") {
           double x = 0, told = 0;
           const message<double, cpu, 1> all{nullptr, {&x, 1}, {span_on<double, cpu>{&told, 1}}, {}};
           at.begin(all, cpu::stream{});
-          if (link.rank() == last) std::this_thread::sleep_for(6s);
+          if (link.rank() == last) std::this_thread::sleep_for(4500ms);
           at.mix(all, moment{}, cpu::stream{});
         },
-        {.deadline = 2s});
+        {.deadline = 3s});
   });
   CHECK(contains(
-      said, text("rank 0: rank 0 waited 2000 ms for rank ", last, " to send on lane 2").c_str()));
+      said, text("rank 0: rank 0 waited 3000 ms for rank ", last, " to send on lane 2").c_str()));
   CHECK(contains(said, "(the parameter server, version "));
 }
 
@@ -164,12 +164,12 @@ TEST_CASE("mpi: after a stall every rank tells what it was waiting for") {
           auto x = word(8);
           const auto words = [&] { return text("bucket ", link.rank()); };
           const errand here(words);
-          if (link.rank() == last) std::this_thread::sleep_for(6s);
+          if (link.rank() == last) std::this_thread::sleep_for(4500ms);
           exchange(link, {}, {receive(link.rank() == 0 ? last : 0, x)});
         },
-        {.deadline = 2s});
+        {.deadline = 3s});
   });
-  CHECK(contains(said, " waited 2000 ms for rank "));
+  CHECK(contains(said, " waited 3000 ms for rank "));
   CHECK(contains(said, text("for rank ", last, " to send 8 bytes on lane 0").c_str()));
   for (int rank = 0; rank <= last; ++rank) {
     CHECK(contains(said, text("(bucket ", rank, ")").c_str()));
