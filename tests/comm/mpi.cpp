@@ -225,5 +225,6 @@ TEST_CASE("mpi: what lies in a GPU's memory is staged") {
 }
 
 TEST_CASE("mpi: a rank has its share of the cores as workers") {
-  mpi::launch([](mpi) { CHECK(cpu{}.workers() == detail::mpi_session::share_of_cores()); }, soon);
+  mpi::launch([](mpi) { CHECK(cpu{}.workers() == detail::mpi_session::this_machine().share()); },
+              soon);
 }

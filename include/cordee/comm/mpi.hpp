@@ -47,7 +47,7 @@ class mpi {
   template <class F>
   static void launch(const F& f, options with = {}) {
     const auto world = std::make_shared<detail::mpi_world>(with.deadline);
-    const cpu::entitlement mine(detail::mpi_session::share_of_cores());
+    const cpu::entitlement mine(world->machine.share());
     detail::take_part(*world, [&] { f(mpi{world, reducer_lane}); });
   }
 
@@ -61,8 +61,8 @@ class mpi {
   template <Device D>
     requires(D::host_memory)
   void exchange(std::span<const to<D>> out, std::span<const from<D>> in, typename D::stream) const {
-    std::vector<detail::mpi_parcel> all;
-    all.reserve(in.size() + out.size());
+    thread_local std::vector<detail::mpi_parcel> all;  // no memory is asked for once it is warm
+    all.clear();
     for (const auto& m : in)
       all.push_back(checked(detail::mpi_parcel{m.peer, m.bytes.data, m.bytes.size}));
     for (const auto& m : out)  // MPI reads it only, whatever its parameter says

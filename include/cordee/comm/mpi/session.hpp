@@ -43,9 +43,14 @@ class mpi_session {
     static const mpi_session running;
     return running.here_;
   }
-  /// A rank's share of this machine's cores, at least one: of those that its ranks may run on, all
-  /// together, whether the launcher has tied each to some of its own or not.
-  static int share_of_cores() {
+  /// The ranks of a machine, and the cores that they may run on, all together, whether the launcher
+  /// has tied each to some of its own or not.
+  struct machine {
+    int ranks, cores;
+    /// A rank's, at least one.
+    [[nodiscard]] int share() const { return std::max(1, cores / ranks); }
+  };
+  static machine this_machine() {
     MPI_Comm here;
     int ranks = 1;
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here);
@@ -55,7 +60,7 @@ class mpi_session {
     sched_getaffinity(0, sizeof cores, &cores);
     MPI_Allreduce(MPI_IN_PLACE, &cores, sizeof cores, MPI_BYTE, MPI_BOR, here);
     MPI_Comm_free(&here);
-    return std::max(1, CPU_COUNT(&cores) / ranks);
+    return {ranks, CPU_COUNT(&cores)};
   }
   mpi_session(const mpi_session&) = delete;
   mpi_session& operator=(const mpi_session&) = delete;

@@ -52,6 +52,7 @@ class mpi_world {
                        " ms for every rank to begin: one is stuck, or makes no mpi::launch"));
     }
     notices_ = std::make_unique<mpi_notices>(here_, lanes_.back());
+    machine = mpi_session::this_machine();
   }
   mpi_world(const mpi_world&) = delete;
   mpi_world& operator=(const mpi_world&) = delete;
@@ -66,11 +67,11 @@ class mpi_world {
 
   /// Hears and says all parcels, or throws.
   void exchange(int lane, mpi_parcels heard, mpi_parcels said) {
-    batch b{at(lane), lane, heard, said,
-            std::vector<MPI_Request>(heard.size() + said.size(), MPI_REQUEST_NULL)};
+    thread_local std::vector<MPI_Request> requests;  // no memory is asked for once it is warm
+    requests.assign(heard.size() + said.size(), MPI_REQUEST_NULL);
+    batch b{lane, heard, said, requests};
     try {
-      say(b);
-      await(b);
+      transfer(b);
     } catch (...) {
       withdraw(b);
       throw;
@@ -89,7 +90,7 @@ class mpi_world {
         mpi_expects(MPI_Iprobe(MPI_ANY_SOURCE, 0, at(lane), &here, &status), "MPI_Iprobe");
         if (here) return status.MPI_SOURCE;
         waited = clock::now() - start;
-        if (waited > std::chrono::microseconds(20)) {
+        if (waited > before_naps) {
           notices_->attend();
           int gone = -1;
           for (const int peer : due) gone = notices_->is_silent(peer) ? peer : gone;
@@ -130,51 +131,49 @@ class mpi_world {
   }
 
   const std::chrono::milliseconds deadline;
+  mpi_session::machine machine{1, 1};
 
  private:
   struct batch {
-    MPI_Comm channel;
     int lane;
     mpi_parcels heard, said;
-    std::vector<MPI_Request> requests;  // in this order
-    std::size_t come = 0;               // so many of those heard
+    std::span<MPI_Request> requests;  // in this order
+    std::size_t come = 0;             // so many of those heard
   };
 
-  // Waiters look, yielding, and nap when it takes long: MPI has no bell to sleep by, and the core
-  // is wanted by whoever computes meanwhile.
+  // Waiters look, yielding, and nap when it takes long: MPI has no bell to sleep by, and whoever
+  // computes wants the core.
+  static constexpr std::chrono::milliseconds before_naps{1};
   static void pause(clock::duration waited) {
-    if (waited < std::chrono::milliseconds(1)) return std::this_thread::yield();
+    if (waited < before_naps) return std::this_thread::yield();
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
 
-  // Who only speaks waits for the listener, however short it is: nothing else would hold it back.
-  void say(batch& b) {
-    const auto send = b.heard.empty() ? MPI_Issend : MPI_Isend;
-    const std::scoped_lock lock(mutex_);
-    if (first().happened()) throw error(text("rank ", rank(), " gave up: ", first().cause()));
-    MPI_Request* r = b.requests.data() + b.heard.size();
-    for (const mpi_parcel& p : b.said)
-      mpi_expects(send(p.data, static_cast<int>(p.size), MPI_BYTE, p.peer, 0, b.channel, r++),
-                  "MPI_Isend");
-  }
-
-  void await(batch& b) {
-    const auto start = clock::now();
-    for (;;) {
-      clock::duration waited;
-      {
-        const std::scoped_lock lock(mutex_);
-        take(b);
-        if (finished(b)) return;
-        waited = clock::now() - start;
-        if (waited > std::chrono::microseconds(20)) {
-          notices_->attend();  // who answers waits for requests, and is to say for whose
-          const auto limit = b.lane == answer_lane ? deadline * 5 / 4 : deadline;
-          go_on(waited, limit, who_left(b), [&] { return missing(b); });
-        }
+  void transfer(batch& b) {
+    std::unique_lock lock(mutex_);
+    say(b);
+    for (int look = machine.ranks > machine.cores ? 1 : 20; look > 0; --look)
+      if (finished(b)) return;  // the peer has a core of its own, and may be about to speak
+    for (const auto start = clock::now(); !finished(b); lock.lock()) {
+      const auto waited = clock::now() - start;
+      if (waited > before_naps) {  // to look for notices takes as long as to look for messages
+        notices_->attend();        // who answers waits for requests, and is to say for whose
+        go_on(waited, b.lane == answer_lane ? deadline * 5 / 4 : deadline, who_left(b),
+              [&] { return missing(b); });
       }
+      lock.unlock();
       pause(waited);
     }
+  }
+
+  // Who only speaks waits for the listener, however short it is: nothing else would hold it back.
+  void say(const batch& b) const {
+    if (first().happened()) throw error(text("rank ", rank(), " gave up: ", first().cause()));
+    const auto send = b.heard.empty() ? MPI_Issend : MPI_Isend;
+    MPI_Request* r = b.requests.data() + b.heard.size();
+    for (const auto& [peer, data, size] : b.said)
+      mpi_expects(send(data, static_cast<int>(size), MPI_BYTE, peer, 0, at(b.lane), r++),
+                  "MPI_Isend");
   }
 
   // Receives what has come. Its size is looked at first: Open MPI 4 writes a long message that is
@@ -185,7 +184,7 @@ class mpi_world {
       MPI_Message message;
       MPI_Status status;
       int here = 0, size = 0;
-      mpi_expects(MPI_Improbe(p.peer, 0, b.channel, &here, &message, &status), "MPI_Improbe");
+      mpi_expects(MPI_Improbe(p.peer, 0, at(b.lane), &here, &message, &status), "MPI_Improbe");
       if (!here) return;
       MPI_Get_count(&status, MPI_BYTE, &size);
       if (size != static_cast<int>(p.size)) {
@@ -198,12 +197,13 @@ class mpi_world {
       mpi_expects(MPI_Imrecv(p.data, size, MPI_BYTE, &message, &b.requests[b.come]), "MPI_Imrecv");
     }
   }
-  static bool finished(batch& b) {
+  bool finished(batch& b) {
+    take(b);
+    if (b.come < b.heard.size()) return false;
     int all = 0;
-    mpi_expects(MPI_Testall(static_cast<int>(b.requests.size()), b.requests.data(), &all,
-                            MPI_STATUSES_IGNORE),
-                "MPI_Testall");
-    return all && b.come == b.heard.size();
+    const auto count = static_cast<int>(b.requests.size());
+    mpi_expects(MPI_Testall(count, b.requests.data(), &all, MPI_STATUSES_IGNORE), "MPI_Testall");
+    return all;
   }
 
   // Returns if there is reason to wait on for what missing() says.
