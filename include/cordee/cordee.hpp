@@ -10,6 +10,7 @@
 #include <cordee/comm/double_tree.hpp>
 #include <cordee/comm/encoded_wire.hpp>
 #include <cordee/comm/errand.hpp>
+#include <cordee/comm/exact_method.hpp>
 #include <cordee/comm/failure.hpp>
 #include <cordee/comm/fold.hpp>
 #include <cordee/comm/gossip.hpp>

@@ -12,54 +12,31 @@
 
 #include <string>
 
-#include <cordee/comm/encoded_wire.hpp>
+#include <cordee/comm/exact_method.hpp>
 #include <cordee/comm/fold.hpp>
-#include <cordee/comm/reducer.hpp>
 #include <cordee/comm/wire.hpp>
 #include <cordee/core/text.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
 template <class Link>
-struct butterfly {
-  using link_type = Link;
-  static constexpr agreement offers = agreement::exact;
-  static constexpr bool lossless = true;
-  static constexpr int slots = 0;
-
-  Link link;
-
+struct butterfly : exact_method<butterfly<Link>, linked<Link>> {
   /// The partner's vector: it reads mine while I would add to it.
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
     return n * sizeof(Real);
   }
-  template <Precision P>
-  [[nodiscard]] std::size_t scratch_as(std::size_t n) const {
-    return encoded_scratch<P>(n, 1);
-  }
-
-  template <class Real, Device D>
-  void mix(message<Real, D, 0> m, const moment&, typename D::stream s) const {
-    run(plain_wire<Link, Real, D>{link, m.what, m.scratch, 1, s});
-  }
-  template <Precision P, class Real, Device D>
-  void mix_as(message<Real, D, 0> m, span_on<Real, D> lost, const moment&,
-              typename D::stream s) const {
-    run(encoded_wire<P, Link, Real, D>{link, m.which, m.what, m.scratch, lost, 1, s});
-  }
+  [[nodiscard]] int parts(std::size_t) const { return 1; }
 
   [[nodiscard]] std::string describe() const {
-    return text("butterfly over ", link.size(), " ranks: exact mean");
+    return text("butterfly over ", this->link.size(), " ranks: exact mean");
   }
 
- private:
   template <class Wire>
   void run(Wire w) const {
-    const int p = link.size();
-    if (p == 1) return;
+    const int p = this->link.size();
     constexpr blocks all{0, 1};
-    fold{link.rank(), p}.around(w, all, [&](const fold& f) {
+    fold{this->link.rank(), p}.around(w, all, [&](const fold& f) {
       for (int step = 1; step < f.ranks(); step *= 2) {
         const int peer = f.rank_of(f.number() ^ step);
         w.add(peer, all, peer, all, step);

@@ -15,8 +15,7 @@
 #include <bit>
 #include <string>
 
-#include <cordee/comm/encoded_wire.hpp>
-#include <cordee/comm/reducer.hpp>
+#include <cordee/comm/exact_method.hpp>
 #include <cordee/comm/wire.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/text.hpp>
@@ -54,50 +53,49 @@ struct bough {
   }
 };
 
+template <class Link>
+struct in_chunks {
+  using link_type = Link;
+  Link link;
+  std::size_t chunk = 1u << 15;  // numbers, at most
+};
+
 }  // namespace detail
 
 template <class Link>
-struct double_tree {
-  using link_type = Link;
-  static constexpr agreement offers = agreement::exact;
-  static constexpr bool lossless = true;
-  static constexpr int slots = 0;
-
-  Link link;
-  std::size_t chunk = 1u << 15;  // numbers, at most
-
+struct double_tree : exact_method<double_tree<Link>, detail::in_chunks<Link>> {
   /// A child's chunk, where the transport cannot add by itself.
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
     return (n / static_cast<std::size_t>(2 * chunks(n)) + 1) * sizeof(Real);
   }
-  template <Precision P>
-  [[nodiscard]] std::size_t scratch_as(std::size_t n) const {
-    return encoded_scratch<P>(n, 2 * chunks(n));
-  }
-
-  template <class Real, Device D>
-  void mix(message<Real, D, 0> m, const moment&, typename D::stream s) const {
-    const int count = chunks(m.what.size);
-    run(plain_wire<Link, Real, D>{link, m.what, m.scratch, 2 * count, s}, count);
-  }
-  template <Precision P, class Real, Device D>
-  void mix_as(message<Real, D, 0> m, span_on<Real, D> lost, const moment&,
-              typename D::stream s) const {
-    const int count = chunks(m.what.size);
-    run(encoded_wire<P, Link, Real, D>{link, m.which, m.what, m.scratch, lost, 2 * count, s},
-        count);
-  }
+  [[nodiscard]] int parts(std::size_t n) const { return 2 * chunks(n); }
 
   [[nodiscard]] std::string describe() const {
-    return text("two trees over ", link.size(), " ranks: exact mean");
+    return text("two trees over ", this->link.size(), " ranks: exact mean");
+  }
+
+  template <class Wire>
+  void run(Wire w) const {
+    const int p = this->link.size(), r = this->link.rank(), count = w.count() / 2;
+    // The other tree is the mirror image, or where that would leave ranks inside both, shifted.
+    const auto other = [p](int k) { return p % 2 == 0 ? p - 1 - k : (k + 1) % p; };
+    const int number = p % 2 == 0 ? p - 1 - r : (r + p - 1) % p;
+    const side one(r, p, 0, count, [](int k) { return k; }), two(number, p, count, count, other);
+    for (int beat = 0; beat < count + 2 * one.top - 1; ++beat) {
+      one.climb(w, beat, p);
+      two.climb(w, beat, p);
+      one.descend(w, beat);
+      two.descend(w, beat);
+    }
+    w.open();
   }
 
  private:
   // Of each half.
   [[nodiscard]] int chunks(std::size_t n) const {
-    expects(chunk > 0, "double_tree: a chunk has at least one number");
-    return static_cast<int>(std::max<std::size_t>(1, (n / 2 + chunk - 1) / chunk));
+    expects(this->chunk > 0, "double_tree: a chunk has at least one number");
+    return static_cast<int>(std::max<std::size_t>(1, (n / 2 + this->chunk - 1) / this->chunk));
   }
 
   /// This rank in one of the trees, where chunks climb a level in each beat of time. Since all that
@@ -144,23 +142,6 @@ struct double_tree {
       if (there(right, at.child[1]) != nobody) w.pass(at.child[1], block(right), nobody, block(0));
     }
   };
-
-  template <class Wire>
-  void run(Wire w, int count) const {
-    const int p = link.size(), r = link.rank();
-    if (p == 1) return;
-    // The other tree is the mirror image, or where that would leave ranks inside both, shifted.
-    const auto other = [p](int k) { return p % 2 == 0 ? p - 1 - k : (k + 1) % p; };
-    const int number = p % 2 == 0 ? p - 1 - r : (r + p - 1) % p;
-    const side one(r, p, 0, count, [](int k) { return k; }), two(number, p, count, count, other);
-    for (int beat = 0; beat < count + 2 * one.top - 1; ++beat) {
-      one.climb(w, beat, p);
-      two.climb(w, beat, p);
-      one.descend(w, beat);
-      two.descend(w, beat);
-    }
-    w.open();
-  }
 };
 template <class Link>
 double_tree(Link) -> double_tree<Link>;

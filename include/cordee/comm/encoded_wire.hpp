@@ -107,6 +107,8 @@ class encoded_wire {
     expects(scratch.size >= 2 * size_, "encoded_wire: scratch is too short");
   }
 
+  [[nodiscard]] int count() const { return static_cast<int>(block_.size()) - 1; }
+
   void add(int next, blocks said, int before, blocks sum, int holders = 1) {
     if (next != nobody) write(said, Real{1} / static_cast<Real>(holders));
     exchange(next, image(said_, said), before, image(heard_, sum));
@@ -131,8 +133,7 @@ class encoded_wire {
   }
 
   void open() {
-    each_piece({0, static_cast<int>(block_.size()) - 1},
-               [&](const piece& part) { read(said_, part, into::overwrite); });
+    each_piece({0, count()}, [&](const piece& part) { read(said_, part, into::overwrite); });
   }
 
  private:

@@ -13,55 +13,30 @@
 
 #include <string>
 
-#include <cordee/comm/encoded_wire.hpp>
+#include <cordee/comm/exact_method.hpp>
 #include <cordee/comm/fold.hpp>
-#include <cordee/comm/reducer.hpp>
 #include <cordee/comm/wire.hpp>
 #include <cordee/core/text.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
 template <class Link>
-struct halving {
-  using link_type = Link;
-  static constexpr agreement offers = agreement::exact;
-  static constexpr bool lossless = true;
-  static constexpr int slots = 0;
-
-  Link link;
-
+struct halving : exact_method<halving<Link>, linked<Link>> {
   /// Half of it, or a folded neighbour's vector, where the transport cannot add by itself.
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
     return n * sizeof(Real);
   }
-  template <Precision P>
-  [[nodiscard]] std::size_t scratch_as(std::size_t n) const {
-    return encoded_scratch<P>(n, parts());
-  }
-
-  template <class Real, Device D>
-  void mix(message<Real, D, 0> m, const moment&, typename D::stream s) const {
-    run(plain_wire<Link, Real, D>{link, m.what, m.scratch, parts(), s});
-  }
-  template <Precision P, class Real, Device D>
-  void mix_as(message<Real, D, 0> m, span_on<Real, D> lost, const moment&,
-              typename D::stream s) const {
-    run(encoded_wire<P, Link, Real, D>{link, m.which, m.what, m.scratch, lost, parts(), s});
-  }
+  [[nodiscard]] int parts(std::size_t) const { return fold{0, this->link.size()}.ranks(); }
 
   [[nodiscard]] std::string describe() const {
-    return text("halving and doubling over ", link.size(), " ranks: exact mean");
+    return text("halving and doubling over ", this->link.size(), " ranks: exact mean");
   }
-
- private:
-  [[nodiscard]] int parts() const { return fold{0, link.size()}.ranks(); }
 
   template <class Wire>
   void run(Wire w) const {
-    const int p = link.size();
-    if (p == 1) return;
-    const fold folded{link.rank(), p};
+    const int p = this->link.size();
+    const fold folded{this->link.rank(), p};
     blocks mine{0, folded.ranks()};
     folded.around(w, mine, [&](const fold& f) {
       int step = 1;

@@ -14,9 +14,8 @@
 #include <string>
 #include <vector>
 
-#include <cordee/comm/encoded_wire.hpp>
+#include <cordee/comm/exact_method.hpp>
 #include <cordee/comm/nodes.hpp>
-#include <cordee/comm/reducer.hpp>
 #include <cordee/comm/ring.hpp>
 #include <cordee/comm/tree.hpp>
 #include <cordee/comm/wire.hpp>
@@ -24,49 +23,33 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+namespace detail {
 template <class Link>
-struct hierarchical {
+struct link_of_nodes {
   using link_type = Link;
-  static constexpr agreement offers = agreement::exact;
-  static constexpr bool lossless = true;
-  static constexpr int slots = 0;
-
   Link link;
   nodes where;
+};
+}  // namespace detail
 
+template <class Link>
+struct hierarchical : exact_method<hierarchical<Link>, detail::link_of_nodes<Link>> {
   /// A child's vector, where the transport cannot add by itself.
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
     return n * sizeof(Real);
   }
-  template <Precision P>
-  [[nodiscard]] std::size_t scratch_as(std::size_t n) const {
-    return encoded_scratch<P>(n, count());
-  }
-
-  template <class Real, Device D>
-  void mix(message<Real, D, 0> m, const moment&, typename D::stream s) const {
-    run(plain_wire<Link, Real, D>{link, m.what, m.scratch, count(), s});
-  }
-  template <Precision P, class Real, Device D>
-  void mix_as(message<Real, D, 0> m, span_on<Real, D> lost, const moment&,
-              typename D::stream s) const {
-    run(encoded_wire<P, Link, Real, D>{link, m.which, m.what, m.scratch, lost, count(), s});
-  }
+  [[nodiscard]] int parts(std::size_t) const { return this->where.count(this->link.size()); }
 
   [[nodiscard]] std::string describe() const {
-    return text("trees inside ", count(), " nodes, a ring across them, over ", link.size(),
-                " ranks: exact mean");
+    return text("trees inside ", this->where.starts(this->link.size()).size() - 1,
+                " nodes, a ring across them, over ", this->link.size(), " ranks: exact mean");
   }
-
- private:
-  [[nodiscard]] int count() const { return static_cast<int>(where.starts(link.size()).size()) - 1; }
 
   template <class Wire>
   void run(Wire w) const {
-    const int p = link.size(), r = link.rank();
-    if (p == 1) return;
-    const std::vector<int> starts = where.starts(p);
+    const int p = this->link.size(), r = this->link.rank();
+    const std::vector<int> starts = this->where.starts(p);
     const auto start = [&](int node) { return starts[static_cast<std::size_t>(node)]; };
     const int g = static_cast<int>(starts.size()) - 1;
     const auto after = std::upper_bound(starts.begin(), starts.end(), r) - starts.begin();

@@ -24,6 +24,10 @@ struct nodes {
   int each = 1;
   std::vector<int> sizes{};
 
+  [[nodiscard]] int count(int ranks) const {
+    expects(each > 0, "nodes: a node has at least one rank");
+    return sizes.empty() ? (ranks + each - 1) / each : static_cast<int>(sizes.size());
+  }
   /// Where each node's ranks begin, and at last where all end.
   [[nodiscard]] std::vector<int> starts(int ranks) const {
     std::vector<int> start{0};
@@ -31,9 +35,8 @@ struct nodes {
       expects(size > 0, "nodes: a node has at least one rank");
       start.push_back(start.back() + size);
     }
-    expects(each > 0, "nodes: a node has at least one rank");
-    while (sizes.empty() && start.back() < ranks)
-      start.push_back(start.back() + each < ranks ? start.back() + each : ranks);
+    for (int left = sizes.empty() ? count(ranks) : 0; left > 0; --left)
+      start.push_back(left > 1 ? start.back() + each : ranks);
     expects(start.back() == ranks, "nodes: the sizes add up to another number of ranks");
     return start;
   }

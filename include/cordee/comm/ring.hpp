@@ -12,8 +12,7 @@
 
 #include <string>
 
-#include <cordee/comm/encoded_wire.hpp>
-#include <cordee/comm/reducer.hpp>
+#include <cordee/comm/exact_method.hpp>
 #include <cordee/comm/wire.hpp>
 #include <cordee/core/text.hpp>
 
@@ -44,43 +43,21 @@ struct circle {
 }  // namespace detail
 
 template <class Link>
-struct ring {
-  using link_type = Link;
-  static constexpr agreement offers = agreement::exact;
-  static constexpr bool lossless = true;
-  static constexpr int slots = 0;
-
-  Link link;
-
+struct ring : exact_method<ring<Link>, linked<Link>> {
   /// One chunk to receive into, where the transport cannot add by itself.
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
-    return n / static_cast<std::size_t>(link.size()) * sizeof(Real) + sizeof(Real);
+    return n / static_cast<std::size_t>(this->link.size()) * sizeof(Real) + sizeof(Real);
   }
-  template <Precision P>
-  [[nodiscard]] std::size_t scratch_as(std::size_t n) const {
-    return encoded_scratch<P>(n, link.size());
-  }
-
-  template <class Real, Device D>
-  void mix(message<Real, D, 0> m, const moment&, typename D::stream s) const {
-    run(plain_wire<Link, Real, D>{link, m.what, m.scratch, link.size(), s});
-  }
-  template <Precision P, class Real, Device D>
-  void mix_as(message<Real, D, 0> m, span_on<Real, D> lost, const moment&,
-              typename D::stream s) const {
-    run(encoded_wire<P, Link, Real, D>{link, m.which, m.what, m.scratch, lost, link.size(), s});
-  }
+  [[nodiscard]] int parts(std::size_t) const { return this->link.size(); }
 
   [[nodiscard]] std::string describe() const {
-    return text("ring over ", link.size(), " ranks: exact mean");
+    return text("ring over ", this->link.size(), " ranks: exact mean");
   }
 
- private:
   template <class Wire>
   void run(Wire w) const {
-    const int p = link.size(), r = link.rank();
-    if (p == 1) return;
+    const int p = this->link.size(), r = this->link.rank();
     const detail::circle all{r, p, (r + p - 1) % p, (r + 1) % p};
     const auto chunk = [](int c) { return blocks{c, c + 1}; };
     all.scatter(w, chunk);

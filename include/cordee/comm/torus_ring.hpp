@@ -13,8 +13,7 @@
 
 #include <string>
 
-#include <cordee/comm/encoded_wire.hpp>
-#include <cordee/comm/reducer.hpp>
+#include <cordee/comm/exact_method.hpp>
 #include <cordee/comm/ring.hpp>
 #include <cordee/comm/topology/fixed.hpp>
 #include <cordee/comm/wire.hpp>
@@ -22,49 +21,33 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+namespace detail {
 template <class Link>
-struct torus_ring {
+struct torus_of {
   using link_type = Link;
-  static constexpr agreement offers = agreement::exact;
-  static constexpr bool lossless = true;
-  static constexpr int slots = 0;
-
   Link link;
   int rows = 0;  // 0: as near to a square as can be
+};
+}  // namespace detail
 
+template <class Link>
+struct torus_ring : exact_method<torus_ring<Link>, detail::torus_of<Link>> {
   /// A row's chunk to receive into, where the transport cannot add by itself.
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
-    const int x = columns(), chunks = x == 1 ? link.size() : x;
+    const int x = columns(), chunks = x == 1 ? this->link.size() : x;
     return n / static_cast<std::size_t>(chunks) * sizeof(Real) + sizeof(Real);
   }
-  template <Precision P>
-  [[nodiscard]] std::size_t scratch_as(std::size_t n) const {
-    return encoded_scratch<P>(n, link.size());
-  }
-
-  template <class Real, Device D>
-  void mix(message<Real, D, 0> m, const moment&, typename D::stream s) const {
-    run(plain_wire<Link, Real, D>{link, m.what, m.scratch, link.size(), s});
-  }
-  template <Precision P, class Real, Device D>
-  void mix_as(message<Real, D, 0> m, span_on<Real, D> lost, const moment&,
-              typename D::stream s) const {
-    run(encoded_wire<P, Link, Real, D>{link, m.which, m.what, m.scratch, lost, link.size(), s});
-  }
+  [[nodiscard]] int parts(std::size_t) const { return this->link.size(); }
 
   [[nodiscard]] std::string describe() const {
     const int x = columns();
-    return text("rings over ", link.size() / x, " x ", x, " ranks: exact mean");
+    return text("rings over ", this->link.size() / x, " x ", x, " ranks: exact mean");
   }
-
- private:
-  [[nodiscard]] int columns() const { return link.size() / detail::rows_of(rows, link.size()); }
 
   template <class Wire>
   void run(Wire w) const {
-    const int p = link.size(), r = link.rank();
-    if (p == 1) return;
+    const int p = this->link.size(), r = this->link.rank();
     const int width = columns(), height = p / width, x = r % width, y = r / width;
     const int west = x == 0 ? r + width - 1 : r - 1, east = x == width - 1 ? r + 1 - width : r + 1;
     const detail::circle row{x, width, west, east};
@@ -77,6 +60,11 @@ struct torus_ring {
     column.gather(w, part);
     row.gather(w, chunk);
     w.open();
+  }
+
+ private:
+  [[nodiscard]] int columns() const {
+    return this->link.size() / detail::rows_of(this->rows, this->link.size());
   }
 };
 template <class Link>

@@ -12,8 +12,7 @@
 
 #include <string>
 
-#include <cordee/comm/encoded_wire.hpp>
-#include <cordee/comm/reducer.hpp>
+#include <cordee/comm/exact_method.hpp>
 #include <cordee/comm/wire.hpp>
 #include <cordee/core/text.hpp>
 
@@ -54,43 +53,21 @@ struct binomial {
 }  // namespace detail
 
 template <class Link>
-struct tree {
-  using link_type = Link;
-  static constexpr agreement offers = agreement::exact;
-  static constexpr bool lossless = true;
-  static constexpr int slots = 0;
-
-  Link link;
-
+struct tree : exact_method<tree<Link>, linked<Link>> {
   /// A child's vector, where the transport cannot add by itself.
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
     return n * sizeof(Real);
   }
-  template <Precision P>
-  [[nodiscard]] std::size_t scratch_as(std::size_t n) const {
-    return encoded_scratch<P>(n, 1);
-  }
-
-  template <class Real, Device D>
-  void mix(message<Real, D, 0> m, const moment&, typename D::stream s) const {
-    run(plain_wire<Link, Real, D>{link, m.what, m.scratch, 1, s});
-  }
-  template <Precision P, class Real, Device D>
-  void mix_as(message<Real, D, 0> m, span_on<Real, D> lost, const moment&,
-              typename D::stream s) const {
-    run(encoded_wire<P, Link, Real, D>{link, m.which, m.what, m.scratch, lost, 1, s});
-  }
+  [[nodiscard]] int parts(std::size_t) const { return 1; }
 
   [[nodiscard]] std::string describe() const {
-    return text("tree over ", link.size(), " ranks: exact mean");
+    return text("tree over ", this->link.size(), " ranks: exact mean");
   }
 
- private:
   template <class Wire>
   void run(Wire w) const {
-    const int p = link.size(), r = link.rank();
-    if (p == 1) return;
+    const int p = this->link.size(), r = this->link.rank();
     constexpr blocks all{0, 1};
     const detail::binomial edges{r, r, p};
     edges.reduce(w, all);

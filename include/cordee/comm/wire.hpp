@@ -50,6 +50,9 @@ class plain_wire {
              typename D::stream s)
       : link_(link), what_(what), scratch_(scratch), count_(count), s_(s) {}
 
+  /// Blocks of the message.
+  [[nodiscard]] int count() const { return count_; }
+
   /// Tells `next` the numbers of `said` and adds what `before` tells to `sum`. (`holders`: on how
   /// many ranks the same numbers stand; a wire that rounds shares its loss among them.)
   void add(int next, blocks said, int before, blocks sum, int holders = 1) const {
