@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cordee/comm/agree.hpp>
+#include <cordee/comm/all_to_all.hpp>
 #include <cordee/comm/butterfly.hpp>
 #include <cordee/comm/consensus.hpp>
 #include <cordee/comm/double_tree.hpp>

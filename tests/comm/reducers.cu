@@ -7,6 +7,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cordee/comm/all_to_all.hpp>
 #include <cordee/comm/butterfly.hpp>
 #include <cordee/comm/halving.hpp>
 #include <cordee/comm/native.hpp>
@@ -47,9 +48,8 @@ template <class Make>
 void is_a_mean(const Make& make) {
   if (!support::has_gpu()) return;
   int right[ranks] = {};
-  threads::launch(ranks, [&](threads link) {
-    right[link.rank()] = leaves_with_the_mean(make(link)) ? 1 : 0;
-  });
+  threads::launch(
+      ranks, [&](threads link) { right[link.rank()] = leaves_with_the_mean(make(link)) ? 1 : 0; });
   for (const int each : right) CHECK(each == 1);
 }
 
@@ -58,6 +58,7 @@ void is_a_mean(const Make& make) {
 TEST_CASE("reducers over threads on one GPU are exact means") {
   is_a_mean([](threads link) { return ring<threads>{link}; });
   is_a_mean([](threads link) { return tree<threads>{link}; });
+  is_a_mean([](threads link) { return all_to_all<threads>{link}; });
   is_a_mean([](threads link) { return butterfly<threads>{link}; });
   is_a_mean([](threads link) { return halving<threads>{link}; });
   is_a_mean([](threads link) { return native<threads>{link}; });
