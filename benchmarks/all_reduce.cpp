@@ -31,7 +31,7 @@ void mean_with(const R& reducer, std::vector<float>& x, std::vector<std::byte>& 
 void measure(int ranks, std::size_t bytes, int reps) {
   const std::size_t n = bytes / sizeof(float);
   const int inner = benchmark::calls_in_a_row(bytes);
-  constexpr int methods = 9;
+  constexpr int methods = 10;
   std::vector<double> least(methods, std::numeric_limits<double>::max());
   threads::launch(ranks, [&](threads link) {
     std::vector<float> x(n, static_cast<float>(link.rank()));
@@ -56,12 +56,13 @@ void measure(int ranks, std::size_t bytes, int reps) {
       timed(5, double_tree{link});
       timed(6, torus_ring{link});
       timed(7, hierarchical{link, nodes{2}});
-      timed(8, hybrid{butterfly{link}, halving{link}});
+      timed(8, all_to_all{link});
+      timed(9, hybrid{all_to_all{link}, halving{link}});
     }
   });
-  static constexpr const char* names[] = {"native",     "ring",         "halving",
-                                          "tree",       "butterfly",    "double_tree",
-                                          "torus_ring", "hierarchical", "hybrid"};
+  static constexpr const char* names[] = {"native",     "ring",        "halving",    "tree",
+                                          "butterfly",  "double_tree", "torus_ring", "hierarchical",
+                                          "all_to_all", "hybrid"};
   for (int m = 0; m < methods; ++m)
     benchmark::print(names[m], ranks, bytes, least[static_cast<std::size_t>(m)]);
 }
@@ -73,9 +74,8 @@ int main(int argc, char** argv) {
     examples::options o(argc, argv, "all_reduce: the mean over threads, method by method");
     const int reps = o.whole("reps", 30, "interleaved repetitions");
     const int ranks = o.whole("ranks", 4, "threads");
-    const int largest = o.whole("largest", 100'000'000, "bytes of the longest message");
+    const int bytes = o.whole("size", 1'000'000, "bytes of a message");
     o.done();
-    for (const std::size_t bytes : benchmark::sizes)
-      if (bytes <= static_cast<std::size_t>(largest)) measure(ranks, bytes, reps);
+    measure(ranks, static_cast<std::size_t>(bytes), reps);
   });
 }

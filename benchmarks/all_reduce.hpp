@@ -1,16 +1,13 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the two all-reduce benchmarks share, so that they measure alike.
+// What the all-reduce benchmarks share, so that they measure alike.
 #pragma once
 
 #include <cstddef>
 #include <cstdio>
 
 namespace benchmark {
-
-inline constexpr std::size_t sizes[] = {1'000,     4'000,     16'000,     64'000,     250'000,
-                                        1'000'000, 4'000'000, 16'000'000, 100'000'000};
 
 /// Short messages are measured many at once: a clock and a barrier cost as much as one.
 constexpr int calls_in_a_row(std::size_t bytes) {

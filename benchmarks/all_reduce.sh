@@ -4,20 +4,28 @@
 #
 # Threads, and our reducers over the transport mpi, against an installed MPI (and Gloo): the programs in
 # turn, then MPI's least time over each method's.
-# Usage: benchmarks/all_reduce.sh [BUILD [RANKS [ROUNDS [REPS [LARGEST]]]]]
+# Usage: benchmarks/all_reduce.sh [BUILD [RANKS [ROUNDS [REPS [SIZES]]]]]
 #        BUILD holds bench_all_reduce and bench_mpi_all_reduce (and bench_gloo_all_reduce); build/release/benchmarks if not said.
+# Piece by piece, where the machine is quiet for a minute only:
+#        benchmarks/all_reduce.sh --lines BUILD 4 1 10 1000000 >> lines      (as often as one likes)
+#        benchmarks/all_reduce.sh --table < lines
 set -eu
-build=${1:-build/release/benchmarks} ranks=${2:-4} rounds=${3:-3} reps=${4:-30} largest=${5:-100000000}
-# Containers run as root; Open MPI wants to be told twice that this is meant.
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1  # containers do; Open MPI wants to be told twice
 
-round=0
-while [ "$round" -lt "$rounds" ]; do
-  "$build/bench_all_reduce" --ranks "$ranks" --reps "$reps" --largest "$largest"
-  mpirun --oversubscribe -n "$ranks" "$build/bench_mpi_all_reduce" "$reps" "$largest"
-  if [ -x "$build/bench_gloo_all_reduce" ]; then "$build/bench_gloo_all_reduce" "$ranks" "$reps" "$largest"; fi
-  round=$((round + 1))
-done | awk '
+lines() {
+  build=${1:-build/release/benchmarks} ranks=${2:-4} rounds=${3:-3} reps=${4:-30}
+  for size in ${5:-1000 4000 16000 64000 250000 1000000 4000000 16000000 100000000}; do
+    round=0
+    while [ "$round" -lt "$rounds" ]; do
+      "$build/bench_all_reduce" --ranks "$ranks" --reps "$reps" --size "$size"
+      mpirun --oversubscribe -n "$ranks" "$build/bench_mpi_all_reduce" "$size" "$reps"
+      if [ -x "$build/bench_gloo_all_reduce" ]; then "$build/bench_gloo_all_reduce" "$ranks" "$size" "$reps"; fi
+      round=$((round + 1))
+    done
+  done
+}
+table() {
+awk '
   { key = $1 " " $5; if (!(key in least) || $7 < least[key]) least[key] = $7
     if (!($1 in seen)) { seen[$1]; methods[++m] = $1 }
     if (!($5 in known)) { known[$5]; bytes[++n] = $5 } }
@@ -36,3 +44,10 @@ done | awk '
       print ""
     }
   }'
+}
+
+case ${1:-} in
+  --lines) shift; lines "$@" ;;
+  --table) table ;;
+  *) lines "$@" | table ;;
+esac

@@ -77,8 +77,8 @@ times measure(const context& c, int ranks, std::size_t bytes, int reps) {
 
 int main(int argc, char** argv) {
   const int ranks = argc > 1 ? std::atoi(argv[1]) : 4;
-  const int reps = argc > 2 ? std::atoi(argv[2]) : 30;
-  const std::size_t largest = argc > 3 ? std::strtoull(argv[3], nullptr, 10) : 100'000'000;
+  const std::size_t bytes = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1'000'000;
+  const int reps = argc > 3 ? std::atoi(argv[3]) : 30;
   gloo::rendezvous::HashStore store;
   std::vector<std::thread> team;
   for (int rank = 0; rank < ranks; ++rank)
@@ -86,12 +86,9 @@ int main(int argc, char** argv) {
       const auto c = std::make_shared<gloo::rendezvous::Context>(rank, ranks);
       auto device = gloo::transport::tcp::CreateDevice("127.0.0.1");
       c->connectFullMesh(store, device);
-      for (const std::size_t bytes : benchmark::sizes) {
-        if (bytes > largest) continue;
-        const times least = measure(c, ranks, bytes, reps);
-        for (std::size_t m = 0; rank == 0 && m < names.size(); ++m)
-          benchmark::print(names[m], ranks, bytes, least[m]);
-      }
+      const times least = measure(c, ranks, bytes, reps);
+      for (std::size_t m = 0; rank == 0 && m < names.size(); ++m)
+        benchmark::print(names[m], ranks, bytes, least[m]);
     });
   for (std::thread& t : team) t.join();
 }

@@ -10,8 +10,12 @@
 #include <limits>
 #include <vector>
 
+#include <cordee/comm/all_to_all.hpp>
+#include <cordee/comm/butterfly.hpp>
+#include <cordee/comm/halving.hpp>
 #include <cordee/comm/mpi.hpp>
-#include <cordee/cordee.hpp>
+#include <cordee/comm/ring.hpp>
+#include <cordee/comm/tree.hpp>
 
 #include "benchmarks/all_reduce.hpp"
 
@@ -23,7 +27,8 @@ void measure(const mpi& link, std::size_t bytes, int reps) {
   const int ranks = link.size(), inner = benchmark::calls_in_a_row(bytes);
   std::vector<float> x(bytes / sizeof(float), static_cast<float>(link.rank()));
   std::vector<std::byte> scratch;
-  static constexpr std::array names{"mpi", "ring/mpi", "halving/mpi", "tree/mpi", "butterfly/mpi"};
+  static constexpr std::array names{"mpi",      "ring/mpi",      "halving/mpi",
+                                    "tree/mpi", "butterfly/mpi", "all_to_all/mpi"};
   std::array<double, names.size()> least;
   least.fill(std::numeric_limits<double>::max());
 
@@ -54,6 +59,7 @@ void measure(const mpi& link, std::size_t bytes, int reps) {
     ours(2, halving{link});
     ours(3, tree{link});
     ours(4, butterfly{link});
+    ours(5, all_to_all{link});
   }
   for (std::size_t m = 0; link.rank() == 0 && m < names.size(); ++m)
     benchmark::print(names[m], ranks, bytes, least[m]);
@@ -62,10 +68,7 @@ void measure(const mpi& link, std::size_t bytes, int reps) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const int reps = argc > 1 ? std::atoi(argv[1]) : 30;
-  const std::size_t largest = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 100'000'000;
-  mpi::launch([&](mpi link) {
-    for (const std::size_t bytes : benchmark::sizes)
-      if (bytes <= largest) measure(link, bytes, reps);
-  });
+  const std::size_t bytes = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 1'000'000;
+  const int reps = argc > 2 ? std::atoi(argv[2]) : 30;
+  mpi::launch([&](mpi link) { measure(link, bytes, reps); });
 }
