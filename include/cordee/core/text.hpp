@@ -69,9 +69,11 @@ struct part {
 }  // namespace detail
 
 /// The parts one after another; numbers with six significant digits.
-/// Cold, so that what leads to an error costs little to compile and no room among what runs.
+/// Cold, so that what leads to an error costs little to compile and no room among what runs. Its
+/// parts are values, so that words of every length are one type: sentences of one form share a
+/// function.
 template <class... Parts>
-[[gnu::cold]] std::string text(const Parts&... parts) {
+[[gnu::cold]] std::string text(Parts... parts) {
   if constexpr (sizeof...(parts) == 0) {
     return {};
   } else {
