@@ -7,7 +7,7 @@
 #include <cordee/nn/batch_norm.hpp>
 #include <cordee/nn/sequential.hpp>
 
-#include "lone.hpp"
+#include "tests/nn/lone.hpp"
 
 using namespace cordee;
 

@@ -3,7 +3,7 @@
 #include <cordee/nn/convolution.hpp>
 #include <cordee/nn/sequential.hpp>
 
-#include "lone.hpp"
+#include "tests/nn/lone.hpp"
 
 using namespace cordee;
 

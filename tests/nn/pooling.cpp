@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cordee/nn/pooling.hpp>
 
-#include "lone.hpp"
+#include "tests/nn/lone.hpp"
 
 using namespace cordee;
 

@@ -5,7 +5,7 @@
 
 #include <cordee/nn/relu.hpp>
 
-#include "lone.hpp"
+#include "tests/nn/lone.hpp"
 
 using namespace cordee;
 

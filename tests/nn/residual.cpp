@@ -5,7 +5,7 @@
 #include <cordee/nn/residual.hpp>
 #include <cordee/ops/convolution_direct.hpp>
 
-#include "check.hpp"
+#include "tests/nn/check.hpp"
 
 using namespace cordee;
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cordee/nn/resnet.hpp>
 
-#include "check.hpp"
+#include "tests/nn/check.hpp"
 
 using namespace cordee;
 

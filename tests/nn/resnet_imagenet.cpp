@@ -5,7 +5,7 @@
 
 #include <cordee/nn/resnet.hpp>
 
-#include "check.hpp"
+#include "tests/nn/check.hpp"
 
 using namespace cordee;
 

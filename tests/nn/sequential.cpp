@@ -8,7 +8,7 @@
 #include <cordee/nn/sequential.hpp>
 #include <cordee/ops/convolution_direct.hpp>
 
-#include "check.hpp"
+#include "tests/nn/check.hpp"
 
 using namespace cordee;
 

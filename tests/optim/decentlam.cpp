@@ -29,7 +29,7 @@ namespace {
 
 // One rank: what is said comes back as it was said.
 template <class O>
-void alone(planes<O>& p, double rate) {
+void alone(planes_of<O>& p, double rate) {
   p.propose(rate);
   p.step(rate);
 }
@@ -40,8 +40,8 @@ double pull(int step, double w) { return std::sin(step) + w; }
 
 TEST_CASE("decentlam alone equals velocity_sgd without correction under any rates") {
   for (const bool nesterov : {false, true}) {
-    planes<decentlam> d{{.momentum = 0.8, .weight_decay = 0.1, .nesterov = nesterov}};
-    planes<velocity_sgd> v{
+    planes_of<decentlam> d{{.momentum = 0.8, .weight_decay = 0.1, .nesterov = nesterov}};
+    planes_of<velocity_sgd> v{
         {.momentum = 0.8, .weight_decay = 0.1, .nesterov = nesterov, .correction = false}};
     d.weights[1] = v.weights[1] = d.weights[64] = v.weights[64] = 1;
     for (int k = 0; k < 60; ++k) {
@@ -61,8 +61,8 @@ TEST_CASE(
     "decentlam alone equals sgd while the rate is constant, and if corrected under any rates") {
   for (const bool nesterov : {false, true})
     for (const bool changes : {false, true}) {
-      planes<decentlam> d{{.momentum = 0.8, .nesterov = nesterov, .corrected = changes}};
-      planes<sgd> p{{.momentum = 0.8, .nesterov = nesterov}};
+      planes_of<decentlam> d{{.momentum = 0.8, .nesterov = nesterov, .corrected = changes}};
+      planes_of<sgd> p{{.momentum = 0.8, .nesterov = nesterov}};
       d.weights[1] = p.weights[1] = 1;
       for (int k = 0; k < 60; ++k) {
         const double rate = changes ? 0.1 + 0.05 * (k % 3) : 0.1;
@@ -78,7 +78,7 @@ TEST_CASE(
 TEST_CASE("decentlam stays finite where warm-up starts: at rate 0 and at 2e-11") {
   for (const bool corrected : {false, true})
     for (const double start : {0.0, 2e-11}) {
-      planes<decentlam> d{{.corrected = corrected}};
+      planes_of<decentlam> d{{.corrected = corrected}};
       for (const double rate : {start, start, 0.1, 0.0, 0.1, 1e-8, 0.2}) {
         d.grads[0] = 1 + d.weights[0];
         alone(d, rate);
@@ -91,7 +91,7 @@ TEST_CASE("decentlam stays finite where warm-up starts: at rate 0 and at 2e-11")
 
 TEST_CASE_TEMPLATE("decentlam: zero weight and zero gradient stay zero, and so does the padding", O,
                    decentlam, decentlam_over<lars>) {
-  planes<O> p{O{}};
+  planes_of<O> p{O{}};
   for (int k = 0; k < 3; ++k) alone(p, 1);
   CHECK(p.weights == std::vector<double>(256));
   std::fill(p.grads.begin(), p.grads.end(), 0);
@@ -102,7 +102,7 @@ TEST_CASE_TEMPLATE("decentlam: zero weight and zero gradient stay zero, and so d
 }
 
 TEST_CASE("decentlam: decay acts on the kinds in `decays`, by default on weights alone") {
-  planes<decentlam> p{{.momentum = 0, .weight_decay = 0.5}};
+  planes_of<decentlam> p{{.momentum = 0, .weight_decay = 0.5}};
   for (const segment& s : four_kinds) p.weights[s.offset] = 1;
   alone(p, 1);
   CHECK(p.weights[0] == 0.5);
@@ -111,8 +111,8 @@ TEST_CASE("decentlam: decay acts on the kinds in `decays`, by default on weights
 
 TEST_CASE("decentlam_over{lars} alone takes the steps that lars takes") {
   const lars rule{.momentum = 0.9, .weight_decay = 0.01, .trust = 0.02};
-  planes<decentlam_over<lars>> d{{rule}};
-  planes<lars> l{rule};
+  planes_of<decentlam_over<lars>> d{{rule}};
+  planes_of<lars> l{rule};
   for (const segment& s : four_kinds) d.weights[s.offset] = l.weights[s.offset] = 2;
   for (int k = 0; k < 30; ++k) {
     for (const segment& s : four_kinds) {

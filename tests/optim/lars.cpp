@@ -27,7 +27,7 @@ TEST_CASE("a zero weight or a zero gradient falls back to the whole rate") {
   CHECK(rule.ratio(0, 5, 0.1) == 1);
   CHECK(rule.ratio(5, 0, 0.1) == 1);
 
-  planes<lars> p{lars{.momentum = 0}};  // zero-initialised weight: |w| = 0
+  planes_of<lars> p{lars{.momentum = 0}};  // zero-initialised weight: |w| = 0
   p.grads[0] = 1;
   p.step(0.25);
   CHECK(p.weights[0] == -0.25);
@@ -35,7 +35,7 @@ TEST_CASE("a zero weight or a zero gradient falls back to the whole rate") {
 
 TEST_CASE("scaling the loss leaves the step alone without decay and epsilon") {
   for (const double scale : {1e-6, 7.0, 1e6}) {
-    planes<lars> a{lars{.weight_decay = 0}}, b = a;
+    planes_of<lars> a{lars{.weight_decay = 0}}, b = a;
     for (const std::size_t i : {0u, 1u, 2u}) {
       a.weights[i] = b.weights[i] = 1.0 + static_cast<double>(i);
       a.grads[i] = static_cast<double>(i) - 0.5;
@@ -49,7 +49,7 @@ TEST_CASE("scaling the loss leaves the step alone without decay and epsilon") {
 
 TEST_CASE(
     "scale, shift and bias take the whole rate without decay, unless they are told to adapt") {
-  planes<lars> p{lars{.momentum = 0, .weight_decay = 0.1}};
+  planes_of<lars> p{lars{.momentum = 0, .weight_decay = 0.1}};
   for (const segment& s : four_kinds) {
     p.weights[s.offset] = 2;
     p.grads[s.offset] = 1;
@@ -58,7 +58,7 @@ TEST_CASE(
   CHECK(p.weights[0] == doctest::Approx(2 - 0.5 * 0.001 * 2 / (1 + 0.1 * 2) * (1 + 0.1 * 2)));
   for (const std::size_t at : {64u, 128u, 192u}) CHECK(p.weights[at] == 1.5);
 
-  planes<lars> q{lars{.momentum = 0, .weight_decay = 0, .adapts = kind::weight | kind::bias}};
+  planes_of<lars> q{lars{.momentum = 0, .weight_decay = 0, .adapts = kind::weight | kind::bias}};
   q.weights[192] = 2;
   q.grads[192] = 1;
   q.step(0.5);
@@ -66,7 +66,7 @@ TEST_CASE(
 }
 
 TEST_CASE("zero weight and zero gradient stay zero, and so does the padding") {
-  planes<lars> p{lars{}};
+  planes_of<lars> p{lars{}};
   p.step(1);
   CHECK(p.weights == std::vector<double>(256));
   p.weights[0] = p.grads[0] = p.grads[192] = 1;

@@ -17,7 +17,7 @@ static_assert(OptimizerOn<sgd, float, cpu> && OptimizerOn<velocity_sgd, double, 
 
 TEST_CASE_TEMPLATE("zero weight and zero gradient stay zero, and so does the padding", O, sgd,
                    velocity_sgd) {
-  planes<O> p{O{.weight_decay = 0.1, .nesterov = true}};
+  planes_of<O> p{O{.weight_decay = 0.1, .nesterov = true}};
   for (int k = 0; k < 3; ++k) p.step(1);
   CHECK(p.weights == std::vector<double>(256));
   p.grads[0] = p.grads[64] = p.grads[192] = 1;
@@ -28,13 +28,13 @@ TEST_CASE_TEMPLATE("zero weight and zero gradient stay zero, and so does the pad
 
 TEST_CASE_TEMPLATE("decay acts on the kinds in `decays`, by default on weights alone", O, sgd,
                    velocity_sgd) {
-  planes<O> p{O{.momentum = 0, .weight_decay = 0.5}};
+  planes_of<O> p{O{.momentum = 0, .weight_decay = 0.5}};
   for (const segment& s : four_kinds) p.weights[s.offset] = 1;
   p.step(1);
   CHECK(p.weights[0] == 0.5);
   for (const std::size_t at : {64u, 128u, 192u}) CHECK(p.weights[at] == 1);
 
-  planes<O> q{O{.momentum = 0, .weight_decay = 0.5, .decays = kind::bias | kind::scale}};
+  planes_of<O> q{O{.momentum = 0, .weight_decay = 0.5, .decays = kind::bias | kind::scale}};
   for (const segment& s : four_kinds) q.weights[s.offset] = 1;
   q.step(1);
   CHECK(q.weights[0] == 1);
@@ -45,8 +45,8 @@ TEST_CASE_TEMPLATE("decay acts on the kinds in `decays`, by default on weights a
 
 TEST_CASE("both forms take the same path while the rate is constant, Nesterov included") {
   for (const bool nesterov : {false, true}) {
-    planes<sgd> p{sgd{.momentum = 0.8, .weight_decay = 0.1, .nesterov = nesterov}};
-    planes<velocity_sgd> c{
+    planes_of<sgd> p{sgd{.momentum = 0.8, .weight_decay = 0.1, .nesterov = nesterov}};
+    planes_of<velocity_sgd> c{
         velocity_sgd{.momentum = 0.8, .weight_decay = 0.1, .nesterov = nesterov}};
     p.weights[1] = c.weights[1] = 1;
     for (int k = 0; k < 30; ++k) {
@@ -61,21 +61,21 @@ TEST_CASE("both forms take the same path while the rate is constant, Nesterov in
 
 TEST_CASE(
     "with correction they agree under any rates that are not zero, and a zero rate harms none") {
-  planes<sgd> p{sgd{.momentum = 0.9}};
-  planes<velocity_sgd> c{velocity_sgd{.momentum = 0.9}};
+  planes_of<sgd> p{sgd{.momentum = 0.9}};
+  planes_of<velocity_sgd> c{velocity_sgd{.momentum = 0.9}};
   for (const double rate : {0.1, 0.7, 0.3, 0.001, 2.0}) {
     p.grads[0] = c.grads[0] = rate + 1;
     p.step(rate);
     c.step(rate);
     CHECK(std::abs(p.weights[0] - c.weights[0]) < 1e-13);
   }
-  planes<velocity_sgd> zero{velocity_sgd{.momentum = 0.9}};
+  planes_of<velocity_sgd> zero{velocity_sgd{.momentum = 0.9}};
   zero.grads[0] = 1;
   for (const double rate : {0.0, 0.0, 0.1, 0.0, 1e-8, 0.1}) zero.step(rate);
   CHECK(std::isfinite(zero.weights[0]));
 }
 
 TEST_CASE("Nesterov momentum without momentum, or with dampening, is refused") {
-  CHECK_THROWS_AS((planes<sgd>{sgd{.momentum = 0, .nesterov = true}}.step(1)), misuse);
-  CHECK_THROWS_AS((planes<sgd>{sgd{.dampening = 0.1, .nesterov = true}}.step(1)), misuse);
+  CHECK_THROWS_AS((planes_of<sgd>{sgd{.momentum = 0, .nesterov = true}}.step(1)), misuse);
+  CHECK_THROWS_AS((planes_of<sgd>{sgd{.dampening = 0.1, .nesterov = true}}.step(1)), misuse);
 }

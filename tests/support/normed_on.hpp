@@ -99,15 +99,15 @@ struct normed_on {
   void same_activations(const char* what, remote<N, D>& a, const doubles& b) const {
     INFO(what);
     const auto blocks = converted_back(a.read());
-    CHECK(worst(out_of_blocks(blocks, at.at, V), b, roundoff<N>(), 200 * roundoff<real>()) <= 1);
+    CHECK(worst(out_of_blocks(blocks, at.at, V), b, roundoff<N>, 200 * roundoff<real>) <= 1);
     CHECK(padding_is_zero(blocks, at.at, V));
   }
   /// Sums in wide of as many numbers, of about one: a rounding each.
   void same_sums(const char* what, remote<real, D>& a, const doubles& b) const {
     INFO(what);
     const double values = static_cast<double>(samples) * static_cast<double>(at.at.pixels());
-    CHECK(worst(converted_back(a.read()), b, 8 * roundoff<real>(),
-                (8 + values) * roundoff<real>()) <= 1);
+    CHECK(worst(converted_back(a.read()), b, 8 * roundoff<real>, (8 + values) * roundoff<real>) <=
+          1);
   }
 
   void check(into mode, const combine_sums& shared = {}) {

@@ -12,32 +12,17 @@
 
 #include <cordee/device/buffer.hpp>
 #include <cordee/ops/grid/blocked.hpp>
-#include <cordee/precision/bf16.hpp>
-#include <cordee/precision/fp16.hpp>
 #include <cordee/testing/gradient.hpp>
+
+#include "tests/support/stored.hpp"
 
 namespace support {
 
 using namespace cordee;
 
 template <Number N>
-N nearest(double x) {
-  return rounded<N>(static_cast<wide<N>>(x));
-}
-template <Number N>
 double exact(N x) {
   return static_cast<double>(widened(x));
-}
-
-/// The largest relative error of rounding to N.
-template <Number N>
-constexpr double roundoff() {
-  if constexpr (std::same_as<N, fp16::storage>)
-    return 0x1p-11;
-  else if constexpr (std::same_as<N, bf16::storage>)
-    return 0x1p-8;
-  else
-    return sizeof(N) == 4 ? 0x1p-24 : 0x1p-53;
 }
 
 /// Normal numbers that N holds.

@@ -20,7 +20,7 @@ inline constexpr std::array<segment, 4> four_kinds{
     segment{"beta", kind::shift, 128, 2}, segment{"bias", kind::bias, 192, 1}};
 
 template <class O, class Real = double>
-struct planes {
+struct planes_of {
   O rule;
   std::vector<Real> weights = std::vector<Real>(256), grads = weights, slot = weights;
   moment now{};

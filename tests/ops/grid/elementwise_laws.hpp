@@ -68,8 +68,8 @@ void check_bytes(const D& device, const extent& e, int samples) {
   normalise_bytes<N, V>(e, samples, from.data(), by, x.data(), s);
   // Three operations, which a compiler may fuse: one unit of wide more than the one of N, at the
   // largest intermediate.
-  CHECK(worst(converted_back(x.read()), {want.begin(), want.end()}, roundoff<N>(),
-              8 * roundoff<real>()) <= 1);
+  CHECK(worst(converted_back(x.read()), {want.begin(), want.end()}, roundoff<N>,
+              8 * roundoff<real>) <= 1);
   CHECK(padding_is_zero(converted_back(x.read()), e, V));
 }
 

@@ -36,8 +36,8 @@ struct pools_on {
   void same(remote<N, D>& out, const std::vector<double>& want, const extent& e, int V,
             std::size_t summands) const {
     const auto blocks = converted_back(out.read());
-    const auto wide_roundings = static_cast<double>(summands) * roundoff<wide<N>>();
-    CHECK(worst(out_of_blocks(blocks, e, V), want, summands > 0 ? roundoff<N>() : 0,
+    const auto wide_roundings = static_cast<double>(summands) * roundoff<wide<N>>;
+    CHECK(worst(out_of_blocks(blocks, e, V), want, summands > 0 ? roundoff<N> : 0,
                 summands > 0 ? 8 * wide_roundings : 1e-300) <= 1);
     CHECK(padding_is_zero(blocks, e, V));
   }
