@@ -21,7 +21,9 @@ case $("$mpirun" --version 2>&1) in
     # Each rank has several threads: by default Open MPI would tie all of them to one core.
     if [ -n "${MASTER_ADDR:-}" ]; then set -- -x MASTER_ADDR -x MASTER_PORT -n "$ranks" "$@"
     else set -- -n "$ranks" "$@"; fi
-    set -- --bind-to none ${HOSTS:+--hostfile "$HOSTS"} "$@" ;;
+    # One machine may have more ranks than cores, as under MPICH.
+    if [ -n "${HOSTS:-}" ]; then set -- --hostfile "$HOSTS" "$@"; else set -- --map-by :OVERSUBSCRIBE "$@"; fi
+    set -- --bind-to none "$@" ;;
   *) set -- ${HOSTS:+-f "$HOSTS"} -n "$ranks" "$@" ;;
 esac
 exec "$mpirun" "$@"
