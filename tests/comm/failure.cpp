@@ -29,8 +29,8 @@ TEST_CASE("failure: after a stall every rank has a line, after a throw none") {
     CHECK(f.in_full() == (stalled ? "rank 1: waited for rank 2"
                                     "\n  rank 0 had waited 20 ms for rank 1; its server for rank 2"
                                     "\n  rank 1 had waited 30 ms for rank 2"
-                                    "\n  rank 2 was in no exchange"
-                                    "\n  rank 3 was in no exchange"
+                                    "\n  rank 2 told of no exchange"
+                                    "\n  rank 3 told of no exchange"
                                   : "rank 1: waited for rank 2"));
   }
 }

@@ -100,7 +100,7 @@ TEST_CASE(
   CHECK(contains(said,
                  "on lane 1: it is stuck, or slower than threads::options{.deadline} (trainer "
                  "after 1 steps)"));
-  CHECK(contains(said, "\n  rank 1 was in no exchange"));
+  CHECK(contains(said, "\n  rank 1 told of no exchange"));
 }
 
 TEST_CASE("a rank that leaves early is named at once") {

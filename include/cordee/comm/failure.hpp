@@ -64,7 +64,7 @@ class failure {
     const std::scoped_lock lock(mutex_);
     for (std::size_t rank = 0; stalled_ && rank < reports_.size(); ++rank)
       all += text("\n  rank ", rank, " ",
-                  reports_[rank].empty() ? "was in no exchange" : reports_[rank]);
+                  reports_[rank].empty() ? "told of no exchange" : reports_[rank]);
     return all;
   }
 
