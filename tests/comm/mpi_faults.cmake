@@ -6,7 +6,7 @@
 #              -D RANKS_SAY=how many must say it -D SECONDS=10 [-D "VARIABLES=WORLD_SIZE=3"] -P mpi_faults.cmake
 cmake_minimum_required(VERSION 3.25)
 string(TIMESTAMP start "%s")
-execute_process(COMMAND ${CMAKE_COMMAND} -E env ${VARIABLES} ${RUN} ${PROGRAM} ${FAULT} 1000
+execute_process(COMMAND ${CMAKE_COMMAND} -E env ${VARIABLES} ${RUN} ${PROGRAM} ${FAULT} 3000
   RESULT_VARIABLE result OUTPUT_VARIABLE out ERROR_VARIABLE out TIMEOUT 60)
 string(TIMESTAMP end "%s")
 math(EXPR took "${end} - ${start}")
