@@ -102,6 +102,7 @@
 #include <cordee/nn/table.hpp>
 #include <cordee/ops/batch_norm.hpp>
 #include <cordee/ops/batch_norm_block.hpp>
+#include <cordee/ops/batch_norm_problem.hpp>
 #include <cordee/ops/convolution.hpp>
 #include <cordee/ops/convolution_bytes.hpp>
 #include <cordee/ops/convolution_direct.hpp>

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <mutex>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -198,4 +199,39 @@ TEST_CASE("batch_norm_block: every block of every sample is visited once, by any
     for_each_block(3, 0, device.open(), [&](std::size_t, std::size_t) { ++visits[0]; });
     CHECK(visits[0] == 1);
   }
+}
+
+TEST_CASE("batch_norm_block: a block is settled behind all its first visits, before its second") {
+  constexpr std::size_t blocks = 6, samples = 5;
+  for (const int workers : {1, 2, 3, 4})
+    for (const bool together : {false, true})
+      for (const std::size_t bytes : {std::size_t{1}, bytes_kept + 1}) {
+        const cpu device(workers);
+        std::vector<int> first(blocks), settled(blocks, -1), second(blocks), calls(blocks);
+        std::vector<std::size_t> length(blocks);
+        std::mutex m;  // of the visits of one block, which several workers may make
+        const auto visit = [&](auto f) {
+          const std::lock_guard lock(m);
+          f();
+        };
+        visit_twice(
+            samples, blocks, bytes, together, device.open(),
+            [&](std::size_t, std::size_t b) { visit([&] { ++first[b]; }); },
+            [&](std::size_t from, std::size_t to) {
+              for (std::size_t b = from; b < to; ++b) {
+                settled[b] = first[b];
+                ++calls[b];
+                length[b] = to - from;
+              }
+            },
+            [&](std::size_t, std::size_t b) {
+              visit([&] { second[b] += settled[b] == int{samples}; });
+            });
+        CHECK(settled == std::vector<int>(blocks, samples));
+        CHECK(calls == std::vector<int>(blocks, 1));
+        CHECK(second == std::vector<int>(blocks, samples));
+        const bool alone =
+            !together && bytes == 1 && workers != 4;  // four would share six unevenly
+        CHECK(length == std::vector<std::size_t>(blocks, alone ? 1 : blocks));
+      }
 }

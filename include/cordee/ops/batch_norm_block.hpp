@@ -186,5 +186,34 @@ void for_each_block(int samples, std::size_t blocks, cpu::stream s, const F& f) 
   });
 }
 
+/// What a core surely keeps from one visit to the next.
+inline constexpr std::size_t bytes_kept = 512 * 1024;
+
+/// Visits every block twice: before(sample, block) and after(sample, block). In between, when all
+/// samples of the blocks first .. last-1 were visited, comes between(first, last). Blocks of which
+/// all samples, of so many bytes, stay near are taken one by one, each by one worker, unless
+/// `together`: then memory is passed over once, and nobody waits for another.
+template <class Before, class Between, class After>
+void visit_twice(int samples, std::size_t blocks, std::size_t bytes, bool together, cpu::stream s,
+                 const Before& before, const Between& between, const After& after) {
+  const std::size_t workers =
+      s.workers == nullptr ? 1 : static_cast<std::size_t>(s.workers->size());
+  const bool even = blocks % workers == 0 || blocks >= 8 * workers;
+  if (together || bytes > bytes_kept || !even) {
+    for_each_block(samples, blocks, s, before);
+    between(std::size_t{0}, blocks);
+    for_each_block(samples, blocks, s, after);
+    return;
+  }
+  const auto count = static_cast<std::size_t>(samples);
+  parallel(s, blocks, 1, [&](std::size_t first, std::size_t last) {
+    for (std::size_t b = first; b < last; ++b) {
+      for (std::size_t n = 0; n < count; ++n) before(n, b);
+      between(b, b + 1);
+      for (std::size_t n = 0; n < count; ++n) after(n, b);
+    }
+  });
+}
+
 }  // namespace detail
 }  // namespace cordee::inline CORDEE_ABI
