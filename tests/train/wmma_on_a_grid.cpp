@@ -26,19 +26,25 @@ using namespace support;
 
 namespace {
 
+template <class Engine>
+using halves = resnet<8, fp16, emulated, shape{.image = {1, 8, 8}, .zero_gamma = false}, Engine>;
+template <class Engine>
+using bytes_by = network<sequential<convolution<12>, batch_norm<relu>, convolution<20, 3, 2>,
+                                    batch_norm<relu>, global_average_pool, linear<5>>,
+                         int8, emulated, Engine, extent{1, 8, 8}, 5>;
+
 /// The gradients of one batch, tensor by tensor, and the loss.
 struct stepped {
   std::vector<std::vector<double>> gradients;
   double loss = 0;
 };
 
-template <class P, class Engine>
+template <class Net>
 stepped step() {
   constexpr int samples = 3;
   const emulated where{1};
   const auto s = where.open();
-  using net_of = resnet<8, P, emulated, shape{.image = {1, 8, 8}, .zero_gamma = false}, Engine>;
-  net_of net{where};
+  Net net{where};
   buffer<float, emulated> plane(where, net.plane_size()), gradients(where, net.plane_size());
   net.initialise(plane.span(), 1);
   auto image = net.make_image();
@@ -62,9 +68,9 @@ stepped step() {
 }
 
 /// `part`: how far a tensor of gradients may be, of its length.
-template <class P>
+template <class Mine, class Plain>
 void steps_agree(double part) {
-  const stepped mine = step<P, wmma>(), plain = step<P, reference>();
+  const stepped mine = step<Mine>(), plain = step<Plain>();
   CHECK(mine.loss == doctest::Approx(plain.loss).epsilon(1e-3));
   REQUIRE(mine.gradients.size() == plain.gradients.size());
   for (std::size_t tensor = 0; tensor < plain.gradients.size(); ++tensor) {
@@ -82,8 +88,9 @@ void steps_agree(double part) {
 }  // namespace
 
 TEST_CASE("ResNet-8 in half precision: engine wmma's step is engine reference's but for rounding") {
-  steps_agree<fp16>(1e-2);  // some units of 2^-11
+  steps_agree<halves<wmma>, halves<reference>>(1e-2);  // some units of 2^-11
 }
-TEST_CASE("ResNet-8 in int8: engine wmma's step is engine reference's but for bf16 backward") {
-  steps_agree<int8>(3e-2);  // of 2^-8, and numbers that round to the other byte
+TEST_CASE("int8: engine wmma's step is engine reference's but for bf16 backward") {
+  // Some units of 2^-8, and numbers that round to the other byte.
+  steps_agree<bytes_by<wmma>, bytes_by<reference>>(3e-2);
 }
