@@ -32,6 +32,7 @@ TEST_CASE("byte tile: rows of every length, in tiles of every length") {
   for (int width = 1; width <= 40; ++width) {
     check_bytes<direct>({{16, 2, width}, 16, 3, 1, 1}, 1, 100);
     check_bytes<direct>({{16, 2, width}, 48, 3, 1, 1}, 1, 100);
+    check_bytes<direct>({{32, 2, width}, 16, 3, 1, 1}, 1, 100);
     check_bytes<direct>({{32, 2, width}, 32, 3, 2, 1}, 1, 100);
     check_bytes<direct>({{3, 2, width}, 16, 3, 1, 1}, 1, 100);
   }

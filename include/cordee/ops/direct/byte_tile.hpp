@@ -65,9 +65,11 @@ struct byte_tile {
   int blocks = 0, rows = 0, steps = 0;  // of input: blocks, rows of the window, fours of a line
   const char* next = nullptr;           // what the next sample reads, of which to fetch
   int lines = 0;                        // so many with each row of a window
+  bool slides = false;                  // three columns to a window, one pixel apart, V bytes each
 };
 
-template <int V, bool Dots, int Blocks, int Pixels, SumSink Out>
+/// Where windows slide, four bytes that are loaded serve three sums; a tap's weights are V x V.
+template <int V, bool Dots, int Blocks, int Pixels, bool Slides, SumSink Out>
 [[gnu::noinline]] void byte_sums(byte_tile<Out>& at) {
   sum_vec<V> sum[Blocks][Pixels];
 #pragma GCC unroll 32
@@ -85,6 +87,29 @@ template <int V, bool Dots, int Blocks, int Pixels, SumSink Out>
             __builtin_prefetch(at.y + at.y_row + b * at.y_block + t * V, 1);
       for (int k = 0; k < at.lines; ++k, at.next += 64) __builtin_prefetch(at.next, 0, 2);
       const std::uint8_t* x = at.x + c * at.x_block + r * at.x_row;
+      if constexpr (Slides) {
+        for (int i = 0; i < V / 4; ++i, w += 4 * V, x += 4) {
+          sum_vec<V> weight[Blocks][3];
+#pragma GCC unroll 32
+          for (int b = 0; b < Blocks; ++b)
+#pragma GCC unroll 3
+            for (int s = 0; s < 3; ++s)
+              std::memcpy(&weight[b][s], w + b * at.w_block + s * V * V, sizeof weight[b][s]);
+#pragma GCC unroll 32
+          for (int t = 0; t < Pixels + 2; ++t) {
+            std::int32_t four;
+            std::memcpy(&four, x + t * V, 4);
+#pragma GCC unroll 3
+            for (int s = 0; s < 3; ++s)
+              if (t >= s && t - s < Pixels)
+#pragma GCC unroll 32
+                for (int b = 0; b < Blocks; ++b)
+                  sum[b][t - s] = byte_dot<V, Dots>::add(sum[b][t - s], four, weight[b][s]);
+          }
+        }
+        w += 2 * V * V;
+        continue;
+      }
       // A pointer to every fourth pixel: the others' places are part of the instructions.
       const std::uint8_t *x4 = x + 4 * step, *x8 = x4 + 4 * step, *x12 = x8 + 4 * step;
       for (int i = 0; i < at.steps; ++i, w += 4 * V, x += 4, x4 += 4, x8 += 4, x12 += 4) {

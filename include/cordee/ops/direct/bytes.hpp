@@ -154,7 +154,8 @@ class byte_correlation {
                         .rows = p_.window,
                         .steps = p_.window * pitch_ / 4,
                         .next = static_cast<const char*>(next),
-                        .lines = next != nullptr && f == 0 ? lines : 0};
+                        .lines = next != nullptr && f == 0 ? lines : 0,
+                        .slides = p_.window == 3 && p_.stride == 1 && pitch_ == V};
       for (int i = 0; i < out_.height; ++i) {
         at.x = x + std::ptrdiff_t{i} * p_.stride * row();
         at.y = y + f * at.y_block + i * at.y_row;
@@ -172,8 +173,10 @@ class byte_correlation {
         lengths<16, 14, 8, 7, 4, 1>{}, pixels, [&]<int Pixels>(int done, int tiles) {
           at.x = all.x + done * all.x_step;
           at.y = all.y + done * V;
-          for (; tiles > 0; --tiles, at.x += Pixels * all.x_step, at.y += Pixels * V)
-            byte_sums<V, Dots, Blocks, Pixels>(at);
+          constexpr bool loads = Blocks == 1 && Pixels == 16;  // are what such a tile waits for
+          const auto kernel = loads && at.slides ? byte_sums<V, Dots, Blocks, Pixels, loads, Out>
+                                                 : byte_sums<V, Dots, Blocks, Pixels, false, Out>;
+          for (; tiles > 0; --tiles, at.x += Pixels * all.x_step, at.y += Pixels * V) kernel(at);
         });
   }
 
