@@ -21,7 +21,7 @@
 namespace support {
 
 inline constexpr float endless = std::numeric_limits<float>::infinity();
-inline const float no_number = std::nanf("");
+inline const float no_float = std::nanf("");
 
 /// The same numbers; what is none is none in both.
 inline bool alike(const std::vector<float>& a, const std::vector<float>& b) {
@@ -62,7 +62,7 @@ void noting_is_the_cpus(const bench_on<D>& at) {
     CHECK(alike(first.by, fit_affine(own.low, own.high, unsigned_bytes)));
     CHECK(later.seen == real_range{std::min(own.low, -0.25f), 3});
     CHECK(alike(later.by, fit_affine(running.low, running.high, unsigned_bytes)));
-    for (const float bad : {endless, -endless, no_number}) {
+    for (const float bad : {endless, -endless, no_float}) {
       auto spoilt = x;
       spoilt[n / 2] = bad;
       const input_record found = note(spoilt, running, {});
@@ -99,7 +99,7 @@ void simulation_and_mask_are_the_cpus(const bench_on<D>& at) {
       auto x = reals(1003, 1);
       x[3] = endless;
       x[4] = -endless;
-      x[5] = no_number;
+      x[5] = no_float;
       const auto g = reals(x.size(), 2), onto = reals(x.size(), 3);
       const std::size_t n = x.size() - from;
       const auto there_x = at.put(x);
@@ -134,7 +134,7 @@ void filters_are_the_cpus(const bench_on<D>& at) {
     constexpr std::size_t filters = 5;
     auto w = reals(filters * each, each);
     std::fill_n(w.begin() + static_cast<std::ptrdiff_t>(each), each, 0.0f);
-    w[3 * each] = no_number;
+    w[3 * each] = no_float;
     w[5 * each - 1] = -endless;
     std::vector<std::int8_t> q(w.size());
     std::vector<float> left(w.size()), scales(filters);
