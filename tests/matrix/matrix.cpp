@@ -76,6 +76,7 @@ const std::vector<reducer> reducers{
     {"tree", over([](threads l) { return tree{l}; })},
     {"butterfly", over([](threads l) { return butterfly{l}; })},
     {"halving", over([](threads l) { return halving{l}; })},
+    {"all_to_all", over([](threads l) { return all_to_all{l}; })},
     {"native", over([](threads l) { return native{l}; })},
     {"hierarchical", over([](threads l) {
        return hierarchical{l, nodes{2}};
