@@ -64,8 +64,8 @@ CORDEE_HOST_DEVICE constexpr int byte_of(In x, const affine<float>& k) {
     return x;
 }
 
-CORDEE_HOST_DEVICE constexpr const affine<float>& standing(const affine<float>& k) { return k; }
-CORDEE_HOST_DEVICE constexpr const affine<float>& standing(const affine<float>* k) { return *k; }
+CORDEE_HOST_DEVICE constexpr const affine<float>& scaling_of(const affine<float>& k) { return k; }
+CORDEE_HOST_DEVICE constexpr const affine<float>& scaling_of(const affine<float>* k) { return *k; }
 
 /// What engines ask of a call; 255 x 127 x the terms of a sum stay below 2^31.
 inline void expect_byte_sums(const convolution_problem& p, const affine<float>* /*unread*/) {

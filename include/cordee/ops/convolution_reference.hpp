@@ -88,7 +88,7 @@ struct reference_bytes_at {
 
   CORDEE_HOST_DEVICE void operator()(std::size_t at) const {
     const auto [n, filter, i, j] = place_in(p.out(), at);
-    const affine<float>& k = standing(scaling);
+    const affine<float>& k = scaling_of(scaling);
     std::int32_t sum = 0;
     for (int r = 0; r < p.window; ++r)
       for (int q = 0; q < p.window; ++q) {
