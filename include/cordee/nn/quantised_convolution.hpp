@@ -163,18 +163,12 @@ class quantised_convolution_node {
     pass.quantisation->note(watched_, seen, n, x, pass.s);
     return seen;
   }
-  /// What x is quantised by. What is not finite must reach the loss, whatever the range was.
+  /// What x is quantised by.
   affine<float> range(const forward_pass<B>& pass, const number* x) const {
     const real_range running{pass.plane[low_], pass.plane[high_]};
-    real_range by = running;
-    if (pass.what == phase::train) {
-      const real_range seen = note(pass, x);
-      const bool finite = pass.samples == 0 || seen.seen();
-      by = finite && running.seen() ? running : seen;
-    } else if (!running.seen()) {
-      refuse_unknown_range(name_);
-    }
-    return fit_affine(by.low, by.high, unsigned_bytes);
+    if (pass.what == phase::train) return fit_input(running, note(pass, x), pass.samples > 0);
+    if (!running.seen()) refuse_unknown_range(name_);
+    return fit_affine(running.low, running.high, unsigned_bytes);
   }
   /// The same where kernels decide it; who asks for the score hears that a range was missing.
   affine<float>* range_there(const forward_pass<B>& pass, const number* x) const {

@@ -91,6 +91,13 @@ constexpr affine<Real> fit_affine(Real a, Real b, whole_range to) {
   return k;
 }
 
+/// What quantises a layer's input in training: the running range; its own where there is none yet,
+/// or where it is not finite, which must reach the loss. `any`: there are numbers.
+constexpr affine<float> fit_input(const real_range& running, const real_range& seen, bool any) {
+  const real_range& by = (!any || seen.seen()) && running.seen() ? running : seen;
+  return fit_affine(by.low, by.high, unsigned_bytes);
+}
+
 /// What a layer in a device's memory knows of its input.
 struct input_record {
   real_range seen;         // since the host last asked

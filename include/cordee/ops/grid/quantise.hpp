@@ -51,8 +51,7 @@ struct range_by_chunk {
   }
 };
 
-/// One block: what was seen widens the record, and the input is quantised by the running range; by
-/// its own where there is none yet, or where it is not finite, which must reach the loss.
+/// One block: what was seen widens the record, and says what quantises the input.
 struct note_range {
   static constexpr int threads = 256;
   std::size_t chunks;
@@ -72,10 +71,7 @@ struct note_range {
     if (all.low == -infinity || all.high == infinity) all = {none, none};
     if (chunks == 0) all = {};
     record->seen.widen(all);
-    const real_range running{*low, *high};
-    const bool finite = chunks == 0 || all.seen();
-    const real_range by = finite && running.seen() ? running : all;
-    record->by = fit_affine(by.low, by.high, unsigned_bytes);
+    record->by = fit_input({*low, *high}, all, chunks > 0);
   }
 };
 struct recall_range {
