@@ -12,9 +12,13 @@
 //   };
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
+
 #include <cordee/comm/encoded_wire.hpp>
 #include <cordee/comm/reducer.hpp>
 #include <cordee/comm/wire.hpp>
+#include <cordee/core/error.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -23,6 +27,20 @@ template <class Link>
 struct linked {
   using link_type = Link;
   Link link;
+};
+
+/// The same where a long message goes round in chunks, each while it is in the cache.
+template <class Link>
+struct in_chunks {
+  using link_type = Link;
+  Link link;
+  std::size_t chunk = 1u << 15;  // numbers, at most
+
+  /// Of n numbers; none has one chunk.
+  [[nodiscard]] int chunks(std::size_t n) const {
+    expects(chunk > 0, "a reducer's chunk has at least one number");
+    return static_cast<int>(std::max<std::size_t>(1, n / chunk + (n % chunk == 0 ? 0 : 1)));
+  }
 };
 
 /// `Held` is a base, not a member of the method, so that mine{link} needs no more braces.
