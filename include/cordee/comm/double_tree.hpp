@@ -10,12 +10,14 @@
 // order of a sum depends on the half, so results are not the same across bucket sizes.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <string>
 
 #include <cordee/comm/exact_method.hpp>
 #include <cordee/comm/wire.hpp>
+#include <cordee/core/error.hpp>
 #include <cordee/core/text.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -51,16 +53,23 @@ struct bough {
   }
 };
 
+template <class Link>
+struct in_chunks {
+  using link_type = Link;
+  Link link;
+  std::size_t chunk = 1u << 15;  // numbers, at most
+};
+
 }  // namespace detail
 
 template <class Link>
-struct double_tree : exact_method<double_tree<Link>, in_chunks<Link>> {
+struct double_tree : exact_method<double_tree<Link>, detail::in_chunks<Link>> {
   /// A child's chunk, where the transport cannot add by itself.
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
-    return (n / static_cast<std::size_t>(parts(n)) + 1) * sizeof(Real);
+    return (n / static_cast<std::size_t>(2 * chunks(n)) + 1) * sizeof(Real);
   }
-  [[nodiscard]] int parts(std::size_t n) const { return 2 * this->chunks(n / 2); }
+  [[nodiscard]] int parts(std::size_t n) const { return 2 * chunks(n); }
 
   [[nodiscard]] std::string describe() const {
     return text("two trees over ", this->link.size(), " ranks: exact mean");
@@ -83,6 +92,12 @@ struct double_tree : exact_method<double_tree<Link>, in_chunks<Link>> {
   }
 
  private:
+  // Of each half.
+  [[nodiscard]] int chunks(std::size_t n) const {
+    expects(this->chunk > 0, "double_tree: a chunk has at least one number");
+    return static_cast<int>(std::max<std::size_t>(1, (n / 2 + this->chunk - 1) / this->chunk));
+  }
+
   /// This rank in one of the trees, where chunks climb a level in each beat of time. Since all that
   /// a beat needs was there a beat before, within a beat every rank may go through the edges in
   /// one and the same order, and whoever waits for a peer waits for no cycle.

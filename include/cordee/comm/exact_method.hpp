@@ -9,16 +9,13 @@
 //     int parts(std::size_t n) const;                             // blocks of n numbers
 //     template <class Real> std::size_t scratch(std::size_t n) const;
 //     template <class Wire> void run(Wire w) const;               // w.add, finish, pass, open
+//     static constexpr bool in_rounds = true;                     // if it can; see below
 //   };
 #pragma once
-
-#include <algorithm>
-#include <cstddef>
 
 #include <cordee/comm/encoded_wire.hpp>
 #include <cordee/comm/reducer.hpp>
 #include <cordee/comm/wire.hpp>
-#include <cordee/core/error.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -29,20 +26,6 @@ struct linked {
   Link link;
 };
 
-/// The same where a long message goes round in chunks, each while it is in the cache.
-template <class Link>
-struct in_chunks {
-  using link_type = Link;
-  Link link;
-  std::size_t chunk = 1u << 15;  // numbers, at most
-
-  /// Of n numbers; none has one chunk.
-  [[nodiscard]] int chunks(std::size_t n) const {
-    expects(chunk > 0, "a reducer's chunk has at least one number");
-    return static_cast<int>(std::max<std::size_t>(1, n / chunk + (n % chunk == 0 ? 0 : 1)));
-  }
-};
-
 /// `Held` is a base, not a member of the method, so that mine{link} needs no more braces.
 template <class Self, class Held>
 struct exact_method : Held {
@@ -50,6 +33,9 @@ struct exact_method : Held {
   static constexpr agreement offers = agreement::exact;
   static constexpr bool lossless = true;
   static constexpr int slots = 0;
+  /// Whether `run` takes any multiple of parts() for w.count(), and goes round so many times, each
+  /// number as it would in one.
+  static constexpr bool in_rounds = false;
 
   template <Precision P>
   [[nodiscard]] std::size_t scratch_as(std::size_t n) const {
@@ -58,7 +44,8 @@ struct exact_method : Held {
   template <class Real, Device D>
   void mix(message<Real, D, 0> m, const moment&, typename D::stream s) const {
     if (this->link.size() == 1) return;
-    const int parts = self().parts(m.what.size);
+    int parts = self().parts(m.what.size);
+    if constexpr (Self::in_rounds && AddsOn<link_type, Real, D>) parts *= rounds(m.what.size);
     self().run(plain_wire<link_type, Real, D>{this->link, m.what, m.scratch, parts, s});
   }
   template <Precision P, class Real, Device D>
@@ -71,6 +58,10 @@ struct exact_method : Held {
   }
 
  private:
+  /// Between ranks of one memory a message costs little, and what stays in the cores' caches from
+  /// its first sum to its last copy crosses the memory once.
+  static int rounds(std::size_t n) { return static_cast<int>(1 + n / (1u << 16)); }
+
   [[nodiscard]] const Self& self() const { return static_cast<const Self&>(*this); }
 };
 

@@ -28,6 +28,7 @@ struct halving : exact_method<halving<Link>, linked<Link>> {
     return n * sizeof(Real);
   }
   [[nodiscard]] int parts(std::size_t) const { return fold{0, this->link.size()}.ranks(); }
+  static constexpr bool in_rounds = true;
 
   [[nodiscard]] std::string describe() const {
     return text("halving and doubling over ", this->link.size(), " ranks: exact mean");
@@ -35,10 +36,15 @@ struct halving : exact_method<halving<Link>, linked<Link>> {
 
   template <class Wire>
   void run(Wire w) const {
+    const int ranks = fold{this->link.rank(), this->link.size()}.ranks();
+    for (int first = 0; first < w.count(); first += ranks) round(w, {first, first + ranks});
+  }
+
+ private:
+  template <class Wire>
+  void round(Wire& w, blocks mine) const {
     const int p = this->link.size();
-    const fold folded{this->link.rank(), p};
-    blocks mine{0, folded.ranks()};
-    folded.around(w, mine, [&](const fold& f) {
+    fold{this->link.rank(), p}.around(w, mine, [&](const fold& f) {
       int step = 1;
       for (; step < f.ranks(); step *= 2) {
         const int peer = f.rank_of(f.number() ^ step), half = (mine.first + mine.last) / 2;

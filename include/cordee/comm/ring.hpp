@@ -50,6 +50,7 @@ struct ring : exact_method<ring<Link>, linked<Link>> {
     return n / static_cast<std::size_t>(this->link.size()) * sizeof(Real) + sizeof(Real);
   }
   [[nodiscard]] int parts(std::size_t) const { return this->link.size(); }
+  static constexpr bool in_rounds = true;
 
   [[nodiscard]] std::string describe() const {
     return text("ring over ", this->link.size(), " ranks: exact mean");
@@ -57,12 +58,14 @@ struct ring : exact_method<ring<Link>, linked<Link>> {
 
   template <class Wire>
   void run(Wire w) const {
-    const int p = this->link.size(), r = this->link.rank();
+    const int p = this->link.size(), r = this->link.rank(), rounds = w.count() / p;
     const detail::circle all{r, p, (r + p - 1) % p, (r + 1) % p};
-    const auto chunk = [](int c) { return blocks{c, c + 1}; };
-    all.scatter(w, chunk);
-    w.finish(chunk(r), p);
-    all.gather(w, chunk);
+    for (int k = 0; k < rounds; ++k) {  // of each chunk the k-th part
+      const auto chunk = [=](int c) { return blocks{c * rounds + k, c * rounds + k + 1}; };
+      all.scatter(w, chunk);
+      w.finish(chunk(r), p);
+      all.gather(w, chunk);
+    }
     w.open();
   }
 };

@@ -6,13 +6,10 @@
 //   round k up:   ranks whose lowest set bit is bit k send what they have to r - 2^k and leave
 //   rank 0 divides by p;  round k down: ranks with bits 0 .. k clear send to r + 2^k
 //
-// One message up and one down each of p-1 edges, n bytes each; 2 ceil(log2 p) steps, whatever p. A
-// long message goes in chunks, so that one is in the cache from its first sum to its last copy; a
-// chunk goes down while the next one comes up. The order of a sum depends on the ranks alone, so
-// results are the same across bucket sizes.
+// One message up and one down each of p-1 edges, n bytes each; 2 ceil(log2 p) steps, whatever p.
+// The order of a sum depends on the ranks alone, so results are the same across bucket sizes.
 #pragma once
 
-#include <algorithm>
 #include <string>
 
 #include <cordee/comm/exact_method.hpp>
@@ -56,13 +53,14 @@ struct binomial {
 }  // namespace detail
 
 template <class Link>
-struct tree : exact_method<tree<Link>, in_chunks<Link>> {
-  /// A child's chunk, where the transport cannot add by itself.
+struct tree : exact_method<tree<Link>, linked<Link>> {
+  /// A child's vector, where the transport cannot add by itself.
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
-    return std::min(n, this->chunk) * sizeof(Real);
+    return n * sizeof(Real);
   }
-  [[nodiscard]] int parts(std::size_t n) const { return this->chunks(n); }
+  [[nodiscard]] int parts(std::size_t) const { return 1; }
+  static constexpr bool in_rounds = true;
 
   [[nodiscard]] std::string describe() const {
     return text("tree over ", this->link.size(), " ranks: exact mean");
@@ -70,20 +68,18 @@ struct tree : exact_method<tree<Link>, in_chunks<Link>> {
 
   template <class Wire>
   void run(Wire w) const {
-    const int p = this->link.size(), r = this->link.rank(), count = w.count();
+    const int p = this->link.size(), r = this->link.rank(), rounds = w.count();
     const detail::binomial edges{r, r, p};
-    for (int c = 0; c <= count; ++c) {
-      const blocks up{c, c + 1}, down{c - 1, c};
-      if (c < count) edges.reduce(w, up);
-      if (c < count && r == 0) w.finish(up, p);
-      if (c > 0) edges.broadcast(w, down);
+    for (int k = 0; k <= rounds; ++k) {  // one goes down while the next comes up
+      const blocks up{k, k + 1}, down{k - 1, k};
+      if (k < rounds) edges.reduce(w, up);
+      if (k < rounds && r == 0) w.finish(up, p);
+      if (k > 0) edges.broadcast(w, down);
     }
     w.open();
   }
 };
 template <class Link>
 tree(Link) -> tree<Link>;
-template <class Link>
-tree(Link, std::size_t) -> tree<Link>;
 
 }  // namespace cordee::inline CORDEE_ABI
