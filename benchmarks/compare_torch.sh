@@ -3,16 +3,17 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Cordee against PyTorch: the programs in short turns, so that a change of clock or a neighbour's
-# load meets all of them; then each configuration's least time, and that over Cordee's. Only for a
+# load meets all of them; then each configuration's least time, and Cordee's over it. Only for a
 # quiet machine: OpenMP's barriers, one a tensor, wait for whoever is not let run, and PyTorch's
 # optimizers then take many times as long.
 # Usage: benchmarks/compare_torch.sh resnet|optimizer [BUILD [ROUNDS [REPS [OPTIONS...]]]]
 #        BUILD holds bench_resnet and bench_optimizer; build/release/benchmarks if not said.
 #        OPTIONS go to torch_resnet.py or torch_optimizer.py: --net 20 --format nchw.
-# PYTHON: the interpreters, each with its own PyTorch, with spaces between; python3 if not said.
+# PYTHON: the interpreters, each with its own PyTorch, with spaces between; python3 if not said. What the
+# project is held to: pip install -r benchmarks/requirements.txt, and Debian's python3-torch.
 # THREADS: of every program; 2 if not said.
 set -eu
-what=${1:-} build=${2:-build/release/benchmarks} rounds=${3:-5} reps=${4:-5}
+what=${1:-} build=${2:-build/release/benchmarks} rounds=${3:-6} reps=${4:-5}
 if [ "$#" -gt 4 ]; then shift 4; else set --; fi
 python=${PYTHON:-python3} threads=${THREADS:-2}
 here=$(dirname "$0")
@@ -59,14 +60,14 @@ awk '
       sub(".*/", "", quantity)
       if (!(quantity in seen)) { seen[quantity]; quantities[++m] = quantity }
     }
-    printf "%-64s %11s %14s\n", "", "ms", "over ours"
+    printf "%-64s %11s %14s\n", "", "ms", "ours over it"
     for (k = 1; k <= m; ++k)
       for (i = 1; i <= n; ++i) {
         quantity = names[i]
         sub(".*/", "", quantity)
         if (quantity != quantities[k]) continue
         mine = least["cordee/" quantity]
-        if (mine > 0) ratio = sprintf("%.3f", least[names[i]] / mine); else ratio = "-"
+        if (mine > 0) ratio = sprintf("%.3f", mine / least[names[i]]); else ratio = "-"
         printf "%-64s %11.2f %14s\n", names[i], 1e3 * least[names[i]], ratio
       }
   }' "$lines"

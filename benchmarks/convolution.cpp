@@ -24,6 +24,7 @@
 #include <cordee/ops/layout.hpp>
 
 #include "benchmarks/options.hpp"
+#include "benchmarks/peak.hpp"
 
 #ifdef WITH_ONEDNN
 #include <cordee/ops/convolution_onednn.hpp>
@@ -63,24 +64,6 @@ options parse(int argc, char** argv) {
 }
 
 using bench::now;
-
-/// Multiply-adds on sums that all differ, or the compiler would keep one of them; enough of them to
-/// hide an FMA's latency, few enough for 16 registers. About as long as a layer takes, so that the
-/// clock and the neighbours of this machine treat both alike.
-constexpr int sums = 12, turns = 1'000'000;
-
-[[gnu::noinline]] float spin(const float* start) {
-  constexpr int V = lanes<float>;
-  const vec<float, V> a = vec<float, V>{} + start[0], b = a * 0.5f;
-  vec<float, V> sum[sums];
-  for (int i = 0; i < sums; ++i) sum[i] = b + start[i];
-  for (int turn = 0; turn < turns; ++turn)
-#pragma GCC unroll 16
-    for (int i = 0; i < sums; ++i) sum[i] = sum[i] * a + b;
-  for (int i = 1; i < sums; ++i) sum[0] += sum[i];
-  return sum[0][0];
-}
-double spin_operations() { return 2.0 * turns * sums * lanes<float>; }
 
 /// One layer with its numbers by one engine, and the shortest times seen.
 struct layer {
@@ -136,14 +119,25 @@ struct layer {
   double best[directions] = {1e9, 1e9, 1e9};
 };
 
+// Each once, as v1.5 has them.
+std::vector<convolution_problem> layers_of_resnet50() {
+  std::vector<convolution_problem> all{{{3, 224, 224}, 64, 7, 2, 3}};
+  for (int stage = 0, channels = 64, side = 56; stage < 4; ++stage) {
+    const int width = 64 << stage, stride = stage == 0 ? 1 : 2, small = side / stride;
+    all.push_back({{channels, side, side}, width, 1, 1, 0});
+    if (stride == 2) all.push_back({{width, side, side}, width, 3, 2, 1});
+    all.push_back({{channels, side, side}, 4 * width, 1, stride, 0});
+    all.push_back({{width, small, small}, width, 3, 1, 1});
+    if (stride == 2) all.push_back({{width, small, small}, 4 * width, 1, 1, 0});
+    all.push_back({{4 * width, small, small}, width, 1, 1, 0});
+    channels = 4 * width;
+    side = small;
+  }
+  return all;
+}
+
 std::vector<convolution_problem> layers_of(const options& o) {
-  if (o.depth == 50)
-    return {{{3, 224, 224}, 64, 7, 2, 3},   {{64, 56, 56}, 64, 1, 1, 0},
-            {{64, 56, 56}, 64, 3, 1, 1},    {{64, 56, 56}, 256, 1, 1, 0},
-            {{128, 56, 56}, 128, 3, 2, 1},  {{128, 28, 28}, 128, 3, 1, 1},
-            {{512, 28, 28}, 128, 1, 1, 0},  {{256, 14, 14}, 256, 3, 1, 1},
-            {{1024, 14, 14}, 256, 1, 1, 0}, {{1024, 14, 14}, 2048, 1, 2, 0},
-            {{512, 7, 7}, 512, 3, 1, 1},    {{512, 7, 7}, 2048, 1, 1, 0}};
+  if (o.depth == 50) return layers_of_resnet50();
   const int a = o.side, b = (a + 1) / 2, c = (b + 1) / 2;
   return {{{o.channels, a, a}, 16, 3, 1, 1}, {{16, a, a}, 16, 3, 1, 1}, {{16, a, a}, 32, 3, 2, 1},
           {{32, b, b}, 32, 3, 1, 1},         {{32, b, b}, 64, 3, 2, 1}, {{64, c, c}, 64, 3, 1, 1},
@@ -162,21 +156,14 @@ int main(int argc, char** argv) {
     std::apply([&](auto... engine) { (layers.emplace_back(engine, p, o.batch, device), ...); },
                engines{});
 
-  double peak = 1e9;
-  float start[sums];
-  for (int i = 0; i < sums; ++i) start[i] = 0.25f / static_cast<float>(i + 1);
-  std::vector<float> sink(static_cast<std::size_t>(o.threads));
+  bench::fma_peak peak(o.threads);
   for (int rep = 0; rep < o.reps; ++rep)
     for (layer& l : layers) {
-      const double before = now();
-      parallel(s, static_cast<std::size_t>(o.threads), 1,
-               [&](std::size_t worker, std::size_t) { sink[worker] = spin(start); });
-      peak = std::min(peak, now() - before);
+      peak.time(s);
       (l.*l.run)(s);
     }
-  const double rate = spin_operations() * o.threads / peak;
-
-  if (sink[0] < 0) return 1;  // so that the loop has a purpose
+  const double rate = peak.rate();
+  if (!peak.is_plausible()) return 1;
 
   std::printf("%d thread(s), %.*s, batch %d, %d repetitions; FMA peak %.1f GF/s\n\n", o.threads,
               static_cast<int>(isa.size()), isa.data(), o.batch, o.reps, rate * 1e-9);

@@ -13,6 +13,7 @@
 
 #include <cordee/cordee.hpp>
 
+#include "benchmarks/peak.hpp"
 #include "examples/options.hpp"
 
 using namespace cordee;
@@ -102,15 +103,25 @@ void whole_step(int n, int threads, int reps, bool lines) {
   net_type net{cpu(threads)};
   trainer run{net, sgd{.momentum = 0.9}, constant{.rate = 1e-4}, solo{}};
   double step = std::numeric_limits<double>::max();
+  bench::fma_peak peak(threads);
+  const auto s = net.where().open();
   for (int k = 0; k <= reps; ++k) {
+    peak.time(s);
     const auto begin = std::chrono::steady_clock::now();
     run.step(std::array{data.all()}, 0);
     if (k > 0) step = std::min(step, milliseconds_since(begin));
   }
-  if (lines)
+  // Three directions of every layer at the peak; the gradient of the image is not needed.
+  const std::int64_t stem = convolution_problem{net_type::input, 16, 3, 1, 1}.macs();
+  const double roof = 2e3 * static_cast<double>(3 * net_type::macs() - stem) * n / peak.rate();
+  if (lines) {
     line("resnet20_step", step);
-  else
-    report("ResNet-20 step with sgd", n, net_type::macs(), 3, step);
+    std::printf("roofline/resnet20_step %.9f\n", roof * 1e-3);
+    return;
+  }
+  report("ResNet-20 step with sgd", n, net_type::macs(), 3, step);
+  std::printf("%-34s            %9.2f ms, %.0f %% of it\n", "  at the FMA peak of this run", roof,
+              100 * roof / step);
 }
 
 }  // namespace
