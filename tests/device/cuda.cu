@@ -93,4 +93,6 @@ TEST_CASE(
   device.replay(work, s);
   CHECK(on_host(device, span_on<const float, gpu>(x.span()), s) == std::vector<float>(n, 2));
   CHECK_THROWS_AS((void)device.record_work(s, [&] { device.finish(s); }), error);
+  for_each(s, n, [=] CORDEE_HOST_DEVICE(std::size_t i) { at[i] = 7; });  // is not blamed for it
+  CHECK(on_host(device, span_on<const float, gpu>(x.span()), s) == std::vector<float>(n, 7));
 }

@@ -6,6 +6,8 @@
 
 #include <cordee/device/cuda_status.hpp>
 
+#include "tests/support/has_gpu.cuh"
+
 using namespace cordee;
 
 namespace {
@@ -26,4 +28,11 @@ TEST_CASE(
   CHECK(said(cudaErrorMemoryAllocation).find("smaller batch") != std::string::npos);
   CHECK(said(cudaErrorNoDevice).find("needs an NVIDIA GPU") != std::string::npos);
   CHECK(said(cudaErrorInvalidValue).find(';') == std::string::npos);
+}
+
+TEST_CASE("cuda_status: what was told is not told again at the next launch") {
+  if (!support::has_gpu()) return;
+  void* memory = nullptr;
+  CHECK(said(cudaMalloc(&memory, std::size_t{1} << 60)).find("cuda: ") == 0);
+  CHECK(cudaGetLastError() == cudaSuccess);
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include <cuda_runtime_api.h>
 
@@ -164,6 +165,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
   return CUDNN_STATUS_SUCCESS;
 }
 
+cudaError_t cudaGetLastError() { return std::exchange(on_host().last, cudaSuccess); }
 const char* cudaGetErrorString(cudaError_t) { return "an error on the host"; }
 cudaError_t cudaGetDevice(int* device) {
   *device = on_host().device;

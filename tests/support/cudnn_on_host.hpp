@@ -12,6 +12,8 @@
 
 #include <cudnn_graph.h>
 
+#include <cordee/device/cuda_status.hpp>
+
 #include "tests/support/emulated.hpp"
 
 namespace support {
@@ -33,16 +35,30 @@ struct host_cudnn {
   int device = 0;                    // the current one
   int handles = 0, descriptors = 0;  // that live
   double clock = 0;
+  std::size_t memory = std::size_t{1} << 40;  // what may be lent at once
+  cudaError_t last = cudaSuccess;             // remembered until it is asked for, as CUDA does
 };
 host_cudnn& on_host();
 
-/// A device whose grids run in the emulator, and cuDNN's part in plain loops, both at once.
+/// A device whose grids run in the emulator, and cuDNN's part in plain loops, both at once. Memory
+/// may be short, and a launch asks for the last error, as `cuda`'s does.
 class host_cuda : public emulated {
  public:
   struct stream : emulated::stream {
     stream() : emulated::stream() {}
     stream(const emulated::stream& grids, cudaStream_t h) : emulated::stream(grids), handle(h) {}
     cudaStream_t handle = nullptr;
+
+    template <class Body>
+    void launch(std::size_t blocks, const Body& body) const {
+      emulated::stream::launch(blocks, body);
+      cordee::detail::cuda_check(cudaGetLastError(), "launch of a kernel");
+    }
+    [[nodiscard]] void* lend(std::size_t size) const {
+      if (size > on_host().memory)
+        cordee::detail::cuda_check(on_host().last = cudaErrorMemoryAllocation, "cudaMallocAsync");
+      return emulated::stream::lend(size);
+    }
   };
   host_cuda() : emulated() {}
   [[nodiscard]] stream open() const {

@@ -259,6 +259,7 @@ class cuda {
       f();
     } catch (...) {
       (void)end();
+      (void)cudaGetLastError();  // that the capture is cut short, which is no news
       throw;
     }
     const auto [whole, status] = end();

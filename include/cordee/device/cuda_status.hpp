@@ -17,6 +17,7 @@
 namespace cordee::inline CORDEE_ABI::detail {
 
 [[noreturn, gnu::cold]] inline void cuda_failed(cudaError_t status, std::string_view call) {
+  (void)cudaGetLastError();  // told here: whoever catches it may launch, and asks what came of that
   const std::string_view remedy =
       status == cudaErrorMemoryAllocation
           ? "; use a smaller batch per rank or fewer ranks on this GPU"

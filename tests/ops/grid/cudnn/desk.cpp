@@ -109,6 +109,15 @@ TEST_CASE("desk: an engine has the workspace that it asked for") {
   CHECK(d.executed(question()).back() == 7);
 }
 
+TEST_CASE("desk: an engine whose workspace does not fit is passed over, and the next kernel runs") {
+  desk d({{.index = 7, .workspace = 1000}, {.index = 8, .milliseconds = 2}});
+  on_host().memory = 999;
+  CHECK(d.executed(question()) == std::vector<int>{8, 8, 8, 8, 8});
+  float x = 1;
+  for_each(d.stream, 1, [&x](std::size_t) { x = 2; });
+  CHECK(x == 2);
+}
+
 TEST_CASE("desk: where no engine is, and where the only one fails, the error names the layer") {
   const std::string none = complaint([] { desk({}).run(question()); });
   CAPTURE(none);
