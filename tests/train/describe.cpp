@@ -102,6 +102,19 @@ TEST_CASE("describe names nouns it does not know so, and a run that does not loo
               "not finite      not looked for (unguarded)\n", ", while backward runs\n"});
 }
 
+TEST_CASE("describe says of an unguarded run that it looks, where rule or precision does anyway") {
+  toy_feed feed;
+  const trainer_options unguarded{.guarded = false};
+  const auto looks = [&](auto model, auto rule) {
+    trainer run{model, rule, steady, solo{}, unguarded};
+    return contains(describe(run, feed, 1), "not finite      such a step is not taken");
+  };
+  CHECK(looks(quadratic<halves>{}, sgd{}));
+  CHECK(looks(quadratic<fp64>{}, lars{}));
+  CHECK(looks(quadratic<fp64>{}, local{sgd{}, 2}));
+  CHECK_FALSE(looks(quadratic<fp64>{}, sgd{}));
+}
+
 TEST_CASE("describe says what the rule needs and what the reducer offers") {
   on_ranks(3, [](threads link) {
     toy_feed feed{.ranks_count = 3};

@@ -123,9 +123,9 @@ std::string describe(Run& run, F& feed, double epochs) {
   say("memory", text(grouped(run.arena_bytes()),
                      " bytes a rank for weights, gradients and state; "
                      "activations come on top with the first batch"));
-  say("not finite", run.options().guarded ? text("such a step is not taken; ",
-                                                 run.options().patience, " in a row end the run")
-                                          : std::string("not looked for (unguarded)"));
+  say("not finite", run.looks() ? text("such a step is not taken; ", run.options().patience,
+                                       " in a row end the run")
+                                : std::string("not looked for (unguarded)"));
   return out;
 }
 

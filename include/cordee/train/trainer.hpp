@@ -152,6 +152,7 @@ class trainer {
   [[nodiscard]] std::int64_t steps_taken() const { return progress_.step; }
   [[nodiscard]] std::size_t arena_bytes() const { return planes_.bytes(); }
   [[nodiscard]] std::string_view launches() const { return play_.words(); }
+  [[nodiscard]] bool looks() const { return always_looks || options_.guarded; }  // for NaNs
 
   /// Masters, statistics at the tail. What is written here acts after `adopt_weights`.
   [[nodiscard]] span weights() { return planes_.weights(); }
@@ -164,6 +165,7 @@ class trainer {
   static constexpr bool exact = gradient_is_exact, mixes = O::needs == agreement::mixing;
   static constexpr bool looks_early = !exact || O::norms == when::before_propose;
   static constexpr bool scales = precision::scales_loss;
+  static constexpr bool always_looks = !exact || scales || O::norms == when::before_accept;
   using stretch = detail::stretch;
 
   template <class F>
@@ -236,7 +238,7 @@ class trainer {
 
   // Every bucket is back: flag and norms of the mean, where the rule steps on one.
   void settle() {
-    if (!exact || !mean_is_looked_at()) return;
+    if (!exact || !looks()) return;
     planes_.measure(planes_.trainables(), 0, O::norms == when::before_accept, stream_);
     planes_.tally(planes_.trainables(), 0, true, stream_);
     if constexpr (scales) planes_.rescale(options_.loss_scaling, stream_);
@@ -256,7 +258,7 @@ class trainer {
   // What the account said at that event; the device goes on.
   void learn(const typename device::event& then) {
     out_.grad_square = std::nan("");
-    if (exact && !mean_is_looked_at()) return;
+    if (!looks()) return;
     device_.await(late_, then);
     const account found = planes_.found(late_);
     out_.grad_square = found.grad_square;
@@ -272,9 +274,6 @@ class trainer {
       give_up(progress_.not_finite, planes_.first_not_finite(stream_).name, out_, scales);
   }
 
-  [[nodiscard]] bool mean_is_looked_at() const {
-    return options_.guarded || scales || O::norms == when::before_accept;
-  }
   [[nodiscard]] bool speaks_early() const { return O::eager && options_.overlap; }
 
   M& model_;
