@@ -49,9 +49,16 @@ TEST_CASE("loss_scale: it does not grow to infinity, and starts counting again")
 
 TEST_CASE("loss_scale: options that make no sense are refused") {
   for (const loss_scaling& wrong :
-       {loss_scaling{.initial = 0}, loss_scaling{.initial = infinity}, loss_scaling{.growth = 0.5},
-        loss_scaling{.backoff = 0}, loss_scaling{.backoff = 2}, loss_scaling{.interval = 0}})
+       {loss_scaling{.initial = 0}, loss_scaling{.initial = infinity},
+        loss_scaling{.initial = 1e39}, loss_scaling{.initial = 1e-46},
+        loss_scaling{.initial = 1e-40}, loss_scaling{.growth = 0.5}, loss_scaling{.backoff = 0},
+        loss_scaling{.backoff = 2}, loss_scaling{.interval = 0}})
     CHECK(contains(complaint([&] { wrong.check(); }), "loss_scaling: "));
+  for (const double least_and_most : {0x1p-126, 0x1p127}) {
+    const loss_scale s = loss_scale::first({.initial = least_and_most});
+    CHECK(s.value == least_and_most);
+    CHECK(s.inverse() == 1 / least_and_most);
+  }
 }
 
 TEST_CASE("trainer: a scaled loss trains to the same bits, for scales that are powers of two") {
@@ -76,22 +83,24 @@ TEST_CASE("trainer: a scaled loss trains to the same bits, for scales that are p
 }
 
 TEST_CASE("trainer: an overflow on one rank is skipped by all, and halves everybody's scale") {
-  on_ranks(3, [](threads link) {
-    quadratic<scaled<fp64>> m;
-    if (link.rank() == 1) m.poisons = {{1, 2, infinity}, {2, 0, infinity}};
-    trainer run{m, sgd{}, constant{0.1}, ring{link}};
-    const batch<cpu> one = one_each(3);
-    std::vector<double> scales;
-    std::vector<bool> applied;
-    for (int k = 0; k < 4; ++k) {
-      const auto out = run.step({&one, 1}, k);
-      scales.push_back(out.loss_scale);
-      applied.push_back(out.applied);
-    }
-    CHECK(scales == std::vector<double>{65536, 65536, 32768, 16384});
-    CHECK(applied == std::vector<bool>{true, false, false, true});
-    return 0;
-  });
+  for (const int ranks : {1, 2, 3, 5, 8}) {
+    on_ranks(ranks, [](threads link) {
+      quadratic<scaled<fp64>> m;
+      if (link.rank() == link.size() / 2) m.poisons = {{1, 2, infinity}, {2, 0, infinity}};
+      trainer run{m, sgd{}, constant{0.1}, ring{link}};
+      const batch<cpu> one = one_each(link.size());
+      std::vector<double> scales;
+      std::vector<bool> applied;
+      for (int k = 0; k < 4; ++k) {
+        const auto out = run.step({&one, 1}, k);
+        scales.push_back(out.loss_scale);
+        applied.push_back(out.applied);
+      }
+      CHECK(scales == std::vector<double>{65536, 65536, 32768, 16384});
+      CHECK(applied == std::vector<bool>{true, false, false, true});
+      return 0;
+    });
+  }
 }
 
 TEST_CASE("trainer: where ranks step alone, each has a scale of its own") {

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cmath>
+#include <limits>
 
 #include <cordee/core/config.hpp>
 #include <cordee/core/error.hpp>
@@ -26,7 +27,9 @@ struct loss_scaling {
   int interval = 2000;
 
   void check() const {
-    expects(initial > 0 && std::isfinite(initial), "loss_scaling: initial must be positive");
+    using single = std::numeric_limits<float>;  // which the scale is, and its inverse
+    expects(initial >= single::min() && initial <= single::max(),
+            "loss_scaling: initial must be a positive normal number of single precision");
     expects(growth >= 1 && std::isfinite(growth), "loss_scaling: growth must be 1 or more");
     expects(backoff > 0 && backoff <= 1, "loss_scaling: backoff must be above 0 and at most 1");
     expects(interval > 0, "loss_scaling: interval must be a positive number of steps");
