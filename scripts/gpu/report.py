@@ -7,8 +7,9 @@
 
 RESULTS holds machine.json and, of the stages that ran, checks.jsonl, layers.jsonl, torch_layers.jsonl,
 bandwidth.jsonl, throughput.jsonl, accuracy.jsonl and curves/{cpu-1,cpu-2,gpu-fp32,gpu-fp16,...}.csv. The summary has
-a line for each bar; a bar of which nothing was measured is said to be open. An accuracy holds where
-Welch's interval of the difference does not lie below nought.
+a line for each bar; a bar of which nothing was measured is said to be open. An accuracy holds where, of five seeds
+each or more, Welch's interval of the difference is no wider than half a point on either side and reaches nought or
+lies above; elsewhere it is open, and says why.
 """
 import collections
 import csv
@@ -18,6 +19,8 @@ import statistics
 import sys
 
 from statistics_of_runs import mean_gap, welch
+
+SEEDS, HALF_WIDTH = 5, 0.5  # of an accuracy: of each program at least, and in points at most
 
 
 def lines(path):
@@ -87,10 +90,13 @@ def of_accuracy(rows):
         if min(len(a), len(b)) < 2:
             continue
         difference, half = welch(a, b)
+        why = ("five seeds of each are asked for" if min(len(a), len(b)) < SEEDS else
+               f"the interval is wider than {HALF_WIDTH} on a side" if half > HALF_WIDTH else
+               "gap to be explained" if difference + half < 0 else "")
         yield (f"CIFAR-10, ResNet-20, batch {batch}, {len(a)} and {len(b)} seeds",
                f"{statistics.fmean(a):.2f} %, PyTorch {statistics.fmean(b):.2f} %: difference "
-               f"{difference:+.2f}, 95 % from {difference - half:+.2f} to {difference + half:+.2f}",
-               difference + half >= 0)
+               f"{difference:+.2f}, 95 % from {difference - half:+.2f} to {difference + half:+.2f}"
+               + (f"; open: {why}" if why else ""), None if why else True)
 
 
 def table(head, rows):
