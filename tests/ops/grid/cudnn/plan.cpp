@@ -22,8 +22,9 @@ namespace {
 constexpr convolution_pass passes[] = {convolution_pass::fprop, convolution_pass::dgrad,
                                        convolution_pass::wgrad};
 
-/// The convolutions of a stage of ResNet-20: the first block's, its projection's, the others'.
-void add_cifar_stage(std::vector<convolution_problem>& to, int channels, int side) {
+/// The convolutions of a stage of plain blocks, as ResNet-18's, -20's and -34's: the first block's,
+/// its projection's, the others'.
+void add_plain_stage(std::vector<convolution_problem>& to, int channels, int side) {
   to.push_back({{channels / 2, 2 * side, 2 * side}, channels, 3, 2, 1});
   to.push_back({{channels / 2, 2 * side, 2 * side}, channels, 1, 2, 0});
   to.push_back({{channels, side, side}, channels, 3, 1, 1});
@@ -42,12 +43,13 @@ void add_imagenet_stage(std::vector<convolution_problem>& to, int width, int in,
 std::vector<convolution_problem> layers() {
   std::vector<convolution_problem> all{
       {{3, 32, 32}, 16, 3, 1, 1}, {{16, 32, 32}, 16, 3, 1, 1}, {{3, 224, 224}, 64, 7, 2, 3}};
-  add_cifar_stage(all, 32, 16);
-  add_cifar_stage(all, 64, 8);
+  add_plain_stage(all, 32, 16);
+  add_plain_stage(all, 64, 8);
   add_imagenet_stage(all, 64, 64, 56, 1);
   add_imagenet_stage(all, 128, 256, 28, 2);
   add_imagenet_stage(all, 256, 512, 14, 2);
   add_imagenet_stage(all, 512, 1024, 7, 2);
+  for (const int n : {1, 2, 4}) add_plain_stage(all, 128 * n, 28 / n);
   return all;
 }
 
@@ -64,8 +66,8 @@ std::vector<cudnn_question> questions(const convolution_problem& p, cudnn_settin
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("plan: an H200 bears every pass of every layer of ResNet-20 and ResNet-50", N,
-                   float, half, bfloat) {
+TEST_CASE_TEMPLATE("plan: an H200 bears every pass of every layer of ResNet-18, -20, -34 and -50",
+                   N, float, half, bfloat) {
   const auto device = support::h200();
   for (const bool deterministic : {false, true})
     for (const convolution_problem& p : layers())
