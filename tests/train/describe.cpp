@@ -33,6 +33,15 @@ struct halves : fp32 {  // what fp16 says of itself, on numbers that the toy can
   static constexpr float decode(half q, scaling) { return q.exact(); }
 };
 
+/// A network that names its engine, which is set, and rounds.
+template <class P>
+struct by_engine : quadratic<P> {
+  struct engine {
+    static constexpr std::string_view name = "toy, deterministic";
+    static constexpr bool rounds_weight_gradients = true;
+  };
+};
+
 void check_says(const std::string& said, std::initializer_list<const char*> parts) {
   for (const char* part : parts) CHECK_MESSAGE(contains(said, part), part, " in\n", said);
 }
@@ -62,6 +71,22 @@ TEST_CASE("describe says what is kept in which type, and how a loss is scaled") 
   check_says(describe(run, feed, 1),
              {"halves on cpu", "packed weights in halves, their sums in single precision",
               "rule in fp32", "scaled by 512 at first, times 2 after 7 finite steps in a row"});
+}
+
+TEST_CASE("describe says how the engine is set, and what it rounds on its way to the arena") {
+  toy_feed feed;
+  const auto said = [&](auto model) {
+    trainer run{model, sgd{}, steady, solo{}};
+    return describe(run, feed, 1);
+  };
+  check_says(
+      said(by_engine<halves>{}),
+      {"convolutions    engine toy, deterministic\n",
+       "rule in fp32; weight gradients of convolutions are rounded to halves on their way\n"});
+  CHECK(!contains(said(quadratic<halves>{}), "on their way"));
+  for (const std::string& wide : {said(by_engine<fp32>{}), said(quadratic<fp32>{})})
+    check_says(wide, {"types           activations, weights, gradients, statistics, loss and the "
+                      "rule in fp32\n"});
 }
 
 TEST_CASE("describe says that int8 is of convolutions alone") {

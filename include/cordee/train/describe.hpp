@@ -39,6 +39,15 @@ constexpr std::string_view byte_gradients() {
     return "";
 }
 
+/// Whether the engine writes weight gradients in narrow numbers first.
+template <class M>
+constexpr bool rounds_weight_gradients() {
+  if constexpr (requires { M::engine::rounds_weight_gradients; })
+    return M::engine::rounds_weight_gradients;
+  else
+    return false;
+}
+
 }  // namespace detail
 
 /// What the vector width of this build means for speed.
@@ -83,7 +92,14 @@ std::string describe(Run& run, F& feed, double epochs) {
     say("types", text("activations, their gradients and packed weights in ", Run::precision::name,
                       ", their sums in single precision; masters, gradients of "
                       "parameters, batch norm's statistics, loss, messages and the rule in ",
-                      sizeof(Real) == 4 ? "fp32" : "fp64"));
+                      sizeof(Real) == 4 ? "fp32" : "fp64",
+                      detail::rounds_weight_gradients<M>()
+                          ? text("; weight gradients of convolutions are rounded to ",
+                                 Run::precision::name, " on their way")
+                          : ""));
+  else
+    say("types", text("activations, weights, gradients, statistics, loss and the rule in ",
+                      Run::precision::name));
   if constexpr (Run::precision::scales_loss) {
     const loss_scaling& by = run.options().loss_scaling;
     say("loss",

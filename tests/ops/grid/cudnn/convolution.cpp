@@ -11,6 +11,12 @@
 
 using namespace support;
 
+static_assert(cudnn::name == "cudnn" &&
+              cudnn_with<cudnn_settings{.tf32 = true}>::name == "cudnn, TF32" &&
+              cudnn_with<cudnn_settings{.deterministic = true}>::name == "cudnn, deterministic" &&
+              cudnn_with<cudnn_settings{.deterministic = true, .tf32 = true}>::name ==
+                  "cudnn, deterministic, TF32");
+
 static_assert(ConvolutionEngine<cudnn, half, float, host_cuda::stream> &&
               ConvolutionEngine<cudnn, bfloat, double, host_cuda::stream> &&
               ConvolutionEngine<cudnn, float, float, host_cuda::stream> &&

@@ -24,7 +24,10 @@ struct set_zero {
 
 template <cudnn_settings How>
 struct cudnn_with {
-  static constexpr std::string_view name = "cudnn";
+  static constexpr std::string_view name =
+      How.deterministic ? (How.tf32 ? "cudnn, deterministic, TF32" : "cudnn, deterministic")
+                        : (How.tf32 ? "cudnn, TF32" : "cudnn");
+  static constexpr bool rounds_weight_gradients = true;  // to N, before they are added to Real
 
   template <detail::CudnnNumber N>
   static constexpr int block(int channels) {
