@@ -1,0 +1,99 @@
+# SPDX-FileCopyrightText: the Cordee contributors
+# SPDX-License-Identifier: Apache-2.0
+"""scripts/gpu-pack in a repository made for it."""
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "gpu-pack"
+DOCTEST = any(pathlib.Path(root, "include/doctest/doctest.h").exists() for root in ("/usr", "/usr/local"))
+
+
+class Pack(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name) / "tree"
+        (self.root / "scripts").mkdir(parents=True)
+        shutil.copy(SCRIPT, self.root / "scripts")
+        subprocess.run(["git", "init", "-q", self.root], check=True)
+        (self.root / ".gitignore").write_text("/.gpu/\n")
+        (self.root / "a file").write_bytes(bytes(1 << 20))
+        self.packed = self.root / ".gpu"
+
+    def run_it(self, *options):
+        # From elsewhere; the script finds its own tree.
+        return subprocess.run([self.root / "scripts/gpu-pack", *options], cwd="/", capture_output=True, text=True)
+
+    def fails(self, words, *options):
+        done = self.run_it(*options)
+        self.assertEqual(done.returncode, 1, done)
+        self.assertIn(f"gpu-pack: {words}", done.stderr)
+        return done.stdout
+
+    def pretend(self, name="include/doctest/doctest.h", size=7):
+        path = self.packed / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+        os.truncate(path, size)
+
+    def cifar(self):
+        folder = self.root.parent / "cifar"
+        folder.mkdir()
+        for name in ["unpack.py", *(f"data_batch_{k}.jpegs.xz" for k in range(1, 6)), "test_batch.jpegs.xz"]:
+            (folder / name).write_text(name)
+        return folder
+
+    @unittest.skipUnless(DOCTEST, "doctest is not installed here")
+    def test_doctest_is_packed_as_a_package_that_names_no_folder_of_this_machine(self):
+        done = self.run_it()
+        self.assertEqual(done.returncode, 0, done)
+        self.assertTrue((self.packed / "include/doctest/doctest.h").stat().st_size > 0)
+        package = (self.packed / "lib/cmake/doctest/doctestConfig.cmake").read_text()
+        self.assertIn("add_library(doctest::doctest ", package)
+        self.assertNotIn("/usr", package)
+        self.assertFalse((self.packed / "cifar-10").exists())
+        self.assertEqual(self.run_it("--check").stdout, done.stdout)
+
+    def test_a_check_says_how_much_travels(self):
+        self.pretend()
+        done = self.run_it("--check")
+        self.assertEqual(done.returncode, 0, done)
+        self.assertRegex(done.stdout, r"include/doctest/doctest.h +7 bytes\n")
+        self.assertRegex(done.stdout, r"cifar-10/unpack.py +missing\n")
+        self.assertIn("0.0 MiB in .gpu and 1.0 MiB of the repository, of 64 MiB\n", done.stdout)
+
+    def test_a_check_fails_without_doctest(self):
+        said = self.fails("doctest is not packed: scripts/gpu-pack", "--check")
+        self.assertRegex(said, r"doctest.h +missing\n")
+
+    def test_a_check_fails_where_both_together_are_too_much(self):
+        self.pretend()
+        self.pretend("cifar-10/test_batch.jpegs.xz", 62 << 20)
+        self.assertEqual(self.run_it("--check").returncode, 0)
+        self.pretend("cifar-10/test_batch.jpegs.xz", 63 << 20)
+        self.assertIn("63.0 MiB in .gpu", self.fails("that is too much to travel", "--check"))
+
+    def test_a_file_that_was_deleted_and_is_still_in_the_index_does_not_count(self):
+        self.pretend()
+        subprocess.run(["git", "-C", self.root, "add", "a file"], check=True)
+        (self.root / "a file").unlink()
+        done = self.run_it("--check")
+        self.assertEqual(done.returncode, 0, done)
+        self.assertIn(" 0.0 MiB of the repository", done.stdout)
+
+    @unittest.skipUnless(DOCTEST, "doctest is not installed here")
+    def test_a_data_set_is_packed_whole_or_the_missing_file_named_and_nothing_changed(self):
+        folder = self.cifar()
+        self.assertEqual(self.run_it("--cifar", folder).returncode, 0)
+        self.assertEqual(sorted(path.name for path in (self.packed / "cifar-10").iterdir()),
+                         sorted(path.name for path in folder.iterdir()))
+        (folder / "data_batch_3.jpegs.xz").unlink()
+        self.fails(f"there is no {folder}/data_batch_3.jpegs.xz", "--cifar", folder)
+        self.assertTrue((self.packed / "cifar-10/data_batch_3.jpegs.xz").exists())
+
+
+unittest.main()
