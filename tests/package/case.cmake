@@ -110,6 +110,17 @@ elseif(CASE STREQUAL "cuda_without_cuda")
     -D CMAKE_CUDA_COMPILER=NOTFOUND)
   expect_refusal("CORDEE_CUDA=ON needs a CUDA compiler and the CUDA runtime"
     ${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/source -D CORDEE_CUDA=ON -D CMAKE_CUDA_COMPILER=NOTFOUND)
+elseif(CASE STREQUAL "cuda_without_cudnn")
+  expect_refusal("CORDEE_CUDNN=ON, but cuDNN 9.8 was not found beside a CUDA toolkit"
+    ${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/source -D CORDEE_CUDNN=ON -D CMAKE_DISABLE_FIND_PACKAGE_CUDNN=ON)
+  if(NOT CUDNN)
+    message("skipped: no cuDNN here, or no CUDA compiler")
+    return()
+  endif()
+  install_to(${prefix})
+  expect_refusal("cordee was installed with cuDNN, which is not found here: install cuDNN 9.8, or install cordee"
+    ${CMAKE_COMMAND} -S ${consumer} -B ${WORK}/build -D CMAKE_PREFIX_PATH=${prefix} -D COMPONENTS=cuda
+    -D CMAKE_DISABLE_FIND_PACKAGE_CUDNN=ON)
 elseif(CASE STREQUAL "component_nccl")
   if(NOT NCCL)
     message("skipped: no NCCL here, or no CUDA compiler")
