@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
+#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -82,8 +83,10 @@ TEST_CASE("ranges: a percentile leaves out what few numbers are, whatever passes
   q.note(0, {1, 1}, x.size(), x.data(), {});
   for (const double c : q.watch.take_counts(false)) CHECK(c == 0);
   CHECK_THROWS_AS(q.cut(minima, std::array<double, 3>{}), misuse);
-  q.percentile = 50;
-  CHECK_THROWS_AS(q.cut(minima, counts), misuse);
+  for (const double none : {50.0, 100.5, std::nan("")}) {
+    q.percentile = none;
+    CHECK_THROWS_AS(q.cut(minima, counts), misuse);
+  }
   q.percentile = 100;
   q.note(0, {1, 1}, x.size(), x.data(), {});
   CHECK(q.watch.layers[0].counts.empty());  // nobody asks for it

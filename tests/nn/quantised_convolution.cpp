@@ -43,7 +43,8 @@ struct lonely {
 
   explicit lonely(int n) : samples(n) {
     static_assert(table::segments.size() == 3);
-    watch.layers.resize(place.quantised);
+    watch.begin(table::segments);
+    CHECK(watch.layers.size() == place.quantised);
     unseen();
     weights(random_numbers(p.weights(), 2));
     input(random_numbers(size(n) * In.size(), 1));
@@ -250,6 +251,27 @@ TEST_CASE("int8: a range that is seen over micro-batches is the widest; no sampl
   odd<direct> none(0);
   CHECK(none.forward().empty());
   CHECK_FALSE(none.watch.layers[0].seen.seen());
+}
+
+TEST_CASE_TEMPLATE("int8: what only fills up a block is neither counted nor a share", T,
+                   odd<direct>, first<direct>, first<reference>) {
+  T at(3);
+  auto x = random_numbers(size(3) * T::p.in.size(), 4);
+  for (double& v : x) v = (v + 1.01) / 2;  // no zeros of its own
+  at.input(x);
+  at.quantisation.percentile = 90;
+  std::vector<double> wanted(number_bins::count);
+  const std::vector<float> plainly(x.begin(), x.end());
+  count_numbers(x.size(), plainly.data(), wanted, {});
+  at.forward();
+  CHECK(at.watch.layers[0].counts == wanted);
+  at.low() = -1;
+  at.high() = 0.5f;
+  at.watch.how = quantisation_watch::runs::compared;
+  at.forward(phase::evaluate);
+  CHECK(at.watch.layers[0].count == x.size());
+  const auto beyond = std::count_if(x.begin(), x.end(), [](double v) { return v > 0.51; });
+  CHECK(at.watch.layers[0].clipped == doctest::Approx(static_cast<double>(beyond)).epsilon(0.05));
 }
 
 TEST_CASE("int8: it reads what was published, as bytes and as floats; a zero filter stays zero") {

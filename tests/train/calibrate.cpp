@@ -33,7 +33,7 @@ TEST_CASE("calibration: FP32's weights evaluate in bytes as they did, on any num
   REQUIRE(wanted.accuracy() > 0.9);
 
   std::vector<calibrated_layer> first;
-  for (const int ranks : {1, 2, 3}) {
+  for (const int ranks : {1, 2, 3, 5, 8}) {
     const auto by_rank = on_ranks(ranks, [&](threads link) {
       resnet<8, int8, cpu, small> net;
       trainer run{net, sgd{}, steady, ring{link}, {.seed = 2}};
@@ -84,6 +84,21 @@ TEST_CASE("calibration: what lies beyond a range that is too small is counted, a
   const auto& seen = watch.layers[0];
   CHECK(seen.clipped > 0.1 * seen.count);
   CHECK(std::sqrt(seen.error / seen.square) > 0.1);
+}
+
+TEST_CASE("calibration: a rank without samples learns the others' ranges, and no more") {
+  const auto by_rank = on_ranks(2, [&](threads link) {
+    resnet<8, int8, cpu, small> net;
+    trainer run{net, sgd{}, steady, ring{link}};
+    loader feed{data, link, {.global_batch = 1}};
+    const auto before = on_host<float, cpu>(cpu(1), run.weights(), {});
+    calibrate(run, feed, 1);
+    const auto after = on_host<float, cpu>(cpu(1), run.weights(), {});
+    for (std::size_t i = 0; i < net.segments()[net.tensors()].offset; ++i)
+      CHECK(before[i] == after[i]);
+    return after;
+  });
+  CHECK(by_rank[0] == by_rank[1]);
 }
 
 TEST_CASE("calibration: it moves nothing but ranges, and refuses to look at nothing") {

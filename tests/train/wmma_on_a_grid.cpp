@@ -33,10 +33,12 @@ using bytes_by = network<sequential<convolution<12>, batch_norm<relu>, convoluti
                                     batch_norm<relu>, global_average_pool, linear<5>>,
                          int8, emulated, Engine, extent{1, 8, 8}, 5>;
 
-/// The gradients of one batch, tensor by tensor, and the loss.
+/// The gradients of one batch, tensor by tensor, and the loss; of bytes the ranges of what most
+/// layers' inputs are.
 struct stepped {
   std::vector<std::vector<double>> gradients;
   double loss = 0;
+  std::vector<double> ranges;
 };
 
 template <class Net>
@@ -47,6 +49,7 @@ stepped step() {
   Net net{where};
   buffer<float, emulated> plane(where, net.plane_size()), gradients(where, net.plane_size());
   net.initialise(plane.span(), 1);
+  if constexpr (Quantised<typename Net::precision>) net.quantisation.percentile = 90;
   auto image = net.make_image();
   net.publish(plane.span(), image, s);
   std::vector<std::uint8_t> pixels(samples * net.input.size());
@@ -59,7 +62,13 @@ stepped step() {
   net.forward(image, plane.span(), b, phase::train, s);
   net.backward(
       image, gradients.span(), into::overwrite, [](std::size_t) {}, s);
-  stepped out{.gradients = {}, .loss = net.read_score(s).mean_loss()};
+  stepped out{.gradients = {}, .loss = net.read_score(s).mean_loss(), .ranges = {}};
+  if constexpr (Quantised<typename Net::precision>) {
+    auto& q = net.quantisation;
+    q.fetch(where, s);
+    out.ranges = q.watch.take(true);
+    q.cut(out.ranges, q.watch.take_counts(true));
+  }
   for (const segment& one : net.segments().first(net.tensors())) {
     const float* const first = gradients.span().data + one.offset;
     out.gradients.emplace_back(first, first + one.size);
@@ -83,6 +92,10 @@ void steps_agree(double part) {
     CHECK(whole > 0);
     CHECK(std::sqrt(off / whole) < part);
   }
+  // Engines fill up their blocks of channels; of pixels both see the same.
+  REQUIRE(mine.ranges.size() == plain.ranges.size());
+  for (std::size_t k = 0; k < plain.ranges.size(); ++k)
+    CHECK(mine.ranges[k] == doctest::Approx(plain.ranges[k]).epsilon(k < 2 ? 1e-12 : 0.02));
 }
 
 }  // namespace

@@ -213,9 +213,9 @@ class network {
         gradients_(where) {
     if constexpr (Quantised<P>) {
       if constexpr (D::host_memory)
-        quantisation.watch.layers.resize(to.quantised);
+        quantisation.watch.begin(segments());
       else
-        quantisation.begin(where, to.quantised);
+        quantisation.begin(where, segments());
     }
   }
 

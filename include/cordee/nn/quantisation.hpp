@@ -24,6 +24,7 @@
 #include <vector>
 
 #include <cordee/core/error.hpp>
+#include <cordee/core/segment.hpp>
 #include <cordee/core/text.hpp>
 #include <cordee/device/buffer.hpp>
 #include <cordee/device/grid.hpp>
@@ -50,6 +51,17 @@ struct quantisation_watch {
   enum class runs { quantised, observed, compared } how = runs::quantised;
   std::vector<layer_watch> layers;
 
+  /// One watch a range of the table. A rank may learn before it ever runs forward.
+  [[gnu::cold]] void begin(std::span<const segment> table) {
+    constexpr std::string_view low = ".input_min";
+    for (std::size_t k = 0; k + 1 < table.size(); ++k)
+      if (const auto name = table[k].name; name.ends_with(low))
+        layers.push_back({name.substr(0, name.size() - low.size()),
+                          table[k].offset,
+                          table[k + 1].offset,
+                          {},
+                          {}});
+  }
   /// The ranges seen, as minima: (low, -high) of each layer; nothing where it does not `count`.
   [[nodiscard]] std::vector<double> take(bool count) {
     std::vector<double> minima;
@@ -100,18 +112,26 @@ struct quantisation_settings {
   double freeze_ranges_at = std::numeric_limits<double>::infinity();  // epoch
   quantisation_watch watch{};
 
-  /// Layer k reads these numbers, which span `seen`.
-  void note(std::size_t k, const real_range& seen, std::size_t n, const float* x, cpu::stream s) {
+  [[gnu::cold]] void check() const {
+    expects(averaging >= 0 && averaging <= 1,
+            "quantisation.averaging: a range moves by a share of the way, 0 to 1");
+    expects(
+        percentile > 50 && percentile <= 100,
+        "quantisation.percentile: a range holds most numbers, more than 50 of 100 and at most all");
+  }
+  /// Layer k reads these numbers, which span `seen`; so many zeros only fill up blocks.
+  void note(std::size_t k, const real_range& seen, std::size_t n, const float* x, cpu::stream s,
+            std::size_t filling = 0) {
     layer_watch& layer = watch.layers[k];
     layer.seen.widen(seen);
     if (percentile >= 100) return;
     layer.counts.resize(number_bins::count);
-    count_numbers(n, x, layer.counts, s);
+    count_numbers(n, x, layer.counts, s, filling);
   }
 
   /// All ranks' minima without the ends that the percentile leaves out.
   void cut(std::span<double> minima, std::span<const double> counts) const {
-    expects(percentile > 50, "quantisation: a range holds most numbers: percentile is above 50");
+    check();
     expects(counts.size() == watch.layers.size() * number_bins::count,
             "quantisation: not a histogram for each layer");
     for (std::size_t k = 0; k < watch.layers.size(); ++k) {
@@ -168,8 +188,9 @@ struct quantisation_on : quantisation_settings {
   buffer<double, D> counts;  // (layers, bins)
   buffer<range_step, D> steps;
 
-  void begin(const D& where, std::size_t layers) {
-    watch.layers.resize(layers);
+  void begin(const D& where, std::span<const segment> table) {
+    watch.begin(table);
+    const std::size_t layers = watch.layers.size();
     records = {where, layers};
     counts = {where, layers * number_bins::count};
     steps = {where, layers};

@@ -85,14 +85,9 @@ class quantised_convolution_node {
   const number* forward(const forward_pass<B>& pass, const number* x) {
     number* const y = pass.room(activation_, B::numbers(problem_.out()));
     x_ = x;
-    quantisation_watch& watch = pass.quantisation->watch;
-    layer_watch& mine = watch.layers[watched_];
-    mine.name = name_;
-    mine.low = low_;
-    mine.high = high_;
     if constexpr (on_host) {
-      if (watch.how != quantisation_watch::runs::quantised) {
-        run_in_full(pass, mine, x, y);
+      if (pass.quantisation->watch.how != quantisation_watch::runs::quantised) {
+        run_in_full(pass, x, y);
         return y;
       }
       k_ = range(pass, x);
@@ -156,11 +151,15 @@ class quantised_convolution_node {
   [[nodiscard]] std::size_t numbers(const forward_pass<B>& pass, const extent& e) const {
     return size_of(pass.samples) * B::numbers(e);
   }
+  /// Zeros among what the layer reads that are no channel's.
+  [[nodiscard]] std::size_t filling(const forward_pass<B>& pass) const {
+    return numbers(pass, problem_.in) - size_of(pass.samples) * problem_.in.size();
+  }
 
   real_range note(const forward_pass<B>& pass, const number* x) const {
     const std::size_t n = numbers(pass, problem_.in);
     const real_range seen = range_of(n, x, pass.s);
-    pass.quantisation->note(watched_, seen, n, x, pass.s);
+    pass.quantisation->note(watched_, seen, n, x, pass.s, filling(pass));
     return seen;
   }
   /// What x is quantised by.
@@ -182,19 +181,22 @@ class quantised_convolution_node {
     const std::size_t n = numbers(pass, problem_.in);
     note_input(n, x, low, high, record, pass.s);
     if (there.percentile < 100)
-      count_numbers(n, x, there.counts.span().data + watched_ * number_bins::count, pass.s);
+      count_numbers(n, x, there.counts.span().data + watched_ * number_bins::count, pass.s,
+                    filling(pass));
     return &record->by;
   }
 
   /// With the masters, so that what follows sees what FP32 would show it.
-  [[gnu::cold, gnu::noinline]] void run_in_full(const forward_pass<B>& pass, layer_watch& mine,
-                                                const number* x, number* y) {
+  [[gnu::cold, gnu::noinline]] void run_in_full(const forward_pass<B>& pass, const number* x,
+                                                number* y) {
     const std::size_t in = numbers(pass, problem_.in), out = numbers(pass, problem_.out());
     std::vector<number> packed(engine{}.template packed_size<number>(problem_));
     engine{}.template pack<number>(problem_, pass.plane + weights_, packed.data(), pass.s);
-    if (pass.quantisation->watch.how == quantisation_watch::runs::observed) {
+    quantisation_watch& watch = pass.quantisation->watch;
+    if (watch.how == quantisation_watch::runs::observed) {
       note(pass, x);
     } else {
+      layer_watch& mine = watch.layers[watched_];
       k_ = range(pass, x);
       std::vector<number> quantised(out);
       fprop(pass, x, quantised.data());
@@ -205,7 +207,7 @@ class quantised_convolution_node {
         mine.square += full * full;
       }
       for (std::size_t i = 0; i < in; ++i) mine.clipped += k_.passes(x[i]) ? 0 : 1;
-      mine.count += static_cast<double>(in);
+      mine.count += static_cast<double>(in - filling(pass));
       return;
     }
     engine{}.template fprop<number>(problem_, pass.samples, x, packed.data(), y, pass.s);

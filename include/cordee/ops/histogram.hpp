@@ -46,9 +46,11 @@ struct number_bins {
   static constexpr std::uint32_t first = std::bit_cast<std::uint32_t>(0x1p-20f);
 };
 
-/// Adds how many of n numbers are of each bin.
+/// Adds how many of n numbers are of each bin, but for so many zeros that only fill up blocks.
 [[gnu::cold, gnu::noinline]] inline void count_numbers(std::size_t n, const float* x,
-                                                       std::span<double> counts, cpu::stream s) {
+                                                       std::span<double> counts, cpu::stream s,
+                                                       std::size_t filling = 0) {
+  counts[number_bins::half] -= static_cast<double>(filling);
   std::mutex mutex;
   parallel(s, n, 4096, [&](std::size_t first, std::size_t last) {
     std::array<std::array<std::uint32_t, number_bins::count>, 2> mine{};  // equal neighbours wait

@@ -16,6 +16,12 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// Before the first step: how ranges are learned makes sense.
+template <class M>
+void check_ranges(const M& model) {
+  if constexpr (requires { model.quantisation.check(); }) model.quantisation.check();
+}
+
 /// Collective: the minima (low, -high) of all layers over all ranks. A rank that does not count
 /// says that it saw nothing.
 template <class Link>

@@ -64,6 +64,7 @@ class trainer {
         play_(device_, options_),
         courier_(reducer_, device_) {
     check_rule(rule_);
+    check_ranges(model_);
     if constexpr (scales) scale_ = planes_.begin_scaling(options_.loss_scaling, stream_);
     if (options_.check_stability) expect_stable(rule_, reducer_);
     expect_same_table(reducer_.link, segments(), buckets_);

@@ -4,6 +4,7 @@
 // Weights in and out of files that Python reads: safetensors, under torchvision's names and shapes.
 #pragma once
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -101,9 +102,12 @@ void load_weights(Run& run, const std::string& path) {
                        "\nload them into the network (depth, shortcut, classes) that saved them"));
     const D& device = run.model().where();
     auto weights = on_host<Real, D>(device, run.weights(), run.compute());
+    constexpr Real infinity = std::numeric_limits<Real>::infinity();
     for (const segment& s : run.segments())
       if (file.find(s.name) != nullptr)
         file.read(s.name, std::span(weights).subspan(s.offset, s.size));
+      else  // the range is not known: that of other weights says nothing of these
+        weights[s.offset] = s.name.ends_with("min") ? infinity : -infinity;
     device.copy(run.weights().data, weights.data(), weights.size() * sizeof(Real), run.compute());
     device.finish(run.compute());
   }

@@ -166,8 +166,8 @@ void counts_are_the_cpus(const bench_on<D>& at) {
     auto x = reals(n, n);
     if (n > 6) x[1] = endless, x[2] = 0, x[3] = -0.0f, x[4] = 1e30f, x[5] = -1e-30f;
     const auto there_x = at.put(x);
-    count_numbers(n, there_x.span().data, there.span().data + layer, at.s);
-    count_numbers(n, x.data(), std::span(wanted), {});
+    count_numbers(n, there_x.span().data, there.span().data + layer, at.s, n / 3);
+    count_numbers(n, x.data(), std::span(wanted), {}, n / 3);
   }
   const auto found = at.get(there);
   CHECK(std::vector(found.begin() + layer, found.end()) == wanted);

@@ -46,8 +46,9 @@ struct add_counts {
   std::size_t chunks;
   const std::uint32_t* of;
   double* to;
+  double filling;
   CORDEE_DEVICE void operator()(std::size_t bin) const {
-    double sum = to[bin];
+    double sum = to[bin] - (bin == number_bins::half ? filling : 0);
     for (std::size_t i = 0; i < chunks; ++i) sum += of[i * number_bins::count + bin];
     to[bin] = sum;
   }
@@ -55,14 +56,15 @@ struct add_counts {
 
 }  // namespace detail
 
-/// Adds how many of n numbers are of each bin.
+/// Adds how many of n numbers are of each bin, but for so many zeros that only fill up blocks.
 template <GridStream S>
-void count_numbers(std::size_t n, const float* x, double* counts, S s) {
+void count_numbers(std::size_t n, const float* x, double* counts, S s, std::size_t filling = 0) {
   using pass = detail::count_by_chunk;
   const std::size_t chunks = blocks_for(n, pass::chunk);
   const lent<std::uint32_t, S> each(s, chunks * number_bins::count);
   s.launch(chunks, pass{n, x, each.data()});
-  for_each(s, number_bins::count, detail::add_counts{chunks, each.data(), counts});
+  for_each(s, number_bins::count,
+           detail::add_counts{chunks, each.data(), counts, static_cast<double>(filling)});
 }
 
 }  // namespace cordee::inline CORDEE_ABI
