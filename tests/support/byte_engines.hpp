@@ -11,6 +11,7 @@
 #include <cordee/ops/convolution_bytes.hpp>
 
 #include "tests/support/engines.hpp"
+#include "tests/support/stored.hpp"
 
 namespace support {
 
@@ -24,13 +25,13 @@ std::vector<T> random_whole(std::size_t n, std::uint64_t which, int low, int hig
   return v;
 }
 
-/// An engine's byte convolution behind plain vectors in NCHW.
-template <class Engine, class Stream>
+/// An engine's byte convolution behind plain vectors in NCHW, on a device.
+template <class Engine, class D = cpu>
 struct byte_harness {
   convolution_problem p;
   int samples = 1;
   affine<float> k;
-  Stream stream{};
+  bench_on<D> at{D(1)};
 
   int in_block = Engine::template block<float>(p.in.channels);
   int out_block = Engine::template block<float>(p.filters);
@@ -40,18 +41,22 @@ struct byte_harness {
   std::vector<double> run(const std::vector<double>& x, const std::vector<std::int8_t>& w,
                           const std::vector<float>& scales) {
     // Channels that only fill a block of bytes may hold anything: their weights are zero.
-    const auto in = blocked<In>(x, p.in, samples, in_block, In{77});
-    std::vector<std::int8_t> image(Engine::packed_bytes(p), std::int8_t{99});
-    Engine::pack_bytes(p, w.data(), image.data(), stream);
-    std::vector<Out> out(size(samples) * sample_size(p.out(), out_block), Out{99});
-    const auto by = [&]() -> scaling_on<Stream> {
-      if constexpr (std::same_as<Stream, cpu::stream>)
-        return k;
-      else
-        return &k;
+    const auto in = at.put(blocked<In>(x, p.in, samples, in_block, In{77}));
+    const auto weights = at.put(w);
+    auto image = at.put(std::vector(Engine::packed_bytes(p), std::int8_t{99}));
+    Engine::pack_bytes(p, weights.span().data, image.span().data, at.s);
+    auto there = at.put(std::vector(size(samples) * sample_size(p.out(), out_block), Out{99}));
+    const auto of_weights = at.put(scales);
+    const auto fprop = [&](scaling_on<typename D::stream> by) {
+      Engine::fprop_bytes(p, samples, in.span().data, by, image.span().data, of_weights.span().data,
+                          there.span().data, at.s);
     };
-    Engine::fprop_bytes(p, samples, in.data(), by(), image.data(), scales.data(), out.data(),
-                        stream);
+    const auto of_input = at.put(std::vector{k});
+    if constexpr (D::host_memory)
+      fprop(k);
+    else
+      fprop(of_input.span().data);
+    const std::vector<Out> out = at.get(there);
     filled = std::max(filled, filling(out, p.out(), samples, out_block));
     return plain(out, p.out(), samples, out_block);
   }
@@ -68,14 +73,15 @@ inline std::vector<double> byte_sums(const convolution_problem& p, int samples, 
   return y;
 }
 
-template <class Engine, class Stream = cpu::stream>
-void check_bytes(const convolution_problem& p, int samples, int zero, Stream s = {}) {
+template <class Engine, class D = cpu>
+void check_bytes(const convolution_problem& p, int samples, int zero,
+                 const bench_on<D>& at = {D(1)}) {
   INFO(Engine::name, ", ", to_text(p), ", samples ", samples, ", zero ", zero);
   const auto q = random_whole<double>(size(samples) * p.in.size(), 1, 0, 255);
   const auto w = random_whole<std::int8_t>(p.weights(), 2, -127, 127);
   const auto sums = byte_sums(p, samples, zero, q, w);
   const affine<float> k{0.037f, 1 / 0.037f, zero, unsigned_bytes};
-  byte_harness<Engine, Stream> engine{p, samples, k, s};
+  byte_harness<Engine, D> engine{p, samples, k, at};
   CHECK(engine.template run<std::uint8_t, std::int32_t>(q, w, {}) == sums);
 
   std::vector<float> scales(size(p.filters));

@@ -23,6 +23,6 @@ TEST_CASE("direct bytes: registers of every size, without the instruction, have 
 TEST_CASE("direct bytes: the number of workers does not change a bit") {
   for (const int workers : {1, 2, 3}) {
     const cpu device(workers);
-    check_bytes<direct>({{16, 6, 6}, 33, 3, 1, 1}, 11, 9, device.open());
+    check_bytes<direct>({{16, 6, 6}, 33, 3, 1, 1}, 11, 9, bench_on{device});
   }
 }
