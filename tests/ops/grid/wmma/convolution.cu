@@ -15,6 +15,7 @@ TEST_CASE_TEMPLATE("wmma on a GPU: every pass of every shape is the definition, 
   for (const convolution_problem& p : tensor_shapes)
     for (const int samples : {0, 1, 3}) {
       wmma_is_the_definition<N>(bench_on{gpu{}}, p, samples);
+      if (samples == 3) wmma_batch_is_its_samples<N>(bench_on{gpu{}}, p, samples);
       if (samples == 3) wmma_is_the_definition<N, nearly>(bench_on{gpu{}}, p, samples);
     }
 }

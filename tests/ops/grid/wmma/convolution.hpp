@@ -55,6 +55,33 @@ struct nearly {
   }
 };
 
+/// Tiles go across samples: to the bit, it does not matter which.
+template <Number N, class D>
+void wmma_batch_is_its_samples(const bench_on<D>& at, const convolution_problem& p, int samples) {
+  INFO(to_text(p), ", samples ", samples);
+  const auto x = blocked<double>(random_numbers(size(samples) * p.in.size(), 1), p.in, samples,
+                                 wmma::block<N>(p.in.channels));
+  const auto master = at.template put_as<float>(random_numbers(p.weights(), 2));
+  auto image = at.template put_as<N>(std::vector<double>(wmma::packed_size<N>(p), 99));
+  wmma::pack<N>(p, master.span().data, image.span().data, at.s);
+  const std::size_t each = x.size() / size(samples),
+                    made = sample_size(p.out(), wmma::block<N>(p.filters));
+  const auto fprop = [&](int first, int count) {
+    const auto begin = x.begin() + static_cast<std::ptrdiff_t>(size(first) * each);
+    const auto some = at.template put_as<N>(
+        std::vector<double>(begin, begin + static_cast<std::ptrdiff_t>(size(count) * each)));
+    auto y = at.template put_as<N>(std::vector<double>(size(count) * made, 99));
+    wmma::fprop<N>(p, count, some.span().data, image.span().data, y.span().data, at.s);
+    return at.numbers(y);
+  };
+  std::vector<double> joined;
+  for (int sample = 0; sample < samples; ++sample) {
+    const auto one = fprop(sample, 1);
+    joined.insert(joined.end(), one.begin(), one.end());
+  }
+  CHECK(joined == fprop(0, samples));
+}
+
 /// All three directions.
 template <Number N, class How = exactly, class D>
 void wmma_is_the_definition(const bench_on<D>& at, const convolution_problem& p, int samples) {

@@ -8,26 +8,8 @@
 
 using namespace support;
 
-namespace {
-
-/// Scale and bias of every channel in memory: what fills is scaled and shifted too, and has no
-/// weight; a shift up shows where zeros outside of the image are taken for pixels.
-struct affine_channels {
-  std::vector<float> scale{1, -1, 2, 0.5, 1, 3, 3, 3}, bias{1, 0.5, -1, 2, 0, 7, 7, 7};
-
-  [[nodiscard]] std::vector<double> of(std::vector<double> x, const extent& e) const {
-    for (std::size_t i = 0; i < x.size(); ++i) {
-      const std::size_t c = i / e.pixels() % size(e.channels);
-      x[i] = std::max(0.0, scale[c] * x[i] + bias[c]);
-    }
-    return x;
-  }
-};
-
-}  // namespace
-
 TEST_CASE("prologue: scale, bias and ReLU of what a convolution reads, and zero stays outside") {
-  const tiled by;
+  const tiled<> by;
   const affine_channels to;
   const auto changed = to.of(by.x, by.p.in);
   REQUIRE(as<half>(changed) == changed);
@@ -36,21 +18,23 @@ TEST_CASE("prologue: scale, bias and ReLU of what a convolution reads, and zero 
   CHECK(by.numbers(y) == as<half>(by.exact(changed)));
 }
 
-TEST_CASE("prologue: the weight gradient sees what the convolution saw") {
-  const tiled by;
+TEST_CASE("prologue: the weight gradient sees what the convolution saw, in every tile") {
   const affine_channels to;
-  const auto gradient = [&](const std::vector<double>& x, const auto& before) {
-    const auto from = by.in_memory(x, by.p.in),
-               dy = by.in_memory(short_numbers<half>(size(by.samples) * by.p.out().size(), 3),
-                                 by.p.out());
-    std::vector<float> dw(by.p.weights(), 99);
-    std::vector<half> room(wmma::workspace<half>(by.p, by.samples, by.at.s));
-    wmma::wgrad<half>(by.p, by.samples, from.data(), dy.data(), before, dw.data(), into::overwrite,
-                      room.data(), by.at.s);
-    return dw;
-  };
-  CHECK(gradient(by.x, scale_bias_relu<half>{{}, to.scale.data(), to.bias.data()}) ==
-        gradient(to.of(by.x, by.p.in), as_it_is{}));
+  for (const auto& [filters, stride] : {std::pair{12, 1}, {40, 2}, {72, 1}}) {
+    const tiled<> by{.p = {{5, 6, 5}, filters, 3, stride, 1}};
+    const auto gradient = [&](const std::vector<double>& x, const auto& before) {
+      const auto from = by.in_memory(x, by.p.in),
+                 dy = by.in_memory(short_numbers<half>(size(by.samples) * by.p.out().size(), 3),
+                                   by.p.out());
+      std::vector<float> dw(by.p.weights(), 99);
+      std::vector<half> room(wmma::workspace<half>(by.p, by.samples, by.at.s));
+      wmma::wgrad<half>(by.p, by.samples, from.data(), dy.data(), before, dw.data(),
+                        into::overwrite, room.data(), by.at.s);
+      return dw;
+    };
+    CHECK(gradient(by.x, scale_bias_relu<half>{{}, to.scale.data(), to.bias.data()}) ==
+          gradient(to.of(by.x, by.p.in), as_it_is{}));
+  }
 }
 
 TEST_CASE("prologue: what is no number stays so") {

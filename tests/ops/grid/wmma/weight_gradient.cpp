@@ -30,7 +30,7 @@ TEST_CASE("weight gradient: parts are many where a layer is small, and follow fr
 }
 
 TEST_CASE("weight gradient: the parts are what all pixels are together") {
-  const tiled by;
+  const tiled<> by;
   const auto dy = short_numbers<half>(size(by.samples) * by.p.out().size(), 3);
   std::vector<double> wanted(by.p.weights());
   each_product(by.p, by.samples, [&](std::size_t iw, std::size_t ix, std::size_t iy) {
@@ -42,7 +42,7 @@ TEST_CASE("weight gradient: the parts are what all pixels are together") {
   for (const int steps : {1, 2, 7}) {
     const std::size_t parts = blocks_for(at.pixels(), static_cast<std::size_t>(32 * steps));
     std::vector<float> part(parts * place.size(), 99), dw(by.p.weights());
-    by.at.s.launch(parts, detail::weight_gradient_body<half, tiled::tile, as_it_is>{
+    by.at.s.launch(parts, detail::weight_gradient_body<half, tiled<>::tile, as_it_is>{
                               at, x.data(), there.data(), {}, part.data(), steps});
     for_each(by.at.s, dw.size(),
              detail::add_parts_at<float>{place, part.data(), parts, dw.data(), into::overwrite});
