@@ -125,19 +125,15 @@ TEST_CASE("int8: who has no samples in the first step learns the others' ranges,
     const auto by_rank = on_ranks(ranks, [&](threads link) {
       net_of<int8> net;
       auto feed = feed_of(link);
-      trainer run{net, sgd{}, [](double) { return 0.0; }, ring{link}};
-      const auto w = run.weights();
-      const std::vector<float> before(w.data, w.data + count_trainable(run.segments()));
+      trainer run{net, sgd{}, steady, ring{link}};
       std::vector<batch<cpu>> all;
       if (link.rank() == 0)
-        for (batch<cpu> b : feed.next()) {
-          b.global = b.count;
-          all.push_back(b);
-        }
+        for (const batch<cpu>& b : feed.next()) all.push_back(b);
       run.step(all, 0);
-      CHECK(std::equal(before.begin(), before.end(), w.data));
       for (const float r : ranges(run)) CHECK(std::isfinite(r));
-      return ranges(run);
+      const auto w = run.weights();
+      return std::pair(std::vector<float>(w.data, w.data + count_trainable(run.segments())),
+                       ranges(run));
     });
     for (const auto& one : by_rank) CHECK(one == by_rank[0]);
   }
