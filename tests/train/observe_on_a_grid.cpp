@@ -10,8 +10,11 @@
 #include <doctest/doctest.h>
 
 #include <cordee/comm/ring.hpp>
+#include <cordee/train/calibrate.hpp>
+#include <cordee/train/weights.hpp>
 
 #include "tests/support/deferred.hpp"
+#include "tests/support/folder.hpp"
 #include "tests/support/ranks.hpp"
 #include "tests/train/bytes_on.hpp"
 
@@ -78,6 +81,27 @@ TEST_CASE(
     CHECK(replayed == eager);
     CHECK(replayed.replays > 5);
   }
+}
+
+TEST_CASE("int8 on a grid: what the CPU calibrated and saved evaluates as it did there") {
+  const folder here;
+  const std::string path = here.file("calibrated.safetensors");
+  const auto loss_on = [&](const auto& where, const auto& prepare) {
+    return on_ranks(1, [&](threads link) {
+      net_on<std::decay_t<decltype(where)>> net{where};
+      trainer run{net, sgd{.momentum = 0.9}, steadily, ring{link}};
+      prepare(run);
+      return run.evaluate(bytes_images, {}, 10).loss;
+    })[0];
+  };
+  const double wanted = loss_on(cpu(1), [&](auto& run) {
+    loader feed{bytes_images, run.link(), {.global_batch = 4}};
+    run.fit(feed, 2);
+    calibrate(run, feed, 5);
+    run.save(path);
+  });
+  const double found = loss_on(deferred(1), [&](auto& run) { run.load(path); });
+  CHECK(found == doctest::Approx(wanted).epsilon(1e-3));
 }
 
 TEST_CASE("int8 on a grid: evaluation without ranges refuses, by the first such layer's name") {
