@@ -33,9 +33,18 @@ template <Quantised P>
 struct engine_for<cuda, P> {
   using type = wmma;
 };
+#if !defined(CORDEE_HAS_CUDNN)
+/// So do fp16 and bf16 where nobody else brings them there.
+template <class P>
+  requires detail::WmmaNumber<typename P::storage>
+struct engine_for<cuda, P> {
+  using type = wmma;
+};
+#endif
 }  // namespace cordee::inline CORDEE_ABI
 
-// Where the build found cuDNN it is the engine of networks that name none; elsewhere `reference`.
+// Where the build found cuDNN it is the engine of networks that name none; elsewhere `reference`
+// remains for fp32.
 #if defined(CORDEE_HAS_CUDNN)
 #include <cordee/ops/grid/cudnn/convolution.hpp>
 namespace cordee::inline CORDEE_ABI {

@@ -8,7 +8,15 @@
 
 using namespace support;
 
+#if defined(CORDEE_HAS_CUDNN)
+using of_halves = cudnn;
+#else
+using of_halves = wmma;
+#endif
 static_assert(std::same_as<engine_for<gpu, int8>::type, wmma>);
+static_assert(std::same_as<engine_for<gpu, fp16>::type, of_halves> &&
+              std::same_as<engine_for<gpu, bf16>::type, of_halves> &&
+              std::same_as<engine_for<gpu, fp32>::type, usual_engine<gpu>::type>);
 
 TEST_CASE("int8 on a GPU: it learns on tensor cores, and replayed steps are eager ones") {
   if (!has_gpu()) return;
