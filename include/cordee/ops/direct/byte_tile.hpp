@@ -20,7 +20,7 @@
 namespace cordee::inline CORDEE_ABI {
 
 /// Whether this build's ISA multiplies bytes four at a time into 32 bits.
-#if defined(__AVX512VNNI__)
+#if defined(__AVX512VNNI__) || (defined(__AVXVNNI__) && !defined(__AVX512F__))
 inline constexpr bool byte_dots = true;
 #else
 inline constexpr bool byte_dots = false;
@@ -40,12 +40,22 @@ struct byte_dot {
     return sum;
   }
 };
+// Written out, as compilers have different names for it.
 #if defined(__AVX512VNNI__)
 template <>
-struct byte_dot<16, true> {  // written out, as compilers have different names for it
+struct byte_dot<16, true> {
   [[gnu::always_inline]] static sum_vec<16> add(sum_vec<16> sum, std::int32_t x, sum_vec<16> w) {
     const sum_vec<16> all = sum_vec<16>{} + x;
     __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(all), "v"(w));
+    return sum;
+  }
+};
+#elif defined(__AVXVNNI__)
+template <>
+struct byte_dot<8, true> {
+  [[gnu::always_inline]] static sum_vec<8> add(sum_vec<8> sum, std::int32_t x, sum_vec<8> w) {
+    const sum_vec<8> all = sum_vec<8>{} + x;
+    __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum) : "x"(all), "x"(w));
     return sum;
   }
 };
