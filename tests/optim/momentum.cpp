@@ -3,6 +3,8 @@
 //
 // Each rule's own form of it: tests/optim/sgd.cpp, lars.cpp, decentlam.cpp.
 #include <array>
+#include <cmath>
+#include <limits>
 
 #include <doctest/doctest.h>
 
@@ -44,6 +46,22 @@ TEST_CASE("what is carried may change without the share by which Nesterov looks 
   move(detail::place<double, 1>{0}, 4.0);
   CHECK(x.u[0] == 0.25 * 0.5 + 4);
   CHECK(x.w[0] == 2 - (0.5 * x.u[0] + 4));
+}
+
+TEST_CASE(
+    "what would be beyond half of the largest number counts as that, so nothing is infinite") {
+  constexpr double most = std::numeric_limits<double>::max(), half = most / 2;
+  one_number x{.w = {most}, .g = {}, .u = {-half}};
+  detail::momentum_move<double> move(x.seen(), 0.5, true);
+  move.gain = 0;  // as where a warm-up starts
+  move(detail::place<double, 1>{0}, HUGE_VAL);
+  CHECK(x.u[0] == -half / 2);
+  CHECK(x.w[0] == half);
+  move.gain = 8;
+  move.rate = 8;
+  move(detail::place<double, 1>{0}, -most);
+  CHECK(x.u[0] == -half);
+  CHECK(x.w[0] == half);
 }
 
 TEST_CASE("decay is added to the gradient, of the kinds that decay") {

@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Every rule obeys the laws, and every law finds the rule that breaks it.
+#include <algorithm>
+#include <limits>
+
 #include <doctest/doctest.h>
 
 #include <cordee/optim/adamw.hpp>
@@ -50,6 +53,7 @@ TEST_CASE("lamb and nvlamb obey the laws of rules") {
 TEST_CASE("adamw obeys the laws of rules") {
   optimizer_laws(adamw{});
   optimizer_laws(adamw{.beta1 = 0, .epsilon = 1e-300, .decays = trainable});
+  optimizer_laws(adamw{.beta2 = 0, .epsilon = 1e-300});
 }
 TEST_CASE("local obeys the laws of rules around every rule") {
   optimizer_laws(local{sgd{.weight_decay = 0.1}, 2});
@@ -87,10 +91,16 @@ enum class fault {
   own_memory,     // says something that is in no plane
   secret,         // counts its steps in itself
   naive,          // squares in single precision
+  adds_up,        // lets its state overflow
   by_step,        // corrects by steps instead of applied ones
   unguarded,      // writes weights although they will be skipped
   complains       // refuses itself
 };
+
+template <class Real>
+Real finite(Real x) {
+  return std::clamp(x, std::numeric_limits<Real>::lowest(), std::numeric_limits<Real>::max());
+}
 
 template <fault F>
 struct faulty {
@@ -120,8 +130,10 @@ struct faulty {
         if (F == fault::secret) g *= static_cast<Real>(steps);
         if (F == fault::by_step) g /= static_cast<Real>(now.step + 1);
         v.slots[0][i] = Real(0.9) * v.slots[0][i] + g;
-        v.weights[i] -=
-            static_cast<Real>(F == fault::ignores_rate ? 1.0 : now.rate) * v.slots[0][i];
+        if (F != fault::adds_up && F != fault::naive) v.slots[0][i] = finite(v.slots[0][i]);
+        v.weights[i] =
+            finite(v.weights[i] -
+                   static_cast<Real>(F == fault::ignores_rate ? 1.0 : now.rate) * v.slots[0][i]);
       }
     }
     if (F == fault::over_edges) v.weights[v.segments[0].end()] += v.grads[0];
@@ -157,6 +169,7 @@ TEST_CASE("each law of rules finds the fault that it is there for") {
   CHECK(names(laws::says_a_range_and_writes_no_state<float>(faulty<fault::own_memory>{}), "range"));
   CHECK(names(laws::keeps_no_secrets<double>(faulty<fault::secret>{}), "second run"));
   CHECK(names(laws::finite_stays_finite<float>(faulty<fault::naive>{}), "gradients of size 1e-30"));
+  CHECK(names(laws::finite_stays_finite<double>(faulty<fault::adds_up>{}), "the same gradient"));
   CHECK(names(laws::a_skipped_step_never_was<fp32>(faulty<fault::by_step>{}), "went on as if"));
   CHECK(
       names(laws::a_skipped_step_never_was<fp64>(faulty<fault::unguarded>{}), "changed a weight"));

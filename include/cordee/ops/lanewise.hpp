@@ -13,6 +13,7 @@
 #include <cmath>
 #include <concepts>
 #include <cstddef>
+#include <limits>
 
 #include <cordee/ops/simd.hpp>
 
@@ -35,6 +36,11 @@ template <class Real, int V>
   return x;
 }
 
+/// Half of the largest number. What is no larger has finite sums and differences with its like, so
+/// that arithmetic which keeps its numbers `limited` meets no inf - inf and no 0 inf.
+template <class Real>
+inline constexpr Real half_of_largest = std::numeric_limits<Real>::max() / 2;
+
 /// V numbers of a plane at `i`, in the run that is being made.
 template <class Real, int V>
 struct place {
@@ -47,7 +53,7 @@ struct place {
   [[gnu::always_inline]] void put(Real* plane, number x) const { store<Real, V>(plane + i, x); }
 
   /// Between -most and most; what is not a number stays so.
-  [[gnu::always_inline]] static number limited(number x, Real most) {
+  [[gnu::always_inline]] static number limited(number x, Real most = half_of_largest<Real>) {
     const number upper = number{} + most;
     x = x > upper ? upper : x;
     return x < -upper ? -upper : x;
@@ -64,7 +70,8 @@ struct place<Real, 1> {
     return plane[i];
   }
   [[gnu::always_inline]] CORDEE_HOST_DEVICE void put(Real* plane, number x) const { plane[i] = x; }
-  [[gnu::always_inline]] CORDEE_HOST_DEVICE static number limited(number x, Real most) {
+  [[gnu::always_inline]] CORDEE_HOST_DEVICE static number limited(
+      number x, Real most = half_of_largest<Real>) {
     x = x > most ? most : x;
     return x < -most ? -most : x;
   }

@@ -91,7 +91,7 @@ struct adamw_step {
 
   template <class At>
   constexpr void operator()(At at) const {
-    at.put(w, keep * at(w) - rate * moments.move(at, m, q, g));
+    at.put(w, at.limited(keep * at(w) - rate * at.limited(moments.move(at, m, q, g))));
   }
 };
 

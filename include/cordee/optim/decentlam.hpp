@@ -36,7 +36,7 @@ struct trial_point {
 
   template <class At>
   constexpr void operator()(At at) const {
-    at.put(g, at(w) - rate * (at(g) + decay * at(w)));
+    at.put(g, at.limited(at(w) - rate * at.limited(at(g) + decay * at(w))));
   }
 };
 

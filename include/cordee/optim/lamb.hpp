@@ -41,7 +41,7 @@ struct lamb_direction {
 
   template <class At>
   constexpr typename At::number operator()(At at) const {
-    const typename At::number direction = moments.move(at, m, q, u) + decay * at(w);
+    const typename At::number direction = at.limited(moments.move(at, m, q, u) + decay * at(w));
     at.put(u, direction);
     return direction;
   }
@@ -70,7 +70,7 @@ struct descent {
 
   template <class At>
   constexpr void operator()(At at) const {
-    at.put(w, at(w) - rate * at(u));
+    at.put(w, at.limited(at(w) - rate * at(u)));
   }
 };
 /// With the ratio of a segment's norms in its rate.

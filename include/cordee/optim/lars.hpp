@@ -134,7 +134,7 @@ struct ratio_on_gradient {
   }
   template <class At>
   constexpr void operator()(At at) const {
-    at.put(g, by * (at(g) + decay * at(w)));
+    at.put(g, by * at.limited(at(g) + decay * at(w)));
   }
 };
 

@@ -9,7 +9,8 @@
 //   w <- w - rate (momentum u + gain d)        Nesterov's, as it is used (Sutskever et al. 2013)
 //
 // The rules differ in where the rate and a segment's ratio stand: in `gain`, which the history
-// keeps, or in `rate`, which acts on all of it.
+// keeps, or in `rate`, which acts on all of it. What would be beyond half of the largest number
+// counts as that: gradients that are finite leave a state that is.
 #pragma once
 
 #include <cstddef>
@@ -38,9 +39,10 @@ struct momentum_move {
 
   template <class At>
   constexpr void operator()(At at, typename At::number d) const {
-    const typename At::number step = gain * d, moved = carry * at(u) + step;
+    const typename At::number step = at.limited(gain * at.limited(d)),
+                              moved = at.limited(carry * at(u) + step);
     at.put(u, moved);
-    at.put(w, at(w) - rate * (on_u * moved + on_step * step));
+    at.put(w, at.limited(at(w) - rate * (on_u * moved + on_step * step)));
   }
 };
 

@@ -133,11 +133,18 @@ std::string keeps_no_secrets(const O& rule) {
 }
 
 /// Gradients that are finite, if absurd, leave a state that is finite: 1e30 and 1e-30 in single
-/// precision, whose squares no float holds, the smallest number there is, alone and among zeros.
+/// precision, whose squares no float holds, the smallest number there is, alone and among zeros;
+/// and one so large, again and again, that no number holds a few of it.
 template <class Real, class O>
 std::string finite_stays_finite(const O& rule) {
   const Real huge = std::is_same_v<Real, float> ? Real(1e30) : Real(1e145), tiny = 1 / huge;
   const Real least = std::numeric_limits<Real>::denorm_min();
+  const Real vast = std::numeric_limits<Real>::max() / 8;  // of which normal numbers are up to 5
+  const auto wrong = [&](workbench<O, Real>& bench, int step) -> std::string {
+    for (const Real x : bench.state())
+      if (!std::isfinite(x)) return text(" made ", x, " in step ", step);
+    return {};
+  };
   for (const Real start : {Real{0}, tiny, Real{1}, huge})
     for (const Real size : {huge, tiny, least, Real{0}, Real{1}})
       for (const bool sparse : {false, true}) {
@@ -147,13 +154,24 @@ std::string finite_stays_finite(const O& rule) {
           // Odd and even steps alternate between the size and something ordinary, then stay.
           const Real now = k < 4 && k % 2 == 1 ? Real{1} : size;
           bench.draw_gradient(static_cast<std::uint64_t>(k), now, sparse);
-          bench.step(k == 0 ? 0.0 : 0.1);
-          for (const Real x : bench.state())
-            if (!std::isfinite(x))
-              return text("gradients of size ", size, sparse ? ", most of them zero," : "",
-                          " on weights of size ", start, " made ", x, " in step ", k);
+          const std::string made = wrong(bench.step(k == 0 ? 0.0 : 0.1), k);
+          if (!made.empty())
+            return text("gradients of size ", size, sparse ? ", most of them zero," : "",
+                        " on weights of size ", start, made);
         }
       }
+  for (const Real start : {Real{1}, vast})
+    for (const int rate : {0, 1}) {
+      workbench<O, Real> bench(rule);
+      bench.start(9, start);
+      for (int k = 0; k < 16; ++k) {
+        const bool rests = k % 4 == 3;  // from that gradient, at the other rate
+        bench.draw_gradient(0, rests ? Real{0} : vast);
+        const std::string made = wrong(bench.step(rests ? 1 - rate : rate), k);
+        if (!made.empty())
+          return text("the same gradient of size ", vast, " on weights of size ", start, made);
+      }
+    }
   return {};
 }
 

@@ -3,6 +3,9 @@
 //
 // Whoever writes an optimizer, a reducer or a schedule outside of this tree holds it to the laws
 // with one include and one line each.
+#include <algorithm>
+#include <limits>
+
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
@@ -13,7 +16,7 @@
 
 namespace {
 
-// m <- momentum m + g;  w <- w - rate sign(m)
+// m <- momentum m + g;  w <- w - rate sign(m); m is kept finite
 struct sign_sgd {
   static constexpr auto needs = cordee::agreement::exact;
   static constexpr bool eager = true;
@@ -33,7 +36,8 @@ struct sign_sgd {
     cordee::for_each(s, v.weights.size,
                      [rate = static_cast<Real>(now.rate), mu = static_cast<Real>(momentum),
                       w = v.weights.data, m = v.slots[0].data, g = v.grads.data](std::size_t i) {
-                       m[i] = mu * m[i] + g[i];
+                       constexpr Real most = std::numeric_limits<Real>::max();
+                       m[i] = std::clamp(mu * m[i] + g[i], -most, most);
                        w[i] -= rate * static_cast<Real>((m[i] > 0) - (m[i] < 0));
                      });
   }
