@@ -234,3 +234,21 @@ TEST_CASE("what cannot be known is not a number, and a graph that never mixes ha
   CHECK(std::abs(stability{apart{}, 4}.radius(heavy) - 1) < 1e-9);
   CHECK(stability{apart{}, 4}.largest_theta(heavy) < 1e-5);
 }
+
+TEST_CASE(
+    "a graph that passes values round has no gap, and no momentum survives it, rounded or not") {
+  struct passes_on {
+    int period(int) const { return 1; }
+    std::vector<edge> in(int rank, int size, std::int64_t) const {
+      return {{(rank + 1) % size, 1.0}};
+    }
+  };
+  for (const int ranks : {2, 3, 5, 7, 10}) {
+    CAPTURE(ranks);
+    const double gap = spectral_gap(passes_on{}, ranks);
+    CHECK(gap >= 0);
+    CHECK(gap < 1e-12);
+    for (const bool nesterov : {false, true})
+      CHECK(stability{passes_on{}, ranks}.largest_momentum(nesterov) == 0);
+  }
+}

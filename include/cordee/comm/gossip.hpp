@@ -104,14 +104,14 @@ struct gossip {
     if (const double theta = here.largest_theta(c); theta > 0)
       found.push_back(text("lazy{graph, theta} with theta below ", theta));
     const consensus other{c.momentum, !c.nesterov};
-    if (const double r = here.radius(other); r < 1)
+    if (const double r = here.radius(other); r < largest_stable_radius)
       found.push_back(text(c.nesterov ? "momentum without Nesterov's form" : "Nesterov's form",
                            ", whose radius is ", r));
     const double dense = stability{symmetric_exponential{}, link.size()}.radius(c);
     const double ring = stability{cycle{}, link.size()}.radius(c);
-    if (dense < 1)
+    if (dense < largest_stable_radius)
       found.push_back(text("a fixed symmetric graph: symmetric_exponential has radius ", dense));
-    else if (ring < 1)
+    else if (ring < largest_stable_radius)
       found.push_back(text("a fixed symmetric graph: cycle has radius ", ring));
     return found;
   }

@@ -76,6 +76,9 @@ inline double spectral_radius(square a, bool to_decide) {
 
 }  // namespace detail
 
+/// What is nearer to one may be one, rounded.
+inline constexpr double largest_stable_radius = 1 - 1e-12;
+
 /// What a graph does to the disagreement of so many ranks, ready for questions.
 class stability {
  public:
@@ -120,7 +123,7 @@ class stability {
 
   /// 1 - rho, by which disagreement shrinks a round without momentum.
   [[nodiscard]] double spectral_gap() const {
-    if (matrices_.size() != 1) return 1 - radius(consensus{});
+    if (matrices_.size() != 1) return std::max(1 - radius(consensus{}), 0.0);
     // A graph that is not normal can shrink less in one round than in the long run.
     const detail::square& w = matrices_.front();
     detail::square gram{ranks_};
@@ -128,7 +131,7 @@ class stability {
       for (std::size_t i = 0; i < ranks_; ++i)
         for (std::size_t j = 0; j < ranks_; ++j)
           gram(i, j) += off_mean(w, k, i) * off_mean(w, k, j);
-    return 1 - std::sqrt(detail::spectral_radius(gram, false));
+    return std::max(1 - std::sqrt(detail::spectral_radius(gram, false)), 0.0);
   }
 
   /// Every momentum below it survives; 1 if all do.
@@ -148,7 +151,7 @@ class stability {
   static constexpr int most_ranks = 128;
 
   [[nodiscard]] bool survives(consensus c, double theta) const {
-    return radius(c, theta, true) < 1;
+    return radius(c, theta, true) < largest_stable_radius;
   }
 
   [[nodiscard]] double radius(consensus c, double theta, bool to_decide) const {

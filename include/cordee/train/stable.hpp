@@ -23,7 +23,7 @@ void expect_stable(const O& rule, const R& reducer) {
   if constexpr (MovesConsensus<O> && Gossips<R>) {
     const consensus how = rule.moves();
     const double radius = reducer.radius(how);
-    if (radius < 1) return;
+    if (radius < largest_stable_radius) return;
     if (std::isnan(radius))
       throw error(
           "trainer: nobody can tell whether momentum survives this graph: it is random, or has "

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A graph of your own, checked when it is made: connected, and with weights that keep the mean.
+// A graph of your own, checked when it is made: connected, with weights that keep the mean, and not
+// one that passes values round for ever.
 //
 //   user_graph::metropolis({{1, 2}, {0}, {0}})             who meets whom: weights by the degrees
 //   user_graph::weighted({{0.5, 0.5}, {0.5, 0.5}})         row i: what rank i gives what it hears
@@ -10,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <numeric>
 #include <span>
 #include <string>
 #include <vector>
@@ -43,7 +45,7 @@ class user_graph {
         const auto degree = std::max(of(i).size(), of(j).size());
         made.row(i).push_back({j, 1 / (1 + static_cast<double>(degree))});
       }
-    made.expect_connected();
+    made.expect_agreement(true);  // the weights of a row leave some of one
     return made;
   }
 
@@ -52,6 +54,7 @@ class user_graph {
   static user_graph weighted(const std::vector<std::vector<double>>& weights) {
     const std::size_t p = weights.size();
     user_graph made(static_cast<int>(p));
+    bool keeps = false;
     for (std::size_t i = 0; i < p; ++i) {
       if (weights[i].size() != p)
         refuse(text("row ", i, " has ", weights[i].size(), " weights for ", p, " ranks"));
@@ -63,6 +66,7 @@ class user_graph {
         out += weights[j][i];
         if (j != i && w > 0) made.rows_[i].push_back({static_cast<int>(j), w});
       }
+      keeps = keeps || weights[i][i] > nothing;
       constexpr double tolerance = 1e-9;
       if (std::abs(in - 1) > tolerance)
         refuse(text("row ", i, " sums to ", in, "; a doubly stochastic matrix is needed"));
@@ -72,7 +76,7 @@ class user_graph {
                     "stochastic matrix is needed, which user_graph::metropolis makes from a list "
                     "of neighbours"));
     }
-    made.expect_connected();
+    made.expect_agreement(keeps);
     return made;
   }
 
@@ -94,23 +98,37 @@ class user_graph {
   [[noreturn]] static void refuse(const std::string& why) { throw error("user_graph: " + why); }
 
   // In a doubly stochastic matrix what can be heard from 0 can also hear it: one search is enough.
-  void expect_connected() const {
-    std::vector<bool> seen(rows_.size());
+  // The lengths of all ways round have a common divisor, the period (1 where a rank keeps a share
+  // of its own); with any other the matrix has more eigenvalues than the mean's of absolute value
+  // one.
+  void expect_agreement(bool keeps) const {
+    std::vector<int> steps(rows_.size(), -1);  // of some way to each rank
     std::vector<int> open{0};
-    seen[0] = true;
+    steps[0] = 0;
+    int period = keeps ? 1 : 0;
     while (!open.empty()) {
       const auto i = static_cast<std::size_t>(open.back());
       open.pop_back();
-      for (const edge& e : rows_[i])
-        if (!seen[static_cast<std::size_t>(e.peer)]) {
-          seen[static_cast<std::size_t>(e.peer)] = true;
+      for (const edge& e : rows_[i]) {
+        if (!(e.weight > nothing)) continue;
+        int& there = steps[static_cast<std::size_t>(e.peer)];
+        if (there < 0) {
+          there = steps[i] + 1;
           open.push_back(e.peer);
         }
+        period = std::gcd(period, steps[i] + 1 - there);
+      }
     }
-    for (std::size_t i = 0; i < seen.size(); ++i)
-      if (!seen[i])
+    for (std::size_t i = 0; i < steps.size(); ++i)
+      if (steps[i] < 0)
         refuse(text("no path leads from rank 0 to rank ", i, ": they would never agree"));
+    if (period != 1)
+      refuse(text("every way round takes a multiple of ", period,
+                  " rounds: the ranks would pass their values round and never agree; leave each a "
+                  "share of its own"));
   }
+
+  static constexpr double nothing = 1e-12;  // a weight so small is none
 
   std::vector<std::vector<edge>> rows_;
 };
