@@ -64,6 +64,14 @@ TEST_CASE("legw: without a reference batch, or with a warm-up that does not fit,
       "smaller batch, a shorter warm-up at the reference batch, or more epochs",
       misuse);
   CHECK(legw{0.5, poly, 256, 8192}(16) > 0);
+  // The length is the schedule's own, whatever stands around it, and not that of another warm-up.
+  CHECK_THROWS_WITH_AS((legw{1, sqrt_scaled{poly, 256, 512}, 256, 8192}(0)),
+                       doctest::Contains("do not fit the 20 epochs"), misuse);
+  CHECK_THROWS_WITH_AS((legw{1, warmup_then{5, poly}, 256, 8192}(0)),
+                       doctest::Contains("do not fit the 25 epochs"), misuse);
+  CHECK_THROWS_WITH_AS((legw{1, warmup{40, poly}, 256, 8192}(0)),
+                       doctest::Contains("do not fit the 20 epochs"), misuse);
+  CHECK(legw{1, warmup{5, polynomial{.peak = 0.1, .epochs = 90}}, 256, 8192}(32) > 0);
 }
 
 TEST_CASE("legw: an adaptive schedule inside is told the loss; the words say what happens") {

@@ -6,7 +6,11 @@
 #include <doctest/doctest.h>
 
 #include <cordee/schedule/constant.hpp>
+#include <cordee/schedule/cosine.hpp>
+#include <cordee/schedule/legw.hpp>
+#include <cordee/schedule/scaled.hpp>
 #include <cordee/schedule/schedule.hpp>
+#include <cordee/schedule/warmup.hpp>
 
 using namespace cordee;
 
@@ -52,4 +56,16 @@ TEST_CASE("a schedule that observes is adaptive, the others are not") {
   s.observe(0, 2.0);
   s.observe(1, 0.5);
   CHECK(s(1) == 0.5);
+}
+
+TEST_CASE("a schedule that says where it ends is asked through whatever is around it") {
+  struct own {
+    double operator()(double) const { return 1; }
+    double ends() const { return 20; }
+  };
+  CHECK(end_of(constant{}) == HUGE_VAL);
+  CHECK(end_of(halving{}) == HUGE_VAL);
+  CHECK(end_of(warmup{5, linear_scaled{own{}, 1, 2}}) == 20);
+  CHECK(end_of(sqrt_scaled{warmup_then{5, own{}}, 1, 2}) == 25);
+  CHECK(end_of(legw{1, cosine{.peak = 1, .epochs = 30}, 1, 2}) == 30);
 }

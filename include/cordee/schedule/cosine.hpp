@@ -25,6 +25,7 @@ struct cosine {
     const double turn = std::numbers::pi * std::clamp(epoch, 0.0, epochs) / epochs;
     return floor + (peak - floor) * (1 + std::cos(turn)) / 2;
   }
+  [[nodiscard]] double ends() const { return epochs; }
   [[nodiscard]] std::string describe() const {
     return text("cosine from ", peak, " to ", floor, " over ", epochs, " epochs");
   }

@@ -38,11 +38,10 @@ struct legw {
   [[nodiscard]] double epochs() const {
     detail::expects_length(warmup_epochs);
     const double grown = warmup_epochs * growth();
-    if constexpr (requires { inner.epochs; })
-      if (!(grown < static_cast<double>(inner.epochs)))
-        throw misuse(text("legw: ", grown, " epochs of warm-up do not fit the ", inner.epochs,
-                          " epochs of the schedule; take a smaller batch, a shorter warm-up at the "
-                          "reference batch, or more epochs"));
+    if (!(grown < end_of(inner)))
+      throw misuse(text("legw: ", grown, " epochs of warm-up do not fit the ", end_of(inner),
+                        " epochs of the schedule; take a smaller batch, a shorter warm-up at the "
+                        "reference batch, or more epochs"));
     return grown;
   }
 
@@ -50,6 +49,7 @@ struct legw {
     const double climb = epochs();
     return factor() * (epoch < climb ? detail::climb(epoch, climb, 0, inner(climb)) : inner(epoch));
   }
+  [[nodiscard]] double ends() const { return end_of(inner); }
   void observe(double epoch, double mean_loss)
     requires AdaptiveSchedule<S>
   {

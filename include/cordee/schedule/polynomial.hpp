@@ -27,6 +27,7 @@ struct polynomial {
     const double left = 1 - std::clamp(epoch, 0.0, epochs) / epochs;
     return end + (peak - end) * std::pow(left, power);
   }
+  [[nodiscard]] double ends() const { return epochs; }
   [[nodiscard]] std::string describe() const {
     return text("polynomial from ", peak, " to ", end, " over ", epochs, " epochs, power ", power);
   }

@@ -45,6 +45,7 @@ struct linear_scaled {
 
   [[nodiscard]] double factor() const { return detail::batch_ratio(reference_batch, global_batch); }
   double operator()(double epoch) const { return factor() * inner(epoch); }
+  [[nodiscard]] double ends() const { return end_of(inner); }
   void observe(double epoch, double mean_loss)
     requires AdaptiveSchedule<S>
   {
@@ -67,6 +68,7 @@ struct sqrt_scaled {
     return std::sqrt(detail::batch_ratio(reference_batch, global_batch));
   }
   double operator()(double epoch) const { return factor() * inner(epoch); }
+  [[nodiscard]] double ends() const { return end_of(inner); }
   void observe(double epoch, double mean_loss)
     requires AdaptiveSchedule<S>
   {

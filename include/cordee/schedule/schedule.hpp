@@ -41,6 +41,18 @@ double rate_of(const S& schedule, double epoch) {
   return rate;
 }
 
+/// The epoch at which a schedule has come to its last rate, often zero: what it says itself, by
+/// `ends()`, or never. One that is wrapped asks what it wraps.
+template <Schedule S>
+double end_of(const S& schedule) {
+  if constexpr (requires {
+                  { schedule.ends() } -> std::convertible_to<double>;
+                })
+    return schedule.ends();
+  else
+    return HUGE_VAL;
+}
+
 /// A schedule in words, for people: what it says of itself.
 template <Schedule S>
 std::string in_words(const S& schedule) {

@@ -43,6 +43,7 @@ struct warmup {
     detail::expects_length(epochs);
     return epoch < epochs ? detail::climb(epoch, epochs, start.rate, inner(epochs)) : inner(epoch);
   }
+  [[nodiscard]] double ends() const { return end_of(inner); }
   void observe(double epoch, double mean_loss)
     requires AdaptiveSchedule<S>
   {
@@ -69,6 +70,7 @@ struct warmup_then {
     return epoch < epochs ? detail::climb(epoch, epochs, start.rate, inner(0.0))
                           : inner(epoch - epochs);
   }
+  [[nodiscard]] double ends() const { return epochs + end_of(inner); }
   void observe(double epoch, double mean_loss)
     requires AdaptiveSchedule<S>
   {
