@@ -30,3 +30,13 @@ TEST_CASE("errand: words of the innermost one, of this thread, and nothing witho
   CHECK(errand::words() == " (in a group (in a group (step 3)))");
   CHECK(errand::words() == " (in a group (in a group (step 4)))");  // asking changes nothing
 }
+
+TEST_CASE("errand: what all have reached is the innermost errand's that knows of it") {
+  CHECK(errand::reached().count == 0);
+  const auto words = [] { return "bucket 7"; };
+  const auto reached = [] { return milestone{7, 3, "bucket 6"}; };
+  const errand outer(words, reached), inner(words);
+  CHECK(errand::reached().count == 7);
+  CHECK(errand::reached().ranks == 3);
+  CHECK(errand::reached().name == "bucket 6");
+}

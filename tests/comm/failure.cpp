@@ -4,7 +4,15 @@
 
 #include <cordee/comm/failure.hpp>
 
-using cordee::detail::failure;
+using namespace cordee;
+using namespace std::chrono_literals;
+using detail::failure;
+
+namespace {
+bool ends_with(const std::string& text, const std::string& end) {
+  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
+}
+}  // namespace
 
 TEST_CASE("failure: the first cause counts, and whoever fails after it is not heard") {
   failure f(3);
@@ -20,10 +28,10 @@ TEST_CASE("failure: the first cause counts, and whoever fails after it is not he
 TEST_CASE("failure: after a stall every rank has a line, after a throw none") {
   for (const bool stalled : {false, true}) {
     failure f(4);
-    f.report(1, "had waited 30 ms for rank 2");
+    f.report(1, "had waited 30 ms for rank 2", 30ms);
     f.note(1, "waited for rank 2", stalled);
-    f.report(0, "had waited 20 ms for rank 1");
-    f.report(0, "had waited 20 ms for rank 1");
+    f.report(0, "had waited 20 ms for rank 1", 20ms);
+    f.report(0, "had waited 20 ms for rank 1", 20ms);
     f.report(0, "its server for rank 2");
     CHECK(f.report(0) == "had waited 20 ms for rank 1; its server for rank 2");
     CHECK(f.in_full() == (stalled ? "rank 1: waited for rank 2"
@@ -31,6 +39,49 @@ TEST_CASE("failure: after a stall every rank has a line, after a throw none") {
                                     "\n  rank 1 had waited 30 ms for rank 2"
                                     "\n  rank 2 told of no exchange"
                                     "\n  rank 3 told of no exchange"
+                                    "\n  look first at rank 2, rank 3: no word of a wait from there"
                                   : "rank 1: waited for rank 2"));
   }
+}
+
+TEST_CASE("failure: to blame is who waited for nobody, else who had waited least") {
+  failure f(3);
+  f.note(0, "waited for rank 1", true);
+  f.report(0, "had waited 2000 ms for rank 1", 2000ms);
+  f.report(1, "had waited 1500 ms for rank 2", 1500ms);
+  f.report(2, "its server for rank 2");  // which waits by trade
+  CHECK(ends_with(f.in_full(), "\n  look first at rank 2: no word of a wait from there"));
+  f.report(2, "had waited 1 ms for rank 0", 1ms);
+  CHECK(ends_with(f.in_full(), "\n  look first at rank 2: it had waited least"));
+  f.report(2, "had waited 1700 ms for rank 0", 1700ms);  // another thread of it
+  CHECK(ends_with(f.in_full(), "\n  look first at rank 1: it had waited least"));
+}
+
+TEST_CASE("failure: a silent rank took part in the last thing that takes all ranks") {
+  failure f(3);
+  f.note(0, "waited for rank 2", true);
+  f.report(0, "waited", 2000ms, {7, 3, "bucket 6"});
+  f.report(1, "waited", 1000ms, {8, 3, "bucket 7"});
+  const char* const line =
+      "\n  rank 2 told of no exchange; took part up to bucket 7, which rank 1 has finished\n";
+  CHECK(f.in_full().find(line) != std::string::npos);
+  f.report(0, "waited", 2000ms, {9, 2, "bucket 8"});  // of a group without rank 2
+  CHECK(f.in_full().find(line) != std::string::npos);
+}
+
+TEST_CASE("failure: what a rank has reported reaches another process whole") {
+  failure here(2), there(2);
+  for (failure* f : {&here, &there}) f->note(0, "waited", true);
+  here.report(1, "had waited 30 ms for\nrank 0", 30ms, {12, 2, "step 3, bucket 0 (W1 to b2)"});
+  there.hear(1, here.farewell(1));
+  there.hear(0, here.farewell(0));
+  there.hear(0, "");  // of a rank that died
+  CHECK(there.in_full() == here.in_full());
+  CHECK(there.in_full().find("took part up to step 3, bucket 0 (W1 to b2), which rank 1") !=
+        std::string::npos);
+}
+
+TEST_CASE("failure: the grace is the deadline's length, and ten seconds at most") {
+  CHECK(detail::grace(2s) == 2s);
+  CHECK(detail::grace(120s) == 10s);
 }

@@ -196,6 +196,25 @@ TEST_CASE("mpi: after a stall every rank tells what it was waiting for") {
   }
 }
 
+TEST_CASE(
+    "mpi: a rank that waits itself is not to blame: the report ends with the one that does not") {
+  // Each waits for the next one, but who is between comes late: rank 0 loses patience first.
+  const int last = world_size() - 1;
+  const std::string said = complaint([&] {
+    mpi::launch(
+        [&](mpi link) {
+          auto x = word(8);
+          if (link.rank() > 0 && link.rank() < last) std::this_thread::sleep_for(500ms);
+          with_last_stuck(link, [&] {
+            if (link.rank() < last) exchange(link, {}, {receive(link.rank() + 1, x)});
+          });
+        },
+        {.deadline = 3s});
+  });
+  CHECK(contains(said, " waited 3000 ms for rank "));
+  CHECK(contains(said, text("\n  look first at rank ", last, ": no word of a wait from").c_str()));
+}
+
 TEST_CASE("mpi: a word that was never heard ends the run with an error on the rank it was for") {
   int rank = -1;
   const std::string said = complaint([&] {

@@ -111,6 +111,23 @@ TEST_CASE("nccl: after a stall every rank tells what it was waiting for") {
 }
 
 TEST_CASE(
+    "nccl: a rank that waits itself is not to blame: the report ends with the one that does not") {
+  support::crevasse deep;
+  const std::string said = complaint_of(
+      3,
+      [&](nccl link) {
+        numbers x(2);
+        if (link.rank() == 2) return deep.fall();
+        if (link.rank() == 1) std::this_thread::sleep_for(500ms);
+        const auto s = on_double{}.open();
+        deep.beside([&] { exchange(link, {}, {receive(link.rank() + 1, x)}, s); });
+      },
+      3s);
+  CHECK(contains(said, "waited 3000 ms for rank "));
+  CHECK(contains(said, "\n  look first at rank 2: no word of a wait from there"));
+}
+
+TEST_CASE(
     "nccl: what NCCL reports meanwhile is an error that names the call, the lane and its words") {
   const std::string said = complaint_of(2, [](nccl link) {
     numbers x(2);

@@ -230,6 +230,7 @@ TEST_CASE("a rank that waits itself is not to blame: the one at the end of the c
   const std::string first = said.substr(0, said.find('\n'));
   CHECK(contains(first, "waited 3000 ms for rank "));
   CHECK(contains(first, "for rank 2 to "));
+  CHECK(contains(said, "\n  look first at rank 2: no word of a wait from there"));
 }
 
 TEST_CASE("a word that was never heard ends the run with an error") {

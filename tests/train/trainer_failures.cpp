@@ -50,37 +50,46 @@ TEST_CASE("a throw in one rank ends the run with its message on every rank") {
 
 TEST_CASE(
     "a rank that falls silent ends the run at the deadline, and is named on every other rank") {
-  std::vector<std::string> said(3);
-  crevasse deep;
-  const std::string first = complaint([&] {
-    threads::launch(3,
-                    [&](threads link) {
-                      quadratic<fp64> model;
-                      trainer run{model, sgd{}, slow_start, ring{link}};
-                      try {
-                        deep.beside([&] {
-                          for (int k = 0; k < 9; ++k) {
-                            if (link.rank() == 2 && k == 3) deep.fall();
-                            run.step(std::array{one_each(3)}, k);
-                          }
-                        });
-                      } catch (const std::exception& e) {
-                        said[static_cast<std::size_t>(link.rank())] = e.what();
-                        throw;
-                      }
-                    },
-                    {.deadline = std::chrono::milliseconds(2000)});
-  });
-  CHECK(contains(first, "for rank 2 to"));
-  for (const std::string& s : said) CHECK(contains(s, "for rank 2 to"));
-  // The report: of each rank what it awaits and what it has finished last, by step and parameters.
-  CHECK(contains(first,
-                 "(step 3, round 3, bucket 0 (W1 to b2, 2048 bytes); last finished: step 2, round "
-                 "2, bucket 0"));
-  CHECK(contains(first, "\n  rank 2 "));
-  CHECK(contains(
-      first,
-      text("\n  rank ", contains(first, "rank 0: rank 0 waited") ? 1 : 0, " had waited ").c_str()));
+  for (const bool comes_back : {false, true}) {
+    std::vector<std::string> said(3);
+    crevasse deep;
+    const std::string first = complaint([&] {
+      threads::launch(3,
+                      [&](threads link) {
+                        quadratic<fp64> model;
+                        trainer run{model, sgd{}, slow_start, ring{link}};
+                        try {
+                          deep.beside([&] {
+                            for (int k = 0; k < 9; ++k) {
+                              if (link.rank() == 2 && k == 3) deep.fall();
+                              if (link.rank() == 2 && k == 3 && !comes_back) return;
+                              run.step(std::array{one_each(3)}, k);
+                            }
+                          });
+                        } catch (const std::exception& e) {
+                          said[static_cast<std::size_t>(link.rank())] = e.what();
+                          throw;
+                        }
+                      },
+                      {.deadline = std::chrono::milliseconds(2000)});
+    });
+    CHECK(contains(first, "for rank 2 to"));
+    for (const std::size_t rank : {0, 1, 2})
+      CHECK(contains(said[rank], "for rank 2 to") == (rank < 2 || comes_back));
+    // The report: of each rank what it awaits and what it has finished last, by step and
+    // parameters, and of who is silent what the others' mean was made of.
+    CHECK(contains(first,
+                   "(step 3, round 3, bucket 0 (W1 to b2, 2048 bytes); last finished: step 2, "
+                   "round 2, bucket 0"));
+    CHECK(contains(first, comes_back ? "\n  rank 2 had waited "
+                                     : "\n  rank 2 told of no exchange; took part up to step 2, "
+                                       "round 2, bucket 0 (W1 to b2, 2048 bytes), which rank "));
+    CHECK(contains(first, comes_back ? "\n  look first at rank 2: it had waited least"
+                                     : "\n  look first at rank 2: no word of a wait from there"));
+    CHECK(contains(
+        first, text("\n  rank ", contains(first, "rank 0: rank 0 waited") ? 1 : 0, " had waited ")
+                   .c_str()));
+  }
 }
 
 TEST_CASE(

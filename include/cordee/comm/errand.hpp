@@ -6,6 +6,7 @@
 // when somebody has to report.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -13,15 +14,27 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// What so many ranks have had part in, for one of them has finished it: the count-th of its kind.
+struct milestone {
+  std::int64_t count = 0;
+  int ranks = 0;
+  std::string name{};
+};
+
 /// While it lives, this thread's exchanges are made for what words() says.
 class errand {
  public:
-  /// `words` must outlive the errand.
+  /// `words` must outlive the errand, and so must `reached`, which makes a milestone.
   template <class Words>
   explicit errand(const Words& words)
       : say_([](const void* w) { return std::string((*static_cast<const Words*>(w))()); }),
         words_(&words),
         outer_(std::exchange(current_, this)) {}
+  template <class Words, class Reached>
+  errand(const Words& words, const Reached& reached) : errand(words) {
+    tell_ = [](const void* r) { return (*static_cast<const Reached*>(r))(); };
+    reached_ = &reached;
+  }
   errand(const errand&) = delete;
   errand& operator=(const errand&) = delete;
   ~errand() { current_ = outer_; }
@@ -37,10 +50,17 @@ class errand {
     current_ = inner;
     return said;
   }
+  /// Of the innermost errand that knows of one.
+  [[nodiscard, gnu::cold]] static milestone reached() {
+    for (const errand* e = current_; e != nullptr; e = e->outer_)
+      if (e->tell_ != nullptr) return e->tell_(e->reached_);
+    return {};
+  }
 
  private:
   std::string (*say_)(const void*);
-  const void* words_;
+  milestone (*tell_)(const void*) = nullptr;
+  const void *words_, *reached_ = nullptr;
   const errand* outer_;
   inline static thread_local const errand* current_ = nullptr;
 };

@@ -126,7 +126,7 @@ class threads {
     const int left = gone(), first = mine.first();  // whoever leaves has said what it said
     if (first < 0)
       world_->give_up(rank_, lane_, detail::anybody_of(due, lane_),
-                      left >= 0 ? left : mine.due.load(), left >= 0, start);
+                      left >= 0 ? left : mine.due.load(), left >= 0, start, true);
     mine.due = -1;
     return first;
   }

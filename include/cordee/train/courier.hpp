@@ -9,6 +9,7 @@
 
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <mutex>
 #include <string>
@@ -111,9 +112,16 @@ class courier {
       return text(said_of(l),
                   "; last finished: ", last_.what.which == nullptr ? "nothing" : said_of(last_));
     };
-    const errand here(words);
+    const auto reached = [this] { return finished_by_all(); };
+    const errand here(words, reached);
     reducer_.mix(l.what, l.now, s);
     last_ = l;
+    ++mixed_;
+  }
+  // An exact mean takes what every rank has.
+  [[gnu::cold]] milestone finished_by_all() const {
+    if (R::offers != agreement::exact || mixed_ == 0) return {};
+    return {mixed_, reducer_.link.size(), said_of(last_)};
   }
   // "step 12, round 12, bucket 3 (layer1.0.conv1.weight to fc.bias, 4096 bytes)"
   [[gnu::cold]] static std::string said_of(const letter& l) {
@@ -148,6 +156,7 @@ class courier {
   std::vector<posted> queue_;  // of this step
   std::size_t taken_ = 0;
   letter last_;  // of the thread that mixes
+  std::int64_t mixed_ = 0;
   std::exception_ptr failure_;
   bool carrying_ = false, closing_ = false;
   std::thread thread_;

@@ -30,10 +30,10 @@ class mpi_notices {
 
   /// The run fails on this rank, unless it has failed before.
   void fail(const std::string& cause, bool stalled) {
-    if (first.note(here_.rank, cause, stalled))
+    if (first.arise(here_.rank, cause, stalled))
       tell(stalled ? notice::stalled : notice::failed, cause);
   }
-  void leave() { tell(notice::left, first.report(here_.rank)); }
+  void leave() { tell(notice::left, first.farewell(here_.rank)); }
 
   /// Hears what has come.
   void attend() {
@@ -46,7 +46,7 @@ class mpi_notices {
       if (heard_.what == notice::left) {
         ++leavers_;
         silent_from_[static_cast<std::size_t>(peer)] = clock::now() + under_way;
-        first.report(peer, heard_.words);
+        first.hear(peer, heard_.words);
       } else {
         first.note(peer, heard_.words, heard_.what == notice::stalled);
       }

@@ -94,8 +94,9 @@ class mpi_world {
           notices_->attend();
           int gone = -1;
           for (const int peer : due) gone = notices_->is_silent(peer) ? peer : gone;
-          go_on(waited, due.empty() ? clock::duration::max() : deadline, gone,
-                [&] { return anybody_of(due, lane); });
+          go_on(
+              waited, due.empty() ? clock::duration::max() : deadline, gone,
+              [&] { return anybody_of(due, lane); }, true);
         }
       }
       pause(waited);
@@ -208,7 +209,8 @@ class mpi_world {
 
   // Returns if there is reason to wait on for what missing() says.
   template <class Missing>
-  void go_on(clock::duration waited, clock::duration limit, int gone, const Missing& missing) {
+  void go_on(clock::duration waited, clock::duration limit, int gone, const Missing& missing,
+             bool serves = false) {
     const auto in_ms = [](clock::duration d) { return d / std::chrono::milliseconds(1); };
     std::string why;
     if (first().happened())
@@ -217,12 +219,15 @@ class mpi_world {
       why = text("rank ", rank(), " waits for ", missing(), ", but rank ", gone,
                  " has left the run: every rank must make the same exchanges", errand::words());
     else if (waited > limit)
-      why = text("rank ", rank(), " waited ", in_ms(limit), " ms for ", missing(),
-                 ": it is stuck, or slower than mpi::options{.deadline}", errand::words());
+      why =
+          text("rank ", rank(), " waited ", in_ms(limit), " ms for ", missing(),
+               ": it, or whom it waits for itself, is stuck or slower than mpi::options{.deadline}",
+               errand::words());
     else
       return;
     notices_->first.report(
-        rank(), text("had waited ", in_ms(waited), " ms for ", missing(), errand::words()));
+        rank(), text("had waited ", in_ms(waited), " ms for ", missing(), errand::words()),
+        serves ? failure::never : std::chrono::milliseconds(in_ms(waited)), errand::reached());
     notices_->fail(why, true);
     throw error(why);
   }

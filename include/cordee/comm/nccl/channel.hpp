@@ -211,14 +211,17 @@ class nccl_channel {
     const std::string of = missing(mine);
     const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(waited);
     others_.first.report(here_.rank,
-                         text("had waited ", ms.count(), " ms for ", of, errand::words()));
+                         text("had waited ", ms.count(), " ms for ", of, errand::words()), ms,
+                         errand::reached());
     if (others_.first.happened()) give_up();
     const std::string why =
         gone >= 0
             ? text("rank ", here_.rank, " waits for ", of, ", but rank ", gone,
                    " has left the run: every rank must make the same exchanges", errand::words())
             : text("rank ", here_.rank, " waited ", deadline_.count(), " ms for ", of,
-                   ": it is stuck, or slower than nccl::options{.deadline}", errand::words());
+                   ": it, or whom it waits for itself, is stuck or slower than "
+                   "nccl::options{.deadline}",
+                   errand::words());
     others_.fail(why, true);
     throw error(why);
   }

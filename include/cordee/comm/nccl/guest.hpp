@@ -69,13 +69,13 @@ class guest {
   /// The run fails on this rank, unless it has failed before.
   void fail(const std::string& cause, bool stalled = false) {
     const std::scoped_lock lock(mutex_);
-    if (first.note(here_.rank, cause, stalled))
+    if (first.arise(here_.rank, cause, stalled))
       way_.say({stalled ? frame::stalled : frame::failed, here_.rank, cause});
   }
   void leave() {
     const std::scoped_lock lock(mutex_);
     left_[static_cast<std::size_t>(here_.rank)] = true;
-    way_.say({frame::left, here_.rank, first.report(here_.rank)});
+    way_.say({frame::left, here_.rank, first.farewell(here_.rank)});
   }
 
   /// Hears what has come.
@@ -112,7 +112,7 @@ class guest {
   void note_farewell(const frame& f) {
     if (f.rank < 0 || f.rank >= here_.size) return;
     left_[static_cast<std::size_t>(f.rank)] = true;
-    first.report(f.rank, f.words);
+    first.hear(f.rank, f.words);
   }
   [[nodiscard]] std::vector<std::string> taken_apart(const std::string& words) const {
     std::vector<std::string> all;

@@ -39,7 +39,7 @@ class thread_world {
 
   /// Records the first cause only; whoever waits gives up. Whether this was the first.
   bool fail(int rank, const std::string& cause, bool stalled = false) {
-    const bool mine = first.note(rank, cause, stalled);
+    const bool mine = first.arise(rank, cause, stalled);
     if (mine) wake();
     return mine;
   }
@@ -64,9 +64,11 @@ class thread_world {
   }
 
   /// The run fails, for `rank` has waited since `start` for "rank 1 to send 16 bytes on lane 0",
-  /// and somebody has failed, or `peer` has `gone`, or the deadline is over.
+  /// and somebody has failed, or `peer` has `gone`, or the deadline is over. Who
+  /// `serves` is silent of its time: to wait is what that thread is for.
   [[noreturn, gnu::cold]] void give_up(int rank, int lane, const std::string& awaited, int peer,
-                                       bool gone, steady_clock::time_point start) {
+                                       bool gone, steady_clock::time_point start,
+                                       bool serves = false) {
     const auto waited =
         std::chrono::duration_cast<std::chrono::milliseconds>(steady_clock::now() - start);
     const int culprit = gone || peer < 0 ? peer : behind(peer, lane);
@@ -76,7 +78,8 @@ class thread_world {
              : text("rank ", rank, " waited ", deadline.count(), " ms for ", awaited,
                     culprit == peer ? "" : text(", which waits for rank ", culprit, " to answer"),
                     ": it is stuck, or slower than threads::options{.deadline}", errand::words());
-    first.report(rank, text("had waited ", waited.count(), " ms for ", awaited, errand::words()));
+    first.report(rank, text("had waited ", waited.count(), " ms for ", awaited, errand::words()),
+                 serves ? failure::never : waited, errand::reached());
     const bool mine = fail(rank, why, true);
     throw error(mine ? why : text("rank ", rank, " gave up: ", first.cause()));
   }
@@ -87,15 +90,15 @@ class thread_world {
     throw error(why + errand::words());
   }
 
-  /// Until every rank has ended. After a failure none may take longer than the deadline.
+  /// Until every rank has ended. After a failure none may take longer than the grace.
   [[gnu::cold]] void await_end(roll_call& ended) const {
     ended.wait([&] { return failed(); });
-    const std::vector<int> late = ended.missing(deadline);
+    const std::vector<int> late = ended.missing(grace(deadline));
     if (late.empty()) return;
     // A thread cannot be ended from outside, and its memory is the others': only the process can.
     for (const int rank : late)
       std::fprintf(stderr, "cordee: rank %d did not end within %lld ms after the failure of %s\n",
-                   rank, static_cast<long long>(deadline.count()), first.in_full().c_str());
+                   rank, static_cast<long long>(grace(deadline).count()), first.in_full().c_str());
     std::fflush(nullptr);
     std::_Exit(EXIT_FAILURE);
   }
