@@ -93,6 +93,20 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("host: a run that is complete goes on, whatever stranger comes to its port") {
+  const host at(2, 0, run, 10s);
+  guest a({0, 2}, arrived(at, 0, 2)), b({1, 2}, arrived(at, 1, 2));
+  CHECK(contains(complaint([&] { arrived(at, 1, 4); }), "it says that it is rank 1 of 4"));
+  CHECK(contains(complaint([&] { arrived(at, 1, 2); }), "say that they are rank 1 of 2"));
+  b.leave();  // what the host had to say before, it has said
+  for (int k = 0; k < 10'000 && !a.has_left(1); ++k) {
+    a.attend();
+    std::this_thread::sleep_for(1ms);
+  }
+  CHECK(a.has_left(1));
+  CHECK_FALSE(a.first.happened());
+}
+
 TEST_CASE("host: a guest of another run is not answered") {
   const host at(2, 0, run, 10s);
   CHECK(arrived(at, 1, 2, run + 1).over());
