@@ -21,6 +21,7 @@
 #include <cordee/comm/hierarchical.hpp>
 #include <cordee/comm/hybrid.hpp>
 #include <cordee/comm/launch.hpp>
+#include <cordee/comm/machine.hpp>
 #include <cordee/comm/narrow.hpp>
 #include <cordee/comm/native.hpp>
 #include <cordee/comm/nodes.hpp>

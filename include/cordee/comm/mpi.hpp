@@ -28,7 +28,9 @@
 namespace cordee::inline CORDEE_ABI {
 
 struct mpi_options {
-  /// No rank waits longer for another one; then the run ends with an error that names it.
+  /// No rank waits longer for another one; then the run ends with an error that names it. All ranks
+  /// have that long again to end, but ten seconds at most, and a message under way as long: after
+  /// that they are killed.
   std::chrono::milliseconds deadline{120'000};
 };
 
@@ -43,11 +45,11 @@ class mpi {
   /// Runs f(link) in this process, which mpirun or srun has started with its like, with its share
   /// of the machine's cores as workers, and returns when all ranks have ended. If one throws, the
   /// others give up where they wait, and the first cause is thrown on every rank: "rank 2: ...". A
-  /// rank that does not end within the deadline after that is killed, by MPI_Abort.
+  /// rank that does not end within the grace after that (mpi_options) is killed, by MPI_Abort.
   template <class F>
   static void launch(const F& f, options with = {}) {
     const auto world = std::make_shared<detail::mpi_world>(with.deadline);
-    const cpu::entitlement mine(world->machine.share());
+    const cpu::entitlement mine(world->local.share());
     detail::take_part(*world, [&] { f(mpi{world, reducer_lane}); });
   }
 

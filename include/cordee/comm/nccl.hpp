@@ -30,7 +30,9 @@
 namespace cordee::inline CORDEE_ABI {
 
 struct nccl_options {
-  /// No rank waits longer for another one; then the run ends with an error that names it.
+  /// No rank waits longer for another one; then the run ends with an error that names it. What is
+  /// under way on the GPU has that long again to end, but ten seconds at most, and the other ranks
+  /// as long: after that this one goes.
   std::chrono::milliseconds deadline{120'000};
   /// The GPU of this rank; -1: the one of its local rank.
   int device = -1;

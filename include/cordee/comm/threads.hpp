@@ -27,7 +27,8 @@
 namespace cordee::inline CORDEE_ABI {
 
 struct thread_options {
-  /// No rank waits longer for another one; then the run ends with an error that names it.
+  /// No rank waits longer for another one; then the run ends with an error that names it. All ranks
+  /// have that long again to end, but ten seconds at most: after that the process ends.
   std::chrono::milliseconds deadline{120'000};
 };
 
@@ -41,7 +42,7 @@ class threads {
 
   /// Runs f(link) on `ranks` threads, each with max(1, cores / ranks) workers, and returns when all
   /// have ended. If one throws, the others give up where they wait, and the first cause is thrown:
-  /// "rank 2: …". A rank that does not end within the deadline after that ends the process.
+  /// "rank 2: …". A rank that does not end within the grace after that ends the process.
   template <class F>
   static void launch(int ranks, const F& f, options with = {}) {
     expects(ranks > 0, "threads::launch: at least one rank");

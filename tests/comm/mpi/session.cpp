@@ -20,26 +20,6 @@ TEST_CASE("session: MPI runs from the first question on, and the launcher says t
   CHECK(*told == here);
 }
 
-TEST_CASE("session: ranks of a machine share the cores that they may run on together") {
-  const standing here = detail::mpi_session::begin();
-  CHECK(detail::mpi_session::this_machine().share() >= 1);
-  cpu_set_t all, mine;
-  CPU_ZERO(&all);
-  sched_getaffinity(0, sizeof all, &all);
-  const int cores = CPU_COUNT(&all);  // the tests' launchers tie no rank to a core
-  CHECK(detail::mpi_session::this_machine().share() == std::max(1, cores / here.size));
-  // Each rank on one core: half of the ranks on the first, half on the last.
-  int first = 0, last = 0;
-  for (int core = 0; core < CPU_SETSIZE; ++core)
-    if (CPU_ISSET(core, &all)) last = core;
-  while (!CPU_ISSET(first, &all)) ++first;
-  CPU_ZERO(&mine);
-  CPU_SET(here.rank % 2 == 0 ? first : last, &mine);
-  sched_setaffinity(0, sizeof mine, &mine);
-  CHECK(detail::mpi_session::this_machine().share() == std::max(1, std::min(cores, 2) / here.size));
-  sched_setaffinity(0, sizeof all, &all);
-}
-
 TEST_CASE("session: what MPI says of a call that failed is thrown with the call's name") {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   std::string said;

@@ -37,3 +37,28 @@ TEST_CASE("mpi world: one after another, and nothing of one is heard in the next
     CHECK_FALSE(world.first().happened());
   }
 }
+
+TEST_CASE("mpi world: ranks of a machine share the cores that they may run on together") {
+  const int p = detail::mpi_session::begin().size;
+  const auto share = [](int ranks) {
+    detail::mpi_world world(30s);
+    CHECK(world.local.ranks == ranks);
+    world.leave();
+    return world.local.share();
+  };
+  cpu_set_t all, mine;
+  CPU_ZERO(&all);
+  sched_getaffinity(0, sizeof all, &all);
+  const int cores = CPU_COUNT(&all);  // the tests' launchers tie no rank to a core
+  CHECK(share(p) == std::max(1, cores / p));
+  // Each rank on one core: half of the ranks on the first, half on the last.
+  int first = 0, last = 0;
+  for (int core = 0; core < CPU_SETSIZE; ++core)
+    if (CPU_ISSET(core, &all)) last = core;
+  while (!CPU_ISSET(first, &all)) ++first;
+  CPU_ZERO(&mine);
+  CPU_SET(detail::mpi_session::begin().rank % 2 == 0 ? first : last, &mine);
+  sched_setaffinity(0, sizeof mine, &mine);
+  CHECK(share(p) == std::max(1, std::min(cores, 2) / p));
+  sched_setaffinity(0, sizeof all, &all);
+}

@@ -5,13 +5,14 @@
 // ended as the program ends, when main has said what it had to.
 #pragma once
 
-#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <span>
 #include <string>
+#include <thread>
 
 #include <mpi.h>
-#include <sched.h>
 
 #include <cordee/comm/launch.hpp>
 #include <cordee/core/error.hpp>
@@ -36,31 +37,40 @@ inline void mpi_expects(int status, const char* call) {
   std::_Exit(EXIT_FAILURE);
 }
 
+/// Until all is done that every rank does at first.
+[[gnu::cold]] inline void mpi_await_beginning(std::span<MPI_Request> all, int rank,
+                                              std::chrono::milliseconds deadline,
+                                              std::chrono::steady_clock::time_point start) {
+  for (int done = 0; !done; std::this_thread::sleep_for(std::chrono::microseconds(50))) {
+    MPI_Testall(static_cast<int>(all.size()), all.data(), &done, MPI_STATUSES_IGNORE);
+    if (!done && std::chrono::steady_clock::now() - start > deadline)
+      mpi_abort(text("rank ", rank, " waited ", deadline.count(),
+                     " ms for every rank to begin: one is stuck, or makes no mpi::launch"));
+  }
+}
+
+/// What nobody heard, when all have left: a sentence, or nothing.
+[[nodiscard, gnu::cold]] inline std::string mpi_unheard(std::span<const MPI_Comm> lanes, int rank) {
+  for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
+    int there = 0, bytes = 0;
+    MPI_Status status;
+    MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, lanes[lane], &there, &status);
+    if (!there) continue;
+    MPI_Get_count(&status, MPI_BYTE, &bytes);
+    return text("rank ", status.MPI_SOURCE, " said ", bytes, " bytes to rank ", rank, " on lane ",
+                lane,
+                ", which has left the run without hearing them: every rank must make the same "
+                "exchanges");
+  }
+  return {};
+}
+
 class mpi_session {
  public:
   /// This process among its like, once MPI runs; ends all if the launcher says otherwise.
   static standing begin() {
     static const mpi_session running;
     return running.here_;
-  }
-  /// The ranks of a machine, and the cores that they may run on, all together, whether the launcher
-  /// has tied each to some of its own or not.
-  struct machine {
-    int ranks, cores;
-    /// A rank's, at least one.
-    [[nodiscard]] int share() const { return std::max(1, cores / ranks); }
-  };
-  static machine this_machine() {
-    MPI_Comm here;
-    int ranks = 1;
-    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here);
-    MPI_Comm_size(here, &ranks);
-    cpu_set_t cores;
-    CPU_ZERO(&cores);
-    sched_getaffinity(0, sizeof cores, &cores);
-    MPI_Allreduce(MPI_IN_PLACE, &cores, sizeof cores, MPI_BYTE, MPI_BOR, here);
-    MPI_Comm_free(&here);
-    return {ranks, CPU_COUNT(&cores)};
   }
   mpi_session(const mpi_session&) = delete;
   mpi_session& operator=(const mpi_session&) = delete;

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include <cordee/comm/errand.hpp>
+#include <cordee/comm/machine.hpp>
 #include <cordee/comm/mpi/notices.hpp>
 #include <cordee/comm/transport.hpp>
 
@@ -45,14 +46,16 @@ class mpi_world {
     for (std::size_t k = 0; k < made.size(); ++k)
       mpi_expects(MPI_Comm_idup(MPI_COMM_WORLD, &lanes_[k], &made[k]), "MPI_Comm_idup");
     const auto start = clock::now();
-    for (int done = 0; !done; pause(clock::now() - start)) {
-      MPI_Testall(static_cast<int>(made.size()), made.data(), &done, MPI_STATUSES_IGNORE);
-      if (!done && clock::now() - start > deadline)
-        mpi_abort(text("rank ", rank(), " waited ", deadline.count(),
-                       " ms for every rank to begin: one is stuck, or makes no mpi::launch"));
-    }
+    mpi_await_beginning(made, rank(), deadline, start);
+    const machine_card mine = machine_card::mine();
+    std::vector<machine_card> cards(static_cast<std::size_t>(size()));
+    MPI_Request told;
+    mpi_expects(MPI_Iallgather(&mine, sizeof mine, MPI_BYTE, cards.data(), sizeof mine, MPI_BYTE,
+                               lanes_.back(), &told),
+                "MPI_Iallgather");
+    mpi_await_beginning({&told, 1}, rank(), deadline, start);
+    local = machine::of(rank(), cards);
     notices_ = std::make_unique<mpi_notices>(here_, lanes_.back());
-    machine = mpi_session::this_machine();
   }
   mpi_world(const mpi_world&) = delete;
   mpi_world& operator=(const mpi_world&) = delete;
@@ -109,8 +112,7 @@ class mpi_world {
     notices_->fail(cause, false);
   }
 
-  /// Leaves, and returns when all have; after a failure, kills those that do not within the
-  /// deadline.
+  /// Leaves, and returns when all have; after a failure, kills those that do not within the grace.
   void leave() {
     {
       const std::scoped_lock lock(mutex_);
@@ -121,18 +123,21 @@ class mpi_world {
       std::this_thread::sleep_for(std::chrono::microseconds(200));
       const auto now = clock::now();
       if (!first().happened()) calm = now;
-      if (now - calm > deadline)
-        mpi_abort(text(first().in_full(), "\n", absent, " did not end within ", deadline.count(),
-                       " ms after that: MPI_Abort"));
+      if (now - calm > grace(deadline))
+        mpi_abort(text(first().in_full(), "\n", absent, " did not end within ",
+                       grace(deadline).count(), " ms after that: MPI_Abort"));
       if (now - said < deadline) continue;
       std::fprintf(stderr, "cordee: rank %d has ended, and waits for %s\n", rank(), absent.c_str());
       said = now;
     }
-    if (!first().happened()) look_for_unheard();
+    if (first().happened()) return;
+    if (const std::string why = mpi_unheard(std::span(lanes_).first(lane_count), rank());
+        !why.empty())
+      notices_->first.note(rank(), why);
   }
 
   const std::chrono::milliseconds deadline;
-  mpi_session::machine machine{1, 1};
+  machine local;
 
  private:
   struct batch {
@@ -153,7 +158,7 @@ class mpi_world {
   void transfer(batch& b) {
     std::unique_lock lock(mutex_);
     say(b);
-    for (int look = machine.ranks > machine.cores ? 1 : 20; look > 0; --look)
+    for (int look = local.ranks > local.cores ? 1 : 20; look > 0; --look)
       if (finished(b)) return;  // the peer has a core of its own, and may be about to speak
     for (const auto start = clock::now(); !finished(b); lock.lock()) {
       const auto waited = clock::now() - start;
@@ -270,7 +275,7 @@ class mpi_world {
     for (std::size_t i = 0; i < b.requests.size(); ++i) {
       int done = 0;
       do MPI_Test(&b.requests[i], &done, MPI_STATUS_IGNORE);
-      while (!done && i < b.heard.size() && clock::now() - start < deadline);
+      while (!done && i < b.heard.size() && clock::now() - start < grace(deadline));
       if (!done) MPI_Request_free(&b.requests[i]);
     }
   }
@@ -280,19 +285,6 @@ class mpi_world {
     notices_->attend();
     absent = notices_->absent();
     return notices_->over();
-  }
-  void look_for_unheard() {
-    for (int lane = 0; lane < lane_count; ++lane) {
-      int there = 0, bytes = 0;
-      MPI_Status status;
-      MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, at(lane), &there, &status);
-      if (!there) continue;
-      MPI_Get_count(&status, MPI_BYTE, &bytes);
-      notices_->first.note(rank(), text("rank ", status.MPI_SOURCE, " said ", bytes,
-                                        " bytes to rank ", rank(), " on lane ", lane,
-                                        ", which has left the run without hearing them: "
-                                        "every rank must make the same exchanges"));
-    }
   }
   [[nodiscard]] MPI_Comm at(int lane) const { return lanes_[static_cast<std::size_t>(lane)]; }
 

@@ -210,18 +210,16 @@ class nccl_channel {
     for (int twice = 0; twice < 2; ++twice) look(mine);
     const std::string of = missing(mine);
     const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(waited);
-    others_.first.report(here_.rank,
-                         text("had waited ", ms.count(), " ms for ", of, errand::words()), ms,
-                         errand::reached());
+    const std::string at = text("had waited ", ms.count(), " ms for ", of, errand::words());
+    others_.first.report(here_.rank, at, ms, errand::reached());
     if (others_.first.happened()) give_up();
     const std::string why =
-        gone >= 0
-            ? text("rank ", here_.rank, " waits for ", of, ", but rank ", gone,
-                   " has left the run: every rank must make the same exchanges", errand::words())
-            : text("rank ", here_.rank, " waited ", deadline_.count(), " ms for ", of,
-                   ": it, or whom it waits for itself, is stuck or slower than "
-                   "nccl::options{.deadline}",
-                   errand::words());
+        (gone >= 0 ? text("rank ", here_.rank, " waits for ", of, ", but rank ", gone,
+                          " has left the run: every rank must make the same exchanges")
+                   : text("rank ", here_.rank, " waited ", deadline_.count(), " ms for ", of,
+                          ": it, or whom it waits for itself, is stuck or slower than "
+                          "nccl::options{.deadline}")) +
+        errand::words();
     others_.fail(why, true);
     throw error(why);
   }
@@ -282,7 +280,8 @@ class nccl_channel {
     if (all_ != nullptr) ncclCommAbort(std::exchange(all_, nullptr));
     if (cudaEventRecord(cuda_.done, s) != cudaSuccess) return;
     const auto start = clock::now();
-    while (cudaEventQuery(cuda_.done) == cudaErrorNotReady && clock::now() - start < deadline_)
+    while (cudaEventQuery(cuda_.done) == cudaErrorNotReady &&
+           clock::now() - start < grace(deadline_))
       std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
   void close() noexcept {

@@ -12,7 +12,6 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <random>
@@ -20,9 +19,8 @@
 #include <vector>
 
 #include <ifaddrs.h>
-#include <sched.h>
-#include <unistd.h>
 
+#include <cordee/comm/machine.hpp>
 #include <cordee/comm/nccl/channel.hpp>
 #include <cordee/comm/nccl/meets.hpp>
 #include <cordee/comm/transport.hpp>
@@ -58,8 +56,8 @@ class nccl_world {
   /// Tells every rank why the run has failed; the first cause counts.
   void fail(const std::string& cause) { others_->fail(cause); }
 
-  /// Leaves, and returns when all have, or when after a failure the deadline is over: then it is
-  /// the launcher's to end who is stuck.
+  /// Leaves, and returns when all have, or when after a failure the grace is over: then it is the
+  /// launcher's to end who is stuck.
   [[gnu::cold]] void leave() {
     others_->leave();
     auto calm = guest::clock::now(), said = calm;
@@ -68,9 +66,10 @@ class nccl_world {
       others_->attend();
       const auto now = guest::clock::now();
       if (!first().happened()) calm = now;
-      if (now - calm < deadline && now - said < deadline) continue;
+      const bool over = now - calm >= grace(deadline);
+      if (!over && now - said < deadline) continue;
       std::fprintf(stderr, "cordee: rank %d has ended, and waits for %s\n", rank(), who.c_str());
-      if (now - calm >= deadline) return;
+      if (over) return;
       said = now;
     }
     if (first().happened()) return;
@@ -81,11 +80,7 @@ class nccl_world {
   const std::chrono::milliseconds deadline;
 
  private:
-  // What ranks know of each other. Machines may have the same name, so their start counts, too.
-  struct card {
-    char name[256], start[40];
-    cpu_set_t cores;
-  };
+  // What ranks know of each other, beside their machines.
   struct seat {
     char device[32];
     std::array<ncclUniqueId, lane_count> ids;  // of rank 0
@@ -119,25 +114,12 @@ class nccl_world {
   }
 
   [[gnu::cold]] void begin(int device) {
-    card mine{};
-    gethostname(mine.name, sizeof mine.name - 1);
-    std::ifstream("/proc/sys/kernel/random/boot_id").get(mine.start, sizeof mine.start);
-    CPU_ZERO(&mine.cores);
-    sched_getaffinity(0, sizeof mine.cores, &mine.cores);
-    const auto cards = read_all<card>(others_->gather(as_words(mine), deadline));
+    const auto cards =
+        read_all<machine_card>(others_->gather(as_words(machine_card::mine()), deadline));
+    const machine local = machine::of(here_.rank, cards);
+    workers_ = local.share();
 
-    int local = 0, neighbours = 0;
-    cpu_set_t cores = mine.cores;
-    for (int rank = 0; rank < size(); ++rank) {
-      const card& theirs = cards[static_cast<std::size_t>(rank)];
-      if (!same_machine(mine, theirs)) continue;
-      local += rank < here_.rank ? 1 : 0;
-      ++neighbours;
-      CPU_OR(&cores, &cores, &theirs.cores);
-    }
-    workers_ = std::max(1, CPU_COUNT(&cores) / neighbours);
-
-    device_ = device >= 0 ? device : device_of(local);
+    device_ = device >= 0 ? device : device_of(local.before);
     cuda_check(cudaSetDevice(device_), text("cudaSetDevice of GPU ", device_));
     seat taken{};
     cuda_check(cudaDeviceGetPCIBusId(taken.device, sizeof taken.device, device_),
@@ -166,14 +148,11 @@ class nccl_world {
     return local;
   }
 
-  static bool same_machine(const card& a, const card& b) {
-    return std::strcmp(a.name, b.name) == 0 && std::strcmp(a.start, b.start) == 0;
-  }
   // Alike on every rank, so that all of them say it.
-  static void check_apart(const std::vector<card>& cards, const std::vector<seat>& seats) {
+  static void check_apart(const std::vector<machine_card>& cards, const std::vector<seat>& seats) {
     for (std::size_t b = 0; b < cards.size(); ++b)
       for (std::size_t a = 0; a < b; ++a)
-        if (same_machine(cards[a], cards[b]) && std::strcmp(seats[a].device, seats[b].device) == 0)
+        if (cards[a].same_machine(cards[b]) && std::strcmp(seats[a].device, seats[b].device) == 0)
           throw error(text("ranks ", a, " and ", b, " have the same GPU, ", seats[a].device, " of ",
                            cards[a].name,
                            ", which NCCL does not bear: start one rank a GPU, or "
@@ -188,9 +167,7 @@ class nccl_world {
 
   // Its name, which others may know, its addresses, and what it calls itself.
   [[gnu::cold]] static std::vector<std::string> names_of_this_machine() {
-    card mine{};
-    gethostname(mine.name, sizeof mine.name - 1);
-    std::vector<std::string> all{mine.name};
+    std::vector<std::string> all{machine_card::mine().name};
     ifaddrs* found = nullptr;
     if (getifaddrs(&found) == 0) {
       for (const ifaddrs* at = found; at != nullptr; at = at->ifa_next) {
