@@ -24,6 +24,9 @@ TEST_CASE("nodes: what cannot be is refused") {
   CHECK_THROWS_AS((void)(nodes{.sizes = {2, 0, 1}}.starts(3)), misuse);
   CHECK_THROWS_AS((void)(nodes{.sizes = {2, 2}}.starts(3)), misuse);
   CHECK_THROWS_AS((void)(nodes{.sizes = {2, 2}}.starts(5)), misuse);
+  CHECK(complaint([] {
+          (void)(nodes{.sizes = {2, 2}}.starts(5));
+        }) == "nodes: the sizes add up to 4 ranks, not to 5");
 }
 
 TEST_CASE("nodes: neighbours on one machine are a node, and others on it are an error with names") {

@@ -233,6 +233,20 @@ TEST_CASE("a rank that waits itself is not to blame: the one at the end of the c
   CHECK(contains(said, "\n  look first at rank 2: no word of a wait from there"));
 }
 
+TEST_CASE("who waits for a mean over shared memory names every rank that does not bring its part") {
+  crevasse deep;
+  const std::string said = complaint([&] {
+    threads::launch(4,
+                    [&](threads link) {
+                      float x = 0;
+                      if (link.rank() > 1) return deep.fall();
+                      deep.beside([&] { link.mean(span_on<float, cpu>{&x, 1}, cpu::stream{}); });
+                    },
+                    {.deadline = 2000ms});
+  });
+  CHECK(contains(said, "waited 2000 ms for rank 2, rank 3 to bring 4 bytes on lane 0"));
+}
+
 TEST_CASE("a word that was never heard ends the run with an error") {
   const std::string said = complaint([] {
     threads::launch(

@@ -89,3 +89,16 @@ TEST_CASE("transport: lanes are four, and each is somebody's own") {
     CHECK(lanes[i] < lane_count);
   }
 }
+
+TEST_CASE("transport: a peer beyond the ranks is misuse, with both numbers") {
+  for (const int peer : {-1, 3}) {
+    std::string said;
+    try {
+      detail::expects_peer("a link", peer, 3);
+    } catch (const misuse& e) {
+      said = e.what();
+    }
+    CHECK(said == text("a link: no such peer: rank ", peer, ", where ranks are 0 to 2"));
+  }
+  detail::expects_peer("a link", 2, 3);
+}

@@ -46,7 +46,7 @@ class group {
   }
   /// The link's rank of number k.
   [[nodiscard]] int rank_of(int k) const {
-    expects(k >= 0 && k < size(), "group: no such peer");
+    detail::expects_peer("group", k, size());
     return (*ranks_)[static_cast<std::size_t>(k)];
   }
 

@@ -104,7 +104,7 @@ class mpi {
   /// AnySource.
   [[nodiscard]] int next(std::span<const int> due) const {
     expects(lane_ == request_lane, "mpi: who comes first is told on the request lane alone");
-    for (const int peer : due) expects(peer >= 0 && peer < size(), "mpi: no such peer");
+    for (const int peer : due) detail::expects_peer("mpi", peer, size());
     return world_->next(lane_, due);
   }
 
@@ -115,7 +115,7 @@ class mpi {
   mpi(std::shared_ptr<detail::mpi_world> world, int lane) : world_(std::move(world)), lane_(lane) {}
 
   detail::mpi_parcel checked(const detail::mpi_parcel& p) const {
-    expects(p.peer >= 0 && p.peer < size(), "mpi: no such peer");
+    detail::expects_peer("mpi", p.peer, size());
     expects(p.size <= INT_MAX, "mpi: a message of 2 GiB or more; use smaller buckets");
     return p;
   }

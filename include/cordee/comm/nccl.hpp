@@ -180,7 +180,7 @@ class nccl {
   std::vector<parcel> parcels(std::span<const Message> messages) const {
     std::vector<parcel> all;
     for (const Message& m : messages) {
-      expects(m.peer >= 0 && m.peer < size(), "nccl: no such peer");
+      detail::expects_peer("nccl", m.peer, size());
       // NCCL reads only what is told, whatever a parcel says.
       all.push_back(parcel{m.peer, const_cast<std::byte*>(m.bytes.data), m.bytes.size});
     }

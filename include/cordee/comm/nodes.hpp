@@ -37,7 +37,8 @@ struct nodes {
     }
     for (int left = sizes.empty() ? count(ranks) : 0; left > 0; --left)
       start.push_back(left > 1 ? start.back() + each : ranks);
-    expects(start.back() == ranks, "nodes: the sizes add up to another number of ranks");
+    if (start.back() != ranks)
+      throw misuse(text("nodes: the sizes add up to ", start.back(), " ranks, not to ", ranks));
     return start;
   }
 };

@@ -253,8 +253,14 @@ class threads {
     };
     const auto start = detail::steady_clock::now();
     if (!table.meet(rank_, world_->deadline, [&] { return world_->failed() || left() < size(); })) {
-      const int gone = left();
-      give_up(gone < size() ? gone : table.missing(rank_), gone < size(), "to bring", mine, start);
+      std::vector<int> who{left()};
+      const bool gone = who.front() < size();
+      if (!gone) who = table.missing(rank_);
+      std::string names;
+      for (const int peer : who) names += text(names.empty() ? "" : ", ", "rank ", peer);
+      if (names.empty()) names = "all ranks";  // who were here, and have given up
+      world_->give_up(rank_, lane_, text(names, " to bring ", mine, " bytes on lane ", lane_),
+                      who.empty() ? -1 : who.front(), gone, start);
     }
     for (int peer = 0; peer < size(); ++peer)
       if (const std::size_t theirs = table.brought(rank_, peer); theirs != mine)
@@ -274,7 +280,7 @@ class threads {
   }
 
   int checked(int peer) const {
-    expects(peer >= 0 && peer < size(), "threads: no such peer");
+    detail::expects_peer("threads", peer, size());
     return peer;
   }
   detail::desk& desk_of(int rank) const { return world_->at(rank, lane_); }

@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 
+#include <cordee/core/error.hpp>
 #include <cordee/core/span_on.hpp>
 #include <cordee/core/text.hpp>
 
@@ -91,6 +92,14 @@ namespace detail {
   std::string all = due.empty() ? "anybody" : "";
   for (const int peer : due) all += text(all.empty() ? "" : " or ", "rank ", peer);
   return text(all, " to send on lane ", lane);
+}
+
+[[noreturn, gnu::cold, gnu::noinline]] inline void no_such_peer(const char* link, int peer,
+                                                                int ranks) {
+  throw misuse(text(link, ": no such peer: rank ", peer, ", where ranks are 0 to ", ranks - 1));
+}
+constexpr void expects_peer(const char* link, int peer, int ranks) {
+  if (peer < 0 || peer >= ranks) no_such_peer(link, peer, ranks);
 }
 }  // namespace detail
 

@@ -71,12 +71,14 @@ TEST_CASE("round_table: it is known what everybody brought") {
   CHECK(right == std::vector<int>{1, 1, 1});
 }
 
-TEST_CASE("round_table: who waits for somebody who does not come gives up, and says for whom") {
-  round_table table(2);
+TEST_CASE("round_table: who waits for some who do not come gives up, and says for all of them") {
+  round_table table(4);
   double x = 0;
-  table.lay_out(0, &x, 1);
+  for (const int rank : {0, 2}) table.lay_out(rank, &x, 1);
+  CHECK_FALSE(table.meet(2, 20ms, never));
+  CHECK(table.missing(2) == std::vector{0, 1, 3});
   CHECK_FALSE(table.meet(0, 20ms, never));
-  CHECK(table.missing(0) == 1);
+  CHECK(table.missing(0) == std::vector{1, 3});  // rank 2 has been there
   CHECK_FALSE(table.meet(0, 30s, [] { return true; }));
 }
 

@@ -58,8 +58,7 @@ class round_table {
     room_.wait(patience, [&] { return arrived_ >= all || stop(); });
     for (std::uint64_t here = arrived_; here < all;)
       if (arrived_.compare_exchange_weak(here, here - 1)) {
-        seat& mine = seat_of(rank);
-        mine.came = --mine.meetings;
+        --seat_of(rank).meetings;  // it came, all the same
         return false;
       }
     return true;
@@ -71,11 +70,12 @@ class round_table {
     while (arrived_ < all) room_.wait(std::chrono::hours(1), [&] { return arrived_ >= all; });
   }
 
-  /// Somebody who has not come to the meeting that `rank` has just given up.
-  [[nodiscard]] int missing(int rank) const {
+  /// Who has not come to the meeting that `rank` has just given up.
+  [[nodiscard, gnu::cold]] std::vector<int> missing(int rank) const {
+    std::vector<int> all;
     for (int other = 0; other < static_cast<int>(ranks_); ++other)
-      if (other != rank && seat_of(other).came <= seat_of(rank).came) return other;
-    return rank;
+      if (other != rank && seat_of(other).came <= seat_of(rank).meetings) all.push_back(other);
+    return all;
   }
 
   /// The bytes that `other` brought to the meeting that `rank` is at.
