@@ -4,13 +4,19 @@
 // Groups of processes, and the reducers that work group by group. Run by mpirun.
 #include <doctest/doctest.h>
 
+#include <cordee/comm/all_to_all.hpp>
+#include <cordee/comm/butterfly.hpp>
 #include <cordee/comm/double_tree.hpp>
 #include <cordee/comm/group.hpp>
 #include <cordee/comm/hierarchical.hpp>
+#include <cordee/comm/hybrid.hpp>
 #include <cordee/comm/mpi.hpp>
+#include <cordee/comm/nccl/meets.hpp>
+#include <cordee/comm/ring.hpp>
 #include <cordee/comm/torus_ring.hpp>
 #include <cordee/testing/transport_laws.hpp>
 
+#include "tests/support/any_exact.hpp"
 #include "tests/support/ranks.hpp"
 
 using namespace cordee;
@@ -59,6 +65,37 @@ TEST_CASE("mpi: a group of processes keeps the laws of transports") {
               mpi::launch([&](mpi link) { f(backwards(link)); }, {.deadline = deadline});
             },
             {.ranks = {world_size()}, .impatience = 0s}) == "");  // who is silent: tests/comm/group
+}
+
+TEST_CASE(
+    "mpi: reducers over nodes, a torus, two trees, two methods and in one step keep their laws") {
+  const reducer_law_options here{.ranks = {world_size()}};
+  const auto launch = [](int, const auto& f, std::chrono::milliseconds deadline) {
+    mpi::launch(f, {.deadline = deadline});
+  };
+  const auto breaches = [&](const auto& make) { return law_breaches<mpi>(make, here, launch); };
+  CHECK(breaches([](mpi link) { return hierarchical{link, nodes{2}}; }) == "");
+  CHECK(breaches([](mpi link) { return torus_ring{link}; }) == "");
+  CHECK(breaches([](mpi link) { return double_tree{link, 1000}; }) == "");
+  CHECK(breaches([](mpi link) { return hybrid{butterfly{link}, ring{link}, 2000}; }) == "");
+  CHECK(breaches([](mpi link) { return all_to_all{link}; }) == "");
+}
+
+TEST_CASE("mpi: ranks of NCCL may meet by a link of processes") {
+  static_assert(Meets<by_link<mpi>>);
+  mpi::launch(
+      [](mpi link) {
+        by_link where{link};
+        CHECK(where.here() == standing{link.rank(), link.size()});
+        const meeting_point at{29'500, 17, {"node1", "10.0.0.1"}};
+        if (link.rank() == 0) return where.publish(at);
+        for (int twice = 0; twice < 2; ++twice) {
+          const auto found = where.find();
+          REQUIRE(found.has_value());
+          CHECK(found->str() == at.str());
+        }
+      },
+      {.deadline = 30s});
 }
 
 TEST_CASE("mpi: means over nodes, over a torus and over two trees are exact") {
