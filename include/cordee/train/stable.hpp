@@ -11,6 +11,7 @@
 
 #include <cordee/comm/consensus.hpp>
 #include <cordee/comm/reducer.hpp>
+#include <cordee/comm/stability.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/text.hpp>
 #include <cordee/optim/optimizer.hpp>
