@@ -47,7 +47,8 @@ struct poisoned : tiny<D> {
   }
 };
 
-/// Each rank's weights after some steps, each on a shard of its own.
+/// Each rank's weights after some steps, each on a shard of its own; fewer of many ranks, whose
+/// fibers take their time.
 template <class D, class O, class Make>
 auto weights_after(const D& where, int ranks, const O& rule, const Make& reducer) {
   const synthetic images{.extent = tiny_image, .classes = tiny_classes, .samples = 48, .seed = 3};
@@ -57,7 +58,7 @@ auto weights_after(const D& where, int ranks, const O& rule, const Make& reducer
     trainer run{net, rule, constant{.rate = 0.05}, reducer(link), {.bucket_bytes = 512}};
     CHECK(run.buckets().size() > 1);
     upload<D> there(where);
-    for (int k = 0; k < 4; ++k)
+    for (int k = 0; k < (ranks > 3 ? 2 : 4); ++k)
       CHECK(run.step(there.to(feed.next(), run.compute()), feed.epoch(k)).finite());
     const auto trained = run.weights().subspan(0, run.weights().size - run.statistics().size);
     return on_host<float, D>(where, trained, run.compute());
@@ -78,7 +79,7 @@ inline double farthest(const std::vector<float>& a, const std::vector<float>& b)
 /// (there by a ring: every exact mean is one).
 template <class D, class Make>
 void trains_alike(const D& where, const Make& reducer) {
-  for (const int ranks : {2, 3}) {
+  for (const int ranks : {1, 2, 3, 5, 8}) {
     CAPTURE(ranks);
     const sgd rule{.momentum = 0.9, .weight_decay = 1e-3};
     const auto here = weights_after(where, ranks, rule, reducer);
@@ -91,13 +92,13 @@ void trains_alike(const D& where, const Make& reducer) {
 /// A mixing reducer leaves every rank with weights of its own, as on the CPU.
 template <class D, class Make>
 void mixes_alike(const D& where, const Make& reducer) {
-  for (const int ranks : {2, 3}) {
+  for (const int ranks : {1, 2, 3, 5, 8}) {
     CAPTURE(ranks);
     const decentlam rule{.momentum = 0.8, .weight_decay = 1e-3};
     const auto here = weights_after(where, ranks, rule, reducer);
     const auto host = weights_after(cpu(1), ranks, rule, reducer);
     for (std::size_t r = 0; r < here.size(); ++r) CHECK(farthest(here[r], host[r]) < 1e-5);
-    CHECK(here[0] != here[1]);
+    if (ranks > 1) CHECK(here[0] != here[1]);
   }
 }
 
