@@ -3,12 +3,13 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Seconds of compiler time (user, the least of N runs) that a program costs: the umbrella by itself, a
-# minimal trainer (one dense layer, sgd, solo) that includes what it uses, the same over the umbrella, and
-# residual networks over a ring.
-#   benchmarks/compile_time.sh [N]          CXX and CXXFLAGS are heeded; -O2 by default
+# minimal trainer (one dense layer, sgd, solo) that includes what it uses, the same over the umbrella,
+# residual networks over a ring, and, where nvcc is, ResNet-50 in fp16 for a GPU, which may cost 90 s.
+#   benchmarks/compile_time.sh [N]          CXX, CXXFLAGS and NVCC are heeded; -O2 by default
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 runs=${1:-3} cxx=${CXX:-g++} flags=${CXXFLAGS:--O2 -march=native}
+nvcc=$(command -v "${NVCC:-nvcc}" || true)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -43,14 +44,24 @@ program 'resnet<8, fp32, cpu, shape{.image = {1, 28, 28}}>' 'threads::launch(4, 
 program 'resnet<110, fp32, cpu, shape{.image = {1, 28, 28}}>' 'threads::launch(4, train);' 'ring{link}' >"$work/resnet110.cpp"
 program 'resnet<50, fp32, cpu, shape{.image = {1, 64, 64}, .classes = 10}>' 'threads::launch(4, train);' 'ring{link}' \
   '{1, 64, 64}' >"$work/resnet50.cpp"
+program 'resnet<50, fp16, gpu, shape{.image = {1, 64, 64}, .classes = 10}>' 'train(alone{});' 'solo{}' \
+  '{1, 64, 64}' >"$work/resnet50_gpu.cu"
 
-echo "$("$cxx" --version | head -n 1), $flags"
-for name in umbrella minimal minimal_umbrella resnet8 resnet110 resnet50; do
-  least=
+seconds_of() {  # NAME COMMAND...
+  local name=$1 k seconds least=
+  shift
   for ((k = 0; k < runs; ++k)); do
-    # shellcheck disable=SC2086
-    seconds=$( { TIMEFORMAT=%U; time "$cxx" -std=c++20 $flags -I"$here/include" -c "$work/$name.cpp" -o "$work/$name.o"; } 2>&1)
+    seconds=$( { TIMEFORMAT=%U; time "$@"; } 2>&1)
     least=$(printf '%s\n' ${least:+"$least"} "$seconds" | sort -g | head -n 1)
   done
   printf '%-16s %s s\n' "$name" "$least"
+}
+echo "$("$cxx" --version | head -n 1), $flags"
+for name in umbrella minimal minimal_umbrella resnet8 resnet110 resnet50; do
+  # shellcheck disable=SC2086
+  seconds_of "$name" "$cxx" -std=c++20 $flags -I"$here/include" -c "$work/$name.cpp" -o "$work/$name.o"
 done
+if [[ -n $nvcc ]]; then
+  seconds_of resnet50_gpu "$nvcc" -std=c++20 -O2 -arch=sm_90 --extended-lambda --expt-relaxed-constexpr \
+    -DCORDEE_HAS_CUDA=1 -I"$here/include" -c "$work/resnet50_gpu.cu" -o "$work/resnet50_gpu.o"
+fi
