@@ -9,6 +9,7 @@
 #include <cordee/comm/gossip.hpp>
 #include <cordee/comm/solo.hpp>
 #include <cordee/core/random.hpp>
+#include <cordee/testing/gossip_laws.hpp>
 
 #include "tests/support/graphs.hpp"
 #include "tests/support/ranks.hpp"
@@ -38,66 +39,13 @@ std::vector<Real> noise(int rank, std::size_t n) {
   return x;
 }
 
-// Every rank after one mixing, by rank.
-template <class G, class Make>
-auto mixed(const G& graph, int ranks, std::int64_t round, const Make& make) {
-  return on_ranks(ranks, [&](threads link) {
-    auto x = make(link.rank());
-    mix(gossip{link, graph}, x, round);
-    return x;
-  });
-}
-
 }  // namespace
 
-TEST_CASE("gossip: mixing unit vectors recovers the matrix that the graph declares") {
+TEST_CASE("gossip obeys the laws of mixing on every graph and every number of ranks it serves") {
   with_graphs([](const auto& graph, int ranks) {
     CAPTURE(graph.describe());
-    CAPTURE(ranks);
-    const auto p = static_cast<std::size_t>(ranks);
-    for (const std::int64_t round : {0, 1, 2, 5}) {
-      const auto columns = mixed(graph, ranks, round, [&](int rank) {
-        std::vector<double> unit(p);
-        unit[static_cast<std::size_t>(rank)] = 1;
-        return unit;
-      });
-      const matrix w = matrix_of(graph, ranks, round);
-      for (std::size_t i = 0; i < p; ++i)
-        for (std::size_t j = 0; j < p; ++j) REQUIRE(std::abs(columns[i][j] - w[i][j]) < 1e-15);
-    }
+    CHECK(gossip_laws(graph, {.ranks = {ranks}}) == "");
   });
-}
-
-TEST_CASE_TEMPLATE("gossip: any length is mixed whole, and the mean of the ranks stays", Real,
-                   float, double) {
-  const double tolerance = sizeof(Real) == 4 ? 2e-6 : 1e-14;
-  const std::array few{2, 5, 8};
-  with_graphs(
-      [&](const auto& graph, int ranks) {
-        CAPTURE(graph.describe());
-        CAPTURE(ranks);
-        for (const std::size_t n : {0u, 1u, 7u, 997u, 1024u, 4099u}) {
-          CAPTURE(n);
-          std::vector<std::vector<Real>> start;
-          for (int r = 0; r < ranks; ++r) start.push_back(noise<Real>(r, n));
-          const auto after =
-              mixed(graph, ranks, 1, [&](int r) { return start[static_cast<std::size_t>(r)]; });
-          const matrix w = matrix_of(graph, ranks, 1);
-          for (std::size_t k = 0; k<n; k += n> 100 ? 41 : 1) {
-            double before = 0, now = 0;
-            for (std::size_t i = 0; i < after.size(); ++i) {
-              double expected = 0;
-              for (std::size_t j = 0; j < after.size(); ++j)
-                expected += w[i][j] * static_cast<double>(start[j][k]);
-              REQUIRE(close(static_cast<double>(after[i][k]), expected, tolerance));
-              before += static_cast<double>(start[i][k]);
-              now += static_cast<double>(after[i][k]);
-            }
-            REQUIRE(close(now, before, tolerance * ranks));
-          }
-        }
-      },
-      few);
 }
 
 TEST_CASE("gossip: ranks that agree stay as they are, to the bit, for thousands of rounds") {
@@ -123,43 +71,6 @@ TEST_CASE("gossip: the result does not depend on timing") {
     for (const auto& [a, b] : {std::pair{run(microseconds), first}})
       for (std::size_t r = 0; r < 8; ++r)
         CHECK(std::memcmp(a[r].data(), b[r].data(), 501 * sizeof(float)) == 0);
-}
-
-TEST_CASE("gossip: consensus decays at the spectral rate") {
-  const std::array some{4, 5, 8, 9};
-  with_graphs(
-      [](const auto& graph, int ranks) {
-        const double rho = 1 - spectral_gap(graph, ranks);
-        // A random graph keeps its rate in the mean only; an exact mean leaves nothing to measure.
-        const int period = graph.period(ranks);
-        if (period == 0 || rho < 1e-6) return;
-        CAPTURE(graph.describe());
-        CAPTURE(ranks);
-        CAPTURE(rho);
-        // From 1e-3 of the start, where one mode is left, to 1e-10, which rounding does not reach.
-        const auto rounds_to = [&](double size) {
-          return static_cast<int>(std::log(size) / std::log(rho) / period + 1) * period;
-        };
-        const int from = rounds_to(1e-3), to = rounds_to(1e-10);
-        const auto rates = on_ranks(ranks, [&](threads link) {
-          auto x = noise<double>(link.rank(), 64);
-          const auto distance = [&] {
-            return consensus_distance(link, cpu{1}, span_on<double, cpu>{x.data(), x.size()},
-                                      cpu::stream{});
-          };
-          double early = 0;
-          for (int round = 0; round < to; ++round) {
-            if (round == from) early = distance();
-            mix(gossip{link, graph}, x, round);
-          }
-          return std::pow(distance() / early, 1.0 / (to - from));
-        });
-        for (const double rate : rates) {
-          CHECK(rate == rates[0]);
-          CHECK(std::abs(rate - rho) < 0.01 * rho);
-        }
-      },
-      some);
 }
 
 TEST_CASE(

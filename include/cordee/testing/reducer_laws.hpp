@@ -68,7 +68,8 @@ bool same_bits(const std::vector<Real>& a, const std::vector<Real>& b) {
 
 /// One mean, with guards around the message and behind the scratch.
 template <class Real, class R>
-std::vector<Real> law_mean(const R& reducer, const std::vector<Real>& x, verdict& v) {
+std::vector<Real> law_mean(const R& reducer, const std::vector<Real>& x, verdict& v,
+                           const moment& now = {}) {
   constexpr std::size_t guard = 16;
   constexpr Real untouched = 12345;
   const std::size_t n = x.size(), bytes = reducer.template scratch<Real>(n);
@@ -78,7 +79,7 @@ std::vector<Real> law_mean(const R& reducer, const std::vector<Real>& x, verdict
   std::vector<std::vector<Real>> slots(R::slots, std::vector<Real>(n));
   message<Real, cpu, R::slots> m{nullptr, {what.data() + guard, n}, {}, {scratch.data(), bytes}};
   for (std::size_t k = 0; k < slots.size(); ++k) m.memory[k] = {slots[k].data(), n};
-  reducer.mix(m, moment{}, cpu::stream{});
+  reducer.mix(m, now, cpu::stream{});
   for (std::size_t i = 0; i < guard; ++i)
     v.law(what[i] == untouched && what[guard + n + i] == untouched &&
               scratch[bytes + i] == std::byte{0xa5},

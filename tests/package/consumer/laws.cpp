@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whoever writes an optimizer, a reducer or a schedule outside of this tree holds it to the laws
-// with one include and one line each.
+// Whoever writes an optimizer, a reducer, a graph or a schedule outside of this tree holds it to
+// the laws with one include and one line each.
 #include <algorithm>
 #include <limits>
 
@@ -10,6 +10,7 @@
 #include <doctest/doctest.h>
 
 #include <cordee/cordee.hpp>
+#include <cordee/testing/gossip_laws.hpp>
 #include <cordee/testing/optimizer_laws.hpp>
 #include <cordee/testing/reducer_laws.hpp>
 #include <cordee/testing/schedule_laws.hpp>
@@ -80,6 +81,17 @@ struct everybody {
 template <class Link>
 everybody(Link) -> everybody<Link>;
 
+// Hears the rank opposite and the rank before it.
+struct chords {
+  [[nodiscard]] int period(int) const { return 1; }
+  [[nodiscard]] std::vector<cordee::edge> in(int rank, int size, std::int64_t) const {
+    std::vector<cordee::edge> heard;
+    if (size > 1) heard.push_back({(rank + size - 1) % size, 0.25});
+    if (size > 3) heard.push_back({(rank + size / 2) % size, 0.25});
+    return heard;
+  }
+};
+
 // rate / sqrt(1 + epoch)
 struct inverse_root {
   double rate = 0.1;
@@ -93,6 +105,9 @@ TEST_CASE("a rule from outside the tree keeps the laws of rules") {
 }
 TEST_CASE("a reducer from outside the tree keeps the laws of exact reducers") {
   CHECK(cordee::reducer_laws([](auto link) { return everybody{link}; }) == "");
+}
+TEST_CASE("a graph from outside the tree keeps the laws of mixing") {
+  CHECK(cordee::gossip_laws(chords{}) == "");
 }
 TEST_CASE("a schedule from outside the tree keeps the laws of schedules") {
   cordee::schedule_laws(inverse_root{}, 90);
