@@ -1,6 +1,10 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+#include <string>
+
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <cordee/comm/failure.hpp>
 
@@ -12,7 +16,36 @@ namespace {
 bool ends_with(const std::string& text, const std::string& end) {
   return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
 }
+
+// What f says on stderr.
+template <class F>
+std::string muttered(const F& f) {
+  std::FILE* const file = std::tmpfile();
+  const int before = dup(STDERR_FILENO);
+  dup2(fileno(file), STDERR_FILENO);
+  f();
+  dup2(before, STDERR_FILENO);
+  close(before);
+  std::rewind(file);
+  char words[1000];
+  const std::string all(words, std::fread(words, 1, sizeof words, file));
+  std::fclose(file);
+  return all;
+}
 }  // namespace
+
+TEST_CASE("failure: a stall is told where it happens at once, and once; what is thrown is not") {
+  CHECK(muttered([] {
+          failure f(2);
+          CHECK(f.arise(0, "waited for rank 1", true));
+          CHECK_FALSE(f.arise(1, "waited for rank 0", true));
+        }) == "cordee: rank 0: waited for rank 1\n");
+  CHECK(muttered([] {
+          failure f(2);
+          CHECK(f.arise(0, "the sensor fell off", false));
+          f.note(1, "heard of elsewhere", true);
+        }).empty());
+}
 
 TEST_CASE("failure: the first cause counts, and whoever fails after it is not heard") {
   failure f(3);
