@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cordee/comm/solo.hpp>
 #include <cordee/cuda.cuh>
+#include <cordee/precision/fp32.hpp>
 
 #include "tests/support/has_gpu.cuh"
 #include "tests/train/bytes_on.hpp"
