@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -17,6 +16,7 @@
 #include <vector>
 
 #include <cordee/comm/errand.hpp>
+#include <cordee/core/clock.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/text.hpp>
 
