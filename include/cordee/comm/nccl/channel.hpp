@@ -124,7 +124,7 @@ class nccl_channel {
 
  private:
   static constexpr std::uint64_t unknown = ~std::uint64_t{0};
-  static constexpr std::chrono::milliseconds under_way{100};  // what was said before one left
+  static constexpr std::chrono::milliseconds between_looks{100}, under_way{1000};
 
   struct awaited {
     nccl_parcels heard{}, said{};
@@ -185,7 +185,7 @@ class nccl_channel {
   // peer's fault.
   template <class Ready>
   void await(const Ready& ready, const awaited& mine) {
-    auto start = clock::now(), looked = start;
+    auto start = clock::now(), looked = start, left = clock::time_point::max();
     for (bool begun = mine.begun == nullptr; !ready();) {
       const auto now = clock::now();
       if (!begun && !(begun = has_passed(mine.begun))) start = now;
@@ -193,20 +193,21 @@ class nccl_channel {
       if (waited < std::chrono::milliseconds(1)) {
         std::this_thread::yield();
       } else {
-        if (now - looked > under_way) look(mine), looked = now;
+        if (now - looked > between_looks) look(mine), looked = now;
         std::this_thread::sleep_for(std::chrono::microseconds(50));
       }
-      go_on(waited, mine);
+      go_on(waited, mine, left);
     }
   }
 
-  // Returns if there is reason to wait on.
-  void go_on(clock::duration waited, const awaited& mine) {
+  // Returns if there is reason to wait on. Who is seen to have left at `left` has spoken before.
+  void go_on(clock::duration waited, const awaited& mine, clock::time_point& left) {
     if (waited < std::chrono::microseconds(20)) return;
     others_.attend();
-    const int gone = waited > under_way ? who_left(mine) : -1;
-    const bool late = waited > deadline_;
-    if (!others_.first.happened() && gone < 0 && !late) return;
+    const int gone = waited > between_looks ? who_left(mine) : -1;
+    if (gone >= 0) left = std::min(left, clock::now());
+    const bool over = waited > deadline_ || (gone >= 0 && clock::now() - left > under_way);
+    if (!others_.first.happened() && !over) return;
     for (int twice = 0; twice < 2; ++twice) look(mine);
     const std::string of = missing(mine);
     const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(waited);
