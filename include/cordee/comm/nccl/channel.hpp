@@ -124,7 +124,7 @@ class nccl_channel {
 
  private:
   static constexpr std::uint64_t unknown = ~std::uint64_t{0};
-  static constexpr std::chrono::milliseconds between_looks{100}, under_way{1000};
+  static constexpr std::chrono::milliseconds between_looks{100}, under_way{1000};  // last words
 
   struct awaited {
     nccl_parcels heard{}, said{};
