@@ -22,6 +22,7 @@
 #include <cordee/comm/hybrid.hpp>
 #include <cordee/comm/launch.hpp>
 #include <cordee/comm/machine.hpp>
+#include <cordee/comm/milestone.hpp>
 #include <cordee/comm/narrow.hpp>
 #include <cordee/comm/native.hpp>
 #include <cordee/comm/nodes.hpp>

@@ -31,12 +31,11 @@ TEST_CASE("errand: words of the innermost one, of this thread, and nothing witho
   CHECK(errand::words() == " (in a group (in a group (step 4)))");  // asking changes nothing
 }
 
-TEST_CASE("errand: what all have reached is the innermost errand's that knows of it") {
-  CHECK(errand::reached().count == 0);
+TEST_CASE("errand: what has been reached is the innermost errand's that knows of any") {
+  CHECK(errand::reached().empty());
   const auto words = [] { return "bucket 7"; };
-  const auto reached = [] { return milestone{7, 3, "bucket 6"}; };
+  const auto reached = [] { return std::vector{milestone{7, "bucket 6", {0, 2}}}; };
   const errand outer(words, reached), inner(words);
-  CHECK(errand::reached().count == 7);
-  CHECK(errand::reached().ranks == 3);
-  CHECK(errand::reached().name == "bucket 6");
+  REQUIRE(errand::reached().size() == 1);
+  CHECK(errand::reached()[0].line() == "7 0-0,2-2 bucket 6");
 }

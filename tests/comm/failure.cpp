@@ -90,28 +90,42 @@ TEST_CASE("failure: to blame is who waited for nobody, else who had waited least
   CHECK(ends_with(f.in_full(), "\n  look first at rank 1: it had waited least"));
 }
 
-TEST_CASE("failure: a silent rank took part in the last thing that takes all ranks") {
-  failure f(3);
+TEST_CASE(
+    "failure: a silent rank took part in the last thing that another one has finished with it") {
+  failure f(4);
   f.note(0, "waited for rank 2", true);
-  f.report(0, "waited", 2000ms, {7, 3, "bucket 6"});
-  f.report(1, "waited", 1000ms, {8, 3, "bucket 7"});
-  const char* const line =
-      "\n  rank 2 told of no exchange; took part up to bucket 7, which rank 1 has finished\n";
-  CHECK(f.in_full().find(line) != std::string::npos);
-  f.report(0, "waited", 2000ms, {9, 2, "bucket 8"});  // of a group without rank 2
-  CHECK(f.in_full().find(line) != std::string::npos);
+  f.report(0, "waited", 2000ms, {{7, "bucket 6", {0, 1, 2}}});
+  f.report(1, "waited", 1000ms, {{8, "bucket 7", {0, 1, 2}}, {5, "bucket 4", {3}}});
+  const char* const lines =
+      "\n  rank 2 told of no exchange; took part up to bucket 7, which rank 1 has finished"
+      "\n  rank 3 told of no exchange; took part up to bucket 4, which rank 1 has finished\n";
+  CHECK(f.in_full().find(lines) != std::string::npos);
+  f.report(0, "waited", 2000ms, {{9, "bucket 8", {0, 1}}});  // of a group without them
+  CHECK(f.in_full().find(lines) != std::string::npos);
 }
 
-TEST_CASE("failure: what a rank has reported reaches another process whole") {
-  failure here(2), there(2);
-  for (failure* f : {&here, &there}) f->note(0, "waited", true);
-  here.report(1, "had waited 30 ms for\nrank 0", 30ms, {12, 2, "step 3, bucket 0 (W1 to b2)"});
+TEST_CASE("failure: what a rank has reported reaches another process whole, or without its end") {
+  failure here(3), there(3), far(3);
+  for (failure* f : {&here, &there, &far}) f->note(0, "waited", true);
+  here.report(1, "had waited 30 ms for\nrank 0", 30ms,
+              {{12, "step 3, bucket 0 (W1 to b2)", {0}}, {11, "step 2, bucket 1 (W2 to b3)", {2}}});
   there.hear(1, here.farewell(1));
   there.hear(0, here.farewell(0));
   there.hear(0, "");  // of a rank that died
   CHECK(there.in_full() == here.in_full());
   CHECK(there.in_full().find("took part up to step 3, bucket 0 (W1 to b2), which rank 1") !=
         std::string::npos);
+  const std::string all = here.farewell(1);
+  far.hear(1, all.substr(0, all.size() - 1));
+  CHECK(far.report(1) == here.report(1));
+  CHECK(far.in_full().find("which rank 1 has finished\n  rank 1") != std::string::npos);
+  CHECK(far.in_full().find("\n  rank 2 told of no exchange\n") != std::string::npos);
+}
+
+TEST_CASE("failure: what many ranks had part in is said once") {
+  failure f(3);
+  f.report(1, "waited", 1ms, {{2, "bucket 1", {0}}, {2, "bucket 1", {1}}, {2, "bucket 1", {2}}});
+  CHECK(ends_with(f.farewell(1), "waited2 0-2 bucket 1\n"));
 }
 
 TEST_CASE("failure: the grace is the deadline's length, and ten seconds at most") {

@@ -89,7 +89,11 @@ TEST_CASE("a group of a group names the ranks of both") {
     threads::launch(5, [](threads link) {
       if (link.rank() == 0) return;
       const group outer{link, {4, 3, 2, 1}};
-      if (outer.rank() < 2) tell_next(group{outer, {1, 0}}, 8);
+      if (outer.rank() >= 2) return;
+      const group inner{outer, {1, 0}};
+      CHECK(rank_in_run(inner, 0) == 3);
+      CHECK(rank_in_run(link, 2) == 2);
+      tell_next(inner, 8);
     });
   });
   CHECK(contains(said, "rank 4 expects 4 bytes from rank 3 on lane 0, which sends 8"));

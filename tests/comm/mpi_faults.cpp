@@ -16,6 +16,8 @@
 #include <cordee/comm/agree.hpp>
 #include <cordee/comm/mpi.hpp>
 #include <cordee/comm/ring.hpp>
+#include <cordee/comm/server.hpp>
+#include <cordee/optim/local.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/train/trainer.hpp>
 
@@ -47,16 +49,19 @@ void means(const mpi& link, const std::string& fault) {
   }
 }
 
-void steps(const mpi& link, const std::string& fault, std::chrono::milliseconds deadline) {
+// The last rank falls silent in its fourth step; or the first one, which serves.
+template <class Rule, class R>
+void steps(const Rule& rule, const R& reducer, int silent, const std::string& fault,
+           std::chrono::milliseconds deadline) {
   support::quadratic<fp64> model;
-  trainer run{model, sgd{}, [](double) { return 0.01; }, ring{link}};
+  trainer run{model, rule, [](double) { return 0.01; }, reducer};
   for (int k = 0; k < 6; ++k) {
-    if (k == 3 && link.rank() == link.size() - 1) {
+    if (k == 3 && run.link().rank() == silent) {
       if (fault == "delay") std::this_thread::sleep_for(deadline * 3 / 2);
       if (fault == "stuck") std::this_thread::sleep_for(deadline * 100);
-      if (fault == "stop") std::raise(SIGSTOP);
+      if (fault.starts_with("stop")) std::raise(SIGSTOP);
     }
-    run.step(std::array{support::one_each(link.size())}, k);
+    run.step(std::array{support::one_each(run.link().size())}, k);
   }
 }
 
@@ -65,12 +70,19 @@ void steps(const mpi& link, const std::string& fault, std::chrono::milliseconds 
 int main(int argc, char** argv) {
   const std::string fault = argc > 1 ? argv[1] : "none";
   const std::chrono::milliseconds deadline(argc > 2 ? std::atoi(argv[2]) : 1000);
-  const bool silent = fault == "delay" || fault == "stuck" || fault == "stop";
   try {
     const standing here = detail::mpi_session::begin();
     if (fault == "begin" && here.rank == here.size - 1) begin_and_no_more(deadline);
-    mpi::launch([&](mpi link) { silent ? steps(link, fault, deadline) : means(link, fault); },
-                {.deadline = deadline});
+    mpi::launch(
+        [&](mpi link) {
+          if (fault == "stop_server")
+            steps(local{sgd{}, 1}, server{link, asynchronous{.bound = 0}}, 0, fault, deadline);
+          else if (fault == "delay" || fault == "stuck" || fault == "stop")
+            steps(sgd{}, ring{link}, link.size() - 1, fault, deadline);
+          else
+            means(link, fault);
+        },
+        {.deadline = deadline});
   } catch (const std::exception& e) {
     std::fprintf(stderr, "error: %s\n", e.what());
     return EXIT_FAILURE;

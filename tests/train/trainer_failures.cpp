@@ -5,7 +5,12 @@
 
 #include <doctest/doctest.h>
 
+#include <cordee/comm/gossip.hpp>
+#include <cordee/comm/group.hpp>
 #include <cordee/comm/ring.hpp>
+#include <cordee/comm/server.hpp>
+#include <cordee/optim/decentlam.hpp>
+#include <cordee/optim/local.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/train/trainer.hpp>
 
@@ -106,10 +111,73 @@ TEST_CASE(
                     },
                     {.deadline = std::chrono::milliseconds(2000)});
   });
+  CHECK(
+      contains(said,
+               "on lane 1: it is stuck, or slower than threads::options{.deadline} (trainer "
+               "after 1 steps; last finished: step 0, round 0, bucket 0 (W1 to b2, 2048 bytes))"));
   CHECK(contains(said,
-                 "on lane 1: it is stuck, or slower than threads::options{.deadline} (trainer "
-                 "after 1 steps)"));
-  CHECK(contains(said, "\n  rank 1 told of no exchange"));
+                 "\n  rank 1 told of no exchange; took part up to step 0, round 0, bucket 0 (W1 to "
+                 "b2, 2048 bytes), which rank 0 has finished"));
+}
+
+// What a run of four says of which the last but one falls silent in its fourth step.
+template <class Rule, class Make>
+std::string silenced(const Rule& rule, const Make& make) {
+  crevasse deep;
+  return complaint([&] {
+    threads::launch(4,
+                    [&](threads link) {
+                      quadratic<fp64> model;
+                      trainer run{model, rule, [](double) { return 0.01; }, make(link)};
+                      deep.beside([&] {
+                        for (int k = 0; k < 9; ++k) {
+                          if (link.rank() == 2 && k == 3) {
+                            deep.fall();
+                            throw error("too late");  // without a farewell to a server
+                          }
+                          run.step(std::array{one_each(4)}, k);
+                        }
+                      });
+                    },
+                    {.deadline = std::chrono::milliseconds(2000)});
+  });
+}
+
+TEST_CASE("of a silent rank its neighbours know what it took part in, its server what it pushed") {
+  const std::string mixing = silenced(decentlam{}, [](threads link) { return gossip{link}; });
+  CHECK(contains(mixing,
+                 "\n  rank 2 told of no exchange; took part up to step 2, round 2, bucket 0 (W1 to "
+                 "b2, 2048 bytes), which rank "));
+  CHECK_FALSE(contains(mixing, "which rank 0 has finished"));  // which does not hear rank 2
+  const std::string loose = silenced(local{sgd{}, 1}, [](threads link) {
+    return server{link, asynchronous{.bound = 0}};
+  });
+  CHECK(contains(loose,
+                 "\n  rank 2 told of no exchange; took part up to its push 3, which rank 0 has "
+                 "finished"));
+}
+
+TEST_CASE("a group's ranks are the run's where a stall is told") {
+  crevasse deep;
+  const std::string said = complaint([&] {
+    threads::launch(
+        4,
+        [&](threads link) {
+          const group ours{link, link.rank() % 2 == 0 ? std::vector{2, 0} : std::vector{3, 1}};
+          quadratic<fp64> model;
+          trainer run{model, sgd{}, slow_start, ring{ours}};
+          deep.beside([&] {
+            for (int k = 0; k < 3; ++k) {
+              if (link.rank() == 3 && k == 1) return deep.fall();
+              run.step(std::array{one_each(2)}, k);
+            }
+          });
+        },
+        {.deadline = std::chrono::milliseconds(2000)});
+  });
+  CHECK(contains(said,
+                 "\n  rank 3 told of no exchange; took part up to step 0, round 0, bucket 0 (W1 to "
+                 "b2, 2048 bytes), which rank 1 has finished"));
 }
 
 TEST_CASE("a rank that leaves early is named at once") {

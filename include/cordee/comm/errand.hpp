@@ -6,25 +6,19 @@
 // when somebody has to report.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include <cordee/comm/milestone.hpp>
 #include <cordee/core/config.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
-/// What so many ranks have had part in, for one of them has finished it: the count-th of its kind.
-struct milestone {
-  std::int64_t count = 0;
-  int ranks = 0;
-  std::string name{};
-};
-
 /// While it lives, this thread's exchanges are made for what words() says.
 class errand {
  public:
-  /// `words` must outlive the errand, and so must `reached`, which makes a milestone.
+  /// `words` must outlive the errand, and so must `reached`, which makes milestones.
   template <class Words>
   explicit errand(const Words& words)
       : say_([](const void* w) { return std::string((*static_cast<const Words*>(w))()); }),
@@ -50,8 +44,8 @@ class errand {
     current_ = inner;
     return said;
   }
-  /// Of the innermost errand that knows of one.
-  [[nodiscard, gnu::cold]] static milestone reached() {
+  /// Of the innermost errand that knows of any.
+  [[nodiscard, gnu::cold]] static std::vector<milestone> reached() {
     for (const errand* e = current_; e != nullptr; e = e->outer_)
       if (e->tell_ != nullptr) return e->tell_(e->reached_);
     return {};
@@ -59,7 +53,7 @@ class errand {
 
  private:
   std::string (*say_)(const void*);
-  milestone (*tell_)(const void*) = nullptr;
+  std::vector<milestone> (*tell_)(const void*) = nullptr;
   const void *words_, *reached_ = nullptr;
   const errand* outer_;
   inline static thread_local const errand* current_ = nullptr;

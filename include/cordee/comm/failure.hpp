@@ -53,32 +53,37 @@ class failure {
   }
 
   /// What a rank was at when it heard: "had waited 20 ms for rank 2 to send ...", the time once
-  /// more unless it is that thread's trade to wait, and what every rank has had part in. Each of
-  /// its threads may say so.
+  /// more unless it is that thread's trade to wait, and what other ranks have had part in, as it
+  /// knows. Each of its threads may say so.
   [[gnu::cold]] void report(int rank, const std::string& words, ms waited = never,
-                            const milestone& done = {}) {
+                            const std::vector<milestone>& done = {}) {
     const std::scoped_lock lock(mutex_);
     account& mine = reports_[static_cast<std::size_t>(rank)];
     if (mine.words.find(words) == std::string::npos)
       mine.words += (mine.words.empty() ? "" : "; ") + words;
     mine.waited = std::max(mine.waited, waited);
-    if (mine.done.count < done.count) mine.done = done;
+    for (const milestone& m : done) mine.join(m);
   }
   /// All that a rank has reported, for another process, which `hear`s it.
   [[nodiscard, gnu::cold]] std::string farewell(int rank) const {
     const std::scoped_lock lock(mutex_);
     const auto& [words, waited, done] = reports_[static_cast<std::size_t>(rank)];
-    return text(waited.count(), ' ', done.count, ' ', done.ranks, ' ', done.name, '\n', words);
+    std::string all = text(waited.count(), ' ', words.size(), '\n', words);
+    for (const milestone& m : done) all += m.line() + '\n';
+    return all;
   }
+  /// The last milestones may be cut off: notices are short.
   [[gnu::cold]] void hear(int rank, const std::string& farewell) {
-    const auto end = farewell.find('\n');
-    if (end == std::string::npos) return;
     char* at = nullptr;
     const ms waited{std::strtoll(farewell.c_str(), &at, 10)};
-    milestone done{std::strtoll(at, &at, 10), static_cast<int>(std::strtol(at, &at, 10))};
-    const auto name = static_cast<std::size_t>(at - farewell.c_str()) + 1;
-    done.name = farewell.substr(name, end - name);
-    report(rank, farewell.substr(end + 1), waited, done);
+    const std::size_t size = std::strtoull(at, &at, 10);
+    if (*at != '\n') return;
+    const auto words = static_cast<std::size_t>(at - farewell.c_str()) + 1;
+    std::vector<milestone> done;
+    for (std::size_t here = words + size, end;
+         (end = farewell.find('\n', here)) != std::string::npos; here = end + 1)
+      done.push_back(milestone::of(farewell.substr(here, end - here)));
+    report(rank, farewell.substr(words, size), waited, done);
   }
 
   [[nodiscard]] bool happened() const { return happened_; }
@@ -105,10 +110,11 @@ class failure {
     std::string all = cause();
     const std::scoped_lock lock(mutex_);
     if (!stalled_) return all;
-    const std::string silent = "told of no exchange" + taken_part();
     for (std::size_t rank = 0; rank < reports_.size(); ++rank)
       all += text("\n  rank ", rank, " ",
-                  reports_[rank].words.empty() ? silent : reports_[rank].words);
+                  reports_[rank].words.empty()
+                      ? "told of no exchange" + taken_part(static_cast<int>(rank))
+                      : reports_[rank].words);
     return all + "\n  look first at " + suspects();
   }
 
@@ -116,22 +122,29 @@ class failure {
   struct account {
     std::string words;
     ms waited = never;
-    milestone done;
+    std::vector<milestone> done;
+
+    void join(const milestone& m) {
+      for (milestone& mine : done)
+        if (mine.count == m.count && mine.name == m.name)
+          return void(mine.ranks.insert(mine.ranks.end(), m.ranks.begin(), m.ranks.end()));
+      done.push_back(m);
+    }
   };
 
-  // Who is silent has had part in what another rank has finished, if that takes every rank.
-  [[nodiscard]] std::string taken_part() const {
+  // Who is silent has had part in what another rank has finished with it.
+  [[nodiscard]] std::string taken_part(int silent) const {
     std::size_t who = 0;
-    milestone last;
+    const milestone* last = nullptr;
     for (std::size_t rank = 0; rank < reports_.size(); ++rank)
-      if (const milestone& done = reports_[rank].done;
-          done.count > last.count && done.ranks == static_cast<int>(reports_.size())) {
-        last = done;
-        who = rank;
-      }
-    return last.count == 0
+      for (const milestone& m : reports_[rank].done)
+        if (m.includes(silent) && (last == nullptr || m.count > last->count)) {
+          last = &m;
+          who = rank;
+        }
+    return last == nullptr
                ? ""
-               : text("; took part up to ", last.name, ", which rank ", who, " has finished");
+               : text("; took part up to ", last->name, ", which rank ", who, " has finished");
   }
   // Every rank of a chain waits for the next one, and longer: the last one waits for nobody.
   [[nodiscard]] std::string suspects() const {

@@ -92,6 +92,13 @@ struct gossip {
     approach(n, static_cast<const Real*>(said), std::as_const(weights).span(), m.what.data, s);
   }
 
+  [[nodiscard]] std::vector<int> hears(const moment& now) const {
+    const auto& heard = graph.in(link.rank(), link.size(), now.round);
+    std::vector<int> peers;
+    for (const edge& e : std::span<const edge>(heard)) peers.push_back(e.peer);
+    return peers;
+  }
+
   /// Growth a round of the ranks' disagreement under a rule that moves it so; see stability.hpp.
   [[nodiscard]] double radius(consensus c) const { return stability{graph, link.size()}.radius(c); }
 

@@ -49,6 +49,8 @@ class group {
     detail::expects_peer("group", k, size());
     return (*ranks_)[static_cast<std::size_t>(k)];
   }
+  /// And of the link's link, if that is a group as well: see rank_in_run.
+  [[nodiscard]] int in_run(int k) const { return rank_in_run(link_, rank_of(k)); }
 
   template <Device D>
     requires TransportOn<Link, D>

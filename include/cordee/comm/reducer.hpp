@@ -8,6 +8,7 @@
 #include <concepts>
 #include <cstddef>
 #include <span>
+#include <vector>
 
 #include <cordee/comm/transport.hpp>
 #include <cordee/core/protocol.hpp>
@@ -61,6 +62,13 @@ concept NarrowsOn =
       { r.template scratch_as<P>(n) } -> std::same_as<std::size_t>;
       { r.template mix_as<P>(m, lost, now, s) } -> std::same_as<void>;
     };
+
+/// A reducer that hears some ranks alone, and can say which: those whose numbers this rank has when
+/// it has mixed.
+template <class R>
+concept Hears = requires(const R r, moment now) {
+  { r.hears(now) } -> std::same_as<std::vector<int>>;
+};
 
 /// A reducer that can say how much the ranks' disagreement grows in a round, once the loss is flat,
 /// under a rule that moves it so; NaN where it cannot tell.

@@ -10,6 +10,7 @@
 #include <array>
 #include <concepts>
 #include <cstddef>
+#include <exception>
 #include <initializer_list>
 #include <span>
 #include <string>
@@ -76,6 +77,17 @@ void abandon(const T& link, const char* why) {
   if constexpr (Abandons<T>) link.abandon(why);
 }
 
+/// f(); if it throws, the peers are told why before the exception goes on.
+template <class T, class F>
+auto or_abandon(const T& link, const F& f) {
+  try {
+    return f();
+  } catch (const std::exception& e) {
+    abandon(link, e.what());
+    throw;
+  }
+}
+
 /// Hears whoever comes first. `next` is the rank whose message is the next to be heard on the
 /// request lane, by an exchange with that rank; first come, first served, as far as the transport
 /// can tell, and nobody waits for ever. One thread of a rank calls it. Ranks that are `due` are
@@ -85,6 +97,15 @@ template <class T>
 concept AnySource = requires(const T t, std::span<const int> due) {
   { t.next(due) } -> std::same_as<int>;
 };
+
+/// The number that rank k of a link has in the run: groups number theirs anew.
+template <class T>
+int rank_in_run(const T& link, int k) {
+  if constexpr (requires { link.in_run(k); })
+    return link.in_run(k);
+  else
+    return k;
+}
 
 namespace detail {
 /// "rank 1 or rank 3 to send on lane 2"

@@ -34,6 +34,7 @@ class courier {
   };
 
   explicit courier(const R& reducer, const D& device) : reducer_(reducer), device_(device) {
+    if constexpr (Hears<R>) heard_.resize(static_cast<std::size_t>(reducer.link.size()));
     if constexpr (threaded)
       if (reducer.link.size() > 1) {
         if constexpr (!D::host_memory) stream_ = device.open();  // the compute stream goes on
@@ -70,6 +71,21 @@ class courier {
     }
   }
 
+  /// "last finished: step 12, ..."
+  [[nodiscard, gnu::cold]] std::string last_finished() const {
+    const std::scoped_lock lock(mutex_);
+    return "last finished: " + (last_.count == 0 ? "nothing" : said_of(last_.what));
+  }
+  /// What other ranks have had part in, for this one has finished it. An exact mean takes all.
+  [[nodiscard, gnu::cold]] std::vector<milestone> reached() const {
+    const std::scoped_lock lock(mutex_);
+    std::vector<milestone> all;
+    for (int k = 0; k < reducer_.link.size(); ++k)
+      if (const mixed* const m = last_with(k); m != nullptr && m->count > 0)
+        all.push_back({m->count, said_of(m->what), {rank_in_run(reducer_.link, k)}});
+    return all;
+  }
+
  private:
   // Elsewhere nothing of a queue is compiled.
   static constexpr bool threaded = R::link_type::blocks_host;
@@ -77,6 +93,10 @@ class courier {
   struct posted {
     letter what;
     typename D::event whole;
+  };
+  struct mixed {
+    letter what;
+    std::int64_t count = 0;  // of all that were
   };
 
   void hand_over(const letter& l, stream s) {
@@ -108,20 +128,18 @@ class courier {
   }
 
   void mix(const letter& l, stream s) {
-    const auto words = [&] {
-      return text(said_of(l),
-                  "; last finished: ", last_.what.which == nullptr ? "nothing" : said_of(last_));
-    };
-    const auto reached = [this] { return finished_by_all(); };
-    const errand here(words, reached);
+    const auto words = [&] { return text(said_of(l), "; ", last_finished()); };
+    const auto parts = [this] { return reached(); };
+    const errand here(words, parts);
     reducer_.mix(l.what, l.now, s);
-    last_ = l;
-    ++mixed_;
+    const std::scoped_lock lock(mutex_);
+    last_ = {l, last_.count + 1};
+    if constexpr (Hears<R>)
+      for (const int peer : reducer_.hears(l.now)) heard_[static_cast<std::size_t>(peer)] = last_;
   }
-  // An exact mean takes what every rank has.
-  [[gnu::cold]] milestone finished_by_all() const {
-    if (R::offers != agreement::exact || mixed_ == 0) return {};
-    return {mixed_, reducer_.link.size(), said_of(last_)};
+  [[nodiscard]] const mixed* last_with(int rank) const {
+    if constexpr (Hears<R>) return &heard_[static_cast<std::size_t>(rank)];
+    return R::offers == agreement::exact ? &last_ : nullptr;
   }
   // "step 12, round 12, bucket 3 (layer1.0.conv1.weight to fc.bias, 4096 bytes)"
   [[gnu::cold]] static std::string said_of(const letter& l) {
@@ -151,12 +169,12 @@ class courier {
   const R& reducer_;
   D device_;
   stream stream_{};
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<posted> queue_;  // of this step
   std::size_t taken_ = 0;
-  letter last_;  // of the thread that mixes
-  std::int64_t mixed_ = 0;
+  mixed last_;
+  std::vector<mixed> heard_;  // the last with each rank, where these are not all
   std::exception_ptr failure_;
   bool carrying_ = false, closing_ = false;
   std::thread thread_;

@@ -122,14 +122,12 @@ class trainer {
   /// Runs f; if it throws, the peers are told why before the exception goes on.
   template <class F>
   auto together(const F& f) {
-    const auto words = [this] { return text("trainer after ", steps_taken(), " steps"); };
-    const errand here(words);
-    try {
-      return f();
-    } catch (const std::exception& e) {
-      abandon(reducer_.link, e.what());
-      throw;
-    }
+    const auto words = [this] {
+      return text("trainer after ", steps_taken(), " steps; ", courier_.last_finished());
+    };
+    const auto reached = [this] { return courier_.reached(); };
+    const errand here(words, reached);
+    return or_abandon(reducer_.link, f);
   }
 
   /// New weights for all ranks, from rank 0's plane; state of the rule stays.

@@ -85,6 +85,8 @@ TEST_CASE("pace: who is more than `bound` steps ahead of the slowest waits for i
   CHECK(p.due() == ranks{0});
   CHECK(script(p, {2}) == std::vector<ranks>{{}});
   CHECK(p.describe() == "the parameter server, version 4, rank 1, rank 2 ahead and waiting");
+  REQUIRE(p.heard().size() == 2);  // rank 0 has pushed nothing
+  CHECK(p.heard()[1].line() == "2 2-2 its push 2");
   CHECK(script(p, {0}) == std::vector<ranks>{{1, 2, 0}});  // in the order in which they came
   CHECK(p.due().empty());
 }

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include <cordee/comm/milestone.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/text.hpp>
 
@@ -123,6 +124,14 @@ class pace {
   /// Pushes that were k versions old, by k.
   [[nodiscard]] const std::vector<std::int64_t>& staleness() const { return staleness_; }
 
+  /// What each worker has pushed.
+  [[nodiscard, gnu::cold]] std::vector<milestone> heard() const {
+    std::vector<milestone> all;
+    for (std::size_t r = 0; r < workers_.size(); ++r)
+      if (const auto clock = workers_[r].clock; clock > 0)
+        all.push_back({clock, text("its push ", clock), {static_cast<int>(r)}});
+    return all;
+  }
   /// "version 7, rank 1, rank 2 ahead and waiting"
   [[nodiscard, gnu::cold]] std::string describe() const {
     std::string ahead;

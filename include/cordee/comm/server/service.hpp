@@ -91,11 +91,9 @@ class parameter_service {
 
  private:
   void run() {
-    const auto words = [this] {
-      const std::scoped_lock lock(book_.mutex);
-      return book_.at.describe();
-    };
-    const errand here(words);
+    const auto words = [this] { return with_pace([](pace& p) { return p.describe(); }); };
+    const auto heard = [this] { return with_pace([](pace& p) { return p.heard(); }); };
+    const errand here(words, heard);
     try {
       while (attend()) {
       }
