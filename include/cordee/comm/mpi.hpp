@@ -70,7 +70,7 @@ class mpi {
     for (const auto& m : out)  // MPI reads it only, whatever its parameter says
       all.push_back(
           checked(detail::mpi_parcel{m.peer, const_cast<std::byte*>(m.bytes.data), m.bytes.size}));
-    const std::span<const detail::mpi_parcel> parcels(all);
+    const detail::mpi_parcels parcels(all);
     world_->exchange(lane_, parcels.first(in.size()), parcels.subspan(in.size()));
   }
 

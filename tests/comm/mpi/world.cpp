@@ -12,7 +12,7 @@ TEST_CASE("mpi world: an exchange after a failure gives up at once, with the cau
   world.fail("the sensor fell off");
   world.fail("an echo");
   std::byte x{};
-  const detail::mpi_parcel heard{world.rank(), &x, 1};
+  detail::mpi_parcel heard{world.rank(), &x, 1};
   std::string said;
   try {
     world.exchange(reducer_lane, {&heard, 1}, {});
@@ -30,7 +30,7 @@ TEST_CASE("mpi world: one after another, and nothing of one is heard in the next
     detail::mpi_world world(30s);
     const int p = world.size(), next = (world.rank() + 1) % p, before = (world.rank() + p - 1) % p;
     int mine = 10 * k + world.rank(), heard = -1;
-    const detail::mpi_parcel in{before, &heard, sizeof heard}, out{next, &mine, sizeof mine};
+    detail::mpi_parcel in{before, &heard, sizeof heard}, out{next, &mine, sizeof mine};
     world.exchange(agree_lane, {&in, 1}, {&out, 1});
     CHECK(heard == 10 * k + before);
     world.leave();

@@ -23,18 +23,11 @@
 
 #include <cordee/comm/errand.hpp>
 #include <cordee/comm/machine.hpp>
+#include <cordee/comm/mpi/batch.hpp>
 #include <cordee/comm/mpi/notices.hpp>
 #include <cordee/comm/transport.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail {
-
-/// One message of an exchange.
-struct mpi_parcel {
-  int peer;
-  void* data;
-  std::size_t size;
-};
-using mpi_parcels = std::span<const mpi_parcel>;
 
 class mpi_world {
  public:
@@ -70,12 +63,11 @@ class mpi_world {
 
   /// Hears and says all parcels, or throws.
   void exchange(int lane, mpi_parcels heard, mpi_parcels said) {
-    thread_local std::vector<MPI_Request> requests;  // no memory is asked for once it is warm
-    requests.assign(heard.size() + said.size(), MPI_REQUEST_NULL);
-    batch b{lane, heard, said, requests};
+    mpi_batch b(here_, lane, at(lane), heard, said);
     try {
-      transfer(b);
-    } catch (...) {
+      transfer(b, lane);
+    } catch (const std::exception& e) {
+      fail(e.what());  // unless it was a failure that made it throw
       withdraw(b);
       throw;
     }
@@ -90,7 +82,8 @@ class mpi_world {
         const std::scoped_lock lock(mutex_);
         int here = 0;
         MPI_Status status;
-        mpi_expects(MPI_Iprobe(MPI_ANY_SOURCE, 0, at(lane), &here, &status), "MPI_Iprobe");
+        mpi_expects(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, at(lane), &here, &status),
+                    "MPI_Iprobe");
         if (here) return status.MPI_SOURCE;
         waited = clock::now() - start;
         if (waited > before_naps) {
@@ -140,13 +133,6 @@ class mpi_world {
   machine local;
 
  private:
-  struct batch {
-    int lane;
-    mpi_parcels heard, said;
-    std::span<MPI_Request> requests;  // in this order
-    std::size_t come = 0;             // so many of those heard
-  };
-
   // Waiters look, yielding, and nap when it takes long: MPI has no bell to sleep by, and whoever
   // computes wants the core.
   static constexpr std::chrono::milliseconds before_naps{1};
@@ -155,61 +141,23 @@ class mpi_world {
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
 
-  void transfer(batch& b) {
+  void transfer(mpi_batch& b, int lane) {
     std::unique_lock lock(mutex_);
-    say(b);
+    if (first().happened()) throw error(text("rank ", rank(), " gave up: ", first().cause()));
+    b.begin(tags_[static_cast<std::size_t>(lane)]);
     for (int look = local.ranks > local.cores ? 1 : 20; look > 0; --look)
-      if (finished(b)) return;  // the peer has a core of its own, and may be about to speak
-    for (const auto start = clock::now(); !finished(b); lock.lock()) {
+      if (b.finished()) return;  // the peer has a core of its own, and may be about to speak
+    for (const auto start = clock::now(); !b.finished(); lock.lock()) {
       const auto waited = clock::now() - start;
       if (waited > before_naps) {  // to look for notices takes as long as to look for messages
-        notices_->attend();        // who answers waits for requests, and is to say for whose
-        go_on(waited, b.lane == answer_lane ? deadline * 5 / 4 : deadline, who_left(b),
-              [&] { return missing(b); });
+        b.look();
+        notices_->attend();  // who answers waits for requests, and is to say for whose
+        go_on(waited, lane == answer_lane ? deadline * 5 / 4 : deadline, who_left(b),
+              [&] { return b.missing(); });
       }
       lock.unlock();
       pause(waited);
     }
-  }
-
-  // Who only speaks waits for the listener, however short it is: nothing else would hold it back.
-  void say(const batch& b) const {
-    if (first().happened()) throw error(text("rank ", rank(), " gave up: ", first().cause()));
-    const auto send = b.heard.empty() ? MPI_Issend : MPI_Isend;
-    MPI_Request* r = b.requests.data() + b.heard.size();
-    for (const auto& [peer, data, size] : b.said)
-      mpi_expects(send(data, static_cast<int>(size), MPI_BYTE, peer, 0, at(b.lane), r++),
-                  "MPI_Isend");
-  }
-
-  // Receives what has come. Its size is looked at first: Open MPI 4 writes a long message that is
-  // larger than the receiver's memory beyond its end.
-  void take(batch& b) {
-    for (; b.come < b.heard.size(); ++b.come) {
-      const mpi_parcel& p = b.heard[b.come];
-      MPI_Message message;
-      MPI_Status status;
-      int here = 0, size = 0;
-      mpi_expects(MPI_Improbe(p.peer, 0, at(b.lane), &here, &message, &status), "MPI_Improbe");
-      if (!here) return;
-      MPI_Get_count(&status, MPI_BYTE, &size);
-      if (size != static_cast<int>(p.size)) {
-        const std::string why = text("rank ", rank(), " expects ", p.size, " bytes from rank ",
-                                     p.peer, " on lane ", b.lane, ", which sends ", size,
-                                     ": the ranks disagree on what they exchange", errand::words());
-        notices_->fail(why, false);
-        throw error(why);
-      }
-      mpi_expects(MPI_Imrecv(p.data, size, MPI_BYTE, &message, &b.requests[b.come]), "MPI_Imrecv");
-    }
-  }
-  bool finished(batch& b) {
-    take(b);
-    if (b.come < b.heard.size()) return false;
-    int all = 0;
-    const auto count = static_cast<int>(b.requests.size());
-    mpi_expects(MPI_Testall(count, b.requests.data(), &all, MPI_STATUSES_IGNORE), "MPI_Testall");
-    return all;
   }
 
   // Returns if there is reason to wait on for what missing() says.
@@ -237,47 +185,23 @@ class mpi_world {
     throw error(why);
   }
 
-  // f(parcel, whether it is heard) of all that have not been.
-  template <class F>
-  static void each_missing(const batch& b, const F& f) {
-    for (std::size_t i = 0; i < b.requests.size(); ++i) {
-      const bool heard = i < b.heard.size();
-      int done = 0;
-      MPI_Request_get_status(b.requests[i], &done, MPI_STATUS_IGNORE);
-      if (!done || (heard && i >= b.come))
-        f(heard ? b.heard[i] : b.said[i - b.heard.size()], heard);
-    }
-  }
   // A rank that is waited for and has left, or -1.
-  [[nodiscard]] int who_left(const batch& b) const {
+  [[nodiscard]] int who_left(const mpi_batch& b) const {
     int gone = -1;
     if (notices_->somebody_left())
-      each_missing(b, [&](const mpi_parcel& p, bool) {
-        if (notices_->is_silent(p.peer)) gone = p.peer;
+      b.each_missing([&](int peer) {
+        if (notices_->is_silent(peer)) gone = peer;
       });
     return gone;
   }
-  // "rank 1 to send 16 bytes, rank 2 to take 16 bytes on lane 0"
-  [[nodiscard, gnu::cold]] static std::string missing(const batch& b) {
-    std::string all;
-    each_missing(b, [&](const mpi_parcel& p, bool heard) {
-      all += text(all.empty() ? "" : ", ", "rank ", p.peer, heard ? " to send " : " to take ",
-                  p.size, " bytes");
-    });
-    return text(all, " on lane ", b.lane);
-  }
 
-  // Nothing may be written to my memory once I have thrown: what is on its way there ends. What I
-  // said may be read as long as it lies there; who would read it fails as well.
-  [[gnu::cold]] void withdraw(batch& b) {
+  // Nothing may be written to my memory once I have thrown.
+  [[gnu::cold]] void withdraw(mpi_batch& b) {
     const auto start = clock::now();
     const std::scoped_lock lock(mutex_);
-    for (std::size_t i = 0; i < b.requests.size(); ++i) {
-      int done = 0;
-      do MPI_Test(&b.requests[i], &done, MPI_STATUS_IGNORE);
-      while (!done && i < b.heard.size() && clock::now() - start < grace(deadline));
-      if (!done) MPI_Request_free(&b.requests[i]);
+    while (!b.withdrawn() && clock::now() - start < grace(deadline)) {
     }
+    b.forget();
   }
 
   bool everybody_left(std::string& absent) {
@@ -290,7 +214,8 @@ class mpi_world {
 
   const standing here_;
   std::array<MPI_Comm, lane_count + 1> lanes_;  // the last one carries notices
-  std::mutex mutex_;                            // whoever holds it may call MPI
+  std::vector<mpi_tags> tags_{lane_count, mpi_tags(here_.size)};
+  std::mutex mutex_;  // whoever holds it may call MPI
   std::unique_ptr<mpi_notices> notices_;
 };
 
