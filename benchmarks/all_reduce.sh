@@ -41,7 +41,7 @@ awk '
     if (!($5 in known)) { known[$5]; bytes[++n] = $5 } }
   END {
     printf "%11s %12s", "bytes", "mpi us"
-    for (k = 1; k <= m; ++k) if (methods[k] != "mpi") printf " %22s", methods[k] " us (mpi / it)"
+    for (k = 1; k <= m; ++k) if (methods[k] != "mpi") printf " %31s", methods[k] " us (mpi / it)"
     print ""
     for (i = 1; i <= n; ++i) {
       mpi = least["mpi " bytes[i]]
@@ -49,7 +49,7 @@ awk '
       for (k = 1; k <= m; ++k)
         if (methods[k] != "mpi") {
           mine = least[methods[k] " " bytes[i]]
-          printf " %14.2f (%5.2f)", mine, mpi / mine
+          printf " %23.2f (%5.2f)", mine, mpi / mine
         }
       print ""
     }
