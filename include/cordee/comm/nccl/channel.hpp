@@ -25,6 +25,7 @@
 #include <cordee/comm/nccl/guest.hpp>
 #include <cordee/comm/nccl/rooms.hpp>
 #include <cordee/comm/nccl/status.hpp>
+#include <cordee/comm/nccl/vigil.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail {
 
@@ -124,7 +125,6 @@ class nccl_channel {
 
  private:
   static constexpr std::uint64_t unknown = ~std::uint64_t{0};
-  static constexpr std::chrono::milliseconds between_looks{100}, under_way{1000};  // last words
 
   struct awaited {
     nccl_parcels heard{}, said{};
@@ -185,29 +185,27 @@ class nccl_channel {
   // peer's fault.
   template <class Ready>
   void await(const Ready& ready, const awaited& mine) {
-    auto start = clock::now(), looked = start, left = clock::time_point::max();
+    vigil v(clock::now());
     for (bool begun = mine.begun == nullptr; !ready();) {
       const auto now = clock::now();
-      if (!begun && !(begun = has_passed(mine.begun))) start = now;
-      const auto waited = now - start;
-      if (waited < std::chrono::milliseconds(1)) {
+      if (!begun && !(begun = has_passed(mine.begun))) v.begin(now);
+      if (v.lasts(now) < std::chrono::milliseconds(1)) {
         std::this_thread::yield();
       } else {
-        if (now - looked > between_looks) look(mine), looked = now;
+        if (v.looks(now)) look(mine);
         std::this_thread::sleep_for(std::chrono::microseconds(50));
       }
-      go_on(waited, mine, left);
+      go_on(v, now, mine);
     }
   }
 
-  // Returns if there is reason to wait on. Who is seen to have left at `left` has spoken before.
-  void go_on(clock::duration waited, const awaited& mine, clock::time_point& left) {
+  // Returns if there is reason to wait on.
+  void go_on(vigil& v, clock::time_point now, const awaited& mine) {
+    const auto waited = v.lasts(now);
     if (waited < std::chrono::microseconds(20)) return;
     others_.attend();
-    const int gone = waited > between_looks ? who_left(mine) : -1;
-    if (gone >= 0) left = std::min(left, clock::now());
-    const bool over = waited > deadline_ || (gone >= 0 && clock::now() - left > under_way);
-    if (!others_.first.happened() && !over) return;
+    const int gone = waited > vigil::between_looks ? who_left(mine) : -1;
+    if (!others_.first.happened() && waited <= deadline_ && !v.is_in_vain(gone >= 0, now)) return;
     for (int twice = 0; twice < 2; ++twice) look(mine);
     const std::string of = missing(mine);
     const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(waited);
