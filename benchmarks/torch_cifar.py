@@ -14,10 +14,9 @@ import pathlib
 import time
 
 import torch
-from torch import nn
 import torch.nn.functional as F
 
-from torch_resnet import resnet20
+from torch_resnet import begin, resnet20
 
 
 def arguments():
@@ -79,15 +78,6 @@ class Rule(torch.optim.Optimizer):
                 u = self.state[p].setdefault("u", torch.zeros_like(p))
                 u.mul_(0.9).add_((p.grad + group["decay"] * p) * self.ratio(p, group["decay"]) * inside)
                 p.sub_(u * outside)
-
-
-def begin(net):
-    for m in net.modules():
-        if isinstance(m, nn.Conv2d):
-            nn.init.kaiming_normal_(m.weight, mode="fan_out", nonlinearity="relu")
-        elif isinstance(m, nn.Linear):
-            nn.init.normal_(m.weight, std=m.in_features ** -0.5)
-            nn.init.zeros_(m.bias)
 
 
 def main():

@@ -83,6 +83,16 @@ def resnet50():
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2048, 1000))
 
 
+def begin(net):
+    """Convolutions begin normal by the fan out, classifiers by the fan in."""
+    for m in net.modules():
+        if isinstance(m, nn.Conv2d):
+            nn.init.kaiming_normal_(m.weight, mode="fan_out", nonlinearity="relu")
+        elif isinstance(m, nn.Linear):
+            nn.init.normal_(m.weight, std=m.in_features ** -0.5)
+            nn.init.zeros_(m.bias)
+
+
 # Network, parameters (as resnet<20> and resnet<50> have them), side, classes.
 NETS = {20: (resnet20, 269_722, 32, 10), 50: (resnet50, 25_557_032, 224, 1000)}
 FORMATS = ("nchw", "channels_last", "compile", "compile_channels_last")

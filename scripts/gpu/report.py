@@ -20,6 +20,7 @@ import sys
 
 from statistics_of_runs import mean_gap, welch
 
+THROUGHPUT = "ResNet-50, fp16, training step"
 SEEDS, HALF_WIDTH = 5, 0.5  # of an accuracy: of each program at least, and in points at most
 
 
@@ -40,17 +41,24 @@ def of_layers(rows, theirs):
     """A line for each precision: the worst error of any layer, and PyTorch's."""
     for precision in dict.fromkeys(row["precision"] for row in rows):
         own = [row for row in rows if row["precision"] == precision]
-        whole = [row for row in own if "gradient" in row]
-        alone = [row for row in own if "gradient" not in row]
         broken = [row["layer"] for row in own if not row["within"]]
-        said = f"worst relative error {worst_error(alone):.2g}, bar {own[0]['bar']:g}"
+        said = f"worst relative error {worst_error(own):.2g}, bar {own[0]['bar']:g}"
         if beside := [row for row in theirs if row["precision"] == precision]:
             said += f", PyTorch's {worst_error(beside):.2g} on {len(beside)} of them"
-        if whole:
-            said += f"; a whole step's gradient {max(row['gradient'] for row in whole):.2g}"
         if broken:
             said += f"; beyond it: {', '.join(broken)}"
-        yield f"{len(alone)} layers alone, {precision}, beside fp64", said, not broken
+        yield f"{len(own)} layers alone, {precision}, beside fp64", said, not broken
+
+
+def of_steps(rows, theirs):
+    """A line for each: the loss, which has a bar, and the gradient, which has none."""
+    beside = {(row["layer"], row["precision"]): row for row in theirs}
+    for row in rows:
+        said = f"relative error of the loss {row['y']:.2g}, bar {row['bar']:g}"
+        said += f", of the gradient {row['gradient']:.2g}"
+        if pytorch := beside.get((row["layer"], row["precision"])):
+            said += f"; PyTorch's {pytorch['y']:.2g} and {pytorch['gradient']:.2g}"
+        yield f"{row['layer']}, {row['precision']}, beside fp64", said, row["within"]
 
 
 def of_curves(folder):
@@ -76,7 +84,7 @@ def of_throughput(rows):
             best[name] = row
     if len(best) == 2:
         ours, theirs = (best[name]["images_per_second"] for name in ("cordee", "pytorch"))
-        yield ("ResNet-50, fp16, training step",
+        yield (THROUGHPUT,
                f"{ours:.0f} images/s, PyTorch's best {theirs:.0f} ({best['pytorch']['program']}, "
                f"batch {best['pytorch']['batch']}): {ours / theirs:.3f}", ours >= theirs)
 
@@ -110,12 +118,16 @@ def main(results, out):
     read = {name: lines(results / f"{name}.jsonl")
             for name in ("checks", "layers", "torch_layers", "bandwidth", "throughput", "accuracy")}
     bars = [(row["check"], row["result"], row["within"]) for row in read["checks"]]
-    bars += [*of_layers(read["layers"], read["torch_layers"]), *of_curves(results / "curves")]
+    for of, whole in ((of_layers, False), (of_steps, True)):
+        bars += of(*([row for row in read[name] if ("gradient" in row) == whole]
+                     for name in ("layers", "torch_layers")))
+    bars += of_curves(results / "curves")
     bars += [(f"share of the copy's bandwidth: {row['what']}", f"{row['share']:.3f}, bar {row['bar']}",
               row["within"]) for row in read["bandwidth"] if row["what"] != "copy"]
     bars += [*of_throughput(read["throughput"]), *of_accuracy(read["accuracy"])]
-    for name, stage in (("layers alone", "correct"), ("loss curve", "correct"),
-                        ("bandwidth", "speed"), ("ResNet-50", "speed"), ("CIFAR-10", "accuracy")):
+    for name, stage in (("layers alone", "correct"), ("a step of ResNet", "correct"),
+                        ("loss curve", "correct"), ("bandwidth", "speed"), (THROUGHPUT, "speed"),
+                        ("CIFAR-10", "accuracy")):
         if not any(name in bar[0] for bar in bars):
             bars.append((name, f"nothing measured yet: --only {stage}", None))
 

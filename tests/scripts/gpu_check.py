@@ -16,8 +16,9 @@ PROGRAMS = {
     "bin/compute-sanitizer": "echo '0 errors'",
     "build/gpu/tests/test_cuda": "echo '[doctest] passed'",
     "build/gpu/tests/test_nccl_gpu": "echo '[doctest] passed'",
-    "build/gpu/benchmarks/bench_gpu_layers": """echo '{"net": '"$2"', "layer": "a", "precision": "fp16", "y": 1e-4,
-        "dx": 1e-4, "parameters": 0, "bar": 0.001, "within": true}' | tr -d '\\n'; echo""",
+    "build/gpu/benchmarks/bench_gpu_layers": """for row in '"a", "dx": 1e-4' '"a step of ResNet-'$2'", "gradient": 1'; do
+        echo '{"net": '$2', "precision": "fp16", "y": 1e-4, "bar": 0.001, "within": true, "layer": '"$row}"
+        done""",
     "build/gpu/benchmarks/bench_gpu_bandwidth": """echo '{"what": "copy", "milliseconds": 1,
         "gigabytes_per_second": 1, "share": 1, "bar": 0.85, "within": true}' | tr -d '\\n'; echo""",
     "build/gpu/examples/imagenet_shape_gpu": "echo noise; echo \"$2.5 images/s, of the quickest of 20 steps\"",
@@ -79,10 +80,11 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual(status, 0, said)
         bars = self.bars()
         for what in ("tests of kernels on the GPU", "ranks over NCCL", "tests of kernels under compute-sanitizer",
-                     "2 layers alone, fp16, beside fp64", "loss curve of 1 steps, fp16", "loss curve of 1 steps, fp32"):
+                     "2 layers alone, fp16, beside fp64", "a step of ResNet-50, fp16, beside fp64",
+                     "loss curve of 1 steps, fp16", "loss curve of 1 steps, fp32"):
             self.assertIs(bars[what], True, what)
 
-        self.assertEqual(len(self.report()["torch_layers"]), 2)
+        self.assertEqual(len(self.report()["torch_layers"]), 4)
 
     def test_failing_tests_fail_the_stage_and_hide_nothing_behind_them(self):
         self.program("build/gpu/tests/test_cuda", "exit 1")
@@ -125,7 +127,7 @@ class GpuCheck(unittest.TestCase):
         self.write("py/torch/__init__.py", "raise ImportError\n")
         self.assertEqual(self.run_it("--only", "speed")[0], 0)
         self.assertEqual(len(self.report()["throughput"]), 4)
-        self.assertIsNone(self.bars()["ResNet-50"])
+        self.assertIsNone(self.bars()["ResNet-50, fp16, training step"])
 
     def test_accuracy_goes_on_where_something_is_missing(self):
         self.assertIn("nothing is missing", self.run_it("--only", "accuracy")[1])

@@ -39,19 +39,32 @@ class Report(unittest.TestCase):
         return found[0]
 
     def test_what_was_not_measured_is_open(self):
-        for part in ("layers alone", "loss curve", "bandwidth", "ResNet-50", "CIFAR-10"):
+        for part in ("layers alone", "a step", "loss curve", "bandwidth", "ResNet-50", "CIFAR-10"):
             self.assertIsNone(self.holds(part))
 
     def test_one_layer_beyond_its_bar_breaks_it(self):
         row = {"layer": "a", "precision": "fp16", "y": 1e-4, "dx": 1e-4, "bar": 1e-3, "within": True}
-        step = {"layer": "step", "precision": "fp16", "y": 1e-4, "gradient": 0.5, "bar": 1e-3, "within": True}
-        self.rows("layers", row, step)
+        self.rows("layers", row)
         self.assertTrue(self.holds("1 layers alone, fp16"))
-        self.rows("layers", row, {**row, "layer": "b", "dx": 0.1, "within": False}, step)
+        self.rows("layers", row, {**row, "layer": "b", "dx": 0.1, "within": False})
         self.assertFalse(self.holds("2 layers alone, fp16"))
         self.rows("torch_layers", {**row, "dx": 0.2}, {**row, "precision": "fp32", "dx": 0.3})
         self.assertFalse(self.holds("2 layers alone, fp16"))
         self.assertIn("worst relative error 0.1, bar 0.001, PyTorch's 0.2 on 1 of them", (self.results / "out.md").read_text())
+
+    def test_a_step_holds_by_its_loss_and_stands_beside_pytorch(self):
+        row = {"precision": "fp16", "y": 2e-4, "gradient": 0.5, "bar": 1e-3, "within": True}
+        steps = [{"layer": f"a step of ResNet-{depth}", **row} for depth in (20, 50)]
+        steps[1].update(y=0.2, within=False)
+        self.rows("layers", *steps)
+        self.rows("torch_layers", {"layer": "a step of ResNet-20", "precision": "fp16", "y": 3e-4, "gradient": 0.6},
+                  {"layer": "a step of ResNet-20", "precision": "bf16", "y": 4e-4, "gradient": 0.7})
+        self.assertTrue(self.holds("a step of ResNet-20, fp16"))
+        self.assertFalse(self.holds("a step of ResNet-50, fp16"))
+        said = (self.results / "out.md").read_text()
+        self.assertIn("loss 0.0002, bar 0.001, of the gradient 0.5; PyTorch's 0.0003 and 0.6 | yes", said)
+        self.assertIn("loss 0.2, bar 0.001, of the gradient 0.5 | **no**", said)
+        self.assertIsNone(self.holds("ResNet-50, fp16, training step"))
 
     def test_a_curve_may_be_as_far_as_another_seed_and_no_farther(self):
         self.curve("cpu-1", [3, 2, 1])
