@@ -52,11 +52,18 @@ def version(header, words):
     return ".".join(n.group(1) for n in numbers) if all(numbers) else ""
 
 
+def compiler():
+    """The first nvcc that says its version, and that; a wrapper may outlive its toolkit."""
+    named = (shutil.which("nvcc"), *(shutil.which("nvcc", path=root / "bin") for root in roots()))
+    for nvcc in filter(None, named):
+        said = subprocess.run([nvcc, "--version"], capture_output=True, text=True).stdout
+        if release := re.search(r"release .*V([\d.]+)", said):
+            return nvcc, release[1]
+    return "", ""
+
+
 def found():
-    say = {"nvcc": shutil.which("nvcc") or first("bin/nvcc")[0] or ""}
-    said = subprocess.run([say["nvcc"], "--version"], capture_output=True, text=True).stdout \
-        if say["nvcc"] else ""
-    say["nvcc_version"] = (re.findall(r"release .*V([\d.]+)", said) or [""])[0]
+    say = dict(zip(("nvcc", "nvcc_version"), compiler()))
     for name, wanted, versions, words in (
             ("cudnn", "cudnn_graph.h", "cudnn_version.h",
              ("CUDNN_MAJOR", "CUDNN_MINOR", "CUDNN_PATCHLEVEL")),

@@ -37,6 +37,11 @@ class Found(unittest.TestCase):
         path.write_text(text)
         return path
 
+    def compiler(self, name, says):
+        path = self.write(name, f"#!/bin/sh\n{says}\n")
+        path.chmod(0o755)
+        return str(path)
+
     def library(self, folder, lib, name):
         self.write(f"{folder}/include/cudnn_graph.h")
         self.write(f"{folder}/include/cudnn_version.h", CUDNN)
@@ -46,10 +51,16 @@ class Found(unittest.TestCase):
         self.assertEqual(set(found.found().values()), {""})
 
     def test_a_compiler_says_its_version(self):
-        nvcc = self.write("bin/nvcc", "#!/bin/sh\necho 'Cuda compilation tools, release 13.0, V13.0.88'\n")
-        nvcc.chmod(0o755)
+        nvcc = self.compiler("bin/nvcc", "echo 'Cuda compilation tools, release 13.0, V13.0.88'")
         said = found.found()
-        self.assertEqual((said["nvcc"], said["nvcc_version"]), (str(nvcc), "13.0.88"))
+        self.assertEqual((said["nvcc"], said["nvcc_version"]), (nvcc, "13.0.88"))
+
+    def test_a_wrapper_without_its_toolkit_gives_way_to_python_packages(self):
+        self.compiler("bin/nvcc", "exec /nowhere/nvcc")
+        self.assertEqual(found.found()["nvcc"], "")
+        nvcc = self.compiler("packages/nvidia/cu13/bin/nvcc", "echo 'release 13.5, V13.5.37'")
+        said = found.found()
+        self.assertEqual((said["nvcc"], said["nvcc_version"]), (nvcc, "13.5.37"))
 
     def test_python_packages_hold_what_no_toolkit_has(self):
         cudnn = self.library("packages/nvidia/cudnn", "lib", "libcudnn.so.9")
