@@ -12,7 +12,7 @@
 
 #include <cordee/cordee.hpp>
 
-#include "cell.hpp"
+#include "pair.hpp"
 
 using namespace matrix;
 
@@ -71,44 +71,70 @@ struct reducer {
       make;
 };
 
-const std::vector<reducer> reducers{
-    {"ring", over([](threads l) { return ring{l}; })},
-    {"tree", over([](threads l) { return tree{l}; })},
-    {"butterfly", over([](threads l) { return butterfly{l}; })},
-    {"halving", over([](threads l) { return halving{l}; })},
-    {"all_to_all", over([](threads l) { return all_to_all{l}; })},
-    {"native", over([](threads l) { return native{l}; })},
-    {"hierarchical", over([](threads l) {
-       return hierarchical{l, nodes{2}};
-     })},
-    {"torus_ring", over([](threads l) { return torus_ring{l}; })},
-    {"double_tree", over([](threads l) { return double_tree{l}; })},
-    {"hybrid{tree, ring}", over([](threads l) {
-       return hybrid{tree{l}, ring{l}, 128};
-     })},
-    {"server, synchronous", over([](threads l) { return server{l}; })},
-    {"server, asynchronous{1, 1}", over([](threads l) {
-       return server{l, asynchronous{1, 1}};
-     })},
-    {"narrow{ring, fp16}", over([](threads l) {
-       return narrow{ring{l}, fp16{}};
-     })},
-    {"narrow{ring, bf16}", over([](threads l) {
-       return narrow{ring{l}, bf16{}};
-     })},
-    {"narrow{ring, int8}", over([](threads l) {
-       return narrow{ring{l}, int8{}};
-     })},
-    {"gossip, cycle", over([](threads l) {
-       return gossip{l, cycle{}};
-     })},
-    {"gossip, symmetric_exponential", over([](threads l) {
-       return gossip{l, symmetric_exponential{}};
-     })},
-    {"gossip, exponential", over([](threads l) {
-       return gossip{l, exponential{}};
-     })},
-    {"solo", over<alone>([](alone) { return solo{}; })}};
+// Every exact reducer as it is, and those that encode their hops with 16 bits a number as well.
+std::vector<reducer> exact_ones() {
+  std::vector<reducer> all, in_fp16;
+  const auto add = [&](const std::string& name, auto make) {
+    using R = decltype(make(std::declval<threads>()));
+    all.push_back({name, over(make)});
+    if constexpr (NarrowsOn<R, fp16, float, cpu>)
+      in_fp16.push_back({text("narrow{", name, ", fp16}"), over([make](threads l) {
+                           return narrow{make(l), fp16{}};
+                         })});
+  };
+  add("ring", [](threads l) { return ring{l}; });
+  add("tree", [](threads l) { return tree{l}; });
+  add("butterfly", [](threads l) { return butterfly{l}; });
+  add("halving", [](threads l) { return halving{l}; });
+  add("all_to_all", [](threads l) { return all_to_all{l}; });
+  add("native", [](threads l) { return native{l}; });
+  add("hierarchical", [](threads l) { return hierarchical{l, nodes{2}}; });
+  add("torus_ring", [](threads l) { return torus_ring{l}; });
+  add("double_tree", [](threads l) { return double_tree{l}; });
+  add("hybrid{tree, ring}", [](threads l) { return hybrid{tree{l}, ring{l}, 128}; });
+  add("server, synchronous", [](threads l) { return server{l}; });
+  all.insert(all.end(), in_fp16.begin(), in_fp16.end());
+  all.push_back({"narrow{ring, bf16}", over([](threads l) { return narrow{ring{l}, bf16{}}; })});
+  all.push_back({"narrow{ring, int8}", over([](threads l) { return narrow{ring{l}, int8{}}; })});
+  return all;
+}
+
+// Gossip over every family of graphs.
+std::vector<reducer> gossips() {
+  std::vector<reducer> all;
+  const auto add = [&](const std::string& name, const auto& graph) {
+    all.push_back({"gossip, " + name, over([graph](threads l) { return gossip{l, graph}; })});
+  };
+  add("cycle", cycle{});
+  add("torus", torus{});
+  add("grid", grid{});
+  add("star", star{});
+  add("complete", complete{});
+  add("hypercube", hypercube{});
+  add("symmetric_exponential", symmetric_exponential{});
+  add("exponential", exponential{});
+  add("lazy{exponential, 0.09}", lazy{exponential{}, 0.09});
+  add("one_peer", one_peer{});
+  add("xor_matching", xor_matching{});
+  add("odd_even", odd_even{});
+  add("random_matching", random_matching{});
+  add("lazy{random_matching, 0.5}", lazy{random_matching{}, 0.5});
+  add("user_graph::metropolis, a path", user_graph::metropolis({{1}, {0, 2}, {1, 3}, {2}}));
+  add("user_graph::weighted, a directed cycle",
+      user_graph::weighted({{.5, 0, 0, .5}, {.5, .5, 0, 0}, {0, .5, .5, 0}, {0, 0, .5, .5}}));
+  return all;
+}
+
+std::vector<reducer> every_reducer() {
+  std::vector<reducer> all = exact_ones();
+  all.push_back({"server, asynchronous{1, 1}", over([](threads l) {
+                   return server{l, asynchronous{1, 1}};
+                 })});
+  for (reducer& one : gossips()) all.push_back(std::move(one));
+  all.push_back({"solo", over<alone>([](alone) { return solo{}; })});
+  return all;
+}
+const std::vector<reducer> reducers = every_reducer();
 
 // A rule with every reducer.
 struct column {
@@ -130,7 +156,7 @@ table make() {
       tried("velocity_sgd", velocity_sgd{}, 0.02),
       tried("lars", lars{.trust = 0.02}, 0.5),
       tried("lars_rate_outside", lars_rate_outside{.trust = 0.02}, 0.5),
-      tried("lars_unscaled", lars_unscaled{.trust = 0.02}, 0.5),
+      tried("lars_unscaled", lars_unscaled{.trust = 0.02}, 0.05),
       tried("lamb", lamb{}, 0.01),
       tried("nvlamb", nvlamb{}, 0.01),
       tried("adamw", adamw{}, 0.01),
@@ -158,6 +184,13 @@ table make_precisions() {
   return t;
 }
 
+// The remedies that a sentence ends in, as a list of the document.
+std::string listed(std::string said) {
+  for (std::size_t at = 0; (at = said.find("\n  ", at)) != said.npos; at += 5)
+    said.replace(at, 3, "\n  - ");
+  return said;
+}
+
 // Lines of the table that do not stand in the file.
 std::vector<std::string> missing(const std::vector<std::string>& lines, const char* path) {
   std::ifstream in(path);
@@ -180,7 +213,7 @@ int main(int argc, char** argv) {
   std::vector<std::string> all = t.lines;
   all.push_back("");
   for (std::size_t k = 0; k < t.said.size(); ++k)
-    all.push_back(text("- (", k + 1, ") when the trainer is made: \"", t.said[k], "\""));
+    all.push_back(text("- (", k + 1, ") when the trainer is made: \"", listed(t.said[k]), "\""));
   all.push_back("");
   all.insert(all.end(), precisions.lines.begin(), precisions.lines.end());
   if (argc > 1) {

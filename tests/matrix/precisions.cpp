@@ -24,6 +24,9 @@
 #include "tests/support/emulated.hpp"
 
 namespace matrix {
+
+using namespace cordee;
+
 namespace {
 
 constexpr extent picture{1, 6, 6};
