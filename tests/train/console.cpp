@@ -1,5 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
 #include <doctest/doctest.h>
 
 #include <cordee/train/console.hpp>
@@ -100,6 +102,24 @@ TEST_CASE("console: a run that was taken up again counts what is left of it") {
   });
   CHECK(contains(said, "= 128 per rank x 4 ranks x 2 accumulated; 100 steps, 722 epochs"));
   CHECK(contains(said, "left 2:27\n"));
+}
+
+TEST_CASE("console: a radius near 1, or beyond, is warned of before the first step") {
+  const auto begun_with = [](double radius) {
+    return written([&](std::FILE* out) {
+      run_plan p = plan;
+      p.radius = radius;
+      console{{.bar = false, .out = out}}.begin(p);
+    });
+  };
+  CHECK(contains(begun_with(0.9995),
+                 "722 epochs of 80 samples\nwarning: the ranks' disagreement is "
+                 "multiplied by 0.9995 a round: too near to 1"));
+  CHECK(contains(begun_with(1.25),
+                 "warning: the ranks' disagreement is multiplied by 1.25 a round: "
+                 "they drift apart\n"));
+  for (const double fine : {0.0, 0.94, 0.999, std::nan("")})
+    CHECK(count(begun_with(fine), "warning") == 0);
 }
 
 TEST_CASE("console: norms of ranks that step alone are called so") {

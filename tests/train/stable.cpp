@@ -184,6 +184,34 @@ TEST_CASE("decentlam converges on graphs that bear it, and ranks end near each o
   }
 }
 
+TEST_CASE("listeners are told the radius, before the first step, where there is one") {
+  struct hears {
+    double* radius;
+    void begin(const run_plan& p) { *radius = p.radius; }
+  };
+  const auto told = [](const auto& rule, const auto& reduce) {
+    double radius = -1;
+    on_ranks(4, [&](threads link) {
+      quadratic<fp64> model;
+      toy_feed feed{4};
+      trainer run{model, rule, constant{0.0}, reduce(link), {.check_stability = false}};
+      run.fit(feed, 0.1, hears{&radius});
+      return 0;
+    });
+    return radius;
+  };
+  const auto over_cycle = [](threads link) { return gossip{link}; };
+  CHECK(close(told(decentlam{}, over_cycle), 0.948683298, 1e-9));
+  CHECK(close(told(decentlam{.momentum = 0.9999}, over_cycle), std::sqrt(0.9999), 1e-9));
+  CHECK(close(told(decentlam{},
+                   [](threads link) {
+                     return gossip{link, exponential{}};
+                   }),
+              1.155475391, 1e-9));
+  CHECK(told(local{sgd{}, 1}, over_cycle) == 0);
+  CHECK(told(decentlam{}, [](threads link) { return ring{link}; }) == 0);
+}
+
 TEST_CASE("describe says how fast the ranks' disagreement shrinks") {
   on_ranks(4, [](threads link) {
     quadratic<fp64> model;

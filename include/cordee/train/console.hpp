@@ -34,6 +34,7 @@ class console {
                p.ranks, " ranks x ", p.accumulate, " accumulated; ",
                grouped(p.steps - p.first_step), " steps, ", p.epochs, " epochs of ",
                grouped(p.samples), " samples\n"));
+    if (p.radius > uneasy_radius) print(text("warning: ", describe_radius(p.radius), "\n"));
   }
 
   void step(const step_record& r) {

@@ -128,11 +128,8 @@ std::string describe(Run& run, F& feed, double epochs) {
                       ", the reducer offers ",
                       detail::name_of(std::remove_cvref_t<decltype(run.reducer())>::offers)));
   if constexpr (MovesConsensus<std::remove_cvref_t<decltype(run.rule())>> &&
-                Gossips<std::remove_cvref_t<decltype(run.reducer())>>) {
-    const double radius = run.reducer().radius(run.rule().moves());
-    say("consensus", text("the ranks' disagreement is multiplied by ", radius, " a round",
-                          radius > 0.999 ? ": too near to 1 for a rate that is not tiny" : ""));
-  }
+                Gossips<std::remove_cvref_t<decltype(run.reducer())>>)
+    say("consensus", describe_radius(disagreement_radius(run.rule(), run.reducer())));
   say("exchange", text(grouped(exchanged), " bytes in ", run.buckets().size(),
                        " buckets, the largest of ", grouped(largest * sizeof(Real)), " bytes",
                        run.options().overlap ? ", while backward runs" : ", after backward"));

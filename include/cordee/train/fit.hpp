@@ -14,6 +14,7 @@
 #include <cordee/schedule/schedule.hpp>
 #include <cordee/train/evaluate.hpp>
 #include <cordee/train/record.hpp>
+#include <cordee/train/stable.hpp>
 #include <cordee/train/upload.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -90,7 +91,8 @@ template <class Run, class F, class... Listeners>
                                        feed.global_batch(),
                                        feed.global_batch() / (feed.ranks() * feed.accumulate()),
                                        feed.ranks(),
-                                       feed.accumulate()};
+                                       feed.accumulate(),
+                                       disagreement_radius(run.rule(), run.reducer())};
   if (speaks) (tell_begin(listeners, plan), ...);
 
   const auto start = clock::now();

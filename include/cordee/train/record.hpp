@@ -16,6 +16,7 @@
 
 #include <cordee/core/extent.hpp>
 #include <cordee/core/protocol.hpp>
+#include <cordee/core/text.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -25,7 +26,18 @@ struct run_plan {
   double epochs = 0;
   std::int64_t samples = 0, global_batch = 0, per_rank = 0;
   int ranks = 1, accumulate = 1;
+  double radius = 0;  // of the ranks' disagreement, a round; 0: rule and reducer leave none
 };
+
+/// Above it the curvature of the loss, which moves a radius by about rate x curvature, decides.
+inline constexpr double uneasy_radius = 0.999;
+
+inline std::string describe_radius(double radius) {
+  return text("the ranks' disagreement is multiplied by ", radius, " a round",
+              radius >= 1              ? ": they drift apart"
+              : radius > uneasy_radius ? ": too near to 1 for a rate that is not tiny"
+                                       : "");
+}
 
 /// One update, agreed over ranks.
 struct step_record {

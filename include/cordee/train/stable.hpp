@@ -18,12 +18,19 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+/// What the ranks' disagreement is multiplied by in a round; 0 where rule and reducer leave none.
+template <class O, class R>
+double disagreement_radius(const O& rule, const R& reducer) {
+  if constexpr (MovesConsensus<O> && Gossips<R>) return reducer.radius(rule.moves());
+  return 0;
+}
+
 /// Throws unless the ranks' disagreement shrinks; names what would help, where the reducer knows.
 template <class O, class R>
 void expect_stable(const O& rule, const R& reducer) {
   if constexpr (MovesConsensus<O> && Gossips<R>) {
     const consensus how = rule.moves();
-    const double radius = reducer.radius(how);
+    const double radius = disagreement_radius(rule, reducer);
     if (radius < largest_stable_radius) return;
     if (std::isnan(radius))
       throw error(
