@@ -156,3 +156,15 @@ TEST_CASE("resnet: the gradient of stem, max pool and bottlenecks is the derivat
   bench<small<convolution<4, 3>, ghosts::norm_relu, ghosts::equal_stage<true, 2, 2, 2>>>(6)
       .check_gradients(6);
 }
+
+TEST_CASE("resnet: ResNet-18 and -50, whole, are with engine direct what they are with reference") {
+  const auto check = []<int Depth>(std::integral_constant<int, Depth>) {
+    CAPTURE(Depth);
+    constexpr shape s{.image = {3, 33, 32}, .classes = 5, .stem = stem::large};  // odd on purpose
+    bench<resnet<Depth, fp64, cpu, s, reference>> slow(2);
+    bench<resnet<Depth, fp64, cpu, s, direct>> quick(2, 1, 2);
+    check_same_step(quick, slow, 1e-9);
+  };
+  check(std::integral_constant<int, 18>{});
+  check(std::integral_constant<int, 50>{});
+}
