@@ -91,7 +91,7 @@ struct adamw_step {
 
   template <class At>
   constexpr void operator()(At at) const {
-    at.put(w, at.limited(keep * at(w) - rate * at.limited(moments.move(at, m, q, g))));
+    at.put(w, at.limited(at.limited(keep * at(w)) - rate * at.limited(moments.move(at, m, q, g))));
   }
 };
 
@@ -106,7 +106,7 @@ struct adamw_move {
 
   CORDEE_HOST_DEVICE adamw_step<Real> of(kind what, std::size_t) const {
     const double keep = decays(what) ? 1 - now->rate * weight_decay : 1;
-    return {*moments, w, m, q, g, static_cast<Real>(keep), static_cast<Real>(now->rate)};
+    return {*moments, w, m, q, g, factor<Real>(keep), factor<Real>(now->rate)};
   }
 };
 

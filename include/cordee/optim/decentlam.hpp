@@ -43,14 +43,14 @@ struct trial_point {
 struct trial_point_at {
   template <class Real>
   CORDEE_HOST_DEVICE void operator()(trial_point<Real>& point, const moment& now) const {
-    point.rate = static_cast<Real>(now.rate);
+    point.rate = factor<Real>(now.rate);
   }
 };
 /// Proposes it; decay and w stand in `point`.
 template <class Real, class D>
 span_on<Real, D> propose_trial(const view<Real, D, 1>& v, const moment& now, double decay,
                                kinds decays, typename D::stream s) {
-  const trial_point<Real> point{v.weights.data, v.grads.data, 0, static_cast<Real>(decay)};
+  const trial_point<Real> point{v.weights.data, v.grads.data, 0, factor<Real>(decay)};
   segmented_for<Real>(s, v.segments,
                       at_moment{trial_point_at{}, moment_of(v, now), decaying{decays, point}});
   return v.grads;

@@ -96,7 +96,7 @@ void lamb_accept(const Rule& rule, const view<Real, D, 2>& v, const moment& now,
   Real *const w = v.weights.data, *const u = v.grads.data;
   with_moments(rule, v, now, s, [&](const auto* moments) {
     const lamb_directions<Real> directions{moments,         w, v.slots[0].data,
-                                           v.slots[1].data, u, static_cast<Real>(rule.weight_decay),
+                                           v.slots[1].data, u, factor<Real>(rule.weight_decay),
                                            rule.decays};
     segmented_squares<Real>(s, v.segments, directions, v.sums);
   });

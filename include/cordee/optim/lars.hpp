@@ -28,7 +28,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <string>
 
 #include <cordee/core/text.hpp>
@@ -49,14 +48,6 @@ CORDEE_HOST_DEVICE inline double trust_ratio(double trust, double weight_norm, d
 }
 
 namespace detail {
-
-/// A factor as the kernels' number. Norms far apart give factors that no float holds, and infinity
-/// times a zero gradient is not a number.
-template <class Real>
-CORDEE_HOST_DEVICE Real factor(double x) {
-  constexpr double most = std::numeric_limits<Real>::max();
-  return static_cast<Real>(std::clamp(x, -most, most));
-}
 
 /// An arithmetic that takes what LARS gives segment k: its decay, the rate, and the ratio of its
 /// norms.
@@ -89,7 +80,7 @@ void lars_for(const Rule& rule, const view<Real, D, 1>& v, const moment& now, co
 template <class Real>
 struct both_inside : decayed_move<Real> {
   CORDEE_HOST_DEVICE void take(double decay, double rate, double ratio) {
-    this->decay = static_cast<Real>(decay);
+    this->decay = factor<Real>(decay);
     this->move.gain = factor<Real>(rate * ratio);
   }
 };
@@ -98,9 +89,9 @@ struct both_inside : decayed_move<Real> {
 template <class Real>
 struct ratio_inside : decayed_move<Real> {
   CORDEE_HOST_DEVICE void take(double decay, double rate, double ratio) {
-    this->decay = static_cast<Real>(decay);
+    this->decay = factor<Real>(decay);
     this->move.gain = factor<Real>(ratio);
-    this->move.rate = static_cast<Real>(rate);
+    this->move.rate = factor<Real>(rate);
   }
 };
 
@@ -112,7 +103,7 @@ struct both_outside {
   Real limit;
 
   CORDEE_HOST_DEVICE void take(double decay, double rate, double ratio) {
-    f.decay = static_cast<Real>(decay);
+    f.decay = factor<Real>(decay);
     f.move.rate = factor<Real>(rate * ratio);
   }
   template <class At>
@@ -129,7 +120,7 @@ struct ratio_on_gradient {
   Real by = 1, decay = 0;
 
   CORDEE_HOST_DEVICE void take(double own_decay, double, double ratio) {
-    decay = static_cast<Real>(own_decay);
+    decay = factor<Real>(own_decay);
     by = factor<Real>(ratio);
   }
   template <class At>

@@ -18,6 +18,7 @@
 #include <cordee/core/protocol.hpp>
 #include <cordee/core/segment.hpp>
 #include <cordee/ops/segmented.hpp>
+#include <cordee/optim/optimizer.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -55,7 +56,7 @@ struct decayed_move {
 
   template <class D>
   decayed_move(const view<Real, D, 1>& v, double momentum, bool nesterov, double weight_decay)
-      : move(v, momentum, nesterov), g(v.grads.data), decay(static_cast<Real>(weight_decay)) {}
+      : move(v, momentum, nesterov), g(v.grads.data), decay(factor<Real>(weight_decay)) {}
 
   template <class At>
   constexpr void operator()(At at) const {
@@ -115,7 +116,7 @@ struct correction {
   template <class Real>
   CORDEE_HOST_DEVICE void operator()(Real& carry, const moment& now) const {
     if (wanted && now.previous_rate > 1e-7)
-      carry = static_cast<Real>(momentum * (now.rate / now.previous_rate));
+      carry = factor<Real>(momentum * (now.rate / now.previous_rate));
   }
 };
 

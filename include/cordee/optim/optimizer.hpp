@@ -5,10 +5,13 @@
 // accept.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <concepts>
+#include <limits>
 #include <string_view>
 
+#include <cordee/core/config.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/protocol.hpp>
 
@@ -74,6 +77,14 @@ concept MovesConsensus = requires(const O o) {
 };
 
 namespace detail {
+
+/// A factor as the kernels' number. Rates, decays and norms far apart give factors that no float
+/// holds, and infinity times a zero is not a number.
+template <class Real>
+CORDEE_HOST_DEVICE Real factor(double x) {
+  constexpr double most = std::numeric_limits<Real>::max();
+  return static_cast<Real>(std::clamp(x, -most, most));
+}
 
 [[noreturn, gnu::cold, gnu::noinline]] inline void refuse(std::string_view rule,
                                                           std::string_view what, double value,

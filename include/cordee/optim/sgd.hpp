@@ -30,7 +30,7 @@ struct sgd_at {
   template <class Real>
   CORDEE_HOST_DEVICE void operator()(decayed_move<Real>& step, const moment& now) const {
     step.move.gain = static_cast<Real>(now.applied == 0 ? 1 : 1 - dampening);
-    step.move.rate = static_cast<Real>(now.rate);
+    step.move.rate = factor<Real>(now.rate);
   }
 };
 struct velocity_sgd_at {
@@ -38,7 +38,7 @@ struct velocity_sgd_at {
   template <class Real>
   CORDEE_HOST_DEVICE void operator()(decayed_move<Real>& step, const moment& now) const {
     corrects(step.move.carry, now);
-    step.move.gain = static_cast<Real>(now.rate);
+    step.move.gain = factor<Real>(now.rate);
   }
 };
 
@@ -74,7 +74,7 @@ struct sgd {
   template <class Real, class D>
   void direct(const view<Real, D, slots>& v, const moment&, typename D::stream s) const {
     const detail::decayed_gradient<Real> decayed{v.weights.data, v.grads.data,
-                                                 static_cast<Real>(weight_decay)};
+                                                 detail::factor<Real>(weight_decay)};
     segmented_for<Real>(s, v.segments, detail::decaying{decays, decayed});
   }
 
@@ -121,7 +121,7 @@ struct velocity_sgd {
   template <class Real, class D>
   void direct(const view<Real, D, slots>& v, const moment&, typename D::stream s) const {
     const detail::decayed_gradient<Real> decayed{v.weights.data, v.grads.data,
-                                                 static_cast<Real>(weight_decay)};
+                                                 detail::factor<Real>(weight_decay)};
     segmented_for<Real>(s, v.segments, detail::decaying{decays, decayed});
   }
 
