@@ -106,12 +106,12 @@ void check_row(int pixels, bool add) {
 }  // namespace
 
 TEST_CASE("tile: a cover takes every pixel once, in order, by lengths that are compiled") {
-  check_cover<28, lone_lengths>();
-  check_cover<12, lone_lengths>();
-  check_cover<8, lone_lengths>();
-  check_cover<14, pair_lengths>();
-  check_cover<6, pair_lengths>();
-  check_cover<4, pair_lengths>();
+  check_cover<28, tile_lengths<float, 16, 1>>();
+  check_cover<14, tile_lengths<float, 16, 2>>();
+  check_cover<12, tile_lengths<float, 8, 1>>();
+  check_cover<6, tile_lengths<float, 8, 2>>();
+  check_cover<8, tile_lengths<float, 4, 1>>();
+  check_cover<4, tile_lengths<float, 4, 2>>();
   check_cover<9, lengths<7, 3, 1>>();
 }
 
@@ -121,14 +121,28 @@ TEST_CASE("tile: rows of the usual networks are cut into equal parts, none of th
     for (const piece& p : all) held = held && p.length == length;
     return held;
   };
-  CHECK(equal(covering<16, lone_lengths>(28), 2, 14));
-  CHECK(equal(covering<16, lone_lengths>(32), 2, 16));
-  CHECK(equal(covering<14, pair_lengths>(28), 2, 14));
-  CHECK(equal(covering<14, pair_lengths>(16), 2, 8));
-  CHECK(equal(covering<14, pair_lengths>(7), 1, 7));
+  using lone = tile_lengths<float, 16, 1>;
+  using pair = tile_lengths<float, 16, 2>;
+  CHECK(equal(covering<16, lone>(28), 2, 14));
+  CHECK(equal(covering<16, lone>(32), 2, 16));
+  CHECK(equal(covering<14, pair>(28), 2, 14));
+  CHECK(equal(covering<14, pair>(16), 2, 8));
+  CHECK(equal(covering<14, pair>(7), 1, 7));
   CHECK(equal(covering<12, lengths<8, 7, 4, 1>>(28), 4, 7));  // not 8, 8, 8 and 4
   for (const int pixels : {28, 56, 112, 224})
-    CHECK(equal(covering<14, pair_lengths>(pixels), static_cast<std::size_t>(pixels) / 14, 14));
+    CHECK(equal(covering<14, pair>(pixels), static_cast<std::size_t>(pixels) / 14, 14));
+}
+
+TEST_CASE_TEMPLATE(
+    "tile: no register file leaves pairs of filter blocks to tiles of a pixel or two", V,
+    std::integral_constant<int, 4>, std::integral_constant<int, 8>,
+    std::integral_constant<int, 16>) {
+  constexpr int most = tile_registers<float, V::value> / 2;
+  for (const int pixels : {7, 8, 14, 16, 28, 32, 56, 64, 112, 224}) {
+    CAPTURE(pixels);
+    for (const piece& p : covering<most, tile_lengths<float, V::value, 2>>(pixels))
+      CHECK(p.length >= 3);
+  }
 }
 
 TEST_CASE("tile: accumulators leave room in the register file for the operands") {

@@ -150,7 +150,7 @@ class correlation {
     const auto ins = static_cast<int>(blocks_of(in_.channels, block_));
     const auto outs = static_cast<int>(blocks_of(out_.channels, V));
     const auto y_block = static_cast<std::ptrdiff_t>(out_.pixels()) * V;
-    const int step = slides_ && block_ != V ? 1 : 2;
+    const int step = in_pairs() ? 2 : 1;
     for (int k = 0; k < outs; k += step)
       for (int c = 0; c < ins; c += depth_)
         for (int a = 0; a < std::min(out_step_, last - first); ++a)
@@ -174,13 +174,19 @@ class correlation {
             rows_of(taps, from, at, c, a, b, first, last, kernel(pair));
           }
   }
+  /// Filter blocks go two at a time, but those of an image, and where few registers are better
+  /// filled by twice the pixels: behind a stride a pixel serves few sums.
+  [[nodiscard]] bool in_pairs() const {
+    return !slides_ || (block_ == V && (out_step_ == 1 || many_registers<Real, V>));
+  }
   using rows_kernel = void (*)(row_tile<Real>, const tap*, const tap*);
   [[nodiscard]] rows_kernel kernel(bool pair) const {
     if (!slides_) return pair ? correlate_rows<Real, V, 2> : correlate_rows<Real, V, 1>;
     if (block_ != V) return slide_rows<Real, V, image_pitch, 1, 1, 1>;
     if (in_step_ == 2) return slide_rows<Real, V, V, 2, 2, 1>;  // a lone block twice: there are few
-    if (out_step_ == 2)
-      return pair ? slide_rows<Real, V, V, 2, 1, 2> : slide_rows<Real, V, V, 1, 1, 2>;
+    if constexpr (many_registers<Real, V>)
+      if (out_step_ == 2 && pair) return slide_rows<Real, V, V, 2, 1, 2>;
+    if (out_step_ == 2) return slide_rows<Real, V, V, 1, 1, 2>;
     return pair ? slide_rows<Real, V, V, 2, 1, 1> : slide_rows<Real, V, V, 1, 1, 1>;
   }
   /// Those of remainders a and b, from input blocks c and on. Rows that meet the same taps are done

@@ -7,11 +7,12 @@
 //   y[v] += sum over s of x[t] w[s]   for   v In + s = t Out + Out - 1
 //
 // In is the stride of a forward pass, Out that of an input gradient (whose w[s] is the last tap
-// first); one of them is 1. A pixel that is loaded serves up to three sums, so loads are a third of
-// the products, and neither a stride nor padding asks for a copy of the rows: the columns that the
-// image lacks are read from a pixel of zeros, without a branch in the loop. What the next rows need
-// is fetched on the way, a line or two with each channel, and arrives before its turn: an image's
-// rows are short of products, so theirs is fetched from further away.
+// first); one of them is 1. Where three taps' weights find registers beside the sums, a pixel that
+// is loaded serves up to three sums, so loads are a third of the products; elsewhere taps take
+// turns, since more sums hide more latency. Neither a stride nor padding asks for a copy of the
+// rows: the columns that the image lacks are read from a pixel of zeros, without a branch in the
+// loop. What the next rows need is fetched on the way, a line or two with each channel, and arrives
+// before its turn: an image's rows are short of products, so theirs is fetched from further away.
 #pragma once
 
 #include <cordee/ops/direct/tile.hpp>
@@ -27,6 +28,10 @@ alignas(64) inline Real zero_pixel[V] = {};
 constexpr int pixels_under(int pixels, int in, int out) {
   return ((pixels - 1) * in + 3 - out) / out + 1;
 }
+
+/// What was loaded stays in its register: the compiler would rather load it again with each
+/// product.
+[[gnu::always_inline]] inline void hold() { asm volatile("" ::: "memory"); }
 
 /// One below the other. Pitch is that of x's pixels: V, or an image's few channels.
 template <class Real, int V, int Pitch, int Blocks, int In, int Out, int Pixels>
@@ -48,28 +53,51 @@ template <class Real, int V, int Pitch, int Blocks, int In, int Out, int Pixels>
         const Real* const head = left ? at.edge : x - Pitch;
         const Real* const tail = right ? at.edge : x + (under - 1 - before) * Pitch;
         const auto channel = [&](int c) __attribute__((always_inline)) {
-          vec<Real, V> weight[Blocks][3];
-#pragma GCC unroll 32
-          for (int b = 0; b < Blocks; ++b)
-#pragma GCC unroll 32
-            for (int s = 0; s < 3; ++s)
-              weight[b][s] = load<Real, V>(w + b * at.w_block + s * at.w_span);
+          const auto weight_of = [ w, &at ](int s, int b) __attribute__((always_inline)) {
+            return load<Real, V>(w + b * at.w_block + s * at.w_span);
+          };
           w += V;
-          if (Pitch == V) __builtin_prefetch(x + at.x_row + c * V);
+          const auto pixel = [&](int t) __attribute__((always_inline)) {
+            return t == under - 1 ? tail : t == 0 && before > 0 ? head : x + (t - before) * Pitch;
+          };
+          const auto fetch = [&]() __attribute__((always_inline)) {
+            if (Pitch == V) __builtin_prefetch(x + at.x_row + c * V);
 #pragma GCC unroll 2
-          for (int fetched = 0; fetched < (Pitch == V ? 1 : 2); ++fetched, next += V)
-            __builtin_prefetch(next, Pitch == V);
+            for (int fetched = 0; fetched < (Pitch == V ? 1 : 2); ++fetched, next += V)
+              __builtin_prefetch(next, Pitch == V);
+          };
+          if constexpr (Blocks * (Pixels + 3) < (many_registers<Real, V> ? 32 : 16)) {
+            vec<Real, V> weight[Blocks][3];
+#pragma GCC unroll 32
+            for (int b = 0; b < Blocks; ++b)
+#pragma GCC unroll 32
+              for (int s = 0; s < 3; ++s) weight[b][s] = weight_of(s, b);
+            if (!many_registers<Real, V>) hold();
+            fetch();
 #pragma GCC unroll 64
-          for (int t = 0; t < under; ++t) {
-            const Real* const pixel = t == under - 1         ? tail
-                                      : t == 0 && before > 0 ? head
-                                                             : x + (t - before) * Pitch;
+            for (int t = 0; t < under; ++t)
+#pragma GCC unroll 32
+              for (int s = 0; s < 3; ++s) {
+                const int v = t * Out + Out - 1 - s;
+                if (v >= 0 && v % In == 0 && v / In < Pixels)
+#pragma GCC unroll 32
+                  for (int b = 0; b < Blocks; ++b) sum[b][v / In] += pixel(t)[c] * weight[b][s];
+              }
+          } else {
+            fetch();
 #pragma GCC unroll 32
             for (int s = 0; s < 3; ++s) {
-              const int v = t * Out + Out - 1 - s;
-              if (v >= 0 && v % In == 0 && v / In < Pixels)
+              vec<Real, V> weight[Blocks];
 #pragma GCC unroll 32
-                for (int b = 0; b < Blocks; ++b) sum[b][v / In] += pixel[c] * weight[b][s];
+              for (int b = 0; b < Blocks; ++b) weight[b] = weight_of(s, b);
+              hold();
+#pragma GCC unroll 32
+              for (int v = 0; v < Pixels; ++v) {
+                const int t = v * In + s - Out + 1;
+                if (t % Out == 0)
+#pragma GCC unroll 32
+                  for (int b = 0; b < Blocks; ++b) sum[b][v] += pixel(t / Out)[c] * weight[b];
+              }
             }
           }
         };
@@ -99,13 +127,16 @@ template <class Real, int V, int Pitch, int Blocks, int In, int Out, int Pixels>
 template <class Real, int V, int Pitch, int Blocks, int In, int Out>
 void slide_rows(row_tile<Real> at, const tap* first, const tap* last) {
   // The weights take registers too. Behind a stride a tile begins at an even pixel.
-  constexpr int registers = sizeof(Real) * V == 64 ? 32 : 16;
-  constexpr int widest = (registers - 2 - 3 * Blocks) / Blocks;
+  constexpr bool many = many_registers<Real, V>;
+  constexpr int widest = many ? (30 - 3 * Blocks) / Blocks : tile_registers<Real, V> / Blocks;
   using lengths_of = std::conditional_t<
-      Out == 2, std::conditional_t<Blocks == 1, lengths<16, 14, 2, 1>, lengths<8, 6, 2, 1>>,
+      !many,
+      std::conditional_t<Out == 2, lengths<12, 8, 6, 4, 2, 1>, tile_lengths<Real, V, Blocks>>,
       std::conditional_t<
-          Pitch != V, lengths<16, 14, 1>,  // images are not that small
-          std::conditional_t<Blocks == 1, lengths<16, 14, 8, 4, 1>, lengths<8, 7, 4, 1>>>>;
+          Out == 2, std::conditional_t<Blocks == 1, lengths<16, 14, 2, 1>, lengths<8, 6, 2, 1>>,
+          std::conditional_t<
+              Pitch != V, lengths<16, 14, 1>,  // images are not that small
+              std::conditional_t<Blocks == 1, lengths<16, 14, 8, 4, 1>, lengths<8, 7, 4, 1>>>>>;
   const row_tile<Real> all = at;
   cover<widest>(lengths_of{}, all.pixels, [&]<int Pixels>(int done, int tiles) {
     constexpr int under = pixels_under(Pixels, In, Out) - (Out == 1 ? 1 : 0);  // from x on

@@ -20,10 +20,14 @@
 namespace cordee::inline CORDEE_ABI {
 namespace detail {
 
+/// AVX-512 has twice the registers of its forerunners, which hold a tile or its weights, not both.
+template <class Real, int V>
+inline constexpr bool many_registers = sizeof(Real) * V == 64;
+
 /// Accumulators that leave room for the operands. Without embedded broadcasts an operand takes a
 /// register, and without FMA the product takes another.
 template <class Real, int V>
-inline constexpr int tile_registers = sizeof(Real) * V == 64   ? 28
+inline constexpr int tile_registers = many_registers<Real, V>  ? 28
                                       : sizeof(Real) * V == 32 ? 12
                                                                : 8;
 
@@ -76,19 +80,20 @@ template <class Real, int V, int Blocks, int Pixels>
 }
 
 /// Any window, one tap after another. What the next row of y needs is fetched on the way, a line
-/// with each channel.
+/// with each channel; and what the next tile needs of x, whose blocks lie too far apart, and are
+/// read for too short a time each, for the hardware to see where they go on.
 template <class Real, int V, int Blocks, int Pixels>
 [[gnu::noinline]] void correlate(const row_tile<Real>& at, const tap* first, const tap* last) {
   const std::ptrdiff_t step = at.x_step;
   tile_sums<Real, V, Blocks, Pixels> sum;
   read_sums<Real, V, Blocks, Pixels>(sum, at.add, at.y, at.y_block, at.y_step);
-  int block = 0;  // of y, whose next row is fetched
+  int block = 0;  // of y, whose next row is fetched with the first taps
   for (; first != last; ++first) {
     const Real* x = at.x + first->x;
     const Real* w = at.w + first->w;
-    const Real* next = at.y + at.y_row + block * at.y_block;
+    const Real* next = block < Blocks ? at.y + at.y_row + block * at.y_block : x + Pixels * step;
     for (const Real* const end = x + first->channels; x != end; ++x, w += V, next += at.y_step) {
-      __builtin_prefetch(next, 1);
+      __builtin_prefetch(next);
       vec<Real, V> weight[Blocks];
 #pragma GCC unroll 32
       for (int b = 0; b < Blocks; ++b) weight[b] = load<Real, V>(w + b * at.w_block);
@@ -97,7 +102,7 @@ template <class Real, int V, int Blocks, int Pixels>
 #pragma GCC unroll 32
         for (int b = 0; b < Blocks; ++b) sum[b][t] += x[t * step] * weight[b];
     }
-    block = block + 1 < Blocks ? block + 1 : 0;
+    ++block;
   }
   write_sums<Real, V, Blocks, Pixels>(sum, at.y, at.y_block, at.y_step);
 }
@@ -107,11 +112,15 @@ template <class Real, int V, int Blocks, int Pixels>
 /// ones for what remains.
 template <int... L>
 using lengths = std::integer_sequence<int, L...>;
-using lone_lengths = lengths<16, 14, 4, 1>;  // of one block of filters
-using pair_lengths = lengths<14, 8, 7, 1>;   // of two
+template <class Real, int V, int Blocks>  // of filters
+using tile_lengths =
+    std::conditional_t<many_registers<Real, V>,
+                       std::conditional_t<Blocks == 1, lengths<16, 14, 4, 1>, lengths<14, 8, 7, 1>>,
+                       std::conditional_t<Blocks == 1, lengths<12, 8, 4, 1>, lengths<6, 4, 3, 1>>>;
 
 /// Covers `length` by tiles: as equal as can be, so that none is too short to hide latency, of the
-/// largest length in L that fits. call.template operator()<Length>(first, n) does n of them.
+/// largest length in L that fits; what the last of many leave is shared by two.
+/// call.template operator()<Length>(first, n) does n of them.
 template <int Most, int... L, class Call>
 void cover(lengths<L...>, int length, const Call& call) {
   constexpr int widest = std::max({L <= Most ? L : 1 ...});
@@ -119,7 +128,8 @@ void cover(lengths<L...>, int length, const Call& call) {
   const auto fits = [&]<int Length>(int wanted) {
     if constexpr (Length <= widest) {
       if (Length > wanted) return false;
-      const int n = Length == wanted ? (length - first) / Length : 1;
+      const int left = length - first, all = left / Length;
+      const int n = Length != wanted ? 1 : left % Length == 0 ? all : std::max(1, all - 1);
       call.template operator()<Length>(first, n);
       first += n * Length;
       return true;
@@ -138,11 +148,12 @@ void cover(lengths<L...>, int length, const Call& call) {
 /// nothing.
 template <class Real, int V, int Blocks>
 void correlate_rows(row_tile<Real> at, const tap* first, const tap* last) {
-  using lengths_of = std::conditional_t<Blocks == 1, lone_lengths, pair_lengths>;
+  if (at.x_row == at.pixels * at.x_step && at.y_row == at.pixels * at.y_step)  // one long row
+    at.pixels *= std::exchange(at.rows, 1);
   const row_tile<Real> all = at;
   for (int row = 0; row < all.rows; ++row)
     cover<tile_registers<Real, V> / Blocks>(
-        lengths_of{}, all.pixels, [&]<int Pixels>(int done, int tiles) {
+        tile_lengths<Real, V, Blocks>{}, all.pixels, [&]<int Pixels>(int done, int tiles) {
           at.x = all.x + row * all.x_row + done * all.x_step;
           at.y = all.y + row * all.y_row + done * all.y_step;
           for (; tiles > 0; --tiles, at.x += Pixels * at.x_step, at.y += Pixels * at.y_step)
