@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How far each distinct layer of ResNet-20 and ResNet-50, and the gradient of a whole step, are
-// from fp64 on the CPU: a line of JSON each, and an exit status that says whether all keep their
+// from fp64 on the CPU, by the engine that is a GPU's own, and each convolution by `wmma` too, its
+// bytes beside integers: a line of JSON each, and an exit status that says whether all keep their
 // bar. The device is the one that the program was compiled for; without a GPU, the CPU itself and a
 // GPU that is emulated check the program.
 #include "benchmarks/layers.hpp"
@@ -19,6 +20,7 @@
 #include <cordee/ops/grid/packing.hpp>
 #include <cordee/ops/grid/pooling.hpp>
 #include <cordee/ops/grid/softmax_loss.hpp>
+#include <cordee/ops/grid/wmma/convolution.hpp>
 
 #include "tests/support/emulated.hpp"
 #endif
@@ -33,35 +35,30 @@ struct plan {
   bool all_within = true;
 };
 
-template <Precision P>
+template <Precision P, class Engine>
 void judge(plan& p, const std::string& layer, std::string_view numbers, double worst,
            double bar = bench::bar<P>) {
   const bool within = worst <= bar;
   if (!within) p.all_within = false;
   std::printf(
-      "{\"net\": %d, \"layer\": \"%s\", \"precision\": \"%s\", %s, \"bar\": %g, \"within\": %s}\n",
-      p.net, layer.c_str(), std::string(P::name).c_str(), std::string(numbers).c_str(), bar,
-      within ? "true" : "false");
+      "{\"net\": %d, \"layer\": \"%s\", \"engine\": \"%s\", \"precision\": \"%s\", %s, \"bar\": "
+      "%g, "
+      "\"within\": %s}\n",
+      p.net, layer.c_str(), std::string(Engine::name).c_str(), std::string(P::name).c_str(),
+      std::string(numbers).c_str(), bar, within ? "true" : "false");
   std::fflush(stdout);
 }
 
-template <Precision P, class Engine, class Net, class D>
-void each_layer(plan& p, const D& where) {
-  std::set<std::string> seen;
-  bench::layers_of::visit<Net::input>(
-      static_cast<const typename Net::layers*>(nullptr),
-      [&]<class L, extent In>(const std::string& name) {
-        const std::string full = text(name, " on ", to_text(In));
-        if (!seen.insert(full).second) return;
-        const auto e = bench::errors_of<L, In, P, Engine>(where, p.samples);
-        judge<P>(p, full,
-                 text("\"y\": ", e.y, ", \"dx\": ", e.dx, ", \"parameters\": ", e.parameters),
-                 std::max({e.y, e.dx, e.parameters}));
-      });
+template <Precision P, class Engine, class L, extent In, class D>
+void layer(plan& p, const D& where, const std::string& name) {
+  const auto e = bench::errors_of<L, In, P, Engine>(where, p.samples);
+  judge<P, Engine>(p, name,
+                   text("\"y\": ", e.y, ", \"dx\": ", e.dx, ", \"parameters\": ", e.parameters),
+                   std::max({e.y, e.dx, e.parameters}));
 }
 
 /// The loss at the network's own number of classes.
-template <Precision P, class D>
+template <Precision P, class Engine, class D>
 void loss(plan& p, const D& where, int classes) {
   using number = typename P::storage;
   const auto n = static_cast<std::size_t>(p.samples) * static_cast<std::size_t>(classes);
@@ -91,8 +88,8 @@ void loss(plan& p, const D& where, int classes) {
   }
   const double y = bench::settled(std::abs(value / right.loss - 1));
   const double dx = bench::relative_error(support::converted_back(found.read()), slope);
-  judge<P>(p, text("softmax loss of ", classes), text("\"y\": ", y, ", \"dx\": ", dx),
-           std::max(y, dx));
+  judge<P, Engine>(p, text("softmax loss of ", classes), text("\"y\": ", y, ", \"dx\": ", dx),
+                   std::max(y, dx));
 }
 
 /// Loss and gradient of one step's forward and backward, from given weights.
@@ -143,7 +140,7 @@ void step(plan& p, const D& where) {
   const auto found = step_of<Net>(where, first, images);
   const auto right = step_of<Exact>(cpu{}, first, images);
   const double y = bench::settled(std::abs(found.loss / right.loss - 1));
-  judge<P>(
+  judge<P, typename Net::engine>(
       p, text("a step of ResNet-", p.net),
       text("\"y\": ", y, ", \"gradient\": ", bench::relative_error(found.gradient, right.gradient)),
       y, std::sqrt(p.net) * bench::bar<P>);
@@ -153,18 +150,44 @@ template <Precision P, class Engine, class D, int Depth, shape Of = shape{}>
 void check_net(plan& p, const D& where) {
   if (p.net != Depth) return;
   using net = resnet<Depth, P, D, Of, Engine>;
-  each_layer<P, Engine, net>(p, where);
-  loss<P>(p, where, net::classes);
+  bench::each_layer<net>([&]<class L, extent In>(const std::string& name) {
+    layer<P, Engine, L, In>(p, where, name);
+  });
+  loss<P, Engine>(p, where, net::classes);
   step<P, net, resnet<Depth, fp64, cpu, Of, reference>>(p, where);
 }
 
+/// Convolutions alone: what lies between them is the same by every engine.
+template <class D, int Depth, shape Of = shape{}>
+void check_tensor_cores(plan& p, const D& where) {
+  if (p.net != Depth) return;
+  bench::each_layer<resnet<Depth, fp64, cpu, Of, reference>>(
+      [&]<class L, extent In>(const std::string& name) {
+        if constexpr (bench::is_convolution<L>) {
+          layer<fp16, wmma, L, In>(p, where, name);
+          layer<bf16, wmma, L, In>(p, where, name);
+          const double y = bench::byte_error<wmma>(where, L::problem(In), p.samples);
+          judge<int8, wmma>(p, name, text("\"y\": ", y), y);
+        }
+      });
+}
+
+/// f.operator()<depth, shape>() of every network that there is.
+template <class F>
+void each_net(const F& f) {
+  f.template operator()<8, shape{.image = {3, 8, 8}}>();
+  f.template operator()<20, shape{}>();
+#if defined(__CUDACC__)  // too much to compile, and to wait for, elsewhere
+  f.template operator()<50, shape{}>();
+#endif
+}
 template <Precision P, class Engine, class D>
 void check(plan& p, const D& where) {
-  check_net<P, Engine, D, 8, shape{.image = {3, 8, 8}}>(p, where);
-  check_net<P, Engine, D, 20>(p, where);
-#if defined(__CUDACC__)  // too much to compile, and to wait for, elsewhere
-  check_net<P, Engine, D, 50>(p, where);
-#endif
+  each_net([&]<int Depth, shape Of> { check_net<P, Engine, D, Depth, Of>(p, where); });
+}
+template <class D>
+void check_tensor_cores(plan& p, const D& where) {
+  each_net([&]<int Depth, shape Of> { check_tensor_cores<D, Depth, Of>(p, where); });
 }
 
 void run(plan& p) {
@@ -173,11 +196,13 @@ void run(plan& p) {
   check<fp16, engine>(p, gpu{});
   check<bf16, engine>(p, gpu{});
   check<fp32, engine>(p, gpu{});
+  check_tensor_cores(p, gpu{});
 #else
   if (p.device == "cpu") return check<fp32, direct>(p, cpu{});
   check<fp16, reference>(p, support::emulated{});
   check<bf16, reference>(p, support::emulated{});
   check<fp32, reference>(p, support::emulated{});
+  check_tensor_cores(p, support::emulated{});
 #endif
 }
 

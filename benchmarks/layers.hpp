@@ -5,17 +5,18 @@
 //
 //   error = |a - b| / |b|   of outputs a; b comes of the same inputs, which the precision holds
 //
-// Of a ReLU both sides pass the same gradients: the definition's backward sees the device's
-// outputs, since a number that is zero but for rounding may stand on either side of it.
+// A convolution of bytes makes the very integers of its definition. Of a ReLU both sides pass the
+// same gradients: the definition's backward sees the device's outputs, since a number that is zero
+// but for rounding may stand on either side of it.
 #pragma once
 
 #include <cmath>
-#include <set>
 #include <string>
 #include <vector>
 
 #include <cordee/cordee.hpp>
 
+#include "benchmarks/each_layer.hpp"
 #include "tests/support/on_grid.hpp"
 
 namespace bench {
@@ -41,57 +42,8 @@ template <Precision P>
 inline constexpr double bar = std::same_as<P, fp16>   ? 1e-3
                               : std::same_as<P, bf16> ? 1e-2
                               : std::same_as<P, fp32> ? 1e-5
+                              : Quantised<P>          ? 0
                                                       : 1e-12;
-
-/// f.operator()<layer, input>(name) for each layer that a network is made of; a block's norm, sum
-/// and ReLU are one.
-struct layers_of {
-  template <extent In, class F, class L, class... Rest>
-  static void visit(const sequential<L, Rest...>*, const F& f) {
-    visit<In>(static_cast<const L*>(nullptr), f);
-    if constexpr (sizeof...(Rest) > 0)
-      visit<L::out(In)>(static_cast<const sequential<Rest...>*>(nullptr), f);
-  }
-  template <extent In, class F, int Times, class L>
-  static void visit(const repeat<Times, L>*, const F& f) {
-    visit<In>(static_cast<const L*>(nullptr), f);
-  }
-  template <extent In, class F, class Body, class Norm, class Shortcut>
-  static void visit(const residual<Body, Norm, Shortcut>*, const F& f) {
-    visit<In>(static_cast<const Body*>(nullptr), f);
-    f.template operator()<residual<identity, Norm>, Body::out(In)>("batch norm + add + ReLU");
-    visit<In>(static_cast<const Shortcut*>(nullptr), f);
-  }
-  template <extent In, class F>
-  static void visit(const identity*, const F&) {}
-
-  template <extent In, class F, int K, int W, int T>
-  static void visit(const convolution<K, W, T>*, const F& f) {
-    f.template operator()<convolution<K, W, T>, In>(
-        text("convolution ", W, "x", W, ", stride ", T, ", ", K, " filters"));
-  }
-  template <extent In, class F, class A, norm_settings With>
-  static void visit(const batch_norm<A, With>*, const F& f) {
-    f.template operator()<batch_norm<A, With>, In>(std::same_as<A, relu> ? "batch norm + ReLU"
-                                                                         : "batch norm");
-  }
-  template <extent In, class F, int C, int T>
-  static void visit(const subsample_pad<C, T>*, const F& f) {
-    f.template operator()<subsample_pad<C, T>, In>(text("subsample to ", C));
-  }
-  template <extent In, class F, int W, int T, int P>
-  static void visit(const max_pool<W, T, P>*, const F& f) {
-    f.template operator()<max_pool<W, T, P>, In>(text("max pool ", W, "x", W));
-  }
-  template <extent In, class F>
-  static void visit(const global_average_pool*, const F& f) {
-    f.template operator()<global_average_pool, In>("average pool");
-  }
-  template <extent In, class F, int C>
-  static void visit(const linear<C>*, const F& f) {
-    f.template operator()<linear<C>, In>(text("linear to ", C));
-  }
-};
 
 /// What is known of a layer at work beside its node.
 struct surroundings {
@@ -255,6 +207,48 @@ layer_errors errors_of(const D& where, int samples) {
   auto found = bound(static_cast<const backend<P, D, Engine>*>(nullptr), where);
   auto right = bound(static_cast<const backend<fp64, cpu, reference>*>(nullptr), cpu{});
   return compare(found, right, at, samples);
+}
+
+/// What an engine makes of numbers that it quantises: sums, or the numbers that those stand for.
+template <SumSink Out, class Engine, class D>
+doubles of_bytes(const D& where, const convolution_problem& p, int samples) {
+  const auto n = static_cast<std::size_t>(samples), filters = static_cast<std::size_t>(p.filters);
+  const affine<float> k = fit_affine(-2.0f, 3.0f, unsigned_bytes);  // clips some
+  random_sequence draw(1, purpose::test, 0, 0);
+  std::vector<std::int8_t> w(p.weights());
+  for (std::int8_t& one : w)
+    one = static_cast<std::int8_t>(static_cast<int>(draw.below(255)) - 127);
+  std::vector<float> each(filters);
+  for (float& one : each) one = static_cast<float>(0.01 + draw.uniform());
+
+  const int in = Engine::template block<float>(p.in.channels),
+            out = Engine::template block<float>(p.filters);
+  const auto s = where.open();
+  const auto numbers = support::converted<float>(
+      support::in_blocks(support::held<float>(n * p.in.size(), 1), p.in, in));
+  support::remote<float, D> x(where, s, numbers), scales(where, s, each);
+  support::remote<std::int8_t, D> weights(where, s, w),
+      image(where, s, std::vector<std::int8_t>(Engine::packed_bytes(p)));
+  support::remote<affine<float>, D> by(where, s, {k});
+  support::remote<Out, D> y(where, s, std::vector<Out>(n * sample_size(p.out(), out)));
+  Engine::pack_bytes(p, weights.data(), image.data(), s);
+  const auto fprop = [&](scaling_on<typename D::stream> scaling) {
+    Engine::fprop_bytes(p, samples, x.data(), scaling, image.data(), scales.data(), y.data(), s);
+  };
+  if constexpr (D::host_memory)
+    fprop(k);
+  else
+    fprop(by.data());
+  const std::vector<Out> found = y.read();
+  return support::out_of_blocks(doubles(found.begin(), found.end()), p.out(), out);
+}
+template <class Engine, class D>
+double byte_error(const D& where, const convolution_problem& p, int samples) {
+  const auto error_of = [&]<class Out>(Out) {
+    return relative_error(of_bytes<Out, Engine>(where, p, samples),
+                          of_bytes<Out, reference>(cpu{}, p, samples));
+  };
+  return std::max(error_of(std::int32_t{}), error_of(float{}));
 }
 
 }  // namespace bench

@@ -7,9 +7,10 @@ and for each step of a network.
     torch_layers.py LAYERS
 
 LAYERS are lines that bench_gpu_layers has printed. A layer is made from its name and its input's
-extent; inputs are normal numbers that the precision holds, in channels_last. A ReLU's gradient passes
-where the narrow output let it. A step is forward, loss and backward of the network as people train
-it, autocast over channels_last, beside the same weights and samples in fp64 on the CPU.
+extent, once, whatever engines it has lines of, and not in bytes; inputs are normal numbers that the
+precision holds, in channels_last. A ReLU's gradient passes where the narrow output let it. A step is
+forward, loss and backward of the network as people train it, autocast over channels_last, beside the
+same weights and samples in fp64 on the CPU.
 """
 import copy
 import json
@@ -135,9 +136,14 @@ def of_step(depth, narrow):
 
 
 torch.manual_seed(1)
+seen = set()
 torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
 for line in pathlib.Path(sys.argv[1]).read_text().splitlines():
     row = json.loads(line)
+    one = row["layer"], row["precision"]
+    if row["precision"] not in TYPES or one in seen:
+        continue
+    seen.add(one)
     narrow = TYPES[row["precision"]]
     if row["layer"].startswith("a step"):
         if row["net"] not in NETS:  # ResNet-8, on which programs are tried

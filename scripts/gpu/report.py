@@ -38,16 +38,18 @@ def worst_error(rows):
 
 
 def of_layers(rows, theirs):
-    """A line for each precision: the worst error of any layer, and PyTorch's."""
-    for precision in dict.fromkeys(row["precision"] for row in rows):
-        own = [row for row in rows if row["precision"] == precision]
+    """A line for each engine and precision: the worst error of any layer, and PyTorch's of these."""
+    for engine, precision in dict.fromkeys((row["engine"], row["precision"]) for row in rows):
+        own = [row for row in rows if (row["engine"], row["precision"]) == (engine, precision)]
+        names = {row["layer"] for row in own}
         broken = [row["layer"] for row in own if not row["within"]]
         said = f"worst relative error {worst_error(own):.2g}, bar {own[0]['bar']:g}"
-        if beside := [row for row in theirs if row["precision"] == precision]:
+        if beside := [row for row in theirs if row["precision"] == precision and row["layer"] in names]:
             said += f", PyTorch's {worst_error(beside):.2g} on {len(beside)} of them"
         if broken:
             said += f"; beyond it: {', '.join(broken)}"
-        yield f"{len(own)} layers alone, {precision}, beside fp64", said, not broken
+        exact = "integers" if precision == "int8" else "fp64"
+        yield f"{len(own)} layers alone, {engine}, {precision}, beside {exact}", said, not broken
 
 
 def of_steps(rows, theirs):

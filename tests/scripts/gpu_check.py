@@ -17,7 +17,7 @@ PROGRAMS = {
     "build/gpu/tests/test_cuda": "echo '[doctest] passed'",
     "build/gpu/tests/test_nccl_gpu": "echo '[doctest] passed'",
     "build/gpu/benchmarks/bench_gpu_layers": """for row in '"a", "dx": 1e-4' '"a step of ResNet-'$2'", "gradient": 1'; do
-        echo '{"net": '$2', "precision": "fp16", "y": 1e-4, "bar": 0.001, "within": true, "layer": '"$row}"
+        echo '{"net": '$2', "engine": "cudnn", "precision": "fp16", "y": 1e-4, "bar": 0.001, "within": true, "layer": '"$row}"
         done""",
     "build/gpu/benchmarks/bench_gpu_bandwidth": """echo '{"what": "copy", "milliseconds": 1,
         "gigabytes_per_second": 1, "share": 1, "bar": 0.85, "within": true}' | tr -d '\\n'; echo""",
@@ -80,7 +80,7 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual(status, 0, said)
         bars = self.bars()
         for what in ("tests of kernels on the GPU", "ranks over NCCL", "tests of kernels under compute-sanitizer",
-                     "2 layers alone, fp16, beside fp64", "a step of ResNet-50, fp16, beside fp64",
+                     "2 layers alone, cudnn, fp16, beside fp64", "a step of ResNet-50, fp16, beside fp64",
                      "loss curve of 1 steps, fp16", "loss curve of 1 steps, fp32"):
             self.assertIs(bars[what], True, what)
 

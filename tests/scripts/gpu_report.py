@@ -43,17 +43,17 @@ class Report(unittest.TestCase):
             self.assertIsNone(self.holds(part))
 
     def test_one_layer_beyond_its_bar_breaks_it(self):
-        row = {"layer": "a", "precision": "fp16", "y": 1e-4, "dx": 1e-4, "bar": 1e-3, "within": True}
+        row = {"layer": "a", "engine": "cudnn", "precision": "fp16", "y": 1e-4, "dx": 1e-4, "bar": 1e-3, "within": True}
         self.rows("layers", row)
-        self.assertTrue(self.holds("1 layers alone, fp16"))
+        self.assertTrue(self.holds("1 layers alone, cudnn, fp16"))
         self.rows("layers", row, {**row, "layer": "b", "dx": 0.1, "within": False})
-        self.assertFalse(self.holds("2 layers alone, fp16"))
+        self.assertFalse(self.holds("2 layers alone, cudnn, fp16"))
         self.rows("torch_layers", {**row, "dx": 0.2}, {**row, "precision": "fp32", "dx": 0.3})
-        self.assertFalse(self.holds("2 layers alone, fp16"))
+        self.assertFalse(self.holds("2 layers alone, cudnn, fp16"))
         self.assertIn("worst relative error 0.1, bar 0.001, PyTorch's 0.2 on 1 of them", (self.results / "out.md").read_text())
 
     def test_a_step_holds_by_its_loss_and_stands_beside_pytorch(self):
-        row = {"precision": "fp16", "y": 2e-4, "gradient": 0.5, "bar": 1e-3, "within": True}
+        row = {"engine": "cudnn", "precision": "fp16", "y": 2e-4, "gradient": 0.5, "bar": 1e-3, "within": True}
         steps = [{"layer": f"a step of ResNet-{depth}", **row} for depth in (20, 50)]
         steps[1].update(y=0.2, within=False)
         self.rows("layers", *steps)
@@ -65,6 +65,19 @@ class Report(unittest.TestCase):
         self.assertIn("loss 0.0002, bar 0.001, of the gradient 0.5; PyTorch's 0.0003 and 0.6 | yes", said)
         self.assertIn("loss 0.2, bar 0.001, of the gradient 0.5 | **no**", said)
         self.assertIsNone(self.holds("ResNet-50, fp16, training step"))
+
+    def test_an_engine_answers_for_its_own_layers(self):
+        row = {"layer": "a", "engine": "cudnn", "precision": "fp16", "y": 1e-4, "dx": 1e-4, "bar": 1e-3, "within": True}
+        mine = {**row, "engine": "wmma", "y": 0.25, "within": False}
+        whole = {**row, "layer": "b", "engine": "wmma", "precision": "int8", "y": 0, "bar": 0}
+        self.rows("layers", row, {**row, "layer": "b"}, mine, whole)
+        self.rows("torch_layers", row, {**row, "layer": "b", "dx": 0.5})
+        self.assertTrue(self.holds("2 layers alone, cudnn, fp16, beside fp64"))
+        self.assertFalse(self.holds("1 layers alone, wmma, fp16, beside fp64"))
+        self.assertTrue(self.holds("1 layers alone, wmma, int8, beside integers"))
+        said = (self.results / "out.md").read_text()
+        self.assertIn("error 0.25, bar 0.001, PyTorch's 0.0001 on 1 of them; beyond it: a", said)
+        self.assertIn("PyTorch's 0.5 on 2 of them", said)
 
     def test_a_curve_may_be_as_far_as_another_seed_and_no_farther(self):
         self.curve("cpu-1", [3, 2, 1])
