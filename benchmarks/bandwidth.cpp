@@ -25,7 +25,7 @@
 
 #include <cordee/cordee.hpp>
 
-#include "benchmarks/options.hpp"
+#include "benchmarks/stopwatch.hpp"
 #include "examples/options.hpp"
 
 using namespace cordee;
@@ -35,44 +35,9 @@ namespace {
 #if defined(__CUDACC__)
 using device = gpu;
 using number = fp16::storage;
-/// Seconds of the stream's own clock.
-class stopwatch {
- public:
-  stopwatch() {
-    detail::cuda_check(cudaEventCreate(&begin_), "cudaEventCreate");
-    detail::cuda_check(cudaEventCreate(&end_), "cudaEventCreate");
-  }
-  stopwatch(const stopwatch&) = delete;
-  stopwatch& operator=(const stopwatch&) = delete;
-  ~stopwatch() {
-    cudaEventDestroy(begin_);
-    cudaEventDestroy(end_);
-  }
-  template <class F>
-  double operator()(device::stream s, const F& f) {
-    detail::cuda_check(cudaEventRecord(begin_, s.handle), "cudaEventRecord");
-    f();
-    detail::cuda_check(cudaEventRecord(end_, s.handle), "cudaEventRecord");
-    detail::cuda_check(cudaEventSynchronize(end_), "cudaEventSynchronize");
-    float milliseconds = 0;
-    detail::cuda_check(cudaEventElapsedTime(&milliseconds, begin_, end_), "cudaEventElapsedTime");
-    return 1e-3 * static_cast<double>(milliseconds);
-  }
-
- private:
-  cudaEvent_t begin_ = nullptr, end_ = nullptr;
-};
 #else
 using device = cpu;
 using number = float;
-struct stopwatch {
-  template <class F>
-  double operator()(device::stream, const F& f) const {
-    const double begin = bench::now();
-    f();
-    return bench::now() - begin;
-  }
-};
 #endif
 using net = resnet<50, fp32, device>;
 using engine = net::engine;
@@ -215,7 +180,7 @@ void measure(int reps, int samples, int megabytes) {
   second.add_to(all);
   third.add_to(all);
 
-  stopwatch watch;
+  bench::stopwatch watch;
   for (int k = -2; k < reps; ++k)  // two turns warm up
     for (entry& one : all) {
       const double seconds = watch(s, one.run);

@@ -6,10 +6,10 @@
     report.py RESULTS OUT
 
 RESULTS holds machine.json and, of the stages that ran, checks.jsonl, layers.jsonl, torch_layers.jsonl,
-bandwidth.jsonl, throughput.jsonl, accuracy.jsonl and curves/{cpu-1,cpu-2,gpu-fp32,gpu-fp16,...}.csv. The summary has
-a line for each bar; a bar of which nothing was measured is said to be open. An accuracy holds where, of five seeds
-each or more, Welch's interval of the difference is no wider than half a point on either side and reaches nought or
-lies above; elsewhere it is open, and says why.
+bandwidth.jsonl, tensor_cores.jsonl, throughput.jsonl, accuracy.jsonl and
+curves/{cpu-1,cpu-2,gpu-fp32,gpu-fp16,...}.csv. The summary has a line for each bar; a bar of which nothing was
+measured is said to be open. An accuracy holds where, of five seeds each or more, Welch's interval of the difference
+is no wider than half a point on either side and reaches nought or lies above; elsewhere it is open, and says why.
 """
 import collections
 import csv
@@ -118,7 +118,8 @@ def table(head, rows):
 def main(results, out):
     machine = json.loads((results / "machine.json").read_text())
     read = {name: lines(results / f"{name}.jsonl")
-            for name in ("checks", "layers", "torch_layers", "bandwidth", "throughput", "accuracy")}
+            for name in ("checks", "layers", "torch_layers", "bandwidth", "tensor_cores", "throughput",
+                         "accuracy")}
     bars = [(row["check"], row["result"], row["within"]) for row in read["checks"]]
     for of, whole in ((of_layers, False), (of_steps, True)):
         bars += of(*([row for row in read[name] if ("gradient" in row) == whole]
@@ -126,10 +127,13 @@ def main(results, out):
     bars += of_curves(results / "curves")
     bars += [(f"share of the copy's bandwidth: {row['what']}", f"{row['share']:.3f}, bar {row['bar']}",
               row["within"]) for row in read["bandwidth"] if row["what"] != "copy"]
+    bars += [(f"wmma beside cuDNN, median of {row['median of']} convolutions of ResNet-50",
+              f"{row['ratio']:.2f} of its speed, bar {row['bar']}", row["within"])
+             for row in read["tensor_cores"] if "median of" in row]
     bars += [*of_throughput(read["throughput"]), *of_accuracy(read["accuracy"])]
     for name, stage in (("layers alone", "correct"), ("a step of ResNet", "correct"),
-                        ("loss curve", "correct"), ("bandwidth", "speed"), (THROUGHPUT, "speed"),
-                        ("CIFAR-10", "accuracy")):
+                        ("loss curve", "correct"), ("bandwidth", "speed"), ("wmma beside cuDNN", "speed"),
+                        (THROUGHPUT, "speed"), ("CIFAR-10", "accuracy")):
         if not any(name in bar[0] for bar in bars):
             bars.append((name, f"nothing measured yet: --only {stage}", None))
 
@@ -146,6 +150,10 @@ def main(results, out):
         text += table(("memory", "ms", "GB/s", "share of copy"),
                       [(r["what"], f"{r['milliseconds']:.3f}", f"{r['gigabytes_per_second']:.0f}",
                         f"{r['share']:.3f}") for r in read["bandwidth"]])
+    if read["tensor_cores"]:
+        text += table(("convolution", "batch", "direction", "wmma, ms", "cuDNN, ms", "ratio"),
+                      [(r["layer"], r["batch"], r["direction"], f"{r['wmma']:.3f}", f"{r['cudnn']:.3f}",
+                        f"{r['ratio']:.2f}") for r in read["tensor_cores"] if "layer" in r])
     if read["accuracy"]:
         text += table(("CIFAR-10", "batch", "seed", "held out, %"),
                       [(r["program"], r["batch"], r["seed"], f"{r['accuracy']:.2f}")

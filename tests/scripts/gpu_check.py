@@ -21,6 +21,9 @@ PROGRAMS = {
         done""",
     "build/gpu/benchmarks/bench_gpu_bandwidth": """echo '{"what": "copy", "milliseconds": 1,
         "gigabytes_per_second": 1, "share": 1, "bar": 0.85, "within": true}' | tr -d '\\n'; echo""",
+    "build/gpu/benchmarks/bench_gpu_tensor_cores": """echo '{"layer": "a", "direction": "fprop", "batch": '"$2"',
+        "wmma": 2, "cudnn": 1, "ratio": 0.5}' | tr -d '\\n'; echo
+        echo '{"median of": 1, "ratio": 0.5, "bar": 0.5, "within": true}'""",
     "build/gpu/examples/imagenet_shape_gpu": "echo noise; echo \"$2.5 images/s, of the quickest of 20 steps\"",
     "build/gpu/examples/cifar": "for a; do last=$a; done; printf 'step,loss\\n0,3\\n' >\"$last\"",
     "build/gpu/examples/cifar_gpu": """echo "$*" >>runs
@@ -34,7 +37,8 @@ PYTHON = {
     "benchmarks/torch_layers.py": "import sys\nprint(open(sys.argv[1]).read(), end='')\n",
     "benchmarks/torch_cifar.py": "print('held-out accuracy 91.00 % of 10000 images')\n",
 }
-NCCL = ("toolkit/include/nccl.h", "toolkit/lib/libnccl.so")
+LIBRARIES = ("toolkit/include/cudnn_graph.h", "toolkit/lib/libcudnn.so", "toolkit/include/nccl.h",
+             "toolkit/lib/libnccl.so")
 
 
 class GpuCheck(unittest.TestCase):
@@ -49,7 +53,7 @@ class GpuCheck(unittest.TestCase):
             self.program(name, body)
         for name, body in PYTHON.items():
             self.write(name, body)
-        for name in NCCL:
+        for name in LIBRARIES:
             self.write(name, "")
         self.write("data/cifar-10/test_batch.bin", "x")
 
@@ -121,6 +125,8 @@ class GpuCheck(unittest.TestCase):
         rows = self.report()["throughput"]
         self.assertEqual([r["images_per_second"] for r in rows if r["program"] == "cordee"], [64.5, 128.5, 256.5, 512.5])
         self.assertEqual(len(rows), 10)
+        self.assertEqual(self.report()["tensor_cores"][0]["batch"], 256)
+        self.assertIs(self.bars()["wmma beside cuDNN, median of 1 convolutions of ResNet-50"], True)
         self.assertIs(self.bars()["ResNet-50, fp16, training step"], True)
 
     def test_speed_without_pytorch_compares_nothing(self):
@@ -128,6 +134,18 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual(self.run_it("--only", "speed")[0], 0)
         self.assertEqual(len(self.report()["throughput"]), 4)
         self.assertIsNone(self.bars()["ResNet-50, fp16, training step"])
+
+    def test_a_program_that_fails_fails_the_stage_and_hides_nothing_behind_it(self):
+        for name in ("bandwidth", "tensor_cores"):
+            self.program(f"build/gpu/benchmarks/bench_gpu_{name}", "exit 1")
+            self.assertNotEqual(self.run_it("--only", "speed")[0], 0)
+            self.assertEqual(len(self.report()["throughput"]), 10)
+        self.assertIsNone(self.bars()["wmma beside cuDNN"])
+
+    def test_without_cudnn_nobody_is_beside_it(self):
+        self.write("scripts/gpu/found.py", "")  # finds nothing, whatever is installed here
+        self.assertEqual(self.run_it("--only", "speed")[0], 0)
+        self.assertIsNone(self.bars()["wmma beside cuDNN"])
 
     def test_accuracy_goes_on_where_something_is_missing(self):
         self.assertIn("nothing is missing", self.run_it("--only", "accuracy")[1])
@@ -161,7 +179,7 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual(status, 0, said)
         self.assertIn("NVIDIA Stub 80GB", said)
         self.assertIn("bench_gpu_layers --net 50", said)
-        self.assertIn("cifar_gpu cifar test_nccl_gpu", said)
+        self.assertIn("cifar_gpu cifar bench_gpu_tensor_cores test_nccl_gpu", said)
         self.assertIn("-D CORDEE_NCCL=ON", said)
         self.assertIn("tests/test_nccl_gpu\n", said)
         self.assertEqual([p for p in sorted(self.root.rglob("*")) if "__pycache__" not in str(p)], before)

@@ -39,7 +39,7 @@ class Report(unittest.TestCase):
         return found[0]
 
     def test_what_was_not_measured_is_open(self):
-        for part in ("layers alone", "a step", "loss curve", "bandwidth", "ResNet-50", "CIFAR-10"):
+        for part in ("layers alone", "a step", "loss curve", "bandwidth", "beside cuDNN", "ResNet-50", "CIFAR-10"):
             self.assertIsNone(self.holds(part))
 
     def test_one_layer_beyond_its_bar_breaks_it(self):
@@ -94,6 +94,19 @@ class Report(unittest.TestCase):
         self.rows("bandwidth", {**row, "what": "copy"}, row, {**row, "what": "lamb", "within": False})
         self.assertTrue(self.holds("bandwidth: sgd"))
         self.assertFalse(self.holds("bandwidth: lamb"))
+
+    def test_the_median_of_ratios_is_what_the_program_says_and_each_is_listed(self):
+        row = {"layer": "convolution", "batch": 256, "direction": "dgrad", "wmma": 4, "cudnn": 3, "ratio": 0.75}
+        median = {"median of": 71, "ratio": 0.55, "bar": 0.5, "within": True}
+        self.rows("tensor_cores", row, median)
+        self.assertTrue(self.holds("wmma beside cuDNN, median of 71"))
+        said = (self.results / "out.md").read_text()
+        self.assertIn("0.55 of its speed, bar 0.5", said)
+        self.assertIn("| convolution | 256 | dgrad | 4.000 | 3.000 | 0.75 |", said)
+        self.rows("tensor_cores", row, {**median, "ratio": 0.4, "within": False})
+        self.assertFalse(self.holds("wmma beside cuDNN"))
+        self.rows("tensor_cores", row)
+        self.assertIsNone(self.holds("wmma beside cuDNN"))
 
     def test_the_best_of_each_program_is_compared(self):
         def row(program, batch, rate):
