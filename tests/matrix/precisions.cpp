@@ -99,20 +99,24 @@ std::vector<cell> cells_of() {
                         [](threads l) {
                           return gossip{l, cycle{}};
                         }),
-          pair_in<P, D>(local{sgd{}, 8}, 0.1, [](threads l) { return ring{l}; })};
+          pair_in<P, D>(local{sgd{}, 8}, 0.1, [](threads l) { return ring{l}; }),
+          pair_in<P, D>(local{sgd{}, 1}, 0.1, [](threads l) {
+            return server{l, asynchronous{.softsync = 1, .bound = 1}};
+          })};
 }
 
 }  // namespace
 
 const std::vector<std::string> exchanges{"sgd, ring", "lars, narrow{ring, fp16}",
-                                         "decentlam, gossip, cycle", "local{sgd, 8}, ring"};
+                                         "decentlam, gossip, cycle", "local{sgd, 8}, ring",
+                                         "local{sgd, 1}, server, asynchronous{1, 1}"};
 
 std::vector<precision_row> precision_rows() {
   using support::emulated;
   return {{"fp32, cpu", cells_of<fp32, cpu>()},      {"fp16, cpu", cells_of<fp16, cpu>()},
           {"bf16, cpu", cells_of<bf16, cpu>()},      {"int8, cpu", cells_of<int8, cpu>()},
-          {"fp16, gpu", cells_of<fp16, emulated>()}, {"bf16, gpu", cells_of<bf16, emulated>()},
-          {"int8, gpu", cells_of<int8, emulated>()}};
+          {"fp32, gpu", cells_of<fp32, emulated>()}, {"fp16, gpu", cells_of<fp16, emulated>()},
+          {"bf16, gpu", cells_of<bf16, emulated>()}, {"int8, gpu", cells_of<int8, emulated>()}};
 }
 
 }  // namespace matrix
