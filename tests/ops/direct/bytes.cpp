@@ -8,15 +8,20 @@ using namespace cordee;
 using namespace support;
 
 namespace {
+
+/// Without the instruction that multiplies by fours; wider registers than this build's have no ABI.
 template <int Bytes>
-using plain_integers = direct_with<Bytes, false>;
+void check_plain_integers(const convolution_problem& p) {
+  if constexpr (Bytes <= register_bytes) check_bytes<direct_with<Bytes, false>>(p, 2, 77);
 }
+
+}  // namespace
 
 TEST_CASE("direct bytes: registers of every size, without the instruction, have the same sums") {
   for (const convolution_problem& p : many_shapes) {
-    check_bytes<plain_integers<64>>(p, 2, 77);
-    check_bytes<plain_integers<32>>(p, 2, 77);
-    check_bytes<plain_integers<16>>(p, 2, 77);
+    check_plain_integers<64>(p);
+    check_plain_integers<32>(p);
+    check_plain_integers<16>(p);
   }
 }
 
