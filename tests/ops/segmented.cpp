@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 #include <limits>
+#include <map>
+#include <mutex>
+#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -54,6 +57,22 @@ struct scaling {
 };
 
 }  // namespace
+
+TEST_CASE("segments: workers share the numbers evenly, however many small segments come first") {
+  std::vector<std::size_t> sizes(60, 16);
+  sizes.push_back(30 * detail::chunk_size);
+  const std::vector<segment> table = table_of(sizes);
+  const cpu device(2);
+  std::mutex one_at_a_time;
+  std::map<std::thread::id, std::size_t> done;
+  detail::for_each_chunk(device.open(), table,
+                         [&](std::size_t, std::size_t, std::size_t first, std::size_t last) {
+                           const std::scoped_lock lock(one_at_a_time);
+                           done[std::this_thread::get_id()] += last - first;
+                         });
+  REQUIRE(done.size() == 2);
+  for (const auto& [who, numbers] : done) CHECK(numbers <= 16 * detail::chunk_size);
+}
 
 TEST_CASE("segmented_for visits every number of every segment once, and no padding") {
   for (const int workers : {1, 2, 3, 5}) {

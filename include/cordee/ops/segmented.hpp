@@ -54,17 +54,18 @@ constexpr std::size_t chunks_of(std::span<const segment> table) {
 }
 
 /// f(segment index, chunk index over all segments, first, last), places relative to the first
-/// segment.
+/// segment. Workers share the places evenly: a chunk is whose its first place is.
 template <class F>
 void for_each_chunk(cpu::stream s, std::span<const segment> table, const F& f) {
   if (table.empty()) return;
-  parallel(s, chunks_of(table), 1, [&](std::size_t begin, std::size_t end) {
-    std::size_t k = 0, before = 0;  // the segment, and the chunks of the segments before it
-    for (std::size_t chunk = begin; chunk < end; ++chunk) {
-      while (chunk >= before + chunks_of(table[k])) before += chunks_of(table[k++]);
-      const std::size_t start = table[k].offset - table.front().offset;
-      const std::size_t first = start + (chunk - before) * chunk_size;
-      f(k, chunk, first, std::min(first + chunk_size, start + table[k].size));
+  const std::size_t origin = table.front().offset;
+  const std::size_t places = table.back().offset + table.back().size - origin;
+  parallel(s, places, chunk_size, [&](std::size_t begin, std::size_t end) {
+    std::size_t chunk = 0;
+    for (std::size_t k = 0; k < table.size(); ++k) {
+      const std::size_t start = table[k].offset - origin, stop = start + table[k].size;
+      for (std::size_t first = start; first < stop; first += chunk_size, ++chunk)
+        if (begin <= first && first < end) f(k, chunk, first, std::min(first + chunk_size, stop));
     }
   });
 }
