@@ -54,9 +54,13 @@ struct place {
 
   /// Between -most and most; what is not a number stays so.
   [[gnu::always_inline]] static number limited(number x, Real most = half_of_largest<Real>) {
-    const number upper = number{} + most;
-    x = x > upper ? upper : x;
-    return x < -upper ? -upper : x;
+    number upper = number{} + most;
+#if defined(__AVX__)
+    asm(""
+        : "+v"(upper));  // of a known constant GCC 12 makes comparisons and blends, not a minimum
+#endif
+    x = upper < x ? upper : x;
+    return -upper > x ? -upper : x;
   }
   [[gnu::always_inline]] static number root(number x) { return detail::root<Real, V>(x); }
 };
