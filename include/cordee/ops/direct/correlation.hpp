@@ -181,13 +181,15 @@ class correlation {
   }
   using rows_kernel = void (*)(row_tile<Real>, const tap*, const tap*);
   [[nodiscard]] rows_kernel kernel(bool pair) const {
-    if (!slides_) return pair ? correlate_rows<Real, V, 2> : correlate_rows<Real, V, 1>;
+    // Where registers are narrow, filters fill two blocks, and a lone one is done twice.
+    constexpr int lone = many_registers<Real, V> ? 1 : 2;
+    if (!slides_) return pair ? correlate_rows<Real, V, 2> : correlate_rows<Real, V, lone>;
     if (block_ != V) return slide_rows<Real, V, image_pitch, 1, 1, 1>;
     if (in_step_ == 2) return slide_rows<Real, V, V, 2, 2, 1>;  // a lone block twice: there are few
     if constexpr (many_registers<Real, V>)
       if (out_step_ == 2 && pair) return slide_rows<Real, V, V, 2, 1, 2>;
     if (out_step_ == 2) return slide_rows<Real, V, V, 1, 1, 2>;
-    return pair ? slide_rows<Real, V, V, 2, 1, 1> : slide_rows<Real, V, V, 1, 1, 1>;
+    return pair ? slide_rows<Real, V, V, 2, 1, 1> : slide_rows<Real, V, V, lone, 1, 1>;
   }
   /// Those of remainders a and b, from input blocks c and on. Rows that meet the same taps are done
   /// at once.

@@ -131,7 +131,7 @@ void slide_rows(row_tile<Real> at, const tap* first, const tap* last) {
   constexpr int widest = many ? (30 - 3 * Blocks) / Blocks : tile_registers<Real, V> / Blocks;
   using lengths_of = std::conditional_t<
       !many,
-      std::conditional_t<Out == 2, lengths<12, 8, 6, 4, 2, 1>, tile_lengths<Real, V, Blocks>>,
+      std::conditional_t<Out == 2, lengths<12, 8, 6, 2, 1>, tile_lengths<Real, V, Blocks>>,
       std::conditional_t<
           Out == 2, std::conditional_t<Blocks == 1, lengths<16, 14, 2, 1>, lengths<8, 6, 2, 1>>,
           std::conditional_t<
