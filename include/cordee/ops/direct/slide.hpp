@@ -129,14 +129,15 @@ void slide_rows(row_tile<Real> at, const tap* first, const tap* last) {
   // The weights take registers too. Behind a stride a tile begins at an even pixel.
   constexpr bool many = many_registers<Real, V>;
   constexpr int widest = many ? (30 - 3 * Blocks) / Blocks : tile_registers<Real, V> / Blocks;
-  using lengths_of = std::conditional_t<
-      !many,
-      std::conditional_t<Out == 2, lengths<12, 8, 6, 2, 1>, tile_lengths<Real, V, Blocks>>,
+  using few = std::conditional_t<  // an image's rows are not that short
+      Out == 2, lengths<12, 8, 6, 2, 1>,
+      std::conditional_t<Pitch != V, lengths<12, 8, 1>, tile_lengths<Real, V, Blocks>>>;
+  using plenty = std::conditional_t<
+      Out == 2, std::conditional_t<Blocks == 1, lengths<16, 14, 2, 1>, lengths<8, 6, 2, 1>>,
       std::conditional_t<
-          Out == 2, std::conditional_t<Blocks == 1, lengths<16, 14, 2, 1>, lengths<8, 6, 2, 1>>,
-          std::conditional_t<
-              Pitch != V, lengths<16, 14, 1>,  // images are not that small
-              std::conditional_t<Blocks == 1, lengths<16, 14, 8, 4, 1>, lengths<8, 7, 4, 1>>>>>;
+          Pitch != V, lengths<16, 14, 1>,
+          std::conditional_t<Blocks == 1, lengths<16, 14, 8, 4, 1>, lengths<8, 7, 4, 1>>>>;
+  using lengths_of = std::conditional_t<many, plenty, few>;
   const row_tile<Real> all = at;
   cover<widest>(lengths_of{}, all.pixels, [&]<int Pixels>(int done, int tiles) {
     constexpr int under = pixels_under(Pixels, In, Out) - (Out == 1 ? 1 : 0);  // from x on
