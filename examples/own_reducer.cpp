@@ -15,79 +15,61 @@ using namespace cordee;
 
 namespace {
 
-//   x <- sum over groups of (sum over the ranks of the group of x), divided by p once
+/// What it holds. `link` comes first, so that two_level{link, 3} makes one.
 template <class Link>
-struct two_level {
+struct in_groups {
   using link_type = Link;
-  static constexpr agreement offers = agreement::exact;  // every rank leaves with the same bits
-  static constexpr bool lossless = true;
-  static constexpr int slots = 0;  // no memory from one step to the next
-
   Link link;
   int group = 2;
+};
 
-  // What comes from everybody that one rank hears at once.
+//   x <- sum over groups of (sum over the ranks of the group of x), divided by p once
+//
+// exact_method makes it a reducer, and narrow{two_level{…}, fp16{}} another; here stands who tells
+// whom, in an order that is the same on both sides.
+template <class Link>
+struct two_level : exact_method<two_level<Link>, in_groups<Link>> {
+  [[nodiscard]] int parts(std::size_t) const { return 1; }  // a message is not cut
+
+  // What one peer says, where the transport cannot add by itself.
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
-    const int groups = (link.size() + group - 1) / group;
-    return static_cast<std::size_t>(std::max(group, groups)) * n * sizeof(Real);
+    return n * sizeof(Real);
   }
-  template <class Real, Device D>
-  void mix(message<Real, D, 0> m, const moment&, typename D::stream s) const {
-    const int p = link.size(), r = link.rank(), leader = r / group * group;
-    if (r != leader) {
-      send(m.what, {leader}, s);
-      return receive(m.what, leader, s);
+  template <class Wire>
+  void run(Wire w) const {
+    const int p = this->link.size(), r = this->link.rank(), leader = r / this->group * this->group;
+    const blocks all{0, w.count()};
+    const auto each = [](int first, int last, int step, const auto& f) {
+      for (int peer = first; peer < last; peer += step) f(peer);
+    };
+    const auto hear = [&](int peer) { w.add(nobody, all, peer, all); };
+    const auto tell = [&](int peer) { w.pass(peer, all, nobody, all); };
+    const auto ask = [&](int above) {  // adds mine to its sum, and takes the mean from it
+      w.add(above, all, nobody, all);
+      w.pass(nobody, all, above, all);
+    };
+    const int end = std::min(leader + this->group, p);
+    if (r == leader) each(leader + 1, end, 1, hear);
+    if (r == 0) {
+      each(this->group, p, this->group, hear);
+      w.finish(all, p);
+      each(this->group, p, this->group, tell);
+    } else {
+      ask(r == leader ? 0 : leader);
     }
-    std::vector<int> members, leaders;
-    for (int k = leader + 1; k < std::min(leader + group, p); ++k) members.push_back(k);
-    for (int k = 0; k < p; k += group) leaders.push_back(k);
-    gather(m, {}, members, s);       // each level is a sum in the order of the ranks, so that all
-    gather(m, leaders, leaders, s);  // leaders have the same bits
-    for_each(s, m.what.size, [x = m.what.data, p](std::size_t i) { x[i] /= static_cast<Real>(p); });
-    send(m.what, members, s);
+    if (r == leader) each(leader + 1, end, 1, tell);
+    w.open();
   }
-
   [[nodiscard]] std::string describe() const {
-    return text("two levels over ", link.size(), " ranks in groups of ", group, ": exact mean");
-  }
-
- private:
-  // Says x to some and hears others, all at once; x becomes the sum of what was heard, and of what
-  // it was unless it has been said to this rank itself.
-  template <class Real, Device D>
-  void gather(message<Real, D, 0> m, const std::vector<int>& say, const std::vector<int>& hear,
-              typename D::stream s) const {
-    const std::size_t n = m.what.size;
-    Real* const heard = reinterpret_cast<Real*>(m.scratch.data);
-    std::vector<to<D>> out;
-    std::vector<from<D>> in;
-    for (const int peer : say) out.push_back({peer, const_bytes(m.what)});
-    for (std::size_t k = 0; k < hear.size(); ++k)
-      in.push_back({hear[k], bytes(span_on<Real, D>{heard + k * n, n})});
-    link.exchange(std::span<const to<D>>(out), std::span<const from<D>>(in), s);
-    const bool own = say.empty();
-    for_each(s, n, [=, x = m.what.data, count = hear.size()](std::size_t i) {
-      Real sum = own ? x[i] : Real{0};
-      for (std::size_t k = 0; k < count; ++k) sum += heard[k * n + i];
-      x[i] = sum;
-    });
-  }
-  template <class Real, Device D>
-  void send(span_on<Real, D> x, const std::vector<int>& peers, typename D::stream s) const {
-    std::vector<to<D>> out;
-    for (const int peer : peers) out.push_back({peer, const_bytes(x)});
-    link.exchange(std::span<const to<D>>(out), std::span<const from<D>>{}, s);
-  }
-  template <class Real, Device D>
-  void receive(span_on<Real, D> x, int peer, typename D::stream s) const {
-    const from<D> in{peer, bytes(x)};
-    link.exchange(std::span<const to<D>>{}, std::span<const from<D>>(&in, 1), s);
+    return text("two levels over ", this->link.size(), " ranks in groups of ", this->group,
+                ": exact mean");
   }
 };
 template <class Link>
 two_level(Link, int) -> two_level<Link>;
 static_assert(ReducerOn<two_level<threads>, float, cpu>);
+static_assert(ReducerOn<narrow<two_level<threads>, fp16>, float, cpu>);
 
 using layers = sequential<convolution<16, 3, 2>, batch_norm<relu>, convolution<32, 3, 2>,
                           batch_norm<relu>, global_average_pool, linear<10>>;
