@@ -110,7 +110,7 @@ int main(int argc, char** argv) {
 
   std::printf("%d thread(s), %.*s, bytes %s, batch %d, %d repetitions\n\n", o.threads,
               static_cast<int>(isa.size()), isa.data(),
-              byte_dots ? "by vpdpbusd" : "by plain integers", o.batch, o.reps);
+              byte_dots ? "by vpdpbusd" : "without vpdpbusd", o.batch, o.reps);
   std::printf("%-30s %10s %20s %26s\n", "layer", "fp32", "bytes to sums", "floats to floats");
   const auto line = [](const char* name, const double* ms) {
     std::printf("%-30s %7.3f ms %10.3f ms %4.2fx %16.3f ms %4.2fx\n", name, 1e3 * ms[0],
