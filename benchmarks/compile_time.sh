@@ -4,7 +4,8 @@
 #
 # Seconds of compiler time (user, the least of N runs) that a program costs: the umbrella by itself, a
 # minimal trainer (one dense layer, sgd, solo) that includes what it uses, the same over the umbrella,
-# residual networks over a ring, and, where nvcc is, ResNet-50 in fp16 for a GPU, which may cost 90 s.
+# residual networks over a ring, ResNet-50 with its own includes too, and, where nvcc is, in fp16 for a
+# GPU, which may cost 90 s.
 #   benchmarks/compile_time.sh [N]          CXX, CXXFLAGS and NVCC are heeded; -O2 by default
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -33,17 +34,18 @@ echo '#include <cordee/cordee.hpp>
 int main() {}' >"$work/umbrella.cpp"
 program 'network<sequential<global_average_pool, linear<10>>, fp32, cpu, reference, extent{1, 28, 28}, 10>' \
   'train(alone{});' 'solo{}' >"$work/minimal_umbrella.cpp"
-{
-  for header in comm/solo data/loader data/synthetic nn/linear nn/pooling nn/sequential ops/convolution_reference \
-    optim/sgd precision/fp32 schedule/constant train/trainer; do
-    echo "#include <cordee/$header.hpp>"
-  done
-  sed 1d "$work/minimal_umbrella.cpp"
-} >"$work/minimal.cpp"
+included() {  # FROM TO HEADER...: without the umbrella
+  local from=$1 to=$2
+  shift 2
+  { printf '#include <cordee/%s.hpp>\n' "$@" && sed 1d "$work/$from.cpp"; } >"$work/$to.cpp"
+}
+shared=(data/loader data/synthetic optim/sgd precision/fp32 schedule/constant train/trainer)
+included minimal_umbrella minimal "${shared[@]}" comm/solo nn/linear nn/pooling nn/sequential ops/convolution_reference
 program 'resnet<8, fp32, cpu, shape{.image = {1, 28, 28}}>' 'threads::launch(4, train);' 'ring{link}' >"$work/resnet8.cpp"
 program 'resnet<110, fp32, cpu, shape{.image = {1, 28, 28}}>' 'threads::launch(4, train);' 'ring{link}' >"$work/resnet110.cpp"
 program 'resnet<50, fp32, cpu, shape{.image = {1, 64, 64}, .classes = 10}>' 'threads::launch(4, train);' 'ring{link}' \
   '{1, 64, 64}' >"$work/resnet50.cpp"
+included resnet50 resnet50_own "${shared[@]}" comm/ring comm/threads nn/resnet ops/convolution_direct
 program 'resnet<50, fp16, gpu, shape{.image = {1, 64, 64}, .classes = 10}>' 'train(alone{});' 'solo{}' \
   '{1, 64, 64}' >"$work/resnet50_gpu.cu"
 
@@ -57,7 +59,7 @@ seconds_of() {  # NAME COMMAND...
   printf '%-16s %s s\n' "$name" "$least"
 }
 echo "$("$cxx" --version | head -n 1), $flags"
-for name in umbrella minimal minimal_umbrella resnet8 resnet110 resnet50; do
+for name in umbrella minimal minimal_umbrella resnet8 resnet110 resnet50 resnet50_own; do
   # shellcheck disable=SC2086
   seconds_of "$name" "$cxx" -std=c++20 $flags -I"$here/include" -c "$work/$name.cpp" -o "$work/$name.o"
 done
