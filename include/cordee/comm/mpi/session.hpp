@@ -33,6 +33,8 @@ inline void mpi_expects(int status, const char* call) {
 [[noreturn, gnu::cold]] inline void mpi_abort(const std::string& why) {
   std::fprintf(stderr, "cordee: %s\n", why.c_str());
   std::fflush(nullptr);
+  // Whoever passes on what ranks print drops what it has not read yet when one of them aborts.
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
   MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
   std::_Exit(EXIT_FAILURE);
 }
