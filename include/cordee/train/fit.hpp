@@ -84,15 +84,16 @@ template <class Run, class F, class... Listeners>
 
   [[maybe_unused]] const bool speaks = run.link().rank() == 0;
   const std::int64_t first = feed.step(), total = feed.steps(epochs);
-  [[maybe_unused]] const run_plan plan{total,
-                                       first,
-                                       epochs,
-                                       feed.samples(),
-                                       feed.global_batch(),
-                                       feed.global_batch() / (feed.ranks() * feed.accumulate()),
-                                       feed.ranks(),
-                                       feed.accumulate(),
-                                       disagreement_radius(run.rule(), run.reducer())};
+  [[maybe_unused]] const run_plan plan{
+      total,
+      first,
+      epochs,
+      feed.samples(),
+      feed.global_batch(),
+      feed.global_batch() / (feed.ranks() * feed.accumulate()),
+      feed.ranks(),
+      feed.accumulate(),
+      speaks && sizeof...(listeners) > 0 ? disagreement_radius(run.rule(), run.reducer()) : 0};
   if (speaks) (tell_begin(listeners, plan), ...);
 
   const auto start = clock::now();
