@@ -76,9 +76,6 @@ inline double spectral_radius(square a, bool to_decide) {
 
 }  // namespace detail
 
-/// What is nearer to one may be one, rounded.
-inline constexpr double largest_stable_radius = 1 - 1e-12;
-
 /// What a graph does to the disagreement of so many ranks, ready for questions.
 class stability {
  public:

@@ -75,6 +75,8 @@ struct consensus {
   double momentum = 0;
   bool nesterov = false;
 };
+/// What a round multiplies the disagreement by; nearer to one it may be one, rounded.
+inline constexpr double largest_stable_radius = 1 - 1e-12;
 
 /// Bytes to numbers: (byte / 255 - mean) * scale per channel, where scale is 1 / deviation.
 struct normalisation {

@@ -11,7 +11,6 @@
 
 #include <cordee/comm/consensus.hpp>
 #include <cordee/comm/reducer.hpp>
-#include <cordee/comm/stability.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/text.hpp>
 #include <cordee/optim/optimizer.hpp>
