@@ -9,7 +9,6 @@
 #pragma once
 
 #include <array>
-#include <tuple>
 #include <utility>
 
 #include <cordee/nn/layer.hpp>
@@ -18,32 +17,47 @@ namespace cordee::inline CORDEE_ABI {
 
 namespace detail {
 
-/// Nodes one after another.
-template <class... Nodes>
-struct sequential_node {
-  std::tuple<Nodes...> nodes;
+/// Number I of a row of nodes.
+template <std::size_t I, class Node>
+struct numbered_node {
+  Node node;
+};
 
+template <std::size_t I, class Node>
+numbered_node<I, Node> number(Node node) {
+  return {std::move(node)};
+}
+
+/// Nodes one after another. Bases, since a std::tuple of them takes many times as long to compile.
+template <class Numbers, class... Nodes>
+struct sequential_node;
+template <std::size_t... I, class... Nodes>
+struct sequential_node<std::index_sequence<I...>, Nodes...> : numbered_node<I, Nodes>... {
   template <class B>
   void publish(const publish_pass<B>& pass) const {
-    std::apply([&](const Nodes&... one) { (one.publish(pass), ...); }, nodes);
+    (this->numbered_node<I, Nodes>::node.publish(pass), ...);
   }
   template <class B, class N>
   const N* forward(const forward_pass<B>& pass, const N* x) {
-    std::apply([&](Nodes&... one) { ((x = one.forward(pass, x)), ...); }, nodes);
+    ((x = this->numbered_node<I, Nodes>::node.forward(pass, x)), ...);
     return x;
   }
   template <class B, class N, class Ready>
   N* backward(const backward_pass<B>& pass, N* dy, destination<N> to, Ready& ready) {
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-      ((dy = std::get<sizeof...(I) - 1 - I>(nodes).backward(
-            pass, dy, I + 1 == sizeof...(I) ? to : destination<N>{}, ready)),
-       ...);
-    }(std::index_sequence_for<Nodes...>{});
+    ((dy = at<sizeof...(I) - 1 - I>(*this).backward(
+          pass, dy, I + 1 == sizeof...(I) ? to : destination<N>{}, ready)),
+     ...);
     return dy;
   }
+
+ private:
+  template <std::size_t K, class Node>
+  static Node& at(numbered_node<K, Node>& one) {
+    return one.node;
+  }
 };
-template <class... Nodes>
-sequential_node(std::tuple<Nodes...>) -> sequential_node<Nodes...>;
+template <std::size_t... I, class... Nodes>
+sequential_node(numbered_node<I, Nodes>...) -> sequential_node<std::index_sequence<I...>, Nodes...>;
 
 /// The nodes of a layer that is repeated.
 template <class Node>
@@ -98,8 +112,8 @@ struct sequential {
   }();
   template <class B, extent In, std::size_t... I>
   [[gnu::cold]] static auto bind(placement& to, std::index_sequence<I...>) {
-    return detail::sequential_node{
-        std::tuple{Layers::template bind<B, before<In>[I]>(to)...}};  // braces: in this order
+    return detail::sequential_node{detail::number<I>(
+        Layers::template bind<B, before<In>[I]>(to))...};  // braces: in this order
   }
 };
 
