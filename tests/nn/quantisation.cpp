@@ -19,11 +19,8 @@ constexpr float inf = std::numeric_limits<float>::infinity();
 
 quantisation_settings two_layers() {
   quantisation_settings q;
-  q.watch.layers.resize(2);
-  q.watch.layers[0].low = 0;
-  q.watch.layers[0].high = 1;
-  q.watch.layers[1].low = 2;
-  q.watch.layers[1].high = 3;
+  q.watch.layers.push_back({.name = "first", .low = 0, .high = 1});
+  q.watch.layers.push_back({.name = "second", .low = 2, .high = 3});
   return q;
 }
 }  // namespace
@@ -89,7 +86,7 @@ TEST_CASE("ranges: a percentile leaves out what few numbers are, whatever passes
   }
   q.percentile = 100;
   q.note(0, {1, 1}, x.size(), x.data(), {});
-  CHECK(q.watch.layers[0].counts.empty());  // nobody asks for it
+  CHECK(q.watch.counts.empty());  // nobody asks for it
 }
 
 TEST_CASE("ranges: a network in int8 has two statistics a convolution more, others have none") {

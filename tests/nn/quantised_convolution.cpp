@@ -264,7 +264,7 @@ TEST_CASE_TEMPLATE("int8: what only fills up a block is neither counted nor a sh
   const std::vector<float> plainly(x.begin(), x.end());
   count_numbers(x.size(), plainly.data(), wanted, {});
   at.forward();
-  CHECK(at.watch.layers[0].counts == wanted);
+  CHECK(at.watch.counts == wanted);
   at.low() = -1;
   at.high() = 0.5f;
   at.watch.how = quantisation_watch::runs::compared;

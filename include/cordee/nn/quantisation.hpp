@@ -25,6 +25,7 @@
 
 #include <cordee/core/error.hpp>
 #include <cordee/core/segment.hpp>
+#include <cordee/core/series.hpp>
 #include <cordee/core/text.hpp>
 #include <cordee/device/buffer.hpp>
 #include <cordee/device/grid.hpp>
@@ -38,8 +39,7 @@ namespace cordee::inline CORDEE_ABI {
 struct layer_watch {
   std::string_view name;
   std::size_t low = 0, high = 0;  // places of its range in a plane
-  real_range seen;
-  std::vector<double> counts;     // how the numbers seen are spread, where a percentile is wanted
+  real_range seen{};
   double error = 0, square = 0;   // sums of (y - y32)^2 and of y32^2
   double clipped = 0, count = 0;  // inputs beyond the range, and all
 };
@@ -49,40 +49,34 @@ struct quantisation_watch {
   /// quantised: bytes, as trained and evaluated. observed: FP32 runs, and ranges are noted.
   /// compared: FP32 runs, and beside each layer its bytes.
   enum class runs { quantised, observed, compared } how = runs::quantised;
-  std::vector<layer_watch> layers;
+  series<layer_watch> layers;
+  std::vector<double> counts;  // (layers, bins) of the numbers seen, where a percentile is wanted
 
   /// One watch a range of the table. A rank may learn before it ever runs forward.
   [[gnu::cold]] void begin(std::span<const segment> table) {
     constexpr std::string_view low = ".input_min";
     for (std::size_t k = 0; k + 1 < table.size(); ++k)
       if (const auto name = table[k].name; name.ends_with(low))
-        layers.push_back({name.substr(0, name.size() - low.size()),
-                          table[k].offset,
-                          table[k + 1].offset,
-                          {},
-                          {}});
+        layers.push_back(
+            {name.substr(0, name.size() - low.size()), table[k].offset, table[k + 1].offset, {}});
   }
   /// The ranges seen, as minima: (low, -high) of each layer; nothing where it does not `count`.
   [[nodiscard]] std::vector<double> take(bool count) {
-    std::vector<double> minima;
-    for (layer_watch& one : layers) {
-      if (!count) one.seen = {};
-      minima.push_back(one.seen.low);
-      minima.push_back(-one.seen.high);
-      one.seen = {};
+    std::vector<double> minima(2 * layers.size());
+    for (std::size_t k = 0; k < layers.size(); ++k) {
+      real_range& seen = layers[k].seen;
+      if (!count) seen = {};
+      minima[2 * k] = seen.low;
+      minima[2 * k + 1] = -seen.high;
+      seen = {};
     }
     return minima;
   }
   /// How the numbers seen are spread, (layers, bins).
   [[nodiscard]] std::vector<double> take_counts(bool count) {
-    std::vector<double> all(layers.size() * number_bins::count);
-    double* to = all.data();
-    for (layer_watch& one : layers) {
-      if (count) std::copy(one.counts.begin(), one.counts.end(), to);
-      one.counts.clear();
-      to += number_bins::count;
-    }
-    return all;
+    if (!count) counts.clear();
+    counts.resize(layers.size() * number_bins::count);
+    return std::exchange(counts, {});
   }
 };
 
@@ -125,8 +119,9 @@ struct quantisation_settings {
     layer_watch& layer = watch.layers[k];
     layer.seen.widen(seen);
     if (percentile >= 100) return;
-    layer.counts.resize(number_bins::count);
-    count_numbers(n, x, layer.counts, s, filling);
+    watch.counts.resize(watch.layers.size() * number_bins::count);
+    count_numbers(n, x, {watch.counts.data() + k * number_bins::count, number_bins::count}, s,
+                  filling);
   }
 
   /// All ranks' minima without the ends that the percentile leaves out.
@@ -137,7 +132,7 @@ struct quantisation_settings {
     for (std::size_t k = 0; k < watch.layers.size(); ++k) {
       double *low = &minima[2 * k], *high = low + 1;
       const real_range all{static_cast<float>(*low), static_cast<float>(-*high)},
-          middle = middle_of(counts.subspan(k * number_bins::count, number_bins::count), all,
+          middle = middle_of({counts.data() + k * number_bins::count, number_bins::count}, all,
                              percentile);
       *low = middle.low;
       *high = -middle.high;
@@ -205,12 +200,7 @@ struct quantisation_on : quantisation_settings {
     const auto found = recorded(where, s);
     for (std::size_t k = 0; k < found.size(); ++k) watch.layers[k].seen = found[k].seen;
     if (percentile >= 100) return;
-    const auto spread = on_host(where, std::as_const(counts).span(), s);
-    auto from = spread.begin();
-    for (layer_watch& layer : watch.layers) {
-      layer.counts.assign(from, from + number_bins::count);
-      from += number_bins::count;
-    }
+    watch.counts = on_host(where, std::as_const(counts).span(), s);
   }
   /// The ranges in the device's `plane` move, and what was noted is forgotten.
   template <class Real>
