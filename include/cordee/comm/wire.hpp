@@ -34,10 +34,10 @@ namespace detail {
 template <Device D, class Exchange>
 void hop(int next, span_on<const std::byte, D> said, int before, span_on<std::byte, D> heard,
          const Exchange& exchange) {
-  const std::array out{to<D>{next, said}};
-  const std::array in{from<D>{before, heard}};
-  exchange(std::span<const to<D>>(out).first(next == nobody ? 0 : 1),
-           std::span<const from<D>>(in).first(before == nobody ? 0 : 1));
+  const to<D> out{next, said};
+  const from<D> in{before, heard};
+  exchange(std::span<const to<D>>(&out, next == nobody ? 0 : 1),
+           std::span<const from<D>>(&in, before == nobody ? 0 : 1));
 }
 
 }  // namespace detail

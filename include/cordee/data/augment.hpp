@@ -45,7 +45,7 @@ struct augment {
     const int right = static_cast<int>(random.below(places)) - pad;
     const bool mirror = flip && random.coin();
 
-    std::fill(out.begin(), out.end(), std::uint8_t{0});
+    std::memset(out.data(), 0, out.size());
     // The columns that the cut shares with the image; the others are padding.
     const int first = std::max(0, -right), last = std::min(e.width, e.width - right);
     const auto at = [&](int channel, int row, int column) {
@@ -57,14 +57,11 @@ struct augment {
     for (int c = 0; c < e.channels; ++c)
       for (int y = std::max(0, -down); y < std::min(e.height, e.height - down); ++y)
         if (first < last) {
-          const auto row =
-              in.subspan(at(c, y + down, first + right), static_cast<std::size_t>(last - first));
+          const std::uint8_t* const row = in.data() + at(c, y + down, first + right);
           if (mirror)
-            std::reverse_copy(row.begin(), row.end(),
-                              out.begin() + static_cast<std::ptrdiff_t>(at(c, y, e.width - last)));
+            std::reverse_copy(row, row + (last - first), out.data() + at(c, y, e.width - last));
           else
-            std::copy(row.begin(), row.end(),
-                      out.begin() + static_cast<std::ptrdiff_t>(at(c, y, first)));
+            std::copy(row, row + (last - first), out.data() + at(c, y, first));
         }
   }
 

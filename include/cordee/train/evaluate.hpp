@@ -85,7 +85,7 @@ score evaluate(Run& run, const S& dataset, const normalisation& norm, int batch_
     for (std::size_t at = first; at < last;) {
       const std::size_t n = std::min(last - at, static_cast<std::size_t>(batch_size));
       for (std::size_t i = 0; i < n; ++i, ++at)
-        labels[i] = dataset.read(at, std::span(pixels).subspan(i * image, image));
+        labels[i] = dataset.read(at, {pixels.data() + i * image, image});
       const std::array read{batch<cpu>{{pixels.data(), n * image},
                                        {labels.data(), n},
                                        static_cast<int>(n),

@@ -27,11 +27,11 @@ void check_ranges(const M& model) {
 template <class Link>
 std::vector<double> seen_by_all(quantisation_settings& q, const Link& link, bool counts) {
   std::vector<double> minima = q.watch.take(counts);
-  agree(link, std::span(minima), minimum{});
+  agree(link, {minima.data(), minima.size()}, minimum{});
   if (q.percentile >= 100) return minima;
   std::vector<double> spread = q.watch.take_counts(counts);
-  agree(link, std::span(spread), sum{});
-  q.cut(minima, spread);
+  agree(link, {spread.data(), spread.size()}, sum{});
+  q.cut({minima.data(), minima.size()}, {spread.data(), spread.size()});
   return minima;
 }
 

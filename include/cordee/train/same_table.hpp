@@ -27,15 +27,13 @@ void expect_same_table(const Link& link, std::span<const segment> table,
   for (const bucket& b : buckets) hash = hash * 31 + b.size;
   // By rank: the hash in halves, which a double holds, tensors and buckets.
   std::vector<double> all(4 * static_cast<std::size_t>(link.size()));
-  const auto of = [&](int rank) {
-    return std::span(all).subspan(4 * static_cast<std::size_t>(rank), 4);
-  };
-  const auto mine = of(link.rank());
+  const auto of = [&](int rank) { return all.data() + 4 * static_cast<std::size_t>(rank); };
+  double* const mine = of(link.rank());
   mine[0] = static_cast<double>(hash >> 32);
   mine[1] = static_cast<double>(hash & 0xffffffffu);
   mine[2] = static_cast<double>(table.size());
   mine[3] = static_cast<double>(buckets.size());
-  agree(link, all, sum{});
+  agree(link, {all.data(), all.size()}, sum{});
   const auto said = [&](int rank) {
     char digits[17];
     std::snprintf(digits, sizeof digits, "%08x%08x", static_cast<unsigned>(of(rank)[0]),
@@ -44,7 +42,7 @@ void expect_same_table(const Link& link, std::span<const segment> table,
                 digits, ")");
   };
   for (int rank = 1; rank < link.size(); ++rank)
-    if (!std::ranges::equal(of(0), of(rank)))
+    if (!std::equal(of(0), of(1), of(rank)))
       throw error(text("trainer: ", said(0), ", ", said(rank),
                        ": give every rank the same network and the same options"));
 }

@@ -60,14 +60,14 @@ class trainer {
         buckets_(cut(M::segments(), message_limit<R>(options.bucket_bytes) / sizeof(Real))),
         planes_(device_, M::segments()),
         image_(model.make_image()),
-        scratch_(device_, largest_scratch<Real>(reducer_, buckets_)),
+        scratch_(device_, largest_scratch<Real>(reducer_, buckets())),
         play_(device_, options_),
         courier_(reducer_, device_) {
     check_rule(rule_);
     check_ranges(model_);
     if constexpr (scales) scale_ = planes_.begin_scaling(options_.loss_scaling, stream_);
     if (options_.check_stability) expect_stable(rule_, reducer_);
-    expect_same_table(reducer_.link, segments(), buckets_);
+    expect_same_table(reducer_.link, segments(), buckets());
     model_.initialise(weights(), options_.seed);
     adopt_weights();
   }
@@ -133,7 +133,7 @@ class trainer {
   /// New weights for all ranks, from rank 0's plane; state of the rule stays.
   void adopt_weights() {
     share(reducer_.link, weights(), stream_);
-    planes_.introduce(reducer_, buckets_, stream_);
+    planes_.introduce(reducer_, buckets(), stream_);
     model_.publish(weights(), image_, stream_);
   }
 
@@ -146,7 +146,7 @@ class trainer {
   [[nodiscard]] const trainer_options& options() const { return options_; }
   [[nodiscard]] typename M::image& image() { return image_; }
   [[nodiscard]] stream compute() const { return stream_; }
-  [[nodiscard]] std::span<const bucket> buckets() const { return buckets_; }
+  [[nodiscard]] auto buckets() const { return std::span(buckets_.data(), buckets_.size()); }
   [[nodiscard]] std::span<const segment> segments() const { return planes_.table(); }
   [[nodiscard]] std::int64_t steps_taken() const { return progress_.step; }
   [[nodiscard]] std::size_t arena_bytes() const { return planes_.bytes(); }
