@@ -4,7 +4,7 @@
 #
 # Seconds of compiler time (user, the least of N runs) that a program costs: the umbrella by itself, a
 # minimal trainer (one dense layer, sgd, solo) that includes what it uses, the same over the umbrella,
-# residual networks over a ring, ResNet-50 with its own includes too, and, where nvcc is, in fp16 for a
+# residual networks over a ring, the large ones with their own includes too, and, where nvcc is, in fp16 for a
 # GPU, which may cost 90 s.
 #   benchmarks/compile_time.sh [N]          CXX, CXXFLAGS and NVCC are heeded; -O2 by default
 set -euo pipefail
@@ -45,7 +45,9 @@ program 'resnet<8, fp32, cpu, shape{.image = {1, 28, 28}}>' 'threads::launch(4, 
 program 'resnet<110, fp32, cpu, shape{.image = {1, 28, 28}}>' 'threads::launch(4, train);' 'ring{link}' >"$work/resnet110.cpp"
 program 'resnet<50, fp32, cpu, shape{.image = {1, 64, 64}, .classes = 10}>' 'threads::launch(4, train);' 'ring{link}' \
   '{1, 64, 64}' >"$work/resnet50.cpp"
-included resnet50 resnet50_own "${shared[@]}" comm/ring comm/threads nn/resnet ops/convolution_direct
+for name in resnet110 resnet50; do
+  included $name ${name}_own "${shared[@]}" comm/ring comm/threads nn/resnet ops/convolution_direct
+done
 program 'resnet<50, fp16, gpu, shape{.image = {1, 64, 64}, .classes = 10}>' 'train(alone{});' 'solo{}' \
   '{1, 64, 64}' >"$work/resnet50_gpu.cu"
 
@@ -59,7 +61,7 @@ seconds_of() {  # NAME COMMAND...
   printf '%-16s %s s\n' "$name" "$least"
 }
 echo "$("$cxx" --version | head -n 1), $flags"
-for name in umbrella minimal minimal_umbrella resnet8 resnet110 resnet50 resnet50_own; do
+for name in umbrella minimal minimal_umbrella resnet8 resnet110 resnet110_own resnet50 resnet50_own; do
   # shellcheck disable=SC2086
   seconds_of "$name" "$cxx" -std=c++20 $flags -I"$here/include" -c "$work/$name.cpp" -o "$work/$name.o"
 done
