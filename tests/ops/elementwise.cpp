@@ -38,6 +38,23 @@ TEST_CASE("add: adding x and then -x leaves y") {
     CHECK(y[i] == doctest::Approx(before[i]).epsilon(1e-12));
 }
 
+TEST_CASE_TEMPLATE("divide_sum: the bits of a sum and then a division, at every length", Real,
+                   float, double) {
+  for (std::size_t n : {0u, 1u, 7u, 8u, 9u, 31u, 33u, 4095u, 4097u, 20000u}) {
+    const auto x = normal_numbers(n, 1), given = normal_numbers(n, 2);
+    const std::vector<Real> said(x.begin(), x.end());
+    std::vector<Real> y(given.begin(), given.end()), apart = y;
+    for (std::size_t i = 0; i < n; ++i) apart[i] = (apart[i] + said[i]) / Real{3};
+    auto together = y;
+    const cpu device(2);
+    divide_sum(n, Real{3}, said.data(), together.data(), device.open());
+    CHECK(together == apart);
+    add(n, said.data(), y.data(), device.open());
+    divide(n, Real{3}, y.data(), device.open());
+    CHECK(y == apart);
+  }
+}
+
 TEST_CASE("relu: its backward is the derivative of its forward") {
   auto x = normal_numbers(100, 3);
   const auto weight = normal_numbers(100, 4);

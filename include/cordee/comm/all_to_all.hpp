@@ -58,8 +58,8 @@ struct all_to_all {
 
     exchange<Real, D>(part, row, s);
     convert(mine.size, mine.data, row(r).data, s);
-    for (int k = 1; k < p; ++k) add(mine.size, row(k).data, sum, s);
-    divide(mine.size, static_cast<Real>(p), sum, s);
+    for (int k = 1; k < p - 1; ++k) add(mine.size, row(k).data, sum, s);
+    divide_sum(mine.size, static_cast<Real>(p), row(p - 1).data, sum, s);
     convert(mine.size, sum, mine.data, s);
     if (in_parts) exchange<Real, D>([&](int) { return mine; }, part, s);
   }

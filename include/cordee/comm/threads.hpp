@@ -23,6 +23,7 @@
 #include <cordee/core/error.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/device/grid.hpp>
+#include <cordee/ops/elementwise.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -104,9 +105,8 @@ class threads {
   void exchange_add(std::span<const to<D>> out, std::span<const from<D>> in,
                     typename D::stream) const {
     transfer(out, in, [](std::byte* at, const std::byte* what, std::size_t size) {
-      auto* sum = reinterpret_cast<Real*>(at);
-      const auto* part = reinterpret_cast<const Real*>(what);
-      for (std::size_t i = 0; i < size / sizeof(Real); ++i) sum[i] += part[i];
+      add(size / sizeof(Real), reinterpret_cast<const Real*>(what), reinterpret_cast<Real*>(at),
+          cpu::stream{});
     });
   }
 

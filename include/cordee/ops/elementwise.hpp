@@ -15,6 +15,7 @@
 #include <cordee/core/extent.hpp>
 #include <cordee/core/protocol.hpp>
 #include <cordee/device/cpu.hpp>
+#include <cordee/ops/lanewise.hpp>
 #include <cordee/ops/layout.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -35,22 +36,38 @@ void once(cpu::stream, const F& f) {
   f(0);
 }
 
+/// f(place) for the numbers 0 .. n-1, a register of them at a time: see lanewise.
+template <class Real, class F>
+void for_each_lane(cpu::stream s, std::size_t n, const F& f) {
+  constexpr std::size_t grain = 4096;
+  parallel(s, n, grain, [&f](std::size_t first, std::size_t last) {
+    const F local = f;  // through the reference its pointers would be read again in each turn
+    lanewise<Real>(first, last, local);
+  });
+}
+
 /// to <- from, in the type that kernels read
 template <class Real>
 void convert(std::size_t n, const Real* from, Real* to, cpu::stream s) {
-  for_each(s, n, [=](std::size_t i) { to[i] = from[i]; });
+  for_each_lane<Real>(s, n, [=](auto at) { at.put(to, at(from)); });
 }
 
 /// y <- y + x
 template <class Real>
 void add(std::size_t n, const Real* x, Real* y, cpu::stream s) {
-  for_each(s, n, [=](std::size_t i) { y[i] += x[i]; });
+  for_each_lane<Real>(s, n, [=](auto at) { at.put(y, at(y) + at(x)); });
 }
 
 /// x <- x / by
 template <class Real>
 void divide(std::size_t n, Real by, Real* x, cpu::stream s) {
-  for_each(s, n, [=](std::size_t i) { x[i] = x[i] / by; });
+  for_each_lane<Real>(s, n, [=](auto at) { at.put(x, at(x) / by); });
+}
+
+/// y <- (y + x) / by
+template <class Real>
+void divide_sum(std::size_t n, Real by, const Real* x, Real* y, cpu::stream s) {
+  for_each_lane<Real>(s, n, [=](auto at) { at.put(y, (at(y) + at(x)) / by); });
 }
 
 /// x <- x + sum of weights[k] (said[k] - x), where said is (weights, n): who agrees stays as it is,
@@ -78,7 +95,7 @@ void approach(std::size_t n, const Real* said, std::span<const double> weights, 
 /// x <- factor x
 template <class Real>
 void scale(std::size_t n, Real factor, Real* x, cpu::stream s) {
-  for_each(s, n, [=](std::size_t i) { x[i] *= factor; });
+  for_each_lane<Real>(s, n, [=](auto at) { at.put(x, at(x) * factor); });
 }
 
 /// y <- max(x, 0), not a number stays so

@@ -20,11 +20,15 @@ std::vector<float> some(std::size_t n, std::uint64_t seed) {
 }
 }  // namespace
 
-TEST_CASE("exchange: a quotient has the host's bits") {
+TEST_CASE("exchange: a quotient, and that of a sum, has the host's bits") {
   for (const std::size_t n : {0u, 1u, 1023u, 1025u}) {
+    const auto said = some(n, 4);
     auto x = some(n, 3), y = x;
     divide(n, 3.0f, x.data(), cpu::stream{});
     divide(n, 3.0f, y.data(), emulated::stream{7});
+    CHECK(x == y);
+    divide_sum(n, 3.0f, said.data(), x.data(), cpu::stream{});
+    divide_sum(n, 3.0f, said.data(), y.data(), emulated::stream{7});
     CHECK(x == y);
   }
 }

@@ -25,6 +25,14 @@ struct divides {
 };
 
 template <class Real>
+struct divides_sum {
+  const Real* x;
+  Real* y;
+  Real by;
+  CORDEE_DEVICE void operator()(std::size_t i) const { y[i] = (y[i] + x[i]) / by; }
+};
+
+template <class Real>
 struct row_mean {
   std::size_t count, n;
   Real* rows;
@@ -57,6 +65,12 @@ struct approaches {
 template <class Real, GridStream S>
 void divide(std::size_t n, Real by, Real* x, S s) {
   for_each(s, n, detail::divides<Real>{x, by});
+}
+
+/// y <- (y + x) / by
+template <class Real, GridStream S>
+void divide_sum(std::size_t n, Real by, const Real* x, Real* y, S s) {
+  for_each(s, n, detail::divides_sum<Real>{x, y, by});
 }
 
 /// rows is (count, n): its first one <- the mean of all, added in order.
