@@ -30,9 +30,8 @@ auto hopped(bool adds_on_arrival, const F& f) {
     for (std::size_t i = 0; i < n; ++i) x[i] = static_cast<Real>(number(link.rank(), i));
     std::vector<std::byte> scratch(n * sizeof(Real));
     const auto over = [&](const auto& l) {
-      const plain_wire wire(l, span_on<Real, cpu>{x.data(), n},
-                            span_on<std::byte, cpu>{scratch.data(), scratch.size()}, 2,
-                            cpu::stream{});
+      plain_wire wire(l, span_on<Real, cpu>{x.data(), n},
+                      span_on<std::byte, cpu>{scratch.data(), scratch.size()}, 2, cpu::stream{});
       f(wire, link.rank(), 1 - link.rank());
     };
     traffic sent;
@@ -65,8 +64,9 @@ TEST_CASE_TEMPLATE("wire: ranks that tell each other the same block both end wit
                    float, double) {
   for (const bool on_arrival : {true, false})
     for (int again = 0; again < 20; ++again)
-      for (const auto& x : hopped<Real>(on_arrival, [](const auto& wire, int, int peer) {
+      for (const auto& x : hopped<Real>(on_arrival, [](auto& wire, int, int peer) {
              wire.add(peer, {0, 2}, peer, {0, 2});
+             wire.open();
            }))
         for (std::size_t i = 0; i < n; ++i) REQUIRE(static_cast<double>(x[i]) == sum_at(i));
 }
@@ -76,16 +76,17 @@ TEST_CASE("wire: halves are told and added to one another, divided by their owne
     const auto halves = [](int rank) {
       return std::pair{blocks{rank, rank + 1}, blocks{1 - rank, 2 - rank}};  // mine, the peer's
     };
-    const auto added = hopped<float>(on_arrival, [&](const auto& wire, int rank, int peer) {
+    const auto added = hopped<float>(on_arrival, [&](auto& wire, int rank, int peer) {
       const auto [mine, theirs] = halves(rank);
       wire.add(peer, theirs, peer, mine);
+      wire.open();
     });
     for (int r = 0; r < 2; ++r)
       for (std::size_t i = 0; i < n; ++i)
         REQUIRE(static_cast<double>(added[static_cast<std::size_t>(r)][i]) ==
                 ((i < cut_at) == (r == 0) ? sum_at(i) : number(r, i)));
 
-    for (const auto& x : hopped<float>(on_arrival, [&](const auto& wire, int rank, int peer) {
+    for (const auto& x : hopped<float>(on_arrival, [&](auto& wire, int rank, int peer) {
            const auto [mine, theirs] = halves(rank);
            wire.add(peer, theirs, peer, mine);
            wire.finish(mine, 2);
@@ -98,15 +99,45 @@ TEST_CASE("wire: halves are told and added to one another, divided by their owne
 
 TEST_CASE("wire: one way only, the teller keeps its own and the hearer adds it") {
   for (const bool on_arrival : {true, false}) {
-    const auto by_rank = hopped<float>(on_arrival, [](const auto& wire, int rank, int) {
+    const auto by_rank = hopped<float>(on_arrival, [](auto& wire, int rank, int) {
       if (rank == 0)
         wire.add(1, {0, 2}, nobody, {0, 2});
       else
         wire.add(nobody, {0, 2}, 0, {0, 2});
+      wire.open();
     });
     for (std::size_t i = 0; i < n; ++i) {
       REQUIRE(static_cast<double>(by_rank[0][i]) == number(0, i));
       REQUIRE(static_cast<double>(by_rank[1][i]) == sum_at(i));
+    }
+  }
+}
+
+TEST_CASE("wire: a sum stands when it is told, passed on, or divided in part") {
+  constexpr blocks all{0, 2};
+  for (const bool on_arrival : {true, false}) {
+    // Rank 1 has heard all of rank 0, and goes on with on_1(wire), rank 0 with on_0(wire).
+    const auto after = [&](const auto& on_1, const auto& on_0) {
+      return hopped<float>(on_arrival, [&](auto& wire, int rank, int) {
+        if (rank == 0) {
+          wire.add(1, all, nobody, all);
+          on_0(wire);
+        } else {
+          wire.add(nobody, all, 0, all);
+          on_1(wire);
+        }
+        wire.open();
+      });
+    };
+    const auto told = after([&](auto& wire) { wire.add(0, all, nobody, all); },
+                            [&](auto& wire) { wire.add(nobody, all, 1, all); });
+    const auto passed = after([&](auto& wire) { wire.pass(0, all, nobody, all); },
+                              [&](auto& wire) { wire.pass(nobody, all, 1, all); });
+    const auto halved = after([](auto& wire) { wire.finish({0, 1}, 2); }, [](auto&) {});
+    for (std::size_t i = 0; i < n; ++i) {
+      REQUIRE(static_cast<double>(told[0][i]) == number(0, i) + sum_at(i));
+      REQUIRE(static_cast<double>(passed[0][i]) == sum_at(i));
+      REQUIRE(static_cast<double>(halved[1][i]) == (i < cut_at ? sum_at(i) / 2 : sum_at(i)));
     }
   }
 }

@@ -42,7 +42,8 @@ void hop(int next, span_on<const std::byte, D> said, int before, span_on<std::by
 
 }  // namespace detail
 
-/// The numbers themselves.
+/// The numbers themselves. What is heard into the scratch is added when the sum is next needed: the
+/// last part of it in one pass with the division.
 template <class Link, class Real, Device D>
 class plain_wire {
  public:
@@ -53,10 +54,12 @@ class plain_wire {
   /// Blocks of the message.
   [[nodiscard]] int count() const { return count_; }
 
-  /// Tells `next` the numbers of `said` and adds what `before` tells to `sum`. (`holders`: on how
-  /// many ranks the same numbers stand; a wire that rounds shares its loss among them.)
-  void add(int next, blocks said, int before, blocks sum, int holders = 1) const {
+  /// Tells `next` the numbers of `said` and adds what `before` tells to `sum`, where it stands once
+  /// the wire is told more, or `open`. (`holders`: on how many ranks the same numbers stand; a wire
+  /// that rounds shares its loss among them.)
+  void add(int next, blocks said, int before, blocks sum, int holders = 1) {
     (void)holders;
+    settle();
     const auto mine = at(said), total = at(sum);
     if constexpr (AddsOn<Link, Real, D>) {
       // A peer that reads what I am adding to would hear neither one nor the other.
@@ -67,29 +70,41 @@ class plain_wire {
             next, const_bytes(mine), before, bytes(total),
             [&](auto out, auto in) { link_.template exchange_add<Real>(out, in, s_); });
     }
-    const span_on<Real, D> heard{reinterpret_cast<Real*>(scratch_.data),
-                                 before == nobody ? 0 : total.size};
-    exchange(next, mine, before, heard);
-    using cordee::add;  // and the device's
-    add(heard.size, heard.data, total.data, s_);
+    if (before != nobody) owed_ = total;
+    exchange(next, mine, before, {heard(), owed_.size});
   }
 
   /// `own` holds the sum over all ranks, and becomes the mean.
-  void finish(blocks own, int ranks, int holders = 1) const {
+  void finish(blocks own, int ranks, int holders = 1) {
     (void)holders;
+    const auto p = static_cast<Real>(ranks);
     const auto sum = at(own);
-    divide(sum.size, static_cast<Real>(ranks), sum.data, s_);
+    if (owed_ == sum) {
+      divide_sum(sum.size, p, heard(), sum.data, s_);
+      owed_ = {};
+    } else {
+      settle();
+      divide(sum.size, p, sum.data, s_);
+    }
   }
 
   /// Tells `next` the mean of `said` and takes from `before` that of `heard`.
-  void pass(int next, blocks said, int before, blocks heard) const {
+  void pass(int next, blocks said, int before, blocks heard) {
+    settle();
     exchange(next, at(said), before, at(heard));
   }
 
   /// Every block's mean has been passed.
-  void open() const {}
+  void open() { settle(); }
 
  private:
+  void settle() {
+    if (owed_.empty()) return;
+    using cordee::add;  // and the device's
+    add(owed_.size, heard(), owed_.data, s_);
+    owed_ = {};
+  }
+  [[nodiscard]] Real* heard() const { return reinterpret_cast<Real*>(scratch_.data); }
   [[nodiscard]] span_on<Real, D> at(blocks b) const {
     const std::size_t first = block_start(what_.size, b.first, count_);
     return what_.subspan(first, block_start(what_.size, b.last, count_) - first);
@@ -104,6 +119,7 @@ class plain_wire {
   span_on<std::byte, D> scratch_;
   int count_;
   typename D::stream s_;
+  span_on<Real, D> owed_{};  // what was heard belongs here
 };
 
 }  // namespace cordee::inline CORDEE_ABI
