@@ -14,11 +14,12 @@ constexpr int calls_in_a_row(std::size_t bytes) {
   return bytes <= 64'000 ? 100 : bytes <= 1'000'000 ? 10 : 1;
 }
 
-/// "native ranks 4 bytes 1000 us 3.21 GB/s 0.47"
-inline void print(const char* method, int ranks, std::size_t bytes, double microseconds) {
-  std::printf("%-16s ranks %d bytes %9zu us %10.2f GB/s %6.2f\n", method, ranks, bytes,
+/// "native ranks 4 bytes 1000 us 3.21 GB/s 0.47" and what else there is to say
+inline void print(const char* method, int ranks, std::size_t bytes, double microseconds,
+                  const char* more = "") {
+  std::printf("%-16s ranks %d bytes %9zu us %10.2f GB/s %6.2f%s\n", method, ranks, bytes,
               microseconds,
-              static_cast<double>(bytes) / microseconds / 1e3 * 2 * (ranks - 1) / ranks);
+              static_cast<double>(bytes) / microseconds / 1e3 * 2 * (ranks - 1) / ranks, more);
   std::fflush(stdout);
 }
 

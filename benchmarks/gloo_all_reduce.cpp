@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The same mean by Gloo over its own transport (TCP on this machine) and a division: what
-// all_reduce.cpp is held to, where libgloo-dev is installed. Ranks are threads with contexts of
-// their own.
+// The same mean by Gloo over its own transport (TCP on this machine) and the library's division:
+// what all_reduce.cpp is held to, where libgloo-dev is installed. Ranks are threads with contexts
+// of their own.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -22,6 +22,8 @@
 #include <gloo/rendezvous/context.h>
 #include <gloo/rendezvous/hash_store.h>
 #include <gloo/transport/tcp/device.h>
+
+#include <cordee/ops/elementwise.hpp>
 
 #include "benchmarks/all_reduce.hpp"
 
@@ -59,7 +61,7 @@ times measure(const context& c, int ranks, std::size_t bytes, int reps) {
     for (std::size_t m = 0; m < methods.size(); ++m) {
       const auto mean = [&] {
         methods[m]();
-        for (float& v : x) v /= static_cast<float>(ranks);
+        cordee::divide(x.size(), static_cast<float>(ranks), x.data(), cordee::cpu::stream{});
       };
       mean();
       gloo::barrier(together);
