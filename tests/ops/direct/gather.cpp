@@ -127,6 +127,7 @@ TEST_CASE("gather: a tile adds its sum over samples, rows and columns") {
   constexpr int channels = channels_at_once<double, V>(3);
   for (const int taps : {1, 2, 3}) {
     CAPTURE(taps);
+    constexpr int blocks = filter_blocks<double, V>, lone = channels_at_once<double, V>(blocks);
     const pixel_area area{.samples = 2,
                           .rows = 3,
                           .columns = 4,
@@ -141,11 +142,11 @@ TEST_CASE("gather: a tile adds its sum over samples, rows and columns") {
                           .dw_block = 1300,
                           .taps = taps};
     const auto x = random_numbers(1800, 1), dy = random_numbers(1600, 2),
-               dw0 = random_numbers(2600, 3);
-    const auto sum = [&](std::vector<double>& dw, int rows, int blocks) {
+               dw0 = random_numbers(3900, 3);
+    const auto sum = [&](std::vector<double>& dw, int rows, int of, int inputs) {
       for (int r = 0; r < rows; ++r)
-        for (int b = 0; b < blocks; ++b)
-          for (int c = 0; c < channels; ++c)
+        for (int b = 0; b < of; ++b)
+          for (int c = 0; c < inputs; ++c)
             for (int k = 0; k < V; ++k)
               for (int n = 0; n < 2; ++n)
                 for (int i = 0; i < 3; ++i)
@@ -154,12 +155,12 @@ TEST_CASE("gather: a tile adds its sum over samples, rows and columns") {
                         x[static_cast<std::size_t>(n * 900 + i * 250 + j * 40 + r * 20 + c)] *
                         dy[static_cast<std::size_t>(n * 500 + i * 9 * V + j * V + b * 230 + k)];
     };
-    auto two = dw0, three = dw0, two_wanted = dw0, three_wanted = dw0;
-    gather<double, V, 1, 2, channels>(area, x.data(), dy.data(), two.data());
-    sum(two_wanted, 1, 2);
-    CHECK(near(two, two_wanted));
+    auto one = dw0, three = dw0, one_wanted = dw0, three_wanted = dw0;
+    gather<double, V, 1, blocks, lone>(area, x.data(), dy.data(), one.data());
+    sum(one_wanted, 1, blocks, lone);
+    CHECK(near(one, one_wanted));
     gather<double, V, 3, 1, channels>(area, x.data(), dy.data(), three.data());
-    sum(three_wanted, taps, 1);  // taps that are not wanted are left alone
+    sum(three_wanted, taps, 1, channels);  // taps that are not wanted are left alone
     CHECK(near(three, three_wanted));
   }
 }
@@ -170,6 +171,8 @@ TEST_CASE("gather: channels at once divide a block and fit the register file") {
   CHECK(channels_at_once<float, 16>(3) == 8);
   CHECK(channels_at_once<double, 8>(3) == 8);
   CHECK(channels_at_once<float, 8>(3) == 4);
+  CHECK(channels_at_once<float, 8>(filter_blocks<float, 8>) == 4);
+  CHECK(channels_at_once<double, 4>(filter_blocks<double, 4>) == 4);
   CHECK(channels_at_once<float, 4>(3) == 2);
   CHECK(channels_at_once<double, 2>(3) == 2);
 }

@@ -87,3 +87,45 @@ TEST_CASE_TEMPLATE("storage: scratch begins at a cache line and grows to what wa
   CHECK(memory.reserve(10) == most);
   CHECK(most[4096] == 1);  // asking for less, or as much, forgets nothing
 }
+
+TEST_CASE("storage: the pixels that a lone tap behind a stride meets go together and back") {
+  constexpr int V = 4;
+  const convolution_problem p{{5, 5, 6}, 8, 1, 2, 0};
+  const met_pixels<V> met(p);
+  CHECK(met.layer(p) == convolution_problem{{5, 3, 3}, 8, 1, 1, 0});
+  std::vector<float> x(2 * 30 * V), wanted, back(x.size(), 3), more(x.size(), 3), dense(2 * 9 * V);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i);
+  met.gather(x.data(), dense.data());
+  met.scatter(dense.data(), back.data(), false);
+  met.scatter(dense.data(), more.data(), true);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const std::size_t pixel = i / V % 30;
+    const bool is_met = pixel / 6 % 2 == 0 && pixel % 6 % 2 == 0;
+    if (is_met) wanted.push_back(x[i]);
+    CHECK(back[i] == (is_met ? x[i] : 0));
+    CHECK(more[i] == 3 + (is_met ? x[i] : 0));
+  }
+  CHECK(dense == wanted);
+  // Nothing moves where taps overlap, where padding is met, and of an image of few channels.
+  for (const convolution_problem& other : {convolution_problem{{5, 5, 6}, 8, 3, 2, 0},
+                                           {{5, 5, 6}, 8, 1, 2, 1},
+                                           {{3, 5, 6}, 8, 1, 2, 0}}) {
+    CHECK(met_pixels<V>(other).stride == 1);
+    CHECK(met_pixels<V>(other).layer(other) == other);
+  }
+}
+
+TEST_CASE("storage: an image with its padding, and two rows of zeros below") {
+  const convolution_problem p{{2, 3, 4}, 8, 3, 1, 1};
+  CHECK(padded_columns(p) == 6);
+  std::vector<double> x(24);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<double>(i + 1);
+  scratch<double> memory;
+  const double* const padded = pad_image(p, x.data(), memory);
+  for (int i = 0; i < 7; ++i)
+    for (int j = 0; j < 6; ++j)
+      for (int c = 0; c < 2; ++c) {
+        const bool inside = i >= 1 && i <= 3 && j >= 1 && j <= 4;
+        CHECK(padded[(i * 6 + j) * 2 + c] == (inside ? ((i - 1) * 4 + j - 1) * 2 + c + 1 : 0));
+      }
+}

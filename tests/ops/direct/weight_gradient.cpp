@@ -32,17 +32,29 @@ struct width_of {
 
 TEST_CASE_TEMPLATE("weight_gradient: as many groups of samples as make eight tasks, each with sums",
                    W, WIDTHS) {
-  for (const int filters : {1, W::V, 4 * W::V, 33, 64 * W::V}) {
-    const convolution_problem p{{16, 8, 8}, filters, 3, 1, 1};
-    const detail::packed_form<W::V> form{filters, 16, 3};
-    const int pairs = (filters + 2 * W::V - 1) / (2 * W::V);
-    for (const int samples : {0, 1, 2, 7, 8, 9, 1000}) {
-      const int groups = std::min(samples, std::max(1, 8 / pairs));
-      CHECK(typename W::gradient(p).groups(samples) == groups);
-      CHECK(typename W::gradient(p).workspace(samples) ==
-            static_cast<std::size_t>(groups) * form.size());
+  for (const int window : {1, 3})
+    for (const int filters : {1, W::V, 4 * W::V, 33, 64 * W::V}) {
+      const convolution_problem p{{16, 8, 8}, filters, window, 1, window / 2};
+      const detail::packed_form<W::V> form{filters, 16, window};
+      const int blocks = window == 3 ? 2 : detail::filter_blocks<typename W::real, W::V>;
+      const int sets = (filters + blocks * W::V - 1) / (blocks * W::V);
+      for (const int samples : {0, 1, 2, 7, 8, 9, 1000}) {
+        const int groups = std::min(samples, std::max(1, 8 / sets));
+        CHECK(typename W::gradient(p).groups(samples) == groups);
+        CHECK(typename W::gradient(p).workspace(samples) ==
+              static_cast<std::size_t>(groups) * form.size());
+      }
     }
-  }
+}
+
+TEST_CASE_TEMPLATE("weight_gradient: behind a stride a lone tap's pixels find room too", W,
+                   WIDTHS) {
+  const typename W::gradient gradient(convolution_problem{{16, 7, 8}, 33, 1, 2, 0});
+  const detail::packed_form<W::V> form{33, 16, 1};
+  for (const int samples : {0, 1, 7})
+    CHECK(gradient.workspace(samples) ==
+          static_cast<std::size_t>(gradient.groups(samples)) * form.size() +
+              static_cast<std::size_t>(samples) * 16 * 4 * 4);
 }
 
 TEST_CASE_TEMPLATE("weight_gradient: every sample counts once, however they fall into groups", W,
@@ -51,6 +63,8 @@ TEST_CASE_TEMPLATE("weight_gradient: every sample counts once, however they fall
   using Real = typename W::real;
   for (const convolution_problem& p : {convolution_problem{{16, 2, 2}, 33, 3, 1, 1},
                                        {{5, 3, 2}, 16, 1, 1, 0},
+                                       {{5, 3, 3}, 33, 1, 1, 0},
+                                       {{5, 5, 4}, 33, 1, 2, 0},
                                        {{3, 3, 3}, 17, 3, 2, 1},
                                        {{17, 2, 3}, 3, 3, 1, 1}})
     for (const int samples : {1, 2, 7, 8, 9, 15, 16, 17, 63, 200}) {
@@ -79,6 +93,7 @@ TEST_CASE_TEMPLATE("weight_gradient: images in several bands are summed like tho
                                        {{16, 30, 70}, 32, 5, 1, 2},
                                        {{16, 33, 64}, 16, 3, 1, 1},
                                        {{3, 40, 90}, 64, 7, 2, 3},
+                                       {{3, 60, 250}, 17, 7, 2, 3},
                                        {{32, 33, 33}, 32, 1, 2, 0}}) {
     CAPTURE(to_text(p));
     const int samples = 3;

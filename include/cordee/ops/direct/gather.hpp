@@ -58,6 +58,10 @@ constexpr int channels_at_once(int others) {
   return n;
 }
 
+/// Filter blocks to a tile: with twelve sums, three blocks of four channels ask for fewest loads.
+template <class Real, int V>
+inline constexpr int filter_blocks = tile_registers<Real, V> == 12 ? 3 : 2;
+
 template <class Real, int V, int Taps, int Blocks, int Channels>
 [[gnu::noinline]] void gather(const pixel_area& area, const Real* x, const Real* dy, Real* dw) {
   weight_sums<Real, V, Taps, Blocks, Channels> to{};
@@ -72,6 +76,7 @@ template <class Real, int V, int Taps, int Blocks, int Channels>
         vec<Real, V> d[Blocks];
 #pragma GCC unroll 32
         for (int b = 0; b < Blocks; ++b) d[b] = load<Real, V>(pd + b * block);
+        if (!many_registers<Real, V>) hold();
 #pragma GCC unroll 32
         for (int r = 0; r < Taps; ++r)
 #pragma GCC unroll 32

@@ -29,10 +29,6 @@ constexpr int pixels_under(int pixels, int in, int out) {
   return ((pixels - 1) * in + 3 - out) / out + 1;
 }
 
-/// What was loaded stays in its register: the compiler would rather load it again with each
-/// product.
-[[gnu::always_inline]] inline void hold() { asm volatile("" ::: "memory"); }
-
 /// One below the other. Pitch is that of x's pixels: V, or an image's few channels.
 template <class Real, int V, int Pitch, int Blocks, int In, int Out, int Pixels>
 [[gnu::noinline]] void slide(const row_tile<Real>& at, const tap* first, const tap* last) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <cordee/device/cpu.hpp>
+#include <cordee/ops/convolution.hpp>
 #include <cordee/ops/layout.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -51,6 +52,82 @@ const Real* widen(const Real* x, int channels, std::size_t pixels, scratch<Real>
         out[(b * pixels + i) * V + v] = b * V + v < n ? x[i * n + b * V + v] : Real{};
   return out;
 }
+
+/// A row of `row` numbers from place `left` on, zeros around it, `size` in all. Returns its end.
+template <class Real>
+Real* pad_row(const Real* from, std::ptrdiff_t row, std::ptrdiff_t left, std::ptrdiff_t size,
+              Real* to) {
+  const std::ptrdiff_t begin = std::min(left, size), end = std::min(size, left + row);
+  std::fill(to, to + begin, Real{});
+  std::copy(from, from + (end - begin), to + begin);
+  std::fill(to + end, to + size, Real{});
+  return to + size;
+}
+
+/// Columns of an image with the padding, as many as the window meets.
+constexpr std::ptrdiff_t padded_columns(const convolution_problem& p) {
+  return std::ptrdiff_t{p.out().width - 1} * p.stride + p.window;
+}
+/// An image (H, W, C) with the padding, and two rows more for taps that are not wanted.
+template <class Real>
+const Real* pad_image(const convolution_problem& p, const Real* x, scratch<Real>& to) {
+  const std::ptrdiff_t rows = std::ptrdiff_t{p.out().height - 1} * p.stride + p.window + 2,
+                       row = std::ptrdiff_t{p.in.width} * p.in.channels,
+                       left = std::ptrdiff_t{p.padding} * p.in.channels,
+                       size = padded_columns(p) * p.in.channels;
+  Real* const out = to.reserve(static_cast<std::size_t>(rows * size));
+  for (std::ptrdiff_t i = 0; i < rows; ++i) {
+    const std::ptrdiff_t h = i - p.padding;
+    const bool inside = h >= 0 && h < p.in.height;
+    pad_row(x + (inside ? h : 0) * row, inside ? row : 0, left, size, out + i * size);
+  }
+  return out;
+}
+
+/// The pixels that a lone tap behind a stride meets. Moved together they are the input of the same
+/// layer without the stride, whose rows lie dense and follow one another.
+template <int V>
+struct met_pixels {
+  explicit met_pixels(const convolution_problem& p)
+      : in(p.in),
+        stride(p.window == 1 && p.padding == 0 && direct_block<V>(p.in.channels) == V ? p.stride
+                                                                                      : 1) {}
+
+  /// The layer over them.
+  [[nodiscard]] convolution_problem layer(const convolution_problem& p) const {
+    const extent out = p.out();
+    return stride == 1 ? p : convolution_problem{{in.channels, out.height, out.width}, p.filters};
+  }
+  template <class Real>
+  void gather(const Real* x, Real* to) const {
+    for (std::size_t b = 0; b < blocks_of(in.channels, V); ++b, x += in.pixels() * V)
+      each([&](std::ptrdiff_t at) {
+        store<Real, V>(to, load<Real, V>(x + at));
+        to += V;
+      });
+  }
+  /// Back to where they stood; what lies between them is zero, or what it was.
+  template <class Real>
+  void scatter(const Real* from, Real* x, bool add) const {
+    for (std::size_t b = 0; b < blocks_of(in.channels, V); ++b, x += in.pixels() * V) {
+      if (!add) std::fill(x, x + in.pixels() * V, Real{});
+      each([&](std::ptrdiff_t at) {
+        store<Real, V>(x + at, load<Real, V>(x + at) + load<Real, V>(from));
+        from += V;
+      });
+    }
+  }
+
+  extent in;
+  int stride;
+
+ private:
+  template <class F>
+  void each(const F& f) const {
+    for (int i = 0; i < in.height; i += stride)
+      for (int j = 0; j < in.width; j += stride) f((std::ptrdiff_t{i} * in.width + j) * V);
+  }
+};
 
 /// Where the weights of filter block 0 stand in a packed form, (K / V, C / B, R, S, B, V) with
 /// B = direct_block(C).

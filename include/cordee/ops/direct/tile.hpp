@@ -31,6 +31,10 @@ inline constexpr int tile_registers = many_registers<Real, V>  ? 28
                                       : sizeof(Real) * V == 32 ? 12
                                                                : 8;
 
+/// What was loaded stays in its register: the compiler would rather load it again with each
+/// product.
+[[gnu::always_inline]] inline void hold() { asm volatile("" ::: "memory"); }
+
 /// A position of the window, or a row of them: where input and weights begin, and how many channels
 /// follow one another there.
 struct tap {

@@ -6,13 +6,15 @@
 // Every tap sums over the pixels that exist for it, so nothing is padded, in bands of rows that
 // stay in the first-level cache from tap to tap; of small images a pass takes several samples. A
 // narrow input (the network's image) is copied into padded rows, where all channels of three window
-// rows are one tile. Samples fall into a fixed number of groups whose sums are added in order: the
-// result does not depend on the workers.
+// rows are one tile, and what a lone tap meets behind a stride is moved together. Samples fall into
+// a fixed number of groups whose sums are added in order: the result does not depend on the
+// workers.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <utility>
 
 #include <cordee/ops/convolution.hpp>
 #include <cordee/ops/direct/gather.hpp>
@@ -26,27 +28,35 @@ template <class Real, int V>
 class weight_gradient {
  public:
   explicit weight_gradient(const convolution_problem& p)
-      : p_(p), out_(p.out()), form_{p.filters, p.in.channels, p.window} {}
+      : met_(p), p_(met_.layer(p)), out_(p.out()), form_{p.filters, p.in.channels, p.window} {}
 
   /// So that there are eight tasks or more, whatever the workers; each group costs a set of sums.
-  [[nodiscard]] int groups(int samples) const {
-    return std::min(samples, std::max(1, 8 / pairs()));
-  }
+  [[nodiscard]] int groups(int samples) const { return std::min(samples, std::max(1, 8 / sets())); }
   [[nodiscard]] std::size_t workspace(int samples) const {
-    return static_cast<std::size_t>(groups(samples)) * form_.size();
+    return static_cast<std::size_t>(groups(samples)) * form_.size() +
+           (met_.stride > 1 ? static_cast<std::size_t>(samples) * sample_size(p_.in, V) : 0);
   }
 
   void run(int samples, const Real* x, const Real* dy, Real* dw, into how, Real* sums,
            cpu::stream s) const {
     const auto parts = static_cast<std::size_t>(groups(samples));
-    const auto pairs = static_cast<std::size_t>(this->pairs());
-    parallel(s, parts * pairs, 1, [&](std::size_t first, std::size_t last) {
+    const auto sets = static_cast<std::size_t>(this->sets());
+    if (met_.stride > 1) {
+      Real* const met = sums + parts * form_.size();
+      parallel(s, static_cast<std::size_t>(samples), 1, [&](std::size_t n, std::size_t last) {
+        for (; n < last; ++n)
+          met_.gather(x + n * sample_size(met_.in, V), met + n * sample_size(p_.in, V));
+      });
+      x = met;
+    }
+    parallel(s, parts * sets, 1, [&](std::size_t first, std::size_t last) {
       for (std::size_t task = first; task < last; ++task) {
-        const std::size_t part = task / pairs;
+        const std::size_t part = task / sets, set = task % sets;
         const auto begin = static_cast<std::size_t>(samples) * part / parts;
         const auto end = static_cast<std::size_t>(samples) * (part + 1) / parts;
-        group(static_cast<int>(begin), static_cast<int>(end), static_cast<int>(task % pairs) * 2, x,
-              dy, sums + part * form_.size());
+        const std::size_t all = blocks_of(p_.filters, V), k = all * set / sets;
+        group(static_cast<int>(begin), static_cast<int>(end), static_cast<int>(k),
+              static_cast<int>(all * (set + 1) / sets - k), x, dy, sums + part * form_.size());
       }
     });
     add_up(parts, sums, dw, how, s);
@@ -58,16 +68,20 @@ class weight_gradient {
   [[nodiscard]] int numbers_near() const {
     return (slides() && p_.stride == 1 ? 131072 : 32768) / static_cast<int>(sizeof(Real));
   }
-  [[nodiscard]] int pairs() const { return static_cast<int>(blocks_of(p_.filters, V) + 1) / 2; }
+  /// Of filter blocks that are summed at once, as equal as can be.
+  [[nodiscard]] int sets() const {
+    const int most = slides() || p_.in.channels <= 4 ? 2 : filter_blocks<Real, V>;
+    return (static_cast<int>(blocks_of(p_.filters, V)) + most - 1) / most;
+  }
 
   struct memory {
     scratch<Real> rows, wide;
   };
 
-  /// The sums of samples begin .. end-1 for filter blocks k and k + 1.
-  void group(int begin, int end, int k, const Real* x, const Real* dy, Real* sum) const {
+  /// The sums of samples begin .. end-1 for filter blocks k .. k+blocks-1.
+  void group(int begin, int end, int k, int blocks, const Real* x, const Real* dy,
+             Real* sum) const {
     thread_local memory mine;
-    const int blocks = std::min(2, static_cast<int>(blocks_of(p_.filters, V)) - k);
     sum += k * form_.block_size();
     std::fill(sum, sum + blocks * form_.block_size(), Real{});
 
@@ -98,12 +112,9 @@ class weight_gradient {
         for (int b = 0; b < blocks; ++b)
           colours(area, from, d + b * plane, sum + b * form_.block_size());
       else if (narrow_x)
-        for (int b = 0; b < blocks; ++b)
-          narrow(area, pad(from, mine.rows), d + b * plane, sum + b * form_.block_size());
-      else if (blocks == 2)
-        every_tap<2>(area, from, d, sum);
+        narrow(area, pad_image(p_, from, mine.rows), d, sum, blocks);
       else
-        every_tap<1>(area, from, d, sum);
+        every_tap(area, from, d, sum, blocks);
     }
   }
 
@@ -114,13 +125,12 @@ class weight_gradient {
   };
 
   /// Blocks of V channels in.
-  template <int Blocks>
-  void every_tap(pixel_area area, const Real* x, const Real* dy, Real* sum) const {
+  void every_tap(pixel_area area, const Real* x, const Real* dy, Real* sum, int blocks) const {
     area.x_row = std::ptrdiff_t{V} * p_.stride * p_.in.width;
     area.x_step = std::ptrdiff_t{V} * p_.stride;
     // One block of filters after the other leaves room for longer sums; behind a stride x is
     // larger.
-    const int blocks_at_once = slides() && p_.stride == 1 ? 1 : Blocks;
+    const int blocks_at_once = slides() && p_.stride == 1 ? 1 : blocks;
     const int row_size = V * (p_.in.width * p_.stride + blocks_at_once * out_.width) * area.samples;
     const int most = std::max(1, numbers_near() / row_size);
     const int bands = (out_.height + most - 1) / most;  // as equal as can be
@@ -139,7 +149,7 @@ class weight_gradient {
         if (slides())
           slide(area, at, xs, ds, sum + at.b * area.dw_block, r);
         else
-          every_column<Blocks>(area, xs, ds, sum, at.c, r);
+          every_column(area, xs, ds, sum, blocks, at.c, r);
       }
     };
     // A lone tap meets a band of x once: it is dy that stays near, from channel to channel.
@@ -149,7 +159,7 @@ class weight_gradient {
     else
       for (; at.c < p_.in.channels; at.c += V)
         for (at.first = 0; at.first < out_.height; at.first += at.rows)
-          for (at.b = 0; at.b < Blocks; at.b += blocks_at_once) sum_band();
+          for (at.b = 0; at.b < blocks; at.b += blocks_at_once) sum_band();
   }
   [[nodiscard]] bool slides() const { return p_.window == 3 && p_.padding == 1 && p_.stride <= 2; }
 
@@ -187,24 +197,28 @@ class weight_gradient {
     }
   }
   /// One tap at a time over the pixels that meet it.
-  template <int Blocks>
-  void every_column(pixel_area& area, const Real* x, const Real* dy, Real* sum, int c,
+  void every_column(pixel_area area, const Real* x, const Real* dy, Real* sum, int blocks, int c,
                     int r) const {
+    constexpr int most = filter_blocks<Real, V>;
+    const auto tile = blocks == most ? lone_tap<most> : blocks == 2 ? lone_tap<2> : lone_tap<1>;
+    const int channels = channels_at_once<Real, V>(blocks);
     for (int s = 0; s < p_.window; ++s) {
       const int left = first_met(s);
       area.columns = last_met(s, p_.in.width, out_.width) - left;
       if (area.columns <= 0) continue;
       const Real* const from = x + (left * p_.stride + s - p_.padding) * V;
-      constexpr int channels = channels_at_once<Real, V>(Blocks);
+      if (p_.window == 1 && p_.stride == 1 && p_.padding == 0)  // one long row
+        area.columns *= std::exchange(area.rows, 1);
       for (int first = 0; first < V; first += channels) {
         area.ahead = p_.window == 1 && first == 0  // the same band of the next channels
                          ? static_cast<std::ptrdiff_t>(p_.in.pixels()) * V
                          : 0;
-        gather<Real, V, 1, Blocks, channels>(area, from + first, dy + left * V,
-                                             sum + form_.at(c, r, s) + first * V);
+        tile(area, from + first, dy + left * V, sum + form_.at(c, r, s) + first * V);
       }
     }
   }
+  template <int Blocks>
+  static constexpr auto lone_tap = gather<Real, V, 1, Blocks, channels_at_once<Real, V>(Blocks)>;
   /// The outputs that meet tap r inside the image: from the first, before the last.
   [[nodiscard]] int first_met(int r) const {
     return std::max(0, (p_.padding - r + p_.stride - 1) / p_.stride);
@@ -227,48 +241,33 @@ class weight_gradient {
     for (int c = 0; c < p_.in.channels; c += channels)
       gather_image<Real, V, channels>(area, zero_pixel<Real, V>, x + c, dy, sum + c * V);
   }
-  /// One image of few channels: the C channels of the S taps of a window row follow one another.
-  void narrow(pixel_area area, const Real* rows, const Real* dy, Real* sum) const {
-    area.rows = out_.height;
+  /// One image of few channels: the C channels of the S taps of a window row follow one another. In
+  /// bands of dy that every tap finds near.
+  void narrow(pixel_area area, const Real* rows, const Real* dy, Real* sum, int blocks) const {
+    const int most = std::max(1, numbers_near() / (2 * V * out_.width));
     area.columns = out_.width;
-    area.x_tap = padded_columns() * p_.in.channels;
+    area.x_tap = padded_columns(p_) * p_.in.channels;
     area.x_row = area.x_tap * p_.stride;
     area.x_step = std::ptrdiff_t{p_.stride} * p_.in.channels;
     area.dw_tap = form_.at(0, 1, 0);
     area.ahead = area.dy_row;
-    for (int r = 0; r < p_.window; r += 3) {
-      area.taps = std::min(3, p_.window - r);
+    const auto line = [&](const Real* x, const Real* d, Real* to) {
       cover<tile_registers<Real, V> / 3>(
           lengths<7, 3, 1>{}, p_.window * p_.in.channels, [&]<int Channels>(int c, int tiles) {
             for (; tiles > 0; --tiles, c += Channels)
-              gather<Real, V, 3, 1, Channels>(area, rows + r * area.x_tap + c, dy,
-                                              sum + form_.at(0, r, 0) + c * V);
+              gather<Real, V, 3, 1, Channels>(area, x + c, d, to + c * V);
           });
+    };
+    for (int first = 0; first < out_.height; first += most) {
+      area.rows = std::min(most, out_.height - first);
+      for (int b = 0; b < blocks; ++b)
+        for (int r = 0; r < p_.window; r += 3) {
+          area.taps = std::min(3, p_.window - r);
+          line(rows + first * area.x_row + r * area.x_tap,
+               dy + first * area.dy_row + b * area.dy_block,
+               sum + b * area.dw_block + form_.at(0, r, 0));
+        }
     }
-  }
-  [[nodiscard]] std::ptrdiff_t padded_columns() const {
-    return std::ptrdiff_t{out_.width - 1} * p_.stride + p_.window;
-  }
-  /// (rows, columns, C) with the padding, and two rows more for taps that are not wanted.
-  const Real* pad(const Real* x, scratch<Real>& to) const {
-    const std::ptrdiff_t rows = std::ptrdiff_t{out_.height - 1} * p_.stride + p_.window + 2;
-    const std::ptrdiff_t size = padded_columns() * p_.in.channels,
-                         row = std::ptrdiff_t{p_.in.width} * p_.in.channels;
-    Real* const out = to.reserve(static_cast<std::size_t>(rows * size));
-    const std::ptrdiff_t left = std::min(size, std::ptrdiff_t{p_.padding} * p_.in.channels);
-    const std::ptrdiff_t middle = std::min(size - left, row);
-    for (std::ptrdiff_t i = 0; i < rows; ++i) {
-      const std::ptrdiff_t h = i - p_.padding;
-      Real* const line = out + i * size;
-      if (h < 0 || h >= p_.in.height) {
-        std::fill(line, line + size, Real{});
-        continue;
-      }
-      std::fill(line, line + left, Real{});
-      std::copy(x + h * row, x + h * row + middle, line + left);
-      std::fill(line + left + middle, line + size, Real{});
-    }
-    return out;
   }
 
   /// The groups' sums in order, into canonical order.
@@ -290,6 +289,7 @@ class weight_gradient {
     });
   }
 
+  met_pixels<V> met_;
   convolution_problem p_;
   extent out_;
   packed_form<V> form_;
