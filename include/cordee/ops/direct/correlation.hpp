@@ -8,7 +8,7 @@
 // t x t correlations of stride 1, each with the taps that meet it. The 3x3 window of padding 1 runs
 // in place (slide.hpp); where another window overhangs, input rows are copied into scratch with
 // zero columns around them, so that no tile knows about edges. Rows outside the image are not
-// there: their taps are left out.
+// there: their taps are left out. A lone tap behind a stride runs without it, over what it meets.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,21 @@ template <class Real, int V>
 class correlation {
  public:
   correlation(const convolution_problem& p, bool back)
-      : in_(back ? p.out() : p.in),
+      : correlation(met_pixels<V>(p), met_pixels<V>(p).layer(p), back) {}
+
+  [[nodiscard]] const packed_form<V>& form() const { return form_; }
+
+  void run(int samples, const Real* x, const Real* w, Real* y, into how, cpu::stream s) const {
+    parallel(s, static_cast<std::size_t>(samples), 1, [&](std::size_t first, std::size_t last) {
+      for (std::size_t n = first; n < last; n += at_once_)
+        some(std::min(at_once_, last - n), x + n * x_size_, w, y + n * y_size_, how == into::add);
+    });
+  }
+
+ private:
+  correlation(const met_pixels<V>& met, const convolution_problem& p, bool back)
+      : met_(met),
+        in_(back ? p.out() : p.in),
         out_(back ? p.in : p.out()),
         window_(p.window),
         stride_(p.stride),
@@ -53,36 +67,46 @@ class correlation {
     }
     const int taps = (window_ + out_step_ - 1) / out_step_;
     depth_ = std::max(1, weights_at_once / (taps * (slides_ ? 3 : taps) * V * V * 2));
+    x_size_ = moves() && !back ? sample_size(met_.in, V) : sample_size(in_, block_);
+    y_size_ = moves() && back ? sample_size(met_.in, V)
+                              : sample_size(out_, direct_block<V>(out_.channels));
+    if (in_place_ && band() >= rows() && direct_block<V>(out_.channels) == V)
+      at_once_ = static_cast<std::size_t>(std::clamp(blocks_near(1) / depth_, 1, 4));
   }
 
-  [[nodiscard]] const packed_form<V>& form() const { return form_; }
-
-  void run(int samples, const Real* x, const Real* w, Real* y, into how, cpu::stream s) const {
-    const std::size_t x_size = sample_size(in_, block_);
-    const std::size_t y_size = sample_size(out_, direct_block<V>(out_.channels));
-    parallel(s, static_cast<std::size_t>(samples), 1, [&](std::size_t first, std::size_t last) {
-      for (std::size_t n = first; n < last; ++n)
-        sample(x + n * x_size, w, y + n * y_size, how == into::add);
-    });
-  }
-
- private:
   // Numbers of scratch that stay in a core's second-level cache, and weights that one call of a
   // tile walks through.
   static constexpr int scratch_at_once = 262144 / static_cast<int>(sizeof(Real));
   static constexpr int image_pitch = 3;  // a colour image slides too
-  static constexpr int weights_at_once = 32768 / static_cast<int>(sizeof(Real));
+  static constexpr int weights_at_once =
+      (many_registers<Real, V> ? 32768 : 16384) / static_cast<int>(sizeof(Real));
 
   struct memory {
-    scratch<Real> padded, wide;
+    scratch<Real> padded, wide, met;
     std::vector<tap> taps;
   };
 
-  void sample(const Real* x, const Real* w, Real* y, bool add) const {
+  /// Only the pixels that a lone tap meets, to where they are dense, or from there.
+  [[nodiscard]] bool moves() const { return met_.stride > 1; }
+  /// Samples that share each reading of the weights, of the large layers over small images.
+  void some(std::size_t samples, const Real* x, const Real* w, Real* y, bool add) const {
     thread_local memory mine;
-    if (direct_block<V>(out_.channels) == V) return bands(mine, x, w, y, add);
-    Real* const wide = mine.wide.reserve(blocks_of(out_.channels, V) * out_.pixels() * V);
-    bands(mine, x, w, wide, false);
+    if (moves() && !back_) {
+      const std::size_t size = sample_size(in_, V);
+      Real* const met = mine.met.reserve(samples * size);
+      for (std::size_t n = 0; n < samples; ++n) met_.gather(x + n * x_size_, met + n * size);
+      x = met;
+    }
+    const std::size_t size = sample_size(out_, V);
+    if (moves() && back_) {
+      Real* const met = mine.met.reserve(samples * size);
+      bands(mine, samples, x, w, met, false);
+      for (std::size_t n = 0; n < samples; ++n) met_.scatter(met + n * size, y + n * y_size_, add);
+      return;
+    }
+    if (direct_block<V>(out_.channels) == V) return bands(mine, samples, x, w, y, add);
+    Real* const wide = mine.wide.reserve(size);
+    bands(mine, samples, x, w, wide, false);
     for (std::size_t pixel = 0; pixel < out_.pixels(); ++pixel)
       for (int k = 0; k < out_.channels; ++k, ++y)
         *y = (add ? *y : Real{}) +
@@ -95,19 +119,33 @@ class correlation {
     const Real* x;
     int low;  // the first row
     std::ptrdiff_t block, row;
+    std::size_t samples = 1;
   };
 
+  /// Output rows of one remainder modulo the step, and how many of them make a band.
+  [[nodiscard]] int rows() const { return (out_.height + out_step_ - 1) / out_step_; }
+  [[nodiscard]] int band() const {
+    const auto fit = static_cast<int>(scratch_at_once / (row() * ins())) - window_;
+    return std::max(fit / in_step_, std::min(rows(), 4));
+  }
+  [[nodiscard]] std::ptrdiff_t row() const {
+    return std::ptrdiff_t{block_} * (in_place_ ? in_.width : columns_);
+  }
+  [[nodiscard]] int ins() const { return static_cast<int>(blocks_of(in_.channels, block_)); }
+  /// Blocks of so many samples' input that stay in the second-level cache.
+  [[nodiscard]] int blocks_near(int samples) const {
+    return scratch_at_once / (samples * block_ * static_cast<int>(in_.pixels()));
+  }
+
   /// Bands of rows whose input stays in the cache from filter to filter.
-  void bands(memory& mine, const Real* x, const Real* w, Real* y, bool add) const {
-    const auto blocks = static_cast<int>(blocks_of(in_.channels, block_));
-    const int rows = (out_.height + out_step_ - 1) / out_step_;
-    const std::ptrdiff_t row = std::ptrdiff_t{block_} * (in_place_ ? in_.width : columns_);
-    const auto fit = static_cast<int>(scratch_at_once / (row * blocks)) - window_;
-    const int band = std::max(fit / in_step_, std::min(rows, 4));
+  void bands(memory& mine, std::size_t samples, const Real* x, const Real* w, Real* y,
+             bool add) const {
+    const int rows = this->rows(), band = this->band();
+    const std::ptrdiff_t row = this->row();
     for (int i = 0; i < rows; i += band) {
       const int first = i * out_step_, last = std::min(out_.height, (i + band) * out_step_);
       if (in_place_) {
-        rows_of(mine.taps, {x, 0, row * in_.height, row}, w, y, add, first, last);
+        rows_of(mine.taps, {x, 0, row * in_.height, row, samples}, w, y, add, first, last);
         continue;
       }
       int low = back_ ? (first + padding_ - window_ + 1) / stride_ : first * stride_ - padding_;
@@ -116,25 +154,19 @@ class correlation {
       low = std::clamp(low, 0, in_.height);
       high = std::clamp(high, low, in_.height);
       Real* const padded = mine.padded.reserve(static_cast<std::size_t>(row) *
-                                               static_cast<std::size_t>(blocks * (high - low)));
-      pad(x, low, high, blocks, padded);
+                                               static_cast<std::size_t>(ins() * (high - low)));
+      pad(x, low, high, padded);
       rows_of(mine.taps, {padded, low, row * (high - low), row}, w, y, add, first, last);
     }
   }
 
   /// Input rows low .. high-1 with zero columns around them.
-  void pad(const Real* x, int low, int high, int blocks, Real* to) const {
+  void pad(const Real* x, int low, int high, Real* to) const {
     const std::ptrdiff_t row = std::ptrdiff_t{block_} * in_.width;
-    const std::ptrdiff_t begin = std::ptrdiff_t{block_} * left_,
-                         size = std::ptrdiff_t{block_} * columns_;
-    const std::ptrdiff_t end = std::min(size, begin + row);
-    for (int b = 0; b < blocks; ++b)
-      for (int i = low; i < high; ++i, to += size) {
-        const Real* const from = x + (std::ptrdiff_t{b} * in_.height + i) * row;
-        std::fill(to, to + begin, Real{});
-        std::copy(from, from + (end - begin), to + begin);
-        std::fill(to + end, to + size, Real{});
-      }
+    for (int b = 0; b < ins(); ++b)
+      for (int i = low; i < high; ++i)
+        to = pad_row(x + (std::ptrdiff_t{b} * in_.height + i) * row, row,
+                     std::ptrdiff_t{block_} * left_, std::ptrdiff_t{block_} * columns_, to);
   }
 
   /// Tap r (or s) of output row (column) i T + b meets input row i t + offset, T and t the steps.
@@ -143,36 +175,38 @@ class correlation {
   };
   using line = std::vector<meeting>;  // the taps of one remainder b
 
-  /// Output rows first .. last-1, `first` a multiple of the output step. Filter blocks outermost,
-  /// so that their weights stay near.
+  /// Output rows first .. last-1, `first` a multiple of the output step. Weights stay near from
+  /// row to row, the input of several samples from filter to filter.
   void rows_of(std::vector<tap>& taps, const source& from, const Real* w, Real* y, bool add,
                int first, int last) const {
-    const auto ins = static_cast<int>(blocks_of(in_.channels, block_));
+    const int ins = this->ins(), samples = static_cast<int>(from.samples);
+    const int near = samples == 1 ? ins : std::max(1, blocks_near(samples) / depth_) * depth_;
     const auto outs = static_cast<int>(blocks_of(out_.channels, V));
     const auto y_block = static_cast<std::ptrdiff_t>(out_.pixels()) * V;
     const int step = in_pairs() ? 2 : 1;
-    for (int k = 0; k < outs; k += step)
-      for (int c = 0; c < ins; c += depth_)
-        for (int a = 0; a < std::min(out_step_, last - first); ++a)
-          for (int b = 0; b < (slides_ ? 1 : std::min(out_step_, out_.width)); ++b) {
-            const bool pair = step == 2 && k + 1 < outs;
-            row_tile<Real> at{.pixels = (out_.width - b + out_step_ - 1) / out_step_,
-                              .columns = in_.width,
-                              .x = from.x,
-                              .x_step = std::ptrdiff_t{block_} * in_step_,
-                              .x_row = from.row * in_step_,
-                              .w = w + k * form_.block_size(),
-                              .w_block = pair ? form_.block_size() : 0,
-                              .w_span = form_.at(0, 0, 1) * (back_ ? -1 : 1),
-                              .y = y + k * y_block + std::ptrdiff_t{V} * b,
-                              .y_block = pair ? y_block : 0,
-                              .y_step = std::ptrdiff_t{V} * out_step_,
-                              .y_row = std::ptrdiff_t{V} * out_.width * out_step_,
-                              .add = add || c > 0,
-                              .edge = zero_pixel<Real, V>};
-            if (slides_) at.pixels = out_.width;
-            rows_of(taps, from, at, c, a, b, first, last, kernel(pair));
-          }
+    for (int part = 0; part < ins; part += near)
+      for (int k = 0; k < outs; k += step)
+        for (int c = part; c < std::min(ins, part + near); c += depth_)
+          for (int a = 0; a < std::min(out_step_, last - first); ++a)
+            for (int b = 0; b < (slides_ ? 1 : std::min(out_step_, out_.width)); ++b) {
+              const bool pair = step == 2 && k + 1 < outs;
+              row_tile<Real> at{.pixels = (out_.width - b + out_step_ - 1) / out_step_,
+                                .columns = in_.width,
+                                .x = from.x,
+                                .x_step = std::ptrdiff_t{block_} * in_step_,
+                                .x_row = from.row * in_step_,
+                                .w = w + k * form_.block_size(),
+                                .w_block = pair ? form_.block_size() : 0,
+                                .w_span = form_.at(0, 0, 1) * (back_ ? -1 : 1),
+                                .y = y + k * y_block + std::ptrdiff_t{V} * b,
+                                .y_block = pair ? y_block : 0,
+                                .y_step = std::ptrdiff_t{V} * out_step_,
+                                .y_row = std::ptrdiff_t{V} * out_.width * out_step_,
+                                .add = add || c > 0,
+                                .edge = zero_pixel<Real, V>};
+              if (slides_) at.pixels = out_.width;
+              rows_of(taps, from, at, c, a, b, first, last, kernel(pair));
+            }
   }
   /// Filter blocks go two at a time, but those of an image, and where few registers are better
   /// filled by twice the pixels: behind a stride a pixel serves few sums.
@@ -208,7 +242,11 @@ class correlation {
       at.rows = (next - h) / out_step_;
       at.x = x + (h / out_step_ * in_step_ - from.low) * from.row;
       at.y = y + std::ptrdiff_t{h} * out_.width * V;
-      rows_of(at, taps.data(), taps.data() + taps.size());
+      for (std::size_t n = 0; n < from.samples; ++n) {
+        rows_of(at, taps.data(), taps.data() + taps.size());
+        at.x += sample_size(in_, block_);
+        at.y += sample_size(out_, V);
+      }
     }
   }
   /// The window's rows that output row h, of remainder a, finds inside the image.
@@ -225,8 +263,7 @@ class correlation {
   void list(std::vector<tap>& taps, const source& from, std::span<const meeting> rows,
             const line& columns, int c) const {
     taps.clear();
-    for (int block = c;
-         block < std::min(static_cast<int>(blocks_of(in_.channels, block_)), c + depth_); ++block)
+    for (int block = c; block < std::min(ins(), c + depth_); ++block)
       for (const meeting& r : rows) {
         const std::ptrdiff_t x = block * from.block + r.offset * from.row;
         const int channels = std::min(block_, in_.channels - block * block_);
@@ -243,6 +280,7 @@ class correlation {
       }
   }
 
+  met_pixels<V> met_;
   extent in_, out_;
   int window_, stride_, padding_;
   bool back_;
@@ -250,7 +288,8 @@ class correlation {
   int block_;               // channels to a block of the input
   int left_, columns_;      // zero columns before the image, and columns of a padded row
   bool slides_, in_place_;
-  int depth_;  // input blocks to a call
+  int depth_;                                  // input blocks to a call
+  std::size_t at_once_ = 1, x_size_, y_size_;  // samples, and how far apart they stand
   packed_form<V> form_;
   std::vector<line> lines_;
 };
