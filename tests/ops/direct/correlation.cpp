@@ -58,6 +58,30 @@ TEST_CASE_TEMPLATE("correlation: an image in several bands is computed like one 
   });
 }
 
+TEST_CASE_TEMPLATE("correlation: samples that share the weights, part after part, are as if alone",
+                   W, WIDTHS) {
+  // Four at once, and one more: more of them than stays near, forwards or back.
+  for (const convolution_problem& p : {convolution_problem{{450, 7, 7}, 9, 1, 1, 0},
+                                       {{9, 7, 7}, 450, 1, 1, 0},
+                                       {{450, 13, 14}, 9, 1, 2, 0},
+                                       {{400, 7, 6}, 9, 3, 1, 1}}) {
+    CAPTURE(to_text(p));
+    const std::size_t samples = 5, in = p.in.size(), out = p.out().size();
+    const auto x = random_numbers(samples * in, 1), w = random_numbers(p.weights(), 2),
+               dy = random_numbers(samples * out, 3);
+    harness<direct_on<W::bytes>, typename W::real> all{p, static_cast<int>(samples)}, one{p};
+    const auto y = all.fprop(x, w), dx = all.dgrad(dy, w);
+    for (std::size_t n = 0; n < samples; ++n) {
+      const auto of = [n](const std::vector<double>& v, std::size_t size) {
+        const auto from = v.begin() + static_cast<std::ptrdiff_t>(n * size);
+        return std::vector<double>(from, from + static_cast<std::ptrdiff_t>(size));
+      };
+      CHECK(of(y, out) == one.fprop(of(x, in), w));
+      CHECK(of(dx, in) == one.dgrad(of(dy, out), w));
+    }
+  }
+}
+
 TEST_CASE_TEMPLATE("correlation: forms of both directions have each other's channels", W, WIDTHS) {
   using pass = detail::correlation<typename W::real, W::V>;
   const convolution_problem p{{17, 9, 8}, 33, 3, 2, 1};
