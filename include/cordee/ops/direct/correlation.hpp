@@ -251,7 +251,8 @@ class correlation {
   }
   /// The window's rows that output row h, of remainder a, finds inside the image.
   [[nodiscard]] std::span<const meeting> met_by(int h, int a) const {
-    std::span<const meeting> rows = lines_[static_cast<std::size_t>(a)];
+    const line& all = lines_[static_cast<std::size_t>(a)];
+    std::span<const meeting> rows{all.data(), all.size()};
     const auto outside = [row = h / out_step_ * in_step_, this](const meeting& m) {
       return row + m.offset < 0 || row + m.offset >= in_.height;
     };
