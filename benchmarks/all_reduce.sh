@@ -12,10 +12,10 @@
 set -eu
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1  # containers do; Open MPI wants to be told twice
 
-# Gloo's methods in turn wait for ever over long messages (more than once, of 16 MB): a process for each.
+# Gloo's methods in turn wait for ever over long messages (more than once, of 1 MB): a process for each.
 gloo() {
   [ -x "$build/bench_gloo_all_reduce" ] || return 0
-  if [ "$1" -lt 4000000 ]; then "$build/bench_gloo_all_reduce" "$ranks" "$1" "$reps"; return; fi
+  if [ "$1" -lt 1000000 ]; then "$build/bench_gloo_all_reduce" "$ranks" "$1" "$reps"; return; fi
   rep=0
   while [ "$rep" -lt "$reps" ]; do
     "$build/bench_gloo_all_reduce" "$ranks" "$1" 1
