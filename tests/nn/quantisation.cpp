@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -16,6 +17,7 @@ using namespace cordee;
 
 namespace {
 constexpr float inf = std::numeric_limits<float>::infinity();
+static_assert(std::is_copy_assignable_v<quantisation_settings>, "one for several networks");
 
 quantisation_settings two_layers() {
   quantisation_settings q;

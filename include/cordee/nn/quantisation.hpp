@@ -25,7 +25,6 @@
 
 #include <cordee/core/error.hpp>
 #include <cordee/core/segment.hpp>
-#include <cordee/core/series.hpp>
 #include <cordee/core/text.hpp>
 #include <cordee/device/buffer.hpp>
 #include <cordee/device/grid.hpp>
@@ -49,7 +48,7 @@ struct quantisation_watch {
   /// quantised: bytes, as trained and evaluated. observed: FP32 runs, and ranges are noted.
   /// compared: FP32 runs, and beside each layer its bytes.
   enum class runs { quantised, observed, compared } how = runs::quantised;
-  series<layer_watch> layers;
+  std::vector<layer_watch> layers;
   std::vector<double> counts;  // (layers, bins) of the numbers seen, where a percentile is wanted
 
   /// One watch a range of the table. A rank may learn before it ever runs forward.
