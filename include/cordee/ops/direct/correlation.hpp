@@ -71,7 +71,7 @@ class correlation {
     y_size_ = moves() && back ? sample_size(met_.in, V)
                               : sample_size(out_, direct_block<V>(out_.channels));
     if (in_place_ && band() >= rows() && direct_block<V>(out_.channels) == V)
-      at_once_ = static_cast<std::size_t>(std::clamp(blocks_near(1) / depth_, 1, 4));
+      at_once_ = static_cast<std::size_t>(std::clamp(blocks_near(1, in_.height) / depth_, 1, 4));
   }
 
   // Numbers of scratch that stay in a core's second-level cache, and weights that one call of a
@@ -125,16 +125,18 @@ class correlation {
   /// Output rows of one remainder modulo the step, and how many of them make a band.
   [[nodiscard]] int rows() const { return (out_.height + out_step_ - 1) / out_step_; }
   [[nodiscard]] int band() const {
-    const auto fit = static_cast<int>(scratch_at_once / (row() * ins())) - window_;
-    return std::max(fit / in_step_, std::min(rows(), 4));
+    // What is in place can be taken in parts, if y is not summed up anew too often.
+    const int blocks = in_place_ ? std::min(ins(), std::max(depth_, 8)) : ins();
+    const auto fit = static_cast<int>(scratch_at_once / (row() * blocks));
+    return std::max((fit - window_) / in_step_ + 1, std::min(rows(), 4));
   }
   [[nodiscard]] std::ptrdiff_t row() const {
     return std::ptrdiff_t{block_} * (in_place_ ? in_.width : columns_);
   }
   [[nodiscard]] int ins() const { return static_cast<int>(blocks_of(in_.channels, block_)); }
-  /// Blocks of so many samples' input that stay in the second-level cache.
-  [[nodiscard]] int blocks_near(int samples) const {
-    return scratch_at_once / (samples * block_ * static_cast<int>(in_.pixels()));
+  /// Blocks of the input, of so many samples' first rows, that stay in the second-level cache.
+  [[nodiscard]] int blocks_near(int samples, int rows) const {
+    return scratch_at_once / (samples * static_cast<int>(row()) * rows);
   }
 
   /// Bands of rows whose input stays in the cache from filter to filter.
@@ -179,8 +181,10 @@ class correlation {
   /// row to row, the input of several samples from filter to filter.
   void rows_of(std::vector<tap>& taps, const source& from, const Real* w, Real* y, bool add,
                int first, int last) const {
-    const int ins = this->ins(), samples = static_cast<int>(from.samples);
-    const int near = samples == 1 ? ins : std::max(1, blocks_near(samples) / depth_) * depth_;
+    const int ins = this->ins();
+    const int read = (last - first - 1) / out_step_ * in_step_ + window_;  // rows of the input
+    int near = blocks_near(static_cast<int>(from.samples), std::min(in_.height, read));
+    if (near < ins) near = in_place_ ? std::max(1, near / depth_) * depth_ : ins;
     const auto outs = static_cast<int>(blocks_of(out_.channels, V));
     const auto y_block = static_cast<std::ptrdiff_t>(out_.pixels()) * V;
     const int step = in_pairs() ? 2 : 1;
