@@ -33,26 +33,27 @@ struct direct_with {
   }
   template <class Real>
   static void pack(const convolution_problem& p, const Real* master, Real* packed, cpu::stream s) {
-    const auto fill = [&](const auto& form, std::ptrdiff_t k_pitch, std::ptrdiff_t c_pitch,
-                          Real* to) {
-      // Channels that only fill a block are zero here, so that they stay zero in y and dx.
-      if (form.size() != p.weights()) std::fill(to, to + form.size(), Real{});
-      form.each_rows(s, [=, outputs = form.outputs](int k, auto rows) {
-        const int filters = std::min(width<Real>, outputs - k);
-        const auto copy = [&](const auto& row, int v) {
-          to[row.at + v] = master[(k + v) * k_pitch + row.c * c_pitch + row.tap];
-        };
-        if (k_pitch < c_pitch)  // neighbours in the master innermost
-          for (const auto& row : rows)
-            for (int v = 0; v < filters; ++v) copy(row, v);
-        else
-          for (int v = 0; v < filters; ++v)
-            for (const auto& row : rows) copy(row, v);
-      });
-    };
+    constexpr int V = width<Real>;
+    const auto ahead = forwards<Real>(p), behind = back<Real>(p);
+    Real* const second = packed + ahead.size();
+    // Channels that only fill a block are zero here, so that they stay zero in y and dx.
+    if (ahead.size() + behind.size() != 2 * p.weights())
+      std::fill(packed, second + behind.size(), Real{});
     const std::ptrdiff_t taps = std::ptrdiff_t{p.window} * p.window;
-    fill(forwards<Real>(p), taps * p.in.channels, taps, packed);
-    fill(back<Real>(p), taps, taps * p.in.channels, packed + forwards<Real>(p).size());
+    parallel(s, blocks_of(p.filters, V), 1, [&](std::size_t first, std::size_t last) {
+      Real* const from = packed + static_cast<std::ptrdiff_t>(first) * ahead.block_size();
+      ahead.each_run(first, last, [&](const auto& run, auto channels) {
+        const Real* const weight = master + run.canonical;
+        Real* const one = from + run.at;
+        Real* const other = second + run.c / V * behind.block_size() + behind.at(run.k, 0, 0);
+        for (std::ptrdiff_t t = 0; t < taps; ++t)
+          detail::each_of(channels, [&](std::ptrdiff_t c) {
+            one[t * ahead.tap_size() + c * V] =
+                other[c / V * behind.block_size() + t * behind.tap_size() + c % V] =
+                    weight[c * taps + t];
+          });
+      });
+    });
   }
 
   template <class Real>

@@ -74,8 +74,7 @@ class correlation {
       at_once_ = static_cast<std::size_t>(std::clamp(blocks_near(1, in_.height) / depth_, 1, 4));
   }
 
-  // Numbers of scratch that stay in a core's second-level cache, and weights that one call of a
-  // tile walks through.
+  // Numbers of scratch that stay in the second-level cache, and of weights to one call of a tile.
   static constexpr int scratch_at_once = 262144 / static_cast<int>(sizeof(Real));
   static constexpr int image_pitch = 3;  // a colour image slides too
   static constexpr int weights_at_once =
@@ -229,8 +228,7 @@ class correlation {
     if (out_step_ == 2) return slide_rows<Real, V, V, 1, 1, 2>;
     return pair ? slide_rows<Real, V, V, 2, 1, 1> : slide_rows<Real, V, V, lone, 1, 1>;
   }
-  /// Those of remainders a and b, from input blocks c and on. Rows that meet the same taps are done
-  /// at once.
+  /// Those of remainders a and b, from input block c on, all that meet the same taps at once.
   void rows_of(std::vector<tap>& taps, const source& from, row_tile<Real> at, int c, int a, int b,
                int first, int last, rows_kernel rows_of) const {
     const Real* const x = at.x;
@@ -274,8 +272,7 @@ class correlation {
         const int channels = std::min(block_, in_.channels - block * block_);
         if (slides_) {
           taps.push_back({x, form_.at(block * V, r.tap, back_ ? 2 : 0), channels});
-        } else if (block_ != V &&
-                   !back_) {  // few channels: those of a window row follow one another
+        } else if (block_ != V && !back_) {  // few channels: a window row's follow one another
           taps.push_back({x, form_.at(0, r.tap, 0), window_ * channels});
         } else {
           for (const meeting& s : columns)

@@ -6,10 +6,9 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <span>
+#include <type_traits>
 #include <vector>
 
 #include <cordee/device/cpu.hpp>
@@ -129,6 +128,17 @@ struct met_pixels {
   }
 };
 
+/// f(0) .. f(n-1), without a loop where n is a type's.
+template <class N, class F>
+[[gnu::always_inline]] inline void each_of(N n, const F& f) {
+  if constexpr (std::is_same_v<N, int>) {
+    for (std::ptrdiff_t i = 0; i < n; ++i) f(i);
+  } else {
+#pragma GCC unroll 16
+    for (std::ptrdiff_t i = 0; i < N::value; ++i) f(i);
+  }
+}
+
 /// Where the weights of filter block 0 stand in a packed form, (K / V, C / B, R, S, B, V) with
 /// B = direct_block(C).
 template <int V>
@@ -142,36 +152,51 @@ struct packed_form {
   [[nodiscard]] constexpr std::size_t size() const {
     return blocks_of(outputs, V) * static_cast<std::size_t>(block_size());
   }
+  /// From tap to tap of a window row.
+  [[nodiscard]] constexpr std::ptrdiff_t tap_size() const {
+    return std::ptrdiff_t{V} * direct_block<V>(inputs);
+  }
   /// The V weights of input channel c at tap (r, s).
   [[nodiscard]] constexpr std::ptrdiff_t at(int c, int r, int s) const {
     const int block = direct_block<V>(inputs);
     return ((std::ptrdiff_t{c / block} * window + r) * window + s) * block * V + c % block * V;
   }
-  /// The weights of input channel c at tap r S + s.
-  struct row {
-    int c, tap;
-    std::ptrdiff_t at;
+  /// Weights of filter k, (channels, taps) from channel c on: where the first of them stands in
+  /// canonical order, and here, counted from the first block that was asked for. The next channel
+  /// stands V further on, the next tap tap_size().
+  struct run {
+    int k, c;
+    std::ptrdiff_t canonical, at;
   };
-  static constexpr std::size_t rows_at_once = 16;
-  /// f(k, rows) for the filters k .. k+V-1, at most that many rows at a time: canonical weights lie
-  /// far apart from filter to filter, and near from row to row.
+  /// f(run, channels) for filter blocks first .. last-1, V filters at a block of inputs before the
+  /// next: in either order what is near is used up before it is gone. A full block's channels are
+  /// a constant, for each_of.
   template <class F>
-  void each_rows(cpu::stream stream, const F& f) const {
-    constexpr std::size_t most = rows_at_once;
-    const auto per_block = static_cast<std::size_t>(inputs * window * window),
-               parts = (per_block + most - 1) / most;
-    parallel(stream, blocks_of(outputs, V) * parts, 4, [&](std::size_t first, std::size_t last) {
-      std::array<row, most> rows;
-      for (std::size_t part = first; part < last; ++part) {
-        const auto block = static_cast<int>(part / parts);
-        const std::size_t begin = part % parts * most, n = std::min(most, per_block - begin);
-        for (std::size_t i = 0; i < n; ++i) {
-          const auto e = static_cast<int>(begin + i), tap = e % (window * window),
-                     c = e / (window * window);
-          rows[i] = {c, tap, block * block_size() + at(c, tap / window, tap % window)};
+  void each_run(std::size_t first, std::size_t last, const F& f) const {
+    const int block = direct_block<V>(inputs), taps = window * window;
+    for (std::size_t b = first; b < last; ++b)
+      for (int c = 0; c < inputs; c += block)
+        for (int v = 0, k = static_cast<int>(b) * V; v < V && k < outputs; ++v, ++k) {
+          const run here{k, c, (std::ptrdiff_t{k} * inputs + c) * taps,
+                         static_cast<std::ptrdiff_t>(b - first) * block_size() + at(c, 0, 0) + v};
+          const int channels = std::min(block, inputs - c);
+          if (channels == V)
+            f(here, std::integral_constant<int, V>{});
+          else
+            f(here, channels);
         }
-        f(block * V, std::span<const row>(rows.data(), n));
-      }
+  }
+  /// Filter blocks first .. last-1, the first of them at `packed`, to canonical order.
+  template <class Real>
+  void unpack(std::size_t first, std::size_t last, const Real* packed, Real* to, into how) const {
+    const std::ptrdiff_t taps = std::ptrdiff_t{window} * window;
+    each_run(first, last, [&](const run& here, auto channels) {
+      const Real* from = packed + here.at;
+      Real* weight = to + here.canonical;
+      for (std::ptrdiff_t t = 0; t < taps; ++t, ++weight, from += tap_size())
+        each_of(channels, [&](std::ptrdiff_t c) {
+          weight[c * taps] = (how == into::add ? weight[c * taps] : Real{}) + from[c * V];
+        });
     });
   }
 };

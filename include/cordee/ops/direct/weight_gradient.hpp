@@ -12,7 +12,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <utility>
 
@@ -30,36 +29,52 @@ class weight_gradient {
   explicit weight_gradient(const convolution_problem& p)
       : met_(p), p_(met_.layer(p)), out_(p.out()), form_{p.filters, p.in.channels, p.window} {}
 
-  /// So that there are eight tasks or more, whatever the workers; each group costs a set of sums.
-  [[nodiscard]] int groups(int samples) const { return std::min(samples, std::max(1, 8 / sets())); }
+  /// So that there are eight tasks or more, whatever the workers; each of several groups costs a
+  /// set of sums.
+  [[nodiscard]] int groups(int samples) const {
+    return std::clamp(samples, 1, std::max(1, 8 / sets()));
+  }
   [[nodiscard]] std::size_t workspace(int samples) const {
-    return static_cast<std::size_t>(groups(samples)) * form_.size() +
-           (met_.stride > 1 ? static_cast<std::size_t>(samples) * sample_size(p_.in, V) : 0);
+    const int parts = groups(samples);
+    return met_size(samples) + (parts > 1 ? static_cast<std::size_t>(parts) * form_.size() : 0);
   }
 
-  void run(int samples, const Real* x, const Real* dy, Real* dw, into how, Real* sums,
+  void run(int samples, const Real* x, const Real* dy, Real* dw, into how, Real* workspace,
            cpu::stream s) const {
-    const auto parts = static_cast<std::size_t>(groups(samples));
-    const auto sets = static_cast<std::size_t>(this->sets());
+    const auto parts = static_cast<std::size_t>(groups(samples)), all = blocks_of(p_.filters, V),
+               sets = static_cast<std::size_t>(this->sets()),
+               block = static_cast<std::size_t>(form_.block_size());
+    Real* const sums = workspace + met_size(samples);
     if (met_.stride > 1) {
-      Real* const met = sums + parts * form_.size();
       parallel(s, static_cast<std::size_t>(samples), 1, [&](std::size_t n, std::size_t last) {
         for (; n < last; ++n)
-          met_.gather(x + n * sample_size(met_.in, V), met + n * sample_size(p_.in, V));
+          met_.gather(x + n * sample_size(met_.in, V), workspace + n * sample_size(p_.in, V));
       });
-      x = met;
+      x = workspace;
     }
     parallel(s, parts * sets, 1, [&](std::size_t first, std::size_t last) {
+      thread_local scratch<Real> lone;
       for (std::size_t task = first; task < last; ++task) {
         const std::size_t part = task / sets, set = task % sets;
         const auto begin = static_cast<std::size_t>(samples) * part / parts;
         const auto end = static_cast<std::size_t>(samples) * (part + 1) / parts;
-        const std::size_t all = blocks_of(p_.filters, V), k = all * set / sets;
+        const std::size_t k = all * set / sets, past = all * (set + 1) / sets;
+        // What no other group adds to goes where it belongs while it is near.
+        Real* const sum =
+            parts > 1 ? sums + part * form_.size() + k * block : lone.reserve((past - k) * block);
         group(static_cast<int>(begin), static_cast<int>(end), static_cast<int>(k),
-              static_cast<int>(all * (set + 1) / sets - k), x, dy, sums + part * form_.size());
+              static_cast<int>(past - k), x, dy, sum);
+        if (parts == 1) form_.unpack(k, past, sum, dw, how);
       }
     });
-    add_up(parts, sums, dw, how, s);
+    if (parts == 1) return;
+    parallel(s, all, 1, [&](std::size_t first, std::size_t last) {
+      for (std::size_t part = 1; part < parts; ++part)  // in order
+        for (std::size_t i = first * block; i < last * block; i += V)
+          store<Real, V>(sums + i,
+                         load<Real, V>(sums + i) + load<Real, V>(sums + part * form_.size() + i));
+      form_.unpack(first, last, sums + first * block, dw, how);
+    });
   }
 
  private:
@@ -78,11 +93,15 @@ class weight_gradient {
     scratch<Real> rows, wide;
   };
 
+  /// What a lone tap meets, at the workspace's front.
+  [[nodiscard]] std::size_t met_size(int samples) const {
+    return met_.stride > 1 ? static_cast<std::size_t>(samples) * sample_size(p_.in, V) : 0;
+  }
+
   /// The sums of samples begin .. end-1 for filter blocks k .. k+blocks-1.
   void group(int begin, int end, int k, int blocks, const Real* x, const Real* dy,
              Real* sum) const {
     thread_local memory mine;
-    sum += k * form_.block_size();
     std::fill(sum, sum + blocks * form_.block_size(), Real{});
 
     const bool narrow_x = p_.in.channels <= 4, narrow_dy = direct_block<V>(p_.filters) != V;
@@ -268,25 +287,6 @@ class weight_gradient {
                sum + b * area.dw_block + form_.at(0, r, 0));
         }
     }
-  }
-
-  /// The groups' sums in order, into canonical order.
-  void add_up(std::size_t parts, const Real* sums, Real* dw, into how, cpu::stream s) const {
-    const std::ptrdiff_t area = std::ptrdiff_t{p_.window} * p_.window;
-    form_.each_rows(s, [&](int k, auto rows) {
-      alignas(64) std::array<Real, V> total[packed_form<V>::rows_at_once];
-      for (std::size_t i = 0; i < rows.size(); ++i) {
-        vec<Real, V> sum{};
-        for (std::size_t part = 0; part < parts; ++part)
-          sum += load<Real, V>(sums + part * form_.size() + rows[i].at);
-        store<Real, V>(total[i].data(), sum);
-      }
-      for (int v = 0; v < std::min(V, p_.filters - k); ++v)
-        for (std::size_t i = 0; i < rows.size(); ++i) {
-          Real& to = dw[(std::ptrdiff_t{k + v} * p_.in.channels + rows[i].c) * area + rows[i].tap];
-          to = (how == into::add ? to : Real{}) + total[i][static_cast<std::size_t>(v)];
-        }
-    });
   }
 
   met_pixels<V> met_;
