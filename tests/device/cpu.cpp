@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <fstream>
 #include <limits>
@@ -58,6 +60,34 @@ TEST_CASE("parallel: without workers, or with one grain of work, the caller does
     });
     for (const std::thread::id id : who) CHECK(id == caller);
   }
+}
+
+TEST_CASE("each_task: every task is done once, for any number of them and of workers") {
+  for (const int workers : {1, 2, 3, 5, 8}) {
+    const cpu device(workers);
+    for (const std::size_t n : {0u, 1u, 2u, 7u, 8u, 9u, 1000u}) {
+      std::vector<int> touched(n);
+      each_task(device.open(), n, [&](std::size_t task) { ++touched[task]; });
+      CHECK(std::count(touched.begin(), touched.end(), 1) == static_cast<std::ptrdiff_t>(n));
+    }
+  }
+  int calls = 0;
+  each_task(cpu::stream{}, 7, [&](std::size_t task) { CHECK(static_cast<int>(task) == calls++); });
+  CHECK(calls == 7);
+}
+
+TEST_CASE("each_task: who is held up leaves the rest to others") {
+  const cpu device(3);
+  std::atomic<int> others{0};
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  each_task(device.open(), 100, [&](std::size_t task) {
+    if (task > 0) {
+      ++others;
+      return;
+    }
+    while (others < 99 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    CHECK(others == 99);
+  });
 }
 
 TEST_CASE("cpu: memory is aligned for vectors, and copies and clears its bytes") {

@@ -12,6 +12,7 @@
 #endif
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -109,12 +110,15 @@ class cpu {
 };
 static_assert(Device<cpu>);
 
+/// How many share a stream's work.
+inline int workers_of(cpu::stream s) { return s.workers == nullptr ? 1 : s.workers->size(); }
+
 namespace detail {
 /// Not a template, so that a kernel instantiates nothing but itself.
 [[gnu::noinline]] inline void parallel(cpu::stream s, std::size_t n, std::size_t grain,
                                        void (*f)(const void*, std::size_t, std::size_t),
                                        const void* context) {
-  if (s.workers == nullptr || s.workers->size() == 1 || n <= grain) {
+  if (workers_of(s) == 1 || n <= grain) {
     if (n > 0) f(context, std::size_t{0}, n);
     return;
   }
@@ -127,6 +131,15 @@ namespace detail {
     if (first < last) f(context, first, last);
   });
 }
+[[gnu::noinline]] inline void each_task(cpu::stream s, std::size_t n,
+                                        void (*f)(const void*, std::size_t), const void* context) {
+  std::atomic<std::size_t> next{0};
+  const auto work = [&](int) {
+    for (std::size_t k; (k = next.fetch_add(1, std::memory_order_relaxed)) < n;) f(context, k);
+  };
+  if (workers_of(s) == 1 || n <= 1) return work(0);
+  s.workers->run(work);
+}
 }  // namespace detail
 
 /// Calls f(first, last) on each worker of the stream with its contiguous part of 0 .. n-1. A part
@@ -138,6 +151,16 @@ void parallel(cpu::stream s, std::size_t n, std::size_t grain, const F& f) {
       [](const void* context, std::size_t first, std::size_t last) {
         (*static_cast<const F*>(context))(first, last);
       },
+      &f);
+}
+
+/// Calls f(task) for the tasks 0 .. n-1, each by whichever worker is free: for pieces of some size,
+/// where a worker that is held up, by a neighbour or by an exchange, would hold up all. What a task
+/// does may not depend on who does it, nor when.
+template <class F>
+void each_task(cpu::stream s, std::size_t n, const F& f) {
+  detail::each_task(
+      s, n, [](const void* context, std::size_t task) { (*static_cast<const F*>(context))(task); },
       &f);
 }
 

@@ -1,10 +1,11 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A few threads that share one piece of work by a static partition.
+// A few threads that share one piece of work.
 //
-// Who does which part depends on the number of workers alone, never on timing. Kernels that sum
-// split their work by a grid of their own, so that results do not depend on the workers either.
+// `parallel` (cpu.hpp) splits it by the number of workers, `each_task` hands it out as they come.
+// Kernels that sum split their work by a grid of their own, so that results depend neither on the
+// workers nor on timing.
 // No OpenMP: ThreadSanitizer does not see it, and its flags would leak to consumers.
 #pragma once
 

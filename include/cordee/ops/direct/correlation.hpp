@@ -33,9 +33,12 @@ class correlation {
   [[nodiscard]] const packed_form<V>& form() const { return form_; }
 
   void run(int samples, const Real* x, const Real* w, Real* y, into how, cpu::stream s) const {
-    parallel(s, static_cast<std::size_t>(samples), 1, [&](std::size_t first, std::size_t last) {
-      for (std::size_t n = first; n < last; n += at_once_)
-        some(std::min(at_once_, last - n), x + n * x_size_, w, y + n * y_size_, how == into::add);
+    const auto n = static_cast<std::size_t>(samples), groups = (n + at_once_ - 1) / at_once_;
+    const std::size_t cuts = groups > 0 ? cuts_for(groups, workers_of(s)) : 0;
+    each_task(s, groups * cuts, [&](std::size_t task) {
+      const std::size_t group = task / cuts, cut = task % cuts, first = n * group / groups;
+      some(n * (group + 1) / groups - first, x + first * x_size_, w, y + first * y_size_,
+           how == into::add, {2 * (pairs() * cut / cuts), 2 * (pairs() * (cut + 1) / cuts)});
     });
   }
 
@@ -58,20 +61,15 @@ class correlation {
     slides_ = window_ == 3 && padding_ == 1 && stride_ <= 2 &&
               (block_ == V || (block_ == image_pitch && in_step_ * out_step_ == 1 && !back));
     in_place_ = slides_ || (left_ == 0 && columns_ <= in_.width);
-    lines_.resize(static_cast<std::size_t>(out_step_));
-    for (int r = 0; r < window_; ++r) {
-      if (!back_) lines_[0].push_back({r - padding_, r});
-      for (int b = 0; b < stride_ && back_; ++b)
-        if ((b + padding_ - r) % stride_ == 0)
-          lines_[static_cast<std::size_t>(b)].push_back({(b + padding_ - r) / stride_, r});
-    }
+    lines_ = lines_of(p, back);
     const int taps = (window_ + out_step_ - 1) / out_step_;
     depth_ = std::max(1, weights_at_once / (taps * (slides_ ? 3 : taps) * V * V * 2));
     x_size_ = moves() && !back ? sample_size(met_.in, V) : sample_size(in_, block_);
     y_size_ = moves() && back ? sample_size(met_.in, V)
                               : sample_size(out_, direct_block<V>(out_.channels));
     if (in_place_ && band() >= rows() && direct_block<V>(out_.channels) == V)
-      at_once_ = static_cast<std::size_t>(std::clamp(blocks_near(1, in_.height) / depth_, 1, 4));
+      at_once_ = static_cast<std::size_t>(
+          std::clamp(blocks_near(1, in_.height) / depth_, 1, moves() ? 2 : 4));
   }
 
   // Numbers of scratch that stay in the second-level cache, and of weights to one call of a tile.
@@ -80,6 +78,16 @@ class correlation {
   static constexpr int weights_at_once =
       (many_registers<Real, V> ? 32768 : 16384) / static_cast<int>(sizeof(Real));
 
+  [[nodiscard]] std::size_t pairs() const { return (blocks_of(out_.channels, V) + 1) / 2; }
+  /// Few samples are shared out by filters as well, so that nobody waits long for a slow worker.
+  [[nodiscard]] std::size_t cuts_for(std::size_t groups, int workers) const {
+    if (workers == 1 || !in_place_ || moves()) return 1;
+    return std::clamp(8 * static_cast<std::size_t>(workers) / groups, std::size_t{1}, pairs());
+  }
+  /// Blocks of y's channels; the last may lie beyond them.
+  struct blocks_out {
+    std::size_t first, last;
+  };
   struct memory {
     scratch<Real> padded, wide, met;
     std::vector<tap> taps;
@@ -88,7 +96,8 @@ class correlation {
   /// Only the pixels that a lone tap meets, to where they are dense, or from there.
   [[nodiscard]] bool moves() const { return met_.stride > 1; }
   /// Samples that share each reading of the weights, of the large layers over small images.
-  void some(std::size_t samples, const Real* x, const Real* w, Real* y, bool add) const {
+  void some(std::size_t samples, const Real* x, const Real* w, Real* y, bool add,
+            const blocks_out& filters) const {
     thread_local memory mine;
     if (moves() && !back_) {
       const std::size_t size = sample_size(in_, V);
@@ -99,13 +108,13 @@ class correlation {
     const std::size_t size = sample_size(out_, V);
     if (moves() && back_) {
       Real* const met = mine.met.reserve(samples * size);
-      bands(mine, samples, x, w, met, false);
+      bands(mine, samples, x, w, met, false, filters);
       for (std::size_t n = 0; n < samples; ++n) met_.scatter(met + n * size, y + n * y_size_, add);
       return;
     }
-    if (direct_block<V>(out_.channels) == V) return bands(mine, samples, x, w, y, add);
+    if (direct_block<V>(out_.channels) == V) return bands(mine, samples, x, w, y, add, filters);
     Real* const wide = mine.wide.reserve(size);
-    bands(mine, samples, x, w, wide, false);
+    bands(mine, samples, x, w, wide, false, filters);
     for (std::size_t pixel = 0; pixel < out_.pixels(); ++pixel)
       for (int k = 0; k < out_.channels; ++k, ++y)
         *y = (add ? *y : Real{}) +
@@ -139,14 +148,14 @@ class correlation {
   }
 
   /// Bands of rows whose input stays in the cache from filter to filter.
-  void bands(memory& mine, std::size_t samples, const Real* x, const Real* w, Real* y,
-             bool add) const {
+  void bands(memory& mine, std::size_t samples, const Real* x, const Real* w, Real* y, bool add,
+             const blocks_out& filters) const {
     const int rows = this->rows(), band = this->band();
     const std::ptrdiff_t row = this->row();
     for (int i = 0; i < rows; i += band) {
       const int first = i * out_step_, last = std::min(out_.height, (i + band) * out_step_);
       if (in_place_) {
-        rows_of(mine.taps, {x, 0, row * in_.height, row, samples}, w, y, add, first, last);
+        rows_of(mine.taps, {x, 0, row * in_.height, row, samples}, w, y, add, first, last, filters);
         continue;
       }
       int low = back_ ? (first + padding_ - window_ + 1) / stride_ : first * stride_ - padding_;
@@ -156,39 +165,24 @@ class correlation {
       high = std::clamp(high, low, in_.height);
       Real* const padded = mine.padded.reserve(static_cast<std::size_t>(row) *
                                                static_cast<std::size_t>(ins() * (high - low)));
-      pad(x, low, high, padded);
-      rows_of(mine.taps, {padded, low, row * (high - low), row}, w, y, add, first, last);
+      pad_rows(x, in_, block_, low, high, left_, columns_, padded);
+      rows_of(mine.taps, {padded, low, row * (high - low), row}, w, y, add, first, last, filters);
     }
   }
-
-  /// Input rows low .. high-1 with zero columns around them.
-  void pad(const Real* x, int low, int high, Real* to) const {
-    const std::ptrdiff_t row = std::ptrdiff_t{block_} * in_.width;
-    for (int b = 0; b < ins(); ++b)
-      for (int i = low; i < high; ++i)
-        to = pad_row(x + (std::ptrdiff_t{b} * in_.height + i) * row, row,
-                     std::ptrdiff_t{block_} * left_, std::ptrdiff_t{block_} * columns_, to);
-  }
-
-  /// Tap r (or s) of output row (column) i T + b meets input row i t + offset, T and t the steps.
-  struct meeting {
-    int offset, tap;
-  };
-  using line = std::vector<meeting>;  // the taps of one remainder b
 
   /// Output rows first .. last-1, `first` a multiple of the output step. Weights stay near from
   /// row to row, the input of several samples from filter to filter.
   void rows_of(std::vector<tap>& taps, const source& from, const Real* w, Real* y, bool add,
-               int first, int last) const {
+               int first, int last, const blocks_out& filters) const {
     const int ins = this->ins();
     const int read = (last - first - 1) / out_step_ * in_step_ + window_;  // rows of the input
     int near = blocks_near(static_cast<int>(from.samples), std::min(in_.height, read));
     if (near < ins) near = in_place_ ? std::max(1, near / depth_) * depth_ : ins;
-    const auto outs = static_cast<int>(blocks_of(out_.channels, V));
+    const auto outs = static_cast<int>(std::min(filters.last, blocks_of(out_.channels, V)));
     const auto y_block = static_cast<std::ptrdiff_t>(out_.pixels()) * V;
     const int step = in_pairs() ? 2 : 1;
     for (int part = 0; part < ins; part += near)
-      for (int k = 0; k < outs; k += step)
+      for (auto k = static_cast<int>(filters.first); k < outs; k += step)
         for (int c = part; c < std::min(ins, part + near); c += depth_)
           for (int a = 0; a < std::min(out_step_, last - first); ++a)
             for (int b = 0; b < (slides_ ? 1 : std::min(out_step_, out_.width)); ++b) {
@@ -293,7 +287,7 @@ class correlation {
   int depth_;                                  // input blocks to a call
   std::size_t at_once_ = 1, x_size_, y_size_;  // samples, and how far apart they stand
   packed_form<V> form_;
-  std::vector<line> lines_;
+  std::vector<line> lines_;  // by an output row's remainder
 };
 
 }  // namespace detail

@@ -63,6 +63,17 @@ Real* pad_row(const Real* from, std::ptrdiff_t row, std::ptrdiff_t left, std::pt
   return to + size;
 }
 
+/// Rows low .. high-1 of every block with `left` zero columns before them, `columns` in all.
+template <class Real>
+void pad_rows(const Real* x, const extent& in, int block, int low, int high, int left, int columns,
+              Real* to) {
+  const std::ptrdiff_t row = std::ptrdiff_t{block} * in.width;
+  for (std::size_t b = 0; b < blocks_of(in.channels, block); ++b, x += row * in.height)
+    for (int i = low; i < high; ++i)
+      to = pad_row(x + i * row, row, std::ptrdiff_t{block} * left, std::ptrdiff_t{block} * columns,
+                   to);
+}
+
 /// Columns of an image with the padding, as many as the window meets.
 constexpr std::ptrdiff_t padded_columns(const convolution_problem& p) {
   return std::ptrdiff_t{p.out().width - 1} * p.stride + p.window;

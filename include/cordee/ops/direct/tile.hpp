@@ -14,7 +14,9 @@
 #include <cstddef>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
+#include <cordee/ops/convolution.hpp>
 #include <cordee/ops/simd.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -41,6 +43,22 @@ struct tap {
   std::ptrdiff_t x = 0, w = 0;
   int channels = 0;
 };
+
+/// Tap r (or s) of output row (column) i T + b meets input row i t + offset, T and t the steps.
+struct meeting {
+  int offset, tap;
+};
+using line = std::vector<meeting>;  // the taps of one remainder b
+inline std::vector<line> lines_of(const convolution_problem& p, bool back) {
+  std::vector<line> lines(static_cast<std::size_t>(back ? p.stride : 1));
+  for (int r = 0; r < p.window; ++r) {
+    if (!back) lines[0].push_back({r - p.padding, r});
+    for (int b = 0; b < p.stride && back; ++b)
+      if ((b + p.padding - r) % p.stride == 0)
+        lines[static_cast<std::size_t>(b)].push_back({(b + p.padding - r) / p.stride, r});
+  }
+  return lines;
+}
 
 /// Where the tiles of some rows lie, one below the other. Pitches count numbers.
 template <class Real>

@@ -52,20 +52,18 @@ class weight_gradient {
       });
       x = workspace;
     }
-    parallel(s, parts * sets, 1, [&](std::size_t first, std::size_t last) {
+    each_task(s, parts * sets, [&](std::size_t task) {
       thread_local scratch<Real> lone;
-      for (std::size_t task = first; task < last; ++task) {
-        const std::size_t part = task / sets, set = task % sets;
-        const auto begin = static_cast<std::size_t>(samples) * part / parts;
-        const auto end = static_cast<std::size_t>(samples) * (part + 1) / parts;
-        const std::size_t k = all * set / sets, past = all * (set + 1) / sets;
-        // What no other group adds to goes where it belongs while it is near.
-        Real* const sum =
-            parts > 1 ? sums + part * form_.size() + k * block : lone.reserve((past - k) * block);
-        group(static_cast<int>(begin), static_cast<int>(end), static_cast<int>(k),
-              static_cast<int>(past - k), x, dy, sum);
-        if (parts == 1) form_.unpack(k, past, sum, dw, how);
-      }
+      const std::size_t part = task / sets, set = task % sets;
+      const auto begin = static_cast<std::size_t>(samples) * part / parts;
+      const auto end = static_cast<std::size_t>(samples) * (part + 1) / parts;
+      const std::size_t k = all * set / sets, past = all * (set + 1) / sets;
+      // What no other group adds to goes where it belongs while it is near.
+      Real* const sum =
+          parts > 1 ? sums + part * form_.size() + k * block : lone.reserve((past - k) * block);
+      group(static_cast<int>(begin), static_cast<int>(end), static_cast<int>(k),
+            static_cast<int>(past - k), x, dy, sum);
+      if (parts == 1) form_.unpack(k, past, sum, dw, how);
     });
     if (parts == 1) return;
     parallel(s, all, 1, [&](std::size_t first, std::size_t last) {
