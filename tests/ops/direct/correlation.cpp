@@ -91,6 +91,32 @@ TEST_CASE_TEMPLATE("correlation: samples that share the weights, part after part
   }
 }
 
+TEST_CASE_TEMPLATE("correlation: workers share samples and filters, and change no bit", W, WIDTHS) {
+  for (const convolution_problem& p : {convolution_problem{{20, 9, 8}, 70, 1, 1, 0},
+                                       {{33, 9, 8}, 70, 3, 1, 1},
+                                       {{17, 9, 8}, 70, 3, 2, 1},
+                                       {{17, 9, 8}, 33, 1, 2, 0},
+                                       {{5, 9, 8}, 3, 3, 1, 1},
+                                       {{3, 9, 8}, 40, 7, 2, 3}})
+    for (const int samples : {1, 2, 5}) {
+      CAPTURE(to_text(p));
+      CAPTURE(samples);
+      const auto n = static_cast<std::size_t>(samples);
+      const auto x = random_numbers(n * p.in.size(), 1), w = random_numbers(p.weights(), 2),
+                 dy = random_numbers(n * p.out().size(), 3);
+      harness<direct_on<W::bytes>, typename W::real> alone{p, samples};
+      const auto y = alone.fprop(x, w), dx = alone.dgrad(dy, w), dw = alone.wgrad(x, dy);
+      for (const int workers : {2, 3, 5, 8}) {
+        CAPTURE(workers);
+        const cpu device(workers);
+        harness<direct_on<W::bytes>, typename W::real> shared{p, samples, device.open()};
+        CHECK(shared.fprop(x, w) == y);
+        CHECK(shared.dgrad(dy, w) == dx);
+        CHECK(shared.wgrad(x, dy) == dw);
+      }
+    }
+}
+
 TEST_CASE_TEMPLATE("correlation: forms of both directions have each other's channels", W, WIDTHS) {
   using pass = detail::correlation<typename W::real, W::V>;
   const convolution_problem p{{17, 9, 8}, 33, 3, 2, 1};
