@@ -3,8 +3,8 @@
 //
 // The thread of rank 0 that keeps a parameter server's weights, and what its workers say to it.
 //
-//   lane 2: a request, and the numbers that belong to it       lane 3: the weights, as they are
-//   then
+//   lane 2: a request, and the numbers that belong to it
+//   lane 3: a byte when the server is there, then the weights, as they are then
 #pragma once
 
 #include <array>
@@ -170,8 +170,7 @@ class presence {
   template <class Real>
   void converse(request::kind what, std::span<Real> numbers) {
     const bool speaks = what == request::push || link_.rank() == 0;
-    if (!std::exchange(greeted_, true) && link_.rank() == 0)
-      serving_ = std::make_shared<parameter_service<Link, Real>>(link_, book_, numbers.size());
+    if (!std::exchange(greeted_, true)) open<Real>(numbers.size());
     const span_on<Real, cpu> here{numbers.data(), numbers.size()};
     ask(link_, {what, sizeof(Real), speaks ? numbers.size_bytes() : 0}, const_bytes(here));
     hear_from(link_.lane(answer_lane), 0, bytes(here));
@@ -183,6 +182,18 @@ class presence {
   }
 
  private:
+  /// Nobody greets before this server is there: the one before it may serve others still.
+  template <class Real>
+  void open(std::size_t numbers) {
+    const Link answers = link_.lane(answer_lane);
+    std::byte word{};
+    if (link_.rank() != 0) return hear_from(answers, 0, {&word, 1});
+    serving_ = std::make_shared<parameter_service<Link, Real>>(link_, book_, numbers);
+    std::vector<to<cpu>> out;
+    for (int rank = 1; rank < link_.size(); ++rank) out.push_back({rank, {&word, 1}});
+    answers.exchange(std::span<const to<cpu>>(out), std::span<const from<cpu>>{}, cpu::stream{});
+  }
+
   const Link link_;
   const int exceptions_ = std::uncaught_exceptions();
   shared_pace book_;
