@@ -106,7 +106,10 @@ struct layer {
     const float* const added = adds ? residual.span().data : nullptr;
     // Without a residual the layer works in place, and either way dy is no more what it was.
     float* const to = adds ? dx.span().data : dy.span().data;
-    std::copy_n(fresh.span().data, numbers, dy.span().data);
+    // By all workers: in a network too they come from another layer and are awake.
+    parallel(s, numbers, segment_alignment, [&](std::size_t first, std::size_t last) {
+      std::copy(fresh.span().data + first, fresh.span().data + last, dy.span().data + first);
+    });
     const batch_norm_tensors<float> t{x.span().data, y.span().data,     row,
                                       row + padded,  saved.span().data, scratch.span().data};
     const double t0 = now();

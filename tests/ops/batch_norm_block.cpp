@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -205,7 +206,10 @@ TEST_CASE("batch_norm_block: a block is settled behind all its first visits, bef
   constexpr std::size_t blocks = 6, samples = 5;
   for (const int workers : {1, 2, 3, 4})
     for (const bool together : {false, true})
-      for (const std::size_t bytes : {std::size_t{1}, bytes_kept + 1}) {
+      for (const auto& [bytes, few] : {std::pair{std::size_t{1}, blocks},
+                                       {bytes_kept / 4, 2},  // 26 KB of each of the samples
+                                       {bytes_kept, 1},
+                                       {bytes_kept + 1, 0}}) {
         const cpu device(workers);
         std::vector<int> first(blocks), settled(blocks, -1), second(blocks), calls(blocks);
         std::vector<std::size_t> length(blocks);
@@ -230,8 +234,14 @@ TEST_CASE("batch_norm_block: a block is settled behind all its first visits, bef
         CHECK(settled == std::vector<int>(blocks, samples));
         CHECK(calls == std::vector<int>(blocks, 1));
         CHECK(second == std::vector<int>(blocks, samples));
-        const bool alone =
-            !together && bytes == 1 && workers != 4;  // four would share six unevenly
-        CHECK(length == std::vector<std::size_t>(blocks, alone ? 1 : blocks));
+        if (together || few == 0 || workers == 4) {  // four would share six unevenly
+          CHECK(length == std::vector<std::size_t>(blocks, blocks));
+          continue;
+        }
+        const std::size_t share = blocks / static_cast<std::size_t>(workers);
+        for (std::size_t b = 0; b < blocks; ++b) {
+          const std::size_t before = b % share / few * few;
+          CHECK(length[b] == std::min(few, share - before));
+        }
       }
 }

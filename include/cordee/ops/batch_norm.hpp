@@ -22,6 +22,7 @@
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/batch_norm_block.hpp>
 #include <cordee/ops/batch_norm_problem.hpp>
+#include <cordee/ops/lanewise.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -65,8 +66,9 @@ inline double merge_moments(const batch_norm_problem& at, std::size_t lanes, con
   std::fill(mean + of.first, mean + of.last, 0.0);
   std::fill(variance + of.first, variance + of.last, 0.0);
   for (std::size_t n = first; n < last; ++n)
-    for (std::size_t c = of.first; c < of.channels_end; ++c)
-      mean[c] += means[n * lanes + c] * pixels;
+    lanewise<double>(of.first, of.channels_end, [=, own = means + n * lanes](auto c) {
+      c.put(mean, c(mean) + c(own) * pixels);
+    });
   if (combine) {
     message[0] = count;
     combine({message, 1 + channels});
@@ -75,10 +77,11 @@ inline double merge_moments(const batch_norm_problem& at, std::size_t lanes, con
   for (std::size_t c = of.first; c < of.channels_end; ++c)
     mean[c] = count > 0 ? mean[c] / count : 0;
   for (std::size_t n = first; n < last; ++n)
-    for (std::size_t c = of.first; c < of.channels_end; ++c) {
-      const double away = means[n * lanes + c] - mean[c];
-      variance[c] += deviations[n * lanes + c] + pixels * away * away;
-    }
+    lanewise<double>(of.first, of.channels_end,
+                     [=, own = means + n * lanes, m2 = deviations + n * lanes](auto c) {
+                       const auto away = c(own) - c(mean);
+                       c.put(variance, c(variance) + (c(m2) + pixels * away * away));
+                     });
   combine({variance, channels});
   for (std::size_t c = of.first; c < of.channels_end; ++c)
     variance[c] = count > 0 ? variance[c] / count : 0;
@@ -156,10 +159,11 @@ void rows_of_gradient(const batch_norm_problem& at, int samples, std::size_t lan
     std::fill(shift + of.first, shift + of.channels_end, 0.0);
     std::fill(scale + of.first, scale + of.channels_end, 0.0);
     for (std::size_t n = first; n < last; ++n)
-      for (std::size_t c = of.first; c < of.channels_end; ++c) {
-        shift[c] += shifts[n * lanes + c];
-        scale[c] += scales[n * lanes + c];
-      }
+      lanewise<double>(of.first, of.channels_end,
+                       [=, own = shifts + n * lanes, h = scales + n * lanes](auto c) {
+                         c.put(shift, c(shift) + c(own));
+                         c.put(scale, c(scale) + c(h));
+                       });
     for (std::size_t c = of.first; c < of.channels_end; ++c) {
       dgamma[c] += static_cast<Real>(scale[c]);
       dbeta[c] += static_cast<Real>(shift[c]);

@@ -35,48 +35,77 @@ const Real* behind(const Real* memory, std::size_t offset) {
 template <int V>
 inline constexpr int register_lanes = (V & (V - 1)) == 0 ? V : 1;
 
+/// A sum for each of W lanes, in double.
+template <int W>
+struct double_lanes {
+  static constexpr int D = std::min(W, lanes<double>);
+  vec<double, D> part[W / D] = {};
+
+  template <class Real>
+  [[gnu::always_inline]] void add(vec<Real, W> narrow) {
+    Real each[W];
+    store<Real, W>(each, narrow);
+    for (int k = 0; k < W / D; ++k)
+      part[k] += __builtin_convertvector((load<Real, D>(each + k * D)), vec<double, D>);
+  }
+};
+
 /// Pixels summed in Real before the sum moves to double.
 inline constexpr std::size_t summands = 512;
+
+template <class Real, int W>
+struct two_terms {
+  vec<Real, W> first, second;
+};
+
+/// The sums over all pixels of two terms, {a, b} = terms(pixel). Four pixels are summed beside each
+/// other, so that no addition waits for the one before.
+template <class Real, int W, class F>
+[[gnu::always_inline]] inline void sum_pixels(std::size_t pixels, double_lanes<W>& a,
+                                              double_lanes<W>& b, const F& terms) {
+  constexpr std::size_t ways = 4;
+  for (std::size_t p = 0; p < pixels;) {
+    const std::size_t last = std::min(p + summands, pixels);
+    vec<Real, W> sum[ways] = {}, product[ways] = {};
+    for (; p + ways <= last; p += ways)
+#pragma GCC unroll 4
+      for (std::size_t k = 0; k < ways; ++k) {
+        const auto [x, y] = terms(p + k);
+        sum[k] += x;
+        product[k] += y;
+      }
+    for (; p < last; ++p) {
+      const auto [x, y] = terms(p);
+      sum[0] += x;
+      product[0] += y;
+    }
+    a.template add<Real>(sum[0] + sum[1] + (sum[2] + sum[3]));
+    b.template add<Real>(product[0] + product[1] + (product[2] + product[3]));
+  }
+}
 
 /// Mean and sum of squared deviations of one block of one sample. One pass over x - x[0]: the shift
 /// is a value of the data, so the square of the mean cannot swallow the deviations.
 template <class Real, int V>
 [[gnu::noinline]] void block_moments(std::size_t pixels, const Real* x, double* mean,
                                      double* deviations) {
-  constexpr int W = register_lanes<V>;
+  constexpr int W = register_lanes<V>, D = double_lanes<W>::D;
   using pack = vec<Real, W>;
+  const double share = 1 / static_cast<double>(pixels);
   for (int lane = 0; lane < V; lane += W) {
     const Real* in = x + lane;
-    const pack origin = load<Real, W>(in);
-    double sum[W] = {}, square[W] = {};
-    for (std::size_t first = 0; first < pixels; first += summands) {
-      const std::size_t last = std::min(first + summands, pixels);
-      pack s0{}, s1{}, q0{}, q1{};
-      std::size_t p = first;
-      for (; p + 2 <= last; p += 2) {
-        const pack d0 = load<Real, W>(in + p * V) - origin;
-        const pack d1 = load<Real, W>(in + p * V + V) - origin;
-        s0 += d0;
-        s1 += d1;
-        q0 += d0 * d0;
-        q1 += d1 * d1;
-      }
-      if (p < last) {
-        const pack d0 = load<Real, W>(in + p * V) - origin;
-        s0 += d0;
-        q0 += d0 * d0;
-      }
-      s0 += s1;
-      q0 += q1;
-      for (int w = 0; w < W; ++w) {
-        sum[w] += static_cast<double>(s0[w]);
-        square[w] += static_cast<double>(q0[w]);
-      }
-    }
-    for (int w = 0; w < W; ++w) {
-      const double shift = sum[w] / static_cast<double>(pixels), m2 = square[w] - sum[w] * shift;
-      mean[lane + w] = static_cast<double>(origin[w]) + shift;
-      deviations[lane + w] = m2 < 0 ? 0 : m2;  // written so that not a number stays so
+    const pack shift = load<Real, W>(in);
+    double_lanes<W> origin, sum, square;
+    origin.template add<Real>(shift);
+    sum_pixels<Real>(pixels, sum, square, [&](std::size_t p) {
+      const pack d = load<Real, W>(in + p * V) - shift;
+      return two_terms<Real, W>{d, d * d};
+    });
+    for (int k = 0; k < W / D; ++k) {
+      const vec<double, D> away = sum.part[k] * share, m2 = square.part[k] - sum.part[k] * away,
+                           zero{};
+      store<double, D>(mean + lane + k * D, origin.part[k] + away);
+      store<double, D>(deviations + lane + k * D, m2 < zero ? zero : m2);  // not a number stays so
     }
   }
 }
@@ -117,45 +146,21 @@ template <class Real, int V, class Epilogue>
 [[gnu::noinline]] void block_sums(std::size_t pixels, const Real* x, const Real* y, Real* dy,
                                   const Real* centre, const Real* inverse, double* shift,
                                   double* scale) {
-  constexpr int W = register_lanes<V>;
+  constexpr int W = register_lanes<V>, D = double_lanes<W>::D;
   using pack = vec<Real, W>;
   for (int lane = 0; lane < V; lane += W) {
     const pack c = load<Real, W>(centre + lane);
-    double sum[W] = {}, product[W] = {};
-    for (std::size_t first = 0; first < pixels; first += summands) {
-      const std::size_t last = std::min(first + summands, pixels);
-      pack s0{}, s1{}, q0{}, q1{};
-      std::size_t p = first;
-      for (; p + 2 <= last; p += 2) {
-        const std::size_t i = p * V + static_cast<std::size_t>(lane), j = i + V;
-        const pack g0 = masked<Real, W, Epilogue>(dy + i, y + i);
-        const pack g1 = masked<Real, W, Epilogue>(dy + j, y + j);
-        if constexpr (std::same_as<Epilogue, epilogue::add_relu>) {
-          store<Real, W>(dy + i, g0);
-          store<Real, W>(dy + j, g1);
-        }
-        s0 += g0;
-        s1 += g1;
-        q0 += g0 * (load<Real, W>(x + i) - c);
-        q1 += g1 * (load<Real, W>(x + j) - c);
-      }
-      if (p < last) {
-        const std::size_t i = p * V + static_cast<std::size_t>(lane);
-        const pack g0 = masked<Real, W, Epilogue>(dy + i, y + i);
-        if constexpr (std::same_as<Epilogue, epilogue::add_relu>) store<Real, W>(dy + i, g0);
-        s0 += g0;
-        q0 += g0 * (load<Real, W>(x + i) - c);
-      }
-      s0 += s1;
-      q0 += q1;
-      for (int w = 0; w < W; ++w) {
-        sum[w] += static_cast<double>(s0[w]);
-        product[w] += static_cast<double>(q0[w]);
-      }
-    }
-    for (int w = 0; w < W; ++w) {
-      shift[lane + w] = sum[w];
-      scale[lane + w] = product[w] * static_cast<double>(inverse[lane + w]);
+    double_lanes<W> factor, sum, product;
+    factor.template add<Real>(load<Real, W>(inverse + lane));
+    sum_pixels<Real>(pixels, sum, product, [&](std::size_t p) {
+      const std::size_t i = p * V + static_cast<std::size_t>(lane);
+      const pack g = masked<Real, W, Epilogue>(dy + i, y + i);
+      if constexpr (std::same_as<Epilogue, epilogue::add_relu>) store<Real, W>(dy + i, g);
+      return two_terms<Real, W>{g, g * (load<Real, W>(x + i) - c)};
+    });
+    for (int k = 0; k < W / D; ++k) {
+      store<double, D>(shift + lane + k * D, sum.part[k]);
+      store<double, D>(scale + lane + k * D, product.part[k] * factor.part[k]);
     }
   }
 }
@@ -189,10 +194,13 @@ void for_each_block(int samples, std::size_t blocks, cpu::stream s, const F& f) 
 /// What a core surely keeps from one visit to the next.
 inline constexpr std::size_t bytes_kept = 512 * 1024;
 
+/// What it should read at once, for the first kilobytes of one come late.
+inline constexpr std::size_t bytes_at_once = 64 * 1024;
+
 /// Visits every block twice: before(sample, block) and after(sample, block). In between, when all
 /// samples of the blocks first .. last-1 were visited, comes between(first, last). Blocks of which
-/// all samples, of so many bytes, stay near are taken one by one, each by one worker, unless
-/// `together`: then memory is passed over once, and nobody waits for another.
+/// all samples, of so many bytes, stay near are taken a few neighbours at a time, by one worker,
+/// unless `together`: then memory is passed over once, and nobody waits for another.
 template <class Before, class Between, class After>
 void visit_twice(int samples, std::size_t blocks, std::size_t bytes, bool together, cpu::stream s,
                  const Before& before, const Between& between, const After& after) {
@@ -206,11 +214,17 @@ void visit_twice(int samples, std::size_t blocks, std::size_t bytes, bool togeth
     return;
   }
   const auto count = static_cast<std::size_t>(samples);
+  const std::size_t own = std::max(bytes / std::max(count, std::size_t{1}), std::size_t{1});
+  const std::size_t few =
+      std::clamp(bytes_at_once / own, std::size_t{1}, bytes_kept / std::max(bytes, std::size_t{1}));
   parallel(s, blocks, 1, [&](std::size_t first, std::size_t last) {
-    for (std::size_t b = first; b < last; ++b) {
-      for (std::size_t n = 0; n < count; ++n) before(n, b);
-      between(b, b + 1);
-      for (std::size_t n = 0; n < count; ++n) after(n, b);
+    for (std::size_t end = 0; first < last; first = end) {
+      end = std::min(first + few, last);
+      for (std::size_t n = 0; n < count; ++n)
+        for (std::size_t b = first; b < end; ++b) before(n, b);
+      between(first, end);
+      for (std::size_t n = 0; n < count; ++n)
+        for (std::size_t b = first; b < end; ++b) after(n, b);
     }
   });
 }
