@@ -24,7 +24,7 @@ using namespace support;
 using narrow_ring = narrow<ring<threads>, fp16>;
 static_assert(ReducerOn<narrow_ring, float, cpu> && ReducerOn<narrow_ring, double, cpu>);
 static_assert(NarrowsOn<ring<threads>, fp16, float, cpu> && !NarrowsOn<solo, fp16, float, cpu>);
-static_assert(!ReducerOn<narrow<native<threads>, fp16>, float, cpu>, "a native mean has no hops");
+static_assert(!NarrowsOn<native<threads>, fp16, float, cpu>, "a native mean has no hops");
 static_assert(!narrow_ring::lossless && narrow_ring::offers == agreement::exact);
 
 namespace {

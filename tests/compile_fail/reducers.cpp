@@ -6,6 +6,7 @@
 #include <cordee/comm/group.hpp>
 #include <cordee/comm/hybrid.hpp>
 #include <cordee/comm/narrow.hpp>
+#include <cordee/comm/native.hpp>
 #include <cordee/comm/ring.hpp>
 #include <cordee/comm/threads.hpp>
 #include <cordee/precision/bf16.hpp>
@@ -25,6 +26,8 @@ void compose(threads link) {
   use(hybrid{double_tree{link}, ring{group{link, {0, 1}}}});
 #elif defined(NARROW_TWICE)
   use(narrow{narrow{ring{link}, bf16{}}, int8{}});
+#elif defined(NARROW_WITHOUT_HOPS)
+  use(narrow{native{link}, bf16{}});
 #else
   use(narrow{hybrid{double_tree{link}, ring{link}}, int8{}});
   use(hybrid{double_tree{group{link, {0, 1}}}, ring{group{link, {0, 1}}}, 100});

@@ -23,7 +23,7 @@ static_assert(ReducerOn<tree<alone>, float, cpu> && ReducerOn<butterfly<threads>
 static_assert(ReducerOn<native<threads>, float, cpu> && ReducerOn<native<alone>, float, cpu> &&
               !ReducerOn<native<slowed<threads>>, float, cpu>);
 static_assert(ReducerOn<narrow<ring<threads>, fp16>, float, cpu> &&
-              !ReducerOn<narrow<native<threads>, fp16>, float, cpu>);
+              !NarrowsOn<native<threads>, fp16, float, cpu>);
 struct ring_without_offers {
   using link_type = threads;
   static constexpr int slots = 0;

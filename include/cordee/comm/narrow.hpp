@@ -14,6 +14,7 @@
 // would stay in it.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include <cordee/comm/reducer.hpp>
@@ -42,6 +43,10 @@ struct narrow {
   static constexpr bool lossless = false;
   static constexpr int slots = 1;
   static_assert(R::slots == 0, "narrow: the reducer inside may have no memory of its own");
+  static_assert(
+      R::slots != 0 || requires(const R r) { r.template scratch_as<P>(std::size_t{}); },
+      "narrow: the reducer inside leaves its hops to the transport or makes none: use one that "
+      "encodes its own, such as ring, halving, tree, double_tree or hierarchical");
 
   R reducer;
   P wire{};
