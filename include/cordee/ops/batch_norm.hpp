@@ -119,21 +119,25 @@ double rows_of_batch(const batch_norm_problem& at, int samples, std::size_t lane
     const batch_norm_rows<Real> row(t.saved, lanes, g);
     const std::size_t last = std::min((g + 1) * size, total);
     count = merge_moments(at, lanes, of, g * size, last, means, deviations, message, combine);
-    const double *mean = message + 1, *variance = mean + lanes;
     const double unbias = count > 1 ? count / (count - 1) : 1;
     const double keep = g == 0 ? 1 - at.momentum : 1;
-    for (std::size_t c = of.first; c < of.last; ++c) {
-      const double inverse = 1 / std::sqrt(variance[c] + at.epsilon);
-      row.centre[c] = static_cast<Real>(mean[c]);
-      row.inverse[c] = static_cast<Real>(inverse);
-      row.scale[c] = static_cast<Real>(static_cast<double>(t.gamma[c]) * inverse);
-    }
+    const double* mean = message + 1;
+    double* variance = message + 1 + lanes;
     const auto move = [&](Real& running, double statistic) {
       running = static_cast<Real>(keep * static_cast<double>(running) + take * statistic);
     };
     for (std::size_t c = of.first; c < of.channels_end; ++c) {
       move(running_mean[c], mean[c]);
       move(running_variance[c], unbias * variance[c]);
+    }
+    double* const inverse = variance;  // in its place
+    lanewise<double>(of.first, of.last, [=, epsilon = at.epsilon](auto c) {
+      c.put(inverse, 1.0 / c.root(c(variance) + epsilon));
+    });
+    for (std::size_t c = of.first; c < of.last; ++c) {
+      row.centre[c] = static_cast<Real>(mean[c]);
+      row.inverse[c] = static_cast<Real>(inverse[c]);
+      row.scale[c] = static_cast<Real>(static_cast<double>(t.gamma[c]) * inverse[c]);
     }
   }
   return count;
