@@ -23,6 +23,17 @@ TEST_CASE_TEMPLATE("lanewise visits every number of a run once, at any start and
     }
 }
 
+TEST_CASE("a place converts what a plane of another type holds, each number rounded once") {
+  for (std::size_t n = 0; n < 40; ++n) {
+    std::vector<float> x(n), third(n);
+    for (std::size_t i = 0; i < n; ++i) x[i] = static_cast<float>(i) + 0.1f;
+    lanewise<double>(0, n,
+                     [from = x.data(), to = third.data()](auto at) { at.put(to, at(from) / 3.0); });
+    for (std::size_t i = 0; i < n; ++i)
+      CHECK(third[i] == static_cast<float>(static_cast<double>(x[i]) / 3));
+  }
+}
+
 TEST_CASE_TEMPLATE("a place limits numbers either way, and leaves what is no number", Real, float,
                    double) {
   const Real nan = std::numeric_limits<Real>::quiet_NaN();

@@ -121,24 +121,17 @@ double rows_of_batch(const batch_norm_problem& at, int samples, std::size_t lane
     count = merge_moments(at, lanes, of, g * size, last, means, deviations, message, combine);
     const double unbias = count > 1 ? count / (count - 1) : 1;
     const double keep = g == 0 ? 1 - at.momentum : 1;
-    const double* mean = message + 1;
-    double* variance = message + 1 + lanes;
-    const auto move = [&](Real& running, double statistic) {
-      running = static_cast<Real>(keep * static_cast<double>(running) + take * statistic);
-    };
-    for (std::size_t c = of.first; c < of.channels_end; ++c) {
-      move(running_mean[c], mean[c]);
-      move(running_variance[c], unbias * variance[c]);
-    }
-    double* const inverse = variance;  // in its place
-    lanewise<double>(of.first, of.last, [=, epsilon = at.epsilon](auto c) {
-      c.put(inverse, 1.0 / c.root(c(variance) + epsilon));
+    const double *mean = message + 1, *variance = mean + lanes;
+    lanewise<double>(of.first, of.channels_end, [=](auto c) {
+      c.put(running_mean, keep * c(running_mean) + take * c(mean));
+      c.put(running_variance, keep * c(running_variance) + take * (unbias * c(variance)));
     });
-    for (std::size_t c = of.first; c < of.last; ++c) {
-      row.centre[c] = static_cast<Real>(mean[c]);
-      row.inverse[c] = static_cast<Real>(inverse[c]);
-      row.scale[c] = static_cast<Real>(static_cast<double>(t.gamma[c]) * inverse[c]);
-    }
+    lanewise<double>(of.first, of.last, [=, gamma = t.gamma](auto c) {
+      const auto inverse = 1.0 / c.root(c(variance) + batch_norm_problem::epsilon);
+      c.put(row.centre, c(mean));
+      c.put(row.inverse, inverse);
+      c.put(row.scale, c(gamma) * inverse);
+    });
   }
   return count;
 }
@@ -168,24 +161,24 @@ void rows_of_gradient(const batch_norm_problem& at, int samples, std::size_t lan
                          c.put(shift, c(shift) + c(own));
                          c.put(scale, c(scale) + c(h));
                        });
-    for (std::size_t c = of.first; c < of.channels_end; ++c) {
-      dgamma[c] += static_cast<Real>(scale[c]);
-      dbeta[c] += static_cast<Real>(shift[c]);
-    }
+    lanewise<double>(of.first, of.channels_end, [=](auto c) {
+      c.put(dgamma, c(dgamma) + c(scale));
+      c.put(dbeta, c(dbeta) + c(shift));
+    });
     combine({shift, 2 * channels});
     if (samples == 0) return;
     const batch_norm_rows<Real> row(t.saved, lanes, g);
     const double values = combine || count == at.constant ? count
                                                           : static_cast<double>(last - first) *
                                                                 static_cast<double>(at.at.pixels());
-    for (std::size_t c = of.first; c < of.last; ++c) {
-      const bool padding = c >= channels;
-      const auto inverse = static_cast<double>(row.inverse[c]);
-      const double a = static_cast<double>(t.gamma[c]) * inverse;
-      row.scale[c] = static_cast<Real>(a);
-      row.shift[c] = static_cast<Real>(padding ? 0 : a * shift[c] / values);
-      row.slope[c] = static_cast<Real>(padding ? 0 : a * scale[c] / values * inverse);
-    }
+    lanewise<double>(of.first, of.channels_end, [=, gamma = t.gamma](auto c) {
+      const auto inverse = c(row.inverse), a = c(gamma) * inverse;
+      c.put(row.scale, a);
+      c.put(row.shift, a * c(shift) / values);
+      c.put(row.slope, a * c(scale) / values * inverse);
+    });
+    Real* const rows[] = {row.scale, row.shift, row.slope};
+    for (Real* padding : rows) std::fill(padding + of.channels_end, padding + of.last, Real{0});
   }
 }
 

@@ -41,16 +41,22 @@ template <class Real, int V>
 template <class Real>
 inline constexpr Real half_of_largest = std::numeric_limits<Real>::max() / 2;
 
-/// V numbers of a plane at `i`, in the run that is being made.
+/// V numbers of a plane at `i`, in the run that is being made. Planes of another type are
+/// converted.
 template <class Real, int V>
 struct place {
   using number = vec<Real, V>;
   std::size_t i;
 
-  [[gnu::always_inline]] number operator()(const Real* plane) const {
-    return load<Real, V>(plane + i);
+  template <class N>
+  [[gnu::always_inline]] number operator()(const N* plane) const {
+    return __builtin_convertvector((load<N, V>(plane + i)), number);
   }
-  [[gnu::always_inline]] void put(Real* plane, number x) const { store<Real, V>(plane + i, x); }
+  template <class N>
+  [[gnu::always_inline]] void put(N* plane, number x) const {
+    using other = vec<N, V>;
+    store<N, V>(plane + i, __builtin_convertvector(x, other));
+  }
 
   /// Between -most and most; what is not a number stays so.
   [[gnu::always_inline]] static number limited(number x, Real most = half_of_largest<Real>) {
@@ -70,10 +76,14 @@ struct place<Real, 1> {
   using number = Real;
   std::size_t i;
 
-  [[gnu::always_inline]] CORDEE_HOST_DEVICE number operator()(const Real* plane) const {
-    return plane[i];
+  template <class N>
+  [[gnu::always_inline]] CORDEE_HOST_DEVICE number operator()(const N* plane) const {
+    return static_cast<number>(plane[i]);
   }
-  [[gnu::always_inline]] CORDEE_HOST_DEVICE void put(Real* plane, number x) const { plane[i] = x; }
+  template <class N>
+  [[gnu::always_inline]] CORDEE_HOST_DEVICE void put(N* plane, number x) const {
+    plane[i] = static_cast<N>(x);
+  }
   [[gnu::always_inline]] CORDEE_HOST_DEVICE static number limited(
       number x, Real most = half_of_largest<Real>) {
     x = x > most ? most : x;
