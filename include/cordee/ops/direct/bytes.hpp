@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include <cordee/device/cpu.hpp>
 #include <cordee/ops/convolution_bytes.hpp>
 #include <cordee/ops/direct/byte_tile.hpp>
 #include <cordee/ops/direct/storage.hpp>

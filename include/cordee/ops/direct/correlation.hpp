@@ -16,6 +16,7 @@
 #include <span>
 #include <vector>
 
+#include <cordee/device/cpu.hpp>
 #include <cordee/ops/convolution.hpp>
 #include <cordee/ops/direct/slide.hpp>
 #include <cordee/ops/direct/storage.hpp>

@@ -11,7 +11,6 @@
 #include <type_traits>
 #include <vector>
 
-#include <cordee/device/cpu.hpp>
 #include <cordee/ops/convolution.hpp>
 #include <cordee/ops/layout.hpp>
 

@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <utility>
 
+#include <cordee/device/cpu.hpp>
 #include <cordee/ops/convolution.hpp>
 #include <cordee/ops/direct/gather.hpp>
 #include <cordee/ops/direct/slide.hpp>
@@ -46,9 +47,8 @@ class weight_gradient {
                block = static_cast<std::size_t>(form_.block_size());
     Real* const sums = workspace + met_size(samples);
     if (met_.stride > 1) {
-      parallel(s, static_cast<std::size_t>(samples), 1, [&](std::size_t n, std::size_t last) {
-        for (; n < last; ++n)
-          met_.gather(x + n * sample_size(met_.in, V), workspace + n * sample_size(p_.in, V));
+      each_task(s, static_cast<std::size_t>(samples), [&](std::size_t n) {
+        met_.gather(x + n * sample_size(met_.in, V), workspace + n * sample_size(p_.in, V));
       });
       x = workspace;
     }
