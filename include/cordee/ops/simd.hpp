@@ -8,6 +8,7 @@
 #pragma once
 
 #include <string_view>
+#include <utility>
 
 #include <cordee/core/config.hpp>
 
@@ -44,6 +45,34 @@ template <class T, int V>
 template <class T, int V>
 [[gnu::always_inline]] inline void store(T* to, vec<T, V> value) {
   *reinterpret_cast<typename vector_of<T, V>::unaligned*>(to) = value;
+}
+
+namespace detail {
+/// One step of a transposition: H lanes of every 2H change places between two registers.
+template <int H, class T, int V, int... L>
+[[gnu::always_inline]] inline void swap_lanes(vec<T, V>& a, vec<T, V>& b,
+                                              std::integer_sequence<int, L...>) {
+#if defined(__has_builtin) && __has_builtin(__builtin_shufflevector) && !defined(__CUDACC__)
+  const vec<T, V> from_a = a, from_b = b;
+  a = __builtin_shufflevector(from_a, from_b, ((L & H) != 0 ? V + L - H : L)...);
+  b = __builtin_shufflevector(from_a, from_b, ((L & H) != 0 ? V + L : L + H)...);
+#else
+  for (const int l : {L...})
+    if ((l & H) == 0) std::swap(a[l + H], b[l]);
+#endif
+}
+}  // namespace detail
+
+/// r[i][k] <-> r[k][i]: V registers, V a power of two, as a square.
+template <class T, int V, int H = 1>
+[[gnu::always_inline]] inline void transpose(vec<T, V>* r) {
+  if constexpr (H < V) {
+#pragma GCC unroll 16
+    for (int i = 0; i < V; ++i)
+      if ((i & H) == 0)
+        detail::swap_lanes<H, T, V>(r[i], r[i + H], std::make_integer_sequence<int, V>{});
+    transpose<T, V, 2 * H>(r);
+  }
 }
 
 }  // namespace cordee::inline CORDEE_ABI

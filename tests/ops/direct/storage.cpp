@@ -61,7 +61,7 @@ static_assert(direct_block<2>(3) == 3 && direct_block<2>(5) == 2);
 
 TEST_CASE("storage: a packed form has a place for every weight, and gives each back") {
   for (const int outputs : {1, 8, 9, 16, 33})
-    for (const int inputs : {1, 3, 4, 5, 16, 17})
+    for (const int inputs : {1, 3, 4, 5, 16, 17, 48})
       for (const int window : {1, 2, 3, 7}) {
         check_form(packed_form<2>{outputs, inputs, window});
         check_form(packed_form<8>{outputs, inputs, window});

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -200,14 +201,45 @@ struct packed_form {
   template <class Real>
   void unpack(std::size_t first, std::size_t last, const Real* packed, Real* to, into how) const {
     const std::ptrdiff_t taps = std::ptrdiff_t{window} * window;
-    each_run(first, last, [&](const run& here, auto channels) {
-      const Real* from = packed + here.at;
-      Real* weight = to + here.canonical;
-      for (std::ptrdiff_t t = 0; t < taps; ++t, ++weight, from += tap_size())
-        each_of(channels, [&](std::ptrdiff_t c) {
-          weight[c * taps] = (how == into::add ? weight[c * taps] : Real{}) + from[c * V];
-        });
-    });
+    for (std::size_t b = first; b < last; ++b, packed += block_size()) {
+      if constexpr (std::has_single_bit(unsigned{V}) && V <= lanes<Real>)
+        if (tap_size() == V * V && inputs % V == 0 &&
+            (b + 1) * V <= static_cast<std::size_t>(outputs)) {
+          unpack_whole(packed, to + static_cast<std::ptrdiff_t>(b) * V * inputs * taps, how);
+          continue;
+        }
+      each_run(b, b + 1, [&](const run& here, auto channels) {
+        const Real* from = packed + here.at;
+        Real* weight = to + here.canonical;
+        for (std::ptrdiff_t t = 0; t < taps; ++t, ++weight, from += tap_size())
+          each_of(channels, [&](std::ptrdiff_t c) {
+            weight[c * taps] = (how == into::add ? weight[c * taps] : Real{}) + from[c * V];
+          });
+      });
+    }
+  }
+
+ private:
+  /// V filters of whole blocks of channels, V weights that follow one another of each at a time.
+  template <class Real>
+  void unpack_whole(const Real* packed, Real* to, into how) const {
+    const std::ptrdiff_t taps = std::ptrdiff_t{window} * window, filter = inputs * taps;
+    for (int block = 0; block < inputs; block += V, packed += taps * tap_size()) {
+      const Real* channel = packed;
+      for (std::ptrdiff_t done = 0, tap = 0; done < taps; ++done, to += V) {
+        vec<Real, V> square[V];
+        for (int i = 0; i < V; ++i) {
+          square[i] = load<Real, V>(channel + tap * tap_size());
+          if (++tap == taps) tap = 0, channel += V;
+        }
+        transpose<Real, V>(square);
+        for (int k = 0; k < V; ++k) {
+          Real* const weights = to + k * filter;
+          if (how == into::add) square[k] += load<Real, V>(weights);
+          store<Real, V>(weights, square[k]);
+        }
+      }
+    }
   }
 };
 
