@@ -3,10 +3,10 @@
 //
 // The loops over one block; what is made of them is batch_norm.cpp's.
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <limits>
-#include <mutex>
-#include <utility>
+#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -202,46 +202,34 @@ TEST_CASE("batch_norm_block: every block of every sample is visited once, by any
   }
 }
 
-TEST_CASE("batch_norm_block: a block is settled behind all its first visits, before its second") {
-  constexpr std::size_t blocks = 6, samples = 5;
-  for (const int workers : {1, 2, 3, 4})
-    for (const bool together : {false, true})
-      for (const auto& [bytes, few] : {std::pair{std::size_t{1}, blocks},
-                                       {bytes_kept / 4, 2},  // 26 KB of each of the samples
-                                       {bytes_kept, 1},
-                                       {bytes_kept + 1, 0}}) {
+TEST_CASE("batch_norm_block: every block of every sample has the same visitor each time") {
+  constexpr std::size_t samples = 3, blocks = 5;
+  const cpu device(2);
+  std::vector<std::thread::id> visitors[2];
+  for (auto& of : visitors) {
+    of.resize(samples * blocks);
+    for_each_block(int{samples}, blocks, device.open(), [&](std::size_t n, std::size_t b) {
+      of[n * blocks + b] = std::this_thread::get_id();
+    });
+  }
+  CHECK(visitors[0] == visitors[1]);
+  CHECK(visitors[0].front() != visitors[0].back());
+}
+
+TEST_CASE("batch_norm_block: ranges cover all blocks once, in one piece where they go together") {
+  for (const int workers : {1, 2, 3})
+    for (const std::size_t blocks : {1u, 4u, 5u, 64u})
+      for (const bool together : {false, true}) {
         const cpu device(workers);
-        std::vector<int> first(blocks), settled(blocks, -1), second(blocks), calls(blocks);
-        std::vector<std::size_t> length(blocks);
-        std::mutex m;  // of the visits of one block, which several workers may make
-        const auto visit = [&](auto f) {
-          const std::lock_guard lock(m);
-          f();
-        };
-        visit_twice(
-            samples, blocks, bytes, together, device.open(),
-            [&](std::size_t, std::size_t b) { visit([&] { ++first[b]; }); },
-            [&](std::size_t from, std::size_t to) {
-              for (std::size_t b = from; b < to; ++b) {
-                settled[b] = first[b];
-                ++calls[b];
-                length[b] = to - from;
-              }
-            },
-            [&](std::size_t, std::size_t b) {
-              visit([&] { second[b] += settled[b] == int{samples}; });
-            });
-        CHECK(settled == std::vector<int>(blocks, samples));
-        CHECK(calls == std::vector<int>(blocks, 1));
-        CHECK(second == std::vector<int>(blocks, samples));
-        if (together || few == 0 || workers == 4) {  // four would share six unevenly
-          CHECK(length == std::vector<std::size_t>(blocks, blocks));
-          continue;
-        }
-        const std::size_t share = blocks / static_cast<std::size_t>(workers);
-        for (std::size_t b = 0; b < blocks; ++b) {
-          const std::size_t before = b % share / few * few;
-          CHECK(length[b] == std::min(few, share - before));
-        }
+        std::vector<int> visits(blocks);
+        std::atomic<std::size_t> calls = 0;
+        for_ranges_of_blocks<16>(blocks, together, device.open(),
+                                 [&](std::size_t first, std::size_t last) {
+                                   ++calls;
+                                   for (std::size_t b = first; b < last; ++b) ++visits[b];
+                                 });
+        CHECK(visits == std::vector<int>(blocks, 1));
+        if (together || blocks <= 4) CHECK(calls == 1);
+        if (!together && blocks == 64) CHECK(calls == static_cast<std::size_t>(workers));
       }
 }

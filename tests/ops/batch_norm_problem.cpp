@@ -24,7 +24,7 @@ TEST_CASE("batch_norm_problem: rows are whole blocks, and there is a group's tho
   CHECK(at.lanes_of(4) == 8);
   CHECK(at.saved(7, 4) == 3 * 5 * 8);
   CHECK(at.saved(0, 4) == 5 * 8);
-  CHECK(at.scratch(7, 4) == (2 * 7 + 2) * 8 + 1);
+  CHECK(at.scratch(7, 4) == (2 * 7 + 2) * (8 + 8) + 1);
 }
 
 TEST_CASE("batch_norm_problem: a hook that is empty leaves what it is given") {

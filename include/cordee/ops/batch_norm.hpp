@@ -55,36 +55,39 @@ struct lane_range {
 /// One group's mean and variance from its samples' (mean, squared deviations), and the count they
 /// stand for. The hook is called twice: with (count, sums), and with the squared deviations about
 /// the mean that the sums gave; the lanes are then all.
-inline double merge_moments(const batch_norm_problem& at, std::size_t lanes, const lane_range& of,
-                            std::size_t first, std::size_t last, const double* means,
-                            const double* deviations, double* message,
+inline double merge_moments(const batch_norm_problem& at, const lane_range& of, std::size_t first,
+                            std::size_t last, const batch_norm_sums& of_samples,
                             const combine_sums& combine) {
   const auto channels = static_cast<std::size_t>(at.at.channels);
   const auto pixels = static_cast<double>(at.at.pixels());
   double count = static_cast<double>(last - first) * pixels;
-  double *mean = message + 1, *variance = mean + lanes;
-  std::fill(mean + of.first, mean + of.last, 0.0);
-  std::fill(variance + of.first, variance + of.last, 0.0);
-  for (std::size_t n = first; n < last; ++n)
-    lanewise<double>(of.first, of.channels_end, [=, own = means + n * lanes](auto c) {
-      c.put(mean, c(mean) + c(own) * pixels);
-    });
+  double *message = of_samples.message, *mean = message + 1, *variance = mean + of_samples.row;
+  std::fill(mean + of.channels_end, mean + of.last, 0.0);
+  std::fill(variance + of.channels_end, variance + of.last, 0.0);
+  lanewise<double>(of.first, of.channels_end, [=](auto c) {
+    auto sum = c.zero();
+    for (std::size_t n = first; n < last; ++n) sum += c(of_samples.first(n)) * pixels;
+    c.put(mean, sum);
+  });
   if (combine) {
     message[0] = count;
     combine({message, 1 + channels});
     count = message[0];
   }
-  for (std::size_t c = of.first; c < of.channels_end; ++c)
-    mean[c] = count > 0 ? mean[c] / count : 0;
-  for (std::size_t n = first; n < last; ++n)
-    lanewise<double>(of.first, of.channels_end,
-                     [=, own = means + n * lanes, m2 = deviations + n * lanes](auto c) {
-                       const auto away = c(own) - c(mean);
-                       c.put(variance, c(variance) + (c(m2) + pixels * away * away));
-                     });
+  const double share = count > 0 ? 1 / count : 0;
+  lanewise<double>(of.first, of.channels_end, [=](auto c) {
+    const auto centre = c(mean) * share;
+    auto sum = c.zero();
+    for (std::size_t n = first; n < last; ++n) {
+      const auto away = c(of_samples.first(n)) - centre;
+      sum += c(of_samples.second(n)) + pixels * away * away;
+    }
+    c.put(mean, centre);
+    c.put(variance, sum);
+  });
   combine({variance, channels});
-  for (std::size_t c = of.first; c < of.channels_end; ++c)
-    variance[c] = count > 0 ? variance[c] / count : 0;
+  lanewise<double>(of.first, of.channels_end,
+                   [=](auto c) { c.put(variance, c(variance) * share); });
   return count;
 }
 
@@ -104,13 +107,11 @@ void apply_row(const batch_norm_problem& at, std::size_t group_size,
 /// moments.
 template <class Real>
 double rows_of_batch(const batch_norm_problem& at, int samples, std::size_t lanes,
-                     const lane_range& of, const batch_norm_tensors<Real>& t, Real* running_mean,
-                     Real* running_variance, const combine_sums& combine) {
+                     const lane_range& of, const batch_norm_tensors<Real>& t,
+                     const batch_norm_sums& of_samples, Real* running_mean, Real* running_variance,
+                     const combine_sums& combine) {
   const std::size_t size = at.group_size(samples), total = static_cast<std::size_t>(samples);
-  const double *means = t.scratch, *deviations = means + total * lanes;
-  double* message = t.scratch + 2 * total * lanes;
-  if (samples == 0)  // the others wait for us
-    return merge_moments(at, lanes, of, 0, 0, means, deviations, message, combine);
+  if (samples == 0) return merge_moments(at, of, 0, 0, of_samples, combine);  // others wait for us
 
   const std::size_t groups = at.groups(samples);
   const double take = at.momentum / static_cast<double>(groups);
@@ -118,10 +119,10 @@ double rows_of_batch(const batch_norm_problem& at, int samples, std::size_t lane
   for (std::size_t g = 0; g < groups; ++g) {
     const batch_norm_rows<Real> row(t.saved, lanes, g);
     const std::size_t last = std::min((g + 1) * size, total);
-    count = merge_moments(at, lanes, of, g * size, last, means, deviations, message, combine);
+    count = merge_moments(at, of, g * size, last, of_samples, combine);
     const double unbias = count > 1 ? count / (count - 1) : 1;
     const double keep = g == 0 ? 1 - at.momentum : 1;
-    const double *mean = message + 1, *variance = mean + lanes;
+    const double *mean = of_samples.message + 1, *variance = mean + of_samples.row;
     lanewise<double>(of.first, of.channels_end, [=](auto c) {
       c.put(running_mean, keep * c(running_mean) + take * c(mean));
       c.put(running_variance, keep * c(running_variance) + take * (unbias * c(variance)));
@@ -140,12 +141,12 @@ double rows_of_batch(const batch_norm_problem& at, int samples, std::size_t lane
 /// slope.
 template <class Real>
 void rows_of_gradient(const batch_norm_problem& at, int samples, std::size_t lanes,
-                      const lane_range& of, const batch_norm_tensors<Real>& t, double count,
-                      Real* dgamma, Real* dbeta, into mode, const combine_sums& combine) {
+                      const lane_range& of, const batch_norm_tensors<Real>& t,
+                      const batch_norm_sums& of_samples, double count, Real* dgamma, Real* dbeta,
+                      into mode, const combine_sums& combine) {
   const std::size_t size = at.group_size(samples), total = static_cast<std::size_t>(samples);
   const auto channels = static_cast<std::size_t>(at.at.channels);
-  const double *shifts = t.scratch, *scales = shifts + total * lanes;
-  double *shift = t.scratch + 2 * total * lanes, *scale = shift + channels;
+  double *shift = of_samples.message, *scale = shift + channels;
   if (mode == into::overwrite) {
     std::fill(dgamma + of.first, dgamma + of.channels_end, Real{0});
     std::fill(dbeta + of.first, dbeta + of.channels_end, Real{0});
@@ -153,17 +154,16 @@ void rows_of_gradient(const batch_norm_problem& at, int samples, std::size_t lan
   const std::size_t groups = std::max(at.groups(samples), std::size_t{1});  // none: others wait
   for (std::size_t g = 0; g < groups; ++g) {
     const std::size_t first = g * size, last = std::min(first + size, total);
-    std::fill(shift + of.first, shift + of.channels_end, 0.0);
-    std::fill(scale + of.first, scale + of.channels_end, 0.0);
-    for (std::size_t n = first; n < last; ++n)
-      lanewise<double>(of.first, of.channels_end,
-                       [=, own = shifts + n * lanes, h = scales + n * lanes](auto c) {
-                         c.put(shift, c(shift) + c(own));
-                         c.put(scale, c(scale) + c(h));
-                       });
     lanewise<double>(of.first, of.channels_end, [=](auto c) {
-      c.put(dgamma, c(dgamma) + c(scale));
-      c.put(dbeta, c(dbeta) + c(shift));
+      auto g = c.zero(), gh = c.zero();
+      for (std::size_t n = first; n < last; ++n) {
+        g += c(of_samples.first(n));
+        gh += c(of_samples.second(n));
+      }
+      c.put(dgamma, c(dgamma) + gh);
+      c.put(dbeta, c(dbeta) + g);
+      c.put(shift, g);
+      c.put(scale, gh);
     });
     combine({shift, 2 * channels});
     if (samples == 0) return;
@@ -195,25 +195,23 @@ double batch_norm_forward(const batch_norm_problem& at, int samples,
   expects(!combine || at.groups(samples) <= 1,
           "batch_norm: statistics shared by ranks are taken over whole batches; use group 0");
   const std::size_t lanes = at.lanes_of(V), pixels = at.at.pixels(), size = at.group_size(samples);
-  double* means = t.scratch;
-  double* deviations = means + static_cast<std::size_t>(samples) * lanes;
-  const std::size_t block_bytes = static_cast<std::size_t>(samples) * pixels * V * sizeof(Real);
+  const batch_norm_sums moments(at, samples, V, t.scratch);
   double count = 0;
-  detail::visit_twice(
-      samples, lanes / V, block_bytes, static_cast<bool>(combine), s,
-      [&](std::size_t n, std::size_t b) {
-        const std::size_t c = n * lanes + b * V;
-        detail::block_moments<Real, V>(pixels, t.x + c * pixels, means + c, deviations + c);
-      },
-      [&](std::size_t first, std::size_t last) {
+  detail::for_each_block(samples, lanes / V, s, [&](std::size_t n, std::size_t b) {
+    const std::size_t c = b * V;
+    detail::block_moments<Real, V>(pixels, t.x + (n * lanes + c) * pixels, moments.first(n) + c,
+                                   moments.second(n) + c);
+  });
+  detail::for_ranges_of_blocks<V>(
+      lanes / V, static_cast<bool>(combine), s, [&](std::size_t first, std::size_t last) {
         const detail::lane_range of(at, first * V, last * V);
-        const double n = detail::rows_of_batch(at, samples, lanes, of, t, running_mean,
+        const double n = detail::rows_of_batch(at, samples, lanes, of, t, moments, running_mean,
                                                running_variance, combine);
         if (first == 0) count = n;  // by one worker: it is the same for all
-      },
-      [&](std::size_t n, std::size_t b) {
-        detail::apply_row<Real, V, Epilogue>(at, size, t, residual, n, b);
       });
+  detail::for_each_block(samples, lanes / V, s, [&](std::size_t n, std::size_t b) {
+    detail::apply_row<Real, V, Epilogue>(at, size, t, residual, n, b);
+  });
   return count;
 }
 
@@ -248,32 +246,28 @@ void batch_norm_backward(const batch_norm_problem& at, int samples,
                          Real* dgamma, Real* dbeta, into mode, const combine_sums& combine,
                          cpu::stream s) {
   const std::size_t lanes = at.lanes_of(V), pixels = at.at.pixels(), size = at.group_size(samples);
-  double* shifts = t.scratch;
-  double* scales = shifts + static_cast<std::size_t>(samples) * lanes;
-  const std::size_t block_bytes = static_cast<std::size_t>(samples) * pixels * V * sizeof(Real);
+  const batch_norm_sums sums(at, samples, V, t.scratch);
   // Where a residual was added dy is masked already.
   using rest =
       std::conditional_t<std::same_as<Epilogue, epilogue::relu>, epilogue::relu, epilogue::store>;
-  detail::visit_twice(
-      samples, lanes / V, 3 * block_bytes, static_cast<bool>(combine), s,
-      [&](std::size_t n, std::size_t b) {
-        const detail::batch_norm_rows<Real> row(t.saved, lanes, n / size);
-        const std::size_t c = b * V, lane = n * lanes + c, here = lane * pixels;
-        detail::block_sums<Real, V, Epilogue>(pixels, t.x + here, t.y + here, dy + here,
-                                              row.centre + c, row.inverse + c, shifts + lane,
-                                              scales + lane);
-      },
-      [&](std::size_t first, std::size_t last) {
-        const detail::lane_range of(at, first * V, last * V);
-        detail::rows_of_gradient(at, samples, lanes, of, t, count, dgamma, dbeta, mode, combine);
-      },
-      [&](std::size_t n, std::size_t b) {
-        const detail::batch_norm_rows<Real> row(t.saved, lanes, n / size);
-        const std::size_t c = b * V, here = (n * lanes + c) * pixels;
-        detail::block_gradient<Real, V, rest>(pixels, t.x + here, t.y + here, dy + here,
-                                              row.centre + c, row.scale + c, row.shift + c,
-                                              row.slope + c, dx + here);
-      });
+  detail::for_each_block(samples, lanes / V, s, [&](std::size_t n, std::size_t b) {
+    const detail::batch_norm_rows<Real> row(t.saved, lanes, n / size);
+    const std::size_t c = b * V, here = (n * lanes + c) * pixels;
+    detail::block_sums<Real, V, Epilogue>(pixels, t.x + here, t.y + here, dy + here, row.centre + c,
+                                          row.inverse + c, sums.first(n) + c, sums.second(n) + c);
+  });
+  detail::for_ranges_of_blocks<V>(lanes / V, static_cast<bool>(combine), s,
+                                  [&](std::size_t first, std::size_t last) {
+                                    const detail::lane_range of(at, first * V, last * V);
+                                    detail::rows_of_gradient(at, samples, lanes, of, t, sums, count,
+                                                             dgamma, dbeta, mode, combine);
+                                  });
+  detail::for_each_block(samples, lanes / V, s, [&](std::size_t n, std::size_t b) {
+    const detail::batch_norm_rows<Real> row(t.saved, lanes, n / size);
+    const std::size_t c = b * V, here = (n * lanes + c) * pixels;
+    detail::block_gradient<Real, V, rest>(pixels, t.x + here, t.y + here, dy + here, row.centre + c,
+                                          row.scale + c, row.shift + c, row.slope + c, dx + here);
+  });
 }
 
 }  // namespace cordee::inline CORDEE_ABI

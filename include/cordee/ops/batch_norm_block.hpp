@@ -182,51 +182,24 @@ template <class Real, int V, class Epilogue>
   }
 }
 
-/// Calls f(sample, block) for all of them, samples spread over the workers.
+/// Calls f(sample, block) for all of them, in the order of memory. Whoever visited one visits it
+/// again the next time, and finds what its caches kept.
 template <class F>
 void for_each_block(int samples, std::size_t blocks, cpu::stream s, const F& f) {
-  parallel(s, static_cast<std::size_t>(samples), 1, [&](std::size_t first, std::size_t last) {
-    for (std::size_t n = first; n < last; ++n)
-      for (std::size_t b = 0; b < blocks; ++b) f(n, b);
-  });
+  parallel(s, static_cast<std::size_t>(samples) * blocks, 1,
+           [&](std::size_t first, std::size_t last) {
+             for (std::size_t i = first; i < last; ++i) f(i / blocks, i % blocks);
+           });
 }
 
-/// What a core surely keeps from one visit to the next.
-inline constexpr std::size_t bytes_kept = 512 * 1024;
-
-/// What it should read at once, for the first kilobytes of one come late.
-inline constexpr std::size_t bytes_at_once = 64 * 1024;
-
-/// Visits every block twice: before(sample, block) and after(sample, block). In between, when all
-/// samples of the blocks first .. last-1 were visited, comes between(first, last). Blocks of which
-/// all samples, of so many bytes, stay near are taken a few neighbours at a time, by one worker,
-/// unless `together`: then memory is passed over once, and nobody waits for another.
-template <class Before, class Between, class After>
-void visit_twice(int samples, std::size_t blocks, std::size_t bytes, bool together, cpu::stream s,
-                 const Before& before, const Between& between, const After& after) {
-  const std::size_t workers =
-      s.workers == nullptr ? 1 : static_cast<std::size_t>(s.workers->size());
-  const bool even = blocks % workers == 0 || blocks >= 8 * workers;
-  if (together || bytes > bytes_kept || !even) {
-    for_each_block(samples, blocks, s, before);
-    between(std::size_t{0}, blocks);
-    for_each_block(samples, blocks, s, after);
-    return;
-  }
-  const auto count = static_cast<std::size_t>(samples);
-  const std::size_t own = std::max(bytes / std::max(count, std::size_t{1}), std::size_t{1});
-  const std::size_t few =
-      std::clamp(bytes_at_once / own, std::size_t{1}, bytes_kept / std::max(bytes, std::size_t{1}));
-  parallel(s, blocks, 1, [&](std::size_t first, std::size_t last) {
-    for (std::size_t end = 0; first < last; first = end) {
-      end = std::min(first + few, last);
-      for (std::size_t n = 0; n < count; ++n)
-        for (std::size_t b = first; b < end; ++b) before(n, b);
-      between(first, end);
-      for (std::size_t n = 0; n < count; ++n)
-        for (std::size_t b = first; b < end; ++b) after(n, b);
-    }
-  });
+/// Calls f(first, last) for ranges of blocks, once for all of them if they go `together`. A few
+/// channels are not worth another worker's attention.
+template <int V, class F>
+void for_ranges_of_blocks(std::size_t blocks, bool together, cpu::stream s, const F& f) {
+  if (together)
+    f(std::size_t{0}, blocks);
+  else
+    parallel(s, blocks, std::max(64 / V, 1), f);
 }
 
 }  // namespace detail

@@ -51,9 +51,29 @@ struct batch_norm_problem {
   [[nodiscard]] constexpr std::size_t saved(int samples, int block) const {
     return std::max(groups(samples), std::size_t{1}) * 5 * lanes_of(block);
   }
-  /// Doubles that either direction works in: two a sample and channel, and one message of sums.
+  /// Doubles that either direction works in: two rows a sample, and one message of sums.
   [[nodiscard]] constexpr std::size_t scratch(int samples, int block) const {
-    return (2 * static_cast<std::size_t>(samples) + 2) * lanes_of(block) + 1;
+    return (2 * static_cast<std::size_t>(samples) + 2) * row_of(block) + 1;
+  }
+  /// The length of such a row: by a cache line more than it holds, for rows that lie powers of two
+  /// apart would compete for a few places of the cache.
+  [[nodiscard]] constexpr std::size_t row_of(int block) const { return lanes_of(block) + 8; }
+};
+
+/// A direction's scratch: two sums for each sample and channel, and a message of sums over samples.
+struct batch_norm_sums {
+  std::size_t row;
+  double *firsts, *seconds, *message;
+
+  constexpr batch_norm_sums(const batch_norm_problem& at, int samples, int block, double* scratch)
+      : row(at.row_of(block)),
+        firsts(scratch),
+        seconds(firsts + static_cast<std::size_t>(samples) * row),
+        message(seconds + static_cast<std::size_t>(samples) * row) {}
+
+  [[nodiscard]] constexpr double* first(std::size_t sample) const { return firsts + sample * row; }
+  [[nodiscard]] constexpr double* second(std::size_t sample) const {
+    return seconds + sample * row;
   }
 };
 

@@ -58,6 +58,8 @@ struct place {
     store<N, V>(plane + i, __builtin_convertvector(x, other));
   }
 
+  /// What sums begin with. Written out inside a lambda, nvcc 13 breaks on it.
+  [[gnu::always_inline]] static number zero() { return number{}; }
   /// Between -most and most; what is not a number stays so.
   [[gnu::always_inline]] static number limited(number x, Real most = half_of_largest<Real>) {
     number upper = number{} + most;
@@ -84,6 +86,7 @@ struct place<Real, 1> {
   [[gnu::always_inline]] CORDEE_HOST_DEVICE void put(N* plane, number x) const {
     plane[i] = static_cast<N>(x);
   }
+  [[gnu::always_inline]] CORDEE_HOST_DEVICE static number zero() { return 0; }
   [[gnu::always_inline]] CORDEE_HOST_DEVICE static number limited(
       number x, Real most = half_of_largest<Real>) {
     x = x > most ? most : x;
