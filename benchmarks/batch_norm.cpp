@@ -33,6 +33,7 @@
 #include <cordee/ops/convolution_direct.hpp>
 #include <cordee/ops/layout.hpp>
 
+#include "benchmarks/handover.hpp"
 #include "benchmarks/options.hpp"
 
 namespace {
@@ -167,11 +168,16 @@ int main(int argc, char** argv) {
                           {512, 7, 7},
                           {2048, 7, 7}})
     layers.emplace_back(e, o.large, device);
+  const double before = bench::handover(s);
   for (int rep = 0; rep < o.reps; ++rep)
     for (layer& l : layers) l.run(s);
 
-  std::printf("%d thread(s), %.*s, %d repetitions; ms (share of the triad's bandwidth)\n\n",
+  std::printf("%d thread(s), %.*s, %d repetitions; ms (share of the triad's bandwidth)\n",
               o.threads, static_cast<int>(isa.size()), isa.data(), o.reps);
+  if (o.threads > 1)
+    std::printf("a cache line goes from core to core in %.0f ns (%.0f before)\n",
+                bench::handover(s) * 1e9, before * 1e9);
+  std::printf("\n");
   std::printf("%-22s %7s %8s   %-15s %-15s %-15s %s\n", "layer", "MB", "triad", "relu forward",
               "relu backward", "add forward", "add backward");
   for (const layer& l : layers) {
