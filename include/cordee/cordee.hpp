@@ -113,6 +113,7 @@
 #include <cordee/ops/direct/bytes.hpp>
 #include <cordee/ops/direct/correlation.hpp>
 #include <cordee/ops/direct/gather.hpp>
+#include <cordee/ops/direct/packed_form.hpp>
 #include <cordee/ops/direct/slide.hpp>
 #include <cordee/ops/direct/storage.hpp>
 #include <cordee/ops/direct/tile.hpp>

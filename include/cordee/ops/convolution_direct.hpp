@@ -39,20 +39,12 @@ struct direct_with {
     // Channels that only fill a block are zero here, so that they stay zero in y and dx.
     if (ahead.size() + behind.size() != 2 * p.weights())
       std::fill(packed, second + behind.size(), Real{});
-    const std::ptrdiff_t taps = std::ptrdiff_t{p.window} * p.window;
     parallel(s, blocks_of(p.filters, V), 1, [&](std::size_t first, std::size_t last) {
-      Real* const from = packed + static_cast<std::ptrdiff_t>(first) * ahead.block_size();
-      ahead.each_run(first, last, [&](const auto& run, auto channels) {
-        const Real* const weight = master + run.canonical;
-        Real* const one = from + run.at;
-        Real* const other = second + run.c / V * behind.block_size() + behind.at(run.k, 0, 0);
-        for (std::ptrdiff_t t = 0; t < taps; ++t)
-          detail::each_of(channels, [&](std::ptrdiff_t c) {
-            one[t * ahead.tap_size() + c * V] =
-                other[c / V * behind.block_size() + t * behind.tap_size() + c % V] =
-                    weight[c * taps + t];
-          });
-      });
+      for (std::size_t b = first; b < last; ++b) {  // the second time from near
+        Real* const block = packed + static_cast<std::ptrdiff_t>(b) * ahead.block_size();
+        ahead.pack(b, b + 1, master, block);
+        ahead.turn(b, b + 1, block, second);
+      }
     });
   }
 

@@ -18,6 +18,7 @@
 
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/convolution.hpp>
+#include <cordee/ops/direct/packed_form.hpp>
 #include <cordee/ops/direct/slide.hpp>
 #include <cordee/ops/direct/storage.hpp>
 #include <cordee/ops/direct/tile.hpp>
