@@ -2,11 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The convolutions of ResNet-20 or ResNet-50 as a share of what the machine's multiply-add units
-// can do, by engine `direct` and, where it was built, by `onednn`, layer by layer in turn.
+// can do, by the engines `direct`, `winograd` and, where it was built, `onednn`, layer by layer in
+// turn.
 //
 // The peak is measured by a loop that touches registers only, in turn with the layers, so that a
 // change of clock or a neighbour's load meets both. Figures are minima over the repetitions;
-// operations are 2 x macs(), padding included, so a kernel that skips padding can exceed 100 %.
+// operations are 2 x macs(), padding included, so a kernel that skips padding can exceed 100 %, and
+// so does one that multiplies less.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -21,6 +23,7 @@
 #include <cordee/device/buffer.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/convolution_direct.hpp>
+#include <cordee/ops/convolution_winograd.hpp>
 #include <cordee/ops/layout.hpp>
 
 #include "benchmarks/options.hpp"
@@ -28,9 +31,9 @@
 
 #ifdef WITH_ONEDNN
 #include <cordee/ops/convolution_onednn.hpp>
-using engines = std::tuple<cordee::direct, cordee::onednn>;
+using engines = std::tuple<cordee::direct, cordee::winograd, cordee::onednn>;
 #else
-using engines = std::tuple<cordee::direct>;
+using engines = std::tuple<cordee::direct, cordee::winograd>;
 #endif
 
 namespace {

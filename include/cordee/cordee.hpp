@@ -109,6 +109,7 @@
 #include <cordee/ops/convolution_bytes.hpp>
 #include <cordee/ops/convolution_direct.hpp>
 #include <cordee/ops/convolution_reference.hpp>
+#include <cordee/ops/convolution_winograd.hpp>
 #include <cordee/ops/direct/byte_tile.hpp>
 #include <cordee/ops/direct/bytes.hpp>
 #include <cordee/ops/direct/correlation.hpp>
@@ -132,6 +133,10 @@
 #include <cordee/ops/segmented.hpp>
 #include <cordee/ops/simd.hpp>
 #include <cordee/ops/softmax_loss.hpp>
+#include <cordee/ops/winograd/correlation.hpp>
+#include <cordee/ops/winograd/transform.hpp>
+#include <cordee/ops/winograd/weight_gradient.hpp>
+#include <cordee/ops/winograd/weights.hpp>
 #include <cordee/optim/adamw.hpp>
 #include <cordee/optim/clip.hpp>
 #include <cordee/optim/decentlam.hpp>

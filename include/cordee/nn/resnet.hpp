@@ -12,7 +12,7 @@
 #include <cordee/nn/model.hpp>
 #include <cordee/nn/resnet_cifar.hpp>
 #include <cordee/nn/resnet_imagenet.hpp>
-#include <cordee/ops/convolution_direct.hpp>
+#include <cordee/ops/convolution_winograd.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 namespace detail {
