@@ -5,8 +5,8 @@
 // 36 (Winograd, 1980; Lavin and Gray, 2016); everything else by engine `direct`.
 //
 // An element of a tile sums one product for each channel, where a pixel sums nine: in fp32 results
-// are as near to exact ones as those of `direct`, or nearer (tests/ops/convolution_winograd.cpp).
-// Weights take 16 numbers for 9.
+// are about as near to exact ones as those of `direct`, or nearer
+// (tests/ops/convolution_winograd.cpp). Weights take 16 numbers for 9.
 #pragma once
 
 #include <cordee/ops/convolution.hpp>

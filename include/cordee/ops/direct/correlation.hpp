@@ -214,8 +214,7 @@ class correlation {
   }
   using rows_kernel = void (*)(row_tile<Real>, const tap*, const tap*);
   [[nodiscard]] rows_kernel kernel(bool pair) const {
-    // Where registers are narrow, filters fill two blocks, and a lone one is done twice.
-    constexpr int lone = many_registers<Real, V> ? 1 : 2;
+    constexpr int lone = lone_blocks<Real, V>;
     if (!slides_) return pair ? correlate_rows<Real, V, 2> : correlate_rows<Real, V, lone>;
     if (block_ != V) return slide_rows<Real, V, image_pitch, 1, 1, 1>;
     if (in_step_ == 2) return slide_rows<Real, V, V, 2, 2, 1>;  // a lone block twice: there are few

@@ -90,6 +90,18 @@ template <class Real, int V, int Taps, int Blocks, int Channels>
           [](const vec<Real, V>& s, Real* w) { store<Real, V>(w, load<Real, V>(w) + s); });
 }
 
+/// `gather` of a lone tap for so many blocks of filters, filter_blocks at most, each with
+/// channels_at_once(blocks).
+template <class Real, int V, int Blocks>
+inline constexpr auto gather_lone = gather<Real, V, 1, Blocks, channels_at_once<Real, V>(Blocks)>;
+template <class Real, int V>
+constexpr auto gather_of(int blocks) {
+  constexpr int most = filter_blocks<Real, V>;
+  return blocks == most ? gather_lone<Real, V, most>
+         : blocks == 2  ? gather_lone<Real, V, 2>
+                        : gather_lone<Real, V, 1>;
+}
+
 /// What follows a call, fetched on its way: the next call's sums at once, and into the second-level
 /// cache x or dy from `at` on, `step` numbers with a pixel.
 template <class Real>

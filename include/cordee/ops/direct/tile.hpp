@@ -33,6 +33,11 @@ inline constexpr int tile_registers = many_registers<Real, V>  ? 28
                                       : sizeof(Real) * V == 32 ? 12
                                                                : 8;
 
+/// Blocks of filters to a tile that has but one to do: where registers are narrow they fill two,
+/// and the lone one is done twice.
+template <class Real, int V>
+inline constexpr int lone_blocks = many_registers<Real, V> ? 1 : 2;
+
 /// What was loaded stays in its register: the compiler would rather load it again with each
 /// product.
 [[gnu::always_inline]] inline void hold() { asm volatile("" ::: "memory"); }

@@ -217,8 +217,7 @@ class weight_gradient {
   /// One tap at a time over the pixels that meet it.
   void every_column(pixel_area area, const Real* x, const Real* dy, Real* sum, int blocks, int c,
                     int r) const {
-    constexpr int most = filter_blocks<Real, V>;
-    const auto tile = blocks == most ? lone_tap<most> : blocks == 2 ? lone_tap<2> : lone_tap<1>;
+    const auto tile = gather_of<Real, V>(blocks);
     const int channels = channels_at_once<Real, V>(blocks);
     for (int s = 0; s < p_.window; ++s) {
       const int left = first_met(s);
@@ -235,8 +234,6 @@ class weight_gradient {
       }
     }
   }
-  template <int Blocks>
-  static constexpr auto lone_tap = gather<Real, V, 1, Blocks, channels_at_once<Real, V>(Blocks)>;
   /// The outputs that meet tap r inside the image: from the first, before the last.
   [[nodiscard]] int first_met(int r) const {
     return std::max(0, (p_.padding - r + p_.stride - 1) / p_.stride);

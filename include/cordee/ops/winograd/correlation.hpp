@@ -40,6 +40,21 @@ struct tile_store {
   [[nodiscard]] Real* of(int element, std::size_t b) const {
     return at + element * pitch + static_cast<std::ptrdiff_t>(b) * block;
   }
+  /// f(i, pixels, tiles) for rows of tiles first .. last-1 of all samples and blocks of channels k
+  /// .. past-1: a row's number in its image, where that block of the image begins, from x on, and
+  /// where element 0 of the row stands here.
+  template <class Pixel, class F>
+  void each_row(const extent& image, std::size_t first, std::size_t last, std::size_t k,
+                std::size_t past, Pixel* x, const F& f) const {
+    const winograd_tiles tiles(image);
+    const auto rows = static_cast<std::size_t>(tiles.rows);
+    const std::size_t blocks = blocks_of(image.channels, V), plane = image.pixels() * V;
+    for (std::size_t b = k; b < past; ++b) {
+      Real* here = of(0, b - k);
+      for (std::size_t r = first; r < last; ++r, here += std::ptrdiff_t{V} * tiles.columns)
+        f(static_cast<int>(r % rows), x + (r / rows * blocks + b) * plane, here);
+    }
+  }
 };
 
 /// Rows of tiles that are taken at once: their numbers, of so many channels, stay in the
@@ -90,36 +105,26 @@ class winograd_correlation {
   void some(std::size_t first, std::size_t last, std::size_t k, std::size_t past, const Real* x,
             const Real* u, Real* y, bool add) const {
     thread_local memory mine;
-    const auto rows = static_cast<std::size_t>(tiles_.rows);
     const int tiles = static_cast<int>(last - first) * tiles_.columns;
-    const std::size_t ins = blocks_of(in_.channels, V), plane = in_.pixels() * V;
+    const std::size_t ins = blocks_of(in_.channels, V);
     const tile_store<Real, V> data(mine.x, ins, tiles), sums(mine.y, past - k, tiles);
+    data.each_row(in_, first, last, 0, ins, x, [&](int i, const Real* from, Real* to) {
+      data_to_tiles<Real, V>(in_, from, i, to, data.pitch);
+    });
     mine.taps.clear();
-    for (std::size_t b = 0; b < ins; ++b) {
-      const int c = static_cast<int>(b) * V;
-      mine.taps.push_back({static_cast<std::ptrdiff_t>(b) * data.block,
-                           weights_.element.at(c, 0, 0), std::min(V, in_.channels - c)});
-      for (std::size_t r = first; r < last; ++r)
-        data_to_tiles<Real, V>(in_, x + (r / rows * ins + b) * plane, static_cast<int>(r % rows),
-                               data.of(0, b) + place(r - first), data.pitch);
-    }
+    for (int c = 0; c < in_.channels; c += V)
+      mine.taps.push_back(
+          {c / V * data.block, weights_.element.at(c, 0, 0), std::min(V, in_.channels - c)});
     for (int e = 0; e < winograd_elements; ++e)
       multiply(mine.taps, tiles, e, k, past, data, u, sums);
-    const std::size_t outs = blocks_of(out_.channels, V);
-    for (std::size_t b = k; b < past; ++b)
-      for (std::size_t r = first; r < last; ++r)
-        tiles_to_data<Real, V>(out_, sums.of(0, b - k) + place(r - first), sums.pitch,
-                               static_cast<int>(r % rows), y + (r / rows * outs + b) * plane, add);
-  }
-  [[nodiscard]] std::ptrdiff_t place(std::size_t row) const {
-    return static_cast<std::ptrdiff_t>(row) * tiles_.columns * V;
+    sums.each_row(out_, first, last, k, past, y, [&](int i, Real* to, const Real* from) {
+      tiles_to_data<Real, V>(out_, from, sums.pitch, i, to, add);
+    });
   }
 
   void multiply(const std::vector<tap>& taps, int tiles, int e, std::size_t k, std::size_t past,
                 const tile_store<Real, V>& data, const Real* u,
                 const tile_store<Real, V>& sums) const {
-    // Where registers are narrow, filters fill two blocks, and a lone one is done twice.
-    constexpr int lone = many_registers<Real, V> ? 1 : 2;
     for (std::size_t b = k; b < past; b += 2) {
       const bool pair = b + 1 < past;
       const std::ptrdiff_t block = weights_.element.block_size();
@@ -135,7 +140,8 @@ class winograd_correlation {
           .y_step = V,
           .y_row = sums.block};
       (pair ? correlate_rows<Real, V, 2>
-            : correlate_rows<Real, V, lone>)(at, taps.data(), taps.data() + taps.size());
+            : correlate_rows<Real, V, lone_blocks<Real, V>>)(at, taps.data(),
+                                                             taps.data() + taps.size());
     }
   }
 

@@ -16,7 +16,10 @@
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/convolution.hpp>
 #include <cordee/ops/direct/gather.hpp>
+#include <cordee/ops/direct/packed_form.hpp>
 #include <cordee/ops/winograd/correlation.hpp>
+#include <cordee/ops/winograd/transform.hpp>
+#include <cordee/ops/winograd/weights.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 namespace detail {
@@ -69,25 +72,19 @@ class winograd_weight_gradient {
                end = static_cast<std::ptrdiff_t>(past) * block;
     for (int e = 0; e < winograd_elements; ++e)
       std::fill(sum + e * weights_.pitch() + begin, sum + e * weights_.pitch() + end, Real{});
-    const auto rows = static_cast<std::size_t>(tiles_.rows);
-    const std::size_t ins = blocks_of(in_.channels, V), outs = blocks_of(out_.channels, V),
-                      plane = in_.pixels() * V;
+    const std::size_t ins = blocks_of(in_.channels, V);
     const std::size_t most = tile_rows_at_once<Real>(
         tiles_, in_.channels + static_cast<int>(past - k) * V, std::clamp(in_.channels, 28, 112));
     for (std::size_t next = 0; first < last; first = next) {
       next = std::min(last, first + most);
       const int tiles = static_cast<int>(next - first) * tiles_.columns;
       const tile_store<Real, V> data(mine.x, ins, tiles), errors(mine.dy, past - k, tiles);
-      for (std::size_t r = first; r < next; ++r) {
-        const std::ptrdiff_t place = static_cast<std::ptrdiff_t>(r - first) * tiles_.columns * V;
-        const auto i = static_cast<int>(r % rows);
-        for (std::size_t b = 0; b < ins; ++b)
-          data_to_tiles<Real, V>(in_, x + (r / rows * ins + b) * plane, i, data.of(0, b) + place,
-                                 data.pitch);
-        for (std::size_t b = k; b < past; ++b)
-          error_to_tiles<Real, V>(out_, dy + (r / rows * outs + b) * plane, i,
-                                  errors.of(0, b - k) + place, errors.pitch);
-      }
+      data.each_row(in_, first, next, 0, ins, x, [&](int i, const Real* from, Real* to) {
+        data_to_tiles<Real, V>(in_, from, i, to, data.pitch);
+      });
+      errors.each_row(out_, first, next, k, past, dy, [&](int i, const Real* from, Real* to) {
+        error_to_tiles<Real, V>(out_, from, i, to, errors.pitch);
+      });
       for (int e = 0; e < winograd_elements; ++e)
         multiply(tiles, e, past - k, data, errors, sum + e * weights_.pitch() + begin);
     }
@@ -95,15 +92,12 @@ class winograd_weight_gradient {
 
   void multiply(int tiles, int e, std::size_t blocks, const tile_store<Real, V>& data,
                 const tile_store<Real, V>& errors, Real* sum) const {
-    constexpr auto most = static_cast<std::size_t>(filter_blocks<Real, V>);
     const std::ptrdiff_t block = weights_.element.block_size();
     const pixel_area area{
         .rows = 1, .columns = tiles, .x_step = V, .dy_block = errors.block, .dw_block = block};
     for (std::size_t b = 0, n = 0; b < blocks; b += n) {
-      n = std::min(most, blocks - b);
-      const auto tile = n == most ? lone_tap<filter_blocks<Real, V>>
-                        : n == 2  ? lone_tap<2>
-                                  : lone_tap<1>;
+      n = std::min<std::size_t>(filter_blocks<Real, V>, blocks - b);
+      const auto tile = gather_of<Real, V>(static_cast<int>(n));
       const int channels = channels_at_once<Real, V>(static_cast<int>(n));
       for (std::size_t c = 0; c < blocks_of(in_.channels, V); ++c)
         for (int first = 0; first < V; first += channels)
@@ -112,8 +106,6 @@ class winograd_weight_gradient {
                    weights_.element.at(static_cast<int>(c) * V, 0, 0) + first * V);
     }
   }
-  template <int Blocks>
-  static constexpr auto lone_tap = gather<Real, V, 1, Blocks, channels_at_once<Real, V>(Blocks)>;
 
   /// The groups' sums of filter block b, in order, to canonical windows.
   void publish(std::size_t b, std::size_t parts, const Real* sums, Real* dw, into how) const {
