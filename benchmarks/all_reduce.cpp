@@ -23,46 +23,46 @@ template <class R>
 void mean_with(const R& reducer, std::vector<float>& x, std::vector<std::byte>& scratch) {
   scratch.resize(std::max(scratch.size(), reducer.template scratch<float>(x.size())));
   reducer.mix(
-      message<float, cpu, R::slots>{
+      bucket_view<float, cpu, R::slots>{
           nullptr, {x.data(), x.size()}, {}, {scratch.data(), scratch.size()}},
-      moment{}, cpu::stream{});
+      step_info{}, cpu::stream{});
 }
 
 void measure(int ranks, std::size_t bytes, int reps) {
   const std::size_t n = bytes / sizeof(float);
-  const int inner = benchmark::calls_in_a_row(bytes);
+  const int inner = benchmark::calls_per_timing(bytes);
   constexpr int methods = 10;
   std::vector<double> least(methods, std::numeric_limits<double>::max());
-  threads::launch(ranks, [&](threads link) {
-    std::vector<float> x(n, static_cast<float>(link.rank()));
+  threads::launch(ranks, [&](threads comm) {
+    std::vector<float> x(n, static_cast<float>(comm.rank()));
     std::vector<std::byte> scratch;
     const auto timed = [&](int method, const auto& reducer) {
-      mean_with(reducer, x, scratch);  // ranks begin together, memory is there
+      mean_with(reducer, x, scratch);  // synchronises the ranks, touches the memory
       const auto start = std::chrono::steady_clock::now();
       for (int k = 0; k < inner; ++k) mean_with(reducer, x, scratch);
       std::array slowest{
           std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start)
               .count()};
-      agree(link, slowest, maximum{});
-      auto& mine = least[static_cast<std::size_t>(method)];
-      if (link.rank() == 0) mine = std::min(mine, slowest[0] / inner);
+      allreduce_host(comm, slowest, reduce_op::max);
+      auto& minimum = least[static_cast<std::size_t>(method)];
+      if (comm.rank() == 0) minimum = std::min(minimum, slowest[0] / inner);
     };
     for (int k = 0; k < reps; ++k) {
-      timed(0, native{link});
-      timed(1, ring{link});
-      timed(2, halving{link});
-      timed(3, tree{link});
-      timed(4, butterfly{link});
-      timed(5, double_tree{link});
-      timed(6, torus_ring{link});
-      timed(7, hierarchical{link, nodes{2}});
-      timed(8, all_to_all{link});
-      timed(9, hybrid{all_to_all{link}, halving{link}});
+      timed(0, native{comm});
+      timed(1, ring{comm});
+      timed(2, halving_doubling{comm});
+      timed(3, tree{comm});
+      timed(4, butterfly{comm});
+      timed(5, double_tree{comm});
+      timed(6, torus_ring{comm});
+      timed(7, hierarchical{comm, nodes{2}});
+      timed(8, hybrid{one_shot{comm}, two_shot{comm}, 1u << 10});
+      timed(9, hybrid{hybrid{one_shot{comm}, two_shot{comm}, 1u << 10}, halving_doubling{comm}});
     }
   });
-  static constexpr const char* names[] = {"native",     "ring",        "halving",    "tree",
-                                          "butterfly",  "double_tree", "torus_ring", "hierarchical",
-                                          "all_to_all", "hybrid"};
+  static constexpr const char* names[] = {
+      "native",      "ring",       "halving_doubling", "tree",         "butterfly",
+      "double_tree", "torus_ring", "hierarchical",     "one_two_shot", "hybrid"};
   for (int m = 0; m < methods; ++m)
     benchmark::print(names[m], ranks, bytes, least[static_cast<std::size_t>(m)]);
 }

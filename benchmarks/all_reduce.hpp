@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the all-reduce benchmarks share, so that they measure alike.
+// Shared by the allreduce benchmarks, so that they measure in the same way.
 #pragma once
 
 #include <cstddef>
@@ -9,12 +9,12 @@
 
 namespace benchmark {
 
-/// Short messages are measured many at once: a clock and a barrier cost as much as one.
-constexpr int calls_in_a_row(std::size_t bytes) {
+/// Short messages are timed many at a time: a clock and a barrier cost as much as one.
+constexpr int calls_per_timing(std::size_t bytes) {
   return bytes <= 64'000 ? 100 : bytes <= 1'000'000 ? 10 : 1;
 }
 
-/// "native ranks 4 bytes 1000 us 3.21 GB/s 0.47" and what else there is to say
+/// Prints "native ranks 4 bytes 1000 us 3.21 GB/s 0.47" and `more`.
 inline void print(const char* method, int ranks, std::size_t bytes, double microseconds,
                   const char* more = "") {
   std::printf("%-16s ranks %d bytes %9zu us %10.2f GB/s %6.2f%s\n", method, ranks, bytes,

@@ -2,17 +2,17 @@
 # SPDX-FileCopyrightText: the Cordee contributors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Threads, and our reducers over the transport mpi, against an installed MPI (and Gloo): the programs in
-# turn, then MPI's least time over each method's.
+# Reducers over threads and over the transport mpi against an installed MPI (and Gloo): runs the programs
+# in turn, then prints the ratio of MPI's minimal time to each method's.
 # Usage: benchmarks/all_reduce.sh [BUILD [RANKS [ROUNDS [REPS [SIZES]]]]]
-#        BUILD holds bench_all_reduce and bench_mpi_all_reduce (and bench_gloo_all_reduce); build/release/benchmarks if not said.
-# Piece by piece, where the machine is quiet for a minute only:
-#        benchmarks/all_reduce.sh --lines BUILD 4 1 10 1000000 >> lines      (as often as one likes)
+#        BUILD contains bench_all_reduce and bench_mpi_all_reduce (and bench_gloo_all_reduce); by default build/release/benchmarks.
+# In parts, if the machine is idle only for short times:
+#        benchmarks/all_reduce.sh --lines BUILD 4 1 10 1000000 >> lines      (any number of times)
 #        benchmarks/all_reduce.sh --table < lines
 set -eu
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1  # containers do; Open MPI wants to be told twice
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1  # for containers; Open MPI requires both variables
 
-# Gloo's methods in turn wait for ever over long messages (more than once, of 1 MB): a process for each.
+# Several of Gloo's methods in one process may deadlock on long messages (1 MB): one process per repetition.
 gloo() {
   [ -x "$build/bench_gloo_all_reduce" ] || return 0
   if [ "$1" -lt 1000000 ]; then "$build/bench_gloo_all_reduce" "$ranks" "$1" "$reps"; return; fi
@@ -37,19 +37,19 @@ lines() {
 table() {
 awk '
   { key = $1 " " $5; if (!(key in least) || $7 < least[key]) least[key] = $7
-    if (!($1 in seen)) { seen[$1]; methods[++m] = $1 }
+    if (!($1 in listed)) { listed[$1]; methods[++m] = $1 }
     if (!($5 in known)) { known[$5]; bytes[++n] = $5 } }
   END {
     printf "%11s %12s", "bytes", "mpi us"
-    for (k = 1; k <= m; ++k) if (methods[k] != "mpi") printf " %31s", methods[k] " us (mpi / it)"
+    for (k = 1; k <= m; ++k) if (methods[k] != "mpi") printf " %31s", methods[k] " us (mpi / us)"
     print ""
     for (i = 1; i <= n; ++i) {
       mpi = least["mpi " bytes[i]]
       printf "%11d %12.2f", bytes[i], mpi
       for (k = 1; k <= m; ++k)
         if (methods[k] != "mpi") {
-          mine = least[methods[k] " " bytes[i]]
-          printf " %23.2f (%5.2f)", mine, mpi / mine
+          time = least[methods[k] " " bytes[i]]
+          printf " %23.2f (%5.2f)", time, mpi / time
         }
       print ""
     }

@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The convolutions of ResNet-20 or ResNet-50 as a share of what the machine's multiply-add units
-// can do, by the engines `direct`, `winograd` and, where it was built, `onednn`, layer by layer in
+// The convolutions of ResNet-20 or ResNet-50 as a share of the peak of the machine's multiply-add
+// units, by the engines `direct`, `winograd` and, where it was built, `onednn`, layer by layer in
 // turn.
 //
-// The peak is measured by a loop that touches registers only, in turn with the layers, so that a
-// change of clock or a neighbour's load meets both. Figures are minima over the repetitions;
-// operations are 2 x macs(), padding included, so a kernel that skips padding can exceed 100 %, and
-// so does one that multiplies less.
+// The peak is measured by a loop on registers only, in turn with the layers, so that a change of
+// clock frequency or of the machine's load affects both. Figures are minima over the repetitions;
+// operations are 2 x macs(), including those with padding, so a kernel that skips padding, or that
+// multiplies less, can exceed 100 %.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -22,15 +22,15 @@
 #include <cordee/core/random.hpp>
 #include <cordee/device/buffer.hpp>
 #include <cordee/device/cpu.hpp>
-#include <cordee/ops/convolution_direct.hpp>
-#include <cordee/ops/convolution_winograd.hpp>
+#include <cordee/ops/engines/direct/engine.hpp>
+#include <cordee/ops/engines/winograd/engine.hpp>
 #include <cordee/ops/layout.hpp>
 
 #include "benchmarks/options.hpp"
 #include "benchmarks/peak.hpp"
 
 #ifdef WITH_ONEDNN
-#include <cordee/ops/convolution_onednn.hpp>
+#include <cordee/ops/engines/onednn/engine.hpp>
 using engines = std::tuple<cordee::direct, cordee::winograd, cordee::onednn>;
 #else
 using engines = std::tuple<cordee::direct, cordee::winograd>;
@@ -68,7 +68,7 @@ options parse(int argc, char** argv) {
 
 using bench::now;
 
-/// One layer with its numbers by one engine, and the shortest times seen.
+/// One layer with its buffers for one engine, and its minimal times.
 struct layer {
   static constexpr int directions = 3;
 
@@ -81,12 +81,12 @@ struct layer {
         y(device, size<Engine>(p.out())),
         w(device, p.weights()),
         packed(device, Engine::template packed_size<float>(p)),
-        memory(device, Engine::template workspace<float>(p, samples, device.open())),
-        run(&layer::run_by<Engine>) {
+        memory(device, Engine::template workspace<float>(p, samples, device.make_stream())),
+        run(&layer::run_with<Engine>) {
     random_sequence draw(1, purpose::test, 0, 0);
     for (float& v : x.span()) v = static_cast<float>(draw.uniform() - 0.5);
     for (float& v : w.span()) v = static_cast<float>(draw.uniform() - 0.5);
-    Engine::template pack<float>(p, w.span().data, packed.span().data, device.open());
+    Engine::template pack<float>(p, w.span().data, packed.span().data, device.make_stream());
   }
   template <class Engine>
   std::size_t size(const extent& e) const {
@@ -94,19 +94,19 @@ struct layer {
            sample_size(e, Engine::template block<float>(e.channels));
   }
   template <class Engine>
-  void run_by(cpu::stream s) {
-    float *const in = x.span().data, *const out = y.span().data, *const image = packed.span().data;
+  void run_with(cpu::stream s) {
+    float *const in = x.span().data, *const out = y.span().data,
+                 *const weights = packed.span().data;
     const double t0 = now();
-    Engine::template fprop<float>(p, batch, in, image, out, s);
+    Engine::template fprop<float>(p, batch, in, weights, out, s);
     const double t1 = now();
-    if (p.in.channels > 4)  // nobody wants the gradient of the network's input
-      Engine::template dgrad<float>(p, batch, out, image, in, into::overwrite, s);
+    if (p.in.channels > 4)  // the gradient of the network's input is not needed
+      Engine::template dgrad<float>(p, batch, out, weights, in, write_mode::overwrite, s);
     const double t2 = now();
-    Engine::template wgrad<float>(p, batch, in, out, w.span().data, into::overwrite,
+    Engine::template wgrad<float>(p, batch, in, out, w.span().data, write_mode::overwrite,
                                   memory.span().data, s);
     const double t3 = now();
-    // The gradient just computed is the next input: bring it back to a size that neither grows
-    // without bound nor vanishes.
+    // dgrad has overwritten the input: draw it again, or numbers would grow or vanish.
     random_sequence draw(2, purpose::test, 0, 0);
     for (float& v : x.span()) v = static_cast<float>(draw.bits() >> 8) * 0x1p-24f - 0.5f;
     const double times[directions] = {t1 - t0, t2 - t1, t3 - t2};
@@ -122,21 +122,21 @@ struct layer {
   double best[directions] = {1e9, 1e9, 1e9};
 };
 
-// Each once, as v1.5 has them.
+// The distinct layers of ResNet-50 v1.5.
 std::vector<convolution_problem> layers_of_resnet50() {
-  std::vector<convolution_problem> all{{{3, 224, 224}, 64, 7, 2, 3}};
+  std::vector<convolution_problem> problems{{{3, 224, 224}, 64, 7, 2, 3}};
   for (int stage = 0, channels = 64, side = 56; stage < 4; ++stage) {
     const int width = 64 << stage, stride = stage == 0 ? 1 : 2, small = side / stride;
-    all.push_back({{channels, side, side}, width, 1, 1, 0});
-    if (stride == 2) all.push_back({{width, side, side}, width, 3, 2, 1});
-    all.push_back({{channels, side, side}, 4 * width, 1, stride, 0});
-    all.push_back({{width, small, small}, width, 3, 1, 1});
-    if (stride == 2) all.push_back({{width, small, small}, 4 * width, 1, 1, 0});
-    all.push_back({{4 * width, small, small}, width, 1, 1, 0});
+    problems.push_back({{channels, side, side}, width, 1, 1, 0});
+    if (stride == 2) problems.push_back({{width, side, side}, width, 3, 2, 1});
+    problems.push_back({{channels, side, side}, 4 * width, 1, stride, 0});
+    problems.push_back({{width, small, small}, width, 3, 1, 1});
+    if (stride == 2) problems.push_back({{width, small, small}, 4 * width, 1, 1, 0});
+    problems.push_back({{4 * width, small, small}, width, 1, 1, 0});
     channels = 4 * width;
     side = small;
   }
-  return all;
+  return problems;
 }
 
 std::vector<convolution_problem> layers_of(const options& o) {
@@ -152,7 +152,7 @@ std::vector<convolution_problem> layers_of(const options& o) {
 int main(int argc, char** argv) {
   const options o = parse(argc, argv);
   const cpu device(o.threads);
-  const cpu::stream s = device.open();
+  const cpu::stream s = device.make_stream();
 
   std::vector<layer> layers;
   for (const convolution_problem& p : layers_of(o))
@@ -165,17 +165,17 @@ int main(int argc, char** argv) {
       peak.time(s);
       (l.*l.run)(s);
     }
-  const double rate = peak.rate();
+  const double peak_flops = peak.flops();
   if (!peak.is_plausible()) return 1;
 
   std::printf("%d thread(s), %.*s, batch %d, %d repetitions; FMA peak %.1f GF/s\n\n", o.threads,
-              static_cast<int>(isa.size()), isa.data(), o.batch, o.reps, rate * 1e-9);
+              static_cast<int>(isa.size()), isa.data(), o.batch, o.reps, peak_flops * 1e-9);
   std::printf("%-34s %9s %-9s   %-13s %-13s %-13s\n", "layer", "GFLOP", "engine", "fprop", "dgrad",
               "wgrad");
   std::map<std::string_view, std::array<double, layer::directions>> seconds, operations;
   const auto shares = [&](double done, double time) {
     if (done > 0)
-      std::printf("   %5.1f (%3.0f%%)", done / time * 1e-9, 100 * done / time / rate);
+      std::printf("   %5.1f (%3.0f%%)", done / time * 1e-9, 100 * done / time / peak_flops);
     else
       std::printf("   %-12s", "");
   };
@@ -194,7 +194,7 @@ int main(int argc, char** argv) {
     std::printf("\n");
   }
   for (const auto& [engine, done] : operations) {
-    std::printf("%-34s %9s %-9s", "all, once", "", engine.data());
+    std::printf("%-34s %9s %-9s", "sum of the layers", "", engine.data());
     for (std::size_t i = 0; i < layer::directions; ++i) shares(done[i], seconds[engine][i]);
     std::printf("\n");
   }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The layers that a network is made of, each once, by name.
+// The distinct layers of a network, by name.
 #pragma once
 
 #include <set>
@@ -13,8 +13,8 @@ namespace bench {
 
 using namespace cordee;
 
-/// f.operator()<layer, input>(name) for each layer that a network is made of; a block's norm, sum
-/// and ReLU are one.
+/// Calls f.operator()<layer, input>(name) for each layer of a network; a block's norm, sum and ReLU
+/// are one layer.
 struct layers_of {
   template <extent In, class F, class L, class... Rest>
   static void visit(const sequential<L, Rest...>*, const F& f) {
@@ -38,20 +38,20 @@ struct layers_of {
   template <extent In, class F, int K, int W, int T>
   static void visit(const convolution<K, W, T>*, const F& f) {
     f.template operator()<convolution<K, W, T>, In>(
-        text("convolution ", W, "x", W, ", stride ", T, ", ", K, " filters"));
+        concat("convolution ", W, "x", W, ", stride ", T, ", ", K, " filters"));
   }
-  template <extent In, class F, class A, norm_settings With>
+  template <extent In, class F, class A, batch_norm_options With>
   static void visit(const batch_norm<A, With>*, const F& f) {
     f.template operator()<batch_norm<A, With>, In>(std::same_as<A, relu> ? "batch norm + ReLU"
                                                                          : "batch norm");
   }
   template <extent In, class F, int C, int T>
   static void visit(const subsample_pad<C, T>*, const F& f) {
-    f.template operator()<subsample_pad<C, T>, In>(text("subsample to ", C));
+    f.template operator()<subsample_pad<C, T>, In>(concat("subsample to ", C));
   }
   template <extent In, class F, int W, int T, int P>
   static void visit(const max_pool<W, T, P>*, const F& f) {
-    f.template operator()<max_pool<W, T, P>, In>(text("max pool ", W, "x", W));
+    f.template operator()<max_pool<W, T, P>, In>(concat("max pool ", W, "x", W));
   }
   template <extent In, class F>
   static void visit(const global_average_pool*, const F& f) {
@@ -59,18 +59,18 @@ struct layers_of {
   }
   template <extent In, class F, int C>
   static void visit(const linear<C>*, const F& f) {
-    f.template operator()<linear<C>, In>(text("linear to ", C));
+    f.template operator()<linear<C>, In>(concat("linear to ", C));
   }
 };
 
-/// The same for each layer of a network, once; the name says the input's extent too.
+/// The same for each distinct layer, with the input's extent in its name.
 template <class Net, class F>
 void each_layer(const F& f) {
-  std::set<std::string> seen;
+  std::set<std::string> names;
   layers_of::visit<Net::input>(static_cast<const typename Net::layers*>(nullptr),
                                [&]<class L, extent In>(const std::string& name) {
-                                 const std::string full = text(name, " on ", to_text(In));
-                                 if (seen.insert(full).second) f.template operator()<L, In>(full);
+                                 const std::string full = concat(name, " on ", describe(In));
+                                 if (names.insert(full).second) f.template operator()<L, In>(full);
                                });
 }
 template <class L>

@@ -1,5 +1,5 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The same program for a GPU.
+// The CPU's program compiled for a GPU.
 #include "bandwidth.cpp"

@@ -1,5 +1,5 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The same program for a GPU, where there is a cuDNN.
+// benchmarks/tensor_cores.cpp compiled for a GPU, with cuDNN.
 #include "tensor_cores.cpp"

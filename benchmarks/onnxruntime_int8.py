@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: the Cordee contributors
 # SPDX-License-Identifier: Apache-2.0
-"""bench_int8 beside onnxruntime's int8, layer by layer, from floats to floats on one thread.
+"""bench_int8 compared with onnxruntime's int8, layer by layer, from floats to floats on one thread.
 
     onnxruntime_int8.py BENCH_INT8 [ROUNDS [REPS [BATCH]]]
 
-Programs take turns, REPS repetitions a turn; figures are minima. onnxruntime quantises, runs
-QLinearConv (unsigned activations, signed weights with a scale a filter) and dequantises; ours keeps
-the sums' 32 bits, which QLinearConv rounds to eight. Without onnxruntime and onnx: not measured.
+The programs run in turn, REPS repetitions each time; figures are minima. onnxruntime quantises, runs
+QLinearConv (unsigned activations, signed weights with a scale per filter) and dequantises; bench_int8
+keeps the 32-bit sums, which QLinearConv requantises to 8 bits. Needs onnxruntime and onnx.
 """
 import re
 import subprocess

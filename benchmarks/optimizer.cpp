@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a rule's step costs beside a loop written by hand for it.
+// The time of an optimizer's step, compared with a hand-written loop.
 //
-// ResNet-50's 25.6 million parameters in their 161 segments, single precision, one `accept` of each
-// rule. The loop by hand makes the same reads and writes with the same arithmetic over the whole
-// plane: no segments, no kinds, vectorised by the compiler whatever the flags of this build. The
-// two take turns, so that a change of clock or a neighbour's load meets both; figures are minima.
-// GB/s counts each number read or written once. benchmarks/compare_torch.sh sets the lines of
-// --lines beside PyTorch's.
+// ResNet-50's 25.6 million parameters in their 161 segments, in fp32, one `accept` of each
+// optimizer. The hand-written loop has the same reads, writes and arithmetic over the whole plane,
+// without segments and kinds, and is vectorised by the compiler with any flags of this build. The
+// two are timed in turn, so that a change of clock frequency or of the machine's load affects both;
+// figures are minima. GB/s counts each number read or written once. benchmarks/compare_torch.sh
+// compares the output of --lines with PyTorch.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -38,7 +38,7 @@ struct options {
 };
 
 constexpr const char* usage =
-    "optimizer: accept of each rule on ResNet-50's parameters, beside a loop by hand\n"
+    "optimizer: accept of each optimizer on ResNet-50's parameters, and a hand-written loop\n"
     "  --reps N      repetitions, minima are printed   (30)\n"
     "  --threads N   workers                           (2)\n"
     "  --lines 1     sgd and adamw as `name seconds`   (all, as a table)\n"
@@ -53,13 +53,14 @@ options parse(int argc, char** argv) {
 
 using bench::now;
 
-/// Convolutions with their two of batch norm each, bottlenecks 3, 4, 6, 3, and the classifier.
+/// Convolutions, each with a batch norm's scale and shift, bottlenecks 3, 4, 6, 3, and the
+/// classifier.
 std::vector<segment> resnet50() {
   std::vector<segment> table;
   std::size_t offset = 0;
   const auto add = [&](kind what, int size) {
     table.push_back({"", what, offset, static_cast<std::size_t>(size)});
-    offset += aligned(table.back().size);
+    offset += detail::core::align_up(table.back().size);
   };
   const auto convolution = [&](int in, int out, int window) {
     add(kind::weight, in * out * window * window);
@@ -85,50 +86,52 @@ std::vector<segment> resnet50() {
 
 volatile double sink;
 
-/// f(numbers) on each worker's half of the planes.
+/// Calls f(numbers) with each worker's part of the planes.
 template <class P, class F>
-void halves(P& planes, cpu::stream s, const F& f) {
-  parallel(s, planes.weights().size, segment_alignment, [&](std::size_t first, std::size_t last) {
-    float* const v = planes.slot(1).data;
-    f(numbers{planes.weights().data + first, planes.grads().data + first,
-              planes.slot(0).data + first, v + first, last - first});
-  });
+void parallel_parts(P& planes, cpu::stream s, const F& f) {
+  parallel_chunks(s, planes.weights().size, detail::core::segment_alignment,
+                  [&](std::size_t first, std::size_t last) {
+                    float* const v = planes.slot(1).data;
+                    f(numbers{planes.weights().data + first, planes.grads().data + first,
+                              planes.slot(0).data + first, v + first, last - first});
+                  });
 }
 
-/// Two slots for every rule, so that all loops find the same planes.
-struct any_rule {
+/// Two slots for every optimizer, so that all loops use the same planes.
+struct two_slots {
   static constexpr int slots = 2;
 };
 
 template <class O, class Hand>
-void compare(const char* name, const O& rule, int bytes_each, const options& o, const Hand& hand) {
+void compare(const char* name, const O& optimizer, int bytes_per_parameter, const options& o,
+             const Hand& hand) {
   const std::vector<segment> table = resnet50();
   const cpu device(o.threads);
-  const cpu::stream s = device.open();
-  planes<float, cpu, any_rule, solo> memory(device, table);
+  const cpu::stream s = device.make_stream();
+  detail::train::planes<float, cpu, two_slots, solo> memory(device, table);
   random_sequence draw(1, purpose::test, 0, 0);
-  const auto refresh = [&](span_on<float, cpu> x, float size) {
+  const auto fill = [&](span_on<float, cpu> x, float size) {
     for (float& v : x) v = size * (static_cast<float>(draw.bits() >> 8) * 0x1p-23f - 1);
   };
-  refresh(memory.weights(), 0.1f);
-  refresh(memory.grads(), 0.01f);
-  memory.begin({}, s);
-  memory.measure(table, 0, true, s);
-  memory.tally(table, 0, true, s);
-  const auto whole = memory.sight(table, 0, true);
-  view<float, cpu, O::slots> v{whole.weights, whole.grads, {}, table};
+  fill(memory.weights(), 0.1f);
+  fill(memory.grads(), 0.01f);
+  memory.begin_step({}, s);
+  memory.compute_norms(table, 0, true, s);
+  memory.record_norms(table, 0, true, s);
+  const auto whole = memory.view_of(table, 0, true);
+  optimizer_view<float, cpu, O::slots> v{whole.weights, whole.grads, {}, table};
   for (std::size_t k = 0; k < v.slots.size(); ++k) v.slots[k] = whole.slots[k];
-  v.weight_squares = whole.weight_squares;
-  v.grad_squares = whole.grad_squares;
-  v.grad_square = whole.grad_square;
+  v.squared_weight_norms = whole.squared_weight_norms;
+  v.squared_grad_norms = whole.squared_grad_norms;
+  v.squared_global_norm = whole.squared_global_norm;
   v.sums = whole.sums;
 
   double best = 1e9, best_hand = 1e9;
-  for (int rep = 0; rep <= o.reps; ++rep) {  // the first one only touches the memory
+  for (int rep = 0; rep <= o.reps; ++rep) {  // the first one is a warm-up
     const double t0 = now();
-    rule.accept(v, moment{rep, rep, rep, 0, 1e-3, 1e-3}, s);
+    optimizer.accept(v, step_info{rep, rep, rep, 0, 1e-3, 1e-3}, s);
     const double t1 = now();
-    halves(memory, s, hand);
+    parallel_parts(memory, s, hand);
     const double t2 = now();
     if (rep == 0) continue;
     best = std::min(best, t1 - t0);
@@ -138,7 +141,8 @@ void compare(const char* name, const O& rule, int bytes_each, const options& o, 
     std::printf("cordee/%s_step %.9f\nby_hand/%s_step %.9f\n", name, best, name, best_hand);
     return;
   }
-  const double bytes = static_cast<double>(bytes_each) * static_cast<double>(v.weights.size);
+  const double bytes =
+      static_cast<double>(bytes_per_parameter) * static_cast<double>(v.weights.size);
   std::printf("%-20s %8.2f ms  %5.1f GB/s   by hand %8.2f ms  %5.1f GB/s   ratio %5.3f\n", name,
               best * 1e3, bytes / best * 1e-9, best_hand * 1e3, bytes / best_hand * 1e-9,
               best_hand / best);
@@ -150,8 +154,8 @@ void compare(const char* name, const O& rule, int bytes_each, const options& o, 
 int main(int argc, char** argv) {
   const options o = parse(argc, argv);
   if (o.lines != 0) {
-    compare("sgd", sgd{}, 20, o, rate_outside);
-    compare("adamw", adamw{}, 28, o, adam);
+    compare("sgd", sgd{}, 20, o, sgd_lr_outside);
+    compare("adamw", cordee::adamw{}, 28, o, by_hand::adamw);
     return 0;
   }
   std::size_t parameters = 0;
@@ -160,22 +164,22 @@ int main(int argc, char** argv) {
   std::printf("%zu parameters in %zu segments, fp32, %d threads, minima of %d\n", parameters,
               table.size(), o.threads, o.reps);
 
-  compare("sgd", sgd{}, 20, o, rate_outside);
-  compare("velocity_sgd", velocity_sgd{}, 20, o, rate_inside);
-  compare("lars", lars{}, 20, o, rate_inside);
-  compare("lars_rate_outside", lars_rate_outside{}, 20, o, rate_outside);
-  compare("lars_unscaled", lars_unscaled{}, 20, o, rate_outside);
-  compare("adamw", adamw{}, 28, o, adam);
+  compare("sgd", sgd{}, 20, o, sgd_lr_outside);
+  compare("velocity_sgd", velocity_sgd{}, 20, o, sgd_lr_inside);
+  compare("lars", lars{}, 20, o, sgd_lr_inside);
+  compare("lars_lr_outside", lars_lr_outside{}, 20, o, sgd_lr_outside);
+  compare("lars_unscaled", lars_unscaled{}, 20, o, sgd_lr_outside);
+  compare("adamw", cordee::adamw{}, 28, o, by_hand::adamw);
   const auto both = [](numbers x) {
-    sink = lamb_first(x);
-    lamb_second(x);
+    sink = lamb_direction(x);
+    lamb_step(x);
   };
   compare("lamb", lamb{}, 40, o, both);
   compare("nvlamb", nvlamb{}, 40, o, both);
-  compare("decentlam accept", decentlam{}, 20, o, displaced);
+  compare("decentlam accept", decentlam{}, 20, o, decentlam_accept);
   compare("clip{sgd}", clip{sgd{}, 1e-30}, 28, o, [](numbers x) {
-    shorten(x);
-    rate_outside(x);
+    scale_gradient(x);
+    sgd_lr_outside(x);
   });
   return 0;
 }

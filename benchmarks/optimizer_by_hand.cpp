@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What somebody would write for one rule who has no segments and no kinds: everything decays.
+// Loops without segments and kinds: everything decays.
 #include "benchmarks/optimizer_by_hand.hpp"
 
 #include <algorithm>
@@ -11,28 +11,28 @@ namespace by_hand {
 
 namespace {
 
-constexpr float mu = 0.9f, decay = 1e-4f, rate = 1e-3f, beta1 = 0.9f, beta2 = 0.999f, eps = 1e-6f,
-                scale1 = 1.1f, scale2 = 1.2f, most = 0x1p63f;
+constexpr float mu = 0.9f, decay = 1e-4f, learning_rate = 1e-3f, beta1 = 0.9f, beta2 = 0.999f,
+                eps = 1e-6f, scale1 = 1.1f, scale2 = 1.2f, limit = 0x1p63f;
 
 }  // namespace
 
-void rate_outside(numbers x) {
+void sgd_lr_outside(numbers x) {
   float* __restrict w = x.w, * __restrict m = x.m;
   const float* __restrict g = x.g;
   for (std::size_t i = 0; i < x.n; ++i) {
     m[i] = mu * m[i] + (g[i] + decay * w[i]);
-    w[i] -= rate * m[i];
+    w[i] -= learning_rate * m[i];
   }
 }
-void rate_inside(numbers x) {
+void sgd_lr_inside(numbers x) {
   float* __restrict w = x.w, * __restrict m = x.m;
   const float* __restrict g = x.g;
   for (std::size_t i = 0; i < x.n; ++i) {
-    m[i] = mu * m[i] + rate * (g[i] + decay * w[i]);
+    m[i] = mu * m[i] + learning_rate * (g[i] + decay * w[i]);
     w[i] -= m[i];
   }
 }
-void displaced(numbers x) {
+void decentlam_accept(numbers x) {
   float* __restrict w = x.w, * __restrict m = x.m;
   const float* __restrict mixed = x.g;
   for (std::size_t i = 0; i < x.n; ++i) {
@@ -40,30 +40,31 @@ void displaced(numbers x) {
     w[i] -= m[i];
   }
 }
-void shorten(numbers x) {
+void scale_gradient(numbers x) {
   float* __restrict g = x.g;
   for (std::size_t i = 0; i < x.n; ++i) g[i] *= 0.5f;
 }
-void adam(numbers x) {
+void adamw(numbers x) {
   float* __restrict w = x.w, * __restrict m = x.m, * __restrict v = x.v;
   const float* __restrict gradient = x.g;
   for (std::size_t i = 0; i < x.n; ++i) {
-    const float g = std::clamp(gradient[i], -most, most);
+    const float g = std::clamp(gradient[i], -limit, limit);
     m[i] = beta1 * m[i] + (1 - beta1) * g;
     v[i] = beta2 * v[i] + (1 - beta2) * (g * g);
-    w[i] = (1 - rate * decay) * w[i] - rate * (scale1 * m[i] / (scale2 * std::sqrt(v[i]) + eps));
+    w[i] = (1 - learning_rate * decay) * w[i] -
+           learning_rate * (scale1 * m[i] / (scale2 * std::sqrt(v[i]) + eps));
   }
 }
-double lamb_first(numbers x) {
-  constexpr std::size_t block =
-      4096;  // whose directions are still in the cache when they are summed
+double lamb_direction(numbers x) {
+  // The directions of a block are still in the cache when their squares are summed.
+  constexpr std::size_t block = 4096;
   float* __restrict m = x.m, * __restrict v = x.v, * __restrict u = x.g;
   const float* __restrict w = x.w;
   double sum = 0;
   for (std::size_t start = 0; start < x.n; start += block) {
     const std::size_t end = std::min(start + block, x.n);
     for (std::size_t i = start; i < end; ++i) {
-      const float g = std::clamp(u[i], -most, most);
+      const float g = std::clamp(u[i], -limit, limit);
       m[i] = beta1 * m[i] + (1 - beta1) * g;
       v[i] = beta2 * v[i] + (1 - beta2) * (g * g);
       u[i] = scale1 * m[i] / (scale2 * std::sqrt(v[i]) + eps) + decay * w[i];
@@ -77,10 +78,10 @@ double lamb_first(numbers x) {
   }
   return sum;
 }
-void lamb_second(numbers x) {
+void lamb_step(numbers x) {
   float* __restrict w = x.w;
   const float* __restrict u = x.g;
-  for (std::size_t i = 0; i < x.n; ++i) w[i] -= rate * u[i];
+  for (std::size_t i = 0; i < x.n; ++i) w[i] -= learning_rate * u[i];
 }
 
 }  // namespace by_hand

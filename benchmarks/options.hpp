@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What every benchmark starts with: whole numbers from the command line, and a clock.
+// Integer options of a benchmark's command line, and a clock.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,8 @@ struct option {
   int* value;
 };
 
-/// Reads "--name N" with N > 0; `--help` prints the usage, anything else too, with an exit status.
+/// Reads "--name N" with N > 0. `--help` prints the usage and exits with 0, any other argument with
+/// 2.
 inline void read_options(int argc, char** argv, const char* usage,
                          std::initializer_list<option> known) {
   for (int i = 1; i < argc; ++i) {
@@ -29,13 +30,13 @@ inline void read_options(int argc, char** argv, const char* usage,
       ++i;
       continue;
     }
-    const bool asked = name == "--help";
-    std::fputs(usage, asked ? stdout : stderr);
-    std::exit(asked ? 0 : 2);
+    const bool help = name == "--help";
+    std::fputs(usage, help ? stdout : stderr);
+    std::exit(help ? 0 : 2);
   }
 }
 
-/// Seconds of a clock that never goes back.
+/// Seconds of a monotonic clock.
 inline double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the multiply-add units can do, by a loop that touches registers only. Timed in turn with
-// what is held to it, so that a change of clock or a neighbour's load meets both.
+// The peak of the multiply-add units, by a loop on registers only. Timed in turn with what is
+// compared with it, so that a change of clock frequency or of the machine's load affects both.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <cordee/device/cpu.hpp>
-#include <cordee/ops/simd.hpp>
+#include <cordee/ops/cpu/simd.hpp>
 
 #include "benchmarks/options.hpp"
 
@@ -22,25 +22,26 @@ class fma_peak {
     for (int i = 0; i < sums; ++i) start_[i] = 0.25f / static_cast<float>(i + 1);
   }
 
-  /// Once more; the shortest counts.
+  /// Runs the loop; the shortest time counts.
   void time(cordee::cpu::stream s) {
     const double before = now();
-    parallel(s, sink_.size(), 1,
-             [&](std::size_t worker, std::size_t) { sink_[worker] = spin(start_); });
+    parallel_chunks(s, sink_.size(), 1,
+                    [&](std::size_t worker, std::size_t) { sink_[worker] = spin(start_); });
     least_ = std::min(least_, now() - before);
   }
 
-  /// Operations a second, a multiply-add being two.
-  [[nodiscard]] double rate() const {
-    return 2.0 * turns * sums * cordee::lanes<float> * static_cast<double>(sink_.size()) / least_;
+  /// Operations per second; a multiply-add is two.
+  [[nodiscard]] double flops() const {
+    return 2.0 * iterations * sums * cordee::lanes<float> * static_cast<double>(sink_.size()) /
+           least_;
   }
-  /// The loop has a purpose.
+  /// Uses the result, so that the compiler keeps the loop.
   [[nodiscard]] bool is_plausible() const { return sink_[0] >= 0; }
 
  private:
-  /// Multiply-adds on sums that all differ, or the compiler would keep one of them; enough of them
-  /// to hide an FMA's latency, few enough for 16 registers. About as long as a layer takes.
-  static constexpr int sums = 12, turns = 1'000'000;
+  /// Multiply-adds on sums with different values, or the compiler would merge them; enough sums to
+  /// hide the latency of an FMA, few enough for 16 registers. Takes about as long as a layer.
+  static constexpr int sums = 12, iterations = 1'000'000;
 
   [[gnu::noinline]] static float spin(const float* start) {
     using namespace cordee;
@@ -48,9 +49,9 @@ class fma_peak {
     const vec<float, V> a = vec<float, V>{} + start[0], b = a * 0.5f;
     vec<float, V> sum[sums];
     for (int i = 0; i < sums; ++i) sum[i] = b + start[i];
-    for (int turn = 0; turn < turns; ++turn)
+    for (int i = 0; i < iterations; ++i)
 #pragma GCC unroll 16
-      for (int i = 0; i < sums; ++i) sum[i] = sum[i] * a + b;
+      for (int k = 0; k < sums; ++k) sum[k] = sum[k] * a + b;
     for (int i = 1; i < sums; ++i) sum[0] += sum[i];
     return sum[0][0];
   }

@@ -4,7 +4,7 @@
 // Whole networks on one machine: forward and backward of ResNet-50 on 224x224 images, and a
 // training step of ResNet-20 on CIFAR's. Minima over repetitions; a multiply-add is two operations,
 // and backward counts as two forwards. With --lines it prints `cordee/name seconds` instead, for
-// benchmarks/compare_torch.sh; there, publishing the weights is part of the forward pass.
+// benchmarks/compare_torch.sh; there, packing the weights is part of the forward pass.
 #include <chrono>
 #include <cstdio>
 #include <limits>
@@ -36,7 +36,7 @@ struct samples {
     for (auto& l : labels)
       l = static_cast<std::int32_t>(random.below(static_cast<std::uint32_t>(classes)));
   }
-  [[nodiscard]] batch<cpu> all() const {
+  [[nodiscard]] batch<cpu> whole_batch() const {
     const auto n = static_cast<std::int64_t>(labels.size());
     return {{pixels.data(), pixels.size()},
             {labels.data(), labels.size()},
@@ -47,81 +47,81 @@ struct samples {
   }
 };
 
-void line(const char* what, double milliseconds) {
-  std::printf("cordee/%s %.9f\n", what, milliseconds * 1e-3);
+void print_line(const char* name, double milliseconds) {
+  std::printf("cordee/%s %.9f\n", name, milliseconds * 1e-3);
   std::fflush(stdout);
 }
 
-void report(const char* what, int n, std::int64_t macs, double passes, double milliseconds) {
-  const double rate = 2e-6 * static_cast<double>(macs) * n * passes / milliseconds;
-  std::printf("%-34s batch %3d  %9.2f ms  %8.1f images/s  %6.1f GFLOP/s\n", what, n, milliseconds,
-              1e3 * n / milliseconds, rate);
+void report(const char* name, int n, std::int64_t macs, double passes, double milliseconds) {
+  const double gflops = 2e-6 * static_cast<double>(macs) * n * passes / milliseconds;
+  std::printf("%-34s batch %3d  %9.2f ms  %8.1f images/s  %6.1f GFLOP/s\n", name, n, milliseconds,
+              1e3 * n / milliseconds, gflops);
   std::fflush(stdout);
 }
 
-// The kernels alone: no rule, no loader.
+// The kernels alone: no optimizer, no loader.
 template <class Net>
 void forward_and_backward(const char* name, int n, int threads, int reps, bool lines) {
   const samples data(Net::input, Net::classes, n);
   Net net{cpu(threads)};
   arena<float, cpu> memory(net.where(), Net::segments(), 2);
-  net.initialise(memory.plane(0), 1);
-  auto image = net.make_image();
-  const auto s = net.where().open();
-  double publish = std::numeric_limits<double>::max(), forward = publish, backward = publish;
-  double front = publish, all = publish;
-  for (int k = 0; k <= reps; ++k) {  // the first one touches the memory and does not count
+  net.initialize(memory.plane(0), 1);
+  auto packed = net.make_packed_parameters();
+  const auto s = net.where().make_stream();
+  double packing = std::numeric_limits<double>::max(), forward = packing, backward = packing;
+  double packing_and_forward = packing, total = packing;
+  for (int k = 0; k <= reps; ++k) {  // the first one is a warm-up
     const auto begin = std::chrono::steady_clock::now();
-    net.publish(memory.plane(0), image, s);
-    const double published = milliseconds_since(begin);
-    net.forward(image, memory.plane(0), data.all(), phase::train, s);
-    const double forwarded = milliseconds_since(begin);
+    net.pack_parameters(memory.plane(0), packed, s);
+    const double after_packing = milliseconds_since(begin);
+    net.forward(packed, memory.plane(0), data.whole_batch(), phase::train, s);
+    const double after_forward = milliseconds_since(begin);
     net.backward(
-        image, memory.plane(1), into::overwrite, [](std::size_t) {}, s);
-    const double done = milliseconds_since(begin);
+        packed, memory.plane(1), write_mode::overwrite, [](std::size_t) {}, s);
+    const double after_backward = milliseconds_since(begin);
     if (k == 0) continue;
-    publish = std::min(publish, published);
-    forward = std::min(forward, forwarded - published);
-    backward = std::min(backward, done - forwarded);
-    front = std::min(front, forwarded);
-    all = std::min(all, done);
+    packing = std::min(packing, after_packing);
+    forward = std::min(forward, after_forward - after_packing);
+    backward = std::min(backward, after_backward - after_forward);
+    packing_and_forward = std::min(packing_and_forward, after_forward);
+    total = std::min(total, after_backward);
   }
   if (lines) {
-    line("resnet50_forward", front);
-    line("resnet50_forward_and_backward", all);
+    print_line("resnet50_forward", packing_and_forward);
+    print_line("resnet50_forward_and_backward", total);
     return;
   }
-  std::printf("%-34s            %9.2f ms\n", text(name, " publish").c_str(), publish);
-  report(text(name, " forward").c_str(), n, Net::macs(), 1, forward);
-  report(text(name, " backward").c_str(), n, Net::macs(), 2, backward);
-  report(text(name, " forward and backward").c_str(), n, Net::macs(), 3, forward + backward);
+  std::printf("%-34s            %9.2f ms\n", concat(name, " packing").c_str(), packing);
+  report(concat(name, " forward").c_str(), n, Net::macs(), 1, forward);
+  report(concat(name, " backward").c_str(), n, Net::macs(), 2, backward);
+  report(concat(name, " forward and backward").c_str(), n, Net::macs(), 3, forward + backward);
 }
 
 void whole_step(int n, int threads, int reps, bool lines) {
   using net_type = resnet<20, fp32, cpu>;
   const samples data(net_type::input, net_type::classes, n);
   net_type net{cpu(threads)};
-  trainer run{net, sgd{.momentum = 0.9}, constant{.rate = 1e-4}, solo{}};
+  trainer run{net, sgd{.momentum = 0.9}, constant{.learning_rate = 1e-4}, solo{}};
   double step = std::numeric_limits<double>::max();
   bench::fma_peak peak(threads);
-  const auto s = net.where().open();
+  const auto s = net.where().make_stream();
   for (int k = 0; k <= reps; ++k) {
     peak.time(s);
     const auto begin = std::chrono::steady_clock::now();
-    run.step(std::array{data.all()}, 0);
+    run.step(std::array{data.whole_batch()}, 0);
     if (k > 0) step = std::min(step, milliseconds_since(begin));
   }
-  // Three directions of every layer at the peak; the gradient of the image is not needed.
+  // Three directions of every layer at the peak, but no gradient of the input.
   const std::int64_t stem = convolution_problem{net_type::input, 16, 3, 1, 1}.macs();
-  const double roof = 2e3 * static_cast<double>(3 * net_type::macs() - stem) * n / peak.rate();
+  const double roofline = 2e3 * static_cast<double>(3 * net_type::macs() - stem) * n / peak.flops();
   if (lines) {
-    line("resnet20_step", step);
-    std::printf("roofline/resnet20_step %.9f\n", roof * 1e-3);
+    print_line("resnet20_step", step);
+    std::printf("roofline/resnet20_step %.9f\n", roofline * 1e-3);
     return;
   }
   report("ResNet-20 step with sgd", n, net_type::macs(), 3, step);
-  std::printf("%-34s            %9.2f ms, %.0f %% of it\n", "  at the FMA peak of this run", roof,
-              100 * roof / step);
+  std::printf("%-34s            %9.2f ms, %.0f %% of it\n", "  at the FMA peak of this run",
+              roofline, 100 * roofline / step);
 }
 
 }  // namespace
@@ -131,14 +131,14 @@ int main(int argc, char** argv) {
     examples::options o(argc, argv, "resnet: whole networks, forward and backward");
     const int threads =
         o.whole("threads", static_cast<int>(std::thread::hardware_concurrency()), "workers");
-    const int reps = o.whole("reps", 5, "repetitions, of which the shortest counts");
-    const int large = o.whole("batch", 8, "samples of ResNet-50, 224x224; 0 leaves it out");
-    const int little = o.whole("small", 128, "samples of ResNet-20, 32x32; 0 leaves it out");
+    const int reps = o.whole("reps", 5, "repetitions; minima are printed");
+    const int large = o.whole("batch", 8, "samples of ResNet-50, 224x224; 0 omits it");
+    const int small = o.whole("small", 128, "samples of ResNet-20, 32x32; 0 omits it");
     const bool lines = o.flag("lines", "print `cordee/name seconds` and nothing else");
     o.done();
     if (!lines)
       std::printf("%s, %d threads, %d repetitions\n", describe_isa().c_str(), threads, reps);
-    if (little > 0) whole_step(little, threads, reps, lines);
+    if (small > 0) whole_step(small, threads, reps, lines);
     if (large > 0)
       forward_and_backward<resnet<50, fp32, cpu>>("ResNet-50", large, threads, reps, lines);
   });

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The time that work on a stream takes, by the device that the program was compiled for.
+// Times work on a stream of the device that the program is compiled for.
 #pragma once
 
 #if defined(__CUDACC__)
@@ -13,9 +13,9 @@
 namespace bench {
 
 #if defined(__CUDACC__)
-using cordee::detail::cuda_check;
+using cordee::detail::device::cuda_check;
 
-/// Seconds of the stream's own clock.
+/// Seconds between two events on the stream.
 class stopwatch {
  public:
   stopwatch() {
@@ -45,7 +45,7 @@ class stopwatch {
 #else
 struct stopwatch {
   template <class Stream, class F>
-  double operator()(Stream /*ran at once*/, const F& f) const {
+  double operator()(Stream /*synchronous*/, const F& f) const {
     const double begin = now();
     f();
     return now() - begin;

@@ -3,10 +3,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """examples/cifar in PyTorch: the same files, network, recipe and options.
 
-Batches run on from one permutation of the training images into the next; an image is padded with
-zero bytes, cut and mirrored, then normalised by the training set's mean and deviation; convolutions
-begin normal by the fan out, the classifier by the fan in; weights alone decay, and adapt under LARS.
-On a GPU fp16 and bf16 are autocast over channels_last. The last line is examples/cifar's.
+Batches continue from one permutation of the training images to the next; an image is padded with
+zero bytes, cropped and flipped, then normalised by the training set's mean and deviation. Normal
+initialisation: convolutions by the fan out, the classifier by the fan in. Only weights decay, and
+adapt under LARS. On a GPU fp16 and bf16 are autocast over channels_last. The last line has the format
+of examples/cifar.
 """
 import argparse
 import math
@@ -23,7 +24,7 @@ def arguments():
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--data", type=pathlib.Path, default="data/cifar-10")
     options.add_argument("--precision", choices=("fp32", "fp16", "bf16"), default="fp32")
-    options.add_argument("--rule", choices=("sgd", "lars"), default="sgd")
+    options.add_argument("--optimizer", choices=("sgd", "lars"), default="sgd")
     options.add_argument("--batch", type=int, default=128)
     options.add_argument("--seed", type=int, default=1)
     for name, value in (("epochs", 30), ("warmup", 1), ("rate", 0.1), ("trust", 0.01),
@@ -61,7 +62,7 @@ class Rule(torch.optim.Optimizer):
         others = [p for p in net.parameters() if p.ndim == 1]
         super().__init__([{"params": weights, "decay": o.decay}, {"params": others, "decay": 0}],
                          {"rate": 0.0})
-        self.trust = o.trust if o.rule == "lars" else None
+        self.trust = o.trust if o.optimizer == "lars" else None
 
     def ratio(self, p, decay):
         if self.trust is None or p.ndim == 1:
@@ -138,7 +139,7 @@ def main():
     with torch.no_grad(), cast:
         for some, true in zip(held.split(1000), held_labels.split(1000)):
             right += (net(normalised(some)).argmax(1) == true).sum().item()
-    print(f"held-out accuracy {100 * right / len(held):.2f} % of {len(held)} images; "
+    print(f"validation accuracy {100 * right / len(held):.2f} % of {len(held)} images; "
           f"{steps} steps in {seconds:.1f} s")
 
 

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: the Cordee contributors
 # SPDX-License-Identifier: Apache-2.0
 #
-# PyTorch's ResNet-50 on the noise of examples/imagenet_shape.cu: fp16 by autocast with a loss
-# scaler, channels_last, cudnn.benchmark, eager or compiled. Prints images a second of the quickest
+# PyTorch's ResNet-50 on the random images of examples/imagenet_shape.cu: fp16 by autocast with a loss
+# scaler, channels_last, cudnn.benchmark, eager or compiled. Prints images per second of the fastest
 # step.
 import argparse
 import time

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: the Cordee contributors
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch's distance from fp64 on what benchmarks/layers.cpp looks at: the same line for each layer
+"""The errors of PyTorch against fp64 on the layers of benchmarks/layers.cpp: the same line for each layer
 and for each step of a network.
 
     torch_layers.py LAYERS
 
-LAYERS are lines that bench_gpu_layers has printed. A layer is made from its name and its input's
-extent, once, whatever engines it has lines of, and not in bytes; inputs are normal numbers that the
-precision holds, in channels_last. A ReLU's gradient passes where the narrow output let it. A step is
-forward, loss and backward of the network as people train it, autocast over channels_last, beside the
+LAYERS are lines printed by bench_gpu_layers. A layer is constructed from its name and its input's
+extent, once for all engines, and not in bytes; inputs are normal numbers that the precision holds, in
+channels_last. A ReLU's gradient is masked by the output in low precision. A step is forward, loss and
+backward of the network in the usual training mode, autocast over channels_last, compared with the
 same weights and samples in fp64 on the CPU.
 """
 import copy
@@ -40,7 +40,7 @@ class Normed(nn.Module):
 
 
 class Loss(nn.Module):
-    """As under autocast: of narrow logits, in float."""
+    """As under autocast: in float, of logits in low precision."""
 
     def forward(self, logits):
         labels = torch.arange(0, 7 * len(logits), 7, device=logits.device) % logits.shape[1]
@@ -66,11 +66,11 @@ def made(name, channels):
         return nn.Sequential(nn.Flatten(), nn.Linear(channels, numbers[0]))
     if name.startswith("softmax loss"):
         return Loss()
-    raise ValueError(f"torch_layers.py knows no layer called {name}")
+    raise ValueError(f"torch_layers.py: unknown layer {name}")
 
 
 def begun(net, narrow):
-    """Parameters that the precision holds; those that begin alike are told apart by a little noise."""
+    """Parameters that the precision holds, with a little noise on those that are initially equal."""
     begin(net)
     with torch.no_grad():
         for p in net.parameters():
@@ -91,7 +91,7 @@ def distance(found, right):
 
 
 def results(layer, x, dy, opened=None):
-    """y, dx and the parameters' gradients in fp64; `opened` says where a ReLU behind the layer is."""
+    """y, dx and the parameters' gradients in fp64; `opened` is the mask of a ReLU after the layer."""
     x = x.detach().requires_grad_()
     y = layer(x)
     if opened is not None:
@@ -104,7 +104,7 @@ def of_layer(name, extent, narrow):
     layer = begun(made(name, extent[0]), narrow)
     x = torch.randn(SAMPLES, *extent).to(narrow)
     dy = torch.randn_like(layer(x.float())).to(narrow)
-    # Norms keep their numbers in float, as under autocast.
+    # Norms stay in float, as under autocast.
     own = there(copy.deepcopy(layer), *([] if name.startswith("batch norm") else [narrow]))
     gate = (lambda y: y > 0) if "ReLU" in name else None
     found = results(own, there(x, narrow), there(dy, narrow), gate)

@@ -5,7 +5,8 @@
 benchmarks/compare_torch.sh: lines of `name seconds`.
 
 ResNet-50's 25.6 million parameters in their 161 tensors, FP32, minima over the repetitions after
-three that do not count. What this PyTorch cannot do is skipped, and standard error says so.
+three for warm-up. Configurations that this PyTorch does not support are skipped, with a message on
+standard error.
 """
 import argparse
 import sys
@@ -22,7 +23,7 @@ FORMS = {"loop": {"foreach": False}, "foreach": {"foreach": True}, "fused": {"fu
 
 
 def shapes():
-    """Convolutions with their two of batch norm each, bottlenecks 3, 4, 6, 3, the classifier."""
+    """Convolutions, each with a batch norm's scale and shift, bottlenecks 3, 4, 6, 3, the classifier."""
     found = []
 
     def convolution(channels, filters, window):

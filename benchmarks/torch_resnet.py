@@ -5,9 +5,9 @@
 
 ResNet-20: one step (forward, loss, backward, SGD with momentum) on CIFAR's extents. ResNet-50:
 forward, loss and backward on 224x224. Synthetic samples, FP32, minima over the repetitions after
-three that do not count. PyTorch is given its samples as normalised floats in the format it is measured in,
-while Cordee's figure includes making them from bytes. What this PyTorch cannot do is skipped, and
-standard error says so.
+three for warm-up. PyTorch's samples are normalised floats in the format that is measured, while
+Cordee's time includes the conversion from bytes. Configurations that this PyTorch does not support
+are skipped, with a message on standard error.
 """
 import argparse
 import sys
@@ -19,7 +19,7 @@ import torch.nn.functional as F
 
 
 class Subsample(nn.Module):
-    """Option A: every second pixel, the channels between zeros. No parameters."""
+    """Option A: every second pixel, with zero channels added on both sides. No parameters."""
 
     def __init__(self, channels, wider):
         super().__init__()
@@ -35,7 +35,7 @@ def convolution(channels, filters, window, stride=1):
 
 
 class Block(nn.Module):
-    """Convolutions and norms in turn, a ReLU between them and behind the sum with the shortcut."""
+    """Alternating convolutions and norms, a ReLU between them and after the sum with the shortcut."""
 
     def __init__(self, convolutions, shortcut):
         super().__init__()
@@ -84,7 +84,7 @@ def resnet50():
 
 
 def begin(net):
-    """Convolutions begin normal by the fan out, classifiers by the fan in."""
+    """Normal initialisation: convolutions by the fan out, classifiers by the fan in."""
     for m in net.modules():
         if isinstance(m, nn.Conv2d):
             nn.init.kaiming_normal_(m.weight, mode="fan_out", nonlinearity="relu")
@@ -93,14 +93,14 @@ def begin(net):
             nn.init.zeros_(m.bias)
 
 
-# Network, parameters (as resnet<20> and resnet<50> have them), side, classes.
+# Network, number of parameters (of resnet<20> and resnet<50>), side, classes.
 NETS = {20: (resnet20, 269_722, 32, 10), 50: (resnet50, 25_557_032, 224, 1000)}
 FORMATS = ("nchw", "channels_last", "compile", "compile_channels_last")
 WARM = 3
 
 
 def measure(which, form, batch, reps):
-    """Yields (what, least seconds)."""
+    """Yields (name, minimal seconds)."""
     make, parameters, side, classes = NETS[which]
     torch.manual_seed(1)
     net = make().train()

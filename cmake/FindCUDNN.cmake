@@ -1,9 +1,8 @@
 # SPDX-FileCopyrightText: the Cordee contributors
 # SPDX-License-Identifier: Apache-2.0
 #
-# cuDNN: CUDNN_FOUND, CUDNN_VERSION, and the target CUDNN::cudnn, which is all that the graph API needs
-# (libcudnn loads its other libraries itself). Looked for beside the CUDA toolkit, where CUDNN_ROOT says, and
-# where CMake looks anyway.
+# Finds cuDNN: sets CUDNN_FOUND, CUDNN_VERSION and the target CUDNN::cudnn, sufficient for the graph API (libcudnn
+# loads its other libraries itself). Searches the CUDA toolkit, CUDNN_ROOT and CMake's default paths.
 find_path(CUDNN_INCLUDE_DIR cudnn_graph.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
 find_library(CUDNN_LIBRARY NAMES cudnn libcudnn.so.9 HINTS ${CUDAToolkit_LIBRARY_DIR})
 mark_as_advanced(CUDNN_INCLUDE_DIR CUDNN_LIBRARY)

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: the Cordee contributors
 # SPDX-License-Identifier: Apache-2.0
 #
-# NCCL: NCCL_FOUND, NCCL_VERSION and the target NCCL::nccl. Looked for where NCCL_ROOT says, beside the CUDA
-# toolkit, where CMake looks anyway, and among Python's nvidia packages.
+# Finds NCCL: sets NCCL_FOUND, NCCL_VERSION and the target NCCL::nccl. Searches NCCL_ROOT, the CUDA toolkit, CMake's
+# default paths and Python's nvidia packages.
 find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
 find_library(NCCL_LIBRARY NAMES nccl libnccl.so.2 HINTS ${CUDAToolkit_LIBRARY_DIR})
 if(NOT NCCL_INCLUDE_DIR OR NOT NCCL_LIBRARY)

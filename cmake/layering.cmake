@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: the Cordee contributors
 # SPDX-License-Identifier: Apache-2.0
 #
-# The laws of inclusion. Usage: cmake -D ROOT=<folder that holds cordee/> -P layering.cmake
+# Checks the includes between folders. Usage: cmake -D ROOT=<folder that contains cordee/> -P layering.cmake
 #
-# A folder includes only folders it needs; comm, optim, nn and data never include one another; a .hpp
-# other than the umbrella includes no .cuh. Every breach is named with file and line.
+# A folder includes only the folders of its list below; comm, optim, nn and data never include one another; a .hpp
+# other than the umbrella includes no .cuh. Every violation is reported with file and line.
 cmake_minimum_required(VERSION 3.25)
 set(needs_core core)
 set(needs_precision core precision)
@@ -12,7 +12,7 @@ set(needs_schedule core schedule)
 set(needs_device core device)
 set(needs_ops core precision device ops)
 set(needs_io core io)
-set(needs_comm core precision device comm ops/elementwise.hpp)
+set(needs_comm core precision device comm ops/cpu/elementwise.hpp)
 set(needs_optim core device ops optim)
 set(needs_nn core precision device ops nn)
 set(needs_data core device io data)
@@ -21,7 +21,6 @@ set(needs_recipes ${needs_train} recipes)
 set(needs_infer core precision device ops nn io infer)
 set(needs_testing ${needs_train} testing)
 
-set(broken 0)
 file(GLOB_RECURSE headers RELATIVE ${ROOT}/cordee ${ROOT}/cordee/*.hpp ${ROOT}/cordee/*.cuh)
 if(NOT headers)
   message(FATAL_ERROR "no headers below ${ROOT}/cordee")
@@ -35,7 +34,7 @@ foreach(header IN LISTS headers)
     message(SEND_ERROR "${header}: the folder ${folder} is not in the table of layers")
     continue()
   endif()
-  # Brackets and semicolons would join or cut the lines of a CMake list: "[0, 1)" in a comment is one.
+  # Brackets and semicolons would join or split the elements of a CMake list, as "[0, 1)" in a comment would.
   file(READ ${ROOT}/cordee/${header} lines)
   string(REGEX REPLACE "[][;\\]" " " lines "${lines}")
   string(REPLACE "\n" ";" lines "${lines}")
@@ -43,14 +42,14 @@ foreach(header IN LISTS headers)
   foreach(line IN LISTS lines)
     math(EXPR number "${number} + 1")
     if(line MATCHES "^ *# *include *\"")
-      message(SEND_ERROR "${header}:${number}: say <cordee/...>, so that this test sees what it is")
+      message(SEND_ERROR "${header}:${number}: include it as <cordee/...>, the only form that this test checks")
     endif()
     if(NOT line MATCHES "^ *# *include *<cordee/([^>]+)>")
       continue()
     endif()
     set(included ${CMAKE_MATCH_1})
-    string(REGEX MATCH "^[^/]+" from ${included})
-    if(NOT from IN_LIST needs_${folder} AND NOT included IN_LIST needs_${folder})
+    string(REGEX MATCH "^[^/]+" included_folder ${included})
+    if(NOT included_folder IN_LIST needs_${folder} AND NOT included IN_LIST needs_${folder})
       message(SEND_ERROR "${header}:${number}: ${folder} may not include ${included}")
     endif()
     if(header MATCHES "\\.hpp$" AND included MATCHES "\\.cuh$")

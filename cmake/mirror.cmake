@@ -1,11 +1,12 @@
 # SPDX-FileCopyrightText: the Cordee contributors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Tests mirror headers. Usage: cmake -D HEADERS=<folder that holds cordee/> -D TESTS=<folder> -P mirror.cmake
+# Checks that every header has a test.
+# Usage: cmake -D HEADERS=<folder that contains cordee/> -D TESTS=<folder> -P mirror.cmake
 #
-# cordee/comm/ring.hpp is tested by comm/ring.cpp of the tests, a .cuh by a .cu or .cpp of its name; and
-# a file that asserts nothing is no test. The umbrellas are tested by all who include them. Tests beyond
-# these (a theme of a header, a law of several) may have any name.
+# cordee/comm/ring.hpp is tested by comm/ring.cpp of the tests, a .cuh by a .cu or .cpp of the same name. A test must
+# contain a TEST_CASE or a static_assert. The umbrellas are exempt: many tests include them. Further tests, of a part
+# of a header or of several headers, may have any name.
 cmake_minimum_required(VERSION 3.25)
 file(GLOB_RECURSE headers RELATIVE ${HEADERS}/cordee ${HEADERS}/cordee/*.hpp ${HEADERS}/cordee/*.cuh)
 list(REMOVE_ITEM headers cordee.hpp cuda.cuh)

@@ -1,10 +1,11 @@
 # SPDX-FileCopyrightText: the Cordee contributors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Several tests as one translation unit, so that what they share is compiled once: first what they include,
-# then each in a namespace of its own, where its includes bring nothing any more; its macros end with it. Usage:
+# Combines several tests into one translation unit, so that shared headers are compiled once: first the includes of
+# all tests, then each test in its own namespace, where include guards make its includes empty. The macros that a
+# test defines are undefined after it. Usage:
 #
-#   cmake -D "SOURCES=<tests>" -D ROOT=<the folder above include/ and tests/> -D TOGETHER=<a file to write> -P together.cmake
+#   cmake -D "SOURCES=<tests>" -D ROOT=<parent of include/ and tests/> -D TOGETHER=<output file> -P together.cmake
 cmake_minimum_required(VERSION 3.25)
 foreach(source IN LISTS SOURCES)
   file(READ ${source} text)

@@ -12,8 +12,8 @@
 
 namespace examples {
 
-/// f(training, held out): the 10,000 bundled images, 9,000 to train on; or, where the full set lies
-/// in the folder, 60,000 and the test set.
+/// Calls f(training, held_out): with 9,000 and 1,000 of the 10,000 bundled images; or, where the
+/// folder has the full set, with its 60,000 training and 10,000 test images.
 template <class F>
 void with_fashion_mnist(const std::string& folder, const F& f) {
   const std::filesystem::path at = folder;
@@ -24,8 +24,8 @@ void with_fashion_mnist(const std::string& folder, const F& f) {
   const cordee::idx test{file("t10k-images-idx3-ubyte"), file("t10k-labels-idx1-ubyte")};
   if (exists("train-images-idx3-ubyte"))
     return f(cordee::idx{file("train-images-idx3-ubyte"), file("train-labels-idx1-ubyte")}, test);
-  const auto [training, held] = cordee::split(test, 0.1, 1);
-  f(training, held);
+  const auto [training, held_out] = cordee::split(test, 0.1, 1);
+  f(training, held_out);
 }
 
 }  // namespace examples

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// ResNet-50 on one batch of noise in ImageNet's shape, over and over: images a second of the whole
-// step, on the device that the program was compiled for. The two nouns below are all that differs.
+// ResNet-50 on one batch of noise in ImageNet's shape, again and again: images a second of the
+// whole step, on the device that the program was compiled for. Only the device and the precision
+// differ.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -26,7 +27,7 @@ using number = fp32;
 #endif
 using net_type = resnet<50, number, device>;
 
-/// Images as bytes and their labels, made from a seed.
+/// Random images and labels.
 batch<cpu> noise(int samples, std::vector<std::uint8_t>& pixels,
                  std::vector<std::int32_t>& labels) {
   const auto n = static_cast<std::size_t>(samples);
@@ -38,30 +39,30 @@ batch<cpu> noise(int samples, std::vector<std::uint8_t>& pixels,
   return {{pixels.data(), pixels.size()}, {labels.data(), n}, samples, samples, 1, {}};
 }
 
-void measure(int samples, int warm, int steps) {
+void measure(int samples, int warmup_steps, int steps) {
   using clock = std::chrono::steady_clock;
   net_type net;
-  trainer run{net, lars{}, constant{.rate = 0.1}, solo{}};
+  trainer run{net, lars{}, constant{.learning_rate = 0.1}, solo{}};
   std::vector<std::uint8_t> pixels;
   std::vector<std::int32_t> labels;
-  const batch<cpu> one = noise(samples, pixels, labels);
-  upload<device> there(net.where());
-  const auto micro = there.to({&one, 1}, run.compute());
+  const batch<cpu> on_host = noise(samples, pixels, labels);
+  upload<device> transfer(net.where());
+  const auto batches = transfer.to({&on_host, 1}, run.compute());
 
   std::printf("ResNet-50, %lld parameters, %s on %s, engine %s, batch %d\n",
               static_cast<long long>(net_type::parameters()), std::string(number::name).c_str(),
               std::string(device::name).c_str(), std::string(net_type::engine::name).c_str(),
               samples);
   double least = std::numeric_limits<double>::max();
-  for (int k = 0; k < warm + steps; ++k) {
+  for (int k = 0; k < warmup_steps + steps; ++k) {
     const auto begin = clock::now();
-    const auto out = run.step(micro, 0);
+    const auto out = run.step(batches, 0);
     const double seconds = std::chrono::duration<double>(clock::now() - begin).count();
-    if (k >= warm) least = std::min(least, seconds);
+    if (k >= warmup_steps) least = std::min(least, seconds);
     std::printf("step %d: loss %.4f, %.1f ms\n", k, out.train.mean_loss(), 1e3 * seconds);
     std::fflush(stdout);
   }
-  std::printf("%.1f images/s, of the quickest of %d steps\n", samples / least, steps);
+  std::printf("%.1f images/s, of the fastest of %d steps\n", samples / least, steps);
 }
 
 }  // namespace
@@ -70,10 +71,10 @@ int main(int argc, char** argv) {
   return examples::run([&] {
     examples::options o(argc, argv, "imagenet_shape: ResNet-50 on noise, images a second");
     const int samples = o.whole("batch", 8, "images of a step");
-    const int warm = o.whole("warm", 1, "steps before it counts");
-    const int steps = o.whole("steps", 3, "steps that count");
+    const int warmup_steps = o.whole("warmup", 1, "steps before the measured ones");
+    const int steps = o.whole("steps", 3, "measured steps");
     o.done();
-    expects(samples > 0 && steps > 0, "imagenet_shape: a batch and a step at least");
-    measure(samples, warm, steps);
+    expects(samples > 0 && steps > 0, "imagenet_shape: --batch and --steps must be at least 1");
+    measure(samples, warmup_steps, steps);
   });
 }

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The network of the demo over processes, on as many machines as mpirun or srun is given; then the
-// same run as threads of one process, which ends with the same weights.
+// The network of the demo over processes, on the machines given to mpirun or srun; then the same
+// run as threads of one process, which must end with the same weights.
 //
 //   examples/launch/mpirun.sh 4 build/release/examples/many_machines --epochs 2
 //   sbatch examples/launch/slurm.sbatch build/release/examples/many_machines
@@ -23,9 +23,9 @@ namespace {
 struct plan {
   std::string data;
   int batch, deadline;
-  double epochs, warmup, rate;
+  double epochs, warmup, learning_rate;
   std::uint64_t seed;
-  bool alone;
+  bool only_processes;
 };
 
 struct result {
@@ -33,41 +33,43 @@ struct result {
   std::vector<float> weights;
 };
 
-template <class Link, class Training, class Held, class... Listeners>
-result train(const plan& p, const Link& link, const Training& training, const Held& held,
-             Listeners&&... listeners) {
-  resnet<20, fp32, cpu, shape{.image = {1, 28, 28}, .zero_gamma = false}> net;
+template <class Communicator, class Training, class HeldOut, class... Callbacks>
+result train(const plan& p, const Communicator& comm, const Training& training,
+             const HeldOut& held_out, Callbacks&&... callbacks) {
+  resnet<20, fp32, cpu, resnet_options{.image = {1, 28, 28}, .zero_gamma = false}> net;
   loader feed{training,
-              link,
+              comm,
               {.global_batch = p.batch, .seed = p.seed},
-              augment{.pad = 2, .flip = true},
-              normalise::measured(training)};
+              pad_crop_flip{.pad = 2, .flip = true},
+              normalize::measured(training)};
   trainer run{net,
-              lars{.momentum = 0.9, .weight_decay = 5e-4, .trust = 0.01},
-              warmup{p.warmup, polynomial{.peak = p.rate, .epochs = p.epochs, .power = 2}},
-              ring{link},
+              lars{.momentum = 0.9, .weight_decay = 5e-4, .trust_coefficient = 0.01},
+              warmup{p.warmup, polynomial{.peak = p.learning_rate, .epochs = p.epochs, .power = 2}},
+              ring{comm},
               {.seed = p.seed}};
-  const auto done = run.fit(feed, p.epochs, held_out{held}, listeners...);
-  return {100 * done.last.held_out->accuracy(), {run.weights().begin(), run.weights().end()}};
+  const auto done = run.fit(feed, p.epochs, validation{held_out}, callbacks...);
+  return {100 * done.last.validation->accuracy(), {run.weights().begin(), run.weights().end()}};
 }
 
 void compare(const plan& p) {
-  examples::with_fashion_mnist(p.data, [&](const auto& training, const auto& held) {
+  examples::with_fashion_mnist(p.data, [&](const auto& training, const auto& held_out) {
     mpi::launch(
-        [&](mpi link) {
-          const result here = train(p, link, training, held, console{});
-          if (link.rank() != 0) return;
-          std::printf("%d processes: held-out accuracy %.2f %%\n", link.size(), here.accuracy);
+        [&](mpi comm) {
+          const result processes = train(p, comm, training, held_out, console{});
+          if (comm.rank() != 0) return;
+          std::printf("%d processes: validation accuracy %.2f %%\n", comm.size(),
+                      processes.accuracy);
           std::fflush(stdout);
-          if (p.alone) return;
-          result there;
-          threads::launch(link.size(), [&](threads beside) {
-            const result mine = train(p, beside, training, held);
-            if (beside.rank() == 0) there = mine;
+          if (p.only_processes) return;
+          result one_process;
+          threads::launch(comm.size(), [&](threads thread) {
+            const result of_rank = train(p, thread, training, held_out);
+            if (thread.rank() == 0) one_process = of_rank;
           });
           std::printf(
-              "one process:  held-out accuracy %.2f %%, the weights %s\n", there.accuracy,
-              std::ranges::equal(here.weights, there.weights) ? "are the same bits" : "differ");
+              "one process:  validation accuracy %.2f %%, the weights %s\n", one_process.accuracy,
+              std::ranges::equal(processes.weights, one_process.weights) ? "are the same bits"
+                                                                         : "differ");
         },
         {.deadline = std::chrono::seconds(p.deadline)});
   });
@@ -82,15 +84,17 @@ int main(int argc, char** argv) {
         "many_machines: ResNet-20 on Fashion-MNIST with workers as processes, which "
         "mpirun or srun starts");
     plan p;
-    p.data = o.text("data", CORDEE_EXAMPLE_DATA "/fashion-mnist",
-                    "folder of the idx files; with the training files in it, all 60,000 are used");
+    p.data =
+        o.string("data", CORDEE_EXAMPLE_DATA "/fashion-mnist",
+                 "folder of the idx files; with the training files in it, all 60,000 are used");
     p.batch = o.whole("batch", 512, "samples of one update, over all workers");
-    p.epochs = o.number("epochs", 12, "passes over the training images");
+    p.epochs = o.number("epochs", 12, "epochs, passes over the training images");
     p.warmup = o.number("warmup", 1, "epochs of warm-up from zero");
-    p.rate = o.number("rate", 1, "peak rate");
-    p.seed = static_cast<std::uint64_t>(o.whole("seed", 1, "of weights, order and augmentation"));
-    p.deadline = o.whole("deadline", 120, "seconds that a rank waits for another one at most");
-    p.alone = o.flag("alone", "leave out the run in one process");
+    p.learning_rate = o.number("rate", 1, "peak learning rate");
+    p.seed = o.seed();
+    p.deadline =
+        o.whole("deadline", 120, "seconds after which a rank that waits for another gives up");
+    p.only_processes = o.flag("only-processes", "skip the run in one process");
     o.done();
     compare(p);
   });

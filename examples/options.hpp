@@ -1,10 +1,11 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// "--name value" for the examples: each option says its default and what it is for.
+// Options "--name value" of the examples, with a default and a line of help each.
 #pragma once
 
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -20,35 +21,39 @@ class options {
   options(int argc, char** argv, std::string purpose)
       : words_(argv + 1, argv + argc), help_(std::move(purpose) + "\n\n") {}
 
-  std::string text(std::string_view name, std::string by_default, std::string_view what) {
-    help_ += cordee::text("  --", name, " ", by_default.empty() ? "VALUE" : by_default, "\n      ",
-                          what, "\n");
+  std::string string(std::string_view name, std::string default_value,
+                     std::string_view description) {
+    help_ += cordee::concat("  --", name, " ", default_value.empty() ? "VALUE" : default_value,
+                            "\n      ", description, "\n");
     for (std::size_t i = 0; i < words_.size(); ++i) {
       if (words_[i] != "--" + std::string(name)) continue;
-      if (i + 1 == words_.size()) throw cordee::error(cordee::text("--", name, " needs a value"));
+      if (i + 1 == words_.size()) throw cordee::error(cordee::concat("--", name, " needs a value"));
       const std::string value = words_[i + 1];
       words_.erase(words_.begin() + static_cast<long>(i),
                    words_.begin() + static_cast<long>(i) + 2);
       return value;
     }
-    return by_default;
+    return default_value;
   }
-  double number(std::string_view name, double by_default, std::string_view what) {
-    const std::string value = text(name, cordee::text(by_default), what);
+  double number(std::string_view name, double default_value, std::string_view description) {
+    const std::string value = string(name, cordee::concat(default_value), description);
     char* end = nullptr;
     const double x = std::strtod(value.c_str(), &end);
     if (value.empty() || *end != '\0')
-      throw cordee::error(cordee::text("--", name, " takes a number, not \"", value, "\""));
+      throw cordee::error(cordee::concat("--", name, " takes a number, not \"", value, "\""));
     return x;
   }
-  int whole(std::string_view name, int by_default, std::string_view what) {
-    const double x = number(name, by_default, what);
+  int whole(std::string_view name, int default_value, std::string_view description) {
+    const double x = number(name, default_value, description);
     if (!(x >= 0 && x <= 1e9) || x != std::floor(x))
-      throw cordee::error(cordee::text("--", name, " takes a whole number up to 1e9, not ", x));
+      throw cordee::error(cordee::concat("--", name, " takes a whole number up to 1e9, not ", x));
     return static_cast<int>(x);
   }
-  bool flag(std::string_view name, std::string_view what) {
-    help_ += cordee::text("  --", name, "\n      ", what, "\n");
+  std::uint64_t seed(std::string_view description = "seed of weights, order and augmentation") {
+    return static_cast<std::uint64_t>(whole("seed", 1, description));
+  }
+  bool flag(std::string_view name, std::string_view description) {
+    help_ += cordee::concat("  --", name, "\n      ", description, "\n");
     for (std::size_t i = 0; i < words_.size(); ++i)
       if (words_[i] == "--" + std::string(name)) {
         words_.erase(words_.begin() + static_cast<long>(i));
@@ -57,14 +62,15 @@ class options {
     return false;
   }
 
-  /// After the last option: prints the help if it was asked for, refuses what nobody asked about.
+  /// After the last option: prints the help and exits if --help is given. Throws on unknown
+  /// options.
   void done() {
     for (const std::string& word : words_) {
       if (word == "--help" || word == "-h") {
         std::fputs(help_.c_str(), stdout);
         std::exit(EXIT_SUCCESS);
       }
-      throw cordee::error(cordee::text("unknown option \"", word, "\"; try --help"));
+      throw cordee::error(cordee::concat("unknown option \"", word, "\"; try --help"));
     }
   }
 
@@ -73,7 +79,7 @@ class options {
   std::string help_;
 };
 
-/// main's body: an error is one line on stderr and a non-zero exit.
+/// The body of main: an exception becomes one line on stderr and a non-zero exit status.
 template <class F>
 int run(const F& f) {
   try {

@@ -4,16 +4,16 @@ using namespace cordee;
 int main() {
   const idx images{"data/fashion-mnist/t10k-images-idx3-ubyte",
                    "data/fashion-mnist/t10k-labels-idx1-ubyte"};
-  const auto [training, held] = split(images, 0.1, 1);
+  const auto [training, held_out] = split(images, 0.1, 1);
 
-  threads::launch(4, [&, &training = training, &held = held](threads link) {
-    resnet<20, fp32, cpu, shape{.image = {1, 28, 28}, .zero_gamma = false}> net;
-    loader  feed{training, link, {.global_batch = 512, .seed = 1}, augment{.pad = 2, .flip = true}};
+  threads::launch(4, [&, &training = training, &held_out = held_out](threads comm) {
+    resnet<20, fp32, cpu, resnet_options{.image = {1, 28, 28}, .zero_gamma = false}> net;
+    loader  feed{training, comm, {.global_batch = 512, .seed = 1}, pad_crop_flip{.pad = 2, .flip = true}};
     trainer run{net,
-                lars{.momentum = 0.9, .weight_decay = 5e-4, .trust = 0.01},
+                lars{.momentum = 0.9, .weight_decay = 5e-4, .trust_coefficient = 0.01},
                 warmup{1, polynomial{.peak = 1, .epochs = 12, .power = 2}},
-                ring{link}};
-    run.fit(feed, 12, held_out{held}, console{}, csv{"lars.csv"});
+                ring{comm}};
+    run.fit(feed, 12, validation{held_out}, console{}, csv{"lars.csv"});
     run.save("resnet20.safetensors");
   });
 }

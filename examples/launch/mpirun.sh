@@ -2,13 +2,13 @@
 # SPDX-FileCopyrightText: the Cordee contributors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Runs a program as RANKS processes, by Open MPI's mpirun or by MPICH's. It must be the one of the MPI
-# that the program was built with; a program that is started by the other's says so.
+# Runs a program as RANKS processes, by Open MPI's or MPICH's mpirun. It must be that of the MPI that the
+# program was built with; started by the other one, the program stops with an error.
 # Usage: examples/launch/mpirun.sh RANKS PROGRAM [OPTION...]
-#        HOSTS=file     machines, one a line; this one if not said
-#        MPIRUN=...     the launcher, mpirun if not said
-#        MASTER_ADDR, MASTER_PORT   where ranks over NCCL meet: rank 0's machine and a free port of it;
-#                       chosen here for one machine
+#        HOSTS=file     machines, one per line; this machine by default
+#        MPIRUN=...     the launcher, mpirun by default
+#        MASTER_ADDR, MASTER_PORT   rendezvous of ranks over NCCL: rank 0's machine and a free port of it;
+#                       chosen by this script for one machine
 set -eu
 if [ $# -lt 2 ]; then sed -n '5,11s/^# \{0,1\}//p' "$0"; exit 2; fi
 mpirun=${MPIRUN:-mpirun} ranks=$1
@@ -18,7 +18,7 @@ if [ -z "${HOSTS:-}" ]; then
 fi
 case $("$mpirun" --version 2>&1) in
   *"Open MPI"* | *OpenRTE*)
-    # Each rank has several threads: by default Open MPI would tie all of them to one core.
+    # Each rank has several threads: by default Open MPI binds all of them to one core.
     if [ -n "${MASTER_ADDR:-}" ]; then set -- -x MASTER_ADDR -x MASTER_PORT -n "$ranks" "$@"
     else set -- -n "$ranks" "$@"; fi
     # One machine may have more ranks than cores, as under MPICH.

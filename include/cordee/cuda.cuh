@@ -1,55 +1,55 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The component cuda: a GPU as a device, and every kernel that layers, rules and reducers ask of
-// one. cordee.hpp includes it where a program of the component is compiled as CUDA.
+// The component cuda: a GPU as a device, and the GPU overloads of every operation that layers,
+// optimizers and reducers call. cordee.hpp includes it in translation units that nvcc compiles.
 #pragma once
 
 #include <cordee/device/cuda.cuh>
 #include <cordee/device/cuda_warp.cuh>
-#include <cordee/ops/grid/batch_norm.hpp>
-#include <cordee/ops/grid/batch_norm_merge.hpp>
-#include <cordee/ops/grid/batch_norm_ranks.hpp>
-#include <cordee/ops/grid/batch_norm_tiles.hpp>
-#include <cordee/ops/grid/blocked.hpp>
-#include <cordee/ops/grid/convolution_reference.hpp>
-#include <cordee/ops/grid/elementwise.hpp>
-#include <cordee/ops/grid/encode.hpp>
-#include <cordee/ops/grid/exchange.hpp>
-#include <cordee/ops/grid/histogram.hpp>
-#include <cordee/ops/grid/largest.hpp>
-#include <cordee/ops/grid/linear.hpp>
-#include <cordee/ops/grid/pack.hpp>
-#include <cordee/ops/grid/packing.hpp>
-#include <cordee/ops/grid/pooling.hpp>
-#include <cordee/ops/grid/quantise.hpp>
-#include <cordee/ops/grid/segmented.hpp>
-#include <cordee/ops/grid/softmax_loss.hpp>
-#include <cordee/ops/grid/wmma/convolution.hpp>
+#include <cordee/ops/engines/reference/gpu.hpp>
+#include <cordee/ops/engines/tensor_core/engine.hpp>
+#include <cordee/ops/gpu/batch_norm.hpp>
+#include <cordee/ops/gpu/batch_norm_merge.hpp>
+#include <cordee/ops/gpu/batch_norm_ranks.hpp>
+#include <cordee/ops/gpu/batch_norm_tiles.hpp>
+#include <cordee/ops/gpu/block_max.hpp>
+#include <cordee/ops/gpu/blocked_layout.hpp>
+#include <cordee/ops/gpu/elementwise.hpp>
+#include <cordee/ops/gpu/encode.hpp>
+#include <cordee/ops/gpu/filter_layout.hpp>
+#include <cordee/ops/gpu/histogram.hpp>
+#include <cordee/ops/gpu/linear.hpp>
+#include <cordee/ops/gpu/pooling.hpp>
+#include <cordee/ops/gpu/quantize.hpp>
+#include <cordee/ops/gpu/reduce.hpp>
+#include <cordee/ops/gpu/segmented.hpp>
+#include <cordee/ops/gpu/softmax_loss.hpp>
+#include <cordee/ops/gpu/vec_16b.hpp>
 
 namespace cordee::inline CORDEE_ABI {
-/// Bytes go through tensor cores.
-template <Quantised P>
+/// int8 runs on our tensor-core engine.
+template <Quantized P>
 struct engine_for<cuda, P> {
-  using type = wmma;
+  using type = tensor_core;
 };
 #if !defined(CORDEE_HAS_CUDNN)
-/// So do fp16 and bf16 where nobody else brings them there.
+/// fp16 and bf16 too where cuDNN is not available.
 template <class P>
-  requires detail::WmmaNumber<typename P::storage>
+  requires detail::ops::TensorCoreNumber<typename P::storage>
 struct engine_for<cuda, P> {
-  using type = wmma;
+  using type = tensor_core;
 };
 #endif
 }  // namespace cordee::inline CORDEE_ABI
 
-// Where the build found cuDNN it is the engine of networks that name none; elsewhere `reference`
-// remains for fp32.
+// With cuDNN it is the default engine of networks that name none; without it fp32 runs on
+// `reference`.
 #if defined(CORDEE_HAS_CUDNN)
-#include <cordee/ops/grid/cudnn/convolution.hpp>
+#include <cordee/ops/engines/cudnn/engine.hpp>
 namespace cordee::inline CORDEE_ABI {
 template <>
-struct usual_engine<cuda> {
+struct default_engine<cuda> {
   using type = cudnn;
 };
 }  // namespace cordee::inline CORDEE_ABI

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: the Cordee contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What scripts/gpu-check has found so far, as OUT.json and a table OUT.md.
+"""Writes the results of scripts/gpu-check so far as OUT.json and a table OUT.md.
 
     report.py RESULTS OUT
 
 RESULTS holds machine.json and, of the stages that ran, checks.jsonl, layers.jsonl, torch_layers.jsonl,
 bandwidth.jsonl, tensor_cores.jsonl, throughput.jsonl, accuracy.jsonl and
-curves/{cpu-1,cpu-2,gpu-fp32,gpu-fp16,...}.csv. The summary has a line for each bar; a bar of which nothing was
-measured is said to be open. An accuracy holds where, of five seeds each or more, Welch's interval of the difference
-is no wider than half a point on either side and reaches nought or lies above; elsewhere it is open, and says why.
+curves/{cpu-1,cpu-2,gpu-fp32,gpu-fp16,...}.csv. The summary has a line for each bar: met, not met, or open if
+nothing was measured. The accuracy bar is met if, with at least five seeds of each program, Welch's 95 % interval of the
+difference is at most half a point wide on either side and contains 0 or lies above; otherwise it is open, with the reason.
 """
 import collections
 import csv
@@ -18,10 +18,10 @@ import pathlib
 import statistics
 import sys
 
-from statistics_of_runs import mean_gap, welch
+from run_statistics import mean_gap, welch
 
 THROUGHPUT = "ResNet-50, fp16, training step"
-SEEDS, HALF_WIDTH = 5, 0.5  # of an accuracy: of each program at least, and in points at most
+SEEDS, HALF_WIDTH = 5, 0.5  # accuracy: the fewest seeds of each program, and the widest half interval in points
 
 
 def lines(path):
@@ -37,34 +37,34 @@ def worst_error(rows):
     return max((row.get(k, 0) for row in rows for k in ("y", "dx", "parameters")), default=0)
 
 
-def of_layers(rows, theirs):
-    """A line for each engine and precision: the worst error of any layer, and PyTorch's of these."""
+def layer_bars(rows, theirs):
+    """One bar per engine and precision: the largest error of any layer, and PyTorch's of the same layers."""
     for engine, precision in dict.fromkeys((row["engine"], row["precision"]) for row in rows):
-        own = [row for row in rows if (row["engine"], row["precision"]) == (engine, precision)]
-        names = {row["layer"] for row in own}
-        broken = [row["layer"] for row in own if not row["within"]]
-        said = f"worst relative error {worst_error(own):.2g}, bar {own[0]['bar']:g}"
+        rows_of_engine = [row for row in rows if (row["engine"], row["precision"]) == (engine, precision)]
+        names = {row["layer"] for row in rows_of_engine}
+        broken = [row["layer"] for row in rows_of_engine if not row["within"]]
+        result = f"worst relative error {worst_error(rows_of_engine):.2g}, bar {rows_of_engine[0]['bar']:g}"
         if beside := [row for row in theirs if row["precision"] == precision and row["layer"] in names]:
-            said += f", PyTorch's {worst_error(beside):.2g} on {len(beside)} of them"
+            result += f", PyTorch's {worst_error(beside):.2g} on {len(beside)} of them"
         if broken:
-            said += f"; beyond it: {', '.join(broken)}"
+            result += f"; above it: {', '.join(broken)}"
         exact = "integers" if precision == "int8" else "fp64"
-        yield f"{len(own)} layers alone, {engine}, {precision}, beside {exact}", said, not broken
+        yield f"{len(rows_of_engine)} layers alone, {engine}, {precision}, beside {exact}", result, not broken
 
 
-def of_steps(rows, theirs):
-    """A line for each: the loss, which has a bar, and the gradient, which has none."""
+def step_bars(rows, theirs):
+    """One bar per step: the error of the loss; that of the gradient is printed only."""
     beside = {(row["layer"], row["precision"]): row for row in theirs}
     for row in rows:
-        said = f"relative error of the loss {row['y']:.2g}, bar {row['bar']:g}"
-        said += f", of the gradient {row['gradient']:.2g}"
+        result = f"relative error of the loss {row['y']:.2g}, bar {row['bar']:g}"
+        result += f", of the gradient {row['gradient']:.2g}"
         if pytorch := beside.get((row["layer"], row["precision"])):
-            said += f"; PyTorch's {pytorch['y']:.2g} and {pytorch['gradient']:.2g}"
-        yield f"{row['layer']}, {row['precision']}, beside fp64", said, row["within"]
+            result += f"; PyTorch's {pytorch['y']:.2g} and {pytorch['gradient']:.2g}"
+        yield f"{row['layer']}, {row['precision']}, beside fp64", result, row["within"]
 
 
-def of_curves(folder):
-    """Two seeds on the CPU are as far apart as two right answers may be."""
+def curve_bars(folder):
+    """The distance of two CPU seeds' loss curves bounds that of the GPU's curve to the CPU's."""
     if not all((folder / f"cpu-{seed}.csv").exists() for seed in (1, 2)):
         return
     first, second = (losses(folder / f"cpu-{seed}.csv") for seed in (1, 2))
@@ -78,7 +78,7 @@ def of_curves(folder):
                gap <= allowed)
 
 
-def of_throughput(rows):
+def throughput_bar(rows):
     best = {}
     for row in rows:
         name = row["program"].split(",")[0]
@@ -91,22 +91,22 @@ def of_throughput(rows):
                f"batch {best['pytorch']['batch']}): {ours / theirs:.3f}", ours >= theirs)
 
 
-def of_accuracy(rows):
+def accuracy_bars(rows):
     runs = collections.defaultdict(lambda: collections.defaultdict(list))
     for row in rows:
         runs[row["batch"]][row["program"]].append(row["accuracy"])
-    for batch, own in sorted(runs.items()):
-        a, b = own["cordee"], own["pytorch"]
+    for batch, programs in sorted(runs.items()):
+        a, b = programs["cordee"], programs["pytorch"]
         if min(len(a), len(b)) < 2:
             continue
         difference, half = welch(a, b)
-        why = ("five seeds of each are asked for" if min(len(a), len(b)) < SEEDS else
-               f"the interval is wider than {HALF_WIDTH} on a side" if half > HALF_WIDTH else
-               "gap to be explained" if difference + half < 0 else "")
+        reason = ("five seeds of each are required" if min(len(a), len(b)) < SEEDS else
+               f"the interval is wider than {HALF_WIDTH} on either side" if half > HALF_WIDTH else
+               "the accuracy is lower" if difference + half < 0 else "")
         yield (f"CIFAR-10, ResNet-20, batch {batch}, {len(a)} and {len(b)} seeds",
                f"{statistics.fmean(a):.2f} %, PyTorch {statistics.fmean(b):.2f} %: difference "
                f"{difference:+.2f}, 95 % from {difference - half:+.2f} to {difference + half:+.2f}"
-               + (f"; open: {why}" if why else ""), None if why else True)
+               + (f"; open: {reason}" if reason else ""), None if reason else True)
 
 
 def table(head, rows):
@@ -121,38 +121,38 @@ def main(results, out):
             for name in ("checks", "layers", "torch_layers", "bandwidth", "tensor_cores", "throughput",
                          "accuracy")}
     bars = [(row["check"], row["result"], row["within"]) for row in read["checks"]]
-    for of, whole in ((of_layers, False), (of_steps, True)):
-        bars += of(*([row for row in read[name] if ("gradient" in row) == whole]
+    for bars_of, is_step in ((layer_bars, False), (step_bars, True)):
+        bars += bars_of(*([row for row in read[name] if ("gradient" in row) == is_step]
                      for name in ("layers", "torch_layers")))
-    bars += of_curves(results / "curves")
+    bars += curve_bars(results / "curves")
     bars += [(f"share of the copy's bandwidth: {row['what']}", f"{row['share']:.3f}, bar {row['bar']}",
               row["within"]) for row in read["bandwidth"] if row["what"] != "copy"]
-    bars += [(f"wmma beside cuDNN, median of {row['median of']} convolutions of ResNet-50",
+    bars += [(f"tensor_core beside cuDNN, median of {row['median of']} convolutions of ResNet-50",
               f"{row['ratio']:.2f} of its speed, bar {row['bar']}", row["within"])
              for row in read["tensor_cores"] if "median of" in row]
-    bars += [*of_throughput(read["throughput"]), *of_accuracy(read["accuracy"])]
-    for name, stage in (("layers alone", "correct"), ("a step of ResNet", "correct"),
-                        ("loss curve", "correct"), ("bandwidth", "speed"), ("wmma beside cuDNN", "speed"),
+    bars += [*throughput_bar(read["throughput"]), *accuracy_bars(read["accuracy"])]
+    for name, stage in (("layers alone", "correctness"), ("a step of ResNet", "correctness"),
+                        ("loss curve", "correctness"), ("bandwidth", "speed"), ("tensor_core beside cuDNN", "speed"),
                         (THROUGHPUT, "speed"), ("CIFAR-10", "accuracy")):
         if not any(name in bar[0] for bar in bars):
-            bars.append((name, f"nothing measured yet: --only {stage}", None))
+            bars.append((name, f"not measured: --only {stage}", None))
 
-    words = {True: "yes", False: "**no**", None: "open"}
+    verdicts = {True: "yes", False: "**no**", None: "open"}
     text = [f"# {machine['card']}, {machine['date']}", "",
             "`scripts/gpu-check`: " + ", ".join(f"{k} {v}" for k, v in machine.items()
                                                if k not in ("card", "date")) + ".", ""]
-    text += table(("what", "found", "holds"), [(a, b, words[c]) for a, b, c in bars])
+    text += table(("bar", "result", "met"), [(a, b, verdicts[c]) for a, b, c in bars])
     if read["throughput"]:
         text += table(("ResNet-50, fp16", "batch", "images/s"),
                       [(r["program"], r["batch"], f"{r['images_per_second']:.0f}")
                        for r in read["throughput"]])
     if read["bandwidth"]:
-        text += table(("memory", "ms", "GB/s", "share of copy"),
+        text += table(("operation", "ms", "GB/s", "share of copy"),
                       [(r["what"], f"{r['milliseconds']:.3f}", f"{r['gigabytes_per_second']:.0f}",
                         f"{r['share']:.3f}") for r in read["bandwidth"]])
     if read["tensor_cores"]:
-        text += table(("convolution", "batch", "direction", "wmma, ms", "cuDNN, ms", "ratio"),
-                      [(r["layer"], r["batch"], r["direction"], f"{r['wmma']:.3f}", f"{r['cudnn']:.3f}",
+        text += table(("convolution", "batch", "pass", "tensor_core, ms", "cuDNN, ms", "ratio"),
+                      [(r["layer"], r["batch"], r["direction"], f"{r['tensor_core']:.3f}", f"{r['cudnn']:.3f}",
                         f"{r['ratio']:.2f}") for r in read["tensor_cores"] if "layer" in r])
     if read["accuracy"]:
         text += table(("CIFAR-10", "batch", "seed", "held out, %"),
@@ -161,9 +161,9 @@ def main(results, out):
                                        key=lambda r: (r["batch"], r["program"], r["seed"]))])
     out.parent.mkdir(parents=True, exist_ok=True)
     pathlib.Path(f"{out}.md").write_text("\n".join(text))
-    said = [{"what": a, "found": b, "holds": c} for a, b, c in bars]
+    result = [{"bar": a, "result": b, "met": c} for a, b, c in bars]
     pathlib.Path(f"{out}.json").write_text(
-        json.dumps({"machine": machine, "bars": said, **read}, indent=1) + "\n")
+        json.dumps({"machine": machine, "bars": result, **read}, indent=1) + "\n")
     print("\n".join(text))
 
 

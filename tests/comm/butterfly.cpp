@@ -10,11 +10,13 @@
 using namespace cordee;
 using namespace support;
 
-TEST_CASE("butterfly keeps the laws: log2 p messages of n, and two more where it is folded") {
-  CHECK(reducer_laws([](auto link) { return butterfly{link}; },
-                     {.messages = [](int r, int p) { return folded(r, p, halvings(p)); },
-                      .numbers =
-                          [](int p, std::size_t n) {
-                            return n * whole(below(p) * halvings(p) + 2 * (p - below(p)));
-                          }}) == "");
+TEST_CASE(
+    "butterfly keeps the laws of an exact reducer: log2 p messages of n, two more for a pair") {
+  CHECK(reducer_laws(
+            [](auto comm) { return butterfly{comm}; },
+            {.messages = [](int r, int p) { return remapped_messages(r, p, log2_below(p)); },
+             .numbers =
+                 [](int p, std::size_t n) {
+                   return n * to_size(power_below(p) * log2_below(p) + 2 * (p - power_below(p)));
+                 }}) == "");
 }

@@ -13,20 +13,22 @@ using namespace support;
 
 namespace {
 
-// Three ranks a node, the last has what is left; or every node another number: 1, 2, 3, ...
+// Nodes of 1, 2, 3, ... ranks; the last has the remaining ones.
 nodes uneven(int ranks) {
-  nodes where;
+  nodes layout;
   for (int left = ranks, size = 1; left > 0; left -= size, ++size)
-    where.sizes.push_back(std::min(left, size));
-  return where;
+    layout.sizes.push_back(std::min(left, size));
+  return layout;
 }
 
 }  // namespace
 
-TEST_CASE("hierarchical keeps the laws: a tree in each node, 2(g-1) messages a first rank") {
+TEST_CASE(
+    "hierarchical keeps the laws of an exact reducer: a tree in each node, 2(g-1) messages a first "
+    "rank") {
   CHECK(reducer_laws(
-            [](auto link) {
-              return hierarchical{link, link.size() % 2 == 0 ? nodes{3} : uneven(link.size())};
+            [](auto comm) {
+              return hierarchical{comm, comm.size() % 2 == 0 ? nodes{3} : uneven(comm.size())};
             },
             {.messages =
                  [](int rank, int p) {
@@ -36,19 +38,19 @@ TEST_CASE("hierarchical keeps the laws: a tree in each node, 2(g-1) messages a f
                    return tree_messages(rank - start[node], start[node + 1] - start[node]) +
                           (rank == start[node] ? 2 * (start.size() - 2) : 0);
                  },
-             .numbers = [](int p, std::size_t n) { return 2 * n * whole(p - 1); }}) == "");
+             .numbers = [](int p, std::size_t n) { return 2 * n * to_size(p - 1); }}) == "");
 }
 
-TEST_CASE("hierarchical: a sum goes by nodes, first inside") {
-  // Beside 1e8 a float does not see a 3.
-  const auto mean_over = [](nodes where) {
-    return on_ranks(4, [&](threads link) {
-      const float mine[] = {1e8f, -1e8f, 1, 3};
-      float x = mine[link.rank()];
+TEST_CASE("hierarchical adds inside nodes first, then across them") {
+  // In float, 1e8 + 3 is 1e8.
+  const auto mean_over = [](nodes layout) {
+    return on_ranks(4, [&](threads comm) {
+      const float values[] = {1e8f, -1e8f, 1, 3};
+      float x = values[comm.rank()];
       std::array<std::byte, 4> scratch;
-      hierarchical{link, where}.mix(
-          message<float, cpu, 0>{nullptr, {&x, 1}, {}, {scratch.data(), scratch.size()}}, moment{},
-          cpu::stream{});
+      hierarchical{comm, layout}.mix(
+          bucket_view<float, cpu, 0>{nullptr, {&x, 1}, {}, {scratch.data(), scratch.size()}},
+          step_info{}, cpu::stream{});
       return x;
     })[3];
   };
@@ -56,11 +58,11 @@ TEST_CASE("hierarchical: a sum goes by nodes, first inside") {
   CHECK(mean_over({.sizes = {1, 3}}) == 0);
 }
 
-TEST_CASE("hierarchical says what it is, and refuses nodes of another number of ranks") {
-  on_ranks(5, [](threads link) {
-    CHECK(hierarchical{link, nodes{2}}.describe() ==
+TEST_CASE("hierarchical describes itself, and refuses nodes of another number of ranks") {
+  on_ranks(5, [](threads comm) {
+    CHECK(hierarchical{comm, nodes{2}}.describe() ==
           "trees inside 3 nodes, a ring across them, over 5 ranks: exact mean");
-    CHECK_THROWS_AS((void)(hierarchical{link, nodes{.sizes = {2, 2}}}.describe()), misuse);
+    CHECK_THROWS_AS((void)(hierarchical{comm, nodes{.sizes = {2, 2}}}.describe()), usage_error);
     return 0;
   });
 }

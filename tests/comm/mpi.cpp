@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Run by mpirun: every process runs every test. What ends in a process killed is in mpi_faults.cpp.
+// Run by mpirun: every process runs every test. Runs in which a process is killed are in
+// mpi_faults.cpp.
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -10,7 +11,7 @@
 #include <unistd.h>
 
 #include <cordee/comm/butterfly.hpp>
-#include <cordee/comm/halving.hpp>
+#include <cordee/comm/halving_doubling.hpp>
 #include <cordee/comm/mpi.hpp>
 #include <cordee/comm/ring.hpp>
 #include <cordee/comm/server.hpp>
@@ -25,7 +26,7 @@ using namespace cordee;
 using namespace support;
 using namespace std::chrono_literals;
 
-static_assert(TransportOn<mpi, cpu> && TransportOn<mpi, emulated> && Abandons<mpi>);
+static_assert(TransportOn<mpi, cpu> && TransportOn<mpi, emulated> && Abortable<mpi>);
 static_assert(AnySource<mpi>);
 
 namespace {
@@ -33,236 +34,250 @@ namespace {
 constexpr auto launch = [](int, const auto& f, std::chrono::milliseconds deadline) {
   mpi::launch(f, {.deadline = deadline});
 };
-constexpr mpi::options soon{.deadline = 30s};
+constexpr mpi::options short_deadline{.deadline = 30s};
 
 int world_size() {
   static const int size = [] {
     int n = 0;
-    mpi::launch([&](mpi link) { n = link.size(); }, soon);
+    mpi::launch([&](mpi comm) { n = comm.size(); }, short_deadline);
     return n;
   }();
   return size;
 }
 
-std::vector<std::byte> word(std::size_t n) { return std::vector<std::byte>(n, std::byte{7}); }
-to<cpu> send(int peer, const std::vector<std::byte>& x) { return {peer, {x.data(), x.size()}}; }
-from<cpu> receive(int peer, std::vector<std::byte>& x) { return {peer, {x.data(), x.size()}}; }
-void exchange(const mpi& link, std::vector<to<cpu>> out, std::vector<from<cpu>> in) {
-  link.exchange(std::span<const to<cpu>>(out), std::span<const from<cpu>>(in), cpu::stream{});
+std::vector<std::byte> data_of(std::size_t n) { return std::vector<std::byte>(n, std::byte{7}); }
+send_op<cpu> send(int peer, const std::vector<std::byte>& x) {
+  return {peer, {x.data(), x.size()}};
+}
+recv_op<cpu> receive(int peer, std::vector<std::byte>& x) { return {peer, {x.data(), x.size()}}; }
+void exchange(const mpi& comm, std::vector<send_op<cpu>> out, std::vector<recv_op<cpu>> in) {
+  comm.exchange(std::span<const send_op<cpu>>(out), std::span<const recv_op<cpu>>(in),
+                cpu::stream{});
 }
 
-// f on each rank, the last of which is stuck until rank 0 has given up: support::crevasse, for
-// processes. A file tells it, named after the launcher that started both.
+// f() on each rank, the last of which is stuck until rank 0 has failed, as support::stuck_rank for
+// threads. Rank 0 creates a file, named after the launcher's process, which started both.
 template <class F>
-void with_last_stuck(const mpi& link, const F& f) {
-  const auto gave_up = std::filesystem::temp_directory_path() / text("cordee-mpi-", ::getppid());
-  if (link.rank() == link.size() - 1) {
-    for (int k = 0; k < 6000 && !std::filesystem::exists(gave_up); ++k)
+void with_last_stuck(const mpi& comm, const F& f) {
+  const auto failed = std::filesystem::temp_directory_path() / concat("cordee-mpi-", ::getppid());
+  if (comm.rank() == comm.size() - 1) {
+    for (int k = 0; k < 6000 && !std::filesystem::exists(failed); ++k)
       std::this_thread::sleep_for(10ms);
-    std::filesystem::remove(gave_up);
+    std::filesystem::remove(failed);
   }
   try {
     f();
   } catch (const error&) {
-    if (link.rank() == 0) std::ofstream{gave_up};
+    if (comm.rank() == 0) std::ofstream{failed};
     throw;
   }
 }
 
 }  // namespace
 
-TEST_CASE("mpi keeps the laws of transports") {
+TEST_CASE("mpi: it keeps the laws of transports") {
   CHECK(transport_laws(launch, {.ranks = {world_size()}, .impatience = 4s}) == "");
 }
 
-TEST_CASE("mpi: every exact reducer keeps its laws") {
-  const reducer_law_options here{.ranks = {world_size()}};
-  CHECK(reducer_laws<mpi>([](auto link) { return ring{link}; }, here, launch) == "");
-  CHECK(reducer_laws<mpi>([](auto link) { return tree{link}; }, here, launch) == "");
-  CHECK(reducer_laws<mpi>([](auto link) { return butterfly{link}; }, here, launch) == "");
-  CHECK(reducer_laws<mpi>([](auto link) { return halving{link}; }, here, launch) == "");
-  CHECK(reducer_laws<mpi>([](auto link) { return server{link}; }, here, launch) == "");
+TEST_CASE("mpi: every exact reducer keeps the laws of reducers") {
+  const reducer_law_options options{.ranks = {world_size()}};
+  CHECK(reducer_laws<mpi>([](auto comm) { return ring{comm}; }, options, launch) == "");
+  CHECK(reducer_laws<mpi>([](auto comm) { return tree{comm}; }, options, launch) == "");
+  CHECK(reducer_laws<mpi>([](auto comm) { return butterfly{comm}; }, options, launch) == "");
+  CHECK(reducer_laws<mpi>([](auto comm) { return halving_doubling{comm}; }, options, launch) == "");
+  CHECK(reducer_laws<mpi>([](auto comm) { return server{comm}; }, options, launch) == "");
 }
 
-TEST_CASE("mpi: an asynchronous server hears everybody, in lockstep as the mean, and goes last") {
+TEST_CASE(
+    "mpi: an asynchronous server serves all ranks, with bound 0 as the exact mean, and ends last") {
   double x = 0;
   int ranks = 0;
   for (const auto& [how, pushes] :
-       {std::pair{asynchronous{.softsync = 1, .bound = 0}, 50}, {asynchronous{.bound = 2}, 50}}) {
+       {std::pair{asynchronous{.softsync = 1, .staleness_bound = 0}, 50},
+        {asynchronous{.staleness_bound = 2}, 50}}) {
     mpi::launch(
-        [&, how = how, pushes = pushes](mpi link) {
-          const server at{link, how};
-          double told = 0;
-          x = ranks = link.size();
-          const message<double, cpu, 1> all{nullptr, {&x, 1}, {span_on<double, cpu>{&told, 1}}, {}};
-          at.begin(all, cpu::stream{});
-          for (int k = 0; k < pushes * (how.bound == 0 ? 1 : link.rank() + 1); ++k) {
-            x += link.rank();
-            at.mix(all, moment{}, cpu::stream{});
+        [&, how = how, pushes = pushes](mpi comm) {
+          const server at{comm, how};
+          double pulled = 0;
+          x = ranks = comm.size();
+          const bucket_view<double, cpu, 1> all{
+              nullptr, {&x, 1}, {span_on<double, cpu>{&pulled, 1}}, {}};
+          at.initialize(all, cpu::stream{});
+          for (int k = 0; k < pushes * (how.staleness_bound == 0 ? 1 : comm.rank() + 1); ++k) {
+            x += comm.rank();
+            at.mix(all, step_info{}, cpu::stream{});
           }
         },
-        soon);
-    if (how.bound == 0) CHECK(x == ranks + 50 * (ranks - 1) / 2.0);
+        short_deadline);
+    if (how.staleness_bound == 0) CHECK(x == ranks + 50 * (ranks - 1) / 2.0);
   }
 }
 
-TEST_CASE("mpi: the server says for which worker the others wait in vain") {
+TEST_CASE("mpi: an error of the server names the worker that the others wait for") {
   const int last = world_size() - 1;
-  const std::string said = complaint([&] {
+  const std::string message = error_message([&] {
     mpi::launch(
-        [&](mpi link) {
-          const server at{link, asynchronous{.bound = 0}};
-          double x = 0, told = 0;
-          const message<double, cpu, 1> all{nullptr, {&x, 1}, {span_on<double, cpu>{&told, 1}}, {}};
-          at.begin(all, cpu::stream{});
-          with_last_stuck(link, [&] { at.mix(all, moment{}, cpu::stream{}); });
+        [&](mpi comm) {
+          const server at{comm, asynchronous{.staleness_bound = 0}};
+          double x = 0, pulled = 0;
+          const bucket_view<double, cpu, 1> all{
+              nullptr, {&x, 1}, {span_on<double, cpu>{&pulled, 1}}, {}};
+          at.initialize(all, cpu::stream{});
+          with_last_stuck(comm, [&] { at.mix(all, step_info{}, cpu::stream{}); });
         },
         {.deadline = 3s});
   });
   CHECK(contains(
-      said, text("rank 0: rank 0 waited 3000 ms for rank ", last, " to send on lane 2").c_str()));
-  CHECK(contains(said, "(the parameter server, version "));
+      message,
+      concat("rank 0: rank 0 waited 3000 ms for rank ", last, " to send on context 2").c_str()));
+  CHECK(contains(message, "(the parameter server, version "));
 }
 
-TEST_CASE("mpi: who waits for any source names those that are due") {
+TEST_CASE("mpi: an error of probe_any names the expected ranks") {
   const int last = world_size() - 1;
-  const std::string said = complaint([&] {
+  const std::string message = error_message([&] {
     mpi::launch(
-        [&](mpi link) {
-          if (link.rank() == 0) (void)link.lane(request_lane).next(std::array{last});
+        [&](mpi comm) {
+          if (comm.rank() == 0) (void)comm.duplicate(request_context).probe_any(std::array{last});
         },
-        soon);
+        short_deadline);
   });
-  CHECK(contains(said, text("rank 0 waits for rank ", last, " to send on lane 2, but").c_str()));
+  CHECK(contains(message,
+                 concat("rank 0 waits for rank ", last, " to send on context 2, but").c_str()));
 }
 
-TEST_CASE("mpi: a message that is too short or too long names both ranks, the lane and bytes") {
-  for (const std::size_t said : {12u, 20u, 100'000u, 10'000'000u}) {
-    const std::string complaint_here = complaint([&] {
+TEST_CASE(
+    "mpi: a message of another size is an error with both ranks, both sizes and the context") {
+  for (const std::size_t sent : {12u, 20u, 100'000u, 10'000'000u}) {
+    const std::string message = error_message([&] {
       mpi::launch(
-          [&](mpi link) {
-            const auto mine = word(said);
-            auto heard = word(16);
-            if (link.rank() == 0) exchange(link.lane(2), {send(1, mine)}, {});
-            if (link.rank() == 1) exchange(link.lane(2), {}, {receive(0, heard)});
+          [&](mpi comm) {
+            const auto own = data_of(sent);
+            auto received = data_of(16);
+            if (comm.rank() == 0) exchange(comm.duplicate(2), {send(1, own)}, {});
+            if (comm.rank() == 1) exchange(comm.duplicate(2), {}, {receive(0, received)});
           },
-          soon);
+          short_deadline);
     });
     CHECK(contains(
-        complaint_here,
-        text("rank 1 expects 16 bytes from rank 0 on lane 2, which sends ", said).c_str()));
-  }
-}
-
-TEST_CASE("mpi: the first failure is thrown on every rank, and what is not an exception too") {
-  CHECK(complaint([] {
-          mpi::launch(
-              [](mpi link) {
-                auto x = word(4);
-                if (link.rank() == 1) throw std::runtime_error("rank one's own words");
-                exchange(link, {}, {receive(1, x)});
-              },
-              soon);
-        }) == "rank 1: rank one's own words");
-  CHECK(contains(complaint([] {
-                   mpi::launch(
-                       [](mpi link) {
-                         if (link.rank() == 0) throw 7;
-                       },
-                       soon);
-                 }),
-                 "rank 0: threw something"));
-}
-
-TEST_CASE("mpi: after a stall every rank tells what it was waiting for") {
-  // Rank 0 waits for the last one, who is stuck; whoever is between waits for rank 0.
-  const int last = world_size() - 1;
-  const std::string said = complaint([&] {
-    mpi::launch(
-        [&](mpi link) {
-          auto x = word(8);
-          const auto words = [&] { return text("bucket ", link.rank()); };
-          const errand here(words);
-          with_last_stuck(link,
-                          [&] { exchange(link, {}, {receive(link.rank() == 0 ? last : 0, x)}); });
-        },
-        {.deadline = 3s});
-  });
-  CHECK(contains(said, " waited 3000 ms for rank "));
-  CHECK(contains(said, text("for rank ", last, " to send 8 bytes on lane 0").c_str()));
-  for (int rank = 0; rank <= last; ++rank) {
-    CHECK(contains(said, text("(bucket ", rank, ")").c_str()));
-    CHECK(contains(said, text("rank ", rank, " ").c_str()));
+        message,
+        concat("rank 1 expects 16 bytes from rank 0 on context 2, which sends ", sent).c_str()));
   }
 }
 
 TEST_CASE(
-    "mpi: a rank that waits itself is not to blame: the report ends with the one that does not") {
-  // Each waits for the next one, but who is between comes late: rank 0 loses patience first.
+    "mpi: launch throws the first failure on every rank, also one that is not a std::exception") {
+  CHECK(error_message([] {
+          mpi::launch(
+              [](mpi comm) {
+                auto x = data_of(4);
+                if (comm.rank() == 1) throw std::runtime_error("cause on rank 1");
+                exchange(comm, {}, {receive(1, x)});
+              },
+              short_deadline);
+        }) == "rank 1: cause on rank 1");
+  CHECK(contains(error_message([] {
+                   mpi::launch(
+                       [](mpi comm) {
+                         if (comm.rank() == 0) throw 7;
+                       },
+                       short_deadline);
+                 }),
+                 "rank 0: threw something"));
+}
+
+TEST_CASE("mpi: the error of a stall has a line with the wait of every rank") {
+  // Rank 0 waits for the last rank, which is stuck; the others wait for rank 0.
   const int last = world_size() - 1;
-  const std::string said = complaint([&] {
+  const std::string message = error_message([&] {
     mpi::launch(
-        [&](mpi link) {
-          auto x = word(8);
-          if (link.rank() > 0 && link.rank() < last) std::this_thread::sleep_for(500ms);
-          with_last_stuck(link, [&] {
-            if (link.rank() < last) exchange(link, {}, {receive(link.rank() + 1, x)});
+        [&](mpi comm) {
+          auto x = data_of(8);
+          const auto describe = [&] { return concat("bucket ", comm.rank()); };
+          const detail::comm::error_context context(describe);
+          with_last_stuck(comm,
+                          [&] { exchange(comm, {}, {receive(comm.rank() == 0 ? last : 0, x)}); });
+        },
+        {.deadline = 3s});
+  });
+  CHECK(contains(message, " waited 3000 ms for rank "));
+  CHECK(contains(message, concat("for rank ", last, " to send 8 bytes on context 0").c_str()));
+  for (int rank = 0; rank <= last; ++rank) {
+    CHECK(contains(message, concat("(bucket ", rank, ")").c_str()));
+    CHECK(contains(message, concat("rank ", rank, " ").c_str()));
+  }
+}
+
+TEST_CASE("mpi: the suspected rank is the end of the chain of waits") {
+  // Each rank waits for the next one, the middle ones from later on: rank 0 reaches its deadline
+  // first.
+  const int last = world_size() - 1;
+  const std::string message = error_message([&] {
+    mpi::launch(
+        [&](mpi comm) {
+          auto x = data_of(8);
+          if (comm.rank() > 0 && comm.rank() < last) std::this_thread::sleep_for(500ms);
+          with_last_stuck(comm, [&] {
+            if (comm.rank() < last) exchange(comm, {}, {receive(comm.rank() + 1, x)});
           });
         },
         {.deadline = 3s});
   });
-  CHECK(contains(said, " waited 3000 ms for rank "));
-  CHECK(contains(said, text("\n  look first at rank ", last, ": no word of a wait from").c_str()));
+  CHECK(contains(message, " waited 3000 ms for rank "));
+  CHECK(contains(message, concat("\n  suspected: rank ", last, " (reported no wait)").c_str()));
 }
 
-TEST_CASE("mpi: a word that was never heard ends the run with an error on the rank it was for") {
+TEST_CASE("mpi: a message that was never received is an error on its receiver") {
   int rank = -1;
-  const std::string said = complaint([&] {
+  const std::string message = error_message([&] {
     mpi::launch(
-        [&](mpi link) {
-          rank = link.rank();
-          const auto mine = word(12);
-          auto own = word(12);
-          if (rank == 0) exchange(link.lane(2), {send(1, mine), send(0, mine)}, {receive(0, own)});
+        [&](mpi comm) {
+          rank = comm.rank();
+          const auto sent = data_of(12);
+          auto received = data_of(12);
+          if (rank == 0)
+            exchange(comm.duplicate(2), {send(1, sent), send(0, sent)}, {receive(0, received)});
         },
-        soon);
+        short_deadline);
   });
-  if (rank == 1) CHECK(contains(said, "rank 0 said 12 bytes to rank 1 on lane 2"));
-  if (rank != 1) CHECK(said.empty());
+  if (rank == 1) CHECK(contains(message, "rank 0 sent 12 bytes to rank 1 on context 2"));
+  if (rank != 1) CHECK(message.empty());
 }
 
-TEST_CASE("mpi: misuse is refused: no such lane, no such peer") {
+TEST_CASE("mpi: no such context and no such peer are usage errors") {
   mpi::launch(
-      [](mpi link) {
-        auto x = word(1);
-        CHECK_THROWS_AS((void)link.lane(4), misuse);
-        CHECK_THROWS_AS(exchange(link, {send(link.size(), x)}, {}), misuse);
-        CHECK_THROWS_AS(exchange(link, {}, {receive(-1, x)}), misuse);
+      [](mpi comm) {
+        auto x = data_of(1);
+        CHECK_THROWS_AS((void)comm.duplicate(4), usage_error);
+        CHECK_THROWS_AS(exchange(comm, {send(comm.size(), x)}, {}), usage_error);
+        CHECK_THROWS_AS(exchange(comm, {}, {receive(-1, x)}), usage_error);
       },
-      soon);
+      short_deadline);
 }
 
-TEST_CASE("mpi: what lies in a GPU's memory is staged") {
+TEST_CASE("mpi: GPU memory is staged through the host") {
   mpi::launch(
-      [](mpi link) {
-        const int p = link.size(), next = (link.rank() + 1) % p, before = (link.rank() + p - 1) % p;
-        auto mine = word(1000), heard = word(1000), own = word(10), none = word(0);
-        mine[999] = static_cast<std::byte>(link.rank());
-        const std::array out{to<emulated>{next, {mine.data(), mine.size()}},
-                             to<emulated>{link.rank(), {own.data(), own.size()}}};
-        auto back = word(10);
-        back[9] = std::byte{0};
-        const std::array in{from<emulated>{link.rank(), {back.data(), back.size()}},
-                            from<emulated>{before, {heard.data(), heard.size()}}};
-        link.exchange(std::span<const to<emulated>>(out), std::span<const from<emulated>>(in),
-                      emulated::stream{});
-        CHECK(heard[999] == static_cast<std::byte>(before));
-        CHECK(back == own);
+      [](mpi comm) {
+        const int p = comm.size(), next = (comm.rank() + 1) % p, before = (comm.rank() + p - 1) % p;
+        auto sent = data_of(1000), received = data_of(1000), to_self = data_of(10);
+        sent[999] = static_cast<std::byte>(comm.rank());
+        const std::array out{send_op<emulated>{next, {sent.data(), sent.size()}},
+                             send_op<emulated>{comm.rank(), {to_self.data(), to_self.size()}}};
+        auto from_self = data_of(10);
+        from_self[9] = std::byte{0};
+        const std::array in{recv_op<emulated>{comm.rank(), {from_self.data(), from_self.size()}},
+                            recv_op<emulated>{before, {received.data(), received.size()}}};
+        comm.exchange(std::span<const send_op<emulated>>(out),
+                      std::span<const recv_op<emulated>>(in), emulated::stream{});
+        CHECK(received[999] == static_cast<std::byte>(before));
+        CHECK(from_self == to_self);
       },
-      soon);
+      short_deadline);
 }
 
-TEST_CASE("mpi: a rank has its share of the cores as workers") {
-  const int cores = detail::machine::of(0, std::array{detail::machine_card::mine()}).cores;
-  mpi::launch([&](mpi link) { CHECK(cpu{}.workers() == std::max(1, cores / link.size())); }, soon);
+TEST_CASE("mpi: each rank has its share of the cores as workers") {
+  const int cores =
+      detail::comm::node_info::of(0, std::array{detail::comm::host_info::local()}).cores;
+  mpi::launch([&](mpi comm) { CHECK(cpu{}.workers() == std::max(1, cores / comm.size())); },
+              short_deadline);
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Archetypes of the concept: one that is as small as can be, and that one short of each thing.
+// Archetypes of the concept: a minimal reducer, and that one with one member wrong or missing.
 #include <array>
 
 #include <doctest/doctest.h>
@@ -14,71 +14,71 @@ using namespace cordee;
 
 namespace {
 
-/// The least that is a reducer.
-struct least {
-  using link_type = alone;
+/// Minimal.
+struct minimal {
+  using communicator_type = self_comm;
   static constexpr agreement offers = agreement::loose;
   static constexpr bool lossless = false;
   static constexpr int slots = 2;
-  alone link{};
+  self_comm comm{};
 
   template <class Real>
   std::size_t scratch(std::size_t n) const {
     return n;
   }
   template <class Real, class D>
-  void mix(message<Real, D, 2> m, const moment&, typename D::stream) const {
-    for (std::size_t i = 0; i < m.what.size; ++i) m.what[i] += m.memory[0][i] - m.memory[1][i];
+  void mix(bucket_view<Real, D, 2> m, const step_info&, typename D::stream) const {
+    for (std::size_t i = 0; i < m.values.size; ++i) m.values[i] += m.slots[0][i] - m.slots[1][i];
   }
 };
 
-struct no_offer : least {
+struct without_offers : minimal {
  private:
   static constexpr int offers = 0;
 };
-struct no_losslessness : least {
+struct lossless_of_another_type : minimal {
   static constexpr struct {
   } lossless{};
 };
-struct no_link_type : least {
+struct without_communicator_type : minimal {
  private:
-  using link_type = alone;
+  using communicator_type = self_comm;
 };
-struct link_that_is_no_transport : least {
-  using link_type = cpu;
-  cpu link{};
+struct communicator_that_is_no_transport : minimal {
+  using communicator_type = cpu;
+  cpu comm{};
 };
-struct link_of_another_type : least {
-  int link = 0;
+struct comm_of_another_type : minimal {
+  int comm = 0;
 };
-struct scratch_in_words : least {
+struct scratch_of_another_type : minimal {
   template <class Real>
   const char* scratch(std::size_t) const {
     return "much";
   }
 };
-struct not_constant : least {
+struct not_constant : minimal {
   template <class Real, class D>
-  void mix(message<Real, D, 2>, const moment&, typename D::stream) {}
+  void mix(bucket_view<Real, D, 2>, const step_info&, typename D::stream) {}
 };
-struct answering : least {
+struct mix_returns_int : minimal {
   template <class Real, class D>
-  int mix(message<Real, D, 2>, const moment&, typename D::stream) const {
+  int mix(bucket_view<Real, D, 2>, const step_info&, typename D::stream) const {
     return 0;
   }
 };
-struct other_slots : least {
+struct other_slots : minimal {
   static constexpr int slots = 1;
 };
-struct single_precision : least {
+struct single_precision : minimal {
   template <class D>
-  void mix(message<float, D, 2>, const moment&, typename D::stream) const {}
+  void mix(bucket_view<float, D, 2>, const step_info&, typename D::stream) const {}
 };
-struct not_copyable : least {
+struct not_copyable : minimal {
   not_copyable(const not_copyable&) = delete;
 };
 
-struct wanting {
+struct scratch_sizes {
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
     return n == 7 ? 1000 : n * sizeof(Real);
@@ -87,31 +87,32 @@ struct wanting {
 
 }  // namespace
 
-static_assert(ReducerOn<least, float, cpu> && ReducerOn<least, double, cpu>);
+static_assert(ReducerOn<minimal, float, cpu> && ReducerOn<minimal, double, cpu>);
 static_assert(ReducerOn<single_precision, float, cpu> && !ReducerOn<single_precision, double, cpu>);
-static_assert(!ReducerOn<no_offer, float, cpu> && !ReducerOn<no_losslessness, float, cpu>);
-static_assert(!ReducerOn<no_link_type, float, cpu>);
-static_assert(!ReducerOn<link_that_is_no_transport, float, cpu>);
-static_assert(!ReducerOn<link_of_another_type, float, cpu>);
-static_assert(!ReducerOn<scratch_in_words, float, cpu>);
-static_assert(!ReducerOn<not_constant, float, cpu> && !ReducerOn<answering, float, cpu>);
+static_assert(!ReducerOn<without_offers, float, cpu> &&
+              !ReducerOn<lossless_of_another_type, float, cpu>);
+static_assert(!ReducerOn<without_communicator_type, float, cpu>);
+static_assert(!ReducerOn<communicator_that_is_no_transport, float, cpu>);
+static_assert(!ReducerOn<comm_of_another_type, float, cpu>);
+static_assert(!ReducerOn<scratch_of_another_type, float, cpu>);
+static_assert(!ReducerOn<not_constant, float, cpu> && !ReducerOn<mix_returns_int, float, cpu>);
 static_assert(!ReducerOn<other_slots, float, cpu> && !ReducerOn<not_copyable, float, cpu>);
-static_assert(!ReducerOn<least, float, int> && !ReducerOn<alone, float, cpu>);
+static_assert(!ReducerOn<minimal, float, int> && !ReducerOn<self_comm, float, cpu>);
 
-TEST_CASE("reducer: what it multiplies and what it remembers are the same range, side by side") {
-  std::array<double, 3> x{1, 2, 3}, seen{10, 20, 30}, gone{5, 5, 5};
+TEST_CASE("reducer: values and slots of a bucket_view are the same range") {
+  std::array<double, 3> x{1, 2, 3}, added{10, 20, 30}, subtracted{5, 5, 5};
   const auto on = [](std::array<double, 3>& a) { return span_on<double, cpu>{a.data(), 3}; };
-  least{}.mix(message<double, cpu, 2>{nullptr, on(x), {on(seen), on(gone)}, {}}, moment{},
-              cpu::stream{});
+  minimal{}.mix(bucket_view<double, cpu, 2>{nullptr, on(x), {on(added), on(subtracted)}, {}},
+                step_info{}, cpu::stream{});
   CHECK(x == std::array<double, 3>{6, 17, 28});
 }
 
-TEST_CASE("reducer: scratch for all messages is that of the largest") {
-  std::array<bucket, 3> some;
-  some[0].size = 12;
-  some[1].size = 7;
-  some[2].size = 30;
-  CHECK(largest_scratch<double>(wanting{}, some) == 1000);
-  CHECK(largest_scratch<double>(wanting{}, std::span(some).last(1)) == 240);
-  CHECK(largest_scratch<double>(wanting{}, {}) == 0);
+TEST_CASE("largest_scratch: the scratch that suffices for each bucket") {
+  std::array<bucket, 3> buckets;
+  buckets[0].size = 12;
+  buckets[1].size = 7;
+  buckets[2].size = 30;
+  CHECK(detail::comm::largest_scratch<double>(scratch_sizes{}, buckets) == 1000);
+  CHECK(detail::comm::largest_scratch<double>(scratch_sizes{}, std::span(buckets).last(1)) == 240);
+  CHECK(detail::comm::largest_scratch<double>(scratch_sizes{}, {}) == 0);
 }

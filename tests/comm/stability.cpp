@@ -1,59 +1,62 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// algorithms.md, sections 20 and 20.1: spectral gaps, radii, and the remedies.
+// Golden values of docs/mathematics.md: spectral gaps, spectral radii and limits.
 #include <cmath>
 #include <numbers>
 
 #include <doctest/doctest.h>
 
 #include <cordee/comm/stability.hpp>
-#include <cordee/comm/topology.hpp>
+#include <cordee/comm/topologies.hpp>
 
-#include "tests/support/graphs.hpp"
 #include "tests/support/ranks.hpp"
+#include "tests/support/topologies.hpp"
 
 using namespace cordee;
 using namespace support;
 
 namespace {
 
-constexpr consensus heavy{0.9, false}, nesterov{0.9, true};
+constexpr momentum_form heavy{0.9, false}, nesterov{0.9, true};
 constexpr int sizes[] = {4, 8, 16};
 
-// The same graph without its symmetry, so that all ranks are squared.
-template <class G>
-struct plain {
-  G graph{};
-  int period(int size) const { return graph.period(size); }
-  auto in(int rank, int size, std::int64_t round) const { return graph.in(rank, size, round); }
+// The same topology without its symmetry, so that the map of all ranks is squared.
+template <class T>
+struct without_symmetry {
+  T topology{};
+  int period(int size) const { return topology.period(size); }
+  auto in_edges(int rank, int size, std::int64_t round) const {
+    return topology.in_edges(rank, size, round);
+  }
+  std::string describe() const { return topology.describe(); }
 };
 
 template <class Make>
-void has_radii(const Make& make, std::array<double, 3> with_heavy,
-               std::array<double, 3> with_nesterov, double tolerance = 2e-9) {
+void check_radii(const Make& make, std::array<double, 3> with_heavy,
+                 std::array<double, 3> with_nesterov, double tolerance = 2e-9) {
   for (std::size_t k = 0; k < 3; ++k) {
-    const stability here{make(sizes[k]), sizes[k]};
+    const stability s{make(sizes[k]), sizes[k]};
     CAPTURE(sizes[k]);
-    CAPTURE(here.radius(heavy));
-    CAPTURE(here.radius(nesterov));
-    CHECK(std::abs(here.radius(heavy) - with_heavy[k]) < tolerance);
-    CHECK(std::abs(here.radius(nesterov) - with_nesterov[k]) < tolerance);
+    CAPTURE(s.spectral_radius(heavy));
+    CAPTURE(s.spectral_radius(nesterov));
+    CHECK(std::abs(s.spectral_radius(heavy) - with_heavy[k]) < tolerance);
+    CHECK(std::abs(s.spectral_radius(nesterov) - with_nesterov[k]) < tolerance);
   }
 }
 template <class Make>
-void has_limits(const Make& make, std::array<double, 3> momentum, std::array<double, 3> theta) {
+void check_limits(const Make& make, std::array<double, 3> momentum, std::array<double, 3> theta) {
   for (std::size_t k = 0; k < 3; ++k) {
-    const stability here{make(sizes[k]), sizes[k]};
+    const stability s{make(sizes[k]), sizes[k]};
     CAPTURE(sizes[k]);
-    CAPTURE(here.largest_momentum(false));
-    CAPTURE(here.largest_theta(heavy));
-    CHECK(std::abs(here.largest_momentum(false) - momentum[k]) < 1e-6);
-    CHECK(std::abs(here.largest_theta(heavy) - theta[k]) < 1e-6);
+    CAPTURE(s.largest_momentum(false));
+    CAPTURE(s.largest_theta(heavy));
+    CHECK(std::abs(s.largest_momentum(false) - momentum[k]) < 1e-6);
+    CHECK(std::abs(s.largest_theta(heavy) - theta[k]) < 1e-6);
   }
 }
 
-struct nobody_knows : random_matching {
+struct unknown_randomness : topologies::random_matching {
   static constexpr bool uniform_matching = false;
 };
 
@@ -62,7 +65,7 @@ constexpr std::array ones{1.0, 1.0, 1.0};
 
 }  // namespace
 
-TEST_CASE("spectral gaps of the graphs in use") {
+TEST_CASE("stability: spectral gaps of the topologies") {
   for (const auto& [p, gap] : {std::pair{2, 1.0},
                                {4, 2.0 / 3},
                                {5, 0.4606553371},
@@ -70,7 +73,7 @@ TEST_CASE("spectral gaps of the graphs in use") {
                                {16, 0.05074697833},
                                {32, 0.01280981306},
                                {64, 0.003210182219}})
-    CHECK(std::abs(spectral_gap(cycle{}, p) - gap) < 1e-10);
+    CHECK(std::abs(spectral_gap(topologies::ring{}, p) - gap) < 1e-10);
   for (const auto& [p, gap] : {std::pair{4, 2.0 / 3},
                                {6, 0.5},
                                {8, 0.5},
@@ -81,107 +84,119 @@ TEST_CASE("spectral gaps of the graphs in use") {
                                {5, 0.75},
                                {7, 0.64644661},
                                {31, 0.43773911}})
-    CHECK(std::abs(spectral_gap(exponential{}, p) - gap) < 1e-8);
+    CHECK(std::abs(spectral_gap(topologies::exponential{}, p) - gap) < 1e-8);
   for (const auto& [p, gap] : {std::pair{16, 0.13135938}, {64, 0.03229536}, {8, 0.14644661}})
-    CHECK(std::abs(spectral_gap(grid{}, p) - gap) < 1e-8);
+    CHECK(std::abs(spectral_gap(topologies::mesh2d{}, p) - gap) < 1e-8);
   for (const int p : {3, 5, 8, 16}) {
-    CHECK(std::abs(spectral_gap(star{}, p) - 1.0 / p) < 1e-8);
-    CHECK(std::abs(spectral_gap(complete{}, p) - 1) < 1e-8);
+    CHECK(std::abs(spectral_gap(topologies::star{}, p) - 1.0 / p) < 1e-8);
+    CHECK(std::abs(spectral_gap(topologies::complete{}, p) - 1) < 1e-8);
   }
   for (const int d : {1, 2, 3, 4, 10})
-    CHECK(std::abs(spectral_gap(hypercube{}, 1 << d) - 2.0 / (d + 1)) < 1e-12);
+    CHECK(std::abs(spectral_gap(topologies::hypercube{}, 1 << d) - 2.0 / (d + 1)) < 1e-12);
   for (const int side : {4, 6, 32})
-    CHECK(std::abs(spectral_gap(torus{}, side * side) -
+    CHECK(std::abs(spectral_gap(topologies::torus2d{}, side * side) -
                    std::min(0.4, 0.4 * (1 - std::cos(2 * std::numbers::pi / side)))) < 1e-12);
-  CHECK(std::abs(spectral_gap(one_peer{}, 8) - 1) < 1e-12);
-  CHECK(std::abs(spectral_gap(cycle{}, 1) - 1) < 1e-15);
+  CHECK(std::abs(spectral_gap(topologies::one_peer{}, 8) - 1) < 1e-12);
+  CHECK(std::abs(spectral_gap(topologies::ring{}, 1) - 1) < 1e-15);
 }
 
-TEST_CASE("radii of fixed graphs at momentum 0.9") {
-  has_radii([](int) { return cycle{}; }, root_of_beta, {0.949341763, 0.949341763, 0.949341763});
-  has_radii([](int) { return symmetric_exponential{}; }, root_of_beta,
-            {0.547722558, 0.670820393, 0.734846923});
-  has_radii([](int) { return hypercube{}; }, root_of_beta, {0.949341763, 1.296964111, 1.5});
-  // The page prints 0.821583826 for the first star; its radius is the root of 0.9 x 3/4.
-  has_radii([](int) { return star{}; }, root_of_beta, {0.821583836, 0.887411967, 0.918558654});
-  has_radii([](int) { return exponential{}; }, {1.155475391, 1.237497409, 1.252436614},
-            {0.840026134, 0.989891266, 1.022892000});
-  has_radii([](int p) { return directed_cycle(p); }, {1.356855160, 1.365967623, 1.388412482},
-            {1.240732378, 1.338303966, 1.338303966});
+TEST_CASE("stability: spectral radii of fixed topologies at momentum 0.9") {
+  check_radii([](int) { return topologies::ring{}; }, root_of_beta,
+              {0.949341763, 0.949341763, 0.949341763});
+  check_radii([](int) { return topologies::symmetric_exponential{}; }, root_of_beta,
+              {0.547722558, 0.670820393, 0.734846923});
+  check_radii([](int) { return topologies::hypercube{}; }, root_of_beta,
+              {0.949341763, 1.296964111, 1.5});
+  // The first star's radius is the root of 0.9 x 3/4.
+  check_radii([](int) { return topologies::star{}; }, root_of_beta,
+              {0.821583836, 0.887411967, 0.918558654});
+  check_radii([](int) { return topologies::exponential{}; },
+              {1.155475391, 1.237497409, 1.252436614}, {0.840026134, 0.989891266, 1.022892000});
+  check_radii([](int p) { return directed_ring(p); }, {1.356855160, 1.365967623, 1.388412482},
+              {1.240732378, 1.338303966, 1.338303966});
 }
 
-TEST_CASE("radii of changing graphs at momentum 0.9") {
-  has_radii([](int) { return one_peer{}; }, {1.079503621, 1.113510233, 1.196341348},
-            {0.948683298, 1.195818781, 1.249691886});
-  has_radii([](int) { return xor_matching{}; }, {0.948683298, 1.052386860, 1.220063959},
-            {0.948683298, 1.195818781, 1.249691886});
-  has_radii([](int) { return odd_even{}; }, root_of_beta, root_of_beta);
-  has_radii([](int) { return random_matching{}; }, {1.053988766, 1.080271425, 1.090143606},
-            {0.949738443, 1.022339703, 1.046969001});
-  CHECK(std::abs(stability{lazy{xor_matching{}, 0.5}, 32}.radius(heavy) - 1.082597) < 1e-6);
-  for (const int p : {8, 16}) CHECK(stability{lazy{xor_matching{}, 0.5}, p}.radius(heavy) < 1);
+TEST_CASE("stability: spectral radii of time-varying topologies at momentum 0.9") {
+  check_radii([](int) { return topologies::one_peer{}; }, {1.079503621, 1.113510233, 1.196341348},
+              {0.948683298, 1.195818781, 1.249691886});
+  check_radii([](int) { return topologies::xor_matching{}; },
+              {0.948683298, 1.052386860, 1.220063959}, {0.948683298, 1.195818781, 1.249691886});
+  check_radii([](int) { return topologies::odd_even{}; }, root_of_beta, root_of_beta);
+  check_radii([](int) { return topologies::random_matching{}; },
+              {1.053988766, 1.080271425, 1.090143606}, {0.949738443, 1.022339703, 1.046969001});
+  CHECK(std::abs(stability{topologies::lazy{topologies::xor_matching{}, 0.5}, 32}.spectral_radius(
+                     heavy) -
+                 1.082597) < 1e-6);
+  for (const int p : {8, 16})
+    CHECK(stability{topologies::lazy{topologies::xor_matching{}, 0.5}, p}.spectral_radius(heavy) <
+          1);
 }
 
-TEST_CASE("the largest momentum and the largest theta that survive") {
-  has_limits([](int) { return cycle{}; }, ones, ones);
-  has_limits([](int) { return symmetric_exponential{}; }, ones, ones);
-  has_limits([](int) { return hypercube{}; }, ones, ones);
-  has_limits([](int) { return star{}; }, ones, ones);
-  has_limits([](int) { return odd_even{}; }, ones, ones);
-  has_limits([](int) { return exponential{}; }, {0.638080, 0.519816, 0.499316},
-             {0.092432, 0.047091, 0.040311});
-  has_limits([](int p) { return directed_cycle(p); }, {0.355416, 0.247839, 0.226054},
-             {0.020994, 0.012326, 0.010942});
-  has_limits([](int) { return random_matching{}; }, {0.795334, 0.743722, 0.723970},
-             {0.542857, 0.436066, 0.404255});
+TEST_CASE("stability: the largest stable momentum and theta") {
+  check_limits([](int) { return topologies::ring{}; }, ones, ones);
+  check_limits([](int) { return topologies::symmetric_exponential{}; }, ones, ones);
+  check_limits([](int) { return topologies::hypercube{}; }, ones, ones);
+  check_limits([](int) { return topologies::star{}; }, ones, ones);
+  check_limits([](int) { return topologies::odd_even{}; }, ones, ones);
+  check_limits([](int) { return topologies::exponential{}; }, {0.638080, 0.519816, 0.499316},
+               {0.092432, 0.047091, 0.040311});
+  check_limits([](int p) { return directed_ring(p); }, {0.355416, 0.247839, 0.226054},
+               {0.020994, 0.012326, 0.010942});
+  check_limits([](int) { return topologies::random_matching{}; }, {0.795334, 0.743722, 0.723970},
+               {0.542857, 0.436066, 0.404255});
   const std::array one_peer_momentum{0.767828, 0.706175, 0.555453}, xors{1.0, 0.707107, 0.549134};
   for (std::size_t k = 0; k < 3; ++k) {
-    CHECK(std::abs(stability{one_peer{}, sizes[k]}.largest_momentum(false) - one_peer_momentum[k]) <
-          1e-6);
-    CHECK(std::abs(stability{xor_matching{}, sizes[k]}.largest_momentum(false) - xors[k]) < 1e-6);
+    CHECK(std::abs(stability{topologies::one_peer{}, sizes[k]}.largest_momentum(false) -
+                   one_peer_momentum[k]) < 1e-6);
+    CHECK(std::abs(stability{topologies::xor_matching{}, sizes[k]}.largest_momentum(false) -
+                   xors[k]) < 1e-6);
   }
 }
 
-TEST_CASE("characters and the squared map of all ranks give the same radius") {
+TEST_CASE("stability: characters and the squared map of all ranks give the same radius") {
   for (const int p : {2, 3, 5, 6, 8, 9, 12})
-    for (const consensus c : {heavy, nesterov, consensus{0.3, false}, consensus{0, false}}) {
-      const auto same = [&](const auto& graph) {
-        CAPTURE(graph.describe());
+    for (const momentum_form c :
+         {heavy, nesterov, momentum_form{0.3, false}, momentum_form{0, false}}) {
+      const auto same = [&](const auto& topology) {
+        CAPTURE(topology.describe());
         CAPTURE(p);
         CAPTURE(c.momentum);
-        const double by_modes = stability{graph, p}.radius(c);
+        const double by_modes = stability{topology, p}.spectral_radius(c);
         const double squared =
-            stability{plain<std::remove_cvref_t<decltype(graph)>>{graph}, p}.radius(c);
-        // A double root makes the radius as sensitive as the root of an error: nothing there is
-        // known to more than half of the digits.
+            stability{without_symmetry<std::remove_cvref_t<decltype(topology)>>{topology}, p}
+                .spectral_radius(c);
+        // At a double root the error of the radius is the square root of a rounding error: half of
+        // the digits.
         CHECK(std::abs(by_modes - squared) < 1e-7);
       };
-      same(cycle{});
-      same(torus{});
-      same(exponential{});
-      same(symmetric_exponential{});
-      same(lazy{exponential{}, 0.2});
-      if (c.momentum > 0) same(one_peer{});  // without momentum its product is nilpotent
+      same(topologies::ring{});
+      same(topologies::torus2d{});
+      same(topologies::exponential{});
+      same(topologies::symmetric_exponential{});
+      same(topologies::lazy{topologies::exponential{}, 0.2});
+      if (c.momentum > 0)
+        same(topologies::one_peer{});  // without momentum its product is nilpotent
       if (p == 2 || p == 8) {
-        same(hypercube{});
-        same(lazy{xor_matching{}, 0.7});
+        same(topologies::hypercube{});
+        same(topologies::lazy{topologies::xor_matching{}, 0.7});
       }
     }
 }
 
-TEST_CASE("the radius is the growth that the recurrence shows") {
+TEST_CASE("stability: the spectral radius is the growth of the recurrence") {
   // All ranks' x and u by hand, 3000 rounds, one number each.
-  with_graphs([](const auto& graph, int ranks) {
-    if (graph.period(ranks) == 0 || ranks < 2) return;
-    for (const consensus c : {heavy, nesterov}) {
-      CAPTURE(graph.describe());
+  for_each_topology([](const auto& topology, int ranks) {
+    if (topology.period(ranks) == 0 || ranks < 2) return;
+    for (const momentum_form c : {heavy, nesterov}) {
+      CAPTURE(topology.describe());
       CAPTURE(ranks);
       CAPTURE(c.nesterov);
       const auto p = static_cast<std::size_t>(ranks);
       std::vector<double> x(p), u(p), d(p);
       for (std::size_t i = 0; i < p; ++i) x[i] = std::sin(1.0 + 3.7 * static_cast<double>(i * i));
       std::vector<matrix> rounds;
-      for (int t = 0; t < graph.period(ranks); ++t) rounds.push_back(matrix_of(graph, ranks, t));
+      for (int t = 0; t < topology.period(ranks); ++t)
+        rounds.push_back(matrix_of(topology, ranks, t));
       double log_size = 0, early = 0;
       constexpr int steps = 3000, from = 1000;
       for (int t = 0; t < steps; ++t) {
@@ -212,43 +227,44 @@ TEST_CASE("the radius is the growth that the recurrence shows") {
           x[i] -= c.nesterov ? d[i] + c.momentum * u[i] : u[i];
         }
       }
-      // Two roots near each other beat, and what they differ by in size enters through 2000 rounds.
+      // Two nearly equal roots beat: their ratio of sizes enters over 2000 rounds.
       const double grown = std::exp((log_size - early) / (steps - 1 - from));
       CAPTURE(grown);
-      CHECK(close(grown, stability{graph, ranks}.radius(c), 4e-3));
+      CHECK(close(grown, stability{topology, ranks}.spectral_radius(c), 4e-3));
     }
   });
 }
 
-TEST_CASE("what cannot be known is not a number, and a graph that never mixes has radius 1") {
-  CHECK_FALSE(stability{grid{}, 130}.known());
-  CHECK(std::isnan(stability{grid{}, 130}.radius(heavy)));
-  CHECK(std::isnan(spectral_gap(grid{}, 130)));
-  CHECK_FALSE(stability{nobody_knows{}, 4}.known());
-  CHECK(stability{cycle{}, 4096}.radius(heavy) < 1);
-  CHECK(stability{grid{}, 1}.radius(heavy) == 0);
-  struct apart {
+TEST_CASE("stability: unknown radii are NaN, and a topology that never mixes has radius 1") {
+  CHECK_FALSE(stability{topologies::mesh2d{}, 130}.is_known());
+  CHECK(std::isnan(stability{topologies::mesh2d{}, 130}.spectral_radius(heavy)));
+  CHECK(std::isnan(spectral_gap(topologies::mesh2d{}, 130)));
+  CHECK_FALSE(stability{unknown_randomness{}, 4}.is_known());
+  CHECK(stability{topologies::ring{}, 4096}.spectral_radius(heavy) < 1);
+  CHECK(stability{topologies::mesh2d{}, 1}.spectral_radius(heavy) == 0);
+  struct pairs {
     int period(int) const { return 1; }
-    std::vector<edge> in(int rank, int, std::int64_t) const { return {{rank ^ 1, 0.5}}; }
+    std::vector<edge> in_edges(int rank, int, std::int64_t) const { return {{rank ^ 1, 0.5}}; }
+    std::string describe() const { return "pairs"; }
   };
-  CHECK(std::abs(stability{apart{}, 4}.radius(heavy) - 1) < 1e-9);
-  CHECK(stability{apart{}, 4}.largest_theta(heavy) < 1e-5);
+  CHECK(std::abs(stability{pairs{}, 4}.spectral_radius(heavy) - 1) < 1e-9);
+  CHECK(stability{pairs{}, 4}.largest_theta(heavy) < 1e-5);
 }
 
-TEST_CASE(
-    "a graph that passes values round has no gap, and no momentum survives it, rounded or not") {
-  struct passes_on {
+TEST_CASE("stability: a periodic topology has no spectral gap, and no stable momentum") {
+  struct rotation {
     int period(int) const { return 1; }
-    std::vector<edge> in(int rank, int size, std::int64_t) const {
+    std::string describe() const { return "rotation"; }
+    std::vector<edge> in_edges(int rank, int size, std::int64_t) const {
       return {{(rank + 1) % size, 1.0}};
     }
   };
   for (const int ranks : {2, 3, 5, 7, 10}) {
     CAPTURE(ranks);
-    const double gap = spectral_gap(passes_on{}, ranks);
+    const double gap = spectral_gap(rotation{}, ranks);
     CHECK(gap >= 0);
     CHECK(gap < 1e-12);
     for (const bool nesterov : {false, true})
-      CHECK(stability{passes_on{}, ranks}.largest_momentum(nesterov) == 0);
+      CHECK(stability{rotation{}, ranks}.largest_momentum(nesterov) == 0);
   }
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Archetypes of the concepts: one that is as small as can be, and that one short of each thing.
+// Archetypes of the concepts: a minimal one, and that one without each requirement.
 #include <string>
 
 #include <doctest/doctest.h>
@@ -10,95 +10,99 @@
 #include <cordee/comm/transport.hpp>
 #include <cordee/device/cpu.hpp>
 
-#include "tests/support/slowed.hpp"
+#include "tests/support/delayed_comm.hpp"
 
 using namespace cordee;
-using support::slowed;
+using support::delayed_comm;
 
 namespace {
 
-/// The least that is a transport.
+/// A minimal transport.
 template <class Self>
-struct least_of {
+struct minimal_of {
   static constexpr bool blocks_host = true;
   int rank() const { return 0; }
   int size() const { return 1; }
-  Self lane(int) const { return {}; }
+  Self duplicate(int) const { return {}; }
   template <class D>
-  void exchange(std::span<const to<D>>, std::span<const from<D>>, typename D::stream) const {}
+  void exchange(std::span<const send_op<D>>, std::span<const recv_op<D>>,
+                typename D::stream) const {}
 };
-struct least : least_of<least> {};
+struct minimal : minimal_of<minimal> {};
 
-struct no_host_word : least_of<no_host_word> {
+struct without_blocks_host : minimal_of<without_blocks_host> {
  private:
   static constexpr bool blocks_host = true;
 };
-struct rank_of_another_type : least_of<rank_of_another_type> {
+struct unsigned_rank : minimal_of<unsigned_rank> {
   std::size_t rank() const { return 0; }
 };
-struct lane_of_another_type : least_of<least> {};
-struct no_size : least_of<no_size> {
+struct duplicate_of_another_type : minimal_of<minimal> {};
+struct without_size : minimal_of<without_size> {
  private:
   int size() const;
 };
-struct exchange_that_answers : least_of<exchange_that_answers> {
+struct exchange_with_result : minimal_of<exchange_with_result> {
   template <class D>
-  bool exchange(std::span<const to<D>>, std::span<const from<D>>, typename D::stream) const {
+  bool exchange(std::span<const send_op<D>>, std::span<const recv_op<D>>,
+                typename D::stream) const {
     return true;
   }
 };
-struct exchange_that_changes : least_of<exchange_that_changes> {
+struct nonconst_exchange : minimal_of<nonconst_exchange> {
   template <class D>
-  void exchange(std::span<const to<D>>, std::span<const from<D>>, typename D::stream) {}
+  void exchange(std::span<const send_op<D>>, std::span<const recv_op<D>>, typename D::stream) {}
 };
-struct adding_floats : least_of<adding_floats> {
+struct adding_floats : minimal_of<adding_floats> {
   template <std::same_as<float> Real, class D>
-  void exchange_add(std::span<const to<D>>, std::span<const from<D>>, typename D::stream) const {}
+  void exchange_add(std::span<const send_op<D>>, std::span<const recv_op<D>>,
+                    typename D::stream) const {}
 };
-struct telling : least_of<telling> {
-  std::string* heard = nullptr;
-  void abandon(const char* why) const { *heard = why; }
+struct abortable : minimal_of<abortable> {
+  std::string* cause = nullptr;
+  void abort(const char* why) const { *cause = why; }
 };
 
 }  // namespace
 
-static_assert(TransportOn<least, cpu> && !TransportOn<least, int>);
-static_assert(!TransportOn<no_host_word, cpu> && !TransportOn<no_size, cpu>);
-static_assert(!TransportOn<rank_of_another_type, cpu> && !TransportOn<lane_of_another_type, cpu>);
-static_assert(!TransportOn<exchange_that_answers, cpu> && !TransportOn<exchange_that_changes, cpu>);
-static_assert(AddsOn<adding_floats, float, cpu> && !AddsOn<adding_floats, double, cpu> &&
-              !AddsOn<least, float, cpu>);
-static_assert(AddsOn<threads, float, cpu> && AddsOn<threads, double, cpu> &&
-              !AddsOn<slowed<threads>, float, cpu>);
-static_assert(Abandons<telling> && Abandons<threads> && !Abandons<least>);
+static_assert(TransportOn<minimal, cpu> && !TransportOn<minimal, int>);
+static_assert(!TransportOn<without_blocks_host, cpu> && !TransportOn<without_size, cpu>);
+static_assert(!TransportOn<unsigned_rank, cpu> && !TransportOn<duplicate_of_another_type, cpu>);
+static_assert(!TransportOn<exchange_with_result, cpu> && !TransportOn<nonconst_exchange, cpu>);
+static_assert(FusedAddOn<adding_floats, float, cpu> && !FusedAddOn<adding_floats, double, cpu> &&
+              !FusedAddOn<minimal, float, cpu>);
+static_assert(FusedAddOn<threads, float, cpu> && FusedAddOn<threads, double, cpu> &&
+              !FusedAddOn<delayed_comm<threads>, float, cpu>);
+static_assert(Abortable<abortable> && Abortable<threads> && !Abortable<minimal>);
 
-TEST_CASE("transport: peers are told why where the transport can, and otherwise nothing happens") {
-  std::string heard;
-  telling link;
-  link.heard = &heard;
-  abandon(link, "the sensor fell off");
-  CHECK(heard == "the sensor fell off");
-  abandon(least{}, "nobody hears this");
-  CHECK(heard == "the sensor fell off");
+TEST_CASE("transport: abort has an effect where the transport is abortable") {
+  std::string cause;
+  abortable comm;
+  comm.cause = &cause;
+  abort(comm, "the sensor fell off");
+  CHECK(cause == "the sensor fell off");
+  abort(minimal{}, "has no effect");
+  CHECK(cause == "the sensor fell off");
 }
 
-TEST_CASE("transport: lanes are four, and each is somebody's own") {
-  const int lanes[] = {reducer_lane, agree_lane, request_lane, answer_lane};
+TEST_CASE("transport: there are four contexts with distinct numbers") {
+  const int contexts[] = {reducer_context, agreement_context, request_context, reply_context};
   for (int i = 0; i < 4; ++i) {
-    CHECK(lanes[i] == i);
-    CHECK(lanes[i] < lane_count);
+    CHECK(contexts[i] == i);
+    CHECK(contexts[i] < context_count);
   }
 }
 
-TEST_CASE("transport: a peer beyond the ranks is misuse, with both numbers") {
+TEST_CASE("transport: a peer beyond the ranks is a usage error with both numbers") {
   for (const int peer : {-1, 3}) {
-    std::string said;
+    std::string message;
     try {
-      detail::expects_peer("a link", peer, 3);
-    } catch (const misuse& e) {
-      said = e.what();
+      detail::comm::expects_peer("a communicator", peer, 3);
+    } catch (const usage_error& e) {
+      message = e.what();
     }
-    CHECK(said == text("a link: no such peer: rank ", peer, ", where ranks are 0 to 2"));
+    CHECK(message ==
+          concat("a communicator: no such peer: rank ", peer, ", where ranks are 0 to 2"));
   }
-  detail::expects_peer("a link", 2, 3);
+  detail::comm::expects_peer("a communicator", 2, 3);
 }

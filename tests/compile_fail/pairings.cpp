@@ -1,15 +1,15 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which rules and reducers go together is known when the program compiles.
+// An invalid pairing of optimizer and reducer does not compile.
+#include <cordee/comm/compressed.hpp>
 #include <cordee/comm/gossip.hpp>
-#include <cordee/comm/narrow.hpp>
 #include <cordee/comm/ring.hpp>
 #include <cordee/comm/server.hpp>
 #include <cordee/comm/threads.hpp>
 #include <cordee/optim/decentlam.hpp>
 #include <cordee/optim/lars.hpp>
-#include <cordee/optim/local.hpp>
+#include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/precision/fp16.hpp>
 #include <cordee/train/trainer.hpp>
@@ -19,50 +19,52 @@
 using namespace cordee;
 using namespace support;
 
-// A wire that rounds, by neighbours; and a transport that hears only whom it asks.
-template <class Link>
-struct rounding : gossip<Link> {
+// A lossy reducer that mixes, and a transport that cannot receive from any source.
+template <class Communicator>
+struct lossy_gossip : gossip<Communicator> {
   static constexpr bool lossless = false;
 };
-struct deaf {
+struct exchange_only {
   static constexpr bool blocks_host = true;
-  threads link;
-  [[nodiscard]] int rank() const { return link.rank(); }
-  [[nodiscard]] int size() const { return link.size(); }
-  [[nodiscard]] deaf lane(int k) const { return {link.lane(k)}; }
+  threads comm;
+  [[nodiscard]] int rank() const { return comm.rank(); }
+  [[nodiscard]] int size() const { return comm.size(); }
+  [[nodiscard]] exchange_only duplicate(int k) const { return {comm.duplicate(k)}; }
   template <Device D>
-  void exchange(std::span<const to<D>> out, std::span<const from<D>> in,
+  void exchange(std::span<const send_op<D>> out, std::span<const recv_op<D>> in,
                 typename D::stream s) const {
-    link.exchange(out, in, s);
+    comm.exchange(out, in, s);
   }
 };
 
-void compose(threads link) {
+void compose(threads comm) {
   quadratic<fp32> model;
-  constexpr auto rate = [](double) { return 0.1; };
-#if defined(DIRECTION_OF_NOTHING)
-  trainer run{model, decentlam_over{decentlam{}}, rate, gossip{link}};
+  constexpr auto learning_rate = [](double) { return 0.1; };
+#if defined(DIRECTION_OF_DECENTLAM)
+  trainer run{model, decentlam_over{decentlam{}}, learning_rate, gossip{comm}};
   run.step({}, 0);
 #elif defined(GRADIENTS_OVER_MIXING)
-  trainer run{model, sgd{}, rate, gossip{link}};
-#elif defined(POSITIONS_OVER_LOOSE)
-  trainer run{model, decentlam{}, rate, server{link, asynchronous{}}};
+  trainer run{model, sgd{}, learning_rate, gossip{comm}};
+#elif defined(WEIGHTS_OVER_LOOSE)
+  trainer run{model, decentlam{}, learning_rate, server{comm, asynchronous{}}};
 #elif defined(GRADIENTS_OVER_LOOSE)
-  trainer run{model, sgd{}, rate, server{link, asynchronous{}}};
-#elif defined(SERVER_OVER_DEAF)
-  trainer run{model, local{sgd{}, 1}, rate, server{deaf{link}, asynchronous{}}};
-#elif defined(POSITIONS_OVER_LOSSY)
-  trainer run{model, decentlam{}, rate, rounding<threads>{{link}}};
-#elif defined(POSITIONS_OVER_NARROW)
-  trainer run{model, decentlam{}, rate, narrow{ring{link}, fp16{}}};
+  trainer run{model, sgd{}, learning_rate, server{comm, asynchronous{}}};
+#elif defined(ASYNCHRONOUS_SERVER_WITHOUT_ANY_SOURCE)
+  trainer run{model, local_steps{sgd{}, 1}, learning_rate,
+              server{exchange_only{comm}, asynchronous{}}};
+#elif defined(WEIGHTS_OVER_LOSSY)
+  trainer run{model, decentlam{}, learning_rate, lossy_gossip<threads>{{comm}}};
+#elif defined(WEIGHTS_OVER_COMPRESSED)
+  trainer run{model, decentlam{}, learning_rate, compressed{ring{comm}, fp16{}}};
 #else
-  trainer exact{model, sgd{}, rate, ring{link}};
-  trainer mixing{model, decentlam{}, rate, gossip{link}};
-  trainer over{model, decentlam_over{lars{}}, rate, gossip{link, symmetric_exponential{}}};
-  trainer averaging{model, local{sgd{}, 1}, rate, gossip{link}};
-  trainer more_than_needed{model, decentlam{}, rate, ring{link}};
-  trainer loose{model, local{sgd{}, 8}, rate, server{link, asynchronous{}}};
-  trainer served{model, sgd{}, rate, server{deaf{link}}};
-  trainer rounded{model, sgd{}, rate, narrow{ring{link}, fp16{}}};
+  trainer exact{model, sgd{}, learning_rate, ring{comm}};
+  trainer mixing{model, decentlam{}, learning_rate, gossip{comm}};
+  trainer adapted{model, decentlam_over{lars{}}, learning_rate,
+                  gossip{comm, topologies::symmetric_exponential{}}};
+  trainer averaging{model, local_steps{sgd{}, 1}, learning_rate, gossip{comm}};
+  trainer exact_mixing{model, decentlam{}, learning_rate, ring{comm}};
+  trainer loose{model, local_steps{sgd{}, 8}, learning_rate, server{comm, asynchronous{}}};
+  trainer synchronous_server{model, sgd{}, learning_rate, server{exchange_only{comm}}};
+  trainer lossy_gradients{model, sgd{}, learning_rate, compressed{ring{comm}, fp16{}}};
 #endif
 }

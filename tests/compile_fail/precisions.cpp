@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where a precision's networks do not run is said when they compile.
+// A precision that the device does not compute in does not compile.
 #include <cordee/comm/solo.hpp>
 #include <cordee/data/loader.hpp>
 #include <cordee/data/synthetic.hpp>
 #include <cordee/nn/linear.hpp>
 #include <cordee/nn/model.hpp>
-#include <cordee/ops/convolution_reference.hpp>
+#include <cordee/ops/engines/reference/engine.hpp>
 #include <cordee/precision/bf16.hpp>
 #include <cordee/precision/fp32.hpp>
 #include <cordee/precision/int8.hpp>
@@ -20,7 +20,7 @@ using namespace cordee;
 template <class P, class D>
 using net = network<linear<2>, P, D, reference, extent{1, 1, 1}, 2>;
 
-#if defined(HALF_ON_THE_CPU)
+#if defined(BF16_ON_THE_CPU)
 constexpr int classes = net<bf16, cpu>::classes;
 #elif defined(CALIBRATION_ON_A_GPU)
 constexpr int classes = 2;
@@ -28,9 +28,9 @@ struct run {
   using model_type = net<int8, support::emulated>;
   using device = support::emulated;
 };
-void refused(run& here) {
-  loader feed{synthetic{}, alone{}, {.global_batch = 1}};
-  calibrate(here, feed, 1);
+void refused(run& on_gpu) {
+  loader feed{synthetic{}, self_comm{}, {.global_batch = 1}};
+  calibrate(on_gpu, feed, 1);
 }
 #else
 constexpr int classes = net<fp32, cpu>::classes + net<bf16, support::emulated>::classes +

@@ -1,13 +1,15 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which reducers can be made of others is known when the program compiles.
+// Which reducers can be composed is known at compile time; a member that is missing, has another
+// signature or is misspelled is an error that names it.
+#include <cordee/comm/compressed.hpp>
 #include <cordee/comm/double_tree.hpp>
-#include <cordee/comm/group.hpp>
 #include <cordee/comm/hybrid.hpp>
-#include <cordee/comm/narrow.hpp>
 #include <cordee/comm/native.hpp>
+#include <cordee/comm/reducer_check.hpp>
 #include <cordee/comm/ring.hpp>
+#include <cordee/comm/subgroup.hpp>
 #include <cordee/comm/threads.hpp>
 #include <cordee/precision/bf16.hpp>
 #include <cordee/precision/int8.hpp>
@@ -16,20 +18,49 @@ using namespace cordee;
 
 template <class R>
 void use(const R& reducer) {
+  static_assert(detail::comm::reducer_check<R, float, cpu>::holds);
   (void)reducer.template scratch<float>(1);
 }
 
-void compose(threads link) {
-#if defined(HYBRID_WITH_MEMORY)
-  use(hybrid{double_tree{link}, narrow{ring{link}, bf16{}}});
-#elif defined(HYBRID_OF_TWO_LINKS)
-  use(hybrid{double_tree{link}, ring{group{link, {0, 1}}}});
-#elif defined(NARROW_TWICE)
-  use(narrow{narrow{ring{link}, bf16{}}, int8{}});
-#elif defined(NARROW_WITHOUT_HOPS)
-  use(narrow{native{link}, bf16{}});
+// A reducer of the user's own, with one member wrong.
+struct own : reducer_base<threads> {
+#if !defined(WITHOUT_OFFERS)
+  static constexpr agreement offers = agreement::exact;
+#endif
+#if defined(MISSPELLED_SINGLE_MESSAGE)
+  static constexpr bool single_mesage = true;
+#elif defined(MISSPELLED_SLOTS)
+  static constexpr int slot = 1;
+#elif defined(MISSPELLED_INITIALIZE)
+  void initialise(bucket_view<float, cpu, 0>, cpu::stream) const {}
+#elif defined(INITIALIZE_WITHOUT_STREAM)
+  void initialize(bucket_view<float, cpu, 0>) const {}
+#elif defined(SOURCES_WITHOUT_STEP)
+  [[nodiscard]] std::vector<int> sources() const { return {}; }
+#endif
+
+  template <class Real>
+  [[nodiscard]] std::size_t scratch(std::size_t) const {
+    return 0;
+  }
+#if !defined(WITHOUT_MIX)
+  template <class Real, Device D>
+  void mix(bucket_view<Real, D, 0>, const step_info&, typename D::stream) const {}
+#endif
+};
+
+void compose(threads comm) {
+#if defined(HYBRID_WITH_SLOTS)
+  use(hybrid{double_tree{comm}, compressed{ring{comm}, bf16{}}});
+#elif defined(HYBRID_OF_TWO_COMMUNICATORS)
+  use(hybrid{double_tree{comm}, ring{subgroup{comm, {0, 1}}}});
+#elif defined(COMPRESSED_TWICE)
+  use(compressed{compressed{ring{comm}, bf16{}}, int8{}});
+#elif defined(COMPRESSED_WITHOUT_HOPS)
+  use(compressed{native{comm}, bf16{}});
 #else
-  use(narrow{hybrid{double_tree{link}, ring{link}}, int8{}});
-  use(hybrid{double_tree{group{link, {0, 1}}}, ring{group{link, {0, 1}}}, 100});
+  use(compressed{hybrid{double_tree{comm}, ring{comm}}, int8{}});
+  use(hybrid{double_tree{subgroup{comm, {0, 1}}}, ring{subgroup{comm, {0, 1}}}, 100});
+  use(own{comm});
 #endif
 }

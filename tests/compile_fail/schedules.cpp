@@ -1,27 +1,53 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A rate is scaled from one batch to another: a schedule that was told one of them, or none, does
-// not compile.
+// A scaled schedule without both batch sizes, and a schedule with a misspelt or mistyped optional
+// member, do not compile.
 #include <cordee/schedule/constant.hpp>
 #include <cordee/schedule/legw.hpp>
 #include <cordee/schedule/scaled.hpp>
 
 using namespace cordee;
 
-double rates() {
-  constexpr constant found{0.1};
-#if defined(LINEAR_WITHOUT_BATCHES)
-  return linear_scaled{found}(0);
-#elif defined(LINEAR_WITH_ONE_BATCH)
-  return linear_scaled{found, 8192}(0);
-#elif defined(SQRT_WITHOUT_A_REFERENCE)
-  return sqrt_scaled<constant>{.inner = found, .global_batch = 8192}(0);
-#elif defined(LEGW_WITHOUT_A_REFERENCE)
-  return legw<constant>{.warmup_epochs = 1, .inner = found, .global_batch = 8192}(0);
+struct halving {
+  double learning_rate = 0.1;
+  double operator()(double) const { return learning_rate; }
+#if defined(MISSPELLS_END)
+  double ends() const { return 10; }
+#elif defined(END_NOT_CONST)
+  double end_epoch() { return 10; }
 #else
-  return linear_scaled{found, 256, 8192}(0) + sqrt_scaled{found, 256, 8192}(0) +
-         sqrt_scaled<constant>{.inner = found, .reference_batch = 256, .global_batch = 8192}(0) +
-         legw{1, found, 256, 8192}(0);
+  double end_epoch() const { return 10; }
+#endif
+#if defined(OBSERVES_ONE_NUMBER)
+  void observe(double) {}
+#else
+  void observe(double, double mean_loss) { learning_rate /= mean_loss > 1 ? 2 : 1; }
+#endif
+#if defined(DESCRIBE_RETURNS_VOID)
+  void describe() const {}
+#else
+  std::string describe() const { return "halving"; }
+#endif
+};
+
+double own_schedule() {
+  return learning_rate_of(halving{}, 0) + learning_rate_of(legw{1, halving{}, 256, 8192}, 0);
+}
+
+double learning_rates() {
+  constexpr constant tuned{0.1};
+#if defined(LINEAR_WITHOUT_BATCHES)
+  return linear_scaled{tuned}(0);
+#elif defined(LINEAR_WITH_ONE_BATCH)
+  return linear_scaled{tuned, 8192}(0);
+#elif defined(SQRT_WITHOUT_A_REFERENCE)
+  return sqrt_scaled<constant>{.inner = tuned, .global_batch = 8192}(0);
+#elif defined(LEGW_WITHOUT_A_REFERENCE)
+  return legw<constant>{.warmup_epochs = 1, .inner = tuned, .global_batch = 8192}(0);
+#else
+  return linear_scaled{tuned, 256, 8192}(0) + sqrt_scaled{tuned, 256, 8192}(0) +
+         sqrt_scaled<constant>{.inner = tuned, .reference_batch = 256, .global_batch = 8192}(0) +
+         legw{1, tuned, 256, 8192}(0);
 #endif
 }

@@ -1,24 +1,24 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The address space is a type: what lives on a device is not host memory by accident.
+// The address space is a type: device memory does not convert to host memory.
 #include <cordee/core/span_on.hpp>
 
-struct far_device {
+struct gpu_like {
   static constexpr bool host_memory = false;
 };
-struct near_device {
+struct host_like {
   static constexpr bool host_memory = true;
 };
 
-void read(cordee::span_on<float, near_device> here, cordee::span_on<float, far_device> there) {
-  const std::span<float> ok = here;
-  cordee::span_on<const float, far_device> constant = there;
+void read(cordee::span_on<float, host_like> host, cordee::span_on<float, gpu_like> device) {
+  const std::span<float> ok = host;
+  cordee::span_on<const float, gpu_like> constant = device;
 #if defined(DEVICE_MEMORY_AS_HOST_SPAN)
-  const std::span<float> wrong = there;
+  const std::span<float> wrong = device;
 #elif defined(DEVICE_MEMORY_READ_BY_HOST)
-  const float wrong = there[0];
+  const float wrong = device[0];
 #else
-  const float right = here[0];
+  const float right = host[0];
 #endif
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files of weights are a header of their own, which costs only those who use it.
+// save and load need their own header, which other programs do not compile.
 #include <cordee/comm/solo.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/train/trainer.hpp>
@@ -13,7 +13,7 @@
 
 using namespace cordee;
 
-void keep(support::quadratic<fp32>& model) {
+void save_model(support::quadratic<fp32>& model) {
   trainer run{model, sgd{}, [](double) { return 0.1; }, solo{}};
   run.save("weights.safetensors");
 }

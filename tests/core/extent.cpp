@@ -8,7 +8,7 @@ using namespace cordee;
 
 namespace {
 template <extent E>
-struct of {
+struct constant {
   static constexpr extent value = E;
 };
 }  // namespace
@@ -20,9 +20,9 @@ TEST_CASE("extent: size is channels times pixels, without overflow of int") {
 }
 
 TEST_CASE("extent: equal extents are the same type when they are template arguments") {
-  static_assert(
-      std::is_same_v<of<extent{1, 2, 3}>, of<extent{.channels = 1, .height = 2, .width = 3}>>);
-  static_assert(!std::is_same_v<of<extent{1, 2, 3}>, of<extent{1, 3, 2}>>);
-  CHECK(of<extent{1, 2, 3}>::value == extent{1, 2, 3});
-  CHECK(to_text(extent{3, 224, 112}) == "3x224x112");
+  static_assert(std::is_same_v<constant<extent{1, 2, 3}>,
+                               constant<extent{.channels = 1, .height = 2, .width = 3}>>);
+  static_assert(!std::is_same_v<constant<extent{1, 2, 3}>, constant<extent{1, 3, 2}>>);
+  CHECK(constant<extent{1, 2, 3}>::value == extent{1, 2, 3});
+  CHECK(describe(extent{3, 224, 112}) == "3x224x112");
 }

@@ -11,17 +11,19 @@
 using namespace cordee;
 
 // The known answers that Random123 publishes for philox4x32, ten rounds.
-static_assert(philox({0, 0, 0, 0}, 0) ==
-              philox_block{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
-static_assert(philox({0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}, 0xffffffffffffffff) ==
-              philox_block{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd});
-static_assert(philox({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, 0x299f31d0a4093822) ==
-              philox_block{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
+static_assert(detail::core::philox({0, 0, 0, 0}, 0) ==
+              detail::core::philox_block{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
+static_assert(detail::core::philox({0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff},
+                                   0xffffffffffffffff) ==
+              detail::core::philox_block{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd});
+static_assert(detail::core::philox({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344},
+                                   0x299f31d0a4093822) ==
+              detail::core::philox_block{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
 
 namespace {
-std::vector<std::uint32_t> first(std::size_t n, std::uint64_t seed, purpose what, std::uint64_t a,
+std::vector<std::uint32_t> first(std::size_t n, std::uint64_t seed, purpose use, std::uint64_t a,
                                  std::uint64_t b) {
-  random_sequence random(seed, what, a, b);
+  random_sequence random(seed, use, a, b);
   std::vector<std::uint32_t> numbers(n);
   for (std::uint32_t& x : numbers) x = random.bits();
   return numbers;
@@ -29,35 +31,35 @@ std::vector<std::uint32_t> first(std::size_t n, std::uint64_t seed, purpose what
 }  // namespace
 
 TEST_CASE("random: a sequence is a function of seed, purpose, a and b, and of nothing else") {
-  const auto one = first(9, 1, purpose::augment, 3, 17);
-  random_sequence somebody_else(1, purpose::order, 0, 0);
-  for (int i = 0; i < 5; ++i) somebody_else.bits();
-  CHECK(first(9, 1, purpose::augment, 3, 17) == one);
-  CHECK(first(9, 2, purpose::augment, 3, 17) != one);
-  CHECK(first(9, std::uint64_t{1} << 32 | 1, purpose::augment, 3, 17) != one);
+  const auto one = first(9, 1, purpose::augmentation, 3, 17);
+  random_sequence unrelated(1, purpose::shuffle, 0, 0);
+  for (int i = 0; i < 5; ++i) unrelated.bits();
+  CHECK(first(9, 1, purpose::augmentation, 3, 17) == one);
+  CHECK(first(9, 2, purpose::augmentation, 3, 17) != one);
+  CHECK(first(9, std::uint64_t{1} << 32 | 1, purpose::augmentation, 3, 17) != one);
   CHECK(first(9, 1, purpose::test, 3, 17) != one);
-  CHECK(first(9, 1, purpose::augment, 4, 17) != one);
-  CHECK(first(9, 1, purpose::augment, 3, 18) != one);
-  CHECK(first(9, 1, purpose::augment, 3, std::uint64_t{1} << 32 | 17) != one);
+  CHECK(first(9, 1, purpose::augmentation, 4, 17) != one);
+  CHECK(first(9, 1, purpose::augmentation, 3, 18) != one);
+  CHECK(first(9, 1, purpose::augmentation, 3, std::uint64_t{1} << 32 | 17) != one);
 }
 
-TEST_CASE("random: neither purposes nor epochs nor samples share numbers") {
+TEST_CASE("random: sequences of different purpose, a or b share no block") {
   std::multiset<std::vector<std::uint32_t>> blocks;
-  for (const purpose what : {purpose::weights, purpose::order, purpose::augment, purpose::synthetic,
-                             purpose::split, purpose::test})
+  for (const purpose use : {purpose::weights, purpose::shuffle, purpose::augmentation,
+                            purpose::synthetic, purpose::split, purpose::test})
     for (std::uint64_t a = 0; a < 5; ++a)
-      for (std::uint64_t b = 0; b < 5; ++b) blocks.insert(first(4, 1, what, a, b));
+      for (std::uint64_t b = 0; b < 5; ++b) blocks.insert(first(4, 1, use, a, b));
   CHECK(blocks.size() == 150);
   for (const auto& block : blocks) CHECK(blocks.count(block) == 1);
 }
 
-TEST_CASE("random: a is used modulo 2^24 and never runs into the purpose") {
+TEST_CASE("random: a is taken modulo 2^24 and does not change the purpose") {
   constexpr std::uint64_t wrap = std::uint64_t{1} << 24;
-  CHECK(first(4, 1, purpose::order, wrap + 5, 0) == first(4, 1, purpose::order, 5, 0));
-  CHECK(first(4, 1, purpose::weights, wrap, 0) != first(4, 1, purpose::order, 0, 0));
+  CHECK(first(4, 1, purpose::shuffle, wrap + 5, 0) == first(4, 1, purpose::shuffle, 5, 0));
+  CHECK(first(4, 1, purpose::weights, wrap, 0) != first(4, 1, purpose::shuffle, 0, 0));
 }
 
-TEST_CASE("below(n) stays below n, reaches every number, and is as even as chance") {
+TEST_CASE("random: below(n) is less than n, reaches every number, and is uniform") {
   for (const std::uint32_t n : {1u, 2u, 3u, 5u, 8u, 10u}) {
     random_sequence random(7, purpose::test, n, 0);
     std::vector<int> seen(n);
@@ -79,7 +81,7 @@ TEST_CASE("below(n) stays below n, reaches every number, and is as even as chanc
   CHECK(std::abs(multiples - 10000 / 3) < 5 * 47);  // five standard deviations
 }
 
-TEST_CASE("uniform is on [0, 1) with mean 1/2 and variance 1/12; normal has mean 0, variance 1") {
+TEST_CASE("random: uniform has mean 1/2 and variance 1/12, normal mean 0 and variance 1") {
   random_sequence random(3, purpose::test, 1, 0);
   constexpr int draws = 100000;
   double u1 = 0, u2 = 0, n1 = 0, n2 = 0, n4 = 0, heads = 0;

@@ -10,95 +10,100 @@
 using namespace cordee;
 
 namespace {
-/// A table of these sizes, as models lay it out, with `statistics` segments at its tail.
+/// A table of these sizes, laid out as models do, whose last `statistics` segments are statistics.
 std::vector<segment> table_of(const std::vector<std::size_t>& sizes, std::size_t statistics = 0) {
   std::vector<segment> table;
   std::size_t offset = 0;
   for (const std::size_t size : sizes) {
     const bool tail = table.size() + statistics >= sizes.size();
     table.push_back({"s", tail ? kind::statistic : kind::weight, offset, size});
-    offset += aligned(size);
+    offset += detail::core::align_up(size);
   }
   return table;
 }
 }  // namespace
 
-TEST_CASE("cut: buckets cover the trainable numbers from the back, without overlap or gap") {
+TEST_CASE(
+    "make_buckets: buckets cover the trainable numbers from last to first, without overlap or "
+    "gap") {
   const std::vector<std::vector<std::size_t>> tables{
       {1}, {64}, {65, 1}, {1, 64, 128, 63, 700, 5}, {300, 300, 300, 300, 300}};
   for (const auto& sizes : tables)
     for (const std::size_t statistics : {std::size_t{0}, sizes.size() / 2})
       for (const std::size_t limit : {0u, 1u, 64u, 65u, 128u, 640u, 641u, 1000000u}) {
         const auto table = table_of(sizes, statistics);
-        const std::size_t trainable_segments = count_trainable(table);
-        const auto buckets = cut(table, limit);
-        std::size_t end =
-            table[trainable_segments - 1].offset + aligned(table[trainable_segments - 1].size);
+        const std::size_t trainable_segments = detail::core::count_trainable(table);
+        const auto buckets = detail::core::make_buckets(table, limit);
+        std::size_t end = table[trainable_segments - 1].offset +
+                          detail::core::align_up(table[trainable_segments - 1].size);
         std::size_t last = trainable_segments;
         for (std::size_t i = 0; i < buckets.size(); ++i) {
           const bucket& b = buckets[i];
           REQUIRE(b.index == static_cast<int>(i));
           REQUIRE(b.offset + b.size == end);
-          REQUIRE(b.first + b.segments.size() == last);
+          REQUIRE(b.first_segment + b.segments.size() == last);
           REQUIRE(!b.segments.empty());
-          REQUIRE(b.segments.data() == table.data() + b.first);  // whole segments of the table
+          REQUIRE(b.segments.data() ==
+                  table.data() + b.first_segment);  // whole segments of the table
           REQUIRE(b.offset == b.segments.front().offset);
           REQUIRE((b.size <= limit || b.segments.size() == 1));
           end = b.offset;
-          last = b.first;
+          last = b.first_segment;
         }
         CHECK((end == 0 && last == 0));
       }
 }
 
-TEST_CASE("cut: a bucket is as full as its limit allows") {
+TEST_CASE("make_buckets: the next segment would exceed the limit of a bucket") {
   const auto table = table_of({1, 64, 128, 63, 700, 5});
   for (const std::size_t limit : {64u, 128u, 192u, 832u, 1024u}) {
-    const auto buckets = cut(table, limit);
+    const auto buckets = detail::core::make_buckets(table, limit);
     for (std::size_t i = 0; i + 1 < buckets.size(); ++i) {
-      const segment& next = table[buckets[i].first - 1];
+      const segment& next = table[buckets[i].first_segment - 1];
       CHECK(buckets[i].offset + buckets[i].size - next.offset > limit);
     }
   }
 }
 
-TEST_CASE("cut: statistics are in no bucket, and a table without trainable segments has none") {
-  CHECK(cut({}, 100).empty());
-  CHECK(cut(table_of({3, 4}, 2), 100).empty());
-  CHECK(count_trainable(table_of({1, 2, 3, 4}, 2)) == 2);
+TEST_CASE(
+    "make_buckets: statistics are in no bucket; without trainable segments there is no bucket") {
+  CHECK(detail::core::make_buckets({}, 100).empty());
+  CHECK(detail::core::make_buckets(table_of({3, 4}, 2), 100).empty());
+  CHECK(detail::core::count_trainable(table_of({1, 2, 3, 4}, 2)) == 2);
 }
 
-TEST_CASE("cut is known when the program compiles") {
+TEST_CASE("make_buckets: usable in constant expressions") {
   static constexpr std::array table{segment{"a", kind::weight, 0, 70},
                                     segment{"b", kind::bias, 128, 1}};
-  static_assert(cut(table, 128).size() == 2 && cut(table, 192).size() == 1);
+  static_assert(detail::core::make_buckets(table, 128).size() == 2 &&
+                detail::core::make_buckets(table, 192).size() == 1);
 }
 
-TEST_CASE("aligned: the next multiple of 256 bytes of FP32") {
-  CHECK(aligned(0) == 0);
-  for (const std::size_t n : {1u, 63u, 64u}) CHECK(aligned(n) == 64);
-  CHECK(aligned(65) == 128);
+TEST_CASE("align_up: the next multiple of 256 bytes of FP32") {
+  CHECK(detail::core::align_up(0) == 0);
+  for (const std::size_t n : {1u, 63u, 64u}) CHECK(detail::core::align_up(n) == 64);
+  CHECK(detail::core::align_up(65) == 128);
 }
 
-TEST_CASE("a fingerprint changes with the name, kind, place and shape of any segment") {
+TEST_CASE("fingerprint: changes with the name, kind, offset, size and shape of any segment") {
   const std::vector<segment> table{{"conv", kind::weight, 0, 9}, {"scale", kind::scale, 64, 3}};
-  const std::uint64_t before = fingerprint(table);
-  CHECK(fingerprint(std::vector(table)) == before);
+  const std::uint64_t before = detail::core::fingerprint(table);
+  CHECK(detail::core::fingerprint(std::vector(table)) == before);
   for (std::size_t i = 0; i < table.size(); ++i) {
-    auto name = table, what = table, offset = table, size = table, dims = table;
+    auto name = table, kinds = table, offset = table, size = table, dims = table;
     name[i].name = "other";
-    what[i].what = kind::bias;
+    kinds[i].kind = kind::bias;
     offset[i].offset += 64;
     size[i].size += 1;
     dims[i].shape[0] += 1;
-    for (const auto& changed : {name, what, offset, size, dims})
-      CHECK(fingerprint(changed) != before);
+    for (const auto& changed : {name, kinds, offset, size, dims})
+      CHECK(detail::core::fingerprint(changed) != before);
   }
-  CHECK(fingerprint(std::vector{table[1], table[0]}) != before);
-  CHECK(fingerprint(std::vector{table[0]}) != before);
+  CHECK(detail::core::fingerprint(std::vector{table[1], table[0]}) != before);
+  CHECK(detail::core::fingerprint(std::vector{table[0]}) != before);
 }
 
-TEST_CASE("kinds is a set: a union holds what either holds") {
+TEST_CASE("kinds: a union contains the kinds of both operands") {
   constexpr std::array all{kind::weight, kind::bias, kind::scale, kind::shift, kind::statistic};
   for (const kind a : all)
     for (const kind b : all)

@@ -7,19 +7,20 @@
 namespace {
 
 struct worker {
-  void work() { here = std::this_thread::get_id(); }
-  std::thread::id here{};
+  void work() { id = std::this_thread::get_id(); }
+  std::thread::id id{};
 };
 
 }  // namespace
 
-TEST_CASE("a member function runs on its object, in another thread") {
+TEST_CASE("start: a member function runs on its object in another thread") {
   worker first, second;
-  std::thread a = cordee::start<&worker::work>(first), b = cordee::start<&worker::work>(second);
-  const auto of_a = a.get_id(), of_b = b.get_id();
+  std::thread a = cordee::detail::core::start_thread<&worker::work>(first),
+              b = cordee::detail::core::start_thread<&worker::work>(second);
+  const auto id_a = a.get_id(), id_b = b.get_id();
   a.join();
   b.join();
-  CHECK(first.here == of_a);
-  CHECK(second.here == of_b);
-  CHECK(of_a != std::this_thread::get_id());
+  CHECK(first.id == id_a);
+  CHECK(second.id == id_b);
+  CHECK(id_a != std::this_thread::get_id());
 }

@@ -15,16 +15,16 @@ namespace {
 
 constexpr std::size_t pixels = 3072;
 
-/// Records that say in their pixels which they are: `from`, `from` + 1, …; labels as given.
-file_bytes records(std::size_t from, std::initializer_list<file_bytes> labels) {
-  file_bytes all;
-  for (const file_bytes& one : labels) {
-    all.insert(all.end(), one.begin(), one.end());
+/// Records with the given labels, whose pixels encode their indices `first`, `first` + 1, …
+file_bytes records(std::size_t first, std::initializer_list<file_bytes> labels) {
+  file_bytes bytes;
+  for (const file_bytes& label : labels) {
+    bytes.insert(bytes.end(), label.begin(), label.end());
     for (std::size_t p = 0; p < pixels; ++p)
-      all.push_back(static_cast<std::uint8_t>(p / 1024 * 64 + p % 32 + 3 * from));
-    ++from;
+      bytes.push_back(static_cast<std::uint8_t>(p / 1024 * 64 + p % 32 + 3 * first));
+    ++first;
   }
-  return all;
+  return bytes;
 }
 void put_training(const folder& f) {
   f.put("data_batch_1.bin", records(0, {{0}, {9}}));
@@ -33,13 +33,13 @@ void put_training(const folder& f) {
   f.put("data_batch_4.bin", records(6, {{5}}));
   f.put("data_batch_5.bin", records(7, {{6}, {7}}));
 }
-file_bytes first(const file_bytes& bytes, std::size_t n) {
+file_bytes prefix(const file_bytes& bytes, std::size_t n) {
   return {bytes.begin(), bytes.begin() + static_cast<long>(n)};
 }
 
 }  // namespace
 
-TEST_CASE("cifar10: five files are one data set, in their order, pixels and labels in place") {
+TEST_CASE("cifar10: the five files are one data set in their order, with pixels and labels") {
   const folder f;
   put_training(f);
   const cifar10 data{f.file("")};
@@ -50,15 +50,15 @@ TEST_CASE("cifar10: five files are one data set, in their order, pixels and labe
   file_bytes x(pixels);
   for (std::size_t i = 0; i < 9; ++i) {
     CHECK(data.read(i, x) == labels[i]);
-    const file_bytes wanted = records(i, {{}});
-    CHECK(x == wanted);
+    const file_bytes expected = records(i, {{}});
+    CHECK(x == expected);
   }
-  CHECK_THROWS_AS(data.read(9, x), misuse);
+  CHECK_THROWS_AS(data.read(9, x), usage_error);
   x.resize(pixels - 1);
-  CHECK_THROWS_AS(data.read(0, x), misuse);
+  CHECK_THROWS_AS(data.read(0, x), usage_error);
 }
 
-TEST_CASE("cifar10: the test images are another file, and need no other") {
+TEST_CASE("cifar10: the test images are read from their file alone") {
   const folder f;
   f.put("test_batch.bin", records(5, {{3}, {8}}));
   const cifar10 data{f.file(""), part::test};
@@ -68,7 +68,7 @@ TEST_CASE("cifar10: the test images are another file, and need no other") {
   CHECK(x == records(6, {{}}));
 }
 
-TEST_CASE("cifar100: the second label is the class, the first its family") {
+TEST_CASE("cifar100: the second label is the fine class, the first the coarse one") {
   const folder f;
   f.put("train.bin", records(0, {{19, 99}, {0, 1}, {7, 20}}));
   f.put("test.bin", records(9, {{4, 44}}));
@@ -87,51 +87,54 @@ TEST_CASE("cifar100: the second label is the class, the first its family") {
   CHECK(test.read(0, x) == 44);
 }
 
-TEST_CASE("cifar: a file that is not there is named, with the script that fetches it") {
+TEST_CASE("cifar: a missing file is named, with the script that fetches it") {
   const folder f;
-  CHECK(says(said<error>([&] { cifar10{f.file("")}; }),
-             {"data_batch_1.bin", "scripts/get-data cifar-10"}));
+  CHECK(contains_all(message_of<error>([&] { cifar10{f.file("")}; }),
+                     {"data_batch_1.bin", "scripts/get-data cifar-10"}));
   put_training(f);
   std::filesystem::remove(f.file("data_batch_4.bin"));
-  CHECK(says(said<error>([&] { cifar10{f.file("")}; }), {"data_batch_4.bin"}));
-  CHECK(says(said<error>([&] { cifar10(f.file(""), part::test); }), {"test_batch.bin"}));
-  CHECK(says(said<error>([&] { cifar100{f.file("")}; }),
-             {"train.bin", "scripts/get-data cifar-100"}));
+  CHECK(contains_all(message_of<error>([&] { cifar10{f.file("")}; }), {"data_batch_4.bin"}));
+  CHECK(contains_all(message_of<error>([&] { cifar10(f.file(""), part::test); }),
+                     {"test_batch.bin"}));
+  CHECK(contains_all(message_of<error>([&] { cifar100{f.file("")}; }),
+                     {"train.bin", "scripts/get-data cifar-100"}));
 }
 
-TEST_CASE("cifar: a truncated file and one of another kind are refused, with file and offset") {
+TEST_CASE("cifar: a truncated file and one of another format are refused, with file and offset") {
   const folder f;
   put_training(f);
   const file_bytes two = records(2, {{1}, {2}});
   for (const std::size_t n : {1u, 3072u, 3074u, 6145u}) {
     CAPTURE(n);
-    f.put("data_batch_2.bin", first(two, n));
-    const std::string offset = text("found ", n % 3073, " bytes at offset ", n / 3073 * 3073);
-    CHECK(says(said<error>([&] { cifar10{f.file("")}; }),
-               {"data_batch_2.bin", "truncated", "records of 3073 bytes", offset, "get-data"}));
+    f.put("data_batch_2.bin", prefix(two, n));
+    const std::string offset = concat("found ", n % 3073, " bytes at offset ", n / 3073 * 3073);
+    CHECK(contains_all(
+        message_of<error>([&] { cifar10{f.file("")}; }),
+        {"data_batch_2.bin", "truncated", "records of 3073 bytes", offset, "get-data"}));
   }
   f.put("data_batch_2.bin", {});
-  CHECK(says(said<error>([&] { cifar10{f.file("")}; }), {"data_batch_2.bin: empty", "offset 0"}));
+  CHECK(contains_all(message_of<error>([&] { cifar10{f.file("")}; }),
+                     {"data_batch_2.bin: empty", "offset 0"}));
   f.put("train.bin", records(0, {{1}}));  // CIFAR-10's
-  CHECK(says(said<error>([&] { cifar100{f.file("")}; }),
-             {"train.bin", "3074 bytes, found 3073 bytes at offset 0"}));
+  CHECK(contains_all(message_of<error>([&] { cifar100{f.file("")}; }),
+                     {"train.bin", "3074 bytes, found 3073 bytes at offset 0"}));
 }
 
-TEST_CASE("cifar: a label out of range is named, with its offset and what was expected") {
+TEST_CASE("cifar: a label out of range is named, with its offset and the expected range") {
   const folder f;
   put_training(f);
   f.put("data_batch_5.bin", records(0, {{6}, {10}}));
-  CHECK(says(said<error>([&] { cifar10{f.file("")}; }),
-             {"data_batch_5.bin: label 10 at offset 3073", "expected 0 to 9"}));
+  CHECK(contains_all(message_of<error>([&] { cifar10{f.file("")}; }),
+                     {"data_batch_5.bin: label 10 at offset 3073", "expected 0 to 9"}));
   f.put("train.bin", records(0, {{19, 99}, {20, 99}}));
-  CHECK(says(said<error>([&] { cifar100{f.file("")}; }),
-             {"train.bin: label 20 at offset 3074", "expected 0 to 19"}));
+  CHECK(contains_all(message_of<error>([&] { cifar100{f.file("")}; }),
+                     {"train.bin: label 20 at offset 3074", "expected 0 to 19"}));
   f.put("train.bin", records(0, {{19, 99}, {19, 100}}));
-  CHECK(says(said<error>([&] { cifar100{f.file("")}; }),
-             {"train.bin: label 100 at offset 3075", "expected 0 to 99"}));
+  CHECK(contains_all(message_of<error>([&] { cifar100{f.file("")}; }),
+                     {"train.bin: label 100 at offset 3075", "expected 0 to 99"}));
 }
 
-TEST_CASE("cifar: copies share their memory, and outlive the files") {
+TEST_CASE("cifar: copies share memory and do not need the files") {
   std::vector<cifar10> copies;
   {
     const folder f;

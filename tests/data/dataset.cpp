@@ -16,17 +16,16 @@ struct without_labels {
   std::size_t size() const { return 0; }
   void read(std::size_t, std::span<std::uint8_t>) const;
 };
-struct reads_only_once : support::numbered {
-  int read(std::size_t, std::span<std::uint8_t>);  // not const: the second time may differ
+struct non_const_read : support::numbered {
+  int read(std::size_t, std::span<std::uint8_t>);  // not const: a second read could differ
 };
 
 }  // namespace
 
-TEST_CASE(
-    "a data set has an image, classes, a size and examples by number, and is not changed by it") {
+TEST_CASE("a data set has const members image, classes, size and read") {
   static_assert(Dataset<support::numbered>);
   static_assert(!Dataset<without_labels>);
-  static_assert(!Dataset<reads_only_once>);
+  static_assert(!Dataset<non_const_read>);
   static_assert(!Dataset<int>);
   CHECK(support::numbered{}.image().size() == 2);
 }

@@ -14,52 +14,55 @@ using namespace support;
 
 namespace {
 
-std::vector<std::size_t> of(const subset<numbered>& s) {
-  return {s.which().begin(), s.which().end()};
+std::vector<std::size_t> indices_of(const subset<numbered>& s) {
+  return {s.indices().begin(), s.indices().end()};
 }
 int label_of(std::size_t i) { return static_cast<int>(i % 7); }
 
 }  // namespace
 
-TEST_CASE("split: every example is in exactly one part, in the order of the whole") {
+TEST_CASE("split: every example is in exactly one part, in the order of the data set") {
   for (const double fraction : {0.0, 0.1, 0.2, 1.0 / 3, 0.5, 1.0}) {
     CAPTURE(fraction);
     const auto parts = split(numbered{100}, fraction, 1);
-    const auto training = of(parts.training), held_out = of(parts.held_out);
+    const auto training = indices_of(parts.training), validation = indices_of(parts.validation);
     CHECK(std::is_sorted(training.begin(), training.end()));
-    CHECK(std::is_sorted(held_out.begin(), held_out.end()));
-    std::vector<std::size_t> all = training;
-    all.insert(all.end(), held_out.begin(), held_out.end());
-    std::sort(all.begin(), all.end());
-    CHECK(all.size() == 100);
-    CHECK(std::adjacent_find(all.begin(), all.end()) == all.end());
+    CHECK(std::is_sorted(validation.begin(), validation.end()));
+    std::vector<std::size_t> both = training;
+    both.insert(both.end(), validation.begin(), validation.end());
+    std::sort(both.begin(), both.end());
+    CHECK(both.size() == 100);
+    CHECK(std::adjacent_find(both.begin(), both.end()) == both.end());
   }
 }
 
-TEST_CASE("split: the total is the rounded share of the whole, each class within one of its own") {
+TEST_CASE(
+    "split: the total is the rounded fraction, each class is within one example of its fraction") {
   for (const std::size_t size : {1u, 6u, 7u, 50u, 100u})
     for (const double fraction : {0.0, 0.1, 0.17, 0.2, 0.5, 0.99, 1.0}) {
       CAPTURE(size);
       CAPTURE(fraction);
       const auto parts = split(numbered{size}, fraction, 1);
-      CHECK(static_cast<long>(parts.held_out.size()) ==
+      CHECK(static_cast<long>(parts.validation.size()) ==
             std::lround(static_cast<double>(size) * fraction));
       for (int c = 0; c < 7; ++c) {
-        const auto held = of(parts.held_out);
-        double all = 0, out = 0;
-        for (std::size_t i = 0; i < size; ++i) all += label_of(i) == c ? 1 : 0;
-        for (const std::size_t i : held) out += label_of(i) == c ? 1 : 0;
-        CHECK(std::abs(out - all * fraction) < 1);
+        const auto validation = indices_of(parts.validation);
+        double total = 0, selected = 0;
+        for (std::size_t i = 0; i < size; ++i) total += label_of(i) == c ? 1 : 0;
+        for (const std::size_t i : validation) selected += label_of(i) == c ? 1 : 0;
+        CHECK(std::abs(selected - total * fraction) < 1);
       }
     }
 }
 
-TEST_CASE("split: the seed decides, and nothing else") {
-  CHECK(of(split(numbered{100}, 0.2, 1).held_out) == of(split(numbered{100}, 0.2, 1).held_out));
-  CHECK(of(split(numbered{100}, 0.2, 1).held_out) != of(split(numbered{100}, 0.2, 2).held_out));
+TEST_CASE("split: the selection is a function of the seed") {
+  CHECK(indices_of(split(numbered{100}, 0.2, 1).validation) ==
+        indices_of(split(numbered{100}, 0.2, 1).validation));
+  CHECK(indices_of(split(numbered{100}, 0.2, 1).validation) !=
+        indices_of(split(numbered{100}, 0.2, 2).validation));
 }
 
-TEST_CASE("a subset is a data set that reads the examples it names") {
+TEST_CASE("a subset is a data set of the examples at its indices") {
   static_assert(Dataset<subset<numbered>>);
   const subset s(numbered{50}, {40, 3, 3});
   CHECK(s.size() == 3);
@@ -68,22 +71,22 @@ TEST_CASE("a subset is a data set that reads the examples it names") {
   CHECK(s.read(0, x) == label_of(40));
   CHECK(x[0] == 40);
   CHECK(s.read(2, x) == label_of(3));
-  CHECK_THROWS_AS(s.read(3, x), misuse);
-  CHECK_THROWS_AS(subset(numbered{50}, {50}), misuse);
+  CHECK_THROWS_AS(s.read(3, x), usage_error);
+  CHECK_THROWS_AS(subset(numbered{50}, {50}), usage_error);
 }
 
-TEST_CASE("a part of a part reads the right examples") {
+TEST_CASE("a subset of a subset reads the right examples") {
   const auto outer = split(numbered{100}, 0.5, 1);
   const auto inner = split(outer.training, 0.2, 2);
-  CHECK(inner.held_out.size() == 10);
+  CHECK(inner.validation.size() == 10);
   std::vector<std::uint8_t> x(2);
-  for (std::size_t i = 0; i < inner.held_out.size(); ++i) {
-    inner.held_out.read(i, x);
-    CHECK(x[0] == outer.training.which()[inner.held_out.which()[i]]);
+  for (std::size_t i = 0; i < inner.validation.size(); ++i) {
+    inner.validation.read(i, x);
+    CHECK(x[0] == outer.training.indices()[inner.validation.indices()[i]]);
   }
 }
 
-TEST_CASE("split: a fraction is one") {
-  CHECK_THROWS_AS(split(numbered{}, -0.1), misuse);
-  CHECK_THROWS_AS(split(numbered{}, 1.1), misuse);
+TEST_CASE("split refuses a fraction outside 0 .. 1") {
+  CHECK_THROWS_AS(split(numbered{}, -0.1), usage_error);
+  CHECK_THROWS_AS(split(numbered{}, 1.1), usage_error);
 }

@@ -13,7 +13,7 @@ namespace {
 constexpr std::array table{segment{"a", kind::weight, 0, 70}, segment{"b", kind::bias, 128, 1}};
 }
 
-TEST_CASE("arena: planes hold the whole table, padded, and start at zero") {
+TEST_CASE("arena: planes hold the whole padded table and are zero initially") {
   arena<float, cpu> planes(cpu(1), table, 3);
   CHECK(planes.planes() == 3);
   CHECK(planes.plane_size() == 192);
@@ -23,7 +23,7 @@ TEST_CASE("arena: planes hold the whole table, padded, and start at zero") {
   }
 }
 
-TEST_CASE("arena: what is written to one plane is in that plane alone") {
+TEST_CASE("arena: planes do not overlap") {
   arena<float, cpu> planes(cpu(1), table, 3);
   for (int p = 0; p < 3; ++p)
     for (float& x : planes.plane(p)) x = static_cast<float>(p + 1);
@@ -38,10 +38,10 @@ TEST_CASE("arena: every segment of every plane is aligned to 256 bytes of float"
       CHECK(reinterpret_cast<std::uintptr_t>(planes.plane(p).data + s.offset) % 256 == 0);
 }
 
-TEST_CASE("arena: there is no plane beyond the last, and an empty table has empty planes") {
+TEST_CASE("arena: an index out of range is a usage_error; an empty table has empty planes") {
   arena<double, cpu> planes(cpu(1), table, 2);
-  CHECK_THROWS_AS(static_cast<void>(planes.plane(2)), misuse);
-  CHECK_THROWS_AS(static_cast<void>(planes.plane(-1)), misuse);
+  CHECK_THROWS_AS(static_cast<void>(planes.plane(2)), usage_error);
+  CHECK_THROWS_AS(static_cast<void>(planes.plane(-1)), usage_error);
   arena<double, cpu> empty(cpu(1), {}, 4);
   CHECK(empty.plane(3).empty());
 }

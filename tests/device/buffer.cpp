@@ -17,8 +17,8 @@ static_assert(!std::is_copy_constructible_v<buffer<float, cpu>> &&
               std::is_nothrow_move_assignable_v<buffer<float, cpu>>);
 
 namespace {
-// A CPU whose memory has been used before.
-struct used : cpu {
+// A CPU whose allocations are not zero.
+struct dirty_cpu : cpu {
   using cpu::cpu;
   void* allocate(std::size_t size) const {
     void* memory = cpu::allocate(size);
@@ -28,30 +28,30 @@ struct used : cpu {
 };
 }  // namespace
 
-TEST_CASE("buffer: zero at the start, whatever stood in that memory before") {
-  const used device(1);
+TEST_CASE("buffer: zero initially, whatever the allocation contained") {
+  const dirty_cpu device(1);
   for (const std::size_t n : {0u, 1u, 63u, 64u, 65u, 5000u}) {
-    const buffer<double, used> b(device, n);
+    const buffer<double, dirty_cpu> b(device, n);
     REQUIRE(b.size() == n);
     REQUIRE(b.span().size == n);
     for (const double x : b.span()) REQUIRE(x == 0);
   }
 }
 
-TEST_CASE("buffer: moving hands the memory on and leaves nothing behind") {
+TEST_CASE("buffer: a move transfers the memory and leaves an empty buffer") {
   const cpu device(1);
   buffer<int, cpu> a(device, 3);
   a.span()[2] = 7;
-  const int* where = a.span().data;
+  const int* address = a.span().data;
   buffer<int, cpu> b(std::move(a));
-  CHECK((b.span().data == where && b.span()[2] == 7 && b.size() == 3));
-  CHECK((a.size() == 0 && a.span().data == nullptr));  // NOLINT: what a move leaves is the point
+  CHECK((b.span().data == address && b.span()[2] == 7 && b.size() == 3));
+  CHECK((a.size() == 0 && a.span().data == nullptr));  // NOLINT: the moved-from state is under test
   buffer<int, cpu> c;
   c = std::move(b);
-  CHECK((c.span().data == where && b.size() == 0));  // NOLINT
+  CHECK((c.span().data == address && b.size() == 0));  // NOLINT
 }
 
-TEST_CASE("buffer: reserve grows, never shrinks, and moves nothing when there is room") {
+TEST_CASE("buffer: reserve grows, never shrinks, and keeps contents while the size suffices") {
   const cpu device(1);
   buffer<float, cpu> b(device, 4);
   b.span()[0] = 5;
@@ -62,8 +62,8 @@ TEST_CASE("buffer: reserve grows, never shrinks, and moves nothing when there is
   CHECK((b.size() == 9 && b.span()[0] == 0 && b.span()[8] == 0));
 }
 
-TEST_CASE("buffer: a size whose bytes cannot be counted is the caller's mistake") {
+TEST_CASE("buffer: a size in bytes that overflows is a usage_error") {
   const cpu device(1);
   CHECK_THROWS_AS((buffer<double, cpu>(device, std::numeric_limits<std::size_t>::max() / 4)),
-                  misuse);
+                  usage_error);
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where there is no GPU these say so and pass; scripts/gpu-check runs them where there is one.
+// Run where there is a GPU (tests/support/gpu_main.cu); scripts/gpu-check runs them.
 #include <numeric>
 #include <vector>
 
@@ -10,14 +10,11 @@
 #include <cordee/device/buffer.hpp>
 #include <cordee/device/cuda.cuh>
 
-#include "tests/support/has_gpu.cuh"
-
 using namespace cordee;
-using support::has_gpu;
 
 namespace {
 
-struct twice {
+struct double_kernel {
   static constexpr int threads = 128;
   std::size_t n;
   float* x;
@@ -39,28 +36,26 @@ struct twice {
 }  // namespace
 
 TEST_CASE("cuda: without a GPU the device is an error that says what is missing") {
-  if (has_gpu()) return;
-  std::string said;
+  std::string message;
   try {
     (void)gpu{};
   } catch (const error& e) {
-    said = e.what();
+    message = e.what();
   }
-  CAPTURE(said);
-  CHECK(said.find("cudaGetDeviceCount") != std::string::npos);
-  CHECK(said.find("needs an NVIDIA GPU") != std::string::npos);
+  CAPTURE(message);
+  CHECK(message.find("cudaGetDeviceCount") != std::string::npos);
+  CHECK(message.find("needs an NVIDIA GPU") != std::string::npos);
 }
 
-TEST_CASE("cuda: a body runs, streams keep order, events hold them, memory is lent and cleared") {
-  if (!has_gpu()) return;
+TEST_CASE("cuda: kernels run in stream order, events order streams, temporary memory is cleared") {
   const gpu device;
-  const auto s = device.open(), other = device.open();
+  const auto s = device.make_stream(), other = device.make_stream();
   constexpr std::size_t n = 1000;
   buffer<float, gpu> x(device, n), sums(device, 8);
   std::vector<float> host(n), back(n), totals(8);
   std::iota(host.begin(), host.end(), 0.0f);
   device.copy(x.span().data, host.data(), n * sizeof(float), s);
-  s.launch(blocks_for(n, 128), twice{n, x.span().data, sums.span().data});
+  s.launch_kernel(blocks_for(n, 128), double_kernel{n, x.span().data, sums.span().data});
   device.await(other, device.record(s));
   float* const at = x.span().data;
   for_each(other, n, [=] CORDEE_HOST_DEVICE(std::size_t i) { at[i] += 1; });
@@ -69,30 +64,31 @@ TEST_CASE("cuda: a body runs, streams keep order, events hold them, memory is le
   device.finish(other);
   for (std::size_t i = 0; i < n; ++i) CHECK(back[i] == 2 * host[i] + 1);
   CHECK(std::accumulate(totals.begin(), totals.end(), 0.0f) == float(n * (n - 1)));
-  const lent<double, gpu::stream> room(s, 100);
-  device.clear(room.data(), 100 * sizeof(double), s);
+  const stream_buffer<double, gpu::stream> buffer_of_stream(s, 100);
+  device.clear(buffer_of_stream.data(), 100 * sizeof(double), s);
   device.finish(s);
 }
 
 TEST_CASE(
-    "cuda: work that was recorded runs whenever it is replayed, with memory that it is lent") {
-  if (!has_gpu()) return;
+    "cuda: captured work runs at every replay, with the memory allocated during the capture") {
   const gpu device;
-  const auto s = device.open();
+  const auto s = device.make_stream();
   constexpr std::size_t n = 1000;
   buffer<float, gpu> x(device, n);
   float* const at = x.span().data;
-  const auto work = device.record_work(s, [&] {
-    const lent<float, gpu::stream> room(s, n);
-    float* const there = room.data();
-    for_each(s, n, [=] CORDEE_HOST_DEVICE(std::size_t i) { there[i] = at[i] + 1; });
-    device.copy(at, there, n * sizeof(float), s);
+  const auto graph = device.capture(s, [&] {
+    const stream_buffer<float, gpu::stream> buffer_of_stream(s, n);
+    float* const temporary = buffer_of_stream.data();
+    for_each(s, n, [=] CORDEE_HOST_DEVICE(std::size_t i) { temporary[i] = at[i] + 1; });
+    device.copy(at, temporary, n * sizeof(float), s);
   });
-  CHECK(on_host(device, span_on<const float, gpu>(x.span()), s) == std::vector<float>(n, 0));
-  device.replay(work, s);
-  device.replay(work, s);
-  CHECK(on_host(device, span_on<const float, gpu>(x.span()), s) == std::vector<float>(n, 2));
-  CHECK_THROWS_AS((void)device.record_work(s, [&] { device.finish(s); }), error);
-  for_each(s, n, [=] CORDEE_HOST_DEVICE(std::size_t i) { at[i] = 7; });  // is not blamed for it
-  CHECK(on_host(device, span_on<const float, gpu>(x.span()), s) == std::vector<float>(n, 7));
+  CHECK(copy_to_host(device, span_on<const float, gpu>(x.span()), s) == std::vector<float>(n, 0));
+  device.replay(graph, s);
+  device.replay(graph, s);
+  CHECK(copy_to_host(device, span_on<const float, gpu>(x.span()), s) == std::vector<float>(n, 2));
+  CHECK_THROWS_AS((void)device.capture(s, [&] { device.finish(s); }), error);
+  for_each(s, n, [=] CORDEE_HOST_DEVICE(std::size_t i) {
+    at[i] = 7;
+  });  // does not report the capture's error
+  CHECK(copy_to_host(device, span_on<const float, gpu>(x.span()), s) == std::vector<float>(n, 7));
 }

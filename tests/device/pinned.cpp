@@ -12,19 +12,20 @@
 using namespace cordee;
 using support::emulated;
 
-static_assert(Pins<emulated> && !Pins<cpu>, "the CPU's memory is the host's: nothing is pinned");
+static_assert(PinnedAllocator<emulated> && !PinnedAllocator<cpu>,
+              "the CPU's memory is host memory and needs no pinning");
 
-TEST_CASE("pinned: room for so many numbers, that moves and grows") {
-  pinned<int, emulated> room(emulated{}, 3);
-  CHECK(room.span().size() == 3);
-  std::iota(room.span().begin(), room.span().end(), 5);
-  const int* const at = room.span().data();
-  room.reserve(2);
-  CHECK(room.span().data() == at);
-  pinned<int, emulated> other = std::move(room);
-  CHECK(other.span().data() == at);
+TEST_CASE("pinned: size, move and reserve") {
+  pinned<int, emulated> numbers(emulated{}, 3);
+  CHECK(numbers.span().size() == 3);
+  std::iota(numbers.span().begin(), numbers.span().end(), 5);
+  const int* const address = numbers.span().data();
+  numbers.reserve(2);
+  CHECK(numbers.span().data() == address);
+  pinned<int, emulated> other = std::move(numbers);
+  CHECK(other.span().data() == address);
   CHECK(other.span()[2] == 7);
-  CHECK(room.span().empty());
+  CHECK(numbers.span().empty());
   other.reserve(4);
   CHECK(other.span().size() == 4);
 }

@@ -11,49 +11,50 @@
 
 using namespace cordee;
 
-TEST_CASE("pool: each worker does its part once, time after time, and all are done on return") {
+TEST_CASE(
+    "pool: run calls the function once on each worker and returns when all are done, repeatedly") {
   for (const int workers : {1, 2, 3, 5, 8}) {
-    pool team(workers);
-    CHECK(team.size() == workers);
+    pool workers_pool(workers);
+    CHECK(workers_pool.size() == workers);
     std::vector<int> done(
         static_cast<std::size_t>(workers));  // not atomic: run orders the accesses
-    for (int turn = 1; turn <= 200; ++turn) {
-      team.run([&](int worker) { ++done[static_cast<std::size_t>(worker)]; });
-      for (const int times : done) REQUIRE(times == turn);
+    for (int round = 1; round <= 200; ++round) {
+      workers_pool.run([&](int worker) { ++done[static_cast<std::size_t>(worker)]; });
+      for (const int times : done) REQUIRE(times == round);
     }
   }
 }
 
-TEST_CASE("pool: workers work at the same time, the caller among them") {
-  pool team(3);
+TEST_CASE("pool: workers run concurrently, the caller is worker 0") {
+  pool workers_pool(3);
   const std::thread::id caller = std::this_thread::get_id();
-  std::array<std::thread::id, 3> who;
-  std::atomic<int> here{0};
-  team.run([&](int worker) {
-    who[static_cast<std::size_t>(worker)] = std::this_thread::get_id();
-    for (++here; here.load() < 3;) std::this_thread::yield();  // nobody leaves before all are here
+  std::array<std::thread::id, 3> ids;
+  std::atomic<int> entered{0};
+  workers_pool.run([&](int worker) {
+    ids[static_cast<std::size_t>(worker)] = std::this_thread::get_id();
+    for (++entered; entered.load() < 3;) std::this_thread::yield();  // until all have entered
   });
-  CHECK(who[0] == caller);
-  CHECK((who[1] != caller && who[2] != caller && who[1] != who[2]));
+  CHECK(ids[0] == caller);
+  CHECK((ids[1] != caller && ids[2] != caller && ids[1] != ids[2]));
 }
 
-TEST_CASE("pool: sleeping workers wake up for the next piece of work") {
-  pool team(3);
-  std::atomic<int> parts{0};
-  for (int turn = 0; turn < 3; ++turn) {
-    team.run([&](int) { ++parts; });
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // longer than their patience
+TEST_CASE("pool: sleeping workers wake up for the next run") {
+  pool workers_pool(3);
+  std::atomic<int> calls{0};
+  for (int round = 0; round < 3; ++round) {
+    workers_pool.run([&](int) { ++calls; });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // longer than they spin
   }
-  CHECK(parts == 9);
+  CHECK(calls == 9);
 }
 
-TEST_CASE("pool: it may end without work, and after work") {
+TEST_CASE("pool: destruction without a run and after one") {
   for (const int workers : {1, 2, 5})
     for (int repeat = 0; repeat < 20; ++repeat) {
       pool idle(workers);
-      pool team(workers);
-      std::atomic<int> parts{0};
-      team.run([&](int) { ++parts; });
-      REQUIRE(parts == workers);
+      pool workers_pool(workers);
+      std::atomic<int> calls{0};
+      workers_pool.run([&](int) { ++calls; });
+      REQUIRE(calls == workers);
     }
 }

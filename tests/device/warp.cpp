@@ -7,17 +7,18 @@
 #include <cordee/device/warp.hpp>
 
 #include "tests/support/emulated.hpp"
+#include "tests/support/mma_laws.hpp"
 #include "tests/support/ranks.hpp"
-#include "tests/support/warps.hpp"
 
 using namespace cordee;
 using namespace support;
 
 namespace {
 
-/// Bytes from one end of shared memory's two halves to the other, by so many syncs and waits.
-template <bool Waits, bool Syncs>
-struct swapping {
+/// Reverses the two halves of shared memory, with or without the waits and barriers that this
+/// needs.
+template <bool HasWait, bool HasSync>
+struct reverse_kernel {
   static constexpr int threads = 64;
   const std::byte* in;
   std::byte* out;
@@ -29,21 +30,21 @@ struct swapping {
     for (int group = 0; group < 2; ++group) {
       const int at = (group * threads + t) * 16;
       b.copy_async(memory + at, in + at, t != 5);
-      b.commit();
+      b.commit_group();
     }
-    b.template wait<Waits ? 1 : 2>();
-    if constexpr (Syncs) b.sync();
+    b.template wait_group<HasWait ? 1 : 2>();
+    if constexpr (HasSync) b.sync();
     std::memcpy(out + t * 16, memory + (threads - 1 - t) * 16, 16);
-    b.template wait<0>();
+    b.template wait_group<0>();
     b.sync();
     std::memcpy(out + (threads + t) * 16, memory + (2 * threads - 1 - t) * 16, 16);
   }
 };
 template <class Body>
-std::vector<std::byte> swapped(std::uint64_t seed) {
+std::vector<std::byte> reversed(std::uint64_t seed) {
   std::vector<std::byte> in(2 * 64 * 16), out(in.size());
   for (std::size_t i = 0; i < in.size(); ++i) in[i] = static_cast<std::byte>(i % 251);
-  emulated{seed}.open().launch(1, Body{in.data(), out.data()});
+  emulated{seed}.make_stream().launch_kernel(1, Body{in.data(), out.data()});
   return out;
 }
 std::vector<std::byte> right() {
@@ -55,8 +56,8 @@ std::vector<std::byte> right() {
   return out;
 }
 
-/// A copy into what others still read.
-struct impatient {
+/// Copies to shared memory that other threads may not have read yet.
+struct early_copy_kernel {
   static constexpr int threads = 32;
   const float* in;
   float* out;
@@ -69,11 +70,11 @@ struct impatient {
     b.sync();
     out[t] = memory[4 * (threads - 1 - t)];
     b.copy_async(memory + 4 * t, in, true);
-    b.commit();
-    b.template wait<0>();
+    b.commit_group();
+    b.template wait_group<0>();
   }
 };
-struct odd_copy {
+struct unaligned_copy_kernel {
   static constexpr int threads = 32;
   const float* in;
   [[nodiscard]] constexpr std::size_t shared_bytes() const { return threads * 16; }
@@ -82,16 +83,16 @@ struct odd_copy {
     b.copy_async(b.template shared<float>(4 * threads) + b.thread(), in, true);
   }
 };
-/// One warp does without a product or a sync.
+/// One lane skips a product (and not the barrier), or one thread both.
 template <bool Product>
-struct incomplete {
+struct divergent_mma_kernel {
   static constexpr int threads = 64;
   template <class Block>
   void operator()(Block& b) const {
-    const fragment a[1]{};
-    fragment_sums<half_words> c[1][1]{};
+    const detail::device::fragment a[1]{};
+    detail::device::accumulator_fragment<detail::device::mma_f16> c[1][1]{};
     if (b.thread() != 40) {
-      b.multiply(a, a, c);
+      b.mma(a, a, c);
       b.sync();
     } else if constexpr (!Product) {
       b.sync();
@@ -101,33 +102,39 @@ struct incomplete {
 
 }  // namespace
 
-TEST_CASE("warp: copies arrive at the wait, for others at the sync, in groups") {
+TEST_CASE(
+    "warp, emulated: a copy is complete for its thread after wait_group, for others after the "
+    "barrier") {
   for (std::uint64_t seed = 1; seed < 4; ++seed)
-    CHECK(swapped<swapping<true, true>>(seed) == right());
+    CHECK(reversed<reverse_kernel<true, true>>(seed) == right());
 }
 
-TEST_CASE("warp: a missing wait or sync, and a copy into what is read, show under every order") {
+TEST_CASE(
+    "warp, emulated: a missing wait, a missing barrier and an early copy show under every order") {
   for (std::uint64_t seed = 1; seed < 4; ++seed) {
-    CHECK(swapped<swapping<false, true>>(seed) != right());
-    CHECK(swapped<swapping<true, false>>(seed) != right());
+    CHECK(reversed<reverse_kernel<false, true>>(seed) != right());
+    CHECK(reversed<reverse_kernel<true, false>>(seed) != right());
     alignas(16) const float in[4] = {};
     std::vector<float> out(32), wanted(32);
     for (std::size_t t = 0; t < 32; ++t) wanted[t] = static_cast<float>(31 - t);
-    emulated{seed}.open().launch(1, impatient{in, out.data()});
+    emulated{seed}.make_stream().launch_kernel(1, early_copy_kernel{in, out.data()});
     CHECK(out != wanted);
   }
 }
 
-TEST_CASE("warp: copies between odd places, and products that lack a lane, are errors") {
+TEST_CASE("warp, emulated: unaligned copies, and products that a lane skips, are errors") {
   alignas(16) const float in[4] = {};
   const emulated::stream s{};
-  CHECK(contains(complaint([&] { s.launch(1, odd_copy{in}); }), "16 bytes at multiples of 16"));
-  CHECK(contains(complaint([&] { s.launch(1, incomplete<false>{}); }),
-                 "0 of 64 threads of block 0 ended, 31 wait for their warps"));
-  CHECK(contains(complaint([&] { s.launch(1, incomplete<true>{}); }), "1 of 64 threads"));
+  CHECK(contains(error_message([&] { s.launch_kernel(1, unaligned_copy_kernel{in}); }),
+                 "16 bytes at multiples of 16"));
+  CHECK(contains(error_message([&] { s.launch_kernel(1, divergent_mma_kernel<false>{}); }),
+                 "0 of 64 threads of block 0 have finished, 31 wait for their warps"));
+  CHECK(contains(error_message([&] { s.launch_kernel(1, divergent_mma_kernel<true>{}); }),
+                 "1 of 64 threads"));
 }
 
-TEST_CASE_TEMPLATE("warp: 32 lanes make the product of what lies in shared memory", Words,
-                   half_words, bfloat_words, byte_words) {
-  for (const std::uint64_t seed : {1u, 2u, 3u}) products_are_right<Words>(bench_on{emulated{seed}});
+TEST_CASE_TEMPLATE(
+    "warp, emulated: ldmatrix and mma compute the product of matrices in shared memory", Mma,
+    detail::device::mma_f16, detail::device::mma_bf16, detail::device::mma_u8s8) {
+  for (const std::uint64_t seed : {1u, 2u, 3u}) check_products<Mma>(device_fixture{emulated{seed}});
 }

@@ -11,8 +11,8 @@ using namespace support;
 
 namespace {
 
-// "cordee" and a newline, stored by hand: one block that is not compressed, with a file name in the
-// header. The checksum is that of RFC 1952.
+// A gzip file with one stored (uncompressed) block and, unless empty, a file name in the header.
+// The checksum is that of RFC 1952.
 file_bytes stored(const std::string& content, const std::string& name) {
   file_bytes out{0x1f, 0x8b, 8, static_cast<std::uint8_t>(name.empty() ? 0 : 8), 0, 0, 0, 0, 0, 3};
   if (!name.empty()) {
@@ -37,53 +37,55 @@ file_bytes stored(const std::string& content, const std::string& name) {
   return out;
 }
 
-[[maybe_unused]] file_bytes letters(const std::string& s) { return {s.begin(), s.end()}; }
+[[maybe_unused]] file_bytes bytes_of(const std::string& s) { return {s.begin(), s.end()}; }
 
 }  // namespace
 
-TEST_CASE("a file that is not compressed is read as it is, whatever its name") {
+TEST_CASE("gzip: a file that is not compressed is read unchanged, whatever its name") {
   const folder f;
   for (const file_bytes& bytes : {file_bytes{}, file_bytes{0x1f}, file_bytes{0x1f, 0x8c, 8}})
-    CHECK(read_unpacked(f.put("x.gz", bytes)) == bytes);
+    CHECK(detail::io::read_decompressed(f.put("x.gz", bytes)) == bytes);
 }
 
 #if defined(CORDEE_HAS_ZLIB)
 
-TEST_CASE("a gzip file is unpacked, with a file name in its header or without") {
+TEST_CASE("gzip: a compressed file is decompressed, with and without a file name in its header") {
   const folder f;
   for (const std::string name : {"", "train-images.idx3-ubyte"})
-    CHECK(read_unpacked(f.put("x", stored("cordee\n", name))) == letters("cordee\n"));
+    CHECK(detail::io::read_decompressed(f.put("x", stored("cordee\n", name))) ==
+          bytes_of("cordee\n"));
 }
 
-TEST_CASE("gzip members stand one after another") {
+TEST_CASE("gzip: members of a file are concatenated") {
   const folder f;
   file_bytes two = stored("one, ", "");
   const file_bytes second = stored("two", "b");
   two.insert(two.end(), second.begin(), second.end());
-  CHECK(read_unpacked(f.put("x", two)) == letters("one, two"));
+  CHECK(detail::io::read_decompressed(f.put("x", two)) == bytes_of("one, two"));
 }
 
-TEST_CASE("a gzip file that unpacks to much more than its own size is read whole") {
+TEST_CASE("gzip: a file that decompresses to much more than its size is read completely") {
   const folder f;
   const file_bytes zeros(3000000, 0);
   const gzFile out = gzopen(f.file("x").c_str(), "wb9");
   CHECK(gzwrite(out, zeros.data(), static_cast<unsigned>(zeros.size())) == 3000000);
   CHECK(gzclose(out) == Z_OK);
   CHECK(f.get("x").size() < 10000);
-  CHECK(read_unpacked(f.file("x")) == zeros);
+  CHECK(detail::io::read_decompressed(f.file("x")) == zeros);
 }
 
-TEST_CASE("every truncation of a gzip file is an error that names file and offset") {
+TEST_CASE("gzip: every truncation is an error that names file and offset") {
   const folder f;
   const file_bytes whole = stored("cordee\n", "name");
   for (std::size_t n = 2; n < whole.size(); ++n) {
     CAPTURE(n);
     const auto path = f.put("x", file_bytes(whole.begin(), whole.begin() + static_cast<long>(n)));
-    CHECK(says(said<error>([&] { read_unpacked(path); }), {path, "ends too early, at offset"}));
+    CHECK(contains_all(message_of<error>([&] { detail::io::read_decompressed(path); }),
+                       {path, "ends too early, at offset"}));
   }
 }
 
-TEST_CASE("a flipped bit in content or checksum is an error that names file and offset") {
+TEST_CASE("gzip: a flipped bit in content or checksum is an error that names file and offset") {
   const folder f;
   const file_bytes whole = stored("cordee\n", "");
   for (std::size_t at = 10; at < whole.size(); ++at)
@@ -94,25 +96,27 @@ TEST_CASE("a flipped bit in content or checksum is an error that names file and 
       file_bytes bad = whole;
       bad[at] = static_cast<std::uint8_t>(bad[at] ^ (1u << bit));
       const auto path = f.put("x", bad);
-      CHECK(says(said<error>([&] { read_unpacked(path); }), {path, "at offset"}));
+      CHECK(contains_all(message_of<error>([&] { detail::io::read_decompressed(path); }),
+                         {path, "at offset"}));
     }
 }
 
-TEST_CASE("what follows a gzip file and is none is an error") {
+TEST_CASE("gzip: bytes after the last member that are not a member are an error") {
   const folder f;
   file_bytes bytes = stored("cordee\n", "");
   bytes.insert(bytes.end(), {1, 2, 3, 4});
   const auto path = f.put("x", bytes);
-  CHECK(says(said<error>([&] { read_unpacked(path); }), {path, "at offset"}));
+  CHECK(contains_all(message_of<error>([&] { detail::io::read_decompressed(path); }),
+                     {path, "at offset"}));
 }
 
 #else
 
-TEST_CASE("without zlib a gzip file is refused with what to do") {
+TEST_CASE("gzip: without zlib a compressed file is an error that names the remedy") {
   const folder f;
   const auto path = f.put("x.gz", stored("cordee\n", ""));
-  CHECK(
-      says(said<error>([&] { read_unpacked(path); }), {path, "gunzip " + path, "build with zlib"}));
+  CHECK(contains_all(message_of<error>([&] { detail::io::read_decompressed(path); }),
+                     {path, "gunzip " + path, "build with zlib"}));
 }
 
 #endif

@@ -14,13 +14,13 @@ using namespace support;
 namespace {
 
 std::string string_of(const std::string& source) {
-  json_reader json(source, "file", 0);
+  detail::io::json_reader json(source, "file", 0);
   const std::string s = json.string();
   json.expect_end();
   return s;
 }
 std::uint64_t number_of(const std::string& source) {
-  json_reader json(source, "file", 0);
+  detail::io::json_reader json(source, "file", 0);
   const std::uint64_t n = json.number();
   json.expect_end();
   return n;
@@ -28,22 +28,22 @@ std::uint64_t number_of(const std::string& source) {
 
 }  // namespace
 
-TEST_CASE("a string that is quoted reads back: every byte, and letters beyond ASCII") {
+TEST_CASE("json: a quoted string reads back: every byte, and characters beyond ASCII") {
   for (int c = 0; c < 128; ++c) {
     const std::string s(3, static_cast<char>(c));
-    CHECK(string_of(json_quoted(s)) == s);
+    CHECK(string_of(detail::io::json_quoted(s)) == s);
   }
   for (const std::string s : {"", "Cord\u00e9e", "\u6f22\u5b57", "\U0001F9D7"})
-    CHECK(string_of(json_quoted(s)) == s);
+    CHECK(string_of(detail::io::json_quoted(s)) == s);
 }
 
-TEST_CASE("escapes mean what RFC 8259 says") {
+TEST_CASE("json: escapes of RFC 8259") {
   CHECK(string_of(R"("\"\\/\b\f\n\r\t")") == "\"\\/\b\f\n\r\t");
   CHECK(string_of(R"("\u0041\u00e9\u6F22")") == "A\u00e9\u6f22");
   CHECK(string_of(R"("\ud83e\uddd7")") == "\U0001F9D7");
 }
 
-TEST_CASE("what is no string is an error that names the file and the offset") {
+TEST_CASE("json: an invalid string is an error that names file and offset") {
   for (const std::string bad : {"",
                                 "x",
                                 "\"",
@@ -65,23 +65,23 @@ TEST_CASE("what is no string is an error that names the file and the offset") {
                                 "\"\x80\"",
                                 "\"a\" b"}) {
     CAPTURE(bad);
-    CHECK(says(said<error>([&] { string_of(bad); }), {"file: ", "at offset"}));
+    CHECK(contains_all(message_of<error>([&] { string_of(bad); }), {"file: ", "at offset"}));
   }
 }
 
-TEST_CASE("whole numbers up to the largest, and nothing else") {
+TEST_CASE("json: non-negative integers up to the largest, and no other numbers") {
   CHECK(number_of("0") == 0);
   CHECK(number_of(" 1281167 ") == 1281167);
   CHECK(number_of("9223372036854775807") == 9223372036854775807u);
   for (const std::string bad : {"", "-1", "01", "1.5", "1e3", "9223372036854775808",
                                 "99999999999999999999999", "x", "+1", "NaN"}) {
     CAPTURE(bad);
-    CHECK(says(said<error>([&] { number_of(bad); }), {"file: ", "at offset"}));
+    CHECK(contains_all(message_of<error>([&] { number_of(bad); }), {"file: ", "at offset"}));
   }
 }
 
-TEST_CASE("objects and arrays, with any space between") {
-  json_reader json(" { \"a\" : [ 1 , 2 ] ,\n\t\"b\":[],\"c\":{}} ", "file", 0);
+TEST_CASE("json: objects and arrays with any white space") {
+  detail::io::json_reader json(" { \"a\" : [ 1 , 2 ] ,\n\t\"b\":[],\"c\":{}} ", "file", 0);
   std::map<std::string, std::size_t> lengths;
   json.object([&](const std::string& key) {
     std::size_t n = 0;
@@ -98,7 +98,7 @@ TEST_CASE("objects and arrays, with any space between") {
   CHECK(lengths == std::map<std::string, std::size_t>{{"a", 2}, {"b", 0}, {"c", 0}});
 }
 
-TEST_CASE("offsets are those of the file, not of the text") {
-  json_reader json("xyz", "file", 8);
-  CHECK(says(said<error>([&] { json.expect('{'); }), {"expected '{' at offset 8"}));
+TEST_CASE("json: offsets are those of the file, not of the text") {
+  detail::io::json_reader json("xyz", "file", 8);
+  CHECK(contains_all(message_of<error>([&] { json.expect('{'); }), {"expected '{' at offset 8"}));
 }

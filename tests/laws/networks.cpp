@@ -22,11 +22,11 @@ using namespace support;
 
 namespace {
 
-constexpr shape little{.image = {3, 16, 16}, .classes = 4, .stem = stem::small};
+constexpr resnet_options little{.image = {3, 16, 16}, .classes = 4, .stem = stem::small};
 
-struct losses {
-  std::vector<double>* all;
-  void step(const step_record& r) { all->push_back(r.train.mean_loss()); }
+struct loss_recorder {
+  std::vector<double>* losses;
+  void step(const step_record& r) { losses->push_back(r.train.mean_loss()); }
 };
 
 }  // namespace
@@ -34,18 +34,19 @@ struct losses {
 TEST_CASE("ResNet-18 on two ranks learns four patterns, and both ranks hold the same bits") {
   const synthetic data{.extent = {3, 16, 16}, .classes = 4, .samples = 24, .seed = 1};
   std::vector<double> loss;
-  const auto by_rank = on_ranks(2, [&](threads link) {
+  const auto by_rank = on_ranks(2, [&](threads comm) {
     resnet<18, fp32, cpu, little> net;
-    loader feed{data, link, {.global_batch = 8, .seed = 1}};
-    trainer run{net, sgd{.momentum = 0.9}, constant{.rate = 0.02}, ring{link}, {.seed = 1}};
-    run.fit(feed, 4, losses{&loss});
-    // Behind what trains stand running statistics, which are a rank's own.
+    loader feed{data, comm, {.global_batch = 8, .seed = 1}};
+    trainer run{
+        net, sgd{.momentum = 0.9}, constant{.learning_rate = 0.02}, ring{comm}, {.seed = 1}};
+    run.fit(feed, 4, loss_recorder{&loss});
+    // Running statistics, at the tail, differ between ranks.
     const auto w = run.weights().subspan(0, net.segments()[net.tensors()].offset);
     return std::vector<float>(w.begin(), w.end());
   });
   CHECK(by_rank[0] == by_rank[1]);
   REQUIRE(loss.size() == 12);
-  // Guessing among four costs 1.39.
+  // The loss of a uniform guess among four classes is 1.39.
   const auto epoch = [&](std::size_t e) {
     return (loss[3 * e] + loss[3 * e + 1] + loss[3 * e + 2]) / 3;
   };

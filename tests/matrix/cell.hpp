@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the tables of the matrix are made of.
+// The cells of the tables that the matrix prints.
 #pragma once
 
 #include <string>
@@ -9,14 +9,14 @@
 
 namespace matrix {
 
-/// What became of a pairing. The words are the table's; `why` names a sentence of the legend.
+/// The result of one combination.
 struct cell {
-  enum class outcome { runs, not_compiled, not_constructed, broken } what = outcome::broken;
-  char kind = ' ';  // of what does not compile: which of the library's sentences says so
-  std::string why;  // of the others
+  enum class outcome { runs, not_compiled, not_constructed, broken } result = outcome::broken;
+  char assertion = ' ';  // not_compiled: the letter of the failed static_assert in the legend
+  std::string reason;    // not_constructed: the exception's text; broken: what went wrong
 };
 
-/// A precision on a device, with one pair of rule and reducer for each of `exchanges`.
+/// A precision on a device, with one optimizer and reducer for each of `exchanges`.
 struct precision_row {
   std::string name;
   std::vector<cell> cells;

@@ -1,21 +1,21 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the first table trains: a residual network with every kind of piece and next to no numbers,
-// on a rank's part of sixteen images.
+// What the first table trains: a residual network with every kind of layer and few parameters, on a
+// rank's part of sixteen images.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <vector>
 
-#include <cordee/data/normalise.hpp>
+#include <cordee/data/normalize.hpp>
 #include <cordee/data/synthetic.hpp>
 #include <cordee/nn/linear.hpp>
 #include <cordee/nn/model.hpp>
 #include <cordee/nn/pooling.hpp>
 #include <cordee/nn/residual.hpp>
-#include <cordee/ops/convolution_reference.hpp>
+#include <cordee/ops/engines/reference/engine.hpp>
 #include <cordee/precision/fp32.hpp>
 
 namespace matrix {
@@ -29,9 +29,10 @@ using residual_layers =
                         batch_norm<>, projection<8>>,
                global_average_pool, linear<4>>;
 
-class learner : public network<residual_layers, fp32, cpu, reference, extent{1, 6, 6}, 4> {
+class small_residual_network
+    : public network<residual_layers, fp32, cpu, reference, extent{1, 6, 6}, 4> {
  public:
-  learner(int rank, int ranks) : network(cpu{1}), ranks_(ranks) {
+  small_residual_network(int rank, int ranks) : network(cpu{1}), ranks_(ranks) {
     const synthetic all{.extent = input, .classes = classes, .samples = samples, .seed = 3};
     const int first = samples * rank / ranks, count = samples * (rank + 1) / ranks - first;
     pixels_.resize(static_cast<std::size_t>(count) * input.size());
@@ -47,11 +48,11 @@ class learner : public network<residual_layers, fp32, cpu, reference, extent{1, 
             static_cast<int>(labels_.size()),
             samples,
             ranks_,
-            normalise{.mean = {.5}, .deviation = {.25}}};
+            normalize{.mean = {.5}, .deviation = {.25}}};
   }
 
-  // Compiled once, not for every trainer.
-  void backward(const image& in, span_on<float, cpu> gradients, into mode,
+  // With a type-erased callback: compiled once, not for every trainer.
+  void backward(const packed_parameters& in, span_on<float, cpu> gradients, write_mode mode,
                 const std::function<void(std::size_t)>& ready, cpu::stream s) {
     network::backward(in, gradients, mode, ready, s);
   }

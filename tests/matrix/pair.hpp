@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A rule and a reducer, tried on a small network for twenty steps. Reducers of a kind are one type
-// here, so that there is a trainer to compile for each rule and kind.
+// One optimizer and one reducer, tried on a small network for twenty steps. Reducers with the same
+// traits are wrapped in one type here, so that only one trainer is compiled for each optimizer and
+// kind of reducer; tests/train/combinations*.cpp instantiate trainers with the reducers' own types.
 #pragma once
 
 #include <array>
@@ -12,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include <cordee/comm/agree.hpp>
+#include <cordee/comm/collectives.hpp>
 #include <cordee/comm/consensus.hpp>
 #include <cordee/comm/reducer.hpp>
 #include <cordee/comm/threads.hpp>
@@ -24,120 +25,136 @@
 
 namespace matrix {
 
-/// What a trainer asks of a reducer, whichever it is.
-template <class Link, agreement Offers, bool Lossless, int Slots>
-struct some_reducer {
-  using link_type = Link;
+/// The spectral radius of a reducer that mixes; others have none.
+template <agreement Offers>
+struct any_radius {};
+template <>
+struct any_radius<agreement::mixing> {
+  std::function<double(momentum_form)> radius_of{};
+
+  [[nodiscard]] double spectral_radius(momentum_form form) const { return radius_of(form); }
+};
+
+/// Any reducer with these traits.
+template <class Communicator, agreement Offers, bool Lossless, int Slots>
+struct any_reducer : any_radius<Offers> {
+  using communicator_type = Communicator;
   static constexpr agreement offers = Offers;
   static constexpr bool lossless = Lossless;
   static constexpr int slots = Slots;
 
-  Link link;
-  std::function<std::size_t(std::size_t)> room;
-  std::function<void(message<float, cpu, Slots>, const moment&)> product;
-  std::function<double(consensus)> growth{};
-  std::function<std::vector<std::string>(consensus)> remedies{};
+  Communicator comm;
+  std::function<std::size_t(std::size_t)> scratch_size;
+  std::function<void(bucket_view<float, cpu, Slots>, const step_info&)> mix_bucket;
+  std::function<std::vector<std::string>(momentum_form)> remedies{};
 
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
-    return room(n);
+    return scratch_size(n);
   }
-  void mix(message<float, cpu, Slots> m, const moment& now, cpu::stream) const { product(m, now); }
-  [[nodiscard]] double radius(consensus c) const
-    requires(Offers == agreement::mixing)
-  {
-    return growth(c);
+  void mix(bucket_view<float, cpu, Slots> m, const step_info& info, cpu::stream) const {
+    mix_bucket(m, info);
   }
 };
 
 template <class R>
-auto some(const R& r) {
+auto wrapped(const R& r) {
   static_assert(ReducerOn<R, float, cpu>);
-  if constexpr (BeginsOn<R, float, cpu>) {
-    return r;  // the one of its kind
+  if constexpr (InitializableOn<R, float, cpu>) {
+    return r;  // the only one with these traits
   } else {
-    some_reducer<typename R::link_type, R::offers, R::lossless, R::slots> any{
-        r.link, [r](std::size_t n) { return r.template scratch<float>(n); },
-        [r](const auto& m, const moment& now) { r.mix(m, now, cpu::stream{}); }};
-    if constexpr (Gossips<R>) {
-      any.growth = [r](consensus c) { return r.radius(c); };
-      any.remedies = [r](consensus c) { return r.remedies(c); };
+    any_reducer<typename R::communicator_type, R::offers, R::lossless, R::slots> any{
+        {},
+        r.comm,
+        [r](std::size_t n) { return r.template scratch<float>(n); },
+        [r](const auto& m, const step_info& info) { r.mix(m, info, cpu::stream{}); }};
+    if constexpr (HasSpectralRadius<R>) {
+      any.radius_of = [r](momentum_form c) { return r.spectral_radius(c); };
+      any.remedies = [r](momentum_form c) { return r.remedies(c); };
     }
     return any;
   }
 }
 
-/// What makes a reducer of a link.
+/// Makes a reducer of a communicator.
 template <class R>
-using maker = std::function<R(typename R::link_type)>;
-template <class Link = threads, class Make>
+using maker = std::function<R(typename R::communicator_type)>;
+template <class Communicator = threads, class Make>
 auto over(const Make& make) {
-  using R = decltype(some(make(std::declval<Link>())));
-  return maker<R>([make](Link link) { return some(make(link)); });
+  using R = decltype(wrapped(make(std::declval<Communicator>())));
+  return maker<R>([make](Communicator comm) { return wrapped(make(comm)); });
 }
 
-/// The trainer's refusals, in the order in which it makes them; refused.cpp has one of each.
-template <class O, class R>
-constexpr char refusal() {
-  if (R::offers != agreement::exact && O::needs == agreement::exact) return 'a';
-  if (!R::lossless && O::needs != agreement::exact) return 'b';
-  return R::offers < O::needs ? 'c' : ' ';
+/// The letter of the static_assert of require_compatible that fails; scripts/matrix has a test of
+/// tests/compile_fail for each, whose message it copies from the compiler.
+constexpr char letter_of(pairing_error error) {
+  switch (error) {
+    case pairing_error::gradients_not_averaged:
+      return 'a';
+    case pairing_error::weights_rounded:
+      return 'b';
+    case pairing_error::mixing_not_memoryless:
+      return 'c';
+    default:
+      return ' ';
+  }
 }
 
-/// The mean loss of the agreed weights over everybody's images.
+/// The mean loss of the mean model over all ranks' images, of which `own` are this rank's.
 template <class Run>
-double agreed_loss(Run& run, const batch<cpu>& mine) {
+double mean_model_loss(Run& run, const batch<cpu>& own) {
   return run.with_mean_model([&] {
-    run.model().forward(run.image(), run.weights(), mine, phase::evaluate, run.compute());
-    std::array<double, 1> sums{run.model().read_score(run.compute()).loss};
-    agree(run.link(), sums, sum{});
-    return sums[0] / static_cast<double>(mine.global);
+    run.model().forward(run.packed_parameters(), run.weights(), own, phase::evaluate,
+                        run.compute());
+    std::array<double, 1> sums{run.model().read_metrics(run.compute()).loss};
+    allreduce_host(run.comm(), sums, reduce_op::sum);
+    return sums[0] / static_cast<double>(own.global_samples);
   });
 }
 
-/// Twenty steps, each rank with images of its own; rank 0 says what was wrong, if anything was.
+/// Twenty steps in which each rank has its own images, and what must hold after them.
 template <class O, class R>
-cell attempt(const O& rule, const R& reducer, double rate) {
-  learner model(reducer.link.rank(), reducer.link.size());
-  const std::array mine{model.images()};
-  const auto constantly = [rate](double) { return rate; };
-  std::optional<trainer<learner, O, decltype(constantly), R>> run;
+cell attempt(const O& optimizer, const R& reducer, double learning_rate) {
+  small_residual_network model(reducer.comm.rank(), reducer.comm.size());
+  const std::array micro{model.images()};
+  const auto schedule = [learning_rate](double) { return learning_rate; };
+  std::optional<trainer<small_residual_network, O, decltype(schedule), R>> run;
   try {
-    run.emplace(model, rule, constantly, reducer, trainer_options{.bucket_bytes = 2048});
-  } catch (const error& e) {  // on every rank alike: nothing was sent before
+    run.emplace(model, optimizer, schedule, reducer, trainer_options{.bucket_bytes = 2048});
+  } catch (const error& e) {  // on every rank, before anything is sent
     return {cell::outcome::not_constructed, ' ', e.what()};
   }
-  const double before = agreed_loss(*run, mine[0]);
+  const double before = mean_model_loss(*run, micro[0]);
   for (int k = 0; k < 20; ++k)
-    if (!run->step(mine, k).applied) return {cell::outcome::broken, ' ', "a step was skipped"};
-  const double after = agreed_loss(*run, mine[0]);
+    if (!run->step(micro, k).applied) return {cell::outcome::broken, ' ', "a step was skipped"};
+  const double after = mean_model_loss(*run, micro[0]);
   if (!(std::isfinite(after) && after < before))
-    return {cell::outcome::broken, ' ', text("the loss went from ", before, " to ", after)};
-  const double apart = run->consensus_distance();
-  const bool together = O::needs == agreement::exact;  // the means have rounded, no more
-  if (!(together ? apart < 1e-6 : std::isfinite(apart)))
-    return {cell::outcome::broken, ' ', text("the ranks are ", apart, " apart")};
+    return {cell::outcome::broken, ' ', concat("the loss went from ", before, " to ", after)};
+  const double distance = run->consensus_distance();
+  // With an exact mean the ranks' weights are equal; 1e-6 is for the rounding of their mean.
+  if (!(O::needs == agreement::exact ? distance < 1e-6 : std::isfinite(distance)))
+    return {cell::outcome::broken, ' ', concat("the consensus distance is ", distance)};
   return {cell::outcome::runs, ' ', {}};
 }
 
-/// The cell of a rule and what `make` makes of a link: four ranks in threads, or one alone.
+/// The cell of an optimizer and the reducer that `make` makes: four ranks in threads, or one under
+/// self_comm.
 template <class O, class R>
-cell pair(const O& rule, double rate, const maker<R>& make) {
-  static_assert(Agrees<O, R> == (refusal<O, R>() == ' '), "the trainer and Agrees differ");
-  if constexpr (!Agrees<O, R>) {
-    return {cell::outcome::not_compiled, refusal<O, R>(), {}};
+cell pair(const O& optimizer, double learning_rate, const maker<R>& make) {
+  if constexpr (!Compatible<O, R>) {
+    return {cell::outcome::not_compiled, letter_of(pairing<O, R>::error), {}};
   } else {
     try {
-      cell found;
-      const auto run = [&](typename R::link_type link) {
-        const cell own = attempt(rule, make(link), rate);
-        if (link.rank() == 0) found = own;
+      cell result;
+      const auto run = [&](typename R::communicator_type comm) {
+        const cell own = attempt(optimizer, make(comm), learning_rate);
+        if (comm.rank() == 0) result = own;
       };
-      if constexpr (std::is_same_v<typename R::link_type, threads>)
+      if constexpr (std::is_same_v<typename R::communicator_type, threads>)
         threads::launch(4, run);
       else
         run({});
-      return found;
+      return result;
     } catch (const std::exception& e) {
       return {cell::outcome::broken, ' ', e.what()};
     }

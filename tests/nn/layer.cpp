@@ -6,32 +6,32 @@
 
 using namespace cordee;
 
-TEST_CASE("gradient_buffers: the last one given back is the next one taken") {
-  gradient_buffers<float, cpu> buffers(cpu(1));
+TEST_CASE("gradient_buffers: the last buffer released is the first acquired") {
+  detail::nn::gradient_buffers<float, cpu> buffers(cpu(1));
   buffers.reset(100);
-  float *a = buffers.take(), *b = buffers.take();
+  float *a = buffers.acquire(), *b = buffers.acquire();
   CHECK(a != b);
-  buffers.give(a);
-  buffers.give(b);
-  CHECK(buffers.take() == b);
-  CHECK(buffers.take() == a);
+  buffers.release(a);
+  buffers.release(b);
+  CHECK(buffers.acquire() == b);
+  CHECK(buffers.acquire() == a);
 }
 
-TEST_CASE("gradient_buffers: a reset takes back what was never given, and makes room") {
-  gradient_buffers<float, cpu> buffers(cpu(1));
+TEST_CASE("gradient_buffers: reset releases all buffers and enlarges them") {
+  detail::nn::gradient_buffers<float, cpu> buffers(cpu(1));
   buffers.reset(10);
-  float *a = buffers.take(), *b = buffers.take();
+  float *a = buffers.acquire(), *b = buffers.acquire();
   buffers.reset(10);
-  float *c = buffers.take(), *d = buffers.take();
+  float *c = buffers.acquire(), *d = buffers.acquire();
   CHECK(((c == a && d == b) || (c == b && d == a)));
   buffers.reset(1000);
-  buffers.take()[999] = 1;  // the address sanitizer watches
+  buffers.acquire()[999] = 1;  // for AddressSanitizer
 }
 
-TEST_CASE("activations: room grows with the batch and is not shared") {
-  activations<cpu> store(cpu(1), 2);
-  double *a = store.room<double>(0, 8), *b = store.room<double>(1, 8);
+TEST_CASE("activations: buffers grow and do not overlap") {
+  detail::nn::activations<cpu> saved(cpu(1), 2);
+  double *a = saved.buffer_for<double>(0, 8), *b = saved.buffer_for<double>(1, 8);
   CHECK(a != b);
-  CHECK(store.room<double>(0, 4) == a);
-  store.room<double>(0, 100)[99] = 1;
+  CHECK(saved.buffer_for<double>(0, 4) == a);
+  saved.buffer_for<double>(0, 100)[99] = 1;
 }

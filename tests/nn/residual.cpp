@@ -3,9 +3,9 @@
 #include <cordee/nn/linear.hpp>
 #include <cordee/nn/pooling.hpp>
 #include <cordee/nn/residual.hpp>
-#include <cordee/ops/convolution_direct.hpp>
+#include <cordee/ops/engines/direct/engine.hpp>
 
-#include "tests/nn/check.hpp"
+#include "tests/nn/network_fixture.hpp"
 
 using namespace cordee;
 
@@ -23,41 +23,44 @@ using block = residual<
 }  // namespace
 
 TEST_CASE("residual: gradients through every shortcut are derivatives of the loss") {
-  bench<small<reference, convolution<4>, block<4, 1, identity>>>(4).check_gradients(20);
-  bench<small<reference, convolution<4>, block<8, 2, subsample_pad<8>>>>(4).check_gradients(20);
-  bench<small<reference, convolution<4>, block<6, 2, projection<6>>>>(4).check_gradients(20);
+  network_fixture<small<reference, convolution<4>, block<4, 1, identity>>>(4).check_gradients(20);
+  network_fixture<small<reference, convolution<4>, block<8, 2, subsample_pad<8>>>>(4)
+      .check_gradients(20);
+  network_fixture<small<reference, convolution<4>, block<6, 2, projection<6>>>>(4).check_gradients(
+      20);
 }
 
-TEST_CASE("residual: a block may stand first, and inside another block") {
-  bench<small<reference, block<2, 1, identity>>>(4).check_gradients(20);
-  bench<small<reference, block<4, 2, projection<4>>>>(4).check_gradients(20);
-  bench<small<reference, convolution<4>,
-              residual<sequential<block<4, 1, identity>, convolution<4, 1>>, batch_norm<>>>>(4)
+TEST_CASE("residual: a block as the first layer, and inside another block") {
+  network_fixture<small<reference, block<2, 1, identity>>>(4).check_gradients(20);
+  network_fixture<small<reference, block<4, 2, projection<4>>>>(4).check_gradients(20);
+  network_fixture<
+      small<reference, convolution<4>,
+            residual<sequential<block<4, 1, identity>, convolution<4, 1>>, batch_norm<>>>>(4)
       .check_gradients(20);
-  bench<small<reference, convolution<2>,
-              residual<sequential<block<4, 2, subsample_pad<4>>, convolution<4, 1>>, batch_norm<>,
-                       projection<4>>>>(4)
+  network_fixture<small<reference, convolution<2>,
+                        residual<sequential<block<4, 2, subsample_pad<4>>, convolution<4, 1>>,
+                                 batch_norm<>, projection<4>>>>(4)
       .check_gradients(20);
 }
 
-TEST_CASE("residual: the shortcut speaks first, and indices descend without a gap") {
+TEST_CASE("residual: ready calls descend without a gap") {
   using net = small<reference, convolution<4>, block<6, 2, projection<6>>>;
-  bench<net> b(2);
+  network_fixture<net> b(2);
   b.forward();
   b.backward();
   std::vector<std::size_t> expected(net::tensors());
   std::iota(expected.rbegin(), expected.rend(), std::size_t{0});
-  CHECK(b.announced == expected);
+  CHECK(b.ready_order == expected);
 }
 
-TEST_CASE("residual: blocks of channels and plain channels give the same function") {
+TEST_CASE("residual: blocked and plain layouts compute the same function") {
   using plain = small<reference, convolution<12>, block<20, 2, subsample_pad<20>>,
                       block<36, 2, subsample_pad<36>>>;
   using blocked = small<direct, convolution<12>, block<20, 2, subsample_pad<20>>,
                         block<36, 2, subsample_pad<36>>>;
-  bench<plain> a(3);
-  bench<blocked> b(3);
-  CHECK(a.mean_loss() == doctest::Approx(b.mean_loss()).epsilon(1e-12));
+  network_fixture<plain> a(3);
+  network_fixture<blocked> b(3);
+  CHECK(a.mean_loss() == support::relative(b.mean_loss(), 1e-12));
   a.backward();
   b.backward();
   for (std::size_t i = 0; i < plain::plane_size(); ++i)

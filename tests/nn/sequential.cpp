@@ -6,9 +6,9 @@
 #include <cordee/nn/pooling.hpp>
 #include <cordee/nn/residual.hpp>
 #include <cordee/nn/sequential.hpp>
-#include <cordee/ops/convolution_direct.hpp>
+#include <cordee/ops/engines/direct/engine.hpp>
 
-#include "tests/nn/check.hpp"
+#include "tests/nn/network_fixture.hpp"
 
 using namespace cordee;
 
@@ -27,34 +27,37 @@ TEST_CASE("sequential: extents follow from the layers") {
 }
 
 TEST_CASE("sequential: every layer's gradient is the derivative of the loss") {
-  bench<small<convolution<5, 3, 2>, batch_norm<>, relu, convolution<4, 1>, batch_norm<relu>,
-              global_average_pool, linear<3>>>(4)
+  network_fixture<small<convolution<5, 3, 2>, batch_norm<>, relu, convolution<4, 1>,
+                        batch_norm<relu>, global_average_pool, linear<3>>>(4)
       .check_gradients(20);
 }
 
-TEST_CASE("sequential: a rectifier and a batch norm as first layers need no input gradient") {
-  bench<small<relu, batch_norm<>, identity, convolution<4>, global_average_pool, linear<3>>>(3)
+TEST_CASE("sequential: relu and batch_norm as first layers, without an input gradient") {
+  network_fixture<
+      small<relu, batch_norm<>, identity, convolution<4>, global_average_pool, linear<3>>>(3)
       .check_gradients(20);
 }
 
-TEST_CASE_TEMPLATE("sequential: a max pool passes gradients on, in the middle and first", Engine,
-                   reference, direct) {
-  bench<network<sequential<convolution<5>, batch_norm<relu>, max_pool<>, convolution<4, 1>,
-                           batch_norm<relu>, global_average_pool, linear<3>>,
-                fp64, cpu, Engine, extent{2, 7, 6}, 3>>(4)
+TEST_CASE_TEMPLATE("sequential: gradients through a max pool, in the middle and as the first layer",
+                   Engine, reference, direct) {
+  network_fixture<
+      network<sequential<convolution<5>, batch_norm<relu>, max_pool<>, convolution<4, 1>,
+                         batch_norm<relu>, global_average_pool, linear<3>>,
+              fp64, cpu, Engine, extent{2, 7, 6}, 3>>(4)
       .check_gradients(20);
-  bench<network<sequential<max_pool<2>, convolution<4>, global_average_pool, linear<3>>, fp64, cpu,
-                Engine, extent{3, 7, 6}, 3>>(3)
+  network_fixture<network<sequential<max_pool<2>, convolution<4>, global_average_pool, linear<3>>,
+                          fp64, cpu, Engine, extent{3, 7, 6}, 3>>(3)
       .check_gradients(20);
 }
 
 TEST_CASE("sequential: a max pool adds onto the gradient of a shortcut") {
   using body = sequential<max_pool<3, 1>, convolution<4>>;
-  bench<small<convolution<4>, residual<body, batch_norm<>>, global_average_pool, linear<3>>>(4)
+  network_fixture<
+      small<convolution<4>, residual<body, batch_norm<>>, global_average_pool, linear<3>>>(4)
       .check_gradients(20);
 }
 
-TEST_CASE("repeat: none is nothing, several are as many layers") {
+TEST_CASE("repeat: zero layers are the identity, several are as many layers") {
   using plain = small<convolution<4>, batch_norm<relu>, global_average_pool, linear<3>>;
   using none = small<convolution<4>, batch_norm<relu>, repeat<0, convolution<4>>,
                      global_average_pool, linear<3>>;
@@ -62,12 +65,12 @@ TEST_CASE("repeat: none is nothing, several are as many layers") {
                       linear<3>>;
   static_assert(plain::parameters() == none::parameters());
   static_assert(three::convolutions() == 3);
-  bench<plain> a(3);
-  bench<none> b(3);
+  network_fixture<plain> a(3);
+  network_fixture<none> b(3);
   CHECK(a.mean_loss() == b.mean_loss());
   a.backward();
   b.backward();
-  CHECK(a.announced == b.announced);
+  CHECK(a.ready_order == b.ready_order);
   CHECK(std::equal(a.gradients().begin(), a.gradients().end(), b.gradients().begin()));
-  bench<three>(3).check_gradients(20);
+  network_fixture<three>(3).check_gradients(20);
 }

@@ -6,20 +6,20 @@
 
 using namespace cordee;
 
-static_assert(blocks_of(1, 1) == 1 && blocks_of(0, 8) == 0);
+static_assert(channel_blocks(1, 1) == 1 && channel_blocks(0, 8) == 0);
 
-TEST_CASE("layout: blocks are as few as hold all channels") {
+TEST_CASE("layout: channel_blocks is the fewest blocks that hold all channels") {
   for (const int block : {1, 2, 3, 4, 8, 16})
     for (int channels = 1; channels <= 65; ++channels) {
       CAPTURE(block);
       CAPTURE(channels);
-      const auto taken = static_cast<int>(blocks_of(channels, block));
-      CHECK(taken * block >= channels);
-      CHECK((taken - 1) * block < channels);
+      const auto blocks = static_cast<int>(channel_blocks(channels, block));
+      CHECK(blocks * block >= channels);
+      CHECK((blocks - 1) * block < channels);
     }
 }
 
-TEST_CASE("layout: blocks of one are plain NCHW; otherwise whole blocks are paid for") {
+TEST_CASE("layout: blocks of one channel are plain NCHW; otherwise a sample takes whole blocks") {
   const extent e{5, 7, 3};
   CHECK(sample_size(e, 1) == e.size());
   CHECK(sample_size(e, 5) == e.size());
@@ -29,6 +29,6 @@ TEST_CASE("layout: blocks of one are plain NCHW; otherwise whole blocks are paid
   CHECK(sample_size({17, 7, 3}, 8) == 24 * 21);
 }
 
-TEST_CASE("layout: sizes that 32 bits do not hold are right") {
+TEST_CASE("layout: sizes above 32 bits are right") {
   CHECK(sample_size({1024, 65536, 65536}, 16) == std::size_t{1} << 42);
 }

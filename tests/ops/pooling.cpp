@@ -1,102 +1,43 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
-#include <numeric>
-#include <vector>
-
 #include <doctest/doctest.h>
 
 #include <cordee/ops/pooling.hpp>
-#include <cordee/testing/gradient.hpp>
 
 using namespace cordee;
 
-namespace {
+static_assert(max_pool_problem{{64, 112, 112}}.out() == extent{64, 56, 56});
+static_assert(max_pool_problem{{64, 7, 8}}.out() == extent{64, 4, 4});
+static_assert(max_pool_problem{{4, 5, 5}, 2, 2, 0}.out() == extent{4, 2, 2});
 
-template <int X, int Y>
-struct blocks {
-  static constexpr int VX = X, VY = Y;
-};
-
-/// Where channel c of pixel p of sample n lies.
-std::size_t place(const extent& e, int block, std::size_t n, std::size_t c, std::size_t p) {
-  const auto v = static_cast<std::size_t>(block);
-  return n * sample_size(e, block) + (c / v * e.pixels() + p) * v + c % v;
+TEST_CASE("max_pool_problem: taps are those inside the image") {
+  const max_pool_problem p{{1, 6, 6}, 3, 2, 1};
+  CHECK((p.taps(0, 6).first == 1 && p.taps(0, 6).last == 3));
+  CHECK((p.taps(1, 6).first == 0 && p.taps(1, 6).last == 3));
+  CHECK((p.taps(3, 6).first == 0 && p.taps(3, 6).last == 1));
 }
 
-/// Numbers in blocks, zero where a block has no channel.
-std::vector<double> activations(const extent& e, int block, std::size_t samples,
-                                std::uint64_t seed) {
-  const auto numbers = normal_numbers(samples * e.size(), seed);
-  std::vector<double> x(samples * sample_size(e, block), 0.0);
-  std::size_t next = 0;
-  for (std::size_t n = 0; n < samples; ++n)
-    for (std::size_t c = 0; c < static_cast<std::size_t>(e.channels); ++c)
-      for (std::size_t p = 0; p < e.pixels(); ++p) x[place(e, block, n, c, p)] = numbers[next++];
-  return x;
-}
-
-double dot(const std::vector<double>& a, const std::vector<double>& b) {
-  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
-}
-
-}  // namespace
-
-TEST_CASE_TEMPLATE("average_pool: every channel becomes the mean of its pixels", B, blocks<1, 1>,
-                   blocks<3, 3>, blocks<8, 8>, blocks<16, 16>) {
-  constexpr int V = B::VX;
-  constexpr extent e{5, 3, 4};
-  for (const std::size_t samples : {0u, 1u, 5u}) {
-    const cpu device(2);
-    const auto x = activations(e, V, samples, 1);
-    std::vector<double> y(samples * blocks_of(5, V) * V, 7.0);
-    average_pool_forward<double, V>(e, static_cast<int>(samples), x.data(), y.data(),
-                                    device.open());
-    for (std::size_t n = 0; n < samples; ++n)
-      for (std::size_t c = 0; c < blocks_of(5, V) * V; ++c) {
-        double sum = 0;
-        for (std::size_t p = 0; p < 12; ++p) sum += x[place(e, V, n, c, p)];
-        CHECK(y[n * blocks_of(5, V) * V + c] == doctest::Approx(sum / 12));
+TEST_CASE("max_pool_problem: advance gives the windows that cover each pixel of a side") {
+  for (const max_pool_problem& p : {max_pool_problem{{1, 9, 9}, 3, 2, 1},
+                                    {{1, 9, 9}, 2, 2, 0},
+                                    {{1, 9, 9}, 3, 1, 1},
+                                    {{1, 9, 9}, 2, 3, 1}}) {
+    const int side = p.in.height, count = p.out().height;
+    max_pool_problem::range covering{0, 0};
+    for (int h = 0; h < side; ++h) {
+      p.advance(covering, h, count);
+      for (int i = 0; i < count; ++i) {
+        const int begin = i * p.stride - p.padding;
+        CHECK((covering.first <= i && i < covering.last) == (begin <= h && h < begin + p.window));
       }
+    }
   }
 }
 
-TEST_CASE_TEMPLATE("average_pool: backward is the adjoint of forward", B, blocks<1, 1>,
-                   blocks<8, 8>) {
-  constexpr int V = B::VX;
-  constexpr extent e{5, 3, 4};
-  const auto x = activations(e, V, 3, 1), dy = activations({5, 1, 1}, V, 3, 2);
-  std::vector<double> y(dy.size()), dx(x.size());
-  average_pool_forward<double, V>(e, 3, x.data(), y.data(), {});
-  average_pool_backward<double, V>(e, 3, dy.data(), dx.data(), {});
-  CHECK(dot(y, dy) == doctest::Approx(dot(x, dx)).epsilon(1e-12));
-}
-
-TEST_CASE_TEMPLATE("subsample: half of the new channels stand on each side, whatever the blocks", B,
-                   blocks<1, 1>, blocks<4, 8>, blocks<8, 8>, blocks<16, 16>, blocks<2, 16>) {
-  constexpr extent in{16, 5, 6}, out{32, 3, 3};
-  constexpr subsample_problem at{in, out};
-  const cpu device(2);
-  const auto x = activations(in, B::VX, 3, 1);
-  std::vector<double> y(3 * sample_size(out, B::VY), 7.0);
-  subsample_forward<double, B::VX, B::VY>(at, 3, x.data(), y.data(), device.open());
-  for (std::size_t n = 0; n < 3; ++n)
-    for (std::size_t k = 0; k < 32; ++k)
-      for (std::size_t i = 0; i < 3; ++i)
-        for (std::size_t j = 0; j < 3; ++j) {
-          const double want =
-              k < 8 || k >= 24 ? 0 : x[place(in, B::VX, n, k - 8, 2 * i * 6 + 2 * j)];
-          CHECK(y[place(out, B::VY, n, k, i * 3 + j)] == want);
-        }
-}
-
-TEST_CASE_TEMPLATE("subsample: backward is the adjoint of forward", B, blocks<1, 1>, blocks<8, 8>,
-                   blocks<4, 8>, blocks<16, 16>) {
-  constexpr extent in{6, 7, 4}, out{12, 4, 2};
-  constexpr subsample_problem at{in, out};
-  const auto x = activations(in, B::VX, 3, 1), dy = activations(out, B::VY, 3, 2);
-  std::vector<double> y(dy.size(), 7.0), dx(x.size(), 7.0);
-  subsample_forward<double, B::VX, B::VY>(at, 3, x.data(), y.data(), {});
-  subsample_backward<double, B::VX, B::VY>(at, 3, dy.data(), dx.data(), {});
-  CHECK(dot(y, dy) == doctest::Approx(dot(x, dx)).epsilon(1e-12));
-  CHECK(dot(y, y) > 0);
+TEST_CASE("subsample_problem: half of the added channels precede those of the input") {
+  constexpr subsample_problem p{{16, 8, 8}, {32, 4, 4}};
+  CHECK(p.source(7) == -1);
+  CHECK(p.source(8) == 0);
+  CHECK(p.source(23) == 15);
+  CHECK(p.source(24) == 16);
 }

@@ -1,39 +1,46 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Golden vectors are reached through the trainer: tests/train/goldens.cpp.
+// Golden vectors, through the trainer: tests/train/goldens.cpp and goldens_optimizers.cpp.
 #include <cmath>
+#include <type_traits>
 
 #include <doctest/doctest.h>
 
 #include <cordee/optim/lars.hpp>
 
 #include "tests/support/planes.hpp"
+#include "tests/support/relative.hpp"
 
 using namespace cordee;
+using support::relative;
 using namespace support;
 
 static_assert(OptimizerOn<lars, float, cpu> && OptimizerOn<lars, double, cpu>);
 
-TEST_CASE("the ratio is trust |w| / (|g| + decay |w|): a sum of norms, not the norm of the sum") {
-  const lars rule{.trust = 0.02};
-  CHECK(rule.ratio(3, 5, 0.5) == doctest::Approx(0.02 * 3 / (5 + 0.5 * 3)));
+namespace {
+constexpr double ulp = 0x1p-52;  // unit in the last place of 1
+}  // namespace
+
+TEST_CASE("lars: the denominator of the ratio is a sum of norms, not the norm of the sum") {
+  const lars optimizer{.trust_coefficient = 0.02};
+  CHECK(optimizer.ratio(3, 5, 0.5) == relative(0.02 * 3 / (5 + 0.5 * 3), ulp));
   // g = -decay w has |g + decay w| = 0: the norm of the sum would be infinite.
-  CHECK(rule.ratio(2, 1, 0.5) == doctest::Approx(0.02));
+  CHECK(optimizer.ratio(2, 1, 0.5) == relative(0.02, ulp));
 }
 
-TEST_CASE("a zero weight or a zero gradient falls back to the whole rate") {
-  const lars rule{};
-  CHECK(rule.ratio(0, 5, 0.1) == 1);
-  CHECK(rule.ratio(5, 0, 0.1) == 1);
+TEST_CASE("lars: the ratio is 1 where the weights or the gradient are zero") {
+  const lars optimizer{};
+  CHECK(optimizer.ratio(0, 5, 0.1) == 1);
+  CHECK(optimizer.ratio(5, 0, 0.1) == 1);
 
-  planes_of<lars> p{lars{.momentum = 0}};  // zero-initialised weight: |w| = 0
+  planes_of<lars> p{lars{.momentum = 0}};  // |w| = 0
   p.grads[0] = 1;
   p.step(0.25);
   CHECK(p.weights[0] == -0.25);
 }
 
-TEST_CASE("scaling the loss leaves the step alone without decay and epsilon") {
+TEST_CASE("lars: without decay and epsilon, a factor on the loss changes no step") {
   for (const double scale : {1e-6, 7.0, 1e6}) {
     planes_of<lars> a{lars{.weight_decay = 0}}, b = a;
     for (const std::size_t i : {0u, 1u, 2u}) {
@@ -47,29 +54,66 @@ TEST_CASE("scaling the loss leaves the step alone without decay and epsilon") {
   }
 }
 
-TEST_CASE(
-    "scale, shift and bias take the whole rate without decay, unless they are told to adapt") {
+TEST_CASE("lars: kinds not in adapt_on have ratio 1, kinds not in decay_on no decay") {
   planes_of<lars> p{lars{.momentum = 0, .weight_decay = 0.1}};
   for (const segment& s : four_kinds) {
     p.weights[s.offset] = 2;
     p.grads[s.offset] = 1;
   }
   p.step(0.5);
-  CHECK(p.weights[0] == doctest::Approx(2 - 0.5 * 0.001 * 2 / (1 + 0.1 * 2) * (1 + 0.1 * 2)));
-  for (const std::size_t at : {64u, 128u, 192u}) CHECK(p.weights[at] == 1.5);
+  CHECK(p.weights[0] == relative(2 - 0.5 * 0.001 * 2 / (1 + 0.1 * 2) * (1 + 0.1 * 2), ulp));
+  for (const std::size_t i : {64u, 128u, 192u}) CHECK(p.weights[i] == 1.5);
 
-  planes_of<lars> q{lars{.momentum = 0, .weight_decay = 0, .adapts = kind::weight | kind::bias}};
+  planes_of<lars> q{lars{.momentum = 0, .weight_decay = 0, .adapt_on = kind::weight | kind::bias}};
   q.weights[192] = 2;
   q.grads[192] = 1;
   q.step(0.5);
-  CHECK(q.weights[192] == doctest::Approx(2 - 0.5 * 0.001 * 2));
+  CHECK(q.weights[192] == relative(2 - 0.5 * 0.001 * 2, ulp));
 }
 
-TEST_CASE("zero weight and zero gradient stay zero, and so does the padding") {
+TEST_CASE("lars: zero weights with zero gradients stay zero, also the padding") {
   planes_of<lars> p{lars{}};
   p.step(1);
   CHECK(p.weights == std::vector<double>(256));
   p.weights[0] = p.grads[0] = p.grads[192] = 1;
   p.step(1);
   CHECK(p.padding_is_zero());
+}
+
+TEST_CASE("lars_unscaled: the limits bound the ratio and the elements of the direction") {
+  const lars_unscaled optimizer{.limits = {.ratio = 0.5, .element = 10}};
+  CHECK(lars_unscaled{.trust_coefficient = 1}.ratio(1000, 1, 0) == 50);  // the default limit
+  CHECK(optimizer.ratio(1000, 1e-6, 0) == 0.5);
+  CHECK(optimizer.ratio(0, 1, 0) == 0.5);  // of the ratio 1 of a zero norm, too
+
+  planes_of<lars_unscaled> p{
+      lars_unscaled{.momentum = 0, .weight_decay = 0, .limits = {.ratio = 50, .element = 0.25}}};
+  p.grads[192] = -4;  // a bias: ratio 1
+  p.step(0.5);
+  CHECK(p.weights[192] == 0.125);
+}
+
+TEST_CASE_TEMPLATE("lars: every form equals its equations with Nesterov momentum", O, lars,
+                   lars_lr_outside, lars_unscaled) {
+  constexpr bool lr_inside = std::is_same_v<O, lars>;
+  constexpr bool ratio_inside = !std::is_same_v<O, lars_unscaled>;
+  for (const bool nesterov : {false, true}) {
+    planes_of<O> p{O{.momentum = 0.8,
+                     .weight_decay = 0.1,
+                     .trust_coefficient = 0.02,
+                     .epsilon = 0,
+                     .nesterov = nesterov}};
+    p.weights[0] = 2;
+    double w = 2, v = 0;
+    for (int k = 0; k < 20; ++k) {
+      const double g = std::sin(k) + w, lr = 0.3 + 0.1 * (k % 3);
+      p.grads[0] = g;
+      p.step(lr);
+      const double ratio = 0.02 * std::abs(w) / (std::abs(g) + 0.1 * std::abs(w));
+      const double step = (lr_inside ? lr : 1) * (ratio_inside ? ratio : 1) * (g + 0.1 * w);
+      v = 0.8 * v + step;
+      w -= (lr_inside ? 1 : lr) * (ratio_inside ? 1 : ratio) * (nesterov ? 0.8 * v + step : v);
+      CHECK(std::abs(p.weights[0] - w) < 1e-14);  // some 10 roundings a step of numbers below 2
+    }
+  }
 }

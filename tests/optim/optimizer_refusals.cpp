@@ -9,7 +9,7 @@
 #include <cordee/optim/decentlam.hpp>
 #include <cordee/optim/lamb.hpp>
 #include <cordee/optim/lars.hpp>
-#include <cordee/optim/local.hpp>
+#include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/optimizer.hpp>
 #include <cordee/optim/sgd.hpp>
 
@@ -17,59 +17,61 @@ using namespace cordee;
 
 namespace {
 
-constexpr double no_number = std::numeric_limits<double>::quiet_NaN(),
-                 endless = std::numeric_limits<double>::infinity();
+constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN(),
+                 infinity = std::numeric_limits<double>::infinity();
 
 template <class O>
-std::string refusal(const O& rule) {
+std::string refusal(const O& optimizer) {
   try {
-    check_rule(rule);
-  } catch (const misuse& e) {
+    detail::optim::check_optimizer(optimizer);
+  } catch (const usage_error& e) {
     return e.what();
   }
   return {};
 }
 
-struct silent {};  // a rule of one's own need not be able to check itself
+struct unchecked {};  // check is optional
 
 }  // namespace
 
-static_assert(Checks<sgd> && Checks<local<lars>> && !Checks<silent>);
+static_assert(Validated<sgd> && Validated<local_steps<lars>> && !Validated<unchecked>);
 
-TEST_CASE_TEMPLATE("a momentum outside [0, 1), a negative decay, or no number is refused", O, sgd,
-                   velocity_sgd, lars, lars_rate_outside, lars_unscaled, decentlam) {
+TEST_CASE_TEMPLATE("check refuses a momentum outside [0, 1), a negative decay, and NaN", O, sgd,
+                   velocity_sgd, lars, lars_lr_outside, lars_unscaled, decentlam) {
   CHECK(refusal(O{}) == "");
   CHECK(refusal(O{.momentum = 0, .weight_decay = 0}) == "");
-  for (const double bad : {-0.1, 1.0, 1.5, no_number})
+  for (const double bad : {-0.1, 1.0, 1.5, not_a_number})
     CHECK(refusal(O{.momentum = bad}).find("momentum is ") != std::string::npos);
-  for (const double bad : {-1e-4, endless, no_number})
+  for (const double bad : {-1e-4, infinity, not_a_number})
     CHECK(refusal(O{.weight_decay = bad}).find("weight_decay is ") != std::string::npos);
 }
-TEST_CASE_TEMPLATE("a trust of zero or less, or a negative epsilon, is refused", O, lars,
-                   lars_rate_outside, lars_unscaled) {
-  for (const double bad : {0.0, -1.0, no_number})
-    CHECK(refusal(O{.trust = bad}).find("trust is ") != std::string::npos);
+TEST_CASE_TEMPLATE("check refuses a trust coefficient of zero or less and a negative epsilon", O,
+                   lars, lars_lr_outside, lars_unscaled) {
+  for (const double bad : {0.0, -1.0, not_a_number})
+    CHECK(refusal(O{.trust_coefficient = bad}).find("trust_coefficient is ") != std::string::npos);
   CHECK(refusal(O{.epsilon = -1}).find("epsilon is -1") != std::string::npos);
   CHECK(refusal(O{.epsilon = 0}) == "");
 }
-TEST_CASE_TEMPLATE("betas outside [0, 1), and an epsilon of zero, are refused", O, adamw, lamb,
+TEST_CASE_TEMPLATE("check refuses betas outside [0, 1) and an epsilon of zero", O, adamw, lamb,
                    nvlamb) {
   CHECK(refusal(O{}) == "");
-  for (const double bad : {-0.1, 1.0, no_number}) {
+  for (const double bad : {-0.1, 1.0, not_a_number}) {
     CHECK(refusal(O{.beta1 = bad}).find("beta1 is ") != std::string::npos);
     CHECK(refusal(O{.beta2 = bad}).find("beta2 is ") != std::string::npos);
   }
   CHECK(refusal(O{.epsilon = 0}).find("epsilon is 0") != std::string::npos);
   CHECK(refusal(O{.weight_decay = -1}).find("weight_decay is -1") != std::string::npos);
 }
-TEST_CASE("limits, dampening and meetings that make no sense are refused, a wrapper asks inside") {
-  CHECK(refusal(lars_unscaled{.ratio_limit = 0}) != "");
-  CHECK(refusal(lars_unscaled{.element_limit = no_number}) != "");
-  CHECK(refusal(lars_unscaled{.ratio_limit = endless, .element_limit = endless}) == "");
+TEST_CASE(
+    "check refuses invalid limits, dampening and periods; wrappers check the wrapped optimizer") {
+  CHECK(refusal(lars_unscaled{.limits = {.ratio = 0}}) != "");
+  CHECK(refusal(lars_unscaled{.limits = {.element = not_a_number}}) != "");
+  CHECK(refusal(lars_unscaled{.limits = {.ratio = infinity, .element = infinity}}) == "");
   CHECK(refusal(sgd{.dampening = 1}) != "");
   CHECK(refusal(sgd{.momentum = 0, .nesterov = true}) != "");
-  CHECK(refusal(local{sgd{}, 0}) != "");
-  CHECK(refusal(local{sgd{.momentum = 2}, 1}) == "sgd: momentum is 2, but must be in [0, 1)");
-  CHECK(refusal(decentlam_over{lars{.trust = 0}}).find("trust is 0") != std::string::npos);
-  CHECK(refusal(silent{}) == "");
+  CHECK(refusal(local_steps{sgd{}, 0}) != "");
+  CHECK(refusal(local_steps{sgd{.momentum = 2}, 1}) == "sgd: momentum is 2, but must be in [0, 1)");
+  CHECK(refusal(decentlam_over{lars{.trust_coefficient = 0}}).find("trust_coefficient is 0") !=
+        std::string::npos);
+  CHECK(refusal(unchecked{}) == "");
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Golden vectors are reached through the trainer: tests/train/goldens.cpp.
+// Golden vectors, through the trainer: tests/train/goldens.cpp.
 #include <cmath>
 
 #include <doctest/doctest.h>
@@ -15,7 +15,7 @@ using namespace support;
 
 static_assert(OptimizerOn<sgd, float, cpu> && OptimizerOn<velocity_sgd, double, cpu>);
 
-TEST_CASE_TEMPLATE("zero weight and zero gradient stay zero, and so does the padding", O, sgd,
+TEST_CASE_TEMPLATE("sgd: zero weights with zero gradients stay zero, also the padding", O, sgd,
                    velocity_sgd) {
   planes_of<O> p{O{.weight_decay = 0.1, .nesterov = true}};
   for (int k = 0; k < 3; ++k) p.step(1);
@@ -26,15 +26,15 @@ TEST_CASE_TEMPLATE("zero weight and zero gradient stay zero, and so does the pad
   CHECK(p.padding_is_zero());
 }
 
-TEST_CASE_TEMPLATE("decay acts on the kinds in `decays`, by default on weights alone", O, sgd,
+TEST_CASE_TEMPLATE("sgd: decay acts on the kinds in decay_on, by default on weights alone", O, sgd,
                    velocity_sgd) {
   planes_of<O> p{O{.momentum = 0, .weight_decay = 0.5}};
   for (const segment& s : four_kinds) p.weights[s.offset] = 1;
   p.step(1);
   CHECK(p.weights[0] == 0.5);
-  for (const std::size_t at : {64u, 128u, 192u}) CHECK(p.weights[at] == 1);
+  for (const std::size_t i : {64u, 128u, 192u}) CHECK(p.weights[i] == 1);
 
-  planes_of<O> q{O{.momentum = 0, .weight_decay = 0.5, .decays = kind::bias | kind::scale}};
+  planes_of<O> q{O{.momentum = 0, .weight_decay = 0.5, .decay_on = kind::bias | kind::scale}};
   for (const segment& s : four_kinds) q.weights[s.offset] = 1;
   q.step(1);
   CHECK(q.weights[0] == 1);
@@ -43,7 +43,7 @@ TEST_CASE_TEMPLATE("decay acts on the kinds in `decays`, by default on weights a
   CHECK(q.weights[192] == 0.5);
 }
 
-TEST_CASE("both forms take the same path while the rate is constant, Nesterov included") {
+TEST_CASE("sgd and velocity_sgd agree while the learning rate is constant, with Nesterov too") {
   for (const bool nesterov : {false, true}) {
     planes_of<sgd> p{sgd{.momentum = 0.8, .weight_decay = 0.1, .nesterov = nesterov}};
     planes_of<velocity_sgd> c{
@@ -59,23 +59,22 @@ TEST_CASE("both forms take the same path while the rate is constant, Nesterov in
   }
 }
 
-TEST_CASE(
-    "with correction they agree under any rates that are not zero, and a zero rate harms none") {
+TEST_CASE("with momentum correction sgd and velocity_sgd agree under all nonzero learning rates") {
   planes_of<sgd> p{sgd{.momentum = 0.9}};
   planes_of<velocity_sgd> c{velocity_sgd{.momentum = 0.9}};
-  for (const double rate : {0.1, 0.7, 0.3, 0.001, 2.0}) {
-    p.grads[0] = c.grads[0] = rate + 1;
-    p.step(rate);
-    c.step(rate);
+  for (const double learning_rate : {0.1, 0.7, 0.3, 0.001, 2.0}) {
+    p.grads[0] = c.grads[0] = learning_rate + 1;
+    p.step(learning_rate);
+    c.step(learning_rate);
     CHECK(std::abs(p.weights[0] - c.weights[0]) < 1e-13);
   }
   planes_of<velocity_sgd> zero{velocity_sgd{.momentum = 0.9}};
   zero.grads[0] = 1;
-  for (const double rate : {0.0, 0.0, 0.1, 0.0, 1e-8, 0.1}) zero.step(rate);
+  for (const double learning_rate : {0.0, 0.0, 0.1, 0.0, 1e-8, 0.1}) zero.step(learning_rate);
   CHECK(std::isfinite(zero.weights[0]));
 }
 
-TEST_CASE("Nesterov momentum without momentum, or with dampening, is refused") {
-  CHECK_THROWS_AS((planes_of<sgd>{sgd{.momentum = 0, .nesterov = true}}.step(1)), misuse);
-  CHECK_THROWS_AS((planes_of<sgd>{sgd{.dampening = 0.1, .nesterov = true}}.step(1)), misuse);
+TEST_CASE("sgd refuses Nesterov momentum without momentum or with dampening") {
+  CHECK_THROWS_AS((planes_of<sgd>{sgd{.momentum = 0, .nesterov = true}}.step(1)), usage_error);
+  CHECK_THROWS_AS((planes_of<sgd>{sgd{.dampening = 0.1, .nesterov = true}}.step(1)), usage_error);
 }

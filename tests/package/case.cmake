@@ -11,54 +11,64 @@ function(run)
     message(FATAL_ERROR "${ARGV}:\n${out}")
   endif()
 endfunction()
-function(expect_refusal sentence)
+function(expect_error sentence)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE result OUTPUT_VARIABLE out ERROR_VARIABLE out)
   string(REGEX REPLACE "[ \n]+" " " out "${out}")
-  string(FIND "${out}" "${sentence}" at)
-  if(result EQUAL 0 OR at EQUAL -1)
-    message(FATAL_ERROR "expected a refusal with \"${sentence}\", got (${result}):\n${out}")
+  string(FIND "${out}" "${sentence}" position)
+  if(result EQUAL 0 OR position EQUAL -1)
+    message(FATAL_ERROR "expected an error with \"${sentence}\", got (${result}):\n${out}")
   endif()
 endfunction()
-macro(install_to where)
-  run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${where})
+macro(install_to folder)
+  run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${folder})
 endmacro()
-# No way in gives a consumer flags of ours.
+# Consumers get no compiler flags of the tests, whatever the method.
 function(configure)
   run(${CMAKE_COMMAND} -S ${consumer} -B ${WORK}/build -D CMAKE_CXX_COMPILER=${COMPILER} ${ARGN})
   file(READ ${WORK}/build/compile_commands.json commands)
   if(commands MATCHES " -([WmOg]|fsanitize)[^ ]*")
-    message(FATAL_ERROR "consumers are given ${CMAKE_MATCH_0}")
+    message(FATAL_ERROR "consumers are compiled with ${CMAKE_MATCH_0}")
   endif()
 endfunction()
 function(build_and_run target)
   run(${CMAKE_COMMAND} --build ${WORK}/build --target ${target})
   run(${WORK}/build/${target})
 endfunction()
+# Builds the target and runs it. Without a GPU it must fail with the message that it needs one.
+function(build_for_gpu target)
+  run(${CMAKE_COMMAND} --build ${WORK}/build --target ${target})
+  execute_process(COMMAND nvidia-smi -L RESULT_VARIABLE no_gpu OUTPUT_QUIET ERROR_QUIET)
+  if(no_gpu)
+    expect_error("this program needs an NVIDIA GPU" ${WORK}/build/${target})
+  else()
+    run(${WORK}/build/${target})
+  endif()
+endfunction()
 
-if(CASE STREQUAL "find_package")  # where it was not installed: a package may be moved
+if(CASE STREQUAL "find_package")  # after moving the installed files: the package is relocatable
   install_to(${prefix})
   file(RENAME ${prefix} ${WORK}/moved)
   configure(-D CMAKE_PREFIX_PATH=${WORK}/moved -D VERSION=0.1)
   build_and_run(consumer)
 elseif(CASE STREQUAL "fetch_content")
-  configure(-D WAY=${CASE} -D CORDEE_SOURCE=${SOURCE})
+  configure(-D METHOD=${CASE} -D CORDEE_SOURCE=${SOURCE})
   build_and_run(consumer)
 elseif(CASE STREQUAL "add_subdirectory")
-  configure(-D WAY=${CASE} -D CORDEE_SOURCE=${SOURCE} -D CORDEE_CUDA=OFF)
+  configure(-D METHOD=${CASE} -D CORDEE_SOURCE=${SOURCE} -D CORDEE_CUDA=OFF)
   build_and_run(consumer)
 elseif(CASE STREQUAL "component_testing")
   install_to(${prefix})
   configure(-D CMAKE_PREFIX_PATH=${prefix} -D COMPONENTS=testing)
   build_and_run(laws)
 elseif(CASE STREQUAL "testing_from_source")
-  configure(-D WAY=add_subdirectory -D CORDEE_SOURCE=${SOURCE} -D CORDEE_CUDA=OFF -D COMPONENTS=testing)
+  configure(-D METHOD=add_subdirectory -D CORDEE_SOURCE=${SOURCE} -D CORDEE_CUDA=OFF -D COMPONENTS=testing)
 elseif(CASE STREQUAL "testing_without_doctest")
   install_to(${prefix})
-  expect_refusal("component testing needs doctest, which was not found: install doctest-dev"
+  expect_error("component testing needs doctest, which was not found: install doctest-dev"
     ${CMAKE_COMMAND} -S ${consumer} -B ${WORK}/build -D CMAKE_PREFIX_PATH=${prefix} -D COMPONENTS=testing
     -D CMAKE_DISABLE_FIND_PACKAGE_doctest=ON)
-  expect_refusal("cordee::testing"
-    ${CMAKE_COMMAND} -S ${consumer} -B ${WORK}/source -D WAY=add_subdirectory -D CORDEE_SOURCE=${SOURCE}
+  expect_error("cordee::testing"
+    ${CMAKE_COMMAND} -S ${consumer} -B ${WORK}/source -D METHOD=add_subdirectory -D CORDEE_SOURCE=${SOURCE}
     -D CORDEE_CUDA=OFF -D COMPONENTS=testing -D CMAKE_DISABLE_FIND_PACKAGE_doctest=ON)
 elseif(CASE MATCHES "^(component_onednn|onednn_from_source)$")
   if(NOT ONEDNN)
@@ -69,20 +79,20 @@ elseif(CASE MATCHES "^(component_onednn|onednn_from_source)$")
     install_to(${prefix})
     configure(-D CMAKE_PREFIX_PATH=${prefix} -D COMPONENTS=onednn)
   else()
-    configure(-D WAY=add_subdirectory -D CORDEE_SOURCE=${SOURCE} -D CORDEE_ONEDNN=ON -D CORDEE_CUDA=OFF
+    configure(-D METHOD=add_subdirectory -D CORDEE_SOURCE=${SOURCE} -D CORDEE_ONEDNN=ON -D CORDEE_CUDA=OFF
       -D COMPONENTS=onednn)
   endif()
   build_and_run(consumer)
 elseif(CASE STREQUAL "onednn_without_onednn")
   install_to(${prefix})
-  expect_refusal("component onednn needs oneDNN 2, which was not found: install libdnnl-dev"
+  expect_error("component onednn needs oneDNN 2, which was not found: install libdnnl-dev"
     ${CMAKE_COMMAND} -S ${consumer} -B ${WORK}/build -D CMAKE_PREFIX_PATH=${prefix} -D COMPONENTS=onednn
     -D CORDEE_ONEDNN_LIBRARY=OFF)
-  expect_refusal("CORDEE_ONEDNN=ON needs oneDNN 2, which was not found: install libdnnl-dev"
+  expect_error("CORDEE_ONEDNN=ON needs oneDNN 2, which was not found: install libdnnl-dev"
     ${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/source -D CORDEE_ONEDNN=ON -D CORDEE_ONEDNN_LIBRARY=OFF)
 elseif(CASE STREQUAL "component_mpi")
   if(NOT MPI)
-    message("skipped: no MPI found: package libopenmpi-dev or libmpich-dev")
+    message("skipped: MPI not found: package libopenmpi-dev or libmpich-dev")
     return()
   endif()
   install_to(${prefix})
@@ -90,85 +100,85 @@ elseif(CASE STREQUAL "component_mpi")
   build_and_run(consumer)  # one rank, without a launcher
 elseif(CASE STREQUAL "mpi_without_mpi")
   install_to(${prefix})
-  expect_refusal("component mpi needs an MPI, version 3 or later, which was not found"
+  expect_error("component mpi needs an MPI, version 3 or later, which was not found"
     ${CMAKE_COMMAND} -S ${consumer} -B ${WORK}/build -D CMAKE_PREFIX_PATH=${prefix} -D COMPONENTS=mpi
     -D CMAKE_DISABLE_FIND_PACKAGE_MPI=ON)
-  expect_refusal("CORDEE_MPI=ON needs an MPI, version 3 or later, which was not found"
+  expect_error("CORDEE_MPI=ON needs an MPI, version 3 or later, which was not found"
     ${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/source -D CORDEE_MPI=ON -D CMAKE_DISABLE_FIND_PACKAGE_MPI=ON)
 elseif(CASE STREQUAL "component_cuda")
   if(NOT CUDA)
-    message("skipped: no CUDA compiler here")
+    message("skipped: CUDA compiler not found")
     return()
   endif()
   install_to(${prefix})
   configure(-D CMAKE_PREFIX_PATH=${prefix} -D COMPONENTS=cuda)
-  build_and_run(on_gpu)
+  build_for_gpu(on_gpu)
 elseif(CASE STREQUAL "cuda_without_cuda")
   install_to(${prefix})
-  expect_refusal("component cuda needs a CUDA compiler and the CUDA runtime"
+  expect_error("component cuda needs a CUDA compiler and the CUDA runtime"
     ${CMAKE_COMMAND} -S ${consumer} -B ${WORK}/build -D CMAKE_PREFIX_PATH=${prefix} -D COMPONENTS=cuda
     -D CMAKE_CUDA_COMPILER=NOTFOUND)
-  expect_refusal("CORDEE_CUDA=ON needs a CUDA compiler and the CUDA runtime"
+  expect_error("CORDEE_CUDA=ON needs a CUDA compiler and the CUDA runtime"
     ${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/source -D CORDEE_CUDA=ON -D CMAKE_CUDA_COMPILER=NOTFOUND)
 elseif(CASE STREQUAL "cuda_without_cudnn")
-  expect_refusal("CORDEE_CUDNN=ON, but cuDNN 9.8 was not found beside a CUDA toolkit"
+  expect_error("CORDEE_CUDNN=ON, but cuDNN 9.8 was not found beside a CUDA toolkit"
     ${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/source -D CORDEE_CUDNN=ON -D CMAKE_DISABLE_FIND_PACKAGE_CUDNN=ON)
   if(NOT CUDNN)
-    message("skipped: no cuDNN here, or no CUDA compiler")
+    message("skipped: cuDNN or CUDA compiler not found")
     return()
   endif()
   install_to(${prefix})
-  expect_refusal("cordee was installed with cuDNN, which is not found here: install cuDNN 9.8, or install cordee"
+  expect_error("cordee was installed with cuDNN, which is not found here: install cuDNN 9.8, or install cordee"
     ${CMAKE_COMMAND} -S ${consumer} -B ${WORK}/build -D CMAKE_PREFIX_PATH=${prefix} -D COMPONENTS=cuda
     -D CMAKE_DISABLE_FIND_PACKAGE_CUDNN=ON)
 elseif(CASE STREQUAL "component_nccl")
   if(NOT NCCL)
-    message("skipped: no NCCL here, or no CUDA compiler")
+    message("skipped: NCCL or CUDA compiler not found")
     return()
   endif()
   install_to(${prefix})
   configure(-D CMAKE_PREFIX_PATH=${prefix} -D COMPONENTS=nccl)
-  run(${CMAKE_COMMAND} --build ${WORK}/build --target over_nccl)
-  run(${WORK}/build/over_nccl)
+  build_for_gpu(over_nccl)
+  build_for_gpu(over_nccl_gpu)
 elseif(CASE STREQUAL "nccl_without_nccl")
   if(NOT CUDA)
-    message("skipped: no CUDA compiler here")
+    message("skipped: CUDA compiler not found")
     return()
   endif()
   install_to(${prefix})
-  expect_refusal("component nccl needs NCCL 2.14 or later, which was not found"
+  expect_error("component nccl needs NCCL 2.14 or later, which was not found"
     ${CMAKE_COMMAND} -S ${consumer} -B ${WORK}/build -D CMAKE_PREFIX_PATH=${prefix} -D COMPONENTS=nccl
     -D CMAKE_DISABLE_FIND_PACKAGE_NCCL=ON)
-  expect_refusal("CORDEE_NCCL=ON needs NCCL 2.14 or later, which was not found"
+  expect_error("CORDEE_NCCL=ON needs NCCL 2.14 or later, which was not found"
     ${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/source -D CORDEE_NCCL=ON -D CMAKE_DISABLE_FIND_PACKAGE_NCCL=ON)
-elseif(CASE STREQUAL "zlib_has_gone")
+elseif(CASE STREQUAL "zlib_not_found")
   file(READ ${BUILD}/cordee-config.cmake text)
   if(NOT text MATCHES "if\\(ON\\)")
-    message("skipped: this build has no zlib")
+    message("skipped: built without zlib")
     return()
   endif()
   install_to(${prefix})
-  expect_refusal("cordee was installed with zlib, which is not found here"
+  expect_error("cordee was installed with zlib, which is not found here"
     ${CMAKE_COMMAND} -S ${consumer} -B ${WORK}/build -D CMAKE_PREFIX_PATH=${prefix}
     -D CMAKE_DISABLE_FIND_PACKAGE_ZLIB=ON)
 elseif(CASE MATCHES "^absent_(.*)$")
   install_to(${prefix})
   include(${SOURCE}/cmake/components.cmake)
-  expect_refusal("component ${CMAKE_MATCH_1}: ${cordee_absent_${CMAKE_MATCH_1}}"
+  expect_error("component ${CMAKE_MATCH_1}: ${cordee_absent_${CMAKE_MATCH_1}}"
     ${CMAKE_COMMAND} -S ${consumer} -B ${WORK}/build -D CMAKE_PREFIX_PATH=${prefix} -D COMPONENTS=${CMAKE_MATCH_1})
 elseif(CASE STREQUAL "unknown_component")
   install_to(${prefix})
-  expect_refusal("there is no component teapot; this version has: cordee;testing;onednn;mpi;cuda;nccl"
+  expect_error("there is no component teapot; this version has: cordee;testing;onednn;mpi;cuda;nccl"
     ${CMAKE_COMMAND} -S ${consumer} -B ${WORK}/build -D CMAKE_PREFIX_PATH=${prefix} -D COMPONENTS=teapot)
 elseif(CASE STREQUAL "wrong_version")
   install_to(${prefix})
-  expect_refusal("compatible with requested version \"0.2\""
+  expect_error("compatible with requested version \"0.2\""
     ${CMAKE_COMMAND} -S ${consumer} -B ${WORK}/build -D CMAKE_PREFIX_PATH=${prefix} -D VERSION=0.2)
 elseif(CASE STREQUAL "options")
   include(${SOURCE}/cmake/components.cmake)
   foreach(component IN LISTS cordee_absent)
     string(TOUPPER ${component} upper)
-    expect_refusal("CORDEE_${upper}=ON: ${cordee_absent_${component}}"
+    expect_error("CORDEE_${upper}=ON: ${cordee_absent_${component}}"
       ${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/${component} -D CORDEE_${upper}=ON)
   endforeach()
 elseif(CASE STREQUAL "no_absolute_paths")
@@ -180,12 +190,12 @@ elseif(CASE STREQUAL "no_absolute_paths")
   foreach(file IN LISTS files)
     file(READ ${file} text)
     foreach(path ${SOURCE} ${BUILD} ${prefix})
-      string(FIND "${text}" "${path}" at)
-      if(NOT at EQUAL -1)
-        message(FATAL_ERROR "${file} names ${path}")
+      string(FIND "${text}" "${path}" position)
+      if(NOT position EQUAL -1)
+        message(FATAL_ERROR "${file} contains ${path}")
       endif()
     endforeach()
   endforeach()
 else()
-  message(FATAL_ERROR "no such case: ${CASE}")
+  message(FATAL_ERROR "unknown case: ${CASE}")
 endif()

@@ -28,8 +28,8 @@ double value(unsigned bits) {
          (exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25));
 }
 
-// The nearest half by searching, for x that is a number: of two the even one.
-unsigned searched(double x) {
+// The nearest half by search, ties to even. Requires that x is not NaN.
+unsigned nearest_by_search(double x) {
   const unsigned sign = std::signbit(x) ? 0x8000u : 0;
   const double a = std::abs(x);
   if (a >= 65520) return sign | 0x7c00u;
@@ -49,7 +49,7 @@ unsigned searched(double x) {
 
 }  // namespace
 
-TEST_CASE("half: all 65,536 of them decode to what IEEE 754 says and encode to themselves") {
+TEST_CASE("half: all 65,536 bit patterns decode to their IEEE 754 value and encode to themselves") {
   for (unsigned b = 0; b < 65536; ++b) {
     const float x = from_bits(b).exact();
     if (std::isnan(value(b))) {
@@ -64,7 +64,7 @@ TEST_CASE("half: all 65,536 of them decode to what IEEE 754 says and encode to t
   }
 }
 
-TEST_CASE("half: facts of the format") {
+TEST_CASE("half: limits of the format") {
   CHECK(half::nearest(65504).bits == 0x7bff);
   CHECK(half::nearest(std::nextafter(65520.0f, 0.0f)).bits == 0x7bff);
   CHECK(half::nearest(65520).bits == 0x7c00);
@@ -79,11 +79,11 @@ TEST_CASE("half: facts of the format") {
   static_assert(half::nearest(1).bits == 0x3c00 && half{0x3c00}.exact() == 1);
 }
 
-TEST_CASE("half: midway between neighbours to even, a float beside it to the nearer") {
+TEST_CASE("half: ties round to even, floats next to a tie to the nearer half") {
   for (unsigned b = 0; b < 0x7c00; ++b) {
-    const double here = value(b), next = b == 0x7bff ? 65536 : value(b + 1);
-    const auto middle = static_cast<float>((here + next) / 2);
-    REQUIRE(static_cast<double>(middle) == (here + next) / 2);
+    const double current = value(b), next = b == 0x7bff ? 65536 : value(b + 1);
+    const auto middle = static_cast<float>((current + next) / 2);
+    REQUIRE(static_cast<double>(middle) == (current + next) / 2);
     for (const float sign : {1.0f, -1.0f}) {
       const unsigned s = sign < 0 ? 0x8000u : 0;
       REQUIRE(half::nearest(sign * middle).bits == (s | (b % 2 == 0 ? b : b + 1)));
@@ -93,14 +93,14 @@ TEST_CASE("half: midway between neighbours to even, a float beside it to the nea
   }
 }
 
-TEST_CASE("half: as a search for the nearest, over a grid of all exponents and at random") {
+TEST_CASE("half: equals a search for the nearest, on a grid of all exponents and at random") {
   const auto check = [](std::uint32_t bits) {
     const auto x = std::bit_cast<float>(bits);
     if (std::isnan(x)) {
       REQUIRE(std::isnan(half::nearest(x).exact()));
       return;
     }
-    REQUIRE(half::nearest(x).bits == searched(static_cast<double>(x)));
+    REQUIRE(half::nearest(x).bits == nearest_by_search(static_cast<double>(x)));
 #if defined(__FLT16_MAX__)
     REQUIRE(half::nearest(x).bits == std::bit_cast<std::uint16_t>(static_cast<_Float16>(x)));
 #endif
@@ -110,7 +110,7 @@ TEST_CASE("half: as a search for the nearest, over a grid of all exponents and a
   for (int i = 0; i < 100'000; ++i) check(static_cast<std::uint32_t>(random.bits()));
 }
 
-TEST_CASE("fp16: fitted to its largest, no number overflows and each keeps eleven bits") {
+TEST_CASE("fp16: scaled by the largest, no number overflows and each keeps eleven bits") {
   for (const float most : {1e-37f, 1e-20f, 3e-8f, 1.0f, 1.9999999f, 65504.0f, 1e20f, 3e38f}) {
     const fp16::scaling k = fp16::fit(most);
     CHECK(fp16::fit(-most).scale == k.scale);
@@ -128,7 +128,7 @@ TEST_CASE("fp16: fitted to its largest, no number overflows and each keeps eleve
   CHECK(fp16::fit(std::numeric_limits<float>::denorm_min()).scale == std::ldexp(1.0f, 126));
 }
 
-TEST_CASE("fp16: not finite in, not finite out") {
+TEST_CASE("fp16: a range or a number that is not finite decodes to a number that is not finite") {
   for (const float bad : {HUGE_VALF, -HUGE_VALF, std::nanf("")}) {
     for (const float x : {bad, 0.0f, 1.0f})
       CHECK_FALSE(std::isfinite(fp16::decode(fp16::encode(x, fp16::fit(bad)), fp16::fit(bad))));

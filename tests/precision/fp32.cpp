@@ -8,7 +8,7 @@
 
 using namespace cordee;
 
-TEST_CASE("fp32 stores, sums and steps in float, and says so") {
+TEST_CASE("fp32: storage, sums and masters are float") {
   static_assert(std::is_same_v<fp32::storage, float> && std::is_same_v<fp32::accumulate, float>);
   static_assert(std::is_same_v<fp32::master, float>);
   CHECK(fp32::name == "fp32");

@@ -8,7 +8,7 @@
 
 using namespace cordee;
 
-TEST_CASE("fp64 stores, sums and steps in double, and says so") {
+TEST_CASE("fp64: storage, sums and masters are double") {
   static_assert(std::is_same_v<fp64::storage, double> && std::is_same_v<fp64::accumulate, double>);
   static_assert(std::is_same_v<fp64::master, double>);
   CHECK(fp64::name == "fp64");

@@ -12,25 +12,26 @@ using namespace cordee;
 static_assert(std::is_same_v<int8::storage, std::int8_t> && !int8::scales_loss);
 static_assert(sizeof(int8::scaling) == 8);
 
-TEST_CASE_TEMPLATE("whole_within is the C library's rounding, ties to even, within bounds", Real,
-                   float, double) {
+TEST_CASE_TEMPLATE("round_clamped: equals std::nearbyint within bounds", Real, float, double) {
   for (int k = -1200; k <= 1200; ++k) {
     const Real x = static_cast<Real>(k) / 8;
-    CHECK(whole_within(x, -1000, 1000) == static_cast<int>(std::nearbyint(x)));
+    CHECK(detail::precision::round_clamped(x, -1000, 1000) == static_cast<int>(std::nearbyint(x)));
     for (const Real near : {std::nextafter(x, Real{-1000}), std::nextafter(x, Real{1000})})
-      CHECK(whole_within(near, -1000, 1000) == static_cast<int>(std::nearbyint(near)));
+      CHECK(detail::precision::round_clamped(near, -1000, 1000) ==
+            static_cast<int>(std::nearbyint(near)));
     const double bounded = std::fmin(std::fmax(std::nearbyint(x), -3), 70);
-    CHECK(whole_within(x, -3, 70) == static_cast<int>(bounded));
+    CHECK(detail::precision::round_clamped(x, -3, 70) == static_cast<int>(bounded));
   }
   using limits = std::numeric_limits<Real>;
-  CHECK(whole_within(limits::infinity(), -128, 127) == 127);
-  CHECK(whole_within(-limits::infinity(), -128, 127) == -128);
-  CHECK(whole_within(limits::max(), -128, 127) == 127);
-  CHECK(whole_within(limits::quiet_NaN(), -128, 127) == -128);
-  static_assert(whole_within(Real{2.5}, -128, 127) == 2 && whole_within(Real{3.5}, -128, 127) == 4);
+  CHECK(detail::precision::round_clamped(limits::infinity(), -128, 127) == 127);
+  CHECK(detail::precision::round_clamped(-limits::infinity(), -128, 127) == -128);
+  CHECK(detail::precision::round_clamped(limits::max(), -128, 127) == 127);
+  CHECK(detail::precision::round_clamped(limits::quiet_NaN(), -128, 127) == -128);
+  static_assert(detail::precision::round_clamped(Real{2.5}, -128, 127) == 2 &&
+                detail::precision::round_clamped(Real{3.5}, -128, 127) == 4);
 }
 
-TEST_CASE("int8: its integers survive decoding and encoding, at any scale") {
+TEST_CASE("int8: integers survive decoding and encoding at any scale") {
   for (const float most : {1e-30f, 0.01f, 1.0f, 127.0f, 12345.0f, 3e38f}) {
     const auto k = int8::fit(most);
     CHECK(k.zero == 0);
@@ -41,7 +42,7 @@ TEST_CASE("int8: its integers survive decoding and encoding, at any scale") {
   }
 }
 
-TEST_CASE("int8: what it loses is half a step, and -128 is never said") {
+TEST_CASE("int8: the error is at most half a step, and -128 is not used") {
   const float most = 0.7f;
   const auto k = int8::fit(most);
   CHECK(int8::encode(most, k) == 127);
@@ -56,7 +57,7 @@ TEST_CASE("int8: what it loses is half a step, and -128 is never said") {
   CHECK(int8::decode(0, int8::fit(0)) == 0);
 }
 
-TEST_CASE("int8: with a zero point, a range need not lie about zero") {
+TEST_CASE("int8: with a zero point, a range that is not symmetric") {
   const int8::scaling k{0.5f, -100};
   CHECK(int8::encode(0, k) == -100);
   CHECK(int8::encode(100, k) == 100);
@@ -65,7 +66,7 @@ TEST_CASE("int8: with a zero point, a range need not lie about zero") {
   CHECK(int8::decode(-101, k) == -0.5f);
 }
 
-TEST_CASE("int8: a range that is not finite makes all that it carries not a number") {
+TEST_CASE("int8: with a range that is not finite every number decodes to NaN") {
   using limits = std::numeric_limits<float>;
   for (const float x : {limits::infinity(), -limits::infinity(), limits::quiet_NaN()}) {
     const auto k = int8::fit(x);

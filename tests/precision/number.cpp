@@ -9,16 +9,16 @@
 using namespace cordee;
 
 static_assert(Number<float> && Number<double> && Number<half> && Number<bfloat>);
-static_assert(!Narrow<float> && Narrow<half> && Narrow<bfloat> && !Number<int>);
+static_assert(!StorageOnly<float> && StorageOnly<half> && StorageOnly<bfloat> && !Number<int>);
 static_assert(std::same_as<wide<double>, double> && std::same_as<wide<half>, float>);
 
-TEST_CASE_TEMPLATE("number: what N holds survives the way there and back", N, float, double, half,
+TEST_CASE_TEMPLATE("number: values of N survive widening and rounding", N, float, double, half,
                    bfloat) {
   for (const float x : {0.0f, -0.0f, 1.0f, -1.5f, 0x1p-14f, 240.0f, 0x1.04p3f})
     CHECK(widened(rounded<N>(x)) == x);
 }
 
-TEST_CASE("number: a third is the nearest of each") {
+TEST_CASE("number: one third rounds to the nearest value of each type") {
   constexpr float third = 1.0f / 3;
   CHECK(widened(rounded<float>(third)) == third);
   CHECK(widened(rounded<half>(third)) == 0.333251953125f);

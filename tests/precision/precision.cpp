@@ -13,7 +13,7 @@ using namespace cordee;
 
 // Archetypes that lack one thing each.
 namespace {
-struct nameless : plain_precision<float> {};
+struct nameless : detail::precision::plain_precision<float> {};
 struct integer_master : fp32 {
   using master = int;
 };
@@ -24,7 +24,7 @@ struct fitless : fp32 {
 static_assert(!Precision<nameless> && !Precision<integer_master> && !Precision<fitless> &&
               !Precision<float>);
 
-TEST_CASE_TEMPLATE("a plain precision keeps every bit, whatever it is fitted for", P, fp32, fp64) {
+TEST_CASE_TEMPLATE("plain_precision: encoding and decoding keep every bit", P, fp32, fp64) {
   using real = typename P::master;
   using limits = std::numeric_limits<real>;
   static_assert(std::is_same_v<typename P::storage, real> && !P::scales_loss);

@@ -6,8 +6,8 @@
 
 using namespace cordee;
 
-TEST_CASE("constant: the same rate at every epoch") {
-  constexpr constant s{.rate = 0.3};
+TEST_CASE("constant: the same learning rate at every epoch") {
+  constexpr constant s{.learning_rate = 0.3};
   static_assert(s(0) == 0.3 && s(1e6) == 0.3);
   for (const double e : {0.0, 0.5, 90.0}) CHECK(s(e) == 0.3);
 }

@@ -13,20 +13,25 @@
 #include <cordee/schedule/scaled.hpp>
 #include <cordee/schedule/warmup.hpp>
 
+#include "tests/support/relative.hpp"
+
 using namespace cordee;
+using support::relative;
 
 namespace {
 
-// What both forms must obey, whatever is inside.
+constexpr double ulp = 0x1p-52;  // unit in the last place of 1
+
+// Linear from `start`, continuous at the end of the warm-up.
 template <class W>
-void obeys_the_laws(const W& s, double epochs, double start) {
+void check_ramp(const W& s, double epochs, double start) {
   CHECK(s(0) == start);
   const double before = std::nextafter(epochs, 0.0);
-  CHECK(s(before) == doctest::Approx(s(epochs)).epsilon(1e-12));
+  CHECK(s(before) == relative(s(epochs), 8 * ulp));
   const double slope = (s(epochs) - start) / epochs;
   for (int i = 0; i < 16; ++i) {
     const double e = epochs * i / 16;
-    CHECK(s(e) == doctest::Approx(start + slope * e).epsilon(1e-12));
+    CHECK(s(e) == relative(start + slope * e, 8 * ulp));
   }
 }
 
@@ -42,20 +47,20 @@ struct counting {
 
 }  // namespace
 
-TEST_CASE("warm-up: a straight climb from its start, continuous where it ends") {
+TEST_CASE("warm-up is linear from its start and continuous at its end") {
   for (const double epochs : {0.3125, 1.0, 5.0})
     for (const double start : {0.0, 0.1}) {
       CAPTURE(epochs);
       CAPTURE(start);
-      obeys_the_laws(warmup{epochs, constant{3.2}, from_rate{start}}, epochs, start);
-      obeys_the_laws(warmup{epochs, polynomial{.peak = 6.4, .epochs = 90}, from_rate{start}},
-                     epochs, start);
-      obeys_the_laws(warmup_then{epochs, cosine{.peak = 6.4, .epochs = 85}, from_rate{start}},
-                     epochs, start);
+      check_ramp(warmup{epochs, constant{3.2}, start_learning_rate{start}}, epochs, start);
+      check_ramp(warmup{epochs, polynomial{.peak = 6.4, .epochs = 90}, start_learning_rate{start}},
+                 epochs, start);
+      check_ramp(warmup_then{epochs, cosine{.peak = 6.4, .epochs = 85}, start_learning_rate{start}},
+                 epochs, start);
     }
 }
 
-TEST_CASE("warmup changes nothing after it, warmup_then moves everything by its length") {
+TEST_CASE("after the warm-up, warmup equals its schedule, warmup_then the schedule delayed by it") {
   const polynomial inner{.peak = 6.4, .epochs = 90};
   const warmup over{5, inner};
   const warmup_then before{5, inner};
@@ -65,16 +70,17 @@ TEST_CASE("warmup changes nothing after it, warmup_then moves everything by its 
   }
 }
 
-TEST_CASE("warm-up of no epochs is none") {
+TEST_CASE("a warm-up of 0 epochs changes nothing, a negative length is refused") {
   const polynomial inner{.peak = 1, .epochs = 3};
   for (const double e : {0.0, 0.25, 2.0}) {
     CHECK(warmup{0, inner}(e) == inner(e));
     CHECK(warmup_then{0, inner}(e) == inner(e));
   }
-  CHECK_THROWS_AS((warmup{-1, inner}(0)), misuse);
+  CHECK_THROWS_AS((warmup{-1, inner}(0)), usage_error);
 }
 
-TEST_CASE("warmup: the golden curve of Goyal, 32 workers at 0.1 each") {  // algorithms 6.4
+TEST_CASE(
+    "warmup: the golden curve of Goyal, 32 workers at 0.1 each") {  // docs/mathematics.md, 7.6
   constexpr std::array<std::pair<double, double>, 10> golden{{{0, 0.1},
                                                               {1, 0.72},
                                                               {2.5, 1.65},
@@ -85,16 +91,16 @@ TEST_CASE("warmup: the golden curve of Goyal, 32 workers at 0.1 each") {  // alg
                                                               {60, 0.032},
                                                               {80, 0.0032},
                                                               {89, 0.0032}}};
-  const warmup s{5, linear_scaled{multistep{.rate = 0.1, .milestones = {30, 60, 80}}, 256, 8192},
-                 from_rate{0.1}};
-  for (const auto& [epoch, rate] : golden) {
+  const warmup s{
+      5, linear_scaled{multistep{.learning_rate = 0.1, .milestones = {30, 60, 80}}, 256, 8192},
+      start_learning_rate{0.1}};
+  for (const auto& [epoch, learning_rate] : golden) {
     CAPTURE(epoch);
-    CHECK(std::abs(s(epoch) - rate) < 1e-12);
+    CHECK(std::abs(s(epoch) - learning_rate) < 1e-12);
   }
 }
 
-TEST_CASE(
-    "warmup_then: the golden curve of MLPerf's polynomial") {  // algorithms 8, one epoch a step
+TEST_CASE("warmup_then: the golden curve of MLPerf's polynomial") {  // docs/mathematics.md, 7.6
   constexpr std::array<std::pair<double, double>, 8> golden{{{0, 0},
                                                              {1, 1},
                                                              {5, 5},
@@ -104,13 +110,13 @@ TEST_CASE(
                                                              {99, 0.00493028619732},
                                                              {100, 0.00130757154933}}};
   const warmup_then s{10, polynomial{.peak = 10, .epochs = 91, .power = 2, .end = 1e-4}};
-  for (const auto& [step, rate] : golden) {
+  for (const auto& [step, learning_rate] : golden) {
     CAPTURE(step);
-    CHECK(std::abs(s(step) - rate) < 1e-11);
+    CHECK(std::abs(s(step) - learning_rate) < 1e-11);
   }
 }
 
-TEST_CASE("warm-up passes what it is told on to an adaptive schedule") {
+TEST_CASE("warm-up forwards losses to an adaptive schedule, warmup_then with shifted epochs") {
   static_assert(AdaptiveSchedule<warmup<counting>>);
   static_assert(!AdaptiveSchedule<warmup<constant>>);
   int calls = 0;
@@ -119,15 +125,15 @@ TEST_CASE("warm-up passes what it is told on to an adaptive schedule") {
   over.observe(1, 0.5);
   CHECK(calls == 1);
   warmup_then before{2, counting{&calls, &last}};
-  before.observe(1, 0.5);  // the schedule has not begun
+  before.observe(1, 0.5);  // before the first epoch of the schedule
   CHECK(calls == 1);
   before.observe(5, 0.5);
   CHECK(calls == 2);
   CHECK(last == 3);
 }
 
-TEST_CASE("warm-up describes itself and what follows") {
-  CHECK(warmup{5, constant{3.2}, from_rate{0.1}}.describe() ==
+TEST_CASE("warm-up describes itself and its schedule") {
+  CHECK(warmup{5, constant{3.2}, start_learning_rate{0.1}}.describe() ==
         "warm-up from 0.1 over the first 5 epochs of: constant 3.2");
   CHECK(warmup_then{5, constant{3.2}}.describe() ==
         "warm-up from 0 over 5 epochs, then: constant 3.2");

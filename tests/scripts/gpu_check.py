@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: the Cordee contributors
 # SPDX-License-Identifier: Apache-2.0
-"""scripts/gpu-check itself, in a folder where a GPU, PyTorch and all programs are a few lines each."""
+"""scripts/gpu-check in a temporary folder, with stubs for the GPU, PyTorch and all programs."""
 import json
 import os
 import pathlib
@@ -22,20 +22,20 @@ PROGRAMS = {
     "build/gpu/benchmarks/bench_gpu_bandwidth": """echo '{"what": "copy", "milliseconds": 1,
         "gigabytes_per_second": 1, "share": 1, "bar": 0.85, "within": true}' | tr -d '\\n'; echo""",
     "build/gpu/benchmarks/bench_gpu_tensor_cores": """echo '{"layer": "a", "direction": "fprop", "batch": '"$2"',
-        "wmma": 2, "cudnn": 1, "ratio": 0.5}' | tr -d '\\n'; echo
+        "tensor_core": 2, "cudnn": 1, "ratio": 0.5}' | tr -d '\\n'; echo
         echo '{"median of": 1, "ratio": 0.5, "bar": 0.5, "within": true}'""",
     "build/gpu/examples/imagenet_shape_gpu": "echo noise; echo \"$2.5 images/s, of the quickest of 20 steps\"",
     "build/gpu/examples/cifar": "for a; do last=$a; done; printf 'step,loss\\n0,3\\n' >\"$last\"",
     "build/gpu/examples/cifar_gpu": """echo "$*" >>runs
         for a; do last=$a; done
         case $last in *.csv) printf 'step,loss\\n0,3\\n' >"$last" ;; esac
-        echo 'held-out accuracy 91.25 % of 10000 images'""",
+        echo 'validation accuracy 91.25 % of 10000 images'""",
 }
 PYTHON = {
     "py/torch/__init__.py": "__version__ = '9.9'\nclass cuda:\n    is_available = staticmethod(lambda: True)\n",
     "benchmarks/torch_imagenet_shape.py": "print('400.0 images/s, of the quickest')\n",
     "benchmarks/torch_layers.py": "import sys\nprint(open(sys.argv[1]).read(), end='')\n",
-    "benchmarks/torch_cifar.py": "print('held-out accuracy 91.00 % of 10000 images')\n",
+    "benchmarks/torch_cifar.py": "print('validation accuracy 91.00 % of 10000 images')\n",
 }
 LIBRARIES = ("toolkit/include/cudnn_graph.h", "toolkit/lib/libcudnn.so", "toolkit/include/nccl.h",
              "toolkit/lib/libnccl.so")
@@ -77,11 +77,11 @@ class GpuCheck(unittest.TestCase):
         return json.loads(next((self.root / "benchmarks/results").glob("*-stub-80gb.json")).read_text())
 
     def bars(self):
-        return {bar["what"]: bar["holds"] for bar in self.report()["bars"]}
+        return {bar["bar"]: bar["met"] for bar in self.report()["bars"]}
 
-    def test_correct_asks_everything_and_says_so(self):
-        status, said = self.run_it("--only", "correct")
-        self.assertEqual(status, 0, said)
+    def test_correctness_runs_every_check_and_reports_it(self):
+        status, output = self.run_it("--only", "correctness")
+        self.assertEqual(status, 0, output)
         bars = self.bars()
         for what in ("tests of kernels on the GPU", "ranks over NCCL", "tests of kernels under compute-sanitizer",
                      "2 layers alone, cudnn, fp16, beside fp64", "a step of ResNet-50, fp16, beside fp64",
@@ -90,43 +90,43 @@ class GpuCheck(unittest.TestCase):
 
         self.assertEqual(len(self.report()["torch_layers"]), 4)
 
-    def test_failing_tests_fail_the_stage_and_hide_nothing_behind_them(self):
+    def test_failing_tests_fail_the_stage_and_later_checks_still_run(self):
         self.program("build/gpu/tests/test_cuda", "exit 1")
-        status, said = self.run_it("--only", "correct")
+        status, output = self.run_it("--only", "correctness")
         self.assertNotEqual(status, 0)
         self.assertIs(self.bars()["tests of kernels on the GPU"], False)
         self.assertIs(self.bars()["loss curve of 1 steps, fp16"], True)
 
-    def test_nccl_that_fails_fails_the_stage(self):
+    def test_failing_nccl_tests_fail_the_stage(self):
         self.program("build/gpu/tests/test_nccl_gpu", "exit 1")
-        self.assertNotEqual(self.run_it("--only", "correct")[0], 0)
+        self.assertNotEqual(self.run_it("--only", "correctness")[0], 0)
         self.assertIs(self.bars()["ranks over NCCL"], False)
 
-    def test_a_layer_beyond_its_bar_fails_the_stage(self):
+    def test_a_layer_above_its_bar_fails_the_stage(self):
         self.program("build/gpu/benchmarks/bench_gpu_layers", "exit 1")
-        self.assertNotEqual(self.run_it("--only", "correct")[0], 0)
+        self.assertNotEqual(self.run_it("--only", "correctness")[0], 0)
 
-    def test_a_sanitizer_that_may_not_look_is_no_verdict_and_one_that_finds_is(self):
+    def test_a_sanitizer_that_cannot_run_is_skipped_and_one_with_errors_fails(self):
         name = "tests of kernels under compute-sanitizer"
         self.program("bin/compute-sanitizer", "echo 'Error: Device not supported'; exit 1")
-        self.assertEqual(self.run_it("--only", "correct")[0], 0)
+        self.assertEqual(self.run_it("--only", "correctness")[0], 0)
         self.assertIsNone(self.bars()[name])
-        for cut_off, holds in (("exit 124", None), ("echo '========= Invalid __global__ read'; exit 124", False)):
+        for cut_off, met in (("exit 124", None), ("echo '========= Invalid __global__ read'; exit 124", False)):
             self.program("bin/compute-sanitizer", "echo '========= COMPUTE-SANITIZER'\n" + cut_off)
-            self.run_it("--only", "correct")
-            self.assertIs(self.bars()[name], holds, cut_off)
+            self.run_it("--only", "correctness")
+            self.assertIs(self.bars()[name], met, cut_off)
         self.program("bin/compute-sanitizer", "exit 99")
-        self.assertNotEqual(self.run_it("--only", "correct")[0], 0)
+        self.assertNotEqual(self.run_it("--only", "correctness")[0], 0)
         self.assertIs(self.bars()[name], False)
 
-    def test_speed_sets_every_batch_beside_pytorch(self):
-        status, said = self.run_it("--only", "speed")
-        self.assertEqual(status, 0, said)
+    def test_speed_compares_every_batch_with_pytorch(self):
+        status, output = self.run_it("--only", "speed")
+        self.assertEqual(status, 0, output)
         rows = self.report()["throughput"]
         self.assertEqual([r["images_per_second"] for r in rows if r["program"] == "cordee"], [64.5, 128.5, 256.5, 512.5])
         self.assertEqual(len(rows), 10)
         self.assertEqual(self.report()["tensor_cores"][0]["batch"], 256)
-        self.assertIs(self.bars()["wmma beside cuDNN, median of 1 convolutions of ResNet-50"], True)
+        self.assertIs(self.bars()["tensor_core beside cuDNN, median of 1 convolutions of ResNet-50"], True)
         self.assertIs(self.bars()["ResNet-50, fp16, training step"], True)
 
     def test_speed_without_pytorch_compares_nothing(self):
@@ -135,20 +135,20 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual(len(self.report()["throughput"]), 4)
         self.assertIsNone(self.bars()["ResNet-50, fp16, training step"])
 
-    def test_a_program_that_fails_fails_the_stage_and_hides_nothing_behind_it(self):
+    def test_a_failing_program_fails_the_stage_and_later_ones_still_run(self):
         for name in ("bandwidth", "tensor_cores"):
             self.program(f"build/gpu/benchmarks/bench_gpu_{name}", "exit 1")
             self.assertNotEqual(self.run_it("--only", "speed")[0], 0)
             self.assertEqual(len(self.report()["throughput"]), 10)
-        self.assertIsNone(self.bars()["wmma beside cuDNN"])
+        self.assertIsNone(self.bars()["tensor_core beside cuDNN"])
 
-    def test_without_cudnn_nobody_is_beside_it(self):
-        self.write("scripts/gpu/found.py", "")  # finds nothing, whatever is installed here
+    def test_without_cudnn_its_bar_is_open(self):
+        self.write("scripts/gpu/locate.py", "")  # locates nothing, whatever is installed
         self.assertEqual(self.run_it("--only", "speed")[0], 0)
-        self.assertIsNone(self.bars()["wmma beside cuDNN"])
+        self.assertIsNone(self.bars()["tensor_core beside cuDNN"])
 
-    def test_accuracy_goes_on_where_something_is_missing(self):
-        self.assertIn("nothing is missing", self.run_it("--only", "accuracy")[1])
+    def test_accuracy_runs_what_is_missing(self):
+        self.assertIn("no run is missing", self.run_it("--only", "accuracy")[1])
         runs, kept = self.root / "runs", self.root / "build/gpu/results/accuracy.jsonl"
         self.assertEqual(len(runs.read_text().splitlines()), 10)
         lines = kept.read_text().splitlines(keepends=True)
@@ -160,31 +160,31 @@ class GpuCheck(unittest.TestCase):
         self.assertTrue(all("--seed 3" in run for run in again), again)
         self.assertEqual(sorted(kept.read_text().splitlines()), sorted("".join(lines).splitlines()))
 
-    def test_a_run_that_fails_stays_missing(self):
+    def test_a_failed_run_remains_missing(self):
         self.program("build/gpu/examples/cifar_gpu", "exit 1")
         self.assertIn("10 runs are missing", self.run_it("--only", "accuracy")[1])
         self.assertEqual({row["program"] for row in self.report()["accuracy"]}, {"pytorch"})
 
-    def test_without_a_gpu_there_is_only_the_build(self):
+    def test_without_a_gpu_only_the_build_runs(self):
         (self.root / "bin/nvidia-smi").write_text("#!/bin/sh\nexit 1\n")
-        for stage in ("correct", "speed", "accuracy"):
-            status, said = self.run_it("--only", stage)
+        for stage in ("correctness", "speed", "accuracy"):
+            status, output = self.run_it("--only", stage)
             self.assertNotEqual(status, 0)
-            self.assertIn("there is no GPU here", said)
+            self.assertIn("no GPU found", output)
 
-    def test_a_dry_run_runs_nothing_and_leaves_nothing(self):
+    def test_a_dry_run_runs_nothing_and_writes_nothing(self):
         shutil.rmtree(self.root / "build")
         before = sorted(self.root.rglob("*"))
-        status, said = self.run_it("--dry-run")
-        self.assertEqual(status, 0, said)
-        self.assertIn("NVIDIA Stub 80GB", said)
-        self.assertIn("bench_gpu_layers --net 50", said)
-        self.assertIn("cifar_gpu cifar bench_gpu_tensor_cores test_nccl_gpu", said)
-        self.assertIn("-D CORDEE_NCCL=ON", said)
-        self.assertIn("tests/test_nccl_gpu\n", said)
+        status, output = self.run_it("--dry-run")
+        self.assertEqual(status, 0, output)
+        self.assertIn("NVIDIA Stub 80GB", output)
+        self.assertIn("bench_gpu_layers --net 50", output)
+        self.assertIn("cifar_gpu cifar bench_gpu_tensor_cores test_nccl_gpu", output)
+        self.assertIn("-D CORDEE_NCCL=ON", output)
+        self.assertIn("tests/test_nccl_gpu\n", output)
         self.assertEqual([p for p in sorted(self.root.rglob("*")) if "__pycache__" not in str(p)], before)
 
-    def test_a_stage_that_does_not_exist_is_refused(self):
+    def test_an_unknown_stage_is_an_error(self):
         self.assertEqual(self.run_it("--only", "beauty")[0], 2)
 
 

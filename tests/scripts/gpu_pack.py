@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: the Cordee contributors
 # SPDX-License-Identifier: Apache-2.0
-"""scripts/gpu-pack in a repository made for it."""
+"""scripts/gpu-pack in a temporary repository."""
 import os
 import pathlib
 import shutil
@@ -25,7 +25,7 @@ class Pack(unittest.TestCase):
         self.packed = self.root / ".gpu"
 
     def run_it(self, *options):
-        # From elsewhere; the script finds its own tree.
+        # From another folder; the script finds its own tree.
         return subprocess.run([self.root / "scripts/gpu-pack", *options], cwd="/", capture_output=True, text=True)
 
     def fails(self, words, *options):
@@ -48,7 +48,7 @@ class Pack(unittest.TestCase):
         return folder
 
     @unittest.skipUnless(DOCTEST, "doctest is not installed here")
-    def test_doctest_is_packed_as_a_package_that_names_no_folder_of_this_machine(self):
+    def test_doctest_is_packed_as_a_cmake_package_without_absolute_paths(self):
         done = self.run_it()
         self.assertEqual(done.returncode, 0, done)
         self.assertTrue((self.packed / "include/doctest/doctest.h").stat().st_size > 0)
@@ -58,7 +58,7 @@ class Pack(unittest.TestCase):
         self.assertFalse((self.packed / "cifar-10").exists())
         self.assertEqual(self.run_it("--check").stdout, done.stdout)
 
-    def test_a_check_says_how_much_travels(self):
+    def test_check_prints_sizes(self):
         self.pretend()
         done = self.run_it("--check")
         self.assertEqual(done.returncode, 0, done)
@@ -66,18 +66,18 @@ class Pack(unittest.TestCase):
         self.assertRegex(done.stdout, r"cifar-10/unpack.py +missing\n")
         self.assertIn("0.0 MiB in .gpu and 1.0 MiB of the repository, of 64 MiB\n", done.stdout)
 
-    def test_a_check_fails_without_doctest(self):
+    def test_check_fails_without_doctest(self):
         said = self.fails("doctest is not packed: scripts/gpu-pack", "--check")
         self.assertRegex(said, r"doctest.h +missing\n")
 
-    def test_a_check_fails_where_both_together_are_too_much(self):
+    def test_check_fails_if_the_limit_is_exceeded(self):
         self.pretend()
         self.pretend("cifar-10/test_batch.jpegs.xz", 62 << 20)
         self.assertEqual(self.run_it("--check").returncode, 0)
         self.pretend("cifar-10/test_batch.jpegs.xz", 63 << 20)
-        self.assertIn("63.0 MiB in .gpu", self.fails("that is too much to travel", "--check"))
+        self.assertIn("63.0 MiB in .gpu", self.fails("the limit of 64 MiB is exceeded", "--check"))
 
-    def test_a_file_that_was_deleted_and_is_still_in_the_index_does_not_count(self):
+    def test_a_deleted_file_in_the_index_is_not_counted(self):
         self.pretend()
         subprocess.run(["git", "-C", self.root, "add", "a file"], check=True)
         (self.root / "a file").unlink()
@@ -86,13 +86,13 @@ class Pack(unittest.TestCase):
         self.assertIn(" 0.0 MiB of the repository", done.stdout)
 
     @unittest.skipUnless(DOCTEST, "doctest is not installed here")
-    def test_a_data_set_is_packed_whole_or_the_missing_file_named_and_nothing_changed(self):
+    def test_a_data_set_is_packed_completely_or_not_at_all(self):
         folder = self.cifar()
         self.assertEqual(self.run_it("--cifar", folder).returncode, 0)
         self.assertEqual(sorted(path.name for path in (self.packed / "cifar-10").iterdir()),
                          sorted(path.name for path in folder.iterdir()))
         (folder / "data_batch_3.jpegs.xz").unlink()
-        self.fails(f"there is no {folder}/data_batch_3.jpegs.xz", "--cifar", folder)
+        self.fails(f"not found: {folder}/data_batch_3.jpegs.xz", "--cifar", folder)
         self.assertTrue((self.packed / "cifar-10/data_batch_3.jpegs.xz").exists())
 
 

@@ -1,13 +1,13 @@
 # SPDX-FileCopyrightText: the Cordee contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The statistics of scripts/gpu: Student's quantiles as tables print them, and intervals by hand."""
+"""The statistics of scripts/gpu: Student's quantiles compared with tables, and intervals computed by hand."""
 import math
 import pathlib
 import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts" / "gpu"))
-from statistics_of_runs import mean_gap, student_quantile, student_within, welch
+from run_statistics import mean_gap, student_quantile, student_within, welch
 
 
 class Student(unittest.TestCase):

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One type for every exact reducer over a link, so that their laws are compiled once a link. That
-// bits are the same where a link cannot add is left to the laws over threads.
+// One type for every exact reducer over a communicator, so that their laws are compiled once for
+// it. The law of a transport without fused add is left to the laws over threads.
 #pragma once
 
 #include <cstddef>
@@ -16,51 +16,49 @@ namespace support {
 
 using namespace cordee;
 
-template <class Link>
-struct any_exact {
-  using link_type = Link;
+template <class Communicator>
+struct any_exact : reducer_base<Communicator> {
   static constexpr agreement offers = agreement::exact;
-  static constexpr bool lossless = true;
-  static constexpr int slots = 0;
 
-  Link link;
-  std::function<std::size_t(std::size_t, std::size_t)> room;  // numbers, bytes of one
-  std::function<void(message<float, cpu, 0>)> mix_floats;
-  std::function<void(message<double, cpu, 0>)> mix_doubles;
+  std::function<std::size_t(std::size_t, std::size_t)>
+      scratch_bytes;  // of n numbers of so many bytes
+  std::function<void(bucket_view<float, cpu, 0>)> mix_floats;
+  std::function<void(bucket_view<double, cpu, 0>)> mix_doubles;
 
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
-    return room(n, sizeof(Real));
+    return scratch_bytes(n, sizeof(Real));
   }
-  void mix(message<float, cpu, 0> m, moment, cpu::stream) const { mix_floats(m); }
-  void mix(message<double, cpu, 0> m, moment, cpu::stream) const { mix_doubles(m); }
+  void mix(bucket_view<float, cpu, 0> m, step_info, cpu::stream) const { mix_floats(m); }
+  void mix(bucket_view<double, cpu, 0> m, step_info, cpu::stream) const { mix_doubles(m); }
 };
 
-template <class Link>
+template <class Communicator>
 struct any_maker {
-  std::function<any_exact<Link>(const Link&)> make;
+  std::function<any_exact<Communicator>(const Communicator&)> make;
 
-  any_exact<Link> operator()(const Link& link) const { return make(link); }
+  any_exact<Communicator> operator()(const Communicator& comm) const { return make(comm); }
   struct no_reducer {};
-  no_reducer operator()(const counted<Link>&) const { return {}; }
+  no_reducer operator()(const counting_communicator<Communicator>&) const { return {}; }
 };
 
-/// Broken laws of the reducer that make(link) returns, as sentences.
-template <class Link, class Make, class Launch>
-std::string law_breaches(const Make& make, const reducer_law_options& options,
-                         const Launch& launch) {
-  const any_maker<Link> any{[&make](const Link& link) {
-    const auto r = make(link);
+/// The violations of the laws by the reducer that make(comm) returns.
+template <class Communicator, class Make, class Launch>
+std::string reducer_violations(const Make& make, const reducer_law_options& options,
+                               const Launch& launch) {
+  const any_maker<Communicator> any{[&make](const Communicator& comm) {
+    const auto r = make(comm);
     static_assert(r.offers == agreement::exact && r.lossless);
-    return any_exact<Link>{link,
-                           [r](std::size_t n, std::size_t each) {
-                             return each == sizeof(float) ? r.template scratch<float>(n)
-                                                          : r.template scratch<double>(n);
-                           },
-                           [r](message<float, cpu, 0> m) { r.mix(m, moment{}, cpu::stream{}); },
-                           [r](message<double, cpu, 0> m) { r.mix(m, moment{}, cpu::stream{}); }};
+    return any_exact<Communicator>{
+        {comm},
+        [r](std::size_t n, std::size_t number_bytes) {
+          return number_bytes == sizeof(float) ? r.template scratch<float>(n)
+                                               : r.template scratch<double>(n);
+        },
+        [r](bucket_view<float, cpu, 0> m) { r.mix(m, step_info{}, cpu::stream{}); },
+        [r](bucket_view<double, cpu, 0> m) { r.mix(m, step_info{}, cpu::stream{}); }};
   }};
-  return reducer_laws<Link>(any, options, launch);
+  return reducer_laws<Communicator>(any, options, launch);
 }
 
 }  // namespace support

@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the tests of the trainer share: a rate, centres by rank, and planes compared to the bit.
+// Shared by the tests of the trainer: a learning rate, centres by rank, copies of planes.
 #pragma once
 
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
 #include <cordee/device/cpu.hpp>
+#include <cordee/testing/same_bits.hpp>
 
 namespace support {
 
@@ -18,16 +18,12 @@ inline constexpr auto slow_start = [](double epoch) {
   return 0.02 * std::min(1.0, (epoch + 1) / 20);
 };
 
-/// What this rank's centres are away from the mean of all ranks' centres.
+/// The distance of this rank's centres from the mean over ranks.
 inline double spread(int rank, int ranks) { return 0.3 * (rank - 0.5 * (ranks - 1)); }
 
 template <class Real>
 std::vector<Real> copy(span_on<Real, cpu> plane) {
   return {plane.begin(), plane.end()};
-}
-template <class Real>
-bool same_bits(const std::vector<Real>& a, const std::vector<Real>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(Real)) == 0;
 }
 
 }  // namespace support

@@ -11,7 +11,7 @@
 
 #include "tests/support/host_graph.hpp"
 
-support::host_cudnn& support::on_host() {
+support::host_cudnn& support::host_state() {
   static host_cudnn one;
   return one;
 }
@@ -26,11 +26,11 @@ struct CUevent_st {
 namespace {
 
 using namespace support::host;
-using support::on_host;
+using support::host_state;
 
-std::string last_words;  // of cudnnGetLastErrorString
-cudnnStatus_t refuse(const char* why, cudnnStatus_t status = CUDNN_STATUS_BAD_PARAM) {
-  last_words = why;
+std::string last_error;  // of cudnnGetLastErrorString
+cudnnStatus_t fail(const char* why, cudnnStatus_t status = CUDNN_STATUS_BAD_PARAM) {
+  last_error = why;
   return status;
 }
 
@@ -43,15 +43,15 @@ const char* cudnnGetErrorString(cudnnStatus_t status) {
                                               : "CUDNN_STATUS_BAD_PARAM";
 }
 void cudnnGetLastErrorString(char* to, std::size_t room) {
-  std::strncpy(to, last_words.c_str(), room - 1);
+  std::strncpy(to, last_error.c_str(), room - 1);
 }
 cudnnStatus_t cudnnCreate(cudnnHandle_t* made) {
-  ++on_host().handles;
+  ++host_state().handles;
   *made = new cudnnContext;
   return CUDNN_STATUS_SUCCESS;
 }
 cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) {
-  --on_host().handles;
+  --host_state().handles;
   delete handle;
   return CUDNN_STATUS_SUCCESS;
 }
@@ -62,65 +62,65 @@ cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t s) {
 
 cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type,
                                            cudnnBackendDescriptor_t* made) {
-  ++on_host().descriptors;
-  *made = new object{type, false, {}, nullptr, {}};
+  ++host_state().descriptors;
+  *made = new descriptor{type, false, {}, nullptr, {}};
   return CUDNN_STATUS_SUCCESS;
 }
 cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t raw) {
-  --on_host().descriptors;
-  delete &object_of(raw);
+  --host_state().descriptors;
+  delete &descriptor_of(raw);
   return CUDNN_STATUS_SUCCESS;
 }
 cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t raw,
                                        cudnnBackendAttributeName_t name,
                                        cudnnBackendAttributeType_t type, std::int64_t count,
                                        const void* values) {
-  object& o = object_of(raw);
-  if (o.finalised) return refuse("set after it was finalised");
+  descriptor& o = descriptor_of(raw);
+  if (o.finalized) return fail("an attribute is set after finalization");
   const std::size_t n = static_cast<std::size_t>(count);
   if (type == CUDNN_TYPE_BACKEND_DESCRIPTOR)
     for (std::size_t i = 0; i < n; ++i)
-      if (!object_of(static_cast<const cudnnBackendDescriptor_t*>(values)[i]).finalised)
-        return refuse("a part is not finalised");
+      if (!descriptor_of(static_cast<const cudnnBackendDescriptor_t*>(values)[i]).finalized)
+        return fail("a descriptor attribute is not finalized");
   const auto* const bytes = static_cast<const unsigned char*>(values);
   o.values[name].assign(bytes, bytes + n * size_of(type));
   return CUDNN_STATUS_SUCCESS;
 }
 cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t raw) {
-  object& o = object_of(raw);
-  if (operations.contains(o.type) && !fits(o)) return refuse("extents do not fit");
-  if (o.type == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR) ++on_host().heuristics;
+  descriptor& o = descriptor_of(raw);
+  if (operations.contains(o.type) && !fits(o)) return fail("the tensors' dimensions do not match");
+  if (o.type == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR) ++host_state().heuristics;
   if (o.type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR &&
       !o.part(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG).engine.finalises)
-    return refuse("not on this device", CUDNN_STATUS_NOT_SUPPORTED);
-  o.finalised = true;
+    return fail("not supported on this device", CUDNN_STATUS_NOT_SUPPORTED);
+  o.finalized = true;
   return CUDNN_STATUS_SUCCESS;
 }
 cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t raw,
                                        cudnnBackendAttributeName_t name,
                                        cudnnBackendAttributeType_t type, std::int64_t most,
                                        std::int64_t* count, void* to) {
-  object& o = object_of(raw);
-  if (!o.finalised) return refuse("read before it was finalised");
-  const auto part = [&](std::int64_t i) -> object& {
-    return object_of(static_cast<cudnnBackendDescriptor_t*>(to)[i]);
+  descriptor& o = descriptor_of(raw);
+  if (!o.finalized) return fail("an attribute is read before finalization");
+  const auto part = [&](std::int64_t i) -> descriptor& {
+    return descriptor_of(static_cast<cudnnBackendDescriptor_t*>(to)[i]);
   };
   if (name == CUDNN_ATTR_ENGINEHEUR_RESULTS) {
     const auto& engines =
         o.value<cudnnBackendHeurMode_t>(CUDNN_ATTR_ENGINEHEUR_MODE) == CUDNN_HEUR_MODE_A
-            ? on_host().engines
-            : on_host().fallbacks;
+            ? host_state().engines
+            : host_state().fallbacks;
     *count = static_cast<std::int64_t>(engines.size());
     for (std::int64_t i = 0; i < std::min(most, *count); ++i) {
       part(i).engine = engines[static_cast<std::size_t>(i)];
       part(i).graph = &o.part(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
-      part(i).finalised = true;
+      part(i).finalized = true;
     }
   } else if (name == CUDNN_ATTR_ENGINECFG_ENGINE) {
     *count = 1;
     if (most > 0) {
       part(0).engine = o.engine;
-      part(0).finalised = true;
+      part(0).finalized = true;
     }
   } else if (name == CUDNN_ATTR_ENGINE_NUMERICAL_NOTE) {
     const auto& notes = o.engine.notes;
@@ -139,36 +139,36 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t raw,
 }
 cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
                                   cudnnBackendDescriptor_t pack) {
-  const object& config = object_of(plan).part(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
-  const object& o = config.graph->part(CUDNN_ATTR_OPERATIONGRAPH_OPS);
-  const names& n = operations.at(o.type);
-  if (handle->stream == nullptr) return refuse("no stream is set");
-  if (!config.engine.executes) return refuse("this engine fails");
-  auto* const workspace = object_of(pack).value<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
+  const descriptor& config = descriptor_of(plan).part(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
+  const descriptor& o = config.graph->part(CUDNN_ATTR_OPERATIONGRAPH_OPS);
+  const operation_attributes& n = operations.at(o.type);
+  if (handle->stream == nullptr) return fail("no stream is set");
+  if (!config.engine.executes) return fail("this engine fails");
+  auto* const workspace = descriptor_of(pack).value<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
   std::fill_n(static_cast<unsigned char*>(workspace), config.engine.workspace, 0xff);
   const auto bound = [&](cudnnBackendAttributeName_t name) {
-    const object& words = o.part(name);
+    const descriptor& words = o.part(name);
     for (std::size_t i = 0; i < 3; ++i)
-      if (object_of(pack).integer(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, i) ==
-          words.integer(CUDNN_ATTR_TENSOR_UNIQUE_ID))
+      if (descriptor_of(pack).int64(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, i) ==
+          words.int64(CUDNN_ATTR_TENSOR_UNIQUE_ID))
         return tensor(words,
-                      object_of(pack).value<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, i));
+                      descriptor_of(pack).value<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, i));
     return tensor(words, nullptr);
   };
   const tensor x = bound(n.x), w = bound(n.w), y = bound(n.y);
   for (const tensor& t : {x, w, y})
     if (t.memory == nullptr || reinterpret_cast<std::uintptr_t>(t.memory) % 16 != 0)
-      return refuse("a tensor is not bound, or not at a multiple of 16 bytes");
+      return fail("a tensor is not bound, or not at a multiple of 16 bytes");
   compute(o, x, w, y);
-  on_host().executed.push_back(config.engine.index);
-  on_host().clock += static_cast<double>(config.engine.milliseconds);
+  host_state().executed.push_back(config.engine.index);
+  host_state().clock += static_cast<double>(config.engine.milliseconds);
   return CUDNN_STATUS_SUCCESS;
 }
 
-cudaError_t cudaGetLastError() { return std::exchange(on_host().last, cudaSuccess); }
+cudaError_t cudaGetLastError() { return std::exchange(host_state().last, cudaSuccess); }
 const char* cudaGetErrorString(cudaError_t) { return "an error on the host"; }
 cudaError_t cudaGetDevice(int* device) {
-  *device = on_host().device;
+  *device = host_state().device;
   return cudaSuccess;
 }
 cudaError_t cudaEventCreate(cudaEvent_t* made) {
@@ -180,7 +180,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t e) {
   return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t) {
-  e->at = on_host().clock;
+  e->at = host_state().clock;
   return cudaSuccess;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }

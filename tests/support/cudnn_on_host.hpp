@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// cuDNN's graph API, and the few calls of CUDA's beside it, on the host: a program that links
-// cudnn_on_host.cpp instead of the libraries computes, in plain loops, what the descriptors that it
-// made say. So strides, names of tensors, directions, factors and the order of calls are seen to be
-// right under the sanitizers, where there is no GPU. How long engines take is said by the test.
+// A test double of cuDNN's graph API and of the CUDA runtime calls beside it: a program that links
+// cudnn_on_host.cpp instead of the libraries computes, in plain loops, the convolutions that its
+// descriptors define. It checks strides, tensor ids, passes, factors and the order of calls,
+// without a GPU and under the sanitizers. The test sets the engines and their times.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace support {
 
-/// One engine of this cuDNN, in the order of its heuristics' liking.
+/// One engine; the heuristics return engines in the order of the vectors below.
 struct host_engine {
   int index = 0;
   float milliseconds = 1;
@@ -27,43 +27,44 @@ struct host_engine {
   bool finalises = true, executes = true;
 };
 
-/// What this cuDNN can do and has done.
+/// The state of the double: its engines, and counts of what was called.
 struct host_cudnn {
   std::vector<host_engine> engines{{}}, fallbacks{};
-  std::vector<int> executed;         // engines' indices
-  int heuristics = 0;                // how often they were asked
-  int device = 0;                    // the current one
-  int handles = 0, descriptors = 0;  // that live
-  double clock = 0;
-  std::size_t memory = std::size_t{1} << 40;  // what may be lent at once
-  cudaError_t last = cudaSuccess;             // remembered until it is asked for, as CUDA does
+  std::vector<int> executed;                  // indices of engines
+  int heuristics = 0;                         // finalized heuristics descriptors
+  int device = 0;                             // the current device
+  int handles = 0, descriptors = 0;           // alive
+  double clock = 0;                           // milliseconds
+  std::size_t memory = std::size_t{1} << 40;  // the largest allocation that succeeds
+  cudaError_t last = cudaSuccess;             // until cudaGetLastError
 };
-host_cudnn& on_host();
+host_cudnn& host_state();
 
-/// A device whose grids run in the emulator, and cuDNN's part in plain loops, both at once. Memory
-/// may be short, and a launch asks for the last error, as `cuda`'s does.
+/// An emulated device whose streams have a CUDA handle. Allocations larger than `memory` fail, and
+/// a launch checks cudaGetLastError, as in `cuda`.
 class host_cuda : public emulated {
  public:
   struct stream : emulated::stream {
     stream() : emulated::stream() {}
-    stream(const emulated::stream& grids, cudaStream_t h) : emulated::stream(grids), handle(h) {}
+    stream(const emulated::stream& s, cudaStream_t h) : emulated::stream(s), handle(h) {}
     cudaStream_t handle = nullptr;
 
-    template <class Body>
-    void launch(std::size_t blocks, const Body& body) const {
-      emulated::stream::launch(blocks, body);
-      cordee::detail::cuda_check(cudaGetLastError(), "launch of a kernel");
+    template <class Kernel>
+    void launch_kernel(std::size_t blocks, const Kernel& kernel) const {
+      emulated::stream::launch_kernel(blocks, kernel);
+      cordee::detail::device::cuda_check(cudaGetLastError(), "launch of a kernel");
     }
-    [[nodiscard]] void* lend(std::size_t size) const {
-      if (size > on_host().memory)
-        cordee::detail::cuda_check(on_host().last = cudaErrorMemoryAllocation, "cudaMallocAsync");
-      return emulated::stream::lend(size);
+    [[nodiscard]] void* allocate(std::size_t size) const {
+      if (size > host_state().memory)
+        cordee::detail::device::cuda_check(host_state().last = cudaErrorMemoryAllocation,
+                                           "cudaMallocAsync");
+      return emulated::stream::allocate(size);
     }
   };
   host_cuda() : emulated() {}
-  [[nodiscard]] stream open() const {
+  [[nodiscard]] stream make_stream() const {
     static int unit = 0;
-    return {emulated::open(), reinterpret_cast<cudaStream_t>(&unit)};
+    return {emulated::make_stream(), reinterpret_cast<cudaStream_t>(&unit)};
   }
 };
 

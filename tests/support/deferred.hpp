@@ -1,14 +1,15 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A GPU on the host that does its work when it likes: streams are queues, run no sooner than
-// somebody must wait for them or than a seed has drawn. An order that no event asks for is broken
-// sooner or later: what is read too early, or overwritten before it was read, shows in the results.
+// An emulated GPU with deferred execution: streams are queues whose work runs when the host or an
+// event waits for it, or earlier as drawn from a seed. A missing event therefore shows in the
+// results: data are read too early or overwritten too early.
 //
-// Memory of the host that is not pinned is read, and written, before a copy returns, as CUDA has
-// it. A pool's turn to run is drawn at each piece of work, seed 0: never before it must.
+// Pageable host memory is read, and written, before a copy returns, as with CUDA. At each
+// submission a queue and a number of its pieces of work to run are drawn; with seed 0 nothing runs
+// before it must.
 //
-// It records work as CUDA captures it: what CUDA would refuse meanwhile is an error here.
+// It captures graphs as CUDA does; what CUDA refuses during a capture is an error.
 #pragma once
 
 #include <deque>
@@ -20,63 +21,63 @@
 #include <utility>
 #include <vector>
 
-#include <cordee/device/records.hpp>
+#include <cordee/device/graph_capture.hpp>
 
 #include "tests/support/emulated.hpp"
 
 namespace support {
 
 class deferred {
-  struct world;
-  /// Work to be handed over again, and the memory that streams lent it.
-  struct tape {
+  struct shared_state;
+  /// A captured graph: its work, and the memory that the stream allocated for it.
+  struct captured_work {
     std::vector<std::function<void()>> work;
-    std::vector<void*> lent;
-    world* in;
+    std::vector<void*> allocations;
+    shared_state* state;
 
-    explicit tape(world* where) : in(where) {}
-    tape(const tape&) = delete;
-    tape& operator=(const tape&) = delete;
-    ~tape() {
-      for (void* const memory : lent) forget(*in, memory);
+    explicit captured_work(shared_state* s) : state(s) {}
+    captured_work(const captured_work&) = delete;
+    captured_work& operator=(const captured_work&) = delete;
+    ~captured_work() {
+      for (void* const memory : allocations) free_memory(*state, memory);
     }
   };
-  /// Work that was handed over, in order.
+  /// A stream's submitted work, in order.
   struct queue {
-    std::deque<std::function<void()>> left;
-    std::size_t done = 0, all = 0;
-    tape* recording = nullptr;
+    std::deque<std::function<void()>> pending;
+    std::size_t completed = 0, submitted = 0;
+    captured_work* capture = nullptr;  // the capture in progress
   };
-  struct world {
+  struct shared_state {
     std::recursive_mutex mutex;
     std::vector<std::unique_ptr<queue>> queues;
     std::mt19937_64 random;
     bool lazy = true;
     std::size_t launches = 0, replays = 0;
-    std::map<std::uintptr_t, std::size_t> known;  // memory of the device, and pinned
+    std::map<std::uintptr_t, std::size_t> allocations;  // device and pinned memory
 
-    explicit world(std::uint64_t seed) : random(seed), lazy(seed == 0) {}
+    explicit shared_state(std::uint64_t seed) : random(seed), lazy(seed == 0) {}
 
     static void run(queue& q, std::size_t until) {
-      while (q.done < until) {
-        const auto work = std::move(q.left.front());
-        q.left.pop_front();
-        ++q.done;
+      while (q.completed < until) {
+        const auto work = std::move(q.pending.front());
+        q.pending.pop_front();
+        ++q.completed;
         work();
       }
     }
-    void give_way() {
+    void run_some() {
       if (lazy) return;
       queue& q = *queues[random() % queues.size()];
-      run(q, std::min(q.all, q.done + random() % 8));
+      run(q, std::min(q.submitted, q.completed + random() % 8));
     }
     void run_all() {
-      for (const auto& q : queues) run(*q, q->all);
+      for (const auto& q : queues) run(*q, q->submitted);
     }
     [[nodiscard]] bool pageable(const void* p) const {
       const auto at = reinterpret_cast<std::uintptr_t>(p);
-      auto behind = known.upper_bound(at);
-      return behind == known.begin() || (--behind, at >= behind->first + behind->second);
+      auto next = allocations.upper_bound(at);
+      return next == allocations.begin() || (--next, at >= next->first + next->second);
     }
   };
 
@@ -86,152 +87,153 @@ class deferred {
 
   struct event {
     queue* of = nullptr;
-    std::size_t place = 0;
+    std::size_t position = 0;
   };
-  /// Without a queue it runs at once.
-  struct stream : cordee::finds_kernels {
-    world* in = nullptr;
-    queue* mine = nullptr;
+  /// A default-constructed stream runs its work at once.
+  struct stream : cordee::kernel_adl_base {
+    shared_state* state = nullptr;
+    queue* work_queue = nullptr;
 
     template <class Work>
-    void hand_over(const Work& work) const {
-      if (mine == nullptr) return work();
-      const std::scoped_lock lock(in->mutex);
-      if (mine->recording != nullptr) return mine->recording->work.emplace_back(work), void();
-      mine->left.emplace_back(work);
-      ++mine->all;
-      in->give_way();
+    void submit(const Work& work) const {
+      if (work_queue == nullptr) return work();
+      const std::scoped_lock lock(state->mutex);
+      if (is_capturing()) return work_queue->capture->work.emplace_back(work), void();
+      work_queue->pending.emplace_back(work);
+      ++work_queue->submitted;
+      state->run_some();
     }
-    template <class Body>
-    void launch(std::size_t blocks, const Body& body) const {
-      if (in != nullptr && !records()) ++in->launches;
-      hand_over([blocks, body] { emulated::stream(1).launch(blocks, body); });
+    template <class Kernel>
+    void launch_kernel(std::size_t blocks, const Kernel& kernel) const {
+      if (state != nullptr && !is_capturing()) ++state->launches;
+      submit([blocks, kernel] { emulated::stream(1).launch_kernel(blocks, kernel); });
     }
-    [[nodiscard]] void* lend(std::size_t size) const {
+    [[nodiscard]] void* allocate(std::size_t size) const {
       void* const memory = emulated{}.allocate(size);
-      if (in != nullptr) note(*in, memory, size);
-      if (!records() || size == 0) return memory;
-      mine->recording->lent.push_back(memory);
-      hand_over([=] { std::memset(memory, 0xff, size); });  // nothing stays from time to time
+      if (state != nullptr) add_allocation(*state, memory, size);
+      if (!is_capturing() || size == 0) return memory;
+      work_queue->capture->allocations.push_back(memory);
+      submit([=] { std::memset(memory, 0xff, size); });  // its content does not outlive a replay
       return memory;
     }
-    void take_back(void* memory) const noexcept {
-      if (records()) return;
-      hand_over([memory, in = in] {
-        if (in == nullptr) return emulated{}.release(memory);
-        forget(*in, memory);
+    void release(void* memory) const noexcept {
+      if (is_capturing()) return;
+      submit([memory, state = state] {
+        if (state == nullptr) return emulated{}.release(memory);
+        free_memory(*state, memory);
       });
     }
-    void copy(void* out, const void* in_, std::size_t size) const {
+    void copy(void* out, const void* in, std::size_t size) const {
       if (size == 0) return;
-      const std::scoped_lock lock(in->mutex);
-      if (records() && (in->pageable(in_) || in->pageable(out)))
-        throw cordee::error("a copy from or to pageable memory is recorded");
-      if (in->pageable(in_)) {
-        const auto* from = static_cast<const std::byte*>(in_);
-        hand_over([out, kept = std::vector(from, from + size)] {
-          std::memcpy(out, kept.data(), kept.size());
+      const std::scoped_lock lock(state->mutex);
+      if (is_capturing() && (state->pageable(in) || state->pageable(out)))
+        throw cordee::error("a copy from or to pageable memory cannot be captured");
+      if (state->pageable(in)) {
+        const auto* from = static_cast<const std::byte*>(in);
+        submit([out, staged = std::vector(from, from + size)] {
+          std::memcpy(out, staged.data(), staged.size());
         });
       } else {
-        hand_over([=] { std::memmove(out, in_, size); });
+        submit([=] { std::memmove(out, in, size); });
       }
-      if (in->pageable(out)) finish();
+      if (state->pageable(out)) finish();
     }
     void finish() const {
-      if (mine == nullptr) return;
-      if (records()) throw cordee::error("a stream that is recorded is waited for");
-      const std::scoped_lock lock(in->mutex);
-      world::run(*mine, mine->all);
+      if (work_queue == nullptr) return;
+      if (is_capturing()) throw cordee::error("a stream cannot be waited for during its capture");
+      const std::scoped_lock lock(state->mutex);
+      shared_state::run(*work_queue, work_queue->submitted);
     }
-    [[nodiscard]] bool records() const { return mine != nullptr && mine->recording != nullptr; }
+    [[nodiscard]] bool is_capturing() const {
+      return work_queue != nullptr && work_queue->capture != nullptr;
+    }
   };
-  using recording = std::shared_ptr<const tape>;
+  using graph = std::shared_ptr<const captured_work>;
 
-  explicit deferred(std::uint64_t seed = 0) : world_(std::make_shared<world>(seed)) {}
+  explicit deferred(std::uint64_t seed = 0) : state_(std::make_shared<shared_state>(seed)) {}
 
-  [[nodiscard]] std::size_t launches() const { return world_->launches; }
-  /// Pieces of work that nobody has waited for so far.
+  [[nodiscard]] std::size_t launches() const { return state_->launches; }
+  /// Pieces of work that have not run.
   [[nodiscard]] std::size_t left() const {
     std::size_t n = 0;
-    for (const auto& q : world_->queues) n += q->left.size();
+    for (const auto& q : state_->queues) n += q->pending.size();
     return n;
   }
 
-  [[nodiscard]] stream open() const {
-    const std::scoped_lock lock(world_->mutex);
-    world_->queues.push_back(std::make_unique<queue>());
+  [[nodiscard]] stream make_stream() const {
+    const std::scoped_lock lock(state_->mutex);
+    state_->queues.push_back(std::make_unique<queue>());
     stream s;
-    s.in = world_.get();
-    s.mine = world_->queues.back().get();
+    s.state = state_.get();
+    s.work_queue = state_->queues.back().get();
     return s;
   }
   [[nodiscard]] void* allocate(std::size_t size) const {
     void* const memory = emulated{}.allocate(size);
-    note(*world_, memory, size);
+    add_allocation(*state_, memory, size);
     return memory;
   }
-  /// Waits for all, as cudaFree does.
+  /// Waits for all work, as cudaFree does.
   void release(void* memory) const noexcept {
     if (memory == nullptr) return;
-    const std::scoped_lock lock(world_->mutex);
-    world_->run_all();
-    world_->known.erase(reinterpret_cast<std::uintptr_t>(memory));
+    const std::scoped_lock lock(state_->mutex);
+    state_->run_all();
+    state_->allocations.erase(reinterpret_cast<std::uintptr_t>(memory));
     emulated{}.release(memory);
   }
   [[nodiscard]] void* pin(std::size_t size) const { return allocate(size); }
   void unpin(void* memory) const noexcept { release(memory); }
   void copy(void* out, const void* in, std::size_t size, stream s) const {
-    s.in = world_.get();
+    s.state = state_.get();
     s.copy(out, in, size);
   }
   void clear(void* out, std::size_t size, stream s) const {
-    if (size != 0) s.hand_over([=] { std::memset(out, 0, size); });
+    if (size != 0) s.submit([=] { std::memset(out, 0, size); });
   }
   [[nodiscard]] event record(stream s) const {
-    if (s.mine == nullptr || s.records()) return {};
-    const std::scoped_lock lock(world_->mutex);
-    return {s.mine, s.mine->all};
+    if (s.work_queue == nullptr || s.is_capturing()) return {};
+    const std::scoped_lock lock(state_->mutex);
+    return {s.work_queue, s.work_queue->submitted};
   }
   void await(stream s, const event& e) const {
-    if (e.of != nullptr) s.hand_over([e] { world::run(*e.of, e.place); });
+    if (e.of != nullptr) s.submit([e] { shared_state::run(*e.of, e.position); });
   }
   void finish(stream s) const { s.finish(); }
 
   template <class F>
-  [[nodiscard]] recording record_work(stream s, const F& f) const {
-    const auto all = std::make_shared<tape>(world_.get());
-    s.mine->recording = all.get();
+  [[nodiscard]] graph capture(stream s, const F& f) const {
+    const auto captured = std::make_shared<captured_work>(state_.get());
+    s.work_queue->capture = captured.get();
     try {
       f();
     } catch (...) {
-      s.mine->recording = nullptr;
+      s.work_queue->capture = nullptr;
       throw;
     }
-    s.mine->recording = nullptr;
-    return all;
+    s.work_queue->capture = nullptr;
+    return captured;
   }
-  void replay(const recording& what, stream s) const {
-    ++world_->replays;
-    s.hand_over([what] {
-      for (const auto& work : what->work) work();
+  void replay(const graph& captured, stream s) const {
+    ++state_->replays;
+    s.submit([captured] {
+      for (const auto& work : captured->work) work();
     });
   }
-  /// How often something was replayed.
-  [[nodiscard]] std::size_t replays() const { return world_->replays; }
+  [[nodiscard]] std::size_t replays() const { return state_->replays; }
 
  private:
-  static void note(world& in, void* memory, std::size_t size) {
-    const std::scoped_lock lock(in.mutex);
-    if (size != 0) in.known[reinterpret_cast<std::uintptr_t>(memory)] = size;
+  static void add_allocation(shared_state& state, void* memory, std::size_t size) {
+    const std::scoped_lock lock(state.mutex);
+    if (size != 0) state.allocations[reinterpret_cast<std::uintptr_t>(memory)] = size;
   }
-  static void forget(world& in, void* memory) {
-    const std::scoped_lock lock(in.mutex);
-    in.known.erase(reinterpret_cast<std::uintptr_t>(memory));
+  static void free_memory(shared_state& state, void* memory) {
+    const std::scoped_lock lock(state.mutex);
+    state.allocations.erase(reinterpret_cast<std::uintptr_t>(memory));
     emulated{}.release(memory);
   }
 
-  std::shared_ptr<world> world_;
+  std::shared_ptr<shared_state> state_;
 };
-static_assert(cordee::Records<deferred> && cordee::GridStream<deferred::stream>);
+static_assert(cordee::GraphCapture<deferred> && cordee::GpuStream<deferred::stream>);
 
 }  // namespace support

@@ -2,12 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Engine `direct` behind plain vectors, compiled once for all tests of a runner: in
-// tests/ops/direct/engines.cpp and narrow_engines.cpp.
+// tests/ops/engines/direct/engines.cpp and narrow_engines.cpp.
 #pragma once
 
 #include <type_traits>
 
-#include <cordee/ops/convolution_direct.hpp>
+#include <cordee/ops/engines/direct/engine.hpp>
 
 #include "tests/support/engines.hpp"
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A GPU on the host, as a device: memory of its own that does not convert to std::span, and streams
-// that run grids of fibers at once, blocks in an order drawn from a seed.
+// A GPU emulated on the host, as a device: memory that does not convert to std::span, and streams
+// that run a kernel when it is launched, its blocks and threads in an order drawn from a seed.
 #pragma once
 
 #include <memory>
@@ -11,9 +11,9 @@
 #include <string_view>
 
 #include <cordee/core/span_on.hpp>
-#include <cordee/device/grid.hpp>
+#include <cordee/device/gpu_kernel.hpp>
 
-#include "tests/support/emulated_block.hpp"
+#include "tests/support/emulated_thread_block.hpp"
 
 namespace support {
 
@@ -23,29 +23,29 @@ class emulated {
   static constexpr bool host_memory = false;
 
   struct event {};
-  struct stream : cordee::finds_kernels {
-    std::uint64_t seed;  // of the order of blocks and threads
+  struct stream : cordee::kernel_adl_base {
+    std::uint64_t seed;  // determines the order of blocks and threads
 
     explicit stream(std::uint64_t order = 1) : seed(order) {}
 
-    template <class Body>
-    void launch(std::size_t blocks, const Body& body) const {
+    template <class Kernel>
+    void launch_kernel(std::size_t blocks, const Kernel& kernel) const {
       std::mt19937_64 random(seed);
       std::vector<std::size_t> order(blocks);
       std::iota(order.begin(), order.end(), std::size_t{0});
       std::shuffle(order.begin(), order.end(), random);
-      emulated_block block(Body::threads, cordee::shared_bytes(body));
+      emulated_thread_block block(Kernel::threads, cordee::shared_bytes(kernel));
       for (const std::size_t index : order)
-        if constexpr (requires { Body::independent; })
-          for (int t = 0; t < Body::threads; ++t) {
-            emulated_block::view alone(block, t, index, blocks);
-            body(alone);
+        if constexpr (requires { Kernel::independent; })  // no barriers: no fibers needed
+          for (int t = 0; t < Kernel::threads; ++t) {
+            emulated_thread_block::view view(block, t, index, blocks);
+            kernel(view);
           }
         else
-          block.run(body, index, blocks, random);
+          block.run(kernel, index, blocks, random);
     }
-    [[nodiscard]] void* lend(std::size_t size) const { return emulated{}.allocate(size); }
-    void take_back(void* memory) const noexcept { emulated{}.release(memory); }
+    [[nodiscard]] void* allocate(std::size_t size) const { return emulated{}.allocate(size); }
+    void release(void* memory) const noexcept { emulated{}.release(memory); }
     void copy(void* out, const void* in, std::size_t size) const {
       if (size != 0) std::memmove(out, in, size);
     }
@@ -54,7 +54,7 @@ class emulated {
 
   explicit emulated(std::uint64_t seed = 1) : seed_(seed) {}
 
-  [[nodiscard]] stream open() const { return stream{seed_}; }
+  [[nodiscard]] stream make_stream() const { return stream{seed_}; }
   [[nodiscard]] void* allocate(std::size_t size) const {
     return size == 0 ? nullptr : ::operator new(size, std::align_val_t{256});
   }
@@ -72,7 +72,7 @@ class emulated {
  private:
   std::uint64_t seed_;
 };
-static_assert(cordee::Device<emulated> && cordee::GridStream<emulated::stream>);
-static_assert(cordee::MatrixBlock<emulated_block::view>);
+static_assert(cordee::Device<emulated> && cordee::GpuStream<emulated::stream>);
+static_assert(cordee::detail::device::MmaBlock<emulated_thread_block::view>);
 
 }  // namespace support

@@ -1,12 +1,13 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What blocks of whole warps do beyond others (device/warp.hpp), on the host. Copies have arrived
-// as late as can be, when they are waited for, and their target is no number from the beginning. A
-// product is made by the last of 32 lanes to come, from the words that each holds where each holds
-// them, k ascending.
+// Asynchronous copies and matrix products of a warp (device/warp.hpp), emulated. A copy is complete
+// as late as possible, when its group is waited for; until then its target holds NaN bits. A
+// product is computed when the last of 32 lanes arrives, k ascending, by the lane tables of
+// ptx_fragments.hpp.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -17,20 +18,22 @@
 #include <cordee/precision/bf16.hpp>
 #include <cordee/precision/fp16.hpp>
 
+#include "tests/support/ptx_fragments.hpp"
+
 namespace support {
 
-/// The numbers of a word: of A, of B.
-template <class Words>
-struct numbers_of {
+/// Number i of a 32-bit word of A, or of B.
+template <class Mma>
+struct word_numbers {
   static constexpr int count = 2;
-  using narrow =
-      std::conditional_t<std::same_as<Words, cordee::half_words>, cordee::half, cordee::bfloat>;
+  using storage = std::conditional_t<std::same_as<Mma, cordee::detail::device::mma_f16>,
+                                     cordee::half, cordee::bfloat>;
   static float number(std::uint32_t word, int i, bool /*of_a*/) {
-    return narrow{static_cast<std::uint16_t>(word >> 16 * i)}.exact();
+    return storage{static_cast<std::uint16_t>(word >> 16 * i)}.exact();
   }
 };
 template <>
-struct numbers_of<cordee::byte_words> {
+struct word_numbers<cordee::detail::device::mma_u8s8> {
   static constexpr int count = 4;
   static std::int32_t number(std::uint32_t word, int i, bool of_a) {
     const auto byte = static_cast<std::uint8_t>(word >> 8 * i);
@@ -38,58 +41,94 @@ struct numbers_of<cordee::byte_words> {
   }
 };
 
-/// Lanes that have come to a product, with their words.
+/// The registers of the lanes that have arrived at a product.
 struct gathered_warp {
-  const cordee::fragment *a[32] = {}, *b[32] = {};
+  const cordee::detail::device::fragment *a[32] = {}, *b[32] = {};
   void* c[32] = {};
   int M = 0, N = 0, arrived = 0;
 };
 
-template <class Words>
-void product_of(const gathered_warp& warp) {
-  using cordee::fragment;
-  using sums = cordee::fragment_sums<Words>;
-  using numbers = numbers_of<Words>;
-  using sum = typename Words::sum;
-  constexpr int depth = fragment::words * numbers::count;
-  const auto unpack = [](const fragment* const(&lanes)[32], int which, bool of_a,
-                         sum(&to)[fragment::lines][depth]) {
-    for (int lane = 0; lane < 32; ++lane)
-      for (int w = 0; w < 4; ++w)
-        for (int i = 0; i < numbers::count; ++i)
-          to[fragment::line(lane, w)][fragment::place(lane, w) * numbers::count + i] =
-              numbers::number(lanes[lane][which].word[w], i, of_a);
-  };
-  for (int m = 0; m < warp.M; ++m) {
-    sum a[fragment::lines][depth];
-    unpack(warp.a, m, true, a);
-    for (int n = 0; n < warp.N; ++n) {
-      sum b[fragment::lines][depth];
-      unpack(warp.b, n, false, b);
-      for (int lane = 0; lane < 32; ++lane)
-        for (int i = 0; i < 8; ++i) {
-          sum& c = static_cast<sums*>(warp.c[lane])[m * warp.N + n].at[i];
+/// One mma instruction: d(16 x 8) += a(16 x k) b(k x 8), the operands as registers per lane.
+template <class Mma>
+void mma_sync(const std::uint32_t (&a)[32][4], const std::uint32_t (&b)[32][2],
+              typename Mma::accumulator* (&c)[32]) {
+  using numbers = word_numbers<Mma>;
+  using accumulator = typename Mma::accumulator;
+  constexpr int depth = 8 * numbers::count;
+  accumulator rows[16][depth], columns[8][depth];
+  for (int row = 0; row < 8; ++row)
+    for (int cell = 0; cell < 4; ++cell)
+      for (int i = 0; i < numbers::count; ++i) {
+        const int lane = ptx::lane_of[row][cell];
+        for (int r = 0; r < 4; ++r)
+          rows[ptx::a_register[r].row + row][(ptx::a_register[r].cell + cell) * numbers::count +
+                                             i] = numbers::number(a[lane][r], i, true);
+        for (int r = 0; r < 2; ++r)
+          columns[row][(ptx::b_register[r].cell + cell) * numbers::count + i] =
+              numbers::number(b[lane][r], i, false);
+      }
+  for (int pair = 0; pair < 2; ++pair)
+    for (int row = 0; row < 8; ++row)
+      for (int cell = 0; cell < 4; ++cell)
+        for (int i = 0; i < 2; ++i) {
+          accumulator& sum = c[ptx::lane_of[row][cell]][2 * pair + i];
           for (int k = 0; k < depth; ++k)
-            c += a[sums::row(lane, i)][k] * b[sums::column(lane, i)][k];
+            sum += rows[ptx::c_register_pair[pair].row + row][k] * columns[2 * cell + i][k];
         }
-    }
-  }
 }
 
-/// A thread's copies on their way.
-class copies {
+/// C += A B' of all fragments of a warp: each of 16 x 16 by two instructions, as cuda_warp does.
+template <class Mma>
+void multiply_fragments(const gathered_warp& warp) {
+  using accumulators = cordee::detail::device::accumulator_fragment<Mma>;
+  for (int m = 0; m < warp.M; ++m)
+    for (int n = 0; n < warp.N; ++n)
+      for (int half = 0; half < 2; ++half) {
+        std::uint32_t a[32][4], b[32][2];
+        typename Mma::accumulator* c[32];
+        for (int lane = 0; lane < 32; ++lane) {
+          std::memcpy(a[lane], warp.a[lane][m].word, sizeof(a[lane]));
+          for (int r = 0; r < 2; ++r) b[lane][r] = warp.b[lane][n].word[half + 2 * r];
+          c[lane] = static_cast<accumulators*>(warp.c[lane])[m * warp.N + n].value + 4 * half;
+        }
+        mma_sync<Mma>(a, b, c);
+      }
+}
+
+/// The lane's registers that ldmatrix reads from four matrices: `row(lane)` is the address that a
+/// lane passes.
+template <class RowAddress>
+void ldmatrix(cordee::detail::device::fragment& f, int lane, bool transposed,
+              const RowAddress& row_address) {
+  for (int m = 0; m < 4; ++m)
+    for (int row = 0; row < 8; ++row)
+      for (int cell = 0; cell < 4; ++cell) {
+        if (ptx::lane_of[row][cell] != lane) continue;
+        if (!transposed) {
+          std::memcpy(&f.word[m], row_address(ptx::row_lane[m][row]) + 4 * cell, 4);
+          continue;
+        }
+        std::uint16_t two[2];
+        for (int i = 0; i < 2; ++i)
+          std::memcpy(&two[i], row_address(ptx::row_lane[m][2 * cell + i]) + 2 * row, 2);
+        f.word[m] = two[0] | std::uint32_t{two[1]} << 16;
+      }
+}
+
+/// One thread's asynchronous copies.
+class pending_copies {
  public:
-  void ask(void* to, const void* from, bool there) {
+  void add(void* to, const void* from, bool valid) {
     if (reinterpret_cast<std::uintptr_t>(to) % size != 0 ||
-        (there && reinterpret_cast<std::uintptr_t>(from) % size != 0))
+        (valid && reinterpret_cast<std::uintptr_t>(from) % size != 0))
       throw cordee::error("an asynchronous copy is of 16 bytes at multiples of 16");
     std::memset(to, 0xff, size);
-    waiting_.push_back({to, there ? from : nullptr, group_});
+    pending_.push_back({to, valid ? from : nullptr, group_});
   }
-  void commit() { ++group_; }
-  void wait(int groups) {
-    for (; !waiting_.empty() && waiting_.front().group < group_ - groups; waiting_.pop_front()) {
-      const auto& [to, from, group] = waiting_.front();
+  void commit_group() { ++group_; }
+  void wait_group(int groups) {
+    for (; !pending_.empty() && pending_.front().group < group_ - groups; pending_.pop_front()) {
+      const auto& [to, from, group] = pending_.front();
       if (from != nullptr)
         std::memcpy(to, from, size);
       else
@@ -104,7 +143,7 @@ class copies {
     const void* from;
     int group;
   };
-  std::deque<copy> waiting_;
+  std::deque<copy> pending_;
   int group_ = 0;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One suite that every convolution engine passes, in every precision it has:
+// The laws of convolution engines, in every precision of an engine:
 //
 //   ENGINE_LAWS(engine_of<direct, float>, engine_of<direct, double>);
 #pragma once
@@ -23,17 +23,17 @@
 
 namespace support {
 
-TEST_CASE_TEMPLATE_DEFINE("every engine computes the three sums of the definition", T,
+TEST_CASE_TEMPLATE_DEFINE("engine: fprop, dgrad and wgrad equal the sums of the definition", T,
                           engine_sums) {
   using Real = typename T::real;
   for (const convolution_problem& p : many_shapes)
     for (const int samples : {1, 2, 5}) {
-      INFO(T::engine::name, " ", sizeof(Real), " bytes, ", to_text(p), ", samples ", samples);
+      INFO(T::engine::name, " ", sizeof(Real), " bytes, ", describe(p), ", samples ", samples);
       const std::size_t n = size(samples);
       const auto x = random_numbers(n * p.in.size(), 1), w = random_numbers(p.weights(), 2),
                  dy = random_numbers(n * p.out().size(), 3);
       sums<Real> y(dy.size()), dx(x.size()), dw(w.size());
-      each_product(p, samples, [&](std::size_t iw, std::size_t ix, std::size_t iy) {
+      for_each_product(p, samples, [&](std::size_t iw, std::size_t ix, std::size_t iy) {
         y.add(iy, w[iw] * x[ix]);
         dx.add(ix, w[iw] * dy[iy]);
         dw.add(iw, dy[iy] * x[ix]);
@@ -42,29 +42,29 @@ TEST_CASE_TEMPLATE_DEFINE("every engine computes the three sums of the definitio
       CHECK(y.error_of(engine.fprop(x, w)) == 0);
       CHECK(dx.error_of(engine.dgrad(dy, w)) == 0);
       CHECK(dw.error_of(engine.wgrad(x, dy)) == 0);
-      // What only fills a block was zero and is zero.
-      CHECK(engine.filled == 0);
-      // Adding: what was there counts as one more term.
+      // Padding channels are zero.
+      CHECK(engine.padding == 0);
+      // Adding: the previous value is one more term.
       const auto dx0 = random_numbers(x.size(), 4), dw0 = random_numbers(w.size(), 5);
       for (std::size_t i = 0; i < x.size(); ++i) dx.add(i, dx0[i]);
       for (std::size_t i = 0; i < w.size(); ++i) dw.add(i, dw0[i]);
       CHECK(dx.error_of(engine.dgrad(dy, w, dx0)) == 0);
       CHECK(dw.error_of(engine.wgrad(x, dy, dw0)) == 0);
-      CHECK(engine.filled == 0);
+      CHECK(engine.padding == 0);
     }
 }
 
-TEST_CASE_TEMPLATE_DEFINE("the three directions are one trilinear form, <dy, w * x>", T,
+TEST_CASE_TEMPLATE_DEFINE("engine: the three directions are one trilinear form, <dy, w * x>", T,
                           engine_directions) {
   using Real = typename T::real;
   for (const convolution_problem& p : many_shapes) {
-    INFO(T::engine::name, " ", sizeof(Real), " bytes, ", to_text(p));
+    INFO(T::engine::name, " ", sizeof(Real), " bytes, ", describe(p));
     const int samples = 2;
     const auto x = random_numbers(2 * p.in.size(), 1), w = random_numbers(p.weights(), 2),
                dy = random_numbers(2 * p.out().size(), 3);
     harness<typename T::engine, Real> engine{p, samples};
     double magnitude = 0, terms = 0;
-    each_product(p, samples, [&](std::size_t iw, std::size_t ix, std::size_t iy) {
+    for_each_product(p, samples, [&](std::size_t iw, std::size_t ix, std::size_t iy) {
       magnitude += std::abs(w[iw] * x[ix] * dy[iy]);
       terms += 1;
     });
@@ -77,7 +77,8 @@ TEST_CASE_TEMPLATE_DEFINE("the three directions are one trilinear form, <dy, w *
   }
 }
 
-TEST_CASE_TEMPLATE_DEFINE("the number of workers does not change a bit", T, engine_workers) {
+TEST_CASE_TEMPLATE_DEFINE("engine: the number of workers does not change a bit", T,
+                          engine_workers) {
   using Real = typename T::real;
   for (const convolution_problem& p : {convolution_problem{{3, 9, 8}, 16, 3, 1, 1},
                                        {{16, 8, 8}, 48, 3, 1, 1},
@@ -86,37 +87,38 @@ TEST_CASE_TEMPLATE_DEFINE("the number of workers does not change a bit", T, engi
     const int samples = 11;  // divisible by no number of workers and by no number of groups
     const auto x = random_numbers(11 * p.in.size(), 1), w = random_numbers(p.weights(), 2),
                dy = random_numbers(11 * p.out().size(), 3);
-    harness<typename T::engine, Real> alone{p, samples};
-    const auto y = alone.fprop(x, w), dx = alone.dgrad(dy, w), dw = alone.wgrad(x, dy);
+    harness<typename T::engine, Real> serial{p, samples};
+    const auto y = serial.fprop(x, w), dx = serial.dgrad(dy, w), dw = serial.wgrad(x, dy);
     for (const int workers : {1, 2, 3}) {
-      INFO(T::engine::name, " ", to_text(p), ", workers ", workers);
+      INFO(T::engine::name, " ", describe(p), ", workers ", workers);
       const cpu device(workers);
-      harness<typename T::engine, Real> shared{p, samples, device.open()};
-      // Numbers of either precision survive the way to double: equal doubles are equal bits.
-      CHECK(shared.fprop(x, w) == y);
-      CHECK(shared.dgrad(dy, w) == dx);
-      CHECK(shared.wgrad(x, dy) == dw);
+      harness<typename T::engine, Real> parallel{p, samples, device.make_stream()};
+      // Both precisions convert to double exactly: equal doubles are equal bits.
+      CHECK(parallel.fprop(x, w) == y);
+      CHECK(parallel.dgrad(dy, w) == dx);
+      CHECK(parallel.wgrad(x, dy) == dw);
     }
   }
 }
 
-TEST_CASE_TEMPLATE_DEFINE("a batch of samples is its samples one by one", T, engine_samples) {
+TEST_CASE_TEMPLATE_DEFINE("engine: a batch of samples equals its samples one by one", T,
+                          engine_samples) {
   using Real = typename T::real;
   const convolution_problem p{{16, 7, 7}, 32, 3, 1, 1};
   const int samples = 3;
   const auto x = random_numbers(3 * p.in.size(), 1), w = random_numbers(p.weights(), 2);
-  harness<typename T::engine, Real> all{p, samples}, one{p, 1};
-  const auto y = all.fprop(x, w);
+  harness<typename T::engine, Real> batch{p, samples}, sample{p, 1};
+  const auto y = batch.fprop(x, w);
   std::vector<double> single;
   for (std::size_t n = 0; n < 3; ++n) {
     const auto begin = x.begin() + static_cast<std::ptrdiff_t>(n * p.in.size());
-    const auto part = one.fprop({begin, begin + static_cast<std::ptrdiff_t>(p.in.size())}, w);
+    const auto part = sample.fprop({begin, begin + static_cast<std::ptrdiff_t>(p.in.size())}, w);
     single.insert(single.end(), part.begin(), part.end());
   }
   CHECK(single == y);
 }
 
-TEST_CASE_TEMPLATE_DEFINE("no samples: nothing to write, and a zero weight gradient", T,
+TEST_CASE_TEMPLATE_DEFINE("engine: no samples write nothing, and have a zero weight gradient", T,
                           engine_nothing) {
   using Real = typename T::real;
   using Engine = typename T::engine;
@@ -124,7 +126,7 @@ TEST_CASE_TEMPLATE_DEFINE("no samples: nothing to write, and a zero weight gradi
   for (const convolution_problem& p :
        {convolution_problem{{16, 8, 8}, 16, 3, 1, 1}, {{3, 8, 8}, 17, 5, 2, 2}}) {
     const auto w = random_numbers(p.weights(), 1);
-    harness<Engine, Real> engine{p, 0, device.open()};
+    harness<Engine, Real> engine{p, 0, device.make_stream()};
     CHECK(engine.fprop({}, w).empty());
     CHECK(engine.dgrad({}, w).empty());
     CHECK(engine.wgrad({}, {}) == std::vector<double>(p.weights()));

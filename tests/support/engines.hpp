@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Convolution engines behind plain vectors in NCHW, and the definition that they are held to.
+// Convolution engines from and to vectors in NCHW, and the definition that they are tested against.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cordee/core/concat.hpp>
 #include <cordee/core/random.hpp>
-#include <cordee/core/text.hpp>
 #include <cordee/ops/convolution.hpp>
 #include <cordee/ops/layout.hpp>
 
@@ -27,16 +27,16 @@ struct engine_of {
   using engine = E;
   using real = R;
 };
-inline std::string to_text(const convolution_problem& p) {
-  return text(to_text(p.in), " -> ", p.filters, ", window ", p.window, ", stride ", p.stride,
-              ", padding ", p.padding);
+inline std::string describe(const convolution_problem& p) {
+  return concat(describe(p.in), " -> ", p.filters, ", window ", p.window, ", stride ", p.stride,
+                ", padding ", p.padding);
 }
 
 inline std::size_t size(int n) { return static_cast<std::size_t>(n); }
 
 /// Numbers on [-1, 1) that both precisions hold exactly.
-inline std::vector<double> random_numbers(std::size_t n, std::uint64_t which) {
-  random_sequence draw(7, purpose::test, which, 0);
+inline std::vector<double> random_numbers(std::size_t n, std::uint64_t stream) {
+  random_sequence draw(7, purpose::test, stream, 0);
   std::vector<double> v(n);
   for (double& x : v) x = static_cast<float>(2 * draw.uniform() - 1);
   return v;
@@ -48,9 +48,9 @@ inline double dot(const std::vector<double>& a, const std::vector<double>& b) {
   return sum;
 }
 
-/// The definition, in NCHW: calls f(index of w, of x, of y) for every product there is.
+/// The definition, in NCHW: calls f(index of w, of x, of y) for every product.
 template <class F>
-void each_product(const convolution_problem& p, int samples, const F& f) {
+void for_each_product(const convolution_problem& p, int samples, const F& f) {
   const extent out = p.out();
   const int window = p.window;
   for (int n = 0; n < samples; ++n)
@@ -68,10 +68,10 @@ void each_product(const convolution_problem& p, int samples, const F& f) {
               }
 }
 
-/// NCHW to an engine's layout and back. What only fills a block is `fill`.
+/// NCHW to an engine's layout and back. Padding channels are `fill`.
 template <class Real>
-std::vector<Real> blocked(const std::vector<double>& plain, const extent& e, int samples, int block,
-                          Real fill = 0) {
+std::vector<Real> nchw_to_blocked(const std::vector<double>& plain, const extent& e, int samples,
+                                  int block, Real fill = 0) {
   std::vector<Real> v(size(samples) * sample_size(e, block), fill);
   for (std::size_t i = 0; i < plain.size(); ++i) {
     const std::size_t pixel = i % e.pixels(), c = i / e.pixels() % size(e.channels);
@@ -91,19 +91,19 @@ std::vector<double> plain(const std::vector<Real>& v, const extent& e, int sampl
   }
   return out;
 }
-/// The largest magnitude among the channels that only fill the last block.
+/// The largest magnitude in padding channels.
 template <class Real>
-double filling(std::vector<Real> v, const extent& e, int samples, int block) {
-  const std::vector<double> real = plain(v, e, samples, block);
-  const std::vector<Real> without = blocked<Real>(real, e, samples, block);
-  double most = 0;
+double padding_magnitude(std::vector<Real> v, const extent& e, int samples, int block) {
+  const std::vector<double> channels = plain(v, e, samples, block);
+  const std::vector<Real> zero_padded = nchw_to_blocked<Real>(channels, e, samples, block);
+  double largest = 0;
   for (std::size_t i = 0; i < v.size(); ++i)
-    most = std::max(most, std::abs(static_cast<double>(v[i] - without[i])));
-  return most;
+    largest = std::max(largest, std::abs(static_cast<double>(v[i] - zero_padded[i])));
+  return largest;
 }
 
-/// An engine behind plain vectors in NCHW. Its functions stand outside the class, so that a runner
-/// may compile an engine once (direct_engines.hpp).
+/// An engine from and to vectors in NCHW. Its functions are defined outside the class, so that a
+/// runner may instantiate an engine once (direct_engines.hpp).
 template <class Engine, class Real>
 struct harness {
   using doubles = std::vector<double>;
@@ -114,7 +114,7 @@ struct harness {
 
   int in_block = Engine::template block<Real>(p.in.channels);
   int out_block = Engine::template block<Real>(p.filters);
-  double filled = 0;  // magnitude found in channels that must be zero
+  double padding = 0;  // the largest magnitude in padding channels, which must be zero
 
   std::vector<Real> packed(const doubles& w) const;
   doubles fprop(const doubles& x, const doubles& w);
@@ -125,41 +125,42 @@ struct harness {
 
 template <class Engine, class Real>
 std::vector<Real> harness<Engine, Real>::packed(const doubles& w) const {
-  // Garbage at first: the engine must write everything that it reads.
-  std::vector<Real> image(Engine::template packed_size<Real>(p), Real{99});
+  // Initially garbage: the engine must write all that it reads.
+  std::vector<Real> weights(Engine::template packed_size<Real>(p), Real{99});
   const std::vector<Real> master(w.begin(), w.end());
-  Engine::template pack<Real>(p, master.data(), image.data(), stream);
-  return image;
+  Engine::template pack<Real>(p, master.data(), weights.data(), stream);
+  return weights;
 }
 template <class Engine, class Real>
 std::vector<double> harness<Engine, Real>::fprop(const doubles& x, const doubles& w) {
-  const auto in = blocked<Real>(x, p.in, samples, in_block);
+  const auto in = nchw_to_blocked<Real>(x, p.in, samples, in_block);
   std::vector<Real> out(size(samples) * sample_size(p.out(), out_block), Real{99});
   Engine::template fprop<Real>(p, samples, in.data(), packed(w).data(), out.data(), stream);
-  filled = std::max(filled, filling(out, p.out(), samples, out_block));
+  padding = std::max(padding, padding_magnitude(out, p.out(), samples, out_block));
   return plain(out, p.out(), samples, out_block);
 }
 template <class Engine, class Real>
 std::vector<double> harness<Engine, Real>::dgrad(const doubles& dy, const doubles& w,
                                                  const doubles& before) {
-  const auto in = blocked<Real>(dy, p.out(), samples, out_block);
+  const auto in = nchw_to_blocked<Real>(dy, p.out(), samples, out_block);
   std::vector<Real> out(size(samples) * sample_size(p.in, in_block), Real{99});
-  if (!before.empty()) out = blocked<Real>(before, p.in, samples, in_block);
+  if (!before.empty()) out = nchw_to_blocked<Real>(before, p.in, samples, in_block);
   Engine::template dgrad<Real>(p, samples, in.data(), packed(w).data(), out.data(),
-                               before.empty() ? into::overwrite : into::add, stream);
-  filled = std::max(filled, filling(out, p.in, samples, in_block));
+                               before.empty() ? write_mode::overwrite : write_mode::add, stream);
+  padding = std::max(padding, padding_magnitude(out, p.in, samples, in_block));
   return plain(out, p.in, samples, in_block);
 }
 template <class Engine, class Real>
 std::vector<double> harness<Engine, Real>::wgrad(const doubles& x, const doubles& dy,
                                                  const doubles& before) {
-  const auto in = blocked<Real>(x, p.in, samples, in_block);
-  const auto errors = blocked<Real>(dy, p.out(), samples, out_block);
+  const auto in = nchw_to_blocked<Real>(x, p.in, samples, in_block);
+  const auto blocked_dy = nchw_to_blocked<Real>(dy, p.out(), samples, out_block);
   std::vector<Real> out(before.begin(), before.end());
   if (before.empty()) out.assign(p.weights(), Real{99});
   std::vector<Real> memory(Engine::template workspace<Real>(p, samples, stream), Real{99});
-  Engine::template wgrad<Real>(p, samples, in.data(), errors.data(), out.data(),
-                               before.empty() ? into::overwrite : into::add, memory.data(), stream);
+  Engine::template wgrad<Real>(p, samples, in.data(), blocked_dy.data(), out.data(),
+                               before.empty() ? write_mode::overwrite : write_mode::add,
+                               memory.data(), stream);
   return {out.begin(), out.end()};
 }
 
@@ -177,16 +178,17 @@ struct sums {
     magnitude[i] += std::abs(product);
     terms[i] += 1;
   }
-  /// The worst error as a share of what is allowed; a sum without terms must be exact.
-  [[nodiscard]] double error_of(const std::vector<double>& found) const {
-    REQUIRE(found.size() == value.size());
+  /// The largest error above the bound, as a multiple of it; 0 where all are within. A sum without
+  /// terms must be exact.
+  [[nodiscard]] double error_of(const std::vector<double>& result) const {
+    REQUIRE(result.size() == value.size());
     double worst = 0;
     for (std::size_t i = 0; i < value.size(); ++i) {
       const double allowed =
           std::numeric_limits<Real>::epsilon() * magnitude[i] * std::sqrt(terms[i]);
       // Written so that a NaN counts as an error.
-      const double off = std::abs(found[i] - value[i]);
-      if (!(off <= allowed)) worst = std::max(worst, off > 0 ? off / allowed : 1e300);
+      const double error = std::abs(result[i] - value[i]);
+      if (!(error <= allowed)) worst = std::max(worst, error > 0 ? error / allowed : 1e300);
     }
     return worst;
   }
@@ -204,7 +206,7 @@ inline constexpr convolution_problem many_shapes[] = {
     {{1, 28, 28}, 16, 3, 1, 1},
     {{3, 8, 8}, 16, 3, 1, 1},
     {{3, 13, 11}, 32, 7, 2, 3},
-    // one pixel, few rows, many
+    // one pixel, few rows, many rows
     {{1, 1, 1}, 1, 1, 1, 0},
     {{16, 1, 1}, 16, 3, 1, 1},
     {{2, 1, 1}, 17, 3, 2, 1},

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A loader for the toy model: no data, one sample a rank and micro-batch, ten updates an epoch.
+// A loader for the toy model: no data, one sample per rank and micro-batch, ten updates per epoch.
 #pragma once
 
 #include <cstdint>
@@ -15,31 +15,31 @@ namespace support {
 
 using namespace cordee;
 
-struct toy_feed {
-  int ranks_count = 1, micro = 1;
-  std::int64_t at = 0;
+struct toy_loader {
+  int rank_count = 1, micro = 1;
+  std::int64_t next_step = 0;
   std::vector<batch<cpu>> batches{};
 
   [[nodiscard]] extent image() const { return {1, 1, 1}; }
   [[nodiscard]] int classes() const { return 1; }
   [[nodiscard]] std::int64_t samples() const { return 10 * global_batch(); }
-  [[nodiscard]] std::int64_t global_batch() const { return ranks_count * micro; }
-  [[nodiscard]] int ranks() const { return ranks_count; }
+  [[nodiscard]] std::int64_t global_batch() const { return rank_count * micro; }
+  [[nodiscard]] int ranks() const { return rank_count; }
   [[nodiscard]] int accumulate() const { return micro; }
-  [[nodiscard]] normalisation norm() const { return {}; }
+  [[nodiscard]] normalization norm() const { return {}; }
   [[nodiscard]] std::int64_t steps(double epochs) const {
     return static_cast<std::int64_t>(10 * epochs);
   }
   [[nodiscard]] double epoch(std::int64_t step) const { return static_cast<double>(step) / 10; }
-  [[nodiscard]] std::int64_t step() const { return at; }
+  [[nodiscard]] std::int64_t step() const { return next_step; }
   std::span<const batch<cpu>> next() {
-    ++at;
-    batches.assign(static_cast<std::size_t>(micro), {{}, {}, 1, global_batch(), ranks_count});
+    ++next_step;
+    batches.assign(static_cast<std::size_t>(micro), {{}, {}, 1, global_batch(), rank_count});
     return batches;
   }
 };
 
-/// Twenty-one samples of nothing.
+/// 21 samples of one zero pixel.
 struct toy_data {
   std::size_t count = 21;
 

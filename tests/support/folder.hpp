@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A folder that is gone after the test, files of bytes in it, and what an error said.
+// A temporary folder with files of bytes, removed after the test, and the messages of exceptions.
 #pragma once
 
 #include <cstdint>
@@ -51,9 +51,9 @@ class folder {
   std::filesystem::path path_;
 };
 
-/// The text of the E that f must throw; empty if it throws none.
+/// The message of the E that f throws; empty if it throws none.
 template <class E, class F>
-std::string said(const F& f) {
+std::string message_of(const F& f) {
   try {
     f();
   } catch (const E& e) {
@@ -62,7 +62,7 @@ std::string said(const F& f) {
   return {};
 }
 
-inline bool says(const std::string& text, std::initializer_list<std::string> parts) {
+inline bool contains_all(const std::string& text, std::initializer_list<std::string> parts) {
   for (const std::string& part : parts)
     if (text.find(part) == std::string::npos) return false;
   return true;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What descriptors of cuDNN's graph API say, and a convolution of three tensors as they say it, in
-// plain loops.
+// The attributes of cuDNN's backend descriptors, and the convolution that they define, in plain
+// loops.
 #pragma once
 
 #include <array>
@@ -17,12 +17,11 @@
 #include "tests/support/cudnn_on_host.hpp"
 
 namespace support::host {
-
-struct object {
+struct descriptor {
   cudnnBackendDescriptorType_t type;
-  bool finalised = false;
-  host_engine engine;             // of engines and their configurations
-  const object* graph = nullptr;  // of configurations
+  bool finalized = false;
+  host_engine engine;                 // for engines and engine configurations
+  const descriptor* graph = nullptr;  // for engine configurations
   std::map<cudnnBackendAttributeName_t, std::vector<unsigned char>> values;
 
   template <class T>
@@ -31,14 +30,16 @@ struct object {
     std::memcpy(&found, values.at(name).data() + i * sizeof(T), sizeof(T));
     return found;
   }
-  [[nodiscard]] std::int64_t integer(cudnnBackendAttributeName_t name, std::size_t i = 0) const {
+  [[nodiscard]] std::int64_t int64(cudnnBackendAttributeName_t name, std::size_t i = 0) const {
     return value<std::int64_t>(name, i);
   }
-  [[nodiscard]] const object& part(cudnnBackendAttributeName_t name) const {
-    return *static_cast<const object*>(value<void*>(name));
+  [[nodiscard]] const descriptor& part(cudnnBackendAttributeName_t name) const {
+    return *static_cast<const descriptor*>(value<void*>(name));
   }
 };
-inline object& object_of(cudnnBackendDescriptor_t raw) { return *static_cast<object*>(raw); }
+inline descriptor& descriptor_of(cudnnBackendDescriptor_t raw) {
+  return *static_cast<descriptor*>(raw);
+}
 
 inline std::size_t size_of(cudnnBackendAttributeType_t type) {
   switch (type) {
@@ -54,23 +55,22 @@ inline std::size_t size_of(cudnnBackendAttributeType_t type) {
   }
 }
 
-/// Memory as a tensor's descriptor says.
+/// Memory with the dimensions and strides of a tensor descriptor.
 struct tensor {
-  tensor(const object& words, void* at)
+  tensor(const descriptor& words, void* at)
       : dims(four(words, CUDNN_ATTR_TENSOR_DIMENSIONS)),
         strides(four(words, CUDNN_ATTR_TENSOR_STRIDES)),
         type(words.value<cudnnDataType_t>(CUDNN_ATTR_TENSOR_DATA_TYPE)),
         memory(at) {}
 
   using index = std::array<std::int64_t, 4>;
-  static index four(const object& words, cudnnBackendAttributeName_t name) {
-    return {words.integer(name, 0), words.integer(name, 1), words.integer(name, 2),
-            words.integer(name, 3)};
+  static index four(const descriptor& words, cudnnBackendAttributeName_t name) {
+    return {words.int64(name, 0), words.int64(name, 1), words.int64(name, 2), words.int64(name, 3)};
   }
   [[nodiscard]] std::int64_t at(const index& i) const {
     return std::inner_product(i.begin(), i.end(), strides.begin(), std::int64_t{0});
   }
-  /// From the first to behind the last.
+  /// Numbers from the first to the last, those between included.
   [[nodiscard]] std::int64_t numbers() const {
     return at({dims[0] - 1, dims[1] - 1, dims[2] - 1, dims[3] - 1}) + 1;
   }
@@ -94,11 +94,11 @@ struct tensor {
   void* memory;
 };
 
-/// What the attributes of an operation are called.
-struct names {
+/// The attribute operation_attributes of an operation.
+struct operation_attributes {
   cudnnBackendAttributeName_t x, w, y, window, alpha, beta;
 };
-inline const std::map<cudnnBackendDescriptorType_t, names> operations{
+inline const std::map<cudnnBackendDescriptorType_t, operation_attributes> operations{
     {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
      {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
       CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
@@ -118,18 +118,18 @@ inline const std::map<cudnnBackendDescriptorType_t, names> operations{
       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA}}};
 
-/// Every product there is, added to whichever tensor the operation writes.
-inline void compute(const object& o, const tensor& x, const tensor& w, const tensor& y) {
-  const names& n = operations.at(o.type);
-  const object& window = o.part(n.window);
+/// Adds every product to the tensor that the operation writes.
+inline void compute(const descriptor& o, const tensor& x, const tensor& w, const tensor& y) {
+  const operation_attributes& n = operations.at(o.type);
+  const descriptor& window = o.part(n.window);
   const bool forward = o.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR;
   const bool data = o.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR;
   const tensor& result = forward ? y : data ? x : w;
   std::vector<double> sums(static_cast<std::size_t>(result.numbers()));
   std::array<std::int64_t, 2> stride{}, before{};
   for (std::size_t axis = 0; axis < 2; ++axis) {
-    stride[axis] = window.integer(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, axis);
-    before[axis] = window.integer(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, axis);
+    stride[axis] = window.int64(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, axis);
+    before[axis] = window.int64(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, axis);
   }
   const auto of = [](std::int64_t at) { return static_cast<std::size_t>(at); };
   tensor::index i{};
@@ -162,14 +162,14 @@ inline void compute(const object& o, const tensor& x, const tensor& w, const ten
         }
 }
 
-inline bool fits(const object& o) {
-  const names& n = operations.at(o.type);
-  const object& window = o.part(n.window);
+inline bool fits(const descriptor& o) {
+  const operation_attributes& n = operations.at(o.type);
+  const descriptor& window = o.part(n.window);
   const tensor x(o.part(n.x), nullptr), w(o.part(n.w), nullptr), y(o.part(n.y), nullptr);
   const auto out = [&](std::size_t axis) {
-    return (x.dims[axis + 2] + window.integer(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, axis) +
-            window.integer(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, axis) - w.dims[axis + 2]) /
-               window.integer(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, axis) +
+    return (x.dims[axis + 2] + window.int64(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, axis) +
+            window.int64(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, axis) - w.dims[axis + 2]) /
+               window.int64(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, axis) +
            1;
   };
   return window.value<cudnnConvolutionMode_t>(CUDNN_ATTR_CONVOLUTION_CONV_MODE) ==

@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A rule by itself: planes of its own, filled norms, one accept after another.
+// Runs an optimizer without a trainer: planes, norms, and calls of propose and accept.
 #pragma once
 
 #include <array>
 #include <span>
 #include <vector>
 
-#include <cordee/ops/segmented.hpp>
+#include <cordee/ops/cpu/segmented.hpp>
 #include <cordee/optim/optimizer.hpp>
 
 namespace support {
@@ -21,38 +21,38 @@ inline constexpr std::array<segment, 4> four_kinds{
 
 template <class O, class Real = double>
 struct planes_of {
-  O rule;
+  O optimizer;
   std::vector<Real> weights = std::vector<Real>(256), grads = weights, slot = weights;
-  moment now{};
+  step_info info{};
 
-  /// What the rule says of the gradient that stands in `grads`, written over it.
-  void propose(double rate) {
-    now.rate = rate;
-    seen([&](auto& v) { rule.propose(v, now, cpu::stream{}); });
+  /// Replaces the gradient in `grads` by the optimizer's proposal.
+  void propose(double learning_rate) {
+    info.learning_rate = learning_rate;
+    with_view([&](auto& v) { optimizer.propose(v, info, cpu::stream{}); });
   }
-  /// One step on what stands in `grads`.
-  void step(double rate) {
-    now.rate = rate;
-    seen([&](auto& v) { rule.accept(v, now, cpu::stream{}); });
-    ++now.step;
-    ++now.applied;
-    now.previous_rate = rate;
+  /// One step with the gradient in `grads`.
+  void step(double learning_rate) {
+    info.learning_rate = learning_rate;
+    with_view([&](auto& v) { optimizer.accept(v, info, cpu::stream{}); });
+    ++info.step;
+    ++info.applied;
+    info.previous_learning_rate = learning_rate;
   }
   template <class F>
-  void seen(const F& f) {
-    std::array<double, 4> weight_squares{}, grad_squares{}, sums{};
+  void with_view(const F& f) {
+    std::array<double, 4> squared_weight_norms{}, squared_grad_norms{}, sums{};
     const std::span<const segment> table = four_kinds;
-    segmented_squares<Real>(cpu::stream{}, table, on(weights), {weight_squares.data(), 4});
-    segmented_squares<Real>(cpu::stream{}, table, on(grads), {grad_squares.data(), 4});
-    view<Real, cpu, O::slots> v{on(weights), on(grads), {on(slot)}, table};
-    v.weight_squares = {weight_squares.data(), 4};
-    v.grad_squares = {grad_squares.data(), 4};
+    segmented_squares<Real>(cpu::stream{}, table, on(weights), {squared_weight_norms.data(), 4});
+    segmented_squares<Real>(cpu::stream{}, table, on(grads), {squared_grad_norms.data(), 4});
+    optimizer_view<Real, cpu, O::slots> v{on(weights), on(grads), {on(slot)}, table};
+    v.squared_weight_norms = {squared_weight_norms.data(), 4};
+    v.squared_grad_norms = {squared_grad_norms.data(), 4};
     v.sums = {sums.data(), 4};
     f(v);
   }
   static span_on<Real, cpu> on(std::vector<Real>& x) { return {x.data(), x.size()}; }
 
-  /// Numbers outside of every segment.
+  /// Whether weights and slots are zero outside of every segment.
   [[nodiscard]] bool padding_is_zero() const {
     for (std::size_t i = 0; i < weights.size(); ++i) {
       bool inside = false;

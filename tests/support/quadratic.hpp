@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A model small enough to know by heart: f_r(w) = sum a/2 (w - c_r)^2, the toy set "T4" that the
-// golden vectors of every rule are stated on. Ranks may have centres of their own; their mean is
-// T4's.
+// The quadratic model f_r(w) = sum a/2 (w - c_r)^2 on the toy set "T4" of docs/mathematics.md, 2.3,
+// on which the golden vectors of all optimizers are stated. Ranks may have different centers c_r.
 #pragma once
 
 #include <algorithm>
@@ -36,10 +35,10 @@ inline constexpr std::array<std::array<double, 4>, 4> t4_start{
     {{0.5, -0.3, 0.8, 0.1}, {0, 0.2}, {1, -2}, {0.05}}};
 inline constexpr std::array<std::array<double, 4>, 4> t4_curvature{
     {{1, 2, 3, 4}, {1, 2}, {0.5, 0.25}, {1}}};
-inline constexpr std::array<std::array<double, 4>, 4> t4_centre{
+inline constexpr std::array<std::array<double, 4>, 4> t4_center{
     {{0.4, -0.1, 0.2, -0.2}, {0.1, -0.1}, {0.7, -1.5}, {0}}};
 
-/// Where a value that is not finite is planted: into the gradient of `segment` at `step`.
+/// A value, by default NaN, that replaces an element of the gradient of `segment` at `step`.
 struct poison {
   std::int64_t step;
   std::size_t segment;
@@ -51,50 +50,53 @@ struct quadratic {
   using precision = P;
   using device = cpu;
   using Real = typename P::master;
-  using image = buffer<Real, cpu>;
+  using packed_parameters = buffer<Real, cpu>;
   static constexpr extent input{1, 1, 1};
   static constexpr int classes = 1;
 
-  double shift = 0;               // this rank's centres are T4's plus this
+  double shift = 0;               // this rank's centers are T4's plus this
   std::vector<poison> poisons{};  // on this rank
   std::chrono::microseconds layer_time{0};
   std::int64_t step = 0;
-  double seed_sum = 0;
+  double weight_sum = 0;
   std::int64_t samples = 0;
   double loss = 0;
 
   static constexpr std::span<const segment> segments() { return t4_table; }
   [[nodiscard]] cpu where() const { return cpu{1}; }
 
-  void initialise(span_on<Real, cpu> plane, std::uint64_t) const {
+  void initialize(span_on<Real, cpu> plane, std::uint64_t) const {
     for (std::size_t k = 0; k < t4_start.size(); ++k)
       for (std::size_t i = 0; i < t4_table[k].size; ++i)
         plane[t4_table[k].offset + i] = static_cast<Real>(t4_start[k][i]);
   }
-  [[nodiscard]] image make_image() const { return image(cpu{1}, 320); }
-  void publish(span_on<Real, cpu> plane, image& to, cpu::stream) const {
+  [[nodiscard]] packed_parameters make_packed_parameters() const {
+    return packed_parameters(cpu{1}, 320);
+  }
+  void pack_parameters(span_on<Real, cpu> plane, packed_parameters& to, cpu::stream) const {
     std::copy(plane.begin(), plane.end(), to.span().begin());
   }
-  void forward(const image& w, span_on<Real, cpu> plane, const batch<cpu>& b, phase p,
+  void forward(const packed_parameters& w, span_on<Real, cpu> plane, const batch<cpu>& b, phase p,
                cpu::stream) {
     if (p == phase::train && b.count > 0) plane[t4_table[4].offset] += 1;  // a running statistic
     samples = b.count;
-    seed_sum = b.count == 0 ? 0 : b.seed() * b.count;
+    weight_sum = b.count == 0 ? 0 : b.loss_weight() * b.count;
     loss = 0;
-    for (std::size_t k = 0; k < t4_centre.size(); ++k)
+    for (std::size_t k = 0; k < t4_center.size(); ++k)
       for (std::size_t i = 0; i < t4_table[k].size; ++i) {
-        const double off = static_cast<double>(w.span()[t4_table[k].offset + i]) - centre(k, i);
+        const double off = static_cast<double>(w.span()[t4_table[k].offset + i]) - center(k, i);
         loss += t4_curvature[k][i] * off * off / 2 * static_cast<double>(b.count);
       }
   }
   template <class Ready>
-  void backward(const image& w, span_on<Real, cpu> grads, into, Ready&& ready, cpu::stream) {
-    for (std::size_t k = t4_centre.size(); k-- > 0;) {
+  void backward(const packed_parameters& w, span_on<Real, cpu> grads, write_mode, Ready&& ready,
+                cpu::stream) {
+    for (std::size_t k = t4_center.size(); k-- > 0;) {
       if (layer_time.count() > 0) std::this_thread::sleep_for(layer_time);
       for (std::size_t i = 0; i < t4_table[k].size; ++i) {
         const double at = static_cast<double>(w.span()[t4_table[k].offset + i]);
         grads[t4_table[k].offset + i] +=
-            static_cast<Real>(seed_sum * t4_curvature[k][i] * (at - centre(k, i)));
+            static_cast<Real>(weight_sum * t4_curvature[k][i] * (at - center(k, i)));
       }
       for (const poison& p : poisons)
         if (p.step == step && p.segment == k)
@@ -103,23 +105,23 @@ struct quadratic {
     }
     ++step;
   }
-  [[nodiscard]] score read_score(cpu::stream) const { return {loss, 0, 0, samples}; }
+  [[nodiscard]] metrics read_metrics(cpu::stream) const { return {loss, 0, 0, samples}; }
 
  private:
-  [[nodiscard]] double centre(std::size_t k, std::size_t i) const {
-    return t4_centre[k][i] + shift;
+  [[nodiscard]] double center(std::size_t k, std::size_t i) const {
+    return t4_center[k][i] + shift;
   }
 };
 
 /// One sample on each rank.
 inline batch<cpu> one_each(int ranks) { return {{}, {}, 1, ranks, ranks}; }
 
-/// The rates of the golden vectors: rate k at epoch k.
-inline auto rates(std::vector<double> r) {
+/// The schedule of the golden vectors: learning rate k at epoch k.
+inline auto learning_rates(std::vector<double> r) {
   return [r = std::move(r)](double epoch) { return r[static_cast<std::size_t>(epoch)]; };
 }
 
-/// The numbers of one segment.
+/// The elements of segment k.
 template <class Span>
 std::vector<double> numbers(Span plane, std::size_t k) {
   std::vector<double> out;

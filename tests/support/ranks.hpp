@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests over ranks as threads: a deadline on every wait, and assertions from all ranks.
+// Tests over ranks as threads: a deadline for every wait, and results of all ranks.
 #pragma once
 
 #include <array>
@@ -23,21 +23,21 @@ using namespace cordee;
 inline constexpr std::array rank_counts{1, 2, 3, 4, 5, 8};
 
 /// Long enough for a sanitizer on a busy machine, short enough to be a failure and not a hang.
-inline constexpr threads::options patient{.deadline = std::chrono::seconds(30)};
+inline constexpr threads::options long_deadline{.deadline = std::chrono::seconds(30)};
 
-/// f(link) on each rank, its result by rank. (A deque: ranks write side by side, bits do not bear
-/// it.)
+/// f(comm) on each rank; the results by rank. (A deque: ranks write concurrently, which the bits of
+/// a std::vector<bool> do not allow.)
 template <class F>
-auto on_ranks(int ranks, const F& f, threads::options with = patient) {
+auto on_ranks(int ranks, const F& f, threads::options o = long_deadline) {
   std::deque<decltype(f(std::declval<threads>()))> results(static_cast<std::size_t>(ranks));
   threads::launch(
-      ranks, [&](threads link) { results[static_cast<std::size_t>(link.rank())] = f(link); }, with);
+      ranks, [&](threads comm) { results[static_cast<std::size_t>(comm.rank())] = f(comm); }, o);
   return results;
 }
 
-/// What a rank that must fail said; empty if it did not.
+/// The message of the exception that f throws; empty if it throws none.
 template <class F>
-std::string complaint(const F& f) {
+std::string error_message(const F& f) {
   try {
     f();
   } catch (const std::exception& e) {
@@ -46,26 +46,26 @@ std::string complaint(const F& f) {
   return {};
 }
 
-/// Where a rank is stuck until another one has given up: however busy the machine, no sooner.
-class crevasse {
+/// A rank that is stuck until another one has failed, however long that takes on a busy machine.
+class stuck_rank {
  public:
-  /// What the others do. One that throws has given up.
+  /// f() on another rank; its exception ends block().
   template <class F>
-  void beside(const F& f) {
+  void run_peer(const F& f) {
     try {
       f();
     } catch (...) {
-      given_up_ = true;
+      peer_failed_ = true;
       throw;
     }
   }
-  void fall() const {
-    for (int k = 0; k < 6000 && !given_up_; ++k)
+  void block() const {
+    for (int k = 0; k < 6000 && !peer_failed_; ++k)
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
 
  private:
-  std::atomic<bool> given_up_{false};
+  std::atomic<bool> peer_failed_{false};
 };
 
 inline bool contains(const std::string& text, const char* part) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The least residual network of a real kind, and images that it learns in twenty epochs.
+// A small ResNet, and images that it learns in twenty epochs.
 #pragma once
 
 #include <cordee/data/loader.hpp>
@@ -12,13 +12,13 @@ namespace support {
 
 using namespace cordee;
 
-constexpr shape small{.image = {1, 16, 16}, .classes = 4, .zero_gamma = false};
+constexpr resnet_options small{.image = {1, 16, 16}, .classes = 4, .zero_gamma = false};
 const synthetic data{.extent = {1, 16, 16}, .classes = 4, .samples = 96, .seed = 3};
 constexpr auto steady = [](double) { return 0.05; };
 
-template <class Link>
-auto feed_of(const Link& link) {
-  return loader{data, link, {.global_batch = 24, .seed = 5}, {}, {}};
+template <class Communicator>
+auto feed_of(const Communicator& comm) {
+  return loader{data, comm, {.global_batch = 24, .seed = 5}, {}, {}};
 }
 
 }  // namespace support

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A run to listen to, the records of one by hand, and what a listener wrote.
+// A short run for callbacks, records made by hand, and the output of a callback.
 #pragma once
 
 #include <cstdio>
@@ -19,19 +19,19 @@
 
 namespace support {
 
-/// Two epochs of ten steps, the fourth of which is not finite, with a held-out score after each.
-template <class... Listeners>
-void toy_run(Listeners&&... listeners) {
+/// Two epochs of ten steps, the fourth of which has a NaN, with validation after each epoch.
+template <class... Callbacks>
+void toy_run(Callbacks&&... callbacks) {
   quadratic<fp64> model;
   model.poisons = {{3, 0}};
-  trainer run{model, lars{.trust = 0.02}, [](double) { return 0.05; }, solo{}};
-  toy_feed feed;
-  run.fit(feed, 2, held_out{toy_data{}}, listeners...);
+  trainer run{model, lars{.trust_coefficient = 0.02}, [](double) { return 0.05; }, solo{}};
+  toy_loader feed;
+  run.fit(feed, 2, validation{toy_data{}}, callbacks...);
 }
 
-/// Step `k` of ten an epoch, on eight samples, at a second and a half a step.
+/// Step `k`, of ten per epoch, eight samples and 1.5 seconds each.
 inline step_record record_of(std::int64_t k) {
-  return {.now = {.step = k, .epoch = static_cast<double>(k) / 10, .rate = 0.25},
+  return {.info = {.step = k, .epoch = static_cast<double>(k) / 10, .learning_rate = 0.25},
           .train = {12, 2, 6, 8},
           .grad_norm = 0.125,
           .seconds = 1.5 * static_cast<double>(k + 1)};
@@ -40,16 +40,16 @@ inline step_record record_of(std::int64_t k) {
 /// What f(out) wrote to the file `out`.
 template <class F>
 std::string written(const F& f) {
-  const folder here;
-  std::FILE* out = std::fopen(here.file("out").c_str(), "w");
+  const folder scratch;
+  std::FILE* out = std::fopen(scratch.file("out").c_str(), "w");
   REQUIRE(out != nullptr);
   f(out);
   std::fclose(out);
-  const file_bytes bytes = here.get("out");
+  const file_bytes bytes = scratch.get("out");
   return {bytes.begin(), bytes.end()};
 }
 
-/// How often a part stands in a text.
+/// How often `part` occurs in `text`.
 inline std::size_t count(const std::string& text, const std::string& part) {
   std::size_t n = 0;
   for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;

@@ -10,57 +10,59 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Says the name of another rank now and then, or hears a word and keeps it.
+// Receives a message and drops it, or returns another rank than the source.
 struct faulty {
-  threads link;
-  bool misnames = false;
+  threads comm;
+  bool misnames_source = false;
 
-  int rank() const { return link.rank(); }
-  int size() const { return link.size(); }
-  faulty lane(int k) const { return {link.lane(k), misnames}; }
-  void abandon(const char* why) const { link.abandon(why); }
+  int rank() const { return comm.rank(); }
+  int size() const { return comm.size(); }
+  faulty duplicate(int k) const { return {comm.duplicate(k), misnames_source}; }
+  void abort(const char* why) const { comm.abort(why); }
   template <Device D>
-  void exchange(std::span<const to<D>> out, std::span<const from<D>> in,
+  void exchange(std::span<const send_op<D>> out, std::span<const recv_op<D>> in,
                 typename D::stream s) const {
-    link.exchange(out, in, s);
+    comm.exchange(out, in, s);
   }
-  int next(std::span<const int> due) const {
-    const int first = link.next(due);
-    if (misnames) return (first + 1) % size();
-    detail::word lost(1);
-    detail::exchange(link, {}, {detail::hear(first, lost)});
-    return link.next(due);
+  int probe_any(std::span<const int> due) const {
+    const int source = comm.probe_any(due);
+    if (misnames_source) return (source + 1) % size();
+    detail::testing::message dropped(1);
+    detail::testing::exchange(comm, {}, {detail::testing::receive_from(source, dropped)});
+    return comm.probe_any(due);
   }
 };
 
 template <class Wrap>
-std::string broken(int ranks, const Wrap& wrap, std::chrono::milliseconds deadline = 60s) {
-  verdict v;
+std::string violations(int ranks, const Wrap& wrap, std::chrono::milliseconds deadline = 60s) {
+  detail::testing::report r;
   try {
-    threads::launch(ranks, [&](threads link) { detail::any_source_is_heard(wrap(link), v); },
+    threads::launch(ranks, [&](threads comm) { detail::testing::check_any_source(wrap(comm), r); },
                     {.deadline = deadline});
   } catch (const error& e) {
-    v.law(false, e.what());
+    r.expect(false, e.what());
   }
-  return v.str();
+  return r.violations();
 }
 
 }  // namespace
 
-TEST_CASE("over threads any source is heard") {
-  for (const int ranks : {1, 2, 5}) CHECK(broken(ranks, [](threads link) { return link; }) == "");
+TEST_CASE("check_any_source: threads keep the law") {
+  for (const int ranks : {1, 2, 5})
+    CHECK(violations(ranks, [](threads comm) { return comm; }) == "");
 }
 
-TEST_CASE("a source that is lost or misnamed is found") {
-  // By the word behind it, or, where each loss falls on a rank's last words, by a wait that ends.
-  CHECK(broken(
-            3, [](threads link) { return faulty{link}; }, 1s) != "");
-  CHECK(broken(
-            1, [](threads link) { return faulty{link}; }, 1s) != "");
-  CHECK(broken(
+TEST_CASE("check_any_source: a dropped message and a misnamed source are violations") {
+  // Found by the next message of the source, or, if a rank's last message is dropped, by the
+  // deadline.
+  CHECK(violations(
+            3, [](threads comm) { return faulty{comm}; }, 1s) != "");
+  CHECK(violations(
+            1, [](threads comm) { return faulty{comm}; }, 1s) != "");
+  CHECK(violations(
             3,
-            [](threads link) {
-              return faulty{link, true};
+            [](threads comm) {
+              return faulty{comm, true};
             },
             1s) != "");
 }

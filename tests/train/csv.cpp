@@ -19,54 +19,54 @@ std::string contents(const folder& in, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("csv: one line a step, held-out columns at the ends of epochs") {
+TEST_CASE("csv: one line per step, with validation columns at the ends of epochs") {
   const folder here;
   toy_run(csv{here.file("log.csv")});
-  const std::string said = contents(here, "log.csv");
-  CHECK(said.rfind("step,epoch,rate,loss,top1,top5,samples,grad_norm,skipped,seconds,held_out_loss,"
-                   "held_out_top1\n",
+  const std::string text = contents(here, "log.csv");
+  CHECK(text.rfind("step,epoch,learning_rate,loss,top1,top5,samples,grad_norm,skipped,seconds,"
+                   "validation_loss,validation_top1\n",
                    0) == 0);
-  CHECK(count(said, "\n") == 21);
-  CHECK(count(said, ",,\n") == 18);
-  CHECK(contains(said, "\n0,0.000000,0.05,"));
-  CHECK(contains(said, "\n19,1.900000,0.05,"));
+  CHECK(count(text, "\n") == 21);
+  CHECK(count(text, ",,\n") == 18);
+  CHECK(contains(text, "\n0,0.000000,0.05,"));
+  CHECK(contains(text, "\n19,1.900000,0.05,"));
 }
 
-TEST_CASE("csv: every line has every column, means and not sums, each score beside its own step") {
+TEST_CASE("csv: every line has every column; metrics are means, in the row of their step") {
   const folder here;
   csv log{here.file("log.csv")};
   log.begin({});
   log.step(record_of(0));
   log.step(record_of(1));
-  log.epoch({record_of(1), {}, score{30, 15, 18, 20}});
+  log.epoch({record_of(1), {}, metrics{30, 15, 18, 20}});
   log.step(record_of(2));
   step_record none = record_of(3);
   none.train = {};
   none.skipped = 2;
   log.step(none);
   log.end({});
-  const std::string said = contents(here, "log.csv");
-  CHECK(said.substr(said.find('\n') + 1) ==
+  const std::string text = contents(here, "log.csv");
+  CHECK(text.substr(text.find('\n') + 1) ==
         "0,0.000000,0.25,1.5,0.250000,0.750000,8,0.125,0,1.500,,\n"
         "1,0.100000,0.25,1.5,0.250000,0.750000,8,0.125,0,3.000,1.5,0.750000\n"
         "2,0.200000,0.25,1.5,0.250000,0.750000,8,0.125,0,4.500,,\n"
         "3,0.300000,0.25,0,0.000000,0.000000,0,0.125,2,6.000,,\n");
-  CHECK(count(said, ",") == 5 * 11);
+  CHECK(count(text, ",") == 5 * 11);
 }
 
-TEST_CASE("csv: rates and losses keep nine digits, however small") {
+TEST_CASE("csv: learning rates and losses have nine significant digits") {
   const folder here;
   csv log{here.file("log.csv")};
   log.begin({});
   step_record r = record_of(0);
-  r.now.rate = 1.23456789e-7;
+  r.info.learning_rate = 1.23456789e-7;
   r.train = {987654321.0, 0, 0, 1};
   log.step(r);
   log.end({});
   CHECK(contains(contents(here, "log.csv"), ",1.23456789e-07,987654321,"));
 }
 
-TEST_CASE("csv: a run without a step leaves the names of the columns, a second run only its own") {
+TEST_CASE("csv: a run without steps writes the header; a second run overwrites the first") {
   const folder here;
   csv log{here.file("log.csv")};
   log.begin({});
@@ -78,11 +78,11 @@ TEST_CASE("csv: a run without a step leaves the names of the columns, a second r
   CHECK(count(contents(here, "log.csv"), "\n") == 1);
 }
 
-TEST_CASE("csv: a file that cannot be written ends the run with its name and the remedy") {
-  const std::string said = complaint([] { toy_run(csv{"/nowhere/at/all.csv"}); });
-  CHECK(contains(said, "csv: cannot open \"/nowhere/at/all.csv\""));
-  CHECK(contains(said, "name a file in a folder that exists"));
+TEST_CASE("csv: a file that cannot be written is an error with its name and the remedy") {
+  const std::string text = error_message([] { toy_run(csv{"/nowhere/at/all.csv"}); });
+  CHECK(contains(text, "csv: cannot open \"/nowhere/at/all.csv\""));
+  CHECK(contains(text, "name a file in a folder that exists"));
   if (std::filesystem::exists("/dev/full"))
-    CHECK(
-        contains(complaint([] { toy_run(csv{"/dev/full"}); }), "csv: cannot write \"/dev/full\""));
+    CHECK(contains(error_message([] { toy_run(csv{"/dev/full"}); }),
+                   "csv: cannot write \"/dev/full\""));
 }

@@ -1,14 +1,15 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The golden vectors of every rule, through the real trainer: the toy set T4, ranks with different
-// data whose mean is T4's, any number of ranks.
+// Golden vectors of SGD, LARS and Local SGD (docs/mathematics.md, 2.3, 3.3 and 5.6) through the
+// whole trainer: the toy set T4, any number of ranks, whose optima differ and have T4's as their
+// mean.
 #include <doctest/doctest.h>
 
 #include <cordee/comm/ring.hpp>
 #include <cordee/comm/solo.hpp>
 #include <cordee/optim/lars.hpp>
-#include <cordee/optim/local.hpp>
+#include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/train/trainer.hpp>
 
@@ -24,17 +25,17 @@ using vectors = std::vector<std::vector<double>>;  // W1, b1, W2, b2
 
 struct golden {
   vectors expected;
-  std::vector<double> rates;
+  std::vector<double> learning_rates;
 };
 
 // Weights of every rank after as many steps as there are rates.
 template <class P, class O>
-std::deque<vectors> train(int ranks, const O& rule, const std::vector<double>& rate,
+std::deque<vectors> train(int ranks, const O& optimizer, const std::vector<double>& learning_rate,
                           trainer_options options = {}) {
-  return on_ranks(ranks, [&](threads link) {
-    quadratic<P> model{.shift = 0.25 * (link.rank() - 0.5 * (ranks - 1))};
-    trainer run{model, rule, rates(rate), ring{link}, options};
-    for (std::size_t k = 0; k < rate.size(); ++k)
+  return on_ranks(ranks, [&](threads comm) {
+    quadratic<P> model{.shift = 0.25 * (comm.rank() - 0.5 * (ranks - 1))};
+    trainer run{model, optimizer, learning_rates(learning_rate), ring{comm}, options};
+    for (std::size_t k = 0; k < learning_rate.size(); ++k)
       run.step(std::array{one_each(ranks)}, static_cast<double>(k));
     vectors out;
     for (std::size_t k = 0; k < 4; ++k) out.push_back(numbers(run.weights(), k));
@@ -46,10 +47,10 @@ template <class P>
 inline constexpr double tolerance = std::is_same_v<P, fp64> ? 1e-10 : 2e-6;
 
 template <class P, class O>
-void reaches(const O& rule, const golden& g) {
+void reaches(const O& optimizer, const golden& g) {
   for (const int ranks : {1, 3, 4}) {
     CAPTURE(ranks);
-    for (const vectors& weights : train<P>(ranks, rule, g.rates))
+    for (const vectors& weights : train<P>(ranks, optimizer, g.learning_rates))
       for (std::size_t k = 0; k < 4; ++k)
         for (std::size_t i = 0; i < g.expected[k].size(); ++i) {
           CAPTURE(t4_table[k].name);
@@ -60,6 +61,7 @@ void reaches(const O& rule, const golden& g) {
 }
 
 const std::vector<double> falling{0.1, 0.1, 0.05};
+// docs/mathematics.md: forms P and C are 2.1, momentum correction 2.2, the vectors 2.3.
 const golden p_form{{{0.45834439475, -0.15120028985, 0.1803259896, -0.28101731005},
                      {0.0397, -0.0217},
                      {0.934265592, -1.939390899},
@@ -86,6 +88,7 @@ const golden dampened{{{0.460046802748, -0.156499864578, 0.198907184376, -0.2718
                        {0.03096225}},
                       falling};
 
+// docs/mathematics.md, 3.2 and 3.3
 const std::vector<double> halved{1, 1, 0.5};
 const golden lars_a{{{0.495157498637, -0.281525941972, 0.71761960189, 0.0456088791405},
                      {0.226, -0.046},
@@ -106,7 +109,7 @@ TEST_CASE_TEMPLATE("sgd reaches form P's golden vector", P, fp64, fp32) {
 TEST_CASE_TEMPLATE("sgd with Nesterov momentum reaches its golden vector", P, fp64, fp32) {
   reaches<P>(sgd{.momentum = 0.9, .weight_decay = 0.01, .nesterov = true}, p_nesterov);
 }
-TEST_CASE_TEMPLATE("sgd leaves its first buffer undamped", P, fp64, fp32) {
+TEST_CASE_TEMPLATE("sgd applies no dampening in its first step", P, fp64, fp32) {
   reaches<P>(sgd{.momentum = 0.9, .weight_decay = 0.01, .dampening = 0.1}, dampened);
 }
 TEST_CASE_TEMPLATE("velocity_sgd with momentum correction equals form P", P, fp64, fp32) {
@@ -115,35 +118,40 @@ TEST_CASE_TEMPLATE("velocity_sgd with momentum correction equals form P", P, fp6
 }
 TEST_CASE_TEMPLATE("velocity_sgd without correction reaches form C's golden vector", P, fp64,
                    fp32) {
-  reaches<P>(velocity_sgd{.momentum = 0.9, .weight_decay = 0.01, .correction = false}, c_form);
+  reaches<P>(velocity_sgd{.momentum = 0.9, .weight_decay = 0.01, .momentum_correction = false},
+             c_form);
   reaches<P>(
-      velocity_sgd{.momentum = 0.9, .weight_decay = 0.01, .nesterov = true, .correction = false},
+      velocity_sgd{
+          .momentum = 0.9, .weight_decay = 0.01, .nesterov = true, .momentum_correction = false},
       c_nesterov);
 }
 TEST_CASE_TEMPLATE("lars reaches variant A's golden vector", P, fp64, fp32) {
-  reaches<P>(lars{.momentum = 0.9, .weight_decay = 0.01, .trust = 0.02}, lars_a);
-  reaches<P>(lars{.momentum = 0.9, .weight_decay = 0.01, .trust = 0.02, .nesterov = true},
-             lars_nesterov);
+  reaches<P>(lars{.momentum = 0.9, .weight_decay = 0.01, .trust_coefficient = 0.02}, lars_a);
+  reaches<P>(
+      lars{.momentum = 0.9, .weight_decay = 0.01, .trust_coefficient = 0.02, .nesterov = true},
+      lars_nesterov);
 }
 
-TEST_CASE("local SGD meets every second step and keeps its momentum to itself") {
-  // algorithms: two workers, f = (x - b)^2 / 2 with b = 0 and 4, x = 1, rate 0.1, momentum 0.9. The
-  // last segment of T4 has curvature 1, starts at 0.05 and has centre 0: shift it.
+TEST_CASE("local_steps{sgd, 2} averages weights in every second step, and no momentum") {
+  // docs/mathematics.md, 5.4: two workers, f = (x - b)^2 / 2 with b = 0 and 4, x = 1, learning rate
+  // 0.1, momentum 0.9. T4's last segment has curvature 1, starts at 0.05 and has its optimum at 0:
+  // shifted, it is this problem.
   std::vector<std::vector<double>> path(2);
   std::vector<double> buffers(2);
   threads::launch(
       2,
-      [&](threads link) {
-        const auto r = static_cast<std::size_t>(link.rank());
+      [&](threads comm) {
+        const auto r = static_cast<std::size_t>(comm.rank());
         quadratic<fp64> model{.shift = r == 0 ? -0.95 : 3.05};  // b - (1 - 0.05)
-        trainer run{model, local{sgd{.momentum = 0.9}, 2}, rates({.1, .1, .1, .1}), ring{link}};
+        trainer run{model, local_steps{sgd{.momentum = 0.9}, 2}, learning_rates({.1, .1, .1, .1}),
+                    ring{comm}};
         for (int k = 0; k < 4; ++k) {
           run.step(std::array{one_each(2)}, k);
           path[r].push_back(numbers(run.weights(), 3)[0] + 0.95);
         }
         buffers[r] = numbers(run.slot(0), 3)[0];
       },
-      patient);
+      long_deadline);
   const std::vector<std::vector<double>> expected{{0.9, 1.28, 0.99, 1.7732},
                                                   {1.3, 1.28, 2.038, 1.7732}};
   for (std::size_t r = 0; r < 2; ++r)
@@ -152,19 +160,21 @@ TEST_CASE("local SGD meets every second step and keeps its momentum to itself") 
   CHECK(close(buffers[1], -8.784, 1e-12));
 }
 
-TEST_CASE("local{sgd, 1} over an exact mean equals sgd when there is no momentum") {
+TEST_CASE("local_steps{sgd, 1} over an exact mean equals sgd without momentum") {
   const sgd plain{.momentum = 0, .weight_decay = 0.01};
   for (const int ranks : rank_counts) {
-    const auto apart = train<fp64>(ranks, local{plain, 1}, falling);
-    const auto together = train<fp64>(ranks, plain, falling);
+    const auto averaged_weights = train<fp64>(ranks, local_steps{plain, 1}, falling);
+    const auto averaged_gradients = train<fp64>(ranks, plain, falling);
     for (std::size_t k = 0; k < 4; ++k)
-      for (std::size_t i = 0; i < apart[0][k].size(); ++i)
-        CHECK(close(apart[0][k][i], together[0][k][i], 1e-13));
+      for (std::size_t i = 0; i < averaged_weights[0][k].size(); ++i)
+        CHECK(close(averaged_weights[0][k][i], averaged_gradients[0][k][i], 1e-13));
   }
 }
 
-TEST_CASE("without momentum and decay the norm of a lars step is rate x trust x |w|") {
-  const auto after = train<fp64>(1, lars{.momentum = 0, .weight_decay = 0, .trust = 0.02}, {0.7});
+TEST_CASE(
+    "without momentum and decay a lars step has norm learning rate x trust coefficient x |w|") {
+  const auto after =
+      train<fp64>(1, lars{.momentum = 0, .weight_decay = 0, .trust_coefficient = 0.02}, {0.7});
   for (const std::size_t k : {0u, 2u}) {
     double moved = 0, start = 0;
     for (std::size_t i = 0; i < t4_table[k].size; ++i) {

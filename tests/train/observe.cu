@@ -4,26 +4,24 @@
 #include <cordee/cuda.cuh>
 #include <cordee/precision/fp32.hpp>
 
-#include "tests/support/has_gpu.cuh"
 #include "tests/train/bytes_on.hpp"
 
 using namespace support;
 
 #if defined(CORDEE_HAS_CUDNN)
-using of_halves = cudnn;
+using half_engine = cudnn;
 #else
-using of_halves = wmma;
+using half_engine = tensor_core;
 #endif
-static_assert(std::same_as<engine_for<gpu, int8>::type, wmma>);
-static_assert(std::same_as<engine_for<gpu, fp16>::type, of_halves> &&
-              std::same_as<engine_for<gpu, bf16>::type, of_halves> &&
-              std::same_as<engine_for<gpu, fp32>::type, usual_engine<gpu>::type>);
+static_assert(std::same_as<engine_for<gpu, int8>::type, tensor_core>);
+static_assert(std::same_as<engine_for<gpu, fp16>::type, half_engine> &&
+              std::same_as<engine_for<gpu, bf16>::type, half_engine> &&
+              std::same_as<engine_for<gpu, fp32>::type, default_engine<gpu>::type>);
 
-TEST_CASE("int8 on a GPU: it learns on tensor cores, and replayed steps are eager ones") {
-  if (!has_gpu()) return;
-  how by{.percentile = 97, .bad_step = 4};
-  const made eager = train<wmma>(gpu{}, solo{}, by);
+TEST_CASE("int8 on a GPU: learns on tensor cores; replayed steps have the bits of direct ones") {
+  int8_options options{.percentile = 97, .bad_step = 4};
+  const int8_outcome eager = train<tensor_core>(gpu{}, solo{}, options);
   CHECK(eager.losses.back() < eager.losses.front());
-  by.replay = true;
-  CHECK(train<wmma>(gpu{}, solo{}, by) == eager);
+  options.capture_graphs = true;
+  CHECK(train<tensor_core>(gpu{}, solo{}, options) == eager);
 }

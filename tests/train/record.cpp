@@ -10,58 +10,58 @@ using namespace cordee;
 
 namespace {
 
-template <class L>
-void tell_all(L& l) {
-  detail::tell_begin(l, run_plan{.steps = 3});
-  detail::tell_step(l, step_record{.skipped = 1});
-  detail::tell_epoch(l, epoch_record{.train = {.count = 5}});
-  detail::tell_end(l, run_summary{.steps = 7});
+template <class C>
+void call_all(C& callback) {
+  detail::train::call_begin(callback, run_plan{.steps = 3});
+  detail::train::call_step(callback, step_record{.skipped = 1});
+  detail::train::call_epoch(callback, epoch_record{.train = {.count = 5}});
+  detail::train::call_end(callback, run_summary{.steps = 7});
 }
 
 }  // namespace
 
-TEST_CASE("record: a listener hears what it has ears for, and everything else passes it by") {
+TEST_CASE("record: a callback is called for the members that it has, and for no others") {
   struct every {
-    std::string heard;
-    void begin(const run_plan& p) { heard += "begin " + std::to_string(p.steps); }
-    void step(const step_record& r) { heard += ", step " + std::to_string(r.skipped); }
-    void epoch(const epoch_record& r) { heard += ", epoch " + std::to_string(r.train.count); }
-    void end(const run_summary& s) { heard += ", end " + std::to_string(s.steps); }
+    std::string calls;
+    void begin(const run_plan& p) { calls += "begin " + std::to_string(p.steps); }
+    void step(const step_record& r) { calls += ", step " + std::to_string(r.skipped); }
+    void epoch(const epoch_record& r) { calls += ", epoch " + std::to_string(r.train.count); }
+    void end(const run_summary& s) { calls += ", end " + std::to_string(s.steps); }
   } all;
-  tell_all(all);
-  CHECK(all.heard == "begin 3, step 1, epoch 5, end 7");
+  call_all(all);
+  CHECK(all.calls == "begin 3, step 1, epoch 5, end 7");
 
   struct ends {
-    std::int64_t heard = 0;
-    void begin(const run_plan& p) { heard += p.steps; }
-    void end(const run_summary& s) { heard += 100 * s.steps; }
+    std::int64_t steps = 0;
+    void begin(const run_plan& p) { steps += p.steps; }
+    void end(const run_summary& s) { steps += 100 * s.steps; }
   } some;
-  tell_all(some);
-  CHECK(some.heard == 703);
+  call_all(some);
+  CHECK(some.steps == 703);
 
-  struct deaf {
+  struct without_members {
   } none;
-  tell_all(none);
+  call_all(none);
 }
 
-TEST_CASE("record: a listener may take a record by value or as anything that it converts to") {
-  struct gist {
-    std::int64_t at;
-    gist(const step_record& r) : at(r.now.step) {}
+TEST_CASE("record: a callback may take a record by value, or a type that it converts to") {
+  struct step_number {
+    std::int64_t value;
+    step_number(const step_record& r) : value(r.info.step) {}
   };
   struct summing {
-    std::int64_t heard = 0;
-    void step(gist g) { heard += g.at; }
-    void epoch(epoch_record e) { heard += 10 * e.last.now.step; }
+    std::int64_t sum = 0;
+    void step(step_number n) { sum += n.value; }
+    void epoch(epoch_record e) { sum += 10 * e.last.info.step; }
   } l;
-  detail::tell_step(l, step_record{.now = {.step = 4}});
-  detail::tell_epoch(l, epoch_record{.last = {.now = {.step = 2}}});
-  CHECK(l.heard == 24);
+  detail::train::call_step(l, step_record{.info = {.step = 4}});
+  detail::train::call_epoch(l, epoch_record{.last = {.info = {.step = 2}}});
+  CHECK(l.sum == 24);
 }
 
-TEST_CASE("record: before anything happened there is nothing held out and nothing skipped") {
+TEST_CASE("record: default records have no validation metrics and no skipped steps") {
   const run_summary s{};
-  CHECK_FALSE(s.last.held_out.has_value());
+  CHECK_FALSE(s.last.validation.has_value());
   CHECK(s.last.last.skipped + s.skipped + s.steps + s.last.train.count == 0);
   CHECK_FALSE(s.last.last.grad_norm_local);
   const run_plan p{};

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every reducer between ranks that share one device, through the trainer: a network of a few
-// hundred numbers, so that its kernels may be emulated.
+// Reducers between ranks that share one device, through the trainer: a network of a few hundred
+// parameters, so that its kernels can be emulated.
 #pragma once
 
 #include <cmath>
@@ -14,6 +14,7 @@
 
 #include "tests/support/quadratic.hpp"
 #include "tests/support/ranks.hpp"
+#include "tests/support/way_error.hpp"
 
 namespace support {
 
@@ -24,7 +25,7 @@ using tiny = network<
     sequential<convolution<4, 3>, batch_norm<relu>, global_average_pool, linear<tiny_classes>>,
     fp32, D, reference, tiny_image, tiny_classes>;
 
-/// With gradients that are not finite, planted in stream order.
+/// With NaN and infinity written to its gradients, in stream order.
 template <class D>
 struct poisoned : tiny<D> {
   using tiny<D>::tiny;
@@ -32,9 +33,9 @@ struct poisoned : tiny<D> {
   std::int64_t step = 0;
 
   template <class Ready>
-  void backward(const typename tiny<D>::image& in, span_on<float, D> grads, into mode,
-                Ready&& ready, typename D::stream s) {
-    const auto planted = [&](std::size_t k) {
+  void backward(const typename tiny<D>::packed_parameters& in, span_on<float, D> grads,
+                write_mode mode, Ready&& ready, typename D::stream s) {
+    const auto poison_then_ready = [&](std::size_t k) {
       for (const poison& p : poisons)
         if (p.step == step && p.segment == k) {
           const auto bad = static_cast<float>(p.value);
@@ -42,134 +43,139 @@ struct poisoned : tiny<D> {
         }
       ready(k);
     };
-    tiny<D>::backward(in, grads, mode, planted, s);
+    tiny<D>::backward(in, grads, mode, poison_then_ready, s);
     ++step;
   }
 };
 
-/// Each rank's weights after some steps, each on a shard of its own; fewer of many ranks, whose
-/// fibers take their time.
+/// Emulated ranks are slow: fewer steps of many.
+constexpr int steps_with(int ranks) { return ranks > 3 ? 2 : 4; }
+
+/// Each rank's trainable weights after some steps.
 template <class D, class O, class Make>
-auto weights_after(const D& where, int ranks, const O& rule, const Make& reducer) {
+auto weights_after(const D& where, int ranks, const O& optimizer, const Make& reducer, int steps) {
   const synthetic images{.extent = tiny_image, .classes = tiny_classes, .samples = 48, .seed = 3};
-  return on_ranks(ranks, [&](threads link) {
+  return on_ranks(ranks, [&](threads comm) {
     tiny<D> net{where};
-    loader feed{images, link, {.global_batch = 6, .seed = 1}};
-    trainer run{net, rule, constant{.rate = 0.05}, reducer(link), {.bucket_bytes = 512}};
+    loader feed{images, comm, {.global_batch = 6, .seed = 1}};
+    trainer run{
+        net, optimizer, constant{.learning_rate = 0.05}, reducer(comm), {.bucket_bytes = 512}};
     CHECK(run.buckets().size() > 1);
-    upload<D> there(where);
-    for (int k = 0; k < (ranks > 3 ? 2 : 4); ++k)
-      CHECK(run.step(there.to(feed.next(), run.compute()), feed.epoch(k)).finite());
+    upload<D> uploaded(where);
+    for (int k = 0; k < steps; ++k)
+      CHECK(run.step(uploaded.to(feed.next(), run.compute()), feed.epoch(k)).finite());
     const auto trained = run.weights().subspan(0, run.weights().size - run.statistics().size);
-    return on_host<float, D>(where, trained, run.compute());
+    return copy_to_host<float, D>(where, trained, run.compute());
   });
 }
 
-/// The largest |a - b|, and HUGE_VAL where one is no number.
-inline double farthest(const std::vector<float>& a, const std::vector<float>& b) {
-  double most = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    const double off = std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i]));
-    most = std::isfinite(off) ? std::max(most, off) : HUGE_VAL;
-  }
-  return a.size() == b.size() ? most : HUGE_VAL;
+inline std::vector<float> initial_weights() {
+  return weights_after(
+      cpu(1), 1, sgd{}, [](threads comm) { return ring{comm}; }, 0)[0];
 }
+/// Of the way that training made. Four steps of some ten roundings of fp32 each, on gradients that
+/// are sums of a hundred terms.
+inline constexpr double rounding_tolerance = 4 * 10 * 100 * 0x1p-24;
 
-/// An exact reducer leaves all ranks with the same bits, and those are the CPU's but for rounding
-/// (there by a ring: every exact mean is one).
+/// An exact reducer gives all ranks the same bits, which are those of a ring on the CPU but for
+/// rounding.
 template <class D, class Make>
 void trains_alike(const D& where, const Make& reducer) {
   for (const int ranks : {1, 2, 3, 5, 8}) {
     CAPTURE(ranks);
-    const sgd rule{.momentum = 0.9, .weight_decay = 1e-3};
-    const auto here = weights_after(where, ranks, rule, reducer);
-    const auto host = weights_after(cpu(1), ranks, rule, [](threads l) { return ring{l}; });
-    for (const auto& one : here) CHECK(one == here[0]);
-    CHECK(farthest(here[0], host[0]) < 1e-5);
+    const sgd optimizer{.momentum = 0.9, .weight_decay = 1e-3};
+    const auto device = weights_after(where, ranks, optimizer, reducer, steps_with(ranks));
+    const auto host = weights_after(
+        cpu(1), ranks, optimizer, [](threads comm) { return ring{comm}; }, steps_with(ranks));
+    for (const auto& weights : device) CHECK(weights == device[0]);
+    CHECK(way_error(device[0], host[0], initial_weights()) < rounding_tolerance);
   }
 }
 
-/// A mixing reducer leaves every rank with weights of its own, as on the CPU.
+/// A mixing reducer leaves the ranks with different weights, which are those of the CPU.
 template <class D, class Make>
 void mixes_alike(const D& where, const Make& reducer) {
   for (const int ranks : {1, 2, 3, 5, 8}) {
     CAPTURE(ranks);
-    const decentlam rule{.momentum = 0.8, .weight_decay = 1e-3};
-    const auto here = weights_after(where, ranks, rule, reducer);
-    const auto host = weights_after(cpu(1), ranks, rule, reducer);
-    for (std::size_t r = 0; r < here.size(); ++r) CHECK(farthest(here[r], host[r]) < 1e-5);
-    if (ranks > 1) CHECK(here[0] != here[1]);
+    const decentlam optimizer{.momentum = 0.8, .weight_decay = 1e-3};
+    const auto device = weights_after(where, ranks, optimizer, reducer, steps_with(ranks));
+    const auto host = weights_after(cpu(1), ranks, optimizer, reducer, steps_with(ranks));
+    for (std::size_t r = 0; r < device.size(); ++r)
+      CHECK(way_error(device[r], host[r], initial_weights()) < rounding_tolerance);
+    if (ranks > 1) CHECK(device[0] != device[1]);
   }
 }
 
-/// What a run through steps that are not finite left: rank 1 meets a NaN at step 1 and an infinity
-/// at step 3, of six.
-struct bumpy {
+/// A run of six steps in which rank 1 has a NaN at step 1 and an infinity at step 3.
+struct poisoned_outcome {
   std::vector<bool> applied;
-  std::vector<int> zeroed;
+  std::vector<int> zeroed_buckets;
   std::vector<double> norms, losses;
-  std::vector<float> weights;
-  bool kept = true;  // a step that was skipped left every bit of weights, slot and statistics
+  std::vector<float> start, weights;
+  bool unchanged = true;  // skipped steps changed no bit of weights, slot and statistics
 };
 template <class D, class O, class Make>
-auto bumpy_run(const D& where, const O& rule, const Make& reducer) {
+auto poisoned_run(const D& where, const O& optimizer, const Make& reducer) {
   const synthetic images{.extent = tiny_image, .classes = tiny_classes, .samples = 48, .seed = 3};
-  return on_ranks(2, [&](threads link) {
+  return on_ranks(2, [&](threads comm) {
     poisoned<D> net{where};
-    if (link.rank() == 1) net.poisons = {{1, 3}, {3, 0, HUGE_VAL}};
-    loader feed{images, link, {.global_batch = 6, .seed = 1}};
-    trainer run{net, rule, constant{.rate = 0.05}, reducer(link), {.bucket_bytes = 512}};
-    upload<D> there(where);
+    if (comm.rank() == 1) net.poisons = {{1, 3}, {3, 0, HUGE_VAL}};
+    loader feed{images, comm, {.global_batch = 6, .seed = 1}};
+    trainer run{
+        net, optimizer, constant{.learning_rate = 0.05}, reducer(comm), {.bucket_bytes = 512}};
+    upload<D> uploaded(where);
     const auto everything = [&] {
-      auto all = on_host<float, D>(where, run.weights(), run.compute());
-      const auto slot = on_host<float, D>(where, run.slot(0), run.compute());
+      auto all = copy_to_host<float, D>(where, run.weights(), run.compute());
+      const auto slot = copy_to_host<float, D>(where, run.slot(0), run.compute());
       all.insert(all.end(), slot.begin(), slot.end());
       return all;
     };
-    bumpy out;
+    poisoned_outcome out;
+    out.start = copy_to_host<float, D>(where, run.weights(), run.compute());
     for (int k = 0; k < 6; ++k) {
       const auto before = everything();
-      const auto step = run.step(there.to(feed.next(), run.compute()), feed.epoch(k));
+      const auto step = run.step(uploaded.to(feed.next(), run.compute()), feed.epoch(k));
       out.applied.push_back(step.applied);
-      out.zeroed.push_back(step.zeroed);
-      out.norms.push_back(step.grad_square);
+      out.zeroed_buckets.push_back(step.zeroed_buckets);
+      out.norms.push_back(step.squared_global_norm);
       out.losses.push_back(step.train.mean_loss());
       if (!step.applied && O::needs == agreement::exact)
-        out.kept = out.kept && everything() == before;
+        out.unchanged = out.unchanged && everything() == before;
     }
-    out.weights = on_host<float, D>(where, run.weights(), run.compute());
+    out.weights = copy_to_host<float, D>(where, run.weights(), run.compute());
     return out;
   });
 }
 
-/// Steps are skipped, buckets zeroed, and ranks meet, as on the CPU.
+/// Steps are skipped, buckets zeroed and ranks averaged as on the CPU.
 template <class D, class O, class Make>
-void skips_alike(const D& where, const O& rule, const Make& reducer) {
-  const auto here = bumpy_run(where, rule, reducer), host = bumpy_run(cpu(1), rule, reducer);
-  for (std::size_t r = 0; r < here.size(); ++r) {
+void skips_alike(const D& where, const O& optimizer, const Make& reducer) {
+  const auto device = poisoned_run(where, optimizer, reducer),
+             host = poisoned_run(cpu(1), optimizer, reducer);
+  for (std::size_t r = 0; r < device.size(); ++r) {
     CAPTURE(r);
-    CHECK(here[r].applied == host[r].applied);
-    CHECK(here[r].zeroed == host[r].zeroed);
-    CHECK(here[r].kept);
-    for (std::size_t k = 0; k < here[r].norms.size(); ++k) {
-      CHECK(close(here[r].losses[k], host[r].losses[k], 1e-5));
-      CHECK((close(here[r].norms[k], host[r].norms[k], 1e-5) ||
-             (std::isnan(host[r].norms[k]) && std::isnan(here[r].norms[k])) ||
-             here[r].norms[k] == host[r].norms[k]));
+    CHECK(device[r].applied == host[r].applied);
+    CHECK(device[r].zeroed_buckets == host[r].zeroed_buckets);
+    CHECK(device[r].unchanged);
+    for (std::size_t k = 0; k < device[r].norms.size(); ++k) {
+      CHECK(close(device[r].losses[k], host[r].losses[k], 1e-5));
+      CHECK((close(device[r].norms[k], host[r].norms[k], 1e-5) ||
+             (std::isnan(host[r].norms[k]) && std::isnan(device[r].norms[k])) ||
+             device[r].norms[k] == host[r].norms[k]));
     }
-    CHECK(farthest(here[r].weights, host[r].weights) < 1e-5);
+    CHECK(way_error(device[r].weights, host[r].weights, host[r].start) < rounding_tolerance);
   }
 }
-/// Of each kind of rule one.
+/// One optimizer of each kind.
 template <class D>
 void skip_alike(const D& where) {
-  const auto rings = [](threads link) { return ring{link}; };
-  skips_alike(where, velocity_sgd{.weight_decay = 1e-3}, rings);
-  skips_alike(where, clip{lars{.trust = 0.02}, 0.5}, rings);
-  skips_alike(where, local{velocity_sgd{}, 2}, rings);
-  const auto neighbours = [](threads link) { return gossip{link}; };
-  skips_alike(where, decentlam{.momentum = 0.5}, neighbours);
-  skips_alike(where, clip{decentlam{.momentum = 0.5}, 0.5}, neighbours);
+  const auto make_ring = [](threads comm) { return ring{comm}; };
+  skips_alike(where, velocity_sgd{.weight_decay = 1e-3}, make_ring);
+  skips_alike(where, clip{lars{.trust_coefficient = 0.02}, 0.5}, make_ring);
+  skips_alike(where, local_steps{velocity_sgd{}, 2}, make_ring);
+  const auto make_gossip = [](threads comm) { return gossip{comm}; };
+  skips_alike(where, decentlam{.momentum = 0.5}, make_gossip);
+  skips_alike(where, clip{decentlam{.momentum = 0.5}, 0.5}, make_gossip);
 }
 
 }  // namespace support

@@ -12,33 +12,66 @@ using namespace support;
 
 namespace {
 
-// What is said when rank 2 of 4 has another table, or cuts it at another limit.
-std::string said_of(std::span<const segment> other, std::size_t limit) {
-  return complaint([&] {
-    threads::launch(
-        4,
-        [&](threads link) {
-          const bool odd = link.rank() == 2;
-          const std::span<const segment> table = odd ? other : std::span<const segment>(t4_table);
-          expect_same_table(link, table, cut(table, odd ? limit : 1000));
-        },
-        patient);
+// The message of each of 4 ranks where rank 2 has another table, or other buckets.
+std::vector<std::string> messages(std::span<const segment> other, std::size_t bucket_limit) {
+  const auto by_rank = on_ranks(4, [&](threads comm) {
+    const bool odd = comm.rank() == 2;
+    const std::span<const segment> table = odd ? other : std::span<const segment>(t4_table);
+    return error_message([&] {
+      detail::train::expect_same_table(
+          comm, table, detail::core::make_buckets(table, odd ? bucket_limit : 1000));
+    });
   });
+  return {by_rank.begin(), by_rank.end()};
+}
+void check_all(const std::vector<std::string>& messages, const char* expected) {
+  for (const std::string& message : messages) CHECK(message == expected);
 }
 
 }  // namespace
 
-TEST_CASE("same table: ranks that agree go on") { CHECK(said_of(t4_table, 1000).empty()); }
+TEST_CASE("same_table: equal tables and buckets pass on every rank") {
+  check_all(messages(t4_table, 1000), "");
+}
 
-TEST_CASE("same table: another name, shape, number of tensors or bucket limit names both ranks") {
-  const std::string first = "trainer: rank 0 has 5 tensors in 1 buckets (";
+TEST_CASE("same_table: every rank throws the first tensor that differs, with shapes and rank") {
   auto renamed = t4_table;
   renamed[1].name = "b7";
-  CHECK(contains(said_of(renamed, 1000), first.c_str()));
-  CHECK(contains(said_of(renamed, 1000), "rank 2 has 5 tensors in 1 buckets ("));
+  check_all(messages(renamed, 1000),
+            "trainer: the networks differ, first in tensor 1: rank 0 has \"b1\" (2), rank 2 has "
+            "\"b7\" (2): give every rank the same network");
   auto reshaped = t4_table;
   reshaped[2].shape = {2, 1, 0, 0};
-  CHECK(contains(said_of(reshaped, 1000), "rank 2 has 5 tensors in 1 buckets ("));
-  CHECK(contains(said_of(std::span(t4_table).first(4), 1000), "rank 2 has 4 tensors in 1 buckets"));
-  CHECK(contains(said_of(t4_table, 64), "rank 2 has 5 tensors in 4 buckets"));
+  reshaped[3].name = "later";
+  check_all(messages(reshaped, 1000),
+            "trainer: the networks differ, first in tensor 2: rank 0 has \"W2\" (2), rank 2 has "
+            "\"W2\" (2, 1): give every rank the same network");
+}
+
+TEST_CASE(
+    "same_table: a table that ends early, or is longer, differs in the tensor after its end") {
+  check_all(messages(std::span(t4_table).first(4), 1000),
+            "trainer: the networks differ, first in tensor 4: rank 0 has \"seen\" (1), rank 2 has "
+            "no such tensor: give every rank the same network");
+  std::vector<segment> longer(t4_table.begin(), t4_table.end());
+  longer.push_back({"extra", kind::statistic, 320, 3});
+  check_all(messages(longer, 1000),
+            "trainer: the networks differ, first in tensor 5: rank 0 has no such tensor, rank 2 "
+            "has \"extra\" (3): give every rank the same network");
+}
+
+TEST_CASE("same_table: the same tensors in other buckets name bucket_bytes") {
+  check_all(messages(t4_table, 64),
+            "trainer: rank 0 cuts the same tensors into 1 buckets, rank 2 into 4: give every rank "
+            "the same bucket_bytes");
+}
+
+TEST_CASE("same_table: a name that is longer than the message allows is cut") {
+  const std::string name(500, 'x');
+  auto renamed = t4_table;
+  renamed[0].name = name;
+  for (const std::string& message : messages(renamed, 1000)) {
+    CHECK(contains(message, "rank 2 has \"xxxx"));
+    CHECK(message.size() < 400);
+  }
 }

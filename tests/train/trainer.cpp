@@ -7,7 +7,7 @@
 #include <cordee/comm/solo.hpp>
 #include <cordee/optim/decentlam.hpp>
 #include <cordee/optim/lars.hpp>
-#include <cordee/optim/local.hpp>
+#include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/train/trainer.hpp>
 
@@ -20,15 +20,15 @@ using namespace support;
 
 namespace {
 
-// 200 steps on T4 with rank-dependent data, weights by rank.
+// The weights by rank after 200 steps on T4 with rank-dependent data.
 template <class P, class O>
-auto weights_after(int ranks, const O& rule, trainer_options options = {}, int steps = 200,
+auto weights_after(int ranks, const O& optimizer, trainer_options options = {}, int steps = 200,
                    int accumulate = 1) {
-  return on_ranks(ranks, [&](threads link) {
-    quadratic<P> model{.shift = spread(link.rank(), ranks)};
-    trainer run{model, rule, slow_start, ring{link}, options};
+  return on_ranks(ranks, [&](threads comm) {
+    quadratic<P> model{.shift = spread(comm.rank(), ranks)};
+    trainer run{model, optimizer, slow_start, ring{comm}, options};
     std::vector<batch<cpu>> micro(static_cast<std::size_t>(accumulate), one_each(ranks));
-    for (batch<cpu>& b : micro) b.global *= accumulate;
+    for (batch<cpu>& b : micro) b.global_samples *= accumulate;
     for (int k = 0; k < steps; ++k) run.step(micro, k);
     return copy(run.weights().subspan(0, 256));
   });
@@ -39,19 +39,19 @@ auto weights_after(int ranks, const O& rule, trainer_options options = {}, int s
 TEST_CASE_TEMPLATE("an exact reducer leaves every rank with the same bits", P, fp32, fp64) {
   for (const int ranks : rank_counts) {
     CAPTURE(ranks);
-    const auto by_rank = weights_after<P>(ranks, lars{.trust = 0.02});
+    const auto by_rank = weights_after<P>(ranks, lars{.trust_coefficient = 0.02});
     for (const auto& weights : by_rank) CHECK(same_bits(weights, by_rank[0]));
   }
 }
 
-TEST_CASE("the bucket limit, eager or late, and accumulation do not change the result") {
-  const sgd rule{.momentum = 0.9, .weight_decay = 0.01};
+TEST_CASE("bucket_bytes, overlap and accumulation do not change the result") {
+  const sgd optimizer{.momentum = 0.9, .weight_decay = 0.01};
   for (const int ranks : {1, 2, 3, 5}) {
     CAPTURE(ranks);
-    const auto whole = weights_after<fp64>(ranks, rule)[0];
-    const auto late = weights_after<fp64>(ranks, rule, {.overlap = false})[0];
-    const auto pieces = weights_after<fp64>(ranks, rule, {.bucket_bytes = 512})[0];
-    const auto twice = weights_after<fp64>(ranks, rule, {}, 200, 2)[0];
+    const auto whole = weights_after<fp64>(ranks, optimizer)[0];
+    const auto late = weights_after<fp64>(ranks, optimizer, {.overlap = false})[0];
+    const auto pieces = weights_after<fp64>(ranks, optimizer, {.bucket_bytes = 512})[0];
+    const auto twice = weights_after<fp64>(ranks, optimizer, {}, 200, 2)[0];
     CHECK(same_bits(whole, late));
     for (std::size_t i = 0; i < whole.size(); ++i) {
       CHECK(close(pieces[i], whole[i], 1e-15));
@@ -60,72 +60,73 @@ TEST_CASE("the bucket limit, eager or late, and accumulation do not change the r
   }
 }
 
-TEST_CASE("every rank begins with rank 0's weights") {
-  const auto by_rank = on_ranks(3, [&](threads link) {
+TEST_CASE("every rank starts with rank 0's weights") {
+  const auto by_rank = on_ranks(3, [&](threads comm) {
     struct own_start : quadratic<fp64> {
       int rank = 0;
-      void initialise(span_on<double, cpu> plane, std::uint64_t) const { plane[0] = 7 + rank; }
+      void initialize(span_on<double, cpu> plane, std::uint64_t) const { plane[0] = 7 + rank; }
     };
     own_start model;
-    model.rank = link.rank();
-    trainer run{model, sgd{}, slow_start, ring{link}};
+    model.rank = comm.rank();
+    trainer run{model, sgd{}, slow_start, ring{comm}};
     return run.weights()[0];
   });
   for (const double w : by_rank) CHECK(w == 7);
 }
 
-TEST_CASE("ranks with different bucket tables are refused at the start") {
-  const std::string said = complaint([] {
+TEST_CASE("ranks with different buckets are an error at construction") {
+  const std::string message = error_message([] {
     threads::launch(
         2,
-        [](threads link) {
+        [](threads comm) {
           quadratic<fp64> model;
           trainer run{model,
                       sgd{},
                       slow_start,
-                      ring{link},
-                      {.bucket_bytes = link.rank() == 0 ? 512u : 4096u}};
+                      ring{comm},
+                      {.bucket_bytes = comm.rank() == 0 ? 512u : 4096u}};
         },
-        patient);
+        long_deadline);
   });
-  CHECK(contains(said, "rank 0 has 5 tensors in 4 buckets"));
+  CHECK(contains(message, "rank 0 cuts the same tensors into 4 buckets, rank 1 into 1"));
 }
 
-TEST_CASE("local{lars} sees the norms of its own gradient before it proposes") {
-  // One rank: meeting nobody, it must do what lars does.
-  const auto alone = [](auto rule) {
+TEST_CASE("local_steps{lars} gets the norms of its own gradient before it proposes") {
+  // With one rank it must do what lars does.
+  const auto weights_with = [](auto optimizer) {
     quadratic<fp64> model;
-    trainer run{model, rule, slow_start, solo{}, {.bucket_bytes = 512}};
+    trainer run{model, optimizer, slow_start, solo{}, {.bucket_bytes = 512}};
     for (int k = 0; k < 20; ++k) run.step(std::array{one_each(1)}, k);
     return copy(run.weights());
   };
-  CHECK(same_bits(alone(local{lars{.trust = 0.02}, 4}), alone(lars{.trust = 0.02})));
+  CHECK(same_bits(weights_with(local_steps{lars{.trust_coefficient = 0.02}, 4}),
+                  weights_with(lars{.trust_coefficient = 0.02})));
 }
 
-TEST_CASE("a rank without samples contributes zeros") {
-  const auto by_rank = on_ranks(3, [&](threads link) {
-    quadratic<fp64> model{.shift = spread(link.rank(), 2)};  // ranks 0 and 1 have the data
-    trainer run{model, sgd{.momentum = 0}, rates({0.1}), ring{link}};
-    batch<cpu> own{{}, {}, link.rank() == 2 ? 0 : 1, 2, 3};
+TEST_CASE("a rank without samples contributes a zero gradient") {
+  const auto by_rank = on_ranks(3, [&](threads comm) {
+    quadratic<fp64> model{.shift = spread(comm.rank(), 2)};  // ranks 0 and 1 have the data
+    trainer run{model, sgd{.momentum = 0}, learning_rates({0.1}), ring{comm}};
+    batch<cpu> own{{}, {}, comm.rank() == 2 ? 0 : 1, 2, 3};
     run.step(std::array{own}, 0);
     return run.weights()[0];
   });
   for (const double w : by_rank) CHECK(close(w, 0.5 - 0.1 * (0.5 - 0.4), 1e-15));
 }
 
-TEST_CASE("the agreed model is the mean of the ranks' models, and what was there comes back") {
-  on_ranks(3, [&](threads link) {
-    quadratic<fp64> model{.shift = spread(link.rank(), 3)};
-    trainer run{model, local{sgd{.momentum = 0}, 8}, rates({0.1}), ring{link}};
+TEST_CASE("with_mean_model: has the mean of the ranks' weights, and restores their own") {
+  on_ranks(3, [&](threads comm) {
+    quadratic<fp64> model{.shift = spread(comm.rank(), 3)};
+    trainer run{model, local_steps{sgd{.momentum = 0}, 8}, learning_rates({0.1}), ring{comm}};
     run.step(std::array{one_each(3)}, 0);
     const auto before = copy(run.weights());
     const double inside = run.with_mean_model([&] {
-      CHECK(run.image().span()[0] == run.weights()[0]);  // published
+      CHECK(run.packed_parameters().span()[0] == run.weights()[0]);  // packed
       return run.weights()[0];
     });
     CHECK(close(inside, 0.5 - 0.1 * (0.5 - 0.4), 1e-15));
     CHECK(same_bits(before, copy(run.weights())));
-    CHECK(run.image().span()[0] == before[0]);
+    CHECK(run.packed_parameters().span()[0] == before[0]);
     return 0;
   });
 }

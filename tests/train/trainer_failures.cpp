@@ -6,11 +6,11 @@
 #include <doctest/doctest.h>
 
 #include <cordee/comm/gossip.hpp>
-#include <cordee/comm/group.hpp>
 #include <cordee/comm/ring.hpp>
 #include <cordee/comm/server.hpp>
+#include <cordee/comm/subgroup.hpp>
 #include <cordee/optim/decentlam.hpp>
-#include <cordee/optim/local.hpp>
+#include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/train/trainer.hpp>
 
@@ -21,118 +21,116 @@
 using namespace cordee;
 using namespace support;
 
-TEST_CASE("a throw in one rank ends the run with its message on every rank") {
+TEST_CASE("an exception on one rank ends the run with its message on every rank") {
   for (const int ranks : {2, 3, 5}) {
-    std::vector<std::string> said(static_cast<std::size_t>(ranks));
-    const std::string first = complaint([&] {
+    std::vector<std::string> messages(static_cast<std::size_t>(ranks));
+    const std::string first = error_message([&] {
       threads::launch(
           ranks,
-          [&](threads link) {
+          [&](threads comm) {
             struct thrower : quadratic<fp64> {
               int rank = 0;
-              void forward(const image& w, span_on<double, cpu> p, const batch<cpu>& b, phase ph,
-                           cpu::stream s) {
+              void forward(const packed_parameters& w, span_on<double, cpu> p, const batch<cpu>& b,
+                           phase ph, cpu::stream s) {
                 if (rank == 1 && step == 2) throw error("the sensor fell off");
                 quadratic<fp64>::forward(w, p, b, ph, s);
               }
             };
             thrower model;
-            model.rank = link.rank();
-            trainer run{model, sgd{}, slow_start, ring{link}};
+            model.rank = comm.rank();
+            trainer run{model, sgd{}, slow_start, ring{comm}};
             try {
               for (int k = 0; k < 9; ++k) run.step(std::array{one_each(ranks)}, k);
             } catch (const std::exception& e) {
-              said[static_cast<std::size_t>(link.rank())] = e.what();
+              messages[static_cast<std::size_t>(comm.rank())] = e.what();
               throw;
             }
           },
-          patient);
+          long_deadline);
     });
     CHECK(first == "rank 1: the sensor fell off");
-    for (const std::string& s : said) CHECK(contains(s, "the sensor fell off"));
+    for (const std::string& message : messages) CHECK(contains(message, "the sensor fell off"));
   }
 }
 
-TEST_CASE(
-    "a rank that falls silent ends the run at the deadline, and is named on every other rank") {
+TEST_CASE("a stuck rank ends the run at the deadline, and is named on every other rank") {
   for (const bool comes_back : {false, true}) {
-    std::vector<std::string> said(3);
-    crevasse deep;
-    const std::string first = complaint([&] {
+    std::vector<std::string> messages(3);
+    stuck_rank stuck;
+    const std::string first = error_message([&] {
       threads::launch(3,
-                      [&](threads link) {
+                      [&](threads comm) {
                         quadratic<fp64> model;
-                        trainer run{model, sgd{}, slow_start, ring{link}};
+                        trainer run{model, sgd{}, slow_start, ring{comm}};
                         try {
-                          deep.beside([&] {
+                          stuck.run_peer([&] {
                             for (int k = 0; k < 9; ++k) {
-                              if (link.rank() == 2 && k == 3) deep.fall();
-                              if (link.rank() == 2 && k == 3 && !comes_back) return;
+                              if (comm.rank() == 2 && k == 3) stuck.block();
+                              if (comm.rank() == 2 && k == 3 && !comes_back) return;
                               run.step(std::array{one_each(3)}, k);
                             }
                           });
                         } catch (const std::exception& e) {
-                          said[static_cast<std::size_t>(link.rank())] = e.what();
+                          messages[static_cast<std::size_t>(comm.rank())] = e.what();
                           throw;
                         }
                       },
                       {.deadline = std::chrono::milliseconds(2000)});
     });
     CHECK(contains(first, "for rank 2 to"));
-    for (std::size_t rank = 0; rank < said.size(); ++rank)
-      CHECK(contains(said[rank], "for rank 2 to") == (rank < 2 || comes_back));
-    // The report: of each rank what it awaits and what it has finished last, by step and
-    // parameters, and of who is silent what the others' mean was made of.
+    for (std::size_t rank = 0; rank < messages.size(); ++rank)
+      CHECK(contains(messages[rank], "for rank 2 to") == (rank < 2 || comes_back));
+    // The report: for each rank the exchange that it waits in and the last one it has finished, by
+    // step and parameters; for a rank without a report, the last exchange it took part in.
     CHECK(contains(first,
                    "(step 3, round 3, bucket 0 (W1 to b2, 2048 bytes); last finished: step 2, "
                    "round 2, bucket 0"));
     CHECK(contains(first, comes_back ? "\n  rank 2 had waited "
-                                     : "\n  rank 2 told of no exchange; took part up to step 2, "
+                                     : "\n  rank 2 reported no wait; took part up to step 2, "
                                        "round 2, bucket 0 (W1 to b2, 2048 bytes), which rank "));
-    CHECK(contains(first, comes_back ? "\n  look first at rank 2: it had waited least"
-                                     : "\n  look first at rank 2: no word of a wait from there"));
+    CHECK(contains(first, comes_back ? "\n  suspected: rank 2 (shortest wait)"
+                                     : "\n  suspected: rank 2 (reported no wait)"));
     CHECK(contains(
-        first, text("\n  rank ", contains(first, "rank 0: rank 0 waited") ? 1 : 0, " had waited ")
+        first, concat("\n  rank ", contains(first, "rank 0: rank 0 waited") ? 1 : 0, " had waited ")
                    .c_str()));
   }
 }
 
-TEST_CASE(
-    "a rank that is elsewhere when the others evaluate is named, with the steps they have done") {
-  crevasse deep;
-  const std::string said = complaint([&] {
+TEST_CASE("a rank that is absent from a collective operation is named, with the steps taken") {
+  stuck_rank stuck;
+  const std::string message = error_message([&] {
     threads::launch(2,
-                    [&](threads link) {
+                    [&](threads comm) {
                       quadratic<fp64> model;
-                      trainer run{model, sgd{}, slow_start, ring{link}};
+                      trainer run{model, sgd{}, slow_start, ring{comm}};
                       run.step(std::array{one_each(2)}, 0);
-                      if (link.rank() == 1) return deep.fall();
-                      deep.beside([&] { run.consensus_distance(); });
+                      if (comm.rank() == 1) return stuck.block();
+                      stuck.run_peer([&] { run.consensus_distance(); });
                     },
                     {.deadline = std::chrono::milliseconds(2000)});
   });
   CHECK(
-      contains(said,
-               "on lane 1: it is stuck, or slower than threads::options{.deadline} (trainer "
+      contains(message,
+               "on context 1: it is stuck, or slower than threads::options{.deadline} (trainer "
                "after 1 steps; last finished: step 0, round 0, bucket 0 (W1 to b2, 2048 bytes))"));
-  CHECK(contains(said,
-                 "\n  rank 1 told of no exchange; took part up to step 0, round 0, bucket 0 (W1 to "
+  CHECK(contains(message,
+                 "\n  rank 1 reported no wait; took part up to step 0, round 0, bucket 0 (W1 to "
                  "b2, 2048 bytes), which rank 0 has finished"));
 }
 
-// What a run of four says of which the last but one falls silent in its fourth step.
-template <class Rule, class Make>
-std::string silenced(const Rule& rule, const Make& make) {
-  crevasse deep;
-  return complaint([&] {
+// The message of a run of four ranks of which rank 2 is stuck in its fourth step.
+template <class Optimizer, class Make>
+std::string message_with_stuck_rank(const Optimizer& optimizer, const Make& make) {
+  stuck_rank stuck;
+  return error_message([&] {
     threads::launch(4,
-                    [&](threads link) {
+                    [&](threads comm) {
                       quadratic<fp64> model;
-                      trainer run{model, rule, [](double) { return 0.01; }, make(link)};
-                      deep.beside([&] {
+                      trainer run{model, optimizer, [](double) { return 0.01; }, make(comm)};
+                      stuck.run_peer([&] {
                         for (int k = 0; k < 9; ++k) {
-                          if (link.rank() == 2 && k == 3) {
-                            deep.fall();
+                          if (comm.rank() == 2 && k == 3) {
+                            stuck.block();
                             throw error("too late");  // without a farewell to a server
                           }
                           run.step(std::array{one_each(4)}, k);
@@ -143,53 +141,55 @@ std::string silenced(const Rule& rule, const Make& make) {
   });
 }
 
-TEST_CASE("of a silent rank its neighbours know what it took part in, its server what it pushed") {
-  const std::string mixing = silenced(decentlam{}, [](threads link) { return gossip{link}; });
+TEST_CASE(
+    "a stuck rank's last exchange is reported by its neighbours, its last push by its server") {
+  const std::string mixing =
+      message_with_stuck_rank(decentlam{}, [](threads comm) { return gossip{comm}; });
   CHECK(contains(mixing,
-                 "\n  rank 2 told of no exchange; took part up to step 2, round 2, bucket 0 (W1 to "
+                 "\n  rank 2 reported no wait; took part up to step 2, round 2, bucket 0 (W1 to "
                  "b2, 2048 bytes), which rank "));
-  CHECK_FALSE(contains(mixing, "which rank 0 has finished"));  // which does not hear rank 2
-  const std::string loose = silenced(local{sgd{}, 1}, [](threads link) {
-    return server{link, asynchronous{.bound = 0}};
+  CHECK_FALSE(contains(mixing, "which rank 0 has finished"));  // which does not receive from rank 2
+  const std::string loose = message_with_stuck_rank(local_steps{sgd{}, 1}, [](threads comm) {
+    return server{comm, asynchronous{.staleness_bound = 0}};
   });
   CHECK(contains(loose,
-                 "\n  rank 2 told of no exchange; took part up to its push 3, which rank 0 has "
+                 "\n  rank 2 reported no wait; took part up to its push 3, which rank 0 has "
                  "finished"));
 }
 
-TEST_CASE("a group's ranks are the run's where a stall is told") {
-  crevasse deep;
-  const std::string said = complaint([&] {
+TEST_CASE("a report names ranks of a subgroup by their number in the run") {
+  stuck_rank stuck;
+  const std::string message = error_message([&] {
     threads::launch(
         4,
-        [&](threads link) {
-          const group ours{link, link.rank() % 2 == 0 ? std::vector{2, 0} : std::vector{3, 1}};
+        [&](threads comm) {
+          const subgroup ours{comm, comm.rank() % 2 == 0 ? std::vector{2, 0} : std::vector{3, 1}};
           quadratic<fp64> model;
           trainer run{model, sgd{}, slow_start, ring{ours}};
-          deep.beside([&] {
+          stuck.run_peer([&] {
             for (int k = 0; k < 3; ++k) {
-              if (link.rank() == 3 && k == 1) return deep.fall();
+              if (comm.rank() == 3 && k == 1) return stuck.block();
               run.step(std::array{one_each(2)}, k);
             }
           });
         },
         {.deadline = std::chrono::milliseconds(2000)});
   });
-  CHECK(contains(said,
-                 "\n  rank 3 told of no exchange; took part up to step 0, round 0, bucket 0 (W1 to "
+  CHECK(contains(message,
+                 "\n  rank 3 reported no wait; took part up to step 0, round 0, bucket 0 (W1 to "
                  "b2, 2048 bytes), which rank 1 has finished"));
 }
 
-TEST_CASE("a rank that leaves early is named at once") {
-  const std::string said = complaint([&] {
+TEST_CASE("a rank that leaves early is named without waiting for the deadline") {
+  const std::string message = error_message([&] {
     threads::launch(
         3,
-        [&](threads link) {
+        [&](threads comm) {
           quadratic<fp64> model;
-          trainer run{model, sgd{}, slow_start, ring{link}};
-          for (int k = 0; k < (link.rank() == 1 ? 2 : 5); ++k) run.step(std::array{one_each(3)}, k);
+          trainer run{model, sgd{}, slow_start, ring{comm}};
+          for (int k = 0; k < (comm.rank() == 1 ? 2 : 5); ++k) run.step(std::array{one_each(3)}, k);
         },
-        patient);
+        long_deadline);
   });
-  CHECK(contains(said, "rank 1 has left the run"));
+  CHECK(contains(message, "rank 1 has left the run"));
 }

@@ -7,7 +7,7 @@
 #include <doctest/doctest.h>
 
 #include <cordee/comm/ring.hpp>
-#include <cordee/optim/local.hpp>
+#include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/train/trainer.hpp>
 
@@ -21,31 +21,32 @@ using namespace support;
 namespace {
 
 // A ring that counts the exchanges it has finished.
-template <class Link>
-struct counted : ring<Link> {
+template <class Communicator>
+struct counted : ring<Communicator> {
   std::atomic<int>* finished;
 
   template <class Real, class D>
-  void mix(message<Real, D, 0> m, const moment& now, typename D::stream s) const {
-    ring<Link>::mix(m, now, s);
+  void mix(bucket_view<Real, D, 0> m, const step_info& info, typename D::stream s) const {
+    ring<Communicator>::mix(m, info, s);
     ++*finished;
   }
 };
 
-// Backward stops before its last segment until a bucket has been exchanged, or for a while.
-struct waiting : quadratic<fp32> {
+// Backward waits before its last segment until a bucket has been exchanged, for `limit` at most.
+struct waiting_model : quadratic<fp32> {
   std::atomic<int>* finished = nullptr;
-  int seen = 0;
+  int exchanged = 0;
 
   template <class Ready>
-  void backward(const image& w, span_on<float, cpu> g, into i, Ready&& ready, cpu::stream s) {
+  void backward(const packed_parameters& w, span_on<float, cpu> g, write_mode i, Ready&& ready,
+                cpu::stream s) {
     quadratic<fp32>::backward(
         w, g, i,
         [&](std::size_t k) {
           const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(limit);
           while (k == 0 && *finished == 0 && std::chrono::steady_clock::now() < until)
             std::this_thread::yield();
-          if (k == 0) seen = *finished;
+          if (k == 0) exchanged = *finished;
           ready(k);
         },
         s);
@@ -54,16 +55,16 @@ struct waiting : quadratic<fp32> {
 };
 
 template <class O>
-int exchanged_during_backward(const O& rule, trainer_options options, int limit) {
+int exchanged_during_backward(const O& optimizer, trainer_options options, int limit) {
   std::atomic<int> least{99};
-  on_ranks(2, [&](threads link) {
+  on_ranks(2, [&](threads comm) {
     std::atomic<int> finished{0};
-    waiting model;
+    waiting_model model;
     model.finished = &finished;
     model.limit = limit;
-    trainer run{model, rule, slow_start, counted<threads>{{link}, &finished}, options};
+    trainer run{model, optimizer, slow_start, counted<threads>{{comm}, &finished}, options};
     run.step(std::array{one_each(2)}, 0);
-    if (model.seen < least) least = model.seen;
+    if (model.exchanged < least) least = model.exchanged;
     CHECK(finished == 4);
     return 0;
   });
@@ -72,8 +73,8 @@ int exchanged_during_backward(const O& rule, trainer_options options, int limit)
 
 }  // namespace
 
-TEST_CASE("buckets are exchanged while backward goes on, unless the rule must see it whole") {
+TEST_CASE("buckets are exchanged during backward, unless the optimizer is not eager") {
   CHECK(exchanged_during_backward(sgd{}, {.bucket_bytes = 256}, 20'000) >= 1);
   CHECK(exchanged_during_backward(sgd{}, {.bucket_bytes = 256, .overlap = false}, 50) == 0);
-  CHECK(exchanged_during_backward(local{sgd{}, 1}, {.bucket_bytes = 256}, 50) == 0);
+  CHECK(exchanged_during_backward(local_steps{sgd{}, 1}, {.bucket_bytes = 256}, 50) == 0);
 }

@@ -16,57 +16,57 @@ using namespace support;
 
 namespace {
 
-struct two {
+struct two_batches {
   std::vector<std::uint8_t> pixels{1, 2, 3, 4, 5, 6};
   std::vector<std::int32_t> labels{7, 8, 9};
   std::array<batch<cpu>, 2> micro{
       batch<cpu>{{pixels.data(), 4}, {labels.data(), 2}, 2, 9, 3},
       batch<cpu>{{pixels.data() + 4, 2}, {labels.data() + 2, 1}, 1, 9, 3}};
-  two() {
-    micro[0].norm.mean[0] = 0.5f;
+  two_batches() {
+    micro[0].normalization.mean[0] = 0.5f;
     micro[1].loss_scale = 8;
   }
 };
 
 }  // namespace
 
-TEST_CASE("upload: on the CPU batches are where they are") {
-  const two host;
+TEST_CASE("upload: on the CPU it returns its argument") {
+  const two_batches host;
   CHECK(upload<cpu>(cpu(1)).to(host.micro, {}).data() == host.micro.data());
 }
 
-TEST_CASE("upload: elsewhere every micro-batch gets memory of its own, and the same words") {
-  two host;
+TEST_CASE("upload: every micro-batch has its own device memory, and equal contents") {
+  two_batches host;
   const emulated device;
-  upload<emulated> there(device);
+  upload<emulated> uploaded(device);
   for (int round = 0; round < 2; ++round) {
-    const auto found = there.to(host.micro, device.open());
-    REQUIRE(found.size() == 2);
+    const auto batches = uploaded.to(host.micro, device.make_stream());
+    REQUIRE(batches.size() == 2);
     for (std::size_t i = 0; i < 2; ++i) {
       const auto& a = host.micro[i];
-      const auto& b = found[i];
+      const auto& b = batches[i];
       CHECK(b.pixels.data != a.pixels.data);
       CHECK(std::vector(b.pixels.data, b.pixels.data + b.pixels.size) ==
             std::vector(a.pixels.begin(), a.pixels.end()));
       CHECK(std::vector(b.labels.data, b.labels.data + b.labels.size) ==
             std::vector(a.labels.begin(), a.labels.end()));
       CHECK(b.count == a.count);
-      CHECK(b.seed() == a.seed());
-      CHECK(b.norm.mean == a.norm.mean);
+      CHECK(b.loss_weight() == a.loss_weight());
+      CHECK(b.normalization.mean == a.normalization.mean);
     }
-    CHECK(found[0].pixels.data != found[1].pixels.data);
+    CHECK(batches[0].pixels.data != batches[1].pixels.data);
     host.pixels[0] = 77;
   }
 }
 
 TEST_CASE(
-    "upload: kernels read what was theirs, however late they run and however early copies do") {
+    "upload: kernels read their own batch, however late they run and however early copies do") {
   constexpr std::size_t n = 300;
   for (std::uint64_t seed = 0; seed < 30; ++seed) {  // 0: nothing runs before it must
     CAPTURE(seed);
     const deferred device(seed);
-    const auto s = device.open();
-    upload<deferred> there(device);
+    const auto s = device.make_stream();
+    upload<deferred> uploaded(device);
     std::array<std::vector<int>, 9> read;
     std::array<buffer<int, deferred>, 9> seen;
     for (std::size_t k = 0; k < read.size(); ++k) {
@@ -77,8 +77,8 @@ TEST_CASE(
       std::vector<std::uint8_t> pixels(n, static_cast<std::uint8_t>(k));
       std::vector<std::int32_t> labels(n, static_cast<std::int32_t>(100 * k));
       const std::array host{batch<cpu>{{pixels.data(), n}, {labels.data(), n}, 1, 1, 1}};
-      const auto b = there.to(host, s).front();
-      std::fill(pixels.begin(), pixels.end(), std::uint8_t{77});  // the loader goes on
+      const auto b = uploaded.to(host, s).front();
+      std::fill(pixels.begin(), pixels.end(), std::uint8_t{77});  // the loader reuses its memory
       for_each(s, n, [b, to = seen[k].span().data](std::size_t i) {
         to[i] = b.pixels.data[i] + b.labels.data[i];
       });
@@ -90,17 +90,16 @@ TEST_CASE(
   }
 }
 
-TEST_CASE(
-    "upload: while kernels read one batch the next is on its way, and the host does not wait") {
-  const two host;
+TEST_CASE("upload: the next batch is copied while kernels read one, and the host does not wait") {
+  const two_batches host;
   const deferred device;
-  const auto s = device.open();
-  upload<deferred> there(device);
-  (void)there.to(host.micro, s);
-  (void)there.to(host.micro, s);  // rooms are made
+  const auto s = device.make_stream();
+  upload<deferred> uploaded(device);
+  (void)uploaded.to(host.micro, s);
+  (void)uploaded.to(host.micro, s);  // both buffers are allocated
   s.finish();
   for_each(s, 1, [](std::size_t) {});
-  (void)there.to(host.micro, s);
+  (void)uploaded.to(host.micro, s);
   CHECK(device.left() > 0);  // the kernel, and the copies behind it
   s.finish();
 }

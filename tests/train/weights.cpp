@@ -7,7 +7,7 @@
 #include <cordee/comm/ring.hpp>
 #include <cordee/comm/solo.hpp>
 #include <cordee/nn/resnet.hpp>
-#include <cordee/optim/local.hpp>
+#include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/train/trainer.hpp>
 #include <cordee/train/weights.hpp>
@@ -26,7 +26,7 @@ constexpr auto steady = [](double) { return 0.05; };
 struct file {
   std::string path;
   explicit file(const char* name)
-      : path((std::filesystem::temp_directory_path() / text("cordee-", getpid(), "-", name))
+      : path((std::filesystem::temp_directory_path() / concat("cordee-", getpid(), "-", name))
                  .string()) {
     std::filesystem::remove(path);
   }
@@ -34,7 +34,7 @@ struct file {
 };
 
 template <class Run>
-std::vector<double> all_numbers(Run& run) {
+std::vector<double> all_weights(Run& run) {
   std::vector<double> out;
   for (const segment& s : run.segments())
     for (std::size_t i = 0; i < s.size; ++i)
@@ -44,31 +44,31 @@ std::vector<double> all_numbers(Run& run) {
 
 }  // namespace
 
-TEST_CASE("what is saved is what is loaded, on every rank, bit for bit") {
+TEST_CASE("weights: every rank loads the bits that were saved") {
   const file f("weights.safetensors");
   for (const int ranks : {1, 3}) {
     std::vector<double> saved;
-    on_ranks(ranks, [&](threads link) {
-      resnet<8, fp32, cpu, shape{.image = {1, 8, 8}}> net;
-      trainer run{net, sgd{}, steady, ring{link}, {.seed = 7}};
+    on_ranks(ranks, [&](threads comm) {
+      resnet<8, fp32, cpu, resnet_options{.image = {1, 8, 8}}> net;
+      trainer run{net, sgd{}, steady, ring{comm}, {.seed = 7}};
       run.save(f.path);
-      if (link.rank() == 0) saved = all_numbers(run);
+      if (comm.rank() == 0) saved = all_weights(run);
       return 0;
     });
-    for (const auto& loaded : on_ranks(ranks, [&](threads link) {
-           resnet<8, fp32, cpu, shape{.image = {1, 8, 8}}> net;
-           trainer run{net, sgd{}, steady, ring{link}, {.seed = 8}};
-           CHECK(all_numbers(run) != saved);
+    for (const auto& loaded : on_ranks(ranks, [&](threads comm) {
+           resnet<8, fp32, cpu, resnet_options{.image = {1, 8, 8}}> net;
+           trainer run{net, sgd{}, steady, ring{comm}, {.seed = 8}};
+           CHECK(all_weights(run) != saved);
            run.load(f.path);
-           return all_numbers(run);
+           return all_weights(run);
          }))
       CHECK(loaded == saved);
   }
 }
 
-TEST_CASE("names and shapes are torchvision's") {
+TEST_CASE("weights: names and shapes in files are torchvision's") {
   const file f("names.safetensors");
-  resnet<8, fp32, cpu, shape{.image = {3, 8, 8}, .shortcut = shortcut::b}> net;
+  resnet<8, fp32, cpu, resnet_options{.image = {3, 8, 8}, .shortcut = shortcut::b}> net;
   trainer run{net, sgd{}, steady, solo{}};
   run.save(f.path);
   const tensor_file t = tensor_file::open(f.path);
@@ -82,11 +82,11 @@ TEST_CASE("names and shapes are torchvision's") {
   CHECK(t.metadata() == tensor_metadata{{"format", "pt"}, {"cordee", std::string(version)}});
 }
 
-TEST_CASE("local SGD saves the mean of the ranks' models") {
+TEST_CASE("weights: with local_steps the mean of the ranks' weights is saved") {
   const file f("mean.safetensors");
-  on_ranks(2, [&](threads link) {
-    quadratic<fp64> model{.shift = link.rank() - 0.5};
-    trainer run{model, local{sgd{.momentum = 0}, 8}, steady, ring{link}};
+  on_ranks(2, [&](threads comm) {
+    quadratic<fp64> model{.shift = comm.rank() - 0.5};
+    trainer run{model, local_steps{sgd{.momentum = 0}, 8}, steady, ring{comm}};
     run.step(std::array{one_each(2)}, 0);
     run.save(f.path);
     return 0;
@@ -95,42 +95,43 @@ TEST_CASE("local SGD saves the mean of the ranks' models") {
   tensor_file::open(f.path).read("W1", std::span<double>(w1));
   for (std::size_t i = 0; i < 4; ++i)
     CHECK(close(w1[i],
-                t4_start[0][i] - 0.05 * t4_curvature[0][i] * (t4_start[0][i] - t4_centre[0][i]),
+                t4_start[0][i] - 0.05 * t4_curvature[0][i] * (t4_start[0][i] - t4_center[0][i]),
                 1e-15));
 }
 
-TEST_CASE("weights of another network are refused by name, and nothing is lost") {
+TEST_CASE("weights: a file of another network is an error with tensor names, and changes nothing") {
   const file f("other.safetensors");
   {
-    resnet<8, fp32, cpu, shape{.image = {1, 8, 8}, .classes = 7, .shortcut = shortcut::b}> net;
+    resnet<8, fp32, cpu, resnet_options{.image = {1, 8, 8}, .classes = 7, .shortcut = shortcut::b}>
+        net;
     trainer run{net, sgd{}, steady, solo{}};
     run.save(f.path);
   }
   for (const int ranks : {1, 2}) {
-    const std::string said = complaint([&] {
+    const std::string message = error_message([&] {
       threads::launch(
           ranks,
-          [&](threads link) {
-            resnet<8, fp32, cpu, shape{.image = {3, 8, 8}}> net;
-            trainer run{net, sgd{}, steady, ring{link}};
-            const auto before = all_numbers(run);
+          [&](threads comm) {
+            resnet<8, fp32, cpu, resnet_options{.image = {3, 8, 8}}> net;
+            trainer run{net, sgd{}, steady, ring{comm}};
+            const auto before = all_weights(run);
             try {
               run.load(f.path);
             } catch (const error&) {
-              CHECK(all_numbers(run) == before);
+              CHECK(all_weights(run) == before);
               throw;
             }
           },
-          patient);
+          long_deadline);
     });
-    CHECK(contains(said,
+    CHECK(contains(message,
                    "\"conv1.weight\" has shape [16, 1, 3, 3], the network's has [16, 3, 3, 3]"));
-    CHECK(contains(said, "\"fc.weight\" has shape [7, 64], the network's has [10, 64]"));
-    CHECK(contains(said, "\"layer2.0.downsample.0.weight\" is not a tensor of this network"));
+    CHECK(contains(message, "\"fc.weight\" has shape [7, 64], the network's has [10, 64]"));
+    CHECK(contains(message, "\"layer2.0.downsample.0.weight\" is not a tensor of this network"));
   }
 }
 
-TEST_CASE("a missing tensor is named; PyTorch's batch counters are passed over") {
+TEST_CASE("weights: a missing tensor is named; PyTorch's batch counters are ignored") {
   const file f("partial.safetensors");
   const float one = 1;
   save_tensors(f.path,
@@ -138,28 +139,29 @@ TEST_CASE("a missing tensor is named; PyTorch's batch counters are passed over")
                                         {"bn1.num_batches_tracked", {1}, std::span(&one, 1)}});
   quadratic<fp32> model;
   trainer run{model, sgd{}, steady, solo{}};
-  const std::string said = complaint([&] { run.load(f.path); });
-  CHECK(contains(said, "\"W1\" has shape [1], the network's has [4]"));
-  CHECK(contains(said, "\"b1\" is missing"));
-  CHECK_FALSE(contains(said, "num_batches_tracked"));
+  const std::string message = error_message([&] { run.load(f.path); });
+  CHECK(contains(message, "\"W1\" has shape [1], the network's has [4]"));
+  CHECK(contains(message, "\"b1\" is missing"));
+  CHECK_FALSE(contains(message, "num_batches_tracked"));
 }
 
-TEST_CASE("a file that cannot be written, or is not there, fails on every rank with its name") {
+TEST_CASE(
+    "weights: a file that cannot be read or written is an error on every rank, with its path") {
   for (const bool saves : {true, false}) {
-    const std::string said = complaint([&] {
+    const std::string message = error_message([&] {
       threads::launch(
           3,
-          [&](threads link) {
+          [&](threads comm) {
             quadratic<fp32> model;
-            trainer run{model, sgd{}, steady, ring{link}};
+            trainer run{model, sgd{}, steady, ring{comm}};
             if (saves)
               run.save("/nowhere/at/all.safetensors");
             else
               run.load("/nowhere/at/all.safetensors");
           },
-          patient);
+          long_deadline);
     });
-    CHECK(contains(said, "rank 0: "));
-    CHECK(contains(said, "/nowhere/at/all.safetensors"));
+    CHECK(contains(message, "rank 0: "));
+    CHECK(contains(message, "/nowhere/at/all.safetensors"));
   }
 }

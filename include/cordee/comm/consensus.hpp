@@ -1,31 +1,32 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How far the ranks are from agreeing: the root mean square over ranks of |x_i - mean of x|.
+// How far the ranks' vectors x_i are apart: the root mean square over ranks of |x_i - mean of x|.
 #pragma once
 
+#include <array>
 #include <cmath>
 
-#include <cordee/comm/agree.hpp>
+#include <cordee/comm/collectives.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Collective; the same number on every rank. Moves as many bytes as an exact mean does.
-template <class Link, class Real, Device D>
-double consensus_distance(const Link& link, const D& device, span_on<Real, D> plane,
+/// Collective; returns the same number on every rank. Moves as many bytes as an exact mean does.
+template <class Communicator, class Real, Device D>
+double consensus_distance(const Communicator& comm, const D& device, span_on<Real, D> x,
                           typename D::stream s) {
-  buffer<Real, D> centre(device, plane.size);
-  device.copy(centre.span().data, plane.data, plane.size * sizeof(Real), s);
-  mean(link, device, centre.span(), s);
-  const auto own = on_host<Real, D>(device, plane, s),
-             at = on_host<Real, D>(device, centre.span(), s);
+  buffer<Real, D> mean(device, x.size);
+  device.copy(mean.span().data, x.data, x.size * sizeof(Real), s);
+  allreduce_mean(comm, device, mean.span(), s);
+  const auto host_x = copy_to_host<Real, D>(device, x, s);
+  const auto host_mean = copy_to_host<Real, D>(device, mean.span(), s);
   std::array<double, 1> squares{};
-  for (std::size_t i = 0; i < plane.size; ++i) {
-    const double off = static_cast<double>(own[i]) - static_cast<double>(at[i]);
+  for (std::size_t i = 0; i < x.size; ++i) {
+    const double off = static_cast<double>(host_x[i]) - static_cast<double>(host_mean[i]);
     squares[0] += off * off;
   }
-  agree(link, squares, sum{});
-  return std::sqrt(squares[0] / link.size());
+  allreduce_host(comm, squares, reduce_op::sum);
+  return std::sqrt(squares[0] / comm.size());
 }
 
 }  // namespace cordee::inline CORDEE_ABI

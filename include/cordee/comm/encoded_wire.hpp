@@ -3,13 +3,13 @@
 //
 // Hops that carry every number in a narrower precision P.
 //
-//   said = encode(x, k), k = fit(max |x|) of each piece;  lost <- lost + (x - decode(said, k))
+//   q = encode(x, k), k = fit(max |x|) of each piece;  lost <- lost + (x - decode(q, k))
 //
-// A piece is what one segment has of one block: gradients of different layers differ by orders of
-// magnitude, so each has a scale of its own, and a value that is not finite spoils its own piece
-// alone, which the trainer then names. Scales travel in front of their block, in the same message.
+// A piece is the intersection of a segment with a chunk: gradients of different layers differ by
+// orders of magnitude, so each has a scale of its own, and NaN or infinity spoils its own piece
+// alone, which the trainer then names. Scales travel in front of their chunk, in the same message.
 // Means are encoded once, by the rank that owns the sum, and passed on verbatim: all ranks decode
-// the same bytes, their owner too.
+// the same bytes, the owner too.
 #pragma once
 
 #include <algorithm>
@@ -26,192 +26,207 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-namespace detail {
+namespace detail::comm {
 
-/// Sizes of what travels: a scale (where there is one), and the multiple that keeps both aligned.
+/// Sizes in an encoded chunk: bytes of a piece's scale (0 where P has none), and the alignment that
+/// scales and numbers need.
 template <Precision P>
-struct encoded {
+struct encoded_layout {
   using storage = typename P::storage;
   using scaling = typename P::scaling;
-  static constexpr std::size_t unit = std::max(alignof(storage), alignof(scaling));
+  static constexpr std::size_t alignment = std::max(alignof(storage), alignof(scaling));
   static constexpr std::size_t scale_bytes =
-      std::is_empty_v<scaling> ? 0 : (sizeof(scaling) + unit - 1) / unit * unit;
+      std::is_empty_v<scaling> ? 0 : (sizeof(scaling) + alignment - 1) / alignment * alignment;
 };
 
-/// The largest |x|; what is not finite is larger than all that is, for bits are compared.
+/// max |x|; bits are compared, so NaN and infinity exceed every finite number.
 template <class Master, class Real>
-Master largest(const Real* x, std::size_t n) {
+Master largest_magnitude(const Real* x, std::size_t n) {
   using bits = std::conditional_t<sizeof(Master) == 4, std::uint32_t, std::uint64_t>;
   constexpr bits magnitude = std::numeric_limits<bits>::max() >> 1;
-  bits most = 0;
+  bits largest = 0;
   for (std::size_t i = 0; i < n; ++i) {
     const bits b = std::bit_cast<bits>(static_cast<Master>(x[i])) & magnitude;
-    most = b > most ? b : most;
+    largest = b > largest ? b : largest;
   }
-  return std::bit_cast<Master>(most);
+  return std::bit_cast<Master>(largest);
 }
 
-}  // namespace detail
+}  // namespace detail::comm
 
-/// q <- x in P, with a scale for all, which k takes; lost <- lost + weight (x - what q says).
+/// q <- x in P, with one scale *k for all;  lost <- lost + weight (x - decoded q).
 template <Precision P, class Real>
 void encode(std::size_t n, const Real* x, Real weight, typename P::storage* q,
             typename P::scaling* k, Real* lost, cpu::stream s) {
-  const auto by = P::fit(detail::largest<typename P::master>(x, n));
-  if constexpr (!std::is_empty_v<typename P::scaling>) *k = by;
+  const auto scale = P::fit(detail::comm::largest_magnitude<typename P::master>(x, n));
+  if constexpr (!std::is_empty_v<typename P::scaling>) *k = scale;
   for_each(s, n, [=](std::size_t i) {
-    q[i] = P::encode(static_cast<typename P::master>(x[i]), by);
-    lost[i] += (x[i] - static_cast<Real>(P::decode(q[i], by))) * weight;
+    q[i] = P::encode(static_cast<typename P::master>(x[i]), scale);
+    lost[i] += (x[i] - static_cast<Real>(P::decode(q[i], scale))) * weight;
   });
 }
 
-/// x <- what q says, or x + that.
+/// x <- decoded q, or x + decoded q.
 template <Precision P, class Real>
 void decode(std::size_t n, const typename P::storage* q, const typename P::scaling* k, Real* x,
-            into how, cpu::stream s) {
-  typename P::scaling by{};
-  if constexpr (!std::is_empty_v<typename P::scaling>) by = *k;
-  if (how == into::add)
-    for_each(s, n, [=](std::size_t i) { x[i] = x[i] + static_cast<Real>(P::decode(q[i], by)); });
+            write_mode mode, cpu::stream s) {
+  typename P::scaling scale{};
+  if constexpr (!std::is_empty_v<typename P::scaling>) scale = *k;
+  if (mode == write_mode::add)
+    for_each(s, n, [=](std::size_t i) { x[i] = x[i] + static_cast<Real>(P::decode(q[i], scale)); });
   else
-    for_each(s, n, [=](std::size_t i) { x[i] = static_cast<Real>(P::decode(q[i], by)); });
+    for_each(s, n, [=](std::size_t i) { x[i] = static_cast<Real>(P::decode(q[i], scale)); });
 }
 
-/// What encoded_wire wants of scratch for n numbers in `count` blocks: what is said, what is heard.
+namespace detail::comm {
+
+/// Bytes of scratch of an encoded_wire for n numbers in `count` chunks: the encoded message that is
+/// sent, and the one that is received.
 template <Precision P>
 constexpr std::size_t encoded_scratch(std::size_t n, int count) {
-  using sizes = detail::encoded<P>;
-  const auto pieces = n / segment_alignment + 2 * static_cast<std::size_t>(count) + 1;
-  return 2 * (n * sizeof(typename P::storage) + pieces * (sizes::scale_bytes + sizes::unit));
+  using layout = encoded_layout<P>;
+  const auto pieces = n / detail::core::segment_alignment + 2 * static_cast<std::size_t>(count) + 1;
+  return 2 * (n * sizeof(typename P::storage) + pieces * (layout::scale_bytes + layout::alignment));
 }
 
-/// `lost` gathers what this rank's encodings lost, in units of its own contribution to the sum:
-/// added to the next one, it is said after all.
-template <Precision P, class Link, class Real, Device D>
+/// Has plain_wire's members. `lost` accumulates what this rank's encodings lost, in units of its
+/// own contribution to the sum.
+template <Precision P, class Communicator, class Real, Device D>
 class encoded_wire {
   using storage = typename P::storage;
   using scaling = typename P::scaling;
 
  public:
-  encoded_wire(const Link& link, const bucket* which, span_on<Real, D> what,
+  /// Requires: `scratch` has encoded_scratch<P>(values.size, count) bytes; `layout`, if given, is
+  /// the bucket of `values`, whose segments then have scales of their own.
+  encoded_wire(const Communicator& comm, const bucket* layout, span_on<Real, D> values,
                span_on<std::byte, D> scratch, span_on<Real, D> lost, int count,
                typename D::stream s)
-      : link_(link), what_(what), lost_(lost), s_(s) {
-    for (int b = 0; b <= count; ++b) {
-      block_.push_back({pieces_.size(), size_});
-      if (b < count)
-        lay_out(which, block_start(what.size, b, count), block_start(what.size, b + 1, count));
+      : comm_(comm), values_(values), lost_(lost), stream_(s) {
+    for (int c = 0; c <= count; ++c) {
+      chunks_.push_back({pieces_.size(), size_});
+      if (c < count)
+        append_chunk(layout, chunk_start(values.size, c, count),
+                     chunk_start(values.size, c + 1, count));
     }
-    said_ = scratch.data;
-    heard_ = scratch.data + size_;
+    sent_ = scratch.data;
+    received_ = scratch.data + size_;
     expects(scratch.size >= 2 * size_, "encoded_wire: scratch is too short");
   }
 
-  [[nodiscard]] int count() const { return static_cast<int>(block_.size()) - 1; }
+  [[nodiscard]] int count() const { return static_cast<int>(chunks_.size()) - 1; }
 
-  void add(int next, blocks said, int before, blocks sum, int holders = 1) {
-    if (next != nobody) write(said, Real{1} / static_cast<Real>(holders));
-    exchange(next, image(said_, said), before, image(heard_, sum));
-    if (before == nobody) return;
-    const bool crossing = next != nobody && said.first < sum.last && sum.first < said.last;
-    each_piece(sum, [&](const piece& part) {
-      if (crossing) read(said_, part, into::overwrite);  // the peer adds what I said, so I do too
-      read(heard_, part, into::add);
+  void add(int next, chunk_range sent, int previous, chunk_range sum, int holders = 1) {
+    if (next != no_peer) encode_range(sent, Real{1} / static_cast<Real>(holders));
+    exchange(next, bytes_of(sent_, sent), previous, bytes_of(received_, sum));
+    if (previous == no_peer) return;
+    const bool overlap = next != no_peer && sent.first < sum.last && sum.first < sent.last;
+    for_each_piece(sum, [&](const piece& part) {
+      if (overlap)  // the peer adds this rank's encoded numbers, so this rank adds them too
+        decode_piece(sent_, part, write_mode::overwrite);
+      decode_piece(received_, part, write_mode::add);
     });
   }
 
-  void finish(blocks own, int ranks, int holders = 1) {
+  void finish(chunk_range own, int ranks, int holders = 1) {
     const auto p = static_cast<Real>(ranks);
-    each_piece(own, [&](const piece& part) {
-      divide(part.last - part.first, p, what_.data + part.first, s_);
+    for_each_piece(own, [&](const piece& part) {
+      divide(part.last - part.first, p, values_.data + part.first, stream_);
     });
-    write(own, p / static_cast<Real>(holders));  // a loss of the mean is p losses of the sum
+    encode_range(own, p / static_cast<Real>(holders));  // a loss of the mean is p losses of the sum
   }
 
-  void pass(int next, blocks said, int before, blocks heard) {
-    exchange(next, image(said_, said), before, image(said_, heard));
+  void pass(int next, chunk_range sent, int previous, chunk_range target) {
+    exchange(next, bytes_of(sent_, sent), previous, bytes_of(sent_, target));
   }
 
-  void open() {
-    each_piece({0, count()}, [&](const piece& part) { read(said_, part, into::overwrite); });
+  void flush() {
+    for_each_piece({0, count()},
+                   [&](const piece& part) { decode_piece(sent_, part, write_mode::overwrite); });
   }
 
  private:
   struct piece {
     std::size_t first, last;     // numbers of the message
-    std::size_t scale, numbers;  // bytes of an image of encoded blocks
+    std::size_t scale, numbers;  // byte offsets in an encoded message
   };
-  struct block {
-    std::size_t piece, byte;  // its first ones
+  struct chunk_begin {
+    std::size_t piece, byte;
   };
 
-  static constexpr std::size_t unit = detail::encoded<P>::unit;
-  static constexpr std::size_t scale_bytes = detail::encoded<P>::scale_bytes;
-  static constexpr std::size_t padded(std::size_t n) { return (n + unit - 1) / unit * unit; }
+  static constexpr std::size_t alignment = encoded_layout<P>::alignment;
+  static constexpr std::size_t scale_bytes = encoded_layout<P>::scale_bytes;
+  static constexpr std::size_t padded(std::size_t n) {
+    return (n + alignment - 1) / alignment * alignment;
+  }
 
-  // One more block, numbers first .. last-1, cut where a segment begins.
-  void lay_out(const bucket* which, std::size_t first, std::size_t last) {
-    const std::size_t before = pieces_.size();
+  // Lays out one more chunk, numbers first .. last-1, in pieces that end where a segment begins.
+  void append_chunk(const bucket* layout, std::size_t first, std::size_t last) {
+    const std::size_t begin = pieces_.size();
     std::size_t from = first;
-    const auto piece_to = [&](std::size_t to) {
+    const auto append_piece = [&](std::size_t to) {
       if (to <= from || to > last) return;
       pieces_.push_back({from, to, 0, 0});
       from = to;
     };
-    if (which != nullptr)
-      for (const segment& part : which->segments) piece_to(part.offset - which->offset);
-    piece_to(last);
-    const std::size_t scales = scale_bytes * (pieces_.size() - before);
-    for (std::size_t k = before; k < pieces_.size(); ++k) {
-      pieces_[k].scale = size_ + scale_bytes * (k - before);
+    if (layout != nullptr)
+      for (const segment& part : layout->segments) append_piece(part.offset - layout->offset);
+    append_piece(last);
+    const std::size_t scales = scale_bytes * (pieces_.size() - begin);
+    for (std::size_t k = begin; k < pieces_.size(); ++k) {
+      pieces_[k].scale = size_ + scale_bytes * (k - begin);
       pieces_[k].numbers = size_ + scales + sizeof(storage) * (pieces_[k].first - first);
     }
     size_ += padded(scales + sizeof(storage) * (last - first));
   }
 
   template <class F>
-  void each_piece(blocks range, const F& f) const {
-    for (std::size_t k = at(range.first).piece; k < at(range.last).piece; ++k) f(pieces_[k]);
+  void for_each_piece(chunk_range range, const F& f) const {
+    for (std::size_t k = begin_of(range.first).piece; k < begin_of(range.last).piece; ++k)
+      f(pieces_[k]);
   }
-  [[nodiscard]] const block& at(int b) const { return block_[static_cast<std::size_t>(b)]; }
-
-  // Where the numbers of a piece lie in an image, and their scale.
-  static storage* numbers(std::byte* image, const piece& part) {
-    return reinterpret_cast<storage*>(image + part.numbers);
-  }
-  static scaling* scale(std::byte* image, const piece& part) {
-    return reinterpret_cast<scaling*>(image + part.scale);
+  [[nodiscard]] const chunk_begin& begin_of(int chunk) const {
+    return chunks_[static_cast<std::size_t>(chunk)];
   }
 
-  void write(blocks range, Real weight) {
-    using cordee::encode;  // and the device's
-    each_piece(range, [&](const piece& part) {
-      encode<P>(part.last - part.first, what_.data + part.first, weight, numbers(said_, part),
-                scale(said_, part), lost_.data + part.first, s_);
+  static storage* numbers(std::byte* message, const piece& part) {
+    return reinterpret_cast<storage*>(message + part.numbers);
+  }
+  static scaling* scale(std::byte* message, const piece& part) {
+    return reinterpret_cast<scaling*>(message + part.scale);
+  }
+
+  void encode_range(chunk_range range, Real weight) {
+    using cordee::encode;  // a GPU's overload is found by its stream (ADL)
+    for_each_piece(range, [&](const piece& part) {
+      encode<P>(part.last - part.first, values_.data + part.first, weight, numbers(sent_, part),
+                scale(sent_, part), lost_.data + part.first, stream_);
     });
   }
-  void read(std::byte* of, const piece& part, into how) const {
-    using cordee::decode;  // and the device's
-    decode<P>(part.last - part.first, numbers(of, part), scale(of, part), what_.data + part.first,
-              how, s_);
+  void decode_piece(std::byte* message, const piece& part, write_mode mode) const {
+    using cordee::decode;  // a GPU's overload is found by its stream (ADL)
+    decode<P>(part.last - part.first, numbers(message, part), scale(message, part),
+              values_.data + part.first, mode, stream_);
   }
 
-  [[nodiscard]] span_on<std::byte, D> image(std::byte* of, blocks b) const {
-    return {of + at(b.first).byte, at(b.last).byte - at(b.first).byte};
+  [[nodiscard]] span_on<std::byte, D> bytes_of(std::byte* message, chunk_range c) const {
+    return {message + begin_of(c.first).byte, begin_of(c.last).byte - begin_of(c.first).byte};
   }
-  void exchange(int next, span_on<std::byte, D> said, int before,
-                span_on<std::byte, D> heard) const {
-    detail::hop<D>(next, const_bytes(said), before, heard,
-                   [&](auto out, auto in) { link_.exchange(out, in, s_); });
+  void exchange(int next, span_on<std::byte, D> outgoing, int previous,
+                span_on<std::byte, D> incoming) const {
+    hop<D>(next, const_bytes(outgoing), previous, incoming,
+           [&](auto out, auto in) { comm_.exchange(out, in, stream_); });
   }
 
-  const Link& link_;
-  span_on<Real, D> what_, lost_;
-  typename D::stream s_;
+  const Communicator& comm_;
+  span_on<Real, D> values_, lost_;
+  typename D::stream stream_;
   std::vector<piece> pieces_;
-  std::vector<block> block_;  // and one that ends the last
-  std::size_t size_ = 0;
-  std::byte *said_ = nullptr, *heard_ = nullptr;
+  std::vector<chunk_begin> chunks_;  // (chunks + 1)
+  std::size_t size_ = 0;             // bytes of an encoded message
+  std::byte *sent_ = nullptr, *received_ = nullptr;
 };
+
+}  // namespace detail::comm
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -1,15 +1,15 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// An exact mean of a method that says who tells whom which blocks; here it becomes a reducer, with
-// the numbers themselves on its wires (wire.hpp) or narrower ones (encoded_wire.hpp):
+// Makes a reducer, plain (wire.hpp) and compressed (encoded_wire.hpp), of a method that states
+// which chunks travel between which ranks:
 //
-//   template <class Link>
-//   struct mine : exact_method<mine<Link>, linked<Link>> {
-//     int parts(std::size_t n) const;                             // blocks of n numbers
+//   template <class Communicator>
+//   struct mine : exact_method<mine<Communicator>, reducer_base<Communicator>> {
+//     int chunks(std::size_t n) const;                            // of a message of n numbers
 //     template <class Real> std::size_t scratch(std::size_t n) const;
-//     template <class Wire> void run(Wire w) const;               // w.add, finish, pass, open
-//     static constexpr bool in_rounds = true;                     // if it can; see below
+//     template <class Wire> void run(Wire w) const;               // w.add, finish, pass, flush
+//     static constexpr bool can_pipeline = true;                  // optional, see below
 //   };
 #pragma once
 
@@ -19,48 +19,41 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// What a method holds, at least.
-template <class Link>
-struct linked {
-  using link_type = Link;
-  Link link;
-};
-
-/// `Held` is a base, not a member of the method, so that mine{link} needs no more braces.
-template <class Self, class Held>
-struct exact_method : Held {
-  using typename Held::link_type;
+/// `Base` is a reducer_base, or is derived from one and has the method's options: mine{comm, 3}.
+template <class Self, class Base>
+struct exact_method : Base {
+  using typename Base::communicator_type;
   static constexpr agreement offers = agreement::exact;
-  static constexpr bool lossless = true;
-  static constexpr int slots = 0;
-  /// Whether `run` takes any multiple of parts() for w.count(), and goes round so many times, each
-  /// number as it would in one.
-  static constexpr bool in_rounds = false;
+  /// Whether run() takes any multiple of chunks() for w.count(), and processes so many chunks one
+  /// after the other, with the same bits.
+  static constexpr bool can_pipeline = false;
 
   template <Precision P>
   [[nodiscard]] std::size_t scratch_as(std::size_t n) const {
-    return encoded_scratch<P>(n, self().parts(n));
+    return detail::comm::encoded_scratch<P>(n, self().chunks(n));
   }
   template <class Real, Device D>
-  void mix(message<Real, D, 0> m, const moment&, typename D::stream s) const {
-    if (this->link.size() == 1) return;
-    int parts = self().parts(m.what.size);
-    if constexpr (Self::in_rounds && AddsOn<link_type, Real, D>) parts *= rounds(m.what.size);
-    self().run(plain_wire<link_type, Real, D>{this->link, m.what, m.scratch, parts, s});
+  void mix(bucket_view<Real, D, 0> m, const step_info&, typename D::stream s) const {
+    if (this->comm.size() == 1) return;
+    int count = self().chunks(m.values.size);
+    if constexpr (Self::can_pipeline && FusedAddOn<communicator_type, Real, D>)
+      count *= pipeline_depth(m.values.size);
+    self().run(detail::comm::plain_wire<communicator_type, Real, D>{this->comm, m.values, m.scratch,
+                                                                    count, s});
   }
   template <Precision P, class Real, Device D>
-  void mix_as(message<Real, D, 0> m, span_on<Real, D> lost, const moment&,
+  void mix_as(bucket_view<Real, D, 0> m, span_on<Real, D> lost, const step_info&,
               typename D::stream s) const {
-    if (this->link.size() == 1) return;
-    const int parts = self().parts(m.what.size);
-    self().run(encoded_wire<P, link_type, Real, D>{this->link, m.which, m.what, m.scratch, lost,
-                                                   parts, s});
+    if (this->comm.size() == 1) return;
+    const int count = self().chunks(m.values.size);
+    self().run(detail::comm::encoded_wire<P, communicator_type, Real, D>{
+        this->comm, m.layout, m.values, m.scratch, lost, count, s});
   }
 
  private:
-  /// Between ranks of one memory a message costs little, and what stays in the cores' caches from
-  /// its first sum to its last copy crosses the memory once.
-  static int rounds(std::size_t n) { return static_cast<int>(1 + n / (1u << 16)); }
+  /// Between ranks of one process a message costs little, and a chunk that stays in cache from its
+  /// first sum to its last copy crosses the memory once.
+  static int pipeline_depth(std::size_t n) { return static_cast<int>(1 + n / (1u << 16)); }
 
   [[nodiscard]] const Self& self() const { return static_cast<const Self&>(*this); }
 };

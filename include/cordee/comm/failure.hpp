@@ -1,9 +1,12 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The first failure of a run, which is everybody's, and what each rank was waiting for when it
-// heard of it: after a stall the ranks point at each other, and together at the one that is to
-// blame, which waited for nobody, or came last.
+// The first failure of a run, which ends it on every rank, and what each rank was waiting for when
+// it learned of it.
+//
+// After a stall the waits form a chain: every rank waits for the next one, which began to wait
+// later; the end of the chain waits for no rank. So the suspected ranks are those that report no
+// wait, or else the one with the shortest wait.
 #pragma once
 
 #include <algorithm>
@@ -15,75 +18,76 @@
 #include <string>
 #include <vector>
 
-#include <cordee/comm/errand.hpp>
+#include <cordee/comm/error_context.hpp>
 #include <cordee/core/clock.hpp>
+#include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
-#include <cordee/core/text.hpp>
 
-namespace cordee::inline CORDEE_ABI::detail {
+namespace cordee::inline CORDEE_ABI::detail::comm {
 
-/// Once a rank has failed, how long the others may take to end.
-constexpr std::chrono::milliseconds grace(std::chrono::milliseconds deadline) {
+/// After a failure, how long the other ranks may take to end.
+constexpr std::chrono::milliseconds grace_period(std::chrono::milliseconds deadline) {
   return std::min(deadline, std::chrono::milliseconds(10'000));
 }
 
 class failure {
  public:
   using ms = std::chrono::milliseconds;
-  static constexpr ms never{-1};
+  static constexpr ms no_wait{-1};
 
   explicit failure(int ranks) : reports_(static_cast<std::size_t>(ranks)) {}
 
-  /// Only the first counts. `stalled`: somebody waited in vain, and reports tell more.
-  bool note(int rank, const std::string& cause, bool stalled = false) {
+  /// Records a failure of `rank`; only the first one counts. `stalled`: a wait reached its deadline
+  /// or its peer left, so describe() adds the reports of all ranks. Returns whether it was the
+  /// first.
+  bool record(int rank, const std::string& cause, bool stalled = false) {
     const std::scoped_lock lock(mutex_);
     if (happened_) return false;
-    culprit_ = rank;
+    failed_rank_ = rank;
     cause_ = cause;
     stalled_ = stalled;
     happened_ = true;
     return true;
   }
-  /// The same where it happens. A stall is told there at once: until all have ended takes a while,
-  /// in which this process may be killed.
-  [[gnu::cold]] bool arise(int rank, const std::string& why, bool stalled) {
-    const bool mine = note(rank, why, stalled);
-    if (mine && stalled) std::fprintf(stderr, "cordee: %s\n", cause().c_str());
-    return mine;
+  /// The same on the failing rank. A stall is printed at once: before the exception of launch can
+  /// be printed all ranks must end, and until then this process may be killed.
+  [[gnu::cold]] bool record_local(int rank, const std::string& why, bool stalled) {
+    const bool is_first = record(rank, why, stalled);
+    if (is_first && stalled) std::fprintf(stderr, "cordee: %s\n", cause().c_str());
+    return is_first;
   }
 
-  /// What a rank was at when it heard: "had waited 20 ms for rank 2 to send ...", the time once
-  /// more unless it is that thread's trade to wait, and what other ranks have had part in, as it
-  /// knows. Each of its threads may say so.
-  [[gnu::cold]] void report(int rank, const std::string& words, ms waited = never,
-                            const std::vector<milestone>& done = {}) {
+  /// Adds what a rank was waiting for when it learned of the failure ("had waited 20 ms for rank 2
+  /// to send ..."), for how long, unless waiting is that thread's normal state, and the operations
+  /// it has completed. Each thread of the rank may add a report.
+  [[gnu::cold]] void add_report(int rank, const std::string& text, ms waited = no_wait,
+                                const std::vector<completed_op>& completed = {}) {
     const std::scoped_lock lock(mutex_);
-    account& mine = reports_[static_cast<std::size_t>(rank)];
-    if (mine.words.find(words) == std::string::npos)
-      mine.words += (mine.words.empty() ? "" : "; ") + words;
-    mine.waited = std::max(mine.waited, waited);
-    for (const milestone& m : done) mine.join(m);
+    rank_report& r = reports_[static_cast<std::size_t>(rank)];
+    if (r.text.find(text) == std::string::npos) r.text += (r.text.empty() ? "" : "; ") + text;
+    r.waited = std::max(r.waited, waited);
+    for (const completed_op& op : completed) r.merge(op);
   }
-  /// All that a rank has reported, for another process, which `hear`s it.
-  [[nodiscard, gnu::cold]] std::string farewell(int rank) const {
+  /// A rank's reports as text for another process, which calls merge_report.
+  [[nodiscard, gnu::cold]] std::string serialize_report(int rank) const {
     const std::scoped_lock lock(mutex_);
-    const auto& [words, waited, done] = reports_[static_cast<std::size_t>(rank)];
-    std::string all = text(waited.count(), ' ', words.size(), '\n', words);
-    for (const milestone& m : done) all += m.line() + '\n';
+    const auto& [text, waited, completed] = reports_[static_cast<std::size_t>(rank)];
+    std::string all = concat(waited.count(), ' ', text.size(), '\n', text);
+    for (const completed_op& op : completed) all += op.serialize() + '\n';
     return all;
   }
-  /// The last milestones may be cut off: notices are short.
-  [[gnu::cold]] void hear(int rank, const std::string& farewell) {
-    char* at = nullptr;
-    const ms waited{std::strtoll(farewell.c_str(), &at, 10)};
-    const std::size_t size = std::strtoull(at, &at, 10);
-    if (*at != '\n') return;
-    const auto words = static_cast<std::size_t>(at - farewell.c_str()) + 1;
-    std::vector<milestone> done;
-    for (std::size_t here = words + size, end;
-         (end = farewell.find('\n', here)) != std::string::npos; here = end + 1)
-      done.push_back(milestone::of(farewell.substr(here, end - here)));
-    report(rank, farewell.substr(words, size), waited, done);
+  /// The text may be cut off after the reports: control messages are short.
+  [[gnu::cold]] void merge_report(int rank, const std::string& serialized) {
+    char* end = nullptr;
+    const ms waited{std::strtoll(serialized.c_str(), &end, 10)};
+    const std::size_t size = std::strtoull(end, &end, 10);
+    if (*end != '\n') return;
+    const auto text = static_cast<std::size_t>(end - serialized.c_str()) + 1;
+    std::vector<completed_op> completed;
+    for (std::size_t line = text + size, line_end;
+         (line_end = serialized.find('\n', line)) != std::string::npos; line = line_end + 1)
+      completed.push_back(completed_op::parse(serialized.substr(line, line_end - line)));
+    add_report(rank, serialized.substr(text, size), waited, completed);
   }
 
   [[nodiscard]] bool happened() const { return happened_; }
@@ -91,85 +95,85 @@ class failure {
     const std::scoped_lock lock(mutex_);
     return stalled_;
   }
-  [[nodiscard]] int culprit() const {
+  [[nodiscard]] int failed_rank() const {
     const std::scoped_lock lock(mutex_);
-    return culprit_;
+    return failed_rank_;
   }
-  [[nodiscard]] std::string report(int rank) const {
+  [[nodiscard]] std::string report_of(int rank) const {
     const std::scoped_lock lock(mutex_);
-    return reports_[static_cast<std::size_t>(rank)].words;
+    return reports_[static_cast<std::size_t>(rank)].text;
   }
 
   /// "rank 2: ..."
   [[nodiscard]] std::string cause() const {
     const std::scoped_lock lock(mutex_);
-    return text("rank ", culprit_, ": ", cause_);
+    return concat("rank ", failed_rank_, ": ", cause_);
   }
-  /// And after a stall a line for each rank, and whom they point at.
-  [[nodiscard, gnu::cold]] std::string in_full() const {
-    std::string all = cause();
+  /// The cause; after a stall also a line for each rank, and the suspected ranks.
+  [[nodiscard, gnu::cold]] std::string describe() const {
+    std::string text = cause();
     const std::scoped_lock lock(mutex_);
-    if (!stalled_) return all;
+    if (!stalled_) return text;
     for (std::size_t rank = 0; rank < reports_.size(); ++rank)
-      all += text("\n  rank ", rank, " ",
-                  reports_[rank].words.empty()
-                      ? "told of no exchange" + taken_part(static_cast<int>(rank))
-                      : reports_[rank].words);
-    return all + "\n  look first at " + suspects();
+      text += concat("\n  rank ", rank, " ",
+                     reports_[rank].text.empty()
+                         ? "reported no wait" + last_participation(static_cast<int>(rank))
+                         : reports_[rank].text);
+    return text + "\n  suspected: " + suspected_ranks();
   }
 
  private:
-  struct account {
-    std::string words;
-    ms waited = never;
-    std::vector<milestone> done;
+  struct rank_report {
+    std::string text;
+    ms waited = no_wait;
+    std::vector<completed_op> completed;
 
-    void join(const milestone& m) {
-      for (milestone& mine : done)
-        if (mine.count == m.count && mine.name == m.name)
-          return void(mine.ranks.insert(mine.ranks.end(), m.ranks.begin(), m.ranks.end()));
-      done.push_back(m);
+    void merge(const completed_op& op) {
+      for (completed_op& known : completed)
+        if (known.count == op.count && known.name == op.name)
+          return void(known.ranks.insert(known.ranks.end(), op.ranks.begin(), op.ranks.end()));
+      completed.push_back(op);
     }
   };
 
-  // Who is silent has had part in what another rank has finished with it.
-  [[nodiscard]] std::string taken_part(int silent) const {
-    std::size_t who = 0;
-    const milestone* last = nullptr;
+  // The last operation with a silent rank that another rank has completed.
+  [[nodiscard]] std::string last_participation(int silent) const {
+    std::size_t reporter = 0;
+    const completed_op* last = nullptr;
     for (std::size_t rank = 0; rank < reports_.size(); ++rank)
-      for (const milestone& m : reports_[rank].done)
-        if (m.includes(silent) && (last == nullptr || m.count > last->count)) {
-          last = &m;
-          who = rank;
+      for (const completed_op& op : reports_[rank].completed)
+        if (op.includes(silent) && (last == nullptr || op.count > last->count)) {
+          last = &op;
+          reporter = rank;
         }
-    return last == nullptr
-               ? ""
-               : text("; took part up to ", last->name, ", which rank ", who, " has finished");
+    return last == nullptr ? ""
+                           : concat("; took part up to ", last->name, ", which rank ", reporter,
+                                    " has finished");
   }
-  // Every rank of a chain waits for the next one, and longer: the last one waits for nobody.
-  [[nodiscard]] std::string suspects() const {
-    std::string idle;
-    std::size_t least = 0;
+  [[nodiscard]] std::string suspected_ranks() const {
+    std::string silent;
+    std::size_t shortest = 0;
     for (std::size_t rank = 0; rank < reports_.size(); ++rank) {
-      if (reports_[rank].waited == never) idle += text(idle.empty() ? "rank " : ", rank ", rank);
-      if (reports_[rank].waited < reports_[least].waited) least = rank;
+      if (reports_[rank].waited == no_wait)
+        silent += concat(silent.empty() ? "rank " : ", rank ", rank);
+      if (reports_[rank].waited < reports_[shortest].waited) shortest = rank;
     }
-    return idle.empty() ? text("rank ", least, ": it had waited least")
-                        : idle + ": no word of a wait from there";
+    return silent.empty() ? concat("rank ", shortest, " (shortest wait)")
+                          : silent + " (reported no wait)";
   }
 
   mutable std::mutex mutex_;
   std::atomic<bool> happened_{false};
   bool stalled_ = false;
-  int culprit_ = -1;
+  int failed_rank_ = -1;
   std::string cause_;
-  std::vector<account> reports_;
+  std::vector<rank_report> reports_;
 };
 
-/// One rank's part in a run of processes: what f throws everybody hears of, and what anybody threw
-/// is thrown here.
+/// f() as one rank's part in a run of processes. An exception of f fails the run; leaves the run;
+/// and throws the run's first failure, of whatever rank.
 template <class World, class F>
-void take_part(World& world, const F& f) {
+void run_rank(World& world, const F& f) {
   try {
     f();
   } catch (const std::exception& e) {
@@ -178,7 +182,7 @@ void take_part(World& world, const F& f) {
     world.fail("threw something that is not a std::exception");
   }
   world.leave();
-  if (world.first().happened()) throw error(world.first().in_full());
+  if (world.first_failure().happened()) throw error(world.first_failure().describe());
 }
 
-}  // namespace cordee::inline CORDEE_ABI::detail
+}  // namespace cordee::inline CORDEE_ABI::detail::comm

@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Averaging with neighbours: one multiplication by the matrix of a graph.
+// Averaging with neighbours: one multiplication by the matrix W of a topology.
 //
-//   x_i <- x_i + sum_j W_ij (x_j - x_i)       over those whom rank i hears in this round
+//   x_i <- x_i + sum_j W_ij (x_j - x_i)       over the ranks j that rank i receives from
 //
-// Written with differences: ranks that agree stay as they are to the bit, though the weights are
-// rounded, and what one end of a mutual edge gains the other loses. The sum goes in the order of
-// the graph's list, so results do not depend on timing.
+// Written with differences: ranks that agree keep their bits, though the weights are rounded, and
+// over a symmetric edge one end gains what the other loses. Terms are added in the order of the
+// topology's list, so results do not depend on timing.
 #pragma once
 
 #include <algorithm>
@@ -18,121 +18,129 @@
 
 #include <cordee/comm/reducer.hpp>
 #include <cordee/comm/stability.hpp>
-#include <cordee/comm/topology.hpp>
+#include <cordee/comm/topologies.hpp>
 #include <cordee/core/error.hpp>
-#include <cordee/core/series.hpp>
-#include <cordee/ops/elementwise.hpp>
+#include <cordee/core/pod_vector.hpp>
+#include <cordee/ops/cpu/elementwise.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
-namespace detail {
+namespace detail::comm {
 
-/// Who hears `rank` in this round.
-template <Graph G>
-std::vector<int> listeners(const G& graph, int rank, int size, std::int64_t round) {
-  std::vector<int> out;
-  const auto hears = [&](int peer, int other) {
-    const auto& heard = graph.in(peer, size, round);
-    for (const edge& e : std::span<const edge>(heard))
-      if (e.peer == other) return true;
+/// The ranks that `rank` sends to in this round.
+template <Topology T>
+std::vector<int> destinations(const T& topology, int rank, int size, std::int64_t round) {
+  std::vector<int> peers;
+  const auto is_source = [&](int source, int peer) {
+    const auto& edges = topology.in_edges(peer, size, round);
+    for (const edge& e : std::span<const edge>(edges))
+      if (e.peer == source) return true;
     return false;
   };
-  if constexpr (Mutual<G>) {
-    const auto& heard = graph.in(rank, size, round);
-    for (const edge& e : std::span<const edge>(heard)) out.push_back(e.peer);
+  if constexpr (SymmetricTopology<T>) {
+    const auto& edges = topology.in_edges(rank, size, round);
+    for (const edge& e : std::span<const edge>(edges)) peers.push_back(e.peer);
   } else {
     for (int peer = 0; peer < size; ++peer)
-      if (peer != rank && hears(peer, rank)) out.push_back(peer);
+      if (peer != rank && is_source(rank, peer)) peers.push_back(peer);
   }
-  return out;
+  return peers;
 }
 
-}  // namespace detail
+}  // namespace detail::comm
 
-template <class Link, Graph G = cycle>
+template <class Communicator, Topology T = topologies::ring>
 struct gossip {
-  using link_type = Link;
+  using communicator_type = Communicator;
   static constexpr agreement offers = agreement::mixing;
   static constexpr bool lossless = true;
   static constexpr int slots = 0;
 
-  Link link;
-  G graph{};
+  Communicator comm;
+  T topology{};
 
-  /// What this rank hears from all of its neighbours at once.
+  /// The vectors of all neighbours in the round that has most.
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
     std::size_t most = 0;
-    for (int round = 0; round < std::max(1, graph.period(link.size())); ++round)
-      most =
-          std::max(most, std::span<const edge>(graph.in(link.rank(), link.size(), round)).size());
+    for (int round = 0; round < std::max(1, topology.period(comm.size())); ++round) {
+      const auto& edges = topology.in_edges(comm.rank(), comm.size(), round);
+      most = std::max(most, std::span<const edge>(edges).size());
+    }
     return most * n * sizeof(Real);
   }
 
   template <class Real, Device D>
-  void mix(message<Real, D, 0> m, const moment& now, typename D::stream s) const {
-    const auto& heard = graph.in(link.rank(), link.size(), now.round);
-    const std::span<const edge> edges = heard;
-    const std::size_t n = m.what.size;
+  void mix(bucket_view<Real, D, 0> m, const step_info& info, typename D::stream s) const {
+    const auto& in_edges = topology.in_edges(comm.rank(), comm.size(), info.round);
+    const std::span<const edge> edges = in_edges;
+    const std::size_t n = m.values.size;
     expects(m.scratch.size >= edges.size() * n * sizeof(Real),
-            "gossip: the graph has more edges in this round than in those it said it repeats");
-    Real* const said = reinterpret_cast<Real*>(m.scratch.data);  // (edges, n)
+            "gossip: the topology has more edges in this round than in any of its period");
+    Real* const received = reinterpret_cast<Real*>(m.scratch.data);  // (edges, n)
 
-    series<to<D>> out;
-    series<from<D>> in;
-    series<double> weights;
-    for (const int peer : detail::listeners(graph, link.rank(), link.size(), now.round))
-      out.push_back({peer, const_bytes(m.what)});
+    detail::core::pod_vector<send_op<D>> out;
+    detail::core::pod_vector<recv_op<D>> in;
+    detail::core::pod_vector<double> weights;
+    for (const int peer :
+         detail::comm::destinations(topology, comm.rank(), comm.size(), info.round))
+      out.push_back({peer, const_bytes(m.values)});
     for (std::size_t k = 0; k < edges.size(); ++k) {
-      in.push_back({edges[k].peer, bytes(span_on<Real, D>{said + k * n, n})});
+      in.push_back({edges[k].peer, bytes(span_on<Real, D>{received + k * n, n})});
       weights.push_back(edges[k].weight);
     }
-    link.exchange(std::as_const(out).span(), std::as_const(in).span(), s);
+    comm.exchange(std::as_const(out).span(), std::as_const(in).span(), s);
 
-    approach(n, static_cast<const Real*>(said), std::as_const(weights).span(), m.what.data, s);
+    // A GPU's overload is found by its stream (ADL).
+    mix_neighbors(n, static_cast<const Real*>(received), std::as_const(weights).span(),
+                  m.values.data, s);
   }
 
-  [[nodiscard]] std::vector<int> hears(const moment& now) const {
-    const auto& heard = graph.in(link.rank(), link.size(), now.round);
+  [[nodiscard]] std::vector<int> sources(const step_info& info) const {
+    const auto& edges = topology.in_edges(comm.rank(), comm.size(), info.round);
     std::vector<int> peers;
-    for (const edge& e : std::span<const edge>(heard)) peers.push_back(e.peer);
+    for (const edge& e : std::span<const edge>(edges)) peers.push_back(e.peer);
     return peers;
   }
 
-  /// Growth a round of the ranks' disagreement under a rule that moves it so; see stability.hpp.
-  [[nodiscard]] double radius(consensus c) const { return stability{graph, link.size()}.radius(c); }
+  /// Growth of the ranks' disagreement in a round under this momentum; see stability.hpp.
+  [[nodiscard]] double spectral_radius(momentum_form form) const {
+    return stability{topology, comm.size()}.spectral_radius(form);
+  }
 
-  /// What would let such a rule survive, each a phrase.
-  [[nodiscard]] std::vector<std::string> remedies(consensus c) const {
-    const stability here{graph, link.size()};
-    std::vector<std::string> found;
-    if (const double beta = here.largest_momentum(c.nesterov); beta > 0)
-      found.push_back(text("a momentum below ", beta));
-    if (const double theta = here.largest_theta(c); theta > 0)
-      found.push_back(text("lazy{graph, theta} with theta below ", theta));
-    const consensus other{c.momentum, !c.nesterov};
-    if (const double r = here.radius(other); r < largest_stable_radius)
-      found.push_back(text(c.nesterov ? "momentum without Nesterov's form" : "Nesterov's form",
-                           ", whose radius is ", r));
-    const double dense = stability{symmetric_exponential{}, link.size()}.radius(c);
-    const double ring = stability{cycle{}, link.size()}.radius(c);
-    if (dense < largest_stable_radius)
-      found.push_back(text("a fixed symmetric graph: symmetric_exponential has radius ", dense));
-    else if (ring < largest_stable_radius)
-      found.push_back(text("a fixed symmetric graph: cycle has radius ", ring));
-    return found;
+  /// Phrases: momenta, thetas, forms and topologies that would be stable.
+  [[nodiscard]] std::vector<std::string> remedies(momentum_form form) const {
+    const stability current{topology, comm.size()};
+    std::vector<std::string> phrases;
+    if (const double beta = current.largest_momentum(form.nesterov); beta > 0)
+      phrases.push_back(concat("a momentum below ", beta));
+    if (const double theta = current.largest_theta(form); theta > 0)
+      phrases.push_back(concat("topologies::lazy{topology, theta} with theta below ", theta));
+    const momentum_form other{form.momentum, !form.nesterov};
+    if (const double r = current.spectral_radius(other); r < detail::core::largest_stable_radius)
+      phrases.push_back(
+          concat(form.nesterov ? "momentum without Nesterov's form" : "Nesterov's form",
+                 ", whose radius is ", r));
+    const double dense =
+        stability{topologies::symmetric_exponential{}, comm.size()}.spectral_radius(form);
+    const double ring = stability{topologies::ring{}, comm.size()}.spectral_radius(form);
+    if (dense < detail::core::largest_stable_radius)
+      phrases.push_back(concat("topologies::symmetric_exponential, whose radius is ", dense));
+    else if (ring < detail::core::largest_stable_radius)
+      phrases.push_back(concat("topologies::ring, whose radius is ", ring));
+    return phrases;
   }
 
   [[nodiscard]] std::string describe() const {
-    const double gap = stability{graph, link.size()}.spectral_gap();
-    return text("gossip over ", link.size(), " ranks, ", graph.describe(), ": ",
-                std::isnan(gap) ? std::string("spectral gap not known")
-                                : text("spectral gap ", gap, " a round"));
+    const double gap = stability{topology, comm.size()}.spectral_gap();
+    return concat("gossip over ", comm.size(), " ranks, ", topology.describe(), ": ",
+                  std::isnan(gap) ? std::string("spectral gap not known")
+                                  : concat("spectral gap ", gap, " a round"));
   }
 };
-template <class Link>
-gossip(Link) -> gossip<Link>;
-template <class Link, Graph G>
-gossip(Link, G) -> gossip<Link, G>;
+template <class Communicator>
+gossip(Communicator) -> gossip<Communicator>;
+template <class Communicator, Topology T>
+gossip(Communicator, T) -> gossip<Communicator, T>;
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -2,12 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One reducer for short messages, another for long ones (Jia et al. 2018):
-// hybrid{butterfly{link}, ring{link}}.
+// hybrid{one_shot{comm}, two_shot{comm}}, hybrid{butterfly{comm}, ring{comm}, 4096}.
 //
-//   x <- small's mean of up to `limit` numbers, large's of more
+//   x <- mean of x, by `small` for up to `threshold` numbers, by `large` for more
 //
-// Few steps win where latency does, few bytes where bandwidth does; where they meet is the
-// machine's business, so measure it.
+// Few steps win where latency does, few bytes where bandwidth does; where they break even depends
+// on the machine, so measure it.
 #pragma once
 
 #include <algorithm>
@@ -15,57 +15,60 @@
 #include <string>
 
 #include <cordee/comm/reducer.hpp>
-#include <cordee/core/text.hpp>
+#include <cordee/core/concat.hpp>
 #include <cordee/precision/precision.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
 template <class Small, class Large>
 struct hybrid {
-  using link_type = typename Small::link_type;
+  using communicator_type = typename Small::communicator_type;
   static constexpr agreement offers = std::min(Small::offers, Large::offers);
   static constexpr bool lossless = Small::lossless && Large::lossless;
   static constexpr int slots = 0;
-  static_assert(std::same_as<link_type, typename Large::link_type>,
-                "hybrid: both reducers must work over the same link");
+  static constexpr bool single_message =
+      detail::comm::SingleMessage<Small> || detail::comm::SingleMessage<Large>;
+  static_assert(std::same_as<communicator_type, typename Large::communicator_type>,
+                "hybrid: both reducers must have communicators of the same type");
   static_assert(Small::slots == 0 && Large::slots == 0,
-                "hybrid: neither reducer may have a memory of its own, for a message has but one "
-                "range of it; make the whole hybrid narrow, narrow{hybrid{...}, P{}}");
+                "hybrid: neither reducer may have slots, which it would share with the other; "
+                "compress the whole hybrid, compressed{hybrid{...}, P{}}");
 
   Small small;
   Large large;
-  std::size_t limit = 1u << 14;  // numbers
-  link_type link = small.link;
+  std::size_t threshold = 1u << 14;  // numbers
+  communicator_type comm = small.comm;
 
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
-    return n <= limit ? small.template scratch<Real>(n) : large.template scratch<Real>(n);
+    return n <= threshold ? small.template scratch<Real>(n) : large.template scratch<Real>(n);
   }
   template <Precision P>
   [[nodiscard]] std::size_t scratch_as(std::size_t n) const {
-    return n <= limit ? small.template scratch_as<P>(n) : large.template scratch_as<P>(n);
+    return n <= threshold ? small.template scratch_as<P>(n) : large.template scratch_as<P>(n);
   }
 
   template <class Real, Device D>
     requires ReducerOn<Small, Real, D> && ReducerOn<Large, Real, D>
-  void mix(message<Real, D, 0> m, const moment& now, typename D::stream s) const {
-    if (m.what.size <= limit)
-      small.mix(m, now, s);
+  void mix(bucket_view<Real, D, 0> m, const step_info& info, typename D::stream s) const {
+    if (m.values.size <= threshold)
+      small.mix(m, info, s);
     else
-      large.mix(m, now, s);
+      large.mix(m, info, s);
   }
   template <Precision P, class Real, Device D>
-    requires NarrowsOn<Small, P, Real, D> && NarrowsOn<Large, P, Real, D>
-  void mix_as(message<Real, D, 0> m, span_on<Real, D> lost, const moment& now,
+    requires CompressibleOn<Small, P, Real, D> && CompressibleOn<Large, P, Real, D>
+  void mix_as(bucket_view<Real, D, 0> m, span_on<Real, D> lost, const step_info& info,
               typename D::stream s) const {
-    if (m.what.size <= limit)
-      small.template mix_as<P>(m, lost, now, s);
+    if (m.values.size <= threshold)
+      small.template mix_as<P>(m, lost, info, s);
     else
-      large.template mix_as<P>(m, lost, now, s);
+      large.template mix_as<P>(m, lost, info, s);
   }
 
   [[nodiscard]] std::string describe() const {
-    return text("up to ", limit, " numbers ", small.describe(), "; beyond, ", large.describe());
+    return concat("up to ", threshold, " numbers ", small.describe(), "; beyond, ",
+                  large.describe());
   }
 };
 template <class Small, class Large>

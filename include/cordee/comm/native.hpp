@@ -1,43 +1,38 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Exact mean by the transport's own means: one shot over shared memory (threads), or whatever a
-// communication library thinks best.
+// Exact mean by the transport's own collective (ncclAllReduce, MPI_Allreduce, one shot over shared
+// memory between threads).
 //
-//   x <- (x_0 + x_1 + ... + x_{p-1}) / p, as the transport does it
+//   x <- (x_0 + x_1 + ... + x_{p-1}) / p, in an order that the transport chooses
 #pragma once
 
 #include <string>
 
 #include <cordee/comm/reducer.hpp>
-#include <cordee/core/text.hpp>
+#include <cordee/core/concat.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
-template <class Link>
-struct native {
-  using link_type = Link;
+template <class Communicator>
+struct native : reducer_base<Communicator> {
   static constexpr agreement offers = agreement::exact;
-  static constexpr bool lossless = true;
-  static constexpr int slots = 0;
-
-  Link link;
 
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t) const {
     return 0;
   }
   template <class Real, Device D>
-    requires NativeMeanOn<Link, Real, D>
-  void mix(message<Real, D, 0> m, const moment&, typename D::stream s) const {
-    link.mean(m.what, s);
+    requires NativeMeanOn<Communicator, Real, D>
+  void mix(bucket_view<Real, D, 0> m, const step_info&, typename D::stream s) const {
+    this->comm.mean(m.values, s);
   }
 
   [[nodiscard]] std::string describe() const {
-    return text("the transport's own mean over ", link.size(), " ranks: exact mean");
+    return concat("the transport's own mean over ", this->comm.size(), " ranks: exact mean");
   }
 };
-template <class Link>
-native(Link) -> native<Link>;
+template <class Communicator>
+native(Communicator) -> native<Communicator>;
 
 }  // namespace cordee::inline CORDEE_ABI

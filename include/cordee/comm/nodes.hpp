@@ -1,10 +1,11 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which ranks share a node, so that messages between them are cheap: neighbours do.
+// Which ranks share a node, where messages are cheap: consecutive ones.
 //
-//   nodes{4}: four a node, the last may have fewer;  nodes{.sizes = {4, 3, 4}}: each its own;
-//   nodes_of(link): as the machines' names say
+//   nodes{4}                    four ranks a node, the last node may have fewer
+//   nodes{.sizes = {4, 3, 4}}   so many ranks on each node
+//   nodes_of(comm)              by the names of the ranks' hosts
 #pragma once
 
 #include <cstdint>
@@ -14,21 +15,23 @@
 
 #include <unistd.h>
 
-#include <cordee/comm/agree.hpp>
+#include <cordee/comm/collectives.hpp>
+#include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
-#include <cordee/core/text.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
 struct nodes {
-  int each = 1;
-  std::vector<int> sizes{};
+  int ranks_per_node = 1;
+  std::vector<int> sizes{};  // ranks on each node; empty: ranks_per_node on each
 
   [[nodiscard]] int count(int ranks) const {
-    expects(each > 0, "nodes: a node has at least one rank");
-    return sizes.empty() ? (ranks + each - 1) / each : static_cast<int>(sizes.size());
+    expects(ranks_per_node > 0, "nodes: a node has at least one rank");
+    return sizes.empty() ? (ranks + ranks_per_node - 1) / ranks_per_node
+                         : static_cast<int>(sizes.size());
   }
-  /// Where each node's ranks begin, and at last where all end.
+  /// The first rank of each node, and `ranks` at the end: count(ranks) + 1 numbers. Throws
+  /// usage_error unless the sizes add up to `ranks`.
   [[nodiscard]] std::vector<int> starts(int ranks) const {
     std::vector<int> start{0};
     for (const int size : sizes) {
@@ -36,49 +39,50 @@ struct nodes {
       start.push_back(start.back() + size);
     }
     for (int left = sizes.empty() ? count(ranks) : 0; left > 0; --left)
-      start.push_back(left > 1 ? start.back() + each : ranks);
+      start.push_back(left > 1 ? start.back() + ranks_per_node : ranks);
     if (start.back() != ranks)
-      throw misuse(text("nodes: the sizes add up to ", start.back(), " ranks, not to ", ranks));
+      throw usage_error(
+          concat("nodes: the sizes add up to ", start.back(), " ranks, not to ", ranks));
     return start;
   }
 };
 
-namespace detail {
+namespace detail::comm {
 
-/// Of 53 bits, which a double holds.
-inline double number_called(std::string_view name) {
+/// 53 bits of a hash, which a double holds exactly.
+inline double host_hash(std::string_view name) {
   std::uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
   for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
   return static_cast<double>(hash >> 11);
 }
 
-/// From each rank's machine.
-[[gnu::cold]] inline nodes nodes_from(const std::vector<double>& machine) {
-  nodes all;
-  for (std::size_t r = 0; r < machine.size(); ++r) {
-    if (r > 0 && machine[r] == machine[r - 1]) {
-      ++all.sizes.back();
+/// From each rank's host. Throws unless the ranks of a host are consecutive.
+[[gnu::cold]] inline nodes nodes_from_hosts(const std::vector<double>& host) {
+  nodes result;
+  for (std::size_t r = 0; r < host.size(); ++r) {
+    if (r > 0 && host[r] == host[r - 1]) {
+      ++result.sizes.back();
       continue;
     }
-    for (std::size_t before = 0; before < r; ++before)
-      if (machine[before] == machine[r])
-        throw error(text("ranks ", before, " and ", r, " share a machine, and rank ", r - 1,
-                         " does not: start neighbours on one machine (mpirun --map-by slot, srun "
-                         "-m block), or put them in order with a group"));
-    all.sizes.push_back(1);
+    for (std::size_t earlier = 0; earlier < r; ++earlier)
+      if (host[earlier] == host[r])
+        throw error(concat("ranks ", earlier, " and ", r, " share a host, and rank ", r - 1,
+                           " does not: start consecutive ranks on one host (mpirun --map-by slot, "
+                           "srun -m block), or reorder them with a subgroup"));
+    result.sizes.push_back(1);
   }
-  return all;
+  return result;
 }
 
-}  // namespace detail
+}  // namespace detail::comm
 
-/// By the names of the machines; every rank of the link calls it.
-template <class Link>
-nodes nodes_of(const Link& link) {
+/// By the hosts' names. Collective: every rank of the communicator calls it.
+template <class Communicator>
+nodes nodes_of(const Communicator& comm) {
   char name[256] = {};
-  if (gethostname(name, sizeof name - 1) != 0) throw error("nodes_of: this machine has no name");
-  const double mine = detail::number_called(name);
-  return detail::nodes_from(detail::everybodys(link, std::span(&mine, 1)));
+  if (gethostname(name, sizeof name - 1) != 0) throw error("nodes_of: this host has no name");
+  const double hash = detail::comm::host_hash(name);
+  return detail::comm::nodes_from_hosts(detail::comm::gather_host(comm, std::span(&hash, 1)));
 }
 
 }  // namespace cordee::inline CORDEE_ABI

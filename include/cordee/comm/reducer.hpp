@@ -1,13 +1,34 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A reducer is one multiplication of a distributed vector by a mixing matrix: what <- W what.
+// A reducer multiplies a distributed vector by a mixing matrix W: x <- W x.
+//
+//   required
+//     communicator_type, comm       the communicator's type, and the communicator
+//     offers                        agreement: what the ranks hold after mix()
+//     lossless                      whether the wire keeps every bit
+//     slots                         planes of memory that outlive a step
+//     scratch<Real>(n)              bytes of scratch for a message of n numbers
+//     mix(m, info, s)               m.values <- W m.values
+//   optional, read where they are declared
+//     single_message   (false)      all numbers of a step travel in one message
+//     capturable       (false)      mix() may be recorded in a CUDA graph
+//     describe()                    one phrase, for describe(trainer)
+//     initialize(m, s)              collective; called once, before the first mix()
+//     sources(info)                 the ranks whose numbers this one holds after mix()
+//     spectral_radius(form)         growth of the ranks' disagreement in a round
+//     remedies(form)                phrases: what would bring that growth below 1
+//     scratch_as<P>(n), mix_as<P>(m, lost, info, s)    the same with every hop encoded in P
+//
+// `reducer_base` has the defaults; `exact_method` (exact_method.hpp) makes a reducer of a schedule
+// of hops. A trainer checks each member by itself (reducer_check.hpp).
 #pragma once
 
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <cordee/comm/transport.hpp>
@@ -15,37 +36,81 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// A constant value that multiplies. It is written as if synchronous: overlap belongs to the
-/// trainer's courier. Memory that must outlive a step (error feedback, last seen weights) is asked
-/// for as `slots` and arrives with the message; `scratch` says the bytes it wants meanwhile.
-/// `offers` is what the ranks are left with; `lossless` says that the wire keeps every bit. A mean
-/// is divided by the number of ranks exactly once.
+/// A constant value. mix() is written as if it were synchronous: overlap with backward is the
+/// courier's. Memory that must outlive a step (error feedback, last received weights) is declared
+/// as `slots` and arrives with the message. A mean is divided by the number of ranks exactly once.
 template <class R, class Real, class D>
-concept ReducerOn = std::copyable<R> && TransportOn<typename R::link_type, D> &&
-                    requires(const R r, message<Real, D, R::slots> m, moment now,
+concept ReducerOn = std::copyable<R> && TransportOn<typename R::communicator_type, D> &&
+                    requires(const R r, bucket_view<Real, D, R::slots> m, step_info info,
                              typename D::stream s, std::size_t n) {
                       { R::offers } -> std::convertible_to<agreement>;
                       { R::lossless } -> std::convertible_to<bool>;
                       { R::slots } -> std::convertible_to<int>;
-                      { r.link } -> std::convertible_to<const typename R::link_type&>;
+                      { r.comm } -> std::convertible_to<const typename R::communicator_type&>;
                       { r.template scratch<Real>(n) } -> std::same_as<std::size_t>;
-                      { r.mix(m, now, s) } -> std::same_as<void>;
+                      { r.mix(m, info, s) } -> std::same_as<void>;
                     };
 
-/// A reducer that is told the first weights, by all ranks together, before it mixes (a server).
-template <class R, class Real, class D>
-concept BeginsOn = ReducerOn<R, Real, D> &&
-                   requires(const R r, message<Real, D, R::slots> m, typename D::stream s) {
-                     { r.begin(m, s) } -> std::same_as<void>;
-                   };
+/// Base of a reducer that is an aggregate: mine{comm}. A derived reducer declares what differs.
+template <class Communicator>
+struct reducer_base {
+  using communicator_type = Communicator;
+  static constexpr bool lossless = true;
+  static constexpr int slots = 0;
+  static constexpr bool single_message = false;
 
-/// The longest message for a reducer: whole ones if it wants all numbers of a step in one.
+  Communicator comm;
+};
+
+/// A reducer that takes the first weights before it mixes (an asynchronous server); collective.
+template <class R, class Real, class D>
+concept InitializableOn =
+    ReducerOn<R, Real, D> &&
+    requires(const R r, bucket_view<Real, D, R::slots> m, typename D::stream s) {
+      { r.initialize(m, s) } -> std::same_as<void>;
+    };
+
+/// The same mean with every hop encoded in P. `lost` accumulates what this rank's encodings lost,
+/// in units of its own contribution: added to the next one, it is made up for.
+template <class R, class P, class Real, class D>
+concept CompressibleOn =
+    ReducerOn<R, Real, D> && requires(const R r, bucket_view<Real, D, R::slots> m, step_info info,
+                                      span_on<Real, D> lost, typename D::stream s, std::size_t n) {
+      { r.template scratch_as<P>(n) } -> std::same_as<std::size_t>;
+      { r.template mix_as<P>(m, lost, info, s) } -> std::same_as<void>;
+    };
+
+/// A reducer that receives from some ranks only: those whose numbers this rank holds after mix().
+template <class R>
+concept HasSources = requires(const R r, step_info info) {
+  { r.sources(info) } -> std::same_as<std::vector<int>>;
+};
+
+/// A reducer that knows the growth of the ranks' disagreement in a round, where the loss is flat,
+/// under an optimizer of this momentum; NaN where it is unknown.
+template <class R>
+concept HasSpectralRadius = requires(const R r, momentum_form form) {
+  { r.spectral_radius(form) } -> std::convertible_to<double>;
+};
+
+/// A reducer that lists what would bring the spectral radius below 1.
+template <class R>
+concept HasRemedies = requires(const R r, momentum_form form) {
+  { r.remedies(form) } -> std::same_as<std::vector<std::string>>;
+};
+
+namespace detail::comm {
+
+template <class R>
+concept SingleMessage = requires { requires static_cast<bool>(R::single_message); };
+
+/// Bytes of the longest message of a reducer, where buckets have `bytes` at most.
 template <class R>
 constexpr std::size_t message_limit(std::size_t bytes) {
-  return requires { requires R::whole; } ? ~std::size_t{0} : bytes;
+  return SingleMessage<R> ? ~std::size_t{0} : bytes;
 }
 
-/// Bytes of scratch that serve each of these messages, one at a time.
+/// Bytes of scratch that suffice for each of these buckets, one at a time.
 template <class Real, class R>
 std::size_t largest_scratch(const R& reducer, std::span<const bucket> buckets) {
   std::size_t bytes = 0;
@@ -53,28 +118,6 @@ std::size_t largest_scratch(const R& reducer, std::span<const bucket> buckets) {
   return bytes;
 }
 
-/// The same mean with every hop encoded in P; `lost` gathers what this rank's encodings lost, in
-/// units of its own numbers, so that adding it to the next ones makes up for it.
-template <class R, class P, class Real, class D>
-concept NarrowsOn =
-    ReducerOn<R, Real, D> && requires(const R r, message<Real, D, R::slots> m, moment now,
-                                      span_on<Real, D> lost, typename D::stream s, std::size_t n) {
-      { r.template scratch_as<P>(n) } -> std::same_as<std::size_t>;
-      { r.template mix_as<P>(m, lost, now, s) } -> std::same_as<void>;
-    };
-
-/// A reducer that hears some ranks alone, and can say which: those whose numbers this rank has when
-/// it has mixed.
-template <class R>
-concept Hears = requires(const R r, moment now) {
-  { r.hears(now) } -> std::same_as<std::vector<int>>;
-};
-
-/// A reducer that can say how much the ranks' disagreement grows in a round, once the loss is flat,
-/// under a rule that moves it so; NaN where it cannot tell.
-template <class R>
-concept Gossips = requires(const R r, consensus c) {
-  { r.radius(c) } -> std::convertible_to<double>;
-};
+}  // namespace detail::comm
 
 }  // namespace cordee::inline CORDEE_ABI

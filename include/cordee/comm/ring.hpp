@@ -3,73 +3,75 @@
 //
 // Exact mean over a ring: reduce-scatter, then all-gather (Patarasuk and Yuan 2009).
 //
-//   p chunks; step s of the first half: send chunk r-1-s to r+1, add what comes for r-2-s from r-1
-//   rank r then owns the sum of chunk r, divides it by p, and the chunks go round once more
+//   p chunks; step s of the first half: send chunk r-1-s to r+1, add what r-1 sends of chunk r-2-s
+//   rank r then holds the sum of chunk r and divides it by p; the second half passes the means on
 //
-// 2(p-1) messages and 2n(p-1)/p bytes a rank, whatever p. The order of a sum depends on the chunk,
-// so results are the same on all ranks, to the bit, but not across bucket sizes.
+// 2(p-1) messages and 2n(p-1)/p numbers per rank, for n numbers and any p. The order of a sum
+// depends on the chunk, so results are the same on all ranks, to the bit, but not across bucket
+// sizes.
 #pragma once
 
 #include <string>
 
 #include <cordee/comm/exact_method.hpp>
 #include <cordee/comm/wire.hpp>
-#include <cordee/core/text.hpp>
+#include <cordee/core/concat.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
-namespace detail {
+namespace detail::comm {
 
-/// A circle of `size` ranks, between two of which this one stands as number `at`. chunk(c) is what
-/// number c is to have the sum of.
-struct circle {
-  int at, size, before, next;
+/// Position `index` on a ring of `size` ranks, between `previous` and `next`. chunk(i) is the
+/// chunk_range whose sum position i is to hold.
+struct ring_position {
+  int index, size, previous, next;
 
   template <class Wire, class Chunk>
-  void scatter(Wire& w, const Chunk& chunk) const {
+  void reduce_scatter(Wire& w, const Chunk& chunk) const {
     for (int step = 0; step < size - 1; ++step)
-      w.add(next, chunk(number(at - 1 - step)), before, chunk(number(at - 2 - step)));
+      w.add(next, chunk(wrapped(index - 1 - step)), previous, chunk(wrapped(index - 2 - step)));
   }
   template <class Wire, class Chunk>
-  void gather(Wire& w, const Chunk& chunk) const {
+  void all_gather(Wire& w, const Chunk& chunk) const {
     for (int step = 0; step < size - 1; ++step)
-      w.pass(next, chunk(number(at - step)), before, chunk(number(at - 1 - step)));
+      w.pass(next, chunk(wrapped(index - step)), previous, chunk(wrapped(index - 1 - step)));
   }
 
  private:
-  [[nodiscard]] int number(int c) const { return (c % size + size) % size; }
+  [[nodiscard]] int wrapped(int i) const { return (i % size + size) % size; }
 };
 
-}  // namespace detail
+}  // namespace detail::comm
 
-template <class Link>
-struct ring : exact_method<ring<Link>, linked<Link>> {
-  /// One chunk to receive into, where the transport cannot add by itself.
+template <class Communicator>
+struct ring : exact_method<ring<Communicator>, reducer_base<Communicator>> {
+  static constexpr bool can_pipeline = true;
+
+  /// One received chunk, where the transport has no fused add.
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
-    return n / static_cast<std::size_t>(this->link.size()) * sizeof(Real) + sizeof(Real);
+    return n / static_cast<std::size_t>(this->comm.size()) * sizeof(Real) + sizeof(Real);
   }
-  [[nodiscard]] int parts(std::size_t) const { return this->link.size(); }
-  static constexpr bool in_rounds = true;
+  [[nodiscard]] int chunks(std::size_t) const { return this->comm.size(); }
 
   [[nodiscard]] std::string describe() const {
-    return text("ring over ", this->link.size(), " ranks: exact mean");
+    return concat("ring over ", this->comm.size(), " ranks: exact mean");
   }
 
   template <class Wire>
   void run(Wire w) const {
-    const int p = this->link.size(), r = this->link.rank(), rounds = w.count() / p;
-    const detail::circle all{r, p, (r + p - 1) % p, (r + 1) % p};
-    for (int k = 0; k < rounds; ++k) {  // of each chunk the k-th part
-      const auto chunk = [=](int c) { return blocks{c * rounds + k, c * rounds + k + 1}; };
-      all.scatter(w, chunk);
+    const int p = this->comm.size(), r = this->comm.rank(), depth = w.count() / p;
+    const detail::comm::ring_position position{r, p, (r + p - 1) % p, (r + 1) % p};
+    for (int k = 0; k < depth; ++k) {  // pass k takes the k-th part of each rank's chunk
+      const auto chunk = [=](int i) { return chunk_range{i * depth + k, i * depth + k + 1}; };
+      position.reduce_scatter(w, chunk);
       w.finish(chunk(r), p);
-      all.gather(w, chunk);
+      position.all_gather(w, chunk);
     }
-    w.open();
+    w.flush();
   }
 };
-template <class Link>
-ring(Link) -> ring<Link>;
+template <class Communicator>
+ring(Communicator) -> ring<Communicator>;
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -1,19 +1,21 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A parameter server: rank 0 keeps the numbers, and trains as well.
+// A parameter server: rank 0 holds the weights, and trains as well.
 //
-//   synchronous:    x <- (x_0 + x_1 + ... + x_{p-1}) / p, added and divided on rank 0
-//   asynchronous:   push   d = x - y            how far this rank has moved since it was last told
-//   y
-//                   server w <- w + mean of c pushes d / s,    v <- v + 1
-//                   pull   x <- y <- w                         s = 1, or max(1, v - v_w)
+//   synchronous     x <- (x_0 + x_1 + ... + x_{p-1}) / p, added and divided on rank 0
+//
+//   asynchronous    push      d = x - y          how far this rank has moved from y, what it last
+//                                                received
+//                   server    w <- w + mean of c pushes d / s,    v <- v + 1
+//                   pull      x <- y <- w        s = 1, or max(1, v - v_w)
 //
 // The synchronous one is an exact mean (2(p-1) messages of n numbers, all of them rank 0's: a star,
-// of use where ranks are few). The asynchronous one holds nobody up for another (bound = unlimited)
-// and is loose: the rule steps alone, local{sgd{}, 1}, and what moved is pushed. p ranks that push
-// by themselves move p times as far as their mean; n-softsync (Zhang et al. 2015) averages
-// floor(p / n) pushes. Serving needs a transport that hears any source: threads, mpi.
+// of use where ranks are few). In the asynchronous one no rank waits for another (staleness_bound =
+// unlimited), and what it offers is loose: the optimizer steps on its own, local_steps{sgd{}, 1},
+// and the displacement is pushed. p ranks whose pushes are applied singly move p times as far as
+// their mean; n-softsync (Zhang et al. 2015) averages floor(p / n) pushes. It needs a transport
+// that can receive from any source: threads, mpi.
 #pragma once
 
 #include <algorithm>
@@ -25,146 +27,152 @@
 #include <cordee/comm/reducer.hpp>
 #include <cordee/comm/server/service.hpp>
 #include <cordee/comm/wire.hpp>
-#include <cordee/core/text.hpp>
-#include <cordee/ops/elementwise.hpp>
+#include <cordee/core/concat.hpp>
+#include <cordee/ops/cpu/elementwise.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
 struct synchronous {};
 
-template <class Link, class How = synchronous>
+template <class Communicator, class Mode = synchronous>
 struct server;
-template <class Link>
-server(Link) -> server<Link>;
-template <class Link, class How>
-server(Link, How) -> server<Link, How>;
+template <class Communicator>
+server(Communicator) -> server<Communicator>;
+template <class Communicator, class Mode>
+server(Communicator, Mode) -> server<Communicator, Mode>;
 
-template <class Link>
-struct server<Link, synchronous> {
-  using link_type = Link;
+template <class Communicator>
+struct server<Communicator, synchronous> {
+  using communicator_type = Communicator;
   static constexpr agreement offers = agreement::exact;
   static constexpr bool lossless = true;
   static constexpr int slots = 0;
 
-  Link link;
-  synchronous how{};
+  Communicator comm;
+  synchronous mode{};
 
-  /// A worker's vector, where the transport cannot add by itself.
+  /// A worker's vector, where the transport has no fused add.
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
     return n * sizeof(Real);
   }
   template <Precision P>
   [[nodiscard]] std::size_t scratch_as(std::size_t n) const {
-    return encoded_scratch<P>(n, 1);
+    return detail::comm::encoded_scratch<P>(n, 1);
   }
 
   template <class Real, Device D>
-  void mix(message<Real, D, 0> m, const moment&, typename D::stream s) const {
-    run(plain_wire<Link, Real, D>{link, m.what, m.scratch, 1, s});
+  void mix(bucket_view<Real, D, 0> m, const step_info&, typename D::stream s) const {
+    run(detail::comm::plain_wire<Communicator, Real, D>{comm, m.values, m.scratch, 1, s});
   }
   template <Precision P, class Real, Device D>
-  void mix_as(message<Real, D, 0> m, span_on<Real, D> lost, const moment&,
+  void mix_as(bucket_view<Real, D, 0> m, span_on<Real, D> lost, const step_info&,
               typename D::stream s) const {
-    run(encoded_wire<P, Link, Real, D>{link, m.which, m.what, m.scratch, lost, 1, s});
+    run(detail::comm::encoded_wire<P, Communicator, Real, D>{comm, m.layout, m.values, m.scratch,
+                                                             lost, 1, s});
   }
 
   [[nodiscard]] std::string describe() const {
-    return text("synchronous server on rank 0 of ", link.size(), ": exact mean");
+    return concat("synchronous server on rank 0 of ", comm.size(), ": exact mean");
   }
 
  private:
-  // In the order of ranks, whoever comes first: the same bits in every run.
+  // Adds in the order of ranks, whatever the order of arrival: the same bits in every run.
   template <class Wire>
   void run(Wire w) const {
-    const int p = link.size();
+    const int p = comm.size();
     if (p == 1) return;
-    constexpr blocks all{0, 1};
-    if (link.rank() == 0) {
-      for (int peer = 1; peer < p; ++peer) w.add(nobody, all, peer, all);
-      w.finish(all, p);
-      for (int peer = 1; peer < p; ++peer) w.pass(peer, all, nobody, all);
+    constexpr chunk_range message{0, 1};
+    if (comm.rank() == 0) {
+      for (int peer = 1; peer < p; ++peer) w.add(no_peer, message, peer, message);
+      w.finish(message, p);
+      for (int peer = 1; peer < p; ++peer) w.pass(peer, message, no_peer, message);
     } else {
-      w.add(0, all, nobody, all);
-      w.pass(nobody, all, 0, all);
+      w.add(0, message, no_peer, message);
+      w.pass(no_peer, message, 0, message);
     }
-    w.open();
+    w.flush();
   }
 };
 
-/// Its copies are one server: rank 0 serves on a thread of its own from `begin` until the last copy
-/// has gone on every rank. Lanes 2 and 3 are its own meanwhile.
-template <class Link>
-struct server<Link, asynchronous> {
-  static_assert(AnySource<Link>,
-                "an asynchronous server hears whoever comes first, which this transport cannot: "
-                "use threads or mpi, or server{link, synchronous{}}");
-  using link_type = Link;
+/// Copies share one server: a thread of rank 0 serves from initialize() until the last copy has
+/// been destroyed on every rank. It uses request_context and reply_context meanwhile.
+template <class Communicator>
+struct server<Communicator, asynchronous> {
+  static_assert(
+      AnySource<Communicator>,
+      "server: an asynchronous one receives from any source, which this transport cannot: "
+      "use threads or mpi, or server{comm, synchronous{}}");
+  using communicator_type = Communicator;
   static constexpr agreement offers = agreement::loose;
   static constexpr bool lossless = true;
-  static constexpr bool whole = true;  // a push has one version
-  static constexpr int slots = 1;      // what this rank was last told
+  static constexpr bool single_message = true;  // all numbers of a push have one version
+  static constexpr int slots = 1;               // y, the weights that this rank last received
 
-  server(Link l, asynchronous h)
-      : link(l), how(h), here_(std::make_shared<detail::presence<Link>>(l, h)) {}
+  server(Communicator communicator, asynchronous options)
+      : comm(communicator),
+        mode(options),
+        client_(
+            std::make_shared<detail::comm::server_client<Communicator>>(communicator, options)) {}
 
-  Link link;
-  asynchronous how;
+  Communicator comm;
+  asynchronous mode;
 
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t) const {
     return 0;
   }
 
-  /// Everybody leaves with rank 0's numbers, which the server has then too. Collective.
+  /// Collective. Effects: rank 0's numbers become the server's, and those of every rank.
   template <class Real, Device D>
-  void begin(message<Real, D, 1> m, typename D::stream s) const {
-    converse(detail::request::greeting, m, s);
+  void initialize(bucket_view<Real, D, 1> m, typename D::stream s) const {
+    transact(detail::comm::request::join, m, s);
   }
   template <class Real, Device D>
-  void mix(message<Real, D, 1> m, const moment&, typename D::stream s) const {
-    using cordee::add, cordee::scale;  // and the device's
-    Real* const told = m.memory[0].data;
-    scale(m.what.size, Real{-1}, told, s);
-    add(m.what.size, static_cast<const Real*>(told), m.what.data, s);
-    converse(detail::request::push, m, s);
+  void mix(bucket_view<Real, D, 1> m, const step_info&, typename D::stream s) const {
+    using cordee::add, cordee::scale;  // a GPU's overloads are found by their stream (ADL)
+    Real* const y = m.slots[0].data;
+    scale(m.values.size, Real{-1}, y, s);
+    add(m.values.size, static_cast<const Real*>(y), m.values.data, s);
+    transact(detail::comm::request::push, m, s);
   }
 
-  [[nodiscard]] std::vector<int> hears(const moment&) const { return {0}; }
+  [[nodiscard]] std::vector<int> sources(const step_info&) const { return {0}; }
 
-  /// How many pushes were k versions old when they came, by k; on rank 0.
-  [[nodiscard]] std::vector<std::int64_t> staleness() const { return here_->staleness(); }
+  /// On rank 0: element k is the number of pushes that were k versions old when they arrived.
+  [[nodiscard]] std::vector<std::int64_t> staleness() const { return client_->staleness(); }
 
   [[nodiscard]] std::string describe() const {
-    const int batch = detail::pace(link.size(), how).batch();
-    return text("asynchronous server on rank 0 of ", link.size(), ": an update ",
-                batch == 1 ? std::string("each push") : text("every ", batch, " pushes"),
-                how.staleness_aware ? " divided by its staleness" : "",
-                how.bound == asynchronous::unlimited
-                    ? std::string()
-                    : text(", nobody more than ", how.bound, " steps ahead of the slowest"));
+    const int batch = detail::comm::staleness_clock(comm.size(), mode).batch();
+    return concat(
+        "asynchronous server on rank 0 of ", comm.size(), ": an update ",
+        batch == 1 ? std::string("each push") : concat("every ", batch, " pushes"),
+        mode.staleness_aware ? " divided by its staleness" : "",
+        mode.staleness_bound == asynchronous::unlimited
+            ? std::string()
+            : concat(", no rank more than ", mode.staleness_bound, " steps ahead of the slowest"));
   }
 
  private:
   template <class Real, Device D>
-  void converse(detail::request::kind what, message<Real, D, 1> m,
+  void transact(detail::comm::request::kind kind, bucket_view<Real, D, 1> m,
                 [[maybe_unused]] typename D::stream s) const {
     if constexpr (D::host_memory) {
-      here_->converse(what, std::span<Real>(m.what));
-      std::copy(m.what.begin(), m.what.end(), m.memory[0].begin());
+      client_->transact(kind, std::span<Real>(m.values));
+      std::copy(m.values.begin(), m.values.end(), m.slots[0].begin());
     } else {
-      std::vector<Real> room(m.what.size);
-      const std::size_t size = room.size() * sizeof(Real);
-      s.copy(room.data(), m.what.data, size);
+      std::vector<Real> host(m.values.size);
+      const std::size_t size = host.size() * sizeof(Real);
+      s.copy(host.data(), m.values.data, size);
       s.finish();
-      here_->converse(what, std::span<Real>(room));
-      s.copy(m.what.data, room.data(), size);
-      s.copy(m.memory[0].data, room.data(), size);
+      client_->transact(kind, std::span<Real>(host));
+      s.copy(m.values.data, host.data(), size);
+      s.copy(m.slots[0].data, host.data(), size);
       s.finish();
     }
   }
 
-  std::shared_ptr<detail::presence<Link>> here_;
+  std::shared_ptr<detail::comm::server_client<Communicator>> client_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI

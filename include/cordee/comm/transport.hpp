@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bytes between ranks: one verb, `exchange`, and what a transport may offer beyond it.
+// Point-to-point transfers between ranks: the concepts of a transport.
 //
-// A whole batch of sends and receives is handed over at once, so the group guard of NCCL, and the
-// deadlock of two blocking sends, cannot be written. Algorithms live above, in reducers.
+// `exchange` posts a whole batch of sends and receives at once (as between ncclGroupStart and
+// ncclGroupEnd), so two blocking sends cannot deadlock. Collective algorithms are in the reducers.
 #pragma once
 
 #include <array>
@@ -15,117 +15,124 @@
 #include <span>
 #include <string>
 
+#include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/span_on.hpp>
-#include <cordee/core/text.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
 template <Device D>
-struct to {
+struct send_op {
   int peer;
   span_on<const std::byte, D> bytes;
 };
 template <Device D>
-struct from {
+struct recv_op {
   int peer;
   span_on<std::byte, D> bytes;
 };
 
-/// A link is a copyable handle of one rank. `exchange` returns (or, on a stream, is passed) when
-/// what it hears is there and the memory of what it told is free again, whether or not a peer has
-/// read it by then; it cannot deadlock, whatever the order of the lists; messages between a pair
-/// keep their order within a lane; a message of another size than the receiver expects is an error;
-/// one may write to oneself. `lane(k)` is an independent ordered channel between the same ranks: 0
-/// for the reducer, 1 for `agree`, 2 and 3 for a server. Several threads of a rank may use
-/// different lanes at once.
+/// A communicator: a copyable handle of one rank.
+///   exchange      returns (or, on a stream, completes) when all receives have arrived and the
+///                 memory of all sends may be reused, whether or not a peer has consumed them yet.
+///                 Cannot deadlock, whatever the order of the lists; messages between a pair keep
+///                 their order within a context; a message whose size differs from the receiver's
+///                 is an error; a rank may send to itself.
+///   duplicate(k)  the same ranks on context k: an independent ordered channel. Several threads of
+///                 a rank may use different contexts at once.
+///   blocks_host   whether exchange blocks the calling thread; then the courier's thread calls it.
 template <class T, class D>
 concept TransportOn = std::copyable<T> && Device<D> &&
-                      requires(const T t, std::span<const to<D>> out, std::span<const from<D>> in,
-                               typename D::stream s) {
+                      requires(const T t, std::span<const send_op<D>> out,
+                               std::span<const recv_op<D>> in, typename D::stream s) {
                         { t.rank() } -> std::same_as<int>;
                         { t.size() } -> std::same_as<int>;
-                        { t.lane(0) } -> std::same_as<T>;
+                        { t.duplicate(0) } -> std::same_as<T>;
                         { t.exchange(out, in, s) } -> std::same_as<void>;
-                        {
-                          T::blocks_host
-                        } -> std::convertible_to<bool>;  // then the courier's thread calls it
+                        { T::blocks_host } -> std::convertible_to<bool>;
                       };
 
-/// What arrives is added to what is there, at memory speed; counts as one message.
+/// exchange_add adds what arrives to the receive buffers, at memory speed; it counts as one
+/// message.
 template <class T, class Real, class D>
-concept AddsOn = TransportOn<T, D> && requires(const T t, std::span<const to<D>> out,
-                                               std::span<const from<D>> in, typename D::stream s) {
-  { t.template exchange_add<Real>(out, in, s) } -> std::same_as<void>;
-};
+concept FusedAddOn =
+    TransportOn<T, D> && requires(const T t, std::span<const send_op<D>> out,
+                                  std::span<const recv_op<D>> in, typename D::stream s) {
+      { t.template exchange_add<Real>(out, in, s) } -> std::same_as<void>;
+    };
 
-/// The transport means by itself, exactly, with the same bits on every rank (MPI_Allreduce,
-/// ncclAllReduce, one shot over shared memory); all ranks call it with as many numbers.
+/// The transport computes an exact mean itself, with the same bits on every rank (MPI_Allreduce,
+/// ncclAllReduce, shared memory); all ranks call it with the same length.
 template <class T, class Real, class D>
 concept NativeMeanOn =
     TransportOn<T, D> && requires(const T t, span_on<Real, D> x, typename D::stream s) {
       { t.mean(x, s) } -> std::same_as<void>;
     };
 
-/// A rank that fails on its own says why, so that its peers give up at once with the cause.
+/// abort(why) ends the run on every rank, with `why` as the cause.
 template <class T>
-concept Abandons = requires(const T t, const char* why) { t.abandon(why); };
+concept Abortable = requires(const T t, const char* why) { t.abort(why); };
 
-/// Tells the peers of a link, where the transport can.
+/// Aborts the run, where the transport can.
 template <class T>
-void abandon(const T& link, const char* why) {
-  if constexpr (Abandons<T>) link.abandon(why);
+void abort(const T& comm, const char* why) {
+  if constexpr (Abortable<T>) comm.abort(why);
 }
 
-/// f(); if it throws, the peers are told why before the exception goes on.
+/// f(); if it throws, aborts the run with the exception's text and rethrows.
 template <class T, class F>
-auto or_abandon(const T& link, const F& f) {
+auto abort_peers_on_throw(const T& comm, const F& f) {
   try {
     return f();
   } catch (const std::exception& e) {
-    abandon(link, e.what());
+    abort(comm, e.what());
     throw;
   }
 }
 
-/// Hears whoever comes first. `next` is the rank whose message is the next to be heard on the
-/// request lane, by an exchange with that rank; first come, first served, as far as the transport
-/// can tell, and nobody waits for ever. One thread of a rank calls it. Ranks that are `due` are
-/// waited for within the deadline, and are named where they leave or do not come; while none is, it
-/// takes as long as it takes.
+/// Receives from any source, as MPI_Probe with MPI_ANY_SOURCE does. probe_any blocks until a
+/// message is pending on the request context and returns its sender; it is received by an exchange
+/// with that rank. Senders are served in the order of arrival, as far as the transport knows it.
+/// Called by one thread of a rank. A rank of `expected` that leaves, or of which none sends within
+/// the deadline, is an error that names it; while `expected` is empty there is no deadline.
 template <class T>
-concept AnySource = requires(const T t, std::span<const int> due) {
-  { t.next(due) } -> std::same_as<int>;
+concept AnySource = requires(const T t, std::span<const int> expected) {
+  { t.probe_any(expected) } -> std::same_as<int>;
 };
 
-/// The number that rank k of a link has in the run: groups number theirs anew.
+/// The rank in the whole run of a communicator's rank k: a subgroup numbers its ranks anew.
 template <class T>
-int rank_in_run(const T& link, int k) {
-  if constexpr (requires { link.in_run(k); })
-    return link.in_run(k);
+int world_rank(const T& comm, int k) {
+  if constexpr (requires { comm.world_rank(k); })
+    return comm.world_rank(k);
   else
     return k;
 }
 
-namespace detail {
-/// "rank 1 or rank 3 to send on lane 2"
-[[nodiscard, gnu::cold]] inline std::string anybody_of(std::span<const int> due, int lane) {
-  std::string all = due.empty() ? "anybody" : "";
-  for (const int peer : due) all += text(all.empty() ? "" : " or ", "rank ", peer);
-  return text(all, " to send on lane ", lane);
+namespace detail::comm {
+/// "rank 1 or rank 3 to send on context 2"
+[[nodiscard, gnu::cold]] inline std::string describe_sources(std::span<const int> expected,
+                                                             int context) {
+  std::string text = expected.empty() ? "any rank" : "";
+  for (const int peer : expected) text += concat(text.empty() ? "" : " or ", "rank ", peer);
+  return concat(text, " to send on context ", context);
 }
 
-[[noreturn, gnu::cold, gnu::noinline]] inline void no_such_peer(const char* link, int peer,
-                                                                int ranks) {
-  throw misuse(text(link, ": no such peer: rank ", peer, ", where ranks are 0 to ", ranks - 1));
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_no_such_peer(const char* comm, int peer,
+                                                                      int ranks) {
+  throw usage_error(
+      concat(comm, ": no such peer: rank ", peer, ", where ranks are 0 to ", ranks - 1));
 }
-constexpr void expects_peer(const char* link, int peer, int ranks) {
-  if (peer < 0 || peer >= ranks) no_such_peer(link, peer, ranks);
+constexpr void expects_peer(const char* comm, int peer, int ranks) {
+  if (peer < 0 || peer >= ranks) throw_no_such_peer(comm, peer, ranks);
 }
-}  // namespace detail
+}  // namespace detail::comm
 
-/// What each lane is for. Numbers are absolute, so that rank 0 may serve and train at once.
-inline constexpr int reducer_lane = 0, agree_lane = 1, request_lane = 2, answer_lane = 3;
-inline constexpr int lane_count = 4;
+/// What each context is for: the reducer's messages; small exact reductions and broadcasts
+/// (collectives.hpp); a parameter server's requests and its replies. The numbers are fixed, so that
+/// rank 0 may serve and train at once.
+inline constexpr int reducer_context = 0, agreement_context = 1, request_context = 2,
+                     reply_context = 3;
+inline constexpr int context_count = 4;
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -3,7 +3,7 @@
 //
 // Exact mean over a binomial tree: a reduction to rank 0, then a broadcast down the same edges.
 //
-//   round k up:   ranks whose lowest set bit is bit k send what they have to r - 2^k and leave
+//   round k up:   ranks whose lowest set bit is bit k send their sum to r - 2^k and are done
 //   rank 0 divides by p;  round k down: ranks with bits 0 .. k clear send to r + 2^k
 //
 // One message up and one down each of p-1 edges, n bytes each; 2 ceil(log2 p) steps, whatever p.
@@ -14,72 +14,73 @@
 
 #include <cordee/comm/exact_method.hpp>
 #include <cordee/comm/wire.hpp>
-#include <cordee/core/text.hpp>
+#include <cordee/core/concat.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
-namespace detail {
+namespace detail::comm {
 
-/// A binomial tree over `size` neighbours; this rank is number `at` of them, number 0 the root.
-struct binomial {
-  int rank, at, size;
+/// A binomial tree over `size` consecutive ranks; `rank` has index `index` among them, the root 0.
+struct binomial_tree {
+  int rank, index, size;
 
-  /// The root has the sum of all.
+  /// Effects: the root holds the sum over the tree.
   template <class Wire>
-  void reduce(Wire& w, blocks all) const {
-    const int top = edge();
+  void reduce(Wire& w, chunk_range range) const {
+    const int top = parent_distance();
     for (int k = 1; k < top; k *= 2)
-      if (at + k < size) w.add(nobody, all, rank + k, all);
-    if (at != 0) w.add(rank - top, all, nobody, all);
+      if (index + k < size) w.add(no_peer, range, rank + k, range);
+    if (index != 0) w.add(rank - top, range, no_peer, range);
   }
-  /// All have what the root has.
+  /// Effects: every rank of the tree holds the root's numbers.
   template <class Wire>
-  void broadcast(Wire& w, blocks all) const {
-    const int top = edge();
-    if (at != 0) w.pass(nobody, all, rank - top, all);
+  void broadcast(Wire& w, chunk_range range) const {
+    const int top = parent_distance();
+    if (index != 0) w.pass(no_peer, range, rank - top, range);
     for (int k = top / 2; k > 0; k /= 2)
-      if (at + k < size) w.pass(rank + k, all, nobody, all);
+      if (index + k < size) w.pass(rank + k, range, no_peer, range);
   }
 
  private:
-  // To my parent, or beyond all edges.
-  [[nodiscard]] int edge() const {
+  // The lowest set bit of the index; of the root, a power of two not below `size`.
+  [[nodiscard]] int parent_distance() const {
     int top = 1;
-    while (top < size && (at & top) == 0) top *= 2;
+    while (top < size && (index & top) == 0) top *= 2;
     return top;
   }
 };
 
-}  // namespace detail
+}  // namespace detail::comm
 
-template <class Link>
-struct tree : exact_method<tree<Link>, linked<Link>> {
-  /// A child's vector, where the transport cannot add by itself.
+template <class Communicator>
+struct tree : exact_method<tree<Communicator>, reducer_base<Communicator>> {
+  static constexpr bool can_pipeline = true;
+
+  /// A child's vector, where the transport has no fused add.
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
     return n * sizeof(Real);
   }
-  [[nodiscard]] int parts(std::size_t) const { return 1; }
-  static constexpr bool in_rounds = true;
+  [[nodiscard]] int chunks(std::size_t) const { return 1; }
 
   [[nodiscard]] std::string describe() const {
-    return text("tree over ", this->link.size(), " ranks: exact mean");
+    return concat("tree over ", this->comm.size(), " ranks: exact mean");
   }
 
   template <class Wire>
   void run(Wire w) const {
-    const int p = this->link.size(), r = this->link.rank(), rounds = w.count();
-    const detail::binomial edges{r, r, p};
-    for (int k = 0; k <= rounds; ++k) {  // one goes down while the next comes up
-      const blocks up{k, k + 1}, down{k - 1, k};
+    const int p = this->comm.size(), r = this->comm.rank(), rounds = w.count();
+    const detail::comm::binomial_tree edges{r, r, p};
+    for (int k = 0; k <= rounds; ++k) {  // chunk k goes up while chunk k-1 goes down
+      const chunk_range up{k, k + 1}, down{k - 1, k};
       if (k < rounds) edges.reduce(w, up);
       if (k < rounds && r == 0) w.finish(up, p);
       if (k > 0) edges.broadcast(w, down);
     }
-    w.open();
+    w.flush();
   }
 };
-template <class Link>
-tree(Link) -> tree<Link>;
+template <class Communicator>
+tree(Communicator) -> tree<Communicator>;
 
 }  // namespace cordee::inline CORDEE_ABI

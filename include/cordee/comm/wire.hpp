@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a method's hops are made of. A method (ring, tree, ...) says who tells whom which blocks; a
-// wire says what a block is on its way: here the numbers themselves, in encoded_wire.hpp narrower
-// ones. So each method is written once.
+// The hops of an exact method. A method (ring, tree, ...) decides which chunks a rank sends to
+// which peer; a wire decides how a chunk travels: here as it is, in encoded_wire.hpp in a narrower
+// precision. Each method is written once, for both.
 #pragma once
 
 #include <array>
@@ -11,115 +11,114 @@
 #include <span>
 
 #include <cordee/comm/transport.hpp>
-#include <cordee/ops/elementwise.hpp>
+#include <cordee/ops/cpu/elementwise.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Blocks first .. last-1 of a message.
-struct blocks {
+/// Chunks first .. last-1 of a message.
+struct chunk_range {
   int first, last;
 };
 
-/// Where block `i` of `count` begins in n numbers; sizes differ by at most one.
-constexpr std::size_t block_start(std::size_t n, int i, int count) {
+/// Where chunk `i` of `count` begins in n numbers; sizes differ by at most one.
+constexpr std::size_t chunk_start(std::size_t n, int i, int count) {
   return n * static_cast<std::size_t>(i) / static_cast<std::size_t>(count);
 }
 
-/// The peer of a hop that only hears, or only tells.
-inline constexpr int nobody = -1;
+/// The peer of the direction that a hop does not use.
+inline constexpr int no_peer = -1;
 
-namespace detail {
+namespace detail::comm {
 
-/// One message each way, or one way.
+/// One message to `next` and one from `previous`; neither where the peer is no_peer.
 template <Device D, class Exchange>
-void hop(int next, span_on<const std::byte, D> said, int before, span_on<std::byte, D> heard,
-         const Exchange& exchange) {
-  const to<D> out{next, said};
-  const from<D> in{before, heard};
-  exchange(std::span<const to<D>>(&out, next == nobody ? 0 : 1),
-           std::span<const from<D>>(&in, before == nobody ? 0 : 1));
+void hop(int next, span_on<const std::byte, D> outgoing, int previous,
+         span_on<std::byte, D> incoming, const Exchange& exchange) {
+  const send_op<D> send{next, outgoing};
+  const recv_op<D> recv{previous, incoming};
+  exchange(std::span<const send_op<D>>(&send, next == no_peer ? 0 : 1),
+           std::span<const recv_op<D>>(&recv, previous == no_peer ? 0 : 1));
 }
 
-}  // namespace detail
-
-/// The numbers themselves. What is heard into the scratch is added when the sum is next needed: the
-/// last part of it in one pass with the division.
-template <class Link, class Real, Device D>
+/// Sends the numbers themselves. A received chunk stays in the scratch until its sum is read: the
+/// last addition and the division are one pass.
+template <class Communicator, class Real, Device D>
 class plain_wire {
  public:
-  plain_wire(const Link& link, span_on<Real, D> what, span_on<std::byte, D> scratch, int count,
-             typename D::stream s)
-      : link_(link), what_(what), scratch_(scratch), count_(count), s_(s) {}
+  plain_wire(const Communicator& comm, span_on<Real, D> values, span_on<std::byte, D> scratch,
+             int count, typename D::stream s)
+      : comm_(comm), values_(values), scratch_(scratch), count_(count), stream_(s) {}
 
-  /// Blocks of the message.
+  /// Chunks of the message.
   [[nodiscard]] int count() const { return count_; }
 
-  /// Tells `next` the numbers of `said` and adds what `before` tells to `sum`, where it stands once
-  /// the wire is told more, or `open`. (`holders`: on how many ranks the same numbers stand; a wire
-  /// that rounds shares its loss among them.)
-  void add(int next, blocks said, int before, blocks sum, int holders = 1) {
-    (void)holders;
-    settle();
-    const auto mine = at(said), total = at(sum);
-    if constexpr (AddsOn<Link, Real, D>) {
-      // A peer that reads what I am adding to would hear neither one nor the other.
-      const bool crossing =
-          next != nobody && before != nobody && said.first < sum.last && sum.first < said.last;
-      if (!crossing)
-        return detail::hop<D>(
-            next, const_bytes(mine), before, bytes(total),
-            [&](auto out, auto in) { link_.template exchange_add<Real>(out, in, s_); });
+  /// Sends the partial sum of `sent` to `next`; receives one from `previous` and adds it to `sum`,
+  /// at the latest in the next call. The last parameter, the number of ranks that hold the same
+  /// partial sum, is for a wire that rounds: they share its loss.
+  void add(int next, chunk_range sent, int previous, chunk_range sum, int = 1) {
+    add_pending();
+    const auto outgoing = values_of(sent), total = values_of(sum);
+    if constexpr (FusedAddOn<Communicator, Real, D>) {
+      // A peer must not read numbers while the transport adds to them.
+      const bool overlap =
+          next != no_peer && previous != no_peer && sent.first < sum.last && sum.first < sent.last;
+      if (!overlap)
+        return hop<D>(next, const_bytes(outgoing), previous, bytes(total), [&](auto out, auto in) {
+          comm_.template exchange_add<Real>(out, in, stream_);
+        });
     }
-    if (before != nobody) owed_ = total;
-    exchange(next, mine, before, {heard(), owed_.size});
+    if (previous != no_peer) pending_sum_ = total;
+    exchange(next, outgoing, previous, {received(), pending_sum_.size});
   }
 
-  /// `own` holds the sum over all ranks, and becomes the mean.
-  void finish(blocks own, int ranks, int holders = 1) {
-    (void)holders;
+  /// Requires: `own` is the sum over all ranks. Effects: it becomes their mean.
+  void finish(chunk_range own, int ranks, int = 1) {
     const auto p = static_cast<Real>(ranks);
-    const auto sum = at(own);
-    if (owed_ == sum) {
-      divide_sum(sum.size, p, heard(), sum.data, s_);
-      owed_ = {};
+    const auto sum = values_of(own);
+    if (pending_sum_ == sum) {
+      add_then_divide(sum.size, p, received(), sum.data, stream_);
+      pending_sum_ = {};
     } else {
-      settle();
-      divide(sum.size, p, sum.data, s_);
+      add_pending();
+      divide(sum.size, p, sum.data, stream_);
     }
   }
 
-  /// Tells `next` the mean of `said` and takes from `before` that of `heard`.
-  void pass(int next, blocks said, int before, blocks heard) {
-    settle();
-    exchange(next, at(said), before, at(heard));
+  /// Sends the mean of `sent` to `next` and receives that of `target` from `previous`.
+  void pass(int next, chunk_range sent, int previous, chunk_range target) {
+    add_pending();
+    exchange(next, values_of(sent), previous, values_of(target));
   }
 
-  /// Every block's mean has been passed.
-  void open() { settle(); }
+  /// After the last hop: every chunk holds its mean.
+  void flush() { add_pending(); }
 
  private:
-  void settle() {
-    if (owed_.empty()) return;
-    using cordee::add;  // and the device's
-    add(owed_.size, heard(), owed_.data, s_);
-    owed_ = {};
+  void add_pending() {
+    if (pending_sum_.empty()) return;
+    using cordee::add;  // a GPU's overload is found by its stream (ADL)
+    add(pending_sum_.size, received(), pending_sum_.data, stream_);
+    pending_sum_ = {};
   }
-  [[nodiscard]] Real* heard() const { return reinterpret_cast<Real*>(scratch_.data); }
-  [[nodiscard]] span_on<Real, D> at(blocks b) const {
-    const std::size_t first = block_start(what_.size, b.first, count_);
-    return what_.subspan(first, block_start(what_.size, b.last, count_) - first);
+  [[nodiscard]] Real* received() const { return reinterpret_cast<Real*>(scratch_.data); }
+  [[nodiscard]] span_on<Real, D> values_of(chunk_range c) const {
+    const std::size_t first = chunk_start(values_.size, c.first, count_);
+    return values_.subspan(first, chunk_start(values_.size, c.last, count_) - first);
   }
-  void exchange(int next, span_on<Real, D> said, int before, span_on<Real, D> heard) const {
-    detail::hop<D>(next, const_bytes(said), before, bytes(heard),
-                   [&](auto out, auto in) { link_.exchange(out, in, s_); });
+  void exchange(int next, span_on<Real, D> outgoing, int previous,
+                span_on<Real, D> incoming) const {
+    hop<D>(next, const_bytes(outgoing), previous, bytes(incoming),
+           [&](auto out, auto in) { comm_.exchange(out, in, stream_); });
   }
 
-  const Link& link_;
-  span_on<Real, D> what_;
+  const Communicator& comm_;
+  span_on<Real, D> values_;
   span_on<std::byte, D> scratch_;
   int count_;
-  typename D::stream s_;
-  span_on<Real, D> owed_{};  // what was heard belongs here
+  typename D::stream stream_;
+  span_on<Real, D> pending_sum_{};  // to which the received numbers have still to be added
 };
+
+}  // namespace detail::comm
 
 }  // namespace cordee::inline CORDEE_ABI

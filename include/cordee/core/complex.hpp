@@ -1,15 +1,14 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Complex numbers for eigenvalues. The standard ones bring streams and locales along, which cost
-// every program that includes them a twentieth of its compile time.
+// Complex numbers for eigenvalues. <complex> includes streams and locales (docs/compile_time.md).
 #pragma once
 
 #include <cmath>
 
 #include <cordee/core/config.hpp>
 
-namespace cordee::inline CORDEE_ABI::detail {
+namespace cordee::inline CORDEE_ABI::detail::core {
 
 struct complex {
   double re = 0, im = 0;
@@ -25,15 +24,15 @@ struct complex {
 inline double abs(complex a) { return std::hypot(a.re, a.im); }
 
 /// e^(i angle)
-inline complex turned(double angle) { return {std::cos(angle), std::sin(angle)}; }
+inline complex unit_complex(double angle) { return {std::cos(angle), std::sin(angle)}; }
 
-/// The root whose real part is not negative.
+/// The square root whose real part is not negative.
 inline complex sqrt(complex a) {
-  const double larger = std::sqrt((abs(a) + std::abs(a.re)) / 2);  // nothing cancels in this part
+  const double larger = std::sqrt((abs(a) + std::abs(a.re)) / 2);  // a sum: no cancellation
   if (larger == 0) return {};
   const double smaller = a.im / (2 * larger);
   return a.re >= 0 ? complex{larger, smaller}
                    : complex{std::abs(smaller), std::copysign(larger, a.im)};
 }
 
-}  // namespace cordee::inline CORDEE_ABI::detail
+}  // namespace cordee::inline CORDEE_ABI::detail::core

@@ -1,51 +1,51 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two ways to fail: `error` when the world is not as it should be (a truncated file, a rank that
-// left), `expects` when the caller is not (a span of the wrong size). Nothing is thrown from
-// destructors or kernels.
+// Two kinds of failure: `error` for the environment (a truncated file, a lost rank), `usage_error`,
+// thrown by `expects`, for a precondition that the caller violated (a span of the wrong size).
+// Destructors and kernels do not throw.
 #pragma once
 
 #include <source_location>
 #include <stdexcept>
 #include <string>
 
+#include <cordee/core/concat.hpp>
 #include <cordee/core/config.hpp>
-#include <cordee/core/text.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
-/// What went wrong in the world; the text names the thing and the remedy.
+/// A failure of the environment; the message names the object and the remedy.
 class error : public std::runtime_error {
  public:
-  explicit error(const std::string& what,
-                 std::source_location where = std::source_location::current())
-      : std::runtime_error(what), where_(where) {}
+  explicit error(const std::string& message,
+                 std::source_location location = std::source_location::current())
+      : std::runtime_error(message), location_(location) {}
 
-  [[nodiscard]] const std::source_location& where() const noexcept { return where_; }
+  [[nodiscard]] const std::source_location& location() const noexcept { return location_; }
 
  private:
-  std::source_location where_;
+  std::source_location location_;
 };
 
-/// A precondition that the caller broke.
-class misuse : public std::logic_error {
+/// A precondition that the caller violated.
+class usage_error : public std::logic_error {
  public:
   using std::logic_error::logic_error;
 };
 
-namespace detail {
-// Out of line: hundreds of preconditions should cost a comparison and a call each.
-[[noreturn, gnu::cold, gnu::noinline]] inline void broken(const char* sentence,
-                                                          const std::source_location& where) {
-  throw misuse(text(sentence, " (", where.file_name(), ":", where.line(), ")"));
+namespace detail::core {
+// Out of line, so that each of the hundreds of preconditions costs a comparison and a call.
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_usage_error(
+    const char* message, const std::source_location& location) {
+  throw usage_error(concat(message, " (", location.file_name(), ":", location.line(), ")"));
 }
-}  // namespace detail
+}  // namespace detail::core
 
-/// Throws `misuse` with the sentence and the caller's place unless `condition` holds.
-constexpr void expects(bool condition, const char* sentence,
-                       std::source_location where = std::source_location::current()) {
-  if (!condition) detail::broken(sentence, where);
+/// Throws `usage_error` with the message and the caller's source location unless `condition` holds.
+constexpr void expects(bool condition, const char* message,
+                       std::source_location location = std::source_location::current()) {
+  if (!condition) detail::core::throw_usage_error(message, location);
 }
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The extent of one image or activation, known when the program compiles.
+// The extent of one image or activation, a compile-time constant of a network.
 #pragma once
 
 #include <cstddef>
 #include <string>
 
+#include <cordee/core/concat.hpp>
 #include <cordee/core/config.hpp>
-#include <cordee/core/text.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -26,8 +26,8 @@ struct extent {
 };
 
 /// "3x32x32"
-inline std::string to_text(const extent& e) {
-  return text(e.channels, "x", e.height, "x", e.width);
+inline std::string describe(const extent& e) {
+  return concat(e.channels, "x", e.height, "x", e.width);
 }
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The words of one training step, shared by folders that may not include one another.
+// Types of one training step that comm, optim, nn, data and train share: those folders do not
+// include one another.
 #pragma once
 
 #include <array>
@@ -15,115 +16,123 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// What an exchange leaves the ranks with, weakest first.
-/// loose: a stateful or asynchronous exchange; mixing: one memoryless multiplication by a doubly
-/// stochastic matrix; exact: everybody leaves with the same mean.
+/// How far the ranks agree after an exchange, weakest first.
+///   loose    a stateful or asynchronous exchange
+///   mixing   x <- W x with a doubly stochastic matrix W, without state
+///   exact    every rank holds the same mean
 enum class agreement { loose, mixing, exact };
 
-/// When a rule wants per-segment norms.
-enum class when { never, before_propose, before_accept };
+/// When an optimizer needs the norms of every segment.
+enum class norms_needed { never, before_propose, before_accept };
 
 enum class phase { train, evaluate };
-enum class into { overwrite, add };
+enum class write_mode { overwrite, add };
 
-/// Where training stands. `step` counts updates, skipped ones included; `applied` those that were
-/// applied; `round` exchanges. `previous_rate` is that of the last applied step, 0 before it.
-struct moment {
+/// The position in training. `step` counts updates, skipped ones included, `applied` those that
+/// were applied, `round` exchanges. `previous_learning_rate` is that of the last applied step, 0
+/// before the first one.
+struct step_info {
   std::int64_t step = 0, applied = 0, round = 0;
-  double epoch = 0, rate = 0, previous_rate = 0;
+  double epoch = 0, learning_rate = 0, previous_learning_rate = 0;
 };
 
-/// What a reducer multiplies: `what` is rewritten in place, `memory` is the same bucket of the
-/// reducer's own planes.
+/// One bucket for a reducer: `values` is exchanged in place, `slots` are the same range of the
+/// reducer's own planes, `scratch` has the size that the reducer asked for.
 template <class Real, class D, int Slots>
-struct message {
-  const bucket* which = nullptr;
-  span_on<Real, D> what;
-  std::array<span_on<Real, D>, static_cast<std::size_t>(Slots)> memory{};
+struct bucket_view {
+  const bucket* layout = nullptr;
+  span_on<Real, D> values;
+  std::array<span_on<Real, D>, static_cast<std::size_t>(Slots)> slots{};
   span_on<std::byte, D> scratch;
 };
 
-/// What a rule sees: the same range of every plane. Segment offsets are the arena's; the view
-/// begins at the first segment's.
+/// One bucket for an optimizer: the same range of every plane. Offsets of segments are the arena's;
+/// the spans begin at the first segment's offset.
 template <class Real, class D, int Slots>
-struct view {
+struct optimizer_view {
   span_on<Real, D> weights, grads;
   std::array<span_on<Real, D>, static_cast<std::size_t>(Slots)> slots{};
   std::span<const segment> segments;
-  span_on<const double, D> weight_squares{};  // one per segment, filled when O::norms says
-  span_on<double, D> grad_squares{};          // likewise; clip rescales them
-  // One number, the squared norm of the whole gradient: of the mean in accept where the rule needs
-  // an exact mean; else of this rank's own, in accept and in the propose of a rule not eager.
-  span_on<const double, D> grad_square{};
-  span_on<double, D> sums{};       // one per segment, free for the rule
-  bool finite = true;              // false: take no step of your own
-  span_on<const moment, D> now{};  // where kernels read the moment
+  span_on<const double, D> squared_weight_norms{};  // (segments), filled as O::norms demands
+  span_on<double, D> squared_grad_norms{};          // likewise; clip rescales them
+  // (1): of the whole gradient. Of the reduced mean in accept, where the optimizer needs an exact
+  // mean; else of this rank's gradient, in accept and in the propose of an optimizer that is not
+  // eager.
+  span_on<const double, D> squared_global_norm{};
+  span_on<double, D> sums{};           // (segments), scratch of the optimizer
+  bool finite = true;                  // false: the local gradient must not be applied
+  span_on<const step_info, D> info{};  // (1), for kernels
 };
 
-/// Where a rule's kernels read the moment that the rule is told: on a GPU where the trainer keeps
-/// it, so that launches of a step that is replayed find it as it is then.
+/// The address from which kernels of an optimizer read `info`: on a GPU the trainer's device copy,
+/// so that launches in a replayed graph read the current step.
 template <class Real, class D, int Slots>
-constexpr const moment* moment_of(const view<Real, D, Slots>& v, const moment& now) {
+constexpr const step_info* step_info_of(const optimizer_view<Real, D, Slots>& v,
+                                        const step_info& info) {
   if constexpr (D::host_memory)
-    return &now;  // they run at once
+    return &info;  // kernels are done when the call returns
   else
-    return v.now.data;
+    return v.info.data;
 }
 
-/// How a rule moves the ranks' disagreement; wrappers forward it.
-struct consensus {
+/// The momentum with which an optimizer moves the disagreement between ranks; wrappers forward it.
+struct momentum_form {
   double momentum = 0;
   bool nesterov = false;
 };
-/// What a round multiplies the disagreement by; nearer to one it may be one, rounded.
+namespace detail::core {
+/// A spectral radius above this counts as 1: rounding may raise a stable one to it.
 inline constexpr double largest_stable_radius = 1 - 1e-12;
+}  // namespace detail::core
 
-/// Bytes to numbers: (byte / 255 - mean) * scale per channel, where scale is 1 / deviation.
-struct normalisation {
+/// Bytes to numbers: (byte / 255 - mean) * scale for each channel; scale is 1 / deviation.
+struct normalization {
   std::array<float, 4> mean{};
   std::array<float, 4> scale{1, 1, 1, 1};
 
-  bool operator==(const normalisation&) const = default;
+  bool operator==(const normalization&) const = default;
 };
 
-/// `count` samples of this rank, bytes in (count, channels, height, width) order, of an update of
-/// `global` samples over `ranks` ranks and all their micro-batches. `loss_scale` and `epoch` are
-/// the trainer's; on a GPU the scale also stands in `scale`, where kernels of a step that is
-/// replayed find it as it is then.
+/// One micro-batch of this rank: `count` samples of an update of `global_samples` samples over
+/// `ranks` ranks and all their micro-batches. The trainer sets `loss_scale`, and `epoch`, in which
+/// the update begins.
 template <class D>
 struct batch {
-  span_on<const std::uint8_t, D> pixels;
-  span_on<const std::int32_t, D> labels;
+  span_on<const std::uint8_t, D> pixels;  // (count, channels, height, width)
+  span_on<const std::int32_t, D> labels;  // (count)
   int count = 0;
-  std::int64_t global = 0;
+  std::int64_t global_samples = 0;
   int ranks = 1;
-  normalisation norm{};
+  cordee::normalization normalization{};
   double loss_scale = 1;
-  double epoch = 0;  // in which the update begins
-  span_on<const float, D> scale{};
+  double epoch = 0;
+  span_on<const float, D> device_loss_scale{};  // (1), for kernels of a replayed graph; or empty
 
   bool operator==(const batch&) const = default;
-  /// What backward multiplies each sample's loss by, so that the mean over ranks of the gradients
-  /// is the (scaled) gradient of the mean over global samples, whatever each rank's share.
-  [[nodiscard]] constexpr double seed() const { return loss_scale * share(); }
-  /// The same of a loss that is not scaled.
-  [[nodiscard]] constexpr double share() const {
-    return static_cast<double>(ranks) / static_cast<double>(global);
+  /// The factor of each sample's loss in backward,
+  ///   loss_scale * ranks / global_samples,
+  /// with which the mean of the gradients over ranks is the scaled gradient of the mean loss over
+  /// all samples of the update, however they are distributed.
+  [[nodiscard]] constexpr double loss_weight() const { return loss_scale * unscaled_loss_weight(); }
+  /// ranks / global_samples
+  [[nodiscard]] constexpr double unscaled_loss_weight() const {
+    return static_cast<double>(ranks) / static_cast<double>(global_samples);
   }
-  [[nodiscard]] constexpr batch under(double scale, double when) const {
+  /// A copy with this loss scale and epoch.
+  [[nodiscard]] constexpr batch with_loss_scale(double scale, double at_epoch) const {
     batch b = *this;
     b.loss_scale = scale;
-    b.epoch = when;
+    b.epoch = at_epoch;
     return b;
   }
 };
 
-/// Sums over `count` samples: add scores of micro-batches and ranks, divide once.
-struct score {
+/// Sums over `count` samples, so that metrics of micro-batches and ranks add up.
+struct metrics {
   double loss = 0;
   std::int64_t top1 = 0, top5 = 0, count = 0;
 
-  constexpr score& operator+=(const score& other) {
+  constexpr metrics& operator+=(const metrics& other) {
     loss += other.loss;
     top1 += other.top1;
     top5 += other.top5;

@@ -3,8 +3,9 @@
 //
 // Counter-based random numbers: Philox4x32-10 (Salmon et al., SC'11).
 //
-// A number is a function of (seed, purpose, a, b, position), never of who asked before. So the crop
-// of sample 17 in epoch 3 is the same for any number of ranks or threads, and after a resume.
+// A number is a function of (seed, purpose, a, b, position), without state shared between
+// sequences. So the crop of sample 17 in epoch 3 is the same for any number of ranks or threads,
+// and after a resume.
 #pragma once
 
 #include <array>
@@ -15,6 +16,8 @@
 #include <cordee/core/config.hpp>
 
 namespace cordee::inline CORDEE_ABI {
+
+namespace detail::core {
 
 using philox_block = std::array<std::uint32_t, 4>;
 
@@ -32,28 +35,38 @@ CORDEE_HOST_DEVICE constexpr philox_block philox(philox_block x, std::uint64_t s
   return x;
 }
 
-/// What a sequence of random numbers is for; different purposes never share numbers.
-enum class purpose : std::uint32_t { weights, order, augment, synthetic, split, test, matching };
+}  // namespace detail::core
 
-/// The sequence that belongs to (seed, purpose, a, b), for example (seed, augment, epoch, sample).
-/// `a` is used modulo 2^24.
+/// What a sequence of random numbers is used for; sequences of different purposes are independent.
+enum class purpose : std::uint32_t {
+  weights,
+  shuffle,
+  augmentation,
+  synthetic,
+  split,
+  test,
+  matching
+};
+
+/// The sequence of (seed, purpose, a, b), for example (seed, augmentation, epoch, sample). `a` is
+/// taken modulo 2^24.
 class random_sequence {
  public:
-  constexpr random_sequence(std::uint64_t seed, purpose what, std::uint64_t a, std::uint64_t b)
+  constexpr random_sequence(std::uint64_t seed, purpose use, std::uint64_t a, std::uint64_t b)
       : seed_(seed),
         counter_{0,
-                 static_cast<std::uint32_t>(what) << 24 | static_cast<std::uint32_t>(a & 0xffffff),
+                 static_cast<std::uint32_t>(use) << 24 | static_cast<std::uint32_t>(a & 0xffffff),
                  static_cast<std::uint32_t>(b), static_cast<std::uint32_t>(b >> 32)} {}
 
   constexpr std::uint32_t bits() {
     if (used_ == 4) {
-      block_ = philox(counter_, seed_);
+      block_ = detail::core::philox(counter_, seed_);
       ++counter_[0];
       used_ = 0;
     }
     return block_[used_++];
   }
-  /// Uniform on 0 .. n-1, without bias (rejection after Lemire). n > 0.
+  /// Uniform on 0 .. n-1, without bias (Lemire's rejection). Requires n > 0.
   constexpr std::uint32_t below(std::uint32_t n) {
     const std::uint32_t reject = (0u - n) % n;
     for (;;) {
@@ -68,7 +81,7 @@ class random_sequence {
     return static_cast<double>((high << 32 | bits()) >> 11) * 0x1p-53;
   }
   constexpr bool coin() { return (bits() >> 31) != 0; }
-  /// Standard normal (Box and Muller; the second number is not kept, so calls do not couple).
+  /// Standard normal (Box and Muller; the second number is dropped, so that calls are independent).
   double normal() {
     const double radius = std::sqrt(-2 * std::log1p(-uniform()));
     return radius * std::cos(2 * std::numbers::pi * uniform());
@@ -76,8 +89,8 @@ class random_sequence {
 
  private:
   std::uint64_t seed_;
-  philox_block counter_;
-  philox_block block_{};
+  detail::core::philox_block counter_;
+  detail::core::philox_block block_{};
   unsigned used_ = 4;
 };
 

@@ -1,11 +1,12 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table of a model's parameters, and its cut into buckets.
+// The table of a model's parameters, and its division into buckets.
 //
-// A segment is one parameter tensor: a name, a kind, and its place in every plane of the arena. A
-// bucket is a contiguous run of segments, cut from the back (the order in which gradients become
-// ready) at a size limit, so that a message is a subspan and nothing is packed for the network.
+// A segment is one parameter tensor: a name, a kind, and its offset in every plane of the arena. A
+// bucket is a contiguous run of segments of limited size, made from the last segment to the first
+// (the order in which gradients become ready), so that a bucket is a subspan of a plane and nothing
+// is copied before communication.
 #pragma once
 
 #include <array>
@@ -21,12 +22,13 @@ namespace cordee::inline CORDEE_ABI {
 
 enum class kind : unsigned { weight = 1, bias = 2, scale = 4, shift = 8, statistic = 16 };
 
-/// A set of kinds: which segments decay, which adapt.
+/// A set of kinds: which segments have weight decay, which a layer-wise rate.
 struct kinds {
   unsigned bits = 0;
 
   constexpr kinds() = default;
-  constexpr kinds(kind k) : bits(static_cast<unsigned>(k)) {}  // NOLINT: a kind is a set of one
+  constexpr kinds(kind k)
+      : bits(static_cast<unsigned>(k)) {}  // NOLINT: implicit, a kind is a set of one
 
   constexpr bool operator()(kind k) const { return (bits & static_cast<unsigned>(k)) != 0; }
   friend constexpr kinds operator|(kinds a, kinds b) {
@@ -37,50 +39,52 @@ struct kinds {
 };
 constexpr kinds operator|(kind a, kind b) { return kinds{a} | kinds{b}; }
 
-/// Every trainable number. Biases, scales and shifts included.
+/// Every kind but running statistics.
 inline constexpr kinds trainable = kind::weight | kind::bias | kind::scale | kind::shift;
 
-/// One parameter tensor: `size` numbers at `offset` of every plane, in canonical order
-/// (torchvision's (K, C, R, S) for convolutions). `shape` is what files say of it; unused
-/// dimensions are zero.
+/// One parameter tensor: `size` numbers at `offset` of every plane, in torchvision's order ((K, C,
+/// R, S) for convolutions). `shape` is the shape in files; unused dimensions are zero.
 struct segment {
   std::string_view name;
-  kind what = kind::weight;
+  cordee::kind kind = cordee::kind::weight;
   std::size_t offset = 0, size = 0;
   std::array<int, 4> shape{};
 
   [[nodiscard]] constexpr std::size_t end() const { return offset + size; }
 };
 
-/// Offsets are multiples of this many numbers: 256 bytes of FP32. The padding between segments is
-/// zero at the start and every rule maps zero weight and zero gradient to zero.
-inline constexpr std::size_t segment_alignment = 64;
-
-constexpr std::size_t aligned(std::size_t numbers) {
-  return (numbers + segment_alignment - 1) / segment_alignment * segment_alignment;
-}
-
 /// A contiguous run of segments: `size` numbers (padding included) at `offset`.
 struct bucket {
   int index = 0;
   std::size_t offset = 0, size = 0;
   std::span<const segment> segments;
-  std::size_t first = 0;  // the position of segments.front() in the model's table
+  std::size_t first_segment = 0;  // index of segments.front() in the model's table
 };
 
-/// How many leading segments are trainable; statistics stand at the tail of the table.
+namespace detail::core {
+
+/// Offsets are multiples of this many numbers: 256 bytes of FP32. The padding between segments is
+/// zero initially and stays so: every optimizer maps zero weight and zero gradient to zero.
+inline constexpr std::size_t segment_alignment = 64;
+
+/// The least multiple of segment_alignment that is not less than `numbers`.
+constexpr std::size_t align_up(std::size_t numbers) {
+  return (numbers + segment_alignment - 1) / segment_alignment * segment_alignment;
+}
+
+/// The number of trainable segments, which precede the statistics in a table.
 constexpr std::size_t count_trainable(std::span<const segment> table) {
   std::size_t n = 0;
-  while (n < table.size() && table[n].what != kind::statistic) ++n;
+  while (n < table.size() && table[n].kind != kind::statistic) ++n;
   return n;
 }
 
-/// The buckets of the trainable segments, in the order in which they become ready: bucket 0 is the
-/// last run of the table. A bucket holds at most `limit` numbers unless one segment alone is
-/// larger; it never splits a segment.
-constexpr std::vector<bucket> cut(std::span<const segment> table, std::size_t limit) {
+/// The buckets of the trainable segments in the order in which they become ready: bucket 0 is the
+/// last run of the table. A bucket holds at most `limit` numbers, unless it is a single segment
+/// that is larger; no segment is split.
+constexpr std::vector<bucket> make_buckets(std::span<const segment> table, std::size_t limit) {
   const auto stop = [&](std::size_t end) {
-    return table[end - 1].offset + aligned(table[end - 1].size);
+    return table[end - 1].offset + align_up(table[end - 1].size);
   };
   const auto first = [&](std::size_t end) {
     std::size_t k = end - 1;
@@ -89,29 +93,32 @@ constexpr std::vector<bucket> cut(std::span<const segment> table, std::size_t li
   };
   std::size_t end = count_trainable(table), count = 0;
   for (std::size_t k = end; k > 0; k = first(k)) ++count;
-  std::vector<bucket> buckets(count);  // at once: growth takes as long again to compile
+  std::vector<bucket> buckets(
+      count);  // sized once: a vector that grows takes twice as long to compile
   int index = 0;
   for (bucket& b : buckets) {
-    const std::size_t k = first(end), at = table[k].offset;
-    b = {index++, at, stop(end) - at, table.subspan(k, end - k), k};
+    const std::size_t k = first(end), offset = table[k].offset;
+    b = {index++, offset, stop(end) - offset, table.subspan(k, end - k), k};
     end = k;
   }
   return buckets;
 }
 
-/// A fingerprint of names, kinds, places and shapes (FNV-1a); ranks compare it before the first
+/// A hash of names, kinds, offsets, sizes and shapes (FNV-1a), which ranks compare before the first
 /// step.
 constexpr std::uint64_t fingerprint(std::span<const segment> table) {
   std::uint64_t hash = 14695981039346656037ull;
   const auto mix = [&hash](std::uint64_t word) { hash = (hash ^ word) * 1099511628211ull; };
   for (const segment& s : table) {
     for (const char c : s.name) mix(static_cast<unsigned char>(c));
-    mix(static_cast<std::uint64_t>(s.what));
+    mix(static_cast<std::uint64_t>(s.kind));
     mix(s.offset);
     mix(s.size);
-    for (const int side : s.shape) mix(static_cast<std::uint64_t>(side));
+    for (const int n : s.shape) mix(static_cast<std::uint64_t>(n));
   }
   return hash;
 }
+
+}  // namespace detail::core
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory that says in its type which device it lives on.
+// A span whose type names the device that its memory belongs to.
 #pragma once
 
 #include <concepts>
@@ -14,36 +14,36 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Where memory lives and in what order work happens. Work handed to a stream runs in order; a
-/// default-constructed stream runs in the caller's thread (CPU) or in the device's default order.
+/// Memory and streams of a device. Operations of a stream run in order; a default-constructed
+/// stream runs in the caller's thread (CPU) or is the device's default stream.
 template <class D>
 concept Device = std::copyable<D> && requires(const D d, typename D::stream s, typename D::event e,
                                               void* p, const void* q, std::size_t n) {
-  { d.open() } -> std::same_as<typename D::stream>;
+  { d.make_stream() } -> std::same_as<typename D::stream>;
   { d.allocate(n) } -> std::same_as<void*>;  // throws cordee::error
   { d.release(p) } noexcept;
   { d.copy(p, q, n, s) };  // in stream order
   { d.clear(p, n, s) };    // zero bytes, in stream order
   { d.record(s) } -> std::same_as<typename D::event>;
-  { d.await(s, e) };  // s does not pass e
-  { d.finish(s) };    // the host waits for s
+  { d.await(s, e) };  // later work of s waits for e
+  { d.finish(s) };    // blocks the host until s is done
   { D::host_memory } -> std::convertible_to<bool>;
   { D::name } -> std::convertible_to<std::string_view>;
 };
 
-/// A pointer, a size, and the device as a type. Converts to std::span only where the host can read.
+/// A pointer, a size, and the device as a type. Converts to std::span where the host can read it.
 template <class T, class D>
 struct span_on {
   T* data = nullptr;
   std::size_t size = 0;
 
   [[nodiscard]] constexpr bool empty() const { return size == 0; }
-  /// The same memory?
+  /// Whether both are the same memory, not the same values.
   bool operator==(const span_on&) const = default;
   [[nodiscard]] constexpr span_on subspan(std::size_t offset, std::size_t count) const {
     return {data + offset, count};
   }
-  template <std::same_as<T> U = T>  // a template, as nvcc complains of one that would be a copy
+  template <std::same_as<T> U = T>  // a template: nvcc warns of a plain conversion to the same type
   constexpr operator span_on<const U, D>() const  // NOLINT: as std::span does
     requires(!std::is_const_v<U>)
   {

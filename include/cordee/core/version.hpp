@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The version: the one place that says it. CMake reads it from here.
+// The version. CMake reads it from here.
 #pragma once
 
 #include <string_view>

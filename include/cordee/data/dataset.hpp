@@ -1,7 +1,17 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Examples by number: bytes of an image and a label.
+// A data set: examples by index, each the bytes of an image and a label.
+//
+//   struct my_dataset {
+//     member                   type               meaning
+//     image() const            -> extent          channels, height, width of every image
+//     classes() const          -> int             labels are 0 .. classes() - 1
+//     size() const             -> std::size_t     number of examples
+//     read(i, pixels) const    -> int             writes image i, returns its label
+//   };
+//
+// There are no optional members. One line tests it: CHECK(dataset_laws(my_dataset{}) == "").
 #pragma once
 
 #include <concepts>
@@ -15,15 +25,15 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Example i is the same bytes and the same label, 0 .. classes - 1, whenever it is read. `read` is
-/// called by several threads at once and fills exactly image().size() bytes, channel by channel.
+/// Example i has the same bytes and the same label at every read. `read` is called by several
+/// threads concurrently and writes exactly image().size() bytes, in (channel, row, column) order.
 /// Copies are cheap: every rank has its own.
 template <class S>
 concept Dataset = requires(const S s, std::size_t i, std::span<std::uint8_t> pixels) {
   { s.image() } -> std::convertible_to<extent>;
   { s.classes() } -> std::convertible_to<int>;
   { s.size() } -> std::convertible_to<std::size_t>;
-  { s.read(i, pixels) } -> std::convertible_to<int>;  // copies example i, returns its label
+  { s.read(i, pixels) } -> std::convertible_to<int>;
 };
 
 }  // namespace cordee::inline CORDEE_ABI

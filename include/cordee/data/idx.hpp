@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The format of MNIST and Fashion-MNIST, plain or gzipped, with any count and any extent.
+// The idx format of MNIST and Fashion-MNIST, plain or gzipped, of any count and extent.
 //
 //   images  2051  count  height  width   then one byte per pixel      (big-endian 32-bit words)
 //   labels  2049  count                  then one byte per label
@@ -19,16 +19,15 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Two files in memory, shared by all copies. Where a name is absent but NAME.gz is there, that is
-/// taken.
+/// Two files in memory that all copies share. Where NAME does not exist, NAME.gz is read.
 class idx {
  public:
   idx(const std::string& images, const std::string& labels, int classes = 10) : classes_(classes) {
-    expects(classes > 0 && classes <= 256, "idx: labels are bytes, classes are 1 to 256");
+    expects(classes > 0 && classes <= 256, "idx: the number of classes must be 1 to 256");
     auto files = std::make_shared<contents>();
-    const std::string images_name = present(images), labels_name = present(labels);
-    files->images = read_unpacked(images_name);
-    files->labels = read_unpacked(labels_name);
+    const std::string images_name = existing(images), labels_name = existing(labels);
+    files->images = detail::io::read_decompressed(images_name);
+    files->labels = detail::io::read_decompressed(labels_name);
 
     const std::size_t count = header(files->images, images_name, images_magic);
     const std::size_t count_labels = header(files->labels, labels_name, labels_magic);
@@ -37,14 +36,14 @@ class idx {
     expect_length(files->images, images_name, images_start, count, image_.size());
     expect_length(files->labels, labels_name, labels_start, count_labels, 1);
     if (count != count_labels)
-      throw error(text(images_name, " has ", count, " images, ", labels_name, " has ", count_labels,
-                       " labels (offset 4); they do not belong together"));
+      throw error(concat(images_name, " has ", count, " images, ", labels_name, " has ",
+                         count_labels, " labels (offset 4); they are not of the same data set"));
     const auto first = files->labels.begin() + labels_start;
     const auto bad = std::find_if(first, files->labels.end(), [&](int l) { return l >= classes; });
     if (bad != files->labels.end())
-      throw error(text(labels_name, ": label ", static_cast<int>(*bad), " at offset ",
-                       bad - files->labels.begin(), ", expected 0 to ", classes - 1,
-                       "; say how many classes there are"));
+      throw error(concat(labels_name, ": label ", static_cast<int>(*bad), " at offset ",
+                         bad - files->labels.begin(), ", expected 0 to ", classes - 1,
+                         "; pass the number of classes"));
     size_ = count;
     files_ = std::move(files);
   }
@@ -53,8 +52,8 @@ class idx {
   [[nodiscard]] int classes() const { return classes_; }
   [[nodiscard]] std::size_t size() const { return size_; }
   int read(std::size_t i, std::span<std::uint8_t> pixels) const {
-    expects(i < size_, "idx: there is no such example");
-    expects(pixels.size() == image_.size(), "idx: the room is not that of one image");
+    expects(i < size_, "idx: the index is beyond the data set");
+    expects(pixels.size() == image_.size(), "idx: the buffer is not of the image's size");
     std::copy_n(files_->images.data() + images_start + i * image_.size(), image_.size(),
                 pixels.data());
     return files_->labels[labels_start + i];
@@ -69,19 +68,19 @@ class idx {
     file_bytes images, labels;
   };
 
-  static std::string present(const std::string& path) {
-    if (readable(path)) return path;
-    if (readable(path + ".gz")) return path + ".gz";
-    throw error(text("there is neither ", path, " nor ", path,
-                     ".gz to read; check the path, or fetch the data with scripts/get-data"));
+  static std::string existing(const std::string& path) {
+    if (detail::io::is_readable(path)) return path;
+    if (detail::io::is_readable(path + ".gz")) return path + ".gz";
+    throw error(concat("cannot read ", path, " or ", path,
+                       ".gz: check the path, or fetch the data with scripts/get-data"));
   }
 
-  static std::uint32_t word(const file_bytes& bytes, std::size_t at, const std::string& name) {
-    if (bytes.size() < at + 4)
-      throw error(text(name, ": truncated: expected a header word at offset ", at,
-                       ", found the end of the file at offset ", bytes.size()));
-    return std::uint32_t{bytes[at]} << 24 | std::uint32_t{bytes[at + 1]} << 16 |
-           std::uint32_t{bytes[at + 2]} << 8 | std::uint32_t{bytes[at + 3]};
+  static std::uint32_t word(const file_bytes& bytes, std::size_t offset, const std::string& name) {
+    if (bytes.size() < offset + 4)
+      throw error(concat(name, ": truncated: expected a header word at offset ", offset,
+                         ", found the end of the file at offset ", bytes.size()));
+    return std::uint32_t{bytes[offset]} << 24 | std::uint32_t{bytes[offset + 1]} << 16 |
+           std::uint32_t{bytes[offset + 2]} << 8 | std::uint32_t{bytes[offset + 3]};
   }
 
   // Checks the magic number, returns the count.
@@ -93,17 +92,17 @@ class idx {
     if (found == images_magic && magic == labels_magic)
       hint = "these are images, not labels: are the two paths swapped?";
     if (found != magic)
-      throw error(text(name, ": expected the magic number ", magic, " at offset 0, found ", found,
-                       "; ", hint));
+      throw error(concat(name, ": expected the magic number ", magic, " at offset 0, found ", found,
+                         "; ", hint));
     return word(bytes, 4, name);
   }
 
-  static int dimension(const file_bytes& bytes, std::size_t at, const std::string& name) {
-    const std::uint32_t n = word(bytes, at, name);
-    constexpr std::uint32_t most = 1u << 15;  // so that no product overflows
-    if (n == 0 || n > most)
-      throw error(
-          text(name, ": expected a side of 1 to ", most, " pixels at offset ", at, ", found ", n));
+  static int dimension(const file_bytes& bytes, std::size_t offset, const std::string& name) {
+    const std::uint32_t n = word(bytes, offset, name);
+    constexpr std::uint32_t largest = 1u << 15;  // no product overflows
+    if (n == 0 || n > largest)
+      throw error(concat(name, ": expected a side of 1 to ", largest, " pixels at offset ", offset,
+                         ", found ", n));
     return static_cast<int>(n);
   }
 
@@ -111,9 +110,9 @@ class idx {
                             std::size_t count, std::size_t each) {
     const std::size_t expected = start + count * each;
     if (bytes.size() != expected)
-      throw error(text(name, bytes.size() < expected ? ": truncated: " : ": too long: ",
-                       "expected ", count, " records to end at offset ", expected,
-                       ", found the end at offset ", bytes.size(), "; fetch the file again"));
+      throw error(concat(name, bytes.size() < expected ? ": truncated: " : ": too long: ",
+                         "expected ", count, " records to end at offset ", expected,
+                         ", found the end at offset ", bytes.size(), "; fetch the file again"));
   }
 
   extent image_;

@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A data set out of nothing: each class is a pattern of blocks, each example its pattern and noise.
-//
-// No files, any size, learnable; example i is a function of (seed, i) alone.
+// A generated data set of any size: each class is a pattern of blocks, each example its class's
+// pattern plus noise. It needs no files and can be learned; example i is a function of (seed, i).
 #pragma once
 
 #include <array>
@@ -15,44 +14,45 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-namespace detail {
-/// A number that is set like a member and asked for like a data set's: classes = 10, classes().
+namespace detail::data {
+/// An integer that is initialized like a member and called like a function: classes = 10,
+/// classes().
 struct count {
   int value;
-  constexpr count(int n) : value(n) {}  // NOLINT: a count is a number
+  constexpr count(int n) : value(n) {}  // NOLINT: implicit, so that members are set by an int
   constexpr int operator()() const { return value; }
 };
-}  // namespace detail
+}  // namespace detail::data
 
 struct synthetic {
   cordee::extent extent{1, 28, 28};
-  detail::count classes = 10;
+  detail::data::count classes = 10;
   std::size_t samples = 1000;
   std::uint64_t seed = 0;
 
   [[nodiscard]] cordee::extent image() const { return extent; }
   [[nodiscard]] std::size_t size() const { return samples; }
 
-  /// Classes take turns. A pattern has 4 x 4 blocks of a level between 64 and 191 in each channel;
-  /// noise is uniform within 64 of it, so that no single pixel tells the class.
+  /// Example i has class i mod classes(). A pattern has 4 x 4 blocks of a level in 64 .. 191 in
+  /// each channel; noise is uniform within 64 of it, so that no single pixel determines the class.
   int read(std::size_t i, std::span<std::uint8_t> pixels) const {
-    expects(i < samples, "synthetic: there is no such example");
-    expects(pixels.size() == extent.size(), "synthetic: the room is not that of one image");
+    expects(i < samples, "synthetic: the index is beyond the data set");
+    expects(pixels.size() == extent.size(), "synthetic: the buffer is not of the image's size");
     expects(classes() > 0, "synthetic: there must be at least one class");
     const auto label = static_cast<int>(i % static_cast<std::size_t>(classes()));
     random_sequence pattern(seed, purpose::synthetic, 0, static_cast<std::uint64_t>(label));
     random_sequence noise(seed, purpose::synthetic, 1, i);
-    std::size_t at = 0;
+    std::size_t pixel = 0;
     std::uint32_t bits = 0;
     for (int c = 0; c < extent.channels; ++c) {
       std::array<std::uint32_t, 16> levels{};
       for (std::uint32_t& level : levels) level = pattern.below(128);
       for (int y = 0; y < extent.height; ++y)
-        for (int x = 0; x < extent.width; ++x, ++at) {
-          bits = at % 4 == 0 ? noise.bits() : bits >> 8;  // four bytes of noise at a time
+        for (int x = 0; x < extent.width; ++x, ++pixel) {
+          bits = pixel % 4 == 0 ? noise.bits() : bits >> 8;  // four bytes of noise from one number
           const int block = 4 * y / extent.height * 4 + 4 * x / extent.width;
-          pixels[at] = static_cast<std::uint8_t>(levels[static_cast<std::size_t>(block)] +
-                                                 (bits & 127u));  // 64 + level - 64 + noise
+          pixels[pixel] = static_cast<std::uint8_t>(levels[static_cast<std::size_t>(block)] +
+                                                    (bits & 127u));  // 64 + level - 64 + noise
         }
     }
     return label;

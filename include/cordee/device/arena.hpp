@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One allocation, parallel planes: masters, gradients, the slots of rule and reducer. Every number
-// of a training run that changes lives here, at the same offset of each plane.
+// One allocation of parallel planes: master weights, gradients, the slots of optimizer and reducer.
+// Everything that a training run changes is stored here; a parameter has the same offset in every
+// plane.
 #pragma once
 
 #include <cordee/core/segment.hpp>
@@ -13,16 +14,17 @@ namespace cordee::inline CORDEE_ABI {
 template <class Real, Device D>
 class arena {
  public:
-  /// `planes` planes that hold the table's segments each, all zero.
+  /// `planes` planes of the table's segments, zero initially.
   arena(const D& device, std::span<const segment> table, int planes)
-      : plane_size_(table.empty() ? 0 : table.back().offset + aligned(table.back().size)),
+      : plane_size_(
+            table.empty() ? 0 : table.back().offset + detail::core::align_up(table.back().size)),
         planes_(planes),
         memory_(device, plane_size_ * static_cast<std::size_t>(planes)) {}
 
   [[nodiscard]] int planes() const { return planes_; }
   [[nodiscard]] std::size_t plane_size() const { return plane_size_; }
   [[nodiscard]] span_on<Real, D> plane(int index) {
-    expects(index >= 0 && index < planes_, "arena: no such plane");
+    expects(index >= 0 && index < planes_, "arena: the index of a plane is 0 .. planes() - 1");
     return memory_.span().subspan(static_cast<std::size_t>(index) * plane_size_, plane_size_);
   }
 

@@ -14,17 +14,18 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-namespace detail {
+namespace detail::device {
 
-/// A buffer's memory, whatever its numbers are, so that this is compiled once for a device. Out of
-/// line: none of it is hot, and a device in each is a reference count.
+/// The memory of a buffer, independent of its type of numbers, so that it is compiled once for a
+/// device. Out of line: none of it is hot, and a copy of a device changes a reference count.
 template <Device D>
 class owned_memory {
  public:
   owned_memory() = default;
   [[gnu::noinline]] owned_memory(const D& device, std::size_t size, std::size_t width)
       : device_(device), size_(size) {
-    expects(size <= std::numeric_limits<std::size_t>::max() / width, "buffer: size overflows");
+    expects(size <= std::numeric_limits<std::size_t>::max() / width,
+            "buffer: the size in bytes overflows");
     data_ = device_.allocate(size * width);
     const typename D::stream s{};
     device_.clear(data_, size * width, s);
@@ -55,9 +56,9 @@ class owned_memory {
   std::size_t size_ = 0;
 };
 
-}  // namespace detail
+}  // namespace detail::device
 
-/// `size` numbers of device memory, zero at the start. Movable, not copyable.
+/// `size` numbers of device memory, zero initially. Movable, not copyable.
 template <class T, Device D>
   requires std::is_trivially_copyable_v<T>
 class buffer {
@@ -71,18 +72,19 @@ class buffer {
     return {static_cast<const T*>(memory_.data()), size()};
   }
 
-  /// Room for at least `size` numbers; what was there is lost when it grows.
+  /// Effects: afterwards size() >= size. If it grows, the contents are zero, not the old ones.
   void reserve(std::size_t size) { memory_.reserve(size, sizeof(T)); }
 
  private:
-  detail::owned_memory<D> memory_;
+  detail::device::owned_memory<D> memory_;
 };
 
-/// What stands there when the stream's work is done, where the host can read it.
+/// A host copy of `source` after all earlier work of the stream. Blocks the host.
 template <class Real, Device D>
-std::vector<Real> on_host(const D& device, span_on<const Real, D> what, typename D::stream s) {
-  std::vector<Real> out(what.size);
-  device.copy(out.data(), what.data, what.size * sizeof(Real), s);
+std::vector<Real> copy_to_host(const D& device, span_on<const Real, D> source,
+                               typename D::stream s) {
+  std::vector<Real> out(source.size);
+  device.copy(out.data(), source.data, source.size * sizeof(Real), s);
   device.finish(s);
   return out;
 }

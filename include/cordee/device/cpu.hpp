@@ -1,10 +1,11 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The CPU as a device: host memory, and streams that run at once in the thread that uses them.
+// The CPU as a device: host memory, and streams whose work is done when the call returns.
 //
-// `cpu{}` owns a pool of as many workers as the calling thread is entitled to: every core, or
-// inside `threads::launch(n, …)` max(1, cores / n). Copies of a device share its pool.
+// `cpu{}` has a pool of as many workers as the machine has cores, or as a `cpu::worker_limit` of
+// the calling thread allows: max(1, cores / n) inside `threads::launch(n, …)`. Copies of a device
+// share its pool.
 #pragma once
 
 #if defined(__linux__)
@@ -32,24 +33,24 @@ class cpu {
   static constexpr bool host_memory = true;
   static constexpr std::size_t alignment = 256;
 
-  /// Work runs when it is handed over. Without workers it stays in the caller's thread.
+  /// Work is done when the call returns. Without workers it runs in the caller's thread.
   struct stream {
     pool* workers = nullptr;
 
-    [[nodiscard]] void* lend(std::size_t size) const { return room(size); }
-    void take_back(void* memory) const noexcept { give_up(memory); }
+    [[nodiscard]] void* allocate(std::size_t size) const { return allocate_pages(size); }
+    void release(void* memory) const noexcept { free_pages(memory); }
   };
   struct event {};
 
-  cpu() : cpu(entitled()) {}
+  cpu() : cpu(default_workers()) {}
   explicit cpu(int workers) : pool_(std::make_shared<pool>(std::max(1, workers))) {}
 
   [[nodiscard]] int workers() const { return pool_->size(); }
-  /// A stream over the device's pool: one at a time may be at work.
-  [[nodiscard]] stream open() const { return {pool_.get()}; }
+  /// A stream over the device's pool. At most one stream of a pool may run work at a time.
+  [[nodiscard]] stream make_stream() const { return {pool_.get()}; }
 
-  [[nodiscard]] void* allocate(std::size_t size) const { return room(size); }
-  void release(void* memory) const noexcept { give_up(memory); }
+  [[nodiscard]] void* allocate(std::size_t size) const { return allocate_pages(size); }
+  void release(void* memory) const noexcept { free_pages(memory); }
   void copy(void* out, const void* in, std::size_t size, stream) const {
     if (size != 0) std::memmove(out, in, size);
   }
@@ -60,64 +61,63 @@ class cpu {
   void await(stream, event) const {}
   void finish(stream) const {}
 
-  /// While it lives, `cpu{}` in this thread has that many workers. Launchers use it.
-  class entitlement {
+  /// Scoped: `cpu{}` in this thread has that many workers. Launchers use it.
+  class worker_limit {
    public:
-    explicit entitlement(int workers) : before_(granted()) { granted() = workers; }
-    entitlement(const entitlement&) = delete;
-    entitlement& operator=(const entitlement&) = delete;
-    ~entitlement() { granted() = before_; }
+    explicit worker_limit(int workers) : previous_(limit()) { limit() = workers; }
+    worker_limit(const worker_limit&) = delete;
+    worker_limit& operator=(const worker_limit&) = delete;
+    ~worker_limit() { limit() = previous_; }
 
    private:
-    int before_;
+    int previous_;
   };
 
  private:
-  [[noreturn, gnu::cold, gnu::noinline]] static void no_memory(std::size_t size) {
-    throw error(text("cpu: no memory for ", grouped(size),
-                     " bytes; use a smaller batch per rank or fewer ranks"));
+  [[noreturn, gnu::cold, gnu::noinline]] static void throw_out_of_memory(std::size_t size) {
+    throw error(concat("cpu: no memory for ", grouped(size),
+                       " bytes; use a smaller batch per rank or fewer ranks"));
   }
-  static void* room(std::size_t size) {
+  static void* allocate_pages(std::size_t size) {
     if (size == 0) return nullptr;
     void* memory = ::operator new(size, std::align_val_t{alignment}, std::nothrow);
-    if (memory == nullptr) no_memory(size);
-    ask_for_large_pages(memory, size);
+    if (memory == nullptr) throw_out_of_memory(size);
+    advise_huge_pages(memory, size);
     return memory;
   }
-  /// Activations span thousands of small pages, more than the address caches hold. A hint: what it
-  /// returns does not matter.
-  static void ask_for_large_pages([[maybe_unused]] void* memory,
-                                  [[maybe_unused]] std::size_t size) {
+  /// Activations span thousands of small pages, more than a TLB holds. A hint, so errors are
+  /// ignored.
+  static void advise_huge_pages([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t size) {
 #if defined(__linux__)
-    constexpr std::size_t large = std::size_t{1} << 21;
+    constexpr std::size_t huge = std::size_t{1} << 21;
     const auto begin = reinterpret_cast<std::uintptr_t>(memory);
-    const auto first = (begin + large - 1) / large * large, last = (begin + size) / large * large;
+    const auto first = (begin + huge - 1) / huge * huge, last = (begin + size) / huge * huge;
     if (first < last) (void)madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
 #endif
   }
-  static void give_up(void* memory) noexcept {
+  static void free_pages(void* memory) noexcept {
     ::operator delete(memory, std::align_val_t{alignment});
   }
-  static int& granted() {
-    thread_local int workers = 0;  // 0: nobody limited this thread
+  static int& limit() {
+    thread_local int workers = 0;  // 0: no limit
     return workers;
   }
-  static int entitled() {
-    return granted() > 0 ? granted() : static_cast<int>(std::thread::hardware_concurrency());
+  static int default_workers() {
+    return limit() > 0 ? limit() : static_cast<int>(std::thread::hardware_concurrency());
   }
 
   std::shared_ptr<pool> pool_;
 };
 static_assert(Device<cpu>);
 
-/// How many share a stream's work.
+/// The number of workers that share a stream's work.
 inline int workers_of(cpu::stream s) { return s.workers == nullptr ? 1 : s.workers->size(); }
 
-namespace detail {
-/// Not a template, so that a kernel instantiates nothing but itself.
-[[gnu::noinline]] inline void parallel(cpu::stream s, std::size_t n, std::size_t grain,
-                                       void (*f)(const void*, std::size_t, std::size_t),
-                                       const void* context) {
+namespace detail::device {
+// Not templates, so that a kernel instantiates nothing but itself.
+[[gnu::noinline]] inline void parallel_chunks(cpu::stream s, std::size_t n, std::size_t grain,
+                                              void (*f)(const void*, std::size_t, std::size_t),
+                                              const void* context) {
   if (workers_of(s) == 1 || n <= grain) {
     if (n > 0) f(context, std::size_t{0}, n);
     return;
@@ -131,8 +131,9 @@ namespace detail {
     if (first < last) f(context, first, last);
   });
 }
-[[gnu::noinline]] inline void each_task(cpu::stream s, std::size_t n,
-                                        void (*f)(const void*, std::size_t), const void* context) {
+[[gnu::noinline]] inline void parallel_dynamic(cpu::stream s, std::size_t n,
+                                               void (*f)(const void*, std::size_t),
+                                               const void* context) {
   std::atomic<std::size_t> next{0};
   const auto work = [&](int) {
     for (std::size_t k; (k = next.fetch_add(1, std::memory_order_relaxed)) < n;) f(context, k);
@@ -140,13 +141,13 @@ namespace detail {
   if (workers_of(s) == 1 || n <= 1) return work(0);
   s.workers->run(work);
 }
-}  // namespace detail
+}  // namespace detail::device
 
-/// Calls f(first, last) on each worker of the stream with its contiguous part of 0 .. n-1. A part
-/// is a multiple of `grain` but for the last one; empty parts are not called.
+/// Calls f(first, last) on each worker of the stream with a contiguous chunk of 0 .. n-1. The
+/// length of every chunk but the last is a multiple of `grain`; empty chunks are skipped.
 template <class F>
-void parallel(cpu::stream s, std::size_t n, std::size_t grain, const F& f) {
-  detail::parallel(
+void parallel_chunks(cpu::stream s, std::size_t n, std::size_t grain, const F& f) {
+  detail::device::parallel_chunks(
       s, n, grain,
       [](const void* context, std::size_t first, std::size_t last) {
         (*static_cast<const F*>(context))(first, last);
@@ -154,12 +155,12 @@ void parallel(cpu::stream s, std::size_t n, std::size_t grain, const F& f) {
       &f);
 }
 
-/// Calls f(task) for the tasks 0 .. n-1, each by whichever worker is free: for pieces of some size,
-/// where a worker that is held up, by a neighbour or by an exchange, would hold up all. What a task
-/// does may not depend on who does it, nor when.
+/// Calls f(task) once for each of the tasks 0 .. n-1, on the next free worker: dynamic scheduling,
+/// for tasks of some size, so that a worker that is delayed does not delay the others. Requires
+/// that the result of a task depends neither on the worker nor on the order of tasks.
 template <class F>
-void each_task(cpu::stream s, std::size_t n, const F& f) {
-  detail::each_task(
+void parallel_dynamic(cpu::stream s, std::size_t n, const F& f) {
+  detail::device::parallel_dynamic(
       s, n, [](const void* context, std::size_t task) { (*static_cast<const F*>(context))(task); },
       &f);
 }

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One GPU as a device: its memory, streams that run grids of blocks, events between them.
+// One GPU as a device: its memory, streams that launch kernels, events, graphs.
 //
-// Every call's status is checked; an error names the call, what CUDA says, and the remedy. There is
-// no fall-back: without a GPU, or without memory on it, a cordee::error is thrown. Programs link
-// the CUDA runtime and never the driver's library.
+// The status of every call is checked: an error names the call, CUDA's message and the remedy.
+// There is no fall-back: without a GPU, or without memory on it, a cordee::error is thrown.
+// Programs link the CUDA runtime and never the driver's library.
 #pragma once
 
 #include <cstdint>
@@ -19,22 +19,22 @@
 #include <cub/block/block_reduce.cuh>
 #include <cuda_runtime.h>
 
+#include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/span_on.hpp>
-#include <cordee/core/text.hpp>
 #include <cordee/device/cuda_status.hpp>
 #include <cordee/device/cuda_warp.cuh>
-#include <cordee/device/grid.hpp>
+#include <cordee/device/gpu_kernel.hpp>
+#include <cordee/device/graph_capture.hpp>
 #include <cordee/device/pinned.hpp>
-#include <cordee/device/records.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
-namespace detail {
+namespace detail::device {
 
-/// A block as the hardware runs it (device/grid.hpp's Block, and device/warp.hpp's of whole warps).
+/// A thread block of the hardware: models ThreadBlock and, where all warps are whole, MmaBlock.
 template <int Threads>
-class cuda_block : public cuda_warp {
+class cuda_thread_block : public cuda_warp {
  public:
   CORDEE_DEVICE int thread() const { return static_cast<int>(threadIdx.x); }
   CORDEE_DEVICE std::size_t index() const { return blockIdx.x; }
@@ -44,43 +44,44 @@ class cuda_block : public cuda_warp {
   template <class T>
   CORDEE_DEVICE T* shared(std::size_t n) {
     extern __shared__ __align__(16) unsigned char memory[];
-    const std::size_t at = used_;
+    const std::size_t offset = used_;
     used_ += (n * sizeof(T) + 15) / 16 * 16;
-    return reinterpret_cast<T*>(memory + at);
+    return reinterpret_cast<T*>(memory + offset);
   }
   template <class T>
   CORDEE_DEVICE T sum(T x) {
     using reduce = cub::BlockReduce<T, Threads>;
     __shared__ typename reduce::TempStorage work;
-    __shared__ T total;
-    const T whole = reduce(work).Sum(x);
-    if (threadIdx.x == 0) total = whole;
+    __shared__ T shared_total;
+    const T sum_of_thread_0 = reduce(work).Sum(x);
+    if (threadIdx.x == 0) shared_total = sum_of_thread_0;
     __syncthreads();
-    const T all = total;
+    const T total = shared_total;
     __syncthreads();  // before the next sum writes
-    return all;
+    return total;
   }
 
  private:
   std::size_t used_ = 0;
 };
 
-template <class Body>
-__global__ void __launch_bounds__(Body::threads) run_body(const __grid_constant__ Body body) {
-  cuda_block<Body::threads> block;
-  body(block);
+template <class Kernel>
+__global__ void __launch_bounds__(Kernel::threads)
+    kernel_entry(const __grid_constant__ Kernel kernel) {
+  cuda_thread_block<Kernel::threads> block;
+  kernel(block);
 }
 
-/// Streams that a device has opened; they end with its last copy.
-class cuda_streams {
+/// The streams of a device, shared by its copies and destroyed with the last one.
+class cuda_stream_pool {
  public:
-  cuda_streams() = default;
-  cuda_streams(const cuda_streams&) = delete;
-  cuda_streams& operator=(const cuda_streams&) = delete;
-  ~cuda_streams() {
+  cuda_stream_pool() = default;
+  cuda_stream_pool(const cuda_stream_pool&) = delete;
+  cuda_stream_pool& operator=(const cuda_stream_pool&) = delete;
+  ~cuda_stream_pool() {
     for (const cudaStream_t s : all_) cudaStreamDestroy(s);
   }
-  cudaStream_t open() {
+  cudaStream_t acquire() {
     const std::scoped_lock lock(mutex_);
     if (!idle_.empty()) {
       const cudaStream_t s = idle_.back();
@@ -90,10 +91,10 @@ class cuda_streams {
     cudaStream_t s = nullptr;
     cuda_check(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
     all_.push_back(s);
-    idle_.reserve(all_.size());  // so that closing one never fails
+    idle_.reserve(all_.size());  // so that recycle() does not allocate
     return s;
   }
-  void close(cudaStream_t s) noexcept {
+  void recycle(cudaStream_t s) noexcept {
     const std::scoped_lock lock(mutex_);
     idle_.push_back(s);
   }
@@ -103,10 +104,10 @@ class cuda_streams {
   std::vector<cudaStream_t> all_, idle_;
 };
 
-}  // namespace detail
+}  // namespace detail::device
 
-/// The GPU `ordinal`; several ranks may share one. It is the current one of every thread that
-/// opened a stream, recorded, awaited or allocated here.
+/// The GPU `ordinal`; several ranks may share one. make_stream, allocate, pin, record, await and
+/// capture make it the calling thread's current device.
 class cuda {
  public:
   static constexpr std::string_view name = "cuda";
@@ -115,52 +116,53 @@ class cuda {
   struct stream {
     cudaStream_t handle = nullptr;
 
-    template <class Body>
-    void launch(std::size_t blocks, const Body& body) const {
+    template <class Kernel>
+    void launch_kernel(std::size_t blocks, const Kernel& kernel) const {
       if (blocks == 0) return;
-      const std::size_t shared = shared_bytes(body);
-      constexpr std::size_t usual = 48 * 1024;  // more must be asked for
-      if (shared > usual)
-        detail::cuda_check(cudaFuncSetAttribute(detail::run_body<Body>,
-                                                cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                static_cast<int>(shared)),
-                           text("cudaFuncSetAttribute of ", shared, " bytes of shared memory"));
-      detail::run_body<Body>
-          <<<static_cast<unsigned>(blocks), Body::threads, shared, handle>>>(body);
-      detail::cuda_check(cudaGetLastError(), "launch of a kernel");
+      const std::size_t shared = shared_bytes(kernel);
+      constexpr std::size_t default_limit = 48 * 1024;  // more is an opt-in
+      if (shared > default_limit)
+        detail::device::cuda_check(
+            cudaFuncSetAttribute(detail::device::kernel_entry<Kernel>,
+                                 cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                 static_cast<int>(shared)),
+            concat("cudaFuncSetAttribute of ", shared, " bytes of shared memory"));
+      detail::device::kernel_entry<Kernel>
+          <<<static_cast<unsigned>(blocks), Kernel::threads, shared, handle>>>(kernel);
+      detail::device::cuda_check(cudaGetLastError(), "launch of a kernel");
     }
-    [[nodiscard]] void* lend(std::size_t size) const {
+    [[nodiscard]] void* allocate(std::size_t size) const {
       void* memory = nullptr;
       if (size != 0)
-        detail::cuda_check(cudaMallocAsync(&memory, size, handle),
-                           text("cudaMallocAsync of ", grouped(size), " bytes"));
+        detail::device::cuda_check(cudaMallocAsync(&memory, size, handle),
+                                   concat("cudaMallocAsync of ", grouped(size), " bytes"));
       return memory;
     }
-    void take_back(void* memory) const noexcept {
+    void release(void* memory) const noexcept {
       if (memory != nullptr) cudaFreeAsync(memory, handle);
     }
-    /// Pageable memory of the host is read, or written, before this returns.
+    /// Pageable host memory is read, or written, before this returns.
     void copy(void* out, const void* in, std::size_t size) const {
       if (size != 0)
-        detail::cuda_check(cudaMemcpyAsync(out, in, size, cudaMemcpyDefault, handle),
-                           text("cudaMemcpyAsync of ", grouped(size), " bytes"));
+        detail::device::cuda_check(cudaMemcpyAsync(out, in, size, cudaMemcpyDefault, handle),
+                                   concat("cudaMemcpyAsync of ", grouped(size), " bytes"));
     }
-    /// Also where an error of a kernel that ran long ago comes to light.
+    /// Throws also for an error of any kernel that ran before.
     void finish() const {
-      detail::cuda_check(cudaStreamSynchronize(handle), "cudaStreamSynchronize");
+      detail::device::cuda_check(cudaStreamSynchronize(handle), "cudaStreamSynchronize");
     }
   };
 
-  /// A place in a stream's work; shared, and destroyed with its last copy.
+  /// A point in a stream's work; copies share one CUDA event.
   class event {
    public:
     event() = default;
     explicit event(cudaStream_t s) {
       cudaEvent_t raw = nullptr;
-      detail::cuda_check(cudaEventCreateWithFlags(&raw, cudaEventDisableTiming),
-                         "cudaEventCreateWithFlags");
+      detail::device::cuda_check(cudaEventCreateWithFlags(&raw, cudaEventDisableTiming),
+                                 "cudaEventCreateWithFlags");
       handle_ = {raw, [](cudaEvent_t e) { cudaEventDestroy(e); }};
-      detail::cuda_check(cudaEventRecord(raw, s), "cudaEventRecord");
+      detail::device::cuda_check(cudaEventRecord(raw, s), "cudaEventRecord");
     }
     [[nodiscard]] cudaEvent_t get() const { return handle_.get(); }
 
@@ -168,13 +170,13 @@ class cuda {
     std::shared_ptr<std::remove_pointer_t<cudaEvent_t>> handle_;
   };
 
-  /// Work as a graph that is ready to be launched; shared, and destroyed with its last copy.
-  class recording {
+  /// An instantiated CUDA graph; copies share it.
+  class graph {
    public:
-    recording() = default;
-    explicit recording(cudaGraph_t graph) {
+    graph() = default;
+    explicit graph(cudaGraph_t captured) {
       cudaGraphExec_t raw = nullptr;
-      detail::cuda_check(cudaGraphInstantiate(&raw, graph, 0), "cudaGraphInstantiate");
+      detail::device::cuda_check(cudaGraphInstantiate(&raw, captured, 0), "cudaGraphInstantiate");
       handle_ = {raw, [](cudaGraphExec_t g) { cudaGraphExecDestroy(g); }};
     }
     [[nodiscard]] cudaGraphExec_t get() const { return handle_.get(); }
@@ -183,55 +185,57 @@ class cuda {
     std::shared_ptr<std::remove_pointer_t<cudaGraphExec_t>> handle_;
   };
 
-  /// This thread's current one: 0, unless nccl::launch or the program has chosen another.
+  /// The thread's current GPU: 0, unless nccl::launch or the program has set another.
   cuda() : cuda(current()) {}
   explicit cuda(int ordinal)
-      : ordinal_(ordinal), streams_(std::make_shared<detail::cuda_streams>()) {
-    int count = 0;  // left untouched where there is no driver
-    detail::cuda_check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
+      : ordinal_(ordinal), streams_(std::make_shared<detail::device::cuda_stream_pool>()) {
+    int count = 0;  // not written where there is no driver
+    detail::device::cuda_check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
     if (ordinal < 0 || ordinal >= count)
-      throw error(text("cuda: there is no GPU ", ordinal, " here: they are 0 to ", count - 1));
+      throw error(concat("cuda: no GPU ", ordinal, ": this machine has GPUs 0 to ", count - 1));
     use();
-    // What streams were lent stays theirs: returned at every finish it would be asked for anew.
-    cudaMemPool_t lending = nullptr;
-    std::uint64_t keep = std::numeric_limits<std::uint64_t>::max();
-    detail::cuda_check(cudaDeviceGetDefaultMemPool(&lending, ordinal),
-                       "cudaDeviceGetDefaultMemPool");
-    detail::cuda_check(cudaMemPoolSetAttribute(lending, cudaMemPoolAttrReleaseThreshold, &keep),
-                       "cudaMemPoolSetAttribute");
+    // The pool keeps released memory: by default every cudaStreamSynchronize returns it to the
+    // driver.
+    cudaMemPool_t pool = nullptr;
+    std::uint64_t threshold = std::numeric_limits<std::uint64_t>::max();
+    detail::device::cuda_check(cudaDeviceGetDefaultMemPool(&pool, ordinal),
+                               "cudaDeviceGetDefaultMemPool");
+    detail::device::cuda_check(
+        cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &threshold),
+        "cudaMemPoolSetAttribute");
   }
 
   [[nodiscard]] int ordinal() const { return ordinal_; }
-  [[nodiscard]] stream open() const {
+  [[nodiscard]] stream make_stream() const {
     use();
-    return {streams_->open()};
+    return {streams_->acquire()};
   }
-  /// For whoever opens one next; what it has to do it still does.
-  void close(stream s) const noexcept { streams_->close(s.handle); }
+  /// Returns s for a later make_stream; submitted work still completes.
+  void close_stream(stream s) const noexcept { streams_->recycle(s.handle); }
   [[nodiscard]] void* allocate(std::size_t size) const {
     use();
     void* memory = nullptr;
     if (size != 0)
-      detail::cuda_check(cudaMalloc(&memory, size),
-                         text("cudaMalloc of ", grouped(size), " bytes"));
+      detail::device::cuda_check(cudaMalloc(&memory, size),
+                                 concat("cudaMalloc of ", grouped(size), " bytes"));
     return memory;
   }
   void release(void* memory) const noexcept { cudaFree(memory); }
-  /// Memory of the host that stays in its pages.
+  /// Page-locked host memory.
   [[nodiscard]] void* pin(std::size_t size) const {
     use();
     void* memory = nullptr;
     if (size != 0)
-      detail::cuda_check(cudaMallocHost(&memory, size),
-                         text("cudaMallocHost of ", grouped(size), " bytes"));
+      detail::device::cuda_check(cudaMallocHost(&memory, size),
+                                 concat("cudaMallocHost of ", grouped(size), " bytes"));
     return memory;
   }
   void unpin(void* memory) const noexcept { cudaFreeHost(memory); }
   void copy(void* out, const void* in, std::size_t size, stream s) const { s.copy(out, in, size); }
   void clear(void* out, std::size_t size, stream s) const {
     if (size != 0)
-      detail::cuda_check(cudaMemsetAsync(out, 0, size, s.handle),
-                         text("cudaMemsetAsync of ", grouped(size), " bytes"));
+      detail::device::cuda_check(cudaMemsetAsync(out, 0, size, s.handle),
+                                 concat("cudaMemsetAsync of ", grouped(size), " bytes"));
   }
   [[nodiscard]] event record(stream s) const {
     use();
@@ -240,53 +244,54 @@ class cuda {
   void await(stream s, const event& e) const {
     use();
     if (e.get() != nullptr)
-      detail::cuda_check(cudaStreamWaitEvent(s.handle, e.get(), 0), "cudaStreamWaitEvent");
+      detail::device::cuda_check(cudaStreamWaitEvent(s.handle, e.get(), 0), "cudaStreamWaitEvent");
   }
   void finish(stream s) const { s.finish(); }
 
-  /// A capture of this thread's alone: other ranks may allocate meanwhile.
+  /// Captures in thread-local mode: other ranks' threads may allocate meanwhile.
   template <class F>
-  [[nodiscard]] recording record_work(stream s, const F& f) const {
+  [[nodiscard]] graph capture(stream s, const F& f) const {
     use();
-    detail::cuda_check(cudaStreamBeginCapture(s.handle, cudaStreamCaptureModeThreadLocal),
-                       "cudaStreamBeginCapture");
+    detail::device::cuda_check(cudaStreamBeginCapture(s.handle, cudaStreamCaptureModeThreadLocal),
+                               "cudaStreamBeginCapture");
     const auto end = [&] {
       cudaGraph_t raw = nullptr;
       const cudaError_t status = cudaStreamEndCapture(s.handle, &raw);
-      return std::pair(graph(raw, &cudaGraphDestroy), status);
+      return std::pair(captured_graph(raw, &cudaGraphDestroy), status);
     };
     try {
       f();
     } catch (...) {
       (void)end();
-      (void)cudaGetLastError();  // that the capture is cut short, which is no news
+      (void)cudaGetLastError();  // the capture's own error
       throw;
     }
-    const auto [whole, status] = end();
-    detail::cuda_check(status, "cudaStreamEndCapture");
-    return recording(whole.get());
+    const auto [captured, status] = end();
+    detail::device::cuda_check(status, "cudaStreamEndCapture");
+    return graph(captured.get());
   }
-  void replay(const recording& what, stream s) const {
-    detail::cuda_check(cudaGraphLaunch(what.get(), s.handle), "cudaGraphLaunch");
+  void replay(const graph& captured, stream s) const {
+    detail::device::cuda_check(cudaGraphLaunch(captured.get(), s.handle), "cudaGraphLaunch");
   }
 
  private:
-  using graph = std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, decltype(&cudaGraphDestroy)>;
+  using captured_graph =
+      std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, decltype(&cudaGraphDestroy)>;
 
-  // Where there is none the other constructor says so.
+  // Without a GPU the delegated constructor throws.
   static int current() {
     int ordinal = 0;
     return cudaGetDevice(&ordinal) == cudaSuccess ? ordinal : 0;
   }
-  void use() const { detail::cuda_check(cudaSetDevice(ordinal_), "cudaSetDevice"); }
+  void use() const { detail::device::cuda_check(cudaSetDevice(ordinal_), "cudaSetDevice"); }
 
   int ordinal_;
-  std::shared_ptr<detail::cuda_streams> streams_;
+  std::shared_ptr<detail::device::cuda_stream_pool> streams_;
 };
-static_assert(Pins<cuda> && Records<cuda> && GridStream<cuda::stream>);
+static_assert(PinnedAllocator<cuda> && GraphCapture<cuda> && GpuStream<cuda::stream>);
 
-/// The same, for programs that say `using namespace cordee`: there `cuda` would also mean the
-/// namespace of CUDA's own C++ library, which CUB brings with it.
+/// The same class: in a program with `using namespace cordee`, `cuda` is ambiguous with the
+/// namespace of CUDA's C++ library, which CUB includes.
 using gpu = cuda;
 
 }  // namespace cordee::inline CORDEE_ABI

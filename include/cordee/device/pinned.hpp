@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory of the host that a device copies from and to while both go on with their work: it stays
-// where it is, so that nobody has to look on.
+// Page-locked host memory: asynchronous copies need no staging.
 #pragma once
 
 #include <concepts>
@@ -16,13 +15,13 @@
 namespace cordee::inline CORDEE_ABI {
 
 template <class D>
-concept Pins = Device<D> && requires(const D d, std::size_t n, void* p) {
+concept PinnedAllocator = Device<D> && requires(const D d, std::size_t n, void* p) {
   { d.pin(n) } -> std::same_as<void*>;  // throws cordee::error
   { d.unpin(p) } noexcept;
 };
 
-/// Room for numbers, not initialised. Movable, not copyable.
-template <class T, Pins D>
+/// `size` numbers, not initialized. Movable, not copyable.
+template <class T, PinnedAllocator D>
   requires std::is_trivially_copyable_v<T>
 class pinned {
  public:
@@ -43,7 +42,7 @@ class pinned {
 
   [[nodiscard]] std::span<T> span() const { return {data_, size_}; }
 
-  /// Room for at least `size` numbers; what was there is lost when it grows.
+  /// Effects: afterwards span().size() >= size. If it grows, the old contents are lost.
   void reserve(std::size_t size) {
     if (size > size_) *this = pinned(device_, size);
   }

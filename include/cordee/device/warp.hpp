@@ -1,47 +1,45 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A product of small matrices as 32 threads make it together, a warp: each holds some words of the
-// factors and some of the sums, in the places of PTX's mma.sync.m16n8k16 (of bytes, m16n8k32).
+// Matrix products of one warp (32 threads) on tensor cores, by PTX's mma.sync.m16n8k16 (16-bit
+// numbers) and m16n8k32 (bytes), two of which make one product of 16 x 16:
 //
-//   C[i, j] += sum over k of A[i, k] B[j, k],   i, j < 16,   k < 32 bytes of numbers
+//   C[i, j] += sum over k of  A[i, k] B[j, k]        i, j < 16,   k < 32 bytes of numbers
 //
-//   lane 4 g + t holds of A and of B   word w:  line g + 8 (w % 2),        word t + 4 (w / 2) of it
-//                      of C            sum i:   row  g + 8 (i / 2 % 2),  column 2 t + i % 2 + 8 (i
-//                      / 4)
+// A and B are fragments of 16 rows of eight 32-bit words. Lane 4 g + t holds
+//
+//   of A and B   word w    row g + 8 (w % 2),       word t + 4 (w / 2) of the row
+//   of C         value i   row g + 8 (i / 2 % 2),   column 2 t + i % 2 + 8 (i / 4)
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 
-#include <cordee/device/grid.hpp>
+#include <cordee/device/gpu_kernel.hpp>
 
-namespace cordee::inline CORDEE_ABI {
+namespace cordee::inline CORDEE_ABI::detail::device {
 
-/// What the words of factors are: two numbers of sixteen bits, or four bytes, without a sign in A
-/// and with one in B.
-struct half_words {
-  using sum = float;
+/// Number types of a product: A and B in fp16, or in bf16; or A unsigned and B signed bytes.
+struct mma_f16 {
+  using accumulator = float;
 };
-struct bfloat_words {
-  using sum = float;
+struct mma_bf16 {
+  using accumulator = float;
 };
-struct byte_words {
-  using sum = std::int32_t;
+struct mma_u8s8 {
+  using accumulator = std::int32_t;
 };
 
-/// A lane's share of sixteen lines of eight words.
+/// One lane's registers of A or B.
 struct fragment {
-  static constexpr int lines = 16, words = 8, bytes = 32;  // of a line
+  static constexpr int rows = 16, row_bytes = 32;
   std::uint32_t word[4] = {};
-
-  CORDEE_HOST_DEVICE static constexpr int line(int lane, int w) { return lane / 4 + w % 2 * 8; }
-  CORDEE_HOST_DEVICE static constexpr int place(int lane, int w) { return lane % 4 + w / 2 * 4; }
 };
 
-/// A lane's share of C.
-template <class Words>
-struct fragment_sums {
-  typename Words::sum at[8] = {};
+/// One lane's registers of C.
+template <class Mma>
+struct accumulator_fragment {
+  typename Mma::accumulator value[8] = {};
 
   CORDEE_HOST_DEVICE static constexpr int row(int lane, int i) { return lane / 4 + i / 2 % 2 * 8; }
   CORDEE_HOST_DEVICE static constexpr int column(int lane, int i) {
@@ -49,25 +47,25 @@ struct fragment_sums {
   }
 };
 
-/// A block of whole warps that copies while it computes, and multiplies matrices.
+/// A thread block of whole warps with asynchronous copies and matrix products.
 ///
-/// `copy_async(to, from, there)` brings 16 bytes, at multiples of 16 bytes, into shared memory, or
-/// zeros where they are not `there`: at some time until the thread that asked waits for them, and
-/// others see them after a sync. `commit` closes a group of copies, `wait<n>` waits for all groups
-/// but the n last ones.
-/// `load` takes a warp's fragment of lines in shared memory, `pitch` bytes apart; `load_across` of
-/// 16 lines of 16 numbers of 16 bits, each line one k. `multiply` adds A_i B_j' to C_ij. A warp's
-/// threads call these three alike.
+/// `copy_async(to, from, valid)` copies 16 bytes, both addresses multiples of 16, to shared memory,
+/// or writes zeros unless `valid`. The copy is complete for the calling thread after its
+/// `wait_group`, for others after a `sync` behind that. `commit_group` closes a group of copies;
+/// `wait_group<n>` waits for all groups but the last n.
+/// `ldmatrix` reads a fragment from rows in shared memory `pitch` bytes apart; `ldmatrix_trans`
+/// reads the fragment whose transpose lies there as 16 rows of 16 16-bit numbers, one k each.
+/// `mma` adds A_i B_j' to C_ij. These three are collective over the warp.
 template <class B>
-concept MatrixBlock =
-    Block<B> && requires(B b, void* to, const void* from, fragment& f, const fragment (&a)[2],
-                         fragment_sums<half_words> (&c)[2][2]) {
+concept MmaBlock =
+    ThreadBlock<B> && requires(B b, void* to, const void* from, fragment& f, const fragment (&a)[2],
+                               accumulator_fragment<mma_f16> (&c)[2][2]) {
       { b.copy_async(to, from, true) } -> std::same_as<void>;
-      { b.commit() } -> std::same_as<void>;
-      { b.template wait<1>() } -> std::same_as<void>;
-      { b.load(f, from, 16) } -> std::same_as<void>;
-      { b.load_across(f, from, 16) } -> std::same_as<void>;
-      { b.multiply(a, a, c) } -> std::same_as<void>;
+      { b.commit_group() } -> std::same_as<void>;
+      { b.template wait_group<1>() } -> std::same_as<void>;
+      { b.ldmatrix(f, from, 16) } -> std::same_as<void>;
+      { b.ldmatrix_trans(f, from, 16) } -> std::same_as<void>;
+      { b.mma(a, a, c) } -> std::same_as<void>;
     };
 
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::device

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// As much JSON (RFC 8259) as the headers of tensor files need: objects of known depth, strings, and
-// whole numbers that are not negative. Never recursive, so no input exhausts the stack.
+// The subset of JSON (RFC 8259) that headers of tensor files use: objects of known depth, strings,
+// and non-negative integers. Without recursion, so that no input exhausts the stack.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +12,22 @@
 
 #include <cordee/core/error.hpp>
 
-namespace cordee::inline CORDEE_ABI {
+namespace cordee::inline CORDEE_ABI::detail::io {
 
-/// Reads one token after another; what is not as asked for is an error that names the file and the
-/// offset in it. `base` is where the text begins in the file.
+/// Reads the expected tokens one after another; throws error with the path and the offset in the
+/// file where the text differs. `base` is the offset of the text in the file.
 class json_reader {
  public:
   json_reader(std::string_view source, std::string path, std::size_t base)
       : source_(source), path_(std::move(path)), base_(base) {}
 
   [[nodiscard]] std::size_t offset() const { return base_ + at_; }
-  [[noreturn]] void refuse(std::string_view what) const {
-    throw error(text(path_, ": ", what, " at offset ", offset(),
-                     "; the file is damaged or no tensor file, write or fetch it again"));
+  [[noreturn]] void refuse(std::string_view reason) const {
+    throw error(concat(path_, ": ", reason, " at offset ", offset(),
+                       "; the file is damaged or not a tensor file; write or download it again"));
   }
 
-  /// Whether the next token is c; takes it if so.
+  /// Consumes the next token if it is c; returns whether it was.
   bool take(char c) {
     skip_space();
     if (at_ == source_.size() || source_[at_] != c) return false;
@@ -35,7 +35,7 @@ class json_reader {
     return true;
   }
   void expect(char c) {
-    if (!take(c)) refuse(text("expected '", c, "'"));
+    if (!take(c)) refuse(concat("expected '", c, "'"));
   }
   void expect_end() {
     skip_space();
@@ -44,7 +44,7 @@ class json_reader {
 
   std::uint64_t number() {
     skip_space();
-    if (at_ == source_.size() || !is_digit(source_[at_])) refuse("expected a whole number");
+    if (at_ == source_.size() || !is_digit(source_[at_])) refuse("expected a non-negative integer");
     if (source_[at_] == '0' && at_ + 1 < source_.size() && is_digit(source_[at_ + 1]))
       refuse("a number begins with 0");
     std::uint64_t value = 0;
@@ -73,7 +73,7 @@ class json_reader {
     return out;
   }
 
-  /// Calls member(key) for each member of an object; it reads the value.
+  /// Calls member(key) for each member of an object; `member` must read the value.
   template <class F>
   void object(const F& member) {
     expect('{');
@@ -86,7 +86,7 @@ class json_reader {
     expect('}');
   }
 
-  /// Calls element() for each element of an array; it reads the value.
+  /// Calls element() for each element of an array; `element` must read the value.
   template <class F>
   void array(const F& element) {
     expect('[');
@@ -128,16 +128,16 @@ class json_reader {
   }
 
   void escape(std::string& out) {
-    constexpr std::string_view letters = "\"\\/bfnrt", meanings = "\"\\/\b\f\n\r\t";
+    constexpr std::string_view letters = "\"\\/bfnrt", characters = "\"\\/\b\f\n\r\t";
     const char c = next();
-    if (const auto which = letters.find(c); which != letters.npos) {
-      out += meanings[which];
+    if (const auto index = letters.find(c); index != letters.npos) {
+      out += characters[index];
     } else if (c == 'u') {
-      std::uint32_t code = unit();
+      std::uint32_t code = code_unit();
       if (code >= 0xdc00 && code < 0xe000) refuse("half of a surrogate pair");
       if (code >= 0xd800 && code < 0xdc00) {
         if (next() != '\\' || next() != 'u') refuse("half of a surrogate pair");
-        const std::uint32_t low = unit();
+        const std::uint32_t low = code_unit();
         if (low < 0xdc00 || low >= 0xe000) refuse("half of a surrogate pair");
         code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
       }
@@ -146,7 +146,7 @@ class json_reader {
       refuse("an unknown escape in a string");
     }
   }
-  std::uint32_t unit() {
+  std::uint32_t code_unit() {
     constexpr std::string_view digits = "0123456789abcdef", capitals = "0123456789ABCDEF";
     std::uint32_t value = 0;
     for (int i = 0; i < 4; ++i) {
@@ -184,7 +184,7 @@ class json_reader {
   std::size_t base_, at_ = 0;
 };
 
-/// A string as JSON writes it, quotes included.
+/// A JSON string literal, with quotes.
 inline std::string json_quoted(std::string_view s) {
   std::string out = "\"";
   for (const char c : s) {
@@ -193,7 +193,7 @@ inline std::string json_quoted(std::string_view s) {
       out += c;
     } else if (static_cast<unsigned char>(c) < 0x20) {
       constexpr std::string_view digits = "0123456789abcdef";
-      out += text("\\u00", c < 0x10 ? '0' : '1', digits[static_cast<std::size_t>(c) & 15]);
+      out += concat("\\u00", c < 0x10 ? '0' : '1', digits[static_cast<std::size_t>(c) & 15]);
     } else {
       out += c;
     }
@@ -201,4 +201,4 @@ inline std::string json_quoted(std::string_view s) {
   return out + '"';
 }
 
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::io

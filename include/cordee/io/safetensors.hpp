@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Named tensors in a file that Python reads in one line (the safetensors format).
+// Named tensors in a file of the safetensors format.
 //
 //   8 bytes   n, little-endian
 //   n bytes   {"name": {"dtype": "F32", "shape": [64, 3, 7, 7], "data_offsets": [begin, end]}, …,
-//              "__metadata__": {"key": "value", …}}, padded with spaces so that 8 divides n
+//              "__metadata__": {"key": "value", …}}, padded with spaces to a multiple of 8
 //   the rest  the numbers, little-endian, row-major, without holes
 #pragma once
 
@@ -25,14 +25,16 @@
 #include <cordee/core/error.hpp>
 #include <cordee/io/file.hpp>
 #include <cordee/io/json.hpp>
-#include <cordee/io/tensor_words.hpp>
+#include <cordee/io/tensor_format.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
 static_assert(std::endian::native == std::endian::little,
-              "tensor files are little-endian, and are read and written as they lie in memory");
+              "tensor files are little-endian and are copied to and from memory: a big-endian host "
+              "would have to swap bytes");
 
-/// A tensor in memory that is to be written: `shape` multiplies up to the number of numbers.
+/// A tensor in memory to be written. Requires that the product of `shape` is the number of
+/// elements.
 struct tensor_view {
   tensor_view(std::string_view name_, std::vector<std::size_t> shape_,
               std::span<const float> numbers)
@@ -47,7 +49,7 @@ struct tensor_view {
   std::span<const std::byte> bytes;
 };
 
-/// Keys and what they say, in the order of the file.
+/// Keys and values in the order of the file.
 using tensor_metadata = std::vector<std::pair<std::string, std::string>>;
 
 /// A tensor of a file: `size` bytes at `offset` of the file.
@@ -57,45 +59,48 @@ struct tensor_entry {
   std::size_t offset = 0, size = 0;
 };
 
-/// Writes the tensors; the file appears whole or not at all. (A template, like whatever in this
-/// file needs more than a line: programs that use none of it do not compile it.)
+/// Writes the tensors atomically (write_file). A template, like all that is long in this file, so
+/// that programs which do not use it do not compile it.
 void save_tensors(const std::convertible_to<std::string> auto& path,
                   std::span<const tensor_view> tensors, const tensor_metadata& metadata = {}) {
-  std::vector<detail::sort_key> in_order;
+  std::vector<detail::io::sort_key> order;
   std::vector<std::string_view> names;
   for (const tensor_view& t : tensors) {
     std::size_t size = 0;
-    expects(
-        detail::multiply_up(detail::dtype_size(t.dtype), t.shape, size) && size == t.bytes.size(),
-        "save_tensors: a shape does not multiply up to its number of numbers");
-    expects(t.name != detail::metadata_name, "save_tensors: __metadata__ cannot name a tensor");
-    // Wide numbers first: then every tensor is aligned for readers that map the file.
-    in_order.push_back({8 - detail::dtype_size(t.dtype), in_order.size(), in_order.size()});
+    expects(detail::io::checked_product(detail::io::dtype_size(t.dtype), t.shape, size) &&
+                size == t.bytes.size(),
+            "save_tensors: the product of a shape is not the number of elements");
+    expects(t.name != detail::io::metadata_name, "save_tensors: __metadata__ cannot name a tensor");
+    // Wide types first, so that every tensor is aligned for readers that map the file.
+    order.push_back({8 - detail::io::dtype_size(t.dtype), order.size(), order.size()});
     names.push_back(t.name);
   }
-  std::sort(in_order.begin(), in_order.end());
-  expects(!detail::repeated(std::move(names)), "save_tensors: two tensors have the same name");
+  std::sort(order.begin(), order.end());
+  expects(!detail::io::find_duplicate(std::move(names)),
+          "save_tensors: two tensors have the same name");
 
   std::string header = "{";
   std::string_view separator;
   if (!metadata.empty()) {
-    header += text("\"", detail::metadata_name, "\":{");
+    header += concat("\"", detail::io::metadata_name, "\":{");
     for (const auto& [key, value] : metadata) {
-      header += text(separator, json_quoted(key), ":", json_quoted(value));
+      header +=
+          concat(separator, detail::io::json_quoted(key), ":", detail::io::json_quoted(value));
       separator = ",";
     }
     header += "}";
   }
-  std::size_t at = 0;
+  std::size_t offset = 0;
   std::vector<std::span<const std::byte>> pieces(2);
-  for (const detail::sort_key& key : in_order) {
+  for (const detail::io::sort_key& key : order) {
     const tensor_view& t = tensors[key[2]];
     std::string shape;
-    for (const std::size_t n : t.shape) shape += text(shape.empty() ? "" : ",", n);
-    header += text(separator, json_quoted(t.name), ":{\"dtype\":\"", t.dtype, "\",\"shape\":[",
-                   shape, "],\"data_offsets\":[", at, ",", at + t.bytes.size(), "]}");
+    for (const std::size_t n : t.shape) shape += concat(shape.empty() ? "" : ",", n);
+    header += concat(separator, detail::io::json_quoted(t.name), ":{\"dtype\":\"", t.dtype,
+                     "\",\"shape\":[", shape, "],\"data_offsets\":[", offset, ",",
+                     offset + t.bytes.size(), "]}");
     separator = ",";
-    at += t.bytes.size();
+    offset += t.bytes.size();
     pieces.push_back(t.bytes);
   }
   header += "}";
@@ -103,10 +108,10 @@ void save_tensors(const std::convertible_to<std::string> auto& path,
   const std::uint64_t length = header.size();
   pieces[0] = std::as_bytes(std::span(&length, 1));
   pieces[1] = std::as_bytes(std::span(header));
-  write_file(path, pieces);
+  detail::io::write_file(path, pieces);
 }
 
-/// A file of tensors in memory, found correct: the tensors fill the file without holes or overlap.
+/// The contents of a tensor file, validated: the tensors fill the file without gap or overlap.
 class tensor_file {
  public:
   static tensor_file open(const std::convertible_to<std::string> auto& path) {
@@ -115,7 +120,7 @@ class tensor_file {
 
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] const tensor_metadata& metadata() const { return metadata_; }
-  /// In the order in which they lie in the file.
+  /// In the order of their offsets.
   [[nodiscard]] std::span<const tensor_entry> entries() const { return entries_; }
   template <class Names = std::vector<std::string>>
   [[nodiscard]] Names names() const {
@@ -124,7 +129,7 @@ class tensor_file {
     return all;
   }
   [[nodiscard]] bool contains(std::string_view name) const { return find(name) != nullptr; }
-  /// Null if there is none of that name.
+  /// Null if no tensor has that name.
   [[nodiscard]] const tensor_entry* find(std::string_view name) const {
     for (const tensor_entry& e : entries_)
       if (e.name == name) return &e;
@@ -133,12 +138,13 @@ class tensor_file {
   [[nodiscard]] const tensor_entry& at(std::string_view name) const {
     const tensor_entry* e = find(name);
     if (e == nullptr)
-      throw error(text(path_, ": there is no tensor \"", name, "\" among its ", entries_.size(),
-                       "; is it the file of another network?"));
+      throw error(concat(path_, ": no tensor \"", name, "\" among its ", entries_.size(),
+                         "; was it saved from another network?"));
     return *e;
   }
 
-  /// Copies a tensor of F32 or F64 numbers, converted if they are of the other width.
+  /// Copies a tensor of type F32 or F64 to `out`, converted to Real. Throws error for another type
+  /// or size.
   template <class Real>
     requires std::is_floating_point_v<Real>
   void read(std::string_view name, std::span<Real> out) const {
@@ -148,31 +154,31 @@ class tensor_file {
     else if (e.dtype == "F64")
       copy<double>(e, out);
     else
-      throw error(text(path_, ": tensor \"", name, "\" is of type ", e.dtype,
-                       ", F32 or F64 is needed; convert it before it is saved"));
+      throw error(concat(path_, ": tensor \"", name, "\" is of type ", e.dtype,
+                         ", but F32 or F64 is needed; convert it before saving"));
   }
 
  private:
   explicit tensor_file(const std::convertible_to<std::string> auto& path)
-      : path_(path), bytes_(read_file(path_)) {
+      : path_(path), bytes_(detail::io::read_file(path_)) {
     std::uint64_t length = 0;
     if (bytes_.size() < sizeof length)
-      damaged(bytes_.size(), "the file ends before the length of its header");
+      refuse(bytes_.size(), "the file ends before the length of its header");
     std::memcpy(&length, bytes_.data(), sizeof length);
     if (length > bytes_.size() - sizeof length)
-      damaged(0, text("the header is said to have ", length, " bytes, the file has ",
-                      bytes_.size() - sizeof length, " after it"));
+      refuse(0, concat("the header has length ", length, ", the file has ",
+                       bytes_.size() - sizeof length, " bytes after it"));
     data_ = sizeof length + static_cast<std::size_t>(length);
     const auto* begin = reinterpret_cast<const char*>(bytes_.data()) + sizeof length;
-    read_header(json_reader({begin, data_ - sizeof length}, path_, sizeof length));
-    put_in_order(entries_);
-    check_places();
+    read_header(detail::io::json_reader({begin, data_ - sizeof length}, path_, sizeof length));
+    sort_by_offset(entries_);
+    check_offsets();
   }
 
   void read_header(auto json) {
     bool has_metadata = false;
     json.object([&](std::string name) {
-      if (name != detail::metadata_name)
+      if (name != detail::io::metadata_name)
         return entries_.push_back(read_entry(json, std::move(name)));
       if (std::exchange(has_metadata, true)) json.refuse("the metadata occur twice");
       json.object([&](std::string key) { metadata_.emplace_back(std::move(key), json.string()); });
@@ -181,8 +187,8 @@ class tensor_file {
     for (const tensor_entry& e : entries_) names.push_back(e.name);
     for (const auto& [key, value] : metadata_) keys.push_back(key);
     for (auto* all : {&names, &keys})
-      if (const auto twice = detail::repeated(*all))
-        json.refuse(text("\"", *twice, "\" occurs twice"));
+      if (const auto twice = detail::io::find_duplicate(*all))
+        json.refuse(concat("\"", *twice, "\" occurs twice"));
     json.expect_end();
   }
 
@@ -193,64 +199,65 @@ class tensor_file {
     json.object([&](const std::string& key) {
       if (key == "dtype" && e.dtype.empty()) {
         e.dtype = json.string();
-        if (detail::dtype_size(e.dtype) == 0) json.refuse(text("unknown dtype \"", e.dtype, "\""));
+        if (detail::io::dtype_size(e.dtype) == 0)
+          json.refuse(concat("unknown dtype \"", e.dtype, "\""));
       } else if (key == "shape" && !has_shape) {
         has_shape = true;
         json.array([&] { e.shape.push_back(static_cast<std::size_t>(json.number())); });
       } else if (key == "data_offsets" && ends.empty()) {
         json.array([&] { ends.push_back(static_cast<std::size_t>(json.number())); });
-        if (ends.size() != 2) json.refuse("data_offsets are two numbers");
+        if (ends.size() != 2) json.refuse("data_offsets must be two numbers");
       } else {
-        json.refuse(text("unexpected \"", key, "\" in tensor \"", e.name, "\""));
+        json.refuse(concat("unexpected \"", key, "\" in tensor \"", e.name, "\""));
       }
     });
     if (e.dtype.empty() || !has_shape || ends.empty())
-      json.refuse(text("tensor \"", e.name, "\" lacks its dtype, shape or data_offsets"));
+      json.refuse(concat("tensor \"", e.name, "\" lacks its dtype, shape or data_offsets"));
     std::size_t size = 0;
     if (ends[0] > ends[1] || ends[1] > bytes_.size() - data_)
-      json.refuse(text("tensor \"", e.name, "\" has data_offsets [", ends[0], ", ", ends[1],
-                       "], the file has ", bytes_.size() - data_, " bytes of numbers"));
-    if (!detail::multiply_up(detail::dtype_size(e.dtype), e.shape, size) ||
+      json.refuse(concat("tensor \"", e.name, "\" has data_offsets [", ends[0], ", ", ends[1],
+                         "], the file has ", bytes_.size() - data_, " bytes of numbers"));
+    if (!detail::io::checked_product(detail::io::dtype_size(e.dtype), e.shape, size) ||
         size != ends[1] - ends[0])
-      json.refuse(text("tensor \"", e.name, "\" has a shape that does not take its ",
-                       ends[1] - ends[0], " bytes"));
+      json.refuse(concat("tensor \"", e.name, "\" has a shape that does not match its ",
+                         ends[1] - ends[0], " bytes"));
     e.offset = data_ + ends[0];
     e.size = size;
     return e;
   }
 
   template <class Entries>
-  static void put_in_order(Entries& entries) {
-    std::vector<detail::sort_key> order;
+  static void sort_by_offset(Entries& entries) {
+    std::vector<detail::io::sort_key> order;
     for (const tensor_entry& e : entries) order.push_back({e.offset, e.size, order.size()});
     std::sort(order.begin(), order.end());
     Entries sorted;
-    for (const detail::sort_key& key : order) sorted.push_back(std::move(entries[key[2]]));
+    for (const detail::io::sort_key& key : order) sorted.push_back(std::move(entries[key[2]]));
     entries = std::move(sorted);
   }
 
-  void check_places() const {
-    std::size_t at = data_;
+  void check_offsets() const {
+    std::size_t end = data_;
     for (const tensor_entry& e : entries_) {
-      if (e.offset != at)
-        damaged(std::min(at, e.offset), text("tensor \"", e.name, "\" begins ",
-                                             e.offset < at ? "inside another" : "after a hole"));
-      at += e.size;
+      if (e.offset != end)
+        refuse(std::min(end, e.offset), concat("tensor \"", e.name, "\" begins ",
+                                               e.offset < end ? "inside another" : "after a gap"));
+      end += e.size;
     }
-    if (at != bytes_.size()) damaged(at, "bytes that belong to no tensor");
+    if (end != bytes_.size()) refuse(end, "bytes that belong to no tensor");
   }
 
-  [[noreturn]] void damaged(std::size_t offset, std::string_view what) const {
-    throw error(text(path_, ": ", what, " at offset ", offset,
-                     "; the file is damaged or no tensor file, write or fetch it again"));
+  [[noreturn]] void refuse(std::size_t offset, std::string_view reason) const {
+    throw error(concat(path_, ": ", reason, " at offset ", offset,
+                       "; the file is damaged or not a tensor file; write or download it again"));
   }
 
   template <class Stored, class Real>
   void copy(const tensor_entry& e, std::span<Real> out) const {
     if (e.size != out.size() * sizeof(Stored))
-      throw error(text(path_, ": tensor \"", e.name, "\" has ", e.size / sizeof(Stored),
-                       " numbers, ", out.size(),
-                       " are needed; is it the file of another network?"));
+      throw error(concat(path_, ": tensor \"", e.name, "\" has ", e.size / sizeof(Stored),
+                         " numbers, ", out.size(),
+                         " are needed; was it saved from another network?"));
     if (out.empty()) return;
     if constexpr (std::is_same_v<Stored, Real>) {
       std::memcpy(out.data(), bytes_.data() + e.offset, e.size);
@@ -265,7 +272,7 @@ class tensor_file {
 
   std::string path_;
   std::vector<std::uint8_t> bytes_;
-  std::size_t data_ = 0;  // where the numbers begin
+  std::size_t data_ = 0;  // offset of the numbers
   std::vector<tensor_entry> entries_;
   tensor_metadata metadata_;
 };

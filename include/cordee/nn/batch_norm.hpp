@@ -1,145 +1,154 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Batch normalisation as a layer, with the activation that follows it (ops/batch_norm.hpp).
+// Batch normalization as a layer, fused with the activation that follows it
+// (ops/cpu/batch_norm.hpp).
 //
-// Training may freeze the running statistics: it then normalises by them, as evaluation does, and
-// they are constants of its gradient.
+// With frozen statistics, training normalizes by the running statistics, as evaluation does, and
+// they are constants of the gradient.
 //
-// Its scale begins at `gamma`: 1, or 0 for the last one of a residual block, which then begins as
-// the identity (Goyal et al., 2017).
+// The scale is `gamma` initially: 1, or 0 in the last batch norm of a residual block, which then is
+// the identity initially (Goyal et al., 2017).
 #pragma once
 
 #include <cordee/nn/layer.hpp>
 #include <cordee/nn/relu.hpp>
-#include <cordee/ops/batch_norm.hpp>
+#include <cordee/ops/cpu/batch_norm.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Statistics over `group` consecutive samples, 0 for the whole batch.
-struct norm_settings {
+/// `gamma`: the initial scale. `ghost_batch`: statistics are over this many consecutive samples, 0
+/// for the whole batch.
+struct batch_norm_options {
   int gamma = 1;
-  int group = 0;
+  int ghost_batch = 0;
 };
 
-namespace detail {
+namespace detail::nn {
 
 template <class Activation>
 struct epilogue_of {
   static_assert(std::same_as<Activation, identity> || std::same_as<Activation, relu>,
-                "batch_norm stores as it is or through a ReLU: use identity or relu");
+                "the activation of a batch_norm is identity or relu");
   using type = std::conditional_t<std::same_as<Activation, relu>, epilogue::relu, epilogue::store>;
 };
 
-/// A batch norm at work. With the epilogue add_relu it is the last one of a residual block.
+/// With the epilogue add_relu it is the last batch norm of a residual block.
 template <class B, int V, class Epilogue>
-class norm_node {
+class batch_norm_node {
   using number = typename B::number;
   using real = typename B::real;
 
  public:
-  [[gnu::cold, gnu::noinline]] norm_node(const batch_norm_problem& problem, placement& to)
+  [[gnu::cold, gnu::noinline]] batch_norm_node(const batch_norm_problem& problem,
+                                               layout_builder& layout)
       : problem_(problem),
-        segment_(to.next),
-        gamma_(to.table[segment_].offset),
-        beta_(to.table[segment_ + 1].offset),
-        mean_(to.table[to.statistic].offset),
-        variance_(to.table[to.statistic + 1].offset),
-        image_(to.template take_image<real>(2 * padded())),
-        activation_(to.activation) {
-    to.activation += 2;
-    to.next += 2;
-    to.statistic += 2;
-    to.meet(B::numbers(problem.at));
+        segment_(layout.next_segment),
+        gamma_(layout.table[segment_].offset),
+        beta_(layout.table[segment_ + 1].offset),
+        mean_(layout.table[layout.next_statistic].offset),
+        variance_(layout.table[layout.next_statistic + 1].offset),
+        packed_(layout.template reserve_packed<real>(2 * padded())),
+        activation_(layout.activations) {
+    layout.activations += 2;
+    layout.next_segment += 2;
+    layout.next_statistic += 2;
+    layout.note_activation_size(B::numbers(problem.in));
   }
 
-  void publish(const publish_pass<B>& pass) const {
-    const auto channels = static_cast<std::size_t>(problem_.at.channels);
-    real* const image = pass.template at<real>(image_);
-    if (padded() > channels) pass.where.clear(image, 2 * padded() * sizeof(real), pass.s);
-    pass.where.copy(image, pass.plane + gamma_, channels * sizeof(real), pass.s);
-    pass.where.copy(image + padded(), pass.plane + beta_, channels * sizeof(real), pass.s);
+  void pack_parameters(const pack_pass<B>& pass) const {
+    const auto channels = static_cast<std::size_t>(problem_.in.channels);
+    real* const packed = pass.template packed_at<real>(packed_);
+    if (padded() > channels) pass.device.clear(packed, 2 * padded() * sizeof(real), pass.s);
+    pass.device.copy(packed, pass.plane + gamma_, channels * sizeof(real), pass.s);
+    pass.device.copy(packed + padded(), pass.plane + beta_, channels * sizeof(real), pass.s);
   }
 
   const number* forward(const forward_pass<B>& pass, const number* x,
                         const number* residual = nullptr) {
-    y_ = pass.room(activation_, B::numbers(problem_.at));
-    saved_ = pass.store->template room<real>(activation_ + 1, problem_.saved(pass.samples, V));
+    y_ = pass.buffer_for(activation_, B::numbers(problem_.in));
+    saved_ = pass.saved->template buffer_for<real>(activation_ + 1,
+                                                   problem_.saved_size(pass.samples, V));
     x_ = x;
     const auto t = tensors(pass);
-    if (pass.what == phase::train && !pass.frozen) {
+    if (pass.phase == phase::train && !pass.frozen_statistics) {
+      // for a GPU by argument-dependent lookup: ops/gpu/batch_norm.hpp
       count_ = batch_norm_forward<number, V, Epilogue>(problem_, pass.samples, t, residual,
                                                        pass.plane + mean_, pass.plane + variance_,
-                                                       pass.combine, pass.s);
+                                                       pass.batch_norm_allreduce, pass.s);
     } else {
-      count_ = problem_.constant;
+      count_ = problem_.frozen_count;
       batch_norm_evaluate<number, V, Epilogue>(problem_, pass.samples, t, residual,
                                                pass.plane + mean_, pass.plane + variance_, pass.s);
     }
     return y_;
   }
 
-  /// Gradients without a word to anybody; dx may be dy where there is no residual.
-  void gradients(const backward_pass<B>& pass, number* dy, number* dx) {
-    const bool alone = count_ == problem_.constant;  // each sample for itself
-    batch_norm_backward<number, V, Epilogue>(alone ? batch_norm_problem{problem_.at} : problem_,
-                                             pass.samples, tensors(pass), count_, dy, dx,
-                                             pass.plane + gamma_, pass.plane + beta_, pass.mode,
-                                             alone ? combine_sums{} : pass.combine, pass.s);
+  /// Computes the gradients without ready(); dx may be dy where there is no residual.
+  void compute_gradients(const backward_pass<B>& pass, number* dy, number* dx) {
+    const bool constant = count_ == problem_.frozen_count;  // statistics are constants
+    // for a GPU by argument-dependent lookup: ops/gpu/batch_norm.hpp
+    batch_norm_backward<number, V, Epilogue>(
+        constant ? batch_norm_problem{problem_.in} : problem_, pass.samples, tensors(pass), count_,
+        dy, dx, pass.plane + gamma_, pass.plane + beta_, pass.mode,
+        constant ? statistics_allreduce{} : pass.batch_norm_allreduce, pass.s);
   }
   template <class Ready>
-  void announce(Ready& ready) const {
+  void signal_ready(Ready& ready) const {
     ready(segment_ + 1);
     ready(segment_);
   }
 
   template <class Ready>
-  number* backward(const backward_pass<B>& pass, number* dy, destination<number> to, Ready& ready) {
-    gradients(pass, dy, dy);
-    number* dx = deliver(pass, problem_.at, dy, to);
-    announce(ready);
+  number* backward(const backward_pass<B>& pass, number* dy, gradient_target<number> target,
+                   Ready& ready) {
+    compute_gradients(pass, dy, dy);
+    number* dx = route_input_gradient(pass, problem_.in, dy, target);
+    signal_ready(ready);
     return dx;
   }
 
  private:
-  [[nodiscard]] std::size_t padded() const { return problem_.lanes_of(V); }
+  [[nodiscard]] std::size_t padded() const { return problem_.padded_channels(V); }
   template <class Pass>
   batch_norm_tensors<number, real> tensors(const Pass& pass) {
-    if constexpr (B::device::host_memory)  // grids work in memory that their stream lends
-      pass.scratch->reserve(problem_.scratch(pass.samples, V));
-    const real* const image = pass.template at<real>(image_);
-    return {x_, y_, image, image + padded(), saved_, pass.scratch->span().data};
+    if constexpr (B::device::host_memory)  // GPU passes use memory of their stream
+      pass.scratch->reserve(problem_.scratch_size(pass.samples, V));
+    const real* const packed = pass.template packed_at<real>(packed_);
+    return {x_, y_, packed, packed + padded(), saved_, pass.scratch->span().data};
   }
 
   batch_norm_problem problem_;
-  std::size_t segment_, gamma_, beta_, mean_, variance_, image_, activation_;
+  std::size_t segment_, gamma_, beta_, mean_, variance_, packed_, activation_;
   double count_ = 0;
   const number* x_ = nullptr;
   number* y_ = nullptr;
   real* saved_ = nullptr;
 };
 
-}  // namespace detail
+}  // namespace detail::nn
 
-template <class Activation = identity, norm_settings With = norm_settings{}>
+template <class Activation = identity, batch_norm_options With = batch_norm_options{}>
 struct batch_norm {
-  static_assert(With.group >= 0, "a group of samples cannot be negative: 0 means the whole batch");
+  static_assert(With.ghost_batch >= 0, "ghost_batch is a number of samples, 0 for the whole batch");
   using activation = Activation;
-  static constexpr norm_settings settings = With;
+  static constexpr batch_norm_options options = With;
 
   static constexpr extent out(const extent& in) { return in; }
-  static constexpr void describe(const extent& in, catalogue& to) {
-    const auto mark = to.norm();
-    to.tensor("weight", kind::scale, {in.channels}, {.mean = static_cast<double>(With.gamma)});
-    to.tensor("bias", kind::shift, {in.channels}, {});
-    to.tensor("running_mean", kind::statistic, {in.channels}, {});
-    to.tensor("running_var", kind::statistic, {in.channels}, {.mean = 1});
-    to.back(mark);
+  static constexpr void describe(const extent& in, parameter_registry& registry) {
+    const auto parent = registry.enter_batch_norm();
+    registry.add_tensor("weight", kind::scale, {in.channels},
+                        {.mean = static_cast<double>(With.gamma)});
+    registry.add_tensor("bias", kind::shift, {in.channels}, {});
+    registry.add_tensor("running_mean", kind::statistic, {in.channels}, {});
+    registry.add_tensor("running_var", kind::statistic, {in.channels}, {.mean = 1});
+    registry.leave(parent);
   }
 
-  template <class B, extent In, class Epilogue = typename detail::epilogue_of<Activation>::type>
-  static auto bind(placement& to) {
-    return detail::norm_node<B, B::block(In.channels), Epilogue>({In, With.group}, to);
+  template <class B, extent In, class Epilogue = typename detail::nn::epilogue_of<Activation>::type>
+  static auto bind(layout_builder& layout) {
+    return detail::nn::batch_norm_node<B, B::block(In.channels), Epilogue>({In, With.ghost_batch},
+                                                                           layout);
   }
 };
 

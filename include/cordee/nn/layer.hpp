@@ -1,12 +1,11 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a layer is: a type that maps extent to extent, describes its parameters, and, bound to a
-// backend and an input extent, computes.
+// A layer is a type that maps extent to extent, describes its parameters, and binds to a backend
+// and an input extent.
 //
-// A layer at work is a node, and a node's type knows neither its place in the network nor its
-// extents: these are numbers that it is built with. So what a hundred layers do is compiled once
-// for each kind of layer.
+// A bound layer is a node. The type of a node depends neither on its position in the network nor on
+// extents, which are values that its constructor gets, so that each kind of layer is compiled once.
 #pragma once
 
 #include <algorithm>
@@ -16,29 +15,28 @@
 #include <vector>
 
 #include <cordee/core/extent.hpp>
+#include <cordee/core/pod_vector.hpp>
 #include <cordee/core/protocol.hpp>
 #include <cordee/core/segment.hpp>
-#include <cordee/core/series.hpp>
 #include <cordee/device/buffer.hpp>
-#include <cordee/nn/quantisation.hpp>
-#include <cordee/nn/table.hpp>
-#include <cordee/ops/batch_norm.hpp>
-#include <cordee/ops/elementwise.hpp>
+#include <cordee/nn/parameter_table.hpp>
+#include <cordee/nn/quantization.hpp>
+#include <cordee/ops/cpu/batch_norm.hpp>
+#include <cordee/ops/cpu/elementwise.hpp>
 #include <cordee/ops/layout.hpp>
 #include <cordee/precision/precision.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
-/// What layers compute with.
+/// Precision, device and convolution engine of a network.
 template <Precision P, Device D, class Engine>
 struct backend {
   using precision = P;
   using device = D;
   using stream = typename D::stream;
   using engine = Engine;
-  // activations, their gradients, what engines pack
-  using number = typename activation_of<P>::type;
-  using real = typename P::master;  // parameters, their gradients, statistics
+  using number = typename activation_of<P>::type;  // activations, their gradients, packed weights
+  using real = typename P::master;                 // parameters, their gradients, statistics
 
   static constexpr int block(int channels) { return Engine::template block<number>(channels); }
   static constexpr std::size_t numbers(const extent& e) {
@@ -46,185 +44,195 @@ struct backend {
   }
 };
 
-/// Hands out places while a network is built, in forward order.
-struct placement {
+/// Assigns segments, packed memory and activations to the layers of a network, in forward order.
+struct layout_builder {
   std::span<const segment> table;
-  std::size_t next = 0;        // the next trainable segment
-  std::size_t statistic = 0;   // the next running statistic
-  std::size_t image = 0;       // bytes of the image that are taken
-  std::size_t activation = 0;  // activations that are taken
-  std::size_t largest = 0;     // the most numbers of a sample between two layers
-  std::size_t quantised = 0;   // layers that know the range of what they read
+  std::size_t next_segment = 0;        // index of the next trainable segment
+  std::size_t next_statistic = 0;      // index of the next running statistic
+  std::size_t packed_size = 0;         // bytes of the packed parameters
+  std::size_t activations = 0;         // number of activation buffers
+  std::size_t largest_activation = 0;  // the most numbers of a sample between two layers
+  std::size_t quantized_layers = 0;    // number of layers with a range of their input
 
-  /// Room for so many numbers of type T in the image.
+  /// Reserves `numbers` numbers of type T in the packed parameters; returns the offset in bytes.
   template <class T>
-  std::size_t take_image(std::size_t numbers) {
-    const std::size_t at = image;
-    image += aligned(numbers) * sizeof(T);
-    return at;
+  std::size_t reserve_packed(std::size_t numbers) {
+    const std::size_t offset = packed_size;
+    packed_size += detail::core::align_up(numbers) * sizeof(T);
+    return offset;
   }
-  void meet(std::size_t numbers) { largest = std::max(largest, numbers); }
+  void note_activation_size(std::size_t numbers) {
+    largest_activation = std::max(largest_activation, numbers);
+  }
 };
 
-/// What forward leaves to backward. Layers hold a number and not memory of their own: then they are
-/// plain values, and a network of a hundred of them costs the compiler nothing to build and
-/// destroy.
+namespace detail::nn {
+
+/// Activations that forward saves for backward. Layers hold an index, not memory of their own: so
+/// they are plain values, and a network of a hundred of them is cheap to compile.
 template <class D>
 class activations {
  public:
   activations(const D& device, std::size_t count) {
-    while (all_.size() < count) all_.push_back(block(device, 0));
+    while (buffers_.size() < count) buffers_.push_back(block(device, 0));
   }
-  /// Activation `index` with room for `size` numbers of type T.
+  /// Memory of activation `index` for `size` numbers of type T.
   template <class T>
-  [[nodiscard]] T* room(std::size_t index, std::size_t size) {
-    all_[index].reserve(size * sizeof(T));
-    return reinterpret_cast<T*>(all_[index].span().data);
+  [[nodiscard]] T* buffer_for(std::size_t index, std::size_t size) {
+    buffers_[index].reserve(size * sizeof(T));
+    return reinterpret_cast<T*>(buffers_[index].span().data);
   }
   [[nodiscard]] std::size_t bytes() const {
     std::size_t sum = 0;
-    for (const block& one : all_) sum += one.size();
+    for (const block& b : buffers_) sum += b.size();
     return sum;
   }
 
  private:
   using block = buffer<std::byte, D>;
 
-  std::vector<block> all_;
+  std::vector<block> buffers_;
 };
 
-/// Gradients of activations: as many as are alive at once, the last one returned given out first,
-/// because it is the one that is still in the cache.
+/// A pool of buffers for gradients of activations, as many as are in use at once. The buffer that
+/// was released last is acquired first: it is still in the cache.
 template <class Number, class D>
 class gradient_buffers {
  public:
   explicit gradient_buffers(const D& device) : device_(device) {}
 
-  /// All are free again, and hold at least `size` numbers.
+  /// Releases every buffer; buffers hold at least `size` numbers from now on.
   void reset(std::size_t size) {
     if (size > size_) {
-      all_.clear();
+      buffers_.clear();
       size_ = size;
     }
     free_.clear();
-    for (block& one : all_) free_.push_back(numbers(one));
+    for (block& b : buffers_) free_.push_back(numbers(b));
   }
-  [[nodiscard]] Number* take() {
+  [[nodiscard]] Number* acquire() {
     if (free_.empty()) {
-      all_.push_back(block(device_, std::max<std::size_t>(size_, 1) * sizeof(Number)));
-      return numbers(all_.back());
+      buffers_.push_back(block(device_, std::max<std::size_t>(size_, 1) * sizeof(Number)));
+      return numbers(buffers_.back());
     }
     Number* last = free_.back();
     free_.pop_back();
     return last;
   }
-  void give(Number* one) { free_.push_back(one); }
-  [[nodiscard]] std::size_t bytes() const { return all_.size() * size_ * sizeof(Number); }
+  void release(Number* gradient) { free_.push_back(gradient); }
+  [[nodiscard]] std::size_t bytes() const { return buffers_.size() * size_ * sizeof(Number); }
 
  private:
-  using block = buffer<std::byte, D>;  // the type that activations keep: one vector less to compile
+  using block = buffer<std::byte, D>;  // as in activations: one std::vector less to compile
 
-  static Number* numbers(block& of) { return reinterpret_cast<Number*>(of.span().data); }
+  static Number* numbers(block& b) { return reinterpret_cast<Number*>(b.span().data); }
 
   D device_;
   std::size_t size_ = 0;
-  std::vector<block> all_;
-  series<Number*> free_;
+  std::vector<block> buffers_;
+  core::pod_vector<Number*> free_;
 };
 
-/// Masters on their way into the image that kernels read.
+}  // namespace detail::nn
+
+/// Arguments of pack_parameters: masters in `plane` are converted to `packed`, which kernels read.
 template <class B>
-struct publish_pass {
+struct pack_pass {
   const typename B::real* plane;
-  std::byte* image;
-  const typename B::device& where;
+  std::byte* packed;
+  const typename B::device& device;
   typename B::stream s;
 
   template <class T>
-  [[nodiscard]] T* at(std::size_t place) const {
-    return reinterpret_cast<T*>(image + place);
+  [[nodiscard]] T* packed_at(std::size_t offset) const {
+    return reinterpret_cast<T*>(packed + offset);
   }
 };
 
-/// What the layers of one forward pass share.
+/// Arguments of one forward pass, shared by its layers.
 template <class B>
 struct forward_pass {
-  const std::byte* image;   // what kernels read
-  typename B::real* plane;  // where the running statistics are
+  const std::byte* packed;
+  typename B::real* plane;  // with the running statistics
   int samples;
-  phase what;
-  combine_sums combine;
-  activations<typename B::device>* store;
+  cordee::phase phase;
+  statistics_allreduce batch_norm_allreduce;
+  detail::nn::activations<typename B::device>* saved;
   buffer<double, typename B::device>* scratch;
   typename B::stream s;
-  bool frozen = false;  // training leaves the running statistics
-  // of a quantised precision
-  quantisation_of<typename B::precision, typename B::device>* quantisation = nullptr;
+  bool frozen_statistics = false;
+  // for a quantized precision
+  quantization_of<typename B::precision, typename B::device>* quantization = nullptr;
 
   template <class T>
-  [[nodiscard]] const T* at(std::size_t place) const {
-    return reinterpret_cast<const T*>(image + place);
+  [[nodiscard]] const T* packed_at(std::size_t offset) const {
+    return reinterpret_cast<const T*>(packed + offset);
   }
-  /// Activation `index` with room for a sample of that many numbers, times the samples.
-  [[nodiscard]] typename B::number* room(std::size_t index, std::size_t numbers) const {
-    return store->template room<typename B::number>(index,
-                                                    static_cast<std::size_t>(samples) * numbers);
+  /// Memory of activation `index`, `numbers` numbers for each sample.
+  [[nodiscard]] typename B::number* buffer_for(std::size_t index, std::size_t numbers) const {
+    return saved->template buffer_for<typename B::number>(
+        index, static_cast<std::size_t>(samples) * numbers);
   }
 };
 
-/// What the layers of one backward pass share.
+/// Arguments of one backward pass, shared by its layers.
 template <class B>
 struct backward_pass {
-  const std::byte* image;
-  typename B::real* plane;  // where the parameters' gradients go
-  into mode;
+  const std::byte* packed;
+  typename B::real* plane;  // of the parameters' gradients
+  write_mode mode;
   int samples;
-  combine_sums combine;
-  gradient_buffers<typename B::number, typename B::device>* gradients;
+  statistics_allreduce batch_norm_allreduce;
+  detail::nn::gradient_buffers<typename B::number, typename B::device>* gradients;
   buffer<double, typename B::device>* scratch;
   buffer<typename B::number, typename B::device>* workspace;
   typename B::stream s;
 
   template <class T>
-  [[nodiscard]] const T* at(std::size_t place) const {
-    return reinterpret_cast<const T*>(image + place);
+  [[nodiscard]] const T* packed_at(std::size_t offset) const {
+    return reinterpret_cast<const T*>(packed + offset);
   }
 };
 
-/// Where a layer's input gradient goes: added onto something, into a buffer of its own choice, or,
-/// at the network's input, nowhere.
+/// Where a layer writes its input gradient: added to `accumulate_into`; into a buffer of its choice
+/// where that is null; nowhere at the network's input, where it is not needed.
 template <class Number>
-struct destination {
-  Number* onto = nullptr;
-  bool wanted = true;
+struct gradient_target {
+  Number* accumulate_into = nullptr;
+  bool needed = true;
 };
 
-/// For layers whose input gradient stands where the output gradient stood.
+/// Moves an input gradient in a buffer of the pass to its target, for layers that compute it in a
+/// buffer; returns the buffer of the input gradient, or null.
 template <class B>
-typename B::number* deliver(const backward_pass<B>& pass, const extent& at, typename B::number* dx,
-                            destination<typename B::number> to) {
-  if (to.wanted && to.onto == nullptr) return dx;
-  if (to.wanted) add(static_cast<std::size_t>(pass.samples) * B::numbers(at), dx, to.onto, pass.s);
-  pass.gradients->give(dx);
-  return to.onto;
+typename B::number* route_input_gradient(const backward_pass<B>& pass, const extent& in,
+                                         typename B::number* dx,
+                                         gradient_target<typename B::number> target) {
+  if (target.needed && target.accumulate_into == nullptr) return dx;
+  if (target.needed)  // add, for a GPU by argument-dependent lookup: ops/gpu/elementwise.hpp
+    add(static_cast<std::size_t>(pass.samples) * B::numbers(in), dx, target.accumulate_into,
+        pass.s);
+  pass.gradients->release(dx);
+  return target.accumulate_into;
 }
 
-/// A layer is described, never built, by its type L:
-///   L::out(in)                    its output's extent
-///   L::describe(in, catalogue)    its parameters, in forward order
-///   L::bind<B, in>(placement&)    the layer at work, a node: publish, forward, backward
-/// bind tells `meet` how many numbers come in and go out; what it refuses about `in` it says there.
-/// It runs once a network, so those that build much are cold: size counts, and compile time.
-/// backward consumes dy, a buffer of the pass, and returns dx; it calls ready(segment) in
-/// descending order, each after the layer's weight and input gradients are both done.
+/// A layer is a type L, not an object:
+///   L::out(in)                         the extent of its output
+///   L::describe(in, registry)          adds its parameters, in forward order
+///   L::bind<B, in>(layout_builder&)    its node: pack_parameters, forward, backward
+/// bind calls note_activation_size with the sizes of input and output, and static_asserts what it
+/// requires of `in`. It runs once for a network, so that long ones are [[gnu::cold]]: less code,
+/// less compile time.
+/// backward consumes dy, a buffer of the pass, and returns dx. It calls ready(segment) in
+/// descending order, each when the layer's weight and input gradients are both done.
 template <class L>
-concept Layer = requires(const extent& in, catalogue& to) {
+concept Layer = requires(const extent& in, parameter_registry& registry) {
   { L::out(in) } -> std::same_as<extent>;
-  { L::describe(in, to) };
+  { L::describe(in, registry) };
 };
 
-/// What L binds to.
+/// The node of layer L.
 template <class L, class B, extent In>
-using node_of = decltype(L::template bind<B, In>(std::declval<placement&>()));
+using node_of = decltype(L::template bind<B, In>(std::declval<layout_builder&>()));
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -1,18 +1,18 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The classifier at the end: y = W x + b on one number a channel.
+// The classifier, y = W x + b on one number for each channel.
 //
-// W begins normal with deviation 1 / sqrt(features), b at zero. (Goyal et al., 2017, say 0.01, for
-// 2,048 features; with the 64 of a CIFAR network LARS, whose steps are shares of |W|, needs epochs
-// to leave it.)
+// W is normal with deviation 1 / sqrt(features) initially, b is zero. (Goyal et al., 2017, use 0.01
+// for 2,048 features; with the 64 of a CIFAR network LARS, whose steps are proportional to |W|,
+// needs epochs to grow such small weights.)
 #pragma once
 
 #include <cordee/nn/layer.hpp>
-#include <cordee/ops/linear.hpp>
+#include <cordee/ops/cpu/linear.hpp>
 
 namespace cordee::inline CORDEE_ABI {
-namespace detail {
+namespace detail::nn {
 
 template <class B>
 class linear_node {
@@ -20,44 +20,47 @@ class linear_node {
   using real = typename B::real;
 
  public:
-  linear_node(const extent& in, int classes, placement& to)
+  linear_node(const extent& in, int classes, layout_builder& layout)
       : in_(in),
         problem_{static_cast<std::size_t>(in.channels), static_cast<std::size_t>(classes),
                  B::numbers(in)},
-        segment_(to.next),
-        weights_(to.table[segment_].offset),
-        bias_(to.table[segment_ + 1].offset),
-        packed_(to.template take_image<number>(matrix())),
-        packed_bias_(to.template take_image<real>(problem_.outputs)),
-        activation_(to.activation++) {
-    to.next += 2;
-    to.meet(std::max(B::numbers(in), problem_.outputs));
+        segment_(layout.next_segment),
+        weights_(layout.table[segment_].offset),
+        bias_(layout.table[segment_ + 1].offset),
+        packed_(layout.template reserve_packed<number>(matrix())),
+        packed_bias_(layout.template reserve_packed<real>(problem_.outputs)),
+        activation_(layout.activations++) {
+    layout.next_segment += 2;
+    layout.note_activation_size(std::max(B::numbers(in), problem_.outputs));
   }
 
-  void publish(const publish_pass<B>& pass) const {
-    convert(matrix(), pass.plane + weights_, pass.template at<number>(packed_), pass.s);
-    pass.where.copy(pass.template at<real>(packed_bias_), pass.plane + bias_,
-                    problem_.outputs * sizeof(real), pass.s);
+  void pack_parameters(const pack_pass<B>& pass) const {
+    convert(matrix(), pass.plane + weights_, pass.template packed_at<number>(packed_), pass.s);
+    pass.device.copy(pass.template packed_at<real>(packed_bias_), pass.plane + bias_,
+                     problem_.outputs * sizeof(real), pass.s);
   }
 
   /// (samples, classes), without padding.
   const number* forward(const forward_pass<B>& pass, const number* x) {
-    number* const y = pass.room(activation_, problem_.outputs);
+    number* const y = pass.buffer_for(activation_, problem_.outputs);
     x_ = x;
-    linear_forward(problem_, pass.samples, x, pass.template at<number>(packed_),
-                   pass.template at<real>(packed_bias_), y, pass.s);
+    // for a GPU by argument-dependent lookup: ops/gpu/linear.hpp
+    linear_forward(problem_, pass.samples, x, pass.template packed_at<number>(packed_),
+                   pass.template packed_at<real>(packed_bias_), y, pass.s);
     return y;
   }
 
   template <class Ready>
-  number* backward(const backward_pass<B>& pass, number* dy, destination<number> to, Ready& ready) {
+  number* backward(const backward_pass<B>& pass, number* dy, gradient_target<number> target,
+                   Ready& ready) {
+    // for a GPU by argument-dependent lookup: ops/gpu/linear.hpp
     linear_weight_gradient(problem_, pass.samples, x_, static_cast<const number*>(dy),
                            pass.plane + weights_, pass.plane + bias_, pass.mode, pass.s);
-    number* dx = pass.gradients->take();
+    number* dx = pass.gradients->acquire();
     linear_input_gradient(problem_, pass.samples, static_cast<const number*>(dy),
-                          pass.template at<number>(packed_), dx, pass.s);
-    pass.gradients->give(dy);
-    dx = deliver(pass, in_, dx, to);
+                          pass.template packed_at<number>(packed_), dx, pass.s);
+    pass.gradients->release(dy);
+    dx = route_input_gradient(pass, in_, dx, target);
     ready(segment_ + 1);
     ready(segment_);
     return dx;
@@ -72,26 +75,27 @@ class linear_node {
   const number* x_ = nullptr;
 };
 
-}  // namespace detail
+}  // namespace detail::nn
 
 template <int Classes>
 struct linear {
   static_assert(Classes > 0, "a classifier needs at least one class");
 
   static constexpr extent out(const extent&) { return {Classes, 1, 1}; }
-  static constexpr void describe(const extent& in, catalogue& to) {
-    const auto mark = to.named("fc", false);
-    to.tensor("weight", kind::weight, {Classes, in.channels}, {.variance = 1.0 / in.channels});
-    to.tensor("bias", kind::bias, {Classes}, {});
-    to.work(std::int64_t{Classes} * in.channels, 0);
-    to.back(mark);
+  static constexpr void describe(const extent& in, parameter_registry& registry) {
+    const auto parent = registry.enter_named("fc", false);
+    registry.add_tensor("weight", kind::weight, {Classes, in.channels},
+                        {.variance = 1.0 / in.channels});
+    registry.add_tensor("bias", kind::bias, {Classes}, {});
+    registry.add_macs(std::int64_t{Classes} * in.channels, 0);
+    registry.leave(parent);
   }
 
   template <class B, extent In>
-  static auto bind(placement& to) {
+  static auto bind(layout_builder& layout) {
     static_assert(In.height == 1 && In.width == 1,
-                  "linear reads one number a channel: put global_average_pool before it");
-    return detail::linear_node<B>(In, Classes, to);
+                  "linear reads one number for each channel: put global_average_pool before it");
+    return detail::nn::linear_node<B>(In, Classes, layout);
   }
 };
 

@@ -1,10 +1,11 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the trainer wants of a network, and a network made of layers.
+// The concept of a trainable model, and a network made of layers.
 //
-// Masters, gradients and running statistics live in planes of the trainer's arena; kernels read an
-// image that `publish` made of a plane, so that an averaged or a stale copy can run as well.
+// Master weights, gradients and running statistics are in planes of the trainer's arena; kernels
+// read packed parameters, which pack_parameters makes from any plane, so that an averaged or a
+// stale copy of the weights can be evaluated too.
 #pragma once
 
 #include <algorithm>
@@ -20,46 +21,55 @@
 #include <cordee/core/protocol.hpp>
 #include <cordee/core/random.hpp>
 #include <cordee/nn/layer.hpp>
-#include <cordee/ops/softmax_loss.hpp>
+#include <cordee/ops/cpu/softmax_loss.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
-/// A network that the trainer can train. `segments` is constant and in forward order, statistics at
-/// its tail. In training, forward moves the statistics in `plane` (a batch of no samples leaves
-/// them) and multiplies the loss of each sample by the batch's seed(); backward writes or adds the
-/// gradients of the last forward and calls ready(i) for every trainable segment, in descending
-/// order, as soon as weight and input gradient of its layer are done.
+/// A network that the trainer can train.
+///   segments      constant, in forward order, statistics after the trainable segments
+///   forward       in training, updates the running statistics in `plane`, unless the batch is
+///                 empty, and multiplies each sample's loss by the batch's loss_weight()
+///   backward      writes or adds the gradients of the last forward, and calls ready(i) for every
+///                 trainable segment i, in descending order, as soon as the weight and the input
+///                 gradient of its layer are done
+///   read_metrics  of the last forward; may block the host
 template <class M>
 concept Model = std::movable<M> && Precision<typename M::precision> && Device<typename M::device> &&
                 requires(M m, span_on<typename M::precision::master, typename M::device> plane,
-                         typename M::image image, const batch<typename M::device> b, phase p,
-                         typename M::device::stream s, void (*ready)(std::size_t)) {
+                         typename M::packed_parameters packed, const batch<typename M::device> b,
+                         phase p, typename M::device::stream s, void (*ready)(std::size_t)) {
                   { M::segments() } -> std::convertible_to<std::span<const segment>>;
                   { M::input } -> std::convertible_to<extent>;
                   { M::classes } -> std::convertible_to<int>;
-                  { m.initialise(plane, std::uint64_t{}) } -> std::same_as<void>;
-                  { m.make_image() } -> std::same_as<typename M::image>;
-                  { m.publish(plane, image, s) } -> std::same_as<void>;
-                  { m.forward(image, plane, b, p, s) } -> std::same_as<void>;
-                  { m.backward(image, plane, into::add, ready, s) } -> std::same_as<void>;
-                  { m.read_score(s) } -> std::same_as<score>;
+                  { m.initialize(plane, std::uint64_t{}) } -> std::same_as<void>;
+                  { m.make_packed_parameters() } -> std::same_as<typename M::packed_parameters>;
+                  { m.pack_parameters(plane, packed, s) } -> std::same_as<void>;
+                  { m.forward(packed, plane, b, p, s) } -> std::same_as<void>;
+                  { m.backward(packed, plane, write_mode::add, ready, s) } -> std::same_as<void>;
+                  { m.read_metrics(s) } -> std::same_as<metrics>;
                   { m.where() } -> std::convertible_to<typename M::device>;
                 };
 
-/// The layers `Root` from an image of extent Input to logits of that many classes.
+namespace detail::nn {
+/// Whether layers on D compute in P. On a CPU activations have the precision of the masters.
+template <Precision P, Device D>
+inline constexpr bool computes_in =
+    !D::host_memory || std::same_as<typename activation_of<P>::type, typename P::master>;
+}  // namespace detail::nn
+
+/// The layer `Root` from images of extent Input to the logits of `Classes` classes.
 template <Layer Root, Precision P, Device D, class Engine, extent Input, int Classes>
 class network {
-  static_assert(std::same_as<typename activation_of<P>::type, typename P::master> ||
-                    !D::host_memory,
-                "layers on the CPU compute in the precision they master: use fp32 or fp64, or a "
+  static_assert(detail::nn::computes_in<P, D>,
+                "layers on the CPU compute in the precision of the masters: use fp32 or fp64, or a "
                 "GPU for fp16 and bf16");
   static_assert(Root::out(Input) == extent{Classes, 1, 1},
-                "a network ends in one number a class: end it in linear<classes>");
+                "a network ends in one number for each class: end it in linear<classes>");
   static_assert(Input.channels <= 4, "an image of bytes has at most four channels");
 
-  using kit = backend<P, D, Engine>;
-  using table = parameter_table<Root, Input, Quantised<P>>;
-  using number = typename kit::number;
+  using layer_backend = backend<P, D, Engine>;
+  using table = parameter_table<Root, Input, Quantized<P>>;
+  using number = typename layer_backend::number;
   using real = typename P::master;
   using stream = typename D::stream;
 
@@ -67,131 +77,146 @@ class network {
   using precision = P;
   using device = D;
   using engine = Engine;
-  using image = buffer<std::byte, D>;
+  using packed_parameters = buffer<std::byte, D>;
 
   static constexpr extent input = Input;
   static constexpr int classes = Classes;
   static constexpr std::span<const segment> segments() { return table::segments; }
-  /// Numbers that train, without padding and statistics.
+  /// Trainable numbers, without padding.
   static constexpr std::int64_t parameters() { return table::totals.parameters; }
-  /// Segments that train.
+  /// Trainable segments.
   static constexpr std::size_t tensors() { return table::totals.trainable; }
-  /// Multiplications of one sample's forward pass in convolutions and matrix products.
+  /// Multiply-accumulate operations of one sample's forward pass in convolutions and matrix
+  /// products.
   static constexpr std::int64_t macs() { return table::totals.macs; }
   static constexpr int convolutions() { return table::totals.convolutions; }
-  /// Numbers of a plane of the arena.
+  /// The size in numbers of a plane of the arena.
   static constexpr std::size_t plane_size() {
     return table::totals.trainable_end + table::totals.statistics_end;
   }
 
-  double label_smoothing = 0;  // in training; evaluation is without
-  combine_sums combine;        // shares batch norm's statistics between ranks
-  /// The epoch from which training leaves batch norms' running statistics, and normalises by them.
-  double freeze_norms_at = std::numeric_limits<double>::infinity();
-  quantisation_of<P, D> quantisation;  // for int8: how ranges are learned, and what layers saw
+  double label_smoothing = 0;                 // in training alone
+  statistics_allreduce batch_norm_allreduce;  // of batch norm's statistics over ranks, if set
+  /// The epoch from which batch norms' running statistics are frozen: training normalizes by them.
+  double freeze_batch_norm_at = std::numeric_limits<double>::infinity();
+  quantization_of<P, D> quantization;  // int8: options of the ranges, and observations
 
-  explicit network(D where = D{}) : network(where, placement{segments(), 0, tensors(), 0}) {}
+  explicit network(D where = D{}) : network(where, layout_builder{segments(), 0, tensors(), 0}) {}
 
   [[nodiscard]] const D& where() const { return device_; }
 
-  /// Writes the first weights: a function of the seed alone.
-  void initialise(span_on<real, D> plane, std::uint64_t seed) const {
+  /// Writes the initial weights, a function of the seed alone.
+  void initialize(span_on<real, D> plane, std::uint64_t seed) const {
     expects(plane.size >= plane_size(), "network: the plane is smaller than the network's table");
-    std::vector<real> first(plane_size());
+    std::vector<real> initial(plane_size());
     for (std::size_t i = 0; i < segments().size(); ++i) {
-      const beginning begin = table::beginnings[i];
-      const double deviation = std::sqrt(begin.variance);
+      const initializer init = table::initializers[i];
+      const double deviation = std::sqrt(init.variance);
       random_sequence random(seed, purpose::weights, i, 0);
-      real* out = first.data() + segments()[i].offset;
+      real* out = initial.data() + segments()[i].offset;
       for (std::size_t k = 0; k < segments()[i].size; ++k)
-        out[k] = static_cast<real>(begin.mean + (deviation > 0 ? deviation * random.normal() : 0));
+        out[k] = static_cast<real>(init.mean + (deviation > 0 ? deviation * random.normal() : 0));
     }
     const stream s{};
-    device_.copy(plane.data, first.data(), plane_size() * sizeof(real), s);
+    device_.copy(plane.data, initial.data(), plane_size() * sizeof(real), s);
     device_.finish(s);
   }
 
-  [[nodiscard]] image make_image() const { return image(device_, image_size_); }
-
-  /// Masters to what the kernels read.
-  void publish(span_on<const real, D> plane, image& out, stream s) const {
-    expects(plane.size >= plane_size(), "network: the plane is smaller than the network's table");
-    expects(out.size() >= image_size_, "network: the image is not one that make_image gave");
-    root_.publish(publish_pass<kit>{plane.data, out.span().data, device_, s});
+  [[nodiscard]] packed_parameters make_packed_parameters() const {
+    return packed_parameters(device_, packed_size_);
   }
 
-  void forward(const image& in, span_on<real, D> plane, const batch<D>& b, phase what, stream s) {
+  /// Converts masters to what kernels read.
+  void pack_parameters(span_on<const real, D> plane, packed_parameters& out, stream s) const {
     expects(plane.size >= plane_size(), "network: the plane is smaller than the network's table");
-    expects(in.size() >= image_size_, "network: the image is not one that make_image gave");
+    expects(out.size() >= packed_size_,
+            "network: the packed parameters are not from make_packed_parameters");
+    root_.pack_parameters(pack_pass<layer_backend>{plane.data, out.span().data, device_, s});
+  }
+
+  void forward(const packed_parameters& in, span_on<real, D> plane, const batch<D>& b, phase p,
+               stream s) {
+    expects(plane.size >= plane_size(), "network: the plane is smaller than the network's table");
+    expects(in.size() >= packed_size_,
+            "network: the packed parameters are not from make_packed_parameters");
     expects(b.count >= 0 && b.labels.size >= static_cast<std::size_t>(b.count) &&
                 b.pixels.size >= static_cast<std::size_t>(b.count) * Input.size(),
-            "network: the batch has fewer pixels or labels than its count says");
-    expects(what == phase::evaluate || b.global >= std::max(b.count, 1),
-            "network: a batch for training says how many samples the update has, its own included");
+            "network: the batch has fewer pixels or labels than its count");
+    expects(p == phase::evaluate || b.global_samples >= std::max(b.count, 1),
+            "network: global_samples of a batch for training is at least its count and at least 1");
     const auto samples = static_cast<std::size_t>(b.count);
-    input_.reserve(samples * kit::numbers(Input));
-    slope_.reserve(samples * Classes);
-    constexpr int V = kit::block(Input.channels);
-    normalise_bytes<number, V>(Input, b.count, b.pixels.data, b.norm, input_.span().data, s);
-    forward_pass<kit> pass{in.span().data, plane.data, b.count,   what,
-                           combine,        &store_,    &scratch_, s};
-    pass.frozen = b.epoch >= freeze_norms_at;
-    if constexpr (Quantised<P>) pass.quantisation = &quantisation;
+    input_.reserve(samples * layer_backend::numbers(Input));
+    loss_gradient_.reserve(samples * Classes);
+    constexpr int V = layer_backend::block(Input.channels);
+    // for a GPU by argument-dependent lookup: ops/gpu/elementwise.hpp
+    normalize_bytes<number, V>(Input, b.count, b.pixels.data, b.normalization, input_.span().data,
+                               s);
+    forward_pass<layer_backend> pass{in.span().data,       plane.data, b.count,   p,
+                                     batch_norm_allreduce, &saved_,    &scratch_, s};
+    pass.frozen_statistics = b.epoch >= freeze_batch_norm_at;
+    if constexpr (Quantized<P>) pass.quantization = &quantization;
     logits_ = root_.forward(pass, input_.span().data);
     samples_ = b.count;
-    trained_ = what == phase::train;
-    const double smoothing = trained_ ? label_smoothing : 0, seed = trained_ ? b.seed() : 1;
-    number* const slope = trained_ ? slope_.span().data : nullptr;
+    trained_ = p == phase::train;
+    const double smoothing = trained_ ? label_smoothing : 0;
+    const double weight = trained_ ? b.loss_weight() : 1;
+    number* const loss_gradient = trained_ ? loss_gradient_.span().data : nullptr;
     if constexpr (D::host_memory)
-      score_ = softmax_loss(Classes, b.count, logits_, b.labels.data, smoothing, seed, slope, s);
-    else  // in evaluation there is no slope
+      metrics_ = softmax_loss(Classes, b.count, logits_, b.labels.data, smoothing, weight,
+                              loss_gradient, s);
+    else  // loss_gradient is null in evaluation
+      // for a GPU by argument-dependent lookup: ops/gpu/softmax_loss.hpp
       softmax_loss(Classes, b.count, logits_, b.labels.data, smoothing,
-                   b.scale.empty() ? seed : b.share(), b.scale.data, slope, sums_.span().data, s);
+                   b.device_loss_scale.empty() ? weight : b.unscaled_loss_weight(),
+                   b.device_loss_scale.data, loss_gradient, device_metrics_.span().data, s);
   }
 
   template <class Ready>
-  void backward(const image& in, span_on<real, D> gradients, into mode, Ready&& ready, stream s) {
-    expects(trained_, "network: backward follows a forward pass for training");
+  void backward(const packed_parameters& in, span_on<real, D> gradients, write_mode mode,
+                Ready&& ready, stream s) {
+    expects(trained_, "network: backward requires a preceding forward with phase::train");
     expects(gradients.size >= plane_size(),
             "network: the plane is smaller than the network's table");
     const auto samples = static_cast<std::size_t>(samples_);
-    gradients_.reset(samples * largest_);
-    const backward_pass<kit> pass{in.span().data, gradients.data, mode,        samples_, combine,
-                                  &gradients_,    &scratch_,      &workspace_, s};
-    number* dy = gradients_.take();
-    device_.copy(dy, slope_.span().data, samples * Classes * sizeof(number), s);
-    root_.backward(pass, dy, {.wanted = false}, ready);
+    gradients_.reset(samples * largest_activation_);
+    const backward_pass<layer_backend> pass{in.span().data, gradients.data,       mode,
+                                            samples_,       batch_norm_allreduce, &gradients_,
+                                            &scratch_,      &workspace_,          s};
+    number* dy = gradients_.acquire();
+    device_.copy(dy, loss_gradient_.span().data, samples * Classes * sizeof(number), s);
+    root_.backward(pass, dy, {.needed = false}, ready);
   }
 
-  /// Of the last forward pass.
-  [[nodiscard]] score read_score(stream s) const {
+  /// Of the last forward. On a GPU it blocks the host, and throws error if a label is out of range.
+  [[nodiscard]] metrics read_metrics(stream s) const {
     if constexpr (D::host_memory) {
-      return score_;
+      return metrics_;
     } else {
-      score_sums sums;
-      device_.copy(&sums, sums_.span().data, sizeof(sums), s);
+      metric_sums sums;
+      device_.copy(&sums, device_metrics_.span().data, sizeof(sums), s);
       device_.finish(s);
-      if constexpr (Quantised<P>)
-        if (!trained_) quantisation.expect_ranges(device_, s);
-      return checked(sums, Classes);
+      if constexpr (Quantized<P>)
+        if (!trained_) quantization.expect_ranges(device_, s);
+      return checked_metrics(sums, Classes);
     }
   }
-  /// What a pass carries beside its batch. Memory of a network only ever grows: when it has moved
-  /// it is more.
-  struct carried {
+  /// What a captured pass depends on beside its batch. `bytes` stands for addresses: a network's
+  /// buffers only grow, so that a buffer which has moved changes the sum.
+  struct capture_key {
     std::size_t bytes;
     double label_smoothing;
-    bool frozen, counts;
-    bool operator==(const carried&) const = default;
+    bool frozen_statistics, counts_numbers;
+    bool operator==(const capture_key&) const = default;
   };
-  /// Nothing where the host takes part in a pass.
-  [[nodiscard]] std::optional<carried> carries(const batch<D>& b) const {
-    if (combine) return {};
-    bool counts = false;
-    if constexpr (Quantised<P>) counts = quantisation.percentile < 100;
-    return carried{store_.bytes() + gradients_.bytes() +
-                       (input_.size() + slope_.size() + workspace_.size()) * sizeof(number),
-                   label_smoothing, b.epoch >= freeze_norms_at, counts};
+  /// Empty if the host takes part in a pass, which then cannot be captured.
+  [[nodiscard]] std::optional<capture_key> captured_arguments(const batch<D>& b) const {
+    if (batch_norm_allreduce) return {};
+    bool counts_numbers = false;
+    if constexpr (Quantized<P>) counts_numbers = quantization.percentile < 100;
+    return capture_key{
+        saved_.bytes() + gradients_.bytes() +
+            (input_.size() + loss_gradient_.size() + workspace_.size()) * sizeof(number),
+        label_smoothing, b.epoch >= freeze_batch_norm_at, counts_numbers};
   }
   /// (samples, classes) of the last forward pass.
   [[nodiscard]] span_on<const number, D> logits() const {
@@ -199,39 +224,39 @@ class network {
   }
 
  private:
-  [[gnu::cold]] network(const D& where, placement to)
+  [[gnu::cold]] network(const D& where, layout_builder layout)
       : device_(where),
-        root_(Root::template bind<kit, Input>(to)),
-        image_size_(to.image),
-        largest_(to.largest),
-        store_(where, to.activation),
+        root_(Root::template bind<layer_backend, Input>(layout)),
+        packed_size_(layout.packed_size),
+        largest_activation_(layout.largest_activation),
+        saved_(where, layout.activations),
         input_(where, 0),
-        slope_(where, 0),
-        sums_(where, D::host_memory ? 0 : 1),
+        loss_gradient_(where, 0),
+        device_metrics_(where, D::host_memory ? 0 : 1),
         workspace_(where, 0),
         scratch_(where, 0),
         gradients_(where) {
-    if constexpr (Quantised<P>) {
+    if constexpr (Quantized<P>) {
       if constexpr (D::host_memory)
-        quantisation.watch.begin(segments());
+        quantization.observer.add_layers(segments());
       else
-        quantisation.begin(where, segments());
+        quantization.add_layers(where, segments());
     }
   }
 
   D device_;
-  node_of<Root, kit, Input> root_;
-  std::size_t image_size_, largest_;
-  activations<D> store_;
+  node_of<Root, layer_backend, Input> root_;
+  std::size_t packed_size_, largest_activation_;
+  detail::nn::activations<D> saved_;
   int samples_ = 0;
   bool trained_ = false;
-  score score_;
+  metrics metrics_;
   const number* logits_ = nullptr;
-  buffer<number, D> input_, slope_;
-  buffer<score_sums, D> sums_;
+  buffer<number, D> input_, loss_gradient_;
+  buffer<metric_sums, D> device_metrics_;
   buffer<number, D> workspace_;
   buffer<double, D> scratch_;
-  gradient_buffers<number, D> gradients_;
+  detail::nn::gradient_buffers<number, D> gradients_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -1,31 +1,34 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rectifier, y = max(x, 0), and doing nothing. Each is a layer, and the name of what a batch
-// norm does to its result before storing it.
+// The rectifier, y = max(x, 0), and the identity. Each is a layer, and the name of an activation
+// that batch_norm fuses.
 #pragma once
 
 #include <cordee/nn/layer.hpp>
 
 namespace cordee::inline CORDEE_ABI {
-namespace detail {
+namespace detail::nn {
 
 template <class B>
 class identity_node {
   using number = typename B::number;
 
  public:
-  identity_node(const extent& at, placement& to) : at_(at) { to.meet(B::numbers(at)); }
-  void publish(const publish_pass<B>&) const {}
+  identity_node(const extent& in, layout_builder& layout) : in_(in) {
+    layout.note_activation_size(B::numbers(in));
+  }
+  void pack_parameters(const pack_pass<B>&) const {}
 
   const number* forward(const forward_pass<B>&, const number* x) { return x; }
   template <class Ready>
-  number* backward(const backward_pass<B>& pass, number* dy, destination<number> to, Ready&) {
-    return deliver(pass, at_, dy, to);
+  number* backward(const backward_pass<B>& pass, number* dy, gradient_target<number> target,
+                   Ready&) {
+    return route_input_gradient(pass, in_, dy, target);
   }
 
  private:
-  extent at_;
+  extent in_;
 };
 
 template <class B>
@@ -33,45 +36,48 @@ class relu_node {
   using number = typename B::number;
 
  public:
-  relu_node(const extent& at, placement& to) : at_(at), activation_(to.activation++) {
-    to.meet(B::numbers(at));
+  relu_node(const extent& in, layout_builder& layout) : in_(in), activation_(layout.activations++) {
+    layout.note_activation_size(B::numbers(in));
   }
-  void publish(const publish_pass<B>&) const {}
+  void pack_parameters(const pack_pass<B>&) const {}
 
   const number* forward(const forward_pass<B>& pass, const number* x) {
-    number* const y = pass.room(activation_, B::numbers(at_));
-    relu_forward(static_cast<std::size_t>(pass.samples) * B::numbers(at_), x, y, pass.s);
+    number* const y = pass.buffer_for(activation_, B::numbers(in_));
+    // for a GPU by argument-dependent lookup: ops/gpu/elementwise.hpp
+    relu_forward(static_cast<std::size_t>(pass.samples) * B::numbers(in_), x, y, pass.s);
     return y_ = y;
   }
   template <class Ready>
-  number* backward(const backward_pass<B>& pass, number* dy, destination<number> to, Ready&) {
-    relu_backward(static_cast<std::size_t>(pass.samples) * B::numbers(at_), y_, dy, pass.s);
-    return deliver(pass, at_, dy, to);
+  number* backward(const backward_pass<B>& pass, number* dy, gradient_target<number> target,
+                   Ready&) {
+    // for a GPU by argument-dependent lookup: ops/gpu/elementwise.hpp
+    relu_backward(static_cast<std::size_t>(pass.samples) * B::numbers(in_), y_, dy, pass.s);
+    return route_input_gradient(pass, in_, dy, target);
   }
 
  private:
-  extent at_;
+  extent in_;
   std::size_t activation_;
   const number* y_ = nullptr;
 };
 
-}  // namespace detail
+}  // namespace detail::nn
 
 struct identity {
   static constexpr extent out(const extent& in) { return in; }
-  static constexpr void describe(const extent&, catalogue&) {}
+  static constexpr void describe(const extent&, parameter_registry&) {}
   template <class B, extent In>
-  static auto bind(placement& to) {
-    return detail::identity_node<B>(In, to);
+  static auto bind(layout_builder& layout) {
+    return detail::nn::identity_node<B>(In, layout);
   }
 };
 
 struct relu {
   static constexpr extent out(const extent& in) { return in; }
-  static constexpr void describe(const extent&, catalogue&) {}
+  static constexpr void describe(const extent&, parameter_registry&) {}
   template <class B, extent In>
-  static auto bind(placement& to) {
-    return detail::relu_node<B>(In, to);
+  static auto bind(layout_builder& layout) {
+    return detail::nn::relu_node<B>(In, layout);
   }
 };
 

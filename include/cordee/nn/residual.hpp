@@ -3,41 +3,44 @@
 //
 // The residual block, y = relu(norm(body(x)) + shortcut(x)), and its shortcuts (He et al., 2016).
 //
-// The addition and the ReLU ride on the norm's pass. Backward, the masked gradient is the norm's
-// and the shortcut's alike; the shortcut goes first, because its parameters stand last in the
-// table.
+// The addition and the ReLU are fused with the batch norm. In backward, the masked gradient is the
+// dy of both the norm and the shortcut; the shortcut is first, because its parameters are last in
+// the table.
 #pragma once
 
 #include <cordee/nn/batch_norm.hpp>
 #include <cordee/nn/convolution.hpp>
 #include <cordee/nn/sequential.hpp>
-#include <cordee/ops/pooling.hpp>
+#include <cordee/ops/cpu/pooling.hpp>
 
 namespace cordee::inline CORDEE_ABI {
-namespace detail {
+namespace detail::nn {
 
 template <class B, int VX, int VY>
 class subsample_node {
   using number = typename B::number;
 
  public:
-  subsample_node(const subsample_problem& problem, placement& to)
-      : problem_(problem), activation_(to.activation++) {
-    to.meet(std::max(B::numbers(problem.in), B::numbers(problem.out)));
+  subsample_node(const subsample_problem& problem, layout_builder& layout)
+      : problem_(problem), activation_(layout.activations++) {
+    layout.note_activation_size(std::max(B::numbers(problem.in), B::numbers(problem.out)));
   }
-  void publish(const publish_pass<B>&) const {}
+  void pack_parameters(const pack_pass<B>&) const {}
 
   const number* forward(const forward_pass<B>& pass, const number* x) {
-    number* const y = pass.room(activation_, B::numbers(problem_.out));
+    number* const y = pass.buffer_for(activation_, B::numbers(problem_.out));
+    // for a GPU by argument-dependent lookup: ops/gpu/pooling.hpp
     subsample_forward<number, VX, VY>(problem_, pass.samples, x, y, pass.s);
     return y;
   }
   template <class Ready>
-  number* backward(const backward_pass<B>& pass, number* dy, destination<number> to, Ready&) {
-    number* dx = pass.gradients->take();
+  number* backward(const backward_pass<B>& pass, number* dy, gradient_target<number> target,
+                   Ready&) {
+    number* dx = pass.gradients->acquire();
+    // for a GPU by argument-dependent lookup: ops/gpu/pooling.hpp
     subsample_backward<number, VX, VY>(problem_, pass.samples, dy, dx, pass.s);
-    pass.gradients->give(dy);
-    return deliver(pass, problem_.in, dx, to);
+    pass.gradients->release(dy);
+    return route_input_gradient(pass, problem_.in, dx, target);
   }
 
  private:
@@ -52,10 +55,10 @@ struct residual_node {
   Shortcut shortcut;
 
   template <class B>
-  void publish(const publish_pass<B>& pass) const {
-    body.publish(pass);
-    norm.publish(pass);
-    shortcut.publish(pass);
+  void pack_parameters(const pack_pass<B>& pass) const {
+    body.pack_parameters(pass);
+    norm.pack_parameters(pass);
+    shortcut.pack_parameters(pass);
   }
   template <class B, class N>
   const N* forward(const forward_pass<B>& pass, const N* x) {
@@ -63,20 +66,21 @@ struct residual_node {
     return norm.forward(pass, z, shortcut.forward(pass, x));
   }
   template <class B, class N, class Ready>
-  N* backward(const backward_pass<B>& pass, N* dy, destination<N> to, Ready& ready) {
-    N* const dz = pass.gradients->take();
-    norm.gradients(pass, dy, dz);  // from here dy is what the addition received
-    N* const dx = shortcut.backward(pass, dy, to, ready);
-    norm.announce(ready);
-    return body.backward(pass, dz, {.onto = dx, .wanted = to.wanted}, ready);
+  N* backward(const backward_pass<B>& pass, N* dy, gradient_target<N> target, Ready& ready) {
+    N* const dz = pass.gradients->acquire();
+    norm.compute_gradients(pass, dy, dz);  // now dy is the gradient of the sum
+    N* const dx = shortcut.backward(pass, dy, target, ready);
+    norm.signal_ready(ready);
+    return body.backward(pass, dz, {.accumulate_into = dx, .needed = target.needed}, ready);
   }
 };
 template <class Body, class Norm, class Shortcut>
 residual_node(Body, Norm, Shortcut) -> residual_node<Body, Norm, Shortcut>;
 
-}  // namespace detail
+}  // namespace detail::nn
 
-/// Option A: every second pixel, new channels zero, half of them on each side. No parameters.
+/// Option A: every Stride-th pixel; new channels are zero, half of them on each side. No
+/// parameters.
 template <int Channels, int Stride = 2>
 struct subsample_pad {
   static constexpr subsample_problem problem(const extent& in) {
@@ -85,52 +89,55 @@ struct subsample_pad {
             Stride};
   }
   static constexpr extent out(const extent& in) { return problem(in).out; }
-  static constexpr void describe(const extent&, catalogue&) {}
+  static constexpr void describe(const extent&, parameter_registry&) {}
 
   template <class B, extent In>
-  static auto bind(placement& to) {
+  static auto bind(layout_builder& layout) {
     static_assert(
         Channels >= In.channels && (Channels - In.channels) % 2 == 0,
         "subsample_pad adds as many channels before as after: use a projection for an odd "
-        "number of new channels, or for fewer than there are");
-    return detail::subsample_node<B, B::block(In.channels), B::block(Channels)>(problem(In), to);
+        "number of new channels, or for fewer channels");
+    return detail::nn::subsample_node<B, B::block(In.channels), B::block(Channels)>(problem(In),
+                                                                                    layout);
   }
 };
 
-/// Option B: a convolution of one pixel and a batch norm.
-template <int Channels, int Stride = 2, int Group = 0>
-struct projection
-    : sequential<convolution<Channels, 1, Stride>, batch_norm<identity, norm_settings{1, Group}>> {
-  static constexpr void describe(const extent& in, catalogue& to) {
-    const auto mark = to.named("downsample", true);
+/// Option B: a 1x1 convolution and a batch norm.
+template <int Channels, int Stride = 2, int GhostBatch = 0>
+struct projection : sequential<convolution<Channels, 1, Stride>,
+                               batch_norm<identity, batch_norm_options{1, GhostBatch}>> {
+  static constexpr void describe(const extent& in, parameter_registry& registry) {
+    const auto parent = registry.enter_named("downsample", true);
     sequential<convolution<Channels, 1, Stride>,
-               batch_norm<identity, norm_settings{1, Group}>>::describe(in, to);
-    to.back(mark);
+               batch_norm<identity, batch_norm_options{1, GhostBatch}>>::describe(in, registry);
+    registry.leave(parent);
   }
 };
 
 template <Layer Body, Layer Norm, Layer Shortcut = identity>
 struct residual {
-  static_assert(std::same_as<typename Norm::activation, identity>,
-                "the ReLU of a residual block comes after the addition: give it a batch_norm<>");
+  static_assert(
+      std::same_as<typename Norm::activation, identity>,
+      "the ReLU of a residual block follows the addition: use batch_norm<> without activation");
 
   static constexpr extent out(const extent& in) { return Body::out(in); }
-  static constexpr void describe(const extent& in, catalogue& to) {
-    const auto mark = to.block();
-    Body::describe(in, to);
-    Norm::describe(Body::out(in), to);
-    Shortcut::describe(in, to);
-    to.back(mark);
+  static constexpr void describe(const extent& in, parameter_registry& registry) {
+    const auto parent = registry.enter_block();
+    Body::describe(in, registry);
+    Norm::describe(Body::out(in), registry);
+    Shortcut::describe(in, registry);
+    registry.leave(parent);
   }
 
   template <class B, extent In>
-  [[gnu::cold]] static auto bind(placement& to) {
+  [[gnu::cold]] static auto bind(layout_builder& layout) {
     static_assert(Shortcut::out(In) == Body::out(In),
                   "body and shortcut of a residual block must have the same extent: use "
                   "subsample_pad or projection where the body changes it");
-    return detail::residual_node{Body::template bind<B, In>(to),  // braces: in this order
-                                 Norm::template bind<B, Body::out(In), epilogue::add_relu>(to),
-                                 Shortcut::template bind<B, In>(to)};
+    return detail::nn::residual_node{
+        Body::template bind<B, In>(layout),  // braces: in this order
+        Norm::template bind<B, Body::out(In), epilogue::add_relu>(layout),
+        Shortcut::template bind<B, In>(layout)};
   }
 };
 

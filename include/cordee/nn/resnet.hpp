@@ -1,59 +1,60 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Residual networks by their depth (He et al., 2016), named as in torchvision.
+// Residual networks by depth (He et al., 2016), with torchvision's names of parameters.
 //
 //   18, 34, 50, 101, 152                   ImageNet's family   (nn/resnet_imagenet.hpp)
 //   8, 20, 32, 44, 56, 110: any 6n + 2     CIFAR's family      (nn/resnet_cifar.hpp)
 //
-// 50 and 152 are of the form 6n + 2 and still mean what everybody means by them.
+// 50 and 152 have the form 6n + 2 too, and are the networks of ImageNet's family.
 #pragma once
 
 #include <cordee/nn/model.hpp>
 #include <cordee/nn/resnet_cifar.hpp>
 #include <cordee/nn/resnet_imagenet.hpp>
-#include <cordee/ops/convolution_winograd.hpp>
+#include <cordee/ops/engines/winograd/engine.hpp>
 
 namespace cordee::inline CORDEE_ABI {
-namespace detail {
+namespace detail::nn {
 
 constexpr bool is_imagenet(int depth) { return imagenet_plan_of(depth).depth != 0; }
 
-/// A depth with the family's own where `Said` says nothing; layers are named by the family.
-template <int Depth, shape Said, bool Imagenet = is_imagenet(Depth)>
+/// The layers of a depth, and the options with the family's defaults filled in.
+template <int Depth, resnet_options Options, bool Imagenet = is_imagenet(Depth)>
 struct resnet_of {
   static_assert(Depth >= 8 && (Depth - 2) % 6 == 0,
                 "there is no residual network of this depth: CIFAR's have 6n + 2 layers (8, 20, "
                 "32, 44, 56 or 110), ImageNet's 18, 34, 50, 101 or 152");
-  static constexpr shape said = cifar_shape(Said);
-  using layers = typename cifar_blocks<said>::template layers<(Depth - 2) / 6>;
+  static constexpr resnet_options resolved = cifar_defaults(Options);
+  using layers = typename cifar_blocks<resolved>::template layers<(Depth - 2) / 6>;
 };
 
-template <int Depth, shape Said>
-struct resnet_of<Depth, Said, true> {
-  static_assert(Said.stem != stem::usual || Said.image == extent{} ||
-                    (Said.image.height >= 64 && Said.image.width >= 64),
-                "below 64 pixels a side the usual stem leaves ImageNet's networks a single pixel: "
-                "say .stem = stem::small, or stem::large if that is meant");
-  static constexpr shape said = imagenet_shape(Said);
-  using layers = typename imagenet_blocks<said>::template layers<imagenet_plan_of(Depth)>;
+template <int Depth, resnet_options Options>
+struct resnet_of<Depth, Options, true> {
+  static_assert(
+      Options.stem != stem::family_default || Options.image == extent{} ||
+          (Options.image.height >= 64 && Options.image.width >= 64),
+      "below 64 pixels a side the default stem leaves ImageNet's networks a single pixel: "
+      "use .stem = stem::small, or stem::large if that is intended");
+  static constexpr resnet_options resolved = imagenet_defaults(Options);
+  using layers = typename imagenet_blocks<resolved>::template layers<imagenet_plan_of(Depth)>;
 };
 
-}  // namespace detail
+}  // namespace detail::nn
 
-template <int Depth, shape S>
-struct resnet_layers : detail::resnet_of<Depth, S>::layers {
-  /// S with the family's own where nothing was said.
-  static constexpr shape settled = detail::resnet_of<Depth, S>::said;
+template <int Depth, resnet_options S>
+struct resnet_layers : detail::nn::resnet_of<Depth, S>::layers {
+  /// S with the family's defaults filled in.
+  static constexpr resnet_options resolved = detail::nn::resnet_of<Depth, S>::resolved;
 };
 
-template <int Depth, Precision P, Device D, shape S = shape{},
+template <int Depth, Precision P, Device D, resnet_options S = resnet_options{},
           class Engine = typename engine_for<D, P>::type>
 struct resnet
-    : network<resnet_layers<Depth, S>, P, D, Engine, resnet_layers<Depth, S>::settled.image,
-              resnet_layers<Depth, S>::settled.classes> {
+    : network<resnet_layers<Depth, S>, P, D, Engine, resnet_layers<Depth, S>::resolved.image,
+              resnet_layers<Depth, S>::resolved.classes> {
   using layers = resnet_layers<Depth, S>;
-  using network<layers, P, D, Engine, layers::settled.image, layers::settled.classes>::network;
+  using network<layers, P, D, Engine, layers::resolved.image, layers::resolved.classes>::network;
 };
 
 }  // namespace cordee::inline CORDEE_ABI

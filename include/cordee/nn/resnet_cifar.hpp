@@ -10,42 +10,42 @@
 #include <cordee/nn/linear.hpp>
 #include <cordee/nn/pooling.hpp>
 #include <cordee/nn/residual.hpp>
-#include <cordee/nn/shape.hpp>
+#include <cordee/nn/resnet_options.hpp>
 
 namespace cordee::inline CORDEE_ABI {
-namespace detail {
+namespace detail::nn {
 
-constexpr shape cifar_shape(const shape& said) {
-  return said.filled({3, 32, 32}, 10, shortcut::a, stem::small);
+constexpr resnet_options cifar_defaults(const resnet_options& options) {
+  return options.with_defaults({3, 32, 32}, 10, shortcut::a, stem::small);
 }
 
-/// S is filled.
-template <shape S>
+/// Requires that S is cifar_defaults of something.
+template <resnet_options S>
 struct cifar_blocks {
   static_assert(S.stem == stem::small,
-                "CIFAR's residual networks begin with a 3x3 convolution: leave .stem out, or take "
-                "one of ImageNet's, 18, 34, 50, 101 or 152 layers deep");
+                "CIFAR's residual networks have a 3x3 stem: omit .stem, or use one of ImageNet's "
+                "depths 18, 34, 50, 101 and 152");
 
-  using norm_relu = batch_norm<relu, norm_settings{1, S.group}>;
-  using last_norm = batch_norm<identity, norm_settings{S.zero_gamma ? 0 : 1, S.group}>;
+  using norm_relu = batch_norm<relu, batch_norm_options{1, S.ghost_batch}>;
+  using last_norm = batch_norm<identity, batch_norm_options{S.zero_gamma ? 0 : 1, S.ghost_batch}>;
 
   template <int Channels, int Stride, class Shortcut>
   using block =
       residual<sequential<convolution<Channels, 3, Stride>, norm_relu, convolution<Channels, 3>>,
                last_norm, Shortcut>;
   template <int Channels>
-  using narrowing = block<Channels, 2,
-                          std::conditional_t<S.shortcut == shortcut::a, subsample_pad<Channels>,
-                                             projection<Channels, 2, S.group>>>;
+  using downsampling = block<Channels, 2,
+                             std::conditional_t<S.shortcut == shortcut::a, subsample_pad<Channels>,
+                                                projection<Channels, 2, S.ghost_batch>>>;
   template <int Channels, int Times>
   using equal = repeat<Times, block<Channels, 1, identity>>;
 
   template <int N>
   using layers =
       sequential<convolution<16, 3>, norm_relu, stage<equal<16, N>>,
-                 stage<narrowing<32>, equal<32, N - 1>>, stage<narrowing<64>, equal<64, N - 1>>,
-                 global_average_pool, linear<S.classes>>;
+                 stage<downsampling<32>, equal<32, N - 1>>,
+                 stage<downsampling<64>, equal<64, N - 1>>, global_average_pool, linear<S.classes>>;
 };
 
-}  // namespace detail
+}  // namespace detail::nn
 }  // namespace cordee::inline CORDEE_ABI

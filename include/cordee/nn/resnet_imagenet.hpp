@@ -7,8 +7,8 @@
 //   18, 34          basic blocks:  3x3 c (the stride), 3x3 c
 //   50, 101, 152    bottlenecks:   1x1 c, 3x3 c (the stride: "v1.5", as torchvision), 1x1 4c
 //
-// Where a stage's first block changes the extent, its shortcut is a convolution of one pixel with
-// the block's stride, and a batch norm.
+// Where a stage's first block changes the extent, its shortcut is a 1x1 convolution with the
+// block's stride, and a batch norm.
 #pragma once
 
 #include <array>
@@ -17,16 +17,16 @@
 #include <cordee/nn/linear.hpp>
 #include <cordee/nn/pooling.hpp>
 #include <cordee/nn/residual.hpp>
-#include <cordee/nn/shape.hpp>
+#include <cordee/nn/resnet_options.hpp>
 
 namespace cordee::inline CORDEE_ABI {
-namespace detail {
+namespace detail::nn {
 
-constexpr shape imagenet_shape(const shape& said) {
-  return said.filled({3, 224, 224}, 1000, shortcut::b, stem::large);
+constexpr resnet_options imagenet_defaults(const resnet_options& options) {
+  return options.with_defaults({3, 224, 224}, 1000, shortcut::b, stem::large);
 }
 
-/// Blocks of each stage.
+/// The number of blocks in each stage.
 struct imagenet_plan {
   int depth = 0;
   bool bottleneck = false;
@@ -38,21 +38,21 @@ inline constexpr std::array<imagenet_plan, 5> imagenet_plans{{{18, false, {2, 2,
                                                               {101, true, {3, 4, 23, 3}},
                                                               {152, true, {3, 8, 36, 3}}}};
 
-/// The plan of that depth; of depth 0 if there is none.
+/// The plan of a depth; its depth is 0 if there is none.
 constexpr imagenet_plan imagenet_plan_of(int depth) {
-  for (const imagenet_plan& one : imagenet_plans)
-    if (one.depth == depth) return one;
+  for (const imagenet_plan& plan : imagenet_plans)
+    if (plan.depth == depth) return plan;
   return {};
 }
 
-/// S is filled.
-template <shape S>
+/// Requires that S is imagenet_defaults of something.
+template <resnet_options S>
 struct imagenet_blocks {
   static_assert(S.shortcut == shortcut::b,
-                "ImageNet's residual networks project their shortcuts: leave .shortcut out");
+                "ImageNet's residual networks have projection shortcuts: omit .shortcut");
 
-  using norm_relu = batch_norm<relu, norm_settings{1, S.group}>;
-  using last_norm = batch_norm<identity, norm_settings{S.zero_gamma ? 0 : 1, S.group}>;
+  using norm_relu = batch_norm<relu, batch_norm_options{1, S.ghost_batch}>;
+  using last_norm = batch_norm<identity, batch_norm_options{S.zero_gamma ? 0 : 1, S.ghost_batch}>;
 
   using large_stem = sequential<convolution<64, 7, 2>, norm_relu, max_pool<3, 2>>;
   using small_stem = sequential<convolution<64, 3>, norm_relu>;
@@ -70,14 +70,14 @@ struct imagenet_blocks {
       std::conditional_t<Bottleneck, bottleneck_body<Width, Stride>, basic_body<Width, Stride>>,
       last_norm, Shortcut>;
 
-  /// Only where neither stride nor channels change, the input itself is the shortcut: in the first
-  /// stage of basic blocks.
+  /// The shortcut is the identity only where neither stride nor channels change: in the first stage
+  /// of basic blocks.
   template <bool Bottleneck, int Width, int Stride, int Times>
   using equal_stage =
       stage<block<Bottleneck, Width, Stride,
-                  std::conditional_t<Bottleneck || Stride != 1,
-                                     projection<(Bottleneck ? 4 : 1) * Width, Stride, S.group>,
-                                     identity>>,
+                  std::conditional_t<
+                      Bottleneck || Stride != 1,
+                      projection<(Bottleneck ? 4 : 1) * Width, Stride, S.ghost_batch>, identity>>,
             repeat<Times - 1, block<Bottleneck, Width, 1, identity>>>;
 
   template <imagenet_plan Plan>
@@ -88,5 +88,5 @@ struct imagenet_blocks {
                             global_average_pool, linear<S.classes>>;
 };
 
-}  // namespace detail
+}  // namespace detail::nn
 }  // namespace cordee::inline CORDEE_ABI

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One batch normalisation: its geometry, its memory, and whom it shares statistics with.
+// One batch normalisation: its geometry, its buffers, and the ranks that share its statistics.
 #pragma once
 
 #include <algorithm>
@@ -15,10 +15,17 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// The hook of distributed batch normalisation: replaces the numbers by their sums over the ranks
-/// that share statistics. Empty: this rank alone. Every rank of the group calls it equally often,
-/// with samples or without.
-struct combine_sums {
+/// What is computed of gamma h + beta before it is stored.
+namespace epilogue {
+struct store {};     // y = gamma h + beta
+struct relu {};      // y = max(gamma h + beta, 0)
+struct add_relu {};  // y = max(gamma h + beta + residual, 0)
+}  // namespace epilogue
+
+/// The hook of synchronised batch normalisation: replaces the numbers by their sums over the ranks
+/// that share statistics. Empty: the statistics are this rank's. Collective: every rank of the
+/// group calls it equally often, even with a batch of no samples.
+struct statistics_allreduce {
   void (*call)(void* context, std::span<double> sums) = nullptr;
   void* context = nullptr;
 
@@ -28,65 +35,94 @@ struct combine_sums {
   }
 };
 
-/// One layer's geometry. Statistics are taken over `group` consecutive samples (0: all); the last
-/// group of a batch may be smaller.
+/// One layer's geometry. Statistics are taken over ghost batches of `ghost_batch` consecutive
+/// samples (0: the whole batch); the last one of a batch may be smaller.
 struct batch_norm_problem {
-  extent at;
-  int group = 0;
+  extent in;
+  int ghost_batch = 0;
 
   static constexpr double epsilon = 1e-5;
   static constexpr double momentum = 0.1;  // the weight of a new statistic in the running one
-  static constexpr double constant = std::numeric_limits<double>::infinity();  // see backward
+  /// The `count` that batch_norm_backward takes where the statistics are constants.
+  static constexpr double frozen_count = std::numeric_limits<double>::infinity();
 
-  [[nodiscard]] constexpr std::size_t group_size(int samples) const {
-    return static_cast<std::size_t>(group == 0 ? std::max(samples, 1) : group);
+  [[nodiscard]] constexpr std::size_t ghost_batch_size(int samples) const {
+    return static_cast<std::size_t>(ghost_batch == 0 ? std::max(samples, 1) : ghost_batch);
   }
-  [[nodiscard]] constexpr std::size_t groups(int samples) const {
-    return (static_cast<std::size_t>(samples) + group_size(samples) - 1) / group_size(samples);
+  [[nodiscard]] constexpr std::size_t ghost_batches(int samples) const {
+    return (static_cast<std::size_t>(samples) + ghost_batch_size(samples) - 1) /
+           ghost_batch_size(samples);
   }
-  [[nodiscard]] constexpr std::size_t lanes_of(int block) const {
-    return blocks_of(at.channels, block) * static_cast<std::size_t>(block);
+  /// Channels rounded up to whole blocks.
+  [[nodiscard]] constexpr std::size_t padded_channels(int block) const {
+    return channel_blocks(in.channels, block) * static_cast<std::size_t>(block);
   }
-  /// Numbers that forward leaves to backward: five rows a group.
-  [[nodiscard]] constexpr std::size_t saved(int samples, int block) const {
-    return std::max(groups(samples), std::size_t{1}) * 5 * lanes_of(block);
+  /// Numbers that forward saves for backward: (max(ghost batches, 1), 5, padded channels).
+  [[nodiscard]] constexpr std::size_t saved_size(int samples, int block) const {
+    return std::max(ghost_batches(samples), std::size_t{1}) * 5 * padded_channels(block);
   }
-  /// Doubles that either direction works in: two rows a sample, and one message of sums.
-  [[nodiscard]] constexpr std::size_t scratch(int samples, int block) const {
-    return (2 * static_cast<std::size_t>(samples) + 2) * row_of(block) + 1;
+  /// Doubles of scratch of either direction: two rows for each sample, and one message of sums.
+  [[nodiscard]] constexpr std::size_t scratch_size(int samples, int block) const {
+    return (2 * static_cast<std::size_t>(samples) + 2) * scratch_pitch(block) + 1;
   }
-  /// The length of such a row: by a cache line more than it holds, for rows that lie powers of two
-  /// apart would compete for a few places of the cache.
-  [[nodiscard]] constexpr std::size_t row_of(int block) const { return lanes_of(block) + 8; }
+  /// Doubles from one row of scratch to the next: a cache line more than a row holds, since rows a
+  /// power of two apart would map to the same few cache sets.
+  [[nodiscard]] constexpr std::size_t scratch_pitch(int block) const {
+    return padded_channels(block) + 8;
+  }
 };
 
-/// A direction's scratch: two sums for each sample and channel, and a message of sums over samples.
+/// The scratch of one direction: two sums of each sample and channel, and a message of sums over
+/// samples.
 struct batch_norm_sums {
-  std::size_t row;
-  double *firsts, *seconds, *message;
+  std::size_t pitch;
+  double* firsts;   // (samples, pitch)
+  double* seconds;  // (samples, pitch)
+  double* message;  // (1 + 2 pitch)
 
-  constexpr batch_norm_sums(const batch_norm_problem& at, int samples, int block, double* scratch)
-      : row(at.row_of(block)),
+  constexpr batch_norm_sums(const batch_norm_problem& p, int samples, int block, double* scratch)
+      : pitch(p.scratch_pitch(block)),
         firsts(scratch),
-        seconds(firsts + static_cast<std::size_t>(samples) * row),
-        message(seconds + static_cast<std::size_t>(samples) * row) {}
+        seconds(firsts + static_cast<std::size_t>(samples) * pitch),
+        message(seconds + static_cast<std::size_t>(samples) * pitch) {}
 
-  [[nodiscard]] constexpr double* first(std::size_t sample) const { return firsts + sample * row; }
+  [[nodiscard]] constexpr double* first(std::size_t sample) const {
+    return firsts + sample * pitch;
+  }
   [[nodiscard]] constexpr double* second(std::size_t sample) const {
-    return seconds + sample * row;
+    return seconds + sample * pitch;
   }
 };
 
-/// What forward and backward of one layer share. gamma and beta are padded to whole blocks with
-/// zeros, so that padding channels stay zero; running statistics and gradients are canonical.
+/// The buffers that forward and backward of one layer share. gamma and beta are padded to whole
+/// blocks with zeros, so that padding channels stay zero; running statistics and gradients have no
+/// padding.
 template <class Number, class Real = Number>
 struct batch_norm_tensors {
-  const Number* x = nullptr;    // the layer's input, kept for backward
-  Number* y = nullptr;          // its output, which tells backward where the ReLU was open
-  const Real* gamma = nullptr;  // (lanes)
-  const Real* beta = nullptr;   // (lanes)
-  Real* saved = nullptr;        // problem.saved(samples, V)
-  double* scratch = nullptr;    // problem.scratch(samples, V)
+  const Number* x = nullptr;    // (samples, C / V, H, W, V): the input, saved for backward
+  Number* y = nullptr;          // (samples, C / V, H, W, V): the output, backward's ReLU mask
+  const Real* gamma = nullptr;  // (padded channels)
+  const Real* beta = nullptr;   // (padded channels)
+  Real* saved = nullptr;        // (saved_size(samples, V))
+  double* scratch = nullptr;    // (scratch_size(samples, V))
 };
 
+namespace detail::ops {
+
+/// The saved rows of one ghost batch, (5, padded channels). Forward writes `mean` and `inv_std`;
+/// the others are the coefficients of the pass in progress.
+template <class Real>
+struct batch_norm_coefficients {
+  Real *mean, *inv_std, *scale, *shift, *slope;
+
+  constexpr batch_norm_coefficients(Real* saved, std::size_t padded_channels,
+                                    std::size_t ghost_batch)
+      : mean(saved + ghost_batch * 5 * padded_channels),
+        inv_std(mean + padded_channels),
+        scale(inv_std + padded_channels),
+        shift(scale + padded_channels),
+        slope(shift + padded_channels) {}
+};
+
+}  // namespace detail::ops
 }  // namespace cordee::inline CORDEE_ABI

@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Forward convolutions of bytes, summed in 32 bits.
+// Forward convolutions of 8-bit integers, accumulated in 32 bits.
 //
 //   sum[k, i, j] = sum over c, r, s of  w[k, c, r, s] (q[c, i t + r - p, j t + s - p] - z)
 //   q = clip(round(x / s_x) + z, 0, 255),   y = sum   or   y = (s_x s_w[k]) sum
 //
-// An integer's sum has no order, so every engine has the same bits. What lies outside an image is
-// the zero point, and adds nothing. No sum leaves 32 bits below 66,000 terms.
+// Integer sums do not depend on their order, so every engine computes the same bits. Padding is the
+// zero point and adds nothing. Sums of at most 66,000 terms fit 32 bits.
 #pragma once
 
 #include <concepts>
@@ -18,65 +18,78 @@
 #include <cordee/core/config.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/ops/convolution.hpp>
-#include <cordee/ops/quantise.hpp>
+#include <cordee/ops/quantize.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
-/// What a byte convolution may read: bytes as they are, or numbers, quantised on the way.
+/// The input of a byte convolution: bytes, or floats that it quantises as it reads them.
 template <class In>
-concept ByteSource = std::same_as<In, std::uint8_t> || std::same_as<In, float>;
-/// What it may write: the sums, or the numbers that they stand for.
+concept ByteConvolutionInput = std::same_as<In, std::uint8_t> || std::same_as<In, float>;
+/// Its output: the sums, or the sums dequantised.
 template <class Out>
-concept SumSink = std::same_as<Out, std::int32_t> || std::same_as<Out, float>;
+concept ByteConvolutionOutput = std::same_as<Out, std::int32_t> || std::same_as<Out, float>;
 
-/// How an engine is told what its bytes stand for: on a grid, by where that is in the device's
-/// memory.
+/// How a stream's functions take the quantizer of their input: on the CPU by reference, on a GPU as
+/// a pointer to device memory.
 template <class Stream>
-using scaling_on = std::conditional_t<std::same_as<Stream, cpu::stream>, const affine<float>&,
-                                      const affine<float>*>;
+using quantizer_on =
+    std::conditional_t<std::same_as<Stream, cpu::stream>, const affine_quantizer<float>&,
+                       const affine_quantizer<float>*>;
 
-/// An engine that convolves bytes. Activations lie as the engine's do in float; the image is
-/// packed_bytes(p) bytes made by pack_bytes from canonical weights; `scales` are the weights', one
-/// a filter, and not read for sums.
+/// An engine that convolves bytes. The buffers:
+///
+///   x       (samples, C / V, H, W, V)    with V = block<float>(C)
+///   y       (samples, K / V, I, J, V)    with V = block<float>(K)
+///   weights (K, C, R, S)
+///   packed  (packed_bytes(p)), written by pack_bytes
+///   scales  (K), of the weights; not read where sums are written
 template <class E, class Stream = cpu::stream>
 concept ByteEngine =
     requires(const convolution_problem& p, int samples, const float* x, const std::uint8_t* bytes,
-             scaling_on<Stream> k, const std::int8_t* weights, std::int8_t* image,
+             quantizer_on<Stream> k, const std::int8_t* weights, std::int8_t* packed,
              const float* scales, float* y, std::int32_t* sums, Stream s) {
       { E::packed_bytes(p) } -> std::same_as<std::size_t>;
-      { E::pack_bytes(p, weights, image, s) } -> std::same_as<void>;
-      { E::fprop_bytes(p, samples, x, k, image, scales, y, s) } -> std::same_as<void>;
-      { E::fprop_bytes(p, samples, bytes, k, image, scales, sums, s) } -> std::same_as<void>;
+      { E::pack_bytes(p, weights, packed, s) } -> std::same_as<void>;
+      { E::fprop_bytes(p, samples, x, k, packed, scales, y, s) } -> std::same_as<void>;
+      { E::fprop_bytes(p, samples, bytes, k, packed, scales, sums, s) } -> std::same_as<void>;
     };
 
-/// One with gradients of its own behind that, in numbers of a kind of its own: of the weights as
-/// quantisation left them pack_left makes packed_left(p) of these.
+/// A byte engine that computes the gradients itself, on numbers of type E::byte_gradient:
+/// pack_dequantized writes packed_dequantized_size(p) of them from the fake-quantised weights.
 template <class E>
-concept ByteGradients = requires { typename E::byte_gradient; };
+concept HasByteGradient = requires { typename E::byte_gradient; };
 
-namespace detail {
+namespace detail::ops {
 
-template <ByteSource In>
-CORDEE_HOST_DEVICE constexpr int byte_of(In x, const affine<float>& k) {
+template <ByteConvolutionInput In>
+CORDEE_HOST_DEVICE constexpr int to_byte(In x, const affine_quantizer<float>& k) {
   if constexpr (std::same_as<In, float>)
-    return k.quantise(x);
+    return k.quantize(x);
   else
     return x;
 }
 
-CORDEE_HOST_DEVICE constexpr const affine<float>& scaling_of(const affine<float>& k) { return k; }
-CORDEE_HOST_DEVICE constexpr const affine<float>& scaling_of(const affine<float>* k) { return *k; }
+CORDEE_HOST_DEVICE constexpr const affine_quantizer<float>& dereferenced(
+    const affine_quantizer<float>& k) {
+  return k;
+}
+CORDEE_HOST_DEVICE constexpr const affine_quantizer<float>& dereferenced(
+    const affine_quantizer<float>* k) {
+  return *k;
+}
 
-/// What engines ask of a call; 255 x 127 x the terms of a sum stay below 2^31.
-inline void expect_byte_sums(const convolution_problem& p, const affine<float>* /*unread*/) {
+/// The preconditions of fprop_bytes; 255 x 127 x the terms of a sum stay below 2^31. A quantizer in
+/// device memory is not read.
+inline void check_byte_problem(const convolution_problem& p,
+                               const affine_quantizer<float>* /*on_device*/) {
   expects(static_cast<std::int64_t>(p.in.channels) * p.window * p.window <= 66000,
           "a convolution of bytes sums at most 66,000 terms");
 }
-inline void expect_byte_sums(const convolution_problem& p, const affine<float>& k) {
-  expect_byte_sums(p, &k);
-  expects(k.to == unsigned_bytes && k.zero >= 0 && k.zero <= 255,
-          "a convolution of bytes reads unsigned ones, whose zero point is one of them");
+inline void check_byte_problem(const convolution_problem& p, const affine_quantizer<float>& k) {
+  check_byte_problem(p, &k);
+  expects(k.range == unsigned_bytes && k.zero_point >= 0 && k.zero_point <= 255,
+          "a convolution of bytes reads unsigned bytes with a zero point in 0 .. 255");
 }
 
-}  // namespace detail
+}  // namespace detail::ops
 }  // namespace cordee::inline CORDEE_ABI

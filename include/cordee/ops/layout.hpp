@@ -3,24 +3,24 @@
 //
 // How activations lie in memory: (N, ceil(C / V), H, W, V), channels in blocks of V.
 //
-// V is a template argument of every kernel that walks activations. V = 1 is plain NCHW (engine
-// `reference`); V = one vector register is the CPU's fast layout (engine `direct`), where the
-// channels of one pixel are one load. Channels that fill up the last block are zero and stay zero.
+// V is a template argument of every CPU kernel that reads activations. V = 1 is plain NCHW (engine
+// `reference`); V = one SIMD register is the CPU's fast layout (engine `direct`), where the
+// channels of one pixel are one load. Channels that pad the last block are zero and stay zero.
 #pragma once
 
 #include <cstddef>
 
 #include <cordee/core/extent.hpp>
-#include <cordee/ops/simd.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Numbers that one sample of extent `e` takes in blocks of `block` channels.
-constexpr std::size_t blocks_of(int channels, int block) {
+/// Blocks of `block` channels that hold so many channels.
+constexpr std::size_t channel_blocks(int channels, int block) {
   return static_cast<std::size_t>((channels + block - 1) / block);
 }
+/// Numbers of one sample of extent `e` in blocks of `block` channels, padding included.
 constexpr std::size_t sample_size(const extent& e, int block) {
-  return blocks_of(e.channels, block) * e.pixels() * static_cast<std::size_t>(block);
+  return channel_blocks(e.channels, block) * e.pixels() * static_cast<std::size_t>(block);
 }
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -4,11 +4,11 @@
 // AdamW: Adam with decoupled weight decay (Kingma and Ba 2014; Loshchilov and Hutter 2017).
 //
 //   m <- beta1 m + (1 - beta1) g           m^ = m / (1 - beta1^t)
-//   v <- beta2 v + (1 - beta2) g^2         v^ = v / (1 - beta2^t)        t: applied steps, this one
-//   in w <- (1 - rate weight_decay) w - rate m^ / (sqrt(v^) + epsilon)
+//   v <- beta2 v + (1 - beta2) g^2         v^ = v / (1 - beta2^t)      t: applied steps, this included
+//   w <- (1 - lr weight_decay) w - lr m^ / (sqrt(v^) + epsilon)
 //
-// A gradient larger than 2^63 in single precision (2^511 in double) counts as that: its square
-// would be infinite, stay so, and leave its weight without a step for ever.
+// A gradient beyond 2^63 in single precision (2^511 in double) counts as that: its square would be
+// infinite and would stay in v, so that its weight would never move again.
 #pragma once
 
 #include <algorithm>
@@ -16,141 +16,145 @@
 #include <limits>
 #include <string>
 
-#include <cordee/core/text.hpp>
-#include <cordee/device/grid.hpp>
-#include <cordee/ops/elementwise.hpp>
-#include <cordee/ops/segmented.hpp>
+#include <cordee/core/concat.hpp>
+#include <cordee/device/gpu_kernel.hpp>
+#include <cordee/ops/cpu/elementwise.hpp>
+#include <cordee/ops/cpu/segmented.hpp>  // for a GPU's stream: ops/gpu/segmented.hpp, by ADL
 #include <cordee/optim/optimizer.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
-namespace detail {
+namespace detail::optim {
 
-/// The moments of Adam, and the direction that they give. A plain value of constants, made once per
-/// accept, on the device: they depend on the moment.
+/// The moments of Adam and the direction that they give: constants of one step, computed once per
+/// accept on the device, where the number of applied steps is known.
 template <class Real>
 struct adam_moments {
-  Real keep1, fresh1, keep2, fresh2, scale1, scale2, epsilon;
-  // A quarter of the largest number, rooted: twice its square is still finite.
-  Real most = std::ldexp(Real{1}, std::numeric_limits<Real>::max_exponent / 2 - 1);
+  Real beta1, one_minus_beta1, beta2, one_minus_beta2, scale1, scale2, epsilon;
+  // The square root of a quarter of the largest number: twice its square is finite.
+  Real largest = std::ldexp(Real{1}, std::numeric_limits<Real>::max_exponent / 2 - 1);
 
-  /// `applied` steps were made before this one.
-  template <class Rule>
-  CORDEE_HOST_DEVICE adam_moments(const Rule& rule, const moment& now)
-      : keep1(static_cast<Real>(rule.beta1)),
-        fresh1(static_cast<Real>(1 - rule.beta1)),
-        keep2(static_cast<Real>(rule.beta2)),
-        fresh2(static_cast<Real>(1 - rule.beta2)),
-        scale1(static_cast<Real>(1 / (1 - power(rule.beta1, now.applied + 1)))),
-        scale2(static_cast<Real>(1 / std::sqrt(1 - power(rule.beta2, now.applied + 1)))),
-        // Too small for this precision, it would leave 0 / 0 where nothing was ever learned.
-        epsilon(std::max(static_cast<Real>(rule.epsilon), std::numeric_limits<Real>::min())) {}
+  /// `info.applied` steps were applied before this one.
+  template <class Optimizer>
+  CORDEE_HOST_DEVICE adam_moments(const Optimizer& optimizer, const step_info& info)
+      : beta1(static_cast<Real>(optimizer.beta1)),
+        one_minus_beta1(static_cast<Real>(1 - optimizer.beta1)),
+        beta2(static_cast<Real>(optimizer.beta2)),
+        one_minus_beta2(static_cast<Real>(1 - optimizer.beta2)),
+        scale1(static_cast<Real>(1 / (1 - power(optimizer.beta1, info.applied + 1)))),
+        scale2(static_cast<Real>(1 / std::sqrt(1 - power(optimizer.beta2, info.applied + 1)))),
+        // Rounded to 0 in this precision, it would give 0 / 0 where every gradient was zero.
+        epsilon(std::max(static_cast<Real>(optimizer.epsilon), std::numeric_limits<Real>::min())) {}
 
   CORDEE_HOST_DEVICE static double power(double beta, std::int64_t steps) {
     return std::pow(beta, static_cast<double>(steps));
   }
 
-  /// Moves both moments and returns m^ / (sqrt(v^) + epsilon), of the numbers at that place.
+  /// Updates both moments at one place; returns m^ / (sqrt(v^) + epsilon).
   template <class Place>
-  [[gnu::always_inline]] constexpr typename Place::number move(Place at, Real* m, Real* v,
-                                                               const Real* gradient) const {
-    const auto g = at.limited(at(gradient), most);
-    const auto first = keep1 * at(m) + fresh1 * g;
-    const auto second = keep2 * at(v) + fresh2 * (g * g);
+  [[gnu::always_inline]] constexpr typename Place::number update(Place at, Real* m, Real* v,
+                                                                 const Real* gradient) const {
+    const auto g = at.clamped(at(gradient), largest);
+    const auto first = beta1 * at(m) + one_minus_beta1 * g;
+    const auto second = beta2 * at(v) + one_minus_beta2 * (g * g);
     at.put(m, first);
     at.put(v, second);
     return scale1 * first / (scale2 * at.root(second) + epsilon);
   }
 };
 
-/// Makes them of a rule's constants.
-template <class Rule, class Real>
-struct makes_moments {
-  Rule rule;
-  const moment* now;
-  adam_moments<Real>* to;
+/// *moments <- the constants of this step
+template <class Optimizer, class Real>
+struct make_moments_op {
+  Optimizer optimizer;
+  const step_info* info;
+  adam_moments<Real>* moments;
 
-  CORDEE_HOST_DEVICE void operator()(std::size_t) const { *to = {rule, *now}; }
+  CORDEE_HOST_DEVICE void operator()(std::size_t) const { *moments = {optimizer, *info}; }
 };
 
-/// f(where the moments of this step stand on the device)
-template <class Real, class Rule, class D, class F>
-void with_moments(const Rule& rule, const view<Real, D, 2>& v, const moment& now,
-                  typename D::stream s, const F& f) {
-  const lent<adam_moments<Real>, typename D::stream> moments(s, 1);
-  once(s, makes_moments<Rule, Real>{rule, moment_of(v, now), moments.data()});
+/// f(address of this step's moments in the device's memory)
+template <class Real, class Optimizer, class D, class F>
+void with_moments(const Optimizer& optimizer, const optimizer_view<Real, D, 2>& v,
+                  const step_info& info, typename D::stream s, const F& f) {
+  const stream_buffer<adam_moments<Real>, typename D::stream> moments(s, 1);
+  launch_single(s,
+                make_moments_op<Optimizer, Real>{optimizer, step_info_of(v, info), moments.data()});
   f(moments.data());
 }
 
 template <class Real>
-struct adamw_step {
+struct adamw_update {
   adam_moments<Real> moments;
-  Real *w, *m, *q;
+  Real *w, *m, *v;
   const Real* g;
-  Real keep, rate;
+  Real keep, learning_rate;  // keep: 1 - lr weight_decay
 
   template <class At>
   constexpr void operator()(At at) const {
-    at.put(w, at.limited(at.limited(keep * at(w)) - rate * at.limited(moments.move(at, m, q, g))));
+    at.put(w, at.clamped(at.clamped(keep * at(w)) -
+                         learning_rate * at.clamped(moments.update(at, m, v, g))));
   }
 };
 
 template <class Real>
-struct adamw_move {
+struct adamw_body {
   const adam_moments<Real>* moments;
-  const moment* now;
-  Real *w, *m, *q;
+  const step_info* info;
+  Real *w, *m, *v;
   const Real* g;
-  kinds decays;
+  kinds decay_on;
   double weight_decay;
 
-  CORDEE_HOST_DEVICE adamw_step<Real> of(kind what, std::size_t) const {
-    const double keep = decays(what) ? 1 - now->rate * weight_decay : 1;
-    return {*moments, w, m, q, g, factor<Real>(keep), factor<Real>(now->rate)};
+  CORDEE_HOST_DEVICE adamw_update<Real> for_segment(kind what, std::size_t) const {
+    const double keep = decay_on(what) ? 1 - info->learning_rate * weight_decay : 1;
+    return {*moments, w, m, v, g, factor<Real>(keep), factor<Real>(info->learning_rate)};
   }
 };
 
-template <class Rule>
-void check_adam(std::string_view name, const Rule& rule) {
-  expects_memory(name, "beta1", rule.beta1);
-  expects_memory(name, "beta2", rule.beta2);
-  expects_positive(name, "epsilon", rule.epsilon);
-  expects_not_negative(name, "weight_decay", rule.weight_decay);
+template <class Optimizer>
+void check_adam(std::string_view name, const Optimizer& optimizer) {
+  expects_decay_rate(name, "beta1", optimizer.beta1);
+  expects_decay_rate(name, "beta2", optimizer.beta2);
+  expects_positive(name, "epsilon", optimizer.epsilon);
+  expects_not_negative(name, "weight_decay", optimizer.weight_decay);
 }
 
-}  // namespace detail
+}  // namespace detail::optim
 
 struct adamw {
   static constexpr agreement needs = agreement::exact;
   static constexpr bool eager = true;
   static constexpr int slots = 2;  // m, v
-  static constexpr when norms = when::never;
-  static constexpr bool replays = true;
+  static constexpr norms_needed norms = norms_needed::never;
+  static constexpr bool capturable = true;
 
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;
   double weight_decay = 0.01;
-  kinds decays = kind::weight;
+  kinds decay_on = kind::weight;
 
   template <class Real, class D>
-  span_on<Real, D> propose(const view<Real, D, slots>& v, const moment&, typename D::stream) const {
+  span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info&,
+                           typename D::stream) const {
     return v.grads;
   }
   template <class Real, class D>
-  void accept(const view<Real, D, slots>& v, const moment& now, typename D::stream s) const {
-    detail::with_moments(*this, v, now, s, [&](const auto* moments) {
-      segmented_for<Real>(
-          s, v.segments,
-          detail::adamw_move<Real>{moments, moment_of(v, now), v.weights.data, v.slots[0].data,
-                                   v.slots[1].data, v.grads.data, decays, weight_decay});
+  void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
+              typename D::stream s) const {
+    detail::optim::with_moments(*this, v, info, s, [&](const auto* moments) {
+      segmented_for<Real>(s, v.segments,
+                          detail::optim::adamw_body<Real>{
+                              moments, step_info_of(v, info), v.weights.data, v.slots[0].data,
+                              v.slots[1].data, v.grads.data, decay_on, weight_decay});
     });
   }
 
-  void check() const { detail::check_adam("adamw", *this); }
+  void check() const { detail::optim::check_adam("adamw", *this); }
   [[nodiscard]] std::string describe() const {
-    return text("adamw, betas ", beta1, " and ", beta2, ", epsilon ", epsilon,
-                ", decoupled weight decay ", weight_decay);
+    return concat("adamw, betas ", beta1, " and ", beta2, ", epsilon ", epsilon,
+                  ", decoupled weight decay ", weight_decay);
   }
 };
 

@@ -1,33 +1,33 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gradients no longer than `max_norm`, all segments together (Pascanu, Mikolov, Bengio 2013).
+// Gradient clipping by the global norm, over all segments together (Pascanu, Mikolov, Bengio 2013).
 //
-//   g <- g min(1, max_norm / (|g| + epsilon))        then as the rule inside
+//   g <- g min(1, max_norm / (|g| + epsilon))        then a step of the wrapped optimizer
 //
-// What is clipped is the gradient that the rule steps on. If that is the mean over ranks, it is
-// clipped in accept, and the ranks stay alike. If the rule steps or speaks from its own gradient
-// (`local`, rules that mix positions), each rank clips its own before it proposes, which needs the
-// whole of it: such a rule is not eager. Clipping one's own gradients and then averaging them would
-// be another method, and is not offered.
+// Clipped is the gradient that the optimizer steps on. For exact optimizers that is the mean over
+// ranks: it is clipped in accept, so all ranks clip alike. Optimizers that step on, or exchange,
+// the rank's own gradient (`local_steps`, mixing ones) have it clipped before propose, which needs
+// the whole of it, so they are not eager. Clipping each rank's gradient before averaging gradients
+// is a different method, which is not offered.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <string>
 
-#include <cordee/core/text.hpp>
-#include <cordee/device/grid.hpp>
-#include <cordee/ops/elementwise.hpp>
-#include <cordee/ops/segmented.hpp>
+#include <cordee/core/concat.hpp>
+#include <cordee/device/gpu_kernel.hpp>
+#include <cordee/ops/cpu/elementwise.hpp>
+#include <cordee/ops/cpu/segmented.hpp>  // for a GPU's stream: ops/gpu/segmented.hpp, by ADL
 #include <cordee/optim/optimizer.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
-namespace detail {
+namespace detail::optim {
 
-/// What a gradient is multiplied by; its squared norm lies on the device.
-struct clipping {
+/// The clipping factor; the squared norm of the gradient is in the device's memory.
+struct clip_factor {
   const double* square;
   double max_norm, epsilon;
 
@@ -37,112 +37,119 @@ struct clipping {
   CORDEE_HOST_DEVICE double factor() const { return factor(std::sqrt(*square), max_norm, epsilon); }
 };
 
-/// g <- by g
+/// g <- scale g
 template <class Real>
-struct shortening {
+struct scaled_gradient {
   Real* g;
-  Real by;
+  Real scale;
 
-  [[nodiscard]] CORDEE_HOST_DEVICE bool idle() const { return by == 1; }
+  [[nodiscard]] CORDEE_HOST_DEVICE bool is_idle() const { return scale == 1; }
   template <class At>
   constexpr void operator()(At at) const {
-    at.put(g, by * at(g));
+    at.put(g, scale * at(g));
   }
 };
 template <class Real>
 struct clipped_gradient {
-  clipping how;
+  clip_factor clip;
   Real* g;
 
-  CORDEE_HOST_DEVICE shortening<Real> of(kind, std::size_t) const {
-    return {g, static_cast<Real>(how.factor())};
+  CORDEE_HOST_DEVICE scaled_gradient<Real> for_segment(kind, std::size_t) const {
+    return {g, static_cast<Real>(clip.factor())};
   }
 };
 
-/// The squared norms of what was clipped: of segment k, and of the whole.
+/// Squared norms after clipping: of segment k, and of the whole gradient.
 struct clipped_squares {
-  clipping how;
+  clip_factor clip;
   double *squares, *whole;
 
   CORDEE_HOST_DEVICE void operator()(std::size_t k) const {
-    const double by = how.factor();
-    squares[k] *= by * by;
-    if (k == 0) *whole = *how.square * by * by;
+    const double factor = clip.factor();
+    squares[k] *= factor * factor;
+    if (k == 0) *whole = *clip.square * factor * factor;
   }
 };
 
-}  // namespace detail
+}  // namespace detail::optim
 
-template <class Rule>
+template <class Optimizer>
 struct clip {
-  static constexpr bool exact = Rule::needs == agreement::exact;
+  static constexpr bool exact = Optimizer::needs == agreement::exact;
 
-  static constexpr agreement needs = Rule::needs;
-  static constexpr bool eager = exact && Rule::eager;
-  static constexpr int slots = Rule::slots;
-  static constexpr when norms = exact ? when::before_accept : when::before_propose;
-  static_assert(!exact || Rule::norms != when::before_propose,
-                "clip: a rule that needs an exact mean has its norms before it accepts");
-  static constexpr bool replays = Replays<Rule>;
+  static constexpr agreement needs = Optimizer::needs;
+  static constexpr bool eager = exact && Optimizer::eager;
+  static constexpr int slots = Optimizer::slots;
+  static constexpr norms_needed norms =
+      exact ? norms_needed::before_accept : norms_needed::before_propose;
+  static_assert(
+      !exact || Optimizer::norms != norms_needed::before_propose,
+      "clip: an exact optimizer has norms of the mean, norms_needed::before_accept or never");
+  static constexpr bool capturable = Capturable<Optimizer>;
 
-  Rule rule{};
+  Optimizer optimizer{};
   double max_norm = 1;
-  double epsilon = 1e-6;  // as torch has it; apex and timm have none
+  double epsilon = 1e-6;  // as in PyTorch; 0 in apex and timm
 
   template <class Real, class D>
-  span_on<Real, D> propose(const view<Real, D, slots>& v, const moment& now,
+  span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info& info,
                            typename D::stream s) const {
     if constexpr (exact)
-      return rule.propose(v, now, s);
+      return optimizer.propose(v, info, s);
     else
-      return clipped(v, s, [&](const auto& inner) { return rule.propose(inner, now, s); });
+      return clipped(v, s, [&](const auto& inner) { return optimizer.propose(inner, info, s); });
   }
   template <class Real, class D>
-  void accept(const view<Real, D, slots>& v, const moment& now, typename D::stream s) const {
+  void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
+              typename D::stream s) const {
     if constexpr (exact)
-      clipped(v, s, [&](const auto& inner) { rule.accept(inner, now, s); });
+      clipped(v, s, [&](const auto& inner) { optimizer.accept(inner, info, s); });
     else
-      rule.accept(v, now, s);
+      optimizer.accept(v, info, s);
   }
 
-  /// What a gradient of this norm is multiplied by.
+  /// The factor of a gradient of this norm.
   [[nodiscard]] double factor(double norm) const {
-    return detail::clipping::factor(norm, max_norm, epsilon);
+    return detail::optim::clip_factor::factor(norm, max_norm, epsilon);
   }
 
   void check() const {
-    detail::expects_positive("clip", "max_norm", max_norm);
-    detail::expects_not_negative("clip", "epsilon", epsilon);
-    check_rule(rule);
+    detail::optim::expects_positive("clip", "max_norm", max_norm);
+    detail::optim::expects_not_negative("clip", "epsilon", epsilon);
+    detail::optim::check_optimizer(optimizer);
   }
-  [[nodiscard]] consensus moves() const
-    requires requires(const Rule& r) { r.moves(); }
+  [[nodiscard]] cordee::momentum_form momentum_form() const
+    requires HasMomentumForm<Optimizer>
   {
-    return rule.moves();
+    return optimizer.momentum_form();
   }
   [[nodiscard]] std::string describe() const {
-    return text(rule.describe(), "; gradients clipped to norm ", max_norm,
-                exact ? "" : " on each rank");
+    return concat(detail::core::describe_policy(optimizer), "; gradients clipped to norm ",
+                  max_norm, exact ? "" : " on each rank");
   }
 
  private:
-  // f(the view whose gradient, and the norms said of it, are clipped)
+  // f(the view with clipped gradient and norms)
   template <class Real, class D, class F>
-  auto clipped(view<Real, D, slots> v, typename D::stream s, const F& f) const {
+  auto clipped(optimizer_view<Real, D, slots> v, typename D::stream s, const F& f) const {
     if (!v.finite) return f(v);
-    const detail::clipping how{v.grad_square.data, max_norm, epsilon};
-    const lent<double, typename D::stream> after(s, 1);
-    segmented_for<Real>(s, v.segments, detail::clipped_gradient<Real>{how, v.grads.data});
-    for_each(s, v.segments.size(), detail::clipped_squares{how, v.grad_squares.data, after.data()});
-    v.grad_square = {after.data(), 1};
+    const detail::optim::clip_factor factor_on_device{v.squared_global_norm.data, max_norm,
+                                                      epsilon};
+    const stream_buffer<double, typename D::stream> square_after(s, 1);
+    segmented_for<Real>(s, v.segments,
+                        detail::optim::clipped_gradient<Real>{factor_on_device, v.grads.data});
+    for_each(s, v.segments.size(),
+             detail::optim::clipped_squares{factor_on_device, v.squared_grad_norms.data,
+                                            square_after.data()});
+    v.squared_global_norm = {square_after.data(), 1};
     return f(v);
   }
 };
-template <class Rule>
-clip(Rule, double) -> clip<Rule>;
-template <class Rule>
-clip(Rule, double, double) -> clip<Rule>;
-template <class Rule>
-clip(Rule) -> clip<Rule>;
+template <class Optimizer>
+clip(Optimizer, double) -> clip<Optimizer>;
+template <class Optimizer>
+clip(Optimizer, double, double) -> clip<Optimizer>;
+template <class Optimizer>
+clip(Optimizer) -> clip<Optimizer>;
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -1,176 +1,180 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// DecentLaM: decentralised momentum for large batches (Yuan et al. 2021). One exchange a step, of
-// positions; the momentum is built from what mixing left, so it does not multiply the bias that
-// neighbours' different data leave.
+// DecentLaM: decentralized momentum for large batches (Yuan et al. 2021), with one exchange of
+// trial weights per step.
 //
-//   z = sum_j W_ij (w_j - rate (g_j + weight_decay w_j))       says its trial point, hears z
-//   u <- momentum u + (w - z)
-//   w <- w - u                                Nesterov: w <- w - (w - z) - momentum u
+//   z_i = sum_j W_ij (w_j - lr (g_j + weight_decay w_j))       proposes the term of j = i, receives z_i
+//   u_i <- momentum u_i + (w_i - z_i)
+//   w_i <- w_i - u_i                   Nesterov: w_i <- w_i - (w_i - z_i) - momentum u_i
 //
-// u is a displacement: the published form keeps u / rate, which is 0 / 0 where warm-up starts or
-// cosine ends. They agree while the rate is constant, and under any rates but zero if `corrected`
-// (momentum times rate / previous rate; a previous rate of at most 1e-7 leaves it alone). The
-// disagreement of the ranks goes into u as well: which graphs survive that is in
-// comm/stability.hpp.
+// The momentum is built from the mixed displacement, so it does not amplify the bias that different
+// data on neighboring ranks cause. u is a displacement; the published buffer is u / lr, which is 0
+// / 0 where warm-up starts or cosine ends. Both agree while lr is constant, and under all learning
+// rates but zero with `momentum_correction` (momentum times lr / previous lr, where the previous lr
+// is above 1e-7). The ranks' disagreement enters u too: comm/stability.hpp states for which graphs
+// it decays.
 #pragma once
 
 #include <string>
 
-#include <cordee/core/text.hpp>
-#include <cordee/ops/segmented.hpp>
+#include <cordee/core/concat.hpp>
+#include <cordee/ops/cpu/segmented.hpp>  // for a GPU's stream: ops/gpu/segmented.hpp, by ADL
 #include <cordee/optim/momentum.hpp>
 #include <cordee/optim/optimizer.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
-namespace detail {
+namespace detail::optim {
 
-/// g <- w - rate (g + decay w), the point to say.
+/// g <- w - lr (g + decay w)
 template <class Real>
 struct trial_point {
   const Real* w;
   Real* g;
-  Real rate, decay = 0;
+  Real learning_rate, decay = 0;
 
   template <class At>
   constexpr void operator()(At at) const {
-    at.put(g, at.limited(at(w) - rate * at.limited(at(g) + decay * at(w))));
+    at.put(g, at.clamped(at(w) - learning_rate * at.clamped(at(g) + decay * at(w))));
   }
 };
 
-struct trial_point_at {
+struct set_trial_point {
   template <class Real>
-  CORDEE_HOST_DEVICE void operator()(trial_point<Real>& point, const moment& now) const {
-    point.rate = factor<Real>(now.rate);
+  CORDEE_HOST_DEVICE void operator()(trial_point<Real>& point, const step_info& info) const {
+    point.learning_rate = factor<Real>(info.learning_rate);
   }
 };
-/// Proposes it; decay and w stand in `point`.
+/// Writes the trial weights over the gradient and returns them.
 template <class Real, class D>
-span_on<Real, D> propose_trial(const view<Real, D, 1>& v, const moment& now, double decay,
-                               kinds decays, typename D::stream s) {
+span_on<Real, D> propose_trial(const optimizer_view<Real, D, 1>& v, const step_info& info,
+                               double decay, kinds decay_on, typename D::stream s) {
   const trial_point<Real> point{v.weights.data, v.grads.data, 0, factor<Real>(decay)};
-  segmented_for<Real>(s, v.segments,
-                      at_moment{trial_point_at{}, moment_of(v, now), decaying{decays, point}});
+  segmented_for<Real>(
+      s, v.segments,
+      with_step_info{set_trial_point{}, step_info_of(v, info), decay_by_kind{decay_on, point}});
   return v.grads;
 }
 
-/// The move along w - mixed.
+/// The update along w - mixed.
 template <class Real>
 struct displacement {
-  momentum_move<Real> move;
+  momentum_update<Real> update;
   const Real* mixed;
 
   template <class At>
   constexpr void operator()(At at) const {
-    move(at, at(move.w) - at(mixed));
+    update(at, at(update.w) - at(mixed));
   }
 };
 
-struct displacement_at {
-  correction corrects;
+struct set_displacement {
+  corrected_momentum correct;
   template <class Real>
-  CORDEE_HOST_DEVICE void operator()(displacement<Real>& step, const moment& now) const {
-    corrects(step.move.carry, now);
+  CORDEE_HOST_DEVICE void operator()(displacement<Real>& f, const step_info& info) const {
+    correct(f.update.carry, info);
   }
 };
 
-/// The answer stands where the gradient stood.
+/// The mixed weights z lie where the gradient lay.
 template <class Real, class D>
-void displace(const view<Real, D, 1>& v, const moment& now, const consensus& how, bool corrected,
-              typename D::stream s) {
-  const displacement<Real> step{{v, how.momentum, how.nesterov}, v.grads.data};
-  segmented_for<Real>(
-      s, v.segments,
-      at_moment{displacement_at{{how.momentum, corrected}}, moment_of(v, now), step});
+void displace(const optimizer_view<Real, D, 1>& v, const step_info& info, const momentum_form& form,
+              bool momentum_correction, typename D::stream s) {
+  const displacement<Real> update{{v, form.momentum, form.nesterov}, v.grads.data};
+  segmented_for<Real>(s, v.segments,
+                      with_step_info{set_displacement{{form.momentum, momentum_correction}},
+                                     step_info_of(v, info), update});
 }
 
-}  // namespace detail
+}  // namespace detail::optim
 
 struct decentlam {
   static constexpr agreement needs = agreement::mixing;
   static constexpr bool eager = true;
   static constexpr int slots = 1;
-  static constexpr when norms = when::never;
-  static constexpr bool replays = true;
+  static constexpr norms_needed norms = norms_needed::never;
+  static constexpr bool capturable = true;
 
   double momentum = 0.9;
   double weight_decay = 0;
   bool nesterov = false;
-  bool corrected = false;
-  kinds decays = kind::weight;
+  bool momentum_correction = false;
+  kinds decay_on = kind::weight;
 
   template <class Real, class D>
-  span_on<Real, D> propose(const view<Real, D, slots>& v, const moment& now,
+  span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info& info,
                            typename D::stream s) const {
-    return detail::propose_trial(v, now, weight_decay, decays, s);
+    return detail::optim::propose_trial(v, info, weight_decay, decay_on, s);
   }
   template <class Real, class D>
-  void accept(const view<Real, D, slots>& v, const moment& now, typename D::stream s) const {
-    detail::displace(v, now, moves(), corrected, s);
+  void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
+              typename D::stream s) const {
+    detail::optim::displace(v, info, momentum_form(), momentum_correction, s);
   }
 
-  [[nodiscard]] consensus moves() const { return {momentum, nesterov}; }
+  [[nodiscard]] cordee::momentum_form momentum_form() const { return {momentum, nesterov}; }
   void check() const {
-    detail::expects_memory("decentlam", "momentum", momentum);
-    detail::expects_not_negative("decentlam", "weight_decay", weight_decay);
+    detail::optim::expects_decay_rate("decentlam", "momentum", momentum);
+    detail::optim::expects_not_negative("decentlam", "weight_decay", weight_decay);
   }
 
   [[nodiscard]] std::string describe() const {
-    return text("decentlam, momentum ", momentum, nesterov ? " (Nesterov)" : "", ", weight decay ",
-                weight_decay, ", a displacement",
-                corrected ? ", corrected when the rate changes" : "");
+    return concat("decentlam, momentum ", momentum, nesterov ? " (Nesterov)" : "",
+                  ", weight decay ", weight_decay,
+                  momentum_correction ? ", with momentum correction" : "");
   }
 };
 
-/// DecentLaM around another rule's direction: its decay and trust ratio act on the rank's own
-/// gradient before mixing, its momentum becomes DecentLaM's.
-template <class Rule>
+/// DecentLaM with the direction of another optimizer: its decay and trust ratio act on the rank's
+/// own gradient before mixing, its momentum is that of DecentLaM.
+template <class Optimizer>
 struct decentlam_over {
   static constexpr agreement needs = agreement::mixing;
   static constexpr bool eager = true;
   static constexpr int slots = 1;
-  static constexpr when norms = Rule::norms == when::never ? when::never : when::before_propose;
-  static constexpr bool replays = Replays<Rule>;
+  static constexpr norms_needed norms =
+      Optimizer::norms == norms_needed::never ? norms_needed::never : norms_needed::before_propose;
+  static constexpr bool capturable = Capturable<Optimizer>;
 
-  Rule rule{};
-  bool corrected = false;
+  Optimizer optimizer{};
+  bool momentum_correction = false;
 
   template <class Real, class D>
-  span_on<Real, D> propose(const view<Real, D, slots>& v, const moment& now,
+  span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info& info,
                            typename D::stream s) const {
-    static_assert(DirectsOn<Rule, Real, D>,
-                  "decentlam_over needs a rule that says its direction alone: a `direct`, and a "
-                  "`momentum`; sgd, velocity_sgd and lars do");
-    view<Real, D, Rule::slots> own{v.weights, v.grads, {}, v.segments};
-    own.weight_squares = v.weight_squares;
-    own.grad_squares = v.grad_squares;
-    own.sums = v.sums;
-    own.now = v.now;
-    rule.direct(own, now, s);
-    return detail::propose_trial(v, now, 0, {}, s);
+    static_assert(DirectionOn<Optimizer, Real, D>,
+                  "decentlam_over needs an optimizer with 'write_direction' and 'momentum': sgd, "
+                  "velocity_sgd, lars, or one of your own");
+    optimizer_view<Real, D, Optimizer::slots> without_slots{v.weights, v.grads, {}, v.segments};
+    without_slots.squared_weight_norms = v.squared_weight_norms;
+    without_slots.squared_grad_norms = v.squared_grad_norms;
+    without_slots.sums = v.sums;
+    without_slots.info = v.info;
+    optimizer.write_direction(without_slots, info, s);
+    return detail::optim::propose_trial(v, info, 0, {}, s);
   }
   template <class Real, class D>
-  void accept(const view<Real, D, slots>& v, const moment& now, typename D::stream s) const {
-    detail::displace(v, now, moves(), corrected, s);
+  void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
+              typename D::stream s) const {
+    detail::optim::displace(v, info, momentum_form(), momentum_correction, s);
   }
 
-  [[nodiscard]] consensus moves() const {
-    if constexpr (requires { rule.nesterov; })
-      return {rule.momentum, rule.nesterov};
+  [[nodiscard]] cordee::momentum_form momentum_form() const {
+    if constexpr (requires { optimizer.nesterov; })
+      return {optimizer.momentum, optimizer.nesterov};
     else
-      return {rule.momentum, false};
+      return {optimizer.momentum, false};
   }
 
-  void check() const { check_rule(rule); }
+  void check() const { detail::optim::check_optimizer(optimizer); }
   [[nodiscard]] std::string describe() const {
-    return text("decentlam over the direction of ", rule.describe());
+    return concat("decentlam over the direction of ", detail::core::describe_policy(optimizer));
   }
 };
-template <class Rule>
-decentlam_over(Rule) -> decentlam_over<Rule>;
-template <class Rule>
-decentlam_over(Rule, bool) -> decentlam_over<Rule>;
+template <class Optimizer>
+decentlam_over(Optimizer) -> decentlam_over<Optimizer>;
+template <class Optimizer>
+decentlam_over(Optimizer, bool) -> decentlam_over<Optimizer>;
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -1,144 +1,152 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// LAMB: Adam's direction, decayed, in steps that are a share of the weights' norm (You et al.
-// 2019).
+// LAMB: Adam's direction with weight decay, in steps proportional to the norm of the weights (You
+// et al. 2019).
 //
 //   m^, v^ as in adamw.hpp
 //   u = m^ / (sqrt(v^) + epsilon) + weight_decay w
-//   w <- w - rate |w| / |u| u                        per segment; the ratio is 1 if |w| or |u| is 0
+//   w <- w - lr (|w| / |u|) u                        per segment; the ratio is 1 if |w| or |u| is 0
 //
-// `lamb` adapts what it decays, the weights, and steps the others at the whole rate: Google's
-// reference, apex and timm. `nvlamb` adapts every segment, batch norm and biases too, as the
-// paper's box is written; `decays` is unchanged by that. NVIDIA's implementations clip the global
-// norm first, as in clip{nvlamb{}, 1.0}; the paper does not. The bias of young moments is
-// corrected.
+// `lamb` adapts the weights alone and updates the other kinds at the whole learning rate, as
+// Google's reference, apex and timm do. `nvlamb` adapts every segment, batch norm and biases too,
+// as the algorithm is printed in the paper; `decay_on` has the same default in both. NVIDIA's
+// implementations clip the global norm first, as clip{nvlamb{}, 1.0} does; the paper does not. The
+// bias of the moments is corrected.
 //
-// u is written over the gradient: a second pass needs it, and nobody else needs the gradient.
+// u replaces the gradient in memory: the second pass reads it, and nothing reads the gradient
+// again.
 #pragma once
 
 #include <cmath>
 #include <string>
 
-#include <cordee/core/text.hpp>
-#include <cordee/ops/segmented.hpp>
+#include <cordee/core/concat.hpp>
+#include <cordee/ops/cpu/segmented.hpp>  // for a GPU's stream: ops/gpu/segmented.hpp, by ADL
 #include <cordee/optim/adamw.hpp>
-#include <cordee/optim/lars.hpp>
-#include <cordee/optim/momentum.hpp>
 #include <cordee/optim/optimizer.hpp>
+#include <cordee/optim/trust_ratio.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
-namespace detail {
+namespace detail::optim {
 
-/// Moves the moments, writes u over the gradient, and returns it.
+/// Updates the moments, writes u over the gradient, and returns it.
 template <class Real>
 struct lamb_direction {
   adam_moments<Real> moments;
   const Real* w;
-  Real *m, *q, *u;
+  Real *m, *v, *u;
   Real decay;
 
   template <class At>
   constexpr typename At::number operator()(At at) const {
-    const typename At::number direction = at.limited(moments.move(at, m, q, u) + decay * at(w));
+    const typename At::number direction = at.clamped(moments.update(at, m, v, u) + decay * at(w));
     at.put(u, direction);
     return direction;
   }
 };
 
-/// With the moments that stand on the device, and the decay of a segment.
+/// With the moments in the device's memory and the decay of a segment.
 template <class Real>
-struct lamb_directions {
+struct lamb_direction_body {
   const adam_moments<Real>* moments;
   const Real* w;
-  Real *m, *q, *u;
+  Real *m, *v, *u;
   Real decay;
-  kinds decays;
+  kinds decay_on;
 
-  CORDEE_HOST_DEVICE lamb_direction<Real> of(kind what, std::size_t) const {
-    return {*moments, w, m, q, u, decays(what) ? decay : 0};
+  CORDEE_HOST_DEVICE lamb_direction<Real> for_segment(kind what, std::size_t) const {
+    return {*moments, w, m, v, u, decay_on(what) ? decay : 0};
   }
 };
 
-/// w <- w - rate u
+/// w <- w - lr u
 template <class Real>
 struct descent {
   Real* w;
   const Real* u;
-  Real rate;
+  Real learning_rate;
 
   template <class At>
   constexpr void operator()(At at) const {
-    at.put(w, at.limited(at(w) - rate * at(u)));
+    at.put(w, at.clamped(at(w) - learning_rate * at(u)));
   }
 };
-/// With the ratio of a segment's norms in its rate.
-template <class Rule, class Real>
-struct lamb_descent {
-  Rule rule;
-  kinds adapts;
-  const moment* now;
-  const double *weight_squares, *step_squares;
+/// With the learning rate times the trust ratio of a segment.
+template <class Optimizer, class Real>
+struct lamb_descent_body {
+  Optimizer optimizer;
+  kinds adapt_on;
+  const step_info* info;
+  const double *squared_weight_norms, *direction_squares;  // one per segment
   Real* w;
   const Real* u;
 
-  CORDEE_HOST_DEVICE descent<Real> of(kind what, std::size_t k) const {
-    const double ratio =
-        adapts(what) ? rule.ratio(std::sqrt(weight_squares[k]), std::sqrt(step_squares[k])) : 1;
-    return {w, u, factor<Real>(now->rate * ratio)};
+  CORDEE_HOST_DEVICE descent<Real> for_segment(kind what, std::size_t k) const {
+    const double ratio = adapt_on(what) ? optimizer.ratio(std::sqrt(squared_weight_norms[k]),
+                                                          std::sqrt(direction_squares[k]))
+                                        : 1;
+    return {w, u, factor<Real>(info->learning_rate * ratio)};
   }
 };
 
-template <class Rule, class Real, class D>
-void lamb_accept(const Rule& rule, const view<Real, D, 2>& v, const moment& now,
-                 typename D::stream s) {
-  Real *const w = v.weights.data, *const u = v.grads.data;
-  with_moments(rule, v, now, s, [&](const auto* moments) {
-    const lamb_directions<Real> directions{moments,         w, v.slots[0].data,
-                                           v.slots[1].data, u, factor<Real>(rule.weight_decay),
-                                           rule.decays};
-    segmented_squares<Real>(s, v.segments, directions, v.sums);
+template <class Optimizer, class Real, class D>
+void lamb_accept(const Optimizer& optimizer, const optimizer_view<Real, D, 2>& view,
+                 const step_info& info, typename D::stream s) {
+  Real *const w = view.weights.data, *const u = view.grads.data;
+  with_moments(optimizer, view, info, s, [&](const auto* moments) {
+    const lamb_direction_body<Real> directions{moments,
+                                               w,
+                                               view.slots[0].data,
+                                               view.slots[1].data,
+                                               u,
+                                               factor<Real>(optimizer.weight_decay),
+                                               optimizer.decay_on};
+    segmented_squares<Real>(s, view.segments, directions, view.sums);
   });
-  segmented_for<Real>(s, v.segments,
-                      lamb_descent<Rule, Real>{rule, rule.adapts, moment_of(v, now),
-                                               v.weight_squares.data, v.sums.data, w, u});
+  segmented_for<Real>(
+      s, view.segments,
+      lamb_descent_body<Optimizer, Real>{optimizer, optimizer.adapt_on, step_info_of(view, info),
+                                         view.squared_weight_norms.data, view.sums.data, w, u});
 }
 
-}  // namespace detail
+}  // namespace detail::optim
 
 struct lamb {
   static constexpr agreement needs = agreement::exact;
   static constexpr bool eager = true;
   static constexpr int slots = 2;  // m, v
-  static constexpr when norms = when::before_accept;
-  static constexpr bool replays = true;
+  static constexpr norms_needed norms = norms_needed::before_accept;
+  static constexpr bool capturable = true;
 
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-6;
   double weight_decay = 0.01;
-  kinds decays = kind::weight;
-  kinds adapts = kind::weight;
+  kinds decay_on = kind::weight;
+  kinds adapt_on = kind::weight;
 
   template <class Real, class D>
-  span_on<Real, D> propose(const view<Real, D, slots>& v, const moment&, typename D::stream) const {
+  span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info&,
+                           typename D::stream) const {
     return v.grads;
   }
   template <class Real, class D>
-  void accept(const view<Real, D, slots>& v, const moment& now, typename D::stream s) const {
-    detail::lamb_accept(*this, v, now, s);
+  void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
+              typename D::stream s) const {
+    detail::optim::lamb_accept(*this, v, info, s);
   }
 
-  /// The trust ratio of a segment with these norms of the weights and of u.
-  [[nodiscard]] CORDEE_HOST_DEVICE double ratio(double weight_norm, double step_norm) const {
-    return trust_ratio(1, weight_norm, step_norm, 0, 0);
+  /// The trust ratio of a segment with these norms of w and u.
+  [[nodiscard]] CORDEE_HOST_DEVICE double ratio(double weight_norm, double direction_norm) const {
+    return detail::optim::trust_ratio(1, weight_norm, direction_norm, 0, 0);
   }
 
-  void check() const { detail::check_adam("lamb", *this); }
+  void check() const { detail::optim::check_adam("lamb", *this); }
   [[nodiscard]] std::string describe() const {
-    return text("lamb, betas ", beta1, " and ", beta2, ", epsilon ", epsilon, ", weight decay ",
-                weight_decay, " inside the trust ratio");
+    return concat("lamb, betas ", beta1, " and ", beta2, ", epsilon ", epsilon, ", weight decay ",
+                  weight_decay, " inside the trust ratio");
   }
 };
 
@@ -146,34 +154,36 @@ struct nvlamb {
   static constexpr agreement needs = agreement::exact;
   static constexpr bool eager = true;
   static constexpr int slots = 2;  // m, v
-  static constexpr when norms = when::before_accept;
-  static constexpr bool replays = true;
-  static constexpr kinds adapts = trainable;
+  static constexpr norms_needed norms = norms_needed::before_accept;
+  static constexpr bool capturable = true;
+  static constexpr kinds adapt_on = trainable;
 
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-6;
   double weight_decay = 0.01;
-  kinds decays = kind::weight;
+  kinds decay_on = kind::weight;
 
   template <class Real, class D>
-  span_on<Real, D> propose(const view<Real, D, slots>& v, const moment&, typename D::stream) const {
+  span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info&,
+                           typename D::stream) const {
     return v.grads;
   }
   template <class Real, class D>
-  void accept(const view<Real, D, slots>& v, const moment& now, typename D::stream s) const {
-    detail::lamb_accept(*this, v, now, s);
+  void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
+              typename D::stream s) const {
+    detail::optim::lamb_accept(*this, v, info, s);
   }
 
-  /// The trust ratio of a segment with these norms of the weights and of u.
-  [[nodiscard]] CORDEE_HOST_DEVICE double ratio(double weight_norm, double step_norm) const {
-    return trust_ratio(1, weight_norm, step_norm, 0, 0);
+  /// The trust ratio of a segment with these norms of w and u.
+  [[nodiscard]] CORDEE_HOST_DEVICE double ratio(double weight_norm, double direction_norm) const {
+    return detail::optim::trust_ratio(1, weight_norm, direction_norm, 0, 0);
   }
 
-  void check() const { detail::check_adam("nvlamb", *this); }
+  void check() const { detail::optim::check_adam("nvlamb", *this); }
   [[nodiscard]] std::string describe() const {
-    return text("nvlamb, betas ", beta1, " and ", beta2, ", epsilon ", epsilon, ", weight decay ",
-                weight_decay, " inside the trust ratio, which every segment takes");
+    return concat("nvlamb, betas ", beta1, " and ", beta2, ", epsilon ", epsilon, ", weight decay ",
+                  weight_decay, " inside the trust ratio, which adapts every segment");
   }
 };
 

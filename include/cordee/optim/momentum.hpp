@@ -1,66 +1,68 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The arithmetic that rules with one momentum share: a direction, and the move that it makes.
+// The arithmetic of all optimizers with one momentum: a direction and the update along it.
 //
 //   d = g + decay w
 //   u <- carry u + gain d
-//   w <- w - rate u                            heavy ball (Polyak 1964)
-//   w <- w - rate (momentum u + gain d)        Nesterov's, as it is used (Sutskever et al. 2013)
+//   w <- w - lr u                            heavy ball (Polyak 1964)
+//   w <- w - lr (momentum u + gain d)        Nesterov, as used (Sutskever et al. 2013)
 //
-// The rules differ in where the rate and a segment's ratio stand: in `gain`, which the history
-// keeps, or in `rate`, which acts on all of it. What would be beyond half of the largest number
-// counts as that: gradients that are finite leave a state that is.
+// The optimizers differ in where the learning rate and a segment's trust ratio stand: in `gain`,
+// which acts on new directions alone, or in `learning_rate`, which acts on the whole momentum.
+// Values beyond half of the largest number are limited to it, so that finite gradients leave a
+// finite state.
 #pragma once
 
 #include <cstddef>
 
 #include <cordee/core/protocol.hpp>
 #include <cordee/core/segment.hpp>
-#include <cordee/ops/segmented.hpp>
+#include <cordee/ops/cpu/segmented.hpp>  // for a GPU's stream: ops/gpu/segmented.hpp, by ADL
 #include <cordee/optim/optimizer.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
-namespace detail {
+namespace detail::optim {
 
 template <class Real>
-struct momentum_move {
+struct momentum_update {
   Real *w, *u;
-  Real carry, gain = 1, rate = 1;
-  Real on_u, on_step;
+  Real carry, gain = 1, learning_rate = 1;
+  Real weight_of_u, weight_of_step;  // 1, 0 for heavy ball; momentum, 1 for Nesterov
 
   template <class D>
-  momentum_move(const view<Real, D, 1>& v, double momentum, bool nesterov)
+  momentum_update(const optimizer_view<Real, D, 1>& v, double momentum, bool nesterov)
       : w(v.weights.data),
         u(v.slots[0].data),
         carry(static_cast<Real>(momentum)),
-        on_u(nesterov ? carry : Real{1}),
-        on_step(nesterov ? Real{1} : Real{0}) {}
+        weight_of_u(nesterov ? carry : Real{1}),
+        weight_of_step(nesterov ? Real{1} : Real{0}) {}
 
   template <class At>
   constexpr void operator()(At at, typename At::number d) const {
-    const typename At::number step = at.limited(gain * at.limited(d)),
-                              moved = at.limited(carry * at(u) + step);
-    at.put(u, moved);
-    at.put(w, at.limited(at(w) - rate * (on_u * moved + on_step * step)));
+    const typename At::number step = at.clamped(gain * at.clamped(d)),
+                              updated = at.clamped(carry * at(u) + step);
+    at.put(u, updated);
+    at.put(w, at.clamped(at(w) - learning_rate * (weight_of_u * updated + weight_of_step * step)));
   }
 };
 
-/// The move along g + decay w.
+/// The update along g + decay w.
 template <class Real>
-struct decayed_move {
-  momentum_move<Real> move;
+struct decayed_update {
+  momentum_update<Real> update;
   const Real* g;
   Real decay;
 
   template <class D>
-  decayed_move(const view<Real, D, 1>& v, double momentum, bool nesterov, double weight_decay)
-      : move(v, momentum, nesterov), g(v.grads.data), decay(factor<Real>(weight_decay)) {}
+  decayed_update(const optimizer_view<Real, D, 1>& v, double momentum, bool nesterov,
+                 double weight_decay)
+      : update(v, momentum, nesterov), g(v.grads.data), decay(factor<Real>(weight_decay)) {}
 
   template <class At>
   constexpr void operator()(At at) const {
-    move(at, at(g) + decay * at(move.w));
+    update(at, at(g) + decay * at(update.w));
   }
 };
 
@@ -77,49 +79,51 @@ struct decayed_gradient {
   }
 };
 
-/// An arithmetic with a `decay`, which only the segments of some kinds take.
+/// `arithmetic` with its `decay` set to 0 for segments whose kind is not in `decay_on`.
 template <class Arithmetic>
-struct decaying {
-  kinds decays;
-  Arithmetic f;
+struct decay_by_kind {
+  kinds decay_on;
+  Arithmetic arithmetic;
 
-  CORDEE_HOST_DEVICE Arithmetic of(kind what, std::size_t) const {
-    Arithmetic own = f;
-    if (!decays(what)) own.decay = 0;
-    return own;
+  CORDEE_HOST_DEVICE Arithmetic for_segment(kind what, std::size_t) const {
+    Arithmetic result = arithmetic;
+    if (!decay_on(what)) result.decay = 0;
+    return result;
   }
 };
 template <class Arithmetic>
-decaying(kinds, Arithmetic) -> decaying<Arithmetic>;
+decay_by_kind(kinds, Arithmetic) -> decay_by_kind<Arithmetic>;
 
-/// A body whose arithmetic depends on the moment: `set(arithmetic, moment)` says how.
+/// `body` whose arithmetic depends on the step: `set(arithmetic, step_info)` completes it where
+/// kernels run.
 template <class Set, class Body>
-struct at_moment {
+struct with_step_info {
   Set set;
-  const moment* now;
+  const step_info* info;
   Body body;
 
-  CORDEE_HOST_DEVICE auto of(kind what, std::size_t k) const {
-    auto own = arithmetic_of(body, what, k);
-    set(own, *now);
-    return own;
+  CORDEE_HOST_DEVICE auto for_segment(kind what, std::size_t k) const {
+    auto result = ops::body_for_segment(body, what, k);
+    set(result, *info);
+    return result;
   }
 };
 template <class Set, class Body>
-at_moment(Set, const moment*, Body) -> at_moment<Set, Body>;
+with_step_info(Set, const step_info*, Body) -> with_step_info<Set, Body>;
 
-/// momentum rate / previous rate, where that says something.
-struct correction {
+/// carry <- momentum lr / previous lr (Goyal et al. 2017, remark 2) where the previous learning
+/// rate is above 1e-7.
+struct corrected_momentum {
   double momentum;
-  bool wanted;
+  bool enabled;
 
   template <class Real>
-  CORDEE_HOST_DEVICE void operator()(Real& carry, const moment& now) const {
-    if (wanted && now.previous_rate > 1e-7)
-      carry = factor<Real>(momentum * (now.rate / now.previous_rate));
+  CORDEE_HOST_DEVICE void operator()(Real& carry, const step_info& info) const {
+    if (enabled && info.previous_learning_rate > 1e-7)
+      carry = factor<Real>(momentum * (info.learning_rate / info.previous_learning_rate));
   }
 };
 
-}  // namespace detail
+}  // namespace detail::optim
 
 }  // namespace cordee::inline CORDEE_ABI

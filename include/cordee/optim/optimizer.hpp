@@ -1,14 +1,35 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// An optimizer is a pair around one multiplication by a mixing matrix: propose, let it be mixed,
-// accept.
+// An optimizer is a pair of functions around one multiplication of the ranks' vectors by a mixing
+// matrix: `propose` names the vector, the reducer mixes it in place, `accept` makes the step.
+//
+//   struct my_optimizer {                        // an aggregate; example: examples/own_optimizer.cpp
+//     member                  type               meaning
+//     needs                   agreement          weakest reducer: exact, mixing or loose
+//     eager                   bool               propose may run for one bucket while backward runs
+//     slots                   int                planes of state, zero at first, in the view
+//     norms                   norms_needed       when norms of segments are in the view
+//     propose(v, info, s)     -> span_on         vector to mix, a range of the view; empty: none
+//     accept(v, info, s)      -> void            the step; the mixed vector lies in that range
+//
+//     optional member         default            meaning
+//     capturable              false              launches may be captured in a CUDA graph
+//     check()                 accepts all        throws usage_error for an invalid hyper-parameter
+//     describe()              a neutral text     one line for the run's description
+//     momentum_form()         no momentum        how momentum acts on the ranks' disagreement
+//     write_direction(v, info, s) and momentum   what decentlam_over needs; no default
+//   };
+//
+// All functions are const. A misspelt or mistyped member is a compile error that states the right
+// one. One line tests an optimizer: CHECK(optimizer_laws(my_optimizer{}) == "").
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <concepts>
 #include <limits>
+#include <string>
 #include <string_view>
 
 #include <cordee/core/config.hpp>
@@ -17,92 +38,174 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// A constant value; every number that changes is in the view. `propose` returns what to say (a
-/// range of the view), or nothing this step; the answer stands where the proposal stood when
-/// `accept` is called. `needs` is the weakest reducer it can live with, `slots` the planes of state
-/// it wants, `norms` when it wants norms per segment. An `eager` rule proposes from one bucket and
-/// writes no slot, so that it may speak while backward runs. `accept` maps zero weight and gradient
-/// to zero. On a GPU a rule that needs an exact mean accepts before the host knows whether the mean
-/// is finite: all that it changes it changes by kernels of the stream it is given, which then leave
-/// it as it is (device/gated.hpp).
+/// A constant value: all state is in the view. An `eager` optimizer proposes from one bucket and
+/// writes no slot. `accept` maps zero weight and zero gradient to zero. On a GPU an optimizer that
+/// needs an exact mean accepts before the host knows whether the mean is finite: it writes by
+/// kernels of the given stream alone, which have no effect if the mean is not finite
+/// (device/predicated.hpp).
 template <class O, class Real, class D>
 concept OptimizerOn =
     std::copyable<O> && Device<D> &&
-    requires(const O o, view<Real, D, O::slots> v, moment now, typename D::stream s) {
+    requires(const O o, optimizer_view<Real, D, O::slots> v, step_info info, typename D::stream s) {
       { O::slots } -> std::convertible_to<int>;
       { O::needs } -> std::convertible_to<agreement>;
-      { O::norms } -> std::convertible_to<when>;
+      { O::norms } -> std::convertible_to<norms_needed>;
       { O::eager } -> std::convertible_to<bool>;
-      { o.propose(v, now, s) } -> std::same_as<span_on<Real, D>>;
-      { o.accept(v, now, s) } -> std::same_as<void>;
+      { o.propose(v, info, s) } -> std::same_as<span_on<Real, D>>;
+      { o.accept(v, info, s) } -> std::same_as<void>;
     };
 
-/// A rule whose every step hands over the same launches, says something, and carries nothing of the
-/// moment but what kernels read at `moment_of`: on a GPU they may be recorded once and replayed.
+/// Every step makes the same launches and one proposal, and reads the step's numbers only in
+/// kernels, at `step_info_of`: on a GPU the launches may be captured once and replayed.
 template <class O>
-concept Replays = requires { requires O::replays; };
+concept Capturable = requires { requires O::capturable; };
 
-/// A rule that knows which hyper-parameters make no sense: `check` throws `misuse` with a sentence.
-/// The trainer asks once, when it is constructed; wrappers pass the question on.
+/// `check` throws `usage_error` for hyper-parameters outside their range. The trainer calls it at
+/// construction; wrappers forward it.
 template <class O>
-concept Checks = requires(const O o) {
+concept Validated = requires(const O o) {
   { o.check() } -> std::same_as<void>;
 };
 
-/// Asks a rule that can be asked.
-template <class O>
-constexpr void check_rule(const O& rule) {
-  if constexpr (Checks<O>) rule.check();
-}
-
-/// Which pairings of rule and reducer make sense. A rounding of the wire is harmless in a gradient
-/// and poisonous in a position, whose differences are the signal.
-template <class O, class R>
-concept Agrees = (R::offers >= O::needs) && (R::lossless || O::needs == agreement::exact);
-
-/// What `decentlam_over{rule}` needs of a rule: `direct` writes the direction over the gradient
+/// What `decentlam_over{optimizer}` needs: `write_direction` replaces the gradient by the direction
 /// (decay, trust ratio), reads one bucket and writes no slot.
 template <class O, class Real, class D>
-concept DirectsOn = OptimizerOn<O, Real, D> && requires(const O o, view<Real, D, O::slots> v,
-                                                        moment now, typename D::stream s) {
-  { o.direct(v, now, s) } -> std::same_as<void>;
-  { o.momentum } -> std::convertible_to<double>;
-};
+concept DirectionOn =
+    OptimizerOn<O, Real, D> &&
+    requires(const O o, optimizer_view<Real, D, O::slots> v, step_info info, typename D::stream s) {
+      { o.write_direction(v, info, s) } -> std::same_as<void>;
+      { o.momentum } -> std::convertible_to<double>;
+    };
 
-/// A rule whose momentum feeds on the ranks' disagreement says how; the reducer then knows whether
-/// it dies out.
+/// The momentum acts on the ranks' disagreement; from its form the reducer computes whether the
+/// disagreement decays.
 template <class O>
-concept MovesConsensus = requires(const O o) {
-  { o.moves() } -> std::same_as<consensus>;
+concept HasMomentumForm = requires(const O o) {
+  { o.momentum_form() } -> std::same_as<momentum_form>;
 };
 
-namespace detail {
+namespace detail::optim {
 
-/// A factor as the kernels' number. Rates, decays and norms far apart give factors that no float
-/// holds, and infinity times a zero is not a number.
+template <class O>
+constexpr void check_optimizer(const O& optimizer) {
+  if constexpr (Validated<O>) optimizer.check();
+}
+
+/// Members of `O` under their exact names. A name that is present but fails its concept has a wrong
+/// type, which would otherwise count as absent.
+template <class O>
+constexpr bool names_check = requires { &O::check; };
+template <class O>
+constexpr bool names_describe = requires { &O::describe; };
+template <class O>
+constexpr bool names_momentum_form = requires { &O::momentum_form; };
+
+template <class O>
+constexpr bool describable = requires(const O o) {
+  { o.describe() } -> std::convertible_to<std::string>;
+};
+
+/// True, or a compile error that states the member to add or to correct.
+template <class O, class Real, class D>
+consteval bool has_optimizer_members() {
+  static_assert(std::copyable<O>, "an optimizer is copyable: a constant value, without state");
+  static_assert(
+      requires {
+        { O::needs } -> std::convertible_to<agreement>;
+      },
+      "an optimizer has 'static constexpr agreement needs': agreement::exact if it exchanges "
+      "gradients");
+  static_assert(
+      requires {
+        { O::eager } -> std::convertible_to<bool>;
+      },
+      "an optimizer has 'static constexpr bool eager': true if propose reads one bucket and writes "
+      "no slot");
+  static_assert(
+      requires {
+        { O::slots } -> std::convertible_to<int>;
+      }, "an optimizer has 'static constexpr int slots', its planes of state");
+  static_assert(
+      requires {
+        { O::norms } -> std::convertible_to<norms_needed>;
+      },
+      "an optimizer has 'static constexpr norms_needed norms': norms_needed::never if it reads "
+      "none");
+  if constexpr (requires {
+                  { O::slots } -> std::convertible_to<int>;
+                }) {
+    using view = optimizer_view<Real, D, O::slots>;
+    using stream = typename D::stream;
+    static_assert(
+        requires(const O o, view v, step_info info, stream s) {
+          { o.propose(v, info, s) } -> std::same_as<span_on<Real, D>>;
+        },
+        "an optimizer has 'span_on<Real, D> propose(const optimizer_view<Real, D, slots>&, const "
+        "step_info&, typename D::stream) const'");
+    static_assert(
+        requires(const O o, view v, step_info info, stream s) {
+          { o.accept(v, info, s) } -> std::same_as<void>;
+        },
+        "an optimizer has 'void accept(const optimizer_view<Real, D, slots>&, const step_info&, "
+        "typename D::stream) const'");
+    static_assert(
+        !requires(const O o, view v, step_info info, stream s) { o.direction(v, info, s); } &&
+            !requires(const O o, view v, step_info info, stream s) { o.direct(v, info, s); },
+        "the optional member of an optimizer is spelt 'write_direction'");
+  }
+  static_assert(!names_check<O> || Validated<O>,
+                "the optional member 'check' of an optimizer is 'void check() const'");
+  static_assert(!names_describe<O> || describable<O>,
+                "the optional member 'describe' of an optimizer is 'std::string describe() const'");
+  static_assert(!names_momentum_form<O> || HasMomentumForm<O>,
+                "the optional member 'momentum_form' of an optimizer is 'cordee::momentum_form "
+                "momentum_form() const'");
+  static_assert(
+      !requires { O::is_capturable; } && !requires { O::captureable; } &&
+          !requires { O::captures; },
+      "the optional member of an optimizer is spelt 'capturable'");
+  static_assert(
+      !requires(const O o) { o.validate(); } && !requires(const O o) { o.checks(); } &&
+          !requires(const O o) { o.verify(); },
+      "the optional member of an optimizer is spelt 'check'");
+  static_assert(
+      !requires(const O o) { o.description(); } && !requires(const O o) { o.describes(); } &&
+          !requires(const O o) { o.to_string(); },
+      "the optional member of an optimizer is spelt 'describe'");
+  static_assert(
+      !requires(const O o) { o.consensus(); } && !requires(const O o) { o.form(); },
+      "the optional member of an optimizer is spelt 'momentum_form'");
+  return true;
+}
+
+/// x as Real, limited to the finite range: extreme learning rates, decays and norms give factors
+/// beyond the range of float, and infinity times zero is NaN.
 template <class Real>
 CORDEE_HOST_DEVICE Real factor(double x) {
-  constexpr double most = std::numeric_limits<Real>::max();
-  return static_cast<Real>(std::clamp(x, -most, most));
+  constexpr double largest = std::numeric_limits<Real>::max();
+  return static_cast<Real>(std::clamp(x, -largest, largest));
 }
 
-[[noreturn, gnu::cold, gnu::noinline]] inline void refuse(std::string_view rule,
-                                                          std::string_view what, double value,
+[[noreturn, gnu::cold, gnu::noinline]] inline void refuse(std::string_view optimizer,
+                                                          std::string_view member, double value,
                                                           std::string_view range) {
-  throw misuse(text(rule, ": ", what, " is ", value, ", but must be ", range));
+  throw usage_error(concat(optimizer, ": ", member, " is ", value, ", but must be ", range));
 }
-// Written so that what is not a number is refused too.
-inline void expects_not_negative(std::string_view rule, std::string_view what, double value) {
-  if (!(value >= 0 && std::isfinite(value))) refuse(rule, what, value, "finite and 0 or more");
+// Conditions are written so that NaN is refused too.
+inline void expects_not_negative(std::string_view optimizer, std::string_view member,
+                                 double value) {
+  if (!(value >= 0 && std::isfinite(value)))
+    refuse(optimizer, member, value, "finite and 0 or more");
 }
-inline void expects_positive(std::string_view rule, std::string_view what, double value) {
-  if (!(value > 0 && std::isfinite(value))) refuse(rule, what, value, "finite and more than 0");
+inline void expects_positive(std::string_view optimizer, std::string_view member, double value) {
+  if (!(value > 0 && std::isfinite(value)))
+    refuse(optimizer, member, value, "finite and more than 0");
 }
-/// A share of the past that is kept: with 1 nothing would ever be forgotten.
-inline void expects_memory(std::string_view rule, std::string_view what, double value) {
-  if (!(value >= 0 && value < 1)) refuse(rule, what, value, "in [0, 1)");
+/// A decay rate of a running average: with 1 or more the average would diverge.
+inline void expects_decay_rate(std::string_view optimizer, std::string_view member, double value) {
+  if (!(value >= 0 && value < 1)) refuse(optimizer, member, value, "in [0, 1)");
 }
 
-}  // namespace detail
+}  // namespace detail::optim
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -3,136 +3,150 @@
 //
 // Stochastic gradient descent with momentum, in the two forms that are in use.
 //
-//   form P, `sgd`                             form C, `velocity_sgd`
-//   d = g + weight_decay w                    d = g + weight_decay w
-//   b <- momentum b + (1 - dampening) d       v <- momentum v + rate d
-//   w <- w - rate b                           w <- w - v
-//   Nesterov: w <- w - rate (d + momentum b)  Nesterov: w <- w - (momentum v + rate d)
+//   form P, sgd                                form C, velocity_sgd
+//   d = g + weight_decay w                     d = g + weight_decay w
+//   b <- momentum b + (1 - dampening) d        v <- momentum v + lr d
+//   w <- w - lr b                              w <- w - v
+//   Nesterov: w <- w - lr (d + momentum b)     Nesterov: w <- w - (momentum v + lr d)
 //
-// The rate stands outside the momentum in P (PyTorch; the first buffer is d, undamped) and inside
-// it in C (Caffe2, TensorFlow). They agree while the rate is constant; under any rates when C
-// carries the momentum correction of Goyal et al. 2017, remark 2.
+// In P the learning rate stands outside the momentum (PyTorch; the first buffer is d, not
+// dampened), in C inside it (Caffe2, TensorFlow). They agree while it is constant, and while it
+// changes if C has the momentum correction of Goyal et al. 2017, remark 2.
 #pragma once
 
 #include <string>
 
-#include <cordee/core/text.hpp>
-#include <cordee/ops/segmented.hpp>
+#include <cordee/core/concat.hpp>
+#include <cordee/ops/cpu/segmented.hpp>  // for a GPU's stream: ops/gpu/segmented.hpp, by ADL
 #include <cordee/optim/momentum.hpp>
 #include <cordee/optim/optimizer.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
-namespace detail {
+namespace detail::optim {
 
-struct sgd_at {
+struct set_sgd {
   double dampening;
   template <class Real>
-  CORDEE_HOST_DEVICE void operator()(decayed_move<Real>& step, const moment& now) const {
-    step.move.gain = static_cast<Real>(now.applied == 0 ? 1 : 1 - dampening);
-    step.move.rate = factor<Real>(now.rate);
+  CORDEE_HOST_DEVICE void operator()(decayed_update<Real>& f, const step_info& info) const {
+    f.update.gain = static_cast<Real>(info.applied == 0 ? 1 : 1 - dampening);
+    f.update.learning_rate = factor<Real>(info.learning_rate);
   }
 };
-struct velocity_sgd_at {
-  correction corrects;
+struct set_velocity_sgd {
+  corrected_momentum correct;
   template <class Real>
-  CORDEE_HOST_DEVICE void operator()(decayed_move<Real>& step, const moment& now) const {
-    corrects(step.move.carry, now);
-    step.move.gain = factor<Real>(now.rate);
+  CORDEE_HOST_DEVICE void operator()(decayed_update<Real>& f, const step_info& info) const {
+    correct(f.update.carry, info);
+    f.update.gain = factor<Real>(info.learning_rate);
   }
 };
 
-}  // namespace detail
+/// g <- g + weight_decay w
+template <class Optimizer, class Real, class D>
+void write_decayed_gradient(const Optimizer& optimizer, const optimizer_view<Real, D, 1>& v,
+                            typename D::stream s) {
+  const decayed_gradient<Real> decayed{v.weights.data, v.grads.data,
+                                       factor<Real>(optimizer.weight_decay)};
+  segmented_for<Real>(s, v.segments, decay_by_kind{optimizer.decay_on, decayed});
+}
 
-/// Form P. Weight decay is L2, added to the gradient of the segments whose kind is in `decays`.
+}  // namespace detail::optim
+
+/// Form P. Weight decay is L2, added to the gradient of the segments whose kind is in `decay_on`.
 struct sgd {
   static constexpr agreement needs = agreement::exact;
   static constexpr bool eager = true;
-  static constexpr int slots = 1;
-  static constexpr when norms = when::never;
-  static constexpr bool replays = true;
+  static constexpr int slots = 1;  // b
+  static constexpr norms_needed norms = norms_needed::never;
+  static constexpr bool capturable = true;
 
   double momentum = 0.9;
   double weight_decay = 0;
   double dampening = 0;
   bool nesterov = false;
-  kinds decays = kind::weight;
+  kinds decay_on = kind::weight;
 
   template <class Real, class D>
-  span_on<Real, D> propose(const view<Real, D, slots>& v, const moment&, typename D::stream) const {
+  span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info&,
+                           typename D::stream) const {
     return v.grads;
   }
   template <class Real, class D>
-  void accept(const view<Real, D, slots>& v, const moment& now, typename D::stream s) const {
+  void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
+              typename D::stream s) const {
     check();
-    const detail::decayed_move<Real> step(v, momentum, nesterov, weight_decay);
-    segmented_for<Real>(s, v.segments,
-                        detail::at_moment{detail::sgd_at{dampening}, moment_of(v, now),
-                                          detail::decaying{decays, step}});
+    const detail::optim::decayed_update<Real> update(v, momentum, nesterov, weight_decay);
+    segmented_for<Real>(
+        s, v.segments,
+        detail::optim::with_step_info{detail::optim::set_sgd{dampening}, step_info_of(v, info),
+                                      detail::optim::decay_by_kind{decay_on, update}});
   }
   /// g <- g + weight_decay w
   template <class Real, class D>
-  void direct(const view<Real, D, slots>& v, const moment&, typename D::stream s) const {
-    const detail::decayed_gradient<Real> decayed{v.weights.data, v.grads.data,
-                                                 detail::factor<Real>(weight_decay)};
-    segmented_for<Real>(s, v.segments, detail::decaying{decays, decayed});
+  void write_direction(const optimizer_view<Real, D, slots>& v, const step_info&,
+                       typename D::stream s) const {
+    detail::optim::write_decayed_gradient(*this, v, s);
   }
 
   void check() const {
-    detail::expects_memory("sgd", "momentum", momentum);
-    detail::expects_not_negative("sgd", "weight_decay", weight_decay);
-    detail::expects_memory("sgd", "dampening", dampening);
+    detail::optim::expects_decay_rate("sgd", "momentum", momentum);
+    detail::optim::expects_not_negative("sgd", "weight_decay", weight_decay);
+    detail::optim::expects_decay_rate("sgd", "dampening", dampening);
     expects(!nesterov || (momentum > 0 && dampening == 0),
             "sgd: Nesterov momentum needs momentum > 0 and no dampening");
   }
   [[nodiscard]] std::string describe() const {
-    return text("sgd, momentum ", momentum, nesterov ? " (Nesterov)" : "", ", weight decay ",
-                weight_decay, ", the rate outside the momentum");
+    return concat("sgd, momentum ", momentum, nesterov ? " (Nesterov)" : "", ", weight decay ",
+                  weight_decay, ", learning rate outside the momentum");
   }
 };
 
-/// Form C. `correction` multiplies v by rate / previous rate before the step, so that a change of
-/// the rate acts at once on the whole history; a previous rate of at most 1e-7 leaves v alone.
+/// Form C. `momentum_correction` multiplies v by lr / previous lr before the step, so that a change
+/// of the learning rate acts on the whole momentum; a previous lr of at most 1e-7 leaves v as it
+/// is.
 struct velocity_sgd {
   static constexpr agreement needs = agreement::exact;
   static constexpr bool eager = true;
-  static constexpr int slots = 1;
-  static constexpr when norms = when::never;
-  static constexpr bool replays = true;
+  static constexpr int slots = 1;  // v
+  static constexpr norms_needed norms = norms_needed::never;
+  static constexpr bool capturable = true;
 
   double momentum = 0.9;
   double weight_decay = 0;
   bool nesterov = false;
-  bool correction = true;
-  kinds decays = kind::weight;
+  bool momentum_correction = true;
+  kinds decay_on = kind::weight;
 
   template <class Real, class D>
-  span_on<Real, D> propose(const view<Real, D, slots>& v, const moment&, typename D::stream) const {
+  span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info&,
+                           typename D::stream) const {
     return v.grads;
   }
   template <class Real, class D>
-  void accept(const view<Real, D, slots>& v, const moment& now, typename D::stream s) const {
-    const detail::decayed_move<Real> step(v, momentum, nesterov, weight_decay);
+  void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
+              typename D::stream s) const {
+    const detail::optim::decayed_update<Real> update(v, momentum, nesterov, weight_decay);
     segmented_for<Real>(s, v.segments,
-                        detail::at_moment{detail::velocity_sgd_at{{momentum, correction}},
-                                          moment_of(v, now), detail::decaying{decays, step}});
+                        detail::optim::with_step_info{
+                            detail::optim::set_velocity_sgd{{momentum, momentum_correction}},
+                            step_info_of(v, info), detail::optim::decay_by_kind{decay_on, update}});
   }
   /// g <- g + weight_decay w
   template <class Real, class D>
-  void direct(const view<Real, D, slots>& v, const moment&, typename D::stream s) const {
-    const detail::decayed_gradient<Real> decayed{v.weights.data, v.grads.data,
-                                                 detail::factor<Real>(weight_decay)};
-    segmented_for<Real>(s, v.segments, detail::decaying{decays, decayed});
+  void write_direction(const optimizer_view<Real, D, slots>& v, const step_info&,
+                       typename D::stream s) const {
+    detail::optim::write_decayed_gradient(*this, v, s);
   }
 
   void check() const {
-    detail::expects_memory("velocity_sgd", "momentum", momentum);
-    detail::expects_not_negative("velocity_sgd", "weight_decay", weight_decay);
+    detail::optim::expects_decay_rate("velocity_sgd", "momentum", momentum);
+    detail::optim::expects_not_negative("velocity_sgd", "weight_decay", weight_decay);
   }
   [[nodiscard]] std::string describe() const {
-    return text("velocity_sgd, momentum ", momentum, nesterov ? " (Nesterov)" : "",
-                ", weight decay ", weight_decay, ", the rate inside the momentum",
-                correction ? ", corrected when it changes" : "");
+    return concat("velocity_sgd, momentum ", momentum, nesterov ? " (Nesterov)" : "",
+                  ", weight decay ", weight_decay, ", learning rate inside the momentum",
+                  momentum_correction ? ", with momentum correction" : "");
   }
 };
 

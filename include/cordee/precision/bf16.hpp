@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bfloat16: the upper half of a float, in a type of our own.
+// bfloat16: the upper half of a float, in a type of its own.
 //
 //   q = round-to-nearest-even(x) to eight bits of fraction, the leading one included
 //
-// It has a float's exponents, so nothing that a float holds overflows or vanishes: no scale, of
-// numbers or of the loss.
+// It has the exponent of a float, so that neither numbers nor the loss need a scale against
+// overflow and underflow.
 #pragma once
 
 #include <bit>
@@ -19,17 +19,18 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Sixteen bits: sign, eight of exponent, seven of fraction. For arithmetic, take exact().
+/// Sixteen bits: sign, eight of exponent, seven of fraction. Arithmetic is done on exact().
 struct bfloat {
   std::uint16_t bits = 0;
 
-  /// The nearest, of two the even one; not a number stays so.
+  /// Rounds to nearest, ties to even; NaN stays NaN.
   CORDEE_HOST_DEVICE static constexpr bfloat nearest(float x) {
-    if constexpr (detail::on_gpu)
-      if (!std::is_constant_evaluated()) return {detail::to_bfloat(x)};
+    if constexpr (detail::precision::on_gpu)
+      if (!std::is_constant_evaluated()) return {detail::precision::to_bfloat(x)};
     const auto b = std::bit_cast<std::uint32_t>(x);
     const std::uint32_t number = (b + 0x7fffu + (b >> 16 & 1u)) >> 16;
-    const std::uint32_t nan = b >> 16 | 0x40u;  // a payload in the lower bits alone stays one
+    const std::uint32_t nan =
+        b >> 16 | 0x40u;  // quiet, so that a payload in the lower bits alone stays a NaN
     return {static_cast<std::uint16_t>((b & 0x7fffffffu) > 0x7f800000u ? nan : number)};
   }
   CORDEE_HOST_DEVICE constexpr float exact() const {
@@ -50,6 +51,6 @@ struct bf16 {
   CORDEE_HOST_DEVICE static constexpr bfloat encode(float x, scaling) { return bfloat::nearest(x); }
   CORDEE_HOST_DEVICE static constexpr float decode(bfloat q, scaling) { return q.exact(); }
 };
-static_assert(Precision<bf16> && Narrow<bfloat>);
+static_assert(Precision<bf16> && StorageOnly<bfloat>);
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Half precision in storage and on wires: IEEE 754 binary16, in a type of our own.
+// Half precision in storage and on the wire: IEEE 754 binary16, in a type of its own.
 //
 //   q = round-to-nearest-even(x s),  x' = q / s,  s = 2^(14 - floor(log2 max|x|))
 //
-// Powers of two scale without rounding, and leave a bit of room below 65504. So of a range of
-// numbers the largest never overflow, and those down to 2^-28 of the largest keep all eleven bits.
-// Conversions are integer arithmetic without branches, which compilers turn into vector code for
-// any processor; on a GPU they are its instructions.
+// Powers of two scale without rounding and leave one bit of headroom below 65504. So of a range of
+// numbers the largest do not overflow, and those down to 2^-28 of the largest keep all eleven bits.
+// Conversions are integer arithmetic without branches, which compilers vectorize for any processor;
+// on a GPU they are instructions.
 #pragma once
 
 #include <bit>
@@ -20,14 +20,14 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Sixteen bits: sign, five of exponent, ten of fraction. For arithmetic, decode it.
+/// Sixteen bits: sign, five of exponent, ten of fraction. Arithmetic is done on exact().
 struct half {
   std::uint16_t bits = 0;
 
-  /// The nearest half, of two the even one; infinite from 65520 on; not a number stays so.
+  /// Rounds to nearest, ties to even; infinite from 65520 on; NaN stays NaN.
   CORDEE_HOST_DEVICE static constexpr half nearest(float x) {
-    if constexpr (detail::on_gpu)
-      if (!std::is_constant_evaluated()) return {detail::to_half(x)};
+    if constexpr (detail::precision::on_gpu)
+      if (!std::is_constant_evaluated()) return {detail::precision::to_half(x)};
     const auto b = std::bit_cast<std::uint32_t>(x);
     const std::uint32_t a = b & 0x7fffffffu;
     // Normal halves: round at bit 13, carry into the exponent, and move its bias from 127 to 15.
@@ -35,7 +35,7 @@ struct half {
     // Below 2^-14 the unit is 2^-24, which is the unit of floats at 0.5: their addition rounds.
     const float tiny = std::bit_cast<float>(a < 0x38800000u ? a : 0u) + 0.5f;
     const std::uint32_t subnormal = std::bit_cast<std::uint32_t>(tiny) - 0x3f000000u;
-    // A payload that has nothing in the upper ten bits must not become an infinity.
+    // A NaN whose payload is zero in the upper ten bits must not become an infinity.
     const std::uint32_t payload = a >> 13 & 0x3ffu;
     const std::uint32_t nan = 0x7c00u | payload | (payload == 0 ? 0x200u : 0u);
     const std::uint32_t finite = a < 0x38800000u ? subnormal : normal;
@@ -45,12 +45,12 @@ struct half {
   }
 
   CORDEE_HOST_DEVICE constexpr float exact() const {
-    if constexpr (detail::on_gpu)
-      if (!std::is_constant_evaluated()) return detail::from_half(bits);
+    if constexpr (detail::precision::on_gpu)
+      if (!std::is_constant_evaluated()) return detail::precision::from_half(bits);
     const std::uint32_t sign = (bits & 0x8000u) << 16, a = bits & 0x7fffu;
     const std::uint32_t normal = (a << 13) + 0x38000000u;
-    const std::uint32_t unbounded = normal + 0x38000000u;  // infinities and what is no number
-    // The fraction behind the leading one of 2^-14, less that one.
+    const std::uint32_t unbounded = normal + 0x38000000u;  // infinities and NaN
+    // The fraction after the leading one of 2^-14, less that one.
     const float tiny = std::bit_cast<float>(0x38800000u + (a << 13 & 0x7fffffu)) -
                        std::bit_cast<float>(0x38800000u);
     const std::uint32_t bounded = a < 0x400u ? std::bit_cast<std::uint32_t>(tiny) : normal;
@@ -63,13 +63,13 @@ struct fp16 {
   using master = float;
   using accumulate = float;
   struct scaling {
-    float scale = 1;  // a power of two, or not a number
+    float scale = 1;  // a power of two, or NaN
   };
 
   static constexpr bool scales_loss = true;
   static constexpr std::string_view name = "fp16";
 
-  /// For numbers up to |x|; not finite makes everything that is encoded so.
+  /// For numbers up to |x|. If x is not finite, every encoded number decodes to NaN.
   CORDEE_HOST_DEVICE static constexpr scaling fit(float x) {
     const std::uint32_t a = std::bit_cast<std::uint32_t>(x) & 0x7fffffffu;
     if (a >= 0x7f800000u) return {std::bit_cast<float>(0x7fc00000u)};

@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The default: single precision throughout.
+// Single precision throughout, the default.
 #pragma once
 
 #include <cordee/precision/precision.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
-struct fp32 : plain_precision<float> {
+struct fp32 : detail::precision::plain_precision<float> {
   static constexpr std::string_view name = "fp32";
 };
 static_assert(Precision<fp32>);

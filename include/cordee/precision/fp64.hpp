@@ -8,7 +8,7 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-struct fp64 : plain_precision<double> {
+struct fp64 : detail::precision::plain_precision<double> {
   static constexpr std::string_view name = "fp64";
 };
 static_assert(Precision<fp64>);

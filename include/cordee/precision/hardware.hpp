@@ -1,16 +1,16 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Conversions that a GPU's instructions do: one each, where integer arithmetic takes a dozen, which
-// kernels that only move numbers would wait for. The same bits of every number; what is no number
-// loses its payload.
+// Conversions by GPU instructions: one each, where integer arithmetic takes a dozen, which would
+// limit kernels that are bound by memory. The same bits as on the host, except that a NaN loses its
+// payload.
 #pragma once
 
 #include <cstdint>
 
 #include <cordee/core/config.hpp>
 
-namespace cordee::inline CORDEE_ABI::detail {
+namespace cordee::inline CORDEE_ABI::detail::precision {
 
 #if defined(__CUDA_ARCH__)
 inline constexpr bool on_gpu = true;
@@ -31,10 +31,10 @@ __device__ inline std::uint16_t to_bfloat(float x) {
   return bits;
 }
 #else
-inline constexpr bool on_gpu = false;  // and nobody calls these
+inline constexpr bool on_gpu = false;  // the functions are declared only
 CORDEE_HOST_DEVICE std::uint16_t to_half(float);
 CORDEE_HOST_DEVICE float from_half(std::uint16_t);
 CORDEE_HOST_DEVICE std::uint16_t to_bfloat(float);
 #endif
 
-}  // namespace cordee::inline CORDEE_ABI::detail
+}  // namespace cordee::inline CORDEE_ABI::detail::precision

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What kernels need of a stored number: the type it is computed in, and the way there and back.
+// The types of numbers that kernels load and store, and conversions to the type of arithmetic.
 #pragma once
 
 #include <concepts>
@@ -11,30 +11,30 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Stored in fewer bits than it is computed in: `exact()` loses nothing, `nearest(x)` rounds.
+/// A type for storage alone: `exact()` converts to float without rounding, `nearest(x)` rounds.
 template <class N>
-concept Narrow = std::is_trivially_copyable_v<N> && requires(N q, float x) {
+concept StorageOnly = std::is_trivially_copyable_v<N> && requires(N q, float x) {
   { N::nearest(x) } -> std::same_as<N>;
   { q.exact() } -> std::same_as<float>;
 };
 template <class N>
-concept Number = std::floating_point<N> || Narrow<N>;
+concept Number = std::floating_point<N> || StorageOnly<N>;
 
-/// What arithmetic on N is done in.
+/// The type in which arithmetic on N is done.
 template <Number N>
-using wide = std::conditional_t<Narrow<N>, float, N>;
+using wide = std::conditional_t<StorageOnly<N>, float, N>;
 
 template <Number N>
 CORDEE_HOST_DEVICE constexpr wide<N> widened(N x) {
-  if constexpr (Narrow<N>)
+  if constexpr (StorageOnly<N>)
     return x.exact();
   else
     return x;
 }
-/// The nearest N.
+/// Rounds to N.
 template <Number N>
 CORDEE_HOST_DEVICE constexpr N rounded(wide<N> x) {
-  if constexpr (Narrow<N>)
+  if constexpr (StorageOnly<N>)
     return N::nearest(x);
   else
     return x;

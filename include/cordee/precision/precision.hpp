@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a number is while it is stored, summed and mastered.
+// The types of one precision: storage, accumulation and master weights.
 #pragma once
 
 #include <concepts>
@@ -12,38 +12,39 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// `storage` is what kernels and wires keep, `accumulate` what sums are made in, `master` what
-/// rules step on. `scaling` is what encoding needs to know: nothing for fp32, a scale for int8.
+/// `storage` is the type in memory and on the wire, `accumulate` that of sums, `master` that of the
+/// weights which optimizers update. `scaling` parametrizes encoding: empty for fp32, a scale for
+/// int8. `fit(x)` is the scaling for values up to |x|; x that is not finite decodes to NaN.
 template <class P>
 concept Precision =
     std::is_trivially_copyable_v<typename P::storage> && std::floating_point<typename P::master> &&
     std::floating_point<typename P::accumulate> &&
     requires(typename P::master x, typename P::storage q, typename P::scaling k) {
-      {
-        P::fit(x)
-      } -> std::same_as<typename P::scaling>;  // for values up to |x|; not finite stays so
+      { P::fit(x) } -> std::same_as<typename P::scaling>;
       { P::encode(x, k) } -> std::same_as<typename P::storage>;
       { P::decode(q, k) } -> std::same_as<typename P::accumulate>;
       { P::scales_loss } -> std::convertible_to<bool>;
       { P::name } -> std::convertible_to<std::string_view>;
     };
 
-/// Stores fewer bits than layers hand on: P::activation says what those are. Convolutions quantise
-/// what they read, and know its range.
+/// Activations have type P::activation, which is wider than P::storage; convolutions quantize their
+/// inputs by running ranges.
 template <class P>
-concept Quantised = Precision<P> && requires { typename P::activation; };
+concept Quantized = Precision<P> && requires { typename P::activation; };
 
-/// What layers hand on.
+/// The type of activations.
 template <class P>
 struct activation_of {
   using type = typename P::storage;
 };
-template <Quantised P>
+template <Quantized P>
 struct activation_of<P> {
   using type = typename P::activation;
 };
 
-/// One IEEE type for everything.
+namespace detail::precision {
+
+/// One IEEE type for storage, sums and masters.
 template <std::floating_point Real>
 struct plain_precision {
   using storage = Real;
@@ -57,5 +58,7 @@ struct plain_precision {
   CORDEE_HOST_DEVICE static constexpr Real encode(Real x, scaling) { return x; }
   CORDEE_HOST_DEVICE static constexpr Real decode(Real q, scaling) { return q; }
 };
+
+}  // namespace detail::precision
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One rate for the whole run.
+// The same learning rate in the whole run: lr(e) = learning_rate.
 #pragma once
 
 #include <cordee/schedule/schedule.hpp>
@@ -9,10 +9,10 @@
 namespace cordee::inline CORDEE_ABI {
 
 struct constant {
-  double rate = 0.1;
+  double learning_rate = 0.1;
 
-  constexpr double operator()(double) const { return rate; }
-  [[nodiscard]] std::string describe() const { return text("constant ", rate); }
+  constexpr double operator()(double) const { return learning_rate; }
+  [[nodiscard]] std::string describe() const { return concat("constant ", learning_rate); }
 };
 
 }  // namespace cordee::inline CORDEE_ABI

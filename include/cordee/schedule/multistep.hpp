@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A rate that falls by a factor at each milestone.
+// A learning rate that is multiplied by a factor at each milestone.
 //
-//   rate(e) = rate * factor^#{ milestones <= e }
+//   lr(e) = learning_rate factor^(number of milestones <= e)
 //
 // He et al. 2015 and Goyal et al. 2017: a tenth at epochs 30, 60 and 80 of 90.
 #pragma once
@@ -14,26 +14,26 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// The epoch of a milestone itself already uses the lower rate. Milestones are positive and in any
-/// order; zeros are unused places, so that {30, 60, 80} needs no count and the schedule stays a
-/// plain value (a milestone at 0 could only have meant another rate).
+/// The epoch of a milestone already has the lower learning rate. Milestones are positive, in any
+/// order; zeros are unused elements, so that {30, 60, 80} needs no count and the schedule is a
+/// plain value (a milestone at 0 would only be another initial learning rate).
 struct multistep {
-  double rate = 0.1;
+  double learning_rate = 0.1;
   std::array<double, 8> milestones{};
   double factor = 0.1;
 
   constexpr double operator()(double epoch) const {
-    double now = rate;
+    double result = learning_rate;
     for (const double m : milestones)
-      if (m > 0 && m <= epoch) now *= factor;
-    return now;
+      if (m > 0 && m <= epoch) result *= factor;
+    return result;
   }
   [[nodiscard]] std::string describe() const {
-    std::string places;
+    std::string epochs;
     for (const double m : milestones)
-      if (m > 0) places += text(places.empty() ? "" : ", ", m);
-    return places.empty() ? text("constant ", rate)
-                          : text(rate, ", times ", factor, " at epochs ", places);
+      if (m > 0) epochs += concat(epochs.empty() ? "" : ", ", m);
+    return epochs.empty() ? concat("constant ", learning_rate)
+                          : concat(learning_rate, ", times ", factor, " at epochs ", epochs);
   }
 };
 

@@ -3,9 +3,9 @@
 //
 // Polynomial decay.
 //
-//   rate(e) = end + (peak - end) (1 - min(e, E) / E)^power
+//   lr(e) = end + (peak - end) (1 - min(e, E) / E)^power
 //
-// Power 2 is the usual companion of LARS (You et al. 2017).
+// Power 2 is usual with LARS (You et al. 2017).
 #pragma once
 
 #include <algorithm>
@@ -18,18 +18,19 @@ namespace cordee::inline CORDEE_ABI {
 
 struct polynomial {
   double peak = 0.1;
-  double epochs = 0;  // no default: the length of the run is the user's to say
+  double epochs = 0;  // required: the length of the decay
   double power = 2;
   double end = 0;
 
   double operator()(double epoch) const {
-    expects(epochs > 0, "polynomial: say over how many .epochs the rate falls");
+    expects(epochs > 0, "polynomial: set .epochs, the length of the decay");
     const double left = 1 - std::clamp(epoch, 0.0, epochs) / epochs;
     return end + (peak - end) * std::pow(left, power);
   }
-  [[nodiscard]] double ends() const { return epochs; }
+  [[nodiscard]] double end_epoch() const { return epochs; }
   [[nodiscard]] std::string describe() const {
-    return text("polynomial from ", peak, " to ", end, " over ", epochs, " epochs, power ", power);
+    return concat("polynomial from ", peak, " to ", end, " over ", epochs, " epochs, power ",
+                  power);
   }
 };
 

@@ -1,14 +1,13 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// From the rate of a small batch to that of a large one: k = global batch / reference batch.
+// The learning rate of a large batch from that of a small one: k = global batch / reference batch.
 //
-//   linear_scaled  rate(e) = k s(e)        (Goyal et al. 2017)
-//   sqrt_scaled    rate(e) = sqrt(k) s(e)  (You et al. 2019; with warm-up epochs times k it is
-//   LEGW)
+//   linear_scaled    lr(e) = k s(e)          Goyal et al. 2017
+//   sqrt_scaled      lr(e) = sqrt(k) s(e)    Krizhevsky 2014; with warm-up epochs times k it is LEGW
 //
-// The batch for which the inner rates were found has no default: which batch a rate refers to is
-// what users of other systems cannot tell.
+// The reference batch, for which the learning rates of s were tuned, has no default, since a
+// default would leave open which batch they refer to.
 #pragma once
 
 #include <cmath>
@@ -19,40 +18,44 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-namespace detail {
-/// What stands for a batch that was left out: only then is it asked for.
+namespace detail::schedule {
+/// Default of a batch size that was left out; instantiated, and so an error, only then.
 template <class S>
-constexpr std::int64_t unsaid_batch() {
-  static_assert(sizeof(S) == 0,
-                "a scaled schedule needs both batches: the reference batch, for which its rates "
-                "were found, and the global batch of this run; write linear_scaled{schedule, "
-                "reference, global}, sqrt_scaled{...} or legw{warmup_epochs, ...} alike");
+constexpr std::int64_t missing_batch() {
+  static_assert(
+      sizeof(S) == 0,
+      "a scaled schedule needs both batch sizes: the reference batch, for which its learning "
+      "rates were tuned, and the global batch of this run; write linear_scaled{schedule, "
+      "reference, global}, sqrt_scaled{...} or legw{warmup_epochs, ...}");
   return 0;
 }
 
 inline double batch_ratio(std::int64_t reference, std::int64_t global) {
-  expects(reference > 0, "scaled schedule: name the reference batch, for which the rate was found");
-  expects(global > 0, "scaled schedule: name the global batch of this run");
+  expects(reference > 0, "scaled schedule: the reference batch must be positive");
+  expects(global > 0, "scaled schedule: the global batch must be positive");
   return static_cast<double>(global) / static_cast<double>(reference);
 }
-}  // namespace detail
+}  // namespace detail::schedule
 
 template <Schedule S>
 struct linear_scaled {
   S inner{};
-  std::int64_t reference_batch = detail::unsaid_batch<S>();
-  std::int64_t global_batch = detail::unsaid_batch<S>();
+  std::int64_t reference_batch = detail::schedule::missing_batch<S>();
+  std::int64_t global_batch = detail::schedule::missing_batch<S>();
 
-  [[nodiscard]] double factor() const { return detail::batch_ratio(reference_batch, global_batch); }
+  [[nodiscard]] double factor() const {
+    return detail::schedule::batch_ratio(reference_batch, global_batch);
+  }
   double operator()(double epoch) const { return factor() * inner(epoch); }
-  [[nodiscard]] double ends() const { return end_of(inner); }
+  [[nodiscard]] double end_epoch() const { return end_epoch_of(inner); }
   void observe(double epoch, double mean_loss)
     requires AdaptiveSchedule<S>
   {
     inner.observe(epoch, mean_loss);
   }
   [[nodiscard]] std::string describe() const {
-    return text(factor(), " = ", global_batch, "/", reference_batch, " times: ", in_words(inner));
+    return concat(factor(), " = ", global_batch, "/", reference_batch,
+                  " times: ", cordee::describe(inner));
   }
 };
 template <class S>
@@ -61,22 +64,22 @@ linear_scaled(S, std::int64_t = 0, std::int64_t = 0) -> linear_scaled<S>;
 template <Schedule S>
 struct sqrt_scaled {
   S inner{};
-  std::int64_t reference_batch = detail::unsaid_batch<S>();
-  std::int64_t global_batch = detail::unsaid_batch<S>();
+  std::int64_t reference_batch = detail::schedule::missing_batch<S>();
+  std::int64_t global_batch = detail::schedule::missing_batch<S>();
 
   [[nodiscard]] double factor() const {
-    return std::sqrt(detail::batch_ratio(reference_batch, global_batch));
+    return std::sqrt(detail::schedule::batch_ratio(reference_batch, global_batch));
   }
   double operator()(double epoch) const { return factor() * inner(epoch); }
-  [[nodiscard]] double ends() const { return end_of(inner); }
+  [[nodiscard]] double end_epoch() const { return end_epoch_of(inner); }
   void observe(double epoch, double mean_loss)
     requires AdaptiveSchedule<S>
   {
     inner.observe(epoch, mean_loss);
   }
   [[nodiscard]] std::string describe() const {
-    return text(factor(), " = sqrt(", global_batch, "/", reference_batch,
-                ") times: ", in_words(inner));
+    return concat(factor(), " = sqrt(", global_batch, "/", reference_batch,
+                  ") times: ", cordee::describe(inner));
   }
 };
 template <class S>

@@ -1,10 +1,25 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How far to step, and when: a schedule maps fractional epochs to a rate.
+// A learning-rate schedule is a function of the epochs of data seen. To write one (example:
+// examples/own_schedule.cpp):
 //
-// Keyed on data seen, never on steps, so that changing the batch changes no schedule. The rate at
-// epoch e is the one of the update that begins there: the first update of a run uses rate(0).
+//   struct my_schedule {                           // any copyable callable, also a lambda
+//     member                       type            meaning
+//     operator()(epoch) const      -> double       learning rate of the update that begins at `epoch`
+//
+//     optional member              default         meaning
+//     describe() const             a neutral text  one line for the run's description
+//     end_epoch() const            infinite        from where the learning rate is constant
+//     observe(epoch, mean_loss)    not adaptive    called after each update, on all ranks alike
+//   };
+//
+// It is passed to the trainer as it is, or wrapped: warmup{5, my_schedule{}}. A misspelt or
+// mistyped member is a compile error that states the right one. One line tests it:
+// CHECK(schedule_laws(my_schedule{}, 90) == "").
+//
+// The argument counts data and not steps, so a change of the batch changes no schedule. The first
+// update of a run has the learning rate of epoch 0.
 #pragma once
 
 #include <cmath>
@@ -12,56 +27,95 @@
 #include <string>
 #include <type_traits>
 
+#include <cordee/core/concat.hpp>
 #include <cordee/core/config.hpp>
 #include <cordee/core/error.hpp>
-#include <cordee/core/text.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Called with the epochs of data seen, whole and fractional, gives the rate of the next update.
-/// The same epoch always gives the same rate.
+/// Maps whole and fractional epochs of data seen to the learning rate of the next update. The same
+/// epoch always gives the same learning rate.
 template <class S>
 concept Schedule = std::regular_invocable<const S&, double> &&
                    std::convertible_to<std::invoke_result_t<const S&, double>, double>;
 
-/// A schedule with a memory: told the mean loss over all ranks after each update, so that every
-/// rank decides alike.
+/// A schedule with state: it receives the mean loss over all ranks after each update, so that the
+/// learning rate stays equal on all ranks.
 template <class S>
 concept AdaptiveSchedule = Schedule<S> && requires(S s, double epoch, double mean_loss) {
   { s.observe(epoch, mean_loss) };
 };
 
-/// The rate of the update at `epoch`; one that no step can be taken with is an error.
-template <Schedule S>
-double rate_of(const S& schedule, double epoch) {
-  const double rate = schedule(epoch);
-  if (!(rate >= 0 && std::isfinite(rate)))
-    throw error(text("the schedule gives the rate ", rate, " at epoch ", epoch,
-                     ": a rate must be a finite number, 0 or more"));
-  return rate;
+namespace detail::schedule {
+
+template <class S>
+constexpr bool has_end_epoch = requires(const S s) {
+  { s.end_epoch() } -> std::convertible_to<double>;
+};
+template <class S>
+constexpr bool has_description = requires(const S s) {
+  { s.describe() } -> std::convertible_to<std::string>;
+};
+
+/// True, or a compile error that states the member to correct. A name that is present with another
+/// type would otherwise count as absent.
+template <class S>
+consteval bool has_schedule_members() {
+  static_assert(
+      has_end_epoch<S> || !requires { &S::end_epoch; },
+      "the optional member 'end_epoch' of a schedule is 'double end_epoch() const'");
+  static_assert(
+      has_description<S> || !requires { &S::describe; },
+      "the optional member 'describe' of a schedule is 'std::string describe() const'");
+  static_assert(
+      AdaptiveSchedule<S> || !requires { &S::observe; },
+      "the optional member 'observe' of a schedule is 'void observe(double epoch, double "
+      "mean_loss)'");
+  static_assert(
+      !requires(const S s) { s.ends(); } && !requires(const S s) { s.end(); } &&
+          !requires(const S s) { s.last_epoch(); },
+      "the optional member of a schedule is spelt 'end_epoch'");
+  static_assert(
+      !requires(const S s) { s.description(); } && !requires(const S s) { s.describes(); } &&
+          !requires(const S s) { s.to_string(); },
+      "the optional member of a schedule is spelt 'describe'");
+  static_assert(
+      !requires(S s) { s.observes(0.0, 0.0); } && !requires(S s) { s.on_loss(0.0, 0.0); } &&
+          !requires(S s) { s.update(0.0, 0.0); },
+      "the optional member of a schedule is spelt 'observe'");
+  return true;
 }
 
-/// The epoch at which a schedule has come to its last rate, often zero: what it says itself, by
-/// `ends()`, or never. One that is wrapped asks what it wraps.
+}  // namespace detail::schedule
+
+/// The learning rate of the update at `epoch`. Throws `error` unless it is finite and 0 or more.
 template <Schedule S>
-double end_of(const S& schedule) {
-  if constexpr (requires {
-                  { schedule.ends() } -> std::convertible_to<double>;
-                })
-    return schedule.ends();
+double learning_rate_of(const S& schedule, double epoch) {
+  static_assert(detail::schedule::has_schedule_members<S>());
+  const double learning_rate = schedule(epoch);
+  if (!(learning_rate >= 0 && std::isfinite(learning_rate)))
+    throw error(concat("the schedule gives the learning rate ", learning_rate, " at epoch ", epoch,
+                       ": it must be finite, 0 or more"));
+  return learning_rate;
+}
+
+/// The epoch from which the learning rate is constant (often zero): that of `end_epoch()`, else
+/// infinity. Wrappers forward it.
+template <Schedule S>
+double end_epoch_of(const S& schedule) {
+  if constexpr (detail::schedule::has_end_epoch<S>)
+    return schedule.end_epoch();
   else
     return HUGE_VAL;
 }
 
-/// A schedule in words, for people: what it says of itself.
+/// One line for the run's description.
 template <Schedule S>
-std::string in_words(const S& schedule) {
-  if constexpr (requires {
-                  { schedule.describe() } -> std::convertible_to<std::string>;
-                })
+std::string describe(const S& schedule) {
+  if constexpr (detail::schedule::has_description<S>)
     return schedule.describe();
   else
-    return text("a schedule of your own, ", static_cast<double>(schedule(0.0)), " at epoch 0");
+    return concat("a schedule of your own, ", static_cast<double>(schedule(0.0)), " at epoch 0");
 }
 
 }  // namespace cordee::inline CORDEE_ABI

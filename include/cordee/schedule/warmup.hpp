@@ -1,16 +1,16 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gradual warm-up: a straight climb over the first epochs, once per update (Goyal et al. 2017).
+// Gradual warm-up: a linear ramp over the first epochs, evaluated at each update (Goyal et al.
+// 2017).
 //
-//   warmup       rate(e) = start + (s(W) - start) e / W   for e < W, then s(e)
-//   warmup_then  rate(e) = start + (s(0) - start) e / W   for e < W, then s(e - W)
+//   warmup         lr(e) = start + (s(W) - start) e / W   for e < W,   then s(e)
+//   warmup_then    lr(e) = start + (s(0) - start) e / W   for e < W,   then s(e - W)
 //
-// Two nouns, because they are two curves. `warmup` overwrites the beginning of a schedule that
-// otherwise stands where it stood ("overlap": Goyal's milestones stay at 30, 60, 80), and is the
-// one to reach for: adding it to a run moves nothing else. `warmup_then` puts the climb in front
-// ("prefix": MLPerf), and the epochs of its schedule count from the end of the climb: 90 epochs in
-// all are warmup_then{5, polynomial{.peak = …, .epochs = 85}}. Both are continuous at W.
+// `warmup` replaces the first epochs of the schedule and moves nothing else (Goyal's milestones
+// stay at 30, 60, 80); it is the usual choice. `warmup_then` precedes the schedule, whose epochs
+// count from the end of the ramp (MLPerf): 90 epochs in all are warmup_then{5, polynomial{.peak =
+// …, .epochs = 85}}. Both are continuous at W.
 #pragma once
 
 #include <cordee/core/error.hpp>
@@ -18,71 +18,73 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Where a climb starts. Zero, unless said otherwise: LARS and the TPU recipes start there, and it
-/// needs no second number. Goyal starts from the rate of one worker: from_rate{0.1}.
-struct from_rate {
-  double rate = 0;
+/// Where the ramp starts. Zero by default, as with LARS and in the TPU recipes; Goyal et al. start
+/// from the learning rate of one worker: start_learning_rate{0.1}.
+struct start_learning_rate {
+  double value = 0;
 };
 
-namespace detail {
-inline double climb(double epoch, double epochs, double start, double top) {
-  return start + (top - start) * (epoch > 0 ? epoch / epochs : 0);
+namespace detail::schedule {
+inline double ramp(double epoch, double epochs, double start, double end) {
+  return start + (end - start) * (epoch > 0 ? epoch / epochs : 0);
 }
 inline void expects_length(double epochs) {
-  expects(epochs >= 0, "warmup: the number of epochs is negative");
+  expects(epochs >= 0, "warmup: the number of warm-up epochs is negative");
 }
-}  // namespace detail
+}  // namespace detail::schedule
 
 template <Schedule S>
 struct warmup {
   double epochs = 0;
   S inner{};
-  from_rate start{};
+  start_learning_rate start{};
 
   double operator()(double epoch) const {
-    detail::expects_length(epochs);
-    return epoch < epochs ? detail::climb(epoch, epochs, start.rate, inner(epochs)) : inner(epoch);
+    detail::schedule::expects_length(epochs);
+    return epoch < epochs ? detail::schedule::ramp(epoch, epochs, start.value, inner(epochs))
+                          : inner(epoch);
   }
-  [[nodiscard]] double ends() const { return end_of(inner); }
+  [[nodiscard]] double end_epoch() const { return end_epoch_of(inner); }
   void observe(double epoch, double mean_loss)
     requires AdaptiveSchedule<S>
   {
     inner.observe(epoch, mean_loss);
   }
   [[nodiscard]] std::string describe() const {
-    return text("warm-up from ", start.rate, " over the first ", epochs,
-                " epochs of: ", in_words(inner));
+    return concat("warm-up from ", start.value, " over the first ", epochs,
+                  " epochs of: ", cordee::describe(inner));
   }
 };
 template <class S>
 warmup(double, S) -> warmup<S>;
 template <class S>
-warmup(double, S, from_rate) -> warmup<S>;
+warmup(double, S, start_learning_rate) -> warmup<S>;
 
 template <Schedule S>
 struct warmup_then {
   double epochs = 0;
   S inner{};
-  from_rate start{};
+  start_learning_rate start{};
 
   double operator()(double epoch) const {
-    detail::expects_length(epochs);
-    return epoch < epochs ? detail::climb(epoch, epochs, start.rate, inner(0.0))
+    detail::schedule::expects_length(epochs);
+    return epoch < epochs ? detail::schedule::ramp(epoch, epochs, start.value, inner(0.0))
                           : inner(epoch - epochs);
   }
-  [[nodiscard]] double ends() const { return epochs + end_of(inner); }
+  [[nodiscard]] double end_epoch() const { return epochs + end_epoch_of(inner); }
   void observe(double epoch, double mean_loss)
     requires AdaptiveSchedule<S>
   {
     if (epoch >= epochs) inner.observe(epoch - epochs, mean_loss);
   }
   [[nodiscard]] std::string describe() const {
-    return text("warm-up from ", start.rate, " over ", epochs, " epochs, then: ", in_words(inner));
+    return concat("warm-up from ", start.value, " over ", epochs,
+                  " epochs, then: ", cordee::describe(inner));
   }
 };
 template <class S>
 warmup_then(double, S) -> warmup_then<S>;
 template <class S>
-warmup_then(double, S, from_rate) -> warmup_then<S>;
+warmup_then(double, S, start_learning_rate) -> warmup_then<S>;
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The law of a transport that hears whoever comes first: everybody as often as they spoke, and in
-// their order. It is one of transport_laws.hpp.
+// The law of a transport that can receive from any source: every message of every rank is received
+// once, and those of one rank in their order. It is one of transport_laws.hpp.
 #pragma once
 
 #include <exception>
@@ -10,46 +10,51 @@
 #include <vector>
 
 #include <cordee/comm/transport.hpp>
-#include <cordee/testing/verdict.hpp>
-#include <cordee/testing/words.hpp>
+#include <cordee/testing/report.hpp>
+#include <cordee/testing/test_messages.hpp>
 
-namespace cordee::inline CORDEE_ABI::detail {
+namespace cordee::inline CORDEE_ABI::detail::testing {
 
-// All ranks, rank 0 among them, say three words to rank 0, which hears whoever comes first.
-template <class Link>
-void any_source_is_heard(const Link& link, verdict& v) {
-  const int p = link.size(), r = link.rank();
-  const auto said = [](int rank, int k) { return word{static_cast<float>(100 * rank + k)}; };
-  const Link requests = link.lane(request_lane);
-  const auto speak = [&] {
-    for (int k = 0; k < 3; ++k) exchange(requests, {tell(0, said(r, k))}, {});
+// All ranks, rank 0 among them, send three messages to rank 0, which receives from any source.
+template <class Communicator>
+void check_any_source(const Communicator& comm, report& r) {
+  constexpr int count = 3;
+  const int p = comm.size(), rank = comm.rank();
+  const auto sent = [](int sender, int k) { return message{static_cast<float>(100 * sender + k)}; };
+  const Communicator requests = comm.duplicate(request_context);
+  const auto send_all = [&] {
+    for (int k = 0; k < count; ++k) exchange(requests, {send_to(0, sent(rank, k))}, {});
   };
-  if (r != 0) return speak();
-  std::thread beside([&] {
+  if (rank != 0) return send_all();
+  std::thread sender([&] {
     try {
-      speak();
+      send_all();
     } catch (const std::exception& e) {
-      abandon(link, e.what());
+      abort(comm, e.what());
     }
   });
-  std::vector<int> times(static_cast<std::size_t>(p));
+  std::vector<int> received(static_cast<std::size_t>(p));
   try {
-    for (int k = 0; k < 3 * p; ++k) {
+    for (int k = 0; k < count * p; ++k) {
       std::vector<int> due;
-      for (int rank = 0; rank < p; ++rank)
-        if (times[static_cast<std::size_t>(rank)] < 3) due.push_back(rank);
-      const int first = requests.next(due);
-      word heard(1);
-      exchange(requests, {}, {hear(first, heard)});
-      int& t = times[static_cast<std::size_t>(first)];
-      v.law(heard == said(first, t++), "rank ", first, " was to come first, and was not heard so");
+      for (int peer = 0; peer < p; ++peer)
+        if (received[static_cast<std::size_t>(peer)] < count) due.push_back(peer);
+      const int source = requests.probe_any(due);
+      message m(1);
+      exchange(requests, {}, {receive_from(source, m)});
+      int& index = received[static_cast<std::size_t>(source)];
+      r.expect(m == sent(source, index), "next() returned rank ", source,
+               ", but its message was not the next one of that rank");
+      ++index;
     }
   } catch (...) {
-    beside.join();
+    sender.join();
     throw;
   }
-  beside.join();
-  for (const int t : times) v.law(t == 3, "somebody said three words and was heard ", t, " times");
+  sender.join();
+  for (int peer = 0; peer < p; ++peer)
+    r.expect(received[static_cast<std::size_t>(peer)] == count, "rank ", peer, " sent ", count,
+             " messages, of which ", received[static_cast<std::size_t>(peer)], " were received");
 }
 
-}  // namespace cordee::inline CORDEE_ABI::detail
+}  // namespace cordee::inline CORDEE_ABI::detail::testing

@@ -1,10 +1,12 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The laws of a data set, for your own: what data/dataset.hpp's concept says and a compiler cannot
-// see.
+// The laws of data sets that a compiler cannot check (data/dataset.hpp), for a data set of your
+// own:
 //
-//   TEST_CASE("my data") { dataset_laws(my_data{"folder"}); }
+//   TEST_CASE("my data set obeys the laws") { CHECK(dataset_laws(my_dataset{"folder"}) == ""); }
+//
+// Each law returns its first violation, or an empty string.
 #pragma once
 
 #include <algorithm>
@@ -17,133 +19,173 @@
 #include <thread>
 #include <vector>
 
-#include <doctest/doctest.h>
-
-#include <cordee/core/text.hpp>
+#include <cordee/core/concat.hpp>
 #include <cordee/data/dataset.hpp>
+#include <cordee/testing/report.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
-namespace detail {
+namespace detail::testing {
 
-/// A room for one image between two walls. Before a read all of it has one value, another one each
-/// time, so that neither a byte that was left out nor one beyond the wall can hide.
-class walled_room {
+/// A buffer for one image between two guard zones. Before each read all of it is filled with a byte
+/// that the caller varies, so that bytes left out and bytes written outside are both detected.
+class guarded_buffer {
  public:
-  static constexpr std::size_t wall = 64;
+  static constexpr std::size_t guard = 64;
 
-  explicit walled_room(std::size_t size) : bytes_(size + 2 * wall) {}
+  explicit guarded_buffer(std::size_t size) : bytes_(size + 2 * guard) {}
 
   template <Dataset S>
-  int read(const S& dataset, std::size_t i, std::uint8_t paint) {
-    std::fill(bytes_.begin(), bytes_.end(), paint);
-    const int label = dataset.read(i, std::span(bytes_).subspan(wall, bytes_.size() - 2 * wall));
-    const auto painted = [paint](std::uint8_t b) { return b == paint; };
+  int read(const S& dataset, std::size_t i, std::uint8_t fill) {
+    std::fill(bytes_.begin(), bytes_.end(), fill);
+    const int label = dataset.read(i, std::span(bytes_).subspan(guard, bytes_.size() - 2 * guard));
+    const auto is_fill = [fill](std::uint8_t b) { return b == fill; };
     const auto begin = bytes_.begin(), end = bytes_.end();
-    constexpr auto thick = static_cast<std::ptrdiff_t>(wall);
-    stayed_ = stayed_ && std::all_of(begin, begin + thick, painted) &&
-              std::all_of(end - thick, end, painted);
+    constexpr auto length = static_cast<std::ptrdiff_t>(guard);
+    intact_ = intact_ && std::all_of(begin, begin + length, is_fill) &&
+              std::all_of(end - length, end, is_fill);
     return label;
   }
   [[nodiscard]] std::span<const std::uint8_t> pixels() const {
-    return std::span(bytes_).subspan(wall, bytes_.size() - 2 * wall);
+    return std::span(bytes_).subspan(guard, bytes_.size() - 2 * guard);
   }
-  /// No read has written to a wall.
-  [[nodiscard]] bool stayed() const { return stayed_; }
+  /// True unless a read has written to a guard zone.
+  [[nodiscard]] bool is_intact() const { return intact_; }
 
  private:
   std::vector<std::uint8_t> bytes_;
-  bool stayed_ = true;
+  bool intact_ = true;
 };
 
-}  // namespace detail
-
-/// The laws that a data set breaks, a sentence each; none is the good answer. Looks at `most`
-/// examples, spread evenly. An exception of the data set is a broken law too.
-template <Dataset S>
-std::vector<std::string> broken_dataset_laws(const S& dataset, std::size_t most = 1000) {
-  std::vector<std::string> broken;
-  const std::size_t size = dataset.size(), each = extent(dataset.image()).size();
-  const extent image = dataset.image();
-  const int classes = dataset.classes();
-  if (image.channels <= 0 || image.height <= 0 || image.width <= 0)
-    return {text("its image is ", to_text(image), ": sides and channels are at least 1")};
-  if (classes <= 0) return {text("it has ", classes, " classes: there is at least one")};
-
-  std::vector<std::size_t> which;
-  const std::size_t looks = std::min(size, most);
-  for (std::size_t k = 0; k < looks; ++k) which.push_back(k * size / looks);
-  std::vector<int> labels(looks);
-  std::vector<std::uint8_t> pixels(looks * each);
-  const auto same = [&](std::size_t k, int label, std::span<const std::uint8_t> found) {
-    return label == labels[k] && std::equal(found.begin(), found.end(),
-                                            pixels.begin() + static_cast<std::ptrdiff_t>(k * each));
-  };
-  const auto once = [&](const std::string& sentence) {
-    if (std::find(broken.begin(), broken.end(), sentence) == broken.end())
-      broken.push_back(sentence);
-  };
-
-  try {
-    detail::walled_room room(each);
-    for (std::size_t k = 0; k < looks; ++k) {
-      labels[k] = room.read(dataset, which[k], 0xa5);
-      std::copy(room.pixels().begin(), room.pixels().end(),
-                pixels.begin() + static_cast<std::ptrdiff_t>(k * each));
-      if (labels[k] < 0 || labels[k] >= classes)
-        once(text("label ", labels[k], " of example ", which[k], " is not in 0 .. ", classes - 1));
-    }
-    // The other way round: an example does not depend on what was read before it.
-    for (std::size_t k = looks; k-- > 0;)
-      if (!same(k, room.read(dataset, which[k], 0x5a), room.pixels())) {
-        once(text("example ", which[k], " is not the same when it is read again, or its ", each,
-                  " bytes are not all written"));
-        break;
-      }
-    if (!room.stayed()) once("reading writes beyond the room for one image");
-    const S copy = dataset;
-    if (copy.size() != size || dataset.size() != size || copy.classes() != classes ||
-        extent(copy.image()) != image)
-      once("image, classes or size of a copy are others, or change with reading");
-  } catch (const std::exception& e) {
-    return {text("reading fails: ", e.what())};
+/// At most so many examples, evenly over the whole data set, with their images and labels.
+class dataset_sample {
+ public:
+  template <Dataset S>
+  dataset_sample(const S& dataset, std::size_t limit)
+      : image_size_(extent(dataset.image()).size()),
+        labels_(std::min<std::size_t>(dataset.size(), limit)),
+        pixels_(labels_.size() * image_size_) {
+    for (std::size_t k = 0; k < labels_.size(); ++k)
+      indices_.push_back(k * dataset.size() / labels_.size());
   }
 
-  // Threads start at different places, every other one on a copy of its own.
+  [[nodiscard]] std::size_t size() const { return indices_.size(); }
+  [[nodiscard]] std::size_t index(std::size_t k) const { return indices_[k]; }
+  [[nodiscard]] std::size_t image_size() const { return image_size_; }
+
+  void record(std::size_t k, int label, std::span<const std::uint8_t> pixels) {
+    labels_[k] = label;
+    std::copy(pixels.begin(), pixels.end(), image(k));
+  }
+  [[nodiscard]] bool equals(std::size_t k, int label, std::span<const std::uint8_t> pixels) {
+    return label == labels_[k] && std::equal(pixels.begin(), pixels.end(), image(k));
+  }
+
+ private:
+  std::vector<std::uint8_t>::iterator image(std::size_t k) {
+    return pixels_.begin() + static_cast<std::ptrdiff_t>(k * image_size_);
+  }
+
+  std::size_t image_size_;
+  std::vector<std::size_t> indices_;
+  std::vector<int> labels_;
+  std::vector<std::uint8_t> pixels_;  // (size, channels, height, width)
+};
+
+}  // namespace detail::testing
+
+namespace laws {
+
+/// Sides and channels of the image, and the number of classes, are at least 1.
+template <Dataset S>
+std::string has_valid_extent(const S& dataset) {
+  const extent image = dataset.image();
+  if (image.channels <= 0 || image.height <= 0 || image.width <= 0)
+    return concat("the image is ", describe(image), ": sides and channels must be at least 1");
+  if (dataset.classes() <= 0)
+    return concat("there are ", dataset.classes(), " classes: there must be at least 1");
+  return {};
+}
+
+/// Labels are within 0 .. classes - 1; every byte of an image is written and none outside; an
+/// example does not depend on the reads before it; reading changes neither the data set nor a copy.
+template <Dataset S>
+std::string reads_are_repeatable(const S& dataset, detail::testing::dataset_sample& sample) {
+  const std::size_t size = dataset.size();
+  const extent image = dataset.image();
+  const int classes = dataset.classes();
+  detail::testing::guarded_buffer buffer(sample.image_size());
+  detail::testing::report r;
+  for (std::size_t k = 0; k < sample.size(); ++k) {
+    const int label = buffer.read(dataset, sample.index(k), 0xa5);
+    sample.record(k, label, buffer.pixels());
+    r.expect(label >= 0 && label < classes, "label ", label, " of example ", sample.index(k),
+             " is not within 0 .. ", classes - 1);
+  }
+  for (std::size_t k = sample.size(); k-- > 0;)  // in reverse order, into another fill
+    if (!sample.equals(k, buffer.read(dataset, sample.index(k), 0x5a), buffer.pixels())) {
+      r.expect(false, "a second read of example ", sample.index(k), " differs, or not all of its ",
+               sample.image_size(), " bytes are written");
+      break;
+    }
+  r.expect(buffer.is_intact(), "read writes outside of the image's bytes");
+  const S copy = dataset;
+  r.expect(copy.size() == size && dataset.size() == size && copy.classes() == classes &&
+               extent(copy.image()) == image,
+           "image, classes or size differ in a copy, or change by reading");
+  return r.violations();
+}
+
+/// Concurrent reads give the same examples. Requires that `sample` is recorded. Threads begin at
+/// different examples, every second one with a copy of its own.
+template <Dataset S>
+std::string concurrent_reads_agree(const S& dataset, detail::testing::dataset_sample& sample) {
   constexpr std::size_t readers = 4;
-  std::array<std::string, readers> said;
+  std::array<std::string, readers> violations;
   {
     std::vector<std::jthread> threads;
     for (std::size_t t = 0; t < readers; ++t)
       threads.emplace_back([&, t] {
         try {
           const S copy = dataset;
-          detail::walled_room room(each);
-          for (std::size_t n = 0; n < looks; ++n) {
-            const std::size_t k = (n + t * looks / readers) % looks;
-            const int label = room.read(t % 2 == 0 ? dataset : copy, which[k],
-                                        static_cast<std::uint8_t>(17 * t + 3));
-            if (!same(k, label, room.pixels())) {
-              said[t] = text("example ", which[k], " is another one when several threads read");
+          detail::testing::guarded_buffer buffer(sample.image_size());
+          for (std::size_t n = 0; n < sample.size(); ++n) {
+            const std::size_t k = (n + t * sample.size() / readers) % sample.size();
+            const int label = buffer.read(t % 2 == 0 ? dataset : copy, sample.index(k),
+                                          static_cast<std::uint8_t>(17 * t + 3));
+            if (!sample.equals(k, label, buffer.pixels())) {
+              violations[t] = concat("example ", sample.index(k),
+                                     " differs when several threads read concurrently");
               return;
             }
           }
         } catch (const std::exception& e) {
-          said[t] = text("reading in several threads fails: ", e.what());
+          violations[t] = concat("read throws in several threads: ", e.what());
         }
       });
   }
-  for (const std::string& one : said)
-    if (!one.empty()) once(one);
-  return broken;
+  for (const std::string& violation : violations)
+    if (!violation.empty()) return violation;
+  return {};
 }
 
-/// The same as doctest's assertions.
+}  // namespace laws
+
+/// All laws of data sets, on at most `limit` examples, evenly over the whole. Returns the
+/// violations, one per line; empty if every law holds.
 template <Dataset S>
-void dataset_laws(const S& dataset, std::size_t most = 1000) {
-  const auto broken = broken_dataset_laws(dataset, most);
-  for (const std::string& sentence : broken) FAIL_CHECK("dataset_laws: ", sentence);
-  CHECK(broken.empty());
+std::string dataset_laws(const S& dataset, std::size_t limit = 1000) {
+  detail::testing::report r;
+  r.append(laws::has_valid_extent(dataset));
+  if (!r.violations().empty()) return r.violations();
+  detail::testing::dataset_sample sample(dataset, limit);
+  try {
+    r.append(laws::reads_are_repeatable(dataset, sample));
+    r.append(laws::concurrent_reads_agree(dataset, sample));
+  } catch (const std::exception& e) {
+    r.expect(false, "read throws: ", e.what());
+  }
+  return r.violations();
 }
 
 }  // namespace cordee::inline CORDEE_ABI

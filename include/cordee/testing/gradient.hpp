@@ -1,11 +1,12 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Is this the gradient? Central differences, (f(x + h e) - f(x - h e)) / 2h, in double precision.
+// Gradient check by central differences in double precision, for layers and losses of your own.
 //
-// For your own layers and losses; needs no test framework. The error of a central difference is
-// about h^2 + 1e-16 |f| / h, so at the default step a right gradient agrees to some 1e-9, and a
-// wrong one to nothing; a ReLU's kink between x - h and x + h is the one false alarm.
+//   df/dx_i = (f(x + h e_i) - f(x - h e_i)) / 2h + O(h^2)
+//
+// The rounding error is about 1e-16 |f| / h, so at the default step a correct gradient agrees to
+// about 1e-9. A kink of ReLU between x - h and x + h gives a false alarm.
 #pragma once
 
 #include <algorithm>
@@ -16,73 +17,73 @@
 #include <string>
 #include <vector>
 
+#include <cordee/core/concat.hpp>
 #include <cordee/core/random.hpp>
-#include <cordee/core/text.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
-/// The largest disagreement that was found, relative where numbers are larger than `scale`.
+/// The largest error over the compared elements: |a - b| / max(scale, |a|, |b|).
 struct gradient_report {
   static constexpr double scale = 1e-2;
 
-  double worst = 0;
-  std::size_t at = 0, compared = 0;
-  double claimed = 0, measured = 0;
+  double max_error = 0;
+  std::size_t index = 0, compared = 0;  // element of the largest error, number of elements
+  double analytic = 0, numeric = 0;     // its derivatives
 
-  void compare(std::size_t index, double claim, double measurement) {
+  void compare(std::size_t element, double analytic_value, double numeric_value) {
     ++compared;
-    const double error =
-        std::abs(claim - measurement) / std::max({scale, std::abs(claim), std::abs(measurement)});
-    if (error <= worst) return;  // written so that not a number is the worst of all
-    worst = std::isnan(error) ? HUGE_VAL : error;
-    at = index;
-    claimed = claim;
-    measured = measurement;
+    const double error = std::abs(analytic_value - numeric_value) /
+                         std::max({scale, std::abs(analytic_value), std::abs(numeric_value)});
+    if (error <= max_error) return;  // false for NaN, which counts as infinite
+    max_error = std::isnan(error) ? HUGE_VAL : error;
+    index = element;
+    analytic = analytic_value;
+    numeric = numeric_value;
   }
-  /// "element 17: claimed 0.5, measured 0.25"
-  [[nodiscard]] std::string sentence() const {
-    return text("element ", at, ": claimed ", claimed, ", measured ", measured, ", of ", compared,
-                " compared");
+  /// "element 17: analytic 0.5, numeric 0.25, of 20 compared"
+  [[nodiscard]] std::string describe() const {
+    return concat("element ", index, ": analytic ", analytic, ", numeric ", numeric, ", of ",
+                  compared, " compared");
   }
 };
 
-/// Compares `gradient` with differences of f, element by element, every `stride`-th of them. f
-/// reads x; x is as before afterwards.
+/// Compares every `stride`-th element of `gradient` with a difference of f, which reads x. Restores
+/// x.
 template <class F>
 gradient_report check_gradient(std::span<double> x, std::span<const double> gradient, const F& f,
                                std::size_t stride = 1, double step = 1e-5) {
   gradient_report report;
   for (std::size_t i = 0; i < x.size(); i += stride) {
-    const double here = x[i];
-    x[i] = here + step;
+    const double value = x[i];
+    x[i] = value + step;
     const double above = f();
-    x[i] = here - step;
+    x[i] = value - step;
     const double below = f();
-    x[i] = here;
+    x[i] = value;
     report.compare(i, gradient[i], (above - below) / (2 * step));
   }
   return report;
 }
 
-/// Compares the gradient's projection on one direction: all elements at the price of one.
+/// Compares the derivative along `direction`, with two evaluations of f. Restores x.
 template <class F>
 gradient_report check_direction(std::span<double> x, std::span<const double> gradient,
                                 std::span<const double> direction, const F& f, double step = 1e-6) {
-  const std::vector<double> here(x.begin(), x.end());
+  const std::vector<double> start(x.begin(), x.end());
   double slope = 0;
   for (std::size_t i = 0; i < x.size(); ++i) slope += gradient[i] * direction[i];
-  const auto at = [&](double h) {
-    for (std::size_t i = 0; i < x.size(); ++i) x[i] = here[i] + h * direction[i];
+  const auto value_at = [&](double h) {
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = start[i] + h * direction[i];
     return f();
   };
-  const double difference = (at(step) - at(-step)) / (2 * step);
-  std::copy(here.begin(), here.end(), x.begin());
+  const double difference = (value_at(step) - value_at(-step)) / (2 * step);
+  std::copy(start.begin(), start.end(), x.begin());
   gradient_report report;
   report.compare(0, slope, difference);
   return report;
 }
 
-/// Standard normal numbers for tests: a function of seed and position.
+/// Standard normal numbers for tests, a function of the seed.
 template <class Real = double>
 std::vector<Real> normal_numbers(std::size_t n, std::uint64_t seed) {
   random_sequence random(seed, purpose::test, 0, 0);

@@ -1,202 +1,205 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What every rule must obey, for a rule of your own too:
+// The laws of optimizers, for an optimizer of your own:
 //
-//   TEST_CASE("my rule obeys the laws of rules") { optimizer_laws(my_rule{.momentum = 0.9}); }
+//   TEST_CASE("my optimizer obeys the laws") { CHECK(optimizer_laws(my_optimizer{}) == ""); }
 //
-// Each law is a function that returns what is wrong, or nothing, and may be asked alone; only
-// `optimizer_laws` needs doctest. They run on one rank. What a rule computes is not theirs to know:
-// that wants golden numbers.
+// Each law runs on one rank and returns its first violation, or an empty string. The laws do not
+// test the update itself: that takes golden numbers.
 #pragma once
 
 #include <array>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <string>
 #include <vector>
-
-#include <doctest/doctest.h>
 
 #include <cordee/comm/solo.hpp>
 #include <cordee/optim/optimizer.hpp>
 #include <cordee/precision/fp32.hpp>
 #include <cordee/precision/fp64.hpp>
 #include <cordee/schedule/constant.hpp>
-#include <cordee/testing/bowl.hpp>
-#include <cordee/testing/workbench.hpp>
+#include <cordee/testing/optimizer_fixture.hpp>
+#include <cordee/testing/quadratic_model.hpp>
+#include <cordee/testing/report.hpp>
+#include <cordee/testing/same_bits.hpp>
 #include <cordee/train/trainer.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
 struct optimizer_law_options {
-  /// A rate of zero moves nothing, whatever came before. Not so where the rate stands inside the
-  /// momentum, as in lars.
-  bool rests = true;
+  /// A step at learning rate 0 moves no weight. False where the learning rate stands inside the
+  /// momentum, as in lars: after other steps the momentum moves the weights then.
+  bool zero_learning_rate_moves_nothing = true;
 };
 
 namespace laws {
 
-/// The padding between segments is zero weight and zero gradient, and must stay what it is.
+/// Zero weights with zero gradients stay zero, among them the padding between segments.
 template <class Real, class O>
-std::string zero_stays_zero(const O& rule) {
-  workbench<O, Real> bench(rule);
-  for (int k = 0; k < 4; ++k) bench.step(0.5);
-  for (const Real x : bench.weights())
-    if (x != 0) return text("a zero weight with a zero gradient became ", x);
-  bench.start(1);
-  for (int k = 0; k < 4; ++k) bench.draw_gradient(static_cast<std::uint64_t>(k)).step(0.5);
-  const std::string where = bench.dirt_between_segments();
-  return where.empty() ? "" : text("the padding behind \"", where, "\" is no longer zero");
+std::string zero_stays_zero(const O& optimizer) {
+  optimizer_fixture<O, Real> fixture(optimizer);
+  for (int k = 0; k < 4; ++k) fixture.step(0.5);
+  for (const Real x : fixture.weights())
+    if (x != 0) return concat("a zero weight with zero gradients became ", x);
+  fixture.reset(1);
+  for (int k = 0; k < 4; ++k) fixture.set_gradient(static_cast<std::uint64_t>(k)).step(0.5);
+  const std::string segment = fixture.nonzero_padding();
+  return segment.empty() ? "" : concat("the padding behind \"", segment, "\" became nonzero");
 }
 
-/// With a rate of zero a first step moves nothing; with `rests`, no step does.
+/// A first step at learning rate 0 moves no weight; unless `first_step_only`, no later one does.
 template <class Real, class O>
-std::string zero_rate_moves_nothing(const O& rule, bool rests = true) {
-  workbench<O, Real> bench(rule);
+std::string zero_learning_rate_moves_nothing(const O& optimizer, bool first_step_only = false) {
+  optimizer_fixture<O, Real> fixture(optimizer);
   for (const int before : {0, 3}) {
-    if (before > 0 && !rests) break;
-    bench.start(2);
-    for (int k = 0; k < before; ++k) bench.draw_gradient(3).step(0.1);
-    const auto weights = bench.weights();
-    bench.draw_gradient(4).step(0);
-    if (bench.weights() != weights)
-      return text("a step at rate 0 moved the weights, after ", before, " steps");
+    if (before > 0 && first_step_only) break;
+    fixture.reset(2);
+    for (int k = 0; k < before; ++k) fixture.set_gradient(3).step(0.1);
+    const auto weights = fixture.weights();
+    fixture.set_gradient(4).step(0);
+    if (fixture.weights() != weights)
+      return concat("a step at learning rate 0 moved the weights, after ", before, " steps");
   }
   return {};
 }
 
-/// Sums have an order of their own, not the workers'.
+/// The number of worker threads changes no bit.
 template <class Real, class O>
-std::string workers_change_no_bit(const O& rule) {
+std::string workers_change_no_bit(const O& optimizer) {
   std::vector<Real> first;
   for (const int workers : {1, 2, 3, 5}) {
-    workbench<O, Real> bench(rule, workers);
-    bench.start(5);
-    for (int k = 0; k < 3; ++k) bench.draw_gradient(static_cast<std::uint64_t>(k)).step(0.1);
-    if (workers == 1) first = bench.state();
-    if (!same_bits(bench.state(), first))
-      return text("with ", workers, " workers the bits are not those of one");
+    optimizer_fixture<O, Real> fixture(optimizer, workers);
+    fixture.reset(5);
+    for (int k = 0; k < 3; ++k) fixture.set_gradient(static_cast<std::uint64_t>(k)).step(0.1);
+    if (workers == 1) first = fixture.state();
+    if (!same_bits(fixture.state(), first))
+      return concat("with ", workers, " workers the bits differ from those with 1");
   }
   return {};
 }
 
-/// What is said bucket by bucket is what would be said of the whole.
+/// The division into buckets changes no bit, neither of the proposal nor of the step.
 template <class Real, class O>
-std::string buckets_change_no_bit(const O& rule) {
-  workbench<O, Real> whole(rule), parts(rule);
-  whole.start(6);
-  parts.start(6);
+std::string buckets_change_no_bit(const O& optimizer) {
+  optimizer_fixture<O, Real> whole(optimizer), parts(optimizer);
+  whole.reset(6);
+  parts.reset(6);
   for (int k = 0; k < 4; ++k) {
-    whole.draw_gradient(static_cast<std::uint64_t>(k)).step(0.1);
-    parts.draw_gradient(static_cast<std::uint64_t>(k)).step(0.1, workbench<O, Real>::by_segment);
-    if (!same_bits(whole.said(), parts.said()))
-      return "what is said of the segments one by one is not what is said of all";
+    whole.set_gradient(static_cast<std::uint64_t>(k)).step(0.1);
+    parts.set_gradient(static_cast<std::uint64_t>(k))
+        .step(0.1, optimizer_fixture<O, Real>::one_segment_per_bucket);
+    if (!same_bits(whole.proposed(), parts.proposed()))
+      return "proposals of single segments differ from the proposal of the whole";
     if (!same_bits(whole.state(), parts.state()))
-      return "a step whose buckets spoke one by one left other bits than a step of the whole";
+      return "a step with one segment per bucket left other bits than a step with one bucket";
   }
   return {};
 }
 
-/// What is said is a bucket's range of a plane; an eager rule says it without writing what a
-/// skipped step must leave alone.
+/// A proposal is a bucket's range of a plane. An eager optimizer writes no weight or slot in
+/// propose, since the step may be skipped afterwards.
 template <class Real, class O>
-std::string says_a_range_and_writes_no_state(const O& rule) {
-  workbench<O, Real> bench(rule);
-  bench.start(7);
+std::string proposes_a_range_and_writes_no_state(const O& optimizer) {
+  optimizer_fixture<O, Real> fixture(optimizer);
+  fixture.reset(7);
   for (int k = 0; k < 3; ++k) {
-    bench.draw_gradient(static_cast<std::uint64_t>(k));
-    const auto before = bench.state();
-    const std::string wrong = bench.propose_only(0.1);
-    if (!wrong.empty()) return wrong;
-    if (O::eager && !same_bits(bench.state(), before))
-      return "an eager rule wrote a weight or a slot in propose";
-    bench.step(0.1);
+    fixture.set_gradient(static_cast<std::uint64_t>(k));
+    const auto before = fixture.state();
+    const std::string violation = fixture.propose_violation(0.1);
+    if (!violation.empty()) return violation;
+    if (O::eager && !same_bits(fixture.state(), before))
+      return "an eager optimizer wrote a weight or a slot in propose";
+    fixture.step(0.1);
   }
   return {};
 }
 
-/// A rule is a constant value: a copy, or a second run, does the same.
+/// An optimizer is a constant value: a copy, or a second run, gives the same bits.
 template <class Real, class O>
-std::string keeps_no_secrets(const O& rule) {
+std::string is_stateless(const O& optimizer) {
   std::vector<Real> first;
-  for (int turn = 0; turn < 3; ++turn) {
-    const O copy = rule;
-    workbench<O, Real> bench(turn == 1 ? copy : rule);
-    bench.start(8);
-    for (int k = 0; k < 3; ++k) bench.draw_gradient(static_cast<std::uint64_t>(k)).step(0.1);
-    if (turn == 0) first = bench.state();
-    if (!same_bits(bench.state(), first)) return "a second run of the same rule did something else";
+  for (int run = 0; run < 3; ++run) {
+    const O copy = optimizer;
+    optimizer_fixture<O, Real> fixture(run == 1 ? copy : optimizer);
+    fixture.reset(8);
+    for (int k = 0; k < 3; ++k) fixture.set_gradient(static_cast<std::uint64_t>(k)).step(0.1);
+    if (run == 0) first = fixture.state();
+    if (!same_bits(fixture.state(), first))
+      return "a second run of the same optimizer gave other bits";
   }
   return {};
 }
 
-/// Gradients that are finite, if absurd, leave a state that is finite: 1e30 and 1e-30 in single
-/// precision, whose squares no float holds, the smallest number there is, alone and among zeros;
-/// and one so large, again and again, that no number holds a few of it.
+/// Finite gradients leave a finite state, however large or small they are: 1e30 and 1e-30 in single
+/// precision, whose squares no float holds; the smallest number, alone and among zeros; and one so
+/// large that the sum of a few is infinite, repeatedly.
 template <class Real, class O>
-std::string finite_stays_finite(const O& rule) {
+std::string finite_stays_finite(const O& optimizer) {
   const Real huge = std::is_same_v<Real, float> ? Real(1e30) : Real(1e145), tiny = 1 / huge;
-  const Real least = std::numeric_limits<Real>::denorm_min();
-  const Real vast = std::numeric_limits<Real>::max() / 8;  // of which normal numbers are up to 5
-  const auto wrong = [&](workbench<O, Real>& bench, int step) -> std::string {
-    for (const Real x : bench.state())
-      if (!std::isfinite(x)) return text(" made ", x, " in step ", step);
+  const Real smallest = std::numeric_limits<Real>::denorm_min();
+  const Real largest = std::numeric_limits<Real>::max() / 8;  // normal numbers reach 5 times that
+  const auto violation = [](optimizer_fixture<O, Real>& fixture, int step) -> std::string {
+    for (const Real x : fixture.state())
+      if (!std::isfinite(x)) return concat(" gave ", x, " in step ", step);
     return {};
   };
-  for (const Real start : {Real{0}, tiny, Real{1}, huge})
-    for (const Real size : {huge, tiny, least, Real{0}, Real{1}})
+  for (const Real weight : {Real{0}, tiny, Real{1}, huge})
+    for (const Real size : {huge, tiny, smallest, Real{0}, Real{1}})
       for (const bool sparse : {false, true}) {
-        workbench<O, Real> bench(rule);
-        bench.start(9, start);
+        optimizer_fixture<O, Real> fixture(optimizer);
+        fixture.reset(9, weight);
         for (int k = 0; k < 8; ++k) {
-          // Odd and even steps alternate between the size and something ordinary, then stay.
-          const Real now = k < 4 && k % 2 == 1 ? Real{1} : size;
-          bench.draw_gradient(static_cast<std::uint64_t>(k), now, sparse);
-          const std::string made = wrong(bench.step(k == 0 ? 0.0 : 0.1), k);
-          if (!made.empty())
-            return text("gradients of size ", size, sparse ? ", most of them zero," : "",
-                        " on weights of size ", start, made);
+          // The size and 1 alternate in the first steps, then it is the size.
+          const Real step_size = k < 4 && k % 2 == 1 ? Real{1} : size;
+          fixture.set_gradient(static_cast<std::uint64_t>(k), step_size, sparse);
+          const std::string result = violation(fixture.step(k == 0 ? 0.0 : 0.1), k);
+          if (!result.empty())
+            return concat("gradients of size ", size, sparse ? ", most of them zero," : "",
+                          " on weights of size ", weight, result);
         }
       }
-  for (const Real start : {Real{1}, vast})
-    for (const int rate : {0, 1}) {
-      workbench<O, Real> bench(rule);
-      bench.start(9, start);
+  for (const Real weight : {Real{1}, largest})
+    for (const int learning_rate : {0, 1}) {
+      optimizer_fixture<O, Real> fixture(optimizer);
+      fixture.reset(9, weight);
       for (int k = 0; k < 16; ++k) {
-        const bool rests = k % 4 == 3;  // from that gradient, at the other rate
-        bench.draw_gradient(0, rests ? Real{0} : vast);
-        const std::string made = wrong(bench.step(rests ? 1 - rate : rate), k);
-        if (!made.empty())
-          return text("the same gradient of size ", vast, " on weights of size ", start, made);
+        const bool pause = k % 4 == 3;  // no gradient, at the other learning rate
+        fixture.set_gradient(0, pause ? Real{0} : largest);
+        const std::string result =
+            violation(fixture.step(pause ? 1 - learning_rate : learning_rate), k);
+        if (!result.empty())
+          return concat("the same gradient of size ", largest, " on weights of size ", weight,
+                        result);
       }
     }
   return {};
 }
 
-/// A step whose gradient is not finite leaves every bit, and the steps after it are those of a run
-/// in which it never was: what counts steps, counts those applied. (A rule that mixes positions
-/// goes on with a zero gradient instead, and stays finite.)
+/// A step whose gradient is not finite changes no bit, and later steps are those of a run without
+/// it: what counts steps counts applied ones. (A mixing optimizer goes on with a zero gradient
+/// instead, and its state stays finite.)
 template <class P, class O>
-std::string a_skipped_step_never_was(const O& rule) {
+std::string skipped_step_changes_nothing(const O& optimizer) {
   using Real = typename P::master;
-  bowl<P> poisoned, healthy;
-  const trainer_options buckets{.bucket_bytes = 4096};
-  trainer run{poisoned, rule, constant{.rate = 0.1}, solo{}, buckets};
-  trainer other{healthy, rule, constant{.rate = 0.1}, solo{}, buckets};
-  const std::array one{batch<cpu>{{}, {}, 1, 1, 1}};
+  quadratic_model<P> skipping, reference;
+  const trainer_options options{.bucket_bytes = 4096};
+  trainer run{skipping, optimizer, constant{.learning_rate = 0.1}, solo{}, options};
+  trainer reference_run{reference, optimizer, constant{.learning_rate = 0.1}, solo{}, options};
+  const std::array micro{batch<cpu>{{}, {}, 1, 1, 1}};
   const auto state = [](auto& of) {
-    std::vector<Real> all(of.weights().begin(), of.weights().end());
-    for (int k = 0; k < O::slots; ++k) all.insert(all.end(), of.slot(k).begin(), of.slot(k).end());
-    return all;
+    std::vector<Real> result(of.weights().begin(), of.weights().end());
+    for (int k = 0; k < O::slots; ++k)
+      result.insert(result.end(), of.slot(k).begin(), of.slot(k).end());
+    return result;
   };
   for (int k = 0; k < 4; ++k) {
     if (k == 0 || k == 2) {
       const auto before = state(run);
-      poisoned.poisoned = true;
-      run.step(one, k);
-      poisoned.poisoned = false;
+      skipping.inject_nan = true;
+      run.step(micro, k);
+      skipping.inject_nan = false;
       if constexpr (O::needs == agreement::mixing) {
         for (const Real x : state(run))
           if (!std::isfinite(x)) return "a gradient that is not finite reached the state";
@@ -204,50 +207,59 @@ std::string a_skipped_step_never_was(const O& rule) {
         return "a skipped step changed a weight or a slot";
       }
     }
-    run.step(one, k);
-    other.step(one, k);
-    if (O::needs != agreement::mixing && !same_bits(state(run), state(other)))
-      return "after a skipped step the rule went on as if it had been applied";
+    run.step(micro, k);
+    reference_run.step(micro, k);
+    if (O::needs != agreement::mixing && !same_bits(state(run), state(reference_run)))
+      return "after a skipped step the run differs from one without it";
   }
   return {};
 }
 
-/// A rule that can be asked has nothing against itself, and it says what it is.
+/// `check` accepts the optimizer, and its description is not empty.
 template <class O>
-std::string speaks_for_itself(const O& rule) {
+std::string is_valid_and_described(const O& optimizer) {
   try {
-    check_rule(rule);
+    detail::optim::check_optimizer(optimizer);
   } catch (const std::exception& e) {
     return e.what();
   }
-  if constexpr (requires { rule.describe(); })
-    if (std::string(rule.describe()).empty()) return "its description is empty";
+  if constexpr (detail::optim::describable<O>)
+    if (std::string(optimizer.describe()).empty()) return "the description is empty";
   return {};
 }
 
 }  // namespace laws
 
-/// All laws of rules, in single and double precision. One line inside a TEST_CASE.
+/// All laws of optimizers, in single and double precision. Returns the violations, one per line;
+/// empty if every law holds.
 template <class O>
-void optimizer_laws(const O& rule, const optimizer_law_options& options = {}) {
-  static_assert(OptimizerOn<O, float, cpu> && OptimizerOn<O, double, cpu>,
-                "a rule is a copyable value that models OptimizerOn in float and in double");
-  const auto holds = [](const std::string& complaint) { CHECK(complaint == ""); };
-  const auto hold = [&]<class P>(P) {
+std::string optimizer_laws(const O& optimizer, const optimizer_law_options& options = {}) {
+  static_assert(detail::optim::has_optimizer_members<O, float, cpu>() &&
+                    detail::optim::has_optimizer_members<O, double, cpu>() &&
+                    OptimizerOn<O, float, cpu> && OptimizerOn<O, double, cpu>,
+                "an optimizer models OptimizerOn in float and in double");
+  detail::testing::report r;
+  const auto append_all = [&]<class P>(P) {
     using Real = typename P::master;
-    CAPTURE(P::name);
-    holds(laws::zero_stays_zero<Real>(rule));
-    holds(laws::zero_rate_moves_nothing<Real>(rule, options.rests));
-    holds(laws::workers_change_no_bit<Real>(rule));
-    holds(laws::buckets_change_no_bit<Real>(rule));
-    holds(laws::says_a_range_and_writes_no_state<Real>(rule));
-    holds(laws::keeps_no_secrets<Real>(rule));
-    holds(laws::finite_stays_finite<Real>(rule));
+    const auto append = [&](const std::string& violation) {
+      r.expect(violation.empty(), P::name, ": ", violation);
+    };
+    append(laws::zero_stays_zero<Real>(optimizer));
+    append(laws::zero_learning_rate_moves_nothing<Real>(optimizer,
+                                                        !options.zero_learning_rate_moves_nothing));
+    append(laws::workers_change_no_bit<Real>(optimizer));
+    append(laws::buckets_change_no_bit<Real>(optimizer));
+    append(laws::proposes_a_range_and_writes_no_state<Real>(optimizer));
+    append(laws::is_stateless<Real>(optimizer));
+    append(laws::finite_stays_finite<Real>(optimizer));
   };
-  holds(laws::speaks_for_itself(rule));
-  hold(fp32{});
-  hold(fp64{});
-  holds(laws::a_skipped_step_never_was<fp32>(rule));  // a trainer, long to compile: one will do
+  r.append(laws::is_valid_and_described(optimizer));
+  if (!r.violations().empty()) return r.violations();  // a trainer would refuse it
+  append_all(fp32{});
+  append_all(fp64{});
+  // In one precision: a trainer takes long to compile.
+  r.append(laws::skipped_step_changes_nothing<fp32>(optimizer));
+  return r.violations();
 }
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -1,17 +1,17 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What every transport keeps, for one of your own. It is launched by you:
+// The laws of a transport, for the user's own, which the caller launches:
 //
 //   CHECK(transport_laws([](int ranks, const auto& f, std::chrono::milliseconds deadline) {
 //           threads::launch(ranks, f, {.deadline = deadline});
 //         }) == "");
 //
-// Everybody hears everybody, itself included, whatever the order of the lists; messages between a
-// pair keep their order; lanes do not mix; a message of another size is an error; what arrives is
-// added to the same bits as one adds oneself; a native mean is the same bits everywhere; any source
-// is heard as often as it spoke, and in its order; and who
-// waits for a rank that threw, left or fell silent is told so by name within the deadline.
+// Every rank receives from every rank, itself included, whatever the order of the lists; messages
+// between a pair keep their order; contexts are independent; a message of another size than
+// expected is an error; exchange_add has the bits of an exchange and an addition; a native mean has
+// the same bits everywhere; any source is received from (any_source.hpp); a rank that waits for one
+// that has thrown, left or stopped responding throws an error that names it, within the deadline.
 #pragma once
 
 #include <array>
@@ -27,143 +27,148 @@
 #include <cordee/comm/transport.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/testing/any_source.hpp>
-#include <cordee/testing/verdict.hpp>
-#include <cordee/testing/words.hpp>
+#include <cordee/testing/report.hpp>
+#include <cordee/testing/same_bits.hpp>
+#include <cordee/testing/test_messages.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
 struct transport_law_options {
   std::vector<int> ranks{1, 2, 3, 4, 5, 8};
-  /// Of every exchange that must succeed, and of one with a rank that falls silent (0: none does).
-  std::chrono::milliseconds patience{60'000}, impatience{500};
+  /// Deadline of every launch that must not reach it.
+  std::chrono::milliseconds patience{60'000};
+  /// Deadline of the launch in which a rank stops responding; 0: there is none.
+  std::chrono::milliseconds impatience{500};
 };
 
-namespace detail {
+namespace detail::testing {
 
 inline constexpr std::array<std::size_t, 6> law_lengths{0, 1, 7, 1000, 5003, 70'001};
 
-template <class Link>
-void everybody_hears_everybody(const Link& link, verdict& v) {
-  const int p = link.size(), r = link.rank();
+template <class Communicator>
+void check_all_pairs(const Communicator& comm, report& r) {
+  const int p = comm.size(), rank = comm.rank();
   for (const std::size_t n : law_lengths) {
-    const word mine = thirds(r, n);
-    std::vector<word> heard(static_cast<std::size_t>(p), word(n, -1));
-    std::vector<to<cpu>> out;
-    std::vector<from<cpu>> in;
-    for (int peer = 0; peer < p; ++peer) {
-      out.push_back(tell(peer, mine));
-      in.push_back(hear(p - 1 - peer, heard[static_cast<std::size_t>(p - 1 - peer)]));
+    const message own = thirds(rank, n);
+    std::vector<message> received(static_cast<std::size_t>(p), message(n, -1));
+    std::vector<send_op<cpu>> out;
+    std::vector<recv_op<cpu>> in;
+    for (int k = 0; k < p; ++k) {
+      const int source = p - 1 - k;
+      out.push_back(send_to(k, own));
+      in.push_back(receive_from(source, received[static_cast<std::size_t>(source)]));
     }
-    exchange(link, out, in);
+    exchange(comm, out, in);
     for (int peer = 0; peer < p; ++peer)
-      v.law(equal(heard[static_cast<std::size_t>(peer)], thirds(peer, n)), "rank ", r,
-            " did not hear what rank ", peer, " said in ", n, " numbers");
+      r.expect(same_bits(received[static_cast<std::size_t>(peer)], thirds(peer, n)), "rank ", rank,
+               " did not receive what rank ", peer, " sent in ", n, " numbers");
   }
 }
 
-template <class Link>
-void pairs_keep_their_order(const Link& link, verdict& v) {
-  const int p = link.size(), r = link.rank();
-  const word a(3, 1), b(3, 2), c(5, 3);
-  for (int peer = 0; peer < p; ++peer) {
-    word x(3), y(3), z(5);
-    const int other = (peer + p - r) % p;  // pairs meet: r + other is peer, modulo p
-    exchange(link, {tell(other, a), tell(other, b), tell(other, c)},
-             {hear(other, x), hear(other, y), hear(other, z)});
-    v.law(x == a && y == b && z == c, "rank ", r, " heard rank ", other, " in another order");
+template <class Communicator>
+void check_order_within_pairs(const Communicator& comm, report& r) {
+  const int p = comm.size(), rank = comm.rank();
+  const message a(3, 1), b(3, 2), c(5, 3);
+  for (int k = 0; k < p; ++k) {
+    message x(3), y(3), z(5);
+    const int peer = (k + p - rank) % p;  // symmetric: rank + peer is k, modulo p
+    exchange(comm, {send_to(peer, a), send_to(peer, b), send_to(peer, c)},
+             {receive_from(peer, x), receive_from(peer, y), receive_from(peer, z)});
+    r.expect(x == a && y == b && z == c, "rank ", rank, " received rank ", peer,
+             "'s messages in another order");
   }
 }
 
-// Rank 0 tells on lane 1 first, rank 1 hears on lane 0 first: were there but one lane, it would
-// hear the other message.
-template <class Link>
-void lanes_do_not_mix(const Link& link, verdict& v) {
-  if (link.size() == 1 || link.rank() > 1) return;
-  const word low(50, 0), high(50, 1);
-  if (link.rank() == 1) {
-    word x(50, -1), y(50, -1);
-    exchange(link.lane(0), {}, {hear(0, x)});
-    exchange(link.lane(1), {}, {hear(0, y)});
-    v.law(x == low && y == high, "what was said on one lane was heard on another");
+// Rank 0 sends in context 1 first, rank 1 receives in context 0 first: if they were one context, it
+// would receive the other message.
+template <class Communicator>
+void check_contexts(const Communicator& comm, report& r) {
+  if (comm.size() == 1 || comm.rank() > 1) return;
+  const message zeros(50, 0), ones(50, 1);
+  if (comm.rank() == 1) {
+    message x(50, -1), y(50, -1);
+    exchange(comm.duplicate(0), {}, {receive_from(0, x)});
+    exchange(comm.duplicate(1), {}, {receive_from(0, y)});
+    r.expect(x == zeros && y == ones, "what was sent in one context was received in another");
     return;
   }
   std::exception_ptr failure;
-  std::thread beside([&] {
+  std::thread second([&] {
     try {
-      exchange(link.lane(1), {tell(1, high)}, {});
+      exchange(comm.duplicate(1), {send_to(1, ones)}, {});
     } catch (...) {
       failure = std::current_exception();
     }
   });
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   try {
-    exchange(link.lane(0), {tell(1, low)}, {});
+    exchange(comm.duplicate(0), {send_to(1, zeros)}, {});
   } catch (...) {
     failure = std::current_exception();
   }
-  beside.join();
+  second.join();
   if (failure) std::rethrow_exception(failure);
 }
 
-template <class Link>
-void adding_is_adding(const Link& link, verdict& v) {
-  const int p = link.size(), r = link.rank();
+template <class Communicator>
+void check_exchange_add(const Communicator& comm, report& r) {
+  const int p = comm.size(), rank = comm.rank();
   for (const std::size_t n : law_lengths) {
-    const word mine = thirds(r, n);
-    word sum(n, 0.1f), expected = sum;
-    std::vector<to<cpu>> out;
-    std::vector<from<cpu>> in;
+    const message own = thirds(rank, n);
+    message sum(n, 0.1f), expected = sum;
+    std::vector<send_op<cpu>> out;
+    std::vector<recv_op<cpu>> in;
     for (int peer = 0; peer < p; ++peer) {
-      out.push_back(tell(peer, mine));
-      in.push_back(hear(peer, sum));
+      out.push_back(send_to(peer, own));
+      in.push_back(receive_from(peer, sum));
     }
-    link.template exchange_add<float>(std::span<const to<cpu>>(out), std::span<const from<cpu>>(in),
-                                      cpu::stream{});
+    comm.template exchange_add<float>(std::span<const send_op<cpu>>(out),
+                                      std::span<const recv_op<cpu>>(in), cpu::stream{});
     for (int peer = 0; peer < p; ++peer) {
-      const word theirs = thirds(peer, n);
-      for (std::size_t i = 0; i < n; ++i) expected[i] += theirs[i];
+      const message x = thirds(peer, n);
+      for (std::size_t i = 0; i < n; ++i) expected[i] += x[i];
     }
-    v.law(equal(sum, expected), "rank ", r, ": exchange_add of ", n,
-          " numbers has other bits than an exchange and an addition");
+    r.expect(same_bits(sum, expected), "rank ", rank, ": exchange_add of ", n,
+             " numbers has other bits than an exchange and an addition");
   }
 }
 
 // Rank 0's numbers on every rank.
-template <class Link>
-void share_bits(const Link& link, word& x) {
-  std::vector<to<cpu>> out;
-  std::vector<from<cpu>> in;
-  if (link.rank() != 0) in.push_back(hear(0, x));
-  for (int peer = 1; link.rank() == 0 && peer < link.size(); ++peer) out.push_back(tell(peer, x));
-  exchange(link, out, in);
+template <class Communicator>
+message broadcast_message(const Communicator& comm, message x) {
+  std::vector<send_op<cpu>> out;
+  std::vector<recv_op<cpu>> in;
+  if (comm.rank() != 0) in.push_back(receive_from(0, x));
+  for (int peer = 1; comm.rank() == 0 && peer < comm.size(); ++peer)
+    out.push_back(send_to(peer, x));
+  exchange(comm, out, in);
+  return x;
 }
 
-template <class Link>
-void native_mean_is_exact(const Link& link, verdict& v) {
-  const int p = link.size(), r = link.rank();
-  for (int again = 0; again < 3; ++again)
+template <class Communicator>
+void check_native_mean(const Communicator& comm, report& r) {
+  const int p = comm.size(), rank = comm.rank();
+  for (int repetition = 0; repetition < 3; ++repetition)
     for (const std::size_t n : law_lengths) {
-      word x = thirds(r, n);
+      message x = thirds(rank, n);
       std::vector<double> mean(n);
       for (int peer = 0; peer < p; ++peer) {
-        const word theirs = thirds(peer, n);
-        for (std::size_t i = 0; i < n; ++i) mean[i] += static_cast<double>(theirs[i]) / p;
+        const message y = thirds(peer, n);
+        for (std::size_t i = 0; i < n; ++i) mean[i] += static_cast<double>(y[i]) / p;
       }
-      link.mean(span_on<float, cpu>{x.data(), n}, cpu::stream{});
+      comm.mean(span_on<float, cpu>{x.data(), n}, cpu::stream{});
       for (std::size_t i = 0; i < n; ++i)
-        v.law(std::abs(static_cast<double>(x[i]) - mean[i]) <= 1e-6 * (1 + std::abs(mean[i])),
-              "rank ", r, ": the native mean is ", x[i], ", not ", mean[i]);
-      word zero = x;
-      share_bits(link, zero);
-      v.law(equal(zero, x), "rank ", r, ": the native mean of ", n,
-            " numbers has other bits than rank 0's");
+        r.expect(std::abs(static_cast<double>(x[i]) - mean[i]) <= 1e-6 * (1 + std::abs(mean[i])),
+                 "rank ", rank, ": the native mean is ", x[i], ", not ", mean[i]);
+      r.expect(same_bits(broadcast_message(comm, x), x), "rank ", rank, ": the native mean of ", n,
+               " numbers has other bits than rank 0's");
     }
 }
 
-/// What launch(ranks, f, deadline) threw; empty if nothing.
+/// The message of what launch(ranks, f, deadline) threw; empty if it returned.
 template <class Launch, class F>
-std::string thrown(const Launch& launch, int ranks, const F& f,
-                   std::chrono::milliseconds deadline) {
+std::string message_thrown(const Launch& launch, int ranks, const F& f,
+                           std::chrono::milliseconds deadline) {
   try {
     launch(ranks, f, deadline);
   } catch (const std::exception& e) {
@@ -173,98 +178,108 @@ std::string thrown(const Launch& launch, int ranks, const F& f,
 }
 
 template <class Launch>
-void sizes_are_checked(const Launch& launch, int ranks, const transport_law_options& o,
-                       verdict& v) {
-  const std::string said = thrown(
+void check_message_sizes(const Launch& launch, int ranks, const transport_law_options& options,
+                         report& r) {
+  const std::string thrown = message_thrown(
       launch, ranks,
-      [](auto link) {
-        const word three(3);
-        word four(4);
-        const int p = link.size(), next = (link.rank() + 1) % p, before = (link.rank() + p - 1) % p;
-        exchange(link, {tell(next, three)}, {hear(before, four)});
+      [](auto comm) {
+        const message three(3);
+        message four(4);
+        const int p = comm.size(), next = (comm.rank() + 1) % p;
+        const int previous = (comm.rank() + p - 1) % p;
+        exchange(comm, {send_to(next, three)}, {receive_from(previous, four)});
       },
-      o.patience);
-  v.law(!said.empty(), "a message of another size passes over ", ranks, " ranks");
+      options.patience);
+  r.expect(!thrown.empty(), "a message of another size is no error over ", ranks, " ranks");
 }
 
-enum class end { throws, leaves, silent };
+enum class fault { throws, leaves, stops_responding };
 
-/// The last rank ends as said while the others wait for it in `wait`.
+/// The last rank fails while the others wait for it in `wait`.
 template <class Launch, class Wait>
-void the_dead_are_named(const Launch& launch, int ranks, end how, const transport_law_options& o,
-                        verdict& v, const Wait& wait, const char* where) {
-  const auto deadline = how == end::silent ? o.impatience : o.patience;
+void check_failed_rank_is_named(const Launch& launch, int ranks, fault kind,
+                                const transport_law_options& options, report& r, const Wait& wait,
+                                const char* where) {
+  const auto deadline = kind == fault::stops_responding ? options.impatience : options.patience;
   const auto start = std::chrono::steady_clock::now();
-  const std::string said = thrown(
+  const std::string thrown = message_thrown(
       launch, ranks,
-      [&](auto link) {
-        if (link.rank() != link.size() - 1) return wait(link);
-        if (how == end::throws) throw std::runtime_error("its own words");
-        if (how == end::silent) std::this_thread::sleep_for(deadline * 3 / 2);
+      [&](auto comm) {
+        if (comm.rank() != comm.size() - 1) return wait(comm);
+        if (kind == fault::throws) throw std::runtime_error("cause of the failure");
+        if (kind == fault::stops_responding) std::this_thread::sleep_for(deadline * 3 / 2);
       },
       deadline);
-  const std::string name = text("rank ", ranks - 1);
-  v.law(said.find(name) != std::string::npos, "nobody names ", name, ", which ended in ", where,
-        ": \"", said, "\"");
-  v.law(how != end::throws || said.find("its own words") != std::string::npos,
-        "the cause is lost in ", where, ": \"", said, "\"");
-  v.law(std::chrono::steady_clock::now() - start < o.patience,
-        "a rank that ended held the others for longer than the deadline in ", where);
+  const std::string name = concat("rank ", ranks - 1);
+  r.expect(thrown.find(name) != std::string::npos, "the error does not name ", name,
+           ", which failed in ", where, ": \"", thrown, "\"");
+  r.expect(kind != fault::throws || thrown.find("cause of the failure") != std::string::npos,
+           "the error has lost the cause in ", where, ": \"", thrown, "\"");
+  r.expect(std::chrono::steady_clock::now() - start < options.patience,
+           "a rank that failed blocked the others for longer than the deadline in ", where);
 }
 
-}  // namespace detail
+}  // namespace detail::testing
 
-/// Broken laws of the transport whose links launch(ranks, f, deadline) hands to f on every rank, as
-/// sentences; empty if there are none. launch throws what a rank has thrown.
+/// Returns the violations of the laws by the transport whose communicators launch(ranks, f,
+/// deadline) passes to f on every rank; empty if there are none. Requires: launch throws what a
+/// rank threw.
 template <class Launch>
-std::string transport_laws(const Launch& launch, const transport_law_options& o = {}) {
-  verdict v;
-  const auto all = [&](auto link) {
-    using link_type = decltype(link);
-    static_assert(TransportOn<link_type, cpu>, "the link does not model TransportOn");
-    detail::everybody_hears_everybody(link, v);
-    detail::pairs_keep_their_order(link, v);
-    detail::lanes_do_not_mix(link, v);
-    if constexpr (AddsOn<link_type, float, cpu>) detail::adding_is_adding(link, v);
-    if constexpr (NativeMeanOn<link_type, float, cpu>) detail::native_mean_is_exact(link, v);
-    if constexpr (AnySource<link_type>) detail::any_source_is_heard(link, v);
+std::string transport_laws(const Launch& launch, const transport_law_options& options = {}) {
+  namespace laws = detail::testing;
+  laws::report r;
+  const auto check_all = [&](auto comm) {
+    using communicator_type = decltype(comm);
+    static_assert(TransportOn<communicator_type, cpu>,
+                  "transport_laws: the communicator does not model TransportOn");
+    laws::check_all_pairs(comm, r);
+    laws::check_order_within_pairs(comm, r);
+    laws::check_contexts(comm, r);
+    if constexpr (FusedAddOn<communicator_type, float, cpu>) laws::check_exchange_add(comm, r);
+    if constexpr (NativeMeanOn<communicator_type, float, cpu>) laws::check_native_mean(comm, r);
+    if constexpr (AnySource<communicator_type>) laws::check_any_source(comm, r);
   };
-  const auto waits = [](auto link) {
-    detail::word x(4);
-    detail::exchange(link, {}, {detail::hear(link.size() - 1, x)});
+  const auto receive_from_last = [](auto comm) {
+    laws::message x(4);
+    laws::exchange(comm, {}, {laws::receive_from(comm.size() - 1, x)});
   };
-  const auto means = [](auto link) {
-    if constexpr (NativeMeanOn<decltype(link), float, cpu>) {
+  const auto mean_or_send_to_last = [](auto comm) {
+    if constexpr (NativeMeanOn<decltype(comm), float, cpu>) {
       for (const std::size_t n : {std::size_t{4}, std::size_t{100'000}}) {
-        detail::word x(n);
-        link.mean(span_on<float, cpu>{x.data(), n}, cpu::stream{});
+        laws::message x(n);
+        comm.mean(span_on<float, cpu>{x.data(), n}, cpu::stream{});
       }
     } else {
-      detail::word x(4);
-      detail::exchange(link, {detail::tell(link.size() - 1, x)}, {});
+      laws::message x(4);
+      laws::exchange(comm, {laws::send_to(comm.size() - 1, x)}, {});
     }
   };
-  const auto any = [&](auto link) {
-    if constexpr (AnySource<decltype(link)>)
-      (void)link.lane(request_lane).next(std::array{link.size() - 1});
+  const auto receive_from_any = [&](auto comm) {
+    if constexpr (AnySource<decltype(comm)>)
+      (void)comm.duplicate(request_context).probe_any(std::array{comm.size() - 1});
     else
-      waits(link);
+      receive_from_last(comm);
   };
-  bool waited = false;  // for the silent, once
-  for (const int ranks : o.ranks) {
-    const std::string failure = detail::thrown(launch, ranks, all, o.patience);
-    v.law(failure.empty(), "failed over ", ranks, " ranks: ", failure);
-    detail::sizes_are_checked(launch, ranks, o, v);
+  bool stopped = false;  // one number of ranks is enough for that fault, which takes its deadline
+  for (const int ranks : options.ranks) {
+    const std::string thrown = laws::message_thrown(launch, ranks, check_all, options.patience);
+    r.expect(thrown.empty(), "failed over ", ranks, " ranks: ", thrown);
+    laws::check_message_sizes(launch, ranks, options, r);
     if (ranks == 1) continue;
-    for (const auto how : {detail::end::throws, detail::end::leaves, detail::end::silent}) {
-      if (how == detail::end::silent && (o.impatience.count() == 0 || std::exchange(waited, true)))
+    for (const auto kind :
+         {laws::fault::throws, laws::fault::leaves, laws::fault::stops_responding}) {
+      if (kind == laws::fault::stops_responding &&
+          (options.impatience.count() == 0 || std::exchange(stopped, true)))
         continue;
-      detail::the_dead_are_named(launch, ranks, how, o, v, waits, "exchange");
-      detail::the_dead_are_named(launch, ranks, how, o, v, means, "a mean, or telling it");
-      detail::the_dead_are_named(launch, ranks, how, o, v, any, "waiting for any source");
+      const auto check = [&](const auto& wait, const char* where) {
+        laws::check_failed_rank_is_named(launch, ranks, kind, options, r, wait, where);
+      };
+      check(receive_from_last, "a receive");
+      check(mean_or_send_to_last, "a mean, or a send");
+      check(receive_from_any, "a receive from any source");
     }
   }
-  return v.str();
+  return r.violations();
 }
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -1,14 +1,15 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Post-training quantisation: the ranges of a network that FP32 trained, without a step.
+// Post-training quantisation: finds the activation ranges of a network that was trained in fp32.
 //
-//   1. FP32 runs `batches` updates of a loader, as evaluation does: each layer's range is what its
-//      input spans, over all ranks, or its middle (quantisation.percentile)
-//   2. FP32 runs the last of them again, each layer in bytes beside it: error = |y8 - y| / |y|,
-//      saturation = the share of its inputs that lie beyond the range
+//   1. forward passes in fp32 over `batches` updates of a loader, batch norm as in evaluation:
+//      a layer's range is [min x, max x] of its input over all ranks, or the percentile of it that
+//      quantization.percentile names
+//   2. the last of them again, each layer in fp32 (y) and in int8 (y8):
+//      error = |y8 - y| / |y|        saturation = share of inputs x outside of the range
 //
-// Load the weights into the network in int8 first. Batch norm uses its running statistics.
+// Requires that the weights have been loaded into the int8 network.
 #pragma once
 
 #include <cmath>
@@ -18,73 +19,76 @@
 #include <string>
 #include <vector>
 
-#include <cordee/comm/agree.hpp>
-#include <cordee/core/text.hpp>
+#include <cordee/comm/collectives.hpp>
+#include <cordee/core/concat.hpp>
 #include <cordee/nn/model.hpp>
 #include <cordee/train/fit.hpp>
 #include <cordee/train/observe.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
-/// How one layer takes to bytes.
+/// The quantization of one layer.
 struct calibrated_layer {
   std::string name;
   double low = 0, high = 0;          // the range of its input
-  double error = 0, saturation = 0;  // shares
+  double error = 0, saturation = 0;  // as above, in [0, 1]
 };
 
-namespace detail {
-/// Whatever happens, the network runs in bytes again.
-struct quantised_again {
-  quantisation_watch& watch;
-  ~quantised_again() { watch.how = quantisation_watch::runs::quantised; }
+namespace detail::train {
+/// Sets the network back to int8 at the end of a scope.
+struct quantized_mode_guard {
+  quantization_observer& observer;
+  ~quantized_mode_guard() { observer.mode = quantization_observer::run_mode::quantized; }
 };
-}  // namespace detail
+}  // namespace detail::train
 
-/// Collective. The ranges stand among the running statistics, and are saved with them.
+/// Sets the ranges, which are stored with the running statistics, and returns the layers'
+/// quantization errors. Collective.
 template <class Run, Feed F>
 std::vector<calibrated_layer> calibrate(Run& run, F& feed, int batches) {
   using M = typename Run::model_type;
-  static_assert(Quantised<typename M::precision>,
+  static_assert(Quantized<typename M::precision>,
                 "calibrate finds the ranges of a network in int8: load the weights into one");
   static_assert(M::device::host_memory,
                 "calibrate runs on the CPU: its ranges are saved with the weights, and a GPU loads "
                 "both");
   expects(batches > 0, "calibrate: ranges need at least one batch");
   M& model = run.model();
-  quantisation_watch& watch = model.quantisation.watch;
-  const detail::quantised_again after{watch};
-  upload<typename Run::device> there(model.where());
-  return run.together([&] {
+  quantization_observer& observer = model.quantization.observer;
+  const detail::train::quantized_mode_guard guard{observer};
+  upload<typename Run::device> uploaded(model.where());
+  return run.abort_peers_on_throw([&] {
     const auto evaluate = [&](std::span<const batch<typename Run::device>> micro) {
       for (const auto& b : micro)
-        model.forward(run.image(), run.weights(), b, phase::evaluate, run.compute());
+        model.forward(run.packed_parameters(), run.weights(), b, phase::evaluate, run.compute());
     };
-    (void)watch.take(false);
-    (void)watch.take_counts(false);
-    watch.how = quantisation_watch::runs::observed;
+    (void)observer.take_minima(false);
+    (void)observer.take_histograms(false);
+    observer.mode = quantization_observer::run_mode::observed;
     std::span<const batch<typename Run::device>> micro;
-    for (int k = 0; k < batches; ++k) evaluate(micro = there.to(feed.next(), run.compute()));
-    const std::vector<double> minima = seen_by_all(model.quantisation, run.link(), true);
+    for (int k = 0; k < batches; ++k) evaluate(micro = uploaded.to(feed.next(), run.compute()));
+    const std::vector<double> minima =
+        detail::train::allreduce_ranges(model.quantization, run.comm(), true);
     constexpr double infinity = std::numeric_limits<double>::infinity();
-    for (const layer_watch& layer : watch.layers) {  // old ranges do not count
-      run.weights()[layer.low] = static_cast<typename Run::Real>(infinity);
-      run.weights()[layer.high] = static_cast<typename Run::Real>(-infinity);
+    for (const layer_observer& layer : observer.layers) {  // discard old ranges
+      run.weights()[layer.low_offset] = static_cast<typename Run::Real>(infinity);
+      run.weights()[layer.high_offset] = static_cast<typename Run::Real>(-infinity);
     }
-    model.quantisation.learn(run.weights().data, minima, 0);
-    for (layer_watch& layer : watch.layers)
-      layer.error = layer.square = layer.clipped = layer.count = 0;
-    watch.how = quantisation_watch::runs::compared;
+    model.quantization.update_ranges(run.weights().data, minima, 0);
+    for (layer_observer& layer : observer.layers)
+      layer.squared_error = layer.squared_norm = layer.clipped = layer.count = 0;
+    observer.mode = quantization_observer::run_mode::compared;
     evaluate(micro);
 
     std::vector<double> sums;
-    for (const layer_watch& one : watch.layers)
-      sums.insert(sums.end(), {one.error, one.square, one.clipped, one.count});
-    agree(run.link(), std::span(sums), sum{});
+    for (const layer_observer& layer : observer.layers)
+      sums.insert(sums.end(),
+                  {layer.squared_error, layer.squared_norm, layer.clipped, layer.count});
+    allreduce_host(run.comm(), std::span(sums), reduce_op::sum);
     std::vector<calibrated_layer> report;
-    for (std::size_t k = 0; k < watch.layers.size(); ++k) {
-      const double* const s = sums.data() + 4 * k;
-      report.push_back({std::string(watch.layers[k].name), minima[2 * k], -minima[2 * k + 1],
+    for (std::size_t k = 0; k < observer.layers.size(); ++k) {
+      const double* const s = sums.data() + 4 * k;  // |y8 - y|^2, |y|^2, outside, all
+      report.push_back({std::string(observer.layers[k].name), minima[2 * k], -minima[2 * k + 1],
                         s[1] > 0 ? std::sqrt(s[0] / s[1]) : 0, s[3] > 0 ? s[2] / s[3] : 0});
     }
     return report;

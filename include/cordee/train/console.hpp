@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Progress for people: a bar on a terminal, otherwise a line every few seconds, and a line an
-// epoch.
+// A callback that prints progress: a bar on a terminal, otherwise a line every few seconds, and a
+// line per epoch.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 #include <unistd.h>
 
-#include <cordee/core/text.hpp>
+#include <cordee/core/concat.hpp>
 #include <cordee/train/record.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -20,8 +20,8 @@ namespace cordee::inline CORDEE_ABI {
 class console {
  public:
   struct options {
-    double seconds = 5;         // between lines; a bar moves ten times as often
-    std::optional<bool> bar{};  // by default where the output is a terminal
+    double seconds = 5;         // between lines; a bar is redrawn ten times as often
+    std::optional<bool> bar{};  // by default if the output is a terminal
     std::FILE* out = stdout;
   };
 
@@ -30,19 +30,20 @@ class console {
 
   void begin(const run_plan& p) {
     plan_ = p;
-    print(text("global batch ", grouped(p.global_batch), " = ", grouped(p.per_rank), " per rank x ",
-               p.ranks, " ranks x ", p.accumulate, " accumulated; ",
-               grouped(p.steps - p.first_step), " steps, ", p.epochs, " epochs of ",
-               grouped(p.samples), " samples\n"));
-    if (p.radius > uneasy_radius) print(text("warning: ", describe_radius(p.radius), "\n"));
+    print(concat("global batch ", grouped(p.global_batch), " = ", grouped(p.per_rank),
+                 " per rank x ", p.ranks, " ranks x ", p.accumulate, " accumulated; ",
+                 grouped(p.steps - p.first_step), " steps, ", p.epochs, " epochs of ",
+                 grouped(p.samples), " samples\n"));
+    if (p.radius > detail::train::warning_radius)
+      print(concat("warning: ", detail::train::describe_radius(p.radius), "\n"));
   }
 
   void step(const step_record& r) {
     recent_ += r.train;
-    const double quiet = bar_ ? options_.seconds / 10 : options_.seconds;
-    if (r.seconds - shown_at_ < quiet) return;
+    const double interval = bar_ ? options_.seconds / 10 : options_.seconds;
+    if (r.seconds - shown_at_ < interval) return;
     const double speed = static_cast<double>(recent_.count) / std::max(r.seconds - shown_at_, 1e-9);
-    print(bar_ ? "\r\x1b[K" + bar(r.now.step) + line(r, speed) : line(r, speed) + "\n");
+    print(bar_ ? "\r\x1b[K" + bar(r.info.step) + describe(r, speed) : describe(r, speed) + "\n");
     shown_at_ = r.seconds;
     recent_ = {};
   }
@@ -50,51 +51,51 @@ class console {
   void epoch(const epoch_record& e) {
     char out[200];
     std::snprintf(out, sizeof out, "%sepoch %.4g/%.4g  loss %.4f  top-1 %.2f %%",
-                  bar_ ? "\r\x1b[K" : "", ends_at(e.last.now.step), plan_.epochs,
+                  bar_ ? "\r\x1b[K" : "", epoch_after(e.last.info.step), plan_.epochs,
                   e.train.mean_loss(), 100 * e.train.accuracy());
-    std::string said = out;
-    if (e.held_out) {
-      std::snprintf(out, sizeof out, "  | held out: loss %.4f  top-1 %.2f %% of %lld",
-                    e.held_out->mean_loss(), 100 * e.held_out->accuracy(),
-                    static_cast<long long>(e.held_out->count));
-      said += out;
+    std::string text = out;
+    if (e.validation) {
+      std::snprintf(out, sizeof out, "  | validation: loss %.4f  top-1 %.2f %% of %lld",
+                    e.validation->mean_loss(), 100 * e.validation->accuracy(),
+                    static_cast<long long>(e.validation->count));
+      text += out;
     }
-    if (e.last.skipped > 0) said += text("  | skipped ", e.last.skipped);
-    print(said + "\n");
+    if (e.last.skipped > 0) text += concat("  | skipped ", e.last.skipped);
+    print(text + "\n");
   }
 
   void end(const run_summary& s) {
     char out[160];
     std::snprintf(out, sizeof out, "%s%lld steps in %s, %.0f images/s\n", bar_ ? "\r\x1b[K" : "",
-                  static_cast<long long>(s.steps), clock(s.seconds).c_str(),
+                  static_cast<long long>(s.steps), duration(s.seconds).c_str(),
                   static_cast<double>(s.steps * plan_.global_batch) / std::max(s.seconds, 1e-9));
     print(out);
   }
 
  private:
-  [[nodiscard]] std::string line(const step_record& r, double speed) const {
-    const double done = static_cast<double>(r.now.step + 1 - plan_.first_step);
-    const double left = r.seconds / done * static_cast<double>(plan_.steps - r.now.step - 1);
+  [[nodiscard]] std::string describe(const step_record& r, double speed) const {
+    const double done = static_cast<double>(r.info.step + 1 - plan_.first_step);
+    const double left = r.seconds / done * static_cast<double>(plan_.steps - r.info.step - 1);
     char out[260];
     std::snprintf(out, sizeof out,
-                  "step %lld/%lld  epoch %.2f  loss %.4f  top-1 %.1f %%  rate %.4g  %.0f images/s  "
-                  "|g|%s %.3g  skips %lld  left %s",
-                  static_cast<long long>(r.now.step + 1), static_cast<long long>(plan_.steps),
-                  r.now.epoch, recent_.mean_loss(), 100 * recent_.accuracy(), r.now.rate, speed,
-                  r.grad_norm_local ? " (rms of ranks)" : "", r.grad_norm,
-                  static_cast<long long>(r.skipped), clock(left).c_str());
+                  "step %lld/%lld  epoch %.2f  loss %.4f  top-1 %.1f %%  lr %.4g  %.0f images/s  "
+                  "|g|%s %.3g  skipped %lld  left %s",
+                  static_cast<long long>(r.info.step + 1), static_cast<long long>(plan_.steps),
+                  r.info.epoch, recent_.mean_loss(), 100 * recent_.accuracy(), r.info.learning_rate,
+                  speed, r.grad_norm_local ? " (rms of ranks)" : "", r.grad_norm,
+                  static_cast<long long>(r.skipped), duration(left).c_str());
     return out;
   }
   [[nodiscard]] std::string bar(std::int64_t step) const {
     constexpr int width = 20;
     const auto full = static_cast<int>(width * (step + 1) / std::max<std::int64_t>(plan_.steps, 1));
-    return text("[", std::string(static_cast<std::size_t>(full), '='),
-                std::string(static_cast<std::size_t>(width - full), ' '), "] ");
+    return concat("[", std::string(static_cast<std::size_t>(full), '='),
+                  std::string(static_cast<std::size_t>(width - full), ' '), "] ");
   }
-  [[nodiscard]] double ends_at(std::int64_t step) const {
+  [[nodiscard]] double epoch_after(std::int64_t step) const {
     return plan_.epochs * static_cast<double>(step + 1) / static_cast<double>(plan_.steps);
   }
-  static std::string clock(double seconds) {
+  static std::string duration(double seconds) {
     const auto s = static_cast<long long>(seconds + 0.5);
     char out[40];
     if (s >= 3600)
@@ -103,15 +104,15 @@ class console {
       std::snprintf(out, sizeof out, "%lld:%02lld", s / 60, s % 60);
     return out;
   }
-  void print(const std::string& what) {
-    std::fputs(what.c_str(), options_.out);
+  void print(const std::string& text) {
+    std::fputs(text.c_str(), options_.out);
     std::fflush(options_.out);
   }
 
   options options_;
   bool bar_;
   run_plan plan_;
-  score recent_;
+  metrics recent_;
   double shown_at_ = 0;
 };
 

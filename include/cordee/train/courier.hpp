@@ -1,10 +1,11 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What carries buckets to the reducer while backward goes on.
+// The courier: it carries buckets to the reducer while backward continues.
 //
-// One queue, in the order of the buckets, which the model fixes and all ranks share. Where the link
-// blocks the host the courier is a thread of the rank; otherwise `mix` runs where it is posted.
+// One queue in the order of the buckets, which the model fixes and all ranks share. Where the
+// communicator blocks the host the courier is a thread of the rank; otherwise `mix` runs in the
+// thread that posts.
 #pragma once
 
 #include <condition_variable>
@@ -17,28 +18,33 @@
 #include <utility>
 #include <vector>
 
-#include <cordee/comm/errand.hpp>
+#include <cordee/comm/error_context.hpp>
 #include <cordee/comm/reducer.hpp>
-#include <cordee/core/text.hpp>
+#include <cordee/core/concat.hpp>
 #include <cordee/core/thread.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
+namespace detail::train {
+
+/// Runs `reducer.mix` for one bucket after another. An exception of mix aborts the peers and is
+/// rethrown by finish().
 template <class R, class Real, Device D>
 class courier {
  public:
   using stream = typename D::stream;
-  struct letter {
-    message<Real, D, R::slots> what;
-    moment now;
+  struct posted_bucket {
+    bucket_view<Real, D, R::slots> view;
+    step_info info;
   };
 
   explicit courier(const R& reducer, const D& device) : reducer_(reducer), device_(device) {
-    if constexpr (Hears<R>) heard_.resize(static_cast<std::size_t>(reducer.link.size()));
+    if constexpr (HasSources<R>)
+      last_by_rank_.resize(static_cast<std::size_t>(reducer.comm.size()));
     if constexpr (threaded)
-      if (reducer.link.size() > 1) {
-        if constexpr (!D::host_memory) stream_ = device.open();  // the compute stream goes on
-        thread_ = start<&courier::serve>(*this);
+      if (reducer.comm.size() > 1) {
+        if constexpr (!D::host_memory) stream_ = device.make_stream();
+        thread_ = detail::core::start_thread<&courier::serve>(*this);
       }
   }
   courier(const courier&) = delete;
@@ -52,19 +58,19 @@ class courier {
     if (thread_.joinable()) thread_.join();
   }
 
-  /// Hands over one bucket, whole when `s` is done with what it has to do by now; its range may not
-  /// be touched before `finish` returns.
-  void post(const letter& l, stream s) {
+  /// Queues one bucket, which is complete once `s` has done the work launched so far. Requires that
+  /// its range is not accessed before finish() returns.
+  void post(const posted_bucket& b, stream s) {
     if constexpr (threaded)
-      if (thread_.joinable()) return hand_over(l, s);
-    mix(l, s);
+      if (thread_.joinable()) return enqueue(b, s);
+    mix(b, s);
   }
 
-  /// Waits until every bucket is back; throws what a mix has thrown.
+  /// Blocks until every posted bucket is mixed; throws what a mix has thrown.
   void finish() {
     if constexpr (threaded) {
       std::unique_lock lock(mutex_);
-      while (taken_ < queue_.size() || carrying_) changed_.wait(lock);  // each mix has a deadline
+      while (taken_ < queue_.size() || mixing_) changed_.wait(lock);  // each mix has a deadline
       queue_.clear();
       taken_ = 0;
       if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
@@ -74,35 +80,35 @@ class courier {
   /// "last finished: step 12, ..."
   [[nodiscard, gnu::cold]] std::string last_finished() const {
     const std::scoped_lock lock(mutex_);
-    return "last finished: " + (last_.count == 0 ? "nothing" : said_of(last_.what));
+    return "last finished: " + (last_.count == 0 ? "nothing" : describe(last_.bucket));
   }
-  /// What other ranks have had part in, for this one has finished it. An exact mean takes all.
-  [[nodiscard, gnu::cold]] std::vector<milestone> reached() const {
+  /// For each other rank the last exchange that it must have taken part in, since it is complete
+  /// here. An exact mean involves all ranks, gossip the sources of the round.
+  [[nodiscard, gnu::cold]] std::vector<detail::comm::completed_op> completed() const {
     const std::scoped_lock lock(mutex_);
-    std::vector<milestone> all;
-    for (int k = 0; k < reducer_.link.size(); ++k)
-      if (const mixed* const m = last_with(k); m != nullptr && m->count > 0)
-        all.push_back({m->count, said_of(m->what), {rank_in_run(reducer_.link, k)}});
-    return all;
+    std::vector<detail::comm::completed_op> ops;
+    for (int rank = 0; rank < reducer_.comm.size(); ++rank)
+      if (const mixed_bucket* const m = last_with(rank); m != nullptr && m->count > 0)
+        ops.push_back({m->count, describe(m->bucket), {world_rank(reducer_.comm, rank)}});
+    return ops;
   }
 
  private:
-  // Elsewhere nothing of a queue is compiled.
-  static constexpr bool threaded = R::link_type::blocks_host;
+  static constexpr bool threaded = R::communicator_type::blocks_host;
 
-  struct posted {
-    letter what;
-    typename D::event whole;
+  struct queued_bucket {
+    posted_bucket bucket;
+    typename D::event complete;
   };
-  struct mixed {
-    letter what;
-    std::int64_t count = 0;  // of all that were
+  struct mixed_bucket {
+    posted_bucket bucket;
+    std::int64_t count = 0;  // of buckets mixed so far, this one included
   };
 
-  void hand_over(const letter& l, stream s) {
+  void enqueue(const posted_bucket& b, stream s) {
     {
       const std::scoped_lock lock(mutex_);
-      queue_.push_back({l, device_.record(s)});
+      queue_.push_back({b, device_.record(s)});
     }
     changed_.notify_all();
   }
@@ -112,72 +118,75 @@ class courier {
     for (;;) {
       while (!closing_ && taken_ == queue_.size()) changed_.wait(lock);
       if (taken_ == queue_.size()) return;
-      const posted p = queue_[taken_++];
-      if (failure_) {  // the round is lost: drop what was posted after it
+      const queued_bucket next = queue_[taken_++];
+      if (failure_) {  // this step has failed: drop its remaining buckets
         changed_.notify_all();
         continue;
       }
-      carrying_ = true;
+      mixing_ = true;
       lock.unlock();
-      std::exception_ptr thrown = carry(p);
+      std::exception_ptr thrown = mix_or_abort(next);
       lock.lock();
-      carrying_ = false;
+      mixing_ = false;
       failure_ = thrown;
       changed_.notify_all();
     }
   }
 
-  void mix(const letter& l, stream s) {
-    const auto words = [&] { return text(said_of(l), "; ", last_finished()); };
-    const auto parts = [this] { return reached(); };
-    const errand here(words, parts);
-    reducer_.mix(l.what, l.now, s);
+  void mix(const posted_bucket& b, stream s) {
+    const auto context = [&] { return concat(describe(b), "; ", last_finished()); };
+    const auto ops = [this] { return completed(); };
+    const detail::comm::error_context scope(context, ops);
+    reducer_.mix(b.view, b.info, s);
     const std::scoped_lock lock(mutex_);
-    last_ = {l, last_.count + 1};
-    if constexpr (Hears<R>)
-      for (const int peer : reducer_.hears(l.now)) heard_[static_cast<std::size_t>(peer)] = last_;
+    last_ = {b, last_.count + 1};
+    if constexpr (HasSources<R>)
+      for (const int rank : reducer_.sources(b.info))
+        last_by_rank_[static_cast<std::size_t>(rank)] = last_;
   }
-  [[nodiscard]] const mixed* last_with(int rank) const {
-    if constexpr (Hears<R>) return &heard_[static_cast<std::size_t>(rank)];
-    return R::offers == agreement::exact ? &last_ : nullptr;
-  }
-  // "step 12, round 12, bucket 3 (layer1.0.conv1.weight to fc.bias, 4096 bytes)"
-  [[gnu::cold]] static std::string said_of(const letter& l) {
-    const bucket& b = *l.what.which;
-    const bool named = !b.segments.empty();
-    return text("step ", l.now.step, ", round ", l.now.round, ", bucket ", b.index, " (",
-                named ? b.segments.front().name : "", named ? " to " : "",
-                named ? b.segments.back().name : "", named ? ", " : "",
-                l.what.what.size * sizeof(Real), " bytes)");
-  }
-
-  std::exception_ptr carry(const posted& p) {
+  std::exception_ptr mix_or_abort(const queued_bucket& b) {
     try {
-      device_.await(stream_, p.whole);
-      mix(p.what, stream_);
+      device_.await(stream_, b.complete);
+      mix(b.bucket, stream_);
       device_.finish(stream_);
       return nullptr;
     } catch (const std::exception& e) {
-      abandon(reducer_.link, e.what());
+      abort(reducer_.comm, e.what());
       return std::current_exception();
     } catch (...) {
-      abandon(reducer_.link, "the reducer threw something that is not a std::exception");
+      abort(reducer_.comm, "the reducer threw something that is not a std::exception");
       return std::current_exception();
     }
   }
 
+  [[nodiscard]] const mixed_bucket* last_with(int rank) const {
+    if constexpr (HasSources<R>) return &last_by_rank_[static_cast<std::size_t>(rank)];
+    return R::offers == agreement::exact ? &last_ : nullptr;
+  }
+  // "step 12, round 12, bucket 3 (layer1.0.conv1.weight to fc.bias, 4096 bytes)"
+  [[gnu::cold]] static std::string describe(const posted_bucket& p) {
+    const bucket& b = *p.view.layout;
+    const bool named = !b.segments.empty();
+    return concat("step ", p.info.step, ", round ", p.info.round, ", bucket ", b.index, " (",
+                  named ? b.segments.front().name : "", named ? " to " : "",
+                  named ? b.segments.back().name : "", named ? ", " : "",
+                  p.view.values.size * sizeof(Real), " bytes)");
+  }
+
   const R& reducer_;
   D device_;
-  stream stream_{};
+  stream stream_{};  // the thread's own, so that the compute stream does not wait for exchanges
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<posted> queue_;  // of this step
-  std::size_t taken_ = 0;
-  mixed last_;
-  std::vector<mixed> heard_;  // the last with each rank, where these are not all
+  std::vector<queued_bucket> queue_;  // of this step
+  std::size_t taken_ = 0;             // how many of them the thread has taken
+  mixed_bucket last_;
+  std::vector<mixed_bucket> last_by_rank_;  // the last one with each rank, if HasSources
   std::exception_ptr failure_;
-  bool carrying_ = false, closing_ = false;
+  bool mixing_ = false, closing_ = false;
   std::thread thread_;
 };
+
+}  // namespace detail::train
 
 }  // namespace cordee::inline CORDEE_ABI

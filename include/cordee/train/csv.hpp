@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One line a step in a file that gnuplot and pandas read. Held-out columns are filled at epochs'
-// ends.
+// A callback that writes one line per step to a file that gnuplot and pandas read. Validation
+// columns are filled at the ends of epochs.
 #pragma once
 
 #include <cerrno>
@@ -24,48 +24,49 @@ class csv {
   void begin(const run_plan&) {
     file_.reset(std::fopen(path_.c_str(), "w"));
     if (!file_) fail("open");
-    put("step,epoch,rate,loss,top1,top5,samples,grad_norm,skipped,seconds,held_out_loss,held_out_"
-        "top1\n");
+    put("step,epoch,learning_rate,loss,top1,top5,samples,grad_norm,skipped,seconds,validation_loss,"
+        "validation_top1\n");
   }
   void step(const step_record& r) {
     flush();
     row_ = r;
   }
-  void epoch(const epoch_record& r) { held_out_ = r.held_out; }
+  void epoch(const epoch_record& r) { validation_ = r.validation; }
   void end(const run_summary&) {
     flush();
     if (file_ && std::fflush(file_.get()) != 0) fail("write");
   }
 
  private:
-  // The row of a step waits for the held-out score that may belong to it.
+  // Writes the last step's row; deferred until its validation metrics, if any, are known.
   void flush() {
     if (!row_) return;
     const step_record& r = *row_;
     const auto count = static_cast<double>(r.train.count > 0 ? r.train.count : 1);
     char line[320];
     std::snprintf(line, sizeof line, "%lld,%.6f,%.9g,%.9g,%.6f,%.6f,%lld,%.9g,%lld,%.3f,",
-                  static_cast<long long>(r.now.step), r.now.epoch, r.now.rate, r.train.mean_loss(),
-                  static_cast<double>(r.train.top1) / count,
+                  static_cast<long long>(r.info.step), r.info.epoch, r.info.learning_rate,
+                  r.train.mean_loss(), static_cast<double>(r.train.top1) / count,
                   static_cast<double>(r.train.top5) / count, static_cast<long long>(r.train.count),
                   r.grad_norm, static_cast<long long>(r.skipped), r.seconds);
     put(line);
-    if (held_out_) {
-      std::snprintf(line, sizeof line, "%.9g,%.6f", held_out_->mean_loss(), held_out_->accuracy());
+    if (validation_) {
+      std::snprintf(line, sizeof line, "%.9g,%.6f", validation_->mean_loss(),
+                    validation_->accuracy());
       put(line);
     } else {
       put(",");
     }
     put("\n");
     row_.reset();
-    held_out_.reset();
+    validation_.reset();
   }
-  void put(const char* what) {
-    if (std::fputs(what, file_.get()) < 0) fail("write");
+  void put(const char* text) {
+    if (std::fputs(text, file_.get()) < 0) fail("write");
   }
   [[noreturn]] void fail(const char* verb) const {
-    throw error(text("csv: cannot ", verb, " \"", path_, "\": ", std::strerror(errno),
-                     "; name a file in a folder that exists and has room"));
+    throw error(concat("csv: cannot ", verb, " \"", path_, "\": ", std::strerror(errno),
+                       "; name a file in a folder that exists and has room"));
   }
 
   struct closer {
@@ -74,7 +75,7 @@ class csv {
   std::string path_;
   std::unique_ptr<std::FILE, closer> file_;
   std::optional<step_record> row_;
-  std::optional<score> held_out_;
+  std::optional<metrics> validation_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI

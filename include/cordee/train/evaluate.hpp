@@ -1,18 +1,18 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Exact evaluation over ranks: each sample once, on the model the ranks agree on.
+// Exact evaluation over ranks: each sample once, with the mean model.
 //
-// Rank r reads the r-th contiguous slice, sums are added over ranks in order, and the division is
-// by the number of samples, so the result does not depend on how the slices fall. Weights that
-// differ between ranks, and running statistics always, are averaged exactly first.
+// Rank r reads the r-th contiguous slice, sums are added in the order of ranks and divided by the
+// number of samples, so the result does not depend on how the samples are distributed. Weights that
+// differ between ranks, and running statistics always, are replaced by their exact means meanwhile.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <vector>
 
-#include <cordee/comm/agree.hpp>
+#include <cordee/comm/collectives.hpp>
 #include <cordee/core/extent.hpp>
 #include <cordee/data/dataset.hpp>
 #include <cordee/device/buffer.hpp>
@@ -20,30 +20,30 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Given to `fit` among the listeners: evaluates `dataset` at the end of each epoch, in batches of
-/// `batch` samples on each rank.
+/// Passed to `fit` among the callbacks: evaluates `dataset` at the end of each epoch, in batches of
+/// `batch` samples per rank.
 template <Dataset S>
-struct held_out {
+struct validation {
   S dataset;
   int batch = 250;
 };
 template <class S>
-held_out(S) -> held_out<S>;
+validation(S) -> validation<S>;
 template <class S>
-held_out(S, int) -> held_out<S>;
+validation(S, int) -> validation<S>;
 
-/// Refuses data of another shape than the network's.
+namespace detail::train {
+
+/// Throws error for data of another shape than the network's.
 template <class M, class Data>
-[[gnu::cold]] void expect_fits(const Data& data) {
+[[gnu::cold]] void expect_shapes_match(const Data& data) {
   if (data.image() != M::input || data.classes() != M::classes)
-    throw error(text("the data set has images of ", to_text(data.image()), " in ", data.classes(),
-                     " classes, the network takes ", to_text(M::input), " in ", M::classes,
-                     ": name the data's image and classes in the network's shape"));
+    throw error(concat("the data set has images of ", describe(data.image()), " in ",
+                       data.classes(), " classes, the network takes ", describe(M::input), " in ",
+                       M::classes, ": give the network the data's image and number of classes"));
 }
 
-namespace detail {
-
-/// f() with the exact mean of what differs between ranks, which is put back after it.
+/// f() with the exact mean of what differs between ranks, which is restored afterwards.
 template <class Run, class F>
 auto with_mean_model(Run& run, const F& f) {
   using real = typename Run::Real;
@@ -51,37 +51,38 @@ auto with_mean_model(Run& run, const F& f) {
   const auto s = run.compute();
   const device& where = run.model().where();
   const span_on<real, device> range = Run::weights_differ ? run.weights() : run.statistics();
-  const auto publish = [&] {
-    if constexpr (Run::weights_differ) run.model().publish(run.weights(), run.image(), s);
+  const auto pack = [&] {
+    if constexpr (Run::weights_differ)
+      run.model().pack_parameters(run.weights(), run.packed_parameters(), s);
   };
   buffer<real, device> before(where, range.size);
   where.copy(before.span().data, range.data, range.size * sizeof(real), s);
-  mean(run.link(), where, range, s);
-  publish();
+  allreduce_mean(run.comm(), where, range, s);
+  pack();
   const auto result = f();
   where.copy(range.data, before.span().data, range.size * sizeof(real), s);
-  publish();
+  pack();
   return result;
 }
 
-}  // namespace detail
+}  // namespace detail::train
 
-/// The score of the agreed model on the whole data set; collective, the same on every rank.
+/// Metrics of the mean model on the whole data set, the same on every rank. Collective.
 template <class Run, Dataset S>
-score evaluate(Run& run, const S& dataset, const normalisation& norm, int batch_size = 250) {
+metrics evaluate(Run& run, const S& dataset, const normalization& norm, int batch_size = 250) {
   expects(batch_size > 0, "evaluate: a batch has at least one sample");
-  expect_fits<typename Run::model_type>(dataset);
+  detail::train::expect_shapes_match<typename Run::model_type>(dataset);
   return run.with_mean_model([&] {
-    const auto ranks = static_cast<std::size_t>(run.link().size());
-    const auto rank = static_cast<std::size_t>(run.link().rank());
+    const auto ranks = static_cast<std::size_t>(run.comm().size());
+    const auto rank = static_cast<std::size_t>(run.comm().rank());
     const std::size_t first = dataset.size() * rank / ranks;
     const std::size_t last = dataset.size() * (rank + 1) / ranks;
     const std::size_t image = dataset.image().size();
     std::vector<std::uint8_t> pixels(image * static_cast<std::size_t>(batch_size));
     std::vector<std::int32_t> labels(static_cast<std::size_t>(batch_size));
-    upload<typename Run::device> there(run.model().where());
+    upload<typename Run::device> uploaded(run.model().where());
 
-    score own;
+    metrics own;
     for (std::size_t at = first; at < last;) {
       const std::size_t n = std::min(last - at, static_cast<std::size_t>(batch_size));
       for (std::size_t i = 0; i < n; ++i, ++at)
@@ -92,14 +93,15 @@ score evaluate(Run& run, const S& dataset, const normalisation& norm, int batch_
                                        static_cast<std::int64_t>(n),
                                        1,
                                        norm}};
-      const auto b = there.to(read, run.compute()).front();
-      run.model().forward(run.image(), run.weights(), b, phase::evaluate, run.compute());
-      own += run.model().read_score(run.compute());
+      const auto b = uploaded.to(read, run.compute()).front();
+      run.model().forward(run.packed_parameters(), run.weights(), b, phase::evaluate,
+                          run.compute());
+      own += run.model().read_metrics(run.compute());
     }
     std::array sums{own.loss, static_cast<double>(own.top1), static_cast<double>(own.top5),
                     static_cast<double>(own.count)};
-    agree(run.link(), sums, sum{});
-    return score{sums[0], std::llround(sums[1]), std::llround(sums[2]), std::llround(sums[3])};
+    allreduce_host(run.comm(), sums, reduce_op::sum);
+    return metrics{sums[0], std::llround(sums[1]), std::llround(sums[2]), std::llround(sums[3])};
   });
 }
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The loop over updates: fetch, step, agree on what to report, tell the listeners.
+// The training loop: fetch, step, reduce what is reported, call the callbacks.
 #pragma once
 
 #include <array>
@@ -9,18 +9,19 @@
 #include <concepts>
 #include <optional>
 
-#include <cordee/comm/agree.hpp>
+#include <cordee/comm/collectives.hpp>
 #include <cordee/core/clock.hpp>
 #include <cordee/schedule/schedule.hpp>
 #include <cordee/train/evaluate.hpp>
 #include <cordee/train/record.hpp>
-#include <cordee/train/stable.hpp>
+#include <cordee/train/stability_check.hpp>
 #include <cordee/train/upload.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
-/// What `fit` asks of a loader: this rank's micro-batches of one update after another, and where
-/// that is in epochs. `steps(e)` updates make e epochs; `step()` is the next one.
+/// What `fit` requires of a loader. `next()` returns this rank's micro-batches of one update after
+/// another; `steps(e)` updates make e epochs; `step()` is the index of the next update, `epoch(k)`
+/// the position of update k in epochs.
 template <class F>
 concept Feed = requires(F f, std::int64_t step, double epochs) {
   { f.image() } -> std::convertible_to<extent>;
@@ -29,109 +30,114 @@ concept Feed = requires(F f, std::int64_t step, double epochs) {
   { f.global_batch() } -> std::convertible_to<std::int64_t>;
   { f.ranks() } -> std::convertible_to<int>;
   { f.accumulate() } -> std::convertible_to<int>;
-  { f.norm() } -> std::convertible_to<normalisation>;
+  { f.norm() } -> std::convertible_to<normalization>;
   { f.steps(epochs) } -> std::convertible_to<std::int64_t>;
   { f.epoch(step) } -> std::convertible_to<double>;
   { f.step() } -> std::convertible_to<std::int64_t>;
   { f.next() };
 };
 
-namespace detail {
+namespace detail::train {
 
-inline void to_numbers(const score& s, double* out) {
+/// For reductions, which are of doubles.
+inline void to_doubles(const metrics& s, double* out) {
   out[0] = s.loss;
   out[1] = static_cast<double>(s.top1);
   out[2] = static_cast<double>(s.top5);
   out[3] = static_cast<double>(s.count);
 }
-inline score from_numbers(const double* in) {
+inline metrics from_doubles(const double* in) {
   return {in[0], std::llround(in[1]), std::llround(in[2]), std::llround(in[3])};
 }
 
-/// What all ranks did in one step: sums of scores, the norm of the gradient, skips.
+/// One step over all ranks: sums of metrics, the norm of the gradient, skipped steps.
 template <class Run, class Outcome>
-step_record agreed(Run& run, const Outcome& own, std::int64_t skipped, double seconds) {
+step_record allreduce_record(Run& run, const Outcome& own, std::int64_t skipped, double seconds) {
   constexpr bool exact = Run::gradient_is_exact;
   std::array<double, 6> sums{};
-  to_numbers(own.train, sums.data());
-  sums[4] = own.grad_square;
-  sums[5] = own.applied && own.zeroed == 0 ? 0 : 1;
-  agree(run.link(), sums, sum{});
-  const int ranks = run.link().size();
-  step_record r{own.now, from_numbers(sums.data())};
-  r.grad_norm = std::sqrt(exact ? own.grad_square : sums[4] / ranks);
+  to_doubles(own.train, sums.data());
+  sums[4] = own.squared_global_norm;
+  sums[5] = own.applied && own.zeroed_buckets == 0 ? 0 : 1;
+  allreduce_host(run.comm(), sums, reduce_op::sum);
+  const int ranks = run.comm().size();
+  step_record r{own.info, from_doubles(sums.data())};
+  r.grad_norm = std::sqrt(exact ? own.squared_global_norm : sums[4] / ranks);
   r.grad_norm_local = !exact;
   r.skipped = skipped + (exact ? (own.applied ? 0 : 1) : std::llround(sums[5]));
   r.seconds = seconds;
   return r;
 }
 
+/// Callbacks that are not a `validation` have nothing to evaluate.
 template <class Run, class L>
-void examine(Run&, const normalisation&, L&, std::optional<score>&) {}
+void validate(Run&, const normalization&, L&, std::optional<metrics>&) {}
 template <class Run, class S>
-void examine(Run& run, const normalisation& norm, held_out<S>& h, std::optional<score>& found) {
-  found = evaluate(run, h.dataset, norm, h.batch);
+void validate(Run& run, const normalization& norm, validation<S>& v,
+              std::optional<metrics>& result) {
+  result = evaluate(run, v.dataset, norm, v.batch);
 }
 
-// Cold: a step takes milliseconds, what stands between two of them is compiled for size.
-template <class Run, class F, class... Listeners>
-[[gnu::cold]] run_summary fit(Run& run, F& feed, double epochs, Listeners&... listeners) {
-  using clock = detail::steady_clock;
+// Cold: a step takes milliseconds, so the code between two of them is compiled for size.
+template <class Run, class F, class... Callbacks>
+[[gnu::cold]] run_summary fit(Run& run, F& feed, double epochs, Callbacks&... callbacks) {
+  using clock = std::chrono::steady_clock;
   constexpr bool adaptive = AdaptiveSchedule<std::remove_cvref_t<decltype(run.schedule())>>;
-  expect_fits<typename Run::model_type>(feed);
-  expects(feed.ranks() == run.link().size(),
-          "fit: the loader was made for another number of ranks than the reducer's link has");
+  expect_shapes_match<typename Run::model_type>(feed);
+  expects(feed.ranks() == run.comm().size(),
+          "fit: the loader and the reducer's communicator have different numbers of ranks");
 
-  [[maybe_unused]] const bool speaks = run.link().rank() == 0;
+  [[maybe_unused]] const bool reports = run.comm().rank() == 0;
   const std::int64_t first = feed.step(), total = feed.steps(epochs);
-  [[maybe_unused]] const run_plan plan{
-      total,
-      first,
-      epochs,
-      feed.samples(),
-      feed.global_batch(),
-      feed.global_batch() / (feed.ranks() * feed.accumulate()),
-      feed.ranks(),
-      feed.accumulate(),
-      speaks && sizeof...(listeners) > 0 ? disagreement_radius(run.rule(), run.reducer()) : 0};
-  if (speaks) (tell_begin(listeners, plan), ...);
+  [[maybe_unused]] const run_plan plan{total,
+                                       first,
+                                       epochs,
+                                       feed.samples(),
+                                       feed.global_batch(),
+                                       feed.global_batch() / (feed.ranks() * feed.accumulate()),
+                                       feed.ranks(),
+                                       feed.accumulate(),
+                                       reports && sizeof...(callbacks) > 0
+                                           ? disagreement_radius(run.optimizer(), run.reducer())
+                                           : 0};
+  if (reports) (call_begin(callbacks, plan), ...);
 
   const auto start = clock::now();
-  const auto since = [&] { return std::chrono::duration<double>(clock::now() - start).count(); };
+  const auto elapsed = [&] { return std::chrono::duration<double>(clock::now() - start).count(); };
   run_summary summary;
-  score in_epoch;
-  upload<typename Run::device> there(run.model().where());
-  std::span<const batch<typename Run::device>> coming;
+  metrics in_epoch;
+  upload<typename Run::device> uploaded(run.model().where());
+  std::span<const batch<typename Run::device>> next_batches;
   const auto fetch = [&](std::int64_t k) {
-    if (k < total) coming = there.to(feed.next(), run.compute());
+    if (k < total) next_batches = uploaded.to(feed.next(), run.compute());
   };
   fetch(first);
   for (std::int64_t k = first; k < total; ++k) {
-    const auto out = run.step(coming, feed.epoch(k), [&] { fetch(k + 1); });
-    step_record record{out.now};
-    if constexpr (sizeof...(listeners) > 0 || adaptive)
-      record = agreed(run, out, summary.skipped, since());
+    const auto out = run.step(next_batches, feed.epoch(k), [&] { fetch(k + 1); });
+    step_record record{out.info};
+    if constexpr (sizeof...(callbacks) > 0 || adaptive)
+      record = allreduce_record(run, out, summary.skipped, elapsed());
     summary.skipped = record.skipped;
     in_epoch += record.train;
-    if constexpr (adaptive) run.schedule().observe(out.now.epoch, record.train.mean_loss());
-    if (speaks) (tell_step(listeners, record), ...);
+    if constexpr (adaptive) run.schedule().observe(out.info.epoch, record.train.mean_loss());
+    if (reports) (call_step(callbacks, record), ...);
 
-    const bool over = k + 1 == total || std::floor(feed.epoch(k + 1)) > std::floor(feed.epoch(k));
-    if (!over) continue;
+    const bool epoch_ends =
+        k + 1 == total || std::floor(feed.epoch(k + 1)) > std::floor(feed.epoch(k));
+    if (!epoch_ends) continue;
     epoch_record e{record, in_epoch, std::nullopt};
-    (examine(run, feed.norm(), listeners, e.held_out), ...);
-    if (speaks) (tell_epoch(listeners, e), ...);
+    (validate(run, feed.norm(), callbacks, e.validation), ...);
+    if (reports) (call_epoch(callbacks, e), ...);
     summary.last = e;
     in_epoch = {};
   }
   summary.steps = total - first;
-  summary.seconds = since();
-  std::array<double, 1> here{};  // everybody agrees before anybody leaves
-  agree(run.link(), here, sum{});
-  if (speaks) (tell_end(listeners, summary), ...);
+  summary.seconds = elapsed();
+  std::array<double, 1> barrier{};  // no rank returns before all have finished
+  allreduce_host(run.comm(), barrier, reduce_op::sum);
+  if (reports) (call_end(callbacks, summary), ...);
   return summary;
 }
 
-}  // namespace detail
+}  // namespace detail::train
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -1,14 +1,15 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Dynamic loss scaling: gradients that half precision would lose are kept by a factor on the loss.
+// Dynamic loss scaling: a factor S on the loss keeps small gradients from underflowing in fp16.
 //
-//   backward of S loss;  g <- g / S in single precision, before anybody looks at g
-//   a gradient that is not finite: the step is skipped, S <- backoff S
-//   after `interval` finite steps in a row: S <- growth S, unless that is infinite
+//   backward of S loss;  g <- g / S in single precision, before any norm of g is computed
+//   a gradient that is not finite:           the step is skipped, S <- backoff S
+//   after `interval` finite steps in a row:  S <- growth S, unless that is infinite
 //
-// Micikevicius et al. 2018, with the constants of torch.amp. A rule that needs an exact mean sees
-// the same gradient on every rank, so every rank's S is the same; elsewhere each rank has its own.
+// Micikevicius et al. 2018, with the constants of torch.amp.GradScaler (docs/mathematics.md, 9).
+// With an exact reducer every rank tests the same mean, so S is the same on all ranks; otherwise
+// each rank has its own.
 #pragma once
 
 #include <cmath>
@@ -19,15 +20,16 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// growth = backoff = 1 keeps the first scale.
+/// growth = backoff = 1 keeps the initial scale.
 struct loss_scaling {
   double initial = 65536;
   double growth = 2;
   double backoff = 0.5;
   int interval = 2000;
 
+  /// Throws usage_error for values without meaning.
   void check() const {
-    using single = std::numeric_limits<float>;  // which the scale is, and its inverse
+    using single = std::numeric_limits<float>;  // the type of S and of 1/S
     expects(initial >= single::min() && initial <= single::max(),
             "loss_scaling: initial must be a positive normal number of single precision");
     expects(growth >= 1 && std::isfinite(growth), "loss_scaling: growth must be 1 or more");
@@ -36,27 +38,31 @@ struct loss_scaling {
   }
 };
 
-/// The scale of one rank, and how many finite steps in a row it has seen.
+namespace detail::train {
+
+/// S, and the number of finite steps in a row since it last changed.
 struct loss_scale {
   float value = 1;
-  int seen = 0;
+  int finite_steps = 0;
 
-  [[nodiscard]] static loss_scale first(const loss_scaling& by) {
-    by.check();
-    return {static_cast<float>(by.initial)};
+  [[nodiscard]] static loss_scale first(const loss_scaling& options) {
+    options.check();
+    return {static_cast<float>(options.initial)};
   }
-  /// What gradients are multiplied by; rounded once, as everybody's.
+  /// 1/S, rounded once: the same bits on CPU and GPU.
   [[nodiscard]] CORDEE_HOST_DEVICE float inverse() const {
     return static_cast<float>(1 / static_cast<double>(value));
   }
-  CORDEE_HOST_DEVICE void update(const loss_scaling& by, bool finite) {
-    seen = finite ? seen + 1 : 0;
-    if (!finite) value = static_cast<float>(value * by.backoff);
-    if (seen < by.interval) return;
-    const auto grown = static_cast<float>(value * by.growth);
+  CORDEE_HOST_DEVICE void update(const loss_scaling& options, bool finite) {
+    finite_steps = finite ? finite_steps + 1 : 0;
+    if (!finite) value = static_cast<float>(value * options.backoff);
+    if (finite_steps < options.interval) return;
+    const auto grown = static_cast<float>(value * options.growth);
     if (std::isfinite(grown)) value = grown;
-    seen = 0;
+    finite_steps = 0;
   }
 };
+
+}  // namespace detail::train
 
 }  // namespace cordee::inline CORDEE_ABI

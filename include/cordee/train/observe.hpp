@@ -1,62 +1,70 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Once a step: the ranks agree on the ranges that their quantised layers saw, and the ranges move.
-// One message for all layers, and one of histograms where a percentile is wanted; nothing for
-// precisions that do not quantise. Once a run: running statistics that training freezes become
-// their mean over ranks, as evaluation sees them.
+// What ranks reduce beside gradients: the ranges of quantised layers, once per step, and frozen
+// running statistics, once per run.
+//
+// Ranges take one message for all layers, and one of histograms if a percentile is set; precisions
+// that do not quantise send nothing.
 #pragma once
 
 #include <span>
 #include <vector>
 
-#include <cordee/comm/agree.hpp>
+#include <cordee/comm/collectives.hpp>
 #include <cordee/core/protocol.hpp>
-#include <cordee/nn/quantisation.hpp>
+#include <cordee/nn/quantization.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Before the first step: how ranges are learned makes sense.
+namespace detail::train {
+
+/// Throws usage_error for quantization settings without meaning.
 template <class M>
-void check_ranges(const M& model) {
-  if constexpr (requires { model.quantisation.check(); }) model.quantisation.check();
+void check_quantization(const M& model) {
+  if constexpr (requires { model.quantization.check(); }) model.quantization.check();
 }
 
-/// Collective: the minima (low, -high) of all layers over all ranks. A rank that does not count
-/// says that it saw nothing.
-template <class Link>
-std::vector<double> seen_by_all(quantisation_settings& q, const Link& link, bool counts) {
-  std::vector<double> minima = q.watch.take(counts);
-  agree(link, {minima.data(), minima.size()}, minimum{});
+/// The minima over ranks of each layer's (low, -high). A rank whose step does not count contributes
+/// nothing. Collective.
+template <class Communicator>
+std::vector<double> allreduce_ranges(quantization_options& q, const Communicator& comm,
+                                     bool counts) {
+  std::vector<double> minima = q.observer.take_minima(counts);
+  allreduce_host(comm, {minima.data(), minima.size()}, reduce_op::min);
   if (q.percentile >= 100) return minima;
-  std::vector<double> spread = q.watch.take_counts(counts);
-  agree(link, {spread.data(), spread.size()}, sum{});
-  q.cut({minima.data(), minima.size()}, {spread.data(), spread.size()});
+  std::vector<double> histograms = q.observer.take_histograms(counts);
+  allreduce_host(comm, {histograms.data(), histograms.size()}, reduce_op::sum);
+  q.clip_to_percentile({minima.data(), minima.size()}, {histograms.data(), histograms.size()});
   return minima;
 }
 
-/// Collective. Between two steps, of which the second may be the first that freezes them.
-template <class M, class Link, class Span, class Stream>
-void settle_norms(const M& model, const Link& link, Span statistics, double before, double now,
-                  Stream s) {
-  if constexpr (requires { model.freeze_norms_at; })
-    if (before < model.freeze_norms_at && now >= model.freeze_norms_at)
-      mean(link, model.where(), statistics, s);
+/// In the step where the model's batch norms freeze, replaces running statistics by their exact
+/// mean over ranks. Collective.
+template <class M, class Communicator, class Span, class Stream>
+void average_frozen_statistics(const M& model, const Communicator& comm, Span statistics,
+                               double previous_epoch, double epoch, Stream s) {
+  if constexpr (requires { model.freeze_batch_norm_at; })
+    if (previous_epoch < model.freeze_batch_norm_at && epoch >= model.freeze_batch_norm_at)
+      allreduce_mean(comm, model.where(), statistics, s);
 }
 
-/// Collective. What ranks saw in a step that does not count is forgotten. What a device saw is
-/// fetched by stream `late`, which is behind the step's forward passes.
-template <class M, class Link, class Plane, class Stream = cpu::stream>
-void observe(M& model, const Link& link, Plane weights, const moment& now, bool counts,
-             Stream late = {}, Stream s = {}) {
-  if constexpr (requires { model.quantisation.records; }) {
-    auto& q = model.quantisation;
-    q.fetch(model.where(), late);
-    q.learn(model.where(), weights.data, seen_by_all(q, link, counts), now.epoch, s);
-  } else if constexpr (requires { model.quantisation.watch; }) {
-    auto& q = model.quantisation;
-    q.learn(weights.data, seen_by_all(q, link, counts), now.epoch);
+/// Reduces the ranges that the step's forward passes observed and moves the layers' ranges towards
+/// them; a step that does not count is discarded. A device's observations are copied by stream
+/// `readback`, which must be behind the forward passes. Collective.
+template <class M, class Communicator, class Plane, class Stream = cpu::stream>
+void update_ranges(M& model, const Communicator& comm, Plane weights, const step_info& info,
+                   bool counts, Stream readback = {}, Stream s = {}) {
+  if constexpr (requires { model.quantization.records; }) {
+    auto& q = model.quantization;
+    q.fetch(model.where(), readback);
+    q.update_ranges(model.where(), weights.data, allreduce_ranges(q, comm, counts), info.epoch, s);
+  } else if constexpr (requires { model.quantization.observer; }) {
+    auto& q = model.quantization;
+    q.update_ranges(weights.data, allreduce_ranges(q, comm, counts), info.epoch);
   }
 }
+
+}  // namespace detail::train
 
 }  // namespace cordee::inline CORDEE_ABI

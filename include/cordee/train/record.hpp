@@ -1,12 +1,16 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a run reports, and who listens.
+// What `fit` reports to its callbacks.
 //
-// A listener is any object with one or more of
-//   begin(const run_plan&)   step(const step_record&)   epoch(const epoch_record&)   end(const
-//   run_summary&)
-// It is called on rank 0 alone; what it is told has been agreed by all ranks.
+// A callback is any object with one or more of
+//
+//   begin(const run_plan&)       before the first step
+//   step(const step_record&)     after each update
+//   epoch(const epoch_record&)   at the end of each epoch
+//   end(const run_summary&)      after the last step
+//
+// Callbacks are called on rank 0 only, with values reduced over all ranks.
 #pragma once
 
 #include <cstddef>
@@ -14,46 +18,36 @@
 #include <optional>
 #include <string>
 
+#include <cordee/core/concat.hpp>
 #include <cordee/core/extent.hpp>
 #include <cordee/core/protocol.hpp>
-#include <cordee/core/text.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
-/// What will happen, known before the first step.
+/// What is known before the first step.
 struct run_plan {
   std::int64_t steps = 0, first_step = 0;
   double epochs = 0;
   std::int64_t samples = 0, global_batch = 0, per_rank = 0;
   int ranks = 1, accumulate = 1;
-  double radius = 0;  // of the ranks' disagreement, a round; 0: rule and reducer leave none
+  double radius = 0;  // of the ranks' disagreement per round; 0 if optimizer and reducer leave none
 };
 
-/// Above it the curvature of the loss, which moves a radius by about rate x curvature, decides.
-inline constexpr double uneasy_radius = 0.999;
-
-inline std::string describe_radius(double radius) {
-  return text("the ranks' disagreement is multiplied by ", radius, " a round",
-              radius >= 1              ? ": they drift apart"
-              : radius > uneasy_radius ? ": too near to 1 for a rate that is not tiny"
-                                       : "");
-}
-
-/// One update, agreed over ranks.
+/// One update, reduced over ranks.
 struct step_record {
-  moment now{};
-  score train{};         // sums over the global batch
-  double grad_norm = 0;  // of the exact mean; else the root mean square of the local norms
-  bool grad_norm_local = false;
-  std::int64_t skipped = 0;  // steps not taken since the start, over all ranks
-  double seconds = 0;        // since the run began, rank 0's clock
+  step_info info{};
+  metrics train{};               // sums over the global batch
+  double grad_norm = 0;          // |g| of the exact mean, or
+  bool grad_norm_local = false;  // root mean square over ranks of their own |g|
+  std::int64_t skipped = 0;      // steps skipped since the start, summed over ranks
+  double seconds = 0;            // since the run began, by rank 0's clock
 };
 
-/// The end of an epoch (of the run, if that falls in the middle of one).
+/// The end of an epoch, or of the run if that is in the middle of one.
 struct epoch_record {
   step_record last{};
-  score train{};                    // sums over the epoch
-  std::optional<score> held_out{};  // each held-out sample once, on the agreed model
+  metrics train{};                      // sums over the epoch
+  std::optional<metrics> validation{};  // of the mean model, each sample once
 };
 
 struct run_summary {
@@ -62,23 +56,36 @@ struct run_summary {
   double seconds = 0;
 };
 
-namespace detail {
-template <class L>
-void tell_begin(L& l, const run_plan& p) {
-  if constexpr (requires { l.begin(p); }) l.begin(p);
+namespace detail::train {
+
+/// Between it and 1 the disagreement shrinks so slowly that the loss's curvature, which moves the
+/// radius by about learning rate x curvature, decides whether it shrinks at all.
+inline constexpr double warning_radius = 0.999;
+
+inline std::string describe_radius(double radius) {
+  return concat("the ranks' disagreement is multiplied by ", radius, " per round",
+                radius >= 1               ? ": it grows"
+                : radius > warning_radius ? ": too close to 1 for a learning rate that is not tiny"
+                                          : "");
 }
-template <class L>
-void tell_step(L& l, const step_record& r) {
-  if constexpr (requires { l.step(r); }) l.step(r);
+
+template <class C>
+void call_begin(C& callback, const run_plan& p) {
+  if constexpr (requires { callback.begin(p); }) callback.begin(p);
 }
-template <class L>
-void tell_epoch(L& l, const epoch_record& r) {
-  if constexpr (requires { l.epoch(r); }) l.epoch(r);
+template <class C>
+void call_step(C& callback, const step_record& r) {
+  if constexpr (requires { callback.step(r); }) callback.step(r);
 }
-template <class L>
-void tell_end(L& l, const run_summary& r) {
-  if constexpr (requires { l.end(r); }) l.end(r);
+template <class C>
+void call_epoch(C& callback, const epoch_record& r) {
+  if constexpr (requires { callback.epoch(r); }) callback.epoch(r);
 }
-}  // namespace detail
+template <class C>
+void call_end(C& callback, const run_summary& r) {
+  if constexpr (requires { callback.end(r); }) callback.end(r);
+}
+
+}  // namespace detail::train
 
 }  // namespace cordee::inline CORDEE_ABI

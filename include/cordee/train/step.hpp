@@ -1,87 +1,95 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What one may say about the steps of a run, and what each of them says.
+// Options of a run's steps, the outcome of each, and the counters that advance with them.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 
+#include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/protocol.hpp>
-#include <cordee/core/text.hpp>
 #include <cordee/train/loss_scale.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
 struct trainer_options {
-  /// A message is at most this long, unless one parameter tensor alone is longer.
+  /// Largest bucket, in bytes of gradients; a larger parameter tensor is a bucket of its own.
   std::size_t bucket_bytes = 1u << 20;
-  /// Rules that can speak while backward runs do so.
+  /// Exchange buckets during backward, with optimizers that are `eager`.
   bool overlap = true;
-  /// On a GPU, record the launches of a step and replay them (replay.hpp). `label_smoothing` and
-  /// the like may change meanwhile, pointers behind the library's back may not.
-  bool replay = false;
-  /// Read the mean once more to see that it is finite, where no norm does it anyway. Without, a
-  /// gradient that is not finite destroys the weights; a scaled loss is always guarded.
-  bool guarded = true;
-  /// So many steps in a row that are not finite end the run.
-  int patience = 20;
-  bool check_stability = true;  ///< refuse momentum that does not survive the reducer's graph
-  /// Of the first weights.
+  /// On a GPU, capture the launches of a step as graphs and replay them (graph_cache.hpp). Members
+  /// of the model such as `label_smoothing` may change between steps; memory that kernels use must
+  /// not be replaced by means other than the library's.
+  bool capture_graphs = false;
+  /// Test the mean gradient for NaN and infinity where no computed norm does it anyway, and skip
+  /// steps where it fails. Without, such a gradient destroys the weights. A scaled loss is always
+  /// tested.
+  bool check_finite = true;
+  /// The run ends with an error after so many steps in a row without a finite gradient.
+  int max_nonfinite_steps = 20;
+  /// Throw at construction if momentum diverges on the reducer's topology (stability_check.hpp).
+  bool check_stability = true;
+  /// Of the initial weights.
   std::uint64_t seed = 0;
-  /// Where the precision scales its loss (fp16).
+  /// For precisions that scale their loss (fp16).
   cordee::loss_scaling loss_scaling{};
 };
 
-/// What one step was, as this rank saw it.
+/// One step, as seen by this rank.
 struct step_outcome {
-  moment now{};
-  score train{};           // sums over this rank's samples
-  double grad_square = 0;  // of the mean if the rule needs it exact, else of this rank's gradient
-  bool applied = true;     // false: this rank's step was skipped
-  int zeroed = 0;          // buckets that counted as a zero gradient (mixing rules)
-  double loss_scale = 1;   // that this rank's gradients were made with
+  step_info info{};
+  metrics train{};  // sums over this rank's samples
+  double squared_global_norm =
+      0;                   // |g|^2: of the mean for exact optimizers, else of this rank's gradient
+  bool applied = true;     // false: this rank skipped the step
+  int zeroed_buckets = 0;  // replaced by a zero gradient (mixing optimizers)
+  double loss_scale = 1;   // with which this step's gradients were computed
 
-  /// Whether every number of the gradient was finite.
-  [[nodiscard]] bool finite() const { return applied && zeroed == 0; }
+  /// Whether every element of the gradient was finite.
+  [[nodiscard]] bool finite() const { return applied && zeroed_buckets == 0; }
 };
 
-/// Where a run stands.
+namespace detail::train {
+
+/// The counters of a run, from which each step's step_info is made.
 struct progress {
   std::int64_t step = 0, applied = 0, round = 0;
-  double previous_rate = 0;
-  int not_finite = 0;  // steps in a row
+  double previous_learning_rate = 0;
+  int nonfinite_steps = 0;  // in a row
 
-  [[nodiscard]] moment at(double epoch, double rate) const {
-    return {step, applied, round, epoch, rate, previous_rate};
+  [[nodiscard]] step_info at(double epoch, double learning_rate) const {
+    return {step, applied, round, epoch, learning_rate, previous_learning_rate};
   }
-  void advance(const step_outcome& made, bool spoke) {
+  /// `exchanged`: whether the step posted a bucket.
+  void advance(const step_outcome& outcome, bool exchanged) {
     ++step;
-    if (spoke) ++round;
-    not_finite = made.finite() ? 0 : not_finite + 1;
-    if (!made.applied) return;
+    if (exchanged) ++round;
+    nonfinite_steps = outcome.finite() ? 0 : nonfinite_steps + 1;
+    if (!outcome.applied) return;
     ++applied;
-    previous_rate = made.now.rate;
+    previous_learning_rate = outcome.info.learning_rate;
   }
 };
 
-namespace detail {
-/// What the host does while the device is at work.
-struct nothing_else {
+/// The host's work during a step, by default.
+struct no_work {
   void operator()() const {}
 };
-}  // namespace detail
 
-/// Ends a run that has not had a finite gradient for so many steps; `tensor` is the first to blame.
-[[noreturn, gnu::cold]] inline void give_up(int in_a_row, std::string_view tensor,
-                                            const step_outcome& last, bool scaled) {
-  throw error(
-      text(in_a_row, " steps in a row had a gradient that is not finite, this time first in \"",
-           tensor, "\" (step ", last.now.step, ", epoch ", last.now.epoch, ", rate ", last.now.rate,
-           ", loss ", last.train.mean_loss(), scaled ? text(", loss scale ", last.loss_scale) : "",
-           "): lower the rate, warm up for longer, or look at the input"));
+/// `tensor` is the first one whose gradient was not finite in the last of `steps` steps.
+[[noreturn, gnu::cold]] inline void throw_nonfinite(int steps, std::string_view tensor,
+                                                    const step_outcome& last, bool scaled) {
+  throw error(concat(
+      steps, " steps in a row had a gradient with a NaN or an infinity, this time first in \"",
+      tensor, "\" (step ", last.info.step, ", epoch ", last.info.epoch, ", learning rate ",
+      last.info.learning_rate, ", loss ", last.train.mean_loss(),
+      scaled ? concat(", loss scale ", last.loss_scale) : "",
+      "): lower the learning rate, warm up for longer, or check the input"));
 }
+
+}  // namespace detail::train
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -1,39 +1,46 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The one file in which model, rule, schedule and reducer meet.
+// The synchronous training step, which composes a model, an optimizer, a schedule and a reducer.
 //
-//   forward -> backward -> a bucket is ready -> propose -> mix (the courier, beside backward)
-//   -> every bucket is back -> settle (flag, norms) -> one accept over the whole arena -> publish
+//   for each micro-batch:  forward -> backward, which adds to the gradients
+//   during the last one:   segments ready -> bucket complete -> propose -> mix (on the courier)
+//   then:                  all buckets mixed -> finish_reduction (norms, test for NaN)
+//                          -> one accept over the whole arena -> pack_parameters
 //
-// This order is the same for every precision, rule and reducer. Gradient averaging, gossip, Local
-// SGD and a parameter server differ in what is proposed and in what `mix` does with it.
+// The order is the same for every precision, optimizer and reducer. Gradient averaging, gossip,
+// Local SGD and a parameter server differ in what `propose` returns and in what `mix` does with it.
 #pragma once
 
 #include <cmath>
 #include <string>
 #include <vector>
 
-#include <cordee/comm/agree.hpp>
+#include <cordee/comm/collectives.hpp>
+#include <cordee/comm/reducer_check.hpp>
 #include <cordee/nn/model.hpp>
 #include <cordee/optim/optimizer.hpp>
 #include <cordee/schedule/schedule.hpp>
 #include <cordee/train/courier.hpp>
-#include <cordee/train/fit.hpp>
+#include <cordee/train/gradient_scaler.hpp>
+#include <cordee/train/graph_cache.hpp>
 #include <cordee/train/observe.hpp>
 #include <cordee/train/pairing.hpp>
 #include <cordee/train/planes.hpp>
-#include <cordee/train/replay.hpp>
+#include <cordee/train/readback.hpp>
+#include <cordee/train/run_operations.hpp>
 #include <cordee/train/same_table.hpp>
-#include <cordee/train/stable.hpp>
+#include <cordee/train/stability_check.hpp>
 #include <cordee/train/step.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Binds a model to a rule, a schedule and a reducer; owns the arena, not the model, which must
-/// outlive it. All ranks construct theirs together: rank 0's first weights are everybody's.
+/// Trains a model with an optimizer, a schedule and a reducer. It owns the arena (weights,
+/// gradients, optimizer and reducer state), not the model, which must outlive it. Construction is
+/// collective: all ranks start from rank 0's initial weights. Its fit, evaluate, save and load are
+/// in run_operations.hpp.
 template <Model M, class O, Schedule S, class R>
-class trainer {
+class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
  public:
   using model_type = M;
   using precision = typename M::precision;
@@ -41,119 +48,86 @@ class trainer {
   using device = typename M::device;
   using stream = typename device::stream;
   using span = span_on<Real, device>;
-  /// Whether the rule steps on the same gradient on every rank; whether weights differ.
+  /// Whether every rank's accept() gets the same gradient, the exact mean.
   static constexpr bool gradient_is_exact = O::needs == agreement::exact;
+  /// Whether weights differ between ranks.
   static constexpr bool weights_differ = !gradient_is_exact || R::offers != agreement::exact;
-  static_assert(pairing<O, R>::holds);
-  static_assert(OptimizerOn<O, Real, device>, "the optimizer does not model OptimizerOn");
-  static_assert(ReducerOn<R, Real, device>, "the reducer does not model ReducerOn");
+  static_assert(require_compatible<O, R>::holds);
+  static_assert(detail::optim::has_optimizer_members<O, Real, device>() &&
+                    OptimizerOn<O, Real, device>,
+                "the optimizer does not model OptimizerOn");
+  static_assert(detail::comm::reducer_check<R, Real, device>::holds);
 
-  [[gnu::cold]] trainer(M& model, O rule, S schedule, R reducer, trainer_options options = {})
+  [[gnu::cold]] trainer(M& model, O optimizer, S schedule, R reducer, trainer_options options = {})
       : model_(model),
-        rule_(rule),
+        optimizer_(optimizer),
         schedule_(schedule),
         reducer_(reducer),
         options_(options),
         device_(model.where()),
-        stream_(device_.open()),
-        late_(device_.open()),
-        buckets_(cut(M::segments(), message_limit<R>(options.bucket_bytes) / sizeof(Real))),
+        stream_(device_.make_stream()),
+        buckets_(detail::core::make_buckets(
+            M::segments(), detail::comm::message_limit<R>(options.bucket_bytes) / sizeof(Real))),
         planes_(device_, M::segments()),
-        image_(model.make_image()),
-        scratch_(device_, largest_scratch<Real>(reducer_, buckets())),
-        play_(device_, options_),
+        packed_parameters_(model.make_packed_parameters()),
+        scratch_(device_, detail::comm::largest_scratch<Real>(reducer_, buckets())),
+        readback_(device_),
+        gradient_scaler_(device_, options_.loss_scaling, planes_.status(), stream_),
+        graph_cache_(device_, options_),
         courier_(reducer_, device_) {
-    check_rule(rule_);
-    check_ranges(model_);
-    if constexpr (scales) scale_ = planes_.begin_scaling(options_.loss_scaling, stream_);
-    if (options_.check_stability) expect_stable(rule_, reducer_);
-    expect_same_table(reducer_.link, segments(), buckets());
-    model_.initialise(weights(), options_.seed);
+    detail::optim::check_optimizer(optimizer_);
+    detail::train::check_quantization(model_);
+    if (options_.check_stability) detail::train::expect_stable(optimizer_, reducer_);
+    detail::train::expect_same_table(reducer_.comm, segments(), buckets());
+    model_.initialize(weights(), options_.seed);
     adopt_weights();
   }
 
-  /// One update from this rank's micro-batches, at a place in the schedule counted in epochs;
-  /// meanwhile() runs while the device works. Collective; an error on any rank ends it on all.
-  template <std::invocable F = detail::nothing_else>
+  /// One update from this rank's micro-batches. `epoch` is the position in the schedule;
+  /// meanwhile() runs on the host while the device computes. Collective; throws on every rank when
+  /// one fails.
+  template <std::invocable F = detail::train::no_work>
   step_outcome step(std::span<const batch<device>> micro, double epoch, const F& meanwhile = {}) {
-    return together([&] { return take_step(micro, epoch, meanwhile); });
+    return abort_peers_on_throw([&] { return take_step(micro, epoch, meanwhile); });
   }
 
-  /// Trains until the loader stands at `epochs`, and tells the listeners (see record.hpp), among
-  /// which a `held_out{data set}` is evaluated at the end of each epoch. Collective.
-  template <Feed F, class... Listeners>
-  run_summary fit(F& feed, double epochs, Listeners&&... listeners) {
-    return together([&] { return detail::fit(*this, feed, epochs, listeners...); });
-  }
-
-  /// The score of the agreed model on a data set, each sample once. Collective.
-  template <Dataset Data>
-  score evaluate(const Data& dataset, const normalisation& norm, int batch_size = 250) {
-    return together([&] { return cordee::evaluate(*this, dataset, norm, batch_size); });
-  }
-
-  /// Writes the agreed model's weights as safetensors with the names of its segments. Collective;
-  /// rank 0 writes.
-  void save(const std::string& path) {
-    static_assert(
-        requires { save_weights(*this, path); },
-        "save: include <cordee/train/weights.hpp>, as the umbrella does");
-    together([&] { save_weights(*this, path); });
-  }
-
-  /// Reads weights on rank 0 and shares them; refuses what does not fit, by name. Collective.
-  void load(const std::string& path) {
-    static_assert(
-        requires { load_weights(*this, path); },
-        "load: include <cordee/train/weights.hpp>, as the umbrella does");
-    together([&] { load_weights(*this, path); });
-  }
-
-  /// f() with every rank holding the model that the ranks agree on: the exact mean of the running
-  /// statistics, and of the weights too where they differ between ranks. What was there comes back.
+  /// f(); if it throws, aborts the peers with the reason and rethrows.
   template <class F>
-  auto with_mean_model(const F& f) {
-    return together([&] { return detail::with_mean_model(*this, f); });
-  }
-
-  /// Root mean square over ranks of the distance between their weights and the mean. Collective.
-  double consensus_distance() { return cordee::consensus_distance(*this); }
-
-  /// Runs f; if it throws, the peers are told why before the exception goes on.
-  template <class F>
-  auto together(const F& f) {
-    const auto words = [this] {
-      return text("trainer after ", steps_taken(), " steps; ", courier_.last_finished());
+  auto abort_peers_on_throw(const F& f) {
+    const auto context = [this] {
+      return concat("trainer after ", steps_taken(), " steps; ", courier_.last_finished());
     };
-    const auto reached = [this] { return courier_.reached(); };
-    const errand here(words, reached);
-    return or_abandon(reducer_.link, f);
+    const auto completed = [this] { return courier_.completed(); };
+    const detail::comm::error_context scope(context, completed);
+    return cordee::abort_peers_on_throw(reducer_.comm, f);
   }
 
-  /// New weights for all ranks, from rank 0's plane; state of the rule stays.
+  /// Broadcasts rank 0's weights; optimizer state stays as it is. Collective.
   void adopt_weights() {
-    share(reducer_.link, weights(), stream_);
-    planes_.introduce(reducer_, buckets(), stream_);
-    model_.publish(weights(), image_, stream_);
+    broadcast(reducer_.comm, weights(), stream_);
+    planes_.initialize_reducer(reducer_, buckets(), stream_);
+    model_.pack_parameters(weights(), packed_parameters_, stream_);
   }
 
   [[nodiscard]] M& model() { return model_; }
-  [[nodiscard]] const O& rule() const { return rule_; }
+  [[nodiscard]] const O& optimizer() const { return optimizer_; }
   [[nodiscard]] S& schedule() { return schedule_; }
   [[nodiscard]] const S& schedule() const { return schedule_; }
   [[nodiscard]] const R& reducer() const { return reducer_; }
-  [[nodiscard]] const auto& link() const { return reducer_.link; }
+  [[nodiscard]] const auto& comm() const { return reducer_.comm; }
   [[nodiscard]] const trainer_options& options() const { return options_; }
-  [[nodiscard]] typename M::image& image() { return image_; }
+  [[nodiscard]] typename M::packed_parameters& packed_parameters() { return packed_parameters_; }
   [[nodiscard]] stream compute() const { return stream_; }
   [[nodiscard]] auto buckets() const { return std::span(buckets_.data(), buckets_.size()); }
   [[nodiscard]] std::span<const segment> segments() const { return planes_.table(); }
   [[nodiscard]] std::int64_t steps_taken() const { return progress_.step; }
   [[nodiscard]] std::size_t arena_bytes() const { return planes_.bytes(); }
-  [[nodiscard]] std::string_view launches() const { return play_.words(); }
-  [[nodiscard]] bool looks() const { return always_looks || options_.guarded; }  // for NaNs
+  /// How kernels are launched: one by one, or as captured graphs.
+  [[nodiscard]] std::string_view describe_launches() const { return graph_cache_.describe(); }
+  /// Whether a gradient with a NaN or an infinity is detected.
+  [[nodiscard]] bool checks_gradient() const { return always_checks || options_.check_finite; }
 
-  /// Masters, statistics at the tail. What is written here acts after `adopt_weights`.
+  /// Master weights, running statistics at the tail. Writes take effect at `adopt_weights`.
   [[nodiscard]] span weights() { return planes_.weights(); }
   [[nodiscard]] span grads() { return planes_.grads(); }
   [[nodiscard]] span slot(int k) { return planes_.slot(k); }
@@ -162,138 +136,164 @@ class trainer {
 
  private:
   static constexpr bool exact = gradient_is_exact, mixes = O::needs == agreement::mixing;
-  static constexpr bool looks_early = !exact || O::norms == when::before_propose;
-  static constexpr bool scales = precision::scales_loss;
-  static constexpr bool always_looks = !exact || scales || O::norms == when::before_accept;
-  using stretch = detail::stretch;
+  static constexpr bool checks_early = !exact || O::norms == norms_needed::before_propose;
+  static constexpr bool always_checks =
+      !exact || precision::scales_loss || O::norms == norms_needed::before_accept;
+  using graph_section = detail::train::graph_section;
+  using event = typename device::event;
 
   template <class F>
   step_outcome take_step(std::span<const batch<device>> micro, double epoch, const F& meanwhile) {
-    settle_norms(model_, reducer_.link, statistics(), out_.now.epoch, epoch, stream_);
-    out_ = {.now = progress_.at(epoch, rate_of(schedule_, epoch)), .loss_scale = scale_};
-    next_ = 0;
-    spoke_ = false;
-    planes_.begin(out_.now, stream_);
-    planes_.clear(grads(), stream_);
-    for (std::size_t i = 0; i < micro.size(); ++i) {
-      batch<device> b = micro[i].under(scale_, epoch);
-      if constexpr (scales) b.scale = planes_.scale();
-      const bool last = i + 1 == micro.size();
-      typename device::event scored;
-      const auto pass = [&] {
-        model_.forward(image_, weights(), b, phase::train, stream_);
-        scored = device_.record(stream_);
-        const auto when_last = [&](std::size_t k) { last ? ready(k) : void(); };
-        model_.backward(image_, grads(), into::add, when_last, stream_);
-      };
-      if (play_(last ? stretch::last_pass : stretch::pass, model_, b, stream_, pass)) {
-        scored = device_.record(stream_);
-        if (last) next_ = buckets_.size();
-        spoke_ = last && speaks_early();
-      }
-      device_.await(late_, scored);  // while backward goes on
-      out_.train += model_.read_score(late_);
-    }
-    if (micro.empty()) ready(0);
-    expects(next_ == buckets_.size(), "trainer: backward ended before every segment was ready");
-    if constexpr (scales && !exact) planes_.rescale(options_.loss_scaling, stream_);
-    if constexpr (O::needs == agreement::loose) learn(device_.record(stream_));
-    if (!speaks_early())
-      for (const bucket& b : buckets_) speak(b, out_.applied);
-    courier_.finish();
-    play_(stretch::settle, model_, {}, stream_, [this] { settle(); });
-    const auto settled = device_.record(stream_);
-    play_(stretch::accept, model_, {}, stream_, [this] { accept(); });
+    begin_step(epoch);
+    for (std::size_t i = 0; i < micro.size(); ++i)
+      forward_backward(micro[i], i + 1 == micro.size());
+    if (micro.empty()) segments_ready(0);  // no samples: this rank's gradient is zero
+    expects(next_bucket_ == buckets_.size(),
+            "trainer: backward ended before every segment was ready");
+    // Exact optimizers test the reduced mean in finish_reduction(), so all ranks decide alike; the
+    // others have tested their own gradient, bucket by bucket, in check_local_gradient().
+    if constexpr (!exact) gradient_scaler_.update(stream_);
+    if constexpr (O::needs == agreement::loose) read_back(device_.record(stream_));
+    if (!posts_early())
+      for (const bucket& b : buckets_) post_bucket(b, out_.applied);
+    courier_.finish();  // blocks until every bucket is mixed
+    graph_cache_.run(graph_section::finish_reduction, model_, {}, stream_,
+                     [this] { finish_reduction(); });
+    const event reduced = device_.record(stream_);
+    graph_cache_.run(graph_section::accept, model_, {}, stream_, [this] { accept(); });
     meanwhile();
-    if constexpr (O::needs != agreement::loose) learn(settled);
-    advance();
+    if constexpr (O::needs != agreement::loose) read_back(reduced);
+    end_step();
     return out_;
   }
 
-  // Segment k and all behind it are ready: so is each bucket that begins there.
-  void ready(std::size_t k) {
-    for (; next_ < buckets_.size() && k <= buckets_[next_].first; ++next_) {
-      const bucket& b = buckets_[next_];
-      if constexpr (scales) planes_.unscale(grads().subspan(b.offset, b.size), stream_);
-      if constexpr (looks_early) look(b);
-      if (speaks_early()) speak(b, true);
+  void begin_step(double epoch) {
+    detail::train::average_frozen_statistics(model_, reducer_.comm, statistics(), out_.info.epoch,
+                                             epoch, stream_);
+    out_ = {.info = progress_.at(epoch, learning_rate_of(schedule_, epoch)),
+            .loss_scale = gradient_scaler_.scale()};
+    next_bucket_ = 0;
+    posted_ = false;
+    planes_.begin_step(out_.info, stream_);
+    planes_.clear(grads(), stream_);
+  }
+
+  // One micro-batch, whose gradients are added. Segments become ready in the last one's backward.
+  void forward_backward(const batch<device>& micro, bool last) {
+    batch<device> b = micro.with_loss_scale(gradient_scaler_.scale(), out_.info.epoch);
+    b.device_loss_scale = gradient_scaler_.device_scale();
+    event after_forward;
+    const auto pass = [&] {
+      model_.forward(packed_parameters_, weights(), b, phase::train, stream_);
+      after_forward = device_.record(stream_);
+      const auto ready = [&](std::size_t k) { last ? segments_ready(k) : void(); };
+      model_.backward(packed_parameters_, grads(), write_mode::add, ready, stream_);
+    };
+    if (graph_cache_.run(last ? graph_section::last_pass : graph_section::pass, model_, b, stream_,
+                         pass)) {  // a replayed pass calls nothing on the host
+      after_forward = device_.record(stream_);
+      if (last) next_bucket_ = buckets_.size();
+      posted_ = last && posts_early();
+    }
+    out_.train += readback_.metrics_at(after_forward, model_);  // during backward
+  }
+
+  // Backward has written the gradients of segment k and of all later segments of the table: buckets
+  // that begin at k or later are complete.
+  void segments_ready(std::size_t k) {
+    for (; next_bucket_ < buckets_.size() && k <= buckets_[next_bucket_].first_segment;
+         ++next_bucket_) {
+      const bucket& b = buckets_[next_bucket_];
+      gradient_scaler_.unscale(grads().subspan(b.offset, b.size), stream_);
+      if constexpr (checks_early) check_local_gradient(b);
+      if (posts_early()) post_bucket(b, true);
     }
   }
 
-  // The local gradient of one bucket: norms, and whether it is finite.
-  void look(const bucket& b) {
-    planes_.measure(b.segments, b.first, O::norms == when::before_propose, stream_);
-    if constexpr (exact) return;  // the mean will tell, on every rank alike
-    planes_.tally(b.segments, b.first, false, stream_);
-    if constexpr (mixes) planes_.clear_if_spoilt(grads().subspan(b.offset, b.size), stream_);
+  // Norms of this rank's gradient in one bucket. Where ranks step on their own gradients it is
+  // tested as well; exact optimizers test the mean, so that all ranks decide alike.
+  void check_local_gradient(const bucket& b) {
+    planes_.compute_norms(b.segments, b.first_segment, O::norms == norms_needed::before_propose,
+                          stream_);
+    if constexpr (exact) return;
+    planes_.record_norms(b.segments, b.first_segment, false, stream_);
+    if constexpr (mixes) planes_.clear_if_nonfinite(grads().subspan(b.offset, b.size), stream_);
   }
 
-  void speak(const bucket& b, bool finite) {
-    const span said = rule_.propose(planes_.sight(b.segments, b.first, finite), out_.now, stream_);
-    if (said.empty()) return;
-    spoke_ = true;
-    courier_.post({planes_.letter(b, said, scratch_.span()), out_.now}, stream_);
+  // Hands what the optimizer proposes for one bucket, if anything, to the courier.
+  void post_bucket(const bucket& b, bool finite) {
+    const span proposal = optimizer_.propose(planes_.view_of(b.segments, b.first_segment, finite),
+                                             out_.info, stream_);
+    if (proposal.empty()) return;
+    posted_ = true;
+    courier_.post({planes_.bucket_view_of(b, proposal, scratch_.span()), out_.info}, stream_);
   }
 
-  // Every bucket is back: flag and norms of the mean, where the rule steps on one.
-  void settle() {
-    if (!exact || !looks()) return;
-    planes_.measure(planes_.trainables(), 0, O::norms == when::before_accept, stream_);
-    planes_.tally(planes_.trainables(), 0, true, stream_);
-    if constexpr (scales) planes_.rescale(options_.loss_scaling, stream_);
+  // Norms of the exact mean, and its test for NaN and infinity.
+  void finish_reduction() {
+    if (!exact || !checks_gradient()) return;
+    planes_.compute_norms(planes_.trainables(), 0, O::norms == norms_needed::before_accept,
+                          stream_);
+    planes_.record_norms(planes_.trainables(), 0, true, stream_);
+    gradient_scaler_.update(stream_);
   }
 
-  // A step on a mean that is not finite leaves every bit, though the host may not know of it yet.
+  // With an exact mean that is not finite nothing changes; a GPU's kernels test for it themselves,
+  // since the host has not read the status yet.
   void accept() {
-    const auto rule = [&](const auto& v, auto s) { rule_.accept(v, out_.now, s); };
-    planes_.undo_if_spoilt(exact, stream_);
+    const auto optimizer = [&](const auto& v, auto s) { optimizer_.accept(v, out_.info, s); };
+    planes_.undo_if_nonfinite(exact, stream_);
     if constexpr (exact)
-      planes_.unless_spoilt(stream_, rule);
+      planes_.unless_nonfinite(stream_, optimizer);
     else
-      rule(planes_.sight(planes_.trainables(), 0, out_.applied), stream_);
-    model_.publish(weights(), image_, stream_);
+      optimizer(planes_.view_of(planes_.trainables(), 0, out_.applied), stream_);
+    model_.pack_parameters(weights(), packed_parameters_, stream_);
   }
 
-  // What the account said at that event; the device goes on.
-  void learn(const typename device::event& then) {
-    out_.grad_square = std::nan("");
-    if (!looks()) return;
-    device_.await(late_, then);
-    const account found = planes_.found(late_);
-    out_.grad_square = found.grad_square;
-    out_.zeroed = mixes ? found.spoils : 0;
-    out_.applied = mixes || found.spoils == 0;
-    if constexpr (scales) scale_ = found.scale.value;
+  // The step's status as of `tested`; the compute stream goes on.
+  void read_back(const event& tested) {
+    out_.squared_global_norm = std::nan("");
+    if (!checks_gradient()) return;
+    const detail::train::step_status status = readback_.status_at(tested, planes_);
+    out_.squared_global_norm = status.squared_global_norm;
+    out_.zeroed_buckets = mixes ? status.nonfinite_buckets : 0;
+    out_.applied = mixes || status.nonfinite_buckets == 0;
+    gradient_scaler_.set_host_scale(status);
   }
 
-  void advance() {
-    progress_.advance(out_, spoke_);
-    observe(model_, reducer_.link, weights(), out_.now, out_.finite(), late_, stream_);
-    if (progress_.not_finite >= options_.patience)
-      give_up(progress_.not_finite, planes_.first_not_finite(stream_).name, out_, scales);
+  void end_step() {
+    progress_.advance(out_, posted_);
+    detail::train::update_ranges(model_, reducer_.comm, weights(), out_.info, out_.finite(),
+                                 readback_.on(), stream_);
+    if (progress_.nonfinite_steps >= options_.max_nonfinite_steps)
+      detail::train::throw_nonfinite(progress_.nonfinite_steps,
+                                     planes_.first_nonfinite_segment(stream_).name, out_,
+                                     precision::scales_loss);
   }
 
-  [[nodiscard]] bool speaks_early() const { return O::eager && options_.overlap; }
+  [[nodiscard]] bool posts_early() const { return O::eager && options_.overlap; }
 
   M& model_;
-  O rule_;
+  O optimizer_;
   S schedule_;
   R reducer_;
   trainer_options options_;
   device device_;
-  stream stream_, late_;  // where work goes, and where what it found is fetched
+  stream stream_;
   std::vector<bucket> buckets_;
-  planes<Real, device, O, R> planes_;
-  typename M::image image_;
-  buffer<std::byte, device> scratch_;  // the courier carries one bucket at a time
+  detail::train::planes<Real, device, O, R> planes_;
+  typename M::packed_parameters packed_parameters_;
+  buffer<std::byte, device> scratch_;  // the reducer's; the courier mixes one bucket at a time
+  detail::train::readback<device> readback_;
+  detail::train::gradient_scaler<precision, device> gradient_scaler_;
 
   step_outcome out_;
-  std::size_t next_ = 0;  // the next bucket to become ready
-  bool spoke_ = false;
-  double scale_ = 1;  // of the next step's loss
-  progress progress_;
-  detail::player<M, O, R> play_;
-  courier<R, Real, device> courier_;  // last: its thread ends before what it uses goes
+  std::size_t next_bucket_ = 0;  // the next one to become ready
+  bool posted_ = false;          // whether this step exchanges anything
+  detail::train::progress progress_;
+  detail::train::graph_cache<M, O, R> graph_cache_;
+  // Last: its thread is joined before what it uses is destroyed.
+  detail::train::courier<R, Real, device> courier_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -1,11 +1,12 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A loader's batches, which are in the host's memory, where the model is.
+// Copies a loader's batches from the host's memory to the device of the model.
 //
-//   host memory -> pinned memory -> (a stream for copies) -> device memory, of each two in turn
+//   host memory -> pinned memory -> (a stream for copies) -> device memory
 //
-// So the next batch can be on its way while kernels still read the one before.
+// Pinned and device memory exist twice and are used in turn, so the next batch is copied while
+// kernels still read the one before.
 #pragma once
 
 #include <algorithm>
@@ -20,67 +21,68 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Keeps room for the micro-batches of two updates on the device. What `to` gave is read in the
-/// order of the stream that it was given for, by work that is handed over before the next call.
+/// Holds memory for the micro-batches of two updates on the device.
 template <Device D>
 class upload {
  public:
-  explicit upload(const D& device) : device_(device), copies_(device.open()) {}
+  explicit upload(const D& device) : device_(device), copies_(device.make_stream()) {}
   upload(const upload&) = delete;
   upload& operator=(const upload&) = delete;
   ~upload() {
-    if constexpr (requires { device_.close(copies_); }) device_.close(copies_);
+    if constexpr (requires { device_.close_stream(copies_); }) device_.close_stream(copies_);
   }
 
+  /// The batches in the device's memory, for work on stream `s`. Requires that all work that reads
+  /// the batches of the previous call has been launched on the stream of that call.
   std::span<const batch<D>> to(std::span<const batch<cpu>> host, typename D::stream s) {
-    sides_[turn_].read = device_.record(s);
-    side& now = sides_[turn_ = 1 - turn_];
-    device_.finish(copies_);           // what is pinned has been copied
-    device_.await(copies_, now.read);  // and the kernels that read the copy are done
-    while (now.rooms.size() < host.size()) now.rooms.push_back(room(device_));
-    now.batches.clear();
+    buffers_[current_].last_read = device_.record(s);
+    buffer_set& next = buffers_[current_ = 1 - current_];
+    device_.finish(copies_);                 // the pinned memory has been copied
+    device_.await(copies_, next.last_read);  // and kernels have read its copy
+    while (next.memory.size() < host.size()) next.memory.push_back(batch_memory(device_));
+    next.batches.clear();
     for (std::size_t i = 0; i < host.size(); ++i)
-      now.batches.push_back({now.rooms[i].pixels.sent(device_, host[i].pixels, copies_),
-                             now.rooms[i].labels.sent(device_, host[i].labels, copies_),
-                             host[i].count, host[i].global, host[i].ranks, host[i].norm,
-                             host[i].loss_scale});
+      next.batches.push_back({next.memory[i].pixels.copy_of(device_, host[i].pixels, copies_),
+                              next.memory[i].labels.copy_of(device_, host[i].labels, copies_),
+                              host[i].count, host[i].global_samples, host[i].ranks,
+                              host[i].normalization, host[i].loss_scale});
     device_.await(s, device_.record(copies_));
-    return now.batches;
+    return next.batches;
   }
 
  private:
   template <class T>
-  struct numbers {
-    pinned<T, D> here;
-    buffer<T, D> there;
+  struct staged {
+    pinned<T, D> pinned_copy;
+    buffer<T, D> device_copy;
 
-    explicit numbers(const D& device) : here(device, 0), there(device, 0) {}
-    span_on<const T, D> sent(const D& device, span_on<const T, cpu> from, typename D::stream s) {
-      here.reserve(from.size);
-      there.reserve(from.size);
-      std::copy(from.begin(), from.end(), here.span().begin());
-      device.copy(there.span().data, here.span().data(), from.size * sizeof(T), s);
-      return {there.span().data, from.size};
+    explicit staged(const D& device) : pinned_copy(device, 0), device_copy(device, 0) {}
+    span_on<const T, D> copy_of(const D& device, span_on<const T, cpu> x, typename D::stream s) {
+      pinned_copy.reserve(x.size);
+      device_copy.reserve(x.size);
+      std::copy(x.begin(), x.end(), pinned_copy.span().begin());
+      device.copy(device_copy.span().data, pinned_copy.span().data(), x.size * sizeof(T), s);
+      return {device_copy.span().data, x.size};
     }
   };
-  struct room {
-    numbers<std::uint8_t> pixels;
-    numbers<std::int32_t> labels;
-    explicit room(const D& device) : pixels(device), labels(device) {}
+  struct batch_memory {
+    staged<std::uint8_t> pixels;
+    staged<std::int32_t> labels;
+    explicit batch_memory(const D& device) : pixels(device), labels(device) {}
   };
-  struct side {
-    std::vector<room> rooms;
+  struct buffer_set {
+    std::vector<batch_memory> memory;
     std::vector<batch<D>> batches;
-    typename D::event read{};  // by all that was handed over
+    typename D::event last_read{};  // recorded behind all work that reads them
   };
 
   D device_;
   typename D::stream copies_;
-  std::array<side, 2> sides_;
-  std::size_t turn_ = 0;
+  std::array<buffer_set, 2> buffers_;
+  std::size_t current_ = 0;
 };
 
-/// They are there already.
+/// On the CPU batches are used where they are.
 template <>
 class upload<cpu> {
  public:

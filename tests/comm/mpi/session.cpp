@@ -6,30 +6,32 @@
 
 using namespace cordee;
 
-TEST_CASE("session: MPI runs from the first question on, and the launcher says the same") {
-  const standing here = detail::mpi_session::begin();
-  int begun = 0, level = MPI_THREAD_SINGLE;
-  MPI_Initialized(&begun);
+TEST_CASE("mpi_session: start initializes MPI, whose rank agrees with the launcher's environment") {
+  const rank_assignment self = detail::comm::mpi_session::start();
+  int initialized = 0, level = MPI_THREAD_SINGLE;
+  MPI_Initialized(&initialized);
   MPI_Query_thread(&level);
-  CHECK(begun == 1);
+  CHECK(initialized == 1);
   CHECK(level >= MPI_THREAD_SERIALIZED);
-  CHECK(here.rank < here.size);
-  CHECK(detail::mpi_session::begin() == here);
-  const auto told = told_standing([](const char* name) { return std::getenv(name); });
-  REQUIRE(told.has_value());  // this is run by mpirun
-  CHECK(*told == here);
+  CHECK(self.rank < self.size);
+  CHECK(detail::comm::mpi_session::start() == self);
+  const auto launched =
+      detail::comm::rank_from_environment([](const char* name) { return std::getenv(name); });
+  REQUIRE(launched.has_value());  // this is run by mpirun
+  CHECK(*launched == self);
 }
 
-TEST_CASE("session: what MPI says of a call that failed is thrown with the call's name") {
+TEST_CASE("mpi_expects: an error has the call's name and MPI's text") {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-  std::string said;
+  std::string message;
   try {
-    detail::mpi_expects(MPI_Send(nullptr, 0, MPI_BYTE, 1 << 20, 0, MPI_COMM_WORLD), "MPI_Send");
+    detail::comm::mpi_expects(MPI_Send(nullptr, 0, MPI_BYTE, 1 << 20, 0, MPI_COMM_WORLD),
+                              "MPI_Send");
   } catch (const error& e) {
-    said = e.what();
+    message = e.what();
   }
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
-  CHECK(said.find("mpi: MPI_Send: ") == 0);
-  CHECK(said.size() > 20);
-  detail::mpi_expects(MPI_SUCCESS, "nothing");
+  CHECK(message.find("mpi: MPI_Send: ") == 0);
+  CHECK(message.size() > 20);
+  detail::comm::mpi_expects(MPI_SUCCESS, "nothing");
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The laws of reducers that work group by group, or by two methods, over the double of NCCL.
+// The laws of reducers with subgroups, or of two methods, over the test double of NCCL.
 #include <doctest/doctest.h>
 
 #include <cordee/comm/butterfly.hpp>
@@ -11,27 +11,31 @@
 #include <cordee/comm/ring.hpp>
 #include <cordee/comm/torus_ring.hpp>
 
-#include "tests/support/reducers_on_double.hpp"
+#include "tests/support/nccl_double_reducers.hpp"
 
 using namespace cordee;
-using support::law_breaches, support::wrong_on_device;
+using support::reducer_violations, support::wrong_on_device;
 
 namespace {
-constexpr std::size_t chunk = 1000, border = 2000;  // numbers, bytes: some messages on either side
+constexpr std::size_t chunk = 1000,
+                      border = 2000;  // elements, bytes: messages on either side of each
 }
 
-TEST_CASE("nccl: reducers over nodes, a torus, two trees and two methods keep the laws") {
-  CHECK(law_breaches([](nccl link) { return hierarchical{link, nodes{2}}; }) == "");
-  CHECK(law_breaches([](nccl link) { return torus_ring{link}; }) == "");
-  CHECK(law_breaches([](nccl link) { return double_tree{link, chunk}; }) == "");
-  CHECK(law_breaches([](nccl link) { return hybrid{butterfly{link}, ring{link}, border}; }) == "");
+TEST_CASE("nccl: hierarchical, torus, double tree and hybrid reducers keep the laws of reducers") {
+  CHECK(reducer_violations([](nccl comm) { return hierarchical{comm, nodes{2}}; }) == "");
+  CHECK(reducer_violations([](nccl comm) { return torus_ring{comm}; }) == "");
+  CHECK(reducer_violations([](nccl comm) { return double_tree{comm, chunk}; }) == "");
+  CHECK(reducer_violations([](nccl comm) {
+          return hybrid{butterfly{comm}, ring{comm}, border};
+        }) == "");
 }
 
-TEST_CASE("nccl: reducers over nodes, a torus, two trees and two methods on a GPU's memory") {
-  CHECK(wrong_on_device([](nccl link) { return hierarchical{link, nodes{2}}; }) == "");
-  CHECK(wrong_on_device([](nccl link) { return torus_ring{link}; }) == "");
-  CHECK(wrong_on_device([](nccl link) { return double_tree{link, chunk}; }) == "");
-  CHECK(wrong_on_device([](nccl link) {
-          return hybrid{butterfly{link}, ring{link}, border};
+TEST_CASE(
+    "nccl: hierarchical, torus, double tree and hybrid reducers compute the mean in GPU memory") {
+  CHECK(wrong_on_device([](nccl comm) { return hierarchical{comm, nodes{2}}; }) == "");
+  CHECK(wrong_on_device([](nccl comm) { return torus_ring{comm}; }) == "");
+  CHECK(wrong_on_device([](nccl comm) { return double_tree{comm, chunk}; }) == "");
+  CHECK(wrong_on_device([](nccl comm) {
+          return hybrid{butterfly{comm}, ring{comm}, border};
         }) == "");
 }

@@ -7,15 +7,16 @@
 #include "tests/support/ranks.hpp"
 
 using namespace cordee;
-using support::complaint, support::contains;
+using support::error_message, support::contains;
 
 TEST_CASE(
-    "nccl_check: what is in progress is no failure; a failure has the call's name and NCCL's "
-    "words") {
-  CHECK(complaint([] {
-          detail::nccl_check(ncclSuccess, "call");
-          detail::nccl_check(ncclInProgress, "call");
+    "nccl_check: an operation in progress is no error; an error has the call's name and NCCL's "
+    "text") {
+  CHECK(error_message([] {
+          detail::comm::nccl_check(ncclSuccess, "call");
+          detail::comm::nccl_check(ncclInProgress, "call");
         }) == "");
-  const std::string said = complaint([] { detail::nccl_check(ncclInvalidUsage, "ncclGroupEnd"); });
-  CHECK(contains(said, "nccl: ncclGroupEnd: invalid usage; NCCL_DEBUG=INFO makes it say more"));
+  const std::string message =
+      error_message([] { detail::comm::nccl_check(ncclInvalidUsage, "ncclGroupEnd"); });
+  CHECK(contains(message, "nccl: ncclGroupEnd: invalid usage; set NCCL_DEBUG=INFO for more"));
 }

@@ -9,45 +9,47 @@
 using namespace cordee;
 using namespace std::chrono_literals;
 
-TEST_CASE("world: the first failure is the cause, and whoever fails after it is not") {
-  detail::thread_world world(3, 1s);
+TEST_CASE("thread_world: the first failure is the cause, and later ones are not") {
+  detail::comm::thread_world world(3, 1s);
   CHECK_FALSE(world.failed());
-  world.fail(2, "out of rope");
-  world.fail(0, "an echo");
+  world.fail(2, "the cause");
+  world.fail(0, "a consequence");
   CHECK(world.failed());
-  CHECK(world.first.cause() == "rank 2: out of rope");
-}
-
-TEST_CASE("world: who is behind a silence is at the end of the chain, if it has one") {
-  detail::thread_world world(4, 1s);
-  CHECK(world.behind(1, 0) == 1);
-  world.at(1, 0).awaited = 2;
-  world.at(2, 0).awaited = 3;
-  CHECK(world.behind(1, 0) == 3);
-  CHECK(world.behind(1, 1) == 1);  // another lane
-  world.at(3, 0).awaited = 1;
-  CHECK(world.behind(1, 0) == 1);
+  CHECK(world.first_failure.cause() == "rank 2: the cause");
 }
 
 TEST_CASE(
-    "world: behind a silent server is whose push is due, whatever its own worker says to it") {
-  detail::thread_world world(3, 1s);
-  world.at(0, request_lane).due = 2;
-  for (const int asked : {-1, 0, 1}) {
-    world.at(0, request_lane).awaited = asked;
-    CHECK(world.behind(0, answer_lane) == 2);
+    "thread_world: end_of_wait_chain is the rank that waits for none, or the first one in a "
+    "cycle") {
+  detail::comm::thread_world world(4, 1s);
+  CHECK(world.end_of_wait_chain(1, 0) == 1);
+  world.endpoint_of(1, 0).awaited_peer = 2;
+  world.endpoint_of(2, 0).awaited_peer = 3;
+  CHECK(world.end_of_wait_chain(1, 0) == 3);
+  CHECK(world.end_of_wait_chain(1, 1) == 1);  // another context
+  world.endpoint_of(3, 0).awaited_peer = 1;
+  CHECK(world.end_of_wait_chain(1, 0) == 1);
+}
+
+TEST_CASE(
+    "thread_world: a server that owes a reply waits for the expected source of its requests") {
+  detail::comm::thread_world world(3, 1s);
+  world.endpoint_of(0, request_context).expected_source = 2;
+  for (const int awaited : {-1, 0, 1}) {
+    world.endpoint_of(0, request_context).awaited_peer = awaited;
+    CHECK(world.end_of_wait_chain(0, reply_context) == 2);
   }
 }
 
-TEST_CASE("world: who has left is known, and whoever waits on any lane hears of it") {
-  for (int lane = 0; lane < lane_count; ++lane) {
-    detail::thread_world world(2, 1s);
+TEST_CASE("thread_world: leave wakes waiters on every context") {
+  for (int context = 0; context < context_count; ++context) {
+    detail::comm::thread_world world(2, 1s);
     const auto start = std::chrono::steady_clock::now();
     std::thread other([&] {
       std::this_thread::sleep_for(20ms);
       world.leave(0);
     });
-    world.at(1, lane).room.wait(30s, [&] { return world.has_left(0); });
+    world.endpoint_of(1, context).waiter.wait(30s, [&] { return world.has_left(0); });
     CHECK(world.has_left(0));
     CHECK_FALSE(world.has_left(1));
     CHECK(std::chrono::steady_clock::now() - start < 10s);
@@ -55,28 +57,28 @@ TEST_CASE("world: who has left is known, and whoever waits on any lane hears of 
   }
 }
 
-TEST_CASE("world: what nobody heard is known: who said it, to whom, and on which lane") {
-  detail::thread_world world(3, 1s);
-  CHECK(world.unheard().empty());
-  const std::byte word{7};
-  detail::mailbox& box = world.at(2, 1).from[0];
-  box.lay_copy(&word, 1);
-  CHECK(world.unheard().find("rank 0 said 1 bytes to rank 2 on lane 1") == 0);
-  box.drop();
-  CHECK(world.unheard().empty());
+TEST_CASE("thread_world: unreceived names sender, receiver and context of a pending message") {
+  detail::comm::thread_world world(3, 1s);
+  CHECK(world.unreceived().empty());
+  const std::byte byte{7};
+  detail::comm::spsc_queue& queue = world.endpoint_of(2, 1).queues[0];
+  queue.push_copy(&byte, 1);
+  CHECK(world.unreceived().find("rank 0 sent 1 bytes to rank 2 on context 1") == 0);
+  queue.pop();
+  CHECK(world.unreceived().empty());
 }
 
-TEST_CASE("world: a desk for each rank on each lane, a mailbox there for each sender") {
-  detail::thread_world world(3, 1s);
+TEST_CASE("thread_world: each rank has an endpoint on each context, with a queue for each sender") {
+  detail::comm::thread_world world(3, 1s);
   CHECK(world.size == 3);
   CHECK(world.deadline == 1s);
   for (int rank = 0; rank < 3; ++rank)
-    for (int lane = 0; lane < lane_count; ++lane) {
-      CHECK(world.at(rank, lane).from.size() == 3);
+    for (int context = 0; context < context_count; ++context) {
+      CHECK(world.endpoint_of(rank, context).queues.size() == 3);
       for (int other = 0; other < 3; ++other)
-        for (int another = 0; another < lane_count; ++another)
-          CHECK((&world.at(rank, lane) == &world.at(other, another)) ==
-                (rank == other && lane == another));
+        for (int other_context = 0; other_context < context_count; ++other_context)
+          CHECK((&world.endpoint_of(rank, context) == &world.endpoint_of(other, other_context)) ==
+                (rank == other && context == other_context));
     }
-  CHECK(&world.table(0) != &world.table(1));
+  CHECK(&world.mean_of(0) != &world.mean_of(1));
 }

@@ -4,7 +4,7 @@
 
 #include <cordee/cordee.hpp>
 #ifdef WITH_ONEDNN
-#include <cordee/ops/convolution_onednn.hpp>
+#include <cordee/ops/engines/onednn/engine.hpp>
 using engine = cordee::onednn;
 #else
 using engine = cordee::direct;
@@ -12,32 +12,32 @@ using engine = cordee::direct;
 
 #ifdef WITH_MPI
 #include <cordee/comm/mpi.hpp>
-using link_type = cordee::mpi;
+using communicator_type = cordee::mpi;
 template <class F>
 void launch(const F& f) {
   cordee::mpi::launch(f);
 }
 #else
-using link_type = cordee::threads;
+using communicator_type = cordee::threads;
 template <class F>
 void launch(const F& f) {
   cordee::threads::launch(2, f);
 }
 #endif
 
-int parameters_seen_from_elsewhere();
+int parameters_in_other_unit();
 
 int main() {
   using namespace cordee;
-  using net_type = resnet<8, fp32, cpu, shape{.image = {1, 8, 8}}, engine>;
+  using net_type = resnet<8, fp32, cpu, resnet_options{.image = {1, 8, 8}}, engine>;
   const synthetic data{.extent = {1, 8, 8}, .classes = 10, .samples = 64, .seed = 1};
-  launch([&](link_type link) {
+  launch([&](communicator_type comm) {
     net_type net;
-    loader feed{data, link, {.global_batch = 32, .seed = 1}};
-    trainer run{net, lars{}, constant{.rate = 0.1}, ring{link}};
+    loader feed{data, comm, {.global_batch = 32, .seed = 1}};
+    trainer run{net, lars{}, constant{.learning_rate = 0.1}, ring{comm}};
     run.fit(feed, 1);
   });
   std::printf("cordee %s trained %d parameters\n", std::string(version).c_str(),
-              parameters_seen_from_elsewhere());
-  return parameters_seen_from_elsewhere() == net_type::parameters() ? 0 : 1;
+              parameters_in_other_unit());
+  return parameters_in_other_unit() == net_type::parameters() ? 0 : 1;
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A stranger's program with the component cuda: the umbrella brings the device along.
+// A consumer's program with the component cuda: the umbrella includes the device gpu.
 #include <iostream>
 
 #include <cordee/cordee.hpp>
@@ -13,5 +13,6 @@ int main() {
     std::cout << "GPU " << device.ordinal() << "\n";
   } catch (const error& e) {
     std::cout << e.what() << "\n";
+    return 1;
   }
 }

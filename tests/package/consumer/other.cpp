@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cordee/cordee.hpp>
 
-int parameters_seen_from_elsewhere() {
+int parameters_in_other_unit() {
   using namespace cordee;
-  return static_cast<int>(resnet<8, fp32, cpu, shape{.image = {1, 8, 8}}>::parameters());
+  return static_cast<int>(resnet<8, fp32, cpu, resnet_options{.image = {1, 8, 8}}>::parameters());
 }

@@ -1,10 +1,9 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What cordee/comm/nccl asks of the CUDA runtime, on the host: a stream is a thread that does one
-// thing after another, so what is not waited for is not done yet. Memory is the host's. A copy out
-// of the GPU waits for its stream unless it goes to memory that was got by cudaMallocHost, as
-// CUDA's do.
+// A test double of the part of the CUDA runtime that cordee/comm/nccl uses, on the host: a stream
+// is a thread that executes its queue in order, asynchronously. Memory is the host's. As in CUDA, a
+// copy blocks until its stream is done unless one side of it is memory of cudaMallocHost.
 #pragma once
 
 #include <atomic>
@@ -37,21 +36,21 @@ namespace nccl_double {
 
 class stream {
  public:
-  stream() : thread_([this] { work(); }) {}
+  stream() : thread_([this] { run(); }) {}
   ~stream() {
-    hand_over({});
+    enqueue({});
     thread_.join();
   }
-  void hand_over(std::function<void()> what) {
+  void enqueue(std::function<void()> task) {
     const std::scoped_lock lock(mutex_);
-    queue_.push_back(std::move(what));
+    queue_.push_back(std::move(task));
     changed_.notify_all();
   }
   void finish() {
     std::mutex mutex;
     std::condition_variable changed;
     bool done = false;
-    hand_over([&] {
+    enqueue([&] {
       const std::scoped_lock lock(mutex);
       done = true;
       changed.notify_all();
@@ -61,15 +60,15 @@ class stream {
   }
 
  private:
-  void work() {
+  void run() {
     for (;;) {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [&] { return !queue_.empty(); });
-      const auto what = std::move(queue_.front());
+      const auto task = std::move(queue_.front());
       queue_.pop_front();
       lock.unlock();
-      if (!what) return;
-      what();
+      if (!task) return;  // by the destructor
+      task();
     }
   }
   std::mutex mutex_;
@@ -82,46 +81,47 @@ struct event {
   std::shared_ptr<std::atomic<bool>> passed = std::make_shared<std::atomic<bool>>(true);
 };
 
-// Few numbers are copied one at a time, each whole: they may be looked at meanwhile.
+// A few 8-byte words are copied atomically: they may be read at the same time.
 inline void copy(void* out, const void* in, std::size_t size) {
-  const auto places = reinterpret_cast<std::uintptr_t>(out) | reinterpret_cast<std::uintptr_t>(in);
-  if ((size | places) % 8 != 0 || size > 512) {
+  const auto addresses =
+      reinterpret_cast<std::uintptr_t>(out) | reinterpret_cast<std::uintptr_t>(in);
+  if ((size | addresses) % 8 != 0 || size > 512) {
     std::memcpy(out, in, size);
     return;
   }
   for (std::size_t i = 0; i < size / 8; ++i) {
     auto& from = static_cast<std::uint64_t*>(const_cast<void*>(in))[i];
-    const std::uint64_t one = std::atomic_ref(from).load(std::memory_order_relaxed);
-    std::atomic_ref(static_cast<std::uint64_t*>(out)[i]).store(one, std::memory_order_relaxed);
+    const std::uint64_t word = std::atomic_ref(from).load(std::memory_order_relaxed);
+    std::atomic_ref(static_cast<std::uint64_t*>(out)[i]).store(word, std::memory_order_relaxed);
   }
 }
 
-// GPUs of this machine, and what each call of a thread is about.
+// The number of GPUs, and each thread's current one.
 inline std::atomic<int> gpus{8};
 inline thread_local int current = 0;
 
 class pinned_memory {
  public:
-  static pinned_memory& all() {
-    static pinned_memory one;
-    return one;
+  static pinned_memory& instance() {
+    static pinned_memory memory;
+    return memory;
   }
   void add(void* p) {
     const std::scoped_lock lock(mutex_);
-    known_.insert(p);
+    pointers_.insert(p);
   }
   bool remove(void* p) {
     const std::scoped_lock lock(mutex_);
-    return known_.erase(p) == 1;
+    return pointers_.erase(p) == 1;
   }
   bool has(void* p) {
     const std::scoped_lock lock(mutex_);
-    return known_.count(p) == 1;
+    return pointers_.count(p) == 1;
   }
 
  private:
   std::mutex mutex_;
-  std::set<void*> known_;
+  std::set<void*> pointers_;
 };
 
 }  // namespace nccl_double
@@ -129,7 +129,7 @@ class pinned_memory {
 using cudaStream_t = nccl_double::stream*;
 using cudaEvent_t = nccl_double::event*;
 
-// It remembers no failure for a launch to find: there is none here.
+// There are no kernel launches here whose failure it could return.
 inline cudaError_t cudaGetLastError() { return cudaSuccess; }
 inline const char* cudaGetErrorString(cudaError_t e) {
   return e == cudaErrorNotReady ? "not ready"
@@ -175,7 +175,7 @@ inline cudaError_t cudaEventDestroy(cudaEvent_t e) {
 }
 inline cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
   e->passed = std::make_shared<std::atomic<bool>>(false);
-  s->hand_over([passed = e->passed] { *passed = true; });
+  s->enqueue([passed = e->passed] { *passed = true; });
   return cudaSuccess;
 }
 inline cudaError_t cudaEventQuery(cudaEvent_t e) {
@@ -184,12 +184,12 @@ inline cudaError_t cudaEventQuery(cudaEvent_t e) {
 template <class T>
 cudaError_t cudaMallocHost(T** p, std::size_t size) {
   *p = static_cast<T*>(std::malloc(size));
-  nccl_double::pinned_memory::all().add(*p);
+  nccl_double::pinned_memory::instance().add(*p);
   return cudaSuccess;
 }
 inline cudaError_t cudaFreeHost(void* p) {
   if (p == nullptr) return cudaSuccess;
-  if (!nccl_double::pinned_memory::all().remove(p)) return cudaErrorInvalidValue;
+  if (!nccl_double::pinned_memory::instance().remove(p)) return cudaErrorInvalidValue;
   std::free(p);
   return cudaSuccess;
 }
@@ -198,14 +198,14 @@ inline cudaError_t cudaMallocAsync(void** p, std::size_t size, cudaStream_t) {
   return cudaSuccess;
 }
 inline cudaError_t cudaFreeAsync(void* p, cudaStream_t s) {
-  s->hand_over([p] { std::free(p); });
+  s->enqueue([p] { std::free(p); });
   return cudaSuccess;
 }
 inline cudaError_t cudaMemcpyAsync(void* out, const void* in, std::size_t size, cudaMemcpyKind,
                                    cudaStream_t s) {
-  s->hand_over([=] { nccl_double::copy(out, in, size); });
-  if (!nccl_double::pinned_memory::all().has(out) &&
-      !nccl_double::pinned_memory::all().has(const_cast<void*>(in)))
+  s->enqueue([=] { nccl_double::copy(out, in, size); });
+  if (!nccl_double::pinned_memory::instance().has(out) &&
+      !nccl_double::pinned_memory::instance().has(const_cast<void*>(in)))
     s->finish();
   return cudaSuccess;
 }

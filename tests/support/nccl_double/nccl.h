@@ -1,10 +1,11 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What cordee/comm/nccl asks of NCCL, on the host, ranks being threads. As NCCL does, it compares
-// no sizes: who waits for more than was sent waits until ncclCommAbort, who takes less takes the
-// beginning. What a group was told is on its stream only when the communicator is no longer in
-// progress; the average is made of parts times 1/p; ranks on one GPU wait for each other for ever.
+// A test double of the part of NCCL that cordee/comm/nccl uses, on the host, with threads as ranks.
+// As NCCL does, it compares no sizes: a receive of more than was sent waits until ncclCommAbort,
+// one of less takes the beginning. A group's operations are on its stream only when the
+// communicator is no longer in progress; the average is a sum of multiples by 1/p; ranks on one GPU
+// wait forever.
 #pragma once
 
 #include <chrono>
@@ -38,56 +39,56 @@ struct ncclConfig_t {
 namespace nccl_double {
 
 struct message {
-  const void* data;  // of the sender, or of `kept`
+  const void* data;  // the sender's, or of `copy`
   std::size_t size;
-  std::shared_ptr<std::vector<char>> kept;
-  std::shared_ptr<bool> taken;
+  std::shared_ptr<std::vector<char>> copy;
+  std::shared_ptr<bool> received;
 };
 
 // The ranks of one id.
-struct clique {
+struct rank_group {
   std::mutex mutex;
   std::condition_variable changed;
-  std::vector<int> devices;                                // of those who have come
-  std::map<std::pair<int, int>, std::deque<message>> way;  // from, to
+  std::vector<int> devices;                                     // of the ranks that have joined
+  std::map<std::pair<int, int>, std::deque<message>> channels;  // by sender and receiver
   struct sum {
-    std::map<int, const void*> parts;
+    std::map<int, const void*> contributions;
     std::size_t size = 0;
-    int taken = 0;
+    int readers = 0;
   };
   std::map<int, sum> sums;  // by number
-  int ending = 0;
+  int finalizing = 0;
 
-  static std::shared_ptr<clique> of(const ncclUniqueId& id) {
+  static std::shared_ptr<rank_group> of(const ncclUniqueId& id) {
     static std::mutex mutex;
-    static std::map<std::string, std::shared_ptr<clique>> known;
+    static std::map<std::string, std::shared_ptr<rank_group>> groups;
     const std::scoped_lock lock(mutex);
-    auto& mine = known[std::string(id.internal, sizeof id.internal)];
-    if (!mine) mine = std::make_shared<clique>();
-    return mine;
+    auto& group = groups[std::string(id.internal, sizeof id.internal)];
+    if (!group) group = std::make_shared<rank_group>();
+    return group;
   }
 };
 
-// What the tests let go wrong: what one rank's next question after its communicator is told.
+// Set by tests: the result of one rank's next ncclCommGetAsyncError.
 inline std::atomic<int> failing_rank{-1};
 inline std::atomic<ncclResult_t> failing_with{ncclSuccess};
 
 }  // namespace nccl_double
 
 struct ncclComm {
-  std::shared_ptr<nccl_double::clique> all;
+  std::shared_ptr<nccl_double::rank_group> all;
   int ranks, rank;
   std::shared_ptr<std::atomic<bool>> aborted = std::make_shared<std::atomic<bool>>(false);
-  std::deque<std::function<void()>> in_progress{};  // until it is asked after the second time
-  int asked = 0, sums = 0;
-  bool begun = false, ending = false;
+  std::deque<std::function<void()>> in_progress{};  // until the second query
+  int queries = 0, sums = 0;
+  bool initialized = false, finalizing = false;
 };
 using ncclComm_t = ncclComm*;
 
 namespace nccl_double {
 
 struct operation {
-  bool hears;
+  bool receive;
   void* data;
   std::size_t size;
   int peer;
@@ -96,93 +97,93 @@ struct operation {
 struct group {
   bool open = false;
   ncclComm_t comm = nullptr;
-  std::vector<operation> told;
+  std::vector<operation> operations;
 };
-inline thread_local group mine;
+inline thread_local group current_group;
 
-inline constexpr std::size_t buffered = 1 << 16;  // as much may be said before anybody hears
+inline constexpr std::size_t buffered = 1 << 16;  // bytes that are sent without a receiver
 
 // A group's kernel.
-inline void run(clique& all, int rank, const std::vector<operation>& told,
+inline void run(rank_group& all, int rank, const std::vector<operation>& operations,
                 const std::atomic<bool>& aborted) {
   std::unique_lock lock(all.mutex);
-  std::vector<std::shared_ptr<bool>> taken;
-  std::deque<operation> hearing;
-  for (const operation& o : told) {
-    if (o.hears) {
-      hearing.push_back(o);
+  std::vector<std::shared_ptr<bool>> unbuffered;
+  std::deque<operation> receives;
+  for (const operation& o : operations) {
+    if (o.receive) {
+      receives.push_back(o);
       continue;
     }
     message m{o.data, o.size, {}, std::make_shared<bool>(false)};
     if (o.size <= buffered) {
       const char* const at = static_cast<const char*>(o.data);
-      m.kept = std::make_shared<std::vector<char>>(at, at + o.size);
-      m.data = m.kept->data();
+      m.copy = std::make_shared<std::vector<char>>(at, at + o.size);
+      m.data = m.copy->data();
     } else {
-      taken.push_back(m.taken);
+      unbuffered.push_back(m.received);
     }
-    all.way[{rank, o.peer}].push_back(m);
+    all.channels[{rank, o.peer}].push_back(m);
   }
   all.changed.notify_all();
-  const auto hear = [&](const operation& o, bool first_of_peer) {
-    auto& box = all.way[{o.peer, rank}];
-    if (!first_of_peer || box.empty() || box.front().size < o.size) return false;
-    copy(o.data, box.front().data, o.size);
-    *box.front().taken = true;
-    box.pop_front();
+  const auto try_receive = [&](const operation& o, bool first_of_peer) {
+    auto& channel = all.channels[{o.peer, rank}];
+    if (!first_of_peer || channel.empty() || channel.front().size < o.size) return false;
+    copy(o.data, channel.front().data, o.size);
+    *channel.front().received = true;
+    channel.pop_front();
     all.changed.notify_all();
     return true;
   };
   while (!aborted) {
-    std::set<int> stuck;
-    for (std::size_t i = 0; i < hearing.size();)
-      if (hear(hearing[i], stuck.count(hearing[i].peer) == 0)) {
-        hearing.erase(hearing.begin() + static_cast<std::ptrdiff_t>(i));
+    std::set<int> blocked;
+    for (std::size_t i = 0; i < receives.size();)
+      if (try_receive(receives[i], blocked.count(receives[i].peer) == 0)) {
+        receives.erase(receives.begin() + static_cast<std::ptrdiff_t>(i));
       } else {
-        stuck.insert(hearing[i].peer);
+        blocked.insert(receives[i].peer);
         ++i;
       }
-    bool done = hearing.empty();
-    for (const auto& t : taken) done = done && *t;
+    bool done = receives.empty();
+    for (const auto& received : unbuffered) done = done && *received;
     if (done) return;
     all.changed.wait_for(lock, std::chrono::milliseconds(20));
   }
-  for (auto& [between, box] : all.way)  // my memory is mine again
-    if (between.first == rank)
-      for (message& m : box)
-        if (!m.kept) m.size = 0;
+  for (auto& [pair, channel] : all.channels)  // aborted: this rank's memory is no longer read
+    if (pair.first == rank)
+      for (message& m : channel)
+        if (!m.copy) m.size = 0;
 }
 
 template <class Real>
-void mean_of(const clique::sum& from, Real* out, std::size_t n, ncclRedOp_t how, int ranks) {
+void mean_of(const rank_group::sum& from, Real* out, std::size_t n, ncclRedOp_t op, int ranks) {
   std::vector<Real> total(n);
-  const Real part = how == ncclAvg ? static_cast<Real>(1.0 / ranks) : Real{1};
-  for (const auto& [rank, x] : from.parts)
-    for (std::size_t i = 0; i < n; ++i) total[i] += static_cast<const Real*>(x)[i] * part;
+  const Real factor = op == ncclAvg ? static_cast<Real>(1.0 / ranks) : Real{1};
+  for (const auto& [rank, x] : from.contributions)
+    for (std::size_t i = 0; i < n; ++i) total[i] += static_cast<const Real*>(x)[i] * factor;
   std::memcpy(out, total.data(), n * sizeof(Real));
 }
 
-inline void run_sum(clique& all, int rank, int ranks, int number, void* x, std::size_t n,
-                    ncclDataType_t type, ncclRedOp_t how, const std::atomic<bool>& aborted) {
+inline void run_sum(rank_group& all, int rank, int ranks, int number, void* x, std::size_t n,
+                    ncclDataType_t type, ncclRedOp_t op, const std::atomic<bool>& aborted) {
   const std::size_t size = n * (type == ncclFloat64 ? 8 : 4);
-  const std::vector<char> copy(static_cast<char*>(x), static_cast<char*>(x) + size);
+  const std::vector<char> own(static_cast<char*>(x), static_cast<char*>(x) + size);
   std::unique_lock lock(all.mutex);
-  clique::sum& mine = all.sums[number];
-  mine.parts[rank] = copy.data();
-  mine.size = size;
+  rank_group::sum& sum = all.sums[number];
+  sum.contributions[rank] = own.data();
+  sum.size = size;
   all.changed.notify_all();
   const auto wait = [&](auto ready) {
     while (!aborted && !ready()) all.changed.wait_for(lock, std::chrono::milliseconds(20));
     return !aborted;
   };
-  if (!wait([&] { return static_cast<int>(mine.parts.size()) == ranks; })) return;
+  if (!wait([&] { return static_cast<int>(sum.contributions.size()) == ranks; })) return;
   if (type == ncclFloat64)
-    mean_of(mine, static_cast<double*>(x), n, how, ranks);
+    mean_of(sum, static_cast<double*>(x), n, op, ranks);
   else
-    mean_of(mine, static_cast<float*>(x), n, how, ranks);
-  ++mine.taken;
+    mean_of(sum, static_cast<float*>(x), n, op, ranks);
+  ++sum.readers;
   all.changed.notify_all();
-  wait([&] { return mine.taken == ranks; });
+  wait([&] { return sum.readers == ranks; });
 }
 
 }  // namespace nccl_double
@@ -192,19 +193,19 @@ inline const char* ncclGetErrorString(ncclResult_t r) {
          : r == ncclInvalidUsage ? "invalid usage"
                                  : "the double's error";
 }
-inline const char* ncclGetLastError(ncclComm_t) { return "the double's last words"; }
+inline const char* ncclGetLastError(ncclComm_t) { return "the double's last error"; }
 inline ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   static std::atomic<int> number{0};
   *id = {};
   std::snprintf(id->internal, sizeof id->internal, "%d", ++number);
   return ncclSuccess;
 }
-inline ncclResult_t ncclCommInitRankConfig(ncclComm_t* made, int ranks, ncclUniqueId id, int rank,
+inline ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank,
                                            ncclConfig_t* config) {
   if (config->magic != 0x4e43434c || config->blocking != 0) return ncclInvalidArgument;
-  *made = new ncclComm{nccl_double::clique::of(id), ranks, rank};
-  const std::scoped_lock lock((*made)->all->mutex);
-  (*made)->all->devices.push_back(nccl_double::current);
+  *comm = new ncclComm{nccl_double::rank_group::of(id), ranks, rank};
+  const std::scoped_lock lock((*comm)->all->mutex);
+  (*comm)->all->devices.push_back(nccl_double::current);
   return ncclInProgress;
 }
 inline ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
@@ -214,69 +215,70 @@ inline ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) 
     return ncclSuccess;
   }
   const std::scoped_lock lock(comm->all->mutex);
-  const std::set<int> apart(comm->all->devices.begin(), comm->all->devices.end());
-  if (!comm->begun && static_cast<int>(apart.size()) < comm->ranks) return ncclSuccess;
-  comm->begun = true;
-  if (comm->ending && comm->all->ending < comm->ranks) return ncclSuccess;
-  if (!comm->in_progress.empty() && ++comm->asked % 2 == 1) return ncclSuccess;
-  for (const auto& hand_over : comm->in_progress) hand_over();
+  const std::set<int> distinct(comm->all->devices.begin(), comm->all->devices.end());
+  if (!comm->initialized && static_cast<int>(distinct.size()) < comm->ranks) return ncclSuccess;
+  comm->initialized = true;
+  if (comm->finalizing && comm->all->finalizing < comm->ranks) return ncclSuccess;
+  if (!comm->in_progress.empty() && ++comm->queries % 2 == 1) return ncclSuccess;
+  for (const auto& enqueue : comm->in_progress) enqueue();
   comm->in_progress.clear();
   *state = ncclSuccess;
   return ncclSuccess;
 }
 inline ncclResult_t ncclGroupStart() {
-  nccl_double::mine = {};
-  nccl_double::mine.open = true;
+  nccl_double::current_group = {};
+  nccl_double::current_group.open = true;
   return ncclSuccess;
 }
-inline ncclResult_t nccl_double_tell(const nccl_double::operation& o, ncclComm_t comm) {
-  if (!nccl_double::mine.open || o.size == 0 || o.peer < 0 || o.peer >= comm->ranks)
+inline ncclResult_t nccl_double_post(const nccl_double::operation& o, ncclComm_t comm) {
+  if (!nccl_double::current_group.open || o.size == 0 || o.peer < 0 || o.peer >= comm->ranks)
     return ncclInvalidArgument;
-  nccl_double::mine.comm = comm;
-  nccl_double::mine.told.push_back(o);
+  nccl_double::current_group.comm = comm;
+  nccl_double::current_group.operations.push_back(o);
   return ncclSuccess;
 }
 inline ncclResult_t ncclSend(const void* data, std::size_t n, ncclDataType_t type, int peer,
                              ncclComm_t comm, cudaStream_t s) {
-  return nccl_double_tell(
+  return nccl_double_post(
       {false, const_cast<void*>(data), n * (type == ncclUint8 ? 1 : 8), peer, s}, comm);
 }
 inline ncclResult_t ncclRecv(void* data, std::size_t n, ncclDataType_t type, int peer,
                              ncclComm_t comm, cudaStream_t s) {
-  return nccl_double_tell({true, data, n * (type == ncclUint8 ? 1 : 8), peer, s}, comm);
+  return nccl_double_post({true, data, n * (type == ncclUint8 ? 1 : 8), peer, s}, comm);
 }
 inline ncclResult_t ncclGroupEnd() {
-  nccl_double::group told = std::move(nccl_double::mine);
-  nccl_double::mine = {};
-  if (!told.open) return ncclInvalidUsage;
-  if (told.comm == nullptr) return ncclSuccess;
-  ncclComm_t const comm = told.comm;
-  comm->in_progress.push_back([comm, told = std::move(told.told)] {
-    told.front().s->hand_over([all = comm->all, rank = comm->rank, told, aborted = comm->aborted] {
-      nccl_double::run(*all, rank, told, *aborted);
-    });
+  nccl_double::group group = std::move(nccl_double::current_group);
+  nccl_double::current_group = {};
+  if (!group.open) return ncclInvalidUsage;
+  if (group.comm == nullptr) return ncclSuccess;
+  ncclComm_t const comm = group.comm;
+  comm->in_progress.push_back([comm, operations = std::move(group.operations)] {
+    operations.front().s->enqueue(
+        [all = comm->all, rank = comm->rank, operations, aborted = comm->aborted] {
+          nccl_double::run(*all, rank, operations, *aborted);
+        });
   });
   return ncclInProgress;
 }
 inline ncclResult_t ncclAllReduce(const void* in, void* x, std::size_t n, ncclDataType_t type,
-                                  ncclRedOp_t how, ncclComm_t comm, cudaStream_t s) {
+                                  ncclRedOp_t op, ncclComm_t comm, cudaStream_t s) {
   if (in != x) return ncclInvalidArgument;
   comm->in_progress.push_back([=, number = comm->sums++] {
-    s->hand_over(
+    s->enqueue(
         [=, all = comm->all, rank = comm->rank, ranks = comm->ranks, aborted = comm->aborted] {
-          nccl_double::run_sum(*all, rank, ranks, number, x, n, type, how, *aborted);
+          nccl_double::run_sum(*all, rank, ranks, number, x, n, type, op, *aborted);
         });
   });
   return ncclInProgress;
 }
 inline ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   const std::scoped_lock lock(comm->all->mutex);
-  comm->ending = true;
-  ++comm->all->ending;
+  comm->finalizing = true;
+  ++comm->all->finalizing;
   return ncclInProgress;
 }
 inline ncclResult_t ncclCommDestroy(ncclComm_t comm) {
-  if (!comm->ending) return ncclInvalidUsage;
+  if (!comm->finalizing) return ncclInvalidUsage;
   delete comm;
   return ncclSuccess;
 }

@@ -1,10 +1,11 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What one rank of a nccl::launch has: its line to the others, its GPU, a communicator a lane.
+// One rank of a nccl::launch: its control connection, its GPU, and an NCCL communicator for each
+// context.
 //
-// The local rank picks the GPU. That no two ranks have the same one is looked at before NCCL is
-// begun, which would hang or fail without saying who.
+// The local rank selects the GPU. That no two ranks share one is checked before NCCL is
+// initialized, which would hang or fail without naming them.
 #pragma once
 
 #include <algorithm>
@@ -20,23 +21,24 @@
 
 #include <ifaddrs.h>
 
-#include <cordee/comm/machine.hpp>
-#include <cordee/comm/nccl/channel.hpp>
-#include <cordee/comm/nccl/meets.hpp>
+#include <cordee/comm/host_info.hpp>
+#include <cordee/comm/nccl/context.hpp>
+#include <cordee/comm/nccl/rendezvous.hpp>
+#include <cordee/comm/poll_until.hpp>
 #include <cordee/comm/transport.hpp>
 
-namespace cordee::inline CORDEE_ABI::detail {
+namespace cordee::inline CORDEE_ABI::detail::comm {
 
 class nccl_world {
  public:
   /// `device`: the GPU to use; -1: the one of the local rank.
-  template <Meets Where>
-  nccl_world(Where where, std::chrono::milliseconds deadline, int device)
-      : deadline(deadline), here_(where.here()) {
-    expects(here_.size > 0 && here_.rank < here_.size, "nccl: a rank beyond the number of ranks");
-    meet(where);
+  template <Rendezvous R>
+  nccl_world(R rendezvous, std::chrono::milliseconds deadline, int device)
+      : deadline(deadline), self_(rendezvous.assignment()) {
+    expects(self_.size > 0 && self_.rank < self_.size, "nccl: a rank beyond the number of ranks");
+    connect(rendezvous);
     try {
-      begin(device);
+      start(device);
     } catch (const std::exception& e) {
       fail(e.what());
       leave();
@@ -46,149 +48,150 @@ class nccl_world {
   nccl_world(const nccl_world&) = delete;
   nccl_world& operator=(const nccl_world&) = delete;
 
-  [[nodiscard]] int rank() const { return here_.rank; }
-  [[nodiscard]] int size() const { return here_.size; }
-  [[nodiscard]] const failure& first() const { return others_->first; }
+  [[nodiscard]] int rank() const { return self_.rank; }
+  [[nodiscard]] int size() const { return self_.size; }
+  [[nodiscard]] const failure& first_failure() const { return control_->first_failure; }
   [[nodiscard]] int device() const { return device_; }
   [[nodiscard]] int workers() const { return workers_; }
-  [[nodiscard]] nccl_channel& at(int lane) const { return *lanes_[static_cast<std::size_t>(lane)]; }
+  [[nodiscard]] nccl_context& context(int k) const {
+    return *contexts_[static_cast<std::size_t>(k)];
+  }
 
-  /// Tells every rank why the run has failed; the first cause counts.
-  void fail(const std::string& cause) { others_->fail(cause); }
+  /// Sends the cause of the run's failure to every rank; the first cause counts.
+  void fail(const std::string& cause) { control_->fail(cause); }
 
-  /// Leaves, and returns when all have, or when after a failure the grace is over: then it is the
-  /// launcher's to end who is stuck.
+  /// Leaves, and returns when all have left, or after a failure when the grace period is over: then
+  /// the launcher has to end the ranks that are stuck.
   [[gnu::cold]] void leave() {
-    others_->leave();
-    auto calm = guest::clock::now(), said = calm;
-    for (std::string who; !(who = others_->absent()).empty();) {
-      std::this_thread::sleep_for(std::chrono::microseconds(200));
-      others_->attend();
-      const auto now = guest::clock::now();
-      if (!first().happened()) calm = now;
-      const bool over = now - calm >= grace(deadline);
-      if (!over && now - said < deadline) continue;
-      std::fprintf(stderr, "cordee: rank %d has ended, and waits for %s\n", rank(), who.c_str());
-      if (over) return;
-      said = now;
-    }
-    if (first().happened()) return;
-    for (const auto& lane : lanes_)
-      if (lane) lane->finish();
+    control_->leave();
+    const auto remaining = [&] {
+      control_->poll();
+      return control_->remaining();
+    };
+    if (const std::string ranks = await_leaving(rank(), deadline, first_failure(), remaining);
+        !ranks.empty())
+      std::fprintf(stderr, "cordee: rank %d ends, but not yet %s\n", rank(), ranks.c_str());
+    if (first_failure().happened()) return;
+    for (const auto& context : contexts_)
+      if (context) context->finish();
   }
 
   const std::chrono::milliseconds deadline;
 
  private:
-  // What ranks know of each other, beside their machines.
-  struct seat {
-    char device[32];
-    std::array<ncclUniqueId, lane_count> ids;  // of rank 0
+  struct gpu_info {
+    char pci_bus_id[32];
+    std::array<ncclUniqueId, context_count> ids;  // from rank 0
   };
 
-  template <class Where>
-  [[gnu::cold]] void meet(Where& where) {
-    std::uint64_t run = 0;
-    if (here_.rank == 0) {
-      if (where.port() == 0) run = std::random_device{}();
-      host_.emplace(here_.size, where.port(), run, deadline);
-      where.publish({host_->port(), run, names_of_this_machine()});
+  // Starts rank 0's server and connects to it, also rank 0.
+  template <class R>
+  [[gnu::cold]] void connect(R& rendezvous) {
+    std::uint64_t run_id = 0;
+    if (self_.rank == 0) {
+      if (rendezvous.port() == 0) run_id = std::random_device{}();
+      server_.emplace(self_.size, rendezvous.port(), run_id, deadline);
+      rendezvous.publish({server_->port(), run_id, names_of_this_host()});
     }
-    const auto start = guest::clock::now();
-    line way;
-    for (std::string asked; way.over();) {
-      auto at = here_.rank == 0 ? meeting_point{host_->port(), run, {"127.0.0.1"}} : where.find();
-      if (at) {
-        asked = at->str();
-        const greeting mine{at->run, here_.rank, here_.size};
-        way = guest::arrive(at->names, at->port, mine);
-      }
-      if (guest::clock::now() - start > deadline)
-        throw error(text("rank ", here_.rank, " waited ", deadline.count(),
-                         " ms for rank 0 to answer",
-                         asked.empty() ? ", and was not told where" : " at port and machine ",
-                         asked, ": it did not start, or cannot be reached from here"));
-      if (way.over()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    }
-    others_.emplace(here_, std::move(way));
+    tcp_connection connection;
+    std::string tried;
+    const auto connected = [&] {
+      const auto address = self_.rank == 0
+                               ? bootstrap_address{server_->port(), run_id, {"127.0.0.1"}}
+                               : rendezvous.find();
+      if (!address) return false;
+      tried = address->serialize();
+      const hello greeting{address->run_id, self_.rank, self_.size};  // nvcc 13 loses bare braces
+      connection = bootstrap_client::join(address->hosts, address->port, greeting);
+      return !connection.is_closed();
+    };
+    if (!poll_until(connected, deadline, std::chrono::milliseconds(50)))
+      throw error(concat(
+          "rank ", self_.rank, " waited ", deadline.count(), " ms for rank 0 to answer",
+          tried.empty() ? ", and found no address of it" : concat(" at (port, run, hosts) ", tried),
+          ": it did not start, or cannot be reached from this host"));
+    control_.emplace(self_, std::move(connection));
   }
 
-  [[gnu::cold]] void begin(int device) {
-    const auto cards =
-        read_all<machine_card>(others_->gather(as_words(machine_card::mine()), deadline));
-    const machine local = machine::of(here_.rank, cards);
-    workers_ = local.share();
+  [[gnu::cold]] void start(int device) {
+    const auto hosts =
+        parse_all<host_info>(control_->allgather(to_bytes(host_info::local()), deadline));
+    const node_info node = node_info::of(self_.rank, hosts);
+    workers_ = node.cores_per_rank();
 
-    device_ = device >= 0 ? device : device_of(local.before);
-    cuda_check(cudaSetDevice(device_), text("cudaSetDevice of GPU ", device_));
-    seat taken{};
-    cuda_check(cudaDeviceGetPCIBusId(taken.device, sizeof taken.device, device_),
-               "cudaDeviceGetPCIBusId");
-    if (here_.rank == 0)
-      for (ncclUniqueId& id : taken.ids) nccl_check(ncclGetUniqueId(&id), "ncclGetUniqueId");
-    const auto seats = read_all<seat>(others_->gather(as_words(taken), deadline));
-    check_apart(cards, seats);
-    for (int lane = 0; lane < lane_count; ++lane) {
-      const auto k = static_cast<std::size_t>(lane);
-      lanes_[k] = std::make_unique<nccl_channel>(*others_, here_, lane, device_, deadline,
-                                                 seats.front().ids[k]);
+    device_ = device >= 0 ? device : device_of(node.local_rank);
+    device::cuda_check(cudaSetDevice(device_), concat("cudaSetDevice of GPU ", device_));
+    gpu_info gpu{};
+    device::cuda_check(cudaDeviceGetPCIBusId(gpu.pci_bus_id, sizeof gpu.pci_bus_id, device_),
+                       "cudaDeviceGetPCIBusId");
+    if (self_.rank == 0)
+      for (ncclUniqueId& id : gpu.ids) nccl_check(ncclGetUniqueId(&id), "ncclGetUniqueId");
+    const auto gpus = parse_all<gpu_info>(control_->allgather(to_bytes(gpu), deadline));
+    check_distinct(hosts, gpus);
+    for (int k = 0; k < context_count; ++k) {
+      const auto i = static_cast<std::size_t>(k);
+      contexts_[i] = std::make_unique<nccl_context>(*control_, self_, k, device_, deadline,
+                                                    gpus.front().ids[i]);
     }
   }
 
-  // Of a rank that its launcher lets see one GPU alone, that one.
+  // The GPU of the local rank; the only one, where the launcher has made one visible to each rank.
   [[nodiscard]] int device_of(int counted) const {
-    const int local =
-        told_local_rank([](const char* name) { return std::getenv(name); }).value_or(counted);
+    const int local = local_rank_from_environment([](const char* name) {
+                        return std::getenv(name);
+                      }).value_or(counted);
     int gpus = 0;
-    cuda_check(cudaGetDeviceCount(&gpus), "cudaGetDeviceCount");
+    device::cuda_check(cudaGetDeviceCount(&gpus), "cudaGetDeviceCount");
     if (gpus == 1) return 0;
     if (local >= gpus)
-      throw error(text("rank ", here_.rank, " is rank ", local, " of its machine, which has ", gpus,
-                       " GPUs: start at most so many ranks there"));
+      throw error(concat("rank ", self_.rank, " has local rank ", local, " on a host with ", gpus,
+                         " GPUs: start at most as many ranks on a host as it has GPUs"));
     return local;
   }
 
-  // Alike on every rank, so that all of them say it.
-  static void check_apart(const std::vector<machine_card>& cards, const std::vector<seat>& seats) {
-    for (std::size_t b = 0; b < cards.size(); ++b)
+  // Throws the same error on every rank if two ranks share a GPU.
+  static void check_distinct(const std::vector<host_info>& hosts,
+                             const std::vector<gpu_info>& gpus) {
+    for (std::size_t b = 0; b < hosts.size(); ++b)
       for (std::size_t a = 0; a < b; ++a)
-        if (cards[a].same_machine(cards[b]) && std::strcmp(seats[a].device, seats[b].device) == 0)
-          throw error(text("ranks ", a, " and ", b, " have the same GPU, ", seats[a].device, " of ",
-                           cards[a].name,
-                           ", which NCCL does not bear: start one rank a GPU, or "
-                           "run them as threads, which may share one (threads::launch)"));
+        if (hosts[a].same_node(hosts[b]) &&
+            std::strcmp(gpus[a].pci_bus_id, gpus[b].pci_bus_id) == 0)
+          throw error(concat("ranks ", a, " and ", b, " have the same GPU, ", gpus[a].pci_bus_id,
+                             " of ", hosts[a].name,
+                             ", which NCCL does not support: start one rank for each GPU, or run "
+                             "them as threads, which may share one (threads::launch)"));
   }
   template <class T>
-  static std::vector<T> read_all(const std::vector<std::string>& words) {
-    std::vector<T> all;
-    for (const std::string& one : words) all.push_back(from_words<T>(one));
-    return all;
+  static std::vector<T> parse_all(const std::vector<std::string>& bytes) {
+    std::vector<T> values;
+    for (const std::string& b : bytes) values.push_back(from_bytes<T>(b));
+    return values;
   }
 
-  // Its name, which others may know, its addresses, and what it calls itself.
-  [[gnu::cold]] static std::vector<std::string> names_of_this_machine() {
-    std::vector<std::string> all{machine_card::mine().name};
-    ifaddrs* found = nullptr;
-    if (getifaddrs(&found) == 0) {
-      for (const ifaddrs* at = found; at != nullptr; at = at->ifa_next) {
-        if (at->ifa_addr == nullptr || at->ifa_addr->sa_family != AF_INET) continue;
-        char words[INET_ADDRSTRLEN];
-        const auto& where = reinterpret_cast<const sockaddr_in*>(at->ifa_addr)->sin_addr;
-        if (inet_ntop(AF_INET, &where, words, sizeof words) != nullptr &&
-            std::strcmp(words, "127.0.0.1") != 0)
-          all.emplace_back(words);
+  // Its name, which other hosts may resolve, its addresses, and the loopback.
+  [[gnu::cold]] static std::vector<std::string> names_of_this_host() {
+    std::vector<std::string> names{host_info::local().name};
+    ifaddrs* interfaces = nullptr;
+    if (getifaddrs(&interfaces) == 0) {
+      for (const ifaddrs* i = interfaces; i != nullptr; i = i->ifa_next) {
+        if (i->ifa_addr == nullptr || i->ifa_addr->sa_family != AF_INET) continue;
+        char text[INET_ADDRSTRLEN];
+        const auto& address = reinterpret_cast<const sockaddr_in*>(i->ifa_addr)->sin_addr;
+        if (inet_ntop(AF_INET, &address, text, sizeof text) != nullptr &&
+            std::strcmp(text, "127.0.0.1") != 0)
+          names.emplace_back(text);
       }
-      freeifaddrs(found);
+      freeifaddrs(interfaces);
     }
-    all.emplace_back("127.0.0.1");
-    return all;
+    names.emplace_back("127.0.0.1");
+    return names;
   }
 
-  const standing here_;
+  const rank_assignment self_;
   int device_ = 0, workers_ = 1;
-  std::optional<host> host_;  // of rank 0
-  std::optional<guest> others_;
-  std::array<std::unique_ptr<nccl_channel>, lane_count> lanes_;
+  std::optional<bootstrap_server> server_;  // of rank 0
+  std::optional<bootstrap_client> control_;
+  std::array<std::unique_ptr<nccl_context>, context_count> contexts_;
 };
 
-}  // namespace cordee::inline CORDEE_ABI::detail
+}  // namespace cordee::inline CORDEE_ABI::detail::comm

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The thread of rank 0 that keeps a parameter server's weights, and what its workers say to it.
+// The thread of rank 0 that holds a parameter server's weights, and the messages of its clients.
 //
-//   lane 2: a request, and the numbers that belong to it
-//   lane 3: a byte when the server is there, then the weights, as they are then
+//   request_context    a request, and the numbers that belong to it
+//   reply_context      a byte when the server has started, then the current weights
 #pragma once
 
 #include <array>
@@ -18,187 +18,202 @@
 #include <utility>
 #include <vector>
 
-#include <cordee/comm/errand.hpp>
-#include <cordee/comm/server/pace.hpp>
+#include <cordee/comm/error_context.hpp>
+#include <cordee/comm/server/staleness_clock.hpp>
 #include <cordee/comm/transport.hpp>
 #include <cordee/core/thread.hpp>
 #include <cordee/device/cpu.hpp>
 
-namespace cordee::inline CORDEE_ABI::detail {
+namespace cordee::inline CORDEE_ABI::detail::comm {
 
 struct request {
-  enum kind : std::uint32_t { greeting, push, farewell, flight } what;
+  enum kind : std::uint32_t { join, push, leave, server_abort } what;
   std::uint32_t width;  // bytes of a number
   std::uint64_t bytes;  // that follow
 };
 
-/// Says a request and what belongs to it; waits until the server has taken both.
-template <class Link>
-void ask(const Link& link, const request& r, span_on<const std::byte, cpu> numbers) {
-  const std::array out{to<cpu>{0, {reinterpret_cast<const std::byte*>(&r), sizeof r}},
-                       to<cpu>{0, numbers}};
-  link.lane(request_lane)
-      .exchange(std::span<const to<cpu>>(out).first(r.bytes == 0 ? 1 : 2),
-                std::span<const from<cpu>>{}, cpu::stream{});
+/// Sends a request and its numbers to rank 0; blocks until the server has received both.
+template <class Communicator>
+void send_request(const Communicator& comm, const request& r,
+                  span_on<const std::byte, cpu> numbers) {
+  const std::array out{send_op<cpu>{0, {reinterpret_cast<const std::byte*>(&r), sizeof r}},
+                       send_op<cpu>{0, numbers}};
+  comm.duplicate(request_context)
+      .exchange(std::span<const send_op<cpu>>(out).first(r.bytes == 0 ? 1 : 2),
+                std::span<const recv_op<cpu>>{}, cpu::stream{});
 }
-template <class Link>
-void hear_from(const Link& link, int peer, span_on<std::byte, cpu> what) {
-  const from<cpu> in{peer, what};
-  link.exchange(std::span<const to<cpu>>{}, std::span<const from<cpu>>(&in, 1), cpu::stream{});
+template <class Communicator>
+void receive(const Communicator& comm, int peer, span_on<std::byte, cpu> target) {
+  const recv_op<cpu> in{peer, target};
+  comm.exchange(std::span<const send_op<cpu>>{}, std::span<const recv_op<cpu>>(&in, 1),
+                cpu::stream{});
 }
 
-/// Weights that grow by what workers push.
+/// The weights, and the pushes that are added to them.
 template <class Real>
-class parameter_board {
+class parameter_store {
  public:
-  explicit parameter_board(std::size_t n) : weights_(n), moved_(n) {}
+  explicit parameter_store(std::size_t n) : weights_(n), pushed_(n) {}
 
   [[nodiscard]] std::vector<Real>& weights() { return weights_; }
-  /// Where a worker's push is laid.
-  [[nodiscard]] std::vector<Real>& moved() { return moved_; }
+  /// The buffer into which a push is received.
+  [[nodiscard]] std::vector<Real>& pushed() { return pushed_; }
 
-  /// What lies there counts for `share`, and is averaged over `batch` pushes; weights change when
-  /// as many have come.
-  void gather(double share, int batch, bool updates) {
-    const auto each = static_cast<Real>(share);
+  /// Effects: adds `factor` times the push to the mean of `batch` pushes; if `completes`, adds that
+  /// mean to the weights.
+  void accumulate(double factor, int batch, bool completes) {
+    const auto c = static_cast<Real>(factor);
     std::vector<Real>& sum = batch == 1 ? weights_ : sum_;
-    sum.resize(moved_.size());
-    for (std::size_t i = 0; i < moved_.size(); ++i) sum[i] += each * moved_[i];
-    if (batch == 1 || !updates) return;
+    sum.resize(pushed_.size());
+    for (std::size_t i = 0; i < pushed_.size(); ++i) sum[i] += c * pushed_[i];
+    if (batch == 1 || !completes) return;
     const auto count = static_cast<Real>(batch);
-    for (std::size_t i = 0; i < moved_.size(); ++i)
+    for (std::size_t i = 0; i < pushed_.size(); ++i)
       weights_[i] += std::exchange(sum_[i], Real{0}) / count;
   }
 
  private:
-  std::vector<Real> weights_, moved_, sum_;
+  std::vector<Real> weights_, pushed_, sum_;
 };
 
-/// How far the workers are, for the thread that serves and for who asks.
-struct shared_pace {
+/// A clock that the serving thread advances and other threads read.
+struct shared_staleness_clock {
   std::mutex mutex;
-  pace at;
+  staleness_clock clock;
 };
 
-template <class Link, class Real>
+template <class Communicator, class Real>
 class parameter_service {
  public:
-  parameter_service(const Link& link, shared_pace& book, std::size_t numbers)
-      : link_(link), book_(book), board_(numbers), thread_(start<&parameter_service::run>(*this)) {}
+  parameter_service(const Communicator& comm, shared_staleness_clock& clock, std::size_t numbers)
+      : comm_(comm),
+        clock_(clock),
+        store_(numbers),
+        thread_(detail::core::start_thread<&parameter_service::run>(*this)) {}
   parameter_service(const parameter_service&) = delete;
   parameter_service& operator=(const parameter_service&) = delete;
   ~parameter_service() { thread_.join(); }
 
  private:
   void run() {
-    const auto words = [this] { return with_pace([](pace& p) { return p.describe(); }); };
-    const auto heard = [this] { return with_pace([](pace& p) { return p.heard(); }); };
-    const errand here(words, heard);
+    const auto description = [this] {
+      return with_clock([](staleness_clock& c) { return c.describe(); });
+    };
+    const auto completed = [this] {
+      return with_clock([](staleness_clock& c) { return c.completed(); });
+    };
+    const error_context context(description, completed);
     try {
-      while (attend()) {
+      while (serve_request()) {
       }
     } catch (const std::exception& e) {
-      abandon(link_, e.what());
+      abort(comm_, e.what());
     }
   }
 
-  // One request; whether there will be another.
-  bool attend() {
-    const Link requests = link_.lane(request_lane);
-    const int peer = requests.next(with_pace([](pace& p) { return p.due(); }));
+  // Returns whether there will be another request.
+  bool serve_request() {
+    const Communicator requests = comm_.duplicate(request_context);
+    const int peer = requests.probe_any(with_clock([](staleness_clock& c) { return c.due(); }));
     request r{};
-    hear_from(requests, peer, {reinterpret_cast<std::byte*>(&r), sizeof r});
-    if (r.what == request::flight) return false;
-    std::vector<Real>& room = r.what == request::greeting ? board_.weights() : board_.moved();
+    receive(requests, peer, {reinterpret_cast<std::byte*>(&r), sizeof r});
+    if (r.what == request::server_abort) return false;
+    std::vector<Real>& target = r.what == request::join ? store_.weights() : store_.pushed();
     if (r.bytes > 0) {
-      if (r.width != sizeof(Real) || r.bytes != room.size() * sizeof(Real))
-        throw error(text("server: rank ", peer, " pushes ", r.bytes, " bytes in numbers of ",
-                         r.width, ", rank 0 keeps ", room.size(), " numbers of ", sizeof(Real),
-                         ": the ranks disagree on what they train"));
-      hear_from(requests, peer, bytes(span_on<Real, cpu>{room.data(), room.size()}));
+      if (r.width != sizeof(Real) || r.bytes != target.size() * sizeof(Real))
+        throw error(concat("server: rank ", peer, " pushes ", r.bytes, " bytes in numbers of ",
+                           r.width, ", rank 0 has ", target.size(), " numbers of ", sizeof(Real),
+                           ": the ranks have different models"));
+      receive(requests, peer, bytes(span_on<Real, cpu>{target.data(), target.size()}));
     }
-    with_pace([&](pace& p) {
-      if (r.what == request::greeting) return p.greet(peer);
-      if (r.what == request::farewell) return p.leave(peer);
-      const double share = p.push(peer);
-      board_.gather(share, p.batch(), p.updates());
+    with_clock([&](staleness_clock& c) {
+      if (r.what == request::join) return c.join(peer);
+      if (r.what == request::leave) return c.leave(peer);
+      const double factor = c.push(peer);
+      store_.accumulate(factor, c.batch(), c.completes_update());
     });
-    for (int rank; (rank = with_pace([](pace& p) { return p.answer(); })) >= 0;) tell(rank);
-    return !with_pace([](pace& p) { return p.over(); });
+    for (int rank; (rank = with_clock([](staleness_clock& c) { return c.pop_ready(); })) >= 0;)
+      send_weights(rank);
+    return !with_clock([](staleness_clock& c) { return c.all_left(); });
   }
 
-  void tell(int rank) {
-    const auto& w = board_.weights();
-    const to<cpu> out{rank, const_bytes(span_on<const Real, cpu>{w.data(), w.size()})};
-    link_.lane(answer_lane)
-        .exchange(std::span<const to<cpu>>(&out, 1), std::span<const from<cpu>>{}, cpu::stream{});
+  void send_weights(int rank) {
+    const auto& w = store_.weights();
+    const send_op<cpu> out{rank, const_bytes(span_on<const Real, cpu>{w.data(), w.size()})};
+    comm_.duplicate(reply_context)
+        .exchange(std::span<const send_op<cpu>>(&out, 1), std::span<const recv_op<cpu>>{},
+                  cpu::stream{});
   }
 
   template <class F>
-  auto with_pace(const F& f) {
-    const std::scoped_lock lock(book_.mutex);
-    return f(book_.at);
+  auto with_clock(const F& f) {
+    const std::scoped_lock lock(clock_.mutex);
+    return f(clock_.clock);
   }
 
-  const Link link_;
-  shared_pace& book_;
-  parameter_board<Real> board_;
-  std::thread thread_;  // last: it uses the others
+  const Communicator comm_;
+  shared_staleness_clock& clock_;
+  parameter_store<Real> store_;
+  std::thread thread_;  // last: it uses the other members
 };
 
-/// One rank at a server, from its first greeting until the last copy of its reducer goes: then it
-/// says farewell, and rank 0 serves on until all have. Who goes because something was thrown just
-/// goes: the link will say why.
-template <class Link>
-class presence {
+/// One rank's connection to the server, from its first request until the last copy of its reducer
+/// is destroyed. Its destructor leaves the server, and on rank 0 joins the serving thread, which
+/// ends when all ranks have left. If an exception is unwinding, ranks but 0 send nothing: the
+/// communicator reports the cause.
+template <class Communicator>
+class server_client {
  public:
-  [[gnu::cold]] presence(const Link& link, const asynchronous& how)
-      : link_(link), book_{{}, pace(link.size(), how)} {}
-  presence(const presence&) = delete;
-  presence& operator=(const presence&) = delete;
-  [[gnu::cold]] ~presence() {
-    if (!greeted_) return;
-    const bool flees = std::uncaught_exceptions() > exceptions_;
-    if (flees && link_.rank() != 0) return;
+  [[gnu::cold]] server_client(const Communicator& comm, const asynchronous& options)
+      : comm_(comm), clock_{{}, staleness_clock(comm.size(), options)} {}
+  server_client(const server_client&) = delete;
+  server_client& operator=(const server_client&) = delete;
+  [[gnu::cold]] ~server_client() {
+    if (!has_joined_) return;
+    const bool unwinds = std::uncaught_exceptions() > exceptions_;
+    if (unwinds && comm_.rank() != 0) return;
     try {
-      ask(link_, {flees ? request::flight : request::farewell, 0, 0}, {});
-    } catch (const std::exception&) {  // the run has failed, and its end is on its way
+      send_request(comm_, {unwinds ? request::server_abort : request::leave, 0, 0}, {});
+    } catch (const std::exception&) {  // the run has failed already
     }
   }
 
-  /// Rank 0's numbers are everybody's first; then, and after each push, what the server has.
+  /// Effects: sends `numbers` (a join of a rank other than 0 sends none), then receives the
+  /// server's weights into them.
   template <class Real>
-  void converse(request::kind what, std::span<Real> numbers) {
-    const bool speaks = what == request::push || link_.rank() == 0;
-    if (!std::exchange(greeted_, true)) open<Real>(numbers.size());
-    const span_on<Real, cpu> here{numbers.data(), numbers.size()};
-    ask(link_, {what, sizeof(Real), speaks ? numbers.size_bytes() : 0}, const_bytes(here));
-    hear_from(link_.lane(answer_lane), 0, bytes(here));
+  void transact(request::kind kind, std::span<Real> numbers) {
+    const bool sends = kind == request::push || comm_.rank() == 0;
+    if (!std::exchange(has_joined_, true)) start_service<Real>(numbers.size());
+    const span_on<Real, cpu> values{numbers.data(), numbers.size()};
+    send_request(comm_, {kind, sizeof(Real), sends ? numbers.size_bytes() : 0},
+                 const_bytes(values));
+    receive(comm_.duplicate(reply_context), 0, bytes(values));
   }
 
   [[nodiscard]] std::vector<std::int64_t> staleness() {
-    const std::scoped_lock lock(book_.mutex);
-    return book_.at.staleness();
+    const std::scoped_lock lock(clock_.mutex);
+    return clock_.clock.staleness();
   }
 
  private:
-  /// Nobody greets before this server is there: the one before it may serve others still.
+  /// Blocks until rank 0's thread serves: an earlier server may still serve other ranks.
   template <class Real>
-  void open(std::size_t numbers) {
-    const Link answers = link_.lane(answer_lane);
-    std::byte word{};
-    if (link_.rank() != 0) return hear_from(answers, 0, {&word, 1});
-    serving_ = std::make_shared<parameter_service<Link, Real>>(link_, book_, numbers);
-    std::vector<to<cpu>> out;
-    for (int rank = 1; rank < link_.size(); ++rank) out.push_back({rank, {&word, 1}});
-    answers.exchange(std::span<const to<cpu>>(out), std::span<const from<cpu>>{}, cpu::stream{});
+  void start_service(std::size_t numbers) {
+    const Communicator replies = comm_.duplicate(reply_context);
+    std::byte started{};
+    if (comm_.rank() != 0) return receive(replies, 0, {&started, 1});
+    service_ = std::make_shared<parameter_service<Communicator, Real>>(comm_, clock_, numbers);
+    std::vector<send_op<cpu>> out;
+    for (int rank = 1; rank < comm_.size(); ++rank) out.push_back({rank, {&started, 1}});
+    replies.exchange(std::span<const send_op<cpu>>(out), std::span<const recv_op<cpu>>{},
+                     cpu::stream{});
   }
 
-  const Link link_;
+  const Communicator comm_;
   const int exceptions_ = std::uncaught_exceptions();
-  shared_pace book_;
-  bool greeted_ = false;
-  std::shared_ptr<void> serving_;  // on rank 0; last: it uses the book
+  shared_staleness_clock clock_;
+  bool has_joined_ = false;
+  std::shared_ptr<void> service_;  // of rank 0; last: it uses clock_
 };
 
-}  // namespace cordee::inline CORDEE_ABI::detail
+}  // namespace cordee::inline CORDEE_ABI::detail::comm

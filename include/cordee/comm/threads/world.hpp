@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the ranks of one process share: desks, tables, who has left, and the first failure.
+// What the ranks of one process share: endpoints, shared means, which ranks have left, and the
+// first failure.
 #pragma once
 
 #include <array>
@@ -12,123 +13,133 @@
 #include <string>
 #include <vector>
 
-#include <cordee/comm/errand.hpp>
+#include <cordee/comm/error_context.hpp>
 #include <cordee/comm/failure.hpp>
-#include <cordee/comm/threads/desk.hpp>
-#include <cordee/comm/threads/roll_call.hpp>
-#include <cordee/comm/threads/round_table.hpp>
+#include <cordee/comm/threads/endpoint.hpp>
+#include <cordee/comm/threads/exit_latch.hpp>
+#include <cordee/comm/threads/shared_mean.hpp>
 #include <cordee/comm/transport.hpp>
 #include <cordee/core/clock.hpp>
+#include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
-#include <cordee/core/text.hpp>
 
-namespace cordee::inline CORDEE_ABI::detail {
+namespace cordee::inline CORDEE_ABI::detail::comm {
 
 class thread_world {
  public:
   [[gnu::cold]] thread_world(int size, std::chrono::milliseconds deadline)
-      : size(size), deadline(deadline), first(size), left_(static_cast<std::size_t>(size)) {
-    for (int i = 0; i < size * lane_count; ++i) desks_.push_back(std::make_unique<desk>(size));
-    for (auto& t : tables_) t = std::make_unique<round_table>(size);
+      : size(size), deadline(deadline), first_failure(size), left_(static_cast<std::size_t>(size)) {
+    for (int i = 0; i < size * context_count; ++i)
+      endpoints_.push_back(std::make_unique<endpoint>(size));
+    for (auto& m : means_) m = std::make_unique<shared_mean>(size);
   }
 
-  desk& at(int rank, int lane) {
-    return *desks_[static_cast<std::size_t>(rank * lane_count + lane)];
+  endpoint& endpoint_of(int rank, int context) {
+    return *endpoints_[static_cast<std::size_t>(rank * context_count + context)];
   }
-  round_table& table(int lane) { return *tables_[static_cast<std::size_t>(lane)]; }
+  shared_mean& mean_of(int context) { return *means_[static_cast<std::size_t>(context)]; }
 
-  /// Records the first cause only; whoever waits gives up. Whether this was the first.
+  /// Records the first failure, which wakes every waiting rank. Returns whether this was the first.
   bool fail(int rank, const std::string& cause, bool stalled = false) {
-    const bool mine = first.arise(rank, cause, stalled);
-    if (mine) wake();
-    return mine;
+    const bool is_first = first_failure.record_local(rank, cause, stalled);
+    if (is_first) notify_all();
+    return is_first;
   }
-  [[nodiscard]] bool failed() const { return first.happened(); }
+  [[nodiscard]] bool failed() const { return first_failure.happened(); }
 
   void leave(int rank) {
     left_[static_cast<std::size_t>(rank)] = true;
-    wake();
+    notify_all();
   }
   [[nodiscard]] bool has_left(int rank) const { return left_[static_cast<std::size_t>(rank)]; }
 
-  /// Who is behind it that `peer` does not answer on this lane: whoever it waits for itself, and so
-  /// on; `peer` where they wait in a circle. Who serves waits for requests.
-  [[nodiscard]] int behind(int peer, int lane) {
+  /// The end of the chain of waits that begins at `peer`: the rank that it waits for on this
+  /// context, the one that that waits for, and so on; `peer` itself where the waits form a cycle. A
+  /// server that owes a reply waits for requests.
+  [[nodiscard]] int end_of_wait_chain(int peer, int context) {
     int last = peer;
     for (int hop = 0; hop < size; ++hop) {
-      const int next = lane == answer_lane ? at(last, request_lane).due : at(last, lane).awaited;
+      const int next = context == reply_context ? endpoint_of(last, request_context).expected_source
+                                                : endpoint_of(last, context).awaited_peer;
       if (next < 0) return last;
       last = next;
     }
     return peer;
   }
 
-  /// The run fails, for `rank` has waited since `start` for "rank 1 to send 16 bytes on lane 0",
-  /// and somebody has failed, or `peer` has `gone`, or the deadline is over. Who
-  /// `serves` is silent of its time: to wait is what that thread is for.
-  [[noreturn, gnu::cold]] void give_up(int rank, int lane, const std::string& awaited, int peer,
-                                       bool gone, steady_clock::time_point start,
-                                       bool serves = false) {
-    const auto waited =
-        std::chrono::duration_cast<std::chrono::milliseconds>(steady_clock::now() - start);
-    const int culprit = gone || peer < 0 ? peer : behind(peer, lane);
+  /// Fails the run and throws: `rank` has waited since `start` for `pending` ("rank 1 to send 16
+  /// bytes on context 0"), and the run has failed, or `peer` has `left`, or the deadline has
+  /// passed. `waits_idle`: waiting is that thread's normal state, so the report has no time.
+  [[noreturn, gnu::cold]] void fail_wait(int rank, int context, const std::string& pending,
+                                         int peer, bool left,
+                                         std::chrono::steady_clock::time_point start,
+                                         bool waits_idle = false) {
+    const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(
+        std::chrono::steady_clock::now() - start);
+    const int suspect = left || peer < 0 ? peer : end_of_wait_chain(peer, context);
     const std::string why =
-        gone ? text("rank ", rank, " waits for ", awaited, ", but rank ", peer,
-                    " has left the run: every rank must make the same exchanges", errand::words())
-             : text("rank ", rank, " waited ", deadline.count(), " ms for ", awaited,
-                    culprit == peer ? "" : text(", which waits for rank ", culprit, " to answer"),
-                    ": it is stuck, or slower than threads::options{.deadline}", errand::words());
-    first.report(rank, text("had waited ", waited.count(), " ms for ", awaited, errand::words()),
-                 serves ? failure::never : waited, errand::reached());
-    const bool mine = fail(rank, why, true);
-    throw error(mine ? why : text("rank ", rank, " gave up: ", first.cause()));
+        left ? concat("rank ", rank, " waits for ", pending, ", but rank ", peer,
+                      " has left the run: every rank must make the same exchanges",
+                      error_context::suffix())
+             : concat(
+                   "rank ", rank, " waited ", deadline.count(), " ms for ", pending,
+                   suspect == peer ? "" : concat(", which waits for rank ", suspect, " to answer"),
+                   ": it is stuck, or slower than threads::options{.deadline}",
+                   error_context::suffix());
+    first_failure.add_report(
+        rank, concat("had waited ", waited.count(), " ms for ", pending, error_context::suffix()),
+        waits_idle ? failure::no_wait : waited, error_context::completed());
+    const bool is_first = fail(rank, why, true);
+    throw error(is_first ? why : concat("rank ", rank, " aborted: ", first_failure.cause()));
   }
 
-  /// The run fails because of what `rank` has found.
-  [[noreturn, gnu::cold]] void refuse(int rank, const std::string& why) {
-    fail(rank, why + errand::words());
-    throw error(why + errand::words());
+  /// Fails the run and throws: `rank` has received what it does not expect.
+  [[noreturn, gnu::cold]] void fail_mismatch(int rank, const std::string& why) {
+    fail(rank, why + error_context::suffix());
+    throw error(why + error_context::suffix());
   }
 
-  /// Until every rank has ended. After a failure none may take longer than the grace.
-  [[gnu::cold]] void await_end(roll_call& ended) const {
+  /// Blocks until every rank has ended. After a failure none may take longer than the grace period.
+  [[gnu::cold]] void await_exit(exit_latch& ended) const {
     ended.wait([&] { return failed(); });
-    const std::vector<int> late = ended.missing(grace(deadline));
+    const std::vector<int> late = ended.missing_after(grace_period(deadline));
     if (late.empty()) return;
-    // A thread cannot be ended from outside, and its memory is the others': only the process can.
+    // A thread cannot be killed, and the other threads use its memory: only the process can end.
     for (const int rank : late)
       std::fprintf(stderr, "cordee: rank %d did not end within %lld ms after the failure of %s\n",
-                   rank, static_cast<long long>(grace(deadline).count()), first.in_full().c_str());
+                   rank, static_cast<long long>(grace_period(deadline).count()),
+                   first_failure.describe().c_str());
     std::fflush(nullptr);
     std::_Exit(EXIT_FAILURE);
   }
 
-  /// What nobody heard, when all have left: a sentence, or nothing.
-  [[nodiscard]] std::string unheard() {
-    for (int lane = 0; lane < lane_count; ++lane)
+  /// A message that was sent and never received, when all ranks have left; empty if there is none.
+  [[nodiscard]] std::string unreceived() {
+    for (int context = 0; context < context_count; ++context)
       for (int rank = 0; rank < size; ++rank)
         for (int peer = 0; peer < size; ++peer)
-          if (const note* n = at(rank, lane).from[static_cast<std::size_t>(peer)].next())
-            return text("rank ", peer, " said ", n->size, " bytes to rank ", rank, " on lane ",
-                        lane,
-                        ", which has left the run without hearing them: every rank must make the "
-                        "same exchanges");
+          if (const packet* p =
+                  endpoint_of(rank, context).queues[static_cast<std::size_t>(peer)].front())
+            return concat("rank ", peer, " sent ", p->size, " bytes to rank ", rank, " on context ",
+                          context,
+                          ", which has left the run without receiving them: every rank must make "
+                          "the same exchanges");
     return {};
   }
 
   const int size;
   const std::chrono::milliseconds deadline;
-  failure first;
+  failure first_failure;
 
  private:
-  void wake() {
-    for (const auto& d : desks_) d->room.wake();
-    for (const auto& t : tables_) t->wake();
+  void notify_all() {
+    for (const auto& e : endpoints_) e->waiter.notify_all();
+    for (const auto& m : means_) m->notify_all();
   }
 
-  std::vector<std::unique_ptr<desk>> desks_;
-  std::array<std::unique_ptr<round_table>, lane_count> tables_;
+  std::vector<std::unique_ptr<endpoint>> endpoints_;
+  std::array<std::unique_ptr<shared_mean>, context_count> means_;
   std::vector<std::atomic<bool>> left_;
 };
 
-}  // namespace cordee::inline CORDEE_ABI::detail
+}  // namespace cordee::inline CORDEE_ABI::detail::comm

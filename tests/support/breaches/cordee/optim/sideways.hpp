@@ -3,7 +3,7 @@
 #include <vector>
 
 #include <cordee/comm/ring.hpp>
-#include <cordee/core/text.hpp>
+#include <cordee/core/concat.hpp>
 #include <cordee/ops/kernels.cuh>
 
 #include "../nn/model.hpp"

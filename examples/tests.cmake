@@ -1,0 +1,224 @@
+# SPDX-FileCopyrightText: the Cordee contributors
+# SPDX-License-Identifier: Apache-2.0
+#
+# Examples are tests too: the whole program, on few images. cmake/run-example.cmake checks the exit
+# status, the output, and bounds of accuracies. Bounds are those of seeds 1, 2, 3 with a margin for
+# other instruction sets; the accuracies seen stand beside them. A constant guess has 10 %.
+
+# cordee_example(NAME ARGUMENTS...): the test example.NAME runs run-example.cmake with ARGUMENTS.
+function(cordee_example name)
+  add_test(NAME example.${name}
+    COMMAND ${CMAKE_COMMAND} -P ${PROJECT_SOURCE_DIR}/cmake/run-example.cmake -- ${ARGN})
+  set_tests_properties(example.${name} PROPERTIES TIMEOUT 300 LABELS example)
+endfunction()
+# cordee_example_skipped(NAME REASON): the test example.NAME is skipped, with the reason.
+function(cordee_example_skipped name reason)
+  add_test(NAME example.${name} COMMAND ${CMAKE_COMMAND} -E echo "skipped: ${reason}")
+  set_tests_properties(example.${name} PROPERTIES SKIP_REGULAR_EXPRESSION "skipped: " LABELS example)
+endfunction()
+# cordee_example_options(NAME REGEX): --help prints REGEX, and an unknown option is an error.
+function(cordee_example_options name regex)
+  cordee_example(${name}.help MATCH "${regex}" RUN $<TARGET_FILE:${name}> --help)
+  cordee_example(${name}.unknown_option STATUS 1 MATCH "error: unknown option .--no-such-option"
+    RUN $<TARGET_FILE:${name}> --no-such-option)
+endfunction()
+
+# README's program, on 1,000 images. It reads data/ and writes its results in its working directory.
+add_executable(quick_start_few ${PROJECT_SOURCE_DIR}/tests/examples/quick_start.cpp)
+target_link_libraries(quick_start_few PRIVATE cordee_dev)
+file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/quick_start_few.dir)
+file(CREATE_LINK ${PROJECT_SOURCE_DIR}/data ${CMAKE_CURRENT_BINARY_DIR}/quick_start_few.dir/data SYMBOLIC)
+cordee_example(quick_start MATCH "validation.* of 100|held out: .* of 100"
+  NUMBER "epoch 12/12  loss ([0-9.]+) " 0.4 1.5  # 0.98 seen; ln 10 = 2.30 before the first step
+  RUN $<TARGET_FILE:quick_start_few>)
+set_tests_properties(example.quick_start PROPERTIES
+  WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/quick_start_few.dir)
+
+# Ranks as processes, by the scripts that start them.
+set(launch ${CMAKE_CURRENT_SOURCE_DIR}/launch)
+if(TARGET cordee::mpi)
+  cordee_example(many_machines
+    MATCH "one process:  validation accuracy [0-9.]+ %, the weights are the same bits"
+    NUMBER "2 processes: validation accuracy ([0-9.]+) %" 20 90
+    RUN ${launch}/mpirun.sh 2 $<TARGET_FILE:many_machines> --epochs 0.2 --batch 64 --warmup 0.1 --deadline 60)
+  set_tests_properties(example.many_machines PROPERTIES PROCESSORS 2
+    ENVIRONMENT "MPIRUN=${MPIEXEC_EXECUTABLE};OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
+  cordee_example_options(many_machines "--deadline 120")
+else()
+  cordee_example_skipped(many_machines "no MPI: package libopenmpi-dev or libmpich-dev")
+endif()
+# The command that a script gives to the launcher, by programs of the launchers' names that print it.
+set(fake_launchers "PATH=${PROJECT_SOURCE_DIR}/tests/support:$ENV{PATH}")
+# cordee_launch(NAME VARIABLES ARGUMENTS...): with VARIABLES in the environment.
+function(cordee_launch name variables)
+  cordee_example(launch.${name} ${ARGN})
+  set_tests_properties(example.launch.${name} PROPERTIES TIMEOUT 60 ENVIRONMENT "${fake_launchers};${variables}")
+endfunction()
+cordee_launch(mpirun ""
+  MATCH "mpirun --bind-to none --map-by :OVERSUBSCRIBE -x MASTER_ADDR -x MASTER_PORT -n 4 train --epochs 2"
+  RUN ${launch}/mpirun.sh 4 train --epochs 2)
+cordee_launch(mpirun_on_hosts HOSTS=all MATCH "mpirun --bind-to none --hostfile all -n 4 train --epochs 2"
+  RUN ${launch}/mpirun.sh 4 train --epochs 2)
+cordee_launch(mpirun_of_mpich "HOSTS=all;MPIRUN_IS=HYDRA build details" MATCH "mpirun -f all -n 4 train --epochs 2"
+  RUN ${launch}/mpirun.sh 4 train --epochs 2)
+cordee_launch(sbatch SLURM_CPUS_PER_TASK=8
+  MATCH "srun --mpi=pmix --kill-on-bad-exit=1 --cpus-per-task=8 train --epochs 2"
+  RUN bash ${launch}/slurm.sbatch train --epochs 2)
+cordee_launch(sbatch_without_pmix "SRUN_HAS=none pmi2" MATCH "srun --mpi=pmi2 --kill-on-bad-exit=1 train"
+  RUN bash ${launch}/slurm.sbatch train)
+cordee_launch(sbatch_over_nccl "SLURM_JOB_NODELIST=node[3-4];SLURM_JOB_ID=41234"
+  MATCH "srun .*train at node3:21234" RUN bash ${launch}/slurm.sbatch train)
+cordee_launch(torchrun "" MATCH "torchrun --standalone --nproc-per-node=4 --no-python train --epochs 2"
+  RUN ${launch}/torchrun.sh 4 train --epochs 2)
+cordee_launch(torchrun_on_two "NODES=2;NODE=1;MASTER_ADDR=node3" MATCH
+  "torchrun --nnodes=2 --node-rank=1 --nproc-per-node=4 --master-addr=node3 --master-port=29500 --no-python train"
+  RUN ${launch}/torchrun.sh 4 train)
+cordee_launch(torchrun_without_node NODES=2 STATUS nonzero MATCH "NODE is not set: 0 on the first of the 2 machines"
+  RUN ${launch}/torchrun.sh 4 train)
+foreach(script mpirun.sh slurm.sbatch torchrun.sh)
+  cordee_launch(${script}.usage "" STATUS 2 MATCH "[Uu]sage: .*PROGRAM" RUN bash ${launch}/${script})
+endforeach()
+
+set(small --data ${PROJECT_SOURCE_DIR}/data/fashion-mnist --epochs 0.4 --batch 64 --ranks 3 --warmup 0.1)
+cordee_example(fashion_mnist
+  NUMBER "validation accuracy ([0-9.]+) % of 1000 images" 55 85  # 70.7, 70.1, 69.2
+  RUN $<TARGET_FILE:fashion_mnist> ${small} --csv ${CMAKE_CURRENT_BINARY_DIR}/log.csv
+    --save ${CMAKE_CURRENT_BINARY_DIR}/weights.safetensors)
+cordee_example(fashion_mnist.describe MATCH "ring over 3 ranks: exact mean"
+  RUN $<TARGET_FILE:fashion_mnist> ${small} --describe)
+cordee_example(fashion_mnist.without_data STATUS 1 MATCH "error: .*nowhere"
+  RUN $<TARGET_FILE:fashion_mnist> --data nowhere)
+cordee_example_options(fashion_mnist "--ranks 4")
+
+cordee_example(own_block NUMBER "validation accuracy ([0-9.]+) % of 1000 images" 30 70  # 50.9, 51.4, 44.8
+  RUN $<TARGET_FILE:own_block> --epochs 0.5)
+cordee_example(own_block.check MATCH "the gradients of 30 tensors agree with finite differences"
+  RUN $<TARGET_FILE:own_block> --check)
+cordee_example_options(own_block "--check")
+
+cordee_example(own_optimizer MATCH "lion, beta1 0.9"
+  NUMBER "validation accuracy ([0-9.]+) % of 1000 images" 20 60  # 37.3, 30.6, 43.2
+  RUN $<TARGET_FILE:own_optimizer> --epochs 0.5)
+cordee_example(own_optimizer.beta STATUS 1 MATCH "error: .*lion: beta1 and beta2 must be in"
+  RUN $<TARGET_FILE:own_optimizer> --beta1 1)
+cordee_example_options(own_optimizer "--ranks 4")
+
+cordee_example(own_reducer MATCH "5 ranks in groups of 2: exact mean"
+  NUMBER "validation accuracy ([0-9.]+) % of 1000 images" 28 60  # 45.1, 43.1, 40.4
+  RUN $<TARGET_FILE:own_reducer> --epochs 0.6 --ranks 5 --group 2)
+foreach(group 1 2 3)
+  cordee_example(own_reducer.check.${group} MATCH "in groups of ${group} obeys the laws"
+    RUN $<TARGET_FILE:own_reducer> --check --group ${group})
+endforeach()
+cordee_example_options(own_reducer "--group 2")
+
+cordee_example(own_schedule MATCH "warm-up over 0.05 epochs to 0.1, decay over the last 0.25 of 0.5"
+  NUMBER "validation accuracy ([0-9.]+) % of 1000 images" 33 60  # 45.2, 45.6, 46.6
+  RUN $<TARGET_FILE:own_schedule> --epochs 0.5)
+cordee_example(own_schedule.check MATCH "obeys the laws" RUN $<TARGET_FILE:own_schedule> --check --epochs 90)
+# What the laws are for: a peak below zero, and two lengths that overlap.
+cordee_example(own_schedule.negative STATUS 1 MATCH "error: .*-0[.]0"
+  RUN $<TARGET_FILE:own_schedule> --check --rate -0.1)
+cordee_example(own_schedule.overlap STATUS 1 MATCH "error: .*together at most .epochs"
+  RUN $<TARGET_FILE:own_schedule> --check --epochs 2 --warmup 1.5 --decay 1)
+cordee_example_options(own_schedule "--decay 1")
+
+# Two batches, the second one accumulated (three steps learn nothing); then the other optimizers and the
+# other scaling, whose loss of eleven steps is below ln 10 = 2.303, that of a guess.
+cordee_example(large_batch MATCH "lars,.*legw from batch 128.* 128 +1 +36 .* 1500 +3 +3 "
+  NUMBER " 128 +1 +36 +[0-9.]+ +[0-9.]+ +([0-9.]+) %" 38 70  # 50.2, 56.4, 54.2
+  RUN $<TARGET_FILE:large_batch> --batches 128,1500 --epochs 0.5 --warmup 0.02 --at-once 128
+    --csv ${CMAKE_CURRENT_BINARY_DIR}/large_batch.csv)
+foreach(optimizer sgd lamb)
+  cordee_example(large_batch.${optimizer} MATCH "${optimizer},.*linear from batch 128.* 256 +1 +11 "
+    NUMBER " 256 +1 +11 +[0-9.]+ +([0-9.]+) " 1.9 2.29  # sgd 2.18, 2.14, 2.21; lamb 2.24, 2.18, 2.28
+    RUN $<TARGET_FILE:large_batch> --optimizer ${optimizer} --scaling linear --batches 256 --epochs 0.3 --warmup 0.05)
+endforeach()
+cordee_example(large_batch.warmup STATUS 1 MATCH "error: .*6.4 epochs of warm-up do not fit the 2 epochs"
+  RUN $<TARGET_FILE:large_batch> --batches 128,8192 --epochs 2)
+cordee_example_options(large_batch "--batches 128,512,2048,8192")
+
+cordee_example(imagenet_shape MATCH "25557032 parameters, fp32 on cpu.*images/s, of the fastest of 1 steps"
+  NUMBER "step 0: loss ([0-9.]+)," 5.5 8  # 6.56; ln 1000 = 6.91
+  RUN $<TARGET_FILE:imagenet_shape> --batch 1 --warmup 0 --steps 1)
+cordee_example_options(imagenet_shape "--batch 8")
+if(TARGET imagenet_shape_gpu)
+  cordee_example(imagenet_shape_gpu MATCH "fp16 on cuda.*images/s"
+    SKIP "error: cuda: cudaGetDeviceCount.*needs an NVIDIA GPU" "no GPU"
+    RUN $<TARGET_FILE:imagenet_shape_gpu> --batch 4)
+  set_tests_properties(example.imagenet_shape_gpu PROPERTIES SKIP_REGULAR_EXPRESSION "skipped: ")
+else()
+  cordee_example_skipped(imagenet_shape_gpu "no CUDA compiler")
+endif()
+
+foreach(optimizer sgd lars)
+  cordee_example(cifar.${optimizer} MATCH "optimizer +${optimizer},.* 8 steps"
+    NUMBER "validation accuracy ([0-9.]+) % of 500 images" 5 30  # 10.0 to 13.6: eight steps on noise
+    RUN $<TARGET_FILE:cifar> --data synthetic --optimizer ${optimizer} --epochs 0.5 --warmup 0.1
+      --csv ${CMAKE_CURRENT_BINARY_DIR}/cifar.${optimizer}.csv)
+endforeach()
+cordee_example(cifar.precision STATUS 1 MATCH "error: on cpu --precision cannot be .fp8"
+  RUN $<TARGET_FILE:cifar> --data synthetic --precision fp8)
+cordee_example_options(cifar "--warmup 1")
+
+set(row " +([0-9.]+) % +[0-9]+ +[0-9]+")  # accuracy, bytes, images a second
+cordee_example(int8 MATCH "layer3.2.conv2 .*saturated.*mean of 1 seed"
+  NUMBER "mean of 1 seed.*FP32${row}" 50 85  # 70.1, 65.8, 66.2
+  NUMBER "mean of 1 seed.*PTQ${row}" 50 85  # 70.4, 65.5, 66.4
+  NUMBER "mean of 1 seed.*QAT${row}" 50 85  # 66.9, 67.8, 68.1
+  NUMBER "mean of 1 seed.*FP32 +[0-9.]+ % +([0-9]+)" 1077736 1077736
+  NUMBER "mean of 1 seed.*QAT +[0-9.]+ % +([0-9]+)" 278264 278264
+  RUN $<TARGET_FILE:int8> --epochs 0.4 --batch 64 --warmup 0.1 --calibration 2 --layers
+    --save ${CMAKE_CURRENT_BINARY_DIR}/int8.safetensors)
+cordee_example_options(int8 "--calibration 10")
+
+cordee_example(parameter_server
+  NUMBER "one process +([0-9.]+) %" 15 65  # 44.1, 34.8, 36.2
+  NUMBER "\nsynchronous +([0-9.]+) %" 15 65  # 33.1, 39.2, 27.3
+  NUMBER "\nasynchronous +([0-9.]+) %   staleness [0-9.]+, at most" 15 65  # 35.2, 34.7, 26.5; not deterministic
+  NUMBER "divided by staleness +([0-9.]+) %" 15 65  # 42.2, 25.0, 24.3; not deterministic
+  RUN $<TARGET_FILE:parameter_server> --epochs 0.12 --batch 48 --ranks 3 --warmup 0.05)
+cordee_example(parameter_server.sweep MATCH
+  "delayed by 2 ms.*at most 0 steps ahead +[0-9.]+ %   staleness.*at most 4 steps ahead.*1-softsync .*2-softsync +[0-9.]+ %   staleness"
+  RUN $<TARGET_FILE:parameter_server> --sweep --epochs 0.012 --batch 48 --ranks 3 --warmup 0.001 --delay 2)
+cordee_example_options(parameter_server "--delay 0")
+
+# An average is 8 messages of a rank: 4 for each of two buckets. Fewer than 8 others precede the first step.
+set(row " +[0-9.]+ %   23 steps, ([0-9]+) messages")
+set(after "every 4 steps from epoch 0.06")
+cordee_example(local_sgd MATCH "one process +[0-9.]+ %   23 steps, 0 messages"
+  NUMBER "average at each step${row}" 184 191         # 23 averages
+  NUMBER "\nlocal: every 4 steps${row}" 40 47         # 5
+  NUMBER "post-local: ${after}${row}" 112 119         # 14
+  NUMBER "one process +([0-9.]+) %" 14 75             # 36.8, 20.2, 51.0
+  NUMBER "average at each step +([0-9.]+) %" 14 75    # 28.2, 30.5, 53.0
+  NUMBER "\nlocal: every 4 steps +([0-9.]+) %" 20 75  # 44.3, 33.3, 50.6
+  NUMBER "post-local: ${after} +([0-9.]+) %" 14 75    # 27.7, 33.8, 49.9
+  RUN $<TARGET_FILE:local_sgd> --epochs 0.12 --batch 48 --ranks 3 --warmup 0.05 --from 0.06 --every 4)
+cordee_example_options(local_sgd "--every 8")
+
+# Without noise every method reaches its exact fixed point, whatever the seed.
+set(exact "16 +6.326e-03 +6.326e-03\n")
+cordee_example(decentralized
+  MATCH "DSGD +ring +${exact}" MATCH "DecentLaM +ring +${exact}" MATCH "DmSGD +ring +16 +3.889e-01 +3.889e-01\n"
+  RUN $<TARGET_FILE:decentralized> --noise 0 --steps 1200 --average 1 --largest 16
+    --csv ${CMAKE_CURRENT_BINARY_DIR}/decentralized.csv)
+set_tests_properties(example.decentralized PROPERTIES FIXTURES_SETUP decentralized_table)
+cordee_example_options(decentralized "--momentum 0.9")
+
+# Debian's matplotlib belongs to Debian's python3, which need not be the first one in PATH.
+function(cordee_has_matplotlib result python)
+  execute_process(COMMAND ${python} -c "import matplotlib" RESULT_VARIABLE failed OUTPUT_QUIET ERROR_QUIET)
+  if(failed)
+    set(${result} FALSE PARENT_SCOPE)
+  endif()
+endfunction()
+find_program(PYTHON_WITH_MATPLOTLIB NAMES python3 VALIDATOR cordee_has_matplotlib)
+if(PYTHON_WITH_MATPLOTLIB)
+  cordee_example(decentralized.plot MATCH "plotted to "
+    RUN ${PYTHON_WITH_MATPLOTLIB} ${PROJECT_SOURCE_DIR}/scripts/plot-decentralized
+      ${CMAKE_CURRENT_BINARY_DIR}/decentralized.csv ${CMAKE_CURRENT_BINARY_DIR}/decentralized.png)
+  set_tests_properties(example.decentralized.plot PROPERTIES FIXTURES_REQUIRED decentralized_table)
+else()
+  cordee_example_skipped(decentralized.plot "no python3 with matplotlib: package python3-matplotlib")
+endif()

@@ -1,0 +1,63 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which ranks share a node, and its cores.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+
+#include <fcntl.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <cordee/core/config.hpp>
+
+namespace cordee::inline CORDEE_ABI::detail::comm {
+
+/// Where a rank runs. Hosts may have the same name, so the boot's id is compared, too.
+struct host_info {
+  char name[256], boot_id[40];
+  cpu_set_t cores;  // on which the process may run
+
+  [[gnu::cold]] static host_info local() {
+    host_info host{};
+    gethostname(host.name, sizeof host.name - 1);
+    if (const int file = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC); file >= 0) {
+      if (read(file, host.boot_id, sizeof host.boot_id - 1) < 0) host.boot_id[0] = '\0';
+      close(file);
+    }
+    CPU_ZERO(&host.cores);
+    sched_getaffinity(0, sizeof host.cores, &host.cores);
+    return host;
+  }
+  [[nodiscard]] bool same_node(const host_info& other) const {
+    return std::strcmp(name, other.name) == 0 && std::strcmp(boot_id, other.boot_id) == 0;
+  }
+};
+
+/// The ranks on a rank's node, its number among them, and the cores on which any of them may run,
+/// whether or not the launcher has bound each rank to some.
+struct node_info {
+  int local_size = 0, local_rank = 0, cores = 0;
+
+  [[gnu::cold]] static node_info of(int rank, std::span<const host_info> hosts) {
+    const host_info& host = hosts[static_cast<std::size_t>(rank)];
+    cpu_set_t cores = host.cores;
+    node_info node;
+    for (int other = 0; other < static_cast<int>(hosts.size()); ++other) {
+      const host_info& other_host = hosts[static_cast<std::size_t>(other)];
+      if (!host.same_node(other_host)) continue;
+      ++node.local_size;
+      node.local_rank += other < rank ? 1 : 0;
+      CPU_OR(&cores, &cores, &other_host.cores);
+    }
+    node.cores = CPU_COUNT(&cores);
+    return node;
+  }
+  /// At least one.
+  [[nodiscard]] int cores_per_rank() const { return std::max(1, cores / std::max(1, local_size)); }
+};
+
+}  // namespace cordee::inline CORDEE_ABI::detail::comm

@@ -1,0 +1,138 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// One rank's connection to rank 0's bootstrap server: the control channel of NCCL runs, which every
+// wait polls.
+#pragma once
+
+#include <chrono>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <cordee/comm/failure.hpp>
+#include <cordee/comm/launcher_environment.hpp>
+#include <cordee/comm/nccl/bootstrap_server.hpp>
+#include <cordee/comm/poll_until.hpp>
+
+namespace cordee::inline CORDEE_ABI::detail::comm {
+
+class bootstrap_client {
+ public:
+  /// Requires a connection on which the server has acknowledged this rank.
+  bootstrap_client(rank_assignment self, tcp_connection server)
+      : first_failure(self.size),
+        self_(std::move(self)),
+        server_(std::move(server)),
+        left_(static_cast<std::size_t>(self_.size)) {}
+
+  /// A connection to the server at one of these hosts that has acknowledged this rank; a closed one
+  /// if none has within two seconds each. Throws what a server answers instead.
+  [[gnu::cold]] static tcp_connection join(const std::vector<std::string>& hosts, int port,
+                                           const hello& rank) {
+    for (const std::string& host : hosts) {
+      tcp_connection server = tcp_connection::connect(host, port);
+      server.send({frame::hello, rank.rank, to_bytes(rank)});
+      std::optional<frame> answer;
+      poll_until([&] { return (answer = server.try_receive()) || server.is_closed(); },
+                 std::chrono::seconds(2), std::chrono::milliseconds(1));
+      if (answer && answer->kind == frame::ack) return server;
+      if (answer) throw error(concat("rank ", answer->rank, ": ", answer->payload));
+    }
+    return {};
+  }
+
+  /// Every rank's bytes, by rank, once all have called it. Throws at the deadline, and where the
+  /// run fails.
+  std::vector<std::string> allgather(const std::string& own, std::chrono::milliseconds deadline) {
+    {
+      const std::scoped_lock lock(mutex_);
+      server_.send({frame::allgather, self_.rank, own});
+    }
+    std::string gathered;
+    const auto ready = [&] {
+      poll();
+      const std::scoped_lock lock(mutex_);
+      gathered = std::exchange(gathered_, {});
+      return first_failure.happened() || !gathered.empty();
+    };
+    // The server's error, which names the missing ranks, comes first.
+    const bool in_time = poll_until(ready, deadline + deadline / 4, std::chrono::milliseconds(1));
+    if (first_failure.happened())
+      throw error(concat("rank ", self_.rank, " aborted: ", first_failure.cause()));
+    if (!in_time)
+      throw error(concat("rank ", self_.rank, " waited ", deadline.count(),
+                         " ms for every rank to start: one is stuck, or does not call "
+                         "nccl::launch"));
+    return split(gathered);
+  }
+
+  /// Fails the run on this rank, and sends the cause to the server, unless it has failed before.
+  void fail(const std::string& cause, bool stalled = false) {
+    const std::scoped_lock lock(mutex_);
+    if (first_failure.record_local(self_.rank, cause, stalled))
+      server_.send({stalled ? frame::stalled : frame::failed, self_.rank, cause});
+  }
+  void leave() {
+    const std::scoped_lock lock(mutex_);
+    left_[static_cast<std::size_t>(self_.rank)] = true;
+    server_.send({frame::left, self_.rank, first_failure.serialize_report(self_.rank)});
+  }
+
+  /// Receives what has arrived.
+  void poll() {
+    const std::scoped_lock lock(mutex_);
+    while (auto f = server_.try_receive()) {
+      if (f->kind == frame::allgathered)
+        gathered_ = std::move(f->payload);
+      else if (f->kind == frame::left)
+        note_left(*f);
+      else
+        first_failure.record(f->rank, f->payload, f->kind == frame::stalled);
+    }
+    if (server_.is_closed() && !left_.front())
+      first_failure.record(0, "its process ended without leaving the run: killed, or crashed");
+  }
+
+  [[nodiscard]] bool has_left(int rank) const {
+    const std::scoped_lock lock(mutex_);
+    return left_[static_cast<std::size_t>(rank)];
+  }
+  /// "rank 1, rank 3": the ranks that have not left; empty if all have, or the server has ended.
+  [[nodiscard, gnu::cold]] std::string remaining() const {
+    const std::scoped_lock lock(mutex_);
+    std::string ranks;
+    for (std::size_t rank = 0; rank < left_.size() && !server_.is_closed(); ++rank)
+      if (!left_[rank]) ranks += concat(ranks.empty() ? "rank " : ", rank ", rank);
+    return ranks;
+  }
+
+  failure first_failure;
+
+ private:
+  void note_left(const frame& f) {
+    if (f.rank < 0 || f.rank >= self_.size) return;
+    left_[static_cast<std::size_t>(f.rank)] = true;
+    first_failure.merge_report(f.rank, f.payload);
+  }
+  [[nodiscard]] std::vector<std::string> split(const std::string& payload) const {
+    std::vector<std::string> parts;
+    std::string_view rest(payload);
+    while (rest.size() >= sizeof(std::uint32_t)) {
+      const auto size = from_bytes<std::uint32_t>(rest);
+      parts.emplace_back(rest.substr(sizeof size, size));
+      rest.remove_prefix(std::min(rest.size(), sizeof size + size));
+    }
+    if (static_cast<int>(parts.size()) != self_.size)
+      throw error("rank 0 sent a malformed message: is it another version of cordee?");
+    return parts;
+  }
+
+  const rank_assignment self_;
+  mutable std::mutex mutex_;
+  tcp_connection server_;
+  std::vector<char> left_;  // by rank
+  std::string gathered_;
+};
+
+}  // namespace cordee::inline CORDEE_ABI::detail::comm

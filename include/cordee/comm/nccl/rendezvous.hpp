@@ -1,0 +1,151 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// How the ranks of nccl::launch find rank 0's bootstrap server: by a file that all can read, by an
+// existing communicator, or by an address that every rank is started with.
+#pragma once
+
+#include <array>
+#include <concepts>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <cordee/comm/launcher_environment.hpp>
+#include <cordee/comm/transport.hpp>
+#include <cordee/device/cpu.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+/// "29500 17 node1 10.0.0.1": the server's port, the run's id, and names and addresses of its host.
+struct bootstrap_address {
+  int port = 0;
+  std::uint64_t run_id = 0;
+  std::vector<std::string> hosts{};
+
+  [[nodiscard]] std::string serialize() const {
+    std::string text = concat(port, " ", run_id);
+    for (const std::string& host : hosts) text += " " + host;
+    return text;
+  }
+  /// Empty if the text is incomplete.
+  static std::optional<bootstrap_address> parse(const std::string& text) {
+    std::istringstream in(text);
+    bootstrap_address address;
+    if (!(in >> address.port >> address.run_id)) return {};
+    for (std::string host; in >> host;) address.hosts.push_back(host);
+    if (address.hosts.empty()) return {};
+    return address;
+  }
+};
+
+/// assignment(): this process's rank. port(): where rank 0 listens, 0 for any port. Rank 0 calls
+/// publish() with the server's address; the other ranks call find(), which returns an empty
+/// optional until the address is known, again and again until rank 0 answers there.
+template <class R>
+concept Rendezvous = requires(R r, const bootstrap_address& address) {
+  { r.assignment() } -> std::same_as<rank_assignment>;
+  { r.port() } -> std::same_as<int>;
+  { r.publish(address) } -> std::same_as<void>;
+  { r.find() } -> std::same_as<std::optional<bootstrap_address>>;
+};
+
+namespace detail::comm {
+inline rank_assignment assignment_of_this_process() {
+  const auto launched = rank_from_environment([](const char* name) { return std::getenv(name); });
+  return launched ? *launched : rank_assignment{0, 1, "no launcher"};
+}
+}  // namespace detail::comm
+
+/// An address that every rank is started with: MASTER_ADDR and MASTER_PORT, as torchrun sets them,
+/// or another one. A run of one rank needs none.
+struct rendezvous_tcp {
+  std::optional<master_address> address =
+      detail::comm::master_from_environment([](const char* name) { return std::getenv(name); });
+
+  [[nodiscard]] static rank_assignment assignment() {
+    return detail::comm::assignment_of_this_process();
+  }
+  [[nodiscard]] int port() const { return known_address().port; }
+  void publish(const bootstrap_address&) const {}
+  [[nodiscard]] std::optional<bootstrap_address> find() const {
+    return bootstrap_address{known_address().port, 0, {known_address().name}};
+  }
+
+ private:
+  [[nodiscard]] master_address known_address() const {
+    if (address) return *address;
+    if (assignment().size == 1) return {"127.0.0.1", 0};
+    throw error(
+        "nccl::launch: no rendezvous address: start the ranks by torchrun, set MASTER_ADDR and "
+        "MASTER_PORT, or pass rendezvous_file{\"a path that all ranks can access\"} or "
+        "rendezvous_comm{an mpi communicator}");
+  }
+};
+
+/// A path in a folder that all ranks can access; rank 0's system chooses the port. A file of an
+/// earlier run does no harm: nothing answers at its address with this run's id.
+struct rendezvous_file {
+  std::string path;
+
+  [[nodiscard]] static rank_assignment assignment() {
+    return detail::comm::assignment_of_this_process();
+  }
+  [[nodiscard]] static int port() { return 0; }
+  void publish(const bootstrap_address& address) const {
+    const std::string temporary = concat(path, ".", address.run_id);
+    if (!(std::ofstream(temporary) << address.serialize() << "\n"
+                                   << std::flush) ||
+        std::rename(temporary.c_str(), path.c_str()) != 0)
+      throw error(concat("rendezvous_file: cannot write ", path,
+                         ": choose a folder that all ranks can access and rank 0 may write to"));
+  }
+  [[nodiscard]] std::optional<bootstrap_address> find() const {
+    std::string line;
+    std::getline(std::ifstream(path), line);
+    return bootstrap_address::parse(line);
+  }
+};
+
+/// A communicator of the same ranks, such as mpi's.
+template <class Communicator>
+  requires TransportOn<Communicator, cpu>
+struct rendezvous_comm {
+  Communicator comm;
+  std::optional<bootstrap_address> received{};
+
+  [[nodiscard]] rank_assignment assignment() const {
+    return {comm.rank(), comm.size(), "rendezvous_comm"};
+  }
+  [[nodiscard]] static int port() { return 0; }
+  void publish(const bootstrap_address& address) const {
+    std::array<char, 1024> text{};
+    address.serialize().copy(text.data(), text.size() - 1);
+    std::vector<send_op<cpu>> out;
+    for (int peer = 1; peer < comm.size(); ++peer)
+      out.push_back({peer, {reinterpret_cast<const std::byte*>(text.data()), text.size()}});
+    exchange(out, {});
+  }
+  [[nodiscard]] std::optional<bootstrap_address> find() {
+    if (received) return received;
+    std::array<char, 1024> text{};
+    exchange({}, {{0, {reinterpret_cast<std::byte*>(text.data()), text.size()}}});
+    return received = bootstrap_address::parse(text.data());
+  }
+
+ private:
+  void exchange(const std::vector<send_op<cpu>>& out, const std::vector<recv_op<cpu>>& in) const {
+    comm.duplicate(agreement_context)
+        .exchange(std::span<const send_op<cpu>>(out), std::span<const recv_op<cpu>>(in),
+                  cpu::stream{});
+  }
+};
+template <class Communicator>
+rendezvous_comm(Communicator) -> rendezvous_comm<Communicator>;
+
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,128 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A communicator of some ranks of another one: subgroup{comm, {5, 3, 1}}.
+//
+//   rank k of the subgroup is rank ranks[k] of the parent; its contexts are the parent's
+//
+// Messages between a pair are the parent's, in its order: two subgroups that have a pair in common
+// may not use one context at once. The parent's native mean covers all of its ranks, so a subgroup
+// has none. An error in the parent's ranks is followed by their numbers in the subgroup.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <cordee/comm/collectives.hpp>
+#include <cordee/comm/error_context.hpp>
+#include <cordee/comm/transport.hpp>
+#include <cordee/core/concat.hpp>
+#include <cordee/core/error.hpp>
+#include <cordee/core/pod_vector.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+template <class Communicator>
+class subgroup {
+ public:
+  static constexpr bool blocks_host = Communicator::blocks_host;
+
+  /// All members pass the same ranks, in the same order.
+  subgroup(const Communicator& comm, std::vector<int> ranks)
+      : parent_(comm),
+        rank_(rank_in_subgroup(ranks, comm.rank(), comm.size())),
+        ranks_(std::make_shared<const std::vector<int>>(std::move(ranks))) {}
+
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int size() const { return static_cast<int>(ranks_->size()); }
+  [[nodiscard]] subgroup duplicate(int k) const {
+    subgroup other = *this;
+    other.parent_ = parent_.duplicate(k);
+    return other;
+  }
+  /// The parent's rank of rank k.
+  [[nodiscard]] int parent_rank(int k) const {
+    detail::comm::expects_peer("subgroup", k, size());
+    return (*ranks_)[static_cast<std::size_t>(k)];
+  }
+  /// The run's rank of rank k: the parent may be a subgroup as well.
+  [[nodiscard]] int world_rank(int k) const { return cordee::world_rank(parent_, parent_rank(k)); }
+
+  template <Device D>
+    requires TransportOn<Communicator, D>
+  void exchange(std::span<const send_op<D>> out, std::span<const recv_op<D>> in,
+                typename D::stream s) const {
+    with_parent_ranks(out, in, [&](auto o, auto i) { parent_.exchange(o, i, s); });
+  }
+  template <class Real, Device D>
+    requires FusedAddOn<Communicator, Real, D>
+  void exchange_add(std::span<const send_op<D>> out, std::span<const recv_op<D>> in,
+                    typename D::stream s) const {
+    with_parent_ranks(out, in,
+                      [&](auto o, auto i) { parent_.template exchange_add<Real>(o, i, s); });
+  }
+
+  /// Ends the whole run, not only the subgroup's part of it.
+  void abort(const char* why) const
+    requires Abortable<Communicator>
+  {
+    parent_.abort(why);
+  }
+
+ private:
+  [[gnu::cold]] static int rank_in_subgroup(const std::vector<int>& ranks, int rank, int size) {
+    std::vector<bool> seen(static_cast<std::size_t>(size));
+    for (const int r : ranks) {
+      expects(r >= 0 && r < size, "subgroup: the parent communicator has no such rank");
+      expects(!seen[static_cast<std::size_t>(r)], "subgroup: a rank is listed twice");
+      seen[static_cast<std::size_t>(r)] = true;
+    }
+    expects(seen[static_cast<std::size_t>(rank)],
+            "subgroup: constructed on a rank that is not a member");
+    return static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
+  }
+
+  template <class D, class Exchange>
+  void with_parent_ranks(std::span<const send_op<D>> out, std::span<const recv_op<D>> in,
+                         const Exchange& exchange) const {
+    detail::core::pod_vector<send_op<D>> sends;
+    detail::core::pod_vector<recv_op<D>> receives;
+    for (const auto& m : out) sends.push_back({parent_rank(m.peer), m.bytes});
+    for (const auto& m : in) receives.push_back({parent_rank(m.peer), m.bytes});
+    const auto describe = [&] { return describe_ranks(out, in); };
+    const detail::comm::error_context context(describe);
+    exchange(std::as_const(sends).span(), std::as_const(receives).span());
+  }
+
+  template <class D>
+  [[gnu::cold]] std::string describe_ranks(std::span<const send_op<D>> out,
+                                           std::span<const recv_op<D>> in) const {
+    std::string text = concat("in a subgroup: its rank ", rank_, " is rank ", parent_.rank());
+    const auto add = [&](int k) { text += concat(", its rank ", k, " is rank ", parent_rank(k)); };
+    for (const auto& m : out) add(m.peer);
+    for (const auto& m : in) add(m.peer);
+    return text + detail::comm::error_context::outer_suffix();
+  }
+
+  Communicator parent_;
+  int rank_;
+  std::shared_ptr<const std::vector<int>> ranks_;
+};
+
+/// The ranks with the same color, in their order (MPI_Comm_split). Collective: every rank of the
+/// communicator calls it.
+template <class Communicator>
+subgroup<Communicator> subgroup_of(const Communicator& comm, int color) {
+  const double own_color = color;
+  const std::vector<double> colors = detail::comm::gather_host(comm, std::span(&own_color, 1));
+  std::vector<int> ranks;
+  for (int r = 0; r < comm.size(); ++r)
+    if (colors[static_cast<std::size_t>(r)] == own_color) ranks.push_back(r);
+  return {comm, std::move(ranks)};
+}
+
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,53 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which threads of a team have ended.
+#pragma once
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <vector>
+
+#include <cordee/core/clock.hpp>
+
+namespace cordee::inline CORDEE_ABI::detail::comm {
+
+class exit_latch {
+ public:
+  explicit exit_latch(int ranks) : ended_(static_cast<std::size_t>(ranks)) {}
+
+  void arrive(int rank) {
+    const std::scoped_lock lock(mutex_);
+    ended_[static_cast<std::size_t>(rank)] = true;
+    changed_.notify_all();
+  }
+
+  /// Blocks until all ranks have arrived, or stop() is true when one arrives.
+  template <class Stop>
+  void wait(const Stop& stop) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return all_ended() || stop(); });
+  }
+
+  /// The ranks that have not arrived after `timeout`; returns early if all have.
+  [[nodiscard]] std::vector<int> missing_after(std::chrono::milliseconds timeout) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, timeout, [&] { return all_ended(); });
+    std::vector<int> ranks;
+    for (std::size_t rank = 0; rank < ended_.size(); ++rank)
+      if (!ended_[rank]) ranks.push_back(static_cast<int>(rank));
+    return ranks;
+  }
+
+ private:
+  [[nodiscard]] bool all_ended() const {
+    return std::find(ended_.begin(), ended_.end(), false) == ended_.end();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<bool> ended_;
+};
+
+}  // namespace cordee::inline CORDEE_ABI::detail::comm

@@ -1,0 +1,53 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// How threads wait for each other: they poll, yielding, and then sleep on a condition variable.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include <cordee/core/clock.hpp>
+
+namespace cordee::inline CORDEE_ABI::detail::comm {
+
+/// How long a waiter polls before it sleeps; waking a sleeper costs about as much. It yields
+/// between polls: with more ranks than cores the awaited rank needs the core.
+inline constexpr std::chrono::microseconds spin_time{50};
+
+class spin_then_sleep {
+ public:
+  /// Returns when ready() is true, or after `timeout`. Requires that ready() reads atomics only.
+  template <class Ready>
+  void wait(std::chrono::steady_clock::duration timeout, const Ready& ready) {
+    if (ready()) return;
+    const auto start = std::chrono::steady_clock::now();
+    const auto spin_end = start + std::min<std::chrono::steady_clock::duration>(timeout, spin_time);
+    do {
+      std::this_thread::yield();
+      if (ready()) return;
+    } while (std::chrono::steady_clock::now() < spin_end);
+    std::unique_lock lock(mutex_);
+    ++sleepers_;
+    changed_.wait_until(lock, start + timeout, ready);
+    --sleepers_;
+  }
+
+  /// Wakes all waiters; called after the condition has become true. A waiter that is counted as a
+  /// sleeper only after the count is read here evaluates ready() before it sleeps.
+  void notify_all() {
+    if (sleepers_ == 0) return;
+    const std::scoped_lock lock(mutex_);
+    changed_.notify_all();
+  }
+
+ private:
+  std::atomic<int> sleepers_{0};
+  std::mutex mutex_;
+  std::condition_variable changed_;
+};
+
+}  // namespace cordee::inline CORDEE_ABI::detail::comm

@@ -1,0 +1,138 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A topology of the user's own, checked when it is made: connected, doubly stochastic and
+// aperiodic.
+//
+//   adjacency::metropolis({{1, 2}, {0}, {0}})         neighbours of each rank: weights by degrees
+//   adjacency::weighted({{0.5, 0.5}, {0.5, 0.5}})     the matrix W itself
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <cordee/comm/topology.hpp>
+#include <cordee/core/concat.hpp>
+#include <cordee/core/error.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+namespace topologies {
+
+class adjacency {
+ public:
+  /// neighbors[i]: the ranks that rank i exchanges with; symmetric. An edge weighs
+  /// 1 / (1 + max(degree, degree of the other end)). Throws error unless the graph is connected.
+  static adjacency metropolis(const std::vector<std::vector<int>>& neighbors) {
+    const auto p = static_cast<int>(neighbors.size());
+    const auto of = [&](int rank) -> const auto& {
+      return neighbors[static_cast<std::size_t>(rank)];
+    };
+    adjacency made(p);
+    for (int i = 0; i < p; ++i)
+      for (const int j : of(i)) {
+        if (j < 0 || j >= p || j == i)
+          fail(
+              concat("rank ", i, " lists rank ", j, ", which is not another of its ", p, " ranks"));
+        if (std::count(of(i).begin(), of(i).end(), j) != 1)
+          fail(concat("rank ", i, " lists rank ", j, " twice"));
+        if (std::count(of(j).begin(), of(j).end(), i) == 0)
+          fail(concat("rank ", i, " lists rank ", j,
+                      ", which does not list it; for a directed graph use adjacency::weighted"));
+        const auto degree = std::max(of(i).size(), of(j).size());
+        made.row(i).push_back({j, 1 / (1 + static_cast<double>(degree))});
+      }
+    made.check_convergence(true);  // weights of a row sum to less than 1
+    return made;
+  }
+
+  /// weights[i][j]: the weight of rank j's numbers in rank i's mean. Throws error unless rows and
+  /// columns sum to one (or the mean over ranks would drift) and the ranks converge to their mean.
+  static adjacency weighted(const std::vector<std::vector<double>>& weights) {
+    const std::size_t p = weights.size();
+    adjacency made(static_cast<int>(p));
+    bool has_diagonal = false;
+    for (std::size_t i = 0; i < p; ++i) {
+      if (weights[i].size() != p)
+        fail(concat("row ", i, " has ", weights[i].size(), " weights for ", p, " ranks"));
+      double row_sum = 0, column_sum = 0;
+      for (std::size_t j = 0; j < p && weights[j].size() == p; ++j) {
+        const double w = weights[i][j];
+        if (!(w >= 0)) fail(concat("rank ", i, " gives rank ", j, " the weight ", w));
+        row_sum += w;
+        column_sum += weights[j][i];
+        if (j != i && w > 0) made.rows_[i].push_back({static_cast<int>(j), w});
+      }
+      has_diagonal = has_diagonal || weights[i][i] > negligible;
+      constexpr double tolerance = 1e-9;
+      if (std::abs(row_sum - 1) > tolerance)
+        fail(concat("row ", i, " sums to ", row_sum, "; a doubly stochastic matrix is needed"));
+      if (std::abs(column_sum - 1) > tolerance)
+        fail(concat("column ", i, " sums to ", column_sum,
+                    ", so the mean over ranks would drift; a doubly stochastic matrix is needed, "
+                    "which adjacency::metropolis makes of a list of neighbours"));
+    }
+    made.check_convergence(has_diagonal);
+    return made;
+  }
+
+  [[nodiscard]] int size() const { return static_cast<int>(rows_.size()); }
+  [[nodiscard]] int period(int) const { return 1; }
+  [[nodiscard]] std::span<const edge> in_edges(int rank, int ranks, std::int64_t) const {
+    if (ranks != size())
+      throw error(concat("adjacency: made for ", size(), " ranks, and the run has ", ranks));
+    return rows_[static_cast<std::size_t>(rank)];
+  }
+  [[nodiscard]] std::string describe() const { return "custom graph"; }
+
+ private:
+  explicit adjacency(int ranks) : rows_(static_cast<std::size_t>(ranks)) {
+    if (ranks == 0) fail("it has no ranks");
+  }
+  std::vector<edge>& row(int rank) { return rows_[static_cast<std::size_t>(rank)]; }
+
+  [[noreturn]] static void fail(const std::string& why) { throw error("adjacency: " + why); }
+
+  // The powers of W converge to the mean if W is irreducible and aperiodic. In a doubly stochastic
+  // matrix a rank that is reachable from 0 also reaches it, so one search suffices. The greatest
+  // common divisor of the lengths of all cycles is the period, 1 where there is a diagonal.
+  void check_convergence(bool has_diagonal) const {
+    std::vector<int> distance(rows_.size(), -1);  // of some path from rank 0
+    std::vector<int> open{0};
+    distance[0] = 0;
+    int period = has_diagonal ? 1 : 0;
+    while (!open.empty()) {
+      const auto i = static_cast<std::size_t>(open.back());
+      open.pop_back();
+      for (const edge& e : rows_[i]) {
+        if (!(e.weight > negligible)) continue;
+        int& peer_distance = distance[static_cast<std::size_t>(e.peer)];
+        if (peer_distance < 0) {
+          peer_distance = distance[i] + 1;
+          open.push_back(e.peer);
+        }
+        period = std::gcd(period, distance[i] + 1 - peer_distance);
+      }
+    }
+    for (std::size_t i = 0; i < distance.size(); ++i)
+      if (distance[i] < 0)
+        fail(concat("no path leads from rank 0 to rank ", i, ": the ranks would never agree"));
+    if (period != 1)
+      fail(concat("all cycles have lengths that are multiples of ", period,
+                  ": the ranks would pass their values round and never agree; leave each rank a "
+                  "weight of its own (a diagonal above 0)"));
+  }
+
+  static constexpr double negligible = 1e-12;
+
+  std::vector<std::vector<edge>> rows_;
+};
+
+}  // namespace topologies
+
+}  // namespace cordee::inline CORDEE_ABI

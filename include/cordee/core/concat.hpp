@@ -1,0 +1,101 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Messages without streams, which cost compile time: concat("rank ", 3, " waits"). The parts are
+// erased to one small type before they are joined, so that a message costs the compiler an array,
+// not a template instantiation.
+#pragma once
+
+#include <concepts>
+#include <cstdio>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include <cordee/core/config.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+namespace detail::core {
+
+/// A string or a number of a message.
+struct part {
+  enum { string, signed_integer, unsigned_integer, real } kind;
+  std::string_view characters{};
+  long long integer = 0;
+  double number = 0;
+
+  // Out of line, so that a message is a sequence of calls and takes little time to compile.
+  [[gnu::cold, gnu::noinline]] part(std::string_view s) : kind(string), characters(s) {}
+  [[gnu::cold, gnu::noinline]] part(const char* s) : part(std::string_view(s)) {}
+  [[gnu::cold, gnu::noinline]] part(const std::string& s) : part(std::string_view(s)) {}
+  part(const char& c) : part(std::string_view(&c, 1)) {}
+  part(bool b) : part(b ? "yes" : "no") {}
+  part(std::signed_integral auto i) : kind(signed_integer), integer(i) {}
+  part(std::unsigned_integral auto i)
+      : kind(unsigned_integer), integer(static_cast<long long>(i)) {}
+  part(std::floating_point auto x) : kind(real), number(static_cast<double>(x)) {}
+};
+
+[[gnu::cold, gnu::noinline]] inline std::string join(std::span<const part> parts) {
+  std::string out;
+  char digits[32];
+  for (const part& p : parts) {
+    if (p.kind == part::string) {
+      out.append(p.characters);
+      continue;
+    }
+    if (p.kind == part::signed_integer)
+      std::snprintf(digits, sizeof digits, "%lld", p.integer);
+    else if (p.kind == part::unsigned_integer)
+      std::snprintf(digits, sizeof digits, "%llu", static_cast<unsigned long long>(p.integer));
+    else
+      std::snprintf(digits, sizeof digits, "%.6g", p.number);
+    out.append(digits);
+  }
+  return out;
+}
+
+[[gnu::cold, gnu::noinline]] inline std::string group_digits(std::string_view digits) {
+  char out[32];  // 64 bits have at most 20 digits or a sign and 19, and six commas
+  char* end = out;
+  const std::size_t first = digits.front() == '-' ? 1 : 0;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    if (i > first && (digits.size() - i) % 3 == 0) *end++ = ',';
+    *end++ = digits[i];
+  }
+  return {out, end};
+}
+
+}  // namespace detail::core
+
+/// The parts one after another; floating-point numbers with six significant digits. Cold, so that
+/// error paths cost little to compile and lie apart from hot code. Parameters are values, so that
+/// string literals of every length are one type and messages of one form share an instantiation.
+template <class... Parts>
+[[gnu::cold]] std::string concat(Parts... parts) {
+  if constexpr (sizeof...(parts) == 0) {
+    return {};
+  } else {
+    const detail::core::part all[] = {detail::core::part(parts)...};
+    return detail::core::join({all, sizeof...(parts)});  // one span type for every length
+  }
+}
+
+namespace detail::core {
+/// One line for the description of a run, of any optimizer, schedule or reducer.
+template <class T>
+std::string describe_policy(const T& policy) {
+  if constexpr (requires { policy.describe(); })
+    return policy.describe();
+  else
+    return "a type without describe()";
+}
+}  // namespace detail::core
+
+/// 1234567 as "1,234,567".
+inline std::string grouped(std::integral auto number) {
+  return detail::core::group_digits(concat(number));
+}
+
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,80 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Samples in updates and updates in epochs: N samples, B of them in an update, E epochs.
+//
+//   updates    drop  E floor(N / B)      pad  E ceil(N / B)      carry  ceil(E N / B)
+//
+// Published large-batch runs count their steps as `pad` or as `carry` does.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include <cordee/core/config.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+/// The end of an epoch when the batch does not divide the data set.
+///   drop   the last samples of the permutation are left out, others in each epoch
+///   pad    the last batch is completed from the start of the same permutation
+///   carry  the last batch is completed from the next epoch: no sample is left out or repeated
+/// An enum and not a type, as algorithms are: it selects arithmetic on three integers and no code.
+enum class last_batch { drop, pad, carry };
+
+/// Exactly one of `global_batch` and `per_rank` is set; `per_rank` counts the samples of one
+/// micro-batch on one rank: global batch = per rank x ranks x accumulate.
+struct loader_options {
+  std::int64_t global_batch = 0, per_rank = 0;
+  int accumulate = 1;  // micro-batches of an update
+  std::uint64_t seed = 0;
+  // By default every epoch has each sample once, and every update has the same number of samples.
+  cordee::last_batch last_batch = cordee::last_batch::carry;
+};
+
+namespace detail::data {
+
+/// The arithmetic of updates and epochs.
+struct batch_plan {
+  std::int64_t samples = 0, global_batch = 0;
+  cordee::last_batch last_batch = cordee::last_batch::carry;
+
+  /// A sample: its epoch and its index in that epoch's permutation.
+  struct position {
+    std::int64_t epoch, index;
+  };
+
+  /// Requires drop or pad, where an epoch is a whole number of updates.
+  [[nodiscard]] std::int64_t steps_per_epoch() const {
+    return last_batch == last_batch::drop ? samples / global_batch
+                                          : (samples + global_batch - 1) / global_batch;
+  }
+  /// Updates of so many epochs, rounded up.
+  [[nodiscard]] std::int64_t steps(double epochs) const {
+    const double exact =
+        last_batch == last_batch::carry
+            ? epochs * static_cast<double>(samples) / static_cast<double>(global_batch)
+            : epochs * static_cast<double>(steps_per_epoch());
+    // 0.1 of 30 updates are 3, although the double 0.1 is more than a tenth.
+    return static_cast<std::int64_t>(std::ceil(exact * (1 - 1e-12)));
+  }
+  /// Epochs of data seen before update `step`.
+  [[nodiscard]] double epoch(std::int64_t step) const {
+    return last_batch == last_batch::carry
+               ? static_cast<double>(step * global_batch) / static_cast<double>(samples)
+               : static_cast<double>(step) / static_cast<double>(steps_per_epoch());
+  }
+  /// Sample j of update `step`.
+  [[nodiscard]] position sample(std::int64_t step, std::int64_t j) const {
+    if (last_batch == last_batch::carry) {
+      const std::int64_t g = step * global_batch + j;
+      return {g / samples, g % samples};
+    }
+    const std::int64_t n = steps_per_epoch();
+    return {step / n, (step % n * global_batch + j) % samples};
+  }
+};
+
+}  // namespace detail::data
+
+}  // namespace cordee::inline CORDEE_ABI

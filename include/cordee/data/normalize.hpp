@@ -1,0 +1,75 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Bytes to numbers of mean 0 and standard deviation 1 in each channel.
+//
+//   x = (byte / 255 - mean) / deviation
+//
+// Kernels apply it when they read a batch; the loader passes the eight numbers on.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <cordee/core/error.hpp>
+#include <cordee/data/dataset.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+/// In units of the range 0 .. 1, as published. The default leaves a channel's byte / 255 as it is.
+struct normalize {
+  std::array<double, 4> mean{};
+  std::array<double, 4> deviation{};  // standard; 0 counts as 1
+
+  operator normalization() const {  // NOLINT: implicit, for loader's argument
+    normalization n;
+    for (std::size_t c = 0; c < mean.size(); ++c) {
+      expects(deviation[c] >= 0, "normalize: a deviation is negative");
+      n.mean[c] = static_cast<float>(mean[c]);
+      n.scale[c] = static_cast<float>(deviation[c] > 0 ? 1 / deviation[c] : 1);
+    }
+    return n;
+  }
+
+  /// Mean and standard deviation of every channel over all pixels of a data set, from exact integer
+  /// sums. A constant channel has deviation 1.
+  template <Dataset S>
+  [[nodiscard]] static normalize measured(const S& dataset) {
+    const extent image = dataset.image();
+    expects(image.channels <= 4, "normalize: more than four channels");
+    expects(dataset.size() > 0, "normalize: the data set is empty");
+    std::array<std::uint64_t, 4> sums{}, squares{};
+    std::vector<std::uint8_t> pixels(image.size());
+    for (std::size_t i = 0; i < dataset.size(); ++i) {
+      dataset.read(i, pixels);
+      for (std::size_t k = 0; k < pixels.size(); ++k) {
+        const std::uint64_t x = pixels[k];
+        sums[k / image.pixels()] += x;
+        squares[k / image.pixels()] += x * x;
+      }
+    }
+    const double n = static_cast<double>(dataset.size()) * static_cast<double>(image.pixels());
+    normalize result;
+    for (std::size_t c = 0; c < static_cast<std::size_t>(image.channels); ++c) {
+      const double mean = static_cast<double>(sums[c]) / n;
+      const double variance = static_cast<double>(squares[c]) / n - mean * mean;
+      result.mean[c] = mean / 255;
+      result.deviation[c] = variance > 0 ? std::sqrt(variance) / 255 : 1;
+    }
+    return result;
+  }
+
+  [[nodiscard]] std::string describe() const {
+    std::string means, deviations;
+    for (std::size_t c = 0; c < mean.size(); ++c) {
+      means += concat(c == 0 ? "" : " ", mean[c]);
+      deviations += concat(c == 0 ? "" : " ", deviation[c] > 0 ? deviation[c] : 1);
+    }
+    return concat("mean ", means, ", deviation ", deviations);
+  }
+};
+
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,76 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Augmentation as usual for CIFAR: pad by zeros on all sides, crop the image's size at a random
+// position, flip horizontally with probability 1/2.
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+
+#include <cordee/core/error.hpp>
+#include <cordee/core/extent.hpp>
+#include <cordee/core/random.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+/// Writes another image of the same extent, a function of the image and of `random` alone, whose
+/// sequence is that of (seed, epoch, sample): the result depends on neither ranks nor threads. An
+/// augmentation that is not `active` is not called.
+template <class A>
+concept Augmentation =
+    std::copyable<A> && requires(const A a, const extent& e, std::span<const std::uint8_t> in,
+                                 std::span<std::uint8_t> out, random_sequence random) {
+      { a.active() } -> std::convertible_to<bool>;
+      { a(e, in, out, random) };
+    };
+
+struct pad_crop_flip {
+  int pad = 0;
+  bool flip = false;
+
+  [[nodiscard]] bool active() const { return pad != 0 || flip; }
+
+  void operator()(const extent& e, std::span<const std::uint8_t> in, std::span<std::uint8_t> out,
+                  random_sequence random) const {
+    expects(pad >= 0, "pad_crop_flip: the padding is negative");
+    expects(in.size() == e.size() && out.size() == e.size(),
+            "pad_crop_flip: the buffers are not of the image's size");
+    const auto offsets = static_cast<std::uint32_t>(2 * pad + 1);
+    const int down = static_cast<int>(random.below(offsets)) - pad;
+    const int right = static_cast<int>(random.below(offsets)) - pad;
+    const bool flipped = flip && random.coin();
+
+    std::memset(out.data(), 0, out.size());
+    // Columns of the crop inside the image; the others are padding.
+    const int first = std::max(0, -right), last = std::min(e.width, e.width - right);
+    const auto index = [&](int channel, int row, int column) {
+      return (static_cast<std::size_t>(channel) * static_cast<std::size_t>(e.height) +
+              static_cast<std::size_t>(row)) *
+                 static_cast<std::size_t>(e.width) +
+             static_cast<std::size_t>(column);
+    };
+    for (int c = 0; c < e.channels; ++c)
+      for (int y = std::max(0, -down); y < std::min(e.height, e.height - down); ++y)
+        if (first < last) {
+          const std::uint8_t* const row = in.data() + index(c, y + down, first + right);
+          if (flipped)
+            std::reverse_copy(row, row + (last - first), out.data() + index(c, y, e.width - last));
+          else
+            std::copy(row, row + (last - first), out.data() + index(c, y, first));
+        }
+  }
+
+  [[nodiscard]] std::string describe() const {
+    if (!active()) return "no augmentation";
+    return concat(pad > 0 ? concat("random crop after padding by ", pad) : std::string(),
+                  pad > 0 && flip ? ", " : "", flip ? "random horizontal flip" : "");
+  }
+};
+static_assert(Augmentation<pad_crop_flip>);
+
+}  // namespace cordee::inline CORDEE_ABI

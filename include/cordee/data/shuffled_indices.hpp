@@ -1,0 +1,31 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The order of samples: one permutation of the data set for each epoch.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include <cordee/core/error.hpp>
+#include <cordee/core/random.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+/// A uniform permutation of 0 .. size - 1, a function of (seed, epoch, size) alone (Fisher, Yates).
+inline std::vector<std::uint32_t> shuffled_indices(std::uint64_t seed, std::int64_t epoch,
+                                                   std::size_t size) {
+  expects(size <= std::numeric_limits<std::uint32_t>::max(),
+          "shuffled_indices: more than 2^32 - 1 samples");
+  std::vector<std::uint32_t> indices(size);
+  std::iota(indices.begin(), indices.end(), 0u);
+  random_sequence random(seed, purpose::shuffle, static_cast<std::uint64_t>(epoch), 0);
+  for (std::size_t left = size; left > 1; --left)
+    std::swap(indices[left - 1], indices[random.below(static_cast<std::uint32_t>(left))]);
+  return indices;
+}
+
+}  // namespace cordee::inline CORDEE_ABI

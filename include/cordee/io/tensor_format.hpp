@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Shared by the writer and the reader of tensor files (safetensors.hpp): sizes of element types,
+// products of shapes, and the search for duplicate names.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <cordee/core/config.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+namespace detail::io {
+
+/// Bytes of one element, 0 for an unknown type.
+inline std::size_t dtype_size(std::string_view dtype) {
+  constexpr std::pair<std::string_view, std::size_t> sizes[] = {
+      {"F64", 8}, {"F32", 4}, {"F16", 2},  {"BF16", 2},    {"I64", 8},
+      {"I32", 4}, {"I16", 2}, {"I8", 1},   {"U64", 8},     {"U32", 4},
+      {"U16", 2}, {"U8", 1},  {"BOOL", 1}, {"F8_E4M3", 1}, {"F8_E5M2", 1}};
+  for (const auto& [name, size] : sizes)
+    if (name == dtype) return size;
+  return 0;
+}
+
+/// out = start x shape[0] x shape[1] x …; returns false on overflow.
+inline bool checked_product(std::size_t start, std::span<const std::size_t> shape,
+                            std::size_t& out) {
+  out = start;
+  for (const std::size_t n : shape) {
+    if (n != 0 && out > std::numeric_limits<std::size_t>::max() / n) return false;
+    out *= n;
+  }
+  return true;
+}
+
+inline constexpr std::string_view metadata_name = "__metadata__";
+
+/// Two keys and an index. One type for all sorts, since each type costs an instantiation of sort.
+using sort_key = std::array<std::size_t, 3>;
+
+/// A name that occurs twice, if any. A template, like everything here that sorts or grows, so that
+/// programs without tensor files do not compile it.
+template <class Names = std::vector<std::string_view>>
+std::optional<std::string_view> find_duplicate(Names names) {
+  std::sort(names.begin(), names.end());
+  const auto twice = std::adjacent_find(names.begin(), names.end());
+  return twice == names.end() ? std::nullopt : std::optional(*twice);
+}
+
+}  // namespace detail::io
+
+}  // namespace cordee::inline CORDEE_ABI

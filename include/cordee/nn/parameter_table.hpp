@@ -1,0 +1,185 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A network's table of parameters, made at compile time.
+//
+// Layers add their parameters in forward order to a `parameter_registry`, which names them as
+// torchvision does (conv1, bn1, layer2.0.downsample.0, fc) and assigns offsets: trainable segments
+// first, running statistics after them. Layers are visited twice, to count and to write.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string_view>
+
+#include <cordee/core/extent.hpp>
+#include <cordee/core/segment.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+/// Initial values of a segment: normal with this mean and variance.
+struct initializer {
+  double mean = 0, variance = 0;
+};
+
+class parameter_registry {
+ public:
+  /// A segment whose name is a range of characters still.
+  struct entry {
+    cordee::segment segment;
+    initializer initial;
+    std::size_t name = 0, length = 0;
+  };
+  struct totals {
+    std::size_t trainable = 0, statistics = 0;          // segments
+    std::size_t trainable_end = 0, statistics_end = 0;  // numbers, with padding
+    std::size_t characters = 0;
+    std::int64_t parameters = 0, macs = 0;
+    int convolutions = 0;
+  };
+  /// A scope of names: the length of its prefix, and the layers counted in it.
+  struct scope {
+    std::size_t length = 0;
+    int convolutions = 0, norms = 0, stages = 0, children = 0;
+    bool numbered = false;
+  };
+
+  constexpr parameter_registry() = default;
+  constexpr explicit parameter_registry(bool ranges) : ranges_(ranges) {}
+  constexpr parameter_registry(const totals& counted, entry* entries, char* names,
+                               bool ranges = false)
+      : entries_(entries), names_(names), counted_(counted), ranges_(ranges) {}
+
+  [[nodiscard]] constexpr const totals& sum() const { return sum_; }
+
+  /// Each enters a scope and returns the one to which leave() returns. In a numbered scope a layer
+  /// is named by its position; a block always is.
+  constexpr scope enter_convolution() { return enter("conv", scope_.convolutions, 1); }
+  constexpr scope enter_batch_norm() { return enter("bn", scope_.norms, 1); }
+  constexpr scope enter_stage() { return descend(enter("layer", scope_.stages, 1), false); }
+  constexpr scope enter_block() { return descend(enter("", scope_.children, 0), false); }
+  constexpr scope enter_named(std::string_view name, bool numbered) {
+    const scope parent = scope_;
+    append(name);
+    return descend(parent, numbered);
+  }
+  constexpr void leave(const scope& parent) { scope_ = parent; }
+
+  /// Adds a tensor of the current scope; dimensions of zero are absent.
+  constexpr void add_tensor(std::string_view leaf, kind tensor_kind, std::array<int, 4> shape,
+                            initializer initial) {
+    std::size_t size = 1;
+    for (const int n : shape)
+      if (n != 0) size *= static_cast<std::size_t>(n);
+    const bool statistic = tensor_kind == kind::statistic;
+    std::size_t& end = statistic ? sum_.statistics_end : sum_.trainable_end;
+    std::size_t& index = statistic ? sum_.statistics : sum_.trainable;
+    if (entries_ != nullptr) {
+      const std::size_t row = index + (statistic ? counted_.trainable : 0);
+      char* name = names_ + sum_.characters;
+      std::size_t length = 0;
+      for (std::size_t i = 0; i < scope_.length; ++i) name[length++] = prefix_[i];
+      for (const char c : leaf) name[length++] = c;
+      entries_[row] = {.segment = {.name = {},
+                                   .kind = tensor_kind,
+                                   .offset = end + (statistic ? counted_.trainable_end : 0),
+                                   .size = size,
+                                   .shape = shape},
+                       .initial = initial,
+                       .name = sum_.characters,
+                       .length = length};
+    }
+    sum_.characters += scope_.length + leaf.size();
+    if (!statistic) sum_.parameters += static_cast<std::int64_t>(size);
+    end += detail::core::align_up(size);
+    ++index;
+  }
+
+  /// Adds the running range of the layer's input, if layers quantize it: an empty range initially.
+  constexpr void add_input_range() {
+    if (!ranges_) return;
+    constexpr double infinity = std::numeric_limits<double>::infinity();
+    add_tensor("input_min", kind::statistic, {1}, {.mean = infinity});
+    add_tensor("input_max", kind::statistic, {1}, {.mean = -infinity});
+  }
+
+  /// Adds multiply-accumulate operations of one sample, and convolutions.
+  constexpr void add_macs(std::int64_t macs, int convolutions) {
+    sum_.macs += macs;
+    sum_.convolutions += convolutions;
+  }
+
+ private:
+  constexpr scope enter(std::string_view base, int& counter, int from) {
+    int& position = scope_.numbered ? scope_.children : counter;
+    const int number = position++ + (scope_.numbered ? 0 : from);
+    const scope parent = scope_;  // after counting, so that the next layer gets the next number
+    if (!scope_.numbered)
+      for (const char c : base) prefix_[scope_.length++] = c;
+    if (number >= 10) prefix_[scope_.length++] = static_cast<char>('0' + number / 10);
+    prefix_[scope_.length++] = static_cast<char>('0' + number % 10);
+    prefix_[scope_.length++] = '.';
+    return parent;
+  }
+  constexpr scope descend(const scope& parent, bool numbered) {
+    scope_ = {.length = scope_.length, .numbered = numbered};
+    return parent;
+  }
+  constexpr void append(std::string_view name) {
+    for (const char c : name) prefix_[scope_.length++] = c;
+    prefix_[scope_.length++] = '.';
+  }
+
+  entry* entries_ = nullptr;
+  char* names_ = nullptr;
+  totals counted_, sum_;
+  bool ranges_ = false;
+  scope scope_;
+  std::array<char, 96> prefix_{};
+};
+
+/// The table of network `Root` on images of extent `In`, with the ranges of layers' inputs if
+/// `Ranges`.
+template <class Root, extent In, bool Ranges = false>
+class parameter_table {
+ public:
+  static constexpr parameter_registry::totals totals = [] {
+    parameter_registry counter(Ranges);
+    Root::describe(In, counter);
+    return counter.sum();
+  }();
+
+ private:
+  static constexpr std::size_t size = totals.trainable + totals.statistics;
+
+  struct storage {
+    std::array<parameter_registry::entry, size> entries{};
+    std::array<char, totals.characters> names{};
+  };
+  static constexpr storage written_ = [] {
+    storage s;
+    parameter_registry writer(totals, s.entries.data(), s.names.data(), Ranges);
+    Root::describe(In, writer);
+    return s;
+  }();
+
+ public:
+  static constexpr std::array<initializer, size> initializers = [] {
+    std::array<initializer, size> all;
+    for (std::size_t i = 0; i < size; ++i) all[i] = written_.entries[i].initial;
+    return all;
+  }();
+  static constexpr std::array<segment, size> segments = [] {
+    std::array<segment, size> all;
+    for (std::size_t i = 0; i < size; ++i) {
+      all[i] = written_.entries[i].segment;
+      all[i].name = {written_.names.data() + written_.entries[i].name, written_.entries[i].length};
+    }
+    return all;
+  }();
+};
+
+}  // namespace cordee::inline CORDEE_ABI

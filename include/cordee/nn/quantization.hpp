@@ -1,0 +1,254 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Running ranges of the inputs of convolutions in a network of precision int8.
+//
+//   low  <- low  + averaging (smallest - low)
+//   high <- high + averaging (largest - high)
+//
+// over the inputs of one step on all ranks; a percentile below 100 drops both tails
+// (ops/histogram.hpp). The first step sets the range. Forward observes minima and maxima, the
+// trainer reduces them over ranks once for each step, and then updates the ranges, equally on every
+// rank. They are running statistics, saved with the weights as input_min and input_max.
+//
+// On a GPU, forward observes in device memory; the host reads the observations once for each step,
+// and a kernel updates the ranges.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <span>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <cordee/core/concat.hpp>
+#include <cordee/core/error.hpp>
+#include <cordee/core/segment.hpp>
+#include <cordee/device/buffer.hpp>
+#include <cordee/device/gpu_kernel.hpp>
+#include <cordee/ops/cpu/histogram.hpp>
+#include <cordee/ops/cpu/quantize.hpp>
+#include <cordee/precision/precision.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+/// The observations of one layer since they were last taken, and its error when compared with FP32.
+struct layer_observer {
+  std::string_view name;
+  std::size_t low_offset = 0, high_offset = 0;  // of its range in a plane
+  real_range observed{};
+  double squared_error = 0, squared_norm = 0;  // sums of (y - y32)^2 and of y32^2
+  double clipped = 0, count = 0;               // inputs outside the range, and all inputs
+};
+
+/// The observations of all layers of a network, and the mode in which layers run.
+struct quantization_observer {
+  ///   quantized   int8, for training and evaluation
+  ///   observed    FP32, observing ranges
+  ///   compared    FP32, and int8 beside each layer to measure its error
+  enum class run_mode { quantized, observed, compared } mode = run_mode::quantized;
+  std::vector<layer_observer> layers;
+  std::vector<double> counts;  // (layers, bins), histograms of the inputs if percentile < 100
+
+  /// Adds a layer for each range of the table, so that a rank without samples takes part in
+  /// updates.
+  [[gnu::cold]] void add_layers(std::span<const segment> table) {
+    constexpr std::string_view suffix = ".input_min";
+    for (std::size_t k = 0; k + 1 < table.size(); ++k)
+      if (const auto name = table[k].name; name.ends_with(suffix))
+        layers.push_back({name.substr(0, name.size() - suffix.size()),
+                          table[k].offset,
+                          table[k + 1].offset,
+                          {}});
+  }
+  /// Returns and resets the observed ranges as minima, (low, -high) of each layer: infinite, as if
+  /// nothing was observed, if the step does not `count`.
+  [[nodiscard]] std::vector<double> take_minima(bool count) {
+    std::vector<double> minima(2 * layers.size());
+    for (std::size_t k = 0; k < layers.size(); ++k) {
+      real_range& observed = layers[k].observed;
+      if (!count) observed = {};
+      minima[2 * k] = observed.low;
+      minima[2 * k + 1] = -observed.high;
+      observed = {};
+    }
+    return minima;
+  }
+  /// Returns and resets the histograms, (layers, bins); zero if the step does not `count`.
+  [[nodiscard]] std::vector<double> take_histograms(bool count) {
+    if (!count) counts.clear();
+    counts.resize(layers.size() * histogram_bins::count);
+    return std::exchange(counts, {});
+  }
+};
+
+/// The update of one layer's range in a plane by the range low .. high that all ranks observed in a
+/// step.
+struct range_update {
+  std::size_t low_offset, high_offset;
+  double low, high, averaging;
+  bool frozen;
+
+  template <class Real>
+  CORDEE_HOST_DEVICE void operator()(Real* plane) const {
+    Real &running_low = plane[low_offset], &running_high = plane[high_offset];
+    const bool first = !(running_low <= running_high);
+    if (!(low <= high) || (!first && frozen)) return;
+    const auto average = [this, first](double running, double observed) {
+      return static_cast<Real>(first ? observed : running + averaging * (observed - running));
+    };
+    running_low = average(running_low, low);
+    running_high = average(running_high, high);
+  }
+};
+
+/// For int8: options of the running ranges, and the observations.
+struct quantization_options {
+  double averaging = 0.01;
+  double percentile = 100;  // of the inputs of a step; above 50, at most 100
+  double freeze_ranges_at = std::numeric_limits<double>::infinity();  // epoch
+  quantization_observer observer{};
+
+  [[gnu::cold]] void check() const {
+    expects(averaging >= 0 && averaging <= 1,
+            "quantization.averaging is the weight of a step in a running range, 0 to 1");
+    expects(percentile > 50 && percentile <= 100,
+            "quantization.percentile is above 50 and at most 100");
+  }
+  /// Adds the inputs x of layer k, whose range is `range`. Of the n numbers, `filling` are zeros
+  /// that pad blocks of channels and are not counted.
+  void observe(std::size_t k, const real_range& range, std::size_t n, const float* x, cpu::stream s,
+               std::size_t filling = 0) {
+    layer_observer& layer = observer.layers[k];
+    layer.observed.widen(range);
+    if (percentile >= 100) return;
+    observer.counts.resize(observer.layers.size() * histogram_bins::count);
+    add_to_histogram(n, x,
+                     {observer.counts.data() + k * histogram_bins::count, histogram_bins::count}, s,
+                     filling);
+  }
+
+  /// Replaces the minima of all ranks by those without the tails that the percentile drops.
+  void clip_to_percentile(std::span<double> minima, std::span<const double> counts) const {
+    check();
+    expects(counts.size() == observer.layers.size() * histogram_bins::count,
+            "quantization: the counts are not one histogram for each layer");
+    for (std::size_t k = 0; k < observer.layers.size(); ++k) {
+      double *low = &minima[2 * k], *high = low + 1;
+      const real_range whole{static_cast<float>(*low), static_cast<float>(-*high)},
+          middle =
+              percentile_range({counts.data() + k * histogram_bins::count, histogram_bins::count},
+                               whole, percentile);
+      *low = middle.low;
+      *high = -middle.high;
+    }
+  }
+
+  /// The update of layer k's range by the minima of all ranks. An empty range changes nothing.
+  [[nodiscard]] range_update update_of(std::size_t k, std::span<const double> minima,
+                                       double epoch) const {
+    expects(minima.size() == 2 * observer.layers.size(),
+            "quantization: the minima are not one range for each layer");
+    const layer_observer& layer = observer.layers[k];
+    return {layer.low_offset,   layer.high_offset, minima[2 * k],
+            -minima[2 * k + 1], averaging,         epoch >= freeze_ranges_at};
+  }
+  /// Updates the ranges in `plane`.
+  template <class Real>
+  void update_ranges(Real* plane, std::span<const double> minima, double epoch) const {
+    for (std::size_t k = 0; k < observer.layers.size(); ++k) update_of(k, minima, epoch)(plane);
+  }
+};
+
+namespace detail::nn {
+
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_unknown_range(std::string_view name) {
+  throw error(concat("layer \"", name, "\" has no range of its input: train the network in int8, ",
+                     "load weights of such a network, or calibrate it"));
+}
+
+template <class Real>
+struct update_ranges_op {
+  const range_update* updates;
+  Real* plane;
+  observed_input* records;
+  CORDEE_DEVICE void operator()(std::size_t k) const {
+    updates[k](plane);
+    records[k].observed = {};
+  }
+};
+
+}  // namespace detail::nn
+
+/// The same for a GPU, whose kernels observe in device memory.
+template <class D>
+struct quantization_on : quantization_options {
+  using stream = typename D::stream;
+
+  buffer<observed_input, D> records;
+  buffer<double, D> counts;  // (layers, bins)
+  buffer<range_update, D> updates;
+
+  void add_layers(const D& where, std::span<const segment> table) {
+    observer.add_layers(table);
+    const std::size_t layers = observer.layers.size();
+    records = {where, layers};
+    counts = {where, layers * histogram_bins::count};
+    updates = {where, layers};
+    const std::vector<observed_input> initial(layers);
+    const stream s{};
+    where.copy(records.span().data, initial.data(), layers * sizeof(observed_input), s);
+    where.finish(s);
+  }
+
+  /// Copies the device's observations to the observer. Blocks the host.
+  void fetch(const D& where, stream s) {
+    const auto host = host_records(where, s);
+    for (std::size_t k = 0; k < host.size(); ++k) observer.layers[k].observed = host[k].observed;
+    if (percentile >= 100) return;
+    observer.counts = copy_to_host(where, std::as_const(counts).span(), s);
+  }
+  /// Updates the ranges in the device's `plane`, and resets the device's observations.
+  template <class Real>
+  void update_ranges(const D& where, Real* plane, std::span<const double> minima, double epoch,
+                     stream s) {
+    std::vector<range_update> host;
+    for (std::size_t k = 0; k < observer.layers.size(); ++k)
+      host.push_back(update_of(k, minima, epoch));
+    where.copy(updates.span().data, host.data(), host.size() * sizeof(range_update), s);
+    // for a GPU by argument-dependent lookup: device/gpu_kernel.hpp
+    for_each(s, host.size(),
+             detail::nn::update_ranges_op<Real>{updates.span().data, plane, records.span().data});
+    where.clear(counts.span().data, counts.size() * sizeof(double), s);
+  }
+  /// After an evaluation: throws error unless every layer had a range. Blocks the host.
+  void expect_ranges(const D& where, stream s) const {
+    const auto host = host_records(where, s);
+    for (std::size_t k = 0; k < host.size(); ++k)
+      if (host[k].has_range == 0) detail::nn::throw_unknown_range(observer.layers[k].name);
+  }
+
+ private:
+  [[nodiscard]] std::vector<observed_input> host_records(const D& where, stream s) const {
+    return copy_to_host(where, records.span(), s);
+  }
+};
+
+namespace detail::nn {
+struct no_quantization {};
+template <class P, class D>
+struct quantization_of {
+  using type = no_quantization;
+};
+template <Quantized P, class D>
+struct quantization_of<P, D> {
+  using type = std::conditional_t<D::host_memory, quantization_options, quantization_on<D>>;
+};
+}  // namespace detail::nn
+template <class P, class D>
+using quantization_of = typename detail::nn::quantization_of<P, D>::type;
+
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,236 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A convolution with int8 operands (Jacob et al., 2018).
+//
+//   forward    y = s_x s_w (w_q * (x_q - z))                         in integers, scaled once
+//   backward   dw = wgrad(x', dy),  dx = dgrad(dy, w') where x was not clipped, 0 elsewhere
+//
+// x' and w' are x and w after quantization. Weights are quantized when they are packed, each filter
+// by its largest absolute value; the input by its running range, which training updates. Without a
+// running range, training uses the batch's; evaluation throws an error that names the layer.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <cordee/core/error.hpp>
+#include <cordee/nn/layer.hpp>
+#include <cordee/ops/convolution.hpp>
+#include <cordee/ops/convolution_bytes.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+namespace detail::nn {
+
+template <class B>
+class quantized_convolution_node {
+  using number = typename B::number;
+  using engine = typename B::engine;
+  static constexpr bool on_cpu = B::device::host_memory;
+  using scaling = std::conditional_t<on_cpu, affine_quantizer<float>, affine_quantizer<float>*>;
+  static_assert(
+      ByteEngine<engine, typename B::stream>,
+      "this engine has no int8 convolution: use direct or reference, on a GPU tensor_core");
+  // The type of the operands of gradients: the engine's choice, or that of activations.
+  struct activation_gradients {
+    using byte_gradient = number;
+  };
+  using gradient = typename std::conditional_t<HasByteGradient<engine>, engine,
+                                               activation_gradients>::byte_gradient;
+
+ public:
+  [[gnu::cold, gnu::noinline]] quantized_convolution_node(const convolution_problem& problem,
+                                                          layout_builder& layout)
+      : problem_(problem),
+        segment_(layout.next_segment++),
+        weights_(layout.table[segment_].offset),
+        low_(layout.table[layout.next_statistic].offset),
+        high_(layout.table[layout.next_statistic + 1].offset),
+        name_(layout.table[segment_].name),
+        layer_(layout.quantized_layers++),
+        packed_(layout.template reserve_packed<gradient>(packed_dequantized_size(problem))),
+        packed_bytes_(layout.template reserve_packed<std::int8_t>(engine::packed_bytes(problem))),
+        scales_(layout.template reserve_packed<float>(static_cast<std::size_t>(problem.filters))),
+        activation_(layout.activations++) {
+    layout.next_statistic += 2;
+    name_.remove_suffix(std::string_view(".weight").size());
+    layout.note_activation_size(std::max(B::numbers(problem.in), B::numbers(problem.out())));
+  }
+
+  void pack_parameters(const pack_pass<B>& pass) const {
+    const std::size_t size = problem_.weights(), filters = size_of(problem_.filters);
+    // q: int8 weights; dequantized: w' in float
+    const auto pack = [&](std::int8_t* q, number* dequantized) {
+      // for a GPU by argument-dependent lookup: ops/gpu/quantize.hpp
+      quantize_filters(filters, size / filters, pass.plane + weights_, q, dequantized,
+                       pass.template packed_at<float>(scales_), pass.s);
+      engine::pack_bytes(problem_, q, pass.template packed_at<std::int8_t>(packed_bytes_), pass.s);
+      auto* const packed = pass.template packed_at<gradient>(packed_);
+      if constexpr (HasByteGradient<engine>)
+        engine::pack_dequantized(problem_, dequantized, packed, pass.s);
+      else
+        engine{}.template pack<number>(problem_, dequantized, packed, pass.s);
+    };
+    if constexpr (on_cpu) {
+      thread_local std::vector<std::int8_t> q;  // reused by all layers and steps
+      thread_local std::vector<number> dequantized;
+      q.resize(std::max(q.size(), size));
+      dequantized.resize(q.size());
+      pack(q.data(), dequantized.data());
+    } else {
+      const stream_buffer<std::int8_t, typename B::stream> q(pass.s, size);
+      const stream_buffer<number, typename B::stream> dequantized(pass.s, size);
+      pack(q.data(), dequantized.data());
+    }
+  }
+
+  const number* forward(const forward_pass<B>& pass, const number* x) {
+    number* const y = pass.buffer_for(activation_, B::numbers(problem_.out()));
+    x_ = x;
+    if constexpr (on_cpu) {
+      if (pass.quantization->observer.mode != quantization_observer::run_mode::quantized) {
+        run_fp32(pass, x, y);
+        return y;
+      }
+      quantizer_ = input_quantizer(pass, x);
+    } else {
+      quantizer_ = device_input_quantizer(pass, x);
+    }
+    fprop(pass, x, y);
+    return y;
+  }
+
+  template <class Ready>
+  number* backward(const backward_pass<B>& pass, number* dy, gradient_target<number> target,
+                   Ready& ready) {
+    if constexpr (HasByteGradient<engine>) {
+      const bool adds = target.accumulate_into != nullptr;
+      number* const dx = !target.needed ? nullptr
+                         : adds         ? target.accumulate_into
+                                        : pass.gradients->acquire();
+      engine::backward_bytes(problem_, pass.samples, x_, quantizer_, dy,
+                             pass.template packed_at<gradient>(packed_), pass.plane + weights_,
+                             pass.mode, dx, adds ? write_mode::add : write_mode::overwrite, pass.s);
+      pass.gradients->release(dy);
+      ready(segment_);
+      return dx;
+    } else {
+      return backward_by_activations(pass, dy, target, ready);
+    }
+  }
+
+ private:
+  static std::size_t packed_dequantized_size(const convolution_problem& p) {
+    if constexpr (HasByteGradient<engine>)
+      return engine::packed_dequantized_size(p);
+    else
+      return engine{}.template packed_size<number>(p);
+  }
+
+  template <class Ready>
+  number* backward_by_activations(const backward_pass<B>& pass, number* dy,
+                                  gradient_target<number> target, Ready& ready) {
+    const std::size_t in = static_cast<std::size_t>(pass.samples) * B::numbers(problem_.in);
+    number* const buffer = pass.gradients->acquire();  // x', then dx
+    // for a GPU by argument-dependent lookup: ops/gpu/quantize.hpp
+    fake_quantize(in, x_, quantizer_, buffer, pass.s);
+    pass.workspace->reserve(engine{}.template workspace<number>(problem_, pass.samples, pass.s));
+    engine{}.template wgrad<number>(problem_, pass.samples, buffer, dy, pass.plane + weights_,
+                                    pass.mode, pass.workspace->span().data, pass.s);
+    if (target.needed) {
+      engine{}.template dgrad<number>(problem_, pass.samples, dy,
+                                      pass.template packed_at<number>(packed_), buffer,
+                                      write_mode::overwrite, pass.s);
+      straight_through(in, x_, quantizer_, buffer, target.accumulate_into, pass.s);
+    }
+    pass.gradients->release(dy);
+    const bool returned = target.needed && target.accumulate_into == nullptr;
+    if (!returned) pass.gradients->release(buffer);
+    ready(segment_);
+    return returned ? buffer : target.accumulate_into;
+  }
+
+  void fprop(const forward_pass<B>& pass, const number* x, number* y) const {
+    engine::fprop_bytes(problem_, pass.samples, x, quantizer_,
+                        pass.template packed_at<std::int8_t>(packed_bytes_),
+                        pass.template packed_at<float>(scales_), y, pass.s);
+  }
+  static constexpr std::size_t size_of(int n) { return static_cast<std::size_t>(n); }
+  [[nodiscard]] std::size_t numbers(const forward_pass<B>& pass, const extent& e) const {
+    return size_of(pass.samples) * B::numbers(e);
+  }
+  /// The number of zeros that pad the blocks of channels of the input.
+  [[nodiscard]] std::size_t filling(const forward_pass<B>& pass) const {
+    return numbers(pass, problem_.in) - size_of(pass.samples) * problem_.in.size();
+  }
+
+  real_range observe(const forward_pass<B>& pass, const number* x) const {
+    const std::size_t n = numbers(pass, problem_.in);
+    const real_range range = range_of(n, x, pass.s);
+    pass.quantization->observe(layer_, range, n, x, pass.s, filling(pass));
+    return range;
+  }
+  /// The quantizer of x; in training, observes x.
+  affine_quantizer<float> input_quantizer(const forward_pass<B>& pass, const number* x) const {
+    const real_range running{pass.plane[low_], pass.plane[high_]};
+    if (pass.phase == phase::train) return fit_input(running, observe(pass, x), pass.samples > 0);
+    if (!running.has_values()) throw_unknown_range(name_);
+    return fit_affine(running.low, running.high, unsigned_bytes);
+  }
+  /// The same on a GPU, in device memory; read_metrics throws if a range was missing. The functions
+  /// of its stream are found by argument-dependent lookup.
+  affine_quantizer<float>* device_input_quantizer(const forward_pass<B>& pass,
+                                                  const number* x) const {
+    auto& quantization = *pass.quantization;
+    const auto *low = pass.plane + low_, *high = pass.plane + high_;
+    observed_input* const record = quantization.records.span().data + layer_;
+    if (pass.phase != phase::train) {
+      recall_input(low, high, record, pass.s);
+      return &record->quantizer;
+    }
+    const std::size_t n = numbers(pass, problem_.in);
+    note_input(n, x, low, high, record, pass.s);
+    if (quantization.percentile < 100)
+      add_to_histogram(n, x, quantization.counts.span().data + layer_ * histogram_bins::count,
+                       pass.s, filling(pass));
+    return &record->quantizer;
+  }
+
+  /// Forward in FP32, by the masters, so that the following layers read what FP32 would compute.
+  [[gnu::cold, gnu::noinline]] void run_fp32(const forward_pass<B>& pass, const number* x,
+                                             number* y) {
+    const std::size_t in = numbers(pass, problem_.in), out = numbers(pass, problem_.out());
+    std::vector<number> packed(engine{}.template packed_size<number>(problem_));
+    engine{}.template pack<number>(problem_, pass.plane + weights_, packed.data(), pass.s);
+    quantization_observer& observer = pass.quantization->observer;
+    if (observer.mode == quantization_observer::run_mode::observed) {
+      observe(pass, x);
+    } else {
+      layer_observer& layer = observer.layers[layer_];
+      quantizer_ = input_quantizer(pass, x);
+      std::vector<number> quantized(out);
+      fprop(pass, x, quantized.data());
+      engine{}.template fprop<number>(problem_, pass.samples, x, packed.data(), y, pass.s);
+      for (std::size_t i = 0; i < out; ++i) {
+        const double exact = y[i], error = quantized[i] - exact;
+        layer.squared_error += error * error;
+        layer.squared_norm += exact * exact;
+      }
+      for (std::size_t i = 0; i < in; ++i) layer.clipped += quantizer_.in_range(x[i]) ? 0 : 1;
+      layer.count += static_cast<double>(in - filling(pass));
+      return;
+    }
+    engine{}.template fprop<number>(problem_, pass.samples, x, packed.data(), y, pass.s);
+  }
+
+  convolution_problem problem_;
+  std::size_t segment_, weights_, low_, high_;
+  std::string_view name_;
+  std::size_t layer_, packed_, packed_bytes_, scales_, activation_;
+  scaling quantizer_{};
+  const number* x_ = nullptr;
+};
+
+}  // namespace detail::nn
+}  // namespace cordee::inline CORDEE_ABI

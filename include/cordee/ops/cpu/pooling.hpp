@@ -1,0 +1,224 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ops that change the extent without parameters: the global average pool, y[c] = mean over pixels
+// of x[c]; the subsampling shortcut of CIFAR ResNets (He et al., 2016, option A); and the max pool,
+//
+//   y[c, i, j]  = max over r, s of x[c, i t + r - p, j t + s - p]    inside the image only
+//   dx[c, h, l] = sum of the dy[c, i, j] whose maximum is x[c, h, l]: of equal ones the first in
+//                 row-major order
+//
+// with stride t and padding p. A NaN is a maximum, the last of several (as in PyTorch).
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+
+#include <cordee/core/extent.hpp>
+#include <cordee/core/protocol.hpp>
+#include <cordee/device/cpu.hpp>
+#include <cordee/ops/cpu/simd.hpp>
+#include <cordee/ops/layout.hpp>
+#include <cordee/ops/pooling.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+/// y (samples, C / V, 1, 1, V) <- the mean over pixels of x (samples, C / V, H, W, V).
+template <class Real, int V>
+void average_pool_forward(const extent& in, int samples, const Real* x, Real* y, cpu::stream s) {
+  const std::size_t pixels = in.pixels(), blocks = channel_blocks(in.channels, V);
+  parallel_chunks(s, static_cast<std::size_t>(samples), 1,
+                  [=](std::size_t first, std::size_t last) {
+                    for (std::size_t b = first * blocks; b < last * blocks; ++b) {
+                      Real sum[V] = {};
+                      for (std::size_t p = 0; p < pixels; ++p)
+                        for (std::size_t v = 0; v < V; ++v) sum[v] += x[(b * pixels + p) * V + v];
+                      for (std::size_t v = 0; v < V; ++v)
+                        y[b * V + v] = sum[v] / static_cast<Real>(pixels);
+                    }
+                  });
+}
+
+/// dx (samples, C / V, H, W, V) <- dy (samples, C / V, 1, 1, V) / pixels, at every pixel.
+template <class Real, int V>
+void average_pool_backward(const extent& in, int samples, const Real* dy, Real* dx, cpu::stream s) {
+  const std::size_t pixels = in.pixels(), blocks = channel_blocks(in.channels, V);
+  parallel_chunks(s, static_cast<std::size_t>(samples), 1,
+                  [=](std::size_t first, std::size_t last) {
+                    for (std::size_t b = first * blocks; b < last * blocks; ++b) {
+                      Real share[V];
+                      for (std::size_t v = 0; v < V; ++v)
+                        share[v] = dy[b * V + v] / static_cast<Real>(pixels);
+                      for (std::size_t p = 0; p < pixels; ++p)
+                        for (std::size_t v = 0; v < V; ++v) dx[(b * pixels + p) * V + v] = share[v];
+                    }
+                  });
+}
+
+namespace detail::ops {
+
+/// Calls f(index in x, index in y, whether x has that channel) for every number of y of samples
+/// first .. last-1.
+template <int VX, int VY, class F>
+void for_each_subsampled(const subsample_problem& p, std::size_t first, std::size_t last,
+                         const F& f) {
+  const auto stride = static_cast<std::size_t>(p.stride);
+  const auto width = static_cast<std::size_t>(p.out.width), pixels = p.out.pixels();
+  const std::size_t lanes = channel_blocks(p.out.channels, VY) * VY;
+  for (std::size_t n = first; n < last; ++n)
+    for (std::size_t lane = 0; lane < lanes; ++lane) {
+      const int from = p.source(static_cast<int>(lane));
+      const bool present = from >= 0 && from < p.in.channels;
+      const auto c = static_cast<std::size_t>(present ? from : 0);
+      const std::size_t x = n * sample_size(p.in, VX) + c / VX * p.in.pixels() * VX + c % VX;
+      const std::size_t y = n * sample_size(p.out, VY) + lane / VY * pixels * VY + lane % VY;
+      for (std::size_t pixel = 0; pixel < pixels; ++pixel) {
+        const std::size_t row = pixel / width * stride, column = pixel % width * stride;
+        f(x + (row * static_cast<std::size_t>(p.in.width) + column) * VX, y + pixel * VY, present);
+      }
+    }
+}
+
+}  // namespace detail::ops
+
+template <class Real, int VX, int VY>
+void subsample_forward(const subsample_problem& p, int samples,
+                       const Real* x,  // (samples, C / VX, H, W, VX)
+                       Real* y,        // (samples, K / VY, I, J, VY)
+                       cpu::stream s) {
+  parallel_chunks(
+      s, static_cast<std::size_t>(samples), 1, [=](std::size_t first, std::size_t last) {
+        detail::ops::for_each_subsampled<VX, VY>(
+            p, first, last,
+            [=](std::size_t i, std::size_t o, bool present) { y[o] = present ? x[i] : Real{0}; });
+      });
+}
+
+/// dx is zero at the pixels that y does not read.
+template <class Real, int VX, int VY>
+void subsample_backward(const subsample_problem& p, int samples, const Real* dy, Real* dx,
+                        cpu::stream s) {
+  const std::size_t size = sample_size(p.in, VX);
+  parallel_chunks(s, static_cast<std::size_t>(samples), 1,
+                  [=](std::size_t first, std::size_t last) {
+                    std::fill(dx + first * size, dx + last * size, Real{0});
+                    detail::ops::for_each_subsampled<VX, VY>(
+                        p, first, last, [=](std::size_t i, std::size_t o, bool present) {
+                          if (present) dx[i] = dy[o];
+                        });
+                  });
+}
+
+namespace detail::ops {
+
+/// Lanes of a block of V processed together: all, or one where V is not a power of two.
+template <int V>
+inline constexpr int pool_lanes = std::has_single_bit(static_cast<unsigned>(V)) ? V : 1;
+
+/// The integers that a comparison of vectors of Real returns.
+template <class Real>
+using mask_element = std::conditional_t<sizeof(Real) == 4, std::int32_t, std::int64_t>;
+
+template <class Real, int V>
+[[gnu::noinline]] void block_max_pool(const max_pool_problem& p, const Real* x, Real* y,
+                                      std::uint8_t* argmax) {
+  constexpr int W = pool_lanes<V>;
+  using vector = vec<Real, W>;
+  using indices = vec<mask_element<Real>, W>;
+  const extent out = p.out();
+  for (int i = 0; i < out.height; ++i)
+    for (int j = 0; j < out.width; ++j, y += V, argmax += V) {
+      const auto [r0, r1] = p.taps(i, p.in.height);
+      const auto [s0, s1] = p.taps(j, p.in.width);
+      const std::ptrdiff_t corner =
+          std::ptrdiff_t{i * p.stride - p.padding} * p.in.width + (j * p.stride - p.padding);
+      for (int lane = 0; lane < V; lane += W) {
+        const Real* const from = x + corner * V + lane;
+        vector best = load<Real, W>(from + (std::ptrdiff_t{r0} * p.in.width + s0) * V);
+        indices tap = indices{} + (r0 * p.window + s0);
+        for (int r = r0; r < r1; ++r)
+          for (int s = s0; s < s1; ++s) {
+            const vector z = load<Real, W>(from + (std::ptrdiff_t{r} * p.in.width + s) * V);
+            const indices larger = (z > best) | (z != z);
+            best = larger ? z : best;
+            tap = larger ? indices{} + (r * p.window + s) : tap;
+          }
+        store<Real, W>(y + lane, best);
+        store<std::uint8_t, W>(argmax + lane, __builtin_convertvector(tap, vec<std::uint8_t, W>));
+      }
+    }
+}
+
+template <class Real, int V>
+[[gnu::noinline]] void block_max_pool_gradient(const max_pool_problem& p, const Real* dy,
+                                               const std::uint8_t* argmax, Real* dx,
+                                               write_mode mode) {
+  constexpr int W = pool_lanes<V>;
+  using vector = vec<Real, W>;
+  using indices = vec<mask_element<Real>, W>;
+  const extent out = p.out();
+  max_pool_problem::range rows{0, 0};
+  for (int h = 0; h < p.in.height; ++h) {
+    p.advance(rows, h, out.height);
+    max_pool_problem::range columns{0, 0};
+    for (int l = 0; l < p.in.width; ++l, dx += V) {
+      p.advance(columns, l, out.width);
+      for (int lane = 0; lane < V; lane += W) {
+        vector sum = mode == write_mode::add ? load<Real, W>(dx + lane) : vector{};
+        for (int i = rows.first; i < rows.last; ++i)
+          for (int j = columns.first; j < columns.last; ++j) {
+            const std::ptrdiff_t from = (std::ptrdiff_t{i} * out.width + j) * V + lane;
+            const int tap = (h + p.padding - i * p.stride) * p.window +  //
+                            (l + p.padding - j * p.stride);
+            const indices maximum =
+                __builtin_convertvector(load<std::uint8_t, W>(argmax + from), indices);
+            sum += maximum == indices{} + tap ? load<Real, W>(dy + from) : vector{};
+          }
+        store<Real, W>(dx + lane, sum);
+      }
+    }
+  }
+}
+
+}  // namespace detail::ops
+
+/// argmax <- the tap of each number of y that was the maximum. Saved for backward, as computing it
+/// again would read x: sixteen times as many bytes for a 3x3 window of stride 2 in FP32, and
+/// possibly no longer in the cache.
+template <class Real, int V>
+void max_pool_forward(const max_pool_problem& p, int samples,
+                      const Real* x,         // (samples, C / V, H, W, V)
+                      Real* y,               // (samples, C / V, I, J, V)
+                      std::uint8_t* argmax,  // (samples, C / V, I, J, V)
+                      cpu::stream s) {
+  const std::size_t blocks = channel_blocks(p.in.channels, V);
+  const std::size_t read = p.in.pixels() * V, written = p.out().pixels() * V;
+  parallel_chunks(s, static_cast<std::size_t>(samples) * blocks, 1,
+                  [=](std::size_t first, std::size_t last) {
+                    for (std::size_t b = first; b < last; ++b)
+                      detail::ops::block_max_pool<Real, V>(p, x + b * read, y + b * written,
+                                                           argmax + b * written);
+                  });
+}
+
+/// Every number of dx sums over the windows that cover it, so that one worker writes it, once.
+template <class Real, int V>
+void max_pool_backward(const max_pool_problem& p, int samples,
+                       const Real* dy,              // (samples, C / V, I, J, V)
+                       const std::uint8_t* argmax,  // (samples, C / V, I, J, V)
+                       Real* dx,                    // (samples, C / V, H, W, V)
+                       write_mode mode, cpu::stream s) {
+  const std::size_t blocks = channel_blocks(p.in.channels, V);
+  const std::size_t read = p.out().pixels() * V, written = p.in.pixels() * V;
+  parallel_chunks(s, static_cast<std::size_t>(samples) * blocks, 1,
+                  [=](std::size_t first, std::size_t last) {
+                    for (std::size_t b = first; b < last; ++b)
+                      detail::ops::block_max_pool_gradient<Real, V>(
+                          p, dy + b * read, argmax + b * read, dx + b * written, mode);
+                  });
+}
+
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,95 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The convolution engine over cuDNN, in fp16, bf16 and fp32 with accumulation in float.
+//
+//   activations   (N, H, W, C')      channels padded to 16 bytes: (N, 1, H, W, V) of ops/layout.hpp
+//   weights       (K', R, S, C')     for fprop and dgrad alike, zero in padded channels and filters
+//
+// cuDNN's engines write the weight gradient of 16-bit numbers in 16 bits; it is then added to dw in
+// float.
+#pragma once
+
+#include <cordee/ops/engines/cudnn/plan_cache.hpp>
+#include <cordee/ops/gpu/filter_layout.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+namespace detail::ops {
+template <class Real>
+struct set_zero_op {
+  Real* to;
+  CORDEE_DEVICE void operator()(std::size_t i) const { to[i] = 0; }
+};
+}  // namespace detail::ops
+
+template <cudnn_settings Settings>
+struct cudnn_with {
+  static constexpr std::string_view name =
+      Settings.deterministic
+          ? (Settings.tf32 ? "cudnn, deterministic, TF32" : "cudnn, deterministic")
+          : (Settings.tf32 ? "cudnn, TF32" : "cudnn");
+  static constexpr bool rounds_weight_gradients = true;  // to N, before the addition in Real
+
+  template <detail::ops::CudnnType N>
+  static constexpr int block(int channels) {
+    return detail::ops::padded_channels<N>(channels);
+  }
+  template <detail::ops::CudnnType N>
+  static std::size_t packed_size(const convolution_problem& p) {
+    return detail::ops::padded_problem<N>(p).weights();
+  }
+  /// Numbers of the weight gradient (K', R, S, C') as cuDNN writes it.
+  template <detail::ops::CudnnType N, GpuStream S>
+  static std::size_t workspace(const convolution_problem& p, int /*samples*/, S) {
+    return packed_size<N>(p);
+  }
+  template <detail::ops::CudnnType N, class Real, GpuStream S>
+  static void pack(const convolution_problem& p, const Real* master, N* packed, S s) {
+    pack_krsc(p, block<N>(p.in.channels), block<N>(p.filters), master, packed, s);
+  }
+
+  /// fprop   y (N, H_out, W_out, K')   from  x (N, H, W, C')           and  packed (K', R, S, C')
+  /// dgrad   dx (N, H, W, C')          from  dy (N, H_out, W_out, K')  and  packed (K', R, S, C')
+  /// wgrad   dw (K, C, R, S)           from  x (N, H, W, C')           and  dy (N, H_out, W_out, K')
+  template <detail::ops::CudnnType N, GpuStream S>
+  static void fprop(const convolution_problem& p, int samples, const N* x, const N* packed, N* y,
+                    S s) {
+    run(p, samples, detail::ops::convolution_pass::fprop, write_mode::overwrite, x, packed, y, s);
+  }
+  template <detail::ops::CudnnType N, GpuStream S>
+  static void dgrad(const convolution_problem& p, int samples, const N* dy, const N* packed, N* dx,
+                    write_mode mode, S s) {
+    run(p, samples, detail::ops::convolution_pass::dgrad, mode, dx, packed, dy, s);
+  }
+  template <detail::ops::CudnnType N, class Real, GpuStream S>
+  static void wgrad(const convolution_problem& p, int samples, const N* x, const N* dy, Real* dw,
+                    write_mode mode, N* workspace, S s) {
+    if (samples == 0) {
+      if (mode == write_mode::overwrite)
+        for_each(s, p.weights(), detail::ops::set_zero_op<Real>{dw});
+      return;
+    }
+    run(p, samples, detail::ops::convolution_pass::wgrad, write_mode::overwrite, x, workspace, dy,
+        s);  // workspace <- dw, (K', R, S, C')
+    unpack_krsc(p, block<N>(p.in.channels), block<N>(p.filters), workspace, dw, mode, s);
+  }
+
+ private:
+  /// The pass determines which of x, w and y is written.
+  template <class N, GpuStream S>
+  static void run(const convolution_problem& p, int samples, detail::ops::convolution_pass pass,
+                  write_mode mode, const N* x, const N* w, const N* y, S s) {
+    if (samples == 0) return;
+    const auto writable = [](const N* data) { return const_cast<N*>(data); };
+    detail::ops::cudnn_plan_cache::current().execute(
+        {detail::ops::padded_problem<N>(p), samples, pass, detail::ops::cudnn_data_type<N>,
+         mode == write_mode::add, Settings},
+        {writable(x), writable(w), writable(y)}, s);
+  }
+};
+
+/// With the fastest plan of each layer and pass, as measured on first use.
+using cudnn = cudnn_with<cudnn_settings{}>;
+
+}  // namespace cordee::inline CORDEE_ABI

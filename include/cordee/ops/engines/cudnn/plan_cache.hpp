@@ -1,0 +1,161 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// One thread's cuDNN handle on one GPU, and its execution plans by key.
+//
+// A plan is selected when its key is first used. Unless the settings say `deterministic`, the
+// heuristics' first eight plans are run on the tensors given, three times each, and the one with
+// the least time is kept. This blocks on the stream, so it cannot happen during a graph capture:
+// run a step before capturing one.
+#pragma once
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include <cuda_runtime_api.h>
+
+#include <cordee/device/cuda_status.hpp>
+#include <cordee/device/gpu_kernel.hpp>
+#include <cordee/ops/engines/cudnn/plan.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+namespace detail::ops {
+
+/// Measures the milliseconds between the first and the last of a call's work on a stream.
+class cuda_stopwatch {
+ public:
+  explicit cuda_stopwatch(cudaStream_t s) : s_(s), from_(make()), to_(make()) {}
+
+  template <class F>
+  float operator()(const F& work) {
+    device::cuda_check(cudaEventRecord(from_.get(), s_), "cudaEventRecord");
+    work();
+    device::cuda_check(cudaEventRecord(to_.get(), s_), "cudaEventRecord");
+    device::cuda_check(cudaEventSynchronize(to_.get()), "cudaEventSynchronize");
+    float time = 0;
+    device::cuda_check(cudaEventElapsedTime(&time, from_.get(), to_.get()), "cudaEventElapsedTime");
+    return time;
+  }
+
+ private:
+  struct destroy {
+    void operator()(cudaEvent_t e) const { cudaEventDestroy(e); }
+  };
+  using event = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, destroy>;
+  static event make() {
+    cudaEvent_t raw = nullptr;
+    device::cuda_check(cudaEventCreate(&raw), "cudaEventCreate");
+    return event(raw);
+  }
+
+  cudaStream_t s_;
+  event from_, to_;
+};
+
+class cudnn_plan_cache {
+ public:
+  /// The cache of the calling thread and its current device.
+  static cudnn_plan_cache& current() {
+    int ordinal = 0;
+    device::cuda_check(cudaGetDevice(&ordinal), "cudaGetDevice");
+    static thread_local std::map<int, cudnn_plan_cache> caches;
+    return caches[ordinal];
+  }
+
+  cudnn_plan_cache() {
+    cudnnHandle_t raw = nullptr;
+    cudnn_check(cudnnCreate(&raw), "cudnnCreate");
+    handle_.reset(raw);
+  }
+
+  /// Executes the key's pass in stream order.
+  template <device::CudaStream S>
+  void execute(const cudnn_plan_key& key, const cudnn_pointers& data, S s) {
+    try {
+      cudnn_check(cudnnSetStream(handle_.get(), s.handle), "cudnnSetStream");
+      std::optional<cudnn_plan>& plan = plans_[as_tuple(key)];
+      if (!plan) plan = select_plan(key, data, s);
+      execute(*plan, data, s);
+    } catch (const error& e) {
+      throw error(concat(e.what(), " (", describe(key), ")"));
+    }
+  }
+
+ private:
+  static constexpr std::size_t candidates = 8;
+  static constexpr int repetitions = 3;
+
+  using tuple = std::array<int, 13>;
+  static tuple as_tuple(const cudnn_plan_key& key) {
+    const convolution_problem& p = key.p;
+    return {p.in.channels,
+            p.in.height,
+            p.in.width,
+            p.filters,
+            p.window,
+            p.stride,
+            p.padding,
+            key.samples,
+            static_cast<int>(key.pass),
+            static_cast<int>(key.data_type),
+            key.accumulate,
+            key.settings.deterministic,
+            key.settings.tf32};
+  }
+
+  template <device::CudaStream S>
+  void execute(const cudnn_plan& plan, const cudnn_pointers& data, S s) {
+    const stream_buffer<std::byte, S> workspace(s, plan.workspace_bytes());
+    plan.execute(handle_.get(), data, workspace.data());
+  }
+
+  template <device::CudaStream S>
+  cudnn_plan select_plan(const cudnn_plan_key& key, cudnn_pointers data, S s) {
+    std::vector<cudnn_plan> plans =
+        cudnn_plans(key, {handle_.get(), nullptr}, key.settings.deterministic ? 1 : candidates);
+    if (plans.empty())
+      throw error("cudnn: no engine of this version supports this convolution on this GPU");
+    if (plans.size() == 1) return std::move(plans.front());
+    // An accumulating pass would add to its output once a trial: trials write to scratch memory.
+    const stream_buffer<std::byte, S> scratch(s, key.accumulate ? bytes_of_x(key) : 0);
+    if (key.accumulate) data.x = scratch.data();
+    cuda_stopwatch stopwatch(s.handle);
+    std::vector<float> times;
+    for (const cudnn_plan& plan : plans) times.push_back(time_plan(plan, data, s, stopwatch));
+    // If all fail, the first is kept and its execution throws the reason.
+    return std::move(
+        plans[static_cast<std::size_t>(std::ranges::min_element(times) - times.begin())]);
+  }
+
+  /// Milliseconds; infinite if the execution fails, mostly for lack of memory.
+  template <device::CudaStream S>
+  float time_plan(const cudnn_plan& plan, const cudnn_pointers& data, S s,
+                  cuda_stopwatch& stopwatch) {
+    float least = std::numeric_limits<float>::infinity();
+    try {
+      execute(plan, data, s);  // loads its kernels
+      for (int i = 0; i < repetitions; ++i)
+        least = std::min(least, stopwatch([&] { execute(plan, data, s); }));
+    } catch (const error&) {
+      return std::numeric_limits<float>::infinity();
+    }
+    return least;
+  }
+
+  static std::size_t bytes_of_x(const cudnn_plan_key& key) {
+    return static_cast<std::size_t>(key.samples) * key.p.in.size() *
+           (key.data_type == CUDNN_DATA_FLOAT ? 4 : 2);
+  }
+
+  struct destroy {
+    void operator()(cudnnHandle_t handle) const { cudnnDestroy(handle); }
+  };
+  std::unique_ptr<std::remove_pointer_t<cudnnHandle_t>, destroy> handle_;
+  std::map<tuple, std::optional<cudnn_plan>> plans_;
+};
+
+}  // namespace detail::ops
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,177 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The tile of engine `direct` for bytes: pixels of an output row x blocks of V filters.
+//
+// A register holds the sums of V filters at one pixel; one instruction adds four channels to each:
+//
+//   sum[v] += sum over i < 4 of  x[i] w[v, i]     x of a pixel, the same for all v
+//
+// and at the end the sums are scaled, while they are in registers. The next row's y and the next
+// sample's x are prefetched.
+#pragma once
+
+#include <cstring>
+
+#include <cordee/ops/convolution_bytes.hpp>
+#include <cordee/ops/cpu/quantize.hpp>
+#include <cordee/ops/engines/direct/tile.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+/// Whether this build's ISA has an instruction that adds four products of bytes to 32 bits.
+#if defined(__AVX512VNNI__) || (defined(__AVXVNNI__) && !defined(__AVX512F__))
+inline constexpr bool byte_dots = true;
+#else
+inline constexpr bool byte_dots = false;
+#endif
+
+namespace detail::ops {
+
+template <int V>
+using sum_vec = vec<std::int32_t, V>;
+
+/// sum[v] + the four products of x's unsigned and w[v]'s signed bytes.
+template <int V, bool Dots>
+struct byte_dot {
+  static sum_vec<V> add(sum_vec<V> sum, std::int32_t x, sum_vec<V> w) {
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) sum += (x >> 8 * i & 255) * ((w << (24 - 8 * i)) >> 24);
+    return sum;
+  }
+};
+// As assembly, since compilers have different names for these instructions.
+#if defined(__AVX2__)
+// Without the instruction: even and odd bytes, widened to 16 bits, two products of either to a sum.
+// The shifts depend on the weights or on the pixel alone, so each is done once for a tile.
+template <>
+struct byte_dot<8, false> {
+  [[gnu::always_inline]] static sum_vec<8> add(sum_vec<8> sum, std::int32_t x, sum_vec<8> w) {
+    const auto pixel = reinterpret_cast<vec<std::uint16_t, 16>>(sum_vec<8>{} + x);
+    const auto weight = reinterpret_cast<vec<std::int16_t, 16>>(w);
+    return sum + products(pixel & 255, (weight << 8) >> 8) + products(pixel >> 8, weight >> 8);
+  }
+
+ private:
+  [[gnu::always_inline]] static sum_vec<8> products(vec<std::uint16_t, 16> x,
+                                                    vec<std::int16_t, 16> w) {
+    sum_vec<8> pairs;
+    __asm__("vpmaddwd %2, %1, %0" : "=v"(pairs) : "v"(x), "v"(w));
+    return pairs;
+  }
+};
+#endif
+#if defined(__AVX512VNNI__)
+template <>
+struct byte_dot<16, true> {
+  [[gnu::always_inline]] static sum_vec<16> add(sum_vec<16> sum, std::int32_t x, sum_vec<16> w) {
+    const sum_vec<16> pixel = sum_vec<16>{} + x;
+    __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(pixel), "v"(w));
+    return sum;
+  }
+};
+#elif defined(__AVXVNNI__)
+template <>
+struct byte_dot<8, true> {
+  [[gnu::always_inline]] static sum_vec<8> add(sum_vec<8> sum, std::int32_t x, sum_vec<8> w) {
+    const sum_vec<8> pixel = sum_vec<8>{} + x;
+    __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum) : "x"(pixel), "x"(w));
+    return sum;
+  }
+};
+#endif
+
+/// The memory of a tile of one output row. Pitches count bytes of x and w, numbers of y.
+template <ByteConvolutionOutput Out>
+struct byte_tile {
+  const std::uint8_t* x = nullptr;
+  std::ptrdiff_t x_step = 0, x_row = 0, x_block = 0;  // x_step: from output pixel to pixel
+  const std::int8_t* w = nullptr;
+  std::ptrdiff_t w_block = 0;
+  const std::int32_t* initial = nullptr;  // of the sums, one for each filter
+  const float* scales = nullptr;          // of the sums, one for each filter
+  Out* y = nullptr;
+  std::ptrdiff_t y_block = 0, y_row = 0;
+  int blocks = 0, rows = 0, steps = 0;  // input blocks, window rows, groups of 4 bytes in a row
+  const char* prefetch = nullptr;       // the next sample's input
+  int prefetch_lines = 0;               // cache lines of it with each window row
+  bool rows3x3 = false;                 // a window row is three pixels of V bytes, stride 1
+};
+
+/// With Rows3x3, four loaded bytes are added to three sums; a tap's weights are V x V.
+template <int V, bool Dots, int Blocks, int Pixels, bool Rows3x3, ByteConvolutionOutput Out>
+[[gnu::noinline]] void byte_sums(byte_tile<Out>& at) {
+  sum_vec<V> sum[Blocks][Pixels];
+#pragma GCC unroll 32
+  for (int b = 0; b < Blocks; ++b)
+#pragma GCC unroll 32
+    for (int t = 0; t < Pixels; ++t) sum[b][t] = load<std::int32_t, V>(at.initial + b * V);
+  const std::ptrdiff_t step = at.x_step;
+  const std::int8_t* w = at.w;
+  for (int c = 0; c < at.blocks; ++c)
+    for (int r = 0; r < at.rows; ++r) {
+      if (c == 0)
+        for (int t = r; t < Pixels; t += at.rows)
+#pragma GCC unroll 32
+          for (int b = 0; b < Blocks; ++b)
+            __builtin_prefetch(at.y + at.y_row + b * at.y_block + t * V, 1);
+      for (int k = 0; k < at.prefetch_lines; ++k, at.prefetch += 64)
+        __builtin_prefetch(at.prefetch, 0, 2);
+      const std::uint8_t* x = at.x + c * at.x_block + r * at.x_row;
+      if constexpr (Rows3x3) {
+        for (int i = 0; i < V / 4; ++i, w += 4 * V, x += 4) {
+          sum_vec<V> weight[Blocks][3];
+#pragma GCC unroll 32
+          for (int b = 0; b < Blocks; ++b)
+#pragma GCC unroll 3
+            for (int s = 0; s < 3; ++s)
+              std::memcpy(&weight[b][s], w + b * at.w_block + s * V * V, sizeof weight[b][s]);
+#pragma GCC unroll 32
+          for (int t = 0; t < Pixels + 2; ++t) {
+            std::int32_t four;
+            std::memcpy(&four, x + t * V, 4);
+#pragma GCC unroll 3
+            for (int s = 0; s < 3; ++s)
+              if (t >= s && t - s < Pixels)
+#pragma GCC unroll 32
+                for (int b = 0; b < Blocks; ++b)
+                  sum[b][t - s] = byte_dot<V, Dots>::add(sum[b][t - s], four, weight[b][s]);
+          }
+        }
+        w += 2 * V * V;
+        continue;
+      }
+      // A pointer to every fourth pixel: the others' offsets are part of the instructions.
+      const std::uint8_t *x4 = x + 4 * step, *x8 = x4 + 4 * step, *x12 = x8 + 4 * step;
+      for (int i = 0; i < at.steps; ++i, w += 4 * V, x += 4, x4 += 4, x8 += 4, x12 += 4) {
+        sum_vec<V> weight[Blocks];
+#pragma GCC unroll 32
+        for (int b = 0; b < Blocks; ++b)
+          std::memcpy(&weight[b], w + b * at.w_block, sizeof weight[b]);
+#pragma GCC unroll 32
+        for (int t = 0; t < Pixels; ++t) {
+          std::int32_t four;
+          std::memcpy(&four, (t < 4 ? x : t < 8 ? x4 : t < 12 ? x8 : x12) + t % 4 * step, 4);
+#pragma GCC unroll 32
+          for (int b = 0; b < Blocks; ++b)
+            sum[b][t] = byte_dot<V, Dots>::add(sum[b][t], four, weight[b]);
+        }
+      }
+    }
+  Out* const y = at.y;
+  const std::ptrdiff_t y_block = at.y_block;
+#pragma GCC unroll 32
+  for (int b = 0; b < Blocks; ++b) {
+    [[maybe_unused]] const auto scale = load<float, V>(at.scales + b * V);
+#pragma GCC unroll 32
+    for (int t = 0; t < Pixels; ++t)
+      if constexpr (std::same_as<Out, float>)
+        store<float, V>(y + b * y_block + t * V,
+                        scale * __builtin_convertvector(sum[b][t], vec<float, V>));
+      else
+        store<std::int32_t, V>(y + b * y_block + t * V, sum[b][t]);
+  }
+}
+
+}  // namespace detail::ops
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,205 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Engine `direct`'s convolution of bytes (ops/convolution_bytes.hpp).
+//
+// The packed weights are (K/V, C/B, R, S, B/4, V, 4), followed by (K), the sum of each filter:
+// minus the zero point times it is the initial value of that filter's sums. A sample is quantised
+// into padded rows of bytes, a quarter of the size of floats, which stay in the second-level cache;
+// so every window, stride and padding is a loop over window rows of S B adjacent bytes.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+
+#include <cordee/device/cpu.hpp>
+#include <cordee/ops/convolution_bytes.hpp>
+#include <cordee/ops/engines/direct/byte_tile.hpp>
+#include <cordee/ops/engines/direct/storage.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+namespace detail::ops {
+
+template <int V, bool Dots>
+class byte_correlation {
+ public:
+  explicit byte_correlation(const convolution_problem& p)
+      : p_(p),
+        out_(p.out()),
+        block_(direct_block<V>(p.in.channels)),
+        pitch_(block_ == V ? V : 4),
+        blocks_(static_cast<int>(channel_blocks(p.in.channels, block_))),
+        filter_blocks_(static_cast<int>(channel_blocks(p.filters, V))),
+        rows_((out_.height - 1) * p.stride + p.window),
+        columns_((out_.width - 1) * p.stride + p.window) {}
+
+  [[nodiscard]] std::size_t packed_size() const {
+    return static_cast<std::size_t>(filter_blocks_) *
+           (static_cast<std::size_t>(block_size()) + V * sizeof(std::int32_t));
+  }
+  void pack(const std::int8_t* weights,  // (K, C, R, S)
+            std::int8_t* packed) const {
+    std::fill(packed, packed + packed_size(), std::int8_t{0});
+    for (int k = 0; k < p_.filters; ++k) {
+      std::int32_t sum = 0;
+      for (int c = 0; c < p_.in.channels; ++c)
+        for (int tap = 0; tap < p_.window * p_.window; ++tap, ++weights) {
+          const int inside = c % block_;
+          const std::ptrdiff_t group =
+              (std::ptrdiff_t{c / block_} * p_.window * p_.window + tap) * pitch_ / 4 + inside / 4;
+          packed[k / V * block_size() + (group * V + k % V) * 4 + inside % 4] = *weights;
+          sum += *weights;
+        }
+      std::memcpy(packed + filter_blocks_ * block_size() + std::ptrdiff_t{k} * 4, &sum, 4);
+    }
+  }
+
+  template <ByteConvolutionInput In, ByteConvolutionOutput Out>
+  void run(int samples,
+           const In* x,  // (N, C/B, H, W, B)
+           const affine_quantizer<float>& k, const std::int8_t* packed,
+           const float* scales,  // (K)
+           Out* y,               // (N, K/V, H', W', V), or (N, H', W', K) of few filters
+           cpu::stream s) const {
+    const std::size_t x_size = sample_size(p_.in, block_),
+                      y_size = sample_size(out_, direct_block<V>(p_.filters));
+    parallel_chunks(
+        s, static_cast<std::size_t>(samples), 1, [&](std::size_t first, std::size_t last) {
+          thread_local thread_memory memory;
+          const std::size_t filters = static_cast<std::size_t>(filter_blocks_) * V;
+          filter_terms terms{memory.initial.reserve(filters), memory.scales.reserve(filters)};
+          for (std::size_t f = 0; f < filters; ++f) {
+            const bool exists = f < static_cast<std::size_t>(p_.filters);
+            std::int32_t sum;
+            std::memcpy(&sum, packed + filter_blocks_ * block_size() + 4 * f, 4);
+            terms.initial[f] = -k.zero_point * sum;
+            terms.scales[f] = std::same_as<Out, float> && exists ? k.scale * scales[f] : 0;
+          }
+          const bool narrow = direct_block<V>(p_.filters) != V;
+          auto* const wide = reinterpret_cast<Out*>(  // (K/V, H', W', V)
+              narrow ? memory.wide.reserve(filters * out_.pixels()) : nullptr);
+          const auto bytes = static_cast<std::size_t>(plane() * blocks_);
+          std::uint8_t* const padded = memory.padded.reserve(bytes + V);  // (C/B, rows, columns, B)
+          std::memset(padded, k.zero_point, bytes);  // once: samples do not write the padding
+          std::uint8_t* const row_bytes =            // (W, B)
+              memory.row_bytes.reserve(static_cast<std::size_t>(p_.in.width * block_) + 4);
+          for (std::size_t n = first; n < last; ++n) {
+            quantize_sample(x + n * x_size, k, row_bytes, padded);
+            correlate_sample(padded, packed, terms, n + 1 < last ? x + (n + 1) * x_size : nullptr,
+                             x_size * sizeof(In), narrow ? wide : y + n * y_size);
+            if (!narrow) continue;
+            const auto wanted = static_cast<std::size_t>(p_.filters);
+            for (std::size_t at = 0; at < out_.pixels(); ++at)
+              std::copy_n(wide + at * V, wanted, y + n * y_size + at * wanted);
+          }
+        });
+  }
+
+ private:
+  struct thread_memory {
+    scratch<std::uint8_t> padded, row_bytes;
+    scratch<std::int32_t> initial, wide;
+    scratch<float> scales;
+  };
+  /// For each filter: the initial value of its sums, and their scale.
+  struct filter_terms {
+    std::int32_t* initial;
+    float* scales;
+  };
+
+  [[nodiscard]] std::ptrdiff_t block_size() const {
+    return std::ptrdiff_t{V} * blocks_ * p_.window * p_.window * pitch_;
+  }
+  [[nodiscard]] std::ptrdiff_t row() const { return std::ptrdiff_t{pitch_} * columns_; }
+  [[nodiscard]] std::ptrdiff_t plane() const { return row() * rows_; }
+
+  /// One sample (C/B, H, W, B) as bytes into the middle of `padded`.
+  template <ByteConvolutionInput In>
+  void quantize_sample(const In* x, const affine_quantizer<float>& k, std::uint8_t* row_bytes,
+                       std::uint8_t* padded) const {
+    const int left = std::min(columns_, p_.padding), top = p_.padding,
+              pixels = std::clamp(columns_ - left, 0, p_.in.width),
+              rows = std::clamp(rows_ - top, 0, p_.in.height);
+    const byte_quantizer<V> quantizer(k);
+    for (int b = 0; b < blocks_; ++b)
+      for (int h = 0; h < rows; ++h)
+        quantize_row(x + (std::ptrdiff_t{b} * p_.in.height + h) * p_.in.width * block_, pixels,
+                     quantizer, row_bytes,
+                     padded + b * plane() + (top + h) * row() + left * pitch_);
+  }
+  template <ByteConvolutionInput In>
+  void quantize_row(const In* from, int pixels, const byte_quantizer<V>& quantizer,
+                    std::uint8_t* row_bytes, std::uint8_t* to) const {
+    const int n = pixels * block_;
+    std::uint8_t* const bytes = block_ == V ? to : row_bytes;
+    if constexpr (std::same_as<In, float>) {
+      int i = 0;
+      for (; i + V <= n; i += V) quantizer.quantize(from + i, bytes + i);
+      for (; i < n; ++i) bytes[i] = static_cast<std::uint8_t>(quantizer.k.quantize(from[i]));
+    } else {
+      std::memcpy(bytes, from, static_cast<std::size_t>(n));
+    }
+    if (block_ != V)  // four bytes a pixel; those of the next pixel have zero weights
+      for (int j = 0; j < pixels; ++j) std::memcpy(to + 4 * j, row_bytes + j * block_, 4);
+  }
+
+  template <ByteConvolutionOutput Out>
+  void correlate_sample(const std::uint8_t* x,  // (C/B, rows, columns, B)
+                        const std::int8_t* packed, const filter_terms& terms, const void* next,
+                        std::size_t next_size,
+                        Out* y) const {  // (K/V, H', W', V)
+    const int longest = filter_blocks_ > 1 ? longest_tile<2> : longest_tile<1>,
+              window_rows =
+                  out_.height * ((out_.width + longest - 1) / longest) * blocks_ * p_.window,
+              lines = (static_cast<int>(next_size) / 64 + window_rows - 1) / window_rows;
+    for (int f = 0; f < filter_blocks_; f += 2) {
+      const auto kernel = f + 1 < filter_blocks_ ? tiles<2, Out> : tiles<1, Out>;
+      byte_tile<Out> at{.x_step = std::ptrdiff_t{pitch_} * p_.stride,
+                        .x_row = row(),
+                        .x_block = plane(),
+                        .w = packed + f * block_size(),
+                        .w_block = block_size(),
+                        .initial = terms.initial + f * V,
+                        .scales = terms.scales + f * V,
+                        .y_block = static_cast<std::ptrdiff_t>(out_.pixels()) * V,
+                        .y_row = std::ptrdiff_t{V} * out_.width,
+                        .blocks = blocks_,
+                        .rows = p_.window,
+                        .steps = p_.window * pitch_ / 4,
+                        .prefetch = static_cast<const char*>(next),
+                        .prefetch_lines = next != nullptr && f == 0 ? lines : 0,
+                        .rows3x3 = p_.window == 3 && p_.stride == 1 && pitch_ == V};
+      for (int i = 0; i < out_.height; ++i) {
+        at.x = x + std::ptrdiff_t{i} * p_.stride * row();
+        at.y = y + f * at.y_block + i * at.y_row;
+        kernel(at, out_.width);
+      }
+    }
+  }
+
+  template <int Blocks>
+  static constexpr int longest_tile = std::min(16, tile_registers<std::int32_t, V> / Blocks);
+  template <int Blocks, class Out>
+  static void tiles(byte_tile<Out>& at, int pixels) {
+    const byte_tile<Out> row = at;
+    for_tiles<longest_tile<Blocks>>(
+        lengths<16, 14, 8, 7, 4, 1>{}, pixels, [&]<int Pixels>(int done, int tiles) {
+          at.x = row.x + done * row.x_step;
+          at.y = row.y + done * V;
+          constexpr bool by_rows = Blocks == 1 && Pixels == 16;  // such a tile is bound by loads
+          const auto kernel = by_rows && at.rows3x3
+                                  ? byte_sums<V, Dots, Blocks, Pixels, by_rows, Out>
+                                  : byte_sums<V, Dots, Blocks, Pixels, false, Out>;
+          for (; tiles > 0; --tiles, at.x += Pixels * row.x_step, at.y += Pixels * V) kernel(at);
+        });
+  }
+
+  convolution_problem p_;
+  extent out_;
+  int block_, pitch_, blocks_;  // of x: channels to a block, bytes of a block's pixel, blocks
+  int filter_blocks_;
+  int rows_, columns_;  // of the padded input
+};
+
+}  // namespace detail::ops
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,149 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Memory of engine `direct`: blocks of activations, a thread's scratch, copies with padding, the
+// pixels behind a stride. The order of its weights is packed_form.hpp's.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <cordee/ops/convolution.hpp>
+#include <cordee/ops/cpu/simd.hpp>
+#include <cordee/ops/layout.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+namespace detail::ops {
+
+/// Channels to a block of an activation: V, or all of them where they are at most 4, as in the
+/// network's input.
+template <int V>
+constexpr int direct_block(int channels) {
+  return channels <= 4 ? channels : V;
+}
+
+/// Memory of one thread. It grows to the largest size ever reserved.
+template <class Real>
+class scratch {
+ public:
+  /// Returns memory for so many numbers, aligned to a cache line. Effects: a larger size than ever
+  /// before loses what was in it.
+  Real* reserve(std::size_t numbers) {
+    constexpr std::size_t cache_line = 64 / sizeof(Real);
+    if (memory_.size() < numbers + cache_line) memory_.assign(numbers + cache_line, Real{});
+    const auto past = reinterpret_cast<std::uintptr_t>(memory_.data()) / sizeof(Real) % cache_line;
+    return memory_.data() + (cache_line - past) % cache_line;
+  }
+
+ private:
+  std::vector<Real> memory_;
+};
+
+/// Copies pixels of few channels, (pixels, C), into blocks of V.
+template <int V, class Real>
+const Real* widen_channels(const Real* x, int channels, std::size_t pixels, scratch<Real>& memory) {
+  const auto n = static_cast<std::size_t>(channels), blocks = channel_blocks(channels, V);
+  Real* const out = memory.reserve(blocks * pixels * V);  // (C/V, pixels, V)
+  for (std::size_t b = 0; b < blocks; ++b)
+    for (std::size_t i = 0; i < pixels; ++i)
+      for (std::size_t v = 0; v < V; ++v)
+        out[(b * pixels + i) * V + v] = b * V + v < n ? x[i * n + b * V + v] : Real{};
+  return out;
+}
+
+/// Writes `size` numbers: `row` numbers of `from` behind `left` zeros, then zeros. Returns the end.
+template <class Real>
+Real* pad_row(const Real* from, std::ptrdiff_t row, std::ptrdiff_t left, std::ptrdiff_t size,
+              Real* to) {
+  const std::ptrdiff_t begin = std::min(left, size), end = std::min(size, left + row);
+  std::fill(to, to + begin, Real{});
+  std::copy(from, from + (end - begin), to + begin);
+  std::fill(to + end, to + size, Real{});
+  return to + size;
+}
+
+/// Copies rows low .. high-1 of every block of one sample, with `left` zero columns before them.
+template <class Real>
+void pad_rows(const Real* x,  // (C/B, H, W, B)
+              const extent& in, int block, int low, int high, int left, int columns,
+              Real* to) {  // (C/B, high - low, columns, B)
+  const std::ptrdiff_t row = std::ptrdiff_t{block} * in.width;
+  for (std::size_t b = 0; b < channel_blocks(in.channels, block); ++b, x += row * in.height)
+    for (int i = low; i < high; ++i)
+      to = pad_row(x + i * row, row, std::ptrdiff_t{block} * left, std::ptrdiff_t{block} * columns,
+                   to);
+}
+
+/// Columns of an image with the padding, as many as the window reaches.
+constexpr std::ptrdiff_t padded_columns(const convolution_problem& p) {
+  return std::ptrdiff_t{p.out().width - 1} * p.stride + p.window;
+}
+/// Copies an image (H, W, C) with its padding, and with two rows more: a tile of three window rows
+/// reads them beyond the window, and drops what it sums there.
+template <class Real>
+const Real* pad_image(const convolution_problem& p, const Real* x, scratch<Real>& memory) {
+  const std::ptrdiff_t rows = std::ptrdiff_t{p.out().height - 1} * p.stride + p.window + 2,
+                       row = std::ptrdiff_t{p.in.width} * p.in.channels,
+                       left = std::ptrdiff_t{p.padding} * p.in.channels,
+                       size = padded_columns(p) * p.in.channels;
+  Real* const out = memory.reserve(static_cast<std::size_t>(rows * size));  // (rows, columns, C)
+  for (std::ptrdiff_t i = 0; i < rows; ++i) {
+    const std::ptrdiff_t h = i - p.padding;
+    const bool inside = h >= 0 && h < p.in.height;
+    pad_row(x + (inside ? h : 0) * row, inside ? row : 0, left, size, out + i * size);
+  }
+  return out;
+}
+
+/// The pixels that a 1x1 window with a stride reads. Copied together they are the input of the same
+/// layer without the stride, whose rows are dense and adjacent. Other layers keep their stride here
+/// as 1, and dense_layer() is the layer itself.
+template <int V>
+struct strided_pixels {
+  constexpr explicit strided_pixels(const convolution_problem& p)
+      : in(p.in),
+        stride(p.window == 1 && p.padding == 0 && direct_block<V>(p.in.channels) == V ? p.stride
+                                                                                      : 1) {}
+
+  /// The layer over the dense pixels.
+  [[nodiscard]] constexpr convolution_problem dense_layer(const convolution_problem& p) const {
+    const extent out = p.out();
+    return stride == 1 ? p : convolution_problem{{in.channels, out.height, out.width}, p.filters};
+  }
+  /// One sample.
+  template <class Real>
+  void gather(const Real* x,        // (C/V, H, W, V)
+              Real* dense) const {  // (C/V, H', W', V)
+    for (std::size_t b = 0; b < channel_blocks(in.channels, V); ++b, x += in.pixels() * V)
+      for_each_pixel([&](std::ptrdiff_t at) {
+        store<Real, V>(dense, load<Real, V>(x + at));
+        dense += V;
+      });
+  }
+  /// The inverse; pixels between these become zero, or keep their values if it adds.
+  template <class Real>
+  void scatter(const Real* dense, Real* x, bool add) const {
+    for (std::size_t b = 0; b < channel_blocks(in.channels, V); ++b, x += in.pixels() * V) {
+      if (!add) std::fill(x, x + in.pixels() * V, Real{});
+      for_each_pixel([&](std::ptrdiff_t at) {
+        store<Real, V>(x + at, load<Real, V>(x + at) + load<Real, V>(dense));
+        dense += V;
+      });
+    }
+  }
+
+  extent in;
+  int stride;
+
+ private:
+  template <class F>
+  void for_each_pixel(const F& f) const {
+    for (int i = 0; i < in.height; i += stride)
+      for (int j = 0; j < in.width; j += stride) f((std::ptrdiff_t{i} * in.width + j) * V);
+  }
+};
+
+}  // namespace detail::ops
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,275 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// wgrad of engine `direct`: runs a weight_gradient_plan.
+//
+//   dw[k, c, r, s] = sum over samples and pixels of  dy[k, i, j] x[c, i t + r - p, j t + s - p]
+//
+// Every tap sums over the pixels that exist for it, so nothing is padded, in bands of rows that
+// stay in the first-level cache from tap to tap; of small images a pass takes several samples. The
+// network's image, of few channels, is copied into padded rows, where all channels of three window
+// rows are one tile; the pixels that a 1x1 window reads behind a stride are copied together. The
+// sums of a fixed number of groups of samples are added in order: the result does not depend on the
+// number of workers.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include <cordee/device/cpu.hpp>
+#include <cordee/ops/convolution.hpp>
+#include <cordee/ops/engines/direct/packed_form.hpp>
+#include <cordee/ops/engines/direct/rows3x3.hpp>
+#include <cordee/ops/engines/direct/storage.hpp>
+#include <cordee/ops/engines/direct/weight_gradient_plan.hpp>
+#include <cordee/ops/engines/direct/wgrad_tile.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+namespace detail::ops {
+
+template <class Real, int V>
+class weight_gradient {
+ public:
+  weight_gradient(const convolution_problem& p, int samples)
+      : plan_(plan_weight_gradient<Real, V>(p, samples)),
+        strided_(p),
+        form_{p.filters, p.in.channels, p.window} {}
+
+  [[nodiscard]] const weight_gradient_plan& plan() const { return plan_; }
+
+  void run(const Real* x,   // (N, C/B, H, W, B)
+           const Real* dy,  // (N, K/B, H', W', B)
+           Real* dw,        // (K, C, R, S)
+           write_mode mode,
+           Real* workspace,  // plan().workspace()
+           cpu::stream s) const {
+    const auto samples = static_cast<std::size_t>(plan_.samples),
+               groups = static_cast<std::size_t>(plan_.groups),
+               blocks = static_cast<std::size_t>(plan_.filter_blocks),
+               parts = static_cast<std::size_t>(plan_.filter_parts),
+               block_size = static_cast<std::size_t>(form_.block_size());
+    Real* const sums = workspace + plan_.gathered_size;  // (groups, form_)
+    if (plan_.gathers()) {
+      Real* const dense = workspace;  // (N, C/V, H', W', V)
+      parallel_dynamic(s, samples, [&](std::size_t n) {
+        strided_.gather(x + n * sample_size(strided_.in, V),
+                        dense + n * sample_size(plan_.layer.in, V));
+      });
+      x = dense;
+    }
+    parallel_dynamic(s, groups * parts, [&](std::size_t task) {
+      thread_local scratch<Real> single;
+      const std::size_t group = task / parts, part = task % parts;
+      const auto begin = samples * group / groups, end = samples * (group + 1) / groups;
+      const std::size_t first = blocks * part / parts, last = blocks * (part + 1) / parts;
+      // The sums of a single group go to dw at once, while they are in the cache.
+      Real* const sum = groups > 1 ? sums + group * form_.size() + first * block_size
+                                   : single.reserve((last - first) * block_size);
+      sum_samples(static_cast<int>(begin), static_cast<int>(end), static_cast<int>(first),
+                  static_cast<int>(last - first), x, dy, sum);
+      if (groups == 1) form_.unpack(first, last, sum, dw, mode);
+    });
+    if (groups == 1) return;
+    parallel_chunks(s, blocks, 1, [&](std::size_t first, std::size_t last) {
+      for (std::size_t group = 1; group < groups; ++group)  // in order
+        for (std::size_t i = first * block_size; i < last * block_size; i += V)
+          store<Real, V>(sums + i,
+                         load<Real, V>(sums + i) + load<Real, V>(sums + group * form_.size() + i));
+      form_.unpack(first, last, sums + first * block_size, dw, mode);
+    });
+  }
+
+ private:
+  static constexpr int row_channels = channels_per_tile<Real, V>(3),  // of a tile of three taps
+      calls = V / row_channels;
+
+  struct thread_memory {
+    scratch<Real> padded;   // (H + padding, W + padding, C)
+    scratch<Real> widened;  // (K/V, H', W', V)
+  };
+
+  /// sum = the gradient of samples begin .. end-1 for filter blocks k .. k+blocks-1.
+  void sum_samples(int begin, int end, int k, int blocks, const Real* x, const Real* dy,
+                   Real* sum) const {
+    thread_local thread_memory memory;
+    std::fill(sum, sum + blocks * form_.block_size(), Real{});
+    const convolution_problem& p = plan_.layer;
+    const extent& out = plan_.out;
+    const auto x_size =
+        static_cast<std::ptrdiff_t>(sample_size(p.in, direct_block<V>(p.in.channels)));
+    const auto dy_size = static_cast<std::ptrdiff_t>(sample_size(out, direct_block<V>(p.filters)));
+    const auto dy_block = static_cast<std::ptrdiff_t>(out.pixels()) * V;
+    const int at_once = plan_.samples_at_once(blocks, end - begin);
+    for (int n = begin; n < end; n += at_once) {
+      const Real* d = dy + n * dy_size;
+      if (plan_.widen_output_gradient)
+        d = widen_channels<V>(d, p.filters, out.pixels(), memory.widened);
+      d += k * dy_block;
+      const Real* const first = x + n * x_size;
+      const pixel_area area{.samples = std::min(at_once, end - n),
+                            .x_sample = x_size,
+                            .dy_sample = dy_size,
+                            .dy_row = std::ptrdiff_t{V} * out.width,
+                            .dy_block = dy_block,
+                            .dw_block = form_.block_size()};
+      if (plan_.kernel == wgrad_kernel::image3x3)
+        for (int b = 0; b < blocks; ++b)
+          run_image3x3(area, first, d + b * dy_block, sum + b * form_.block_size());
+      else if (plan_.kernel == wgrad_kernel::padded_image)
+        run_padded_image(area, pad_image(p, first, memory.padded), d, sum, blocks);
+      else
+        run_bands(area, first, d, sum, blocks);
+    }
+  }
+
+  /// Rows of dy from first_row on, of filter blocks from `block` on, and the rows of x's channels
+  /// from `channel` on under them.
+  struct band {
+    int channel = 0, first_row = 0, rows, block = 0, blocks;
+    std::ptrdiff_t x_prefetch;  // numbers of the next band's x fetched with a pixel
+  };
+
+  /// Inputs in blocks of V channels.
+  void run_bands(pixel_area area, const Real* x, const Real* dy, Real* sum, int blocks) const {
+    const convolution_problem& p = plan_.layer;
+    const int height = plan_.out.height, at_once = plan_.blocks_at_once(blocks);
+    area.x_row = std::ptrdiff_t{V} * p.stride * p.in.width;
+    area.x_step = std::ptrdiff_t{V} * p.stride;
+    band at{.rows = plan_.band_rows(blocks, area.samples),
+            .blocks = at_once,
+            .x_prefetch = p.stride * p.stride * V / (2 * calls * at_once)};
+    const auto sum_band = [&] {
+      for (int r = 0; r < p.window; ++r) {
+        const int top = std::max(at.first_row, plan_.first_output(r));
+        area.rows =
+            std::min(at.first_row + at.rows, plan_.last_output(r, p.in.height, height)) - top;
+        if (area.rows <= 0) continue;
+        const std::ptrdiff_t row =
+            std::ptrdiff_t{at.channel / V} * p.in.height + top * p.stride + r - p.padding;
+        const Real* const xs = x + row * p.in.width * V;
+        const Real* const ds =
+            dy + std::ptrdiff_t{V} * top * plan_.out.width + at.block * area.dy_block;
+        if (plan_.kernel == wgrad_kernel::rows3x3)
+          run_rows3x3(area, at, xs, ds, sum + at.block * area.dw_block, r);
+        else
+          run_window_row(area, xs, ds, sum, blocks, at.channel, r);
+      }
+    };
+    // A single tap reads a band of x once: dy stays in the cache, from channel to channel.
+    if (p.window == 1)
+      for (; at.first_row < height; at.first_row += at.rows)
+        for (at.channel = 0; at.channel < p.in.channels; at.channel += V) sum_band();
+    else
+      for (; at.channel < p.in.channels; at.channel += V)
+        for (at.first_row = 0; at.first_row < height; at.first_row += at.rows)
+          for (at.block = 0; at.block < blocks; at.block += at_once) sum_band();
+  }
+
+  /// Window row r, row_channels channels at a time. The calls of the first two window rows prefetch
+  /// the next band's x, in equal shares; those of the third its dy.
+  void run_rows3x3(pixel_area& area, const band& at, const Real* x, const Real* dy, Real* sum,
+                   int r) const {
+    const convolution_problem& p = plan_.layer;
+    area.columns = plan_.out.width;
+    area.dw_tap = form_.at(0, 0, 1);
+    const bool overhangs = (plan_.out.width - 1) * p.stride + 1 >= p.in.width;
+    const auto tile = p.stride == 1 ? wgrad_tile_rows3x3<Real, V, row_channels, false>
+                                    : wgrad_tile_rows3x3<Real, V, row_channels, true>;
+    const std::ptrdiff_t pixels = std::ptrdiff_t{at.rows} * plan_.out.width;
+    wgrad_prefetch<Real> fetch{
+        x + at.rows * area.x_row + r * calls * at.blocks * pixels * at.x_prefetch, at.x_prefetch,
+        area.x_sample, nullptr};
+    if (at.channel + V >= p.in.channels) fetch.from += (area.samples - 1) * area.x_sample;
+    if (r == 2) {
+      const bool last = at.first_row + at.rows >= plan_.out.height;
+      fetch = {dy + (last ? area.samples * area.dy_sample - at.first_row * area.dy_row
+                          : at.rows * area.dy_row),
+               V / calls, area.dy_sample, nullptr};
+    }
+    for (int k = 0; k < at.blocks; ++k, dy += area.dy_block) {
+      Real* const row = sum + k * area.dw_block + form_.at(at.channel, r, 0);
+      Real* const next_row =
+          k + 1 < at.blocks ? row + area.dw_block : sum + form_.at(at.channel, r + 1, 0);
+      if (r == 2 && k > 0) fetch.from += area.dy_block - calls * pixels * fetch.step;
+      for (int first = 0; first < V; first += row_channels) {
+        const int next = first + row_channels;
+        fetch.sums = next < V ? row + next * V : next_row;
+        tile(area, zero_pixel<Real, V>, overhangs, x + first, dy, row + first * V, fetch);
+        fetch.from += pixels * fetch.step;
+      }
+    }
+  }
+  /// The taps of window row r, one at a time over the pixels that each reaches.
+  void run_window_row(pixel_area area, const Real* x, const Real* dy, Real* sum, int blocks,
+                      int channel, int r) const {
+    const convolution_problem& p = plan_.layer;
+    const auto tile = single_tap_tile<Real, V>(blocks);
+    const int channels = channels_per_tile<Real, V>(blocks);
+    for (int s = 0; s < p.window; ++s) {
+      const int left = plan_.first_output(s);
+      area.columns = plan_.last_output(s, p.in.width, plan_.out.width) - left;
+      if (area.columns <= 0) continue;
+      const Real* const xs = x + (left * p.stride + s - p.padding) * V;
+      if (p.window == 1 && p.stride == 1 && p.padding == 0)  // one long row
+        area.columns *= std::exchange(area.rows, 1);
+      for (int first = 0; first < V; first += channels) {
+        area.prefetch = p.window == 1 && first == 0  // the same band of the next channels
+                            ? static_cast<std::ptrdiff_t>(p.in.pixels()) * V
+                            : 0;
+        tile(area, xs + first, dy + left * V, sum + form_.at(channel, r, s) + first * V);
+      }
+    }
+  }
+  /// Images (N, H, W, C) of few channels under the 3x3 window, one block of filters.
+  void run_image3x3(pixel_area area, const Real* x, const Real* dy, Real* sum) const {
+    constexpr int channels = image_channels<Real, V>;
+    const extent& in = plan_.layer.in;
+    area.rows = plan_.out.height;
+    area.columns = plan_.out.width;
+    area.x_step = in.channels;
+    area.x_row = std::ptrdiff_t{in.width} * in.channels;
+    area.dw_tap = form_.at(0, 0, 1);
+    area.dw_block = form_.at(0, 1, 0);
+    area.prefetch = area.dy_row;
+    for (int c = 0; c < in.channels; c += channels)
+      wgrad_tile_image3x3<Real, V, channels>(area, zero_pixel<Real, V>, x + c, dy, sum + c * V);
+  }
+  /// One padded image (H + padding, W + padding, C), in bands of dy that stay in the cache from tap
+  /// to tap: the C channels of the S taps of a window row are adjacent.
+  void run_padded_image(pixel_area area, const Real* x, const Real* dy, Real* sum,
+                        int blocks) const {
+    const convolution_problem& p = plan_.layer;
+    const int band_rows = plan_.band_rows(blocks, 1);
+    area.columns = plan_.out.width;
+    area.x_tap = padded_columns(p) * p.in.channels;
+    area.x_row = area.x_tap * p.stride;
+    area.x_step = std::ptrdiff_t{p.stride} * p.in.channels;
+    area.dw_tap = form_.at(0, 1, 0);
+    area.prefetch = area.dy_row;
+    const auto sum_three_rows = [&](const Real* xs, const Real* ds, Real* to) {
+      for_tiles<tile_registers<Real, V> / 3>(
+          lengths<7, 3, 1>{}, p.window * p.in.channels, [&]<int Channels>(int c, int tiles) {
+            for (; tiles > 0; --tiles, c += Channels)
+              wgrad_tile<Real, V, 3, 1, Channels>(area, xs + c, ds, to + c * V);
+          });
+    };
+    for (int first = 0; first < plan_.out.height; first += band_rows) {
+      area.rows = std::min(band_rows, plan_.out.height - first);
+      for (int b = 0; b < blocks; ++b)
+        for (int r = 0; r < p.window; r += 3) {
+          area.taps = std::min(3, p.window - r);
+          sum_three_rows(x + first * area.x_row + r * area.x_tap,
+                         dy + first * area.dy_row + b * area.dy_block,
+                         sum + b * area.dw_block + form_.at(0, r, 0));
+        }
+    }
+  }
+
+  weight_gradient_plan plan_;
+  strided_pixels<V> strided_;
+  packed_form<V> form_;
+};
+
+}  // namespace detail::ops
+}  // namespace cordee::inline CORDEE_ABI

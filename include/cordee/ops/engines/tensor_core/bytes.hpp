@@ -1,0 +1,128 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Convolution of bytes on tensor cores (ops/convolution_bytes.hpp), exact in 32 bits:
+//
+//   sum over c, r, s of  w (q - z)  =  sum of w q  -  z sum of w,   with q = z in the padding
+//
+// so the packed weights end with each filter's sum. Gradients are bf16 products, accumulated in
+// float, of the dequantized activations and weights.
+#pragma once
+
+#include <cstring>
+
+#include <cordee/ops/convolution_bytes.hpp>
+#include <cordee/ops/engines/tensor_core/mma_type.hpp>
+#include <cordee/ops/gpu/filter_layout.hpp>
+#include <cordee/ops/gpu/vec_16b.hpp>
+
+namespace cordee::inline CORDEE_ABI::detail::ops {
+
+/// packed[k, r, s, c] = w[k, c, r, s],  0 where k >= K or c >= C
+struct pack_bytes_op {
+  krsc_layout layout;
+  const std::int8_t* w;
+  std::int8_t* packed;
+  CORDEE_DEVICE void operator()(std::size_t i) const {
+    const auto index = static_cast<unsigned>(i);
+    const unsigned c = index % layout.padded_channels, row = index / layout.padded_channels;
+    const unsigned tap = row % layout.taps, k = row / layout.taps;
+    packed[i] = c < layout.channels && k < layout.filters
+                    ? w[(k * layout.channels + c) * layout.taps + tap]
+                    : std::int8_t{0};
+  }
+};
+struct filter_sum_op {
+  krsc_layout layout;
+  const std::int8_t* w;
+  std::int32_t* sums;
+  CORDEE_DEVICE void operator()(std::size_t k) const {
+    const std::size_t filter_size = std::size_t{layout.channels} * layout.taps;
+    std::int32_t sum = 0;
+    for (std::size_t i = 0; k < layout.filters && i < filter_size; ++i)
+      sum += w[k * filter_size + i];
+    sums[k] = sum;
+  }
+};
+struct quantize_op {
+  const float* x;
+  const affine_quantizer<float>* scaling;
+  std::uint8_t* q;
+  CORDEE_DEVICE void operator()(std::size_t i) const {
+    q[i] = static_cast<std::uint8_t>(scaling->quantize(x[i]));
+  }
+};
+struct fake_quantize_bf16_op {
+  const float* x;
+  const affine_quantizer<float>* scaling;
+  bfloat* dequantized;
+  CORDEE_DEVICE void operator()(std::size_t i) const {
+    dequantized[i] = rounded<bfloat>(scaling->fake_quantize(x[i]));
+  }
+};
+
+/// Prologue: the padding around an image is the zero point.
+struct zero_point_prologue {
+  static constexpr bool has_transform = false;
+  const affine_quantizer<float>* scaling;
+
+  template <class Block>
+  CORDEE_DEVICE void copy(Block& b, std::byte* to, const void* from, bool valid) const {
+    if (valid) return b.copy_async(to, from, true);
+    const std::uint32_t four = static_cast<std::uint32_t>(scaling->zero_point) * 0x01010101u;
+    for (int i = 0; i < 4; ++i) reinterpret_cast<std::uint32_t*>(to)[i] = four;
+  }
+};
+
+/// Epilogue: subtracts the zero point's part of the sums and, for Out float, dequantizes.
+template <ByteConvolutionOutput Out>
+struct byte_sum_epilogue {
+  static constexpr int width = 16 / static_cast<int>(sizeof(Out));
+  struct thread_state {};
+  Out* y;
+  const std::int32_t* filter_sums;         // (K')
+  const affine_quantizer<float>* scaling;  // of the activations
+  const float* scales;                     // (K), of the weights
+  int filters;                             // K
+
+  CORDEE_DEVICE void store(std::size_t offset, int filter, const std::int32_t* sums,
+                           thread_state&) const {
+    Out out[width];
+    const std::int32_t zero = scaling->zero_point;
+    for (int i = 0; i < width; ++i) {
+      const int f = filter + i;
+      const std::int32_t sum = sums[i] - zero * filter_sums[f];
+      if constexpr (std::same_as<Out, float>)
+        out[i] = f < filters ? scaling->scale * scales[f] * static_cast<float>(sum) : 0.0f;
+      else
+        out[i] = sum;
+    }
+    std::memcpy(__builtin_assume_aligned(static_cast<void*>(y + offset), 16), out, sizeof(out));
+  }
+  template <class Tile, class Block>
+  CORDEE_DEVICE void finish(Block&, const thread_state&, std::int32_t*, int /*tile*/, int) const {}
+};
+
+/// Epilogue of the straight-through estimator: dx <- sum where x is in the quantization range, 0
+/// elsewhere; or adds that to dx.
+struct straight_through_epilogue {
+  static constexpr int width = vec_16b<float>::size;
+  struct thread_state {};
+  const float* x;
+  const affine_quantizer<float>* scaling;
+  float* dx;
+  write_mode mode;
+
+  CORDEE_DEVICE void store(std::size_t offset, int /*filter*/, const float* sums,
+                           thread_state&) const {
+    const vec_16b<float> in(x + offset, width);
+    vec_16b<float> out;
+    if (mode == write_mode::add) out = vec_16b<float>(dx + offset, width);
+    for (int i = 0; i < width; ++i) out.value[i] += scaling->in_range(in.value[i]) ? sums[i] : 0;
+    out.store(dx + offset, width);
+  }
+  template <class Tile, class Block>
+  CORDEE_DEVICE void finish(Block&, const thread_state&, float*, int /*tile*/, int) const {}
+};
+
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

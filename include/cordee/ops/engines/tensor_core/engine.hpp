@@ -1,0 +1,253 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Our convolution engine on tensor cores: implicit GEMMs in fp16 and bf16, accumulated in float,
+// and fprop of bytes, accumulated in 32 bits.
+//
+//   activations      (N, H, W, C')    = (N, 1, H, W, V) of ops/layout.hpp, V 16 bytes and more
+//   packed weights   (K', R, S, C')   for fprop, then
+//                    (C', R, S, K')   for dgrad, so that both are one kernel; padding is zero
+//
+// A tile has 128 pixels and a width that depends on the layer's filters.
+#pragma once
+
+#include <string_view>
+
+#include <cordee/core/error.hpp>
+#include <cordee/ops/engines/tensor_core/bytes.hpp>
+#include <cordee/ops/engines/tensor_core/correlation.hpp>
+#include <cordee/ops/engines/tensor_core/epilogue.hpp>
+#include <cordee/ops/engines/tensor_core/prologue.hpp>
+#include <cordee/ops/engines/tensor_core/weight_gradient.hpp>
+#include <cordee/ops/layout.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+namespace detail::ops {
+
+/// packed[c, r, s, k] = master[k, c, r, s],  0 where k >= K or c >= C
+template <class Real, Number N>
+struct pack_crsk_op {
+  krsc_layout layout;
+  const Real* master;
+  N* packed;
+  CORDEE_DEVICE void operator()(std::size_t i) const {
+    const auto index = static_cast<unsigned>(i);
+    const unsigned k = index % layout.padded_filters, row = index / layout.padded_filters;
+    const unsigned tap = row % layout.taps, c = row / layout.taps;
+    packed[i] = c < layout.channels && k < layout.filters
+                    ? rounded<N>(static_cast<wide<N>>(
+                          master[(k * layout.channels + c) * layout.taps + tap]))
+                    : N{};
+  }
+};
+
+/// Pixels are indexed in 32 bits, one K step beyond the last included.
+inline void expect_pixels(const implicit_gemm& g) {
+  expects(g.pixels() <= 2'000'000'000, "tensor_core: a batch has at most 2,000,000,000 pixels");
+}
+
+template <class N, class Prologue, class Epilogue, GpuStream S>
+void launch_correlation(const implicit_gemm& g, const N* in, const typename mma_type<N>::weight* w,
+                        const Prologue& prologue, const Epilogue& epilogue, S s) {
+  expect_pixels(g);
+  with_tensor_core_tile(g.filters, [&](auto tile) {
+    const correlation_kernel<N, decltype(tile), Prologue, Epilogue> kernel{g, in, w, prologue,
+                                                                           epilogue};
+    s.launch_kernel(kernel.blocks(), kernel);
+  });
+}
+
+}  // namespace detail::ops
+
+struct tensor_core {
+  static constexpr std::string_view name = "tensor_core";
+
+  /// Activations in float, which occur only beside bytes, are padded as bytes are.
+  template <class N>
+    requires(detail::ops::TensorCoreNumber<N> || std::same_as<N, float>)
+  static constexpr int block(int channels) {
+    return detail::ops::tensor_core_channels<
+        std::conditional_t<detail::ops::TensorCoreNumber<N>, N, std::uint8_t>>(channels);
+  }
+  template <detail::ops::TensorCoreNumber N>
+  static std::size_t packed_size(const convolution_problem& p) {
+    return 2 * layout_of<N>(p).size();
+  }
+  template <detail::ops::TensorCoreNumber N, class Real, GpuStream S>
+  static void pack(const convolution_problem& p, const Real* master, N* packed, S s) {
+    const detail::ops::krsc_layout layout = layout_of<N>(p);
+    for_each(s, layout.size(),  // (K', R, S, C')
+             detail::ops::pack_krsc_op<Real, N>{layout, master, packed});
+    for_each(s, layout.size(),  // (C', R, S, K')
+             detail::ops::pack_crsk_op<Real, N>{layout, master, packed + layout.size()});
+  }
+
+  /// fprop   y (N, H_out, W_out, K')   from  x (N, H, W, C')           and  packed (K', R, S, C')
+  /// dgrad   dx (N, H, W, C')          from  dy (N, H_out, W_out, K')  and  packed (C', R, S, K')
+  /// wgrad   dw (K, C, R, S)           from  x (N, H, W, C')           and  dy (N, H_out, W_out, K')
+  template <detail::ops::TensorCoreNumber N, GpuStream S>
+  static void fprop(const convolution_problem& p, int samples, const N* x, const N* packed, N* y,
+                    S s) {
+    fprop(p, samples, x, packed, detail::ops::identity_prologue{},
+          detail::ops::store_epilogue<N>{y}, s);
+  }
+  /// With a prologue on x and an epilogue (prologue.hpp, epilogue.hpp).
+  template <detail::ops::TensorCoreNumber N, class Prologue, class Epilogue, GpuStream S>
+  static void fprop(const convolution_problem& p, int samples, const N* x, const N* packed,
+                    const Prologue& prologue, const Epilogue& epilogue, S s) {
+    detail::ops::launch_correlation(detail::ops::fprop_gemm<N>(p, samples), x, packed, prologue,
+                                    epilogue, s);
+  }
+
+  template <detail::ops::TensorCoreNumber N, GpuStream S>
+  static void dgrad(const convolution_problem& p, int samples, const N* dy, const N* packed, N* dx,
+                    write_mode mode, S s) {
+    run_dgrad(p, samples, dy, packed + layout_of<N>(p).size(),
+              detail::ops::store_epilogue<N>{dx, mode}, s);
+  }
+
+  /// Numbers of type N that hold the partial weight gradients, (splits, K', R, S, C') in float.
+  template <detail::ops::TensorCoreNumber N, GpuStream S>
+  static std::size_t workspace(const convolution_problem& p, int samples, S) {
+    return plan_splits<N>(p, samples).splits * layout_of<N>(p).size() * sizeof(float) / sizeof(N);
+  }
+  template <detail::ops::TensorCoreNumber N, class Real, GpuStream S>
+  static void wgrad(const convolution_problem& p, int samples, const N* x, const N* dy, Real* dw,
+                    write_mode mode, N* workspace, S s) {
+    wgrad(p, samples, x, dy, detail::ops::identity_prologue{}, dw, mode, workspace, s);
+  }
+  template <detail::ops::TensorCoreNumber N, class Prologue, class Real, GpuStream S>
+  static void wgrad(const convolution_problem& p, int samples, const N* x, const N* dy,
+                    const Prologue& prologue, Real* dw, write_mode mode, N* workspace, S s) {
+    float* const partial = reinterpret_cast<float*>(workspace);  // (splits, K', R, S, C')
+    run_wgrad(p, samples, x, dy, prologue, partial, s);
+    for_each(s, p.weights(),
+             detail::ops::reduce_splits_op<Real>{layout_of<N>(p), partial,
+                                                 plan_splits<N>(p, samples).splits, dw, mode});
+  }
+
+  static std::size_t packed_bytes(const convolution_problem& p) {
+    const detail::ops::krsc_layout layout = layout_of<float>(p);
+    return layout.size() + sizeof(std::int32_t) * layout.padded_filters;
+  }
+  template <GpuStream S>
+  static void pack_bytes(const convolution_problem& p, const std::int8_t* weights,
+                         std::int8_t* packed, S s) {
+    const detail::ops::krsc_layout layout = layout_of<float>(p);
+    for_each(s, layout.size(), detail::ops::pack_bytes_op{layout, weights, packed});
+    auto* const sums = reinterpret_cast<std::int32_t*>(packed + layout.size());  // (K')
+    for_each(s, layout.padded_filters, detail::ops::filter_sum_op{layout, weights, sums});
+  }
+  template <ByteConvolutionInput In, ByteConvolutionOutput Out, GpuStream S>
+  static void fprop_bytes(const convolution_problem& p, int samples, const In* x,
+                          const affine_quantizer<float>* k, const std::int8_t* packed,
+                          const float* scales, Out* y, S s) {
+    detail::ops::check_byte_problem(p, k);
+    if constexpr (std::same_as<In, float>) {
+      const std::size_t n =
+          static_cast<std::size_t>(samples) * sample_size(p.in, block<float>(p.in.channels));
+      const stream_buffer<std::uint8_t, S> bytes(s, n);
+      for_each(s, n, detail::ops::quantize_op{x, k, bytes.data()});
+      fprop_bytes<std::uint8_t>(p, samples, bytes.data(), k, packed, scales, y, s);
+    } else {
+      const auto* const sums =
+          reinterpret_cast<const std::int32_t*>(packed + layout_of<float>(p).size());
+      detail::ops::launch_correlation(
+          detail::ops::fprop_gemm<std::uint8_t>(p, samples), x, packed,
+          detail::ops::zero_point_prologue{k},
+          detail::ops::byte_sum_epilogue<Out>{y, sums, k, scales, p.filters}, s);
+    }
+  }
+
+  /// The number type of the products in backward_bytes.
+  using byte_gradient = bfloat;
+  static std::size_t packed_dequantized_size(const convolution_problem& p) {
+    return layout_of<float>(p).size();
+  }
+  template <GpuStream S>
+  static void pack_dequantized(const convolution_problem& p, const float* left, bfloat* packed,
+                               S s) {
+    const detail::ops::krsc_layout layout = layout_of<float>(p);
+    for_each(s, layout.size(),
+             detail::ops::pack_crsk_op<float, bfloat>{layout, left, packed});  // (C', R, S, K')
+  }
+  /// dw from the dequantized x and, unless dx is null, dx by the straight-through estimator.
+  template <class Real, GpuStream S>
+  static void backward_bytes(const convolution_problem& p, int samples, const float* x,
+                             const affine_quantizer<float>* k, const float* dy,
+                             const bfloat* packed, Real* dw, write_mode dw_mode, float* dx,
+                             write_mode dx_mode, S s) {
+    convolution_problem padded = p;  // activations in float are padded as bytes
+    padded.in.channels = block<float>(p.in.channels);
+    padded.filters = block<float>(p.filters);
+    const std::size_t in = static_cast<std::size_t>(samples) * padded.in.size(),
+                      out = static_cast<std::size_t>(samples) * padded.out().size();
+    const stream_buffer<bfloat, S> x_bf16(s, in);    // (N, H, W, C')
+    const stream_buffer<bfloat, S> dy_bf16(s, out);  // (N, H_out, W_out, K')
+    for_each(s, in, detail::ops::fake_quantize_bf16_op{x, k, x_bf16.data()});
+    convert(out, dy, dy_bf16.data(), s);
+    const detail::ops::krsc_layout layout = layout_of<float>(p);
+    const std::size_t splits = plan_splits<bfloat>(padded, samples).splits;
+    const stream_buffer<float, S> partial(s, splits * layout.size());  // (splits, K', R, S, C')
+    run_wgrad(padded, samples, x_bf16.data(), dy_bf16.data(), detail::ops::identity_prologue{},
+              partial.data(), s);
+    for_each(s, p.weights(),
+             detail::ops::reduce_splits_op<Real>{layout, partial.data(), splits, dw, dw_mode});
+    if (dx != nullptr)
+      run_dgrad(padded, samples, dy_bf16.data(), packed,
+                detail::ops::straight_through_epilogue{x, k, dx, dx_mode}, s);
+  }
+
+ private:
+  template <class N, class Epilogue, class S>
+  static void run_dgrad(const convolution_problem& p, int samples, const N* dy, const N* crsk,
+                        const Epilogue& epilogue, S s) {
+    for (int row = 0; row < p.stride; ++row)
+      for (int column = 0; column < p.stride; ++column) {
+        const auto g = detail::ops::dgrad_gemm<N>(p, samples, row, column);
+        if (epilogue.mode == write_mode::overwrite || g.depth() != 0)
+          detail::ops::launch_correlation(g, dy, crsk, detail::ops::identity_prologue{}, epilogue,
+                                          s);
+      }
+  }
+  template <class N, class Prologue, class S>
+  static void run_wgrad(const convolution_problem& p, int samples, const N* x, const N* dy,
+                        const Prologue& prologue, float* partial, S s) {
+    const auto g = detail::ops::fprop_gemm<N>(p, samples);
+    detail::ops::expect_pixels(g);
+    const split_plan plan = plan_splits<N>(p, samples);
+    detail::ops::with_tensor_core_tile(g.filters, [&](auto tile) {
+      s.launch_kernel(plan.splits * plan.tiles,
+                      detail::ops::weight_gradient_kernel<N, decltype(tile), Prologue>{
+                          g, x, dy, prologue, partial, plan.steps});
+    });
+  }
+
+  /// The split-K division of a weight gradient.
+  struct split_plan {
+    std::size_t tiles, splits;  // tiles of dw
+    int steps;                  // K steps per split
+  };
+  template <class N>
+  static split_plan plan_splits(const convolution_problem& p, int samples) {
+    const auto g = detail::ops::fprop_gemm<N>(p, samples);
+    split_plan plan{};
+    detail::ops::with_tensor_core_tile(g.filters, [&](auto tile) {
+      using T = decltype(tile);
+      constexpr std::size_t pixels = T::step_bytes / sizeof(N);
+      plan.tiles = blocks_for(static_cast<std::size_t>(g.depth()), T::rows) *
+                   blocks_for(static_cast<std::size_t>(g.filters), T::columns);
+      const std::size_t steps = blocks_for(g.pixels(), pixels);
+      plan.steps = detail::ops::steps_per_split(steps, plan.tiles);
+      plan.splits = plan.steps == 0 ? 0 : blocks_for(steps, static_cast<std::size_t>(plan.steps));
+    });
+    return plan;
+  }
+  template <class N>
+  static detail::ops::krsc_layout layout_of(const convolution_problem& p) {
+    return {p, block<N>(p.in.channels), block<N>(p.filters)};
+  }
+};
+
+}  // namespace cordee::inline CORDEE_ABI

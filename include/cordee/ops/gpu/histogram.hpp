@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// GPU overload of the histogram (ops/histogram.hpp): each thread counts in its own column of shared
+// memory, then columns and blocks are added. Counts are integers, so the result is exact.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include <cordee/device/gpu_kernel.hpp>
+#include <cordee/ops/histogram.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+namespace detail::ops {
+
+struct histogram_kernel {
+  static constexpr int threads = 64, bins = histogram_bins::count;
+  static constexpr std::size_t chunk = threads * 1024;  // a thread's counts fit 16 bits
+  std::size_t n;
+  const float* x;
+  std::uint32_t* counts;  // (blocks, bins)
+
+  [[nodiscard]] static constexpr std::size_t shared_bytes() {
+    return threads * bins * sizeof(std::uint16_t);
+  }
+  template <class Block>
+  CORDEE_DEVICE void operator()(Block& b) const {
+    auto* const columns = b.template shared<std::uint16_t>(threads * bins);
+    const int t = b.thread();
+    for (int k = 0; k < bins; ++k) columns[k * threads + t] = 0;
+    const std::size_t first = b.index() * chunk, last = std::min(first + chunk, n);
+    for (std::size_t i = first + static_cast<std::size_t>(t); i < last; i += threads)
+      ++columns[histogram_bins::index(x[i]) * threads + t];
+    b.sync();
+    for (int k = t; k < bins; k += threads) {
+      std::uint32_t sum = 0;
+      for (int i = 0; i < threads; ++i) sum += columns[k * threads + (i + t) % threads];
+      counts[b.index() * bins + static_cast<std::size_t>(k)] = sum;
+    }
+  }
+};
+struct add_counts_op {
+  std::size_t chunks;
+  const std::uint32_t* block_counts;  // (chunks, bins)
+  double* counts;                     // (bins)
+  double padding;
+  CORDEE_DEVICE void operator()(std::size_t bin) const {
+    double sum = counts[bin] - (bin == histogram_bins::zero ? padding : 0);
+    for (std::size_t i = 0; i < chunks; ++i) sum += block_counts[i * histogram_bins::count + bin];
+    counts[bin] = sum;
+  }
+};
+
+}  // namespace detail::ops
+
+/// Adds the counts of n numbers to the bins, without `padding` zeros that only fill channel blocks.
+template <GpuStream S>
+void add_to_histogram(std::size_t n, const float* x, double* counts, S s, std::size_t padding = 0) {
+  using kernel = detail::ops::histogram_kernel;
+  const std::size_t chunks = blocks_for(n, kernel::chunk);
+  const stream_buffer<std::uint32_t, S> block_counts(s, chunks * histogram_bins::count);
+  s.launch_kernel(chunks, kernel{n, x, block_counts.data()});
+  for_each(s, histogram_bins::count,
+           detail::ops::add_counts_op{chunks, block_counts.data(), counts,
+                                      static_cast<double>(padding)});
+}
+
+}  // namespace cordee::inline CORDEE_ABI

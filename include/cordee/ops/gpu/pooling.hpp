@@ -1,0 +1,244 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// GPU overloads of average pooling, subsampling and max pooling (ops/cpu/pooling.hpp), with the
+// same order of sums and the same choice among equal maxima.
+//
+// A thread computes a vector of channels of one output pixel, forward and backward, so no memory is
+// written twice.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include <cordee/core/extent.hpp>
+#include <cordee/core/protocol.hpp>
+#include <cordee/device/gpu_kernel.hpp>
+#include <cordee/ops/gpu/blocked_layout.hpp>
+#include <cordee/ops/gpu/vec_16b.hpp>
+#include <cordee/ops/pooling.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+namespace detail::ops {
+
+/// Vector i of the means over pixels.
+template <Number N>
+struct average_pool_op {
+  blocked_layout in;
+  int width;
+  const N* x;
+  N* y;
+
+  CORDEE_DEVICE void operator()(std::size_t i) const {
+    const std::size_t first = i * static_cast<std::size_t>(width), plane = first / in.V;
+    const N* const from = x + plane * in.pixels * in.V + first % in.V;
+    vec_16b<N> sum;
+    for (std::size_t pixel = 0; pixel < in.pixels; ++pixel) {
+      const vec_16b<N> z(from + pixel * in.V, width);
+      for (int k = 0; k < z.size; ++k) sum.value[k] += z.value[k];
+    }
+    for (wide<N>& value : sum.value) value /= static_cast<wide<N>>(in.pixels);
+    sum.store(y + first, width);
+  }
+};
+
+/// Vector i of the gradient of x.
+template <Number N>
+struct average_pool_backward_op {
+  blocked_layout in;
+  int width;
+  const N* dy;
+  N* dx;
+
+  CORDEE_DEVICE void operator()(std::size_t i) const {
+    const std::size_t first = i * static_cast<std::size_t>(width);
+    const std::size_t plane = first / in.V / in.pixels;
+    vec_16b<N> z(dy + plane * in.V + first % in.V, width);
+    for (wide<N>& value : z.value) value /= static_cast<wide<N>>(in.pixels);
+    z.store(dx + first, width);
+  }
+};
+
+/// Number o of y.
+template <Number N>
+struct subsample_op {
+  subsample_problem p;
+  blocked_layout in, out;
+  const N* x;
+  N* y;
+
+  CORDEE_DEVICE void operator()(std::size_t o) const {
+    const blocked_layout::position to = out.position_of(o);
+    const int from = p.source(static_cast<int>(to.channel));
+    const auto width = static_cast<std::size_t>(p.out.width);
+    const auto stride = static_cast<std::size_t>(p.stride);
+    const std::size_t row = to.pixel / width * stride, column = to.pixel % width * stride;
+    y[o] = from < 0 || from >= p.in.channels
+               ? N{}
+               : x[in.offset({to.sample, static_cast<std::size_t>(from),
+                              row * static_cast<std::size_t>(p.in.width) + column})];
+  }
+};
+
+/// Number i of the gradient of x: that of the one y which samples it, or 0.
+template <Number N>
+struct subsample_backward_op {
+  subsample_problem p;
+  blocked_layout in, out;
+  const N* dy;
+  N* dx;
+
+  CORDEE_DEVICE void operator()(std::size_t i) const {
+    const blocked_layout::position from = in.position_of(i);
+    const auto pixel = static_cast<int>(from.pixel);
+    const int h = pixel / p.in.width, l = pixel % p.in.width;
+    const int row = h / p.stride, column = l / p.stride;
+    const bool is_sampled = from.channel < in.channels && h % p.stride == 0 && l % p.stride == 0 &&
+                            row < p.out.height && column < p.out.width;
+    const auto lane = static_cast<int>(from.channel) - p.source(0);
+    dx[i] = is_sampled ? dy[out.offset({from.sample, static_cast<std::size_t>(lane),
+                                        static_cast<std::size_t>(row * p.out.width + column)})]
+                       : N{};
+  }
+};
+
+/// Vector i of the maxima, and their taps.
+template <Number N>
+struct max_pool_op {
+  max_pool_problem p;
+  extent out_extent;
+  blocked_layout in, out;
+  int width;
+  const N* x;
+  N* y;
+  std::uint8_t* argmax;
+
+  CORDEE_DEVICE void operator()(std::size_t i) const {
+    const std::size_t first = i * static_cast<std::size_t>(width);
+    const blocked_layout::position position = out.position_of(first);
+    const auto pixel = static_cast<int>(position.pixel);
+    const int row = pixel / out_extent.width, column = pixel % out_extent.width;
+    const auto [r0, r1] = p.taps(row, p.in.height);
+    const auto [s0, s1] = p.taps(column, p.in.width);
+    const N* const plane = x + in.offset({position.sample, position.channel, 0});
+    vec_16b<N> best;
+    int best_tap[vec_16b<N>::size] = {};
+    for (int r = r0; r < r1; ++r)
+      for (int s = s0; s < s1; ++s) {
+        const int h = row * p.stride - p.padding + r, l = column * p.stride - p.padding + s;
+        const vec_16b<N> z(plane + static_cast<std::size_t>(h * p.in.width + l) * in.V, width);
+        const bool is_first = r == r0 && s == s0;
+        for (int k = 0; k < z.size; ++k)
+          if (is_first || z.value[k] > best.value[k] || z.value[k] != z.value[k]) {
+            best.value[k] = z.value[k];
+            best_tap[k] = r * p.window + s;
+          }
+      }
+    best.store(y + first, width);
+    for (int k = 0; k < best.size; ++k)
+      if (k < width)
+        argmax[first + static_cast<std::size_t>(k)] = static_cast<std::uint8_t>(best_tap[k]);
+  }
+};
+
+/// Vector i of the gradient of x: sums over the windows that contain it, in their order.
+template <Number N>
+struct max_pool_backward_op {
+  max_pool_problem p;
+  extent out_extent;
+  blocked_layout in, out;
+  int width;
+  const N* dy;
+  const std::uint8_t* argmax;
+  N* dx;
+  bool accumulate;
+
+  /// The windows, of `count` along an axis, that contain pixel h of it.
+  CORDEE_DEVICE max_pool_problem::range windows_over(int h, int count) const {
+    const int past = h + p.padding - p.window;
+    return {past < 0 ? 0 : past / p.stride + 1, std::min((h + p.padding) / p.stride + 1, count)};
+  }
+  CORDEE_DEVICE void operator()(std::size_t i) const {
+    const std::size_t first = i * static_cast<std::size_t>(width);
+    const blocked_layout::position position = in.position_of(first);
+    const auto pixel = static_cast<int>(position.pixel);
+    const int h = pixel / p.in.width, l = pixel % p.in.width;
+    const auto [i0, i1] = windows_over(h, out_extent.height);
+    const auto [j0, j1] = windows_over(l, out_extent.width);
+    const std::size_t plane = out.offset({position.sample, position.channel, 0});
+    vec_16b<N> sum;
+    if (accumulate) sum = vec_16b<N>(dx + first, width);
+    for (int row = i0; row < i1; ++row)
+      for (int column = j0; column < j1; ++column) {
+        const std::size_t from =
+            plane + static_cast<std::size_t>(row * out_extent.width + column) * out.V;
+        const vec_16b<N> g(dy + from, width);
+        const int tap =
+            (h + p.padding - row * p.stride) * p.window + (l + p.padding - column * p.stride);
+        for (int k = 0; k < g.size; ++k)
+          if (k < width && argmax[from + static_cast<std::size_t>(k)] == tap)
+            sum.value[k] += g.value[k];
+      }
+    sum.store(dx + first, width);
+  }
+};
+
+}  // namespace detail::ops
+
+/// y (samples, lanes) <- mean of x (samples, lanes / V, pixels, V).
+template <Number N, int V, GpuStream S>
+void average_pool_forward(const extent& in, int samples, const N* x, N* y, S s) {
+  const detail::ops::blocked_layout from(in, V);
+  const int width = detail::ops::vec_16b_width<N>(V, x, y);
+  for_each(s, static_cast<std::size_t>(samples) * from.lanes() / static_cast<std::size_t>(width),
+           detail::ops::average_pool_op<N>{from, width, x, y});
+}
+
+/// dx <- dy / pixels at every pixel.
+template <Number N, int V, GpuStream S>
+void average_pool_backward(const extent& in, int samples, const N* dy, N* dx, S s) {
+  const detail::ops::blocked_layout to(in, V);
+  const int width = detail::ops::vec_16b_width<N>(V, dy, dx);
+  for_each(s, static_cast<std::size_t>(samples) * to.size() / static_cast<std::size_t>(width),
+           detail::ops::average_pool_backward_op<N>{to, width, dy, dx});
+}
+
+template <Number N, int VX, int VY, GpuStream S>
+void subsample_forward(const subsample_problem& p, int samples, const N* x, N* y, S s) {
+  const detail::ops::blocked_layout in(p.in, VX), out(p.out, VY);
+  for_each(s, static_cast<std::size_t>(samples) * out.size(),
+           detail::ops::subsample_op<N>{p, in, out, x, y});
+}
+
+/// dx is zero where y does not sample it.
+template <Number N, int VX, int VY, GpuStream S>
+void subsample_backward(const subsample_problem& p, int samples, const N* dy, N* dx, S s) {
+  const detail::ops::blocked_layout in(p.in, VX), out(p.out, VY);
+  for_each(s, static_cast<std::size_t>(samples) * in.size(),
+           detail::ops::subsample_backward_op<N>{p, in, out, dy, dx});
+}
+
+/// Also writes `argmax`, one byte for each number of y: the tap of the maximum.
+template <Number N, int V, GpuStream S>
+void max_pool_forward(const max_pool_problem& p, int samples, const N* x, N* y,
+                      std::uint8_t* argmax, S s) {
+  const detail::ops::blocked_layout in(p.in, V), out(p.out(), V);
+  const int width = detail::ops::vec_16b_width<N>(V, x, y);
+  for_each(s, static_cast<std::size_t>(samples) * out.size() / static_cast<std::size_t>(width),
+           detail::ops::max_pool_op<N>{p, p.out(), in, out, width, x, y, argmax});
+}
+
+/// Each number of dx is computed from the windows that contain it.
+template <Number N, int V, GpuStream S>
+void max_pool_backward(const max_pool_problem& p, int samples, const N* dy,
+                       const std::uint8_t* argmax, N* dx, write_mode mode, S s) {
+  const detail::ops::blocked_layout in(p.in, V), out(p.out(), V);
+  const int width = detail::ops::vec_16b_width<N>(V, dy, dx);
+  for_each(s, static_cast<std::size_t>(samples) * in.size() / static_cast<std::size_t>(width),
+           detail::ops::max_pool_backward_op<N>{p, p.out(), in, out, width, dy, argmax, dx,
+                                                mode == write_mode::add});
+}
+
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,179 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// GPU overloads of the operations of quantized layers (ops/quantize.hpp): the range of an input,
+// fake quantization, the gradient mask of the straight-through estimator, and weights as bytes.
+//
+// Ranges and scales stay in device memory: the host waits for none of them, so a step can be
+// captured.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+
+#include <cordee/device/gpu_kernel.hpp>
+#include <cordee/ops/gpu/block_max.hpp>
+#include <cordee/ops/gpu/elementwise.hpp>
+#include <cordee/ops/quantize.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+namespace detail::ops {
+
+/// The range over the thread block. Collective, at most once per kernel.
+template <int Threads, class Block>
+CORDEE_DEVICE real_range block_range(Block& b, const real_range& range) {
+  const double high = block_max<Threads>(b, range.high), low = -block_max<Threads>(b, -range.low);
+  return {static_cast<float>(low), static_cast<float>(high)};
+}
+
+/// The range of each chunk: (-inf, inf) if a number of it is NaN or infinite.
+struct chunk_range_kernel {
+  static constexpr int threads = 256;
+  static constexpr std::size_t chunk = 64 * threads;
+  std::size_t n;
+  const float* x;
+  real_range* ranges;  // one per chunk
+
+  [[nodiscard]] static constexpr std::size_t shared_bytes() { return 2 * threads * sizeof(double); }
+  template <class Block>
+  CORDEE_DEVICE void operator()(Block& b) const {
+    constexpr float infinity = std::numeric_limits<float>::infinity();
+    const std::size_t first = b.index() * chunk, last = std::min(first + chunk, n);
+    real_range range;
+    for (std::size_t i = first + static_cast<std::size_t>(b.thread()); i < last; i += threads) {
+      const bool finite = x[i] * 0.0f == 0;
+      range.widen({finite ? x[i] : -infinity, finite ? x[i] : infinity});
+    }
+    range = block_range<threads>(b, range);
+    if (b.thread() == 0) ranges[b.index()] = range;
+  }
+};
+
+/// One block: widens the record's range and fits the scaling by which the input is quantized.
+struct record_range_kernel {
+  static constexpr int threads = 256;
+  std::size_t chunks;
+  const real_range* ranges;  // one per chunk
+  const float *low, *high;   // of the running range
+  observed_input* record;
+
+  [[nodiscard]] static constexpr std::size_t shared_bytes() { return 2 * threads * sizeof(double); }
+  template <class Block>
+  CORDEE_DEVICE void operator()(Block& b) const {
+    constexpr float infinity = std::numeric_limits<float>::infinity();
+    constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+    real_range range;
+    for (auto i = static_cast<std::size_t>(b.thread()); i < chunks; i += threads)
+      range.widen(ranges[i]);
+    range = block_range<threads>(b, range);
+    if (b.thread() != 0) return;
+    if (range.low == -infinity || range.high == infinity) range = {nan, nan};
+    if (chunks == 0) range = {};
+    record->observed.widen(range);
+    record->quantizer = fit_input({*low, *high}, range, chunks > 0);
+  }
+};
+struct running_range_op {
+  const float *low, *high;
+  observed_input* record;
+  CORDEE_DEVICE void operator()(std::size_t) const {
+    record->has_range = *low <= *high;
+    record->quantizer = fit_affine(*low, *high, unsigned_bytes);
+  }
+};
+
+struct fake_quantize_op {
+  const affine_quantizer<float>* k;
+  CORDEE_DEVICE float operator()(float x) const { return k->fake_quantize(x); }
+};
+struct straight_through_op {
+  const affine_quantizer<float>* k;
+  CORDEE_DEVICE float operator()(float x, float g) const { return k->in_range(x) ? g : 0; }
+};
+struct add_straight_through_op {
+  const float* x;
+  const affine_quantizer<float>* k;
+  const float* g;
+  float* accumulated;
+  CORDEE_DEVICE void operator()(std::size_t i) const {
+    accumulated[i] += k->in_range(x[i]) ? g[i] : 0;
+  }
+};
+
+/// A block quantizes one filter by its largest absolute weight.
+template <class Storage>
+struct quantize_filter_kernel {
+  static constexpr int threads = 128;
+  std::size_t filter_size;
+  const float* w;
+  std::int8_t* q;
+  Storage* dequantized;
+  float* scales;
+
+  [[nodiscard]] static constexpr std::size_t shared_bytes() { return threads * sizeof(double); }
+  template <class Block>
+  CORDEE_DEVICE void operator()(Block& b) const {
+    const std::size_t first = b.index() * filter_size, last = first + filter_size,
+                      start = first + static_cast<std::size_t>(b.thread());
+    double max = 0;
+    for (std::size_t i = start; i < last; i += threads) {
+      const float a = w[i] < 0 ? -w[i] : w[i];
+      if (!(a <= max)) max = a == a ? a : std::numeric_limits<float>::infinity();
+    }
+    const auto k = fit_symmetric(static_cast<float>(block_max<threads>(b, max)));
+    if (b.thread() == 0) scales[b.index()] = k.scale;
+    for (std::size_t i = start; i < last; i += threads) {
+      const int quantized = k.quantize(w[i]);
+      q[i] = static_cast<std::int8_t>(quantized);
+      dequantized[i] = rounded<Storage>(static_cast<float>(quantized) * k.scale);
+    }
+  }
+};
+
+}  // namespace detail::ops
+
+/// Training: records the range of the layer's n inputs and fits their scaling with the running
+/// range low .. high.
+template <GpuStream S>
+void note_input(std::size_t n, const float* x, const float* low, const float* high,
+                observed_input* record, S s) {
+  using kernel = detail::ops::chunk_range_kernel;
+  const std::size_t chunks = blocks_for(n, kernel::chunk);
+  const stream_buffer<real_range, S> ranges(s, chunks);
+  s.launch_kernel(chunks, kernel{n, x, ranges.data()});
+  s.launch_kernel(1, detail::ops::record_range_kernel{chunks, ranges.data(), low, high, record});
+}
+/// Evaluation: fits the scaling of the input to the running range, if there is one.
+template <GpuStream S>
+void recall_input(const float* low, const float* high, observed_input* record, S s) {
+  launch_single(s, detail::ops::running_range_op{low, high, record});
+}
+
+/// y <- dequantized quantize(x)
+template <GpuStream S>
+void fake_quantize(std::size_t n, const float* x, const affine_quantizer<float>* k, float* y, S s) {
+  detail::ops::for_each_vec(s, n, x, y, detail::ops::fake_quantize_op{k});
+}
+
+/// g <- g where x is in the quantization range, 0 elsewhere; with `accumulated`, adds that to it
+/// instead.
+template <GpuStream S>
+void straight_through(std::size_t n, const float* x, const affine_quantizer<float>* k, float* g,
+                      float* accumulated, S s) {
+  if (accumulated == nullptr)
+    detail::ops::for_each_vec(s, n, x, g, detail::ops::straight_through_op{k});
+  else
+    for_each(s, n, detail::ops::add_straight_through_op{x, k, g, accumulated});
+}
+
+/// Weights (filters, filter_size) as bytes, the filters' scales, and the dequantized weights.
+template <Number Storage, GpuStream S>
+void quantize_filters(std::size_t filters, std::size_t filter_size, const float* w, std::int8_t* q,
+                      Storage* dequantized, float* scales, S s) {
+  s.launch_kernel(filters, detail::ops::quantize_filter_kernel<Storage>{filter_size, w, q,
+                                                                        dequantized, scales});
+}
+
+}  // namespace cordee::inline CORDEE_ABI

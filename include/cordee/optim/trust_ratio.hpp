@@ -1,0 +1,65 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The trust ratio of LARS and LAMB (You et al. 2017, 2019), from the norms of one segment.
+//
+//   ratio = trust_coefficient |w| / (|g| + weight_decay |w| + epsilon)
+//
+// The denominator is a sum of norms, not the norm of the sum.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+
+#include <cordee/core/config.hpp>
+#include <cordee/core/protocol.hpp>
+#include <cordee/core/segment.hpp>
+#include <cordee/ops/cpu/segmented.hpp>  // for a GPU's stream: ops/gpu/segmented.hpp, by ADL
+
+namespace cordee::inline CORDEE_ABI {
+
+namespace detail::optim {
+
+/// Returns 1 where a norm is zero, where the quotient is not finite, and where |g| is not finite: a
+/// mixing optimizer counts such a gradient of its own rank as zero.
+CORDEE_HOST_DEVICE inline double trust_ratio(double trust_coefficient, double weight_norm,
+                                             double grad_norm, double decay, double epsilon) {
+  if (weight_norm == 0 || grad_norm == 0 || !std::isfinite(grad_norm)) return 1;
+  const double ratio =
+      trust_coefficient * weight_norm / (grad_norm + decay * weight_norm + epsilon);
+  return std::isfinite(ratio) ? ratio : 1;
+}
+
+/// `arithmetic` completed for segment k by set(decay, learning rate, trust ratio). The norms are in
+/// the device's memory.
+template <class Optimizer, class Arithmetic>
+struct trust_ratio_body {
+  Optimizer optimizer;
+  const double *squared_weight_norms, *squared_grad_norms;  // one per segment
+  const step_info* info;
+  Arithmetic arithmetic;
+
+  CORDEE_HOST_DEVICE Arithmetic for_segment(kind what, std::size_t k) const {
+    const double decay = optimizer.decay_on(what) ? optimizer.weight_decay : 0;
+    const double ratio = optimizer.adapt_on(what)
+                             ? optimizer.ratio(std::sqrt(squared_weight_norms[k]),
+                                               std::sqrt(squared_grad_norms[k]), decay)
+                             : 1;
+    Arithmetic result = arithmetic;
+    result.set(decay, info->learning_rate, ratio);
+    return result;
+  }
+};
+template <class Optimizer, class Real, class D, class Arithmetic>
+void for_segments_with_ratio(const Optimizer& optimizer, const optimizer_view<Real, D, 1>& v,
+                             const step_info& info, const Arithmetic& arithmetic,
+                             typename D::stream s) {
+  segmented_for<Real>(s, v.segments,
+                      trust_ratio_body<Optimizer, Arithmetic>{
+                          optimizer, v.squared_weight_norms.data, v.squared_grad_norms.data,
+                          step_info_of(v, info), arithmetic});
+}
+
+}  // namespace detail::optim
+
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,142 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sections of a step captured as graphs (as CUDA graphs are): their launches are recorded once and
+// launched together from then on.
+//
+//   first call:   runs directly (buffers grow, engines choose their algorithms)
+//   second call:  captured, then replayed
+//   afterwards:   replayed
+//
+// A graph is reused while the arguments of its launches are the same: the batch's memory and sizes,
+// and what the model adds to them. What else changes from step to step is read from the step's
+// status, in the device's memory.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <cordee/core/protocol.hpp>
+#include <cordee/device/graph_capture.hpp>
+#include <cordee/optim/optimizer.hpp>
+#include <cordee/train/step.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+namespace detail::train {
+
+/// A model that returns, as an optional, what the launches of its passes depend on beside their
+/// batch; nullopt if they cannot be captured.
+template <class M>
+concept CapturableModel = requires(const M m, batch<typename M::device> b) {
+  { m.captured_arguments(b) } -> std::equality_comparable;
+  { m.captured_arguments(b).has_value() } -> std::same_as<bool>;
+};
+
+/// Whether steps of this model and optimizer can be captured at all.
+template <class M, class O>
+concept CapturableStep = GraphCapture<typename M::device> && CapturableModel<M> && Capturable<O>;
+
+enum class graph_section { pass, last_pass, finish_reduction, accept };
+
+/// Steps that cannot be captured, all on the CPU among them: every section runs directly.
+template <class M, class O, class R, bool = CapturableStep<M, O>>
+class graph_cache {
+ public:
+  graph_cache(const typename M::device&, const trainer_options& options)
+      : requested_(options.capture_graphs) {}
+
+  template <class F>
+  bool run(graph_section, const M&, const batch<typename M::device>&, typename M::device::stream,
+           const F& f) {
+    f();
+    return false;
+  }
+  /// How kernels are launched, and why.
+  [[nodiscard]] std::string_view describe() const {
+    return !requested_                         ? "one by one (option capture_graphs: as graphs)"
+           : !GraphCapture<typename M::device> ? "one by one: this device captures no graphs"
+           : !Capturable<O> ? "one by one: this optimizer decides on the host what it launches"
+                            : "one by one: this model does not return its captured_arguments";
+  }
+
+ private:
+  bool requested_;
+};
+
+template <class M, class O, class R>
+class graph_cache<M, O, R, true> {
+  using D = typename M::device;
+
+ public:
+  graph_cache(const D& device, const trainer_options& options)
+      : device_(device),
+        requested_(options.capture_graphs),
+        exchanges_during_pass_(!Capturable<R> && O::eager && options.overlap) {}
+
+  /// Effects: launches what f launches on s. Returns whether that was a replay, in which case the
+  /// host's part of f (its callbacks) was not executed.
+  template <class F>
+  bool run(graph_section section, const M& model, batch<D> b, typename D::stream s, const F& f) {
+    const auto key = [&] {
+      entry e{section, b, model.captured_arguments(b), {}};
+      e.b.loss_scale = 1;  // kernels read b.device_loss_scale
+      e.b.epoch = 0;       // what depends on it is among the captured arguments
+      return e;
+    };
+    if (!captures(section) || !key().arguments) {
+      f();
+      return false;
+    }
+    for (entry& known : entries_)
+      if (known.same_key(key())) {
+        if (!known.graph) known.graph = device_.capture(s, f);
+        device_.replay(*known.graph, s);
+        return true;
+      }
+    f();
+    if (entries_.size() == capacity) entries_.erase(entries_.begin());
+    entries_.push_back(key());  // made after f, which may have grown the model's buffers
+    return false;
+  }
+
+  [[nodiscard]] std::string_view describe() const {
+    return !requested_ ? "one by one (option capture_graphs: as graphs)"
+           : exchanges_during_pass_
+               ? "forward and backward one by one, since buckets are exchanged meanwhile; the rest "
+                 "as graphs from its second call on"
+               : "as graphs from the second batch of the same memory and sizes on; one by one "
+                 "before";
+  }
+
+ private:
+  // The two buffers of an upload in turn, a smaller batch at an epoch's end, and some to spare.
+  static constexpr std::size_t capacity = 16;
+
+  struct entry {
+    graph_section section;
+    batch<D> b;
+    decltype(std::declval<const M&>().captured_arguments(batch<D>{})) arguments;
+    std::optional<typename D::graph> graph;
+
+    [[nodiscard]] bool same_key(const entry& other) const {
+      return section == other.section && b == other.b && arguments == other.arguments;
+    }
+  };
+
+  [[nodiscard]] bool captures(graph_section section) const {
+    return requested_ && !(section == graph_section::last_pass && exchanges_during_pass_);
+  }
+
+  D device_;
+  bool requested_, exchanges_during_pass_;
+  std::vector<entry> entries_;
+};
+
+}  // namespace detail::train
+
+}  // namespace cordee::inline CORDEE_ABI

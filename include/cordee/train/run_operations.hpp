@@ -1,0 +1,72 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a trainer does beside its step: the training loop, evaluation, files of weights.
+#pragma once
+
+#include <string>
+
+#include <cordee/train/evaluate.hpp>
+#include <cordee/train/fit.hpp>
+#include <cordee/train/stability_check.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+namespace detail::train {
+
+/// Base of the trainer `Run`, whose members these are. All are collective, and throw on every rank
+/// when one fails.
+template <class Run>
+class run_operations {
+ public:
+  /// Trains until the loader's position is `epochs`, and calls the callbacks (see record.hpp). A
+  /// `validation{data set}` among them is evaluated at the end of each epoch.
+  template <Feed F, class... Callbacks>
+  run_summary fit(F& feed, double epochs, Callbacks&&... callbacks) {
+    return run().abort_peers_on_throw(
+        [&] { return detail::train::fit(run(), feed, epochs, callbacks...); });
+  }
+
+  /// Metrics of the mean model on a data set, each sample once.
+  template <Dataset Data>
+  metrics evaluate(const Data& dataset, const normalization& norm, int batch_size = 250) {
+    return run().abort_peers_on_throw(
+        [&] { return cordee::evaluate(run(), dataset, norm, batch_size); });
+  }
+
+  /// Writes the mean model's weights to a safetensors file under the names of its segments; rank 0
+  /// writes.
+  void save(const std::string& path) {
+    // save_weights and load_weights are found by argument-dependent lookup, once declared.
+    static_assert(
+        requires { save_weights(run(), path); },
+        "save: include <cordee/train/weights.hpp>, as the umbrella does");
+    run().abort_peers_on_throw([&] { save_weights(run(), path); });
+  }
+
+  /// Rank 0 reads weights and broadcasts them; throws, with the tensors' names, if the file does
+  /// not fit the network.
+  void load(const std::string& path) {
+    static_assert(
+        requires { load_weights(run(), path); },
+        "load: include <cordee/train/weights.hpp>, as the umbrella does");
+    run().abort_peers_on_throw([&] { load_weights(run(), path); });
+  }
+
+  /// f() while every rank holds the mean model: running statistics, and weights where they differ
+  /// between ranks, are replaced by their exact means and restored afterwards.
+  template <class F>
+  auto with_mean_model(const F& f) {
+    return run().abort_peers_on_throw([&] { return detail::train::with_mean_model(run(), f); });
+  }
+
+  /// Root mean square over ranks of the distance between their weights and the mean.
+  double consensus_distance() { return cordee::consensus_distance(run()); }
+
+ private:
+  [[nodiscard]] Run& run() { return static_cast<Run&>(*this); }
+};
+
+}  // namespace detail::train
+
+}  // namespace cordee::inline CORDEE_ABI

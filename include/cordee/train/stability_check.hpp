@@ -1,0 +1,68 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Whether the ranks' weights will stay together: computed before the first step from the topology and
+// the momentum, measured during the run (docs/mathematics.md, 6.1 to 6.3).
+#pragma once
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <cordee/comm/consensus.hpp>
+#include <cordee/comm/reducer.hpp>
+#include <cordee/core/concat.hpp>
+#include <cordee/core/error.hpp>
+#include <cordee/optim/optimizer.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+namespace detail::train {
+
+/// The factor by which one round multiplies the ranks' disagreement, for a flat loss; 0 where
+/// optimizer and reducer leave none.
+template <class O, class R>
+double disagreement_radius(const O& optimizer, const R& reducer) {
+  if constexpr (HasMomentumForm<O> && HasSpectralRadius<R>)
+    return reducer.spectral_radius(optimizer.momentum_form());
+  return 0;
+}
+
+/// Throws error unless the disagreement shrinks, with remedies if the reducer computes any.
+template <class O, class R>
+void expect_stable(const O& optimizer, const R& reducer) {
+  if constexpr (HasMomentumForm<O> && HasSpectralRadius<R>) {
+    const momentum_form form = optimizer.momentum_form();
+    const double radius = disagreement_radius(optimizer, reducer);
+    if (radius < detail::core::largest_stable_radius) return;
+    if (std::isnan(radius))
+      throw error(
+          "trainer: the spectral radius of momentum on this topology cannot be computed: it is "
+          "random, "
+          "or has more than 128 ranks and no symmetry. Use another topology, or set "
+          "trainer_options::check_stability to false and watch consensus_distance()");
+    std::string remedies;
+    if constexpr (requires { reducer.remedies(form); })
+      for (const std::string& remedy : reducer.remedies(form)) remedies += "\n  " + remedy;
+    throw error(concat("trainer: with momentum ", form.momentum,
+                       form.nesterov ? " (Nesterov)" : " (heavy ball)",
+                       " on this topology the ranks' disagreement would be multiplied by ", radius,
+                       " per round, whatever the data. Stable alternatives:", remedies));
+  }
+}
+
+}  // namespace detail::train
+
+/// Root mean square over ranks of the distance between their trainable weights and the mean;
+/// running statistics are not counted. Collective.
+template <class Run>
+double consensus_distance(Run& run) {
+  return run.abort_peers_on_throw([&] {
+    const auto trainable_size =
+        static_cast<std::size_t>(run.statistics().data - run.weights().data);
+    return consensus_distance(run.comm(), run.model().where(),
+                              run.weights().subspan(0, trainable_size), run.compute());
+  });
+}
+
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The status of a step, in the memory of the device that holds its gradients: the step's counters
+// and learning rate, which kernels read, and the test of its gradients, which kernels write.
+//
+//   norms of some segments are recorded:  finite:      squared_global_norm += their sum
+//                                         not finite:  ++nonfinite_buckets
+//
+// Whether a step is applied is decided on the device; the host reads the status after it has
+// launched everything. What differs from step to step is an argument of no launch but the first one
+// (begin_step_op), so the others can be captured in a graph.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+#include <cordee/core/config.hpp>
+#include <cordee/core/protocol.hpp>
+#include <cordee/train/loss_scale.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+namespace detail::train {
+
+struct step_status {
+  step_info info{};
+  loss_scale scale{};                      // this step's; after rescale_op the next one's
+  float unscale = 1;                       // 1 / scale, rounded to single precision
+  double squared_global_norm = 0;          // squared norm of the gradients recorded so far
+  std::int32_t nonfinite_buckets = 0;      // records with a NaN or an infinity, in this step
+  std::int32_t last_bucket_nonfinite = 0;  // whether the last record had one
+};
+
+/// Resets the status at the beginning of a step; the loss scale is kept.
+struct begin_step_op {
+  step_info info;
+  step_status* status;
+
+  CORDEE_HOST_DEVICE void operator()(std::size_t) const {
+    status->info = info;
+    status->squared_global_norm = 0;
+    status->nonfinite_buckets = status->last_bucket_nonfinite = 0;
+  }
+};
+
+/// Records `n` squared norms. A sum that is not finite is added to squared_global_norm only if
+/// `keep_nonfinite`: there the step is skipped as a whole, elsewhere the bucket counts as zero.
+struct record_norms_op {
+  const double* squares;
+  std::size_t n;
+  bool keep_nonfinite;
+  step_status* status;
+
+  CORDEE_HOST_DEVICE void operator()(std::size_t) const {
+    double sum = 0;
+    for (std::size_t k = 0; k < n; ++k) sum += squares[k];
+    const bool finite = std::isfinite(sum);
+    status->last_bucket_nonfinite = finite ? 0 : 1;
+    status->nonfinite_buckets += status->last_bucket_nonfinite;
+    if (finite || keep_nonfinite) status->squared_global_norm += sum;
+  }
+};
+
+/// The loss scale of the next step, once all norms of this one are recorded.
+struct rescale_op {
+  loss_scaling options;
+  step_status* status;
+
+  CORDEE_HOST_DEVICE void operator()(std::size_t) const {
+    status->scale.update(options, status->nonfinite_buckets == 0);
+    status->unscale = status->scale.inverse();
+  }
+};
+
+/// to <- from, or to <- 0 if `from` is null, where the flag is set
+template <class T>
+struct replace_op {
+  const std::int32_t* flag;
+  const T* from;
+  T* to;
+
+  CORDEE_HOST_DEVICE void operator()(std::size_t i) const {
+    if (*flag != 0) to[i] = from == nullptr ? T{} : from[i];
+  }
+};
+
+}  // namespace detail::train
+
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,67 @@
+# SPDX-FileCopyrightText: the Cordee contributors
+# SPDX-License-Identifier: Apache-2.0
+#
+# Links two units that were compiled with different CORDEE_HAS_*. Usage:
+#   cmake -D COMPILER=... -D ROOT=<repository> -D WORK=<folder> -P link.cmake
+#
+# For each macro that CMakeLists.txt defines: with the same macro in both units the program links and runs; with
+# the macro in one unit alone, the linker reports an undefined reference to the function whose signature names a
+# type of the library; and units that share inline functions alone link, each with its own copy.
+cmake_minimum_required(VERSION 3.25)
+set(here ${ROOT}/tests/abi)
+file(MAKE_DIRECTORY ${WORK})
+
+function(compile source object)
+  execute_process(COMMAND ${COMPILER} -std=c++20 -O0 -I${ROOT}/include ${ARGN} -c ${here}/${source} -o ${WORK}/${object}
+    RESULT_VARIABLE result ERROR_VARIABLE errors)
+  if(NOT result EQUAL 0)
+    message(FATAL_ERROR "${source} ${ARGN} does not compile:\n${errors}")
+  endif()
+endfunction()
+function(link result errors)
+  file(REMOVE ${WORK}/program)
+  execute_process(COMMAND ${COMPILER} ${WORK}/program.o ${WORK}/library.o -o ${WORK}/program
+    RESULT_VARIABLE code ERROR_VARIABLE text)
+  set(${result} ${code} PARENT_SCOPE)
+  set(${errors} "${text}" PARENT_SCOPE)
+endfunction()
+function(expect_program_runs build)
+  link(result errors)
+  if(NOT result EQUAL 0)
+    message(SEND_ERROR "${build}: the program does not link:\n${errors}")
+    return()
+  endif()
+  execute_process(COMMAND ${WORK}/program RESULT_VARIABLE code)
+  if(NOT code EQUAL 0)
+    message(SEND_ERROR "${build}: the program links and exits with ${code}")
+  endif()
+endfunction()
+
+file(STRINGS ${ROOT}/CMakeLists.txt lines REGEX "target_compile_definitions.* CORDEE_HAS_")
+set(macros)
+foreach(line IN LISTS lines)
+  string(REGEX MATCH "CORDEE_HAS_[A-Z0-9_]+" macro "${line}")
+  list(APPEND macros ${macro})
+endforeach()
+list(LENGTH macros count)
+if(count LESS 3)
+  message(FATAL_ERROR "CMakeLists.txt defines CORDEE_HAS_ZLIB, _CUDA and _CUDNN at least; found: ${macros}")
+endif()
+
+compile(library.cpp library.o)
+compile(program.cpp program.o)
+expect_program_runs("no macro in either unit")
+foreach(macro IN LISTS macros)
+  compile(program.cpp program.o)
+  compile(library.cpp library.o -D${macro}=1)
+  link(result errors)
+  if(result EQUAL 0)
+    message(SEND_ERROR "${macro} in one unit alone: the program links")
+  elseif(NOT errors MATCHES "undefined (reference|symbol)[^\n]*count_numbers\\(cordee::")
+    message(SEND_ERROR "${macro} in one unit alone: the linker does not name count_numbers:\n${errors}")
+  endif()
+  compile(program.cpp program.o -DINLINE_ONLY)
+  expect_program_runs("${macro} in one of two units that share inline functions alone")
+  compile(program.cpp program.o -D${macro}=1)
+  expect_program_runs("${macro} in both units")
+endforeach()

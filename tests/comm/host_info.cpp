@@ -1,0 +1,48 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <cordee/comm/host_info.hpp>
+
+using namespace cordee;
+using detail::comm::node_info, detail::comm::host_info;
+
+namespace {
+
+host_info on(const std::string& name, const std::string& boot_id, const std::vector<int>& cores) {
+  host_info host{};
+  name.copy(host.name, sizeof host.name - 1);
+  boot_id.copy(host.boot_id, sizeof host.boot_id - 1);
+  CPU_ZERO(&host.cores);
+  for (const int core : cores) CPU_SET(core, &host.cores);
+  return host;
+}
+
+}  // namespace
+
+TEST_CASE("node_info: ranks of one node share the cores on which any of them may run") {
+  const std::vector hosts{on("a", "1", {0, 1}), on("b", "1", {0, 1, 2, 3, 4, 5}),
+                          on("a", "1", {2, 3}), on("a", "2", {7}), on("a", "1", {3})};
+  const node_info first = node_info::of(0, hosts), last = node_info::of(4, hosts),
+                  single = node_info::of(3, hosts);
+  CHECK(first.local_size == 3);
+  CHECK(first.local_rank == 0);
+  CHECK(first.cores == 4);
+  CHECK(first.cores_per_rank() == 1);
+  CHECK(last.local_rank == 2);
+  CHECK(last.cores == 4);
+  CHECK(single.local_size == 1);  // the same name and another boot
+  CHECK(single.cores_per_rank() == 1);
+  CHECK(node_info::of(1, hosts).cores_per_rank() == 6);
+}
+
+TEST_CASE("host_info: two queries of a process are the same node") {
+  const host_info host = host_info::local();
+  CHECK(host.same_node(host_info::local()));
+  CHECK(host.name[0] != '\0');
+  CHECK(host.boot_id[0] != '\0');
+  CHECK(node_info::of(0, {&host, 1}).cores >= 1);
+}

@@ -1,0 +1,93 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <chrono>
+#include <string>
+#include <thread>
+
+#include <doctest/doctest.h>
+
+#include <cordee/comm/nccl/tcp_connection.hpp>
+
+using namespace cordee;
+using detail::comm::frame, detail::comm::tcp_connection, detail::comm::listener;
+
+namespace {
+
+// The next frame; one of rank -1 after ten seconds, or when the connection is closed.
+frame next(tcp_connection& connection) {
+  for (int k = 0; k < 10'000; ++k) {
+    if (auto f = connection.try_receive()) return *f;
+    if (connection.is_closed()) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return {frame::left, -1, ""};
+}
+
+}  // namespace
+
+TEST_CASE("tcp_connection: frames of any length arrive complete, in order, both ways") {
+  const listener acceptor(0);
+  tcp_connection client = tcp_connection::connect("127.0.0.1", acceptor.port()),
+                 server = acceptor.accept();
+  REQUIRE_FALSE(client.is_closed());
+  CHECK_FALSE(server.try_receive().has_value());
+  for (const std::size_t n : {0u, 1u, 5000u, 100'000u}) {
+    client.send({frame::allgather, 3, std::string(n, 'x')});
+    client.send({frame::failed, 4, "y"});
+    const frame first = next(server), second = next(server);
+    CHECK(first.kind == frame::allgather);
+    CHECK(first.rank == 3);
+    CHECK(first.payload == std::string(n, 'x'));
+    CHECK(second.payload == "y");
+  }
+  server.send({frame::ack, 0, "back"});
+  CHECK(next(client).payload == "back");
+}
+
+TEST_CASE("tcp_connection: frames sent before a close are received, and then the peer is closed") {
+  const listener acceptor(0);
+  tcp_connection client = tcp_connection::connect("localhost", acceptor.port()),
+                 server = acceptor.accept();
+  client.send({frame::left, 1, "last"});
+  client.close();
+  CHECK(next(server).payload == "last");
+  CHECK(next(server).rank == -1);
+  CHECK(server.is_closed());
+  server.send({frame::failed, 0, "has no effect"});
+}
+
+TEST_CASE("tcp_connection: another protocol closes the connection") {
+  for (const std::string& bytes :
+       {std::string("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"), std::string(100, '\0')}) {
+    const listener acceptor(0);
+    const tcp_connection client = tcp_connection::connect("127.0.0.1", acceptor.port());
+    tcp_connection server = acceptor.accept();
+    REQUIRE(send(client.descriptor(), bytes.data(), bytes.size(), 0) > 0);
+    CHECK(next(server).rank == -1);
+    CHECK(server.is_closed());
+  }
+}
+
+TEST_CASE(
+    "tcp_connection: connect to an unused port or an unknown host returns a closed connection") {
+  int unused_port = 0;
+  {
+    const listener acceptor(0);
+    unused_port = acceptor.port();
+  }
+  CHECK(tcp_connection::connect("127.0.0.1", unused_port).is_closed());
+  CHECK(tcp_connection::connect("no.such.name.invalid", unused_port).is_closed());
+}
+
+TEST_CASE("listener: a port in use is an error with the remedy") {
+  const listener acceptor(0);
+  try {
+    const listener second(acceptor.port());
+    FAIL("two listeners on one port");
+  } catch (const error& e) {
+    const std::string message = e.what();
+    CHECK(message.find(concat("port ", acceptor.port(), " of this host")) != std::string::npos);
+    CHECK(message.find("in use") != std::string::npos);
+    CHECK(message.find("another MASTER_PORT") != std::string::npos);
+  }
+}

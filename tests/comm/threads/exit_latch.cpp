@@ -1,0 +1,42 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <cordee/comm/threads/exit_latch.hpp>
+
+using namespace cordee;
+using namespace std::chrono_literals;
+
+TEST_CASE("exit_latch: missing_after returns the ranks that have not arrived, early if all have") {
+  detail::comm::exit_latch ended(3);
+  ended.arrive(1);
+  CHECK(ended.missing_after(1ms) == std::vector{0, 2});
+  ended.arrive(0);
+  std::thread last([&] {
+    std::this_thread::sleep_for(20ms);
+    ended.arrive(2);
+  });
+  const auto start = std::chrono::steady_clock::now();
+  CHECK(ended.missing_after(20s).empty());
+  CHECK(std::chrono::steady_clock::now() - start < 10s);
+  ended.wait([] { return false; });
+  last.join();
+}
+
+TEST_CASE("exit_latch: wait evaluates its stop condition whenever a rank arrives") {
+  detail::comm::exit_latch ended(2);
+  std::atomic<bool> failed = false;
+  std::thread other([&] {
+    std::this_thread::sleep_for(20ms);
+    failed = true;
+    ended.arrive(1);
+  });
+  ended.wait([&] { return failed.load(); });
+  CHECK(ended.missing_after(1ms) == std::vector{0});
+  other.join();
+}

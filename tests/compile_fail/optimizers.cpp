@@ -1,0 +1,65 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A member of an optimizer that is missing, misspelt or of another type is an error that states the
+// right one.
+#include <cordee/comm/solo.hpp>
+#include <cordee/optim/optimizer.hpp>
+#include <cordee/precision/fp32.hpp>
+#include <cordee/train/trainer.hpp>
+
+#include "tests/support/quadratic.hpp"
+
+using namespace cordee;
+
+struct plain_sgd {
+  static constexpr agreement needs = agreement::exact;
+  static constexpr norms_needed norms = norms_needed::never;
+#if !defined(WITHOUT_EAGER)
+  static constexpr bool eager = true;
+#endif
+#if defined(WITHOUT_SLOTS)
+  static constexpr int slot_count = 0;
+#else
+  static constexpr int slots = 0;
+#endif
+#if defined(MISSPELLS_CAPTURABLE)
+  static constexpr bool captureable = true;
+#else
+  static constexpr bool capturable = false;
+#endif
+
+  template <class Real, class D>
+  span_on<Real, D> propose(const optimizer_view<Real, D, 0>& v, const step_info&,
+                           typename D::stream) const {
+    return v.grads;
+  }
+#if defined(ACCEPT_NOT_CONST)
+  template <class Real, class D>
+  void accept(const optimizer_view<Real, D, 0>&, const step_info&, typename D::stream) {}
+#else
+  template <class Real, class D>
+  void accept(const optimizer_view<Real, D, 0>& v, const step_info& info,
+              typename D::stream) const {
+    for (std::size_t i = 0; i < v.grads.size; ++i)
+      v.weights[i] -= static_cast<Real>(info.learning_rate) * v.grads[i];
+  }
+#endif
+
+#if defined(MISSPELLS_CHECK)
+  void validate() const {}
+#elif defined(CHECK_NOT_CONST)
+  void check() {}
+#else
+  void check() const {}
+#endif
+  std::string describe() const { return "plain SGD"; }
+#if defined(MISSPELLS_DIRECTION)
+  template <class Real, class D>
+  void direction(const optimizer_view<Real, D, 0>&, const step_info&, typename D::stream) const {}
+#endif
+};
+
+void compose(support::quadratic<fp32>& model) {
+  trainer run{model, plain_sgd{}, [](double) { return 0.1; }, solo{}};
+}

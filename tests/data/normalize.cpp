@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
+#include <doctest/doctest.h>
+
+#include <cordee/data/normalize.hpp>
+#include <cordee/data/synthetic.hpp>
+
+#include "tests/support/relative.hpp"
+
+using namespace cordee;
+using support::relative;
+
+namespace {
+
+constexpr double ulp = 0x1p-52;  // unit in the last place of 1
+
+// Two channels: 10 times the example's index, and 9.
+struct two_channels {
+  extent image() const { return {2, 1, 3}; }
+  int classes() const { return 1; }
+  std::size_t size() const { return 5; }
+  int read(std::size_t i, std::span<std::uint8_t> pixels) const {
+    for (std::size_t k = 0; k < 6; ++k) pixels[k] = static_cast<std::uint8_t>(k < 3 ? 10 * i : 9);
+    return 0;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("normalize: measured numbers give every channel mean 0 and deviation 1") {
+  const synthetic data{.extent = {3, 5, 5}, .samples = 40};
+  const normalization n = normalize::measured(data);
+  std::array<double, 3> sum{}, square{};
+  std::vector<std::uint8_t> pixels(75);
+  for (std::size_t i = 0; i < data.size(); ++i) {
+    data.read(i, pixels);
+    for (std::size_t k = 0; k < 75; ++k) {
+      const double x = (pixels[k] / 255.0 - n.mean[k / 25]) * n.scale[k / 25];
+      sum[k / 25] += x;
+      square[k / 25] += x * x;
+    }
+  }
+  for (std::size_t c = 0; c < 3; ++c) {
+    // Mean and scale are floats: relative errors of 2^-24, of numbers of at most 4.
+    CHECK(std::abs(sum[c] / 1000) < 4 * std::ldexp(1.0, -24));
+    CHECK(std::abs(square[c] / 1000 - 1) < 4 * std::ldexp(1.0, -24));
+  }
+}
+
+TEST_CASE("normalize: mean and deviation are those of the pixels, in units of the range 0 .. 1") {
+  const normalize n = normalize::measured(two_channels{});
+  CHECK(n.mean[0] == relative(20.0 / 255, ulp));
+  CHECK(n.deviation[0] == relative(std::sqrt(200.0) / 255, 2 * ulp));
+  CHECK(n.mean[1] == relative(9.0 / 255, ulp));
+  CHECK(n.deviation[1] == 1);  // constant
+}
+
+TEST_CASE("normalize: the scale is 1 / deviation, and 1 by default") {
+  const normalization n = normalize{.mean = {0.25, 0.5}, .deviation = {0.5, 0.25}};
+  CHECK(n.mean[0] == 0.25f);
+  CHECK(n.scale[0] == 2);
+  CHECK(n.scale[1] == 4);
+  CHECK(n.scale[2] == 1);
+  const normalization none = normalize{};
+  CHECK(none.mean[0] == 0);
+  CHECK(none.scale[0] == 1);
+  CHECK_THROWS_AS(static_cast<void>(normalization(normalize{.deviation = {-1}})), usage_error);
+  CHECK_THROWS_AS(static_cast<void>(normalize::measured(synthetic{.samples = 0})), usage_error);
+}

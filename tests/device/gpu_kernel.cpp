@@ -1,0 +1,118 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <numeric>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <cordee/device/gpu_kernel.hpp>
+
+#include "tests/support/emulated.hpp"
+#include "tests/support/ranks.hpp"
+
+using namespace cordee;
+using namespace support;
+
+namespace {
+
+/// out[block] <- the sum over the block's threads of in, through shared memory, by halving.
+template <bool MissingBarrier>
+struct halving_sum {
+  static constexpr int threads = 64;
+  const float* in;
+  float* out;
+
+  [[nodiscard]] constexpr std::size_t shared_bytes() const { return threads * sizeof(float); }
+  template <class Block>
+  CORDEE_DEVICE void operator()(Block& b) const {
+    float* const part = b.template shared<float>(threads);
+    const int t = b.thread();
+    part[t] = in[b.index() * threads + static_cast<std::size_t>(t)];
+    if constexpr (!MissingBarrier) b.sync();
+    for (int half = threads / 2; half > 0; half /= 2) {
+      if (t < half) part[t] += part[t + half];
+      b.sync();
+    }
+    if (t == 0) out[b.index()] = part[0];
+  }
+};
+
+struct divergent_kernel {
+  static constexpr int threads = 8;
+  template <class Block>
+  CORDEE_DEVICE void operator()(Block& b) const {
+    if (b.thread() != 3) b.sync();
+  }
+};
+struct oversized_kernel {
+  static constexpr int threads = 8;
+  [[nodiscard]] constexpr std::size_t shared_bytes() const { return 64; }
+  template <class Block>
+  CORDEE_DEVICE void operator()(Block& b) const {
+    b.template shared<float>(16)[b.thread()] = 0;
+    b.template shared<double>(64)[b.thread()] = 0;
+  }
+};
+struct sum_kernel {
+  static constexpr int threads = 32;
+  double* out;
+  template <class Block>
+  CORDEE_DEVICE void operator()(Block& b) const {
+    out[b.index() * threads + static_cast<std::size_t>(b.thread())] =
+        b.sum(1.0 + b.thread()) + static_cast<double>(b.sum(0.5f));
+  }
+};
+
+std::vector<float> block_sums(std::uint64_t seed, auto kernel) {
+  std::vector<float> in(64 * 5), out(5);
+  std::iota(in.begin(), in.end(), 0.0f);
+  kernel.in = in.data();
+  kernel.out = out.data();
+  emulated{seed}.make_stream().launch_kernel(5, kernel);
+  return out;
+}
+const std::vector<float> sums{2016, 6112, 10208, 14304, 18400};
+
+}  // namespace
+
+TEST_CASE(
+    "gpu kernel, emulated: with its barriers, a kernel's result does not depend on the order of "
+    "threads") {
+  for (std::uint64_t seed = 1; seed < 9; ++seed)
+    CHECK(block_sums(seed, halving_sum<false>{}) == sums);
+}
+
+TEST_CASE("gpu kernel, emulated: a missing barrier shows under some order of threads") {
+  int wrong = 0;
+  for (std::uint64_t seed = 1; seed < 9; ++seed)
+    wrong += block_sums(seed, halving_sum<true>{}) != sums;
+  CHECK(wrong > 4);
+}
+
+TEST_CASE("gpu kernel, emulated: a divergent barrier and too much shared memory are errors") {
+  const emulated::stream s{};
+  CHECK(contains(error_message([&] { s.launch_kernel(2, divergent_kernel{}); }),
+                 "divergent barrier: 1 of 8 threads"));
+  CHECK(contains(error_message([&] { s.launch_kernel(1, oversized_kernel{}); }),
+                 "more shared memory than"));
+}
+
+TEST_CASE("gpu kernel, emulated: every thread receives the block's sum") {
+  std::vector<double> out(3 * 32);
+  emulated::stream{}.launch_kernel(3, sum_kernel{out.data()});
+  for (const double x : out) CHECK(x == 32 * 33 / 2 + 16);
+}
+
+TEST_CASE("gpu kernel, emulated: for_each calls f once for every index") {
+  for (const std::size_t n : {0u, 1u, 255u, 1024u, 1025u, 5000u}) {
+    std::vector<int> calls(n);
+    for_each(emulated::stream{}, n, [at = calls.data()](std::size_t i) { ++at[i]; });
+    CHECK(calls == std::vector<int>(n, 1));
+  }
+}
+
+TEST_CASE("gpu kernel, emulated: a stream_buffer is writable, and released to its stream") {
+  const stream_buffer<double, emulated::stream> buffer(emulated::stream{}, 100);
+  for (int i = 0; i < 100; ++i) buffer.data()[i] = i;  // AddressSanitizer checks the bounds
+  CHECK(buffer.data()[99] == 99);
+}

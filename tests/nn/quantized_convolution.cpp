@@ -1,0 +1,199 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <cordee/ops/engines/direct/engine.hpp>
+#include <cordee/ops/engines/reference/engine.hpp>
+#include <cordee/precision/int8.hpp>
+
+#include "tests/nn/int8_fixture.hpp"
+
+using namespace cordee;
+using namespace support;
+
+namespace {
+
+template <class E>
+using odd = int8_fixture<E, convolution<20>, extent{17, 6, 5}>;
+template <class E>
+using strided = int8_fixture<E, convolution<16, 5, 2>, extent{16, 7, 8}>;
+template <class E>
+using first = int8_fixture<E, convolution<16>, extent{3, 6, 7}>;
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("int8: equals a pass on simulated values bit by bit, with either engine", T,
+                   odd<reference>, odd<direct>, strided<reference>, strided<direct>,
+                   first<reference>, first<direct>) {
+  T fixture(3);
+  fixture.low() = -0.7f;
+  fixture.high() = 0.9f;
+  const auto in = fixture.as_integers();
+  // Integers that fit in floats: their convolution in fp32 is exact in any order.
+  harness<direct, float> fp32{T::p, 3};
+  auto y = fp32.fprop(in.x, in.w);
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    CHECK(std::abs(y[i]) < 0x1p24);
+    y[i] = in.k.scale * in.scales[i / T::p.out().pixels() % size(T::p.filters)] *
+           static_cast<float>(y[i]);
+  }
+  CHECK(fixture.forward() == y);
+  CHECK(fixture.forward(phase::evaluate) == y);
+}
+
+TEST_CASE_TEMPLATE("int8: with scales that are powers of two, equals fp32 on dequantized operands",
+                   T, odd<reference>, odd<direct>, first<direct>) {
+  T fixture(2);
+  auto w = random_numbers(T::p.weights(), 2);
+  const std::size_t each = w.size() / size(T::p.filters);
+  for (std::size_t f = 0; f < size(T::p.filters); ++f) w[f * each] = 127.0 / 64;
+  fixture.weights(w);
+  fixture.low() = -127.0f / 128;
+  fixture.high() = 1;  // 255 steps of 1 / 128
+  const auto in = fixture.as_integers();
+  CHECK(in.k.scale == 0x1p-7f);
+  CHECK(in.scales[0] == 0x1p-6f);
+  auto dequantized = in;
+  for (double& v : dequantized.w) v *= 0x1p-6;
+  for (double& v : dequantized.x) v *= 0x1p-7;
+  harness<direct, float> fp32{T::p, 2};
+  CHECK(fixture.forward() == fp32.fprop(dequantized.x, dequantized.w));
+}
+
+TEST_CASE_TEMPLATE("int8: backward equals fp32 on dequantized operands, masked where x was clipped",
+                   T, odd<reference>, odd<direct>, strided<direct>, first<direct>) {
+  T fixture(3);
+  fixture.low() = -0.5f;
+  fixture.high() = 0.6f;
+  fixture.forward();
+  const auto in = fixture.as_integers();
+  std::vector<double> w, x;
+  for (std::size_t i = 0; i < in.w.size(); ++i)
+    w.push_back(static_cast<float>(in.w[i]) * in.scales[i / (in.w.size() / size(T::p.filters))]);
+  for (const double v : in.x) x.push_back(static_cast<float>(v) * in.k.scale);
+  const auto dy = random_numbers(size(3) * T::p.out().size(), 5);
+  harness<typename T::layer_backend::engine, float> fp32{T::p, 3};
+  auto dx = fp32.dgrad(dy, w);
+  const auto plain_x = plain(fixture.x, T::p.in, 3, fixture.in_block);
+  std::size_t masked = 0;
+  for (std::size_t i = 0; i < dx.size(); ++i)
+    if (!in.k.in_range(static_cast<float>(plain_x[i]))) {
+      dx[i] = 0;
+      ++masked;
+    }
+  CHECK(masked > dx.size() / 4);
+  CHECK(masked < dx.size() / 2 + dx.size() / 8);
+  CHECK(fixture.backward(dy) == dx);
+  const auto dw = fp32.wgrad(x, dy);
+  CHECK(fixture.dw() == std::vector<float>(dw.begin(), dw.end()));
+  const auto before = random_numbers(dx.size(), 6);
+  for (std::size_t i = 0; i < dx.size(); ++i)
+    dx[i] = static_cast<float>(before[i]) + static_cast<float>(dx[i]);
+  CHECK(fixture.backward(dy, before) == dx);
+}
+
+TEST_CASE("int8: training uses the batch's range first, then the running range") {
+  odd<direct> fixture(2);
+  const auto own = fixture.forward();
+  CHECK(fixture.observer.layers[0].observed.has_values());
+  const real_range observed = fixture.observer.layers[0].observed;
+  CHECK(observed == range_of(fixture.x.size(), fixture.x.data(), {}));
+  fixture.low() = observed.low;
+  fixture.high() = observed.high;
+  CHECK(fixture.forward() == own);
+  fixture.high() = 3 * observed.high;
+  CHECK(fixture.forward() != own);
+  CHECK(fixture.observer.layers[0].name == "conv1");
+  CHECK(fixture.observer.layers[0].low_offset == odd<direct>::table::segments[1].offset);
+}
+
+TEST_CASE("int8: evaluation without a range is an error that names the layer") {
+  odd<direct> fixture(1);
+  std::string message;
+  try {
+    fixture.forward(phase::evaluate);
+  } catch (const error& e) {
+    message = e.what();
+  }
+  CHECK(message.find("layer \"conv1\" has no range of its input") != std::string::npos);
+  CHECK(message.find("calibrate") != std::string::npos);
+}
+
+TEST_CASE("int8: infinity and NaN reach the output in training, and do not enter the range") {
+  for (const float bad : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
+    odd<direct> fixture(1);
+    fixture.low() = -1;
+    fixture.high() = 1;
+    fixture.x[7] = bad;
+    for (const double y : fixture.forward()) CHECK(std::isnan(y));
+    CHECK_FALSE(fixture.observer.layers[0].observed.has_values());
+    odd<direct> other(1);
+    auto w = random_numbers(odd<direct>::p.weights(), 2);
+    w[0] = static_cast<double>(bad);
+    other.weights(w);
+    CHECK(std::isnan(other.forward()[0]));  // of the first filter
+  }
+}
+
+TEST_CASE("int8: the observed range of micro-batches is their union; of no samples it is empty") {
+  odd<direct> fixture(2);
+  fixture.forward();
+  const real_range before = fixture.observer.layers[0].observed;
+  fixture.input(random_numbers(2 * odd<direct>::p.in.size(), 9));
+  fixture.forward();
+  CHECK(fixture.observer.layers[0].observed.low <= before.low);
+  CHECK(fixture.observer.layers[0].observed.high >= before.high);
+  odd<direct> none(0);
+  CHECK(none.forward().empty());
+  CHECK_FALSE(none.observer.layers[0].observed.has_values());
+}
+
+TEST_CASE_TEMPLATE("int8: zeros that pad blocks of channels are not counted", T, odd<direct>,
+                   first<direct>, first<reference>) {
+  T fixture(3);
+  auto x = random_numbers(size(3) * T::p.in.size(), 4);
+  for (double& v : x) v = (v + 1.01) / 2;  // without zeros
+  fixture.input(x);
+  fixture.quantization.percentile = 90;
+  std::vector<double> expected(histogram_bins::count);
+  const std::vector<float> plainly(x.begin(), x.end());
+  add_to_histogram(x.size(), plainly.data(), expected, {});
+  fixture.forward();
+  CHECK(fixture.observer.counts == expected);
+  fixture.low() = -1;
+  fixture.high() = 0.5f;
+  fixture.observer.mode = quantization_observer::run_mode::compared;
+  fixture.forward(phase::evaluate);
+  CHECK(fixture.observer.layers[0].count == x.size());
+  // The zero point is rounded, which moves the range -1 .. 0.5 by half a step at most.
+  const double step = 1.5 / 255;
+  const auto above = [&](double limit) {
+    return static_cast<double>(
+        std::count_if(x.begin(), x.end(), [&](double v) { return v > limit; }));
+  };
+  CHECK(fixture.observer.layers[0].clipped <= above(0.5 - step));
+  CHECK(fixture.observer.layers[0].clipped >= above(0.5 + step));
+  CHECK(above(0.5 + step) > 100);
+}
+
+TEST_CASE("int8: forward reads the packed parameters; a zero filter stays zero") {
+  odd<direct> fixture(2);
+  fixture.low() = -1;
+  fixture.high() = 1;
+  auto w = random_numbers(odd<direct>::p.weights(), 2);
+  const std::size_t each = w.size() / 20;
+  std::fill(w.begin(), w.begin() + static_cast<std::ptrdiff_t>(each), 0.0);
+  fixture.weights(w);
+  const auto before = fixture.forward();
+  for (std::size_t i = 0; i < 30; ++i) CHECK(before[i] == 0);  // filter 0 of sample 0
+  for (double& v : w) v = -v;
+  fixture.weights(w);
+  auto after = fixture.forward();
+  for (double& v : after) v = -v;
+  CHECK(after == before);
+}

@@ -1,0 +1,95 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Statistics shared by ranks.
+#include <array>
+#include <cmath>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <cordee/ops/cpu/batch_norm.hpp>
+
+#include "tests/support/batch_norm_fixture.hpp"
+#include "tests/support/two_rank_sum.hpp"
+
+using namespace cordee;
+using namespace support;
+
+namespace {
+
+/// Forward and backward of both ranks, with an allreduce of every sum.
+std::array<std::vector<double>, 2> run_ranks(std::array<one_channel*, 2> ranks,
+                                             std::array<std::vector<double>, 2> dy,
+                                             two_rank_sum& m) {
+  std::array<std::vector<double>, 2> dx;
+  std::array<two_rank_sum::participant, 2> seats{{{&m, 0}, {&m, 1}}};
+  std::array<std::thread, 2> threads;
+  for (std::size_t r = 0; r < 2; ++r)
+    threads[r] = std::thread([&, r] {
+      ranks[r]->allreduce = {two_rank_sum::sum, &seats[r]};
+      ranks[r]->forward();
+      dx[r] = ranks[r]->backward(dy[r]);
+    });
+  for (auto& t : threads) t.join();
+  return dx;
+}
+
+void check_close(const std::vector<double>& a, const std::vector<double>& b) {
+  REQUIRE(a.size() == b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) CHECK(std::abs(a[i] - b[i]) < 1e-10);
+}
+
+}  // namespace
+
+TEST_CASE("batch_norm: golden values of two ranks that share statistics") {
+  one_channel first = golden({1, 2, 4}), second = golden({0, 5, 6});
+  two_rank_sum m;
+  const auto dx = run_ranks({&first, &second}, {{{.1, -.2, .3}, {.5, -.1, .2}}}, m);
+  check_close(first.y, {-1.18872866174, -0.494364330868, 0.894364330868});
+  check_close(second.y, {-1.8830929926, 1.58872866174, 2.2830929926});
+  check_close(dx[0], {-0.0628233544355, -0.251293715326, 0.135566326848});
+  check_close(dx[1], {0.195083439542, -0.122340467129, 0.105807770501});
+  CHECK(first.dbeta[0] ==
+        doctest::Approx(.2).epsilon(1e-15));  // this rank's sums: the reducer adds them
+  CHECK(second.dbeta[0] == doctest::Approx(.6).epsilon(1e-15));
+  CHECK(first.dgamma[0] + second.dgamma[0] == doctest::Approx(-0.37032764313).epsilon(1e-10));
+  for (const one_channel* r : {&first, &second}) {
+    CHECK(r->mean[0] == doctest::Approx(0.1 * 3).epsilon(1e-14));
+    CHECK(r->variance[0] == doctest::Approx(0.9 + 0.1 * 5.6).epsilon(1e-14));
+  }
+}
+
+TEST_CASE("batch_norm: golden statistics of ranks that do not share") {
+  one_channel first = golden({1, 2, 4}), second = golden({0, 5, 6});
+  first.forward();
+  second.forward();
+  CHECK(first.mean[0] == doctest::Approx(0.1 * 7 / 3).epsilon(1e-14));
+  CHECK(second.mean[0] == doctest::Approx(0.1 * 11 / 3).epsilon(1e-14));
+  CHECK(first.variance[0] == doctest::Approx(0.9 + 0.1 * 1.5555556 * 1.5).epsilon(1e-8));
+  CHECK(second.variance[0] == doctest::Approx(0.9 + 0.1 * 6.8888889 * 1.5).epsilon(1e-8));
+}
+
+TEST_CASE("batch_norm: a rank without samples takes part in every allreduce and changes nothing") {
+  one_channel serial = golden({1, 2, 4}), shared = golden({1, 2, 4}), empty = golden({});
+  std::vector<double> dy{.1, -.2, .3};
+  serial.forward();
+  const auto dx = serial.backward(dy);
+  two_rank_sum m;
+  empty.dgamma = empty.dbeta = {5};
+  const auto both = run_ranks({&shared, &empty}, {{{.1, -.2, .3}, {}}}, m);
+  CHECK(m.calls[0] == m.calls[1]);
+  check_close(serial.y, shared.y);
+  check_close(dx, both[0]);
+  CHECK(empty.mean[0] == 0);
+  CHECK(empty.variance[0] == 1);
+  CHECK(empty.dgamma[0] == 0);  // overwritten by an empty sum
+  CHECK(empty.dbeta[0] == 0);
+}
+
+TEST_CASE("batch_norm: shared statistics with ghost batches throw") {
+  batch_norm_fixture<double, 1, epilogue::store> bn({{1, 1, 1}, 2}, 4);
+  bn.allreduce = {[](void*, std::span<double>) {}, nullptr};
+  CHECK_THROWS_AS(bn.forward(), usage_error);
+}

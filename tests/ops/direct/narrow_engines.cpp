@@ -1,8 +1,0 @@
-// SPDX-FileCopyrightText: the Cordee contributors
-// SPDX-License-Identifier: Apache-2.0
-//
-// What the tests of this folder and of ops/ call: `direct` on narrow registers.
-#include "tests/support/direct_engines.hpp"
-
-template struct support::harness<cordee::direct_with<16>, float>;
-template struct support::harness<cordee::direct_with<16>, double>;

@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Engine `blocked` passes the suite of every engine, on registers of two sizes.
+#include <cmath>
+#include <cstddef>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <cordee/ops/engines/blocked/engine.hpp>
+
+#include "tests/support/engine_laws.hpp"
+#include "tests/support/engine_shapes.hpp"
+
+using namespace cordee;
+using namespace support;
+
+ENGINE_LAWS(engine_of<cordee::blocked, float>, engine_of<cordee::blocked, double>,
+            engine_of<blocked_with<16>, float>);
+ENGINE_SHAPES(cordee::blocked);
+
+static_assert(!ConvolutionEngine<cordee::blocked, int>);
+
+TEST_CASE("blocked: a block is one register, for a single channel too") {
+  for (const int channels : {1, 3, 4, 5, 16, 17}) {
+    CHECK(blocked_with<32>::block<float>(channels) == 8);
+    CHECK(blocked_with<16>::block<double>(channels) == 2);
+  }
+}
+
+TEST_CASE("blocked: packed weights are (K/V, C, R, S, V), then (C/V, K, R, S, V)") {
+  constexpr std::size_t V = 4, filters = 6, channels = 5, taps = 9;
+  const convolution_problem p{{channels, 6, 6}, filters, 3, 1, 1};
+  std::vector<double> w(p.weights());
+  for (std::size_t i = 0; i < w.size(); ++i) w[i] = static_cast<double>(i + 1);
+  const auto packed = harness<blocked_with<16>, float>{p}.packed(w);
+  REQUIRE(packed.size() == 2 * V * channels * taps + 2 * V * filters * taps);
+  std::vector<float> wanted(packed.size());
+  for (std::size_t k = 0; k < filters; ++k)
+    for (std::size_t c = 0; c < channels; ++c)
+      for (std::size_t tap = 0; tap < taps; ++tap) {
+        const auto weight = static_cast<float>((k * channels + c) * taps + tap + 1);
+        wanted[((k / V * channels + c) * taps + tap) * V + k % V] = weight;
+        wanted[2 * V * channels * taps + ((c / V * filters + k) * taps + tap) * V + c % V] = weight;
+      }
+  CHECK(packed == wanted);
+}
+
+TEST_CASE("blocked: a NaN reaches the sums that it is part of, and no others") {
+  const convolution_problem p{{5, 6, 7}, 9, 3, 2, 1};
+  const std::size_t pixel = 8;  // row 1, column 1 of channel 0
+  auto x = random_numbers(p.in.size(), 1);
+  const auto w = random_numbers(p.weights(), 2);
+  std::vector<bool> reached(p.out().size());
+  for_each_product(p, 1, [&](std::size_t, std::size_t ix, std::size_t iy) {
+    if (ix == pixel) reached[iy] = true;
+  });
+  x[pixel] = std::nan("");
+  const auto y = harness<cordee::blocked, float>{p}.fprop(x, w);
+  for (std::size_t i = 0; i < y.size(); ++i) CHECK(std::isnan(y[i]) == reached[i]);
+}

@@ -1,0 +1,55 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <cordee/ops/engines/tensor_core/weight_gradient.hpp>
+
+#include "tests/ops/engines/tensor_core/tiled.hpp"
+
+using namespace support;
+
+TEST_CASE("weight gradient: pixel positions advance without division") {
+  for (const auto& [rows, columns] : {std::pair{5, 7}, {1, 1}, {7, 7}, {1, 40}, {9, 1}})
+    for (const int step : {1, 8, 32}) {
+      const detail::ops::pixel_position increment(step, rows, columns);
+      detail::ops::pixel_position position(3, rows, columns);
+      for (int pixel = 3; pixel < 500; pixel += step, position.advance(increment, rows, columns)) {
+        CHECK(position.sample == pixel / (rows * columns));
+        CHECK(position.row == pixel / columns % rows);
+        CHECK(position.column == pixel % columns);
+      }
+    }
+}
+
+TEST_CASE("weight gradient: small layers are split more, as a function of the layer alone") {
+  CHECK(detail::ops::steps_per_split(0, 10) == 0);
+  CHECK(detail::ops::steps_per_split(5, 10) == 5);          // one split
+  CHECK(detail::ops::steps_per_split(16 * 40, 4) == 16);    // the fewest steps per split
+  CHECK(detail::ops::steps_per_split(100'000, 8) == 1563);  // 64 splits
+  CHECK(detail::ops::steps_per_split(1000, 5000) == 1000);
+}
+
+TEST_CASE("weight gradient: the partial sums of any split add up to the definition") {
+  const tiled_fixture<> fixture;
+  const auto dy = short_numbers<half>(size(fixture.samples) * fixture.p.out().size(), 3);
+  std::vector<double> wanted(fixture.p.weights());
+  for_each_product(fixture.p, fixture.samples, [&](std::size_t iw, std::size_t ix, std::size_t iy) {
+    wanted[iw] += dy[iy] * fixture.x[ix];
+  });
+  const auto x = fixture.in_memory(fixture.x, fixture.p.in),
+             dy_blocks = fixture.in_memory(dy, fixture.p.out());
+  const auto g = detail::ops::fprop_gemm<half>(fixture.p, fixture.samples);
+  const detail::ops::krsc_layout layout(fixture.p, g.channels, g.filters);
+  for (const int steps : {1, 2, 7}) {
+    const std::size_t splits = blocks_for(g.pixels(), static_cast<std::size_t>(32 * steps));
+    std::vector<float> partial(splits * layout.size(), 99), dw(fixture.p.weights());
+    fixture.at.s.launch_kernel(splits,
+                               detail::ops::weight_gradient_kernel<half, tiled_fixture<>::tile,
+                                                                   detail::ops::identity_prologue>{
+                                   g, x.data(), dy_blocks.data(), {}, partial.data(), steps});
+    for_each(fixture.at.s, dw.size(),
+             detail::ops::reduce_splits_op<float>{layout, partial.data(), splits, dw.data(),
+                                                  write_mode::overwrite});
+    CHECK(std::vector<double>(dw.begin(), dw.end()) == wanted);
+  }
+}

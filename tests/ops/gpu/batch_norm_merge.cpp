@@ -1,0 +1,144 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <cordee/ops/gpu/batch_norm_merge.hpp>
+
+#include "tests/support/device_vectors.hpp"
+#include "tests/support/emulated.hpp"
+
+using namespace cordee;
+using namespace support;
+using detail::ops::batch_norm_tiles;
+using doubles = std::vector<double>;
+
+namespace {
+
+/// Nine channels, so that the second merging block has one; a group of two samples and one of one.
+struct tables {
+  static constexpr std::size_t channels = 9, pixels = 2900;
+  batch_norm_tiles tiling{{{9, 50, 58}, 2}, 3, 1, 1};
+  doubles gamma = normal_numbers(channels, 1), saved = doubles(2 * 5 * channels, 7.0);
+  // Entries that no chunk wrote are NaN: reading them shows.
+  doubles first_table = doubles(tiling.table(), std::nan("")), second_table = first_table;
+  doubles first_result = doubles(2 * channels), second_result = first_result;
+
+  template <class F>
+  void each_chunk(const F& f) {
+    for (std::size_t g = 0; g < tiling.groups; ++g)
+      for (std::size_t k = 0; k < tiling.chunks; ++k)
+        for (std::size_t c = 0; c < channels; ++c) f(g, k, c, tiling.entry(g, k, c));
+  }
+  detail::ops::batch_norm_coefficients<double> rows(std::size_t g) {
+    return {saved.data(), channels, g};
+  }
+};
+
+}  // namespace
+
+TEST_CASE("batch_norm_merge: the chunks' moments are merged into the group's mean and variance") {
+  for (const std::uint64_t seed : {1u, 2u}) {
+    tables t;
+    REQUIRE(t.tiling.chunks == 3);
+    REQUIRE(t.tiling.rows_of(1, 2) == 0);  // the smaller group has fewer chunks
+    const auto x = normal_numbers(3 * tables::pixels * tables::channels, 5);
+    const auto value = [&](std::size_t g, std::size_t row, std::size_t c) {
+      return 50 + x[(g * 2 * tables::pixels + row) * tables::channels + c];
+    };
+    t.each_chunk([&](std::size_t g, std::size_t k, std::size_t c, std::size_t entry) {
+      const std::size_t n = t.tiling.rows_of(g, k), from = k * t.tiling.rows;
+      if (n == 0) return;
+      double sum = 0, squares = 0;
+      for (std::size_t r = 0; r < n; ++r) sum += value(g, from + r, c);
+      for (std::size_t r = 0; r < n; ++r)
+        squares += std::pow(value(g, from + r, c) - sum / static_cast<double>(n), 2);
+      t.first_table[entry] = sum / static_cast<double>(n);
+      t.second_table[entry] = squares;
+    });
+    emulated(seed).make_stream().launch_kernel(
+        detail::ops::merge_tile::blocks(t.tiling),
+        detail::ops::merge_moments_kernel<double>{t.tiling, t.gamma.data(), t.saved.data(),
+                                                  t.first_table.data(), t.second_table.data(),
+                                                  t.first_result.data(), t.second_result.data()});
+    for (std::size_t g = 0; g < 2; ++g)
+      for (std::size_t c = 0; c < tables::channels; ++c) {
+        const std::size_t n = t.tiling.rows_of(g), at = g * tables::channels + c;
+        double sum = 0, squares = 0;
+        for (std::size_t r = 0; r < n; ++r) sum += value(g, r, c);
+        const double mean = sum / static_cast<double>(n);
+        for (std::size_t r = 0; r < n; ++r) squares += std::pow(value(g, r, c) - mean, 2);
+        const double inverse = 1 / std::sqrt(squares / static_cast<double>(n) + 1e-5);
+        CHECK(t.first_result[at] == doctest::Approx(mean).epsilon(1e-13));
+        CHECK(t.second_result[at] ==
+              doctest::Approx(squares / static_cast<double>(n - 1)).epsilon(1e-12));
+        CHECK(t.rows(g).mean[c] == doctest::Approx(mean).epsilon(1e-13));
+        CHECK(t.rows(g).inv_std[c] == doctest::Approx(inverse).epsilon(1e-12));
+        CHECK(t.rows(g).scale[c] == doctest::Approx(t.gamma[c] * inverse).epsilon(1e-12));
+      }
+  }
+}
+
+TEST_CASE(
+    "batch_norm_merge: the chunks' sums are merged into the group's and the coefficients of dx") {
+  tables t;
+  t.first_table = normal_numbers(t.first_table.size(), 2);
+  t.second_table = normal_numbers(t.second_table.size(), 3);
+  for (std::size_t g = 0; g < 2; ++g)
+    for (std::size_t c = 0; c < tables::channels; ++c)
+      t.rows(g).inv_std[c] = 0.25 + 0.5 * static_cast<double>(c);
+  doubles shift(2 * tables::channels, 0.0), scale = shift;
+  t.each_chunk([&](std::size_t g, std::size_t, std::size_t c, std::size_t entry) {
+    shift[g * tables::channels + c] += t.first_table[entry];
+    scale[g * tables::channels + c] += t.second_table[entry];
+  });
+  emulated().make_stream().launch_kernel(
+      detail::ops::merge_tile::blocks(t.tiling),
+      detail::ops::merge_sums_kernel<double>{t.tiling, t.gamma.data(), t.saved.data(),
+                                             t.first_table.data(), t.second_table.data(),
+                                             t.first_result.data(), t.second_result.data(), false});
+  CHECK(max_error_ratio(t.first_result, shift, 1e-13, 1e-13) <= 1);
+  CHECK(max_error_ratio(t.second_result, scale, 1e-13, 1e-13) <= 1);
+  for (std::size_t g = 0; g < 2; ++g)
+    for (std::size_t c = 0; c < tables::channels; ++c) {
+      const double inverse = 0.25 + 0.5 * static_cast<double>(c), a = t.gamma[c] * inverse;
+      const auto n = static_cast<double>(t.tiling.rows_of(g));
+      const std::size_t at = g * tables::channels + c;
+      CHECK(t.rows(g).scale[c] == doctest::Approx(a));
+      CHECK(t.rows(g).shift[c] == doctest::Approx(a * shift[at] / n));
+      CHECK(t.rows(g).slope[c] == doctest::Approx(a * scale[at] / n * inverse));
+    }
+}
+
+TEST_CASE("batch_norm_merge: running statistics move by a tenth towards the mean over the groups") {
+  const doubles mean{1, 2, 3, 4, 9, 9}, variance{2, 4, 6, 8, 9, 9};  // three groups, two lanes
+  doubles running{10, 20}, spread{1, 1};
+  for_each(emulated().make_stream(), 2,
+           detail::ops::running_statistics_op<double>{3, 2, mean.data(), variance.data(),
+                                                      running.data(), spread.data()});
+  CHECK(running[0] == doctest::Approx(9 + 0.1 * 13 / 3));
+  CHECK(running[1] == doctest::Approx(18 + 0.1 * 5));
+  CHECK(spread[0] == doctest::Approx(0.9 + 0.1 * 17 / 3));
+  CHECK(spread[1] == doctest::Approx(0.9 + 0.1 * 7));
+}
+
+TEST_CASE(
+    "batch_norm_merge: a parameter's gradient is the sum over the groups, overwritten or added") {
+  const doubles shift{1, 2, 3, 4}, scale{5, 6, 7, 8};
+  for (const bool accumulate : {false, true}) {
+    doubles dbeta{10, 20}, dgamma{30, 40};
+    for_each(emulated().make_stream(), 2,
+             detail::ops::parameter_gradient_op<double>{2, 2, shift.data(), scale.data(),
+                                                        dbeta.data(), dgamma.data(), accumulate});
+    CHECK(dbeta == (accumulate ? doubles{14, 26} : doubles{4, 6}));
+    CHECK(dgamma == (accumulate ? doubles{42, 54} : doubles{12, 14}));
+  }
+  doubles dbeta{10}, dgamma{30};  // no samples, no groups
+  for_each(emulated().make_stream(), 1,
+           detail::ops::parameter_gradient_op<double>{0, 1, nullptr, nullptr, dbeta.data(),
+                                                      dgamma.data(), false});
+  CHECK(dbeta[0] == 0);
+  CHECK(dgamma[0] == 0);
+}

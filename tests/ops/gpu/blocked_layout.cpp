@@ -1,0 +1,30 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <cordee/ops/gpu/blocked_layout.hpp>
+
+using namespace cordee;
+
+TEST_CASE("blocked_layout: offset and position_of are inverse; the order is (N, C / V, H, W, V)") {
+  for (const int V : {1, 3, 8, 16}) {
+    constexpr extent e{10, 2, 3};
+    const detail::ops::blocked_layout layout(e, V);
+    CHECK(layout.size() == sample_size(e, V));
+    std::size_t next = 0;
+    const auto v = static_cast<std::size_t>(V);
+    for (std::size_t n = 0; n < 3; ++n)
+      for (std::size_t b = 0; b < channel_blocks(10, V); ++b)
+        for (std::size_t p = 0; p < 6; ++p)
+          for (std::size_t lane = 0; lane < v; ++lane, ++next) {
+            CHECK(layout.offset({n, b * v + lane, p}) == next);
+            const auto position = layout.position_of(next);
+            CHECK(position.sample == n);
+            CHECK(position.channel == b * v + lane);
+            CHECK(position.pixel == p);
+          }
+    CHECK(next == 3 * layout.size());
+  }
+}

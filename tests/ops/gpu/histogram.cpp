@@ -1,0 +1,10 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/ops/gpu/quantize.hpp"
+#include "tests/support/emulated.hpp"
+
+using namespace support;
+
+TEST_CASE("histogram on a GPU, emulated: counts equal the CPU's") {
+  for (const std::uint64_t seed : {1u, 2u}) check_histogram(device_fixture{emulated{seed}});
+}

@@ -1,0 +1,83 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every optimizer on a GPU, emulated: steps equal the CPU's, skipped steps included; in double
+// precision, which shows more.
+#include <cordee/ops/gpu/segmented.hpp>
+
+#include "tests/support/emulated.hpp"
+#include "tests/support/optimizer_on_device.hpp"
+
+using namespace cordee;
+using namespace support;
+
+static_assert(OptimizerOn<sgd, float, emulated> &&
+              OptimizerOn<clip<local_steps<lars>>, float, emulated>);
+static_assert(DirectionOn<lars, float, emulated>);
+
+namespace {
+
+template <class O>
+void check(const O& optimizer) {
+  expect_same_as_cpu<double>(optimizer, emulated(1));
+}
+
+}  // namespace
+
+TEST_CASE("optimizers on a GPU, emulated: optimizers of each kind in single precision") {
+  expect_same_as_cpu<float>(sgd{.weight_decay = 1e-2, .nesterov = true}, emulated(2));
+  expect_same_as_cpu<float>(lars{.nesterov = true, .adapt_on = trainable}, emulated(2));
+  expect_same_as_cpu<float>(
+      lars_unscaled{.trust_coefficient = 0.1, .limits = {.ratio = 0.5, .element = 0.01}},
+      emulated(2));
+  expect_same_as_cpu<float>(nvlamb{.weight_decay = 0.1}, emulated(2));
+  expect_same_as_cpu<float>(
+      decentlam{.weight_decay = 1e-2, .nesterov = true, .momentum_correction = true}, emulated(2));
+  expect_same_as_cpu<float>(clip{local_steps{lars{}, 2}, 0.1}, emulated(2));
+}
+
+TEST_CASE("optimizers on a GPU, emulated: sgd, velocity_sgd") {
+  check(sgd{});
+  check(sgd{.weight_decay = 1e-2, .dampening = 0.1});
+  check(sgd{.weight_decay = 1e-2, .nesterov = true, .decay_on = trainable});
+  check(velocity_sgd{.weight_decay = 1e-2});
+  check(velocity_sgd{.weight_decay = 1e-2, .nesterov = true, .momentum_correction = false});
+}
+
+TEST_CASE("optimizers on a GPU, emulated: LARS in its three forms") {
+  check(lars{.weight_decay = 1e-2});
+  check(lars{.nesterov = true, .adapt_on = trainable});
+  check(lars_lr_outside{.trust_coefficient = 0.1});
+  check(lars_lr_outside{.nesterov = true});
+  check(lars_unscaled{.trust_coefficient = 0.1, .limits = {.ratio = 0.5, .element = 0.01}});
+}
+
+TEST_CASE("optimizers on a GPU, emulated: adamw, lamb, nvlamb") {
+  check(adamw{.weight_decay = 0.1});
+  check(lamb{});
+  check(nvlamb{.weight_decay = 0.1});
+}
+
+TEST_CASE(
+    "optimizers on a GPU, emulated: decentlam, by itself and over another optimizer's direction") {
+  check(decentlam{.weight_decay = 1e-2});
+  check(decentlam{.weight_decay = 1e-2, .nesterov = true, .momentum_correction = true});
+  check(decentlam_over{lars{.weight_decay = 1e-2}});
+  check(decentlam_over{sgd{.weight_decay = 1e-2, .nesterov = true}});
+  check(decentlam_over{velocity_sgd{}});
+}
+
+TEST_CASE(
+    "optimizers on a GPU, emulated: clip with large and small gradients, nested, and of local "
+    "steps") {
+  check(clip{sgd{}, 0.1});
+  check(clip{lars{}, 1e6});
+  check(clip{clip{nvlamb{}, 0.2}, 0.1});
+  check(clip{decentlam{}, 0.1});
+  check(clip{local_steps{lars{}, 2}, 0.1});
+}
+
+TEST_CASE("optimizers on a GPU, emulated: local steps") {
+  check(local_steps{sgd{}, 2});
+  check(local_steps{adamw{}, 3});
+}

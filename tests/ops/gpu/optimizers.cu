@@ -1,0 +1,48 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every optimizer's kernels in single precision.
+#include <doctest/doctest.h>
+
+#include <cordee/device/cuda.cuh>
+#include <cordee/ops/gpu/segmented.hpp>
+
+#include "tests/support/optimizer_on_device.hpp"
+
+using namespace cordee;
+
+static_assert(OptimizerOn<sgd, float, gpu> && OptimizerOn<clip<local_steps<lars>>, float, gpu>);
+
+namespace {
+
+template <class O>
+void check(const O& optimizer) {
+  support::expect_same_as_cpu<float>(optimizer, gpu{});
+}
+
+}  // namespace
+
+TEST_CASE("optimizers on a GPU: sgd, velocity_sgd, decentlam") {
+  check(sgd{.weight_decay = 1e-2, .nesterov = true});
+  check(velocity_sgd{.weight_decay = 1e-2});
+  check(decentlam{.weight_decay = 1e-2});
+  check(decentlam_over{sgd{.weight_decay = 1e-2}});
+}
+
+TEST_CASE("optimizers on a GPU: LARS in its three forms, and its direction") {
+  check(lars{.weight_decay = 1e-2, .nesterov = true});
+  check(lars_lr_outside{.trust_coefficient = 0.1});
+  check(lars_unscaled{.trust_coefficient = 0.1, .limits = {.ratio = 0.5, .element = 0.01}});
+  check(decentlam_over{lars{.weight_decay = 1e-2}});
+}
+
+TEST_CASE("optimizers on a GPU: adamw, lamb, nvlamb") {
+  check(adamw{.weight_decay = 0.1});
+  check(lamb{});
+  check(nvlamb{.weight_decay = 0.1});
+}
+
+TEST_CASE("optimizers on a GPU: clip, local_steps") {
+  check(clip{sgd{}, 0.1});
+  check(clip{local_steps{sgd{}, 2}, 0.1});
+}

@@ -1,0 +1,132 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Laws of the loss on any GPU device.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <cordee/ops/cpu/softmax_loss.hpp>
+#include <cordee/ops/gpu/softmax_loss.hpp>
+
+#include "tests/support/device_fixture.hpp"
+
+namespace support {
+
+inline constexpr double nan_double = std::numeric_limits<double>::quiet_NaN();
+
+/// The metrics of logits on a device, and the gradient unless `slopes` is null.
+template <Number N, class D>
+metric_sums loss_on(const device_fixture<D>& at, int classes, const std::vector<double>& logits,
+                    const std::vector<std::int32_t>& labels, double smoothing, double loss_weight,
+                    std::vector<double>* gradient, const float* scale = nullptr) {
+  const auto z = at.template put_as<N>(logits);
+  const auto l = at.put(labels);
+  auto dz = at.template put_as<N>(std::vector<double>(logits.size(), 99));
+  auto out = at.put(std::vector<metric_sums>{{99, 99, 99, 99, 99, 99}});
+  softmax_loss(classes, static_cast<int>(labels.size()), z.span().data, l.span().data, smoothing,
+               loss_weight, scale, gradient == nullptr ? nullptr : dz.span().data, out.span().data,
+               at.s);
+  if (gradient != nullptr) *gradient = at.numbers(dz);
+  return at.get(out)[0];
+}
+
+/// Compares metrics and gradient with the CPU's. Both sum in double, in different orders and with
+/// different exp: 1e-13, and for gradients one rounding to N, which is absolute below the least
+/// normal half.
+template <Number N, class D>
+void check_loss(const device_fixture<D>& at, int classes, const std::vector<double>& logits,
+                const std::vector<std::int32_t>& labels, double smoothing) {
+  INFO(classes, " classes, ", labels.size(), " samples, smoothing ", smoothing);
+  const double loss_weight = 1.0 / 32;
+  const auto z = as<N>(logits);
+  std::vector<double> dz(z.size()), found;
+  const metrics want =
+      softmax_loss(classes, static_cast<int>(labels.size()), z.data(), labels.data(), smoothing,
+                   loss_weight, dz.data(), cpu::stream{});
+  const metrics got =
+      checked_metrics(loss_on<N>(at, classes, z, labels, smoothing, loss_weight, &found), classes);
+  if (std::isnan(want.loss))
+    CHECK(std::isnan(got.loss));
+  else
+    CHECK(std::abs(got.loss - want.loss) <= 1e-13 * std::max(1.0, want.loss));
+  CHECK(got.top1 == want.top1);
+  CHECK(got.top5 == want.top5);
+  CHECK(got.count == want.count);
+  double worst = 0;
+  for (std::size_t i = 0; i < dz.size(); ++i) {
+    if (std::isnan(dz[i]) && std::isnan(found[i])) continue;
+    const double allowed = roundoff<N> * std::abs(dz[i]) + 0x1p-25 * StorageOnly<N> + 1e-13;
+    const double off = std::abs(found[i] - dz[i]) / allowed;
+    worst = off <= worst ? worst : off;  // NaN is the worst
+  }
+  CHECK(worst <= 1);
+}
+
+/// Logits of few values: many are equal.
+template <Number N, class D>
+void check_loss_of_batch(const device_fixture<D>& at, int classes, std::size_t samples,
+                         double smoothing) {
+  random_sequence draw(5, purpose::test, static_cast<std::uint64_t>(classes), samples);
+  std::vector<double> z(samples * static_cast<std::size_t>(classes));
+  std::vector<std::int32_t> labels(samples);
+  for (double& x : z) x = draw.below(33) / 4.0 - 4;
+  for (std::int32_t& l : labels)
+    l = static_cast<std::int32_t>(draw.below(static_cast<std::uint32_t>(classes)));
+  check_loss<N>(at, classes, z, labels, smoothing);
+}
+/// Sizes around multiples of the block size.
+template <Number N, class D>
+void check_all_sizes(const device_fixture<D>& at) {
+  for (const int classes : {1, 2, 10, 127, 128, 129, 1000})
+    for (const double smoothing : {0.0, 0.1}) check_loss_of_batch<N>(at, classes, 2, smoothing);
+  check_loss_of_batch<N>(at, 10, 0, 0);
+}
+
+/// Logits far apart, all equal, infinite and NaN; the label's own and others'.
+template <Number N, class D>
+void check_extreme_logits(const device_fixture<D>& at) {
+  constexpr double infinite = std::numeric_limits<double>::infinity();
+  const std::vector<double> z{1000,      0, -1000,      5, 5,  5,  nan_double, 0,
+                              0,         0, nan_double, 0, -3, 3,  1000,       1,
+                              -infinite, 2, infinite,   0, 0,  -1, -1,         -1};
+  const std::vector<std::int32_t> firsts{0, 0, 0, 0, 0, 0, 0, 0}, seconds{1, 1, 1, 1, 1, 1, 1, 1},
+      thirds{2, 2, 2, 2, 2, 2, 2, 2};
+  for (const auto& labels : {firsts, seconds, thirds})
+    for (const double smoothing : {0.0, 0.1}) check_loss<N>(at, 3, z, labels, smoothing);
+}
+
+/// The first invalid label is reported as on the CPU; its sample's loss and gradient are NaN.
+template <Number N, class D>
+void check_invalid_label(const device_fixture<D>& at, std::int32_t invalid) {
+  std::vector<std::int32_t> labels(261, 1);
+  labels[2] = invalid;  // a thread's first sample, and later ones of two threads
+  labels[257] = labels[258] = 77;
+  const std::vector<double> z(3 * labels.size(), 0.5);
+  std::vector<double> gradient;
+  const metric_sums sums = loss_on<N>(at, 3, z, labels, 0.1, 1, &gradient);
+  const auto message_of = [](const auto& f) -> std::string {
+    try {
+      f();
+    } catch (const error& e) {
+      return e.what();
+    }
+    return "nothing";
+  };
+  const std::string cpu_message = message_of([&] {
+    softmax_loss<double>(3, 261, z.data(), labels.data(), 0.1, 1, nullptr, cpu::stream{});
+  });
+  CHECK(cpu_message.find("sample 2 of the batch") != cpu_message.npos);
+  CHECK(message_of([&] { (void)checked_metrics(sums, 3); }) == cpu_message);
+  CHECK(std::isnan(sums.loss));
+  CHECK(sums.top5 == 258);
+  for (std::size_t i = 0; i < gradient.size(); ++i)
+    CHECK(std::isnan(gradient[i]) == (labels[i / 3] != 1));
+}
+
+}  // namespace support

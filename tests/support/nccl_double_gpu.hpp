@@ -1,0 +1,55 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// cordee::nccl over a test double of NCCL, with threads as ranks, which find each other by a
+// communicator of threads; and a GPU of that double, whose kernels run synchronously, on fibers.
+#pragma once
+
+#include <chrono>
+
+#include <cordee/comm/nccl.hpp>
+
+#include "tests/support/emulated.hpp"
+#include "tests/support/ranks.hpp"
+
+namespace support {
+
+class nccl_double_gpu : public emulated {
+ public:
+  struct stream : emulated::stream {
+    cudaStream_t handle = nullptr;
+    stream() : emulated::stream(1) {}
+    void copy(void* out, const void* in, std::size_t size) const {
+      cudaMemcpyAsync(out, in, size, cudaMemcpyDefault, handle);
+    }
+    void finish() const { cudaStreamSynchronize(handle); }
+  };
+  nccl_double_gpu() : emulated(1) {}
+  [[nodiscard]] static stream make_stream() {
+    stream s;
+    cudaStreamCreateWithFlags(&s.handle, cudaStreamNonBlocking);
+    return s;
+  }
+  static void close(stream s) { cudaStreamDestroy(s.handle); }
+  void copy(void* out, const void* in, std::size_t size, stream s) const { s.copy(out, in, size); }
+  [[nodiscard]] event record(stream) const { return {}; }
+  void await(stream, event) const {}
+  void clear(void* out, std::size_t size, stream) const {
+    if (size != 0) std::memset(out, 0, size);
+  }
+  void finish(stream s) const { s.finish(); }
+};
+static_assert(cordee::Device<nccl_double_gpu> && cordee::GpuStream<nccl_double_gpu::stream>);
+
+/// f(comm) on so many ranks.
+inline constexpr auto launch_nccl = [](int ranks, const auto& f,
+                                       std::chrono::milliseconds deadline) {
+  cordee::threads::launch(ranks,
+                          [&](cordee::threads host_comm) {
+                            cordee::nccl::launch(f, cordee::rendezvous_comm{host_comm},
+                                                 {.deadline = deadline});
+                          },
+                          {.deadline = std::chrono::seconds(60)});
+};
+
+}  // namespace support

@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A trainer of every exact reducer's own type, and of every compressed one's.
+#include "tests/train/combinations.hpp"
+
+#include <cordee/comm/butterfly.hpp>
+#include <cordee/comm/compressed.hpp>
+#include <cordee/comm/double_tree.hpp>
+#include <cordee/comm/halving_doubling.hpp>
+#include <cordee/comm/hierarchical.hpp>
+#include <cordee/comm/hybrid.hpp>
+#include <cordee/comm/native.hpp>
+#include <cordee/comm/one_shot.hpp>
+#include <cordee/comm/ring.hpp>
+#include <cordee/comm/server.hpp>
+#include <cordee/comm/solo.hpp>
+#include <cordee/comm/torus_ring.hpp>
+#include <cordee/comm/tree.hpp>
+#include <cordee/comm/two_shot.hpp>
+#include <cordee/optim/sgd.hpp>
+#include <cordee/precision/bf16.hpp>
+#include <cordee/precision/fp16.hpp>
+#include <cordee/precision/int8.hpp>
+
+using namespace cordee;
+using namespace support;
+
+namespace {
+
+constexpr auto make_ring = [](threads comm) { return ring{comm}; };
+constexpr auto make_tree = [](threads comm) { return tree{comm}; };
+constexpr auto make_butterfly = [](threads comm) { return butterfly{comm}; };
+constexpr auto make_halving = [](threads comm) { return halving_doubling{comm}; };
+constexpr auto make_hierarchical = [](threads comm) { return hierarchical{comm, nodes{2}}; };
+constexpr auto make_torus = [](threads comm) { return torus_ring{comm}; };
+constexpr auto make_double_tree = [](threads comm) { return double_tree{comm}; };
+constexpr auto make_hybrid = [](threads comm) { return hybrid{tree{comm}, ring{comm}, 64}; };
+constexpr auto make_server = [](threads comm) { return server{comm}; };
+
+// A number that is sent is rounded at most three times on each of two steps' ways (2 log2(4) hops
+// and the mean), to 11 bits in fp16, 8 in bf16 and a 127th of the largest number in int8; error
+// feedback returns what the first step lost. Gradients are as long as the way, and the largest is
+// at most that long.
+constexpr double rounds = 6, fp16_tolerance = rounds / 2048, bf16_tolerance = rounds / 256,
+                 int8_tolerance = rounds * 3 / 254;
+
+template <class P>
+constexpr auto compress(const auto& make) {
+  return [make](threads comm) { return compressed{make(comm), P{}}; };
+}
+
+}  // namespace
+
+TEST_CASE("combinations: sgd over every exact reducer trains to the closed form") {
+  check_exact("ring", make_ring);
+  check_exact("tree", make_tree);
+  check_exact("butterfly", make_butterfly);
+  check_exact("halving_doubling", make_halving);
+  check_exact("one_shot", [](threads comm) { return one_shot{comm}; });
+  check_exact("two_shot", [](threads comm) { return two_shot{comm}; });
+  check_exact("hybrid{one_shot, two_shot}", [](threads comm) {
+    return hybrid{one_shot{comm}, two_shot{comm}, 64};
+  });
+  check_exact("native", [](threads comm) { return native{comm}; });
+  check_exact("hierarchical", make_hierarchical);
+  check_exact("torus_ring", make_torus);
+  check_exact("double_tree", make_double_tree);
+  check_exact("hybrid", make_hybrid);
+  check_exact("server, synchronous", make_server);
+}
+
+TEST_CASE("combinations: sgd with one rank trains to the closed form") {
+  check_moved_to(two_steps(
+                     sgd{.momentum = 0.9}, [](self_comm) { return solo{}; }, self_comm{}),
+                 heavy_ball(0.9), 1e-15);
+}
+
+TEST_CASE("combinations: sgd over every compressed reducer trains to the closed form, rounded") {
+  check_exact("compressed{ring, fp16}", compress<fp16>(make_ring), fp16_tolerance);
+  check_exact("compressed{tree, fp16}", compress<fp16>(make_tree), fp16_tolerance);
+  check_exact("compressed{butterfly, fp16}", compress<fp16>(make_butterfly), fp16_tolerance);
+  check_exact("compressed{halving_doubling, fp16}", compress<fp16>(make_halving), fp16_tolerance);
+  check_exact("compressed{hierarchical, fp16}", compress<fp16>(make_hierarchical), fp16_tolerance);
+  check_exact("compressed{torus_ring, fp16}", compress<fp16>(make_torus), fp16_tolerance);
+  check_exact("compressed{double_tree, fp16}", compress<fp16>(make_double_tree), fp16_tolerance);
+  check_exact("compressed{hybrid, fp16}", compress<fp16>(make_hybrid), fp16_tolerance);
+  check_exact("compressed{server, fp16}", compress<fp16>(make_server), fp16_tolerance);
+  check_exact("compressed{ring, bf16}", compress<bf16>(make_ring), bf16_tolerance);
+  check_exact("compressed{ring, int8}", compress<int8>(make_ring), int8_tolerance);
+}

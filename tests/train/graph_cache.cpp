@@ -1,0 +1,127 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Steps that are captured and replayed, on an emulated GPU whose streams run as late as they may.
+#include <algorithm>
+#include <functional>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <cordee/comm/solo.hpp>
+#include <cordee/data/loader.hpp>
+#include <cordee/data/synthetic.hpp>
+#include <cordee/nn/batch_norm.hpp>
+#include <cordee/nn/convolution.hpp>
+#include <cordee/nn/linear.hpp>
+#include <cordee/nn/model.hpp>
+#include <cordee/nn/pooling.hpp>
+#include <cordee/nn/sequential.hpp>
+#include <cordee/ops/engines/reference/gpu.hpp>
+#include <cordee/ops/gpu/batch_norm.hpp>
+#include <cordee/ops/gpu/elementwise.hpp>
+#include <cordee/ops/gpu/filter_layout.hpp>
+#include <cordee/ops/gpu/linear.hpp>
+#include <cordee/ops/gpu/pooling.hpp>
+#include <cordee/ops/gpu/reduce.hpp>
+#include <cordee/ops/gpu/segmented.hpp>
+#include <cordee/ops/gpu/softmax_loss.hpp>
+#include <cordee/optim/adamw.hpp>
+#include <cordee/optim/lars.hpp>
+#include <cordee/optim/local_steps.hpp>
+#include <cordee/precision/fp16.hpp>
+#include <cordee/precision/fp32.hpp>
+#include <cordee/train/trainer.hpp>
+
+#include "tests/support/deferred.hpp"
+
+using namespace cordee;
+using namespace support;
+
+namespace {
+
+constexpr extent image{1, 6, 6};
+template <class P>
+using net_of =
+    network<sequential<convolution<8, 3>, batch_norm<relu>, global_average_pool, linear<4>>, P,
+            deferred, reference, image, 4>;
+const synthetic images{.extent = image, .classes = 4, .samples = 40, .seed = 3};
+
+struct outcome {
+  std::vector<double> losses, learning_rates, scales, norms;
+  std::vector<bool> applied;
+  std::vector<float> weights;
+  std::size_t replays = 0;
+
+  bool operator==(const outcome& other) const {  // bitwise, of finite values
+    return losses == other.losses && learning_rates == other.learning_rates &&
+           scales == other.scales && applied == other.applied && weights == other.weights;
+  }
+};
+
+/// Twelve updates with a learning rate that changes in each, and between them an evaluation whose
+/// batches are larger, so that buffers grow.
+template <class P, class O>
+outcome train(const O& optimizer, bool capture_graphs, std::uint64_t seed, int accumulate = 1) {
+  const deferred where(seed);
+  net_of<P> net{where};
+  loader feed{images, self_comm{}, {.global_batch = 4 * accumulate, .accumulate = accumulate}};
+  trainer run{
+      net,
+      optimizer,
+      [](double epoch) { return 0.2 / (1 + epoch); },
+      solo{},
+      {.capture_graphs = capture_graphs, .loss_scaling = {.initial = 0x1p20, .interval = 3}}};
+  CHECK(run.describe_launches().starts_with(capture_graphs ? "as graphs from"
+                                                           : "one by one (option"));
+  upload<deferred> uploaded(where);
+  outcome out;
+  for (int k = 0; k < 12; ++k) {
+    if (k == 6) (void)run.evaluate(images, {}, 20);
+    const auto step = run.step(uploaded.to(feed.next(), run.compute()), feed.epoch(k));
+    out.losses.push_back(step.train.mean_loss());
+    out.learning_rates.push_back(step.info.learning_rate);
+    out.scales.push_back(step.loss_scale);
+    out.applied.push_back(step.applied);
+  }
+  out.weights = copy_to_host<float, deferred>(where, run.weights(), run.compute());
+  out.replays = where.replays();
+  return out;
+}
+
+}  // namespace
+
+static_assert(Capturable<lars> && Capturable<adamw> && Capturable<solo> &&
+              !Capturable<local_steps<lars>>);
+
+TEST_CASE("graph_cache: replayed steps have the bits of steps that are not captured, in fp32") {
+  const auto eager = train<fp32>(adamw{}, false, 0);
+  CHECK(eager.replays == 0);
+  CHECK(eager.scales[11] == 1);
+  for (const std::uint64_t seed : {0u, 1u, 2u}) {
+    const auto replayed = train<fp32>(adamw{}, true, seed);
+    CHECK(replayed == eager);
+    // Replays of finish_reduction, accept and the pass: the first two from step 1 on, the passes,
+    // which use two memories in turn, from steps 2 and 3 on; again so after the evaluation, whose
+    // batches made the buffers grow.
+    CHECK(replayed.replays == 2 * (5 + 5 + 4));
+  }
+}
+
+TEST_CASE("graph_cache: the same in fp16, with skipped steps and a loss scale that changes") {
+  const lars optimizer{.trust_coefficient = 0.01};
+  const auto eager = train<fp16>(optimizer, false, 0), replayed = train<fp16>(optimizer, true, 3);
+  CHECK(replayed == eager);
+  CHECK_FALSE(eager.applied[0]);
+  CHECK(eager.applied[11]);
+  CHECK(eager.scales[1] == 0x1p19);
+  CHECK(std::ranges::adjacent_find(eager.scales, std::less{}) != eager.scales.end());
+}
+
+TEST_CASE("graph_cache: the last micro-batch's pass is another section than the others'") {
+  const lars optimizer{.trust_coefficient = 0.01};
+  const auto eager = train<fp16>(optimizer, false, 0, 2),
+             replayed = train<fp16>(optimizer, true, 4, 2);
+  CHECK(replayed == eager);
+  CHECK(replayed.replays > 20);
+}

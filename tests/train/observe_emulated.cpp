@@ -1,0 +1,118 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Networks in int8 on an emulated GPU: ranges are in the device's memory, steps are the CPU's.
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <cordee/comm/ring.hpp>
+#include <cordee/train/calibrate.hpp>
+#include <cordee/train/weights.hpp>
+
+#include "tests/support/deferred.hpp"
+#include "tests/support/folder.hpp"
+#include "tests/support/ranks.hpp"
+#include "tests/support/way_error.hpp"
+#include "tests/train/bytes_on.hpp"
+
+using namespace cordee;
+using namespace support;
+
+namespace {
+
+template <class D>
+int8_outcome train_on(const D& device, const int8_options& options = {}) {
+  return on_ranks(1, [&](threads comm) { return train(device, ring{comm}, options); })[0];
+}
+
+/// Without the ranges, which are not finite at first.
+std::vector<float> trainable_part(const std::vector<float>& weights) {
+  const std::size_t tensors = detail::core::count_trainable(net_on<cpu>{cpu(1)}.segments());
+  const segment& last = net_on<cpu>{cpu(1)}.segments()[tensors - 1];
+  return {weights.begin(), weights.begin() + static_cast<std::ptrdiff_t>(last.end())};
+}
+
+}  // namespace
+
+TEST_CASE(
+    "int8 on an emulated GPU: steps are the CPU's but for rounding, the first range bitwise") {
+  const int8_outcome host = train_on(cpu(1)), device = train_on(deferred(1));
+  REQUIRE(device.ranges.size() == 4);
+  CHECK(device.ranges[0] == host.ranges[0]);
+  CHECK(device.ranges[1] == host.ranges[1]);
+  CHECK(relatively_close(device.losses[0], host.losses[0], 1e-4));
+  // An activation that rounds to the other byte moves by a 255th of its range.
+  CHECK(way_error(trainable_part(device.weights), trainable_part(host.weights),
+                  trainable_part(host.start)) < 0.25);
+  CHECK(relatively_close(device.validation, host.validation, 0.02));
+}
+
+TEST_CASE("int8 on an emulated GPU: all ranks have equal ranges, of a percentile over all ranks") {
+  const int8_options options{.percentile = 97};
+  const auto by_rank = on_ranks(2, [&](threads comm) {
+    return train(deferred(static_cast<std::uint64_t>(comm.rank())), ring{comm}, options);
+  });
+  CHECK(by_rank[0].ranges == by_rank[1].ranges);
+  const int8_outcome host = train_on(cpu(1), options);
+  CHECK(by_rank[0].ranges[0] == host.ranges[0]);
+  CHECK(by_rank[0].ranges[1] == host.ranges[1]);
+  CHECK(relatively_close(static_cast<double>(by_rank[0].ranges[3]),
+                         static_cast<double>(host.ranges[3]), 0.5));
+}
+
+TEST_CASE("int8 on an emulated GPU: ranges stay in a skipped step, and after the freezing epoch") {
+  const int8_outcome frozen = train_on(deferred(1), {.freeze_at = 1}),
+                     skipped = train_on(deferred(1), {.freeze_at = 2, .bad_step = 1});
+  CHECK(skipped.ranges == frozen.ranges);
+  CHECK(train_on(deferred(1), {.freeze_at = 2}).ranges != frozen.ranges);
+}
+
+TEST_CASE(
+    "int8 on an emulated GPU: observations are read back in order, and steps can be replayed") {
+  int8_options options{.percentile = 97, .bad_step = 4};
+  const int8_outcome eager = train_on(deferred(1), options);
+  CHECK(eager.replays == 0);
+  CHECK(train_on(deferred(0), options) == eager);
+  options.capture_graphs = true;
+  for (const std::uint64_t seed : {0u, 2u}) {
+    const int8_outcome replayed = train_on(deferred(seed), options);
+    CHECK(replayed == eager);
+    CHECK(replayed.replays > 5);
+  }
+}
+
+TEST_CASE("int8 on an emulated GPU: a network that the CPU calibrated evaluates as on the CPU") {
+  const folder scratch;
+  const std::string path = scratch.file("calibrated.safetensors");
+  const auto loss_on = [&](const auto& where, const auto& prepare) {
+    return on_ranks(1, [&](threads comm) {
+      net_on<std::decay_t<decltype(where)>> net{where};
+      trainer run{net, sgd{.momentum = 0.9}, constant_rate, ring{comm}};
+      prepare(run);
+      return run.evaluate(bytes_images, {}, 10).loss;
+    })[0];
+  };
+  const double wanted = loss_on(cpu(1), [&](auto& run) {
+    loader feed{bytes_images, run.comm(), {.global_batch = 4}};
+    run.fit(feed, 2);
+    calibrate(run, feed, 5);
+    run.save(path);
+  });
+  const double found = loss_on(deferred(1), [&](auto& run) { run.load(path); });
+  CHECK(relatively_close(found, wanted, 1e-3));
+}
+
+TEST_CASE("int8 on an emulated GPU: evaluation without ranges is an error with a layer's name") {
+  const deferred where;
+  const std::string message = error_message([&] {
+    threads::launch(1, [&](threads comm) {
+      net_on<deferred> net{where};
+      trainer run{net, sgd{.momentum = 0.9}, constant_rate, ring{comm}};
+      (void)run.evaluate(bytes_images, {});
+    });
+  });
+  CHECK(message.find("layer \"conv1\" has no range of its input") != message.npos);
+}

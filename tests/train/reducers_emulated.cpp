@@ -1,0 +1,97 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reducers between ranks on one emulated GPU, and skipped steps: with work done at once, and as
+// late as streams allow.
+#include <doctest/doctest.h>
+
+#include <cordee/ops/engines/reference/gpu.hpp>
+#include <cordee/ops/gpu/batch_norm.hpp>
+#include <cordee/ops/gpu/elementwise.hpp>
+#include <cordee/ops/gpu/filter_layout.hpp>
+#include <cordee/ops/gpu/linear.hpp>
+#include <cordee/ops/gpu/pooling.hpp>
+#include <cordee/ops/gpu/reduce.hpp>
+#include <cordee/ops/gpu/segmented.hpp>
+#include <cordee/ops/gpu/softmax_loss.hpp>
+
+#include "tests/support/deferred.hpp"
+#include "tests/support/emulated.hpp"
+#include "tests/train/reducers_on.hpp"
+
+using namespace cordee;
+using namespace support;
+
+TEST_CASE("emulated GPU: every exact reducer gives all ranks the same bits, and the CPU's mean") {
+  trains_alike(emulated(1), [](threads comm) { return ring{comm}; });
+  trains_alike(emulated(2), [](threads comm) { return tree{comm}; });
+  trains_alike(emulated(3), [](threads comm) { return butterfly{comm}; });
+  trains_alike(emulated(4), [](threads comm) { return halving_doubling{comm}; });
+  trains_alike(emulated(5), [](threads comm) { return native{comm}; });
+}
+
+TEST_CASE("emulated GPU: decentlam mixes with its neighbours as on the CPU") {
+  mixes_alike(emulated(1), [](threads comm) { return gossip{comm}; });
+}
+
+TEST_CASE("emulated GPU: a step with a NaN is skipped as on the CPU, before the host knows of it") {
+  skip_alike(emulated(1));
+  for (const std::uint64_t seed : {0u, 1u, 2u}) skip_alike(deferred(seed));
+}
+
+TEST_CASE("emulated GPU: late streams train to the same bits as immediate ones") {
+  const auto run = [](const auto& where, const auto& optimizer, const auto& reducer) {
+    return weights_after(where, 2, optimizer, reducer, 4);
+  };
+  const auto make_native = [](threads comm) { return native{comm}; };
+  const auto make_gossip = [](threads comm) { return gossip{comm}; };
+  const lars optimizer{.trust_coefficient = 0.02};
+  const decentlam other{.momentum = 0.5};
+  const auto means = run(emulated(1), optimizer, make_native),
+             mixtures = run(emulated(1), other, make_gossip);
+  for (const std::uint64_t seed : {0u, 1u, 2u, 3u}) {
+    CHECK(run(deferred(seed), optimizer, make_native) == means);
+    CHECK(run(deferred(seed), other, make_gossip) == mixtures);
+  }
+}
+
+TEST_CASE("the host does not wait for a step's kernels, and fetches the next batch meanwhile") {
+  const deferred device;
+  tiny<deferred> net{device};
+  const synthetic images{.extent = tiny_image, .classes = tiny_classes, .samples = 48, .seed = 3};
+  loader feed{images, self_comm{}, {.global_batch = 6, .seed = 1}};
+  trainer run{net, lars{.trust_coefficient = 0.02}, constant{.learning_rate = 0.05}, solo{}};
+  upload<deferred> uploaded(device);
+  auto next_batches = uploaded.to(feed.next(), run.compute());
+  for (int k = 0; k < 3; ++k) {
+    std::size_t meanwhile = 0;
+    const auto out = run.step(next_batches, feed.epoch(k), [&] {
+      meanwhile = device.left();
+      next_batches = uploaded.to(feed.next(), run.compute());
+    });
+    CHECK(out.applied);
+    CHECK(meanwhile > 10);     // backward, norms, accept: not waited for
+    CHECK(device.left() > 0);  // accept, behind the status that was read
+  }
+}
+
+TEST_CASE("fit fetches the next batch during a step, and trains as a loop of steps does") {
+  const synthetic images{.extent = tiny_image, .classes = tiny_classes, .samples = 48, .seed = 3};
+  const auto trained = [&](const auto& where, bool by_hand) {
+    using D = std::remove_cvref_t<decltype(where)>;
+    tiny<D> net{where};
+    loader feed{images, self_comm{}, {.global_batch = 6, .accumulate = 2, .seed = 1}};
+    trainer run{net, sgd{}, constant{.learning_rate = 0.05}, solo{}};
+    upload<D> uploaded(where);
+    if (by_hand)
+      for (int k = 0; k < feed.steps(1.5); ++k)
+        run.step(uploaded.to(feed.next(), run.compute()), feed.epoch(k));
+    else
+      CHECK(run.fit(feed, 1.5, validation{images, 7}).steps == feed.steps(1.5));
+    CHECK(feed.step() == feed.steps(1.5));
+    return copy_to_host<float, D>(where, run.weights(), run.compute());
+  };
+  const auto expected = trained(emulated(1), true);
+  for (const std::uint64_t seed : {0u, 1u, 2u, 3u})
+    CHECK(trained(deferred(seed), false) == expected);
+}
