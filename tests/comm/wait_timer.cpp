@@ -26,9 +26,11 @@ TEST_CASE("wait_timer: a restart resets the elapsed time, but not the interval o
 
 TEST_CASE("wait_timer: a peer has left for good one grace after it was first seen to have left") {
   wait_timer timer(start, 100ms, 1s);
-  CHECK_FALSE(timer.left_for_good(false, start + 5s));
-  CHECK_FALSE(timer.left_for_good(true, start + 6s));
-  CHECK_FALSE(timer.left_for_good(true, start + 7s));
-  CHECK_FALSE(timer.left_for_good(false, start + 8s));  // the wait is for another peer now
-  CHECK(timer.left_for_good(true, start + 7s + 1ms));
+  CHECK_FALSE(timer.left_for_good(-1, start + 5s));
+  CHECK_FALSE(timer.left_for_good(2, start + 6s));
+  CHECK_FALSE(timer.left_for_good(2, start + 7s));
+  CHECK(timer.left_for_good(2, start + 7s + 1ms));
+  CHECK_FALSE(timer.left_for_good(-1, start + 8s));  // its message has arrived
+  CHECK_FALSE(timer.left_for_good(1, start + 9s));   // another peer has a grace of its own
+  CHECK(timer.left_for_good(1, start + 10s + 1ms));
 }

@@ -13,13 +13,14 @@ using namespace support;
 namespace {
 
 // The message of each of 4 ranks where rank 2 has another table, or other buckets.
-std::vector<std::string> messages(std::span<const segment> other, std::size_t bucket_limit) {
+std::vector<std::string> messages(std::span<const segment> other, std::size_t bucket_limit,
+                                  std::size_t limit_elsewhere = 1000) {
   const auto by_rank = on_ranks(4, [&](threads comm) {
     const bool odd = comm.rank() == 2;
     const std::span<const segment> table = odd ? other : std::span<const segment>(t4_table);
     return error_message([&] {
       detail::train::expect_same_table(
-          comm, table, detail::core::make_buckets(table, odd ? bucket_limit : 1000));
+          comm, table, detail::core::make_buckets(table, odd ? bucket_limit : limit_elsewhere));
     });
   });
   return {by_rank.begin(), by_rank.end()};
@@ -64,6 +65,17 @@ TEST_CASE("same_table: the same tensors in other buckets name bucket_bytes") {
   check_all(messages(t4_table, 64),
             "trainer: rank 0 cuts the same tensors into 1 buckets, rank 2 into 4: give every rank "
             "the same bucket_bytes");
+}
+
+TEST_CASE("same_table: as many buckets of other sizes, and a tensor of another kind") {
+  check_all(messages(t4_table, 192, 128),
+            "trainer: rank 0 cuts the same tensors into 2 buckets, rank 2 into 2 of other sizes: "
+            "give every rank the same bucket_bytes");
+  auto other = t4_table;
+  other[0].kind = kind::bias;
+  check_all(messages(other, 1000),
+            "trainer: the networks differ, first in tensor 0: rank 0 has \"W1\" (4), rank 2 has "
+            "\"W1\" (4) of another kind or at another offset: give every rank the same network");
 }
 
 TEST_CASE("same_table: a name that is longer than the message allows is cut") {

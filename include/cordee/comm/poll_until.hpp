@@ -91,15 +91,15 @@ class peer_wait {
       left_ = wait_.left_peer();
     }
     control_.poll();
-    const bool left_for_good = timer_.left_for_good(left_ >= 0, now);
+    const bool left_for_good = timer_.left_for_good(left_, now);
     if (!control_.first_failure.happened() && !left_for_good && waited <= limits_.deadline) return;
     // A message of another size explains the wait best. A size that is being written at this moment
     // counts when it is seen a second time.
     for (int k = 0; k < 2; ++k) wait_.inspect();
-    fail(waited, left_for_good);
+    fail(waited);
   }
 
-  [[noreturn, gnu::cold]] void fail(wait_timer::clock::duration waited, bool left_for_good) {
+  [[noreturn, gnu::cold]] void fail(wait_timer::clock::duration waited) {
     const auto in_ms = [](wait_timer::clock::duration d) {
       return d / std::chrono::milliseconds(1);
     };
@@ -111,14 +111,13 @@ class peer_wait {
     if (control_.first_failure.happened())
       throw error(concat("rank ", limits_.rank, " aborted: ", control_.first_failure.cause()));
     const std::string why =
-        left_for_good
-            ? concat("rank ", limits_.rank, " waits for ", wait_.describe(), ", but rank ", left_,
-                     " has left the run: every rank must make the same exchanges",
-                     error_context::suffix())
-            : concat("rank ", limits_.rank, " waited ", in_ms(limits_.deadline), " ms for ",
-                     wait_.describe(),
-                     ": it, or a rank that it waits for, is stuck or slower than ", limits_.option,
-                     error_context::suffix());
+        left_ >= 0 ? concat("rank ", limits_.rank, " waits for ", wait_.describe(), ", but rank ",
+                            left_, " has left the run: every rank must make the same exchanges",
+                            error_context::suffix())
+                   : concat("rank ", limits_.rank, " waited ", in_ms(limits_.deadline), " ms for ",
+                            wait_.describe(),
+                            ": it, or a rank that it waits for, is stuck or slower than ",
+                            limits_.option, error_context::suffix());
     control_.fail(why, true);
     throw error(why);
   }

@@ -30,16 +30,20 @@ class wait_timer {
     inspected_ = now;
     return true;
   }
-  /// Whether a peer that has left, as known now, has been known to have left for longer than the
-  /// grace, so that nothing more arrives from it.
-  bool left_for_good(bool has_left, clock::time_point now) {
-    if (has_left && left_since_ > now) left_since_ = now;
-    return has_left && now - left_since_ > left_grace_;
+  /// Whether `peer`, which has left the run as known now, or -1, has been known to have left for
+  /// longer than the grace, so that nothing more arrives from it.
+  bool left_for_good(int peer, clock::time_point now) {
+    if (peer != left_peer_) {
+      left_peer_ = peer;
+      left_since_ = now;
+    }
+    return peer >= 0 && now - left_since_ > left_grace_;
   }
 
  private:
   clock::duration inspect_every_, left_grace_;
-  clock::time_point start_, inspected_, left_since_ = clock::time_point::max();
+  clock::time_point start_, inspected_, left_since_{};
+  int left_peer_ = -1;
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::comm

@@ -30,11 +30,8 @@ namespace detail::train {
 /// Every rank's `values`, (ranks, n). Collective.
 template <class Communicator>
 std::vector<double> gather(const Communicator& comm, std::span<const double> values) {
-  std::vector<double> rows(static_cast<std::size_t>(comm.size()) * values.size());
-  const std::size_t own = static_cast<std::size_t>(comm.rank()) * values.size();
-  for (std::size_t i = 0; i < values.size(); ++i) rows[own + i] = values[i];
-  allreduce_host(comm, {rows.data(), rows.size()}, reduce_op::sum);
-  return rows;
+  if (comm.size() == 1) return {values.begin(), values.end()};
+  return comm::gather_host(comm, values);
 }
 
 /// The first row of `rows`, (ranks, n), that differs from row 0; 0 if none does.
@@ -67,7 +64,9 @@ template <class Communicator>
   while (k < n && by_rank[k] == by_rank[other * n + k]) ++k;
   if (k == n)
     return concat("rank 0 cuts the same tensors into ", count(0, 3), " buckets, rank ", other,
-                  " into ", count(other, 3), ": give every rank the same bucket_bytes");
+                  " into ", count(other, 3),
+                  count(0, 3) == count(other, 3) ? " of other sizes" : "",
+                  ": give every rank the same bucket_bytes");
 
   constexpr std::size_t longest = 200;
   std::vector<double> letters(longest);
@@ -82,7 +81,9 @@ template <class Communicator>
     return text;
   };
   return concat("the networks differ, first in tensor ", k, ": rank 0 has ", text_of(0), ", rank ",
-                other, " has ", text_of(other), ": give every rank the same network");
+                other, " has ", text_of(other),
+                text_of(0) == text_of(other) ? " of another kind or at another offset" : "",
+                ": give every rank the same network");
 }
 
 /// Throws on every rank, with the first tensor that differs, unless all ranks have the same table
