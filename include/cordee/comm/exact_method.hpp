@@ -5,7 +5,7 @@
 // which chunks travel between which ranks:
 //
 //   template <class Communicator>
-//   struct mine : exact_method<mine<Communicator>, reducer_base<Communicator>> {
+//   struct my_reducer : exact_method<my_reducer<Communicator>, reducer_base<Communicator>> {
 //     int chunks(std::size_t n) const;                            // of a message of n numbers
 //     template <class Real> std::size_t scratch(std::size_t n) const;
 //     template <class Wire> void run(Wire w) const;               // w.add, finish, pass, flush
@@ -19,7 +19,8 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// `Base` is a reducer_base, or is derived from one and has the method's options: mine{comm, 3}.
+/// `Base` is a reducer_base, or is derived from one and has the options of the method, as in
+/// my_reducer{comm, 3}.
 template <class Self, class Base>
 struct exact_method : Base {
   using typename Base::communicator_type;

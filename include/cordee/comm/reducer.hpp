@@ -51,7 +51,7 @@ concept ReducerOn = std::copyable<R> && TransportOn<typename R::communicator_typ
                       { r.mix(m, info, s) } -> std::same_as<void>;
                     };
 
-/// Base of a reducer that is an aggregate: mine{comm}. A derived reducer declares what differs.
+/// Base of a reducer that is an aggregate, my_reducer{comm}: a derived one declares what differs.
 template <class Communicator>
 struct reducer_base {
   using communicator_type = Communicator;

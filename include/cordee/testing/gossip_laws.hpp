@@ -3,7 +3,7 @@
 //
 // The laws of averaging with neighbours over a topology, for the user's own:
 //
-//   TEST_CASE("mine mixes") { CHECK(gossip_laws(mine{}) == ""); }
+//   TEST_CASE("my_topology mixes") { CHECK(gossip_laws(my_topology{}) == ""); }
 //
 // In each round the edges are the rows of a doubly stochastic matrix W; mixing unit vectors
 // recovers W, mixing any numbers of any length gives W x; disagreement decays as the spectral gap

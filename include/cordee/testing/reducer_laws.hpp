@@ -3,8 +3,8 @@
 //
 // The laws of an exact reducer, for the user's own:
 //
-//   TEST_CASE("mine is an exact mean") {
-//     CHECK(reducer_laws([](auto comm) { return mine{comm}; }) == "");
+//   TEST_CASE("my_reducer is an exact mean") {
+//     CHECK(reducer_laws([](auto comm) { return my_reducer{comm}; }) == "");
 //   }
 //
 // Ranks are threads, or what `launch` starts: reducer_laws<mpi>(make, {.ranks = {4}}, launch) with

@@ -23,7 +23,7 @@ namespace cordee::inline CORDEE_ABI::detail::comm {
 
 /// A rank's first message.
 struct hello {
-  std::uint64_t run_id;  // tells two runs apart
+  std::uint64_t run_id;  // distinguishes two runs
   std::int32_t rank, size;
 };
 template <class T>
