@@ -29,6 +29,8 @@
 #include "examples/options.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::ops;
+using namespace cordee::detail::precision;
 
 namespace {
 

@@ -38,6 +38,7 @@
 namespace {
 
 using namespace cordee;
+using namespace cordee::detail::ops;
 
 struct options {
   int reps = 30, threads = 2, small = 128, large = 8;

@@ -39,6 +39,7 @@ using engines = std::tuple<cordee::direct, cordee::winograd>;
 namespace {
 
 using namespace cordee;
+using namespace cordee::detail::ops;
 
 struct options {
   int reps = 30, threads = 1, batch = 128, side = 32, channels = 3, depth = 20;

@@ -61,7 +61,8 @@ times measure(const context& c, int ranks, std::size_t bytes, int reps) {
     for (std::size_t m = 0; m < methods.size(); ++m) {
       const auto mean = [&] {
         methods[m]();
-        cordee::divide(x.size(), static_cast<float>(ranks), x.data(), cordee::cpu::stream{});
+        cordee::detail::ops::divide(x.size(), static_cast<float>(ranks), x.data(),
+                                    cordee::cpu::stream{});
       };
       mean();
       gloo::barrier(barrier);

@@ -20,7 +20,7 @@ namespace bench {
 /// there is one worker.
 inline double handover(cordee::cpu::stream s) {
   constexpr int transfers = 20'000, tries = 5;
-  if (workers_of(s) < 2) return 0;
+  if (cordee::detail::device::workers_of(s) < 2) return 0;
   double least = 1e9;
   for (int k = 0; k < tries; ++k) {
     std::atomic<int> line{0};

@@ -19,6 +19,7 @@
 namespace {
 
 using namespace cordee;
+using namespace cordee::detail::ops;
 
 struct options {
   int reps = 30, threads = 1, batch = 128, side = 32, channels = 3;

@@ -26,6 +26,7 @@
 #endif
 
 using namespace cordee;
+using namespace cordee::detail::ops;
 
 namespace {
 

@@ -66,8 +66,8 @@ constexpr layer_properties properties_of() {
   layer_properties at{
       In, L::out(In), is_flat<L>, {}, {}, t.trainable, t.trainable_end + t.statistics_end};
   if constexpr (t.trainable > 0) {
-    at.table = parameter_table<L, In>::segments;
-    at.begin = parameter_table<L, In>::initializers;
+    at.table = detail::nn::parameter_table<L, In>::segments;
+    at.begin = detail::nn::parameter_table<L, In>::initializers;
   }
   return at;
 }
@@ -139,7 +139,8 @@ class layer_fixture {
     return support::to_storage<number>(support::to_blocked(x, e, block));
   }
   doubles to_host(const number* from, const extent& e, int block) const {
-    std::vector<number> host(static_cast<std::size_t>(samples_) * sample_size(e, block));
+    std::vector<number> host(static_cast<std::size_t>(samples_) *
+                             detail::ops::sample_size(e, block));
     where_.copy(host.data(), from, host.size() * sizeof(number), s_);
     where_.finish(s_);
     return support::from_blocked(support::to_doubles(host), e, block);
@@ -206,16 +207,17 @@ layer_errors errors_of(const D& where, int samples) {
     const auto node = L::template bind<B, In>(to);
     return layer_fixture<B, node_of<L, B, In>>(device, node, to, at, samples, plane);
   };
-  auto tested = bind(static_cast<const backend<P, D, Engine>*>(nullptr), where);
-  auto exact = bind(static_cast<const backend<fp64, cpu, reference>*>(nullptr), cpu{});
+  auto tested = bind(static_cast<const detail::nn::backend<P, D, Engine>*>(nullptr), where);
+  auto exact = bind(static_cast<const detail::nn::backend<fp64, cpu, reference>*>(nullptr), cpu{});
   return compare(tested, exact, at, samples);
 }
 
 /// An engine's byte convolution of floats that it quantises: sums, or dequantised sums.
-template <ByteConvolutionOutput Out, class Engine, class D>
+template <detail::ops::ByteConvolutionOutput Out, class Engine, class D>
 doubles byte_convolution(const D& where, const convolution_problem& p, int samples) {
   const auto n = static_cast<std::size_t>(samples), filters = static_cast<std::size_t>(p.filters);
-  const affine_quantizer<float> k = fit_affine(-2.0f, 3.0f, unsigned_bytes);  // some are clipped
+  const detail::ops::affine_quantizer<float> k =
+      detail::ops::fit_affine(-2.0f, 3.0f, detail::ops::unsigned_bytes);  // some are clipped
   random_sequence draw(1, purpose::test, 0, 0);
   std::vector<std::int8_t> w(p.weights());
   for (std::int8_t& q : w) q = static_cast<std::int8_t>(static_cast<int>(draw.below(255)) - 127);
@@ -230,10 +232,11 @@ doubles byte_convolution(const D& where, const convolution_problem& p, int sampl
   support::device_vector<float, D> x(where, s, numbers), scales(where, s, weight_scales);
   support::device_vector<std::int8_t, D> weights(where, s, w),
       packed(where, s, std::vector<std::int8_t>(Engine::packed_bytes(p)));
-  support::device_vector<affine_quantizer<float>, D> k_on_device(where, s, {k});
-  support::device_vector<Out, D> y(where, s, std::vector<Out>(n * sample_size(p.out(), out)));
+  support::device_vector<detail::ops::affine_quantizer<float>, D> k_on_device(where, s, {k});
+  support::device_vector<Out, D> y(where, s,
+                                   std::vector<Out>(n * detail::ops::sample_size(p.out(), out)));
   Engine::pack_bytes(p, weights.data(), packed.data(), s);
-  const auto fprop = [&](quantizer_on<typename D::stream> quantizer) {
+  const auto fprop = [&](detail::ops::quantizer_on<typename D::stream> quantizer) {
     Engine::fprop_bytes(p, samples, x.data(), quantizer, packed.data(), scales.data(), y.data(), s);
   };
   if constexpr (D::host_memory)

@@ -32,8 +32,8 @@ class fma_peak {
 
   /// Operations per second; a multiply-add is two.
   [[nodiscard]] double flops() const {
-    return 2.0 * iterations * sums * cordee::lanes<float> * static_cast<double>(sink_.size()) /
-           least_;
+    return 2.0 * iterations * sums * cordee::detail::ops::lanes<float> *
+           static_cast<double>(sink_.size()) / least_;
   }
   /// Uses the result, so that the compiler keeps the loop.
   [[nodiscard]] bool is_plausible() const { return sink_[0] >= 0; }
@@ -45,9 +45,9 @@ class fma_peak {
 
   [[gnu::noinline]] static float spin(const float* start) {
     using namespace cordee;
-    constexpr int V = lanes<float>;
-    const vec<float, V> a = vec<float, V>{} + start[0], b = a * 0.5f;
-    vec<float, V> sum[sums];
+    constexpr int V = detail::ops::lanes<float>;
+    const detail::ops::vec<float, V> a = detail::ops::vec<float, V>{} + start[0], b = a * 0.5f;
+    detail::ops::vec<float, V> sum[sums];
     for (int i = 0; i < sums; ++i) sum[i] = b + start[i];
     for (int i = 0; i < iterations; ++i)
 #pragma GCC unroll 16

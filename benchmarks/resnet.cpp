@@ -137,7 +137,8 @@ int main(int argc, char** argv) {
     const bool lines = o.flag("lines", "print `cordee/name seconds` and nothing else");
     o.done();
     if (!lines)
-      std::printf("%s, %d threads, %d repetitions\n", describe_isa().c_str(), threads, reps);
+      std::printf("%s, %d threads, %d repetitions\n", detail::train::instruction_set().c_str(),
+                  threads, reps);
     if (small > 0) whole_step(small, threads, reps, lines);
     if (large > 0)
       forward_and_backward<resnet<50, fp32, cpu>>("ResNet-50", large, threads, reps, lines);

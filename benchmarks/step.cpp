@@ -153,7 +153,7 @@ int main(int argc, char** argv) {
     const int n = o.whole("batch", 64, "samples on each rank");
     const int small = o.whole("small", 4, "samples on each rank when communication is measured");
     o.done();
-    std::printf("%s\n", describe_isa().c_str());
+    std::printf("%s\n", detail::train::instruction_set().c_str());
     overhead(n, reps);
     for (const std::size_t bytes : {1u << 21, 1u << 18, 1u << 17}) overlap(small, reps, bytes);
   });

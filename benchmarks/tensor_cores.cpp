@@ -33,6 +33,7 @@
 #include "tests/support/device_vectors.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::ops;
 
 namespace {
 

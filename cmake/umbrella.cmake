@@ -1,7 +1,8 @@
 # SPDX-FileCopyrightText: the Cordee contributors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Checks the umbrellas. cordee.hpp includes the headers whose names users write; those include the internal ones.
+# Checks the umbrellas. cordee.hpp lists exactly the headers that declare names in namespace cordee (components have
+# headers of their own; a header of include lines alone may be listed); names in cordee::detail come along.
 # A header that is included, directly or not, neither by cordee.hpp nor by a component's header is an error.
 # Usage: cmake -D ROOT=<folder that contains cordee/> -P umbrella.cmake
 cmake_minimum_required(VERSION 3.25)
@@ -31,6 +32,45 @@ endforeach()
 foreach(header IN LISTS headers)
   if(NOT header IN_LIST reached)
     message(SEND_ERROR "nothing includes ${header}: neither cordee.hpp nor a component's header")
+  endif()
+endforeach()
+
+# declares_names(HEADER RESULT): whether HEADER declares a name of users: at the beginning of a line within namespace
+# cordee, outside detail. EMPTY where it has no namespace at all.
+function(declares_names header result)
+  file(READ ${ROOT}/${header} text)
+  string(REGEX REPLACE "[][;]" "@" text "${text}")
+  string(REPLACE "\n" ";" lines "${text}")
+  set(public FALSE)
+  set(detail FALSE)
+  set(${result} EMPTY PARENT_SCOPE)
+  foreach(line IN LISTS lines)
+    if(line MATCHES "^namespace cordee::inline CORDEE_ABI(::detail)?")
+      set(detail FALSE)
+      string(COMPARE EQUAL "${CMAKE_MATCH_1}" "" public)
+      set(${result} FALSE PARENT_SCOPE)
+    elseif(line MATCHES "^namespace detail")
+      set(detail TRUE)
+    elseif(line MATCHES "^}  // namespace detail")
+      set(detail FALSE)
+    elseif(line MATCHES "^}  // namespace cordee")
+      set(public FALSE)
+    elseif(public AND NOT detail AND line MATCHES "^(template|concept|inline|constexpr|enum|using|@@|(struct|class) [a-z_0-9]+( |$))")
+      set(${result} TRUE PARENT_SCOPE)
+      return()
+    endif()
+  endforeach()
+endfunction()
+foreach(header IN LISTS headers)
+  if(header MATCHES "${component}" OR NOT header MATCHES "^cordee/.*/.*[.]hpp$")
+    continue()
+  endif()
+  file(STRINGS ${ROOT}/cordee/cordee.hpp listed REGEX "^#include <${header}>")
+  declares_names(${header} declares)
+  if(declares STREQUAL "TRUE" AND NOT listed)
+    message(SEND_ERROR "cordee.hpp does not include ${header}, which declares names in namespace cordee")
+  elseif(declares STREQUAL "FALSE" AND listed)
+    message(SEND_ERROR "cordee.hpp includes ${header}, which declares no name in namespace cordee")
   endif()
 endforeach()
 

@@ -8,6 +8,7 @@
 #include "tests/support/ranks.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::comm;
 using namespace support;
 
 TEST_CASE("allreduce_host adds in the order of ranks: the same bits on every rank") {

@@ -17,6 +17,7 @@
 #include "tests/support/ranks.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::comm;
 using namespace support;
 
 using fp16_ring = compressed<ring<threads>, fp16>;

@@ -16,6 +16,7 @@
 #include "tests/support/topologies.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::comm;
 using namespace support;
 
 static_assert(ReducerOn<gossip<threads>, float, cpu> &&

@@ -16,6 +16,7 @@
 #include "tests/support/ranks.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::comm;
 using namespace support;
 
 using both = hybrid<butterfly<threads>, ring<threads>>;

@@ -28,6 +28,7 @@
 #include "tests/support/quadratic.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::comm;
 
 namespace {
 

@@ -16,6 +16,7 @@
 #include "tests/support/nccl_double_gpu.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::comm;
 using namespace support;
 using namespace std::chrono_literals;
 

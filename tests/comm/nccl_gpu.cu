@@ -16,6 +16,7 @@
 #include <cordee/device/buffer.hpp>
 
 using namespace cordee;
+using namespace cordee::detail::comm;
 
 static_assert(TransportOn<nccl, gpu> && TransportOn<nccl, cpu> && Abortable<nccl>);
 static_assert(FusedAddOn<nccl, float, gpu> && NativeMeanOn<nccl, float, gpu>);

@@ -14,6 +14,7 @@
 #include "tests/support/topologies.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::comm;
 using namespace support;
 
 namespace {

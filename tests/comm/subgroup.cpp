@@ -15,6 +15,7 @@
 #include "tests/support/ranks.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::comm;
 using namespace support;
 using namespace std::chrono_literals;
 

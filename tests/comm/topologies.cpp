@@ -14,6 +14,7 @@
 #include "tests/support/ranks.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::comm;
 using namespace support;
 
 static_assert(Topology<topologies::ring> && Topology<topologies::adjacency> &&

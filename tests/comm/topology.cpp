@@ -12,6 +12,7 @@
 #include "tests/support/topologies.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::comm;
 using namespace support;
 
 namespace {

@@ -13,6 +13,7 @@
 #include "tests/support/delayed_comm.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::comm;
 using support::delayed_comm;
 
 namespace {

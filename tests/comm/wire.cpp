@@ -11,6 +11,7 @@
 #include "tests/support/ranks.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::comm;
 using namespace support;
 
 // Both paths are tested: fused add, and receiving into scratch.

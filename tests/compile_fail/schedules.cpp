@@ -8,6 +8,7 @@
 #include <cordee/schedule/scaled.hpp>
 
 using namespace cordee;
+using namespace cordee::detail::schedule;
 
 struct halving {
   double learning_rate = 0.1;

@@ -9,6 +9,7 @@
 #include <cordee/core/concat.hpp>
 
 using namespace cordee;
+using namespace cordee::detail::core;
 
 TEST_CASE("concat: strings, characters, booleans and integers one after another") {
   CHECK(concat() == "");

@@ -8,6 +8,7 @@
 #include <cordee/core/segment.hpp>
 
 using namespace cordee;
+using namespace cordee::detail::core;
 
 namespace {
 /// A table of these sizes, laid out as models do, whose last `statistics` segments are statistics.

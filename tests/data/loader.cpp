@@ -12,6 +12,7 @@
 #include "tests/support/numbered.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::data;
 using namespace support;
 
 TEST_CASE("update k is a function of the seed and k, also after a seek") {

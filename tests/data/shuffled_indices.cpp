@@ -9,6 +9,7 @@
 #include <cordee/data/shuffled_indices.hpp>
 
 using namespace cordee;
+using namespace cordee::detail::data;
 
 TEST_CASE("shuffled_indices: each epoch is a permutation, for any size") {
   for (const std::size_t size : {0u, 1u, 2u, 3u, 5u, 8u, 1000u})

@@ -10,6 +10,7 @@
 #include "tests/support/numbered.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::data;
 using namespace support;
 
 namespace {

@@ -18,6 +18,7 @@
 #include <cordee/device/gpu_kernel.hpp>
 
 using namespace cordee;
+using namespace cordee::detail::device;
 
 TEST_CASE("parallel_chunks: 0 .. n-1 exactly once, for any n, grain and number of workers") {
   for (const int workers : {1, 2, 3, 5, 8}) {

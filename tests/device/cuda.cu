@@ -11,6 +11,7 @@
 #include <cordee/device/cuda.cuh>
 
 using namespace cordee;
+using namespace cordee::detail::device;
 
 namespace {
 

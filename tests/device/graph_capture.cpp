@@ -14,6 +14,7 @@
 #include "tests/support/deferred.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::device;
 using namespace support;
 
 static_assert(GraphCapture<deferred> && !GraphCapture<emulated> && !GraphCapture<cpu>);

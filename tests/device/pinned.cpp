@@ -10,6 +10,7 @@
 #include "tests/support/emulated.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::device;
 using support::emulated;
 
 static_assert(PinnedAllocator<emulated> && !PinnedAllocator<cpu>,

@@ -10,6 +10,7 @@
 #include <cordee/device/pool.hpp>
 
 using namespace cordee;
+using namespace cordee::detail::device;
 
 TEST_CASE(
     "pool: run calls the function once on each worker and returns when all are done, repeatedly") {

@@ -11,6 +11,7 @@
 #include "tests/support/emulated.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::device;
 using namespace support;
 
 static_assert(Device<predicated<emulated>> && GpuStream<predicated<emulated>::stream>);

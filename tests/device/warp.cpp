@@ -11,6 +11,7 @@
 #include "tests/support/ranks.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::device;
 using namespace support;
 
 namespace {

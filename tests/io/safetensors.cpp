@@ -11,6 +11,7 @@
 #include "tests/support/folder.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::io;
 using namespace support;
 
 namespace {

@@ -71,7 +71,7 @@ struct named_reducer {
       make;
 };
 
-// Every exact reducer, and compressed{...} of each that is CompressibleOn.
+// Every exact reducer, and compressed{...} of each that is cordee::detail::comm::CompressibleOn.
 std::vector<named_reducer> exact_reducers() {
   std::vector<named_reducer> all, compressed_ones;
   const auto add = [&](const std::string& name, auto make) {

@@ -60,7 +60,7 @@ struct any_reducer : any_radius<Offers> {
 template <class R>
 auto wrapped(const R& r) {
   static_assert(ReducerOn<R, float, cpu>);
-  if constexpr (InitializableOn<R, float, cpu>) {
+  if constexpr (cordee::detail::comm::InitializableOn<R, float, cpu>) {
     return r;  // the only one with these traits
   } else {
     any_reducer<typename R::communicator_type, R::offers, R::lossless, R::slots> any{
@@ -68,7 +68,7 @@ auto wrapped(const R& r) {
         r.comm,
         [r](std::size_t n) { return r.template scratch<float>(n); },
         [r](const auto& m, const step_info& info) { r.mix(m, info, cpu::stream{}); }};
-    if constexpr (HasSpectralRadius<R>) {
+    if constexpr (cordee::detail::comm::HasSpectralRadius<R>) {
       any.radius_of = [r](momentum_form c) { return r.spectral_radius(c); };
       any.remedies = [r](momentum_form c) { return r.remedies(c); };
     }
@@ -87,13 +87,13 @@ auto over(const Make& make) {
 
 /// The letter of the static_assert of require_compatible that fails; scripts/matrix has a test of
 /// tests/compile_fail for each, whose message it copies from the compiler.
-constexpr char letter_of(pairing_error error) {
+constexpr char letter_of(cordee::detail::train::pairing_error error) {
   switch (error) {
-    case pairing_error::gradients_not_averaged:
+    case cordee::detail::train::pairing_error::gradients_not_averaged:
       return 'a';
-    case pairing_error::weights_rounded:
+    case cordee::detail::train::pairing_error::weights_rounded:
       return 'b';
-    case pairing_error::mixing_not_memoryless:
+    case cordee::detail::train::pairing_error::mixing_not_memoryless:
       return 'c';
     default:
       return ' ';
@@ -141,8 +141,9 @@ cell attempt(const O& optimizer, const R& reducer, double learning_rate) {
 /// self_comm.
 template <class O, class R>
 cell pair(const O& optimizer, double learning_rate, const maker<R>& make) {
-  if constexpr (!Compatible<O, R>) {
-    return {cell::outcome::not_compiled, letter_of(pairing<O, R>::error), {}};
+  if constexpr (!cordee::detail::train::Compatible<O, R>) {
+    return {
+        cell::outcome::not_compiled, letter_of(cordee::detail::train::pairing<O, R>::error), {}};
   } else {
     try {
       cell result;

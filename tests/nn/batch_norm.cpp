@@ -10,6 +10,8 @@
 #include "tests/nn/layer_fixture.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::core;
+using namespace cordee::detail::nn;
 
 namespace {
 

@@ -6,6 +6,7 @@
 #include "tests/nn/layer_fixture.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::nn;
 
 namespace {
 

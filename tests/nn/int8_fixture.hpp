@@ -21,21 +21,21 @@ namespace support {
 
 template <class Engine, class L, extent In>
 struct int8_fixture {
-  using layer_backend = backend<int8, cpu, Engine>;
-  using table = parameter_table<L, In, true>;
+  using layer_backend = cordee::detail::nn::backend<int8, cpu, Engine>;
+  using table = cordee::detail::nn::parameter_table<L, In, true>;
   static constexpr convolution_problem p = L::problem(In);
 
   int samples;
   layout_builder layout{table::segments, 0, 1, 0};
   node_of<L, layer_backend, In> layer = L::template bind<layer_backend, In>(layout);
-  arena<float, cpu> memory{cpu(1), table::segments, 2};
+  cordee::arena<float, cpu> memory{cpu(1), table::segments, 2};
   detail::nn::activations<cpu> saved{cpu(1), layout.activations};
   detail::nn::gradient_buffers<float, cpu> buffers{cpu(1)};
   buffer<std::byte, cpu> packed{cpu(1), layout.packed_size};
   buffer<double, cpu> scratch{cpu(1), 0};
   buffer<float, cpu> workspace{cpu(1), 0};
   quantization_options quantization;
-  quantization_observer& observer = quantization.observer;
+  cordee::detail::nn::quantization_observer& observer = quantization.observer;
   int in_block = layer_backend::block(In.channels), out_block = layer_backend::block(p.filters);
   std::vector<float> x;
 
@@ -67,7 +67,8 @@ struct int8_fixture {
         packed.span().data, memory.plane(0).data, samples, mode, {}, &saved, &scratch, {}, false,
         &quantization};
     const float* y = layer.forward(pass, x.data());
-    return plain(std::vector<float>(y, y + size(samples) * sample_size(p.out(), out_block)),
+    return plain(std::vector<float>(
+                     y, y + size(samples) * cordee::detail::ops::sample_size(p.out(), out_block)),
                  p.out(), samples, out_block);
   }
   /// dx; dw is in plane 1.
@@ -101,17 +102,17 @@ struct int8_fixture {
   struct integers {
     std::vector<double> w, x;
     std::vector<float> scales;
-    affine_quantizer<float> k;
+    cordee::detail::ops::affine_quantizer<float> k;
   };
   integers as_integers() {
     integers out;
     std::vector<std::int8_t> q(p.weights());
     const std::size_t each = q.size() / size(p.filters);
     for (std::size_t f = 0; f < size(p.filters); ++f)
-      out.scales.push_back(
-          quantize_channel<float>(each, memory.plane(0).data + f * each, q.data() + f * each));
+      out.scales.push_back(cordee::detail::ops::quantize_channel<float>(
+          each, memory.plane(0).data + f * each, q.data() + f * each));
     out.w.assign(q.begin(), q.end());
-    out.k = fit_affine(low(), high(), unsigned_bytes);
+    out.k = cordee::detail::ops::fit_affine(low(), high(), cordee::detail::ops::unsigned_bytes);
     for (const double v : plain(x, In, samples, in_block))
       out.x.push_back(out.k.quantize(static_cast<float>(v)) - out.k.zero_point);
     return out;

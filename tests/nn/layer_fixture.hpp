@@ -22,8 +22,8 @@ namespace cordee::inline CORDEE_ABI {
 
 template <class L, extent In>
 struct layer_fixture {
-  using layer_backend = backend<fp64, cpu, reference>;
-  using table = parameter_table<L, In>;
+  using layer_backend = detail::nn::backend<fp64, cpu, reference>;
+  using table = detail::nn::parameter_table<L, In>;
   using node = node_of<L, layer_backend, In>;
 
   static constexpr std::span<const segment> segments() { return table::segments; }
@@ -35,7 +35,7 @@ struct layer_fixture {
   detail::nn::gradient_buffers<double, cpu> buffers{cpu(1)};
   buffer<std::byte, cpu> packed{cpu(1), layout.packed_size};
   buffer<double, cpu> scratch{cpu(1), 0}, workspace{cpu(1), 0};
-  statistics_allreduce batch_norm_allreduce{};
+  detail::ops::statistics_allreduce batch_norm_allreduce{};
   bool frozen_statistics = false;
   int samples = 0;
   std::vector<double> x;

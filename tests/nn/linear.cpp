@@ -5,6 +5,7 @@
 #include "tests/nn/layer_fixture.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::nn;
 
 static_assert(Layer<linear<10>>);
 static_assert(linear<10>::out({64, 1, 1}) == extent{10, 1, 1});

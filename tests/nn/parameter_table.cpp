@@ -9,6 +9,7 @@
 #include <cordee/nn/resnet.hpp>
 
 using namespace cordee;
+using namespace cordee::detail::nn;
 
 namespace {
 

@@ -16,6 +16,7 @@
 #include "tests/support/relative.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::nn;
 using support::relative;
 
 namespace {

@@ -14,6 +14,8 @@
 #include "tests/nn/int8_fixture.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::nn;
+using namespace cordee::detail::ops;
 using namespace support;
 
 namespace {

@@ -5,6 +5,7 @@
 #include "tests/nn/network_fixture.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::nn;
 
 namespace {
 

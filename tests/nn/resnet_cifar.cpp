@@ -8,6 +8,7 @@
 #include <cordee/nn/resnet.hpp>
 
 using namespace cordee;
+using namespace cordee::detail::nn;
 
 namespace {
 

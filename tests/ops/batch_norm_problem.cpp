@@ -5,6 +5,7 @@
 #include <cordee/ops/batch_norm_problem.hpp>
 
 using namespace cordee;
+using namespace cordee::detail::ops;
 
 TEST_CASE("batch_norm_problem: ghost batches cover the samples, and none is empty") {
   for (const int ghost_batch : {0, 1, 3, 7, 9})

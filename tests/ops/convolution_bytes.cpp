@@ -9,6 +9,7 @@
 #include "tests/support/byte_engines.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::ops;
 using namespace support;
 
 static_assert(ByteEngine<reference> && ByteEngine<direct> && !ByteEngine<cpu>);

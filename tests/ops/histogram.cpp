@@ -13,6 +13,7 @@
 #include <cordee/ops/histogram.hpp>
 
 using namespace cordee;
+using namespace cordee::detail::ops;
 
 namespace {
 

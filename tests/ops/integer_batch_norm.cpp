@@ -9,6 +9,8 @@
 #include <cordee/ops/integer_batch_norm.hpp>
 
 using namespace cordee;
+using namespace cordee::detail::ops;
+using namespace cordee::detail::precision;
 
 namespace {
 

@@ -5,6 +5,7 @@
 #include <cordee/ops/layout.hpp>
 
 using namespace cordee;
+using namespace cordee::detail::ops;
 
 static_assert(channel_blocks(1, 1) == 1 && channel_blocks(0, 8) == 0);
 

@@ -7,6 +7,7 @@
 #include <cordee/ops/linear_problem.hpp>
 
 using namespace cordee;
+using namespace cordee::detail::ops;
 
 static_assert(std::is_aggregate_v<linear_problem> && std::is_trivially_copyable_v<linear_problem>);
 

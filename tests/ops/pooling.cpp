@@ -5,6 +5,7 @@
 #include <cordee/ops/pooling.hpp>
 
 using namespace cordee;
+using namespace cordee::detail::ops;
 
 static_assert(max_pool_problem{{64, 112, 112}}.out() == extent{64, 56, 56});
 static_assert(max_pool_problem{{64, 7, 8}}.out() == extent{64, 4, 4});

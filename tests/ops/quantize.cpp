@@ -10,6 +10,8 @@
 #include <cordee/ops/quantize.hpp>
 
 using namespace cordee;
+using namespace cordee::detail::ops;
+using namespace cordee::detail::precision;
 
 TEST_CASE("fit_affine: the worked range [-1, 3], signed and unsigned") {
   const auto k = fit_affine(-1.0, 3.0, signed_bytes);

@@ -12,6 +12,7 @@
 #include <cordee/ops/requantize.hpp>
 
 using namespace cordee;
+using namespace cordee::detail::ops;
 
 namespace {
 

@@ -5,6 +5,7 @@
 #include <cordee/ops/segment_body.hpp>
 
 using namespace cordee;
+using namespace cordee::detail::ops;
 
 namespace {
 

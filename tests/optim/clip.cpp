@@ -16,6 +16,7 @@
 #include <cordee/testing/optimizer_fixture.hpp>
 
 using namespace cordee;
+using namespace cordee::detail::optim;
 
 static_assert(OptimizerOn<clip<sgd>, float, cpu> &&
               OptimizerOn<clip<local_steps<lars>>, double, cpu>);

@@ -15,6 +15,7 @@
 #include "tests/support/ranks.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::optim;
 using namespace support;
 
 static_assert(OptimizerOn<decentlam, float, cpu> && OptimizerOn<decentlam_over<lars>, double, cpu>);

@@ -11,6 +11,7 @@
 #include <cordee/train/pairing.hpp>
 
 using namespace cordee;
+using namespace cordee::detail::train;
 
 namespace {
 

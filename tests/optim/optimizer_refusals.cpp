@@ -14,6 +14,7 @@
 #include <cordee/optim/sgd.hpp>
 
 using namespace cordee;
+using namespace cordee::detail::optim;
 
 namespace {
 

@@ -7,6 +7,7 @@
 #include <cordee/precision/number.hpp>
 
 using namespace cordee;
+using namespace cordee::detail::precision;
 
 static_assert(Number<float> && Number<double> && Number<half> && Number<bfloat>);
 static_assert(!StorageOnly<float> && StorageOnly<half> && StorageOnly<bfloat> && !Number<int>);

@@ -13,6 +13,7 @@
 #include "tests/support/relative.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::schedule;
 using support::relative;
 
 namespace {

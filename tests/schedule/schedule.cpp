@@ -13,6 +13,7 @@
 #include <cordee/schedule/warmup.hpp>
 
 using namespace cordee;
+using namespace cordee::detail::schedule;
 
 namespace {
 

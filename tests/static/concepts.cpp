@@ -9,6 +9,10 @@
 #include "tests/support/quadratic.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::comm;
+using namespace cordee::detail::data;
+using namespace cordee::detail::schedule;
+using namespace cordee::detail::train;
 using namespace support;
 
 // Devices, transports and reducers.

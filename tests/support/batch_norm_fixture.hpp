@@ -17,17 +17,17 @@ using namespace cordee;
 
 template <class Real, int V, class Epilogue>
 struct batch_norm_fixture {
-  batch_norm_problem p;
+  detail::ops::batch_norm_problem p;
   int samples;
   std::vector<Real> x, y, residual, gamma, beta, mean, variance, saved, dgamma, dbeta;
   std::vector<double> scratch;
   double count = 0;
-  statistics_allreduce allreduce{};
+  detail::ops::statistics_allreduce allreduce{};
   cpu::stream s{};
 
-  batch_norm_fixture(batch_norm_problem problem, int n, std::uint64_t seed = 1)
+  batch_norm_fixture(detail::ops::batch_norm_problem problem, int n, std::uint64_t seed = 1)
       : p(problem), samples(n) {
-    const std::size_t size = static_cast<std::size_t>(n) * sample_size(p.in, V);
+    const std::size_t size = static_cast<std::size_t>(n) * detail::ops::sample_size(p.in, V);
     const auto channels = static_cast<std::size_t>(p.in.channels);
     x = padded(normal_numbers<Real>(size, seed));
     residual = padded(normal_numbers<Real>(size, seed + 1));
@@ -53,9 +53,9 @@ struct batch_norm_fixture {
     return channel_of(i) < static_cast<std::size_t>(p.in.channels);
   }
   std::size_t channel_of(std::size_t i) const {
-    return i % sample_size(p.in, V) / (p.in.pixels() * V) * V + i % V;
+    return i % detail::ops::sample_size(p.in, V) / (p.in.pixels() * V) * V + i % V;
   }
-  batch_norm_tensors<Real> tensors() {
+  detail::ops::batch_norm_tensors<Real> tensors() {
     return {x.data(), y.data(), gamma.data(), beta.data(), saved.data(), scratch.data()};
   }
   void forward() {
@@ -75,7 +75,7 @@ struct batch_norm_fixture {
 };
 
 /// One channel of one pixel per sample, as in the golden values.
-using one_channel = batch_norm_fixture<double, 1, epilogue::store>;
+using one_channel = batch_norm_fixture<double, 1, detail::ops::epilogue::store>;
 
 inline one_channel golden(std::vector<double> x) {
   one_channel bn({{1, 1, 1}, 0}, static_cast<int>(x.size()));

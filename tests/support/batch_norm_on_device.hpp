@@ -18,11 +18,11 @@ namespace support {
 
 template <Number N, class Epilogue, class D>
 struct batch_norm_on_device {
-  using real = wide<N>;
+  using real = cordee::detail::precision::wide<N>;
   using doubles = std::vector<double>;
 
   D device;
-  batch_norm_problem at;
+  cordee::detail::ops::batch_norm_problem at;
   int V, samples;
   typename D::stream s = device.make_stream();
   batch_norm_fixture<double, 1, Epilogue> want{at, samples};
@@ -31,7 +31,8 @@ struct batch_norm_on_device {
   device_vector<N, D> x, y, residual, gradient, input_gradient;
   double count = 0;
 
-  batch_norm_on_device(const D& where, const batch_norm_problem& problem, int block, int n)
+  batch_norm_on_device(const D& where, const cordee::detail::ops::batch_norm_problem& problem,
+                       int block, int n)
       : device(where),
         at(problem),
         V(block),
@@ -64,7 +65,7 @@ struct batch_norm_on_device {
   doubles plain(device_vector<N, D>& blocks) const {
     return from_blocked(to_doubles(blocks.read()), at.in, V);
   }
-  batch_norm_tensors<N, real> tensors() {
+  cordee::detail::ops::batch_norm_tensors<N, real> tensors() {
     return {x.data(), y.data(), gamma.data(), beta.data(), saved.data(), nullptr};
   }
 
@@ -75,7 +76,7 @@ struct batch_norm_on_device {
     if (V == 8) f(std::integral_constant<int, 8>{});
     if (V == 24) f(std::integral_constant<int, 24>{});
   }
-  void forward(const statistics_allreduce& combine = {}) {
+  void forward(const cordee::detail::ops::statistics_allreduce& combine = {}) {
     in_block([&](auto v) {
       count = batch_norm_forward<N, v(), Epilogue>(at, samples, tensors(), residual.data(),
                                                    mean.data(), variance.data(), combine, s);
@@ -87,7 +88,8 @@ struct batch_norm_on_device {
                                             variance.data(), s);
     });
   }
-  void backward(write_mode mode, bool in_place, const statistics_allreduce& combine = {}) {
+  void backward(write_mode mode, bool in_place,
+                const cordee::detail::ops::statistics_allreduce& combine = {}) {
     in_block([&](auto v) {
       batch_norm_backward<N, v(), Epilogue>(at, samples, tensors(), count, gradient.data(),
                                             (in_place ? gradient : input_gradient).data(),
@@ -112,7 +114,7 @@ struct batch_norm_on_device {
                           (8 + values) * roundoff<real>) <= 1);
   }
 
-  void check(write_mode mode, const statistics_allreduce& shared = {}) {
+  void check(write_mode mode, const cordee::detail::ops::statistics_allreduce& shared = {}) {
     want.allreduce = shared;
     INFO(describe(at.in), ", group ", at.ghost_batch, ", samples ", samples, ", V ", V);
     want.forward();
@@ -126,7 +128,7 @@ struct batch_norm_on_device {
     auto behind = dy;
     const auto before_gamma = want.dgamma, before_beta = want.dbeta;
     dx = want.backward(behind, mode);
-    const bool adds = std::same_as<Epilogue, epilogue::add_relu>;
+    const bool adds = std::same_as<Epilogue, cordee::detail::ops::epilogue::add_relu>;
     backward(mode, !adds, shared);
     same_activations("dx", adds ? input_gradient : gradient, dx);
     if (adds) same_activations("what the residual receives", gradient, behind);
@@ -158,7 +160,8 @@ struct batch_norm_on_device {
 
 template <Number N, class Epilogue, class D>
 void check_batch_norm(const D& device) {
-  const auto check = [&](const batch_norm_problem& at, int samples, write_mode mode) {
+  const auto check = [&](const cordee::detail::ops::batch_norm_problem& at, int samples,
+                         write_mode mode) {
     for (const int V : {1, 8, 24})
       batch_norm_on_device<N, Epilogue, D>(device, at, V, samples).check(mode);
   };

@@ -30,7 +30,7 @@ template <class Engine, class D = cpu>
 struct byte_harness {
   convolution_problem p;
   int samples = 1;
-  affine_quantizer<float> k;
+  cordee::detail::ops::affine_quantizer<float> k;
   device_fixture<D> device{D(1)};
 
   int in_block = Engine::template block<float>(p.in.channels);
@@ -45,9 +45,10 @@ struct byte_harness {
     const auto weights = device.put(w);
     auto packed = device.put(std::vector(Engine::packed_bytes(p), std::int8_t{99}));
     Engine::pack_bytes(p, weights.span().data, packed.span().data, device.s);
-    auto result = device.put(std::vector(size(samples) * sample_size(p.out(), out_block), Out{99}));
+    auto result = device.put(
+        std::vector(size(samples) * cordee::detail::ops::sample_size(p.out(), out_block), Out{99}));
     const auto weight_scales = device.put(scales);
-    const auto fprop = [&](quantizer_on<typename D::stream> quantizer) {
+    const auto fprop = [&](cordee::detail::ops::quantizer_on<typename D::stream> quantizer) {
       Engine::fprop_bytes(p, samples, in.span().data, quantizer, packed.span().data,
                           weight_scales.span().data, result.span().data, device.s);
     };
@@ -80,7 +81,8 @@ void check_bytes(const convolution_problem& p, int samples, int zero_point,
   const auto q = random_integers<double>(size(samples) * p.in.size(), 1, 0, 255);
   const auto w = random_integers<std::int8_t>(p.weights(), 2, -127, 127);
   const auto sums = byte_sums(p, samples, zero_point, q, w);
-  const affine_quantizer<float> k{0.037f, 1 / 0.037f, zero_point, unsigned_bytes};
+  const cordee::detail::ops::affine_quantizer<float> k{0.037f, 1 / 0.037f, zero_point,
+                                                       cordee::detail::ops::unsigned_bytes};
   byte_harness<Engine, D> engine{p, samples, k, device};
   CHECK(engine.template run<std::uint8_t, std::int32_t>(q, w, {}) == sums);
 

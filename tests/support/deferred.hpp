@@ -234,6 +234,7 @@ class deferred {
 
   std::shared_ptr<shared_state> state_;
 };
-static_assert(cordee::GraphCapture<deferred> && cordee::GpuStream<deferred::stream>);
+static_assert(cordee::detail::device::GraphCapture<deferred> &&
+              cordee::GpuStream<deferred::stream>);
 
 }  // namespace support

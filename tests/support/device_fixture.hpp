@@ -29,12 +29,12 @@ inline constexpr double roundoff<bfloat> = 0x1p-8;
 
 template <Number N>
 N nearest(double x) {
-  return rounded<N>(static_cast<wide<N>>(x));
+  return detail::precision::rounded<N>(static_cast<detail::precision::wide<N>>(x));
 }
 /// The nearest N, as a double.
 template <Number N>
 double as(double x) {
-  return static_cast<double>(widened(nearest<N>(x)));
+  return static_cast<double>(detail::precision::widened(nearest<N>(x)));
 }
 template <Number N>
 std::vector<double> as(std::vector<double> v) {
@@ -47,7 +47,7 @@ std::vector<double> as(std::vector<double> v) {
 /// rounded once.
 template <Number N>
 std::vector<double> short_numbers(std::size_t n, std::uint64_t stream) {
-  constexpr double unit = StorageOnly<N> ? 16 : sizeof(N) == 4 ? 64 : 1 << 20;
+  constexpr double unit = detail::precision::StorageOnly<N> ? 16 : sizeof(N) == 4 ? 64 : 1 << 20;
   random_sequence draw(7, purpose::test, stream, 0);
   std::vector<double> v(n);
   for (double& x : v) x = draw.below(static_cast<std::uint32_t>(4 * unit)) / unit - 2;
@@ -83,7 +83,8 @@ struct device_fixture {
   template <Number N>
   [[nodiscard]] std::vector<double> numbers(const buffer<N, D>& on_device) const {
     std::vector<double> v;
-    for (const N x : get(on_device)) v.push_back(static_cast<double>(widened(x)));
+    for (const N x : get(on_device))
+      v.push_back(static_cast<double>(detail::precision::widened(x)));
     return v;
   }
 };

@@ -22,7 +22,7 @@ using namespace cordee;
 
 template <Number N>
 double to_double(N x) {
-  return static_cast<double>(widened(x));
+  return static_cast<double>(detail::precision::widened(x));
 }
 
 /// Normally distributed numbers, rounded to N.

@@ -15,11 +15,12 @@ namespace support {
 
 /// `direct` on registers of so many bytes.
 template <int Bytes>
-using direct_on = std::conditional_t<Bytes == register_bytes, direct, direct_with<Bytes>>;
+using direct_on = std::conditional_t<Bytes == cordee::detail::ops::register_bytes, direct,
+                                     cordee::detail::ops::direct_with<Bytes>>;
 
 extern template struct harness<direct, float>;
 extern template struct harness<direct, double>;
-extern template struct harness<direct_with<16>, float>;
-extern template struct harness<direct_with<16>, double>;
+extern template struct harness<cordee::detail::ops::direct_with<16>, float>;
+extern template struct harness<cordee::detail::ops::direct_with<16>, double>;
 
 }  // namespace support

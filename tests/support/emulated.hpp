@@ -34,7 +34,7 @@ class emulated {
       std::vector<std::size_t> order(blocks);
       std::iota(order.begin(), order.end(), std::size_t{0});
       std::shuffle(order.begin(), order.end(), random);
-      emulated_thread_block block(Kernel::threads, cordee::shared_bytes(kernel));
+      emulated_thread_block block(Kernel::threads, cordee::detail::device::shared_bytes(kernel));
       for (const std::size_t index : order)
         if constexpr (requires { Kernel::independent; })  // no barriers: no fibers needed
           for (int t = 0; t < Kernel::threads; ++t) {

@@ -72,11 +72,12 @@ void for_each_product(const convolution_problem& p, int samples, const F& f) {
 template <class Real>
 std::vector<Real> nchw_to_blocked(const std::vector<double>& plain, const extent& e, int samples,
                                   int block, Real fill = 0) {
-  std::vector<Real> v(size(samples) * sample_size(e, block), fill);
+  std::vector<Real> v(size(samples) * detail::ops::sample_size(e, block), fill);
   for (std::size_t i = 0; i < plain.size(); ++i) {
     const std::size_t pixel = i % e.pixels(), c = i / e.pixels() % size(e.channels);
-    v[i / e.size() * sample_size(e, block) + (c / size(block) * e.pixels() + pixel) * size(block) +
-      c % size(block)] = static_cast<Real>(plain[i]);
+    v[i / e.size() * detail::ops::sample_size(e, block) +
+      (c / size(block) * e.pixels() + pixel) * size(block) + c % size(block)] =
+        static_cast<Real>(plain[i]);
   }
   return v;
 }
@@ -86,7 +87,7 @@ std::vector<double> plain(const std::vector<Real>& v, const extent& e, int sampl
   for (std::size_t i = 0; i < out.size(); ++i) {
     const std::size_t pixel = i % e.pixels(), c = i / e.pixels() % size(e.channels);
     out[i] = static_cast<double>(
-        v[i / e.size() * sample_size(e, block) +
+        v[i / e.size() * detail::ops::sample_size(e, block) +
           (c / size(block) * e.pixels() + pixel) * size(block) + c % size(block)]);
   }
   return out;
@@ -134,7 +135,7 @@ std::vector<Real> harness<Engine, Real>::packed(const doubles& w) const {
 template <class Engine, class Real>
 std::vector<double> harness<Engine, Real>::fprop(const doubles& x, const doubles& w) {
   const auto in = nchw_to_blocked<Real>(x, p.in, samples, in_block);
-  std::vector<Real> out(size(samples) * sample_size(p.out(), out_block), Real{99});
+  std::vector<Real> out(size(samples) * detail::ops::sample_size(p.out(), out_block), Real{99});
   Engine::template fprop<Real>(p, samples, in.data(), packed(w).data(), out.data(), stream);
   padding = std::max(padding, padding_magnitude(out, p.out(), samples, out_block));
   return plain(out, p.out(), samples, out_block);
@@ -143,7 +144,7 @@ template <class Engine, class Real>
 std::vector<double> harness<Engine, Real>::dgrad(const doubles& dy, const doubles& w,
                                                  const doubles& before) {
   const auto in = nchw_to_blocked<Real>(dy, p.out(), samples, out_block);
-  std::vector<Real> out(size(samples) * sample_size(p.in, in_block), Real{99});
+  std::vector<Real> out(size(samples) * detail::ops::sample_size(p.in, in_block), Real{99});
   if (!before.empty()) out = nchw_to_blocked<Real>(before, p.in, samples, in_block);
   Engine::template dgrad<Real>(p, samples, in.data(), packed(w).data(), out.data(),
                                before.empty() ? write_mode::overwrite : write_mode::add, stream);

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include <cordee/core/extent.hpp>
-#include <cordee/core/protocol.hpp>
+#include <cordee/core/training_step.hpp>
 #include <cordee/device/cpu.hpp>
 
 namespace support {

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include <cordee/core/extent.hpp>
-#include <cordee/core/protocol.hpp>
+#include <cordee/core/training_step.hpp>
 #include <cordee/device/buffer.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/precision/fp32.hpp>

@@ -17,6 +17,7 @@
 #include <cordee/testing/optimizer_laws.hpp>
 
 using namespace cordee;
+using namespace cordee::detail::core;
 
 namespace {
 

@@ -11,6 +11,7 @@
 #include <cordee/testing/quadratic_model.hpp>
 
 using namespace cordee;
+using namespace cordee::detail::core;
 
 static_assert(Model<quadratic_model<fp32>> && Model<quadratic_model<fp64>>);
 

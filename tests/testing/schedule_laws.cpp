@@ -16,6 +16,7 @@
 #include <cordee/testing/schedule_laws.hpp>
 
 using namespace cordee;
+using namespace cordee::detail::schedule;
 
 namespace {
 

@@ -20,6 +20,7 @@
 #include "tests/support/way_error.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::nn;
 using namespace support;
 
 TEST_CASE("calibrate: int8 evaluates as fp32 on its weights, with any number of ranks") {

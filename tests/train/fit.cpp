@@ -14,6 +14,9 @@
 #include "tests/support/way_error.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::precision;
+using namespace cordee::detail::schedule;
+using namespace cordee::detail::train;
 using namespace support;
 
 static_assert(Feed<toy_loader>);

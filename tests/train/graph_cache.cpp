@@ -36,6 +36,7 @@
 #include "tests/support/deferred.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::optim;
 using namespace support;
 
 namespace {

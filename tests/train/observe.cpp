@@ -21,6 +21,7 @@
 #include "tests/support/small_network.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::ops;
 using namespace support;
 
 namespace {

@@ -16,6 +16,7 @@
 #include <cordee/train/pairing.hpp>
 
 using namespace cordee;
+using namespace cordee::detail::train;
 
 using exact = ring<threads>;
 using mixing = gossip<threads, topologies::ring>;

@@ -20,6 +20,7 @@
 #include "tests/support/way_error.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::comm;
 using namespace support;
 
 namespace {

@@ -17,6 +17,7 @@
 #include "tests/support/ranks.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::io;
 using namespace support;
 
 namespace {

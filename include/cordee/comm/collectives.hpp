@@ -72,6 +72,8 @@ void allreduce_host(const Communicator& comm, std::span<double> values, reduce_o
   }
 }
 
+namespace detail::comm {
+
 /// Effects: x, as long on each rank, becomes its exact mean over ranks.
 template <class Communicator, class Real, Device D>
 void allreduce_mean(const Communicator& comm, const D& device, span_on<Real, D> x,
@@ -103,5 +105,7 @@ bool equal_on_all_ranks(const Communicator& comm, std::uint64_t fingerprint) {
   allreduce_host(comm, extremes, reduce_op::max);
   return extremes[0] == -extremes[2] && extremes[1] == -extremes[3];
 }
+
+}  // namespace detail::comm
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -59,7 +59,7 @@ struct compressed {
   }
 
   template <class Real, Device D>
-    requires CompressibleOn<R, P, Real, D>
+    requires detail::comm::CompressibleOn<R, P, Real, D>
   void mix(bucket_view<Real, D, 1> m, const step_info& info, typename D::stream s) const {
     const span_on<Real, D> lost = m.slots[0];
     // A GPU's overload of for_each is found by its stream (ADL).

@@ -9,7 +9,7 @@
 
 #include <cordee/comm/collectives.hpp>
 
-namespace cordee::inline CORDEE_ABI {
+namespace cordee::inline CORDEE_ABI::detail::comm {
 
 /// Collective; returns the same number on every rank. Moves as many bytes as an exact mean does.
 template <class Communicator, class Real, Device D>
@@ -29,4 +29,4 @@ double consensus_distance(const Communicator& comm, const D& device, span_on<Rea
   return std::sqrt(squares[0] / comm.size());
 }
 
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::comm

@@ -21,12 +21,10 @@
 
 #include <cordee/comm/wire.hpp>
 #include <cordee/core/error.hpp>
-#include <cordee/core/protocol.hpp>
+#include <cordee/core/training_step.hpp>
 #include <cordee/precision/precision.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-
-namespace detail::comm {
+namespace cordee::inline CORDEE_ABI::detail::comm {
 
 /// Sizes in an encoded chunk: bytes of a piece's scale (0 where P has none), and the alignment that
 /// scales and numbers need.
@@ -52,13 +50,11 @@ Master largest_magnitude(const Real* x, std::size_t n) {
   return std::bit_cast<Master>(largest);
 }
 
-}  // namespace detail::comm
-
 /// q <- x in P, with one scale *k for all;  lost <- lost + weight (x - decoded q).
 template <Precision P, class Real>
 void encode(std::size_t n, const Real* x, Real weight, typename P::storage* q,
             typename P::scaling* k, Real* lost, cpu::stream s) {
-  const auto scale = P::fit(detail::comm::largest_magnitude<typename P::master>(x, n));
+  const auto scale = P::fit(largest_magnitude<typename P::master>(x, n));
   if constexpr (!std::is_empty_v<typename P::scaling>) *k = scale;
   for_each(s, n, [=](std::size_t i) {
     q[i] = P::encode(static_cast<typename P::master>(x[i]), scale);
@@ -77,8 +73,6 @@ void decode(std::size_t n, const typename P::storage* q, const typename P::scali
   else
     for_each(s, n, [=](std::size_t i) { x[i] = static_cast<Real>(P::decode(q[i], scale)); });
 }
-
-namespace detail::comm {
 
 /// Bytes of scratch of an encoded_wire for n numbers in `count` chunks: the encoded message that is
 /// sent, and the one that is received.
@@ -197,14 +191,14 @@ class encoded_wire {
   }
 
   void encode_range(chunk_range range, Real weight) {
-    using cordee::encode;  // a GPU's overload is found by its stream (ADL)
+    using cordee::detail::comm::encode;  // a GPU's overload is found by its stream (ADL)
     for_each_piece(range, [&](const piece& part) {
       encode<P>(part.last - part.first, values_.data + part.first, weight, numbers(sent_, part),
                 scale(sent_, part), lost_.data + part.first, stream_);
     });
   }
   void decode_piece(std::byte* message, const piece& part, write_mode mode) const {
-    using cordee::decode;  // a GPU's overload is found by its stream (ADL)
+    using cordee::detail::comm::decode;  // a GPU's overload is found by its stream (ADL)
     decode<P>(part.last - part.first, numbers(message, part), scale(message, part),
               values_.data + part.first, mode, stream_);
   }
@@ -227,6 +221,4 @@ class encoded_wire {
   std::byte *sent_ = nullptr, *received_ = nullptr;
 };
 
-}  // namespace detail::comm
-
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::comm

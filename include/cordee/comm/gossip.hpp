@@ -105,12 +105,12 @@ struct gossip {
 
   /// Growth of the ranks' disagreement in a round under this momentum; see stability.hpp.
   [[nodiscard]] double spectral_radius(momentum_form form) const {
-    return stability{topology, comm.size()}.spectral_radius(form);
+    return detail::comm::stability{topology, comm.size()}.spectral_radius(form);
   }
 
   /// Phrases: momenta, thetas, forms and topologies that would be stable.
   [[nodiscard]] std::vector<std::string> remedies(momentum_form form) const {
-    const stability current{topology, comm.size()};
+    const detail::comm::stability current{topology, comm.size()};
     std::vector<std::string> phrases;
     if (const double beta = current.largest_momentum(form.nesterov); beta > 0)
       phrases.push_back(concat("a momentum below ", beta));
@@ -122,8 +122,10 @@ struct gossip {
           concat(form.nesterov ? "momentum without Nesterov's form" : "Nesterov's form",
                  ", whose radius is ", r));
     const double dense =
-        stability{topologies::symmetric_exponential{}, comm.size()}.spectral_radius(form);
-    const double ring = stability{topologies::ring{}, comm.size()}.spectral_radius(form);
+        detail::comm::stability{topologies::symmetric_exponential{}, comm.size()}.spectral_radius(
+            form);
+    const double ring =
+        detail::comm::stability{topologies::ring{}, comm.size()}.spectral_radius(form);
     if (dense < detail::core::largest_stable_radius)
       phrases.push_back(concat("topologies::symmetric_exponential, whose radius is ", dense));
     else if (ring < detail::core::largest_stable_radius)
@@ -132,7 +134,7 @@ struct gossip {
   }
 
   [[nodiscard]] std::string describe() const {
-    const double gap = stability{topology, comm.size()}.spectral_gap();
+    const double gap = detail::comm::stability{topology, comm.size()}.spectral_gap();
     return concat("gossip over ", comm.size(), " ranks, ", topology.describe(), ": ",
                   std::isnan(gap) ? std::string("spectral gap not known")
                                   : concat("spectral gap ", gap, " a round"));

@@ -57,7 +57,8 @@ struct hybrid {
       large.mix(m, info, s);
   }
   template <Precision P, class Real, Device D>
-    requires CompressibleOn<Small, P, Real, D> && CompressibleOn<Large, P, Real, D>
+    requires detail::comm::CompressibleOn<Small, P, Real, D> &&
+             detail::comm::CompressibleOn<Large, P, Real, D>
   void mix_as(bucket_view<Real, D, 0> m, span_on<Real, D> lost, const step_info& info,
               typename D::stream s) const {
     if (m.values.size <= threshold)

@@ -17,7 +17,7 @@
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 
-namespace cordee::inline CORDEE_ABI {
+namespace cordee::inline CORDEE_ABI::detail::comm {
 
 /// "rank 1 of 4", and where that is from.
 struct rank_assignment {
@@ -37,8 +37,6 @@ struct master_address {
   std::string name;
   int port = 0;
 };
-
-namespace detail::comm {
 
 /// Throws an error that names both unless they are equal.
 inline void expect_same(const rank_assignment& a, const rank_assignment& b) {
@@ -107,6 +105,4 @@ std::optional<master_address> master_from_environment(const Variable& variable) 
   return master_address{name, parse_integer("MASTER_PORT", port) + (taken ? 1 : 0)};
 }
 
-}  // namespace detail::comm
-
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::comm

@@ -53,13 +53,13 @@ class mpi {
   static void launch(const F& f, options o = {}) {
     const auto world = std::make_shared<detail::comm::mpi_world>(o.deadline);
     const cpu::worker_limit cores(world->node.cores_per_rank());
-    detail::comm::run_rank(*world, [&] { f(mpi{world, reducer_context}); });
+    detail::comm::run_rank(*world, [&] { f(mpi{world, detail::comm::reducer_context}); });
   }
 
   [[nodiscard]] int rank() const { return world_->rank(); }
   [[nodiscard]] int size() const { return world_->size(); }
   [[nodiscard]] mpi duplicate(int k) const {
-    expects(k >= 0 && k < context_count, "mpi: no such context");
+    expects(k >= 0 && k < detail::comm::context_count, "mpi: no such context");
     return mpi{world_, k};
   }
 
@@ -107,7 +107,8 @@ class mpi {
 
   /// See AnySource. Requires the request context. As fair as the MPI's matching is.
   [[nodiscard]] int probe_any(std::span<const int> expected) const {
-    expects(context_ == request_context, "mpi: probe_any requires the request context");
+    expects(context_ == detail::comm::request_context,
+            "mpi: probe_any requires the request context");
     for (const int peer : expected) detail::comm::expects_peer("mpi", peer, size());
     return world_->probe_any(context_, expected);
   }

@@ -23,7 +23,7 @@ struct native : reducer_base<Communicator> {
     return 0;
   }
   template <class Real, Device D>
-    requires NativeMeanOn<Communicator, Real, D>
+    requires detail::comm::NativeMeanOn<Communicator, Real, D>
   void mix(bucket_view<Real, D, 0> m, const step_info&, typename D::stream s) const {
     this->comm.mean(m.values, s);
   }

@@ -105,17 +105,17 @@ class nccl {
   }
   /// The same with another rendezvous: rendezvous_file{"/shared/run-17"}, rendezvous_comm{an mpi
   /// communicator}.
-  template <class F, Rendezvous R>
+  template <class F, detail::comm::Rendezvous R>
   static void launch(const F& f, const R& rendezvous, options o = {}) {
     const auto world = std::make_shared<detail::comm::nccl_world>(rendezvous, o.deadline, o.device);
     const cpu::worker_limit cores(world->workers());
-    detail::comm::run_rank(*world, [&] { f(nccl{world, reducer_context}); });
+    detail::comm::run_rank(*world, [&] { f(nccl{world, detail::comm::reducer_context}); });
   }
 
   [[nodiscard]] int rank() const { return world_->rank(); }
   [[nodiscard]] int size() const { return world_->size(); }
   [[nodiscard]] nccl duplicate(int k) const {
-    expects(k >= 0 && k < context_count, "nccl: no such context");
+    expects(k >= 0 && k < detail::comm::context_count, "nccl: no such context");
     return nccl{world_, k};
   }
 
@@ -136,17 +136,17 @@ class nccl {
 
   /// Receives into memory of the stream's allocator and adds from there.
   template <class Real, Device D>
-    requires StreamAllocator<typename D::stream>
+    requires detail::device::StreamAllocator<typename D::stream>
   void exchange_add(std::span<const send_op<D>> out, std::span<const recv_op<D>> in,
                     typename D::stream s) const {
     std::size_t size = 0;
     for (const auto& m : in) size += m.bytes.size;
-    const stream_buffer<std::byte, typename D::stream> staging(s, size);
+    const detail::device::stream_buffer<std::byte, typename D::stream> staging(s, size);
     std::vector<recv_op<D>> received(in.begin(), in.end());
     std::byte* next = staging.data();
     for (recv_op<D>& m : received) m.bytes.data = std::exchange(next, next + m.bytes.size);
     exchange(out, std::span<const recv_op<D>>(received), s);
-    using cordee::add;  // and the device's, by ADL on the stream
+    using cordee::detail::ops::add;  // and the device's, by ADL on the stream
     for (std::size_t i = 0; i < in.size(); ++i)
       add(in[i].bytes.size / sizeof(Real), reinterpret_cast<const Real*>(received[i].bytes.data),
           reinterpret_cast<Real*>(in[i].bytes.data), s);
@@ -166,7 +166,7 @@ class nccl {
       detail::comm::nccl_staging(context()).all_reduce(x.data, x.size, sizeof(Real), type, op);
     else
       context().all_reduce(x.data, x.size, type, op, s.handle);
-    using cordee::divide;  // and the device's, by ADL on the stream
+    using cordee::detail::ops::divide;  // and the device's, by ADL on the stream
     if (!power_of_two) divide(x.size, static_cast<Real>(size()), x.data, s);
   }
 

@@ -32,7 +32,7 @@
 #include <vector>
 
 #include <cordee/comm/transport.hpp>
-#include <cordee/core/protocol.hpp>
+#include <cordee/core/training_step.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -61,6 +61,8 @@ struct reducer_base {
 
   Communicator comm;
 };
+
+namespace detail::comm {
 
 /// A reducer that takes the first weights before it mixes (an asynchronous server); collective.
 template <class R, class Real, class D>
@@ -98,8 +100,6 @@ template <class R>
 concept HasRemedies = requires(const R r, momentum_form form) {
   { r.remedies(form) } -> std::same_as<std::vector<std::string>>;
 };
-
-namespace detail::comm {
 
 template <class R>
 concept SingleMessage = requires { requires static_cast<bool>(R::single_message); };

@@ -100,7 +100,7 @@ struct server<Communicator, synchronous> {
 template <class Communicator>
 struct server<Communicator, asynchronous> {
   static_assert(
-      AnySource<Communicator>,
+      detail::comm::AnySource<Communicator>,
       "server: an asynchronous one receives from any source, which this transport cannot: "
       "use threads or mpi, or server{comm, synchronous{}}");
   using communicator_type = Communicator;
@@ -130,7 +130,8 @@ struct server<Communicator, asynchronous> {
   }
   template <class Real, Device D>
   void mix(bucket_view<Real, D, 1> m, const step_info&, typename D::stream s) const {
-    using cordee::add, cordee::scale;  // a GPU's overloads are found by their stream (ADL)
+    using cordee::detail::ops::add,
+        cordee::detail::ops::scale;  // a GPU's overloads are found by their stream (ADL)
     Real* const y = m.slots[0].data;
     scale(m.values.size, Real{-1}, y, s);
     add(m.values.size, static_cast<const Real*>(y), m.values.data, s);

@@ -25,9 +25,9 @@
 #include <cordee/comm/square_matrix.hpp>
 #include <cordee/comm/topology.hpp>
 #include <cordee/core/complex.hpp>
-#include <cordee/core/protocol.hpp>
+#include <cordee/core/training_step.hpp>
 
-namespace cordee::inline CORDEE_ABI {
+namespace cordee::inline CORDEE_ABI::detail::comm {
 
 /// The eigenvalues of a topology on so many ranks, and what follows from them.
 class stability {
@@ -45,7 +45,7 @@ class stability {
         modes_.push_back(characters(dimensions, topology.in_edges(0, ranks, round)));
     } else if (ranks <= max_ranks) {
       for (int round = 0; round < rounds_; ++round) {
-        detail::comm::square_matrix w{ranks_};
+        square_matrix w{ranks_};
         for (std::size_t i = 0; i < ranks_; ++i) {
           w(i, i) = 1;
           const auto& edges = topology.in_edges(static_cast<int>(i), ranks, round);
@@ -75,13 +75,13 @@ class stability {
   [[nodiscard]] double spectral_gap() const {
     if (matrices_.size() != 1) return std::max(1 - spectral_radius(momentum_form{}), 0.0);
     // A matrix that is not normal can contract less in one round than asymptotically.
-    const detail::comm::square_matrix& w = matrices_.front();
-    detail::comm::square_matrix gram{ranks_};
+    const square_matrix& w = matrices_.front();
+    square_matrix gram{ranks_};
     for (std::size_t k = 0; k < ranks_; ++k)
       for (std::size_t i = 0; i < ranks_; ++i)
         for (std::size_t j = 0; j < ranks_; ++j)
           gram(i, j) += off_mean(w, k, i) * off_mean(w, k, j);
-    return std::max(1 - std::sqrt(detail::comm::spectral_radius(gram, false)), 0.0);
+    return std::max(1 - std::sqrt(comm::spectral_radius(gram, false)), 0.0);
   }
 
   /// Every momentum below it is stable; 1 if all are.
@@ -168,8 +168,7 @@ class stability {
     return largest;
   }
 
-  [[nodiscard]] double off_mean(const detail::comm::square_matrix& w, std::size_t i,
-                                std::size_t j) const {
+  [[nodiscard]] double off_mean(const square_matrix& w, std::size_t i, std::size_t j) const {
     return w(i, j) - 1 / static_cast<double>(ranks_);
   }
 
@@ -178,9 +177,9 @@ class stability {
   [[nodiscard]] double radius_of_all_ranks(momentum_form c, double theta,
                                            bool compare_to_one) const {
     const double beta = c.momentum, mixed = c.nesterov ? 1 + beta : 1;
-    detail::comm::square_matrix product{};
-    for (const detail::comm::square_matrix& w : matrices_) {
-      detail::comm::square_matrix map{2 * ranks_};
+    square_matrix product{};
+    for (const square_matrix& w : matrices_) {
+      square_matrix map{2 * ranks_};
       for (std::size_t i = 0; i < ranks_; ++i) {
         for (std::size_t j = 0; j < ranks_; ++j) {
           const double identity = i == j ? 1 : 0,
@@ -194,7 +193,7 @@ class stability {
       }
       product = product.n == 0 ? map : map * product;
     }
-    return detail::comm::spectral_radius(product, compare_to_one);
+    return comm::spectral_radius(product, compare_to_one);
   }
 
   /// From the map of E|x|^2, E<x, u> and E|u|^2 over the matchings.
@@ -202,14 +201,14 @@ class stability {
                                            bool compare_to_one) const {
     const double b = c.momentum, p = static_cast<double>(ranks_), m = theta * p / (2 * (p - 1)),
                  k = 1 + b;
-    const detail::comm::square_matrix moments{
+    const square_matrix moments{
         3, c.nesterov
                ? std::vector<double>{1 - 2 * k * m + k * k * theta * m, -2 * b * b * (1 - k * m),
                                      b * b * b * b, m - k * theta * m, b * (1 - k * m) - b * b * m,
                                      -b * b * b, theta * m, 2 * b * m, b * b}
                : std::vector<double>{1 - 2 * m + theta * m, -2 * b * (1 - m), b * b, m - theta * m,
                                      b * (1 - 2 * m), -b * b, theta * m, 2 * b * m, b * b}};
-    return std::sqrt(detail::comm::spectral_radius(moments, compare_to_one));
+    return std::sqrt(comm::spectral_radius(moments, compare_to_one));
   }
 
   /// The smallest x between `least` and 1 at which `holds(x)` is false: 1 if none, 0 if `least`.
@@ -233,9 +232,9 @@ class stability {
 
   std::size_t ranks_;
   int rounds_;
-  double matching_ = 0;                                // theta of uniform matchings, or 0
-  std::vector<std::vector<complex>> modes_;            // (rounds, ranks - 1)
-  std::vector<detail::comm::square_matrix> matrices_;  // (rounds)
+  double matching_ = 0;                      // theta of uniform matchings, or 0
+  std::vector<std::vector<complex>> modes_;  // (rounds, ranks - 1)
+  std::vector<square_matrix> matrices_;      // (rounds)
 };
 
 /// 1 - rho, where rho multiplies the disagreement of so many ranks in a round.
@@ -244,4 +243,4 @@ double spectral_gap(const T& topology, int ranks) {
   return stability{topology, ranks}.spectral_gap();
 }
 
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::comm

@@ -50,7 +50,9 @@ class subgroup {
     return (*ranks_)[static_cast<std::size_t>(k)];
   }
   /// The run's rank of rank k: the parent may be a subgroup as well.
-  [[nodiscard]] int world_rank(int k) const { return cordee::world_rank(parent_, parent_rank(k)); }
+  [[nodiscard]] int world_rank(int k) const {
+    return cordee::detail::comm::world_rank(parent_, parent_rank(k));
+  }
 
   template <Device D>
     requires TransportOn<Communicator, D>
@@ -59,7 +61,7 @@ class subgroup {
     with_parent_ranks(out, in, [&](auto o, auto i) { parent_.exchange(o, i, s); });
   }
   template <class Real, Device D>
-    requires FusedAddOn<Communicator, Real, D>
+    requires detail::comm::FusedAddOn<Communicator, Real, D>
   void exchange_add(std::span<const send_op<D>> out, std::span<const recv_op<D>> in,
                     typename D::stream s) const {
     with_parent_ranks(out, in,
@@ -68,7 +70,7 @@ class subgroup {
 
   /// Ends the whole run, not only the subgroup's part of it.
   void abort(const char* why) const
-    requires Abortable<Communicator>
+    requires detail::comm::Abortable<Communicator>
   {
     parent_.abort(why);
   }

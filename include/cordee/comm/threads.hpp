@@ -58,7 +58,7 @@ class threads {
       team.emplace_back([&, rank] {
         const cpu::worker_limit cores(workers);
         try {
-          f(threads{detail::comm::thread_context(world, rank, reducer_context)});
+          f(threads{detail::comm::thread_context(world, rank, detail::comm::reducer_context)});
         } catch (const std::exception& e) {
           world->fail(rank, e.what());
         } catch (...) {
@@ -77,7 +77,7 @@ class threads {
   [[nodiscard]] int rank() const { return context_.rank(); }
   [[nodiscard]] int size() const { return context_.world().size; }
   [[nodiscard]] threads duplicate(int k) const {
-    expects(k >= 0 && k < context_count, "threads: no such context");
+    expects(k >= 0 && k < detail::comm::context_count, "threads: no such context");
     return threads{context_.duplicate(k)};
   }
 
@@ -115,7 +115,7 @@ class threads {
 
   /// See AnySource. Requires the request context.
   [[nodiscard]] int probe_any(std::span<const int> expected) const {
-    expects(context_.number() == request_context,
+    expects(context_.number() == detail::comm::request_context,
             "threads: probe_any requires the request context");
     return context_.probe_any(expected);
   }

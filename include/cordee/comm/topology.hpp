@@ -41,6 +41,8 @@ concept Topology = std::copyable<T> && requires(const T t, int rank, int size, s
   { t.describe() } -> std::convertible_to<std::string>;
 };
 
+namespace detail::comm {
+
 /// In each round a rank sends to those ranks that it receives from.
 template <class T>
 concept SymmetricTopology = Topology<T> && requires { requires T::symmetric; };
@@ -54,5 +56,7 @@ concept TranslationInvariant = Topology<T> && requires(const T t, int size) {
 /// Every round is a perfect matching, all of them equally likely, with one weight for all.
 template <class T>
 concept UniformMatching = Topology<T> && requires { requires T::uniform_matching; };
+
+}  // namespace detail::comm
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -52,6 +52,8 @@ concept TransportOn = std::copyable<T> && Device<D> &&
                         { T::blocks_host } -> std::convertible_to<bool>;
                       };
 
+namespace detail::comm {
+
 /// exchange_add adds what arrives to the receive buffers, at memory speed; it counts as one
 /// message.
 template <class T, class Real, class D>
@@ -109,7 +111,6 @@ int world_rank(const T& comm, int k) {
     return k;
 }
 
-namespace detail::comm {
 /// "rank 1 or rank 3 to send on context 2"
 [[nodiscard, gnu::cold]] inline std::string describe_sources(std::span<const int> expected,
                                                              int context) {
@@ -126,7 +127,6 @@ namespace detail::comm {
 constexpr void expects_peer(const char* comm, int peer, int ranks) {
   if (peer < 0 || peer >= ranks) throw_no_such_peer(comm, peer, ranks);
 }
-}  // namespace detail::comm
 
 /// What each context is for: the reducer's messages; small exact reductions and broadcasts
 /// (collectives.hpp); a parameter server's requests and its replies. The numbers are fixed, so that
@@ -134,5 +134,7 @@ constexpr void expects_peer(const char* comm, int peer, int ranks) {
 inline constexpr int reducer_context = 0, agreement_context = 1, request_context = 2,
                      reply_context = 3;
 inline constexpr int context_count = 4;
+
+}  // namespace detail::comm
 
 }  // namespace cordee::inline CORDEE_ABI

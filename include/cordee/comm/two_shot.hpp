@@ -35,8 +35,8 @@ struct two_shot : reducer_base<Communicator> {
     const int p = this->comm.size(), r = this->comm.rank();
     if (p == 1) return;
     const auto chunk = [&](int k) {
-      const std::size_t first = chunk_start(m.values.size, k, p);
-      return m.values.subspan(first, chunk_start(m.values.size, k + 1, p) - first);
+      const std::size_t first = detail::comm::chunk_start(m.values.size, k, p);
+      return m.values.subspan(first, detail::comm::chunk_start(m.values.size, k + 1, p) - first);
     };
     const span_on<Real, D> own = chunk(r);
     const detail::comm::rank_rows<Real, D> rows{reinterpret_cast<Real*>(m.scratch.data), own.size,

@@ -20,10 +20,14 @@ struct chunk_range {
   int first, last;
 };
 
+namespace detail::comm {
+
 /// Where chunk `i` of `count` begins in n numbers; sizes differ by at most one.
 constexpr std::size_t chunk_start(std::size_t n, int i, int count) {
   return n * static_cast<std::size_t>(i) / static_cast<std::size_t>(count);
 }
+
+}  // namespace detail::comm
 
 /// The peer of the direction that a hop does not use.
 inline constexpr int no_peer = -1;
@@ -96,7 +100,7 @@ class plain_wire {
  private:
   void add_pending() {
     if (pending_sum_.empty()) return;
-    using cordee::add;  // a GPU's overload is found by its stream (ADL)
+    using cordee::detail::ops::add;  // a GPU's overload is found by its stream (ADL)
     add(pending_sum_.size, received(), pending_sum_.data, stream_);
     pending_sum_ = {};
   }

@@ -83,6 +83,7 @@ template <class... Parts>
 }
 
 namespace detail::core {
+
 /// One line for the description of a run, of any optimizer, schedule or reducer.
 template <class T>
 std::string describe_policy(const T& policy) {
@@ -91,11 +92,10 @@ std::string describe_policy(const T& policy) {
   else
     return "a type without describe()";
 }
-}  // namespace detail::core
 
 /// 1234567 as "1,234,567".
-inline std::string grouped(std::integral auto number) {
-  return detail::core::group_digits(concat(number));
-}
+inline std::string grouped(std::integral auto number) { return group_digits(concat(number)); }
+
+}  // namespace detail::core
 
 }  // namespace cordee::inline CORDEE_ABI

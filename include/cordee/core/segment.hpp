@@ -39,8 +39,12 @@ struct kinds {
 };
 constexpr kinds operator|(kind a, kind b) { return kinds{a} | kinds{b}; }
 
+namespace detail::core {
+
 /// Every kind but running statistics.
 inline constexpr kinds trainable = kind::weight | kind::bias | kind::scale | kind::shift;
+
+}  // namespace detail::core
 
 /// One parameter tensor: `size` numbers at `offset` of every plane, in torchvision's order ((K, C,
 /// R, S) for convolutions). `shape` is the shape in files; unused dimensions are zero.

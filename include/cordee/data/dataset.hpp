@@ -21,7 +21,7 @@
 
 #include <cordee/core/error.hpp>
 #include <cordee/core/extent.hpp>
-#include <cordee/core/protocol.hpp>
+#include <cordee/core/training_step.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 

@@ -19,8 +19,8 @@
 
 #include <cordee/core/error.hpp>
 #include <cordee/core/pod_vector.hpp>
-#include <cordee/core/protocol.hpp>
 #include <cordee/core/random.hpp>
+#include <cordee/core/training_step.hpp>
 #include <cordee/data/dataset.hpp>
 #include <cordee/data/loader_options.hpp>
 #include <cordee/data/normalize.hpp>
@@ -31,6 +31,8 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+namespace detail::data {
+
 /// One of `size()` ranks.
 template <class Communicator>
 concept Placed = requires(const Communicator& comm) {
@@ -38,11 +40,13 @@ concept Placed = requires(const Communicator& comm) {
   { comm.size() } -> std::convertible_to<int>;
 };
 
+}  // namespace detail::data
+
 /// The batches of one rank. Only rank() and size() of the communicator are used, at construction.
 template <Dataset S, Augmentation A = pad_crop_flip>
 class loader {
  public:
-  template <Placed Communicator>
+  template <detail::data::Placed Communicator>
   [[gnu::cold]] loader(S dataset, const Communicator& comm, loader_options options,
                        A augmentation = {}, normalize norm = {})
       : dataset_(std::move(dataset)),
@@ -108,12 +112,12 @@ class loader {
     constexpr std::array epoch_ends{"the last samples of an epoch are dropped",
                                     "the last batch of an epoch is padded from its start",
                                     "batches continue across epochs"};
-    return concat(grouped(plan_.samples), " samples of ", cordee::describe(image()), " in ",
-                  classes(), " classes; global batch ", plan_.global_batch, " = ", per_rank(),
-                  " per rank x ", ranks_, " ranks x ", options_.accumulate, " micro-batches",
-                  plan_.global_batch % slices() == 0 ? "" : " (some have one sample fewer)", "; ",
-                  epoch_ends[static_cast<std::size_t>(options_.last_batch)], "; seed ",
-                  options_.seed);
+    return concat(
+        detail::core::grouped(plan_.samples), " samples of ", cordee::describe(image()), " in ",
+        classes(), " classes; global batch ", plan_.global_batch, " = ", per_rank(), " per rank x ",
+        ranks_, " ranks x ", options_.accumulate, " micro-batches",
+        plan_.global_batch % slices() == 0 ? "" : " (some have one sample fewer)", "; ",
+        epoch_ends[static_cast<std::size_t>(options_.last_batch)], "; seed ", options_.seed);
   }
 
  private:
@@ -151,7 +155,7 @@ class loader {
   // Writes the augmented image of one sample, returns its label.
   int read(const detail::data::batch_plan::position& p, std::span<std::uint8_t> out) {
     if (p.epoch != order_epoch_ || order_.empty()) {
-      order_ = shuffled_indices(options_.seed, p.epoch, dataset_.size());
+      order_ = detail::data::shuffled_indices(options_.seed, p.epoch, dataset_.size());
       order_epoch_ = p.epoch;
     }
     const std::size_t sample = order_[static_cast<std::size_t>(p.index)];

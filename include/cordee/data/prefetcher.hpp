@@ -14,13 +14,11 @@
 #include <utility>
 
 #include <cordee/core/pod_vector.hpp>
-#include <cordee/core/protocol.hpp>
 #include <cordee/core/thread.hpp>
+#include <cordee/core/training_step.hpp>
 #include <cordee/device/cpu.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-
-namespace detail::data {
+namespace cordee::inline CORDEE_ABI::detail::data {
 
 /// The samples of one rank in one update, cut into micro-batches, which refer to them.
 struct rank_update {
@@ -112,6 +110,4 @@ class prefetcher {
   std::thread thread_;
 };
 
-}  // namespace detail::data
-
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::data

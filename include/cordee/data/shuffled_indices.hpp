@@ -13,7 +13,7 @@
 #include <cordee/core/error.hpp>
 #include <cordee/core/random.hpp>
 
-namespace cordee::inline CORDEE_ABI {
+namespace cordee::inline CORDEE_ABI::detail::data {
 
 /// A uniform permutation of 0 .. size - 1, a function of (seed, epoch, size) alone (Fisher, Yates).
 inline std::vector<std::uint32_t> shuffled_indices(std::uint64_t seed, std::int64_t epoch,
@@ -28,4 +28,4 @@ inline std::vector<std::uint32_t> shuffled_indices(std::uint64_t seed, std::int6
   return indices;
 }
 
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::data

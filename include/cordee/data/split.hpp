@@ -17,6 +17,8 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+namespace detail::data {
+
 /// The examples of a data set at the given indices, in that order.
 template <Dataset S>
 class subset {
@@ -48,7 +50,6 @@ struct train_validation {
   subset<S> training, validation;
 };
 
-namespace detail::data {
 /// Integers that sum to round(fraction * sum of counts), each within 1 of fraction * count, by the
 /// largest-remainder method; ties go to the first.
 inline std::vector<std::size_t> apportion(const std::vector<std::size_t>& counts, double fraction) {
@@ -73,12 +74,14 @@ inline std::vector<std::size_t> apportion(const std::vector<std::size_t>& counts
   }
   return share;
 }
+
 }  // namespace detail::data
 
 /// Moves a fraction of the examples to `validation`, the same fraction of each class to within one
 /// example, chosen by the seed alone; the rest is `training`. Both keep the data set's order.
 template <Dataset S>
-train_validation<S> split(const S& dataset, double validation_fraction, std::uint64_t seed = 0) {
+detail::data::train_validation<S> split(const S& dataset, double validation_fraction,
+                                        std::uint64_t seed = 0) {
   expects(validation_fraction >= 0 && validation_fraction <= 1,
           "split: the fraction is not within 0 .. 1");
   std::vector<std::vector<std::size_t>> members(static_cast<std::size_t>(dataset.classes()));

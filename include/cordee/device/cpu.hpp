@@ -23,6 +23,7 @@
 
 #include <cordee/core/error.hpp>
 #include <cordee/core/span_on.hpp>
+#include <cordee/device/adl_base.hpp>
 #include <cordee/device/pool.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -34,16 +35,18 @@ class cpu {
   static constexpr std::size_t alignment = 256;
 
   /// Work is done when the call returns. Without workers it runs in the caller's thread.
-  struct stream {
-    pool* workers = nullptr;
+  struct stream : detail::ops::adl_base {
+    detail::device::pool* workers = nullptr;
 
+    constexpr stream() = default;
+    constexpr stream(detail::device::pool* p) : workers(p) {}
     [[nodiscard]] void* allocate(std::size_t size) const { return allocate_pages(size); }
     void release(void* memory) const noexcept { free_pages(memory); }
   };
   struct event {};
 
   cpu() : cpu(default_workers()) {}
-  explicit cpu(int workers) : pool_(std::make_shared<pool>(std::max(1, workers))) {}
+  explicit cpu(int workers) : pool_(std::make_shared<detail::device::pool>(std::max(1, workers))) {}
 
   [[nodiscard]] int workers() const { return pool_->size(); }
   /// A stream over the device's pool. At most one stream of a pool may run work at a time.
@@ -75,7 +78,7 @@ class cpu {
 
  private:
   [[noreturn, gnu::cold, gnu::noinline]] static void throw_out_of_memory(std::size_t size) {
-    throw error(concat("cpu: no memory for ", grouped(size),
+    throw error(concat("cpu: no memory for ", detail::core::grouped(size),
                        " bytes; use a smaller batch per rank or fewer ranks"));
   }
   static void* allocate_pages(std::size_t size) {
@@ -106,14 +109,15 @@ class cpu {
     return limit() > 0 ? limit() : static_cast<int>(std::thread::hardware_concurrency());
   }
 
-  std::shared_ptr<pool> pool_;
+  std::shared_ptr<detail::device::pool> pool_;
 };
 static_assert(Device<cpu>);
+
+namespace detail::device {
 
 /// The number of workers that share a stream's work.
 inline int workers_of(cpu::stream s) { return s.workers == nullptr ? 1 : s.workers->size(); }
 
-namespace detail::device {
 // Not templates, so that a kernel instantiates nothing but itself.
 [[gnu::noinline]] inline void parallel_chunks(cpu::stream s, std::size_t n, std::size_t grain,
                                               void (*f)(const void*, std::size_t, std::size_t),
@@ -141,6 +145,7 @@ namespace detail::device {
   if (workers_of(s) == 1 || n <= 1) return work(0);
   s.workers->run(work);
 }
+
 }  // namespace detail::device
 
 /// Calls f(first, last) on each worker of the stream with a contiguous chunk of 0 .. n-1. The
@@ -155,6 +160,8 @@ void parallel_chunks(cpu::stream s, std::size_t n, std::size_t grain, const F& f
       &f);
 }
 
+namespace detail::device {
+
 /// Calls f(task) once for each of the tasks 0 .. n-1, on the next free worker: dynamic scheduling,
 /// for tasks of some size, so that a worker that is delayed does not delay the others. Requires
 /// that the result of a task depends neither on the worker nor on the order of tasks.
@@ -164,5 +171,7 @@ void parallel_dynamic(cpu::stream s, std::size_t n, const F& f) {
       s, n, [](const void* context, std::size_t task) { (*static_cast<const F*>(context))(task); },
       &f);
 }
+
+}  // namespace detail::device
 
 }  // namespace cordee::inline CORDEE_ABI

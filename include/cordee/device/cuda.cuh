@@ -22,6 +22,7 @@
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/span_on.hpp>
+#include <cordee/device/adl_base.hpp>
 #include <cordee/device/cuda_status.hpp>
 #include <cordee/device/cuda_warp.cuh>
 #include <cordee/device/gpu_kernel.hpp>
@@ -113,13 +114,14 @@ class cuda {
   static constexpr std::string_view name = "cuda";
   static constexpr bool host_memory = false;
 
-  struct stream {
-    cudaStream_t handle = nullptr;
+  struct stream : detail::ops::adl_base {
+    cudaStream_t handle;
 
+    stream(cudaStream_t s = nullptr) : handle(s) {}
     template <class Kernel>
     void launch_kernel(std::size_t blocks, const Kernel& kernel) const {
       if (blocks == 0) return;
-      const std::size_t shared = shared_bytes(kernel);
+      const std::size_t shared = detail::device::shared_bytes(kernel);
       constexpr std::size_t default_limit = 48 * 1024;  // more is an opt-in
       if (shared > default_limit)
         detail::device::cuda_check(
@@ -135,7 +137,7 @@ class cuda {
       void* memory = nullptr;
       if (size != 0)
         detail::device::cuda_check(cudaMallocAsync(&memory, size, handle),
-                                   concat("cudaMallocAsync of ", grouped(size), " bytes"));
+                                   detail::device::describe_call("cudaMallocAsync", size));
       return memory;
     }
     void release(void* memory) const noexcept {
@@ -145,7 +147,7 @@ class cuda {
     void copy(void* out, const void* in, std::size_t size) const {
       if (size != 0)
         detail::device::cuda_check(cudaMemcpyAsync(out, in, size, cudaMemcpyDefault, handle),
-                                   concat("cudaMemcpyAsync of ", grouped(size), " bytes"));
+                                   detail::device::describe_call("cudaMemcpyAsync", size));
     }
     /// Throws also for an error of any kernel that ran before.
     void finish() const {
@@ -217,7 +219,7 @@ class cuda {
     void* memory = nullptr;
     if (size != 0)
       detail::device::cuda_check(cudaMalloc(&memory, size),
-                                 concat("cudaMalloc of ", grouped(size), " bytes"));
+                                 detail::device::describe_call("cudaMalloc", size));
     return memory;
   }
   void release(void* memory) const noexcept { cudaFree(memory); }
@@ -227,7 +229,7 @@ class cuda {
     void* memory = nullptr;
     if (size != 0)
       detail::device::cuda_check(cudaMallocHost(&memory, size),
-                                 concat("cudaMallocHost of ", grouped(size), " bytes"));
+                                 detail::device::describe_call("cudaMallocHost", size));
     return memory;
   }
   void unpin(void* memory) const noexcept { cudaFreeHost(memory); }
@@ -235,7 +237,7 @@ class cuda {
   void clear(void* out, std::size_t size, stream s) const {
     if (size != 0)
       detail::device::cuda_check(cudaMemsetAsync(out, 0, size, s.handle),
-                                 concat("cudaMemsetAsync of ", grouped(size), " bytes"));
+                                 detail::device::describe_call("cudaMemsetAsync", size));
   }
   [[nodiscard]] event record(stream s) const {
     use();
@@ -288,7 +290,8 @@ class cuda {
   int ordinal_;
   std::shared_ptr<detail::device::cuda_stream_pool> streams_;
 };
-static_assert(PinnedAllocator<cuda> && GraphCapture<cuda> && GpuStream<cuda::stream>);
+static_assert(detail::device::PinnedAllocator<cuda> && detail::device::GraphCapture<cuda> &&
+              GpuStream<cuda::stream>);
 
 /// The same class: in a program with `using namespace cordee`, `cuda` is ambiguous with the
 /// namespace of CUDA's C++ library, which CUB includes.

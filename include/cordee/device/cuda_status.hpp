@@ -37,4 +37,9 @@ concept CudaStream = GpuStream<S> && requires(const S s) {
   { s.handle } -> std::convertible_to<cudaStream_t>;
 };
 
+/// "cudaMalloc of 1,024 bytes"
+inline std::string describe_call(const char* call, std::size_t size) {
+  return concat(call, " of ", core::grouped(size), " bytes");
+}
+
 }  // namespace cordee::inline CORDEE_ABI::detail::device

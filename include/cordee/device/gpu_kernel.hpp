@@ -20,8 +20,11 @@
 #include <cstddef>
 
 #include <cordee/core/config.hpp>
+#include <cordee/device/adl_base.hpp>
 
 namespace cordee::inline CORDEE_ABI {
+
+namespace detail::device {
 
 /// The thread block as one of its threads uses it. `shared<T>(n)` returns n uninitialised numbers
 /// of shared memory; requires that all threads call it with the same arguments in the same order,
@@ -39,13 +42,11 @@ concept ThreadBlock = requires(B b, float x, double y) {
   { b.sum(y) } -> std::same_as<double>;
 };
 
-namespace detail::device {
 struct empty_kernel {
   static constexpr int threads = 32;
   template <class Block>
   CORDEE_DEVICE void operator()(Block&) const {}
 };
-}  // namespace detail::device
 
 /// A stream with an allocator: memory is valid, in stream order, from `allocate` to `release`.
 template <class S>
@@ -54,19 +55,24 @@ concept StreamAllocator = std::copyable<S> && requires(const S s, std::size_t n,
   { s.release(p) } noexcept;
 };
 
+}  // namespace detail::device
+
 /// A base class for streams of other namespaces: argument-dependent lookup of a call with such a
-/// stream then finds cordee's GPU overloads.
-struct kernel_adl_base {};
+/// stream then finds the GPU overloads.
+struct kernel_adl_base : detail::ops::adl_base {};
 
 /// A stream that launches kernels. `launch_kernel(blocks, kernel)` runs the kernel in stream order;
 /// zero blocks are allowed and launch nothing. `copy` is between any two memories in stream order;
 /// `finish` blocks the host until the stream's work is complete.
 template <class S>
-concept GpuStream = StreamAllocator<S> && requires(const S s, std::size_t n, void* p) {
-  { s.launch_kernel(n, detail::device::empty_kernel{}) } -> std::same_as<void>;
-  { s.copy(p, p, n) } -> std::same_as<void>;
-  { s.finish() } -> std::same_as<void>;
-};
+concept GpuStream =
+    detail::device::StreamAllocator<S> && requires(const S s, std::size_t n, void* p) {
+      { s.launch_kernel(n, detail::device::empty_kernel{}) } -> std::same_as<void>;
+      { s.copy(p, p, n) } -> std::same_as<void>;
+      { s.finish() } -> std::same_as<void>;
+    };
+
+namespace detail::device {
 
 /// Bytes of shared memory per thread block of the kernel.
 template <class Kernel>
@@ -96,8 +102,6 @@ class stream_buffer {
 /// n / each, rounded up: blocks of `each` elements that cover n.
 constexpr std::size_t blocks_for(std::size_t n, std::size_t each) { return (n + each - 1) / each; }
 
-namespace detail::device {
-
 /// f(i) for every i < n; adjacent threads take adjacent i, so that memory accesses coalesce.
 template <class F>
 struct for_each_kernel {
@@ -122,8 +126,10 @@ struct for_each_kernel {
 template <GpuStream S, class F>
 void for_each(S s, std::size_t n, const F& f) {
   using kernel = detail::device::for_each_kernel<F>;
-  s.launch_kernel(blocks_for(n, kernel::threads * kernel::numbers_per_thread), kernel{n, f});
+  s.launch_kernel(detail::device::blocks_for(n, kernel::threads * kernel::numbers_per_thread),
+                  kernel{n, f});
 }
+
 /// Calls f(0) in one thread.
 template <GpuStream S, class F>
 void launch_single(S s, const F& f) {

@@ -9,7 +9,7 @@
 
 #include <cordee/core/span_on.hpp>
 
-namespace cordee::inline CORDEE_ABI {
+namespace cordee::inline CORDEE_ABI::detail::device {
 
 /// `capture(s, f)` returns the work that f submits to s, in order, without running it. Requires: f
 /// does not block on the stream, copies only between device and pinned memory, and records no event
@@ -23,4 +23,4 @@ concept GraphCapture =
       { d.replay(graph, s) } -> std::same_as<void>;
     };
 
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::device

@@ -12,7 +12,7 @@
 
 #include <cordee/core/span_on.hpp>
 
-namespace cordee::inline CORDEE_ABI {
+namespace cordee::inline CORDEE_ABI::detail::device {
 
 template <class D>
 concept PinnedAllocator = Device<D> && requires(const D d, std::size_t n, void* p) {
@@ -53,4 +53,4 @@ class pinned {
   std::size_t size_ = 0;
 };
 
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::device

@@ -18,9 +18,8 @@
 #include <cordee/core/config.hpp>
 #include <cordee/core/thread.hpp>
 
-namespace cordee::inline CORDEE_ABI {
+namespace cordee::inline CORDEE_ABI::detail::device {
 
-namespace detail::device {
 /// Spin-then-sleep: called after the `polls`-th poll of a variable that another thread will write;
 /// pauses or yields, and returns whether to poll again rather than sleep. Waking a thread takes 30
 /// to 60 microseconds, so a waiting thread spins about as long: first with pauses, then with
@@ -38,7 +37,6 @@ inline bool keep_spinning(int polls) {
 #endif
   return true;
 }
-}  // namespace detail::device
 
 /// `size()` workers, of which the calling thread is worker 0; the threads start with the first run.
 /// Requires one caller at a time, and functions that do not throw.
@@ -74,7 +72,7 @@ class pool {
     start_generation();
     work(context, 0);
     for (int left, polls = 0; (left = busy_.load(std::memory_order_acquire)) != 0;)
-      if (!detail::device::keep_spinning(++polls)) busy_.wait(left, std::memory_order_acquire);
+      if (!keep_spinning(++polls)) busy_.wait(left, std::memory_order_acquire);
   }
 
   [[nodiscard]] std::thread& thread(int k) { return threads_[static_cast<std::size_t>(k)]; }
@@ -89,8 +87,7 @@ class pool {
     for (std::uint32_t seen = 0;;) {
       std::uint32_t current = 0;
       for (int polls = 0; (current = generation_.load(std::memory_order_acquire)) == seen;)
-        if (!detail::device::keep_spinning(++polls))
-          generation_.wait(seen, std::memory_order_acquire);
+        if (!keep_spinning(++polls)) generation_.wait(seen, std::memory_order_acquire);
       seen = current;
       if (work_ == nullptr) return;
       work_(context_, worker);
@@ -107,4 +104,4 @@ class pool {
   std::unique_ptr<std::thread[]> threads_;  // an array: a vector of threads takes long to compile
 };
 
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::device

@@ -13,9 +13,7 @@
 #include <cordee/core/span_on.hpp>
 #include <cordee/device/gpu_kernel.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-
-namespace detail::device {
+namespace cordee::inline CORDEE_ABI::detail::device {
 
 template <class Kernel>
 struct independence {};
@@ -32,14 +30,14 @@ struct predicated_kernel : independence<Kernel> {
   const std::int32_t* skip;  // null: never skipped
 
   predicated_kernel(const Kernel& k, const std::int32_t* flag) : kernel(k), skip(flag) {}
-  [[nodiscard]] std::size_t shared_bytes() const { return cordee::shared_bytes(kernel); }
+  [[nodiscard]] std::size_t shared_bytes() const {
+    return cordee::detail::device::shared_bytes(kernel);
+  }
   template <class Block>
   CORDEE_DEVICE void operator()(Block& b) const {
     if (skip == nullptr || *skip == 0) kernel(b);
   }
 };
-
-}  // namespace detail::device
 
 /// D with streams whose kernels test the flag `skip`, in D's memory. Copies are not predicated.
 template <class D>
@@ -52,10 +50,10 @@ struct predicated : D {
     stream(const typename D::stream& s, const std::int32_t* flag) : D::stream(s), skip(flag) {}
     template <class Kernel>
     void launch_kernel(std::size_t blocks, const Kernel& kernel) const {
-      D::stream::launch_kernel(blocks, detail::device::predicated_kernel<Kernel>(kernel, skip));
+      D::stream::launch_kernel(blocks, predicated_kernel<Kernel>(kernel, skip));
     }
   };
   [[nodiscard]] stream make_stream() const { return {D::make_stream(), nullptr}; }
 };
 
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::device

@@ -83,7 +83,7 @@ inline constexpr bool has_zlib = false;
 
 /// All bytes of a file, decompressed if it begins like a gzip file, whatever its name.
 inline std::vector<std::uint8_t> read_decompressed(const std::string& path) {
-  std::vector<std::uint8_t> bytes = detail::io::read_file(path);
+  std::vector<std::uint8_t> bytes = read_file(path);
   if (bytes.size() < 2 || bytes[0] != 0x1f || bytes[1] != 0x8b) return bytes;
   return gunzip(path, std::move(bytes));
 }

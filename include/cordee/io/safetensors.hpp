@@ -33,6 +33,8 @@ static_assert(std::endian::native == std::endian::little,
               "tensor files are little-endian and are copied to and from memory: a big-endian host "
               "would have to swap bytes");
 
+namespace detail::io {
+
 /// A tensor in memory to be written. Requires that the product of `shape` is the number of
 /// elements.
 struct tensor_view {
@@ -63,42 +65,38 @@ struct tensor_entry {
 /// that programs which do not use it do not compile it.
 void save_tensors(const std::convertible_to<std::string> auto& path,
                   std::span<const tensor_view> tensors, const tensor_metadata& metadata = {}) {
-  std::vector<detail::io::sort_key> order;
+  std::vector<sort_key> order;
   std::vector<std::string_view> names;
   for (const tensor_view& t : tensors) {
     std::size_t size = 0;
-    expects(detail::io::checked_product(detail::io::dtype_size(t.dtype), t.shape, size) &&
-                size == t.bytes.size(),
+    expects(checked_product(dtype_size(t.dtype), t.shape, size) && size == t.bytes.size(),
             "save_tensors: the product of a shape is not the number of elements");
-    expects(t.name != detail::io::metadata_name, "save_tensors: __metadata__ cannot name a tensor");
+    expects(t.name != metadata_name, "save_tensors: __metadata__ cannot name a tensor");
     // Wide types first, so that every tensor is aligned for readers that map the file.
-    order.push_back({8 - detail::io::dtype_size(t.dtype), order.size(), order.size()});
+    order.push_back({8 - dtype_size(t.dtype), order.size(), order.size()});
     names.push_back(t.name);
   }
   std::sort(order.begin(), order.end());
-  expects(!detail::io::find_duplicate(std::move(names)),
-          "save_tensors: two tensors have the same name");
+  expects(!find_duplicate(std::move(names)), "save_tensors: two tensors have the same name");
 
   std::string header = "{";
   std::string_view separator;
   if (!metadata.empty()) {
-    header += concat("\"", detail::io::metadata_name, "\":{");
+    header += concat("\"", metadata_name, "\":{");
     for (const auto& [key, value] : metadata) {
-      header +=
-          concat(separator, detail::io::json_quoted(key), ":", detail::io::json_quoted(value));
+      header += concat(separator, json_quoted(key), ":", json_quoted(value));
       separator = ",";
     }
     header += "}";
   }
   std::size_t offset = 0;
   std::vector<std::span<const std::byte>> pieces(2);
-  for (const detail::io::sort_key& key : order) {
+  for (const sort_key& key : order) {
     const tensor_view& t = tensors[key[2]];
     std::string shape;
     for (const std::size_t n : t.shape) shape += concat(shape.empty() ? "" : ",", n);
-    header += concat(separator, detail::io::json_quoted(t.name), ":{\"dtype\":\"", t.dtype,
-                     "\",\"shape\":[", shape, "],\"data_offsets\":[", offset, ",",
-                     offset + t.bytes.size(), "]}");
+    header += concat(separator, json_quoted(t.name), ":{\"dtype\":\"", t.dtype, "\",\"shape\":[",
+                     shape, "],\"data_offsets\":[", offset, ",", offset + t.bytes.size(), "]}");
     separator = ",";
     offset += t.bytes.size();
     pieces.push_back(t.bytes);
@@ -108,7 +106,7 @@ void save_tensors(const std::convertible_to<std::string> auto& path,
   const std::uint64_t length = header.size();
   pieces[0] = std::as_bytes(std::span(&length, 1));
   pieces[1] = std::as_bytes(std::span(header));
-  detail::io::write_file(path, pieces);
+  write_file(path, pieces);
 }
 
 /// The contents of a tensor file, validated: the tensors fill the file without gap or overlap.
@@ -160,7 +158,7 @@ class tensor_file {
 
  private:
   explicit tensor_file(const std::convertible_to<std::string> auto& path)
-      : path_(path), bytes_(detail::io::read_file(path_)) {
+      : path_(path), bytes_(read_file(path_)) {
     std::uint64_t length = 0;
     if (bytes_.size() < sizeof length)
       refuse(bytes_.size(), "the file ends before the length of its header");
@@ -170,7 +168,7 @@ class tensor_file {
                        bytes_.size() - sizeof length, " bytes after it"));
     data_ = sizeof length + static_cast<std::size_t>(length);
     const auto* begin = reinterpret_cast<const char*>(bytes_.data()) + sizeof length;
-    read_header(detail::io::json_reader({begin, data_ - sizeof length}, path_, sizeof length));
+    read_header(json_reader({begin, data_ - sizeof length}, path_, sizeof length));
     sort_by_offset(entries_);
     check_offsets();
   }
@@ -178,8 +176,7 @@ class tensor_file {
   void read_header(auto json) {
     bool has_metadata = false;
     json.object([&](std::string name) {
-      if (name != detail::io::metadata_name)
-        return entries_.push_back(read_entry(json, std::move(name)));
+      if (name != metadata_name) return entries_.push_back(read_entry(json, std::move(name)));
       if (std::exchange(has_metadata, true)) json.refuse("the metadata occur twice");
       json.object([&](std::string key) { metadata_.emplace_back(std::move(key), json.string()); });
     });
@@ -187,7 +184,7 @@ class tensor_file {
     for (const tensor_entry& e : entries_) names.push_back(e.name);
     for (const auto& [key, value] : metadata_) keys.push_back(key);
     for (auto* all : {&names, &keys})
-      if (const auto twice = detail::io::find_duplicate(*all))
+      if (const auto twice = find_duplicate(*all))
         json.refuse(concat("\"", *twice, "\" occurs twice"));
     json.expect_end();
   }
@@ -199,8 +196,7 @@ class tensor_file {
     json.object([&](const std::string& key) {
       if (key == "dtype" && e.dtype.empty()) {
         e.dtype = json.string();
-        if (detail::io::dtype_size(e.dtype) == 0)
-          json.refuse(concat("unknown dtype \"", e.dtype, "\""));
+        if (dtype_size(e.dtype) == 0) json.refuse(concat("unknown dtype \"", e.dtype, "\""));
       } else if (key == "shape" && !has_shape) {
         has_shape = true;
         json.array([&] { e.shape.push_back(static_cast<std::size_t>(json.number())); });
@@ -217,8 +213,7 @@ class tensor_file {
     if (ends[0] > ends[1] || ends[1] > bytes_.size() - data_)
       json.refuse(concat("tensor \"", e.name, "\" has data_offsets [", ends[0], ", ", ends[1],
                          "], the file has ", bytes_.size() - data_, " bytes of numbers"));
-    if (!detail::io::checked_product(detail::io::dtype_size(e.dtype), e.shape, size) ||
-        size != ends[1] - ends[0])
+    if (!checked_product(dtype_size(e.dtype), e.shape, size) || size != ends[1] - ends[0])
       json.refuse(concat("tensor \"", e.name, "\" has a shape that does not match its ",
                          ends[1] - ends[0], " bytes"));
     e.offset = data_ + ends[0];
@@ -228,11 +223,11 @@ class tensor_file {
 
   template <class Entries>
   static void sort_by_offset(Entries& entries) {
-    std::vector<detail::io::sort_key> order;
+    std::vector<sort_key> order;
     for (const tensor_entry& e : entries) order.push_back({e.offset, e.size, order.size()});
     std::sort(order.begin(), order.end());
     Entries sorted;
-    for (const detail::io::sort_key& key : order) sorted.push_back(std::move(entries[key[2]]));
+    for (const sort_key& key : order) sorted.push_back(std::move(entries[key[2]]));
     entries = std::move(sorted);
   }
 
@@ -276,5 +271,7 @@ class tensor_file {
   std::vector<tensor_entry> entries_;
   tensor_metadata metadata_;
 };
+
+}  // namespace detail::io
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -17,9 +17,7 @@
 
 #include <cordee/core/config.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-
-namespace detail::io {
+namespace cordee::inline CORDEE_ABI::detail::io {
 
 /// Bytes of one element, 0 for an unknown type.
 inline std::size_t dtype_size(std::string_view dtype) {
@@ -57,6 +55,4 @@ std::optional<std::string_view> find_duplicate(Names names) {
   return twice == names.end() ? std::nullopt : std::optional(*twice);
 }
 
-}  // namespace detail::io
-
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::io

@@ -30,7 +30,8 @@ template <class Activation>
 struct epilogue_of {
   static_assert(std::same_as<Activation, identity> || std::same_as<Activation, relu>,
                 "the activation of a batch_norm is identity or relu");
-  using type = std::conditional_t<std::same_as<Activation, relu>, epilogue::relu, epilogue::store>;
+  using type =
+      std::conditional_t<std::same_as<Activation, relu>, ops::epilogue::relu, ops::epilogue::store>;
 };
 
 /// With the epilogue add_relu it is the last batch norm of a residual block.
@@ -40,7 +41,7 @@ class batch_norm_node {
   using real = typename B::real;
 
  public:
-  [[gnu::cold, gnu::noinline]] batch_norm_node(const batch_norm_problem& problem,
+  [[gnu::cold, gnu::noinline]] batch_norm_node(const ops::batch_norm_problem& problem,
                                                layout_builder& layout)
       : problem_(problem),
         segment_(layout.next_segment),
@@ -89,9 +90,9 @@ class batch_norm_node {
     const bool constant = count_ == problem_.frozen_count;  // statistics are constants
     // for a GPU by argument-dependent lookup: ops/gpu/batch_norm.hpp
     batch_norm_backward<number, V, Epilogue>(
-        constant ? batch_norm_problem{problem_.in} : problem_, pass.samples, tensors(pass), count_,
-        dy, dx, pass.plane + gamma_, pass.plane + beta_, pass.mode,
-        constant ? statistics_allreduce{} : pass.batch_norm_allreduce, pass.s);
+        constant ? ops::batch_norm_problem{problem_.in} : problem_, pass.samples, tensors(pass),
+        count_, dy, dx, pass.plane + gamma_, pass.plane + beta_, pass.mode,
+        constant ? ops::statistics_allreduce{} : pass.batch_norm_allreduce, pass.s);
   }
   template <class Ready>
   void signal_ready(Ready& ready) const {
@@ -111,14 +112,14 @@ class batch_norm_node {
  private:
   [[nodiscard]] std::size_t padded() const { return problem_.padded_channels(V); }
   template <class Pass>
-  batch_norm_tensors<number, real> tensors(const Pass& pass) {
+  ops::batch_norm_tensors<number, real> tensors(const Pass& pass) {
     if constexpr (B::device::host_memory)  // GPU passes use memory of their stream
       pass.scratch->reserve(problem_.scratch_size(pass.samples, V));
     const real* const packed = pass.template packed_at<real>(packed_);
     return {x_, y_, packed, packed + padded(), saved_, pass.scratch->span().data};
   }
 
-  batch_norm_problem problem_;
+  ops::batch_norm_problem problem_;
   std::size_t segment_, gamma_, beta_, mean_, variance_, packed_, activation_;
   double count_ = 0;
   const number* x_ = nullptr;

@@ -16,8 +16,8 @@
 
 #include <cordee/core/extent.hpp>
 #include <cordee/core/pod_vector.hpp>
-#include <cordee/core/protocol.hpp>
 #include <cordee/core/segment.hpp>
+#include <cordee/core/training_step.hpp>
 #include <cordee/device/buffer.hpp>
 #include <cordee/nn/parameter_table.hpp>
 #include <cordee/nn/quantization.hpp>
@@ -28,6 +28,8 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+namespace detail::nn {
+
 /// Precision, device and convolution engine of a network.
 template <Precision P, Device D, class Engine>
 struct backend {
@@ -35,14 +37,17 @@ struct backend {
   using device = D;
   using stream = typename D::stream;
   using engine = Engine;
-  using number = typename activation_of<P>::type;  // activations, their gradients, packed weights
-  using real = typename P::master;                 // parameters, their gradients, statistics
+  using number = typename detail::precision::activation_of<
+      P>::type;                     // activations, their gradients, packed weights
+  using real = typename P::master;  // parameters, their gradients, statistics
 
   static constexpr int block(int channels) { return Engine::template block<number>(channels); }
   static constexpr std::size_t numbers(const extent& e) {
-    return sample_size(e, block(e.channels));
+    return ops::sample_size(e, block(e.channels));
   }
 };
+
+}  // namespace detail::nn
 
 /// Assigns segments, packed memory and activations to the layers of a network, in forward order.
 struct layout_builder {
@@ -156,13 +161,13 @@ struct forward_pass {
   typename B::real* plane;  // with the running statistics
   int samples;
   cordee::phase phase;
-  statistics_allreduce batch_norm_allreduce;
+  detail::ops::statistics_allreduce batch_norm_allreduce;
   detail::nn::activations<typename B::device>* saved;
   buffer<double, typename B::device>* scratch;
   typename B::stream s;
   bool frozen_statistics = false;
   // for a quantized precision
-  quantization_of<typename B::precision, typename B::device>* quantization = nullptr;
+  detail::nn::quantization_of<typename B::precision, typename B::device>* quantization = nullptr;
 
   template <class T>
   [[nodiscard]] const T* packed_at(std::size_t offset) const {
@@ -182,7 +187,7 @@ struct backward_pass {
   typename B::real* plane;  // of the parameters' gradients
   write_mode mode;
   int samples;
-  statistics_allreduce batch_norm_allreduce;
+  detail::ops::statistics_allreduce batch_norm_allreduce;
   detail::nn::gradient_buffers<typename B::number, typename B::device>* gradients;
   buffer<double, typename B::device>* scratch;
   buffer<typename B::number, typename B::device>* workspace;

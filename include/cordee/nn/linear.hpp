@@ -70,7 +70,7 @@ class linear_node {
   [[nodiscard]] std::size_t matrix() const { return problem_.features * problem_.outputs; }
 
   extent in_;
-  linear_problem problem_;
+  ops::linear_problem problem_;
   std::size_t segment_, weights_, bias_, packed_, packed_bias_, activation_;
   const number* x_ = nullptr;
 };

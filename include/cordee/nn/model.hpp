@@ -18,8 +18,8 @@
 #include <vector>
 
 #include <cordee/core/error.hpp>
-#include <cordee/core/protocol.hpp>
 #include <cordee/core/random.hpp>
+#include <cordee/core/training_step.hpp>
 #include <cordee/nn/layer.hpp>
 #include <cordee/ops/cpu/softmax_loss.hpp>
 
@@ -54,7 +54,7 @@ namespace detail::nn {
 /// Whether layers on D compute in P. On a CPU activations have the precision of the masters.
 template <Precision P, Device D>
 inline constexpr bool computes_in =
-    !D::host_memory || std::same_as<typename activation_of<P>::type, typename P::master>;
+    !D::host_memory || std::same_as<typename precision::activation_of<P>::type, typename P::master>;
 }  // namespace detail::nn
 
 /// The layer `Root` from images of extent Input to the logits of `Classes` classes.
@@ -67,8 +67,8 @@ class network {
                 "a network ends in one number for each class: end it in linear<classes>");
   static_assert(Input.channels <= 4, "an image of bytes has at most four channels");
 
-  using layer_backend = backend<P, D, Engine>;
-  using table = parameter_table<Root, Input, Quantized<P>>;
+  using layer_backend = detail::nn::backend<P, D, Engine>;
+  using table = detail::nn::parameter_table<Root, Input, Quantized<P>>;
   using number = typename layer_backend::number;
   using real = typename P::master;
   using stream = typename D::stream;
@@ -95,11 +95,12 @@ class network {
     return table::totals.trainable_end + table::totals.statistics_end;
   }
 
-  double label_smoothing = 0;                 // in training alone
-  statistics_allreduce batch_norm_allreduce;  // of batch norm's statistics over ranks, if set
+  double label_smoothing = 0;  // in training alone
+  detail::ops::statistics_allreduce
+      batch_norm_allreduce;  // of batch norm's statistics over ranks, if set
   /// The epoch from which batch norms' running statistics are frozen: training normalizes by them.
   double freeze_batch_norm_at = std::numeric_limits<double>::infinity();
-  quantization_of<P, D> quantization;  // int8: options of the ranges, and observations
+  detail::nn::quantization_of<P, D> quantization;  // int8: options of the ranges, and observations
 
   explicit network(D where = D{}) : network(where, layout_builder{segments(), 0, tensors(), 0}) {}
 
@@ -192,12 +193,12 @@ class network {
     if constexpr (D::host_memory) {
       return metrics_;
     } else {
-      metric_sums sums;
+      detail::ops::metric_sums sums;
       device_.copy(&sums, device_metrics_.span().data, sizeof(sums), s);
       device_.finish(s);
       if constexpr (Quantized<P>)
         if (!trained_) quantization.expect_ranges(device_, s);
-      return checked_metrics(sums, Classes);
+      return detail::ops::checked_metrics(sums, Classes);
     }
   }
   /// What a captured pass depends on beside its batch. `bytes` stands for addresses: a network's
@@ -253,7 +254,7 @@ class network {
   metrics metrics_;
   const number* logits_ = nullptr;
   buffer<number, D> input_, loss_gradient_;
-  buffer<metric_sums, D> device_metrics_;
+  buffer<detail::ops::metric_sums, D> device_metrics_;
   buffer<number, D> workspace_;
   buffer<double, D> scratch_;
   detail::nn::gradient_buffers<number, D> gradients_;

@@ -141,6 +141,8 @@ class parameter_registry {
   std::array<char, 96> prefix_{};
 };
 
+namespace detail::nn {
+
 /// The table of network `Root` on images of extent `In`, with the ranges of layers' inputs if
 /// `Ranges`.
 template <class Root, extent In, bool Ranges = false>
@@ -181,5 +183,7 @@ class parameter_table {
     return all;
   }();
 };
+
+}  // namespace detail::nn
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -48,7 +48,7 @@ class max_pool_node {
   using number = typename B::number;
 
  public:
-  max_pool_node(const max_pool_problem& problem, layout_builder& layout)
+  max_pool_node(const ops::max_pool_problem& problem, layout_builder& layout)
       : problem_(problem), activation_(layout.activations) {
     layout.activations += 2;
     layout.note_activation_size(std::max(B::numbers(problem.in), B::numbers(problem.out())));
@@ -80,7 +80,7 @@ class max_pool_node {
   }
 
  private:
-  max_pool_problem problem_;
+  ops::max_pool_problem problem_;
   std::size_t activation_;
   std::uint8_t* argmax_ = nullptr;
 };
@@ -100,13 +100,13 @@ struct global_average_pool {
 /// By default padded by half an odd window, as in ResNets. The padding is never the maximum.
 template <int Window = 3, int Stride = 2, int Padding = (Window - 1) / 2>
 struct max_pool {
-  static_assert(Window > 0 && Window <= max_pool_problem::largest_window && Stride > 0,
+  static_assert(Window > 0 && Window <= detail::ops::max_pool_problem::largest_window && Stride > 0,
                 "a max pool needs a window of 1 to 16 pixels and a positive stride");
   static_assert(
       Padding >= 0 && 2 * Padding <= Window,
       "a max pool is padded by half its window at most, so that each window contains a pixel");
 
-  static constexpr max_pool_problem problem(const extent& in) {
+  static constexpr detail::ops::max_pool_problem problem(const extent& in) {
     return {in, Window, Stride, Padding};
   }
   static constexpr extent out(const extent& in) { return problem(in).out(); }

@@ -35,11 +35,13 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+namespace detail::nn {
+
 /// The observations of one layer since they were last taken, and its error when compared with FP32.
 struct layer_observer {
   std::string_view name;
   std::size_t low_offset = 0, high_offset = 0;  // of its range in a plane
-  real_range observed{};
+  ops::real_range observed{};
   double squared_error = 0, squared_norm = 0;  // sums of (y - y32)^2 and of y32^2
   double clipped = 0, count = 0;               // inputs outside the range, and all inputs
 };
@@ -69,7 +71,7 @@ struct quantization_observer {
   [[nodiscard]] std::vector<double> take_minima(bool count) {
     std::vector<double> minima(2 * layers.size());
     for (std::size_t k = 0; k < layers.size(); ++k) {
-      real_range& observed = layers[k].observed;
+      ops::real_range& observed = layers[k].observed;
       if (!count) observed = {};
       minima[2 * k] = observed.low;
       minima[2 * k + 1] = -observed.high;
@@ -80,7 +82,7 @@ struct quantization_observer {
   /// Returns and resets the histograms, (layers, bins); zero if the step does not `count`.
   [[nodiscard]] std::vector<double> take_histograms(bool count) {
     if (!count) counts.clear();
-    counts.resize(layers.size() * histogram_bins::count);
+    counts.resize(layers.size() * detail::ops::histogram_bins::count);
     return std::exchange(counts, {});
   }
 };
@@ -105,12 +107,14 @@ struct range_update {
   }
 };
 
+}  // namespace detail::nn
+
 /// For int8: options of the running ranges, and the observations.
 struct quantization_options {
   double averaging = 0.01;
   double percentile = 100;  // of the inputs of a step; above 50, at most 100
   double freeze_ranges_at = std::numeric_limits<double>::infinity();  // epoch
-  quantization_observer observer{};
+  detail::nn::quantization_observer observer{};
 
   [[gnu::cold]] void check() const {
     expects(averaging >= 0 && averaging <= 1,
@@ -120,39 +124,41 @@ struct quantization_options {
   }
   /// Adds the inputs x of layer k, whose range is `range`. Of the n numbers, `filling` are zeros
   /// that pad blocks of channels and are not counted.
-  void observe(std::size_t k, const real_range& range, std::size_t n, const float* x, cpu::stream s,
-               std::size_t filling = 0) {
-    layer_observer& layer = observer.layers[k];
+  void observe(std::size_t k, const detail::ops::real_range& range, std::size_t n, const float* x,
+               cpu::stream s, std::size_t filling = 0) {
+    detail::nn::layer_observer& layer = observer.layers[k];
     layer.observed.widen(range);
     if (percentile >= 100) return;
-    observer.counts.resize(observer.layers.size() * histogram_bins::count);
+    observer.counts.resize(observer.layers.size() * detail::ops::histogram_bins::count);
     add_to_histogram(n, x,
-                     {observer.counts.data() + k * histogram_bins::count, histogram_bins::count}, s,
-                     filling);
+                     {observer.counts.data() + k * detail::ops::histogram_bins::count,
+                      detail::ops::histogram_bins::count},
+                     s, filling);
   }
 
   /// Replaces the minima of all ranks by those without the tails that the percentile drops.
   void clip_to_percentile(std::span<double> minima, std::span<const double> counts) const {
     check();
-    expects(counts.size() == observer.layers.size() * histogram_bins::count,
+    expects(counts.size() == observer.layers.size() * detail::ops::histogram_bins::count,
             "quantization: the counts are not one histogram for each layer");
     for (std::size_t k = 0; k < observer.layers.size(); ++k) {
       double *low = &minima[2 * k], *high = low + 1;
-      const real_range whole{static_cast<float>(*low), static_cast<float>(-*high)},
+      const detail::ops::real_range whole{static_cast<float>(*low), static_cast<float>(-*high)},
           middle =
-              percentile_range({counts.data() + k * histogram_bins::count, histogram_bins::count},
-                               whole, percentile);
+              detail::ops::percentile_range({counts.data() + k * detail::ops::histogram_bins::count,
+                                             detail::ops::histogram_bins::count},
+                                            whole, percentile);
       *low = middle.low;
       *high = -middle.high;
     }
   }
 
   /// The update of layer k's range by the minima of all ranks. An empty range changes nothing.
-  [[nodiscard]] range_update update_of(std::size_t k, std::span<const double> minima,
-                                       double epoch) const {
+  [[nodiscard]] detail::nn::range_update update_of(std::size_t k, std::span<const double> minima,
+                                                   double epoch) const {
     expects(minima.size() == 2 * observer.layers.size(),
             "quantization: the minima are not one range for each layer");
-    const layer_observer& layer = observer.layers[k];
+    const detail::nn::layer_observer& layer = observer.layers[k];
     return {layer.low_offset,   layer.high_offset, minima[2 * k],
             -minima[2 * k + 1], averaging,         epoch >= freeze_ranges_at};
   }
@@ -174,21 +180,19 @@ template <class Real>
 struct update_ranges_op {
   const range_update* updates;
   Real* plane;
-  observed_input* records;
+  ops::observed_input* records;
   CORDEE_DEVICE void operator()(std::size_t k) const {
     updates[k](plane);
     records[k].observed = {};
   }
 };
 
-}  // namespace detail::nn
-
 /// The same for a GPU, whose kernels observe in device memory.
 template <class D>
 struct quantization_on : quantization_options {
   using stream = typename D::stream;
 
-  buffer<observed_input, D> records;
+  buffer<ops::observed_input, D> records;
   buffer<double, D> counts;  // (layers, bins)
   buffer<range_update, D> updates;
 
@@ -196,11 +200,11 @@ struct quantization_on : quantization_options {
     observer.add_layers(table);
     const std::size_t layers = observer.layers.size();
     records = {where, layers};
-    counts = {where, layers * histogram_bins::count};
+    counts = {where, layers * detail::ops::histogram_bins::count};
     updates = {where, layers};
-    const std::vector<observed_input> initial(layers);
+    const std::vector<ops::observed_input> initial(layers);
     const stream s{};
-    where.copy(records.span().data, initial.data(), layers * sizeof(observed_input), s);
+    where.copy(records.span().data, initial.data(), layers * sizeof(ops::observed_input), s);
     where.finish(s);
   }
 
@@ -221,34 +225,35 @@ struct quantization_on : quantization_options {
     where.copy(updates.span().data, host.data(), host.size() * sizeof(range_update), s);
     // for a GPU by argument-dependent lookup: device/gpu_kernel.hpp
     for_each(s, host.size(),
-             detail::nn::update_ranges_op<Real>{updates.span().data, plane, records.span().data});
+             update_ranges_op<Real>{updates.span().data, plane, records.span().data});
     where.clear(counts.span().data, counts.size() * sizeof(double), s);
   }
   /// After an evaluation: throws error unless every layer had a range. Blocks the host.
   void expect_ranges(const D& where, stream s) const {
     const auto host = host_records(where, s);
     for (std::size_t k = 0; k < host.size(); ++k)
-      if (host[k].has_range == 0) detail::nn::throw_unknown_range(observer.layers[k].name);
+      if (host[k].has_range == 0) throw_unknown_range(observer.layers[k].name);
   }
 
  private:
-  [[nodiscard]] std::vector<observed_input> host_records(const D& where, stream s) const {
+  [[nodiscard]] std::vector<ops::observed_input> host_records(const D& where, stream s) const {
     return copy_to_host(where, records.span(), s);
   }
 };
 
-namespace detail::nn {
 struct no_quantization {};
 template <class P, class D>
-struct quantization_of {
+struct quantization_traits {
   using type = no_quantization;
 };
 template <Quantized P, class D>
-struct quantization_of<P, D> {
+struct quantization_traits<P, D> {
   using type = std::conditional_t<D::host_memory, quantization_options, quantization_on<D>>;
 };
-}  // namespace detail::nn
+
 template <class P, class D>
-using quantization_of = typename detail::nn::quantization_of<P, D>::type;
+using quantization_of = typename quantization_traits<P, D>::type;
+
+}  // namespace detail::nn
 
 }  // namespace cordee::inline CORDEE_ABI

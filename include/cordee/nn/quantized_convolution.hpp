@@ -20,23 +20,23 @@
 #include <cordee/ops/convolution.hpp>
 #include <cordee/ops/convolution_bytes.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-namespace detail::nn {
+namespace cordee::inline CORDEE_ABI::detail::nn {
 
 template <class B>
 class quantized_convolution_node {
   using number = typename B::number;
   using engine = typename B::engine;
   static constexpr bool on_cpu = B::device::host_memory;
-  using scaling = std::conditional_t<on_cpu, affine_quantizer<float>, affine_quantizer<float>*>;
+  using scaling =
+      std::conditional_t<on_cpu, ops::affine_quantizer<float>, ops::affine_quantizer<float>*>;
   static_assert(
-      ByteEngine<engine, typename B::stream>,
+      ops::ByteEngine<engine, typename B::stream>,
       "this engine has no int8 convolution: use direct or reference, on a GPU tensor_core");
   // The type of the operands of gradients: the engine's choice, or that of activations.
   struct activation_gradients {
     using byte_gradient = number;
   };
-  using gradient = typename std::conditional_t<HasByteGradient<engine>, engine,
+  using gradient = typename std::conditional_t<ops::HasByteGradient<engine>, engine,
                                                activation_gradients>::byte_gradient;
 
  public:
@@ -67,7 +67,7 @@ class quantized_convolution_node {
                        pass.template packed_at<float>(scales_), pass.s);
       engine::pack_bytes(problem_, q, pass.template packed_at<std::int8_t>(packed_bytes_), pass.s);
       auto* const packed = pass.template packed_at<gradient>(packed_);
-      if constexpr (HasByteGradient<engine>)
+      if constexpr (ops::HasByteGradient<engine>)
         engine::pack_dequantized(problem_, dequantized, packed, pass.s);
       else
         engine{}.template pack<number>(problem_, dequantized, packed, pass.s);
@@ -79,8 +79,8 @@ class quantized_convolution_node {
       dequantized.resize(q.size());
       pack(q.data(), dequantized.data());
     } else {
-      const stream_buffer<std::int8_t, typename B::stream> q(pass.s, size);
-      const stream_buffer<number, typename B::stream> dequantized(pass.s, size);
+      const device::stream_buffer<std::int8_t, typename B::stream> q(pass.s, size);
+      const device::stream_buffer<number, typename B::stream> dequantized(pass.s, size);
       pack(q.data(), dequantized.data());
     }
   }
@@ -104,7 +104,7 @@ class quantized_convolution_node {
   template <class Ready>
   number* backward(const backward_pass<B>& pass, number* dy, gradient_target<number> target,
                    Ready& ready) {
-    if constexpr (HasByteGradient<engine>) {
+    if constexpr (ops::HasByteGradient<engine>) {
       const bool adds = target.accumulate_into != nullptr;
       number* const dx = !target.needed ? nullptr
                          : adds         ? target.accumulate_into
@@ -122,7 +122,7 @@ class quantized_convolution_node {
 
  private:
   static std::size_t packed_dequantized_size(const convolution_problem& p) {
-    if constexpr (HasByteGradient<engine>)
+    if constexpr (ops::HasByteGradient<engine>)
       return engine::packed_dequantized_size(p);
     else
       return engine{}.template packed_size<number>(p);
@@ -165,26 +165,27 @@ class quantized_convolution_node {
     return numbers(pass, problem_.in) - size_of(pass.samples) * problem_.in.size();
   }
 
-  real_range observe(const forward_pass<B>& pass, const number* x) const {
+  ops::real_range observe(const forward_pass<B>& pass, const number* x) const {
     const std::size_t n = numbers(pass, problem_.in);
-    const real_range range = range_of(n, x, pass.s);
+    const ops::real_range range = range_of(n, x, pass.s);
     pass.quantization->observe(layer_, range, n, x, pass.s, filling(pass));
     return range;
   }
   /// The quantizer of x; in training, observes x.
-  affine_quantizer<float> input_quantizer(const forward_pass<B>& pass, const number* x) const {
-    const real_range running{pass.plane[low_], pass.plane[high_]};
-    if (pass.phase == phase::train) return fit_input(running, observe(pass, x), pass.samples > 0);
+  ops::affine_quantizer<float> input_quantizer(const forward_pass<B>& pass, const number* x) const {
+    const ops::real_range running{pass.plane[low_], pass.plane[high_]};
+    if (pass.phase == phase::train)
+      return ops::fit_input(running, observe(pass, x), pass.samples > 0);
     if (!running.has_values()) throw_unknown_range(name_);
-    return fit_affine(running.low, running.high, unsigned_bytes);
+    return ops::fit_affine(running.low, running.high, ops::unsigned_bytes);
   }
   /// The same on a GPU, in device memory; read_metrics throws if a range was missing. The functions
   /// of its stream are found by argument-dependent lookup.
-  affine_quantizer<float>* device_input_quantizer(const forward_pass<B>& pass,
-                                                  const number* x) const {
+  ops::affine_quantizer<float>* device_input_quantizer(const forward_pass<B>& pass,
+                                                       const number* x) const {
     auto& quantization = *pass.quantization;
     const auto *low = pass.plane + low_, *high = pass.plane + high_;
-    observed_input* const record = quantization.records.span().data + layer_;
+    ops::observed_input* const record = quantization.records.span().data + layer_;
     if (pass.phase != phase::train) {
       recall_input(low, high, record, pass.s);
       return &record->quantizer;
@@ -192,7 +193,7 @@ class quantized_convolution_node {
     const std::size_t n = numbers(pass, problem_.in);
     note_input(n, x, low, high, record, pass.s);
     if (quantization.percentile < 100)
-      add_to_histogram(n, x, quantization.counts.span().data + layer_ * histogram_bins::count,
+      add_to_histogram(n, x, quantization.counts.span().data + layer_ * ops::histogram_bins::count,
                        pass.s, filling(pass));
     return &record->quantizer;
   }
@@ -232,5 +233,4 @@ class quantized_convolution_node {
   const number* x_ = nullptr;
 };
 
-}  // namespace detail::nn
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::nn

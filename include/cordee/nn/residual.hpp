@@ -21,7 +21,7 @@ class subsample_node {
   using number = typename B::number;
 
  public:
-  subsample_node(const subsample_problem& problem, layout_builder& layout)
+  subsample_node(const ops::subsample_problem& problem, layout_builder& layout)
       : problem_(problem), activation_(layout.activations++) {
     layout.note_activation_size(std::max(B::numbers(problem.in), B::numbers(problem.out)));
   }
@@ -44,7 +44,7 @@ class subsample_node {
   }
 
  private:
-  subsample_problem problem_;
+  ops::subsample_problem problem_;
   std::size_t activation_;
 };
 
@@ -83,7 +83,7 @@ residual_node(Body, Norm, Shortcut) -> residual_node<Body, Norm, Shortcut>;
 /// parameters.
 template <int Channels, int Stride = 2>
 struct subsample_pad {
-  static constexpr subsample_problem problem(const extent& in) {
+  static constexpr detail::ops::subsample_problem problem(const extent& in) {
     return {in,
             {Channels, (in.height + Stride - 1) / Stride, (in.width + Stride - 1) / Stride},
             Stride};
@@ -136,7 +136,7 @@ struct residual {
                   "subsample_pad or projection where the body changes it");
     return detail::nn::residual_node{
         Body::template bind<B, In>(layout),  // braces: in this order
-        Norm::template bind<B, Body::out(In), epilogue::add_relu>(layout),
+        Norm::template bind<B, Body::out(In), detail::ops::epilogue::add_relu>(layout),
         Shortcut::template bind<B, In>(layout)};
   }
 };

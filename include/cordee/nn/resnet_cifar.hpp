@@ -12,8 +12,7 @@
 #include <cordee/nn/residual.hpp>
 #include <cordee/nn/resnet_options.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-namespace detail::nn {
+namespace cordee::inline CORDEE_ABI::detail::nn {
 
 constexpr resnet_options cifar_defaults(const resnet_options& options) {
   return options.with_defaults({3, 32, 32}, 10, shortcut::a, stem::small);
@@ -47,5 +46,4 @@ struct cifar_blocks {
                  stage<downsampling<64>, equal<64, N - 1>>, global_average_pool, linear<S.classes>>;
 };
 
-}  // namespace detail::nn
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::nn

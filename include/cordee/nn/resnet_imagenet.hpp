@@ -19,8 +19,7 @@
 #include <cordee/nn/residual.hpp>
 #include <cordee/nn/resnet_options.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-namespace detail::nn {
+namespace cordee::inline CORDEE_ABI::detail::nn {
 
 constexpr resnet_options imagenet_defaults(const resnet_options& options) {
   return options.with_defaults({3, 224, 224}, 1000, shortcut::b, stem::large);
@@ -88,5 +87,4 @@ struct imagenet_blocks {
                             global_average_pool, linear<S.classes>>;
 };
 
-}  // namespace detail::nn
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::nn

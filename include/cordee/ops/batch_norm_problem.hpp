@@ -13,7 +13,7 @@
 #include <cordee/core/extent.hpp>
 #include <cordee/ops/layout.hpp>
 
-namespace cordee::inline CORDEE_ABI {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// What is computed of gamma h + beta before it is stored.
 namespace epilogue {
@@ -107,8 +107,6 @@ struct batch_norm_tensors {
   double* scratch = nullptr;    // (scratch_size(samples, V))
 };
 
-namespace detail::ops {
-
 /// The saved rows of one ghost batch, (5, padded channels). Forward writes `mean` and `inv_std`;
 /// the others are the coefficients of the pass in progress.
 template <class Real>
@@ -124,5 +122,4 @@ struct batch_norm_coefficients {
         slope(shift + padded_channels) {}
 };
 
-}  // namespace detail::ops
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

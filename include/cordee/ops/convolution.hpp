@@ -17,7 +17,7 @@
 #include <string_view>
 
 #include <cordee/core/extent.hpp>
-#include <cordee/core/protocol.hpp>
+#include <cordee/core/training_step.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/precision/number.hpp>
 

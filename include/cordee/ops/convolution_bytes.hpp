@@ -20,7 +20,7 @@
 #include <cordee/ops/convolution.hpp>
 #include <cordee/ops/quantize.hpp>
 
-namespace cordee::inline CORDEE_ABI {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// The input of a byte convolution: bytes, or floats that it quantises as it reads them.
 template <class In>
@@ -59,8 +59,6 @@ concept ByteEngine =
 template <class E>
 concept HasByteGradient = requires { typename E::byte_gradient; };
 
-namespace detail::ops {
-
 template <ByteConvolutionInput In>
 CORDEE_HOST_DEVICE constexpr int to_byte(In x, const affine_quantizer<float>& k) {
   if constexpr (std::same_as<In, float>)
@@ -91,5 +89,4 @@ inline void check_byte_problem(const convolution_problem& p, const affine_quanti
           "a convolution of bytes reads unsigned bytes with a zero point in 0 .. 255");
 }
 
-}  // namespace detail::ops
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

@@ -20,7 +20,7 @@
 #include <cordee/core/config.hpp>
 #include <cordee/ops/quantize.hpp>
 
-namespace cordee::inline CORDEE_ABI {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// The bins, from the most negative to the most positive.
 struct histogram_bins {
@@ -77,4 +77,4 @@ struct histogram_bins {
   return {end(false), end(true)};
 }
 
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

@@ -70,7 +70,7 @@ struct integer_affine {
     return {multiplier * factor, low * factor, high * factor + factor - 1, larger};
   }
   /// Whether K x + B fits 32 bits for all inputs.
-  [[nodiscard]] constexpr bool fits_32_bits(integer_range in) const {
+  [[nodiscard]] constexpr bool fits_32_bits(detail::ops::integer_range in) const {
     const auto magnitude = [](std::int64_t v) { return v < 0 ? -v : v; };
     const std::int64_t x = std::max(magnitude(in.low), magnitude(in.high));
     return magnitude(multiplier) * x + magnitude(low) <= std::numeric_limits<std::int32_t>::max();
@@ -82,7 +82,7 @@ struct integer_affine {
 /// up to `most` is exact.
 template <std::invocable<int> Function>
 std::optional<integer_affine> fit_integer_affine(double k, const Function& function,
-                                                 integer_range in, int most = 30) {
+                                                 detail::ops::integer_range in, int most = 30) {
   for (int shift = 0; shift <= most; ++shift) {
     const double scaled = std::ldexp(k, shift);
     for (const double multiplier : {std::floor(scaled), std::ceil(scaled)}) {
@@ -103,7 +103,8 @@ std::optional<integer_affine> fit_integer_affine(double k, const Function& funct
 
 /// The same of k x + b, with k and b as exact reals, halves rounded up. Empty also where k or b is
 /// not finite.
-inline std::optional<integer_affine> fit_integer_affine(double k, double b, integer_range in,
+inline std::optional<integer_affine> fit_integer_affine(double k, double b,
+                                                        detail::ops::integer_range in,
                                                         int most = 30) {
   const double bound = std::abs(k) * std::max(std::abs(in.low), std::abs(in.high)) + std::abs(b);
   if (!(bound < 0x1p30)) return std::nullopt;

@@ -11,8 +11,7 @@
 
 #include <cordee/core/config.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-namespace detail::ops {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// Half the largest finite number: sums and differences of two numbers up to it are finite, so
 /// arithmetic on `clamped` numbers computes no inf - inf and no 0 inf.
@@ -46,5 +45,4 @@ struct lane_ref<Real, 1> {
   [[gnu::always_inline]] CORDEE_HOST_DEVICE static number root(number x) { return std::sqrt(x); }
 };
 
-}  // namespace detail::ops
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

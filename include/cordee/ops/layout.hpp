@@ -12,7 +12,7 @@
 
 #include <cordee/core/extent.hpp>
 
-namespace cordee::inline CORDEE_ABI {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// Blocks of `block` channels that hold so many channels.
 constexpr std::size_t channel_blocks(int channels, int block) {
@@ -23,4 +23,4 @@ constexpr std::size_t sample_size(const extent& e, int block) {
   return channel_blocks(e.channels, block) * e.pixels() * static_cast<std::size_t>(block);
 }
 
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

@@ -9,7 +9,7 @@
 #include <cordee/core/config.hpp>
 #include <cordee/core/extent.hpp>
 
-namespace cordee::inline CORDEE_ABI {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// The shortcut of CIFAR ResNets (He et al., 2016, option A): every second pixel of `in`, with zero
 /// channels added, half of them on each side:
@@ -54,4 +54,4 @@ struct max_pool_problem {
   }
 };
 
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

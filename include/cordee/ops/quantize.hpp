@@ -22,7 +22,7 @@
 
 #include <cordee/precision/int8.hpp>
 
-namespace cordee::inline CORDEE_ABI {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// The integers low .. high.
 struct integer_range {
@@ -71,7 +71,6 @@ struct affine_quantizer {
   }
 };
 
-namespace detail::ops {
 /// Raises the scale to the smallest whose inverse is finite; NaN stays NaN.
 template <std::floating_point Real>
 constexpr affine_quantizer<Real> quantizer_of_scale(double wanted, integer_range range) {
@@ -80,7 +79,6 @@ constexpr affine_quantizer<Real> quantizer_of_scale(double wanted, integer_range
   return {scale, 1 / scale, std::clamp(0, range.low, range.high), range};
 }
 inline constexpr double nan_scale = std::numeric_limits<double>::quiet_NaN();
-}  // namespace detail::ops
 
 /// The affine quantizer of the reals a .. b. a = b = 0: scale 1. An empty range (a > b) or one that
 /// is not finite: scale NaN.
@@ -88,10 +86,9 @@ template <std::floating_point Real>
 constexpr affine_quantizer<Real> fit_affine(Real a, Real b, integer_range range) {
   const double low = std::min<double>(a, 0), high = std::max<double>(b, 0), width = high - low;
   if (!(a <= b) || !(width <= std::numeric_limits<double>::max()))
-    return detail::ops::quantizer_of_scale<Real>(detail::ops::nan_scale, range);
-  if (width == 0) return detail::ops::quantizer_of_scale<Real>(1, range);
-  affine_quantizer<Real> k =
-      detail::ops::quantizer_of_scale<Real>(width / (range.high - range.low), range);
+    return quantizer_of_scale<Real>(nan_scale, range);
+  if (width == 0) return quantizer_of_scale<Real>(1, range);
+  affine_quantizer<Real> k = quantizer_of_scale<Real>(width / (range.high - range.low), range);
   k.zero_point = detail::precision::round_clamped(range.low - low / static_cast<double>(k.scale),
                                                   range.low, range.high);
   return k;
@@ -119,8 +116,8 @@ template <std::floating_point Real>
 constexpr affine_quantizer<Real> fit_symmetric(Real x) {
   const double largest = x < 0 ? -x : x;
   if (!(largest <= std::numeric_limits<Real>::max()))
-    return detail::ops::quantizer_of_scale<Real>(detail::ops::nan_scale, symmetric_bytes);
-  return detail::ops::quantizer_of_scale<Real>(largest == 0 ? 1 : largest / 127, symmetric_bytes);
+    return quantizer_of_scale<Real>(nan_scale, symmetric_bytes);
+  return quantizer_of_scale<Real>(largest == 0 ? 1 : largest / 127, symmetric_bytes);
 }
 
 /// Quantises the n weights of one output channel symmetrically. Returns the scale; all zero: 1.
@@ -137,4 +134,4 @@ constexpr Real quantize_channel(std::size_t n, const Real* w, std::int8_t* q) {
   return k.scale;
 }
 
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

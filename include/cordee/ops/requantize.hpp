@@ -42,20 +42,19 @@ struct fixed_point {
 };
 
 namespace detail::ops {
+
 CORDEE_HOST_DEVICE constexpr std::int32_t saturated(std::int64_t x) {
   constexpr std::int64_t low = std::numeric_limits<std::int32_t>::min(),
                          high = std::numeric_limits<std::int32_t>::max();
   return static_cast<std::int32_t>(x < low ? low : x > high ? high : x);
 }
-}  // namespace detail::ops
 
 /// a b / 2^31, ties up: gemmlowp's SaturatingRoundingDoublingHighMul.
 CORDEE_HOST_DEVICE constexpr std::int32_t rounding_doubling_high_mul(std::int32_t a,
                                                                      std::int32_t b) {
   const std::int64_t product = std::int64_t{a} * b, half = std::int64_t{1} << 30;
   // Division truncates towards zero; only -2^31 squared overflows.
-  return detail::ops::saturated((product + (product >= 0 ? half : 1 - half)) /
-                                (std::int64_t{1} << 31));
+  return saturated((product + (product >= 0 ? half : 1 - half)) / (std::int64_t{1} << 31));
 }
 
 /// x / 2^e, ties away from zero: gemmlowp's RoundingDivideByPOT.
@@ -65,14 +64,16 @@ CORDEE_HOST_DEVICE constexpr std::int32_t rounding_divide_by_power_of_two(std::i
   return static_cast<std::int32_t>((std::int64_t{x} >> e) + (remainder > threshold ? 1 : 0));
 }
 
+}  // namespace detail::ops
+
 /// A left shift saturates.
 CORDEE_HOST_DEVICE constexpr std::int32_t requantize_double_rounding(std::int32_t acc,
                                                                      fixed_point factor) {
   const int left = factor.shift > 0 ? factor.shift : 0;
   const std::int32_t shifted =
       detail::ops::saturated(std::int64_t{acc} * (std::int64_t{1} << left));
-  return rounding_divide_by_power_of_two(rounding_doubling_high_mul(shifted, factor.multiplier),
-                                         left - factor.shift);
+  return detail::ops::rounding_divide_by_power_of_two(
+      detail::ops::rounding_doubling_high_mul(shifted, factor.multiplier), left - factor.shift);
 }
 
 CORDEE_HOST_DEVICE constexpr std::int32_t requantize_single_rounding(std::int32_t acc,

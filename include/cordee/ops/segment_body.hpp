@@ -33,17 +33,14 @@
 #include <cordee/core/segment.hpp>
 #include <cordee/ops/lane_ref.hpp>
 
-namespace cordee::inline CORDEE_ABI {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 template <class B>
 concept PerSegmentBody = requires(const B b) { b.for_segment(kind::weight, std::size_t{}); };
 /// The body of a pass over segments of Real: pointers and numbers, since it is a kernel's argument.
 template <class B, class Real>
-concept SegmentBody =
-    std::is_trivially_copyable_v<B> &&
-    (PerSegmentBody<B> || std::invocable<const B, detail::ops::lane_ref<Real, 1>>);
-
-namespace detail::ops {
+concept SegmentBody = std::is_trivially_copyable_v<B> &&
+                      (PerSegmentBody<B> || std::invocable<const B, lane_ref<Real, 1>>);
 
 template <class Body>
 CORDEE_HOST_DEVICE auto body_for_segment(const Body& body, kind what, std::size_t k) {
@@ -60,5 +57,4 @@ CORDEE_HOST_DEVICE bool is_idle(const Body& body) {
     return false;
 }
 
-}  // namespace detail::ops
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

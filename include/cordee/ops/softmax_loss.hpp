@@ -12,10 +12,10 @@
 #include <limits>
 
 #include <cordee/core/error.hpp>
-#include <cordee/core/protocol.hpp>
+#include <cordee/core/training_step.hpp>
 #include <cordee/precision/number.hpp>
 
-namespace cordee::inline CORDEE_ABI {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// Metrics as a device sums them, and the first sample whose label is outside the classes (-1:
 /// none).
@@ -24,8 +24,6 @@ struct metric_sums {
   std::int64_t top1 = 0, top5 = 0, count = 0;
   std::int64_t bad_sample = -1, bad_label = 0;
 };
-
-namespace detail::ops {
 
 [[noreturn]] inline void throw_bad_label(std::int64_t sample, std::int64_t label, int classes) {
   throw error(concat("softmax_loss: sample ", sample, " of the batch has label ", label,
@@ -37,7 +35,7 @@ namespace detail::ops {
 /// NaN ranks above every other logit.
 template <Number N>
 constexpr bool ranks_above(const N* z, int c, int label) {
-  const auto target = widened(z[label]), other = widened(z[c]);
+  const auto target = precision::widened(z[label]), other = precision::widened(z[c]);
   return c != label && !(target > other || (target == other && label < c));
 }
 /// The number of classes that rank above the label; a label whose logit is NaN ranks last.
@@ -66,12 +64,10 @@ struct softmax_sums {
   }
 };
 
-}  // namespace detail::ops
-
 /// The sums as metrics. Throws cordee::error where a label was outside 0 .. classes-1.
 inline metrics checked_metrics(const metric_sums& sums, int classes) {
-  if (sums.bad_sample >= 0) detail::ops::throw_bad_label(sums.bad_sample, sums.bad_label, classes);
+  if (sums.bad_sample >= 0) throw_bad_label(sums.bad_sample, sums.bad_label, classes);
   return {sums.loss, sums.top1, sums.top5, sums.count};
 }
 
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

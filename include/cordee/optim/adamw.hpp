@@ -77,9 +77,9 @@ struct make_moments_op {
 template <class Real, class Optimizer, class D, class F>
 void with_moments(const Optimizer& optimizer, const optimizer_view<Real, D, 2>& v,
                   const step_info& info, typename D::stream s, const F& f) {
-  const stream_buffer<adam_moments<Real>, typename D::stream> moments(s, 1);
-  launch_single(s,
-                make_moments_op<Optimizer, Real>{optimizer, step_info_of(v, info), moments.data()});
+  const device::stream_buffer<adam_moments<Real>, typename D::stream> moments(s, 1);
+  launch_single(
+      s, make_moments_op<Optimizer, Real>{optimizer, core::step_info_of(v, info), moments.data()});
   f(moments.data());
 }
 
@@ -144,10 +144,11 @@ struct adamw {
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {
     detail::optim::with_moments(*this, v, info, s, [&](const auto* moments) {
-      segmented_for<Real>(s, v.segments,
-                          detail::optim::adamw_body<Real>{
-                              moments, step_info_of(v, info), v.weights.data, v.slots[0].data,
-                              v.slots[1].data, v.grads.data, decay_on, weight_decay});
+      segmented_for<Real>(
+          s, v.segments,
+          detail::optim::adamw_body<Real>{moments, detail::core::step_info_of(v, info),
+                                          v.weights.data, v.slots[0].data, v.slots[1].data,
+                                          v.grads.data, decay_on, weight_decay});
     });
   }
 

@@ -85,7 +85,7 @@ struct clip {
   static_assert(
       !exact || Optimizer::norms != norms_needed::before_propose,
       "clip: an exact optimizer has norms of the mean, norms_needed::before_accept or never");
-  static constexpr bool capturable = Capturable<Optimizer>;
+  static constexpr bool capturable = detail::optim::Capturable<Optimizer>;
 
   Optimizer optimizer{};
   double max_norm = 1;
@@ -119,7 +119,7 @@ struct clip {
     detail::optim::check_optimizer(optimizer);
   }
   [[nodiscard]] cordee::momentum_form momentum_form() const
-    requires HasMomentumForm<Optimizer>
+    requires detail::optim::HasMomentumForm<Optimizer>
   {
     return optimizer.momentum_form();
   }
@@ -135,7 +135,7 @@ struct clip {
     if (!v.finite) return f(v);
     const detail::optim::clip_factor factor_on_device{v.squared_global_norm.data, max_norm,
                                                       epsilon};
-    const stream_buffer<double, typename D::stream> square_after(s, 1);
+    const detail::device::stream_buffer<double, typename D::stream> square_after(s, 1);
     segmented_for<Real>(s, v.segments,
                         detail::optim::clipped_gradient<Real>{factor_on_device, v.grads.data});
     for_each(s, v.segments.size(),

@@ -51,9 +51,9 @@ template <class Real, class D>
 span_on<Real, D> propose_trial(const optimizer_view<Real, D, 1>& v, const step_info& info,
                                double decay, kinds decay_on, typename D::stream s) {
   const trial_point<Real> point{v.weights.data, v.grads.data, 0, factor<Real>(decay)};
-  segmented_for<Real>(
-      s, v.segments,
-      with_step_info{set_trial_point{}, step_info_of(v, info), decay_by_kind{decay_on, point}});
+  segmented_for<Real>(s, v.segments,
+                      with_step_info{set_trial_point{}, core::step_info_of(v, info),
+                                     decay_by_kind{decay_on, point}});
   return v.grads;
 }
 
@@ -84,7 +84,7 @@ void displace(const optimizer_view<Real, D, 1>& v, const step_info& info, const 
   const displacement<Real> update{{v, form.momentum, form.nesterov}, v.grads.data};
   segmented_for<Real>(s, v.segments,
                       with_step_info{set_displacement{{form.momentum, momentum_correction}},
-                                     step_info_of(v, info), update});
+                                     core::step_info_of(v, info), update});
 }
 
 }  // namespace detail::optim
@@ -135,7 +135,7 @@ struct decentlam_over {
   static constexpr int slots = 1;
   static constexpr norms_needed norms =
       Optimizer::norms == norms_needed::never ? norms_needed::never : norms_needed::before_propose;
-  static constexpr bool capturable = Capturable<Optimizer>;
+  static constexpr bool capturable = detail::optim::Capturable<Optimizer>;
 
   Optimizer optimizer{};
   bool momentum_correction = false;
@@ -143,7 +143,7 @@ struct decentlam_over {
   template <class Real, class D>
   span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info& info,
                            typename D::stream s) const {
-    static_assert(DirectionOn<Optimizer, Real, D>,
+    static_assert(detail::optim::DirectionOn<Optimizer, Real, D>,
                   "decentlam_over needs an optimizer with 'write_direction' and 'momentum': sgd, "
                   "velocity_sgd, lars, or one of your own");
     optimizer_view<Real, D, Optimizer::slots> without_slots{v.weights, v.grads, {}, v.segments};

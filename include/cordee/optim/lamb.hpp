@@ -105,10 +105,10 @@ void lamb_accept(const Optimizer& optimizer, const optimizer_view<Real, D, 2>& v
                                                optimizer.decay_on};
     segmented_squares<Real>(s, view.segments, directions, view.sums);
   });
-  segmented_for<Real>(
-      s, view.segments,
-      lamb_descent_body<Optimizer, Real>{optimizer, optimizer.adapt_on, step_info_of(view, info),
-                                         view.squared_weight_norms.data, view.sums.data, w, u});
+  segmented_for<Real>(s, view.segments,
+                      lamb_descent_body<Optimizer, Real>{
+                          optimizer, optimizer.adapt_on, core::step_info_of(view, info),
+                          view.squared_weight_norms.data, view.sums.data, w, u});
 }
 
 }  // namespace detail::optim
@@ -156,7 +156,7 @@ struct nvlamb {
   static constexpr int slots = 2;  // m, v
   static constexpr norms_needed norms = norms_needed::before_accept;
   static constexpr bool capturable = true;
-  static constexpr kinds adapt_on = trainable;
+  static constexpr kinds adapt_on = detail::core::trainable;
 
   double beta1 = 0.9;
   double beta2 = 0.999;

@@ -120,8 +120,6 @@ struct lars_lr_outside_form {
   }
 };
 
-}  // namespace detail::optim
-
 /// Limits of `lars_unscaled`: the ratio is at most `ratio`, the elements of d are within -element
 /// .. element. Infinity turns a limit off.
 struct lars_limits {
@@ -137,7 +135,6 @@ struct lars_limits {
   }
 };
 
-namespace detail::optim {
 struct lars_unscaled_form {
   static constexpr std::string_view name = "lars_unscaled";
   static constexpr std::string_view order = "learning rate and ratio outside the momentum";
@@ -150,7 +147,6 @@ struct lars_unscaled_form {
     return {f, factor<Real>(l.element)};
   }
 };
-}  // namespace detail::optim
 
 /// LARS with learning rate and ratio where `Form` places them; see the aliases.
 template <class Form>
@@ -178,8 +174,8 @@ struct basic_lars {
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {
-    const detail::optim::decayed_update<Real> update(v, momentum, nesterov, weight_decay);
-    detail::optim::for_segments_with_ratio(*this, v, info, Form::update(update, limits), s);
+    const decayed_update<Real> update(v, momentum, nesterov, weight_decay);
+    for_segments_with_ratio(*this, v, info, Form::update(update, limits), s);
   }
 
   /// g <- ratio (g + weight_decay w)
@@ -187,22 +183,21 @@ struct basic_lars {
     requires Form::has_direction
   void write_direction(const optimizer_view<Real, D, slots>& v, const step_info& info,
                        typename D::stream s) const {
-    detail::optim::for_segments_with_ratio(
-        *this, v, info, detail::optim::adapted_gradient<Real>{v.weights.data, v.grads.data}, s);
+    for_segments_with_ratio(*this, v, info, adapted_gradient<Real>{v.weights.data, v.grads.data},
+                            s);
   }
 
   /// The trust ratio of a segment with these norms.
   [[nodiscard]] CORDEE_HOST_DEVICE double ratio(double weight_norm, double grad_norm,
                                                 double decay) const {
-    return limits.limited(
-        detail::optim::trust_ratio(trust_coefficient, weight_norm, grad_norm, decay, epsilon));
+    return limits.limited(trust_ratio(trust_coefficient, weight_norm, grad_norm, decay, epsilon));
   }
 
   void check() const {
-    detail::optim::expects_decay_rate(Form::name, "momentum", momentum);
-    detail::optim::expects_not_negative(Form::name, "weight_decay", weight_decay);
-    detail::optim::expects_positive(Form::name, "trust_coefficient", trust_coefficient);
-    detail::optim::expects_not_negative(Form::name, "epsilon", epsilon);
+    expects_decay_rate(Form::name, "momentum", momentum);
+    expects_not_negative(Form::name, "weight_decay", weight_decay);
+    expects_positive(Form::name, "trust_coefficient", trust_coefficient);
+    expects_not_negative(Form::name, "epsilon", epsilon);
     limits.check();
   }
   [[nodiscard]] std::string describe() const {
@@ -215,8 +210,10 @@ struct basic_lars {
   }
 };
 
-using lars = basic_lars<detail::optim::lars_form>;
-using lars_lr_outside = basic_lars<detail::optim::lars_lr_outside_form>;
-using lars_unscaled = basic_lars<detail::optim::lars_unscaled_form>;
+}  // namespace detail::optim
+
+using lars = detail::optim::basic_lars<detail::optim::lars_form>;
+using lars_lr_outside = detail::optim::basic_lars<detail::optim::lars_lr_outside_form>;
+using lars_unscaled = detail::optim::basic_lars<detail::optim::lars_unscaled_form>;
 
 }  // namespace cordee::inline CORDEE_ABI

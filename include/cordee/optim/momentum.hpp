@@ -16,14 +16,12 @@
 
 #include <cstddef>
 
-#include <cordee/core/protocol.hpp>
 #include <cordee/core/segment.hpp>
+#include <cordee/core/training_step.hpp>
 #include <cordee/ops/cpu/segmented.hpp>  // for a GPU's stream: ops/gpu/segmented.hpp, by ADL
 #include <cordee/optim/optimizer.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-
-namespace detail::optim {
+namespace cordee::inline CORDEE_ABI::detail::optim {
 
 template <class Real>
 struct momentum_update {
@@ -124,6 +122,4 @@ struct corrected_momentum {
   }
 };
 
-}  // namespace detail::optim
-
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::optim

@@ -34,7 +34,7 @@
 
 #include <cordee/core/config.hpp>
 #include <cordee/core/error.hpp>
-#include <cordee/core/protocol.hpp>
+#include <cordee/core/training_step.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -54,6 +54,8 @@ concept OptimizerOn =
       { o.propose(v, info, s) } -> std::same_as<span_on<Real, D>>;
       { o.accept(v, info, s) } -> std::same_as<void>;
     };
+
+namespace detail::optim {
 
 /// Every step makes the same launches and one proposal, and reads the step's numbers only in
 /// kernels, at `step_info_of`: on a GPU the launches may be captured once and replayed.
@@ -83,8 +85,6 @@ template <class O>
 concept HasMomentumForm = requires(const O o) {
   { o.momentum_form() } -> std::same_as<momentum_form>;
 };
-
-namespace detail::optim {
 
 template <class O>
 constexpr void check_optimizer(const O& optimizer) {

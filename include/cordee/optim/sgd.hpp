@@ -77,10 +77,10 @@ struct sgd {
               typename D::stream s) const {
     check();
     const detail::optim::decayed_update<Real> update(v, momentum, nesterov, weight_decay);
-    segmented_for<Real>(
-        s, v.segments,
-        detail::optim::with_step_info{detail::optim::set_sgd{dampening}, step_info_of(v, info),
-                                      detail::optim::decay_by_kind{decay_on, update}});
+    segmented_for<Real>(s, v.segments,
+                        detail::optim::with_step_info{
+                            detail::optim::set_sgd{dampening}, detail::core::step_info_of(v, info),
+                            detail::optim::decay_by_kind{decay_on, update}});
   }
   /// g <- g + weight_decay w
   template <class Real, class D>
@@ -127,10 +127,11 @@ struct velocity_sgd {
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {
     const detail::optim::decayed_update<Real> update(v, momentum, nesterov, weight_decay);
-    segmented_for<Real>(s, v.segments,
-                        detail::optim::with_step_info{
-                            detail::optim::set_velocity_sgd{{momentum, momentum_correction}},
-                            step_info_of(v, info), detail::optim::decay_by_kind{decay_on, update}});
+    segmented_for<Real>(
+        s, v.segments,
+        detail::optim::with_step_info{
+            detail::optim::set_velocity_sgd{{momentum, momentum_correction}},
+            detail::core::step_info_of(v, info), detail::optim::decay_by_kind{decay_on, update}});
   }
   /// g <- g + weight_decay w
   template <class Real, class D>

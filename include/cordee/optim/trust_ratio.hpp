@@ -12,13 +12,11 @@
 #include <cstddef>
 
 #include <cordee/core/config.hpp>
-#include <cordee/core/protocol.hpp>
 #include <cordee/core/segment.hpp>
+#include <cordee/core/training_step.hpp>
 #include <cordee/ops/cpu/segmented.hpp>  // for a GPU's stream: ops/gpu/segmented.hpp, by ADL
 
-namespace cordee::inline CORDEE_ABI {
-
-namespace detail::optim {
+namespace cordee::inline CORDEE_ABI::detail::optim {
 
 /// Returns 1 where a norm is zero, where the quotient is not finite, and where |g| is not finite: a
 /// mixing optimizer counts such a gradient of its own rank as zero.
@@ -57,9 +55,7 @@ void for_segments_with_ratio(const Optimizer& optimizer, const optimizer_view<Re
   segmented_for<Real>(s, v.segments,
                       trust_ratio_body<Optimizer, Arithmetic>{
                           optimizer, v.squared_weight_norms.data, v.squared_grad_norms.data,
-                          step_info_of(v, info), arithmetic});
+                          core::step_info_of(v, info), arithmetic});
 }
 
-}  // namespace detail::optim
-
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::optim

@@ -51,6 +51,6 @@ struct bf16 {
   CORDEE_HOST_DEVICE static constexpr bfloat encode(float x, scaling) { return bfloat::nearest(x); }
   CORDEE_HOST_DEVICE static constexpr float decode(bfloat q, scaling) { return q.exact(); }
 };
-static_assert(Precision<bf16> && StorageOnly<bfloat>);
+static_assert(Precision<bf16> && detail::precision::StorageOnly<bfloat>);
 
 }  // namespace cordee::inline CORDEE_ABI

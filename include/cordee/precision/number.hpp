@@ -11,14 +11,21 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+namespace detail::precision {
+
 /// A type for storage alone: `exact()` converts to float without rounding, `nearest(x)` rounds.
 template <class N>
 concept StorageOnly = std::is_trivially_copyable_v<N> && requires(N q, float x) {
   { N::nearest(x) } -> std::same_as<N>;
   { q.exact() } -> std::same_as<float>;
 };
+
+}  // namespace detail::precision
+
 template <class N>
-concept Number = std::floating_point<N> || StorageOnly<N>;
+concept Number = std::floating_point<N> || detail::precision::StorageOnly<N>;
+
+namespace detail::precision {
 
 /// The type in which arithmetic on N is done.
 template <Number N>
@@ -39,5 +46,7 @@ CORDEE_HOST_DEVICE constexpr N rounded(wide<N> x) {
   else
     return x;
 }
+
+}  // namespace detail::precision
 
 }  // namespace cordee::inline CORDEE_ABI

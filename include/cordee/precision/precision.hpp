@@ -32,6 +32,8 @@ concept Precision =
 template <class P>
 concept Quantized = Precision<P> && requires { typename P::activation; };
 
+namespace detail::precision {
+
 /// The type of activations.
 template <class P>
 struct activation_of {
@@ -41,8 +43,6 @@ template <Quantized P>
 struct activation_of<P> {
   using type = typename P::activation;
 };
-
-namespace detail::precision {
 
 /// One IEEE type for storage, sums and masters.
 template <std::floating_point Real>

@@ -38,9 +38,10 @@ struct legw {
   [[nodiscard]] double epochs() const {
     detail::schedule::expects_length(warmup_epochs);
     const double length = warmup_epochs * batch_ratio();
-    if (!(length < end_epoch_of(inner)))
+    if (!(length < detail::schedule::end_epoch_of(inner)))
       throw usage_error(
-          concat("legw: ", length, " epochs of warm-up do not fit the ", end_epoch_of(inner),
+          concat("legw: ", length, " epochs of warm-up do not fit the ",
+                 detail::schedule::end_epoch_of(inner),
                  " epochs of the schedule; take a smaller batch, a shorter warm-up at the "
                  "reference batch, or more epochs"));
     return length;
@@ -51,9 +52,9 @@ struct legw {
     return factor() * (epoch < length ? detail::schedule::ramp(epoch, length, 0, inner(length))
                                       : inner(epoch));
   }
-  [[nodiscard]] double end_epoch() const { return end_epoch_of(inner); }
+  [[nodiscard]] double end_epoch() const { return detail::schedule::end_epoch_of(inner); }
   void observe(double epoch, double mean_loss)
-    requires AdaptiveSchedule<S>
+    requires detail::schedule::AdaptiveSchedule<S>
   {
     inner.observe(epoch, mean_loss);
   }

@@ -47,9 +47,9 @@ struct linear_scaled {
     return detail::schedule::batch_ratio(reference_batch, global_batch);
   }
   double operator()(double epoch) const { return factor() * inner(epoch); }
-  [[nodiscard]] double end_epoch() const { return end_epoch_of(inner); }
+  [[nodiscard]] double end_epoch() const { return detail::schedule::end_epoch_of(inner); }
   void observe(double epoch, double mean_loss)
-    requires AdaptiveSchedule<S>
+    requires detail::schedule::AdaptiveSchedule<S>
   {
     inner.observe(epoch, mean_loss);
   }
@@ -71,9 +71,9 @@ struct sqrt_scaled {
     return std::sqrt(detail::schedule::batch_ratio(reference_batch, global_batch));
   }
   double operator()(double epoch) const { return factor() * inner(epoch); }
-  [[nodiscard]] double end_epoch() const { return end_epoch_of(inner); }
+  [[nodiscard]] double end_epoch() const { return detail::schedule::end_epoch_of(inner); }
   void observe(double epoch, double mean_loss)
-    requires AdaptiveSchedule<S>
+    requires detail::schedule::AdaptiveSchedule<S>
   {
     inner.observe(epoch, mean_loss);
   }

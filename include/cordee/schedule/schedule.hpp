@@ -39,14 +39,14 @@ template <class S>
 concept Schedule = std::regular_invocable<const S&, double> &&
                    std::convertible_to<std::invoke_result_t<const S&, double>, double>;
 
+namespace detail::schedule {
+
 /// A schedule with state: it receives the mean loss over all ranks after each update, so that the
 /// learning rate stays equal on all ranks.
 template <class S>
 concept AdaptiveSchedule = Schedule<S> && requires(S s, double epoch, double mean_loss) {
   { s.observe(epoch, mean_loss) };
 };
-
-namespace detail::schedule {
 
 template <class S>
 constexpr bool has_end_epoch = requires(const S s) {
@@ -86,12 +86,10 @@ consteval bool has_schedule_members() {
   return true;
 }
 
-}  // namespace detail::schedule
-
 /// The learning rate of the update at `epoch`. Throws `error` unless it is finite and 0 or more.
 template <Schedule S>
 double learning_rate_of(const S& schedule, double epoch) {
-  static_assert(detail::schedule::has_schedule_members<S>());
+  static_assert(has_schedule_members<S>());
   const double learning_rate = schedule(epoch);
   if (!(learning_rate >= 0 && std::isfinite(learning_rate)))
     throw error(concat("the schedule gives the learning rate ", learning_rate, " at epoch ", epoch,
@@ -103,11 +101,13 @@ double learning_rate_of(const S& schedule, double epoch) {
 /// infinity. Wrappers forward it.
 template <Schedule S>
 double end_epoch_of(const S& schedule) {
-  if constexpr (detail::schedule::has_end_epoch<S>)
+  if constexpr (has_end_epoch<S>)
     return schedule.end_epoch();
   else
     return HUGE_VAL;
 }
+
+}  // namespace detail::schedule
 
 /// One line for the run's description.
 template <Schedule S>

@@ -18,35 +18,37 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+namespace detail::schedule {
+
 /// Where the ramp starts. Zero by default, as with LARS and in the TPU recipes; Goyal et al. start
 /// from the learning rate of one worker: start_learning_rate{0.1}.
 struct start_learning_rate {
   double value = 0;
 };
 
-namespace detail::schedule {
 inline double ramp(double epoch, double epochs, double start, double end) {
   return start + (end - start) * (epoch > 0 ? epoch / epochs : 0);
 }
 inline void expects_length(double epochs) {
   expects(epochs >= 0, "warmup: the number of warm-up epochs is negative");
 }
+
 }  // namespace detail::schedule
 
 template <Schedule S>
 struct warmup {
   double epochs = 0;
   S inner{};
-  start_learning_rate start{};
+  detail::schedule::start_learning_rate start{};
 
   double operator()(double epoch) const {
     detail::schedule::expects_length(epochs);
     return epoch < epochs ? detail::schedule::ramp(epoch, epochs, start.value, inner(epochs))
                           : inner(epoch);
   }
-  [[nodiscard]] double end_epoch() const { return end_epoch_of(inner); }
+  [[nodiscard]] double end_epoch() const { return detail::schedule::end_epoch_of(inner); }
   void observe(double epoch, double mean_loss)
-    requires AdaptiveSchedule<S>
+    requires detail::schedule::AdaptiveSchedule<S>
   {
     inner.observe(epoch, mean_loss);
   }
@@ -58,22 +60,22 @@ struct warmup {
 template <class S>
 warmup(double, S) -> warmup<S>;
 template <class S>
-warmup(double, S, start_learning_rate) -> warmup<S>;
+warmup(double, S, detail::schedule::start_learning_rate) -> warmup<S>;
 
 template <Schedule S>
 struct warmup_then {
   double epochs = 0;
   S inner{};
-  start_learning_rate start{};
+  detail::schedule::start_learning_rate start{};
 
   double operator()(double epoch) const {
     detail::schedule::expects_length(epochs);
     return epoch < epochs ? detail::schedule::ramp(epoch, epochs, start.value, inner(0.0))
                           : inner(epoch - epochs);
   }
-  [[nodiscard]] double end_epoch() const { return epochs + end_epoch_of(inner); }
+  [[nodiscard]] double end_epoch() const { return epochs + detail::schedule::end_epoch_of(inner); }
   void observe(double epoch, double mean_loss)
-    requires AdaptiveSchedule<S>
+    requires detail::schedule::AdaptiveSchedule<S>
   {
     if (epoch >= epochs) inner.observe(epoch - epochs, mean_loss);
   }
@@ -85,6 +87,6 @@ struct warmup_then {
 template <class S>
 warmup_then(double, S) -> warmup_then<S>;
 template <class S>
-warmup_then(double, S, start_learning_rate) -> warmup_then<S>;
+warmup_then(double, S, detail::schedule::start_learning_rate) -> warmup_then<S>;
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -21,7 +21,7 @@ void check_any_source(const Communicator& comm, report& r) {
   constexpr int count = 3;
   const int p = comm.size(), rank = comm.rank();
   const auto sent = [](int sender, int k) { return message{static_cast<float>(100 * sender + k)}; };
-  const Communicator requests = comm.duplicate(request_context);
+  const Communicator requests = comm.duplicate(comm::request_context);
   const auto send_all = [&] {
     for (int k = 0; k < count; ++k) exchange(requests, {send_to(0, sent(rank, k))}, {});
   };
@@ -30,7 +30,7 @@ void check_any_source(const Communicator& comm, report& r) {
     try {
       send_all();
     } catch (const std::exception& e) {
-      abort(comm, e.what());
+      comm::abort(comm, e.what());
     }
   });
   std::vector<int> received(static_cast<std::size_t>(p));

@@ -27,7 +27,7 @@ struct counting_communicator {
   [[nodiscard]] int rank() const { return comm.rank(); }
   [[nodiscard]] int size() const { return comm.size(); }
   [[nodiscard]] counting_communicator duplicate(int k) const { return {comm.duplicate(k), sent}; }
-  void abort(const char* why) const { cordee::abort(comm, why); }
+  void abort(const char* why) const { cordee::detail::comm::abort(comm, why); }
 
   template <Device D>
   void exchange(std::span<const send_op<D>> out, std::span<const recv_op<D>> in,

@@ -117,7 +117,7 @@ class gossip_trial {
   /// the mean only, nor where a period leaves the exact mean.
   template <class Communicator>
   void check_decay(Communicator comm) {
-    const double rho = 1 - spectral_gap(topology_, ranks_);
+    const double rho = 1 - comm::spectral_gap(topology_, ranks_);
     const int period = topology_.period(ranks_);
     if (period == 0 || !(rho > 1e-6)) return;
     report_.expect(rho < 1 - tolerance, "the ranks never agree", where());
@@ -129,8 +129,8 @@ class gossip_trial {
     const int from = rounds_to(1e-3), to = rounds_to(1e-10);
     auto x = law_numbers<double>(false, comm.rank(), ranks_, 64);
     const auto distance = [&] {
-      return consensus_distance(comm, cpu{1}, span_on<double, cpu>{x.data(), x.size()},
-                                cpu::stream{});
+      return comm::consensus_distance(comm, cpu{1}, span_on<double, cpu>{x.data(), x.size()},
+                                      cpu::stream{});
     };
     double early = 0;
     for (int round = 0; round < to; ++round) {

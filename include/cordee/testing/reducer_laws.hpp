@@ -153,7 +153,7 @@ class reducer_trial {
       }
       transfer(&m.sent, sizeof m.sent);
     }
-    comm.duplicate(agreement_context)
+    comm.duplicate(comm::agreement_context)
         .exchange(std::span<const send_op<cpu>>(out), std::span<const recv_op<cpu>>(in),
                   cpu::stream{});
     return by_rank;
@@ -172,9 +172,9 @@ class reducer_trial {
     m.with_nan = law_mean(make_(comm), with_nan, report_);
     std::thread second([&] {
       try {
-        m.concurrent = law_mean(make_(comm.duplicate(request_context)), noise, report_);
+        m.concurrent = law_mean(make_(comm.duplicate(comm::request_context)), noise, report_);
       } catch (const std::exception& e) {
-        abort(comm, e.what());
+        comm::abort(comm, e.what());
       }
     });
     try {

@@ -75,7 +75,7 @@ std::string is_positive_somewhere(const S& schedule, double epochs) {
 /// ranks, which observe equal losses.
 template <Schedule S>
 std::string observes_deterministically(S schedule, double epochs) {
-  if constexpr (AdaptiveSchedule<S>) {
+  if constexpr (detail::schedule::AdaptiveSchedule<S>) {
     S other = schedule;
     for (int k = 0; k < 400; ++k) {
       const double e = epochs * k / 400;

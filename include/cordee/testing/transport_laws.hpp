@@ -235,16 +235,18 @@ std::string transport_laws(const Launch& launch, const transport_law_options& op
     laws::check_all_pairs(comm, r);
     laws::check_order_within_pairs(comm, r);
     laws::check_contexts(comm, r);
-    if constexpr (FusedAddOn<communicator_type, float, cpu>) laws::check_exchange_add(comm, r);
-    if constexpr (NativeMeanOn<communicator_type, float, cpu>) laws::check_native_mean(comm, r);
-    if constexpr (AnySource<communicator_type>) laws::check_any_source(comm, r);
+    if constexpr (detail::comm::FusedAddOn<communicator_type, float, cpu>)
+      laws::check_exchange_add(comm, r);
+    if constexpr (detail::comm::NativeMeanOn<communicator_type, float, cpu>)
+      laws::check_native_mean(comm, r);
+    if constexpr (detail::comm::AnySource<communicator_type>) laws::check_any_source(comm, r);
   };
   const auto receive_from_last = [](auto comm) {
     laws::message x(4);
     laws::exchange(comm, {}, {laws::receive_from(comm.size() - 1, x)});
   };
   const auto mean_or_send_to_last = [](auto comm) {
-    if constexpr (NativeMeanOn<decltype(comm), float, cpu>) {
+    if constexpr (detail::comm::NativeMeanOn<decltype(comm), float, cpu>) {
       for (const std::size_t n : {std::size_t{4}, std::size_t{100'000}}) {
         laws::message x(n);
         comm.mean(span_on<float, cpu>{x.data(), n}, cpu::stream{});
@@ -255,8 +257,8 @@ std::string transport_laws(const Launch& launch, const transport_law_options& op
     }
   };
   const auto receive_from_any = [&](auto comm) {
-    if constexpr (AnySource<decltype(comm)>)
-      (void)comm.duplicate(request_context).probe_any(std::array{comm.size() - 1});
+    if constexpr (detail::comm::AnySource<decltype(comm)>)
+      (void)comm.duplicate(detail::comm::request_context).probe_any(std::array{comm.size() - 1});
     else
       receive_from_last(comm);
   };

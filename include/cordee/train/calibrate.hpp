@@ -37,14 +37,14 @@ struct calibrated_layer {
 namespace detail::train {
 /// Sets the network back to int8 at the end of a scope.
 struct quantized_mode_guard {
-  quantization_observer& observer;
-  ~quantized_mode_guard() { observer.mode = quantization_observer::run_mode::quantized; }
+  nn::quantization_observer& observer;
+  ~quantized_mode_guard() { observer.mode = nn::quantization_observer::run_mode::quantized; }
 };
 }  // namespace detail::train
 
 /// Sets the ranges, which are stored with the running statistics, and returns the layers'
 /// quantization errors. Collective.
-template <class Run, Feed F>
+template <class Run, detail::train::Feed F>
 std::vector<calibrated_layer> calibrate(Run& run, F& feed, int batches) {
   using M = typename Run::model_type;
   static_assert(Quantized<typename M::precision>,
@@ -54,7 +54,7 @@ std::vector<calibrated_layer> calibrate(Run& run, F& feed, int batches) {
                 "both");
   expects(batches > 0, "calibrate: ranges need at least one batch");
   M& model = run.model();
-  quantization_observer& observer = model.quantization.observer;
+  detail::nn::quantization_observer& observer = model.quantization.observer;
   const detail::train::quantized_mode_guard guard{observer};
   upload<typename Run::device> uploaded(model.where());
   return run.abort_peers_on_throw([&] {
@@ -64,24 +64,24 @@ std::vector<calibrated_layer> calibrate(Run& run, F& feed, int batches) {
     };
     (void)observer.take_minima(false);
     (void)observer.take_histograms(false);
-    observer.mode = quantization_observer::run_mode::observed;
+    observer.mode = detail::nn::quantization_observer::run_mode::observed;
     std::span<const batch<typename Run::device>> micro;
     for (int k = 0; k < batches; ++k) evaluate(micro = uploaded.to(feed.next(), run.compute()));
     const std::vector<double> minima =
         detail::train::allreduce_ranges(model.quantization, run.comm(), true);
     constexpr double infinity = std::numeric_limits<double>::infinity();
-    for (const layer_observer& layer : observer.layers) {  // discard old ranges
+    for (const detail::nn::layer_observer& layer : observer.layers) {  // discard old ranges
       run.weights()[layer.low_offset] = static_cast<typename Run::Real>(infinity);
       run.weights()[layer.high_offset] = static_cast<typename Run::Real>(-infinity);
     }
     model.quantization.update_ranges(run.weights().data, minima, 0);
-    for (layer_observer& layer : observer.layers)
+    for (detail::nn::layer_observer& layer : observer.layers)
       layer.squared_error = layer.squared_norm = layer.clipped = layer.count = 0;
-    observer.mode = quantization_observer::run_mode::compared;
+    observer.mode = detail::nn::quantization_observer::run_mode::compared;
     evaluate(micro);
 
     std::vector<double> sums;
-    for (const layer_observer& layer : observer.layers)
+    for (const detail::nn::layer_observer& layer : observer.layers)
       sums.insert(sums.end(),
                   {layer.squared_error, layer.squared_norm, layer.clipped, layer.count});
     allreduce_host(run.comm(), std::span(sums), reduce_op::sum);

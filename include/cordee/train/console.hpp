@@ -30,10 +30,11 @@ class console {
 
   void begin(const run_plan& p) {
     plan_ = p;
-    print(concat("global batch ", grouped(p.global_batch), " = ", grouped(p.per_rank),
-                 " per rank x ", p.ranks, " ranks x ", p.accumulate, " accumulated; ",
-                 grouped(p.steps - p.first_step), " steps, ", p.epochs, " epochs of ",
-                 grouped(p.samples), " samples\n"));
+    print(concat("global batch ", detail::core::grouped(p.global_batch), " = ",
+                 detail::core::grouped(p.per_rank), " per rank x ", p.ranks, " ranks x ",
+                 p.accumulate, " accumulated; ", detail::core::grouped(p.steps - p.first_step),
+                 " steps, ", p.epochs, " epochs of ", detail::core::grouped(p.samples),
+                 " samples\n"));
     if (p.radius > detail::train::warning_radius)
       print(concat("warning: ", detail::train::describe_radius(p.radius), "\n"));
   }

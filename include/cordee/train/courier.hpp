@@ -23,9 +23,7 @@
 #include <cordee/core/concat.hpp>
 #include <cordee/core/thread.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-
-namespace detail::train {
+namespace cordee::inline CORDEE_ABI::detail::train {
 
 /// Runs `reducer.mix` for one bucket after another. An exception of mix aborts the peers and is
 /// rethrown by finish().
@@ -39,7 +37,7 @@ class courier {
   };
 
   explicit courier(const R& reducer, const D& device) : reducer_(reducer), device_(device) {
-    if constexpr (HasSources<R>)
+    if constexpr (comm::HasSources<R>)
       last_by_rank_.resize(static_cast<std::size_t>(reducer.comm.size()));
     if constexpr (threaded)
       if (reducer.comm.size() > 1) {
@@ -89,7 +87,7 @@ class courier {
     std::vector<detail::comm::completed_op> ops;
     for (int rank = 0; rank < reducer_.comm.size(); ++rank)
       if (const mixed_bucket* const m = last_with(rank); m != nullptr && m->count > 0)
-        ops.push_back({m->count, describe(m->bucket), {world_rank(reducer_.comm, rank)}});
+        ops.push_back({m->count, describe(m->bucket), {comm::world_rank(reducer_.comm, rank)}});
     return ops;
   }
 
@@ -140,7 +138,7 @@ class courier {
     reducer_.mix(b.view, b.info, s);
     const std::scoped_lock lock(mutex_);
     last_ = {b, last_.count + 1};
-    if constexpr (HasSources<R>)
+    if constexpr (comm::HasSources<R>)
       for (const int rank : reducer_.sources(b.info))
         last_by_rank_[static_cast<std::size_t>(rank)] = last_;
   }
@@ -151,16 +149,16 @@ class courier {
       device_.finish(stream_);
       return nullptr;
     } catch (const std::exception& e) {
-      abort(reducer_.comm, e.what());
+      comm::abort(reducer_.comm, e.what());
       return std::current_exception();
     } catch (...) {
-      abort(reducer_.comm, "the reducer threw something that is not a std::exception");
+      comm::abort(reducer_.comm, "the reducer threw something that is not a std::exception");
       return std::current_exception();
     }
   }
 
   [[nodiscard]] const mixed_bucket* last_with(int rank) const {
-    if constexpr (HasSources<R>) return &last_by_rank_[static_cast<std::size_t>(rank)];
+    if constexpr (comm::HasSources<R>) return &last_by_rank_[static_cast<std::size_t>(rank)];
     return R::offers == agreement::exact ? &last_ : nullptr;
   }
   // "step 12, round 12, bucket 3 (layer1.0.conv1.weight to fc.bias, 4096 bytes)"
@@ -187,6 +185,4 @@ class courier {
   std::thread thread_;
 };
 
-}  // namespace detail::train
-
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::train

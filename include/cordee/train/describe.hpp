@@ -40,19 +40,20 @@ constexpr bool rounds_weight_gradients() {
     return false;
 }
 
-}  // namespace detail::train
-
 /// The instruction set that this build uses, with advice if a wider one is likely.
-inline std::string describe_isa() {
-  return register_bytes > 16 ? concat(isa, " (", register_bytes, "-byte vectors)")
-                             : concat(isa, " (", register_bytes,
-                                      "-byte vectors; on a processor with AVX2 or AVX-512, compile "
-                                      "with -march=native: "
-                                      "convolutions run three to six times as fast)");
+inline std::string instruction_set() {
+  return ops::register_bytes > 16
+             ? concat(ops::isa, " (", ops::register_bytes, "-byte vectors)")
+             : concat(ops::isa, " (", ops::register_bytes,
+                      "-byte vectors; on a processor with AVX2 or AVX-512, compile "
+                      "with -march=native: "
+                      "convolutions run three to six times as fast)");
 }
 
+}  // namespace detail::train
+
 /// One line per property: "name  value". Not collective.
-template <class Run, Feed F>
+template <class Run, detail::train::Feed F>
 std::string describe(Run& run, F& feed, double epochs) {
   using M = typename Run::model_type;
   using Real = typename Run::Real;
@@ -72,11 +73,12 @@ std::string describe(Run& run, F& feed, double epochs) {
     out += concat(name, std::string(std::max<std::size_t>(name.size(), 14) - name.size() + 2, ' '),
                   value, "\n");
   };
-  add_line("network", concat(grouped(parameters), " parameters in ",
+  add_line("network", concat(detail::core::grouped(parameters), " parameters in ",
                              detail::core::count_trainable(run.segments()), " tensors, image ",
                              describe(M::input), ", ", M::classes, " classes"));
-  add_line("precision", concat(Run::precision::name, " on ", Run::device::name,
-                               Run::device::host_memory ? ", " + describe_isa() : ""));
+  add_line("precision",
+           concat(Run::precision::name, " on ", Run::device::name,
+                  Run::device::host_memory ? ", " + detail::train::instruction_set() : ""));
   if constexpr (Quantized<typename Run::precision>)
     add_line("types", concat("operands of convolutions in ", Run::precision::name,
                              ", accumulated in 32 bits; ", detail::train::byte_gradients<M>(),
@@ -105,11 +107,12 @@ std::string describe(Run& run, F& feed, double epochs) {
     add_line("launches", std::string(run.describe_launches()));
   if constexpr (requires { M::engine::name; })
     add_line("convolutions", concat("engine ", M::engine::name));
-  add_line("batch", concat(grouped(feed.global_batch()), " samples per update = ",
-                           grouped(feed.global_batch() / (ranks * micro)), " per rank x ", ranks,
-                           " ranks x ", micro, " accumulated micro-batches"));
-  add_line("length", concat(grouped(steps), " updates, ", epochs, " epochs of ",
-                            grouped(feed.samples()), " samples"));
+  add_line("batch",
+           concat(detail::core::grouped(feed.global_batch()), " samples per update = ",
+                  detail::core::grouped(feed.global_batch() / (ranks * micro)), " per rank x ",
+                  ranks, " ranks x ", micro, " accumulated micro-batches"));
+  add_line("length", concat(detail::core::grouped(steps), " updates, ", epochs, " epochs of ",
+                            detail::core::grouped(feed.samples()), " samples"));
   add_line("optimizer", detail::core::describe_policy(run.optimizer()));
   add_line("schedule", detail::core::describe_policy(run.schedule()));
   std::string curve;
@@ -124,15 +127,15 @@ std::string describe(Run& run, F& feed, double epochs) {
                   detail::train::describe(std::remove_cvref_t<decltype(run.optimizer())>::needs),
                   ", the reducer offers ",
                   detail::train::describe(std::remove_cvref_t<decltype(run.reducer())>::offers)));
-  if constexpr (HasMomentumForm<std::remove_cvref_t<decltype(run.optimizer())>> &&
-                HasSpectralRadius<std::remove_cvref_t<decltype(run.reducer())>>)
+  if constexpr (detail::optim::HasMomentumForm<std::remove_cvref_t<decltype(run.optimizer())>> &&
+                detail::comm::HasSpectralRadius<std::remove_cvref_t<decltype(run.reducer())>>)
     add_line("consensus", detail::train::describe_radius(
                               detail::train::disagreement_radius(run.optimizer(), run.reducer())));
   add_line("exchange",
-           concat(grouped(exchanged), " bytes in ", run.buckets().size(),
-                  " buckets, the largest of ", grouped(largest * sizeof(Real)), " bytes",
-                  run.options().overlap ? ", during backward" : ", after backward"));
-  add_line("memory", concat(grouped(run.arena_bytes()),
+           concat(detail::core::grouped(exchanged), " bytes in ", run.buckets().size(),
+                  " buckets, the largest of ", detail::core::grouped(largest * sizeof(Real)),
+                  " bytes", run.options().overlap ? ", during backward" : ", after backward"));
+  add_line("memory", concat(detail::core::grouped(run.arena_bytes()),
                             " bytes per rank for weights, gradients and optimizer state; "
                             "activations are allocated with the first batch"));
   add_line("not finite", run.checks_gradient()

@@ -57,7 +57,7 @@ auto with_mean_model(Run& run, const F& f) {
   };
   buffer<real, device> before(where, range.size);
   where.copy(before.span().data, range.data, range.size * sizeof(real), s);
-  allreduce_mean(run.comm(), where, range, s);
+  comm::allreduce_mean(run.comm(), where, range, s);
   pack();
   const auto result = f();
   where.copy(range.data, before.span().data, range.size * sizeof(real), s);

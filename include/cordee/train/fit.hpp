@@ -17,7 +17,7 @@
 #include <cordee/train/stability_check.hpp>
 #include <cordee/train/upload.hpp>
 
-namespace cordee::inline CORDEE_ABI {
+namespace cordee::inline CORDEE_ABI::detail::train {
 
 /// What `fit` requires of a loader. `next()` returns this rank's micro-batches of one update after
 /// another; `steps(e)` updates make e epochs; `step()` is the index of the next update, `epoch(k)`
@@ -36,8 +36,6 @@ concept Feed = requires(F f, std::int64_t step, double epochs) {
   { f.step() } -> std::convertible_to<std::int64_t>;
   { f.next() };
 };
-
-namespace detail::train {
 
 /// For reductions, which are of doubles.
 inline void to_doubles(const metrics& s, double* out) {
@@ -81,7 +79,8 @@ void validate(Run& run, const normalization& norm, validation<S>& v,
 template <class Run, class F, class... Callbacks>
 [[gnu::cold]] run_summary fit(Run& run, F& feed, double epochs, Callbacks&... callbacks) {
   using clock = std::chrono::steady_clock;
-  constexpr bool adaptive = AdaptiveSchedule<std::remove_cvref_t<decltype(run.schedule())>>;
+  constexpr bool adaptive =
+      schedule::AdaptiveSchedule<std::remove_cvref_t<decltype(run.schedule())>>;
   expect_shapes_match<typename Run::model_type>(feed);
   expects(feed.ranks() == run.comm().size(),
           "fit: the loader and the reducer's communicator have different numbers of ranks");
@@ -138,6 +137,4 @@ template <class Run, class F, class... Callbacks>
   return summary;
 }
 
-}  // namespace detail::train
-
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::train

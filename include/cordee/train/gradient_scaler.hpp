@@ -8,14 +8,12 @@
 // current value; the host's copy is the one that was read back last.
 #pragma once
 
-#include <cordee/core/protocol.hpp>
+#include <cordee/core/training_step.hpp>
 #include <cordee/ops/cpu/elementwise.hpp>
 #include <cordee/train/loss_scale.hpp>
 #include <cordee/train/step_status.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-
-namespace detail::train {
+namespace cordee::inline CORDEE_ABI::detail::train {
 
 /// Precisions that do not scale their loss: S = 1, nothing is done.
 template <class P, Device D, bool = P::scales_loss>
@@ -57,7 +55,7 @@ class gradient_scaler<P, D, true> {
   /// gradient <- gradient / S
   void unscale(span_on<Real, D> gradient, stream s) const {
     // For a GPU, the overload of ops/gpu/elementwise.hpp is found by argument-dependent lookup.
-    using cordee::scale;
+    using cordee::detail::ops::scale;
     const float* const factor = &status_->unscale;
     if constexpr (D::host_memory)
       scale(gradient.size, static_cast<Real>(*factor), gradient.data, s);
@@ -75,6 +73,4 @@ class gradient_scaler<P, D, true> {
   double scale_ = 1;
 };
 
-}  // namespace detail::train
-
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::train

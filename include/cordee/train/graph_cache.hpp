@@ -20,14 +20,12 @@
 #include <utility>
 #include <vector>
 
-#include <cordee/core/protocol.hpp>
+#include <cordee/core/training_step.hpp>
 #include <cordee/device/graph_capture.hpp>
 #include <cordee/optim/optimizer.hpp>
 #include <cordee/train/step.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-
-namespace detail::train {
+namespace cordee::inline CORDEE_ABI::detail::train {
 
 /// A model that returns, as an optional, what the launches of its passes depend on beside their
 /// batch; nullopt if they cannot be captured.
@@ -39,7 +37,8 @@ concept CapturableModel = requires(const M m, batch<typename M::device> b) {
 
 /// Whether steps of this model and optimizer can be captured at all.
 template <class M, class O>
-concept CapturableStep = GraphCapture<typename M::device> && CapturableModel<M> && Capturable<O>;
+concept CapturableStep =
+    device::GraphCapture<typename M::device> && CapturableModel<M> && optim::Capturable<O>;
 
 enum class graph_section { pass, last_pass, finish_reduction, accept };
 
@@ -58,10 +57,12 @@ class graph_cache {
   }
   /// How kernels are launched, and why.
   [[nodiscard]] std::string_view describe() const {
-    return !requested_                         ? "one by one (option capture_graphs: as graphs)"
-           : !GraphCapture<typename M::device> ? "one by one: this device captures no graphs"
-           : !Capturable<O> ? "one by one: this optimizer decides on the host what it launches"
-                            : "one by one: this model does not return its captured_arguments";
+    return !requested_ ? "one by one (option capture_graphs: as graphs)"
+           : !device::GraphCapture<typename M::device>
+               ? "one by one: this device captures no graphs"
+           : !optim::Capturable<O>
+               ? "one by one: this optimizer decides on the host what it launches"
+               : "one by one: this model does not return its captured_arguments";
   }
 
  private:
@@ -76,7 +77,7 @@ class graph_cache<M, O, R, true> {
   graph_cache(const D& device, const trainer_options& options)
       : device_(device),
         requested_(options.capture_graphs),
-        exchanges_during_pass_(!Capturable<R> && O::eager && options.overlap) {}
+        exchanges_during_pass_(!optim::Capturable<R> && O::eager && options.overlap) {}
 
   /// Effects: launches what f launches on s. Returns whether that was a replay, in which case the
   /// host's part of f (its callbacks) was not executed.
@@ -137,6 +138,4 @@ class graph_cache<M, O, R, true> {
   std::vector<entry> entries_;
 };
 
-}  // namespace detail::train
-
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::train

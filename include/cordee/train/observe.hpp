@@ -12,12 +12,10 @@
 #include <vector>
 
 #include <cordee/comm/collectives.hpp>
-#include <cordee/core/protocol.hpp>
+#include <cordee/core/training_step.hpp>
 #include <cordee/nn/quantization.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-
-namespace detail::train {
+namespace cordee::inline CORDEE_ABI::detail::train {
 
 /// Throws usage_error for quantization settings without meaning.
 template <class M>
@@ -46,7 +44,7 @@ void average_frozen_statistics(const M& model, const Communicator& comm, Span st
                                double previous_epoch, double epoch, Stream s) {
   if constexpr (requires { model.freeze_batch_norm_at; })
     if (previous_epoch < model.freeze_batch_norm_at && epoch >= model.freeze_batch_norm_at)
-      allreduce_mean(comm, model.where(), statistics, s);
+      comm::allreduce_mean(comm, model.where(), statistics, s);
 }
 
 /// Reduces the ranges that the step's forward passes observed and moves the layers' ranges towards
@@ -65,6 +63,4 @@ void update_ranges(M& model, const Communicator& comm, Plane weights, const step
   }
 }
 
-}  // namespace detail::train
-
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::train

@@ -11,7 +11,7 @@
 #include <cordee/comm/reducer.hpp>
 #include <cordee/optim/optimizer.hpp>
 
-namespace cordee::inline CORDEE_ABI {
+namespace cordee::inline CORDEE_ABI::detail::train {
 
 /// Why a pair is rejected; the first that applies.
 enum class pairing_error { none, gradients_not_averaged, weights_rounded, mixing_not_memoryless };
@@ -48,4 +48,4 @@ struct require_compatible {
   static constexpr bool holds = true;
 };
 
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::train

@@ -9,16 +9,14 @@
 #include <span>
 
 #include <cordee/comm/reducer.hpp>
-#include <cordee/core/protocol.hpp>
+#include <cordee/core/training_step.hpp>
 #include <cordee/device/arena.hpp>
 #include <cordee/device/predicated.hpp>
 #include <cordee/ops/cpu/elementwise.hpp>
 #include <cordee/ops/cpu/segmented.hpp>
 #include <cordee/train/step_status.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-
-namespace detail::train {
+namespace cordee::inline CORDEE_ABI::detail::train {
 
 /// Planes: master weights (running statistics at the tail), gradients, O::slots of the optimizer O,
 /// R::slots of the reducer R. All start at zero.
@@ -78,7 +76,7 @@ class planes {
 
   /// Passes the initial weights to a reducer that needs them.
   void initialize_reducer(const R& reducer, std::span<const bucket> buckets, stream s) {
-    if constexpr (InitializableOn<R, Real, D>)
+    if constexpr (comm::InitializableOn<R, Real, D>)
       for (const bucket& b : buckets)
         reducer.initialize(bucket_view_of(b, weights().subspan(b.offset, b.size), {}), s);
   }
@@ -143,8 +141,8 @@ class planes {
   template <class F>
   void unless_nonfinite(stream s, const F& f) {
     if constexpr (!D::host_memory)
-      f(view_of<predicated<D>>(trainables_, 0, true),
-        typename predicated<D>::stream{s, any_nonfinite()});
+      f(view_of<device::predicated<D>>(trainables_, 0, true),
+        typename device::predicated<D>::stream{s, any_nonfinite()});
     else if (*any_nonfinite() == 0)
       f(view_of(trainables_, 0, true), s);
   }
@@ -192,6 +190,4 @@ class planes {
   buffer<step_status, D> step_status_;
 };
 
-}  // namespace detail::train
-
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::train

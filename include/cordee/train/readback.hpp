@@ -4,12 +4,10 @@
 // What a step copies from the device to the host: the metrics of a forward pass, the step's status.
 #pragma once
 
-#include <cordee/core/protocol.hpp>
+#include <cordee/core/training_step.hpp>
 #include <cordee/train/step_status.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-
-namespace detail::train {
+namespace cordee::inline CORDEE_ABI::detail::train {
 
 /// Copies on a stream of its own, which waits for an event of the compute stream and not for the
 /// work behind it: the host reads a result while the device computes. On the CPU, whose events and
@@ -41,6 +39,4 @@ class readback {
   stream readback_stream_;
 };
 
-}  // namespace detail::train
-
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::train

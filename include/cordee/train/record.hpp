@@ -20,7 +20,7 @@
 
 #include <cordee/core/concat.hpp>
 #include <cordee/core/extent.hpp>
-#include <cordee/core/protocol.hpp>
+#include <cordee/core/training_step.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 

@@ -10,9 +10,7 @@
 #include <cordee/train/fit.hpp>
 #include <cordee/train/stability_check.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-
-namespace detail::train {
+namespace cordee::inline CORDEE_ABI::detail::train {
 
 /// Base of the trainer `Run`, whose members these are. All are collective, and throw on every rank
 /// when one fails.
@@ -24,7 +22,7 @@ class run_operations {
   template <Feed F, class... Callbacks>
   run_summary fit(F& feed, double epochs, Callbacks&&... callbacks) {
     return run().abort_peers_on_throw(
-        [&] { return detail::train::fit(run(), feed, epochs, callbacks...); });
+        [&] { return train::fit(run(), feed, epochs, callbacks...); });
   }
 
   /// Metrics of the mean model on a data set, each sample once.
@@ -57,16 +55,14 @@ class run_operations {
   /// between ranks, are replaced by their exact means and restored afterwards.
   template <class F>
   auto with_mean_model(const F& f) {
-    return run().abort_peers_on_throw([&] { return detail::train::with_mean_model(run(), f); });
+    return run().abort_peers_on_throw([&] { return train::with_mean_model(run(), f); });
   }
 
   /// Root mean square over ranks of the distance between their weights and the mean.
-  double consensus_distance() { return cordee::consensus_distance(run()); }
+  double consensus_distance() { return cordee::detail::train::consensus_distance(run()); }
 
  private:
   [[nodiscard]] Run& run() { return static_cast<Run&>(*this); }
 };
 
-}  // namespace detail::train
-
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::train

@@ -15,9 +15,7 @@
 #include <cordee/core/error.hpp>
 #include <cordee/core/segment.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-
-namespace detail::train {
+namespace cordee::inline CORDEE_ABI::detail::train {
 
 /// "\"layer1.0.conv1.weight\" (16, 16, 3, 3)"
 [[gnu::cold]] inline std::string describe(const segment& s) {
@@ -100,6 +98,4 @@ void expect_same_table(const Communicator& comm, std::span<const segment> table,
     throw error("trainer: " + describe_difference(comm, table, other, summaries));
 }
 
-}  // namespace detail::train
-
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::train

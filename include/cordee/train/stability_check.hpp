@@ -15,15 +15,13 @@
 #include <cordee/core/error.hpp>
 #include <cordee/optim/optimizer.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-
-namespace detail::train {
+namespace cordee::inline CORDEE_ABI::detail::train {
 
 /// The factor by which one round multiplies the ranks' disagreement, for a flat loss; 0 where
 /// optimizer and reducer leave none.
 template <class O, class R>
 double disagreement_radius(const O& optimizer, const R& reducer) {
-  if constexpr (HasMomentumForm<O> && HasSpectralRadius<R>)
+  if constexpr (optim::HasMomentumForm<O> && comm::HasSpectralRadius<R>)
     return reducer.spectral_radius(optimizer.momentum_form());
   return 0;
 }
@@ -31,7 +29,7 @@ double disagreement_radius(const O& optimizer, const R& reducer) {
 /// Throws error unless the disagreement shrinks, with remedies if the reducer computes any.
 template <class O, class R>
 void expect_stable(const O& optimizer, const R& reducer) {
-  if constexpr (HasMomentumForm<O> && HasSpectralRadius<R>) {
+  if constexpr (optim::HasMomentumForm<O> && comm::HasSpectralRadius<R>) {
     const momentum_form form = optimizer.momentum_form();
     const double radius = disagreement_radius(optimizer, reducer);
     if (radius < detail::core::largest_stable_radius) return;
@@ -51,8 +49,6 @@ void expect_stable(const O& optimizer, const R& reducer) {
   }
 }
 
-}  // namespace detail::train
-
 /// Root mean square over ranks of the distance between their trainable weights and the mean;
 /// running statistics are not counted. Collective.
 template <class Run>
@@ -60,9 +56,9 @@ double consensus_distance(Run& run) {
   return run.abort_peers_on_throw([&] {
     const auto trainable_size =
         static_cast<std::size_t>(run.statistics().data - run.weights().data);
-    return consensus_distance(run.comm(), run.model().where(),
-                              run.weights().subspan(0, trainable_size), run.compute());
+    return comm::consensus_distance(run.comm(), run.model().where(),
+                                    run.weights().subspan(0, trainable_size), run.compute());
   });
 }
 
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::train

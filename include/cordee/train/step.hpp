@@ -10,7 +10,7 @@
 
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
-#include <cordee/core/protocol.hpp>
+#include <cordee/core/training_step.hpp>
 #include <cordee/train/loss_scale.hpp>
 
 namespace cordee::inline CORDEE_ABI {

@@ -17,12 +17,10 @@
 #include <cstdint>
 
 #include <cordee/core/config.hpp>
-#include <cordee/core/protocol.hpp>
+#include <cordee/core/training_step.hpp>
 #include <cordee/train/loss_scale.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-
-namespace detail::train {
+namespace cordee::inline CORDEE_ABI::detail::train {
 
 struct step_status {
   step_info info{};
@@ -86,6 +84,4 @@ struct replace_op {
   }
 };
 
-}  // namespace detail::train
-
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::train

@@ -52,7 +52,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   static constexpr bool gradient_is_exact = O::needs == agreement::exact;
   /// Whether weights differ between ranks.
   static constexpr bool weights_differ = !gradient_is_exact || R::offers != agreement::exact;
-  static_assert(require_compatible<O, R>::holds);
+  static_assert(detail::train::require_compatible<O, R>::holds);
   static_assert(detail::optim::has_optimizer_members<O, Real, device>() &&
                     OptimizerOn<O, Real, device>,
                 "the optimizer does not model OptimizerOn");
@@ -99,12 +99,12 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
     };
     const auto completed = [this] { return courier_.completed(); };
     const detail::comm::error_context scope(context, completed);
-    return cordee::abort_peers_on_throw(reducer_.comm, f);
+    return cordee::detail::comm::abort_peers_on_throw(reducer_.comm, f);
   }
 
   /// Broadcasts rank 0's weights; optimizer state stays as it is. Collective.
   void adopt_weights() {
-    broadcast(reducer_.comm, weights(), stream_);
+    detail::comm::broadcast(reducer_.comm, weights(), stream_);
     planes_.initialize_reducer(reducer_, buckets(), stream_);
     model_.pack_parameters(weights(), packed_parameters_, stream_);
   }
@@ -170,7 +170,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   void begin_step(double epoch) {
     detail::train::average_frozen_statistics(model_, reducer_.comm, statistics(), out_.info.epoch,
                                              epoch, stream_);
-    out_ = {.info = progress_.at(epoch, learning_rate_of(schedule_, epoch)),
+    out_ = {.info = progress_.at(epoch, detail::schedule::learning_rate_of(schedule_, epoch)),
             .loss_scale = gradient_scaler_.scale()};
     next_bucket_ = 0;
     posted_ = false;

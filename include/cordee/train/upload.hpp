@@ -14,7 +14,7 @@
 #include <span>
 #include <vector>
 
-#include <cordee/core/protocol.hpp>
+#include <cordee/core/training_step.hpp>
 #include <cordee/device/buffer.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/device/pinned.hpp>
@@ -53,7 +53,7 @@ class upload {
  private:
   template <class T>
   struct staged {
-    pinned<T, D> pinned_copy;
+    detail::device::pinned<T, D> pinned_copy;
     buffer<T, D> device_copy;
 
     explicit staged(const D& device) : pinned_copy(device, 0), device_copy(device, 0) {}

@@ -48,7 +48,7 @@ std::string mismatches(const auto& file, std::span<const segment> table) {
     if (++lines <= most_lines) out += "\n  " + line;
   };
   for (const segment& s : table) {
-    const tensor_entry* e = file.find(s.name);
+    const io::tensor_entry* e = file.find(s.name);
     if (e == nullptr) {
       if (!is_input_range(s.name)) add(concat("\"", s.name, "\" is missing"));
     } else if (e->shape != shape_of(s))
@@ -57,7 +57,7 @@ std::string mismatches(const auto& file, std::span<const segment> table) {
     else if (e->dtype != "F32" && e->dtype != "F64")
       add(concat("\"", s.name, "\" holds ", e->dtype, "; only F32 and F64 are read"));
   }
-  for (const tensor_entry& e : file.entries()) {
+  for (const io::tensor_entry& e : file.entries()) {
     const auto same = [&](const segment& s) { return s.name == e.name; };
     // PyTorch's counter of batches in each batch norm is ignored.
     if (!std::any_of(table.begin(), table.end(), same) && !is_input_range(e.name) &&
@@ -78,11 +78,11 @@ void save_weights(Run& run, const std::string& path) {
   run.with_mean_model([&] {
     if (run.comm().rank() == 0) {
       const auto weights = copy_to_host<Real, D>(run.model().where(), run.weights(), run.compute());
-      std::vector<tensor_view> tensors;
+      std::vector<detail::io::tensor_view> tensors;
       for (const segment& s : run.segments())
         tensors.push_back({std::string(s.name), detail::train::shape_of(s),
                            std::span(weights).subspan(s.offset, s.size)});
-      save_tensors(path, tensors, {{"format", "pt"}, {"cordee", std::string(version)}});
+      detail::io::save_tensors(path, tensors, {{"format", "pt"}, {"cordee", std::string(version)}});
     }
     std::array<double, 1> barrier{};  // no rank returns before the file exists
     allreduce_host(run.comm(), barrier, reduce_op::sum);
@@ -96,7 +96,7 @@ void load_weights(Run& run, const std::string& path) {
   using Real = typename Run::Real;
   using D = typename Run::device;
   if (run.comm().rank() == 0) {
-    const tensor_file file = tensor_file::open(path);
+    const detail::io::tensor_file file = detail::io::tensor_file::open(path);
     if (const std::string differences = detail::train::mismatches(file, run.segments());
         !differences.empty())
       throw error(

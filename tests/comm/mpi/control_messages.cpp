@@ -9,6 +9,7 @@
 #include <cordee/comm/mpi/control_messages.hpp>
 
 using namespace cordee;
+using namespace cordee::detail::comm;
 using namespace std::chrono_literals;
 
 TEST_CASE("mpi_control_messages: all ranks receive the first failure, all reports and all leaves") {

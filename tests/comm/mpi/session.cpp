@@ -5,6 +5,7 @@
 #include <cordee/comm/mpi/session.hpp>
 
 using namespace cordee;
+using namespace cordee::detail::comm;
 
 TEST_CASE("mpi_session: start initializes MPI, whose rank agrees with the launcher's environment") {
   const rank_assignment self = detail::comm::mpi_session::start();

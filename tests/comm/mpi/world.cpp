@@ -5,6 +5,7 @@
 #include <cordee/comm/mpi/world.hpp>
 
 using namespace cordee;
+using namespace cordee::detail::comm;
 using namespace std::chrono_literals;
 
 TEST_CASE("mpi_world: an exchange after a failure throws its cause at once") {

@@ -12,6 +12,7 @@
 #include "tests/support/ranks.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::comm;
 using namespace support;
 
 static_assert(Rendezvous<rendezvous_tcp> && Rendezvous<rendezvous_file> &&

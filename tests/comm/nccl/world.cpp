@@ -17,6 +17,7 @@
 #include "tests/support/ranks.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::comm;
 using namespace std::chrono_literals;
 using detail::comm::nccl_world, detail::comm::bootstrap_client, detail::comm::tcp_connection;
 using support::error_message, support::contains;

@@ -9,6 +9,7 @@
 #include "tests/support/ranks.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::ops;
 using namespace support;
 using cordee::detail::comm::parameter_store;
 using cordee::detail::comm::staleness_clock;

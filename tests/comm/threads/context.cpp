@@ -13,6 +13,7 @@
 #include "tests/support/ranks.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::comm;
 using namespace std::chrono_literals;
 using detail::comm::thread_context, detail::comm::thread_world;
 

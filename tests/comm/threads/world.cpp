@@ -7,6 +7,7 @@
 #include <cordee/comm/threads/world.hpp>
 
 using namespace cordee;
+using namespace cordee::detail::comm;
 using namespace std::chrono_literals;
 
 TEST_CASE("thread_world: the first failure is the cause, and later ones are not") {

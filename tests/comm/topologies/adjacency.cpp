@@ -11,6 +11,7 @@
 #include "tests/support/topologies.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::comm;
 using namespace support;
 
 TEST_CASE("adjacency: a graph that keeps no mean or never converges is refused by an error") {

@@ -14,6 +14,7 @@
 #include "tests/support/topologies.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::comm;
 using namespace support;
 
 TEST_CASE("mesh2d: Metropolis-Hastings weights on 2 x 3 ranks are those of adjacency::metropolis") {

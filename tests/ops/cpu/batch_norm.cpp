@@ -13,6 +13,7 @@
 #include "tests/support/batch_norm_fixture.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::ops;
 using namespace support;
 
 namespace {

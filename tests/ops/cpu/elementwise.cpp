@@ -13,6 +13,7 @@
 #include <cordee/testing/gradient.hpp>
 
 using namespace cordee;
+using namespace cordee::detail::ops;
 
 TEST_CASE("for_each: visits every index once, for any length and number of workers") {
   for (const int workers : {1, 2, 3})

@@ -9,6 +9,7 @@
 #include <cordee/ops/cpu/histogram.hpp>
 
 using namespace cordee;
+using namespace cordee::detail::ops;
 
 namespace {
 

@@ -11,6 +11,8 @@
 #include <cordee/testing/gradient.hpp>
 
 using namespace cordee;
+using namespace cordee::detail::device;
+using namespace cordee::detail::ops;
 
 namespace {
 

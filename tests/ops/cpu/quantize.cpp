@@ -11,6 +11,7 @@
 #include <cordee/ops/cpu/quantize.hpp>
 
 using namespace cordee;
+using namespace cordee::detail::ops;
 
 namespace {
 

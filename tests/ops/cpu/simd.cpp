@@ -8,6 +8,7 @@
 #include <cordee/ops/cpu/simd.hpp>
 
 using namespace cordee;
+using namespace cordee::detail::ops;
 
 namespace {
 

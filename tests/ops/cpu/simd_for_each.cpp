@@ -10,6 +10,7 @@
 #include <cordee/ops/cpu/simd_for_each.hpp>
 
 using namespace cordee;
+using namespace cordee::detail::ops;
 
 TEST_CASE_TEMPLATE("simd_for_each: visits every index once, for any start and length", Real, float,
                    double) {

@@ -11,6 +11,7 @@
 #include <cordee/testing/gradient.hpp>
 
 using namespace cordee;
+using namespace cordee::detail::ops;
 
 namespace {
 

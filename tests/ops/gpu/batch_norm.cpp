@@ -10,6 +10,7 @@
 #include "tests/support/ranks.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::ops;
 using namespace support;
 
 TEST_CASE_TEMPLATE(

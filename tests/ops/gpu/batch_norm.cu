@@ -7,6 +7,7 @@
 #include "tests/support/batch_norm_on_device.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::ops;
 using namespace support;
 
 TEST_CASE_TEMPLATE("batch_norm on a GPU: forward, backward and evaluation equal the CPU's", N,

@@ -12,6 +12,7 @@
 #include "tests/support/two_rank_sum.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::ops;
 using namespace support;
 
 namespace {

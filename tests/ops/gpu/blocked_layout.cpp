@@ -7,6 +7,7 @@
 #include <cordee/ops/gpu/blocked_layout.hpp>
 
 using namespace cordee;
+using namespace cordee::detail::ops;
 
 TEST_CASE("blocked_layout: offset and position_of are inverse; the order is (N, C / V, H, W, V)") {
   for (const int V : {1, 3, 8, 16}) {

@@ -19,7 +19,7 @@ namespace support {
 /// number follows.
 template <Number N, class D>
 void check_passes(const D& device, std::size_t n, std::size_t shift) {
-  using real = wide<N>;
+  using real = cordee::detail::precision::wide<N>;
   const auto s = device.make_stream();
   const auto x = representable_normals<N>(shift + n + 1, 1),
              y = representable_normals<N>(shift + n + 1, 2);
@@ -33,8 +33,9 @@ void check_passes(const D& device, std::size_t n, std::size_t shift) {
     run(from.data() + shift, to.data() + shift);
     const auto out = to_doubles<N>(to.read());
     for (std::size_t i = 0; i < out.size(); ++i)
-      CHECK(out[i] ==
-            (i >= shift && i - shift < n ? to_double(rounded<N>(want[i - shift])) : y[i]));
+      CHECK(out[i] == (i >= shift && i - shift < n
+                           ? to_double(cordee::detail::precision::rounded<N>(want[i - shift]))
+                           : y[i]));
   };
   auto want = numbers(y);
   add(n, numbers(x).data(), want.data(), cpu::stream{});
@@ -57,13 +58,14 @@ void check_passes(const D& device, std::size_t n, std::size_t shift) {
 template <Number N, int V, class D>
 void check_bytes(const D& device, const extent& e, int samples) {
   INFO(describe(e), ", V ", V, ", samples ", samples);
-  using real = wide<N>;
+  using real = cordee::detail::precision::wide<N>;
   const auto s = device.make_stream();
   std::vector<std::uint8_t> bytes(static_cast<std::size_t>(samples) * e.size());
   random_sequence random(5, purpose::test, 0, 0);
   for (auto& b : bytes) b = static_cast<std::uint8_t>(random.below(256));
   const normalization by{.mean = {0.485f, 0.456f, 0.406f}, .scale = {4.37f, 4.46f, 4.44f}};
-  std::vector<real> want(static_cast<std::size_t>(samples) * sample_size(e, V), real{7});
+  std::vector<real> want(static_cast<std::size_t>(samples) * cordee::detail::ops::sample_size(e, V),
+                         real{7});
   normalize_bytes<real, V>(e, samples, bytes.data(), by, want.data(), cpu::stream{});
   device_vector<std::uint8_t, D> from(device, s, bytes);
   device_vector<N, D> x(device, s, std::vector<N>(want.size(), nearest<N>(7)));

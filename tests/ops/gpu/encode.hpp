@@ -40,9 +40,10 @@ void check_encode(const D& device, const std::vector<float>& x) {
   std::vector<typename P::scaling> k(1);
   auto residual = noise(n, 5), decoded = noise(n, 6), added = decoded;
   const cpu::stream host{};
-  encode<P>(n, x.data(), 0.5f, q.data(), k.data(), residual.data(), host);
-  decode<P>(n, q.data(), k.data(), decoded.data(), write_mode::overwrite, host);
-  decode<P>(n, q.data(), k.data(), added.data(), write_mode::add, host);
+  cordee::detail::comm::encode<P>(n, x.data(), 0.5f, q.data(), k.data(), residual.data(), host);
+  cordee::detail::comm::decode<P>(n, q.data(), k.data(), decoded.data(), write_mode::overwrite,
+                                  host);
+  cordee::detail::comm::decode<P>(n, q.data(), k.data(), added.data(), write_mode::add, host);
 
   const auto s = device.make_stream();
   device_vector<float, D> input(device, s, x), device_residual(device, s, noise(n, 5)),

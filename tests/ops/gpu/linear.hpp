@@ -19,8 +19,11 @@ namespace support {
 /// around those of a tile; x with padding and without.
 template <Number N, std::floating_point Real, class D>
 void linear_is_the_cpus(const device_fixture<D>& at) {
-  for (const linear_problem& p :
-       {linear_problem{1, 1, 1}, {64, 10, 64}, {31, 33, 32}, {32, 5, 40}, {70, 65, 71}})
+  for (const cordee::detail::ops::linear_problem& p : {cordee::detail::ops::linear_problem{1, 1, 1},
+                                                       {64, 10, 64},
+                                                       {31, 33, 32},
+                                                       {32, 5, 40},
+                                                       {70, 65, 71}})
     for (const int samples : {0, 1, 35}) {
       INFO(p.features, " of ", p.stride, " -> ", p.outputs, ", samples ", samples);
       const auto n = static_cast<std::size_t>(samples);

@@ -9,6 +9,8 @@
 #include "tests/support/optimizer_on_device.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::core;
+using namespace cordee::detail::optim;
 using namespace support;
 
 static_assert(OptimizerOn<sgd, float, emulated> &&

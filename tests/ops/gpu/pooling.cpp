@@ -4,6 +4,7 @@
 #include "tests/support/emulated.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::ops;
 using namespace support;
 
 TEST_CASE_TEMPLATE("pooling on a GPU, emulated: values, argmax and gradients equal the CPU's", N,

@@ -37,7 +37,8 @@ struct pooling_fixture {
   void same(device_vector<N, D>& out, const std::vector<double>& want, const extent& e, int V,
             std::size_t summands) const {
     const auto blocks = to_doubles(out.read());
-    const auto wide_roundings = static_cast<double>(summands) * roundoff<wide<N>>;
+    const auto wide_roundings =
+        static_cast<double>(summands) * roundoff<cordee::detail::precision::wide<N>>;
     CHECK(max_error_ratio(from_blocked(blocks, e, V), want, summands > 0 ? roundoff<N> : 0,
                           summands > 0 ? 8 * wide_roundings : 1e-300) <= 1);
     CHECK(padding_is_zero(blocks, e, V));
@@ -60,7 +61,7 @@ struct pooling_fixture {
     same(gradient, dx, in, V, 1);
   }
   template <int VX, int VY>
-  void subsample(const subsample_problem& at) const {
+  void subsample(const cordee::detail::ops::subsample_problem& at) const {
     INFO("subsample, ", describe(at.in), ", V ", VX, " and ", VY, ", samples ", samples);
     const auto x = representable_normals<N>(numbers(at.in), 1),
                dy = representable_normals<N>(numbers(at.out), 2);
@@ -76,7 +77,8 @@ struct pooling_fixture {
   }
   /// x as given, in NCHW. Multiples of 1/16 are exact in every precision, and so are their sums.
   template <int V>
-  void maximum(const max_pool_problem& at, const std::vector<double>& x) const {
+  void maximum(const cordee::detail::ops::max_pool_problem& at,
+               const std::vector<double>& x) const {
     INFO("max pool, ", describe(at.in), ", window ", at.window, ", stride ", at.stride, ", V ", V,
          ", samples ", samples);
     const extent out = at.out();
@@ -103,7 +105,7 @@ struct pooling_fixture {
     }
   }
   template <int V>
-  void maximum(const max_pool_problem& at) const {
+  void maximum(const cordee::detail::ops::max_pool_problem& at) const {
     auto x = representable_normals<N>(numbers(at.in), 1);
     for (double& one : x) one = std::round(2 * one) / 16;  // many equal values
     maximum<V>(at, x);
@@ -120,20 +122,25 @@ void check_pooling(const D& device) {
       on.template average<24>(e);
     }
     for (const auto& at :
-         {subsample_problem{{6, 7, 4}, {12, 4, 2}}, subsample_problem{{16, 5, 6}, {32, 3, 3}},
-          subsample_problem{{4, 7, 7}, {4, 3, 3}, 3},  // y does not cover x
-          subsample_problem{{3, 4, 5}, {9, 4, 5}, 1}}) {
+         {cordee::detail::ops::subsample_problem{{6, 7, 4}, {12, 4, 2}},
+          cordee::detail::ops::subsample_problem{{16, 5, 6}, {32, 3, 3}},
+          cordee::detail::ops::subsample_problem{{4, 7, 7}, {4, 3, 3}, 3},  // y does not cover x
+          cordee::detail::ops::subsample_problem{{3, 4, 5}, {9, 4, 5}, 1}}) {
       on.template subsample<1, 1>(at);
       on.template subsample<8, 8>(at);
       on.template subsample<16, 32>(at);
       on.template subsample<4, 8>(at);
     }
-    for (const auto& at :
-         {max_pool_problem{{5, 8, 8}, 3, 2, 1}, max_pool_problem{{16, 7, 9}, 3, 2, 1},
-          max_pool_problem{{17, 5, 4}, 2, 2, 0}, max_pool_problem{{3, 6, 5}, 3, 1, 1},
-          max_pool_problem{{2, 9, 7}, 5, 3, 2}, max_pool_problem{{1, 1, 1}, 3, 2, 1},
-          max_pool_problem{{4, 2, 1}, 3, 2, 1}, max_pool_problem{{2, 5, 11}, 2, 3, 1},
-          max_pool_problem{{2, 9, 9}, 1, 2, 0}, max_pool_problem{{3, 17, 18}, 16, 1, 8}}) {
+    for (const auto& at : {cordee::detail::ops::max_pool_problem{{5, 8, 8}, 3, 2, 1},
+                           cordee::detail::ops::max_pool_problem{{16, 7, 9}, 3, 2, 1},
+                           cordee::detail::ops::max_pool_problem{{17, 5, 4}, 2, 2, 0},
+                           cordee::detail::ops::max_pool_problem{{3, 6, 5}, 3, 1, 1},
+                           cordee::detail::ops::max_pool_problem{{2, 9, 7}, 5, 3, 2},
+                           cordee::detail::ops::max_pool_problem{{1, 1, 1}, 3, 2, 1},
+                           cordee::detail::ops::max_pool_problem{{4, 2, 1}, 3, 2, 1},
+                           cordee::detail::ops::max_pool_problem{{2, 5, 11}, 2, 3, 1},
+                           cordee::detail::ops::max_pool_problem{{2, 9, 9}, 1, 2, 0},
+                           cordee::detail::ops::max_pool_problem{{3, 17, 18}, 16, 1, 8}}) {
       on.template maximum<1>(at);
       on.template maximum<8>(at);
       on.template maximum<24>(at);

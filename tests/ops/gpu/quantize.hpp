@@ -28,7 +28,8 @@ inline const float nan_float = std::nanf("");
 inline bool same_numbers(const std::vector<float>& a, const std::vector<float>& b) {
   return std::ranges::equal(a, b, [](float x, float y) { return x == y || (x != x && y != y); });
 }
-inline bool same_numbers(const affine_quantizer<float>& a, const affine_quantizer<float>& b) {
+inline bool same_numbers(const cordee::detail::ops::affine_quantizer<float>& a,
+                         const cordee::detail::ops::affine_quantizer<float>& b) {
   return a.scale == b.scale && a.inverse_scale == b.inverse_scale && a.zero_point == b.zero_point &&
          a.range == b.range;
 }
@@ -47,40 +48,48 @@ inline std::vector<float> reals(std::size_t n, std::uint64_t which) {
 /// The scaling fitted in training, and the record's range, equal the CPU's.
 template <class D>
 void check_note_input(const device_fixture<D>& at) {
-  const auto note = [&](const std::vector<float>& x, const real_range& running,
-                        observed_input from) {
+  const auto note = [&](const std::vector<float>& x, const cordee::detail::ops::real_range& running,
+                        cordee::detail::ops::observed_input from) {
     auto record = at.put(std::vector{from});
     const auto there = at.put(x), range = at.put(std::vector{running.low, running.high});
     const float* const ends = range.span().data;
     note_input(x.size(), there.span().data, ends, ends + 1, record.span().data, at.s);
     return at.get(record)[0];
   };
-  const real_range running{-0.75f, 0.5f};
+  const cordee::detail::ops::real_range running{-0.75f, 0.5f};
   for (const std::size_t n : {1u, 5u, 300u, 16384u, 40001u}) {
     CAPTURE(n);
     const auto x = reals(n, n);
-    const real_range own = range_of(n, x.data(), {});
-    const observed_input first = note(x, {}, {}), later = note(x, running, {{-0.25f, 3}, {}, 0});
+    const cordee::detail::ops::real_range own = cordee::detail::ops::range_of(n, x.data(), {});
+    const cordee::detail::ops::observed_input first = note(x, {}, {}),
+                                              later = note(x, running, {{-0.25f, 3}, {}, 0});
     CHECK(first.observed == own);
-    CHECK(same_numbers(first.quantizer, fit_affine(own.low, own.high, unsigned_bytes)));
-    CHECK(later.observed == real_range{std::min(own.low, -0.25f), 3});
-    CHECK(same_numbers(later.quantizer, fit_affine(running.low, running.high, unsigned_bytes)));
+    CHECK(same_numbers(
+        first.quantizer,
+        cordee::detail::ops::fit_affine(own.low, own.high, cordee::detail::ops::unsigned_bytes)));
+    CHECK(later.observed == cordee::detail::ops::real_range{std::min(own.low, -0.25f), 3});
+    CHECK(same_numbers(later.quantizer,
+                       cordee::detail::ops::fit_affine(running.low, running.high,
+                                                       cordee::detail::ops::unsigned_bytes)));
     for (const float bad : {infinity, -infinity, nan_float}) {
       auto with_nonfinite = x;
       with_nonfinite[n / 2] = bad;
-      const observed_input found = note(with_nonfinite, running, {});
+      const cordee::detail::ops::observed_input found = note(with_nonfinite, running, {});
       CHECK(std::isnan(found.quantizer.scale));
       CHECK_FALSE(found.observed.has_values());
     }
   }
-  const observed_input nothing = note({}, running, {});
-  CHECK(nothing.quantizer.scale == fit_affine(running.low, running.high, unsigned_bytes).scale);
+  const cordee::detail::ops::observed_input nothing = note({}, running, {});
+  CHECK(nothing.quantizer.scale ==
+        cordee::detail::ops::fit_affine(running.low, running.high,
+                                        cordee::detail::ops::unsigned_bytes)
+            .scale);
   CHECK_FALSE(nothing.observed.has_values());
 }
 
 template <class D>
 void check_recall_input(const device_fixture<D>& at) {
-  auto record = at.put(std::vector<observed_input>(1));
+  auto record = at.put(std::vector<cordee::detail::ops::observed_input>(1));
   const auto range = at.put(std::vector{-1.0f, 3.0f, infinity, -infinity});
   const float* const ends = range.span().data;
   recall_input(ends, ends + 1, record.span().data, at.s);
@@ -96,8 +105,9 @@ void check_recall_input(const device_fixture<D>& at) {
 template <class D>
 void check_fake_quantize_and_mask(const device_fixture<D>& at) {
   for (const auto& k :
-       {fit_affine(-0.5f, 0.7f, unsigned_bytes), fit_affine(0.0f, 0.9f, unsigned_bytes),
-        fit_affine(infinity, -infinity, unsigned_bytes)})
+       {cordee::detail::ops::fit_affine(-0.5f, 0.7f, cordee::detail::ops::unsigned_bytes),
+        cordee::detail::ops::fit_affine(0.0f, 0.9f, cordee::detail::ops::unsigned_bytes),
+        cordee::detail::ops::fit_affine(infinity, -infinity, cordee::detail::ops::unsigned_bytes)})
     for (const std::size_t from : {0u, 1u}) {
       auto x = reals(1003, 1);
       x[3] = infinity;
@@ -141,12 +151,13 @@ void check_filters(const device_fixture<D>& at) {
     w[5 * each - 1] = -infinity;
     std::vector<std::int8_t> q(w.size());
     std::vector<float> left(w.size()), scales(filters);
-    quantize_filters(filters, each, w.data(), q.data(), left.data(), scales.data(), {});
+    cordee::detail::ops::quantize_filters(filters, each, w.data(), q.data(), left.data(),
+                                          scales.data(), {});
     const auto device_w = at.put(w);
     auto device_q = at.put(std::vector<std::int8_t>(w.size(), 99));
     auto device_left = at.put(std::vector<float>(w.size(), 99)), device_scales = at.put(scales);
-    quantize_filters(filters, each, device_w.span().data, device_q.span().data,
-                     device_left.span().data, device_scales.span().data, at.s);
+    cordee::detail::ops::quantize_filters(filters, each, device_w.span().data, device_q.span().data,
+                                          device_left.span().data, device_scales.span().data, at.s);
     CHECK(at.get(device_q) == q);
     const auto found = at.get(device_left), found_scales = at.get(device_scales);
     for (std::size_t f : {0u, 1u, 2u}) CHECK(found_scales[f] == scales[f]);
@@ -162,7 +173,7 @@ void check_filters(const device_fixture<D>& at) {
 /// Over several chunks and several calls.
 template <class D>
 void check_histogram(const device_fixture<D>& at) {
-  constexpr std::size_t layer = histogram_bins::count;
+  constexpr std::size_t layer = cordee::detail::ops::histogram_bins::count;
   auto there = at.put(std::vector<double>(2 * layer, 1));
   std::vector<double> wanted(layer, 1);
   for (const std::size_t n : {0u, 7u, 70001u}) {
@@ -170,7 +181,7 @@ void check_histogram(const device_fixture<D>& at) {
     if (n > 6) x[1] = infinity, x[2] = 0, x[3] = -0.0f, x[4] = 1e30f, x[5] = -1e-30f;
     const auto device_x = at.put(x);
     add_to_histogram(n, device_x.span().data, there.span().data + layer, at.s, n / 3);
-    add_to_histogram(n, x.data(), std::span(wanted), {}, n / 3);
+    cordee::detail::ops::add_to_histogram(n, x.data(), std::span(wanted), {}, n / 3);
   }
   const auto found = at.get(there);
   CHECK(std::vector(found.begin() + layer, found.end()) == wanted);

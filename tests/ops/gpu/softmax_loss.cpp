@@ -4,6 +4,7 @@
 
 #include "tests/support/emulated.hpp"
 
+using namespace cordee::detail::ops;
 using namespace support;
 
 TEST_CASE_TEMPLATE("softmax_loss on a GPU, emulated: metrics and gradients equal the CPU's", N,

@@ -22,13 +22,15 @@ inline constexpr double nan_double = std::numeric_limits<double>::quiet_NaN();
 
 /// The metrics of logits on a device, and the gradient unless `slopes` is null.
 template <Number N, class D>
-metric_sums loss_on(const device_fixture<D>& at, int classes, const std::vector<double>& logits,
-                    const std::vector<std::int32_t>& labels, double smoothing, double loss_weight,
-                    std::vector<double>* gradient, const float* scale = nullptr) {
+cordee::detail::ops::metric_sums loss_on(const device_fixture<D>& at, int classes,
+                                         const std::vector<double>& logits,
+                                         const std::vector<std::int32_t>& labels, double smoothing,
+                                         double loss_weight, std::vector<double>* gradient,
+                                         const float* scale = nullptr) {
   const auto z = at.template put_as<N>(logits);
   const auto l = at.put(labels);
   auto dz = at.template put_as<N>(std::vector<double>(logits.size(), 99));
-  auto out = at.put(std::vector<metric_sums>{{99, 99, 99, 99, 99, 99}});
+  auto out = at.put(std::vector<cordee::detail::ops::metric_sums>{{99, 99, 99, 99, 99, 99}});
   softmax_loss(classes, static_cast<int>(labels.size()), z.span().data, l.span().data, smoothing,
                loss_weight, scale, gradient == nullptr ? nullptr : dz.span().data, out.span().data,
                at.s);
@@ -49,8 +51,8 @@ void check_loss(const device_fixture<D>& at, int classes, const std::vector<doub
   const metrics want =
       softmax_loss(classes, static_cast<int>(labels.size()), z.data(), labels.data(), smoothing,
                    loss_weight, dz.data(), cpu::stream{});
-  const metrics got =
-      checked_metrics(loss_on<N>(at, classes, z, labels, smoothing, loss_weight, &found), classes);
+  const metrics got = cordee::detail::ops::checked_metrics(
+      loss_on<N>(at, classes, z, labels, smoothing, loss_weight, &found), classes);
   if (std::isnan(want.loss))
     CHECK(std::isnan(got.loss));
   else
@@ -61,7 +63,8 @@ void check_loss(const device_fixture<D>& at, int classes, const std::vector<doub
   double worst = 0;
   for (std::size_t i = 0; i < dz.size(); ++i) {
     if (std::isnan(dz[i]) && std::isnan(found[i])) continue;
-    const double allowed = roundoff<N> * std::abs(dz[i]) + 0x1p-25 * StorageOnly<N> + 1e-13;
+    const double allowed =
+        roundoff<N> * std::abs(dz[i]) + 0x1p-25 * cordee::detail::precision::StorageOnly<N> + 1e-13;
     const double off = std::abs(found[i] - dz[i]) / allowed;
     worst = off <= worst ? worst : off;  // NaN is the worst
   }
@@ -109,7 +112,7 @@ void check_invalid_label(const device_fixture<D>& at, std::int32_t invalid) {
   labels[257] = labels[258] = 77;
   const std::vector<double> z(3 * labels.size(), 0.5);
   std::vector<double> gradient;
-  const metric_sums sums = loss_on<N>(at, 3, z, labels, 0.1, 1, &gradient);
+  const cordee::detail::ops::metric_sums sums = loss_on<N>(at, 3, z, labels, 0.1, 1, &gradient);
   const auto message_of = [](const auto& f) -> std::string {
     try {
       f();
@@ -122,7 +125,7 @@ void check_invalid_label(const device_fixture<D>& at, std::int32_t invalid) {
     softmax_loss<double>(3, 261, z.data(), labels.data(), 0.1, 1, nullptr, cpu::stream{});
   });
   CHECK(cpu_message.find("sample 2 of the batch") != cpu_message.npos);
-  CHECK(message_of([&] { (void)checked_metrics(sums, 3); }) == cpu_message);
+  CHECK(message_of([&] { (void)cordee::detail::ops::checked_metrics(sums, 3); }) == cpu_message);
   CHECK(std::isnan(sums.loss));
   CHECK(sums.top5 == 258);
   for (std::size_t i = 0; i < gradient.size(); ++i)

@@ -22,6 +22,8 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+namespace detail::comm {
+
 /// "29500 17 node1 10.0.0.1": the server's port, the run's id, and names and addresses of its host.
 struct bootstrap_address {
   int port = 0;
@@ -55,30 +57,30 @@ concept Rendezvous = requires(R r, const bootstrap_address& address) {
   { r.find() } -> std::same_as<std::optional<bootstrap_address>>;
 };
 
-namespace detail::comm {
 inline rank_assignment assignment_of_this_process() {
   const auto launched = rank_from_environment([](const char* name) { return std::getenv(name); });
   return launched ? *launched : rank_assignment{0, 1, "no launcher"};
 }
+
 }  // namespace detail::comm
 
 /// An address that every rank is started with: MASTER_ADDR and MASTER_PORT, as torchrun sets them,
 /// or another one. A run of one rank needs none.
 struct rendezvous_tcp {
-  std::optional<master_address> address =
+  std::optional<detail::comm::master_address> address =
       detail::comm::master_from_environment([](const char* name) { return std::getenv(name); });
 
-  [[nodiscard]] static rank_assignment assignment() {
+  [[nodiscard]] static detail::comm::rank_assignment assignment() {
     return detail::comm::assignment_of_this_process();
   }
   [[nodiscard]] int port() const { return known_address().port; }
-  void publish(const bootstrap_address&) const {}
-  [[nodiscard]] std::optional<bootstrap_address> find() const {
-    return bootstrap_address{known_address().port, 0, {known_address().name}};
+  void publish(const detail::comm::bootstrap_address&) const {}
+  [[nodiscard]] std::optional<detail::comm::bootstrap_address> find() const {
+    return detail::comm::bootstrap_address{known_address().port, 0, {known_address().name}};
   }
 
  private:
-  [[nodiscard]] master_address known_address() const {
+  [[nodiscard]] detail::comm::master_address known_address() const {
     if (address) return *address;
     if (assignment().size == 1) return {"127.0.0.1", 0};
     throw error(
@@ -93,11 +95,11 @@ struct rendezvous_tcp {
 struct rendezvous_file {
   std::string path;
 
-  [[nodiscard]] static rank_assignment assignment() {
+  [[nodiscard]] static detail::comm::rank_assignment assignment() {
     return detail::comm::assignment_of_this_process();
   }
   [[nodiscard]] static int port() { return 0; }
-  void publish(const bootstrap_address& address) const {
+  void publish(const detail::comm::bootstrap_address& address) const {
     const std::string temporary = concat(path, ".", address.run_id);
     if (!(std::ofstream(temporary) << address.serialize() << "\n"
                                    << std::flush) ||
@@ -105,10 +107,10 @@ struct rendezvous_file {
       throw error(concat("rendezvous_file: cannot write ", path,
                          ": choose a folder that all ranks can access and rank 0 may write to"));
   }
-  [[nodiscard]] std::optional<bootstrap_address> find() const {
+  [[nodiscard]] std::optional<detail::comm::bootstrap_address> find() const {
     std::string line;
     std::getline(std::ifstream(path), line);
-    return bootstrap_address::parse(line);
+    return detail::comm::bootstrap_address::parse(line);
   }
 };
 
@@ -117,13 +119,13 @@ template <class Communicator>
   requires TransportOn<Communicator, cpu>
 struct rendezvous_comm {
   Communicator comm;
-  std::optional<bootstrap_address> received{};
+  std::optional<detail::comm::bootstrap_address> received{};
 
-  [[nodiscard]] rank_assignment assignment() const {
+  [[nodiscard]] detail::comm::rank_assignment assignment() const {
     return {comm.rank(), comm.size(), "rendezvous_comm"};
   }
   [[nodiscard]] static int port() { return 0; }
-  void publish(const bootstrap_address& address) const {
+  void publish(const detail::comm::bootstrap_address& address) const {
     std::array<char, 1024> text{};
     address.serialize().copy(text.data(), text.size() - 1);
     std::vector<send_op<cpu>> out;
@@ -131,16 +133,16 @@ struct rendezvous_comm {
       out.push_back({peer, {reinterpret_cast<const std::byte*>(text.data()), text.size()}});
     exchange(out, {});
   }
-  [[nodiscard]] std::optional<bootstrap_address> find() {
+  [[nodiscard]] std::optional<detail::comm::bootstrap_address> find() {
     if (received) return received;
     std::array<char, 1024> text{};
     exchange({}, {{0, {reinterpret_cast<std::byte*>(text.data()), text.size()}}});
-    return received = bootstrap_address::parse(text.data());
+    return received = detail::comm::bootstrap_address::parse(text.data());
   }
 
  private:
   void exchange(const std::vector<send_op<cpu>>& out, const std::vector<recv_op<cpu>>& in) const {
-    comm.duplicate(agreement_context)
+    comm.duplicate(detail::comm::agreement_context)
         .exchange(std::span<const send_op<cpu>>(out), std::span<const recv_op<cpu>>(in),
                   cpu::stream{});
   }

@@ -107,7 +107,7 @@ class shared_mean {
   void mean_of_gpu_slices(int rank, std::size_t n, S s) const {
     const auto [first, last] = slice<Real>(rank, n);
     const std::size_t length = last - first, size = length * sizeof(Real);
-    const stream_buffer<Real, S> rows(s, entries_.size() * length);  // (ranks, length)
+    const device::stream_buffer<Real, S> rows(s, entries_.size() * length);  // (ranks, length)
     Real* row = rows.data();
     for (const Real* x : vectors<Real>(rank))
       s.copy(std::exchange(row, row + length), x + first, size);

@@ -20,15 +20,15 @@ namespace topologies {
 
 template <Topology T>
 struct lazy {
-  static constexpr bool symmetric = SymmetricTopology<T>;
-  static constexpr bool uniform_matching = UniformMatching<T>;
+  static constexpr bool symmetric = detail::comm::SymmetricTopology<T>;
+  static constexpr bool uniform_matching = detail::comm::UniformMatching<T>;
 
   T topology{};
   double theta = 0.5;
 
   [[nodiscard]] int period(int size) const { return topology.period(size); }
   [[nodiscard]] std::vector<int> dimensions(int size) const
-    requires TranslationInvariant<T>
+    requires detail::comm::TranslationInvariant<T>
   {
     return topology.dimensions(size);
   }

@@ -18,15 +18,13 @@
 #include <type_traits>
 
 #include <cordee/core/error.hpp>
-#include <cordee/core/protocol.hpp>
+#include <cordee/core/training_step.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/batch_norm_problem.hpp>
 #include <cordee/ops/cpu/batch_norm_block.hpp>
 #include <cordee/ops/cpu/simd_for_each.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-
-namespace detail::ops {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// The lanes first .. last-1 of a layer, of which those from channels_end on are padding.
 struct lane_range {
@@ -175,8 +173,6 @@ void reduce_gradients(const batch_norm_problem& p, int samples, std::size_t lane
   }
 }
 
-}  // namespace detail::ops
-
 /// Training: normalises with the statistics of the batch and moves the running statistics towards
 /// them, or towards the mean over its ghost batches. Returns the number of values per channel that
 /// the statistics are taken over, on all ranks together: the `count` of batch_norm_backward.
@@ -194,20 +190,20 @@ double batch_norm_forward(const batch_norm_problem& p, int samples,
                     size = p.ghost_batch_size(samples);
   const batch_norm_sums moments(p, samples, V, t.scratch);
   double count = 0;
-  detail::ops::for_each_block(samples, lanes / V, s, [&](std::size_t n, std::size_t b) {
+  for_each_block(samples, lanes / V, s, [&](std::size_t n, std::size_t b) {
     const std::size_t c = b * V;
-    detail::ops::block_moments<Real, V>(pixels, t.x + (n * lanes + c) * pixels,
-                                        moments.first(n) + c, moments.second(n) + c);
+    block_moments<Real, V>(pixels, t.x + (n * lanes + c) * pixels, moments.first(n) + c,
+                           moments.second(n) + c);
   });
-  detail::ops::for_each_block_range<V>(
+  for_each_block_range<V>(
       lanes / V, static_cast<bool>(allreduce), s, [&](std::size_t first, std::size_t last) {
-        const detail::ops::lane_range range(p, first * V, last * V);
-        const double n = detail::ops::update_statistics(p, samples, lanes, range, t, moments,
-                                                        running_mean, running_variance, allreduce);
+        const lane_range range(p, first * V, last * V);
+        const double n = update_statistics(p, samples, lanes, range, t, moments, running_mean,
+                                           running_variance, allreduce);
         if (first == 0) count = n;  // the same for every range: one worker writes it
       });
-  detail::ops::for_each_block(samples, lanes / V, s, [&](std::size_t n, std::size_t b) {
-    detail::ops::normalize_sample_block<Real, V, Epilogue>(p, size, t, residual, n, b);
+  for_each_block(samples, lanes / V, s, [&](std::size_t n, std::size_t b) {
+    normalize_sample_block<Real, V, Epilogue>(p, size, t, residual, n, b);
   });
   return count;
 }
@@ -221,7 +217,7 @@ void batch_norm_evaluate(const batch_norm_problem& p, int samples,
                          const Real* running_variance,  // (C)
                          cpu::stream s) {
   const std::size_t lanes = p.padded_channels(V);
-  const detail::ops::batch_norm_coefficients<Real> row(t.saved, lanes, 0);
+  const batch_norm_coefficients<Real> row(t.saved, lanes, 0);
   for (std::size_t c = 0; c < lanes; ++c) {
     const bool padding = c >= static_cast<std::size_t>(p.in.channels);
     row.mean[c] = padding ? Real{0} : running_mean[c];
@@ -231,8 +227,8 @@ void batch_norm_evaluate(const batch_norm_problem& p, int samples,
     row.scale[c] = static_cast<Real>(static_cast<double>(t.gamma[c]) / deviation);
   }
   const auto whole_batch = static_cast<std::size_t>(std::max(samples, 1));
-  detail::ops::for_each_block(samples, lanes / V, s, [&](std::size_t n, std::size_t b) {
-    detail::ops::normalize_sample_block<Real, V, Epilogue>(p, whole_batch, t, residual, n, b);
+  for_each_block(samples, lanes / V, s, [&](std::size_t n, std::size_t b) {
+    normalize_sample_block<Real, V, Epilogue>(p, whole_batch, t, residual, n, b);
   });
 }
 
@@ -254,26 +250,25 @@ void batch_norm_backward(const batch_norm_problem& p, int samples,
   // With a residual, dy is masked by the first pass.
   using second_pass =
       std::conditional_t<std::same_as<Epilogue, epilogue::relu>, epilogue::relu, epilogue::store>;
-  detail::ops::for_each_block(samples, lanes / V, s, [&](std::size_t n, std::size_t b) {
-    const detail::ops::batch_norm_coefficients<Real> row(t.saved, lanes, n / size);
+  for_each_block(samples, lanes / V, s, [&](std::size_t n, std::size_t b) {
+    const batch_norm_coefficients<Real> row(t.saved, lanes, n / size);
     const std::size_t c = b * V, offset = (n * lanes + c) * pixels;
-    detail::ops::block_gradient_sums<Real, V, Epilogue>(pixels, t.x + offset, t.y + offset,
-                                                        dy + offset, row.mean + c, row.inv_std + c,
-                                                        sums.first(n) + c, sums.second(n) + c);
+    block_gradient_sums<Real, V, Epilogue>(pixels, t.x + offset, t.y + offset, dy + offset,
+                                           row.mean + c, row.inv_std + c, sums.first(n) + c,
+                                           sums.second(n) + c);
   });
-  detail::ops::for_each_block_range<V>(
+  for_each_block_range<V>(
       lanes / V, static_cast<bool>(allreduce), s, [&](std::size_t first, std::size_t last) {
-        const detail::ops::lane_range range(p, first * V, last * V);
-        detail::ops::reduce_gradients(p, samples, lanes, range, t, sums, count, dgamma, dbeta, mode,
-                                      allreduce);
+        const lane_range range(p, first * V, last * V);
+        reduce_gradients(p, samples, lanes, range, t, sums, count, dgamma, dbeta, mode, allreduce);
       });
-  detail::ops::for_each_block(samples, lanes / V, s, [&](std::size_t n, std::size_t b) {
-    const detail::ops::batch_norm_coefficients<Real> row(t.saved, lanes, n / size);
+  for_each_block(samples, lanes / V, s, [&](std::size_t n, std::size_t b) {
+    const batch_norm_coefficients<Real> row(t.saved, lanes, n / size);
     const std::size_t c = b * V, offset = (n * lanes + c) * pixels;
-    detail::ops::block_input_gradient<Real, V, second_pass>(
-        pixels, t.x + offset, t.y + offset, dy + offset, row.mean + c, row.scale + c, row.shift + c,
-        row.slope + c, dx + offset);
+    block_input_gradient<Real, V, second_pass>(pixels, t.x + offset, t.y + offset, dy + offset,
+                                               row.mean + c, row.scale + c, row.shift + c,
+                                               row.slope + c, dx + offset);
   });
 }
 
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

@@ -15,9 +15,7 @@
 #include <cordee/ops/batch_norm_problem.hpp>
 #include <cordee/ops/cpu/simd.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-
-namespace detail::ops {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// memory + offset; null where the memory is absent.
 template <class Real>
@@ -196,5 +194,4 @@ void for_each_block_range(std::size_t blocks, bool single_range, cpu::stream s, 
     parallel_chunks(s, blocks, std::max(64 / V, 1), f);
 }
 
-}  // namespace detail::ops
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

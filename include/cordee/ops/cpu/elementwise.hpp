@@ -13,7 +13,7 @@
 
 #include <cordee/core/error.hpp>
 #include <cordee/core/extent.hpp>
-#include <cordee/core/protocol.hpp>
+#include <cordee/core/training_step.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/cpu/simd_for_each.hpp>
 #include <cordee/ops/layout.hpp>
@@ -35,6 +35,8 @@ template <class F>
 void launch_single(cpu::stream, const F& f) {
   f(0);
 }
+
+namespace detail::ops {
 
 /// simd_for_each over 0 .. n-1 on the stream's workers.
 template <class Real, class F>
@@ -137,5 +139,7 @@ void normalize_bytes(const extent& e, int samples, const std::uint8_t* bytes,
           }
       });
 }
+
+}  // namespace detail::ops
 
 }  // namespace cordee::inline CORDEE_ABI

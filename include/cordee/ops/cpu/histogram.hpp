@@ -13,7 +13,7 @@
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/histogram.hpp>
 
-namespace cordee::inline CORDEE_ABI {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// Adds n numbers to the counts (histogram_bins::count); `padding` of them, zeros that only fill up
 /// blocks of channels, are not counted.
@@ -33,4 +33,4 @@ namespace cordee::inline CORDEE_ABI {
   });
 }
 
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

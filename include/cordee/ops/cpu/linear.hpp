@@ -10,14 +10,12 @@
 #include <algorithm>
 #include <cstddef>
 
-#include <cordee/core/protocol.hpp>
+#include <cordee/core/training_step.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/cpu/simd.hpp>
 #include <cordee/ops/linear_problem.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-
-namespace detail::ops {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 template <class Real>
 [[gnu::noinline]] Real dot(std::size_t n, const Real* x, const Real* y) {
@@ -41,8 +39,6 @@ template <class Real>
   for (std::size_t i = whole; i < n; ++i) y[i] += a * x[i];
 }
 
-}  // namespace detail::ops
-
 template <class Real>
 void linear_forward(const linear_problem& p, int samples,
                     const Real* x,  // (samples, stride)
@@ -54,8 +50,7 @@ void linear_forward(const linear_problem& p, int samples,
       s, static_cast<std::size_t>(samples), 1, [=](std::size_t first, std::size_t last) {
         for (std::size_t n = first; n < last; ++n)
           for (std::size_t k = 0; k < p.outputs; ++k)
-            y[n * p.outputs + k] =
-                b[k] + detail::ops::dot(p.features, x + n * p.stride, w + k * p.features);
+            y[n * p.outputs + k] = b[k] + dot(p.features, x + n * p.stride, w + k * p.features);
       });
 }
 
@@ -66,14 +61,13 @@ void linear_input_gradient(const linear_problem& p, int samples,
                            const Real* w,   // (outputs, features)
                            Real* dx,        // (samples, stride)
                            cpu::stream s) {
-  parallel_chunks(s, static_cast<std::size_t>(samples), 1,
-                  [=](std::size_t first, std::size_t last) {
-                    std::fill(dx + first * p.stride, dx + last * p.stride, Real{0});
-                    for (std::size_t n = first; n < last; ++n)
-                      for (std::size_t k = 0; k < p.outputs; ++k)
-                        detail::ops::axpy(p.features, dy[n * p.outputs + k], w + k * p.features,
-                                          dx + n * p.stride);
-                  });
+  parallel_chunks(
+      s, static_cast<std::size_t>(samples), 1, [=](std::size_t first, std::size_t last) {
+        std::fill(dx + first * p.stride, dx + last * p.stride, Real{0});
+        for (std::size_t n = first; n < last; ++n)
+          for (std::size_t k = 0; k < p.outputs; ++k)
+            axpy(p.features, dy[n * p.outputs + k], w + k * p.features, dx + n * p.stride);
+      });
 }
 
 /// The sums over the samples, in their order.
@@ -92,10 +86,10 @@ void linear_weight_gradient(const linear_problem& p, int samples,
     for (std::size_t n = 0; n < static_cast<std::size_t>(samples); ++n)
       for (std::size_t k = first; k < last; ++k) {
         const Real g = dy[n * p.outputs + k];
-        detail::ops::axpy(p.features, g, x + n * p.stride, dw + k * p.features);
+        axpy(p.features, g, x + n * p.stride, dw + k * p.features);
         db[k] += g;
       }
   });
 }
 
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

@@ -18,13 +18,13 @@
 #include <cstdint>
 
 #include <cordee/core/extent.hpp>
-#include <cordee/core/protocol.hpp>
+#include <cordee/core/training_step.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/cpu/simd.hpp>
 #include <cordee/ops/layout.hpp>
 #include <cordee/ops/pooling.hpp>
 
-namespace cordee::inline CORDEE_ABI {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// y (samples, C / V, 1, 1, V) <- the mean over pixels of x (samples, C / V, H, W, V).
 template <class Real, int V>
@@ -58,8 +58,6 @@ void average_pool_backward(const extent& in, int samples, const Real* dy, Real* 
                   });
 }
 
-namespace detail::ops {
-
 /// Calls f(index in x, index in y, whether x has that channel) for every number of y of samples
 /// first .. last-1.
 template <int VX, int VY, class F>
@@ -82,8 +80,6 @@ void for_each_subsampled(const subsample_problem& p, std::size_t first, std::siz
     }
 }
 
-}  // namespace detail::ops
-
 template <class Real, int VX, int VY>
 void subsample_forward(const subsample_problem& p, int samples,
                        const Real* x,  // (samples, C / VX, H, W, VX)
@@ -91,7 +87,7 @@ void subsample_forward(const subsample_problem& p, int samples,
                        cpu::stream s) {
   parallel_chunks(
       s, static_cast<std::size_t>(samples), 1, [=](std::size_t first, std::size_t last) {
-        detail::ops::for_each_subsampled<VX, VY>(
+        for_each_subsampled<VX, VY>(
             p, first, last,
             [=](std::size_t i, std::size_t o, bool present) { y[o] = present ? x[i] : Real{0}; });
       });
@@ -105,14 +101,12 @@ void subsample_backward(const subsample_problem& p, int samples, const Real* dy,
   parallel_chunks(s, static_cast<std::size_t>(samples), 1,
                   [=](std::size_t first, std::size_t last) {
                     std::fill(dx + first * size, dx + last * size, Real{0});
-                    detail::ops::for_each_subsampled<VX, VY>(
-                        p, first, last, [=](std::size_t i, std::size_t o, bool present) {
-                          if (present) dx[i] = dy[o];
-                        });
+                    for_each_subsampled<VX, VY>(p, first, last,
+                                                [=](std::size_t i, std::size_t o, bool present) {
+                                                  if (present) dx[i] = dy[o];
+                                                });
                   });
 }
-
-namespace detail::ops {
 
 /// Lanes of a block of V processed together: all, or one where V is not a power of two.
 template <int V>
@@ -183,8 +177,6 @@ template <class Real, int V>
   }
 }
 
-}  // namespace detail::ops
-
 /// argmax <- the tap of each number of y that was the maximum. Saved for backward, as computing it
 /// again would read x: sixteen times as many bytes for a 3x3 window of stride 2 in FP32, and
 /// possibly no longer in the cache.
@@ -196,12 +188,11 @@ void max_pool_forward(const max_pool_problem& p, int samples,
                       cpu::stream s) {
   const std::size_t blocks = channel_blocks(p.in.channels, V);
   const std::size_t read = p.in.pixels() * V, written = p.out().pixels() * V;
-  parallel_chunks(s, static_cast<std::size_t>(samples) * blocks, 1,
-                  [=](std::size_t first, std::size_t last) {
-                    for (std::size_t b = first; b < last; ++b)
-                      detail::ops::block_max_pool<Real, V>(p, x + b * read, y + b * written,
-                                                           argmax + b * written);
-                  });
+  parallel_chunks(
+      s, static_cast<std::size_t>(samples) * blocks, 1, [=](std::size_t first, std::size_t last) {
+        for (std::size_t b = first; b < last; ++b)
+          block_max_pool<Real, V>(p, x + b * read, y + b * written, argmax + b * written);
+      });
 }
 
 /// Every number of dx sums over the windows that cover it, so that one worker writes it, once.
@@ -216,9 +207,9 @@ void max_pool_backward(const max_pool_problem& p, int samples,
   parallel_chunks(s, static_cast<std::size_t>(samples) * blocks, 1,
                   [=](std::size_t first, std::size_t last) {
                     for (std::size_t b = first; b < last; ++b)
-                      detail::ops::block_max_pool_gradient<Real, V>(
-                          p, dy + b * read, argmax + b * read, dx + b * written, mode);
+                      block_max_pool_gradient<Real, V>(p, dy + b * read, argmax + b * read,
+                                                       dx + b * written, mode);
                   });
 }
 
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

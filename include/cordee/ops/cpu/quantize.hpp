@@ -19,9 +19,7 @@
 #include <cordee/ops/cpu/simd.hpp>
 #include <cordee/ops/quantize.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-
-namespace detail::ops {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// whole_within of each lane, as floats.
 template <int V>
@@ -71,8 +69,6 @@ void for_each_register(cpu::stream s, std::size_t n, const F& f) {
   });
 }
 
-}  // namespace detail::ops
-
 /// The range of n numbers; NaN .. NaN where one of them is not finite.
 template <int V = lanes<float>>
 real_range range_of(std::size_t n, const float* x, cpu::stream s) {
@@ -113,10 +109,9 @@ void fake_quantize(std::size_t n, const float* x, const affine_quantizer<float>&
                    cpu::stream s) {
   const auto least = static_cast<float>(k.range.low - k.zero_point),
              most = static_cast<float>(k.range.high - k.zero_point);
-  detail::ops::for_each_register<V>(s, n, [=]<int W>(std::size_t i) {
-    store<float, W>(
-        y + i, detail::ops::round_lanes<W>(load<float, W>(x + i) * k.inverse_scale, least, most) *
-                   k.scale);
+  for_each_register<V>(s, n, [=]<int W>(std::size_t i) {
+    store<float, W>(y + i,
+                    round_lanes<W>(load<float, W>(x + i) * k.inverse_scale, least, most) * k.scale);
   });
 }
 
@@ -127,9 +122,9 @@ void straight_through(std::size_t n, const float* x, const affine_quantizer<floa
                       float* sum, cpu::stream s) {
   const auto least = static_cast<float>(k.range.low - k.zero_point),
              most = static_cast<float>(k.range.high - k.zero_point);
-  detail::ops::for_each_register<V>(s, n, [=]<int W>(std::size_t i) {
+  for_each_register<V>(s, n, [=]<int W>(std::size_t i) {
     const vec<float, W> rounded =
-        detail::ops::round_lanes<W>(load<float, W>(x + i) * k.inverse_scale, least - 1, most + 1);
+        round_lanes<W>(load<float, W>(x + i) * k.inverse_scale, least - 1, most + 1);
     // Masked as bits: nvcc 13 generates no code for a vector of zeros here.
     const vec<std::int32_t, W> inside = (rounded >= least) & (rounded <= most);
     const auto gradient = std::bit_cast<vec<std::int32_t, W>>(load<float, W>(g + i));
@@ -155,4 +150,4 @@ inline void quantize_filters(std::size_t filters, std::size_t size,
   }
 }
 
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

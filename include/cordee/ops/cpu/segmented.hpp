@@ -21,9 +21,7 @@
 #include <cordee/ops/cpu/simd_for_each.hpp>
 #include <cordee/ops/segment_body.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-
-namespace detail::ops {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 inline constexpr std::size_t chunk_size = 16384;  // 64 KiB of FP32: two streams fit a level-2 cache
 
@@ -51,20 +49,15 @@ void for_each_chunk(cpu::stream s, std::span<const segment> table, const F& f) {
   });
 }
 
-}  // namespace detail::ops
-
 /// Calls the body at every number of the table's segments, with indices into planes that begin at
 /// the first segment.
 template <class Real, SegmentBody<Real> Body>
 void segmented_for(cpu::stream s, std::span<const segment> table, const Body& body) {
-  detail::ops::for_each_chunk(
-      s, table, [&](std::size_t k, std::size_t, std::size_t first, std::size_t last) {
-        const auto f = detail::ops::body_for_segment(body, table[k].kind, k);
-        if (!detail::ops::is_idle(f)) simd_for_each<Real>(first, last, f);
-      });
+  for_each_chunk(s, table, [&](std::size_t k, std::size_t, std::size_t first, std::size_t last) {
+    const auto f = body_for_segment(body, table[k].kind, k);
+    if (!is_idle(f)) simd_for_each<Real>(first, last, f);
+  });
 }
-
-namespace detail::ops {
 
 /// A sum of squares in double. Eight independent sums vectorise without -ffast-math.
 class square_sum {
@@ -112,39 +105,34 @@ void segmented_sums(cpu::stream s, std::span<const segment> table, span_on<doubl
   }
 }
 
-}  // namespace detail::ops
-
 /// squares[k] <- the sum of squares of segment k of `x`, in double. A number that is not finite
 /// makes its segment's sum infinite or NaN.
 template <class Real>
 void segmented_squares(cpu::stream s, std::span<const segment> table, span_on<const Real, cpu> x,
                        span_on<double, cpu> squares) {
-  detail::ops::segmented_sums(s, table, squares,
-                              [&](std::size_t, std::size_t first, std::size_t last) {
-                                detail::ops::square_sum sum;
-                                sum.add(x.data + first, last - first);
-                                return sum.total();
-                              });
+  segmented_sums(s, table, squares, [&](std::size_t, std::size_t first, std::size_t last) {
+    square_sum sum;
+    sum.add(x.data + first, last - first);
+    return sum.total();
+  });
 }
 
 /// squares[k] <- the sum of squares of what the body returns on segment k.
 template <class Real, SegmentBody<Real> Body>
 void segmented_squares(cpu::stream s, std::span<const segment> table, const Body& body,
                        span_on<double, cpu> squares) {
-  detail::ops::segmented_sums(
-      s, table, squares, [&](std::size_t k, std::size_t first, std::size_t last) {
-        constexpr std::size_t block = 256;
-        Real values[block];
-        detail::ops::square_sum sum;
-        const auto f = detail::ops::body_for_segment(body, table[k].kind, k);
-        for (std::size_t i = first; i < last; i += block) {
-          const std::size_t n = std::min(block, last - i);
-          simd_for_each<Real>(i, i + n,
-                              [&](auto at) { decltype(at){at.i - i}.put(values, f(at)); });
-          sum.add(values, n);
-        }
-        return sum.total();
-      });
+  segmented_sums(s, table, squares, [&](std::size_t k, std::size_t first, std::size_t last) {
+    constexpr std::size_t block = 256;
+    Real values[block];
+    square_sum sum;
+    const auto f = body_for_segment(body, table[k].kind, k);
+    for (std::size_t i = first; i < last; i += block) {
+      const std::size_t n = std::min(block, last - i);
+      simd_for_each<Real>(i, i + n, [&](auto at) { decltype(at){at.i - i}.put(values, f(at)); });
+      sum.add(values, n);
+    }
+    return sum.total();
+  });
 }
 
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

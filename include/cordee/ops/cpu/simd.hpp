@@ -13,7 +13,7 @@
 
 #include <cordee/core/config.hpp>
 
-namespace cordee::inline CORDEE_ABI {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 #if defined(__AVX512F__)
 inline constexpr int register_bytes = 64;
@@ -48,7 +48,6 @@ template <class T, int V>
   *reinterpret_cast<typename vector_type<T, V>::unaligned*>(to) = value;
 }
 
-namespace detail::ops {
 /// One step of a transposition: exchanges H lanes of every 2H between two registers.
 template <int H, class T, int V, int... L>
 [[gnu::always_inline]] inline void swap_lanes(vec<T, V>& a, vec<T, V>& b,
@@ -62,7 +61,6 @@ template <int H, class T, int V, int... L>
     if ((l & H) == 0) std::swap(a[l + H], b[l]);
 #endif
 }
-}  // namespace detail::ops
 
 /// Transposes a square, r[i][k] <-> r[k][i]: V registers, V a power of two.
 template <class T, int V, int H = 1>
@@ -70,10 +68,9 @@ template <class T, int V, int H = 1>
   if constexpr (H < V) {
 #pragma GCC unroll 16
     for (int i = 0; i < V; ++i)
-      if ((i & H) == 0)
-        detail::ops::swap_lanes<H, T, V>(r[i], r[i + H], std::make_integer_sequence<int, V>{});
+      if ((i & H) == 0) swap_lanes<H, T, V>(r[i], r[i + H], std::make_integer_sequence<int, V>{});
     transpose<T, V, 2 * H>(r);
   }
 }
 
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

@@ -17,9 +17,7 @@
 #include <cordee/ops/cpu/simd.hpp>
 #include <cordee/ops/lane_ref.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-
-namespace detail::ops {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// sqrt(x), correctly rounded. std::sqrt sets errno, so compilers vectorise it only with
 /// -fno-math-errno, a choice of the user's; hence the instruction where it is known.
@@ -62,10 +60,8 @@ struct lane_ref {
     x = upper < x ? upper : x;
     return -upper > x ? -upper : x;
   }
-  [[gnu::always_inline]] static number root(number x) { return detail::ops::root<Real, V>(x); }
+  [[gnu::always_inline]] static number root(number x) { return ops::root<Real, V>(x); }
 };
-
-}  // namespace detail::ops
 
 /// Calls f(lane_ref) so that every index first .. last-1 is covered once. f takes any lane_ref
 /// (`auto`): `at(plane)` reads its numbers of a plane, `at.put(plane, x)` writes them.
@@ -73,8 +69,8 @@ template <class Real, class F>
 [[gnu::always_inline]] inline void simd_for_each(std::size_t first, std::size_t last, const F& f) {
   constexpr std::size_t V = lanes<Real>;
   const std::size_t rest = (last - first) % V, whole = last - rest;
-  for (std::size_t i = first; i < whole; i += V) f(detail::ops::lane_ref<Real, lanes<Real>>{i});
-  for (std::size_t k = 0; k < rest; ++k) f(detail::ops::lane_ref<Real, 1>{whole + k});
+  for (std::size_t i = first; i < whole; i += V) f(lane_ref<Real, lanes<Real>>{i});
+  for (std::size_t k = 0; k < rest; ++k) f(lane_ref<Real, 1>{whole + k});
 }
 
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

@@ -9,11 +9,11 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <cordee/core/protocol.hpp>
+#include <cordee/core/training_step.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/softmax_loss.hpp>
 
-namespace cordee::inline CORDEE_ABI {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// Returns the metrics, summed over the samples. Where `gradient` is not null, writes loss_weight
 /// times the gradient of each sample's loss (1 / global batch makes it that of the mean loss).
@@ -28,9 +28,9 @@ metrics softmax_loss(int classes, int samples,
   metrics total;
   for (int n = 0; n < samples; ++n) {
     const int label = labels[n];
-    if (label < 0 || label >= classes) detail::ops::throw_bad_label(n, label, classes);
+    if (label < 0 || label >= classes) throw_bad_label(n, label, classes);
     const Real* z = logits + static_cast<std::size_t>(n) * static_cast<std::size_t>(classes);
-    detail::ops::softmax_sums sums;
+    softmax_sums sums;
     sums.largest = static_cast<double>(z[0]);
     for (int c = 1; c < classes; ++c) {
       const auto candidate = static_cast<double>(z[c]);
@@ -42,7 +42,7 @@ metrics softmax_loss(int classes, int samples,
       sums.deviation += below;
     }
     total.loss += sums.loss(static_cast<double>(z[label]), classes, smoothing);
-    const int rank = detail::ops::label_rank(z, classes, label);
+    const int rank = label_rank(z, classes, label);
     total.top1 += rank < 1;
     total.top5 += rank < 5;
     ++total.count;
@@ -55,4 +55,4 @@ metrics softmax_loss(int classes, int samples,
   return total;
 }
 
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

@@ -13,7 +13,7 @@
 #include <type_traits>
 
 #include <cordee/core/error.hpp>
-#include <cordee/core/protocol.hpp>
+#include <cordee/core/training_step.hpp>
 #include <cordee/device/gpu_kernel.hpp>
 #include <cordee/ops/batch_norm_problem.hpp>
 #include <cordee/ops/gpu/batch_norm_merge.hpp>
@@ -21,16 +21,14 @@
 #include <cordee/ops/gpu/batch_norm_tiles.hpp>
 #include <cordee/ops/gpu/vec_16b.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-
-namespace detail::ops {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// The coefficients of a vector of channels.
 template <Number N, class Real>
 CORDEE_DEVICE vec_16b<N> load_coefficients(const Real* row, int width) {
   vec_16b<N> out;
   for (int k = 0; k < out.size; ++k)
-    if (k < width) out.value[k] = static_cast<wide<N>>(row[k]);
+    if (k < width) out.value[k] = static_cast<precision::wide<N>>(row[k]);
   return out;
 }
 
@@ -40,7 +38,8 @@ CORDEE_DEVICE vec_16b<N> masked_gradient(const N* dy, const N* y, int width) {
   vec_16b<N> g(dy, width);
   if constexpr (!std::same_as<Epilogue, epilogue::store>) {
     const vec_16b<N> out(y, width);
-    for (int k = 0; k < g.size; ++k) g.value[k] = out.value[k] > 0 ? g.value[k] : wide<N>{0};
+    for (int k = 0; k < g.size; ++k)
+      g.value[k] = out.value[k] > 0 ? g.value[k] : precision::wide<N>{0};
   }
   return g;
 }
@@ -63,7 +62,7 @@ struct chunk_moments_kernel {
     for (std::size_t row = span.start; row < span.last; row += tiling.down) {
       const vec_16b<N> z(x + tiling.offset(span, row), tiling.width);
       for (int k = 0; k < z.size; ++k) {
-        const wide<N> d = z.value[k] - origin.value[k];
+        const precision::wide<N> d = z.value[k] - origin.value[k];
         sum.value[k] += d;
         square.value[k] += d * d;
       }
@@ -109,7 +108,7 @@ struct normalize_kernel {
         z.value[k] =
             (z.value[k] - center.value[k]) * scale.value[k] + beta.value[k] + added.value[k];
         if constexpr (!std::same_as<Epilogue, epilogue::store>)
-          z.value[k] = z.value[k] < 0 ? wide<N>{0} : z.value[k];
+          z.value[k] = z.value[k] < 0 ? precision::wide<N>{0} : z.value[k];
       }
       z.store(t.y + offset, tiling.width);
     }
@@ -194,8 +193,6 @@ inline void expect_one_group(const batch_norm_problem& at, int samples,
       "batch_norm: statistics shared by ranks are taken over whole batches; use ghost_batch = 0");
 }
 
-}  // namespace detail::ops
-
 /// Training: normalizes by the batch's statistics and moves the running statistics towards them
 /// (towards their mean over the groups). Returns the number of values per channel that the
 /// statistics cover. Temporary memory is the stream's; `scratch` is not used.
@@ -204,32 +201,28 @@ double batch_norm_forward(const batch_norm_problem& at, int samples,
                           const batch_norm_tensors<N, Real>& t, const N* residual,
                           Real* running_mean, Real* running_variance,
                           const statistics_allreduce& combine, S s) {
-  detail::ops::expect_one_group(at, samples, combine);
+  expect_one_group(at, samples, combine);
   if (samples == 0 && !combine) return 0;
   if (samples == 0)  // other ranks wait for this rank's part
-    return detail::ops::share_moments<Real>(static_cast<std::size_t>(at.in.channels),
-                                            at.padded_channels(V), 0, t.gamma, t.saved, nullptr,
-                                            combine, s);
-  const detail::ops::batch_norm_tiles tiling(at, samples, V,
-                                             detail::ops::vec_16b_width<N>(V, t.x, t.y, residual));
+    return share_moments<Real>(static_cast<std::size_t>(at.in.channels), at.padded_channels(V), 0,
+                               t.gamma, t.saved, nullptr, combine, s);
+  const batch_norm_tiles tiling(at, samples, V, vec_16b_width<N>(V, t.x, t.y, residual));
   const std::size_t lanes = tiling.in.lanes(), table = tiling.groups * lanes;
-  const stream_buffer<double, S> chunks(s, 2 * tiling.table()), statistics(s, 2 * table);
+  const device::stream_buffer<double, S> chunks(s, 2 * tiling.table()), statistics(s, 2 * table);
   double *means = chunks.data(), *deviations = means + tiling.table();
   double *mean = statistics.data(), *variance = mean + table;
-  s.launch_kernel(tiling.blocks(),
-                  detail::ops::chunk_moments_kernel<N>{tiling, t.x, means, deviations});
-  s.launch_kernel(detail::ops::merge_tile::blocks(tiling),
-                  detail::ops::merge_moments_kernel<Real>{tiling, t.gamma, t.saved, means,
-                                                          deviations, mean, variance});
+  s.launch_kernel(tiling.blocks(), chunk_moments_kernel<N>{tiling, t.x, means, deviations});
+  s.launch_kernel(
+      merge_tile::blocks(tiling),
+      merge_moments_kernel<Real>{tiling, t.gamma, t.saved, means, deviations, mean, variance});
   auto count = static_cast<double>(tiling.rows_of(tiling.groups - 1));
   if (combine)
-    count = detail::ops::share_moments<Real>(tiling.in.channels, lanes, count, t.gamma, t.saved,
-                                             mean, combine, s);
+    count =
+        share_moments<Real>(tiling.in.channels, lanes, count, t.gamma, t.saved, mean, combine, s);
   for_each(s, tiling.in.channels,
-           detail::ops::running_statistics_op<Real>{tiling.groups, lanes, mean, variance,
-                                                    running_mean, running_variance});
-  s.launch_kernel(tiling.blocks(),
-                  detail::ops::normalize_kernel<Epilogue, N, Real>{tiling, t, residual});
+           running_statistics_op<Real>{tiling.groups, lanes, mean, variance, running_mean,
+                                       running_variance});
+  s.launch_kernel(tiling.blocks(), normalize_kernel<Epilogue, N, Real>{tiling, t, residual});
   return count;
 }
 
@@ -238,15 +231,13 @@ template <Number N, int V, class Epilogue, class Real, GpuStream S>
 void batch_norm_evaluate(const batch_norm_problem& at, int samples,
                          const batch_norm_tensors<N, Real>& t, const N* residual,
                          const Real* running_mean, const Real* running_variance, S s) {
-  const detail::ops::batch_norm_tiles tiling({at.in, 0}, samples,
-                                             V,  // one group
-                                             detail::ops::vec_16b_width<N>(V, t.x, t.y, residual));
-  for_each(
-      s, tiling.in.lanes(),
-      detail::ops::evaluation_coefficients_op<Real>{tiling.in.channels, tiling.in.lanes(), t.gamma,
-                                                    running_mean, running_variance, t.saved});
-  s.launch_kernel(tiling.blocks(),
-                  detail::ops::normalize_kernel<Epilogue, N, Real>{tiling, t, residual});
+  const batch_norm_tiles tiling({at.in, 0}, samples,
+                                V,  // one group
+                                vec_16b_width<N>(V, t.x, t.y, residual));
+  for_each(s, tiling.in.lanes(),
+           evaluation_coefficients_op<Real>{tiling.in.channels, tiling.in.lanes(), t.gamma,
+                                            running_mean, running_variance, t.saved});
+  s.launch_kernel(tiling.blocks(), normalize_kernel<Epilogue, N, Real>{tiling, t, residual});
 }
 
 /// dx from dy; dx and dy may be the same memory unless a residual was added, in which case dy
@@ -257,29 +248,27 @@ void batch_norm_backward(const batch_norm_problem& at, int samples,
                          const batch_norm_tensors<N, Real>& t, double count, N* dy, N* dx,
                          Real* dgamma, Real* dbeta, write_mode mode,
                          const statistics_allreduce& combine, S s) {
-  detail::ops::expect_one_group(at, samples, combine);
-  const detail::ops::batch_norm_tiles tiling(at, samples, V,
-                                             detail::ops::vec_16b_width<N>(V, t.x, t.y, dy, dx));
+  expect_one_group(at, samples, combine);
+  const batch_norm_tiles tiling(at, samples, V, vec_16b_width<N>(V, t.x, t.y, dy, dx));
   const std::size_t lanes = tiling.in.lanes(), table = tiling.groups * lanes;
-  const stream_buffer<double, S> chunks(s, 2 * tiling.table()), sums(s, 2 * table);
+  const device::stream_buffer<double, S> chunks(s, 2 * tiling.table()), sums(s, 2 * table);
   double *shifts = chunks.data(), *scales = shifts + tiling.table();
   double *shift = sums.data(), *scale = shift + table;
   s.launch_kernel(tiling.blocks(),
-                  detail::ops::chunk_sums_kernel<Epilogue, N, Real>{tiling, t, dy, shifts, scales});
-  s.launch_kernel(detail::ops::merge_tile::blocks(tiling),
-                  detail::ops::merge_sums_kernel<Real>{tiling, t.gamma, t.saved, shifts, scales,
-                                                       shift, scale, count == at.frozen_count});
+                  chunk_sums_kernel<Epilogue, N, Real>{tiling, t, dy, shifts, scales});
+  s.launch_kernel(merge_tile::blocks(tiling),
+                  merge_sums_kernel<Real>{tiling, t.gamma, t.saved, shifts, scales, shift, scale,
+                                          count == at.frozen_count});
   for_each(s, tiling.in.channels,
-           detail::ops::parameter_gradient_op<Real>{tiling.groups, lanes, shift, scale, dbeta,
-                                                    dgamma, mode == write_mode::add});
+           parameter_gradient_op<Real>{tiling.groups, lanes, shift, scale, dbeta, dgamma,
+                                       mode == write_mode::add});
   if (combine)
-    detail::ops::share_sums<Real>(tiling.in.channels, lanes, count, t.gamma, t.saved,
-                                  samples == 0 ? nullptr : shift, combine, s);
+    share_sums<Real>(tiling.in.channels, lanes, count, t.gamma, t.saved,
+                     samples == 0 ? nullptr : shift, combine, s);
   // With a residual, dy is masked already.
   using rest =
       std::conditional_t<std::same_as<Epilogue, epilogue::relu>, epilogue::relu, epilogue::store>;
-  s.launch_kernel(tiling.blocks(),
-                  detail::ops::input_gradient_kernel<rest, N, Real>{tiling, t, dy, dx});
+  s.launch_kernel(tiling.blocks(), input_gradient_kernel<rest, N, Real>{tiling, t, dy, dx});
 }
 
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

@@ -17,8 +17,7 @@
 #include <cordee/ops/batch_norm_problem.hpp>
 #include <cordee/ops/gpu/batch_norm_tiles.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-namespace detail::ops {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// The division of a merge: a block takes eight channels of one group and spreads their chunks over
 /// its threads.
@@ -27,7 +26,7 @@ struct merge_tile {
   static constexpr std::size_t shared_bytes = threads * sizeof(double);
 
   static constexpr std::size_t blocks(const batch_norm_tiles& tiling) {
-    return tiling.groups * blocks_for(tiling.in.lanes(), across);
+    return tiling.groups * device::blocks_for(tiling.in.lanes(), across);
   }
 
   std::size_t group, lane;
@@ -36,7 +35,7 @@ struct merge_tile {
 
   template <class Block>
   CORDEE_DEVICE merge_tile(Block& b, std::size_t lanes) : slot(b.thread() / across) {
-    const std::size_t tiles = blocks_for(lanes, across);
+    const std::size_t tiles = device::blocks_for(lanes, across);
     const std::size_t own_lane =
         b.index() % tiles * across + static_cast<std::size_t>(b.thread() % across);
     group = b.index() / tiles;
@@ -199,5 +198,4 @@ struct parameter_gradient_op {
   }
 };
 
-}  // namespace detail::ops
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

@@ -17,8 +17,7 @@
 #include <cordee/device/gpu_kernel.hpp>
 #include <cordee/ops/batch_norm_problem.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-namespace detail::ops {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// Lane c's coefficients and unbiased variance, from mean and variance over all ranks.
 template <class Real>
@@ -113,5 +112,4 @@ void share_sums(std::size_t channels, std::size_t lanes, double count, const Rea
   for_each(s, lanes, shared_sums_op<Real>{lanes, count, gamma, saved, rows, rows + lanes});
 }
 
-}  // namespace detail::ops
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

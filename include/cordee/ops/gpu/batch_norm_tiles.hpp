@@ -17,8 +17,7 @@
 #include <cordee/ops/gpu/blocked_layout.hpp>
 #include <cordee/ops/gpu/vec_16b.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-namespace detail::ops {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 struct batch_norm_tiles {
   static constexpr int threads = 256;
@@ -38,13 +37,14 @@ struct batch_norm_tiles {
         groups(at.ghost_batches(count)),
         width(vector_width),
         vectors(in.V / static_cast<std::size_t>(vector_width)) {
-    const std::size_t parts = blocks_for(vectors, max_across);  // blocks per row
-    across = blocks_for(vectors, parts);
+    const std::size_t parts = device::blocks_for(vectors, max_across);  // blocks per row
+    across = device::blocks_for(vectors, parts);
     down = threads / across;
     tiles = in.blocks * parts;
     const std::size_t group_rows = rows_of(0);
-    rows = down * std::max(fewest_steps, blocks_for(group_rows * tiles, down * enough_blocks));
-    chunks = blocks_for(group_rows, rows);
+    rows =
+        down * std::max(fewest_steps, device::blocks_for(group_rows * tiles, down * enough_blocks));
+    chunks = device::blocks_for(group_rows, rows);
   }
 
   [[nodiscard]] constexpr std::size_t blocks() const { return groups * chunks * tiles; }
@@ -99,14 +99,15 @@ struct batch_norm_tiles {
 /// Shared memory of sum_columns.
 template <Number N>
 inline constexpr std::size_t column_bytes =
-    2 * vec_16b<N>::size * batch_norm_tiles::threads * sizeof(wide<N>);
+    2 * vec_16b<N>::size * batch_norm_tiles::threads * sizeof(precision::wide<N>);
 
 /// Leaves the sums over each column in its slot 0, by halving.
 template <Number N, class Block>
 CORDEE_DEVICE void sum_columns(Block& b, const batch_norm_tiles& tiling, vec_16b<N>& first,
                                vec_16b<N>& second) {
   constexpr int threads = batch_norm_tiles::threads, size = vec_16b<N>::size;
-  wide<N>* const shared = b.template shared<wide<N>>(2 * size * threads) + b.thread();
+  precision::wide<N>* const shared =
+      b.template shared<precision::wide<N>>(2 * size * threads) + b.thread();
   for (int k = 0; k < size; ++k) {
     shared[k * threads] = first.value[k];
     shared[(size + k) * threads] = second.value[k];
@@ -126,5 +127,4 @@ CORDEE_DEVICE void sum_columns(Block& b, const batch_norm_tiles& tiling, vec_16b
   }
 }
 
-}  // namespace detail::ops
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

@@ -10,8 +10,7 @@
 #include <cordee/core/extent.hpp>
 #include <cordee/ops/layout.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-namespace detail::ops {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 struct blocked_layout {
   std::size_t channels, pixels, V, blocks;
@@ -39,5 +38,4 @@ struct blocked_layout {
   }
 };
 
-}  // namespace detail::ops
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

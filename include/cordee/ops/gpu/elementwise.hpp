@@ -13,14 +13,12 @@
 
 #include <cordee/core/error.hpp>
 #include <cordee/core/extent.hpp>
-#include <cordee/core/protocol.hpp>
+#include <cordee/core/training_step.hpp>
 #include <cordee/device/gpu_kernel.hpp>
 #include <cordee/ops/gpu/blocked_layout.hpp>
 #include <cordee/ops/gpu/vec_16b.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-
-namespace detail::ops {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// Vector i of y <- f(x), or of y <- f(x, y).
 template <Number N, class F>
@@ -35,7 +33,7 @@ struct vectorized_op {
     const std::size_t first = i * static_cast<std::size_t>(width);
     const int count = static_cast<int>(std::min(n - first, static_cast<std::size_t>(width)));
     vec_16b<N> z(x + first, count);
-    if constexpr (std::invocable<const F&, wide<N>, wide<N>>) {
+    if constexpr (std::invocable<const F&, precision::wide<N>, precision::wide<N>>) {
       const vec_16b<N> old(y + first, count);
       for (int k = 0; k < z.size; ++k) z.value[k] = f(z.value[k], old.value[k]);
     } else {
@@ -47,7 +45,7 @@ struct vectorized_op {
 template <Number N, GpuStream S, class F>
 void for_each_vec(S s, std::size_t n, const N* x, N* y, const F& f) {
   const int width = vec_16b_width<N>(vec_16b<N>::size, x, y);
-  for_each(s, blocks_for(n, static_cast<std::size_t>(width)),
+  for_each(s, device::blocks_for(n, static_cast<std::size_t>(width)),
            vectorized_op<N, F>{n, width, x, y, f});
 }
 
@@ -90,7 +88,7 @@ struct normalize_bytes_op {
   N* x;
 
   CORDEE_DEVICE void operator()(std::size_t i) const {
-    using real = wide<N>;
+    using real = precision::wide<N>;
     const std::size_t first = i * static_cast<std::size_t>(width);
     const blocked_layout::position at = layout.position_of(first);
     vec_16b<N> out;
@@ -105,35 +103,33 @@ struct normalize_bytes_op {
   }
 };
 
-}  // namespace detail::ops
-
 /// y <- y + x
 template <Number N, GpuStream S>
 void add(std::size_t n, const N* x, N* y, S s) {
-  detail::ops::for_each_vec(s, n, x, y, detail::ops::add_op{});
+  for_each_vec(s, n, x, y, add_op{});
 }
 
 /// x <- factor x
 template <Number N, GpuStream S>
-void scale(std::size_t n, wide<N> factor, N* x, S s) {
-  detail::ops::for_each_vec<N>(s, n, x, x, detail::ops::scale_op<wide<N>>{factor});
+void scale(std::size_t n, precision::wide<N> factor, N* x, S s) {
+  for_each_vec<N>(s, n, x, x, scale_op<precision::wide<N>>{factor});
 }
 /// x <- *factor x, with the factor in device memory
 template <Number N, GpuStream S>
-void scale(std::size_t n, const wide<N>* factor, N* x, S s) {
-  detail::ops::for_each_vec<N>(s, n, x, x, detail::ops::scale_from_memory_op<wide<N>>{factor});
+void scale(std::size_t n, const precision::wide<N>* factor, N* x, S s) {
+  for_each_vec<N>(s, n, x, x, scale_from_memory_op<precision::wide<N>>{factor});
 }
 
 /// y <- max(x, 0); NaN stays NaN
 template <Number N, GpuStream S>
 void relu_forward(std::size_t n, const N* x, N* y, S s) {
-  detail::ops::for_each_vec(s, n, x, y, detail::ops::relu_op{});
+  for_each_vec(s, n, x, y, relu_op{});
 }
 
 /// g <- g where the output y of the ReLU is positive, 0 elsewhere
 template <Number N, GpuStream S>
 void relu_backward(std::size_t n, const N* y, N* g, S s) {
-  detail::ops::for_each_vec(s, n, y, g, detail::ops::relu_mask_op{});
+  for_each_vec(s, n, y, g, relu_mask_op{});
 }
 
 /// x <- (byte / 255 - mean) * scale, from bytes (samples, C, H, W) to activations in blocks of V
@@ -143,10 +139,10 @@ void normalize_bytes(const extent& e, int samples, const std::uint8_t* bytes,
                      const normalization& statistics, N* x, S s) {
   expects(static_cast<std::size_t>(e.channels) <= statistics.mean.size(),
           "normalize_bytes: an image of bytes has at most four channels");
-  const detail::ops::blocked_layout layout(e, V);
-  const int width = detail::ops::vec_16b_width<N>(V, x);
+  const blocked_layout layout(e, V);
+  const int width = vec_16b_width<N>(V, x);
   for_each(s, static_cast<std::size_t>(samples) * layout.size() / static_cast<std::size_t>(width),
-           detail::ops::normalize_bytes_op<N>{layout, width, bytes, statistics, x});
+           normalize_bytes_op<N>{layout, width, bytes, statistics, x});
 }
 
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

@@ -12,14 +12,12 @@
 #include <cstdint>
 #include <type_traits>
 
-#include <cordee/core/protocol.hpp>
+#include <cordee/core/training_step.hpp>
 #include <cordee/device/gpu_kernel.hpp>
 #include <cordee/ops/gpu/block_max.hpp>
 #include <cordee/precision/precision.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-
-namespace detail::ops {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// store(chunk, max of load(i) over the chunk); the maximum starts from 0.
 template <class Load, class Store>
@@ -98,32 +96,28 @@ struct decode_op {
   }
 };
 
-}  // namespace detail::ops
-
 template <Precision P, class Real, GpuStream S>
 void encode(std::size_t n, const Real* x, Real weight, typename P::storage* q,
             typename P::scaling* k, Real* residual, S s) {
   if constexpr (!std::is_empty_v<typename P::scaling>) {
     static_assert(std::same_as<typename P::master, float>,
                   "encode: precisions with a scaling need float masters");
-    using load = detail::ops::magnitude_bits_op<Real>;
-    using kernel = detail::ops::chunk_max_kernel<load, detail::ops::partial_max>;
-    const std::size_t chunks = blocks_for(n, kernel::chunk);
-    const stream_buffer<double, S> partial(s, chunks);
-    const detail::ops::partial_max chunk_maxima{partial.data()};
+    using load = magnitude_bits_op<Real>;
+    using kernel = chunk_max_kernel<load, partial_max>;
+    const std::size_t chunks = device::blocks_for(n, kernel::chunk);
+    const device::stream_buffer<double, S> partial(s, chunks);
+    const partial_max chunk_maxima{partial.data()};
     s.launch_kernel(chunks, kernel{n, load{x}, chunk_maxima});
     // One block; its chunk holds the maxima of 16,384 chunks.
-    s.launch_kernel(
-        1, detail::ops::chunk_max_kernel<detail::ops::partial_max, detail::ops::fit_scaling_op<P>>{
-               chunks, chunk_maxima, {k}});
+    s.launch_kernel(1, chunk_max_kernel<partial_max, fit_scaling_op<P>>{chunks, chunk_maxima, {k}});
   }
-  for_each(s, n, detail::ops::encode_op<P, Real>{x, weight, q, k, residual});
+  for_each(s, n, encode_op<P, Real>{x, weight, q, k, residual});
 }
 
 template <Precision P, class Real, GpuStream S>
 void decode(std::size_t n, const typename P::storage* q, const typename P::scaling* k, Real* x,
             write_mode mode, S s) {
-  for_each(s, n, detail::ops::decode_op<P, Real>{q, k, x, mode == write_mode::add});
+  for_each(s, n, decode_op<P, Real>{q, k, x, mode == write_mode::add});
 }
 
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

@@ -10,16 +10,14 @@
 #include <cordee/device/gpu_kernel.hpp>
 #include <cordee/ops/convolution.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-
-namespace detail::ops {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 template <Number From, Number To>
 struct convert_op {
   const From* from;
   To* to;
   CORDEE_DEVICE void operator()(std::size_t i) const {
-    to[i] = rounded<To>(static_cast<wide<To>>(widened(from[i])));
+    to[i] = precision::rounded<To>(static_cast<precision::wide<To>>(precision::widened(from[i])));
   }
 };
 
@@ -57,8 +55,8 @@ struct pack_krsc_op {
     const unsigned c = index % layout.padded_channels, row = index / layout.padded_channels;
     const unsigned tap = row % layout.taps, k = row / layout.taps;
     packed[i] = c < layout.channels && k < layout.filters
-                    ? rounded<To>(static_cast<wide<To>>(
-                          widened(master[(k * layout.channels + c) * layout.taps + tap])))
+                    ? precision::rounded<To>(static_cast<precision::wide<To>>(precision::widened(
+                          master[(k * layout.channels + c) * layout.taps + tap])))
                     : To{};
   }
 };
@@ -70,33 +68,32 @@ struct unpack_krsc_op {
   Real* dw;
   write_mode mode;
   CORDEE_DEVICE void operator()(std::size_t i) const {
-    const auto x = static_cast<Real>(widened(packed[layout.offset_of(static_cast<unsigned>(i))]));
+    const auto x =
+        static_cast<Real>(precision::widened(packed[layout.offset_of(static_cast<unsigned>(i))]));
     dw[i] = mode == write_mode::add ? dw[i] + x : x;
   }
 };
 
-}  // namespace detail::ops
-
 /// to[i] <- from[i], rounded to To.
 template <Number From, Number To, GpuStream S>
 void convert(std::size_t n, const From* from, To* to, S s) {
-  for_each(s, n, detail::ops::convert_op<From, To>{from, to});
+  for_each(s, n, convert_op<From, To>{from, to});
 }
 
 /// Packs weights (K, C, R, S) as (K', R, S, C').
 template <Number From, Number To, GpuStream S>
 void pack_krsc(const convolution_problem& p, int padded_channels, int padded_filters,
                const From* master, To* packed, S s) {
-  const detail::ops::krsc_layout layout(p, padded_channels, padded_filters);
-  for_each(s, layout.size(), detail::ops::pack_krsc_op<From, To>{layout, master, packed});
+  const krsc_layout layout(p, padded_channels, padded_filters);
+  for_each(s, layout.size(), pack_krsc_op<From, To>{layout, master, packed});
 }
 
 /// Unpacks weight gradients (K', R, S, C') to (K, C, R, S): overwrites dw or adds to it.
 template <Number From, std::floating_point Real, GpuStream S>
 void unpack_krsc(const convolution_problem& p, int padded_channels, int padded_filters,
                  const From* dw_krsc, Real* dw, write_mode mode, S s) {
-  const detail::ops::krsc_layout layout(p, padded_channels, padded_filters);
-  for_each(s, p.weights(), detail::ops::unpack_krsc_op<From, Real>{layout, dw_krsc, dw, mode});
+  const krsc_layout layout(p, padded_channels, padded_filters);
+  for_each(s, p.weights(), unpack_krsc_op<From, Real>{layout, dw_krsc, dw, mode});
 }
 
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

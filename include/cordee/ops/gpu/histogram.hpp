@@ -12,9 +12,7 @@
 #include <cordee/device/gpu_kernel.hpp>
 #include <cordee/ops/histogram.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-
-namespace detail::ops {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 struct histogram_kernel {
   static constexpr int threads = 64, bins = histogram_bins::count;
@@ -54,18 +52,15 @@ struct add_counts_op {
   }
 };
 
-}  // namespace detail::ops
-
 /// Adds the counts of n numbers to the bins, without `padding` zeros that only fill channel blocks.
 template <GpuStream S>
 void add_to_histogram(std::size_t n, const float* x, double* counts, S s, std::size_t padding = 0) {
-  using kernel = detail::ops::histogram_kernel;
-  const std::size_t chunks = blocks_for(n, kernel::chunk);
-  const stream_buffer<std::uint32_t, S> block_counts(s, chunks * histogram_bins::count);
+  using kernel = histogram_kernel;
+  const std::size_t chunks = device::blocks_for(n, kernel::chunk);
+  const device::stream_buffer<std::uint32_t, S> block_counts(s, chunks * histogram_bins::count);
   s.launch_kernel(chunks, kernel{n, x, block_counts.data()});
   for_each(s, histogram_bins::count,
-           detail::ops::add_counts_op{chunks, block_counts.data(), counts,
-                                      static_cast<double>(padding)});
+           add_counts_op{chunks, block_counts.data(), counts, static_cast<double>(padding)});
 }
 
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

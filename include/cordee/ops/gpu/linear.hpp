@@ -10,14 +10,12 @@
 // the weight gradient of a feature that is always 1.
 #pragma once
 
-#include <cordee/core/protocol.hpp>
+#include <cordee/core/training_step.hpp>
 #include <cordee/device/gpu_kernel.hpp>
 #include <cordee/ops/linear_problem.hpp>
 #include <cordee/precision/number.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-
-namespace detail::ops {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// Element (i, j) lies at i row_stride + j column_stride; one of the strides is 1. Elements outside
 /// are 0, but `bias_column` in the column behind the last.
@@ -27,9 +25,10 @@ struct strided_matrix {
   std::size_t rows, columns, row_stride, column_stride;
   int bias_column = 0;
 
-  [[nodiscard]] CORDEE_DEVICE wide<N> at(std::size_t i, std::size_t j) const {
-    if (i < rows && j < columns) return widened(data[i * row_stride + j * column_stride]);
-    return static_cast<wide<N>>(j == columns ? bias_column : 0);
+  [[nodiscard]] CORDEE_DEVICE precision::wide<N> at(std::size_t i, std::size_t j) const {
+    if (i < rows && j < columns)
+      return precision::widened(data[i * row_stride + j * column_stride]);
+    return static_cast<precision::wide<N>>(j == columns ? bias_column : 0);
   }
 };
 
@@ -45,17 +44,17 @@ struct matmul_kernel {
   Store store;
 
   [[nodiscard]] constexpr std::size_t shared_bytes() const {
-    return 2 * tile * pitch * sizeof(wide<N>);
+    return 2 * tile * pitch * sizeof(precision::wide<N>);
   }
 
   template <class Block>
   CORDEE_DEVICE void operator()(Block& block) const {
-    wide<N>* const a_tile = block.template shared<wide<N>>(tile * pitch);
-    wide<N>* const b_tile = block.template shared<wide<N>>(tile * pitch);
+    precision::wide<N>* const a_tile = block.template shared<precision::wide<N>>(tile * pitch);
+    precision::wide<N>* const b_tile = block.template shared<precision::wide<N>>(tile * pitch);
     const int t = block.thread(), column = t % tile, row = t / tile * rows_per_thread;
-    const std::size_t across = blocks_for(columns, tile);
+    const std::size_t across = device::blocks_for(columns, tile);
     const std::size_t i0 = block.index() / across * tile, j0 = block.index() % across * tile;
-    wide<N> sum[rows_per_thread] = {};
+    precision::wide<N> sum[rows_per_thread] = {};
     for (std::size_t k0 = 0; k0 < a.columns; k0 += tile) {
       fetch(a, i0, k0, t, a_tile);
       fetch(b, k0, j0, t, b_tile);
@@ -75,7 +74,7 @@ struct matmul_kernel {
  private:
   /// Loads the tile of m at (i0, j0); adjacent threads read adjacent numbers.
   CORDEE_DEVICE static void fetch(const strided_matrix<N>& m, std::size_t i0, std::size_t j0, int t,
-                                  wide<N>* to) {
+                                  precision::wide<N>* to) {
     for (int index = t; index < tile * tile; index += threads) {
       const int slow = index / tile, fast = index % tile;
       const int i = m.column_stride == 1 ? slow : fast, j = m.column_stride == 1 ? fast : slow;
@@ -88,8 +87,9 @@ template <Number N, class Store, GpuStream S>
 void launch_matmul(const strided_matrix<N>& a, const strided_matrix<N>& b, std::size_t rows,
                    std::size_t columns, const Store& store, S s) {
   using kernel = matmul_kernel<N, Store>;
-  s.launch_kernel(blocks_for(rows, kernel::tile) * blocks_for(columns, kernel::tile),
-                  kernel{a, b, rows, columns, store});
+  s.launch_kernel(
+      device::blocks_for(rows, kernel::tile) * device::blocks_for(columns, kernel::tile),
+      kernel{a, b, rows, columns, store});
 }
 
 template <Number N, std::floating_point Real>
@@ -97,16 +97,16 @@ struct store_output_op {
   const Real* bias;
   N* y;
   std::size_t outputs;
-  CORDEE_DEVICE void operator()(std::size_t n, std::size_t k, wide<N> sum) const {
-    y[n * outputs + k] = rounded<N>(static_cast<wide<N>>(bias[k]) + sum);
+  CORDEE_DEVICE void operator()(std::size_t n, std::size_t k, precision::wide<N> sum) const {
+    y[n * outputs + k] = precision::rounded<N>(static_cast<precision::wide<N>>(bias[k]) + sum);
   }
 };
 template <Number N>
 struct store_input_gradient_op {
   N* dx;
   std::size_t stride;
-  CORDEE_DEVICE void operator()(std::size_t n, std::size_t c, wide<N> sum) const {
-    dx[n * stride + c] = rounded<N>(sum);
+  CORDEE_DEVICE void operator()(std::size_t n, std::size_t c, precision::wide<N> sum) const {
+    dx[n * stride + c] = precision::rounded<N>(sum);
   }
 };
 template <Number N, std::floating_point Real>
@@ -115,21 +115,18 @@ struct store_weight_gradient_op {
   Real* db;
   std::size_t features;
   write_mode mode;
-  CORDEE_DEVICE void operator()(std::size_t k, std::size_t c, wide<N> sum) const {
+  CORDEE_DEVICE void operator()(std::size_t k, std::size_t c, precision::wide<N> sum) const {
     Real& out = c < features ? dw[k * features + c] : db[k];
     out = static_cast<Real>(sum) + (mode == write_mode::add ? out : 0);
   }
 };
 
-}  // namespace detail::ops
-
 template <Number N, std::floating_point Real, GpuStream S>
 void linear_forward(const linear_problem& p, int samples, const N* x, const N* w, const Real* b,
                     N* y, S s) {
   const auto n = static_cast<std::size_t>(samples);
-  detail::ops::launch_matmul<N>({x, n, p.features, p.stride, 1},
-                                {w, p.features, p.outputs, 1, p.features}, n, p.outputs,
-                                detail::ops::store_output_op<N, Real>{b, y, p.outputs}, s);
+  launch_matmul<N>({x, n, p.features, p.stride, 1}, {w, p.features, p.outputs, 1, p.features}, n,
+                   p.outputs, store_output_op<N, Real>{b, y, p.outputs}, s);
 }
 
 /// The input gradient; dx is overwritten, its padding with zeros.
@@ -137,9 +134,8 @@ template <Number N, GpuStream S>
 void linear_input_gradient(const linear_problem& p, int samples, const N* dy, const N* w, N* dx,
                            S s) {
   const auto n = static_cast<std::size_t>(samples);
-  detail::ops::launch_matmul<N>({dy, n, p.outputs, p.outputs, 1},
-                                {w, p.outputs, p.features, p.features, 1}, n, p.stride,
-                                detail::ops::store_input_gradient_op<N>{dx, p.stride}, s);
+  launch_matmul<N>({dy, n, p.outputs, p.outputs, 1}, {w, p.outputs, p.features, p.features, 1}, n,
+                   p.stride, store_input_gradient_op<N>{dx, p.stride}, s);
 }
 
 /// dw (outputs, features) and db (outputs): sums over the samples, ascending.
@@ -147,9 +143,8 @@ template <Number N, std::floating_point Real, GpuStream S>
 void linear_weight_gradient(const linear_problem& p, int samples, const N* x, const N* dy, Real* dw,
                             Real* db, write_mode mode, S s) {
   const auto n = static_cast<std::size_t>(samples);
-  detail::ops::launch_matmul<N>(
-      {dy, p.outputs, n, 1, p.outputs}, {x, n, p.features, p.stride, 1, 1}, p.outputs,
-      p.features + 1, detail::ops::store_weight_gradient_op<N, Real>{dw, db, p.features, mode}, s);
+  launch_matmul<N>({dy, p.outputs, n, 1, p.outputs}, {x, n, p.features, p.stride, 1, 1}, p.outputs,
+                   p.features + 1, store_weight_gradient_op<N, Real>{dw, db, p.features, mode}, s);
 }
 
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

@@ -13,15 +13,13 @@
 #include <cstdint>
 
 #include <cordee/core/extent.hpp>
-#include <cordee/core/protocol.hpp>
+#include <cordee/core/training_step.hpp>
 #include <cordee/device/gpu_kernel.hpp>
 #include <cordee/ops/gpu/blocked_layout.hpp>
 #include <cordee/ops/gpu/vec_16b.hpp>
 #include <cordee/ops/pooling.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-
-namespace detail::ops {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// Vector i of the means over pixels.
 template <Number N>
@@ -39,7 +37,7 @@ struct average_pool_op {
       const vec_16b<N> z(from + pixel * in.V, width);
       for (int k = 0; k < z.size; ++k) sum.value[k] += z.value[k];
     }
-    for (wide<N>& value : sum.value) value /= static_cast<wide<N>>(in.pixels);
+    for (precision::wide<N>& value : sum.value) value /= static_cast<precision::wide<N>>(in.pixels);
     sum.store(y + first, width);
   }
 };
@@ -56,7 +54,7 @@ struct average_pool_backward_op {
     const std::size_t first = i * static_cast<std::size_t>(width);
     const std::size_t plane = first / in.V / in.pixels;
     vec_16b<N> z(dy + plane * in.V + first % in.V, width);
-    for (wide<N>& value : z.value) value /= static_cast<wide<N>>(in.pixels);
+    for (precision::wide<N>& value : z.value) value /= static_cast<precision::wide<N>>(in.pixels);
     z.store(dx + first, width);
   }
 };
@@ -185,60 +183,57 @@ struct max_pool_backward_op {
   }
 };
 
-}  // namespace detail::ops
-
 /// y (samples, lanes) <- mean of x (samples, lanes / V, pixels, V).
 template <Number N, int V, GpuStream S>
 void average_pool_forward(const extent& in, int samples, const N* x, N* y, S s) {
-  const detail::ops::blocked_layout from(in, V);
-  const int width = detail::ops::vec_16b_width<N>(V, x, y);
+  const blocked_layout from(in, V);
+  const int width = vec_16b_width<N>(V, x, y);
   for_each(s, static_cast<std::size_t>(samples) * from.lanes() / static_cast<std::size_t>(width),
-           detail::ops::average_pool_op<N>{from, width, x, y});
+           average_pool_op<N>{from, width, x, y});
 }
 
 /// dx <- dy / pixels at every pixel.
 template <Number N, int V, GpuStream S>
 void average_pool_backward(const extent& in, int samples, const N* dy, N* dx, S s) {
-  const detail::ops::blocked_layout to(in, V);
-  const int width = detail::ops::vec_16b_width<N>(V, dy, dx);
+  const blocked_layout to(in, V);
+  const int width = vec_16b_width<N>(V, dy, dx);
   for_each(s, static_cast<std::size_t>(samples) * to.size() / static_cast<std::size_t>(width),
-           detail::ops::average_pool_backward_op<N>{to, width, dy, dx});
+           average_pool_backward_op<N>{to, width, dy, dx});
 }
 
 template <Number N, int VX, int VY, GpuStream S>
 void subsample_forward(const subsample_problem& p, int samples, const N* x, N* y, S s) {
-  const detail::ops::blocked_layout in(p.in, VX), out(p.out, VY);
-  for_each(s, static_cast<std::size_t>(samples) * out.size(),
-           detail::ops::subsample_op<N>{p, in, out, x, y});
+  const blocked_layout in(p.in, VX), out(p.out, VY);
+  for_each(s, static_cast<std::size_t>(samples) * out.size(), subsample_op<N>{p, in, out, x, y});
 }
 
 /// dx is zero where y does not sample it.
 template <Number N, int VX, int VY, GpuStream S>
 void subsample_backward(const subsample_problem& p, int samples, const N* dy, N* dx, S s) {
-  const detail::ops::blocked_layout in(p.in, VX), out(p.out, VY);
+  const blocked_layout in(p.in, VX), out(p.out, VY);
   for_each(s, static_cast<std::size_t>(samples) * in.size(),
-           detail::ops::subsample_backward_op<N>{p, in, out, dy, dx});
+           subsample_backward_op<N>{p, in, out, dy, dx});
 }
 
 /// Also writes `argmax`, one byte for each number of y: the tap of the maximum.
 template <Number N, int V, GpuStream S>
 void max_pool_forward(const max_pool_problem& p, int samples, const N* x, N* y,
                       std::uint8_t* argmax, S s) {
-  const detail::ops::blocked_layout in(p.in, V), out(p.out(), V);
-  const int width = detail::ops::vec_16b_width<N>(V, x, y);
+  const blocked_layout in(p.in, V), out(p.out(), V);
+  const int width = vec_16b_width<N>(V, x, y);
   for_each(s, static_cast<std::size_t>(samples) * out.size() / static_cast<std::size_t>(width),
-           detail::ops::max_pool_op<N>{p, p.out(), in, out, width, x, y, argmax});
+           max_pool_op<N>{p, p.out(), in, out, width, x, y, argmax});
 }
 
 /// Each number of dx is computed from the windows that contain it.
 template <Number N, int V, GpuStream S>
 void max_pool_backward(const max_pool_problem& p, int samples, const N* dy,
                        const std::uint8_t* argmax, N* dx, write_mode mode, S s) {
-  const detail::ops::blocked_layout in(p.in, V), out(p.out(), V);
-  const int width = detail::ops::vec_16b_width<N>(V, dy, dx);
-  for_each(s, static_cast<std::size_t>(samples) * in.size() / static_cast<std::size_t>(width),
-           detail::ops::max_pool_backward_op<N>{p, p.out(), in, out, width, dy, argmax, dx,
-                                                mode == write_mode::add});
+  const blocked_layout in(p.in, V), out(p.out(), V);
+  const int width = vec_16b_width<N>(V, dy, dx);
+  for_each(
+      s, static_cast<std::size_t>(samples) * in.size() / static_cast<std::size_t>(width),
+      max_pool_backward_op<N>{p, p.out(), in, out, width, dy, argmax, dx, mode == write_mode::add});
 }
 
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

@@ -17,9 +17,7 @@
 #include <cordee/ops/gpu/elementwise.hpp>
 #include <cordee/ops/quantize.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-
-namespace detail::ops {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// The range over the thread block. Collective, at most once per kernel.
 template <int Threads, class Block>
@@ -127,34 +125,32 @@ struct quantize_filter_kernel {
     for (std::size_t i = start; i < last; i += threads) {
       const int quantized = k.quantize(w[i]);
       q[i] = static_cast<std::int8_t>(quantized);
-      dequantized[i] = rounded<Storage>(static_cast<float>(quantized) * k.scale);
+      dequantized[i] = precision::rounded<Storage>(static_cast<float>(quantized) * k.scale);
     }
   }
 };
-
-}  // namespace detail::ops
 
 /// Training: records the range of the layer's n inputs and fits their scaling with the running
 /// range low .. high.
 template <GpuStream S>
 void note_input(std::size_t n, const float* x, const float* low, const float* high,
                 observed_input* record, S s) {
-  using kernel = detail::ops::chunk_range_kernel;
-  const std::size_t chunks = blocks_for(n, kernel::chunk);
-  const stream_buffer<real_range, S> ranges(s, chunks);
+  using kernel = chunk_range_kernel;
+  const std::size_t chunks = device::blocks_for(n, kernel::chunk);
+  const device::stream_buffer<real_range, S> ranges(s, chunks);
   s.launch_kernel(chunks, kernel{n, x, ranges.data()});
-  s.launch_kernel(1, detail::ops::record_range_kernel{chunks, ranges.data(), low, high, record});
+  s.launch_kernel(1, record_range_kernel{chunks, ranges.data(), low, high, record});
 }
 /// Evaluation: fits the scaling of the input to the running range, if there is one.
 template <GpuStream S>
 void recall_input(const float* low, const float* high, observed_input* record, S s) {
-  launch_single(s, detail::ops::running_range_op{low, high, record});
+  launch_single(s, running_range_op{low, high, record});
 }
 
 /// y <- dequantized quantize(x)
 template <GpuStream S>
 void fake_quantize(std::size_t n, const float* x, const affine_quantizer<float>* k, float* y, S s) {
-  detail::ops::for_each_vec(s, n, x, y, detail::ops::fake_quantize_op{k});
+  for_each_vec(s, n, x, y, fake_quantize_op{k});
 }
 
 /// g <- g where x is in the quantization range, 0 elsewhere; with `accumulated`, adds that to it
@@ -163,17 +159,16 @@ template <GpuStream S>
 void straight_through(std::size_t n, const float* x, const affine_quantizer<float>* k, float* g,
                       float* accumulated, S s) {
   if (accumulated == nullptr)
-    detail::ops::for_each_vec(s, n, x, g, detail::ops::straight_through_op{k});
+    for_each_vec(s, n, x, g, straight_through_op{k});
   else
-    for_each(s, n, detail::ops::add_straight_through_op{x, k, g, accumulated});
+    for_each(s, n, add_straight_through_op{x, k, g, accumulated});
 }
 
 /// Weights (filters, filter_size) as bytes, the filters' scales, and the dequantized weights.
 template <Number Storage, GpuStream S>
 void quantize_filters(std::size_t filters, std::size_t filter_size, const float* w, std::int8_t* q,
                       Storage* dequantized, float* scales, S s) {
-  s.launch_kernel(filters, detail::ops::quantize_filter_kernel<Storage>{filter_size, w, q,
-                                                                        dequantized, scales});
+  s.launch_kernel(filters, quantize_filter_kernel<Storage>{filter_size, w, q, dequantized, scales});
 }
 
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

@@ -13,9 +13,7 @@
 #include <cordee/core/error.hpp>
 #include <cordee/device/gpu_kernel.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-
-namespace detail::ops {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 template <class Real>
 struct divide_op {
@@ -59,36 +57,34 @@ struct mix_neighbors_op {
   }
 };
 
-}  // namespace detail::ops
-
 /// x <- x / divisor
 template <class Real, GpuStream S>
 void divide(std::size_t n, Real divisor, Real* x, S s) {
-  for_each(s, n, detail::ops::divide_op<Real>{x, divisor});
+  for_each(s, n, divide_op<Real>{x, divisor});
 }
 
 /// y <- (y + x) / divisor
 template <class Real, GpuStream S>
 void add_then_divide(std::size_t n, Real divisor, const Real* x, Real* y, S s) {
-  for_each(s, n, detail::ops::add_then_divide_op<Real>{x, y, divisor});
+  for_each(s, n, add_then_divide_op<Real>{x, y, divisor});
 }
 
 /// rows is (count, n): its first row <- the mean of all rows, added in order.
 template <class Real, GpuStream S>
 void mean_of_rows(std::size_t count, std::size_t n, Real* rows, S s) {
-  for_each(s, n, detail::ops::row_mean_op<Real>{count, n, rows});
+  for_each(s, n, row_mean_op<Real>{count, n, rows});
 }
 
 /// x <- x + sum over k of weights[k] (received[k] - x), with received (weights, n).
 template <class Real, GpuStream S>
 void mix_neighbors(std::size_t n, const Real* received, std::span<const double> weights, Real* x,
                    S s) {
-  expects(weights.size() <= detail::ops::mix_neighbors_op<Real>::max_neighbors,
+  expects(weights.size() <= mix_neighbors_op<Real>::max_neighbors,
           "mix_neighbors: at most 64 neighbors per rank on a GPU");
-  detail::ops::mix_neighbors_op<Real> mix{n, weights.size(), received, x, {}};
+  mix_neighbors_op<Real> mix{n, weights.size(), received, x, {}};
   std::transform(weights.begin(), weights.end(), mix.weights.begin(),
                  [](double w) { return static_cast<Real>(w); });
   for_each(s, n, mix);
 }
 
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

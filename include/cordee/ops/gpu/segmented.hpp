@@ -25,9 +25,7 @@
 #include <cordee/device/gpu_kernel.hpp>
 #include <cordee/ops/segment_body.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-
-namespace detail::ops {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 inline constexpr std::size_t segment_chunk = 4096;  // 16 numbers per thread
 
@@ -48,7 +46,7 @@ class table_part {
       const segment& s = table[from_ + j];
       const std::size_t first = s.offset - table.front().offset;
       entries_[j] = {first, first + s.size, s.kind, static_cast<unsigned>(chunks_)};
-      chunks_ += blocks_for(s.size, segment_chunk);
+      chunks_ += device::blocks_for(s.size, segment_chunk);
     }
   }
 
@@ -157,16 +155,14 @@ struct load_op {
   }
 };
 
-}  // namespace detail::ops
-
 template <class Real, GpuStream S, SegmentBody<Real> Body>
 void segmented_for(S s, std::span<const segment> table, const Body& body) {
-  using kernel = detail::ops::segmented_kernel<Real, Body>;
+  using kernel = segmented_kernel<Real, Body>;
   static_assert(
       sizeof(kernel) <= 4096,
       "segmented: a body of more than 4 KiB with its table exceeds a kernel's parameters; "
       "keep arrays in device memory");
-  detail::ops::for_each_part(table, [&](const auto& part) {
+  for_each_part(table, [&](const auto& part) {
     s.launch_kernel(part.chunks(), kernel{part, body});
   });
 }
@@ -174,23 +170,22 @@ void segmented_for(S s, std::span<const segment> table, const Body& body) {
 template <class Real, GpuStream S, SegmentBody<Real> Body, class D>
 void segmented_squares(S s, std::span<const segment> table, const Body& body,
                        span_on<double, D> squares) {
-  using kernel = detail::ops::chunk_squares_kernel<Real, Body>;
+  using kernel = chunk_squares_kernel<Real, Body>;
   static_assert(
       sizeof(kernel) <= 4096,
       "segmented: a body of more than 4 KiB with its table exceeds a kernel's parameters; "
       "keep arrays in device memory");
   expects(squares.size >= table.size(), "segmented_squares: needs room for one sum per segment");
-  detail::ops::for_each_part(table, [&](const auto& part) {
-    const stream_buffer<double, S> partial(s, part.chunks());
+  for_each_part(table, [&](const auto& part) {
+    const device::stream_buffer<double, S> partial(s, part.chunks());
     s.launch_kernel(part.chunks(), kernel{part, body, partial.data()});
-    s.launch_kernel(part.size(),
-                    detail::ops::segment_squares_kernel{part, partial.data(), squares.data});
+    s.launch_kernel(part.size(), segment_squares_kernel{part, partial.data(), squares.data});
   });
 }
 template <class Real, GpuStream S, class D>
 void segmented_squares(S s, std::span<const segment> table,
                        std::type_identity_t<span_on<const Real, D>> x, span_on<double, D> squares) {
-  segmented_squares<Real>(s, table, detail::ops::load_op<Real>{x.data}, squares);
+  segmented_squares<Real>(s, table, load_op<Real>{x.data}, squares);
 }
 
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

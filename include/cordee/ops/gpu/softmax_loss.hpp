@@ -12,9 +12,7 @@
 #include <cordee/ops/gpu/block_max.hpp>
 #include <cordee/ops/softmax_loss.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-
-namespace detail::ops {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 constexpr bool is_class(int label, int classes) { return 0 <= label && label < classes; }
 
@@ -47,12 +45,12 @@ struct softmax_kernel {
 
     double max_logit = -std::numeric_limits<double>::infinity();
     for (int c = b.thread(); c < classes; c += threads)
-      if (static_cast<double>(widened(z[c])) > max_logit)
-        max_logit = static_cast<double>(widened(z[c]));
+      if (static_cast<double>(precision::widened(z[c])) > max_logit)
+        max_logit = static_cast<double>(precision::widened(z[c]));
     max_logit = block_max<threads>(b, max_logit);
     double sum = 0, shift_sum = 0, larger = 0;
     for (int c = b.thread(); c < classes; c += threads) {
-      const double shifted = static_cast<double>(widened(z[c])) - max_logit;
+      const double shifted = static_cast<double>(precision::widened(z[c])) - max_logit;
       sum += std::exp(shifted);
       shift_sum += shifted;
       larger += is_valid && ranks_above(z, c, label);
@@ -61,7 +59,7 @@ struct softmax_kernel {
     const softmax_sums sums{is_valid ? max_logit : nan, b.sum(sum), b.sum(shift_sum)};
 
     if (b.thread() == 0) {
-      const double label_logit = is_valid ? static_cast<double>(widened(z[label])) : nan;
+      const double label_logit = is_valid ? static_cast<double>(precision::widened(z[label])) : nan;
       const int rank =
           std::isnan(label_logit) ? std::numeric_limits<int>::max() : static_cast<int>(larger);
       per_sample[b.index()] = {sums.loss(label_logit, classes, smoothing), rank};
@@ -71,9 +69,9 @@ struct softmax_kernel {
     const double weight =
         scale == nullptr ? loss_weight : loss_weight * static_cast<double>(*scale);
     for (int c = b.thread(); c < classes; c += threads)
-      dz[c] = rounded<N>(
-          static_cast<wide<N>>(weight * sums.logit_gradient(static_cast<double>(widened(z[c])),
-                                                            c == label, classes, smoothing)));
+      dz[c] = precision::rounded<N>(static_cast<precision::wide<N>>(
+          weight * sums.logit_gradient(static_cast<double>(precision::widened(z[c])), c == label,
+                                       classes, smoothing)));
   }
 };
 
@@ -109,8 +107,6 @@ struct metrics_kernel {
   }
 };
 
-}  // namespace detail::ops
-
 /// *out, in device memory, is checked and turned into metrics on the host (`checked`).
 /// `loss_weight` is multiplied by *scale, also in device memory, unless that is null.
 template <Number N, GpuStream S>
@@ -118,10 +114,10 @@ void softmax_loss(int classes, int samples, const N* logits, const std::int32_t*
                   double smoothing, double loss_weight, const float* scale, N* gradient,
                   metric_sums* out, S s) {
   const auto n = static_cast<std::size_t>(samples);
-  const stream_buffer<detail::ops::sample_metrics, S> per_sample(s, n);
-  s.launch_kernel(n, detail::ops::softmax_kernel<N>{classes, logits, labels, smoothing, loss_weight,
-                                                    scale, gradient, per_sample.data()});
-  s.launch_kernel(1, detail::ops::metrics_kernel{classes, samples, per_sample.data(), labels, out});
+  const device::stream_buffer<sample_metrics, S> per_sample(s, n);
+  s.launch_kernel(n, softmax_kernel<N>{classes, logits, labels, smoothing, loss_weight, scale,
+                                       gradient, per_sample.data()});
+  s.launch_kernel(1, metrics_kernel{classes, samples, per_sample.data(), labels, out});
 }
 
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

@@ -11,8 +11,7 @@
 
 #include <cordee/precision/number.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-namespace detail::ops {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// Loaded from or stored to `count` numbers: all `size` of them by one access, which requires an
 /// address that is a multiple of 16 bytes; fewer one by one, the rest being zero.
@@ -21,7 +20,7 @@ struct vec_16b {
   static constexpr int size = 16 / static_cast<int>(sizeof(N));
   static constexpr std::size_t alignment = 16;
 
-  wide<N> value[size] = {};
+  precision::wide<N> value[size] = {};
 
   vec_16b() = default;
   CORDEE_DEVICE vec_16b(const N* from, int count) {
@@ -31,11 +30,11 @@ struct vec_16b {
     else
       for (int k = 0; k < size; ++k)
         if (k < count) numbers[k] = from[k];
-    for (int k = 0; k < size; ++k) value[k] = widened(numbers[k]);
+    for (int k = 0; k < size; ++k) value[k] = precision::widened(numbers[k]);
   }
   CORDEE_DEVICE void store(N* to, int count) const {
     N numbers[size];
-    for (int k = 0; k < size; ++k) numbers[k] = rounded<N>(value[k]);
+    for (int k = 0; k < size; ++k) numbers[k] = precision::rounded<N>(value[k]);
     if (count == size)
       std::memcpy(assume_aligned<void>(to), numbers, sizeof(numbers));
     else
@@ -61,5 +60,4 @@ int vec_16b_width(std::size_t row, const Memory*... memory) {
   return aligned ? vec_16b<N>::size : 1;
 }
 
-}  // namespace detail::ops
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

@@ -14,6 +14,7 @@
 #include "tests/support/engine_shapes.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::ops;
 using namespace support;
 
 ENGINE_LAWS(engine_of<cordee::blocked, float>, engine_of<cordee::blocked, double>,

@@ -5,6 +5,7 @@
 #include "tests/support/byte_engines.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::ops;
 using namespace support;
 
 TEST_CASE(

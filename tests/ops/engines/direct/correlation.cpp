@@ -10,6 +10,7 @@
 #include "tests/support/direct_engines.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::ops;
 using namespace support;
 
 namespace {

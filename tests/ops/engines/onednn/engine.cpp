@@ -19,6 +19,7 @@
 #include "tests/support/engine_shapes.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::ops;
 using namespace support;
 
 ENGINE_LAWS(engine_of<onednn, float>);

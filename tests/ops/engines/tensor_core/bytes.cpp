@@ -4,6 +4,7 @@
 
 #include "tests/support/emulated.hpp"
 
+using namespace cordee::detail::ops;
 using namespace support;
 
 static_assert(ByteEngine<tensor_core, emulated::stream>);

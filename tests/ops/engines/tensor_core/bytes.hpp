@@ -27,7 +27,8 @@ void byte_gradients_are_the_definitions(const device_fixture<D>& at, const convo
                                         int samples) {
   INFO(describe(p), ", samples ", samples);
   // 255 quantization steps of 1 / 128; inputs are multiples of a quarter step, some out of range.
-  const affine_quantizer<float> k = fit_affine(-127.0f / 128, 1.0f, unsigned_bytes);
+  const cordee::detail::ops::affine_quantizer<float> k =
+      cordee::detail::ops::fit_affine(-127.0f / 128, 1.0f, cordee::detail::ops::unsigned_bytes);
   REQUIRE(k.scale == 0x1p-7f);
   random_sequence draw(8, purpose::test, 1, 0);
   std::vector<double> x(size(samples) * p.in.size()), left(x.size());
@@ -78,7 +79,7 @@ void byte_gradients_are_the_definitions(const device_fixture<D>& at, const convo
 template <class D>
 void the_largest_sums_do_not_saturate(const device_fixture<D>& at) {
   const convolution_problem p{{257, 1, 1}, 1, 1, 1, 0};
-  byte_harness<tensor_core, D> engine{p, 1, {1, 1, 0, unsigned_bytes}, at};
+  byte_harness<tensor_core, D> engine{p, 1, {1, 1, 0, cordee::detail::ops::unsigned_bytes}, at};
   CHECK(engine.template run<std::uint8_t, std::int32_t>(std::vector<double>(257, 255),
                                                         std::vector<std::int8_t>(257, 127),
                                                         {}) == std::vector{257.0 * 255 * 127});

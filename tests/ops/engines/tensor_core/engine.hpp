@@ -65,8 +65,8 @@ void tensor_core_batch_is_its_samples(const device_fixture<D>& at, const convolu
   const auto master = at.template put_as<float>(random_numbers(p.weights(), 2));
   auto weights = at.template put_as<N>(std::vector<double>(tensor_core::packed_size<N>(p), 99));
   tensor_core::pack<N>(p, master.span().data, weights.span().data, at.s);
-  const std::size_t each = x.size() / size(samples),
-                    made = sample_size(p.out(), tensor_core::block<N>(p.filters));
+  const std::size_t each = x.size() / size(samples), made = cordee::detail::ops::sample_size(
+                                                         p.out(), tensor_core::block<N>(p.filters));
   const auto fprop = [&](int first, int count) {
     const auto begin = x.begin() + static_cast<std::ptrdiff_t>(size(first) * each);
     const auto some = at.template put_as<N>(

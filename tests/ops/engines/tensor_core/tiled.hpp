@@ -69,8 +69,9 @@ struct tiled_fixture {
   }
   /// A buffer for y; and y in NCHW.
   [[nodiscard]] std::vector<N> output() const {
-    return std::vector<N>(size(samples) * sample_size(p.out(), tensor_core::block<N>(p.filters)),
-                          nearest<N>(99));
+    return std::vector<N>(
+        size(samples) * cordee::detail::ops::sample_size(p.out(), tensor_core::block<N>(p.filters)),
+        nearest<N>(99));
   }
   [[nodiscard]] std::vector<double> numbers(const std::vector<N>& y) const {
     std::vector<double> out;

@@ -6,6 +6,7 @@
 
 #include "tests/ops/engines/tensor_core/tiled.hpp"
 
+using namespace cordee::detail::device;
 using namespace support;
 
 TEST_CASE("weight gradient: pixel positions advance without division") {

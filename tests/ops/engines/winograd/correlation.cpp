@@ -14,6 +14,7 @@
 #include "tests/support/direct_engines.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::precision;
 using namespace cordee::detail::ops;
 using namespace support;
 

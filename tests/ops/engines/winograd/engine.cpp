@@ -16,6 +16,8 @@
 #include "tests/support/engine_shapes.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::ops;
+using namespace cordee::detail::precision;
 using namespace support;
 
 ENGINE_LAWS(engine_of<winograd, float>, engine_of<winograd, double>,

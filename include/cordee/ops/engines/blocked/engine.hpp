@@ -19,6 +19,7 @@
 #include <cordee/ops/layout.hpp>
 
 namespace cordee::inline CORDEE_ABI {
+
 namespace detail::ops {
 
 /// y[b, i, j] (+)= sum over channels c and taps (r, q) of  x[c, row(i, r), row(j, q)] w[b, c, r, q]
@@ -53,8 +54,6 @@ void blocked_correlation(const extent& in, const extent& out, int window, int sa
                     for (std::size_t task = first; task < last; ++task) compute(task);
                   });
 }
-
-}  // namespace detail::ops
 
 /// Bytes is the size of a register: objects built for different ISAs have different types.
 template <int Bytes>
@@ -97,7 +96,7 @@ struct blocked_with {
                     const Real* packed,
                     Real* y,  // (N, K/V, H', W', V)
                     cpu::stream s) {
-    detail::ops::blocked_correlation<Real, block<Real>(0)>(
+    blocked_correlation<Real, block<Real>(0)>(
         p.in, p.out(), p.window, samples, x, packed, y, write_mode::overwrite,
         [&p](int i, int r) { return i * p.stride + r - p.padding; }, s);
   }
@@ -107,7 +106,7 @@ struct blocked_with {
                     const Real* packed,
                     Real* dx,  // (N, C/V, H, W, V)
                     write_mode mode, cpu::stream s) {
-    detail::ops::blocked_correlation<Real, block<Real>(0)>(
+    blocked_correlation<Real, block<Real>(0)>(
         p.out(), p.in, p.window, samples, dy, packed + forward_size<Real>(p), dx, mode,
         [&p](int h, int r) {  // the output row that reads row h by tap r, or outside
           const int up = h + p.padding - r;
@@ -166,8 +165,10 @@ struct blocked_with {
   }
 };
 
+}  // namespace detail::ops
+
 /// The engine for the ISA of this build.
-using blocked = blocked_with<register_bytes>;
+using blocked = detail::ops::blocked_with<detail::ops::register_bytes>;
 static_assert(ConvolutionEngine<blocked, float> && ConvolutionEngine<blocked, double>);
 
 }  // namespace cordee::inline CORDEE_ABI

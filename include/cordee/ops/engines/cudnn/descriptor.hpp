@@ -23,8 +23,7 @@
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-namespace detail::ops {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 inline void cudnn_check(cudnnStatus_t status, std::string_view call) {
   if (status == CUDNN_STATUS_SUCCESS) return;
@@ -139,5 +138,4 @@ class cudnn_descriptor {
   std::unique_ptr<void, destroy> raw_;
 };
 
-}  // namespace detail::ops
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

@@ -11,8 +11,7 @@
 #include <cordee/ops/engines/cudnn/descriptor.hpp>
 #include <cordee/ops/engines/cudnn/plan_key.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-namespace detail::ops {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// The device that plans are made for: the GPU of a handle, or one given by a descriptor of its
 /// properties, which needs no GPU.
@@ -107,5 +106,4 @@ class cudnn_graph {
   cudnn_descriptor x_, w_, y_, convolution_, operation_, graph_;
 };
 
-}  // namespace detail::ops
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

@@ -18,8 +18,7 @@
 
 #include <cordee/ops/engines/cudnn/graph.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-namespace detail::ops {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// The variant pack's data pointers; the pass determines which tensor is written.
 struct cudnn_pointers {
@@ -119,5 +118,4 @@ inline std::vector<cudnn_plan> cudnn_plans(const cudnn_plan_key& key, const cudn
   return plans;
 }
 
-}  // namespace detail::ops
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

@@ -21,8 +21,7 @@
 #include <cordee/device/gpu_kernel.hpp>
 #include <cordee/ops/engines/cudnn/plan.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-namespace detail::ops {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// Measures the milliseconds between the first and the last of a call's work on a stream.
 class cuda_stopwatch {
@@ -108,7 +107,7 @@ class cudnn_plan_cache {
 
   template <device::CudaStream S>
   void execute(const cudnn_plan& plan, const cudnn_pointers& data, S s) {
-    const stream_buffer<std::byte, S> workspace(s, plan.workspace_bytes());
+    const device::stream_buffer<std::byte, S> workspace(s, plan.workspace_bytes());
     plan.execute(handle_.get(), data, workspace.data());
   }
 
@@ -120,7 +119,7 @@ class cudnn_plan_cache {
       throw error("cudnn: no engine of this version supports this convolution on this GPU");
     if (plans.size() == 1) return std::move(plans.front());
     // An accumulating pass would add to its output once a trial: trials write to scratch memory.
-    const stream_buffer<std::byte, S> scratch(s, key.accumulate ? bytes_of_x(key) : 0);
+    const device::stream_buffer<std::byte, S> scratch(s, key.accumulate ? bytes_of_x(key) : 0);
     if (key.accumulate) data.x = scratch.data();
     cuda_stopwatch stopwatch(s.handle);
     std::vector<float> times;
@@ -157,5 +156,4 @@ class cudnn_plan_cache {
   std::map<tuple, std::optional<cudnn_plan>> plans_;
 };
 
-}  // namespace detail::ops
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

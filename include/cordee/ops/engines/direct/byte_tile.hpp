@@ -17,7 +17,7 @@
 #include <cordee/ops/cpu/quantize.hpp>
 #include <cordee/ops/engines/direct/tile.hpp>
 
-namespace cordee::inline CORDEE_ABI {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// Whether this build's ISA has an instruction that adds four products of bytes to 32 bits.
 #if defined(__AVX512VNNI__) || (defined(__AVXVNNI__) && !defined(__AVX512F__))
@@ -25,8 +25,6 @@ inline constexpr bool byte_dots = true;
 #else
 inline constexpr bool byte_dots = false;
 #endif
-
-namespace detail::ops {
 
 template <int V>
 using sum_vec = vec<std::int32_t, V>;
@@ -173,5 +171,4 @@ template <int V, bool Dots, int Blocks, int Pixels, bool Rows3x3, ByteConvolutio
   }
 }
 
-}  // namespace detail::ops
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

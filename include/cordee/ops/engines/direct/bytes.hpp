@@ -17,8 +17,7 @@
 #include <cordee/ops/engines/direct/byte_tile.hpp>
 #include <cordee/ops/engines/direct/storage.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-namespace detail::ops {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 template <int V, bool Dots>
 class byte_correlation {
@@ -201,5 +200,4 @@ class byte_correlation {
   int rows_, columns_;  // of the padded input
 };
 
-}  // namespace detail::ops
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

@@ -25,8 +25,7 @@
 #include <cordee/ops/engines/direct/storage.hpp>
 #include <cordee/ops/engines/direct/tile.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-namespace detail::ops {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 template <class Real, int V>
 class correlation {
@@ -47,8 +46,8 @@ class correlation {
            write_mode mode, cpu::stream s) const {
     const auto n = static_cast<std::size_t>(samples);
     const std::size_t groups = plan_.sample_groups(samples), pairs = plan_.filter_pair_count(),
-                      parts = plan_.filter_parts(groups, workers_of(s));
-    parallel_dynamic(s, groups * parts, [&](std::size_t task) {
+                      parts = plan_.filter_parts(groups, device::workers_of(s));
+    device::parallel_dynamic(s, groups * parts, [&](std::size_t task) {
       const std::size_t group = task / parts, part = task % parts, first = n * group / groups;
       run_samples(n * (group + 1) / groups - first, x + first * plan_.x_size, w,
                   y + first * plan_.y_size, mode == write_mode::add,
@@ -240,5 +239,4 @@ class correlation {
   std::vector<tap_row> tap_rows_;  // one for each remainder of an output row
 };
 
-}  // namespace detail::ops
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

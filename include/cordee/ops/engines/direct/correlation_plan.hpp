@@ -15,8 +15,7 @@
 #include <cordee/ops/engines/direct/storage.hpp>
 #include <cordee/ops/engines/direct/tile.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-namespace detail::ops {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// Channels of an image that the kernel of the 3x3 window reads without padding them to a block.
 inline constexpr int image_pitch = 3;
@@ -154,5 +153,4 @@ constexpr correlation_plan plan_correlation(const convolution_problem& layer, bo
   return plan;
 }
 
-}  // namespace detail::ops
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

@@ -21,6 +21,8 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+namespace detail::ops {
+
 /// Bytes is the size of a register, Dots whether the ISA multiplies bytes in fours. Objects built
 /// for different ISAs have different types, and so can be linked together.
 template <int Bytes, bool Dots = false>
@@ -29,7 +31,7 @@ struct direct_with {
 
   template <class Real>
   static constexpr int block(int channels) {
-    return detail::ops::direct_block<width<Real>>(channels);
+    return direct_block<width<Real>>(channels);
   }
   template <class Real>
   static std::size_t packed_size(const convolution_problem& p) {
@@ -61,7 +63,7 @@ struct direct_with {
                     const Real* packed,
                     Real* y,  // (N, K/V, H', W', V)
                     cpu::stream s) {
-    const detail::ops::correlation<Real, width<Real>> pass(p, false);
+    const correlation<Real, width<Real>> pass(p, false);
     pass.run(samples, x, packed, y, write_mode::overwrite, s);
   }
   template <class Real>
@@ -70,13 +72,13 @@ struct direct_with {
                     const Real* packed,
                     Real* dx,  // (N, C/V, H, W, V)
                     write_mode mode, cpu::stream s) {
-    const detail::ops::correlation<Real, width<Real>> pass(p, true);
+    const correlation<Real, width<Real>> pass(p, true);
     pass.run(samples, dy, packed + forward_form<Real>(p).size(), dx, mode, s);
   }
 
   template <class Real>
   static std::size_t workspace(const convolution_problem& p, int samples, cpu::stream) {
-    return detail::ops::plan_weight_gradient<Real, width<Real>>(p, samples).workspace();
+    return plan_weight_gradient<Real, width<Real>>(p, samples).workspace();
   }
   template <class Real>
   static void wgrad(const convolution_problem& p, int samples,
@@ -86,7 +88,7 @@ struct direct_with {
                     write_mode mode,
                     Real* workspace,  // workspace(p, samples, s)
                     cpu::stream s) {
-    detail::ops::weight_gradient<Real, width<Real>>(p, samples).run(x, dy, dw, mode, workspace, s);
+    weight_gradient<Real, width<Real>>(p, samples).run(x, dy, dw, mode, workspace, s);
   }
 
   static std::size_t packed_bytes(const convolution_problem& p) { return bytes(p).packed_size(); }
@@ -98,7 +100,7 @@ struct direct_with {
   static void fprop_bytes(const convolution_problem& p, int samples, const In* x,
                           const affine_quantizer<float>& k, const std::int8_t* packed,
                           const float* scales, Out* y, cpu::stream s) {
-    detail::ops::check_byte_problem(p, k);
+    check_byte_problem(p, k);
     bytes(p).run(samples, x, k, packed, scales, y, s);
   }
 
@@ -106,22 +108,24 @@ struct direct_with {
   template <class Real>
   static constexpr int width = Bytes / static_cast<int>(sizeof(Real));
   static auto bytes(const convolution_problem& p) {
-    return detail::ops::byte_correlation<width<float>, Dots>(p);
+    return byte_correlation<width<float>, Dots>(p);
   }
   template <class Real>
   static constexpr auto forward_form(const convolution_problem& p) {
-    return detail::ops::packed_form<width<Real>>{p.filters, p.in.channels, p.window};
+    return packed_form<width<Real>>{p.filters, p.in.channels, p.window};
   }
   template <class Real>
   static constexpr auto backward_form(const convolution_problem& p) {
-    return detail::ops::packed_form<width<Real>>{p.in.channels, p.filters, p.window};
+    return packed_form<width<Real>>{p.in.channels, p.filters, p.window};
   }
 };
 
+}  // namespace detail::ops
+
 /// The engine for the ISA of this build.
-using direct = direct_with<register_bytes, byte_dots>;
+using direct = detail::ops::direct_with<detail::ops::register_bytes, detail::ops::byte_dots>;
 static_assert(ConvolutionEngine<direct, float> && ConvolutionEngine<direct, double> &&
-              ByteEngine<direct>);
+              detail::ops::ByteEngine<direct>);
 
 template <>
 struct default_engine<cpu> {

@@ -16,13 +16,12 @@
 #include <cstddef>
 #include <type_traits>
 
-#include <cordee/core/protocol.hpp>
+#include <cordee/core/training_step.hpp>
 #include <cordee/ops/cpu/simd.hpp>
 #include <cordee/ops/engines/direct/storage.hpp>
 #include <cordee/ops/layout.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-namespace detail::ops {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// f(0) .. f(n-1); unrolled where N is an integral_constant.
 template <class N, class F>
@@ -204,5 +203,4 @@ struct packed_form {
   }
 };
 
-}  // namespace detail::ops
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

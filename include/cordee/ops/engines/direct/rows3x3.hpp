@@ -17,8 +17,7 @@
 
 #include <cordee/ops/engines/direct/tile.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-namespace detail::ops {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// Not const: the compiler would replace the loads by a branch.
 template <class Real, int V>
@@ -148,5 +147,4 @@ void rows3x3_run(row_tile<Real> at, const tap* first, const tap* last) {
   });
 }
 
-}  // namespace detail::ops
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

@@ -14,8 +14,7 @@
 #include <cordee/ops/cpu/simd.hpp>
 #include <cordee/ops/layout.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-namespace detail::ops {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// Channels to a block of an activation: V, or all of them where they are at most 4, as in the
 /// network's input.
@@ -145,5 +144,4 @@ struct strided_pixels {
   }
 };
 
-}  // namespace detail::ops
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

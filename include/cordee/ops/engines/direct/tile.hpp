@@ -19,8 +19,7 @@
 #include <cordee/ops/convolution.hpp>
 #include <cordee/ops/cpu/simd.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-namespace detail::ops {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// AVX-512 has 32 registers, which hold a tile and its weights; earlier ISAs have 16.
 template <class Real, int V>
@@ -190,5 +189,4 @@ void correlate_rows(row_tile<Real> at, const tap* first, const tap* last) {
         });
 }
 
-}  // namespace detail::ops
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

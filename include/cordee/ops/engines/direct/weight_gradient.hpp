@@ -25,8 +25,7 @@
 #include <cordee/ops/engines/direct/weight_gradient_plan.hpp>
 #include <cordee/ops/engines/direct/wgrad_tile.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-namespace detail::ops {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 template <class Real, int V>
 class weight_gradient {
@@ -52,13 +51,13 @@ class weight_gradient {
     Real* const sums = workspace + plan_.gathered_size;  // (groups, form_)
     if (plan_.gathers()) {
       Real* const dense = workspace;  // (N, C/V, H', W', V)
-      parallel_dynamic(s, samples, [&](std::size_t n) {
+      device::parallel_dynamic(s, samples, [&](std::size_t n) {
         strided_.gather(x + n * sample_size(strided_.in, V),
                         dense + n * sample_size(plan_.layer.in, V));
       });
       x = dense;
     }
-    parallel_dynamic(s, groups * parts, [&](std::size_t task) {
+    device::parallel_dynamic(s, groups * parts, [&](std::size_t task) {
       thread_local scratch<Real> single;
       const std::size_t group = task / parts, part = task % parts;
       const auto begin = samples * group / groups, end = samples * (group + 1) / groups;
@@ -271,5 +270,4 @@ class weight_gradient {
   packed_form<V> form_;
 };
 
-}  // namespace detail::ops
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

@@ -13,8 +13,7 @@
 #include <cordee/ops/engines/direct/storage.hpp>
 #include <cordee/ops/engines/direct/wgrad_tile.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-namespace detail::ops {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// The tiles of wgrad_tile.hpp, by what they sum over at once.
 enum class wgrad_kernel {
@@ -114,5 +113,4 @@ constexpr weight_gradient_plan plan_weight_gradient(const convolution_problem& l
   return plan;
 }
 
-}  // namespace detail::ops
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

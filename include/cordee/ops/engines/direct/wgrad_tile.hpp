@@ -17,8 +17,7 @@
 
 #include <cordee/ops/engines/direct/tile.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-namespace detail::ops {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// The pixels that one tile sums over. Pitches count numbers.
 struct pixel_area {
@@ -194,5 +193,4 @@ template <class Real, int V, int Channels>
                 [](const vec<Real, V>& s, Real* w) { store<Real, V>(w, load<Real, V>(w) + s); });
 }
 
-}  // namespace detail::ops
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

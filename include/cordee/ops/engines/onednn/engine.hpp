@@ -24,6 +24,8 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+namespace detail::ops {
+
 /// V is a template argument so that object files built for different ISAs define different symbols.
 template <int V>
 struct onednn_with {
@@ -67,7 +69,7 @@ struct onednn_with {
     with_error_context(p, [&] {
       const auto w = get(pass::dgrad, p).weight_memory(packed + get(pass::fprop, p).size());
       parallel_groups(p, samples, s, [&](std::size_t, int first, int n) {
-        thread_local detail::ops::scratch<float> gradient;
+        thread_local scratch<float> gradient;
         const auto size = static_cast<std::size_t>(n * numbers(p.in));
         Real* const to = dx + first * numbers(p.in);
         Real* const result = mode == write_mode::add ? gradient.reserve(size) : to;
@@ -107,7 +109,7 @@ struct onednn_with {
   }
 
  private:
-  using pass = detail::ops::onednn_pass<V>;
+  using pass = onednn_pass<V>;
 
   static const pass& get(typename pass::direction d, const convolution_problem& p,
                          int samples = 1) {
@@ -121,7 +123,7 @@ struct onednn_with {
   /// description, where oneDNN throws.
   template <class F>
   static void with_error_context(const convolution_problem& p, const F& f) {
-    const detail::ops::single_thread_scope single_thread;
+    const single_thread_scope single_thread;
     try {
       f();
     } catch (const dnnl::error& e) {
@@ -137,7 +139,7 @@ struct onednn_with {
     std::mutex mutex;
     std::exception_ptr failure;
     parallel_chunks(s, parts, 1, [&](std::size_t first, std::size_t last) {
-      const detail::ops::single_thread_scope single_thread;
+      const single_thread_scope single_thread;
       try {
         for (std::size_t part = first; part < last; ++part) f(part);
       } catch (...) {
@@ -166,8 +168,10 @@ struct onednn_with {
   }
 };
 
+}  // namespace detail::ops
+
 /// The engine for this build's ISA. oneDNN itself chooses instructions by the processor it runs on.
-using onednn = onednn_with<std::max(8, lanes<float>)>;
+using onednn = detail::ops::onednn_with<std::max(8, detail::ops::lanes<float>)>;
 static_assert(ConvolutionEngine<onednn, float> && !ConvolutionEngine<onednn, double>);
 
 }  // namespace cordee::inline CORDEE_ABI

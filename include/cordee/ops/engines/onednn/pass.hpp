@@ -22,8 +22,7 @@
 extern "C" void omp_set_num_threads(int);
 extern "C" int omp_get_max_threads();
 
-namespace cordee::inline CORDEE_ABI {
-namespace detail::ops {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// During its lifetime oneDNN builds and runs primitives on the calling thread alone.
 class single_thread_scope {
@@ -150,5 +149,4 @@ class onednn_pass {
   dnnl::reorder reorder_;
 };
 
-}  // namespace detail::ops
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

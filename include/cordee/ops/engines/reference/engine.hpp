@@ -53,7 +53,7 @@ constexpr N pixel(const extent& e, const N* x, std::size_t sample, int c, int h,
 }
 template <class Sum, Number N>
 constexpr Sum product(N a, N b) {
-  return static_cast<Sum>(widened(a)) * static_cast<Sum>(widened(b));
+  return static_cast<Sum>(precision::widened(a)) * static_cast<Sum>(precision::widened(b));
 }
 
 template <class Sum, Number N>
@@ -72,7 +72,7 @@ struct reference_fprop_op {
           sum += product<Sum>(
               packed[nchw_offset(filter_extent(p), static_cast<std::size_t>(k), c, r, q)],
               pixel(p.in, x, n, c, i * p.stride + r - p.padding, j * p.stride + q - p.padding));
-    y[index] = rounded<N>(static_cast<wide<N>>(sum));
+    y[index] = precision::rounded<N>(static_cast<precision::wide<N>>(sum));
   }
 };
 
@@ -116,7 +116,7 @@ struct reference_dgrad_op {
   CORDEE_HOST_DEVICE void operator()(std::size_t index) const {
     const auto [n, c, h, l] = nchw_index_of(p.in, index);
     const extent out = p.out();
-    Sum sum = mode == write_mode::add ? static_cast<Sum>(widened(dx[index])) : 0;
+    Sum sum = mode == write_mode::add ? static_cast<Sum>(precision::widened(dx[index])) : 0;
     for (int r = 0; r < p.window; ++r)
       for (int q = 0; q < p.window; ++q) {
         const int up = h + p.padding - r, left = l + p.padding - q;
@@ -127,7 +127,7 @@ struct reference_dgrad_op {
               packed[nchw_offset(filter_extent(p), static_cast<std::size_t>(k), c, r, q)],
               pixel(out, dy, n, k, i, j));
       }
-    dx[index] = rounded<N>(static_cast<wide<N>>(sum));
+    dx[index] = precision::rounded<N>(static_cast<precision::wide<N>>(sum));
   }
 };
 
@@ -157,8 +157,6 @@ struct reference_wgrad_sum {
   }
 };
 
-}  // namespace detail::ops
-
 template <std::floating_point Real>
 void reference_pack(const convolution_problem& p, const Real* master, Real* packed, cpu::stream) {
   std::copy_n(master, p.weights(), packed);
@@ -167,7 +165,7 @@ void reference_pack(const convolution_problem& p, const Real* master, Real* pack
 template <std::floating_point Real>
 void reference_fprop(const convolution_problem& p, int samples, const Real* x, const Real* packed,
                      Real* y, cpu::stream s) {
-  const detail::ops::reference_fprop_op<double, Real> body{p, x, packed, y};
+  const reference_fprop_op<double, Real> body{p, x, packed, y};
   parallel_chunks(s, static_cast<std::size_t>(samples) * p.out().size(), 1,
                   [=](std::size_t first, std::size_t last) {
                     for (std::size_t i = first; i < last; ++i) body(i);
@@ -177,7 +175,7 @@ void reference_fprop(const convolution_problem& p, int samples, const Real* x, c
 template <std::floating_point Real>
 void reference_dgrad(const convolution_problem& p, int samples, const Real* dy, const Real* packed,
                      Real* dx, write_mode mode, cpu::stream s) {
-  const detail::ops::reference_dgrad_op<double, Real> body{p, dy, packed, dx, mode};
+  const reference_dgrad_op<double, Real> body{p, dy, packed, dx, mode};
   parallel_chunks(s, static_cast<std::size_t>(samples) * p.in.size(), 1,
                   [=](std::size_t first, std::size_t last) {
                     for (std::size_t i = first; i < last; ++i) body(i);
@@ -187,8 +185,7 @@ void reference_dgrad(const convolution_problem& p, int samples, const Real* dy, 
 template <std::floating_point Real>
 void reference_wgrad(const convolution_problem& p, int samples, const Real* x, const Real* dy,
                      Real* dw, write_mode mode, cpu::stream s) {
-  const detail::ops::reference_wgrad_sum<double, Real> part{p, static_cast<std::size_t>(samples), x,
-                                                            dy};
+  const reference_wgrad_sum<double, Real> part{p, static_cast<std::size_t>(samples), x, dy};
   parallel_chunks(s, p.weights(), 1, [=](std::size_t first, std::size_t last) {
     for (std::size_t w = first; w < last; ++w)
       dw[w] = static_cast<Real>((mode == write_mode::add ? static_cast<double>(dw[w]) : 0) +
@@ -205,13 +202,14 @@ template <ByteConvolutionInput In, ByteConvolutionOutput Out>
 void reference_fprop_bytes(const convolution_problem& p, int samples, const In* x,
                            const affine_quantizer<float>& k, const std::int8_t* packed,
                            const float* scales, Out* y, cpu::stream s) {
-  const detail::ops::reference_bytes_op<In, Out, affine_quantizer<float>> body{p,      x,      k,
-                                                                               packed, scales, y};
+  const reference_bytes_op<In, Out, affine_quantizer<float>> body{p, x, k, packed, scales, y};
   parallel_chunks(s, static_cast<std::size_t>(samples) * p.out().size(), 1,
                   [=](std::size_t first, std::size_t last) {
                     for (std::size_t i = first; i < last; ++i) body(i);
                   });
 }
+
+}  // namespace detail::ops
 
 /// The functions reference_*(..., s) are found by argument-dependent lookup on the stream's type:
 /// above for cpu::stream, in engines/reference/gpu.hpp for GPU streams.
@@ -258,14 +256,15 @@ struct reference {
                          std::int8_t* packed, S s) {
     reference_pack_bytes(p, weights, packed, s);
   }
-  template <ByteConvolutionInput In, ByteConvolutionOutput Out, class S>
-  static void fprop_bytes(const convolution_problem& p, int samples, const In* x, quantizer_on<S> k,
-                          const std::int8_t* packed, const float* scales, Out* y, S s) {
+  template <detail::ops::ByteConvolutionInput In, detail::ops::ByteConvolutionOutput Out, class S>
+  static void fprop_bytes(const convolution_problem& p, int samples, const In* x,
+                          detail::ops::quantizer_on<S> k, const std::int8_t* packed,
+                          const float* scales, Out* y, S s) {
     detail::ops::check_byte_problem(p, k);
     reference_fprop_bytes(p, samples, x, k, packed, scales, y, s);
   }
 };
 static_assert(ConvolutionEngine<reference, float> && ConvolutionEngine<reference, double> &&
-              ByteEngine<reference>);
+              detail::ops::ByteEngine<reference>);
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -9,15 +9,13 @@
 #include <cordee/ops/engines/reference/engine.hpp>
 #include <cordee/ops/gpu/filter_layout.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-
-namespace detail::ops {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// dw[block] <- or += the sum of the threads' parts.
 template <Number N, std::floating_point Real>
 struct reference_wgrad_kernel {
   static constexpr int threads = 32;
-  reference_wgrad_sum<wide<N>, N> part;
+  reference_wgrad_sum<precision::wide<N>, N> part;
   Real* dw;
   write_mode mode;
 
@@ -29,8 +27,6 @@ struct reference_wgrad_kernel {
   }
 };
 
-}  // namespace detail::ops
-
 template <std::floating_point Real, Number N, GpuStream S>
 void reference_pack(const convolution_problem& p, const Real* master, N* packed, S s) {
   convert(p.weights(), master, packed, s);
@@ -40,20 +36,20 @@ template <Number N, GpuStream S>
 void reference_fprop(const convolution_problem& p, int samples, const N* x, const N* packed, N* y,
                      S s) {
   for_each(s, static_cast<std::size_t>(samples) * p.out().size(),
-           detail::ops::reference_fprop_op<wide<N>, N>{p, x, packed, y});
+           reference_fprop_op<precision::wide<N>, N>{p, x, packed, y});
 }
 
 template <Number N, GpuStream S>
 void reference_dgrad(const convolution_problem& p, int samples, const N* dy, const N* packed, N* dx,
                      write_mode mode, S s) {
   for_each(s, static_cast<std::size_t>(samples) * p.in.size(),
-           detail::ops::reference_dgrad_op<wide<N>, N>{p, dy, packed, dx, mode});
+           reference_dgrad_op<precision::wide<N>, N>{p, dy, packed, dx, mode});
 }
 
 template <Number N, std::floating_point Real, GpuStream S>
 void reference_wgrad(const convolution_problem& p, int samples, const N* x, const N* dy, Real* dw,
                      write_mode mode, S s) {
-  s.launch_kernel(p.weights(), detail::ops::reference_wgrad_kernel<N, Real>{
+  s.launch_kernel(p.weights(), reference_wgrad_kernel<N, Real>{
                                    {p, static_cast<std::size_t>(samples), x, dy}, dw, mode});
 }
 
@@ -68,8 +64,7 @@ void reference_fprop_bytes(const convolution_problem& p, int samples, const In* 
                            const affine_quantizer<float>* k, const std::int8_t* packed,
                            const float* scales, Out* y, S s) {
   for_each(s, static_cast<std::size_t>(samples) * p.out().size(),
-           detail::ops::reference_bytes_op<In, Out, const affine_quantizer<float>*>{p, x, k, packed,
-                                                                                    scales, y});
+           reference_bytes_op<In, Out, const affine_quantizer<float>*>{p, x, k, packed, scales, y});
 }
 
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

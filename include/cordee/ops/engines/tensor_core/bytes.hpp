@@ -57,7 +57,7 @@ struct fake_quantize_bf16_op {
   const affine_quantizer<float>* scaling;
   bfloat* dequantized;
   CORDEE_DEVICE void operator()(std::size_t i) const {
-    dequantized[i] = rounded<bfloat>(scaling->fake_quantize(x[i]));
+    dequantized[i] = precision::rounded<bfloat>(scaling->fake_quantize(x[i]));
   }
 };
 

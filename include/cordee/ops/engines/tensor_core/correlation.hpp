@@ -129,8 +129,8 @@ struct correlation_kernel {
     return std::max(std::size_t{Tile::stages} * loader::stage_bytes, Tile::accumulator_bytes);
   }
   [[nodiscard]] std::size_t blocks() const {
-    return blocks_for(g.pixels(), Tile::rows) *
-           blocks_for(static_cast<std::size_t>(g.filters), Tile::columns);
+    return device::blocks_for(g.pixels(), Tile::rows) *
+           device::blocks_for(static_cast<std::size_t>(g.filters), Tile::columns);
   }
 
   template <class Block>

@@ -36,7 +36,7 @@ struct pack_crsk_op {
     const unsigned k = index % layout.padded_filters, row = index / layout.padded_filters;
     const unsigned tap = row % layout.taps, c = row / layout.taps;
     packed[i] = c < layout.channels && k < layout.filters
-                    ? rounded<N>(static_cast<wide<N>>(
+                    ? precision::rounded<N>(static_cast<precision::wide<N>>(
                           master[(k * layout.channels + c) * layout.taps + tap]))
                     : N{};
   }
@@ -139,15 +139,16 @@ struct tensor_core {
     auto* const sums = reinterpret_cast<std::int32_t*>(packed + layout.size());  // (K')
     for_each(s, layout.padded_filters, detail::ops::filter_sum_op{layout, weights, sums});
   }
-  template <ByteConvolutionInput In, ByteConvolutionOutput Out, GpuStream S>
+  template <detail::ops::ByteConvolutionInput In, detail::ops::ByteConvolutionOutput Out,
+            GpuStream S>
   static void fprop_bytes(const convolution_problem& p, int samples, const In* x,
-                          const affine_quantizer<float>* k, const std::int8_t* packed,
+                          const detail::ops::affine_quantizer<float>* k, const std::int8_t* packed,
                           const float* scales, Out* y, S s) {
     detail::ops::check_byte_problem(p, k);
     if constexpr (std::same_as<In, float>) {
-      const std::size_t n =
-          static_cast<std::size_t>(samples) * sample_size(p.in, block<float>(p.in.channels));
-      const stream_buffer<std::uint8_t, S> bytes(s, n);
+      const std::size_t n = static_cast<std::size_t>(samples) *
+                            detail::ops::sample_size(p.in, block<float>(p.in.channels));
+      const detail::device::stream_buffer<std::uint8_t, S> bytes(s, n);
       for_each(s, n, detail::ops::quantize_op{x, k, bytes.data()});
       fprop_bytes<std::uint8_t>(p, samples, bytes.data(), k, packed, scales, y, s);
     } else {
@@ -175,7 +176,7 @@ struct tensor_core {
   /// dw from the dequantized x and, unless dx is null, dx by the straight-through estimator.
   template <class Real, GpuStream S>
   static void backward_bytes(const convolution_problem& p, int samples, const float* x,
-                             const affine_quantizer<float>* k, const float* dy,
+                             const detail::ops::affine_quantizer<float>* k, const float* dy,
                              const bfloat* packed, Real* dw, write_mode dw_mode, float* dx,
                              write_mode dx_mode, S s) {
     convolution_problem padded = p;  // activations in float are padded as bytes
@@ -183,13 +184,14 @@ struct tensor_core {
     padded.filters = block<float>(p.filters);
     const std::size_t in = static_cast<std::size_t>(samples) * padded.in.size(),
                       out = static_cast<std::size_t>(samples) * padded.out().size();
-    const stream_buffer<bfloat, S> x_bf16(s, in);    // (N, H, W, C')
-    const stream_buffer<bfloat, S> dy_bf16(s, out);  // (N, H_out, W_out, K')
+    const detail::device::stream_buffer<bfloat, S> x_bf16(s, in);    // (N, H, W, C')
+    const detail::device::stream_buffer<bfloat, S> dy_bf16(s, out);  // (N, H_out, W_out, K')
     for_each(s, in, detail::ops::fake_quantize_bf16_op{x, k, x_bf16.data()});
     convert(out, dy, dy_bf16.data(), s);
     const detail::ops::krsc_layout layout = layout_of<float>(p);
     const std::size_t splits = plan_splits<bfloat>(padded, samples).splits;
-    const stream_buffer<float, S> partial(s, splits * layout.size());  // (splits, K', R, S, C')
+    const detail::device::stream_buffer<float, S> partial(
+        s, splits * layout.size());  // (splits, K', R, S, C')
     run_wgrad(padded, samples, x_bf16.data(), dy_bf16.data(), detail::ops::identity_prologue{},
               partial.data(), s);
     for_each(s, p.weights(),
@@ -236,11 +238,13 @@ struct tensor_core {
     detail::ops::with_tensor_core_tile(g.filters, [&](auto tile) {
       using T = decltype(tile);
       constexpr std::size_t pixels = T::step_bytes / sizeof(N);
-      plan.tiles = blocks_for(static_cast<std::size_t>(g.depth()), T::rows) *
-                   blocks_for(static_cast<std::size_t>(g.filters), T::columns);
-      const std::size_t steps = blocks_for(g.pixels(), pixels);
+      plan.tiles = detail::device::blocks_for(static_cast<std::size_t>(g.depth()), T::rows) *
+                   detail::device::blocks_for(static_cast<std::size_t>(g.filters), T::columns);
+      const std::size_t steps = detail::device::blocks_for(g.pixels(), pixels);
       plan.steps = detail::ops::steps_per_split(steps, plan.tiles);
-      plan.splits = plan.steps == 0 ? 0 : blocks_for(steps, static_cast<std::size_t>(plan.steps));
+      plan.splits = plan.steps == 0
+                        ? 0
+                        : detail::device::blocks_for(steps, static_cast<std::size_t>(plan.steps));
     });
     return plan;
   }

@@ -12,7 +12,7 @@
 
 #include <cstddef>
 
-#include <cordee/core/protocol.hpp>
+#include <cordee/core/training_step.hpp>
 #include <cordee/ops/gpu/vec_16b.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
@@ -67,7 +67,7 @@ struct statistics_epilogue : store_epilogue<N> {
                            thread_state& state) const {
     vec_16b<N> out;
     for (int i = 0; i < width; ++i) {
-      out.value[i] = widened(rounded<N>(accumulators[i]));
+      out.value[i] = precision::widened(precision::rounded<N>(accumulators[i]));
       state.sum[i] += out.value[i];
       state.square[i] += out.value[i] * out.value[i];
     }

@@ -33,7 +33,7 @@ struct mma_type<std::uint8_t> {
 };
 
 template <class N>
-concept TensorCoreNumber = StorageOnly<N> && requires { typename mma_type<N>::mma; };
+concept TensorCoreNumber = precision::StorageOnly<N> && requires { typename mma_type<N>::mma; };
 
 /// Numbers in 16 bytes, the unit of asynchronous copies.
 template <class N>

@@ -210,7 +210,7 @@ constexpr int steps_per_split(std::size_t steps, std::size_t tiles) {
   constexpr std::size_t enough_blocks = 512, fewest_steps = 16;
   const std::size_t splits =
       std::max<std::size_t>(1, std::min(enough_blocks / tiles, steps / fewest_steps));
-  return static_cast<int>(blocks_for(steps, splits));
+  return static_cast<int>(device::blocks_for(steps, splits));
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::ops

@@ -22,8 +22,7 @@
 #include <cordee/ops/engines/winograd/transform.hpp>
 #include <cordee/ops/engines/winograd/weights.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-namespace detail::ops {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// The tiles of some rows, (16 elements, blocks of channels, tiles, V). Elements are V numbers
 /// further apart than their size: otherwise they would map to the same few cache sets.
@@ -89,9 +88,9 @@ class winograd_correlation {
     const auto filter_parts = static_cast<std::size_t>(std::max(1, out_.channels / 128));
     const std::size_t most = tile_rows_per_step<Real>(
         tiles_, in_.channels + out_.channels / static_cast<int>(filter_parts), 28);
-    const std::size_t row_parts =
-        std::max((rows + most - 1) / most, std::min(rows, static_cast<std::size_t>(workers_of(s))));
-    parallel_dynamic(s, row_parts * filter_parts, [&](std::size_t task) {
+    const std::size_t row_parts = std::max(
+        (rows + most - 1) / most, std::min(rows, static_cast<std::size_t>(device::workers_of(s))));
+    device::parallel_dynamic(s, row_parts * filter_parts, [&](std::size_t task) {
       const std::size_t i = task / filter_parts, j = task % filter_parts;
       run_part(rows * i / row_parts, rows * (i + 1) / row_parts, outs * j / filter_parts,
                outs * (j + 1) / filter_parts, x, u, y, mode == write_mode::add);
@@ -154,5 +153,4 @@ class winograd_correlation {
   winograd_weights<Real, V> weights_;
 };
 
-}  // namespace detail::ops
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

@@ -18,6 +18,8 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+namespace detail::ops {
+
 /// Bytes is the size of a SIMD register, as for direct_with.
 template <int Bytes, bool Dots = false>
 struct winograd_with {
@@ -33,9 +35,8 @@ struct winograd_with {
   static constexpr bool uses_tiles(const convolution_problem& p) {
     constexpr int V = width<Real>;
     return p.window == 3 && p.stride == 1 && p.padding == 1 &&
-           detail::ops::direct_block<V>(p.in.channels) == V &&
-           detail::ops::direct_block<V>(p.filters) == V && p.in.height > 2 && p.in.width > 2 &&
-           p.in.channels + p.filters > 32;
+           direct_block<V>(p.in.channels) == V && direct_block<V>(p.filters) == V &&
+           p.in.height > 2 && p.in.width > 2 && p.in.channels + p.filters > 32;
   }
   template <class Real>
   static std::size_t packed_size(const convolution_problem& p) {
@@ -52,27 +53,27 @@ struct winograd_with {
   static void fprop(const convolution_problem& p, int samples, const Real* x, const Real* packed,
                     Real* y, cpu::stream s) {
     if (!uses_tiles<Real>(p)) return fallback::fprop(p, samples, x, packed, y, s);
-    const detail::ops::winograd_correlation<Real, width<Real>> pass(p, false);
+    const winograd_correlation<Real, width<Real>> pass(p, false);
     pass.run(samples, x, packed, y, write_mode::overwrite, s);
   }
   template <class Real>
   static void dgrad(const convolution_problem& p, int samples, const Real* dy, const Real* packed,
                     Real* dx, write_mode mode, cpu::stream s) {
     if (!uses_tiles<Real>(p)) return fallback::dgrad(p, samples, dy, packed, dx, mode, s);
-    const detail::ops::winograd_correlation<Real, width<Real>> pass(p, true);
+    const winograd_correlation<Real, width<Real>> pass(p, true);
     pass.run(samples, dy, packed + packed_weights<Real>(p).fprop.size(), dx, mode, s);
   }
 
   template <class Real>
   static std::size_t workspace(const convolution_problem& p, int samples, cpu::stream s) {
     if (!uses_tiles<Real>(p)) return fallback::template workspace<Real>(p, samples, s);
-    return detail::ops::winograd_weight_gradient<Real, width<Real>>(p).workspace(samples);
+    return winograd_weight_gradient<Real, width<Real>>(p).workspace(samples);
   }
   template <class Real>
   static void wgrad(const convolution_problem& p, int samples, const Real* x, const Real* dy,
                     Real* dw, write_mode mode, Real* workspace, cpu::stream s) {
     if (!uses_tiles<Real>(p)) return fallback::wgrad(p, samples, x, dy, dw, mode, workspace, s);
-    const detail::ops::winograd_weight_gradient<Real, width<Real>> pass(p);
+    const winograd_weight_gradient<Real, width<Real>> pass(p);
     pass.run(samples, x, dy, dw, mode, workspace, s);
   }
 
@@ -81,12 +82,14 @@ struct winograd_with {
   static constexpr int width = Bytes / static_cast<int>(sizeof(Real));
   template <class Real>
   static auto packed_weights(const convolution_problem& p) {
-    return detail::ops::winograd_packed_weights<Real, width<Real>>(p);
+    return winograd_packed_weights<Real, width<Real>>(p);
   }
 };
 
+}  // namespace detail::ops
+
 /// The engine for this build's ISA.
-using winograd = winograd_with<register_bytes, byte_dots>;
+using winograd = detail::ops::winograd_with<detail::ops::register_bytes, detail::ops::byte_dots>;
 static_assert(ConvolutionEngine<winograd, float> && ConvolutionEngine<winograd, double>);
 
 /// The CPU's default in fp32.

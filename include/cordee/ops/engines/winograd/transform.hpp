@@ -20,8 +20,7 @@
 #include <cordee/core/extent.hpp>
 #include <cordee/ops/cpu/simd.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-namespace detail::ops {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// Elements of a tile.
 inline constexpr int winograd_elements = 16;
@@ -190,5 +189,4 @@ template <class Real, int V>
   }
 }
 
-}  // namespace detail::ops
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

@@ -21,8 +21,7 @@
 #include <cordee/ops/engines/winograd/transform.hpp>
 #include <cordee/ops/engines/winograd/weights.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-namespace detail::ops {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 template <class Real, int V>
 class winograd_weight_gradient {
@@ -44,12 +43,12 @@ class winograd_weight_gradient {
     const auto groups = static_cast<std::size_t>(this->groups(samples)),
                filter_parts = this->filter_parts(), outs = channel_blocks(out_.channels, V),
                rows = static_cast<std::size_t>(samples) * static_cast<std::size_t>(tiles_.rows);
-    parallel_dynamic(s, groups * filter_parts, [&](std::size_t task) {
+    device::parallel_dynamic(s, groups * filter_parts, [&](std::size_t task) {
       const std::size_t g = task / filter_parts, j = task % filter_parts;
       sum_group(rows * g / groups, rows * (g + 1) / groups, outs * j / filter_parts,
                 outs * (j + 1) / filter_parts, x, dy, workspace + g * weights_.size());
     });
-    parallel_dynamic(s, outs, [&](std::size_t b) {
+    device::parallel_dynamic(s, outs, [&](std::size_t b) {
       add_groups(b, groups, workspace + b * static_cast<std::size_t>(weights_.element.block_size()),
                  dw, mode);
     });
@@ -139,5 +138,4 @@ class winograd_weight_gradient {
   winograd_weights<Real, V> weights_;
 };
 
-}  // namespace detail::ops
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

@@ -13,8 +13,7 @@
 #include <cordee/ops/engines/direct/storage.hpp>
 #include <cordee/ops/engines/winograd/transform.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-namespace detail::ops {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// The weights of one direction, (16 elements, packed form of 1x1 windows). Elements are V numbers
 /// further apart than their size: otherwise they would map to the same few cache sets.
@@ -46,8 +45,8 @@ struct winograd_packed_weights {
   [[nodiscard]] std::size_t size() const { return fprop.size() + dgrad.size(); }
 
   void pack(const Real* master, Real* packed, cpu::stream s) const {
-    parallel_dynamic(s, channel_blocks(fprop.element.outputs, V),
-                     [&](std::size_t b) { pack(b, master, packed); });
+    device::parallel_dynamic(s, channel_blocks(fprop.element.outputs, V),
+                             [&](std::size_t b) { pack(b, master, packed); });
   }
 
  private:
@@ -83,5 +82,4 @@ struct winograd_packed_weights {
   }
 };
 
-}  // namespace detail::ops
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

@@ -64,6 +64,8 @@ struct optimizer_view {
   span_on<const step_info, D> info{};  // (1), for kernels
 };
 
+namespace detail::core {
+
 /// The address from which kernels of an optimizer read `info`: on a GPU the trainer's device copy,
 /// so that launches in a replayed graph read the current step.
 template <class Real, class D, int Slots>
@@ -74,6 +76,8 @@ constexpr const step_info* step_info_of(const optimizer_view<Real, D, Slots>& v,
   else
     return v.info.data;
 }
+
+}  // namespace detail::core
 
 /// The momentum with which an optimizer moves the disagreement between ranks; wrappers forward it.
 struct momentum_form {

@@ -2,11 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
-#include <cordee/core/protocol.hpp>
+#include <cordee/core/training_step.hpp>
 
 #include "tests/support/relative.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::core;
 using support::relative;
 
 static_assert(agreement::loose < agreement::mixing && agreement::mixing < agreement::exact);
