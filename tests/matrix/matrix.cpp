@@ -71,13 +71,13 @@ struct named_reducer {
       make;
 };
 
-// Every exact reducer, and compressed{...} of each that is cordee::detail::comm::CompressibleOn.
+// Every exact reducer, and compressed{...} of each that is CompressibleOn.
 std::vector<named_reducer> exact_reducers() {
   std::vector<named_reducer> all, compressed_ones;
   const auto add = [&](const std::string& name, auto make) {
     using R = decltype(make(std::declval<threads>()));
     all.push_back({name, over(make)});
-    if constexpr (CompressibleOn<R, fp16, float, cpu>)
+    if constexpr (cordee::detail::comm::CompressibleOn<R, fp16, float, cpu>)
       compressed_ones.push_back({concat("compressed{", name, ", fp16}"), over([make](threads comm) {
                                    return compressed{make(comm), fp16{}};
                                  })});
