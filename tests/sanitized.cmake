@@ -25,7 +25,7 @@ set(cordee_seldom_tsan "/train/(combinations[a-z_]*|goldens[a-z_]*|calibrate)[.]
 # The same for a test case: an int8 network learns for a minute, with exchanges that the shorter cases make, too.
 if(cordee_tsan AND NOT CORDEE_ALL_TESTS)
   set(cordee_leave_out_train "--test-case-exclude=int8: learns as fp32 does*")
-  cordee_only_with_all(train/observe.cpp)
+  cordee_only_with_all("train/observe.cpp:learns")
 endif()
 
 # cordee_leave_out_of_sanitized(LIST): removes from the list of sources what this build leaves out.
