@@ -142,7 +142,9 @@ cordee_example(imagenet_shape MATCH "25557032 parameters, fp32 on cpu.*images/s,
   NUMBER "step 0: loss ([0-9.]+)," 5.5 8  # 6.56; ln 1000 = 6.91
   RUN $<TARGET_FILE:imagenet_shape> --batch 1 --warmup 0 --steps 1)
 cordee_example_options(imagenet_shape "--batch 8")
-if(TARGET imagenet_shape_gpu)
+if(TARGET imagenet_shape_gpu AND NOT CORDEE_ALL_TESTS)
+  cordee_only_with_all(example.imagenet_shape_gpu)
+elseif(TARGET imagenet_shape_gpu)
   cordee_example(imagenet_shape_gpu MATCH "fp16 on cuda.*images/s"
     SKIP "error: cuda: cudaGetDeviceCount.*needs an NVIDIA GPU" "no GPU"
     RUN $<TARGET_FILE:imagenet_shape_gpu> --batch 4)

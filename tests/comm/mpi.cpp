@@ -77,7 +77,7 @@ void with_last_stuck(const mpi& comm, const F& f) {
 }  // namespace
 
 TEST_CASE("mpi: it keeps the laws of transports") {
-  CHECK(transport_laws(launch, {.ranks = {world_size()}, .impatience = 4s}) == "");
+  CHECK(transport_laws(launch, {.ranks = {world_size()}, .impatience = 2s}) == "");
 }
 
 TEST_CASE("mpi: every exact reducer keeps the laws of reducers") {

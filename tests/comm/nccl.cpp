@@ -46,7 +46,7 @@ std::string launch_error(int ranks, const auto& f, std::chrono::milliseconds dea
 }  // namespace
 
 TEST_CASE("nccl: it keeps the laws of transports") {
-  CHECK(transport_laws(launch_nccl, {.ranks = {1, 2, 3, 4}, .patience = 30s, .impatience = 2s}) ==
+  CHECK(transport_laws(launch_nccl, {.ranks = {1, 2, 3, 4}, .patience = 30s, .impatience = 1s}) ==
         "");
 }
 

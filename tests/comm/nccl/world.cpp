@@ -77,7 +77,7 @@ TEST_CASE(
 TEST_CASE("nccl_world: different numbers of ranks are an error on all of them, with both numbers") {
   const int port = free_port();
   for (const std::string& message :
-       error_messages<given_port>({{{0, 2}, port}, {{1, 3}, port}}, 10s)) {
+       error_messages<given_port>({{{0, 2}, port}, {{1, 3}, port}}, 3s)) {
     CHECK(contains(message, "it is started as rank 1 of 3"));
     CHECK(contains(message, "but rank 0 as rank 0 of 2"));
   }

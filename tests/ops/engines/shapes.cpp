@@ -1,11 +1,14 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Engine `direct` at the shapes of both families of residual networks.
+// The CPU's engines at the shapes of both families of residual networks.
+#include <cordee/ops/engines/blocked/engine.hpp>
+#include <cordee/ops/engines/winograd/engine.hpp>
+
 #include "tests/support/direct_engines.hpp"
 #include "tests/support/engine_shapes.hpp"
 
 using namespace cordee;
 using namespace support;
 
-ENGINE_SHAPES(direct);
+ENGINE_SHAPES(direct, winograd, cordee::blocked);

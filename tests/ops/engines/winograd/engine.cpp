@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Engine `winograd` passes the laws of engines, with errors about those of `direct`.
+// Engine `winograd` passes the laws of engines, with errors about those of `direct`; its shapes are in
+// ../shapes.cpp.
 #include <cmath>
 #include <type_traits>
 #include <vector>
@@ -13,7 +14,6 @@
 
 #include "tests/support/direct_engines.hpp"
 #include "tests/support/engine_laws.hpp"
-#include "tests/support/engine_shapes.hpp"
 
 using namespace cordee;
 using namespace cordee::detail::ops;
@@ -22,7 +22,6 @@ using namespace support;
 
 ENGINE_LAWS(engine_of<winograd, float>, engine_of<winograd, double>,
             engine_of<winograd_with<16>, float>);
-ENGINE_SHAPES(winograd);
 
 static_assert(std::is_same_v<engine_for<cpu, fp32>::type, winograd>);
 static_assert(std::is_same_v<engine_for<cpu, fp64>::type, direct>);

@@ -1,0 +1,27 @@
+# SPDX-FileCopyrightText: the Cordee contributors
+# SPDX-License-Identifier: Apache-2.0
+#
+# What is built and run with CORDEE_ALL_TESTS alone: slow, and seldom what fails. Without that option it is listed in
+# only_with_all.txt of the build, which scripts/test prints, so that nothing is left out in silence.
+set_property(GLOBAL PROPERTY cordee_only_with_all "")
+
+# cordee_only_with_all(NAME...): records tests, test sources or programs that this build leaves out.
+function(cordee_only_with_all)
+  set_property(GLOBAL APPEND PROPERTY cordee_only_with_all ${ARGN})
+endfunction()
+
+# cordee_seldom_built(TARGET...): programs that no test runs. They are targets as before, but "all" does not build them.
+function(cordee_seldom_built)
+  if(CORDEE_TESTS AND NOT CORDEE_ALL_TESTS)
+    set_target_properties(${ARGN} PROPERTIES EXCLUDE_FROM_ALL ON)
+    cordee_only_with_all(${ARGN})
+  endif()
+endfunction()
+
+# cordee_write_only_with_all(): one name a line.
+function(cordee_write_only_with_all)
+  get_property(names GLOBAL PROPERTY cordee_only_with_all)
+  list(REMOVE_DUPLICATES names)
+  list(JOIN names "\n" text)
+  file(WRITE ${PROJECT_BINARY_DIR}/only_with_all.txt "${text}\n")
+endfunction()

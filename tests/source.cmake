@@ -1,0 +1,38 @@
+# SPDX-FileCopyrightText: the Cordee contributors
+# SPDX-License-Identifier: Apache-2.0
+#
+# Tests of the source itself: layers, the umbrella, a test for each header, README's program, the formatting.
+add_test(NAME source.layering COMMAND ${CMAKE_COMMAND} -D ROOT=${PROJECT_SOURCE_DIR}/include
+  -P ${PROJECT_SOURCE_DIR}/cmake/layering.cmake)
+foreach(violation "optim/sideways.hpp:5: optim may not include comm/ring.hpp"
+    "optim/sideways.hpp:7: a .hpp compiles without nvcc" "optim/sideways.hpp:9: include it as <cordee/...>"
+    "kernels/lost.hpp: the folder kernels is not in the table")
+  string(REGEX MATCH "^[^ ]*[0-9p]" location ${violation})
+  string(REPLACE "." "[.]" expected ${violation})
+  add_test(NAME source.layering_detects.${location} COMMAND ${CMAKE_COMMAND}
+    -D ROOT=${CMAKE_CURRENT_SOURCE_DIR}/support/breaches -P ${PROJECT_SOURCE_DIR}/cmake/layering.cmake)
+  set_tests_properties(source.layering_detects.${location} PROPERTIES
+    PASS_REGULAR_EXPRESSION ${expected} TIMEOUT ${deadline} LABELS source)
+endforeach()
+add_test(NAME source.readme COMMAND ${CMAKE_COMMAND} -D ROOT=${PROJECT_SOURCE_DIR}
+  -P ${PROJECT_SOURCE_DIR}/cmake/readme.cmake)
+add_test(NAME source.umbrella COMMAND ${CMAKE_COMMAND} -D ROOT=${PROJECT_SOURCE_DIR}/include
+  -P ${PROJECT_SOURCE_DIR}/cmake/umbrella.cmake)
+add_test(NAME source.mirror COMMAND ${CMAKE_COMMAND} -D HEADERS=${PROJECT_SOURCE_DIR}/include
+  -D TESTS=${CMAKE_CURRENT_SOURCE_DIR} -P ${PROJECT_SOURCE_DIR}/cmake/mirror.cmake)
+foreach(violation "optim/sideways.hpp has no test" "kernels/lost.hpp has a test that asserts nothing")
+  string(REGEX MATCH "^[^ ]*" location ${violation})
+  string(REPLACE "." "[.]" expected ${violation})
+  add_test(NAME source.mirror_detects.${location} COMMAND ${CMAKE_COMMAND}
+    -D HEADERS=${CMAKE_CURRENT_SOURCE_DIR}/support/breaches
+    -D TESTS=${CMAKE_CURRENT_SOURCE_DIR}/support/breaches/tests
+    -P ${PROJECT_SOURCE_DIR}/cmake/mirror.cmake)
+  set_tests_properties(source.mirror_detects.${location} PROPERTIES
+    PASS_REGULAR_EXPRESSION ${expected} TIMEOUT ${deadline} LABELS source)
+endforeach()
+find_program(CLANG_FORMAT NAMES clang-format-16)
+add_test(NAME source.format COMMAND ${CMAKE_COMMAND} -D ROOT=${PROJECT_SOURCE_DIR}
+  -D "CLANG_FORMAT=${CLANG_FORMAT}" -P ${PROJECT_SOURCE_DIR}/cmake/format.cmake)
+set_tests_properties(source.format PROPERTIES SKIP_REGULAR_EXPRESSION "skipped: ")
+set_tests_properties(source.layering source.readme source.umbrella source.mirror source.format
+  PROPERTIES TIMEOUT 900 LABELS source)

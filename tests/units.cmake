@@ -1,0 +1,52 @@
+# SPDX-FileCopyrightText: the Cordee contributors
+# SPDX-License-Identifier: Apache-2.0
+#
+# Translation units of tests: each test with its header first, or several tests in one unit.
+
+# cordee_header_of(RESULT SOURCE): the header that a test mirrors, as it is included; empty if there is none.
+function(cordee_header_of result source)
+  get_filename_component(source ${source} ABSOLUTE)
+  file(RELATIVE_PATH header ${PROJECT_SOURCE_DIR}/tests ${source})
+  string(REGEX REPLACE "[.]cpp$" ".hpp" header cordee/${header})
+  if(NOT EXISTS ${PROJECT_SOURCE_DIR}/include/${header})
+    set(header)
+  endif()
+  set(${result} ${header} PARENT_SCOPE)
+endfunction()
+
+# cordee_include_own_header_first(SOURCE...): compiles each test with its header as the first include, which shows
+# that the header includes all that it uses. Headers of tests that share a translation unit are compiled by
+# test_headers, below, and the umbrella by static/concepts.cpp.
+function(cordee_include_own_header_first)
+  foreach(source IN LISTS ARGN)
+    cordee_header_of(header ${source})
+    if(header)
+      set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "-include;${header}")
+    endif()
+  endforeach()
+endfunction()
+
+# cordee_combine_tests(LIST NAME EXTENSION): replaces the tests in the variable LIST by the translation units
+# NAME_0.EXTENSION... of CORDEE_TESTS_TOGETHER tests each. Kept separate are the test that checks what its own
+# includes declare, and the files of explicit instantiations.
+function(cordee_combine_tests list name extension)
+  if(CORDEE_TESTS_TOGETHER EQUAL 1)
+    return()
+  endif()
+  set(tests ${${list}})
+  set(units ${tests})
+  list(FILTER units INCLUDE REGEX "/core/clock[.]cpp$|engines[.]cpp$")
+  list(FILTER tests EXCLUDE REGEX "/core/clock[.]cpp$|engines[.]cpp$")
+  set(script ${PROJECT_SOURCE_DIR}/cmake/together.cmake)
+  set(k 0)
+  while(tests)
+    list(SUBLIST tests 0 ${CORDEE_TESTS_TOGETHER} batch)
+    list(REMOVE_ITEM tests ${batch})
+    set(unit ${CMAKE_CURRENT_BINARY_DIR}/together/${name}_${k}.${extension})
+    add_custom_command(OUTPUT ${unit} DEPENDS ${batch} ${script} VERBATIM COMMENT "Combining tests: ${name}_${k}"
+      COMMAND ${CMAKE_COMMAND} -D "SOURCES=${batch}" -D ROOT=${PROJECT_SOURCE_DIR} -D TOGETHER=${unit} -P ${script})
+    list(APPEND units ${unit})
+    math(EXPR k "${k} + 1")
+  endwhile()
+  set(${list} ${units} PARENT_SCOPE)
+endfunction()
