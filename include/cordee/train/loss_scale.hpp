@@ -8,8 +8,8 @@
 //   after `interval` finite steps in a row:  S <- growth S, unless that is infinite
 //
 // Micikevicius et al. 2018, with the constants of torch.amp.GradScaler
-// (docs/mathematics_network.md, 9). With an exact reducer every rank tests the same mean, so S is the
-// same on all ranks; otherwise each rank has its own.
+// (docs/mathematics_network.md, 9). With an exact reducer every rank tests the same mean, so S is
+// the same on all ranks; otherwise each rank has its own.
 #pragma once
 
 #include <cmath>

@@ -45,7 +45,8 @@ TEST_CASE("mpi_world: consecutive worlds do not receive each other's messages") 
 
 TEST_CASE("mpi_world: a message of a rank that has left arrives behind one that is late") {
   // Rank 0 exchanges with all others, as in the last round of gossip on a star. Rank 1 has rank 0's
-  // message and leaves; rank 2 is late, by more than the grace for messages of a rank that has left.
+  // message and leaves; rank 2 is late, by more than the grace for messages of a rank that has
+  // left.
   // Long messages, which Open MPI sends eagerly, or waits until they are matched (more than 4 KB).
   for (const std::size_t size : {std::size_t{4032}, std::size_t{5000}}) {
     detail::comm::mpi_world world(30s);

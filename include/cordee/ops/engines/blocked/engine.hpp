@@ -8,8 +8,8 @@
 // weights in blocks of V filters, (K/V, C, R, S, V), where V numbers fill one register: a product
 // is one instruction for V filters. The loops remain those of ops/convolution.hpp, one text for
 // fprop, dgrad and wgrad. `direct` adds to it tiles of many pixels and filters, whose sums stay in
-// registers, bands of rows that stay in a cache, and prefetches: here every product reads and writes
-// its sum in memory.
+// registers, bands of rows that stay in a cache, and prefetches: here every product reads and
+// writes its sum in memory.
 #pragma once
 
 #include <algorithm>
