@@ -10,7 +10,7 @@ foreach(violation "optim/sideways.hpp:5: optim may not include comm/ring.hpp"
   string(REGEX MATCH "^[^ ]*[0-9p]" location ${violation})
   string(REPLACE "." "[.]" expected ${violation})
   add_test(NAME source.layering_detects.${location} COMMAND ${CMAKE_COMMAND}
-    -D ROOT=${CMAKE_CURRENT_SOURCE_DIR}/support/breaches -P ${PROJECT_SOURCE_DIR}/cmake/layering.cmake)
+    -D ROOT=${CMAKE_CURRENT_SOURCE_DIR}/support/layering_violations -P ${PROJECT_SOURCE_DIR}/cmake/layering.cmake)
   set_tests_properties(source.layering_detects.${location} PROPERTIES
     PASS_REGULAR_EXPRESSION ${expected} TIMEOUT ${deadline} LABELS source)
 endforeach()
@@ -24,8 +24,8 @@ foreach(violation "optim/sideways.hpp has no test" "kernels/lost.hpp has a test 
   string(REGEX MATCH "^[^ ]*" location ${violation})
   string(REPLACE "." "[.]" expected ${violation})
   add_test(NAME source.mirror_detects.${location} COMMAND ${CMAKE_COMMAND}
-    -D HEADERS=${CMAKE_CURRENT_SOURCE_DIR}/support/breaches
-    -D TESTS=${CMAKE_CURRENT_SOURCE_DIR}/support/breaches/tests
+    -D HEADERS=${CMAKE_CURRENT_SOURCE_DIR}/support/layering_violations
+    -D TESTS=${CMAKE_CURRENT_SOURCE_DIR}/support/layering_violations/tests
     -P ${PROJECT_SOURCE_DIR}/cmake/mirror.cmake)
   set_tests_properties(source.mirror_detects.${location} PROPERTIES
     PASS_REGULAR_EXPRESSION ${expected} TIMEOUT ${deadline} LABELS source)

@@ -27,24 +27,24 @@ function(cordee_include_own_header_first)
 endfunction()
 
 # cordee_combine_tests(LIST NAME EXTENSION): replaces the tests in the variable LIST by the translation units
-# NAME_0.EXTENSION... of CORDEE_TESTS_TOGETHER tests each. Kept separate are the test that checks what its own
+# NAME_0.EXTENSION... of CORDEE_TEST_UNITY_BATCH tests each. Kept separate are the test that checks what its own
 # includes declare, and the files of explicit instantiations.
 function(cordee_combine_tests list name extension)
-  if(CORDEE_TESTS_TOGETHER EQUAL 1)
+  if(CORDEE_TEST_UNITY_BATCH EQUAL 1)
     return()
   endif()
   set(tests ${${list}})
   set(units ${tests})
   list(FILTER units INCLUDE REGEX "/core/clock[.]cpp$|engines[.]cpp$")
   list(FILTER tests EXCLUDE REGEX "/core/clock[.]cpp$|engines[.]cpp$")
-  set(script ${PROJECT_SOURCE_DIR}/cmake/together.cmake)
+  set(script ${PROJECT_SOURCE_DIR}/cmake/unity.cmake)
   set(k 0)
   while(tests)
-    list(SUBLIST tests 0 ${CORDEE_TESTS_TOGETHER} batch)
+    list(SUBLIST tests 0 ${CORDEE_TEST_UNITY_BATCH} batch)
     list(REMOVE_ITEM tests ${batch})
-    set(unit ${CMAKE_CURRENT_BINARY_DIR}/together/${name}_${k}.${extension})
+    set(unit ${CMAKE_CURRENT_BINARY_DIR}/unity/${name}_${k}.${extension})
     add_custom_command(OUTPUT ${unit} DEPENDS ${batch} ${script} VERBATIM COMMENT "Combining tests: ${name}_${k}"
-      COMMAND ${CMAKE_COMMAND} -D "SOURCES=${batch}" -D ROOT=${PROJECT_SOURCE_DIR} -D TOGETHER=${unit} -P ${script})
+      COMMAND ${CMAKE_COMMAND} -D "SOURCES=${batch}" -D ROOT=${PROJECT_SOURCE_DIR} -D UNITY=${unit} -P ${script})
     list(APPEND units ${unit})
     math(EXPR k "${k} + 1")
   endwhile()

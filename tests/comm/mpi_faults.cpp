@@ -32,8 +32,9 @@ using namespace cordee::detail::comm;
 
 namespace {
 
-// The first collectives of mpi::launch, and then nothing.
+// The first collectives of mpi::launch, late, and then nothing.
 void start_and_stall(std::chrono::milliseconds deadline) {
+  std::this_thread::sleep_for(deadline * 5 / 6);
   std::array<MPI_Comm, context_count + 1> contexts;
   std::array<MPI_Request, context_count + 1> duplicated;
   for (std::size_t k = 0; k < contexts.size(); ++k)
@@ -53,6 +54,16 @@ void reduce(const mpi& comm, const std::string& fault) {
     }
     allreduce_host(comm, x, reduce_op::sum);
   }
+}
+
+// The start has one deadline, however many collectives it makes: ends this process, without the
+// message that is expected, when it has not ended long after that.
+void start_within(std::chrono::milliseconds deadline) {
+  std::thread([=] {
+    std::this_thread::sleep_for(deadline * 3 / 2);
+    std::fputs("error: the start has not ended at the deadline\n", stderr);
+    std::_Exit(EXIT_FAILURE);
+  }).detach();
 }
 
 // Rank `stalled` stalls in its fourth step: the last one, or rank 0, which serves.
@@ -80,7 +91,10 @@ int main(int argc, char** argv) {
     const rank_assignment self = detail::comm::mpi_session::start();
     std::printf("pid %d\n", static_cast<int>(::getpid()));
     std::fflush(stdout);
-    if (fault == "start" && self.rank == self.size - 1) start_and_stall(deadline);
+    if (fault == "start") {
+      if (self.rank == self.size - 1) start_and_stall(deadline);
+      start_within(deadline);
+    }
     mpi::launch(
         [&](mpi comm) {
           if (fault == "stop_server")

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Golden values of docs/mathematics.md: spectral gaps, spectral radii and limits.
+// Golden values of docs/mathematics_ranks.md, 6: spectral gaps, spectral radii and limits.
 #include <cmath>
 #include <numbers>
 

@@ -6,6 +6,7 @@
 
 #include <cordee/comm/threads.hpp>
 
+#include "tests/support/exchange.hpp"
 #include "tests/support/ranks.hpp"
 
 using namespace cordee;
@@ -16,25 +17,6 @@ using namespace std::chrono_literals;
 static_assert(TransportOn<threads, cpu>);
 static_assert(FusedAddOn<threads, float, cpu>);
 static_assert(Abortable<threads> && AnySource<threads>);
-
-namespace {
-
-template <class T>
-send_op<cpu> send(int peer, std::vector<T>& x) {
-  return {peer, const_bytes(span_on<T, cpu>{x.data(), x.size()})};
-}
-template <class T>
-recv_op<cpu> receive(int peer, std::vector<T>& x) {
-  return {peer, bytes(span_on<T, cpu>{x.data(), x.size()})};
-}
-template <class Communicator>
-void exchange(const Communicator& comm, std::vector<send_op<cpu>> out,
-              std::vector<recv_op<cpu>> in) {
-  comm.exchange(std::span<const send_op<cpu>>(out), std::span<const recv_op<cpu>>(in),
-                cpu::stream{});
-}
-
-}  // namespace
 
 TEST_CASE("threads: an all-to-all exchange delivers from every rank, itself included") {
   for (const int ranks : rank_counts)

@@ -6,31 +6,13 @@
 
 #include <cordee/comm/threads.hpp>
 
+#include "tests/support/exchange.hpp"
 #include "tests/support/ranks.hpp"
 
 using namespace cordee;
 using namespace cordee::detail::comm;
 using namespace support;
 using namespace std::chrono_literals;
-
-namespace {
-
-template <class T>
-send_op<cpu> send(int peer, std::vector<T>& x) {
-  return {peer, const_bytes(span_on<T, cpu>{x.data(), x.size()})};
-}
-template <class T>
-recv_op<cpu> receive(int peer, std::vector<T>& x) {
-  return {peer, bytes(span_on<T, cpu>{x.data(), x.size()})};
-}
-template <class Communicator>
-void exchange(const Communicator& comm, std::vector<send_op<cpu>> out,
-              std::vector<recv_op<cpu>> in) {
-  comm.exchange(std::span<const send_op<cpu>>(out), std::span<const recv_op<cpu>>(in),
-                cpu::stream{});
-}
-
-}  // namespace
 
 TEST_CASE(
     "threads: a message of another size is an error with both ranks, both sizes and the context") {

@@ -4,6 +4,7 @@
 // Golden vectors, and clipping of local gradients, through the trainer:
 // tests/train/goldens_optimizers.cpp.
 #include <cmath>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -15,8 +16,11 @@
 #include <cordee/optim/sgd.hpp>
 #include <cordee/testing/optimizer_fixture.hpp>
 
+#include "tests/support/relative.hpp"
+
 using namespace cordee;
 using namespace cordee::detail::optim;
+using support::relative;
 
 static_assert(OptimizerOn<clip<sgd>, float, cpu> &&
               OptimizerOn<clip<local_steps<lars>>, double, cpu>);
@@ -27,6 +31,31 @@ static_assert(!clip<local_steps<sgd>>::eager &&
 static_assert(!clip<decentlam>::eager && clip<decentlam>::needs == agreement::mixing);
 static_assert(HasMomentumForm<clip<decentlam>> && !HasMomentumForm<clip<sgd>>);
 
+namespace {
+
+/// Reads its norms and moves nothing.
+struct norm_recorder {
+  static constexpr agreement needs = agreement::exact;
+  static constexpr bool eager = true;
+  static constexpr int slots = 0;
+  static constexpr norms_needed norms = norms_needed::before_accept;
+
+  std::vector<double>* squares = nullptr;  // of each segment, then of the whole gradient
+
+  template <class Real, class D>
+  span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info&,
+                           typename D::stream) const {
+    return v.grads;
+  }
+  template <class Real, class D>
+  void accept(const optimizer_view<Real, D, slots>& v, const step_info&, typename D::stream) const {
+    squares->assign(v.squared_grad_norms.begin(), v.squared_grad_norms.end());
+    squares->push_back(v.squared_global_norm[0]);
+  }
+};
+
+}  // namespace
+
 TEST_CASE("clip: the factor is PyTorch's, max_norm / (norm + 1e-6), and at most 1") {
   const clip optimizer{sgd{}, 2.0};
   CHECK(optimizer.factor(8) == 2.0 / (8 + 1e-6));
@@ -34,6 +63,27 @@ TEST_CASE("clip: the factor is PyTorch's, max_norm / (norm + 1e-6), and at most 
   CHECK(optimizer.factor(1) == 1);
   CHECK(optimizer.factor(0) == 1);
   CHECK(clip{sgd{}, 2.0, 0.0}.factor(2) == 1);
+}
+
+TEST_CASE("clip: the wrapped optimizer reads the norms of the clipped gradient") {
+  std::vector<double> squares;
+  optimizer_fixture<clip<norm_recorder>> fixture(clip{norm_recorder{&squares}, 0.5, 0.0});
+  const auto clipped = fixture.reset(1).set_gradient(1).step(1).gradient();
+  double whole = 0;
+  std::size_t k = 0;
+  for (const segment& s : quadratic_table) {
+    if (s.kind == kind::statistic) continue;
+    double square = 0;
+    for (std::size_t i = s.offset; i < s.end(); ++i) square += clipped[i] * clipped[i];
+    whole += square;
+    REQUIRE(k < squares.size());
+    // Either is a sum of positive squares, each of a few roundings.
+    CHECK(squares[k++] == relative(square, static_cast<double>(s.size + 8) * 0x1p-53));
+  }
+  REQUIRE(squares.size() == k + 1);
+  const double tolerance = static_cast<double>(clipped.size() + 8) * 0x1p-53;
+  CHECK(squares.back() == relative(whole, tolerance));
+  CHECK(squares.back() == relative(0.25, tolerance));
 }
 
 TEST_CASE("clip: the gradient of a mixing optimizer is clipped before propose") {

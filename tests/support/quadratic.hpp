@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The quadratic model f_r(w) = sum a/2 (w - c_r)^2 on the toy set "T4" of docs/mathematics.md, 2.3,
+// The quadratic model f_r(w) = sum a/2 (w - c_r)^2 on the toy set "T4" of docs/mathematics.md, 1.4,
 // on which the golden vectors of all optimizers are stated. Ranks may have different centers c_r.
 #pragma once
 

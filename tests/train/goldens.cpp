@@ -4,6 +4,8 @@
 // Golden vectors of SGD, LARS and Local SGD (docs/mathematics.md, 2.3, 3.3 and 5.6) through the
 // whole trainer: the toy set T4, any number of ranks, whose optima differ and have T4's as their
 // mean.
+#include "tests/support/goldens.hpp"
+
 #include <doctest/doctest.h>
 
 #include <cordee/comm/ring.hpp>
@@ -21,43 +23,14 @@ using namespace support;
 
 namespace {
 
-using vectors = std::vector<std::vector<double>>;  // W1, b1, W2, b2
-
 struct golden {
-  vectors expected;
+  t4_vectors expected;
   std::vector<double> learning_rates;
 };
 
-// Weights of every rank after as many steps as there are rates.
-template <class P, class O>
-std::deque<vectors> train(int ranks, const O& optimizer, const std::vector<double>& learning_rate,
-                          trainer_options options = {}) {
-  return on_ranks(ranks, [&](threads comm) {
-    quadratic<P> model{.shift = 0.25 * (comm.rank() - 0.5 * (ranks - 1))};
-    trainer run{model, optimizer, learning_rates(learning_rate), ring{comm}, options};
-    for (std::size_t k = 0; k < learning_rate.size(); ++k)
-      run.step(std::array{one_each(ranks)}, static_cast<double>(k));
-    vectors out;
-    for (std::size_t k = 0; k < 4; ++k) out.push_back(numbers(run.weights(), k));
-    return out;
-  });
-}
-
-template <class P>
-inline constexpr double tolerance = std::is_same_v<P, fp64> ? 1e-10 : 2e-6;
-
 template <class P, class O>
 void reaches(const O& optimizer, const golden& g) {
-  for (const int ranks : {1, 3, 4}) {
-    CAPTURE(ranks);
-    for (const vectors& weights : train<P>(ranks, optimizer, g.learning_rates))
-      for (std::size_t k = 0; k < 4; ++k)
-        for (std::size_t i = 0; i < g.expected[k].size(); ++i) {
-          CAPTURE(t4_table[k].name);
-          CAPTURE(weights[k][i]);
-          CHECK(close(weights[k][i], g.expected[k][i], tolerance<P>));
-        }
-  }
+  check_golden<P>(optimizer, g.learning_rates, g.expected, {1, 3, 4});
 }
 
 const std::vector<double> falling{0.1, 0.1, 0.05};
@@ -163,8 +136,8 @@ TEST_CASE("local_steps{sgd, 2} averages weights in every second step, and no mom
 TEST_CASE("local_steps{sgd, 1} over an exact mean equals sgd without momentum") {
   const sgd plain{.momentum = 0, .weight_decay = 0.01};
   for (const int ranks : rank_counts) {
-    const auto averaged_weights = train<fp64>(ranks, local_steps{plain, 1}, falling);
-    const auto averaged_gradients = train<fp64>(ranks, plain, falling);
+    const auto averaged_weights = train_t4<fp64>(ranks, local_steps{plain, 1}, falling);
+    const auto averaged_gradients = train_t4<fp64>(ranks, plain, falling);
     for (std::size_t k = 0; k < 4; ++k)
       for (std::size_t i = 0; i < averaged_weights[0][k].size(); ++i)
         CHECK(close(averaged_weights[0][k][i], averaged_gradients[0][k][i], 1e-13));
@@ -174,7 +147,7 @@ TEST_CASE("local_steps{sgd, 1} over an exact mean equals sgd without momentum") 
 TEST_CASE(
     "without momentum and decay a lars step has norm learning rate x trust coefficient x |w|") {
   const auto after =
-      train<fp64>(1, lars{.momentum = 0, .weight_decay = 0, .trust_coefficient = 0.02}, {0.7});
+      train_t4<fp64>(1, lars{.momentum = 0, .weight_decay = 0, .trust_coefficient = 0.02}, {0.7});
   for (const std::size_t k : {0u, 2u}) {
     double moved = 0, start = 0;
     for (std::size_t i = 0; i < t4_table[k].size; ++i) {

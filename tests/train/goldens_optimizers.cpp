@@ -16,6 +16,7 @@
 #include <cordee/optim/sgd.hpp>
 #include <cordee/train/trainer.hpp>
 
+#include "tests/support/goldens.hpp"
 #include "tests/support/quadratic.hpp"
 #include "tests/support/ranks.hpp"
 
@@ -24,39 +25,10 @@ using namespace support;
 
 namespace {
 
-using vectors = std::vector<std::vector<double>>;  // W1, b1, W2, b2
-
-// Weights of every rank after as many steps as there are rates.
-template <class P, class O>
-std::deque<vectors> train(int ranks, const O& optimizer, const std::vector<double>& learning_rate,
-                          trainer_options options = {}) {
-  return on_ranks(ranks, [&](threads comm) {
-    quadratic<P> model{.shift = 0.25 * (comm.rank() - 0.5 * (ranks - 1))};
-    trainer run{model, optimizer, learning_rates(learning_rate), ring{comm}, options};
-    for (std::size_t k = 0; k < learning_rate.size(); ++k)
-      run.step(std::array{one_each(ranks)}, static_cast<double>(k));
-    vectors out;
-    for (std::size_t k = 0; k < 4; ++k) out.push_back(numbers(run.weights(), k));
-    return out;
-  });
-}
-
-template <class P>
-inline constexpr double tolerance = std::is_same_v<P, fp64> ? 1e-10 : 2e-6;
-
 template <class P, class O>
 void reaches(const O& optimizer, const std::vector<double>& learning_rate,
-             const vectors& expected) {
-  for (const int ranks : {1, 2, 3, 5}) {
-    CAPTURE(ranks);
-    for (const vectors& weights : train<P>(ranks, optimizer, learning_rate))
-      for (std::size_t k = 0; k < 4; ++k)
-        for (std::size_t i = 0; i < expected[k].size(); ++i) {
-          CAPTURE(t4_table[k].name);
-          CAPTURE(weights[k][i]);
-          CHECK(close(weights[k][i], expected[k][i], tolerance<P>));
-        }
-  }
+             const t4_vectors& expected) {
+  check_golden<P>(optimizer, learning_rate, expected, {1, 2, 3, 5});
 }
 
 constexpr double off = std::numeric_limits<double>::infinity();
@@ -76,7 +48,7 @@ std::vector<std::array<double, 2>> ratios(const O& optimizer) {
   quadratic<fp64> model{};
   trainer run{model, optimizer, learning_rates(halved), solo{}};
   for (int k = 0; k < 3; ++k) {
-    const vectors before{numbers(run.weights(), 0), numbers(run.weights(), 2)};
+    const t4_vectors before{numbers(run.weights(), 0), numbers(run.weights(), 2)};
     run.step(std::array{one_each(1)}, k);
     std::array<double, 2> step{};
     for (std::size_t layer = 0; layer < 2; ++layer) {
@@ -119,10 +91,10 @@ TEST_CASE_TEMPLATE("lars_lr_outside reaches variant C's golden vector", P, fp64,
 TEST_CASE("without epsilon, lars_lr_outside is MLPerf's fused LARS") {  // F, its b2 apart
   lars_lr_outside optimizer = form_c;
   optimizer.epsilon = 0;
-  const vectors expected{{0.495967102477, -0.284618398598, 0.731426694966, 0.0547361709724},
-                         {0.1855, -0.073},
-                         {0.864395061936, -1.87209322848},
-                         {}};
+  const t4_vectors expected{{0.495967102477, -0.284618398598, 0.731426694966, 0.0547361709724},
+                            {0.1855, -0.073},
+                            {0.864395061936, -1.87209322848},
+                            {}};
   reaches<fp64>(optimizer, halved, expected);
 }
 TEST_CASE("the trust ratios of three steps are the golden ones, in each form") {
@@ -144,7 +116,7 @@ TEST_CASE("lars_unscaled limits the ratio and the elements of the step") {
   CHECK(optimizer.ratio(1e3, 1, 0) == 50);
   optimizer.limits.element = 0.5;  // T4's first gradients: 0.1, -0.4, 1.8, 1.2 on W1
   optimizer.adapt_on = {};
-  const auto after = train<fp64>(1, optimizer, {1});
+  const auto after = train_t4<fp64>(1, optimizer, {1});
   CHECK(close(after[0][0][0], 0.5 - 0.1, 1e-15));
   CHECK(close(after[0][0][1], -0.3 + 0.4, 1e-15));
   CHECK(close(after[0][0][2], 0.8 - 0.5, 1e-15));
@@ -192,7 +164,7 @@ TEST_CASE_TEMPLATE("adamw reaches its golden vector", P, fp64, fp32) {
 TEST_CASE("clip: the gradient has norm max_norm, also in LARS's trust ratio") {
   // One step of T4: the norm of the first gradient is 2.2936052406637026.
   constexpr double norm = 2.2936052406637026, most = 0.5;
-  const auto after = train<fp64>(3, clip{sgd{.momentum = 0}, most}, {1});
+  const auto after = train_t4<fp64>(3, clip{sgd{.momentum = 0}, most}, {1});
   double moved = 0;
   for (std::size_t k = 0; k < 4; ++k)
     for (std::size_t i = 0; i < t4_table[k].size; ++i)
@@ -201,29 +173,29 @@ TEST_CASE("clip: the gradient has norm max_norm, also in LARS's trust ratio") {
 
   // With decay the ratio depends on the length of g; clipping the mean beforehand is the same.
   const lars inner{.momentum = 0, .weight_decay = 0.01, .trust_coefficient = 0.02};
-  const auto clipped = train<fp64>(2, clip{inner, most, 0.0}, {1});
+  const auto clipped = train_t4<fp64>(2, clip{inner, most, 0.0}, {1});
   const double g2 = std::hypot(0.15, 0.125) * most / norm, w2 = std::hypot(1.0, 2.0);
   const double d = 0.15 * most / norm + 0.01;
   CHECK(close(clipped[0][2][0], 1 - inner.ratio(w2, g2, 0.01) * d, 1e-13));
 
   // A limit that is never reached changes no bit.
-  CHECK(train<fp64>(2, clip{sgd{}, 1e3}, halved) == train<fp64>(2, sgd{}, halved));
+  CHECK(train_t4<fp64>(2, clip{sgd{}, 1e3}, halved) == train_t4<fp64>(2, sgd{}, halved));
 }
 
 TEST_CASE("clip{clip}: the inner one clips the gradient that the outer one returns") {
   const sgd plain{.momentum = 0};
-  CHECK(train<fp64>(2, clip{clip{plain, 2.0, 0.0}, 0.5, 0.0}, {1, 1}) ==
-        train<fp64>(2, clip{plain, 0.5, 0.0}, {1, 1}));
+  CHECK(train_t4<fp64>(2, clip{clip{plain, 2.0, 0.0}, 0.5, 0.0}, {1, 1}) ==
+        train_t4<fp64>(2, clip{plain, 0.5, 0.0}, {1, 1}));
 }
 
 TEST_CASE("clip{local_steps}: each rank clips its own gradient, by the norm over all buckets") {
   const local_steps inner{sgd{.momentum = 0}, 1};
   const trainer_options a_bucket_each{.bucket_bytes = 1};
   for (const int ranks : {1, 2, 3}) {
-    const auto outside = train<fp64>(ranks, clip{inner, 0.5, 0.0}, {1}, a_bucket_each);
+    const auto outside = train_t4<fp64>(ranks, clip{inner, 0.5, 0.0}, {1}, a_bucket_each);
     const auto inside =
-        train<fp64>(ranks, local_steps{clip{inner.optimizer, 0.5, 0.0}, 1}, {1}, a_bucket_each);
-    vectors expected(4);
+        train_t4<fp64>(ranks, local_steps{clip{inner.optimizer, 0.5, 0.0}, 1}, {1}, a_bucket_each);
+    t4_vectors expected(4);
     for (std::size_t k = 0; k < 4; ++k) expected[k].assign(t4_table[k].size, 0);
     for (int r = 0; r < ranks; ++r) {
       const double shift = 0.25 * (r - 0.5 * (ranks - 1));
@@ -260,7 +232,9 @@ TEST_CASE("invalid hyper-parameters are rejected at construction, inside wrapper
 
 TEST_CASE("an invalid learning rate is an error with its epoch, on every rank") {
   for (const double learning_rate : {-0.1, std::nan(""), off}) {
-    const std::string message = error_message([&] { train<fp64>(3, sgd{}, {0.1, learning_rate}); });
+    const std::string message = error_message([&] {
+      train_t4<fp64>(3, sgd{}, {0.1, learning_rate});
+    });
     CAPTURE(message);
     CHECK(contains(message, "at epoch 1"));
     CHECK(contains(message, "it must be finite, 0 or more"));

@@ -7,9 +7,9 @@
 //   a gradient that is not finite:           the step is skipped, S <- backoff S
 //   after `interval` finite steps in a row:  S <- growth S, unless that is infinite
 //
-// Micikevicius et al. 2018, with the constants of torch.amp.GradScaler (docs/mathematics.md, 9).
-// With an exact reducer every rank tests the same mean, so S is the same on all ranks; otherwise
-// each rank has its own.
+// Micikevicius et al. 2018, with the constants of torch.amp.GradScaler
+// (docs/mathematics_network.md, 9). With an exact reducer every rank tests the same mean, so S is
+// the same on all ranks; otherwise each rank has its own.
 #pragma once
 
 #include <cmath>

@@ -16,6 +16,7 @@
 
 #include <cordee/comm/launcher_environment.hpp>
 #include <cordee/comm/poll_until.hpp>
+#include <cordee/comm/wait_timer.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 
@@ -41,15 +42,18 @@ inline void mpi_expects(int status, const char* call) {
   std::_Exit(EXIT_FAILURE);
 }
 
-/// Blocks until the collectives that start a run are complete, or aborts at the deadline.
+/// Blocks until collectives that start a run are complete, or aborts the run at the deadline, which
+/// counts from `begun`.
 [[gnu::cold]] inline void mpi_await_start(std::span<MPI_Request> requests, int rank,
+                                          wait_timer::clock::time_point begun,
                                           std::chrono::milliseconds deadline) {
   const auto complete = [&] {
     int done = 0;
     MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE);
     return done != 0;
   };
-  if (!poll_until(complete, deadline, std::chrono::microseconds(50)))
+  const auto remaining = begun + deadline - wait_timer::clock::now();
+  if (!poll_until(complete, remaining, std::chrono::microseconds(50)))
     mpi_abort(concat("rank ", rank, " waited ", deadline.count(),
                      " ms for every rank to start: one is stuck, or does not call mpi::launch"));
 }

@@ -32,6 +32,7 @@ struct mpi_transfer {
   void* data;
   std::size_t size;
   int tag = 0;
+  bool posted = false;  // of a receive: MPI has it
 
   [[nodiscard]] bool is_short() const { return size <= longest_short; }
 };
@@ -77,11 +78,15 @@ class mpi_batch {
     for (mpi_transfer& t : receives_) tags.assign_receive(t);
     for (mpi_transfer& t : sends_) tags.assign_send(t);
     short_buffers().resize(receives_.size() * mpi_transfer::longest_short);
-    for (std::size_t i = 0; i < receives_.size(); ++i)
-      if (const mpi_transfer& t = receives_[i]; t.is_short())
-        mpi_expects(MPI_Irecv(short_buffer(i), mpi_transfer::longest_short, MPI_BYTE, t.peer, t.tag,
-                              comm_, &requests_[i]),
-                    "MPI_Irecv");
+    for (std::size_t i = 0; i < receives_.size(); ++i) {
+      mpi_transfer& t = receives_[i];
+      if (!t.is_short()) continue;
+      mpi_expects(MPI_Irecv(short_buffer(i), mpi_transfer::longest_short, MPI_BYTE, t.peer, t.tag,
+                            comm_, &requests_[i]),
+                  "MPI_Irecv");
+      t.posted = true;
+      ++posted_;
+    }
     const auto send = receives_.empty() ? MPI_Issend : MPI_Isend;
     MPI_Request* r = requests_.data() + receives_.size();
     for (const mpi_transfer& t : sends_)
@@ -92,12 +97,12 @@ class mpi_batch {
   /// Receives what has arrived. Returns whether the batch is complete. Throws where a size is not
   /// what is expected.
   bool progress() {
-    if (matched_ < receives_.size()) match_long();
+    if (posted_ < receives_.size()) match_long();
     for (; completed_ < requests_.size(); ++completed_) {
       int done = 0;
       MPI_Status status;
       mpi_expects(MPI_Test(&requests_[completed_], &done, &status), "MPI_Test");
-      if (!done || (completed_ < receives_.size() && completed_ >= matched_)) return false;
+      if (!done || is_unposted(completed_)) return false;
       if (completed_ >= receives_.size() || !receives_[completed_].is_short()) continue;
       const mpi_transfer& t = receives_[completed_];
       check_size(t, status);
@@ -176,20 +181,22 @@ class mpi_batch {
     return i < receives_.size() ? receives_[i] : sends_[i - receives_.size()];
   }
 
-  // Receives long messages in their order.
+  // Receives the long messages that have arrived, in any order: behind one that is late there may
+  // be one of a rank that has left since.
   void match_long() {
-    for (; matched_ < receives_.size(); ++matched_) {
-      const mpi_transfer& t = receives_[matched_];
-      if (t.is_short()) continue;
+    for (std::size_t i = 0; i < receives_.size(); ++i) {
+      if (!is_unposted(i)) continue;
+      mpi_transfer& t = receives_[i];
       MPI_Message message;
       MPI_Status status;
       int arrived = 0;
       mpi_expects(MPI_Improbe(t.peer, t.tag, comm_, &arrived, &message, &status), "MPI_Improbe");
-      if (!arrived) return;
+      if (!arrived) continue;
       check_size(t, status);
-      mpi_expects(
-          MPI_Imrecv(t.data, static_cast<int>(t.size), MPI_BYTE, &message, &requests_[matched_]),
-          "MPI_Imrecv");
+      mpi_expects(MPI_Imrecv(t.data, static_cast<int>(t.size), MPI_BYTE, &message, &requests_[i]),
+                  "MPI_Imrecv");
+      t.posted = true;
+      ++posted_;
     }
   }
   void check_size(const mpi_transfer& t, const MPI_Status& status) const {
@@ -203,10 +210,13 @@ class mpi_batch {
                        ": the ranks disagree on what they exchange", error_context::suffix()));
   }
 
+  [[nodiscard]] bool is_unposted(std::size_t i) const {
+    return i < receives_.size() && !receives_[i].posted;
+  }
   [[nodiscard]] bool is_pending(std::size_t i) const {
     int done = 0;
     MPI_Request_get_status(requests_[i], &done, MPI_STATUS_IGNORE);
-    return !done || (i < receives_.size() && i >= matched_ && !receives_[i].is_short());
+    return !done || is_unposted(i);
   }
   [[nodiscard]] bool is_next_of_peer(std::size_t i) const {
     for (std::size_t k = 0; k < i; ++k)
@@ -219,7 +229,7 @@ class mpi_batch {
   const MPI_Comm comm_;
   const mpi_transfers receives_, sends_;
   std::vector<MPI_Request>& requests_;  // receives, then sends
-  std::size_t matched_ = 0;             // the long receives before it are matched
+  std::size_t posted_ = 0;              // receives
   std::size_t completed_ = 0;           // the requests before it are complete
 };
 

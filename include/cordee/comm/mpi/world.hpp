@@ -26,6 +26,7 @@
 #include <cordee/comm/mpi/transfers.hpp>
 #include <cordee/comm/poll_until.hpp>
 #include <cordee/comm/transport.hpp>
+#include <cordee/comm/wait_timer.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::comm {
 
@@ -33,17 +34,18 @@ class mpi_world {
  public:
   explicit mpi_world(std::chrono::milliseconds deadline)
       : deadline(deadline), self_(mpi_session::start()) {
+    const auto begun = wait_timer::clock::now();
     std::array<MPI_Request, context_count + 1> duplicated;
     for (std::size_t k = 0; k < duplicated.size(); ++k)
       mpi_expects(MPI_Comm_idup(MPI_COMM_WORLD, &contexts_[k], &duplicated[k]), "MPI_Comm_idup");
-    mpi_await_start(duplicated, rank(), deadline);
+    mpi_await_start(duplicated, rank(), begun, deadline);
     const host_info host = host_info::local();
     std::vector<host_info> hosts(static_cast<std::size_t>(size()));
     MPI_Request gathered;
     mpi_expects(MPI_Iallgather(&host, sizeof host, MPI_BYTE, hosts.data(), sizeof host, MPI_BYTE,
                                contexts_.back(), &gathered),
                 "MPI_Iallgather");
-    mpi_await_start({&gathered, 1}, rank(), deadline);
+    mpi_await_start({&gathered, 1}, rank(), begun, deadline);
     node = node_info::of(rank(), hosts);
     control_ = std::make_unique<mpi_control_messages>(self_, contexts_.back());
   }

@@ -28,22 +28,19 @@ TEST_CASE("blocked: a block is one register, for a single channel too") {
   }
 }
 
-TEST_CASE("blocked: packed weights are (K/V, C, R, S, V), then (C/V, K, R, S, V)") {
+TEST_CASE("blocked: packed weights are (K/V, C, R, S, V)") {
   constexpr std::size_t V = 4, filters = 6, channels = 5, taps = 9;
   const convolution_problem p{{channels, 6, 6}, filters, 3, 1, 1};
   std::vector<double> w(p.weights());
   for (std::size_t i = 0; i < w.size(); ++i) w[i] = static_cast<double>(i + 1);
-  const auto packed = harness<blocked_with<16>, float>{p}.packed(w);
-  REQUIRE(packed.size() == 2 * V * channels * taps + 2 * V * filters * taps);
-  std::vector<float> wanted(packed.size());
+  std::vector<float> wanted(2 * V * channels * taps);
   for (std::size_t k = 0; k < filters; ++k)
     for (std::size_t c = 0; c < channels; ++c)
-      for (std::size_t tap = 0; tap < taps; ++tap) {
-        const auto weight = static_cast<float>((k * channels + c) * taps + tap + 1);
-        wanted[((k / V * channels + c) * taps + tap) * V + k % V] = weight;
-        wanted[2 * V * channels * taps + ((c / V * filters + k) * taps + tap) * V + c % V] = weight;
-      }
-  CHECK(packed == wanted);
+      for (std::size_t tap = 0; tap < taps; ++tap)
+        wanted[((k / V * channels + c) * taps + tap) * V + k % V] =
+            static_cast<float>((k * channels + c) * taps + tap + 1);
+  const auto packed = harness<blocked_with<16>, float>{p}.packed(w);
+  CHECK(std::vector<float>(packed.begin(), packed.end()) == wanted);
 }
 
 TEST_CASE("blocked: a NaN reaches the sums that it is part of, and no others") {

@@ -159,6 +159,44 @@ TEST_CASE("correlation_plan: the input rows of a band are those that its taps re
     }
 }
 
+TEST_CASE("correlation_plan: a copied row has the columns that its taps reach") {
+  for (const convolution_problem& p : {convolution_problem{{16, 9, 9}, 16, 5, 1, 2},
+                                       {{16, 9, 8}, 16, 7, 2, 3},
+                                       {{16, 9, 11}, 16, 5, 3, 2},
+                                       {{16, 9, 9}, 16, 3, 1, 2},
+                                       {{16, 9, 10}, 16, 4, 2, 1},
+                                       {{16, 9, 7}, 16, 3, 1, 0},
+                                       {{16, 9, 10}, 16, 5, 2, 0}})
+    for (const bool backward : {false, true}) {
+      const correlation_plan plan = plan_correlation<float, 8>(p, backward);
+      int low = 0, high = 0;  // by the definition; columns outside of the image are zero
+      for (int x = -p.window; x < plan.in.width + p.window; ++x)
+        for (int q = 0; q < p.window; ++q)
+          for (int y = 0; y < plan.out.width; ++y) {
+            if (backward ? x * p.stride + q - p.padding != y : y * p.stride + q - p.padding != x)
+              continue;
+            low = std::min(low, x);
+            high = std::max(high, x + 1);
+          }
+      CAPTURE(support::describe(p));
+      CAPTURE(backward);
+      CHECK(plan.in_place == (low == 0 && high <= plan.in.width));
+      if (plan.in_place) continue;
+      // The quotient of dgrad by a stride is rounded up: one column more, at most.
+      const int more = plan.left_columns + low;
+      CHECK(more >= 0);
+      CHECK(more <= (backward && p.stride > 1 ? 1 : 0));
+      CHECK(plan.padded_columns == plan.left_columns + high);
+      CHECK(plan.row_size == std::ptrdiff_t{plan.block} * plan.padded_columns);
+    }
+}
+
+TEST_CASE("correlation_plan: two samples at most share weights where pixels are gathered") {
+  const convolution_problem p{{1024, 14, 14}, 2048, 1, 2, 0};
+  CHECK(plan_correlation<float, 8>(p, false).task_samples == 2);
+  CHECK(plan_correlation<float, 16>(p, true).task_samples == 2);
+}
+
 TEST_CASE("correlation_plan: sizes of samples in memory") {
   const convolution_problem p{{17, 9, 8}, 3, 1, 2, 0};
   const correlation_plan forward = plan_correlation<float, 8>(p, false),

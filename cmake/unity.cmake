@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: the Cordee contributors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Combines several tests into one translation unit, so that shared headers are compiled once: first the includes of
-# all tests, then each test in its own namespace, where include guards make its includes empty. The macros that a
-# test defines are undefined after it. Usage:
+# A unity build of tests: combines several into one translation unit, so that shared headers are compiled once. First
+# the includes of all tests, then each test in its own namespace, where include guards make its includes empty. The
+# macros that a test defines are undefined after it. Usage:
 #
-#   cmake -D "SOURCES=<tests>" -D ROOT=<parent of include/ and tests/> -D TOGETHER=<output file> -P together.cmake
+#   cmake -D "SOURCES=<tests>" -D ROOT=<parent of include/ and tests/> -D UNITY=<output file> -P unity.cmake
 cmake_minimum_required(VERSION 3.25)
 foreach(source IN LISTS SOURCES)
   file(READ ${source} text)
@@ -21,4 +21,4 @@ endforeach()
 list(SORT includes)
 list(REMOVE_DUPLICATES includes)
 list(JOIN includes "" includes)
-file(WRITE ${TOGETHER} "${includes}\n${tests}\n")
+file(WRITE ${UNITY} "${includes}\n${tests}\n")
