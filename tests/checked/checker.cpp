@@ -26,7 +26,8 @@ std::string describe_instruction(const void* pc) {
   return cordee::concat("instruction 0x", [&] {
     std::string digits;
     auto offset = static_cast<std::uintptr_t>(static_cast<const char*>(pc) - &__executable_start);
-    for (; offset != 0; offset /= 16) digits.insert(digits.begin(), "0123456789abcdef"[offset % 16]);
+    for (; offset != 0; offset /= 16)
+      digits.insert(digits.begin(), "0123456789abcdef"[offset % 16]);
     return digits;
   }());
 }
@@ -150,16 +151,20 @@ bool checker::set_kernel_code(bool of_kernel) {
 void checker::copy_async(const void* to, const void* from) {
   if (!on_checked_thread) return;
   const void* const pc = __builtin_return_address(0);
-  if (from != nullptr) {
+  if (from != nullptr && heap::contains(from)) {
     check(from, 16, false, thread_, pc);
     record(from, 16, false, thread_, pc);
+  } else if (from != nullptr && !host_stack_.contains(from)) {
+    report("host variable", from, "copied", pc);
   }
+  if (!slots_[slot_].shared.contains(to))
+    return report("out of bounds", to, "the target of a copy is not in shared memory", pc);
   check(to, 16, true, thread_, pc);
   record(to, 16, true, thread_, static_cast<const char*>(pc) + 1);
   heap::add_state(to, 16, pending);
 }
 void checker::complete_copy(const void* to) {
-  if (!on_checked_thread) return;
+  if (!on_checked_thread || !slots_[slot_].shared.contains(to)) return;
   const std::uint8_t state = *heap::state_of(to);
   heap::set_state(to, 16, state & ~unsigned{pending});
   check(to, 16, true, thread_, __builtin_return_address(0));
@@ -244,13 +249,16 @@ void checker::check_byte(const void* p, bool is_write, std::uint16_t thread, con
                                        : is_other_block(interval));
   };
   if (conflicts(h.writer_interval, h.writer))
-    report("race", p, cordee::concat(what, " and written by ",
-                                     describe_thread(h.writer_interval, h.writer)), pc);
+    report("race", p,
+           cordee::concat(what, " and written by ", describe_thread(h.writer_interval, h.writer)),
+           pc);
   const bool is_read = h.reader_interval >= first_interval_;
   if (is_write && is_read && (h.many_blocks || conflicts(h.reader_interval, h.reader)))
-    report("race", p, cordee::concat("written and read by ",
-                                     h.many_blocks ? "several blocks"
-                                         : describe_thread(h.reader_interval, h.reader)), pc);
+    report("race", p,
+           cordee::concat(
+               "written and read by ",
+               h.many_blocks ? "several blocks" : describe_thread(h.reader_interval, h.reader)),
+           pc);
   if (launch_traffic_ != nullptr && !is_shared) {
     if (is_write && h.writer_interval < first_interval_) ++launch_traffic_->bytes_written;
     if (!is_write && !is_read) ++launch_traffic_->bytes_read;
@@ -286,7 +294,8 @@ std::string checker::describe_place(const void* p) const {
   const std::size_t before = std::min(far, heap::offset_of(p));
   std::size_t back = 0;
   if ((*state & allocated) != 0) {
-    while (back < before && (state[-static_cast<std::ptrdiff_t>(back) - 1] & allocated) != 0) ++back;
+    while (back < before && (state[-static_cast<std::ptrdiff_t>(back) - 1] & allocated) != 0)
+      ++back;
     return cordee::concat("offset ", back, " of an allocation");
   }
   while (back < before && (state[-static_cast<std::ptrdiff_t>(back)] & allocated) == 0) ++back;
@@ -297,9 +306,10 @@ void checker::report(const char* kind, const void* p, const std::string& what, c
   for (const fault& f : faults_)
     if (f.pc == pc && f.kind == kind) return;
   if (faults_.size() >= enough) return;
-  faults_.push_back({kind, pc, cordee::concat(kind, ": ", describe_place(p), ", ", what, "; thread ",
-                                              thread_, " of block ", slots_[slot_].index, ", ",
-                                              describe_instruction(pc))});
+  faults_.push_back(
+      {kind, pc,
+       cordee::concat(kind, ": ", describe_place(p), ", ", what, "; thread ", thread_, " of block ",
+                      slots_[slot_].index, ", ", describe_instruction(pc))});
 }
 
 }  // namespace checked

@@ -106,8 +106,9 @@ TEST_CASE("checked kernels: an access outside an array is found") {
   finds<fault::global_underflow>("out of bounds: ");
 }
 TEST_CASE("checked kernels: two blocks that write one number are a race") {
-  finds<fault::another_block>("race: offset 0 of an allocation, written and written by thread 0 of "
-                              "block ");
+  finds<fault::another_block>(
+      "race: offset 0 of an allocation, written and written by thread 0 of "
+      "block ");
 }
 TEST_CASE("checked kernels: reading memory that was never written is found") {
   finds<fault::uninitialized_shared>("uninitialized: offset 28 of shared memory, read; thread 56");

@@ -40,18 +40,14 @@ void __sanitizer_cov_trace_pc() {
   if (running == code::kernel) checked::the_checker().basic_block(__builtin_return_address(0));
 }
 
-#define CHECKED_ACCESS(BYTES)                                         \
-  void __tsan_read##BYTES(void* p) {                                  \
-    access(p, BYTES, false, true, __builtin_return_address(0));       \
-  }                                                                   \
-  void __tsan_write##BYTES(void* p) {                                 \
-    access(p, BYTES, true, true, __builtin_return_address(0));        \
-  }                                                                   \
-  void __tsan_unaligned_read##BYTES(void* p) {                        \
-    access(p, BYTES, false, false, __builtin_return_address(0));      \
-  }                                                                   \
-  void __tsan_unaligned_write##BYTES(void* p) {                       \
-    access(p, BYTES, true, false, __builtin_return_address(0));       \
+#define CHECKED_ACCESS(BYTES)                                                                      \
+  void __tsan_read##BYTES(void* p) { access(p, BYTES, false, true, __builtin_return_address(0)); } \
+  void __tsan_write##BYTES(void* p) { access(p, BYTES, true, true, __builtin_return_address(0)); } \
+  void __tsan_unaligned_read##BYTES(void* p) {                                                     \
+    access(p, BYTES, false, false, __builtin_return_address(0));                                   \
+  }                                                                                                \
+  void __tsan_unaligned_write##BYTES(void* p) {                                                    \
+    access(p, BYTES, true, false, __builtin_return_address(0));                                    \
   }
 CHECKED_ACCESS(1)
 CHECKED_ACCESS(2)
@@ -91,44 +87,44 @@ void* __wrap_memset(void* to, int value, std::size_t bytes) {
 }
 
 // Of the tests' own atomic variables; kernels have none.
-#define CHECKED_ATOMIC(BITS)                                                                     \
-  using uint##BITS = std::uint##BITS##_t;                                                        \
-  uint##BITS __tsan_atomic##BITS##_load(const volatile uint##BITS* a, int) {                     \
-    return __atomic_load_n(a, __ATOMIC_SEQ_CST);                                                 \
-  }                                                                                              \
-  void __tsan_atomic##BITS##_store(volatile uint##BITS* a, uint##BITS v, int) {                  \
-    __atomic_store_n(a, v, __ATOMIC_SEQ_CST);                                                    \
-  }                                                                                              \
-  uint##BITS __tsan_atomic##BITS##_exchange(volatile uint##BITS* a, uint##BITS v, int) {         \
-    return __atomic_exchange_n(a, v, __ATOMIC_SEQ_CST);                                          \
-  }                                                                                              \
-  uint##BITS __tsan_atomic##BITS##_fetch_add(volatile uint##BITS* a, uint##BITS v, int) {        \
-    return __atomic_fetch_add(a, v, __ATOMIC_SEQ_CST);                                           \
-  }                                                                                              \
-  uint##BITS __tsan_atomic##BITS##_fetch_sub(volatile uint##BITS* a, uint##BITS v, int) {        \
-    return __atomic_fetch_sub(a, v, __ATOMIC_SEQ_CST);                                           \
-  }                                                                                              \
-  uint##BITS __tsan_atomic##BITS##_fetch_and(volatile uint##BITS* a, uint##BITS v, int) {        \
-    return __atomic_fetch_and(a, v, __ATOMIC_SEQ_CST);                                           \
-  }                                                                                              \
-  uint##BITS __tsan_atomic##BITS##_fetch_or(volatile uint##BITS* a, uint##BITS v, int) {         \
-    return __atomic_fetch_or(a, v, __ATOMIC_SEQ_CST);                                            \
-  }                                                                                              \
-  uint##BITS __tsan_atomic##BITS##_fetch_xor(volatile uint##BITS* a, uint##BITS v, int) {        \
-    return __atomic_fetch_xor(a, v, __ATOMIC_SEQ_CST);                                           \
-  }                                                                                              \
-  int __tsan_atomic##BITS##_compare_exchange_strong(volatile uint##BITS* a, uint##BITS* c,       \
-                                                    uint##BITS v, int, int) {                    \
-    return __atomic_compare_exchange_n(a, c, v, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);      \
-  }                                                                                              \
-  int __tsan_atomic##BITS##_compare_exchange_weak(volatile uint##BITS* a, uint##BITS* c,         \
-                                                  uint##BITS v, int, int) {                      \
-    return __atomic_compare_exchange_n(a, c, v, true, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);       \
-  }                                                                                              \
-  uint##BITS __tsan_atomic##BITS##_compare_exchange_val(volatile uint##BITS* a, uint##BITS c,    \
-                                                        uint##BITS v, int, int) {                \
-    __atomic_compare_exchange_n(a, &c, v, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);            \
-    return c;                                                                                    \
+#define CHECKED_ATOMIC(BITS)                                                                  \
+  using uint##BITS = std::uint##BITS##_t;                                                     \
+  uint##BITS __tsan_atomic##BITS##_load(const volatile uint##BITS* a, int) {                  \
+    return __atomic_load_n(a, __ATOMIC_SEQ_CST);                                              \
+  }                                                                                           \
+  void __tsan_atomic##BITS##_store(volatile uint##BITS* a, uint##BITS v, int) {               \
+    __atomic_store_n(a, v, __ATOMIC_SEQ_CST);                                                 \
+  }                                                                                           \
+  uint##BITS __tsan_atomic##BITS##_exchange(volatile uint##BITS* a, uint##BITS v, int) {      \
+    return __atomic_exchange_n(a, v, __ATOMIC_SEQ_CST);                                       \
+  }                                                                                           \
+  uint##BITS __tsan_atomic##BITS##_fetch_add(volatile uint##BITS* a, uint##BITS v, int) {     \
+    return __atomic_fetch_add(a, v, __ATOMIC_SEQ_CST);                                        \
+  }                                                                                           \
+  uint##BITS __tsan_atomic##BITS##_fetch_sub(volatile uint##BITS* a, uint##BITS v, int) {     \
+    return __atomic_fetch_sub(a, v, __ATOMIC_SEQ_CST);                                        \
+  }                                                                                           \
+  uint##BITS __tsan_atomic##BITS##_fetch_and(volatile uint##BITS* a, uint##BITS v, int) {     \
+    return __atomic_fetch_and(a, v, __ATOMIC_SEQ_CST);                                        \
+  }                                                                                           \
+  uint##BITS __tsan_atomic##BITS##_fetch_or(volatile uint##BITS* a, uint##BITS v, int) {      \
+    return __atomic_fetch_or(a, v, __ATOMIC_SEQ_CST);                                         \
+  }                                                                                           \
+  uint##BITS __tsan_atomic##BITS##_fetch_xor(volatile uint##BITS* a, uint##BITS v, int) {     \
+    return __atomic_fetch_xor(a, v, __ATOMIC_SEQ_CST);                                        \
+  }                                                                                           \
+  int __tsan_atomic##BITS##_compare_exchange_strong(volatile uint##BITS* a, uint##BITS* c,    \
+                                                    uint##BITS v, int, int) {                 \
+    return __atomic_compare_exchange_n(a, c, v, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);   \
+  }                                                                                           \
+  int __tsan_atomic##BITS##_compare_exchange_weak(volatile uint##BITS* a, uint##BITS* c,      \
+                                                  uint##BITS v, int, int) {                   \
+    return __atomic_compare_exchange_n(a, c, v, true, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);    \
+  }                                                                                           \
+  uint##BITS __tsan_atomic##BITS##_compare_exchange_val(volatile uint##BITS* a, uint##BITS c, \
+                                                        uint##BITS v, int, int) {             \
+    __atomic_compare_exchange_n(a, &c, v, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);         \
+    return c;                                                                                 \
   }
 CHECKED_ATOMIC(8)
 CHECKED_ATOMIC(16)

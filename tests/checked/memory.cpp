@@ -77,9 +77,8 @@ void heap::release(void* memory) {
   while (base + entry * smallest_chunk + chunks[entry].front != memory) --entry;
   chunk& freed = chunks[entry];
   set_state(memory, freed.bytes, 0);
-  chunk*& list =
-      free_chunks[std::countr_zero(std::bit_ceil(
-          std::max(freed.bytes + freed.front + guard, smallest_chunk)))];
+  chunk*& list = free_chunks[std::countr_zero(
+      std::bit_ceil(std::max(freed.bytes + freed.front + guard, smallest_chunk)))];
   freed.next = list;
   freed.front = 0;  // no allocation
   list = &freed;

@@ -270,10 +270,10 @@ class emulated_thread_block {
   }
   [[nodiscard]] std::string kernel_name() const { return type_name(*type_); }
   [[nodiscard]] std::string describe_threads() const {
-    std::string text = cordee::concat(
-        count(state::finished), " of ", fibers_.size(), " threads of block ", index_,
-        " have finished, ", count(state::at_warp_barrier), " wait for their warps, ",
-        count(state::at_block_barrier), " for the block");
+    std::string text =
+        cordee::concat(count(state::finished), " of ", fibers_.size(), " threads of block ", index_,
+                       " have finished, ", count(state::at_warp_barrier), " wait for their warps, ",
+                       count(state::at_block_barrier), " for the block");
     for (std::size_t w = 0; w < warps_.size(); ++w)
       if (warps_[w].arrived != 0)
         text += cordee::concat("; of warp ", w, " the lanes ", describe_lanes(warps_[w].arrived),

@@ -65,7 +65,11 @@ class fiber {
 #endif
   }
 
-  [[nodiscard]] const void* stack() const { return stack_.get(); }
+  /// Its stack_bytes bytes.
+  [[nodiscard]] const void* stack() {
+    if (!stack_) start();
+    return stack_.get();
+  }
 
   /// Runs f(argument, index), or what is left of it, until it is suspended or has returned. Throws
   /// what f throws. Returns whether f has returned.
@@ -73,8 +77,7 @@ class fiber {
     f_ = f;
     argument_ = argument;
     index_ = index;
-    if (!stack_) start();
-    __sanitizer_start_switch_fiber(&host_shadow_, stack_.get(), stack_bytes);
+    __sanitizer_start_switch_fiber(&host_shadow_, stack(), stack_bytes);
     switch_context(host, own_);
     __sanitizer_finish_switch_fiber(host_shadow_, nullptr, nullptr);
     if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
