@@ -1,0 +1,317 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The memory traffic of the main kernels, compared with memory_access.tsv: per kernel the sectors
+// of global memory and the wavefronts of shared memory that are made for one of ideal, and the
+// bytes of global memory read and written, each byte once per launch. The rows "all" compare a
+// pass's bytes with the formula of its main streams: every tensor that it must read or write.
+//
+// With CORDEE_REWRITE_TABLE=1 the table is written instead. With CORDEE_SHOW_ACCESSES=1 every
+// instruction above 1.1 is printed, for addr2line.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <cordee/ops/engines/tensor_core/engine.hpp>
+#include <cordee/ops/gpu/batch_norm.hpp>
+#include <cordee/ops/gpu/elementwise.hpp>
+#include <cordee/ops/gpu/pooling.hpp>
+#include <cordee/ops/gpu/segmented.hpp>
+#include <cordee/optim/sgd.hpp>
+
+#include "tests/checked/checker.hpp"
+#include "tests/support/device_fixture.hpp"
+#include "tests/support/emulated.hpp"
+
+using namespace cordee;
+using namespace support;
+
+namespace {
+
+/// A kernel's row of the table. Ratios are 1 where there are no accesses of the kind.
+struct row {
+  double global_load = 1, global_store = 1, shared_load = 1, shared_store = 1;
+  std::size_t bytes_read = 0, bytes_written = 0;
+};
+/// Bytes that the main streams of a pass read and write.
+struct formula {
+  std::size_t read, written;
+};
+using table = std::map<std::string, row>;  // by "pass kernel"
+
+/// The kernel's name without namespaces and template arguments; of for_each, that of its function.
+std::string short_name(std::string name) {
+  const std::string wrapper = "for_each_kernel<";
+  if (const auto at = name.find(wrapper); at != std::string::npos)
+    name = name.substr(at + wrapper.size());
+  name = name.substr(0, name.find_first_of("<>"));
+  return name.substr(name.rfind(':') + 1);
+}
+
+row row_of(const checked::kernel_traffic& k) {
+  const checked::memory_traffic& t = k.total;
+  return {t.global_load.ratio(),  t.global_store.ratio(), t.shared_load.ratio(),
+          t.shared_store.ratio(), k.bytes_read,           k.bytes_written};
+}
+void show_accesses(const std::string& name, const checked::kernel_traffic& k) {
+  constexpr double bar = 1.1;
+  const auto show = [&](const void* pc, const char* kind, const checked::transactions& t) {
+    if (t.ratio() > bar)
+      std::printf("%-44s %p %-12s %8zu requests %8zu made %8zu ideal  %.2f\n", name.c_str(), pc,
+                  kind, t.requests, t.made, t.ideal, t.ratio());
+  };
+  for (const auto& [pc, t] : k.by_instruction) {
+    show(pc, "global load", t.global_load);
+    show(pc, "global store", t.global_store);
+    show(pc, "shared load", t.shared_load);
+    show(pc, "shared store", t.shared_store);
+  }
+}
+
+/// Runs the pass, adds its kernels' rows and compares its bytes with the formula.
+template <class Pass>
+void measure(table& rows, const std::string& name, const formula& expected, const Pass& pass) {
+  checked::the_checker().start_recording();
+  pass();
+  row all;
+  for (const auto& [kernel, traffic] : checked::the_checker().stop_recording()) {
+    const std::string key = name + '\t' + short_name(kernel);
+    rows[key] = row_of(traffic);
+    all.bytes_read += traffic.bytes_read;
+    all.bytes_written += traffic.bytes_written;
+    if (std::getenv("CORDEE_SHOW_ACCESSES") != nullptr) show_accesses(key, traffic);
+  }
+  rows[name + "\tall"] = all;
+  INFO(name);
+  constexpr std::size_t small_tables = 16'384;  // coefficients and partial sums
+  CHECK(all.bytes_read >= expected.read);
+  CHECK(all.bytes_read <= expected.read + small_tables);
+  CHECK(all.bytes_written >= expected.written);
+  CHECK(all.bytes_written <= expected.written + small_tables);
+}
+
+const device_fixture at{emulated{1}};
+
+template <class T>
+buffer<T, emulated> filled(std::size_t n, double x = 1) {
+  if constexpr (Number<T>)
+    return at.put(std::vector<T>(n, nearest<T>(x)));
+  else
+    return at.put(std::vector<T>(n, static_cast<T>(x)));
+}
+
+void measure_tensor_core(table& rows) {
+  using N = cordee::half;
+  struct layer {
+    const char* name;
+    convolution_problem p;
+    int samples;
+  };
+  for (const layer& l : {layer{"3x3 64-64", {{64, 14, 14}, 64, 3, 1, 1}, 2},
+                         layer{"1x1 64-256", {{64, 14, 14}, 256, 1, 1, 0}, 2},
+                         layer{"1x1 256-64", {{256, 14, 14}, 64, 1, 1, 0}, 2},
+                         layer{"3x3/2 32-64", {{32, 15, 15}, 64, 3, 2, 1}, 2}}) {
+    const convolution_problem& p = l.p;
+    const std::size_t n = static_cast<std::size_t>(l.samples);
+    const std::string name = l.name;
+    auto x = filled<N>(n * p.in.size()), y = filled<N>(n * p.out().size()),
+         packed = filled<N>(tensor_core::packed_size<N>(p));
+    auto master = filled<float>(p.weights());
+    auto work = filled<N>(tensor_core::workspace<N>(p, l.samples, at.s));
+    const std::size_t x_bytes = 2 * x.size(), y_bytes = 2 * y.size(), w_bytes = packed.size(),
+                      master_bytes = 4 * master.size(), partial_bytes = 2 * work.size();
+    const auto gemms = static_cast<std::size_t>(p.stride * p.stride);  // of dgrad, each reads dy
+    measure(rows, "pack " + name, {2 * master_bytes, 2 * w_bytes},
+            [&] { tensor_core::pack<N>(p, master.span().data, packed.span().data, at.s); });
+    measure(rows, "fprop " + name, {x_bytes + w_bytes, y_bytes}, [&] {
+      tensor_core::fprop<N>(p, l.samples, x.span().data, packed.span().data, y.span().data, at.s);
+    });
+    measure(rows, "dgrad " + name, {gemms * y_bytes + w_bytes, x_bytes}, [&] {
+      tensor_core::dgrad<N>(p, l.samples, y.span().data, packed.span().data, x.span().data,
+                            write_mode::overwrite, at.s);
+    });
+    measure(rows, "wgrad " + name,
+            {x_bytes + y_bytes + partial_bytes, partial_bytes + master_bytes}, [&] {
+              tensor_core::wgrad<N>(p, l.samples, x.span().data, y.span().data, master.span().data,
+                                    write_mode::overwrite, work.span().data, at.s);
+            });
+  }
+}
+
+void measure_bytes(table& rows) {
+  const convolution_problem p{{32, 14, 14}, 32, 3, 1, 1};
+  constexpr int samples = 2;
+  const auto k = at.put(std::vector<affine_quantizer<float>>(1));
+  auto x = filled<float>(samples * p.in.size()), y = filled<float>(samples * p.out().size()),
+       scales = filled<float>(static_cast<std::size_t>(p.filters));
+  auto weights = filled<std::int8_t>(p.weights());
+  auto packed = filled<std::int8_t>(tensor_core::packed_bytes(p));
+  measure(rows, "int8 pack", {2 * weights.size(), packed.size()},
+          [&] { tensor_core::pack_bytes(p, weights.span().data, packed.span().data, at.s); });
+  measure(rows, "int8 fprop", {4 * x.size() + x.size() + packed.size(), x.size() + 4 * y.size()},
+          [&] {
+            tensor_core::fprop_bytes<float>(p, samples, x.span().data, k.span().data,
+                                            packed.span().data, scales.span().data, y.span().data,
+                                            at.s);
+          });
+}
+
+void measure_batch_norm(table& rows) {
+  using N = cordee::half;
+  constexpr int V = 64, samples = 8;
+  const batch_norm_problem p{{V, 14, 14}, 0};
+  const std::size_t n = samples * p.in.size();
+  auto x = filled<N>(n), y = filled<N>(n), residual = filled<N>(n), dy = filled<N>(n),
+       dx = filled<N>(n);
+  auto gamma = filled<float>(V), beta = filled<float>(V),
+       saved = filled<float>(p.saved_size(samples, V)), mean = filled<float>(V),
+       variance = filled<float>(V), dgamma = filled<float>(V), dbeta = filled<float>(V);
+  const batch_norm_tensors<N, float> t{x.span().data,    y.span().data,     gamma.span().data,
+                                       beta.span().data, saved.span().data, nullptr};
+  const std::size_t bytes = 2 * n;
+  double count = 0;
+  measure(rows, "batch norm, ReLU", {2 * bytes, bytes}, [&] {
+    count = batch_norm_forward<N, V, epilogue::relu>(
+        p, samples, t, residual.span().data, mean.span().data, variance.span().data, {}, at.s);
+  });
+  measure(rows, "batch norm, ReLU, gradient", {6 * bytes, bytes}, [&] {
+    batch_norm_backward<N, V, epilogue::relu>(p, samples, t, count, dy.span().data, dx.span().data,
+                                              dgamma.span().data, dbeta.span().data,
+                                              write_mode::overwrite, {}, at.s);
+  });
+  measure(rows, "batch norm, addition, ReLU", {3 * bytes, bytes}, [&] {
+    count = batch_norm_forward<N, V, epilogue::add_relu>(
+        p, samples, t, residual.span().data, mean.span().data, variance.span().data, {}, at.s);
+  });
+  measure(rows, "batch norm, addition, ReLU, gradient", {5 * bytes, 2 * bytes}, [&] {
+    batch_norm_backward<N, V, epilogue::add_relu>(
+        p, samples, t, count, dy.span().data, dx.span().data, dgamma.span().data, dbeta.span().data,
+        write_mode::overwrite, {}, at.s);
+  });
+}
+
+void measure_pooling(table& rows) {
+  using N = cordee::half;
+  constexpr int V = 64, samples = 4;
+  const max_pool_problem p{{V, 16, 16}, 3, 2, 1};
+  const std::size_t in = samples * p.in.size(), out = samples * p.out().size();
+  auto x = filled<N>(in), y = filled<N>(out), means = filled<N>(samples * V);
+  auto argmax = filled<std::uint8_t>(out);
+  measure(rows, "max pool", {2 * in, 3 * out}, [&] {
+    max_pool_forward<N, V>(p, samples, x.span().data, y.span().data, argmax.span().data, at.s);
+  });
+  measure(rows, "max pool, gradient", {3 * out, 2 * in}, [&] {
+    max_pool_backward<N, V>(p, samples, y.span().data, argmax.span().data, x.span().data,
+                            write_mode::overwrite, at.s);
+  });
+  measure(rows, "average pool", {2 * in, 2 * means.size()}, [&] {
+    average_pool_forward<N, V>(p.in, samples, x.span().data, means.span().data, at.s);
+  });
+  measure(rows, "average pool, gradient", {2 * means.size(), 2 * in}, [&] {
+    average_pool_backward<N, V>(p.in, samples, means.span().data, x.span().data, at.s);
+  });
+}
+
+void measure_elementwise(table& rows) {
+  using N = cordee::half;
+  constexpr std::size_t n = 1 << 14;
+  auto x = filled<N>(n), y = filled<N>(n);
+  auto wide = filled<float>(n);
+  measure(rows, "add", {4 * n, 2 * n}, [&] { add(n, x.span().data, y.span().data, at.s); });
+  measure(rows, "relu", {2 * n, 2 * n},
+          [&] { relu_forward(n, x.span().data, y.span().data, at.s); });
+  measure(rows, "relu, gradient", {4 * n, 2 * n},
+          [&] { relu_backward(n, x.span().data, y.span().data, at.s); });
+  measure(rows, "convert", {4 * n, 2 * n},
+          [&] { convert(n, wide.span().data, x.span().data, at.s); });
+  const extent image{3, 32, 32};
+  auto bytes = filled<std::uint8_t>(4 * image.size());
+  auto pixels = filled<N>(4 * 8 * image.pixels());
+  measure(rows, "normalize bytes", {bytes.size(), 2 * pixels.size()}, [&] {
+    normalize_bytes<N, 8>(image, 4, bytes.span().data, {}, pixels.span().data, at.s);
+  });
+}
+
+void measure_optimizer(table& rows) {
+  const std::vector<segment> segments{{"w", kind::weight, 0, 10'000},
+                                      {"b", kind::bias, 10'048, 64}};
+  constexpr std::size_t n = 10'112;
+  constexpr std::size_t numbers = 10'000 + 64;  // without the gap between the segments
+  auto weights = filled<float>(n), grads = filled<float>(n), momentum = filled<float>(n);
+  auto squares = filled<double>(segments.size());
+  const auto info = at.put(std::vector<step_info>(1));
+  const optimizer_view<float, emulated, 1> view{.weights = weights.span(),
+                                                .grads = grads.span(),
+                                                .slots = {momentum.span()},
+                                                .segments = segments,
+                                                .info = info.span()};
+  measure(rows, "sgd", {12 * numbers, 8 * numbers}, [&] { sgd{}.accept(view, {}, at.s); });
+  measure(rows, "norms", {4 * numbers, 8 * segments.size()},
+          [&] { segmented_squares<float>(at.s, segments, grads.span(), squares.span()); });
+}
+
+std::string format(const std::string& key, const row& r) {
+  char numbers[128];
+  std::snprintf(numbers, sizeof(numbers), "\t%.3f\t%.3f\t%.3f\t%.3f\t%zu\t%zu", r.global_load,
+                r.global_store, r.shared_load, r.shared_store, r.bytes_read, r.bytes_written);
+  return key + numbers;
+}
+void write(const table& rows, const std::string& path) {
+  std::ofstream out(path);
+  out << "pass\tkernel\tglobal load\tglobal store\tshared load\tshared store\tbytes read\t"
+         "bytes written\n";
+  for (const auto& [key, r] : rows) out << format(key, r) << '\n';
+}
+table read(const std::string& path) {
+  std::ifstream in(path);
+  table rows;
+  std::string line, pass, kernel;
+  for (std::getline(in, line); std::getline(in, line);) {
+    std::istringstream fields(line);
+    std::getline(fields, pass, '\t');
+    std::getline(fields, kernel, '\t');
+    row& r = rows[pass + '\t' + kernel];
+    fields >> r.global_load >> r.global_store >> r.shared_load >> r.shared_store >> r.bytes_read >>
+        r.bytes_written;
+  }
+  return rows;
+}
+
+}  // namespace
+
+TEST_CASE("memory access: no kernel makes more transactions than recorded") {
+  table rows;
+  measure_tensor_core(rows);
+  measure_bytes(rows);
+  measure_batch_norm(rows);
+  measure_pooling(rows);
+  measure_elementwise(rows);
+  measure_optimizer(rows);
+  const std::string path = CORDEE_SOURCE_DIR "/tests/checked/memory_access.tsv";
+  if (std::getenv("CORDEE_REWRITE_TABLE") != nullptr) return write(rows, path);
+  const table recorded = read(path);
+  for (const auto& [key, r] : recorded) {
+    INFO("recorded ", format(key, r));
+    CHECK(rows.contains(key));
+  }
+  constexpr double rounding = 0.0006;  // of the table
+  for (const auto& [key, r] : rows) {
+    INFO("measured ", format(key, r), "; CORDEE_REWRITE_TABLE=1 writes the table");
+    REQUIRE(recorded.contains(key));
+    const row& most = recorded.at(key);
+    CHECK(r.global_load <= most.global_load + rounding);
+    CHECK(r.global_store <= most.global_store + rounding);
+    CHECK(r.shared_load <= most.shared_load + rounding);
+    CHECK(r.shared_store <= most.shared_store + rounding);
+    CHECK(r.bytes_read <= most.bytes_read);
+    CHECK(r.bytes_written <= most.bytes_written);
+  }
+}
