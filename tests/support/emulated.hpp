@@ -3,6 +3,8 @@
 //
 // A GPU emulated on the host, as a device: memory that does not convert to std::span, and streams
 // that run a kernel when it is launched, its blocks and threads in an order drawn from a seed.
+// Several blocks are resident at a time and run by turns. `observer` (kernel_observer.hpp) is told
+// what they do.
 #pragma once
 
 #include <memory>
@@ -34,36 +36,66 @@ class emulated {
       std::vector<std::size_t> order(blocks);
       std::iota(order.begin(), order.end(), std::size_t{0});
       std::shuffle(order.begin(), order.end(), random);
-      emulated_thread_block block(Kernel::threads, cordee::shared_bytes(kernel));
-      for (const std::size_t index : order)
-        if constexpr (requires { Kernel::independent; })  // no barriers: no fibers needed
-          for (int t = 0; t < Kernel::threads; ++t) {
-            emulated_thread_block::view view(block, t, index, blocks);
-            kernel(view);
-          }
+      const observed_launch launch(kernel, blocks);
+      std::vector<std::unique_ptr<emulated_thread_block>> resident;
+      const auto begin_next = [&](emulated_thread_block& block) {
+        block.begin(kernel, order.back(), blocks);
+        order.pop_back();
+      };
+      while (resident.size() < max_resident && !order.empty()) {
+        resident.push_back(std::make_unique<emulated_thread_block>(
+            Kernel::threads, cordee::shared_bytes(kernel), resident.size()));
+        begin_next(*resident.back());
+      }
+      while (!resident.empty()) {
+        const auto turn = static_cast<std::ptrdiff_t>(random() % resident.size());
+        emulated_thread_block& block = *resident[static_cast<std::size_t>(turn)];
+        if (advance<Kernel>(block, random)) continue;
+        if (!order.empty())
+          begin_next(block);
         else
-          block.run(kernel, index, blocks, random);
+          resident.erase(resident.begin() + turn);
+      }
+      launch.finish();
     }
     [[nodiscard]] void* allocate(std::size_t size) const { return emulated{}.allocate(size); }
     void release(void* memory) const noexcept { emulated{}.release(memory); }
     void copy(void* out, const void* in, std::size_t size) const {
-      if (size != 0) std::memmove(out, in, size);
+      if (size == 0) return;
+      std::memmove(out, in, size);
+      if (observer != nullptr) observer->define_memory(out, size);
     }
     void finish() const {}
+
+   private:
+    static constexpr std::size_t max_resident = 3;
+
+    template <class Kernel>
+    static bool advance(emulated_thread_block& block, std::mt19937_64& random) {
+      if constexpr (requires { Kernel::independent; })  // no barriers: no fibers needed
+        return block.advance_independent();
+      else
+        return block.advance(random);
+    }
   };
 
   explicit emulated(std::uint64_t seed = 1) : seed_(seed) {}
 
   [[nodiscard]] stream make_stream() const { return stream{seed_}; }
   [[nodiscard]] void* allocate(std::size_t size) const {
-    return size == 0 ? nullptr : ::operator new(size, std::align_val_t{256});
+    if (size == 0) return nullptr;
+    void* const memory = ::operator new(size, std::align_val_t{256});
+    if (observer != nullptr) observer->add_memory(memory, size);
+    return memory;
   }
   void release(void* memory) const noexcept { ::operator delete(memory, std::align_val_t{256}); }
   [[nodiscard]] void* pin(std::size_t size) const { return allocate(size); }
   void unpin(void* memory) const noexcept { release(memory); }
   void copy(void* out, const void* in, std::size_t size, stream s) const { s.copy(out, in, size); }
   void clear(void* out, std::size_t size, stream) const {
-    if (size != 0) std::memset(out, 0, size);
+    if (size == 0) return;
+    std::memset(out, 0, size);
+    if (observer != nullptr) observer->define_memory(out, size);
   }
   [[nodiscard]] event record(stream) const { return {}; }
   void await(stream, event) const {}

@@ -4,74 +4,43 @@
 // A thread block of a GPU on the host: every thread is a fiber that is suspended at barriers.
 //
 // Between two barriers the threads run one after another in an order drawn from a seed. A barrier
-// of the block or of a warp that only some threads reach is an error. Shared memory is initialised
-// with NaN bits, so that reading it before it is written shows in the results.
+// of the block, or an ldmatrix or mma of a warp, that only some threads reach is an error, as is a
+// warp whose lanes arrive at different ones. Shared memory is initialised with NaN bits, so that
+// reading it before it is written shows in the results.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <exception>
-#include <memory>
 #include <numeric>
 #include <random>
-#include <utility>
+#include <source_location>
+#include <string>
+#include <typeinfo>
 #include <vector>
-
-#include <setjmp.h>
-#include <ucontext.h>
 
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 
 #include "tests/support/emulated_warp.hpp"
-
-#if defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/common_interface_defs.h>
-#else
-inline void __sanitizer_start_switch_fiber(void**, const void*, std::size_t) {}
-inline void __sanitizer_finish_switch_fiber(void*, const void**, std::size_t*) {}
-#endif
+#include "tests/support/fibers.hpp"
+#include "tests/support/kernel_observer.hpp"
+#include "tests/support/type_name.hpp"
 
 namespace support {
-
-namespace fibers {
-
-/// The saved context of a fiber or of the host.
-struct saved_context {
-  ucontext_t first{};  // the entry point; zero for the host, whose stack ASan reads
-  jmp_buf resume;
-  bool started = false;
-};
-
-/// Saves `from` and continues `to`. Long jumps make no system call, which would be most of the
-/// time; AddressSanitizer supports only contexts.
-inline void switch_context(saved_context& from, saved_context& to) {
-#if defined(__SANITIZE_ADDRESS__)
-  swapcontext(&from.first, &to.first);
-#else
-  if (_setjmp(from.resume) != 0) return;
-  from.started = true;
-  if (to.started) _longjmp(to.resume, 1);
-  setcontext(&to.first);
-#endif
-}
-
-/// Stacks of this host thread's finished fibers, reused by its next launch: page faults on new
-/// memory were two fifths of an emulated small network's time.
-inline thread_local std::vector<std::unique_ptr<std::byte[]>> free_stacks;
-
-}  // namespace fibers
 
 class emulated_thread_block {
   enum class state { runnable, at_warp_barrier, at_block_barrier, finished };
   struct fiber;
 
  public:
-  emulated_thread_block(int threads, std::size_t shared_bytes)
-      : fibers_(static_cast<std::size_t>(threads)),
-        shared_(shared_bytes / sizeof(std::max_align_t) + 1),
+  /// `slot` tells the blocks apart that are resident together.
+  emulated_thread_block(int threads, std::size_t shared_bytes, std::size_t slot)
+      : slot_(slot),
+        fibers_(static_cast<std::size_t>(threads)),
+        shared_((shared_bytes + max_gaps * gap_bytes) / sizeof(unit) + 1),
+        shared_units_(shared_bytes / sizeof(unit) + 1),
         parts_(static_cast<std::size_t>(threads)),
         warps_(static_cast<std::size_t>(threads + 31) / 32),
         order_(static_cast<std::size_t>(threads)) {
@@ -79,119 +48,182 @@ class emulated_thread_block {
   }
   emulated_thread_block(const emulated_thread_block&) = delete;
   emulated_thread_block& operator=(const emulated_thread_block&) = delete;
-  ~emulated_thread_block() {
-#if !defined(__SANITIZE_ADDRESS__)  // which tracks the objects of each stack
-    for (fiber& f : fibers_)
-      if (f.stack) fibers::free_stacks.push_back(std::move(f.stack));
-#endif
-  }
 
   /// The block as one of its threads uses it: models MmaBlock.
   class view {
    public:
-    view(emulated_thread_block& block, int thread, std::size_t index, std::size_t blocks)
-        : block_(block), thread_(thread), index_(index), blocks_(blocks) {}
+    view(emulated_thread_block& block, int thread) : block_(block), thread_(thread) {}
 
     [[nodiscard]] int thread() const { return thread_; }
-    [[nodiscard]] std::size_t index() const { return index_; }
-    [[nodiscard]] std::size_t blocks() const { return blocks_; }
-    void sync() { block_.suspend(state::at_block_barrier); }
+    [[nodiscard]] std::size_t index() const {
+      const emulator_section section;
+      return block_.index_;
+    }
+    [[nodiscard]] std::size_t blocks() const {
+      const emulator_section section;
+      return block_.blocks_;
+    }
+    void sync() {
+      const emulator_section section;
+      block_.suspend(thread_, state::at_block_barrier);
+    }
+    /// Arrays lie a whole number of banks' rows further apart than on a GPU.
     template <class T>
     [[nodiscard]] T* shared(std::size_t n) {
-      const std::size_t units = (n * sizeof(T) - 1) / sizeof(std::max_align_t) + 1, offset = used_;
+      const emulator_section section;
+      const std::size_t units = (n * sizeof(T) - 1) / sizeof(unit) + 1;
+      if (used_ + units > block_.shared_units_)
+        throw cordee::error(cordee::concat("kernel ", block_.kernel_name(),
+                                           " uses more shared memory than its shared_bytes()"));
+      const std::size_t gap = std::min(arrays_, max_gaps) * (gap_bytes / sizeof(unit));
+      T* const array = reinterpret_cast<T*>(block_.shared_.data() + used_ + gap);
       used_ += units;
-      if (used_ > block_.shared_.size())
-        throw cordee::error("a kernel uses more shared memory than its shared_bytes()");
-      return reinterpret_cast<T*>(block_.shared_.data() + offset);
+      ++arrays_;
+      if (observer != nullptr) observer->add_shared(array, n * sizeof(T));
+      return array;
     }
     template <class T>
     [[nodiscard]] T sum(T x) {
+      const emulator_section section;
       block_.parts_[static_cast<std::size_t>(thread_)] = static_cast<double>(x);
-      sync();
+      block_.suspend(thread_, state::at_block_barrier);
       T total{};
       for (const double part : block_.parts_) total += static_cast<T>(part);
-      sync();
+      block_.suspend(thread_, state::at_block_barrier);
       return total;
     }
 
-    void copy_async(void* to, const void* from, bool valid) { own().copies.add(to, from, valid); }
-    void commit_group() { own().copies.commit_group(); }
+    void copy_async(void* to, const void* from, bool valid) {
+      const emulator_section section;
+      own().copies.add(to, from, valid);
+    }
+    void commit_group() {
+      const emulator_section section;
+      own().copies.commit_group();
+    }
     template <int Groups>
     void wait_group() {
+      const emulator_section section;
       own().copies.wait_group(Groups);
     }
     /// The four matrices of a fragment: rows 0-7 and 8-15, bytes 0-15 and 16-31 of a row.
-    void ldmatrix(cordee::detail::device::fragment& f, const void* tile, int pitch) const {
-      support::ldmatrix(f, lane(), false, [&](int l) {
-        return static_cast<const std::byte*>(tile) + l % 16 * pitch + l / 16 * 16;
-      });
+    void ldmatrix(cordee::detail::device::fragment& f, const void* tile, int pitch,
+                  std::source_location where = std::source_location::current()) {
+      const emulator_section section;
+      const int l = lane();
+      gather_rows(f, tile, l % 16 * pitch + l / 16 * 16, {"ldmatrix", where});
     }
     /// The same of the transpose: rows are k, and 16-bit columns are rows of the fragment.
-    void ldmatrix_trans(cordee::detail::device::fragment& f, const void* tile, int pitch) const {
-      support::ldmatrix(f, lane(), true, [&](int l) {
-        return static_cast<const std::byte*>(tile) + (l % 8 + l / 16 * 8) * pitch + l / 8 % 2 * 16;
-      });
+    void ldmatrix_trans(cordee::detail::device::fragment& f, const void* tile, int pitch,
+                        std::source_location where = std::source_location::current()) {
+      const emulator_section section;
+      const int l = lane();
+      gather_rows(f, tile, (l % 8 + l / 16 * 8) * pitch + l / 8 % 2 * 16,
+                  {"ldmatrix_trans", where, true});
     }
     template <class Mma, int M, int N>
     void mma(const cordee::detail::device::fragment (&a)[M],
              const cordee::detail::device::fragment (&b)[N],
-             cordee::detail::device::accumulator_fragment<Mma> (&c)[M][N]) {
-      gathered_warp& warp = block_.warps_[static_cast<std::size_t>(thread_ / 32)];
-      if (warp.arrived != 0 && (warp.M != M || warp.N != N))
-        throw cordee::error("the threads of a warp call mma with different shapes");
-      warp.M = M;
-      warp.N = N;
+             cordee::detail::device::accumulator_fragment<Mma> (&c)[M][N],
+             std::source_location where = std::source_location::current()) {
+      const emulator_section section;
+      gathered_warp& warp = own_warp();
       warp.a[lane()] = a;
       warp.b[lane()] = b;
       warp.c[lane()] = c;
-      if (++warp.arrived < 32) return block_.suspend(state::at_warp_barrier);
-      warp.arrived = 0;
-      multiply_fragments<Mma>(warp);
-      for (int l = 0; l < 32; ++l)
-        block_.fibers_[static_cast<std::size_t>(thread_ - lane() + l)].at = state::runnable;
+      block_.gather(thread_, {"mma", where, false, M, N}, [&] { multiply_fragments<Mma>(warp); });
     }
 
    private:
     [[nodiscard]] int lane() const { return thread_ % 32; }
     [[nodiscard]] fiber& own() { return block_.fibers_[static_cast<std::size_t>(thread_)]; }
+    [[nodiscard]] gathered_warp& own_warp() {
+      return block_.warps_[static_cast<std::size_t>(thread_ / 32)];
+    }
+    void gather_rows(cordee::detail::device::fragment& f, const void* tile, int offset,
+                     const warp_instruction& instruction) {
+      gathered_warp& warp = own_warp();
+      warp.rows[lane()] = static_cast<const std::byte*>(tile) + offset;
+      warp.loaded[lane()] = &f;
+      block_.gather(thread_, instruction, [&] {
+        if (observer != nullptr) observer->ldmatrix(thread_ - lane(), warp.rows);
+        load_matrices(warp);
+      });
+    }
 
     emulated_thread_block& block_;
     int thread_;
-    std::size_t index_, blocks_, used_ = 0;
+    std::size_t used_ = 0, arrays_ = 0;
   };
 
-  /// Runs the kernel as block `index` of `blocks`, its threads in an order drawn from `random`.
+  /// Becomes block `index` of `blocks` of the kernel, which outlives the block.
   template <class Kernel>
-  void run(const Kernel& kernel, std::size_t index, std::size_t blocks, std::mt19937_64& random) {
-    std::memset(shared_.data(), 0xff, shared_.size() * sizeof(std::max_align_t));
-    const auto thread = [&](int t) {
-      view block(*this, t, index, blocks);
-      kernel(block);
+  void begin(const Kernel& kernel, std::size_t index, std::size_t blocks) {
+    std::memset(shared_.data(), 0xff, shared_.size() * sizeof(unit));
+    kernel_ = &kernel;
+    type_ = &typeid(Kernel);
+    run_thread_ = [](void* block, int t) {
+      auto& self = *static_cast<emulated_thread_block*>(block);
+      run_thread(*static_cast<const Kernel*>(self.kernel_), view(self, t));
     };
-    work_ = [](const void* context, int t) { (*static_cast<const decltype(thread)*>(context))(t); };
-    context_ = &thread;
+    index_ = index;
+    blocks_ = blocks;
+    first_runnable_ = 0;
     for (fiber& f : fibers_) {
       f.at = state::runnable;
       f.copies = {};
     }
     for (gathered_warp& warp : warps_) warp.arrived = 0;
-    while (true) {
-      const auto last = static_cast<int>(random() % warps_.size());
-      while (run_threads(random, [&](int t) { return t / 32 != last; }) ||
-             run_threads(random, [](int) { return true; })) {
-      }
-      const auto finished = count(state::finished);
-      if (finished == std::ssize(fibers_)) return;
-      if (count(state::at_block_barrier) != std::ssize(fibers_))
-        throw cordee::error(cordee::concat("divergent barrier: ", finished, " of ", fibers_.size(),
-                                           " threads of block ", index, " have finished, ",
-                                           count(state::at_warp_barrier),
-                                           " wait for their warps, the others for the block"));
-      for (fiber& f : fibers_) f.at = state::runnable;
+    last_warp_ = -1;
+    if (observer != nullptr)
+      observer->begin_block(slot_, index, shared_.data(), shared_.size() * sizeof(unit));
+  }
+
+  /// Runs each runnable thread until it is suspended, in an order drawn from `random`; one warp,
+  /// drawn for every barrier, runs when no other can. Returns false when all threads have finished.
+  bool advance(std::mt19937_64& random) {
+    if (last_warp_ < 0) last_warp_ = static_cast<int>(random() % warps_.size());
+    if (run_threads(random, [&](int t) { return t / 32 != last_warp_; }) ||
+        run_threads(random, [](int) { return true; }))
+      return true;
+    last_warp_ = -1;
+    if (count(state::finished) == std::ssize(fibers_)) return end();
+    if (count(state::at_block_barrier) != std::ssize(fibers_))
+      throw cordee::error("divergent barrier: " + describe_threads());
+    if (observer != nullptr) observer->barrier(slot_);
+    for (fiber& f : fibers_) f.at = state::runnable;
+    return true;
+  }
+  /// The same for a kernel without barriers: runs one warp, its threads without fibers.
+  bool advance_independent() {
+    const int threads = static_cast<int>(fibers_.size());
+    for (const int end = std::min(first_runnable_ + 32, threads); first_runnable_ < end;) {
+      if (observer != nullptr) observer->enter_thread(slot_, first_runnable_, nullptr, 0);
+      run_thread_(this, first_runnable_++);
     }
+    return first_runnable_ < threads || end();
   }
 
  private:
+  using unit = std::max_align_t;
+  static constexpr std::size_t gap_bytes = 128, max_gaps = 8;
+
+  struct fiber {
+    fibers::fiber stack;
+    state at = state::runnable;
+    pending_copies copies;
+  };
+
+  template <class Kernel>
+  SUPPORT_FLATTEN static void run_thread(const Kernel& kernel, view block) {
+    const kernel_section section;
+    kernel(block);
+  }
+  bool end() {
+    if (observer != nullptr) observer->barrier(slot_);
+    return false;
+  }
+
   /// Runs each runnable thread for which which(t), until it is suspended. Returns whether there was
   /// one.
   template <class Which>
@@ -199,88 +231,68 @@ class emulated_thread_block {
     bool any = false;
     std::shuffle(order_.begin(), order_.end(), random);
     for (const int t : order_) {
-      if (fibers_[static_cast<std::size_t>(t)].at != state::runnable || !which(t)) continue;
+      fiber& f = fibers_[static_cast<std::size_t>(t)];
+      if (f.at != state::runnable || !which(t)) continue;
       any = true;
-      resume(t);
-      if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
+      if (observer != nullptr)
+        observer->enter_thread(slot_, t, f.stack.stack(), fibers::fiber::stack_bytes);
+      if (f.stack.resume(run_thread_, this, t)) f.at = state::finished;
     }
     return any;
   }
+  /// Suspends this thread. Returns when it is resumed.
+  void suspend(int thread, state s) {
+    fiber& f = fibers_[static_cast<std::size_t>(thread)];
+    f.at = s;
+    f.stack.suspend();
+  }
 
-  static constexpr std::size_t stack_bytes = 64 * 1024;
+  /// Suspends this thread until all lanes of its warp have arrived at the instruction, which the
+  /// last of them executes for all.
+  template <class Execute>
+  void gather(int thread, const warp_instruction& instruction, const Execute& execute) {
+    gathered_warp& warp = warps_[static_cast<std::size_t>(thread / 32)];
+    if (warp.arrived != 0 && !(warp.instruction == instruction))
+      throw cordee::error(cordee::concat("divergent warp: lane ", thread % 32, " of warp ",
+                                         thread / 32, " is at ", describe(instruction), ": ",
+                                         describe_threads()));
+    warp.instruction = instruction;
+    warp.arrived |= 1u << thread % 32;
+    if (warp.arrived != ~0u) return suspend(thread, state::at_warp_barrier);
+    warp.arrived = 0;
+    execute();
+    const auto first = fibers_.begin() + thread / 32 * 32;
+    std::for_each(first, first + 32, [](fiber& f) { f.at = state::runnable; });
+  }
 
-  struct fiber {
-    fibers::saved_context context;
-    std::unique_ptr<std::byte[]> stack;
-    void* shadow = nullptr;  // AddressSanitizer's, here and below
-    state at = state::runnable;
-    pending_copies copies;
-  };
   [[nodiscard]] std::ptrdiff_t count(state s) const {
     return std::count_if(fibers_.begin(), fibers_.end(), [s](const fiber& f) { return f.at == s; });
   }
-
-  void start(fiber& f) {
-    if (fibers::free_stacks.empty()) {
-      f.stack = std::make_unique_for_overwrite<std::byte[]>(stack_bytes);
-    } else {
-      f.stack = std::move(fibers::free_stacks.back());
-      fibers::free_stacks.pop_back();
-    }
-    getcontext(&f.context.first);
-    f.context.first.uc_stack = {f.stack.get(), 0, stack_bytes};
-    f.context.first.uc_link = nullptr;
-    const auto self = reinterpret_cast<std::uintptr_t>(this);
-    makecontext(&f.context.first, reinterpret_cast<void (*)()>(&emulated_thread_block::serve), 2,
-                static_cast<unsigned>(self >> 32), static_cast<unsigned>(self));
+  [[nodiscard]] std::string kernel_name() const { return type_name(*type_); }
+  [[nodiscard]] std::string describe_threads() const {
+    std::string text = cordee::concat(
+        count(state::finished), " of ", fibers_.size(), " threads of block ", index_,
+        " have finished, ", count(state::at_warp_barrier), " wait for their warps, ",
+        count(state::at_block_barrier), " for the block");
+    for (std::size_t w = 0; w < warps_.size(); ++w)
+      if (warps_[w].arrived != 0)
+        text += cordee::concat("; of warp ", w, " the lanes ", describe_lanes(warps_[w].arrived),
+                               " wait at ", describe(warps_[w].instruction));
+    return text + "; kernel " + kernel_name();
   }
 
-  /// The fiber of a thread: of one block after another.
-  static void serve(unsigned high, unsigned low) {
-    auto& block = *reinterpret_cast<emulated_thread_block*>(std::uintptr_t{high} << 32 | low);
-    __sanitizer_finish_switch_fiber(nullptr, &block.host_stack_, &block.host_size_);
-    for (;;) {
-      try {
-        block.work_(block.context_, block.current_);
-      } catch (...) {
-        block.thrown_ = std::current_exception();
-      }
-      block.suspend(state::finished);
-    }
-  }
-
-  /// Runs thread t until it is suspended. Called on the host's stack.
-  void resume(int t) {
-    fiber& f = fibers_[static_cast<std::size_t>(t)];
-    if (!f.stack) start(f);
-    current_ = t;
-    __sanitizer_start_switch_fiber(&host_shadow_, f.stack.get(), stack_bytes);
-    fibers::switch_context(host_, f.context);
-    __sanitizer_finish_switch_fiber(host_shadow_, nullptr, nullptr);
-  }
-
-  /// Suspends the current thread. Returns when it is resumed.
-  void suspend(state s) {
-    fiber& f = fibers_[static_cast<std::size_t>(current_)];
-    f.at = s;
-    __sanitizer_start_switch_fiber(&f.shadow, host_stack_, host_size_);
-    fibers::switch_context(f.context, host_);
-    __sanitizer_finish_switch_fiber(f.shadow, &host_stack_, &host_size_);
-  }
-
+  std::size_t slot_;
   std::vector<fiber> fibers_;
-  std::vector<std::max_align_t> shared_;
+  std::vector<unit> shared_;
+  std::size_t shared_units_;
   std::vector<double> parts_;  // of a sum
   std::vector<gathered_warp> warps_;
   std::vector<int> order_;
-  void (*work_)(const void*, int) = nullptr;
-  const void* context_ = nullptr;
-  std::exception_ptr thrown_;
-  int current_ = 0;
-  fibers::saved_context host_;
-  void* host_shadow_ = nullptr;
-  const void* host_stack_ = nullptr;
-  std::size_t host_size_ = 0;
+  fibers::fiber::function run_thread_ = nullptr;
+  const void* kernel_ = nullptr;
+  const std::type_info* type_ = nullptr;
+  std::size_t index_ = 0, blocks_ = 0;
+  int last_warp_ = -1, first_runnable_ = 0;
 };
 
 }  // namespace support

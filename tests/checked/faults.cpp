@@ -1,0 +1,122 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The checker finds a planted fault of every kind, and none in the same kernels without it.
+#include <cstring>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <cordee/device/gpu_kernel.hpp>
+
+#include "tests/support/device_fixture.hpp"
+#include "tests/support/emulated.hpp"
+#include "tests/support/ranks.hpp"
+
+using namespace cordee;
+using namespace support;
+
+namespace {
+
+enum class fault {
+  none,
+  missing_barrier,
+  late_barrier,
+  shared_bounds,
+  global_bounds,
+  global_underflow,
+  another_block,
+  uninitialized_shared,
+  uninitialized_global,
+  misaligned,
+  host_variable,
+  parameter
+};
+
+int host_counter = 0;
+
+/// out <- in, reversed in each block, through shared memory.
+template <fault Fault>
+struct reverse_kernel {
+  static constexpr int threads = 64;
+  const float* in;
+  float* out;
+  mutable int calls = 0;
+  [[nodiscard]] constexpr std::size_t shared_bytes() const { return threads * sizeof(float); }
+  template <class Block>
+  CORDEE_DEVICE void operator()(Block& b) const {
+    float* const part = b.template shared<float>(threads);
+    const int t = b.thread();
+    const std::size_t first = b.index() * threads, last = b.blocks() * threads;
+    const std::size_t i = first + static_cast<std::size_t>(t);
+    const bool skipped = Fault == fault::uninitialized_shared && t == 7;
+    if (!skipped) part[t] = in[i];
+    if constexpr (Fault != fault::missing_barrier) b.sync();
+    if constexpr (Fault == fault::host_variable) ++host_counter;
+    if constexpr (Fault == fault::parameter) ++calls;
+    float x = part[threads - 1 - t];
+    if constexpr (Fault == fault::late_barrier) part[t] = 0;
+    if constexpr (Fault == fault::shared_bounds) x += part[t == 3 ? threads : t];
+    if constexpr (Fault == fault::global_bounds) x += in[i + 1 == last ? last : i];
+    if constexpr (Fault == fault::global_underflow) x += in[i == 0 ? i - 1 : i];
+    if constexpr (Fault == fault::uninitialized_global) x += out[i];
+    if constexpr (Fault == fault::misaligned) {
+      double two = 0;
+      std::memcpy(&two, __builtin_assume_aligned(static_cast<const void*>(in + first + 1), 8), 8);
+      x += static_cast<float>(two);
+    }
+    out[Fault == fault::another_block && b.index() == 1 && t == 0 ? 0 : i] = x;
+  }
+};
+
+/// The message of the launch; empty if it passes.
+template <fault Fault>
+std::string message(std::uint64_t seed) {
+  const device_fixture at{emulated{seed}};
+  const auto in = at.put(std::vector<float>(3 * 64, 1));
+  const stream_buffer<float, emulated::stream> out(at.s, 3 * 64);
+  return error_message([&] {
+    at.s.launch_kernel(3, reverse_kernel<Fault>{in.span().data, out.data()});
+  });
+}
+template <fault Fault>
+void finds(const char* sentence) {
+  for (std::uint64_t seed = 1; seed < 4; ++seed) {
+    const std::string found = message<Fault>(seed);
+    INFO(found);
+    CHECK(contains(found, "reverse_kernel"));
+    CHECK(contains(found, sentence));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("checked kernels: a kernel without a fault passes") {
+  for (std::uint64_t seed = 1; seed < 9; ++seed) CHECK(message<fault::none>(seed) == "");
+}
+TEST_CASE("checked kernels: a missing barrier is a race, under every order of threads") {
+  finds<fault::missing_barrier>("race: offset ");
+  finds<fault::late_barrier>("race: offset ");
+}
+TEST_CASE("checked kernels: an access outside an array is found") {
+  finds<fault::shared_bounds>("out of bounds: offset 256 of shared memory, read; thread 3");
+  finds<fault::global_bounds>(
+      "out of bounds: 1 bytes from the last byte of the allocation before it, read; thread 63 of "
+      "block 2");
+  finds<fault::global_underflow>("out of bounds: ");
+}
+TEST_CASE("checked kernels: two blocks that write one number are a race") {
+  finds<fault::another_block>("race: offset 0 of an allocation, written and written by thread 0 of "
+                              "block ");
+}
+TEST_CASE("checked kernels: reading memory that was never written is found") {
+  finds<fault::uninitialized_shared>("uninitialized: offset 28 of shared memory, read; thread 56");
+  finds<fault::uninitialized_global>("uninitialized: offset ");
+}
+TEST_CASE("checked kernels: a vector access at an odd multiple of half its size is found") {
+  finds<fault::misaligned>("misaligned: offset ");
+}
+TEST_CASE("checked kernels: variables of the host and parameters are not for a kernel to change") {
+  finds<fault::host_variable>("host variable: outside the heap, ");
+  finds<fault::parameter>("host variable: outside the heap, a parameter of the kernel is written");
+}
