@@ -23,8 +23,11 @@ std::vector<int> visits(const batch_norm_tiles& tiling) {
     for (int thread = 0; thread < tiling.threads; ++thread) {
       const auto rows = tiling.rows_of_thread(block, thread);
       CHECK((rows.active || rows.start >= rows.last));
-      for (auto at = tiling.first_row(rows); at.row < rows.last; tiling.advance(at)) {
-        if (at.offset != tiling.offset(rows.group, at.row, rows.lane)) FAIL("row ", at.row);
+      if (rows.start >= rows.last) continue;
+      std::size_t row = rows.start;
+      for (auto at = tiling.first_row(rows); at.left > 0; tiling.advance(at), row += tiling.down) {
+        if (row >= rows.last || at.offset != tiling.offset(rows.group, row, rows.lane))
+          FAIL("row ", row);
         for (std::size_t k = 0; k < static_cast<std::size_t>(tiling.width); ++k)
           ++count.at(at.offset + k);
       }

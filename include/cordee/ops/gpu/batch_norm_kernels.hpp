@@ -9,9 +9,11 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 
 #include <cordee/ops/batch_norm_problem.hpp>
 #include <cordee/ops/gpu/batch_norm_tiles.hpp>
@@ -50,6 +52,15 @@ struct normalization_coefficients {
   }
 };
 
+/// The largest number that rounds to zero in N: half of the smallest subnormal, by ties to even.
+template <Number N>
+constexpr wide<N> zero_bound() {
+  if constexpr (StorageOnly<N>)
+    return widened(std::bit_cast<N>(std::uint16_t{1})) / 2;
+  else
+    return 0;
+}
+
 /// dy masked by the epilogue's ReLU: zero where y is not positive. Without a residual y is computed
 /// from x, which is read anyway.
 template <class Epilogue, Number N, int Size>
@@ -57,7 +68,7 @@ CORDEE_DEVICE void mask_gradient(vec_16b<N, Size>& g, const vec_16b<N, Size>& x,
                                  const normalization_coefficients<N, Size>& of) {
   if constexpr (std::same_as<Epilogue, epilogue::relu>)
     for (int k = 0; k < Size; ++k)
-      if (!(widened(rounded<N>(of.normalized(k, x.value[k]))) > 0)) g.value[k] = 0;
+      g.value[k] = of.normalized(k, x.value[k]) > zero_bound<N>() ? g.value[k] : wide<N>{0};
 }
 
 /// Mean and sum of squared deviations of every chunk.
@@ -75,7 +86,7 @@ struct chunk_moments_kernel {
     vec_16b<N, Size> sum, square;
     if (span.start < span.last) {
       const vec_16b<N, Size> origin(x + tiling.offset(span.group, span.first, span.lane));
-      for (auto at = tiling.first_row(span); at.row < span.last; tiling.advance(at)) {
+      for (auto at = tiling.first_row(span); at.left > 0; tiling.advance(at)) {
         const vec_16b<N, Size> z(x + at.offset);
         for (int k = 0; k < Size; ++k) {
           const wide<N> d = z.value[k] - origin.value[k];
@@ -120,7 +131,7 @@ struct normalize_kernel {
     if (span.start >= span.last) return;
     const batch_norm_coefficients<Real> row(t.saved, tiling.in.lanes(), span.group);
     const normalization_coefficients<N, Size> of(row, t.beta, span.lane);
-    for (auto at = tiling.first_row(span); at.row < span.last; tiling.advance(at)) {
+    for (auto at = tiling.first_row(span); at.left > 0; tiling.advance(at)) {
       vec_16b<N, Size> z(t.x + at.offset), added;
       if constexpr (std::same_as<Epilogue, epilogue::add_relu>)
         added = vec_16b<N, Size>(residual + at.offset);
@@ -162,7 +173,7 @@ struct chunk_sums_kernel {
                               vec_16b<N, Size>& product) const {
     const batch_norm_coefficients<Real> row(t.saved, tiling.in.lanes(), span.group);
     const normalization_coefficients<N, Size> of(row, t.beta, span.lane);
-    for (auto at = tiling.first_row(span); at.row < span.last; tiling.advance(at)) {
+    for (auto at = tiling.first_row(span); at.left > 0; tiling.advance(at)) {
       vec_16b<N, Size> g(dy + at.offset);
       const vec_16b<N, Size> z(t.x + at.offset);
       if constexpr (std::same_as<Epilogue, epilogue::add_relu>) {
@@ -204,7 +215,7 @@ struct input_gradient_kernel {
     const normalization_coefficients<N, Size> of(row, t.beta, span.lane);
     const auto shift = load_coefficients<N, Size>(row.shift + span.lane),
                slope = load_coefficients<N, Size>(row.slope + span.lane);
-    for (auto at = tiling.first_row(span); at.row < span.last; tiling.advance(at)) {
+    for (auto at = tiling.first_row(span); at.left > 0; tiling.advance(at)) {
       vec_16b<N, Size> g(dy + at.offset);
       const vec_16b<N, Size> z(t.x + at.offset);
       mask_gradient<Epilogue>(g, z, of);

@@ -31,7 +31,8 @@ struct batch_norm_tiles {
   int width;                           // numbers per vector
   std::size_t vectors, across, down, tiles, rows, chunks;  // rows per chunk
   // From a row to the one `down` rows below: numbers and pixels, and what the end of an image adds.
-  std::size_t step = 0, step_pixels = 0, image_end = 0;
+  std::size_t step = 0, image_end = 0;
+  unsigned pixels, step_pixels = 0;
 
   constexpr batch_norm_tiles(const batch_norm_problem& at, int count, int V, int vector_width)
       : in(at.in, V),
@@ -39,7 +40,8 @@ struct batch_norm_tiles {
         group(at.ghost_batch_size(count)),
         groups(at.ghost_batches(count)),
         width(vector_width),
-        vectors(in.V / static_cast<std::size_t>(vector_width)) {
+        vectors(in.V / static_cast<std::size_t>(vector_width)),
+        pixels(static_cast<unsigned>(in.pixels)) {
     const std::size_t parts = blocks_for(vectors, max_across);  // blocks per row
     across = blocks_for(vectors, parts);
     down = threads / across;
@@ -48,7 +50,7 @@ struct batch_norm_tiles {
     rows = down * std::max(fewest_steps, blocks_for(group_rows * tiles, down * enough_blocks));
     chunks = blocks_for(group_rows, rows);
     if (in.pixels == 0) return;
-    step_pixels = down % in.pixels;
+    step_pixels = static_cast<unsigned>(down % in.pixels);
     step = (down / in.pixels * in.blocks * in.pixels + step_pixels) * in.V;
     image_end = (in.blocks - 1) * in.pixels * in.V;
   }
@@ -114,19 +116,23 @@ struct batch_norm_tiles {
     return in.offset({g * group + row / in.pixels, lane, row % in.pixels});
   }
 
-  /// The address of a thread's row, moved down without a division.
+  /// The address of a thread's row, moved down without a division. A chunk has fewer than 2^32
+  /// rows, as has an image.
   struct row_cursor {
-    std::size_t row, offset, pixel;
+    std::size_t offset;
+    unsigned pixel, left;  // rows left, this one included
   };
   [[nodiscard]] CORDEE_HOST_DEVICE constexpr row_cursor first_row(const thread_rows& t) const {
-    return {t.start, offset(t.group, t.start, t.lane), t.start % in.pixels};
+    const auto span = static_cast<unsigned>(t.last - t.start), stride = static_cast<unsigned>(down);
+    return {offset(t.group, t.start, t.lane), static_cast<unsigned>(t.start % in.pixels),
+            (span + stride - 1) / stride};
   }
   CORDEE_HOST_DEVICE constexpr void advance(row_cursor& at) const {
-    at.row += down;
+    --at.left;
     at.offset += step;
     at.pixel += step_pixels;
-    if (at.pixel < in.pixels) return;
-    at.pixel -= in.pixels;
+    if (at.pixel < pixels) return;
+    at.pixel -= pixels;
     at.offset += image_end;
   }
 };
