@@ -11,8 +11,8 @@
 #include "tests/support/emulated.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::ops;
 using namespace support;
-using detail::ops::batch_norm_tiles;
 using doubles = std::vector<double>;
 
 namespace {
@@ -32,9 +32,7 @@ struct tables {
       for (std::size_t k = 0; k < tiling.chunks; ++k)
         for (std::size_t c = 0; c < channels; ++c) f(g, k, c, tiling.entry(g, k, c));
   }
-  detail::ops::batch_norm_coefficients<double> rows(std::size_t g) {
-    return {saved.data(), channels, g};
-  }
+  batch_norm_coefficients<double> rows(std::size_t g) { return {saved.data(), channels, g}; }
 };
 
 }  // namespace
@@ -59,10 +57,10 @@ TEST_CASE("batch_norm_merge: the chunks' moments are merged into the group's mea
       t.second_table[entry] = squares;
     });
     emulated(seed).make_stream().launch_kernel(
-        detail::ops::merge_tile::blocks(t.tiling),
-        detail::ops::merge_moments_kernel<double>{t.tiling, t.gamma.data(), t.saved.data(),
-                                                  t.first_table.data(), t.second_table.data(),
-                                                  t.first_result.data(), t.second_result.data()});
+        merge_tile::blocks(t.tiling),
+        merge_moments_kernel<double>{t.tiling, t.gamma.data(), t.saved.data(), t.first_table.data(),
+                                     t.second_table.data(), t.first_result.data(),
+                                     t.second_result.data()});
     for (std::size_t g = 0; g < 2; ++g)
       for (std::size_t c = 0; c < tables::channels; ++c) {
         const std::size_t n = t.tiling.rows_of(g), at = g * tables::channels + c;
@@ -95,10 +93,10 @@ TEST_CASE(
     scale[g * tables::channels + c] += t.second_table[entry];
   });
   emulated().make_stream().launch_kernel(
-      detail::ops::merge_tile::blocks(t.tiling),
-      detail::ops::merge_sums_kernel<double>{t.tiling, t.gamma.data(), t.saved.data(),
-                                             t.first_table.data(), t.second_table.data(),
-                                             t.first_result.data(), t.second_result.data(), false});
+      merge_tile::blocks(t.tiling),
+      merge_sums_kernel<double>{t.tiling, t.gamma.data(), t.saved.data(), t.first_table.data(),
+                                t.second_table.data(), t.first_result.data(),
+                                t.second_result.data(), false});
   CHECK(max_error_ratio(t.first_result, shift, 1e-13, 1e-13) <= 1);
   CHECK(max_error_ratio(t.second_result, scale, 1e-13, 1e-13) <= 1);
   for (std::size_t g = 0; g < 2; ++g)
@@ -106,7 +104,7 @@ TEST_CASE(
       const double inverse = 0.25 + 0.5 * static_cast<double>(c), a = t.gamma[c] * inverse;
       const auto n = static_cast<double>(t.tiling.rows_of(g));
       const std::size_t at = g * tables::channels + c;
-      CHECK(t.rows(g).scale[c] == doctest::Approx(a));
+      CHECK(t.rows(g).scale[c] == 7);  // forward's
       CHECK(t.rows(g).shift[c] == doctest::Approx(a * shift[at] / n));
       CHECK(t.rows(g).slope[c] == doctest::Approx(a * scale[at] / n * inverse));
     }
@@ -116,8 +114,8 @@ TEST_CASE("batch_norm_merge: running statistics move by a tenth towards the mean
   const doubles mean{1, 2, 3, 4, 9, 9}, variance{2, 4, 6, 8, 9, 9};  // three groups, two lanes
   doubles running{10, 20}, spread{1, 1};
   for_each(emulated().make_stream(), 2,
-           detail::ops::running_statistics_op<double>{3, 2, mean.data(), variance.data(),
-                                                      running.data(), spread.data()});
+           running_statistics_op<double>{3, 2, mean.data(), variance.data(), running.data(),
+                                         spread.data()});
   CHECK(running[0] == doctest::Approx(9 + 0.1 * 13 / 3));
   CHECK(running[1] == doctest::Approx(18 + 0.1 * 5));
   CHECK(spread[0] == doctest::Approx(0.9 + 0.1 * 17 / 3));
@@ -130,15 +128,50 @@ TEST_CASE(
   for (const bool accumulate : {false, true}) {
     doubles dbeta{10, 20}, dgamma{30, 40};
     for_each(emulated().make_stream(), 2,
-             detail::ops::parameter_gradient_op<double>{2, 2, shift.data(), scale.data(),
-                                                        dbeta.data(), dgamma.data(), accumulate});
+             parameter_gradient_op<double>{2, 2, shift.data(), scale.data(), dbeta.data(),
+                                           dgamma.data(), accumulate});
     CHECK(dbeta == (accumulate ? doubles{14, 26} : doubles{4, 6}));
     CHECK(dgamma == (accumulate ? doubles{42, 54} : doubles{12, 14}));
   }
   doubles dbeta{10}, dgamma{30};  // no samples, no groups
-  for_each(emulated().make_stream(), 1,
-           detail::ops::parameter_gradient_op<double>{0, 1, nullptr, nullptr, dbeta.data(),
-                                                      dgamma.data(), false});
+  for_each(
+      emulated().make_stream(), 1,
+      parameter_gradient_op<double>{0, 1, nullptr, nullptr, dbeta.data(), dgamma.data(), false});
   CHECK(dbeta[0] == 0);
   CHECK(dgamma[0] == 0);
+}
+
+TEST_CASE("batch_norm_merge: of one group the merges finish the running statistics and gradients") {
+  // Two samples of nine channels, of which the last is padding: one group.
+  const batch_norm_tiles tiling({{8, 50, 58}, 0}, 2, 9, 1);
+  const std::size_t lanes = tiling.in.lanes();
+  REQUIRE(tiling.groups == 1);
+  const doubles gamma = normal_numbers(lanes, 1), first = normal_numbers(tiling.table(), 2),
+                second = normal_numbers(tiling.table(), 3);
+  doubles saved(5 * lanes, 0.5), mean(lanes), variance(lanes);
+  const auto s = emulated().make_stream();
+  const std::size_t blocks = merge_tile::blocks(tiling);
+  for (const bool is_final : {false, true}) {
+    doubles running(lanes, 3.0), spread(lanes, 4.0), dbeta(lanes, 5.0), dgamma(lanes, 6.0);
+    const running_statistics_op<double> moves{
+        1, lanes, mean.data(), variance.data(), running.data(), spread.data()};
+    s.launch_kernel(blocks, merge_moments_kernel<double>{tiling, gamma.data(), saved.data(),
+                                                         first.data(), first.data(), mean.data(),
+                                                         variance.data(), moves, is_final});
+    for (std::size_t c = 0; c < lanes; ++c) {
+      const bool moved = is_final && c < 8;
+      CHECK(running[c] == (moved ? doctest::Approx(2.7 + 0.1 * mean[c]) : doctest::Approx(3)));
+      CHECK(spread[c] == (moved ? doctest::Approx(3.6 + 0.1 * variance[c]) : doctest::Approx(4)));
+    }
+    const parameter_gradient_op<double> gradient{
+        1, lanes, mean.data(), variance.data(), dbeta.data(), dgamma.data(), true};
+    s.launch_kernel(blocks, merge_sums_kernel<double>{tiling, gamma.data(), saved.data(),
+                                                      first.data(), second.data(), mean.data(),
+                                                      variance.data(), false, gradient, is_final});
+    for (std::size_t c = 0; c < lanes; ++c) {
+      const bool moved = is_final && c < 8;
+      CHECK(dbeta[c] == (moved ? 5 + mean[c] : 5));
+      CHECK(dgamma[c] == (moved ? 6 + variance[c] : 6));
+    }
+  }
 }
