@@ -3,7 +3,9 @@
 #
 # Examples are tests too: the whole program, on few images. cmake/run-example.cmake checks the exit
 # status, the output, and bounds of accuracies. Bounds are those of seeds 1, 2, 3 with a margin for
-# other instruction sets; the accuracies seen stand beside them. A constant guess has 10 %.
+# other instruction sets; the accuracies seen stand beside them. With learning rate 0 these programs
+# were seen to have at most 11.3 %; a guess of ten classes has 10 %, with a standard deviation of 1.0 on
+# 1,000 images and 1.3 on 500. So each lower bound is at least 17 %.
 
 # cordee_example(NAME ARGUMENTS...): the test example.NAME runs run-example.cmake with ARGUMENTS.
 function(cordee_example name)
@@ -29,7 +31,7 @@ target_link_libraries(quick_start_few PRIVATE cordee_dev)
 file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/quick_start_few.dir)
 file(CREATE_LINK ${PROJECT_SOURCE_DIR}/data ${CMAKE_CURRENT_BINARY_DIR}/quick_start_few.dir/data SYMBOLIC)
 cordee_example(quick_start MATCH "validation.* of 100|held out: .* of 100"
-  NUMBER "epoch 12/12  loss ([0-9.]+) " 0.4 1.5  # 0.98 seen; ln 10 = 2.30 before the first step
+  NUMBER "epoch 12/12  loss ([0-9.]+) " 0.4 1.5  # 0.98; without a step at least ln 10 = 2.30, a guess's
   RUN $<TARGET_FILE:quick_start_few>)
 set_tests_properties(example.quick_start PROPERTIES
   WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/quick_start_few.dir)
@@ -123,11 +125,12 @@ cordee_example(own_schedule.overlap STATUS 1 MATCH "error: .*together at most .e
   RUN $<TARGET_FILE:own_schedule> --check --epochs 2 --warmup 1.5 --decay 1)
 cordee_example_options(own_schedule "--decay 1")
 
-# Two batches, the second one accumulated (three steps learn nothing); then the other optimizers and the
-# other scaling, whose loss of eleven steps is below ln 10 = 2.303, that of a guess.
-cordee_example(large_batch MATCH "lars,.*legw from batch 128.* 128 +1 +36 .* 1500 +3 +3 "
+# Two batches, the second one accumulated; then the other optimizers and the other scaling, whose loss of
+# eleven steps is below ln 10 = 2.303, the least of a guess.
+cordee_example(large_batch MATCH "lars,.*legw from batch 128.* 128 +1 +36 .* 384 +3 +12 "
   NUMBER " 128 +1 +36 +[0-9.]+ +[0-9.]+ +([0-9.]+) %" 38 70  # 50.2, 56.4, 54.2
-  RUN $<TARGET_FILE:large_batch> --batches 128,1500 --epochs 0.5 --warmup 0.02 --at-once 128
+  NUMBER " 384 +3 +12 +[0-9.]+ +[0-9.]+ +([0-9.]+) %" 18 60  # 34.6, 34.6, 26.2
+  RUN $<TARGET_FILE:large_batch> --batches 128,384 --epochs 0.5 --warmup 0.02 --at-once 32
     --csv ${CMAKE_CURRENT_BINARY_DIR}/large_batch.csv)
 foreach(optimizer sgd lamb)
   cordee_example(large_batch.${optimizer} MATCH "${optimizer},.*linear from batch 128.* 256 +1 +11 "
@@ -153,12 +156,15 @@ else()
   cordee_example_skipped(imagenet_shape_gpu "no CUDA compiler")
 endif()
 
-foreach(optimizer sgd lars)
-  cordee_example(cifar.${optimizer} MATCH "optimizer +${optimizer},.* 8 steps"
-    NUMBER "validation accuracy ([0-9.]+) % of 500 images" 5 30  # 10.0 to 13.6: eight steps on noise
-    RUN $<TARGET_FILE:cifar> --data synthetic --optimizer ${optimizer} --epochs 0.5 --warmup 0.1
-      --csv ${CMAKE_CURRENT_BINARY_DIR}/cifar.${optimizer}.csv)
-endforeach()
+# On blocks of color under noise. LARS needs more steps before running statistics follow the weights.
+cordee_example(cifar.sgd MATCH "optimizer +sgd,.* 32 steps"
+  NUMBER "validation accuracy ([0-9.]+) % of 500 images" 19 90  # 59.6, 57.6, 30.2
+  RUN $<TARGET_FILE:cifar> --data synthetic --optimizer sgd --batch 32 --epochs 0.5 --warmup 0.1
+    --csv ${CMAKE_CURRENT_BINARY_DIR}/cifar.sgd.csv)
+cordee_example(cifar.lars MATCH "optimizer +lars,.* 63 steps"
+  NUMBER "validation accuracy ([0-9.]+) % of 500 images" 40 100  # 84.8, 76.2, 70.2
+  RUN $<TARGET_FILE:cifar> --data synthetic --optimizer lars --batch 32 --epochs 1 --warmup 0.1
+    --csv ${CMAKE_CURRENT_BINARY_DIR}/cifar.lars.csv)
 cordee_example(cifar.precision STATUS 1 MATCH "error: on cpu --precision cannot be .fp8"
   RUN $<TARGET_FILE:cifar> --data synthetic --precision fp8)
 cordee_example_options(cifar "--warmup 1")
@@ -175,14 +181,18 @@ cordee_example(int8 MATCH "layer3.2.conv2 .*saturated.*mean of 1 seed"
 cordee_example_options(int8 "--calibration 10")
 
 cordee_example(parameter_server
-  NUMBER "one process +([0-9.]+) %" 15 65  # 44.1, 34.8, 36.2
-  NUMBER "\nsynchronous +([0-9.]+) %" 15 65  # 33.1, 39.2, 27.3
-  NUMBER "\nasynchronous +([0-9.]+) %   staleness [0-9.]+, at most" 15 65  # 35.2, 34.7, 26.5; not deterministic
-  NUMBER "divided by staleness +([0-9.]+) %" 15 65  # 42.2, 25.0, 24.3; not deterministic
-  RUN $<TARGET_FILE:parameter_server> --epochs 0.12 --batch 48 --ranks 3 --warmup 0.05)
-cordee_example(parameter_server.sweep MATCH
-  "delayed by 2 ms.*at most 0 steps ahead +[0-9.]+ %   staleness.*at most 4 steps ahead.*1-softsync .*2-softsync +[0-9.]+ %   staleness"
-  RUN $<TARGET_FILE:parameter_server> --sweep --epochs 0.012 --batch 48 --ranks 3 --warmup 0.001 --delay 2)
+  NUMBER "one process +([0-9.]+) %" 35 85  # 57.4, 60.2, 66.6
+  NUMBER "\nsynchronous +([0-9.]+) %" 35 85  # 53.3, 60.3, 61.9
+  NUMBER "\nasynchronous +([0-9.]+) %   staleness [0-9.]+, at most" 22 75  # 40.0, 46.1, 41.0; not deterministic
+  NUMBER "divided by staleness +([0-9.]+) %" 22 80  # 50.6, 53.0, 42.9; not deterministic
+  RUN $<TARGET_FILE:parameter_server> --epochs 0.2 --batch 48 --ranks 3 --warmup 0.05)
+if(CORDEE_ALL_TESTS)
+  cordee_example(parameter_server.sweep MATCH
+    "delayed by 2 ms.*at most 0 steps ahead +[0-9.]+ %   staleness.*at most 4 steps ahead.*1-softsync .*2-softsync +[0-9.]+ %   staleness"
+    RUN $<TARGET_FILE:parameter_server> --sweep --epochs 0.012 --batch 48 --ranks 3 --warmup 0.001 --delay 2)
+else()
+  cordee_only_with_all(example.parameter_server.sweep)
+endif()
 cordee_example_options(parameter_server "--delay 0")
 
 # An average is 8 messages of a rank: 4 for each of two buckets. Fewer than 8 others precede the first step.
@@ -192,10 +202,10 @@ cordee_example(local_sgd MATCH "one process +[0-9.]+ %   23 steps, 0 messages"
   NUMBER "average at each step${row}" 184 191         # 23 averages
   NUMBER "\nlocal: every 4 steps${row}" 40 47         # 5
   NUMBER "post-local: ${after}${row}" 112 119         # 14
-  NUMBER "one process +([0-9.]+) %" 14 75             # 36.8, 20.2, 51.0
-  NUMBER "average at each step +([0-9.]+) %" 14 75    # 28.2, 30.5, 53.0
-  NUMBER "\nlocal: every 4 steps +([0-9.]+) %" 20 75  # 44.3, 33.3, 50.6
-  NUMBER "post-local: ${after} +([0-9.]+) %" 14 75    # 27.7, 33.8, 49.9
+  NUMBER "one process +([0-9.]+) %" 17 75             # 36.8, 20.2, 51.0
+  NUMBER "average at each step +([0-9.]+) %" 20 75    # 28.2, 30.5, 53.0
+  NUMBER "\nlocal: every 4 steps +([0-9.]+) %" 22 75  # 44.3, 33.3, 50.6
+  NUMBER "post-local: ${after} +([0-9.]+) %" 20 75    # 27.7, 33.8, 49.9
   RUN $<TARGET_FILE:local_sgd> --epochs 0.12 --batch 48 --ranks 3 --warmup 0.05 --from 0.06 --every 4)
 cordee_example_options(local_sgd "--every 8")
 
