@@ -8,13 +8,8 @@
 //
 // With CORDEE_REWRITE_TABLE=1 the table is written instead. With CORDEE_SHOW_ACCESSES=1 every
 // instruction above 1.1 is printed, for addr2line.
-#include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
-#include <map>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -27,6 +22,7 @@
 #include <cordee/ops/gpu/segmented.hpp>
 #include <cordee/optim/sgd.hpp>
 
+#include "tests/checked/access_table.hpp"
 #include "tests/checked/checker.hpp"
 #include "tests/support/device_fixture.hpp"
 #include "tests/support/emulated.hpp"
@@ -36,16 +32,13 @@ using namespace support;
 
 namespace {
 
-/// A kernel's row of the table. Ratios are 1 where there are no accesses of the kind.
-struct row {
-  double global_load = 1, global_store = 1, shared_load = 1, shared_store = 1;
-  std::size_t bytes_read = 0, bytes_written = 0;
-};
+using checked::row;
+using checked::table;
+
 /// Bytes that the main streams of a pass read and write.
 struct formula {
   std::size_t read, written;
 };
-using table = std::map<std::string, row>;  // by "pass kernel"
 
 /// The kernel's name without namespaces and template arguments; of for_each, that of its function.
 std::string short_name(std::string name) {
@@ -258,33 +251,6 @@ void measure_optimizer(table& rows) {
           [&] { segmented_squares<float>(at.s, segments, grads.span(), squares.span()); });
 }
 
-std::string format(const std::string& key, const row& r) {
-  char numbers[128];
-  std::snprintf(numbers, sizeof(numbers), "\t%.3f\t%.3f\t%.3f\t%.3f\t%zu\t%zu", r.global_load,
-                r.global_store, r.shared_load, r.shared_store, r.bytes_read, r.bytes_written);
-  return key + numbers;
-}
-void write(const table& rows, const std::string& path) {
-  std::ofstream out(path);
-  out << "pass\tkernel\tglobal load\tglobal store\tshared load\tshared store\tbytes read\t"
-         "bytes written\n";
-  for (const auto& [key, r] : rows) out << format(key, r) << '\n';
-}
-table read(const std::string& path) {
-  std::ifstream in(path);
-  table rows;
-  std::string line, pass, kernel;
-  for (std::getline(in, line); std::getline(in, line);) {
-    std::istringstream fields(line);
-    std::getline(fields, pass, '\t');
-    std::getline(fields, kernel, '\t');
-    row& r = rows[pass + '\t' + kernel];
-    fields >> r.global_load >> r.global_store >> r.shared_load >> r.shared_store >> r.bytes_read >>
-        r.bytes_written;
-  }
-  return rows;
-}
-
 }  // namespace
 
 TEST_CASE("memory access: no kernel makes more transactions than recorded") {
@@ -296,15 +262,15 @@ TEST_CASE("memory access: no kernel makes more transactions than recorded") {
   measure_elementwise(rows);
   measure_optimizer(rows);
   const std::string path = CORDEE_SOURCE_DIR "/tests/checked/memory_access.tsv";
-  if (std::getenv("CORDEE_REWRITE_TABLE") != nullptr) return write(rows, path);
-  const table recorded = read(path);
+  if (std::getenv("CORDEE_REWRITE_TABLE") != nullptr) return checked::write(rows, path);
+  const table recorded = checked::read(path);
   for (const auto& [key, r] : recorded) {
-    INFO("recorded ", format(key, r));
+    INFO("recorded ", checked::format(key, r));
     CHECK(rows.contains(key));
   }
   constexpr double rounding = 0.0006;  // of the table
   for (const auto& [key, r] : rows) {
-    INFO("measured ", format(key, r), "; CORDEE_REWRITE_TABLE=1 writes the table");
+    INFO("measured ", checked::format(key, r), "; CORDEE_REWRITE_TABLE=1 writes the table");
     REQUIRE(recorded.contains(key));
     const row& most = recorded.at(key);
     CHECK(r.global_load <= most.global_load + rounding);
