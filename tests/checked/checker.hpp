@@ -21,7 +21,7 @@
 // (tests/checked/CMakeLists.txt), or
 //   g++ -std=c++20 -march=native -O1 -g1 -fsanitize=thread -fsanitize-coverage=trace-pc
 //     -fno-reorder-blocks -DCORDEE_CHECKED_KERNELS -I. -Iinclude -c TEST.cpp
-//   g++ TEST.o checker.o traffic.o hooks.o memory.o main.o
+//   g++ TEST.o main.o checker.o hooks.o memory.o report.o traffic.o
 //     -Wl,--wrap=memcpy,--wrap=memset,--wrap=memmove      (and no -fsanitize=thread)
 // `addr2line -Cife PROGRAM ADDRESS` names the source line of an error's instruction.
 #pragma once

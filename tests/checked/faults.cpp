@@ -8,6 +8,7 @@
 #include <doctest/doctest.h>
 
 #include <cordee/device/gpu_kernel.hpp>
+#include <cordee/device/warp.hpp>
 
 #include "tests/support/device_fixture.hpp"
 #include "tests/support/emulated.hpp"
@@ -69,6 +70,35 @@ struct reverse_kernel {
   }
 };
 
+enum class copy_fault { none, missing_wait, missing_barrier, early_copy, bounds, early_ldmatrix };
+
+/// out <- in, reversed, through asynchronous copies; then an ldmatrix of what was copied.
+template <copy_fault Fault>
+struct copy_kernel {
+  static constexpr int threads = 32;
+  const float* in;  // (4 threads)
+  float* out;       // (threads)
+  [[nodiscard]] constexpr std::size_t shared_bytes() const { return 2 * threads * 16; }
+  template <class Block>
+  CORDEE_DEVICE void operator()(Block& b) const {
+    float* const copied = b.template shared<float>(4 * threads);
+    float* const written = b.template shared<float>(4 * threads);
+    const int t = b.thread();
+    const int to = Fault == copy_fault::bounds && t == threads - 1 ? threads : t;
+    b.copy_async(copied + 4 * to, in + 4 * t, true);
+    b.commit_group();
+    if constexpr (Fault != copy_fault::missing_wait) b.template wait_group<0>();
+    if constexpr (Fault != copy_fault::missing_barrier) b.sync();
+    out[t] = copied[4 * (threads - 1 - t)];
+    if constexpr (Fault == copy_fault::early_copy) b.copy_async(copied + 4 * t, in + 4 * t, true);
+    for (int i = 0; i < 4; ++i) written[4 * t + i] = 1;
+    if constexpr (Fault != copy_fault::early_ldmatrix) b.sync();
+    detail::device::fragment f;
+    b.ldmatrix(f, written, 32);
+    b.template wait_group<0>();
+  }
+};
+
 /// The message of the launch; empty if it passes.
 template <fault Fault>
 std::string message(std::uint64_t seed) {
@@ -87,6 +117,16 @@ void finds(const char* sentence) {
     CHECK(contains(found, "reverse_kernel"));
     CHECK(contains(found, sentence));
   }
+}
+
+template <copy_fault Fault>
+std::string copy_message() {
+  const device_fixture at{emulated{2}};
+  const auto in = at.put(std::vector<float>(4 * 32, 1));
+  const stream_buffer<float, emulated::stream> out(at.s, 32);
+  return error_message([&] {
+    at.s.launch_kernel(1, copy_kernel<Fault>{in.span().data, out.data()});
+  });
 }
 
 }  // namespace
@@ -120,4 +160,12 @@ TEST_CASE("checked kernels: a vector access at an odd multiple of half its size 
 TEST_CASE("checked kernels: variables of the host and parameters are not for a kernel to change") {
   finds<fault::host_variable>("host variable: outside the heap, ");
   finds<fault::parameter>("host variable: outside the heap, a parameter of the kernel is written");
+}
+TEST_CASE("checked kernels: asynchronous copies and fragments need their waits and barriers") {
+  CHECK(copy_message<copy_fault::none>() == "");
+  CHECK(contains(copy_message<copy_fault::missing_wait>(), "pending copy: offset "));
+  CHECK(contains(copy_message<copy_fault::missing_barrier>(), "race: offset "));
+  CHECK(contains(copy_message<copy_fault::early_copy>(), "race: offset "));
+  CHECK(contains(copy_message<copy_fault::bounds>(), "out of bounds: offset 512 of shared memory"));
+  CHECK(contains(copy_message<copy_fault::early_ldmatrix>(), "race: offset 640 of shared memory"));
 }

@@ -3,18 +3,13 @@
 //
 // The memory traffic of the main kernels, compared with memory_access.tsv: per kernel the sectors
 // of global memory and the wavefronts of shared memory that are made for one of ideal, and the
-// bytes of global memory read and written, each byte once per launch. The rows "all" compare a
-// pass's bytes with the formula of its main streams: every tensor that it must read or write.
+// bytes of global memory read and written, each byte once per launch. The rows "all" have a pass's
+// bytes beside the fewest that it could read and write.
 //
 // With CORDEE_REWRITE_TABLE=1 the table is written instead. With CORDEE_SHOW_ACCESSES=1 every
 // instruction above 1.1 is printed, for addr2line.
-#include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
-#include <map>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -27,6 +22,7 @@
 #include <cordee/ops/gpu/segmented.hpp>
 #include <cordee/optim/sgd.hpp>
 
+#include "tests/checked/access_table.hpp"
 #include "tests/checked/checker.hpp"
 #include "tests/support/device_fixture.hpp"
 #include "tests/support/emulated.hpp"
@@ -36,16 +32,14 @@ using namespace support;
 
 namespace {
 
-/// A kernel's row of the table. Ratios are 1 where there are no accesses of the kind.
-struct row {
-  double global_load = 1, global_store = 1, shared_load = 1, shared_store = 1;
-  std::size_t bytes_read = 0, bytes_written = 0;
-};
-/// Bytes that the main streams of a pass read and write.
+using checked::row;
+using checked::table;
+
+/// The fewest bytes that a pass reads and writes, if each kernel that must see a tensor reads it
+/// once. Batch norm's passes read theirs twice: for the statistics, and to use them.
 struct formula {
   std::size_t read, written;
 };
-using table = std::map<std::string, row>;  // by "pass kernel"
 
 /// The kernel's name without namespaces and template arguments; of for_each, that of its function.
 std::string short_name(std::string name) {
@@ -78,7 +72,7 @@ void show_accesses(const std::string& name, const checked::kernel_traffic& k) {
 
 /// Runs the pass, adds its kernels' rows and compares its bytes with the formula.
 template <class Pass>
-void measure(table& rows, const std::string& name, const formula& expected, const Pass& pass) {
+void measure(table& rows, const std::string& name, const formula& fewest, const Pass& pass) {
   checked::the_checker().start_recording();
   pass();
   row all;
@@ -89,13 +83,12 @@ void measure(table& rows, const std::string& name, const formula& expected, cons
     all.bytes_written += traffic.bytes_written;
     if (std::getenv("CORDEE_SHOW_ACCESSES") != nullptr) show_accesses(key, traffic);
   }
+  all.formula_read = fewest.read;
+  all.formula_written = fewest.written;
   rows[name + "\tall"] = all;
   INFO(name);
-  constexpr std::size_t small_tables = 16'384;  // coefficients and partial sums
-  CHECK(all.bytes_read >= expected.read);
-  CHECK(all.bytes_read <= expected.read + small_tables);
-  CHECK(all.bytes_written >= expected.written);
-  CHECK(all.bytes_written <= expected.written + small_tables);
+  CHECK(all.bytes_read >= fewest.read);
+  CHECK(all.bytes_written >= fewest.written);
 }
 
 const device_fixture at{emulated{1}};
@@ -127,22 +120,20 @@ void measure_tensor_core(table& rows) {
     auto master = filled<float>(p.weights());
     auto work = filled<N>(tensor_core::workspace<N>(p, l.samples, at.s));
     const std::size_t x_bytes = 2 * x.size(), y_bytes = 2 * y.size(), w_bytes = packed.size(),
-                      master_bytes = 4 * master.size(), partial_bytes = 2 * work.size();
-    const auto gemms = static_cast<std::size_t>(p.stride * p.stride);  // of dgrad, each reads dy
-    measure(rows, "pack " + name, {2 * master_bytes, 2 * w_bytes},
+                      master_bytes = 4 * master.size();
+    measure(rows, "pack " + name, {master_bytes, 2 * w_bytes},
             [&] { tensor_core::pack<N>(p, master.span().data, packed.span().data, at.s); });
     measure(rows, "fprop " + name, {x_bytes + w_bytes, y_bytes}, [&] {
       tensor_core::fprop<N>(p, l.samples, x.span().data, packed.span().data, y.span().data, at.s);
     });
-    measure(rows, "dgrad " + name, {gemms * y_bytes + w_bytes, x_bytes}, [&] {
+    measure(rows, "dgrad " + name, {y_bytes + w_bytes, x_bytes}, [&] {
       tensor_core::dgrad<N>(p, l.samples, y.span().data, packed.span().data, x.span().data,
                             write_mode::overwrite, at.s);
     });
-    measure(rows, "wgrad " + name,
-            {x_bytes + y_bytes + partial_bytes, partial_bytes + master_bytes}, [&] {
-              tensor_core::wgrad<N>(p, l.samples, x.span().data, y.span().data, master.span().data,
-                                    write_mode::overwrite, work.span().data, at.s);
-            });
+    measure(rows, "wgrad " + name, {x_bytes + y_bytes, master_bytes}, [&] {
+      tensor_core::wgrad<N>(p, l.samples, x.span().data, y.span().data, master.span().data,
+                            write_mode::overwrite, work.span().data, at.s);
+    });
   }
 }
 
@@ -154,14 +145,12 @@ void measure_bytes(table& rows) {
        scales = filled<float>(static_cast<std::size_t>(p.filters));
   auto weights = filled<std::int8_t>(p.weights());
   auto packed = filled<std::int8_t>(tensor_core::packed_bytes(p));
-  measure(rows, "int8 pack", {2 * weights.size(), packed.size()},
+  measure(rows, "int8 pack", {weights.size(), packed.size()},
           [&] { tensor_core::pack_bytes(p, weights.span().data, packed.span().data, at.s); });
-  measure(rows, "int8 fprop", {4 * x.size() + x.size() + packed.size(), x.size() + 4 * y.size()},
-          [&] {
-            tensor_core::fprop_bytes<float>(p, samples, x.span().data, k.span().data,
-                                            packed.span().data, scales.span().data, y.span().data,
-                                            at.s);
-          });
+  measure(rows, "int8 fprop", {4 * x.size() + packed.size(), 4 * y.size()}, [&] {
+    tensor_core::fprop_bytes<float>(p, samples, x.span().data, k.span().data, packed.span().data,
+                                    scales.span().data, y.span().data, at.s);
+  });
 }
 
 void measure_batch_norm(table& rows) {
@@ -182,7 +171,7 @@ void measure_batch_norm(table& rows) {
     count = batch_norm_forward<N, V, epilogue::relu>(
         p, samples, t, residual.span().data, mean.span().data, variance.span().data, {}, at.s);
   });
-  measure(rows, "batch norm, ReLU, gradient", {6 * bytes, bytes}, [&] {
+  measure(rows, "batch norm, ReLU, gradient", {4 * bytes, bytes}, [&] {
     batch_norm_backward<N, V, epilogue::relu>(p, samples, t, count, dy.span().data, dx.span().data,
                                               dgamma.span().data, dbeta.span().data,
                                               write_mode::overwrite, {}, at.s);
@@ -258,33 +247,6 @@ void measure_optimizer(table& rows) {
           [&] { segmented_squares<float>(at.s, segments, grads.span(), squares.span()); });
 }
 
-std::string format(const std::string& key, const row& r) {
-  char numbers[128];
-  std::snprintf(numbers, sizeof(numbers), "\t%.3f\t%.3f\t%.3f\t%.3f\t%zu\t%zu", r.global_load,
-                r.global_store, r.shared_load, r.shared_store, r.bytes_read, r.bytes_written);
-  return key + numbers;
-}
-void write(const table& rows, const std::string& path) {
-  std::ofstream out(path);
-  out << "pass\tkernel\tglobal load\tglobal store\tshared load\tshared store\tbytes read\t"
-         "bytes written\n";
-  for (const auto& [key, r] : rows) out << format(key, r) << '\n';
-}
-table read(const std::string& path) {
-  std::ifstream in(path);
-  table rows;
-  std::string line, pass, kernel;
-  for (std::getline(in, line); std::getline(in, line);) {
-    std::istringstream fields(line);
-    std::getline(fields, pass, '\t');
-    std::getline(fields, kernel, '\t');
-    row& r = rows[pass + '\t' + kernel];
-    fields >> r.global_load >> r.global_store >> r.shared_load >> r.shared_store >> r.bytes_read >>
-        r.bytes_written;
-  }
-  return rows;
-}
-
 }  // namespace
 
 TEST_CASE("memory access: no kernel makes more transactions than recorded") {
@@ -296,16 +258,17 @@ TEST_CASE("memory access: no kernel makes more transactions than recorded") {
   measure_elementwise(rows);
   measure_optimizer(rows);
   const std::string path = CORDEE_SOURCE_DIR "/tests/checked/memory_access.tsv";
-  if (std::getenv("CORDEE_REWRITE_TABLE") != nullptr) return write(rows, path);
-  const table recorded = read(path);
+  if (std::getenv("CORDEE_REWRITE_TABLE") != nullptr) return checked::write(rows, path);
+  const table recorded = checked::read(path);
   for (const auto& [key, r] : recorded) {
-    INFO("recorded ", format(key, r));
+    INFO("recorded ", checked::format(key, r));
     CHECK(rows.contains(key));
   }
   constexpr double rounding = 0.0006;  // of the table
   for (const auto& [key, r] : rows) {
-    INFO("measured ", format(key, r), "; CORDEE_REWRITE_TABLE=1 writes the table");
-    REQUIRE(recorded.contains(key));
+    INFO("measured ", checked::format(key, r), "; CORDEE_REWRITE_TABLE=1 writes the table");
+    CHECK(recorded.contains(key));
+    if (!recorded.contains(key)) continue;
     const row& most = recorded.at(key);
     CHECK(r.global_load <= most.global_load + rounding);
     CHECK(r.global_store <= most.global_store + rounding);

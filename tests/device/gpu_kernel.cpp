@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <numeric>
 #include <vector>
 
@@ -43,6 +44,18 @@ struct divergent_kernel {
   template <class Block>
   CORDEE_DEVICE void operator()(Block& b) const {
     if (b.thread() != 3) b.sync();
+  }
+};
+/// Every block announces itself and, after a barrier, counts the others that have: a race.
+struct announcing_kernel {
+  static constexpr int threads = 32;
+  int *announced, *seen;  // (blocks)
+  template <class Block>
+  CORDEE_DEVICE void operator()(Block& b) const {
+    if (b.thread() == 0) announced[b.index()] = 1;
+    b.sync();
+    if (b.thread() == 0)
+      for (std::size_t other = 0; other < b.blocks(); ++other) seen[b.index()] += announced[other];
   }
 };
 struct oversized_kernel {
@@ -116,4 +129,21 @@ TEST_CASE("gpu kernel, emulated: a stream_buffer is writable, and released to it
   const stream_buffer<double, emulated::stream> buffer(emulated::stream{}, 100);
   for (int i = 0; i < 100; ++i) buffer.data()[i] = i;  // AddressSanitizer checks the bounds
   CHECK(buffer.data()[99] == 99);
+}
+
+TEST_CASE("gpu kernel, emulated: a race between blocks gives other results under other seeds") {
+  constexpr std::size_t blocks = 6;
+  std::vector<std::vector<int>> results;
+  bool interleaved = false;
+  for (std::uint64_t seed = 1; seed < 9; ++seed) {
+    std::vector<int> announced(blocks), seen(blocks);
+    emulated{seed}.make_stream().launch_kernel(blocks,
+                                               announcing_kernel{announced.data(), seen.data()});
+    if (std::find(results.begin(), results.end(), seen) == results.end()) results.push_back(seen);
+    // One after another, the blocks would see 1, 2, 3, ... in some order.
+    std::sort(seen.begin(), seen.end());
+    interleaved = interleaved || std::adjacent_find(seen.begin(), seen.end()) != seen.end();
+  }
+  CHECK(results.size() > 4);
+  CHECK(interleaved);
 }

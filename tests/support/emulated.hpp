@@ -44,7 +44,8 @@ class emulated {
       };
       while (resident.size() < max_resident && !order.empty()) {
         resident.push_back(std::make_unique<emulated_thread_block>(
-            Kernel::threads, cordee::detail::device::shared_bytes(kernel), resident.size()));
+            Kernel::threads, cordee::detail::device::shared_bytes(kernel), resident.size(),
+            is_independent<Kernel>));
         begin_next(*resident.back());
       }
       while (!resident.empty()) {
@@ -69,10 +70,12 @@ class emulated {
 
    private:
     static constexpr std::size_t max_resident = 3;
+    template <class Kernel>
+    static constexpr bool is_independent = requires { Kernel::independent; };  // no barriers
 
     template <class Kernel>
     static bool advance(emulated_thread_block& block, std::mt19937_64& random) {
-      if constexpr (requires { Kernel::independent; })  // no barriers: no fibers needed
+      if constexpr (is_independent<Kernel>)
         return block.advance_independent();
       else
         return block.advance(random);

@@ -35,10 +35,12 @@ class emulated_thread_block {
   struct fiber;
 
  public:
-  /// `slot` tells the blocks apart that are resident together.
-  emulated_thread_block(int threads, std::size_t shared_bytes, std::size_t slot)
+  /// `slot` tells the blocks apart that are resident together. Threads that are `independent` call
+  /// nothing collective and need no fibers.
+  emulated_thread_block(int threads, std::size_t shared_bytes, std::size_t slot, bool independent)
       : slot_(slot),
-        fibers_(static_cast<std::size_t>(threads)),
+        threads_(threads),
+        fibers_(independent ? 0 : static_cast<std::size_t>(threads)),
         shared_((shared_bytes + max_gaps * gap_bytes) / sizeof(unit) + 1),
         shared_units_(shared_bytes / sizeof(unit) + 1),
         parts_(static_cast<std::size_t>(threads)),
@@ -196,12 +198,11 @@ class emulated_thread_block {
   }
   /// The same for a kernel without barriers: runs one warp, its threads without fibers.
   bool advance_independent() {
-    const int threads = static_cast<int>(fibers_.size());
-    for (const int end = std::min(first_runnable_ + 32, threads); first_runnable_ < end;) {
+    for (const int end = std::min(first_runnable_ + 32, threads_); first_runnable_ < end;) {
       if (observer != nullptr) observer->enter_thread(slot_, first_runnable_, nullptr, 0);
       run_thread_(this, first_runnable_++);
     }
-    return first_runnable_ < threads || end();
+    return first_runnable_ < threads_ || end();
   }
 
  private:
@@ -282,6 +283,7 @@ class emulated_thread_block {
   }
 
   std::size_t slot_;
+  int threads_;
   std::vector<fiber> fibers_;
   std::vector<unit> shared_;
   std::size_t shared_units_;

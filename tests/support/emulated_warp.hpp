@@ -12,10 +12,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <deque>
 #include <source_location>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
@@ -164,14 +164,16 @@ class pending_copies {
   }
   void commit_group() { ++group_; }
   void wait_group(int groups) {
-    for (; !pending_.empty() && pending_.front().group < group_ - groups; pending_.pop_front()) {
-      const auto& [to, from, group] = pending_.front();
+    std::size_t done = 0;
+    for (; done < pending_.size() && pending_[done].group < group_ - groups; ++done) {
+      const auto& [to, from, group] = pending_[done];
       if (from != nullptr)
         std::memcpy(to, from, size);
       else
         std::memset(to, 0, size);
       if (observer != nullptr) observer->complete_copy(to);
     }
+    pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(done));
   }
 
  private:
@@ -181,7 +183,7 @@ class pending_copies {
     const void* from;
     int group;
   };
-  std::deque<copy> pending_;
+  std::vector<copy> pending_;
   int group_ = 0;
 };
 

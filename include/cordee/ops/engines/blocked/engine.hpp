@@ -45,7 +45,7 @@ void for_each_product(const convolution_problem& p, int n, int k, int c, const F
 template <int V, class F>
 void for_each_block(int count, int channels, cpu::stream s, const F& f) {
   const std::size_t blocks = channel_blocks(channels, V);
-  parallel_dynamic(s, static_cast<std::size_t>(count) * blocks, [&](std::size_t task) {
+  device::parallel_dynamic(s, static_cast<std::size_t>(count) * blocks, [&](std::size_t task) {
     f(static_cast<int>(task / blocks), static_cast<int>(task % blocks) * V);
   });
 }
