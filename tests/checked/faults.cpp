@@ -15,6 +15,8 @@
 #include "tests/support/ranks.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::device;
+using namespace cordee::detail::ops;
 using namespace support;
 
 namespace {

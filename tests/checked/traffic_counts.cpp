@@ -13,6 +13,8 @@
 #include "tests/support/emulated.hpp"
 
 using namespace cordee;
+using namespace cordee::detail::device;
+using namespace cordee::detail::ops;
 using namespace support;
 
 namespace {
