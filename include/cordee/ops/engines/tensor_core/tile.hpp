@@ -107,12 +107,10 @@ struct warp_tile {
   template <class Block, class Loader>
   CORDEE_DEVICE void run_k_loop(Block& b, int steps, Loader& loader, std::byte* memory) {
     constexpr int prefetched = Tile::stages - 1, last = prefetched * Loader::stage_bytes;
-    const int first_steps = std::min(prefetched, steps);
-    for (int step = 0; step < first_steps; ++step) {
-      loader.fetch(b, memory + step * Loader::stage_bytes);
+    for (int step = 0; step < prefetched; ++step) {
+      if (step < steps) loader.fetch(b, memory + step * Loader::stage_bytes);
       b.commit_group();
     }
-    for (int step = first_steps; step < prefetched; ++step) b.commit_group();
     int current = 0, previous = last;  // offsets of stages
     for (int step = 0; step < steps; ++step) {
       b.template wait_group<prefetched - 1>();
