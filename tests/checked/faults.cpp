@@ -96,7 +96,7 @@ struct copy_kernel {
     for (int i = 0; i < 4; ++i) written[4 * t + i] = 1;
     if constexpr (Fault != copy_fault::early_ldmatrix) b.sync();
     detail::device::fragment f;
-    b.ldmatrix(f, written, 32);
+    b.ldmatrix(f, written + t % 16 * 8 + t / 16 * 4);
     b.template wait_group<0>();
   }
 };

@@ -113,11 +113,11 @@ struct divergent_load_kernel {
     detail::device::fragment f;
     const bool leaves = Divergence != divergence::none && b.thread() == 40;
     if (!leaves)
-      b.ldmatrix(f, tile, 32);
+      b.ldmatrix(f, tile);
     else if (Divergence == divergence::another_place)
-      b.ldmatrix(f, tile, 32);
+      b.ldmatrix(f, tile);
     else if (Divergence == divergence::another_instruction)
-      b.ldmatrix_trans(f, tile, 32);
+      b.ldmatrix_trans(f, tile);
     b.sync();
   }
 };

@@ -114,6 +114,19 @@ TEST_CASE("int8: training uses the batch's range first, then the running range")
   CHECK(fixture.observer.layers[0].low_offset == odd<direct>::table::segments[1].offset);
 }
 
+TEST_CASE_TEMPLATE("int8: the recorded range is that of the data, without the padding of blocks", T,
+                   odd<reference>, odd<direct>, first<direct>) {
+  T fixture(2);
+  real_range data;
+  for (float& v : fixture.x)
+    if (v != 0) {  // the padding is zero
+      v = std::abs(v) + 0.0625f;
+      data.widen({v, v});
+    }
+  fixture.forward();
+  CHECK(fixture.observer.layers[0].observed == data);
+}
+
 TEST_CASE("int8: evaluation without a range is an error that names the layer") {
   odd<direct> fixture(1);
   std::string message;

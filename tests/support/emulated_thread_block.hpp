@@ -108,20 +108,15 @@ class emulated_thread_block {
       const emulator_section section;
       own().copies.wait_group(Groups);
     }
-    /// The four matrices of a fragment: rows 0-7 and 8-15, bytes 0-15 and 16-31 of a row.
-    void ldmatrix(cordee::detail::device::fragment& f, const void* tile, int pitch,
+    void ldmatrix(cordee::detail::device::fragment& f, const void* row,
                   std::source_location where = std::source_location::current()) {
       const emulator_section section;
-      const int l = lane();
-      gather_rows(f, tile, l % 16 * pitch + l / 16 * 16, {"ldmatrix", where});
+      gather_rows(f, row, {"ldmatrix", where});
     }
-    /// The same of the transpose: rows are k, and 16-bit columns are rows of the fragment.
-    void ldmatrix_trans(cordee::detail::device::fragment& f, const void* tile, int pitch,
+    void ldmatrix_trans(cordee::detail::device::fragment& f, const void* row,
                         std::source_location where = std::source_location::current()) {
       const emulator_section section;
-      const int l = lane();
-      gather_rows(f, tile, (l % 8 + l / 16 * 8) * pitch + l / 8 % 2 * 16,
-                  {"ldmatrix_trans", where, true});
+      gather_rows(f, row, {"ldmatrix_trans", where, true});
     }
     template <class Mma, int M, int N>
     void mma(const cordee::detail::device::fragment (&a)[M],
@@ -142,10 +137,10 @@ class emulated_thread_block {
     [[nodiscard]] gathered_warp& own_warp() {
       return block_.warps_[static_cast<std::size_t>(thread_ / 32)];
     }
-    void gather_rows(cordee::detail::device::fragment& f, const void* tile, int offset,
+    void gather_rows(cordee::detail::device::fragment& f, const void* row,
                      const warp_instruction& instruction) {
       gathered_warp& warp = own_warp();
-      warp.rows[lane()] = static_cast<const std::byte*>(tile) + offset;
+      warp.rows[lane()] = static_cast<const std::byte*>(row);
       warp.loaded[lane()] = &f;
       block_.gather(thread_, instruction, [&] {
         if (observer != nullptr) observer->ldmatrix(thread_ - lane(), warp.rows);

@@ -126,7 +126,7 @@ template <class Mma>
         typename Mma::accumulator* c[32];
         for (int lane = 0; lane < 32; ++lane) {
           std::memcpy(a[lane], warp.a[lane][m].word, sizeof(a[lane]));
-          for (int r = 0; r < 2; ++r) b[lane][r] = warp.b[lane][n].word[half + 2 * r];
+          for (int r = 0; r < 2; ++r) b[lane][r] = warp.b[lane][n].word[2 * half + r];
           c[lane] =
               static_cast<accumulators*>(warp.c[lane])[m * warp.instruction.N + n].value + 4 * half;
         }

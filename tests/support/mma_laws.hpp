@@ -39,9 +39,11 @@ struct product_kernel {
     block.sync();
     detail::device::fragment a_fragments[2], b_fragments[1];
     detail::device::accumulator_fragment<Mma> sums[2][1] = {};
+    const auto rows = detail::device::rows_first(lane), chunks = detail::device::chunks_first(lane);
     for (int half = 0; half < 2; ++half)
-      load(block, a_fragments[half], a_tile + half * 16 * (Transposed ? 2 : pitch));
-    load(block, b_fragments[0], b_tile);
+      load(block, a_fragments[half], a_tile + half * 16 * (Transposed ? 2 : pitch),
+           Transposed ? chunks : rows);
+    load(block, b_fragments[0], b_tile, Transposed ? rows : chunks);
     block.mma(a_fragments, b_fragments, sums);
     block.mma(a_fragments, b_fragments, sums);
     for (int half = 0; half < 2; ++half)
@@ -52,11 +54,13 @@ struct product_kernel {
 
  private:
   template <class Block>
-  CORDEE_DEVICE static void load(Block& block, detail::device::fragment& f, const std::byte* tile) {
+  CORDEE_DEVICE static void load(Block& block, detail::device::fragment& f, const std::byte* tile,
+                                 const detail::device::tile_chunk& at) {
+    const std::byte* const row = tile + at.row * pitch + at.chunk * 16;
     if constexpr (Transposed)
-      block.ldmatrix_trans(f, tile, pitch);
+      block.ldmatrix_trans(f, row);
     else
-      block.ldmatrix(f, tile, pitch);
+      block.ldmatrix(f, row);
   }
   CORDEE_DEVICE static void store_tile(const std::byte* from, int rows, std::byte* to, int lane) {
     for (int i = lane; i < rows * 16; i += 32) {

@@ -18,6 +18,9 @@ using tile128 = tensor_core_tile<128, 2>;
 template <class N, class Tile, class Prologue = identity_prologue,
           class Epilogue = store_epilogue<N>>
 using correlation = correlation_kernel<N, Tile, Prologue, Epilogue>;
+template <class N, class Tile, class Prologue = identity_prologue,
+          class Epilogue = store_epilogue<N>>
+using one_tap = correlation_kernel<N, Tile, Prologue, Epilogue, true>;
 template <class N, class Tile, class Prologue = identity_prologue>
 using wgrad = weight_gradient_kernel<N, Tile, Prologue>;
 template <class N, class Tile>
@@ -39,6 +42,24 @@ KERNEL(correlation_fp16_128, correlation<cordee::half, tile128>)
 KERNEL(correlation_bf16_32, correlation<bfloat, tile32>)
 KERNEL(correlation_bf16_64, correlation<bfloat, tile64>)
 KERNEL(correlation_bf16_128, correlation<bfloat, tile128>)
+KERNEL(correlation_1x1_fp16_32, one_tap<cordee::half, tile32>)
+KERNEL(correlation_1x1_fp16_64, one_tap<cordee::half, tile64>)
+KERNEL(correlation_1x1_fp16_128, one_tap<cordee::half, tile128>)
+KERNEL(correlation_1x1_bf16_32, one_tap<bfloat, tile32>)
+KERNEL(correlation_1x1_bf16_64, one_tap<bfloat, tile64>)
+KERNEL(correlation_1x1_bf16_128, one_tap<bfloat, tile128>)
+KERNEL(correlation_1x1_bytes_32,
+       one_tap<std::uint8_t, tile32, zero_point_prologue, byte_sum_epilogue<float>>)
+KERNEL(correlation_1x1_bytes_64,
+       one_tap<std::uint8_t, tile64, zero_point_prologue, byte_sum_epilogue<float>>)
+KERNEL(correlation_1x1_bytes_128,
+       one_tap<std::uint8_t, tile128, zero_point_prologue, byte_sum_epilogue<float>>)
+KERNEL(correlation_1x1_straight_through_32,
+       one_tap<bfloat, tile32, identity_prologue, straight_through_epilogue>)
+KERNEL(correlation_1x1_straight_through_64,
+       one_tap<bfloat, tile64, identity_prologue, straight_through_epilogue>)
+KERNEL(correlation_1x1_straight_through_128,
+       one_tap<bfloat, tile128, identity_prologue, straight_through_epilogue>)
 KERNEL(wgrad_fp16_32, wgrad<cordee::half, tile32>)
 KERNEL(wgrad_fp16_64, wgrad<cordee::half, tile64>)
 KERNEL(wgrad_fp16_128, wgrad<cordee::half, tile128>)

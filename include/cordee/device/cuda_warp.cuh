@@ -13,9 +13,11 @@ namespace cordee::inline CORDEE_ABI::detail::device {
 class cuda_warp {
  public:
   CORDEE_DEVICE void copy_async(void* to, const void* from, bool valid) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address(to)), "l"(from),
-                 "r"(valid ? 16 : 0)
-                 : "memory");
+    asm volatile(
+        "{ .reg .pred invalid; setp.eq.u32 invalid, %2, 0;\n"
+        "cp.async.cg.shared.global [%0], [%1], 16, invalid; }" ::"r"(address(to)),
+        "l"(from), "r"(static_cast<unsigned>(valid))
+        : "memory");
   }
   CORDEE_DEVICE void commit_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
   template <int Groups>
@@ -23,20 +25,16 @@ class cuda_warp {
     asm volatile("cp.async.wait_group %0;" ::"n"(Groups) : "memory");
   }
 
-  // Lane 8 m + r passes the address of row r, 16 bytes, of matrix m.
-  CORDEE_DEVICE void ldmatrix(fragment& f, const void* tile, int pitch) {
-    const int lane = static_cast<int>(threadIdx.x % 32);
+  CORDEE_DEVICE void ldmatrix(fragment& f, const void* row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(f.word[0]), "=r"(f.word[1]), "=r"(f.word[2]), "=r"(f.word[3])
-                 : "r"(address(tile) + static_cast<unsigned>(lane % 16 * pitch + lane / 16 * 16))
+                 : "r"(address(row))
                  : "memory");
   }
-  CORDEE_DEVICE void ldmatrix_trans(fragment& f, const void* tile, int pitch) {
-    const int lane = static_cast<int>(threadIdx.x % 32);
+  CORDEE_DEVICE void ldmatrix_trans(fragment& f, const void* row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(f.word[0]), "=r"(f.word[1]), "=r"(f.word[2]), "=r"(f.word[3])
-                 : "r"(address(tile) + static_cast<unsigned>((lane % 8 + lane / 16 * 8) * pitch +
-                                                             lane / 8 % 2 * 16))
+                 : "r"(address(row))
                  : "memory");
   }
 
@@ -46,7 +44,7 @@ class cuda_warp {
     for (int i = 0; i < M; ++i)
       for (int j = 0; j < N; ++j)
         for (int half = 0; half < 2; ++half)
-          mma_sync(Mma{}, a[i].word, b[j].word[half], b[j].word[half + 2],
+          mma_sync(Mma{}, a[i].word, b[j].word[2 * half], b[j].word[2 * half + 1],
                    c[i][j].value + 4 * half);
   }
 

@@ -8,8 +8,11 @@
 //
 // A and B are fragments of 16 rows of eight 32-bit words. Lane 4 g + t holds
 //
-//   of A and B   word w    row g + 8 (w % 2),       word t + 4 (w / 2) of the row
-//   of C         value i   row g + 8 (i / 2 % 2),   column 2 t + i % 2 + 8 (i / 4)
+//   of A   word w    row g + 8 (w % 2),       word t + 4 (w / 2) of the row
+//   of B   word w    row g + 8 (w / 2),       word t + 4 (w % 2) of the row
+//   of C   value i   row g + 8 (i / 2 % 2),   column 2 t + i % 2 + 8 (i / 4)
+//
+// so that words 2 h and 2 h + 1 of B, an aligned pair of registers, are an operand of instruction h.
 #pragma once
 
 #include <concepts>
@@ -36,6 +39,17 @@ struct fragment {
   std::uint32_t word[4] = {};
 };
 
+/// 16 bytes in a tile of rows in shared memory: row and 16-byte chunk of the row.
+struct tile_chunk {
+  int row, chunk;
+};
+/// What a lane passes to ldmatrix for A, or to ldmatrix_trans for B, of 16 rows of two chunks; and
+/// to ldmatrix for B, or to ldmatrix_trans for A. Rows are k for ldmatrix_trans.
+CORDEE_HOST_DEVICE constexpr tile_chunk rows_first(int lane) { return {lane % 16, lane / 16}; }
+CORDEE_HOST_DEVICE constexpr tile_chunk chunks_first(int lane) {
+  return {lane % 8 + lane / 16 * 8, lane / 8 % 2};
+}
+
 /// One lane's registers of C.
 template <class Mma>
 struct accumulator_fragment {
@@ -53,9 +67,9 @@ struct accumulator_fragment {
 /// or writes zeros unless `valid`. The copy is complete for the calling thread after its
 /// `wait_group`, for others after a `sync` behind that. `commit_group` closes a group of copies;
 /// `wait_group<n>` waits for all groups but the last n.
-/// `ldmatrix` reads a fragment from rows in shared memory `pitch` bytes apart; `ldmatrix_trans`
-/// reads the fragment whose transpose lies there as 16 rows of 16 16-bit numbers, one k each.
-/// `mma` adds A_i B_j' to C_ij. These three are collective over the warp.
+/// `ldmatrix` reads a fragment as four matrices of eight rows of 16 bytes: matrix m becomes word m,
+/// and lane 8 m + r passes the address of its row r. `ldmatrix_trans` transposes each matrix, of 16-
+/// bit numbers. `mma` adds A_i B_j' to C_ij. These three are collective over the warp.
 template <class B>
 concept MmaBlock =
     ThreadBlock<B> && requires(B b, void* to, const void* from, fragment& f, const fragment (&a)[2],
@@ -63,8 +77,8 @@ concept MmaBlock =
       { b.copy_async(to, from, true) } -> std::same_as<void>;
       { b.commit_group() } -> std::same_as<void>;
       { b.template wait_group<1>() } -> std::same_as<void>;
-      { b.ldmatrix(f, from, 16) } -> std::same_as<void>;
-      { b.ldmatrix_trans(f, from, 16) } -> std::same_as<void>;
+      { b.ldmatrix(f, from) } -> std::same_as<void>;
+      { b.ldmatrix_trans(f, from) } -> std::same_as<void>;
       { b.mma(a, a, c) } -> std::same_as<void>;
     };
 

@@ -167,7 +167,7 @@ class quantized_convolution_node {
 
   ops::real_range observe(const forward_pass<B>& pass, const number* x) const {
     const std::size_t n = numbers(pass, problem_.in);
-    const ops::real_range range = range_of(n, x, pass.s);
+    const ops::real_range range = ops::range_of(n, x, pass.s, filling(pass));
     pass.quantization->observe(layer_, range, n, x, pass.s, filling(pass));
     return range;
   }
@@ -191,7 +191,7 @@ class quantized_convolution_node {
       return &record->quantizer;
     }
     const std::size_t n = numbers(pass, problem_.in);
-    note_input(n, x, low, high, record, pass.s);
+    note_input(n, x, low, high, record, pass.s, filling(pass));
     if (quantization.percentile < 100)
       add_to_histogram(n, x, quantization.counts.span().data + layer_ * ops::histogram_bins::count,
                        pass.s, filling(pass));

@@ -75,6 +75,16 @@ TEST_CASE(
     }
 }
 
+TEST_CASE("range_of: zeros that pad blocks of channels are not data, unless there are more") {
+  const cpu device;
+  std::vector<float> x;
+  for (int i = 0; i < 9000; ++i) x.push_back(i % 3 == 0 ? 0.0f : 0.25f + static_cast<float>(i));
+  CHECK(range_of(x.size(), x.data(), device.make_stream(), 3000) == real_range{1.25f, 8999.25f});
+  CHECK(range_of(x.size(), x.data(), device.make_stream(), 2999) == real_range{0, 8999.25f});
+  x[4] = std::numeric_limits<float>::infinity();
+  CHECK_FALSE(range_of(x.size(), x.data(), device.make_stream(), 3000).has_values());
+}
+
 TEST_CASE("range_of: minimum and maximum at any position; NaN where a number is not finite") {
   for (const int workers : {1, 3}) {
     const cpu device(workers);

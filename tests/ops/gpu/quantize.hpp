@@ -79,6 +79,24 @@ void check_note_input(const device_fixture<D>& at) {
       CHECK_FALSE(found.observed.has_values());
     }
   }
+  // Zeros that pad blocks of channels are no data, wherever they lie.
+  auto padded = reals(40001, 1);
+  for (float& v : padded) v = std::abs(v) + 0.0625f;
+  const cordee::detail::ops::real_range data =
+      cordee::detail::ops::range_of(padded.size(), padded.data(), {});
+  for (std::size_t i = 0; i < 20000; ++i)
+    padded.insert(padded.begin() + static_cast<std::ptrdiff_t>(2 * i), 0.0f);
+  const auto observed = [&](std::size_t filling) {
+    auto record = at.put(std::vector{cordee::detail::ops::observed_input{}});
+    const auto there = at.put(padded), range = at.put(std::vector{running.low, running.high});
+    const float* const ends = range.span().data;
+    note_input(padded.size(), there.span().data, ends, ends + 1, record.span().data, at.s, filling);
+    return at.get(record)[0].observed;
+  };
+  CHECK(observed(20000) == data);
+  CHECK(observed(19999) == cordee::detail::ops::real_range{0, data.high});
+  CHECK(observed(0) == cordee::detail::ops::real_range{0, data.high});
+
   const cordee::detail::ops::observed_input nothing = note({}, running, {});
   CHECK(nothing.quantizer.scale ==
         cordee::detail::ops::fit_affine(running.low, running.high,

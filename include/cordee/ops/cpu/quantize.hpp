@@ -69,9 +69,39 @@ void for_each_register(cpu::stream s, std::size_t n, const F& f) {
   });
 }
 
-/// The range of n numbers; NaN .. NaN where one of them is not finite.
+/// The range of n numbers without `filling` zeros: zero is in it if there are more of them.
+inline real_range range_without_filling(std::size_t n, const float* x, std::size_t filling,
+                                        cpu::stream s) {
+  std::mutex mutex;
+  real_range total;
+  std::size_t zeros = 0;
+  bool finite = true;
+  parallel_chunks(s, n, 4096, [&](std::size_t first, std::size_t last) {
+    real_range range;
+    std::size_t count = 0;
+    float sum = 0;
+    for (std::size_t i = first; i < last; ++i) {
+      if (x[i] == 0)
+        ++count;
+      else
+        range.widen({x[i], x[i]});
+      sum += x[i] * 0.0f;  // stays zero unless x[i] is not finite
+    }
+    const std::lock_guard lock(mutex);
+    total.widen(range);
+    zeros += count;
+    finite = finite && sum == 0;
+  });
+  if (zeros > filling) total.widen({0, 0});
+  constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+  return finite ? total : real_range{nan, nan};
+}
+
+/// The range of n numbers, of which `filling` are zeros that pad blocks of channels; NaN .. NaN
+/// where one of them is not finite.
 template <int V = lanes<float>>
-real_range range_of(std::size_t n, const float* x, cpu::stream s) {
+real_range range_of(std::size_t n, const float* x, cpu::stream s, std::size_t filling = 0) {
+  if (filling != 0) return range_without_filling(n, x, filling, s);
   std::mutex mutex;
   real_range total;
   bool finite = true;

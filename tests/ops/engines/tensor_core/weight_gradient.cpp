@@ -4,20 +4,32 @@
 
 #include <cordee/ops/engines/tensor_core/weight_gradient.hpp>
 
+#include "tests/ops/engines/tensor_core/engine.hpp"
 #include "tests/ops/engines/tensor_core/tiled.hpp"
 
 using namespace cordee::detail::device;
 using namespace support;
 
-TEST_CASE("weight gradient: pixel positions advance without division") {
-  for (const auto& [rows, columns] : {std::pair{5, 7}, {1, 1}, {7, 7}, {1, 40}, {9, 1}})
-    for (const int step : {1, 8, 32}) {
-      const detail::ops::pixel_position increment(step, rows, columns);
-      detail::ops::pixel_position position(3, rows, columns);
-      for (int pixel = 3; pixel < 500; pixel += step, position.advance(increment, rows, columns)) {
-        CHECK(position.sample == pixel / (rows * columns));
-        CHECK(position.row == pixel / columns % rows);
-        CHECK(position.column == pixel % columns);
+TEST_CASE("weight gradient: a walk over output pixels finds the input pixel of each") {
+  for (const convolution_problem& p : tensor_shapes)
+    for (const int step : {1, 8, 16, 32}) {
+      INFO(describe(p), ", step ", step);
+      const auto g = detail::ops::fprop_gemm<half>(p, 7);
+      const detail::ops::input_step by(g, step);
+      const int down = p.window - 1, across = p.window / 2;
+      detail::ops::input_walk walk(g, 3, down, across);
+      std::ptrdiff_t offset = walk.offset(g);
+      const int pixels = static_cast<int>(g.pixels());
+      for (int pixel = 3; pixel < pixels; pixel += step) {
+        const extent out = p.out();
+        const int row = pixel / out.width % out.height * p.stride - p.padding + down,
+                  column = pixel % out.width * p.stride - p.padding + across,
+                  sample = pixel / out.width / out.height;
+        const bool inside = row >= 0 && row < p.in.height && column >= 0 && column < p.in.width;
+        CHECK(walk.is_inside(g) == inside);
+        if (inside)
+          CHECK(offset == ((sample * p.in.height + row) * p.in.width + column) * g.channels);
+        offset += walk.advance(by);
       }
     }
 }

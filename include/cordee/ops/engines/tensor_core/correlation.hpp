@@ -5,8 +5,10 @@
 //
 //   C[m, f] = sum over k of A[m, k] w[f, k]        m a pixel, f a filter, k a tap and a channel
 //
-// A thread copies the same 16-byte column of every row of a K step, so it computes the tap and the
-// channel once for all rows. Padding pixels and positions beyond K are copied as zeros.
+// A thread copies the same 16-byte column of every row of a K step, so it walks through K once for
+// all rows, and adds the same distance to the address of each. Which taps of a pixel lie inside the
+// image is a mask of two bit sets, found once. Padding pixels and positions beyond K are copied as
+// zeros.
 #pragma once
 
 #include <cordee/ops/engines/tensor_core/implicit_gemm.hpp>
@@ -15,108 +17,192 @@
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
+/// A thread's walk through K: the channels of a tap, then the next tap.
+template <bool OneTap>
+class tap_walk {
+ public:
+  CORDEE_DEVICE explicit tap_walk(const implicit_gemm& g)
+      : channels_(g.channels),
+        across_(g.across.taps),
+        a_next_column_((g.across.direction - 1) * g.channels),
+        a_next_row_((g.down.direction * g.across.in - g.across.direction * g.across.taps) *
+                    g.channels),
+        b_next_column_((g.across.tap_step - 1) * g.channels),
+        b_next_row_((g.down.tap_step * g.window - g.across.tap_step * g.across.taps) * g.channels) {
+  }
+
+  /// Distances, in numbers, from one position's pixel and weight to another's.
+  struct distance {
+    int a, b;
+  };
+  CORDEE_DEVICE distance advance(int by) {
+    distance d{by, by};
+    channel_ += by;
+    if constexpr (!OneTap) {
+      if (channel_ < channels_) return d;
+      do {
+        channel_ -= channels_;
+        d.a += a_next_column_;
+        d.b += b_next_column_;
+        if (++v_ == across_) {
+          v_ = 0;
+          ++u_;
+          d.a += a_next_row_;
+          d.b += b_next_row_;
+        }
+      } while (channel_ >= channels_);
+      tap_ = bits_of(u_ < max_taps ? u_ : max_taps, v_);
+    }
+    return d;
+  }
+
+  /// The positions at which a pixel, or a filter, is read.
+  using mask = int;
+  /// Taps u in [u_begin, u_end), v in [v_begin, v_end), all channels.
+  [[nodiscard]] CORDEE_DEVICE mask mask_of(int u_begin, int u_end, int v_begin, int v_end) const {
+    if constexpr (OneTap)
+      return u_begin <= 0 && u_end > 0 && v_begin <= 0 && v_end > 0 ? channels_ : 0;
+    else
+      return range(u_begin, u_end) | range(v_begin, v_end) << 16;
+  }
+  [[nodiscard]] CORDEE_DEVICE bool is_in(mask m) const {
+    if constexpr (OneTap)
+      return channel_ < m;
+    else
+      return (tap_ & ~m) == 0;
+  }
+  [[nodiscard]] CORDEE_DEVICE int channel() const { return channel_; }
+
+ private:
+  CORDEE_DEVICE static int bits_of(int u, int v) { return 1 << u | 0x10000 << v; }
+  /// Bits begin to end - 1 of the taps.
+  CORDEE_DEVICE static int range(int begin, int end) {
+    begin = std::clamp(begin, 0, int{max_taps});
+    end = std::clamp(end, begin, int{max_taps});
+    return (1 << end) - (1 << begin);
+  }
+
+  int channels_, across_, a_next_column_, a_next_row_, b_next_column_, b_next_row_;
+  int channel_ = 0, u_ = 0, v_ = 0;
+  int tap_ = bits_of(0, 0);  // bit max_taps is in no mask
+};
+
 /// Loads the K steps of a block's tile. A stage is Tile::rows rows of A (pixels), then
-/// Tile::columns rows of B (filters), `pitch` bytes apart.
-template <class N, class Tile, class Prologue>
+/// Tile::columns rows of B (filters).
+template <class N, class Tile, class Prologue, bool OneTap>
 class correlation_loader {
   using weight = typename mma_type<N>::weight;
+  using rows = swizzled_rows<Tile::step_bytes>;
+  using walk = tap_walk<OneTap>;
   static constexpr int numbers = numbers_per_copy<N>, copies_per_row = Tile::step_bytes / 16;
   static constexpr int rows_per_pass = Tile::threads / copies_per_row;
-  static constexpr int pitch = Tile::step_bytes + 16;
   static constexpr int a_passes = Tile::rows / rows_per_pass,
                        b_passes = Tile::columns / rows_per_pass;
+  static_assert(rows_per_pass % 8 == 0);  // a thread's rows are swizzled alike
 
  public:
-  static constexpr int stage_bytes = (Tile::rows + Tile::columns) * pitch;
+  static constexpr int stage_bytes = (Tile::rows + Tile::columns) * rows::pitch;
 
+  template <class Mma>
   CORDEE_DEVICE correlation_loader(const implicit_gemm& g, const N* in, const weight* w,
                                    const Prologue& prologue, int first_pixel, int first_filter,
-                                   int thread)
-      : g_(g),
-        in_(in),
-        w_(w),
-        prologue_(prologue),
-        column_(thread % copies_per_row),
-        row_(thread / copies_per_row) {
-    k_.advance(g, column_ * numbers);
+                                   const warp_tile<Tile, Mma>& warp, int thread)
+      : prologue_(prologue),
+        k_(g),
+        transform_k_(k_),
+        to_(rows::offset(thread / copies_per_row, thread % copies_per_row)) {
+    const typename walk::distance start = k_.advance(thread % copies_per_row * numbers);
     transform_k_ = k_;
+    const int row = thread / copies_per_row, pixels = static_cast<int>(g.pixels());
     for (int i = 0; i < a_passes; ++i) {
-      const int pixel = first_pixel + row_ + i * rows_per_pass;
-      const bool valid = static_cast<std::size_t>(pixel) < g.pixels();
-      const implicit_gemm::window_origin origin = g.origin_of(valid ? pixel : 0);
-      sample_[i] = in + std::ptrdiff_t{origin.sample} * g.down.in * g.across.in * g.channels;
-      top_[i] = valid ? origin.top : outside;
-      left_[i] = origin.left;
+      const int pixel = first_pixel + row + i * rows_per_pass;
+      const implicit_gemm::window_origin at = g.origin_of(pixel < pixels ? pixel : 0);
+      const std::ptrdiff_t sample_row = std::ptrdiff_t{at.sample} * g.down.in + at.top;
+      a_[i] = in + (sample_row * g.across.in + at.left) * g.channels + start.a;
+      a_mask_[i] = pixel < pixels ? inside(g, at) : 0;
     }
-    filter_ = first_filter + row_;
+    const int tap = g.down.first_tap * g.window + g.across.first_tap;
+    const int filter = first_filter + row;
+    b_ = w + (std::ptrdiff_t{filter} * g.window * g.window + tap) * g.channels + start.b;
+    b_pass_ = rows_per_pass * g.window * g.window * g.channels;
+    for (int i = 0; i < b_passes; ++i)
+      b_mask_[i] = filter + i * rows_per_pass < g.filters
+                       ? k_.mask_of(0, g.down.taps, 0, g.across.taps)
+                       : typename walk::mask{};
+    const device::tile_chunk a = device::rows_first(warp.lane), b = device::chunks_first(warp.lane);
+    a_lane_ = rows::offset(warp.row + a.row, a.chunk);
+    b_lane_ = Tile::rows * rows::pitch + rows::offset(warp.column + b.row, b.chunk);
   }
 
   template <class Block>
   CORDEE_DEVICE void fetch(Block& b, std::byte* stage) {
-    std::byte* to = stage + row_ * pitch + column_ * 16;
-    for (int i = 0; i < a_passes; ++i, to += rows_per_pass * pitch) {
-      const bool valid = is_inside(i, k_);
-      prologue_.copy(b, to, valid ? input_pixel(i, k_) : in_, valid);
-    }
-    const int tap = (g_.down.first_tap + k_.u * g_.down.tap_step) * g_.window +
-                    g_.across.first_tap + k_.v * g_.across.tap_step;
-    for (int i = 0; i < b_passes; ++i, to += rows_per_pass * pitch) {
-      const int filter = filter_ + i * rows_per_pass;
-      const bool valid = k_.u < g_.down.taps && filter < g_.filters;
-      const std::ptrdiff_t row = std::ptrdiff_t{filter} * g_.window * g_.window + tap;
-      b.copy_async(to, valid ? w_ + row * g_.channels + k_.channel : w_, valid);
-    }
-    k_.advance(g_, copies_per_row * numbers);
+    std::byte* to = stage + to_;
+    for (int i = 0; i < a_passes; ++i, to += rows_per_pass * rows::pitch)
+      prologue_.copy(b, to, a_[i], k_.is_in(a_mask_[i]));
+    for (int i = 0; i < b_passes; ++i, to += rows_per_pass * rows::pitch)
+      b.copy_async(to, b_ + i * b_pass_, k_.is_in(b_mask_[i]));
+    const typename walk::distance d = k_.advance(copies_per_row * numbers);
+    for (int i = 0; i < a_passes; ++i) a_[i] += d.a;
+    b_ += d.b;
   }
 
   CORDEE_DEVICE void transform(std::byte* stage) {
     if constexpr (Prologue::has_transform) {
-      std::byte* to = stage + row_ * pitch + column_ * 16;
-      for (int i = 0; i < a_passes; ++i, to += rows_per_pass * pitch)
-        if (is_inside(i, transform_k_)) prologue_.transform(transform_k_.channel, to);
-      transform_k_.advance(g_, copies_per_row * numbers);
+      std::byte* to = stage + to_;
+      for (int i = 0; i < a_passes; ++i, to += rows_per_pass * rows::pitch)
+        if (transform_k_.is_in(a_mask_[i])) prologue_.transform(transform_k_.channel(), to);
+      transform_k_.advance(copies_per_row * numbers);
     }
   }
 
   template <class Block>
-  CORDEE_DEVICE void load_a(Block& b, device::fragment& f, const std::byte* stage, int row,
+  CORDEE_DEVICE void load_a(Block& b, device::fragment& f, const std::byte* stage, int i,
                             int k) const {
-    b.ldmatrix(f, stage + row * pitch + k * device::fragment::row_bytes, pitch);
+    b.ldmatrix(f, fragment_row(stage, a_lane_, i, k));
   }
   template <class Block>
-  CORDEE_DEVICE void load_b(Block& b, device::fragment& f, const std::byte* stage, int column,
+  CORDEE_DEVICE void load_b(Block& b, device::fragment& f, const std::byte* stage, int i,
                             int k) const {
-    b.ldmatrix(f, stage + (Tile::rows + column) * pitch + k * device::fragment::row_bytes, pitch);
+    b.ldmatrix(f, fragment_row(stage, b_lane_, i, k));
   }
 
  private:
-  static constexpr int outside = -(1 << 24);  // a row that no tap reads
-
-  [[nodiscard]] CORDEE_DEVICE bool is_inside(int i, const k_position& k) const {
-    const int h = top_[i] + k.u * g_.down.direction, l = left_[i] + k.v * g_.across.direction;
-    return k.u < g_.down.taps && h >= 0 && h < g_.down.in && l >= 0 && l < g_.across.in;
+  /// A fragment has whole patterns of rows, and two chunks: it swizzles as the first one does.
+  CORDEE_DEVICE static const std::byte* fragment_row(const std::byte* stage, int lane, int i,
+                                                     int k) {
+    return stage + (lane ^ k * device::fragment::row_bytes) +
+           i * device::fragment::rows * rows::pitch;
   }
-  [[nodiscard]] CORDEE_DEVICE const N* input_pixel(int i, const k_position& k) const {
-    const int h = top_[i] + k.u * g_.down.direction, l = left_[i] + k.v * g_.across.direction;
-    return sample_[i] + (h * g_.across.in + l) * g_.channels + k.channel;
+  /// The taps at which a pixel's window is inside the image.
+  [[nodiscard]] CORDEE_DEVICE typename walk::mask inside(
+      const implicit_gemm& g, const implicit_gemm::window_origin& at) const {
+    const auto begin = [](const gemm_axis& axis, int first) {
+      return axis.direction > 0 ? -first : first - axis.in + 1;
+    };
+    const auto end = [](const gemm_axis& axis, int first) {
+      return std::min(axis.taps, axis.direction > 0 ? axis.in - first : first + 1);
+    };
+    return k_.mask_of(begin(g.down, at.top), end(g.down, at.top), begin(g.across, at.left),
+                      end(g.across, at.left));
   }
 
-  const implicit_gemm& g_;
-  const N* in_;
-  const weight* w_;
   const Prologue& prologue_;
-  int column_, row_, filter_;
-  k_position k_, transform_k_;
-  const N* sample_[a_passes];
-  int top_[a_passes], left_[a_passes];
+  walk k_, transform_k_;
+  int to_, a_lane_ = 0, b_lane_ = 0;  // offsets in a stage
+  const N* a_[a_passes];              // may point outside where the mask says so
+  const weight* b_;
+  int b_pass_;
+  typename walk::mask a_mask_[a_passes], b_mask_[b_passes];
 };
 
-/// A block computes 128 pixels of some filters; adjacent blocks read the same pixels.
-template <class N, class Tile, class Prologue, class Epilogue>
+/// A block computes 128 pixels of some filters; adjacent blocks read the same pixels. With OneTap,
+/// requires g.has_one_tap().
+template <class N, class Tile, class Prologue, class Epilogue, bool OneTap = false>
 struct correlation_kernel {
   using mma = typename mma_type<N>::mma;
   using accumulator = typename mma::accumulator;
-  using loader = correlation_loader<N, Tile, Prologue>;
+  using loader = correlation_loader<N, Tile, Prologue, OneTap>;
+  using layout = accumulator_layout<Tile, Epilogue::width>;
   static constexpr int threads = Tile::threads;
 
   implicit_gemm g;
@@ -124,9 +210,10 @@ struct correlation_kernel {
   const typename mma_type<N>::weight* w;  // (filters, window, window, channels)
   Prologue prologue;
   Epilogue epilogue;
+  fast_divisor by_tiles_across = fast_divisor((g.filters + Tile::columns - 1) / Tile::columns);
 
   [[nodiscard]] static constexpr std::size_t shared_bytes() {
-    return std::max(std::size_t{Tile::stages} * loader::stage_bytes, Tile::accumulator_bytes);
+    return std::max(std::size_t{Tile::stages} * loader::stage_bytes, layout::bytes);
   }
   [[nodiscard]] std::size_t blocks() const {
     return device::blocks_for(g.pixels(), Tile::rows) *
@@ -136,31 +223,32 @@ struct correlation_kernel {
   template <class Block>
   CORDEE_DEVICE void operator()(Block& b) const {
     std::byte* const memory = b.template shared<std::byte>(shared_bytes());
-    const auto across = (g.filters + Tile::columns - 1) / Tile::columns;
-    const int block = static_cast<int>(b.index());
-    const int first_pixel = block / across * Tile::rows,
-              first_filter = block % across * Tile::columns;
-    loader stages(g, in, w, prologue, first_pixel, first_filter, b.thread());
+    const int block = static_cast<int>(b.index()), tile = by_tiles_across.quotient(block);
+    const int first_pixel = tile * Tile::rows,
+              first_filter = (block - tile * by_tiles_across.divisor) * Tile::columns;
     warp_tile<Tile, mma> warp(b.thread());
+    loader stages(g, in, w, prologue, first_pixel, first_filter, warp, b.thread());
     constexpr int step = Tile::step_bytes / static_cast<int>(sizeof(N));
     warp.run_k_loop(b, (g.depth() + step - 1) / step, stages, memory);
 
     // Through shared memory, so that adjacent threads store adjacent numbers.
     accumulator* const sums = reinterpret_cast<accumulator*>(memory);
-    warp.for_each_accumulator([&](int row, int column, accumulator x) {
-      sums[row * Tile::accumulator_pitch + column] = x;
-    });
+    accumulator* const first = sums + layout::offset(warp.first_row(), warp.first_column());
+    warp.for_each_accumulator(
+        [&](int down, int across, accumulator x) { first[layout::distance(down, across)] = x; });
     b.sync();
-    constexpr int vectors = Tile::columns / Epilogue::width;
-    const int column = b.thread() % vectors * Epilogue::width, filter = first_filter + column;
+    const int column = layout::column_of(b.thread()), filter = first_filter + column;
+    const int rows = std::min(static_cast<int>(g.pixels()) - first_pixel, int{Tile::rows});
     typename Epilogue::thread_state state{};
-    for (int row = b.thread() / vectors; row < Tile::rows; row += threads / vectors) {
-      const int pixel = first_pixel + row;
-      if (static_cast<std::size_t>(pixel) < g.pixels() && filter < g.filters)
-        epilogue.store(g.output_offset(pixel) + static_cast<std::size_t>(filter), filter,
-                       sums + row * Tile::accumulator_pitch + column, state);
+    for (int pass = 0; pass < layout::passes; ++pass) {
+      const int row = layout::row_of(b.thread()) + pass * layout::rows_per_pass;
+      if (row >= rows || filter >= g.filters) continue;
+      accumulator vector[Epilogue::width];
+      layout::load(sums, row, column, vector);
+      epilogue.store(g.output_offset(first_pixel + row) + static_cast<std::size_t>(filter), filter,
+                     vector, state);
     }
-    epilogue.template finish<Tile>(b, state, sums, block / across, filter);
+    epilogue.template finish<Tile>(b, state, sums, tile, filter);
   }
 };
 

@@ -42,19 +42,26 @@ struct pack_crsk_op {
   }
 };
 
-/// Pixels are indexed in 32 bits, one K step beyond the last included.
-inline void expect_pixels(const implicit_gemm& g) {
+/// Pixels are indexed in 32 bits, one K step beyond the last included; taps are bits of a mask.
+inline void expect_supported(const implicit_gemm& g) {
   expects(g.pixels() <= 2'000'000'000, "tensor_core: a batch has at most 2,000,000,000 pixels");
+  expects(g.window <= max_taps, "tensor_core: a window has at most 15 x 15 taps");
 }
 
 template <class N, class Prologue, class Epilogue, GpuStream S>
 void launch_correlation(const implicit_gemm& g, const N* in, const typename mma_type<N>::weight* w,
                         const Prologue& prologue, const Epilogue& epilogue, S s) {
-  expect_pixels(g);
+  expect_supported(g);
   with_tensor_core_tile(g.filters, [&](auto tile) {
-    const correlation_kernel<N, decltype(tile), Prologue, Epilogue> kernel{g, in, w, prologue,
-                                                                           epilogue};
-    s.launch_kernel(kernel.blocks(), kernel);
+    const auto launch = [&](auto one_tap) {
+      const correlation_kernel<N, decltype(tile), Prologue, Epilogue, decltype(one_tap)::value>
+          kernel{g, in, w, prologue, epilogue};
+      s.launch_kernel(kernel.blocks(), kernel);
+    };
+    if (g.has_one_tap())
+      launch(std::true_type{});
+    else
+      launch(std::false_type{});
   });
 }
 
@@ -217,7 +224,7 @@ struct tensor_core {
   static void run_wgrad(const convolution_problem& p, int samples, const N* x, const N* dy,
                         const Prologue& prologue, float* partial, S s) {
     const auto g = detail::ops::fprop_gemm<N>(p, samples);
-    detail::ops::expect_pixels(g);
+    detail::ops::expect_supported(g);
     const split_plan plan = plan_splits<N>(p, samples);
     detail::ops::with_tensor_core_tile(g.filters, [&](auto tile) {
       s.launch_kernel(plan.splits * plan.tiles,

@@ -18,6 +18,7 @@
 
 #include <cordee/core/extent.hpp>
 #include <cordee/ops/convolution.hpp>
+#include <cordee/ops/engines/tensor_core/fast_divisor.hpp>
 #include <cordee/ops/engines/tensor_core/mma_type.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
@@ -59,10 +60,16 @@ constexpr gemm_axis dgrad_axis(const convolution_problem& p, int in, int out, in
           .tap_step = t};
 }
 
+/// Taps of each axis, at most: they are bits of a mask.
+inline constexpr int max_taps = 15;
+
 struct implicit_gemm {
   gemm_axis down, across;          // rows, columns
   int samples, channels, filters;  // channels of `in` and of `out`, padded
   int window;                      // the filter is window x window
+  fast_divisor by_column_count = fast_divisor(across.count),
+               by_row_count = fast_divisor(down.count), by_channels = fast_divisor(channels),
+               by_window = fast_divisor(window);
 
   /// M.
   [[nodiscard]] CORDEE_HOST_DEVICE constexpr std::size_t pixels() const {
@@ -73,23 +80,36 @@ struct implicit_gemm {
   [[nodiscard]] CORDEE_HOST_DEVICE constexpr int depth() const {
     return down.taps * across.taps * channels;
   }
+  /// At most one tap: a 1 x 1 window, or one remainder of a strided dgrad.
+  [[nodiscard]] constexpr bool has_one_tap() const { return down.taps * across.taps <= 1; }
 
   /// The sample of an output pixel and the input pixel that it reads at the first tap.
   struct window_origin {
     int sample, top, left;
   };
   [[nodiscard]] CORDEE_HOST_DEVICE constexpr window_origin origin_of(int pixel) const {
-    const int row = pixel / across.count, j = pixel % across.count, i = row % down.count;
-    return {row / down.count, down.origin + i * down.stride, across.origin + j * across.stride};
+    const position at = position_of(pixel);
+    return {at.sample, down.origin + at.i * down.stride, across.origin + at.j * across.stride};
   }
   /// Offset of an output pixel's first channel in `out`.
   [[nodiscard]] CORDEE_HOST_DEVICE constexpr std::size_t output_offset(int pixel) const {
-    const int row = pixel / across.count, j = pixel % across.count, i = row % down.count;
-    const auto sample = static_cast<std::size_t>(row / down.count * down.out);
-    return ((sample + static_cast<std::size_t>(down.first + i * down.step)) *
-                static_cast<std::size_t>(across.out) +
-            static_cast<std::size_t>(across.first + j * across.step)) *
-           static_cast<std::size_t>(filters);
+    auto place = static_cast<std::size_t>(pixel);  // where every pixel is computed, in order
+    if (down.step != 1 || across.step != 1) {
+      const position at = position_of(pixel);
+      place = static_cast<std::size_t>(at.sample * down.out + down.first + at.i * down.step) *
+                  static_cast<std::size_t>(across.out) +
+              static_cast<std::size_t>(across.first + at.j * across.step);
+    }
+    return place * static_cast<std::size_t>(filters);
+  }
+
+ private:
+  struct position {
+    int sample, i, j;
+  };
+  [[nodiscard]] CORDEE_HOST_DEVICE constexpr position position_of(int pixel) const {
+    const int row = by_column_count.quotient(pixel), sample = by_row_count.quotient(row);
+    return {sample, row - sample * down.count, pixel - row * across.count};
   }
 };
 
@@ -110,21 +130,5 @@ constexpr implicit_gemm dgrad_gemm(const convolution_problem& p, int samples, in
           tensor_core_channels<N>(p.in.channels),
           p.window};
 }
-
-/// A position in K: channels of a tap are adjacent, then comes the next tap.
-struct k_position {
-  int channel = 0, u = 0, v = 0;
-
-  CORDEE_HOST_DEVICE constexpr void advance(const implicit_gemm& g, int by) {
-    channel += by;
-    while (channel >= g.channels) {
-      channel -= g.channels;
-      if (++v == g.across.taps) {
-        v = 0;
-        ++u;
-      }
-    }
-  }
-};
 
 }  // namespace cordee::inline CORDEE_ABI::detail::ops

@@ -19,134 +19,188 @@
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
-/// An output pixel as (sample, row, column), advanced without division.
-struct pixel_position {
-  int sample, row, column;
+/// The step of an input_walk, the same for all threads: so many output pixels on, and what changes
+/// where that passes the end of a row, or the last row, of the output. Offsets are of numbers.
+struct input_step {
+  int columns, rows, offset;
+  int column_carry, column_carry_rows, column_carry_offset;
+  int row_carry, row_carry_offset;
 
-  CORDEE_HOST_DEVICE constexpr pixel_position(int pixel, int rows, int columns)
-      : sample(pixel / columns / rows), row(pixel / columns % rows), column(pixel % columns) {}
-  CORDEE_HOST_DEVICE constexpr void advance(const pixel_position& by, int rows, int columns) {
-    column += by.column;
-    const int carry = column >= columns ? 1 : 0;
-    column -= carry * columns;
-    row += by.row + carry;
-    const int over = row >= rows ? 1 : 0;
-    row -= over * rows;
-    sample += by.sample + over;
+  constexpr input_step(const implicit_gemm& g, int pixels) {
+    const implicit_gemm::window_origin to = g.origin_of(pixels);
+    const int row = g.across.in * g.channels, sample = g.down.in * row;
+    columns = to.left - g.across.origin;
+    rows = to.top - g.down.origin;
+    offset = to.sample * sample + rows * row + columns * g.channels;
+    column_carry = g.across.out * g.across.stride;
+    column_carry_rows = g.down.stride;
+    column_carry_offset = column_carry_rows * row - column_carry * g.channels;
+    row_carry = g.down.out * g.down.stride;
+    row_carry_offset = sample - row_carry * row;
   }
 };
 
+/// A walk over output pixels, as the input pixel that each reads at one tap.
+class input_walk {
+ public:
+  /// Begins at `pixel`, and reads the input `down` and `across` from its window's first pixel.
+  CORDEE_HOST_DEVICE constexpr input_walk(const implicit_gemm& g, int pixel, int down, int across)
+      : row_end_(g.down.out * g.down.stride + g.down.origin + down),
+        column_end_(g.across.out * g.across.stride + g.across.origin + across) {
+    const implicit_gemm::window_origin first = g.origin_of(pixel);
+    sample_ = first.sample;
+    row_ = first.top + down;
+    column_ = first.left + across;
+  }
+
+  /// Of the input pixel, in numbers; only of the first position.
+  [[nodiscard]] CORDEE_HOST_DEVICE constexpr std::ptrdiff_t offset(const implicit_gemm& g) const {
+    return ((std::ptrdiff_t{sample_} * g.down.in + row_) * g.across.in + column_) * g.channels;
+  }
+  [[nodiscard]] CORDEE_HOST_DEVICE constexpr bool is_inside(const implicit_gemm& g) const {
+    return static_cast<unsigned>(row_) < static_cast<unsigned>(g.down.in) &&
+           static_cast<unsigned>(column_) < static_cast<unsigned>(g.across.in);
+  }
+  /// Returns by how many numbers the offset changes.
+  CORDEE_HOST_DEVICE constexpr int advance(const input_step& by) {
+    int offset = by.offset;
+    column_ += by.columns;
+    row_ += by.rows;
+    if (column_ >= column_end_) {
+      column_ -= by.column_carry;
+      row_ += by.column_carry_rows;
+      offset += by.column_carry_offset;
+    }
+    if (row_ >= row_end_) {
+      row_ -= by.row_carry;
+      offset += by.row_carry_offset;
+    }
+    return offset;
+  }
+
+ private:
+  int row_end_, column_end_, row_ = 0, column_ = 0, sample_ = 0;
+};
+
 /// Loads the K steps of a block's tile. A stage is, for each pixel of the K step, Tile::rows
-/// numbers of x under the filter window, `a_pitch` bytes apart, then Tile::columns of dy, `b_pitch`
-/// apart.
+/// numbers of x under the filter window, and behind these rows, for each pixel, Tile::columns of dy.
 template <class N, class Tile, class Prologue>
 class wgrad_loader {
-  static constexpr int numbers = numbers_per_copy<N>,
-                       pixels = Tile::step_bytes / static_cast<int>(sizeof(N));
+  static constexpr int numbers = numbers_per_copy<N>, size = static_cast<int>(sizeof(N)),
+                       pixels = Tile::step_bytes / size;
+  using a_rows = swizzled_rows<Tile::rows * size>;
+  using b_rows = swizzled_rows<Tile::columns * size>;
   static constexpr int a_copies = Tile::rows / numbers, b_copies = Tile::columns / numbers;
   static constexpr int a_rows_per_pass = Tile::threads / a_copies,
                        b_rows_per_pass = Tile::threads / b_copies;
-  static constexpr int a_pitch = Tile::rows * static_cast<int>(sizeof(N)) + 16,
-                       b_pitch = Tile::columns * static_cast<int>(sizeof(N)) + 16;
-  static constexpr int a_bytes = pixels * a_pitch;
+  static constexpr int a_bytes = pixels * a_rows::pitch;
   static constexpr int a_passes = pixels / a_rows_per_pass, b_passes = pixels / b_rows_per_pass;
+  static_assert(a_rows_per_pass % 8 == 0 && b_rows_per_pass % 8 == 0);  // swizzled alike
 
  public:
-  static constexpr int stage_bytes = a_bytes + pixels * b_pitch;
+  static constexpr int stage_bytes = a_bytes + pixels * b_rows::pitch;
 
-  CORDEE_DEVICE wgrad_loader(const implicit_gemm& g, const N* x, const N* dy,
-                             const Prologue& prologue, int first_term, int first_filter,
-                             int first_pixel, int last_pixel, int thread)
-      : g_(g),
-        x_(x),
-        dy_(dy),
-        prologue_(prologue),
-        column_(thread % a_copies),
-        row_(thread / a_copies),
-        pixel_(first_pixel + row_),
-        last_(last_pixel),
-        filter_(first_filter + thread % b_copies * numbers),
-        b_pixel_(first_pixel + thread / b_copies),
-        b_offset_(a_bytes + thread / b_copies * b_pitch + thread % b_copies * 16),
-        step_(pixels, g.down.out, g.across.out),
-        position_(pixel_, g.down.out, g.across.out),
-        transform_pixel_(pixel_),
-        transform_position_(position_) {
-    const int term = first_term + column_ * numbers, tap = term / g.channels;
-    valid_ = term < g.depth();
-    channel_ = term % g.channels;
-    down_ = g.down.origin + tap / g.window;
-    across_ = g.across.origin + tap % g.window;
-  }
+  static constexpr input_step step_of(const implicit_gemm& g) { return {g, a_rows_per_pass}; }
+
+  /// Of the terms and filters from the first ones on, over pixels first_pixel to last_pixel - 1.
+  template <class Mma>
+  CORDEE_DEVICE wgrad_loader(const implicit_gemm& g, const input_step& step, const N* x,
+                             const N* dy, const Prologue& prologue, int first_term,
+                             int first_filter, int first_pixel, int last_pixel,
+                             const warp_tile<Tile, Mma>& warp, int thread)
+      : wgrad_loader(g, step, x, dy, prologue, term_of(g, first_term + thread % a_copies * numbers),
+                     first_filter + thread % b_copies * numbers, first_pixel, last_pixel, warp,
+                     thread) {}
 
   template <class Block>
   CORDEE_DEVICE void fetch(Block& b, std::byte* stage) {
-    for_each_row(position_, pixel_, stage, [&](std::byte* to, const N* from, bool valid) {
-      prologue_.copy(b, to, valid ? from : x_, valid);
+    for_each_row(position_, left_, stage, [&](std::byte* to, bool valid, int advance) {
+      prologue_.copy(b, to, x_, valid);
+      x_ += advance;
     });
     for (int i = 0; i < b_passes; ++i) {
-      const int pixel = b_pixel_ + i * b_rows_per_pass;
-      const bool valid = pixel < last_ && filter_ < g_.filters;
-      b.copy_async(stage + b_offset_ + i * b_rows_per_pass * b_pitch,
-                   valid ? dy_ + std::ptrdiff_t{pixel} * g_.filters + filter_ : dy_, valid);
+      b.copy_async(stage + b_to_ + i * b_rows_per_pass * b_rows::pitch,
+                   dy_ + i * b_rows_per_pass * g_.filters, i * b_rows_per_pass < b_left_);
     }
-    b_pixel_ += pixels;
+    dy_ += pixels * g_.filters;
+    b_left_ -= pixels;
   }
 
   CORDEE_DEVICE void transform(std::byte* stage) {
     if constexpr (Prologue::has_transform)
-      for_each_row(transform_position_, transform_pixel_, stage,
-                   [&](std::byte* to, const N*, bool valid) {
+      for_each_row(transform_position_, transform_left_, stage,
+                   [&](std::byte* to, bool valid, int) {
                      if (valid) prologue_.transform(channel_, to);
                    });
   }
 
+  // A lane's 16 rows are whole patterns of rows, and fragments are two chunks wide.
   template <class Block>
-  CORDEE_DEVICE void load_a(Block& b, device::fragment& f, const std::byte* stage, int row,
+  CORDEE_DEVICE void load_a(Block& b, device::fragment& f, const std::byte* stage, int i,
                             int k) const {
-    b.ldmatrix_trans(
-        f, stage + k * device::fragment::rows * a_pitch + row * static_cast<int>(sizeof(N)),
-        a_pitch);
+    b.ldmatrix_trans(f, stage + (a_lane_ ^ i * 32) + k * device::fragment::rows * a_rows::pitch);
   }
   template <class Block>
-  CORDEE_DEVICE void load_b(Block& b, device::fragment& f, const std::byte* stage, int column,
+  CORDEE_DEVICE void load_b(Block& b, device::fragment& f, const std::byte* stage, int i,
                             int k) const {
-    b.ldmatrix_trans(f,
-                     stage + a_bytes + k * device::fragment::rows * b_pitch +
-                         column * static_cast<int>(sizeof(N)),
-                     b_pitch);
+    b.ldmatrix_trans(f, stage + (b_lane_ ^ i * 32) + k * device::fragment::rows * b_rows::pitch);
   }
 
  private:
-  /// f(address in the stage, address in x, valid) for this thread's pixels of a K step; advances
-  /// `position` and `pixel` to the next one.
+  /// A tap and a channel of x; beyond the last, pixels outside every image.
+  struct term {
+    int down, across, channel;
+  };
+  CORDEE_DEVICE static term term_of(const implicit_gemm& g, int index) {
+    if (index >= g.depth()) return {outside, outside, 0};
+    const int tap = g.by_channels.quotient(index), row = g.by_window.quotient(tap);
+    return {row, tap - row * g.window, index - tap * g.channels};
+  }
+  static constexpr int outside = -(1 << 20);
+
+  template <class Mma>
+  CORDEE_DEVICE wgrad_loader(const implicit_gemm& g, const input_step& step, const N* x,
+                             const N* dy, const Prologue& prologue, const term& at, int filter,
+                             int first_pixel, int last_pixel, const warp_tile<Tile, Mma>& warp,
+                             int thread)
+      : g_(g),
+        step_(step),
+        prologue_(prologue),
+        channel_(at.channel),
+        position_(g, first_pixel + thread / a_copies, at.down, at.across),
+        transform_position_(position_),
+        x_(x + position_.offset(g) + at.channel),
+        dy_(dy + std::ptrdiff_t{first_pixel + thread / b_copies} * g.filters + filter),
+        left_(last_pixel - first_pixel - thread / a_copies),
+        transform_left_(left_),
+        b_left_(filter < g.filters ? last_pixel - first_pixel - thread / b_copies : 0),
+        a_to_(a_rows::offset(thread / a_copies, thread % a_copies)),
+        b_to_(a_bytes + b_rows::offset(thread / b_copies, thread % b_copies)) {
+    const device::tile_chunk a = device::chunks_first(warp.lane), b = device::rows_first(warp.lane);
+    a_lane_ = a_rows::offset(a.row, warp.row / numbers + a.chunk);
+    b_lane_ = a_bytes + b_rows::offset(b.row, warp.column / numbers + b.chunk);
+  }
+
+  /// f(address in the stage, valid, distance to the next pixel in x) for this thread's pixels of a K
+  /// step; advances `position`, and `left`, the pixels from there to the last, to the next one.
   template <class F>
-  CORDEE_DEVICE void for_each_row(pixel_position& position, int& pixel, std::byte* stage,
+  CORDEE_DEVICE void for_each_row(input_walk& position, int& left, std::byte* stage,
                                   const F& f) const {
-    const pixel_position pass(a_rows_per_pass, g_.down.out, g_.across.out);
-    pixel_position p = position;
     for (int i = 0; i < a_passes; ++i) {
-      const int h = p.row * g_.down.stride + down_, l = p.column * g_.across.stride + across_;
-      const bool valid = valid_ && pixel + i * a_rows_per_pass < last_ && h >= 0 &&
-                         h < g_.down.in && l >= 0 && l < g_.across.in;
-      const std::ptrdiff_t sample = std::ptrdiff_t{p.sample} * g_.down.in * g_.across.in;
-      f(stage + (row_ + i * a_rows_per_pass) * a_pitch + column_ * 16,
-        x_ + (sample + h * g_.across.in + l) * g_.channels + channel_, valid);
-      p.advance(pass, g_.down.out, g_.across.out);
+      const bool valid = i * a_rows_per_pass < left && position.is_inside(g_);
+      f(stage + a_to_ + i * a_rows_per_pass * a_rows::pitch, valid, position.advance(step_));
     }
-    position.advance(step_, g_.down.out, g_.across.out);
-    pixel += pixels;
+    left -= pixels;
   }
 
   const implicit_gemm& g_;
-  const N *x_, *dy_;
+  const input_step& step_;
   const Prologue& prologue_;
-  int column_, row_, pixel_, last_, filter_, b_pixel_, b_offset_;
-  pixel_position step_, position_;
-  int transform_pixel_;
-  pixel_position transform_position_;
-  int channel_ = 0, down_ = 0, across_ = 0;
-  bool valid_ = false;
+  int channel_;
+  input_walk position_, transform_position_;
+  const N *x_, *dy_;                           // x_ may point outside where a pixel is not inside
+  int left_, transform_left_, b_left_;         // pixels to the last
+  int a_to_, b_to_, a_lane_ = 0, b_lane_ = 0;  // offsets in a stage
 };
 
 /// A block computes 128 terms m of some filters k, of one split of the pixels.
@@ -162,6 +216,9 @@ struct weight_gradient_kernel {
   Prologue prologue;
   float* partial;  // (splits, K', R, S, C')
   int steps;       // K steps per split
+  fast_divisor by_tiles_down = fast_divisor((g.depth() + Tile::rows - 1) / Tile::rows),
+               by_tiles_across = fast_divisor((g.filters + Tile::columns - 1) / Tile::columns);
+  input_step step = loader::step_of(g);
 
   [[nodiscard]] static constexpr std::size_t shared_bytes() {
     return std::size_t{Tile::stages} * loader::stage_bytes;
@@ -170,20 +227,21 @@ struct weight_gradient_kernel {
   template <class Block>
   CORDEE_DEVICE void operator()(Block& b) const {
     std::byte* const memory = b.template shared<std::byte>(shared_bytes());
-    const int down = (g.depth() + Tile::rows - 1) / Tile::rows,
-              across = (g.filters + Tile::columns - 1) / Tile::columns;
-    const int block = static_cast<int>(b.index()), tile = block % (down * across),
-              split = block / (down * across);
-    const int first_term = tile / across * Tile::rows, first_filter = tile % across * Tile::columns;
+    const int block = static_cast<int>(b.index()), row = by_tiles_across.quotient(block),
+              split = by_tiles_down.quotient(row);
+    const int first_term = (row - split * by_tiles_down.divisor) * Tile::rows,
+              first_filter = (block - row * by_tiles_across.divisor) * Tile::columns;
     const int first = split * steps * pixels,
               last = std::min(first + steps * pixels, static_cast<int>(g.pixels()));
-    loader stages(g, x, dy, prologue, first_term, first_filter, first, last, b.thread());
     warp_tile<Tile, mma> warp(b.thread());
+    loader stages(g, step, x, dy, prologue, first_term, first_filter, first, last, warp,
+                  b.thread());
     warp.run_k_loop(b, (last - first + pixels - 1) / pixels, stages, memory);
-    warp.for_each_accumulator([&](int row, int column, float sum) {
-      const int term = first_term + row, filter = first_filter + column;
-      if (term < g.depth() && filter < g.filters)
-        partial[(std::ptrdiff_t{split} * g.filters + filter) * g.depth() + term] = sum;
+    const int term = first_term + warp.first_row(), filter = first_filter + warp.first_column();
+    float* const out = partial + (std::ptrdiff_t{split} * g.filters + filter) * g.depth() + term;
+    warp.for_each_accumulator([&](int down, int across, float sum) {
+      if (term + down < g.depth() && filter + across < g.filters)
+        out[std::ptrdiff_t{across} * g.depth() + down] = sum;
     });
   }
 };
