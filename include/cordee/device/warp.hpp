@@ -12,7 +12,8 @@
 //   of B   word w    row g + 8 (w / 2),       word t + 4 (w % 2) of the row
 //   of C   value i   row g + 8 (i / 2 % 2),   column 2 t + i % 2 + 8 (i / 4)
 //
-// so that words 2 h and 2 h + 1 of B, an aligned pair of registers, are an operand of instruction h.
+// so that words 2 h and 2 h + 1 of B, an aligned pair of registers, are an operand of
+// instruction h.
 #pragma once
 
 #include <concepts>
@@ -68,8 +69,8 @@ struct accumulator_fragment {
 /// `wait_group`, for others after a `sync` behind that. `commit_group` closes a group of copies;
 /// `wait_group<n>` waits for all groups but the last n.
 /// `ldmatrix` reads a fragment as four matrices of eight rows of 16 bytes: matrix m becomes word m,
-/// and lane 8 m + r passes the address of its row r. `ldmatrix_trans` transposes each matrix, of 16-
-/// bit numbers. `mma` adds A_i B_j' to C_ij. These three are collective over the warp.
+/// and lane 8 m + r passes the address of its row r. `ldmatrix_trans` transposes each matrix, of
+/// 16-bit numbers. `mma` adds A_i B_j' to C_ij. These three are collective over the warp.
 template <class B>
 concept MmaBlock =
     ThreadBlock<B> && requires(B b, void* to, const void* from, fragment& f, const fragment (&a)[2],

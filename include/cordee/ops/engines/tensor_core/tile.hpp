@@ -31,8 +31,8 @@ struct tensor_core_tile {
                        mma_steps = step_bytes / device::fragment::row_bytes;
 };
 
-/// Rows of `Pitch` bytes in shared memory: chunk c of row r lies in place c ^ x(r) of the row. Eight
-/// chunks of one row, or one chunk of eight rows, lie in different banks.
+/// Rows of `Pitch` bytes in shared memory: chunk c of row r lies in place c ^ x(r) of the row.
+/// Eight chunks of one row, or one chunk of eight rows, lie in different banks.
 template <int Pitch>
 struct swizzled_rows {
   static constexpr int pitch = Pitch, rows_per_line = std::max(1, 128 / Pitch),
@@ -132,8 +132,8 @@ struct warp_tile {
     return column + accumulators::column(lane, 0);
   }
   /// f(down, across, sum) for each of this thread's accumulators, `down` rows and `across` columns
-  /// from the first one: constants, as the calls are unrolled, column by column. `down` is a multiple
-  /// of 8, as is `across`, or 1 more.
+  /// from the first one: constants, as the calls are unrolled, column by column. `down` is a
+  /// multiple of 8, as is `across`, or 1 more.
   template <class F>
   CORDEE_DEVICE void for_each_accumulator(const F& f) const {
     constexpr int fragments = Tile::fragments_down * Tile::fragments_across;

@@ -83,7 +83,8 @@ class input_walk {
 };
 
 /// Loads the K steps of a block's tile. A stage is, for each pixel of the K step, Tile::rows
-/// numbers of x under the filter window, and behind these rows, for each pixel, Tile::columns of dy.
+/// numbers of x under the filter window, and behind these rows, for each pixel, Tile::columns
+/// of dy.
 template <class N, class Tile, class Prologue>
 class wgrad_loader {
   static constexpr int numbers = numbers_per_copy<N>, size = static_cast<int>(sizeof(N)),
@@ -181,8 +182,8 @@ class wgrad_loader {
     b_lane_ = a_bytes + b_rows::offset(b.row, warp.column / numbers + b.chunk);
   }
 
-  /// f(address in the stage, valid, distance to the next pixel in x) for this thread's pixels of a K
-  /// step; advances `position`, and `left`, the pixels from there to the last, to the next one.
+  /// f(address in the stage, valid, distance to the next pixel in x) for this thread's pixels of a
+  /// K step; advances `position`, and `left`, the pixels from there to the last, to the next one.
   template <class F>
   CORDEE_DEVICE void for_each_row(input_walk& position, int& left, std::byte* stage,
                                   const F& f) const {
