@@ -247,6 +247,11 @@ class cuda {
       detail::device::cuda_check(cudaStreamWaitEvent(s.handle, e.get(), 0), "cudaStreamWaitEvent");
   }
   void finish(stream s) const { s.finish(); }
+  /// Blocks the host until the work that precedes `e` is complete.
+  void wait(const event& e) const {
+    if (e.get() == nullptr || cudaEventQuery(e.get()) == cudaSuccess) return;
+    detail::device::cuda_check(cudaEventSynchronize(e.get()), "cudaEventSynchronize");
+  }
 
   /// Captures in thread-local mode: other ranks' threads may allocate meanwhile.
   template <class F>

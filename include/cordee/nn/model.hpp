@@ -51,6 +51,13 @@ concept Model = std::movable<M> && Precision<typename M::precision> && Device<ty
                 };
 
 namespace detail::nn {
+/// A model whose metrics are in a device's memory after forward, so that they can be copied from
+/// there without blocking the host.
+template <class M>
+concept HasDeviceMetrics = !M::device::host_memory && requires(const M m) {
+  { m.metrics_of(*m.device_metrics().data) } -> std::same_as<metrics>;
+};
+
 /// Whether layers on D compute in P. On a CPU activations have the precision of the masters.
 template <Precision P, Device D>
 inline constexpr bool computes_in =
@@ -197,8 +204,15 @@ class network {
       device_.finish(s);
       if constexpr (Quantized<P>)
         if (!trained_) quantization.expect_ranges(device_, s);
-      return checked_metrics(sums, Classes);
+      return metrics_of(sums);
     }
+  }
+  /// Of the last forward on a GPU, and what they mean: throws error if a label is out of range.
+  [[nodiscard]] span_on<const metric_sums, D> device_metrics() const {
+    return device_metrics_.span();
+  }
+  [[nodiscard]] metrics metrics_of(const metric_sums& sums) const {
+    return checked_metrics(sums, Classes);
   }
   /// What a captured pass depends on beside its batch. `bytes` stands for addresses: a network's
   /// buffers only grow, so that a buffer which has moved changes the sum.

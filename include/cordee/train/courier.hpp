@@ -77,6 +77,9 @@ class courier {
     }
   }
 
+  /// Whether buckets are mixed by a thread, so that finish() blocks the host.
+  [[nodiscard]] bool is_threaded() const { return thread_.joinable(); }
+
   /// "last finished: step 12, ..."
   [[nodiscard, gnu::cold]] std::string last_finished() const {
     const std::scoped_lock lock(mutex_);

@@ -41,7 +41,8 @@ concept CapturableModel = requires(const M m, batch<typename M::device> b) {
 template <class M, class O>
 concept CapturableStep = GraphCapture<typename M::device> && CapturableModel<M> && Capturable<O>;
 
-enum class graph_section { pass, last_pass, finish_reduction, accept };
+/// `step` is the last pass and everything behind it.
+enum class graph_section { pass, last_pass, finish_reduction, accept, step };
 
 /// Steps that cannot be captured, all on the CPU among them: every section runs directly.
 template <class M, class O, class R, bool = CapturableStep<M, O>>
@@ -50,6 +51,7 @@ class graph_cache {
   graph_cache(const typename M::device&, const trainer_options& options)
       : requested_(options.capture_graphs) {}
 
+  [[nodiscard]] bool joins(bool /*courier_is_threaded*/) const { return false; }
   template <class F>
   bool run(graph_section, const M&, const batch<typename M::device>&, typename M::device::stream,
            const F& f) {
@@ -78,6 +80,10 @@ class graph_cache<M, O, R, true> {
         requested_(options.capture_graphs),
         exchanges_during_pass_(!Capturable<R> && O::eager && options.overlap) {}
 
+  /// Whether the last pass and what follows are one section: nothing between needs the host.
+  [[nodiscard]] bool joins(bool courier_is_threaded) const {
+    return requested_ && !courier_is_threaded && Capturable<R> && O::needs != agreement::loose;
+  }
   /// Effects: launches what f launches on s. Returns whether that was a replay, in which case the
   /// host's part of f (its callbacks) was not executed.
   template <class F>
