@@ -140,11 +140,11 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
 
   template <class F>
   step_outcome take_step(std::span<const batch<device>> micro, double epoch, const F& meanwhile) {
-    begin_step(epoch, micro.size());
+    begin_step(epoch, micro);
     const bool joined = !micro.empty() && graph_cache_.joins(exchange_.blocks_host());
     for (std::size_t i = 0; i < micro.size(); ++i) {
       const bool last = i + 1 == micro.size();
-      forward_backward(micro[i], last, last && joined);
+      forward_backward(micro[i], i == 0, last, last && joined);
       readback_.copy_metrics(model_, stream_);
     }
     if (micro.empty())
@@ -178,28 +178,36 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
     return out_;
   }
 
-  void begin_step(double epoch, std::size_t passes) {
+  void begin_step(double epoch, std::span<const batch<device>> micro) {
     detail::train::average_frozen_statistics(model_, reducer_.comm, statistics(), out_.info.epoch,
                                              epoch, stream_);
     out_ = {.info = progress_.at(epoch, learning_rate_of(schedule_, epoch)),
             .loss_scale = gradient_scaler_.scale()};
     exchange_.begin_step(out_.info);
-    readback_.begin(passes);
+    readback_.begin(micro.size());
     planes_.begin_step(out_.info, stream_);
-    planes_.clear(grads(), stream_);
+    if (micro.empty() || !overwrites(micro.front())) planes_.clear(grads(), stream_);
+  }
+
+  // On a GPU the first micro-batch overwrites the gradients, so nothing clears them. On the CPU that
+  // would change the sign of zeros.
+  static bool overwrites(const batch<device>& first) {
+    return !device::host_memory && first.count > 0;
   }
 
   // One micro-batch, whose gradients are added. Segments become ready in the last one's backward;
   // where nothing of the step needs the host in between, the rest of it follows (`joined`).
-  void forward_backward(const batch<device>& micro, bool last, bool joined) {
+  void forward_backward(const batch<device>& micro, bool first, bool last, bool joined) {
     batch<device> b = micro.with_loss_scale(gradient_scaler_.scale(), out_.info.epoch);
     b.device_loss_scale = gradient_scaler_.device_scale();
+    const bool replaces = first && overwrites(micro);
+    const auto mode = replaces ? write_mode::overwrite : write_mode::add;
     const auto pass = [&] {
       model_.forward(packed_parameters_, weights(), b, phase::train, stream_);
       const auto ready = [&](std::size_t k) {
         last ? exchange_.segments_ready(k, stream_) : void();
       };
-      model_.backward(packed_parameters_, grads(), write_mode::add, ready, stream_);
+      model_.backward(packed_parameters_, grads(), mode, ready, stream_);
       if (!joined) return;
       exchange_.post_rest(out_.applied, stream_);
       finish_reduction();
@@ -208,7 +216,8 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
     const auto section = joined ? graph_section::step
                          : last ? graph_section::last_pass
                                 : graph_section::pass;
-    if (graph_cache_.run(section, model_, b, stream_, pass) && last) exchange_.replayed(joined);
+    if (graph_cache_.run(section, model_, b, stream_, pass, replaces) && last)
+      exchange_.replayed(joined);
   }
 
   // Exact optimizers test the reduced mean, with its norms, so that all ranks decide alike; the
