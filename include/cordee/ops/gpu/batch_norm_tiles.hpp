@@ -5,8 +5,8 @@
 // rows (pixels), each row into vectors of channels.
 //
 // A block's threads cover `across` vectors of a row and `down` rows, so that adjacent threads read
-// adjacent memory for any V; a thread goes down its column and keeps its channels' coefficients in
-// registers. The division depends on the problem alone, so the bits of the sums do.
+// adjacent memory for any V; a thread goes down its column, from address to address by additions,
+// and keeps its channels' coefficients in registers. The division depends on the problem alone, so the bits of the sums do.
 #pragma once
 
 #include <algorithm>
@@ -30,6 +30,9 @@ struct batch_norm_tiles {
   std::size_t samples, group, groups;  // samples per group; the last may have fewer
   int width;                           // numbers per vector
   std::size_t vectors, across, down, tiles, rows, chunks;  // rows per chunk
+  // From a row to the one `down` rows below: numbers and pixels, and what the end of an image adds.
+  std::size_t step = 0, image_end = 0;
+  unsigned pixels, step_pixels = 0;
 
   constexpr batch_norm_tiles(const batch_norm_problem& at, int count, int V, int vector_width)
       : in(at.in, V),
@@ -37,7 +40,8 @@ struct batch_norm_tiles {
         group(at.ghost_batch_size(count)),
         groups(at.ghost_batches(count)),
         width(vector_width),
-        vectors(in.V / static_cast<std::size_t>(vector_width)) {
+        vectors(in.V / static_cast<std::size_t>(vector_width)),
+        pixels(static_cast<unsigned>(in.pixels)) {
     const std::size_t parts = blocks_for(vectors, max_across);  // blocks per row
     across = blocks_for(vectors, parts);
     down = threads / across;
@@ -45,6 +49,10 @@ struct batch_norm_tiles {
     const std::size_t group_rows = rows_of(0);
     rows = down * std::max(fewest_steps, blocks_for(group_rows * tiles, down * enough_blocks));
     chunks = blocks_for(group_rows, rows);
+    if (in.pixels == 0) return;
+    step_pixels = static_cast<unsigned>(down % in.pixels);
+    step = (down / in.pixels * in.blocks * in.pixels + step_pixels) * in.V;
+    image_end = (in.blocks - 1) * in.pixels * in.V;
   }
 
   [[nodiscard]] constexpr std::size_t blocks() const { return groups * chunks * tiles; }
@@ -64,6 +72,22 @@ struct batch_norm_tiles {
     return first < group_rows ? std::min(rows, group_rows - first) : 0;
   }
 
+  /// Where block `index` lies, and the first channel of its vector `column`.
+  struct tile_position {
+    std::size_t group, chunk, tile;
+  };
+  [[nodiscard]] CORDEE_HOST_DEVICE constexpr tile_position position_of(std::size_t index) const {
+    return {index / tiles / chunks, index / tiles % chunks, index % tiles};
+  }
+  [[nodiscard]] CORDEE_HOST_DEVICE constexpr std::size_t vector_of(const tile_position& at,
+                                                                   std::size_t column) const {
+    return at.tile % (tiles / in.blocks) * across + column;
+  }
+  [[nodiscard]] CORDEE_HOST_DEVICE constexpr std::size_t lane_of(const tile_position& at,
+                                                                 std::size_t vector) const {
+    return at.tile / (tiles / in.blocks) * in.V + vector * static_cast<std::size_t>(width);
+  }
+
   /// A thread's rows start, start + down ... < last, of the vector at `lane`; none unless `active`.
   /// `first` is the chunk's first row.
   struct thread_rows {
@@ -73,58 +97,91 @@ struct batch_norm_tiles {
   [[nodiscard]] CORDEE_HOST_DEVICE constexpr thread_rows rows_of_thread(std::size_t block,
                                                                         int thread) const {
     const auto t = static_cast<std::size_t>(thread);
-    const std::size_t tile = block % tiles, chunk = block / tiles % chunks;
-    const std::size_t g = block / tiles / chunks, slot = t / across;
-    const std::size_t parts = tiles / in.blocks, vector = tile % parts * across + t % across;
+    const tile_position at = position_of(block);
+    const std::size_t slot = t / across, vector = vector_of(at, t % across);
     const bool active = slot < down && vector < vectors;
-    const std::size_t first = chunk * rows, last = first + rows_of(g, chunk);
-    return {.group = g,
-            .chunk = chunk,
-            .lane = tile / parts * in.V + vector * static_cast<std::size_t>(width),
+    const std::size_t first = at.chunk * rows, last = first + rows_of(at.group, at.chunk);
+    return {.group = at.group,
+            .chunk = at.chunk,
+            .lane = lane_of(at, vector),
             .slot = slot,
             .first = first,
             .start = active ? first + slot : last,
             .last = last,
             .active = active};
   }
-  /// Offset of the thread's vector in row `row` of its group.
-  [[nodiscard]] CORDEE_HOST_DEVICE constexpr std::size_t offset(const thread_rows& t,
-                                                                std::size_t row) const {
-    const std::size_t sample = t.group * group;
-    if (in.blocks == 1) return (sample * in.pixels + row) * in.V + t.lane;  // no division
-    return in.offset({sample + row / in.pixels, t.lane, row % in.pixels});
+  /// Offset of the vector at `lane` in row `row` of group `g`.
+  [[nodiscard]] CORDEE_HOST_DEVICE constexpr std::size_t offset(std::size_t g, std::size_t row,
+                                                                std::size_t lane) const {
+    return in.offset({g * group + row / in.pixels, lane, row % in.pixels});
+  }
+
+  /// The address of a thread's row, moved down without a division. A chunk has fewer than 2^32
+  /// rows, as has an image.
+  struct row_cursor {
+    std::size_t offset;
+    unsigned pixel, left;  // rows left, this one included
+  };
+  [[nodiscard]] CORDEE_HOST_DEVICE constexpr row_cursor first_row(const thread_rows& t) const {
+    const auto span = static_cast<unsigned>(t.last - t.start), stride = static_cast<unsigned>(down);
+    return {offset(t.group, t.start, t.lane), static_cast<unsigned>(t.start % in.pixels),
+            (span + stride - 1) / stride};
+  }
+  CORDEE_HOST_DEVICE constexpr void advance(row_cursor& at) const {
+    --at.left;
+    at.offset += step;
+    at.pixel += step_pixels;
+    if (at.pixel < pixels) return;
+    at.pixel -= pixels;
+    at.offset += image_end;
   }
 };
 
-/// Shared memory of sum_columns.
-template <Number N>
-inline constexpr std::size_t column_bytes =
-    2 * vec_16b<N>::size * batch_norm_tiles::threads * sizeof(wide<N>);
+/// The sums over the columns of a block: two of each channel, in shared memory.
+template <Number N, int Size>
+struct column_sums {
+  static constexpr int threads = batch_norm_tiles::threads;
+  // Four numbers behind each row, so that the channels of adjacent vectors lie in other banks.
+  static constexpr int pitch = threads + 4;
+  static constexpr std::size_t bytes = 2 * Size * pitch * sizeof(wide<N>);
+  static_assert(batch_norm_tiles::max_across * Size <= threads);
 
-/// Leaves the sums over each column in its slot 0, by halving.
-template <Number N, class Block>
-CORDEE_DEVICE void sum_columns(Block& b, const batch_norm_tiles& tiling, vec_16b<N>& first,
-                               vec_16b<N>& second) {
-  constexpr int threads = batch_norm_tiles::threads, size = vec_16b<N>::size;
-  wide<N>* const shared = b.template shared<wide<N>>(2 * size * threads) + b.thread();
-  for (int k = 0; k < size; ++k) {
-    shared[k * threads] = first.value[k];
-    shared[(size + k) * threads] = second.value[k];
+  wide<N>* shared;  // (2 Size, pitch), by thread; in slot 0: the sums
+
+  /// By halving. Collective.
+  template <class Block>
+  CORDEE_DEVICE column_sums(Block& b, const batch_norm_tiles& tiling, const vec_16b<N, Size>& first,
+                            const vec_16b<N, Size>& second)
+      : shared(b.template shared<wide<N>>(2 * Size * pitch)) {
+    wide<N>* const own = shared + b.thread();
+    for (int k = 0; k < Size; ++k) {
+      own[k * pitch] = first.value[k];
+      own[(Size + k) * pitch] = second.value[k];
+    }
+    const auto across = static_cast<int>(tiling.across), down = static_cast<int>(tiling.down);
+    const int slot = b.thread() / across;
+    int half = 1;
+    while (2 * half < down) half *= 2;
+    for (b.sync(); half > 0; half /= 2) {
+      if (slot < half && slot + half < down)
+        for (int k = 0; k < 2 * Size; ++k) own[k * pitch] += own[k * pitch + half * across];
+      b.sync();
+    }
   }
-  const auto across = static_cast<int>(tiling.across), down = static_cast<int>(tiling.down);
-  const int slot = b.thread() / across;
-  int half = 1;
-  while (2 * half < down) half *= 2;
-  for (b.sync(); half > 0; half /= 2) {
-    if (slot < half && slot + half < down)
-      for (int k = 0; k < 2 * size; ++k) shared[k * threads] += shared[k * threads + half * across];
-    b.sync();
+
+  /// Calls store(group, chunk, lane, first, second) for every channel of the block, adjacent
+  /// threads for adjacent channels.
+  template <class Block, class Store>
+  CORDEE_DEVICE void for_each_channel(Block& b, const batch_norm_tiles& tiling,
+                                      const Store& store) const {
+    const int column = b.thread() / Size, k = b.thread() % Size;
+    const auto at = tiling.position_of(b.index());
+    const std::size_t vector = tiling.vector_of(at, static_cast<std::size_t>(column));
+    if (column >= static_cast<int>(tiling.across) || vector >= tiling.vectors) return;
+    store(at.group, at.chunk, tiling.lane_of(at, vector) + static_cast<std::size_t>(k),
+          shared[k * pitch + column], shared[(Size + k) * pitch + column]);
   }
-  for (int k = 0; k < size; ++k) {
-    first.value[k] = shared[k * threads];
-    second.value[k] = shared[(size + k) * threads];
-  }
-}
+};
 
 }  // namespace detail::ops
 }  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,232 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The passes of batch normalization over the activations on a GPU.
+//
+// A chunk yields its mean and squared deviations, from sums over x - x[0] in wide; chunks are
+// merged in double, in their order (batch_norm_merge.hpp). All loads of a row stand together, by
+// vectors whose size is known when the kernel is compiled.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+
+#include <cordee/ops/batch_norm_problem.hpp>
+#include <cordee/ops/gpu/batch_norm_tiles.hpp>
+#include <cordee/ops/gpu/vec_16b.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+namespace detail::ops {
+
+/// The coefficients of a vector of channels, by accesses of up to 16 bytes.
+template <Number N, int Size, class Real>
+CORDEE_DEVICE vec_16b<N, Size> load_coefficients(const Real* row) {
+  constexpr int part = std::min(Size, vec_16b<Real>::size);
+  vec_16b<N, Size> out;
+  for (int k = 0; k < Size; k += part) {
+    const vec_16b<Real, part> numbers(row + k);
+    for (int i = 0; i < part; ++i) out.value[k + i] = static_cast<wide<N>>(numbers.value[i]);
+  }
+  return out;
+}
+
+/// The coefficients of (x - center) scale + beta. One fused multiply-add, so that backward, which
+/// computes the sign of y again, has the bits that forward stored.
+template <Number N, int Size>
+struct normalization_coefficients {
+  vec_16b<N, Size> center, scale, beta;
+
+  template <class Real>
+  CORDEE_DEVICE normalization_coefficients(const batch_norm_coefficients<Real>& row,
+                                           const Real* betas, std::size_t lane)
+      : center(load_coefficients<N, Size>(row.mean + lane)),
+        scale(load_coefficients<N, Size>(row.scale + lane)),
+        beta(load_coefficients<N, Size>(betas + lane)) {}
+  CORDEE_DEVICE wide<N> normalized(int k, wide<N> x) const {
+    return std::fma(x - center.value[k], scale.value[k], beta.value[k]);
+  }
+};
+
+/// The largest number that rounds to zero in N: half of the smallest subnormal, by ties to even.
+template <Number N>
+constexpr wide<N> zero_bound() {
+  if constexpr (StorageOnly<N>)
+    return widened(std::bit_cast<N>(std::uint16_t{1})) / 2;
+  else
+    return 0;
+}
+
+/// dy masked by the epilogue's ReLU: zero where y is not positive. Without a residual y is computed
+/// from x, which is read anyway.
+template <class Epilogue, Number N, int Size>
+CORDEE_DEVICE void mask_gradient(vec_16b<N, Size>& g, const vec_16b<N, Size>& x,
+                                 const normalization_coefficients<N, Size>& of) {
+  if constexpr (std::same_as<Epilogue, epilogue::relu>)
+    for (int k = 0; k < Size; ++k)
+      g.value[k] = of.normalized(k, x.value[k]) > zero_bound<N>() ? g.value[k] : wide<N>{0};
+}
+
+/// Mean and sum of squared deviations of every chunk.
+template <Number N, int Size>
+struct chunk_moments_kernel {
+  static constexpr int threads = batch_norm_tiles::threads;
+  batch_norm_tiles tiling;
+  const N* x;
+  double *means, *deviations;
+
+  [[nodiscard]] static constexpr std::size_t shared_bytes() { return column_sums<N, Size>::bytes; }
+  template <class Block>
+  CORDEE_DEVICE void operator()(Block& b) const {
+    const auto span = tiling.rows_of_thread(b.index(), b.thread());
+    vec_16b<N, Size> sum, square;
+    if (span.start < span.last) {
+      const vec_16b<N, Size> origin(x + tiling.offset(span.group, span.first, span.lane));
+      for (auto at = tiling.first_row(span); at.left > 0; tiling.advance(at)) {
+        const vec_16b<N, Size> z(x + at.offset);
+        for (int k = 0; k < Size; ++k) {
+          const wide<N> d = z.value[k] - origin.value[k];
+          sum.value[k] += d;
+          square.value[k] += d * d;
+        }
+      }
+    }
+    const column_sums<N, Size> sums(b, tiling, sum, square);
+    sums.for_each_channel(
+        b, tiling, [&](std::size_t g, std::size_t chunk, std::size_t lane, wide<N> s1, wide<N> s2) {
+          store(g, chunk, lane, s1, s2);
+        });
+  }
+
+ private:
+  CORDEE_DEVICE void store(std::size_t g, std::size_t chunk, std::size_t lane, wide<N> sum,
+                           wide<N> square) const {
+    const std::size_t count = tiling.rows_of(g, chunk), entry = tiling.entry(g, chunk, lane);
+    if (count == 0) return;
+    const auto origin =
+        static_cast<double>(widened(x[tiling.offset(g, chunk * tiling.rows, lane)]));
+    const double shift = static_cast<double>(sum) / static_cast<double>(count);
+    const double m2 = static_cast<double>(square) - static_cast<double>(sum) * shift;
+    means[entry] = origin + shift;
+    deviations[entry] = m2 < 0 ? 0 : m2;  // NaN stays NaN
+  }
+};
+
+/// y <- f((x - center) scale + beta (+ residual)), with the coefficients of each group.
+template <class Epilogue, Number N, int Size, class Real>
+struct normalize_kernel {
+  static constexpr int threads = batch_norm_tiles::threads;
+  static constexpr bool independent = true;
+  batch_norm_tiles tiling;
+  batch_norm_tensors<N, Real> t;
+  const N* residual;
+
+  template <class Block>
+  CORDEE_DEVICE void operator()(Block& b) const {
+    const auto span = tiling.rows_of_thread(b.index(), b.thread());
+    if (span.start >= span.last) return;
+    const batch_norm_coefficients<Real> row(t.saved, tiling.in.lanes(), span.group);
+    const normalization_coefficients<N, Size> of(row, t.beta, span.lane);
+    for (auto at = tiling.first_row(span); at.left > 0; tiling.advance(at)) {
+      vec_16b<N, Size> z(t.x + at.offset), added;
+      if constexpr (std::same_as<Epilogue, epilogue::add_relu>)
+        added = vec_16b<N, Size>(residual + at.offset);
+      for (int k = 0; k < Size; ++k) {
+        z.value[k] = of.normalized(k, z.value[k]);
+        if constexpr (std::same_as<Epilogue, epilogue::add_relu>) z.value[k] += added.value[k];
+        if constexpr (!std::same_as<Epilogue, epilogue::store>)
+          z.value[k] = z.value[k] < 0 ? wide<N>{0} : z.value[k];
+      }
+      z.store(t.y + at.offset);
+    }
+  }
+};
+
+/// sum(g) and sum(g h) of every chunk, with h the normalized x. Where a residual was added, g
+/// replaces dy, since it is also the residual's gradient; only then y is read.
+template <class Epilogue, Number N, int Size, class Real>
+struct chunk_sums_kernel {
+  static constexpr int threads = batch_norm_tiles::threads;
+  batch_norm_tiles tiling;
+  batch_norm_tensors<N, Real> t;
+  N* dy;
+  double *shifts, *scales;
+
+  [[nodiscard]] static constexpr std::size_t shared_bytes() { return column_sums<N, Size>::bytes; }
+  template <class Block>
+  CORDEE_DEVICE void operator()(Block& b) const {
+    const auto span = tiling.rows_of_thread(b.index(), b.thread());
+    vec_16b<N, Size> sum, product;
+    if (span.start < span.last) add_rows(span, sum, product);
+    const column_sums<N, Size> sums(b, tiling, sum, product);
+    sums.for_each_channel(b, tiling,
+                          [&](std::size_t g, std::size_t chunk, std::size_t lane, wide<N> shift,
+                              wide<N> scale) { store(g, chunk, lane, shift, scale); });
+  }
+
+ private:
+  CORDEE_DEVICE void add_rows(const batch_norm_tiles::thread_rows& span, vec_16b<N, Size>& sum,
+                              vec_16b<N, Size>& product) const {
+    const batch_norm_coefficients<Real> row(t.saved, tiling.in.lanes(), span.group);
+    const normalization_coefficients<N, Size> of(row, t.beta, span.lane);
+    for (auto at = tiling.first_row(span); at.left > 0; tiling.advance(at)) {
+      vec_16b<N, Size> g(dy + at.offset);
+      const vec_16b<N, Size> z(t.x + at.offset);
+      if constexpr (std::same_as<Epilogue, epilogue::add_relu>) {
+        const vec_16b<N, Size> y(t.y + at.offset);
+        for (int k = 0; k < Size; ++k) g.value[k] = y.value[k] > 0 ? g.value[k] : wide<N>{0};
+        g.store(dy + at.offset);
+      }
+      mask_gradient<Epilogue>(g, z, of);
+      for (int k = 0; k < Size; ++k) {
+        sum.value[k] += g.value[k];
+        product.value[k] += g.value[k] * (z.value[k] - of.center.value[k]);
+      }
+    }
+  }
+  CORDEE_DEVICE void store(std::size_t g, std::size_t chunk, std::size_t lane, wide<N> shift,
+                           wide<N> scale) const {
+    const batch_norm_coefficients<Real> row(t.saved, tiling.in.lanes(), g);
+    const std::size_t entry = tiling.entry(g, chunk, lane);
+    shifts[entry] = static_cast<double>(shift);
+    scales[entry] = static_cast<double>(scale) * static_cast<double>(row.inv_std[lane]);
+  }
+};
+
+/// dx <- scale g - shift - (x - center) slope; dx may be dy.
+template <class Epilogue, Number N, int Size, class Real>
+struct input_gradient_kernel {
+  static constexpr int threads = batch_norm_tiles::threads;
+  static constexpr bool independent = true;
+  batch_norm_tiles tiling;
+  batch_norm_tensors<N, Real> t;
+  const N* dy;
+  N* dx;
+
+  template <class Block>
+  CORDEE_DEVICE void operator()(Block& b) const {
+    const auto span = tiling.rows_of_thread(b.index(), b.thread());
+    if (span.start >= span.last) return;
+    const batch_norm_coefficients<Real> row(t.saved, tiling.in.lanes(), span.group);
+    const normalization_coefficients<N, Size> of(row, t.beta, span.lane);
+    const auto shift = load_coefficients<N, Size>(row.shift + span.lane),
+               slope = load_coefficients<N, Size>(row.slope + span.lane);
+    for (auto at = tiling.first_row(span); at.left > 0; tiling.advance(at)) {
+      vec_16b<N, Size> g(dy + at.offset);
+      const vec_16b<N, Size> z(t.x + at.offset);
+      mask_gradient<Epilogue>(g, z, of);
+      for (int k = 0; k < Size; ++k)
+        g.value[k] = of.scale.value[k] * g.value[k] - shift.value[k] -
+                     (z.value[k] - of.center.value[k]) * slope.value[k];
+      g.store(dx + at.offset);
+    }
+  }
+};
+
+}  // namespace detail::ops
+
+}  // namespace cordee::inline CORDEE_ABI
