@@ -15,6 +15,7 @@ namespace support {
 struct host_engine {
   int index = 0;
   float milliseconds = 1;
+  float host_milliseconds = 0;  // to launch it, which counts where the stream is idle
   std::int64_t workspace = 0;
   std::vector<cudnnBackendNumericalNote_t> notes{};
   bool finalises = true, executes = true;
@@ -29,6 +30,7 @@ struct host_cudnn {
   int device = 0;                             // the current device
   int handles = 0, descriptors = 0;           // alive
   double clock = 0;                           // milliseconds
+  bool idle = true;                           // whether the stream has no work
   std::size_t memory = std::size_t{1} << 40;  // the largest allocation that succeeds
   cudaError_t last = cudaSuccess;             // until cudaGetLastError
 };

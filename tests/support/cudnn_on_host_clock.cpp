@@ -33,7 +33,10 @@ cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t) {
   e->at = host_state().clock;
   return cudaSuccess;
 }
-cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
+cudaError_t cudaEventSynchronize(cudaEvent_t) {
+  host_state().idle = true;
+  return cudaSuccess;
+}
 cudaError_t cudaEventElapsedTime(float* time, cudaEvent_t from, cudaEvent_t to) {
   *time = static_cast<float>(to->at - from->at);
   return cudaSuccess;
