@@ -157,6 +157,8 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
       return fail("a tensor is not bound, or not at a multiple of 16 bytes");
   if (host_state().computes) compute(o, x, w, y);
   host_state().executed.push_back(config.engine.index);
-  host_state().clock += static_cast<double>(config.engine.milliseconds);
+  const float launch = host_state().idle ? config.engine.host_milliseconds : 0;
+  host_state().clock += static_cast<double>(config.engine.milliseconds + launch);
+  host_state().idle = false;
   return CUDNN_STATUS_SUCCESS;
 }

@@ -28,6 +28,7 @@ struct recording_solo : solo {
 /// Four segments in four buckets, the last segment in the first bucket.
 struct exchange_fixture {
   using optimizer = lars;
+  quadratic<fp64> model;
   lars lars_optimizer{};
   std::vector<int> mixed;
   recording_solo reducer{{}, &mixed};
@@ -36,7 +37,7 @@ struct exchange_fixture {
   detail::train::bucket_exchange<quadratic<fp64>, lars, recording_solo> exchange;
 
   explicit exchange_fixture(bool overlap)
-      : exchange(cpu(1), lars_optimizer, reducer, memory, scaler,
+      : exchange(model, lars_optimizer, reducer, memory, scaler,
                  {.bucket_bytes = 64 * sizeof(double), .overlap = overlap}) {
     exchange.begin_step({});
   }

@@ -56,7 +56,7 @@ std::array<counts, 8> count_steps(bool capture_graphs, int accumulate = 1) {
     host_state().executed.clear();
     (void)run.step(batches, 0, [&] { batches = uploaded.to(feed.next(), run.compute()); });
     c = difference(before, host_cuda_counts(), host_state().executed.size());
-    MESSAGE(c.launches, " launches, ", c.graphs, " graphs, ", c.executions, " executions, ",
+    INFO(c.launches, " launches, ", c.graphs, " graphs, ", c.executions, " executions, ",
             c.copies, " copies, ", c.clears, " clears, ", c.waits, " waits, ", c.pool_calls,
             " pool calls, ", c.allocations, " allocations");
   }
@@ -79,7 +79,7 @@ TEST_CASE("ResNet-50, captured: a step is one graph") {
   const auto steps = count_steps(true);
   for (std::size_t k = 2; k < steps.size(); ++k) {
     CHECK(steps[k].graphs == 1);
-    CHECK(steps[k].executions == (k < 4 ? 158 : 0));
+    CHECK(steps[k].launches == 1);  // that which begins the step
     CHECK(steps[k].waits == 1);
     CHECK(steps[k].pool_calls == 0);
   }

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -23,6 +24,7 @@
 #include <cordee/device/cuda_memory.hpp>
 #include <cordee/device/cuda_status.hpp>
 #include <cordee/device/cuda_stream_pool.hpp>
+#include <cordee/device/gpu_assignment.hpp>
 #include <cordee/device/gpu_kernel.hpp>
 #include <cordee/device/graph_capture.hpp>
 #include <cordee/device/pinned.hpp>
@@ -124,6 +126,18 @@ class cuda {
   }
 
   [[nodiscard]] int ordinal() const { return ordinal_; }
+  /// "NVIDIA H200, GPU 3 of 8", and the ranks that share it where a launcher has said so.
+  [[nodiscard, gnu::cold]] std::string describe() const {
+    int count = 0;
+    cudaDeviceProp properties;
+    detail::device::cuda_check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
+    detail::device::cuda_check(cudaGetDeviceProperties(&properties, ordinal_),
+                               "cudaGetDeviceProperties");
+    const auto& assigned = detail::device::gpu_assignment::current();
+    const int ranks = assigned.ordinal == ordinal_ ? assigned.ranks : 1;
+    return concat(properties.name, ", GPU ", ordinal_, " of ", count,
+                  ranks > 1 ? concat(", shared by ", ranks, " ranks of this machine") : "");
+  }
   [[nodiscard]] stream make_stream() const {
     return acquire(detail::device::stream_priority::normal);
   }

@@ -21,6 +21,7 @@
 #include <cordee/core/protocol.hpp>
 #include <cordee/core/random.hpp>
 #include <cordee/nn/layer.hpp>
+#include <cordee/nn/parameter_packing.hpp>
 #include <cordee/ops/cpu/softmax_loss.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -51,13 +52,6 @@ concept Model = std::movable<M> && Precision<typename M::precision> && Device<ty
                 };
 
 namespace detail::nn {
-/// A model whose metrics are in a device's memory after forward, so that they can be copied from
-/// there without blocking the host.
-template <class M>
-concept HasDeviceMetrics = !M::device::host_memory && requires(const M m) {
-  { m.metrics_of(*m.device_metrics().data) } -> std::same_as<metrics>;
-};
-
 /// Whether layers on D compute in P. On a CPU activations have the precision of the masters.
 template <Precision P, Device D>
 inline constexpr bool computes_in =
@@ -138,7 +132,10 @@ class network {
     expects(plane.size >= plane_size(), "network: the plane is smaller than the network's table");
     expects(out.size() >= packed_size_,
             "network: the packed parameters are not from make_packed_parameters");
-    root_.pack_parameters(pack_pass<layer_backend>{plane.data, out.span().data, device_, s});
+    if constexpr (layer_backend::packs_by_table)
+      packing_.pack(plane.data, out.span().data, s);
+    else
+      root_.pack_parameters(pack_pass<layer_backend>{plane.data, out.span().data, device_, s});
   }
 
   void forward(const packed_parameters& in, span_on<real, D> plane, const batch<D>& b, phase p,
@@ -181,17 +178,23 @@ class network {
   template <class Ready>
   void backward(const packed_parameters& in, span_on<real, D> gradients, write_mode mode,
                 Ready&& ready, stream s) {
-    expects(trained_, "network: backward requires a preceding forward with phase::train");
-    expects(gradients.size >= plane_size(),
-            "network: the plane is smaller than the network's table");
-    const auto samples = static_cast<std::size_t>(samples_);
-    gradients_.reset(samples * largest_activation_);
-    const backward_pass<layer_backend> pass{in.span().data, gradients.data,       mode,
-                                            samples_,       batch_norm_allreduce, &gradients_,
-                                            &scratch_,      &workspace_,          s};
-    number* dy = gradients_.acquire();
-    device_.copy(dy, loss_gradient_.span().data, samples * Classes * sizeof(number), s);
-    root_.backward(pass, dy, {.needed = false}, ready);
+    run_backward(in, gradients, mode, ready, s, nullptr);
+  }
+  /// As backward, but the convolutions' gradients stay packed until unpack_gradients, which takes
+  /// those of many layers in one launch.
+  template <class Ready>
+    requires layer_backend::packs_by_table
+  void backward_packed(const packed_parameters& in, span_on<real, D> gradients, write_mode mode,
+                       Ready&& ready, stream s) {
+    run_backward(in, gradients, mode, ready, s, packing_.gradients());
+  }
+  /// gradient <- factor (gradient + packed gradient) in `count` segments from `first` on, without
+  /// the first term where `mode` is overwrite. A null factor, in device memory, is 1.
+  void unpack_gradients(span_on<real, D> gradients, std::size_t first, std::size_t count,
+                        write_mode mode, const float* factor, stream s)
+    requires layer_backend::packs_by_table
+  {
+    packing_.unpack(gradients.data, first, count, mode, factor, s);
   }
 
   /// Of the last forward. On a GPU it blocks the host, and throws error if a label is out of range.
@@ -229,7 +232,8 @@ class network {
     if constexpr (Quantized<P>) counts_numbers = quantization.percentile < 100;
     return capture_key{
         saved_.bytes() + gradients_.bytes() +
-            (input_.size() + loss_gradient_.size() + workspace_.size()) * sizeof(number),
+            (input_.size() + loss_gradient_.size() + workspace_.size()) * sizeof(number) +
+            packing_.bytes(),
         label_smoothing, b.epoch >= freeze_batch_norm_at, counts_numbers};
   }
   /// (samples, classes) of the last forward pass.
@@ -238,7 +242,23 @@ class network {
   }
 
  private:
-  [[gnu::cold]] network(const D& where, layout_builder layout)
+  template <class Ready>
+  void run_backward(const packed_parameters& in, span_on<real, D> gradients, write_mode mode,
+                    Ready&& ready, stream s, std::byte* packed_gradients) {
+    expects(trained_, "network: backward requires a preceding forward with phase::train");
+    expects(gradients.size >= plane_size(),
+            "network: the plane is smaller than the network's table");
+    const auto samples = static_cast<std::size_t>(samples_);
+    gradients_.reset(samples * largest_activation_);
+    const backward_pass<layer_backend> pass{
+        in.span().data, gradients.data, mode,        samples_, batch_norm_allreduce,
+        &gradients_,    &scratch_,      &workspace_, s,        packed_gradients};
+    number* dy = gradients_.acquire();
+    device_.copy(dy, loss_gradient_.span().data, samples * Classes * sizeof(number), s);
+    root_.backward(pass, dy, {.needed = false}, ready);
+  }
+
+  [[gnu::cold]] network(const D& where, layout_builder&& layout)
       : device_(where),
         root_(Root::template bind<layer_backend, Input>(layout)),
         packed_size_(layout.packed_size),
@@ -249,6 +269,7 @@ class network {
         device_metrics_(where, D::host_memory ? 0 : 1),
         workspace_(where, 0),
         scratch_(where, 0),
+        packing_(where, layout),
         gradients_(where) {
     if constexpr (Quantized<P>) {
       if constexpr (D::host_memory)
@@ -270,6 +291,7 @@ class network {
   buffer<metric_sums, D> device_metrics_;
   buffer<number, D> workspace_;
   buffer<double, D> scratch_;
+  detail::nn::parameter_packing<layer_backend> packing_;
   detail::nn::gradient_buffers<number, D> gradients_;
 };
 

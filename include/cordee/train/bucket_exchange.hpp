@@ -13,6 +13,7 @@
 #include <cordee/comm/reducer_check.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/protocol.hpp>
+#include <cordee/nn/model.hpp>
 #include <cordee/optim/optimizer.hpp>
 #include <cordee/train/courier.hpp>
 #include <cordee/train/gradient_scaler.hpp>
@@ -34,17 +35,17 @@ class bucket_exchange {
   using planes_type = planes<Real, device, O, R>;
   using scaler_type = gradient_scaler<typename M::precision, device>;
 
-  [[gnu::cold]] bucket_exchange(const device& where, const O& optimizer, const R& reducer,
-                                planes_type& memory, const scaler_type& scaler,
-                                const trainer_options& options)
-      : optimizer_(optimizer),
+  [[gnu::cold]] bucket_exchange(M& model, const O& optimizer, const R& reducer, planes_type& memory,
+                                const scaler_type& scaler, const trainer_options& options)
+      : model_(model),
+        optimizer_(optimizer),
         planes_(memory),
         scaler_(scaler),
         posts_early_(O::eager && options.overlap),
-        buckets_(core::make_buckets(M::segments(),
-                                    comm::message_limit<R>(options.bucket_bytes) / sizeof(Real))),
-        scratch_(where, comm::largest_scratch<Real>(reducer, buckets())),
-        courier_(reducer, where) {}
+        buckets_(core::make_buckets(
+            M::segments(), comm::message_limit<R>(bucket_bytes<device>(options)) / sizeof(Real))),
+        scratch_(model.where(), comm::largest_scratch<Real>(reducer, buckets())),
+        courier_(reducer, model.where()) {}
 
   [[nodiscard]] std::span<const bucket> buckets() const {
     return {buckets_.data(), buckets_.size()};
@@ -59,13 +60,29 @@ class bucket_exchange {
     info_ = info;
     next_ = 0;
     posted_ = false;
+    mode_ = write_mode::add;
   }
+  /// The backward pass of one micro-batch; segments become ready in the last one's.
+  void run_backward(const typename M::packed_parameters& packed, write_mode mode, bool last,
+                    stream s) {
+    mode_ = mode;
+    const auto ready = [&](std::size_t k) { last ? segments_ready(k, s) : void(); };
+    if constexpr (nn::HasPackedGradients<M>) {
+      model_.backward_packed(packed, planes_.grads(), mode, ready, s);
+      if (!last)
+        model_.unpack_gradients(planes_.grads(), 0, planes_.trainables().size(), mode, nullptr, s);
+    } else {
+      model_.backward(packed, planes_.grads(), mode, ready, s);
+    }
+  }
+  /// A step without samples: the gradient is zero.
+  void all_ready(stream s) { segments_ready(0, s, false); }
   /// Backward has written the gradients of segment k and of all later segments of the table:
   /// buckets that begin at k or later are complete.
-  void segments_ready(std::size_t k, stream s) {
+  void segments_ready(std::size_t k, stream s, bool scaled = true) {
     for (; next_ < buckets_.size() && k <= buckets_[next_].first_segment; ++next_) {
       const bucket& b = buckets_[next_];
-      scaler_.unscale(planes_.grads().subspan(b.offset, b.size), s);
+      if (scaled) finish_gradient(b, s);
       if constexpr (checks_early) check_local_gradient(b, s);
       if (posts_early_) post(b, true, s);
     }
@@ -90,6 +107,15 @@ class bucket_exchange {
   static constexpr bool exact = O::needs == agreement::exact;
   static constexpr bool checks_early = !exact || O::norms == norms_needed::before_propose;
 
+  // The gradient in the plane, without the loss scale.
+  void finish_gradient(const bucket& b, stream s) {
+    if constexpr (nn::HasPackedGradients<M>)
+      model_.unpack_gradients(planes_.grads(), b.first_segment, b.segments.size(), mode_,
+                              scaler_.device_factor(), s);
+    else
+      scaler_.unscale(planes_.grads().subspan(b.offset, b.size), s);
+  }
+
   // Norms of this rank's gradient in one bucket. Where ranks step on their own gradients it is
   // tested as well; exact optimizers test the mean, so that all ranks decide alike.
   void check_local_gradient(const bucket& b, stream s) {
@@ -109,6 +135,7 @@ class bucket_exchange {
     courier_.post({planes_.bucket_view_of(b, proposal, scratch_.span()), info_}, s);
   }
 
+  M& model_;
   const O& optimizer_;
   planes_type& planes_;
   const scaler_type& scaler_;
@@ -118,6 +145,7 @@ class bucket_exchange {
   step_info info_;
   std::size_t next_ = 0;  // the next bucket to become ready
   bool posted_ = false;
+  write_mode mode_ = write_mode::add;  // of the last backward pass
   // Last: its thread is joined before what it uses is destroyed.
   courier<R, Real, device> courier_;
 };

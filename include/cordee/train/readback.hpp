@@ -4,21 +4,29 @@
 // What a step returns to the host: the metrics of its forward passes, and its status.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 
 #include <cordee/core/protocol.hpp>
 #include <cordee/device/buffer.hpp>
 #include <cordee/device/pinned.hpp>
-#include <cordee/nn/model.hpp>
+#include <cordee/ops/softmax_loss.hpp>
 #include <cordee/train/step_status.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
 namespace detail::train {
 
+/// A model whose metrics are in a device's memory after forward, so that they can be copied from
+/// there without blocking the host.
+template <class M>
+concept HasDeviceMetrics = !M::device::host_memory && requires(const M m) {
+  { m.metrics_of(*m.device_metrics().data) } -> std::same_as<metrics>;
+};
+
 /// The results are read where they are: on the CPU, and of models without device metrics, whose
 /// read_metrics blocks the host.
-template <class M, bool = nn::HasDeviceMetrics<M>>
+template <class M, bool = HasDeviceMetrics<M>>
 class readback {
  public:
   using stream = typename M::device::stream;

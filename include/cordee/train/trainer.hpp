@@ -71,7 +71,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
         readback_(device_),
         gradient_scaler_(device_, options_.loss_scaling, planes_.status(), stream_),
         graph_cache_(device_, options_),
-        exchange_(device_, optimizer_, reducer_, planes_, gradient_scaler_, options_) {
+        exchange_(model_, optimizer_, reducer_, planes_, gradient_scaler_, options_) {
     detail::optim::check_optimizer(optimizer_);
     detail::train::check_quantization(model_);
     if (options_.check_stability) detail::train::expect_stable(optimizer_, reducer_);
@@ -147,8 +147,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
       forward_backward(micro[i], i == 0, last, last && joined);
       readback_.copy_metrics(model_, stream_);
     }
-    if (micro.empty())
-      exchange_.segments_ready(0, stream_);  // no samples: this rank's gradient is zero
+    if (micro.empty()) exchange_.all_ready(stream_);
     exchange_.expect_all_ready();
     if constexpr (O::needs == agreement::loose) {
       // The host decides by its own gradient whether the step is applied.
@@ -204,10 +203,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
     const auto mode = replaces ? write_mode::overwrite : write_mode::add;
     const auto pass = [&] {
       model_.forward(packed_parameters_, weights(), b, phase::train, stream_);
-      const auto ready = [&](std::size_t k) {
-        last ? exchange_.segments_ready(k, stream_) : void();
-      };
-      model_.backward(packed_parameters_, grads(), mode, ready, stream_);
+      exchange_.run_backward(packed_parameters_, mode, last, stream_);
       if (!joined) return;
       exchange_.post_rest(out_.applied, stream_);
       finish_reduction();
