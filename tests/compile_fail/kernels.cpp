@@ -18,13 +18,13 @@ struct stream_only {
 };
 
 #ifdef PREDICATED_KERNEL_OF_4_KIB
-constexpr std::size_t bytes = 4096;
+constexpr std::size_t table_bytes = 4096;
 #else
-constexpr std::size_t bytes = 4096 - 8;
+constexpr std::size_t table_bytes = 4096 - 8;
 #endif
 struct large_kernel {
   static constexpr int threads = 32;
-  std::byte table[bytes];
+  std::byte table[table_bytes];
   template <class Block>
   CORDEE_DEVICE void operator()(Block&) const {}
 };

@@ -13,8 +13,8 @@
 #include <cordee/nn/pooling.hpp>
 #include <cordee/nn/sequential.hpp>
 #include <cordee/ops/engines/reference/gpu.hpp>
-#include <cordee/ops/gpu/elementwise.hpp>
 #include <cordee/ops/gpu/batch_norm.hpp>
+#include <cordee/ops/gpu/elementwise.hpp>
 #include <cordee/ops/gpu/filter_layout.hpp>
 #include <cordee/ops/gpu/linear.hpp>
 #include <cordee/ops/gpu/packed_table.hpp>
