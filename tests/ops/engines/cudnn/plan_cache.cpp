@@ -152,13 +152,14 @@ TEST_CASE("plan_cache: without an engine, or if the only one fails, the error na
 TEST_CASE("plan_cache: every device has its own, which all threads share") {
   host_state() = {};
   cudnn_plan_cache* seen[2][2] = {};
-  for (auto& of_thread : seen)
-    std::thread([&of_thread] {
-      for (const int ordinal : {0, 1}) {
-        host_state().device = ordinal;
-        of_thread[ordinal] = &cudnn_plan_cache::current();
-      }
-    }).join();
+  const auto look = [](auto& of_thread) {
+    for (const int ordinal : {0, 1}) {
+      host_state().device = ordinal;
+      of_thread[ordinal] = &cudnn_plan_cache::current();
+    }
+  };
+  look(seen[0]);  // this thread's remain while the other one looks
+  std::thread([&] { look(seen[1]); }).join();
   host_state().device = 0;
   CHECK(seen[0][0] != seen[0][1]);
   CHECK(seen[1][0] == seen[0][0]);
