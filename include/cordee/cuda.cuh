@@ -6,10 +6,15 @@
 #pragma once
 
 #include <cordee/device/cuda.cuh>
+#include <cordee/device/cuda_kernel.cuh>
+#include <cordee/device/cuda_memory.hpp>
+#include <cordee/device/cuda_stream_pool.hpp>
 #include <cordee/device/cuda_warp.cuh>
+#include <cordee/device/gpu_assignment.hpp>
 #include <cordee/ops/engines/reference/gpu.hpp>
 #include <cordee/ops/engines/tensor_core/engine.hpp>
 #include <cordee/ops/gpu/batch_norm.hpp>
+#include <cordee/ops/gpu/batch_norm_kernels.hpp>
 #include <cordee/ops/gpu/batch_norm_merge.hpp>
 #include <cordee/ops/gpu/batch_norm_ranks.hpp>
 #include <cordee/ops/gpu/batch_norm_tiles.hpp>
@@ -20,6 +25,7 @@
 #include <cordee/ops/gpu/filter_layout.hpp>
 #include <cordee/ops/gpu/histogram.hpp>
 #include <cordee/ops/gpu/linear.hpp>
+#include <cordee/ops/gpu/packed_table.hpp>
 #include <cordee/ops/gpu/pooling.hpp>
 #include <cordee/ops/gpu/quantize.hpp>
 #include <cordee/ops/gpu/reduce.hpp>

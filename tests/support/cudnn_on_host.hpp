@@ -7,38 +7,12 @@
 // without a GPU and under the sanitizers. The test sets the engines and their times.
 #pragma once
 
-#include <cstdint>
-#include <vector>
-
-#include <cudnn_graph.h>
-
 #include <cordee/device/cuda_status.hpp>
 
+#include "tests/support/cudnn_double.hpp"
 #include "tests/support/emulated.hpp"
 
 namespace support {
-
-/// One engine; the heuristics return engines in the order of the vectors below.
-struct host_engine {
-  int index = 0;
-  float milliseconds = 1;
-  std::int64_t workspace = 0;
-  std::vector<cudnnBackendNumericalNote_t> notes{};
-  bool finalises = true, executes = true;
-};
-
-/// The state of the double: its engines, and counts of what was called.
-struct host_cudnn {
-  std::vector<host_engine> engines{{}}, fallbacks{};
-  std::vector<int> executed;                  // indices of engines
-  int heuristics = 0;                         // finalized heuristics descriptors
-  int device = 0;                             // the current device
-  int handles = 0, descriptors = 0;           // alive
-  double clock = 0;                           // milliseconds
-  std::size_t memory = std::size_t{1} << 40;  // the largest allocation that succeeds
-  cudaError_t last = cudaSuccess;             // until cudaGetLastError
-};
-host_cudnn& host_state();
 
 /// An emulated device whose streams have a CUDA handle. Allocations larger than `memory` fail, and
 /// a launch checks cudaGetLastError, as in `cuda`.

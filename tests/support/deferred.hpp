@@ -53,7 +53,7 @@ class deferred {
     std::vector<std::unique_ptr<queue>> queues;
     std::mt19937_64 random;
     bool lazy = true;
-    std::size_t launches = 0, replays = 0;
+    std::size_t launches = 0, replays = 0, waits = 0;
     std::map<std::uintptr_t, std::size_t> allocations;  // device and pinned memory
 
     explicit shared_state(std::uint64_t seed) : random(seed), lazy(seed == 0) {}
@@ -142,6 +142,7 @@ class deferred {
       if (work_queue == nullptr) return;
       if (is_capturing()) throw cordee::error("a stream cannot be waited for during its capture");
       const std::scoped_lock lock(state->mutex);
+      ++state->waits;
       shared_state::run(*work_queue, work_queue->submitted);
     }
     [[nodiscard]] bool is_capturing() const {
@@ -153,6 +154,8 @@ class deferred {
   explicit deferred(std::uint64_t seed = 0) : state_(std::make_shared<shared_state>(seed)) {}
 
   [[nodiscard]] std::size_t launches() const { return state_->launches; }
+  /// How often the host has waited for a stream, or for an event that had not been reached.
+  [[nodiscard]] std::size_t waits() const { return state_->waits; }
   /// Pieces of work that have not run.
   [[nodiscard]] std::size_t left() const {
     std::size_t n = 0;
@@ -199,6 +202,12 @@ class deferred {
     if (e.of != nullptr) s.submit([e] { shared_state::run(*e.of, e.position); });
   }
   void finish(stream s) const { s.finish(); }
+  void wait(const event& e) const {
+    const std::scoped_lock lock(state_->mutex);
+    if (e.of == nullptr || e.of->completed >= e.position) return;
+    ++state_->waits;
+    shared_state::run(*e.of, e.position);
+  }
 
   template <class F>
   [[nodiscard]] graph capture(stream s, const F& f) const {

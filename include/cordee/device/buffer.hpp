@@ -79,6 +79,18 @@ class buffer {
   detail::device::owned_memory<D> memory_;
 };
 
+/// Blocks the host until the work that precedes `e` is complete; not at all if it is already. A
+/// device without a wait of its own waits for stream `s`, with all that was submitted to it.
+template <Device D>
+void wait_for(const D& device, const typename D::event& e, typename D::stream s) {
+  if constexpr (requires { device.wait(e); }) {
+    device.wait(e);
+  } else {
+    device.await(s, e);
+    device.finish(s);
+  }
+}
+
 /// A host copy of `source` after all earlier work of the stream. Blocks the host.
 template <class Real, Device D>
 std::vector<Real> copy_to_host(const D& device, span_on<const Real, D> source,

@@ -11,101 +11,26 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
-#include <mutex>
+#include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
-#include <cub/block/block_reduce.cuh>
 #include <cuda_runtime.h>
 
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/span_on.hpp>
 #include <cordee/device/adl_base.hpp>
+#include <cordee/device/cuda_kernel.cuh>
+#include <cordee/device/cuda_memory.hpp>
 #include <cordee/device/cuda_status.hpp>
-#include <cordee/device/cuda_warp.cuh>
+#include <cordee/device/cuda_stream_pool.hpp>
+#include <cordee/device/gpu_assignment.hpp>
 #include <cordee/device/gpu_kernel.hpp>
 #include <cordee/device/graph_capture.hpp>
 #include <cordee/device/pinned.hpp>
 
 namespace cordee::inline CORDEE_ABI {
-
-namespace detail::device {
-
-/// A thread block of the hardware: models ThreadBlock and, where all warps are whole, MmaBlock.
-template <int Threads>
-class cuda_thread_block : public cuda_warp {
- public:
-  CORDEE_DEVICE int thread() const { return static_cast<int>(threadIdx.x); }
-  CORDEE_DEVICE std::size_t index() const { return blockIdx.x; }
-  CORDEE_DEVICE std::size_t blocks() const { return gridDim.x; }
-  CORDEE_DEVICE void sync() { __syncthreads(); }
-
-  template <class T>
-  CORDEE_DEVICE T* shared(std::size_t n) {
-    extern __shared__ __align__(16) unsigned char memory[];
-    const std::size_t offset = used_;
-    used_ += (n * sizeof(T) + 15) / 16 * 16;
-    return reinterpret_cast<T*>(memory + offset);
-  }
-  template <class T>
-  CORDEE_DEVICE T sum(T x) {
-    using reduce = cub::BlockReduce<T, Threads>;
-    __shared__ typename reduce::TempStorage work;
-    __shared__ T shared_total;
-    const T sum_of_thread_0 = reduce(work).Sum(x);
-    if (threadIdx.x == 0) shared_total = sum_of_thread_0;
-    __syncthreads();
-    const T total = shared_total;
-    __syncthreads();  // before the next sum writes
-    return total;
-  }
-
- private:
-  std::size_t used_ = 0;
-};
-
-template <class Kernel>
-__global__ void __launch_bounds__(Kernel::threads)
-    kernel_entry(const __grid_constant__ Kernel kernel) {
-  cuda_thread_block<Kernel::threads> block;
-  kernel(block);
-}
-
-/// The streams of a device, shared by its copies and destroyed with the last one.
-class cuda_stream_pool {
- public:
-  cuda_stream_pool() = default;
-  cuda_stream_pool(const cuda_stream_pool&) = delete;
-  cuda_stream_pool& operator=(const cuda_stream_pool&) = delete;
-  ~cuda_stream_pool() {
-    for (const cudaStream_t s : all_) cudaStreamDestroy(s);
-  }
-  cudaStream_t acquire() {
-    const std::scoped_lock lock(mutex_);
-    if (!idle_.empty()) {
-      const cudaStream_t s = idle_.back();
-      idle_.pop_back();
-      return s;
-    }
-    cudaStream_t s = nullptr;
-    cuda_check(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
-    all_.push_back(s);
-    idle_.reserve(all_.size());  // so that recycle() does not allocate
-    return s;
-  }
-  void recycle(cudaStream_t s) noexcept {
-    const std::scoped_lock lock(mutex_);
-    idle_.push_back(s);
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<cudaStream_t> all_, idle_;
-};
-
-}  // namespace detail::device
 
 /// The GPU `ordinal`; several ranks may share one. make_stream, allocate, pin, record, await and
 /// capture make it the calling thread's current device.
@@ -116,32 +41,28 @@ class cuda {
 
   struct stream : detail::ops::adl_base {
     cudaStream_t handle;
+    detail::device::cuda_arena* temporary;
 
-    stream(cudaStream_t s = nullptr) : handle(s) {}
+    stream(cudaStream_t s = nullptr, detail::device::cuda_arena* arena = nullptr)
+        : handle(s), temporary(arena) {}
     template <class Kernel>
     void launch_kernel(std::size_t blocks, const Kernel& kernel) const {
-      if (blocks == 0) return;
-      const std::size_t shared = detail::device::shared_bytes(kernel);
-      constexpr std::size_t default_limit = 48 * 1024;  // more is an opt-in
-      if (shared > default_limit)
-        detail::device::cuda_check(
-            cudaFuncSetAttribute(detail::device::kernel_entry<Kernel>,
-                                 cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                 static_cast<int>(shared)),
-            concat("cudaFuncSetAttribute of ", shared, " bytes of shared memory"));
-      detail::device::kernel_entry<Kernel>
-          <<<static_cast<unsigned>(blocks), Kernel::threads, shared, handle>>>(kernel);
-      detail::device::cuda_check(cudaGetLastError(), "launch of a kernel");
+      if (blocks != 0) detail::device::launch_cuda_kernel(blocks, kernel, handle);
     }
+    /// From the stream's stack; of a stream that is not from make_stream, from the GPU's pool.
     [[nodiscard]] void* allocate(std::size_t size) const {
-      void* memory = nullptr;
-      if (size != 0)
-        detail::device::cuda_check(cudaMallocAsync(&memory, size, handle),
-                                   detail::device::describe_call("cudaMallocAsync", size));
-      return memory;
+      return temporary != nullptr ? temporary->allocate(size)
+                                  : detail::device::cuda_stream_memory{handle}.allocate(size);
     }
     void release(void* memory) const noexcept {
-      if (memory != nullptr) cudaFreeAsync(memory, handle);
+      if (temporary != nullptr)
+        temporary->release(memory);
+      else
+        detail::device::cuda_stream_memory{handle}.release(memory);
+    }
+    /// Where this is the same, captured launches find their temporary memory where it was.
+    [[nodiscard]] std::size_t temporary_bytes() const {
+      return temporary != nullptr ? temporary->capacity() : 0;
     }
     /// Pageable host memory is read, or written, before this returns.
     void copy(void* out, const void* in, std::size_t size) const {
@@ -197,7 +118,7 @@ class cuda {
       throw error(concat("cuda: no GPU ", ordinal, ": this machine has GPUs 0 to ", count - 1));
     use();
     // The pool keeps released memory: by default every cudaStreamSynchronize returns it to the
-    // driver.
+    // driver. An allocation that fails trims it (device/cuda_memory.hpp).
     cudaMemPool_t pool = nullptr;
     std::uint64_t threshold = std::numeric_limits<std::uint64_t>::max();
     detail::device::cuda_check(cudaDeviceGetDefaultMemPool(&pool, ordinal),
@@ -208,19 +129,31 @@ class cuda {
   }
 
   [[nodiscard]] int ordinal() const { return ordinal_; }
+  /// "NVIDIA H200, GPU 3 of 8", and the ranks that share it where a launcher has said so.
+  [[nodiscard, gnu::cold]] std::string describe() const {
+    int count = 0;
+    cudaDeviceProp properties;
+    detail::device::cuda_check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
+    detail::device::cuda_check(cudaGetDeviceProperties(&properties, ordinal_),
+                               "cudaGetDeviceProperties");
+    const auto& assigned = detail::device::gpu_assignment::current();
+    const int ranks = assigned.ordinal == ordinal_ ? assigned.ranks : 1;
+    return concat(properties.name, ", GPU ", ordinal_, " of ", count,
+                  ranks > 1 ? concat(", shared by ", ranks, " ranks of this machine") : "");
+  }
   [[nodiscard]] stream make_stream() const {
-    use();
-    return {streams_->acquire()};
+    return acquire(detail::device::stream_priority::normal);
+  }
+  /// A stream whose kernels are scheduled before those of make_stream's.
+  [[nodiscard]] stream make_high_priority_stream() const {
+    return acquire(detail::device::stream_priority::high);
   }
   /// Returns s for a later make_stream; submitted work still completes.
   void close_stream(stream s) const noexcept { streams_->recycle(s.handle); }
   [[nodiscard]] void* allocate(std::size_t size) const {
     use();
-    void* memory = nullptr;
-    if (size != 0)
-      detail::device::cuda_check(cudaMalloc(&memory, size),
-                                 detail::device::describe_call("cudaMalloc", size));
-    return memory;
+    return detail::device::allocate_or_trim(
+        "cudaMalloc", size, true, [&](void** memory) { return cudaMalloc(memory, size); });
   }
   void release(void* memory) const noexcept { cudaFree(memory); }
   /// Page-locked host memory.
@@ -249,6 +182,11 @@ class cuda {
       detail::device::cuda_check(cudaStreamWaitEvent(s.handle, e.get(), 0), "cudaStreamWaitEvent");
   }
   void finish(stream s) const { s.finish(); }
+  /// Blocks the host until the work that precedes `e` is complete.
+  void wait(const event& e) const {
+    if (e.get() == nullptr || cudaEventQuery(e.get()) == cudaSuccess) return;
+    detail::device::cuda_check(cudaEventSynchronize(e.get()), "cudaEventSynchronize");
+  }
 
   /// Captures in thread-local mode: other ranks' threads may allocate meanwhile.
   template <class F>
@@ -284,6 +222,11 @@ class cuda {
   static int current() {
     int ordinal = 0;
     return cudaGetDevice(&ordinal) == cudaSuccess ? ordinal : 0;
+  }
+  [[nodiscard]] stream acquire(detail::device::stream_priority priority) const {
+    use();
+    const auto s = streams_->acquire(priority);
+    return {s.handle, s.temporary};
   }
   void use() const { detail::device::cuda_check(cudaSetDevice(ordinal_), "cudaSetDevice"); }
 

@@ -16,10 +16,34 @@
 
 namespace cordee::inline CORDEE_ABI::detail::device {
 
+/// Whether an error is of a kernel or copy that ran before the call which returns it, after which
+/// every call on this GPU fails: the context is lost.
+constexpr bool is_sticky(cudaError_t status) {
+  switch (status) {
+    case cudaErrorIllegalAddress:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorHardwareStackError:
+    case cudaErrorLaunchFailure:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorAssert:
+    case cudaErrorECCUncorrectable:
+      return true;
+    default:
+      return false;
+  }
+}
+
 [[noreturn, gnu::cold]] inline void cuda_failed(cudaError_t status, std::string_view call) {
   (void)cudaGetLastError();  // cleared: a later launch tests it
   const std::string_view remedy =
-      status == cudaErrorMemoryAllocation
+      is_sticky(status)
+          ? "; the error is of a kernel that was launched before this call, and ends the use of "
+            "this GPU by the process: to find the kernel, run with CUDA_LAUNCH_BLOCKING=1, or "
+            "under compute-sanitizer"
+      : status == cudaErrorMemoryAllocation
           ? "; use a smaller batch per rank or fewer ranks on this GPU"
       : status == cudaErrorNoDevice || status == cudaErrorInsufficientDriver
           ? "; this program needs an NVIDIA GPU and a driver as new as its CUDA runtime: run it "

@@ -42,6 +42,9 @@ concept ThreadBlock = requires(B b, float x, double y) {
   { b.sum(y) } -> std::same_as<double>;
 };
 
+/// A kernel is a parameter of its launch.
+inline constexpr std::size_t max_kernel_bytes = 4096;
+
 struct empty_kernel {
   static constexpr int threads = 32;
   template <class Block>

@@ -50,6 +50,9 @@ struct predicated : D {
     stream(const typename D::stream& s, const std::int32_t* flag) : D::stream(s), skip(flag) {}
     template <class Kernel>
     void launch_kernel(std::size_t blocks, const Kernel& kernel) const {
+      static_assert(sizeof(predicated_kernel<Kernel>) <= max_kernel_bytes,
+                    "a kernel and the flag it is predicated on are at most 4 KiB of parameters: "
+                    "keep arrays in device memory");
       D::stream::launch_kernel(blocks, predicated_kernel<Kernel>(kernel, skip));
     }
   };

@@ -55,6 +55,12 @@ class batch_norm_node {
     layout.next_segment += 2;
     layout.next_statistic += 2;
     layout.note_activation_size(B::numbers(problem.in));
+    if constexpr (B::packs_by_table) {
+      const auto channels = static_cast<std::size_t>(problem.in.channels);
+      layout.add_packed(detail::ops::packed_vector(gamma_, packed_, channels, padded()));
+      layout.add_packed(
+          detail::ops::packed_vector(beta_, packed_ + padded() * sizeof(real), channels, padded()));
+    }
   }
 
   void pack_parameters(const pack_pass<B>& pass) const {

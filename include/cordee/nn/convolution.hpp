@@ -30,6 +30,18 @@ class convolution_node {
             layout.template reserve_packed<number>(engine{}.template packed_size<number>(problem))),
         activation_(layout.activations++) {
     layout.note_activation_size(std::max(B::numbers(problem.in), B::numbers(problem.out())));
+    if constexpr (B::packs_by_table) {
+      detail::ops::packed_tensor t;
+      t.master = weights_;
+      t.packed = packed_;
+      t.channels = static_cast<unsigned>(problem.in.channels);
+      t.filters = static_cast<unsigned>(problem.filters);
+      t.taps = static_cast<unsigned>(problem.window * problem.window);
+      t.padded_channels = static_cast<unsigned>(B::block(problem.in.channels));
+      t.padded_filters = static_cast<unsigned>(B::block(problem.filters));
+      t.is_number = t.gradient_is_packed = true;
+      layout.add_packed(t);
+    }
   }
 
   void pack_parameters(const pack_pass<B>& pass) const {
@@ -48,9 +60,7 @@ class convolution_node {
   template <class Ready>
   number* backward(const backward_pass<B>& pass, number* dy, gradient_target<number> target,
                    Ready& ready) {
-    pass.workspace->reserve(engine{}.template workspace<number>(problem_, pass.samples, pass.s));
-    engine{}.template wgrad<number>(problem_, pass.samples, x_, dy, pass.plane + weights_,
-                                    pass.mode, pass.workspace->span().data, pass.s);
+    compute_weight_gradient(pass, dy);
     number* dx = nullptr;
     if (target.needed) {
       dx = target.accumulate_into != nullptr ? target.accumulate_into : pass.gradients->acquire();
@@ -64,6 +74,17 @@ class convolution_node {
   }
 
  private:
+  void compute_weight_gradient(const backward_pass<B>& pass, const number* dy) {
+    if constexpr (B::packs_by_table)
+      if (pass.packed_gradients != nullptr)
+        return engine{}.template wgrad_packed<number>(
+            problem_, pass.samples, x_, dy,
+            reinterpret_cast<number*>(pass.packed_gradients + packed_), pass.s);
+    pass.workspace->reserve(engine{}.template workspace<number>(problem_, pass.samples, pass.s));
+    engine{}.template wgrad<number>(problem_, pass.samples, x_, dy, pass.plane + weights_,
+                                    pass.mode, pass.workspace->span().data, pass.s);
+  }
+
   convolution_problem problem_;
   std::size_t segment_, weights_, packed_, activation_;
   const number* x_ = nullptr;

@@ -24,6 +24,7 @@
 #include <cordee/ops/cpu/batch_norm.hpp>
 #include <cordee/ops/cpu/elementwise.hpp>
 #include <cordee/ops/layout.hpp>
+#include <cordee/ops/packed_table.hpp>
 #include <cordee/precision/precision.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -40,6 +41,10 @@ struct backend {
   using number = typename detail::precision::activation_of<
       P>::type;                     // activations, their gradients, packed weights
   using real = typename P::master;  // parameters, their gradients, statistics
+
+  /// Whether one kernel packs all parameters (ops/packed_table.hpp); else each layer packs its own.
+  static constexpr bool packs_by_table =
+      !D::host_memory && !Quantized<P> && requires { requires Engine::packs_by_table; };
 
   static constexpr int block(int channels) { return Engine::template block<number>(channels); }
   static constexpr std::size_t numbers(const extent& e) {
@@ -58,6 +63,7 @@ struct layout_builder {
   std::size_t activations = 0;         // number of activation buffers
   std::size_t largest_activation = 0;  // the most numbers of a sample between two layers
   std::size_t quantized_layers = 0;    // number of layers with a range of their input
+  detail::core::pod_vector<detail::ops::packed_tensor> tensors{};  // for engines that pack by table
 
   /// Reserves `numbers` numbers of type T in the packed parameters; returns the offset in bytes.
   template <class T>
@@ -65,6 +71,10 @@ struct layout_builder {
     const std::size_t offset = packed_size;
     packed_size += detail::core::align_up(numbers) * sizeof(T);
     return offset;
+  }
+  /// Adds the next parameter tensor; the packed form of each is listed, in the table's order.
+  void add_packed(const detail::ops::packed_tensor& t) {
+    tensors.push_back(tensors.empty() ? t : tensors.back().followed_by(t));
   }
   void note_activation_size(std::size_t numbers) {
     largest_activation = std::max(largest_activation, numbers);
@@ -192,6 +202,8 @@ struct backward_pass {
   buffer<double, typename B::device>* scratch;
   buffer<typename B::number, typename B::device>* workspace;
   typename B::stream s;
+  // where convolutions leave their gradients packed; or null
+  std::byte* packed_gradients = nullptr;
 
   template <class T>
   [[nodiscard]] const T* packed_at(std::size_t offset) const {

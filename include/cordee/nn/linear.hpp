@@ -32,6 +32,13 @@ class linear_node {
         activation_(layout.activations++) {
     layout.next_segment += 2;
     layout.note_activation_size(std::max(B::numbers(in), problem_.outputs));
+    if constexpr (B::packs_by_table) {
+      auto matrix_of = detail::ops::packed_vector(weights_, packed_, matrix(), matrix());
+      matrix_of.is_number = true;
+      layout.add_packed(matrix_of);
+      layout.add_packed(
+          detail::ops::packed_vector(bias_, packed_bias_, problem_.outputs, problem_.outputs));
+    }
   }
 
   void pack_parameters(const pack_pass<B>& pass) const {

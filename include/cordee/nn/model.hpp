@@ -21,6 +21,7 @@
 #include <cordee/core/random.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/nn/layer.hpp>
+#include <cordee/nn/parameter_packing.hpp>
 #include <cordee/ops/cpu/softmax_loss.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -132,7 +133,10 @@ class network {
     expects(plane.size >= plane_size(), "network: the plane is smaller than the network's table");
     expects(out.size() >= packed_size_,
             "network: the packed parameters are not from make_packed_parameters");
-    root_.pack_parameters(pack_pass<layer_backend>{plane.data, out.span().data, device_, s});
+    if constexpr (layer_backend::packs_by_table)
+      packing_.pack(plane.data, out.span().data, s);
+    else
+      root_.pack_parameters(pack_pass<layer_backend>{plane.data, out.span().data, device_, s});
   }
 
   void forward(const packed_parameters& in, span_on<real, D> plane, const batch<D>& b, phase p,
@@ -175,17 +179,23 @@ class network {
   template <class Ready>
   void backward(const packed_parameters& in, span_on<real, D> gradients, write_mode mode,
                 Ready&& ready, stream s) {
-    expects(trained_, "network: backward requires a preceding forward with phase::train");
-    expects(gradients.size >= plane_size(),
-            "network: the plane is smaller than the network's table");
-    const auto samples = static_cast<std::size_t>(samples_);
-    gradients_.reset(samples * largest_activation_);
-    const backward_pass<layer_backend> pass{in.span().data, gradients.data,       mode,
-                                            samples_,       batch_norm_allreduce, &gradients_,
-                                            &scratch_,      &workspace_,          s};
-    number* dy = gradients_.acquire();
-    device_.copy(dy, loss_gradient_.span().data, samples * Classes * sizeof(number), s);
-    root_.backward(pass, dy, {.needed = false}, ready);
+    run_backward(in, gradients, mode, ready, s, nullptr);
+  }
+  /// As backward, but the convolutions' gradients stay packed until unpack_gradients, which takes
+  /// those of many layers in one launch.
+  template <class Ready>
+    requires layer_backend::packs_by_table
+  void backward_packed(const packed_parameters& in, span_on<real, D> gradients, write_mode mode,
+                       Ready&& ready, stream s) {
+    run_backward(in, gradients, mode, ready, s, packing_.gradients());
+  }
+  /// gradient <- factor (gradient + packed gradient) in `count` segments from `first` on, without
+  /// the first term where `mode` is overwrite. A null factor, in device memory, is 1.
+  void unpack_gradients(span_on<real, D> gradients, std::size_t first, std::size_t count,
+                        write_mode mode, const float* factor, stream s)
+    requires layer_backend::packs_by_table
+  {
+    packing_.unpack(gradients.data, first, count, mode, factor, s);
   }
 
   /// Of the last forward. On a GPU it blocks the host, and throws error if a label is out of range.
@@ -198,8 +208,15 @@ class network {
       device_.finish(s);
       if constexpr (Quantized<P>)
         if (!trained_) quantization.expect_ranges(device_, s);
-      return detail::ops::checked_metrics(sums, Classes);
+      return metrics_of(sums);
     }
+  }
+  /// Of the last forward on a GPU, and what they mean: throws error if a label is out of range.
+  [[nodiscard]] span_on<const detail::ops::metric_sums, D> device_metrics() const {
+    return device_metrics_.span();
+  }
+  [[nodiscard]] metrics metrics_of(const detail::ops::metric_sums& sums) const {
+    return detail::ops::checked_metrics(sums, Classes);
   }
   /// What a captured pass depends on beside its batch. `bytes` stands for addresses: a network's
   /// buffers only grow, so that a buffer which has moved changes the sum.
@@ -216,7 +233,8 @@ class network {
     if constexpr (Quantized<P>) counts_numbers = quantization.percentile < 100;
     return capture_key{
         saved_.bytes() + gradients_.bytes() +
-            (input_.size() + loss_gradient_.size() + workspace_.size()) * sizeof(number),
+            (input_.size() + loss_gradient_.size() + workspace_.size()) * sizeof(number) +
+            packing_.bytes(),
         label_smoothing, b.epoch >= freeze_batch_norm_at, counts_numbers};
   }
   /// (samples, classes) of the last forward pass.
@@ -225,7 +243,23 @@ class network {
   }
 
  private:
-  [[gnu::cold]] network(const D& where, layout_builder layout)
+  template <class Ready>
+  void run_backward(const packed_parameters& in, span_on<real, D> gradients, write_mode mode,
+                    Ready&& ready, stream s, std::byte* packed_gradients) {
+    expects(trained_, "network: backward requires a preceding forward with phase::train");
+    expects(gradients.size >= plane_size(),
+            "network: the plane is smaller than the network's table");
+    const auto samples = static_cast<std::size_t>(samples_);
+    gradients_.reset(samples * largest_activation_);
+    const backward_pass<layer_backend> pass{
+        in.span().data, gradients.data, mode,        samples_, batch_norm_allreduce,
+        &gradients_,    &scratch_,      &workspace_, s,        packed_gradients};
+    number* dy = gradients_.acquire();
+    device_.copy(dy, loss_gradient_.span().data, samples * Classes * sizeof(number), s);
+    root_.backward(pass, dy, {.needed = false}, ready);
+  }
+
+  [[gnu::cold]] network(const D& where, layout_builder&& layout)
       : device_(where),
         root_(Root::template bind<layer_backend, Input>(layout)),
         packed_size_(layout.packed_size),
@@ -236,6 +270,7 @@ class network {
         device_metrics_(where, D::host_memory ? 0 : 1),
         workspace_(where, 0),
         scratch_(where, 0),
+        packing_(where, layout),
         gradients_(where) {
     if constexpr (Quantized<P>) {
       if constexpr (D::host_memory)
@@ -257,6 +292,7 @@ class network {
   buffer<detail::ops::metric_sums, D> device_metrics_;
   buffer<number, D> workspace_;
   buffer<double, D> scratch_;
+  detail::nn::parameter_packing<layer_backend> packing_;
   detail::nn::gradient_buffers<number, D> gradients_;
 };
 

@@ -41,7 +41,7 @@ class courier {
       last_by_rank_.resize(static_cast<std::size_t>(reducer.comm.size()));
     if constexpr (threaded)
       if (reducer.comm.size() > 1) {
-        if constexpr (!D::host_memory) stream_ = device.make_stream();
+        stream_ = make_stream(device);
         thread_ = detail::core::start_thread<&courier::serve>(*this);
       }
   }
@@ -75,6 +75,9 @@ class courier {
     }
   }
 
+  /// Whether buckets are mixed by a thread, so that finish() blocks the host.
+  [[nodiscard]] bool is_threaded() const { return thread_.joinable(); }
+
   /// "last finished: step 12, ..."
   [[nodiscard, gnu::cold]] std::string last_finished() const {
     const std::scoped_lock lock(mutex_);
@@ -93,6 +96,16 @@ class courier {
 
  private:
   static constexpr bool threaded = R::communicator_type::blocks_host;
+
+  // An exchange goes before compute where the device has priorities: other ranks wait for it.
+  static stream make_stream(const D& device) {
+    if constexpr (D::host_memory)
+      return {};
+    else if constexpr (requires { device.make_high_priority_stream(); })
+      return device.make_high_priority_stream();
+    else
+      return device.make_stream();
+  }
 
   struct queued_bucket {
     posted_bucket bucket;

@@ -25,6 +25,7 @@ class gradient_scaler {
   gradient_scaler(const D&, const loss_scaling&, step_status*, stream) {}
   [[nodiscard]] double scale() const { return 1; }
   [[nodiscard]] span_on<const float, D> device_scale() const { return {}; }
+  [[nodiscard]] const float* device_factor() const { return nullptr; }
   void unscale(span_on<Real, D>, stream) const {}
   void update(stream) const {}
   void set_host_scale(const step_status&) {}
@@ -52,6 +53,8 @@ class gradient_scaler<P, D, true> {
   /// S where kernels read it.
   [[nodiscard]] span_on<const float, D> device_scale() const { return {&status_->scale.value, 1}; }
 
+  /// 1 / S where kernels read it; null if S is always 1.
+  [[nodiscard]] const float* device_factor() const { return &status_->unscale; }
   /// gradient <- gradient / S
   void unscale(span_on<Real, D> gradient, stream s) const {
     // For a GPU, the overload of ops/gpu/elementwise.hpp is found by argument-dependent lookup.

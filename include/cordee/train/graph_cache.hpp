@@ -40,7 +40,8 @@ template <class M, class O>
 concept CapturableStep =
     device::GraphCapture<typename M::device> && CapturableModel<M> && optim::Capturable<O>;
 
-enum class graph_section { pass, last_pass, finish_reduction, accept };
+/// `step` is the last pass and everything behind it.
+enum class graph_section { pass, last_pass, finish_reduction, accept, step };
 
 /// Steps that cannot be captured, all on the CPU among them: every section runs directly.
 template <class M, class O, class R, bool = CapturableStep<M, O>>
@@ -49,9 +50,10 @@ class graph_cache {
   graph_cache(const typename M::device&, const trainer_options& options)
       : requested_(options.capture_graphs) {}
 
+  [[nodiscard]] bool joins(bool /*courier_is_threaded*/) const { return false; }
   template <class F>
   bool run(graph_section, const M&, const batch<typename M::device>&, typename M::device::stream,
-           const F& f) {
+           const F& f, bool /*overwrites*/ = false) {
     f();
     return false;
   }
@@ -79,12 +81,18 @@ class graph_cache<M, O, R, true> {
         requested_(options.capture_graphs),
         exchanges_during_pass_(!optim::Capturable<R> && O::eager && options.overlap) {}
 
-  /// Effects: launches what f launches on s. Returns whether that was a replay, in which case the
+  /// Whether the last pass and what follows are one section: nothing between needs the host.
+  [[nodiscard]] bool joins(bool courier_is_threaded) const {
+    return requested_ && !courier_is_threaded && optim::Capturable<R> &&
+           O::needs != agreement::loose;
+  }
+  /// Effects: launches what f launches on s, where a pass overwrites gradients or adds to them. Returns whether that was a replay, in which case the
   /// host's part of f (its callbacks) was not executed.
   template <class F>
-  bool run(graph_section section, const M& model, batch<D> b, typename D::stream s, const F& f) {
+  bool run(graph_section section, const M& model, batch<D> b, typename D::stream s, const F& f,
+           bool overwrites = false) {
     const auto key = [&] {
-      entry e{section, b, model.captured_arguments(b), {}};
+      entry e{section, overwrites, b, model.captured_arguments(b), temporary_bytes(s), {}};
       e.b.loss_scale = 1;  // kernels read b.device_loss_scale
       e.b.epoch = 0;       // what depends on it is among the captured arguments
       return e;
@@ -120,14 +128,24 @@ class graph_cache<M, O, R, true> {
 
   struct entry {
     graph_section section;
+    bool overwrites;
     batch<D> b;
     decltype(std::declval<const M&>().captured_arguments(batch<D>{})) arguments;
+    std::size_t temporary_bytes;  // which stands for the address of the stream's temporary memory
     std::optional<typename D::graph> graph;
 
     [[nodiscard]] bool same_key(const entry& other) const {
-      return section == other.section && b == other.b && arguments == other.arguments;
+      return section == other.section && overwrites == other.overwrites && b == other.b &&
+             arguments == other.arguments && temporary_bytes == other.temporary_bytes;
     }
   };
+
+  static std::size_t temporary_bytes(typename D::stream s) {
+    if constexpr (requires { s.temporary_bytes(); })
+      return s.temporary_bytes();
+    else
+      return 0;
+  }
 
   [[nodiscard]] bool captures(graph_section section) const {
     return requested_ && !(section == graph_section::last_pass && exchanges_during_pass_);

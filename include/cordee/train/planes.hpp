@@ -53,6 +53,7 @@ class planes {
   }
   /// In the device's memory.
   [[nodiscard]] step_status* status() { return step_status_.span().data; }
+  [[nodiscard]] const step_status* status() const { return step_status_.span().data; }
 
   void clear(span x, stream s) { device_.clear(x.data, x.size * sizeof(Real), s); }
   void copy(span out, span in, stream s) {

@@ -1,42 +1,105 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a step copies from the device to the host: the metrics of a forward pass, the step's status.
+// What a step returns to the host: the metrics of its forward passes, and its status.
 #pragma once
 
+#include <concepts>
+#include <cstddef>
+
 #include <cordee/core/training_step.hpp>
+#include <cordee/device/buffer.hpp>
+#include <cordee/device/pinned.hpp>
+#include <cordee/ops/softmax_loss.hpp>
 #include <cordee/train/step_status.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
 
-/// Copies on a stream of its own, which waits for an event of the compute stream and not for the
-/// work behind it: the host reads a result while the device computes. On the CPU, whose events and
-/// streams are empty, it is a plain read.
-template <Device D>
+/// A model whose metrics are in a device's memory after forward, so that they can be copied from
+/// there without blocking the host.
+template <class M>
+concept HasDeviceMetrics = !M::device::host_memory && requires(const M m) {
+  { m.metrics_of(*m.device_metrics().data) } -> std::same_as<metrics>;
+};
+
+/// The results are read where they are: on the CPU, and of models without device metrics, whose
+/// read_metrics blocks the host.
+template <class M, bool = HasDeviceMetrics<M>>
 class readback {
  public:
-  using stream = typename D::stream;
-  using event = typename D::event;
+  using stream = typename M::device::stream;
 
-  explicit readback(const D& device) : device_(device), readback_stream_(device.make_stream()) {}
+  explicit readback(const typename M::device&) {}
 
-  /// The metrics of the model's last forward pass, which ended before `event`. Blocks the host.
-  template <class M>
-  [[nodiscard]] metrics metrics_at(const event& after_forward, M& model) const {
-    device_.await(readback_stream_, after_forward);
-    return model.read_metrics(readback_stream_);
-  }
-  /// The status that the planes' kernels had written by `event`. Blocks the host.
+  void begin(std::size_t /*passes*/) { metrics_ = {}; }
+  void copy_metrics(const M& model, stream s) { metrics_ += model.read_metrics(s); }
   template <class Planes>
-  [[nodiscard]] step_status status_at(const event& written, const Planes& planes) const {
-    device_.await(readback_stream_, written);
-    return planes.read_status(readback_stream_);
+  void copy_status(const Planes& planes, stream s) {
+    status_ = planes.read_status(s);
   }
-  [[nodiscard]] stream on() const { return readback_stream_; }
+  void mark(stream) {}
+  void wait() const {}
+
+  [[nodiscard]] metrics metrics_of(const M&) const { return metrics_; }
+  [[nodiscard]] const step_status& status() const { return status_; }
+  /// A stream for what else is read.
+  [[nodiscard]] stream on() const { return {}; }
+
+ private:
+  metrics metrics_;
+  step_status status_;
+};
+
+/// Copies to page-locked memory, enqueued with the step's work, which the host reads after a single
+/// wait. The wait is on a stream of its own, for an event of the compute stream and not for the work
+/// behind it.
+template <class M>
+class readback<M, true> {
+  using D = typename M::device;
+
+ public:
+  using stream = typename D::stream;
+
+  explicit readback(const D& device)
+      : device_(device), stream_(device.make_stream()), status_(device, 1), sums_(device, 1) {}
+
+  /// For a step of so many forward passes.
+  void begin(std::size_t passes) {
+    sums_.reserve(passes);  // the copies of the step before are complete
+    passes_ = 0;
+  }
+  /// Enqueues a copy of the metrics of the forward pass launched last.
+  void copy_metrics(const M& model, stream s) {
+    const auto from = model.device_metrics();
+    device_.copy(&sums_.span()[passes_++], from.data, sizeof(*from.data), s);
+  }
+  /// Enqueues a copy of the step's status as the work launched on `s` so far leaves it.
+  template <class Planes>
+  void copy_status(const Planes& planes, stream s) {
+    device_.copy(status_.span().data(), planes.status(), sizeof(step_status), s);
+  }
+  /// wait() is for the work launched on `s` so far.
+  void mark(stream s) { marked_ = device_.record(s); }
+  /// Blocks the host.
+  void wait() const { wait_for(device_, marked_, stream_); }
+
+  /// After wait(): the sum over the step's passes. Throws error if a label was out of range.
+  [[nodiscard]] metrics metrics_of(const M& model) const {
+    metrics sum;
+    for (std::size_t k = 0; k < passes_; ++k) sum += model.metrics_of(sums_.span()[k]);
+    return sum;
+  }
+  /// After wait().
+  [[nodiscard]] const step_status& status() const { return status_.span()[0]; }
+  [[nodiscard]] stream on() const { return stream_; }
 
  private:
   D device_;
-  stream readback_stream_;
+  stream stream_;
+  typename D::event marked_{};
+  device::pinned<step_status, D> status_;
+  device::pinned<ops::metric_sums, D> sums_;
+  std::size_t passes_ = 0;
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::train

@@ -16,8 +16,9 @@
 namespace cordee::inline CORDEE_ABI {
 
 struct trainer_options {
-  /// Largest bucket, in bytes of gradients; a larger parameter tensor is a bucket of its own.
-  std::size_t bucket_bytes = 1u << 20;
+  /// Largest bucket, in bytes of gradients; a larger parameter tensor is a bucket of its own. 0: 1
+  /// MiB on a CPU; 16 MiB on a GPU, where each bucket has launches and round trips of its own.
+  std::size_t bucket_bytes = 0;
   /// Exchange buckets during backward, with optimizers that are `eager`.
   bool overlap = true;
   /// On a GPU, capture the launches of a step as graphs and replay them (graph_cache.hpp). Members
@@ -53,6 +54,12 @@ struct step_outcome {
 };
 
 namespace detail::train {
+
+template <class D>
+constexpr std::size_t bucket_bytes(const trainer_options& options) {
+  constexpr std::size_t MiB = std::size_t{1} << 20;
+  return options.bucket_bytes > 0 ? options.bucket_bytes : D::host_memory ? MiB : 16 * MiB;
+}
 
 /// The counters of a run, from which each step's step_info is made.
 struct progress {

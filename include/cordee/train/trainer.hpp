@@ -21,7 +21,7 @@
 #include <cordee/nn/model.hpp>
 #include <cordee/optim/optimizer.hpp>
 #include <cordee/schedule/schedule.hpp>
-#include <cordee/train/courier.hpp>
+#include <cordee/train/bucket_exchange.hpp>
 #include <cordee/train/gradient_scaler.hpp>
 #include <cordee/train/graph_cache.hpp>
 #include <cordee/train/observe.hpp>
@@ -66,15 +66,12 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
         options_(options),
         device_(model.where()),
         stream_(device_.make_stream()),
-        buckets_(detail::core::make_buckets(
-            M::segments(), detail::comm::message_limit<R>(options.bucket_bytes) / sizeof(Real))),
         planes_(device_, M::segments()),
         packed_parameters_(model.make_packed_parameters()),
-        scratch_(device_, detail::comm::largest_scratch<Real>(reducer_, buckets())),
         readback_(device_),
         gradient_scaler_(device_, options_.loss_scaling, planes_.status(), stream_),
         graph_cache_(device_, options_),
-        courier_(reducer_, device_) {
+        exchange_(model_, optimizer_, reducer_, planes_, gradient_scaler_, options_) {
     detail::optim::check_optimizer(optimizer_);
     detail::train::check_quantization(model_);
     if (options_.check_stability) detail::train::expect_stable(optimizer_, reducer_);
@@ -95,9 +92,10 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   template <class F>
   auto abort_peers_on_throw(const F& f) {
     const auto context = [this] {
-      return concat("trainer after ", steps_taken(), " steps; ", courier_.last_finished());
+      return concat("trainer after ", steps_taken(), " steps; ",
+                    exchange_.carrier().last_finished());
     };
-    const auto completed = [this] { return courier_.completed(); };
+    const auto completed = [this] { return exchange_.carrier().completed(); };
     const detail::comm::error_context scope(context, completed);
     return cordee::detail::comm::abort_peers_on_throw(reducer_.comm, f);
   }
@@ -118,7 +116,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   [[nodiscard]] const trainer_options& options() const { return options_; }
   [[nodiscard]] typename M::packed_parameters& packed_parameters() { return packed_parameters_; }
   [[nodiscard]] stream compute() const { return stream_; }
-  [[nodiscard]] auto buckets() const { return std::span(buckets_.data(), buckets_.size()); }
+  [[nodiscard]] auto buckets() const { return exchange_.buckets(); }
   [[nodiscard]] std::span<const segment> segments() const { return planes_.table(); }
   [[nodiscard]] std::int64_t steps_taken() const { return progress_.step; }
   [[nodiscard]] std::size_t arena_bytes() const { return planes_.bytes(); }
@@ -136,106 +134,97 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
 
  private:
   static constexpr bool exact = gradient_is_exact, mixes = O::needs == agreement::mixing;
-  static constexpr bool checks_early = !exact || O::norms == norms_needed::before_propose;
   static constexpr bool always_checks =
       !exact || precision::scales_loss || O::norms == norms_needed::before_accept;
   using graph_section = detail::train::graph_section;
-  using event = typename device::event;
 
   template <class F>
   step_outcome take_step(std::span<const batch<device>> micro, double epoch, const F& meanwhile) {
-    begin_step(epoch);
-    for (std::size_t i = 0; i < micro.size(); ++i)
-      forward_backward(micro[i], i + 1 == micro.size());
-    if (micro.empty()) segments_ready(0);  // no samples: this rank's gradient is zero
-    expects(next_bucket_ == buckets_.size(),
-            "trainer: backward ended before every segment was ready");
-    // Exact optimizers test the reduced mean in finish_reduction(), so all ranks decide alike; the
-    // others have tested their own gradient, bucket by bucket, in check_local_gradient().
-    if constexpr (!exact) gradient_scaler_.update(stream_);
-    if constexpr (O::needs == agreement::loose) read_back(device_.record(stream_));
-    if (!posts_early())
-      for (const bucket& b : buckets_) post_bucket(b, out_.applied);
-    courier_.finish();  // blocks until every bucket is mixed
-    graph_cache_.run(graph_section::finish_reduction, model_, {}, stream_,
-                     [this] { finish_reduction(); });
-    const event reduced = device_.record(stream_);
-    graph_cache_.run(graph_section::accept, model_, {}, stream_, [this] { accept(); });
-    meanwhile();
-    if constexpr (O::needs != agreement::loose) read_back(reduced);
+    begin_step(epoch, micro);
+    const bool joined = !micro.empty() && graph_cache_.joins(exchange_.blocks_host());
+    for (std::size_t i = 0; i < micro.size(); ++i) {
+      const bool last = i + 1 == micro.size();
+      forward_backward(micro[i], i == 0, last, last && joined);
+      readback_.copy_metrics(model_, stream_);
+    }
+    if (micro.empty()) exchange_.all_ready(stream_);
+    exchange_.expect_all_ready();
+    if constexpr (O::needs == agreement::loose) {
+      // The host decides by its own gradient whether the step is applied.
+      gradient_scaler_.update(stream_);
+      copy_status();
+      meanwhile();
+      read_back();
+      exchange_.post_rest(out_.applied, stream_);
+      exchange_.finish();
+      graph_cache_.run(graph_section::accept, model_, {}, stream_, [this] { accept(); });
+    } else {
+      if (!joined) exchange_.post_rest(out_.applied, stream_);
+      if (exchange_.blocks_host()) meanwhile();  // during the exchange
+      if (joined) {
+        copy_status();
+      } else {
+        exchange_.finish();  // blocks until every bucket is mixed
+        graph_cache_.run(graph_section::finish_reduction, model_, {}, stream_,
+                         [this] { finish_reduction(); });
+        copy_status();
+        graph_cache_.run(graph_section::accept, model_, {}, stream_, [this] { accept(); });
+      }
+      if (!exchange_.blocks_host()) meanwhile();
+      read_back();
+    }
     end_step();
     return out_;
   }
 
-  void begin_step(double epoch) {
+  void begin_step(double epoch, std::span<const batch<device>> micro) {
     detail::train::average_frozen_statistics(model_, reducer_.comm, statistics(), out_.info.epoch,
                                              epoch, stream_);
     out_ = {.info = progress_.at(epoch, detail::schedule::learning_rate_of(schedule_, epoch)),
             .loss_scale = gradient_scaler_.scale()};
-    next_bucket_ = 0;
-    posted_ = false;
+    exchange_.begin_step(out_.info);
+    readback_.begin(micro.size());
     planes_.begin_step(out_.info, stream_);
-    planes_.clear(grads(), stream_);
+    if (micro.empty() || !overwrites(micro.front())) planes_.clear(grads(), stream_);
   }
 
-  // One micro-batch, whose gradients are added. Segments become ready in the last one's backward.
-  void forward_backward(const batch<device>& micro, bool last) {
+  // On a GPU the first micro-batch overwrites the gradients, so nothing clears them. On the CPU that
+  // would change the sign of zeros.
+  static bool overwrites(const batch<device>& first) {
+    return !device::host_memory && first.count > 0;
+  }
+
+  // One micro-batch, whose gradients are added. Segments become ready in the last one's backward;
+  // where nothing of the step needs the host in between, the rest of it follows (`joined`).
+  void forward_backward(const batch<device>& micro, bool first, bool last, bool joined) {
     batch<device> b = micro.with_loss_scale(gradient_scaler_.scale(), out_.info.epoch);
     b.device_loss_scale = gradient_scaler_.device_scale();
-    event after_forward;
+    const bool replaces = first && overwrites(micro);
+    const auto mode = replaces ? write_mode::overwrite : write_mode::add;
     const auto pass = [&] {
       model_.forward(packed_parameters_, weights(), b, phase::train, stream_);
-      after_forward = device_.record(stream_);
-      const auto ready = [&](std::size_t k) { last ? segments_ready(k) : void(); };
-      model_.backward(packed_parameters_, grads(), write_mode::add, ready, stream_);
+      exchange_.run_backward(packed_parameters_, mode, last, stream_);
+      if (!joined) return;
+      exchange_.post_rest(out_.applied, stream_);
+      finish_reduction();
+      accept();
     };
-    if (graph_cache_.run(last ? graph_section::last_pass : graph_section::pass, model_, b, stream_,
-                         pass)) {  // a replayed pass calls nothing on the host
-      after_forward = device_.record(stream_);
-      if (last) next_bucket_ = buckets_.size();
-      posted_ = last && posts_early();
-    }
-    out_.train += readback_.metrics_at(after_forward, model_);  // during backward
+    const auto section = joined ? graph_section::step
+                         : last ? graph_section::last_pass
+                                : graph_section::pass;
+    if (graph_cache_.run(section, model_, b, stream_, pass, replaces) && last)
+      exchange_.replayed(joined);
   }
 
-  // Backward has written the gradients of segment k and of all later segments of the table: buckets
-  // that begin at k or later are complete.
-  void segments_ready(std::size_t k) {
-    for (; next_bucket_ < buckets_.size() && k <= buckets_[next_bucket_].first_segment;
-         ++next_bucket_) {
-      const bucket& b = buckets_[next_bucket_];
-      gradient_scaler_.unscale(grads().subspan(b.offset, b.size), stream_);
-      if constexpr (checks_early) check_local_gradient(b);
-      if (posts_early()) post_bucket(b, true);
-    }
-  }
-
-  // Norms of this rank's gradient in one bucket. Where ranks step on their own gradients it is
-  // tested as well; exact optimizers test the mean, so that all ranks decide alike.
-  void check_local_gradient(const bucket& b) {
-    planes_.compute_norms(b.segments, b.first_segment, O::norms == norms_needed::before_propose,
-                          stream_);
-    if constexpr (exact) return;
-    planes_.record_norms(b.segments, b.first_segment, false, stream_);
-    if constexpr (mixes) planes_.clear_if_nonfinite(grads().subspan(b.offset, b.size), stream_);
-  }
-
-  // Hands what the optimizer proposes for one bucket, if anything, to the courier.
-  void post_bucket(const bucket& b, bool finite) {
-    const span proposal = optimizer_.propose(planes_.view_of(b.segments, b.first_segment, finite),
-                                             out_.info, stream_);
-    if (proposal.empty()) return;
-    posted_ = true;
-    courier_.post({planes_.bucket_view_of(b, proposal, scratch_.span()), out_.info}, stream_);
-  }
-
-  // Norms of the exact mean, and its test for NaN and infinity.
+  // Exact optimizers test the reduced mean, with its norms, so that all ranks decide alike; the
+  // others have tested their own gradient, bucket by bucket, in check_local_gradient().
   void finish_reduction() {
-    if (!exact || !checks_gradient()) return;
-    planes_.compute_norms(planes_.trainables(), 0, O::norms == norms_needed::before_accept,
-                          stream_);
-    planes_.record_norms(planes_.trainables(), 0, true, stream_);
-    gradient_scaler_.update(stream_);
+    if (exact && checks_gradient()) {
+      planes_.compute_norms(planes_.trainables(), 0, O::norms == norms_needed::before_accept,
+                            stream_);
+      planes_.record_norms(planes_.trainables(), 0, true, stream_);
+    }
+    if (checks_gradient()) gradient_scaler_.update(stream_);
   }
 
   // With an exact mean that is not finite nothing changes; a GPU's kernels test for it themselves,
@@ -250,11 +239,18 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
     model_.pack_parameters(weights(), packed_parameters_, stream_);
   }
 
-  // The step's status as of `tested`; the compute stream goes on.
-  void read_back(const event& tested) {
+  void copy_status() {
+    if (checks_gradient()) readback_.copy_status(planes_, stream_);
+    readback_.mark(stream_);
+  }
+
+  // What the step's work up to copy_status() has written; the compute stream goes on. Blocks.
+  void read_back() {
+    readback_.wait();
+    out_.train = readback_.metrics_of(model_);
     out_.squared_global_norm = std::nan("");
     if (!checks_gradient()) return;
-    const detail::train::step_status status = readback_.status_at(tested, planes_);
+    const detail::train::step_status& status = readback_.status();
     out_.squared_global_norm = status.squared_global_norm;
     out_.zeroed_buckets = mixes ? status.nonfinite_buckets : 0;
     out_.applied = mixes || status.nonfinite_buckets == 0;
@@ -262,7 +258,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   }
 
   void end_step() {
-    progress_.advance(out_, posted_);
+    progress_.advance(out_, exchange_.posted());
     detail::train::update_ranges(model_, reducer_.comm, weights(), out_.info, out_.finite(),
                                  readback_.on(), stream_);
     if (progress_.nonfinite_steps >= options_.max_nonfinite_steps)
@@ -271,8 +267,6 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
                                      precision::scales_loss);
   }
 
-  [[nodiscard]] bool posts_early() const { return O::eager && options_.overlap; }
-
   M& model_;
   O optimizer_;
   S schedule_;
@@ -280,20 +274,16 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   trainer_options options_;
   device device_;
   stream stream_;
-  std::vector<bucket> buckets_;
   detail::train::planes<Real, device, O, R> planes_;
   typename M::packed_parameters packed_parameters_;
-  buffer<std::byte, device> scratch_;  // the reducer's; the courier mixes one bucket at a time
-  detail::train::readback<device> readback_;
+  detail::train::readback<M> readback_;
   detail::train::gradient_scaler<precision, device> gradient_scaler_;
 
   step_outcome out_;
-  std::size_t next_bucket_ = 0;  // the next one to become ready
-  bool posted_ = false;          // whether this step exchanges anything
   detail::train::progress progress_;
   detail::train::graph_cache<M, O, R> graph_cache_;
   // Last: its thread is joined before what it uses is destroyed.
-  detail::train::courier<R, Real, device> courier_;
+  detail::train::bucket_exchange<M, O, R> exchange_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI

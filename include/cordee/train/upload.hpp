@@ -37,8 +37,8 @@ class upload {
   std::span<const batch<D>> to(std::span<const batch<cpu>> host, typename D::stream s) {
     buffers_[current_].last_read = device_.record(s);
     buffer_set& next = buffers_[current_ = 1 - current_];
-    device_.finish(copies_);                 // the pinned memory has been copied
-    device_.await(copies_, next.last_read);  // and kernels have read its copy
+    wait_for(device_, next.copied, copies_);  // the pinned memory has been copied
+    device_.await(copies_, next.last_read);   // and kernels have read its copy
     while (next.memory.size() < host.size()) next.memory.push_back(batch_memory(device_));
     next.batches.clear();
     for (std::size_t i = 0; i < host.size(); ++i)
@@ -46,7 +46,8 @@ class upload {
                               next.memory[i].labels.copy_of(device_, host[i].labels, copies_),
                               host[i].count, host[i].global_samples, host[i].ranks,
                               host[i].normalization, host[i].loss_scale});
-    device_.await(s, device_.record(copies_));
+    next.copied = device_.record(copies_);
+    device_.await(s, next.copied);
     return next.batches;
   }
 
@@ -73,6 +74,7 @@ class upload {
   struct buffer_set {
     std::vector<batch_memory> memory;
     std::vector<batch<D>> batches;
+    typename D::event copied{};     // recorded behind their copies
     typename D::event last_read{};  // recorded behind all work that reads them
   };
 

@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <type_traits>
 
@@ -32,7 +33,8 @@ inline constexpr std::size_t segment_chunk = 4096;  // 16 numbers per thread
 /// Consecutive segments of a table, as a kernel parameter.
 class table_part {
  public:
-  static constexpr std::size_t max_segments = 128;  // kernel parameters are at most 4 KiB
+  // Kernel parameters are at most 4 KiB; ResNet-50 has 161 segments, which are one part.
+  static constexpr std::size_t max_segments = 200;
 
   /// Numbers first .. last-1 of the view, which lie in segment k of the table.
   struct run {
@@ -45,7 +47,9 @@ class table_part {
     for (std::size_t j = 0; j < size_; ++j) {
       const segment& s = table[from_ + j];
       const std::size_t first = s.offset - table.front().offset;
-      entries_[j] = {first, first + s.size, s.kind, static_cast<unsigned>(chunks_)};
+      expects(first + s.size <= UINT32_MAX, "segmented: a plane has at most 2^32 - 1 numbers");
+      entries_[j] = {static_cast<unsigned>(first), static_cast<unsigned>(first + s.size), s.kind,
+                     static_cast<unsigned>(chunks_)};
       chunks_ += device::blocks_for(s.size, segment_chunk);
     }
   }
@@ -64,12 +68,12 @@ class table_part {
     }
     const entry& e = entries_[j];
     const std::size_t first = e.first + (chunk - e.chunks_before) * segment_chunk;
-    return {e.type, from_ + j, first, std::min(first + segment_chunk, e.last)};
+    return {e.type, from_ + j, first, std::min(first + segment_chunk, std::size_t{e.last})};
   }
 
  private:
   struct entry {
-    std::size_t first, last;
+    unsigned first, last;  // 32 bits, as is the number of chunks: 16 bytes for a segment
     kind type;
     unsigned chunks_before;
   };

@@ -64,11 +64,18 @@ TEST_CASE("plan_cache: the fastest engine is selected on first use, and used fro
   CHECK(host_state().heuristics == heuristics_before);
 }
 
-TEST_CASE("plan_cache: at most eight engines are timed") {
+TEST_CASE("plan_cache: the host's time to launch on an idle stream is not the engine's") {
+  cache_fixture d({{.index = 7, .milliseconds = 1, .host_milliseconds = 5},
+                   {.index = 8, .milliseconds = 2},
+                   {.index = 9, .milliseconds = 3, .host_milliseconds = 1}});
+  CHECK(d.executed(plan_key()).back() == 7);
+}
+
+TEST_CASE("plan_cache: at most twelve engines are timed") {
   std::vector<host_engine> engines;
   for (int i = 0; i < 40; ++i)
     engines.push_back({.index = i, .milliseconds = static_cast<float>(40 - i)});
-  CHECK(cache_fixture(engines).executed(plan_key()).back() == 7);
+  CHECK(cache_fixture(engines).executed(plan_key()).back() == 11);
 }
 
 TEST_CASE(
@@ -118,7 +125,7 @@ TEST_CASE(
     "error behind") {
   cache_fixture d({{.index = 7, .workspace = 1000}, {.index = 8, .milliseconds = 2}});
   host_state().memory = 999;
-  CHECK(d.executed(plan_key()) == std::vector<int>{8, 8, 8, 8, 8});
+  CHECK(d.executed(plan_key()) == std::vector<int>(2 * (1 + 3) + 1, 8));
   float x = 1;
   for_each(d.stream, 1, [&x](std::size_t) { x = 2; });
   CHECK(x == 2);
@@ -142,20 +149,52 @@ TEST_CASE("plan_cache: without an engine, or if the only one fails, the error na
   CHECK(both.find("this engine fails") != std::string::npos);
 }
 
-TEST_CASE("plan_cache: every thread and device has its own, destroyed with the thread") {
+TEST_CASE("plan_cache: every device has its own, which all threads share") {
   host_state() = {};
-  const auto check = [] {
-    cudnn_plan_cache& cache = cudnn_plan_cache::current();
-    CHECK(&cudnn_plan_cache::current() == &cache);
-    CHECK(host_state().handles == 1);
-    host_state().device = 1;
-    CHECK(&cudnn_plan_cache::current() != &cache);
-    CHECK(host_state().handles == 2);
-    host_state().device = 0;
-    CHECK(&cudnn_plan_cache::current() == &cache);
+  cudnn_plan_cache* seen[2][2] = {};
+  const auto look = [](auto& of_thread) {
+    for (const int ordinal : {0, 1}) {
+      host_state().device = ordinal;
+      of_thread[ordinal] = &cudnn_plan_cache::current();
+    }
   };
-  std::thread(check).join();
-  CHECK(host_state().handles == 0);
+  look(seen[0]);  // this thread's remain while the other one looks
+  std::thread([&] { look(seen[1]); }).join();
+  host_state().device = 0;
+  CHECK(seen[0][0] != seen[0][1]);
+  CHECK(seen[1][0] == seen[0][0]);
+  CHECK(seen[1][1] == seen[0][1]);
+}
+
+TEST_CASE("plan_cache: a thread finds the plans that another, which has ended, selected") {
+  host_state() = {};
+  host_state().engines = {{.index = 7, .milliseconds = 2}, {.index = 8}};
+  std::vector<float> x(5 * 60), w(144), y(x.size());
+  const auto run = [&] {
+    cudnn_plan_cache::current().execute(plan_key(5), {x.data(), w.data(), y.data()},
+                                        support::host_cuda{}.make_stream());
+  };
+  std::thread(run).join();
+  CHECK(host_state().heuristics == 2);  // modes A and fallback
+  host_state().executed.clear();
+  std::thread(run).join();
+  CHECK(host_state().heuristics == 2);
+  CHECK(host_state().executed == std::vector<int>{8});
+}
+
+TEST_CASE("plan_cache: threads take turns with the handle") {
+  host_state() = {};
+  cudnn_plan_cache cache;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&cache] {
+      std::vector<float> x(2 * 60), w(144), y(x.size());
+      for (int k = 0; k < 20; ++k)
+        cache.execute(plan_key(), {x.data(), w.data(), y.data()},
+                      support::host_cuda{}.make_stream());
+    });
+  for (std::thread& t : threads) t.join();
+  CHECK(host_state().executed.size() == 80);
 }
 
 TEST_CASE("plan_cache: all its descriptors are destroyed") {

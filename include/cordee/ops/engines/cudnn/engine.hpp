@@ -19,7 +19,7 @@ namespace detail::ops {
 template <class Real>
 struct set_zero_op {
   Real* to;
-  CORDEE_DEVICE void operator()(std::size_t i) const { to[i] = 0; }
+  CORDEE_DEVICE void operator()(std::size_t i) const { to[i] = Real{}; }
 };
 }  // namespace detail::ops
 
@@ -30,6 +30,9 @@ struct cudnn_with {
           ? (Settings.tf32 ? "cudnn, deterministic, TF32" : "cudnn, deterministic")
           : (Settings.tf32 ? "cudnn, TF32" : "cudnn");
   static constexpr bool rounds_weight_gradients = true;  // to N, before the addition in Real
+  /// pack() is what ops/packed_table.hpp says, of block() channels and filters, and wgrad_packed()
+  /// leaves a gradient in this form.
+  static constexpr bool packs_by_table = true;
 
   template <detail::ops::CudnnType N>
   static constexpr int block(int channels) {
@@ -70,9 +73,18 @@ struct cudnn_with {
         for_each(s, p.weights(), detail::ops::set_zero_op<Real>{dw});
       return;
     }
-    run(p, samples, detail::ops::convolution_pass::wgrad, write_mode::overwrite, x, workspace, dy,
-        s);  // workspace <- dw, (K', R, S, C')
+    wgrad_packed(p, samples, x, dy, workspace, s);
     unpack_krsc(p, block<N>(p.in.channels), block<N>(p.filters), workspace, dw, mode, s);
+  }
+  /// packed_dw (K', R, S, C')      from  x (N, H, W, C')           and  dy (N, H_out, W_out, K')
+  template <detail::ops::CudnnType N, GpuStream S>
+  static void wgrad_packed(const convolution_problem& p, int samples, const N* x, const N* dy,
+                           N* packed_dw, S s) {
+    if (samples == 0)
+      for_each(s, packed_size<N>(p), detail::ops::set_zero_op<N>{packed_dw});
+    else
+      run(p, samples, detail::ops::convolution_pass::wgrad, write_mode::overwrite, x, packed_dw, dy,
+          s);
   }
 
  private:

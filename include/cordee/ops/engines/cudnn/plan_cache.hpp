@@ -1,18 +1,20 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One thread's cuDNN handle on one GPU, and its execution plans by key.
+// A GPU's cuDNN handle, and its execution plans by key. All threads share them, so a trainer whose
+// steps move to another thread finds its plans there; one thread at a time uses the handle.
 //
 // A plan is selected when its key is first used. Unless the settings say `deterministic`, the
-// heuristics' first eight plans are run on the tensors given, three times each, and the one with
-// the least time is kept. This blocks on the stream, so it cannot happen during a graph capture:
-// run a step before capturing one.
+// heuristics' first twelve plans are run on the tensors given, and the one with the least time is
+// kept. This blocks on the stream, so it cannot happen during a graph capture: run a step before
+// capturing one.
 #pragma once
 
 #include <algorithm>
 #include <limits>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 
 #include <cuda_runtime_api.h>
@@ -23,20 +25,22 @@
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
-/// Measures the milliseconds between the first and the last of a call's work on a stream.
+/// Measures milliseconds of work on a stream, for each of `runs` in a row. One more run precedes
+/// the first event: on an idle stream the host's time to launch would count.
 class cuda_stopwatch {
  public:
   explicit cuda_stopwatch(cudaStream_t s) : s_(s), from_(make()), to_(make()) {}
 
   template <class F>
-  float operator()(const F& work) {
-    device::cuda_check(cudaEventRecord(from_.get(), s_), "cudaEventRecord");
+  float operator()(int runs, const F& work) {
     work();
+    device::cuda_check(cudaEventRecord(from_.get(), s_), "cudaEventRecord");
+    for (int i = 0; i < runs; ++i) work();
     device::cuda_check(cudaEventRecord(to_.get(), s_), "cudaEventRecord");
     device::cuda_check(cudaEventSynchronize(to_.get()), "cudaEventSynchronize");
     float time = 0;
     device::cuda_check(cudaEventElapsedTime(&time, from_.get(), to_.get()), "cudaEventElapsedTime");
-    return time;
+    return time / static_cast<float>(runs);
   }
 
  private:
@@ -56,11 +60,13 @@ class cuda_stopwatch {
 
 class cudnn_plan_cache {
  public:
-  /// The cache of the calling thread and its current device.
+  /// The cache of the calling thread's current device, destroyed when the program ends.
   static cudnn_plan_cache& current() {
     int ordinal = 0;
     device::cuda_check(cudaGetDevice(&ordinal), "cudaGetDevice");
-    static thread_local std::map<int, cudnn_plan_cache> caches;
+    static std::mutex mutex;
+    static std::map<int, cudnn_plan_cache> caches;
+    const std::scoped_lock lock(mutex);
     return caches[ordinal];
   }
 
@@ -73,6 +79,7 @@ class cudnn_plan_cache {
   /// Executes the key's pass in stream order.
   template <device::CudaStream S>
   void execute(const cudnn_plan_key& key, const cudnn_pointers& data, S s) {
+    const std::scoped_lock lock(mutex_);
     try {
       cudnn_check(cudnnSetStream(handle_.get(), s.handle), "cudnnSetStream");
       std::optional<cudnn_plan>& plan = plans_[as_tuple(key)];
@@ -84,8 +91,8 @@ class cudnn_plan_cache {
   }
 
  private:
-  static constexpr std::size_t candidates = 8;
-  static constexpr int repetitions = 3;
+  static constexpr std::size_t candidates = 12;
+  static constexpr int measurements = 2, runs = 3;  // the least of the means is taken
 
   using tuple = std::array<int, 13>;
   static tuple as_tuple(const cudnn_plan_key& key) {
@@ -135,9 +142,8 @@ class cudnn_plan_cache {
                   cuda_stopwatch& stopwatch) {
     float least = std::numeric_limits<float>::infinity();
     try {
-      execute(plan, data, s);  // loads its kernels
-      for (int i = 0; i < repetitions; ++i)
-        least = std::min(least, stopwatch([&] { execute(plan, data, s); }));
+      for (int i = 0; i < measurements; ++i)  // the run before the first loads the kernels
+        least = std::min(least, stopwatch(runs, [&] { execute(plan, data, s); }));
     } catch (const error&) {
       return std::numeric_limits<float>::infinity();
     }
@@ -152,6 +158,7 @@ class cudnn_plan_cache {
   struct destroy {
     void operator()(cudnnHandle_t handle) const { cudnnDestroy(handle); }
   };
+  std::mutex mutex_;
   std::unique_ptr<std::remove_pointer_t<cudnnHandle_t>, destroy> handle_;
   std::map<tuple, std::optional<cudnn_plan>> plans_;
 };

@@ -1,0 +1,103 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Kernels (device/gpu_kernel.hpp) on the hardware: the thread block, the __global__ function of
+// every kernel, and its launch.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <string_view>
+
+#include <cub/block/block_reduce.cuh>
+#include <cuda_runtime.h>
+
+#include <cordee/core/concat.hpp>
+#include <cordee/device/cuda_status.hpp>
+#include <cordee/device/cuda_warp.cuh>
+#include <cordee/device/gpu_kernel.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+namespace detail::device {
+
+/// A thread block of the hardware: models ThreadBlock and, where all warps are whole, MmaBlock.
+template <int Threads>
+class cuda_thread_block : public cuda_warp {
+ public:
+  CORDEE_DEVICE int thread() const { return static_cast<int>(threadIdx.x); }
+  CORDEE_DEVICE std::size_t index() const { return blockIdx.x; }
+  CORDEE_DEVICE std::size_t blocks() const { return gridDim.x; }
+  CORDEE_DEVICE void sync() { __syncthreads(); }
+
+  template <class T>
+  CORDEE_DEVICE T* shared(std::size_t n) {
+    extern __shared__ __align__(16) unsigned char memory[];
+    const std::size_t offset = used_;
+    used_ += (n * sizeof(T) + 15) / 16 * 16;
+    return reinterpret_cast<T*>(memory + offset);
+  }
+  template <class T>
+  CORDEE_DEVICE T sum(T x) {
+    using reduce = cub::BlockReduce<T, Threads>;
+    __shared__ typename reduce::TempStorage work;
+    __shared__ T shared_total;
+    const T sum_of_thread_0 = reduce(work).Sum(x);
+    if (threadIdx.x == 0) shared_total = sum_of_thread_0;
+    __syncthreads();
+    const T total = shared_total;
+    __syncthreads();  // before the next sum writes
+    return total;
+  }
+
+ private:
+  std::size_t used_ = 0;
+};
+
+template <class Kernel>
+__global__ void __launch_bounds__(Kernel::threads)
+    kernel_entry(const __grid_constant__ Kernel kernel) {
+  cuda_thread_block<Kernel::threads> block;
+  kernel(block);
+}
+
+/// The kernel's type, as the compiler writes it.
+template <class Kernel>
+constexpr std::string_view kernel_name() {
+  std::string_view name = __PRETTY_FUNCTION__;  // "... [with Kernel = name; ...]"
+  const std::size_t first = name.find("Kernel = ") + 9;
+  name = name.substr(first, name.find_first_of(";]", first) - first);
+  return name;
+}
+
+/// A kernel's shared memory above 48 KiB is an opt-in, once for each kernel and GPU.
+template <class Kernel>
+void allow_shared_memory(std::size_t bytes) {
+  constexpr std::size_t default_limit = 48 * 1024;
+  if (bytes <= default_limit) return;
+  constexpr int known_gpus = 64;  // of further ones the limit is set at each launch
+  static std::atomic<std::size_t> allowed[known_gpus] = {};
+  int ordinal = 0;
+  cuda_check(cudaGetDevice(&ordinal), "cudaGetDevice");
+  if (ordinal < known_gpus && allowed[ordinal].load(std::memory_order_relaxed) >= bytes) return;
+  cuda_check(cudaFuncSetAttribute(kernel_entry<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                  static_cast<int>(bytes)),
+             concat("cudaFuncSetAttribute of ", bytes, " bytes of shared memory"));
+  if (ordinal < known_gpus) allowed[ordinal].store(bytes, std::memory_order_relaxed);
+}
+
+/// Requires blocks > 0.
+template <class Kernel>
+void launch_cuda_kernel(std::size_t blocks, const Kernel& kernel, cudaStream_t s) {
+  static_assert(sizeof(Kernel) <= max_kernel_bytes,
+                "a kernel's parameters are at most 4 KiB: keep arrays in device memory");
+  const std::size_t shared = shared_bytes(kernel);
+  allow_shared_memory<Kernel>(shared);
+  kernel_entry<Kernel><<<static_cast<unsigned>(blocks), Kernel::threads, shared, s>>>(kernel);
+  const cudaError_t status = cudaGetLastError();
+  if (status != cudaSuccess) cuda_failed(status, concat("launch of ", kernel_name<Kernel>()));
+}
+
+}  // namespace detail::device
+
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,85 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The parameters of a network as a table in the device's memory (ops/packed_table.hpp), by which
+// one launch packs all of them, and one unpacks the gradients of a bucket.
+#pragma once
+
+#include <cstddef>
+#include <utility>
+
+#include <cordee/core/error.hpp>
+#include <cordee/core/pod_vector.hpp>
+#include <cordee/core/training_step.hpp>
+#include <cordee/device/buffer.hpp>
+#include <cordee/nn/layer.hpp>
+#include <cordee/ops/packed_table.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+namespace detail::nn {
+
+/// A model whose gradients may stay packed until a bucket is complete.
+template <class M>
+concept HasPackedGradients =
+    requires(M m, span_on<typename M::precision::master, typename M::device> plane,
+             typename M::device::stream s) {
+      m.unpack_gradients(plane, std::size_t{}, std::size_t{}, write_mode::add, nullptr, s);
+    };
+
+/// For backends whose layers pack their own parameters.
+template <class B, bool = B::packs_by_table>
+class parameter_packing {
+ public:
+  parameter_packing(const typename B::device&, layout_builder&) {}
+  [[nodiscard]] std::size_t bytes() const { return 0; }
+};
+
+template <class B>
+class parameter_packing<B, true> {
+  using number = typename B::number;
+  using real = typename B::real;
+  using stream = typename B::stream;
+
+ public:
+  /// Takes the list of the layout, which has one entry for each trainable segment.
+  [[gnu::cold]] parameter_packing(const typename B::device& device, layout_builder& layout)
+      : packed_size_(layout.packed_size),
+        tensors_(std::move(layout.tensors)),
+        on_device_(device, tensors_.size()),
+        gradients_(device, 0) {
+    expects(tensors_.size() == layout.next_segment, "network: a layer has not listed its tensors");
+    const stream s{};
+    device.copy(on_device_.span().data, tensors_.data(), tensors_.size() * sizeof(tensors_[0]), s);
+    device.finish(s);
+  }
+
+  /// What a captured launch depends on.
+  [[nodiscard]] std::size_t bytes() const { return gradients_.size(); }
+  void pack(const real* plane, std::byte* packed, stream s) const {
+    // by argument-dependent lookup: ops/gpu/packed_table.hpp
+    pack_table(on_device_.span().data, tensors_.size(), tensors_.back(), plane,
+               reinterpret_cast<number*>(packed), s);
+  }
+  /// Memory for packed gradients, at the offsets of the packed parameters.
+  [[nodiscard]] std::byte* gradients() {
+    gradients_.reserve(packed_size_);
+    return gradients_.span().data;
+  }
+  /// See network::unpack_gradients.
+  void unpack(real* plane, std::size_t first, std::size_t count, write_mode mode,
+              const float* factor, stream s) {
+    const number* const packed = reinterpret_cast<const number*>(gradients());
+    // by argument-dependent lookup: ops/gpu/packed_table.hpp
+    unpack_table(on_device_.span().data, tensors_.size(), tensors_[first],
+                 tensors_[first + count - 1], packed, plane, factor, mode, s);
+  }
+
+ private:
+  std::size_t packed_size_;
+  detail::core::pod_vector<detail::ops::packed_tensor> tensors_;
+  buffer<detail::ops::packed_tensor, typename B::device> on_device_;
+  buffer<std::byte, typename B::device> gradients_;
+};
+
+}  // namespace detail::nn
+}  // namespace cordee::inline CORDEE_ABI

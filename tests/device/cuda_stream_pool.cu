@@ -1,0 +1,45 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Over the counting double of the CUDA runtime: no GPU is needed.
+#include <doctest/doctest.h>
+
+#include <cordee/device/cuda.cuh>
+
+#include "tests/support/cuda_on_host.hpp"
+
+using namespace cordee;
+using namespace support;
+
+TEST_CASE("cuda_stream_pool: a closed stream is made again, of the same priority alone") {
+  const gpu device;
+  const auto a = device.make_stream();
+  const int normal = host_cuda_counts().priorities.back();
+  device.close_stream(a);
+  const auto exchange = device.make_high_priority_stream();
+  const int high = host_cuda_counts().priorities.back();
+  CHECK(high < normal);  // CUDA counts downwards
+  CHECK(exchange.handle != a.handle);
+  CHECK(device.make_stream().handle == a.handle);
+  const std::size_t created = host_cuda_counts().priorities.size();
+  device.close_stream(exchange);
+  CHECK(device.make_high_priority_stream().handle == exchange.handle);
+  CHECK(host_cuda_counts().priorities.size() == created);
+}
+
+TEST_CASE("cuda_stream_pool: each stream has its own temporary memory, released with the device") {
+  const std::size_t used = host_cuda_counts().used;
+  {
+    const gpu device;
+    const auto a = device.make_stream(), b = device.make_stream();
+    void *const x = a.allocate(100), *const y = b.allocate(100);
+    CHECK(x != y);
+    a.release(x);
+    b.release(y);
+    const std::size_t calls = host_cuda_counts().pool_calls;
+    CHECK(a.allocate(100) != b.allocate(100));
+    CHECK(host_cuda_counts().pool_calls == calls);
+    CHECK(host_cuda_counts().used > used);
+  }
+  CHECK(host_cuda_counts().used == used);
+}

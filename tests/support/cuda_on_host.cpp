@@ -1,0 +1,350 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/support/cuda_on_host.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+support::host_cuda_state& support::host_cuda_counts() {
+  static host_cuda_state state;
+  return state;
+}
+
+/// A stream's work by position, and what it waited for.
+struct CUstream_st {
+  std::size_t submitted = 0, completed = 0;
+  struct dependency {
+    std::size_t position;
+    CUstream_st* of;
+    std::size_t until;
+  };
+  std::vector<dependency> awaited;
+  CUgraph_st* capture = nullptr;
+
+  void complete(std::size_t until) {
+    if (completed >= until) return;
+    completed = until;
+    for (const dependency& d : awaited)
+      if (d.position <= until) d.of->complete(d.until);
+  }
+};
+struct CUevent_st {
+  CUstream_st* of = nullptr;
+  std::size_t position = 0;
+};
+struct CUgraph_st {
+  std::size_t launches = 0;
+};
+struct CUgraphExec_st {
+  std::size_t launches = 0;
+};
+
+namespace {
+
+using support::host_cuda_counts;
+
+struct block {
+  std::size_t size;
+  enum { device, pool, pinned } kind;
+};
+std::map<const void*, block>& blocks() {
+  static std::map<const void*, block> all;
+  return all;
+}
+const block* block_of(const void* p) {
+  auto next = blocks().upper_bound(p);
+  if (next == blocks().begin()) return nullptr;
+  --next;
+  const auto* const first = static_cast<const char*>(next->first);
+  return static_cast<const char*>(p) < first + next->second.size ? &next->second : nullptr;
+}
+
+/// The status of a call: the sticky error, if there is one, else `own`, which becomes the last.
+cudaError_t result(cudaError_t own = cudaSuccess) {
+  auto& state = host_cuda_counts();
+  if (state.sticky) own = state.failure;
+  if (own != cudaSuccess) state.last = own;
+  return own;
+}
+
+void* make(std::size_t size, decltype(block::kind) kind) {
+  void* const p = std::calloc(size, 1);
+  blocks()[p] = {size, kind};
+  return p;
+}
+cudaError_t submit(cudaStream_t s) {
+  if (s != nullptr && s->capture == nullptr) ++s->submitted;
+  return result();
+}
+
+struct call_configuration {
+  dim3 grid, threads;
+  std::size_t shared = 0;
+  cudaStream_t stream = nullptr;
+} configuration;
+
+std::map<const void*, std::string>& kernel_names() {
+  static std::map<const void*, std::string> names;
+  return names;
+}
+
+}  // namespace
+
+// What nvcc's host code calls --------------------------------------------------------------------
+
+extern "C" {
+void** __cudaRegisterFatBinary(void*) {
+  static void* handle = nullptr;
+  return &handle;
+}
+void __cudaRegisterFatBinaryEnd(void**) {}
+void __cudaUnregisterFatBinary(void**) {}
+void __cudaRegisterVar(void**, char*, char*, const char*, int, std::size_t, int, int) {}
+void __cudaRegisterFunction(void**, const char* host, char*, const char* name, int, uint3*, uint3*,
+                            dim3*, dim3*, int*) {
+  kernel_names()[host] = name;
+}
+unsigned __cudaPushCallConfiguration(dim3 grid, dim3 threads, std::size_t shared,
+                                     cudaStream_t stream) {
+  configuration = {grid, threads, shared, stream};
+  return 0;
+}
+cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* threads, std::size_t* shared,
+                                       void* stream) {
+  *grid = configuration.grid;
+  *threads = configuration.threads;
+  *shared = configuration.shared;
+  *static_cast<cudaStream_t*>(stream) = configuration.stream;
+  return cudaSuccess;
+}
+cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* host) {
+  *kernel = reinterpret_cast<cudaKernel_t>(const_cast<void*>(host));
+  return cudaSuccess;
+}
+cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3, dim3, void**, std::size_t,
+                               cudaStream_t s) {
+  auto& state = host_cuda_counts();
+  if (s != nullptr && s->capture != nullptr) {
+    ++s->capture->launches;
+    ++state.captured;
+    return result();
+  }
+  ++state.launches;
+  ++state.kernels[kernel_names()[reinterpret_cast<const void*>(kernel)]];
+  if (s != nullptr) ++s->submitted;
+  return result(state.sticky ? cudaSuccess : std::exchange(state.failure, cudaSuccess));
+}
+}
+
+// The runtime -------------------------------------------------------------------------------------
+
+cudaError_t cudaGetLastError() {
+  auto& state = host_cuda_counts();
+  const cudaError_t last = std::exchange(state.last, cudaSuccess);
+  return state.sticky ? state.failure : last;
+}
+cudaError_t cudaPeekAtLastError() {
+  auto& state = host_cuda_counts();
+  return state.sticky ? state.failure : state.last;
+}
+const char* cudaGetErrorString(cudaError_t e) {
+  return e == cudaErrorMemoryAllocation ? "out of memory"
+         : e == cudaErrorIllegalAddress ? "an illegal memory access was encountered"
+                                        : "an error of the double";
+}
+cudaError_t cudaGetDeviceCount(int* n) {
+  *n = host_cuda_counts().gpus;
+  return cudaSuccess;
+}
+static thread_local int current_gpu = 0;
+cudaError_t cudaGetDevice(int* device) {
+  *device = current_gpu;
+  return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int device) {
+  current_gpu = device;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  *properties = {};
+  std::snprintf(properties->name, sizeof(properties->name), "Double %d", device);
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceSynchronize() {
+  ++host_cuda_counts().device_waits;
+  return result();
+}
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  *least = 0;
+  *greatest = -5;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* s, unsigned, int priority) {
+  host_cuda_counts().priorities.push_back(priority);
+  *s = new CUstream_st;
+  return result();
+}
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* s, unsigned flags) {
+  return cudaStreamCreateWithPriority(s, flags, 0);
+}
+cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }  // events may refer to it
+cudaError_t cudaStreamSynchronize(cudaStream_t s) {
+  if (s != nullptr && s->capture != nullptr) return result(cudaErrorStreamCaptureUnsupported);
+  ++host_cuda_counts().waits;
+  if (s != nullptr) s->complete(s->submitted);
+  return result();
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned) {
+  if (e->of != nullptr) s->awaited.push_back({++s->submitted, e->of, e->position});
+  return result();
+}
+cudaError_t cudaStreamIsCapturing(cudaStream_t s, cudaStreamCaptureStatus* status) {
+  *status = s != nullptr && s->capture != nullptr ? cudaStreamCaptureStatusActive
+                                                  : cudaStreamCaptureStatusNone;
+  return result();
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* e, unsigned) {
+  *e = new CUevent_st;
+  return result();
+}
+cudaError_t cudaEventCreate(cudaEvent_t* e) { return cudaEventCreateWithFlags(e, 0); }
+cudaError_t cudaEventDestroy(cudaEvent_t e) {
+  delete e;
+  return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
+  if (s != nullptr) *e = {s, s->submitted};
+  return result();
+}
+cudaError_t cudaEventQuery(cudaEvent_t e) {
+  return e->of == nullptr || e->of->completed >= e->position ? result() : cudaErrorNotReady;
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t e) {
+  ++host_cuda_counts().waits;
+  if (e->of != nullptr) e->of->complete(e->position);
+  return result();
+}
+cudaError_t cudaEventElapsedTime(float* time, cudaEvent_t, cudaEvent_t) {
+  *time = 1;
+  return cudaSuccess;
+}
+
+cudaError_t cudaMalloc(void** p, std::size_t size) {
+  auto& state = host_cuda_counts();
+  if (state.used + state.pooled + size > state.memory) return result(cudaErrorMemoryAllocation);
+  ++state.allocations;
+  state.used += size;
+  *p = make(size, block::device);
+  return result();
+}
+cudaError_t cudaFree(void* p) {
+  if (p == nullptr) return cudaSuccess;
+  host_cuda_counts().used -= blocks().at(p).size;
+  blocks().erase(p);
+  std::free(p);
+  return result();
+}
+cudaError_t cudaMallocHost(void** p, std::size_t size) {
+  *p = make(size, block::pinned);
+  return result();
+}
+cudaError_t cudaFreeHost(void* p) {
+  if (p != nullptr) blocks().erase(p);
+  std::free(p);
+  return result();
+}
+cudaError_t cudaMallocAsync(void** p, std::size_t size, cudaStream_t s) {
+  auto& state = host_cuda_counts();
+  const std::size_t from_pool = std::min(size, state.pooled);
+  if (state.used + state.pooled + size - from_pool > state.memory)
+    return result(cudaErrorMemoryAllocation);
+  ++state.pool_calls;
+  state.pooled -= from_pool;
+  state.used += size;
+  *p = make(size, block::pool);
+  return submit(s);
+}
+cudaError_t cudaFreeAsync(void* p, cudaStream_t s) {
+  auto& state = host_cuda_counts();
+  ++state.pool_calls;
+  state.used -= blocks().at(p).size;
+  state.pooled += blocks().at(p).size;
+  blocks().erase(p);
+  std::free(p);
+  return submit(s);
+}
+cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+  const auto& state = host_cuda_counts();
+  *total = state.memory;
+  *free = state.memory - state.used - state.pooled;
+  return result();
+}
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int) {
+  *pool = nullptr;
+  return result();
+}
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) { return result(); }
+cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, std::size_t) {
+  ++host_cuda_counts().trims;
+  host_cuda_counts().pooled = 0;
+  return result();
+}
+
+cudaError_t cudaMemcpyAsync(void* out, const void* in, std::size_t size, cudaMemcpyKind,
+                            cudaStream_t s) {
+  auto& state = host_cuda_counts();
+  const bool pageable = block_of(out) == nullptr || block_of(in) == nullptr;
+  if (s != nullptr && s->capture != nullptr) {
+    if (pageable) return result(cudaErrorStreamCaptureUnsupported);
+    return result();
+  }
+  ++state.copies;
+  if (size <= std::size_t{64} * 1024) std::memmove(out, in, size);
+  const cudaError_t status = submit(s);
+  if (block_of(out) == nullptr) {
+    ++state.pageable;
+    ++state.waits;
+    if (s != nullptr) s->complete(s->submitted);
+  }
+  return status;
+}
+cudaError_t cudaMemsetAsync(void* out, int value, std::size_t size, cudaStream_t s) {
+  if (s == nullptr || s->capture == nullptr) ++host_cuda_counts().clears;
+  if (size <= std::size_t{64} * 1024) std::memset(out, value, size);
+  return submit(s);
+}
+
+cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int) {
+  ++host_cuda_counts().attributes;
+  return result();
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t s, cudaStreamCaptureMode) {
+  s->capture = new CUgraph_st;
+  return result();
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t* graph) {
+  *graph = std::exchange(s->capture, nullptr);
+  return result();
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete graph;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
+  *exec = new CUgraphExec_st{graph->launches};
+  return result();
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
+  delete exec;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t, cudaStream_t s) {
+  ++host_cuda_counts().graph_launches;
+  return submit(s);
+}
