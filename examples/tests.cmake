@@ -145,6 +145,11 @@ cordee_example(imagenet_shape MATCH "25557032 parameters, fp32 on cpu.*images/s,
   NUMBER "step 0: loss ([0-9.]+)," 5.5 8  # 6.56; ln 1000 = 6.91
   RUN $<TARGET_FILE:imagenet_shape> --batch 1 --warmup 0 --steps 1)
 cordee_example_options(imagenet_shape "--batch 8")
+if(TARGET own_optimizer_gpu)
+  cordee_example(own_optimizer_gpu.laws MATCH "signum obeys the laws" RUN $<TARGET_FILE:own_optimizer_gpu> --laws)
+else()
+  cordee_example_skipped(own_optimizer_gpu.laws "no CUDA compiler")
+endif()
 if(TARGET imagenet_shape_gpu AND NOT CORDEE_ALL_TESTS)
   cordee_only_with_all(example.imagenet_shape_gpu)
 elseif(TARGET imagenet_shape_gpu)

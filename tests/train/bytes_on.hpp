@@ -4,6 +4,7 @@
 // A small network in int8, trained on any device by any int8 engine.
 #pragma once
 
+#include <cstddef>
 #include <limits>
 #include <string>
 #include <vector>
@@ -33,6 +34,8 @@
 #include <cordee/optim/sgd.hpp>
 #include <cordee/precision/int8.hpp>
 #include <cordee/train/trainer.hpp>
+
+#include "tests/support/way_error.hpp"
 
 namespace support {
 
@@ -96,6 +99,26 @@ int8_outcome train(const D& where, const R& reducer, const int8_options& options
     if (s.name.find("input_m") != s.name.npos) out.ranges.push_back(out.weights[s.offset]);
   if constexpr (requires { where.replays(); }) out.replays = where.replays();
   return out;
+}
+
+/// Without the ranges, which are not finite at first.
+inline std::vector<float> trainable_part(const std::vector<float>& weights) {
+  const net_on<cpu> net{cpu(1)};
+  const segment& last = net.segments()[detail::core::count_trainable(net.segments()) - 1];
+  return {weights.begin(), weights.begin() + static_cast<std::ptrdiff_t>(last.end())};
+}
+
+/// The first step's loss and pixels are the CPU's; then tensor cores round the gradients' factors
+/// to bf16, and an activation that rounds to the other byte moves by a 255th of its range: a quarter
+/// of the way that the weights go. Weights that stay where they start are off by the whole way.
+inline void check_int8_steps(const int8_outcome& device, const int8_outcome& host) {
+  REQUIRE(device.losses.size() == host.losses.size());
+  REQUIRE(device.ranges.size() == host.ranges.size());
+  CHECK(relatively_close(device.losses[0], host.losses[0], 1e-4));
+  CHECK(device.ranges[0] == host.ranges[0]);  // of the pixels
+  CHECK(device.ranges[1] == host.ranges[1]);
+  CHECK(way_error(trainable_part(device.weights), trainable_part(host.weights),
+                  trainable_part(host.start)) < 0.5);
 }
 
 }  // namespace support

@@ -18,10 +18,13 @@ static_assert(std::same_as<engine_for<gpu, fp16>::type, half_engine> &&
               std::same_as<engine_for<gpu, bf16>::type, half_engine> &&
               std::same_as<engine_for<gpu, fp32>::type, default_engine<gpu>::type>);
 
-TEST_CASE("int8 on a GPU: learns on tensor cores; replayed steps have the bits of direct ones") {
+// Seven updates of four samples do not lower this network's loss, on a CPU or elsewhere: what they
+// do to the weights is compared.
+TEST_CASE("int8 on a GPU: steps on tensor cores are the CPU's but for rounding, replayed or not") {
   int8_options options{.percentile = 97, .bad_step = 4};
-  const int8_outcome eager = train<tensor_core>(gpu{}, solo{}, options);
-  CHECK(eager.losses.back() < eager.losses.front());
+  const int8_outcome host = train(cpu(1), solo{}, options),
+                     eager = train<tensor_core>(gpu{}, solo{}, options);
+  check_int8_steps(eager, host);
   options.capture_graphs = true;
   CHECK(train<tensor_core>(gpu{}, solo{}, options) == eager);
 }

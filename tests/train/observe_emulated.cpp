@@ -28,13 +28,6 @@ int8_outcome train_on(const D& device, const int8_options& options = {}) {
   return on_ranks(1, [&](threads comm) { return train(device, ring{comm}, options); })[0];
 }
 
-/// Without the ranges, which are not finite at first.
-std::vector<float> trainable_part(const std::vector<float>& weights) {
-  const std::size_t tensors = detail::core::count_trainable(net_on<cpu>{cpu(1)}.segments());
-  const segment& last = net_on<cpu>{cpu(1)}.segments()[tensors - 1];
-  return {weights.begin(), weights.begin() + static_cast<std::ptrdiff_t>(last.end())};
-}
-
 }  // namespace
 
 TEST_CASE(

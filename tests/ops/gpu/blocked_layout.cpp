@@ -29,3 +29,18 @@ TEST_CASE("blocked_layout: offset and position_of are inverse; the order is (N, 
     CHECK(next == 3 * layout.size());
   }
 }
+
+TEST_CASE("blocked_layout: the position of a vector is that of its first number") {
+  for (const int V : {1, 3, 8, 24})
+    for (const unsigned size : {1u, 4u, 8u}) {
+      if (static_cast<unsigned>(V) % size != 0) continue;
+      const detail::ops::blocked_layout layout({10, 2, 3}, V);
+      for (unsigned i = 0; i < 3 * layout.size() / size; ++i) {
+        const auto position = layout.position_of(std::size_t{i} * size),
+                   vector = layout.position_of_vector(i, size);
+        CHECK(vector.sample == position.sample);
+        CHECK(vector.channel == position.channel);
+        CHECK(vector.pixel == position.pixel);
+      }
+    }
+}

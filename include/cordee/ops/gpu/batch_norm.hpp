@@ -80,7 +80,8 @@ void batch_norm_evaluate(const batch_norm_problem& at, int samples,
 }
 
 /// dx from dy; dx and dy may be the same memory unless a residual was added, in which case dy
-/// becomes the residual's gradient. Requires `saved` as forward or evaluation left it. `count` is forward's result, or `constant` as on the CPU; it is
+/// becomes the residual's gradient. Requires `saved` as forward or evaluation left it. `count`
+/// is forward's result, or `constant` as on the CPU; it is
 /// used only if ranks share statistics.
 template <Number N, int V, class Epilogue, class Real, GpuStream S>
 void batch_norm_backward(const batch_norm_problem& at, int samples,

@@ -36,6 +36,15 @@ struct blocked_layout {
     const std::size_t row = offset / V, plane = row / pixels;
     return {plane / blocks, plane % blocks * V + offset % V, row % pixels};
   }
+  /// The first number of vector i, of `size` numbers each: by divisions of 32 bits, which take a
+  /// fraction of the time of those of 64.
+  [[nodiscard]] CORDEE_HOST_DEVICE constexpr position position_of_vector(unsigned i,
+                                                                         unsigned size) const {
+    const unsigned vectors = static_cast<unsigned>(V) / size, row = i / vectors,
+                   side = static_cast<unsigned>(pixels), plane = row / side,
+                   count = static_cast<unsigned>(blocks);
+    return {plane / count, plane % count * V + std::size_t{i % vectors * size}, row % side};
+  }
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::ops

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <cordee/core/error.hpp>
 #include <cordee/core/extent.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/device/gpu_kernel.hpp>
@@ -21,41 +22,53 @@
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
-/// Vector i of the means over pixels.
-template <Number N>
-struct average_pool_op {
+/// A thread computes the mean of one vector of channels over the pixels. Small blocks: 256 samples
+/// of 2,048 channels are 1,024 of them, several for each multiprocessor.
+template <Number N, int Size>
+struct average_pool_kernel {
+  static constexpr int threads = 64;
+  static constexpr bool independent = true;
   blocked_layout in;
-  int width;
+  std::size_t vectors;
   const N* x;
   N* y;
 
-  CORDEE_DEVICE void operator()(std::size_t i) const {
-    const std::size_t first = i * static_cast<std::size_t>(width), plane = first / in.V;
+  template <class Block>
+  CORDEE_DEVICE void operator()(Block& b) const {
+    const std::size_t i = b.index() * threads + static_cast<std::size_t>(b.thread());
+    if (i >= vectors) return;
+    const std::size_t first = i * Size, plane = first / in.V;
     const N* const from = x + plane * in.pixels * in.V + first % in.V;
-    vec_16b<N> sum;
+    vec_16b<N, Size> sum;
     for (std::size_t pixel = 0; pixel < in.pixels; ++pixel) {
-      const vec_16b<N> z(from + pixel * in.V, width);
-      for (int k = 0; k < z.size; ++k) sum.value[k] += z.value[k];
+      const vec_16b<N, Size> z(from + pixel * in.V);
+      for (int k = 0; k < Size; ++k) sum.value[k] += z.value[k];
     }
     for (precision::wide<N>& value : sum.value) value /= static_cast<precision::wide<N>>(in.pixels);
-    sum.store(y + first, width);
+    sum.store(y + first);
   }
 };
 
-/// Vector i of the gradient of x.
-template <Number N>
-struct average_pool_backward_op {
+/// A thread writes the gradient of one vector of channels to every pixel.
+template <Number N, int Size>
+struct average_pool_backward_kernel {
+  static constexpr int threads = 64;
+  static constexpr bool independent = true;
   blocked_layout in;
-  int width;
+  std::size_t vectors;
   const N* dy;
   N* dx;
 
-  CORDEE_DEVICE void operator()(std::size_t i) const {
-    const std::size_t first = i * static_cast<std::size_t>(width);
-    const std::size_t plane = first / in.V / in.pixels;
-    vec_16b<N> z(dy + plane * in.V + first % in.V, width);
+  template <class Block>
+  CORDEE_DEVICE void operator()(Block& b) const {
+    const std::size_t i = b.index() * threads + static_cast<std::size_t>(b.thread());
+    if (i >= vectors) return;
+    const std::size_t first = i * Size, plane = first / in.V;
+    N* to = dx + plane * in.pixels * in.V + first % in.V;
+    vec_16b<N, Size> z(dy + first);
     for (precision::wide<N>& value : z.value) value /= static_cast<precision::wide<N>>(in.pixels);
-    z.store(dx + first, width);
+    N* const end = to + in.pixels * in.V;
+    for (; to != end; to += in.V) z.store(to);
   }
 };
 
@@ -103,51 +116,47 @@ struct subsample_backward_op {
 };
 
 /// Vector i of the maxima, and their taps.
-template <Number N>
+template <Number N, int Size>
 struct max_pool_op {
   max_pool_problem p;
   extent out_extent;
   blocked_layout in, out;
-  int width;
   const N* x;
   N* y;
   std::uint8_t* argmax;
 
   CORDEE_DEVICE void operator()(std::size_t i) const {
-    const std::size_t first = i * static_cast<std::size_t>(width);
-    const blocked_layout::position position = out.position_of(first);
+    const std::size_t first = i * Size;
+    const auto position = out.position_of_vector(static_cast<unsigned>(i), Size);
     const auto pixel = static_cast<int>(position.pixel);
     const int row = pixel / out_extent.width, column = pixel % out_extent.width;
     const auto [r0, r1] = p.taps(row, p.in.height);
     const auto [s0, s1] = p.taps(column, p.in.width);
     const N* const plane = x + in.offset({position.sample, position.channel, 0});
-    vec_16b<N> best;
-    int best_tap[vec_16b<N>::size] = {};
+    vec_16b<N, Size> best;
+    std::uint8_t best_tap[Size] = {};
     for (int r = r0; r < r1; ++r)
       for (int s = s0; s < s1; ++s) {
         const int h = row * p.stride - p.padding + r, l = column * p.stride - p.padding + s;
-        const vec_16b<N> z(plane + static_cast<std::size_t>(h * p.in.width + l) * in.V, width);
+        const vec_16b<N, Size> z(plane + static_cast<std::size_t>(h * p.in.width + l) * in.V);
         const bool is_first = r == r0 && s == s0;
         for (int k = 0; k < z.size; ++k)
           if (is_first || z.value[k] > best.value[k] || z.value[k] != z.value[k]) {
             best.value[k] = z.value[k];
-            best_tap[k] = r * p.window + s;
+            best_tap[k] = static_cast<std::uint8_t>(r * p.window + s);
           }
       }
-    best.store(y + first, width);
-    for (int k = 0; k < best.size; ++k)
-      if (k < width)
-        argmax[first + static_cast<std::size_t>(k)] = static_cast<std::uint8_t>(best_tap[k]);
+    best.store(y + first);
+    store_unit(best_tap, argmax + first);
   }
 };
 
 /// Vector i of the gradient of x: sums over the windows that contain it, in their order.
-template <Number N>
+template <Number N, int Size>
 struct max_pool_backward_op {
   max_pool_problem p;
   extent out_extent;
   blocked_layout in, out;
-  int width;
   const N* dy;
   const std::uint8_t* argmax;
   N* dx;
@@ -159,46 +168,59 @@ struct max_pool_backward_op {
     return {past < 0 ? 0 : past / p.stride + 1, std::min((h + p.padding) / p.stride + 1, count)};
   }
   CORDEE_DEVICE void operator()(std::size_t i) const {
-    const std::size_t first = i * static_cast<std::size_t>(width);
-    const blocked_layout::position position = in.position_of(first);
+    const std::size_t first = i * Size;
+    const auto position = in.position_of_vector(static_cast<unsigned>(i), Size);
     const auto pixel = static_cast<int>(position.pixel);
     const int h = pixel / p.in.width, l = pixel % p.in.width;
     const auto [i0, i1] = windows_over(h, out_extent.height);
     const auto [j0, j1] = windows_over(l, out_extent.width);
     const std::size_t plane = out.offset({position.sample, position.channel, 0});
-    vec_16b<N> sum;
-    if (accumulate) sum = vec_16b<N>(dx + first, width);
+    vec_16b<N, Size> sum;
+    if (accumulate) sum = vec_16b<N, Size>(dx + first);
     for (int row = i0; row < i1; ++row)
       for (int column = j0; column < j1; ++column) {
         const std::size_t from =
             plane + static_cast<std::size_t>(row * out_extent.width + column) * out.V;
-        const vec_16b<N> g(dy + from, width);
+        const vec_16b<N, Size> g(dy + from);
+        std::uint8_t taps[Size];
+        load_unit(argmax + from, taps);
         const int tap =
             (h + p.padding - row * p.stride) * p.window + (l + p.padding - column * p.stride);
         for (int k = 0; k < g.size; ++k)
-          if (k < width && argmax[from + static_cast<std::size_t>(k)] == tap)
-            sum.value[k] += g.value[k];
+          if (taps[k] == tap) sum.value[k] += g.value[k];
       }
-    sum.store(dx + first, width);
+    sum.store(dx + first);
   }
 };
+
+/// Vectors of activations, which the passes over images index in 32 bits.
+template <int Size>
+std::size_t count_vectors(const blocked_layout& of, int samples) {
+  const std::size_t vectors = static_cast<std::size_t>(samples) * of.size() / Size;
+  expects(vectors <= 0xffffffffu, "max_pool: a batch has at most 2^32 vectors of channels");
+  return vectors;
+}
 
 /// y (samples, lanes) <- mean of x (samples, lanes / V, pixels, V).
 template <Number N, int V, GpuStream S>
 void average_pool_forward(const extent& in, int samples, const N* x, N* y, S s) {
+  constexpr int size = vec_16b_size<N, V>;
+  using kernel = average_pool_kernel<N, size>;
+  expect_vec_aligned<size>(x, y);
   const blocked_layout from(in, V);
-  const int width = vec_16b_width<N>(V, x, y);
-  for_each(s, static_cast<std::size_t>(samples) * from.lanes() / static_cast<std::size_t>(width),
-           average_pool_op<N>{from, width, x, y});
+  const std::size_t vectors = static_cast<std::size_t>(samples) * from.lanes() / size;
+  s.launch_kernel(device::blocks_for(vectors, kernel::threads), kernel{from, vectors, x, y});
 }
 
 /// dx <- dy / pixels at every pixel.
 template <Number N, int V, GpuStream S>
 void average_pool_backward(const extent& in, int samples, const N* dy, N* dx, S s) {
+  constexpr int size = vec_16b_size<N, V>;
+  using kernel = average_pool_backward_kernel<N, size>;
+  expect_vec_aligned<size>(dy, dx);
   const blocked_layout to(in, V);
-  const int width = vec_16b_width<N>(V, dy, dx);
-  for_each(s, static_cast<std::size_t>(samples) * to.size() / static_cast<std::size_t>(width),
-           average_pool_backward_op<N>{to, width, dy, dx});
+  const std::size_t vectors = static_cast<std::size_t>(samples) * to.lanes() / size;
+  s.launch_kernel(device::blocks_for(vectors, kernel::threads), kernel{to, vectors, dy, dx});
 }
 
 template <Number N, int VX, int VY, GpuStream S>
@@ -219,21 +241,23 @@ void subsample_backward(const subsample_problem& p, int samples, const N* dy, N*
 template <Number N, int V, GpuStream S>
 void max_pool_forward(const max_pool_problem& p, int samples, const N* x, N* y,
                       std::uint8_t* argmax, S s) {
+  constexpr int size = vec_16b_size<N, V>;
+  expect_vec_aligned<size>(x, y, argmax);
   const blocked_layout in(p.in, V), out(p.out(), V);
-  const int width = vec_16b_width<N>(V, x, y);
-  for_each(s, static_cast<std::size_t>(samples) * out.size() / static_cast<std::size_t>(width),
-           max_pool_op<N>{p, p.out(), in, out, width, x, y, argmax});
+  for_each(s, count_vectors<size>(out, samples),
+           max_pool_op<N, size>{p, p.out(), in, out, x, y, argmax});
 }
 
 /// Each number of dx is computed from the windows that contain it.
 template <Number N, int V, GpuStream S>
 void max_pool_backward(const max_pool_problem& p, int samples, const N* dy,
                        const std::uint8_t* argmax, N* dx, write_mode mode, S s) {
+  constexpr int size = vec_16b_size<N, V>;
+  expect_vec_aligned<size>(dy, argmax, dx);
   const blocked_layout in(p.in, V), out(p.out(), V);
-  const int width = vec_16b_width<N>(V, dy, dx);
   for_each(
-      s, static_cast<std::size_t>(samples) * in.size() / static_cast<std::size_t>(width),
-      max_pool_backward_op<N>{p, p.out(), in, out, width, dy, argmax, dx, mode == write_mode::add});
+      s, count_vectors<size>(in, samples),
+      max_pool_backward_op<N, size>{p, p.out(), in, out, dy, argmax, dx, mode == write_mode::add});
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::ops

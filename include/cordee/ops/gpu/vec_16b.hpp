@@ -5,14 +5,52 @@
 // type.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include <cordee/core/error.hpp>
 #include <cordee/precision/number.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
+
+/// What one access of `Bytes` bytes moves, from or to an address that is a multiple of them. nvcc
+/// 13 keeps this type's accesses whole; a copy of bytes it splits where it unrolls a loop.
+template <std::size_t Bytes>
+struct [[gnu::may_alias]] alignas(Bytes) access_unit {
+  using word = std::conditional_t<Bytes % 4 == 0, std::uint32_t,
+                                  std::conditional_t<Bytes == 2, std::uint16_t, std::uint8_t>>;
+  word words[Bytes / sizeof(word)];
+};
+/// Bytes of `out` <- those at `from`, by one access.
+template <class T, std::size_t Size>
+CORDEE_DEVICE void load_unit(const T* from, T (&out)[Size]) {
+  const auto unit = *reinterpret_cast<const access_unit<sizeof(out)>*>(from);
+  std::memcpy(static_cast<void*>(out), &unit, sizeof(out));
+}
+/// Words are put together from numbers by shifts: copied, they are stored number by number.
+template <class T, std::size_t Size>
+CORDEE_DEVICE void store_unit(const T (&in)[Size], T* to) {
+  using unit_type = access_unit<sizeof(in)>;
+  using word = typename unit_type::word;
+  unit_type unit;
+  if constexpr (sizeof(T) < sizeof(word)) {
+    using bits = std::conditional_t<sizeof(T) == 1, std::uint8_t, std::uint16_t>;
+    constexpr std::size_t each = sizeof(word) / sizeof(T);
+    for (std::size_t w = 0; w < Size / each; ++w) {
+      word sum = 0;
+      for (std::size_t k = 0; k < each; ++k)
+        sum = static_cast<word>(sum | std::uint32_t{std::bit_cast<bits>(in[w * each + k])}
+                                          << (8 * sizeof(T) * k));
+      unit.words[w] = sum;
+    }
+  } else {
+    std::memcpy(&unit, in, sizeof(in));
+  }
+  *reinterpret_cast<unit_type*>(to) = unit;
+}
 
 /// `Size` adjacent numbers, loaded or stored by one access, which requires an address that is a
 /// multiple of `alignment` bytes. Size 1 is for rows that are not whole vectors.
@@ -26,7 +64,7 @@ struct vec_16b {
   vec_16b() = default;
   CORDEE_DEVICE explicit vec_16b(const N* from) {
     N numbers[size];
-    std::memcpy(numbers, assume_aligned<const void>(from), sizeof(numbers));
+    load_unit(from, numbers);
     for (int k = 0; k < size; ++k) value[k] = precision::widened(numbers[k]);
   }
   /// The first `count` numbers, one by one where they are not all; the rest is zero.
@@ -41,19 +79,12 @@ struct vec_16b {
   CORDEE_DEVICE void store(N* to) const {
     N numbers[size];
     for (int k = 0; k < size; ++k) numbers[k] = precision::rounded<N>(value[k]);
-    std::memcpy(assume_aligned<void>(to), numbers, sizeof(numbers));
+    store_unit(numbers, to);
   }
   CORDEE_DEVICE void store(N* to, int count) const {
     if (count == size) return store(to);
     for (int k = 0; k < size; ++k)
       if (k < count) to[k] = precision::rounded<N>(value[k]);
-  }
-
- private:
-  // Through void*: nvcc 13 generates byte accesses for other pointer types.
-  template <class Void>
-  CORDEE_DEVICE static Void* assume_aligned(Void* memory) {
-    return __builtin_assume_aligned(memory, alignment);
   }
 };
 

@@ -60,9 +60,8 @@ TEST_CASE("weight gradient: the partial sums of any split add up to the definiti
                                detail::ops::weight_gradient_kernel<half, tiled_fixture<>::tile,
                                                                    detail::ops::identity_prologue>{
                                    g, x.data(), dy_blocks.data(), {}, partial.data(), steps});
-    for_each(fixture.at.s, dw.size(),
-             detail::ops::reduce_splits_op<float>{layout, partial.data(), splits, dw.data(),
-                                                  write_mode::overwrite});
+    detail::ops::unpack_filters(layout, partial.data(), splits, dw.data(), write_mode::overwrite,
+                                fixture.at.s);
     CHECK(std::vector<double>(dw.begin(), dw.end()) == wanted);
   }
 }

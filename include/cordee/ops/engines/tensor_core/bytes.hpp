@@ -18,32 +18,6 @@
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
-/// packed[k, r, s, c] = w[k, c, r, s],  0 where k >= K or c >= C
-struct pack_bytes_op {
-  krsc_layout layout;
-  const std::int8_t* w;
-  std::int8_t* packed;
-  CORDEE_DEVICE void operator()(std::size_t i) const {
-    const auto index = static_cast<unsigned>(i);
-    const unsigned c = index % layout.padded_channels, row = index / layout.padded_channels;
-    const unsigned tap = row % layout.taps, k = row / layout.taps;
-    packed[i] = c < layout.channels && k < layout.filters
-                    ? w[(k * layout.channels + c) * layout.taps + tap]
-                    : std::int8_t{0};
-  }
-};
-struct filter_sum_op {
-  krsc_layout layout;
-  const std::int8_t* w;
-  std::int32_t* sums;
-  CORDEE_DEVICE void operator()(std::size_t k) const {
-    const std::size_t filter_size = std::size_t{layout.channels} * layout.taps;
-    std::int32_t sum = 0;
-    for (std::size_t i = 0; k < layout.filters && i < filter_size; ++i)
-      sum += w[k * filter_size + i];
-    sums[k] = sum;
-  }
-};
 struct quantize_op {
   const float* x;
   const affine_quantizer<float>* scaling;

@@ -25,23 +25,6 @@ namespace cordee::inline CORDEE_ABI {
 
 namespace detail::ops {
 
-/// packed[c, r, s, k] = master[k, c, r, s],  0 where k >= K or c >= C
-template <class Real, Number N>
-struct pack_crsk_op {
-  krsc_layout layout;
-  const Real* master;
-  N* packed;
-  CORDEE_DEVICE void operator()(std::size_t i) const {
-    const auto index = static_cast<unsigned>(i);
-    const unsigned k = index % layout.padded_filters, row = index / layout.padded_filters;
-    const unsigned tap = row % layout.taps, c = row / layout.taps;
-    packed[i] = c < layout.channels && k < layout.filters
-                    ? precision::rounded<N>(static_cast<precision::wide<N>>(
-                          master[(k * layout.channels + c) * layout.taps + tap]))
-                    : N{};
-  }
-};
-
 /// Pixels are indexed in 32 bits, one K step beyond the last included; taps are bits of a mask.
 inline void expect_supported(const implicit_gemm& g) {
   expects(g.pixels() <= 2'000'000'000, "tensor_core: a batch has at most 2,000,000,000 pixels");
@@ -84,10 +67,7 @@ struct tensor_core {
   template <detail::ops::TensorCoreNumber N, class Real, GpuStream S>
   static void pack(const convolution_problem& p, const Real* master, N* packed, S s) {
     const detail::ops::krsc_layout layout = layout_of<N>(p);
-    for_each(s, layout.size(),  // (K', R, S, C')
-             detail::ops::pack_krsc_op<Real, N>{layout, master, packed});
-    for_each(s, layout.size(),  // (C', R, S, K')
-             detail::ops::pack_crsk_op<Real, N>{layout, master, packed + layout.size()});
+    detail::ops::pack_filters(layout, master, packed, packed + layout.size(), s);
   }
 
   /// fprop   y (N, H_out, W_out, K')   from  x (N, H, W, C')           and  packed (K', R, S, C')
@@ -129,9 +109,8 @@ struct tensor_core {
                     const Prologue& prologue, Real* dw, write_mode mode, N* workspace, S s) {
     float* const partial = reinterpret_cast<float*>(workspace);  // (splits, K', R, S, C')
     run_wgrad(p, samples, x, dy, prologue, partial, s);
-    for_each(s, p.weights(),
-             detail::ops::reduce_splits_op<Real>{layout_of<N>(p), partial,
-                                                 plan_splits<N>(p, samples).splits, dw, mode});
+    detail::ops::unpack_filters(layout_of<N>(p), partial, plan_splits<N>(p, samples).splits, dw,
+                                mode, s);
   }
 
   static std::size_t packed_bytes(const convolution_problem& p) {
@@ -142,9 +121,10 @@ struct tensor_core {
   static void pack_bytes(const convolution_problem& p, const std::int8_t* weights,
                          std::int8_t* packed, S s) {
     const detail::ops::krsc_layout layout = layout_of<float>(p);
-    for_each(s, layout.size(), detail::ops::pack_bytes_op{layout, weights, packed});
+    std::int8_t* const no_crsk = nullptr;
+    detail::ops::pack_filters(layout, weights, packed, no_crsk, s);
     auto* const sums = reinterpret_cast<std::int32_t*>(packed + layout.size());  // (K')
-    for_each(s, layout.padded_filters, detail::ops::filter_sum_op{layout, weights, sums});
+    s.launch_kernel(layout.padded_filters, detail::ops::filter_sum_kernel{layout, weights, sums});
   }
   template <detail::ops::ByteConvolutionInput In, detail::ops::ByteConvolutionOutput Out,
             GpuStream S>
@@ -176,9 +156,8 @@ struct tensor_core {
   template <GpuStream S>
   static void pack_dequantized(const convolution_problem& p, const float* left, bfloat* packed,
                                S s) {
-    const detail::ops::krsc_layout layout = layout_of<float>(p);
-    for_each(s, layout.size(),
-             detail::ops::pack_crsk_op<float, bfloat>{layout, left, packed});  // (C', R, S, K')
+    bfloat* const no_krsc = nullptr;
+    detail::ops::pack_filters(layout_of<float>(p), left, no_krsc, packed, s);
   }
   /// dw from the dequantized x and, unless dx is null, dx by the straight-through estimator.
   template <class Real, GpuStream S>
@@ -201,8 +180,7 @@ struct tensor_core {
         s, splits * layout.size());  // (splits, K', R, S, C')
     run_wgrad(padded, samples, x_bf16.data(), dy_bf16.data(), detail::ops::identity_prologue{},
               partial.data(), s);
-    for_each(s, p.weights(),
-             detail::ops::reduce_splits_op<Real>{layout, partial.data(), splits, dw, dw_mode});
+    detail::ops::unpack_filters(layout, partial.data(), splits, dw, dw_mode, s);
     if (dx != nullptr)
       run_dgrad(padded, samples, dy_bf16.data(), packed,
                 detail::ops::straight_through_epilogue{x, k, dx, dx_mode}, s);

@@ -247,23 +247,6 @@ struct weight_gradient_kernel {
   }
 };
 
-/// dw (K, C, R, S) from the partial sums (splits, K', R, S, C').
-template <std::floating_point Real>
-struct reduce_splits_op {
-  krsc_layout layout;
-  const float* partial;
-  std::size_t splits;
-  Real* dw;
-  write_mode mode;
-
-  CORDEE_DEVICE void operator()(std::size_t i) const {
-    const std::size_t offset = layout.offset_of(static_cast<unsigned>(i)), size = layout.size();
-    float sum = 0;
-    for (std::size_t s = 0; s < splits; ++s) sum += partial[s * size + offset];
-    dw[i] = static_cast<Real>(sum) + (mode == write_mode::add ? dw[i] : Real{0});
-  }
-};
-
 /// K steps per split, of `steps` in all: enough blocks to fill the GPU, of enough steps each.
 constexpr int steps_per_split(std::size_t steps, std::size_t tiles) {
   constexpr std::size_t enough_blocks = 512, fewest_steps = 16;

@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// An optimizer of your own, written with Thrust: Signum (Bernstein et al. 2018), which the library
+// does not ship. With --laws it is tested on the CPU, by the text that runs on a GPU.
+#include <cstddef>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <string>
+
+#include <thrust/iterator/zip_iterator.h>
+#include <thrust/transform.h>
+#include <thrust/tuple.h>
+
+#include <cordee/cordee.hpp>
+#include <cordee/testing/optimizer_laws.hpp>
+#include <cordee/thrust.cuh>
+
+using namespace cordee;
+
+namespace own {
+
+// m <- beta m + (1 - beta) g,   w <- w - lr sign(m)
+template <class Real>
+struct signum_step {
+  Real learning_rate, beta;
+  CORDEE_HOST_DEVICE thrust::tuple<Real, Real> operator()(
+      const thrust::tuple<Real, Real, Real>& wmg) const {
+    const Real m = beta * thrust::get<1>(wmg) + (1 - beta) * thrust::get<2>(wmg);
+    const Real sign = m > 0 ? Real{1} : m < 0 ? Real{-1} : Real{0};
+    return {thrust::get<0>(wmg) - learning_rate * sign, m};
+  }
+};
+
+struct signum {
+  static constexpr agreement needs = agreement::exact;
+  static constexpr bool eager = true;
+  static constexpr int slots = 1;  // m
+  static constexpr norms_needed norms = norms_needed::never;
+  double beta = 0.9;
+
+  template <class Real, class D>
+  span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info&,
+                           typename D::stream) const {
+    return v.grads;
+  }
+  template <class Real, class D>
+  void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
+              typename D::stream s) const {
+    const signum_step<Real> step{static_cast<Real>(info.learning_rate), static_cast<Real>(beta)};
+    const auto in = thrust::make_zip_iterator(
+        thrust::make_tuple(v.weights.data, v.slots[0].data, v.grads.data));
+    const auto out = thrust::make_zip_iterator(thrust::make_tuple(v.weights.data, v.slots[0].data));
+    const auto size = static_cast<std::ptrdiff_t>(v.weights.size);
+    thrust::transform_if(thrust_policy(s), in, in + size, out, step, unless_skipped(s));
+  }
+};
+
+}  // namespace own
+
+namespace {
+
+using layers = sequential<convolution<16, 3, 2>, batch_norm<relu>, convolution<32, 3, 2>,
+                          batch_norm<relu>, global_average_pool, linear<10>>;
+
+void train() {
+  const synthetic images{.extent = {1, 28, 28}, .classes = 10, .samples = 1024, .seed = 1};
+  network<layers, fp32, gpu, default_engine<gpu>::type, extent{1, 28, 28}, 10> net;
+  loader feed{images, self_comm{}, {.global_batch = 64}};
+  trainer run{net, own::signum{}, cosine{.peak = 0.001, .epochs = 2}, solo{}};
+  const auto done = run.fit(feed, 2, console{});
+  std::printf("%lld steps\n", static_cast<long long>(done.steps));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    if (argc == 2 && std::strcmp(argv[1], "--laws") == 0) {
+      const std::string violation = optimizer_laws(own::signum{});
+      std::printf("%s\n", violation.empty() ? "signum obeys the laws" : violation.c_str());
+      return violation.empty() ? 0 : 1;
+    }
+    train();
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "error: %s\n", e.what());
+    return 1;
+  }
+}

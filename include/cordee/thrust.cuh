@@ -1,0 +1,61 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Thrust's algorithms on a stream. No other header includes this one, so that only who uses Thrust
+// compiles it.
+//
+//   thrust::transform(thrust_policy(s), x.data, x.data + x.size, y.data, op{});
+//
+// The same text runs on the host for a CPU's stream. Planes are ranges by their pointers. An
+// algorithm that returns a value waits for the GPU, so it cannot be captured; the others can.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <thrust/execution_policy.h>
+
+#include <cordee/device/cpu.hpp>
+#include <cordee/device/cuda.cuh>
+
+namespace cordee::inline CORDEE_ABI {
+
+namespace detail::device {
+
+/// Scratch of an algorithm, from the stream's allocator and in its order.
+struct thrust_allocator {
+  using value_type = char;
+  cuda::stream stream;
+  char* allocate(std::ptrdiff_t size) {
+    return static_cast<char*>(stream.allocate(static_cast<std::size_t>(size)));
+  }
+  void deallocate(char* memory, std::size_t) { stream.release(memory); }
+};
+
+struct flag_is_clear {
+  const std::int32_t* flag;
+  template <class T>
+  CORDEE_HOST_DEVICE bool operator()(const T&) const {
+    return flag == nullptr || *flag == 0;
+  }
+};
+
+}  // namespace detail::device
+
+/// Runs an algorithm in the stream's order; the host does not wait for it.
+inline auto thrust_policy(const cuda::stream& s) {
+  return thrust::cuda::par_nosync(detail::device::thrust_allocator{s}).on(s.handle);
+}
+inline auto thrust_policy(const cpu::stream&) { return thrust::host; }
+
+/// The predicate of thrust::transform_if that is true unless the step is skipped: Thrust's kernels
+/// do not test the flag of a predicated stream, as the library's do.
+template <class S>
+auto unless_skipped(const S& s) {
+  if constexpr (requires { s.skip; })
+    return detail::device::flag_is_clear{s.skip};
+  else
+    return detail::device::flag_is_clear{nullptr};
+}
+
+}  // namespace cordee::inline CORDEE_ABI
