@@ -27,66 +27,72 @@ template <int Bytes, bool Dots = false>
 struct direct_with {
   static constexpr std::string_view name = "direct";
 
-  template <class Real>
+  template <class N>
   static constexpr int block(int channels) {
-    return detail::ops::direct_block<width<Real>>(channels);
+    return detail::ops::direct_block<width<N>>(channels);
   }
-  template <class Real>
+  template <class N>
   static std::size_t packed_size(const convolution_problem& p) {
-    return forward_form<Real>(p).size() + backward_form<Real>(p).size();
+    return (forward_form<N>(p).size() + backward_form<N>(p).size()) *
+           detail::ops::numbers_per_wide<N>;
   }
-  template <class Real>
+  /// Packed weights are wide<N>, rounded to N.
+  template <class N>
   static void pack(const convolution_problem& p,
-                   const Real* master,  // (K, C, R, S)
-                   Real* packed,        // forward_form, backward_form
+                   const wide<N>* master,  // (K, C, R, S)
+                   N* packed,              // forward_form, backward_form
                    cpu::stream s) {
-    constexpr int V = width<Real>;
-    const auto forward = forward_form<Real>(p), backward = backward_form<Real>(p);
-    Real* const second = packed + forward.size();
+    constexpr int V = width<N>;
+    const auto forward = forward_form<N>(p), backward = backward_form<N>(p);
+    wide<N>* const first_block = detail::ops::as_wide(packed);
+    wide<N>* const second = first_block + forward.size();
     // Zero weights for channels that only fill a block keep these zero in y and dx.
     if (forward.size() + backward.size() != 2 * p.weights())
-      std::fill(packed, second + backward.size(), Real{});
+      std::fill(first_block, second + backward.size(), wide<N>{});
     parallel_chunks(s, channel_blocks(p.filters, V), 1, [&](std::size_t first, std::size_t last) {
       for (std::size_t b = first; b < last; ++b) {
-        Real* const block = packed + static_cast<std::ptrdiff_t>(b) * forward.block_size();
+        wide<N>* const block = first_block + static_cast<std::ptrdiff_t>(b) * forward.block_size();
         forward.pack(b, b + 1, master, block);
+        detail::ops::round_all<N>(block, static_cast<std::size_t>(forward.block_size()));
         forward.swap_channels(b, b + 1, block, second);  // while the block is in the cache
       }
     });
   }
 
-  template <class Real>
+  template <class N>
   static void fprop(const convolution_problem& p, int samples,
-                    const Real* x,  // (N, C/V, H, W, V)
-                    const Real* packed,
-                    Real* y,  // (N, K/V, H', W', V)
+                    const N* x,  // (N, C/V, H, W, V)
+                    const N* packed,
+                    N* y,  // (N, K/V, H', W', V)
                     cpu::stream s) {
-    const detail::ops::correlation<Real, width<Real>> pass(p, false);
-    pass.run(samples, x, packed, y, write_mode::overwrite, s);
+    const detail::ops::correlation<N, width<N>> pass(p, false);
+    pass.run(samples, x, detail::ops::as_wide(packed), y, write_mode::overwrite, s);
   }
-  template <class Real>
+  template <class N>
   static void dgrad(const convolution_problem& p, int samples,
-                    const Real* dy,  // (N, K/V, H', W', V)
-                    const Real* packed,
-                    Real* dx,  // (N, C/V, H, W, V)
+                    const N* dy,  // (N, K/V, H', W', V)
+                    const N* packed,
+                    N* dx,  // (N, C/V, H, W, V)
                     write_mode mode, cpu::stream s) {
-    const detail::ops::correlation<Real, width<Real>> pass(p, true);
-    pass.run(samples, dy, packed + forward_form<Real>(p).size(), dx, mode, s);
+    const detail::ops::correlation<N, width<N>> pass(p, true);
+    pass.run(samples, dy, detail::ops::as_wide(packed) + forward_form<N>(p).size(), dx, mode, s);
   }
 
-  template <class Real>
+  template <class N>
   static std::size_t workspace(const convolution_problem& p, int samples, cpu::stream) {
-    return detail::ops::plan_weight_gradient<Real, width<Real>>(p, samples).workspace();
+    return detail::ops::plan_weight_gradient<wide<N>, width<N>>(p, samples).workspace() *
+           detail::ops::numbers_per_wide<N>;
   }
-  template <class Real>
+  template <class N>
   static void wgrad(const convolution_problem& p, int samples,
-                    const Real* x,   // (N, C/V, H, W, V)
-                    const Real* dy,  // (N, K/V, H', W', V)
-                    Real* dw,        // (K, C, R, S)
+                    const N* x,   // (N, C/V, H, W, V)
+                    const N* dy,  // (N, K/V, H', W', V)
+                    wide<N>* dw,  // (K, C, R, S)
                     write_mode mode,
-                    Real* workspace,  // workspace(p, samples, s)
+                    N* workspace,  // workspace(p, samples, s)
                     cpu::stream s) {
-    detail::ops::weight_gradient<Real, width<Real>>(p, samples).run(x, dy, dw, mode, workspace, s);
+    detail::ops::weight_gradient<N, width<N>>(p, samples)
+        .run(x, dy, dw, mode, detail::ops::as_wide(workspace), s);
   }
 
   static std::size_t packed_bytes(const convolution_problem& p) { return bytes(p).packed_size(); }
@@ -103,24 +109,25 @@ struct direct_with {
   }
 
  private:
-  template <class Real>
-  static constexpr int width = Bytes / static_cast<int>(sizeof(Real));
+  template <class N>
+  static constexpr int width = Bytes / static_cast<int>(sizeof(wide<N>));
   static auto bytes(const convolution_problem& p) {
     return detail::ops::byte_correlation<width<float>, Dots>(p);
   }
-  template <class Real>
+  template <class N>
   static constexpr auto forward_form(const convolution_problem& p) {
-    return detail::ops::packed_form<width<Real>>{p.filters, p.in.channels, p.window};
+    return detail::ops::packed_form<width<N>>{p.filters, p.in.channels, p.window};
   }
-  template <class Real>
+  template <class N>
   static constexpr auto backward_form(const convolution_problem& p) {
-    return detail::ops::packed_form<width<Real>>{p.in.channels, p.filters, p.window};
+    return detail::ops::packed_form<width<N>>{p.in.channels, p.filters, p.window};
   }
 };
 
 /// The engine for the ISA of this build.
 using direct = direct_with<register_bytes, byte_dots>;
 static_assert(ConvolutionEngine<direct, float> && ConvolutionEngine<direct, double> &&
+              ConvolutionEngine<direct, half, float> && ConvolutionEngine<direct, bfloat, float> &&
               ByteEngine<direct>);
 
 template <>
