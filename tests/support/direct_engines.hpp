@@ -19,6 +19,8 @@ using direct_on = std::conditional_t<Bytes == register_bytes, direct, direct_wit
 
 extern template struct harness<direct, float>;
 extern template struct harness<direct, double>;
+extern template struct harness<direct, half>;
+extern template struct harness<direct, bfloat>;
 extern template struct harness<direct_with<16>, float>;
 extern template struct harness<direct_with<16>, double>;
 
