@@ -15,15 +15,17 @@
 #include <algorithm>
 
 #include <cordee/ops/convolution.hpp>
+#include <cordee/ops/engines/direct/bfloat.hpp>
 #include <cordee/ops/engines/direct/bytes.hpp>
 #include <cordee/ops/engines/direct/correlation.hpp>
 #include <cordee/ops/engines/direct/weight_gradient.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Bytes is the size of a register, Dots whether the ISA multiplies bytes in fours. Objects built
-/// for different ISAs have different types, and so can be linked together.
-template <int Bytes, bool Dots = false>
+/// Bytes is the size of a register, Dots whether the ISA multiplies bytes in fours, BfloatDots
+/// whether it multiplies bf16 in pairs. Objects built for different ISAs have different types, and
+/// so can be linked together.
+template <int Bytes, bool Dots = false, bool BfloatDots = false>
 struct direct_with {
   static constexpr std::string_view name = "direct";
 
@@ -33,16 +35,25 @@ struct direct_with {
   }
   template <class N>
   static std::size_t packed_size(const convolution_problem& p) {
-    return (forward_form<N>(p).size() + backward_form<N>(p).size()) *
-           detail::ops::numbers_per_wide<N>;
+    return packed_fprop_size<N>(p) + packed_dgrad_size<N>(p);
   }
-  /// Packed weights are wide<N>, rounded to N.
+  /// Packed weights are wide<N>, rounded to N; or bf16, for products in pairs.
   template <class N>
   static void pack(const convolution_problem& p,
                    const wide<N>* master,  // (K, C, R, S)
-                   N* packed,              // forward_form, backward_form
+                   N* packed,              // of fprop, of dgrad
                    cpu::stream s) {
     constexpr int V = width<N>;
+    if constexpr (std::same_as<N, bfloat> && BfloatDots) {
+      if (in_pairs<N>(p, false)) {
+        pairs<V>(p, false).pack(master, packed, s);
+        if (in_pairs<N>(p, true))
+          pairs<V>(p, true).pack(master, packed + packed_fprop_size<N>(p), s);
+        else
+          pack_dgrad(p, master, packed + packed_fprop_size<N>(p), s);
+        return;
+      }
+    }
     const auto forward = forward_form<N>(p), backward = backward_form<N>(p);
     wide<N>* const first_block = detail::ops::as_wide(packed);
     wide<N>* const second = first_block + forward.size();
@@ -65,6 +76,9 @@ struct direct_with {
                     const N* packed,
                     N* y,  // (N, K/V, H', W', V)
                     cpu::stream s) {
+    if constexpr (std::same_as<N, bfloat> && BfloatDots)
+      if (in_pairs<N>(p, false))
+        return pairs<width<N>>(p, false).run(samples, x, packed, y, write_mode::overwrite, s);
     const detail::ops::correlation<N, width<N>> pass(p, false);
     pass.run(samples, x, detail::ops::as_wide(packed), y, write_mode::overwrite, s);
   }
@@ -74,8 +88,12 @@ struct direct_with {
                     const N* packed,
                     N* dx,  // (N, C/V, H, W, V)
                     write_mode mode, cpu::stream s) {
+    const N* const weights = packed + packed_fprop_size<N>(p);
+    if constexpr (std::same_as<N, bfloat> && BfloatDots)
+      if (in_pairs<N>(p, true))
+        return pairs<width<N>>(p, true).run(samples, dy, weights, dx, mode, s);
     const detail::ops::correlation<N, width<N>> pass(p, true);
-    pass.run(samples, dy, detail::ops::as_wide(packed) + forward_form<N>(p).size(), dx, mode, s);
+    pass.run(samples, dy, detail::ops::as_wide(weights), dx, mode, s);
   }
 
   template <class N>
@@ -109,6 +127,45 @@ struct direct_with {
   }
 
  private:
+  template <int V>
+  static auto pairs(const convolution_problem& p, bool backward) {
+    return detail::ops::bfloat_correlation<V, BfloatDots>(p, backward);
+  }
+  /// Whether a direction is computed by products in pairs. dgrad is only where fprop is.
+  template <class N>
+  static constexpr bool in_pairs(const convolution_problem& p, bool backward) {
+    return std::same_as<N, bfloat> && BfloatDots &&
+           detail::ops::bfloat_correlation<width<N>, BfloatDots>::applies_to(p, backward);
+  }
+  /// In numbers of N.
+  template <class N>
+  static std::size_t packed_fprop_size(const convolution_problem& p) {
+    return forward_form<N>(p).size() *
+           (in_pairs<N>(p, false) ? 1 : detail::ops::numbers_per_wide<N>);
+  }
+  template <class N>
+  static std::size_t packed_dgrad_size(const convolution_problem& p) {
+    return backward_form<N>(p).size() *
+           (in_pairs<N>(p, true) ? 1 : detail::ops::numbers_per_wide<N>);
+  }
+  /// The weights of dgrad alone.
+  template <class N>
+  static void pack_dgrad(const convolution_problem& p, const wide<N>* master, N* packed,
+                         cpu::stream s) {
+    constexpr int V = width<N>;
+    const auto forward = forward_form<N>(p), backward = backward_form<N>(p);
+    std::fill_n(detail::ops::as_wide(packed), backward.size(), wide<N>{});
+    parallel_dynamic(s, channel_blocks(p.filters, V), [&](std::size_t b) {
+      thread_local detail::ops::scratch<wide<N>> memory;
+      const auto size = static_cast<std::size_t>(forward.block_size());
+      wide<N>* const block = memory.reserve(size);
+      std::fill_n(block, size, wide<N>{});
+      forward.pack(b, b + 1, master, block);
+      detail::ops::round_all<N>(block, size);
+      forward.swap_channels(b, b + 1, block, detail::ops::as_wide(packed));
+    });
+  }
+
   template <class N>
   static constexpr int width = Bytes / static_cast<int>(sizeof(wide<N>));
   static auto bytes(const convolution_problem& p) {
@@ -125,7 +182,7 @@ struct direct_with {
 };
 
 /// The engine for the ISA of this build.
-using direct = direct_with<register_bytes, byte_dots>;
+using direct = direct_with<register_bytes, byte_dots, bfloat_dots>;
 static_assert(ConvolutionEngine<direct, float> && ConvolutionEngine<direct, double> &&
               ConvolutionEngine<direct, half, float> && ConvolutionEngine<direct, bfloat, float> &&
               ByteEngine<direct>);

@@ -20,10 +20,10 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Bytes is the size of a SIMD register, as for direct_with.
-template <int Bytes, bool Dots = false>
+/// The parameters are those of direct_with.
+template <int Bytes, bool Dots = false, bool BfloatDots = false>
 struct winograd_with {
-  using fallback = direct_with<Bytes, Dots>;
+  using fallback = direct_with<Bytes, Dots, BfloatDots>;
   static constexpr std::string_view name = "winograd";
 
   template <class N>
@@ -90,7 +90,7 @@ struct winograd_with {
 };
 
 /// The engine for this build's ISA.
-using winograd = winograd_with<register_bytes, byte_dots>;
+using winograd = winograd_with<register_bytes, byte_dots, bfloat_dots>;
 static_assert(ConvolutionEngine<winograd, float> && ConvolutionEngine<winograd, double> &&
               ConvolutionEngine<winograd, half, float> &&
               ConvolutionEngine<winograd, bfloat, float>);
@@ -100,8 +100,11 @@ template <>
 struct engine_for<cpu, fp32> {
   using type = winograd;
 };
+/// Products of bf16 in pairs have twice the rate of fp32's, and need no transforms.
 template <>
-struct engine_for<cpu, bf16> : engine_for<cpu, fp32> {};
+struct engine_for<cpu, bf16> {
+  using type = std::conditional_t<bfloat_dots, direct, winograd>;
+};
 template <>
 struct engine_for<cpu, fp16> : engine_for<cpu, fp32> {};
 
