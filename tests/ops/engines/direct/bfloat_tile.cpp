@@ -32,7 +32,8 @@ TEST_CASE(
       exact[v] = double{sum[v]} + first + second;
       magnitude[v] = std::abs(double{sum[v]}) + std::abs(first) + std::abs(second);
     }
-    const auto result = detail::ops::bfloat_dot<V, bfloat_dots>::add(sum, pixel, weights);
+    const auto result =
+        detail::ops::bfloat_dot<V, detail::ops::bfloat_dots>::add(sum, pixel, weights);
     // Products of two numbers of eight bits are exact in fp32; two sums are rounded.
     for (int v = 0; v < V; ++v)
       CHECK(std::abs(double{result[v]} - exact[v]) <=

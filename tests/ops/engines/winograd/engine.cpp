@@ -24,8 +24,8 @@ ENGINE_LAWS(engine_of<winograd, float>, engine_of<winograd, double>,
 ENGINE_SHAPES(winograd);
 
 static_assert(std::is_same_v<engine_for<cpu, fp32>::type, winograd>);
-static_assert(
-    std::is_same_v<engine_for<cpu, bf16>::type, std::conditional_t<bfloat_dots, direct, winograd>>);
+static_assert(std::is_same_v<engine_for<cpu, bf16>::type,
+                             std::conditional_t<detail::ops::bfloat_dots, direct, winograd>>);
 static_assert(std::is_same_v<engine_for<cpu, fp16>::type, winograd>);
 static_assert(std::is_same_v<engine_for<cpu, fp64>::type, direct>);
 

@@ -18,14 +18,14 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+namespace detail::ops {
+
 /// Whether this build's ISA has an instruction that adds two products of bf16 to 32 bits.
 #if defined(__AVX512BF16__)
 inline constexpr bool bfloat_dots = true;
 #else
 inline constexpr bool bfloat_dots = false;
 #endif
-
-namespace detail::ops {
 
 /// Two channels of V filters, (V, 2) numbers of bf16, the even channel in the low half.
 template <int V>

@@ -182,7 +182,7 @@ struct direct_with {
 };
 
 /// The engine for the ISA of this build.
-using direct = direct_with<register_bytes, byte_dots, bfloat_dots>;
+using direct = direct_with<register_bytes, byte_dots, detail::ops::bfloat_dots>;
 static_assert(ConvolutionEngine<direct, float> && ConvolutionEngine<direct, double> &&
               ConvolutionEngine<direct, half, float> && ConvolutionEngine<direct, bfloat, float> &&
               ByteEngine<direct>);

@@ -90,7 +90,7 @@ struct winograd_with {
 };
 
 /// The engine for this build's ISA.
-using winograd = winograd_with<register_bytes, byte_dots, bfloat_dots>;
+using winograd = winograd_with<register_bytes, byte_dots, detail::ops::bfloat_dots>;
 static_assert(ConvolutionEngine<winograd, float> && ConvolutionEngine<winograd, double> &&
               ConvolutionEngine<winograd, half, float> &&
               ConvolutionEngine<winograd, bfloat, float>);
@@ -103,7 +103,7 @@ struct engine_for<cpu, fp32> {
 /// Products of bf16 in pairs have twice the rate of fp32's, and need no transforms.
 template <>
 struct engine_for<cpu, bf16> {
-  using type = std::conditional_t<bfloat_dots, direct, winograd>;
+  using type = std::conditional_t<detail::ops::bfloat_dots, direct, winograd>;
 };
 template <>
 struct engine_for<cpu, fp16> : engine_for<cpu, fp32> {};
