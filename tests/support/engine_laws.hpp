@@ -17,6 +17,7 @@
 #define ENGINE_LAWS(...)                                     \
   TEST_CASE_TEMPLATE_INVOKE(engine_sums, __VA_ARGS__);       \
   TEST_CASE_TEMPLATE_INVOKE(engine_directions, __VA_ARGS__); \
+  TEST_CASE_TEMPLATE_INVOKE(engine_masters, __VA_ARGS__);    \
   TEST_CASE_TEMPLATE_INVOKE(engine_workers, __VA_ARGS__);    \
   TEST_CASE_TEMPLATE_INVOKE(engine_samples, __VA_ARGS__);    \
   TEST_CASE_TEMPLATE_INVOKE(engine_nothing, __VA_ARGS__)
@@ -80,6 +81,24 @@ TEST_CASE_TEMPLATE_DEFINE("engine: the three directions are one trilinear form, 
     REQUIRE(allowed < 0.1 * magnitude);
     CHECK(std::abs(dot(dx, x) - form) <= allowed);
     CHECK(std::abs(dot(engine.wgrad(x, dy), w) - form) <= allowed);
+  }
+}
+
+TEST_CASE_TEMPLATE_DEFINE("engine: packed weights are the masters, rounded to the storage", T,
+                          engine_masters) {
+  using N = typename T::real;
+  for (const convolution_problem& p : {convolution_problem{{16, 6, 5}, 32, 3, 1, 1},
+                                       {{3, 6, 5}, 16, 3, 1, 1},
+                                       {{16, 7, 7}, 17, 3, 2, 1}}) {
+    INFO(T::engine::name, " ", describe(p));
+    const auto masters = random_numbers(p.weights(), 1);
+    auto stored = masters;
+    for (double& w : stored) w = to_double(to_number<N>(w));
+    CHECK((stored == masters) == !StorageOnly<N>);
+    const auto x = random_numbers<N>(p.in.size(), 2), dy = random_numbers<N>(p.out().size(), 3);
+    harness<typename T::engine, N> engine{p};
+    CHECK(engine.fprop(x, masters) == engine.fprop(x, stored));
+    CHECK(engine.dgrad(dy, masters) == engine.dgrad(dy, stored));
   }
 }
 
