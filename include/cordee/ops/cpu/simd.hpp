@@ -42,16 +42,17 @@ struct vector_type {
   typedef T type __attribute__((vector_size(sizeof(T) * V)));
   typedef T unaligned __attribute__((vector_size(sizeof(T) * V), aligned(alignof(T)), may_alias));
 };
+/// Numbers of 16 bits have no register of their own: their load and store are below.
+template <StorageOnly N, int V>
+struct vector_type<N, V> {};
 template <class T, int V>
 using vec = typename vector_type<T, V>::type;
 
 template <class T, int V>
-  requires(!StorageOnly<T>)
 [[gnu::always_inline]] inline vec<T, V> load(const T* from) {
   return *reinterpret_cast<const typename vector_type<T, V>::unaligned*>(from);
 }
 template <class T, int V>
-  requires(!StorageOnly<T>)
 [[gnu::always_inline]] inline void store(T* to, vec<T, V> value) {
   *reinterpret_cast<typename vector_type<T, V>::unaligned*>(to) = value;
 }
