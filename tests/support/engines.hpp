@@ -107,8 +107,8 @@ double padding_magnitude(std::vector<Real> v, const extent& e, int samples, int 
   return largest;
 }
 
-/// An engine from and to vectors in NCHW, on numbers of Real. Its functions are defined outside the class, so that a
-/// runner may instantiate an engine once (direct_engines.hpp).
+/// An engine from and to vectors in NCHW, on numbers of Real. Its functions are defined outside the
+/// class, so that a runner may instantiate an engine once (direct_engines.hpp).
 template <class Engine, class Real>
 struct harness {
   using doubles = std::vector<double>;

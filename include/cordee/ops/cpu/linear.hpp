@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The fully connected layer: y = x W^T + b, dx = dy W, dW = dy^T x, db = sum of dy. Sums are made in
-// wide<N>.
+// The fully connected layer: y = x W^T + b, dx = dy W, dW = dy^T x, db = sum of dy. Sums are
+// made in wide<N>.
 //
 // x is the output of a pool: (samples, stride), the features first, then padding channels, which
 // are zero.

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// bf16 by products in pairs passes the laws of engines and is the reference at the shapes of
-// networks. Without the instruction both products are made in fp32, as the instruction defines them.
+// bf16 by products in pairs passes the laws of engines at the shapes of
+// networks. Without the instruction both products are made in fp32, as the instruction defines
+// them.
 #include <cordee/ops/engines/direct/engine.hpp>
 
 #include "tests/support/engine_laws.hpp"

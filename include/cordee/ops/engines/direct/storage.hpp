@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Memory of engine `direct`: blocks of activations, a thread's scratch, copies in the type of
-// arithmetic and with padding, the pixels behind a stride. The order of its weights is packed_form.hpp's.
+// arithmetic and with padding, the pixels behind a stride. The order of its weights is that of
+// packed_form.hpp.
 #pragma once
 
 #include <algorithm>
