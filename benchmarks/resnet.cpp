@@ -4,10 +4,14 @@
 // Whole networks on one machine: forward and backward of ResNet-50 on 224x224 images, and a
 // training step of ResNet-20 on CIFAR's. Minima over repetitions; a multiply-add is two operations,
 // and backward counts as two forwards. With --lines it prints `cordee/name seconds` instead, for
-// benchmarks/compare_torch.sh; there, packing the weights is part of the forward pass.
+// benchmarks/compare_torch.sh; there, packing the weights is part of the forward pass. --precisions
+// takes the training step in fp32, bf16 and fp16 by turns instead.
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <limits>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -124,6 +128,57 @@ void whole_step(int n, int threads, int reps, bool lines) {
               roofline, 100 * roofline / step);
 }
 
+/// A training step of ResNet-20 in one precision, with what it needs from step to step.
+template <class P>
+struct step_in {
+  using net_type = resnet<20, P, cpu>;
+
+  net_type net;
+  trainer<net_type, sgd, constant, solo> run;
+  samples data;
+  std::vector<double> times;
+
+  step_in(int n, int threads)
+      : net(cpu(threads)),
+        run(net, sgd{.momentum = 0.9}, constant{.learning_rate = 1e-4}, solo{}),
+        data(net_type::input, net_type::classes, n) {}
+
+  void time() {
+    const auto begin = std::chrono::steady_clock::now();
+    run.step(std::array{data.whole_batch()}, 0);
+    times.push_back(milliseconds_since(begin));
+  }
+  /// The minima's quotient, and the least and the largest quotient of one turn. The first turn is a
+  /// warm-up.
+  void report_against(const std::vector<double>& reference) const {
+    double least = std::numeric_limits<double>::max(), largest = 0;
+    for (std::size_t k = 1; k < times.size(); ++k) {
+      least = std::min(least, times[k] / reference[k]);
+      largest = std::max(largest, times[k] / reference[k]);
+    }
+    const double best = *std::min_element(times.begin() + 1, times.end()),
+                 base = *std::min_element(reference.begin() + 1, reference.end());
+    std::printf(
+        "ResNet-20 step in %-5s batch %3d  %9.2f ms  %.3f of fp32; in a turn %.3f to %.3f\n",
+        std::string(P::name).c_str(), static_cast<int>(data.labels.size()), best, best / base,
+        least, largest);
+  }
+};
+
+void steps_by_precision(int n, int threads, int reps) {
+  step_in<fp32> single(n, threads);
+  step_in<bf16> brain(n, threads);
+  step_in<fp16> half_precision(n, threads);
+  for (int k = 0; k <= reps; ++k) {
+    single.time();
+    brain.time();
+    half_precision.time();
+  }
+  single.report_against(single.times);
+  brain.report_against(single.times);
+  half_precision.report_against(single.times);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -135,10 +190,12 @@ int main(int argc, char** argv) {
     const int large = o.whole("batch", 8, "samples of ResNet-50, 224x224; 0 omits it");
     const int small = o.whole("small", 128, "samples of ResNet-20, 32x32; 0 omits it");
     const bool lines = o.flag("lines", "print `cordee/name seconds` and nothing else");
+    const bool precisions = o.flag("precisions", "the step in fp32, bf16 and fp16 by turns");
     o.done();
     if (!lines)
       std::printf("%s, %d threads, %d repetitions\n", detail::train::instruction_set().c_str(),
                   threads, reps);
+    if (precisions) return steps_by_precision(small, threads, reps);
     if (small > 0) whole_step(small, threads, reps, lines);
     if (large > 0)
       forward_and_backward<resnet<50, fp32, cpu>>("ResNet-50", large, threads, reps, lines);

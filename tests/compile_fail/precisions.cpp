@@ -20,8 +20,11 @@ using namespace cordee;
 template <class P, class D>
 using net = network<linear<2>, P, D, reference, extent{1, 1, 1}, 2>;
 
-#if defined(BF16_ON_THE_CPU)
-constexpr int classes = net<bf16, cpu>::classes;
+#if defined(BF16_WITH_DOUBLE_MASTERS)
+struct double_masters : bf16 {
+  using master = double;
+};
+constexpr int classes = net<double_masters, cpu>::classes;
 #elif defined(CALIBRATION_ON_A_GPU)
 constexpr int classes = 2;
 struct run {
@@ -33,7 +36,8 @@ void refused(run& on_gpu) {
   calibrate(on_gpu, feed, 1);
 }
 #else
-constexpr int classes = net<fp32, cpu>::classes + net<bf16, support::emulated>::classes +
+constexpr int classes = net<fp32, cpu>::classes + net<bf16, cpu>::classes +
+                        net<bf16, support::emulated>::classes +
                         net<int8, support::emulated>::classes;
 #endif
 static_assert(classes > 0);

@@ -65,26 +65,22 @@ outcome twenty_steps(const O& optimizer, double learning_rate, const Make& make,
 
 template <class P, class D, class O, class Make>
 cell pair_in(const O& optimizer, double learning_rate, const Make& make) {
-  if constexpr (!detail::nn::computes_in<P, D>) {
-    return {cell::outcome::not_compiled, 'd', {}};
-  } else {
-    try {
-      std::array<outcome, 2> ranks;
-      threads::launch(2, [&](threads comm) {
-        ranks[static_cast<std::size_t>(comm.rank())] =
-            twenty_steps<P, D>(optimizer, learning_rate, make, comm);
-      });
-      const auto& [a, b] = ranks;
-      if (!a.applied || !b.applied) return {cell::outcome::broken, ' ', "a step was skipped"};
-      const double before = a.first + b.first, after = a.last + b.last;
-      if (!(after < before))
-        return {cell::outcome::broken, ' ', concat("the loss went from ", before, " to ", after)};
-      if (O::needs == agreement::exact && a.weights != b.weights)
-        return {cell::outcome::broken, ' ', "the ranks' weights differ"};
-      return {cell::outcome::runs, ' ', {}};
-    } catch (const std::exception& e) {
-      return {cell::outcome::broken, ' ', e.what()};
-    }
+  try {
+    std::array<outcome, 2> ranks;
+    threads::launch(2, [&](threads comm) {
+      ranks[static_cast<std::size_t>(comm.rank())] =
+          twenty_steps<P, D>(optimizer, learning_rate, make, comm);
+    });
+    const auto& [a, b] = ranks;
+    if (!a.applied || !b.applied) return {cell::outcome::broken, ' ', "a step was skipped"};
+    const double before = a.first + b.first, after = a.last + b.last;
+    if (!(after < before))
+      return {cell::outcome::broken, ' ', concat("the loss went from ", before, " to ", after)};
+    if (O::needs == agreement::exact && a.weights != b.weights)
+      return {cell::outcome::broken, ' ', "the ranks' weights differ"};
+    return {cell::outcome::runs, ' ', {}};
+  } catch (const std::exception& e) {
+    return {cell::outcome::broken, ' ', e.what()};
   }
 }
 

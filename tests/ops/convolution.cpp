@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Engines `reference` and `direct` pass the laws of engines in both precisions.
+// Engines `reference` and `direct` pass the laws of engines in all precisions.
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -15,7 +15,8 @@ using namespace cordee;
 using namespace support;
 
 ENGINE_LAWS(engine_of<reference, double>, engine_of<reference, float>, engine_of<direct, double>,
-            engine_of<direct, float>);
+            engine_of<direct, float>, engine_of<reference, half>, engine_of<reference, bfloat>,
+            engine_of<direct, half>, engine_of<direct, bfloat>);
 
 TEST_CASE_TEMPLATE("gradients equal finite differences", T, engine_of<reference, double>,
                    engine_of<direct, double>) {

@@ -6,6 +6,8 @@
 #include <doctest/doctest.h>
 
 #include <cordee/ops/lane_ref.hpp>
+#include <cordee/precision/bf16.hpp>
+#include <cordee/precision/fp16.hpp>
 
 using namespace cordee;
 using detail::ops::lane_ref;
@@ -32,4 +34,13 @@ TEST_CASE_TEMPLATE("lane_ref: clamped numbers have finite sums, NaN stays NaN", 
   CHECK(std::isnan(at::clamped(limits::quiet_NaN())));
   const Real largest = at::clamped(limits::infinity());
   CHECK(std::isfinite(largest + largest));
+}
+
+TEST_CASE_TEMPLATE("lane_ref: planes of 16 bits are widened, and rounded once", N, half, bfloat) {
+  const lane_ref<float, 1> at{1};
+  N plane[]{N{}, N::nearest(1.5f), N{}};
+  CHECK(at(plane) == 1.5f);
+  at.put(plane, 1.001f);
+  CHECK(plane[1].bits == N::nearest(1.001f).bits);
+  CHECK((plane[0].bits == 0 && plane[2].bits == 0));
 }

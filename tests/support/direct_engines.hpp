@@ -20,6 +20,8 @@ using direct_on = std::conditional_t<Bytes == cordee::detail::ops::register_byte
 
 extern template struct harness<direct, float>;
 extern template struct harness<direct, double>;
+extern template struct harness<direct, half>;
+extern template struct harness<direct, bfloat>;
 extern template struct harness<cordee::detail::ops::direct_with<16>, float>;
 extern template struct harness<cordee::detail::ops::direct_with<16>, double>;
 

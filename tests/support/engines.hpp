@@ -18,6 +18,8 @@
 #include <cordee/ops/convolution.hpp>
 #include <cordee/ops/layout.hpp>
 
+#include "tests/support/numbers.hpp"
+
 namespace support {
 
 using namespace cordee;
@@ -34,11 +36,15 @@ inline std::string describe(const convolution_problem& p) {
 
 inline std::size_t size(int n) { return static_cast<std::size_t>(n); }
 
-/// Numbers on [-1, 1) that both precisions hold exactly.
-inline std::vector<double> random_numbers(std::size_t n, std::uint64_t stream) {
+/// Numbers on [-1, 1) that float and N hold exactly.
+template <Number N = float>
+std::vector<double> random_numbers(std::size_t n, std::uint64_t stream) {
   random_sequence draw(7, purpose::test, stream, 0);
   std::vector<double> v(n);
-  for (double& x : v) x = static_cast<float>(2 * draw.uniform() - 1);
+  for (double& x : v) {
+    x = static_cast<float>(2 * draw.uniform() - 1);
+    if constexpr (detail::precision::StorageOnly<N>) x = to_double(to_number<N>(x));
+  }
   return v;
 }
 
@@ -71,13 +77,13 @@ void for_each_product(const convolution_problem& p, int samples, const F& f) {
 /// NCHW to an engine's layout and back. Padding channels are `fill`.
 template <class Real>
 std::vector<Real> nchw_to_blocked(const std::vector<double>& plain, const extent& e, int samples,
-                                  int block, Real fill = 0) {
+                                  int block, Real fill = Real{}) {
   std::vector<Real> v(size(samples) * detail::ops::sample_size(e, block), fill);
   for (std::size_t i = 0; i < plain.size(); ++i) {
     const std::size_t pixel = i % e.pixels(), c = i / e.pixels() % size(e.channels);
     v[i / e.size() * detail::ops::sample_size(e, block) +
       (c / size(block) * e.pixels() + pixel) * size(block) + c % size(block)] =
-        static_cast<Real>(plain[i]);
+        to_number<Real>(plain[i]);
   }
   return v;
 }
@@ -86,9 +92,8 @@ std::vector<double> plain(const std::vector<Real>& v, const extent& e, int sampl
   std::vector<double> out(size(samples) * e.size());
   for (std::size_t i = 0; i < out.size(); ++i) {
     const std::size_t pixel = i % e.pixels(), c = i / e.pixels() % size(e.channels);
-    out[i] = static_cast<double>(
-        v[i / e.size() * detail::ops::sample_size(e, block) +
-          (c / size(block) * e.pixels() + pixel) * size(block) + c % size(block)]);
+    out[i] = to_double(v[i / e.size() * detail::ops::sample_size(e, block) +
+                         (c / size(block) * e.pixels() + pixel) * size(block) + c % size(block)]);
   }
   return out;
 }
@@ -99,12 +104,12 @@ double padding_magnitude(std::vector<Real> v, const extent& e, int samples, int 
   const std::vector<Real> zero_padded = nchw_to_blocked<Real>(channels, e, samples, block);
   double largest = 0;
   for (std::size_t i = 0; i < v.size(); ++i)
-    largest = std::max(largest, std::abs(static_cast<double>(v[i] - zero_padded[i])));
+    largest = std::max(largest, std::abs(to_double(v[i]) - to_double(zero_padded[i])));
   return largest;
 }
 
-/// An engine from and to vectors in NCHW. Its functions are defined outside the class, so that a
-/// runner may instantiate an engine once (direct_engines.hpp).
+/// An engine from and to vectors in NCHW, on numbers of Real. Its functions are defined outside the
+/// class, so that a runner may instantiate an engine once (direct_engines.hpp).
 template <class Engine, class Real>
 struct harness {
   using doubles = std::vector<double>;
@@ -127,15 +132,16 @@ struct harness {
 template <class Engine, class Real>
 std::vector<Real> harness<Engine, Real>::packed(const doubles& w) const {
   // Initially garbage: the engine must write all that it reads.
-  std::vector<Real> weights(Engine::template packed_size<Real>(p), Real{99});
-  const std::vector<Real> master(w.begin(), w.end());
+  std::vector<Real> weights(Engine::template packed_size<Real>(p), to_number<Real>(99));
+  const std::vector<detail::precision::wide<Real>> master(w.begin(), w.end());
   Engine::template pack<Real>(p, master.data(), weights.data(), stream);
   return weights;
 }
 template <class Engine, class Real>
 std::vector<double> harness<Engine, Real>::fprop(const doubles& x, const doubles& w) {
   const auto in = nchw_to_blocked<Real>(x, p.in, samples, in_block);
-  std::vector<Real> out(size(samples) * detail::ops::sample_size(p.out(), out_block), Real{99});
+  std::vector<Real> out(size(samples) * detail::ops::sample_size(p.out(), out_block),
+                        to_number<Real>(99));
   Engine::template fprop<Real>(p, samples, in.data(), packed(w).data(), out.data(), stream);
   padding = std::max(padding, padding_magnitude(out, p.out(), samples, out_block));
   return plain(out, p.out(), samples, out_block);
@@ -144,7 +150,8 @@ template <class Engine, class Real>
 std::vector<double> harness<Engine, Real>::dgrad(const doubles& dy, const doubles& w,
                                                  const doubles& before) {
   const auto in = nchw_to_blocked<Real>(dy, p.out(), samples, out_block);
-  std::vector<Real> out(size(samples) * detail::ops::sample_size(p.in, in_block), Real{99});
+  std::vector<Real> out(size(samples) * detail::ops::sample_size(p.in, in_block),
+                        to_number<Real>(99));
   if (!before.empty()) out = nchw_to_blocked<Real>(before, p.in, samples, in_block);
   Engine::template dgrad<Real>(p, samples, in.data(), packed(w).data(), out.data(),
                                before.empty() ? write_mode::overwrite : write_mode::add, stream);
@@ -156,9 +163,10 @@ std::vector<double> harness<Engine, Real>::wgrad(const doubles& x, const doubles
                                                  const doubles& before) {
   const auto in = nchw_to_blocked<Real>(x, p.in, samples, in_block);
   const auto blocked_dy = nchw_to_blocked<Real>(dy, p.out(), samples, out_block);
-  std::vector<Real> out(before.begin(), before.end());
-  if (before.empty()) out.assign(p.weights(), Real{99});
-  std::vector<Real> memory(Engine::template workspace<Real>(p, samples, stream), Real{99});
+  std::vector<detail::precision::wide<Real>> out(before.begin(), before.end());
+  if (before.empty()) out.assign(p.weights(), detail::precision::wide<Real>{99});
+  std::vector<Real> memory(Engine::template workspace<Real>(p, samples, stream),
+                           to_number<Real>(99));
   Engine::template wgrad<Real>(p, samples, in.data(), blocked_dy.data(), out.data(),
                                before.empty() ? write_mode::overwrite : write_mode::add,
                                memory.data(), stream);
@@ -168,8 +176,8 @@ std::vector<double> harness<Engine, Real>::wgrad(const doubles& x, const doubles
 /// n roundings of partial sums, none of which exceeds m = sum of |products|, leave an error of
 /// about sqrt(n) eps m / 2 if they are independent (n eps m / 2 at worst). sqrt(n) eps m is
 /// allowed: in fp64 at most 2e-14 of m; in fp32 2e-6 of m at n = 288, where one product is 3e-3 of
-/// it.
-template <class Real>
+/// it. Sums of 16-bit numbers are sums in fp32, which are rounded once where they are stored as N.
+template <class Real, class Stored = Real>
 struct sums {
   std::vector<double> value, magnitude, terms;
 
@@ -185,8 +193,9 @@ struct sums {
     REQUIRE(result.size() == value.size());
     double worst = 0;
     for (std::size_t i = 0; i < value.size(); ++i) {
-      const double allowed =
-          std::numeric_limits<Real>::epsilon() * magnitude[i] * std::sqrt(terms[i]);
+      const double allowed = std::numeric_limits<detail::precision::wide<Real>>::epsilon() *
+                                 magnitude[i] * std::sqrt(terms[i]) +
+                             storage_error<Stored>(value[i]) * (terms[i] > 0);
       // Written so that a NaN counts as an error.
       const double error = std::abs(result[i] - value[i]);
       if (!(error <= allowed)) worst = std::max(worst, error > 0 ? error / allowed : 1e300);

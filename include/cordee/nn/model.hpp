@@ -52,18 +52,22 @@ concept Model = std::movable<M> && Precision<typename M::precision> && Device<ty
                 };
 
 namespace detail::nn {
-/// Whether layers on D compute in P. On a CPU activations have the precision of the masters.
+/// Whether layers on D compute in P. A CPU widens 16-bit activations to float.
 template <Precision P, Device D>
 inline constexpr bool computes_in =
-    !D::host_memory || std::same_as<typename precision::activation_of<P>::type, typename P::master>;
+    !D::host_memory ||
+    std::same_as<typename precision::activation_of<P>::type, typename P::master> ||
+    (precision::StorageOnly<typename precision::activation_of<P>::type> &&
+     std::same_as<typename P::master, float>);
 }  // namespace detail::nn
 
 /// The layer `Root` from images of extent Input to the logits of `Classes` classes.
 template <Layer Root, Precision P, Device D, class Engine, extent Input, int Classes>
 class network {
-  static_assert(detail::nn::computes_in<P, D>,
-                "layers on the CPU compute in the precision of the masters: use fp32 or fp64, or a "
-                "GPU for fp16 and bf16");
+  static_assert(
+      detail::nn::computes_in<P, D>,
+      "layers on the CPU compute on numbers of the masters' type, or on 16-bit storage with "
+      "float masters: use fp64, fp32, bf16, fp16 or int8");
   static_assert(Root::out(Input) == extent{Classes, 1, 1},
                 "a network ends in one number for each class: end it in linear<classes>");
   static_assert(Input.channels <= 4, "an image of bytes has at most four channels");

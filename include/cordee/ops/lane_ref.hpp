@@ -10,6 +10,7 @@
 #include <limits>
 
 #include <cordee/core/config.hpp>
+#include <cordee/precision/number.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
@@ -29,11 +30,17 @@ struct lane_ref<Real, 1> {
 
   template <class N>
   [[gnu::always_inline]] CORDEE_HOST_DEVICE number operator()(const N* plane) const {
-    return static_cast<number>(plane[i]);
+    if constexpr (precision::StorageOnly<N>)
+      return static_cast<number>(plane[i].exact());
+    else
+      return static_cast<number>(plane[i]);
   }
   template <class N>
   [[gnu::always_inline]] CORDEE_HOST_DEVICE void put(N* plane, number x) const {
-    plane[i] = static_cast<N>(x);
+    if constexpr (precision::StorageOnly<N>)
+      plane[i] = N::nearest(static_cast<float>(x));
+    else
+      plane[i] = static_cast<N>(x);
   }
   [[gnu::always_inline]] CORDEE_HOST_DEVICE static number zero() { return 0; }
   /// Clamped to -limit .. limit; NaN stays NaN.

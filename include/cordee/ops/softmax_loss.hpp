@@ -39,9 +39,9 @@ constexpr bool ranks_above(const N* z, int c, int label) {
   return c != label && !(target > other || (target == other && label < c));
 }
 /// The number of classes that rank above the label; a label whose logit is NaN ranks last.
-template <class Real>
-int label_rank(const Real* z, int classes, int label) {
-  if (std::isnan(z[label])) return std::numeric_limits<int>::max();
+template <Number N>
+int label_rank(const N* z, int classes, int label) {
+  if (std::isnan(precision::widened(z[label]))) return std::numeric_limits<int>::max();
   int above = 0;
   for (int c = 0; c < classes; ++c) above += ranks_above(z, c, label);
   return above;

@@ -1,6 +1,9 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <bit>
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -17,6 +20,34 @@ struct vector_case {
   using real = Real;
   static constexpr int V = Lanes;
 };
+
+template <class Number, int Lanes>
+struct half_case {
+  using number = Number;
+  static constexpr int V = Lanes;
+};
+// One lane, a width without instructions of its own, a register.
+#define HALF_WIDTHS                                                                            \
+  half_case<half, 1>, half_case<half, 4>, half_case<half, lanes<float>>, half_case<bfloat, 1>, \
+      half_case<bfloat, 4>, half_case<bfloat, lanes<float>>
+
+/// Whether rounding V floats at a time gives N::nearest of each, NaN for NaN.
+template <class N, int V>
+bool rounds_as_nearest(const std::vector<float>& x) {
+  REQUIRE(x.size() % V == 0);
+  std::vector<N> q(x.size());
+  for (std::size_t i = 0; i < x.size(); i += V)
+    store<N, V>(q.data() + i, load<float, V>(x.data() + i));
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const bool same =
+        std::isnan(x[i]) ? std::isnan(q[i].exact()) : q[i].bits == N::nearest(x[i]).bits;
+    if (!same) {
+      FAIL_CHECK("bits " << std::bit_cast<std::uint32_t>(x[i]) << " became " << q[i].bits);
+      return false;
+    }
+  }
+  return true;
+}
 
 }  // namespace
 
@@ -59,4 +90,56 @@ TEST_CASE("simd: arithmetic and selection are element by element") {
   CHECK(out[1] == 40);
   CHECK(out[2] == 63);
   CHECK(out[3] == 80);
+}
+
+TEST_CASE_TEMPLATE("simd: loads convert all 65,536 numbers of 16 bits, and stores give them back",
+                   K, HALF_WIDTHS) {
+  using N = typename K::number;
+  constexpr int V = K::V;
+  std::vector<N> from(65536 + V), back(V + 2);
+  for (std::uint32_t b = 0; b < 65536; ++b) from[b].bits = static_cast<std::uint16_t>(b);
+  std::size_t wrong = 0;
+  for (std::size_t first = 0; first < 65536; first += V) {
+    float x[V];
+    store<float, V>(x, load<N, V>(from.data() + first));
+    back.assign(back.size(), N{0x1234});
+    store<N, V>(back.data() + 1, load<float, V>(x));
+    for (std::size_t k = 0; k < V; ++k) {
+      const N q = from[first + k];
+      const float exact = q.exact();
+      if (std::isnan(exact))
+        wrong += !std::isnan(x[k]) || std::signbit(x[k]) != std::signbit(exact) ||
+                 !std::isnan(back[k + 1].exact());
+      else
+        wrong += std::bit_cast<std::uint32_t>(x[k]) != std::bit_cast<std::uint32_t>(exact) ||
+                 back[k + 1].bits != q.bits;
+    }
+    wrong += back.front().bits != 0x1234 || back.back().bits != 0x1234;  // the memory around
+  }
+  CHECK(wrong == 0);
+}
+
+TEST_CASE_TEMPLATE("simd: stores round every tie to even, and all exponents like nearest()", K,
+                   HALF_WIDTHS) {
+  using N = typename K::number;
+  constexpr float largest = std::numeric_limits<float>::max();
+  std::vector<float> x;
+  for (std::uint32_t b = 0; b < 0x7fffu; ++b) {
+    const float low = N{static_cast<std::uint16_t>(b)}.exact(),
+                high = N{static_cast<std::uint16_t>(b + 1)}.exact();
+    if (!std::isfinite(high)) continue;
+    const float middle = low + (high - low) / 2;
+    for (const float sign : {1.0f, -1.0f})
+      for (const float y : {middle, std::nextafter(middle, 0.0f), std::nextafter(middle, largest)})
+        x.push_back(sign * y);
+  }
+  for (std::uint32_t bits = 0; bits < 0xffff0000u; bits += 0x5fffu)
+    x.push_back(std::bit_cast<float>(bits));
+  for (const float y : {largest, std::numeric_limits<float>::infinity(), 65504.0f, 65519.996f,
+                        65520.0f, std::numeric_limits<float>::denorm_min()})
+    for (const float sign : {1.0f, -1.0f}) x.push_back(sign * y);
+  for (const std::uint32_t nan : {0x7f800001u, 0x7fffffffu, 0xff800001u, 0xffc00000u})
+    x.push_back(std::bit_cast<float>(nan));
+  while (x.size() % K::V != 0) x.push_back(0);
+  CHECK(rounds_as_nearest<N, K::V>(x));
 }

@@ -23,6 +23,7 @@
 #include <cordee/ops/batch_norm_problem.hpp>
 #include <cordee/ops/cpu/batch_norm_block.hpp>
 #include <cordee/ops/cpu/simd_for_each.hpp>
+#include <cordee/precision/number.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
@@ -79,22 +80,22 @@ inline double merge_moments(const batch_norm_problem& p, const lane_range& range
 }
 
 /// y <- f((x - mean) scale + beta (+ residual)) for block b of sample n.
-template <class Real, int V, class Epilogue>
+template <class N, int V, class Epilogue>
 void normalize_sample_block(const batch_norm_problem& p, std::size_t ghost_batch_size,
-                            const batch_norm_tensors<Real>& t, const Real* residual, std::size_t n,
-                            std::size_t b) {
+                            const batch_norm_tensors<N, precision::wide<N>>& t, const N* residual,
+                            std::size_t n, std::size_t b) {
   const std::size_t lanes = p.padded_channels(V), pixels = p.in.pixels();
-  const batch_norm_coefficients<Real> row(t.saved, lanes, n / ghost_batch_size);
+  const batch_norm_coefficients<precision::wide<N>> row(t.saved, lanes, n / ghost_batch_size);
   const std::size_t offset = (n * lanes + b * V) * pixels, c = b * V;
-  normalize_block<Real, V, Epilogue>(pixels, t.x + offset, row.mean + c, row.scale + c, t.beta + c,
-                                     offset_or_null(residual, offset), t.y + offset);
+  normalize_block<N, V, Epilogue>(pixels, t.x + offset, row.mean + c, row.scale + c, t.beta + c,
+                                  offset_or_null(residual, offset), t.y + offset);
 }
 
 /// From the samples' moments: the coefficients of normalize_sample_block, and the step of the
 /// running statistics. Returns the number of values per channel of the last ghost batch.
-template <class Real>
+template <class N, class Real>
 double update_statistics(const batch_norm_problem& p, int samples, std::size_t lanes,
-                         const lane_range& range, const batch_norm_tensors<Real>& t,
+                         const lane_range& range, const batch_norm_tensors<N, Real>& t,
                          const batch_norm_sums& sums, Real* running_mean, Real* running_variance,
                          const statistics_allreduce& allreduce) {
   const std::size_t size = p.ghost_batch_size(samples), total = static_cast<std::size_t>(samples);
@@ -126,9 +127,9 @@ double update_statistics(const batch_norm_problem& p, int samples, std::size_t l
 
 /// From the samples' sums (g, g h): dgamma and dbeta, and the coefficients of
 /// dx = scale g - shift - (x - mean) slope.
-template <class Real>
+template <class N, class Real>
 void reduce_gradients(const batch_norm_problem& p, int samples, std::size_t lanes,
-                      const lane_range& range, const batch_norm_tensors<Real>& t,
+                      const lane_range& range, const batch_norm_tensors<N, Real>& t,
                       const batch_norm_sums& sums, double count, Real* dgamma, Real* dbeta,
                       write_mode mode, const statistics_allreduce& allreduce) {
   const std::size_t size = p.ghost_batch_size(samples), total = static_cast<std::size_t>(samples);
@@ -176,12 +177,12 @@ void reduce_gradients(const batch_norm_problem& p, int samples, std::size_t lane
 /// Training: normalises with the statistics of the batch and moves the running statistics towards
 /// them, or towards the mean over its ghost batches. Returns the number of values per channel that
 /// the statistics are taken over, on all ranks together: the `count` of batch_norm_backward.
-template <class Real, int V, class Epilogue>
+template <class N, int V, class Epilogue>
 double batch_norm_forward(const batch_norm_problem& p, int samples,
-                          const batch_norm_tensors<Real>& t,
-                          const Real* residual,    // (samples, C / V, H, W, V), or null
-                          Real* running_mean,      // (C)
-                          Real* running_variance,  // (C)
+                          const batch_norm_tensors<N, precision::wide<N>>& t,
+                          const N* residual,                 // (samples, C / V, H, W, V), or null
+                          precision::wide<N>* running_mean,  // (C)
+                          precision::wide<N>* running_variance,  // (C)
                           const statistics_allreduce& allreduce, cpu::stream s) {
   expects(!allreduce || p.ghost_batches(samples) <= 1,
           "batch_norm: statistics shared by ranks are taken over whole batches; use "
@@ -192,8 +193,8 @@ double batch_norm_forward(const batch_norm_problem& p, int samples,
   double count = 0;
   for_each_block(samples, lanes / V, s, [&](std::size_t n, std::size_t b) {
     const std::size_t c = b * V;
-    block_moments<Real, V>(pixels, t.x + (n * lanes + c) * pixels, moments.first(n) + c,
-                           moments.second(n) + c);
+    block_moments<N, V>(pixels, t.x + (n * lanes + c) * pixels, moments.first(n) + c,
+                        moments.second(n) + c);
   });
   for_each_block_range<V>(
       lanes / V, static_cast<bool>(allreduce), s, [&](std::size_t first, std::size_t last) {
@@ -203,19 +204,20 @@ double batch_norm_forward(const batch_norm_problem& p, int samples,
         if (first == 0) count = n;  // the same for every range: one worker writes it
       });
   for_each_block(samples, lanes / V, s, [&](std::size_t n, std::size_t b) {
-    normalize_sample_block<Real, V, Epilogue>(p, size, t, residual, n, b);
+    normalize_sample_block<N, V, Epilogue>(p, size, t, residual, n, b);
   });
   return count;
 }
 
 /// Evaluation, and training with frozen statistics: normalises with the running statistics.
-template <class Real, int V, class Epilogue>
+template <class N, int V, class Epilogue>
 void batch_norm_evaluate(const batch_norm_problem& p, int samples,
-                         const batch_norm_tensors<Real>& t,
-                         const Real* residual,          // (samples, C / V, H, W, V), or null
-                         const Real* running_mean,      // (C)
-                         const Real* running_variance,  // (C)
+                         const batch_norm_tensors<N, precision::wide<N>>& t,
+                         const N* residual,  // (samples, C / V, H, W, V), or null
+                         const precision::wide<N>* running_mean,      // (C)
+                         const precision::wide<N>* running_variance,  // (C)
                          cpu::stream s) {
+  using Real = precision::wide<N>;
   const std::size_t lanes = p.padded_channels(V);
   const batch_norm_coefficients<Real> row(t.saved, lanes, 0);
   for (std::size_t c = 0; c < lanes; ++c) {
@@ -228,7 +230,7 @@ void batch_norm_evaluate(const batch_norm_problem& p, int samples,
   }
   const auto whole_batch = static_cast<std::size_t>(std::max(samples, 1));
   for_each_block(samples, lanes / V, s, [&](std::size_t n, std::size_t b) {
-    normalize_sample_block<Real, V, Epilogue>(p, whole_batch, t, residual, n, b);
+    normalize_sample_block<N, V, Epilogue>(p, whole_batch, t, residual, n, b);
   });
 }
 
@@ -236,14 +238,15 @@ void batch_norm_evaluate(const batch_norm_problem& p, int samples,
 /// gradient. dgamma and dbeta are this rank's sums, since the reducer adds them; the sums inside dx
 /// are over all ranks that share statistics. After batch_norm_evaluate: requires `count` =
 /// frozen_count, ghost_batch 0 and no hook; then dx = gamma / sqrt(v + eps) dy.
-template <class Real, int V, class Epilogue>
+template <class N, int V, class Epilogue>
 void batch_norm_backward(const batch_norm_problem& p, int samples,
-                         const batch_norm_tensors<Real>& t, double count,
-                         Real* dy,      // (samples, C / V, H, W, V)
-                         Real* dx,      // (samples, C / V, H, W, V)
-                         Real* dgamma,  // (C)
-                         Real* dbeta,   // (C)
+                         const batch_norm_tensors<N, precision::wide<N>>& t, double count,
+                         N* dy,                       // (samples, C / V, H, W, V)
+                         N* dx,                       // (samples, C / V, H, W, V)
+                         precision::wide<N>* dgamma,  // (C)
+                         precision::wide<N>* dbeta,   // (C)
                          write_mode mode, const statistics_allreduce& allreduce, cpu::stream s) {
+  using Real = precision::wide<N>;
   const std::size_t lanes = p.padded_channels(V), pixels = p.in.pixels(),
                     size = p.ghost_batch_size(samples);
   const batch_norm_sums sums(p, samples, V, t.scratch);
@@ -253,9 +256,9 @@ void batch_norm_backward(const batch_norm_problem& p, int samples,
   for_each_block(samples, lanes / V, s, [&](std::size_t n, std::size_t b) {
     const batch_norm_coefficients<Real> row(t.saved, lanes, n / size);
     const std::size_t c = b * V, offset = (n * lanes + c) * pixels;
-    block_gradient_sums<Real, V, Epilogue>(pixels, t.x + offset, t.y + offset, dy + offset,
-                                           row.mean + c, row.inv_std + c, sums.first(n) + c,
-                                           sums.second(n) + c);
+    block_gradient_sums<N, V, Epilogue>(pixels, t.x + offset, t.y + offset, dy + offset,
+                                        row.mean + c, row.inv_std + c, sums.first(n) + c,
+                                        sums.second(n) + c);
   });
   for_each_block_range<V>(
       lanes / V, static_cast<bool>(allreduce), s, [&](std::size_t first, std::size_t last) {
@@ -265,9 +268,9 @@ void batch_norm_backward(const batch_norm_problem& p, int samples,
   for_each_block(samples, lanes / V, s, [&](std::size_t n, std::size_t b) {
     const batch_norm_coefficients<Real> row(t.saved, lanes, n / size);
     const std::size_t c = b * V, offset = (n * lanes + c) * pixels;
-    block_input_gradient<Real, V, second_pass>(pixels, t.x + offset, t.y + offset, dy + offset,
-                                               row.mean + c, row.scale + c, row.shift + c,
-                                               row.slope + c, dx + offset);
+    block_input_gradient<N, V, second_pass>(pixels, t.x + offset, t.y + offset, dy + offset,
+                                            row.mean + c, row.scale + c, row.shift + c,
+                                            row.slope + c, dx + offset);
   });
 }
 

@@ -14,12 +14,13 @@
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/batch_norm_problem.hpp>
 #include <cordee/ops/cpu/simd.hpp>
+#include <cordee/precision/number.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// memory + offset; null where the memory is absent.
-template <class Real>
-const Real* offset_or_null(const Real* memory, std::size_t offset) {
+template <class N>
+const N* offset_or_null(const N* memory, std::size_t offset) {
   return memory == nullptr ? nullptr : memory + offset;
 }
 
@@ -78,19 +79,20 @@ template <class Real, int W, class F>
 
 /// Mean and sum of squared deviations of each channel of a block. One pass over x - x[0]: with a
 /// shift of the data's magnitude the difference of squares does not cancel.
-template <class Real, int V>
-[[gnu::noinline]] void block_moments(std::size_t pixels, const Real* x, double* mean,
+template <class N, int V>
+[[gnu::noinline]] void block_moments(std::size_t pixels, const N* x, double* mean,
                                      double* deviations) {
+  using Real = precision::wide<N>;
   constexpr int W = register_lanes<V>, D = double_sums<W>::D;
   using vector = vec<Real, W>;
   const double share = 1 / static_cast<double>(pixels);
   for (int lane = 0; lane < V; lane += W) {
-    const Real* in = x + lane;
-    const vector shift = load<Real, W>(in);
+    const N* in = x + lane;
+    const vector shift = load<N, W>(in);
     double_sums<W> origin, sum, square;
     origin.template add<Real>(shift);
     sum_pixels<Real>(pixels, sum, square, [&](std::size_t p) {
-      const vector d = load<Real, W>(in + p * V) - shift;
+      const vector d = load<N, W>(in + p * V) - shift;
       return two_terms<Real, W>{d, d * d};
     });
     for (int k = 0; k < W / D; ++k) {
@@ -103,10 +105,12 @@ template <class Real, int V>
 }
 
 /// y <- f((x - mean) scale + shift (+ residual)) on one block.
-template <class Real, int V, class Epilogue>
-[[gnu::noinline]] void normalize_block(std::size_t pixels, const Real* x, const Real* mean,
-                                       const Real* scale, const Real* shift, const Real* residual,
-                                       Real* y) {
+template <class N, int V, class Epilogue>
+[[gnu::noinline]] void normalize_block(std::size_t pixels, const N* x,
+                                       const precision::wide<N>* mean,
+                                       const precision::wide<N>* scale,
+                                       const precision::wide<N>* shift, const N* residual, N* y) {
+  using Real = precision::wide<N>;
   constexpr int W = register_lanes<V>;
   using vector = vec<Real, W>;
   const vector zero{};
@@ -114,30 +118,33 @@ template <class Real, int V, class Epilogue>
     const vector c = load<Real, W>(mean + lane), a = load<Real, W>(scale + lane),
                  b = load<Real, W>(shift + lane);
     for (std::size_t p = 0, i = static_cast<std::size_t>(lane); p < pixels; ++p, i += V) {
-      vector z = (load<Real, W>(x + i) - c) * a + b;
-      if constexpr (std::same_as<Epilogue, epilogue::add_relu>) z += load<Real, W>(residual + i);
+      vector z = (load<N, W>(x + i) - c) * a + b;
+      if constexpr (std::same_as<Epilogue, epilogue::add_relu>) z += load<N, W>(residual + i);
       if constexpr (!std::same_as<Epilogue, epilogue::store>) z = z < zero ? zero : z;
-      store<Real, W>(y + i, z);
+      store<N, W>(y + i, z);
     }
   }
 }
 
 /// The gradient of gamma h + beta at one pixel: dy, masked where the ReLU's output is zero.
-template <class Real, int W, class Epilogue>
-[[gnu::always_inline]] inline vec<Real, W> epilogue_gradient(const Real* dy, const Real* y) {
-  const vec<Real, W> g = load<Real, W>(dy), zero{};
+template <class N, int W, class Epilogue>
+[[gnu::always_inline]] inline vec<precision::wide<N>, W> epilogue_gradient(const N* dy,
+                                                                           const N* y) {
+  const vec<precision::wide<N>, W> g = load<N, W>(dy), zero{};
   if constexpr (std::same_as<Epilogue, epilogue::store>)
     return g;
   else
-    return load<Real, W>(y) > zero ? g : zero;
+    return load<N, W>(y) > zero ? g : zero;
 }
 
 /// shift <- sum(g) and scale <- sum(g h) of each channel of a block, with g = epilogue_gradient.
 /// With a residual, dy <- g, which is also the residual's gradient.
-template <class Real, int V, class Epilogue>
-[[gnu::noinline]] void block_gradient_sums(std::size_t pixels, const Real* x, const Real* y,
-                                           Real* dy, const Real* mean, const Real* inv_std,
-                                           double* shift, double* scale) {
+template <class N, int V, class Epilogue>
+[[gnu::noinline]] void block_gradient_sums(std::size_t pixels, const N* x, const N* y, N* dy,
+                                           const precision::wide<N>* mean,
+                                           const precision::wide<N>* inv_std, double* shift,
+                                           double* scale) {
+  using Real = precision::wide<N>;
   constexpr int W = register_lanes<V>, D = double_sums<W>::D;
   using vector = vec<Real, W>;
   for (int lane = 0; lane < V; lane += W) {
@@ -146,9 +153,9 @@ template <class Real, int V, class Epilogue>
     factor.template add<Real>(load<Real, W>(inv_std + lane));
     sum_pixels<Real>(pixels, sum, product, [&](std::size_t p) {
       const std::size_t i = p * V + static_cast<std::size_t>(lane);
-      const vector g = epilogue_gradient<Real, W, Epilogue>(dy + i, y + i);
-      if constexpr (std::same_as<Epilogue, epilogue::add_relu>) store<Real, W>(dy + i, g);
-      return two_terms<Real, W>{g, g * (load<Real, W>(x + i) - c)};
+      const vector g = epilogue_gradient<N, W, Epilogue>(dy + i, y + i);
+      if constexpr (std::same_as<Epilogue, epilogue::add_relu>) store<N, W>(dy + i, g);
+      return two_terms<Real, W>{g, g * (load<N, W>(x + i) - c)};
     });
     for (int k = 0; k < W / D; ++k) {
       store<double, D>(shift + lane + k * D, sum.part[k]);
@@ -158,18 +165,21 @@ template <class Real, int V, class Epilogue>
 }
 
 /// dx <- scale g - shift - (x - mean) slope on one block; dx may be dy.
-template <class Real, int V, class Epilogue>
-[[gnu::noinline]] void block_input_gradient(std::size_t pixels, const Real* x, const Real* y,
-                                            const Real* dy, const Real* mean, const Real* scale,
-                                            const Real* shift, const Real* slope, Real* dx) {
+template <class N, int V, class Epilogue>
+[[gnu::noinline]] void block_input_gradient(std::size_t pixels, const N* x, const N* y, const N* dy,
+                                            const precision::wide<N>* mean,
+                                            const precision::wide<N>* scale,
+                                            const precision::wide<N>* shift,
+                                            const precision::wide<N>* slope, N* dx) {
+  using Real = precision::wide<N>;
   constexpr int W = register_lanes<V>;
   using vector = vec<Real, W>;
   for (int lane = 0; lane < V; lane += W) {
     const vector c = load<Real, W>(mean + lane), a = load<Real, W>(scale + lane),
                  b = load<Real, W>(shift + lane), k = load<Real, W>(slope + lane);
     for (std::size_t p = 0, i = static_cast<std::size_t>(lane); p < pixels; ++p, i += V) {
-      const vector g = epilogue_gradient<Real, W, Epilogue>(dy + i, y + i);
-      store<Real, W>(dx + i, a * g - b - (load<Real, W>(x + i) - c) * k);
+      const vector g = epilogue_gradient<N, W, Epilogue>(dy + i, y + i);
+      store<N, W>(dx + i, a * g - b - (load<N, W>(x + i) - c) * k);
     }
   }
 }

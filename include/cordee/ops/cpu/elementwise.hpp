@@ -17,6 +17,7 @@
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/cpu/simd_for_each.hpp>
 #include <cordee/ops/layout.hpp>
+#include <cordee/precision/number.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -48,16 +49,16 @@ void for_each_simd(cpu::stream s, std::size_t n, const F& f) {
   });
 }
 
-/// to <- from, converted to Real
-template <class Real>
-void convert(std::size_t n, const Real* from, Real* to, cpu::stream s) {
+/// to <- from, rounded to N
+template <class Real, class N>
+void convert(std::size_t n, const Real* from, N* to, cpu::stream s) {
   for_each_simd<Real>(s, n, [=](auto at) { at.put(to, at(from)); });
 }
 
 /// y <- y + x
-template <class Real>
-void add(std::size_t n, const Real* x, Real* y, cpu::stream s) {
-  for_each_simd<Real>(s, n, [=](auto at) { at.put(y, at(y) + at(x)); });
+template <class N>
+void add(std::size_t n, const N* x, N* y, cpu::stream s) {
+  for_each_simd<precision::wide<N>>(s, n, [=](auto at) { at.put(y, at(y) + at(x)); });
 }
 
 /// x <- x / divisor
@@ -101,22 +102,23 @@ void scale(std::size_t n, Real factor, Real* x, cpu::stream s) {
 }
 
 /// y <- max(x, 0); NaN stays NaN
-template <class Real>
-void relu_forward(std::size_t n, const Real* x, Real* y, cpu::stream s) {
-  for_each(s, n, [=](std::size_t i) { y[i] = x[i] < 0 ? Real{0} : x[i]; });
+template <class N>
+void relu_forward(std::size_t n, const N* x, N* y, cpu::stream s) {
+  for_each(s, n, [=](std::size_t i) { y[i] = precision::widened(x[i]) < 0 ? N{} : x[i]; });
 }
 
 /// g <- g where the output y of the ReLU is positive, 0 elsewhere
-template <class Real>
-void relu_backward(std::size_t n, const Real* y, Real* g, cpu::stream s) {
-  for_each(s, n, [=](std::size_t i) { g[i] = y[i] > 0 ? g[i] : Real{0}; });
+template <class N>
+void relu_backward(std::size_t n, const N* y, N* g, cpu::stream s) {
+  for_each(s, n, [=](std::size_t i) { g[i] = precision::widened(y[i]) > 0 ? g[i] : N{}; });
 }
 
 /// x <- (byte / 255 - mean) * scale, of bytes (samples, C, H, W) and x (samples, C / V, H, W, V).
 /// Channels that pad the last block become zero.
-template <class Real, int V>
+template <class N, int V>
 void normalize_bytes(const extent& e, int samples, const std::uint8_t* bytes,
-                     const normalization& coefficients, Real* x, cpu::stream s) {
+                     const normalization& coefficients, N* x, cpu::stream s) {
+  using Real = precision::wide<N>;
   expects(static_cast<std::size_t>(e.channels) <= coefficients.mean.size(),
           "normalize_bytes: an image of bytes has at most four channels");
   const std::size_t pixels = e.pixels(), stride = sample_size(e, V);
@@ -125,9 +127,9 @@ void normalize_bytes(const extent& e, int samples, const std::uint8_t* bytes,
         for (std::size_t n = first; n < last; ++n)
           for (int lane = 0; lane < static_cast<int>(channel_blocks(e.channels, V)) * V; ++lane) {
             const auto c = static_cast<std::size_t>(lane);
-            Real* out = x + n * stride + c / V * pixels * V + c % V;
+            N* out = x + n * stride + c / V * pixels * V + c % V;
             if (lane >= e.channels) {
-              for (std::size_t p = 0; p < pixels; ++p) out[p * V] = 0;
+              for (std::size_t p = 0; p < pixels; ++p) out[p * V] = N{};
               continue;
             }
             const std::uint8_t* in =
@@ -135,7 +137,7 @@ void normalize_bytes(const extent& e, int samples, const std::uint8_t* bytes,
             const auto mean = static_cast<Real>(coefficients.mean[c]),
                        scale = static_cast<Real>(coefficients.scale[c]);
             for (std::size_t p = 0; p < pixels; ++p)
-              out[p * V] = (static_cast<Real>(in[p]) / 255 - mean) * scale;
+              out[p * V] = precision::rounded<N>((static_cast<Real>(in[p]) / 255 - mean) * scale);
           }
       });
 }

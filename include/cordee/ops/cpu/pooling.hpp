@@ -23,35 +23,40 @@
 #include <cordee/ops/cpu/simd.hpp>
 #include <cordee/ops/layout.hpp>
 #include <cordee/ops/pooling.hpp>
+#include <cordee/precision/number.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// y (samples, C / V, 1, 1, V) <- the mean over pixels of x (samples, C / V, H, W, V).
-template <class Real, int V>
-void average_pool_forward(const extent& in, int samples, const Real* x, Real* y, cpu::stream s) {
+template <class N, int V>
+void average_pool_forward(const extent& in, int samples, const N* x, N* y, cpu::stream s) {
+  using Real = precision::wide<N>;
   const std::size_t pixels = in.pixels(), blocks = channel_blocks(in.channels, V);
   parallel_chunks(s, static_cast<std::size_t>(samples), 1,
                   [=](std::size_t first, std::size_t last) {
                     for (std::size_t b = first * blocks; b < last * blocks; ++b) {
                       Real sum[V] = {};
                       for (std::size_t p = 0; p < pixels; ++p)
-                        for (std::size_t v = 0; v < V; ++v) sum[v] += x[(b * pixels + p) * V + v];
+                        for (std::size_t v = 0; v < V; ++v)
+                          sum[v] += precision::widened(x[(b * pixels + p) * V + v]);
                       for (std::size_t v = 0; v < V; ++v)
-                        y[b * V + v] = sum[v] / static_cast<Real>(pixels);
+                        y[b * V + v] = precision::rounded<N>(sum[v] / static_cast<Real>(pixels));
                     }
                   });
 }
 
 /// dx (samples, C / V, H, W, V) <- dy (samples, C / V, 1, 1, V) / pixels, at every pixel.
-template <class Real, int V>
-void average_pool_backward(const extent& in, int samples, const Real* dy, Real* dx, cpu::stream s) {
+template <class N, int V>
+void average_pool_backward(const extent& in, int samples, const N* dy, N* dx, cpu::stream s) {
+  using Real = precision::wide<N>;
   const std::size_t pixels = in.pixels(), blocks = channel_blocks(in.channels, V);
   parallel_chunks(s, static_cast<std::size_t>(samples), 1,
                   [=](std::size_t first, std::size_t last) {
                     for (std::size_t b = first * blocks; b < last * blocks; ++b) {
-                      Real share[V];
+                      N share[V];
                       for (std::size_t v = 0; v < V; ++v)
-                        share[v] = dy[b * V + v] / static_cast<Real>(pixels);
+                        share[v] = precision::rounded<N>(precision::widened(dy[b * V + v]) /
+                                                         static_cast<Real>(pixels));
                       for (std::size_t p = 0; p < pixels; ++p)
                         for (std::size_t v = 0; v < V; ++v) dx[(b * pixels + p) * V + v] = share[v];
                     }
@@ -80,27 +85,27 @@ void for_each_subsampled(const subsample_problem& p, std::size_t first, std::siz
     }
 }
 
-template <class Real, int VX, int VY>
+template <class N, int VX, int VY>
 void subsample_forward(const subsample_problem& p, int samples,
-                       const Real* x,  // (samples, C / VX, H, W, VX)
-                       Real* y,        // (samples, K / VY, I, J, VY)
+                       const N* x,  // (samples, C / VX, H, W, VX)
+                       N* y,        // (samples, K / VY, I, J, VY)
                        cpu::stream s) {
   parallel_chunks(
       s, static_cast<std::size_t>(samples), 1, [=](std::size_t first, std::size_t last) {
         for_each_subsampled<VX, VY>(
             p, first, last,
-            [=](std::size_t i, std::size_t o, bool present) { y[o] = present ? x[i] : Real{0}; });
+            [=](std::size_t i, std::size_t o, bool present) { y[o] = present ? x[i] : N{}; });
       });
 }
 
 /// dx is zero at the pixels that y does not read.
-template <class Real, int VX, int VY>
-void subsample_backward(const subsample_problem& p, int samples, const Real* dy, Real* dx,
+template <class N, int VX, int VY>
+void subsample_backward(const subsample_problem& p, int samples, const N* dy, N* dx,
                         cpu::stream s) {
   const std::size_t size = sample_size(p.in, VX);
   parallel_chunks(s, static_cast<std::size_t>(samples), 1,
                   [=](std::size_t first, std::size_t last) {
-                    std::fill(dx + first * size, dx + last * size, Real{0});
+                    std::fill(dx + first * size, dx + last * size, N{});
                     for_each_subsampled<VX, VY>(p, first, last,
                                                 [=](std::size_t i, std::size_t o, bool present) {
                                                   if (present) dx[i] = dy[o];
@@ -116,9 +121,10 @@ inline constexpr int pool_lanes = std::has_single_bit(static_cast<unsigned>(V)) 
 template <class Real>
 using mask_element = std::conditional_t<sizeof(Real) == 4, std::int32_t, std::int64_t>;
 
-template <class Real, int V>
-[[gnu::noinline]] void block_max_pool(const max_pool_problem& p, const Real* x, Real* y,
+template <class N, int V>
+[[gnu::noinline]] void block_max_pool(const max_pool_problem& p, const N* x, N* y,
                                       std::uint8_t* argmax) {
+  using Real = precision::wide<N>;
   constexpr int W = pool_lanes<V>;
   using vector = vec<Real, W>;
   using indices = vec<mask_element<Real>, W>;
@@ -130,26 +136,26 @@ template <class Real, int V>
       const std::ptrdiff_t corner =
           std::ptrdiff_t{i * p.stride - p.padding} * p.in.width + (j * p.stride - p.padding);
       for (int lane = 0; lane < V; lane += W) {
-        const Real* const from = x + corner * V + lane;
-        vector best = load<Real, W>(from + (std::ptrdiff_t{r0} * p.in.width + s0) * V);
+        const N* const from = x + corner * V + lane;
+        vector best = load<N, W>(from + (std::ptrdiff_t{r0} * p.in.width + s0) * V);
         indices tap = indices{} + (r0 * p.window + s0);
         for (int r = r0; r < r1; ++r)
           for (int s = s0; s < s1; ++s) {
-            const vector z = load<Real, W>(from + (std::ptrdiff_t{r} * p.in.width + s) * V);
+            const vector z = load<N, W>(from + (std::ptrdiff_t{r} * p.in.width + s) * V);
             const indices larger = (z > best) | (z != z);
             best = larger ? z : best;
             tap = larger ? indices{} + (r * p.window + s) : tap;
           }
-        store<Real, W>(y + lane, best);
+        store<N, W>(y + lane, best);
         store<std::uint8_t, W>(argmax + lane, __builtin_convertvector(tap, vec<std::uint8_t, W>));
       }
     }
 }
 
-template <class Real, int V>
-[[gnu::noinline]] void block_max_pool_gradient(const max_pool_problem& p, const Real* dy,
-                                               const std::uint8_t* argmax, Real* dx,
-                                               write_mode mode) {
+template <class N, int V>
+[[gnu::noinline]] void block_max_pool_gradient(const max_pool_problem& p, const N* dy,
+                                               const std::uint8_t* argmax, N* dx, write_mode mode) {
+  using Real = precision::wide<N>;
   constexpr int W = pool_lanes<V>;
   using vector = vec<Real, W>;
   using indices = vec<mask_element<Real>, W>;
@@ -161,7 +167,7 @@ template <class Real, int V>
     for (int l = 0; l < p.in.width; ++l, dx += V) {
       p.advance(columns, l, out.width);
       for (int lane = 0; lane < V; lane += W) {
-        vector sum = mode == write_mode::add ? load<Real, W>(dx + lane) : vector{};
+        vector sum = mode == write_mode::add ? load<N, W>(dx + lane) : vector{};
         for (int i = rows.first; i < rows.last; ++i)
           for (int j = columns.first; j < columns.last; ++j) {
             const std::ptrdiff_t from = (std::ptrdiff_t{i} * out.width + j) * V + lane;
@@ -169,9 +175,9 @@ template <class Real, int V>
                             (l + p.padding - j * p.stride);
             const indices maximum =
                 __builtin_convertvector(load<std::uint8_t, W>(argmax + from), indices);
-            sum += maximum == indices{} + tap ? load<Real, W>(dy + from) : vector{};
+            sum += maximum == indices{} + tap ? load<N, W>(dy + from) : vector{};
           }
-        store<Real, W>(dx + lane, sum);
+        store<N, W>(dx + lane, sum);
       }
     }
   }
@@ -180,35 +186,35 @@ template <class Real, int V>
 /// argmax <- the tap of each number of y that was the maximum. Saved for backward, as computing it
 /// again would read x: sixteen times as many bytes for a 3x3 window of stride 2 in FP32, and
 /// possibly no longer in the cache.
-template <class Real, int V>
+template <class N, int V>
 void max_pool_forward(const max_pool_problem& p, int samples,
-                      const Real* x,         // (samples, C / V, H, W, V)
-                      Real* y,               // (samples, C / V, I, J, V)
+                      const N* x,            // (samples, C / V, H, W, V)
+                      N* y,                  // (samples, C / V, I, J, V)
                       std::uint8_t* argmax,  // (samples, C / V, I, J, V)
                       cpu::stream s) {
   const std::size_t blocks = channel_blocks(p.in.channels, V);
   const std::size_t read = p.in.pixels() * V, written = p.out().pixels() * V;
-  parallel_chunks(
-      s, static_cast<std::size_t>(samples) * blocks, 1, [=](std::size_t first, std::size_t last) {
-        for (std::size_t b = first; b < last; ++b)
-          block_max_pool<Real, V>(p, x + b * read, y + b * written, argmax + b * written);
-      });
+  parallel_chunks(s, static_cast<std::size_t>(samples) * blocks, 1,
+                  [=](std::size_t first, std::size_t last) {
+                    for (std::size_t b = first; b < last; ++b)
+                      block_max_pool<N, V>(p, x + b * read, y + b * written, argmax + b * written);
+                  });
 }
 
 /// Every number of dx sums over the windows that cover it, so that one worker writes it, once.
-template <class Real, int V>
+template <class N, int V>
 void max_pool_backward(const max_pool_problem& p, int samples,
-                       const Real* dy,              // (samples, C / V, I, J, V)
+                       const N* dy,                 // (samples, C / V, I, J, V)
                        const std::uint8_t* argmax,  // (samples, C / V, I, J, V)
-                       Real* dx,                    // (samples, C / V, H, W, V)
+                       N* dx,                       // (samples, C / V, H, W, V)
                        write_mode mode, cpu::stream s) {
   const std::size_t blocks = channel_blocks(p.in.channels, V);
   const std::size_t read = p.out().pixels() * V, written = p.in.pixels() * V;
   parallel_chunks(s, static_cast<std::size_t>(samples) * blocks, 1,
                   [=](std::size_t first, std::size_t last) {
                     for (std::size_t b = first; b < last; ++b)
-                      block_max_pool_gradient<Real, V>(p, dy + b * read, argmax + b * read,
-                                                       dx + b * written, mode);
+                      block_max_pool_gradient<N, V>(p, dy + b * read, argmax + b * read,
+                                                    dx + b * written, mode);
                   });
 }
 

@@ -1,17 +1,23 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// SIMD registers, as the compiler's vector types.
+// SIMD registers, as the compiler's vector types. Numbers of 16 bits are floats in a register: they
+// are converted when they are loaded and rounded when they are stored.
 //
 // The width must equal the ISA's: GCC lowers wider vectors badly (ten times slower). It is a
 // template argument wherever it is used, so that object files built for different ISAs define
 // different symbols.
 #pragma once
 
+#include <cstdint>
+#include <cstring>
 #include <string_view>
 #include <utility>
 
 #include <cordee/core/config.hpp>
+#include <cordee/precision/bf16.hpp>
+#include <cordee/precision/fp16.hpp>
+#include <cordee/precision/number.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
@@ -36,6 +42,9 @@ struct vector_type {
   typedef T type __attribute__((vector_size(sizeof(T) * V)));
   typedef T unaligned __attribute__((vector_size(sizeof(T) * V), aligned(alignof(T)), may_alias));
 };
+/// Numbers of 16 bits have no register of their own: their load and store are below.
+template <precision::StorageOnly N, int V>
+struct vector_type<N, V> {};
 template <class T, int V>
 using vec = typename vector_type<T, V>::type;
 
@@ -46,6 +55,117 @@ template <class T, int V>
 template <class T, int V>
 [[gnu::always_inline]] inline void store(T* to, vec<T, V> value) {
   *reinterpret_cast<typename vector_type<T, V>::unaligned*>(to) = value;
+}
+
+/// The bits of a register as another type of the same size.
+template <class To, class From>
+[[gnu::always_inline]] inline To register_cast(const From& from) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  std::memcpy(&to, &from, sizeof to);
+  return to;
+}
+
+/// N::exact and N::nearest of V numbers: the same bits, except that a signalling NaN may become
+/// quiet. The integer arithmetic is that of precision/bf16.hpp and fp16.hpp, which explain it.
+template <precision::StorageOnly N, int V>
+struct lane_conversion {
+  [[gnu::always_inline]] static vec<float, V> widened(const N* from) {
+    vec<float, V> x{};
+    for (int k = 0; k < V; ++k) x[k] = from[k].exact();
+    return x;
+  }
+  [[gnu::always_inline]] static void round_to(N* to, vec<float, V> x) {
+    for (int k = 0; k < V; ++k) to[k] = N::nearest(x[k]);
+  }
+};
+
+template <int V>
+struct lane_conversion<bfloat, V> {
+  using words = vec<std::uint32_t, V>;
+  using shorts = typename vector_type<std::uint16_t, V>::unaligned;
+
+  [[gnu::always_inline]] static vec<float, V> widened(const bfloat* from) {
+    const words bits =
+        __builtin_convertvector(*reinterpret_cast<const shorts*>(&from->bits), words);
+    return register_cast<vec<float, V>>(bits << 16);
+  }
+  [[gnu::always_inline]] static void round_to(bfloat* to, vec<float, V> x) {
+    const words b = register_cast<words>(x);
+    const words number = (b + 0x7fffu + (b >> 16 & 1u)) >> 16, nan = b >> 16 | 0x40u;
+    const words bits = x != x ? nan : number;
+    *reinterpret_cast<shorts*>(&to->bits) = __builtin_convertvector(bits, vec<std::uint16_t, V>);
+  }
+};
+
+#if defined(__F16C__)
+/// Whether one instruction converts V numbers.
+template <int V>
+inline constexpr bool has_half_conversion = V >= 8 && V == lanes<float>;
+
+template <int V>
+[[gnu::always_inline]] inline vec<float, V> float_of_half(vec<std::uint16_t, V> q) {
+  vec<float, V> x;
+  asm("vcvtph2ps %1, %0" : "=v"(x) : "v"(q));
+  return x;
+}
+template <int V>
+[[gnu::always_inline]] inline vec<std::uint16_t, V> half_of_float(vec<float, V> x) {
+  vec<std::uint16_t, V> q;
+  asm("vcvtps2ph $0, %1, %0" : "=v"(q) : "v"(x));  // $0: to nearest, ties to even
+  return q;
+}
+#else
+template <int V>
+inline constexpr bool has_half_conversion = false;  // the functions are declared only
+
+template <int V>
+vec<float, V> float_of_half(vec<std::uint16_t, V>);
+template <int V>
+vec<std::uint16_t, V> half_of_float(vec<float, V>);
+#endif
+
+template <int V>
+struct lane_conversion<half, V> {
+  using words = vec<std::uint32_t, V>;
+  using floats = vec<float, V>;
+  using shorts = typename vector_type<std::uint16_t, V>::unaligned;
+
+  [[gnu::always_inline]] static floats widened(const half* from) {
+    const vec<std::uint16_t, V> q = *reinterpret_cast<const shorts*>(&from->bits);
+    if constexpr (has_half_conversion<V>) return float_of_half<V>(q);
+    const words bits = __builtin_convertvector(q, words), a = bits & 0x7fffu;
+    const words normal = (a << 13) + 0x38000000u, unbounded = normal + 0x38000000u;
+    const floats tiny = register_cast<floats>(0x38800000u + (a << 13 & 0x7fffffu)) - 0x1p-14f;
+    const words bounded = a < 0x400u ? register_cast<words>(tiny) : normal;
+    return register_cast<floats>((bits & 0x8000u) << 16 | (a >= 0x7c00u ? unbounded : bounded));
+  }
+  [[gnu::always_inline]] static void round_to(half* to, floats x) {
+    shorts* const address = reinterpret_cast<shorts*>(&to->bits);
+    if constexpr (has_half_conversion<V>) {
+      *address = half_of_float<V>(x);
+      return;
+    }
+    const words b = register_cast<words>(x), a = b & 0x7fffffffu, zero{};
+    const words normal = (a + 0xfffu + (a >> 13 & 1u) - 0x38000000u) >> 13;
+    const words small = a < 0x38800000u ? a : zero;
+    const words subnormal = register_cast<words>(register_cast<floats>(small) + 0.5f) - 0x3f000000u;
+    const words payload = a >> 13 & 0x3ffu, nan = payload | 0x7e00u;
+    const words finite = a < 0x38800000u ? subnormal : normal;
+    const words number = a >= 0x477ff000u ? zero + 0x7c00u : finite;
+    const words bits = (b >> 16 & 0x8000u) | (a > 0x7f800000u ? nan : number);
+    *address = __builtin_convertvector(bits, vec<std::uint16_t, V>);
+  }
+};
+
+template <precision::StorageOnly N, int V>
+[[gnu::always_inline]] inline vec<float, V> load(const N* from) {
+  return lane_conversion<N, V>::widened(from);
+}
+/// Rounds to nearest, ties to even.
+template <precision::StorageOnly N, int V>
+[[gnu::always_inline]] inline void store(N* to, vec<float, V> value) {
+  lane_conversion<N, V>::round_to(to, value);
 }
 
 /// One step of a transposition: exchanges H lanes of every 2H between two registers.

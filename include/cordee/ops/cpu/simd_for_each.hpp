@@ -45,7 +45,7 @@ struct lane_ref {
   }
   template <class N>
   [[gnu::always_inline]] void put(N* plane, number x) const {
-    using other = vec<N, V>;
+    using other = decltype(load<N, V>(plane));
     store<N, V>(plane + i, __builtin_convertvector(x, other));
   }
 

@@ -12,45 +12,47 @@
 #include <cordee/core/training_step.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/softmax_loss.hpp>
+#include <cordee/precision/number.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// Returns the metrics, summed over the samples. Where `gradient` is not null, writes loss_weight
 /// times the gradient of each sample's loss (1 / global batch makes it that of the mean loss).
 /// Throws cordee::error where a label is outside 0 .. classes-1.
-template <class Real>
+template <Number N>
 metrics softmax_loss(int classes, int samples,
-                     const Real* logits,          // (samples, classes)
+                     const N* logits,             // (samples, classes)
                      const std::int32_t* labels,  // (samples)
                      double smoothing, double loss_weight,
-                     Real* gradient,  // (samples, classes)
+                     N* gradient,  // (samples, classes)
                      cpu::stream) {
   metrics total;
   for (int n = 0; n < samples; ++n) {
     const int label = labels[n];
     if (label < 0 || label >= classes) throw_bad_label(n, label, classes);
-    const Real* z = logits + static_cast<std::size_t>(n) * static_cast<std::size_t>(classes);
+    const N* z = logits + static_cast<std::size_t>(n) * static_cast<std::size_t>(classes);
     softmax_sums sums;
-    sums.largest = static_cast<double>(z[0]);
+    sums.largest = static_cast<double>(precision::widened(z[0]));
     for (int c = 1; c < classes; ++c) {
-      const auto candidate = static_cast<double>(z[c]);
+      const auto candidate = static_cast<double>(precision::widened(z[c]));
       if (candidate > sums.largest) sums.largest = candidate;
     }
     for (int c = 0; c < classes; ++c) {
-      const double below = static_cast<double>(z[c]) - sums.largest;
+      const double below = static_cast<double>(precision::widened(z[c])) - sums.largest;
       sums.sum += std::exp(below);
       sums.deviation += below;
     }
-    total.loss += sums.loss(static_cast<double>(z[label]), classes, smoothing);
+    total.loss += sums.loss(static_cast<double>(precision::widened(z[label])), classes, smoothing);
     const int rank = label_rank(z, classes, label);
     total.top1 += rank < 1;
     total.top5 += rank < 5;
     ++total.count;
     if (gradient == nullptr) continue;
-    Real* dz = gradient + (z - logits);
+    N* dz = gradient + (z - logits);
     for (int c = 0; c < classes; ++c)
-      dz[c] = static_cast<Real>(loss_weight * sums.logit_gradient(static_cast<double>(z[c]),
-                                                                  c == label, classes, smoothing));
+      dz[c] = precision::rounded<N>(static_cast<precision::wide<N>>(
+          loss_weight * sums.logit_gradient(static_cast<double>(precision::widened(z[c])),
+                                            c == label, classes, smoothing)));
   }
   return total;
 }

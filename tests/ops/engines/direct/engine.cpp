@@ -29,7 +29,8 @@ struct width_of {
 
 }  // namespace
 
-static_assert(std::same_as<direct, direct_with<register_bytes, byte_dots>>);
+static_assert(
+    std::same_as<direct, direct_with<register_bytes, byte_dots, detail::ops::bfloat_dots>>);
 static_assert(ConvolutionEngine<direct_with<16>, double> && !ConvolutionEngine<direct, int>);
 
 TEST_CASE_TEMPLATE("direct: a block is a register, or all channels of a narrow image", W,

@@ -6,3 +6,5 @@
 
 template struct support::harness<cordee::direct, float>;
 template struct support::harness<cordee::direct, double>;
+template struct support::harness<cordee::direct, cordee::half>;
+template struct support::harness<cordee::direct, cordee::bfloat>;

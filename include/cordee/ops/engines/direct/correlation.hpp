@@ -10,6 +10,9 @@
 // rows are copied with zero columns around them, so that no tile needs to know about edges. Taps
 // whose row lies outside the image are left out. The pixels that a 1x1 window reads behind a stride
 // are copied together, and the layer runs without its stride.
+//
+// The kernels read and write wide<N>. Samples of a 16-bit N are widened, a task's at a time, and
+// their sums are rounded once: a pixel is converted once and multiplied with every filter.
 #pragma once
 
 #include <algorithm>
@@ -27,8 +30,10 @@
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
-template <class Real, int V>
+template <class N, int V>
 class correlation {
+  using Real = precision::wide<N>;
+
  public:
   correlation(const convolution_problem& p, bool backward)
       : plan_(plan_correlation<Real, V>(p, backward)),
@@ -40,18 +45,18 @@ class correlation {
   [[nodiscard]] const packed_form<V>& form() const { return form_; }
 
   void run(int samples,
-           const Real* x,  // (N, C/B, H, W, B)
+           const N* x,     // (N, C/B, H, W, B)
            const Real* w,  // form()
-           Real* y,        // (N, K/B, H', W', B)
+           N* y,           // (N, K/B, H', W', B)
            write_mode mode, cpu::stream s) const {
     const auto n = static_cast<std::size_t>(samples);
     const std::size_t groups = plan_.sample_groups(samples), pairs = plan_.filter_pair_count(),
                       parts = plan_.filter_parts(groups, device::workers_of(s));
     device::parallel_dynamic(s, groups * parts, [&](std::size_t task) {
       const std::size_t group = task / parts, part = task % parts, first = n * group / groups;
-      run_samples(n * (group + 1) / groups - first, x + first * plan_.x_size, w,
-                  y + first * plan_.y_size, mode == write_mode::add,
-                  {2 * (pairs * part / parts), 2 * (pairs * (part + 1) / parts)});
+      run_group(n * (group + 1) / groups - first, x + first * plan_.x_size, w,
+                y + first * plan_.y_size, mode == write_mode::add,
+                {2 * (pairs * part / parts), 2 * (pairs * (part + 1) / parts)});
     });
   }
 
@@ -66,6 +71,9 @@ class correlation {
     scratch<Real> gathered;  // (N, C/V, H', W', V), the pixels behind a stride
     std::vector<tap> taps;
   };
+  struct widened_memory {
+    scratch<Real> x, y;  // of a task
+  };
   /// The input rows of a band, from `first_row` on.
   struct input_band {
     const Real* x;
@@ -74,7 +82,28 @@ class correlation {
     std::size_t samples = 1;
   };
 
-  /// The samples of one task, with what is copied before and after the bands.
+  /// The samples of one task.
+  void run_group(std::size_t samples, const N* x, const Real* w, N* y, bool add,
+                 const filter_range& filters) const {
+    if constexpr (precision::StorageOnly<N>) {
+      thread_local widened_memory memory;
+      const std::size_t size = plan_.y_size, plane = plan_.out.pixels() * V,
+                        blocks = std::min(filters.last, static_cast<std::size_t>(plan_.out_blocks));
+      const bool whole = plan_.gathers() || direct_block<V>(plan_.out.channels) != V;
+      const std::size_t first = whole ? 0 : filters.first * plane,
+                        last = whole ? size : blocks * plane;
+      Real* const sums = memory.y.reserve(samples * size);  // as y
+      run_samples(samples, widen_samples(x, samples, plan_.x_size, 0, plan_.x_size, memory.x), w,
+                  sums, false, filters);
+      for (std::size_t n = 0; n < samples; ++n)
+        simd_for_each<Real>(n * size + first, n * size + last,
+                            [=](auto at) { at.put(y, add ? at(y) + at(sums) : at(sums)); });
+    } else {
+      run_samples(samples, x, w, y, add, filters);
+    }
+  }
+
+  /// The samples of one task in Real, with what is copied before and after the bands.
   void run_samples(std::size_t samples, const Real* x, const Real* w, Real* y, bool add,
                    const filter_range& filters) const {
     thread_local thread_memory memory;

@@ -15,6 +15,7 @@
 #include <algorithm>
 
 #include <cordee/ops/convolution.hpp>
+#include <cordee/ops/engines/direct/bfloat.hpp>
 #include <cordee/ops/engines/direct/bytes.hpp>
 #include <cordee/ops/engines/direct/correlation.hpp>
 #include <cordee/ops/engines/direct/weight_gradient.hpp>
@@ -23,72 +24,95 @@ namespace cordee::inline CORDEE_ABI {
 
 namespace detail::ops {
 
-/// Bytes is the size of a register, Dots whether the ISA multiplies bytes in fours. Objects built
-/// for different ISAs have different types, and so can be linked together.
-template <int Bytes, bool Dots = false>
+/// Bytes is the size of a register, Dots whether the ISA multiplies bytes in fours, BfloatDots
+/// whether it multiplies bf16 in pairs. Objects built for different ISAs have different types, and
+/// so can be linked together.
+template <int Bytes, bool Dots = false, bool BfloatDots = false>
 struct direct_with {
   static constexpr std::string_view name = "direct";
 
-  template <class Real>
+  template <class N>
   static constexpr int block(int channels) {
-    return direct_block<width<Real>>(channels);
+    return direct_block<width<N>>(channels);
   }
-  template <class Real>
+  template <class N>
   static std::size_t packed_size(const convolution_problem& p) {
-    return forward_form<Real>(p).size() + backward_form<Real>(p).size();
+    return packed_fprop_size<N>(p) + packed_dgrad_size<N>(p);
   }
-  template <class Real>
+  /// Packed weights are wide<N>, rounded to N; or bf16, for products in pairs.
+  template <class N>
   static void pack(const convolution_problem& p,
-                   const Real* master,  // (K, C, R, S)
-                   Real* packed,        // forward_form, backward_form
+                   const precision::wide<N>* master,  // (K, C, R, S)
+                   N* packed,                         // of fprop, of dgrad
                    cpu::stream s) {
-    constexpr int V = width<Real>;
-    const auto forward = forward_form<Real>(p), backward = backward_form<Real>(p);
-    Real* const second = packed + forward.size();
+    constexpr int V = width<N>;
+    if constexpr (std::same_as<N, bfloat> && BfloatDots) {
+      if (in_pairs<N>(p, false)) {
+        pairs<V>(p, false).pack(master, packed, s);
+        if (in_pairs<N>(p, true))
+          pairs<V>(p, true).pack(master, packed + packed_fprop_size<N>(p), s);
+        else
+          pack_dgrad(p, master, packed + packed_fprop_size<N>(p), s);
+        return;
+      }
+    }
+    const auto forward = forward_form<N>(p), backward = backward_form<N>(p);
+    precision::wide<N>* const first_block = as_wide(packed);
+    precision::wide<N>* const second = first_block + forward.size();
     // Zero weights for channels that only fill a block keep these zero in y and dx.
     if (forward.size() + backward.size() != 2 * p.weights())
-      std::fill(packed, second + backward.size(), Real{});
+      std::fill(first_block, second + backward.size(), precision::wide<N>{});
     parallel_chunks(s, channel_blocks(p.filters, V), 1, [&](std::size_t first, std::size_t last) {
       for (std::size_t b = first; b < last; ++b) {
-        Real* const block = packed + static_cast<std::ptrdiff_t>(b) * forward.block_size();
+        precision::wide<N>* const block =
+            first_block + static_cast<std::ptrdiff_t>(b) * forward.block_size();
         forward.pack(b, b + 1, master, block);
+        round_all<N>(block, static_cast<std::size_t>(forward.block_size()));
         forward.swap_channels(b, b + 1, block, second);  // while the block is in the cache
       }
     });
   }
 
-  template <class Real>
+  template <class N>
   static void fprop(const convolution_problem& p, int samples,
-                    const Real* x,  // (N, C/V, H, W, V)
-                    const Real* packed,
-                    Real* y,  // (N, K/V, H', W', V)
+                    const N* x,  // (N, C/V, H, W, V)
+                    const N* packed,
+                    N* y,  // (N, K/V, H', W', V)
                     cpu::stream s) {
-    const correlation<Real, width<Real>> pass(p, false);
-    pass.run(samples, x, packed, y, write_mode::overwrite, s);
+    if constexpr (std::same_as<N, bfloat> && BfloatDots)
+      if (in_pairs<N>(p, false))
+        return pairs<width<N>>(p, false).run(samples, x, packed, y, write_mode::overwrite, s);
+    const correlation<N, width<N>> pass(p, false);
+    pass.run(samples, x, as_wide(packed), y, write_mode::overwrite, s);
   }
-  template <class Real>
+  template <class N>
   static void dgrad(const convolution_problem& p, int samples,
-                    const Real* dy,  // (N, K/V, H', W', V)
-                    const Real* packed,
-                    Real* dx,  // (N, C/V, H, W, V)
+                    const N* dy,  // (N, K/V, H', W', V)
+                    const N* packed,
+                    N* dx,  // (N, C/V, H, W, V)
                     write_mode mode, cpu::stream s) {
-    const correlation<Real, width<Real>> pass(p, true);
-    pass.run(samples, dy, packed + forward_form<Real>(p).size(), dx, mode, s);
+    const N* const weights = packed + packed_fprop_size<N>(p);
+    if constexpr (std::same_as<N, bfloat> && BfloatDots)
+      if (in_pairs<N>(p, true))
+        return pairs<width<N>>(p, true).run(samples, dy, weights, dx, mode, s);
+    const correlation<N, width<N>> pass(p, true);
+    pass.run(samples, dy, as_wide(weights), dx, mode, s);
   }
 
-  template <class Real>
+  template <class N>
   static std::size_t workspace(const convolution_problem& p, int samples, cpu::stream) {
-    return plan_weight_gradient<Real, width<Real>>(p, samples).workspace();
+    return plan_weight_gradient<precision::wide<N>, width<N>>(p, samples).workspace() *
+           numbers_per_wide<N>;
   }
-  template <class Real>
+  template <class N>
   static void wgrad(const convolution_problem& p, int samples,
-                    const Real* x,   // (N, C/V, H, W, V)
-                    const Real* dy,  // (N, K/V, H', W', V)
-                    Real* dw,        // (K, C, R, S)
+                    const N* x,              // (N, C/V, H, W, V)
+                    const N* dy,             // (N, K/V, H', W', V)
+                    precision::wide<N>* dw,  // (K, C, R, S)
                     write_mode mode,
-                    Real* workspace,  // workspace(p, samples, s)
+                    N* workspace,  // workspace(p, samples, s)
                     cpu::stream s) {
-    weight_gradient<Real, width<Real>>(p, samples).run(x, dy, dw, mode, workspace, s);
+    weight_gradient<N, width<N>>(p, samples).run(x, dy, dw, mode, as_wide(workspace), s);
   }
 
   static std::size_t packed_bytes(const convolution_problem& p) { return bytes(p).packed_size(); }
@@ -105,26 +129,65 @@ struct direct_with {
   }
 
  private:
-  template <class Real>
-  static constexpr int width = Bytes / static_cast<int>(sizeof(Real));
+  template <int V>
+  static auto pairs(const convolution_problem& p, bool backward) {
+    return bfloat_correlation<V, BfloatDots>(p, backward);
+  }
+  /// Whether a direction is computed by products in pairs. dgrad is only where fprop is.
+  template <class N>
+  static constexpr bool in_pairs(const convolution_problem& p, bool backward) {
+    return std::same_as<N, bfloat> && BfloatDots &&
+           bfloat_correlation<width<N>, BfloatDots>::applies_to(p, backward);
+  }
+  /// In numbers of N.
+  template <class N>
+  static std::size_t packed_fprop_size(const convolution_problem& p) {
+    return forward_form<N>(p).size() * (in_pairs<N>(p, false) ? 1 : numbers_per_wide<N>);
+  }
+  template <class N>
+  static std::size_t packed_dgrad_size(const convolution_problem& p) {
+    return backward_form<N>(p).size() * (in_pairs<N>(p, true) ? 1 : numbers_per_wide<N>);
+  }
+  /// The weights of dgrad alone.
+  template <class N>
+  static void pack_dgrad(const convolution_problem& p, const precision::wide<N>* master, N* packed,
+                         cpu::stream s) {
+    constexpr int V = width<N>;
+    const auto forward = forward_form<N>(p), backward = backward_form<N>(p);
+    std::fill_n(as_wide(packed), backward.size(), precision::wide<N>{});
+    device::parallel_dynamic(s, channel_blocks(p.filters, V), [&](std::size_t b) {
+      thread_local scratch<precision::wide<N>> memory;
+      const auto size = static_cast<std::size_t>(forward.block_size());
+      precision::wide<N>* const block = memory.reserve(size);
+      std::fill_n(block, size, precision::wide<N>{});
+      forward.pack(b, b + 1, master, block);
+      round_all<N>(block, size);
+      forward.swap_channels(b, b + 1, block, as_wide(packed));
+    });
+  }
+
+  template <class N>
+  static constexpr int width = Bytes / static_cast<int>(sizeof(precision::wide<N>));
   static auto bytes(const convolution_problem& p) {
     return byte_correlation<width<float>, Dots>(p);
   }
-  template <class Real>
+  template <class N>
   static constexpr auto forward_form(const convolution_problem& p) {
-    return packed_form<width<Real>>{p.filters, p.in.channels, p.window};
+    return packed_form<width<N>>{p.filters, p.in.channels, p.window};
   }
-  template <class Real>
+  template <class N>
   static constexpr auto backward_form(const convolution_problem& p) {
-    return packed_form<width<Real>>{p.in.channels, p.filters, p.window};
+    return packed_form<width<N>>{p.in.channels, p.filters, p.window};
   }
 };
 
 }  // namespace detail::ops
 
 /// The engine for the ISA of this build.
-using direct = detail::ops::direct_with<detail::ops::register_bytes, detail::ops::byte_dots>;
+using direct = detail::ops::direct_with<detail::ops::register_bytes, detail::ops::byte_dots,
+                                        detail::ops::bfloat_dots>;
 static_assert(ConvolutionEngine<direct, float> && ConvolutionEngine<direct, double> &&
+              ConvolutionEngine<direct, half, float> && ConvolutionEngine<direct, bfloat, float> &&
               detail::ops::ByteEngine<direct>);
 
 template <>

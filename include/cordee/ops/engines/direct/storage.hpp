@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory of engine `direct`: blocks of activations, a thread's scratch, copies with padding, the
-// pixels behind a stride. The order of its weights is packed_form.hpp's.
+// Memory of engine `direct`: blocks of activations, a thread's scratch, copies in the type of
+// arithmetic and with padding, the pixels behind a stride. The order of its weights is that of
+// packed_form.hpp.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +13,9 @@
 
 #include <cordee/ops/convolution.hpp>
 #include <cordee/ops/cpu/simd.hpp>
+#include <cordee/ops/cpu/simd_for_each.hpp>
 #include <cordee/ops/layout.hpp>
+#include <cordee/precision/number.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
@@ -39,6 +42,43 @@ class scratch {
  private:
   std::vector<Real> memory_;
 };
+
+/// Memory for numbers of N that holds wide<N>: packed weights and workspaces of 16-bit precisions.
+template <class N>
+precision::wide<N>* as_wide(N* memory) {
+  return reinterpret_cast<precision::wide<N>*>(memory);
+}
+template <class N>
+const precision::wide<N>* as_wide(const N* memory) {
+  return reinterpret_cast<const precision::wide<N>*>(memory);
+}
+/// How many numbers of N hold one of wide<N>.
+template <class N>
+inline constexpr std::size_t numbers_per_wide = sizeof(precision::wide<N>) / sizeof(N);
+
+/// x <- x, rounded to N
+template <class N>
+void round_all(precision::wide<N>* x, std::size_t n) {
+  if constexpr (precision::StorageOnly<N>)
+    for (std::size_t i = 0; i < n; ++i) x[i] = precision::widened(precision::rounded<N>(x[i]));
+}
+
+/// Numbers first .. last-1 of each of `samples` samples, which are `size` apart, in the type of
+/// arithmetic: `x` itself, or a copy in `memory`, at the same offsets.
+template <class N>
+const precision::wide<N>* widen_samples(const N* x, std::size_t samples, std::size_t size,
+                                        std::size_t first, std::size_t last,
+                                        scratch<precision::wide<N>>& memory) {
+  if constexpr (precision::StorageOnly<N>) {
+    precision::wide<N>* const copy = memory.reserve(samples * size);
+    for (std::size_t n = 0; n < samples; ++n)
+      simd_for_each<precision::wide<N>>(n * size + first, n * size + last,
+                                        [=](auto at) { at.put(copy, at(x)); });
+    return copy;
+  } else {
+    return x;
+  }
+}
 
 /// Copies pixels of few channels, (pixels, C), into blocks of V.
 template <int V, class Real>
@@ -112,12 +152,12 @@ struct strided_pixels {
     return stride == 1 ? p : convolution_problem{{in.channels, out.height, out.width}, p.filters};
   }
   /// One sample.
-  template <class Real>
-  void gather(const Real* x,        // (C/V, H, W, V)
-              Real* dense) const {  // (C/V, H', W', V)
+  template <class N>
+  void gather(const N* x,                         // (C/V, H, W, V)
+              precision::wide<N>* dense) const {  // (C/V, H', W', V)
     for (std::size_t b = 0; b < channel_blocks(in.channels, V); ++b, x += in.pixels() * V)
       for_each_pixel([&](std::ptrdiff_t at) {
-        store<Real, V>(dense, load<Real, V>(x + at));
+        store<precision::wide<N>, V>(dense, load<N, V>(x + at));
         dense += V;
       });
   }

@@ -10,7 +10,7 @@
 // network's image, of few channels, is copied into padded rows, where all channels of three window
 // rows are one tile; the pixels that a 1x1 window reads behind a stride are copied together. The
 // sums of a fixed number of groups of samples are added in order: the result does not depend on the
-// number of workers.
+// number of workers. Samples of a 16-bit N are widened before a pass over them.
 #pragma once
 
 #include <algorithm>
@@ -27,8 +27,10 @@
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
-template <class Real, int V>
+template <class N, int V>
 class weight_gradient {
+  using Real = precision::wide<N>;
+
  public:
   weight_gradient(const convolution_problem& p, int samples)
       : plan_(plan_weight_gradient<Real, V>(p, samples)),
@@ -37,26 +39,32 @@ class weight_gradient {
 
   [[nodiscard]] const weight_gradient_plan& plan() const { return plan_; }
 
-  void run(const Real* x,   // (N, C/B, H, W, B)
-           const Real* dy,  // (N, K/B, H', W', B)
-           Real* dw,        // (K, C, R, S)
+  void run(const N* x,   // (N, C/B, H, W, B)
+           const N* dy,  // (N, K/B, H', W', B)
+           Real* dw,     // (K, C, R, S)
            write_mode mode,
            Real* workspace,  // plan().workspace()
            cpu::stream s) const {
+    if (!plan_.gathers()) return run_groups(x, dy, dw, mode, workspace, s);
+    Real* const dense = workspace;  // (N, C/V, H', W', V)
+    device::parallel_dynamic(s, static_cast<std::size_t>(plan_.samples), [&](std::size_t n) {
+      strided_.gather(x + n * sample_size(strided_.in, V),
+                      dense + n * sample_size(plan_.layer.in, V));
+    });
+    run_groups(static_cast<const Real*>(dense), dy, dw, mode, workspace, s);
+  }
+
+ private:
+  /// `x`: the samples of plan_.layer.
+  template <class X>
+  void run_groups(const X* x, const N* dy, Real* dw, write_mode mode, Real* workspace,
+                  cpu::stream s) const {
     const auto samples = static_cast<std::size_t>(plan_.samples),
                groups = static_cast<std::size_t>(plan_.groups),
                blocks = static_cast<std::size_t>(plan_.filter_blocks),
                parts = static_cast<std::size_t>(plan_.filter_parts),
                block_size = static_cast<std::size_t>(form_.block_size());
     Real* const sums = workspace + plan_.gathered_size;  // (groups, form_)
-    if (plan_.gathers()) {
-      Real* const dense = workspace;  // (N, C/V, H', W', V)
-      device::parallel_dynamic(s, samples, [&](std::size_t n) {
-        strided_.gather(x + n * sample_size(strided_.in, V),
-                        dense + n * sample_size(plan_.layer.in, V));
-      });
-      x = dense;
-    }
     device::parallel_dynamic(s, groups * parts, [&](std::size_t task) {
       thread_local scratch<Real> single;
       const std::size_t group = task / parts, part = task % parts;
@@ -79,17 +87,18 @@ class weight_gradient {
     });
   }
 
- private:
   static constexpr int row_channels = channels_per_tile<Real, V>(3),  // of a tile of three taps
       calls = V / row_channels;
 
   struct thread_memory {
     scratch<Real> padded;   // (H + padding, W + padding, C)
     scratch<Real> widened;  // (K/V, H', W', V)
+    scratch<Real> x, dy;    // of a pass, of a 16-bit N
   };
 
   /// sum = the gradient of samples begin .. end-1 for filter blocks k .. k+blocks-1.
-  void sum_samples(int begin, int end, int k, int blocks, const Real* x, const Real* dy,
+  template <class X>
+  void sum_samples(int begin, int end, int k, int blocks, const X* x, const N* dy,
                    Real* sum) const {
     thread_local thread_memory memory;
     std::fill(sum, sum + blocks * form_.block_size(), Real{});
@@ -99,14 +108,28 @@ class weight_gradient {
         static_cast<std::ptrdiff_t>(sample_size(p.in, direct_block<V>(p.in.channels)));
     const auto dy_size = static_cast<std::ptrdiff_t>(sample_size(out, direct_block<V>(p.filters)));
     const auto dy_block = static_cast<std::ptrdiff_t>(out.pixels()) * V;
-    const int at_once = plan_.samples_at_once(blocks, end - begin);
+    const std::ptrdiff_t dy_first = plan_.widen_output_gradient ? 0 : k * dy_block,
+                         dy_last =
+                             plan_.widen_output_gradient ? dy_size : dy_first + blocks * dy_block;
+    int at_once = plan_.samples_at_once(blocks, end - begin);
+    if constexpr (precision::StorageOnly<N>) {
+      constexpr std::ptrdiff_t most = 131072;  // numbers of copies that stay in the cache
+      at_once = static_cast<int>(
+          std::clamp<std::ptrdiff_t>(most / (x_size + dy_last - dy_first), 1, at_once));
+    }
     for (int n = begin; n < end; n += at_once) {
-      const Real* d = dy + n * dy_size;
+      const int samples = std::min(at_once, end - n);
+      const auto count = static_cast<std::size_t>(samples),
+                 x_numbers = static_cast<std::size_t>(x_size);
+      const Real* d = widen_samples(dy + n * dy_size, count, static_cast<std::size_t>(dy_size),
+                                    static_cast<std::size_t>(dy_first),
+                                    static_cast<std::size_t>(dy_last), memory.dy);
       if (plan_.widen_output_gradient)
         d = widen_channels<V>(d, p.filters, out.pixels(), memory.widened);
       d += k * dy_block;
-      const Real* const first = x + n * x_size;
-      const pixel_area area{.samples = std::min(at_once, end - n),
+      const Real* const first =
+          widen_samples(x + n * x_size, count, x_numbers, 0, x_numbers, memory.x);
+      const pixel_area area{.samples = samples,
                             .x_sample = x_size,
                             .dy_sample = dy_size,
                             .dy_row = std::ptrdiff_t{V} * out.width,

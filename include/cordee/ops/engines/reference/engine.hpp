@@ -157,39 +157,41 @@ struct reference_wgrad_sum {
   }
 };
 
-template <std::floating_point Real>
-void reference_pack(const convolution_problem& p, const Real* master, Real* packed, cpu::stream) {
-  std::copy_n(master, p.weights(), packed);
+template <Number N>
+void reference_pack(const convolution_problem& p, const precision::wide<N>* master, N* packed,
+                    cpu::stream) {
+  std::transform(master, master + p.weights(), packed,
+                 [](precision::wide<N> w) { return precision::rounded<N>(w); });
 }
 
-template <std::floating_point Real>
-void reference_fprop(const convolution_problem& p, int samples, const Real* x, const Real* packed,
-                     Real* y, cpu::stream s) {
-  const reference_fprop_op<double, Real> body{p, x, packed, y};
+template <Number N>
+void reference_fprop(const convolution_problem& p, int samples, const N* x, const N* packed, N* y,
+                     cpu::stream s) {
+  const reference_fprop_op<double, N> body{p, x, packed, y};
   parallel_chunks(s, static_cast<std::size_t>(samples) * p.out().size(), 1,
                   [=](std::size_t first, std::size_t last) {
                     for (std::size_t i = first; i < last; ++i) body(i);
                   });
 }
 
-template <std::floating_point Real>
-void reference_dgrad(const convolution_problem& p, int samples, const Real* dy, const Real* packed,
-                     Real* dx, write_mode mode, cpu::stream s) {
-  const reference_dgrad_op<double, Real> body{p, dy, packed, dx, mode};
+template <Number N>
+void reference_dgrad(const convolution_problem& p, int samples, const N* dy, const N* packed, N* dx,
+                     write_mode mode, cpu::stream s) {
+  const reference_dgrad_op<double, N> body{p, dy, packed, dx, mode};
   parallel_chunks(s, static_cast<std::size_t>(samples) * p.in.size(), 1,
                   [=](std::size_t first, std::size_t last) {
                     for (std::size_t i = first; i < last; ++i) body(i);
                   });
 }
 
-template <std::floating_point Real>
-void reference_wgrad(const convolution_problem& p, int samples, const Real* x, const Real* dy,
-                     Real* dw, write_mode mode, cpu::stream s) {
-  const reference_wgrad_sum<double, Real> part{p, static_cast<std::size_t>(samples), x, dy};
+template <Number N>
+void reference_wgrad(const convolution_problem& p, int samples, const N* x, const N* dy,
+                     precision::wide<N>* dw, write_mode mode, cpu::stream s) {
+  const reference_wgrad_sum<double, N> part{p, static_cast<std::size_t>(samples), x, dy};
   parallel_chunks(s, p.weights(), 1, [=](std::size_t first, std::size_t last) {
     for (std::size_t w = first; w < last; ++w)
-      dw[w] = static_cast<Real>((mode == write_mode::add ? static_cast<double>(dw[w]) : 0) +
-                                part(w, 0, 1));
+      dw[w] = static_cast<precision::wide<N>>(
+          (mode == write_mode::add ? static_cast<double>(dw[w]) : 0) + part(w, 0, 1));
   });
 }
 

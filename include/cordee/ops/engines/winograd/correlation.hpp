@@ -66,8 +66,10 @@ std::size_t tile_rows_per_step(const winograd_tiles& tiles, int channels, int le
       std::max({1, fit / tiles.columns, (least + tiles.columns - 1) / tiles.columns}));
 }
 
-template <class Real, int V>
+template <class N, int V>
 class winograd_correlation {
+  using Real = precision::wide<N>;
+
  public:
   winograd_correlation(const convolution_problem& p, bool dgrad)
       : in_(dgrad ? p.out() : p.in),
@@ -76,9 +78,9 @@ class winograd_correlation {
         weights_(out_.channels, in_.channels) {}
 
   void run(int samples,
-           const Real* x,  // (samples, C / V, H, W, V)
+           const N* x,     // (samples, C / V, H, W, V)
            const Real* u,  // winograd_weights, (16, K, C)
-           Real* y,        // (samples, K / V, H, W, V)
+           N* y,           // (samples, K / V, H, W, V)
            write_mode mode, cpu::stream s) const {
     const std::size_t rows =
                           static_cast<std::size_t>(samples) * static_cast<std::size_t>(tiles_.rows),
@@ -104,15 +106,15 @@ class winograd_correlation {
   };
 
   /// Rows of tiles first .. last-1 of all samples, filter blocks k .. past-1.
-  void run_part(std::size_t first, std::size_t last, std::size_t k, std::size_t past, const Real* x,
-                const Real* u, Real* y, bool add) const {
+  void run_part(std::size_t first, std::size_t last, std::size_t k, std::size_t past, const N* x,
+                const Real* u, N* y, bool add) const {
     thread_local buffers memory;
     const int tiles = static_cast<int>(last - first) * tiles_.columns;
     const std::size_t ins = channel_blocks(in_.channels, V);
     const tile_buffer<Real, V> data(memory.x, ins, tiles);       // v: (16, C / V, tiles, V)
     const tile_buffer<Real, V> sums(memory.y, past - k, tiles);  // m: (16, past - k, tiles, V)
-    data.for_each_row(in_, first, last, 0, ins, x, [&](int i, const Real* from, Real* to) {
-      data_to_tiles<Real, V>(in_, from, i, to, data.pitch);
+    data.for_each_row(in_, first, last, 0, ins, x, [&](int i, const N* from, Real* to) {
+      data_to_tiles<N, V>(in_, from, i, to, data.pitch);
     });
     memory.taps.clear();
     for (int c = 0; c < in_.channels; c += V)
@@ -120,8 +122,8 @@ class winograd_correlation {
           {c / V * data.block, weights_.element.at(c, 0, 0), std::min(V, in_.channels - c)});
     for (int e = 0; e < winograd_elements; ++e)
       multiply(memory.taps, tiles, e, k, past, data, u, sums);
-    sums.for_each_row(out_, first, last, k, past, y, [&](int i, Real* to, const Real* from) {
-      tiles_to_data<Real, V>(out_, from, sums.pitch, i, to, add);
+    sums.for_each_row(out_, first, last, k, past, y, [&](int i, N* to, const Real* from) {
+      tiles_to_data<N, V>(out_, from, sums.pitch, i, to, add);
     });
   }
 

@@ -14,88 +14,101 @@
 #include <cordee/ops/engines/winograd/correlation.hpp>
 #include <cordee/ops/engines/winograd/weight_gradient.hpp>
 #include <cordee/ops/engines/winograd/weights.hpp>
+#include <cordee/precision/bf16.hpp>
+#include <cordee/precision/fp16.hpp>
 #include <cordee/precision/fp32.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
 namespace detail::ops {
 
-/// Bytes is the size of a SIMD register, as for direct_with.
-template <int Bytes, bool Dots = false>
+/// The parameters are those of direct_with.
+template <int Bytes, bool Dots = false, bool BfloatDots = false>
 struct winograd_with {
-  using fallback = direct_with<Bytes, Dots>;
+  using fallback = direct_with<Bytes, Dots, BfloatDots>;
   static constexpr std::string_view name = "winograd";
 
-  template <class Real>
+  template <class N>
   static constexpr int block(int channels) {
-    return fallback::template block<Real>(channels);
+    return fallback::template block<N>(channels);
   }
   /// Whether a problem is computed on tiles. With few channels the transforms cost what they save.
-  template <class Real>
+  template <class N>
   static constexpr bool uses_tiles(const convolution_problem& p) {
-    constexpr int V = width<Real>;
+    constexpr int V = width<N>;
     return p.window == 3 && p.stride == 1 && p.padding == 1 &&
            direct_block<V>(p.in.channels) == V && direct_block<V>(p.filters) == V &&
            p.in.height > 2 && p.in.width > 2 && p.in.channels + p.filters > 32;
   }
-  template <class Real>
+  template <class N>
   static std::size_t packed_size(const convolution_problem& p) {
-    if (!uses_tiles<Real>(p)) return fallback::template packed_size<Real>(p);
-    return packed_weights<Real>(p).size();
+    if (!uses_tiles<N>(p)) return fallback::template packed_size<N>(p);
+    return packed_weights<N>(p).size() * numbers_per_wide<N>;
   }
-  template <class Real>
-  static void pack(const convolution_problem& p, const Real* master, Real* packed, cpu::stream s) {
-    if (!uses_tiles<Real>(p)) return fallback::pack(p, master, packed, s);
-    packed_weights<Real>(p).pack(master, packed, s);
-  }
-
-  template <class Real>
-  static void fprop(const convolution_problem& p, int samples, const Real* x, const Real* packed,
-                    Real* y, cpu::stream s) {
-    if (!uses_tiles<Real>(p)) return fallback::fprop(p, samples, x, packed, y, s);
-    const winograd_correlation<Real, width<Real>> pass(p, false);
-    pass.run(samples, x, packed, y, write_mode::overwrite, s);
-  }
-  template <class Real>
-  static void dgrad(const convolution_problem& p, int samples, const Real* dy, const Real* packed,
-                    Real* dx, write_mode mode, cpu::stream s) {
-    if (!uses_tiles<Real>(p)) return fallback::dgrad(p, samples, dy, packed, dx, mode, s);
-    const winograd_correlation<Real, width<Real>> pass(p, true);
-    pass.run(samples, dy, packed + packed_weights<Real>(p).fprop.size(), dx, mode, s);
+  template <class N>
+  static void pack(const convolution_problem& p, const precision::wide<N>* master, N* packed,
+                   cpu::stream s) {
+    if (!uses_tiles<N>(p)) return fallback::pack(p, master, packed, s);
+    packed_weights<N>(p).template pack<N>(master, as_wide(packed), s);
   }
 
-  template <class Real>
+  template <class N>
+  static void fprop(const convolution_problem& p, int samples, const N* x, const N* packed, N* y,
+                    cpu::stream s) {
+    if (!uses_tiles<N>(p)) return fallback::fprop(p, samples, x, packed, y, s);
+    const winograd_correlation<N, width<N>> pass(p, false);
+    pass.run(samples, x, as_wide(packed), y, write_mode::overwrite, s);
+  }
+  template <class N>
+  static void dgrad(const convolution_problem& p, int samples, const N* dy, const N* packed, N* dx,
+                    write_mode mode, cpu::stream s) {
+    if (!uses_tiles<N>(p)) return fallback::dgrad(p, samples, dy, packed, dx, mode, s);
+    const winograd_correlation<N, width<N>> pass(p, true);
+    pass.run(samples, dy, as_wide(packed) + packed_weights<N>(p).fprop.size(), dx, mode, s);
+  }
+
+  template <class N>
   static std::size_t workspace(const convolution_problem& p, int samples, cpu::stream s) {
-    if (!uses_tiles<Real>(p)) return fallback::template workspace<Real>(p, samples, s);
-    return winograd_weight_gradient<Real, width<Real>>(p).workspace(samples);
+    if (!uses_tiles<N>(p)) return fallback::template workspace<N>(p, samples, s);
+    return winograd_weight_gradient<N, width<N>>(p).workspace(samples) * numbers_per_wide<N>;
   }
-  template <class Real>
-  static void wgrad(const convolution_problem& p, int samples, const Real* x, const Real* dy,
-                    Real* dw, write_mode mode, Real* workspace, cpu::stream s) {
-    if (!uses_tiles<Real>(p)) return fallback::wgrad(p, samples, x, dy, dw, mode, workspace, s);
-    const winograd_weight_gradient<Real, width<Real>> pass(p);
-    pass.run(samples, x, dy, dw, mode, workspace, s);
+  template <class N>
+  static void wgrad(const convolution_problem& p, int samples, const N* x, const N* dy,
+                    precision::wide<N>* dw, write_mode mode, N* workspace, cpu::stream s) {
+    if (!uses_tiles<N>(p)) return fallback::wgrad(p, samples, x, dy, dw, mode, workspace, s);
+    const winograd_weight_gradient<N, width<N>> pass(p);
+    pass.run(samples, x, dy, dw, mode, as_wide(workspace), s);
   }
 
  private:
-  template <class Real>
-  static constexpr int width = Bytes / static_cast<int>(sizeof(Real));
-  template <class Real>
+  template <class N>
+  static constexpr int width = Bytes / static_cast<int>(sizeof(precision::wide<N>));
+  template <class N>
   static auto packed_weights(const convolution_problem& p) {
-    return winograd_packed_weights<Real, width<Real>>(p);
+    return winograd_packed_weights<precision::wide<N>, width<N>>(p);
   }
 };
 
 }  // namespace detail::ops
 
 /// The engine for this build's ISA.
-using winograd = detail::ops::winograd_with<detail::ops::register_bytes, detail::ops::byte_dots>;
-static_assert(ConvolutionEngine<winograd, float> && ConvolutionEngine<winograd, double>);
+using winograd = detail::ops::winograd_with<detail::ops::register_bytes, detail::ops::byte_dots,
+                                            detail::ops::bfloat_dots>;
+static_assert(ConvolutionEngine<winograd, float> && ConvolutionEngine<winograd, double> &&
+              ConvolutionEngine<winograd, half, float> &&
+              ConvolutionEngine<winograd, bfloat, float>);
 
-/// The CPU's default in fp32.
+/// The CPU's default in precisions whose sums are fp32.
 template <>
 struct engine_for<cpu, fp32> {
   using type = winograd;
 };
+/// Products of bf16 in pairs have twice the rate of fp32's, and need no transforms.
+template <>
+struct engine_for<cpu, bf16> {
+  using type = std::conditional_t<detail::ops::bfloat_dots, direct, winograd>;
+};
+template <>
+struct engine_for<cpu, fp16> : engine_for<cpu, fp32> {};
 
 }  // namespace cordee::inline CORDEE_ABI

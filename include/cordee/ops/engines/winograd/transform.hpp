@@ -63,12 +63,13 @@ template <class Real, int V>
 
 /// Row i of tiles of one block of channels x, (H, W, V): element e of its tile j is written to
 /// to[e * pitch + j V].
-template <class Real, int V>
-[[gnu::noinline]] void data_to_tiles(const extent& image, const Real* x, int i, Real* to,
+template <class N, int V>
+[[gnu::noinline]] void data_to_tiles(const extent& image, const N* x, int i, precision::wide<N>* to,
                                      std::ptrdiff_t pitch) {
+  using Real = precision::wide<N>;
   using vector = vec<Real, V>;
-  static constexpr Real zeros[V]{};
-  const Real* row[4];
+  static constexpr N zeros[V]{};
+  const N* row[4];
   std::ptrdiff_t step[4];
   for (int r = 0; r < 4; ++r) {
     const int h = 2 * i - 1 + r;
@@ -80,7 +81,7 @@ template <class Real, int V>
     if (w >= image.width) return zero_row<Real, V>();
     vector d[4];
 #pragma GCC unroll 4
-    for (int r = 0; r < 4; ++r) d[r] = load<Real, V>(row[r] + w * step[r]);
+    for (int r = 0; r < 4; ++r) d[r] = load<N, V>(row[r] + w * step[r]);
     return data_row<Real, V>(d[0], d[1], d[2], d[3]);
   };
   winograd_row<Real, V> a = zero_row<Real, V>(), b = column(0);
@@ -98,17 +99,18 @@ template <class Real, int V>
 }
 
 /// The same of dy, (H, W, V).
-template <class Real, int V>
-[[gnu::noinline]] void dy_to_tiles(const extent& image, const Real* dy, int i, Real* to,
+template <class N, int V>
+[[gnu::noinline]] void dy_to_tiles(const extent& image, const N* dy, int i, precision::wide<N>* to,
                                    std::ptrdiff_t pitch) {
-  static constexpr Real zeros[V]{};
-  const Real* const upper = dy + std::ptrdiff_t{2} * i * image.width * V;
+  using Real = precision::wide<N>;
+  static constexpr N zeros[V]{};
+  const N* const upper = dy + std::ptrdiff_t{2} * i * image.width * V;
   const bool has_lower = 2 * i + 1 < image.height;
-  const Real* const lower = has_lower ? upper + std::ptrdiff_t{V} * image.width : zeros;
+  const N* const lower = has_lower ? upper + std::ptrdiff_t{V} * image.width : zeros;
   const std::ptrdiff_t step = has_lower ? V : 0;
   const auto column = [&](int w) -> winograd_row<Real, V> {
     if (w >= image.width) return zero_row<Real, V>();
-    return dy_row<Real, V>(load<Real, V>(upper + w * V), load<Real, V>(lower + w * step));
+    return dy_row<Real, V>(load<N, V>(upper + w * V), load<N, V>(lower + w * step));
   };
   for (int w = 0; w < image.width; w += 2, to += V) {
     const winograd_row<Real, V> a = column(w), b = column(w + 1);
@@ -122,14 +124,15 @@ template <class Real, int V>
 }
 
 /// Row i of tiles of products, from[e * pitch + j V], to two rows of pixels of y, (H, W, V).
-template <class Real, int V>
-[[gnu::noinline]] void tiles_to_data(const extent& image, const Real* from, std::ptrdiff_t pitch,
-                                     int i, Real* y, bool add) {
+template <class N, int V>
+[[gnu::noinline]] void tiles_to_data(const extent& image, const precision::wide<N>* from,
+                                     std::ptrdiff_t pitch, int i, N* y, bool add) {
+  using Real = precision::wide<N>;
   using vector = vec<Real, V>;
   y += std::ptrdiff_t{2} * i * image.width * V;
   const std::ptrdiff_t below = std::ptrdiff_t{V} * image.width;
-  const auto put = [add](Real* to, vector value) {
-    store<Real, V>(to, add ? load<Real, V>(to) + value : value);
+  const auto put = [add](N* to, vector value) {
+    store<N, V>(to, add ? load<N, V>(to) + value : value);
   };
   for (int w = 0; w < image.width; w += 2, from += V, y += 2 * V) {
     vector upper[4], lower[4];

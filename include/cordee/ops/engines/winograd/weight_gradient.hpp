@@ -23,8 +23,10 @@
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
-template <class Real, int V>
+template <class N, int V>
 class winograd_weight_gradient {
+  using Real = precision::wide<N>;
+
  public:
   explicit winograd_weight_gradient(const convolution_problem& p)
       : in_(p.in), out_(p.out()), tiles_(p.in), weights_(p.filters, p.in.channels) {}
@@ -34,9 +36,9 @@ class winograd_weight_gradient {
   }
 
   void run(int samples,
-           const Real* x,   // (samples, C / V, H, W, V)
-           const Real* dy,  // (samples, K / V, H, W, V)
-           Real* dw,        // (K, C, 3, 3)
+           const N* x,   // (samples, C / V, H, W, V)
+           const N* dy,  // (samples, K / V, H, W, V)
+           Real* dw,     // (K, C, 3, 3)
            write_mode mode,
            Real* workspace,  // (groups, winograd_weights)
            cpu::stream s) const {
@@ -68,8 +70,8 @@ class winograd_weight_gradient {
   };
 
   /// The sums over rows of tiles first .. last-1, for filter blocks k .. past-1.
-  void sum_group(std::size_t first, std::size_t last, std::size_t k, std::size_t past,
-                 const Real* x, const Real* dy, Real* sum) const {
+  void sum_group(std::size_t first, std::size_t last, std::size_t k, std::size_t past, const N* x,
+                 const N* dy, Real* sum) const {
     thread_local buffers memory;
     const std::ptrdiff_t block = weights_.element.block_size();
     const auto begin = static_cast<std::ptrdiff_t>(k) * block,
@@ -84,11 +86,11 @@ class winograd_weight_gradient {
       const int tiles = static_cast<int>(next - first) * tiles_.columns;
       const tile_buffer<Real, V> data(memory.x, ins, tiles);            // (16, C / V, tiles, V)
       const tile_buffer<Real, V> dy_tiles(memory.dy, past - k, tiles);  // (16, past - k, tiles, V)
-      data.for_each_row(in_, first, next, 0, ins, x, [&](int i, const Real* from, Real* to) {
-        data_to_tiles<Real, V>(in_, from, i, to, data.pitch);
+      data.for_each_row(in_, first, next, 0, ins, x, [&](int i, const N* from, Real* to) {
+        data_to_tiles<N, V>(in_, from, i, to, data.pitch);
       });
-      dy_tiles.for_each_row(out_, first, next, k, past, dy, [&](int i, const Real* from, Real* to) {
-        dy_to_tiles<Real, V>(out_, from, i, to, dy_tiles.pitch);
+      dy_tiles.for_each_row(out_, first, next, k, past, dy, [&](int i, const N* from, Real* to) {
+        dy_to_tiles<N, V>(out_, from, i, to, dy_tiles.pitch);
       });
       for (int e = 0; e < winograd_elements; ++e)
         multiply(tiles, e, past - k, data, dy_tiles, sum + e * weights_.pitch() + begin);

@@ -44,9 +44,11 @@ struct winograd_packed_weights {
 
   [[nodiscard]] std::size_t size() const { return fprop.size() + dgrad.size(); }
 
+  /// Windows are rounded to N before they are transformed, their elements are not.
+  template <class N = Real>
   void pack(const Real* master, Real* packed, cpu::stream s) const {
     device::parallel_dynamic(s, channel_blocks(fprop.element.outputs, V),
-                             [&](std::size_t b) { pack(b, master, packed); });
+                             [&](std::size_t b) { pack<N>(b, master, packed); });
   }
 
  private:
@@ -55,6 +57,7 @@ struct winograd_packed_weights {
   };
 
   /// Packs filter block b. Channels that pad a block have zero weights.
+  template <class N>
   void pack(std::size_t b, const Real* master, Real* packed) const {
     thread_local buffers memory;
     const int filters = fprop.element.outputs, channels = fprop.element.inputs;
@@ -67,6 +70,7 @@ struct winograd_packed_weights {
       std::fill_n(swapped, swapped_block.size(), Real{});
     }
     layer.pack(b, b + 1, master, windows);
+    round_all<N>(windows, block.size());
     block.swap_channels(0, 1, windows, swapped);
     for (int c = 0; c < channels; ++c)
       window_to_tile<Real, V>(windows + block.at(c, 0, 0), block.tap_size(),
