@@ -12,6 +12,7 @@
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -27,6 +28,7 @@
 #include <cordee/device/cuda_warp.cuh>
 #include <cordee/device/gpu_kernel.hpp>
 #include <cordee/device/graph_capture.hpp>
+#include <cordee/device/local_rank.hpp>
 #include <cordee/device/pinned.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -187,7 +189,8 @@ class cuda {
     std::shared_ptr<std::remove_pointer_t<cudaGraphExec_t>> handle_;
   };
 
-  /// The thread's current GPU: 0, unless nccl::launch or the program has set another.
+  /// The GPU of the launcher's local rank (device/local_rank.hpp); outside of launchers the thread's
+  /// current one: 0, unless the program has set another.
   cuda() : cuda(current()) {}
   explicit cuda(int ordinal)
       : ordinal_(ordinal), streams_(std::make_shared<detail::device::cuda_stream_pool>()) {
@@ -208,6 +211,12 @@ class cuda {
   }
 
   [[nodiscard]] int ordinal() const { return ordinal_; }
+  /// "GPU 1 (NVIDIA H200)"
+  [[nodiscard]] std::string describe() const {
+    cudaDeviceProp card{};
+    detail::device::cuda_check(cudaGetDeviceProperties(&card, ordinal_), "cudaGetDeviceProperties");
+    return detail::device::describe_gpu(ordinal_, card.name, visible());
+  }
   [[nodiscard]] stream make_stream() const {
     use();
     return {streams_->acquire()};
@@ -281,9 +290,16 @@ class cuda {
       std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, decltype(&cudaGraphDestroy)>;
 
   // Without a GPU the delegated constructor throws.
+  static int visible() {
+    int gpus = 0;
+    return cudaGetDeviceCount(&gpus) == cudaSuccess ? gpus : 0;
+  }
   static int current() {
-    int ordinal = 0;
-    return cudaGetDevice(&ordinal) == cudaSuccess ? ordinal : 0;
+    const auto of_thread = [] {
+      int ordinal = 0;
+      return cudaGetDevice(&ordinal) == cudaSuccess ? ordinal : 0;
+    };
+    return detail::device::default_ordinal(visible, of_thread);
   }
   void use() const { detail::device::cuda_check(cudaSetDevice(ordinal_), "cudaSetDevice"); }
 
