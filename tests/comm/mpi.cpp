@@ -276,6 +276,24 @@ TEST_CASE("mpi: GPU memory is staged through the host") {
       short_deadline);
 }
 
+TEST_CASE("mpi: each rank of a machine has another GPU, on every thread of its process") {
+  mpi::launch(
+      [](mpi comm) {
+        int ordinal = -1;
+        std::thread([&] {
+          ordinal = detail::device::default_ordinal([] { return 8; }, [] { return -1; });
+        }).join();
+        CHECK(ordinal == comm.rank());
+        const std::string message = error_message(
+            [] { (void)detail::device::default_ordinal([] { return 1; }, [] { return -1; }); });
+        CHECK(contains(message, "mpi::options{.share_gpus = true}") == (comm.size() > 1));
+      },
+      short_deadline);
+  mpi::launch(
+      [](mpi) { CHECK(detail::device::default_ordinal([] { return 1; }, [] { return -1; }) == 0); },
+      {.deadline = short_deadline.deadline, .share_gpus = true});
+}
+
 TEST_CASE("mpi: each rank has its share of the cores as workers") {
   const int cores =
       detail::comm::node_info::of(0, std::array{detail::comm::host_info::local()}).cores;

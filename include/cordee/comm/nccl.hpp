@@ -25,6 +25,7 @@
 #include <cordee/device/cpu.hpp>
 #include <cordee/device/cuda_status.hpp>
 #include <cordee/device/gpu_kernel.hpp>
+#include <cordee/device/local_rank.hpp>
 #include <cordee/ops/cpu/elementwise.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -109,6 +110,8 @@ class nccl {
   static void launch(const F& f, const R& rendezvous, options o = {}) {
     const auto world = std::make_shared<detail::comm::nccl_world>(rendezvous, o.deadline, o.device);
     const cpu::worker_limit cores(world->workers());
+    const detail::device::local_rank_scope gpu({.ordinal = world->device()},
+                                               detail::device::local_rank_scope::thread);
     detail::comm::run_rank(*world, [&] { f(nccl{world, detail::comm::reducer_context}); });
   }
 
