@@ -151,6 +151,14 @@ class cuda {
         detail::device::cuda_check(cudaMemcpyAsync(out, in, size, cudaMemcpyDefault, handle),
                                    detail::device::describe_call("cudaMemcpyAsync", size));
     }
+    /// Page-locked host memory, for a transport that stages.
+    [[nodiscard]] static void* pin(std::size_t size) {
+      void* memory = nullptr;
+      detail::device::cuda_check(cudaMallocHost(&memory, size),
+                                 detail::device::describe_call("cudaMallocHost", size));
+      return memory;
+    }
+    static void unpin(void* memory) noexcept { cudaFreeHost(memory); }
     /// Throws also for an error of any kernel that ran before.
     void finish() const {
       detail::device::cuda_check(cudaStreamSynchronize(handle), "cudaStreamSynchronize");
