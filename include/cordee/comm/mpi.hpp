@@ -20,6 +20,7 @@
 #include <vector>
 
 #include <cordee/comm/failure.hpp>
+#include <cordee/comm/mpi/staging.hpp>
 #include <cordee/comm/mpi/world.hpp>
 #include <cordee/comm/transport.hpp>
 #include <cordee/device/cpu.hpp>
@@ -96,10 +97,12 @@ class mpi {
     std::size_t size = 0;
     for (const auto& m : out) size += m.bytes.size;
     for (const auto& m : in) size += m.bytes.size;
-    std::vector<std::byte> staging(size);
-    std::byte* next = staging.data();
-    std::vector<send_op<cpu>> host_out;
-    std::vector<recv_op<cpu>> host_in;
+    using staging = detail::comm::host_staging<typename D::stream>;
+    std::byte* next = staging::of_thread().reserve(size);
+    thread_local std::vector<send_op<cpu>> host_out;
+    thread_local std::vector<recv_op<cpu>> host_in;
+    host_out.clear();
+    host_in.clear();
     for (const auto& m : out) {
       s.copy(next, m.bytes.data, m.bytes.size);
       host_out.push_back({m.peer, {std::exchange(next, next + m.bytes.size), m.bytes.size}});

@@ -5,13 +5,14 @@
 // context.
 //
 // The contexts of reducers and of agreements have their communicators from the start, those of a
-// server's requests and replies from their first use, which is collective. Two contexts may be
-// in flight at once, from two threads (buckets and batch statistics), which ranks may launch in
-// either order. If then the first blocks of two collectives took the multiprocessors that each needs
-// on the other rank, both would wait forever; so NCCL_LAUNCH_ORDER_IMPLICIT makes NCCL start a kernel
-// of one communicator only when all blocks of the one before, of another, run. With a driver that
-// cannot tell that, it would wait for their end instead, which the two orders turn into a deadlock:
-// then it is not set.
+// server's requests and replies from their first use, which is collective.
+//
+// Two contexts may be in flight at once, from two threads (buckets and batch statistics), which
+// ranks may launch in either order. If then the first blocks of two collectives took the
+// multiprocessors that each needs on the other rank, both would wait forever; so
+// NCCL_LAUNCH_ORDER_IMPLICIT makes NCCL start a kernel of one communicator only when all blocks of
+// the one before, of another, run. With a driver that cannot tell that, it would wait for their end
+// instead, which the two orders turn into a deadlock: then it is not set.
 //
 // The local rank selects the GPU. That no two ranks share one is checked before NCCL is
 // initialized, which would hang or fail without naming them.
