@@ -46,7 +46,7 @@ class threads {
   using options = detail::comm::thread_options;
 
   /// Runs f(comm) on `ranks` threads, each with max(1, cores / ranks) workers, and returns when all
-  /// have ended. A GPU made there without an ordinal is the one of the rank's number. If one throws,
+  /// have ended. A GPU made there without an ordinal is that of the rank's number. If one throws,
   /// the others stop at their next exchange, and the first failure is thrown as error: "rank 2:
   /// ...". Ends the process if a rank does not end within the grace period after that.
   template <class F>
