@@ -10,7 +10,6 @@
 #include <cordee/device/cuda_memory.hpp>
 #include <cordee/device/cuda_stream_pool.hpp>
 #include <cordee/device/cuda_warp.cuh>
-#include <cordee/device/gpu_assignment.hpp>
 #include <cordee/ops/engines/reference/gpu.hpp>
 #include <cordee/ops/engines/tensor_core/engine.hpp>
 #include <cordee/ops/gpu/batch_norm.hpp>

@@ -39,6 +39,17 @@ TEST_CASE("node_info: ranks of one node share the cores on which any of them may
   CHECK(node_info::of(1, hosts).cores_per_rank() == 6);
 }
 
+TEST_CASE("node_info: ranks to which the launcher shows different GPUs do not share them") {
+  std::vector hosts(4, on("a", "1", {0}));
+  hosts[1].visible_gpus = hosts[3].visible_gpus = 7;
+  const node_info last = node_info::of(3, hosts);
+  CHECK(last.local_rank == 3);
+  CHECK(last.gpu_rank == 1);
+  CHECK(last.gpu_size == 2);
+  CHECK(node_info::of(2, hosts).gpu_rank == 1);
+  CHECK(node_info::of(2, hosts).gpu_size == 2);
+}
+
 TEST_CASE("host_info: two queries of a process are the same node") {
   const host_info host = host_info::local();
   CHECK(host.same_node(host_info::local()));

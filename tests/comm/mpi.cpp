@@ -276,6 +276,54 @@ TEST_CASE("mpi: GPU memory is staged through the host") {
       short_deadline);
 }
 
+TEST_CASE("mpi: GPU memory is staged through host memory that is page-locked once") {
+  struct pinning_gpu : emulated {
+    struct stream : emulated::stream {
+      stream() : emulated::stream(1) {}
+      static int& pins() {
+        static int count = 0;
+        return count;
+      }
+      static void* pin(std::size_t size) { return ++pins(), std::malloc(size); }
+      static void unpin(void* memory) noexcept { std::free(memory); }
+    };
+    static stream make_stream() { return {}; }
+    void copy(void* out, const void* in, std::size_t n, stream s) const { s.copy(out, in, n); }
+  };
+  mpi::launch(
+      [](mpi comm) {
+        const int p = comm.size(), next = (comm.rank() + 1) % p, before = (comm.rank() + p - 1) % p;
+        std::vector<std::byte> sent(10'000, static_cast<std::byte>(comm.rank())), received(10'000);
+        for (const std::size_t n : {10'000u, 10u, 9'999u, 10'000u}) {
+          const std::array out{send_op<pinning_gpu>{next, {sent.data(), n}}};
+          const std::array in{recv_op<pinning_gpu>{before, {received.data(), n}}};
+          comm.exchange(std::span<const send_op<pinning_gpu>>(out),
+                        std::span<const recv_op<pinning_gpu>>(in), pinning_gpu::make_stream());
+          CHECK(received[n - 1] == static_cast<std::byte>(before));
+        }
+        CHECK(pinning_gpu::stream::pins() == 1);
+      },
+      short_deadline);
+}
+
+TEST_CASE("mpi: each rank of a machine has another GPU, on every thread of its process") {
+  mpi::launch(
+      [](mpi comm) {
+        int ordinal = -1;
+        std::thread([&] {
+          ordinal = detail::device::default_ordinal([] { return 8; }, [] { return -1; });
+        }).join();
+        CHECK(ordinal == comm.rank());
+        const std::string message = error_message(
+            [] { (void)detail::device::default_ordinal([] { return 1; }, [] { return -1; }); });
+        CHECK(contains(message, "mpi::options{.share_gpus = true}") == (comm.size() > 1));
+      },
+      short_deadline);
+  mpi::launch(
+      [](mpi) { CHECK(detail::device::default_ordinal([] { return 1; }, [] { return -1; }) == 0); },
+      {.deadline = short_deadline.deadline, .share_gpus = true});
+}
+
 TEST_CASE("mpi: each rank has its share of the cores as workers") {
   const int cores =
       detail::comm::node_info::of(0, std::array{detail::comm::host_info::local()}).cores;

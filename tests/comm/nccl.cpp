@@ -4,6 +4,7 @@
 // The transport over a test double of NCCL and of CUDA's streams (tests/support/nccl_double).
 #include <array>
 #include <atomic>
+#include <cstdlib>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -182,6 +183,61 @@ TEST_CASE("nccl: more ranks than GPUs is an error with both values") {
   const std::string message = launch_error(3, [](nccl) {});
   nccl_double::gpus = 8;
   CHECK(contains(message, "rank 2 has local rank 2 on a host with 2 GPUs"));
+}
+
+TEST_CASE("nccl: memory of a stream's pool is accessible to the GPUs of its process") {
+  nccl_double::pools::instance().unshare();
+  CHECK(launch_error(3, [](nccl comm) {
+          const auto s = nccl_double_gpu::make_stream();
+          auto* const x = static_cast<float*>(s.allocate(4));
+          *x = static_cast<float>(comm.rank());
+          comm.mean(span_on<float, nccl_double_gpu>{x, 1}, s);
+          CHECK(*x == 1);
+          s.release(x);
+          s.finish();
+          nccl_double_gpu::close(s);
+        }) == "");
+}
+
+TEST_CASE("nccl: a steady exchange allocates nothing, neither for sizes nor for host memory") {
+  const int pooled = nccl_double::pools::instance().allocations;
+  std::atomic<int> mallocs{0};
+  CHECK(launch_error(1, [&](nccl comm) {
+          values x(100), y(100);
+          const auto s = nccl_double_gpu::make_stream();
+          const auto step = [&] {
+            exchange(comm, {send(0, x)}, {receive(0, y)}, s);
+            comm.mean(span_on<float, cpu>{x.data(), x.size()}, cpu::stream{});
+            const std::array out{
+                send_op<cpu>{0, const_bytes(span_on<const float, cpu>{x.data(), 100})}};
+            const std::array in{recv_op<cpu>{0, bytes(span_on<float, cpu>{y.data(), 100})}};
+            comm.exchange(std::span<const send_op<cpu>>(out), std::span<const recv_op<cpu>>(in),
+                          cpu::stream{});
+          };
+          step();
+          mallocs = nccl_double::mallocs.load();
+          for (int k = 0; k < 5; ++k) step();
+          mallocs = nccl_double::mallocs - mallocs;
+          nccl_double_gpu::close(s);
+        }) == "");
+  CHECK(mallocs == 0);
+  CHECK(nccl_double::pools::instance().allocations == pooled);
+}
+
+TEST_CASE("nccl: communicators are made when first used, and launches have one order") {
+  const int before = nccl_double::communicators;
+  CHECK(launch_error(2, [](nccl) {}) == "");
+  CHECK(nccl_double::communicators == before + 4);  // of 2 ranks: of reducers and of agreements
+  CHECK(launch_error(2, [](nccl comm) {
+          for (int k = 0; k < 3; ++k) {
+            float x = 1;
+            comm.duplicate(reply_context).mean(span_on<float, cpu>{&x, 1}, cpu::stream{});
+          }
+        }) == "");
+  CHECK(nccl_double::communicators == before + 10);
+  const char* const order = std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT");
+  REQUIRE(order != nullptr);
+  CHECK(std::string(order) == "1");
 }
 
 TEST_CASE("nccl: no such context and no such peer are usage errors") {

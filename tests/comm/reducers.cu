@@ -57,7 +57,8 @@ template <class Make>
 void check_mean(const Make& make, double rounding = 0) {
   int right[ranks] = {};
   threads::launch(
-      ranks, [&](threads comm) { right[comm.rank()] = has_mean(make(comm), rounding) ? 1 : 0; });
+      ranks, [&](threads comm) { right[comm.rank()] = has_mean(make(comm), rounding) ? 1 : 0; },
+      {.share_gpus = true});
   for (const int each : right) CHECK(each == 1);
 }
 
@@ -85,21 +86,24 @@ TEST_CASE(
 }
 
 TEST_CASE("an asynchronous server of ranks that share one GPU") {
-  threads::launch(ranks, [](threads comm) {
-    const gpu device;
-    const auto s = device.make_stream();
-    const server reducer{comm, asynchronous{.softsync = 1, .staleness_bound = 0}};
-    std::vector<float> x(5, static_cast<float>(7 * comm.rank() + 1));
-    buffer<float, gpu> weights(device, 5), received(device, 5);
-    const bucket_view<float, gpu, 1> m{nullptr, weights.span(), {received.span()}, {}};
-    device.copy(weights.span().data, x.data(), 5 * sizeof(float), s);
-    reducer.initialize(m, s);
-    for (int k = 0; k < 4; ++k) {
-      scale(5, 2.0f, weights.span().data, s);  // each rank moves by its weights
-      reducer.mix(m, step_info{}, s);
-    }
-    device.copy(x.data(), weights.span().data, 5 * sizeof(float), s);
-    device.finish(s);
-    CHECK(x == std::vector<float>(5, 16));
-  });
+  threads::launch(
+      ranks,
+      [](threads comm) {
+        const gpu device;
+        const auto s = device.make_stream();
+        const server reducer{comm, asynchronous{.softsync = 1, .staleness_bound = 0}};
+        std::vector<float> x(5, static_cast<float>(7 * comm.rank() + 1));
+        buffer<float, gpu> weights(device, 5), received(device, 5);
+        const bucket_view<float, gpu, 1> m{nullptr, weights.span(), {received.span()}, {}};
+        device.copy(weights.span().data, x.data(), 5 * sizeof(float), s);
+        reducer.initialize(m, s);
+        for (int k = 0; k < 4; ++k) {
+          scale(5, 2.0f, weights.span().data, s);  // each rank moves by its weights
+          reducer.mix(m, step_info{}, s);
+        }
+        device.copy(x.data(), weights.span().data, 5 * sizeof(float), s);
+        device.finish(s);
+        CHECK(x == std::vector<float>(5, 16));
+      },
+      {.share_gpus = true});
 }

@@ -6,6 +6,7 @@
 
 #include <cordee/comm/threads.hpp>
 
+#include "tests/support/emulated.hpp"
 #include "tests/support/exchange.hpp"
 #include "tests/support/ranks.hpp"
 
@@ -13,6 +14,50 @@ using namespace cordee;
 using namespace cordee::detail::comm;
 using namespace support;
 using namespace std::chrono_literals;
+
+namespace {
+
+/// A GPU whose copies fail, as those of CUDA do after an error of any kernel.
+struct failing_gpu : support::emulated {
+  struct stream : support::emulated::stream {
+    stream() : support::emulated::stream(1) {}
+    void copy(void*, const void*, std::size_t) const {
+      throw cordee::error("cudaMemcpyAsync: an illegal memory access was encountered");
+    }
+  };
+  [[nodiscard]] static stream make_stream() { return stream{}; }
+  void copy(void* out, const void* in, std::size_t size, stream s) const { s.copy(out, in, size); }
+};
+static_assert(Device<failing_gpu> && GpuStream<failing_gpu::stream>);
+
+}  // namespace
+
+TEST_CASE("threads: a copy between GPUs that fails ends both ranks with its error") {
+  std::array<std::string, 2> ended;
+  const auto start = std::chrono::steady_clock::now();
+  const std::string message = error_message([&] {
+    threads::launch(2,
+                    [&](threads comm) {
+                      const int rank = comm.rank();
+                      std::vector<std::byte> x(100);
+                      const span_on<std::byte, failing_gpu> memory{x.data(), x.size()};
+                      const std::array out{send_op<failing_gpu>{1, memory}};
+                      const std::array in{recv_op<failing_gpu>{0, memory}};
+                      ended[static_cast<std::size_t>(rank)] = error_message([&] {
+                        comm.exchange(std::span<const send_op<failing_gpu>>(out.data(), 1 - rank),
+                                      std::span<const recv_op<failing_gpu>>(in.data(), rank),
+                                      failing_gpu::make_stream());
+                      });
+                    },
+                    {.deadline = 5s});
+  });
+  const std::string cause =
+      "cannot receive 100 bytes from rank 0 on context 0: cudaMemcpyAsync: an illegal memory";
+  CHECK(contains(message, ("rank 1: " + cause).c_str()));
+  CHECK(contains(ended[0], ("rank 0 aborted: rank 1: " + cause).c_str()));
+  CHECK(contains(ended[1], "cudaMemcpyAsync: an illegal memory access"));
+  CHECK(std::chrono::steady_clock::now() - start < 5s);  // none has waited for the deadline
+}
 
 TEST_CASE(
     "threads: a message of another size is an error with both ranks, both sizes and the context") {

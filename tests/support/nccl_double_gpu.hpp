@@ -22,6 +22,14 @@ class nccl_double_gpu : public emulated {
     void copy(void* out, const void* in, std::size_t size) const {
       cudaMemcpyAsync(out, in, size, cudaMemcpyDefault, handle);
     }
+    [[nodiscard]] void* allocate(std::size_t size) const {
+      void* memory = nullptr;
+      if (size != 0) cudaMallocAsync(&memory, size, handle);
+      return memory;
+    }
+    void release(void* memory) const noexcept {
+      if (memory != nullptr) cudaFreeAsync(memory, handle);
+    }
     void finish() const { cudaStreamSynchronize(handle); }
   };
   nccl_double_gpu() : emulated(1) {}

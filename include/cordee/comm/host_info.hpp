@@ -1,12 +1,16 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which ranks share a node, and its cores.
+// Which ranks share a node, its cores and its GPUs.
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <span>
+#include <string_view>
 
 #include <fcntl.h>
 #include <sched.h>
@@ -19,7 +23,8 @@ namespace cordee::inline CORDEE_ABI::detail::comm {
 /// Where a rank runs. Hosts may have the same name, so the boot's id is compared, too.
 struct host_info {
   char name[256], boot_id[40];
-  cpu_set_t cores;  // on which the process may run
+  cpu_set_t cores;             // on which the process may run
+  std::uint64_t visible_gpus;  // a hash of CUDA_VISIBLE_DEVICES
 
   [[gnu::cold]] static host_info local() {
     host_info host{};
@@ -30,6 +35,8 @@ struct host_info {
     }
     CPU_ZERO(&host.cores);
     sched_getaffinity(0, sizeof host.cores, &host.cores);
+    const char* const gpus = std::getenv("CUDA_VISIBLE_DEVICES");
+    host.visible_gpus = gpus == nullptr ? 0 : std::hash<std::string_view>{}(gpus);
     return host;
   }
   [[nodiscard]] bool same_node(const host_info& other) const {
@@ -41,6 +48,7 @@ struct host_info {
 /// whether or not the launcher has bound each rank to some.
 struct node_info {
   int local_size = 0, local_rank = 0, cores = 0;
+  int gpu_size = 0, gpu_rank = 0;  // among those that see the same GPUs
 
   [[gnu::cold]] static node_info of(int rank, std::span<const host_info> hosts) {
     const host_info& host = hosts[static_cast<std::size_t>(rank)];
@@ -52,6 +60,9 @@ struct node_info {
       ++node.local_size;
       node.local_rank += other < rank ? 1 : 0;
       CPU_OR(&cores, &cores, &other_host.cores);
+      if (host.visible_gpus != other_host.visible_gpus) continue;
+      ++node.gpu_size;
+      node.gpu_rank += other < rank ? 1 : 0;
     }
     node.cores = CPU_COUNT(&cores);
     return node;

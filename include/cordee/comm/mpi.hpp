@@ -20,10 +20,12 @@
 #include <vector>
 
 #include <cordee/comm/failure.hpp>
+#include <cordee/comm/mpi/staging.hpp>
 #include <cordee/comm/mpi/world.hpp>
 #include <cordee/comm/transport.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/device/gpu_kernel.hpp>
+#include <cordee/device/local_rank.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -33,6 +35,8 @@ struct mpi_options {
   /// and a message in flight, then have the same time to end, at most ten seconds; after that the
   /// ranks are killed.
   std::chrono::milliseconds deadline{120'000};
+  /// Whether ranks of a machine may share a GPU, where it has fewer GPUs than ranks.
+  bool share_gpus = false;
 };
 }  // namespace detail::comm
 
@@ -45,7 +49,8 @@ class mpi {
   using options = detail::comm::mpi_options;
 
   /// Runs f(comm) in this process, one of those that mpirun or srun has started, with its share of
-  /// the node's cores as workers, and returns when all ranks have ended. If one throws, the others
+  /// the node's cores as workers, and returns when all ranks have ended. A GPU made there without
+  /// an ordinal is the one of the rank's number on its node. If one throws, the others
   /// stop at their next exchange, and the first failure is thrown as error on every rank: "rank 2:
   /// ...". Kills a rank that does not end within the grace period after that (options), by
   /// MPI_Abort.
@@ -53,6 +58,11 @@ class mpi {
   static void launch(const F& f, options o = {}) {
     const auto world = std::make_shared<detail::comm::mpi_world>(o.deadline);
     const cpu::worker_limit cores(world->node.cores_per_rank());
+    const detail::device::local_rank_scope gpu({.rank = world->node.gpu_rank,
+                                                .size = world->node.gpu_size,
+                                                .share_gpus = o.share_gpus,
+                                                .options = "mpi::options"},
+                                               detail::device::local_rank_scope::process);
     detail::comm::run_rank(*world, [&] { f(mpi{world, detail::comm::reducer_context}); });
   }
 
@@ -87,10 +97,12 @@ class mpi {
     std::size_t size = 0;
     for (const auto& m : out) size += m.bytes.size;
     for (const auto& m : in) size += m.bytes.size;
-    std::vector<std::byte> staging(size);
-    std::byte* next = staging.data();
-    std::vector<send_op<cpu>> host_out;
-    std::vector<recv_op<cpu>> host_in;
+    using staging = detail::comm::host_staging<typename D::stream>;
+    std::byte* next = staging::of_thread().reserve(size);
+    thread_local std::vector<send_op<cpu>> host_out;
+    thread_local std::vector<recv_op<cpu>> host_in;
+    host_out.clear();
+    host_in.clear();
     for (const auto& m : out) {
       s.copy(next, m.bytes.data, m.bytes.size);
       host_out.push_back({m.peer, {std::exchange(next, next + m.bytes.size), m.bytes.size}});

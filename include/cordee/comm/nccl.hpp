@@ -25,6 +25,7 @@
 #include <cordee/device/cpu.hpp>
 #include <cordee/device/cuda_status.hpp>
 #include <cordee/device/gpu_kernel.hpp>
+#include <cordee/device/local_rank.hpp>
 #include <cordee/ops/cpu/elementwise.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -49,8 +50,7 @@ class nccl_staging {
     std::size_t size = 0;
     for (const auto transfers : {receives, sends})
       for (const nccl_transfer& t : transfers) size += t.size;
-    const stream_memory staging(size, s_);
-    std::byte* next = staging.data();
+    std::byte* next = context_.staging_memory(size);
     const auto on_gpu = [&](nccl_transfers host) {
       std::vector<nccl_transfer> transfers(host.begin(), host.end());
       for (nccl_transfer& t : transfers) t.data = std::exchange(next, next + t.size);
@@ -68,10 +68,10 @@ class nccl_staging {
   /// n elements of `width` bytes.
   void all_reduce(void* x, std::size_t n, std::size_t width, ncclDataType_t type,
                   ncclRedOp_t op) const {
-    const stream_memory staging(n * width, s_);
-    copy(staging.data(), x, n * width);
-    context_.all_reduce(staging.data(), n, type, op, s_);
-    copy(x, staging.data(), n * width);
+    std::byte* const staging = context_.staging_memory(n * width);
+    copy(staging, x, n * width);
+    context_.all_reduce(staging, n, type, op, s_);
+    copy(x, staging, n * width);
     device::cuda_check(cudaStreamSynchronize(s_), "cudaStreamSynchronize");
   }
 
@@ -109,11 +109,15 @@ class nccl {
   static void launch(const F& f, const R& rendezvous, options o = {}) {
     const auto world = std::make_shared<detail::comm::nccl_world>(rendezvous, o.deadline, o.device);
     const cpu::worker_limit cores(world->workers());
+    const detail::device::local_rank_scope gpu({.ordinal = world->device()},
+                                               detail::device::local_rank_scope::thread);
     detail::comm::run_rank(*world, [&] { f(nccl{world, detail::comm::reducer_context}); });
   }
 
   [[nodiscard]] int rank() const { return world_->rank(); }
   [[nodiscard]] int size() const { return world_->size(); }
+  /// The first transfer on the context of requests or of replies makes its NCCL communicator, and
+  /// waits for that of every rank.
   [[nodiscard]] nccl duplicate(int k) const {
     expects(k >= 0 && k < detail::comm::context_count, "nccl: no such context");
     return nccl{world_, k};

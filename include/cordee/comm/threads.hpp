@@ -22,6 +22,7 @@
 #include <cordee/core/error.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/device/gpu_kernel.hpp>
+#include <cordee/device/local_rank.hpp>
 #include <cordee/ops/cpu/elementwise.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -31,6 +32,8 @@ struct thread_options {
   /// A rank that waits longer for another one ends the run with an error that names it. All ranks
   /// then have the same time to end, at most ten seconds; after that the process ends.
   std::chrono::milliseconds deadline{120'000};
+  /// Whether ranks may share a GPU, where there are fewer GPUs than ranks.
+  bool share_gpus = false;
 };
 }  // namespace detail::comm
 
@@ -43,9 +46,9 @@ class threads {
   using options = detail::comm::thread_options;
 
   /// Runs f(comm) on `ranks` threads, each with max(1, cores / ranks) workers, and returns when all
-  /// have ended. If one throws, the others stop at their next exchange, and the first failure is
-  /// thrown as error: "rank 2: ...". Ends the process if a rank does not end within the grace
-  /// period after that.
+  /// have ended. A GPU made there without an ordinal is that of the rank's number. If one throws,
+  /// the others stop at their next exchange, and the first failure is thrown as error: "rank 2:
+  /// ...". Ends the process if a rank does not end within the grace period after that.
   template <class F>
   static void launch(int ranks, const F& f, options o = {}) {
     expects(ranks > 0, "threads::launch: at least one rank");
@@ -57,6 +60,11 @@ class threads {
     for (int rank = 0; rank < ranks; ++rank)
       team.emplace_back([&, rank] {
         const cpu::worker_limit cores(workers);
+        const detail::device::local_rank_scope gpu({.rank = rank,
+                                                    .size = ranks,
+                                                    .share_gpus = o.share_gpus,
+                                                    .options = "threads::options"},
+                                                   detail::device::local_rank_scope::thread);
         try {
           f(threads{detail::comm::thread_context(world, rank, detail::comm::reducer_context)});
         } catch (const std::exception& e) {

@@ -25,9 +25,9 @@
 #include <cordee/device/cuda_memory.hpp>
 #include <cordee/device/cuda_status.hpp>
 #include <cordee/device/cuda_stream_pool.hpp>
-#include <cordee/device/gpu_assignment.hpp>
 #include <cordee/device/gpu_kernel.hpp>
 #include <cordee/device/graph_capture.hpp>
+#include <cordee/device/local_rank.hpp>
 #include <cordee/device/pinned.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -70,6 +70,14 @@ class cuda {
         detail::device::cuda_check(cudaMemcpyAsync(out, in, size, cudaMemcpyDefault, handle),
                                    detail::device::describe_call("cudaMemcpyAsync", size));
     }
+    /// Page-locked host memory, for a transport that stages.
+    [[nodiscard]] static void* pin(std::size_t size) {
+      void* memory = nullptr;
+      detail::device::cuda_check(cudaMallocHost(&memory, size),
+                                 detail::device::describe_call("cudaMallocHost", size));
+      return memory;
+    }
+    static void unpin(void* memory) noexcept { cudaFreeHost(memory); }
     /// Throws also for an error of any kernel that ran before.
     void finish() const {
       detail::device::cuda_check(cudaStreamSynchronize(handle), "cudaStreamSynchronize");
@@ -108,7 +116,8 @@ class cuda {
     std::shared_ptr<std::remove_pointer_t<cudaGraphExec_t>> handle_;
   };
 
-  /// The thread's current GPU: 0, unless nccl::launch or the program has set another.
+  /// The GPU of the launcher's local rank (device/local_rank.hpp); outside of launchers the thread's
+  /// current one: 0, unless the program has set another.
   cuda() : cuda(current()) {}
   explicit cuda(int ordinal)
       : ordinal_(ordinal), streams_(std::make_shared<detail::device::cuda_stream_pool>()) {
@@ -129,17 +138,11 @@ class cuda {
   }
 
   [[nodiscard]] int ordinal() const { return ordinal_; }
-  /// "NVIDIA H200, GPU 3 of 8", and the ranks that share it where a launcher has said so.
-  [[nodiscard, gnu::cold]] std::string describe() const {
-    int count = 0;
-    cudaDeviceProp properties;
-    detail::device::cuda_check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
-    detail::device::cuda_check(cudaGetDeviceProperties(&properties, ordinal_),
-                               "cudaGetDeviceProperties");
-    const auto& assigned = detail::device::gpu_assignment::current();
-    const int ranks = assigned.ordinal == ordinal_ ? assigned.ranks : 1;
-    return concat(properties.name, ", GPU ", ordinal_, " of ", count,
-                  ranks > 1 ? concat(", shared by ", ranks, " ranks of this machine") : "");
+  /// "GPU 1 (NVIDIA H200)"
+  [[nodiscard]] std::string describe() const {
+    cudaDeviceProp card{};
+    detail::device::cuda_check(cudaGetDeviceProperties(&card, ordinal_), "cudaGetDeviceProperties");
+    return detail::device::describe_gpu(ordinal_, card.name, visible());
   }
   [[nodiscard]] stream make_stream() const {
     return acquire(detail::device::stream_priority::normal);
@@ -219,9 +222,16 @@ class cuda {
       std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, decltype(&cudaGraphDestroy)>;
 
   // Without a GPU the delegated constructor throws.
+  static int visible() {
+    int gpus = 0;
+    return cudaGetDeviceCount(&gpus) == cudaSuccess ? gpus : 0;
+  }
   static int current() {
-    int ordinal = 0;
-    return cudaGetDevice(&ordinal) == cudaSuccess ? ordinal : 0;
+    const auto of_thread = [] {
+      int ordinal = 0;
+      return cudaGetDevice(&ordinal) == cudaSuccess ? ordinal : 0;
+    };
+    return detail::device::default_ordinal(visible, of_thread);
   }
   [[nodiscard]] stream acquire(detail::device::stream_priority priority) const {
     use();

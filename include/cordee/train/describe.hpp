@@ -105,6 +105,8 @@ std::string describe(Run& run, F& feed, double epochs) {
                             " after ", options.interval, " finite steps in a row, times ",
                             options.backoff, " after one that is not"));
   }
+  if constexpr (requires { run.model().where().describe(); })
+    add_line("device", run.model().where().describe());
   if constexpr (!Run::device::host_memory)
     add_line("launches", std::string(run.describe_launches()));
   if constexpr (requires { M::engine::name; })

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -30,6 +31,16 @@ enum cudaError_t {
   cudaErrorNotReady = 600
 };
 enum cudaMemcpyKind { cudaMemcpyDefault = 4 };
+enum cudaMemLocationType { cudaMemLocationTypeDevice = 1 };
+enum cudaMemAccessFlags { cudaMemAccessFlagsProtReadWrite = 3 };
+struct cudaMemAccessDesc {
+  struct {
+    cudaMemLocationType type;
+    int id;
+  } location;
+  cudaMemAccessFlags flags;
+};
+#define CUDART_VERSION 13000
 constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2;
 
 namespace nccl_double {
@@ -124,8 +135,58 @@ class pinned_memory {
   std::set<void*> pointers_;
 };
 
+// The GPUs' pools: which memory is theirs, and which other GPUs may access it.
+class pools {
+ public:
+  static pools& instance() {
+    static pools all;
+    return all;
+  }
+  void add(void* p, std::size_t size) {
+    const std::scoped_lock lock(mutex_);
+    ++allocations;
+    blocks_[static_cast<char*>(p)] = {size, current};
+  }
+  void remove(void* p) {
+    const std::scoped_lock lock(mutex_);
+    blocks_.erase(static_cast<char*>(p));
+  }
+  void share(int owner, int peer) {
+    const std::scoped_lock lock(mutex_);
+    shared_.insert({owner, peer});
+  }
+  void unshare() {
+    const std::scoped_lock lock(mutex_);
+    shared_.clear();
+  }
+  // Whether GPU `peer` may access p: any memory that is not of a pool.
+  bool accessible(const void* p, int peer) {
+    const std::scoped_lock lock(mutex_);
+    const char* const at = static_cast<const char*>(p);
+    auto next = blocks_.upper_bound(const_cast<char*>(at));
+    if (next == blocks_.begin() || (--next, at >= next->first + next->second.size)) return true;
+    return next->second.owner == peer || shared_.count({next->second.owner, peer}) == 1;
+  }
+  std::atomic<int> allocations{0};
+
+ private:
+  struct block {
+    std::size_t size;
+    int owner;
+  };
+  std::mutex mutex_;
+  std::map<char*, block> blocks_;
+  std::set<std::pair<int, int>> shared_;  // owner and peer
+};
+inline std::atomic<int> mallocs{0};
+struct pool {
+  int owner;
+};
+inline pool default_pools[] = {{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}};
+
 }  // namespace nccl_double
 
+using cudaMemPool_t = nccl_double::pool*;
 using cudaStream_t = nccl_double::stream*;
 using cudaEvent_t = nccl_double::event*;
 
@@ -193,11 +254,40 @@ inline cudaError_t cudaFreeHost(void* p) {
   std::free(p);
   return cudaSuccess;
 }
-inline cudaError_t cudaMallocAsync(void** p, std::size_t size, cudaStream_t) {
+inline cudaError_t cudaMalloc(void** p, std::size_t size) {
+  ++nccl_double::mallocs;
   *p = std::malloc(size);
   return cudaSuccess;
 }
+inline cudaError_t cudaFree(void* p) {
+  std::free(p);
+  return cudaSuccess;
+}
+inline cudaError_t cudaDriverGetVersion(int* v) {
+  *v = 13000;
+  return cudaSuccess;
+}
+inline cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int d) {
+  *pool = &nccl_double::default_pools[d];
+  return cudaSuccess;
+}
+inline cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) {
+  *can = 1;
+  return cudaSuccess;
+}
+inline cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, const cudaMemAccessDesc* access,
+                                        std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i)
+    nccl_double::pools::instance().share(pool->owner, access[i].location.id);
+  return cudaSuccess;
+}
+inline cudaError_t cudaMallocAsync(void** p, std::size_t size, cudaStream_t) {
+  *p = std::malloc(size);
+  nccl_double::pools::instance().add(*p, size);
+  return cudaSuccess;
+}
 inline cudaError_t cudaFreeAsync(void* p, cudaStream_t s) {
+  nccl_double::pools::instance().remove(p);
   s->enqueue([p] { std::free(p); });
   return cudaSuccess;
 }

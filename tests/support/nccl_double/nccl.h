@@ -5,7 +5,7 @@
 // As NCCL does, it compares no sizes: a receive of more than was sent waits until ncclCommAbort,
 // one of less takes the beginning. A group's operations are on its stream only when the
 // communicator is no longer in progress; the average is a sum of multiples by 1/p; ranks on one GPU
-// wait forever.
+// wait forever; memory of a pool that a peer's GPU may not access is an error.
 #pragma once
 
 #include <chrono>
@@ -102,6 +102,17 @@ struct group {
 inline thread_local group current_group;
 
 inline constexpr std::size_t buffered = 1 << 16;  // bytes that are sent without a receiver
+
+// Set by tests' launches: communicators that were made.
+inline std::atomic<int> communicators{0};
+
+// Whether every rank's GPU may access p.
+inline bool accessible(rank_group& all, const void* p) {
+  const std::scoped_lock lock(all.mutex);
+  for (const int device : all.devices)
+    if (!pools::instance().accessible(p, device)) return false;
+  return true;
+}
 
 // A group's kernel.
 inline void run(rank_group& all, int rank, const std::vector<operation>& operations,
@@ -204,6 +215,7 @@ inline ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniq
                                            ncclConfig_t* config) {
   if (config->magic != 0x4e43434c || config->blocking != 0) return ncclInvalidArgument;
   *comm = new ncclComm{nccl_double::rank_group::of(id), ranks, rank};
+  ++nccl_double::communicators;
   const std::scoped_lock lock((*comm)->all->mutex);
   (*comm)->all->devices.push_back(nccl_double::current);
   return ncclInProgress;
@@ -233,6 +245,7 @@ inline ncclResult_t ncclGroupStart() {
 inline ncclResult_t nccl_double_post(const nccl_double::operation& o, ncclComm_t comm) {
   if (!nccl_double::current_group.open || o.size == 0 || o.peer < 0 || o.peer >= comm->ranks)
     return ncclInvalidArgument;
+  if (!nccl_double::accessible(*comm->all, o.data)) return ncclUnhandledCudaError;
   nccl_double::current_group.comm = comm;
   nccl_double::current_group.operations.push_back(o);
   return ncclSuccess;
@@ -263,6 +276,7 @@ inline ncclResult_t ncclGroupEnd() {
 inline ncclResult_t ncclAllReduce(const void* in, void* x, std::size_t n, ncclDataType_t type,
                                   ncclRedOp_t op, ncclComm_t comm, cudaStream_t s) {
   if (in != x) return ncclInvalidArgument;
+  if (!nccl_double::accessible(*comm->all, x)) return ncclUnhandledCudaError;
   comm->in_progress.push_back([=, number = comm->sums++] {
     s->enqueue(
         [=, all = comm->all, rank = comm->rank, ranks = comm->ranks, aborted = comm->aborted] {

@@ -22,8 +22,8 @@
 
 #include <cordee/comm/error_context.hpp>
 #include <cordee/comm/nccl/bootstrap_client.hpp>
+#include <cordee/comm/nccl/resources.hpp>
 #include <cordee/comm/nccl/status.hpp>
-#include <cordee/comm/nccl/stream_memory.hpp>
 #include <cordee/comm/poll_until.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::comm {
@@ -63,6 +63,8 @@ class nccl_context {
     device::cuda_check(cudaSetDevice(device_), "cudaSetDevice");
     return cuda_.staging;
   }
+  /// GPU memory for one transfer at a time on that stream; the same for each.
+  [[nodiscard]] std::byte* staging_memory(std::size_t size) { return staging_.reserve(size); }
 
   /// Transfers between GPU memories, in the order of the stream. Blocks until all are complete, or
   /// throws.
@@ -74,8 +76,8 @@ class nccl_context {
       std::fill_n(sizes_.data(), 2 * n, unknown);
       for (std::size_t i = 0; i < sends.size(); ++i)
         sizes_.data()[receives.size() + i] = sends[i].size;
-      const stream_memory gpu_sizes(n * sizeof(std::uint64_t), s);
-      auto* const sizes = reinterpret_cast<std::uint64_t*>(gpu_sizes.data());
+      auto* const sizes =
+          reinterpret_cast<std::uint64_t*>(gpu_sizes_.reserve(n * sizeof(std::uint64_t)));
       copy(sizes, sizes_.data(), n, s);
       device::cuda_check(cudaEventRecord(cuda_.started, s), "cudaEventRecord");
       grouped([&](const auto& check) {
@@ -287,6 +289,7 @@ class nccl_context {
   ncclComm_t comm_ = nullptr;
   const stream_set cuda_;
   pinned_sizes sizes_;
+  grow_only_memory gpu_sizes_, staging_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::comm

@@ -4,6 +4,16 @@
 // One rank of a nccl::launch: its control connection, its GPU, and an NCCL communicator for each
 // context.
 //
+// The contexts of reducers and of agreements have their communicators from the start, those of a
+// server's requests and replies from their first use, which is collective.
+//
+// Two contexts may be in flight at once, from two threads (buckets and batch statistics), which
+// ranks may launch in either order. If then the first blocks of two collectives took the
+// multiprocessors that each needs on the other rank, both would wait forever; so
+// NCCL_LAUNCH_ORDER_IMPLICIT makes NCCL start a kernel of one communicator only when all blocks of
+// the one before, of another, run. With a driver that cannot tell that, it would wait for their end
+// instead, which the two orders turn into a deadlock: then it is not set.
+//
 // The local rank selects the GPU. That no two ranks share one is checked before NCCL is
 // initialized, which would hang or fail without naming them.
 #pragma once
@@ -14,12 +24,14 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <random>
 #include <string>
 #include <vector>
 
 #include <ifaddrs.h>
+#include <unistd.h>
 
 #include <cordee/comm/host_info.hpp>
 #include <cordee/comm/nccl/context.hpp>
@@ -53,8 +65,22 @@ class nccl_world {
   [[nodiscard]] const failure& first_failure() const { return control_->first_failure; }
   [[nodiscard]] int device() const { return device_; }
   [[nodiscard]] int workers() const { return workers_; }
-  [[nodiscard]] nccl_context& context(int k) const {
-    return *contexts_[static_cast<std::size_t>(k)];
+  /// Collective at its first call for a context that is not made at the start.
+  [[nodiscard]] nccl_context& context(int k) {
+    const auto i = static_cast<std::size_t>(k);
+    std::call_once(made_[i], [&] {
+      if (first_failure().happened())
+        throw error(concat("rank ", rank(), " aborted: ", first_failure().cause()));
+      device::cuda_check(cudaSetDevice(device_), "cudaSetDevice");
+      try {
+        contexts_[i] =
+            std::make_unique<nccl_context>(*control_, self_, k, device_, deadline, ids_[i]);
+      } catch (const std::exception& e) {
+        fail(e.what());  // no effect where the exception reports the run's failure
+        throw;
+      }
+    });
+    return *contexts_[i];
   }
 
   /// Sends the cause of the run's failure to every rank; the first cause counts.
@@ -81,6 +107,8 @@ class nccl_world {
  private:
   struct gpu_info {
     char pci_bus_id[32];
+    std::int64_t process;
+    int ordinal;
     std::array<ncclUniqueId, context_count> ids;  // from rank 0
   };
 
@@ -121,18 +149,42 @@ class nccl_world {
 
     device_ = device >= 0 ? device : device_of(node.local_rank);
     device::cuda_check(cudaSetDevice(device_), concat("cudaSetDevice of GPU ", device_));
+    order_launches();
     gpu_info gpu{};
+    gpu.process = getpid();
+    gpu.ordinal = device_;
     device::cuda_check(cudaDeviceGetPCIBusId(gpu.pci_bus_id, sizeof gpu.pci_bus_id, device_),
                        "cudaDeviceGetPCIBusId");
     if (self_.rank == 0)
       for (ncclUniqueId& id : gpu.ids) nccl_check(ncclGetUniqueId(&id), "ncclGetUniqueId");
     const auto gpus = parse_all<gpu_info>(control_->allgather(to_bytes(gpu), deadline));
     check_distinct(hosts, gpus);
-    for (int k = 0; k < context_count; ++k) {
-      const auto i = static_cast<std::size_t>(k);
-      contexts_[i] = std::make_unique<nccl_context>(*control_, self_, k, device_, deadline,
-                                                    gpus.front().ids[i]);
-    }
+    share_pool(device_, peers_in_process(hosts, gpus));
+    ids_ = gpus.front().ids;
+    for (const int k : {reducer_context, agreement_context}) (void)context(k);
+  }
+
+  // See the head of this file; a value that the user has set stays.
+  [[gnu::cold]] static void order_launches() {
+    static const bool once = [] {
+      int driver = 0;
+      device::cuda_check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
+      // From 12.9 on also in captured graphs.
+      if (CUDART_VERSION >= 12030 && driver >= 12090) setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
+      return true;
+    }();
+    (void)once;
+  }
+
+  // The GPUs of the other ranks of this process.
+  [[nodiscard, gnu::cold]] std::vector<int> peers_in_process(
+      const std::vector<host_info>& hosts, const std::vector<gpu_info>& gpus) const {
+    std::vector<int> peers;
+    const auto own = static_cast<std::size_t>(self_.rank);
+    for (std::size_t i = 0; i < gpus.size(); ++i)
+      if (i != own && hosts[i].same_node(hosts[own]) && gpus[i].process == gpus[own].process)
+        peers.push_back(gpus[i].ordinal);
+    return peers;
   }
 
   // The GPU of the local rank; the only one, where the launcher has made one visible to each rank.
@@ -191,6 +243,8 @@ class nccl_world {
   int device_ = 0, workers_ = 1;
   std::optional<bootstrap_server> server_;  // of rank 0
   std::optional<bootstrap_client> control_;
+  std::array<ncclUniqueId, context_count> ids_;
+  std::array<std::once_flag, context_count> made_;
   std::array<std::unique_ptr<nccl_context>, context_count> contexts_;
 };
 

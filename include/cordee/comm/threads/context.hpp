@@ -6,12 +6,14 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <cordee/comm/error_context.hpp>
 #include <cordee/comm/threads/world.hpp>
 #include <cordee/comm/transport.hpp>
 #include <cordee/core/clock.hpp>
@@ -40,11 +42,13 @@ class thread_context {
     try {
       for (std::size_t i = 0; i < out.size(); ++i) post(out[i], !in.empty(), completions[i]);
       for (const auto& message : in) receive(message, consume);
-      for (std::size_t i = 0; i < out.size(); ++i)
-        if (completions[i].of != nullptr)
-          wait(
-              out[i].peer, [&] { return completions[i].done.load(); }, "to receive",
-              out[i].bytes.size);
+      for (std::size_t i = 0; i < out.size(); ++i) {
+        if (completions[i].of == nullptr) continue;
+        wait(
+            out[i].peer, [&] { return completions[i].done.load(); }, "to receive",
+            out[i].bytes.size);
+        if (completions[i].failed) throw_aborted();
+      }
     } catch (...) {
       cancel(out, completions);
       throw;
@@ -134,12 +138,29 @@ class thread_context {
                                           ": the ranks disagree on what they exchange"));
     if (!queue.try_claim())
       fail_wait(peer, false, "to send", size, std::chrono::steady_clock::now());
-    if (size > 0) consume(data, p.data, size);
     completion* const awaited = p.awaited;
-    queue.pop();
-    if (awaited == nullptr) return;
-    awaited->done = true;
-    endpoint_of(peer).waiter.notify_all();
+    // The sender waits for a claimed packet as long as this rank may read it: also where consume
+    // throws, which on a GPU every copy may, the packet is completed.
+    const auto complete = [&](bool failed) {
+      queue.pop();
+      if (awaited == nullptr) return;
+      awaited->failed = failed;
+      awaited->done = true;
+      endpoint_of(peer).waiter.notify_all();
+    };
+    try {
+      if (size > 0) consume(data, p.data, size);
+    } catch (const std::exception& e) {
+      world_->fail(rank_, concat("cannot receive ", size, " bytes from rank ", peer, " on context ",
+                                 context_, ": ", e.what(), error_context::suffix()));
+      complete(true);
+      throw;
+    } catch (...) {
+      world_->fail(rank_, "threw something that is not a std::exception");
+      complete(true);
+      throw;
+    }
+    complete(false);
   }
 
   template <class Ready>
@@ -160,6 +181,10 @@ class thread_context {
     world_->fail_wait(rank_, context_,
                       concat("rank ", peer, " ", verb, " ", size, " bytes on context ", context_),
                       peer, left, start);
+  }
+
+  [[noreturn, gnu::cold]] void throw_aborted() const {
+    throw error(concat("rank ", rank_, " aborted: ", world_->first_failure.cause()));
   }
 
   // No rank may read this rank's memory once transfer has thrown: cancels the sends that are not

@@ -28,6 +28,7 @@ struct packet;
 struct completion {
   packet* of = nullptr;           // nullptr: there is nothing to wait for
   bool claimed = false;           // guarded by the queue's mutex; then `of` is the consumer's
+  bool failed = false;            // written by the consumer before done: it could not consume
   std::atomic<bool> done{false};  // the consumer's last access
 };
 

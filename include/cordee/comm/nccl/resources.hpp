@@ -1,14 +1,16 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The CUDA resources of a context over NCCL: stream-ordered GPU memory, streams and events,
-// page-locked host memory.
+// The CUDA resources of a context over NCCL: GPU memory, streams and events, page-locked host
+// memory.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include <cuda_runtime_api.h>
 
@@ -16,23 +18,51 @@
 
 namespace cordee::inline CORDEE_ABI::detail::comm {
 
-/// GPU memory, allocated and freed in the order of a stream.
-class stream_memory {
+/// GPU memory that grows and never shrinks, by cudaMalloc: ranks of one process read each other's
+/// memory, which another GPU may not do with that of a pool (cudaMallocAsync) unless it is told to.
+/// What it has grown out of is kept to the end, at most as much again: cudaFree would wait for what
+/// is in flight on other contexts.
+class grow_only_memory {
  public:
-  stream_memory(std::size_t size, cudaStream_t s) : s_(s) {
-    if (size != 0) device::cuda_check(cudaMallocAsync(&data_, size, s), "cudaMallocAsync");
+  grow_only_memory() = default;
+  grow_only_memory(const grow_only_memory&) = delete;
+  grow_only_memory& operator=(const grow_only_memory&) = delete;
+  ~grow_only_memory() {
+    for (void* const block : blocks_) cudaFree(block);
   }
-  stream_memory(const stream_memory&) = delete;
-  stream_memory& operator=(const stream_memory&) = delete;
-  ~stream_memory() {
-    if (data_ != nullptr) cudaFreeAsync(data_, s_);
+  /// At least so many bytes of the calling thread's GPU, of undefined content.
+  [[nodiscard]] std::byte* reserve(std::size_t size) {
+    if (size > capacity_) {
+      const std::size_t grown = std::max({size, 2 * capacity_, std::size_t{1} << 16});
+      void* block = nullptr;
+      device::cuda_check(cudaMalloc(&block, grown), "cudaMalloc");
+      blocks_.push_back(block);
+      capacity_ = grown;
+    }
+    return blocks_.empty() ? nullptr : static_cast<std::byte*>(blocks_.back());
   }
-  [[nodiscard]] std::byte* data() const { return static_cast<std::byte*>(data_); }
 
  private:
-  cudaStream_t s_;
-  void* data_ = nullptr;
+  std::vector<void*> blocks_;
+  std::size_t capacity_ = 0;
 };
+
+/// Lets other GPUs, on which ranks of this process run, access the memory of GPU `own`'s pool: a
+/// reducer or a layer may pass temporary memory of a stream.
+[[gnu::cold]] inline void share_pool(int own, std::span<const int> peers) {
+  cudaMemPool_t pool = nullptr;
+  device::cuda_check(cudaDeviceGetDefaultMemPool(&pool, own), "cudaDeviceGetDefaultMemPool");
+  for (const int peer : peers) {
+    int reachable = 0;
+    device::cuda_check(cudaDeviceCanAccessPeer(&reachable, peer, own), "cudaDeviceCanAccessPeer");
+    if (reachable == 0) continue;  // NCCL then goes through host memory
+    cudaMemAccessDesc access{};
+    access.location.type = cudaMemLocationTypeDevice;
+    access.location.id = peer;
+    access.flags = cudaMemAccessFlagsProtReadWrite;
+    device::cuda_check(cudaMemPoolSetAccess(pool, &access, 1), "cudaMemPoolSetAccess");
+  }
+}
 
 /// A context's streams, one for staging and one that is ordered after nothing, for the inspection
 /// of running operations; and its events.

@@ -1,0 +1,56 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+
+#include <doctest/doctest.h>
+
+#include <cordee/comm/nccl/resources.hpp>
+
+using namespace cordee;
+
+TEST_CASE("pinned_sizes: reserve grows page-locked memory") {
+  detail::comm::pinned_sizes sizes;
+  for (const std::size_t n : {1u, 64u, 65u, 1000u}) {
+    sizes.reserve(n);
+    sizes.data()[n - 1] = n;
+    CHECK(nccl_double::pinned_memory::instance().has(sizes.data()));
+  }
+}
+
+TEST_CASE("stream_set: two streams and usable events") {
+  const detail::comm::stream_set streams;
+  CHECK(streams.staging != streams.inspection);
+  CHECK(cudaEventRecord(streams.completed, streams.staging) == cudaSuccess);
+}
+
+TEST_CASE("grow_only_memory: it is the same until more is needed, and is not a pool's") {
+  const int mallocs = nccl_double::mallocs, pooled = nccl_double::pools::instance().allocations;
+  detail::comm::grow_only_memory memory;
+  CHECK(memory.reserve(0) == nullptr);
+  std::byte* const first = memory.reserve(100);
+  CHECK(memory.reserve(1 << 16) == first);
+  CHECK(nccl_double::mallocs == mallocs + 1);
+  std::byte* const more = memory.reserve((1 << 16) + 1);
+  more[1 << 16] = std::byte{1};
+  CHECK(memory.reserve(1 << 17) == more);
+  CHECK(nccl_double::mallocs == mallocs + 2);
+  CHECK(nccl_double::pools::instance().allocations == pooled);
+}
+
+TEST_CASE("share_pool: peers may access what is allocated before and after, and others may not") {
+  auto& pools = nccl_double::pools::instance();
+  cudaSetDevice(0);
+  const detail::comm::stream_set streams;
+  void *before = nullptr, *after = nullptr;
+  cudaMallocAsync(&before, 8, streams.staging);
+  pools.unshare();
+  CHECK(!pools.accessible(before, 2));
+  detail::comm::share_pool(0, std::array{2, 3});
+  cudaMallocAsync(&after, 8, streams.staging);
+  for (void* const p : {before, after}) {
+    CHECK(pools.accessible(p, 2));
+    CHECK(pools.accessible(p, 3));
+    CHECK(!pools.accessible(p, 4));
+    cudaFreeAsync(p, streams.staging);
+  }
+}
