@@ -30,7 +30,7 @@ class Program:
     command: list
     limit: float = 60
     idle: float = 25
-    cases: bool = False  # a doctest runner: after a failure each test case runs in a process of its own
+    cases: bool = False  # a doctest runner, with `read`: after a failure each test case runs in a process of its own
     read: typing.Callable | None = None
     skip: str = ""       # the reason for which it cannot run here
     libraries: bool = True  # runs with the located CUDA libraries; PyTorch brings its own

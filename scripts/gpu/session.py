@@ -166,9 +166,9 @@ class Session:
             run, log = self.run(one, deadline)
             if run.cut:
                 unrun.append(case)
-            elif run.how:
+            elif run.how or not program.read(run.text)[1]:
                 failed.append(case)
-                self.record(stage, one.name, run.how, False, seconds=run.seconds, log=log)
+                self.record(stage, one.name, run.how or program.read(run.text)[0], False, seconds=run.seconds, log=log)
                 self.gpu_answers()
             else:
                 passed += 1

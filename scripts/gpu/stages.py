@@ -10,7 +10,8 @@ SECONDS = {"build": 420, "A": 480, "B": 360, "C": 420}  # each stage at most
 SEEDS = (1, 2, 3, 4, 5)
 
 # What compute-sanitizer checks: small cases, each tool alone. Failed API calls are not reported: tests provoke them.
-SMALL_CASES = "batch_norm on*,pooling on*,linear on*,filter_layout on*,elementwise on*,tensor_core on*,encode on*,segmented on*"
+SMALL_CASES = ("batch_norm on*,pooling on*,linear on*,filter_layout on*,elementwise on*,tensor_core on*,"
+               "encode on*,segmented on*,softmax_loss on*,quantize on*")
 
 
 def json_rows(file):
@@ -54,6 +55,14 @@ def falling_loss(text):
     return f"loss {first:.4f} -> {last:.4f} in {len(losses)} steps", last < 0.9 * first, {}
 
 
+def passed_cases(text):
+    """A doctest runner's summary. That no case ran is a failure: a filter may have matched none."""
+    found = re.search(r"^\[doctest\] test cases:\s*(\d+) \|\s*(\d+) passed", text, re.MULTILINE)
+    if not found:
+        return "it printed no summary", False, {}
+    return f"{found[2]} of {found[1]} cases passed", found[1] == found[2] != "0", {}
+
+
 def sanitized(text):
     if re.search("Device not supported|Unable to", text):
         return "skipped: it does not run on this machine", None, {}
@@ -61,7 +70,8 @@ def sanitized(text):
         r"========= RACECHECK SUMMARY: (\d+) hazard", text)
     if not found:
         return "it printed no summary", False, {}
-    return f"{found[1]} errors", found[1] == "0", {}
+    cases, ran, _ = passed_cases(text)
+    return f"{found[1]} errors; {cases}", found[1] == "0" and ran, {}
 
 
 def profile(text):
@@ -83,8 +93,10 @@ def profile(text):
 
 def correctness(m):
     tests, nccl = m.build / "tests/test_cuda", m.build / "tests/test_nccl_gpu"
-    yield Program("tests of kernels on the GPU", [tests, "--duration=true"], limit=100, cases=True)
+    yield Program("tests of kernels on the GPU", [tests, "--duration=true"], limit=100, cases=True,
+                  read=passed_cases)
     yield Program("ranks over NCCL", [nccl, "--duration=true"], limit=50, cases=True,
+                  read=passed_cases,
                   skip="" if m.nccl else "NCCL not found")
     yield Program("ResNet-50, fp16, one batch, eager: the loss falls",
                   [m.build / "examples/imagenet_shape_gpu", "--batch", 64, "--warmup", 0, "--steps", 30], limit=60,

@@ -15,16 +15,17 @@ import unittest
 
 SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "scripts"
 
+PASSED = "[doctest] test cases: 2 | 2 passed | 0 failed | 3 skipped"
 PROGRAMS = {
     "bin/nvidia-smi": 'case $* in *name*) echo "NVIDIA Stub 80GB" ;; *driver*) echo 580.1 ;; *) echo GPU ;; esac',
-    "bin/compute-sanitizer": """case $* in *racecheck*)
+    "bin/compute-sanitizer": f"echo '{PASSED}'" + """; case $* in *racecheck*)
         echo '========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)' ;; *)
         echo '========= ERROR SUMMARY: 0 errors' ;; esac""",
     "bin/ncu": """echo '"ID","Process ID","Process Name","Host Name","Kernel Name","Metric Name","Metric Unit","Metric Value"'
         echo '"0","7","step","here","merge<float>(int)","gpu__time_duration.sum","nsecond","1,500,000"'
         echo '"1","7","step","here","merge<half>(int)","gpu__time_duration.sum","ns","500000"'""",
-    "build/gpu/tests/test_cuda": "echo '[doctest] passed'",
-    "build/gpu/tests/test_nccl_gpu": "echo '[doctest] passed'",
+    "build/gpu/tests/test_cuda": f"echo '{PASSED}'",
+    "build/gpu/tests/test_nccl_gpu": f"echo '{PASSED}'",
     "build/gpu/benchmarks/bench_gpu_layers": """for row in '"a", "dx": 1e-4' '"a step of ResNet-'$2'", "gradient": 1'; do
         echo '{"net": '$2', "engine": "cudnn", "precision": "fp16", "y": 1e-4, "bar": 0.001, "within": true, "layer": '"$row}"
         done""",
@@ -52,11 +53,12 @@ LIBRARIES = ("toolkit/include/cudnn_graph.h", "toolkit/lib/libcudnn.so", "toolki
              "toolkit/lib/libnccl.so")
 KERNELS, NCCL = "tests of kernels on the GPU", "ranks over NCCL"
 
-# A doctest runner of four cases: it prints, then hangs as a whole; alone one passes and the others fail.
+# A doctest runner of five cases: it prints, then hangs as a whole; alone one passes and the others fail, one since it is not found.
 BAD_TESTS = """case $* in
-*--list-test-cases*) echo '[doctest] listing all test case names'; echo ===; echo good; echo 'hangs, sometimes'
-  echo segfaults; echo aborts; echo ===; echo '[doctest] unskipped test cases: 4' ;;
-*--test-case=good) echo fine ;;
+*--list-test-cases*) echo '[doctest] listing all test case names'; echo ===; echo good; echo "no such"; echo 'hangs, sometimes'
+  echo segfaults; echo aborts; echo ===; echo '[doctest] unskipped test cases: 5' ;;
+*--test-case=good) echo '[doctest] test cases: 1 | 1 passed' ;;
+*'--test-case=no such') echo '[doctest] test cases: 0 | 0 passed' ;;
 *--test-case=segfaults) echo before the fault; kill -SEGV $$ ;;
 *--test-case=aborts) kill -ABRT $$ ;;
 *'--test-case=hangs? sometimes') echo 'this case hangs'; sleep 100 & trap '' TERM; wait; sleep 100 ;;
@@ -162,7 +164,8 @@ class GpuCheck(unittest.TestCase):
     def test_a_sanitizer_that_cannot_run_is_skipped_and_one_with_errors_fails(self):
         name = "tests of kernels under compute-sanitizer's racecheck"
         for body, met in (("echo 'Error: Device not supported'; exit 1", None),
-                          ("echo '========= ERROR SUMMARY: 1 error'; exit 99", False), ("echo fine", False)):
+                          ("echo '========= ERROR SUMMARY: 1 error'; exit 99", False), ("echo fine", False),
+                          (f"echo '========= ERROR SUMMARY: 0 errors'; echo '{PASSED.replace('2', '0')}'", False)):
             self.program("bin/compute-sanitizer", body)
             self.run_it("--stage", "A", "--again")
             self.assertIs(self.bars()[name], met, body)
@@ -206,7 +209,8 @@ class GpuCheck(unittest.TestCase):
         for name, result in (
                 (KERNELS, "printed nothing for 1 s"), (f"{KERNELS}: hangs, sometimes", "printed nothing for 1 s"),
                 (f"{KERNELS}: segfaults", "ended by SIGSEGV"), (f"{KERNELS}: aborts", "ended by SIGABRT"),
-                (f"{KERNELS}, case by case", "1 passed, 3 failed, 0 not run"),
+                (f"{KERNELS}: no such", "0 of 0 cases passed"),
+                (f"{KERNELS}, case by case", "1 passed, 4 failed, 0 not run"),
                 (f"{NCCL}, case by case", "no list of its cases: "),
                 ("layers of ResNet-20", "it printed no result"),
                 ("ResNet-50, fp16, one batch, eager: the loss falls", "exited with 3; it printed too few losses"),
@@ -215,7 +219,7 @@ class GpuCheck(unittest.TestCase):
             self.assertIn(result, found[name]["result"], name)
             self.assertIs(found[name]["met"], False, name)
             self.assertIn(f"FAILED: {name}: ", output)
-        self.assertEqual(found[NCCL]["result"], "printed more than 64 MiB")
+        self.assertEqual(found[NCCL]["result"], "printed more than 64 MiB; it printed no summary")
         self.assertIs(self.bars()[KERNELS], False)
         packed = self.packed()
         for name, outcome in found.items():
@@ -237,7 +241,7 @@ class GpuCheck(unittest.TestCase):
         self.assertIs(self.outcomes()["tensor_core beside cuDNN"]["met"], True)
 
     def test_nothing_that_a_program_started_survives_it(self):
-        self.program("build/gpu/tests/test_cuda", f"sleep 1000 & echo $! >{self.root}/child; echo fine")
+        self.program("build/gpu/tests/test_cuda", f"sleep 1000 & echo $! >{self.root}/child; echo '{PASSED}'")
         self.run_it("--stage", "A")
         child = int((self.root / "child").read_text())
         for _ in range(100):
@@ -256,7 +260,7 @@ class GpuCheck(unittest.TestCase):
         self.fail("nothing happened")
 
     def test_killed_in_the_middle_it_has_archived_what_ended_and_resumes_there(self):
-        first = f"echo run >>{self.root}/first; echo the first log"
+        first = f"echo run >>{self.root}/first; echo the first log; echo '{PASSED}'"
         self.program("build/gpu/tests/test_cuda", first)
         self.program("build/gpu/tests/test_nccl_gpu", f"echo in progress; touch {self.root}/reached; sleep 100")
         process = self.start("--stage", "A")
@@ -266,11 +270,11 @@ class GpuCheck(unittest.TestCase):
         subprocess.run(["sh", "-c", "for p in /proc/[0-9]*; do [ \"$(readlink $p/cwd)\" = \"$0\" ] && kill -9 ${p#/proc/}; done",
                         str(self.root)], stderr=subprocess.DEVNULL)
         self.assertIn("the first log", self.packed()["logs/tests-of-kernels-on-the-GPU.log"])
-        self.assertEqual(json.loads(self.packed()["outcomes.json"])[KERNELS]["result"], "passed")
+        self.assertEqual(json.loads(self.packed()["outcomes.json"])[KERNELS]["result"], "2 of 2 cases passed")
         # On another machine: only what the archive holds is left.
         shutil.rmtree(self.root / "build/gpu/results")
         subprocess.run(["tar", "xf", "benchmarks/results/gpu-check.tar.gz"], cwd=self.root, check=True)
-        self.program("build/gpu/tests/test_nccl_gpu", "echo fine")
+        self.program("build/gpu/tests/test_nccl_gpu", f"echo '{PASSED}'")
         self.assertEqual(self.run_it("--stage", "A")[0], 0)
         self.assertEqual((self.root / "first").read_text(), "run\n")
         self.assertEqual(self.run_it("--stage", "A", "--again")[0], 0)
@@ -295,7 +299,7 @@ class GpuCheck(unittest.TestCase):
         self.assertIn("the GPU does not answer any more", output)
         found = self.outcomes()
         self.assertEqual(found[NCCL]["result"], "not run: the GPU does not answer any more")
-        self.program("build/gpu/tests/test_cuda", "echo fine")
+        self.program("build/gpu/tests/test_cuda", f"echo '{PASSED}'")
         self.write("bin/nvidia-smi", smi).chmod(0o755)
         self.assertEqual(self.run_it("--stage", "A")[0], 0)
         self.assertIs(self.outcomes()[NCCL]["met"], True)
