@@ -9,9 +9,9 @@ after every program and while one runs, so that it is complete but for seconds w
 import contextlib
 import fcntl
 import json
+import math
 import os
 import re
-import subprocess
 import tarfile
 import threading
 import time
@@ -113,11 +113,8 @@ class Session:
     def gpu_answers(self):
         if not self.alive:
             return False
-        try:
-            self.alive = subprocess.run(["nvidia-smi", "-L"], stdin=subprocess.DEVNULL, capture_output=True,
-                                        timeout=15).returncode == 0
-        except (OSError, subprocess.TimeoutExpired):
-            self.alive = False
+        query = programs.Program("the GPU", ["nvidia-smi", "-L"], limit=15)
+        self.alive = not programs.run(query, self.log(query.name), os.environ, math.inf).how
         return self.alive
 
     def one(self, stage, program, deadline):

@@ -44,7 +44,7 @@ PROGRAMS = {
         echo 'validation accuracy 91.25 % of 10000 images'""",
 }
 PYTHON = {
-    "py/torch/__init__.py": "__version__ = '9.9'\nclass cuda:\n    is_available = staticmethod(lambda: True)\n",
+    "py/torch/__init__.py": "import sys\nprint('a warning', file=sys.stderr)\n__version__ = '9.9'\nclass cuda:\n    is_available = staticmethod(lambda: True)\n",
     "benchmarks/torch_imagenet_shape.py": "print('400.0 images/s, of the quickest')\n",
     "benchmarks/torch_layers.py": "import sys\nprint(open(sys.argv[1]).read(), end='')\n",
     "benchmarks/torch_cifar.py": "print('validation accuracy 91.00 % of 10000 images')\n",
@@ -133,6 +133,7 @@ class GpuCheck(unittest.TestCase):
                      "ResNet-50, fp16, one batch, replayed: the loss falls"):
             self.assertIs(bars[what], True, what)
         self.assertEqual(len(self.report()["torch_layers"]), 4)
+        self.assertEqual(self.report()["machine"]["PyTorch"], "9.9")
 
     def test_stage_b_measures_everything_and_pytorch(self):
         status, output = self.run_it("--stage", "B")
