@@ -18,7 +18,6 @@
 #include <string>
 #include <vector>
 
-#include <cordee/core/random.hpp>
 #include <cordee/device/buffer.hpp>
 #include <cordee/device/cuda.cuh>
 #include <cordee/device/cuda_warp.cuh>
@@ -30,6 +29,7 @@
 #include "benchmarks/fused_shapes.hpp"
 #include "benchmarks/stopwatch.hpp"
 #include "examples/options.hpp"
+#include "tests/support/device_vectors.hpp"
 
 using namespace cordee;
 using namespace cordee::detail::ops;
@@ -41,17 +41,13 @@ using stream = gpu::stream;
 constexpr std::size_t max_plans = 8;
 constexpr double none = std::numeric_limits<double>::infinity();
 
-/// Memory of random numbers of 16 bits between -2 and 2: zeros may be multiplied faster.
+/// Memory of normal numbers of 16 bits: zeros may be multiplied faster.
 class tensor {
  public:
   tensor(const gpu& where, std::size_t bytes, stream s)
       : memory_(where, bytes / sizeof(number) + 8) {
-    static const std::vector<number> numbers = [] {
-      std::vector<number> all(1u << 20);
-      random_sequence random(1, purpose::test, 0, 0);
-      for (number& h : all) h = number(static_cast<float>(random.uniform() * 4 - 2));
-      return all;
-    }();
+    static const std::vector<number> numbers =
+        support::to_storage<number>(normal_numbers(1u << 20, 1));
     for (std::size_t i = 0; i < memory_.size(); i += numbers.size())
       s.copy(memory_.span().data + i, numbers.data(),
              std::min(numbers.size(), memory_.size() - i) * sizeof(number));
