@@ -39,20 +39,20 @@ batch<cpu> noise(int samples, std::vector<std::uint8_t>& pixels,
   return {{pixels.data(), pixels.size()}, {labels.data(), n}, samples, samples, 1, {}};
 }
 
-void measure(int samples, int warmup_steps, int steps) {
+void measure(int samples, int warmup_steps, int steps, bool replay) {
   using clock = std::chrono::steady_clock;
   net_type net;
-  trainer run{net, lars{}, constant{.learning_rate = 0.1}, solo{}};
+  trainer run{net, lars{}, constant{.learning_rate = 0.1}, solo{}, {.capture_graphs = replay}};
   std::vector<std::uint8_t> pixels;
   std::vector<std::int32_t> labels;
   const batch<cpu> on_host = noise(samples, pixels, labels);
   upload<device> transfer(net.where());
   const auto batches = transfer.to({&on_host, 1}, run.compute());
 
-  std::printf("ResNet-50, %lld parameters, %s on %s, engine %s, batch %d\n",
+  std::printf("ResNet-50, %lld parameters, %s on %s, engine %s, batch %d, launches %s\n",
               static_cast<long long>(net_type::parameters()), std::string(number::name).c_str(),
               std::string(device::name).c_str(), std::string(net_type::engine::name).c_str(),
-              samples);
+              samples, std::string(run.describe_launches()).c_str());
   double least = std::numeric_limits<double>::max();
   for (int k = 0; k < warmup_steps + steps; ++k) {
     const auto begin = clock::now();
@@ -73,8 +73,9 @@ int main(int argc, char** argv) {
     const int samples = o.whole("batch", 8, "images of a step");
     const int warmup_steps = o.whole("warmup", 1, "steps before the measured ones");
     const int steps = o.whole("steps", 3, "measured steps");
+    const bool replay = o.flag("replay", "capture the launches of a step as graphs (GPU)");
     o.done();
     expects(samples > 0 && steps > 0, "imagenet_shape: --batch and --steps must be at least 1");
-    measure(samples, warmup_steps, steps);
+    measure(samples, warmup_steps, steps, replay);
   });
 }

@@ -6,7 +6,8 @@
     report.py RESULTS OUT
 
 RESULTS holds machine.json and, of the stages that ran, checks.jsonl, layers.jsonl, torch_layers.jsonl,
-bandwidth.jsonl, tensor_cores.jsonl, throughput.jsonl, accuracy.jsonl and
+bandwidth.jsonl, tensor_cores.jsonl, fused_graphs.jsonl, stages.jsonl, profile.jsonl, throughput.jsonl,
+accuracy.jsonl and
 curves/{cpu-1,cpu-2,gpu-fp32,gpu-fp16,...}.csv. The summary has a line for each bar: met, not met, or open if
 nothing was measured. The accuracy bar is met if, with at least five seeds of each program, Welch's 95 % interval of the
 difference is at most half a point wide on either side and contains 0 or lies above; otherwise it is open, with the reason.
@@ -109,6 +110,18 @@ def accuracy_bars(rows):
                + (f"; open: {reason}" if reason else ""), None if reason else True)
 
 
+def shown(milliseconds):
+    return "none" if milliseconds is None else f"{milliseconds:.3f}"
+
+
+def fused_bar(rows):
+    """The median of plain over fused, over shapes that both support; there is no bar to meet."""
+    ratios = [row["plain"] / row["fused"] for row in rows if row["fused"] and row["plain"]]
+    if ratios:
+        yield ("cuDNN's fused graphs beside plain ones",
+               f"median {statistics.median(ratios):.2f} of {len(ratios)}: {len(rows) - len(ratios)} unsupported", None)
+
+
 def table(head, rows):
     def line(cells):
         return "| " + " | ".join(map(str, cells)) + " |"
@@ -118,8 +131,8 @@ def table(head, rows):
 def main(results, out):
     machine = json.loads((results / "machine.json").read_text())
     read = {name: lines(results / f"{name}.jsonl")
-            for name in ("checks", "layers", "torch_layers", "bandwidth", "tensor_cores", "throughput",
-                         "accuracy")}
+            for name in ("checks", "layers", "torch_layers", "bandwidth", "tensor_cores", "fused_graphs", "stages",
+                         "profile", "throughput", "accuracy")}
     bars = [(row["check"], row["result"], row["within"]) for row in read["checks"]]
     for bars_of, is_step in ((layer_bars, False), (step_bars, True)):
         bars += bars_of(*([row for row in read[name] if ("gradient" in row) == is_step]
@@ -130,12 +143,12 @@ def main(results, out):
     bars += [(f"tensor_core beside cuDNN, median of {row['median of']} convolutions of ResNet-50",
               f"{row['ratio']:.2f} of its speed, bar {row['bar']}", row["within"])
              for row in read["tensor_cores"] if "median of" in row]
+    bars += fused_bar(read["fused_graphs"])
     bars += [*throughput_bar(read["throughput"]), *accuracy_bars(read["accuracy"])]
-    for name, stage in (("layers alone", "correctness"), ("a step of ResNet", "correctness"),
-                        ("loss curve", "correctness"), ("bandwidth", "speed"), ("tensor_core beside cuDNN", "speed"),
-                        (THROUGHPUT, "speed"), ("CIFAR-10", "accuracy")):
+    for name, stage in (("layers alone", "A"), ("a step of ResNet", "A"), ("loss curve", "C"), ("bandwidth", "B"),
+                        ("tensor_core beside cuDNN", "B"), ("fused graphs", "B"), (THROUGHPUT, "B"), ("CIFAR-10", "C")):
         if not any(name in bar[0] for bar in bars):
-            bars.append((name, f"not measured: --only {stage}", None))
+            bars.append((name, f"not measured: --stage {stage}", None))
 
     verdicts = {True: "yes", False: "**no**", None: "open"}
     text = [f"# {machine['card']}, {machine['date']}", "",
@@ -154,6 +167,16 @@ def main(results, out):
         text += table(("convolution", "batch", "pass", "tensor_core, ms", "cuDNN, ms", "ratio"),
                       [(r["layer"], r["batch"], r["direction"], f"{r['tensor_core']:.3f}", f"{r['cudnn']:.3f}",
                         f"{r['ratio']:.2f}") for r in read["tensor_cores"] if "layer" in r])
+    if read["fused_graphs"]:
+        text += table(("graph of cuDNN", "convolution", "batch", "fused, ms", "plain, ms", "convolution alone, ms"),
+                      [(r["graph"], r["layer"], r["batch"], shown(r["fused"]), shown(r["plain"]),
+                        shown(r["convolution"])) for r in read["fused_graphs"]])
+    if read["stages"]:
+        text += table(("ResNet-50's step, batch 256, fp16", "ms"),
+                      [(r["stage"], f"{r['milliseconds']:.3f}") for r in read["stages"]])
+    if read["profile"]:
+        text += table(("kernel of a step", "launches", "ms"),
+                      [(r["kernel"], r["launches"], f"{r['milliseconds']:.3f}") for r in read["profile"]])
     if read["accuracy"]:
         text += table(("CIFAR-10", "batch", "seed", "held out, %"),
                       [(r["program"], r["batch"], r["seed"], f"{r['accuracy']:.2f}")

@@ -1,174 +1,106 @@
 # SPDX-FileCopyrightText: the Cordee contributors
 # SPDX-License-Identifier: Apache-2.0
-"""scripts/gpu-check in a temporary folder, with stubs for the GPU, PyTorch and all programs."""
+"""scripts/gpu-check on a simulated machine: its stages, and what may be missing there."""
 import json
-import os
-import pathlib
 import shutil
 import subprocess
-import tempfile
+import sys
 import unittest
 
-SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "scripts"
-
-PROGRAMS = {
-    "bin/nvidia-smi": 'case $* in *name*) echo "NVIDIA Stub 80GB" ;; *driver*) echo 580.1 ;; *) echo GPU ;; esac',
-    "bin/compute-sanitizer": "echo '0 errors'",
-    "build/gpu/tests/test_cuda": "echo '[doctest] passed'",
-    "build/gpu/tests/test_nccl_gpu": "echo '[doctest] passed'",
-    "build/gpu/benchmarks/bench_gpu_layers": """for row in '"a", "dx": 1e-4' '"a step of ResNet-'$2'", "gradient": 1'; do
-        echo '{"net": '$2', "engine": "cudnn", "precision": "fp16", "y": 1e-4, "bar": 0.001, "within": true, "layer": '"$row}"
-        done""",
-    "build/gpu/benchmarks/bench_gpu_bandwidth": """echo '{"what": "copy", "milliseconds": 1,
-        "gigabytes_per_second": 1, "share": 1, "bar": 0.85, "within": true}' | tr -d '\\n'; echo""",
-    "build/gpu/benchmarks/bench_gpu_tensor_cores": """echo '{"layer": "a", "direction": "fprop", "batch": '"$2"',
-        "tensor_core": 2, "cudnn": 1, "ratio": 0.5}' | tr -d '\\n'; echo
-        echo '{"median of": 1, "ratio": 0.5, "bar": 0.5, "within": true}'""",
-    "build/gpu/examples/imagenet_shape_gpu": "echo noise; echo \"$2.5 images/s, of the quickest of 20 steps\"",
-    "build/gpu/examples/cifar": "for a; do last=$a; done; printf 'step,loss\\n0,3\\n' >\"$last\"",
-    "build/gpu/examples/cifar_gpu": """echo "$*" >>runs
-        for a; do last=$a; done
-        case $last in *.csv) printf 'step,loss\\n0,3\\n' >"$last" ;; esac
-        echo 'validation accuracy 91.25 % of 10000 images'""",
-}
-PYTHON = {
-    "py/torch/__init__.py": "__version__ = '9.9'\nclass cuda:\n    is_available = staticmethod(lambda: True)\n",
-    "benchmarks/torch_imagenet_shape.py": "print('400.0 images/s, of the quickest')\n",
-    "benchmarks/torch_layers.py": "import sys\nprint(open(sys.argv[1]).read(), end='')\n",
-    "benchmarks/torch_cifar.py": "print('validation accuracy 91.00 % of 10000 images')\n",
-}
-LIBRARIES = ("toolkit/include/cudnn_graph.h", "toolkit/lib/libcudnn.so", "toolkit/include/nccl.h",
-             "toolkit/lib/libnccl.so")
+from simulated_machine import KERNELS, NCCL, PASSED, SimulatedMachine
 
 
-class GpuCheck(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.root = pathlib.Path(folder.name)
-        (self.root / "scripts").mkdir()
-        shutil.copy(SCRIPTS / "gpu-check", self.root / "scripts")
-        shutil.copytree(SCRIPTS / "gpu", self.root / "scripts/gpu")
-        for name, body in PROGRAMS.items():
-            self.program(name, body)
-        for name, body in PYTHON.items():
-            self.write(name, body)
-        for name in LIBRARIES:
-            self.write(name, "")
-        self.write("data/cifar-10/test_batch.bin", "x")
-
-    def write(self, name, body):
-        path = self.root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(body)
-        return path
-
-    def program(self, name, body):
-        self.write(name, f"#!/bin/sh\n{body}\n").chmod(0o755)
-
-    def run_it(self, *options):
-        done = subprocess.run(
-            [self.root / "scripts/gpu-check", *options], capture_output=True, text=True, timeout=120,
-            env={**os.environ, "PATH": f"{self.root / 'bin'}:{os.environ['PATH']}", "PYTHONPATH": str(self.root / "py"),
-                 "CUDA_PATH": str(self.root / "toolkit")})
-        return done.returncode, done.stdout + done.stderr
-
-    def report(self):
-        return json.loads(next((self.root / "benchmarks/results").glob("*-stub-80gb.json")).read_text())
-
-    def bars(self):
-        return {bar["bar"]: bar["met"] for bar in self.report()["bars"]}
-
-    def test_correctness_runs_every_check_and_reports_it(self):
-        status, output = self.run_it("--only", "correctness")
+class GpuCheck(SimulatedMachine):
+    # Stages ---------------------------------------------------------------------------------------------------------
+    def test_stage_a_runs_every_check_and_reports_it(self):
+        status, output = self.run_it("--stage", "A")
         self.assertEqual(status, 0, output)
         bars = self.bars()
-        for what in ("tests of kernels on the GPU", "ranks over NCCL", "tests of kernels under compute-sanitizer",
+        for what in (KERNELS, NCCL, *(f"tests of kernels under compute-sanitizer's {tool}check"
+                                      for tool in ("mem", "race", "sync", "init")),
                      "2 layers alone, cudnn, fp16, beside fp64", "a step of ResNet-50, fp16, beside fp64",
-                     "loss curve of 1 steps, fp16", "loss curve of 1 steps, fp32"):
+                     "ResNet-50, fp16, one batch, eager: the loss falls",
+                     "ResNet-50, fp16, one batch, replayed: the loss falls"):
             self.assertIs(bars[what], True, what)
-
         self.assertEqual(len(self.report()["torch_layers"]), 4)
+        self.assertEqual(self.report()["machine"]["PyTorch"], "9.9")
 
-    def test_failing_tests_fail_the_stage_and_later_checks_still_run(self):
-        self.program("build/gpu/tests/test_cuda", "exit 1")
-        status, output = self.run_it("--only", "correctness")
-        self.assertNotEqual(status, 0)
-        self.assertIs(self.bars()["tests of kernels on the GPU"], False)
-        self.assertIs(self.bars()["loss curve of 1 steps, fp16"], True)
-
-    def test_failing_nccl_tests_fail_the_stage(self):
-        self.program("build/gpu/tests/test_nccl_gpu", "exit 1")
-        self.assertNotEqual(self.run_it("--only", "correctness")[0], 0)
-        self.assertIs(self.bars()["ranks over NCCL"], False)
-
-    def test_a_layer_above_its_bar_fails_the_stage(self):
-        self.program("build/gpu/benchmarks/bench_gpu_layers", "exit 1")
-        self.assertNotEqual(self.run_it("--only", "correctness")[0], 0)
-
-    def test_a_sanitizer_that_cannot_run_is_skipped_and_one_with_errors_fails(self):
-        name = "tests of kernels under compute-sanitizer"
-        self.program("bin/compute-sanitizer", "echo 'Error: Device not supported'; exit 1")
-        self.assertEqual(self.run_it("--only", "correctness")[0], 0)
-        self.assertIsNone(self.bars()[name])
-        for cut_off, met in (("exit 124", None), ("echo '========= Invalid __global__ read'; exit 124", False)):
-            self.program("bin/compute-sanitizer", "echo '========= COMPUTE-SANITIZER'\n" + cut_off)
-            self.run_it("--only", "correctness")
-            self.assertIs(self.bars()[name], met, cut_off)
-        self.program("bin/compute-sanitizer", "exit 99")
-        self.assertNotEqual(self.run_it("--only", "correctness")[0], 0)
-        self.assertIs(self.bars()[name], False)
-
-    def test_speed_compares_every_batch_with_pytorch(self):
-        status, output = self.run_it("--only", "speed")
+    def test_stage_b_measures_everything_and_pytorch(self):
+        status, output = self.run_it("--stage", "B")
         self.assertEqual(status, 0, output)
-        rows = self.report()["throughput"]
-        self.assertEqual([r["images_per_second"] for r in rows if r["program"] == "cordee"], [64.5, 128.5, 256.5, 512.5])
-        self.assertEqual(len(rows), 10)
-        self.assertEqual(self.report()["tensor_cores"][0]["batch"], 256)
+        report = self.report()
+        self.assertEqual({(r["program"], r["batch"]): r["images_per_second"] for r in report["throughput"]},
+                         {("cordee", 64): 64.5, ("cordee", 256): 256.5, ("cordee", 512): 512.5,
+                          ("cordee, replayed", 256): 256.5, ("pytorch, eager", 256): 400.0,
+                          ("pytorch, compile", 256): 400.0})
+        self.assertEqual(report["tensor_cores"][0]["batch"], 256)
+        self.assertEqual(report["profile"], [{"kernel": "merge", "launches": 2, "milliseconds": 2.0}])
+        self.assertEqual(len(report["stages"]), 1)
+        self.assertIn("median 2.00 of 1: 1 unsupported", output)
         self.assertIs(self.bars()["tensor_core beside cuDNN, median of 1 convolutions of ResNet-50"], True)
         self.assertIs(self.bars()["ResNet-50, fp16, training step"], True)
 
-    def test_speed_without_pytorch_compares_nothing(self):
+    def test_without_pytorch_nothing_is_compared(self):
         self.write("py/torch/__init__.py", "raise ImportError\n")
-        self.assertEqual(self.run_it("--only", "speed")[0], 0)
+        self.assertEqual(self.run_it("--stage", "B")[0], 0)
         self.assertEqual(len(self.report()["throughput"]), 4)
         self.assertIsNone(self.bars()["ResNet-50, fp16, training step"])
 
-    def test_a_failing_program_fails_the_stage_and_later_ones_still_run(self):
-        for name in ("bandwidth", "tensor_cores"):
-            self.program(f"build/gpu/benchmarks/bench_gpu_{name}", "exit 1")
-            self.assertNotEqual(self.run_it("--only", "speed")[0], 0)
-            self.assertEqual(len(self.report()["throughput"]), 10)
-        self.assertIsNone(self.bars()["tensor_core beside cuDNN"])
+    def test_a_loss_that_does_not_fall_fails(self):
+        self.program("build/gpu/examples/imagenet_shape_gpu",
+                     "for i in 1 2 3 4 5 6; do echo \"step $i: loss 6.9, 1 ms\"; done")
+        self.assertNotEqual(self.run_it("--stage", "A")[0], 0)
+        self.assertIs(self.bars()["ResNet-50, fp16, one batch, eager: the loss falls"], False)
 
-    def test_without_cudnn_its_bar_is_open(self):
-        self.write("scripts/gpu/locate.py", "")  # locates nothing, whatever is installed
-        self.assertEqual(self.run_it("--only", "speed")[0], 0)
-        self.assertIsNone(self.bars()["tensor_core beside cuDNN"])
+    def test_a_sanitizer_that_cannot_run_is_skipped_and_one_with_errors_fails(self):
+        name = "tests of kernels under compute-sanitizer's racecheck"
+        for body, met in (("echo 'Error: Device not supported'; exit 1", None),
+                          ("echo '========= ERROR SUMMARY: 1 error'; exit 99", False), ("echo fine", False),
+                          (f"echo '========= ERROR SUMMARY: 0 errors'; echo '{PASSED.replace('2', '0')}'", False)):
+            self.program("bin/compute-sanitizer", body)
+            self.run_it("--stage", "A", "--again")
+            self.assertIs(self.bars()[name], met, body)
 
     def test_accuracy_runs_what_is_missing(self):
-        self.assertIn("no run is missing", self.run_it("--only", "accuracy")[1])
-        runs, kept = self.root / "runs", self.root / "build/gpu/results/accuracy.jsonl"
-        self.assertEqual(len(runs.read_text().splitlines()), 10)
-        lines = kept.read_text().splitlines(keepends=True)
+        self.assertIn("none is missing", self.run_it("--stage", "C")[1])
+        self.assertIs(self.bars()["loss curve of 1 steps, fp16"], True)
+        runs, accuracy = self.root / "runs", self.root / "build/gpu/results/accuracy.jsonl"
+        self.assertEqual(len(runs.read_text().splitlines()), 13)
+        lines = accuracy.read_text().splitlines()
         self.assertEqual(len(lines), 20)
-        kept.write_text("".join(line for line in lines if '"seed": 3' not in line))
-        self.run_it("--only", "accuracy")
-        again = runs.read_text().splitlines()[10:]
+        kept = {name: o for name, o in self.outcomes().items() if "seed 3" not in name}
+        self.write("build/gpu/results/outcomes.json", json.dumps(kept))
+        self.run_it("--stage", "C")
+        again = runs.read_text().splitlines()[13:]
         self.assertEqual(len(again), 2)
         self.assertTrue(all("--seed 3" in run for run in again), again)
-        self.assertEqual(sorted(kept.read_text().splitlines()), sorted("".join(lines).splitlines()))
+        self.assertEqual(sorted(accuracy.read_text().splitlines()), sorted(lines))
 
     def test_a_failed_run_remains_missing(self):
         self.program("build/gpu/examples/cifar_gpu", "exit 1")
-        self.assertIn("10 runs are missing", self.run_it("--only", "accuracy")[1])
+        self.assertIn("13 programs failed or are missing", self.run_it("--stage", "C")[1])
         self.assertEqual({row["program"] for row in self.report()["accuracy"]}, {"pytorch"})
+
+    # What is not there ----------------------------------------------------------------------------------------------
+    def test_programs_that_were_carried_are_unpacked_and_their_sources_compared(self):
+        shutil.rmtree(self.root / "build")
+        (self.root / ".gpu").mkdir()
+        state = subprocess.run([sys.executable, self.root / "scripts/gpu/sources.py", "hash"], capture_output=True,
+                               text=True).stdout
+        for built_from, met in ((state, True), ("other", None)):
+            self.program("pack/tests/test_cuda", "echo carried")
+            self.write("pack/programs-of", built_from)
+            subprocess.run(["tar", "cJf", self.root / ".gpu/programs.tar.xz", "-C", self.root / "pack", "."], check=True)
+            status, output = self.run_it("--stage", "build")
+            self.assertEqual(status, 0, output)
+            self.assertIn("carried", (self.root / "build/gpu/tests/test_cuda").read_text())
+            self.assertIs(self.outcomes()["carried programs"]["met"], met)
+        self.assertIn("OTHER", self.outcomes()["carried programs"]["result"])
 
     def test_without_a_gpu_only_the_build_runs(self):
         (self.root / "bin/nvidia-smi").write_text("#!/bin/sh\nexit 1\n")
-        for stage in ("correctness", "speed", "accuracy"):
-            status, output = self.run_it("--only", stage)
+        for stage in ("A", "B", "C"):
+            status, output = self.run_it("--stage", stage)
             self.assertNotEqual(status, 0)
             self.assertIn("no GPU found", output)
 
@@ -179,13 +111,12 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual(status, 0, output)
         self.assertIn("NVIDIA Stub 80GB", output)
         self.assertIn("bench_gpu_layers --net 50", output)
-        self.assertIn("cifar_gpu cifar bench_gpu_tensor_cores test_nccl_gpu", output)
+        self.assertIn("bench_gpu_tensor_cores bench_gpu_fused_graphs test_nccl_gpu", output)
         self.assertIn("-D CORDEE_NCCL=ON", output)
-        self.assertIn("tests/test_nccl_gpu\n", output)
         self.assertEqual([p for p in sorted(self.root.rglob("*")) if "__pycache__" not in str(p)], before)
 
     def test_an_unknown_stage_is_an_error(self):
-        self.assertEqual(self.run_it("--only", "beauty")[0], 2)
+        self.assertEqual(self.run_it("--stage", "beauty")[0], 2)
 
 
 unittest.main()

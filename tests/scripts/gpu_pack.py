@@ -19,14 +19,17 @@ class Pack(unittest.TestCase):
         self.root = pathlib.Path(folder.name) / "tree"
         (self.root / "scripts").mkdir(parents=True)
         shutil.copy(SCRIPT, self.root / "scripts")
+        shutil.copytree(SCRIPT.parent / "gpu", self.root / "scripts/gpu", ignore=shutil.ignore_patterns("__pycache__"))
         subprocess.run(["git", "init", "-q", self.root], check=True)
-        (self.root / ".gitignore").write_text("/.gpu/\n")
+        (self.root / ".gitignore").write_text("/.gpu/\n/scripts/gpu/\n/build/\n")
         (self.root / "a file").write_bytes(bytes(1 << 20))
         self.packed = self.root / ".gpu"
 
     def run_it(self, *options):
         # From another folder; the script finds its own tree.
-        return subprocess.run([self.root / "scripts/gpu-pack", *options], cwd="/", capture_output=True, text=True)
+        return subprocess.run([self.root / "scripts/gpu-pack", *options], cwd="/", capture_output=True, text=True,
+                              env={**os.environ, "PATH": f"{self.root / '.git/bin'}:{os.environ['PATH']}",
+                                   "PYTHONDONTWRITEBYTECODE": "1"})
 
     def fails(self, words, *options):
         done = self.run_it(*options)
@@ -94,6 +97,49 @@ class Pack(unittest.TestCase):
         (folder / "data_batch_3.jpegs.xz").unlink()
         self.fails(f"not found: {folder}/data_batch_3.jpegs.xz", "--cifar", folder)
         self.assertTrue((self.packed / "cifar-10/data_batch_3.jpegs.xz").exists())
+
+    def tool(self, name, body):
+        path = self.root / ".git/bin" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"#!/bin/sh\n{body}\n")
+        path.chmod(0o755)
+
+    def tools(self, size):
+        """An nvcc that states its version, and a cmake that builds files of so many random bytes."""
+        self.tool("nvcc", "echo 'release 13.0, V13.0.88'")
+        self.tool("strip", 'cp "$3" "$2"')
+        self.tool("cmake", f"""[ "$1" = --build ] || exit 0
+            for name in $(python3 scripts/gpu/sources.py files x x); do
+            mkdir -p $(dirname build/gpu/$name); head -c {size} /dev/urandom >build/gpu/$name; done""")
+
+    @unittest.skipUnless(DOCTEST, "doctest is not installed here")
+    def test_programs_are_built_and_packed_with_the_state_of_their_sources(self):
+        self.tools(1000)
+        done = self.run_it("--programs")
+        self.assertEqual(done.returncode, 0, done)
+        self.assertRegex(done.stdout, r"tests/test_cuda +0.0 MiB\n")
+        packed = self.packed / "programs.tar.xz"
+        names = subprocess.run(["tar", "tf", packed], capture_output=True, text=True).stdout.split()
+        self.assertIn("./tests/test_cuda", names)
+        self.assertIn("./examples/imagenet_shape_gpu", names)
+        state = subprocess.run(["tar", "xOf", packed, "./programs-of"], capture_output=True, text=True).stdout
+        here = subprocess.run(["python3", self.root / "scripts/gpu/sources.py", "hash"], capture_output=True, text=True)
+        self.assertEqual(state, here.stdout)
+        (self.root / "include").mkdir()
+        (self.root / "include/a.hpp").write_text("")
+        changed = subprocess.run(["python3", self.root / "scripts/gpu/sources.py", "hash"], capture_output=True, text=True)
+        self.assertNotEqual(state, changed.stdout)
+        self.assertEqual(self.run_it().returncode, 0)  # packing again without programs keeps them
+        self.assertTrue(packed.exists())
+
+    def test_programs_that_are_too_large_or_fail_to_build_leave_the_archive_as_it_was(self):
+        self.pretend("programs.tar.xz")
+        self.tools(1000)
+        self.tool("xz", "head -c 33600000 /dev/zero")
+        self.fails("programs.tar.xz exceeds 32 MiB", "--programs")
+        self.tool("cmake", "exit 1")
+        self.assertNotEqual(self.run_it("--programs").returncode, 0)
+        self.assertEqual((self.packed / "programs.tar.xz").stat().st_size, 7)
 
 
 unittest.main()

@@ -39,7 +39,7 @@ class Report(unittest.TestCase):
         return met[0]
 
     def test_bars_without_measurements_are_open(self):
-        for part in ("layers alone", "a step", "loss curve", "bandwidth", "beside cuDNN", "ResNet-50", "CIFAR-10"):
+        for part in ("layers alone", "a step", "loss curve", "bandwidth", "beside cuDNN", "fused graphs", "ResNet-50", "CIFAR-10"):
             self.assertIsNone(self.met(part))
 
     def test_one_layer_above_its_bar_fails_it(self):
@@ -139,6 +139,18 @@ class Report(unittest.TestCase):
             met, text = self.accuracy(ours, theirs)
             self.assertIsNone(met, reason)
             self.assertIn(reason, text)
+
+    def test_fused_graphs_stages_and_kernels_are_listed_and_have_no_bar(self):
+        row = {"graph": "g", "layer": "64x56x56 -> 64", "batch": 256, "fused": 1, "plain": 2.5, "convolution": 1.5}
+        self.rows("fused_graphs", row, {**row, "plain": 1.5}, {**row, "fused": None})
+        self.rows("stages", {"stage": "forward", "milliseconds": 20})
+        self.rows("profile", {"kernel": "merge", "launches": 7, "milliseconds": 1.25})
+        self.assertIsNone(self.met("fused graphs beside plain ones"))
+        text = (self.results / "out.md").read_text()
+        self.assertIn("median 2.00 of 2: 1 unsupported | open", text)
+        self.assertIn("| g | 64x56x56 -> 64 | 256 | none | 2.500 | 1.500 |", text)
+        self.assertIn("| forward | 20.000 |", text)
+        self.assertIn("| merge | 7 | 1.250 |", text)
 
     def test_checks_are_copied(self):
         self.rows("checks", {"check": "tests", "result": "failed", "within": False})

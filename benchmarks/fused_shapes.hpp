@@ -1,0 +1,22 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Six convolutions of ResNet-50: a 1x1 that widens, one that narrows, and 3x3 ones, of its first
+// and its last stages.
+#pragma once
+
+#include <array>
+
+#include <cordee/ops/convolution.hpp>
+
+namespace bench {
+
+inline constexpr std::array<cordee::convolution_problem, 6> fused_shapes{
+    {{{64, 56, 56}, 256, 1, 1, 0},
+     {{256, 56, 56}, 64, 1, 1, 0},
+     {{64, 56, 56}, 64, 3, 1, 1},
+     {{256, 14, 14}, 256, 3, 1, 1},
+     {{1024, 14, 14}, 256, 1, 1, 0},
+     {{512, 7, 7}, 2048, 1, 1, 0}}};
+
+}  // namespace bench

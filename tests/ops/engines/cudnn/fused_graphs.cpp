@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Plans for an H200 that is described to cuDNN: nothing in this file needs a GPU.
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include <cordee/ops/engines/cudnn/fused_graphs.hpp>
+
+#include "benchmarks/fused_shapes.hpp"
+#include "tests/support/described_h200.hpp"
+
+using namespace cordee;
+using detail::ops::cudnn_fused_graph;
+using detail::ops::fused_graph;
+
+TEST_CASE("fused_graphs: an H200 supports each on six shapes of ResNet-50, at four batch sizes") {
+  const auto device = support::h200();
+  for (const fused_graph kind : detail::ops::fused_graphs)
+    for (const auto& p : bench::fused_shapes)
+      for (const int samples : {32, 128, 256, 1024}) {
+        CAPTURE(describe(kind));
+        CAPTURE(describe(p.in));
+        CAPTURE(p.filters);
+        CAPTURE(samples);
+        const cudnn_fused_graph graph(kind, p, samples, CUDNN_DATA_HALF, device);
+        CHECK(detail::ops::cudnn_fused_plans(graph, device, 1).size() == 1);
+      }
+}
+
+TEST_CASE("fused_graphs: only tensors in memory are named, each once and with its bytes") {
+  const auto device = support::h200();
+  const convolution_problem p{{64, 14, 14}, 128, 3, 2, 1};
+  constexpr std::size_t x = 2 * 4 * 64 * 14 * 14, y = 2 * 4 * 128 * 7 * 7, w = 2 * 128 * 64 * 9;
+  using sizes = std::multiset<std::size_t>;
+  const auto bytes = [&](fused_graph kind) {
+    const cudnn_fused_graph graph(kind, p, 4, CUDNN_DATA_HALF, device);
+    sizes found;
+    std::set<std::int64_t> ids;
+    for (const detail::ops::fused_tensor& t : graph.tensors()) {
+      found.insert(t.bytes);
+      ids.insert(t.id);
+    }
+    CHECK(ids.size() == found.size());
+    return found;
+  };
+  CHECK(bytes(fused_graph::conv_stats) == sizes{x, w, y, 4 * 128, 4 * 128});
+  CHECK(bytes(fused_graph::bn_relu_conv_stats) == sizes{x, w, y, 2 * 64, 2 * 64, 4 * 128, 4 * 128});
+  CHECK(bytes(fused_graph::bn_relu_wgrad) == sizes{x, w, y, 2 * 64, 2 * 64});
+  CHECK(bytes(fused_graph::dgrad_relu_bn) ==
+        sizes{x, x, w, y, 256, 256, 256, 256, 256, 256, 256, 256, 256});
+}
+
+TEST_CASE("fused_graphs: no engine fuses them in fp32, so that the list of plans is empty") {
+  const auto device = support::h200();
+  const cudnn_fused_graph graph(fused_graph::bn_relu_conv_stats, bench::fused_shapes[0], 32,
+                                CUDNN_DATA_FLOAT, device);
+  CHECK(detail::ops::cudnn_fused_plans(graph, device, 1).empty());
+}
