@@ -44,7 +44,7 @@ std::array<counts, 8> count_steps(bool capture_graphs, int accumulate, const Bet
   host_state() = cudnn_double;
   resnet50 net{gpu{}};
   // The kernel that would write the metrics does not run: no sample has a label out of range.
-  const_cast<metric_sums*>(net.device_metrics().data)->bad_sample = -1;
+  const_cast<detail::ops::metric_sums*>(net.device_metrics().data)->bad_sample = -1;
   const synthetic images{.extent = small_image.image, .classes = 1000, .samples = 64};
   loader feed{images, self_comm{}, {.global_batch = 2 * accumulate, .accumulate = accumulate}};
   trainer run{

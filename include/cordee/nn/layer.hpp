@@ -31,6 +31,14 @@ namespace cordee::inline CORDEE_ABI {
 
 namespace detail::nn {
 
+/// Whether layers on D compute in P. A CPU widens 16-bit activations to float.
+template <Precision P, Device D>
+inline constexpr bool computes_in =
+    !D::host_memory ||
+    std::same_as<typename precision::activation_of<P>::type, typename P::master> ||
+    (precision::StorageOnly<typename precision::activation_of<P>::type> &&
+     std::same_as<typename P::master, float>);
+
 /// Precision, device and convolution engine of a network.
 template <Precision P, Device D, class Engine>
 struct backend {

@@ -51,16 +51,6 @@ concept Model = std::movable<M> && Precision<typename M::precision> && Device<ty
                   { m.where() } -> std::convertible_to<typename M::device>;
                 };
 
-namespace detail::nn {
-/// Whether layers on D compute in P. A CPU widens 16-bit activations to float.
-template <Precision P, Device D>
-inline constexpr bool computes_in =
-    !D::host_memory ||
-    std::same_as<typename precision::activation_of<P>::type, typename P::master> ||
-    (precision::StorageOnly<typename precision::activation_of<P>::type> &&
-     std::same_as<typename P::master, float>);
-}  // namespace detail::nn
-
 /// The layer `Root` from images of extent Input to the logits of `Classes` classes.
 template <Layer Root, Precision P, Device D, class Engine, extent Input, int Classes>
 class network {

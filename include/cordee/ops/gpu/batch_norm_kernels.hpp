@@ -79,9 +79,7 @@ struct chunk_moments_kernel {
   const N* x;
   double *means, *deviations;
 
-  [[nodiscard]] static constexpr std::size_t shared_bytes() {
-    return column_sums<N, Size>::bytes;
-  }
+  [[nodiscard]] static constexpr std::size_t shared_bytes() { return column_sums<N, Size>::bytes; }
   template <class Block>
   CORDEE_DEVICE void operator()(Block& b) const {
     const auto span = tiling.rows_of_thread(b.index(), b.thread());
@@ -158,9 +156,7 @@ struct chunk_sums_kernel {
   N* dy;
   double *shifts, *scales;
 
-  [[nodiscard]] static constexpr std::size_t shared_bytes() {
-    return column_sums<N, Size>::bytes;
-  }
+  [[nodiscard]] static constexpr std::size_t shared_bytes() { return column_sums<N, Size>::bytes; }
   template <class Block>
   CORDEE_DEVICE void operator()(Block& b) const {
     const auto span = tiling.rows_of_thread(b.index(), b.thread());

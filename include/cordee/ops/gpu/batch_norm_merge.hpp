@@ -90,9 +90,7 @@ struct merge_moments_kernel {
   running_statistics_op<Real> running{};
   bool is_final = false;  // one group, of this rank: moves the running statistics as well
 
-  [[nodiscard]] static constexpr std::size_t shared_bytes() {
-    return merge_tile::shared_bytes;
-  }
+  [[nodiscard]] static constexpr std::size_t shared_bytes() { return merge_tile::shared_bytes; }
   template <class Block>
   CORDEE_DEVICE void operator()(Block& b) const {
     double* const shared = b.template shared<double>(threads);
@@ -182,9 +180,7 @@ struct merge_sums_kernel {
   parameter_gradient_op<Real> gradient{};
   bool is_final = false;  // one group: writes the parameter gradients as well
 
-  [[nodiscard]] static constexpr std::size_t shared_bytes() {
-    return merge_tile::shared_bytes;
-  }
+  [[nodiscard]] static constexpr std::size_t shared_bytes() { return merge_tile::shared_bytes; }
   template <class Block>
   CORDEE_DEVICE void operator()(Block& b) const {
     double* const shared = b.template shared<double>(threads);
