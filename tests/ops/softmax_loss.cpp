@@ -13,7 +13,7 @@ using namespace cordee;
 using namespace cordee::detail::ops;
 
 namespace {
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 }
 
 TEST_CASE("label_rank: larger logits rank above, of equal ones the first, NaN above all") {
@@ -22,7 +22,7 @@ TEST_CASE("label_rank: larger logits rank above, of equal ones the first, NaN ab
   CHECK(label_rank(z.data(), 4, 2) == 1);
   CHECK(label_rank(z.data(), 4, 0) == 2);
   CHECK(label_rank(z.data(), 4, 3) == 3);
-  const std::array with_nan{1.0, nan, 3.0};
+  const std::array with_nan{1.0, not_a_number, 3.0};
   CHECK(label_rank(with_nan.data(), 3, 2) == 1);
   CHECK(label_rank(with_nan.data(), 3, 1) == std::numeric_limits<int>::max());
 }

@@ -15,15 +15,11 @@
 #include <cordee/testing/gradient.hpp>
 
 #include "tests/support/device_fixture.hpp"
+#include "tests/support/numbers.hpp"
 
 namespace support {
 
 using namespace cordee;
-
-template <Number N>
-double to_double(N x) {
-  return static_cast<double>(detail::precision::widened(x));
-}
 
 /// Normally distributed numbers, rounded to N.
 template <Number N>
@@ -37,12 +33,6 @@ template <Number N>
 std::vector<N> to_storage(const std::vector<double>& x) {
   std::vector<N> out(x.size());
   std::transform(x.begin(), x.end(), out.begin(), [](double one) { return nearest<N>(one); });
-  return out;
-}
-template <Number N>
-std::vector<double> to_doubles(const std::vector<N>& x) {
-  std::vector<double> out(x.size());
-  std::transform(x.begin(), x.end(), out.begin(), [](N one) { return to_double(one); });
   return out;
 }
 

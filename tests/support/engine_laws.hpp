@@ -94,7 +94,7 @@ TEST_CASE_TEMPLATE_DEFINE("engine: packed weights are the masters, rounded to th
     const auto masters = random_numbers(p.weights(), 1);
     auto stored = masters;
     for (double& w : stored) w = to_double(to_number<N>(w));
-    CHECK((stored == masters) == !StorageOnly<N>);
+    CHECK((stored == masters) == !detail::precision::StorageOnly<N>);
     const auto x = random_numbers<N>(p.in.size(), 2), dy = random_numbers<N>(p.out().size(), 3);
     harness<typename T::engine, N> engine{p};
     CHECK(engine.fprop(x, masters) == engine.fprop(x, stored));

@@ -16,15 +16,24 @@
 namespace support {
 
 using namespace cordee;
-using namespace cordee::detail::precision;
+using detail::precision::rounded;
+using detail::precision::wide;
+using detail::precision::widened;
 
-template <Number N>
+/// A number, or an integer, whose conversion is exact.
+template <class N>
 double to_double(N x) {
-  return static_cast<double>(widened(x));
+  if constexpr (Number<N>)
+    return static_cast<double>(widened(x));
+  else
+    return static_cast<double>(x);
 }
-template <Number N>
+template <class N>
 N to_number(double x) {
-  return rounded<N>(static_cast<wide<N>>(x));
+  if constexpr (Number<N>)
+    return rounded<N>(static_cast<wide<N>>(x));
+  else
+    return static_cast<N>(x);
 }
 template <Number N>
 std::vector<double> to_doubles(const std::vector<N>& v) {
