@@ -4,6 +4,7 @@
 // Kernels of the passes of ops/gpu.
 #include <cordee/ops/gpu/batch_norm.hpp>
 #include <cordee/ops/gpu/histogram.hpp>
+#include <cordee/ops/gpu/pooling.hpp>
 
 #include "tests/support/kernel_list.cuh"
 
@@ -11,8 +12,11 @@ using namespace cordee;
 using namespace cordee::detail::ops;
 
 KERNEL(histogram, histogram_kernel)
-KERNEL(batch_norm_chunk_moments_fp16, chunk_moments_kernel<cordee::half>)
-KERNEL(batch_norm_normalize_relu_fp16, normalize_kernel<epilogue::relu, cordee::half, float>)
-KERNEL(batch_norm_chunk_sums_relu_fp16, chunk_sums_kernel<epilogue::relu, cordee::half, float>)
+KERNEL(batch_norm_chunk_moments_fp16, chunk_moments_kernel<cordee::half, 8>)
+KERNEL(batch_norm_normalize_relu_fp16, normalize_kernel<epilogue::relu, cordee::half, 8, float>)
+KERNEL(batch_norm_chunk_sums_relu_fp16, chunk_sums_kernel<epilogue::relu, cordee::half, 8, float>)
 KERNEL(batch_norm_input_gradient_relu_fp16,
-       input_gradient_kernel<epilogue::relu, cordee::half, float>)
+       input_gradient_kernel<epilogue::relu, cordee::half, 8, float>)
+KERNEL(average_pool_fp16, average_pool_kernel<cordee::half, 8>)
+OPERATION(max_pool_fp16, max_pool_op<cordee::half, 8>)
+OPERATION(max_pool_backward_fp16, max_pool_backward_op<cordee::half, 8>)
