@@ -26,7 +26,19 @@ struct dirty_cpu : cpu {
     return memory;
   }
 };
+struct counting_cpu : cpu {
+  static inline int chosen = 0;  // by default, as a GPU would be
+  counting_cpu() { ++chosen; }
+};
 }  // namespace
+
+TEST_CASE("buffer: an empty buffer chooses no device") {
+  buffer<float, counting_cpu> empty, moved(std::move(empty));
+  CHECK(counting_cpu::chosen == 0);
+  const counting_cpu here;
+  moved = {here, 3};
+  CHECK(counting_cpu::chosen == 1);
+}
 
 TEST_CASE("buffer: zero initially, whatever the allocation contained") {
   const dirty_cpu device(1);

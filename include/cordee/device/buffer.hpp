@@ -5,6 +5,7 @@
 #pragma once
 
 #include <limits>
+#include <optional>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -26,10 +27,10 @@ class owned_memory {
       : device_(device), size_(size) {
     expects(size <= std::numeric_limits<std::size_t>::max() / width,
             "buffer: the size in bytes overflows");
-    data_ = device_.allocate(size * width);
+    data_ = device.allocate(size * width);
     const typename D::stream s{};
-    device_.clear(data_, size * width, s);
-    device_.finish(s);
+    device.clear(data_, size * width, s);
+    device.finish(s);
   }
   [[gnu::noinline]] owned_memory(owned_memory&& other) noexcept
       : device_(other.device_),
@@ -41,17 +42,19 @@ class owned_memory {
     std::swap(size_, other.size_);
     return *this;
   }
-  [[gnu::noinline]] ~owned_memory() { device_.release(data_); }
+  [[gnu::noinline]] ~owned_memory() {
+    if (device_) device_->release(data_);
+  }
 
   [[gnu::noinline]] void reserve(std::size_t size, std::size_t width) {
-    if (size > size_) *this = owned_memory(device_, size, width);
+    if (size > size_) *this = owned_memory(device_ ? *device_ : D{}, size, width);
   }
 
   [[nodiscard]] void* data() const { return data_; }
   [[nodiscard]] std::size_t size() const { return size_; }
 
  private:
-  D device_{};
+  std::optional<D> device_;  // none while empty: a default device is a choice of a GPU
   void* data_ = nullptr;
   std::size_t size_ = 0;
 };

@@ -11,7 +11,7 @@
 //     optional member              default         meaning
 //     describe() const             a neutral text  one line for the run's description
 //     end_epoch() const            infinite        from where the learning rate is constant
-//     observe(epoch, mean_loss)    not adaptive    called by fit after each update, on all ranks alike
+//     observe(epoch, mean_loss)    not adaptive    by `fit`, after each update, on all ranks
 //   };
 //
 // It is passed to the trainer as it is, or wrapped: warmup{5, my_schedule{}}. A misspelt or
