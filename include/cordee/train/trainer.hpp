@@ -81,8 +81,9 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   }
 
   /// One update from this rank's micro-batches. `epoch` is the position in the schedule;
-  /// meanwhile() runs on the host while the device computes. Collective; throws on every rank when
-  /// one fails.
+  /// meanwhile() runs on the host while the device computes or ranks exchange, maybe before the
+  /// weights change. Collective; throws on every rank when one fails, and then weights and slots may
+  /// be those of half a step.
   template <std::invocable F = detail::train::no_work>
   step_outcome step(std::span<const batch<device>> micro, double epoch, const F& meanwhile = {}) {
     return abort_peers_on_throw([&] { return take_step(micro, epoch, meanwhile); });
