@@ -28,6 +28,6 @@ struct large_kernel {
   template <class Block>
   CORDEE_DEVICE void operator()(Block&) const {}
 };
-void launch(const predicated<stream_only>::stream& s, const large_kernel& kernel) {
+void launch(const detail::device::predicated<stream_only>::stream& s, const large_kernel& kernel) {
   s.launch_kernel(1, kernel);
 }
