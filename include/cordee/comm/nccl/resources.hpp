@@ -19,7 +19,7 @@
 namespace cordee::inline CORDEE_ABI::detail::comm {
 
 /// GPU memory that grows and never shrinks, by cudaMalloc: ranks of one process read each other's
-/// memory, which another GPU may do with that of a pool (cudaMallocAsync) only if access is granted.
+/// memory, which another GPU may do with that of a pool (cudaMallocAsync) only where it has access.
 /// What it has grown out of is kept to the end, at most as much again: cudaFree would wait for what
 /// is in flight on other contexts.
 class grow_only_memory {
