@@ -97,7 +97,7 @@ std::vector<cell> cells_of() {
                         }),
           pair_in<P, D>(local_steps{sgd{}, 8}, 0.1, [](threads comm) { return ring{comm}; }),
           pair_in<P, D>(local_steps{sgd{}, 1}, 0.1, [](threads comm) {
-            return server{comm, asynchronous{.softsync = 1, .staleness_bound = 1}};
+            return server{comm, asynchronous{.softsync = 1, .staleness_bound = 0}};
           })};
 }
 
@@ -105,7 +105,7 @@ std::vector<cell> cells_of() {
 
 const std::vector<std::string> exchanges{"sgd, ring", "lars, compressed{ring, fp16}",
                                          "decentlam, gossip, ring", "local_steps{sgd, 8}, ring",
-                                         "local_steps{sgd, 1}, server, asynchronous{1, 1}"};
+                                         "local_steps{sgd, 1}, server, asynchronous{1, 0}"};
 
 std::vector<precision_row> precision_rows() {
   using support::emulated;

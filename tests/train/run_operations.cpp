@@ -30,9 +30,10 @@ std::deque<std::string> messages(const F& f) {
     threads::launch(
         3,
         [&](threads comm) {
-          quadratic<fp64> model;
-          trainer run{model, local_steps{sgd{}, 2}, constant{0.1}, ring{comm}};
+          // Around the constructor, too: rank 1 may have failed before the others have a trainer.
           try {
+            quadratic<fp64> model;
+            trainer run{model, local_steps{sgd{}, 2}, constant{0.1}, ring{comm}};
             f(run, comm.rank());
           } catch (const std::exception& e) {
             by_rank[static_cast<std::size_t>(comm.rank())] = e.what();

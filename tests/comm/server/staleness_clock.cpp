@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Scripted arrivals: nothing depends on time.
+#include <random>
+
 #include <doctest/doctest.h>
 
 #include <cordee/comm/server/staleness_clock.hpp>
@@ -101,6 +103,36 @@ TEST_CASE("staleness_clock: a staleness_bound of 0 is lockstep") {
     CHECK(script(p, {2, 0, 1}) == std::vector<ranks>{{}, {}, {2, 0, 1}});
   CHECK(p.version() == 3);
   CHECK(p.staleness() == counts{9});
+}
+
+TEST_CASE("staleness_clock: no push is older than (p - 1) (2 bound + 1) versions, and one may be") {
+  for (int p : {2, 3, 5})
+    for (int bound : {0, 1, 2, 4}) {
+      // Workers that may push, in a random order: the bound holds.
+      std::minstd_rand random(7);
+      staleness_clock any = joined(p, {.staleness_bound = bound});
+      std::vector<bool> works(static_cast<std::size_t>(p), true);
+      for (int k = 0; k < 2000; ++k) {
+        ranks ready;
+        for (int rank = 0; rank < p; ++rank)
+          if (works[static_cast<std::size_t>(rank)]) ready.push_back(rank);
+        REQUIRE_FALSE(ready.empty());
+        const int rank = ready[random() % ready.size()];
+        works[static_cast<std::size_t>(rank)] = false;
+        for (const int next : script(any, {rank})[0]) works[static_cast<std::size_t>(next)] = true;
+      }
+      const auto worst = static_cast<std::size_t>((p - 1) * (2 * bound + 1));
+      CHECK(any.staleness().size() <= 1 + worst);
+
+      // Rank 0 pulls while it is `bound` ahead of all others, which then overtake it: attained.
+      staleness_clock c = joined(p, {.staleness_bound = bound});
+      for (int k = 0; k < bound; ++k) script(c, {0});
+      for (int k = 0; k < 2 * bound + 1; ++k)
+        for (int rank = 1; rank < p; ++rank) script(c, {rank});
+      script(c, {0});
+      REQUIRE(c.staleness().size() == 1 + worst);
+      CHECK(c.staleness()[worst] == 1);
+    }
 }
 
 TEST_CASE("staleness_clock: staleness_aware multiplies a push by 1 / max(1, staleness)") {
