@@ -120,6 +120,14 @@ TEST_CASE("cifar: a truncated file and one of another format are refused, with f
                      {"train.bin", "3074 bytes, found 3073 bytes at offset 0"}));
 }
 
+TEST_CASE("cifar: a file larger than the memory is refused by its size") {
+  const folder f;
+  f.put("test_batch.bin", {});
+  std::filesystem::resize_file(f.file("test_batch.bin"), (std::uintmax_t{1} << 42) / 3073 * 3073);
+  CHECK(contains_all(message_of<error>([&] { cifar10(f.file(""), part::test); }),
+                     {f.file("/test_batch.bin"), "do not fit the memory"}));
+}
+
 TEST_CASE("cifar: a label out of range is named, with its offset and the expected range") {
   const folder f;
   put_training(f);

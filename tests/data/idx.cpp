@@ -108,6 +108,18 @@ TEST_CASE("idx: different counts, invalid sides and labels out of range are refu
   CHECK(t.refusal(images(3, 2, 2), labels(3), 3).empty());
 }
 
+TEST_CASE("idx: a sparse file of 4 TiB is refused by its header, or by its size, unread") {
+  const two_files t;
+  const auto sparse = [&](const file_bytes& header, const file_bytes& l) {
+    const auto a = t.f.put("images", header), b = t.f.put("labels", l);
+    std::filesystem::resize_file(a, std::uintmax_t{1} << 42);
+    return message_of<error>([&] { idx(a, b, 10); });
+  };
+  CHECK(contains_all(sparse({}, labels(2)), {"the magic number 2051 at offset 0, found 0"}));
+  CHECK(contains_all(sparse(images(2, 3, 3), labels(2)),
+                     {"too long: expected 2 records to end at offset 34", "offset 4398046511104"}));
+}
+
 TEST_CASE("idx: missing files are named, plain and gzipped, with a remedy") {
   const folder f;
   CHECK(contains_all(message_of<error>([&] { idx(f.file("a"), f.file("b")); }),
@@ -141,6 +153,31 @@ TEST_CASE("idx: where NAME does not exist, NAME.gz is read") {
   CHECK(data.read(1, x) == 1);
   CHECK(x[8] == raw.back());
   CHECK(idx(f.file("i.gz"), f.file("l.gz")).size() == 2);
+}
+
+TEST_CASE("idx: a compressed file is not decompressed beyond what its header announces") {
+  const folder f;
+  const auto compress = [&](const std::string& name, const file_bytes& bytes, int zeros) {
+    const gzFile out = gzopen(f.file(name).c_str(), "wb9");
+    CHECK(gzwrite(out, bytes.data(), static_cast<unsigned>(bytes.size())) > 0);
+    const file_bytes chunk(1u << 20);
+    for (int k = 0; k < zeros; ++k) CHECK(gzwrite(out, chunk.data(), 1u << 20) == 1 << 20);
+    CHECK(gzclose(out) == Z_OK);
+  };
+  compress("i", images(2, 3, 3), 64);
+  compress("l", labels(2), 0);
+  file_bytes bomb = f.get("i");
+  bomb.end()[-5] ^= 1;  // its checksum, which whoever decompresses all of it finds wrong
+  f.put("i", bomb);
+  const auto refusal = [&] { return message_of<error>([&] { idx(f.file("i"), f.file("l")); }); };
+  CHECK(contains_all(refusal(), {f.file("i"), "too long", "2 records to end at offset 34"}));
+  // A header that announces 4 EiB, and a file that has 18 bytes of them.
+  file_bytes boast = images(2, 3, 3);
+  for (const std::size_t at : {4u, 5u, 6u, 7u}) boast[at] = 0xff;
+  boast[10] = boast[14] = 0x80;
+  boast[11] = boast[15] = 0;
+  compress("i", boast, 0);
+  CHECK(contains_all(refusal(), {f.file("i"), "truncated", "found the end at offset 34"}));
 }
 #else
 TEST_CASE("idx: without zlib a .gz is refused with a remedy") {

@@ -170,6 +170,31 @@ TEST_CASE("exactly one of global_batch and micro_batch is set") {
   CHECK(contains_all(refusal({.global_batch = 8, .accumulate = 0}), {".accumulate"}));
 }
 
+TEST_CASE("a batch whose samples cannot be counted is refused by its factors") {
+  const auto refusal = [](int ranks, loader_options options) {
+    return message_of<usage_error>([&] { loader feed{numbered{}, rank_stub{0, ranks}, options}; });
+  };
+  constexpr std::int64_t most = 2147483647, large = std::int64_t{1} << 62;
+  CHECK(contains_all(
+      refusal(4, {.micro_batch = large + 1}),
+      {"4611686018427387905 samples per micro-batch x 4 ranks x 1 micro-batches", "at most 2147483647"}));
+  CHECK(contains_all(refusal(1, {.global_batch = most + 1}), {"a global batch of 2147483648"}));
+  CHECK(contains_all(refusal(1 << 16, {.global_batch = 8, .accumulate = 1 << 15}),
+                     {"65536 ranks x 32768"}));
+  CHECK(refusal(1, {.global_batch = most}).empty());
+  CHECK(refusal(4, {.micro_batch = most / 4}).empty());
+}
+
+TEST_CASE("a step that cannot be counted is refused") {
+  loader feed{numbered{}, rank_stub{}, {.global_batch = 12}};
+  const std::int64_t most = batch_plan{50, 12, last_batch::carry}.most_steps();
+  CHECK_THROWS_AS(feed.seek(-1), usage_error);
+  CHECK_THROWS_AS(feed.seek(most + 1), usage_error);
+  feed.seek(most);
+  CHECK(samples_of(feed.next()).size() == 12);
+  CHECK_THROWS_AS(feed.next(), usage_error);
+}
+
 TEST_CASE("drop refuses a batch larger than the data set, with a remedy") {
   const auto refusal = [](loader_options options) {
     return message_of<error>([&] { loader feed{numbered{}, rank_stub{}, options}; });

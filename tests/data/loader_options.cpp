@@ -1,10 +1,13 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <limits>
 #include <map>
 
 #include <doctest/doctest.h>
 
 #include <cordee/data/loader_options.hpp>
+
+#include "tests/support/folder.hpp"
 
 using namespace cordee;
 using detail::data::batch_plan;
@@ -96,4 +99,40 @@ TEST_CASE("a batch larger than the data set spans several epochs") {
   CHECK(pad.sample(1, 11).epoch == 1);
   CHECK(carry.sample(1, 11).epoch == 4);
   CHECK(carry.sample(1, 11).index == 3);
+}
+
+TEST_CASE("epochs that are no count of updates are refused by their number") {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  for (const last_batch t : {last_batch::drop, last_batch::pad, last_batch::carry}) {
+    const batch_plan p{50, 12, t};
+    const auto refusal = [&](double epochs) {
+      return support::message_of<usage_error>([&] { static_cast<void>(p.steps(epochs)); });
+    };
+    const auto has = [&](double epochs, const char* number) {
+      return support::contains_all(
+          refusal(epochs),
+          {"a run of ", number, " epochs: expected a number from 0 on", "updates"});
+    };
+    CHECK(has(std::numeric_limits<double>::quiet_NaN(), "nan"));
+    CHECK(has(infinity, "inf"));
+    CHECK(has(-infinity, "-inf"));
+    CHECK(has(-1, "-1"));
+    CHECK(has(1e300, "1e+300"));
+    CHECK(has(1e17, "1e+17"));
+    CHECK(refusal(1e15).empty());
+  }
+}
+
+TEST_CASE("positions of the last updates that can be counted do not overflow") {
+  constexpr std::int64_t most = detail::data::largest_batch;
+  for (const std::int64_t samples : {std::int64_t{1}, std::int64_t{0xffffffff}})
+    for (const std::int64_t batch : {std::int64_t{1}, most})
+      for (const last_batch t : {last_batch::pad, last_batch::carry}) {
+        const batch_plan p{samples, batch, t};
+        const auto last = p.sample(p.most_steps() + 1, batch - 1);  // one is fetched ahead
+        CHECK(last.epoch >= 0);
+        CHECK(last.index >= 0);
+        CHECK(last.index < samples);
+        CHECK(p.epoch(p.most_steps()) > 0);
+      }
 }

@@ -1,12 +1,16 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
+#include <limits>
 
 #include <doctest/doctest.h>
 
+#include <cordee/data/loader.hpp>
 #include <cordee/data/normalize.hpp>
 #include <cordee/data/synthetic.hpp>
 
+#include "tests/support/folder.hpp"
+#include "tests/support/numbered.hpp"
 #include "tests/support/relative.hpp"
 
 using namespace cordee;
@@ -68,4 +72,40 @@ TEST_CASE("normalize: the scale is 1 / deviation, and 1 by default") {
   CHECK(none.scale[0] == 1);
   CHECK_THROWS_AS(static_cast<void>(normalization(normalize{.deviation = {-1}})), usage_error);
   CHECK_THROWS_AS(static_cast<void>(normalize::measured(synthetic{.samples = 0})), usage_error);
+}
+
+TEST_CASE("normalize: NaN, infinity, negative and forgotten deviations are refused by a sentence") {
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  const auto refusal = [](const normalize& n) {
+    return support::message_of<usage_error>([&] { static_cast<void>(normalization(n)); });
+  };
+  const auto has = [&](const normalize& n, const char* part) {
+    return support::contains_all(refusal(n), {"normalize: ", part});
+  };
+  for (const double mean : {nan, infinity, -infinity, 1e300}) {
+    CHECK(has({.mean = {mean}}, "a mean is NaN or infinite"));
+    CHECK(has({.mean = {0, 0, 0, mean}}, "a mean is NaN or infinite"));
+  }
+  for (const double deviation : {nan, infinity, -1.0})
+    CHECK(has({.deviation = {1, deviation}}, "a deviation is negative, NaN or infinite"));
+  CHECK(has({.deviation = {1e-300}}, "1 / deviation is infinite"));
+  CHECK(has({.deviation = {0.2, 0, 0.2}}, "a channel's deviation is 0"));
+  CHECK(refusal({.deviation = {0.2, 0.2, 0.2}}).empty());
+}
+
+TEST_CASE("normalize: a loader refuses deviations of some of its channels only") {
+  const auto refusal = [](int channels, const normalize& n) {
+    return support::message_of<usage_error>([&] {
+      loader feed{synthetic{.extent = {channels, 4, 4}, .samples = 8},
+                  support::rank_stub{},
+                  {.global_batch = 4},
+                  pad_crop_flip{},
+                  n};
+    });
+  };
+  const normalize two{.deviation = {0.2, 0.2}};
+  CHECK(support::contains_all(refusal(3, two), {"a deviation of 0", "each channel"}));
+  for (const int channels : {1, 2}) CHECK(refusal(channels, two).empty());
+  CHECK(refusal(3, {.mean = {0.5, 0.5, 0.5}}).empty());
 }

@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <limits>
 #include <numeric>
 #include <set>
 #include <vector>
@@ -74,6 +75,13 @@ TEST_CASE("pad_crop_flip: a function of the image and the random sequence alone"
   const pad_crop_flip a{.pad = 3, .flip = true};
   for (std::uint64_t sample = 0; sample < 20; ++sample)
     CHECK(apply(a, e, ramp(e), sample) == apply(a, e, ramp(e), sample));
+}
+
+TEST_CASE("pad_crop_flip: the largest padding leaves an image, a larger one is refused") {
+  const extent e{1, 2, 2};
+  CHECK(apply({.pad = 1 << 15}, e, ramp(e), 0).size() == 4);
+  for (const int pad : {(1 << 15) + 1, 1 << 30, std::numeric_limits<int>::max()})
+    CHECK_THROWS_AS(apply({.pad = pad}, e, ramp(e), 0), usage_error);
 }
 
 TEST_CASE("pad_crop_flip refuses a negative padding and a buffer of another size") {

@@ -37,6 +37,13 @@ file_bytes stored(const std::string& content, const std::string& name) {
   return out;
 }
 
+file_bytes read_decompressed(const std::string& path) {
+  detail::io::decompressed_file file(path);
+  file_bytes bytes;
+  file.append_to(bytes, 1u << 30);
+  CHECK(file.at_end());
+  return bytes;
+}
 [[maybe_unused]] file_bytes bytes_of(const std::string& s) { return {s.begin(), s.end()}; }
 
 }  // namespace
@@ -44,7 +51,7 @@ file_bytes stored(const std::string& content, const std::string& name) {
 TEST_CASE("gzip: a file that is not compressed is read unchanged, whatever its name") {
   const folder f;
   for (const file_bytes& bytes : {file_bytes{}, file_bytes{0x1f}, file_bytes{0x1f, 0x8c, 8}})
-    CHECK(detail::io::read_decompressed(f.put("x.gz", bytes)) == bytes);
+    CHECK(read_decompressed(f.put("x.gz", bytes)) == bytes);
 }
 
 #if defined(CORDEE_HAS_ZLIB)
@@ -52,8 +59,7 @@ TEST_CASE("gzip: a file that is not compressed is read unchanged, whatever its n
 TEST_CASE("gzip: a compressed file is decompressed, with and without a file name in its header") {
   const folder f;
   for (const std::string name : {"", "train-images.idx3-ubyte"})
-    CHECK(detail::io::read_decompressed(f.put("x", stored("cordee\n", name))) ==
-          bytes_of("cordee\n"));
+    CHECK(read_decompressed(f.put("x", stored("cordee\n", name))) == bytes_of("cordee\n"));
 }
 
 TEST_CASE("gzip: members of a file are concatenated") {
@@ -61,7 +67,7 @@ TEST_CASE("gzip: members of a file are concatenated") {
   file_bytes two = stored("one, ", "");
   const file_bytes second = stored("two", "b");
   two.insert(two.end(), second.begin(), second.end());
-  CHECK(detail::io::read_decompressed(f.put("x", two)) == bytes_of("one, two"));
+  CHECK(read_decompressed(f.put("x", two)) == bytes_of("one, two"));
 }
 
 TEST_CASE("gzip: a file that decompresses to much more than its size is read completely") {
@@ -71,7 +77,35 @@ TEST_CASE("gzip: a file that decompresses to much more than its size is read com
   CHECK(gzwrite(out, zeros.data(), static_cast<unsigned>(zeros.size())) == 3000000);
   CHECK(gzclose(out) == Z_OK);
   CHECK(f.get("x").size() < 10000);
-  CHECK(detail::io::read_decompressed(f.file("x")) == zeros);
+  CHECK(read_decompressed(f.file("x")) == zeros);
+}
+
+TEST_CASE("gzip: no more is decompressed than is asked for") {
+  const folder f;
+  const std::string member(60000, 'x');
+  const file_bytes good = stored(member, "");
+  file_bytes bad = good, all;
+  bad[1000] ^= 1;  // damage that whoever decompresses it finds
+  for (int k = 0; k < 4; ++k) all.insert(all.end(), good.begin(), good.end());
+  for (int k = 0; k < 30; ++k) all.insert(all.end(), bad.begin(), bad.end());
+  detail::io::decompressed_file file(f.put("x", all));
+  file_bytes bytes;
+  file.append_to(bytes, 100);
+  CHECK(bytes.size() == 100);
+  file.append_to(bytes, 4 * 60000);
+  CHECK(bytes == file_bytes(4 * 60000, 'x'));
+  CHECK_FALSE(file.at_end());
+  CHECK(contains_all(message_of<error>([&] { file.append_to(bytes, 1u << 30); }),
+                     {f.file("x"), "incorrect data check"}));
+}
+
+TEST_CASE("gzip: memory is used for what a file has, not for what the caller expects") {
+  const folder f;
+  detail::io::decompressed_file file(f.put("x", stored("cordee", "")));
+  file_bytes bytes;
+  file.append_to(bytes, std::uint64_t{1} << 60);
+  CHECK(bytes == bytes_of("cordee"));
+  CHECK(bytes.capacity() < 10000000);
 }
 
 TEST_CASE("gzip: every truncation is an error that names file and offset") {
@@ -80,7 +114,7 @@ TEST_CASE("gzip: every truncation is an error that names file and offset") {
   for (std::size_t n = 2; n < whole.size(); ++n) {
     CAPTURE(n);
     const auto path = f.put("x", file_bytes(whole.begin(), whole.begin() + static_cast<long>(n)));
-    CHECK(contains_all(message_of<error>([&] { detail::io::read_decompressed(path); }),
+    CHECK(contains_all(message_of<error>([&] { read_decompressed(path); }),
                        {path, "ends too early, at offset"}));
   }
 }
@@ -96,8 +130,7 @@ TEST_CASE("gzip: a flipped bit in content or checksum is an error that names fil
       file_bytes bad = whole;
       bad[at] = static_cast<std::uint8_t>(bad[at] ^ (1u << bit));
       const auto path = f.put("x", bad);
-      CHECK(contains_all(message_of<error>([&] { detail::io::read_decompressed(path); }),
-                         {path, "at offset"}));
+      CHECK(contains_all(message_of<error>([&] { read_decompressed(path); }), {path, "at offset"}));
     }
 }
 
@@ -106,8 +139,7 @@ TEST_CASE("gzip: bytes after the last member that are not a member are an error"
   file_bytes bytes = stored("cordee\n", "");
   bytes.insert(bytes.end(), {1, 2, 3, 4});
   const auto path = f.put("x", bytes);
-  CHECK(contains_all(message_of<error>([&] { detail::io::read_decompressed(path); }),
-                     {path, "at offset"}));
+  CHECK(contains_all(message_of<error>([&] { read_decompressed(path); }), {path, "at offset"}));
 }
 
 #else
@@ -115,7 +147,7 @@ TEST_CASE("gzip: bytes after the last member that are not a member are an error"
 TEST_CASE("gzip: without zlib a compressed file is an error that names the remedy") {
   const folder f;
   const auto path = f.put("x.gz", stored("cordee\n", ""));
-  CHECK(contains_all(message_of<error>([&] { detail::io::read_decompressed(path); }),
+  CHECK(contains_all(message_of<error>([&] { read_decompressed(path); }),
                      {path, "gunzip " + path, "build with zlib"}));
 }
 

@@ -195,6 +195,37 @@ TEST_CASE("safetensors: a flipped bit in the header is an error, or the file is 
   CHECK(refused > accepted);
 }
 
+TEST_CASE("safetensors: of a file of 4 TiB only what is asked for is read") {
+  const folder f;
+  constexpr std::uintmax_t size = std::uintmax_t{1} << 42;
+  const auto sparse = [&](const std::string& header) {
+    const auto path = with_header(f, header, 0);
+    std::filesystem::resize_file(path, 8 + header.size() + 16 + size);
+    return path;
+  };
+  const tensor_file file = tensor_file::open(sparse(
+      concat(R"({"small":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},"big":{"dtype":"U8",)",
+             R"("shape":[)", size, R"(],"data_offsets":[16,)", size + 16, "]}}")));
+  CHECK(read<float>(file, "small", 4) == std::vector<float>(4));
+  CHECK(read<double>(file, "small", 4) == std::vector<double>(4));
+  CHECK(contains_all(message_of<error>([&] { read<float>(file, "big", 4); }), {"U8"}));
+
+  CHECK(contains_all(refusal(sparse("")), {"expected '{'"}));
+  const auto path = f.put("x", {0, 0, 0, 0, 1, 0, 0, 0});  // a header of 4 GiB
+  std::filesystem::resize_file(path, size);
+  CHECK(contains_all(refusal(path), {"length 4294967296, the format permits 100000000"}));
+}
+
+TEST_CASE("safetensors: more numbers than one read converts are read in their order") {
+  const folder f;
+  const std::vector<float> x = numbers((1 << 17) + 3, 5);
+  save_tensors(f.file("x"), std::vector<tensor_view>{{"x", {x.size()}, x}});
+  const tensor_file file = tensor_file::open(f.file("x"));
+  const std::vector<double> y = read<double>(file, "x", x.size());
+  CHECK(std::equal(y.begin(), y.end(), x.begin(), x.end()));
+  CHECK(read<float>(file, "x", x.size()) == x);
+}
+
 TEST_CASE("safetensors: random damage leads to an error or a valid file") {
   const folder f;
   const file_bytes good = small_file(f);

@@ -1,5 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <limits>
+
 #include <doctest/doctest.h>
 
 #include <cordee/comm/ring.hpp>
@@ -106,6 +108,36 @@ TEST_CASE("fit: records have sums over ranks, and the root mean square of local 
   CHECK(steps[0].skipped == 0);
   CHECK(steps[1].skipped == 1);
   CHECK(steps[2].skipped == 1);
+}
+
+TEST_CASE("fit: without callbacks the summary counts skipped steps, as with them") {
+  struct observer {
+    void step(const step_record&) {}
+  };
+  const auto skipped = [](auto optimizer, auto... callbacks) {
+    return on_ranks(3, [&](threads comm) {
+      quadratic<fp64> model{.shift = 1.0 * comm.rank()};
+      if (comm.rank() != 0) model.poisons = {{0, 0}, {2, 1}};
+      trainer run{model, optimizer, steady, ring{comm}};
+      toy_loader feed{.rank_count = 3};
+      return run.fit(feed, 0.3, callbacks...).skipped;
+    });
+  };
+  // An exact mean: all ranks skip two steps. Local steps: two ranks skip two each.
+  CHECK(skipped(sgd{}, observer{}) == std::vector<std::int64_t>(3, 2));
+  CHECK(skipped(sgd{}) == std::vector<std::int64_t>(3, 2));
+  CHECK(skipped(local_steps{sgd{}, 4}, observer{}) == std::vector<std::int64_t>(3, 4));
+  CHECK(skipped(local_steps{sgd{}, 4}) == std::vector<std::int64_t>(3, 4));
+}
+
+TEST_CASE("fit: epochs that are NaN, infinite or negative are refused") {
+  quadratic<fp64> model;
+  trainer run{model, sgd{}, steady, solo{}};
+  toy_loader feed;
+  for (const double epochs :
+       {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(), -1.0})
+    CHECK_THROWS_AS(run.fit(feed, epochs), usage_error);
+  CHECK(run.steps_taken() == 0);
 }
 
 TEST_CASE("fit: continues at the loader's position") {

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -25,16 +26,17 @@ class idx {
   idx(const std::string& images, const std::string& labels, int classes = 10) : classes_(classes) {
     expects(classes > 0 && classes <= 256, "idx: the number of classes must be 1 to 256");
     auto files = std::make_shared<contents>();
-    const std::string images_name = existing(images), labels_name = existing(labels);
-    files->images = detail::io::read_decompressed(images_name);
-    files->labels = detail::io::read_decompressed(labels_name);
+    detail::io::decompressed_file images_file(existing(images)), labels_file(existing(labels));
+    const std::string &images_name = images_file.path(), &labels_name = labels_file.path();
+    images_file.append_to(files->images, images_start);
+    labels_file.append_to(files->labels, labels_start);
 
     const std::size_t count = header(files->images, images_name, images_magic);
     const std::size_t count_labels = header(files->labels, labels_name, labels_magic);
     image_ = {1, dimension(files->images, 8, images_name),
               dimension(files->images, 12, images_name)};
-    expect_length(files->images, images_name, images_start, count, image_.size());
-    expect_length(files->labels, labels_name, labels_start, count_labels, 1);
+    append_records(images_file, files->images, count, image_.size());
+    append_records(labels_file, files->labels, count_labels, 1);
     if (count != count_labels)
       throw error(concat(images_name, " has ", count, " images, ", labels_name, " has ",
                          count_labels, " labels (offset 4); they are not of the same data set"));
@@ -106,13 +108,21 @@ class idx {
     return static_cast<int>(n);
   }
 
-  static void expect_length(const file_bytes& bytes, const std::string& name, std::size_t start,
-                            std::size_t count, std::size_t each) {
-    const std::size_t expected = start + count * each;
-    if (bytes.size() != expected)
-      throw error(concat(name, bytes.size() < expected ? ": truncated: " : ": too long: ",
-                         "expected ", count, " records to end at offset ", expected,
-                         ", found the end at offset ", bytes.size(), "; fetch the file again"));
+  // Appends the records that the header announces, and nothing beyond them.
+  static void append_records(detail::io::decompressed_file& file, file_bytes& bytes,
+                             std::size_t count, std::size_t each) {
+    const std::size_t expected = bytes.size() + count * each;
+    const auto refuse = [&](const char* reason, const std::string& found) {
+      throw error(concat(file.path(), ": ", reason, ": expected ", count,
+                         " records to end at offset ", expected, ", found ", found,
+                         "; fetch the file again"));
+    };
+    const auto end_at = [](std::uint64_t size) { return concat("the end at offset ", size); };
+    if (!file.is_compressed() && file.file_size() != expected)
+      refuse(file.file_size() < expected ? "truncated" : "too long", end_at(file.file_size()));
+    file.append_to(bytes, expected);
+    if (bytes.size() < expected) refuse("truncated", end_at(bytes.size()));
+    if (!file.at_end()) refuse("too long", "more bytes there");
   }
 
   extent image_;

@@ -13,6 +13,7 @@
 #include <array>
 #include <concepts>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -61,10 +62,10 @@ class loader {
     expects(options.accumulate > 0,
             "loader: .accumulate, the number of micro-batches, must be at least 1");
     expects(dataset_.image().channels <= 4, "loader: images have at most 4 channels");
-    plan_ = {static_cast<std::int64_t>(dataset_.size()),
-             options.global_batch > 0 ? options.global_batch
-                                      : options.micro_batch * ranks_ * options.accumulate,
-             options.last_batch};
+    norm.expect_covers(dataset_.image().channels);
+    expects(dataset_.size() <= std::numeric_limits<std::uint32_t>::max(),
+            "loader: the data set has more than 2^32 - 1 samples");
+    plan_ = {static_cast<std::int64_t>(dataset_.size()), checked_batch(), options.last_batch};
     if (plan_.samples == 0) throw error("loader: the data set is empty");
     if (options.last_batch == last_batch::drop && plan_.global_batch > plan_.samples)
       throw error(concat(
@@ -97,12 +98,14 @@ class loader {
   [[nodiscard]] std::int64_t step() const { return step_; }
   void seek(std::int64_t step) {
     expects(step >= 0, "loader: steps are counted from 0");
+    expects(step <= plan_.most_steps(), "loader: a step beyond the largest that can be counted");
     step_ = step;
   }
 
   /// This rank's micro-batches of one update, in order; valid until the next call. Throws what the
   /// data set threw, and stays at that step.
   std::span<const batch<cpu>> next() {
+    expects(step_ <= plan_.most_steps(), "loader: no update after the last that can be counted");
     detail::data::rank_update& update = prefetcher_.take(step_);
     ++step_;
     return update.micro.span();
@@ -122,6 +125,18 @@ class loader {
 
  private:
   [[nodiscard]] std::int64_t slices() const { return std::int64_t{ranks_} * options_.accumulate; }
+
+  // The global batch. Throws usage_error if it, or the number of its micro-batches, is too large.
+  [[nodiscard]] std::int64_t checked_batch() const {
+    constexpr std::int64_t most = detail::data::largest_batch;
+    if (slices() > most || options_.global_batch > most || options_.micro_batch > most / slices())
+      throw usage_error(concat(
+          "loader: ", options_.global_batch > 0 ? "a global batch of " : "",
+          options_.global_batch > 0 ? options_.global_batch : options_.micro_batch,
+          options_.global_batch > 0 ? " in " : " samples per micro-batch x ", ranks_, " ranks x ",
+          options_.accumulate, " micro-batches: at most ", most, " samples make one update"));
+    return options_.global_batch > 0 ? options_.global_batch : options_.micro_batch * slices();
+  }
 
   // Runs on the prefetcher's thread, which alone uses order_ and raw_.
   static void fill_update(void* self, detail::data::rank_update& update) {

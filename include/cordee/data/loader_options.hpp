@@ -8,10 +8,12 @@
 // Published large-batch runs count their steps as `pad` or as `carry` does.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
-#include <cordee/core/config.hpp>
+#include <cordee/core/error.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -23,7 +25,7 @@ namespace cordee::inline CORDEE_ABI {
 enum class last_batch { drop, pad, carry };
 
 /// Exactly one of `global_batch` and `micro_batch` is set; `micro_batch` counts the samples of one
-/// micro-batch on one rank: global batch = micro-batch x ranks x accumulate.
+/// micro-batch on one rank: global batch = micro-batch x ranks x accumulate, at most 2^31 - 1.
 struct loader_options {
   std::int64_t global_batch = 0, micro_batch = 0;
   int accumulate = 1;  // micro-batches of an update
@@ -34,7 +36,11 @@ struct loader_options {
 
 namespace detail::data {
 
-/// The arithmetic of updates and epochs.
+/// Of a global batch, and of micro-batches over all ranks: their products fit 64 bits.
+inline constexpr std::int64_t largest_batch = std::numeric_limits<std::int32_t>::max();
+
+/// The arithmetic of updates and epochs. Requires that `samples` and `global_batch` are positive,
+/// `samples` less than 2^32, `global_batch` at most largest_batch.
 struct batch_plan {
   std::int64_t samples = 0, global_batch = 0;
   cordee::last_batch last_batch = cordee::last_batch::carry;
@@ -49,22 +55,31 @@ struct batch_plan {
     return last_batch == last_batch::drop ? samples / global_batch
                                           : (samples + global_batch - 1) / global_batch;
   }
-  /// Updates of so many epochs, rounded up.
+  /// Updates that can be counted: a double has their number, 64 bits that of their samples.
+  [[nodiscard]] std::int64_t most_steps() const {
+    constexpr std::int64_t exact = std::int64_t{1} << 53;
+    return std::min(exact, std::numeric_limits<std::int64_t>::max() / global_batch - 2);
+  }
+  /// Updates of so many epochs, rounded up. Throws usage_error for a negative number, NaN, infinity,
+  /// and for more than most_steps().
   [[nodiscard]] std::int64_t steps(double epochs) const {
     const double exact =
         last_batch == last_batch::carry
             ? epochs * static_cast<double>(samples) / static_cast<double>(global_batch)
             : epochs * static_cast<double>(steps_per_epoch());
     // 0.1 of 30 updates are 3, although the double 0.1 is more than a tenth.
-    return static_cast<std::int64_t>(std::ceil(exact * (1 - 1e-12)));
+    const double rounded = std::ceil(exact * (1 - 1e-12));
+    if (!(epochs >= 0 && rounded <= static_cast<double>(most_steps()))) refuse_epochs(epochs);
+    return static_cast<std::int64_t>(rounded);
   }
   /// Epochs of data seen before update `step`.
   [[nodiscard]] double epoch(std::int64_t step) const {
     return last_batch == last_batch::carry
-               ? static_cast<double>(step * global_batch) / static_cast<double>(samples)
+               ? static_cast<double>(step) * static_cast<double>(global_batch) /
+                     static_cast<double>(samples)
                : static_cast<double>(step) / static_cast<double>(steps_per_epoch());
   }
-  /// Sample j of update `step`.
+  /// Sample j of update `step`, which is at most most_steps().
   [[nodiscard]] position sample(std::int64_t step, std::int64_t j) const {
     if (last_batch == last_batch::carry) {
       const std::int64_t g = step * global_batch + j;
@@ -72,6 +87,11 @@ struct batch_plan {
     }
     const std::int64_t n = steps_per_epoch();
     return {step / n, (step % n * global_batch + j) % samples};
+  }
+
+  [[noreturn, gnu::cold, gnu::noinline]] void refuse_epochs(double epochs) const {
+    throw usage_error(concat("loader: a run of ", epochs, " epochs: expected a number from 0 on ",
+                             "that makes at most ", most_steps(), " updates"));
   }
 };
 

@@ -11,6 +11,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -22,16 +23,31 @@ namespace cordee::inline CORDEE_ABI {
 /// In units of the range 0 .. 1, as published. The default leaves a channel's byte / 255 as it is.
 struct normalize {
   std::array<double, 4> mean{};
-  std::array<double, 4> deviation{};  // standard; 0 counts as 1
+  std::array<double, 4> deviation{};  // standard; of channels after the last positive one 1
 
+  /// Throws usage_error for what is not finite, and for a deviation that is negative or is 0 before
+  /// a positive one.
   operator normalization() const {  // NOLINT: implicit, for loader's argument
+    constexpr double most = std::numeric_limits<float>::max();
     normalization n;
     for (std::size_t c = 0; c < mean.size(); ++c) {
-      expects(deviation[c] >= 0, "normalize: a deviation is negative");
+      expects(std::abs(mean[c]) <= most, "normalize: a mean is NaN or infinite");
+      expects(deviation[c] >= 0 && std::isfinite(deviation[c]),
+              "normalize: a deviation is negative, NaN or infinite");
+      expects(c == 0 || deviation[c] == 0 || deviation[c - 1] > 0,
+              "normalize: a channel's deviation is 0, and a later channel's is not");
+      const double scale = deviation[c] > 0 ? 1 / deviation[c] : 1;
+      expects(scale <= most, "normalize: a deviation is so small that 1 / deviation is infinite");
       n.mean[c] = static_cast<float>(mean[c]);
-      n.scale[c] = static_cast<float>(deviation[c] > 0 ? 1 / deviation[c] : 1);
+      n.scale[c] = static_cast<float>(scale);
     }
     return n;
+  }
+  /// Throws usage_error if deviations are given for some of so many channels only.
+  void expect_covers(int channels) const {
+    expects(
+        channels < 1 || deviation[0] == 0 || deviation[static_cast<std::size_t>(channels) - 1] > 0,
+        "normalize: a deviation of 0: give one for each channel of the images, or none");
   }
 
   /// Mean and standard deviation of every channel over all pixels of a data set, from exact integer

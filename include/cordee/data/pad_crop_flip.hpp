@@ -30,14 +30,14 @@ concept Augmentation =
     };
 
 struct pad_crop_flip {
-  int pad = 0;
+  int pad = 0;  // pixels on each side, at most 32768
   bool flip = false;
 
   [[nodiscard]] bool active() const { return pad != 0 || flip; }
 
   void operator()(const extent& e, std::span<const std::uint8_t> in, std::span<std::uint8_t> out,
                   random_sequence random) const {
-    expects(pad >= 0, "pad_crop_flip: the padding is negative");
+    expects(pad >= 0 && pad <= 1 << 15, "pad_crop_flip: the padding is not within 0 .. 32768");
     expects(in.size() == e.size() && out.size() == e.size(),
             "pad_crop_flip: the buffers are not of the image's size");
     const auto offsets = static_cast<std::uint32_t>(2 * pad + 1);

@@ -1,20 +1,20 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads whole files, and writes them atomically.
-//
-// The new bytes go to a temporary file in the same folder, are flushed to the disk, and are then
-// renamed, so that a full disk or a killed process leaves the old file unchanged.
+// Reads regular files. Pipes, devices and folders are refused when they are opened: they have no
+// size, so a read could block, or never end.
 #pragma once
 
-#include <atomic>
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
+#include <limits>
+#include <new>
 #include <span>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include <fcntl.h>
@@ -33,6 +33,11 @@ class descriptor {
   explicit descriptor(int number) : number_(number) {}
   descriptor(const descriptor&) = delete;
   descriptor& operator=(const descriptor&) = delete;
+  descriptor(descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  descriptor& operator=(descriptor&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
   ~descriptor() { close(); }
 
   [[nodiscard]] int number() const { return number_; }
@@ -49,82 +54,83 @@ class descriptor {
   int number_;
 };
 
-/// Returns 0 when all bytes are written, else errno.
-inline int write_all(int file, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = ::write(file, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return errno;
-    if (n == 0) return EIO;
-    bytes = bytes.subspan(static_cast<std::size_t>(n));
-  }
-  return 0;
-}
-
-// The new name is durable only when the folder is on the disk too. Best effort: not every file
-// system can flush a folder, and the contents are safe either way.
-inline void flush_parent_folder(const std::string& path) {
-  const std::size_t slash = path.rfind('/');
-  const std::string folder =
-      slash == std::string::npos ? "." : path.substr(0, slash == 0 ? 1 : slash);
-  const descriptor file(::open(folder.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.is_open()) ::fsync(file.number());
-}
-
 /// Whether the file exists and may be read.
 inline bool is_readable(const std::string& path) { return ::access(path.c_str(), R_OK) == 0; }
 
-/// All bytes of a file. Throws error.
-inline std::vector<std::uint8_t> read_file(const std::string& path) {
-  const descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.is_open())
-    throw error(concat("cannot read ", path, ": ", error_message(errno), "; check the path"));
-  struct ::stat status {};
-  std::vector<std::uint8_t> bytes;
-  if (::fstat(file.number(), &status) == 0 && status.st_size > 0)
-    bytes.resize(static_cast<std::size_t>(status.st_size));
-  std::size_t size = 0;
-  for (;;) {  // the size may be unknown (a pipe) or change: read until it returns 0
-    if (size == bytes.size()) bytes.resize(size + (size == 0 ? 65536 : 1));
-    const ssize_t n = ::read(file.number(), bytes.data() + size, bytes.size() - size);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0)
-      throw error(concat("cannot read ", path, " at offset ", size, ": ", error_message(errno)));
-    if (n == 0) break;
-    size += static_cast<std::size_t>(n);
-  }
-  bytes.resize(size);
-  return bytes;
+/// Bytes of this machine's memory; the largest number if that is unknown.
+inline std::uint64_t memory_bytes() {
+  const long pages = ::sysconf(_SC_PHYS_PAGES), page = ::sysconf(_SC_PAGE_SIZE);
+  if (pages <= 0 || page <= 0) return std::numeric_limits<std::uint64_t>::max();
+  return static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page);
 }
 
-/// Replaces `path` by the concatenation of the pieces. Throws error; then the old file is unchanged
-/// and no temporary file remains.
-inline void write_file(const std::string& path,
-                       std::span<const std::span<const std::byte>> pieces) {
-  static std::atomic<unsigned> count{0};
-  const auto refuse = [&](int code) {
-    throw error(concat("cannot write ", path, ": ", error_message(code),
-                       "; the old file is unchanged. Free some space or choose another path"));
+/// bytes.resize(size) for bytes of the file `path`. Throws error if they do not fit the memory.
+inline void resize_for(std::vector<std::uint8_t>& bytes, std::uint64_t size,
+                       const std::string& path) {
+  const auto refuse = [&](std::uint64_t memory) {
+    throw error(concat("cannot read ", path, ": its ", size, " bytes do not fit the memory of ",
+                       memory, " bytes; check that it is the right file"));
   };
-  struct ::stat status {};
-  if (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode))
-    throw error(concat("cannot write ", path,
-                       ": it is not a regular file and cannot be replaced; choose another path"));
-
-  const std::string temporary = concat(path, ".", ::getpid(), ".", count++, ".partial");
-  descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-  if (!file.is_open()) refuse(errno);
-  int failed = 0;
-  for (const auto& piece : pieces)
-    if (failed == 0) failed = write_all(file.number(), piece);
-  if (failed == 0 && ::fsync(file.number()) != 0) failed = errno;
-  if (const int at_close = file.close(); failed == 0) failed = at_close;
-  if (failed == 0 && std::rename(temporary.c_str(), path.c_str()) != 0) failed = errno;
-  if (failed != 0) {
-    ::unlink(temporary.c_str());
-    refuse(failed);
+  const std::uint64_t memory = memory_bytes();
+  if (size > memory) refuse(memory);
+  try {
+    bytes.resize(static_cast<std::size_t>(size));
+  } catch (const std::bad_alloc&) {  // less is left, or permitted to this process
+    refuse(memory);
   }
-  flush_parent_folder(path);
+}
+
+/// A regular file opened for reading. Bytes that are appended later are not seen.
+class input_file {
+ public:
+  /// Throws error unless `path` is a regular file that may be read. Does not block.
+  explicit input_file(std::string path)
+      : path_(std::move(path)), file_(::open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {
+    struct ::stat status {};
+    if (!file_.is_open() || ::fstat(file_.number(), &status) != 0)
+      throw error(concat("cannot read ", path_, ": ", error_message(errno), "; check the path"));
+    if (!S_ISREG(status.st_mode))
+      throw error(concat("cannot read ", path_, ": it is ",
+                         S_ISDIR(status.st_mode) ? "a folder" : "a pipe or a device",
+                         ", not a regular file; name a file, or copy the data into one"));
+    size_ = static_cast<std::uint64_t>(status.st_size);
+  }
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+  /// When it was opened.
+  [[nodiscard]] std::uint64_t size() const { return size_; }
+
+  /// Fills `out` with the bytes at `offset`. Throws error if there are fewer.
+  void read_at(std::uint64_t offset, std::span<std::uint8_t> out) const {
+    while (!out.empty()) {
+      constexpr std::size_t most = std::size_t{1} << 30;  // of one call
+      const ssize_t n = ::pread(file_.number(), out.data(), std::min(out.size(), most),
+                                static_cast<off_t>(offset));
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0)
+        throw error(concat("cannot read ", path_, " at offset ", offset, ": ",
+                           n < 0 ? error_message(errno)
+                                 : concat("it ends there, and had ", size_,
+                                          " bytes when it was opened; read it when no other "
+                                          "program writes it")));
+      offset += static_cast<std::uint64_t>(n);
+      out = out.subspan(static_cast<std::size_t>(n));
+    }
+  }
+
+ private:
+  std::string path_;
+  descriptor file_;
+  std::uint64_t size_ = 0;
+};
+
+/// All bytes of a regular file. Throws error, also for a file larger than the machine's memory.
+inline std::vector<std::uint8_t> read_file(const std::string& path) {
+  const input_file file(path);
+  std::vector<std::uint8_t> bytes;
+  resize_for(bytes, file.size(), path);
+  file.read_at(0, bytes);
+  return bytes;
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::io

@@ -10,11 +10,13 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,6 +25,7 @@
 #include <vector>
 
 #include <cordee/core/error.hpp>
+#include <cordee/io/atomic_file.hpp>
 #include <cordee/io/file.hpp>
 #include <cordee/io/json.hpp>
 #include <cordee/io/tensor_format.hpp>
@@ -109,7 +112,8 @@ void save_tensors(const std::convertible_to<std::string> auto& path,
   write_file(path, pieces);
 }
 
-/// The contents of a tensor file, validated: the tensors fill the file without gap or overlap.
+/// An open tensor file, validated: the tensors fill the file without gap or overlap. The header is in
+/// memory; numbers are read from the file when they are asked for. Copies share the file.
 class tensor_file {
  public:
   static tensor_file open(const std::convertible_to<std::string> auto& path) {
@@ -158,17 +162,24 @@ class tensor_file {
 
  private:
   explicit tensor_file(const std::convertible_to<std::string> auto& path)
-      : path_(path), bytes_(read_file(path_)) {
+      : path_(path), file_(std::make_shared<input_file>(path_)) {
+    constexpr std::uint64_t most = 100'000'000;  // bytes of a header, by the format
     std::uint64_t length = 0;
-    if (bytes_.size() < sizeof length)
-      refuse(bytes_.size(), "the file ends before the length of its header");
-    std::memcpy(&length, bytes_.data(), sizeof length);
-    if (length > bytes_.size() - sizeof length)
+    if (file_->size() < sizeof length)
+      refuse(file_->size(), "the file ends before the length of its header");
+    std::array<std::uint8_t, sizeof length> prefix{};
+    file_->read_at(0, prefix);
+    std::memcpy(&length, prefix.data(), sizeof length);
+    if (length > file_->size() - sizeof length)
       refuse(0, concat("the header has length ", length, ", the file has ",
-                       bytes_.size() - sizeof length, " bytes after it"));
+                       file_->size() - sizeof length, " bytes after it"));
+    if (length > most)
+      refuse(0, concat("the header has length ", length, ", the format permits ", most));
     data_ = sizeof length + static_cast<std::size_t>(length);
-    const auto* begin = reinterpret_cast<const char*>(bytes_.data()) + sizeof length;
-    read_header(json_reader({begin, data_ - sizeof length}, path_, sizeof length));
+    std::vector<std::uint8_t> header(static_cast<std::size_t>(length));
+    file_->read_at(sizeof length, header);
+    const auto* begin = reinterpret_cast<const char*>(header.data());
+    read_header(json_reader({begin, header.size()}, path_, sizeof length));
     sort_by_offset(entries_);
     check_offsets();
   }
@@ -210,9 +221,9 @@ class tensor_file {
     if (e.dtype.empty() || !has_shape || ends.empty())
       json.refuse(concat("tensor \"", e.name, "\" lacks its dtype, shape or data_offsets"));
     std::size_t size = 0;
-    if (ends[0] > ends[1] || ends[1] > bytes_.size() - data_)
+    if (ends[0] > ends[1] || ends[1] > file_->size() - data_)
       json.refuse(concat("tensor \"", e.name, "\" has data_offsets [", ends[0], ", ", ends[1],
-                         "], the file has ", bytes_.size() - data_, " bytes of numbers"));
+                         "], the file has ", file_->size() - data_, " bytes of numbers"));
     if (!checked_product(dtype_size(e.dtype), e.shape, size) || size != ends[1] - ends[0])
       json.refuse(concat("tensor \"", e.name, "\" has a shape that does not match its ",
                          ends[1] - ends[0], " bytes"));
@@ -239,7 +250,7 @@ class tensor_file {
                                                e.offset < end ? "inside another" : "after a gap"));
       end += e.size;
     }
-    if (end != bytes_.size()) refuse(end, "bytes that belong to no tensor");
+    if (end != file_->size()) refuse(end, "bytes that belong to no tensor");
   }
 
   [[noreturn]] void refuse(std::size_t offset, std::string_view reason) const {
@@ -255,18 +266,25 @@ class tensor_file {
                          " are needed; was it saved from another network?"));
     if (out.empty()) return;
     if constexpr (std::is_same_v<Stored, Real>) {
-      std::memcpy(out.data(), bytes_.data() + e.offset, e.size);
+      file_->read_at(e.offset, {reinterpret_cast<std::uint8_t*>(out.data()), e.size});
     } else {
-      for (std::size_t i = 0; i < out.size(); ++i) {  // the bytes need not be aligned
-        Stored x{};
-        std::memcpy(&x, bytes_.data() + e.offset + i * sizeof x, sizeof x);
-        out[i] = static_cast<Real>(x);
+      std::vector<std::uint8_t> bytes(std::min(e.size, sizeof(Stored) << 16));
+      for (std::size_t begin = 0; begin < out.size();) {
+        const std::size_t n = std::min(out.size() - begin, bytes.size() / sizeof(Stored));
+        file_->read_at(e.offset + begin * sizeof(Stored),
+                       std::span(bytes).first(n * sizeof(Stored)));
+        for (std::size_t i = 0; i < n; ++i) {
+          Stored x{};
+          std::memcpy(&x, bytes.data() + i * sizeof x, sizeof x);
+          out[begin + i] = static_cast<Real>(x);
+        }
+        begin += n;
       }
     }
   }
 
   std::string path_;
-  std::vector<std::uint8_t> bytes_;
+  std::shared_ptr<const input_file> file_;
   std::size_t data_ = 0;  // offset of the numbers
   std::vector<tensor_entry> entries_;
   tensor_metadata metadata_;

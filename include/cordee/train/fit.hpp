@@ -55,7 +55,7 @@ step_record allreduce_record(Run& run, const Outcome& own, std::int64_t skipped,
   std::array<double, 6> sums{};
   to_doubles(own.train, sums.data());
   sums[4] = own.squared_global_norm;
-  sums[5] = own.applied && own.zeroed_buckets == 0 ? 0 : 1;
+  sums[5] = own.finite() ? 0 : 1;
   allreduce_host(run.comm(), sums, reduce_op::sum);
   const int ranks = run.comm().size();
   step_record r{own.info, from_doubles(sums.data())};
@@ -81,23 +81,26 @@ template <class Run, class F, class... Callbacks>
   using clock = std::chrono::steady_clock;
   constexpr bool adaptive =
       schedule::AdaptiveSchedule<std::remove_cvref_t<decltype(run.schedule())>>;
+  constexpr bool reduces = sizeof...(callbacks) > 0 || adaptive;  // every step over all ranks
   expect_shapes_match<typename Run::model_type>(feed);
+  expects(epochs >= 0 && std::isfinite(epochs),
+          "fit: the number of epochs is negative, NaN or infinite");
   expects(feed.ranks() == run.comm().size(),
           "fit: the loader and the reducer's communicator have different numbers of ranks");
 
   [[maybe_unused]] const bool reports = run.comm().rank() == 0;
   const std::int64_t first = feed.step(), total = feed.steps(epochs);
-  [[maybe_unused]] const run_plan plan{total,
-                                       first,
-                                       epochs,
-                                       feed.samples(),
-                                       feed.global_batch(),
-                                       feed.global_batch() / (feed.ranks() * feed.accumulate()),
-                                       feed.ranks(),
-                                       feed.accumulate(),
-                                       reports && sizeof...(callbacks) > 0
-                                           ? disagreement_radius(run.optimizer(), run.reducer())
-                                           : 0};
+  [[maybe_unused]] const run_plan plan{
+      total,
+      first,
+      epochs,
+      feed.samples(),
+      feed.global_batch(),
+      feed.global_batch() / (std::int64_t{feed.ranks()} * feed.accumulate()),
+      feed.ranks(),
+      feed.accumulate(),
+      reports && sizeof...(callbacks) > 0 ? disagreement_radius(run.optimizer(), run.reducer())
+                                          : 0};
   if (reports) (call_begin(callbacks, plan), ...);
 
   const auto start = clock::now();
@@ -113,8 +116,10 @@ template <class Run, class F, class... Callbacks>
   for (std::int64_t k = first; k < total; ++k) {
     const auto out = run.step(next_batches, feed.epoch(k), [&] { fetch(k + 1); });
     step_record record{out.info};
-    if constexpr (sizeof...(callbacks) > 0 || adaptive)
+    if constexpr (reduces)
       record = allreduce_record(run, out, summary.skipped, elapsed());
+    else
+      record.skipped = summary.skipped + (out.finite() ? 0 : 1);
     summary.skipped = record.skipped;
     in_epoch += record.train;
     if constexpr (adaptive) run.schedule().observe(out.info.epoch, record.train.mean_loss());
@@ -131,8 +136,10 @@ template <class Run, class F, class... Callbacks>
   }
   summary.steps = total - first;
   summary.seconds = elapsed();
-  std::array<double, 1> barrier{};  // no rank returns before all have finished
-  allreduce_host(run.comm(), barrier, reduce_op::sum);
+  // Also a barrier: no rank returns before all have finished.
+  std::array<double, 1> own_skipped{static_cast<double>(summary.skipped)};
+  allreduce_host(run.comm(), own_skipped, reduce_op::sum);
+  if constexpr (!reduces && !Run::gradient_is_exact) summary.skipped = std::llround(own_skipped[0]);
   if (reports) (call_end(callbacks, summary), ...);
   return summary;
 }
