@@ -40,3 +40,19 @@ TEST_CASE("exit_latch: wait evaluates its stop condition whenever a rank arrives
   CHECK(ended.missing_after(1ms) == std::vector{0});
   other.join();
 }
+
+TEST_CASE("exit_latch: wait evaluates its stop condition also where no rank arrives") {
+  detail::comm::exit_latch ended(1);
+  std::atomic<bool> failed = false, returned = false, arrived = false;
+  std::thread stuck([&] {
+    std::this_thread::sleep_for(20ms);
+    failed = true;
+    for (int k = 0; k < 2000 && !returned; ++k) std::this_thread::sleep_for(10ms);
+    arrived = true;
+    ended.arrive(0);
+  });
+  ended.wait([&] { return failed.load(); });
+  CHECK_FALSE(arrived);
+  returned = true;
+  stuck.join();
+}

@@ -23,11 +23,12 @@ class exit_latch {
     changed_.notify_all();
   }
 
-  /// Blocks until all ranks have arrived, or stop() is true when one arrives.
+  /// Blocks until all ranks have arrived, or stop() is true. It is evaluated when a rank arrives,
+  /// and ten times a second, since a rank that fails and does not end notifies nothing here.
   template <class Stop>
   void wait(const Stop& stop) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return all_ended() || stop(); });
+    while (!all_ended() && !stop()) changed_.wait_for(lock, std::chrono::milliseconds(100));
   }
 
   /// The ranks that have not arrived after `timeout`; returns early if all have.
