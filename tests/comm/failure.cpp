@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
+#include <random>
 #include <string>
 
 #include <doctest/doctest.h>
@@ -134,4 +135,49 @@ TEST_CASE("failure: reports of one operation are merged") {
 TEST_CASE("failure: the grace period is the deadline, at most ten seconds") {
   CHECK(detail::comm::grace_period(2s) == 2s);
   CHECK(detail::comm::grace_period(120s) == 10s);
+}
+
+TEST_CASE("failure: a malformed report from another process is left out") {
+  const auto merged = [](int rank, const std::string& report) {
+    failure f(3);
+    f.record(0, "waited", true);
+    f.merge_report(rank, report);
+    return f.serialize_report(1);
+  };
+  const std::string none = merged(1, "");
+  for (const char* report :
+       {"x", "5", "5 3", "5 x\nabc", "5\n3\nabc", " 5 3\nabc", "5 -3\nabc", "-2 3\nabc",
+        "99999999999999999999 3\nabc", "5 99999999999999999999\nabc"})
+    CHECK(merged(1, report) == none);
+  CHECK(merged(1, "5 100\nabc") == "5 3\nabc");  // longer than what has arrived
+  CHECK(merged(1, "5 18446744073709551615\nabc") == "5 3\nabc");
+  CHECK(merged(1, "5 3\nabc1 0-2000000000 x\n2 0-1 y\n") == "5 3\nabc2 0-1 y\n");
+  for (const int rank : {-1, 3, 1 << 30}) CHECK(merged(rank, "5 3\nabc") == none);
+}
+
+TEST_CASE("failure: reports of random bytes, and real ones with random changes, do no harm") {
+  failure real(4);
+  real.record(0, "waited", true);
+  real.add_report(1, "had waited 30 ms for rank 0", 30ms,
+                  {{12, "step 3, bucket 0 (W1 to b2)", {0, 1, 3}}, {11, "bucket 1", {2}}});
+  const std::string sample = real.serialize_report(1);
+  std::mt19937_64 random(1);
+  // The characters of a report are likelier to get far than any byte.
+  const std::string alphabet("0123456789-, \nstep", 17);
+  for (int k = 0; k < 100'000; ++k) {
+    std::string report;
+    if (k % 2 == 0) {
+      report.resize(random() % 40);
+      for (char& c : report)
+        c = k % 4 == 0 ? static_cast<char>(random()) : alphabet[random() % alphabet.size()];
+    } else {
+      report = sample.substr(0, random() % (sample.size() + 1));
+      for (int change = 0; change < 3 && !report.empty(); ++change)
+        report[random() % report.size()] = alphabet[random() % alphabet.size()];
+    }
+    failure f(4);
+    f.record(0, "waited", true);
+    f.merge_report(static_cast<int>(random() % 4), report);
+    CHECK(f.describe().size() < 2000);
+  }
 }

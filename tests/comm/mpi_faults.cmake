@@ -4,10 +4,11 @@
 # Checks how a run over processes with a fault ends: within SECONDS, with an exit status other than 0, with the
 # expected text, and with no process left.
 # Usage: cmake -D "RUN=mpirun;-n;3" -D RANKS=3 -D PROGRAM=mpi_faults -D FAULT=throw -D "EXPECTED=regular expressions"
-#              -D TIMES=how often each must match -D SECONDS=10 [-D "VARIABLES=WORLD_SIZE=3"] -P mpi_faults.cmake
+#              -D TIMES=how often each must match -D SECONDS=10 [-D "VARIABLES=WORLD_SIZE=3"]
+#              [-D "OTHERS=:;-n;1;program that does not use MPI"] -P mpi_faults.cmake
 cmake_minimum_required(VERSION 3.25)
 string(TIMESTAMP start "%s")
-execute_process(COMMAND ${CMAKE_COMMAND} -E env ${VARIABLES} ${RUN} ${PROGRAM} ${FAULT} 3000
+execute_process(COMMAND ${CMAKE_COMMAND} -E env ${VARIABLES} ${RUN} ${PROGRAM} ${FAULT} 3000 ${OTHERS}
   RESULT_VARIABLE result OUTPUT_VARIABLE out ERROR_VARIABLE out TIMEOUT 60)
 string(TIMESTAMP end "%s")
 math(EXPR took "${end} - ${start}")
@@ -18,17 +19,22 @@ foreach(text IN LISTS EXPECTED)
     message(FATAL_ERROR "${FAULT}: ${times} times instead of ${TIMES}: \"${text}\", in:\n${out}")
   endif()
 endforeach()
-# With Open MPI's recovery of jobs mpirun returns 0 whatever its ranks do.
-if(result EQUAL 0 AND NOT FAULT STREQUAL "kill_undetected")
+# With Open MPI's recovery of jobs mpirun returns 0 whatever its ranks do. A rank that is paused is no fault.
+if(FAULT STREQUAL "pause")
+  if(NOT result EQUAL 0)
+    message(FATAL_ERROR "${FAULT}: the run ended with ${result}:\n${out}")
+  endif()
+elseif(result EQUAL 0 AND NOT FAULT STREQUAL "kill_undetected")
   message(FATAL_ERROR "${FAULT}: the run ended with status 0:\n${out}")
-elseif(took GREATER SECONDS)
+endif()
+if(took GREATER SECONDS)
   message(FATAL_ERROR "${FAULT}: ended after ${took} s, not within ${SECONDS} (${result}):\n${out}")
 endif()
 
 # Each rank has printed its process id. The launcher may return a moment before the last one is gone.
 string(REGEX MATCHALL "pid [0-9]+" pids "${out}")
 list(LENGTH pids count)
-if(NOT FAULT STREQUAL "wrong_size" AND NOT count EQUAL RANKS)
+if(NOT FAULT MATCHES "^(wrong_size|foreign)$" AND NOT count EQUAL RANKS)
   message(FATAL_ERROR "${FAULT}: ${count} of ${RANKS} ranks have started:\n${out}")
 endif()
 list(TRANSFORM pids REPLACE "pid " "")

@@ -51,6 +51,7 @@ void reduce(const mpi& comm, const std::string& fault) {
       if (fault.starts_with("kill")) std::raise(SIGKILL);
       if (fault == "short") x.resize(999);
       if (fault == "leave") return;
+      if (fault == "exit") std::exit(3);
     }
     allreduce_host(comm, x, reduce_op::sum);
   }
@@ -66,6 +67,15 @@ void start_within(std::chrono::milliseconds deadline) {
   }).detach();
 }
 
+// Stops this process, which another one continues.
+void pause(std::chrono::milliseconds time) {
+  const pid_t self = ::getpid();
+  std::array<char, 100> command;
+  std::snprintf(command.data(), command.size(), "(sleep %.3f; kill -CONT %d) &",
+                std::chrono::duration<double>(time).count(), static_cast<int>(self));
+  if (std::system(command.data()) == 0) std::raise(SIGSTOP);
+}
+
 // Rank `stalled` stalls in its fourth step: the last one, or rank 0, which serves.
 template <class Optimizer, class R>
 void train(const Optimizer& optimizer, const R& reducer, int stalled, const std::string& fault,
@@ -77,6 +87,7 @@ void train(const Optimizer& optimizer, const R& reducer, int stalled, const std:
       if (fault == "delay") std::this_thread::sleep_for(deadline * 3 / 2);
       if (fault == "stuck") std::this_thread::sleep_for(deadline * 100);
       if (fault.starts_with("stop")) std::raise(SIGSTOP);
+      if (fault == "pause") pause(std::chrono::milliseconds(1200));
     }
     run.step(std::array{support::one_each(run.comm().size())}, k);
   }
@@ -88,7 +99,7 @@ int main(int argc, char** argv) {
   const std::string fault = argc > 1 ? argv[1] : "none";
   const std::chrono::milliseconds deadline(argc > 2 ? std::atoi(argv[2]) : 1000);
   try {
-    const rank_assignment self = detail::comm::mpi_session::start();
+    const rank_assignment self = detail::comm::mpi_session::start(deadline);
     std::printf("pid %d\n", static_cast<int>(::getpid()));
     std::fflush(stdout);
     if (fault == "start") {
@@ -100,7 +111,7 @@ int main(int argc, char** argv) {
           if (fault == "stop_server")
             train(local_steps{sgd{}, 1}, server{comm, asynchronous{.staleness_bound = 0}}, 0, fault,
                   deadline);
-          else if (fault == "delay" || fault == "stuck" || fault == "stop")
+          else if (fault == "delay" || fault == "stuck" || fault == "stop" || fault == "pause")
             train(sgd{}, ring{comm}, comm.size() - 1, fault, deadline);
           else
             reduce(comm, fault);

@@ -8,10 +8,13 @@
 #pragma once
 
 #include <algorithm>
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <vector>
 
 #include <cordee/core/concat.hpp>
@@ -36,15 +39,32 @@ struct completed_op {
     }
     return concat(count, ' ', ranges, ' ', name);
   }
-  /// Requires a line of serialize().
-  [[nodiscard, gnu::cold]] static completed_op parse(const std::string& line) {
-    char* end = nullptr;
-    completed_op op{std::strtoll(line.c_str(), &end, 10)};
+  /// Empty unless `line` is one of serialize(), of a run of so many `ranks`: it comes from another
+  /// process, so nothing of it is believed.
+  [[nodiscard, gnu::cold]] static std::optional<completed_op> parse(std::string_view line,
+                                                                    int ranks) {
+    completed_op op;
+    const auto take = [&line](auto& number) {
+      const auto [end, status] = std::from_chars(line.data(), line.data() + line.size(), number);
+      line.remove_prefix(static_cast<std::size_t>(end - line.data()));
+      return status == std::errc{} && number >= 0;
+    };
+    const auto skip = [&line](char c) {
+      const bool found = line.starts_with(c);
+      if (found) line.remove_prefix(1);
+      return found;
+    };
+    if (!take(op.count) || !skip(' ')) return {};
+    int previous = -1;  // ranges are in ascending order, so there are at most `ranks` ranks
     do {
-      const long first = std::strtol(end + 1, &end, 10), last = std::strtol(end + 1, &end, 10);
-      for (long rank = first; rank <= last; ++rank) op.ranks.push_back(static_cast<int>(rank));
-    } while (*end == ',');
-    op.name = line.substr(static_cast<std::size_t>(end - line.c_str()) + 1);
+      int first = 0, last = 0;
+      if (!take(first) || !skip('-') || !take(last)) return {};
+      if (first <= previous || last < first || last >= ranks) return {};
+      for (int rank = first; rank <= last; ++rank) op.ranks.push_back(rank);
+      previous = last;
+    } while (skip(','));
+    if (!skip(' ')) return {};
+    op.name = line;
     return op;
   }
 };

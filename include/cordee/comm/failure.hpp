@@ -11,11 +11,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
 #include <mutex>
 #include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 #include <cordee/comm/error_context.hpp>
@@ -76,18 +79,28 @@ class failure {
     for (const completed_op& op : completed) all += op.serialize() + '\n';
     return all;
   }
-  /// The text may be cut off after the reports: control messages are short.
-  [[gnu::cold]] void merge_report(int rank, const std::string& serialized) {
-    char* end = nullptr;
-    const ms waited{std::strtoll(serialized.c_str(), &end, 10)};
-    const std::size_t size = std::strtoull(end, &end, 10);
-    if (*end != '\n') return;
-    const auto text = static_cast<std::size_t>(end - serialized.c_str()) + 1;
+  /// The text may be cut off anywhere, for control messages are short, and comes from another
+  /// process: what is not as serialize_report writes it is left out.
+  [[gnu::cold]] void merge_report(int rank, std::string_view serialized) {
+    if (rank < 0 || static_cast<std::size_t>(rank) >= reports_.size()) return;
+    const char* const last = serialized.data() + serialized.size();
+    ms::rep waited = 0;
+    std::size_t size = 0;
+    const auto [space, has_waited] = std::from_chars(serialized.data(), last, waited);
+    if (has_waited != std::errc{} || space == last || *space != ' ' || waited < no_wait.count())
+      return;
+    const auto [line_feed, has_size] = std::from_chars(space + 1, last, size);
+    if (has_size != std::errc{} || line_feed == last || *line_feed != '\n') return;
+    std::string_view rest(line_feed + 1, static_cast<std::size_t>(last - line_feed - 1));
+    const std::string_view text = rest.substr(0, size);
+    rest.remove_prefix(text.size());
     std::vector<completed_op> completed;
-    for (std::size_t line = text + size, line_end;
-         (line_end = serialized.find('\n', line)) != std::string::npos; line = line_end + 1)
-      completed.push_back(completed_op::parse(serialized.substr(line, line_end - line)));
-    add_report(rank, serialized.substr(text, size), waited, completed);
+    const int ranks = static_cast<int>(reports_.size());
+    for (std::size_t end; (end = rest.find('\n')) != std::string_view::npos;
+         rest.remove_prefix(end + 1))
+      if (auto op = completed_op::parse(rest.substr(0, end), ranks))
+        completed.push_back(std::move(*op));
+    add_report(rank, std::string(text), ms(waited), completed);
   }
 
   [[nodiscard]] bool happened() const { return happened_; }

@@ -14,6 +14,7 @@
 #include <cordee/schedule/schedule.hpp>
 #include <cordee/train/evaluate.hpp>
 #include <cordee/train/record.hpp>
+#include <cordee/train/same_settings.hpp>
 #include <cordee/train/stability_check.hpp>
 #include <cordee/train/upload.hpp>
 
@@ -87,6 +88,7 @@ template <class Run, class F, class... Callbacks>
           "fit: the number of epochs is negative, NaN or infinite");
   expects(feed.ranks() == run.comm().size(),
           "fit: the loader and the reducer's communicator have different numbers of ranks");
+  expect_same_settings(run.comm(), feed_settings(feed, run.schedule(), epochs), "fit");
 
   [[maybe_unused]] const bool reports = run.comm().rank() == 0;
   const std::int64_t first = feed.step(), total = feed.steps(epochs);

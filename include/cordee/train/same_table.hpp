@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A check before the first step that all ranks have the same parameters in the same buckets. Ranks
-// with different ones would wait for messages that are never sent.
+// A check before the first step that all ranks have the same parameters in the same buckets, and
+// the same settings. Ranks with different parameters would wait for messages that are never sent.
 #pragma once
 
 #include <algorithm>
@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include <cordee/comm/collectives.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/segment.hpp>
+#include <cordee/train/same_settings.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
 
@@ -25,33 +25,17 @@ namespace cordee::inline CORDEE_ABI::detail::train {
   return concat("\"", s.name, "\" (", sides.empty() ? concat(s.size) : sides, ")");
 }
 
-/// Every rank's `values`, (ranks, n). Collective.
-template <class Communicator>
-std::vector<double> gather(const Communicator& comm, std::span<const double> values) {
-  if (comm.size() == 1) return {values.begin(), values.end()};
-  return comm::gather_host(comm, values);
-}
-
-/// The first row of `rows`, (ranks, n), that differs from row 0; 0 if none does.
-inline std::size_t first_other_row(std::span<const double> rows, std::size_t n) {
-  for (std::size_t at = n; at < rows.size(); at += n)
-    if (!std::equal(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(n),
-                    rows.begin() + static_cast<std::ptrdiff_t>(at)))
-      return at / n;
-  return 0;
-}
-
 /// What differs between rank 0 and rank `other`, of which the hashes, numbers of tensors and of
-/// buckets are in `summaries`, (ranks, 4). Collective.
+/// buckets are the first of the six columns of `summaries`. Collective.
 template <class Communicator>
 [[gnu::cold]] std::string describe_difference(const Communicator& comm,
                                               std::span<const segment> table, std::size_t other,
                                               std::span<const double> summaries) {
   const auto count = [&](std::size_t rank, std::size_t what) {
-    return static_cast<std::size_t>(summaries[4 * rank + what]);
+    return static_cast<std::size_t>(summaries[6 * rank + what]);
   };
   std::size_t n = 0;
-  for (std::size_t at = 2; at < summaries.size(); at += 4) n = std::max(n, count(at / 4, 2));
+  for (std::size_t rank = 0; rank < summaries.size() / 6; ++rank) n = std::max(n, count(rank, 2));
   std::vector<double> digests(n);  // of each tensor, 32 bits, which a double holds; 0: no tensor
   for (std::size_t k = 0; k < table.size(); ++k) {
     const std::uint64_t hash = detail::core::fingerprint(table.subspan(k, 1));
@@ -66,36 +50,37 @@ template <class Communicator>
                   count(0, 3) == count(other, 3) ? " of other sizes" : "",
                   ": give every rank the same bucket_bytes");
 
-  constexpr std::size_t longest = 200;
-  std::vector<double> letters(longest);
-  const std::string own = k < table.size() ? describe(table[k]) : "no such tensor";
-  for (std::size_t i = 0; i < std::min(longest, own.size()); ++i)
-    letters[i] = static_cast<unsigned char>(own[i]);
-  const std::vector<double> texts = gather(comm, letters);  // (ranks, longest)
-  const auto text_of = [&](std::size_t rank) {
-    std::string text;
-    for (std::size_t i = rank * longest; i < (rank + 1) * longest && texts[i] > 0; ++i)
-      text += static_cast<char>(static_cast<unsigned char>(texts[i]));
-    return text;
-  };
-  return concat("the networks differ, first in tensor ", k, ": rank 0 has ", text_of(0), ", rank ",
-                other, " has ", text_of(other),
-                text_of(0) == text_of(other) ? " of another kind or at another offset" : "",
+  const auto [first, second] =
+      gather_texts(comm, k < table.size() ? describe(table[k]) : "no such tensor", other, 200);
+  return concat("the networks differ, first in tensor ", k, ": rank 0 has ", first, ", rank ",
+                other, " has ", second,
+                first == second ? " of another kind or at another offset" : "",
                 ": give every rank the same network");
 }
 
-/// Throws on every rank, with the first tensor that differs, unless all ranks have the same table
-/// and the same buckets. Collective.
+/// Throws on every rank, with the first tensor or setting that differs, unless all ranks have the
+/// same table, the same buckets and the same settings. Collective.
 template <class Communicator>
 void expect_same_table(const Communicator& comm, std::span<const segment> table,
-                       std::span<const bucket> buckets) {
+                       std::span<const bucket> buckets, const settings& own = {}) {
   std::uint64_t hash = detail::core::fingerprint(table);
   for (const bucket& b : buckets) hash = hash * 31 + b.size;
-  const double summary[]{static_cast<double>(hash >> 32), static_cast<double>(hash & 0xffffffffu),
-                         static_cast<double>(table.size()), static_cast<double>(buckets.size())};
-  const std::vector<double> summaries = gather(comm, summary);
-  if (const std::size_t other = first_other_row(summaries, 4); other != 0)
-    throw error("trainer: " + describe_difference(comm, table, other, summaries));
+  const std::uint64_t settings_hash = own.fingerprint();
+  const auto high = [](std::uint64_t bits) { return static_cast<double>(bits >> 32); };
+  const auto low = [](std::uint64_t bits) { return static_cast<double>(bits & 0xffffffffu); };
+  const double summary[]{high(hash),
+                         low(hash),
+                         static_cast<double>(table.size()),
+                         static_cast<double>(buckets.size()),
+                         high(settings_hash),
+                         low(settings_hash)};
+  const std::vector<double> rows = gather(comm, summary);  // (ranks, 6)
+  const std::size_t other = first_other_row(rows, 6);
+  if (other == 0) return;
+  const bool same_table = std::equal(rows.begin(), rows.begin() + 4,
+                                     rows.begin() + static_cast<std::ptrdiff_t>(6 * other));
+  throw error("trainer: " + (same_table ? describe_difference(comm, own, other)
+                                        : describe_difference(comm, table, other, rows)));
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::train

@@ -75,7 +75,9 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
     detail::optim::check_optimizer(optimizer_);
     detail::train::check_quantization(model_);
     if (options_.check_stability) detail::train::expect_stable(optimizer_, reducer_);
-    detail::train::expect_same_table(reducer_.comm, segments(), buckets());
+    detail::train::expect_same_table(
+        reducer_.comm, segments(), buckets(),
+        detail::train::trainer_settings(optimizer_, schedule_, reducer_, options_));
     model_.initialize(weights(), options_.seed);
     adopt_weights();
   }

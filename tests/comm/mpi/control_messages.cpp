@@ -42,3 +42,26 @@ TEST_CASE("mpi_control_messages: all ranks receive the first failure, all report
   }
   MPI_Comm_free(&comm);
 }
+
+TEST_CASE("mpi_control_messages: a text without an end is cut at the length of a message") {
+  const rank_assignment self = detail::comm::mpi_session::start();
+  MPI_Comm comm;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  {
+    detail::comm::mpi_control_messages control(self, comm);
+    const auto polled = [&](const auto& ready) {
+      return detail::comm::poll_until([&] { return control.poll(), ready(); }, 30s, 1ms);
+    };
+    std::string message(2004, 'y');
+    message.replace(0, 4, 4, '\0');  // the kind: failed
+    if (self.rank == 0)
+      for (int peer = 1; peer < self.size; ++peer)
+        MPI_Send(message.data(), static_cast<int>(message.size()), MPI_BYTE, peer, 0, comm);
+    else
+      CHECK(polled([&] { return control.first_failure.happened(); }));
+    if (self.rank > 0) CHECK(control.first_failure.cause() == "rank 0: " + std::string(1999, 'y'));
+    control.leave();
+    CHECK(polled([&] { return control.remaining().empty(); }));
+  }
+  MPI_Comm_free(&comm);
+}

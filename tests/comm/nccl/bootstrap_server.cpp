@@ -2,12 +2,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The server and its clients, also clients that do not belong to the run.
+#include <atomic>
+#include <cerrno>
 #include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <ctime>
+#include <iterator>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/resource.h>
 
 #include <cordee/comm/nccl/bootstrap_client.hpp>
 
@@ -21,10 +30,24 @@ using support::error_message, support::contains;
 
 namespace {
 
-constexpr std::uint64_t run_id = 7;
+const std::string secret = "the run's secret";
 
-tcp_connection join(const bootstrap_server& server, int rank, int size, std::uint64_t id = run_id) {
-  return bootstrap_client::join({"127.0.0.1"}, server.port(), {id, rank, size});
+tcp_connection join(const bootstrap_server& server, int rank, int size,
+                    const std::string& key = secret) {
+  return bootstrap_client::join({"127.0.0.1"}, server.port(), {rank, size}, key);
+}
+// Whether the server closes the connection within ten seconds, without an answer.
+bool is_dropped(const tcp_connection& connection) {
+  const timeval timeout{10, 0};
+  setsockopt(connection.descriptor(), SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
+  char byte;
+  const auto n = recv(connection.descriptor(), &byte, 1, 0);
+  return n == 0 || (n < 0 && errno == ECONNRESET);
+}
+int open_descriptors() {
+  int count = 0;
+  for (int d = 0; d < 4096; ++d) count += fcntl(d, F_GETFD) >= 0 ? 1 : 0;
+  return count;
 }
 // The cause that a client receives within ten seconds.
 std::string cause(bootstrap_client& g) {
@@ -38,7 +61,7 @@ std::string cause(bootstrap_client& g) {
 }  // namespace
 
 TEST_CASE("bootstrap_server: consecutive allgathers return every rank's bytes by rank") {
-  const bootstrap_server server(3, 0, run_id, 10s);
+  const bootstrap_server server(3, 0, secret, 10s);
   std::vector<std::thread> team;
   std::vector<std::vector<std::string>> gathered(3);
   for (int rank = 0; rank < 3; ++rank)
@@ -56,7 +79,7 @@ TEST_CASE("bootstrap_server: consecutive allgathers return every rank's bytes by
 TEST_CASE(
     "bootstrap_server: failures, leaves and deaths reach all clients, and the first failure "
     "counts") {
-  const bootstrap_server server(3, 0, run_id, 10s);
+  const bootstrap_server server(3, 0, secret, 10s);
   bootstrap_client a({0, 3}, join(server, 0, 3)), b({1, 3}, join(server, 1, 3));
   {
     bootstrap_client c({2, 3}, join(server, 2, 3));
@@ -69,22 +92,22 @@ TEST_CASE(
   CHECK(cause(a) == "rank 1: its cause");
   CHECK(a.first_failure.stalled());
 
-  const bootstrap_server other(2, 0, run_id, 10s);
+  const bootstrap_server other(2, 0, secret, 10s);
   bootstrap_client d({0, 2}, join(other, 0, 2));
   join(other, 1, 2).close();
   CHECK(contains(cause(d), "rank 1: its process ended without leaving the run"));
 }
 
 TEST_CASE("bootstrap_client: the death of the server is a failure of rank 0") {
-  auto server = std::make_unique<bootstrap_server>(2, 0, run_id, 10s);
+  auto server = std::make_unique<bootstrap_server>(2, 0, secret, 10s);
   bootstrap_client g({1, 2}, join(*server, 1, 2));
   server.reset();
   CHECK(contains(cause(g), "rank 0: its process ended without leaving the run"));
 }
 
 TEST_CASE("bootstrap_server: another number of ranks and a second process of a rank fail the run") {
-  for (const hello& wrong : {hello{run_id, 1, 3}, hello{run_id, 0, 2}, hello{run_id, 5, 2}}) {
-    const bootstrap_server server(2, 0, run_id, 10s);
+  for (const hello& wrong : {hello{1, 3}, hello{0, 2}, hello{5, 2}}) {
+    const bootstrap_server server(2, 0, secret, 10s);
     bootstrap_client g({0, 2}, join(server, 0, 2));
     const std::string message = error_message([&] { join(server, wrong.rank, wrong.size); });
     CHECK(contains(
@@ -96,11 +119,13 @@ TEST_CASE("bootstrap_server: another number of ranks and a second process of a r
   }
 }
 
-TEST_CASE("bootstrap_server: a complete run goes on when other processes connect to its port") {
-  const bootstrap_server server(2, 0, run_id, 10s);
+TEST_CASE("bootstrap_server: when all ranks have joined it listens no more, and the run goes on") {
+  const bootstrap_server server(2, 0, secret, 10s);
+  tcp_connection stranger = tcp_connection::connect("127.0.0.1", server.port());
   bootstrap_client a({0, 2}, join(server, 0, 2)), b({1, 2}, join(server, 1, 2));
-  CHECK(contains(error_message([&] { join(server, 1, 4); }), "it is started as rank 1 of 4"));
-  CHECK(contains(error_message([&] { join(server, 1, 2); }), "two processes are rank 1 of 2"));
+  CHECK(is_dropped(stranger));
+  for (const auto& [rank, size] : {std::pair{1, 4}, {1, 2}})
+    CHECK(join(server, rank, size).is_closed());
   b.leave();  // after all earlier messages of the server
   for (int k = 0; k < 10'000 && !a.has_left(1); ++k) {
     a.poll();
@@ -110,14 +135,115 @@ TEST_CASE("bootstrap_server: a complete run goes on when other processes connect
   CHECK_FALSE(a.first_failure.happened());
 }
 
-TEST_CASE("bootstrap_server: a client of another run gets no answer") {
-  const bootstrap_server server(2, 0, run_id, 10s);
-  CHECK(join(server, 1, 2, run_id + 1).is_closed());
+TEST_CASE("bootstrap_server: without the secret no process gets an answer or a rank's place") {
+  for (const std::string other : {"", "the run's secreT", "the run's secret ", "the run's secre"}) {
+    const bootstrap_server server(2, 0, secret, 10s);
+    for (const int rank : {0, 1, 5}) CHECK(join(server, rank, 2, other).is_closed());
+    bootstrap_client a({0, 2}, join(server, 0, 2)), b({1, 2}, join(server, 1, 2));
+    a.poll();
+    CHECK_FALSE(a.first_failure.happened());
+  }
+  CHECK(detail::comm::equal_secrets("", ""));
+  CHECK(detail::comm::equal_secrets("ab", "ab"));
+  for (const char* other : {"", "a", "aa", "bb", "abc"})
+    CHECK_FALSE(detail::comm::equal_secrets("ab", other));
+}
+
+TEST_CASE("bootstrap_server: runs of any size start while strangers send what they like") {
+  const std::string long_frame = [] {
+    std::string header(16, '\0');
+    const std::uint32_t words[]{0x63647232, frame::hello, 0, 1u << 26};
+    std::memcpy(header.data(), words, sizeof words);
+    return header;
+  }();
+  const std::string messages[]{
+      "",         "GET / HTTP/1.1\r\n\r\n", std::string(100'000, '\0'),
+      long_frame, long_frame.substr(0, 7),  long_frame + std::string(100'000, 'x')};
+  for (const int ranks : {1, 2, 3, 5, 8}) {
+    CAPTURE(ranks);
+    const bootstrap_server server(ranks, 0, secret, 30s);
+    std::atomic<bool> started{false};
+    std::thread stranger([&] {
+      std::vector<tcp_connection> open;
+      for (std::size_t k = 0; !started && open.size() < 500; ++k) {
+        open.push_back(tcp_connection::connect("127.0.0.1", server.port()));
+        const std::string& message = messages[k % std::size(messages)];
+        if (!open.back().is_closed())
+          (void)send(open.back().descriptor(), message.data(), message.size(), MSG_NOSIGNAL);
+      }
+    });
+    std::vector<std::thread> team;
+    for (int rank = 0; rank < ranks; ++rank)
+      team.emplace_back([&, rank] {
+        tcp_connection joined;
+        for (int k = 0; k < 100 && joined.is_closed(); ++k) joined = join(server, rank, ranks);
+        REQUIRE_FALSE(joined.is_closed());
+        bootstrap_client client({rank, ranks}, std::move(joined));
+        CHECK(static_cast<int>(client.allgather(concat(rank), 30s).size()) == ranks);
+        started = true;
+        client.leave();
+      });
+    for (std::thread& t : team) t.join();
+    stranger.join();
+  }
+}
+
+TEST_CASE("bootstrap_server: a frame without end is refused at its header, and idle ones in time") {
+  const bootstrap_server server(2, 0, secret, 30s, "127.0.0.1", 200ms);
+  const std::uint32_t endless[]{0x63647232, frame::hello, 0, 1u << 26};
+  for (const std::size_t sent : {sizeof endless, std::size_t{7}, std::size_t{0}}) {
+    const tcp_connection stranger = tcp_connection::connect("127.0.0.1", server.port());
+    REQUIRE_FALSE(stranger.is_closed());
+    if (sent > 0)
+      REQUIRE(send(stranger.descriptor(), endless, sent, 0) == static_cast<ssize_t>(sent));
+    CHECK(is_dropped(stranger));
+  }
   CHECK_FALSE(join(server, 1, 2).is_closed());
 }
 
+TEST_CASE("bootstrap_server: strangers take a bounded number of descriptors") {
+  const bootstrap_server server(2, 0, secret, 30s);
+  const int before = open_descriptors();
+  std::vector<tcp_connection> strangers;
+  for (int k = 0; k < 300; ++k)
+    strangers.push_back(tcp_connection::connect("127.0.0.1", server.port()));
+  CHECK_FALSE(join(server, 1, 2).is_closed());  // after all of them
+  CHECK(open_descriptors() - before <= 300 + 2 + 64 + 1);
+  CHECK(is_dropped(strangers.front()));
+}
+
+TEST_CASE("bootstrap_server: without a free descriptor it waits, and does not spin") {
+  const bootstrap_server server(2, 0, secret, 30s);
+  const int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<std::uint16_t>(server.port()));
+  rlimit limit{};
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+  // The lowest free descriptor was the client's: none is free below this limit.
+  const rlimit none{static_cast<rlim_t>(client) + 1, limit.rlim_max};
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &none) == 0);
+  const int connected = connect(client, reinterpret_cast<sockaddr*>(&address), sizeof address);
+  const std::clock_t start = std::clock();
+  std::this_thread::sleep_for(1s);
+  const double used = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+  CHECK(connected == 0);
+  CHECK(used < 0.2);  // 25 waits of 20 ms with a poll each, and as many that fail to accept
+  tcp_connection connection(client);
+  connection.send({frame::hello, 1, detail::comm::to_bytes(hello{1, 2}) + secret});
+  std::optional<frame> answer;
+  for (int k = 0; k < 10'000 && !answer; ++k) {
+    answer = connection.try_receive();
+    std::this_thread::sleep_for(1ms);
+  }
+  REQUIRE(answer.has_value());
+  CHECK(answer->kind == frame::ack);
+}
+
 TEST_CASE("bootstrap_server: an error at the deadline names the ranks that have not connected") {
-  const bootstrap_server server(4, 0, run_id, 2000ms);
+  const bootstrap_server server(4, 0, secret, 2000ms);
   bootstrap_client a({0, 4}, join(server, 0, 4)), c({2, 4}, join(server, 2, 4));
   const std::string message = error_message([&] { c.allgather("here", 10s); });
   CHECK(contains(message,

@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <string>
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include <cordee/comm/nccl/rendezvous.hpp>
 
@@ -19,27 +21,38 @@ static_assert(Rendezvous<rendezvous_tcp> && Rendezvous<rendezvous_file> &&
               Rendezvous<rendezvous_comm<threads>>);
 
 namespace {
-const bootstrap_address address{29500, 17, {"node1", "10.0.0.1"}};
+const bootstrap_address address{29500, "secret", {"node1", "10.0.0.1"}};
 }  // namespace
 
 TEST_CASE("bootstrap_address: parse reverses serialize, and rejects an incomplete text") {
   const auto parsed = bootstrap_address::parse(address.serialize());
   REQUIRE(parsed.has_value());
-  CHECK(parsed->serialize() == "29500 17 node1 10.0.0.1");
-  for (const char* incomplete : {"", "29500", "29500 17", "here there"})
+  CHECK(parsed->serialize() == "29500 secret node1 10.0.0.1");
+  for (const char* incomplete :
+       {"", "29500", "29500 secret", "here there then", "0 secret node1", "65536 secret node1",
+        "-1 secret node1", "99999999999 secret node1"})
     CHECK_FALSE(bootstrap_address::parse(incomplete).has_value());
+  const bootstrap_address open{1, "", {"node1"}};
+  CHECK(bootstrap_address::parse(open.serialize())->secret.empty());
+  CHECK_FALSE(contains(address.describe(), "secret"));
 }
 
 TEST_CASE("rendezvous_file: find returns the address that was published last, or none") {
   const folder temporary;
   rendezvous_file rendezvous{temporary.file("meet")};
   CHECK_FALSE(rendezvous.find().has_value());
-  rendezvous.publish({1, 2, {"earlier"}});
+  rendezvous.publish({1, "2", {"earlier"}});
   rendezvous.publish(address);
   REQUIRE(rendezvous.find().has_value());
   CHECK(rendezvous.find()->serialize() == address.serialize());
+  struct stat status {};
+  REQUIRE(stat(rendezvous.path.c_str(), &status) == 0);
+  CHECK((status.st_mode & 0777) == 0600);  // it has the run's secret
+  CHECK(temporary.files() == 1);
+  std::ofstream(rendezvous.path) << "29500 secret " << std::string(100'000, 'x');
+  CHECK_FALSE(rendezvous.find().has_value());
   CHECK(contains(error_message([] {
-                   rendezvous_file{"/no/such/folder/meet"}.publish({1, 2, {"x"}});
+                   rendezvous_file{"/no/such/folder/meet"}.publish({1, "2", {"x"}});
                  }),
                  "rendezvous_file: cannot write /no/such/folder/meet"));
 }
@@ -61,4 +74,29 @@ TEST_CASE("rendezvous_tcp: a given address, or any port of the only rank") {
   CHECK(given.port() == 1234);
   CHECK(given.find()->hosts == std::vector<std::string>{"node7"});
   CHECK(rendezvous_tcp{std::nullopt}.port() == 0);  // a run of one rank
+}
+
+TEST_CASE("secret_from_environment: the variable, or else the first line of the file") {
+  const folder temporary;
+  const std::string file = temporary.file("secret"), none = temporary.file("none");
+  std::ofstream(file) << "from the file\nmore\n";
+  const auto secret = [](const char* key, const char* path) {
+    return secret_from_environment([&](const char* name) -> const char* {
+      return std::string(name) == "CORDEE_SECRET_KEY" ? key : path;
+    });
+  };
+  CHECK(secret(nullptr, nullptr).empty());
+  CHECK(secret("given", file.c_str()) == "given");
+  CHECK(secret(nullptr, file.c_str()) == "from the file");
+  CHECK(contains(error_message([&] { secret(nullptr, none.c_str()); }), "CORDEE_SECRET_KEY_FILE"));
+  CHECK(secret(std::string(longest_secret, 'x').c_str(), nullptr).size() == longest_secret);
+  const std::string longer(longest_secret + 1, 'x');
+  CHECK(contains(error_message([&] { secret(longer.c_str(), nullptr); }), "at most 256 bytes"));
+  std::ofstream(file) << longer;
+  CHECK(contains(error_message([&] { secret(nullptr, file.c_str()); }), "at most 256 bytes"));
+}
+
+TEST_CASE("random_secret: 32 digits, others each time") {
+  CHECK(random_secret().size() == 32);
+  CHECK(random_secret() != random_secret());
 }

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -28,7 +29,7 @@ frame next(tcp_connection& connection) {
 TEST_CASE("tcp_connection: frames of any length arrive complete, in order, both ways") {
   const listener acceptor(0);
   tcp_connection client = tcp_connection::connect("127.0.0.1", acceptor.port()),
-                 server = acceptor.accept();
+                 server = acceptor.accept(10'000);
   REQUIRE_FALSE(client.is_closed());
   CHECK_FALSE(server.try_receive().has_value());
   for (const std::size_t n : {0u, 1u, 5000u, 100'000u}) {
@@ -47,7 +48,7 @@ TEST_CASE("tcp_connection: frames of any length arrive complete, in order, both 
 TEST_CASE("tcp_connection: frames sent before a close are received, and then the peer is closed") {
   const listener acceptor(0);
   tcp_connection client = tcp_connection::connect("localhost", acceptor.port()),
-                 server = acceptor.accept();
+                 server = acceptor.accept(10'000);
   client.send({frame::left, 1, "last"});
   client.close();
   CHECK(next(server).payload == "last");
@@ -61,7 +62,7 @@ TEST_CASE("tcp_connection: another protocol closes the connection") {
        {std::string("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"), std::string(100, '\0')}) {
     const listener acceptor(0);
     const tcp_connection client = tcp_connection::connect("127.0.0.1", acceptor.port());
-    tcp_connection server = acceptor.accept();
+    tcp_connection server = acceptor.accept(10'000);
     REQUIRE(send(client.descriptor(), bytes.data(), bytes.size(), 0) > 0);
     CHECK(next(server).rank == -1);
     CHECK(server.is_closed());
@@ -77,6 +78,67 @@ TEST_CASE(
   }
   CHECK(tcp_connection::connect("127.0.0.1", unused_port).is_closed());
   CHECK(tcp_connection::connect("no.such.name.invalid", unused_port).is_closed());
+}
+
+TEST_CASE("tcp_connection: a frame longer than the limit closes the connection before it is read") {
+  const listener acceptor(0);
+  tcp_connection client = tcp_connection::connect("127.0.0.1", acceptor.port()),
+                 server = acceptor.accept(10'000);
+  client.send({frame::hello, 0, std::string(100, 'x')});
+  client.send({frame::hello, 0, std::string(101, 'x')});
+  std::optional<frame> received;
+  for (int k = 0; k < 10'000 && !received; ++k) {
+    received = server.try_receive(100);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  REQUIRE(received.has_value());
+  CHECK(received->payload.size() == 100);
+  for (int k = 0; k < 10'000 && !server.is_closed(); ++k) {
+    CHECK_FALSE(server.try_receive(100).has_value());
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  CHECK(server.is_closed());
+}
+
+TEST_CASE("tcp_connection: no more is read from the socket than the frame's header announces") {
+  const listener acceptor(0);
+  tcp_connection client = tcp_connection::connect("127.0.0.1", acceptor.port()),
+                 server = acceptor.accept(10'000);
+  client.send({frame::hello, 0, "first"});
+  client.send({frame::hello, 0, std::string(1000, 'x')});
+  CHECK(next(server).payload == "first");
+  char rest[2000];
+  ssize_t left = 0;
+  for (int k = 0; k < 10'000 && left < 1016; ++k) {
+    left = recv(server.descriptor(), rest, sizeof rest, MSG_PEEK | MSG_DONTWAIT);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  CHECK(left == 1016);  // a header of 16 bytes, and the payload
+}
+
+TEST_CASE("listener: it accepts at the address that it is given, and at no other one") {
+  for (const std::string host : {"127.0.0.1", "localhost"}) {
+    const listener one(0, host);
+    CHECK(one.local_address() == "127.0.0.1");
+    CHECK_FALSE(tcp_connection::connect("127.0.0.1", one.port()).is_closed());
+    CHECK(tcp_connection::connect("127.0.0.2", one.port()).is_closed());
+  }
+  // All addresses: none given, one of another host, and a name that is not known.
+  for (const std::string host : {"", "192.0.2.1", "no.such.name.invalid"}) {
+    const listener all(0, host);
+    CHECK(all.local_address() == "127.0.0.1");
+    CHECK_FALSE(tcp_connection::connect("127.0.0.2", all.port()).is_closed());
+  }
+}
+
+TEST_CASE("listener: accept returns a closed connection where none has arrived, and after close") {
+  listener acceptor(0);
+  CHECK(acceptor.accept().is_closed());
+  CHECK(acceptor.accept(1).is_closed());
+  const int port = acceptor.port();
+  acceptor.close();
+  CHECK(acceptor.accept(1).is_closed());
+  CHECK(tcp_connection::connect("127.0.0.1", port).is_closed());
 }
 
 TEST_CASE("listener: a port in use is an error with the remedy") {

@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -39,4 +40,41 @@ TEST_CASE("exit_latch: wait evaluates its stop condition whenever a rank arrives
   ended.wait([&] { return failed.load(); });
   CHECK(ended.missing_after(1ms) == std::vector{0});
   other.join();
+}
+
+TEST_CASE("exit_latch: wait evaluates its stop condition also where no rank arrives") {
+  detail::comm::exit_latch ended(1);
+  std::atomic<bool> failed = false, returned = false, arrived = false;
+  std::thread stuck([&] {
+    std::this_thread::sleep_for(20ms);
+    failed = true;
+    for (int k = 0; k < 2000 && !returned; ++k) std::this_thread::sleep_for(10ms);
+    arrived = true;
+    ended.arrive(0);
+  });
+  ended.wait([&] { return failed.load(); });
+  CHECK_FALSE(arrived);
+  returned = true;
+  stuck.join();
+}
+
+TEST_CASE("exit_latch: missing_after grants the time in which ranks had no core, up to a limit") {
+  using clock = std::chrono::steady_clock;
+  detail::comm::exit_latch ended(1);
+  const auto waited = [&](const auto& starved) {
+    const auto start = clock::now();
+    CHECK(ended.missing_after(10ms, starved) == std::vector{0});
+    return clock::now() - start;
+  };
+  const auto start = clock::now();
+  CHECK(waited([] { return 0ms; }) >= 10ms);
+  CHECK(waited([] { return 30ms; }) >= 40ms);
+  CHECK(waited([] { return 1h; }) >= 60ms);
+  int growing = 0;
+  CHECK(waited([&] { return std::min(++growing, 4) * 10ms; }) >= 50ms);
+  CHECK(growing >= 5);
+  CHECK(clock::now() - start < 20s);  // not an hour
+
+  ended.arrive(0);
+  CHECK(ended.missing_after(1h, [] { return 1h; }).empty());
 }

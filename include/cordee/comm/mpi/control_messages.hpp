@@ -40,6 +40,7 @@ class mpi_control_messages {
       MPI_Test(&pending_receive_, &arrived, &status);
       if (!arrived) return;
       const int peer = status.MPI_SOURCE;
+      received_.text[sizeof received_.text - 1] = '\0';  // whatever has been sent
       if (received_.kind == message::left) {
         ++left_count_;
         left_[static_cast<std::size_t>(peer)] = true;
@@ -84,6 +85,7 @@ class mpi_control_messages {
         MPI_Isend(&m, sizeof m, MPI_BYTE, peer, 0, comm_, &sends_.emplace_back());
   }
   void post_receive() {
+    received_ = {};  // a shorter message has nothing of the one before
     if (left_count_ < self_.size - 1)
       MPI_Irecv(&received_, sizeof received_, MPI_BYTE, MPI_ANY_SOURCE, 0, comm_,
                 &pending_receive_);

@@ -5,9 +5,12 @@
 // finalized by a static destructor, after main.
 #pragma once
 
+#include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
 #include <span>
 #include <string>
 #include <thread>
@@ -75,14 +78,49 @@ inline void mpi_expects(int status, const char* call) {
   return {};
 }
 
+/// While it lives: ends this process, and so the run, unless it is destroyed within the deadline.
+/// For a call that blocks in a library.
+class mpi_watchdog {
+ public:
+  mpi_watchdog(std::chrono::milliseconds deadline, const char* why)
+      : thread_([this, deadline, why] {
+          std::unique_lock lock(mutex_);
+          if (changed_.wait_for(lock, deadline, [this] { return done_; })) return;
+          std::fprintf(stderr, "cordee: this process waited %lld ms %s\n",
+                       static_cast<long long>(deadline.count()), why);
+          std::fflush(nullptr);
+          std::_Exit(EXIT_FAILURE);
+        }) {}
+  mpi_watchdog(const mpi_watchdog&) = delete;
+  mpi_watchdog& operator=(const mpi_watchdog&) = delete;
+  ~mpi_watchdog() {
+    {
+      const std::scoped_lock lock(mutex_);
+      done_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool done_ = false;
+  std::thread thread_;  // last: it uses the others
+};
+
 class mpi_session {
  public:
   /// This process's rank, with MPI initialized. Ends all processes if the launcher's environment
-  /// disagrees with MPI.
-  static rank_assignment start() {
-    static const mpi_session session;
+  /// disagrees with MPI, and this one if MPI_Init does not return within the deadline.
+  static rank_assignment start(std::chrono::milliseconds deadline = std::chrono::minutes(2)) {
+    static const mpi_session session(deadline);
     return session.self_;
   }
+  /// Between the two this process takes part in a run. If it ends then, by std::exit, it ends all
+  /// others: MPI_Finalize would wait for them, and they for this rank.
+  static void enter_run() { ++runs_; }
+  static void leave_run() { --runs_; }
   mpi_session(const mpi_session&) = delete;
   mpi_session& operator=(const mpi_session&) = delete;
 
@@ -90,13 +128,17 @@ class mpi_session {
   // The courier's thread calls MPI as well as the main thread, one call at a time.
   static constexpr int required = MPI_THREAD_SERIALIZED;
 
-  mpi_session() {
+  explicit mpi_session(std::chrono::milliseconds deadline) {
     int initialized = 0, provided = required;
     MPI_Initialized(&initialized);
-    if (initialized)
+    if (initialized) {
       MPI_Query_thread(&provided);
-    else
+    } else {
+      const mpi_watchdog watchdog(deadline,
+                                  "in MPI_Init for every process: one is stuck, or is no program "
+                                  "that uses MPI");
       MPI_Init_thread(nullptr, nullptr, required, &provided);
+    }
     owns_mpi_ = !initialized;
     // Errors of calls without a communicator are raised on one of these.
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -119,11 +161,14 @@ class mpi_session {
   ~mpi_session() {
     int finalized = 0;
     MPI_Finalized(&finalized);
+    if (runs_ > 0 && !finalized)
+      mpi_abort(concat("rank ", self_.rank, " ended its process within mpi::launch, by std::exit"));
     if (owns_mpi_ && !finalized) MPI_Finalize();
   }
 
   rank_assignment self_;
   bool owns_mpi_ = false;
+  inline static std::atomic<int> runs_{0};
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::comm

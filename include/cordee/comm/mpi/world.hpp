@@ -33,7 +33,7 @@ namespace cordee::inline CORDEE_ABI::detail::comm {
 class mpi_world {
  public:
   explicit mpi_world(std::chrono::milliseconds deadline)
-      : deadline(deadline), self_(mpi_session::start()) {
+      : deadline(deadline), self_(mpi_session::start(deadline)) {
     const auto begun = wait_timer::clock::now();
     std::array<MPI_Request, context_count + 1> duplicated;
     for (std::size_t k = 0; k < duplicated.size(); ++k)
@@ -48,6 +48,7 @@ class mpi_world {
     mpi_await_start({&gathered, 1}, rank(), begun, deadline);
     node = node_info::of(rank(), hosts);
     control_ = std::make_unique<mpi_control_messages>(self_, contexts_.back());
+    mpi_session::enter_run();
   }
   mpi_world(const mpi_world&) = delete;
   mpi_world& operator=(const mpi_world&) = delete;
@@ -104,6 +105,7 @@ class mpi_world {
         !ranks.empty())
       mpi_abort(concat(first_failure().describe(), "\n", ranks, " did not end within ",
                        grace_period(deadline).count(), " ms after that: MPI_Abort"));
+    mpi_session::leave_run();
     if (first_failure().happened()) return;
     if (const std::string why = mpi_unreceived(std::span(contexts_).first(context_count), rank());
         !why.empty())

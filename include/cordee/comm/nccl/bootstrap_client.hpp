@@ -29,10 +29,10 @@ class bootstrap_client {
   /// A connection to the server at one of these hosts that has acknowledged this rank; a closed one
   /// if none has within two seconds each. Throws what a server answers instead.
   [[gnu::cold]] static tcp_connection join(const std::vector<std::string>& hosts, int port,
-                                           const hello& rank) {
+                                           const hello& rank, const std::string& secret) {
     for (const std::string& host : hosts) {
       tcp_connection server = tcp_connection::connect(host, port);
-      server.send({frame::hello, rank.rank, to_bytes(rank)});
+      server.send({frame::hello, rank.rank, to_bytes(rank) + secret});
       std::optional<frame> answer;
       poll_until([&] { return (answer = server.try_receive()) || server.is_closed(); },
                  std::chrono::seconds(2), std::chrono::milliseconds(1));

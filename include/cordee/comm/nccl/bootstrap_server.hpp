@@ -4,6 +4,11 @@
 // What NCCL does not carry: at the start each rank's host and GPU, later which rank failed and why,
 // and which ranks left. A thread of rank 0 forwards it, whatever rank 0's other threads do; a rank
 // whose connection closes before it has left has died.
+//
+// Any process that reaches the port may connect. It counts only if its first message has the run's
+// secret, which is sent as it is: this keeps out processes of other users and runs, not one that
+// reads the network. Until then it may send only that message, has five seconds, and gets no answer;
+// when all ranks have joined, nothing listens any more.
 #pragma once
 
 #include <atomic>
@@ -21,11 +26,21 @@
 
 namespace cordee::inline CORDEE_ABI::detail::comm {
 
-/// A rank's first message.
+/// A rank's first message, before the run's secret.
 struct hello {
-  std::uint64_t run_id;  // distinguishes two runs
   std::int32_t rank, size;
 };
+inline constexpr std::size_t longest_secret = 256;
+
+/// Whether both are the same, in a time that depends on their lengths only.
+[[nodiscard]] inline bool equal_secrets(std::string_view a, std::string_view b) {
+  if (a.size() != b.size()) return false;
+  unsigned difference = 0;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    difference |=
+        static_cast<unsigned>(static_cast<unsigned char>(a[i]) ^ static_cast<unsigned char>(b[i]));
+  return difference == 0;
+}
 template <class T>
 std::string to_bytes(const T& x) {
   return {reinterpret_cast<const char*>(&x), sizeof x};
@@ -41,10 +56,17 @@ T from_bytes(std::string_view bytes) {
 /// Rank 0's thread, which ends with this object, also while ranks are connected.
 class bootstrap_server {
  public:
-  bootstrap_server(int ranks, int port, std::uint64_t run_id, std::chrono::milliseconds deadline)
-      : run_id_(run_id),
+  /// `host`: where it listens, see listener. `hello_timeout`: for how long a connection may stay
+  /// without the run's secret.
+  bootstrap_server(int ranks, int port, std::string secret, std::chrono::milliseconds deadline,
+                   const std::string& host = {},
+                   std::chrono::milliseconds hello_timeout = std::chrono::seconds(5))
+      : secret_(std::move(secret)),
         deadline_(deadline),
-        listener_(port),
+        hello_timeout_(hello_timeout),
+        listener_(port, host),
+        port_(listener_.port()),
+        local_address_(listener_.local_address()),
         ranks_(static_cast<std::size_t>(ranks)),
         thread_([this] { serve(); }) {}
   bootstrap_server(const bootstrap_server&) = delete;
@@ -53,7 +75,9 @@ class bootstrap_server {
     closing_ = true;
     thread_.join();
   }
-  [[nodiscard]] int port() const { return listener_.port(); }
+  [[nodiscard]] int port() const { return port_; }
+  /// For clients on this host.
+  [[nodiscard]] const std::string& local_address() const { return local_address_; }
 
  private:
   struct rank_state {
@@ -62,14 +86,19 @@ class bootstrap_server {
     std::deque<std::string> contributions{};  // to allgathers that are not complete
   };
   using clock = std::chrono::steady_clock;
+  struct pending {
+    tcp_connection connection;
+    clock::time_point accepted;
+  };
 
   void serve() {
     const auto join_deadline = clock::now() + deadline_;
     for (bool reported = false; !closing_;) {
       wait();
-      std::erase_if(pending_connections_, [this](tcp_connection& c) { return admit(c); });
+      std::erase_if(pending_, [this](pending& p) { return admit(p); });
       for (std::size_t rank = 0; rank < ranks_.size(); ++rank) receive_from(rank);
       const std::string missing = not_joined();
+      if (missing.empty()) close_door();
       if (missing.empty() || clock::now() < join_deadline || std::exchange(reported, true))
         continue;
       fail(
@@ -81,22 +110,47 @@ class bootstrap_server {
   }
 
   void wait() {
-    std::vector<pollfd> descriptors{{listener_.descriptor(), POLLIN, 0}};
-    const auto add = [&](const tcp_connection& c) {
-      if (!c.is_closed()) descriptors.push_back({c.descriptor(), POLLIN, 0});
+    std::vector<pollfd> descriptors;
+    const auto add = [&](int descriptor) {
+      if (descriptor >= 0) descriptors.push_back({descriptor, POLLIN, 0});
     };
-    for (const rank_state& r : ranks_) add(r.connection);
-    for (const tcp_connection& c : pending_connections_) add(c);
-    ::poll(descriptors.data(), descriptors.size(), 20);
-    if (descriptors.front().revents != 0) pending_connections_.push_back(listener_.accept());
+    add(accepts_ ? listener_.descriptor() : -1);
+    for (const rank_state& r : ranks_) add(r.connection.descriptor());
+    for (const pending& p : pending_) add(p.connection.descriptor());
+    if (::poll(descriptors.data(), descriptors.size(), 20) < 0)
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    const bool arrived = accepts_ && descriptors.front().revents != 0;
+    accepts_ = !listener_.is_closed();
+    if (arrived) accept();
   }
 
-  // Returns whether the connection is no longer pending. One of another run gets no answer.
-  bool admit(tcp_connection& connection) {
-    const auto f = connection.try_receive();
-    if (!f) return connection.is_closed();
+  // The oldest pending connection makes room for a new one: a rank that loses its place so connects
+  // again.
+  void accept() {
+    if (pending_.size() >= ranks_.size() + 64) pending_.erase(pending_.begin());
+    tcp_connection connection = listener_.accept();
+    if (!connection.is_closed())
+      pending_.push_back({std::move(connection), clock::now()});
+    else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+      accepts_ = false;  // in the next wait, which so takes its time
+  }
+  void close_door() {
+    if (listener_.is_closed()) return;
+    listener_.close();
+    accepts_ = false;
+    pending_.clear();
+  }
+
+  // Returns whether the connection is no longer pending. One without the secret gets no answer.
+  bool admit(pending& p) {
+    tcp_connection& connection = p.connection;
+    const auto f = connection.try_receive(sizeof(hello) + longest_secret);
+    if (!f) return connection.is_closed() || clock::now() - p.accepted > hello_timeout_;
     const auto h = from_bytes<hello>(f->payload);
-    if (f->kind != frame::hello || h.run_id != run_id_) return true;
+    const std::string_view payload(f->payload);
+    if (f->kind != frame::hello || payload.size() < sizeof h ||
+        !equal_secrets(payload.substr(sizeof h), secret_))
+      return true;
     const int size = static_cast<int>(ranks_.size());
     const bool fits = h.size == size && h.rank >= 0 && h.rank < size;
     if (fits && !ranks_[static_cast<std::size_t>(h.rank)].joined) {
@@ -120,11 +174,11 @@ class bootstrap_server {
   void receive_from(std::size_t rank) {
     rank_state& r = ranks_[rank];
     if (r.connection.is_closed()) return;
-    while (auto f = r.connection.try_receive()) {
+    while (auto f = r.connection.try_receive(longest_contribution)) {
       r.left = r.left || f->kind == frame::left;
       if (f->kind == frame::allgather)
         r.contributions.push_back(std::move(f->payload));
-      else
+      else if (f->kind == frame::failed || f->kind == frame::stalled || f->kind == frame::left)
         send_to_all({f->kind, static_cast<int>(rank), f->payload});
     }
     if (r.connection.is_closed() && !r.left)
@@ -164,11 +218,16 @@ class bootstrap_server {
     return text;
   }
 
-  const std::uint64_t run_id_;
-  const std::chrono::milliseconds deadline_;
-  const listener listener_;
+  static constexpr std::size_t longest_contribution = std::size_t{1} << 20;
+
+  const std::string secret_;
+  const std::chrono::milliseconds deadline_, hello_timeout_;
+  listener listener_;
+  const int port_;
+  const std::string local_address_;
+  bool accepts_ = true;  // in this wait
   std::vector<rank_state> ranks_;
-  std::vector<tcp_connection> pending_connections_;
+  std::vector<pending> pending_;
   std::optional<frame> failure_;
   std::atomic<bool> closing_{false};
   std::thread thread_;

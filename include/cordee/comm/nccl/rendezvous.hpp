@@ -12,11 +12,16 @@
 #include <cstdlib>
 #include <fstream>
 #include <optional>
+#include <random>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cordee/comm/launcher_environment.hpp>
+#include <cordee/comm/nccl/bootstrap_server.hpp>
 #include <cordee/comm/transport.hpp>
 #include <cordee/device/cpu.hpp>
 
@@ -24,14 +29,21 @@ namespace cordee::inline CORDEE_ABI {
 
 namespace detail::comm {
 
-/// "29500 17 node1 10.0.0.1": the server's port, the run's id, and names and addresses of its host.
+/// "29500 9f86d081 node1 10.0.0.1": the server's port, the run's secret, and names and addresses of
+/// its host.
 struct bootstrap_address {
   int port = 0;
-  std::uint64_t run_id = 0;
+  std::string secret{};  // "" is written as "-"
   std::vector<std::string> hosts{};
 
   [[nodiscard]] std::string serialize() const {
-    std::string text = concat(port, " ", run_id);
+    std::string text = concat(port, " ", secret.empty() ? "-" : secret);
+    for (const std::string& host : hosts) text += " " + host;
+    return text;
+  }
+  /// Without the secret, for messages.
+  [[nodiscard]] std::string describe() const {
+    std::string text = concat("port ", port, " of");
     for (const std::string& host : hosts) text += " " + host;
     return text;
   }
@@ -39,20 +51,26 @@ struct bootstrap_address {
   static std::optional<bootstrap_address> parse(const std::string& text) {
     std::istringstream in(text);
     bootstrap_address address;
-    if (!(in >> address.port >> address.run_id)) return {};
+    if (!(in >> address.port >> address.secret)) return {};
+    if (address.port <= 0 || address.port > 65535) return {};
+    if (address.secret == "-") address.secret.clear();
     for (std::string host; in >> host;) address.hosts.push_back(host);
     if (address.hosts.empty()) return {};
     return address;
   }
 };
 
-/// assignment(): this process's rank. port(): where rank 0 listens, 0 for any port. Rank 0 calls
+/// assignment(): this process's rank. port(), host(): where rank 0 listens, 0 for any port, "" for
+/// all addresses. secret(): the run's; a rendezvous for any port has none and gets a random one.
+/// Rank 0 calls
 /// publish() with the server's address; the other ranks call find(), which returns an empty
 /// optional until the address is known, again and again until rank 0 answers there.
 template <class R>
 concept Rendezvous = requires(R r, const bootstrap_address& address) {
   { r.assignment() } -> std::same_as<rank_assignment>;
   { r.port() } -> std::same_as<int>;
+  { r.host() } -> std::same_as<std::string>;
+  { r.secret() } -> std::same_as<std::string>;
   { r.publish(address) } -> std::same_as<void>;
   { r.find() } -> std::same_as<std::optional<bootstrap_address>>;
 };
@@ -62,10 +80,41 @@ inline rank_assignment assignment_of_this_process() {
   return launched ? *launched : rank_assignment{0, 1, "no launcher"};
 }
 
+/// 128 random bits as 32 hexadecimal digits.
+[[gnu::cold]] inline std::string random_secret() {
+  std::random_device bits;
+  std::string digits;
+  while (digits.size() < 32) digits += "0123456789abcdef"[bits() % 16];
+  return digits;
+}
+
+/// The value of CORDEE_SECRET_KEY, or the first line of the file that CORDEE_SECRET_KEY_FILE names;
+/// empty where neither is set.
+template <class Variable>
+[[gnu::cold]] std::string secret_from_environment(const Variable& variable) {
+  const char* const key = variable("CORDEE_SECRET_KEY");
+  const char* const path = variable("CORDEE_SECRET_KEY_FILE");
+  std::string secret = key != nullptr ? key : "";
+  if (key == nullptr && path != nullptr) {
+    std::ifstream file(path);
+    std::array<char, longest_secret + 2> line{};
+    file.getline(line.data(), line.size());
+    secret = line.data();
+    if (secret.empty())
+      throw error(
+          concat("CORDEE_SECRET_KEY_FILE: cannot read a secret in the first line of ", path));
+  }
+  if (secret.size() > longest_secret)
+    throw error(concat("CORDEE_SECRET_KEY: a secret has at most ", longest_secret, " bytes"));
+  return secret;
+}
+
 }  // namespace detail::comm
 
 /// An address that every rank is started with: MASTER_ADDR and MASTER_PORT, as torchrun sets them,
-/// or another one. A run of one rank needs none.
+/// or another one. A run of one rank needs none. Rank 0 listens at that address until all ranks have
+/// joined. Where other users can reach it, start every rank with the same secret in
+/// CORDEE_SECRET_KEY, or in a file that CORDEE_SECRET_KEY_FILE names.
 struct rendezvous_tcp {
   std::optional<detail::comm::master_address> address =
       detail::comm::master_from_environment([](const char* name) { return std::getenv(name); });
@@ -76,7 +125,12 @@ struct rendezvous_tcp {
   [[nodiscard]] int port() const { return known_address().port; }
   void publish(const detail::comm::bootstrap_address&) const {}
   [[nodiscard]] std::optional<detail::comm::bootstrap_address> find() const {
-    return detail::comm::bootstrap_address{known_address().port, 0, {known_address().name}};
+    return detail::comm::bootstrap_address{known_address().port, secret(), {known_address().name}};
+  }
+  [[nodiscard]] std::string host() const { return known_address().name; }
+  [[nodiscard]] static std::string secret() {
+    return detail::comm::secret_from_environment(
+        [](const char* name) { return std::getenv(name); });
   }
 
  private:
@@ -90,8 +144,9 @@ struct rendezvous_tcp {
   }
 };
 
-/// A path in a folder that all ranks can access; rank 0's system chooses the port. A file of an
-/// earlier run does no harm: nothing answers at its address with this run's id.
+/// A path in a folder that all ranks can access; rank 0's system chooses the port. The file has the
+/// run's random secret and is readable by its owner only. A file of an earlier run does no harm:
+/// nothing answers at its address with that secret.
 struct rendezvous_file {
   std::string path;
 
@@ -99,18 +154,24 @@ struct rendezvous_file {
     return detail::comm::assignment_of_this_process();
   }
   [[nodiscard]] static int port() { return 0; }
+  [[nodiscard]] static std::string host() { return {}; }
+  [[nodiscard]] static std::string secret() { return {}; }
   void publish(const detail::comm::bootstrap_address& address) const {
-    const std::string temporary = concat(path, ".", address.run_id);
-    if (!(std::ofstream(temporary) << address.serialize() << "\n"
-                                   << std::flush) ||
-        std::rename(temporary.c_str(), path.c_str()) != 0)
-      throw error(concat("rendezvous_file: cannot write ", path,
-                         ": choose a folder that all ranks can access and rank 0 may write to"));
+    const std::string temporary = concat(path, ".", detail::comm::random_secret());
+    const std::string line = address.serialize() + "\n";
+    const int file = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    const bool written =
+        file >= 0 && ::write(file, line.data(), line.size()) == static_cast<ssize_t>(line.size());
+    if (file >= 0) ::close(file);
+    if (written && std::rename(temporary.c_str(), path.c_str()) == 0) return;
+    if (file >= 0) ::unlink(temporary.c_str());
+    throw error(concat("rendezvous_file: cannot write ", path,
+                       ": choose a folder that all ranks can access and rank 0 may write to"));
   }
   [[nodiscard]] std::optional<detail::comm::bootstrap_address> find() const {
-    std::string line;
-    std::getline(std::ifstream(path), line);
-    return detail::comm::bootstrap_address::parse(line);
+    std::array<char, 4096> line{};  // longer ones are none of ours
+    if (!std::ifstream(path).getline(line.data(), line.size())) return {};
+    return detail::comm::bootstrap_address::parse(line.data());
   }
 };
 
@@ -125,6 +186,8 @@ struct rendezvous_comm {
     return {comm.rank(), comm.size(), "rendezvous_comm"};
   }
   [[nodiscard]] static int port() { return 0; }
+  [[nodiscard]] static std::string host() { return {}; }
+  [[nodiscard]] static std::string secret() { return {}; }
   void publish(const detail::comm::bootstrap_address& address) const {
     std::array<char, 1024> text{};
     address.serialize().copy(text.data(), text.size() - 1);

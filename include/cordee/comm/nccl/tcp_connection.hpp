@@ -5,6 +5,7 @@
 // blocking.
 #pragma once
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
@@ -16,6 +17,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -34,6 +36,8 @@ struct frame {
 /// One end. Closed on EOF, send timeout or protocol error.
 class tcp_connection {
  public:
+  static constexpr std::size_t longest_payload = std::size_t{1} << 26;
+
   tcp_connection() = default;
   explicit tcp_connection(int socket) : socket_(socket) {
     const int yes = 1;
@@ -84,29 +88,20 @@ class tcp_connection {
     }
   }
   /// The next frame, if it has arrived completely; frames that arrived before the connection closed
-  /// are still returned.
-  std::optional<frame> try_receive() {
-    char buffer[4096];
-    while (!is_closed()) {
-      const auto n = recv(socket_, buffer, sizeof buffer, MSG_DONTWAIT);
-      if (n > 0)
-        received_.append(buffer, static_cast<std::size_t>(n));
-      else if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-        break;
-      else if (n == 0 || errno != EINTR)
-        close();
-    }
+  /// are still returned. No more is read than the header announces, and that is at most `longest`
+  /// bytes: a longer frame closes the connection.
+  std::optional<frame> try_receive(std::size_t longest = longest_payload) {
+    if (!receive_up_to(sizeof(header))) return {};
     header h;
-    if (received_.size() < sizeof h) return {};
     std::memcpy(&h, received_.data(), sizeof h);
-    if (h.magic != magic || h.size > longest_payload) {
+    if (h.magic != magic || h.size > longest) {
       close();
       received_.clear();
       return {};
     }
-    if (received_.size() < sizeof h + h.size) return {};
-    frame f{h.kind, h.rank, received_.substr(sizeof h, h.size)};
-    received_.erase(0, sizeof h + h.size);
+    if (!receive_up_to(sizeof h + h.size)) return {};
+    frame f{h.kind, h.rank, received_.substr(sizeof h)};
+    received_.clear();
     return f;
   }
 
@@ -122,43 +117,74 @@ class tcp_connection {
     std::int32_t rank;
     std::uint32_t size;
   };
-  static constexpr std::uint32_t magic = 0x63647231, longest_payload = 1u << 26;
+  static constexpr std::uint32_t magic = 0x63647232;
+
+  // Whether `size` bytes of the frame are there.
+  bool receive_up_to(std::size_t size) {
+    char buffer[4096];
+    while (received_.size() < size && !is_closed()) {
+      const std::size_t missing = std::min(sizeof buffer, size - received_.size());
+      const auto n = recv(socket_, buffer, missing, MSG_DONTWAIT);
+      if (n > 0)
+        received_.append(buffer, static_cast<std::size_t>(n));
+      else if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+        break;
+      else if (n == 0 || errno != EINTR)
+        close();
+    }
+    return received_.size() >= size;
+  }
 
   int socket_ = -1;
-  std::string received_;
+  std::string received_;  // of one frame
 };
 
 /// Accepts connections on a port of this host; the system chooses it if it is 0.
 class listener {
  public:
-  explicit listener(int port) : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  /// Only at the address that `host` names, if that is an address or "localhost", or a name that
+  /// this host knows by an address of its network; otherwise at all addresses. (On many hosts their
+  /// own name is the loopback's, and in a cluster MASTER_ADDR may be an address that is translated.)
+  explicit listener(int port, const std::string& host = {})
+      : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
     const int yes = 1;
     setsockopt(socket_, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    sockaddr_in any{};
-    any.sin_family = AF_INET;
-    any.sin_addr.s_addr = htonl(INADDR_ANY);
-    any.sin_port = htons(static_cast<std::uint16_t>(port));
-    socklen_t size = sizeof any;
-    auto* const address = reinterpret_cast<sockaddr*>(&any);
-    if (bind(socket_, address, sizeof any) != 0 || listen(socket_, 1024) != 0) fail(port, errno);
-    getsockname(socket_, address, &size);
-    port_ = ntohs(any.sin_port);
+    if (!bind_to(host.empty() ? in_addr{} : address_of(host), port)) {
+      if (errno != EADDRNOTAVAIL || !bind_to({}, port)) fail(port, errno);
+    }
+    if (listen(socket_, 1024) != 0) fail(port, errno);
+    sockaddr_in bound{};
+    socklen_t size = sizeof bound;
+    getsockname(socket_, reinterpret_cast<sockaddr*>(&bound), &size);
+    port_ = ntohs(bound.sin_port);
+    char text[INET_ADDRSTRLEN] = "127.0.0.1";
+    if (bound.sin_addr.s_addr != htonl(INADDR_ANY))
+      inet_ntop(AF_INET, &bound.sin_addr, text, sizeof text);
+    local_address_ = text;
   }
   listener(const listener&) = delete;
   listener& operator=(const listener&) = delete;
-  ~listener() { ::close(socket_); }
+  ~listener() { close(); }
 
   [[nodiscard]] int port() const { return port_; }
+  /// An address at which processes of this host can connect.
+  [[nodiscard]] const std::string& local_address() const { return local_address_; }
   [[nodiscard]] int descriptor() const { return socket_; }
-  /// Blocks until there is a connection.
-  [[nodiscard]] tcp_connection accept() const {
+  [[nodiscard]] bool is_closed() const { return socket_ < 0; }
+  /// A closed connection where none has arrived within `timeout` ms.
+  [[nodiscard]] tcp_connection accept(int timeout = 0) const {
+    pollfd arrival{socket_, POLLIN, 0};
+    if (timeout > 0) ::poll(&arrival, 1, timeout);
     const int accepted = accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC);
     return accepted < 0 ? tcp_connection{} : tcp_connection(accepted);
   }
+  void close() {
+    if (socket_ >= 0) ::close(std::exchange(socket_, -1));
+  }
 
  private:
-  [[noreturn, gnu::cold]] void fail(int port, int reason) const {
-    ::close(socket_);
+  [[noreturn, gnu::cold]] void fail(int port, int reason) {
+    close();
     throw error(concat("cannot listen on port ", port, " of this host: ", std::strerror(reason),
                        reason == EADDRINUSE
                            ? "; set another MASTER_PORT, end the program that uses it, "
@@ -166,7 +192,30 @@ class listener {
                            : ""));
   }
 
+  // errno says why it is false.
+  [[nodiscard, gnu::cold]] bool bind_to(in_addr address, int port) const {
+    sockaddr_in own{};
+    own.sin_family = AF_INET;
+    own.sin_addr = address;
+    own.sin_port = htons(static_cast<std::uint16_t>(port));
+    return bind(socket_, reinterpret_cast<sockaddr*>(&own), sizeof own) == 0;
+  }
+  // All addresses, which is 0, unless the name has one by which other hosts know it, too.
+  [[nodiscard, gnu::cold]] static in_addr address_of(const std::string& host) {
+    in_addr address{};
+    if (inet_pton(AF_INET, host.c_str(), &address) == 1) return address;
+    addrinfo hints{}, *found = nullptr;
+    hints.ai_family = AF_INET;
+    hints.ai_socktype = SOCK_STREAM;
+    if (getaddrinfo(host.c_str(), nullptr, &hints, &found) != 0) return {};
+    address = reinterpret_cast<const sockaddr_in*>(found->ai_addr)->sin_addr;
+    freeaddrinfo(found);
+    const bool loopback = (ntohl(address.s_addr) >> 24) == 127;
+    return loopback && host != "localhost" ? in_addr{} : address;
+  }
+
   int socket_, port_ = 0;
+  std::string local_address_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::comm

@@ -115,29 +115,30 @@ class nccl_world {
   // Starts rank 0's server and connects to it, also rank 0.
   template <class R>
   [[gnu::cold]] void connect(R& rendezvous) {
-    std::uint64_t run_id = 0;
+    std::string secret;
     if (self_.rank == 0) {
-      if (rendezvous.port() == 0) run_id = std::random_device{}();
-      server_.emplace(self_.size, rendezvous.port(), run_id, deadline);
-      rendezvous.publish({server_->port(), run_id, names_of_this_host()});
+      secret = rendezvous.port() == 0 ? random_secret() : rendezvous.secret();
+      server_.emplace(self_.size, rendezvous.port(), secret, deadline, rendezvous.host());
+      rendezvous.publish({server_->port(), secret, names_of_this_host()});
     }
     tcp_connection connection;
     std::string tried;
     const auto connected = [&] {
-      const auto address = self_.rank == 0
-                               ? bootstrap_address{server_->port(), run_id, {"127.0.0.1"}}
-                               : rendezvous.find();
+      const auto address =
+          self_.rank == 0 ? bootstrap_address{server_->port(), secret, {server_->local_address()}}
+                          : rendezvous.find();
       if (!address) return false;
-      tried = address->serialize();
-      const hello greeting{address->run_id, self_.rank, self_.size};  // nvcc 13 loses bare braces
-      connection = bootstrap_client::join(address->hosts, address->port, greeting);
+      tried = address->describe();
+      const hello greeting{self_.rank, self_.size};  // nvcc 13 loses bare braces
+      connection = bootstrap_client::join(address->hosts, address->port, greeting, address->secret);
       return !connection.is_closed();
     };
     if (!poll_until(connected, deadline, std::chrono::milliseconds(50)))
-      throw error(concat(
-          "rank ", self_.rank, " waited ", deadline.count(), " ms for rank 0 to answer",
-          tried.empty() ? ", and found no address of it" : concat(" at (port, run, hosts) ", tried),
-          ": it did not start, or cannot be reached from this host"));
+      throw error(concat("rank ", self_.rank, " waited ", deadline.count(),
+                         " ms for rank 0 to answer",
+                         tried.empty() ? ", and found no address of it" : concat(" at ", tried),
+                         ": it did not start, cannot be reached from this host, has another secret "
+                         "(CORDEE_SECRET_KEY), or has all its ranks already"));
     control_.emplace(self_, std::move(connection));
   }
 

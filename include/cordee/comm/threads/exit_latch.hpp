@@ -23,17 +23,31 @@ class exit_latch {
     changed_.notify_all();
   }
 
-  /// Blocks until all ranks have arrived, or stop() is true when one arrives.
+  /// Blocks until all ranks have arrived, or stop() is true. It is evaluated when a rank arrives,
+  /// and ten times a second, since a rank that fails and does not end notifies nothing here.
   template <class Stop>
   void wait(const Stop& stop) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return all_ended() || stop(); });
+    while (!all_ended() && !stop()) changed_.wait_for(lock, std::chrono::milliseconds(100));
   }
 
   /// The ranks that have not arrived after `timeout`; returns early if all have.
   [[nodiscard]] std::vector<int> missing_after(std::chrono::milliseconds timeout) {
+    return missing_after(timeout, [] { return std::chrono::milliseconds(0); });
+  }
+  /// The same where the ranks lacked a core for starved() of the time so far, which is not theirs:
+  /// they get as much again, up to five times the timeout.
+  template <class Starved>
+  [[nodiscard]] std::vector<int> missing_after(std::chrono::milliseconds timeout,
+                                               const Starved& starved) {
+    const auto start = std::chrono::steady_clock::now();
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, timeout, [&] { return all_ended(); });
+    std::chrono::milliseconds granted{0}, lost{0};
+    do {
+      granted = lost;
+      changed_.wait_until(lock, start + timeout + granted, [&] { return all_ended(); });
+      lost = std::min<std::chrono::milliseconds>(starved(), 5 * timeout);
+    } while (!all_ended() && lost > granted);
     std::vector<int> ranks;
     for (std::size_t rank = 0; rank < ended_.size(); ++rank)
       if (!ended_[rank]) ranks.push_back(static_cast<int>(rank));

@@ -17,6 +17,7 @@
 #include <cordee/comm/failure.hpp>
 #include <cordee/comm/threads/endpoint.hpp>
 #include <cordee/comm/threads/exit_latch.hpp>
+#include <cordee/comm/threads/run_delay.hpp>
 #include <cordee/comm/threads/shared_mean.hpp>
 #include <cordee/comm/transport.hpp>
 #include <cordee/core/clock.hpp>
@@ -99,16 +100,23 @@ class thread_world {
     throw error(why + error_context::suffix());
   }
 
-  /// Blocks until every rank has ended. After a failure none may take longer than the grace period.
+  /// Blocks until every rank has ended. After a failure none may take longer than the grace period,
+  /// of the time in which the process has cores.
   [[gnu::cold]] void await_exit(exit_latch& ended) const {
     ended.wait([&] { return failed(); });
-    const std::vector<int> late = ended.missing_after(grace_period(deadline));
+    if (!failed()) return;
+    const run_delay delay;
+    const std::vector<int> late =
+        ended.missing_after(grace_period(deadline), [&] { return delay.longest(); });
     if (late.empty()) return;
     // A thread cannot be killed, and the other threads use its memory: only the process can end.
     for (const int rank : late)
-      std::fprintf(stderr, "cordee: rank %d did not end within %lld ms after the failure of %s\n",
-                   rank, static_cast<long long>(grace_period(deadline).count()),
-                   first_failure.describe().c_str());
+      std::fprintf(
+          stderr,
+          "cordee: rank %d did not end within %lld ms, beside %lld ms in which a thread of "
+          "this process had no core, after the failure of %s\n",
+          rank, static_cast<long long>(grace_period(deadline).count()),
+          static_cast<long long>(delay.longest().count()), first_failure.describe().c_str());
     std::fflush(nullptr);
     std::_Exit(EXIT_FAILURE);
   }

@@ -1,0 +1,213 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Settings that must be equal on all ranks, as lines of text, and what differs. Ranks with another
+// learning rate would end with other weights after the same exact mean; ranks with another seed or
+// batch would train on other samples than their part.
+//
+// The comparison itself is a fingerprint of 64 bits; texts are exchanged only where it differs.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <cordee/comm/collectives.hpp>
+#include <cordee/core/concat.hpp>
+#include <cordee/core/error.hpp>
+#include <cordee/train/member_values.hpp>
+#include <cordee/train/step.hpp>
+
+namespace cordee::inline CORDEE_ABI::detail::train {
+
+/// "name\tvalue\n" for each setting, in one order on all ranks.
+class settings {
+ public:
+  [[gnu::cold, gnu::noinline]] void add(std::string_view name, std::string_view value) {
+    lines_.append(name).append("\t");
+    for (const char c : value) lines_ += c == '\n' || c == '\t' || c == '\0' ? ' ' : c;
+    lines_ += '\n';
+  }
+  [[gnu::cold, gnu::noinline]] void add(std::string_view name, double value) {
+    std::string text;
+    append_number(text, value);
+    add(name, text);
+  }
+  [[nodiscard]] const std::string& lines() const { return lines_; }
+
+  /// FNV-1a, 64 bits.
+  [[nodiscard, gnu::cold, gnu::noinline]] std::uint64_t fingerprint() const {
+    std::uint64_t hash = 0xcbf29ce484222325u;
+    for (const char c : lines_) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+    return hash;
+  }
+
+ private:
+  std::string lines_;
+};
+
+/// "the seed of the loader: rank 0 has 1, rank 2 has 2: ..." of the first line that differs.
+[[nodiscard, gnu::cold]] inline std::string first_difference(std::string_view first,
+                                                             std::string_view other,
+                                                             std::size_t other_rank) {
+  const auto cut_line = [](std::string_view& rest) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    return line;
+  };
+  std::string_view a, b;
+  do {
+    a = cut_line(first);
+    b = cut_line(other);
+  } while (a == b && !(first.empty() && other.empty()));
+  const auto value = [](std::string_view line) {
+    return line.empty() ? std::string_view("none") : line.substr(line.find('\t') + 1);
+  };
+  const std::string_view named = a.empty() ? b : a;
+  return concat(named.substr(0, named.find('\t')), " differs: rank 0 has ", value(a), ", rank ",
+                other_rank, " has ", value(b), ": give every rank the same");
+}
+
+/// Every rank's `values`, (ranks, n). Collective.
+template <class Communicator>
+std::vector<double> gather(const Communicator& comm, std::span<const double> values) {
+  if (comm.size() == 1) return {values.begin(), values.end()};
+  return comm::gather_host(comm, values);
+}
+
+/// The first row of `rows`, (ranks, n), that differs from row 0; 0 if none does.
+inline std::size_t first_other_row(std::span<const double> rows, std::size_t n) {
+  for (std::size_t at = n; at < rows.size(); at += n)
+    if (!std::equal(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(n),
+                    rows.begin() + static_cast<std::ptrdiff_t>(at)))
+      return at / n;
+  return 0;
+}
+
+[[gnu::cold]] inline std::vector<double> letters_of(std::string_view text, std::size_t n) {
+  std::vector<double> letters(n);
+  for (std::size_t i = 0; i < std::min(n, text.size()); ++i)
+    letters[i] = static_cast<unsigned char>(text[i]);
+  return letters;
+}
+[[gnu::cold]] inline std::string text_of(std::span<const double> letters) {
+  std::string text;
+  for (std::size_t i = 0; i < letters.size() && letters[i] > 0; ++i)
+    text += static_cast<char>(static_cast<unsigned char>(letters[i]));
+  return text;
+}
+
+/// The texts of rank 0 and rank `other`, of which `longest` letters are exchanged. Collective.
+template <class Communicator>
+[[gnu::cold]] std::pair<std::string, std::string> gather_texts(const Communicator& comm,
+                                                               const std::string& own,
+                                                               std::size_t other,
+                                                               std::size_t longest) {
+  const std::vector<double> letters = gather(comm, letters_of(own, longest));  // (ranks, longest)
+  const std::span<const double> all(letters);
+  return {text_of(all.first(longest)), text_of(all.subspan(other * longest, longest))};
+}
+
+/// What differs between the settings of rank 0 and of rank `other`. Collective.
+template <class Communicator>
+[[gnu::cold]] std::string describe_difference(const Communicator& comm, const settings& own,
+                                              std::size_t other) {
+  const double length[]{static_cast<double>(own.lines().size())};
+  std::size_t longest = 0;
+  for (const double n : gather(comm, length))
+    longest = std::max(longest, static_cast<std::size_t>(n));
+  const auto [first, second] = gather_texts(comm, own.lines(), other, longest);
+  return first_difference(first, second, other);
+}
+
+/// Throws on every rank, "fit: ...", with the first setting that differs. Collective.
+template <class Communicator>
+[[gnu::cold]] void expect_same_settings(const Communicator& comm, const settings& own,
+                                        std::string_view where) {
+  const std::uint64_t hash = own.fingerprint();
+  const double halves[]{static_cast<double>(hash >> 32), static_cast<double>(hash & 0xffffffffu)};
+  if (const std::size_t other = first_other_row(gather(comm, halves), 2); other != 0)
+    throw error(concat(where, ": ", describe_difference(comm, own, other)));
+}
+
+// ---- the settings of a trainer ----
+
+/// Without bucket_bytes, which the buckets show, and what may differ: `overlap`, `capture_graphs`
+/// and `check_stability` change no number.
+[[gnu::cold, gnu::noinline]] inline void add_options(settings& all, const trainer_options& o) {
+  all.add("trainer_options::seed", concat(o.seed));
+  all.add("trainer_options::check_finite", o.check_finite);
+  all.add("trainer_options::max_nonfinite_steps", o.max_nonfinite_steps);
+  all.add("loss_scaling::initial", o.loss_scaling.initial);
+  all.add("loss_scaling::growth", o.loss_scaling.growth);
+  all.add("loss_scaling::backoff", o.loss_scaling.backoff);
+  all.add("loss_scaling::interval", o.loss_scaling.interval);
+}
+
+/// A number for all edges of a topology, of at most 64 rounds.
+template <class T>
+[[gnu::cold]] std::string describe_edges(const T& topology, int ranks) {
+  settings edges;
+  for (int round = 0; round < std::min(64, std::max(1, topology.period(ranks))); ++round)
+    for (int rank = 0; rank < ranks; ++rank)
+      for (const auto& e : topology.in_edges(rank, ranks, round))
+        edges.add(concat(e.peer), e.weight);
+  return concat("edges ", edges.fingerprint());
+}
+
+/// The options of a reducer: its members, or else its description, which may take long to compute.
+template <class R>
+[[gnu::cold]] std::string reducer_values(const R& reducer) {
+  std::string text = member_values(reducer);
+  if (text == "{}") text.clear();  // all its members are left out
+  if constexpr (requires { reducer.topology.in_edges(0, 1, 0); })
+    text += describe_edges(reducer.topology, reducer.comm.size());
+  else if constexpr (requires { reducer.node_layout.starts(1); })
+    text += member_values(reducer.node_layout.starts(reducer.comm.size()));
+  return text.empty() ? core::describe_policy(reducer) : text;
+}
+
+/// Schedules are also compared by their values, here by the one that the first update has.
+template <class O, class S, class R>
+[[gnu::cold]] settings trainer_settings(const O& optimizer, const S& schedule, const R& reducer,
+                                        const trainer_options& options) {
+  settings all;
+  all.add("the optimizer", concat(core::describe_policy(optimizer), " ", member_values(optimizer)));
+  all.add("the schedule", concat(core::describe_policy(schedule), " ", member_values(schedule)));
+  all.add("the learning rate at epoch 0", static_cast<double>(schedule(0.0)));
+  all.add("the reducer", reducer_values(reducer));
+  add_options(all, options);
+  return all;
+}
+
+// ---- the settings of a training loop ----
+
+/// Requires that feed.step() is the first update of the loop.
+template <class F, class S>
+[[gnu::cold]] settings feed_settings(F& feed, const S& schedule, double epochs) {
+  settings all;
+  all.add("the number of samples", concat(feed.samples()));
+  all.add("the number of classes", concat(feed.classes()));
+  all.add("the global batch", concat(feed.global_batch()));
+  all.add("the number of micro-batches", concat(feed.accumulate()));
+  if constexpr (requires { feed.seed(); }) all.add("the seed of the loader", concat(feed.seed()));
+  if constexpr (requires { feed.describe(); })
+    all.add("the loader", std::string_view(feed.describe()));
+  all.add("the normalization", member_values(feed.norm()));
+  all.add("the number of epochs", epochs);
+  const std::int64_t first = feed.step(), last = feed.steps(epochs) - 1;
+  all.add("the number of the first update", concat(first));
+  constexpr int samples = 9;  // of updates that will be made, for a schedule may end with the run
+  for (int k = 0; k < samples && first <= last; ++k) {
+    const double update = static_cast<double>(last - first) * k / (samples - 1);
+    const double epoch = feed.epoch(first + static_cast<std::int64_t>(update));
+    all.add(concat("the learning rate at epoch ", epoch), static_cast<double>(schedule(epoch)));
+  }
+  return all;
+}
+
+}  // namespace cordee::inline CORDEE_ABI::detail::train
