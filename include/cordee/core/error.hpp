@@ -39,7 +39,7 @@ namespace detail::core {
 /// A device has no memory left.
 class out_of_memory : public error {
  public:
-  using error::error;
+  explicit out_of_memory(const std::string& message) : error(message) {}
 };
 
 // Out of line, so that each of the hundreds of preconditions costs a comparison and a call.
