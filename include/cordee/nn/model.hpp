@@ -161,22 +161,22 @@ class network {
     packing_.unpack(gradients.data, first, count, mode, factor, s);
   }
 
-  /// Of the last forward. On a GPU it blocks the host, and throws error if a label is out of range.
+  /// Of the last forward. On a GPU it blocks the host. Throws error if a label is out of range.
   [[nodiscard]] metrics read_metrics(stream s) const {
     if constexpr (D::host_memory) {
-      return metrics_;
+      return metrics_of(*metrics_.span().data);
     } else {
       detail::ops::metric_sums sums;
-      device_.copy(&sums, device_metrics_.span().data, sizeof(sums), s);
+      device_.copy(&sums, metrics_.span().data, sizeof(sums), s);
       device_.finish(s);
       if constexpr (Quantized<P>)
         if (!trained_) quantization.expect_ranges(device_, s);
       return metrics_of(sums);
     }
   }
-  /// Of the last forward on a GPU, and what they mean: throws error if a label is out of range.
+  /// Of the last forward, and what they mean: throws error if a label is out of range.
   [[nodiscard]] span_on<const detail::ops::metric_sums, D> device_metrics() const {
-    return device_metrics_.span();
+    return metrics_.span();
   }
   [[nodiscard]] metrics metrics_of(const detail::ops::metric_sums& sums) const {
     return detail::ops::checked_metrics(sums, Classes);
@@ -226,12 +226,12 @@ class network {
     const double weight = trained_ ? b.loss_weight() : 1;
     number* const loss_gradient = trained_ ? loss_gradient_.span().data : nullptr;  // null: none
     if constexpr (D::host_memory)
-      metrics_ = softmax_loss(Classes, b.count, logits_, b.labels.data, smoothing, weight,
-                              loss_gradient, s);
+      *metrics_.span().data = softmax_loss(Classes, b.count, logits_, b.labels.data, smoothing,
+                                           weight, loss_gradient, s);
     else  // for a GPU by argument-dependent lookup: ops/gpu/softmax_loss.hpp
       softmax_loss(Classes, b.count, logits_, b.labels.data, smoothing,
                    b.device_loss_scale.empty() ? weight : b.unscaled_loss_weight(),
-                   b.device_loss_scale.data, loss_gradient, device_metrics_.span().data, s);
+                   b.device_loss_scale.data, loss_gradient, metrics_.span().data, s);
   }
   template <class Ready>
   void run_backward(const packed_parameters& in, span_on<real, D> gradients, write_mode mode,
@@ -268,7 +268,7 @@ class network {
         saved_(where, layout.activations),
         input_(where, 0),
         loss_gradient_(where, 0),
-        device_metrics_(where, D::host_memory ? 0 : 1),
+        metrics_(where, 1),
         workspace_(where, 0),
         scratch_(where, 0),
         packing_(where, layout),
@@ -287,10 +287,9 @@ class network {
   detail::nn::activations<D> saved_;
   int samples_ = 0;
   bool trained_ = false;
-  metrics metrics_;
   const number* logits_ = nullptr;
   buffer<number, D> input_, loss_gradient_;
-  buffer<detail::ops::metric_sums, D> device_metrics_;
+  buffer<detail::ops::metric_sums, D> metrics_;
   buffer<number, D> workspace_;
   buffer<double, D> scratch_;
   detail::nn::parameter_packing<layer_backend> packing_;
