@@ -3,15 +3,29 @@
 //
 // A network over an engine that lacks the precision does not compile.
 #include <cordee/nn/resnet.hpp>
-#include <cordee/ops/engines/onednn/engine.hpp>
+#include <cordee/ops/engines/blocked/engine.hpp>
+#include <cordee/precision/bf16.hpp>
+#include <cordee/precision/fp16.hpp>
 #include <cordee/precision/fp32.hpp>
 #include <cordee/precision/fp64.hpp>
 
+#ifdef ONEDNN_IN_FP64
+#include <cordee/ops/engines/onednn/engine.hpp>
+#endif
+
 using namespace cordee;
 
-#ifdef ONEDNN_IN_FP64
+#if defined(ONEDNN_IN_FP64)
 using network_precision = fp64;
+using network_engine = onednn;
+#elif defined(BLOCKED_IN_BF16)
+using network_precision = bf16;
+using network_engine = cordee::blocked;
+#elif defined(BLOCKED_IN_FP16)
+using network_precision = fp16;
+using network_engine = cordee::blocked;
 #else
 using network_precision = fp32;
+using network_engine = cordee::blocked;
 #endif
-resnet<8, network_precision, cpu, resnet_options{}, onednn> net;
+resnet<8, network_precision, cpu, resnet_options{}, network_engine> net;

@@ -27,9 +27,26 @@
 
 namespace support {
 
-/// Engines that are compared with one run of `reference`, which takes longer than they do.
+/// Engines that are compared with one run of `reference`, which takes longer than they do: in fp32,
+/// and in fp64 where they have it.
 template <class... E>
 struct engine_list {};
+/// In place of an engine: the same in fp16 and bf16.
+template <class E>
+struct in_16_bits;
+
+/// Numbers that the engine's precisions hold exactly.
+template <class... E>
+std::vector<double> exact_numbers(engine_list<E...>, std::size_t n, std::uint64_t stream) {
+  return random_numbers(n, stream);
+}
+template <class... E>
+std::vector<double> exact_numbers(engine_list<in_16_bits<E>...>, std::size_t n,
+                                  std::uint64_t stream) {
+  auto v = random_numbers<bfloat>(n, stream);
+  for (double& x : v) x = to_double(to_number<half>(x));
+  return v;
+}
 
 /// Exact results, the magnitudes of their terms, and the number of terms of result i:
 /// terms[i % terms.size()], as many for each channel and sample.
@@ -38,29 +55,44 @@ struct exact_results {
 };
 
 /// The number of errors above sqrt(n) eps m, with n terms whose magnitudes sum to m (the bound of
-/// `sums`).
-template <class Real>
-std::size_t errors_above_bound(const std::vector<double>& result, const exact_results& exact) {
+/// `sums`), and where sums are stored as N, not wide<N>, the error of that.
+template <class N>
+std::size_t errors_above_bound(const std::vector<double>& result, const exact_results& exact,
+                               bool stored) {
   REQUIRE(result.size() == exact.value.size());
   std::size_t count = 0;
   for (std::size_t i = 0; i < result.size(); ++i) {
-    const double allowed = std::numeric_limits<Real>::epsilon() * exact.magnitude[i] *
-                           std::sqrt(exact.terms[i % exact.terms.size()] + 1);
+    const double allowed = std::numeric_limits<detail::precision::wide<N>>::epsilon() *
+                               exact.magnitude[i] *
+                               std::sqrt(exact.terms[i % exact.terms.size()] + 1) +
+                           (stored ? storage_error<N>(exact.value[i]) : 0);
     if (!(std::abs(result[i] - exact.value[i]) <= allowed)) ++count;
   }
   return count;
 }
 
+template <class E, class F>
+void compare_in_each_precision(engine_list<E>, const F& compare) {
+  compare(engine_of<E, float>{});
+  if constexpr (ConvolutionEngine<E, double>) compare(engine_of<E, double>{});
+}
+template <class E, class F>
+void compare_in_each_precision(engine_list<in_16_bits<E>>, const F& compare) {
+  compare(engine_of<E, half>{});
+  compare(engine_of<E, bfloat>{});
+}
+
 /// All three directions of each engine against exact ones.
 template <class... E>
-void compare_with_reference(engine_list<E...>, const convolution_problem& p) {
+void compare_with_reference(engine_list<E...> engines, const convolution_problem& p) {
   const int samples = p.in.pixels() < 300 ? 3 : 1;
   const auto n = size(samples);
   INFO(describe(p), ", samples ", samples);
   const cpu device(2);
   const auto s = device.make_stream();
-  const auto x = random_numbers(n * p.in.size(), 1), w = random_numbers(p.weights(), 2),
-             dy = random_numbers(n * p.out().size(), 3);
+  const auto x = exact_numbers(engines, n * p.in.size(), 1),
+             w = exact_numbers(engines, p.weights(), 2),
+             dy = exact_numbers(engines, n * p.out().size(), 3);
   const auto magnitudes = [](std::vector<double> v) {
     for (double& x : v) x = std::abs(x);
     return v;
@@ -71,28 +103,24 @@ void compare_with_reference(engine_list<E...>, const convolution_problem& p) {
   harness<reference, double> exact{p, samples, s}, exact_plane{plane, 1, s};
   // `run` on two tensors, and on planes of ones; a result has `times` as many terms as a plane's.
   const auto check = [&](const auto& run, const auto& a, const auto& b, const auto& plane_a,
-                         const auto& plane_b, int times) {
+                         const auto& plane_b, int times, bool stored) {
     exact_results expected{run(exact, a, b), run(exact, magnitudes(a), magnitudes(b)),
                            run(exact_plane, plane_a, plane_b)};
     for (double& terms : expected.terms) terms *= times;
     const auto compare = [&]<class Engine, class Real>(engine_of<Engine, Real>) {
       INFO(Engine::name, ", ", sizeof(Real), " bytes");
       harness<Engine, Real> engine{p, samples, s};
-      CHECK(errors_above_bound<Real>(run(engine, a, b), expected) == 0);
+      CHECK(errors_above_bound<Real>(run(engine, a, b), expected, stored) == 0);
       CHECK(engine.padding == 0);
     };
-    const auto compare_both = [&]<class Engine>(engine_list<Engine>) {
-      compare(engine_of<Engine, float>{});
-      if constexpr (ConvolutionEngine<Engine, double>) compare(engine_of<Engine, double>{});
-    };
-    (compare_both(engine_list<E>{}), ...);
+    (compare_in_each_precision(engine_list<E>{}, compare), ...);
   };
   check([](auto& e, const auto& a, const auto& b) { return e.fprop(a, b); }, x, w, ones_in, ones,
-        p.in.channels);
+        p.in.channels, true);
   check([](auto& e, const auto& a, const auto& b) { return e.dgrad(a, b); }, dy, w, ones_out, ones,
-        p.filters);
+        p.filters, true);
   check([](auto& e, const auto& a, const auto& b) { return e.wgrad(a, b); }, x, dy, ones_in,
-        ones_out, samples);
+        ones_out, samples, false);
 }
 
 TEST_CASE_TEMPLATE_DEFINE(

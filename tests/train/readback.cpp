@@ -100,8 +100,8 @@ TEST_CASE("readback: one wait for all results; the work behind them is not await
 TEST_CASE("readback: a label out of range is an error when the metrics are read") {
   device_values<deferred> v{deferred(0)};
   readback<device_values<deferred>> r{v.where};
-  detail::ops::metric_sums bad{0, 0, 0, 1};
-  bad.bad_sample = 0;
+  detail::ops::metric_sums bad{{0, 0, 0, 1}};
+  bad.bad_sample = 1;
   bad.bad_label = 12;
   v.where.copy(v.sums.span().data, &bad, sizeof(bad), v.compute);
   r.begin(1);

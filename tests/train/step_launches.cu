@@ -4,6 +4,7 @@
 // What a step of ResNet-50 asks of the CUDA runtime, counted by its double: nvcc's host code of the
 // real trainer runs, kernels do not. The numbers depend on the network's table, not on its image.
 #include <array>
+#include <cctype>
 #include <string>
 
 #include <doctest/doctest.h>
@@ -43,8 +44,6 @@ std::array<counts, 8> count_steps(bool capture_graphs, int accumulate, const Bet
   cudnn_double.computes = false;
   host_state() = cudnn_double;
   resnet50 net{gpu{}};
-  // The kernel that would write the metrics does not run: no sample has a label out of range.
-  const_cast<detail::ops::metric_sums*>(net.device_metrics().data)->bad_sample = -1;
   const synthetic images{.extent = small_image.image, .classes = 1000, .samples = 64};
   loader feed{images, self_comm{}, {.global_batch = 2 * accumulate, .accumulate = accumulate}};
   trainer run{
@@ -66,6 +65,39 @@ std::array<counts, 8> count_steps(bool capture_graphs, int accumulate, const Bet
 }
 
 constexpr auto nothing = [](auto, auto&) {};
+
+/// A step of `batch` samples on a GPU that has so many bytes left for it; what it uses of them. A GPU
+/// without enough throws.
+std::size_t bytes_of_step(int batch, std::size_t left) {
+  host_cudnn cudnn_double;
+  cudnn_double.computes = false;
+  host_state() = cudnn_double;
+  auto& memory = host_cuda_counts();
+  resnet50 net{gpu{}};
+  const synthetic images{.extent = small_image.image, .classes = 1000, .samples = 64};
+  loader feed{images, self_comm{}, {.global_batch = batch}};
+  trainer run{net, lars{}, constant{.learning_rate = 0.1}, solo{}};
+  upload<gpu> uploaded(net.where());
+  const auto batches = uploaded.to(feed.next(), run.compute());
+  (void)cudaMemPoolTrimTo(nullptr, 0);
+  const std::size_t before = memory.used;
+  memory.memory = before + left;
+  struct restored {
+    ~restored() { host_cuda_counts().memory = std::size_t{1} << 40; }
+  } const at_end;
+  (void)run.step(batches, 0);
+  return memory.used - before;
+}
+
+/// The number before `word` in a message, which groups its digits.
+std::size_t number_before(const std::string& message, const std::string& word) {
+  const std::size_t end = message.find(word);
+  REQUIRE(end != std::string::npos);
+  std::string digits;
+  for (std::size_t k = end; k-- > 0 && (message[k] == ',' || std::isdigit(message[k]) != 0);)
+    if (message[k] != ',') digits.insert(0, 1, message[k]);
+  return std::stoul(digits);
+}
 
 }  // namespace
 
@@ -104,4 +136,25 @@ TEST_CASE("ResNet-50, eager: accumulated micro-batches cost a pass each, and no 
   CHECK(steps[2].clears == 0);
   CHECK(steps[2].waits == 1);
   CHECK(steps[2].pool_calls == 0);
+}
+
+TEST_CASE("ResNet-50 out of memory: the error says an upper estimate of the batch that fits") {
+  const std::size_t plenty = std::size_t{1} << 40, left = std::size_t{160} << 20;
+  std::string message;
+  try {
+    (void)bytes_of_step(48, left);
+  } catch (const error& e) {
+    message = e.what();
+  }
+  CAPTURE(message);
+  const std::size_t per_sample = number_before(message, " bytes for each sample");
+  const int largest = static_cast<int>(number_before(message, " samples per rank fit"));
+  CHECK(number_before(message, " bytes that are free") / per_sample ==
+        static_cast<std::size_t>(largest));
+  CHECK_THROWS_AS((void)bytes_of_step(largest + 1, left), error);
+  CHECK_NOTHROW((void)bytes_of_step(largest / 2, left));
+  // Temporary memory, and buffers for gradients beyond two, come on top.
+  const std::size_t eight = bytes_of_step(16, plenty) - bytes_of_step(8, plenty);
+  CHECK(eight >= 8 * per_sample);
+  CHECK(eight <= 2 * 8 * per_sample);
 }

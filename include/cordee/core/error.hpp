@@ -35,6 +35,13 @@ class usage_error : public std::logic_error {
 };
 
 namespace detail::core {
+
+/// A device has no memory left.
+class out_of_memory : public error {
+ public:
+  explicit out_of_memory(const std::string& message) : error(message) {}
+};
+
 // Out of line, so that each of the hundreds of preconditions costs a comparison and a call.
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_usage_error(
     const char* message, const std::source_location& location) {

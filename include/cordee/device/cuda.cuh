@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -159,6 +160,13 @@ class cuda {
         "cudaMalloc", size, true, [&](void** memory) { return cudaMalloc(memory, size); });
   }
   void release(void* memory) const noexcept { cudaFree(memory); }
+  /// Bytes that could be allocated, and that `s` holds for temporary memory. Blocks the host until
+  /// the GPU is idle; none while `s` is captured.
+  [[nodiscard]] std::optional<std::size_t> available(stream s) const {
+    use();
+    if (!detail::device::cuda_stream_memory{s.handle}.may_grow()) return {};
+    return detail::device::free_cuda_memory() + s.temporary_bytes();
+  }
   /// Page-locked host memory.
   [[nodiscard]] void* pin(std::size_t size) const {
     use();

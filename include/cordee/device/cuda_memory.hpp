@@ -15,7 +15,7 @@
 namespace cordee::inline CORDEE_ABI::detail::device {
 
 /// Returns all memory that the pool of the current GPU keeps, and that no stream uses, to the
-/// driver. Blocks the host until the GPU is idle.
+/// driver. Blocks the host until the GPU is idle. Throws error for what ran there before.
 inline void trim_cuda_pool() {
   int ordinal = 0;
   cudaMemPool_t pool = nullptr;
@@ -23,6 +23,14 @@ inline void trim_cuda_pool() {
   cuda_check(cudaGetDevice(&ordinal), "cudaGetDevice");
   cuda_check(cudaDeviceGetDefaultMemPool(&pool, ordinal), "cudaDeviceGetDefaultMemPool");
   cuda_check(cudaMemPoolTrimTo(pool, 0), "cudaMemPoolTrimTo");
+}
+
+/// Bytes that allocations on the current GPU can take, after trim_cuda_pool().
+inline std::size_t free_cuda_memory() {
+  std::size_t free = 0, total = 0;
+  trim_cuda_pool();
+  cuda_check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  return free;
 }
 
 [[noreturn, gnu::cold]] inline void cuda_out_of_memory(std::string_view call, std::size_t size) {

@@ -49,7 +49,9 @@ constexpr bool is_sticky(cudaError_t status) {
           ? "; this program needs an NVIDIA GPU and a driver as new as its CUDA runtime: run it "
             "where they are, or compose it with cpu"
           : "";
-  throw error(concat("cuda: ", call, ": ", cudaGetErrorString(status), remedy));
+  const std::string message = concat("cuda: ", call, ": ", cudaGetErrorString(status), remedy);
+  if (status == cudaErrorMemoryAllocation) throw core::out_of_memory(message);
+  throw error(message);
 }
 inline void cuda_check(cudaError_t status, std::string_view call) {
   if (status != cudaSuccess) cuda_failed(status, call);

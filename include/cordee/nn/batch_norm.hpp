@@ -50,8 +50,8 @@ class batch_norm_node {
         mean_(layout.table[layout.next_statistic].offset),
         variance_(layout.table[layout.next_statistic + 1].offset),
         packed_(layout.template reserve_packed<real>(2 * padded())),
-        activation_(layout.activations) {
-    layout.activations += 2;
+        activation_(layout.add_activation(sizeof(number) * B::numbers(problem.in))) {
+    ++layout.activations;  // statistics
     layout.next_segment += 2;
     layout.next_statistic += 2;
     layout.note_activation_size(B::numbers(problem.in));

@@ -17,8 +17,11 @@ template <class B>
 class convolution_node {
   using number = typename B::number;
   using engine = typename B::engine;
-  static_assert(ConvolutionEngine<engine, number, typename B::real, typename B::stream>,
-                "this engine has no convolution in this precision");
+  static_assert(
+      ConvolutionEngine<engine, number, typename B::real, typename B::stream>,
+      "this engine has no convolution in this precision: name no engine, for the default, or "
+      "on the CPU direct or reference, which have all (blocked has no 16 bits, onednn "
+      "fp32 alone)");
 
  public:
   [[gnu::cold, gnu::noinline]] convolution_node(const convolution_problem& problem,
@@ -28,7 +31,7 @@ class convolution_node {
         weights_(layout.table[segment_].offset),
         packed_(
             layout.template reserve_packed<number>(engine{}.template packed_size<number>(problem))),
-        activation_(layout.activations++) {
+        activation_(layout.add_activation(sizeof(number) * B::numbers(problem.out()))) {
     layout.note_activation_size(std::max(B::numbers(problem.in), B::numbers(problem.out())));
     if constexpr (B::packs_by_table) {
       detail::ops::packed_tensor t;

@@ -69,6 +69,7 @@ struct layout_builder {
   std::size_t next_statistic = 0;      // index of the next running statistic
   std::size_t packed_size = 0;         // bytes of the packed parameters
   std::size_t activations = 0;         // number of activation buffers
+  std::size_t activation_bytes = 0;    // their sum for one sample, where it grows with samples
   std::size_t largest_activation = 0;  // the most numbers of a sample between two layers
   std::size_t quantized_layers = 0;    // number of layers with a range of their input
   detail::core::pod_vector<detail::ops::packed_tensor> tensors{};  // for engines that pack by table
@@ -83,6 +84,11 @@ struct layout_builder {
   /// Adds the next parameter tensor; the packed form of each is listed, in the table's order.
   void add_packed(const detail::ops::packed_tensor& t) {
     tensors.push_back(tensors.empty() ? t : tensors.back().followed_by(t));
+  }
+  /// The index of an activation buffer of so many bytes for each sample.
+  std::size_t add_activation(std::size_t bytes) {
+    activation_bytes += bytes;
+    return activations++;
   }
   void note_activation_size(std::size_t numbers) {
     largest_activation = std::max(largest_activation, numbers);

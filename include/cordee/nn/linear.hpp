@@ -29,7 +29,7 @@ class linear_node {
         bias_(layout.table[segment_ + 1].offset),
         packed_(layout.template reserve_packed<number>(matrix())),
         packed_bias_(layout.template reserve_packed<real>(problem_.outputs)),
-        activation_(layout.activations++) {
+        activation_(layout.add_activation(sizeof(number) * problem_.outputs)) {
     layout.next_segment += 2;
     layout.note_activation_size(std::max(B::numbers(in), problem_.outputs));
     if constexpr (B::packs_by_table) {

@@ -9,7 +9,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <concepts>
 #include <cstdint>
 #include <limits>
@@ -18,8 +17,8 @@
 #include <vector>
 
 #include <cordee/core/error.hpp>
-#include <cordee/core/random.hpp>
 #include <cordee/core/training_step.hpp>
+#include <cordee/nn/largest_batch.hpp>
 #include <cordee/nn/layer.hpp>
 #include <cordee/nn/parameter_packing.hpp>
 #include <cordee/ops/cpu/softmax_loss.hpp>
@@ -105,15 +104,8 @@ class network {
   /// Writes the initial weights, a function of the seed alone.
   void initialize(span_on<real, D> plane, std::uint64_t seed) const {
     expects(plane.size >= plane_size(), "network: the plane is smaller than the network's table");
-    std::vector<real> initial(plane_size());
-    for (std::size_t i = 0; i < segments().size(); ++i) {
-      const initializer init = table::initializers[i];
-      const double deviation = std::sqrt(init.variance);
-      random_sequence random(seed, purpose::weights, i, 0);
-      real* out = initial.data() + segments()[i].offset;
-      for (std::size_t k = 0; k < segments()[i].size; ++k)
-        out[k] = static_cast<real>(init.mean + (deviation > 0 ? deviation * random.normal() : 0));
-    }
+    const std::vector<real> initial =
+        detail::nn::draw_weights<real>(segments(), table::initializers, plane_size(), seed);
     const stream s{};
     device_.copy(plane.data, initial.data(), plane_size() * sizeof(real), s);
     device_.finish(s);
@@ -144,31 +136,7 @@ class network {
             "network: the batch has fewer pixels or labels than its count");
     expects(p == phase::evaluate || b.global_samples >= std::max(b.count, 1),
             "network: global_samples of a batch for training is at least its count and at least 1");
-    const auto samples = static_cast<std::size_t>(b.count);
-    input_.reserve(samples * layer_backend::numbers(Input));
-    loss_gradient_.reserve(samples * Classes);
-    constexpr int V = layer_backend::block(Input.channels);
-    // for a GPU by argument-dependent lookup: ops/gpu/elementwise.hpp
-    normalize_bytes<number, V>(Input, b.count, b.pixels.data, b.normalization, input_.span().data,
-                               s);
-    forward_pass<layer_backend> pass{in.span().data,       plane.data, b.count,   p,
-                                     batch_norm_allreduce, &saved_,    &scratch_, s};
-    pass.frozen_statistics = b.epoch >= freeze_batch_norm_at;
-    if constexpr (Quantized<P>) pass.quantization = &quantization;
-    logits_ = root_.forward(pass, input_.span().data);
-    samples_ = b.count;
-    trained_ = p == phase::train;
-    const double smoothing = trained_ ? label_smoothing : 0;
-    const double weight = trained_ ? b.loss_weight() : 1;
-    number* const loss_gradient = trained_ ? loss_gradient_.span().data : nullptr;
-    if constexpr (D::host_memory)
-      metrics_ = softmax_loss(Classes, b.count, logits_, b.labels.data, smoothing, weight,
-                              loss_gradient, s);
-    else  // loss_gradient is null in evaluation
-      // for a GPU by argument-dependent lookup: ops/gpu/softmax_loss.hpp
-      softmax_loss(Classes, b.count, logits_, b.labels.data, smoothing,
-                   b.device_loss_scale.empty() ? weight : b.unscaled_loss_weight(),
-                   b.device_loss_scale.data, loss_gradient, device_metrics_.span().data, s);
+    run_pass(s, [&] { run_forward(in, plane, b, p, s); });
   }
 
   template <class Ready>
@@ -193,22 +161,22 @@ class network {
     packing_.unpack(gradients.data, first, count, mode, factor, s);
   }
 
-  /// Of the last forward. On a GPU it blocks the host, and throws error if a label is out of range.
+  /// Of the last forward. On a GPU it blocks the host. Throws error if a label is out of range.
   [[nodiscard]] metrics read_metrics(stream s) const {
     if constexpr (D::host_memory) {
-      return metrics_;
+      return metrics_of(*metrics_.span().data);
     } else {
       detail::ops::metric_sums sums;
-      device_.copy(&sums, device_metrics_.span().data, sizeof(sums), s);
+      device_.copy(&sums, metrics_.span().data, sizeof(sums), s);
       device_.finish(s);
       if constexpr (Quantized<P>)
         if (!trained_) quantization.expect_ranges(device_, s);
       return metrics_of(sums);
     }
   }
-  /// Of the last forward on a GPU, and what they mean: throws error if a label is out of range.
+  /// Of the last forward, and what they mean: throws error if a label is out of range.
   [[nodiscard]] span_on<const detail::ops::metric_sums, D> device_metrics() const {
-    return device_metrics_.span();
+    return metrics_.span();
   }
   [[nodiscard]] metrics metrics_of(const detail::ops::metric_sums& sums) const {
     return detail::ops::checked_metrics(sums, Classes);
@@ -226,11 +194,8 @@ class network {
     if (batch_norm_allreduce) return {};
     bool counts_numbers = false;
     if constexpr (Quantized<P>) counts_numbers = quantization.percentile < 100;
-    return capture_key{
-        saved_.bytes() + gradients_.bytes() +
-            (input_.size() + loss_gradient_.size() + workspace_.size()) * sizeof(number) +
-            packing_.bytes(),
-        label_smoothing, b.epoch >= freeze_batch_norm_at, counts_numbers};
+    return capture_key{held_bytes() + workspace_.size() * sizeof(number) + packing_.bytes(),
+                       label_smoothing, b.epoch >= freeze_batch_norm_at, counts_numbers};
   }
   /// (samples, classes) of the last forward pass.
   [[nodiscard]] span_on<const number, D> logits() const {
@@ -238,20 +203,58 @@ class network {
   }
 
  private:
+  template <class F>
+  void run_pass(stream s, const F& f) {
+    detail::nn::run_in_memory(device_, s, bytes_per_sample_, f, [&] { return held_bytes(); });
+  }
+  void run_forward(const packed_parameters& in, span_on<real, D> plane, const batch<D>& b, phase p,
+                   stream s) {
+    const auto samples = static_cast<std::size_t>(b.count);
+    input_.reserve(samples * layer_backend::numbers(Input));
+    loss_gradient_.reserve(samples * Classes);
+    // for a GPU by argument-dependent lookup: ops/gpu/elementwise.hpp
+    normalize_bytes<number, layer_backend::block(Input.channels)>(
+        Input, b.count, b.pixels.data, b.normalization, input_.span().data, s);
+    forward_pass<layer_backend> pass{in.span().data,       plane.data, b.count,   p,
+                                     batch_norm_allreduce, &saved_,    &scratch_, s};
+    pass.frozen_statistics = b.epoch >= freeze_batch_norm_at;
+    if constexpr (Quantized<P>) pass.quantization = &quantization;
+    logits_ = root_.forward(pass, input_.span().data);
+    samples_ = b.count;
+    trained_ = p == phase::train;
+    const double smoothing = trained_ ? label_smoothing : 0;
+    const double weight = trained_ ? b.loss_weight() : 1;
+    number* const loss_gradient = trained_ ? loss_gradient_.span().data : nullptr;  // null: none
+    if constexpr (D::host_memory)
+      *metrics_.span().data = softmax_loss(Classes, b.count, logits_, b.labels.data, smoothing,
+                                           weight, loss_gradient, s);
+    else  // for a GPU by argument-dependent lookup: ops/gpu/softmax_loss.hpp
+      softmax_loss(Classes, b.count, logits_, b.labels.data, smoothing,
+                   b.device_loss_scale.empty() ? weight : b.unscaled_loss_weight(),
+                   b.device_loss_scale.data, loss_gradient, metrics_.span().data, s);
+  }
   template <class Ready>
   void run_backward(const packed_parameters& in, span_on<real, D> gradients, write_mode mode,
                     Ready&& ready, stream s, std::byte* packed_gradients) {
     expects(trained_, "network: backward requires a preceding forward with phase::train");
     expects(gradients.size >= plane_size(),
             "network: the plane is smaller than the network's table");
-    const auto samples = static_cast<std::size_t>(samples_);
-    gradients_.reset(samples * largest_activation_);
-    const backward_pass<layer_backend> pass{
-        in.span().data, gradients.data, mode,        samples_, batch_norm_allreduce,
-        &gradients_,    &scratch_,      &workspace_, s,        packed_gradients};
-    number* dy = gradients_.acquire();
-    device_.copy(dy, loss_gradient_.span().data, samples * Classes * sizeof(number), s);
-    root_.backward(pass, dy, {.needed = false}, ready);
+    run_pass(s, [&] {
+      const auto samples = static_cast<std::size_t>(samples_);
+      gradients_.reset(samples * largest_activation_);
+      const backward_pass<layer_backend> pass{
+          in.span().data, gradients.data, mode,        samples_, batch_norm_allreduce,
+          &gradients_,    &scratch_,      &workspace_, s,        packed_gradients};
+      number* dy = gradients_.acquire();
+      device_.copy(dy, loss_gradient_.span().data, samples * Classes * sizeof(number), s);
+      root_.backward(pass, dy, {.needed = false}, ready);
+    });
+  }
+
+  // Memory of the samples of the largest pass so far; bytes_per_sample_ of each, at least.
+  [[nodiscard]] std::size_t held_bytes() const {
+    return saved_.bytes() + gradients_.bytes() +
+           (input_.size() + loss_gradient_.size()) * sizeof(number);
   }
 
   [[gnu::cold]] network(const D& where, layout_builder&& layout)
@@ -259,10 +262,13 @@ class network {
         root_(Root::template bind<layer_backend, Input>(layout)),
         packed_size_(layout.packed_size),
         largest_activation_(layout.largest_activation),
+        bytes_per_sample_(layout.activation_bytes +
+                          sizeof(number) *
+                              (layer_backend::numbers(Input) + Classes + 2 * largest_activation_)),
         saved_(where, layout.activations),
         input_(where, 0),
         loss_gradient_(where, 0),
-        device_metrics_(where, D::host_memory ? 0 : 1),
+        metrics_(where, 1),
         workspace_(where, 0),
         scratch_(where, 0),
         packing_(where, layout),
@@ -277,14 +283,13 @@ class network {
 
   D device_;
   node_of<Root, layer_backend, Input> root_;
-  std::size_t packed_size_, largest_activation_;
+  std::size_t packed_size_, largest_activation_, bytes_per_sample_;
   detail::nn::activations<D> saved_;
   int samples_ = 0;
   bool trained_ = false;
-  metrics metrics_;
   const number* logits_ = nullptr;
   buffer<number, D> input_, loss_gradient_;
-  buffer<detail::ops::metric_sums, D> device_metrics_;
+  buffer<detail::ops::metric_sums, D> metrics_;
   buffer<number, D> workspace_;
   buffer<double, D> scratch_;
   detail::nn::parameter_packing<layer_backend> packing_;

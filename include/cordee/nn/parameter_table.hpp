@@ -9,13 +9,16 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include <cordee/core/extent.hpp>
+#include <cordee/core/random.hpp>
 #include <cordee/core/segment.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -183,6 +186,23 @@ class parameter_table {
     return all;
   }();
 };
+
+/// The initial values of a plane of `size` numbers, a function of the seed alone. Drawn on the host,
+/// so that they are the same bits on every device (docs/primitives.md).
+template <class Real>
+[[gnu::cold]] std::vector<Real> draw_weights(std::span<const segment> table,
+                                             std::span<const initializer> initializers,
+                                             std::size_t size, std::uint64_t seed) {
+  std::vector<Real> plane(size);
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    const double mean = initializers[i].mean, deviation = std::sqrt(initializers[i].variance);
+    random_sequence random(seed, purpose::weights, i, 0);
+    Real* const out = plane.data() + table[i].offset;
+    for (std::size_t k = 0; k < table[i].size; ++k)
+      out[k] = static_cast<Real>(mean + (deviation > 0 ? deviation * random.normal() : 0));
+  }
+  return plane;
+}
 
 }  // namespace detail::nn
 

@@ -17,7 +17,8 @@ class average_pool_node {
 
  public:
   average_pool_node(const extent& in, layout_builder& layout)
-      : in_(in), activation_(layout.activations++) {
+      : in_(in),
+        activation_(layout.add_activation(sizeof(number) * B::numbers({in.channels, 1, 1}))) {
     layout.note_activation_size(B::numbers(in));
   }
   void pack_parameters(const pack_pass<B>&) const {}
@@ -49,8 +50,9 @@ class max_pool_node {
 
  public:
   max_pool_node(const ops::max_pool_problem& problem, layout_builder& layout)
-      : problem_(problem), activation_(layout.activations) {
-    layout.activations += 2;
+      : problem_(problem),
+        activation_(layout.add_activation((sizeof(number) + 1) * B::numbers(problem.out()))) {
+    ++layout.activations;  // of the maxima: a byte each
     layout.note_activation_size(std::max(B::numbers(problem.in), B::numbers(problem.out())));
   }
   void pack_parameters(const pack_pass<B>&) const {}

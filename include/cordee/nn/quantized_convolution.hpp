@@ -52,7 +52,7 @@ class quantized_convolution_node {
         packed_(layout.template reserve_packed<gradient>(packed_dequantized_size(problem))),
         packed_bytes_(layout.template reserve_packed<std::int8_t>(engine::packed_bytes(problem))),
         scales_(layout.template reserve_packed<float>(static_cast<std::size_t>(problem.filters))),
-        activation_(layout.activations++) {
+        activation_(layout.add_activation(sizeof(number) * B::numbers(problem.out()))) {
     layout.next_statistic += 2;
     name_.remove_suffix(std::string_view(".weight").size());
     layout.note_activation_size(std::max(B::numbers(problem.in), B::numbers(problem.out())));

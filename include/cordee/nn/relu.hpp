@@ -36,7 +36,8 @@ class relu_node {
   using number = typename B::number;
 
  public:
-  relu_node(const extent& in, layout_builder& layout) : in_(in), activation_(layout.activations++) {
+  relu_node(const extent& in, layout_builder& layout)
+      : in_(in), activation_(layout.add_activation(sizeof(number) * B::numbers(in))) {
     layout.note_activation_size(B::numbers(in));
   }
   void pack_parameters(const pack_pass<B>&) const {}

@@ -22,7 +22,8 @@ class subsample_node {
 
  public:
   subsample_node(const ops::subsample_problem& problem, layout_builder& layout)
-      : problem_(problem), activation_(layout.activations++) {
+      : problem_(problem),
+        activation_(layout.add_activation(sizeof(number) * B::numbers(problem.out))) {
     layout.note_activation_size(std::max(B::numbers(problem.in), B::numbers(problem.out)));
   }
   void pack_parameters(const pack_pass<B>&) const {}

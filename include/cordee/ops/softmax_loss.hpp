@@ -17,12 +17,11 @@
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
-/// Metrics as a device sums them, and the first sample whose label is outside the classes (-1:
-/// none).
-struct metric_sums {
-  double loss = 0;
-  std::int64_t top1 = 0, top5 = 0, count = 0;
-  std::int64_t bad_sample = -1, bad_label = 0;
+/// Metrics as a device sums them, and the first sample whose label is outside the classes. The loss of such a sample and its gradient are NaN, so that the step is skipped, on all
+/// ranks alike where gradients are averaged, before the error is thrown (checked_metrics).
+struct metric_sums : metrics {
+  std::int64_t bad_sample = 0;  // its index + 1; 0: none
+  std::int64_t bad_label = 0;
 };
 
 [[noreturn]] inline void throw_bad_label(std::int64_t sample, std::int64_t label, int classes) {
@@ -30,6 +29,8 @@ struct metric_sums {
                      ", but the network has classes 0 to ", classes - 1,
                      "; check the data set or the network's number of classes"));
 }
+
+constexpr bool is_class(int label, int classes) { return 0 <= label && label < classes; }
 
 /// Whether class c ranks above the label: its logit is larger, or equal and its index smaller. A
 /// NaN ranks above every other logit.
@@ -66,8 +67,8 @@ struct softmax_sums {
 
 /// The sums as metrics. Throws cordee::error where a label was outside 0 .. classes-1.
 inline metrics checked_metrics(const metric_sums& sums, int classes) {
-  if (sums.bad_sample >= 0) throw_bad_label(sums.bad_sample, sums.bad_label, classes);
-  return {sums.loss, sums.top1, sums.top5, sums.count};
+  if (sums.bad_sample > 0) throw_bad_label(sums.bad_sample - 1, sums.bad_label, classes);
+  return sums;
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::ops

@@ -15,24 +15,33 @@
 
 namespace cordee::inline CORDEE_ABI::detail::train {
 
-/// A model whose metrics are in a device's memory after forward, so that they can be copied from
-/// there without blocking the host.
+/// A model whose metrics are in its device's memory after forward, so that they can be copied from
+/// there without blocking the host, and judged after the step.
 template <class M>
-concept HasDeviceMetrics = !M::device::host_memory && requires(const M m) {
+concept HasDeviceMetrics = requires(const M m) {
   { m.metrics_of(*m.device_metrics().data) } -> std::same_as<metrics>;
 };
 
 /// The results are read where they are: on the CPU, and of models without device metrics, whose
-/// read_metrics blocks the host.
-template <class M, bool = HasDeviceMetrics<M>>
+/// read_metrics may block the host.
+template <class M, bool = HasDeviceMetrics<M> && !M::device::host_memory>
 class readback {
  public:
   using stream = typename M::device::stream;
 
   explicit readback(const typename M::device&) {}
 
-  void begin(std::size_t /*passes*/) { metrics_ = {}; }
-  void copy_metrics(const M& model, stream s) { metrics_ += model.read_metrics(s); }
+  void begin(std::size_t /*passes*/) { sums_ = {}; }
+  void copy_metrics(const M& model, stream s) {
+    if constexpr (HasDeviceMetrics<M>) {
+      const ops::metric_sums& pass = *model.device_metrics().data;
+      sums_ += pass;
+      if (sums_.bad_sample == 0)
+        sums_.bad_sample = pass.bad_sample, sums_.bad_label = pass.bad_label;
+    } else {
+      sums_ += model.read_metrics(s);
+    }
+  }
   template <class Planes>
   void copy_status(const Planes& planes, stream s) {
     status_ = planes.read_status(s);
@@ -40,13 +49,19 @@ class readback {
   void mark(stream) {}
   void wait() const {}
 
-  [[nodiscard]] metrics metrics_of(const M&) const { return metrics_; }
+  /// Throws error if a label was out of range.
+  [[nodiscard]] metrics metrics_of(const M& model) const {
+    if constexpr (HasDeviceMetrics<M>)
+      return model.metrics_of(sums_);
+    else
+      return sums_;
+  }
   [[nodiscard]] const step_status& status() const { return status_; }
   /// A stream for what else is read.
   [[nodiscard]] stream on() const { return {}; }
 
  private:
-  metrics metrics_;
+  ops::metric_sums sums_;
   step_status status_;
 };
 

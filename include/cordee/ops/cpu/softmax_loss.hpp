@@ -5,9 +5,11 @@
 // network's time, and the sums keep the order of the samples.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include <cordee/core/training_step.hpp>
 #include <cordee/device/cpu.hpp>
@@ -18,19 +20,27 @@ namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// Returns the metrics, summed over the samples. Where `gradient` is not null, writes loss_weight
 /// times the gradient of each sample's loss (1 / global batch makes it that of the mean loss).
-/// Throws cordee::error where a label is outside 0 .. classes-1.
 template <Number N>
-metrics softmax_loss(int classes, int samples,
-                     const N* logits,             // (samples, classes)
-                     const std::int32_t* labels,  // (samples)
-                     double smoothing, double loss_weight,
-                     N* gradient,  // (samples, classes)
-                     cpu::stream) {
-  metrics total;
+metric_sums softmax_loss(int classes, int samples,
+                         const N* logits,             // (samples, classes)
+                         const std::int32_t* labels,  // (samples)
+                         double smoothing, double loss_weight,
+                         N* gradient,  // (samples, classes)
+                         cpu::stream) {
+  metric_sums total;
   for (int n = 0; n < samples; ++n) {
     const int label = labels[n];
-    if (label < 0 || label >= classes) throw_bad_label(n, label, classes);
     const N* z = logits + static_cast<std::size_t>(n) * static_cast<std::size_t>(classes);
+    if (!is_class(label, classes)) {
+      constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+      if (total.bad_sample == 0) total.bad_sample = n + 1, total.bad_label = label;
+      total.loss = nan;
+      ++total.count;
+      if (gradient != nullptr)
+        std::fill_n(gradient + (z - logits), classes,
+                    precision::rounded<N>(static_cast<precision::wide<N>>(nan)));
+      continue;
+    }
     softmax_sums sums;
     sums.largest = static_cast<double>(precision::widened(z[0]));
     for (int c = 1; c < classes; ++c) {

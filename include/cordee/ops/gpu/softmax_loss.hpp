@@ -14,15 +14,12 @@
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
-constexpr bool is_class(int label, int classes) { return 0 <= label && label < classes; }
-
 struct sample_metrics {
   double loss;
   int rank;
 };
 
-/// One sample's loss, rank and gradient. A label that is not a class makes loss and gradient NaN,
-/// so that the step is skipped before the host reads the label.
+/// One sample's loss, rank and gradient.
 template <Number N>
 struct softmax_kernel {
   static constexpr int threads = 128;
@@ -99,9 +96,9 @@ struct metrics_kernel {
     top5 = b.sum(top5);
     const int first_invalid = static_cast<int>(-block_max<threads>(b, -first_invalid_seen));
     if (b.thread() != 0) return;
-    *out = {loss, static_cast<std::int64_t>(top1), static_cast<std::int64_t>(top5), samples};
+    *out = {{loss, static_cast<std::int64_t>(top1), static_cast<std::int64_t>(top5), samples}};
     if (first_invalid < samples) {
-      out->bad_sample = first_invalid;
+      out->bad_sample = first_invalid + 1;
       out->bad_label = labels[first_invalid];
     }
   }

@@ -9,6 +9,8 @@
 #include <doctest/doctest.h>
 
 #include <cordee/ops/engines/blocked/engine.hpp>
+#include <cordee/precision/bf16.hpp>
+#include <cordee/precision/fp16.hpp>
 
 #include "tests/support/engine_laws.hpp"
 
@@ -20,6 +22,8 @@ ENGINE_LAWS(engine_of<cordee::blocked, float>, engine_of<cordee::blocked, double
             engine_of<blocked_with<16>, float>);
 
 static_assert(!ConvolutionEngine<cordee::blocked, int>);
+static_assert(!ConvolutionEngine<cordee::blocked, half, float> &&
+              !ConvolutionEngine<cordee::blocked, bfloat, float>);
 
 TEST_CASE("blocked: a block is one register, for a single channel too") {
   for (const int channels : {1, 3, 4, 5, 16, 17}) {

@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where a device has no memory left for a pass, the largest batch that could fit.
+//
+// What a network keeps for backward grows linearly with the samples. Temporary memory of the passes
+// comes on top, so the number is an upper estimate.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include <cordee/core/concat.hpp>
+#include <cordee/core/error.hpp>
+
+namespace cordee::inline CORDEE_ABI::detail::nn {
+
+/// "; ... at most 37 samples per rank fit": `available` bytes for all samples together.
+inline std::string describe_largest_batch(std::size_t available, std::size_t bytes_per_sample) {
+  return concat("; activations and their gradients take ", core::grouped(bytes_per_sample),
+                " bytes for each sample, so that at most ",
+                core::grouped(available / bytes_per_sample), " samples per rank fit into the ",
+                core::grouped(available), " bytes that are free without them");
+}
+
+/// f(). If the device has no memory left for it, the error says which batch could fit: `held()` is
+/// what the network's samples hold already. Nothing is added while the stream is captured.
+template <class D, class F, class Held>
+void run_in_memory(const D& device, typename D::stream s, std::size_t bytes_per_sample, const F& f,
+                   const Held& held) {
+  if constexpr (requires { device.available(s); }) {
+    try {
+      f();
+    } catch (const core::out_of_memory& failure) {
+      const std::optional<std::size_t> free = device.available(s);
+      if (!free) throw;
+      throw core::out_of_memory(
+          concat(failure.what(), describe_largest_batch(*free + held(), bytes_per_sample)));
+    }
+  } else {
+    f();
+  }
+}
+
+}  // namespace cordee::inline CORDEE_ABI::detail::nn
