@@ -4,6 +4,7 @@
 // Vectors of any type of numbers from and to doubles, and the error of one rounding.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <concepts>
 #include <limits>
@@ -52,7 +53,7 @@ std::vector<N> to_numbers(const std::vector<double>& v) {
 /// a significand of p bits, or half the smallest subnormal.
 template <Number N>
 double storage_error(double x) {
-  if constexpr (std::same_as<N, half>) return std::max(0x1p-11 * std::abs(x), 0x1p-25);
+  if constexpr (std::same_as<N, cordee::half>) return std::max(0x1p-11 * std::abs(x), 0x1p-25);
   if constexpr (std::same_as<N, bfloat>) return std::max(0x1p-8 * std::abs(x), 0x1p-134);
   return 0;
 }
