@@ -33,7 +33,8 @@ struct exchange_fixture {
   std::vector<int> mixed;
   recording_solo reducer{{}, &mixed};
   detail::train::planes<double, cpu, lars, recording_solo> memory{cpu(1), t4_table};
-  detail::train::gradient_scaler<fp64, cpu> scaler{cpu(1), {}, nullptr, {}};
+  detail::train::loss_scale scale{};
+  detail::train::gradient_scaler<fp64, cpu> scaler{cpu(1), {}, nullptr, scale, {}};
   detail::train::bucket_exchange<quadratic<fp64>, lars, recording_solo> exchange;
 
   explicit exchange_fixture(bool overlap)

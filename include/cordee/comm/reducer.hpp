@@ -18,6 +18,7 @@
 //     sources(info)                 the ranks whose numbers this one holds after mix()
 //     spectral_radius(form)         growth of the ranks' disagreement in a round
 //     remedies(form)                phrases: what would bring that growth below 1
+//     state<Real>(), restore<Real>(state)   what this rank keeps beside the slots (reducer_state)
 //     scratch_as<P>(n), mix_as<P>(m, lost, info, s)    the same with every hop encoded in P
 //
 // `reducer_base` has the defaults; `exact_method` (exact_method.hpp) makes a reducer of a schedule
@@ -28,6 +29,7 @@
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -63,7 +65,21 @@ struct reducer_base {
   Communicator comm;
 };
 
+/// What a reducer keeps on this rank beside its slots, such as an asynchronous server's weights.
+struct reducer_state {
+  std::vector<double> numbers;  // which hold the bits of float and double
+  std::vector<std::int64_t> counters;
+  bool operator==(const reducer_state&) const = default;
+};
+
 namespace detail::comm {
+
+/// A reducer with memory beside its slots. Both members require that no rank is in a mix().
+template <class R, class Real>
+concept HasReducerState = requires(const R r, const reducer_state state) {
+  { r.template state<Real>() } -> std::same_as<reducer_state>;
+  { r.template restore<Real>(state) } -> std::same_as<void>;
+};
 
 /// A reducer that takes the first weights before it mixes (an asynchronous server); collective.
 template <class R, class Real, class D>

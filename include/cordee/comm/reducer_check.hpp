@@ -15,7 +15,7 @@ namespace cordee::inline CORDEE_ABI::detail::comm {
 
 /// Names of optional members, and misspellings of members.
 struct reducer_names {
-  int initialize, sources, spectral_radius, remedies, scratch_as, mix_as;
+  int initialize, sources, spectral_radius, remedies, scratch_as, mix_as, state, restore;
   int initialise, single_mesage, single_messages, source, remedy, losless, loss_less, slot, offer;
 };
 
@@ -115,6 +115,15 @@ struct reducer_check {
           InitializableOn<R, Real, D> || requires { &names_of<R>::initialize; },
           "reducer: `initialize` must be: void initialize(bucket_view<Real, D, slots> m, "
           "typename D::stream s) const");
+      static_assert(
+          HasReducerState<R, Real> ||
+              requires {
+                &names_of<R>::state;
+                &names_of<R>::restore;
+              },
+          "reducer: `state` and `restore` belong together and must be: template <class Real> "
+          "reducer_state state() const; template <class Real> void restore(const reducer_state&) "
+          "const");
       return reducer_spelling<R>::holds;
     } else {
       return true;

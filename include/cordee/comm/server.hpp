@@ -140,6 +140,16 @@ struct server<Communicator, asynchronous> {
 
   [[nodiscard]] std::vector<int> sources(const step_info&) const { return {0}; }
 
+  /// On rank 0 the server's weights and clock; nothing on the others. No rank may be in a mix().
+  template <class Real>
+  [[nodiscard]] reducer_state state() const {
+    return client_->template state<Real>();
+  }
+  template <class Real>
+  void restore(const reducer_state& state) const {
+    client_->template restore<Real>(state);
+  }
+
   /// On rank 0: element k is the number of pushes that were k versions old when they arrived.
   [[nodiscard]] std::vector<std::int64_t> staleness() const { return client_->staleness(); }
 

@@ -58,6 +58,11 @@ struct legw {
   {
     inner.observe(epoch, mean_loss);
   }
+  [[nodiscard]] std::span<double> state()
+    requires detail::schedule::HasScheduleState<S>
+  {
+    return inner.state();
+  }
   [[nodiscard]] std::string describe() const {
     return concat("LEGW, ", global_batch, "/", reference_batch, ": warm-up over the first ",
                   epochs(), " epochs of ", factor(), " times: ", cordee::describe(inner));

@@ -53,6 +53,11 @@ struct linear_scaled {
   {
     inner.observe(epoch, mean_loss);
   }
+  [[nodiscard]] std::span<double> state()
+    requires detail::schedule::HasScheduleState<S>
+  {
+    return inner.state();
+  }
   [[nodiscard]] std::string describe() const {
     return concat(factor(), " = ", global_batch, "/", reference_batch,
                   " times: ", cordee::describe(inner));
@@ -76,6 +81,11 @@ struct sqrt_scaled {
     requires detail::schedule::AdaptiveSchedule<S>
   {
     inner.observe(epoch, mean_loss);
+  }
+  [[nodiscard]] std::span<double> state()
+    requires detail::schedule::HasScheduleState<S>
+  {
+    return inner.state();
   }
   [[nodiscard]] std::string describe() const {
     return concat(factor(), " = sqrt(", global_batch, "/", reference_batch,

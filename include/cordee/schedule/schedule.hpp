@@ -12,6 +12,8 @@
 //     describe() const             a neutral text  one line for the run's description
 //     end_epoch() const            infinite        from where the learning rate is constant
 //     observe(epoch, mean_loss)    not adaptive    by `fit`, after each update, on all ranks
+//     state()                      none            std::span<double>: what observe changes, which a
+//                                                  checkpoint saves and restores
 //   };
 //
 // It is passed to the trainer as it is, or wrapped: warmup{5, my_schedule{}}. A misspelt or
@@ -24,6 +26,7 @@
 
 #include <cmath>
 #include <concepts>
+#include <span>
 #include <string>
 #include <type_traits>
 
@@ -46,6 +49,12 @@ namespace detail::schedule {
 template <class S>
 concept AdaptiveSchedule = Schedule<S> && requires(S s, double epoch, double mean_loss) {
   { s.observe(epoch, mean_loss) };
+};
+
+/// A schedule that shows the numbers which observe() changes, in its own memory.
+template <class S>
+concept HasScheduleState = Schedule<S> && requires(S s) {
+  { s.state() } -> std::same_as<std::span<double>>;
 };
 
 template <class S>
@@ -71,6 +80,9 @@ consteval bool has_schedule_members() {
       AdaptiveSchedule<S> || !requires { &S::observe; },
       "the optional member 'observe' of a schedule is 'void observe(double epoch, double "
       "mean_loss)'");
+  static_assert(
+      HasScheduleState<S> || !requires { &S::state; },
+      "the optional member 'state' of a schedule is 'std::span<double> state()'");
   static_assert(
       !requires(const S s) { s.ends(); } && !requires(const S s) { s.end(); } &&
           !requires(const S s) { s.last_epoch(); },

@@ -52,6 +52,11 @@ struct warmup {
   {
     inner.observe(epoch, mean_loss);
   }
+  [[nodiscard]] std::span<double> state()
+    requires detail::schedule::HasScheduleState<S>
+  {
+    return inner.state();
+  }
   [[nodiscard]] std::string describe() const {
     return concat("warm-up from ", start.value, " over the first ", epochs,
                   " epochs of: ", cordee::describe(inner));
@@ -78,6 +83,11 @@ struct warmup_then {
     requires detail::schedule::AdaptiveSchedule<S>
   {
     if (epoch >= epochs) inner.observe(epoch - epochs, mean_loss);
+  }
+  [[nodiscard]] std::span<double> state()
+    requires detail::schedule::HasScheduleState<S>
+  {
+    return inner.state();
   }
   [[nodiscard]] std::string describe() const {
     return concat("warm-up from ", start.value, " over ", epochs,

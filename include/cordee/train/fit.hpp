@@ -8,12 +8,14 @@
 #include <cmath>
 #include <concepts>
 #include <optional>
+#include <utility>
 
 #include <cordee/comm/collectives.hpp>
 #include <cordee/core/clock.hpp>
 #include <cordee/schedule/schedule.hpp>
 #include <cordee/train/evaluate.hpp>
 #include <cordee/train/record.hpp>
+#include <cordee/train/run_state.hpp>
 #include <cordee/train/same_settings.hpp>
 #include <cordee/train/stability_check.hpp>
 #include <cordee/train/upload.hpp>
@@ -76,6 +78,27 @@ void validate(Run& run, const normalization& norm, validation<S>& v,
   result = evaluate(run, v.dataset, norm, v.batch);
 }
 
+/// Sets where this fit begins: at the loader's position or, after a restore, at the state's, which
+/// the loader then continues from. Throws error if that position is another loader's.
+template <class F>
+[[gnu::cold]] void begin_fit(fit_state& state, F& feed) {
+  if (!std::exchange(state.resumes, false)) {
+    state = {feed.step(), feed.samples(), feed.global_batch(), 0, {}, false};
+    return;
+  }
+  if (feed.samples() != state.samples || feed.global_batch() != state.global_batch)
+    throw error(concat("fit: the run to be continued had ", state.samples,
+                       " samples and a global batch of ", state.global_batch, ", this loader has ",
+                       feed.samples(), " and ", feed.global_batch(),
+                       ": continue with the data set and the batch of before"));
+  if constexpr (requires { feed.seek(state.update); })
+    feed.seek(state.update);
+  else if (feed.step() != state.update)
+    throw error(concat("fit: a loader without seek() is at update ", feed.step(),
+                       ", the run is continued at ", state.update,
+                       ": give the loader `void seek(std::int64_t step)`"));
+}
+
 // Cold: a step takes milliseconds, so the code between two of them is compiled for size.
 template <class Run, class F, class... Callbacks>
 [[gnu::cold]] run_summary fit(Run& run, F& feed, double epochs, Callbacks&... callbacks) {
@@ -91,6 +114,8 @@ template <class Run, class F, class... Callbacks>
   expect_same_settings(run.comm(), feed_settings(feed, run.schedule(), epochs), "fit");
 
   [[maybe_unused]] const bool reports = run.comm().rank() == 0;
+  fit_state& state = run.fit_state();
+  begin_fit(state, feed);
   const std::int64_t first = feed.step(), total = feed.steps(epochs);
   [[maybe_unused]] const run_plan plan{
       total,
@@ -104,11 +129,11 @@ template <class Run, class F, class... Callbacks>
       reports && sizeof...(callbacks) > 0 ? disagreement_radius(run.optimizer(), run.reducer())
                                           : 0};
   if (reports) (call_begin(callbacks, plan), ...);
+  (call_begin_on_all_ranks(callbacks, run), ...);
 
   const auto start = clock::now();
   const auto elapsed = [&] { return std::chrono::duration<double>(clock::now() - start).count(); };
   run_summary summary;
-  metrics in_epoch;
   upload<typename Run::device> uploaded(run.model().where());
   std::span<const batch<typename Run::device>> next_batches;
   const auto fetch = [&](std::int64_t k) {
@@ -119,23 +144,28 @@ template <class Run, class F, class... Callbacks>
     const auto out = run.step(next_batches, feed.epoch(k), [&] { fetch(k + 1); });
     step_record record{out.info};
     if constexpr (reduces)
-      record = allreduce_record(run, out, summary.skipped, elapsed());
+      record = allreduce_record(run, out, state.skipped, elapsed());
     else
-      record.skipped = summary.skipped + (out.finite() ? 0 : 1);
-    summary.skipped = record.skipped;
-    in_epoch += record.train;
+      record.skipped = state.skipped + (out.finite() ? 0 : 1);
+    state.skipped = record.skipped;
+    state.in_epoch += record.train;
+    state.update = k + 1;
     if constexpr (adaptive) run.schedule().observe(out.info.epoch, record.train.mean_loss());
     if (reports) (call_step(callbacks, record), ...);
 
     const bool epoch_ends =
         k + 1 == total || std::floor(feed.epoch(k + 1)) > std::floor(feed.epoch(k));
-    if (!epoch_ends) continue;
-    epoch_record e{record, in_epoch, std::nullopt};
-    (validate(run, feed.norm(), callbacks, e.validation), ...);
-    if (reports) (call_epoch(callbacks, e), ...);
-    summary.last = e;
-    in_epoch = {};
+    if (epoch_ends) {
+      epoch_record e{record, state.in_epoch, std::nullopt};
+      (validate(run, feed.norm(), callbacks, e.validation), ...);
+      if (reports) (call_epoch(callbacks, e), ...);
+      summary.last = e;
+      state.in_epoch = {};
+    }
+    (call_step_on_all_ranks(callbacks, run, feed.epoch(k + 1)), ...);
   }
+  (call_end_on_all_ranks(callbacks, run), ...);
+  summary.skipped = state.skipped;
   summary.steps = total - first;
   summary.seconds = elapsed();
   // Also a barrier: no rank returns before all have finished.

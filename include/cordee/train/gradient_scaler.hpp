@@ -5,7 +5,7 @@
 // gradient by 1/S when it is ready, and S is updated when the whole gradient has been tested.
 //
 // S is part of the step's status in the device's memory, so kernels of a captured step read its
-// current value; the host's copy is the one that was read back last.
+// current value; the host's copy, in the run's state, is the one that was read back last.
 #pragma once
 
 #include <cordee/core/training_step.hpp>
@@ -22,7 +22,8 @@ class gradient_scaler {
   using stream = typename D::stream;
   using Real = typename P::master;
 
-  gradient_scaler(const D&, const loss_scaling&, step_status*, stream) {}
+  gradient_scaler(const D&, const loss_scaling&, step_status*, loss_scale&, stream) {}
+  void restore(const D&, stream) const {}
   [[nodiscard]] double scale() const { return 1; }
   [[nodiscard]] span_on<const float, D> device_scale() const { return {}; }
   [[nodiscard]] const float* device_factor() const { return nullptr; }
@@ -31,7 +32,7 @@ class gradient_scaler {
   void set_host_scale(const step_status&) {}
 };
 
-/// `status` is in the device's memory and outlives this object.
+/// `status` is in the device's memory, `host` is the host's copy; both outlive this object.
 template <class P, Device D>
 class gradient_scaler<P, D, true> {
  public:
@@ -39,17 +40,23 @@ class gradient_scaler<P, D, true> {
   using Real = typename P::master;
 
   /// Sets the first step's scale in `status`. Throws usage_error for options without meaning.
-  gradient_scaler(const D& device, const loss_scaling& options, step_status* status, stream s)
-      : options_(options), status_(status) {
-    step_status first;
-    first.scale = loss_scale::first(options);
-    first.unscale = first.scale.inverse();
-    device.copy(status_, &first, sizeof(first), s);
-    scale_ = first.scale.value;
+  gradient_scaler(const D& device, const loss_scaling& options, step_status* status,
+                  loss_scale& host, stream s)
+      : options_(options), status_(status), host_(host) {
+    host_ = loss_scale::first(options);
+    restore(device, s);
+  }
+
+  /// Sets the next step's scale in `status` to the host's copy.
+  void restore(const D& device, stream s) const {
+    step_status next;
+    next.scale = host_;
+    next.unscale = next.scale.inverse();
+    device.copy(status_, &next, sizeof(next), s);
   }
 
   /// S of the next step's loss: the host's copy.
-  [[nodiscard]] double scale() const { return scale_; }
+  [[nodiscard]] double scale() const { return host_.value; }
   /// S where kernels read it.
   [[nodiscard]] span_on<const float, D> device_scale() const { return {&status_->scale.value, 1}; }
 
@@ -68,12 +75,12 @@ class gradient_scaler<P, D, true> {
   /// S of the next step. Requires that all norms of this step have been recorded.
   void update(stream s) const { launch_single(s, rescale_op{options_, status_}); }
   /// Takes over the updated S from a status that was read back.
-  void set_host_scale(const step_status& read) { scale_ = read.scale.value; }
+  void set_host_scale(const step_status& read) { host_ = read.scale; }
 
  private:
   loss_scaling options_;
   step_status* status_;
-  double scale_ = 1;
+  loss_scale& host_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::train

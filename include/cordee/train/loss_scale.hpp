@@ -44,6 +44,7 @@ namespace detail::train {
 struct loss_scale {
   float value = 1;
   int finite_steps = 0;
+  bool operator==(const loss_scale&) const = default;
 
   [[nodiscard]] static loss_scale first(const loss_scaling& options) {
     options.check();

@@ -10,7 +10,13 @@
 //   epoch(const epoch_record&)   at the end of each epoch
 //   end(const run_summary&)      after the last step
 //
-// Callbacks are called on rank 0 only, with values reduced over all ranks.
+// which are called on rank 0 only, with values reduced over all ranks; and of
+//
+//   begin_on_all_ranks(run)             with the trainer, collective: a checkpoint
+//   step_on_all_ranks(run, epoch)       `epoch`: of data seen after the update
+//   end_on_all_ranks(run)
+//
+// which are called after the others. What they throw ends the run on every rank.
 #pragma once
 
 #include <cstddef>
@@ -84,6 +90,20 @@ void call_epoch(C& callback, const epoch_record& r) {
 template <class C>
 void call_end(C& callback, const run_summary& r) {
   if constexpr (requires { callback.end(r); }) callback.end(r);
+}
+
+template <class C, class Run>
+void call_begin_on_all_ranks(C& callback, Run& run) {
+  if constexpr (requires { callback.begin_on_all_ranks(run); }) callback.begin_on_all_ranks(run);
+}
+template <class C, class Run>
+void call_step_on_all_ranks(C& callback, Run& run, double epoch) {
+  if constexpr (requires { callback.step_on_all_ranks(run, epoch); })
+    callback.step_on_all_ranks(run, epoch);
+}
+template <class C, class Run>
+void call_end_on_all_ranks(C& callback, Run& run) {
+  if constexpr (requires { callback.end_on_all_ranks(run); }) callback.end_on_all_ranks(run);
 }
 
 }  // namespace detail::train

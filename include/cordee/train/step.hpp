@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Options of a run's steps, the outcome of each, and the counters that advance with them.
+// Options of a run's steps, and the outcome of each.
 #pragma once
 
 #include <cstddef>
@@ -61,25 +61,12 @@ constexpr std::size_t bucket_bytes(const trainer_options& options) {
   return options.bucket_bytes > 0 ? options.bucket_bytes : D::host_memory ? MiB : 16 * MiB;
 }
 
-/// The counters of a run, from which each step's step_info is made.
-struct progress {
-  std::int64_t step = 0, applied = 0, round = 0;
-  double previous_learning_rate = 0;
-  int nonfinite_steps = 0;  // in a row
-
-  [[nodiscard]] step_info at(double epoch, double learning_rate) const {
-    return {step, applied, round, epoch, learning_rate, previous_learning_rate};
-  }
-  /// `exchanged`: whether the step posted a bucket.
-  void advance(const step_outcome& outcome, bool exchanged) {
-    ++step;
-    if (exchanged) ++round;
-    nonfinite_steps = outcome.finite() ? 0 : nonfinite_steps + 1;
-    if (!outcome.applied) return;
-    ++applied;
-    previous_learning_rate = outcome.info.learning_rate;
-  }
-};
+/// Whether backward of a step's first micro-batch overwrites the gradients, so that nothing clears
+/// them. On the CPU that would change the sign of zeros.
+template <class D>
+bool overwrites(const batch<D>& first) {
+  return !D::host_memory && first.count > 0;
+}
 
 /// The host's work during a step, by default.
 struct no_work {

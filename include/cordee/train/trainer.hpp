@@ -29,6 +29,7 @@
 #include <cordee/train/planes.hpp>
 #include <cordee/train/readback.hpp>
 #include <cordee/train/run_operations.hpp>
+#include <cordee/train/run_state.hpp>
 #include <cordee/train/same_table.hpp>
 #include <cordee/train/stability_check.hpp>
 #include <cordee/train/step.hpp>
@@ -69,7 +70,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
         planes_(device_, M::segments()),
         packed_parameters_(model.make_packed_parameters()),
         readback_(device_),
-        gradient_scaler_(device_, options_.loss_scaling, planes_.status(), stream_),
+        gradient_scaler_(device_, options_.loss_scaling, planes_.status(), state_.scale, stream_),
         graph_cache_(device_, options_),
         exchange_(model_, optimizer_, reducer_, planes_, gradient_scaler_, options_) {
     detail::optim::check_optimizer(optimizer_);
@@ -110,6 +111,19 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
     model_.pack_parameters(weights(), packed_parameters_, stream_);
   }
 
+  /// What changes from step to step beside the planes. No rank may be in a step.
+  [[nodiscard]] run_state state() {
+    return detail::train::collect_state<Real>(state_, schedule_, reducer_);
+  }
+  /// Continues at `state`, with planes written before; the next fit seeks its loader. Collective.
+  void restore(const run_state& state) {
+    detail::train::restore_policies<Real>(state, schedule_, reducer_);
+    state_ = {state.progress, state.scale, state.fit, {}, {}};
+    state_.fit.resumes = true;
+    gradient_scaler_.restore(device_, stream_);
+    model_.pack_parameters(weights(), packed_parameters_, stream_);
+  }
+
   [[nodiscard]] M& model() { return model_; }
   [[nodiscard]] const O& optimizer() const { return optimizer_; }
   [[nodiscard]] S& schedule() { return schedule_; }
@@ -121,7 +135,8 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   [[nodiscard]] stream compute() const { return stream_; }
   [[nodiscard]] auto buckets() const { return exchange_.buckets(); }
   [[nodiscard]] std::span<const segment> segments() const { return planes_.table(); }
-  [[nodiscard]] std::int64_t steps_taken() const { return progress_.step; }
+  [[nodiscard]] std::int64_t steps_taken() const { return state_.progress.step; }
+  [[nodiscard]] detail::train::fit_state& fit_state() { return state_.fit; }
   [[nodiscard]] std::size_t arena_bytes() const { return planes_.bytes(); }
   /// How kernels are launched: one by one, or as captured graphs.
   [[nodiscard]] std::string_view describe_launches() const { return graph_cache_.describe(); }
@@ -181,20 +196,14 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   }
 
   void begin_step(double epoch, std::span<const batch<device>> micro) {
-    detail::train::average_frozen_statistics(model_, reducer_.comm, statistics(), out_.info.epoch,
-                                             epoch, stream_);
-    out_ = {.info = progress_.at(epoch, detail::schedule::learning_rate_of(schedule_, epoch)),
+    detail::train::average_frozen_statistics(model_, reducer_.comm, statistics(),
+                                             state_.progress.epoch, epoch, stream_);
+    out_ = {.info = state_.progress.at(epoch, detail::schedule::learning_rate_of(schedule_, epoch)),
             .loss_scale = gradient_scaler_.scale()};
     exchange_.begin_step(out_.info);
     readback_.begin(micro.size());
     planes_.begin_step(out_.info, stream_);
-    if (micro.empty() || !overwrites(micro.front())) planes_.clear(grads(), stream_);
-  }
-
-  // On a GPU the first micro-batch overwrites the gradients, so nothing clears them. On the CPU that
-  // would change the sign of zeros.
-  static bool overwrites(const batch<device>& first) {
-    return !device::host_memory && first.count > 0;
+    if (micro.empty() || !detail::train::overwrites(micro.front())) planes_.clear(grads(), stream_);
   }
 
   // One micro-batch, whose gradients are added. Segments become ready in the last one's backward;
@@ -202,7 +211,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   void forward_backward(const batch<device>& micro, bool first, bool last, bool joined) {
     batch<device> b = micro.with_loss_scale(gradient_scaler_.scale(), out_.info.epoch);
     b.device_loss_scale = gradient_scaler_.device_scale();
-    const bool replaces = first && overwrites(micro);
+    const bool replaces = first && detail::train::overwrites(micro);
     const auto mode = replaces ? write_mode::overwrite : write_mode::add;
     const auto pass = [&] {
       model_.forward(packed_parameters_, weights(), b, phase::train, stream_);
@@ -261,11 +270,12 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   }
 
   void end_step() {
-    progress_.advance(out_, exchange_.posted());
+    detail::train::progress& progress = state_.progress;
+    progress.advance(out_, exchange_.posted());
     detail::train::update_ranges(model_, reducer_.comm, weights(), out_.info, out_.finite(),
                                  readback_.on(), stream_);
-    if (progress_.nonfinite_steps >= options_.max_nonfinite_steps)
-      detail::train::throw_nonfinite(progress_.nonfinite_steps,
+    if (progress.nonfinite_steps >= options_.max_nonfinite_steps)
+      detail::train::throw_nonfinite(progress.nonfinite_steps,
                                      planes_.first_nonfinite_segment(stream_).name, out_,
                                      precision::scales_loss);
   }
@@ -280,10 +290,10 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   detail::train::planes<Real, device, O, R> planes_;
   typename M::packed_parameters packed_parameters_;
   detail::train::readback<M> readback_;
+  run_state state_;
   detail::train::gradient_scaler<precision, device> gradient_scaler_;
 
-  step_outcome out_;
-  detail::train::progress progress_;
+  step_outcome out_;  // of this step
   detail::train::graph_cache<M, O, R> graph_cache_;
   // Last: its thread is joined before what it uses is destroyed.
   detail::train::bucket_exchange<M, O, R> exchange_;

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include <cordee/comm/error_context.hpp>
+#include <cordee/comm/reducer.hpp>
 #include <cordee/comm/server/staleness_clock.hpp>
 #include <cordee/comm/transport.hpp>
 #include <cordee/core/thread.hpp>
@@ -72,6 +73,23 @@ class parameter_store {
       weights_[i] += std::exchange(sum_[i], Real{0}) / count;
   }
 
+  /// The weights, then the sum of the pushes of the next update if there are any.
+  [[nodiscard, gnu::cold]] std::vector<double> numbers() const {
+    std::vector<double> all(weights_.begin(), weights_.end());
+    all.insert(all.end(), sum_.begin(), sum_.end());
+    return all;
+  }
+  /// Throws error for numbers of another model.
+  [[gnu::cold]] void restore(std::span<const double> numbers) {
+    const std::size_t n = weights_.size();
+    if (numbers.size() != n && numbers.size() != 2 * n)
+      throw error(concat("server: ", numbers.size(), " numbers do not fit a model of ", n,
+                         ": continue with the same model"));
+    sum_.resize(numbers.size() - n);
+    for (std::size_t i = 0; i < numbers.size(); ++i)
+      (i < n ? weights_[i] : sum_[i - n]) = static_cast<Real>(numbers[i]);
+  }
+
  private:
   std::vector<Real> weights_, pushed_, sum_;
 };
@@ -93,6 +111,19 @@ class parameter_service {
   parameter_service(const parameter_service&) = delete;
   parameter_service& operator=(const parameter_service&) = delete;
   ~parameter_service() { thread_.join(); }
+
+  /// Both require that no rank is between a request and its reply.
+  [[nodiscard, gnu::cold]] reducer_state state() {
+    return with_clock([this](staleness_clock& c) {
+      return reducer_state{store_.numbers(), c.counters()};
+    });
+  }
+  [[gnu::cold]] void restore(const reducer_state& state) {
+    with_clock([&](staleness_clock& c) {
+      store_.restore(state.numbers);
+      c.restore(state.counters);
+    });
+  }
 
  private:
   void run() {
@@ -190,12 +221,26 @@ class server_client {
     receive(comm_.duplicate(reply_context), 0, bytes(values));
   }
 
+  /// Rank 0 has the server's weights and clock, the others have nothing.
+  template <class Real>
+  [[nodiscard, gnu::cold]] reducer_state state() const {
+    return service_ ? service<Real>().state() : reducer_state{};
+  }
+  template <class Real>
+  [[gnu::cold]] void restore(const reducer_state& state) const {
+    if (service_) service<Real>().restore(state);
+  }
+
   [[nodiscard]] std::vector<std::int64_t> staleness() {
     const std::scoped_lock lock(clock_.mutex);
     return clock_.clock.staleness();
   }
 
  private:
+  template <class Real>
+  [[nodiscard]] auto& service() const {
+    return *static_cast<parameter_service<Communicator, Real>*>(service_.get());
+  }
   /// Blocks until rank 0's thread serves: an earlier server may still serve other ranks.
   template <class Real>
   void start_service(std::size_t numbers) {

@@ -131,6 +131,28 @@ class staleness_clock {
   /// Element k: the number of pushes that were k versions old.
   [[nodiscard]] const std::vector<std::int64_t>& staleness() const { return staleness_; }
 
+  /// Version, pushes of the next update, then each worker's clock and received version, then the
+  /// staleness. Requires that all ranks work and none waits.
+  [[nodiscard, gnu::cold]] std::vector<std::int64_t> counters() const {
+    std::vector<std::int64_t> all{version_, pushes_};
+    for (const worker& w : workers_) all.insert(all.end(), {w.clock, w.received});
+    all.insert(all.end(), staleness_.begin(), staleness_.end());
+    return all;
+  }
+  /// Continues where `counters` were taken, under the same requirement. Throws error for counters
+  /// of another number of ranks.
+  [[gnu::cold]] void restore(std::span<const std::int64_t> counters) {
+    const std::size_t staleness = 2 + 2 * workers_.size();
+    if (counters.size() < staleness)
+      throw error(concat("server: ", counters.size(), " counters are too few for ", workers_.size(),
+                         " ranks: continue with as many ranks as before"));
+    version_ = counters[0];
+    pushes_ = static_cast<int>(counters[1]);
+    for (std::size_t r = 0; r < workers_.size(); ++r)
+      workers_[r] = {working, counters[2 + 2 * r], counters[3 + 2 * r]};
+    staleness_.assign(counters.begin() + static_cast<std::ptrdiff_t>(staleness), counters.end());
+  }
+
   /// The last push of each worker.
   [[nodiscard, gnu::cold]] std::vector<completed_op> completed() const {
     std::vector<completed_op> ops;

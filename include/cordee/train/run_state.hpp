@@ -1,0 +1,111 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The state of a run: every number that changes from step to step and is not in the arena's planes.
+//
+//   progress    step, applied, round; epoch and learning rate of the last step; skips in a row
+//   scale       the loss scale, and the finite steps since it last changed
+//   fit         the loader's position, skipped steps, the sums of the epoch so far
+//   schedule    what an adaptive schedule has learned
+//   reducer     what a reducer keeps beside its slots: an asynchronous server's weights and clock
+//
+// Random numbers are functions of seed, epoch, round and sample (core/random.hpp), hence they have
+// no state. Each rank has its own run_state: counters of applied steps and loss scales differ
+// between ranks that step alone.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <cordee/comm/collectives.hpp>
+#include <cordee/comm/reducer.hpp>
+#include <cordee/core/error.hpp>
+#include <cordee/schedule/schedule.hpp>
+#include <cordee/train/loss_scale.hpp>
+#include <cordee/train/step.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+namespace detail::train {
+
+/// The counters of a run, from which each step's step_info is made.
+struct progress {
+  std::int64_t step = 0, applied = 0, round = 0;
+  double epoch = 0;                   // at which the last step began
+  double previous_learning_rate = 0;  // of the last applied step
+  int nonfinite_steps = 0;            // in a row
+  bool operator==(const progress&) const = default;
+
+  [[nodiscard]] step_info at(double next_epoch, double learning_rate) const {
+    return {step, applied, round, next_epoch, learning_rate, previous_learning_rate};
+  }
+  /// `exchanged`: whether the step posted a bucket.
+  void advance(const step_outcome& outcome, bool exchanged) {
+    ++step;
+    if (exchanged) ++round;
+    epoch = outcome.info.epoch;
+    nonfinite_steps = outcome.finite() ? 0 : nonfinite_steps + 1;
+    if (!outcome.applied) return;
+    ++applied;
+    previous_learning_rate = outcome.info.learning_rate;
+  }
+};
+
+/// The training loop's part, which `fit` keeps.
+struct fit_state {
+  std::int64_t update = 0;                     // of the loader: the next one to train on
+  std::int64_t samples = 0, global_batch = 0;  // of the loader, to which `update` refers
+  std::int64_t skipped = 0;                    // steps since fit began, summed over ranks
+  metrics in_epoch;                            // sums since the epoch began
+  bool resumes = false;                        // the next fit continues here
+};
+
+}  // namespace detail::train
+
+/// Beside the planes all that a run needs to go on with the same bits; of one rank.
+struct run_state {
+  detail::train::progress progress;
+  detail::train::loss_scale scale;
+  detail::train::fit_state fit;
+  std::vector<double> schedule;
+  reducer_state reducer;
+};
+
+namespace detail::train {
+
+/// `own` with the state of the schedule and of the reducer, whose planes are of Real.
+template <class Real, class S, class R>
+[[gnu::cold]] run_state collect_state(run_state own, S& schedule, const R& reducer) {
+  if constexpr (detail::schedule::HasScheduleState<S>) {
+    const std::span<double> numbers = schedule.state();
+    own.schedule.assign(numbers.begin(), numbers.end());
+  }
+  if constexpr (comm::HasReducerState<R, Real>) own.reducer = reducer.template state<Real>();
+  return own;
+}
+
+/// Passes a schedule's and a reducer's part of `state` to them. Throws error for a schedule of
+/// another kind. Collective.
+template <class Real, class S, class R>
+[[gnu::cold]] void restore_policies(const run_state& state, S& schedule, const R& reducer) {
+  if constexpr (detail::schedule::HasScheduleState<S>) {
+    const std::span<double> numbers = schedule.state();
+    if (numbers.size() != state.schedule.size())
+      throw error(concat("the saved schedule has ", state.schedule.size(),
+                         " numbers of state, this one has ", numbers.size(),
+                         ": continue with the schedule that was saved"));
+    std::copy(state.schedule.begin(), state.schedule.end(), numbers.begin());
+  }
+  if constexpr (comm::HasReducerState<R, Real>) {
+    reducer.template restore<Real>(state.reducer);
+    std::array<double, 1> barrier{};  // no rank pushes to a server before it is restored
+    allreduce_host(reducer.comm, barrier, reduce_op::sum);
+  }
+}
+
+}  // namespace detail::train
+
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,278 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Planes and run_state are all that a trainer carries from step to step: copied to another trainer,
+// both go on with equal bits.
+#include <array>
+#include <deque>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <cordee/comm/compressed.hpp>
+#include <cordee/comm/gossip.hpp>
+#include <cordee/comm/ring.hpp>
+#include <cordee/comm/server.hpp>
+#include <cordee/comm/solo.hpp>
+#include <cordee/optim/adamw.hpp>
+#include <cordee/optim/clip.hpp>
+#include <cordee/optim/decentlam.hpp>
+#include <cordee/optim/lamb.hpp>
+#include <cordee/optim/lars.hpp>
+#include <cordee/optim/local_steps.hpp>
+#include <cordee/optim/sgd.hpp>
+#include <cordee/precision/fp16.hpp>
+#include <cordee/precision/int8.hpp>
+#include <cordee/schedule/warmup.hpp>
+#include <cordee/train/trainer.hpp>
+
+#include "tests/support/bits.hpp"
+#include "tests/support/quadratic.hpp"
+#include "tests/support/ranks.hpp"
+#include "tests/support/small_network.hpp"
+
+using namespace cordee;
+using namespace support;
+
+namespace {
+
+/// What differs between runs that do not continue alike: all planes but the gradients after a step,
+/// and what the step returned.
+template <class Real>
+struct trace {
+  std::vector<std::vector<Real>> planes;
+  std::vector<double> outcome;
+};
+
+template <class Run>
+auto planes_of(Run& run) {
+  using O = std::remove_cvref_t<decltype(run.optimizer())>;
+  using R = std::remove_cvref_t<decltype(run.reducer())>;
+  std::vector<span_on<typename Run::Real, cpu>> planes{run.weights()};
+  for (int k = 0; k < O::slots; ++k) planes.push_back(run.slot(k));
+  for (int k = 0; k < R::slots; ++k) planes.push_back(run.reducer_slot(k));
+  return planes;
+}
+
+template <class Run>
+auto trace_of(Run& run, const step_outcome& out) {
+  trace<typename Run::Real> t;
+  for (const auto& plane : planes_of(run)) t.planes.push_back(copy(plane));
+  t.outcome = {static_cast<double>(out.info.step),
+               static_cast<double>(out.info.applied),
+               static_cast<double>(out.info.round),
+               out.info.learning_rate,
+               out.info.previous_learning_rate,
+               out.train.loss,
+               static_cast<double>(out.train.count),
+               out.squared_global_norm,
+               out.applied ? 1.0 : 0.0,
+               static_cast<double>(out.zeroed_buckets),
+               out.loss_scale};
+  return t;
+}
+
+/// The first step after which two runs differ, as text; empty if none.
+template <class Real>
+std::string difference(const std::vector<trace<Real>>& a, const std::vector<trace<Real>>& b) {
+  for (std::size_t k = 0; k < a.size(); ++k) {
+    for (std::size_t p = 0; p < a[k].planes.size(); ++p)
+      if (!same_bits(a[k].planes[p], b[k].planes[p])) return concat("step ", k, ", plane ", p);
+    for (std::size_t i = 0; i < a[k].outcome.size(); ++i)
+      if (!same_bits(std::vector{a[k].outcome[i]}, std::vector{b[k].outcome[i]}))
+        return concat("step ", k, ", outcome ", i, ": ", a[k].outcome[i], ", ", b[k].outcome[i]);
+  }
+  return {};
+}
+
+/// Trains `before` + `after` steps; a second trainer, made by make(), with other weights, gets
+/// planes and state of the first as they were in between. `train(run, k)` is step k.
+template <class Make, class Train>
+std::string resumed_difference(const Make& make, const Train& train, int before, int after) {
+  using Run = std::remove_cvref_t<decltype(*make())>;
+  using Real = typename Run::Real;
+  std::vector<std::vector<Real>> planes;
+  run_state state;
+  const auto go_on = [&](Run& run) {
+    std::vector<trace<Real>> traces;
+    for (int k = before; k < before + after; ++k) traces.push_back(trace_of(run, train(run, k)));
+    return traces;
+  };
+  const auto uninterrupted = [&] {  // has left an asynchronous server when the second one joins
+    const auto run = make();
+    for (int k = 0; k < before; ++k) train(*run, k);
+    for (const auto& plane : planes_of(*run)) planes.push_back(copy(plane));
+    state = run->state();
+    std::array<double, 1> barrier{};
+    allreduce_host(run->comm(), barrier, reduce_op::sum);
+    return go_on(*run);
+  }();
+  const auto run = make();
+  for (const segment& s : run->segments())
+    for (std::size_t i = 0; i < s.size; ++i) run->weights()[s.offset + i] += Real{1};
+  run->adopt_weights();
+  const auto targets = planes_of(*run);
+  for (std::size_t p = 0; p < targets.size(); ++p)
+    std::copy(planes[p].begin(), planes[p].end(), targets[p].begin());
+  run->restore(state);
+  return difference(uninterrupted, go_on(*run));
+}
+
+template <class P, class O, class MakeReducer>
+void continues(const std::string& name, const O& optimizer, const MakeReducer& make_reducer,
+               std::vector<poison> poisons = {}) {
+  INFO(name);
+  const auto by_rank = on_ranks(2, [&](threads comm) {
+    using run_type = trainer<quadratic<P>, O, decltype(slow_start), decltype(make_reducer(comm))>;
+    std::deque<quadratic<P>> models;
+    const auto make = [&] {
+      models.push_back({.shift = spread(comm.rank(), comm.size())});
+      if (comm.rank() == 1) models.back().poisons = poisons;
+      return std::make_unique<run_type>(
+          models.back(), optimizer, slow_start, make_reducer(comm),
+          trainer_options{.bucket_bytes = 512, .loss_scaling = {.initial = 256, .interval = 3}});
+    };
+    const auto train = [&](run_type& run, int k) {
+      run.model().step = k;  // of the poisons
+      return run.step(std::array{one_each(comm.size())}, k);
+    };
+    return resumed_difference(make, train, 5, 6);
+  });
+  for (const std::string& text : by_rank) CHECK(text == "");
+}
+
+constexpr auto make_ring = [](threads comm) { return ring{comm}; };
+constexpr auto make_compressed = [](threads comm) { return compressed{ring{comm}, int8{}}; };
+constexpr auto make_gossip = [](threads comm) {
+  return gossip{comm, topologies::random_matching{.seed = 3}};
+};
+// Two pushes are an update: sums of two do not depend on the order in which they arrive.
+constexpr auto make_lockstep = [](threads comm) {
+  return server{comm, asynchronous{.softsync = 1, .staleness_bound = 0}};
+};
+
+template <class O>
+void continues_exactly(const std::string& name, const O& optimizer) {
+  continues<fp32>(name + " over ring", optimizer, make_ring);
+  continues<fp32>(name + " over compressed ring", optimizer, make_compressed, {{3, 1}});
+  continues<fp32>(name + ", local steps", local_steps{optimizer, 3}, make_ring, {{3, 1}});
+}
+
+}  // namespace
+
+TEST_CASE("run_state: momentum optimizers go on with equal bits") {
+  continues_exactly("sgd", sgd{.momentum = 0.9});
+  continues_exactly("velocity_sgd", velocity_sgd{.momentum = 0.9, .momentum_correction = true});
+  continues_exactly("clip{sgd}", clip{sgd{.momentum = 0.9}, 0.5});
+}
+TEST_CASE("run_state: forms of LARS go on with equal bits") {
+  continues_exactly("lars", lars{.trust_coefficient = 0.02});
+  continues_exactly("lars_lr_outside", lars_lr_outside{.trust_coefficient = 0.02});
+  continues_exactly("lars_unscaled", lars_unscaled{.trust_coefficient = 0.02});
+}
+TEST_CASE("run_state: optimizers of Adam's family go on with equal bits") {
+  continues_exactly("adamw", adamw{});
+  continues_exactly("lamb", lamb{});
+  continues_exactly("nvlamb", nvlamb{});
+}
+TEST_CASE("run_state: gossip, whose matching depends on the round, goes on with equal bits") {
+  continues<fp32>("decentlam", decentlam{.momentum = 0.5}, make_gossip, {{3, 1}});
+  continues<fp32>("decentlam_over{lars}", decentlam_over{lars{.trust_coefficient = 0.02}},
+                  make_gossip);
+  continues<fp32>("local adamw", local_steps{adamw{}, 3}, make_gossip);
+}
+TEST_CASE("run_state: an asynchronous server in lockstep goes on with equal bits") {
+  continues<fp32>("sgd", local_steps{sgd{.momentum = 0.9}, 1}, make_lockstep);
+  continues<fp64>("adamw, in fp64", local_steps{adamw{}, 2}, make_lockstep);
+}
+TEST_CASE("run_state: the loss scale and its streak go on after an overflow") {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  continues<fp16>("sgd", sgd{.momentum = 0.9}, make_ring, {{3, 1, infinity}});
+  continues<fp16>("local sgd, whose ranks have scales of their own",
+                  local_steps{sgd{.momentum = 0.9}, 2}, make_ring, {{3, 1, infinity}});
+}
+
+TEST_CASE("run_state: batch norms that froze before do not freeze again") {
+  struct freezing : quadratic<fp64> {
+    double freeze_batch_norm_at = 3;
+  };
+  const auto by_rank = on_ranks(2, [&](threads comm) {
+    using run_type = trainer<freezing, sgd, decltype(slow_start), ring<threads>>;
+    std::deque<freezing> models;
+    const auto make = [&] {
+      return std::make_unique<run_type>(models.emplace_back(), sgd{}, slow_start, ring{comm});
+    };
+    // Rank 1 has no samples in odd steps, so that the ranks' statistics differ.
+    const auto train = [&](run_type& run, int k) {
+      const std::array both{one_each(2)};
+      const std::span<const batch<cpu>> all = both;
+      return run.step(all.first(comm.rank() == 1 && k % 2 == 1 ? 0 : 1), k);
+    };
+    return resumed_difference(make, train, 4, 3);
+  });
+  for (const std::string& text : by_rank) CHECK(text == "");
+}
+
+TEST_CASE("run_state: int8, with ranges of a percentile, goes on with equal bits") {
+  const auto by_rank = on_ranks(2, [&](threads comm) {
+    using net = resnet<8, int8, cpu, small>;
+    using run_type = trainer<net, sgd, decltype(steady), ring<threads>>;
+    std::deque<net> nets;
+    std::int64_t seed = 0;
+    const auto make = [&] {
+      nets.emplace_back().quantization.percentile = 99;
+      return std::make_unique<run_type>(nets.back(), sgd{}, steady, ring{comm},
+                                        trainer_options{.seed = static_cast<unsigned>(seed++)});
+    };
+    auto feed = feed_of(comm);
+    const auto train = [&](run_type& run, int k) {
+      feed.seek(k);
+      return run.step(feed.next(), 0);
+    };
+    return resumed_difference(make, train, 3, 3);
+  });
+  for (const std::string& text : by_rank) CHECK(text == "");
+}
+
+TEST_CASE("run_state: an adaptive schedule shows its numbers, through wrappers too") {
+  struct halving {
+    std::array<double, 1> factor{1};
+    double operator()(double) const { return 0.1 * factor[0]; }
+    void observe(double, double) { factor[0] /= 2; }
+    std::span<double> state() { return factor; }
+  };
+  static_assert(detail::schedule::HasScheduleState<warmup<halving>>);
+  static_assert(!detail::schedule::HasScheduleState<decltype(slow_start)>);
+  quadratic<fp64> model;
+  trainer run{model, sgd{}, warmup{0, halving{}}, solo{}};
+  run.schedule().observe(0, 1);
+  CHECK(run.state().schedule == std::vector<double>{0.5});
+  trainer other{model, sgd{}, warmup{0, halving{}}, solo{}};
+  other.restore(run.state());
+  CHECK(other.schedule()(0) == 0.05);
+  trainer plain{model, sgd{}, warmup{0, slow_start}, solo{}};
+  CHECK(plain.state().schedule.empty());
+  CHECK(contains(error_message([&] { other.restore(plain.state()); }),
+                 "the saved schedule has 0 numbers of state, this one has 1"));
+}
+
+TEST_CASE("progress: counts steps, exchanges, and learning rates of applied steps") {
+  detail::train::progress p;
+  step_outcome outcome{.info = p.at(0, 0.5)};
+  p.advance(outcome, true);
+  CHECK((p.step == 1 && p.applied == 1 && p.round == 1 && p.nonfinite_steps == 0));
+  outcome = {.info = p.at(1, 0.25), .applied = false};
+  CHECK((outcome.info.step == 1 && outcome.info.learning_rate == 0.25 &&
+         outcome.info.previous_learning_rate == 0.5));
+  p.advance(outcome, false);
+  CHECK((p.step == 2 && p.applied == 1 && p.round == 1 && p.nonfinite_steps == 1));
+  CHECK(p.previous_learning_rate == 0.5);
+  p.advance({.info = p.at(2, 0.25), .zeroed_buckets = 1}, true);
+  CHECK((p.applied == 2 && p.round == 2 && p.nonfinite_steps == 2 &&
+         p.previous_learning_rate == 0.25));
+  p.advance({.info = p.at(3, 0.125)}, true);
+  CHECK((p.applied == 3 && p.nonfinite_steps == 0));
+}
