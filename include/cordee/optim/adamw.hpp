@@ -20,6 +20,7 @@
 #include <cordee/device/gpu_kernel.hpp>
 #include <cordee/ops/cpu/elementwise.hpp>
 #include <cordee/ops/cpu/segmented.hpp>  // for a GPU's stream: ops/gpu/segmented.hpp, by ADL
+#include <cordee/optim/describe_kinds.hpp>
 #include <cordee/optim/optimizer.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -155,7 +156,8 @@ struct adamw {
   void check() const { detail::optim::check_adam("adamw", *this); }
   [[nodiscard]] std::string describe() const {
     return concat("adamw, betas ", beta1, " and ", beta2, ", epsilon ", epsilon,
-                  ", decoupled weight decay ", weight_decay);
+                  ", decoupled weight decay ", weight_decay,
+                  detail::optim::describe_kinds("decays", decay_on));
   }
 };
 

@@ -125,7 +125,8 @@ struct clip {
   }
   [[nodiscard]] std::string describe() const {
     return concat(detail::core::describe_policy(optimizer), "; gradients clipped to norm ",
-                  max_norm, exact ? "" : " on each rank");
+                  max_norm, exact ? "" : " on each rank",
+                  epsilon == 1e-6 ? "" : concat(", epsilon ", epsilon));
   }
 
  private:

@@ -20,6 +20,7 @@
 
 #include <cordee/core/concat.hpp>
 #include <cordee/ops/cpu/segmented.hpp>  // for a GPU's stream: ops/gpu/segmented.hpp, by ADL
+#include <cordee/optim/describe_kinds.hpp>
 #include <cordee/optim/momentum.hpp>
 #include <cordee/optim/optimizer.hpp>
 
@@ -122,7 +123,8 @@ struct decentlam {
   [[nodiscard]] std::string describe() const {
     return concat("decentlam, momentum ", momentum, nesterov ? " (Nesterov)" : "",
                   ", weight decay ", weight_decay,
-                  momentum_correction ? ", with momentum correction" : "");
+                  momentum_correction ? ", with momentum correction" : "",
+                  detail::optim::describe_kinds("decays", decay_on));
   }
 };
 
@@ -169,7 +171,8 @@ struct decentlam_over {
 
   void check() const { detail::optim::check_optimizer(optimizer); }
   [[nodiscard]] std::string describe() const {
-    return concat("decentlam over the direction of ", detail::core::describe_policy(optimizer));
+    return concat("decentlam over the direction of ", detail::core::describe_policy(optimizer),
+                  momentum_correction ? ", with momentum correction" : "");
   }
 };
 template <class Optimizer>

@@ -24,6 +24,7 @@
 #include <cordee/core/concat.hpp>
 #include <cordee/ops/cpu/segmented.hpp>  // for a GPU's stream: ops/gpu/segmented.hpp, by ADL
 #include <cordee/optim/adamw.hpp>
+#include <cordee/optim/describe_kinds.hpp>
 #include <cordee/optim/optimizer.hpp>
 #include <cordee/optim/trust_ratio.hpp>
 
@@ -146,7 +147,9 @@ struct lamb {
   void check() const { detail::optim::check_adam("lamb", *this); }
   [[nodiscard]] std::string describe() const {
     return concat("lamb, betas ", beta1, " and ", beta2, ", epsilon ", epsilon, ", weight decay ",
-                  weight_decay, " inside the trust ratio");
+                  weight_decay, " inside the trust ratio",
+                  detail::optim::describe_kinds("decays", decay_on),
+                  detail::optim::describe_kinds("adapts", adapt_on));
   }
 };
 
@@ -183,7 +186,8 @@ struct nvlamb {
   void check() const { detail::optim::check_adam("nvlamb", *this); }
   [[nodiscard]] std::string describe() const {
     return concat("nvlamb, betas ", beta1, " and ", beta2, ", epsilon ", epsilon, ", weight decay ",
-                  weight_decay, " inside the trust ratio, which adapts every segment");
+                  weight_decay, " inside the trust ratio, which adapts every segment",
+                  detail::optim::describe_kinds("decays", decay_on));
   }
 };
 

@@ -29,6 +29,7 @@
 #include <string_view>
 
 #include <cordee/core/concat.hpp>
+#include <cordee/optim/describe_kinds.hpp>
 #include <cordee/optim/momentum.hpp>
 #include <cordee/optim/optimizer.hpp>
 #include <cordee/optim/trust_ratio.hpp>
@@ -93,6 +94,7 @@ struct adapted_gradient {
 struct no_limits {
   [[nodiscard]] CORDEE_HOST_DEVICE double limited(double ratio) const { return ratio; }
   void check() const {}
+  [[nodiscard]] std::string describe() const { return {}; }
 };
 
 struct lars_form {
@@ -132,6 +134,9 @@ struct lars_limits {
   void check() const {
     expects(ratio > 0 && element > 0,
             "lars_unscaled: a limit must be more than 0; infinity turns it off");
+  }
+  [[nodiscard]] std::string describe() const {
+    return concat(", ratio at most ", ratio, ", elements of the update at most ", element);
   }
 };
 
@@ -203,10 +208,12 @@ struct basic_lars {
   [[nodiscard]] std::string describe() const {
     return concat(Form::name, nesterov ? " (Nesterov)" : "", ", trust coefficient ",
                   trust_coefficient, ", momentum ", momentum, ", weight decay ", weight_decay, ", ",
-                  Form::order,
+                  Form::order, epsilon == Form::epsilon ? "" : concat(", epsilon ", epsilon),
+                  limits.describe(),
                   adapt_on == kind::weight && decay_on == kind::weight
                       ? "; biases and batch norm neither decay nor adapt"
-                      : "");
+                      : "",
+                  describe_kinds("decays", decay_on), describe_kinds("adapts", adapt_on));
   }
 };
 

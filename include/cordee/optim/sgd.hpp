@@ -18,6 +18,7 @@
 
 #include <cordee/core/concat.hpp>
 #include <cordee/ops/cpu/segmented.hpp>  // for a GPU's stream: ops/gpu/segmented.hpp, by ADL
+#include <cordee/optim/describe_kinds.hpp>
 #include <cordee/optim/momentum.hpp>
 #include <cordee/optim/optimizer.hpp>
 
@@ -98,7 +99,9 @@ struct sgd {
   }
   [[nodiscard]] std::string describe() const {
     return concat("sgd, momentum ", momentum, nesterov ? " (Nesterov)" : "", ", weight decay ",
-                  weight_decay, ", learning rate outside the momentum");
+                  weight_decay, ", learning rate outside the momentum",
+                  dampening == 0 ? "" : concat(", dampening ", dampening),
+                  detail::optim::describe_kinds("decays", decay_on));
   }
 };
 
@@ -147,7 +150,8 @@ struct velocity_sgd {
   [[nodiscard]] std::string describe() const {
     return concat("velocity_sgd, momentum ", momentum, nesterov ? " (Nesterov)" : "",
                   ", weight decay ", weight_decay, ", learning rate inside the momentum",
-                  momentum_correction ? ", with momentum correction" : "");
+                  momentum_correction ? ", with momentum correction" : "",
+                  detail::optim::describe_kinds("decays", decay_on));
   }
 };
 

@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,7 +21,7 @@
 #include <cordee/comm/collectives.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
-#include <cordee/train/member_values.hpp>
+#include <cordee/core/training_step.hpp>
 #include <cordee/train/step.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
@@ -32,10 +34,12 @@ class settings {
     for (const char c : value) lines_ += c == '\n' || c == '\t' || c == '\0' ? ' ' : c;
     lines_ += '\n';
   }
+  /// With as many digits as give the number back.
   [[gnu::cold, gnu::noinline]] void add(std::string_view name, double value) {
-    std::string text;
-    append_number(text, value);
-    add(name, text);
+    char digits[32];
+    std::snprintf(digits, sizeof digits, "%.15g", value);
+    if (std::strtod(digits, nullptr) != value) std::snprintf(digits, sizeof digits, "%.17g", value);
+    add(name, std::string_view(digits));
   }
   [[nodiscard]] const std::string& lines() const { return lines_; }
 
@@ -136,18 +140,6 @@ template <class Communicator>
 
 // ---- the settings of a trainer ----
 
-/// Without bucket_bytes, which the buckets show, and what may differ: `overlap`, `capture_graphs`
-/// and `check_stability` change no number.
-[[gnu::cold, gnu::noinline]] inline void add_options(settings& all, const trainer_options& o) {
-  all.add("trainer_options::seed", concat(o.seed));
-  all.add("trainer_options::check_finite", o.check_finite);
-  all.add("trainer_options::max_nonfinite_steps", o.max_nonfinite_steps);
-  all.add("loss_scaling::initial", o.loss_scaling.initial);
-  all.add("loss_scaling::growth", o.loss_scaling.growth);
-  all.add("loss_scaling::backoff", o.loss_scaling.backoff);
-  all.add("loss_scaling::interval", o.loss_scaling.interval);
-}
-
 /// A number for all edges of a topology, of at most 64 rounds.
 template <class T>
 [[gnu::cold]] std::string describe_edges(const T& topology, int ranks) {
@@ -159,53 +151,74 @@ template <class T>
   return concat("edges ", edges.fingerprint());
 }
 
-/// The options of a reducer: its members, or else its description, which may take long to compute.
+/// A reducer's description, or the edges of its topology, whose description takes long where ranks
+/// are many.
 template <class R>
-[[gnu::cold]] std::string reducer_values(const R& reducer) {
-  std::string text = member_values(reducer);
-  if (text == "{}") text.clear();  // all its members are left out
+[[gnu::cold]] std::string describe_reducer(const R& reducer) {
   if constexpr (requires { reducer.topology.in_edges(0, 1, 0); })
-    text += describe_edges(reducer.topology, reducer.comm.size());
-  else if constexpr (requires { reducer.node_layout.starts(1); })
-    text += member_values(reducer.node_layout.starts(reducer.comm.size()));
-  return text.empty() ? core::describe_policy(reducer) : text;
+    return describe_edges(reducer.topology, reducer.comm.size());
+  else
+    return core::describe_policy(reducer);
 }
 
-/// Schedules are also compared by their values, here by the one that the first update has.
+/// Options of policies are compared as far as describe() tells them, schedules also by their values.
+[[gnu::cold, gnu::noinline]] inline settings trainer_settings(const std::string& optimizer,
+                                                              const std::string& schedule,
+                                                              double first_learning_rate,
+                                                              const std::string& reducer,
+                                                              const trainer_options& o) {
+  settings all;
+  all.add("the optimizer", optimizer);
+  all.add("the schedule", schedule);
+  all.add("the learning rate at epoch 0", first_learning_rate);
+  all.add("the reducer", reducer);
+  // Without bucket_bytes, which the buckets show, and what changes no number: `overlap`,
+  // `capture_graphs` and `check_stability`.
+  all.add("trainer_options::seed", concat(o.seed));
+  all.add("trainer_options::check_finite", o.check_finite);
+  all.add("trainer_options::max_nonfinite_steps", o.max_nonfinite_steps);
+  all.add("loss_scaling::initial", o.loss_scaling.initial);
+  all.add("loss_scaling::growth", o.loss_scaling.growth);
+  all.add("loss_scaling::backoff", o.loss_scaling.backoff);
+  all.add("loss_scaling::interval", o.loss_scaling.interval);
+  return all;
+}
 template <class O, class S, class R>
 [[gnu::cold]] settings trainer_settings(const O& optimizer, const S& schedule, const R& reducer,
                                         const trainer_options& options) {
-  settings all;
-  all.add("the optimizer", concat(core::describe_policy(optimizer), " ", member_values(optimizer)));
-  all.add("the schedule", concat(core::describe_policy(schedule), " ", member_values(schedule)));
-  all.add("the learning rate at epoch 0", static_cast<double>(schedule(0.0)));
-  all.add("the reducer", reducer_values(reducer));
-  add_options(all, options);
-  return all;
+  return trainer_settings(core::describe_policy(optimizer), core::describe_policy(schedule),
+                          static_cast<double>(schedule(0.0)), describe_reducer(reducer), options);
 }
 
 // ---- the settings of a training loop ----
 
+[[gnu::cold, gnu::noinline]] inline void add_normalization(settings& all, const normalization& n) {
+  for (std::size_t c = 0; c < n.mean.size(); ++c) {
+    all.add(concat("the mean of channel ", c), n.mean[c]);
+    all.add(concat("the scale of channel ", c), n.scale[c]);
+  }
+}
+
 /// Requires that feed.step() is the first update of the loop.
 template <class F, class S>
 [[gnu::cold]] settings feed_settings(F& feed, const S& schedule, double epochs) {
-  settings all;
-  all.add("the number of samples", concat(feed.samples()));
-  all.add("the number of classes", concat(feed.classes()));
-  all.add("the global batch", concat(feed.global_batch()));
-  all.add("the number of micro-batches", concat(feed.accumulate()));
-  if constexpr (requires { feed.seed(); }) all.add("the seed of the loader", concat(feed.seed()));
-  if constexpr (requires { feed.describe(); })
-    all.add("the loader", std::string_view(feed.describe()));
-  all.add("the normalization", member_values(feed.norm()));
-  all.add("the number of epochs", epochs);
+  const auto number = [](auto x) { return static_cast<double>(x); };
   const std::int64_t first = feed.step(), last = feed.steps(epochs) - 1;
-  all.add("the number of the first update", concat(first));
+  settings all;
+  all.add("the number of samples", number(feed.samples()));
+  all.add("the number of classes", number(feed.classes()));
+  all.add("the global batch", number(feed.global_batch()));
+  all.add("the number of micro-batches", number(feed.accumulate()));
+  if constexpr (requires { feed.seed(); }) all.add("the seed of the loader", number(feed.seed()));
+  if constexpr (requires { feed.describe(); }) all.add("the loader", feed.describe());
+  add_normalization(all, feed.norm());
+  all.add("the number of epochs", epochs);
+  all.add("the number of the first update", number(first));
   constexpr int samples = 9;  // of updates that will be made, for a schedule may end with the run
   for (int k = 0; k < samples && first <= last; ++k) {
-    const double update = static_cast<double>(last - first) * k / (samples - 1);
+    const double update = number(last - first) * k / (samples - 1);
     const double epoch = feed.epoch(first + static_cast<std::int64_t>(update));
-    all.add(concat("the learning rate at epoch ", epoch), static_cast<double>(schedule(epoch)));
+    all.add(concat("the learning rate at epoch ", epoch), number(schedule(epoch)));
   }
   return all;
 }

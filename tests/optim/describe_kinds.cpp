@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ranks compare the descriptions of their optimizers, so every option must change one.
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <cordee/optim/adamw.hpp>
+#include <cordee/optim/clip.hpp>
+#include <cordee/optim/decentlam.hpp>
+#include <cordee/optim/describe_kinds.hpp>
+#include <cordee/optim/lamb.hpp>
+#include <cordee/optim/lars.hpp>
+#include <cordee/optim/local_steps.hpp>
+#include <cordee/optim/sgd.hpp>
+
+using namespace cordee;
+
+namespace {
+
+template <class O>
+void all_described(const O& usual, const std::vector<O>& others) {
+  std::vector<std::string> texts{usual.describe()};
+  for (const O& other : others) {
+    const std::string text = other.describe();
+    CAPTURE(text);
+    for (const std::string& before : texts) CHECK(text != before);
+    texts.push_back(text);
+  }
+}
+
+constexpr kinds weight_and_bias = kind::weight | kind::bias;
+
+}  // namespace
+
+TEST_CASE("describe_kinds: nothing for weights alone, a list for other sets") {
+  using detail::optim::describe_kinds;
+  CHECK(describe_kinds("decays", kind::weight).empty());
+  CHECK(describe_kinds("decays", {}) == "; decays nothing");
+  CHECK(describe_kinds("adapts", weight_and_bias) == "; adapts weight, bias");
+  CHECK(describe_kinds("decays", kind::scale | kind::shift) == "; decays scale, shift");
+}
+
+TEST_CASE("describe: every option of an optimizer changes its description") {
+  all_described<sgd>({}, {{.momentum = 0.5},
+                          {.weight_decay = 0.5},
+                          {.dampening = 0.5},
+                          {.nesterov = true},
+                          {.decay_on = weight_and_bias}});
+  all_described<velocity_sgd>({}, {{.momentum = 0.5},
+                                   {.weight_decay = 0.5},
+                                   {.nesterov = true},
+                                   {.momentum_correction = false},
+                                   {.decay_on = weight_and_bias}});
+  all_described<lars>({}, {{.momentum = 0.5},
+                           {.weight_decay = 0.5},
+                           {.trust_coefficient = 0.5},
+                           {.epsilon = 0.5},
+                           {.nesterov = true},
+                           {.decay_on = weight_and_bias},
+                           {.adapt_on = weight_and_bias}});
+  all_described<lars_unscaled>({}, {{.limits = {.ratio = 3}}, {.limits = {.element = 3}}});
+  all_described<lamb>({}, {{.beta1 = 0.5},
+                           {.beta2 = 0.5},
+                           {.epsilon = 0.5},
+                           {.weight_decay = 0.5},
+                           {.decay_on = weight_and_bias},
+                           {.adapt_on = weight_and_bias}});
+  all_described<nvlamb>({}, {{.beta1 = 0.5},
+                             {.beta2 = 0.5},
+                             {.epsilon = 0.5},
+                             {.weight_decay = 0.5},
+                             {.decay_on = weight_and_bias}});
+  all_described<adamw>({}, {{.beta1 = 0.5},
+                            {.beta2 = 0.5},
+                            {.epsilon = 0.5},
+                            {.weight_decay = 0.5},
+                            {.decay_on = weight_and_bias}});
+  all_described<decentlam>({}, {{.momentum = 0.5},
+                                {.weight_decay = 0.5},
+                                {.nesterov = true},
+                                {.momentum_correction = true},
+                                {.decay_on = weight_and_bias}});
+  all_described<decentlam_over<lars>>(
+      {}, {{.optimizer = {.momentum = 0.5}}, {.momentum_correction = true}});
+  all_described<clip<sgd>>({}, {{.optimizer = {.momentum = 0.5}}, {.max_norm = 3}, {.epsilon = 0}});
+  all_described<local_steps<sgd>>(
+      {}, {{.optimizer = {.momentum = 0.5}}, {.period = 3}, {.start_epoch = 2.5}});
+}
