@@ -9,6 +9,7 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -194,9 +195,12 @@ template <class F, class S>
   all.add("the number of classes", concat(feed.classes()));
   all.add("the global batch", concat(feed.global_batch()));
   all.add("the number of micro-batches", concat(feed.accumulate()));
-  if constexpr (requires { feed.seed(); }) all.add("the seed of the loader", concat(feed.seed()));
-  if constexpr (requires { feed.describe(); })
-    all.add("the loader", std::string_view(feed.describe()));
+  if constexpr (requires {
+                  { feed.seed() } -> std::integral;
+                })
+    all.add("the seed of the loader", concat(feed.seed()));
+  if constexpr (requires { std::string(feed.describe()); })
+    all.add("the loader", std::string(feed.describe()));
   all.add("the normalization", member_values(feed.norm()));
   all.add("the number of epochs", epochs);
   const std::int64_t first = feed.step(), last = feed.steps(epochs) - 1;
