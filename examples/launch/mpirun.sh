@@ -9,17 +9,19 @@
 #        MPIRUN=...     the launcher, mpirun by default
 #        MASTER_ADDR, MASTER_PORT   rendezvous of ranks over NCCL: rank 0's machine and a free port of it;
 #                       chosen by this script for one machine
+#        CORDEE_SECRET_KEY          keeps other users' processes out of that rendezvous; random by default
 set -eu
-if [ $# -lt 2 ]; then sed -n '5,11s/^# \{0,1\}//p' "$0"; exit 2; fi
+if [ $# -lt 2 ]; then sed -n '5,12s/^# \{0,1\}//p' "$0"; exit 2; fi
 mpirun=${MPIRUN:-mpirun} ranks=$1
 shift
 if [ -z "${HOSTS:-}" ]; then
   export MASTER_ADDR="${MASTER_ADDR:-127.0.0.1}" MASTER_PORT="${MASTER_PORT:-$((20000 + $$ % 20000))}"
 fi
+export CORDEE_SECRET_KEY="${CORDEE_SECRET_KEY:-$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')}"
 case $("$mpirun" --version 2>&1) in
   *"Open MPI"* | *OpenRTE*)
     # Each rank has several threads: by default Open MPI binds all of them to one core.
-    if [ -n "${MASTER_ADDR:-}" ]; then set -- -x MASTER_ADDR -x MASTER_PORT -n "$ranks" "$@"
+    if [ -n "${MASTER_ADDR:-}" ]; then set -- -x MASTER_ADDR -x MASTER_PORT -x CORDEE_SECRET_KEY -n "$ranks" "$@"
     else set -- -n "$ranks" "$@"; fi
     # One machine may have more ranks than cores, as under MPICH.
     if [ -n "${HOSTS:-}" ]; then set -- --hostfile "$HOSTS" "$@"; else set -- --map-by :OVERSUBSCRIBE "$@"; fi

@@ -30,7 +30,8 @@ namespace cordee::inline CORDEE_ABI {
 namespace detail::comm {
 struct thread_options {
   /// A rank that waits longer for another one ends the run with an error that names it. All ranks
-  /// then have the same time to end, at most ten seconds; after that the process ends.
+  /// then have the same time to end, at most ten seconds, beside that in which a thread of the
+  /// process has no core (at most five times as much); after that the process ends.
   std::chrono::milliseconds deadline{120'000};
   /// Whether ranks may share a GPU, where there are fewer GPUs than ranks.
   bool share_gpus = false;

@@ -21,6 +21,8 @@
 //     write_direction(v, info, s) and momentum   what decentlam_over needs; no default
 //   };
 //
+// Ranks compare members and describe() before the first step: both must be equal on all ranks.
+//
 // All functions are const. A misspelt or mistyped member is a compile error that states the right
 // one. One line tests an optimizer: CHECK(optimizer_laws(my_optimizer{}) == "").
 #pragma once

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -202,15 +203,17 @@ template <class O, class S, class R>
 /// Requires that feed.step() is the first update of the loop.
 template <class F, class S>
 [[gnu::cold]] settings feed_settings(F& feed, const S& schedule, double epochs) {
-  const auto number = [](auto x) { return static_cast<double>(x); };
+  const auto number = [](std::convertible_to<double> auto x) { return static_cast<double>(x); };
   const std::int64_t first = feed.step(), last = feed.steps(epochs) - 1;
   settings all;
   all.add("the number of samples", number(feed.samples()));
   all.add("the number of classes", number(feed.classes()));
   all.add("the global batch", number(feed.global_batch()));
   all.add("the number of micro-batches", number(feed.accumulate()));
-  if constexpr (requires { feed.seed(); }) all.add("the seed of the loader", number(feed.seed()));
-  if constexpr (requires { feed.describe(); }) all.add("the loader", feed.describe());
+  if constexpr (requires { number(feed.seed()); })
+    all.add("the seed of the loader", number(feed.seed()));
+  if constexpr (requires { std::string(feed.describe()); })
+    all.add("the loader", std::string(feed.describe()));
   add_normalization(all, feed.norm());
   all.add("the number of epochs", epochs);
   all.add("the number of the first update", number(first));

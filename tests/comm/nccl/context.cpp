@@ -24,10 +24,11 @@ ncclUniqueId new_id() {
 }  // namespace
 
 TEST_CASE("nccl_context: a rank that does not start is an error at the deadline") {
-  const bootstrap_server server(2, 0, 1, 10s);
-  bootstrap_client control({0, 2}, bootstrap_client::join({"127.0.0.1"}, server.port(), {1, 0, 2}));
-  const bootstrap_client silent({1, 2},
-                                bootstrap_client::join({"127.0.0.1"}, server.port(), {1, 1, 2}));
+  const bootstrap_server server(2, 0, "key", 10s);
+  bootstrap_client control({0, 2},
+                           bootstrap_client::join({"127.0.0.1"}, server.port(), {0, 2}, "key"));
+  const bootstrap_client silent(
+      {1, 2}, bootstrap_client::join({"127.0.0.1"}, server.port(), {1, 2}, "key"));
   const std::string message = support::error_message([&] {
     nccl_context(control, {0, 2}, 3, 0, 500ms, new_id());
   });
@@ -36,8 +37,9 @@ TEST_CASE("nccl_context: a rank that does not start is an error at the deadline"
 }
 
 TEST_CASE("nccl_context: earlier work of the stream does not count as waiting for a peer") {
-  const bootstrap_server server(1, 0, 1, 10s);
-  bootstrap_client control({0, 1}, bootstrap_client::join({"127.0.0.1"}, server.port(), {1, 0, 1}));
+  const bootstrap_server server(1, 0, "key", 10s);
+  bootstrap_client control({0, 1},
+                           bootstrap_client::join({"127.0.0.1"}, server.port(), {0, 1}, "key"));
   nccl_context context(control, {0, 1}, 0, 0, 1s, new_id());
   int sent = 7, received = 0;
   const cudaStream_t s = context.staging_stream();

@@ -35,12 +35,50 @@ inline void mpi_expects(int status, const char* call) {
       concat("mpi: ", call, ": ", std::string_view(text, static_cast<std::size_t>(length))));
 }
 
+/// While it lives: ends this process, and so the run, unless it is destroyed within the deadline.
+/// For a call that blocks in a library.
+class mpi_watchdog {
+ public:
+  mpi_watchdog(std::chrono::milliseconds deadline, const char* why)
+      : thread_([this, deadline, why] {
+          std::unique_lock lock(mutex_);
+          if (changed_.wait_for(lock, deadline, [this] { return done_; })) return;
+          std::fprintf(stderr, "cordee: this process waited %lld ms %s\n",
+                       static_cast<long long>(deadline.count()), why);
+          std::fflush(nullptr);
+          std::_Exit(EXIT_FAILURE);
+        }) {}
+  mpi_watchdog(const mpi_watchdog&) = delete;
+  mpi_watchdog& operator=(const mpi_watchdog&) = delete;
+  ~mpi_watchdog() {
+    {
+      const std::scoped_lock lock(mutex_);
+      done_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool done_ = false;
+  std::thread thread_;  // last: it uses the others
+};
+
+/// Runs that this process takes part in, and whether it is ending them: an MPI_Abort may call the
+/// destructors of static objects.
+inline std::atomic<int> mpi_runs{0};
+inline std::atomic<bool> mpi_aborting{false};
+
 /// Prints the cause and kills every process of the run.
 [[noreturn, gnu::cold]] inline void mpi_abort(const std::string& why) {
   std::fprintf(stderr, "cordee: %s\n", why.c_str());
   std::fflush(nullptr);
   // When a rank aborts, launchers drop what they have not read yet of the ranks' output.
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  mpi_aborting = true;
+  const mpi_watchdog watchdog(std::chrono::seconds(5), "in MPI_Abort for the launcher");
   MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
   std::_Exit(EXIT_FAILURE);
 }
@@ -78,37 +116,6 @@ inline void mpi_expects(int status, const char* call) {
   return {};
 }
 
-/// While it lives: ends this process, and so the run, unless it is destroyed within the deadline.
-/// For a call that blocks in a library.
-class mpi_watchdog {
- public:
-  mpi_watchdog(std::chrono::milliseconds deadline, const char* why)
-      : thread_([this, deadline, why] {
-          std::unique_lock lock(mutex_);
-          if (changed_.wait_for(lock, deadline, [this] { return done_; })) return;
-          std::fprintf(stderr, "cordee: this process waited %lld ms %s\n",
-                       static_cast<long long>(deadline.count()), why);
-          std::fflush(nullptr);
-          std::_Exit(EXIT_FAILURE);
-        }) {}
-  mpi_watchdog(const mpi_watchdog&) = delete;
-  mpi_watchdog& operator=(const mpi_watchdog&) = delete;
-  ~mpi_watchdog() {
-    {
-      const std::scoped_lock lock(mutex_);
-      done_ = true;
-    }
-    changed_.notify_all();
-    thread_.join();
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool done_ = false;
-  std::thread thread_;  // last: it uses the others
-};
-
 class mpi_session {
  public:
   /// This process's rank, with MPI initialized. Ends all processes if the launcher's environment
@@ -119,8 +126,8 @@ class mpi_session {
   }
   /// Between the two this process takes part in a run. If it ends then, by std::exit, it ends all
   /// others: MPI_Finalize would wait for them, and they for this rank.
-  static void enter_run() { ++runs_; }
-  static void leave_run() { --runs_; }
+  static void enter_run() { ++mpi_runs; }
+  static void leave_run() { --mpi_runs; }
   mpi_session(const mpi_session&) = delete;
   mpi_session& operator=(const mpi_session&) = delete;
 
@@ -159,16 +166,16 @@ class mpi_session {
     }
   }
   ~mpi_session() {
+    if (mpi_aborting) return;
     int finalized = 0;
     MPI_Finalized(&finalized);
-    if (runs_ > 0 && !finalized)
+    if (mpi_runs > 0 && !finalized)
       mpi_abort(concat("rank ", self_.rank, " ended its process within mpi::launch, by std::exit"));
     if (owns_mpi_ && !finalized) MPI_Finalize();
   }
 
   rank_assignment self_;
   bool owns_mpi_ = false;
-  inline static std::atomic<int> runs_{0};
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::comm

@@ -18,6 +18,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <cordee/comm/error_context.hpp>
@@ -103,8 +104,8 @@ class mpi_world {
     };
     if (const std::string ranks = await_leaving(rank(), deadline, first_failure(), remaining);
         !ranks.empty())
-      mpi_abort(concat(first_failure().describe(), "\n", ranks, " did not end within ",
-                       grace_period(deadline).count(), " ms after that: MPI_Abort"));
+      abort(concat(first_failure().describe(), "\n", ranks, " did not end within ",
+                   grace_period(deadline).count(), " ms after that: MPI_Abort"));
     mpi_session::leave_run();
     if (first_failure().happened()) return;
     if (const std::string why = mpi_unreceived(std::span(contexts_).first(context_count), rank());
@@ -181,6 +182,15 @@ class mpi_world {
             .control_after = std::chrono::milliseconds(1),  // a poll costs as much as one for data
             .inspect_every = {},
             .left_grace = std::chrono::milliseconds(100)};
+  }
+
+  // One rank aborts, the lowest one that has left; the others only if it has not ended them two
+  // seconds later. With several aborts at a time Open MPI's mpirun may crash or hang.
+  [[noreturn, gnu::cold]] void abort(const std::string& why) {
+    int lowest = 0;
+    while (lowest < rank() && !control_->has_left(lowest)) ++lowest;
+    if (lowest < rank()) std::this_thread::sleep_for(std::chrono::seconds(2));
+    mpi_abort(why);
   }
 
   // Nothing may be written to the caller's memory once exchange has thrown.
