@@ -138,8 +138,9 @@ void resumes(const char* name, const O& optimizer, const S& schedule,
   for (const int ranks : {1, 3}) {
     const auto make = [&](threads comm, unsigned) {
       using run_type = trainer<labelled<P>, O, S, decltype(make_reducer(comm))>;
-      return owned_run<labelled<P>, run_type>(optimizer, schedule, make_reducer(comm),
-                                              trainer_options{.bucket_bytes = 512});
+      return owned_run<labelled<P>, run_type>(
+          optimizer, schedule, make_reducer(comm),
+          trainer_options{.bucket_bytes = 512, .check_stability = false});
     };
     resumes_to_the_bit(ranks, make, [](threads comm) { return labelled_feed(comm); });
   }
@@ -170,7 +171,7 @@ TEST_CASE("resume: loss scaling, error feedback, local steps, gossip") {
   });
   resumes<fp32>("local steps", local_steps{sgd{.momentum = 0.9}, 4}, falling, over_ring);
   resumes<fp32>("gossip", decentlam{.momentum = 0.5}, falling, [](threads comm) {
-    return gossip{comm, topologies::random_matching{.seed = 3}};
+    return gossip{comm, topologies::one_peer{}};
   });
 }
 TEST_CASE("resume: a network in int8, whose ranges and batch norms are statistics") {

@@ -44,6 +44,24 @@ struct recorder {
   }
 };
 
+struct witness {
+  std::vector<double>* seen;
+  std::int64_t last;
+  template <class Run>
+  void begin_on_all_ranks(Run& run, double epoch) {
+    seen->insert(seen->end(), {-1.0, epoch, static_cast<double>(run.steps_taken())});
+  }
+  template <class Run>
+  bool step_on_all_ranks(Run& run, double epoch) {
+    seen->push_back(epoch);
+    return run.fit_state().update == last;
+  }
+  template <class Run>
+  void end_on_all_ranks(Run& run) {
+    seen->insert(seen->end(), {-2.0, static_cast<double>(run.steps_taken())});
+  }
+};
+
 }  // namespace
 
 TEST_CASE("fit: callbacks are called on rank 0 for every step and the end of every epoch") {
@@ -119,23 +137,6 @@ TEST_CASE("fit: continues at the loader's position") {
 }
 
 TEST_CASE("fit: members for all ranks are called there, after the others, and may end the run") {
-  struct witness {
-    std::vector<double>* seen;
-    std::int64_t last;
-    template <class Run>
-    void begin_on_all_ranks(Run& run, double epoch) {
-      seen->insert(seen->end(), {-1.0, epoch, static_cast<double>(run.steps_taken())});
-    }
-    template <class Run>
-    bool step_on_all_ranks(Run& run, double epoch) {
-      seen->push_back(epoch);
-      return run.fit_state().update == last;
-    }
-    template <class Run>
-    void end_on_all_ranks(Run& run) {
-      seen->insert(seen->end(), {-2.0, static_cast<double>(run.steps_taken())});
-    }
-  };
   struct seeking : toy_loader {
     void seek(std::int64_t step) { next_step = step; }
   };

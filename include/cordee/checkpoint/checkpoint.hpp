@@ -115,7 +115,7 @@ class writer {
       for (std::size_t r = 0; 2 * r < sums.size(); ++r)
         table[rank_file(static_cast<int>(r))] = static_cast<std::uint64_t>(sums[2 * r]) << 32 |
                                                 static_cast<std::uint64_t>(sums[2 * r + 1]);
-      for (const std::string name : {std::string(common_file), std::string("checkpoint.json")})
+      for (const std::string& name : {std::string(common_file), std::string("checkpoint.json")})
         if (io::is_readable(path + "/" + name)) table[name] = checksum_of(path + "/" + name);
       const std::string text = checksum_text(table);
       const std::array pieces{std::as_bytes(std::span(text))};
