@@ -25,6 +25,11 @@ struct halving {
 #else
   void observe(double, double mean_loss) { learning_rate /= mean_loss > 1 ? 2 : 1; }
 #endif
+#if defined(STATE_RETURNS_A_NUMBER)
+  double state() { return learning_rate; }
+#else
+  std::span<double> state() { return {&learning_rate, 1}; }
+#endif
 #if defined(DESCRIBE_RETURNS_VOID)
   void describe() const {}
 #else

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// save and load need their own header, which other programs do not compile.
+// save, load and resume need their own headers, which other programs do not compile.
 #include <cordee/comm/solo.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/train/trainer.hpp>
@@ -16,4 +16,7 @@ using namespace cordee;
 void save_model(support::quadratic<fp32>& model) {
   trainer run{model, sgd{}, [](double) { return 0.1; }, solo{}};
   run.save("weights.safetensors");
+#ifdef RESUME_WITHOUT_THE_HEADER
+  run.resume("runs");
+#endif
 }

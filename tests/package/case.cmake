@@ -105,6 +105,21 @@ elseif(CASE STREQUAL "mpi_without_mpi")
     -D CMAKE_DISABLE_FIND_PACKAGE_MPI=ON)
   expect_error("CORDEE_MPI=ON needs an MPI, version 3 or later, which was not found"
     ${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/source -D CORDEE_MPI=ON -D CMAKE_DISABLE_FIND_PACKAGE_MPI=ON)
+elseif(CASE STREQUAL "component_checkpoint")
+  if(NOT CHECKPOINT)
+    message("skipped: nlohmann-json or xxHash not found: packages nlohmann-json3-dev and libxxhash-dev")
+    return()
+  endif()
+  install_to(${prefix})
+  configure(-D CMAKE_PREFIX_PATH=${prefix} -D COMPONENTS=checkpoint)
+  build_and_run(consumer)
+elseif(CASE STREQUAL "checkpoint_without_xxhash")
+  install_to(${prefix})
+  expect_error("component checkpoint needs nlohmann-json 3.2 and xxHash 0.8"
+    ${CMAKE_COMMAND} -S ${consumer} -B ${WORK}/build -D CMAKE_PREFIX_PATH=${prefix} -D COMPONENTS=checkpoint
+    -D CORDEE_XXHASH_LIBRARY=OFF)
+  expect_error("CORDEE_CHECKPOINT=ON needs nlohmann-json 3.2 and xxHash 0.8"
+    ${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/source -D CORDEE_CHECKPOINT=ON -D CORDEE_XXHASH_LIBRARY=OFF)
 elseif(CASE STREQUAL "component_cuda")
   if(NOT CUDA)
     message("skipped: CUDA compiler not found")
@@ -170,7 +185,7 @@ elseif(CASE MATCHES "^absent_(.*)$")
     ${CMAKE_COMMAND} -S ${consumer} -B ${WORK}/build -D CMAKE_PREFIX_PATH=${prefix} -D COMPONENTS=${CMAKE_MATCH_1})
 elseif(CASE STREQUAL "unknown_component")
   install_to(${prefix})
-  expect_error("there is no component teapot; this version has: cordee;testing;onednn;mpi;cuda;nccl"
+  expect_error("there is no component teapot; this version has: cordee;testing;onednn;mpi;cuda;nccl;checkpoint"
     ${CMAKE_COMMAND} -S ${consumer} -B ${WORK}/build -D CMAKE_PREFIX_PATH=${prefix} -D COMPONENTS=teapot)
 elseif(CASE STREQUAL "wrong_version")
   install_to(${prefix})

@@ -47,6 +47,24 @@ struct recorder {
   }
 };
 
+struct witness {
+  std::vector<double>* seen;
+  std::int64_t last;
+  template <class Run>
+  void begin_on_all_ranks(Run& run, double epoch) {
+    seen->insert(seen->end(), {-1.0, epoch, static_cast<double>(run.steps_taken())});
+  }
+  template <class Run>
+  bool step_on_all_ranks(Run& run, double epoch) {
+    seen->push_back(epoch);
+    return run.fit_state().update == last;
+  }
+  template <class Run>
+  void end_on_all_ranks(Run& run) {
+    seen->insert(seen->end(), {-2.0, static_cast<double>(run.steps_taken())});
+  }
+};
+
 }  // namespace
 
 TEST_CASE("fit: callbacks are called on rank 0 for every step and the end of every epoch") {
@@ -149,6 +167,57 @@ TEST_CASE("fit: continues at the loader's position") {
   CHECK(run.fit(feed, 1).steps == 0);
   CHECK(run.fit(feed, 1.5).steps == 5);
   CHECK(run.steps_taken() == 15);
+}
+
+TEST_CASE("fit: members for all ranks are called there, after the others, and may end the run") {
+  struct seeking : toy_loader {
+    void seek(std::int64_t step) { next_step = step; }
+  };
+  const auto by_rank = on_ranks(3, [&](threads comm) {
+    std::vector<double> seen;
+    quadratic<fp64> model;
+    trainer run{model, sgd{}, steady, ring{comm}};
+    seeking feed;
+    feed.rank_count = 3;
+    const run_summary stopped = run.fit(feed, 1, witness{&seen, 3});
+    CHECK((stopped.stopped && stopped.steps == 3 && feed.step() == 3));
+    const run_summary s = run.fit(feed, 0.5, witness{&seen, 5});
+    CHECK((!s.stopped && s.steps == 2));  // the last update ends the run anyhow
+    return seen;
+  });
+  for (const auto& seen : by_rank)
+    CHECK(seen == std::vector<double>{-1, 0, 0, 0.1, 0.2, 0.3, -2, 3, -1, 0.3, 3, 0.4, 0.5, -2, 5});
+}
+
+TEST_CASE("fit: a restored run seeks its loader, and goes on with skips and sums of the epoch") {
+  quadratic<fp64> model;
+  trainer run{model, sgd{}, steady, solo{}};
+  toy_loader feed;
+  run.fit(feed, 1.5);
+  run_state state = run.state();
+  CHECK((state.fit.update == 15 && state.fit.samples == 10 && state.fit.global_batch == 1));
+  state.fit.skipped = 4;
+  struct seeking : toy_loader {
+    void seek(std::int64_t step) { next_step = step; }
+  } other;
+  run.restore(state);
+  struct sums {
+    std::vector<std::int64_t>* counts;
+    void epoch(const epoch_record& e) { counts->push_back(e.train.count); }
+  };
+  std::vector<std::int64_t> counts;
+  const run_summary s = run.fit(other, 3, sums{&counts});
+  CHECK((s.steps == 15 && s.skipped == 4));
+  CHECK(counts == std::vector<std::int64_t>{5, 10});  // without callbacks nothing was summed before
+  CHECK(run.fit(other, 3).skipped == 0);              // another fit begins anew
+  run.restore(state);
+  toy_loader cannot_seek;
+  CHECK(contains(error_message([&] { run.fit(cannot_seek, 3); }),
+                 "a loader without seek() is at update 0, the run is continued at 15"));
+  run.restore(state);
+  toy_loader larger{.micro = 2};
+  CHECK(contains(error_message([&] { run.fit(larger, 3); }),
+                 "had 10 samples and a global batch of 1, this loader has 20 and 2"));
 }
 
 TEST_CASE("fit: an adaptive schedule observes the mean loss over all ranks, on every rank") {

@@ -118,6 +118,12 @@ std::string resumed_difference(const Make& make, const Train& train, int before,
   for (std::size_t p = 0; p < targets.size(); ++p)
     std::copy(planes[p].begin(), planes[p].end(), targets[p].begin());
   run->restore(state);
+  const run_state restored = run->state();
+  std::array<double, 1> barrier{};  // an asynchronous server is read before any rank pushes
+  allreduce_host(run->comm(), barrier, reduce_op::sum);
+  if (!(restored.progress == state.progress && restored.scale == state.scale &&
+        restored.reducer == state.reducer))
+    return "the state itself";
   return difference(uninterrupted, go_on(*run));
 }
 

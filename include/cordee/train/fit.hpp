@@ -129,7 +129,7 @@ template <class Run, class F, class... Callbacks>
       reports && sizeof...(callbacks) > 0 ? disagreement_radius(run.optimizer(), run.reducer())
                                           : 0};
   if (reports) (call_begin(callbacks, plan), ...);
-  (call_begin_on_all_ranks(callbacks, run), ...);
+  (call_begin_on_all_ranks(callbacks, run, feed.epoch(first)), ...);
 
   const auto start = clock::now();
   const auto elapsed = [&] { return std::chrono::duration<double>(clock::now() - start).count(); };
@@ -153,20 +153,23 @@ template <class Run, class F, class... Callbacks>
     if constexpr (adaptive) run.schedule().observe(out.info.epoch, record.train.mean_loss());
     if (reports) (call_step(callbacks, record), ...);
 
-    const bool epoch_ends =
-        k + 1 == total || std::floor(feed.epoch(k + 1)) > std::floor(feed.epoch(k));
-    if (epoch_ends) {
+    const bool epoch_ends = std::floor(feed.epoch(k + 1)) > std::floor(feed.epoch(k));
+    if (epoch_ends || k + 1 == total) {
       epoch_record e{record, state.in_epoch, std::nullopt};
       (validate(run, feed.norm(), callbacks, e.validation), ...);
       if (reports) (call_epoch(callbacks, e), ...);
       summary.last = e;
-      state.in_epoch = {};
+      if (epoch_ends) state.in_epoch = {};  // else a resumed run goes on with the epoch
     }
-    (call_step_on_all_ranks(callbacks, run, feed.epoch(k + 1)), ...);
+    const bool stops = (false | ... | call_step_on_all_ranks(callbacks, run, feed.epoch(k + 1)));
+    ++summary.steps;
+    summary.stopped = stops && k + 1 < total;
+    if (!stops) continue;
+    if constexpr (requires { feed.seek(k + 1); }) feed.seek(k + 1);  // it is one update ahead
+    break;
   }
   (call_end_on_all_ranks(callbacks, run), ...);
   summary.skipped = state.skipped;
-  summary.steps = total - first;
   summary.seconds = elapsed();
   // Also a barrier: no rank returns before all have finished.
   std::array<double, 1> own_skipped{static_cast<double>(summary.skipped)};

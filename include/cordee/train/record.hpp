@@ -12,9 +12,9 @@
 //
 // which are called on rank 0 only, with values reduced over all ranks; and of
 //
-//   begin_on_all_ranks(run)             with the trainer, collective: a checkpoint
-//   step_on_all_ranks(run, epoch)       `epoch`: of data seen after the update
-//   end_on_all_ranks(run)
+//   begin_on_all_ranks(run, epoch)   collective, with the trainer (checkpoint/checkpoint.hpp);
+//   step_on_all_ranks(run, epoch)    `epoch`: of data seen before the first step, after the update;
+//   end_on_all_ranks(run)            step_on_all_ranks returns whether the run is to end here
 //
 // which are called after the others. What they throw ends the run on every rank.
 #pragma once
@@ -60,6 +60,7 @@ struct run_summary {
   epoch_record last{};
   std::int64_t steps = 0, skipped = 0;
   double seconds = 0;
+  bool stopped = false;  // by a callback, before the last epoch's end (checkpoint: by a signal)
 };
 
 namespace detail::train {
@@ -93,13 +94,16 @@ void call_end(C& callback, const run_summary& r) {
 }
 
 template <class C, class Run>
-void call_begin_on_all_ranks(C& callback, Run& run) {
-  if constexpr (requires { callback.begin_on_all_ranks(run); }) callback.begin_on_all_ranks(run);
+void call_begin_on_all_ranks(C& callback, Run& run, double epoch) {
+  if constexpr (requires { callback.begin_on_all_ranks(run, epoch); })
+    callback.begin_on_all_ranks(run, epoch);
 }
 template <class C, class Run>
-void call_step_on_all_ranks(C& callback, Run& run, double epoch) {
+bool call_step_on_all_ranks(C& callback, Run& run, double epoch) {
   if constexpr (requires { callback.step_on_all_ranks(run, epoch); })
-    callback.step_on_all_ranks(run, epoch);
+    return callback.step_on_all_ranks(run, epoch);
+  else
+    return false;
 }
 template <class C, class Run>
 void call_end_on_all_ranks(C& callback, Run& run) {

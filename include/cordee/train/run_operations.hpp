@@ -51,6 +51,15 @@ class run_operations {
     run().abort_peers_on_throw([&] { load_weights(run(), path); });
   }
 
+  /// Continues from the newest whole checkpoint in `folder`: call it before fit, with the same
+  /// policies. False if the folder has none. Component checkpoint (checkpoint/resume.hpp).
+  bool resume(const std::string& folder) {
+    static_assert(
+        requires { resume_run(run(), folder); },
+        "resume: include <cordee/checkpoint/checkpoint.hpp> and link cordee::checkpoint");
+    return run().abort_peers_on_throw([&] { return resume_run(run(), folder); });
+  }
+
   /// f() while every rank holds the mean model: running statistics, and weights where they differ
   /// between ranks, are replaced by their exact means and restored afterwards.
   template <class F>

@@ -174,6 +174,19 @@ TEST_CASE("staleness_clock: when all join again, versions begin at 0") {
   CHECK(p.staleness().empty());
 }
 
+TEST_CASE("staleness_clock: a clock that got another's counters goes on as that one") {
+  const asynchronous options{.softsync = 1, .staleness_bound = 2, .staleness_aware = true};
+  staleness_clock first = joined(3, options), second = joined(3, options);
+  script(first, {0, 1, 0, 2, 1});
+  CHECK(first.counters() == counts{1, 2, 2, 0, 2, 1, 1, 1, 4, 1});
+  second.restore(first.counters());
+  CHECK(second.counters() == first.counters());
+  CHECK(script(second, {0, 0, 2, 1, 2}) == script(first, {0, 0, 2, 1, 2}));
+  CHECK(second.counters() == first.counters());
+  CHECK(second.staleness() == first.staleness());
+  CHECK_THROWS_AS(second.restore(counts{1, 2, 3}), error);
+}
+
 TEST_CASE("staleness_clock: refuses softsync below 1 and a negative staleness_bound") {
   CHECK_THROWS_AS(staleness_clock(2, {.softsync = 0}), usage_error);
   CHECK_THROWS_AS(staleness_clock(2, {.staleness_bound = -1}), usage_error);

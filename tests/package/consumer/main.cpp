@@ -10,6 +10,20 @@ using engine = cordee::onednn;
 using engine = cordee::direct;
 #endif
 
+#ifdef WITH_CHECKPOINT
+#include <cordee/checkpoint/checkpoint.hpp>
+template <class Run, class Feed>
+void train(Run& run, Feed& feed) {
+  run.resume("checkpoints");
+  run.fit(feed, 1, cordee::checkpoint{.folder = "checkpoints"});
+}
+#else
+template <class Run, class Feed>
+void train(Run& run, Feed& feed) {
+  run.fit(feed, 1);
+}
+#endif
+
 #ifdef WITH_MPI
 #include <cordee/comm/mpi.hpp>
 using communicator_type = cordee::mpi;
@@ -35,7 +49,7 @@ int main() {
     net_type net;
     loader feed{data, comm, {.global_batch = 32, .seed = 1}};
     trainer run{net, lars{}, constant{.learning_rate = 0.1}, ring{comm}};
-    run.fit(feed, 1);
+    train(run, feed);
   });
   std::printf("cordee %s trained %d parameters\n", std::string(version).c_str(),
               parameters_in_other_unit());

@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// One job at a time on a thread of its own, beside training.
+#pragma once
+
+#include <atomic>
+#include <exception>
+#include <functional>
+#include <thread>
+#include <utility>
+
+#include <cordee/core/thread.hpp>
+
+namespace cordee::inline CORDEE_ABI::detail::checkpoints {
+
+class background_job {
+ public:
+  background_job() = default;
+  background_job(const background_job&) = delete;
+  background_job& operator=(const background_job&) = delete;
+  ~background_job() {
+    if (thread_.joinable()) thread_.join();
+  }
+
+  /// Waits for the job before, and throws what it threw; then starts this one.
+  void start(std::function<void()> job) {
+    wait();
+    job_ = std::move(job);
+    finished_ = false;
+    thread_ = core::start_thread<&background_job::run>(*this);
+  }
+  /// Whether no job is running.
+  [[nodiscard]] bool finished() const { return finished_; }
+  /// Blocks until the job has finished; throws what it threw.
+  void wait() {
+    if (thread_.joinable()) thread_.join();
+    job_ = nullptr;
+    if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+  }
+
+ private:
+  void run() {
+    try {
+      job_();
+    } catch (...) {
+      failure_ = std::current_exception();
+    }
+    finished_ = true;
+  }
+
+  std::function<void()> job_;
+  std::exception_ptr failure_;
+  std::atomic<bool> finished_{true};
+  std::thread thread_;
+};
+
+}  // namespace cordee::inline CORDEE_ABI::detail::checkpoints

@@ -1,0 +1,230 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Checkpoints of a run: a callback of fit that saves it, beside training.
+//
+//   FOLDER/latest -> step-00001500        the newest one that is whole
+//   FOLDER/lock                           names the job that saves here
+//   FOLDER/step-00001500/
+//     checkpoint.json                     step, ranks, names of the policies, version, seed
+//     common.safetensors                  weights and optimizer slots, if all ranks hold the same
+//     rank-0.safetensors, …               what each rank has for itself, and its run_state
+//     checksums                           XXH3 of the others, which `xxhsum --check` reads
+//
+//   run.resume("runs/a");
+//   run.fit(feed, 90, checkpoint{.folder = "runs/a", .every = {.steps = 500}, .keep = 3});
+//
+// On SIGTERM or SIGUSR1 to any rank all ranks save and fit returns; a second signal ends the process.
+//
+// The step is held up while the planes are copied to the host's memory; a thread of each rank
+// writes them. A checkpoint has its final name when the files of all ranks are on the disk. The
+// folder is one that all ranks see.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include <cordee/checkpoint/background_job.hpp>
+#include <cordee/checkpoint/checksum.hpp>
+#include <cordee/checkpoint/folder_lock.hpp>
+#include <cordee/checkpoint/resume.hpp>
+#include <cordee/checkpoint/run_folder.hpp>
+#include <cordee/checkpoint/snapshot.hpp>
+#include <cordee/checkpoint/stop_signal.hpp>
+#include <cordee/comm/collectives.hpp>
+#include <cordee/core/error.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+/// Whichever comes first; 0: never. Minutes are those of rank 0's clock.
+struct checkpoint_interval {
+  std::int64_t steps = 0;
+  double minutes = 0, epochs = 0;
+};
+
+namespace detail::checkpoints {
+
+/// A checkpoint that is being written, on one rank.
+class writer {
+ public:
+  /// Waits for the checkpoint before, then copies the run and starts to write it. Collective.
+  template <class Run>
+  void save(Run& run, const run_folder& folder, int keep) {
+    finish(run.comm());
+    step_ = run.steps_taken();
+    if (run.comm().rank() == 0) folder.begin(step_);
+    barrier(run.comm());
+    auto copy = std::make_shared<const snapshot<Run>>(run);
+    folder_ = folder;
+    keep_ = keep;
+    pending_ = true;
+    job_.start([this, copy, path = folder.partial_path(step_), rank = run.comm().rank()] {
+      copy->write(path);
+      if (rank == 0) {
+        const std::string text = copy->run().dump(2) + "\n";
+        const std::array pieces{std::as_bytes(std::span(text))};
+        io::write_file(path + "/checkpoint.json", pieces);
+      }
+      own_sum_ = checksum_of(path + "/" + rank_file(rank));
+    });
+  }
+
+  /// Whether this rank's file is being written.
+  [[nodiscard]] bool busy() const { return pending_ && !job_.finished(); }
+  /// Gives the checkpoint its final name, beside training. Requires that no rank is busy.
+  /// Collective.
+  template <class Communicator>
+  void commit_if_pending(const Communicator& comm) {
+    if (pending_) commit(comm);
+  }
+
+  /// Blocks until the checkpoint has its final name. Collective.
+  template <class Communicator>
+  void finish(const Communicator& comm) {
+    if (pending_) commit(comm);
+    job_.wait();
+    barrier(comm);
+  }
+
+ private:
+  template <class Communicator>
+  static void barrier(const Communicator& comm) {
+    std::array<double, 1> nothing{};
+    allreduce_host(comm, nothing, reduce_op::sum);
+  }
+
+  // Rank 0's thread writes the checksums of all ranks' files and renames the folder.
+  template <class Communicator>
+  void commit(const Communicator& comm) {
+    job_.wait();
+    pending_ = false;
+    const std::array halves{static_cast<double>(own_sum_ >> 32),
+                            static_cast<double>(own_sum_ & 0xffffffffu)};  // exact in doubles
+    const std::vector<double> sums = comm::gather_host(comm, halves);      // (ranks, 2)
+    if (comm.rank() != 0) return;
+    job_.start([this, sums] {
+      const std::string path = folder_.partial_path(step_);
+      checksum_table table;
+      for (std::size_t r = 0; 2 * r < sums.size(); ++r)
+        table[rank_file(static_cast<int>(r))] = static_cast<std::uint64_t>(sums[2 * r]) << 32 |
+                                                static_cast<std::uint64_t>(sums[2 * r + 1]);
+      for (const std::string& name : {std::string(common_file), std::string("checkpoint.json")})
+        if (io::is_readable(path + "/" + name)) table[name] = checksum_of(path + "/" + name);
+      const std::string text = checksum_text(table);
+      const std::array pieces{std::as_bytes(std::span(text))};
+      io::write_file(path + "/checksums", pieces);  // which flushes the folder, too
+      folder_.commit(step_, keep_);
+    });
+  }
+
+  run_folder folder_{""};
+  std::int64_t step_ = -1;
+  int keep_ = 0;
+  bool pending_ = false;  // written or being written, and not committed
+  std::uint64_t own_sum_ = 0;
+  background_job job_;  // last: its thread uses the others
+};
+
+}  // namespace detail::checkpoints
+
+struct checkpoint {
+  std::string folder;
+  checkpoint_interval every{.epochs = 1};
+  int keep = 3;  // the newest ones
+
+  std::unique_ptr<detail::checkpoints::folder_lock> lock{};  // of rank 0, while fit runs
+  std::unique_ptr<detail::checkpoints::stop_signal> signals{};
+  detail::checkpoints::writer writer{};
+  double epoch = 0;         // of the update before
+  std::int64_t saved = -1;  // the step saved last
+  std::chrono::steady_clock::time_point saved_at{};
+
+  template <class Run>
+  void begin_on_all_ranks(Run& run, double start) {
+    using S = std::remove_cvref_t<decltype(run.schedule())>;
+    static_assert(!detail::schedule::AdaptiveSchedule<S> || detail::schedule::HasScheduleState<S>,
+                  "checkpoint: an adaptive schedule needs `std::span<double> state()`, the numbers "
+                  "that observe() changes");
+    expects(!folder.empty(), "checkpoint: .folder is empty: name the run's folder");
+    expects(keep >= 1, "checkpoint: .keep must be 1 or more");
+    expects(every.steps >= 0 && every.minutes >= 0 && every.epochs >= 0 &&
+                std::isfinite(every.minutes) && std::isfinite(every.epochs) &&
+                (every.steps > 0 || every.minutes > 0 || every.epochs > 0),
+            "checkpoint: one of .every.steps, .minutes and .epochs must be above 0");
+    const detail::checkpoints::run_folder all(folder);
+    std::vector<std::int64_t> present;
+    if (run.comm().rank() == 0) {
+      all.create();
+      lock = std::make_unique<detail::checkpoints::folder_lock>(folder);
+      all.remove_strays();
+      present = all.steps();
+    }
+    const double newest = detail::checkpoints::largest(
+        run.comm(), present.empty() ? -1.0 : static_cast<double>(present.front()));
+    saved = static_cast<std::int64_t>(newest);
+    if (saved > run.steps_taken())
+      throw error(concat("checkpoint: ", folder, " has a checkpoint of step ", saved,
+                         ", this run is at step ", run.steps_taken(),
+                         ": continue that run by resume(\"", folder,
+                         "\"), or name another folder"));
+    signals = std::make_unique<detail::checkpoints::stop_signal>();
+    epoch = start;
+    saved_at = std::chrono::steady_clock::now();
+  }
+
+  /// True, on all ranks, once any has received SIGTERM or SIGUSR1.
+  template <class Run>
+  bool step_on_all_ranks(Run& run, double now) {
+    const std::chrono::duration<double, std::ratio<60>> since =
+        std::chrono::steady_clock::now() - saved_at;
+    const bool late = every.minutes > 0 && run.comm().rank() == 0 && since.count() >= every.minutes;
+    const bool requested = detail::checkpoints::stop_signal::requested();
+    // What each rank knows for itself, in one message.
+    std::array votes{writer.busy() ? 1.0 : 0.0, late ? 1.0 : 0.0, requested ? 1.0 : 0.0};
+    allreduce_host(run.comm(), votes, reduce_op::max);
+    const bool stops = votes[2] > 0;
+    if (votes[0] == 0) writer.commit_if_pending(run.comm());
+    if (stops || votes[1] > 0 || is_due(run, now)) save(run);
+    if (stops && run.comm().rank() == 0)
+      std::fprintf(stderr,
+                   "checkpoint: stopped by a signal after step %lld, which is saved: "
+                   "resume(\"%s\") goes on\n",
+                   static_cast<long long>(run.steps_taken()), folder.c_str());
+    epoch = now;
+    return stops;
+  }
+
+  /// The end of a run is saved in any case.
+  template <class Run>
+  void end_on_all_ranks(Run& run) {
+    if (saved != run.steps_taken()) save(run);
+    writer.finish(run.comm());
+    signals.reset();
+    lock.reset();
+  }
+
+ private:
+  template <class Run>
+  void save(Run& run) {
+    writer.save(run, detail::checkpoints::run_folder(folder), keep);
+    saved = run.steps_taken();
+    saved_at = std::chrono::steady_clock::now();
+  }
+  // The same on every rank.
+  template <class Run>
+  [[nodiscard]] bool is_due(Run& run, double now) const {
+    // 0.1 of 30 updates are 3, although the double 0.1 is more than a tenth.
+    const auto periods = [&](double x) { return std::floor(x / every.epochs * (1 + 1e-12)); };
+    if (every.steps > 0 && run.steps_taken() % every.steps == 0) return true;
+    return every.epochs > 0 && periods(now) > periods(epoch);
+  }
+};
+
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,121 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Resuming: run.resume(folder) loads the newest whole checkpoint of a folder (checkpoint.hpp).
+//
+//   run.resume("runs/a");                                  // before fit; false if there is none
+//   run.fit(feed, 90, checkpoint{.folder = "runs/a"});     // goes on at the saved update
+//
+// The run goes on with the bits that it would have had: weights, losses and samples.
+#pragma once
+
+#include <array>
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <cordee/checkpoint/checksum.hpp>
+#include <cordee/checkpoint/run_folder.hpp>
+#include <cordee/checkpoint/snapshot.hpp>
+#include <cordee/comm/collectives.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+namespace detail::checkpoints {
+
+/// A whole checkpoint, as this rank reads it.
+struct whole_checkpoint {
+  nlohmann::json run;
+  std::optional<io::tensor_file> common, own;
+  run_state state;
+};
+
+inline std::string read_text(const std::string& path) {
+  const std::vector<std::uint8_t> bytes = io::read_file(path);
+  return {bytes.begin(), bytes.end()};
+}
+
+/// Reads and checks what this rank needs of a checkpoint. Throws a std::exception if any of it is
+/// damaged; files of the rank itself are read only if there were as many ranks as now.
+inline whole_checkpoint read_whole(const std::string& folder, int rank, int ranks) {
+  const std::string list = folder + "/checksums";
+  const checksum_table checksums = parse_checksums(read_text(list), list);
+  whole_checkpoint c;
+  expect_checksum(folder, "checkpoint.json", checksums);
+  c.run = nlohmann::json::parse(read_text(folder + "/checkpoint.json"));
+  if (c.run.at("format").get<int>() > format || c.run.at("ranks").get<int>() != ranks) return c;
+  if (!c.run.at("weights_differ").get<bool>()) {
+    expect_checksum(folder, std::string(common_file), checksums);
+    c.common = io::tensor_file::open(folder + "/" + std::string(common_file));
+  }
+  expect_checksum(folder, rank_file(rank), checksums);
+  c.own = io::tensor_file::open(folder + "/" + rank_file(rank));
+  c.state = read_state(*c.own);
+  return c;
+}
+
+/// The largest of the ranks' numbers. Collective.
+template <class Communicator>
+double largest(const Communicator& comm, double x) {
+  std::array<double, 1> values{x};
+  allreduce_host(comm, values, reduce_op::max);
+  return values[0];
+}
+
+/// The newest checkpoint that is whole on every rank; nothing if the folder has none. Those that
+/// are damaged are named on standard error. Throws error if all are. Collective.
+template <class Run>
+std::optional<whole_checkpoint> newest_whole(Run& run, const run_folder& folder) {
+  const auto& comm = run.comm();
+  std::vector<std::int64_t> steps;  // as rank 0 sees them
+  if (comm.rank() == 0) steps = folder.steps();
+  const auto count = static_cast<std::size_t>(largest(comm, static_cast<double>(steps.size())));
+  for (std::size_t k = 0; k < count; ++k) {
+    const auto step = static_cast<std::int64_t>(
+        largest(comm, comm.rank() == 0 ? static_cast<double>(steps[k]) : -1.0));
+    const std::string path = folder.final_path(step);
+    whole_checkpoint c;
+    std::string damage;
+    try {
+      c = read_whole(path, comm.rank(), comm.size());
+    } catch (const std::exception& e) {
+      damage = e.what();
+    }
+    if (!damage.empty())
+      std::fprintf(stderr, "resume: %s is damaged and is renamed to %s.damaged: %s\n", path.c_str(),
+                   path.c_str(), damage.c_str());
+    if (largest(comm, damage.empty() ? 0 : 1) == 0) return c;
+    if (comm.rank() == 0) folder.set_damaged_aside(step);
+  }
+  if (count > 0)
+    throw error(concat("resume: all ", count, " checkpoints in ", folder.path(),
+                       " are damaged: restore the folder from a copy, or begin in another one"));
+  return {};
+}
+
+}  // namespace detail::checkpoints
+
+/// Effects: planes and state of every rank are those of the newest whole checkpoint; the next fit
+/// goes on at its update. Returns false, and changes nothing, if the folder has no checkpoint.
+/// Throws error for one of another network, optimizer, precision or number of ranks. Collective.
+template <class Run>
+bool resume_run(Run& run, const std::string& folder) {
+  namespace checkpoints = detail::checkpoints;
+  const auto found = checkpoints::newest_whole(run, checkpoints::run_folder(folder));
+  const bool reports = run.comm().rank() == 0;
+  if (!found) {
+    if (reports)
+      std::fprintf(stderr, "resume: no checkpoint in %s: the run begins at step 0\n",
+                   folder.c_str());
+    return false;
+  }
+  const std::string changed = checkpoints::expect_compatible(found->run, run, folder);
+  if (found->common) checkpoints::read_planes(run, *found->common, true);
+  checkpoints::read_planes(run, *found->own, false);
+  run.restore(found->state);
+  if (reports) std::fputs(changed.c_str(), stderr);
+  return true;
+}
+
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,139 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The folder of a run's checkpoints: their names, the step from a temporary folder to a final name,
+// and the removal of old ones.
+//
+//   write and flush step-N.partial/ -> rename to step-N/ -> flush the folder -> move `latest`
+//     -> remove the oldest
+//
+// At every moment the folder has each checkpoint whole or under a temporary name, so a killed
+// process loses none that had its final name.
+#pragma once
+
+#include <algorithm>
+#include <cctype>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <cordee/core/error.hpp>
+#include <cordee/io/file.hpp>
+
+namespace cordee::inline CORDEE_ABI::detail::checkpoints {
+
+/// A checkpoint's final name in the run's folder.
+inline std::string name_of(std::int64_t step) {
+  char name[40];
+  std::snprintf(name, sizeof name, "step-%08lld", static_cast<long long>(step));
+  return name;
+}
+
+class run_folder {
+ public:
+  explicit run_folder(std::string path) : path_(std::move(path)) {}
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] std::string final_path(std::int64_t step) const {
+    return path_ + "/" + name_of(step);
+  }
+  [[nodiscard]] std::string partial_path(std::int64_t step) const {
+    return final_path(step) + ".partial";
+  }
+
+  /// The steps of the checkpoints under final names, newest first. Empty if there is no folder.
+  [[nodiscard]] std::vector<std::int64_t> steps() const {
+    std::vector<std::int64_t> found;
+    std::error_code none;
+    for (const auto& entry : std::filesystem::directory_iterator(path_, none)) {
+      const std::string name = entry.path().filename().string();
+      if (!name.starts_with(prefix) || name.size() > prefix.size() + 18) continue;
+      const std::string digits = name.substr(prefix.size());
+      if (digits.empty() || !std::all_of(digits.begin(), digits.end(), is_digit)) continue;
+      if (const std::int64_t step = std::stoll(digits); name == name_of(step))
+        found.push_back(step);
+    }
+    std::sort(found.rbegin(), found.rend());
+    return found;
+  }
+
+  /// Throws error.
+  void create() const {
+    std::error_code failed;
+    std::filesystem::create_directories(path_, failed);
+    if (failed) refuse("create", path_, failed);
+  }
+  /// Effects: removes what killed processes left. Requires that no other process saves here.
+  void remove_strays() const {
+    std::error_code failed;
+    std::vector<std::filesystem::path> strays;
+    for (const auto& entry : std::filesystem::directory_iterator(path_, failed))
+      if (const std::string name = entry.path().filename().string();
+          name.starts_with(prefix) && (name.ends_with(".partial") || name.ends_with(".removed")))
+        strays.push_back(entry.path());
+    if (failed) refuse("read", path_, failed);
+    for (const auto& stray : strays) std::filesystem::remove_all(stray, failed);
+  }
+
+  /// Effects: makes an empty temporary folder for this step. Throws error.
+  void begin(std::int64_t step) const {
+    std::error_code failed;
+    std::filesystem::remove_all(partial_path(step), failed);
+    if (!failed) std::filesystem::create_directory(partial_path(step), failed);
+    if (failed) refuse("create", partial_path(step), failed);
+  }
+
+  /// Requires that the temporary folder has all files, which are flushed, as is the folder itself.
+  /// Effects: it gets its final name, `latest` refers to it, and of the checkpoints up to this step
+  /// the newest `keep` remain. Throws error.
+  void commit(std::int64_t step, int keep) const {
+    std::error_code failed;
+    if (std::filesystem::exists(final_path(step), failed)) retire(final_path(step));
+    std::filesystem::rename(partial_path(step), final_path(step), failed);
+    if (failed) refuse("rename", partial_path(step), failed);
+    io::flush_parent_folder(final_path(step));
+
+    const std::string link = path_ + "/latest", next = path_ + "/latest.partial";
+    std::filesystem::remove(next, failed);
+    std::filesystem::create_directory_symlink(name_of(step), next, failed);
+    if (!failed) std::filesystem::rename(next, link, failed);
+    if (failed) refuse("move", link, failed);
+    io::flush_parent_folder(link);
+
+    int newest = 0;
+    for (const std::int64_t old : steps())
+      if (old <= step && ++newest > keep) retire(final_path(old));
+  }
+
+  /// Effects: a damaged checkpoint loses its final name, if the folder can be written.
+  void set_damaged_aside(std::int64_t step) const {
+    std::error_code ignored;
+    std::filesystem::remove_all(final_path(step) + ".damaged", ignored);
+    std::filesystem::rename(final_path(step), final_path(step) + ".damaged", ignored);
+  }
+
+ private:
+  static constexpr std::string_view prefix = "step-";
+  static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+  // Renamed first: a checkpoint that is removed in part must not have its final name.
+  static void retire(const std::string& path) {
+    std::error_code failed;
+    std::filesystem::remove_all(path + ".removed", failed);
+    std::filesystem::rename(path, path + ".removed", failed);
+    if (!failed) std::filesystem::remove_all(path + ".removed", failed);
+    if (failed) refuse("remove", path, failed);
+  }
+  [[noreturn]] static void refuse(std::string_view verb, const std::string& path,
+                                  const std::error_code& reason) {
+    throw error(concat("checkpoint: cannot ", verb, " ", path, ": ", reason.message(),
+                       "; name a folder that all ranks can write, with room for the run"));
+  }
+
+  std::string path_;
+};
+
+}  // namespace cordee::inline CORDEE_ABI::detail::checkpoints

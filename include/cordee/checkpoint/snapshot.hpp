@@ -1,0 +1,174 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The numbers of one rank at one step, in the host's memory, and their two files.
+//
+//   common.safetensors   conv1.weight, …, slot0/conv1.weight, …: weights and optimizer slots, written
+//                        by rank 0, if all ranks hold the same
+//   rank-R.safetensors   the others: running statistics, reducer slots, reducer_state; weights and
+//                        optimizer slots where ranks differ; in the metadata, "state" is the run_state
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <cordee/checkpoint/state_json.hpp>
+#include <cordee/core/error.hpp>
+#include <cordee/device/buffer.hpp>
+#include <cordee/io/safetensors.hpp>
+#include <cordee/train/weights.hpp>
+
+namespace cordee::inline CORDEE_ABI::detail::checkpoints {
+
+inline constexpr std::string_view common_file = "common.safetensors";
+inline std::string rank_file(int rank) { return concat("rank-", rank, ".safetensors"); }
+
+/// Some segments of a plane, under their names behind `prefix`.
+template <class Real, class D>
+struct saved_plane {
+  std::string prefix;
+  span_on<Real, D> plane;
+  std::span<const segment> segments;
+  bool common;  // alike on all ranks
+};
+
+/// All that a checkpoint holds of a run's planes, in the order of the files.
+template <class Run>
+auto saved_planes(Run& run) {
+  using O = std::remove_cvref_t<decltype(run.optimizer())>;
+  using R = std::remove_cvref_t<decltype(run.reducer())>;
+  const std::span<const segment> table = run.segments();
+  const std::size_t trainable = core::count_trainable(table);
+  const auto trainables = table.first(trainable), statistics = table.subspan(trainable);
+  constexpr bool alike = !Run::weights_differ;
+  std::vector<saved_plane<typename Run::Real, typename Run::device>> planes;
+  planes.push_back({"", run.weights(), trainables, alike});
+  for (int k = 0; k < O::slots; ++k)
+    planes.push_back({concat("slot", k, "/"), run.slot(k), trainables, alike});
+  planes.push_back({"", run.weights(), statistics, false});
+  for (int k = 0; k < R::slots; ++k)
+    planes.push_back({concat("reducer_slot", k, "/"), run.reducer_slot(k), trainables, false});
+  return planes;
+}
+
+template <class Run>
+class snapshot {
+  using Real = typename Run::Real;
+
+ public:
+  /// Copies the planes to the host's memory. Blocks the host until the device has.
+  explicit snapshot(Run& run)
+      : rank_(run.comm().rank()), state_(run.state()), run_(describe_run(run)) {
+    for (const auto& p : saved_planes(run))
+      if (!p.common || rank_ == 0)
+        planes_.push_back({p.prefix, p.segments, p.common,
+                           copy_to_host<Real, typename Run::device>(
+                               run.model().where(), range(p.plane, p.segments), run.compute())});
+  }
+
+  [[nodiscard]] const nlohmann::json& run() const { return run_; }
+
+  /// Writes this rank's files to `folder`, flushed to the disk. Throws error.
+  void write(const std::string& folder) const {
+    if (rank_ == 0 && !Run::weights_differ)
+      io::save_tensors(folder + "/" + std::string(common_file), tensors(true),
+                       {{"format", "pt"}, {"cordee", std::string(version)}});
+    auto own = tensors(false);
+    if (!state_.reducer.numbers.empty())
+      own.push_back({"reducer_state", {state_.reducer.numbers.size()}, state_.reducer.numbers});
+    io::save_tensors(folder + "/" + rank_file(rank_), own,
+                     {{"format", "pt"}, {"state", to_json(state_).dump()}});
+  }
+
+ private:
+  struct host_plane {
+    std::string prefix;
+    std::span<const segment> segments;
+    bool common;
+    std::vector<Real> numbers;  // from the first segment to the end of the last one
+  };
+
+  template <class Span>
+  static Span range(Span plane, std::span<const segment> segments) {
+    if (segments.empty()) return plane.subspan(0, 0);
+    return plane.subspan(segments.front().offset, segments.back().end() - segments.front().offset);
+  }
+  [[nodiscard]] std::vector<io::tensor_view> tensors(bool common) const {
+    std::vector<io::tensor_view> all;
+    for (const host_plane& p : planes_)
+      for (const segment& s : p.segments)
+        if (p.common == common)
+          all.push_back(
+              {p.prefix + std::string(s.name), train::shape_of(s),
+               std::span(p.numbers).subspan(s.offset - p.segments.front().offset, s.size)});
+    return all;
+  }
+
+  int rank_;
+  run_state state_;
+  nlohmann::json run_;
+  std::vector<host_plane> planes_;
+};
+
+/// Throws error, with the first difference, unless `file` has the tensor as `s` and Real want it.
+template <class Real>
+void expect_tensor(const io::tensor_file& file, const std::string& name, const segment& s) {
+  constexpr std::string_view dtype = sizeof(Real) == 4 ? "F32" : "F64";
+  const io::tensor_entry* const e = file.find(name);
+  const std::string remedy = ": continue with the network that was saved";
+  if (e == nullptr)
+    throw error(concat("resume: ", file.path(), " has no tensor \"", name, "\"", remedy));
+  if (e->shape != train::shape_of(s) || e->dtype != dtype)
+    throw error(concat("resume: in ", file.path(), " \"", name, "\" is ", e->dtype, " ",
+                       train::describe_shape(e->shape), ", this network's is ", dtype, " ",
+                       train::describe_shape(train::shape_of(s)), remedy));
+}
+
+/// Reads one file's part of the planes. Throws error, with the first difference, if it was written
+/// by another network.
+template <class Run>
+void read_planes(Run& run, const io::tensor_file& file, bool common) {
+  using Real = typename Run::Real;
+  using D = typename Run::device;
+  const D& device = run.model().where();
+  std::size_t tensors = 0;
+  for (const auto& p : saved_planes(run))
+    for (const segment& s : p.segments) {
+      if (p.common != common) continue;
+      const std::string name = p.prefix + std::string(s.name);
+      expect_tensor<Real>(file, name, s);
+      ++tensors;
+    }
+  if (tensors + (file.contains("reducer_state") ? 1 : 0) != file.entries().size())
+    throw error(concat(
+        "resume: ", file.path(), " has ", file.entries().size(), " tensors, this run ", tensors,
+        ": continue with the network, the optimizer and the reducer that were saved"));
+  for (const auto& p : saved_planes(run)) {
+    if (p.common != common) continue;
+    std::vector<Real> numbers = copy_to_host<Real, D>(device, p.plane, run.compute());
+    for (const segment& s : p.segments)
+      file.read(p.prefix + std::string(s.name), std::span(numbers).subspan(s.offset, s.size));
+    device.copy(p.plane.data, numbers.data(), numbers.size() * sizeof(Real), run.compute());
+    device.finish(run.compute());
+  }
+}
+
+/// This rank's state. Throws a std::exception for a file without one.
+inline run_state read_state(const io::tensor_file& file) {
+  for (const auto& [key, value] : file.metadata())
+    if (key == "state") {
+      run_state state = to_run_state(nlohmann::json::parse(value));
+      if (const io::tensor_entry* const e = file.find("reducer_state")) {
+        state.reducer.numbers.resize(e->size / sizeof(double));
+        file.read("reducer_state", std::span(state.reducer.numbers));
+      }
+      return state;
+    }
+  throw error(concat(file.path(), " has no state among its metadata"));
+}
+
+}  // namespace cordee::inline CORDEE_ABI::detail::checkpoints

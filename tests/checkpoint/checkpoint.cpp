@@ -1,0 +1,173 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
+#include <fstream>
+
+#include <doctest/doctest.h>
+
+#include <cordee/checkpoint/checkpoint.hpp>
+#include <cordee/comm/ring.hpp>
+#include <cordee/comm/solo.hpp>
+#include <cordee/optim/sgd.hpp>
+
+#include "tests/checkpoint/labelled.hpp"
+#include "tests/support/folder.hpp"
+#include "tests/support/ranks.hpp"
+
+using namespace cordee;
+using namespace cordee::detail::checkpoints;
+using namespace support;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// The steps of the checkpoints that a run of `epochs` epochs (11 updates in 3) leaves.
+std::vector<std::int64_t> steps_of(const std::string& runs, checkpoint_interval every, int keep,
+                                   double epochs = 3, int ranks = 2) {
+  on_ranks(ranks, [&](threads comm) {
+    labelled<fp32> model;
+    trainer run{model, sgd{}, falling, ring{comm}};
+    auto feed = labelled_feed(comm);
+    run.fit(feed, epochs, checkpoint{.folder = runs, .every = every, .keep = keep});
+    return 0;
+  });
+  return run_folder(runs).steps();
+}
+std::string refusal(checkpoint&& c) {
+  labelled<fp32> model;
+  trainer run{model, sgd{}, falling, solo{}};
+  auto feed = labelled_feed(self_comm{});
+  return error_message([&] { run.fit(feed, 1, c); });
+}
+
+}  // namespace
+
+TEST_CASE("checkpoint: saves at its interval and at the end, and keeps the newest") {
+  using steps = std::vector<std::int64_t>;
+  const folder files;
+  CHECK(steps_of(files.file("a"), {.steps = 3}, 9) == steps{11, 9, 6, 3});
+  CHECK(steps_of(files.file("b"), {.steps = 3}, 2) == steps{11, 9});
+  CHECK(steps_of(files.file("c"), {.epochs = 1}, 9) == steps{11, 8, 4});  // 11 of 11 are 3 epochs
+  CHECK(steps_of(files.file("d"), {.epochs = 0.5}, 9) == steps{11, 10, 8, 6, 4, 2});
+  CHECK(steps_of(files.file("e"), {.minutes = 1e-9}, 20).size() == 11);  // each step takes longer
+  CHECK(steps_of(files.file("f"), {.minutes = 1e9}, 9) == steps{11});
+  CHECK(steps_of(files.file("g"), {.steps = 5, .epochs = 2}, 9, 3, 1) == steps{11, 10, 8, 5});
+  CHECK(fs::read_symlink(files.file("a/latest")) == "step-00000011");
+  for (const auto& entry : fs::directory_iterator(files.file("b"))) {
+    const std::string name = entry.path().filename().string();
+    CHECK_MESSAGE((name == "latest" || !name.ends_with("partial")), name);
+  }
+}
+
+TEST_CASE("checkpoint: the folder names what was trained, and its checksums hold") {
+  const folder files;
+  steps_of(files.file("runs"), {.steps = 100}, 1);
+  const std::string at = files.file("runs/latest");
+  const auto json = nlohmann::json::parse(read_text(at + "/checkpoint.json"));
+  CHECK(json["step"] == 11);
+  CHECK(json["ranks"] == 2);
+  CHECK(json["precision"] == "fp32");
+  CHECK(json["cordee"] == std::string(version));
+  CHECK(json["optimizer"].get<std::string>().starts_with("sgd"));
+  const checksum_table table = parse_checksums(read_text(at + "/checksums"), at);
+  CHECK(table.size() == 4);
+  for (const auto& [name, sum] : table) CHECK(checksum_of(at + "/" + name) == sum);
+}
+
+TEST_CASE("checkpoint: holds the planes as they were, whatever is trained meanwhile") {
+  const folder files;
+  labelled<fp32> model;
+  trainer run{model, sgd{}, falling, solo{}};
+  auto feed = labelled_feed(self_comm{});
+  writer w;
+  for (int k = 0; k < 2; ++k) run.step(feed.next(), 0);
+  const run_folder all(files.file("runs"));
+  all.create();
+  w.save(run, all, 2);
+  const auto saved = std::vector<float>(run.weights().begin(), run.weights().end());
+  run.step(feed.next(), 0);  // changes the planes that are being written
+  w.finish(run.comm());
+  CHECK(all.steps() == std::vector<std::int64_t>{2});
+  trainer other{model, sgd{}, falling, solo{}};
+  CHECK(other.resume(all.path()));
+  CHECK(std::equal(saved.begin(), saved.end(), other.weights().begin()));
+}
+
+TEST_CASE("checkpoint: a run that starts again in the folder of a longer one is refused") {
+  const folder files;
+  steps_of(files.file("runs"), {.steps = 100}, 1);
+  CHECK(contains_all(error_message([&] { steps_of(files.file("runs"), {.steps = 100}, 1); }),
+                     {"has a checkpoint of step 11, this run is at step 0", "resume("}));
+}
+
+TEST_CASE("checkpoint: after a signal all ranks save the same step, and fit returns") {
+  const folder files;
+  struct signal_sender {
+    void step(const step_record& r) {
+      if (r.info.step == 4) ::raise(SIGTERM);
+    }
+  };
+  const auto by_rank = on_ranks(3, [&](threads comm) {
+    labelled<fp32> model;
+    trainer run{model, sgd{}, falling, ring{comm}};
+    auto feed = labelled_feed(comm);
+    const run_summary s = run.fit(feed, 3, signal_sender{},
+                                  checkpoint{.folder = files.file("runs"), .every = {.steps = 9}});
+    CHECK((s.stopped && s.steps == 5));
+    return run.steps_taken();
+  });
+  for (const std::int64_t steps : by_rank) CHECK(steps == 5);
+  CHECK(run_folder(files.file("runs")).steps() == std::vector<std::int64_t>{5});
+}
+
+TEST_CASE("checkpoint: two runs do not save into one folder at a time") {
+  const folder files;
+  struct second_run {
+    const folder* files;
+    std::string* message;
+    void step(const step_record&) {
+      if (message->empty()) *message = refusal(checkpoint{.folder = files->file("runs")});
+    }
+  };
+  std::string message;
+  labelled<fp32> model;
+  trainer run{model, sgd{}, falling, solo{}};
+  auto feed = labelled_feed(self_comm{});
+  run.fit(feed, 1, second_run{&files, &message}, checkpoint{.folder = files.file("runs")});
+  CHECK(contains_all(message, {"checkpoint: process ", " saves into ", "name another folder"}));
+}
+
+TEST_CASE("checkpoint: a folder that vanishes is an error on every rank, and the run ends") {
+  const folder files;
+  struct remover {
+    std::string path;
+    void step(const step_record& r) {
+      if (r.info.step != 3) return;
+      fs::remove_all(path);
+      std::ofstream(path) << "a file";
+    }
+  };
+  const std::string message = error_message([&] {
+    on_ranks(3, [&](threads comm) {
+      labelled<fp32> model;
+      trainer run{model, sgd{}, falling, ring{comm}};
+      auto feed = labelled_feed(comm);
+      run.fit(feed, 3, remover{files.file("runs")},
+              checkpoint{.folder = files.file("runs"), .every = {.steps = 5}});
+      return 0;
+    });
+  });
+  CHECK(contains_all(message, {"checkpoint: cannot create", "step-00000005.partial"}));
+}
+
+TEST_CASE("checkpoint: settings without meaning are refused before the first step") {
+  const folder files;
+  CHECK(contains_all(refusal(checkpoint{}), {".folder is empty"}));
+  CHECK(contains_all(refusal(checkpoint{.folder = files.file("x"), .keep = 0}), {".keep"}));
+  for (const checkpoint_interval every :
+       {checkpoint_interval{}, checkpoint_interval{.steps = -1, .epochs = 1},
+        checkpoint_interval{.minutes = std::nan("")}, checkpoint_interval{.epochs = HUGE_VAL}})
+    CHECK(contains_all(refusal(checkpoint{.folder = files.file("x"), .every = every}),
+                       {"one of .every.steps, .minutes and .epochs"}));
+  CHECK_FALSE(fs::exists(files.file("x")));
+}

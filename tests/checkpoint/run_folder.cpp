@@ -1,0 +1,65 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
+
+#include <doctest/doctest.h>
+
+#include <cordee/checkpoint/run_folder.hpp>
+
+#include "tests/support/folder.hpp"
+
+using namespace cordee;
+using namespace cordee::detail::checkpoints;
+using namespace support;
+namespace fs = std::filesystem;
+
+namespace {
+
+void make(const run_folder& all, const folder& files, std::int64_t step, int keep) {
+  all.begin(step);
+  files.put("runs/" + name_of(step) + ".partial/file", {static_cast<std::uint8_t>(step)});
+  all.commit(step, keep);
+}
+
+}  // namespace
+
+TEST_CASE("run_folder: a commit renames, moves latest, and keeps the newest ones") {
+  const folder files;
+  const run_folder all(files.file("runs"));
+  CHECK(all.steps().empty());
+  all.create();
+  for (const std::int64_t step : {5, 10, 200000000, 400}) make(all, files, step, 2);
+  CHECK(all.steps() == std::vector<std::int64_t>{200000000, 400, 10});  // of those up to 400, two
+  CHECK(fs::read_symlink(files.file("runs/latest")) == "step-00000400");
+  CHECK(files.get("runs/latest/file") == file_bytes{400 & 255});
+  make(all, files, 200000000, 2);  // replaces one of the same step
+  CHECK(all.steps() == std::vector<std::int64_t>{200000000, 400});
+  CHECK(fs::read_symlink(files.file("runs/latest")) == "step-200000000");
+}
+
+TEST_CASE("run_folder: what killed processes left is removed, everything else stays") {
+  const folder files;
+  const run_folder all(files.file("runs"));
+  all.create();
+  make(all, files, 3, 2);
+  for (const char* name : {"step-00000004.partial", "step-00000001.removed", "step-1", "step-x"})
+    fs::create_directories(files.file(concat("runs/", name)));
+  files.put("runs/step-00000004.partial/file", {1});
+  files.put("runs/notes", {1});
+  all.remove_strays();
+  CHECK(all.steps() == std::vector<std::int64_t>{3});
+  CHECK_FALSE(fs::exists(files.file("runs/step-00000004.partial")));
+  CHECK_FALSE(fs::exists(files.file("runs/step-00000001.removed")));
+  for (const char* name : {"step-1", "step-x", "notes", "latest"})
+    CHECK_MESSAGE(fs::exists(files.file(concat("runs/", name))), name);
+  all.set_damaged_aside(3);
+  CHECK(all.steps().empty());
+  CHECK(files.get("runs/step-00000003.damaged/file") == file_bytes{3});
+}
+
+TEST_CASE("run_folder: a folder that cannot be made is an error with its name") {
+  const folder files;
+  const run_folder all(files.put("file", {1}) + "/runs");
+  CHECK(contains_all(message_of<error>([&] { all.create(); }),
+                     {"checkpoint: cannot create", "file/runs", "name a folder"}));
+}
