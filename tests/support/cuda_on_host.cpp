@@ -337,8 +337,8 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
                                                                  : 0;
   return result();
 }
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void*, int,
-                                                          std::size_t) {
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void*, int,
+                                                                   std::size_t, unsigned) {
   *blocks = 2;
   return result();
 }
@@ -347,7 +347,7 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* ke
                             config->gridDim, config->blockDim, args, config->dynamicSmemBytes,
                             config->stream);
 }
-const char* cudaGetErrorName(cudaError_t) { return "cudaErrorOfTheDouble"; }
+const char* cudaGetErrorName(cudaError_t) { return "an error of the double"; }
 
 cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int) {
   ++host_cuda_counts().attributes;
