@@ -11,6 +11,7 @@
 #include <cordee/nn/linear.hpp>
 #include <cordee/nn/model.hpp>
 #include <cordee/nn/pooling.hpp>
+#include <cordee/nn/sequential.hpp>
 #include <cordee/ops/engines/reference/engine.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/precision/bf16.hpp>
