@@ -103,6 +103,7 @@
 #include <cordee/schedule/schedule.hpp>
 #include <cordee/schedule/warmup.hpp>
 #include <cordee/train/calibrate.hpp>
+#include <cordee/train/confusion_matrix.hpp>
 #include <cordee/train/console.hpp>
 #include <cordee/train/csv.hpp>
 #include <cordee/train/describe.hpp>

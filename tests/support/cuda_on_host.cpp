@@ -319,6 +319,36 @@ cudaError_t cudaMemsetAsync(void* out, int value, std::size_t size, cudaStream_t
   return submit(s);
 }
 
+// What CUB asks of a device: an sm_90 of 132 multiprocessors.
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* of, const void*) {
+  *of = {};
+  of->binaryVersion = of->ptxVersion = 90;
+  of->maxThreadsPerBlock = 1024;
+  return result();
+}
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
+  *value = attribute == cudaDevAttrComputeCapabilityMajor        ? 9
+           : attribute == cudaDevAttrComputeCapabilityMinor      ? 0
+           : attribute == cudaDevAttrMultiProcessorCount         ? 132
+           : attribute == cudaDevAttrMaxThreadsPerMultiProcessor ? 2048
+           : attribute == cudaDevAttrMaxSharedMemoryPerBlock     ? 48 * 1024
+           : attribute == cudaDevAttrMaxGridDimX                 ? 2147483647
+           : attribute == cudaDevAttrWarpSize                    ? 32
+                                                                 : 0;
+  return result();
+}
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void*, int,
+                                                                   std::size_t, unsigned) {
+  *blocks = 2;
+  return result();
+}
+cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* kernel, void** args) {
+  return __cudaLaunchKernel(reinterpret_cast<cudaKernel_t>(const_cast<void*>(kernel)),
+                            config->gridDim, config->blockDim, args, config->dynamicSmemBytes,
+                            config->stream);
+}
+const char* cudaGetErrorName(cudaError_t) { return "an error of the double"; }
+
 cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int) {
   ++host_cuda_counts().attributes;
   return result();

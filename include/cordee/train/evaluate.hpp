@@ -65,13 +65,13 @@ auto with_mean_model(Run& run, const F& f) {
   return result;
 }
 
-}  // namespace detail::train
-
-/// Metrics of the mean model on the whole data set, the same on every rank. Collective.
-template <class Run, Dataset S>
-metrics evaluate(Run& run, const S& dataset, const normalization& norm, int batch_size = 250) {
+/// Forward passes of the mean model over this rank's slice of the data; f(batch) after each. Returns
+/// what result() returns while the mean model is in place. Collective.
+template <class Run, class Data, class F, class Result>
+auto over_slice(Run& run, const Data& dataset, const normalization& norm, int batch_size,
+                const F& f, const Result& result) {
   expects(batch_size > 0, "evaluate: a batch has at least one sample");
-  detail::train::expect_shapes_match<typename Run::model_type>(dataset);
+  expect_shapes_match<typename Run::model_type>(dataset);
   return run.with_mean_model([&] {
     const auto ranks = static_cast<std::size_t>(run.comm().size());
     const auto rank = static_cast<std::size_t>(run.comm().rank());
@@ -81,8 +81,6 @@ metrics evaluate(Run& run, const S& dataset, const normalization& norm, int batc
     std::vector<std::uint8_t> pixels(image * static_cast<std::size_t>(batch_size));
     std::vector<std::int32_t> labels(static_cast<std::size_t>(batch_size));
     upload<typename Run::device> uploaded(run.model().where());
-
-    metrics own;
     for (std::size_t at = first; at < last;) {
       const std::size_t n = std::min(last - at, static_cast<std::size_t>(batch_size));
       for (std::size_t i = 0; i < n; ++i, ++at)
@@ -96,8 +94,20 @@ metrics evaluate(Run& run, const S& dataset, const normalization& norm, int batc
       const auto b = uploaded.to(read, run.compute()).front();
       run.model().forward(run.packed_parameters(), run.weights(), b, phase::evaluate,
                           run.compute());
-      own += run.model().read_metrics(run.compute());
+      f(read.front());
     }
+    return result();
+  });
+}
+
+}  // namespace detail::train
+
+/// Metrics of the mean model on the whole data set, the same on every rank. Collective.
+template <class Run, Dataset S>
+metrics evaluate(Run& run, const S& dataset, const normalization& norm, int batch_size = 250) {
+  metrics own;
+  const auto add = [&](const batch<cpu>&) { own += run.model().read_metrics(run.compute()); };
+  return detail::train::over_slice(run, dataset, norm, batch_size, add, [&] {
     std::array sums{own.loss, static_cast<double>(own.top1), static_cast<double>(own.top5),
                     static_cast<double>(own.count)};
     allreduce_host(run.comm(), sums, reduce_op::sum);
