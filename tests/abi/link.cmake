@@ -1,12 +1,13 @@
 # SPDX-FileCopyrightText: the Cordee contributors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Links two units that were compiled with different CORDEE_HAS_*. Usage:
+# Links two units that were compiled with different CORDEE_HAS_*, and for different processors. Usage:
 #   cmake -D COMPILER=... -D ROOT=<repository> -D WORK=<folder> -P link.cmake
 #
 # For each macro that CMakeLists.txt defines: with the same macro in both units the program links and runs; with
 # the macro in one unit alone, the linker reports an undefined reference to the function whose signature names a
-# type of the library; and units that share inline functions alone link, each with its own copy.
+# type of the library; and units that share inline functions alone link, each with its own copy. The same for options
+# that change the ISA, which are only compiled, linked and started here: inline functions of the two units use no vectors.
 cmake_minimum_required(VERSION 3.25)
 set(here ${ROOT}/tests/abi)
 file(MAKE_DIRECTORY ${WORK})
@@ -48,12 +49,20 @@ if(count LESS 3)
   message(FATAL_ERROR "CMakeLists.txt defines CORDEE_HAS_ZLIB, _CUDA and _CUDNN at least; found: ${macros}")
 endif()
 
+list(TRANSFORM macros PREPEND -D)
+list(TRANSFORM macros APPEND =1)
+execute_process(COMMAND ${COMPILER} -dumpmachine OUTPUT_VARIABLE machine)
+if(machine MATCHES "^x86_64")
+  list(APPEND macros -mavx -mfma -mavx512f "-mavx512f -mavx512bf16")
+endif()
+
 compile(library.cpp library.o)
 compile(program.cpp program.o)
 expect_program_runs("no macro in either unit")
 foreach(macro IN LISTS macros)
+  separate_arguments(options UNIX_COMMAND ${macro})
   compile(program.cpp program.o)
-  compile(library.cpp library.o -D${macro}=1)
+  compile(library.cpp library.o ${options})
   link(result errors)
   if(result EQUAL 0)
     message(SEND_ERROR "${macro} in one unit alone: the program links")
@@ -62,6 +71,13 @@ foreach(macro IN LISTS macros)
   endif()
   compile(program.cpp program.o -DINLINE_ONLY)
   expect_program_runs("${macro} in one of two units that share inline functions alone")
-  compile(program.cpp program.o -D${macro}=1)
-  expect_program_runs("${macro} in both units")
+  compile(program.cpp program.o ${options})
+  if(macro MATCHES "^-D")  # this processor need not have the ISA
+    expect_program_runs("${macro} in both units")
+  else()
+    link(result errors)
+    if(NOT result EQUAL 0)
+      message(SEND_ERROR "${macro} in both units: the program does not link:\n${errors}")
+    endif()
+  endif()
 endforeach()

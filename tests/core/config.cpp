@@ -8,6 +8,7 @@
 
 #include <cordee/core/config.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/ops/cpu/simd.hpp>
 
 #define STRING_OF(macro) STRING(macro)
 #define STRING(text) #text
@@ -36,7 +37,7 @@ TEST_CASE("config: without a CUDA compiler the annotations expand to nothing") {
 #endif
 }
 
-TEST_CASE("config: the ABI namespace names every CORDEE_HAS_* that is defined") {
+TEST_CASE("config: the ABI namespace names every CORDEE_HAS_* that is defined, and the ISA") {
   std::string expected = "v0";
 #if defined(CORDEE_HAS_ZLIB)
   expected += "_zlib";
@@ -46,6 +47,12 @@ TEST_CASE("config: the ABI namespace names every CORDEE_HAS_* that is defined") 
 #endif
 #if defined(CORDEE_HAS_CUDNN)
   expected += "_cudnn";
+#endif
+  expected += "_simd" + std::to_string(cordee::detail::ops::register_bytes);
+#if defined(__AVX512BF16__)
+  expected += "_bf16";
+#elif defined(__FMA__)
+  expected += "_fma";
 #endif
   CHECK(STRING_OF(CORDEE_ABI) == expected);
 }

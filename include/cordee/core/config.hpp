@@ -1,8 +1,14 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Three annotations for CUDA compilers, and the name of the ABI namespace.
+// Three annotations for CUDA compilers, the name of the ABI namespace, and the refusal of compilers
+// that may assume that no number is NaN.
 #pragma once
+
+#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ + 0 != 0)
+#error \
+    "cordee: -ffast-math, -Ofast and -ffinite-math-only let the compiler remove the tests for NaN and infinity that skip a step and stop a run; compile without them, or add -fno-fast-math"
+#endif
 
 #if defined(__CUDACC__)
 #pragma nv_diag_suppress 1675  // GCC's pragmas are unknown to nvcc and meant for the host compiler
@@ -16,12 +22,16 @@
 #endif
 
 // Everything lives in cordee::<abi>, inline. The name follows every CORDEE_HAS_* that CMake defines
-// for a target, because each may change what an inline function means. Effects:
+// for a target, and what the compiler's flags say of the processor: the width of its registers,
+// which activations and packed weights are laid out by, whether products are fused with additions,
+// which decides the last bit, and whether it multiplies bf16, which has a layout of its own. Each
+// changes what an inline function means. Effects:
 //   - a function whose signature names a type of the library has another symbol in a unit that was
 //     built with other macros, so a call from one into the other is a link error;
 //   - units that share inline functions of the library alone link, and each calls its own copy.
-// A function of yours whose signature names no such type is not protected. Never keyed on an ISA
-// flag or on __CUDACC__, which may differ between the compilers of one program.
+// A function of yours whose signature names no such type is not protected. A program of .cpp and .cu
+// units that share such signatures gives both compilers the same flags: nvcc -Xcompiler=-march=....
+// Never keyed on __CUDACC__, which differs between them by nature.
 #if defined(CORDEE_HAS_ZLIB)
 #define CORDEE_ABI_ZLIB _zlib
 #else
@@ -37,6 +47,24 @@
 #else
 #define CORDEE_ABI_CUDNN
 #endif
-#define CORDEE_ABI_PASTE(version, zlib, cuda, cudnn) version##zlib##cuda##cudnn
-#define CORDEE_ABI_NAME(version, zlib, cuda, cudnn) CORDEE_ABI_PASTE(version, zlib, cuda, cudnn)
-#define CORDEE_ABI CORDEE_ABI_NAME(v0, CORDEE_ABI_ZLIB, CORDEE_ABI_CUDA, CORDEE_ABI_CUDNN)
+#if defined(__AVX512F__)
+#define CORDEE_ABI_SIMD _simd64
+#elif defined(__AVX__)
+#define CORDEE_ABI_SIMD _simd32
+#else
+#define CORDEE_ABI_SIMD _simd16
+#endif
+#if defined(__AVX512BF16__)
+#define CORDEE_ABI_ARITHMETIC _bf16
+#elif defined(__FMA__)
+#define CORDEE_ABI_ARITHMETIC _fma
+#else
+#define CORDEE_ABI_ARITHMETIC
+#endif
+#define CORDEE_ABI_PASTE(version, zlib, cuda, cudnn, simd, arithmetic) \
+  version##zlib##cuda##cudnn##simd##arithmetic
+#define CORDEE_ABI_NAME(version, zlib, cuda, cudnn, simd, arithmetic) \
+  CORDEE_ABI_PASTE(version, zlib, cuda, cudnn, simd, arithmetic)
+#define CORDEE_ABI                                                                         \
+  CORDEE_ABI_NAME(v0, CORDEE_ABI_ZLIB, CORDEE_ABI_CUDA, CORDEE_ABI_CUDNN, CORDEE_ABI_SIMD, \
+                  CORDEE_ABI_ARITHMETIC)

@@ -4,9 +4,9 @@
 // SIMD registers, as the compiler's vector types. Numbers of 16 bits are floats in a register: they
 // are converted when they are loaded and rounded when they are stored.
 //
-// The width must equal the ISA's: GCC lowers wider vectors badly (ten times slower). It is a
-// template argument wherever it is used, so that object files built for different ISAs define
-// different symbols.
+// The width must equal the ISA's: GCC lowers wider vectors badly (ten times slower). It is in the
+// name of the ABI namespace (core/config.hpp), so that object files built for different widths
+// define different symbols.
 #pragma once
 
 #include <cstdint>
