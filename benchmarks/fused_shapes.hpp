@@ -2,12 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Six convolutions of ResNet-50: a 1x1 that widens, one that narrows, and 3x3 ones, of its first
-// and its last stages.
+// and its last stages; and the fused graphs that each has there.
 #pragma once
 
 #include <array>
 
 #include <cordee/ops/convolution.hpp>
+#include <cordee/ops/engines/cudnn/fused_graphs.hpp>
 
 namespace bench {
 
@@ -18,5 +19,11 @@ inline constexpr std::array<cordee::convolution_problem, 6> fused_shapes{
      {{256, 14, 14}, 256, 3, 1, 1},
      {{1024, 14, 14}, 256, 1, 1, 0},
      {{512, 7, 7}, 2048, 1, 1, 0}}};
+
+/// A residual block begins with a 1x1 that narrows: only that one reads a sum of two branches.
+constexpr bool has_fused_graph(cordee::detail::ops::fused_graph kind,
+                               const cordee::convolution_problem& p) {
+  return !cordee::detail::ops::adds_residual(kind) || (p.window == 1 && p.filters < p.in.channels);
+}
 
 }  // namespace bench

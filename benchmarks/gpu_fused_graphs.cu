@@ -7,8 +7,9 @@
 //   fused         the graph, by the fastest of its plans; null if cuDNN has none for this GPU
 //   convolution   the same pass alone, by the fastest of its plans
 //   plain         the convolution and what the library runs beside it today: batch norm + ReLU
-//                 forward (before, for the second graph) or backward (after, for the last). The
-//                 last graph leaves an affine function of dz and x to the next one.
+//                 forward (before; with an addition, and a second batch norm, where the graph has
+//                 them) or backward (after, for the last graph, which leaves an affine function of
+//                 dz and x to the next one)
 //
 // Minima over repetitions; each work runs once before it is timed.
 #include <algorithm>
@@ -80,8 +81,11 @@ class bench_fused {
   void measure(fused_graph kind, const convolution_problem& p) {
     const double fused = time_fused(kind, p), convolution = time_convolution(kind, p);
     double plain = convolution;
-    if (kind == fused_graph::bn_relu_conv_stats) plain += time_batch_norm(p, false);
-    if (kind == fused_graph::dgrad_relu_bn) plain += time_batch_norm(p, true);
+    if (kind == fused_graph::bn_relu_conv_stats) plain += time_batch_norm<epilogue::relu>(p, false);
+    if (adds_residual(kind)) plain += time_batch_norm<epilogue::add_relu>(p, false);
+    if (kind == fused_graph::dual_bn_relu_conv_stats)
+      plain += time_batch_norm<epilogue::store>(p, false);
+    if (kind == fused_graph::dgrad_relu_bn) plain += time_batch_norm<epilogue::relu>(p, true);
     std::printf(
         "{\"graph\": \"%s\", \"layer\": \"%s -> %d, window %d\", \"batch\": %d, \"fused\": %s, "
         "\"convolution\": %s, \"plain\": %s}\n",
@@ -140,7 +144,7 @@ class bench_fused {
         w(where_, 2 * p.weights(), s_);
     const cudnn_pointers data{x.data(), w.data(), y.data()};
     double least = none;
-    for (const cudnn_plan& plan : cudnn_plans(key, target_, max_plans)) {
+    for (cudnn_plan& plan : cudnn_plans(key, target_, max_plans)) {
       tensor workspace(where_, plan.workspace_bytes(), s_);
       least = std::min(least, time([&] { plan.execute(target_.handle, data, workspace.data()); }));
     }
@@ -148,21 +152,22 @@ class bench_fused {
   }
 
   /// Of the convolution's input, NHWC: blocks of all channels.
+  template <class Epilogue>
   double time_batch_norm(const convolution_problem& p, bool backward) {
     switch (p.in.channels) {
       case 64:
-        return time_batch_norm<64>(p.in, backward);
+        return time_batch_norm<Epilogue, 64>(p.in, backward);
       case 256:
-        return time_batch_norm<256>(p.in, backward);
+        return time_batch_norm<Epilogue, 256>(p.in, backward);
       case 512:
-        return time_batch_norm<512>(p.in, backward);
+        return time_batch_norm<Epilogue, 512>(p.in, backward);
       case 1024:
-        return time_batch_norm<1024>(p.in, backward);
+        return time_batch_norm<Epilogue, 1024>(p.in, backward);
       default:
         return none;
     }
   }
-  template <int V>
+  template <class Epilogue, int V>
   double time_batch_norm(const extent& in, bool backward) {
     const batch_norm_problem problem{in};
     const std::size_t bytes = 2 * static_cast<std::size_t>(samples_) * in.size();
@@ -175,17 +180,16 @@ class bench_fused {
                                               gamma.span().data, beta.span().data,
                                               saved.span().data, scratch.span().data};
     double count = 0;
-    const number* const no_residual = nullptr;
     const auto forward = [&] {
-      count = batch_norm_forward<number, V, epilogue::relu>(
-          problem, samples_, t, no_residual, mean.span().data, variance.span().data, {}, s_);
+      count = batch_norm_forward<number, V, Epilogue>(
+          problem, samples_, t, dx.data(), mean.span().data, variance.span().data, {}, s_);
     };
     if (!backward) return time(forward);
     forward();
     return time([&] {
-      batch_norm_backward<number, V, epilogue::relu>(
-          problem, samples_, t, count, dy.data(), dx.data(), mean.span().data, variance.span().data,
-          write_mode::overwrite, {}, s_);
+      batch_norm_backward<number, V, Epilogue>(problem, samples_, t, count, dy.data(), dx.data(),
+                                               mean.span().data, variance.span().data,
+                                               write_mode::overwrite, {}, s_);
     });
   }
 
@@ -208,6 +212,7 @@ int main(int argc, char** argv) {
     bench_fused bench(samples, reps);
     bench.print_device();
     for (const fused_graph kind : fused_graphs)
-      for (const convolution_problem& p : bench::fused_shapes) bench.measure(kind, p);
+      for (const convolution_problem& p : ::bench::fused_shapes)
+        if (::bench::has_fused_graph(kind, p)) bench.measure(kind, p);
   });
 }

@@ -61,6 +61,11 @@ kernel_traffic_map checker::stop_recording() {
 
 void checker::add_memory(const void* memory, std::size_t size) {
   heap::set_state(memory, size, allocated);
+  const range added = range_of(memory, size);
+  std::erase_if(arrays_, [&](const auto& array) {
+    return array.first < added.last && added.first < array.second;
+  });
+  arrays_[added.first] = added.last;
 }
 void checker::define_memory(const void* memory, std::size_t size) { heap::define(memory, size); }
 
@@ -121,7 +126,7 @@ void checker::barrier(std::size_t slot) {
   if (launch_traffic_ == nullptr) return;
   const std::span<thread_trace> traces(block.traces);
   for (std::size_t first = 0; first < traces.size(); first += 32)
-    add_requests(traces.subspan(first, std::min<std::size_t>(32, traces.size() - first)),
+    add_requests(traces.subspan(first, std::min<std::size_t>(32, traces.size() - first)), arrays_,
                  *launch_traffic_);
   for (thread_trace& trace : block.traces) trace.clear();
 }
@@ -247,10 +252,7 @@ void checker::check_byte(const void* p, bool is_write, std::uint16_t thread, con
                "written and read by ",
                h.many_blocks ? "several blocks" : describe_thread(h.reader_interval, h.reader)),
            pc);
-  if (launch_traffic_ != nullptr && !is_shared) {
-    if (is_write && h.writer_interval < first_interval_) ++launch_traffic_->bytes_written;
-    if (!is_write && !is_read) ++launch_traffic_->bytes_read;
-  }
+  if (launch_traffic_ != nullptr && !is_shared) count_byte(p, is_write, h);
   if (is_write) {
     h.writer_interval = block.interval;
     h.writer = thread;
@@ -263,6 +265,13 @@ void checker::check_byte(const void* p, bool is_write, std::uint16_t thread, con
   h.many_blocks = is_read && (h.many_blocks || is_other_block(h.reader_interval));
   h.reader_interval = block.interval;
   h.reader = thread;
+}
+
+void checker::count_byte(const void* p, bool is_write, const access_history& h) {
+  if ((is_write ? h.writer_interval : h.reader_interval) >= first_interval_) return;
+  const std::uintptr_t array = allocation_at(arrays_, reinterpret_cast<std::uintptr_t>(p));
+  for (byte_count* bytes : {&launch_traffic_->bytes, &launch_traffic_->by_array[array].bytes})
+    ++(is_write ? bytes->written : bytes->read);
 }
 
 }  // namespace checked

@@ -96,6 +96,7 @@ class checker final : public support::kernel_observer {
   void check_byte(const void* p, bool is_write, std::uint16_t thread, const void* pc,
                   std::uint8_t state);
   void record(const void* p, std::size_t bytes, bool is_write, int thread, const void* pc);
+  void count_byte(const void* p, bool is_write, const access_history& history);
   void begin_interval(resident_block& block);
   void report(const char* kind, const void* p, const std::string& what, const void* pc);
   [[nodiscard]] std::string describe_place(const void* p) const;
@@ -116,6 +117,7 @@ class checker final : public support::kernel_observer {
   };
   std::vector<fault> faults_;
 
+  allocation_map arrays_;  // also those that were released, until their memory is used again
   bool recording_ = false;
   kernel_traffic_map traffic_;
   kernel_traffic* launch_traffic_ = nullptr;

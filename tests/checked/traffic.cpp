@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 
 namespace checked {
 
@@ -74,7 +75,15 @@ transactions count_ldmatrix(std::span<const std::uintptr_t> rows) {
   return out;
 }
 
-void add_requests(std::span<const thread_trace> lanes, kernel_traffic& out) {
+std::uintptr_t allocation_at(const allocation_map& arrays, std::uintptr_t address) {
+  const auto behind = arrays.upper_bound(address);
+  if (behind == arrays.begin()) return 0;
+  const auto& [first, last] = *std::prev(behind);
+  return address < last ? first : 0;
+}
+
+void add_requests(std::span<const thread_trace> lanes, const allocation_map& arrays,
+                  kernel_traffic& out) {
   std::array<std::size_t, 32> next{};
   std::vector<trace_entry> request;
   for (;;) {
@@ -91,6 +100,9 @@ void add_requests(std::span<const thread_trace> lanes, kernel_traffic& out) {
     const transactions made = count_transactions(request);
     out.total.of(request.front()) += made;
     out.by_instruction[lowest].of(request.front()) += made;
+    if (request.front().is_shared) continue;
+    array_traffic& array = out.by_array[allocation_at(arrays, request.front().address)];
+    (request.front().is_write ? array.store : array.load) += made;
   }
 }
 

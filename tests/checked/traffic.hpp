@@ -42,11 +42,22 @@ struct memory_traffic {
   transactions global_load, global_store, shared_load, shared_store;
   transactions& of(const trace_entry& e);
 };
+/// Bytes of global memory that a launch reads and writes, each counted once.
+struct byte_count {
+  std::size_t read = 0, written = 0;
+  [[nodiscard]] std::size_t sum() const { return read + written; }
+};
+/// The traffic of one allocation of global memory.
+struct array_traffic {
+  transactions load, store;
+  byte_count bytes;
+};
 struct kernel_traffic {
   memory_traffic total;
   std::map<const void*, memory_traffic> by_instruction;
+  std::map<std::uintptr_t, array_traffic> by_array;  // by the allocation's address
   std::size_t launches = 0;
-  std::size_t bytes_read = 0, bytes_written = 0;  // of global memory, each byte once per launch
+  byte_count bytes;
 };
 using kernel_traffic_map = std::map<std::string, kernel_traffic>;  // by the kernel's type
 
@@ -55,7 +66,13 @@ transactions count_transactions(std::span<const trace_entry> lanes);
 /// The rows of one ldmatrix: four times eight rows of 16 bytes, by their offsets.
 transactions count_ldmatrix(std::span<const std::uintptr_t> rows);
 
+/// Allocations of global memory: the first address of each, and the one behind its last.
+using allocation_map = std::map<std::uintptr_t, std::uintptr_t>;
+/// The address of the allocation that contains this one; 0 if none does.
+std::uintptr_t allocation_at(const allocation_map& arrays, std::uintptr_t address);
+
 /// Adds the requests of up to 32 lanes.
-void add_requests(std::span<const thread_trace> lanes, kernel_traffic& out);
+void add_requests(std::span<const thread_trace> lanes, const allocation_map& arrays,
+                  kernel_traffic& out);
 
 }  // namespace checked

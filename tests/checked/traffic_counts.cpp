@@ -111,12 +111,33 @@ TEST_CASE("traffic: the accesses of a kernel are seen, with what they miss of id
   check_counts(one.total.global_load, 4, 4);
   check_counts(one.total.shared_load, 1, 1);
   check_counts(one.total.shared_store, 1, 1);
-  CHECK(one.bytes_read == 128);
-  CHECK(one.bytes_written == 128);
+  CHECK(one.bytes.read == 128);
+  CHECK(one.bytes.written == 128);
   check_counts(eight.total.global_load, 32, 4);
   check_counts(eight.total.shared_load, 8, 1);
   check_counts(eight.total.shared_store, 8, 1);
-  CHECK(eight.bytes_read == 128);
+  CHECK(eight.bytes.read == 128);
+}
+TEST_CASE("traffic: each array of global memory has its own counts") {
+  const checked::kernel_traffic eight = traffic_of<strided_kernel<8>>();
+  CHECK(eight.by_array.size() == 2);
+  std::size_t loaded = 0, stored = 0;
+  for (const auto& [address, array] : eight.by_array) {
+    CHECK(address != 0);
+    if (array.bytes.read > 0) {
+      ++loaded;
+      check_counts(array.load, 32, 4);
+      check_counts(array.store, 0, 0);
+      CHECK(array.bytes.sum() == 128);
+    } else {
+      ++stored;
+      check_counts(array.load, 0, 0);
+      check_counts(array.store, 4, 4);
+      CHECK(array.bytes.written == 128);
+    }
+  }
+  CHECK(loaded == 1);
+  CHECK(stored == 1);
 }
 TEST_CASE("traffic: lanes with loops of different lengths meet behind each loop") {
   const checked::transactions loads = traffic_of<nested_loops_kernel>().total.global_load;

@@ -27,6 +27,7 @@ struct host_cudnn {
   bool computes = true;                       // else executions are counted, not made
   std::vector<int> executed;                  // indices of engines
   int heuristics = 0;                         // finalized heuristics descriptors
+  int variant_packs = 0;                      // finalized
   int device = 0;                             // the current device
   int handles = 0, descriptors = 0;           // alive
   double clock = 0;                           // milliseconds

@@ -86,6 +86,7 @@ cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t raw) {
   descriptor& o = descriptor_of(raw);
   if (operations.contains(o.type) && !fits(o)) return fail("the tensors' dimensions do not match");
   if (o.type == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR) ++host_state().heuristics;
+  if (o.type == CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR) ++host_state().variant_packs;
   if (o.type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR &&
       !o.part(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG).engine.finalises)
     return fail("not supported on this device", CUDNN_STATUS_NOT_SUPPORTED);

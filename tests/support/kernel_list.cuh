@@ -32,7 +32,8 @@ constexpr unsigned shared_bytes_of() {
 
 #define KERNEL(name, ...)                                                                       \
   extern "C" __device__ unsigned name##_shared_bytes = support::shared_bytes_of<__VA_ARGS__>(); \
-  extern "C" __global__ void __launch_bounds__(__VA_ARGS__::threads)                            \
+  extern "C" __global__ void __launch_bounds__(                                                 \
+      __VA_ARGS__::threads, cordee::detail::device::resident_blocks<__VA_ARGS__>())             \
       name(const __grid_constant__ __VA_ARGS__ kernel) {                                        \
     cordee::detail::device::cuda_thread_block<__VA_ARGS__::threads> block;                      \
     kernel(block);                                                                              \

@@ -54,8 +54,18 @@ class cuda_thread_block : public cuda_warp {
   std::size_t used_ = 0;
 };
 
+/// Blocks of a kernel that a multiprocessor must hold at once, which limits their registers; 0
+/// unless the kernel says so.
 template <class Kernel>
-__global__ void __launch_bounds__(Kernel::threads)
+constexpr int resident_blocks() {
+  if constexpr (requires { Kernel::resident_blocks; })
+    return Kernel::resident_blocks;
+  else
+    return 0;
+}
+
+template <class Kernel>
+__global__ void __launch_bounds__(Kernel::threads, resident_blocks<Kernel>())
     kernel_entry(const __grid_constant__ Kernel kernel) {
   cuda_thread_block<Kernel::threads> block;
   kernel(block);

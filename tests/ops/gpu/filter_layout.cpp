@@ -2,7 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/ops/gpu/filter_layout.hpp"
 
-#include "tests/ops/gpu/sectors.hpp"
+#include <map>
+#include <set>
+#include <utility>
+
 #include "tests/support/emulated.hpp"
 #include "tests/support/ranks.hpp"
 
@@ -44,30 +47,42 @@ std::vector<float> as_numbers(const convolution_problem& p) {
 }
 
 /// Sectors over bytes / 32 of a walk over the tiles of an array whose numbers have so many bytes.
+/// A walk gives a number's row in the tile, its place in the row and its index: 32 adjacent places
+/// of a row are a request of a warp, of as many lanes as there are numbers.
 template <class Walk>
 double sectors_of(const filter_tile& tile, std::size_t bytes, const Walk& walk) {
-  sector_counter counted(bytes);
-  for (std::size_t block = 0; block < tile.blocks(); ++block)
-    for (int warp = 0; warp < filter_tile::threads / 32; ++warp) {
-      for (int lane = 0; lane < 32; ++lane)
-        walk(block, 32 * warp + lane, [&](std::size_t index) { counted.add(lane, index); });
-      counted.end_warp();
-    }
-  return counted.ratio();
+  std::size_t sectors = 0, numbers = 0;
+  for (std::size_t block = 0; block < tile.blocks(); ++block) {
+    std::map<std::pair<unsigned, unsigned>, std::set<std::size_t>> touched;
+    for (int thread = 0; thread < filter_tile::threads; ++thread)
+      walk(block, thread, [&](unsigned row, unsigned place, std::size_t index) {
+        for (std::size_t byte = index * bytes; byte < (index + 1) * bytes; ++byte)
+          touched[{row, place / 32}].insert(byte / 32);
+        ++numbers;
+      });
+    for (const auto& [request, of] : touched) sectors += of.size();
+  }
+  return static_cast<double>(32 * sectors) / static_cast<double>(numbers * bytes);
 }
 double master_sectors(const filter_tile& tile, std::size_t bytes) {
   return sectors_of(tile, bytes, [&](std::size_t block, int thread, const auto& add) {
-    tile.for_each_master(block, thread, [&](unsigned, unsigned, std::size_t i) { add(i); });
+    tile.for_each_master(block, thread, add);
   });
 }
 double krsc_sectors(const filter_tile& tile, std::size_t bytes) {
+  const unsigned taps = tile.layout.taps;
   return sectors_of(tile, bytes, [&](std::size_t block, int thread, const auto& add) {
-    tile.for_each_krsc(block, thread, [&](unsigned, unsigned, std::size_t i, bool) { add(i); });
+    tile.for_each_krsc(block, thread, [&](unsigned k, unsigned i, std::size_t index, bool) {
+      add(k, i % taps * tile.channels + i / taps, index);
+    });
   });
 }
 double crsk_sectors(const filter_tile& tile, std::size_t bytes) {
+  const unsigned taps = tile.layout.taps;
   return sectors_of(tile, bytes, [&](std::size_t block, int thread, const auto& add) {
-    tile.for_each_crsk(block, thread, [&](unsigned, unsigned, std::size_t i, bool) { add(i); });
+    tile.for_each_crsk(block, thread, [&](unsigned k, unsigned i, std::size_t index, bool) {
+      add(i / taps, i % taps * tile.filters + k, index);
+    });
   });
 }
 
@@ -89,10 +104,15 @@ TEST_CASE("filter_layout: weights move by whole sectors, at most 1.1 of the idea
     std::byte memory{};
     const detail::ops::pack_filters_kernel<float, half> pack(
         of_half, master, packed, reinterpret_cast<half*>(&memory));  // both orders
-    // The stem's filters, of 147 numbers, begin within sectors; it has 9,408 weights.
-    const double bound = channels == 3 ? 1.5 : 1.1;
+    // The stem's filters begin within sectors: its 9,408 weights, of ResNet-50's 25.6 million, are
+    // no main stream. A filter's 147 floats are four requests of 128 bytes, each 5 sectors unless it
+    // begins at one, and 76 bytes: of eight filters, which begin at eight places of a sector, 182
+    // sectors for 147. Its 392 packed numbers are 12 requests of 64 bytes, of 3 sectors in every
+    // second filter, and 16 bytes: 62 sectors for 49.
+    const bool is_stem = channels == 3;
+    const double bound = is_stem ? 182.0 / 147 : 1.1;
     CHECK(master_sectors(pack.tile, sizeof(float)) <= bound);
-    CHECK(krsc_sectors(pack.tile, sizeof(half)) <= bound);
+    CHECK(krsc_sectors(pack.tile, sizeof(half)) <= (is_stem ? 62.0 / 49 : 1.1));
     CHECK(crsk_sectors(pack.tile, sizeof(half)) <= 1.1);
     if (channels % 32 == 0) {  // others do not begin at sectors
       const std::int8_t* const w = nullptr;

@@ -203,6 +203,7 @@ struct chunk_sums_kernel {
 template <class Epilogue, Number N, int Size, class Real>
 struct input_gradient_kernel {
   static constexpr int threads = batch_norm_tiles::threads;
+  static constexpr int resident_blocks = 4;  // at most 64 registers
   static constexpr bool independent = true;
   batch_norm_tiles tiling;
   batch_norm_tensors<N, Real> t;
@@ -213,11 +214,12 @@ struct input_gradient_kernel {
   CORDEE_DEVICE void operator()(Block& b) const {
     const auto span = tiling.rows_of_thread(b.index(), b.thread());
     if (span.start >= span.last) return;
+    auto at = tiling.first_row(span);  // before the coefficients, so that divisions have registers
     const batch_norm_coefficients<Real> row(t.saved, tiling.in.lanes(), span.group);
     const normalization_coefficients<N, Size> of(row, t.beta, span.lane);
     const auto shift = load_coefficients<N, Size>(row.shift + span.lane),
                slope = load_coefficients<N, Size>(row.slope + span.lane);
-    for (auto at = tiling.first_row(span); at.left > 0; tiling.advance(at)) {
+    for (; at.left > 0; tiling.advance(at)) {
       vec_16b<N, Size> g(dy + at.offset);
       const vec_16b<N, Size> z(t.x + at.offset);
       mask_gradient<Epilogue>(g, z, of);

@@ -64,7 +64,10 @@ struct filter_tile {
     while (filters * channels * layout.taps > enough && filters > 1) filters /= 2;
     filters_log2 = static_cast<unsigned>(std::countr_zero(filters));
     channels_log2 = static_cast<unsigned>(std::countr_zero(channels));
-    pitch = channels * layout.taps | 1;  // a column lies in all banks
+    // Numbers lie in words of shared memory. 32 threads that go down a column, or 32 / filters
+    // adjacent columns, access all 32 banks.
+    const unsigned columns = filters < 32 ? 32 / filters : 1;
+    pitch = (channels * layout.taps + 31 - columns) / 32 * 32 + columns;
     across = static_cast<unsigned>(device::blocks_for(layout.padded_channels, channels));
   }
   [[nodiscard]] std::size_t blocks() const {
@@ -130,27 +133,30 @@ template <class From, class To>
 struct pack_filters_kernel {
   static constexpr int threads = filter_tile::threads;
   static constexpr unsigned sector = 32 / sizeof(To);  // numbers of 32 bytes
+  struct alignas(std::max<std::size_t>(4, alignof(To))) word {
+    To number;
+  };
   filter_tile tile;
   const From* master;  // (K, C, R, S)
   To *krsc, *crsk;     // (K', R, S, C'), (C', R, S, K')
 
   pack_filters_kernel(const krsc_layout& layout, const From* from, To* to_krsc, To* to_crsk)
-      : tile(layout, to_crsk == nullptr ? 8 : sector, layout.taps == 1 ? 32 : sector),
+      : tile(layout, to_crsk == nullptr ? 8 : sector, 32),
         master(from),
         krsc(to_krsc),
         crsk(to_crsk) {}
 
-  [[nodiscard]] constexpr std::size_t shared_bytes() const { return tile.numbers() * sizeof(To); }
+  [[nodiscard]] constexpr std::size_t shared_bytes() const { return tile.numbers() * sizeof(word); }
   template <class Block>
   CORDEE_DEVICE void operator()(Block& b) const {
-    To* const weights = b.template shared<To>(tile.numbers());
+    word* const weights = b.template shared<word>(tile.numbers());
     tile.for_each_master(b.index(), b.thread(), [&](unsigned k, unsigned i, std::size_t index) {
-      weights[k * tile.pitch + i] = convert(master[index]);
+      weights[k * tile.pitch + i].number = convert(master[index]);
     });
     b.sync();
     const auto store = [&](To* to) {
       return [&, to](unsigned k, unsigned i, std::size_t index, bool is_weight) {
-        to[index] = is_weight ? weights[k * tile.pitch + i] : To{};
+        to[index] = is_weight ? weights[k * tile.pitch + i].number : To{};
       };
     };
     if (krsc != nullptr) tile.for_each_krsc(b.index(), b.thread(), store(krsc));

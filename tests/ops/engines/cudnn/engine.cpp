@@ -66,6 +66,15 @@ TEST_CASE("cudnn: zero samples execute nothing") {
   CHECK(host_state().executed.empty());
 }
 
+TEST_CASE("cudnn: the packed weight gradient of zero samples is zero") {
+  const convolution_problem p{{5, 6, 7}, 9, 3, 2, 1};
+  std::vector<half> dw(cudnn::packed_size<half>(p), half::nearest(9));
+  const half* const none = nullptr;
+  fresh({{}},
+        [&] { cudnn::wgrad_packed<half>(p, 0, none, none, dw.data(), host_cuda{}.make_stream()); });
+  for (const half x : dw) CHECK(detail::precision::widened(x) == 0);
+}
+
 TEST_CASE("cudnn: the engine type's settings select the plans") {
   const auto selected = [](auto engine) {
     fresh({{.index = 1, .notes = {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}},

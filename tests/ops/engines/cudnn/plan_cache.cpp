@@ -114,6 +114,36 @@ TEST_CASE("plan_cache: keys differ by layer, samples, pass, accumulation and set
   for (const cudnn_plan_key& key : others) CHECK(d.executed(key) == std::vector<int>{8});
 }
 
+TEST_CASE("plan_cache: a variant pack is made once for each set of addresses") {
+  cache_fixture d(std::vector<host_engine>{{.index = 7}});
+  const std::size_t n = 2 * layer.in.size();
+  std::vector<float> x(n, 1), w(layer.weights(), 1), y(n), other(n);
+  const auto run_to = [&](std::vector<float>& to) {
+    std::ranges::fill(y, 0.0f);
+    std::ranges::fill(other, 0.0f);
+    d.cache.execute(plan_key(), {x.data(), w.data(), to.data()}, d.stream);
+    return to;
+  };
+  const std::vector<float> sums = run_to(y);
+  CHECK(sums[0] == 16);  // a corner: four pixels of four channels
+  CHECK(host_state().variant_packs == 1);
+  CHECK(run_to(y) == sums);
+  CHECK(host_state().variant_packs == 1);
+  CHECK(run_to(other) == sums);
+  CHECK(host_state().variant_packs == 2);
+  CHECK(run_to(y) == sums);
+  CHECK(host_state().variant_packs == 2);
+
+  const int before = host_state().descriptors;
+  std::vector<float> many(n + 4 * 600);
+  for (std::size_t k = 0; k < 600; ++k) {
+    float* const to = many.data() + 4 * k;
+    d.cache.execute(plan_key(), {x.data(), w.data(), to}, d.stream);
+    if (to[0] != 16) FAIL("set ", k);
+  }
+  CHECK(host_state().descriptors < before + 300);
+}
+
 TEST_CASE("plan_cache: a plan is executed with the workspace it needs") {
   // The double writes to all of it: the sanitizers see one that is too small.
   cache_fixture d({{.index = 7, .workspace = 1000}, {.index = 8, .milliseconds = 2}});

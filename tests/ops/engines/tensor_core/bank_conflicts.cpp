@@ -148,11 +148,13 @@ void check_accumulators() {
       const warp_tile tile(warp * 32 + lane);
       std::size_t i = 0;
       const int first = layout::offset(tile.first_row(), tile.first_column());
-      tile.for_each_accumulator([&](int down, int across, float) {
-        const int at = first + layout::distance(down, across);
-        CHECK(at == layout::offset(tile.first_row() + down, tile.first_column() + across));
-        places.insert(at);
-        if (across % 2 != 0) return;
+      tile.for_each_pair([&](int down, int across, const float(&)[2]) {
+        const int at = first + layout::distance(down, across), row = tile.first_row() + down,
+                  column = tile.first_column() + across;
+        CHECK(at == layout::offset(row, column));
+        CHECK(at + 1 == layout::offset(row, column + 1));
+        CHECK(at % 2 == 0);
+        places.insert({at, at + 1});
         if (i == stores.size()) stores.emplace_back();
         stores[i++].push_back(4 * static_cast<std::uintptr_t>(at));
       });

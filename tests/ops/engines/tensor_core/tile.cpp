@@ -38,10 +38,12 @@ TEST_CASE("tile: the threads of a block hold every accumulator of its tile once"
           for (int j = 0; j < T::fragments_across; ++j)
             for (int s = 0; s < 8; ++s)
               warp.c[i][j].value[s] = static_cast<float>(place(warp, i, j, s));
-        warp.for_each_accumulator([&](int down, int across, float sum) {
-          const int at = (warp.first_row() + down) * 1000 + warp.first_column() + across;
-          CHECK(sum == static_cast<float>(at));
-          ++count[static_cast<std::size_t>(at / 1000 * T::columns + at % 1000)];
+        warp.for_each_pair([&](int down, int across, const float(&sums)[2]) {
+          for (int k = 0; k < 2; ++k) {
+            const int at = (warp.first_row() + down) * 1000 + warp.first_column() + across + k;
+            CHECK(sums[k] == static_cast<float>(at));
+            ++count[static_cast<std::size_t>(at / 1000 * T::columns + at % 1000)];
+          }
         });
       }
       CHECK(count == std::vector<int>(count.size(), 1));

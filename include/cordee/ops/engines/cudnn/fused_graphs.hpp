@@ -6,6 +6,8 @@
 //
 //   conv_stats             y = w * x;                sum_c y, sum_c y^2
 //   bn_relu_conv_stats     y = w * relu(s x + b);    sum_c y, sum_c y^2
+//   bn_add_relu_conv_stats y = w * z,  z = relu(s x + b + r), which is stored; the same sums
+//   dual_bn_relu_conv_stats  the same with z = relu(s x + b + s' x' + b'), where a projection ends
 //   bn_relu_wgrad          dw = relu(s x + b) * dy
 //   dgrad_relu_bn          dz = (w' * dy) [t > 0],  t = (x - mean) invstd gamma + beta;
 //                          dgamma = sum_c dz (x - mean) invstd,  dbeta = sum_c dz, and the factors
@@ -34,14 +36,34 @@ inline constexpr auto cudnn_attribute_type<cudnnPointwiseMode_t> = CUDNN_TYPE_PO
 template <>
 inline constexpr auto cudnn_attribute_type<cudnnGenStatsMode_t> = CUDNN_TYPE_GENSTATS_MODE;
 
-enum class fused_graph { conv_stats, bn_relu_conv_stats, bn_relu_wgrad, dgrad_relu_bn };
-inline constexpr std::array fused_graphs{fused_graph::conv_stats, fused_graph::bn_relu_conv_stats,
-                                         fused_graph::bn_relu_wgrad, fused_graph::dgrad_relu_bn};
+enum class fused_graph {
+  conv_stats,
+  bn_relu_conv_stats,
+  bn_add_relu_conv_stats,
+  dual_bn_relu_conv_stats,
+  bn_relu_wgrad,
+  dgrad_relu_bn
+};
+inline constexpr std::array fused_graphs{fused_graph::conv_stats,
+                                         fused_graph::bn_relu_conv_stats,
+                                         fused_graph::bn_add_relu_conv_stats,
+                                         fused_graph::dual_bn_relu_conv_stats,
+                                         fused_graph::bn_relu_wgrad,
+                                         fused_graph::dgrad_relu_bn};
+/// Whether the convolution reads the end of a residual block: in ResNet-50 a 1x1 of stride 1.
+constexpr bool adds_residual(fused_graph kind) {
+  return kind == fused_graph::bn_add_relu_conv_stats ||
+         kind == fused_graph::dual_bn_relu_conv_stats;
+}
 
 inline std::string_view describe(fused_graph kind) {
-  constexpr std::array<std::string_view, 4> names{
-      "convolution, statistics", "batch norm, ReLU, convolution, statistics",
-      "batch norm, ReLU, weight gradient", "input gradient, ReLU, gradients of batch norm"};
+  constexpr std::array<std::string_view, 6> names{
+      "convolution, statistics",
+      "batch norm, ReLU, convolution, statistics",
+      "batch norm, addition, ReLU, convolution, statistics",
+      "two batch norms, addition, ReLU, convolution, statistics",
+      "batch norm, ReLU, weight gradient",
+      "input gradient, ReLU, gradients of batch norm"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -65,9 +87,15 @@ class cudnn_fused_graph {
     if (kind == fused_graph::conv_stats) {
       add_statistics(add_convolution(in_memory(x_)));
     } else if (kind == fused_graph::bn_relu_conv_stats) {
-      add_statistics(add_convolution(add_normalization()));
+      add_statistics(add_convolution(add_relu(add_batch_norm(), intermediate(x_))));
+    } else if (adds_residual(kind)) {
+      const handle x = add_batch_norm();
+      const handle r =
+          kind == fused_graph::dual_bn_relu_conv_stats ? add_batch_norm() : in_memory(x_);
+      const handle sum = add_pointwise(CUDNN_POINTWISE_ADD, x, r);
+      add_statistics(add_convolution(add_relu(sum, in_memory(x_))));
     } else if (kind == fused_graph::bn_relu_wgrad) {
-      const handle x = add_normalization(), dy = in_memory(y_);
+      const handle x = add_relu(add_batch_norm(), intermediate(x_)), dy = in_memory(y_);
       add_pass(convolution_pass::wgrad, x, in_memory(w_), dy);
     } else {
       add_input_gradient();
@@ -82,19 +110,6 @@ class cudnn_fused_graph {
  private:
   using dims = std::array<std::int64_t, 4>;
   using handle = const cudnn_descriptor*;  // a tensor's, in `descriptors_`
-
-  static cudnn_descriptor cudnn_convolution(const convolution_problem& p) {
-    const auto both = [](std::int64_t v) { return std::array<std::int64_t, 2>{v, v}; };
-    return cudnn_descriptor(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR)
-        .with(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT)
-        .with(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_CROSS_CORRELATION)
-        .with(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, std::int64_t{2})
-        .with(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, both(p.stride))
-        .with(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, both(p.padding))
-        .with(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, both(p.padding))
-        .with(CUDNN_ATTR_CONVOLUTION_DILATIONS, both(1))
-        .finalized();
-  }
 
   // Tensors: (n, c, h, w) with the strides of NHWC.
   handle tensor(const dims& d, cudnnDataType_t type, bool is_virtual) {
@@ -141,24 +156,31 @@ class cudnn_fused_graph {
                                          .with(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT)
                                          .finalized());
   }
-  /// x op b, where b is of one number per channel; with no b a function of x.
+  /// x op b, where b is of x's size or of one number per channel.
   handle add_pointwise(cudnnPointwiseMode_t mode, handle x, handle b) {
     const handle y = intermediate(x_);
-    auto operation = cudnn_descriptor(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR)
-                         .with(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, pointwise(mode))
-                         .with(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, *x)
-                         .with(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, *y);
-    if (b != nullptr)
-      operation = std::move(operation).with(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, *b);
-    operations_.push_back(std::move(operation).finalized());
+    operations_.push_back(cudnn_descriptor(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR)
+                              .with(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, pointwise(mode))
+                              .with(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, *x)
+                              .with(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, *b)
+                              .with(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, *y)
+                              .finalized());
     return y;
   }
-  /// relu(s x + b)
-  handle add_normalization() {
+  /// y = relu(x)
+  handle add_relu(handle x, handle y) {
+    operations_.push_back(
+        cudnn_descriptor(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR)
+            .with(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, pointwise(CUDNN_POINTWISE_RELU_FWD))
+            .with(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, *x)
+            .with(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, *y)
+            .finalized());
+    return y;
+  }
+  /// s x + b
+  handle add_batch_norm() {
     const handle x = in_memory(x_), scale = of_channels(x_, type_), bias = of_channels(x_, type_);
-    const handle scaled = add_pointwise(CUDNN_POINTWISE_MUL, x, scale);
-    const handle shifted = add_pointwise(CUDNN_POINTWISE_ADD, scaled, bias);
-    return add_pointwise(CUDNN_POINTWISE_RELU_FWD, shifted, nullptr);
+    return add_pointwise(CUDNN_POINTWISE_ADD, add_pointwise(CUDNN_POINTWISE_MUL, x, scale), bias);
   }
   void add_statistics(handle y) {
     const handle sum = of_channels(y_, CUDNN_DATA_FLOAT),

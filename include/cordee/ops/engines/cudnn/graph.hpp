@@ -46,6 +46,19 @@ inline constexpr std::array<cudnn_operation, 3> cudnn_operations{
       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA}}};
 
+inline cudnn_descriptor cudnn_convolution(const convolution_problem& p) {
+  const auto both = [](std::int64_t v) { return std::array<std::int64_t, 2>{v, v}; };
+  return cudnn_descriptor(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR)
+      .with(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT)
+      .with(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_CROSS_CORRELATION)
+      .with(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, std::int64_t{2})
+      .with(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, both(p.stride))
+      .with(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, both(p.padding))
+      .with(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, both(p.padding))
+      .with(CUDNN_ATTR_CONVOLUTION_DILATIONS, both(1))
+      .finalized();
+}
+
 /// An operation graph and its descriptors, kept alive with it: cuDNN does not promise to copy them.
 class cudnn_graph {
  public:
@@ -54,7 +67,7 @@ class cudnn_graph {
         w_(tensor(cudnn_w_id, key.data_type, key.p.filters,
                   {key.p.in.channels, key.p.window, key.p.window})),
         y_(tensor(cudnn_y_id, key.data_type, key.samples, key.p.out())),
-        convolution_(convolution(key.p)),
+        convolution_(cudnn_convolution(key.p)),
         operation_(operation(key)),
         graph_(graph(target)) {}
 
@@ -70,18 +83,6 @@ class cudnn_graph {
         .with(CUDNN_ATTR_TENSOR_DIMENSIONS, std::array<std::int64_t, 4>{n, c, h, w})
         .with(CUDNN_ATTR_TENSOR_STRIDES, std::array<std::int64_t, 4>{h * w * c, 1, w * c, c})
         .with(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, std::int64_t{16})
-        .finalized();
-  }
-  static cudnn_descriptor convolution(const convolution_problem& p) {
-    const auto both = [](std::int64_t v) { return std::array<std::int64_t, 2>{v, v}; };
-    return cudnn_descriptor(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR)
-        .with(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT)
-        .with(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_CROSS_CORRELATION)
-        .with(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, std::int64_t{2})
-        .with(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, both(p.stride))
-        .with(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, both(p.padding))
-        .with(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, both(p.padding))
-        .with(CUDNN_ATTR_CONVOLUTION_DILATIONS, both(1))
         .finalized();
   }
   [[nodiscard]] cudnn_descriptor operation(const cudnn_plan_key& key) const {

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -38,23 +39,36 @@ class cudnn_plan {
 
   [[nodiscard]] std::size_t workspace_bytes() const { return workspace_bytes_; }
 
-  void execute(cudnnHandle_t handle, const cudnn_pointers& data, void* workspace) const {
-    const auto variant_pack =
-        cudnn_descriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)
-            .with(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS,
-                  std::array<std::int64_t, 3>{cudnn_x_id, cudnn_w_id, cudnn_y_id})
-            .with(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS,
-                  std::array<void*, 3>{data.x, data.w, data.y})
-            .with(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, workspace)
-            .finalized();
-    cudnn_check(cudnnBackendExecute(handle, plan_.get(), variant_pack.get()),
+  /// Not concurrently with itself: it may make a variant pack.
+  void execute(cudnnHandle_t handle, const cudnn_pointers& data, void* workspace) {
+    cudnn_check(cudnnBackendExecute(handle, plan_.get(), variant_pack(data, workspace).get()),
                 "cudnnBackendExecute");
   }
 
  private:
+  /// The pack of these addresses. cuDNN takes no attribute of a finalized pack, so there is one for
+  /// each set of addresses: for each layer of the plan, as these keep theirs from step to step.
+  const cudnn_descriptor& variant_pack(const cudnn_pointers& data, void* workspace) {
+    constexpr std::size_t most = 256;
+    const std::array<void*, 4> addresses{data.x, data.w, data.y, workspace};
+    if (const auto found = packs_.find(addresses); found != packs_.end()) return found->second;
+    if (packs_.size() == most) packs_.clear();
+    return packs_
+        .emplace(addresses,
+                 cudnn_descriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)
+                     .with(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS,
+                           std::array<std::int64_t, 3>{cudnn_x_id, cudnn_w_id, cudnn_y_id})
+                     .with(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS,
+                           std::array<void*, 3>{data.x, data.w, data.y})
+                     .with(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, workspace)
+                     .finalized())
+        .first->second;
+  }
+
   std::shared_ptr<const cudnn_graph> graph_;
   cudnn_descriptor config_, plan_;
   std::size_t workspace_bytes_;
+  std::map<std::array<void*, 4>, cudnn_descriptor> packs_;
 };
 
 /// May an engine with this note compute the key's pass?

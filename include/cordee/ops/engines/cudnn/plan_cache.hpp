@@ -113,7 +113,7 @@ class cudnn_plan_cache {
   }
 
   template <device::CudaStream S>
-  void execute(const cudnn_plan& plan, const cudnn_pointers& data, S s) {
+  void execute(cudnn_plan& plan, const cudnn_pointers& data, S s) {
     const device::stream_buffer<std::byte, S> workspace(s, plan.workspace_bytes());
     plan.execute(handle_.get(), data, workspace.data());
   }
@@ -130,7 +130,7 @@ class cudnn_plan_cache {
     if (key.accumulate) data.x = scratch.data();
     cuda_stopwatch stopwatch(s.handle);
     std::vector<float> times;
-    for (const cudnn_plan& plan : plans) times.push_back(time_plan(plan, data, s, stopwatch));
+    for (cudnn_plan& plan : plans) times.push_back(time_plan(plan, data, s, stopwatch));
     // If all fail, the first is kept and its execution throws the reason.
     return std::move(
         plans[static_cast<std::size_t>(std::ranges::min_element(times) - times.begin())]);
@@ -138,8 +138,7 @@ class cudnn_plan_cache {
 
   /// Milliseconds; infinite if the execution fails, mostly for lack of memory.
   template <device::CudaStream S>
-  float time_plan(const cudnn_plan& plan, const cudnn_pointers& data, S s,
-                  cuda_stopwatch& stopwatch) {
+  float time_plan(cudnn_plan& plan, const cudnn_pointers& data, S s, cuda_stopwatch& stopwatch) {
     float least = std::numeric_limits<float>::infinity();
     try {
       for (int i = 0; i < measurements; ++i)  // the run before the first loads the kernels

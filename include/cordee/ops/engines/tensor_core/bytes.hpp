@@ -9,7 +9,9 @@
 // float, of the dequantized activations and weights.
 #pragma once
 
-#include <cstring>
+#include <algorithm>
+#include <concepts>
+#include <cstdint>
 
 #include <cordee/ops/convolution_bytes.hpp>
 #include <cordee/ops/engines/tensor_core/mma_type.hpp>
@@ -44,7 +46,8 @@ struct zero_point_prologue {
   CORDEE_DEVICE void copy(Block& b, std::byte* to, const void* from, bool valid) const {
     if (valid) return b.copy_async(to, from, true);
     const std::uint32_t four = static_cast<std::uint32_t>(scaling->zero_point) * 0x01010101u;
-    for (int i = 0; i < 4; ++i) reinterpret_cast<std::uint32_t*>(to)[i] = four;
+    const std::uint32_t zeros[4] = {four, four, four, four};
+    store_unit(zeros, reinterpret_cast<std::uint32_t*>(to));
   }
 };
 
@@ -54,24 +57,25 @@ struct byte_sum_epilogue {
   static constexpr int width = 16 / static_cast<int>(sizeof(Out));
   struct thread_state {};
   Out* y;
-  const std::int32_t* filter_sums;         // (K')
+  const std::int32_t* filter_sums;         // (K'), aligned to 16 bytes
   const affine_quantizer<float>* scaling;  // of the activations
-  const float* scales;                     // (K), of the weights
+  const float* scales;                     // (K), of the weights, aligned to 16 bytes
   int filters;                             // K
 
   CORDEE_DEVICE void store(std::size_t offset, int filter, const std::int32_t* sums,
                            thread_state&) const {
     Out out[width];
+    std::int32_t of_filter[width];
+    load_unit(filter_sums + filter, of_filter);
     const std::int32_t zero = scaling->zero_point;
-    for (int i = 0; i < width; ++i) {
-      const int f = filter + i;
-      const std::int32_t sum = sums[i] - zero * filter_sums[f];
-      if constexpr (std::same_as<Out, float>)
-        out[i] = f < filters ? scaling->scale * scales[f] * static_cast<float>(sum) : 0.0f;
-      else
-        out[i] = sum;
+    for (int i = 0; i < width; ++i) out[i] = static_cast<Out>(sums[i] - zero * of_filter[i]);
+    if constexpr (std::same_as<Out, float>) {
+      const int count = std::clamp(filters - filter, 0, int{width});  // the rest is padding
+      const vec_16b<float> scale(scales + filter, count);
+      for (int i = 0; i < width; ++i)
+        out[i] = i < count ? scaling->scale * scale.value[i] * out[i] : 0.0f;
     }
-    std::memcpy(__builtin_assume_aligned(static_cast<void*>(y + offset), 16), out, sizeof(out));
+    store_unit(out, y + offset);
   }
   template <class Tile, class Block>
   CORDEE_DEVICE void finish(Block&, const thread_state&, std::int32_t*, int /*tile*/, int) const {}

@@ -231,18 +231,19 @@ struct correlation_kernel {
     constexpr int step = Tile::step_bytes / static_cast<int>(sizeof(N));
     warp.run_k_loop(b, (g.depth() + step - 1) / step, stages, memory);
 
-    // Through shared memory, so that adjacent threads store adjacent numbers.
+    // Through shared memory, so that adjacent threads store adjacent numbers. The 16 lanes that put
+    // down 8 bytes together use each bank once; 32 lanes of 4 bytes would use half of them twice.
     accumulator* const sums = reinterpret_cast<accumulator*>(memory);
     accumulator* const first = sums + layout::offset(warp.first_row(), warp.first_column());
-    warp.for_each_accumulator(
-        [&](int down, int across, accumulator x) { first[layout::distance(down, across)] = x; });
+    warp.for_each_pair([&](int down, int across, const accumulator(&pair)[2]) {
+      store_unit(pair, first + layout::distance(down, across));
+    });
     b.sync();
     const int column = layout::column_of(b.thread()), filter = first_filter + column;
     const int rows = std::min(static_cast<int>(g.pixels()) - first_pixel, int{Tile::rows});
     typename Epilogue::thread_state state{};
-    for (int pass = 0; pass < layout::passes; ++pass) {
-      const int row = layout::row_of(b.thread()) + pass * layout::rows_per_pass;
-      if (row >= rows || filter >= g.filters) continue;
+    const int last = filter < g.filters ? rows : 0;
+    for (int row = layout::row_of(b.thread()); row < last; row += layout::rows_per_pass) {
       accumulator vector[Epilogue::width];
       layout::load(sums, row, column, vector);
       epilogue.store(g.output_offset(first_pixel + row) + static_cast<std::size_t>(filter), filter,

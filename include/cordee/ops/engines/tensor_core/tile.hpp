@@ -12,10 +12,10 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
 #include <utility>
 
 #include <cordee/device/warp.hpp>
+#include <cordee/ops/gpu/vec_16b.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
@@ -73,8 +73,9 @@ struct accumulator_layout {
   CORDEE_DEVICE static void load(const Accumulator* sums, int row, int column,
                                  Accumulator (&out)[Width]) {
     for (int part = 0; part < parts; ++part) {
-      const void* const from = sums + offset(row, column + 4 * part);
-      std::memcpy(out + 4 * part, __builtin_assume_aligned(from, 16), 16);
+      Accumulator four[4];
+      load_unit(sums + offset(row, column + 4 * part), four);
+      std::copy_n(four, 4, out + 4 * part);
     }
   }
 };
@@ -131,29 +132,31 @@ struct warp_tile {
   [[nodiscard]] CORDEE_DEVICE int first_column() const {
     return column + accumulators::column(lane, 0);
   }
-  /// f(down, across, sum) for each of this thread's accumulators, `down` rows and `across` columns
-  /// from the first one: constants, as the calls are unrolled, column by column. `down` is a
-  /// multiple of 8, as is `across`, or 1 more.
+  /// f(down, across, sums) for each of this thread's pairs of accumulators, the first of which is
+  /// `down` rows and `across` columns from the thread's first one, the second in the next column:
+  /// multiples of 8, and constants, as the calls are unrolled, column by column. A pair begins at
+  /// an even column.
   template <class F>
-  CORDEE_DEVICE void for_each_accumulator(const F& f) const {
+  CORDEE_DEVICE void for_each_pair(const F& f) const {
     constexpr int fragments = Tile::fragments_down * Tile::fragments_across;
-    for_each_accumulator(f, std::make_integer_sequence<int, 8 * fragments>{});
+    for_each_pair(f, std::make_integer_sequence<int, 4 * fragments>{});
   }
 
  private:
   using accumulators = device::accumulator_fragment<Mma>;
   template <class F, int... I>
-  CORDEE_DEVICE void for_each_accumulator(const F& f, std::integer_sequence<int, I...>) const {
+  CORDEE_DEVICE void for_each_pair(const F& f, std::integer_sequence<int, I...>) const {
     constexpr int down = 2 * Tile::fragments_down;  // accumulators of a column
-    (call_with_accumulator<I % down, I / down>(f), ...);
+    (call_with_pair<I % down, I / down>(f), ...);
   }
-  /// Accumulator `Row` of this thread's column `Column`.
-  template <int Row, int Column, class F>
-  CORDEE_DEVICE void call_with_accumulator(const F& f) const {
-    constexpr int value = Row % 2 * 2 + Column % 2 + Column / 2 % 2 * 4;
+  /// Accumulators `Row` of this thread's columns 2 `Pair` and 2 `Pair` + 1.
+  template <int Row, int Pair, class F>
+  CORDEE_DEVICE void call_with_pair(const F& f) const {
+    constexpr int value = Row % 2 * 2 + Pair % 2 * 4;
+    const accumulators& of = c[Row / 2][Pair / 2];
+    const typename Mma::accumulator sums[2] = {of.value[value], of.value[value + 1]};
     f(Row / 2 * device::fragment::rows + accumulators::row(0, value),
-      Column / 4 * device::fragment::rows + accumulators::column(0, value),
-      c[Row / 2][Column / 4].value[value]);
+      Pair / 2 * device::fragment::rows + accumulators::column(0, value), sums);
   }
 
   template <class Block, class Loader>

@@ -240,9 +240,11 @@ struct weight_gradient_kernel {
     warp.run_k_loop(b, (last - first + pixels - 1) / pixels, stages, memory);
     const int term = first_term + warp.first_row(), filter = first_filter + warp.first_column();
     float* const out = partial + (std::ptrdiff_t{split} * g.filters + filter) * g.depth() + term;
-    warp.for_each_accumulator([&](int down, int across, float sum) {
-      if (term + down < g.depth() && filter + across < g.filters)
-        out[std::ptrdiff_t{across} * g.depth() + down] = sum;
+    warp.for_each_pair([&](int down, int across, const float(&sums)[2]) {
+      if (term + down >= g.depth() || filter + across >= g.filters) return;  // multiples of 8
+      float* const to = out + std::ptrdiff_t{across} * g.depth() + down;
+      to[0] = sums[0];
+      to[g.depth()] = sums[1];
     });
   }
 };
