@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -48,6 +49,24 @@ TEST_CASE("node_info: ranks to which the launcher shows different GPUs do not sh
   CHECK(last.gpu_size == 2);
   CHECK(node_info::of(2, hosts).gpu_rank == 1);
   CHECK(node_info::of(2, hosts).gpu_size == 2);
+}
+
+TEST_CASE("host_info: ranks that see different GPUs under the same ordinal do not share them") {
+  static std::string listed;  // by this process's runtime
+  const auto seen_as = [](const char* gpus) {
+    listed = gpus;
+    return host_info::local();
+  };
+  const auto before = std::exchange(
+      detail::device::list_visible_gpus, +[] { return listed; });
+  const std::vector hosts{seen_as("0000:17:00.0 "), seen_as("0000:65:00.0 "),
+                          seen_as("0000:17:00.0 ")};
+  detail::device::list_visible_gpus = before;
+  CHECK(node_info::of(1, hosts).local_size == 3);
+  CHECK(node_info::of(1, hosts).gpu_size == 1);
+  CHECK(node_info::of(1, hosts).gpu_rank == 0);
+  CHECK(node_info::of(2, hosts).gpu_size == 2);
+  CHECK(node_info::of(2, hosts).gpu_rank == 1);
 }
 
 TEST_CASE("host_info: two queries of a process are the same node") {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Messages of a rank to itself.
+#include <array>
 #include <initializer_list>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include <cordee/comm/self_comm.hpp>
 #include <cordee/device/cpu.hpp>
 
+#include "tests/support/emulated.hpp"
 #include "tests/support/ranks.hpp"
 
 using namespace cordee;
@@ -33,6 +35,13 @@ void exchange(std::initializer_list<send_op<cpu>> out, std::initializer_list<rec
   self_comm{}.exchange<cpu>(sends, receives, {});
 }
 
+/// A GPU that counts how often one is chosen by default.
+struct default_counting : emulated {
+  static inline int made = 0;
+  explicit default_counting(int) {}
+  default_counting() { ++made; }
+};
+
 }  // namespace
 
 static_assert(TransportOn<self_comm, cpu> && !FusedAddOn<self_comm, float, cpu> &&
@@ -51,6 +60,17 @@ TEST_CASE("self_comm: messages arrive in the order of the lists, of any length")
   CHECK(first.bytes == a.bytes);
   CHECK(third.bytes == c.bytes);
   exchange({}, {});
+}
+
+TEST_CASE("self_comm: GPU memory is copied by the stream, and no other GPU is chosen") {
+  const default_counting device(0);
+  const auto s = device.make_stream();
+  std::array<float, 2> x{1, 2};
+  const std::array out{send_op<default_counting>{0, {reinterpret_cast<std::byte*>(&x[0]), 4}}};
+  const std::array in{recv_op<default_counting>{0, {reinterpret_cast<std::byte*>(&x[1]), 4}}};
+  self_comm{}.exchange<default_counting>(out, in, s);
+  CHECK(x[1] == 1);
+  CHECK(default_counting::made == 0);
 }
 
 TEST_CASE("self_comm: an unreceived message, another size and another rank are usage errors") {

@@ -3,6 +3,7 @@
 //
 // Over the counting double of the CUDA runtime: no GPU is needed.
 #include <string>
+#include <thread>
 
 #include <doctest/doctest.h>
 
@@ -85,5 +86,21 @@ TEST_CASE("cuda_memory: during a capture nothing is trimmed, and the stream's bl
     CHECK_THROWS_AS((void)device.capture(s, [&] { s.release(s.allocate(50'000)); }), error);
   }
   CHECK(host_cuda_counts().trims == trims + 1);  // by small_gpu
+  device.close_stream(s);
+}
+
+TEST_CASE("cuda_memory: out of memory is said while another thread captures a graph") {
+  const gpu device;
+  const auto s = device.make_stream();
+  std::string message;
+  (void)device.capture(s, [&] {
+    std::thread([&] {
+      const small_gpu limited(1'000'000);
+      message = message_of([&] { (void)device.allocate(5'000'000); });
+      CHECK(cudaPeekAtLastError() == cudaSuccess);
+    }).join();
+  });
+  CHECK(message.find("cudaMalloc of 5,000,000 bytes") != std::string::npos);
+  CHECK(message.find("out of memory") != std::string::npos);
   device.close_stream(s);
 }

@@ -89,3 +89,41 @@ TEST_CASE("local_rank: a description says card, ordinal and how many ranks share
         "GPU 0 (NVIDIA H200), shared by 3 ranks of this machine");
   CHECK(describe_gpu(0, "card", 3) == "GPU 0 (card)");  // ranks 2 of 0, 1, 2, 3, 4 modulo 3
 }
+
+TEST_CASE(
+    "local_rank: ranks as threads of ranks as processes are numbered on through the machine") {
+  counted_gpu::gpus = 4;
+  std::multiset<int> used;
+  for (int process = 0; process < 2; ++process) {
+    const local_rank_scope of_process(local_rank{.rank = process, .size = 2},
+                                      local_rank_scope::process);
+    std::mutex mutex;
+    threads::launch(2, [&](threads) {
+      const std::scoped_lock lock(mutex);
+      used.insert(counted_gpu().ordinal);
+    });
+  }
+  CHECK(used == std::multiset<int>{0, 1, 2, 3});
+  counted_gpu::gpus = 2;
+  const local_rank_scope of_process(local_rank{.rank = 1, .size = 2}, local_rank_scope::process);
+  CHECK(contains(error_message([] { threads::launch(2, [](threads) { counted_gpu(); }); }),
+                 "local ranks 0 to 3 of this machine have only GPUs 0 to 1"));
+}
+
+TEST_CASE("local_rank: threads of a rank that has chosen its GPU use it") {
+  const local_rank_scope chosen(local_rank{.ordinal = 2}, local_rank_scope::thread);
+  CHECK(ordinals_of(2, 4, false) == "22");
+}
+
+TEST_CASE("local_rank: the peers are the other GPUs of the process's ranks") {
+  const auto peers = [](int process, int k, int threads, int gpus) {
+    return local_rank::of_thread(local_rank{.rank = process, .size = 2}, k, threads, true, "")
+        .peers(gpus);
+  };
+  using ordinals = std::vector<int>;
+  CHECK(peers(0, 0, 2, 8) == ordinals{1});
+  CHECK(peers(1, 1, 3, 8) == ordinals{3, 5});
+  CHECK(peers(0, 1, 4, 2) == ordinals{0});
+  CHECK(peers(1, 0, 1, 8).empty());
+  CHECK(local_rank{.rank = 1, .size = 4}.peers(4).empty());  // a process of its own
+}

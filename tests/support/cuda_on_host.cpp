@@ -3,13 +3,15 @@
 #include "tests/support/cuda_on_host.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <utility>
 
 support::host_cuda_state& support::host_cuda_counts() {
-  static host_cuda_state state;
+  static thread_local host_cuda_state state;
   return state;
 }
 
@@ -23,6 +25,7 @@ struct CUstream_st {
   };
   std::vector<dependency> awaited;
   CUgraph_st* capture = nullptr;
+  std::size_t captured = 0, joined = 0;  // nodes, and those that another stream waits for
 
   void complete(std::size_t until) {
     if (completed >= until) return;
@@ -34,27 +37,42 @@ struct CUstream_st {
 struct CUevent_st {
   CUstream_st* of = nullptr;
   std::size_t position = 0;
+  CUgraph_st* capture = nullptr;  // in which it was recorded
 };
 struct CUgraph_st {
-  std::size_t launches = 0;
+  CUstream_st* origin = nullptr;
+  std::vector<CUstream_st*> branches{};
+  std::vector<std::shared_ptr<void>> held{};
 };
 struct CUgraphExec_st {
-  std::size_t launches = 0;
+  std::vector<std::shared_ptr<void>> held;
 };
+
+bool support::capture_node(cudaStream_t s, const std::shared_ptr<void>& held) {
+  if (s == nullptr || s->capture == nullptr) return false;
+  ++s->captured;
+  if (held) s->capture->held.push_back(held);
+  return true;
+}
 
 namespace {
 
-using support::host_cuda_counts;
+using support::capture_node, support::host_cuda_counts;
 
 struct block {
   std::size_t size;
   enum { device, pool, pinned } kind;
 };
+std::recursive_mutex& memory_mutex() {
+  static std::recursive_mutex mutex;
+  return mutex;
+}
 std::map<const void*, block>& blocks() {
   static std::map<const void*, block> all;
   return all;
 }
 const block* block_of(const void* p) {
+  const std::scoped_lock lock(memory_mutex());
   auto next = blocks().upper_bound(p);
   if (next == blocks().begin()) return nullptr;
   --next;
@@ -72,19 +90,23 @@ cudaError_t result(cudaError_t own = cudaSuccess) {
 
 void* make(std::size_t size, decltype(block::kind) kind) {
   void* const p = std::calloc(size, 1);
+  const std::scoped_lock lock(memory_mutex());
   blocks()[p] = {size, kind};
   return p;
 }
 cudaError_t submit(cudaStream_t s) {
-  if (s != nullptr && s->capture == nullptr) ++s->submitted;
+  if (s != nullptr && !capture_node(s, nullptr)) ++s->submitted;
   return result();
 }
+
+std::atomic<int> captures{0};  // in progress, on any thread
 
 struct call_configuration {
   dim3 grid, threads;
   std::size_t shared = 0;
   cudaStream_t stream = nullptr;
-} configuration;
+};
+thread_local call_configuration configuration;
 
 std::map<const void*, std::string>& kernel_names() {
   static std::map<const void*, std::string> names;
@@ -127,8 +149,7 @@ cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* host) {
 cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3, dim3, void**, std::size_t,
                                cudaStream_t s) {
   auto& state = host_cuda_counts();
-  if (s != nullptr && s->capture != nullptr) {
-    ++s->capture->launches;
+  if (capture_node(s, nullptr)) {
     ++state.captured;
     return result();
   }
@@ -168,6 +189,18 @@ cudaError_t cudaSetDevice(int device) {
   current_gpu = device;
   return cudaSuccess;
 }
+cudaError_t cudaDeviceGetPCIBusId(char* id, int size, int device) {
+  std::snprintf(id, static_cast<std::size_t>(size), "0000:%02X:00.0", device);
+  return cudaSuccess;
+}
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = 13000;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) {
+  *can = 1;
+  return cudaSuccess;
+}
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   *properties = {};
   std::snprintf(properties->name, sizeof(properties->name), "Double %d", device);
@@ -175,7 +208,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
 }
 cudaError_t cudaDeviceSynchronize() {
   ++host_cuda_counts().device_waits;
-  return result();
+  return result(captures > 0 ? cudaErrorStreamCaptureUnsupported : cudaSuccess);
 }
 
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
@@ -199,6 +232,15 @@ cudaError_t cudaStreamSynchronize(cudaStream_t s) {
   return result();
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned) {
+  if (e->capture != nullptr) {
+    if (s->capture == nullptr) {
+      s->capture = e->capture;
+      e->capture->branches.push_back(s);
+    }
+    e->of->joined = std::max(e->of->joined, e->position);
+    return result();
+  }
+  if (s->capture != nullptr) return result(cudaErrorStreamCaptureIsolation);
   if (e->of != nullptr) s->awaited.push_back({++s->submitted, e->of, e->position});
   return result();
 }
@@ -218,11 +260,18 @@ cudaError_t cudaEventDestroy(cudaEvent_t e) {
   return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
-  if (s != nullptr) *e = {s, s->submitted};
+  if (s != nullptr && s->capture != nullptr)
+    *e = {s, s->captured, s->capture};
+  else if (s != nullptr)
+    *e = {s, s->submitted, nullptr};
   return result();
 }
 cudaError_t cudaEventQuery(cudaEvent_t e) {
-  return e->of == nullptr || e->of->completed >= e->position ? result() : cudaErrorNotReady;
+  if (e->capture != nullptr) return result(cudaErrorCapturedEvent);
+  if (e->of == nullptr || e->of->completed >= e->position) return result();
+  ++host_cuda_counts().polls;
+  e->of->complete(e->position);  // by the next query
+  return cudaErrorNotReady;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t e) {
   ++host_cuda_counts().waits;
@@ -244,6 +293,7 @@ cudaError_t cudaMalloc(void** p, std::size_t size) {
 }
 cudaError_t cudaFree(void* p) {
   if (p == nullptr) return cudaSuccess;
+  const std::scoped_lock lock(memory_mutex());
   host_cuda_counts().used -= blocks().at(p).size;
   blocks().erase(p);
   std::free(p);
@@ -254,6 +304,7 @@ cudaError_t cudaMallocHost(void** p, std::size_t size) {
   return result();
 }
 cudaError_t cudaFreeHost(void* p) {
+  const std::scoped_lock lock(memory_mutex());
   if (p != nullptr) blocks().erase(p);
   std::free(p);
   return result();
@@ -271,6 +322,7 @@ cudaError_t cudaMallocAsync(void** p, std::size_t size, cudaStream_t s) {
 }
 cudaError_t cudaFreeAsync(void* p, cudaStream_t s) {
   auto& state = host_cuda_counts();
+  const std::scoped_lock lock(memory_mutex());
   ++state.pool_calls;
   state.used -= blocks().at(p).size;
   state.pooled += blocks().at(p).size;
@@ -289,6 +341,11 @@ cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int) {
   return result();
 }
 cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) { return result(); }
+cudaError_t cudaMemPoolSetAccess(cudaMemPool_t, const cudaMemAccessDesc* access, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i)
+    host_cuda_counts().pool_peers.push_back(access[i].location.id);
+  return result();
+}
 cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, std::size_t) {
   ++host_cuda_counts().trims;
   host_cuda_counts().pooled = 0;
@@ -301,7 +358,7 @@ cudaError_t cudaMemcpyAsync(void* out, const void* in, std::size_t size, cudaMem
   const bool pageable = block_of(out) == nullptr || block_of(in) == nullptr;
   if (s != nullptr && s->capture != nullptr) {
     if (pageable) return result(cudaErrorStreamCaptureUnsupported);
-    return result();
+    return submit(s);
   }
   ++state.copies;
   if (size <= std::size_t{64} * 1024) std::memmove(out, in, size);
@@ -355,19 +412,28 @@ cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int) {
 }
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t s, cudaStreamCaptureMode) {
-  s->capture = new CUgraph_st;
+  s->capture = new CUgraph_st{s};
+  ++captures;
+  s->captured = s->joined = 0;
   return result();
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t* graph) {
   *graph = std::exchange(s->capture, nullptr);
-  return result();
+  --captures;
+  bool joined = true;
+  for (CUstream_st* const branch : (*graph)->branches) {
+    joined = joined && branch->joined == branch->captured;
+    branch->capture = nullptr;
+    branch->captured = branch->joined = 0;
+  }
+  return result(joined ? cudaSuccess : cudaErrorStreamCaptureUnjoined);
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
   delete graph;
   return cudaSuccess;
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
-  *exec = new CUgraphExec_st{graph->launches};
+  *exec = new CUgraphExec_st{graph->held};
   return result();
 }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {

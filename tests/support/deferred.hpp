@@ -29,9 +29,12 @@ namespace support {
 
 class deferred {
   struct shared_state;
+  struct queue;
   /// A captured graph: its work, and the memory that the stream allocated for it.
   struct captured_work {
     std::vector<std::function<void()>> work;
+    queue* origin = nullptr;
+    std::vector<queue*> branches;  // streams that joined the capture by an event
     std::vector<void*> allocations;
     shared_state* state;
 
@@ -47,6 +50,14 @@ class deferred {
     std::deque<std::function<void()>> pending;
     std::size_t completed = 0, submitted = 0;
     captured_work* capture = nullptr;  // the capture in progress
+    // What a branch of a capture has submitted: a replay runs it as late as it may, when the origin
+    // joins it.
+    std::vector<std::function<void()>> branch;
+    std::size_t joined = 0;
+
+    void submit_captured(std::function<void()> f) {
+      (capture->origin == this ? capture->work : branch).push_back(std::move(f));
+    }
   };
   struct shared_state {
     std::recursive_mutex mutex;
@@ -54,6 +65,8 @@ class deferred {
     std::mt19937_64 random;
     bool lazy = true;
     std::size_t launches = 0, replays = 0, waits = 0;
+    const queue* polled = nullptr;  // by is_complete, up to this position
+    std::size_t polled_position = 0;
     std::map<std::uintptr_t, std::size_t> allocations;  // device and pinned memory
 
     explicit shared_state(std::uint64_t seed) : random(seed), lazy(seed == 0) {}
@@ -88,6 +101,7 @@ class deferred {
   struct event {
     queue* of = nullptr;
     std::size_t position = 0;
+    captured_work* capture = nullptr;  // whose recording it was
   };
   /// A default-constructed stream runs its work at once.
   struct stream : cordee::kernel_adl_base {
@@ -98,7 +112,7 @@ class deferred {
     void submit(const Work& work) const {
       if (work_queue == nullptr) return work();
       const std::scoped_lock lock(state->mutex);
-      if (is_capturing()) return work_queue->capture->work.emplace_back(work), void();
+      if (is_capturing()) return work_queue->submit_captured(work);
       work_queue->pending.emplace_back(work);
       ++work_queue->submitted;
       state->run_some();
@@ -194,14 +208,27 @@ class deferred {
     if (size != 0) s.submit([=] { std::memset(out, 0, size); });
   }
   [[nodiscard]] event record(stream s) const {
-    if (s.work_queue == nullptr || s.is_capturing()) return {};
+    if (s.work_queue == nullptr) return {};
     const std::scoped_lock lock(state_->mutex);
-    return {s.work_queue, s.work_queue->submitted};
+    queue& q = *s.work_queue;
+    if (s.is_capturing()) return {&q, q.joined + q.branch.size(), q.capture};
+    return {&q, q.submitted, nullptr};
   }
   void await(stream s, const event& e) const {
+    if (e.capture != nullptr) return join_capture(*s.work_queue, e);
     if (e.of != nullptr) s.submit([e] { shared_state::run(*e.of, e.position); });
   }
   void finish(stream s) const { s.finish(); }
+  /// A poll, between two of which a piece of the work before `e` runs.
+  [[nodiscard]] bool is_complete(const event& e) const {
+    const std::scoped_lock lock(state_->mutex);
+    if (e.of == nullptr || e.of->completed >= e.position) return true;
+    if (state_->polled != e.of || state_->polled_position != e.position) ++state_->waits;
+    state_->polled = e.of;
+    state_->polled_position = e.position;
+    shared_state::run(*e.of, e.of->completed + 1);
+    return false;
+  }
   void wait(const event& e) const {
     const std::scoped_lock lock(state_->mutex);
     if (e.of == nullptr || e.of->completed >= e.position) return;
@@ -212,14 +239,15 @@ class deferred {
   template <class F>
   [[nodiscard]] graph capture(stream s, const F& f) const {
     const auto captured = std::make_shared<captured_work>(state_.get());
+    captured->origin = s.work_queue;
     s.work_queue->capture = captured.get();
     try {
       f();
     } catch (...) {
-      s.work_queue->capture = nullptr;
+      end_capture(*captured);
       throw;
     }
-    s.work_queue->capture = nullptr;
+    if (!end_capture(*captured)) throw cordee::error("a stream has not joined the capture again");
     return captured;
   }
   void replay(const graph& captured, stream s) const {
@@ -231,6 +259,31 @@ class deferred {
   [[nodiscard]] std::size_t replays() const { return state_->replays; }
 
  private:
+  // `q` becomes a branch of the capture, or as its origin joins one.
+  static void join_capture(queue& q, const event& e) {
+    if (q.capture == nullptr) {
+      q.capture = e.capture;
+      e.capture->branches.push_back(&q);
+    } else if (e.capture->origin == &q) {
+      queue& from = *e.of;
+      for (; from.joined < e.position && !from.branch.empty(); ++from.joined) {
+        e.capture->work.push_back(std::move(from.branch.front()));
+        from.branch.erase(from.branch.begin());
+      }
+    }
+  }
+  // Whether every branch has been joined.
+  static bool end_capture(captured_work& captured) {
+    bool joined = true;
+    captured.origin->capture = nullptr;
+    for (queue* const q : captured.branches) {
+      joined = joined && q->branch.empty();
+      q->branch.clear();
+      q->joined = 0;
+      q->capture = nullptr;
+    }
+    return joined;
+  }
   static void add_allocation(shared_state& state, void* memory, std::size_t size) {
     const std::scoped_lock lock(state.mutex);
     if (size != 0) state.allocations[reinterpret_cast<std::uintptr_t>(memory)] = size;

@@ -5,10 +5,12 @@
 // real trainer runs, kernels do not. The numbers depend on the network's table, not on its image.
 #include <array>
 #include <cctype>
+#include <chrono>
 #include <string>
 
 #include <doctest/doctest.h>
 
+#include <cordee/comm/nccl.hpp>
 #include <cordee/cordee.cuh>
 #include <cordee/cordee.hpp>
 
@@ -24,7 +26,8 @@ constexpr resnet_options small_image{.image = {3, 64, 64}, .classes = 1000};
 using resnet50 = resnet<50, fp16, gpu, small_image, cudnn>;
 
 struct counts {
-  std::size_t launches, graphs, executions, copies, clears, waits, pool_calls, allocations;
+  std::size_t launches, graphs, executions, copies, clears, waits, pool_calls, allocations, polls,
+      means, captured_means;
 };
 counts difference(const host_cuda_state& a, const host_cuda_state& b, std::size_t executions) {
   return {b.launches - a.launches,
@@ -34,20 +37,27 @@ counts difference(const host_cuda_state& a, const host_cuda_state& b, std::size_
           b.clears - a.clears,
           b.waits - a.waits,
           b.pool_calls - a.pool_calls,
-          b.allocations - a.allocations};
+          b.allocations - a.allocations,
+          b.polls - a.polls,
+          b.means - a.means,
+          b.captured_means - a.captured_means};
 }
 
 /// The counts of each of eight steps of `accumulate` micro-batches; the loader's part included.
-template <class Between>
-std::array<counts, 8> count_steps(bool capture_graphs, int accumulate, const Between& between) {
+template <class Between, class R = solo>
+std::array<counts, 8> count_steps(bool capture_graphs, int accumulate, const Between& between,
+                                  const R& reducer = {}, bool synchronize = false) {
   host_cudnn cudnn_double;
   cudnn_double.computes = false;
   host_state() = cudnn_double;
   resnet50 net{gpu{}};
   const synthetic images{.extent = small_image.image, .classes = 1000, .samples = 64};
   loader feed{images, self_comm{}, {.global_batch = 2 * accumulate, .accumulate = accumulate}};
-  trainer run{
-      net, lars{}, constant{.learning_rate = 0.1}, solo{}, {.capture_graphs = capture_graphs}};
+  trainer run{net,
+              lars{},
+              constant{.learning_rate = 0.1},
+              reducer,
+              {.capture_graphs = capture_graphs, .synchronize_batch_norm = synchronize}};
   upload<gpu> uploaded(net.where());
   std::array<counts, 8> out{};
   auto batches = uploaded.to(feed.next(), run.compute());
@@ -98,6 +108,51 @@ std::size_t number_before(const std::string& message, const std::string& word) {
     if (message[k] != ',') digits.insert(0, 1, message[k]);
   return std::stoul(digits);
 }
+constexpr std::size_t sums = 3 * 53;  // of each batch norm's statistics two forward, one backward
+
+/// The same by native over NCCL, as rank 0 of two; its peer takes part in what precedes the steps,
+/// since means are counted and not computed.
+std::array<counts, 8> count_steps_of_rank(bool capture_graphs, bool synchronize = false) {
+  std::array<counts, 8> out{};
+  threads::launch(2,
+                  [&](threads host_comm) {
+                    host_cuda_counts().gpus = 2;
+                    nccl::launch(
+                        [&](nccl comm) {
+                          const native reducer{comm};
+                          if (comm.rank() == 0) {
+                            host_cuda_counts().registered = host_cuda_counts().deregistered = 0;
+                            nccl_double::registered_means = 0;
+                            out = count_steps(capture_graphs, 1, nothing, reducer, synchronize);
+                            CHECK(host_cuda_counts().registered == 1);  // the plane of gradients
+                            CHECK(host_cuda_counts().deregistered == 1);
+                            std::size_t means = 0;
+                            for (const counts& c : out)
+                              means += c.means - (synchronize && c.means > 0 ? sums : 0);
+                            CHECK(nccl_double::registered_means == means);
+                            return;
+                          }
+                          const auto buckets = detail::core::make_buckets(
+                              resnet50::segments(),
+                              detail::train::bucket_bytes<gpu>({}) / sizeof(float));
+                          const trainer_options options{.synchronize_batch_norm = synchronize};
+                          detail::train::expect_same_table(
+                              comm, resnet50::segments(), buckets,
+                              detail::train::trainer_settings(
+                                  lars{}, constant{.learning_rate = 0.1}, reducer, options));
+                          const gpu device;
+                          buffer<float, gpu> weights(device, resnet50::plane_size());
+                          detail::comm::broadcast(comm, weights.span(), device.make_stream());
+                        },
+                        rendezvous_comm{host_comm}, {.deadline = std::chrono::seconds(60)});
+                  },
+                  {.deadline = std::chrono::seconds(60)});
+  return out;
+}
+const std::size_t buckets_of_resnet50 =
+    detail::core::make_buckets(resnet50::segments(),
+                               detail::train::bucket_bytes<gpu>({}) / sizeof(float))
+        .size();
 
 }  // namespace
 
@@ -157,4 +212,49 @@ TEST_CASE("ResNet-50 out of memory: the error says an upper estimate of the batc
   const std::size_t eight = bytes_of_step(16, plenty) - bytes_of_step(8, plenty);
   CHECK(eight >= 8 * per_sample);
   CHECK(eight <= 2 * 8 * per_sample);
+}
+
+TEST_CASE("ResNet-50 by native over NCCL, eager: the host waits once a step, and for no bucket") {
+  const auto steps = count_steps_of_rank(false);
+  for (std::size_t k = 1; k < steps.size(); ++k) {
+    CHECK(steps[k].means == buckets_of_resnet50);
+    CHECK(steps[k].launches <= 350);
+    CHECK(steps[k].polls == 1);  // a wait that watches NCCL, too
+    CHECK(steps[k].waits == 0);
+    CHECK(steps[k].pool_calls == 0);
+    CHECK(steps[k].allocations == 0);
+  }
+}
+
+TEST_CASE(
+    "ResNet-50 by native over NCCL, captured: a step is one graph, its collectives included") {
+  const auto steps = count_steps_of_rank(true);
+  std::size_t captured = 0;
+  for (const counts& c : steps) captured += c.captured_means;
+  CHECK(captured == 2 * buckets_of_resnet50);  // in a graph for each memory of the batch
+  for (std::size_t k = 4; k < steps.size(); ++k) {
+    CHECK(steps[k].graphs == 1);
+    CHECK(steps[k].launches == 1);  // that which begins the step
+    CHECK(steps[k].means == 0);
+    CHECK(steps[k].polls == 1);
+    CHECK(steps[k].waits == 0);
+    CHECK(steps[k].pool_calls == 0);
+  }
+}
+
+TEST_CASE("ResNet-50 by native over NCCL: shared statistics of batch norms are no round trips") {
+  const auto eager = count_steps_of_rank(false, true), replayed = count_steps_of_rank(true, true);
+  for (std::size_t k = 1; k < eager.size(); ++k) {
+    CHECK(eager[k].means == buckets_of_resnet50 + sums);
+    CHECK(eager[k].polls == 1);
+    CHECK(eager[k].waits == 0);
+    CHECK(eager[k].pool_calls == 0);
+  }
+  for (std::size_t k = 4; k < replayed.size(); ++k) {
+    CHECK(replayed[k].graphs == 1);
+    CHECK(replayed[k].launches == 1);
+    CHECK(replayed[k].means == 0);
+    CHECK(replayed[k].polls == 1);
+    CHECK(replayed[k].waits == 0);
+  }
 }

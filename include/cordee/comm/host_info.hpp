@@ -10,13 +10,14 @@
 #include <cstring>
 #include <functional>
 #include <span>
-#include <string_view>
+#include <string>
 
 #include <fcntl.h>
 #include <sched.h>
 #include <unistd.h>
 
 #include <cordee/core/config.hpp>
+#include <cordee/device/local_rank.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::comm {
 
@@ -24,7 +25,7 @@ namespace cordee::inline CORDEE_ABI::detail::comm {
 struct host_info {
   char name[256], boot_id[40];
   cpu_set_t cores;             // on which the process may run
-  std::uint64_t visible_gpus;  // a hash of CUDA_VISIBLE_DEVICES
+  std::uint64_t visible_gpus;  // a hash of their PCI bus ids, or of CUDA_VISIBLE_DEVICES
 
   [[gnu::cold]] static host_info local() {
     host_info host{};
@@ -35,8 +36,12 @@ struct host_info {
     }
     CPU_ZERO(&host.cores);
     sched_getaffinity(0, sizeof host.cores, &host.cores);
-    const char* const gpus = std::getenv("CUDA_VISIBLE_DEVICES");
-    host.visible_gpus = gpus == nullptr ? 0 : std::hash<std::string_view>{}(gpus);
+    std::string gpus;
+    if (device::list_visible_gpus != nullptr) gpus = device::list_visible_gpus();
+    if (const char* const shown = std::getenv("CUDA_VISIBLE_DEVICES");
+        gpus.empty() && shown != nullptr)
+      gpus = shown;
+    host.visible_gpus = gpus.empty() ? 0 : std::hash<std::string>{}(gpus);
     return host;
   }
   [[nodiscard]] bool same_node(const host_info& other) const {

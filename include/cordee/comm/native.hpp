@@ -27,6 +27,11 @@ struct native : reducer_base<Communicator> {
   void mix(bucket_view<Real, D, 0> m, const step_info&, typename D::stream s) const {
     this->comm.mean(m.values, s);
   }
+  template <class Real, Device D>
+    requires detail::comm::EnqueuedMeanOn<Communicator, Real, D>
+  void enqueue(bucket_view<Real, D, 0> m, const step_info&, typename D::stream s) const {
+    this->comm.enqueue_mean(m.values, s);
+  }
 
   [[nodiscard]] std::string describe() const {
     return concat("the transport's own mean over ", this->comm.size(), " ranks: exact mean");

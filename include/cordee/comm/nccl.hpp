@@ -4,9 +4,10 @@
 // Ranks as processes with a GPU each, on one machine or on many, over NCCL (component nccl).
 //
 // Messages travel between GPUs, ordered by the stream that they are posted on; host memory is
-// staged through the GPU. Every call blocks until its operation is complete, on the courier's
-// thread: so a failure is thrown by the call that meets it, and every wait has a deadline. A
-// message of another size, a rank that throws, leaves, dies or stalls ends the run with the cause
+// staged through the GPU. A call blocks until its operation is complete: so a failure is thrown by
+// the call that meets it, and every wait has a deadline. NCCL's own mean of GPU memory can be
+// enqueued instead, without blocking the host; its failure is thrown by the host's next wait for
+// the GPU, which polls NCCL and has the same deadline. A message of another size, a rank that throws, leaves, dies or stalls ends the run with the cause
 // on every rank. How NCCL is called is described in nccl/context.hpp.
 #pragma once
 
@@ -20,6 +21,7 @@
 #include <vector>
 
 #include <cordee/comm/failure.hpp>
+#include <cordee/comm/nccl/registration.hpp>
 #include <cordee/comm/nccl/world.hpp>
 #include <cordee/comm/transport.hpp>
 #include <cordee/device/cpu.hpp>
@@ -162,26 +164,69 @@ class nccl {
     requires(D::host_memory || detail::device::CudaStream<typename D::stream>)
   void mean(span_on<Real, D> x, typename D::stream s) const {
     static_assert(sizeof(Real) == 4 || sizeof(Real) == 8, "nccl::mean: float and double only");
-    if (size() == 1) return;
-    const bool power_of_two = std::has_single_bit(static_cast<unsigned>(size()));
-    const auto type = sizeof(Real) == 4 ? ncclFloat32 : ncclFloat64;
-    const auto op = power_of_two ? ncclAvg : ncclSum;
-    if constexpr (D::host_memory)
-      detail::comm::nccl_staging(context()).all_reduce(x.data, x.size, sizeof(Real), type, op);
-    else
-      context().all_reduce(x.data, x.size, type, op, s.handle);
-    using cordee::detail::ops::divide;  // and the device's, by ADL on the stream
-    if (!power_of_two) divide(x.size, static_cast<Real>(size()), x.data, s);
+    reduce_mean(x, s, [&](ncclRedOp_t op) {
+      if constexpr (D::host_memory)
+        detail::comm::nccl_staging(context()).all_reduce(x.data, x.size, sizeof(Real), type<Real>,
+                                                         op);
+      else
+        context().all_reduce(x.data, x.size, type<Real>, op, s.handle);
+    });
+  }
+  /// mean() in the order of the stream, which may be captured in a graph: does not wait for the
+  /// GPU. Requires await_enqueued before the host relies on anything behind it.
+  template <std::floating_point Real, Device D>
+    requires detail::device::CudaStream<typename D::stream>
+  void enqueue_mean(span_on<Real, D> x, typename D::stream s) const {
+    static_assert(sizeof(Real) == 4 || sizeof(Real) == 8, "nccl::mean: float and double only");
+    reduce_mean(x, s, [&](ncclRedOp_t op) {
+      context().enqueue_all_reduce(x.data, x.size, type<Real>, op, s.handle);
+    });
+  }
+  /// The sum over ranks, in place, like enqueue_mean.
+  template <std::floating_point Real, Device D>
+    requires detail::device::CudaStream<typename D::stream>
+  void enqueue_sum(span_on<Real, D> x, typename D::stream s) const {
+    static_assert(sizeof(Real) == 4 || sizeof(Real) == 8, "nccl::enqueue_sum: float and double");
+    if (size() > 1) context().enqueue_all_reduce(x.data, x.size, type<Real>, ncclSum, s.handle);
+  }
+  /// Blocks until pending.is_complete(), or throws what became of the enqueued operations:
+  /// pending.current() is the number of the one that the GPU executes, 0 for none.
+  template <class Pending>
+  void await_enqueued(const Pending& pending) const {
+    context().await_enqueued(pending);
+  }
+
+  /// Registers memory that is exchanged again and again, until the result is destroyed.
+  template <Device D>
+    requires detail::device::CudaStream<typename D::stream>
+  [[nodiscard]] detail::comm::nccl_registration register_memory(span_on<std::byte, D> x) const {
+    if (size() == 1 || x.empty()) return {};
+    return {world_, context_, x.data, x.size};
   }
 
   /// Ends the run: every rank that waits now or later throws this cause.
-  void abort(const char* why) const { world_->fail(why); }
+  void abort(const char* why) const {
+    world_->fail(why);
+    world_->end_enqueued(context_);
+  }
 
  private:
   using transfer = detail::comm::nccl_transfer;
+  template <class Real>
+  static constexpr ncclDataType_t type = sizeof(Real) == 4 ? ncclFloat32 : ncclFloat64;
 
   nccl(std::shared_ptr<detail::comm::nccl_world> world, int context)
       : world_(std::move(world)), context_(context) {}
+
+  // all_reduce(op) and, where op is the sum, the division.
+  template <class Real, class D, class AllReduce>
+  void reduce_mean(span_on<Real, D> x, typename D::stream s, const AllReduce& all_reduce) const {
+    if (size() == 1) return;
+    const bool power_of_two = std::has_single_bit(static_cast<unsigned>(size()));
+    all_reduce(power_of_two ? ncclAvg : ncclSum);
+    using cordee::detail::ops::divide;  // and the device's, by ADL on the stream
+    if (!power_of_two) divide(x.size, static_cast<Real>(size()), x.data, s);
+  }
 
   [[nodiscard]] detail::comm::nccl_context& context() const { return world_->context(context_); }
   template <class Message>

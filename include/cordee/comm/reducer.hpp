@@ -14,6 +14,8 @@
 //     single_message   (false)      all numbers of a step travel in one message
 //     capturable       (false)      mix() may be recorded in a CUDA graph
 //     describe()                    one phrase, for describe(trainer)
+//     enqueue(m, info, s)           mix() as work of the stream s, which may be captured in a CUDA
+//                                   graph: the host does not wait for the device
 //     initialize(m, s)              collective; called once, before the first mix()
 //     sources(info)                 the ranks whose numbers this one holds after mix()
 //     spectral_radius(form)         growth of the ranks' disagreement in a round
@@ -87,6 +89,15 @@ concept InitializableOn =
     ReducerOn<R, Real, D> &&
     requires(const R r, bucket_view<Real, D, R::slots> m, typename D::stream s) {
       { r.initialize(m, s) } -> std::same_as<void>;
+    };
+
+/// A reducer whose exchange is work of a stream; its communicator's await_enqueued is how the host
+/// waits for the device behind it.
+template <class R, class Real, class D>
+concept EnqueuableOn =
+    ReducerOn<R, Real, D> &&
+    requires(const R r, bucket_view<Real, D, R::slots> m, step_info info, typename D::stream s) {
+      { r.enqueue(m, info, s) } -> std::same_as<void>;
     };
 
 /// The same mean with every hop encoded in P. `lost` accumulates what this rank's encodings lost,

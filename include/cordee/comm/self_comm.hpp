@@ -31,7 +31,10 @@ struct self_comm {
       expects(out[i].peer == 0 && in[i].peer == 0, "self_comm: no such peer: the only rank is 0");
       expects(out[i].bytes.size == in[i].bytes.size,
               "self_comm: a message's size differs from its receive buffer's");
-      D{}.copy(in[i].bytes.data, out[i].bytes.data, in[i].bytes.size, s);
+      if constexpr (D::host_memory)
+        D{}.copy(in[i].bytes.data, out[i].bytes.data, in[i].bytes.size, s);
+      else  // a default-constructed device would choose a GPU
+        s.copy(in[i].bytes.data, out[i].bytes.data, in[i].bytes.size);
     }
   }
 };

@@ -47,13 +47,15 @@ class threads {
   using options = detail::comm::thread_options;
 
   /// Runs f(comm) on `ranks` threads, each with max(1, cores / ranks) workers, and returns when all
-  /// have ended. A GPU made there without an ordinal is that of the rank's number. If one throws,
+  /// have ended. A GPU made there without an ordinal is that of the rank's number; where the process
+  /// is a rank of another launcher, its number among the threads of all processes of the machine. If one throws,
   /// the others stop at their next exchange, and the first failure is thrown as error: "rank 2:
   /// ...". Ends the process if a rank does not end within the grace period after that.
   template <class F>
   static void launch(int ranks, const F& f, options o = {}) {
     expects(ranks > 0, "threads::launch: at least one rank");
     const auto world = std::make_shared<detail::comm::thread_world>(ranks, o.deadline);
+    const auto outer = detail::device::local_rank_scope::current();
     const int workers = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks);
     detail::comm::exit_latch ended(ranks);
 
@@ -61,11 +63,10 @@ class threads {
     for (int rank = 0; rank < ranks; ++rank)
       team.emplace_back([&, rank] {
         const cpu::worker_limit cores(workers);
-        const detail::device::local_rank_scope gpu({.rank = rank,
-                                                    .size = ranks,
-                                                    .share_gpus = o.share_gpus,
-                                                    .options = "threads::options"},
-                                                   detail::device::local_rank_scope::thread);
+        const detail::device::local_rank_scope gpu(
+            detail::device::local_rank::of_thread(outer, rank, ranks, o.share_gpus,
+                                                  "threads::options"),
+            detail::device::local_rank_scope::thread);
         try {
           f(threads{detail::comm::thread_context(world, rank, detail::comm::reducer_context)});
         } catch (const std::exception& e) {

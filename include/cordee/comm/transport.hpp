@@ -71,6 +71,24 @@ concept NativeMeanOn =
       { t.mean(x, s) } -> std::same_as<void>;
     };
 
+/// That mean, and sums of doubles, as work of a stream, which may be captured in a graph: to enqueue
+/// them does not wait for the device. await_enqueued(pending) is how the host then waits for the device: it blocks until
+/// pending.is_complete(), and throws where an operation, a peer or the deadline fails.
+template <class T, class Real, class D>
+concept EnqueuedMeanOn =
+    NativeMeanOn<T, Real, D> &&
+    requires(const T t, span_on<Real, D> x, span_on<double, D> sums, typename D::stream s) {
+      { t.enqueue_mean(x, s) } -> std::same_as<void>;
+      { t.enqueue_sum(sums, s) } -> std::same_as<void>;
+    };
+
+/// register_memory(bytes) lets the transport prepare memory of D that it will transfer again and
+/// again; what it returns is destroyed before the memory is released.
+template <class T, class D>
+concept RegistersMemoryOn = TransportOn<T, D> && requires(const T t, span_on<std::byte, D> x) {
+  { t.register_memory(x) } -> std::movable;
+};
+
 /// abort(why) ends the run on every rank, with `why` as the cause.
 template <class T>
 concept Abortable = requires(const T t, const char* why) { t.abort(why); };

@@ -24,6 +24,7 @@
 #include <cordee/device/adl_base.hpp>
 #include <cordee/device/cuda_kernel.cuh>
 #include <cordee/device/cuda_memory.hpp>
+#include <cordee/device/cuda_pool_access.hpp>
 #include <cordee/device/cuda_status.hpp>
 #include <cordee/device/cuda_stream_pool.hpp>
 #include <cordee/device/gpu_kernel.hpp>
@@ -136,6 +137,8 @@ class cuda {
     detail::device::cuda_check(
         cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &threshold),
         "cudaMemPoolSetAttribute");
+    if (const auto rank = detail::device::local_rank_scope::current())
+      detail::device::share_pool(ordinal, rank->peers(count));
   }
 
   [[nodiscard]] int ordinal() const { return ordinal_; }
@@ -193,6 +196,12 @@ class cuda {
       detail::device::cuda_check(cudaStreamWaitEvent(s.handle, e.get(), 0), "cudaStreamWaitEvent");
   }
   void finish(stream s) const { s.finish(); }
+  /// Whether the work that precedes `e` is complete.
+  [[nodiscard]] bool is_complete(const event& e) const {
+    const cudaError_t status = e.get() == nullptr ? cudaSuccess : cudaEventQuery(e.get());
+    if (status != cudaErrorNotReady) detail::device::cuda_check(status, "cudaEventQuery");
+    return status == cudaSuccess;
+  }
   /// Blocks the host until the work that precedes `e` is complete.
   void wait(const event& e) const {
     if (e.get() == nullptr || cudaEventQuery(e.get()) == cudaSuccess) return;
@@ -253,6 +262,23 @@ class cuda {
 };
 static_assert(detail::device::PinnedAllocator<cuda> && detail::device::GraphCapture<cuda> &&
               GpuStream<cuda::stream>);
+
+namespace detail::device {
+/// See list_visible_gpus. Empty without a driver.
+[[gnu::cold]] inline std::string visible_cuda_gpus() {
+  std::string ids;
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess) count = 0;
+  for (int k = 0; k < count; ++k) {
+    char id[32] = {};
+    cuda_check(cudaDeviceGetPCIBusId(id, sizeof id, k), "cudaDeviceGetPCIBusId");
+    ids += concat(id, " ");
+  }
+  (void)cudaGetLastError();  // of the count: a later launch tests it
+  return ids;
+}
+inline const bool lists_visible_gpus = (list_visible_gpus = &visible_cuda_gpus, true);
+}  // namespace detail::device
 
 /// The same class: in a program with `using namespace cordee`, `cuda` is ambiguous with the
 /// namespace of CUDA's C++ library, which CUB includes.

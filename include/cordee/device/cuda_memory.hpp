@@ -15,11 +15,17 @@
 namespace cordee::inline CORDEE_ABI::detail::device {
 
 /// Returns all memory that the pool of the current GPU keeps, and that no stream uses, to the
-/// driver. Blocks the host until the GPU is idle. Throws error for what ran there before.
+/// driver. Blocks the host until the GPU is idle; but while another thread captures a graph it
+/// cannot be waited for, and only what is unused already is returned. Throws error for what ran
+/// there before.
 inline void trim_cuda_pool() {
   int ordinal = 0;
   cudaMemPool_t pool = nullptr;
-  cuda_check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  const cudaError_t status = cudaDeviceSynchronize();
+  if (status == cudaErrorStreamCaptureUnsupported)
+    (void)cudaGetLastError();  // cleared: a later launch tests it
+  else
+    cuda_check(status, "cudaDeviceSynchronize");
   cuda_check(cudaGetDevice(&ordinal), "cudaGetDevice");
   cuda_check(cudaDeviceGetDefaultMemPool(&pool, ordinal), "cudaDeviceGetDefaultMemPool");
   cuda_check(cudaMemPoolTrimTo(pool, 0), "cudaMemPoolTrimTo");

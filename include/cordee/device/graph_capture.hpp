@@ -12,8 +12,9 @@
 namespace cordee::inline CORDEE_ABI::detail::device {
 
 /// `capture(s, f)` returns the work that f submits to s, in order, without running it. Requires: f
-/// does not block on the stream, copies only between device and pinned memory, and records no event
-/// that another stream waits for. Memory that s allocates during the capture belongs to the graph.
+/// does not block on the stream, copies only between device and pinned memory, and where another
+/// stream waits for an event of s, which makes it part of the capture, s waits for the end of that
+/// stream's work before f returns. Memory that s allocates during the capture belongs to the graph.
 /// `replay` runs the graph in stream order.
 template <class D>
 concept GraphCapture =

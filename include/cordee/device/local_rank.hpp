@@ -5,10 +5,12 @@
 // of GPUs; a device that is made without an ordinal chooses one by that.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
@@ -18,9 +20,27 @@ namespace cordee::inline CORDEE_ABI::detail::device {
 /// A rank among those of its machine that see the same GPUs.
 struct local_rank {
   int rank = 0, size = 1;
-  bool share_gpus = false;   // several ranks may use one GPU
-  const char* options = "";  // whose share_gpus that is: "mpi::options"
-  int ordinal = -1;          // the GPU that the launcher has chosen, if it has
+  bool share_gpus = false;                   // several ranks may use one GPU
+  const char* options = "";                  // whose share_gpus that is: "mpi::options"
+  int ordinal = -1;                          // the GPU that the launcher has chosen, if it has
+  int first_in_process = 0, in_process = 1;  // the ranks that are threads of this process
+
+  /// Thread `k` of `threads` that are ranks in a process which is itself a rank (`outer`), if it is
+  /// one: the threads of all processes of the machine are numbered process by process. Requires
+  /// that each starts as many. Threads of a rank that has chosen its GPU use it all.
+  [[nodiscard]] static local_rank of_thread(const std::optional<local_rank>& outer, int k,
+                                            int threads, bool share_gpus, const char* options) {
+    local_rank r;
+    const int process = outer ? outer->rank : 0, processes = outer ? outer->size : 1;
+    r.first_in_process = process * threads;
+    r.in_process = threads;
+    r.rank = r.first_in_process + k;
+    r.size = processes * threads;
+    r.share_gpus = share_gpus || (outer && outer->share_gpus);
+    r.options = options;
+    r.ordinal = outer ? outer->ordinal : -1;
+    return r;
+  }
 
   /// The GPU of this rank among `gpus`: that of its number, or its number modulo `gpus` where ranks
   /// may share. Throws on every rank of the machine if there are fewer GPUs than ranks and they may
@@ -35,6 +55,14 @@ struct local_rank {
                          "CUDA_VISIBLE_DEVICES, or let ranks share them with ",
                          options, "{.share_gpus = true}"));
     return rank % gpus;
+  }
+  /// The other GPUs on which ranks of this process run.
+  [[nodiscard]] std::vector<int> peers(int gpus) const {
+    std::vector<int> ordinals;
+    for (int k = 0; ordinal < 0 && in_process > 1 && k < std::min(in_process, gpus); ++k)
+      if (const int peer = (first_in_process + k) % gpus; peer != rank % gpus)
+        ordinals.push_back(peer);
+    return ordinals;
   }
   /// How many ranks of the machine use that GPU.
   [[nodiscard]] int sharing(int gpus) const {
@@ -82,6 +110,11 @@ class local_rank_scope {
   const extent where_;
   const local_rank* outer_ = nullptr;
 };
+
+/// The GPUs that this process sees, by PCI bus id and in the order of their ordinals; set where a
+/// program includes a device of CUDA. A transport that does not know GPUs compares ranks' lists: a
+/// launcher may show each rank another one, as "GPU 0" (Slurm's ConstrainDevices).
+inline std::string (*list_visible_gpus)() = nullptr;
 
 /// The ordinal of a device that is made without one: count() GPUs are visible; outside of launchers
 /// it is the calling thread's current one.

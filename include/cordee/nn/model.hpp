@@ -191,7 +191,7 @@ class network {
   };
   /// Empty if the host takes part in a pass, which then cannot be captured.
   [[nodiscard]] std::optional<capture_key> captured_arguments(const batch<D>& b) const {
-    if (batch_norm_allreduce) return {};
+    if (batch_norm_allreduce.blocks_host()) return {};
     bool counts_numbers = false;
     if constexpr (Quantized<P>) counts_numbers = quantization.percentile < 100;
     return capture_key{held_bytes() + workspace_.size() * sizeof(number) + packing_.bytes(),

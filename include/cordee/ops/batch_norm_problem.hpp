@@ -28,8 +28,13 @@ struct add_relu {};  // y = max(gamma h + beta + residual, 0)
 struct statistics_allreduce {
   void (*call)(void* context, std::span<double> sums) = nullptr;
   void* context = nullptr;
+  /// The same for `size` numbers in a device's memory, as work of the stream of that device which
+  /// `stream` points to: the host does not wait for them. A GPU's batch norm prefers it to `call`.
+  void (*enqueue)(void* context, double* sums, std::size_t size, const void* stream) = nullptr;
 
-  explicit operator bool() const { return call != nullptr; }
+  explicit operator bool() const { return call != nullptr || enqueue != nullptr; }
+  /// Whether a device's pass waits for the host.
+  [[nodiscard]] bool blocks_host() const { return call != nullptr && enqueue == nullptr; }
   void operator()(std::span<double> sums) const {
     if (call != nullptr) call(context, sums);
   }

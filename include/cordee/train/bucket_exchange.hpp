@@ -8,14 +8,17 @@
 
 #include <cstddef>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include <cordee/comm/collectives.hpp>
 #include <cordee/comm/reducer_check.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/nn/model.hpp>
 #include <cordee/optim/optimizer.hpp>
 #include <cordee/train/courier.hpp>
+#include <cordee/train/enqueued_courier.hpp>
 #include <cordee/train/gradient_scaler.hpp>
 #include <cordee/train/planes.hpp>
 #include <cordee/train/step.hpp>
@@ -23,6 +26,20 @@
 namespace cordee::inline CORDEE_ABI {
 
 namespace detail::train {
+
+struct no_registration {};
+/// Memory that a step exchanges, registered with the transport, where that registers any.
+template <bool IsExchanged, class R, class Real, class D>
+[[gnu::cold]] auto register_exchanged(const R& reducer, span_on<Real, D> x) {
+  if constexpr (IsExchanged && comm::RegistersMemoryOn<typename R::communicator_type, D>)
+    return reducer.comm.register_memory(bytes(x));
+  else
+    return no_registration{};
+}
+
+/// A network, whose batch norms can share their statistics.
+template <class M>
+concept HasSharedStatistics = requires(M m) { m.batch_norm_allreduce.enqueue; };
 
 /// Of the model M, the optimizer O and the reducer R. What the constructor gets outlives it.
 template <class M, class O, class R>
@@ -44,13 +61,23 @@ class bucket_exchange {
         posts_early_(O::eager && options.overlap),
         buckets_(core::make_buckets(
             M::segments(), comm::message_limit<R>(bucket_bytes<device>(options)) / sizeof(Real))),
+        registration_(register_exchanged<exact>(reducer, memory.grads())),
         scratch_(model.where(), comm::largest_scratch<Real>(reducer, buckets())),
-        courier_(reducer, model.where()) {}
+        courier_(reducer, model.where(), buckets_.size()) {
+    if (options.synchronize_batch_norm && reducer.comm.size() > 1) share_statistics();
+  }
+  bucket_exchange(const bucket_exchange&) = delete;
+  bucket_exchange& operator=(const bucket_exchange&) = delete;
+  ~bucket_exchange() {
+    if constexpr (HasSharedStatistics<M>)
+      if (shares_statistics_) model_.batch_norm_allreduce = {};
+  }
 
   [[nodiscard]] std::span<const bucket> buckets() const {
     return {buckets_.data(), buckets_.size()};
   }
-  [[nodiscard]] const courier<R, Real, device>& carrier() const { return courier_; }
+  using courier_type = courier<R, Real, device, ExchangesOnStream<M, R>>;
+  [[nodiscard]] const courier_type& carrier() const { return courier_; }
   /// Whether the host is blocked until the buckets are mixed.
   [[nodiscard]] bool blocks_host() const { return courier_.is_threaded(); }
   /// Whether the step has posted anything.
@@ -61,6 +88,7 @@ class bucket_exchange {
     next_ = 0;
     posted_ = false;
     mode_ = write_mode::add;
+    courier_.begin_step(info);
   }
   /// The backward pass of one micro-batch; segments become ready in the last one's.
   void run_backward(const typename M::packed_parameters& packed, write_mode mode, bool last,
@@ -91,6 +119,7 @@ class bucket_exchange {
   void replayed(bool rest_too) {
     next_ = buckets_.size();
     posted_ = rest_too || posts_early_;
+    if (posted_) courier_.replayed();
   }
   void expect_all_ready() const {
     expects(next_ == buckets_.size(), "trainer: backward ended before every segment was ready");
@@ -100,12 +129,48 @@ class bucket_exchange {
     if (posts_early_) return;
     for (const bucket& b : buckets_) post(b, finite, s);
   }
-  /// Blocks until every bucket is mixed.
-  void finish() { courier_.finish(); }
+  /// What is launched on `s` from now on runs when every bucket is mixed. Blocks the host until
+  /// then, unless the exchange is work of a stream.
+  void finish(stream s) { courier_.finish(s); }
+  /// Blocks the host until readback.marked() has passed, and watches the ranks meanwhile.
+  template <class Readback>
+  void wait(const Readback& readback) {
+    if constexpr (enqueues)
+      if (courier_.has_posted()) return courier_.wait(readback.marked());
+    readback.wait();
+  }
+  /// Blocks the host until what was launched on `s` is complete, where nothing of this step waits
+  /// for its exchange otherwise.
+  void wait_behind(stream s) {
+    if constexpr (enqueues)
+      if (courier_.has_posted()) courier_.wait(model_.where().record(s));
+  }
 
  private:
   static constexpr bool exact = O::needs == agreement::exact;
+  static constexpr bool enqueues = ExchangesOnStream<M, R>;
   static constexpr bool checks_early = !exact || O::norms == norms_needed::before_propose;
+
+  // Sums of batch norm's statistics by the courier where they are work of a stream.
+  [[gnu::cold]] void share_statistics() {
+    if constexpr (HasSharedStatistics<M>) {
+      model_.batch_norm_allreduce = {.call = sum_on_host, .context = this};
+      if constexpr (enqueues) model_.batch_norm_allreduce.enqueue = sum_on_stream;
+      shares_statistics_ = true;
+    } else {
+      throw usage_error("trainer: synchronize_batch_norm requires a network");
+    }
+  }
+  static void sum_on_host(void* exchange, std::span<double> sums) {
+    const auto& comm = static_cast<bucket_exchange*>(exchange)->courier_.comm();
+    allreduce_host(comm, sums, reduce_op::sum);
+  }
+  static void sum_on_stream(void* exchange, double* sums, std::size_t n, const void* s)
+    requires enqueues
+  {
+    static_cast<bucket_exchange*>(exchange)->courier_.sum({sums, n},
+                                                          *static_cast<const stream*>(s));
+  }
 
   // The gradient in the plane, without the loss scale.
   void finish_gradient(const bucket& b, stream s) {
@@ -141,13 +206,16 @@ class bucket_exchange {
   const scaler_type& scaler_;
   bool posts_early_;
   std::vector<bucket> buckets_;
+  // Of what exact optimizers propose.
+  [[no_unique_address]] decltype(register_exchanged<exact>(std::declval<const R&>(),
+                                                           span{})) registration_;
   buffer<std::byte, device> scratch_;  // the reducer's; the courier mixes one bucket at a time
   step_info info_;
   std::size_t next_ = 0;  // the next bucket to become ready
-  bool posted_ = false;
+  bool posted_ = false, shares_statistics_ = false;
   write_mode mode_ = write_mode::add;  // of the last backward pass
   // Last: its thread is joined before what it uses is destroyed.
-  courier<R, Real, device> courier_;
+  courier_type courier_;
 };
 
 }  // namespace detail::train

@@ -5,7 +5,8 @@
 //
 // One queue in the order of the buckets, which the model fixes and all ranks share. Where the
 // communicator blocks the host the courier is a thread of the rank; otherwise `mix` runs in the
-// thread that posts.
+// thread that posts. Reducers that are work of a stream have a courier of their own
+// (enqueued_courier.hpp).
 #pragma once
 
 #include <condition_variable>
@@ -25,23 +26,49 @@
 
 namespace cordee::inline CORDEE_ABI::detail::train {
 
+/// A bucket on its way to the reducer.
+template <class R, class Real, class D>
+struct posted_bucket {
+  bucket_view<Real, D, R::slots> view;
+  step_info info;
+};
+/// "step 12, round 12, bucket 3 (layer1.0.conv1.weight to fc.bias, 4096 bytes)"
+template <class R, class Real, class D>
+[[gnu::cold]] std::string describe(const posted_bucket<R, Real, D>& p) {
+  const bucket& b = *p.view.layout;
+  const bool named = !b.segments.empty();
+  return concat("step ", p.info.step, ", round ", p.info.round, ", bucket ", b.index, " (",
+                named ? b.segments.front().name : "", named ? " to " : "",
+                named ? b.segments.back().name : "", named ? ", " : "",
+                p.view.values.size * sizeof(Real), " bytes)");
+}
+
+/// An exchange goes before compute where the device has priorities: other ranks wait for it.
+template <class D>
+typename D::stream make_exchange_stream(const D& device) {
+  if constexpr (D::host_memory)
+    return {};
+  else if constexpr (requires { device.make_high_priority_stream(); })
+    return device.make_high_priority_stream();
+  else
+    return device.make_stream();
+}
+
 /// Runs `reducer.mix` for one bucket after another. An exception of mix aborts the peers and is
 /// rethrown by finish().
-template <class R, class Real, Device D>
+template <class R, class Real, Device D, bool IsStreamWork = false>
 class courier {
  public:
   using stream = typename D::stream;
-  struct posted_bucket {
-    bucket_view<Real, D, R::slots> view;
-    step_info info;
-  };
+  using posted_bucket = train::posted_bucket<R, Real, D>;
 
-  explicit courier(const R& reducer, const D& device) : reducer_(reducer), device_(device) {
+  explicit courier(const R& reducer, const D& device, std::size_t /*buckets*/ = 0)
+      : reducer_(reducer), device_(device) {
     if constexpr (comm::HasSources<R>)
       last_by_rank_.resize(static_cast<std::size_t>(reducer.comm.size()));
     if constexpr (threaded)
       if (reducer.comm.size() > 1) {
-        stream_ = make_stream(device);
+        stream_ = make_exchange_stream(device);
         thread_ = detail::core::start_thread<&courier::serve>(*this);
       }
   }
@@ -56,6 +83,7 @@ class courier {
     if (thread_.joinable()) thread_.join();
   }
 
+  void begin_step(const step_info&) {}
   /// Queues one bucket, which is complete once `s` has done the work launched so far. Requires that
   /// its range is not accessed before finish() returns.
   void post(const posted_bucket& b, stream s) {
@@ -64,8 +92,9 @@ class courier {
     mix(b, s);
   }
 
+  void replayed() {}
   /// Blocks until every posted bucket is mixed; throws what a mix has thrown.
-  void finish() {
+  void finish(stream = {}) {
     if constexpr (threaded) {
       std::unique_lock lock(mutex_);
       while (taken_ < queue_.size() || mixing_) changed_.wait(lock);  // each mix has a deadline
@@ -75,6 +104,7 @@ class courier {
     }
   }
 
+  [[nodiscard]] const auto& comm() const { return reducer_.comm; }
   /// Whether buckets are mixed by a thread, so that finish() blocks the host.
   [[nodiscard]] bool is_threaded() const { return thread_.joinable(); }
 
@@ -96,16 +126,6 @@ class courier {
 
  private:
   static constexpr bool threaded = R::communicator_type::blocks_host;
-
-  // An exchange goes before compute where the device has priorities: other ranks wait for it.
-  static stream make_stream(const D& device) {
-    if constexpr (D::host_memory)
-      return {};
-    else if constexpr (requires { device.make_high_priority_stream(); })
-      return device.make_high_priority_stream();
-    else
-      return device.make_stream();
-  }
 
   struct queued_bucket {
     posted_bucket bucket;
@@ -174,16 +194,6 @@ class courier {
     if constexpr (comm::HasSources<R>) return &last_by_rank_[static_cast<std::size_t>(rank)];
     return R::offers == agreement::exact ? &last_ : nullptr;
   }
-  // "step 12, round 12, bucket 3 (layer1.0.conv1.weight to fc.bias, 4096 bytes)"
-  [[gnu::cold]] static std::string describe(const posted_bucket& p) {
-    const bucket& b = *p.view.layout;
-    const bool named = !b.segments.empty();
-    return concat("step ", p.info.step, ", round ", p.info.round, ", bucket ", b.index, " (",
-                  named ? b.segments.front().name : "", named ? " to " : "",
-                  named ? b.segments.back().name : "", named ? ", " : "",
-                  p.view.values.size * sizeof(Real), " bytes)");
-  }
-
   const R& reducer_;
   D device_;
   stream stream_{};  // the thread's own, so that the compute stream does not wait for exchanges

@@ -23,6 +23,7 @@
 #include <cordee/core/training_step.hpp>
 #include <cordee/device/graph_capture.hpp>
 #include <cordee/optim/optimizer.hpp>
+#include <cordee/train/enqueued_courier.hpp>
 #include <cordee/train/step.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
@@ -79,12 +80,11 @@ class graph_cache<M, O, R, true> {
   graph_cache(const D& device, const trainer_options& options)
       : device_(device),
         requested_(options.capture_graphs),
-        exchanges_during_pass_(!optim::Capturable<R> && O::eager && options.overlap) {}
+        exchanges_during_pass_(!captures_exchange && O::eager && options.overlap) {}
 
   /// Whether the last pass and what follows are one section: nothing between needs the host.
   [[nodiscard]] bool joins(bool courier_is_threaded) const {
-    return requested_ && !courier_is_threaded && optim::Capturable<R> &&
-           O::needs != agreement::loose;
+    return requested_ && !courier_is_threaded && captures_exchange && O::needs != agreement::loose;
   }
   /// Effects: launches what f launches on s, where a pass overwrites gradients or adds to them. Returns whether that was a replay, in which case the
   /// host's part of f (its callbacks) was not executed.
@@ -123,6 +123,7 @@ class graph_cache<M, O, R, true> {
   }
 
  private:
+  static constexpr bool captures_exchange = optim::Capturable<R> || ExchangesOnStream<M, R>;
   // The two buffers of an upload in turn, a smaller batch at an epoch's end, and some to spare.
   static constexpr std::size_t capacity = 16;
 

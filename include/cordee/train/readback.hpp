@@ -95,6 +95,7 @@ class readback<M, true> {
   }
   /// wait() is for the work launched on `s` so far.
   void mark(stream s) { marked_ = device_.record(s); }
+  [[nodiscard]] const typename D::event& marked() const { return marked_; }
   /// Blocks the host.
   void wait() const { wait_for(device_, marked_, stream_); }
 

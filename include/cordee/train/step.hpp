@@ -33,6 +33,10 @@ struct trainer_options {
   int max_nonfinite_steps = 20;
   /// Throw at construction if momentum diverges on the reducer's topology (stability_check.hpp).
   bool check_stability = true;
+  /// Batch norm's statistics over the samples of all ranks (PyTorch's SyncBatchNorm), instead of
+  /// each rank's own. Over `native<nccl>` they are summed on the GPU in stream order; otherwise each
+  /// layer's are a small exchange of the host's.
+  bool synchronize_batch_norm = false;
   /// Of the initial weights.
   std::uint64_t seed = 0;
   /// For precisions that scale their loss (fp16).

@@ -174,15 +174,16 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
       meanwhile();
       read_back();
       exchange_.post_rest(out_.applied, stream_);
-      exchange_.finish();
+      exchange_.finish(stream_);
       graph_cache_.run(graph_section::accept, model_, {}, stream_, [this] { accept(); });
+      exchange_.wait_behind(stream_);
     } else {
       if (!joined) exchange_.post_rest(out_.applied, stream_);
       if (exchange_.blocks_host()) meanwhile();  // during the exchange
       if (joined) {
         copy_status();
       } else {
-        exchange_.finish();  // blocks until every bucket is mixed
+        exchange_.finish(stream_);
         graph_cache_.run(graph_section::finish_reduction, model_, {}, stream_,
                          [this] { finish_reduction(); });
         copy_status();
@@ -218,6 +219,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
       exchange_.run_backward(packed_parameters_, mode, last, stream_);
       if (!joined) return;
       exchange_.post_rest(out_.applied, stream_);
+      exchange_.finish(stream_);
       finish_reduction();
       accept();
     };
@@ -258,7 +260,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
 
   // What the step's work up to copy_status() has written; the compute stream goes on. Blocks.
   void read_back() {
-    readback_.wait();
+    exchange_.wait(readback_);
     out_.train = readback_.metrics_of(model_);
     out_.squared_global_norm = std::nan("");
     if (!checks_gradient()) return;

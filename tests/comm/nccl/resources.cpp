@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
-#include <array>
-
 #include <doctest/doctest.h>
 
 #include <cordee/comm/nccl/resources.hpp>
@@ -35,22 +33,4 @@ TEST_CASE("grow_only_memory: it is the same until more is needed, and is not a p
   CHECK(memory.reserve(1 << 17) == more);
   CHECK(nccl_double::mallocs == mallocs + 2);
   CHECK(nccl_double::pools::instance().allocations == pooled);
-}
-
-TEST_CASE("share_pool: peers may access what is allocated before and after, and others may not") {
-  auto& pools = nccl_double::pools::instance();
-  cudaSetDevice(0);
-  const detail::comm::stream_set streams;
-  void *before = nullptr, *after = nullptr;
-  cudaMallocAsync(&before, 8, streams.staging);
-  pools.unshare();
-  CHECK(!pools.accessible(before, 2));
-  detail::comm::share_pool(0, std::array{2, 3});
-  cudaMallocAsync(&after, 8, streams.staging);
-  for (void* const p : {before, after}) {
-    CHECK(pools.accessible(p, 2));
-    CHECK(pools.accessible(p, 3));
-    CHECK(!pools.accessible(p, 4));
-    cudaFreeAsync(p, streams.staging);
-  }
 }

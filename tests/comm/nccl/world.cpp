@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How the ranks of a run connect, and their errors when they cannot.
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -141,4 +142,22 @@ TEST_CASE("nccl_world: each rank has its share of the node's cores as workers") 
   CPU_ZERO(&cores);
   sched_getaffinity(0, sizeof cores, &cores);
   CHECK(workers == 2 * std::max(1, CPU_COUNT(&cores) / 2));
+}
+
+TEST_CASE("share_pool: peers may access what is allocated before and after, and others may not") {
+  auto& pools = nccl_double::pools::instance();
+  cudaSetDevice(0);
+  const detail::comm::stream_set streams;
+  void *before = nullptr, *after = nullptr;
+  cudaMallocAsync(&before, 8, streams.staging);
+  pools.unshare();
+  CHECK(!pools.accessible(before, 2));
+  detail::device::share_pool(0, std::array{2, 3});
+  cudaMallocAsync(&after, 8, streams.staging);
+  for (void* const p : {before, after}) {
+    CHECK(pools.accessible(p, 2));
+    CHECK(pools.accessible(p, 3));
+    CHECK(!pools.accessible(p, 4));
+    cudaFreeAsync(p, streams.staging);
+  }
 }

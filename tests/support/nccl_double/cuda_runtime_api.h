@@ -20,6 +20,7 @@
 #include <mutex>
 #include <set>
 #include <thread>
+#include <vector>
 
 enum cudaError_t {
   cudaSuccess,
@@ -40,6 +41,7 @@ enum cudaError_t {
   cudaErrorInvalidDevice = 101,
   cudaErrorNotReady = 600
 };
+enum cudaStreamCaptureStatus { cudaStreamCaptureStatusNone, cudaStreamCaptureStatusActive };
 enum cudaMemcpyKind { cudaMemcpyDefault = 4 };
 enum cudaMemLocationType { cudaMemLocationTypeDevice = 1 };
 enum cudaMemAccessFlags { cudaMemAccessFlagsProtReadWrite = 3 };
@@ -189,6 +191,23 @@ class pools {
   std::set<std::pair<int, int>> shared_;  // owner and peer
 };
 inline std::atomic<int> mallocs{0};
+
+// Set by tests: this thread's means are captured in `graph`, and not run.
+inline thread_local bool capturing = false;
+inline thread_local std::vector<std::shared_ptr<void>> graph;
+
+// What the double of NCCL asks of this one.
+inline int current_gpu() { return current; }
+inline bool is_accessible(const void* p, int gpu) { return pools::instance().accessible(p, gpu); }
+inline void enqueue(stream* s, std::function<void()> work) { s->enqueue(std::move(work)); }
+inline constexpr bool computes_means = true;
+inline bool capture_mean(stream*, const std::shared_ptr<void>& graph_owns) {
+  if (capturing) graph.push_back(graph_owns);
+  return capturing;
+}
+inline std::atomic<int> registered{0}, deregistered{0};
+inline void count_registration(bool made) { ++(made ? registered : deregistered); }
+
 struct pool {
   int owner;
 };
@@ -234,6 +253,10 @@ inline cudaError_t cudaStreamDestroy(cudaStream_t s) {
 }
 inline cudaError_t cudaStreamSynchronize(cudaStream_t s) {
   s->finish();
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus* status) {
+  *status = nccl_double::capturing ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
   return cudaSuccess;
 }
 inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* e, unsigned) {

@@ -5,12 +5,23 @@
 // As NCCL does, it compares no sizes: a receive of more than was sent waits until ncclCommAbort,
 // one of less takes the beginning. A group's operations are on its stream only when the
 // communicator is no longer in progress; the average is a sum of multiples by 1/p; ranks on one GPU
-// wait forever; memory of a pool that a peer's GPU may not access is an error.
+// wait forever; memory of a pool that a peer's GPU may not access is an error. The doubles of the
+// runtime beside it say how work is enqueued (nccl_double/cuda_runtime_api.h, nccl_counting/nccl.h).
 #pragma once
 
+#include <atomic>
 #include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstring>
+#include <deque>
+#include <functional>
 #include <map>
+#include <memory>
+#include <mutex>
+#include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <cuda_runtime_api.h>
@@ -33,6 +44,8 @@ struct ncclUniqueId {
 struct ncclConfig_t {
   int magic, blocking;
 };
+#define NCCL_VERSION(X, Y, Z) ((X)*10000 + (Y)*100 + (Z))
+#define NCCL_VERSION_CODE NCCL_VERSION(2, 28, 9)
 #define NCCL_CONFIG_INITIALIZER \
   { 0x4e43434c, 1 }
 
@@ -82,6 +95,8 @@ struct ncclComm {
   std::deque<std::function<void()>> in_progress{};  // until the second query
   int queries = 0, sums = 0;
   bool initialized = false, finalizing = false;
+  std::map<const char*, std::size_t> registered{};
+  std::shared_ptr<int> captured = std::make_shared<int>();  // graphs own the others
 };
 using ncclComm_t = ncclComm*;
 
@@ -106,11 +121,26 @@ inline constexpr std::size_t buffered = 1 << 16;  // bytes that are sent without
 // Set by tests' launches: communicators that were made.
 inline std::atomic<int> communicators{0};
 
+// As NCCL, which ends a communicator only when the graphs that have captured its collectives are
+// destroyed; gives up after ten seconds, so that the test fails and does not hang.
+inline void await_graphs(const ncclComm& comm) {
+  for (int k = 0; k < 10'000 && comm.captured.use_count() > 1; ++k)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+inline std::atomic<int> aborts{0};            // that have returned
+inline std::atomic<int> registered_means{0};  // of memory that was registered
+
+inline bool is_registered(const ncclComm& comm, const void* p) {
+  const char* const at = static_cast<const char*>(p);
+  auto next = comm.registered.upper_bound(at);
+  return next != comm.registered.begin() && (--next, at < next->first + next->second);
+}
+
 // Whether every rank's GPU may access p.
 inline bool accessible(rank_group& all, const void* p) {
   const std::scoped_lock lock(all.mutex);
   for (const int device : all.devices)
-    if (!pools::instance().accessible(p, device)) return false;
+    if (!is_accessible(p, device)) return false;
   return true;
 }
 
@@ -217,7 +247,7 @@ inline ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniq
   *comm = new ncclComm{nccl_double::rank_group::of(id), ranks, rank};
   ++nccl_double::communicators;
   const std::scoped_lock lock((*comm)->all->mutex);
-  (*comm)->all->devices.push_back(nccl_double::current);
+  (*comm)->all->devices.push_back(nccl_double::current_gpu());
   return ncclInProgress;
 }
 inline ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
@@ -266,10 +296,10 @@ inline ncclResult_t ncclGroupEnd() {
   if (group.comm == nullptr) return ncclSuccess;
   ncclComm_t const comm = group.comm;
   comm->in_progress.push_back([comm, operations = std::move(group.operations)] {
-    operations.front().s->enqueue(
-        [all = comm->all, rank = comm->rank, operations, aborted = comm->aborted] {
-          nccl_double::run(*all, rank, operations, *aborted);
-        });
+    nccl_double::enqueue(operations.front().s,
+                         [all = comm->all, rank = comm->rank, operations, aborted = comm->aborted] {
+                           nccl_double::run(*all, rank, operations, *aborted);
+                         });
   });
   return ncclInProgress;
 }
@@ -277,13 +307,27 @@ inline ncclResult_t ncclAllReduce(const void* in, void* x, std::size_t n, ncclDa
                                   ncclRedOp_t op, ncclComm_t comm, cudaStream_t s) {
   if (in != x) return ncclInvalidArgument;
   if (!nccl_double::accessible(*comm->all, x)) return ncclUnhandledCudaError;
+  if (nccl_double::is_registered(*comm, x)) ++nccl_double::registered_means;
+  if (nccl_double::capture_mean(s, comm->captured)) return ncclInProgress;
+  if (!nccl_double::computes_means) return ncclInProgress;
   comm->in_progress.push_back([=, number = comm->sums++] {
-    s->enqueue(
-        [=, all = comm->all, rank = comm->rank, ranks = comm->ranks, aborted = comm->aborted] {
+    nccl_double::enqueue(
+        s, [=, all = comm->all, rank = comm->rank, ranks = comm->ranks, aborted = comm->aborted] {
           nccl_double::run_sum(*all, rank, ranks, number, x, n, type, op, *aborted);
         });
   });
   return ncclInProgress;
+}
+inline ncclResult_t ncclCommRegister(const ncclComm_t comm, void* p, std::size_t n, void** handle) {
+  comm->registered[static_cast<const char*>(p)] = n;
+  *handle = p;
+  nccl_double::count_registration(true);
+  return ncclSuccess;
+}
+inline ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle) {
+  nccl_double::count_registration(false);
+  return comm->registered.erase(static_cast<const char*>(handle)) == 1 ? ncclSuccess
+                                                                       : ncclInvalidArgument;
 }
 inline ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   const std::scoped_lock lock(comm->all->mutex);
@@ -292,7 +336,8 @@ inline ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   return ncclInProgress;
 }
 inline ncclResult_t ncclCommDestroy(ncclComm_t comm) {
-  if (!comm->finalizing) return ncclInvalidUsage;
+  if (!comm->finalizing || !comm->registered.empty()) return ncclInvalidUsage;
+  nccl_double::await_graphs(*comm);
   delete comm;
   return ncclSuccess;
 }
@@ -302,6 +347,8 @@ inline ncclResult_t ncclCommAbort(ncclComm_t comm) {
     *comm->aborted = true;
     comm->all->changed.notify_all();
   }
+  nccl_double::await_graphs(*comm);
+  ++nccl_double::aborts;
   delete comm;
   return ncclSuccess;
 }

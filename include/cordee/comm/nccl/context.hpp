@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One context over NCCL: a nonblocking communicator, and a wait that polls for failures.
+// One context over NCCL: a nonblocking communicator, and waits that poll for failures.
 //
 // NCCL compares no sizes and waits forever. So each message is preceded, in the same group, by its
 // size; the host compares sizes when all has arrived, and during a long wait. A wait polls the
@@ -22,19 +22,13 @@
 
 #include <cordee/comm/error_context.hpp>
 #include <cordee/comm/nccl/bootstrap_client.hpp>
+#include <cordee/comm/nccl/communicator.hpp>
+#include <cordee/comm/nccl/operation.hpp>
 #include <cordee/comm/nccl/resources.hpp>
 #include <cordee/comm/nccl/status.hpp>
 #include <cordee/comm/poll_until.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::comm {
-
-/// One message of an exchange.
-struct nccl_transfer {
-  int peer;
-  void* data;
-  std::size_t size;
-};
-using nccl_transfers = std::span<const nccl_transfer>;
 
 /// Used by one thread at a time.
 class nccl_context {
@@ -43,20 +37,11 @@ class nccl_context {
   nccl_context(bootstrap_client& control, const rank_assignment& self, int context, int device,
                std::chrono::milliseconds deadline, const ncclUniqueId& id)
       : control_(control), self_(self), context_(context), device_(device), deadline_(deadline) {
-    try {
-      ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-      config.blocking = 0;
-      nccl_check(ncclCommInitRankConfig(&comm_, self.size, id, self.rank, &config),
-                 "ncclCommInitRankConfig");
-      await([this] { return is_idle("ncclCommInitRankConfig"); }, {.collective = "start"});
-    } catch (...) {
-      abort_comm();
-      throw;
-    }
+    comm_.initialize(self.size, self.rank, id);
+    await([this] { return is_idle("ncclCommInitRankConfig"); }, {.collective = "start"});
   }
   nccl_context(const nccl_context&) = delete;
   nccl_context& operator=(const nccl_context&) = delete;
-  ~nccl_context() { abort_comm(); }
 
   /// A stream of this context; makes its GPU the calling thread's current one.
   [[nodiscard]] cudaStream_t staging_stream() const {
@@ -73,32 +58,33 @@ class nccl_context {
     guarded(s, [&] {
       const std::size_t n = receives.size() + sends.size();
       sizes_.reserve(2 * n);
-      std::fill_n(sizes_.data(), 2 * n, unknown);
+      std::fill_n(sizes_.data(), 2 * n, nccl_operation::unknown);
       for (std::size_t i = 0; i < sends.size(); ++i)
         sizes_.data()[receives.size() + i] = sends[i].size;
       auto* const sizes =
           reinterpret_cast<std::uint64_t*>(gpu_sizes_.reserve(n * sizeof(std::uint64_t)));
       copy(sizes, sizes_.data(), n, s);
       device::cuda_check(cudaEventRecord(cuda_.started, s), "cudaEventRecord");
-      grouped([&](const auto& check) {
+      comm_.group([&](const auto& check) {
         for (std::size_t i = 0; i < n; ++i) {
           const bool receive = i < receives.size();
           const nccl_transfer& t = receive ? receives[i] : sends[i - receives.size()];
           const auto post = [&](void* data, std::size_t count, ncclDataType_t type) {
             if (count != 0)
-              check(receive ? ncclRecv(data, count, type, t.peer, comm_, s)
-                            : ncclSend(data, count, type, t.peer, comm_, s));
+              check(receive ? ncclRecv(data, count, type, t.peer, comm_.get(), s)
+                            : ncclSend(data, count, type, t.peer, comm_.get(), s));
           };
           post(sizes + i, 1, ncclUint64);
           post(t.data, t.size, ncclUint8);
         }
       });
-      const operation op{receives, sends, sizes, sizes_.data() + n, cuda_.started};
+      const nccl_operation op{receives, sends, sizes, sizes_.data() + n, cuda_.started};
       await([&] { return is_idle("ncclGroupEnd"); }, op);
       copy(sizes_.data(), sizes, receives.size(), s);
       device::cuda_check(cudaEventRecord(cuda_.completed, s), "cudaEventRecord");
       await([&] { return is_complete(); }, op);
-      for (std::size_t i = 0; i < receives.size(); ++i) check_size(receives[i], sizes_.data()[i]);
+      for (std::size_t i = 0; i < receives.size(); ++i)
+        op.check_size(i, sizes_.data()[i], self_, context_);
     });
   }
 
@@ -108,39 +94,70 @@ class nccl_context {
     if (n == 0) return;
     guarded(s, [&] {
       device::cuda_check(cudaEventRecord(cuda_.started, s), "cudaEventRecord");
-      nccl_check(ncclAllReduce(x, x, n, type, reduction, comm_, s), "ncclAllReduce", comm_);
-      const std::string text = concat("contribute ", n, " elements to a mean");
-      const operation op{.started = cuda_.started, .collective = text.c_str()};
+      const std::string text = describe_mean(n);
+      const nccl_operation op{.started = cuda_.started, .collective = text.c_str()};
+      comm_.all_reduce(x, n, type, reduction, s);
       await([&] { return is_idle("ncclAllReduce"); }, op);
       device::cuda_check(cudaEventRecord(cuda_.completed, s), "cudaEventRecord");
       await([&] { return is_complete(); }, op);
     });
   }
 
+  /// The same, without a wait for the GPU: returns when NCCL has enqueued it on the stream, or where
+  /// that is being captured, in the graph. What becomes of it, await_enqueued() throws.
+  void enqueue_all_reduce(void* x, std::size_t n, ncclDataType_t type, ncclRedOp_t reduction,
+                          cudaStream_t s) {
+    if (n == 0) return;
+    guarded(s, [&] {
+      const std::string text = describe_mean(n);
+      enqueued_ = true;
+      comm_.all_reduce(x, n, type, reduction, s);
+      await([&] { return is_idle("ncclAllReduce"); }, {.collective = text.c_str()});
+    });
+  }
+  /// Blocks until pending.is_complete(). The deadline is of each collective: pending.current() is
+  /// the number of the one that the GPU executes, 0 for none, since a rank may compute for as long
+  /// as it likes. After an error, what is in flight has ended.
+  template <class Pending>
+  void await_enqueued(const Pending& pending) {
+    const auto end = [&] {
+      comm_.abort();
+      poll_until([&] { return pending.is_complete(); }, grace_period(deadline_),
+                 std::chrono::microseconds(50));
+    };
+    guarded_by(end, [&] {
+      enqueued_wait<Pending> wait{*this, pending};
+      await_wait(wait);
+    });
+    enqueued_ = false;
+  }
+  /// Ends what is enqueued and not awaited. A rank that fails in between releases memory, for which
+  /// CUDA waits for the GPU, and its peers do not take part any more.
+  void end_enqueued() noexcept {
+    if (enqueued_ || comm_.has_captured()) comm_.abort();
+  }
+
+  /// See nccl_registration.
+  [[nodiscard]] void* register_memory(void* data, std::size_t size) const {
+    device::cuda_check(cudaSetDevice(device_), "cudaSetDevice");
+    return comm_.exists() ? comm_.register_memory(data, size) : nullptr;
+  }
+  void deregister(void* handle) const noexcept { comm_.deregister(handle); }
+
   /// Collective. Requires that every message has been received.
   void finish() {
-    if (comm_ == nullptr) return;
-    nccl_check(ncclCommFinalize(comm_), "ncclCommFinalize", comm_);
+    if (!comm_.exists()) return;
+    comm_.finalize();
     await([this] { return is_idle("ncclCommFinalize"); }, {.collective = "end"});
-    nccl_check(ncclCommDestroy(std::exchange(comm_, nullptr)), "ncclCommDestroy");
+    comm_.destroy();
   }
 
  private:
-  static constexpr std::uint64_t unknown = ~std::uint64_t{0};
-
-  struct operation {
-    nccl_transfers receives{}, sends{};
-    const std::uint64_t* sizes = nullptr;  // on the GPU, of receives, then of sends
-    std::uint64_t* seen = nullptr;         // the sizes of receives at the last inspection
-    cudaEvent_t started = nullptr;         // its time counts from there
-    const char* collective = "";           // what every rank does, where there are no transfers
-  };
-
   template <class Ready>
   struct operation_wait {
     nccl_context& context;
     const Ready& is_ready;
-    const operation& op;
+    const nccl_operation& op;
     bool has_started = op.started == nullptr;
 
     bool ready() const { return is_ready(); }
@@ -149,51 +166,65 @@ class nccl_context {
       return has_started;
     }
     void inspect() const { context.inspect(op); }
-    [[nodiscard]] int left_peer() const { return context.left_peer(op); }
-    [[nodiscard]] std::string describe() const { return context.describe_pending(op); }
+    [[nodiscard]] int left_peer() const { return op.left_peer(context.control_, context.self_); }
+    [[nodiscard]] std::string describe() const { return op.describe_pending(context.context_); }
   };
 
+  // A wait for collectives that were enqueued before.
+  template <class Pending>
+  struct enqueued_wait {
+    nccl_context& context;
+    const Pending& pending;
+    const nccl_operation op{.collective = "contribute to a mean"};
+    std::uint64_t seen = 0;  // the collective at the last poll
+
+    bool ready() const { return context.is_idle("a mean") && pending.is_complete(); }
+    bool started() {
+      const std::uint64_t current = pending.current();
+      return std::exchange(seen, current) == current && current != 0;
+    }
+    static void inspect() {}
+    [[nodiscard]] int left_peer() const { return op.left_peer(context.control_, context.self_); }
+    [[nodiscard]] std::string describe() const { return op.describe_pending(context.context_); }
+  };
+
+  static std::string describe_mean(std::size_t n) {
+    return concat("contribute ", n, " elements to a mean");
+  }
   static void copy(std::uint64_t* to, const std::uint64_t* from, std::size_t n, cudaStream_t s) {
     if (n != 0)
       device::cuda_check(cudaMemcpyAsync(to, from, n * sizeof *from, cudaMemcpyDefault, s),
                          "cudaMemcpyAsync");
   }
 
-  // f(check) between ncclGroupStart and ncclGroupEnd, which is called whatever fails.
-  template <class F>
-  void grouped(const F& f) {
-    nccl_check(ncclGroupStart(), "ncclGroupStart");
-    ncclResult_t first = ncclSuccess;
-    f([&](ncclResult_t status) {
-      if (first == ncclSuccess && status != ncclInProgress) first = status;
-    });
-    const ncclResult_t last = ncclGroupEnd();
-    nccl_check(first, "ncclSend or ncclRecv", comm_);
-    nccl_check(last, "ncclGroupEnd", comm_);
-  }
-
   // f(); if it throws, fails the run and ends what is in flight.
   template <class F>
   void guarded(cudaStream_t s, const F& f) {
-    if (control_.first_failure.happened() || comm_ == nullptr) throw_aborted();
+    guarded_by([&] { abort(s); }, f);
+  }
+  template <class End, class F>
+  void guarded_by(const End& end, const F& f) {
+    if (control_.first_failure.happened() || !comm_.exists()) {
+      end_enqueued();
+      throw_aborted();
+    }
     device::cuda_check(cudaSetDevice(device_), "cudaSetDevice");
     try {
       f();
     } catch (const std::exception& e) {
       control_.fail(e.what());  // no effect where the exception reports the run's failure
-      abort(s);
+      end();
       throw;
     }
   }
 
   // Whether the communicator has enqueued on its stream all that it was given.
   bool is_idle(const char* call) {
-    ncclResult_t state = ncclSuccess;
-    nccl_check(ncclCommGetAsyncError(comm_, &state), "ncclCommGetAsyncError", comm_);
+    const ncclResult_t state = comm_.state();
     if (state == ncclInProgress) return false;
     if (state == ncclSuccess) return true;
     await_cause();
-    throw_nccl_error(state, concat(call, " on context ", context_), comm_);
+    throw_nccl_error(state, concat(call, " on context ", context_), comm_.get());
   }
   bool is_complete() { return is_idle("a transfer") && has_passed(cuda_.completed); }
   static bool has_passed(cudaEvent_t e) {
@@ -203,8 +234,12 @@ class nccl_context {
   }
 
   template <class Ready>
-  void await(const Ready& ready, const operation& op) {
+  void await(const Ready& ready, const nccl_operation& op) {
     operation_wait<Ready> wait{*this, ready, op};
+    await_wait(wait);
+  }
+  template <class Wait>
+  void await_wait(Wait& wait) {
     no_mutex control_locks_itself;
     await_peers(wait, control_, control_locks_itself,
                 {.rank = self_.rank,
@@ -231,62 +266,30 @@ class nccl_context {
 
   // Reads the sizes that have arrived, on a stream that is ordered after nothing. A size may be
   // arriving at this moment, so a wrong one counts when it is the same at the next inspection.
-  [[gnu::cold]] void inspect(const operation& op) {
+  [[gnu::cold]] void inspect(const nccl_operation& op) {
     if (op.sizes == nullptr || !has_passed(op.started)) return;
     const std::vector<std::uint64_t> before(op.seen, op.seen + op.receives.size());
     copy(op.seen, op.sizes, op.receives.size(), cuda_.inspection);
     device::cuda_check(cudaStreamSynchronize(cuda_.inspection), "cudaStreamSynchronize");
     for (std::size_t i = 0; i < before.size(); ++i)
-      if (before[i] == op.seen[i] && before[i] != unknown) check_size(op.receives[i], before[i]);
-  }
-  void check_size(const nccl_transfer& t, std::uint64_t sent) const {
-    if (sent == t.size) return;
-    throw error(concat("rank ", self_.rank, " expects ", t.size, " bytes from rank ", t.peer,
-                       " on context ", context_, ", which sends ", sent,
-                       ": the ranks disagree on what they exchange", error_context::suffix()));
-  }
-
-  [[nodiscard]] int left_peer(const operation& op) const {
-    int left = -1;
-    const auto check = [&](int peer) {
-      if (peer != self_.rank && control_.has_left(peer)) left = peer;
-    };
-    for (const auto transfers : {op.receives, op.sends})
-      for (const nccl_transfer& t : transfers) check(t.peer);
-    for (int peer = 0; *op.collective != '\0' && peer < self_.size; ++peer) check(peer);
-    return left;
-  }
-  // "rank 1 to send 16 bytes, rank 2 to receive 16 bytes on context 0", without receives whose size
-  // has arrived.
-  [[nodiscard, gnu::cold]] std::string describe_pending(const operation& op) const {
-    if (*op.collective != '\0')
-      return concat("every rank to ", op.collective, " on context ", context_);
-    std::string text;
-    const auto add = [&](const nccl_transfer& t, const char* verb) {
-      text += concat(text.empty() ? "" : ", ", "rank ", t.peer, verb, t.size, " bytes");
-    };
-    for (std::size_t i = 0; i < op.receives.size(); ++i)
-      if (op.seen[i] == unknown) add(op.receives[i], " to send ");
-    for (const nccl_transfer& t : op.sends) add(t, " to receive ");
-    return concat(text, " on context ", context_);
+      if (before[i] == op.seen[i] && before[i] != nccl_operation::unknown)
+        op.check_size(i, before[i], self_, context_);
   }
 
   // Ends what is in flight: after this, nothing more is written to the caller's memory.
   [[gnu::cold]] void abort(cudaStream_t s) noexcept {
-    abort_comm();
+    comm_.abort();
     if (cudaEventRecord(cuda_.completed, s) != cudaSuccess) return;
     poll_until([&] { return cudaEventQuery(cuda_.completed) != cudaErrorNotReady; },
                grace_period(deadline_), std::chrono::microseconds(50));
-  }
-  void abort_comm() noexcept {
-    if (comm_ != nullptr) ncclCommAbort(std::exchange(comm_, nullptr));
   }
 
   bootstrap_client& control_;
   const rank_assignment self_;
   const int context_, device_;
   const std::chrono::milliseconds deadline_;
-  ncclComm_t comm_ = nullptr;
+  nccl_communicator comm_;
+  bool enqueued_ = false;  // whether work is enqueued that no wait has watched to its end
   const stream_set cuda_;
   pinned_sizes sizes_;
   grow_only_memory gpu_sizes_, staging_;

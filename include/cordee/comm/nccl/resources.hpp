@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -46,23 +45,6 @@ class grow_only_memory {
   std::vector<void*> blocks_;
   std::size_t capacity_ = 0;
 };
-
-/// Lets other GPUs, on which ranks of this process run, access the memory of GPU `own`'s pool: a
-/// reducer or a layer may pass temporary memory of a stream.
-[[gnu::cold]] inline void share_pool(int own, std::span<const int> peers) {
-  cudaMemPool_t pool = nullptr;
-  device::cuda_check(cudaDeviceGetDefaultMemPool(&pool, own), "cudaDeviceGetDefaultMemPool");
-  for (const int peer : peers) {
-    int reachable = 0;
-    device::cuda_check(cudaDeviceCanAccessPeer(&reachable, peer, own), "cudaDeviceCanAccessPeer");
-    if (reachable == 0) continue;  // NCCL then goes through host memory
-    cudaMemAccessDesc access{};
-    access.location.type = cudaMemLocationTypeDevice;
-    access.location.id = peer;
-    access.flags = cudaMemAccessFlagsProtReadWrite;
-    device::cuda_check(cudaMemPoolSetAccess(pool, &access, 1), "cudaMemPoolSetAccess");
-  }
-}
 
 /// A context's streams, one for staging and one that is ordered after nothing, for the inspection
 /// of running operations; and its events.

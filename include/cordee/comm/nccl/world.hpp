@@ -7,8 +7,9 @@
 // The contexts of reducers and of agreements have their communicators from the start, those of a
 // server's requests and replies from their first use, which is collective.
 //
-// Two contexts may be in flight at once, from two threads (buckets and batch statistics), which
-// ranks may launch in either order. If then the first blocks of two collectives took the
+// Two contexts may be in flight at once, from two threads (a courier's buckets, and statistics),
+// which ranks may launch in either order; native's means and the statistics beside them are of one
+// thread and one context. If then the first blocks of two collectives took the
 // multiprocessors that each needs on the other rank, both would wait forever; so
 // NCCL_LAUNCH_ORDER_IMPLICIT makes NCCL start a kernel of one communicator only when all blocks of
 // the one before, of another, run. With a driver that cannot tell that, it would wait for their end
@@ -38,6 +39,7 @@
 #include <cordee/comm/nccl/rendezvous.hpp>
 #include <cordee/comm/poll_until.hpp>
 #include <cordee/comm/transport.hpp>
+#include <cordee/device/cuda_pool_access.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::comm {
 
@@ -85,6 +87,11 @@ class nccl_world {
 
   /// Sends the cause of the run's failure to every rank; the first cause counts.
   void fail(const std::string& cause) { control_->fail(cause); }
+
+  /// Ends what context k has enqueued; by the thread that uses it.
+  void end_enqueued(int k) noexcept {
+    if (const auto& context = contexts_[static_cast<std::size_t>(k)]) context->end_enqueued();
+  }
 
   /// Leaves, and returns when all have left, or after a failure when the grace period is over: then
   /// the launcher has to end the ranks that are stuck.
@@ -160,7 +167,7 @@ class nccl_world {
       for (ncclUniqueId& id : gpu.ids) nccl_check(ncclGetUniqueId(&id), "ncclGetUniqueId");
     const auto gpus = parse_all<gpu_info>(control_->allgather(to_bytes(gpu), deadline));
     check_distinct(hosts, gpus);
-    share_pool(device_, peers_in_process(hosts, gpus));
+    device::share_pool(device_, peers_in_process(hosts, gpus));
     ids_ = gpus.front().ids;
     for (const int k : {reducer_context, agreement_context}) (void)context(k);
   }

@@ -14,6 +14,7 @@
 #include <cordee/core/training_step.hpp>
 #include <cordee/device/gpu_kernel.hpp>
 #include <cordee/ops/batch_norm_problem.hpp>
+#include <cordee/ops/gpu/batch_norm_enqueued.hpp>
 #include <cordee/ops/gpu/batch_norm_kernels.hpp>
 #include <cordee/ops/gpu/batch_norm_merge.hpp>
 #include <cordee/ops/gpu/batch_norm_ranks.hpp>
@@ -31,7 +32,7 @@ inline void expect_one_group(const batch_norm_problem& at, int samples,
 
 /// Training: normalizes by the batch's statistics and moves the running statistics towards them
 /// (towards their mean over the groups). Returns the number of values per channel that the
-/// statistics cover. Temporary memory is the stream's; `scratch` is not used.
+/// statistics cover; of this rank's alone where combine.enqueue leaves their sum in GPU memory. Temporary memory is the stream's; `scratch` is not used.
 template <Number N, int V, class Epilogue, class Real, GpuStream S>
 double batch_norm_forward(const batch_norm_problem& at, int samples,
                           const batch_norm_tensors<N, Real>& t, const N* residual,
@@ -39,6 +40,11 @@ double batch_norm_forward(const batch_norm_problem& at, int samples,
                           const statistics_allreduce& combine, S s) {
   expect_one_group(at, samples, combine);
   if (samples == 0 && !combine) return 0;
+  if (samples == 0 && combine.enqueue != nullptr) {
+    enqueue_moments<Real>(static_cast<std::size_t>(at.in.channels), at.padded_channels(V), 0,
+                          t.gamma, t.saved, nullptr, combine, s);
+    return 0;
+  }
   if (samples == 0)  // other ranks wait for this rank's part
     return share_moments<Real>(static_cast<std::size_t>(at.in.channels), at.padded_channels(V), 0,
                                t.gamma, t.saved, nullptr, combine, s);
@@ -57,7 +63,9 @@ double batch_norm_forward(const batch_norm_problem& at, int samples,
                   merge_moments_kernel<Real>{tiling, t.gamma, t.saved, means, deviations, mean,
                                              variance, running, is_final});
   auto count = static_cast<double>(tiling.rows_of(tiling.groups - 1));
-  if (combine)
+  if (combine.enqueue != nullptr)
+    enqueue_moments<Real>(tiling.in.channels, lanes, count, t.gamma, t.saved, mean, combine, s);
+  else if (combine)
     count =
         share_moments<Real>(tiling.in.channels, lanes, count, t.gamma, t.saved, mean, combine, s);
   if (!is_final) for_each(s, tiling.in.channels, running);
@@ -104,7 +112,10 @@ void batch_norm_backward(const batch_norm_problem& at, int samples,
                   merge_sums_kernel<Real>{tiling, t.gamma, t.saved, shifts, scales, shift, scale,
                                           count == at.frozen_count, gradient, tiling.groups == 1});
   if (tiling.groups != 1) for_each(s, tiling.in.channels, gradient);
-  if (combine)
+  if (combine.enqueue != nullptr)
+    enqueue_sums<Real>(tiling.in.channels, lanes, count, t.gamma, t.saved,
+                       samples == 0 ? nullptr : shift, combine, s);
+  else if (combine)
     share_sums<Real>(tiling.in.channels, lanes, count, t.gamma, t.saved,
                      samples == 0 ? nullptr : shift, combine, s);
   // With a residual, dy is masked already.
