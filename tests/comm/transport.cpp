@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cordee/comm/self_comm.hpp>
 #include <cordee/comm/threads.hpp>
 #include <cordee/comm/transport.hpp>
 #include <cordee/device/cpu.hpp>
@@ -66,6 +67,7 @@ struct abortable : minimal_of<abortable> {
 
 }  // namespace
 
+static_assert(single_rank<self_comm> && !single_rank<threads> && !single_rank<minimal>);
 static_assert(TransportOn<minimal, cpu> && !TransportOn<minimal, int>);
 static_assert(!TransportOn<without_blocks_host, cpu> && !TransportOn<without_size, cpu>);
 static_assert(!TransportOn<unsigned_rank, cpu> && !TransportOn<duplicate_of_another_type, cpu>);

@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -7,6 +8,7 @@
 
 #include <cordee/comm/ring.hpp>
 #include <cordee/comm/solo.hpp>
+#include <cordee/ops/cpu/elementwise.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/precision/fp32.hpp>
 #include <cordee/precision/int8.hpp>
@@ -22,6 +24,73 @@
 using namespace cordee;
 using namespace cordee::detail::nn;
 using namespace support;
+
+namespace {
+
+/// The error of the first layer, a 3x3 convolution of one channel, on a batch: y8 by the library's
+/// rounding of each input and weight, and the convolutions in double precision.
+struct first_layer_error {
+  double error = 0;      // |y8 - y| / |y|
+  double magnitude = 0;  // |sum of |x w|| / |y|
+};
+
+template <class Run>
+first_layer_error error_of(Run& run, const batch<cpu>& b, double low, double high) {
+  const auto quantizer = detail::ops::fit_affine(static_cast<float>(low), static_cast<float>(high),
+                                                 detail::ops::unsigned_bytes);
+  const segment& filters = run.segments()[0];
+  REQUIRE(filters.name == "conv1.weight");
+  const float* const w = run.weights().data + filters.offset;  // (K, 1, 3, 3)
+  const int side = small.image.height;
+  const auto pixels = static_cast<std::size_t>(side * side);
+  double off = 0, whole = 0, magnitude = 0;
+  std::vector<float> x(pixels);
+  for (std::size_t n = 0; n < static_cast<std::size_t>(b.count); ++n) {
+    detail::ops::normalize_bytes<float, 1>(small.image, 1, b.pixels.data + n * pixels,
+                                           b.normalization, x.data(), cpu::stream{});
+    for (std::size_t k = 0; k < filters.size / 9; ++k) {
+      float largest = 0;
+      for (std::size_t t = 0; t < 9; ++t) largest = std::max(largest, std::abs(w[9 * k + t]));
+      const auto symmetric = detail::ops::fit_symmetric(largest);
+      for (int i = 0; i < side; ++i)
+        for (int j = 0; j < side; ++j) {
+          double y = 0, y8 = 0, sum = 0;
+          for (int t = 0; t < 9; ++t) {
+            const int h = i + t / 3 - 1, l = j + t % 3 - 1;
+            if (h < 0 || l < 0 || h >= side || l >= side) continue;
+            const float v = x[static_cast<std::size_t>(h * side + l)],
+                        weight = w[9 * k + static_cast<std::size_t>(t)];
+            const double product = static_cast<double>(v) * static_cast<double>(weight);
+            y += product;
+            sum += std::abs(product);
+            y8 += static_cast<double>(quantizer.fake_quantize(v)) *
+                  static_cast<double>(symmetric.fake_quantize(weight));
+          }
+          off += (y8 - y) * (y8 - y);
+          whole += y * y;
+          magnitude += sum * sum;
+        }
+    }
+  }
+  return {std::sqrt(off / whole), std::sqrt(magnitude / whole)};
+}
+
+}  // namespace
+
+TEST_CASE("calibrate: the error is |y8 - y| / |y| of the last update, on the first layer") {
+  resnet<8, int8, cpu, small> net;
+  trainer run{net, sgd{}, steady, solo{}};
+  auto calibrated = feed_of(self_comm{}), again = feed_of(self_comm{});
+  const auto report = calibrate(run, calibrated, 3);
+  for (int k = 0; k < 2; ++k) again.next();
+  const auto last = again.next();
+  REQUIRE(last.size() == 1);
+  const first_layer_error wanted = error_of(run, last[0], report[0].low, report[0].high);
+  CHECK(wanted.error > 0);
+  // y and y8 in fp32: at most 9 products, as many sums, a scale and its factor are 20 roundings of
+  // 2^-24 of the sum of |x w|, in each of the two.
+  CHECK(std::abs(report[0].error - wanted.error) <= 2 * 20 * 0x1p-24 * wanted.magnitude);
+}
 
 TEST_CASE("calibrate: int8 evaluates as fp32 on its weights, with any number of ranks") {
   const folder scratch;

@@ -127,7 +127,7 @@ TEST_CASE("describe: marks types without describe(), and a gradient that is not 
   trainer run{model, sgd{}, steady, solo{}, {.check_finite = false}};
   toy_loader feed;
   check_contains(describe(run, feed, 1),
-                 {"schedule        a type without describe()\n",
+                 {"schedule        a schedule of your own, 0.05 at epoch 0\n",
                   "not finite      not tested (check_finite = false)\n", ", during backward\n"});
 }
 

@@ -62,13 +62,15 @@ std::vector<double> gather_host(const Communicator& comm, std::span<const double
 /// combined in the order of ranks.
 template <class Communicator>
 void allreduce_host(const Communicator& comm, std::span<double> values, reduce_op op) {
-  if (comm.size() == 1) return;
-  const std::size_t n = values.size();
-  const std::vector<double> rows = detail::comm::gather_host(comm, values);
-  for (std::size_t i = 0; i < n; ++i) {
-    values[i] = rows[i];
-    for (std::size_t k = i + n; k < rows.size(); k += n)
-      values[i] = detail::comm::combine(values[i], rows[k], op);
+  if constexpr (!detail::comm::single_rank<Communicator>) {
+    if (comm.size() == 1) return;
+    const std::size_t n = values.size();
+    const std::vector<double> rows = detail::comm::gather_host(comm, values);
+    for (std::size_t i = 0; i < n; ++i) {
+      values[i] = rows[i];
+      for (std::size_t k = i + n; k < rows.size(); k += n)
+        values[i] = detail::comm::combine(values[i], rows[k], op);
+    }
   }
 }
 
@@ -78,21 +80,25 @@ namespace detail::comm {
 template <class Communicator, class Real, Device D>
 void allreduce_mean(const Communicator& comm, const D& device, span_on<Real, D> x,
                     typename D::stream s) {
-  const ring reducer{comm.duplicate(agreement_context)};
-  buffer<std::byte, D> scratch(device, reducer.template scratch<Real>(x.size));
-  reducer.mix(bucket_view<Real, D, 0>{nullptr, x, {}, scratch.span()}, step_info{}, s);
+  if constexpr (!single_rank<Communicator>) {
+    const ring reducer{comm.duplicate(agreement_context)};
+    buffer<std::byte, D> scratch(device, reducer.template scratch<Real>(x.size));
+    reducer.mix(bucket_view<Real, D, 0>{nullptr, x, {}, scratch.span()}, step_info{}, s);
+  }
 }
 
 /// Effects: x becomes rank 0's x on every rank.
 template <class Communicator, class Real, Device D>
 void broadcast(const Communicator& comm, span_on<Real, D> x, typename D::stream s) {
-  detail::core::pod_vector<send_op<D>> out;
-  detail::core::pod_vector<recv_op<D>> in;
-  if (comm.rank() != 0) in.push_back({0, bytes(x)});
-  for (int peer = 1; comm.rank() == 0 && peer < comm.size(); ++peer)
-    out.push_back({peer, const_bytes(x)});
-  comm.duplicate(agreement_context)
-      .exchange(std::as_const(out).span(), std::as_const(in).span(), s);
+  if constexpr (!single_rank<Communicator>) {
+    detail::core::pod_vector<send_op<D>> out;
+    detail::core::pod_vector<recv_op<D>> in;
+    if (comm.rank() != 0) in.push_back({0, bytes(x)});
+    for (int peer = 1; comm.rank() == 0 && peer < comm.size(); ++peer)
+      out.push_back({peer, const_bytes(x)});
+    comm.duplicate(agreement_context)
+        .exchange(std::as_const(out).span(), std::as_const(in).span(), s);
+  }
 }
 
 /// Whether all ranks hold the same 64 bits (a fingerprint of a table or of weights).

@@ -16,8 +16,8 @@ namespace cordee::inline CORDEE_ABI {
 struct self_comm {
   static constexpr bool blocks_host = false;
 
-  [[nodiscard]] int rank() const { return 0; }
-  [[nodiscard]] int size() const { return 1; }
+  [[nodiscard]] static constexpr int rank() { return 0; }
+  [[nodiscard]] static constexpr int size() { return 1; }
   [[nodiscard]] self_comm duplicate(int) const { return {}; }
 
   template <class Real, Device D>

@@ -102,13 +102,22 @@ void abort(const T& comm, const char* why) {
 /// f(); if it throws, aborts the run with the exception's text and rethrows.
 template <class T, class F>
 auto abort_peers_on_throw(const T& comm, const F& f) {
-  try {
+  if constexpr (Abortable<T>) {
+    try {
+      return f();
+    } catch (const std::exception& e) {
+      comm.abort(e.what());
+      throw;
+    }
+  } else {
     return f();
-  } catch (const std::exception& e) {
-    abort(comm, e.what());
-    throw;
   }
 }
+
+/// Whether every communicator of the type has one rank: what exchanges, and the errors of
+/// exchanges, need not be compiled then.
+template <class T>
+inline constexpr bool single_rank = requires { requires T::size() == 1; };
 
 /// Receives from any source, as MPI_Probe with MPI_ANY_SOURCE does. probe_any blocks until a
 /// message is pending on the request context and returns its sender; it is received by an exchange

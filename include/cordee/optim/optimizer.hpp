@@ -24,7 +24,10 @@
 // Ranks compare members and describe() before the first step: both must be equal on all ranks.
 //
 // All functions are const. A misspelt or mistyped member is a compile error that states the right
-// one. One line tests an optimizer: CHECK(optimizer_laws(my_optimizer{}) == "").
+// one. The defaults are those of `Capturable`, `check_optimizer`, `describe_policy` and
+// `HasMomentumForm`, not of a base: an optimizer is an aggregate, and at a designated initializer
+// of an aggregate with a base, sgd{.momentum = 0.9}, GCC warns (-Wmissing-field-initializers, of
+// -Wextra). One line tests an optimizer: CHECK(optimizer_laws(my_optimizer{}) == "").
 #pragma once
 
 #include <algorithm>

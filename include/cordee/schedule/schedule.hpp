@@ -17,8 +17,10 @@
 //   };
 //
 // It is passed to the trainer as it is, or wrapped: warmup{5, my_schedule{}}. A misspelt or
-// mistyped member is a compile error that states the right one. One line tests it:
-// CHECK(schedule_laws(my_schedule{}, 90) == "").
+// mistyped member is a compile error that states the right one. The defaults are those of
+// `describe`, `end_epoch_of` and `AdaptiveSchedule` below, not of a base: a lambda has none, and at
+// designated initializers of an aggregate with a base GCC warns (-Wmissing-field-initializers, of
+// -Wextra). One line tests a schedule: CHECK(schedule_laws(my_schedule{}, 90) == "").
 //
 // The argument counts data and not steps, so a change of the batch changes no schedule. The first
 // update of a run has the learning rate of epoch 0.

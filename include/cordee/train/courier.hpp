@@ -165,15 +165,19 @@ class courier {
   }
 
   void mix(const posted_bucket& b, stream s) {
-    const auto context = [&] { return concat(describe(b), "; ", last_finished()); };
-    const auto ops = [this] { return completed(); };
-    const detail::comm::error_context scope(context, ops);
-    reducer_.mix(b.view, b.info, s);
-    const std::scoped_lock lock(mutex_);
-    last_ = {b, last_.count + 1};
-    if constexpr (comm::HasSources<R>)
-      for (const int rank : reducer_.sources(b.info))
-        last_by_rank_[static_cast<std::size_t>(rank)] = last_;
+    if constexpr (comm::single_rank<typename R::communicator_type>) {
+      reducer_.mix(b.view, b.info, s);
+    } else {
+      const auto context = [&] { return concat(describe(b), "; ", last_finished()); };
+      const auto ops = [this] { return completed(); };
+      const detail::comm::error_context scope(context, ops);
+      reducer_.mix(b.view, b.info, s);
+      const std::scoped_lock lock(mutex_);
+      last_ = {b, last_.count + 1};
+      if constexpr (comm::HasSources<R>)
+        for (const int rank : reducer_.sources(b.info))
+          last_by_rank_[static_cast<std::size_t>(rank)] = last_;
+    }
   }
   std::exception_ptr mix_or_abort(const queued_bucket& b) {
     try {

@@ -11,6 +11,7 @@
 #include <cordee/core/concat.hpp>
 #include <cordee/ops/cpu/simd.hpp>
 #include <cordee/optim/optimizer.hpp>
+#include <cordee/schedule/schedule.hpp>
 #include <cordee/train/fit.hpp>
 #include <cordee/train/step.hpp>
 
@@ -118,7 +119,7 @@ std::string describe(Run& run, F& feed, double epochs) {
   add_line("length", concat(detail::core::grouped(steps), " updates, ", epochs, " epochs of ",
                             detail::core::grouped(feed.samples()), " samples"));
   add_line("optimizer", detail::core::describe_policy(run.optimizer()));
-  add_line("schedule", detail::core::describe_policy(run.schedule()));
+  add_line("schedule", describe(run.schedule()));
   std::string curve;
   for (const double fraction : {0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0}) {
     const double e = feed.epoch(static_cast<std::int64_t>(

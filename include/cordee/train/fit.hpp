@@ -111,7 +111,8 @@ template <class Run, class F, class... Callbacks>
           "fit: the number of epochs is negative, NaN or infinite");
   expects(feed.ranks() == run.comm().size(),
           "fit: the loader and the reducer's communicator have different numbers of ranks");
-  expect_same_settings(run.comm(), feed_settings(feed, run.schedule(), epochs), "fit");
+  if constexpr (!Run::single_rank)
+    expect_same_settings(run.comm(), feed_settings(feed, run.schedule(), epochs), "fit");
 
   [[maybe_unused]] const bool reports = run.comm().rank() == 0;
   fit_state& state = run.fit_state();

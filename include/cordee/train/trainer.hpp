@@ -76,9 +76,10 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
     detail::optim::check_optimizer(optimizer_);
     detail::train::check_quantization(model_);
     if (options_.check_stability) detail::train::expect_stable(optimizer_, reducer_);
-    detail::train::expect_same_table(
-        reducer_.comm, segments(), buckets(),
-        detail::train::trainer_settings(optimizer_, schedule_, reducer_, options_));
+    if constexpr (!single_rank)
+      detail::train::expect_same_table(
+          reducer_.comm, segments(), buckets(),
+          detail::train::trainer_settings(optimizer_, schedule_, reducer_, options_));
     model_.initialize(weights(), options_.seed);
     adopt_weights();
   }
@@ -95,13 +96,17 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   /// f(); if it throws, aborts the peers with the reason and rethrows.
   template <class F>
   auto abort_peers_on_throw(const F& f) {
-    const auto context = [this] {
-      return concat("trainer after ", steps_taken(), " steps; ",
-                    exchange_.carrier().last_finished());
-    };
-    const auto completed = [this] { return exchange_.carrier().completed(); };
-    const detail::comm::error_context scope(context, completed);
-    return cordee::detail::comm::abort_peers_on_throw(reducer_.comm, f);
+    if constexpr (single_rank) {
+      return f();
+    } else {
+      const auto context = [this] {
+        return concat("trainer after ", steps_taken(), " steps; ",
+                      exchange_.carrier().last_finished());
+      };
+      const auto completed = [this] { return exchange_.carrier().completed(); };
+      const detail::comm::error_context scope(context, completed);
+      return cordee::detail::comm::abort_peers_on_throw(reducer_.comm, f);
+    }
   }
 
   /// Broadcasts rank 0's weights; optimizer state stays as it is. Collective.
@@ -151,6 +156,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   [[nodiscard]] span statistics() { return planes_.statistics(); }
 
  private:
+  static constexpr bool single_rank = detail::comm::single_rank<typename R::communicator_type>;
   static constexpr bool exact = gradient_is_exact, mixes = O::needs == agreement::mixing;
   static constexpr bool always_checks =
       !exact || precision::scales_loss || O::norms == norms_needed::before_accept;
