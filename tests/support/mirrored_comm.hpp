@@ -6,6 +6,7 @@
 // test sees whether it was ordered by events, and whether the host waited. In a sum both are alike.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <memory>

@@ -87,16 +87,16 @@ outcome train(const R& r, double learning_rate, bool capture_graphs, std::uint64
 }
 using counts = std::vector<std::size_t>;
 
-/// Two buckets of a step, posted to a courier on a stream that runs nothing by itself.
+/// Two buckets of a step, posted to a courier; with seed 0 streams run nothing by themselves.
 struct courier_fixture {
-  deferred where{0};
+  deferred where;
   reducer mean{};
   courier_type carrier{mean, where, 2};
   deferred::stream compute = where.make_stream();
   buffer<float, deferred> memory{where, 2};
   bucket first, second;
 
-  courier_fixture() {
+  explicit courier_fixture(std::uint64_t seed = 0) : where(seed) {
     second.index = 1;
     where.finish(compute);
   }
@@ -116,8 +116,7 @@ struct courier_fixture {
 
 TEST_CASE("enqueued_courier: buckets are exchanged behind backward and before what follows") {
   for (const std::uint64_t seed : {0u, 1u, 2u, 3u}) {
-    courier_fixture f;
-    f.where = deferred(seed);
+    courier_fixture f(seed);
     const std::size_t waits = f.where.waits();
     f.step(0);
     float* const x = f.memory.span().data;

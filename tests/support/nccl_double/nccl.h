@@ -256,12 +256,13 @@ inline ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) 
     *state = nccl_double::failing_with.exchange(ncclSuccess);
     return ncclSuccess;
   }
-  const std::scoped_lock lock(comm->all->mutex);
+  std::unique_lock lock(comm->all->mutex);
   const std::set<int> distinct(comm->all->devices.begin(), comm->all->devices.end());
   if (!comm->initialized && static_cast<int>(distinct.size()) < comm->ranks) return ncclSuccess;
   comm->initialized = true;
   if (comm->finalizing && comm->all->finalizing < comm->ranks) return ncclSuccess;
   if (!comm->in_progress.empty() && ++comm->queries % 2 == 1) return ncclSuccess;
+  lock.unlock();  // what is enqueued may run at once
   for (const auto& enqueue : comm->in_progress) enqueue();
   comm->in_progress.clear();
   *state = ncclSuccess;
