@@ -9,7 +9,7 @@
 # of a header or of several headers, may have any name.
 cmake_minimum_required(VERSION 3.25)
 file(GLOB_RECURSE headers RELATIVE ${HEADERS}/cordee ${HEADERS}/cordee/*.hpp ${HEADERS}/cordee/*.cuh)
-list(REMOVE_ITEM headers cordee.hpp cuda.cuh)
+list(REMOVE_ITEM headers cordee.hpp cordee.cuh)
 if(NOT headers)
   message(FATAL_ERROR "no headers below ${HEADERS}/cordee")
 endif()

@@ -18,14 +18,17 @@ set(cordee_not_sanitized "/trainer_emulated[.]cpp$")
 set(cordee_not_tsan
   "/device/(gpu_kernel|warp)[.]cpp$|/ops/gpu/|${gpu_engines}|_emulated[.]cpp$|/train/graph_cache[.]cpp$")
 
-# Built for ThreadSanitizer with CORDEE_ALL_TESTS alone: instantiations of the trainer with each optimizer and reducer
-# (combinations*), whose threads are those of tests/comm and of trainer*.cpp; sequences of updates against golden
-# numbers (goldens*); the arithmetic of a calibration in int8, whose exchanges are those of observe.cpp.
-set(cordee_seldom_tsan "/train/(combinations[a-z_]*|goldens[a-z_]*|calibrate)[.]cpp$")
-# The same for a test case: an int8 network learns for a minute, with exchanges that the shorter cases make, too.
-if(cordee_tsan AND NOT CORDEE_ALL_TESTS)
-  set(cordee_leave_out_train "--test-case-exclude=int8: learns as fp32 does*")
-  cordee_only_with_all("train/observe.cpp:learns")
+# Built for ThreadSanitizer with CORDEE_ALL_TESTS alone: tests of train/ that start no thread of their own kind. The
+# trainer's threads are those of tests/comm and of trainer*, courier, bucket_exchange, fit and readback.
+set(cordee_seldom_tsan "/train/(combinations[a-z_]*|goldens[a-z_]*|calibrate|console|csv|describe|gradient_scaler")
+string(APPEND cordee_seldom_tsan "|loss_scale|observe|pairing|planes|record|reducers|same_table|stability_check|step")
+string(APPEND cordee_seldom_tsan "|step_status|weights)[.]cpp$")
+
+# The same for test cases under AddressSanitizer: the engines at the sides of the stages, whose tails and few pixels are
+# those of the other cases; they run for minutes.
+if(cordee_asan AND NOT CORDEE_ALL_TESTS)
+  set(cordee_leave_out_ops "--test-case-exclude=engine: the*stem*,engine: 3x3*,engine: 1x1*")
+  cordee_only_with_all("tests/support/engine_shapes.hpp:stages")
 endif()
 
 # cordee_leave_out_of_sanitized(LIST): removes from the list of sources what this build leaves out.

@@ -6,7 +6,7 @@
 #include <doctest/doctest.h>
 #include <thrust/scan.h>
 
-#include <cordee/cuda.cuh>
+#include <cordee/cordee.cuh>
 #include <cordee/thrust.cuh>
 
 #include "tests/support/device_vectors.hpp"

@@ -115,5 +115,5 @@
 #include <cordee/train/weights.hpp>
 
 #if defined(CORDEE_HAS_CUDA) && defined(__CUDACC__)
-#include <cordee/cuda.cuh>
+#include <cordee/cordee.cuh>
 #endif

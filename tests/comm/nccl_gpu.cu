@@ -12,7 +12,7 @@
 #include <cordee/comm/nccl.hpp>
 #include <cordee/comm/ring.hpp>
 #include <cordee/comm/threads.hpp>
-#include <cordee/cuda.cuh>
+#include <cordee/cordee.cuh>
 #include <cordee/device/buffer.hpp>
 
 using namespace cordee;

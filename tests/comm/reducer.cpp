@@ -1,7 +1,9 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Archetypes of the concept: a minimal reducer, and that one with one member wrong or missing.
+// The concept ReducerOn, by archetypes: a minimal reducer, and that one with one member wrong or
+// missing. What validates a reducer is reducer_laws (cordee/testing/reducer_laws.hpp), in the test
+// of that reducer; the compile-time check of its members is reducer_check.
 #include <array>
 
 #include <doctest/doctest.h>

@@ -22,7 +22,7 @@
 #include <cordee/comm/torus_ring.hpp>
 #include <cordee/comm/tree.hpp>
 #include <cordee/comm/two_shot.hpp>
-#include <cordee/cuda.cuh>
+#include <cordee/cordee.cuh>
 #include <cordee/device/buffer.hpp>
 
 using namespace cordee;

@@ -157,16 +157,16 @@ TEST_CASE("steps and epochs are those of batch_plan") {
   }
 }
 
-TEST_CASE("exactly one of global_batch and per_rank is set") {
+TEST_CASE("exactly one of global_batch and micro_batch is set") {
   const auto refusal = [](loader_options options) {
     return message_of<usage_error>([&] { loader feed{numbered{}, rank_stub{}, options}; });
   };
-  CHECK(contains_all(refusal({}), {"either .global_batch or .per_rank"}));
-  CHECK(contains_all(refusal({.global_batch = 8, .per_rank = 8}),
-                     {"either .global_batch or .per_rank"}));
-  CHECK(contains_all(refusal({.global_batch = -8}), {"either .global_batch or .per_rank"}));
-  CHECK(contains_all(refusal({.global_batch = 8, .per_rank = -1}),
-                     {"either .global_batch or .per_rank"}));
+  CHECK(contains_all(refusal({}), {"either .global_batch or .micro_batch"}));
+  CHECK(contains_all(refusal({.global_batch = 8, .micro_batch = 8}),
+                     {"either .global_batch or .micro_batch"}));
+  CHECK(contains_all(refusal({.global_batch = -8}), {"either .global_batch or .micro_batch"}));
+  CHECK(contains_all(refusal({.global_batch = 8, .micro_batch = -1}),
+                     {"either .global_batch or .micro_batch"}));
   CHECK(contains_all(refusal({.global_batch = 8, .accumulate = 0}), {".accumulate"}));
 }
 
@@ -188,7 +188,7 @@ TEST_CASE("a data set without samples is refused") {
 }
 
 TEST_CASE("the description has the factors of the global batch") {
-  const loader feed{numbered{}, rank_stub{0, 2}, {.per_rank = 4, .accumulate = 3}};
+  const loader feed{numbered{}, rank_stub{0, 2}, {.micro_batch = 4, .accumulate = 3}};
   CHECK(contains_all(feed.describe(),
-                     {"global batch 24 = 4 per rank x 2 ranks x 3", "across epochs"}));
+                     {"global batch 24 = 4 per micro-batch x 2 ranks x 3", "across epochs"}));
 }

@@ -128,7 +128,7 @@ TEST_CASE("sizes of ranks' shares and of micro-batches differ by at most one sam
           total += count;
           min_rank = std::min(min_rank, count);
           max_rank = std::max(max_rank, count);
-          CHECK(max_micro <= feed.per_rank());
+          CHECK(max_micro <= feed.micro_batch());
         }
         CHECK(total == batch);
         CHECK(max_rank - min_rank <= 1);
@@ -136,11 +136,11 @@ TEST_CASE("sizes of ranks' shares and of micro-batches differ by at most one sam
       }
 }
 
-TEST_CASE("global batch = per rank x ranks x accumulation") {
+TEST_CASE("global batch = micro-batch x ranks x accumulation") {
   for (const int ranks : world_sizes) {
-    loader feed{numbered{}, rank_stub{0, ranks}, {.per_rank = 4, .accumulate = 3}};
+    loader feed{numbered{}, rank_stub{0, ranks}, {.micro_batch = 4, .accumulate = 3}};
     CHECK(feed.global_batch() == 4 * ranks * 3);
-    CHECK(feed.per_rank() == 4);
+    CHECK(feed.micro_batch() == 4);
     CHECK(feed.ranks() == ranks);
     CHECK(feed.accumulate() == 3);
     for (const auto& b : feed.next()) CHECK(b.count == 4);

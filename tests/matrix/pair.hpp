@@ -93,7 +93,7 @@ constexpr char letter_of(cordee::detail::train::pairing_error error) {
       return 'a';
     case cordee::detail::train::pairing_error::weights_rounded:
       return 'b';
-    case cordee::detail::train::pairing_error::mixing_not_memoryless:
+    case cordee::detail::train::pairing_error::mixing_not_doubly_stochastic:
       return 'c';
     default:
       return ' ';

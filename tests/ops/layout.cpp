@@ -8,6 +8,9 @@ using namespace cordee;
 using namespace cordee::detail::ops;
 
 static_assert(channel_blocks(1, 1) == 1 && channel_blocks(0, 8) == 0);
+static_assert(channel_block_size<8>(1) == 1 && channel_block_size<8>(4) == 4);
+static_assert(channel_block_size<8>(5) == 8 && channel_block_size<2>(3) == 3);
+static_assert(channel_block_size<2>(5) == 2);
 
 TEST_CASE("layout: channel_blocks is the fewest blocks that hold all channels") {
   for (const int block : {1, 2, 3, 4, 8, 16})

@@ -18,7 +18,7 @@ constexpr run_plan plan{.steps = 7220,
                         .epochs = 722,
                         .samples = 80,
                         .global_batch = 1024,
-                        .per_rank = 128,
+                        .micro_batch = 128,
                         .ranks = 4,
                         .accumulate = 2};
 
@@ -28,7 +28,7 @@ TEST_CASE("console: prints lines without a bar, and carriage returns with one") 
   for (const bool bar : {false, true}) {
     const std::string text =
         written([&](std::FILE* out) { toy_run(console{{.seconds = 0, .bar = bar, .out = out}}); });
-    CHECK(contains(text, "global batch 1 = 1 per rank x 1 ranks x 1 accumulated; 20 steps"));
+    CHECK(contains(text, "global batch 1 = 1 per micro-batch x 1 ranks x 1 accumulated; 20 steps"));
     CHECK(contains(text, "step 20/20"));
     CHECK(contains(text, "skipped 1"));
     CHECK(contains(text, "epoch 2/2"));
@@ -100,7 +100,7 @@ TEST_CASE("console: a resumed run counts its remaining steps") {
     r.seconds = 3;  // two steps, and 98 to go
     c.step(r);
   });
-  CHECK(contains(text, "= 128 per rank x 4 ranks x 2 accumulated; 100 steps, 722 epochs"));
+  CHECK(contains(text, "= 128 per micro-batch x 4 ranks x 2 accumulated; 100 steps, 722 epochs"));
   CHECK(contains(text, "left 2:27\n"));
 }
 

@@ -55,7 +55,7 @@ TEST_CASE("describe: states the run's plan and policies, and changes nothing") {
   const auto before = numbers(run.weights(), 0);
   const std::string text = describe(run, feed, 2);
   check_contains(text, {"9 parameters in 4 tensors", "fp32 on cpu",
-                        "3 samples per update = 1 per rank x 1 ranks x 3",
+                        "3 samples per update = 1 per micro-batch x 1 ranks x 3",
                         "20 updates, 2 epochs of 30 samples", "lars, trust coefficient 0.02",
                         "0.05 at epoch 0", "the optimizer needs exact, the reducer offers exact",
                         "1,024 bytes in 1 buckets", "20 in a row end the run"});
@@ -156,7 +156,7 @@ TEST_CASE("describe: states what the optimizer needs and what the reducer offers
     trainer loose{two, local_steps{sgd{}, 4}, steady, ring{comm}};
     check_contains(describe(loose, feed, 1),
                    {"the optimizer needs loose, the reducer offers exact\n",
-                    "3 samples per update = 1 per rank x 3 ranks x 1"});
+                    "3 samples per update = 1 per micro-batch x 3 ranks x 1"});
     return 0;
   });
 }

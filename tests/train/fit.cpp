@@ -34,7 +34,7 @@ struct recorder {
   void begin(const run_plan& p) {
     ++*begun;
     CHECK(p.steps == 25);
-    CHECK(p.global_batch == p.per_rank * p.ranks * p.accumulate);
+    CHECK(p.global_batch == p.micro_batch * p.ranks * p.accumulate);
   }
   void step(const step_record& r) { steps->push_back(r); }
   void epoch(const epoch_record& r) { epochs->push_back(r); }

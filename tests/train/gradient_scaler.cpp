@@ -53,13 +53,13 @@ TEST_CASE("gradient_scaler: the first scale is in the status, gradients are divi
 TEST_CASE("gradient_scaler: update moves the device's scale; the host's follows when read back") {
   detail::train::step_status status;
   gradient_scaler<scaled, cpu> scaler(cpu(1), {.initial = 1024, .interval = 2}, &status, {});
-  status.nonfinite_buckets = 1;
+  status.nonfinite_norms = 1;
   scaler.update({});
   CHECK((status.scale.value == 512 && status.unscale == 1.0f / 512));
   CHECK(scaler.scale() == 1024);
   scaler.set_host_scale(status);
   CHECK(scaler.scale() == 512);
-  status.nonfinite_buckets = 0;
+  status.nonfinite_norms = 0;
   for (const float expected : {512.0f, 1024.0f, 1024.0f, 2048.0f}) {
     scaler.update({});
     CHECK(status.scale.value == expected);

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
-#include <cordee/cuda.cuh>
+#include <cordee/cordee.cuh>
 
 #include "tests/train/replay_on.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 #include <cordee/comm/solo.hpp>
-#include <cordee/cuda.cuh>
+#include <cordee/cordee.cuh>
 #include <cordee/precision/fp32.hpp>
 
 #include "tests/train/bytes_on.hpp"

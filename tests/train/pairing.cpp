@@ -37,6 +37,6 @@ static_assert(error_of<sgd, mixing> == pairing_error::gradients_not_averaged);
 static_assert(error_of<sgd, loose> == pairing_error::gradients_not_averaged);
 static_assert(error_of<decentlam, lossy> == pairing_error::weights_rounded);
 static_assert(error_of<local_steps<sgd>, lossy> == pairing_error::weights_rounded);
-static_assert(error_of<decentlam, loose> == pairing_error::mixing_not_memoryless);
+static_assert(error_of<decentlam, loose> == pairing_error::mixing_not_doubly_stochastic);
 static_assert(!Compatible<sgd, mixing> && !Compatible<decentlam, lossy> &&
               !Compatible<decentlam, loose>);

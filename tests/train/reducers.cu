@@ -4,7 +4,7 @@
 // Reducers between ranks that share a GPU.
 #include <doctest/doctest.h>
 
-#include <cordee/cuda.cuh>
+#include <cordee/cordee.cuh>
 
 #include "tests/train/reducers_on.hpp"
 

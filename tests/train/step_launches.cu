@@ -8,8 +8,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cordee/cordee.cuh>
 #include <cordee/cordee.hpp>
-#include <cordee/cuda.cuh>
 
 #include "tests/support/cuda_on_host.hpp"
 #include "tests/support/cudnn_double.hpp"

@@ -21,22 +21,22 @@ void record_norms(const std::vector<double>& squares, bool keep_nonfinite,
 TEST_CASE("step_status: norms add up in order; a record with a NaN is counted and left out") {
   detail::train::step_status a;
   record_norms({1, 2}, false, a);
-  CHECK((a.squared_global_norm == 3 && a.nonfinite_buckets == 0 && a.last_bucket_nonfinite == 0));
+  CHECK((a.squared_global_norm == 3 && a.nonfinite_norms == 0 && a.last_norm_nonfinite == 0));
   for (const double bad : {std::nan(""), HUGE_VAL}) {
     record_norms({4, bad}, false, a);
-    CHECK((a.squared_global_norm == 3 && a.last_bucket_nonfinite == 1));
+    CHECK((a.squared_global_norm == 3 && a.last_norm_nonfinite == 1));
   }
   record_norms({}, false, a);
   record_norms({5}, false, a);
-  CHECK((a.squared_global_norm == 8 && a.nonfinite_buckets == 2 && a.last_bucket_nonfinite == 0));
+  CHECK((a.squared_global_norm == 8 && a.nonfinite_norms == 2 && a.last_norm_nonfinite == 0));
 }
 
 TEST_CASE("step_status: with keep_nonfinite the sum is NaN or infinite as the norm was") {
   detail::train::step_status a, b;
   record_norms({1, HUGE_VAL}, true, a);
-  CHECK((a.squared_global_norm == HUGE_VAL && a.nonfinite_buckets == 1));
+  CHECK((a.squared_global_norm == HUGE_VAL && a.nonfinite_norms == 1));
   record_norms({std::nan(""), 1}, true, b);
-  CHECK((std::isnan(b.squared_global_norm) && b.nonfinite_buckets == 1));
+  CHECK((std::isnan(b.squared_global_norm) && b.nonfinite_norms == 1));
 }
 
 TEST_CASE("step_status: replace_op copies or clears where the flag is set, else changes nothing") {
@@ -56,13 +56,13 @@ TEST_CASE("step_status: a step begins with its step_info and no norms, and keeps
   detail::train::step_status a{.scale = {8, 3},
                                .unscale = 0.125f,
                                .squared_global_norm = 2,
-                               .nonfinite_buckets = 3,
-                               .last_bucket_nonfinite = 1};
+                               .nonfinite_norms = 3,
+                               .last_norm_nonfinite = 1};
   detail::train::begin_step_op{
       {.step = 4, .applied = 2, .learning_rate = 0.5, .previous_learning_rate = 0.25}, &a}(0);
   CHECK((a.info.step == 4 && a.info.applied == 2 && a.info.learning_rate == 0.5));
   CHECK(a.info.previous_learning_rate == 0.25);
-  CHECK((a.squared_global_norm == 0 && a.nonfinite_buckets == 0 && a.last_bucket_nonfinite == 0));
+  CHECK((a.squared_global_norm == 0 && a.nonfinite_norms == 0 && a.last_norm_nonfinite == 0));
   CHECK((a.scale.value == 8 && a.scale.finite_steps == 3 && a.unscale == 0.125f));
 }
 

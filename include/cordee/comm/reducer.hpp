@@ -21,7 +21,8 @@
 //     scratch_as<P>(n), mix_as<P>(m, lost, info, s)    the same with every hop encoded in P
 //
 // `reducer_base` has the defaults; `exact_method` (exact_method.hpp) makes a reducer of a schedule
-// of hops. A trainer checks each member by itself (reducer_check.hpp).
+// of hops. A trainer checks each member by itself (reducer_check.hpp); a reducer's test is
+// CHECK(reducer_laws(make) == "") of testing/reducer_laws.hpp.
 #pragma once
 
 #include <algorithm>

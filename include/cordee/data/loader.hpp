@@ -55,15 +55,15 @@ class loader {
         options_(options),
         rank_(comm.rank()),
         ranks_(comm.size()) {
-    expects((options.global_batch > 0) != (options.per_rank > 0) && options.global_batch >= 0 &&
-                options.per_rank >= 0,
-            "loader: set either .global_batch or .per_rank, to a positive number");
+    expects((options.global_batch > 0) != (options.micro_batch > 0) && options.global_batch >= 0 &&
+                options.micro_batch >= 0,
+            "loader: set either .global_batch or .micro_batch, to a positive number");
     expects(options.accumulate > 0,
             "loader: .accumulate, the number of micro-batches, must be at least 1");
     expects(dataset_.image().channels <= 4, "loader: images have at most 4 channels");
     plan_ = {static_cast<std::int64_t>(dataset_.size()),
              options.global_batch > 0 ? options.global_batch
-                                      : options.per_rank * ranks_ * options.accumulate,
+                                      : options.micro_batch * ranks_ * options.accumulate,
              options.last_batch};
     if (plan_.samples == 0) throw error("loader: the data set is empty");
     if (options.last_batch == last_batch::drop && plan_.global_batch > plan_.samples)
@@ -81,7 +81,7 @@ class loader {
   [[nodiscard]] std::int64_t global_batch() const { return plan_.global_batch; }
   /// Samples of one micro-batch on one rank, rounded up: some have one fewer where `slices` does
   /// not divide the global batch.
-  [[nodiscard]] std::int64_t per_rank() const {
+  [[nodiscard]] std::int64_t micro_batch() const {
     return (plan_.global_batch + slices() - 1) / slices();
   }
   [[nodiscard]] int accumulate() const { return options_.accumulate; }
@@ -114,8 +114,8 @@ class loader {
                                     "batches continue across epochs"};
     return concat(
         detail::core::grouped(plan_.samples), " samples of ", cordee::describe(image()), " in ",
-        classes(), " classes; global batch ", plan_.global_batch, " = ", per_rank(), " per rank x ",
-        ranks_, " ranks x ", options_.accumulate, " micro-batches",
+        classes(), " classes; global batch ", plan_.global_batch, " = ", micro_batch(),
+        " per micro-batch x ", ranks_, " ranks x ", options_.accumulate, " micro-batches",
         plan_.global_batch % slices() == 0 ? "" : " (some have one sample fewer)", "; ",
         epoch_ends[static_cast<std::size_t>(options_.last_batch)], "; seed ", options_.seed);
   }

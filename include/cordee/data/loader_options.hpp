@@ -22,10 +22,10 @@ namespace cordee::inline CORDEE_ABI {
 /// An enum and not a type, as algorithms are: it selects arithmetic on three integers and no code.
 enum class last_batch { drop, pad, carry };
 
-/// Exactly one of `global_batch` and `per_rank` is set; `per_rank` counts the samples of one
-/// micro-batch on one rank: global batch = per rank x ranks x accumulate.
+/// Exactly one of `global_batch` and `micro_batch` is set; `micro_batch` counts the samples of one
+/// micro-batch on one rank: global batch = micro-batch x ranks x accumulate.
 struct loader_options {
-  std::int64_t global_batch = 0, per_rank = 0;
+  std::int64_t global_batch = 0, micro_batch = 0;
   int accumulate = 1;  // micro-batches of an update
   std::uint64_t seed = 0;
   // By default every epoch has each sample once, and every update has the same number of samples.

@@ -13,7 +13,7 @@
 //   s.launch_kernel(blocks, scale_kernel{x});
 //
 // A kernel uses the GPU only through its thread block `b`, so the same source is compiled by nvcc
-// (cuda.cuh) and runs thread by thread under the sanitizers in the tests' emulation.
+// (device/cuda_kernel.cuh) and runs thread by thread under the sanitizers in the tests' emulation.
 #pragma once
 
 #include <concepts>

@@ -6,6 +6,7 @@
 // V is a template argument of every CPU kernel that reads activations. V = 1 is plain NCHW (engine
 // `reference`); V = one SIMD register is the CPU's fast layout (engine `direct`), where the
 // channels of one pixel are one load. Channels that pad the last block are zero and stay zero.
+// An engine decides its V with `block(channels)`.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +14,13 @@
 #include <cordee/core/extent.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
+
+/// Channels to a block of an activation in the engines `direct`, `winograd` and `onednn`: V, or all
+/// of them where they are at most 4, as in the network's input.
+template <int V>
+constexpr int channel_block_size(int channels) {
+  return channels <= 4 ? channels : V;
+}
 
 /// Blocks of `block` channels that hold so many channels.
 constexpr std::size_t channel_blocks(int channels, int block) {

@@ -31,7 +31,7 @@ class console {
   void begin(const run_plan& p) {
     plan_ = p;
     print(concat("global batch ", detail::core::grouped(p.global_batch), " = ",
-                 detail::core::grouped(p.per_rank), " per rank x ", p.ranks, " ranks x ",
+                 detail::core::grouped(p.micro_batch), " per micro-batch x ", p.ranks, " ranks x ",
                  p.accumulate, " accumulated; ", detail::core::grouped(p.steps - p.first_step),
                  " steps, ", p.epochs, " epochs of ", detail::core::grouped(p.samples),
                  " samples\n"));

@@ -113,8 +113,8 @@ std::string describe(Run& run, F& feed, double epochs) {
     add_line("convolutions", concat("engine ", M::engine::name));
   add_line("batch",
            concat(detail::core::grouped(feed.global_batch()), " samples per update = ",
-                  detail::core::grouped(feed.global_batch() / (ranks * micro)), " per rank x ",
-                  ranks, " ranks x ", micro, " accumulated micro-batches"));
+                  detail::core::grouped(feed.global_batch() / (ranks * micro)),
+                  " per micro-batch x ", ranks, " ranks x ", micro, " accumulated micro-batches"));
   add_line("length", concat(detail::core::grouped(steps), " updates, ", epochs, " epochs of ",
                             detail::core::grouped(feed.samples()), " samples"));
   add_line("optimizer", detail::core::describe_policy(run.optimizer()));

@@ -14,7 +14,12 @@
 namespace cordee::inline CORDEE_ABI::detail::train {
 
 /// Why a pair is rejected; the first that applies.
-enum class pairing_error { none, gradients_not_averaged, weights_rounded, mixing_not_memoryless };
+enum class pairing_error {
+  none,
+  gradients_not_averaged,
+  weights_rounded,
+  mixing_not_doubly_stochastic
+};
 
 template <class O, class R>
 struct pairing {
@@ -22,7 +27,7 @@ struct pairing {
       R::offers != agreement::exact && O::needs == agreement::exact
           ? pairing_error::gradients_not_averaged
       : !R::lossless && O::needs != agreement::exact ? pairing_error::weights_rounded
-      : R::offers < O::needs                         ? pairing_error::mixing_not_memoryless
+      : R::offers < O::needs                         ? pairing_error::mixing_not_doubly_stochastic
                                                      : pairing_error::none;
 };
 
@@ -42,7 +47,7 @@ struct require_compatible {
                 "this optimizer averages weights, whose differences between ranks are lost in a "
                 "reducer that rounds: use a lossless reducer, or an optimizer that averages "
                 "gradients");
-  static_assert(error != pairing_error::mixing_not_memoryless,
+  static_assert(error != pairing_error::mixing_not_doubly_stochastic,
                 "this optimizer needs one multiplication by a doubly stochastic matrix per step: "
                 "use gossip or an exact reducer, or wrap the optimizer in local_steps");
   static constexpr bool holds = true;

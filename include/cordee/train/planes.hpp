@@ -165,10 +165,10 @@ class planes {
   }
 
   [[nodiscard]] const std::int32_t* any_nonfinite() const {
-    return &step_status_.span().data->nonfinite_buckets;
+    return &step_status_.span().data->nonfinite_norms;
   }
   [[nodiscard]] const std::int32_t* last_nonfinite() const {
-    return &step_status_.span().data->last_bucket_nonfinite;
+    return &step_status_.span().data->last_norm_nonfinite;
   }
 
   // to <- from, or zero if `from` is empty, where the flag is set

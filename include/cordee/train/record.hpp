@@ -28,7 +28,7 @@ namespace cordee::inline CORDEE_ABI {
 struct run_plan {
   std::int64_t steps = 0, first_step = 0;
   double epochs = 0;
-  std::int64_t samples = 0, global_batch = 0, per_rank = 0;
+  std::int64_t samples = 0, global_batch = 0, micro_batch = 0;
   int ranks = 1, accumulate = 1;
   double radius = 0;  // of the ranks' disagreement per round; 0 if optimizer and reducer leave none
 };

@@ -5,7 +5,7 @@
 // and learning rate, which kernels read, and the test of its gradients, which kernels write.
 //
 //   norms of some segments are recorded:  finite:      squared_global_norm += their sum
-//                                         not finite:  ++nonfinite_buckets
+//                                         not finite:  ++nonfinite_norms
 //
 // Whether a step is applied is decided on the device; the host reads the status after it has
 // launched everything. What differs from step to step is an argument of no launch but the first one
@@ -24,11 +24,11 @@ namespace cordee::inline CORDEE_ABI::detail::train {
 
 struct step_status {
   step_info info{};
-  loss_scale scale{};                      // this step's; after rescale_op the next one's
-  float unscale = 1;                       // 1 / scale, rounded to single precision
-  double squared_global_norm = 0;          // squared norm of the gradients recorded so far
-  std::int32_t nonfinite_buckets = 0;      // records with a NaN or an infinity, in this step
-  std::int32_t last_bucket_nonfinite = 0;  // whether the last record had one
+  loss_scale scale{};                    // this step's; after rescale_op the next one's
+  float unscale = 1;                     // 1 / scale, rounded to single precision
+  double squared_global_norm = 0;        // squared norm of the gradients recorded so far
+  std::int32_t nonfinite_norms = 0;      // norms recorded in this step that are NaN or infinite
+  std::int32_t last_norm_nonfinite = 0;  // whether the last one is
 };
 
 /// Resets the status at the beginning of a step; the loss scale is kept.
@@ -39,7 +39,7 @@ struct begin_step_op {
   CORDEE_HOST_DEVICE void operator()(std::size_t) const {
     status->info = info;
     status->squared_global_norm = 0;
-    status->nonfinite_buckets = status->last_bucket_nonfinite = 0;
+    status->nonfinite_norms = status->last_norm_nonfinite = 0;
   }
 };
 
@@ -55,8 +55,8 @@ struct record_norms_op {
     double sum = 0;
     for (std::size_t k = 0; k < n; ++k) sum += squares[k];
     const bool finite = std::isfinite(sum);
-    status->last_bucket_nonfinite = finite ? 0 : 1;
-    status->nonfinite_buckets += status->last_bucket_nonfinite;
+    status->last_norm_nonfinite = finite ? 0 : 1;
+    status->nonfinite_norms += status->last_norm_nonfinite;
     if (finite || keep_nonfinite) status->squared_global_norm += sum;
   }
 };
@@ -67,7 +67,7 @@ struct rescale_op {
   step_status* status;
 
   CORDEE_HOST_DEVICE void operator()(std::size_t) const {
-    status->scale.update(options, status->nonfinite_buckets == 0);
+    status->scale.update(options, status->nonfinite_norms == 0);
     status->unscale = status->scale.inverse();
   }
 };

@@ -253,8 +253,8 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
     if (!checks_gradient()) return;
     const detail::train::step_status& status = readback_.status();
     out_.squared_global_norm = status.squared_global_norm;
-    out_.zeroed_buckets = mixes ? status.nonfinite_buckets : 0;
-    out_.applied = mixes || status.nonfinite_buckets == 0;
+    out_.zeroed_buckets = mixes ? status.nonfinite_norms : 0;
+    out_.applied = mixes || status.nonfinite_norms == 0;
     gradient_scaler_.set_host_scale(status);
   }
 

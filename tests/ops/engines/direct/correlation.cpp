@@ -145,8 +145,8 @@ TEST_CASE_TEMPLATE("correlation: nothing is written outside its samples", W, WID
       CAPTURE(back);
       const detail::ops::correlation<Real, V> pass(p, back);
       const extent from = back ? p.out() : p.in, to = back ? p.in : p.out();
-      const std::size_t in = sample_size(from, detail::ops::direct_block<V>(from.channels)),
-                        out = sample_size(to, detail::ops::direct_block<V>(to.channels));
+      const std::size_t in = sample_size(from, detail::ops::channel_block_size<V>(from.channels)),
+                        out = sample_size(to, detail::ops::channel_block_size<V>(to.channels));
       const std::vector<Real> x(3 * in, Real{1}), w(pass.form().size(), Real{1});
       std::vector<Real> y(3 * out, Real{99});
       // The second of three samples.

@@ -121,8 +121,8 @@ TEST_CASE_TEMPLATE("weight_gradient: the workspace may hold NaN before", W, WIDT
     const int samples = 11;
     const typename W::gradient gradient(p, samples);
     const std::vector<Real> x(
-        11 * sample_size(p.in, detail::ops::direct_block<W::V>(p.in.channels)), Real{1}),
-        dy(11 * sample_size(p.out(), detail::ops::direct_block<W::V>(p.filters)), Real{1});
+        11 * sample_size(p.in, detail::ops::channel_block_size<W::V>(p.in.channels)), Real{1}),
+        dy(11 * sample_size(p.out(), detail::ops::channel_block_size<W::V>(p.filters)), Real{1});
     std::vector<Real> dw(p.weights());
     std::vector<Real> memory(gradient.plan().workspace(), std::numeric_limits<Real>::quiet_NaN());
     gradient.run(x.data(), dy.data(), dw.data(), write_mode::overwrite, memory.data(), {});

@@ -16,7 +16,8 @@
 #include <cordee/ops/convolution.hpp>
 #include <cordee/ops/engines/direct/bfloat_tile.hpp>
 #include <cordee/ops/engines/direct/packed_form.hpp>
-#include <cordee/ops/engines/direct/storage.hpp>
+#include <cordee/ops/engines/direct/scratch.hpp>
+#include <cordee/ops/layout.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
@@ -33,8 +34,9 @@ class bfloat_correlation {
 
   /// Few channels are not in blocks of V.
   static constexpr bool applies_to(const convolution_problem& p, bool backward) {
-    return V % 2 == 0 && direct_block<V>(p.in.channels) == V && direct_block<V>(p.filters) == V &&
-           p.padding < p.window && (!backward || p.stride == 1);
+    return V % 2 == 0 && channel_block_size<V>(p.in.channels) == V &&
+           channel_block_size<V>(p.filters) == V && p.padding < p.window &&
+           (!backward || p.stride == 1);
   }
   /// Numbers of bf16.
   [[nodiscard]] std::size_t packed_size() const { return form_.size(); }

@@ -15,7 +15,8 @@
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/convolution_bytes.hpp>
 #include <cordee/ops/engines/direct/byte_tile.hpp>
-#include <cordee/ops/engines/direct/storage.hpp>
+#include <cordee/ops/engines/direct/scratch.hpp>
+#include <cordee/ops/layout.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
@@ -25,7 +26,7 @@ class byte_correlation {
   explicit byte_correlation(const convolution_problem& p)
       : p_(p),
         out_(p.out()),
-        block_(direct_block<V>(p.in.channels)),
+        block_(channel_block_size<V>(p.in.channels)),
         pitch_(block_ == V ? V : 4),
         blocks_(static_cast<int>(channel_blocks(p.in.channels, block_))),
         filter_blocks_(static_cast<int>(channel_blocks(p.filters, V))),
@@ -61,7 +62,7 @@ class byte_correlation {
            Out* y,               // (N, K/V, H', W', V), or (N, H', W', K) of few filters
            cpu::stream s) const {
     const std::size_t x_size = sample_size(p_.in, block_),
-                      y_size = sample_size(out_, direct_block<V>(p_.filters));
+                      y_size = sample_size(out_, channel_block_size<V>(p_.filters));
     parallel_chunks(
         s, static_cast<std::size_t>(samples), 1, [&](std::size_t first, std::size_t last) {
           thread_local thread_memory memory;
@@ -74,7 +75,7 @@ class byte_correlation {
             terms.initial[f] = -k.zero_point * sum;
             terms.scales[f] = std::same_as<Out, float> && exists ? k.scale * scales[f] : 0;
           }
-          const bool narrow = direct_block<V>(p_.filters) != V;
+          const bool narrow = channel_block_size<V>(p_.filters) != V;
           auto* const wide = reinterpret_cast<Out*>(  // (K/V, H', W', V)
               narrow ? memory.wide.reserve(filters * out_.pixels()) : nullptr);
           const auto bytes = static_cast<std::size_t>(plane() * blocks_);

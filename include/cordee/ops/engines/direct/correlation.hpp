@@ -25,8 +25,9 @@
 #include <cordee/ops/engines/direct/correlation_plan.hpp>
 #include <cordee/ops/engines/direct/packed_form.hpp>
 #include <cordee/ops/engines/direct/rows3x3.hpp>
-#include <cordee/ops/engines/direct/storage.hpp>
+#include <cordee/ops/engines/direct/scratch.hpp>
 #include <cordee/ops/engines/direct/tile.hpp>
+#include <cordee/ops/layout.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
@@ -89,7 +90,7 @@ class correlation {
       thread_local widened_memory memory;
       const std::size_t size = plan_.y_size, plane = plan_.out.pixels() * V,
                         blocks = std::min(filters.last, static_cast<std::size_t>(plan_.out_blocks));
-      const bool whole = plan_.gathers() || direct_block<V>(plan_.out.channels) != V;
+      const bool whole = plan_.gathers() || channel_block_size<V>(plan_.out.channels) != V;
       const std::size_t first = whole ? 0 : filters.first * plane,
                         last = whole ? size : blocks * plane;
       Real* const sums = memory.y.reserve(samples * size);  // as y
@@ -123,7 +124,8 @@ class correlation {
       return;
     }
     const int channels = plan_.out.channels;
-    if (direct_block<V>(channels) == V) return run_bands(memory, samples, x, w, y, add, filters);
+    if (channel_block_size<V>(channels) == V)
+      return run_bands(memory, samples, x, w, y, add, filters);
     Real* const wide = memory.widened.reserve(size);  // (1, H', W', V)
     run_bands(memory, samples, x, w, wide, false, filters);
     for (std::size_t pixel = 0; pixel < plan_.out.pixels(); ++pixel)

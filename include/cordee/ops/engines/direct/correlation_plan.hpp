@@ -12,8 +12,9 @@
 #include <cstddef>
 
 #include <cordee/ops/convolution.hpp>
-#include <cordee/ops/engines/direct/storage.hpp>
+#include <cordee/ops/engines/direct/scratch.hpp>
 #include <cordee/ops/engines/direct/tile.hpp>
+#include <cordee/ops/layout.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
@@ -107,8 +108,8 @@ constexpr correlation_plan plan_correlation(const convolution_problem& layer, bo
                         .out_step = backward ? p.stride : 1,
                         .gather_stride = gathered.stride,
                         .cache_size = 262144 / number};
-  const bool full_output = direct_block<V>(plan.out.channels) == V;
-  plan.block = direct_block<V>(plan.in.channels);
+  const bool full_output = channel_block_size<V>(plan.out.channels) == V;
+  plan.block = channel_block_size<V>(plan.in.channels);
   plan.in_blocks = static_cast<int>(channel_blocks(plan.in.channels, plan.block));
   plan.out_blocks = static_cast<int>(channel_blocks(plan.out.channels, V));
 
@@ -149,7 +150,7 @@ constexpr correlation_plan plan_correlation(const convolution_problem& layer, bo
   plan.x_size = plan.gathers() && !backward ? strided : sample_size(plan.in, plan.block);
   plan.y_size = plan.gathers() && backward
                     ? strided
-                    : sample_size(plan.out, direct_block<V>(plan.out.channels));
+                    : sample_size(plan.out, channel_block_size<V>(plan.out.channels));
   return plan;
 }
 

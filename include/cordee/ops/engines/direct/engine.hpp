@@ -19,6 +19,7 @@
 #include <cordee/ops/engines/direct/bytes.hpp>
 #include <cordee/ops/engines/direct/correlation.hpp>
 #include <cordee/ops/engines/direct/weight_gradient.hpp>
+#include <cordee/ops/layout.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -33,7 +34,7 @@ struct direct_with {
 
   template <class N>
   static constexpr int block(int channels) {
-    return direct_block<width<N>>(channels);
+    return channel_block_size<width<N>>(channels);
   }
   template <class N>
   static std::size_t packed_size(const convolution_problem& p) {

@@ -4,7 +4,7 @@
 // The order in which engine `direct` reads weights, and conversions from and to the canonical
 // (K, C, R, S):
 //
-//   (K/V, C/B, R, S, B, V)   with B = direct_block(C): V, or C where channels are few
+//   (K/V, C/B, R, S, B, V)   with B = channel_block_size(C): V, or C where channels are few
 //
 // Packing transposes squares of V registers: V adjacent weights of each of V filters become V
 // filters of each weight. The packed weights for dgrad are, tap by tap, the transposes of those for
@@ -18,7 +18,6 @@
 
 #include <cordee/core/training_step.hpp>
 #include <cordee/ops/cpu/simd.hpp>
-#include <cordee/ops/engines/direct/storage.hpp>
 #include <cordee/ops/layout.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
@@ -40,7 +39,7 @@ struct packed_form {
   int outputs = 0, inputs = 0, window = 0;  // K, C, R = S
 
   [[nodiscard]] constexpr std::ptrdiff_t block_size() const {
-    const int block = direct_block<V>(inputs);
+    const int block = channel_block_size<V>(inputs);
     return std::ptrdiff_t{V} * window * window * block * ((inputs + block - 1) / block);
   }
   [[nodiscard]] constexpr std::size_t size() const {
@@ -48,11 +47,11 @@ struct packed_form {
   }
   /// From one tap of a window row to the next.
   [[nodiscard]] constexpr std::ptrdiff_t tap_size() const {
-    return std::ptrdiff_t{V} * direct_block<V>(inputs);
+    return std::ptrdiff_t{V} * channel_block_size<V>(inputs);
   }
   /// Offset of the V weights of input channel c at tap (r, s), in filter block 0.
   [[nodiscard]] constexpr std::ptrdiff_t at(int c, int r, int s) const {
-    const int block = direct_block<V>(inputs);
+    const int block = channel_block_size<V>(inputs);
     return ((std::ptrdiff_t{c / block} * window + r) * window + s) * block * V + c % block * V;
   }
   /// Weights (channels, taps) of filter k from channel c on: the offset of the first in canonical
@@ -67,7 +66,7 @@ struct packed_form {
   /// integral_constant, for unrolled_for.
   template <class F>
   void for_each_run(std::size_t first, std::size_t last, const F& f) const {
-    const int block = direct_block<V>(inputs), taps = window * window;
+    const int block = channel_block_size<V>(inputs), taps = window * window;
     for (std::size_t b = first; b < last; ++b)
       for (int c = 0; c < inputs; c += block)
         for (int v = 0, k = static_cast<int>(b) * V; v < V && k < outputs; ++v, ++k) {
@@ -145,7 +144,7 @@ struct packed_form {
   template <class Real>
   void swap_channels(std::size_t first, std::size_t last, const Real* packed, Real* swapped) const {
     const packed_form other{inputs, outputs, window};
-    const int block = direct_block<V>(inputs);
+    const int block = channel_block_size<V>(inputs);
     for (std::size_t b = first; b < last; ++b)
       for (int c = 0; c < inputs; c += block) {
         const int k = static_cast<int>(b) * V;

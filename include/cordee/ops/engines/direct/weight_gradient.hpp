@@ -21,9 +21,10 @@
 #include <cordee/ops/convolution.hpp>
 #include <cordee/ops/engines/direct/packed_form.hpp>
 #include <cordee/ops/engines/direct/rows3x3.hpp>
-#include <cordee/ops/engines/direct/storage.hpp>
+#include <cordee/ops/engines/direct/scratch.hpp>
 #include <cordee/ops/engines/direct/weight_gradient_plan.hpp>
 #include <cordee/ops/engines/direct/wgrad_tile.hpp>
+#include <cordee/ops/layout.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
@@ -105,8 +106,9 @@ class weight_gradient {
     const convolution_problem& p = plan_.layer;
     const extent& out = plan_.out;
     const auto x_size =
-        static_cast<std::ptrdiff_t>(sample_size(p.in, direct_block<V>(p.in.channels)));
-    const auto dy_size = static_cast<std::ptrdiff_t>(sample_size(out, direct_block<V>(p.filters)));
+        static_cast<std::ptrdiff_t>(sample_size(p.in, channel_block_size<V>(p.in.channels)));
+    const auto dy_size =
+        static_cast<std::ptrdiff_t>(sample_size(out, channel_block_size<V>(p.filters)));
     const auto dy_block = static_cast<std::ptrdiff_t>(out.pixels()) * V;
     const std::ptrdiff_t dy_first = plan_.widen_output_gradient ? 0 : k * dy_block,
                          dy_last =

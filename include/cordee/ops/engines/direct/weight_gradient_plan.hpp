@@ -10,8 +10,9 @@
 
 #include <cordee/ops/convolution.hpp>
 #include <cordee/ops/engines/direct/packed_form.hpp>
-#include <cordee/ops/engines/direct/storage.hpp>
+#include <cordee/ops/engines/direct/scratch.hpp>
 #include <cordee/ops/engines/direct/wgrad_tile.hpp>
+#include <cordee/ops/layout.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
@@ -88,7 +89,7 @@ constexpr weight_gradient_plan plan_weight_gradient(const convolution_problem& l
                             .gather_stride = gathered.stride,
                             .samples = samples,
                             .V = V,
-                            .widen_output_gradient = direct_block<V>(p.filters) != V,
+                            .widen_output_gradient = channel_block_size<V>(p.filters) != V,
                             .filter_blocks = static_cast<int>(channel_blocks(p.filters, V))};
   if (image && rows3x3 && p.stride == 1 && p.in.channels % image_channels<Real, V> == 0)
     plan.kernel = wgrad_kernel::image3x3;

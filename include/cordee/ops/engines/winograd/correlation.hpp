@@ -17,7 +17,7 @@
 
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/convolution.hpp>
-#include <cordee/ops/engines/direct/storage.hpp>
+#include <cordee/ops/engines/direct/scratch.hpp>
 #include <cordee/ops/engines/direct/tile.hpp>
 #include <cordee/ops/engines/winograd/transform.hpp>
 #include <cordee/ops/engines/winograd/weights.hpp>

@@ -14,6 +14,7 @@
 #include <cordee/ops/engines/winograd/correlation.hpp>
 #include <cordee/ops/engines/winograd/weight_gradient.hpp>
 #include <cordee/ops/engines/winograd/weights.hpp>
+#include <cordee/ops/layout.hpp>
 #include <cordee/precision/bf16.hpp>
 #include <cordee/precision/fp16.hpp>
 #include <cordee/precision/fp32.hpp>
@@ -37,7 +38,7 @@ struct winograd_with {
   static constexpr bool uses_tiles(const convolution_problem& p) {
     constexpr int V = width<N>;
     return p.window == 3 && p.stride == 1 && p.padding == 1 &&
-           direct_block<V>(p.in.channels) == V && direct_block<V>(p.filters) == V &&
+           channel_block_size<V>(p.in.channels) == V && channel_block_size<V>(p.filters) == V &&
            p.in.height > 2 && p.in.width > 2 && p.in.channels + p.filters > 32;
   }
   template <class N>

@@ -6,17 +6,13 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/ops/engines/direct/storage.hpp>
+#include <cordee/ops/engines/direct/scratch.hpp>
 
 using namespace cordee;
 using namespace cordee::detail::ops;
 
-static_assert(direct_block<8>(1) == 1 && direct_block<8>(4) == 4 && direct_block<8>(5) == 8);
-static_assert(direct_block<2>(3) == 3 && direct_block<2>(5) == 2);
-
-TEST_CASE_TEMPLATE(
-    "storage: scratch is aligned to a cache line and grows to the largest size reserved", Real,
-    float, double) {
+TEST_CASE_TEMPLATE("scratch: it is aligned to a cache line and grows to the largest size reserved",
+                   Real, float, double) {
   scratch<Real> memory;
   for (const std::size_t n : {1u, 5u, 100u, 7u, 4097u}) {
     Real* const at = memory.reserve(n);
@@ -28,7 +24,7 @@ TEST_CASE_TEMPLATE(
   CHECK(most[4096] == 1);  // a smaller or an equal size keeps the contents
 }
 
-TEST_CASE("storage: the pixels that a 1x1 window with a stride reads are gathered and scattered") {
+TEST_CASE("scratch: the pixels that a 1x1 window with a stride reads are gathered and scattered") {
   constexpr int V = 4;
   const convolution_problem p{{5, 5, 6}, 8, 1, 2, 0};
   const strided_pixels<V> strided(p);
@@ -55,7 +51,7 @@ TEST_CASE("storage: the pixels that a 1x1 window with a stride reads are gathere
   }
 }
 
-TEST_CASE("storage: an image with its padding, and two rows of zeros below") {
+TEST_CASE("scratch: an image with its padding, and two rows of zeros below") {
   const convolution_problem p{{2, 3, 4}, 8, 3, 1, 1};
   CHECK(padded_columns(p) == 6);
   std::vector<double> x(24);

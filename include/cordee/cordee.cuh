@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The component cuda: a GPU as a device, and the GPU overloads of every operation that layers,
-// optimizers and reducers call. cordee.hpp includes it in translation units that nvcc compiles.
+// The umbrella of the component cuda: a GPU as a device, and the GPU overloads of every operation
+// that layers, optimizers and reducers call. cordee.hpp includes it in translation units that nvcc
+// compiles.
 #pragma once
 
 #include <cordee/device/cuda.cuh>

@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory of engine `direct`: blocks of activations, a thread's scratch, copies in the type of
-// arithmetic and with padding, the pixels behind a stride. The order of its weights is that of
-// packed_form.hpp.
+// A thread's scratch memory in engine `direct`, and the copies that are made in it: activations in
+// the type of arithmetic, in blocks of V channels, with padding, or only the pixels behind a stride.
 #pragma once
 
 #include <algorithm>
@@ -18,13 +17,6 @@
 #include <cordee/precision/number.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
-
-/// Channels to a block of an activation: V, or all of them where they are at most 4, as in the
-/// network's input.
-template <int V>
-constexpr int direct_block(int channels) {
-  return channels <= 4 ? channels : V;
-}
 
 /// Memory of one thread. It grows to the largest size ever reserved.
 template <class Real>
@@ -143,8 +135,9 @@ template <int V>
 struct strided_pixels {
   constexpr explicit strided_pixels(const convolution_problem& p)
       : in(p.in),
-        stride(p.window == 1 && p.padding == 0 && direct_block<V>(p.in.channels) == V ? p.stride
-                                                                                      : 1) {}
+        stride(p.window == 1 && p.padding == 0 && channel_block_size<V>(p.in.channels) == V
+                   ? p.stride
+                   : 1) {}
 
   /// The layer over the dense pixels.
   [[nodiscard]] constexpr convolution_problem dense_layer(const convolution_problem& p) const {
