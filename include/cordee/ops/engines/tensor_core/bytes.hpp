@@ -61,7 +61,7 @@ struct byte_sum_epilogue {
 
   CORDEE_DEVICE void store(std::size_t offset, int filter, const std::int32_t* sums,
                            thread_state&) const {
-    Out out[width];
+    Out out[std::size_t{width}];
     const std::int32_t zero = scaling->zero_point;
     for (int i = 0; i < width; ++i) {
       const int f = filter + i;
