@@ -33,8 +33,8 @@ namespace cordee::inline CORDEE_ABI::detail::comm {
 
 class mpi_world {
  public:
-  explicit mpi_world(std::chrono::milliseconds deadline)
-      : deadline(deadline), self_(mpi_session::start(deadline)) {
+  explicit mpi_world(std::chrono::milliseconds wait_limit)
+      : deadline(wait_limit), self_(mpi_session::start(wait_limit)) {
     const auto begun = wait_timer::clock::now();
     std::array<MPI_Request, context_count + 1> duplicated;
     for (std::size_t k = 0; k < duplicated.size(); ++k)

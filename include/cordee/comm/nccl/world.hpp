@@ -47,8 +47,8 @@ class nccl_world {
  public:
   /// `device`: the GPU to use; -1: the one of the local rank.
   template <Rendezvous R>
-  nccl_world(R rendezvous, std::chrono::milliseconds deadline, int device)
-      : deadline(deadline), self_(rendezvous.assignment()) {
+  nccl_world(R rendezvous, std::chrono::milliseconds wait_limit, int device)
+      : deadline(wait_limit), self_(rendezvous.assignment()) {
     expects(self_.size > 0 && self_.rank < self_.size, "nccl: a rank beyond the number of ranks");
     connect(rendezvous);
     try {

@@ -28,8 +28,11 @@ namespace cordee::inline CORDEE_ABI::detail::comm {
 
 class thread_world {
  public:
-  [[gnu::cold]] thread_world(int size, std::chrono::milliseconds deadline)
-      : size(size), deadline(deadline), first_failure(size), left_(static_cast<std::size_t>(size)) {
+  [[gnu::cold]] thread_world(int ranks, std::chrono::milliseconds wait_limit)
+      : size(ranks),
+        deadline(wait_limit),
+        first_failure(ranks),
+        left_(static_cast<std::size_t>(ranks)) {
     for (int i = 0; i < size * context_count; ++i)
       endpoints_.push_back(std::make_unique<endpoint>(size));
     for (auto& m : means_) m = std::make_unique<shared_mean>(size);

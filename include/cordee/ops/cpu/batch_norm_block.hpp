@@ -32,11 +32,11 @@ inline constexpr int register_lanes = (V & (V - 1)) == 0 ? V : 1;
 template <int W>
 struct double_sums {
   static constexpr int D = std::min(W, lanes<double>);
-  vec<double, D> part[W / D] = {};
+  vec<double, D> part[std::size_t{W / D}] = {};
 
   template <class Real>
   [[gnu::always_inline]] void add(vec<Real, W> value) {
-    Real each[W];
+    Real each[std::size_t{W}];
     store<Real, W>(each, value);
     for (int k = 0; k < W / D; ++k)
       part[k] += __builtin_convertvector((load<Real, D>(each + k * D)), vec<double, D>);

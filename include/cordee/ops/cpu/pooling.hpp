@@ -35,7 +35,7 @@ void average_pool_forward(const extent& in, int samples, const N* x, N* y, cpu::
   parallel_chunks(s, static_cast<std::size_t>(samples), 1,
                   [=](std::size_t first, std::size_t last) {
                     for (std::size_t b = first * blocks; b < last * blocks; ++b) {
-                      Real sum[V] = {};
+                      Real sum[std::size_t{V}] = {};
                       for (std::size_t p = 0; p < pixels; ++p)
                         for (std::size_t v = 0; v < V; ++v)
                           sum[v] += precision::widened(x[(b * pixels + p) * V + v]);
@@ -53,7 +53,7 @@ void average_pool_backward(const extent& in, int samples, const N* dy, N* dx, cp
   parallel_chunks(s, static_cast<std::size_t>(samples), 1,
                   [=](std::size_t first, std::size_t last) {
                     for (std::size_t b = first * blocks; b < last * blocks; ++b) {
-                      N share[V];
+                      N share[std::size_t{V}];
                       for (std::size_t v = 0; v < V; ++v)
                         share[v] = precision::rounded<N>(precision::widened(dy[b * V + v]) /
                                                          static_cast<Real>(pixels));

@@ -31,13 +31,13 @@ struct convert_op {
 struct krsc_layout {
   unsigned channels, filters, taps, padded_channels, padded_filters;
 
-  krsc_layout(const convolution_problem& p, int padded_channels, int padded_filters)
+  krsc_layout(const convolution_problem& p, int row_channels, int rows)
       : channels(static_cast<unsigned>(p.in.channels)),
         filters(static_cast<unsigned>(p.filters)),
         taps(static_cast<unsigned>(p.window * p.window)),
-        padded_channels(static_cast<unsigned>(padded_channels)),
-        padded_filters(static_cast<unsigned>(padded_filters)) {
-    expects(padded_channels >= p.in.channels && padded_filters >= p.filters,
+        padded_channels(static_cast<unsigned>(row_channels)),
+        padded_filters(static_cast<unsigned>(rows)) {
+    expects(row_channels >= p.in.channels && rows >= p.filters,
             "pack_krsc: fewer padded channels or filters than the layer has");
   }
   [[nodiscard]] CORDEE_HOST_DEVICE std::size_t size() const {

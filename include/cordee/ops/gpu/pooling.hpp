@@ -134,7 +134,7 @@ struct max_pool_op {
     const auto [s0, s1] = p.taps(column, p.in.width);
     const N* const plane = x + in.offset({position.sample, position.channel, 0});
     vec_16b<N, Size> best;
-    std::uint8_t best_tap[Size] = {};
+    std::uint8_t best_tap[std::size_t{Size}] = {};
     for (int r = r0; r < r1; ++r)
       for (int s = s0; s < s1; ++s) {
         const int h = row * p.stride - p.padding + r, l = column * p.stride - p.padding + s;
@@ -182,7 +182,7 @@ struct max_pool_backward_op {
         const std::size_t from =
             plane + static_cast<std::size_t>(row * out_extent.width + column) * out.V;
         const vec_16b<N, Size> g(dy + from);
-        std::uint8_t taps[Size];
+        std::uint8_t taps[std::size_t{Size}];
         load_unit(argmax + from, taps);
         const int tap =
             (h + p.padding - row * p.stride) * p.window + (l + p.padding - column * p.stride);

@@ -59,11 +59,11 @@ struct vec_16b {
   static constexpr int size = Size;
   static constexpr std::size_t alignment = size * sizeof(N);
 
-  precision::wide<N> value[size] = {};
+  precision::wide<N> value[std::size_t{size}] = {};
 
   vec_16b() = default;
   CORDEE_DEVICE explicit vec_16b(const N* from) {
-    N numbers[size];
+    N numbers[std::size_t{size}];
     load_unit(from, numbers);
     for (int k = 0; k < size; ++k) value[k] = precision::widened(numbers[k]);
   }
@@ -77,7 +77,7 @@ struct vec_16b {
       if (k < count) value[k] = precision::widened(from[k]);
   }
   CORDEE_DEVICE void store(N* to) const {
-    N numbers[size];
+    N numbers[std::size_t{size}];
     for (int k = 0; k < size; ++k) numbers[k] = precision::rounded<N>(value[k]);
     store_unit(numbers, to);
   }

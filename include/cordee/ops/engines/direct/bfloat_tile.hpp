@@ -74,7 +74,7 @@ template <int V, bool Dots, int Blocks, int Pixels>
     for (int r = 0; r < at.window; ++r) {
       const bfloat* x = at.x + block * at.x_block + r * at.x_row;
       for (const bfloat* const end = x + at.window * V; x != end; x += 2, w += 2 * V) {
-        bfloat_pairs<V> weight[Blocks];
+        bfloat_pairs<V> weight[std::size_t{Blocks}];
 #pragma GCC unroll 32
         for (int b = 0; b < Blocks; ++b)
           weight[b] =

@@ -99,7 +99,7 @@ struct byte_tile {
 /// With Rows3x3, four loaded bytes are added to three sums; a tap's weights are V x V.
 template <int V, bool Dots, int Blocks, int Pixels, bool Rows3x3, ByteConvolutionOutput Out>
 [[gnu::noinline]] void byte_sums(byte_tile<Out>& at) {
-  sum_vec<V> sum[Blocks][Pixels];
+  sum_vec<V> sum[std::size_t{Blocks}][std::size_t{Pixels}];
 #pragma GCC unroll 32
   for (int b = 0; b < Blocks; ++b)
 #pragma GCC unroll 32
@@ -118,7 +118,7 @@ template <int V, bool Dots, int Blocks, int Pixels, bool Rows3x3, ByteConvolutio
       const std::uint8_t* x = at.x + c * at.x_block + r * at.x_row;
       if constexpr (Rows3x3) {
         for (int i = 0; i < V / 4; ++i, w += 4 * V, x += 4) {
-          sum_vec<V> weight[Blocks][3];
+          sum_vec<V> weight[std::size_t{Blocks}][3];
 #pragma GCC unroll 32
           for (int b = 0; b < Blocks; ++b)
 #pragma GCC unroll 3
@@ -142,7 +142,7 @@ template <int V, bool Dots, int Blocks, int Pixels, bool Rows3x3, ByteConvolutio
       // A pointer to every fourth pixel: the others' offsets are part of the instructions.
       const std::uint8_t *x4 = x + 4 * step, *x8 = x4 + 4 * step, *x12 = x8 + 4 * step;
       for (int i = 0; i < at.steps; ++i, w += 4 * V, x += 4, x4 += 4, x8 += 4, x12 += 4) {
-        sum_vec<V> weight[Blocks];
+        sum_vec<V> weight[std::size_t{Blocks}];
 #pragma GCC unroll 32
         for (int b = 0; b < Blocks; ++b)
           std::memcpy(&weight[b], w + b * at.w_block, sizeof weight[b]);

@@ -208,7 +208,7 @@ class correlation {
   /// Rows of remainder a and columns of remainder b, from input block c on: rows that have the same
   /// taps inside the image go to the kernel together.
   void run_remainder(std::vector<tap>& taps, const input_band& band, row_tile<Real> at, int c,
-                     int a, int b, const row_range& rows, rows_kernel kernel) const {
+                     int a, int b, const row_range& rows, rows_kernel multiply_rows) const {
     const Real* const x = at.x;
     Real* const y = at.y;
     const int step = plan_.out_step;
@@ -224,7 +224,7 @@ class correlation {
       at.x = x + (h / step * plan_.in_step - band.first_row) * band.row_pitch;
       at.y = y + std::ptrdiff_t{h} * plan_.out.width * V;
       for (std::size_t n = 0; n < band.samples; ++n) {
-        kernel(at, taps.data(), taps.data() + taps.size());
+        multiply_rows(at, taps.data(), taps.data() + taps.size());
         at.x += sample_size(plan_.in, plan_.block);
         at.y += sample_size(plan_.out, V);
       }

@@ -89,7 +89,7 @@ struct packed_form {
         if (is_full(b)) {
           for_each_square<Real>(from + canonical(b), packed,
                                 [](const Real* filters, std::ptrdiff_t pitch, auto next_packed) {
-                                  vec<Real, V> square[V];
+                                  vec<Real, V> square[std::size_t{V}];
                                   for (int k = 0; k < V; ++k)
                                     square[k] = load<Real, V>(filters + k * pitch);
                                   transpose<Real, V>(square);
@@ -115,7 +115,7 @@ struct packed_form {
         if (is_full(b)) {
           for_each_square<Real>(to + canonical(b), packed,
                                 [mode](Real* filters, std::ptrdiff_t pitch, auto next_packed) {
-                                  vec<Real, V> square[V];
+                                  vec<Real, V> square[std::size_t{V}];
                                   for (int i = 0; i < V; ++i)
                                     square[i] = load<Real, V>(next_packed());
                                   transpose<Real, V>(square);
@@ -155,7 +155,7 @@ struct packed_form {
           if constexpr (fits_registers<Real>)
             if (is_full(b) && other.tap_size() == V * V) {
               Real* const to = weights_of(c) + t * V * V;
-              vec<Real, V> square[V];
+              vec<Real, V> square[std::size_t{V}];
               for (int i = 0; i < V; ++i) square[i] = load<Real, V>(packed + i * V);
               transpose<Real, V>(square);
               for (int i = 0; i < V; ++i) store<Real, V>(to + i * V, square[i]);

@@ -21,7 +21,7 @@ namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// Not const: the compiler would replace the loads by a branch.
 template <class Real, int V>
-alignas(64) inline Real zero_pixel[V] = {};
+alignas(64) inline Real zero_pixel[std::size_t{V}] = {};
 
 /// Pixels of x that a tile of `pixels` reads, from the one left of it (forwards).
 constexpr int pixels_under(int pixels, int in, int out) {
@@ -63,7 +63,7 @@ template <class Real, int V, int Pitch, int Blocks, int In, int Out, int Pixels>
               __builtin_prefetch(next, Pitch == V);
           };
           if constexpr (Blocks * (Pixels + 3) < (many_registers<Real, V> ? 32 : 16)) {
-            vec<Real, V> weight[Blocks][3];
+            vec<Real, V> weight[std::size_t{Blocks}][3];
 #pragma GCC unroll 32
             for (int b = 0; b < Blocks; ++b)
 #pragma GCC unroll 32
@@ -83,7 +83,7 @@ template <class Real, int V, int Pitch, int Blocks, int In, int Out, int Pixels>
             prefetch();
 #pragma GCC unroll 32
             for (int s = 0; s < 3; ++s) {
-              vec<Real, V> weight[Blocks];
+              vec<Real, V> weight[std::size_t{Blocks}];
 #pragma GCC unroll 32
               for (int b = 0; b < Blocks; ++b) weight[b] = weight_of(s, b);
               compiler_barrier();

@@ -85,7 +85,7 @@ struct row_tile {
 };
 
 template <class Real, int V, int Blocks, int Pixels>
-using tile_sums = vec<Real, V>[Blocks][Pixels];
+using tile_sums = vec<Real, V>[std::size_t{Blocks}][std::size_t{Pixels}];
 
 /// y's blocks are `block` numbers apart, its pixels `step`.
 template <class Real, int V, int Blocks, int Pixels>
@@ -122,7 +122,7 @@ template <class Real, int V, int Blocks, int Pixels>
     const Real* next = block < Blocks ? at.y + at.y_row + block * at.y_block : x + Pixels * step;
     for (const Real* const end = x + first->channels; x != end; ++x, w += V, next += at.y_step) {
       __builtin_prefetch(next);
-      vec<Real, V> weight[Blocks];
+      vec<Real, V> weight[std::size_t{Blocks}];
 #pragma GCC unroll 32
       for (int b = 0; b < Blocks; ++b) weight[b] = load<Real, V>(w + b * at.w_block);
 #pragma GCC unroll 32

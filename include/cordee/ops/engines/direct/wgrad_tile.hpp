@@ -33,7 +33,7 @@ struct pixel_area {
 /// row costs 20 to 40 %.
 template <class Real, int V, int Taps, int Blocks, int Channels>
 struct weight_sums {
-  vec<Real, V> sum[Taps][Blocks][Channels];
+  vec<Real, V> sum[std::size_t{Taps}][std::size_t{Blocks}][std::size_t{Channels}];
 
   /// f(sum, its address in dw) for the first `taps` taps.
   template <class F>
@@ -72,7 +72,7 @@ template <class Real, int V, int Taps, int Blocks, int Channels>
       const Real *px = x_row, *pd = dy_row;
       for (const Real* const end = pd + area.columns * V; pd != end; px += step, pd += V) {
         __builtin_prefetch((Taps == 1 ? px : pd) + ahead);
-        vec<Real, V> d[Blocks];
+        vec<Real, V> d[std::size_t{Blocks}];
 #pragma GCC unroll 32
         for (int b = 0; b < Blocks; ++b) d[b] = load<Real, V>(pd + b * block);
         if (!many_registers<Real, V>) compiler_barrier();

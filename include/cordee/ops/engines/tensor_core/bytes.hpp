@@ -64,8 +64,8 @@ struct byte_sum_epilogue {
 
   CORDEE_DEVICE void store(std::size_t offset, int filter, const std::int32_t* sums,
                            thread_state&) const {
-    Out out[width];
-    std::int32_t of_filter[width];
+    Out out[std::size_t{width}];
+    std::int32_t of_filter[std::size_t{width}];
     load_unit(filter_sums + filter, of_filter);
     const std::int32_t zero = scaling->zero_point;
     for (int i = 0; i < width; ++i) out[i] = static_cast<Out>(sums[i] - zero * of_filter[i]);

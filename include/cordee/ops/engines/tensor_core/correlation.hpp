@@ -188,11 +188,11 @@ class correlation_loader {
 
   const Prologue& prologue_;
   walk k_, transform_k_;
-  int to_, a_lane_ = 0, b_lane_ = 0;  // offsets in a stage
-  const N* a_[a_passes];              // may point outside where the mask says so
+  int to_, a_lane_ = 0, b_lane_ = 0;   // offsets in a stage
+  const N* a_[std::size_t{a_passes}];  // may point outside where the mask says so
   const weight* b_;
   int b_pass_;
-  typename walk::mask a_mask_[a_passes], b_mask_[b_passes];
+  typename walk::mask a_mask_[std::size_t{a_passes}], b_mask_[std::size_t{b_passes}];
 };
 
 /// A block computes 128 pixels of some filters; adjacent blocks read the same pixels. With OneTap,

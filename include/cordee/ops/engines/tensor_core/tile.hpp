@@ -71,7 +71,7 @@ struct accumulator_layout {
   /// The vector at this row and column.
   template <class Accumulator>
   CORDEE_DEVICE static void load(const Accumulator* sums, int row, int column,
-                                 Accumulator (&out)[Width]) {
+                                 Accumulator (&out)[std::size_t{Width}]) {
     for (int part = 0; part < parts; ++part) {
       Accumulator four[4];
       load_unit(sums + offset(row, column + 4 * part), four);

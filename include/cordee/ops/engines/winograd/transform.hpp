@@ -68,7 +68,7 @@ template <class N, int V>
                                      std::ptrdiff_t pitch) {
   using Real = precision::wide<N>;
   using vector = vec<Real, V>;
-  static constexpr N zeros[V]{};
+  static constexpr N zeros[std::size_t{V}]{};
   const N* row[4];
   std::ptrdiff_t step[4];
   for (int r = 0; r < 4; ++r) {
@@ -103,7 +103,7 @@ template <class N, int V>
 [[gnu::noinline]] void dy_to_tiles(const extent& image, const N* dy, int i, precision::wide<N>* to,
                                    std::ptrdiff_t pitch) {
   using Real = precision::wide<N>;
-  static constexpr N zeros[V]{};
+  static constexpr N zeros[std::size_t{V}]{};
   const N* const upper = dy + std::ptrdiff_t{2} * i * image.width * V;
   const bool has_lower = 2 * i + 1 < image.height;
   const N* const lower = has_lower ? upper + std::ptrdiff_t{V} * image.width : zeros;

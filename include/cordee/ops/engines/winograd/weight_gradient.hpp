@@ -122,7 +122,7 @@ class winograd_weight_gradient {
     // (C, 3, 3, V)
     Real* const packed = memory.reserve(static_cast<std::size_t>(windows.block_size()));
     for (int c = 0; c < in_.channels; ++c) {
-      Real u[winograd_elements][V];
+      Real u[winograd_elements][std::size_t{V}];
       const Real* const from = sums + weights_.element.at(c, 0, 0);
       for (int e = 0; e < winograd_elements; ++e) {
         vec<Real, V> sum = load<Real, V>(from + e * weights_.pitch());
