@@ -17,8 +17,8 @@
 #include <cordee/comm/failure.hpp>
 #include <cordee/comm/threads/endpoint.hpp>
 #include <cordee/comm/threads/exit_latch.hpp>
-#include <cordee/comm/threads/run_delay.hpp>
 #include <cordee/comm/threads/shared_mean.hpp>
+#include <cordee/comm/threads/starved_time.hpp>
 #include <cordee/comm/transport.hpp>
 #include <cordee/core/clock.hpp>
 #include <cordee/core/concat.hpp>
@@ -108,9 +108,9 @@ class thread_world {
   [[gnu::cold]] void await_exit(exit_latch& ended) const {
     ended.wait([&] { return failed(); });
     if (!failed()) return;
-    const run_delay delay;
+    starved_time starved;
     const std::vector<int> late =
-        ended.missing_after(grace_period(deadline), [&] { return delay.longest(); });
+        ended.missing_after(grace_period(deadline), [&] { return starved.longest(); });
     if (late.empty()) return;
     // A thread cannot be killed, and the other threads use its memory: only the process can end.
     for (const int rank : late)
@@ -119,7 +119,7 @@ class thread_world {
           "cordee: rank %d did not end within %lld ms, beside %lld ms in which a thread of "
           "this process had no core, after the failure of %s\n",
           rank, static_cast<long long>(grace_period(deadline).count()),
-          static_cast<long long>(delay.longest().count()), first_failure.describe().c_str());
+          static_cast<long long>(starved.longest().count()), first_failure.describe().c_str());
     std::fflush(nullptr);
     std::_Exit(EXIT_FAILURE);
   }

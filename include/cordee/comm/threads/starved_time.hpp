@@ -1,0 +1,83 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// For how long threads of this process were runnable and had no core: on a busy machine a rank may
+// make no progress for seconds, and is not stuck.
+//
+// The kernel adds a thread's delay to its statistics only when the thread gets a core, which is too
+// late; so this looks at the threads' states and times on a core again and again.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <string>
+
+#include <dirent.h>
+#include <unistd.h>
+
+#include <cordee/core/config.hpp>
+
+namespace cordee::inline CORDEE_ABI::detail::comm {
+
+class starved_time {
+ public:
+  [[gnu::cold]] starved_time() { (void)longest(); }
+
+  /// Of the thread, beside the caller, that was starved for longest since the construction, as seen
+  /// by the calls: between two of them a thread that is runnable at both was starved for the time
+  /// that it was not on a core. 0 where the system does not tell (/proc/self/task).
+  [[gnu::cold]] std::chrono::milliseconds longest() {
+    const auto now = clock::now();
+    const auto self = static_cast<int>(gettid());
+    DIR* const folder = opendir("/proc/self/task");
+    if (folder == nullptr) return {};
+    while (const dirent* entry = readdir(folder)) {
+      const int id = std::atoi(entry->d_name);
+      if (id > 0 && id != self)
+        look_at(threads_[id], std::string("/proc/self/task/") + entry->d_name, now);
+    }
+    closedir(folder);
+    seen_ = now;
+    clock::duration most{0};
+    for (const auto& [id, t] : threads_) most = std::max(most, t.starved);
+    return std::chrono::duration_cast<std::chrono::milliseconds>(most);
+  }
+
+ private:
+  using clock = std::chrono::steady_clock;
+  struct thread_times {
+    bool runnable = false;
+    clock::duration on_core{0}, starved{0};
+  };
+
+  [[gnu::cold]] void look_at(thread_times& t, const std::string& path,
+                             clock::time_point now) const {
+    char state = '?';
+    long long on_core = 0;
+    if (std::FILE* const file = std::fopen((path + "/stat").c_str(), "re")) {
+      // The second word is the program's name in parentheses.
+      if (std::fscanf(file, "%*d (%*[^)]) %c", &state) != 1) state = '?';
+      std::fclose(file);
+    }
+    if (std::FILE* const file = std::fopen((path + "/schedstat").c_str(), "re")) {
+      if (std::fscanf(file, "%lld", &on_core) != 1) state = '?';
+      std::fclose(file);
+    } else {
+      state = '?';
+    }
+    const auto total =
+        std::chrono::duration_cast<clock::duration>(std::chrono::nanoseconds(on_core));
+    if (t.runnable && state == 'R')
+      t.starved += std::max(clock::duration{0}, (now - seen_) - (total - t.on_core));
+    t.runnable = state == 'R';
+    t.on_core = total;
+  }
+
+  clock::time_point seen_ = clock::now();
+  std::map<int, thread_times> threads_;  // by the system's id
+};
+
+}  // namespace cordee::inline CORDEE_ABI::detail::comm
