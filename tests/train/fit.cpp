@@ -210,6 +210,10 @@ TEST_CASE("fit: a restored run seeks its loader, and goes on with skips and sums
   CHECK((s.steps == 15 && s.skipped == 4));
   CHECK(counts == std::vector<std::int64_t>{5, 10});  // without callbacks nothing was summed before
   CHECK(run.fit(other, 3).skipped == 0);              // another fit begins anew
+  trainer stepped{model, sgd{}, steady, solo{}};
+  stepped.restore(stepped.state());  // no fit was in it: the loader's own position counts
+  toy_loader begun{.next_step = 7};
+  CHECK(stepped.fit(begun, 1).steps == 3);
   run.restore(state);
   toy_loader cannot_seek;
   CHECK(contains(error_message([&] { run.fit(cannot_seek, 3); }),

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <string>
 
 #include <fcntl.h>
@@ -28,21 +29,29 @@ class folder_lock {
     if (!file_.is_open())
       throw error(concat("checkpoint: cannot write ", folder, "/lock: ", io::error_message(errno),
                          "; name a folder that can be written"));
-    if (::flock(file_.number(), LOCK_EX | LOCK_NB) != 0) {
-      std::array<char, 200> holder{};
-      const ssize_t n = ::pread(file_.number(), holder.data(), holder.size(), 0);
-      throw error(concat(
-          "checkpoint: ", std::string(holder.data(), n > 0 ? static_cast<std::size_t>(n) : 0),
-          " saves into ", folder, ": end it, or name another folder"));
-    }
+    if (::flock(file_.number(), LOCK_EX | LOCK_NB) != 0) refuse_or_warn(folder, errno);
     std::array<char, 100> host{};
     ::gethostname(host.data(), host.size() - 1);
     const std::string text = concat("process ", ::getpid(), " on ", host.data());
-    if (::ftruncate(file_.number(), 0) == 0)
-      io::write_all(file_.number(), std::as_bytes(std::span(text)));
+    // Best effort: without its text the lock still holds.
+    if (::ftruncate(file_.number(), 0) != 0 ||
+        ::pwrite(file_.number(), text.data(), text.size(), 0) < 0)
+      return;
   }
 
  private:
+  void refuse_or_warn(const std::string& folder, int reason) const {
+    if (reason != EWOULDBLOCK) {
+      std::fprintf(stderr, "checkpoint: %s is not locked against other jobs: %s\n", folder.c_str(),
+                   io::error_message(reason).c_str());
+      return;
+    }
+    std::array<char, 200> holder{};
+    const ssize_t n = ::pread(file_.number(), holder.data(), holder.size() - 1, 0);
+    throw error(concat("checkpoint: ", n > 0 ? holder.data() : "another process", " saves into ",
+                       folder, ": end it, or name another folder"));
+  }
+
   io::descriptor file_;
 };
 

@@ -12,13 +12,17 @@
 #pragma once
 
 #include <algorithm>
-#include <cctype>
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
+
+#include <fcntl.h>
+#include <unistd.h>
 
 #include <cordee/core/error.hpp>
 #include <cordee/io/file.hpp>
@@ -94,14 +98,14 @@ class run_folder {
     if (std::filesystem::exists(final_path(step), failed)) retire(final_path(step));
     std::filesystem::rename(partial_path(step), final_path(step), failed);
     if (failed) refuse("rename", partial_path(step), failed);
-    io::flush_parent_folder(final_path(step));
+    flush();
 
     const std::string link = path_ + "/latest", next = path_ + "/latest.partial";
     std::filesystem::remove(next, failed);
     std::filesystem::create_directory_symlink(name_of(step), next, failed);
     if (!failed) std::filesystem::rename(next, link, failed);
     if (failed) refuse("move", link, failed);
-    io::flush_parent_folder(link);
+    flush();
 
     int newest = 0;
     for (const std::int64_t old : steps())
@@ -119,6 +123,12 @@ class run_folder {
   static constexpr std::string_view prefix = "step-";
   static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
+  // Makes the folder's names durable, on file systems that can flush a folder.
+  void flush() const {
+    const io::descriptor folder(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+    if (folder.is_open() && ::fsync(folder.number()) != 0 && errno == EIO)
+      refuse("flush", path_, {errno, std::generic_category()});
+  }
   // Renamed first: a checkpoint that is removed in part must not have its final name.
   static void retire(const std::string& path) {
     std::error_code failed;

@@ -82,7 +82,7 @@ void validate(Run& run, const normalization& norm, validation<S>& v,
 /// the loader then continues from. Throws error if that position is another loader's.
 template <class F>
 [[gnu::cold]] void begin_fit(fit_state& state, F& feed) {
-  if (!std::exchange(state.resumes, false)) {
+  if (!std::exchange(state.resumes, false) || state.samples == 0) {  // 0: of a run without fit
     state = {feed.step(), feed.samples(), feed.global_batch(), 0, {}, false};
     return;
   }
