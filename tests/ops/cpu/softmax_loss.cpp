@@ -19,7 +19,7 @@ metrics metrics_of(const std::vector<double>& z, std::int32_t label) {
   return softmax_loss<double>(static_cast<int>(z.size()), 1, z.data(), &label, 0, 1, nullptr, {});
 }
 
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+constexpr double quiet_nan = std::numeric_limits<double>::quiet_NaN();
 
 }  // namespace
 
@@ -77,11 +77,11 @@ TEST_CASE("softmax_loss: of equal logits the first ranks above") {
 }
 
 TEST_CASE("softmax_loss: a NaN logit is never correct, and makes the loss NaN") {
-  CHECK(metrics_of({nan, 0, 0}, 0).top1 == 0);
-  CHECK(metrics_of({nan, 0, 0}, 0).top5 == 0);
-  CHECK(metrics_of({nan, 5, 0}, 1).top1 == 0);
-  CHECK(std::isnan(metrics_of({nan, 5, 0}, 1).loss));
-  CHECK(std::isnan(metrics_of({0, nan, 0}, 0).loss));
+  CHECK(metrics_of({quiet_nan, 0, 0}, 0).top1 == 0);
+  CHECK(metrics_of({quiet_nan, 0, 0}, 0).top5 == 0);
+  CHECK(metrics_of({quiet_nan, 5, 0}, 1).top1 == 0);
+  CHECK(std::isnan(metrics_of({quiet_nan, 5, 0}, 1).loss));
+  CHECK(std::isnan(metrics_of({0, quiet_nan, 0}, 0).loss));
 }
 
 TEST_CASE("softmax_loss: the first label outside the classes is named, its gradient is NaN") {
