@@ -111,7 +111,7 @@ template <class Run, class F, class... Callbacks>
           "fit: the number of epochs is negative, NaN or infinite");
   expects(feed.ranks() == run.comm().size(),
           "fit: the loader and the reducer's communicator have different numbers of ranks");
-  if constexpr (!Run::single_rank)
+  if constexpr (!comm::single_rank<std::remove_cvref_t<decltype(run.comm())>>)
     expect_same_settings(run.comm(), feed_settings(feed, run.schedule(), epochs), "fit");
 
   [[maybe_unused]] const bool reports = run.comm().rank() == 0;
