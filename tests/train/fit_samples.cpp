@@ -40,7 +40,8 @@ struct numbered_data {
 /// Metrics of some samples: loss, the sum of pixel * label; top1, of labels; top5, of pixels.
 struct summing_model : quadratic<fp64> {
   metrics last{};
-  std::vector<std::int32_t> trained{}, largest_evaluated{};
+  std::vector<std::int32_t> trained{}, evaluated_counts{};
+  normalization evaluated_norm{};
 
   void forward(const packed_parameters& w, span_on<double, cpu> plane, const batch<cpu>& b, phase p,
                cpu::stream s) {
@@ -54,7 +55,10 @@ struct summing_model : quadratic<fp64> {
       last.top5 += b.pixels[i];
       if (p == phase::train) trained.push_back(b.labels[i]);
     }
-    if (p == phase::evaluate) largest_evaluated.push_back(static_cast<std::int32_t>(b.count));
+    if (p == phase::evaluate) {
+      evaluated_counts.push_back(static_cast<std::int32_t>(b.count));
+      evaluated_norm = b.normalization;
+    }
   }
   [[nodiscard]] metrics read_metrics(cpu::stream) const { return last; }
 };
@@ -99,7 +103,7 @@ TEST_CASE("evaluate: every sample once, its own pixels with its label, on any ra
                summing_model model;
                trainer run{model, sgd{}, steady, ring{comm}};
                const metrics result = run.evaluate(data, {}, batch_size);
-               for (const std::int32_t n : model.largest_evaluated)
+               for (const std::int32_t n : model.evaluated_counts)
                  CHECK((n > 0 && n <= batch_size));
                return result;
              }))
@@ -120,9 +124,20 @@ TEST_CASE("fit: an epoch trains each sample once; records of steps add up to tho
         const auto trained = on_ranks(ranks, [&](threads comm) {
           summing_model model;
           trainer run{model, sgd{}, steady, ring{comm}};
-          loader feed{
-              data, comm, {.global_batch = 8, .accumulate = accumulate, .last_batch = at_end}};
-          run.fit(feed, 2, validation{data, 5}, recorder{&steps, &epochs});
+          loader feed{data,
+                      comm,
+                      {.global_batch = 8, .accumulate = accumulate, .last_batch = at_end},
+                      pad_crop_flip{},
+                      normalize{.mean = {0.25}, .deviation = {0.5}}};
+          const run_summary summary =
+              run.fit(feed, 2, validation{data, 5}, recorder{&steps, &epochs});
+          CHECK(summary.steps == feed.step());
+          CHECK(summary.last.last.info.step == feed.step() - 1);
+          CHECK(summary.last.train.count > 0);
+          REQUIRE(summary.last.validation);
+          CHECK(same(*summary.last.validation, sums_of(data)));
+          CHECK(model.evaluated_norm.mean[0] == 0.25f);
+          CHECK(model.evaluated_norm.scale[0] == 2);
           CHECK(feed.step() == (drops ? 10 : 11));  // nothing was fetched beyond the last step
           return model.trained;
         });
