@@ -8,6 +8,7 @@
 
 #include <cordee/comm/nccl.hpp>
 #include <cordee/ops/gpu/elementwise.hpp>
+#include <cordee/ops/gpu/reduce.hpp>
 
 #include "tests/support/nccl_double_gpu.hpp"
 
