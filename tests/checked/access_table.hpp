@@ -20,6 +20,15 @@ struct row {
 };
 using table = std::map<std::string, row>;  // by "pass kernel"
 
+/// The kernel's name without namespaces and template arguments; of for_each, that of its function.
+inline std::string short_name(std::string name) {
+  const std::string wrapper = "for_each_kernel<";
+  if (const auto at = name.find(wrapper); at != std::string::npos)
+    name = name.substr(at + wrapper.size());
+  name = name.substr(0, name.find_first_of("<>"));
+  return name.substr(name.rfind(':') + 1);
+}
+
 inline std::string format(const std::string& key, const row& r) {
   char numbers[128];
   std::snprintf(numbers, sizeof(numbers), "\t%.3f\t%.3f\t%.3f\t%.3f\t%zu\t%zu\t%zu\t%zu",

@@ -6,9 +6,9 @@
 // bytes of global memory read and written, each byte once per launch. The rows "all" have a pass's
 // bytes beside the fewest that it could read and write.
 //
-// Whatever the table says, at most 1.1 of ideal are the wavefronts of shared memory, and the sectors
-// of every main stream: an array that has at least a hundredth of the bytes that the kernel reads
-// and writes. Below that are the coefficients of batch norm, 0.1 to 0.4 % here and less in larger
+// Whatever the table says, at most 1.1 of ideal are the wavefronts of shared memory, and the
+// sectors of every main stream: an array that has at least a hundredth of the bytes that the kernel
+// reads and writes. Below that are the coefficients of batch norm, 0.1 to 0.4 % here and less in larger
 // problems: a thread reads the 32 bytes of its eight channels by two accesses, once for all of its
 // rows, so each access uses half of a sector, and the second one finds it in the cache.
 //
@@ -48,15 +48,6 @@ using checked::table;
 struct formula {
   std::size_t read, written;
 };
-
-/// The kernel's name without namespaces and template arguments; of for_each, that of its function.
-std::string short_name(std::string name) {
-  const std::string wrapper = "for_each_kernel<";
-  if (const auto at = name.find(wrapper); at != std::string::npos)
-    name = name.substr(at + wrapper.size());
-  name = name.substr(0, name.find_first_of("<>"));
-  return name.substr(name.rfind(':') + 1);
-}
 
 row row_of(const checked::kernel_traffic& k) {
   const checked::memory_traffic& t = k.total;
@@ -102,7 +93,7 @@ void measure(table& rows, const std::string& name, const formula& fewest, const 
   pass();
   row all;
   for (const auto& [kernel, traffic] : checked::the_checker().stop_recording()) {
-    const std::string key = name + '\t' + short_name(kernel);
+    const std::string key = name + "\t" + checked::short_name(kernel);
     rows[key] = row_of(traffic);
     all.bytes_read += traffic.bytes.read;
     all.bytes_written += traffic.bytes.written;

@@ -26,13 +26,15 @@ constexpr resnet_options small_image{.image = {3, 64, 64}, .classes = 1000};
 using resnet50 = resnet<50, fp16, gpu, small_image, cudnn>;
 
 struct counts {
-  std::size_t launches, graphs, executions, copies, clears, waits, pool_calls, allocations, polls,
-      means, captured_means;
+  std::size_t launches, graphs, executions, variant_packs, copies, clears, waits, pool_calls,
+      allocations, polls, means, captured_means;
 };
-counts difference(const host_cuda_state& a, const host_cuda_state& b, std::size_t executions) {
+counts difference(const host_cuda_state& a, const host_cuda_state& b, std::size_t executions,
+                  std::size_t variant_packs) {
   return {b.launches - a.launches,
           b.graph_launches - a.graph_launches,
           executions,
+          variant_packs,
           b.copies - a.copies,
           b.clears - a.clears,
           b.waits - a.waits,
@@ -65,11 +67,13 @@ std::array<counts, 8> count_steps(bool capture_graphs, int accumulate, const Bet
     between(&c - out.data(), run);
     const host_cuda_state before = host_cuda_counts();
     host_state().executed.clear();
+    host_state().variant_packs = 0;
     (void)run.step(batches, 0, [&] { batches = uploaded.to(feed.next(), run.compute()); });
-    c = difference(before, host_cuda_counts(), host_state().executed.size());
-    INFO(c.launches, " launches, ", c.graphs, " graphs, ", c.executions, " executions, ", c.copies,
-         " copies, ", c.clears, " clears, ", c.waits, " waits, ", c.pool_calls, " pool calls, ",
-         c.allocations, " allocations");
+    c = difference(before, host_cuda_counts(), host_state().executed.size(),
+                   static_cast<std::size_t>(host_state().variant_packs));
+    INFO(c.launches, " launches, ", c.graphs, " graphs, ", c.executions, " executions, ",
+         c.variant_packs, " variant packs, ", c.copies, " copies, ", c.clears, " clears, ", c.waits,
+         " waits, ", c.pool_calls, " pool calls, ", c.allocations, " allocations");
   }
   return out;
 }
@@ -164,6 +168,8 @@ TEST_CASE("ResNet-50, eager: launches, waits and allocations of a step") {
     CHECK(steps[k].pool_calls == 0);
     CHECK(steps[k].allocations == 0);
   }
+  CHECK(steps[2].executions == 158);
+  for (std::size_t k = 3; k < steps.size(); ++k) CHECK(steps[k].variant_packs == 0);
 }
 
 TEST_CASE("ResNet-50, captured: a step is one graph") {
