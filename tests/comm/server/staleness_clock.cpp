@@ -119,7 +119,8 @@ TEST_CASE("staleness_clock: no push is older than (p - 1) (2 bound + 1) versions
         REQUIRE_FALSE(ready.empty());
         const int rank = ready[random() % ready.size()];
         works[static_cast<std::size_t>(rank)] = false;
-        for (const int next : script(any, {rank})[0]) works[static_cast<std::size_t>(next)] = true;
+        const std::vector<ranks> replies = script(any, {rank});
+        for (const int next : replies[0]) works[static_cast<std::size_t>(next)] = true;
       }
       const auto worst = static_cast<std::size_t>((p - 1) * (2 * bound + 1));
       CHECK(any.staleness().size() <= 1 + worst);
