@@ -37,7 +37,7 @@ class run_operations {
   void save(const std::string& path) {
     // save_weights and load_weights are found by argument-dependent lookup, once declared.
     static_assert(
-        requires { save_weights(run(), path); },
+        requires(Run& r) { save_weights(r, path); },
         "save: include <cordee/train/weights.hpp>, as the umbrella does");
     run().abort_peers_on_throw([&] { save_weights(run(), path); });
   }
@@ -46,7 +46,7 @@ class run_operations {
   /// not fit the network.
   void load(const std::string& path) {
     static_assert(
-        requires { load_weights(run(), path); },
+        requires(Run& r) { load_weights(r, path); },
         "load: include <cordee/train/weights.hpp>, as the umbrella does");
     run().abort_peers_on_throw([&] { load_weights(run(), path); });
   }
@@ -55,7 +55,7 @@ class run_operations {
   /// policies. False if the folder has none. Component checkpoint (checkpoint/resume.hpp).
   bool resume(const std::string& folder) {
     static_assert(
-        requires { resume_run(run(), folder); },
+        requires(Run& r) { resume_run(r, folder); },
         "resume: include <cordee/checkpoint/checkpoint.hpp> and link cordee::checkpoint");
     return run().abort_peers_on_throw([&] { return resume_run(run(), folder); });
   }
