@@ -9,16 +9,15 @@
 #pragma once
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <map>
 #include <string>
+#include <vector>
 
 #include <dirent.h>
 #include <unistd.h>
 
-#include <cordee/core/config.hpp>
+#include <cordee/core/clock.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::comm {
 
@@ -37,22 +36,29 @@ class starved_time {
     while (const dirent* entry = readdir(folder)) {
       const int id = std::atoi(entry->d_name);
       if (id > 0 && id != self)
-        look_at(threads_[id], std::string("/proc/self/task/") + entry->d_name, now);
+        look_at(times_of(id), std::string("/proc/self/task/") + entry->d_name, now);
     }
     closedir(folder);
     seen_ = now;
     clock::duration most{0};
-    for (const auto& [id, t] : threads_) most = std::max(most, t.starved);
+    for (const thread_times& t : threads_) most = std::max(most, t.starved);
     return std::chrono::duration_cast<std::chrono::milliseconds>(most);
   }
 
  private:
   using clock = std::chrono::steady_clock;
   struct thread_times {
+    int id;  // the system's
     bool runnable = false;
     clock::duration on_core{0}, starved{0};
   };
 
+  [[gnu::cold]] thread_times& times_of(int id) {
+    for (thread_times& t : threads_)
+      if (t.id == id) return t;
+    threads_.push_back({id});
+    return threads_.back();
+  }
   [[gnu::cold]] void look_at(thread_times& t, const std::string& path,
                              clock::time_point now) const {
     char state = '?';
@@ -77,7 +83,7 @@ class starved_time {
   }
 
   clock::time_point seen_ = clock::now();
-  std::map<int, thread_times> threads_;  // by the system's id
+  std::vector<thread_times> threads_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::comm
