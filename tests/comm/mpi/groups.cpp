@@ -92,7 +92,7 @@ TEST_CASE("mpi: a communicator of processes is a rendezvous for NCCL") {
       [](mpi comm) {
         rendezvous_comm rendezvous{comm};
         CHECK(rendezvous.assignment() == rank_assignment{comm.rank(), comm.size()});
-        const bootstrap_address address{29'500, 17, {"node1", "10.0.0.1"}};
+        const bootstrap_address address{29'500, std::string(32, 'a'), {"node1", "10.0.0.1"}};
         if (comm.rank() == 0) return rendezvous.publish(address);
         for (int k = 0; k < 2; ++k) {
           const auto found = rendezvous.find();
