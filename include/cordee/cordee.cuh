@@ -14,6 +14,7 @@
 #include <cordee/ops/engines/reference/gpu.hpp>
 #include <cordee/ops/engines/tensor_core/engine.hpp>
 #include <cordee/ops/gpu/batch_norm.hpp>
+#include <cordee/ops/gpu/batch_norm_enqueued.hpp>
 #include <cordee/ops/gpu/batch_norm_kernels.hpp>
 #include <cordee/ops/gpu/batch_norm_merge.hpp>
 #include <cordee/ops/gpu/batch_norm_ranks.hpp>

@@ -175,9 +175,9 @@ TEST_CASE("a batch whose samples cannot be counted is refused by its factors") {
     return message_of<usage_error>([&] { loader feed{numbered{}, rank_stub{0, ranks}, options}; });
   };
   constexpr std::int64_t most = 2147483647, large = std::int64_t{1} << 62;
-  CHECK(contains_all(
-      refusal(4, {.micro_batch = large + 1}),
-      {"4611686018427387905 samples per micro-batch x 4 ranks x 1 micro-batches", "at most 2147483647"}));
+  CHECK(contains_all(refusal(4, {.micro_batch = large + 1}),
+                     {"4611686018427387905 samples per micro-batch x 4 ranks x 1 micro-batches",
+                      "at most 2147483647"}));
   CHECK(contains_all(refusal(1, {.global_batch = most + 1}), {"a global batch of 2147483648"}));
   CHECK(contains_all(refusal(1 << 16, {.global_batch = 8, .accumulate = 1 << 15}),
                      {"65536 ranks x 32768"}));
