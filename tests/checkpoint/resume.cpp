@@ -329,20 +329,25 @@ TEST_CASE("resume: a checkpoint of a newer format is refused with the version th
                      {"was written by cordee 9.9.9", "use that version"}));
 }
 
-TEST_CASE("resume: the loader that goes on must have the data set's size and the batch of before") {
+TEST_CASE(
+    "resume: the loader that goes on must have the data set's size, batch and seed of before") {
   const folder files;
   train_into(files.file("runs"));
-  const std::string message = error_message([&] {
-    on_ranks(2, [&](threads comm) {
-      labelled<fp32> model;
-      trainer run{model, sgd{}, falling, ring{comm}};
-      run.resume(files.file("runs"));
-      loader feed{synthetic{.extent = {1, 4, 4}, .classes = 4, .samples = 22, .seed = 3},
-                  comm,
-                  {.global_batch = 8, .seed = 5}};
-      run.fit(feed, 4);
-      return 0;
+  const auto message = [&](const loader_options& options) {
+    return error_message([&] {
+      on_ranks(2, [&](threads comm) {
+        labelled<fp32> model;
+        trainer run{model, sgd{}, falling, ring{comm}};
+        run.resume(files.file("runs"));
+        loader feed{synthetic{.extent = {1, 4, 4}, .classes = 4, .samples = 22, .seed = 3}, comm,
+                    options};
+        run.fit(feed, 4);
+        return 0;
+      });
     });
-  });
-  CHECK(contains(message, "had 22 samples and a global batch of 6, this loader has 22 and 8"));
+  };
+  CHECK(contains(message({.global_batch = 8, .seed = 5}),
+                 "had 22 samples and a global batch of 6, this loader has 22 and 8"));
+  CHECK(contains(message({.global_batch = 6, .seed = 6}),
+                 "had a loader with seed 5, this loader has 6"));
 }

@@ -25,14 +25,14 @@ TEST_CASE("state_json: a state is read back as it was written") {
   run_state s;
   s.progress = {large, 3, 4, 1.0 / 3, 0.1, 5};
   s.scale = {32768.5f, 17};
-  s.fit = {large, 50000, 256, 9, {0.7, 11, 12, 13}, false};
+  s.fit = {large, 50000, 256, ~std::uint64_t{0}, 9, {0.7, 11, 12, 13}, false};
   s.schedule = {0.1, std::nan("")};
   s.reducer.counters = {1, large};
   const run_state back = to_run_state(nlohmann::json::parse(to_json(s).dump()));
   CHECK(back.progress == s.progress);
   CHECK(back.scale == s.scale);
   CHECK((back.fit.update == large && back.fit.samples == 50000 && back.fit.global_batch == 256 &&
-         back.fit.skipped == 9));
+         back.fit.seed == ~std::uint64_t{0} && back.fit.skipped == 9));
   CHECK((back.fit.in_epoch.loss == 0.7 && back.fit.in_epoch.top1 == 11 &&
          back.fit.in_epoch.top5 == 12 && back.fit.in_epoch.count == 13));
   CHECK((back.schedule.size() == 2 && back.schedule[0] == 0.1 && std::isnan(back.schedule[1])));

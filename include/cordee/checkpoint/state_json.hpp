@@ -46,6 +46,7 @@ inline nlohmann::json to_json(const run_state& s) {
           {"update", s.fit.update},
           {"samples", s.fit.samples},
           {"global_batch", s.fit.global_batch},
+          {"loader_seed", s.fit.seed},
           {"skipped", s.fit.skipped},
           {"in_epoch",
            {{"loss", to_json(s.fit.in_epoch.loss)},
@@ -70,6 +71,7 @@ inline run_state to_run_state(const nlohmann::json& j) {
   j.at("update").get_to(s.fit.update);
   j.at("samples").get_to(s.fit.samples);
   j.at("global_batch").get_to(s.fit.global_batch);
+  j.at("loader_seed").get_to(s.fit.seed);
   j.at("skipped").get_to(s.fit.skipped);
   const nlohmann::json& in_epoch = j.at("in_epoch");
   s.fit.in_epoch.loss = to_double(in_epoch.at("loss"));

@@ -37,7 +37,8 @@ struct exact_method : Base {
   void mix(bucket_view<Real, D, 0> m, const step_info&, typename D::stream s) const {
     if (this->comm.size() == 1) return;
     int count = self().chunks(m.values.size);
-    if constexpr (Self::can_pipeline && detail::comm::FusedAddOn<communicator_type, Real, D>)
+    if constexpr (Self::can_pipeline && D::host_memory &&
+                  detail::comm::FusedAddOn<communicator_type, Real, D>)
       count *= pipeline_depth(m.values.size);
     self().run(detail::comm::plain_wire<communicator_type, Real, D>{this->comm, m.values, m.scratch,
                                                                     count, s});

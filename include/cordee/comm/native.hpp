@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Exact mean by the transport's own collective (ncclAllReduce, MPI_Allreduce, one shot over shared
-// memory between threads).
+// Exact mean by the transport's own collective (ncclAllReduce, one shot over shared memory between
+// threads).
 //
 //   x <- (x_0 + x_1 + ... + x_{p-1}) / p, in an order that the transport chooses
 #pragma once

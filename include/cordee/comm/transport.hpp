@@ -63,8 +63,8 @@ concept FusedAddOn =
       { t.template exchange_add<Real>(out, in, s) } -> std::same_as<void>;
     };
 
-/// The transport computes an exact mean itself, with the same bits on every rank (MPI_Allreduce,
-/// ncclAllReduce, shared memory); all ranks call it with the same length.
+/// The transport computes an exact mean itself, with the same bits on every rank (ncclAllReduce,
+/// shared memory); all ranks call it with the same length.
 template <class T, class Real, class D>
 concept NativeMeanOn =
     TransportOn<T, D> && requires(const T t, span_on<Real, D> x, typename D::stream s) {

@@ -21,7 +21,7 @@
 //     write_direction(v, info, s) and momentum   what decentlam_over needs; no default
 //   };
 //
-// Ranks compare members and describe() before the first step: both must be equal on all ranks.
+// Ranks compare describe() before the first step: it has every option, and is equal on all ranks.
 //
 // All functions are const. A misspelt or mistyped member is a compile error that states the right
 // one. The defaults are those of `Capturable`, `check_optimizer`, `describe_policy` and

@@ -82,10 +82,19 @@ void validate(Run& run, const normalization& norm, validation<S>& v,
 /// the loader then continues from. Throws error if that position is another loader's.
 template <class F>
 [[gnu::cold]] void begin_fit(fit_state& state, F& feed) {
+  std::uint64_t seed = 0;
+  if constexpr (requires { seed = feed.seed(); }) seed = feed.seed();
   if (!std::exchange(state.resumes, false) || state.samples == 0) {  // 0: of a run without fit
-    state = {feed.step(), feed.samples(), feed.global_batch(), 0, {}, false};
+    state = {.update = feed.step(),
+             .samples = feed.samples(),
+             .global_batch = feed.global_batch(),
+             .seed = seed};
     return;
   }
+  if (seed != state.seed)
+    throw error(concat("fit: the run to be continued had a loader with seed ", state.seed,
+                       ", this loader has ", seed, ", and with it other samples",
+                       ": continue with the seed of before"));
   if (feed.samples() != state.samples || feed.global_batch() != state.global_batch)
     throw error(concat("fit: the run to be continued had ", state.samples,
                        " samples and a global batch of ", state.global_batch, ", this loader has ",

@@ -119,8 +119,8 @@ template <class Communicator>
 
 /// What differs between the settings of rank 0 and of rank `other`. Collective.
 template <class Communicator>
-[[gnu::cold]] std::string describe_difference(const Communicator& comm, const settings& own,
-                                              std::size_t other) {
+[[gnu::cold]] std::string describe_other_setting(const Communicator& comm, const settings& own,
+                                                 std::size_t other) {
   const double length[]{static_cast<double>(own.lines().size())};
   std::size_t longest = 0;
   for (const double n : gather(comm, length))
@@ -136,7 +136,7 @@ template <class Communicator>
   const std::uint64_t hash = own.fingerprint();
   const double halves[]{static_cast<double>(hash >> 32), static_cast<double>(hash & 0xffffffffu)};
   if (const std::size_t other = first_other_row(gather(comm, halves), 2); other != 0)
-    throw error(concat(where, ": ", describe_difference(comm, own, other)));
+    throw error(concat(where, ": ", describe_other_setting(comm, own, other)));
 }
 
 // ---- the settings of a trainer ----

@@ -28,9 +28,9 @@ namespace cordee::inline CORDEE_ABI::detail::train {
 /// What differs between rank 0 and rank `other`, of which the hashes, numbers of tensors and of
 /// buckets are the first of the six columns of `summaries`. Collective.
 template <class Communicator>
-[[gnu::cold]] std::string describe_difference(const Communicator& comm,
-                                              std::span<const segment> table, std::size_t other,
-                                              std::span<const double> summaries) {
+[[gnu::cold]] std::string describe_other_tensor(const Communicator& comm,
+                                                std::span<const segment> table, std::size_t other,
+                                                std::span<const double> summaries) {
   const auto count = [&](std::size_t rank, std::size_t what) {
     return static_cast<std::size_t>(summaries[6 * rank + what]);
   };
@@ -79,8 +79,8 @@ void expect_same_table(const Communicator& comm, std::span<const segment> table,
   if (other == 0) return;
   const bool same_table = std::equal(rows.begin(), rows.begin() + 4,
                                      rows.begin() + static_cast<std::ptrdiff_t>(6 * other));
-  throw error("trainer: " + (same_table ? describe_difference(comm, own, other)
-                                        : describe_difference(comm, table, other, rows)));
+  throw error("trainer: " + (same_table ? describe_other_setting(comm, own, other)
+                                        : describe_other_tensor(comm, table, other, rows)));
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::train

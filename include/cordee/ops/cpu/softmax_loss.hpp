@@ -19,7 +19,7 @@
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// Returns the metrics, summed over the samples. Where `gradient` is not null, writes loss_weight
-/// times the gradient of each sample's loss (1 / global batch makes it that of the mean loss).
+/// times the gradient of each sample's loss (batch::loss_weight(): ranks / global samples).
 template <Number N>
 metric_sums softmax_loss(int classes, int samples,
                          const N* logits,             // (samples, classes)
