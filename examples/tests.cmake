@@ -200,13 +200,13 @@ else()
 endif()
 cordee_example_options(parameter_server "--delay 0")
 
-# An average is 8 messages of a rank: 4 for each of two buckets. Fewer than 8 others precede the first step.
+# An average is 8 messages of a rank: 4 for each of two buckets. Eight others begin and end a run.
 set(row " +[0-9.]+ %   23 steps, ([0-9]+) messages")
 set(after "every 4 steps from epoch 0.06")
 cordee_example(local_sgd MATCH "one process +[0-9.]+ %   23 steps, 0 messages"
-  NUMBER "average at each step${row}" 184 191         # 23 averages
-  NUMBER "\nlocal: every 4 steps${row}" 40 47         # 5
-  NUMBER "post-local: ${after}${row}" 112 119         # 14
+  NUMBER "average at each step${row}" 192 192         # 23 averages
+  NUMBER "\nlocal: every 4 steps${row}" 48 48         # 5
+  NUMBER "post-local: ${after}${row}" 120 120         # 14
   NUMBER "one process +([0-9.]+) %" 17 75             # 36.8, 20.2, 51.0
   NUMBER "average at each step +([0-9.]+) %" 20 75    # 28.2, 30.5, 53.0
   NUMBER "\nlocal: every 4 steps +([0-9.]+) %" 22 75  # 44.3, 33.3, 50.6
