@@ -101,9 +101,10 @@ template <class Real, class S, class R>
     std::copy(state.schedule.begin(), state.schedule.end(), numbers.begin());
   }
   if constexpr (comm::HasReducerState<R, Real>) {
-    reducer.template restore<Real>(state.reducer);
-    std::array<double, 1> barrier{};  // no rank pushes to a server before it is restored
+    std::array<double, 1> barrier{};  // no rank still receives weights from a server
     allreduce_host(reducer.comm, barrier, reduce_op::sum);
+    reducer.template restore<Real>(state.reducer);
+    allreduce_host(reducer.comm, barrier, reduce_op::sum);  // none pushes before it is restored
   }
 }
 
