@@ -7,12 +7,15 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include <cordee/comm/collectives.hpp>
+#include <cordee/comm/error_context.hpp>
 #include <cordee/comm/reducer_check.hpp>
+#include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/nn/model.hpp>
@@ -77,7 +80,22 @@ class bucket_exchange {
     return {buckets_.data(), buckets_.size()};
   }
   using courier_type = courier<R, Real, device, ExchangesOnStream<M, R>>;
-  [[nodiscard]] const courier_type& carrier() const { return courier_; }
+
+  /// f(); if it throws, aborts the peers with the reason and rethrows. Errors of its exchanges name
+  /// the number of `steps` at that time and the bucket that was finished last.
+  template <class F>
+  auto abort_peers_on_throw(const std::int64_t& steps, const F& f) const {
+    if constexpr (comm::single_rank<typename R::communicator_type>) {
+      return f();
+    } else {
+      const auto context = [&] {
+        return concat("trainer after ", steps, " steps; ", courier_.last_finished());
+      };
+      const auto completed = [this] { return courier_.completed(); };
+      const comm::error_context scope(context, completed);
+      return comm::abort_peers_on_throw(courier_.comm(), f);
+    }
+  }
   /// Whether the host is blocked until the buckets are mixed.
   [[nodiscard]] bool blocks_host() const { return courier_.is_threaded(); }
   /// Whether the step has posted anything.

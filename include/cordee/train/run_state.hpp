@@ -60,7 +60,7 @@ struct fit_state {
   std::int64_t samples = 0, global_batch = 0;  // of the loader, to which `update` refers
   std::uint64_t seed = 0;                      // of the loader, if it has one
   std::int64_t skipped = 0;                    // steps since fit began, summed over ranks
-  metrics in_epoch;                            // sums since the epoch began
+  metrics in_epoch{};                          // sums since the epoch began
   bool resumes = false;                        // the next fit continues here
 };
 

@@ -162,7 +162,7 @@ template <class R>
     return core::describe_policy(reducer);
 }
 
-/// Options of policies are compared as far as describe() tells them, schedules also by their values.
+/// Policies are compared by describe(), schedules also by their values.
 [[gnu::cold, gnu::noinline]] inline settings trainer_settings(const std::string& optimizer,
                                                               const std::string& schedule,
                                                               double first_learning_rate,

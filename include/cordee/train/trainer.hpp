@@ -96,17 +96,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   /// f(); if it throws, aborts the peers with the reason and rethrows.
   template <class F>
   auto abort_peers_on_throw(const F& f) {
-    if constexpr (single_rank) {
-      return f();
-    } else {
-      const auto context = [this] {
-        return concat("trainer after ", steps_taken(), " steps; ",
-                      exchange_.carrier().last_finished());
-      };
-      const auto completed = [this] { return exchange_.carrier().completed(); };
-      const detail::comm::error_context scope(context, completed);
-      return cordee::detail::comm::abort_peers_on_throw(reducer_.comm, f);
-    }
+    return exchange_.abort_peers_on_throw(state_.progress.step, f);
   }
 
   /// Broadcasts rank 0's weights; optimizer state stays as it is. Collective.
