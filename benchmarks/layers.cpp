@@ -68,23 +68,23 @@ void loss(plan& p, const D& where, int classes) {
   for (std::size_t i = 0; i < labels.size(); ++i)
     labels[i] = static_cast<std::int32_t>(i * 7) % classes;
   const double smoothing = 0.1, loss_weight = 1024;  // scaled, so that fp16 holds small gradients
-  const metrics exact = softmax_loss(classes, p.samples, z.data(), labels.data(), smoothing,
-                                     loss_weight, exact_gradient.data(), cpu::stream{});
+  const metrics exact = softmax_loss(classes, p.samples, z.data(), batch_targets{labels.data()},
+                                     smoothing, loss_weight, exact_gradient.data(), cpu::stream{});
 
   const auto s = where.make_stream();
   support::device_vector<number, D> logits(where, s, support::to_storage<number>(z)),
       gradient(where, s, std::vector<number>(n));
   support::device_vector<std::int32_t, D> device_labels(where, s, labels);
+  const batch_targets device_targets{device_labels.data()};
   double value = 0;
   if constexpr (D::host_memory) {
-    value = softmax_loss(classes, p.samples, logits.data(), device_labels.data(), smoothing,
-                         loss_weight, gradient.data(), s)
+    value = softmax_loss(classes, p.samples, logits.data(), device_targets, smoothing, loss_weight,
+                         gradient.data(), s)
                 .loss;
   } else {
     support::device_vector<metric_sums, D> sums(where, s, std::vector<metric_sums>(1));
-    softmax_loss(classes, p.samples, static_cast<const number*>(logits.data()),
-                 device_labels.data(), smoothing, loss_weight, nullptr, gradient.data(),
-                 sums.data(), s);
+    softmax_loss(classes, p.samples, static_cast<const number*>(logits.data()), device_targets,
+                 smoothing, loss_weight, nullptr, gradient.data(), sums.data(), s);
     value = checked_metrics(sums.read()[0], classes).loss;
   }
   const double y = bench::finite_error(std::abs(value / exact.loss - 1));

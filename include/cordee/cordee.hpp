@@ -45,10 +45,12 @@
 #include <cordee/core/training_step.hpp>
 #include <cordee/core/version.hpp>
 #include <cordee/data/cifar.hpp>
+#include <cordee/data/cutmix.hpp>
 #include <cordee/data/dataset.hpp>
 #include <cordee/data/idx.hpp>
 #include <cordee/data/loader.hpp>
 #include <cordee/data/loader_options.hpp>
+#include <cordee/data/mixup.hpp>
 #include <cordee/data/normalize.hpp>
 #include <cordee/data/pad_crop_flip.hpp>
 #include <cordee/data/split.hpp>

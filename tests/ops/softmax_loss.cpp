@@ -31,9 +31,9 @@ TEST_CASE("softmax_sums: loss and gradient of uniform logits") {
   const softmax_sums sums{3, 4, 0};  // four logits of 3
   CHECK(sums.loss(3, 4, 0) == doctest::Approx(std::log(4.0)).epsilon(1e-15));
   CHECK(sums.loss(3, 4, 0.1) == doctest::Approx(std::log(4.0)).epsilon(1e-15));
-  CHECK(sums.logit_gradient(3, true, 4, 0) == -0.75);
-  CHECK(sums.logit_gradient(3, false, 4, 0) == 0.25);
-  CHECK(sums.logit_gradient(3, true, 4, 1) == 0);  // the target is uniform
+  CHECK(sums.logit_gradient(3, 1, 4, 0) == -0.75);
+  CHECK(sums.logit_gradient(3, 0, 4, 0) == 0.25);
+  CHECK(sums.logit_gradient(3, 1, 4, 1) == 0);  // the target is uniform
 }
 
 TEST_CASE("checked_metrics: throws for a label outside the classes, and names it") {

@@ -18,13 +18,16 @@ namespace {
 
 struct two_batches {
   std::vector<std::uint8_t> pixels{1, 2, 3, 4, 5, 6};
-  std::vector<std::int32_t> labels{7, 8, 9};
+  std::vector<std::int32_t> labels{7, 8, 9}, other_labels{5, 6};
+  std::vector<float> weights{0.25F, 1};
   std::array<batch<cpu>, 2> micro{
       batch<cpu>{{pixels.data(), 4}, {labels.data(), 2}, 2, 9, 3},
       batch<cpu>{{pixels.data() + 4, 2}, {labels.data() + 2, 1}, 1, 9, 3}};
   two_batches() {
     micro[0].normalization.mean[0] = 0.5f;
     micro[1].loss_scale = 8;
+    micro[0].other_labels = {other_labels.data(), 2};  // samples of the first one were mixed
+    micro[0].label_weights = {weights.data(), 2};
   }
 };
 
@@ -50,6 +53,12 @@ TEST_CASE("upload: every micro-batch has its own device memory, and equal conten
             std::vector(a.pixels.begin(), a.pixels.end()));
       CHECK(std::vector(b.labels.data, b.labels.data + b.labels.size) ==
             std::vector(a.labels.begin(), a.labels.end()));
+      CHECK((b.other_labels.data == nullptr) == a.other_labels.empty());
+      CHECK((b.label_weights.data == nullptr) == a.label_weights.empty());
+      CHECK(std::vector(b.other_labels.data, b.other_labels.data + b.other_labels.size) ==
+            std::vector(a.other_labels.begin(), a.other_labels.end()));
+      CHECK(std::vector(b.label_weights.data, b.label_weights.data + b.label_weights.size) ==
+            std::vector(a.label_weights.begin(), a.label_weights.end()));
       CHECK(b.count == a.count);
       CHECK(b.loss_weight() == a.loss_weight());
       CHECK(b.normalization.mean == a.normalization.mean);

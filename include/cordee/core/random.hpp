@@ -45,7 +45,8 @@ enum class purpose : std::uint32_t {
   synthetic,
   split,
   test,
-  matching
+  matching,
+  mixing
 };
 
 /// The sequence of (seed, purpose, a, b), for example (seed, augmentation, epoch, sample). `a` is

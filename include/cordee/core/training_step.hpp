@@ -111,6 +111,9 @@ struct batch {
   double loss_scale = 1;
   double epoch = 0;
   span_on<const float, D> device_loss_scale{};  // (1), for kernels of a replayed graph; or empty
+  // Of samples that were mixed of two: the target is weight * label + (1 - weight) * other label.
+  span_on<const std::int32_t, D> other_labels{};  // (count); or empty
+  span_on<const float, D> label_weights{};        // (count), 0 .. 1; or empty
 
   bool operator==(const batch&) const = default;
   /// The factor of each sample's loss in backward,
@@ -131,7 +134,8 @@ struct batch {
   }
 };
 
-/// Sums over `count` samples, so that metrics of micro-batches and ranks add up.
+/// Sums over `count` samples, so that metrics of micro-batches and ranks add up. A mixed sample is
+/// counted as right where the label of the larger weight is found.
 struct metrics {
   double loss = 0;
   std::int64_t top1 = 0, top5 = 0, count = 0;

@@ -134,6 +134,10 @@ class network {
     expects(b.count >= 0 && b.labels.size >= static_cast<std::size_t>(b.count) &&
                 b.pixels.size >= static_cast<std::size_t>(b.count) * Input.size(),
             "network: the batch has fewer pixels or labels than its count");
+    expects(
+        b.label_weights.size == b.other_labels.size &&
+            (b.label_weights.empty() || b.label_weights.size >= static_cast<std::size_t>(b.count)),
+        "network: a batch of mixed samples has an other label and a weight for each of them");
     expects(p == phase::evaluate || b.global_samples >= std::max(b.count, 1),
             "network: global_samples of a batch for training is at least its count and at least 1");
     run_pass(s, [&] { run_forward(in, plane, b, p, s); });
@@ -225,11 +229,12 @@ class network {
     const double smoothing = trained_ ? label_smoothing : 0;
     const double weight = trained_ ? b.loss_weight() : 1;
     number* const loss_gradient = trained_ ? loss_gradient_.span().data : nullptr;  // null: none
+    const auto targets = detail::ops::targets_of(b);
     if constexpr (D::host_memory)
-      *metrics_.span().data = softmax_loss(Classes, b.count, logits_, b.labels.data, smoothing,
-                                           weight, loss_gradient, s);
+      *metrics_.span().data =
+          softmax_loss(Classes, b.count, logits_, targets, smoothing, weight, loss_gradient, s);
     else  // for a GPU by argument-dependent lookup: ops/gpu/softmax_loss.hpp
-      softmax_loss(Classes, b.count, logits_, b.labels.data, smoothing,
+      softmax_loss(Classes, b.count, logits_, targets, smoothing,
                    b.device_loss_scale.empty() ? weight : b.unscaled_loss_weight(),
                    b.device_loss_scale.data, loss_gradient, metrics_.span().data, s);
   }

@@ -3,7 +3,10 @@
 //
 // Cross-entropy of a softmax with label smoothing (Szegedy et al., 2016), of one sample.
 //
-//   p = softmax(z),  t = (1 - eps) onehot(label) + eps / K,  loss = -sum(t log p),  dz = p - t
+//   p = softmax(z),  t = (1 - eps) y + eps / K,  loss = -sum(t log p),  dz = p - t
+//
+// y is onehot(label), or w onehot(label) + (1 - w) onehot(other label) of a mixed sample: smoothing
+// both labels and then mixing them is the same.
 #pragma once
 
 #include <cmath>
@@ -17,8 +20,9 @@
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
-/// Metrics as a device sums them, and the first sample whose label is outside the classes. The loss of such a sample and its gradient are NaN, so that the step is skipped, on all
-/// ranks alike where gradients are averaged, before the error is thrown (checked_metrics).
+/// Metrics as a device sums them, and the first sample with a label outside the classes. The loss
+/// of such a sample and its gradient are NaN, so that the step is skipped, on all ranks alike where
+/// gradients are averaged, before the error is thrown (checked_metrics).
 struct metric_sums : metrics {
   std::int64_t bad_sample = 0;  // its index + 1; 0: none
   std::int64_t bad_label = 0;
@@ -31,6 +35,50 @@ struct metric_sums : metrics {
 }
 
 constexpr bool is_class(int label, int classes) { return 0 <= label && label < classes; }
+
+/// The target of one sample. `weight` is 1 unless the sample was mixed of two.
+struct class_target {
+  int label = 0, other_label = 0;
+  double weight = 1;
+
+  /// y of class c.
+  [[nodiscard]] constexpr double share(int c) const {
+    return (c == label ? weight : 0) + (c == other_label ? 1 - weight : 0);
+  }
+  /// The label that metrics count: that of the larger weight.
+  [[nodiscard]] constexpr int main_label() const { return weight < 0.5 ? other_label : label; }
+  [[nodiscard]] constexpr bool is_valid(int classes) const {
+    return is_class(label, classes) && is_class(other_label, classes);
+  }
+  /// The label outside the classes. Requires !is_valid(classes).
+  [[nodiscard]] constexpr int bad_label(int classes) const {
+    return is_class(label, classes) ? other_label : label;
+  }
+  /// sum(y z). Requires is_valid(classes).
+  template <Number N>
+  [[nodiscard]] constexpr double logit(const N* z) const {
+    const auto first = static_cast<double>(precision::widened(z[label]));
+    if (weight == 1) return first;
+    return weight * first + (1 - weight) * static_cast<double>(precision::widened(z[other_label]));
+  }
+};
+
+/// The labels of a batch, as kernels read them. `other_labels` and `weights` are null unless samples
+/// were mixed.
+struct batch_targets {
+  const std::int32_t* labels = nullptr;        // (samples)
+  const std::int32_t* other_labels = nullptr;  // (samples)
+  const float* weights = nullptr;              // (samples)
+
+  [[nodiscard]] constexpr class_target operator[](std::size_t n) const {
+    if (weights == nullptr) return {labels[n], labels[n], 1};
+    return {labels[n], other_labels[n], static_cast<double>(weights[n])};
+  }
+};
+template <class D>
+constexpr batch_targets targets_of(const batch<D>& b) {
+  return {b.labels.data, b.other_labels.data, b.label_weights.data};
+}
 
 /// Whether class c ranks above the label: its logit is larger, or equal and its index smaller. A
 /// NaN ranks above every other logit.
@@ -54,14 +102,17 @@ struct softmax_sums {
   double sum = 0;        // sum of exp(z - largest)
   double deviation = 0;  // sum of z - largest
 
-  [[nodiscard]] CORDEE_HOST_DEVICE double loss(double target, int classes, double smoothing) const {
-    const double log_sum = std::log(sum), hard = log_sum - (target - largest);
+  /// `target_logit` is sum(y z).
+  [[nodiscard]] CORDEE_HOST_DEVICE double loss(double target_logit, int classes,
+                                               double smoothing) const {
+    const double log_sum = std::log(sum), hard = log_sum - (target_logit - largest);
     return smoothing == 0 ? hard
                           : (1 - smoothing) * hard + smoothing * (log_sum - deviation / classes);
   }
-  [[nodiscard]] CORDEE_HOST_DEVICE double logit_gradient(double z, bool is_label, int classes,
+  /// `share` is y of the class whose logit is z.
+  [[nodiscard]] CORDEE_HOST_DEVICE double logit_gradient(double z, double share, int classes,
                                                          double smoothing) const {
-    return std::exp(z - largest) / sum - ((is_label ? 1 - smoothing : 0) + smoothing / classes);
+    return std::exp(z - largest) / sum - ((1 - smoothing) * share + smoothing / classes);
   }
 };
 

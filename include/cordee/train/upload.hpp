@@ -41,11 +41,18 @@ class upload {
     device_.await(copies_, next.last_read);   // and kernels have read its copy
     while (next.memory.size() < host.size()) next.memory.push_back(batch_memory(device_));
     next.batches.clear();
-    for (std::size_t i = 0; i < host.size(); ++i)
-      next.batches.push_back({next.memory[i].pixels.copy_of(device_, host[i].pixels, copies_),
-                              next.memory[i].labels.copy_of(device_, host[i].labels, copies_),
-                              host[i].count, host[i].global_samples, host[i].ranks,
-                              host[i].normalization, host[i].loss_scale});
+    for (std::size_t i = 0; i < host.size(); ++i) {
+      const batch<cpu>& b = host[i];
+      batch_memory& memory = next.memory[i];
+      next.batches.push_back({memory.pixels.copy_of(device_, b.pixels, copies_),
+                              memory.labels.copy_of(device_, b.labels, copies_), b.count,
+                              b.global_samples, b.ranks, b.normalization, b.loss_scale});
+      if (b.label_weights.empty()) continue;
+      next.batches.back().other_labels =
+          memory.other_labels.copy_of(device_, b.other_labels, copies_);
+      next.batches.back().label_weights =
+          memory.label_weights.copy_of(device_, b.label_weights, copies_);
+    }
     next.copied = device_.record(copies_);
     device_.await(s, next.copied);
     return next.batches;
@@ -68,8 +75,10 @@ class upload {
   };
   struct batch_memory {
     staged<std::uint8_t> pixels;
-    staged<std::int32_t> labels;
-    explicit batch_memory(const D& device) : pixels(device), labels(device) {}
+    staged<std::int32_t> labels, other_labels;
+    staged<float> label_weights;
+    explicit batch_memory(const D& device)
+        : pixels(device), labels(device), other_labels(device), label_weights(device) {}
   };
   struct buffer_set {
     std::vector<batch_memory> memory;

@@ -16,7 +16,7 @@ using namespace cordee::detail::ops;
 namespace {
 
 metrics metrics_of(const std::vector<double>& z, std::int32_t label) {
-  return softmax_loss<double>(static_cast<int>(z.size()), 1, z.data(), &label, 0, 1, nullptr, {});
+  return softmax_loss<double>(static_cast<int>(z.size()), 1, z.data(), {&label}, 0, 1, nullptr, {});
 }
 
 constexpr double quiet_nan = std::numeric_limits<double>::quiet_NaN();
@@ -29,10 +29,10 @@ TEST_CASE("softmax_loss: the gradient is the derivative, with label smoothing an
     const std::vector<std::int32_t> labels{0, 6, 3, 3};
     std::vector<double> dz(z.size());
     const double loss_weight = 1.0 / 32;
-    softmax_loss(7, 4, z.data(), labels.data(), smoothing, loss_weight, dz.data(), {});
+    softmax_loss(7, 4, z.data(), {labels.data()}, smoothing, loss_weight, dz.data(), {});
     const gradient_report report = check_gradient(z, dz, [&] {
       return loss_weight *
-             softmax_loss<double>(7, 4, z.data(), labels.data(), smoothing, 1, nullptr, {}).loss;
+             softmax_loss<double>(7, 4, z.data(), {labels.data()}, smoothing, 1, nullptr, {}).loss;
     });
     CHECK_MESSAGE(report.max_error < 1e-7, report.describe());
   }
@@ -42,12 +42,12 @@ TEST_CASE("softmax_loss: a sample's gradient sums to zero, and adding a constant
   auto z = normal_numbers(10, 1);
   const std::int32_t label = 4;
   std::vector<double> dz(10);
-  const double before = softmax_loss(10, 1, z.data(), &label, 0.1, 1, dz.data(), {}).loss;
+  const double before = softmax_loss(10, 1, z.data(), {&label}, 0.1, 1, dz.data(), {}).loss;
   double sum = 0;
   for (const double g : dz) sum += g;
   CHECK(std::abs(sum) < 1e-15);
   for (double& logit : z) logit += 1000;
-  CHECK(softmax_loss(10, 1, z.data(), &label, 0.1, 1, dz.data(), {}).loss ==
+  CHECK(softmax_loss(10, 1, z.data(), {&label}, 0.1, 1, dz.data(), {}).loss ==
         doctest::Approx(before).epsilon(1e-11));
 }
 
@@ -56,12 +56,67 @@ TEST_CASE("softmax_loss: golden values of loss and gradient") {
   const std::int32_t label = 0;
   std::vector<double> dz(3);
   const auto check = [&](double smoothing, double loss, std::vector<double> gradient) {
-    CHECK(std::abs(softmax_loss(3, 1, z.data(), &label, smoothing, 1, dz.data(), {}).loss - loss) <
-          1e-11);
+    CHECK(std::abs(softmax_loss(3, 1, z.data(), {&label}, smoothing, 1, dz.data(), {}).loss -
+                   loss) < 1e-11);
     for (std::size_t c = 0; c < 3; ++c) CHECK(std::abs(dz[c] - gradient[c]) < 1e-11);
   };
   check(0, 0.349012216768, {-0.294615487302, 0.259496460342, 0.0351190269593});
   check(0.1, 0.482345550102, {-0.227948820635, 0.226163127009, 0.00178569362601});
+}
+
+TEST_CASE("softmax_loss: the loss of a mixed sample is the mean of two, weighted") {
+  const std::vector<double> z{2, 1, -1};
+  const std::int32_t label = 0, other = 2;
+  const float weight = 0.3F;
+  const auto w = static_cast<double>(weight);
+  for (const double smoothing : {0.0, 0.1}) {
+    std::vector<double> first(3), second(3), mixed(3);
+    const double loss_of_first =
+        softmax_loss(3, 1, z.data(), {&label}, smoothing, 1, first.data(), {}).loss;
+    const double loss_of_second =
+        softmax_loss(3, 1, z.data(), {&other}, smoothing, 1, second.data(), {}).loss;
+    const metrics m =
+        softmax_loss(3, 1, z.data(), {&label, &other, &weight}, smoothing, 1, mixed.data(), {});
+    CHECK(std::abs(m.loss - (w * loss_of_first + (1 - w) * loss_of_second)) < 1e-14);
+    for (std::size_t c = 0; c < 3; ++c)
+      CHECK(std::abs(mixed[c] - (w * first[c] + (1 - w) * second[c])) < 1e-15);
+    // 0.3 as a float is 1.2e-8 more, which the difference of the logits, 3, multiplies.
+    if (smoothing == 0) CHECK(std::abs(m.loss - 2.44901221677) < 4e-8);
+  }
+}
+
+TEST_CASE(
+    "softmax_loss: of a mixed sample the gradient is the derivative, the larger part counts") {
+  auto z = normal_numbers(3 * 7, 2);
+  const std::vector<std::int32_t> labels{0, 6, 3}, others{6, 6, 1};
+  const std::vector<float> weights{0.25F, 0.5F, 1.0F};
+  const batch_targets targets{labels.data(), others.data(), weights.data()};
+  std::vector<double> dz(z.size());
+  softmax_loss(7, 3, z.data(), targets, 0.1, 1, dz.data(), {});
+  const gradient_report report = check_gradient(z, dz, [&] {
+    return softmax_loss<double>(7, 3, z.data(), targets, 0.1, 1, nullptr, {}).loss;
+  });
+  CHECK_MESSAGE(report.max_error < 1e-7, report.describe());
+  const std::vector<double> logits{4, 0, 3};
+  const std::int32_t label = 0, other = 2;
+  const auto top1 = [&](float weight) {
+    return softmax_loss<double>(3, 1, logits.data(), {&label, &other, &weight}, 0, 1, nullptr, {})
+        .top1;
+  };
+  CHECK(top1(0.75F) == 1);
+  CHECK(top1(0.5F) == 1);
+  CHECK(top1(0.25F) == 0);
+}
+
+TEST_CASE("softmax_loss: another label outside the classes is named") {
+  const auto z = normal_numbers(6, 1);
+  const std::vector<std::int32_t> labels{0, 1}, others{2, 3};
+  const std::vector<float> weights{0.5F, 0.5F};
+  std::vector<double> dz(6);
+  const metric_sums sums = softmax_loss(
+      3, 2, z.data(), {labels.data(), others.data(), weights.data()}, 0, 1, dz.data(), {});
+  CHECK((sums.bad_sample == 2 && sums.bad_label == 3));
+  CHECK((std::isfinite(dz[0]) && std::isnan(dz[3])));
 }
 
 TEST_CASE("softmax_loss: logits far apart neither overflow nor lose the loss") {
@@ -89,7 +144,7 @@ TEST_CASE("softmax_loss: the first label outside the classes is named, its gradi
   for (const std::int32_t bad : {-1, 3}) {
     const std::vector<std::int32_t> labels{0, bad, 1, 77};
     std::vector<double> dz(12);
-    const metric_sums sums = softmax_loss(3, 4, z.data(), labels.data(), 0.0, 1.0, dz.data(), {});
+    const metric_sums sums = softmax_loss(3, 4, z.data(), {labels.data()}, 0.0, 1.0, dz.data(), {});
     CHECK(std::isnan(sums.loss));
     CHECK(sums.count == 4);
     for (std::size_t i = 0; i < dz.size(); ++i) CHECK(std::isnan(dz[i]) == (i / 3 % 2 == 1));
@@ -101,7 +156,7 @@ TEST_CASE("softmax_loss: the first label outside the classes is named, its gradi
 }
 
 TEST_CASE("softmax_loss: no samples have zero loss and count") {
-  const metrics none = softmax_loss<double>(3, 0, nullptr, nullptr, 0, 1, nullptr, {});
+  const metrics none = softmax_loss<double>(3, 0, nullptr, {}, 0, 1, nullptr, {});
   CHECK(none.loss == 0);
   CHECK(none.count == 0);
 }

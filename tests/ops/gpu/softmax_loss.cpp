@@ -19,7 +19,7 @@ TEST_CASE("softmax_loss on a GPU, emulated: more samples than a block has thread
 
 TEST_CASE("softmax_loss on a GPU, emulated: no bit depends on the order of threads") {
   const auto z = short_numbers<double>(9 * 11, 1);
-  const std::vector<std::int32_t> labels(9, 4);
+  const mixed_labels labels{std::vector<std::int32_t>(9, 4), {}, {}};
   std::vector<double> first, gradient;
   const metric_sums sums =
       loss_on<half>(device_fixture{emulated{1}}, 11, z, labels, 0.1, 1, &first);
@@ -34,7 +34,7 @@ TEST_CASE("softmax_loss on a GPU, emulated: no bit depends on the order of threa
 TEST_CASE("softmax_loss on a GPU, emulated: a scale in device memory multiplies the loss weight") {
   const device_fixture at{emulated{1}};
   const auto z = short_numbers<double>(9 * 11, 1);
-  const std::vector<std::int32_t> labels(9, 4);
+  const mixed_labels labels{std::vector<std::int32_t>(9, 4), {}, {}};
   const auto scale = at.put(std::vector<float>{8});
   std::vector<double> scaled, wanted;
   const double loss = loss_on<float>(at, 11, z, labels, 0.1, 0.5, &scaled, scale.span().data).loss;

@@ -20,18 +20,34 @@ namespace support {
 
 inline constexpr double nan_double = std::numeric_limits<double>::quiet_NaN();
 
-/// The metrics of logits on a device, and the gradient unless `slopes` is null.
+/// The labels of samples; the others are empty where none was mixed.
+struct mixed_labels {
+  std::vector<std::int32_t> labels, others;
+  std::vector<float> weights;
+
+  [[nodiscard]] std::size_t size() const { return labels.size(); }
+  [[nodiscard]] cordee::detail::ops::batch_targets targets() const {
+    if (weights.empty()) return {labels.data()};
+    return {labels.data(), others.data(), weights.data()};
+  }
+};
+
+/// The metrics of logits on a device, and the gradient unless `gradient` is null.
 template <Number N, class D>
 cordee::detail::ops::metric_sums loss_on(const device_fixture<D>& at, int classes,
                                          const std::vector<double>& logits,
-                                         const std::vector<std::int32_t>& labels, double smoothing,
+                                         const mixed_labels& labels, double smoothing,
                                          double loss_weight, std::vector<double>* gradient,
                                          const float* scale = nullptr) {
   const auto z = at.template put_as<N>(logits);
-  const auto l = at.put(labels);
+  const auto l = at.put(labels.labels), other = at.put(labels.others);
+  const auto w = at.put(labels.weights);
+  const bool mixed = !labels.weights.empty();
+  const cordee::detail::ops::batch_targets targets{
+      l.span().data, mixed ? other.span().data : nullptr, mixed ? w.span().data : nullptr};
   auto dz = at.template put_as<N>(std::vector<double>(logits.size(), 99));
   auto out = at.put(std::vector<cordee::detail::ops::metric_sums>{{99, 99, 99, 99, 99, 99}});
-  softmax_loss(classes, static_cast<int>(labels.size()), z.span().data, l.span().data, smoothing,
+  softmax_loss(classes, static_cast<int>(labels.size()), z.span().data, targets, smoothing,
                loss_weight, scale, gradient == nullptr ? nullptr : dz.span().data, out.span().data,
                at.s);
   if (gradient != nullptr) *gradient = at.numbers(dz);
@@ -43,13 +59,13 @@ cordee::detail::ops::metric_sums loss_on(const device_fixture<D>& at, int classe
 /// normal half.
 template <Number N, class D>
 void check_loss(const device_fixture<D>& at, int classes, const std::vector<double>& logits,
-                const std::vector<std::int32_t>& labels, double smoothing) {
+                const mixed_labels& labels, double smoothing) {
   INFO(classes, " classes, ", labels.size(), " samples, smoothing ", smoothing);
   const double loss_weight = 1.0 / 32;
   const auto z = as<N>(logits);
   std::vector<double> dz(z.size()), found;
   const metrics want =
-      softmax_loss(classes, static_cast<int>(labels.size()), z.data(), labels.data(), smoothing,
+      softmax_loss(classes, static_cast<int>(labels.size()), z.data(), labels.targets(), smoothing,
                    loss_weight, dz.data(), cpu::stream{});
   const metrics got = cordee::detail::ops::checked_metrics(
       loss_on<N>(at, classes, z, labels, smoothing, loss_weight, &found), classes);
@@ -77,10 +93,17 @@ void check_loss_of_batch(const device_fixture<D>& at, int classes, std::size_t s
                          double smoothing) {
   random_sequence draw(5, purpose::test, static_cast<std::uint64_t>(classes), samples);
   std::vector<double> z(samples * static_cast<std::size_t>(classes));
-  std::vector<std::int32_t> labels(samples);
+  const auto draw_label = [&] {
+    return static_cast<std::int32_t>(draw.below(static_cast<std::uint32_t>(classes)));
+  };
+  mixed_labels labels{std::vector<std::int32_t>(samples), {}, {}};
   for (double& x : z) x = draw.below(33) / 4.0 - 4;
-  for (std::int32_t& l : labels)
-    l = static_cast<std::int32_t>(draw.below(static_cast<std::uint32_t>(classes)));
+  for (std::int32_t& l : labels.labels) l = draw_label();
+  check_loss<N>(at, classes, z, labels, smoothing);
+  for (std::size_t n = 0; n < samples; ++n) {
+    labels.others.push_back(draw_label());
+    labels.weights.push_back(static_cast<float>(draw.below(5)) / 4);
+  }
   check_loss<N>(at, classes, z, labels, smoothing);
 }
 /// Sizes around multiples of the block size.
@@ -101,7 +124,7 @@ void check_extreme_logits(const device_fixture<D>& at) {
   const std::vector<std::int32_t> firsts{0, 0, 0, 0, 0, 0, 0, 0}, seconds{1, 1, 1, 1, 1, 1, 1, 1},
       thirds{2, 2, 2, 2, 2, 2, 2, 2};
   for (const auto& labels : {firsts, seconds, thirds})
-    for (const double smoothing : {0.0, 0.1}) check_loss<N>(at, 3, z, labels, smoothing);
+    for (const double smoothing : {0.0, 0.1}) check_loss<N>(at, 3, z, {labels, {}, {}}, smoothing);
 }
 
 /// The first invalid label is reported as on the CPU; its sample's loss and gradient are NaN.
@@ -112,7 +135,8 @@ void check_invalid_label(const device_fixture<D>& at, std::int32_t invalid) {
   labels[257] = labels[258] = 77;
   const std::vector<double> z(3 * labels.size(), 0.5);
   std::vector<double> gradient;
-  const cordee::detail::ops::metric_sums sums = loss_on<N>(at, 3, z, labels, 0.1, 1, &gradient);
+  const cordee::detail::ops::metric_sums sums =
+      loss_on<N>(at, 3, z, {labels, {}, {}}, 0.1, 1, &gradient);
   const auto message_of = [](const auto& f) -> std::string {
     try {
       f();
@@ -123,7 +147,7 @@ void check_invalid_label(const device_fixture<D>& at, std::int32_t invalid) {
   };
   const std::string cpu_message = message_of([&] {
     (void)cordee::detail::ops::checked_metrics(
-        softmax_loss<double>(3, 261, z.data(), labels.data(), 0.1, 1, nullptr, cpu::stream{}), 3);
+        softmax_loss<double>(3, 261, z.data(), {labels.data()}, 0.1, 1, nullptr, cpu::stream{}), 3);
   });
   CHECK(cpu_message.find("sample 2 of the batch") != cpu_message.npos);
   CHECK(message_of([&] { (void)cordee::detail::ops::checked_metrics(sums, 3); }) == cpu_message);

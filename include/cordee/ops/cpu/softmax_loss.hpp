@@ -22,18 +22,18 @@ namespace cordee::inline CORDEE_ABI::detail::ops {
 /// times the gradient of each sample's loss (batch::loss_weight(): ranks / global samples).
 template <Number N>
 metric_sums softmax_loss(int classes, int samples,
-                         const N* logits,             // (samples, classes)
-                         const std::int32_t* labels,  // (samples)
-                         double smoothing, double loss_weight,
+                         const N* logits,  // (samples, classes)
+                         const batch_targets& targets, double smoothing, double loss_weight,
                          N* gradient,  // (samples, classes)
                          cpu::stream) {
   metric_sums total;
   for (int n = 0; n < samples; ++n) {
-    const int label = labels[n];
+    const class_target target = targets[static_cast<std::size_t>(n)];
     const N* z = logits + static_cast<std::size_t>(n) * static_cast<std::size_t>(classes);
-    if (!is_class(label, classes)) {
+    if (!target.is_valid(classes)) {
       constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-      if (total.bad_sample == 0) total.bad_sample = n + 1, total.bad_label = label;
+      if (total.bad_sample == 0)
+        total.bad_sample = n + 1, total.bad_label = target.bad_label(classes);
       total.loss = nan;
       ++total.count;
       if (gradient != nullptr)
@@ -52,8 +52,8 @@ metric_sums softmax_loss(int classes, int samples,
       sums.sum += std::exp(below);
       sums.deviation += below;
     }
-    total.loss += sums.loss(static_cast<double>(precision::widened(z[label])), classes, smoothing);
-    const int rank = label_rank(z, classes, label);
+    total.loss += sums.loss(target.logit(z), classes, smoothing);
+    const int rank = label_rank(z, classes, target.main_label());
     total.top1 += rank < 1;
     total.top5 += rank < 5;
     ++total.count;
@@ -62,7 +62,7 @@ metric_sums softmax_loss(int classes, int samples,
     for (int c = 0; c < classes; ++c)
       dz[c] = precision::rounded<N>(static_cast<precision::wide<N>>(
           loss_weight * sums.logit_gradient(static_cast<double>(precision::widened(z[c])),
-                                            c == label, classes, smoothing)));
+                                            target.share(c), classes, smoothing)));
   }
   return total;
 }

@@ -25,7 +25,7 @@ struct softmax_kernel {
   static constexpr int threads = 128;
   int classes;
   const N* logits;
-  const std::int32_t* labels;
+  batch_targets targets;
   double smoothing, loss_weight;
   const float* scale;
   N* gradient;
@@ -37,8 +37,9 @@ struct softmax_kernel {
   CORDEE_DEVICE void operator()(Block& b) const {
     constexpr double nan = std::numeric_limits<double>::quiet_NaN();
     const N* const z = logits + b.index() * static_cast<std::size_t>(classes);
-    const int label = labels[b.index()];
-    const bool is_valid = is_class(label, classes);
+    const class_target target = targets[b.index()];
+    const bool is_valid = target.is_valid(classes);
+    const int label = target.main_label();
 
     double max_logit = -std::numeric_limits<double>::infinity();
     for (int c = b.thread(); c < classes; c += threads)
@@ -56,10 +57,10 @@ struct softmax_kernel {
     const softmax_sums sums{is_valid ? max_logit : nan, b.sum(sum), b.sum(shift_sum)};
 
     if (b.thread() == 0) {
-      const double label_logit = is_valid ? static_cast<double>(precision::widened(z[label])) : nan;
-      const int rank =
-          std::isnan(label_logit) ? std::numeric_limits<int>::max() : static_cast<int>(larger);
-      per_sample[b.index()] = {sums.loss(label_logit, classes, smoothing), rank};
+      const bool is_ranked = is_valid && !std::isnan(precision::widened(z[label]));
+      const int rank = is_ranked ? static_cast<int>(larger) : std::numeric_limits<int>::max();
+      const double target_logit = is_valid ? target.logit(z) : nan;
+      per_sample[b.index()] = {sums.loss(target_logit, classes, smoothing), rank};
     }
     if (gradient == nullptr) return;
     N* const dz = gradient + (z - logits);
@@ -67,8 +68,8 @@ struct softmax_kernel {
         scale == nullptr ? loss_weight : loss_weight * static_cast<double>(*scale);
     for (int c = b.thread(); c < classes; c += threads)
       dz[c] = precision::rounded<N>(static_cast<precision::wide<N>>(
-          weight * sums.logit_gradient(static_cast<double>(precision::widened(z[c])), c == label,
-                                       classes, smoothing)));
+          weight * sums.logit_gradient(static_cast<double>(precision::widened(z[c])),
+                                       target.share(c), classes, smoothing)));
   }
 };
 
@@ -77,7 +78,7 @@ struct metrics_kernel {
   static constexpr int threads = 256;
   int classes, samples;
   const sample_metrics* per_sample;
-  const std::int32_t* labels;
+  batch_targets targets;
   metric_sums* out;
 
   [[nodiscard]] constexpr std::size_t shared_bytes() const { return threads * sizeof(double); }
@@ -89,7 +90,8 @@ struct metrics_kernel {
       loss += per_sample[n].loss;
       top1 += per_sample[n].rank < 1;
       top5 += per_sample[n].rank < 5;
-      if (!is_class(labels[n], classes) && n < first_invalid_seen) first_invalid_seen = n;
+      if (!targets[static_cast<std::size_t>(n)].is_valid(classes) && n < first_invalid_seen)
+        first_invalid_seen = n;
     }
     loss = b.sum(loss);
     top1 = b.sum(top1);
@@ -99,7 +101,7 @@ struct metrics_kernel {
     *out = {{loss, static_cast<std::int64_t>(top1), static_cast<std::int64_t>(top5), samples}};
     if (first_invalid < samples) {
       out->bad_sample = first_invalid + 1;
-      out->bad_label = labels[first_invalid];
+      out->bad_label = targets[static_cast<std::size_t>(first_invalid)].bad_label(classes);
     }
   }
 };
@@ -107,14 +109,14 @@ struct metrics_kernel {
 /// *out, in device memory, is checked and turned into metrics on the host (`checked`).
 /// `loss_weight` is multiplied by *scale, also in device memory, unless that is null.
 template <Number N, GpuStream S>
-void softmax_loss(int classes, int samples, const N* logits, const std::int32_t* labels,
+void softmax_loss(int classes, int samples, const N* logits, const batch_targets& targets,
                   double smoothing, double loss_weight, const float* scale, N* gradient,
                   metric_sums* out, S s) {
   const auto n = static_cast<std::size_t>(samples);
   const device::stream_buffer<sample_metrics, S> per_sample(s, n);
-  s.launch_kernel(n, softmax_kernel<N>{classes, logits, labels, smoothing, loss_weight, scale,
+  s.launch_kernel(n, softmax_kernel<N>{classes, logits, targets, smoothing, loss_weight, scale,
                                        gradient, per_sample.data()});
-  s.launch_kernel(1, metrics_kernel{classes, samples, per_sample.data(), labels, out});
+  s.launch_kernel(1, metrics_kernel{classes, samples, per_sample.data(), targets, out});
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::ops
