@@ -47,7 +47,7 @@ struct two_level : exact_method<two_level<Communicator>, two_level_base<Communic
     if (r == leader) for_peers(leader + 1, end, 1, add_from);
     if (r == 0) {
       for_peers(this->group, p, this->group, add_from);
-      w.finish(bucket, p);
+      w.average(bucket, p);
       for_peers(this->group, p, this->group, send_mean);
     } else {
       const int parent = r == leader ? 0 : leader;

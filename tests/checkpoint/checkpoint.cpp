@@ -86,7 +86,7 @@ TEST_CASE("checkpoint: holds the planes as they were, whatever is trained meanwh
   w.save(run, all, 2);
   const auto saved = std::vector<float>(run.weights().begin(), run.weights().end());
   run.step(feed.next(), 0);  // changes the planes that are being written
-  w.finish(run.comm());
+  w.average(run.comm());
   CHECK(all.steps() == std::vector<std::int64_t>{2});
   trainer other{model, sgd{}, falling, solo{}};
   CHECK(other.resume(all.path()));

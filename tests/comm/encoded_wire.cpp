@@ -42,7 +42,7 @@ std::deque<result> mean_of(const std::array<std::vector<double>, 2>& x,
         2, cpu::stream{});
     const chunk_range own{r, r + 1}, other{peer, peer + 1};
     wire.add(peer, other, peer, own);
-    wire.finish(own, 2);
+    wire.average(own, 2);
     wire.pass(peer, own, peer, other);
     wire.flush();
     return l;

@@ -33,7 +33,7 @@ struct halves : exact_method<halves<Communicator>, reducer_base<Communicator>> {
     const chunk_range own{r, r + 1}, other{1 - r, 2 - r};
     CHECK(w.count() == 2);
     w.add(1 - r, other, 1 - r, own);
-    w.finish(own, 2);
+    w.average(own, 2);
     w.pass(1 - r, own, 1 - r, other);
     w.flush();
   }

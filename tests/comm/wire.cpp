@@ -92,7 +92,7 @@ TEST_CASE("plain_wire: halves are reduce-scattered, divided by their owner and g
     for (const auto& x : after_hops<float>(fused_add, [&](auto& wire, int rank, int peer) {
            const auto [own, other] = halves(rank);
            wire.add(peer, other, peer, own);
-           wire.finish(own, 2);
+           wire.average(own, 2);
            wire.pass(peer, own, peer, other);
            wire.flush();
          }))
@@ -137,7 +137,7 @@ TEST_CASE("plain_wire: a pending sum is added before it is sent, passed on, or d
                             [&](auto& wire) { wire.add(no_peer, message, 1, message); });
     const auto passed = after([&](auto& wire) { wire.pass(0, message, no_peer, message); },
                               [&](auto& wire) { wire.pass(no_peer, message, 1, message); });
-    const auto halved = after([](auto& wire) { wire.finish({0, 1}, 2); }, [](auto&) {});
+    const auto halved = after([](auto& wire) { wire.average({0, 1}, 2); }, [](auto&) {});
     for (std::size_t i = 0; i < n; ++i) {
       REQUIRE(static_cast<double>(sent[0][i]) == number(0, i) + sum_at(i));
       REQUIRE(static_cast<double>(passed[0][i]) == sum_at(i));

@@ -43,7 +43,7 @@ struct butterfly : exact_method<butterfly<Communicator>, reducer_base<Communicat
         const int peer = remap.rank_of(remap.index() ^ step);
         w.add(peer, vector, peer, vector, step);
       }
-      w.finish(vector, p, remap.ranks());
+      w.average(vector, p, remap.ranks());
     });
   }
 };

@@ -85,7 +85,7 @@ struct tree_schedule {
     if (up != no_peer || from_right != no_peer)
       w.add(up, chunk(up == no_peer ? 0 : own), from_right,
             chunk(from_right == no_peer ? 0 : right));
-    if (node.parent == no_peer && is_chunk(own)) w.finish(chunk(own), ranks);
+    if (node.parent == no_peer && is_chunk(own)) w.average(chunk(own), ranks);
   }
   template <class Wire>
   void broadcast(Wire& w, int step) const {

@@ -122,7 +122,7 @@ class encoded_wire {
     });
   }
 
-  void finish(chunk_range own, int ranks, int holders = 1) {
+  void average(chunk_range own, int ranks, int holders = 1) {
     const auto p = static_cast<Real>(ranks);
     for_each_piece(own, [&](const piece& part) {
       divide(part.last - part.first, p, values_.data + part.first, stream_);

@@ -8,7 +8,7 @@
 //   struct my_reducer : exact_method<my_reducer<Communicator>, reducer_base<Communicator>> {
 //     int chunks(std::size_t n) const;                            // of a message of n numbers
 //     template <class Real> std::size_t scratch(std::size_t n) const;
-//     template <class Wire> void run(Wire w) const;               // w.add, finish, pass, flush
+//     template <class Wire> void run(Wire w) const;               // w.add, average, pass, flush
 //     static constexpr bool can_pipeline = true;                  // optional, see below
 //   };
 #pragma once

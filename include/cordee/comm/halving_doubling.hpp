@@ -58,7 +58,7 @@ struct halving_doubling : exact_method<halving_doubling<Communicator>, reducer_b
         w.add(peer, lower ? high : low, peer, lower ? low : high);
         own = lower ? low : high;
       }
-      w.finish(own, this->comm.size());
+      w.average(own, this->comm.size());
       while ((step /= 2) > 0) {
         const int peer = map.rank_of(map.index() ^ step), size = own.last - own.first;
         const bool lower = (map.index() & step) == 0;

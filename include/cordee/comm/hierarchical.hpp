@@ -62,7 +62,7 @@ struct hierarchical
                                                start((node + 1) % g)};
       const auto chunk = [](int i) { return chunk_range{i, i + 1}; };
       across.reduce_scatter(w, chunk);
-      w.finish(chunk(node), p);
+      w.average(chunk(node), p);
       across.all_gather(w, chunk);
     }
     inside.broadcast(w, message);

@@ -65,7 +65,7 @@ struct ring : exact_method<ring<Communicator>, reducer_base<Communicator>> {
     for (int k = 0; k < depth; ++k) {  // pass k takes the k-th part of each rank's chunk
       const auto chunk = [=](int i) { return chunk_range{i * depth + k, i * depth + k + 1}; };
       position.reduce_scatter(w, chunk);
-      w.finish(chunk(r), p);
+      w.average(chunk(r), p);
       position.all_gather(w, chunk);
     }
     w.flush();

@@ -85,7 +85,7 @@ struct server<Communicator, synchronous> {
     constexpr chunk_range message{0, 1};
     if (comm.rank() == 0) {
       for (int peer = 1; peer < p; ++peer) w.add(no_peer, message, peer, message);
-      w.finish(message, p);
+      w.average(message, p);
       for (int peer = 1; peer < p; ++peer) w.pass(peer, message, no_peer, message);
     } else {
       w.add(0, message, no_peer, message);

@@ -55,7 +55,7 @@ struct torus_ring
     const auto part = [=](int i) { return chunk_range{x * height + i, x * height + i + 1}; };
     row.reduce_scatter(w, chunk);
     column.reduce_scatter(w, part);
-    w.finish(part(y), p);
+    w.average(part(y), p);
     column.all_gather(w, part);
     row.all_gather(w, chunk);
     w.flush();

@@ -74,7 +74,7 @@ struct tree : exact_method<tree<Communicator>, reducer_base<Communicator>> {
     for (int k = 0; k <= rounds; ++k) {  // chunk k goes up while chunk k-1 goes down
       const chunk_range up{k, k + 1}, down{k - 1, k};
       if (k < rounds) edges.reduce(w, up);
-      if (k < rounds && r == 0) w.finish(up, p);
+      if (k < rounds && r == 0) w.average(up, p);
       if (k > 0) edges.broadcast(w, down);
     }
     w.flush();

@@ -76,7 +76,7 @@ class plain_wire {
   }
 
   /// Requires: `own` is the sum over all ranks. Effects: it becomes their mean.
-  void finish(chunk_range own, int ranks, int = 1) {
+  void average(chunk_range own, int ranks, int = 1) {
     const auto p = static_cast<Real>(ranks);
     const auto sum = values_of(own);
     if (pending_sum_ == sum) {

@@ -21,9 +21,9 @@
 #include <nccl.h>
 
 #include <cordee/comm/error_context.hpp>
+#include <cordee/comm/nccl/awaited_operation.hpp>
 #include <cordee/comm/nccl/bootstrap_client.hpp>
 #include <cordee/comm/nccl/communicator.hpp>
-#include <cordee/comm/nccl/operation.hpp>
 #include <cordee/comm/nccl/resources.hpp>
 #include <cordee/comm/nccl/status.hpp>
 #include <cordee/comm/poll_until.hpp>
@@ -58,7 +58,7 @@ class nccl_context {
     guarded(s, [&] {
       const std::size_t n = receives.size() + sends.size();
       sizes_.reserve(2 * n);
-      std::fill_n(sizes_.data(), 2 * n, nccl_operation::unknown);
+      std::fill_n(sizes_.data(), 2 * n, nccl_awaited_operation::unknown);
       for (std::size_t i = 0; i < sends.size(); ++i)
         sizes_.data()[receives.size() + i] = sends[i].size;
       auto* const sizes =
@@ -78,7 +78,7 @@ class nccl_context {
           post(t.data, t.size, ncclUint8);
         }
       });
-      const nccl_operation op{receives, sends, sizes, sizes_.data() + n, cuda_.started};
+      const nccl_awaited_operation op{receives, sends, sizes, sizes_.data() + n, cuda_.started};
       await([&] { return is_idle("ncclGroupEnd"); }, op);
       copy(sizes_.data(), sizes, receives.size(), s);
       device::cuda_check(cudaEventRecord(cuda_.completed, s), "cudaEventRecord");
@@ -95,7 +95,7 @@ class nccl_context {
     guarded(s, [&] {
       device::cuda_check(cudaEventRecord(cuda_.started, s), "cudaEventRecord");
       const std::string text = describe_mean(n);
-      const nccl_operation op{.started = cuda_.started, .collective = text.c_str()};
+      const nccl_awaited_operation op{.started = cuda_.started, .collective = text.c_str()};
       comm_.all_reduce(x, n, type, reduction, s);
       await([&] { return is_idle("ncclAllReduce"); }, op);
       device::cuda_check(cudaEventRecord(cuda_.completed, s), "cudaEventRecord");
@@ -157,7 +157,7 @@ class nccl_context {
   struct operation_wait {
     nccl_context& context;
     const Ready& is_ready;
-    const nccl_operation& op;
+    const nccl_awaited_operation& op;
     bool has_started = op.started == nullptr;
 
     bool ready() const { return is_ready(); }
@@ -175,7 +175,7 @@ class nccl_context {
   struct enqueued_wait {
     nccl_context& context;
     const Pending& pending;
-    const nccl_operation op{.collective = "contribute to a mean"};
+    const nccl_awaited_operation op{.collective = "contribute to a mean"};
     std::uint64_t seen = 0;  // the collective at the last poll
 
     bool ready() const { return context.is_idle("a mean") && pending.is_complete(); }
@@ -234,7 +234,7 @@ class nccl_context {
   }
 
   template <class Ready>
-  void await(const Ready& ready, const nccl_operation& op) {
+  void await(const Ready& ready, const nccl_awaited_operation& op) {
     operation_wait<Ready> wait{*this, ready, op};
     await_wait(wait);
   }
@@ -266,13 +266,13 @@ class nccl_context {
 
   // Reads the sizes that have arrived, on a stream that is ordered after nothing. A size may be
   // arriving at this moment, so a wrong one counts when it is the same at the next inspection.
-  [[gnu::cold]] void inspect(const nccl_operation& op) {
+  [[gnu::cold]] void inspect(const nccl_awaited_operation& op) {
     if (op.sizes == nullptr || !has_passed(op.started)) return;
     const std::vector<std::uint64_t> before(op.seen, op.seen + op.receives.size());
     copy(op.seen, op.sizes, op.receives.size(), cuda_.inspection);
     device::cuda_check(cudaStreamSynchronize(cuda_.inspection), "cudaStreamSynchronize");
     for (std::size_t i = 0; i < before.size(); ++i)
-      if (before[i] == op.seen[i] && before[i] != nccl_operation::unknown)
+      if (before[i] == op.seen[i] && before[i] != nccl_awaited_operation::unknown)
         op.check_size(i, before[i], self_, context_);
   }
 

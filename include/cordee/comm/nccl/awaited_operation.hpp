@@ -28,7 +28,7 @@ struct nccl_transfer {
 };
 using nccl_transfers = std::span<const nccl_transfer>;
 
-struct nccl_operation {
+struct nccl_awaited_operation {
   static constexpr std::uint64_t unknown = std::numeric_limits<std::uint64_t>::max();
 
   nccl_transfers receives{}, sends{};
