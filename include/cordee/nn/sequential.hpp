@@ -23,11 +23,6 @@ struct indexed_node {
   Node node;
 };
 
-template <std::size_t I, class Node>
-indexed_node<I, Node> index_node(Node node) {
-  return {std::move(node)};
-}
-
 /// Nodes as base classes: a std::tuple of them takes many times as long to compile.
 template <class Indices, class... Nodes>
 struct sequential_node;
@@ -56,8 +51,6 @@ struct sequential_node<std::index_sequence<I...>, Nodes...> : indexed_node<I, No
     return indexed.node;
   }
 };
-template <std::size_t... I, class... Nodes>
-sequential_node(indexed_node<I, Nodes>...) -> sequential_node<std::index_sequence<I...>, Nodes...>;
 
 /// The nodes of a repeated layer.
 template <class Node>
@@ -112,8 +105,9 @@ struct sequential {
   }();
   template <class B, extent In, std::size_t... I>
   [[gnu::cold]] static auto bind(layout_builder& layout, std::index_sequence<I...>) {
-    return detail::nn::sequential_node{detail::nn::index_node<I>(
-        Layers::template bind<B, inputs<In>[I]>(layout))...};  // braces: evaluated in order
+    using nodes = detail::nn::sequential_node<  // g++ 12 does not compile node_of here
+        std::index_sequence<I...>, decltype(Layers::template bind<B, inputs<In>[I]>(layout))...>;
+    return nodes{{Layers::template bind<B, inputs<In>[I]>(layout)}...};  // in order, in place
   }
 };
 
