@@ -137,6 +137,35 @@ TEST_CASE("safetensors: a tensor of another type is listed, but reading it is an
       contains_all(message_of<error>([&] { read<float>(file, "n", 1); }), {path, "\"n\"", "I64"}));
 }
 
+TEST_CASE("safetensors: tensors of F16 and BF16 are read as float and as double") {
+  const folder f;
+  // 1, -2, the smallest number of each type, infinity; more than are converted at once
+  constexpr std::size_t many = 70'000;
+  const std::vector<std::uint16_t> pattern[]{{0x3c00, 0xc000, 0x0001, 0x7c00},
+                                             {0x3f80, 0xc000, 0x0001, 0x7f80}};
+  const double least[]{std::ldexp(1.0, -24), std::ldexp(1.0, -133)};
+  for (const std::size_t kind : {0u, 1u}) {
+    std::vector<std::uint16_t> bits(many);
+    for (std::size_t i = 0; i < many; ++i) bits[i] = pattern[kind][i % 4];
+    tensor_view t{"t", {many}, std::span<const float>()};
+    t.dtype = kind == 0 ? "F16" : "BF16";
+    t.bytes = std::as_bytes(std::span(bits));
+    save_tensors(f.file("x"), std::vector{t});
+    const tensor_file file = tensor_file::open(f.file("x"));
+    const double expected[]{1, -2, least[kind], HUGE_VAL};
+    const std::vector<float> floats = read<float>(file, "t", many);
+    const std::vector<double> doubles = read<double>(file, "t", many);
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i < many; ++i)
+      wrong += static_cast<double>(floats[i]) == expected[i % 4] && doubles[i] == expected[i % 4]
+                   ? 0
+                   : 1;
+    CHECK(wrong == 0);
+    CHECK(contains_all(message_of<error>([&] { read<float>(file, "t", many / 2); }),
+                       {"\"t\" has 70000 numbers, 35000 are needed"}));
+  }
+}
+
 TEST_CASE("safetensors: wrong shapes and duplicate names are a usage_error of save_tensors") {
   const folder f;
   const std::vector<float> a{1, 2};

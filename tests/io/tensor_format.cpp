@@ -1,10 +1,16 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
+#include <cmath>
+#include <vector>
 
 #include <doctest/doctest.h>
 
 #include <cordee/io/tensor_format.hpp>
+#include <cordee/precision/bf16.hpp>
+#include <cordee/precision/fp16.hpp>
+
+#include "tests/support/bits.hpp"
 
 using namespace cordee;
 
@@ -33,4 +39,18 @@ TEST_CASE("tensor format: find_duplicate finds a name that occurs twice") {
   CHECK(detail::io::find_duplicate({"c", "a", "b", "a"}) == "a");
   CHECK_FALSE(detail::io::find_duplicate({"c", "a", "b"}).has_value());
   CHECK_FALSE(detail::io::find_duplicate({}).has_value());
+}
+
+TEST_CASE("tensor format: all numbers of 16 bits are those of precision/") {
+  for (std::uint32_t b = 0; b < 0x10000; ++b) {
+    const auto bits = static_cast<std::uint16_t>(b);
+    const float f16 = static_cast<float>(detail::io::stored_f16{bits}), half16 = half{bits}.exact();
+    const bool same_half = std::isnan(half16)
+                               ? std::isnan(f16)
+                               : support::same_bits(std::vector{f16}, std::vector{half16});
+    const bool same_bfloat =
+        support::same_bits(std::vector{static_cast<float>(detail::io::stored_bf16{bits})},
+                           std::vector{bfloat{bits}.exact()});
+    if (!same_half || !same_bfloat) FAIL("differs at " << b);
+  }
 }

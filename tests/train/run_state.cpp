@@ -3,8 +3,10 @@
 //
 // Planes and run_state are all that a trainer carries from step to step: copied to another trainer,
 // both go on with equal bits.
+#include <algorithm>
 #include <array>
 #include <deque>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <string>
@@ -150,6 +152,42 @@ void continues(const std::string& name, const O& optimizer, const MakeReducer& m
   for (const std::string& text : by_rank) CHECK(text == "");
 }
 
+/// Any optimizer inside local_steps, of two slots at most, as one type: a trainer over a reducer is
+/// compiled once for all of them.
+struct any_optimizer {
+  static constexpr agreement needs = agreement::exact;
+  static constexpr bool eager = false;
+  static constexpr int slots = 2;
+  static constexpr norms_needed norms = norms_needed::before_accept;
+
+  std::function<void(const optimizer_view<float, cpu, 2>&, const step_info&)> step;
+
+  template <class O>
+  static any_optimizer of(const O& optimizer) {
+    return {[optimizer](const optimizer_view<float, cpu, 2>& v, const step_info& info) {
+      optimizer_view<float, cpu, O::slots> own{v.weights,
+                                               v.grads,
+                                               {},
+                                               v.segments,
+                                               v.squared_weight_norms,
+                                               v.squared_grad_norms,
+                                               v.squared_global_norm,
+                                               v.sums,
+                                               v.finite,
+                                               v.info};
+      std::copy_n(v.slots.begin(), O::slots, own.slots.begin());
+      optimizer.accept(own, info, cpu::stream{});
+    }};
+  }
+  span_on<float, cpu> propose(const optimizer_view<float, cpu, 2>& v, const step_info&,
+                              cpu::stream) const {
+    return v.grads;
+  }
+  void accept(const optimizer_view<float, cpu, 2>& v, const step_info& info, cpu::stream) const {
+    step(v, info);
+  }
+};
+
 constexpr auto make_ring = [](threads comm) { return ring{comm}; };
 constexpr auto make_compressed = [](threads comm) { return compressed{ring{comm}, int8{}}; };
 constexpr auto make_gossip = [](threads comm) {
@@ -188,10 +226,25 @@ TEST_CASE("run_state: gossip, whose matching depends on the round, goes on with 
   continues<fp32>("decentlam", decentlam{.momentum = 0.5}, make_gossip, {{3, 1}});
   continues<fp32>("decentlam_over{lars}", decentlam_over{lars{.trust_coefficient = 0.02}},
                   make_gossip);
-  continues<fp32>("local adamw", local_steps{adamw{}, 3}, make_gossip);
+}
+TEST_CASE(
+    "run_state: every optimizer in local steps goes on with equal bits, by gossip and server") {
+  const auto check = [](const std::string& name, const auto& optimizer) {
+    const any_optimizer any = any_optimizer::of(optimizer);
+    continues<fp32>(name + " over gossip", local_steps{any, 3}, make_gossip, {{3, 1}});
+    continues<fp32>(name + " over a server", local_steps{any, 2}, make_lockstep, {{3, 1}});
+  };
+  check("sgd", sgd{.momentum = 0.9});
+  check("velocity_sgd", velocity_sgd{.momentum = 0.9, .momentum_correction = true});
+  check("clip{sgd}", clip{sgd{.momentum = 0.9}, 0.5});
+  check("lars", lars{.trust_coefficient = 0.02});
+  check("lars_lr_outside", lars_lr_outside{.trust_coefficient = 0.02});
+  check("lars_unscaled", lars_unscaled{.trust_coefficient = 0.02});
+  check("adamw", adamw{});
+  check("lamb", lamb{});
+  check("nvlamb", nvlamb{});
 }
 TEST_CASE("run_state: an asynchronous server in lockstep goes on with equal bits") {
-  continues<fp32>("sgd", local_steps{sgd{.momentum = 0.9}, 1}, make_lockstep);
   continues<fp64>("adamw, in fp64", local_steps{adamw{}, 2}, make_lockstep);
 }
 TEST_CASE("run_state: the loss scale and its streak go on after an overflow") {
@@ -199,6 +252,22 @@ TEST_CASE("run_state: the loss scale and its streak go on after an overflow") {
   continues<fp16>("sgd", sgd{.momentum = 0.9}, make_ring, {{3, 1, infinity}});
   continues<fp16>("local sgd, whose ranks have scales of their own",
                   local_steps{sgd{.momentum = 0.9}, 2}, make_ring, {{3, 1, infinity}});
+}
+
+TEST_CASE("run_state: steps in a row that were skipped go on to be counted") {
+  const auto message = error_message([&] {
+    quadratic<fp64> model{.poisons = {{2, 0}, {3, 0}, {4, 0}}};
+    const auto make = [&] {
+      return trainer{model, sgd{}, slow_start, solo{}, {.max_nonfinite_steps = 3}};
+    };
+    auto first = make();
+    for (int k = 0; k < 4; ++k) first.step(std::array{one_each(1)}, k);
+    CHECK(first.state().progress.nonfinite_steps == 2);
+    auto second = make();
+    second.restore(first.state());
+    second.step(std::array{one_each(1)}, 4);
+  });
+  CHECK(contains(message, "3 steps in a row had a gradient with a NaN"));
 }
 
 TEST_CASE("run_state: batch norms that froze before do not freeze again") {

@@ -6,7 +6,8 @@
 //   run.resume("runs/a");                                  // before fit; false if there is none
 //   run.fit(feed, 90, checkpoint{.folder = "runs/a"});     // goes on at the saved update
 //
-// The run goes on with the bits that it would have had: weights, losses and samples.
+// The run goes on with the bits that it would have had: weights, losses and samples. With another
+// number of ranks it goes on from the mean of what differed between them (rank_mean.hpp).
 #pragma once
 
 #include <array>
@@ -16,6 +17,8 @@
 #include <vector>
 
 #include <cordee/checkpoint/checksum.hpp>
+#include <cordee/checkpoint/compatibility.hpp>
+#include <cordee/checkpoint/rank_mean.hpp>
 #include <cordee/checkpoint/run_folder.hpp>
 #include <cordee/checkpoint/snapshot.hpp>
 #include <cordee/comm/collectives.hpp>
@@ -27,8 +30,12 @@ namespace detail::checkpoints {
 /// A whole checkpoint, as this rank reads it.
 struct whole_checkpoint {
   nlohmann::json run;
-  std::optional<io::tensor_file> common, own;
+  std::optional<io::tensor_file> common;
+  /// This rank's; if another number of ranks saved, those of all of them on rank 0.
+  std::vector<io::tensor_file> own;
   run_state state;
+
+  [[nodiscard]] int ranks() const { return run.at("ranks").get<int>(); }
 };
 
 inline std::string read_text(const std::string& path) {
@@ -37,21 +44,28 @@ inline std::string read_text(const std::string& path) {
 }
 
 /// Reads and checks what this rank needs of a checkpoint. Throws a std::exception if any of it is
-/// damaged; files of the rank itself are read only if there were as many ranks as now.
+/// damaged. If another number of ranks saved, rank 0 checks their files, of which the others read
+/// the states alone.
 inline whole_checkpoint read_whole(const std::string& folder, int rank, int ranks) {
   const std::string list = folder + "/checksums";
   const checksum_table checksums = parse_checksums(read_text(list), list);
   whole_checkpoint c;
   expect_checksum(folder, "checkpoint.json", checksums);
   c.run = nlohmann::json::parse(read_text(folder + "/checkpoint.json"));
-  if (c.run.at("format").get<int>() > format || c.run.at("ranks").get<int>() != ranks) return c;
+  if (c.run.at("format").get<int>() > format) return c;
   if (!c.run.at("weights_differ").get<bool>()) {
     expect_checksum(folder, std::string(common_file), checksums);
     c.common = io::tensor_file::open(folder + "/" + std::string(common_file));
   }
-  expect_checksum(folder, rank_file(rank), checksums);
-  c.own = io::tensor_file::open(folder + "/" + rank_file(rank));
-  c.state = read_state(*c.own);
+  const bool same = c.ranks() == ranks;
+  std::vector<run_state> states;
+  for (int r = same ? rank : 0; r < (same ? rank + 1 : c.ranks()); ++r) {
+    if (same || rank == 0) expect_checksum(folder, rank_file(r), checksums);
+    const io::tensor_file file = io::tensor_file::open(folder + "/" + rank_file(r));
+    states.push_back(read_state(file));
+    if (same || rank == 0) c.own.push_back(file);
+  }
+  c.state = same ? states.front() : merged_state(states);
   return c;
 }
 
@@ -98,7 +112,9 @@ std::optional<whole_checkpoint> newest_whole(Run& run, const run_folder& folder)
 
 /// Effects: planes and state of every rank are those of the newest whole checkpoint; the next fit
 /// goes on at its update. Returns false, and changes nothing, if the folder has no checkpoint.
-/// Throws error for one of another network, optimizer, precision or number of ranks. Collective.
+/// Prints on rank 0 what differs but may: options, schedule, reducer, number of ranks. Throws error
+/// for one of another network, type of optimizer or precision, and for another number of ranks
+/// where there is no mean (rank_mean.hpp). Collective.
 template <class Run>
 bool resume_run(Run& run, const std::string& folder) {
   namespace checkpoints = detail::checkpoints;
@@ -110,9 +126,12 @@ bool resume_run(Run& run, const std::string& folder) {
                    folder.c_str());
     return false;
   }
-  const std::string changed = checkpoints::expect_compatible(found->run, run, folder);
+  const std::string changed = checkpoints::expect_compatible(found->run, found->state, run, folder);
   if (found->common) checkpoints::read_planes(run, *found->common, true);
-  checkpoints::read_planes(run, *found->own, false);
+  if (found->ranks() == run.comm().size())
+    checkpoints::read_planes(run, found->own.front(), false);
+  else
+    checkpoints::read_mean_planes(run, found->own);
   run.restore(found->state);
   if (reports) std::fputs(changed.c_str(), stderr);
   return true;

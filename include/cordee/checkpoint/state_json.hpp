@@ -6,10 +6,15 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <limits>
+#include <memory>
 #include <string>
+#include <type_traits>
+#include <typeinfo>
 #include <vector>
 
+#include <cxxabi.h>
 #include <nlohmann/json.hpp>
 
 #include <cordee/core/concat.hpp>
@@ -47,6 +52,7 @@ inline nlohmann::json to_json(const run_state& s) {
           {"samples", s.fit.samples},
           {"global_batch", s.fit.global_batch},
           {"loader_seed", s.fit.seed},
+          {"epochs_per_update", s.fit.epochs_per_update},
           {"skipped", s.fit.skipped},
           {"in_epoch",
            {{"loss", to_json(s.fit.in_epoch.loss)},
@@ -72,6 +78,7 @@ inline run_state to_run_state(const nlohmann::json& j) {
   j.at("samples").get_to(s.fit.samples);
   j.at("global_batch").get_to(s.fit.global_batch);
   j.at("loader_seed").get_to(s.fit.seed);
+  j.at("epochs_per_update").get_to(s.fit.epochs_per_update);
   j.at("skipped").get_to(s.fit.skipped);
   const nlohmann::json& in_epoch = j.at("in_epoch");
   s.fit.in_epoch.loss = to_double(in_epoch.at("loss"));
@@ -86,7 +93,36 @@ inline run_state to_run_state(const nlohmann::json& j) {
 /// The version of the folder's layout and of both JSON texts; a newer one is refused.
 inline constexpr int format = 1;
 
-/// What a run must share with a checkpoint to go on, for the most part, and where it was made.
+inline std::string demangled(const std::type_info& type) {
+  const std::unique_ptr<char, decltype(&std::free)> name(
+      abi::__cxa_demangle(type.name(), nullptr, nullptr, nullptr), &std::free);
+  return name ? name.get() : type.name();
+}
+
+/// A type's name as C++ writes it, without the library's namespace, which differs between builds.
+template <class T>
+std::string type_name() {
+  std::string library = demangled(typeid(segment));
+  library.resize(library.rfind("segment"));  // "cordee::v0_...::"
+  std::string name = demangled(typeid(T));
+  for (std::size_t at; !library.empty() && (at = name.find(library)) != std::string::npos;)
+    name.erase(at, library.size());
+  return name;
+}
+
+/// The options of a trainer that may change numbers.
+inline nlohmann::json describe_options(const trainer_options& o) {
+  return {{"check_finite", o.check_finite},
+          {"max_nonfinite_steps", o.max_nonfinite_steps},
+          {"synchronize_batch_norm", o.synchronize_batch_norm},
+          {"loss_scaling.initial", o.loss_scaling.initial},
+          {"loss_scaling.growth", o.loss_scaling.growth},
+          {"loss_scaling.backoff", o.loss_scaling.backoff},
+          {"loss_scaling.interval", o.loss_scaling.interval}};
+}
+
+/// What a run must share with a checkpoint to go on, for the most part, what it should, and where it
+/// was made.
 template <class Run>
 nlohmann::json describe_run(Run& run) {
   return {{"format", format},
@@ -95,37 +131,14 @@ nlohmann::json describe_run(Run& run) {
           {"ranks", run.comm().size()},
           {"precision", std::string(Run::precision::name)},
           {"device", std::string(Run::device::name)},
+          {"optimizer_type", type_name<std::remove_cvref_t<decltype(run.optimizer())>>()},
           {"optimizer", core::describe_policy(run.optimizer())},
           {"reducer", core::describe_policy(run.reducer())},
           {"schedule", core::describe_policy(run.schedule())},
+          {"options", describe_options(run.options())},
           {"weights_differ", Run::weights_differ},
           {"network", concat(core::fingerprint(run.segments()))},
           {"seed", run.options().seed}};
-}
-
-/// Throws error, with the first difference, unless the described run can go on as `run`. Returns a
-/// line for each difference that changes bits but not what the numbers mean.
-template <class Run>
-std::string expect_compatible(const nlohmann::json& saved, Run& run, const std::string& path) {
-  const auto own = describe_run(run);
-  const auto show = [](const nlohmann::json& j) {
-    return j.is_string() ? j.get<std::string>() : j.dump();
-  };
-  if (saved.at("format").template get<int>() > format)
-    throw error(concat("resume: ", path, " was written by cordee ", show(saved.at("cordee")),
-                       ", in a format that this version, ", version,
-                       ", does not know: use that version or a later one"));
-  for (const char* name : {"ranks", "precision", "optimizer", "weights_differ"})
-    if (saved.at(name) != own.at(name))
-      throw error(concat("resume: ", path, " does not fit this run: its ", name, " is ",
-                         show(saved.at(name)), ", this run's is ", show(own.at(name)),
-                         ": go on with what was saved"));
-  std::string changed;
-  for (const char* name : {"reducer", "schedule", "device", "cordee"})
-    if (saved.at(name) != own.at(name))
-      changed += concat("resume: the ", name, " was ", show(saved.at(name)), ", now it is ",
-                        show(own.at(name)), ": the run goes on, maybe with other bits\n");
-  return changed;
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::checkpoints

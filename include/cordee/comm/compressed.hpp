@@ -42,6 +42,7 @@ struct compressed {
   static constexpr agreement offers = R::offers;
   static constexpr bool lossless = false;
   static constexpr int slots = 1;  // e
+  static constexpr bool residual_slots = true;
   static constexpr bool single_message = detail::comm::SingleMessage<R>;
   static_assert(R::slots == 0, "compressed: the reducer inside must have no slots");
   static_assert(

@@ -13,6 +13,8 @@
 //   optional, read where they are declared
 //     single_message   (false)      all numbers of a step travel in one message
 //     capturable       (false)      mix() may be recorded in a CUDA graph
+//     residual_slots   (false)      slots are added to the next vector (error feedback), so that
+//                                   ranks may take the mean of theirs: another number resumes
 //     describe()                    one phrase, for describe(trainer)
 //     enqueue(m, info, s)           mix() as work of the stream s, which may be captured in a CUDA
 //                                   graph: the host does not wait for the device
@@ -129,6 +131,8 @@ concept HasRemedies = requires(const R r, momentum_form form) {
   { r.remedies(form) } -> std::same_as<std::vector<std::string>>;
 };
 
+template <class R>
+concept HasResidualSlots = requires { requires static_cast<bool>(R::residual_slots); };
 template <class R>
 concept SingleMessage = requires { requires static_cast<bool>(R::single_message); };
 

@@ -145,8 +145,8 @@ class tensor_file {
     return *e;
   }
 
-  /// Copies a tensor of type F32 or F64 to `out`, converted to Real. Throws error for another type
-  /// or size.
+  /// Copies a tensor of type F32, F64, F16 or BF16 to `out`, converted to Real. Throws error for
+  /// another type or size.
   template <class Real>
     requires std::is_floating_point_v<Real>
   void read(std::string_view name, std::span<Real> out) const {
@@ -155,9 +155,13 @@ class tensor_file {
       copy<float>(e, out);
     else if (e.dtype == "F64")
       copy<double>(e, out);
+    else if (e.dtype == "F16")
+      copy<stored_f16>(e, out);
+    else if (e.dtype == "BF16")
+      copy<stored_bf16>(e, out);
     else
       throw error(concat(path_, ": tensor \"", name, "\" is of type ", e.dtype,
-                         ", but F32 or F64 is needed; convert it before saving"));
+                         ", but F32, F64, F16 or BF16 is needed; convert it before saving"));
   }
 
  private:
@@ -276,7 +280,10 @@ class tensor_file {
         for (std::size_t i = 0; i < n; ++i) {
           Stored x{};
           std::memcpy(&x, bytes.data() + i * sizeof x, sizeof x);
-          out[begin + i] = static_cast<Real>(x);
+          if constexpr (std::is_floating_point_v<Stored>)
+            out[begin + i] = static_cast<Real>(x);
+          else
+            out[begin + i] = static_cast<Real>(static_cast<float>(x));
         }
         begin += n;
       }

@@ -1,13 +1,16 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shared by the writer and the reader of tensor files (safetensors.hpp): sizes of element types,
-// products of shapes, and the search for duplicate names.
+// Shared by the writer and the reader of tensor files (safetensors.hpp): element types, products of
+// shapes, and the search for duplicate names.
 #pragma once
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <optional>
 #include <span>
@@ -28,6 +31,32 @@ inline std::size_t dtype_size(std::string_view dtype) {
   for (const auto& [name, size] : sizes)
     if (name == dtype) return size;
   return 0;
+}
+
+/// Elements of F16 (IEEE 754 binary16) and BF16 (the upper half of a float) in a file. io/ includes
+/// no precision: these only read, one number at a time.
+struct stored_f16 {
+  std::uint16_t bits;
+  explicit operator float() const {
+    const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+    constexpr float infinity = std::numeric_limits<float>::infinity();
+    const float magnitude =
+        exponent == 31  ? (fraction == 0 ? infinity : std::numeric_limits<float>::quiet_NaN())
+        : exponent == 0 ? std::ldexp(static_cast<float>(fraction), -24)
+                        : std::ldexp(static_cast<float>(fraction + 1024), exponent - 25);
+    return bits >> 15 != 0 ? -magnitude : magnitude;
+  }
+};
+struct stored_bf16 {
+  std::uint16_t bits;
+  explicit operator float() const {
+    return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+  }
+};
+
+/// Whether elements of this type are read as floating-point numbers.
+inline bool is_floating_dtype(std::string_view dtype) {
+  return dtype == "F32" || dtype == "F64" || dtype == "F16" || dtype == "BF16";
 }
 
 /// out = start x shape[0] x shape[1] x …; returns false on overflow.

@@ -7,7 +7,9 @@
 #include <array>
 #include <cmath>
 #include <concepts>
+#include <cstdio>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include <cordee/comm/collectives.hpp>
@@ -79,33 +81,28 @@ void validate(Run& run, const normalization& norm, validation<S>& v,
 }
 
 /// Sets where this fit begins: at the loader's position or, after a restore, at the state's, which
-/// the loader then continues from. Throws error if that position is another loader's.
+/// the loader then continues from. Throws error if that is no position of this loader.
 template <class F>
-[[gnu::cold]] void begin_fit(fit_state& state, F& feed) {
-  std::uint64_t seed = 0;
-  if constexpr (requires { seed = feed.seed(); }) seed = feed.seed();
-  if (!std::exchange(state.resumes, false) || state.samples == 0) {  // 0: of a run without fit
-    state = {.update = feed.step(),
-             .samples = feed.samples(),
-             .global_batch = feed.global_batch(),
-             .seed = seed};
-    return;
+[[gnu::cold]] void begin_fit(fit_state& state, F& feed, bool reports) {
+  fit_state own{.update = feed.step(),
+                .samples = feed.samples(),
+                .global_batch = feed.global_batch(),
+                .epochs_per_update = feed.epoch(1)};
+  if constexpr (requires { own.seed = feed.seed(); }) own.seed = feed.seed();
+  if (state.resume != nullptr && state.samples > 0) {  // 0: of a run without fit
+    std::string change;
+    own.update = state.resume(state, own, change);
+    own.skipped = state.skipped;
+    own.in_epoch = state.in_epoch;
+    if (reports) std::fputs(change.c_str(), stderr);
+    if constexpr (requires { feed.seek(own.update); })
+      feed.seek(own.update);
+    else if (feed.step() != own.update)
+      throw error(concat("fit: a loader without seek() is at update ", feed.step(),
+                         ", the run is continued at ", own.update,
+                         ": give the loader `void seek(std::int64_t step)`"));
   }
-  if (seed != state.seed)
-    throw error(concat("fit: the run to be continued had a loader with seed ", state.seed,
-                       ", this loader has ", seed, ", and with it other samples",
-                       ": continue with the seed of before"));
-  if (feed.samples() != state.samples || feed.global_batch() != state.global_batch)
-    throw error(concat("fit: the run to be continued had ", state.samples,
-                       " samples and a global batch of ", state.global_batch, ", this loader has ",
-                       feed.samples(), " and ", feed.global_batch(),
-                       ": continue with the data set and the batch of before"));
-  if constexpr (requires { feed.seek(state.update); })
-    feed.seek(state.update);
-  else if (feed.step() != state.update)
-    throw error(concat("fit: a loader without seek() is at update ", feed.step(),
-                       ", the run is continued at ", state.update,
-                       ": give the loader `void seek(std::int64_t step)`"));
+  state = own;
 }
 
 // Cold: a step takes milliseconds, so the code between two of them is compiled for size.
@@ -123,9 +120,9 @@ template <class Run, class F, class... Callbacks>
   if constexpr (!comm::single_rank<std::remove_cvref_t<decltype(run.comm())>>)
     expect_same_settings(run.comm(), feed_settings(feed, run.schedule(), epochs), "fit");
 
-  [[maybe_unused]] const bool reports = run.comm().rank() == 0;
+  const bool reports = run.comm().rank() == 0;
   fit_state& state = run.fit_state();
-  begin_fit(state, feed);
+  begin_fit(state, feed, reports);
   const std::int64_t first = feed.step(), total = feed.steps(epochs);
   [[maybe_unused]] const run_plan plan{
       total,

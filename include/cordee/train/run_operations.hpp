@@ -5,12 +5,22 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include <cordee/train/evaluate.hpp>
 #include <cordee/train/fit.hpp>
 #include <cordee/train/stability_check.hpp>
 
-namespace cordee::inline CORDEE_ABI::detail::train {
+namespace cordee::inline CORDEE_ABI {
+
+/// What `load` reads of a file.
+struct load_options {
+  /// False: all but the last layer, which keeps its weights of before, whatever the file has under
+  /// its names. For fine-tuning on other classes.
+  bool classifier = true;
+};
+
+namespace detail::train {
 
 /// Base of the trainer `Run`, whose members these are. All are collective, and throw on every rank
 /// when one fails.
@@ -42,13 +52,14 @@ class run_operations {
     run().abort_peers_on_throw([&] { save_weights(run(), path); });
   }
 
-  /// Rank 0 reads weights and broadcasts them; throws, with the tensors' names, if the file does
-  /// not fit the network.
-  void load(const std::string& path) {
+  /// Rank 0 reads weights of F32, F64, F16 or BF16 and broadcasts them; throws, with the tensors'
+  /// names, if the file does not fit the network. Returns the names of the network's tensors that
+  /// were not read.
+  std::vector<std::string> load(const std::string& path, load_options options = {}) {
     static_assert(
-        requires(Run& r) { load_weights(r, path); },
+        requires(Run& r) { load_weights(r, path, options); },
         "load: include <cordee/train/weights.hpp>, as the umbrella does");
-    run().abort_peers_on_throw([&] { load_weights(run(), path); });
+    return run().abort_peers_on_throw([&] { return load_weights(run(), path, options); });
   }
 
   /// Continues from the newest whole checkpoint in `folder`: call it before fit, with the same
@@ -74,4 +85,6 @@ class run_operations {
   [[nodiscard]] Run& run() { return static_cast<Run&>(*this); }
 };
 
-}  // namespace cordee::inline CORDEE_ABI::detail::train
+}  // namespace detail::train
+
+}  // namespace cordee::inline CORDEE_ABI

@@ -18,6 +18,7 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <cordee/comm/collectives.hpp>
@@ -59,9 +60,13 @@ struct fit_state {
   std::int64_t update = 0;                     // of the loader: the next one to train on
   std::int64_t samples = 0, global_batch = 0;  // of the loader, to which `update` refers
   std::uint64_t seed = 0;                      // of the loader, if it has one
+  double epochs_per_update = 0;                // of the loader, which depends on its last_batch
   std::int64_t skipped = 0;                    // steps since fit began, summed over ranks
   metrics in_epoch{};                          // sums since the epoch began
-  bool resumes = false;                        // the next fit continues here
+  /// Set by a restore: the next fit continues here, at the update that this function returns for the
+  /// loader `own`; `change` is a sentence where that is not `update` (loader_position.hpp).
+  std::int64_t (*resume)(const fit_state& saved, const fit_state& own,
+                         std::string& change) = nullptr;
 };
 
 }  // namespace detail::train

@@ -24,6 +24,7 @@
 #include <cordee/train/bucket_exchange.hpp>
 #include <cordee/train/gradient_scaler.hpp>
 #include <cordee/train/graph_cache.hpp>
+#include <cordee/train/loader_position.hpp>
 #include <cordee/train/observe.hpp>
 #include <cordee/train/pairing.hpp>
 #include <cordee/train/planes.hpp>
@@ -113,8 +114,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   /// Continues at `state`, with planes written before; the next fit seeks its loader. Collective.
   void restore(const run_state& state) {
     detail::train::restore_policies<Real>(state, schedule_, reducer_);
-    state_ = {state.progress, state.scale, state.fit, {}, {}};
-    state_.fit.resumes = true;
+    state_ = {state.progress, state.scale, detail::train::to_resume(state.fit), {}, {}};
     gradient_scaler_.restore(device_, stream_);
     model_.pack_parameters(weights(), packed_parameters_, stream_);
   }

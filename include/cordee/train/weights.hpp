@@ -4,14 +4,20 @@
 // Weights in safetensors files, under torchvision's names and shapes, which Python reads.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <cstdio>
 #include <limits>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <cordee/comm/collectives.hpp>
 #include <cordee/core/version.hpp>
 #include <cordee/device/buffer.hpp>
 #include <cordee/io/safetensors.hpp>
+#include <cordee/train/run_operations.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -39,8 +45,26 @@ inline bool is_input_range(std::string_view name) {
   return name.ends_with(".input_min") || name.ends_with(".input_max");
 }
 
-/// The differences between the file and the table, one line each; empty if there are none.
-std::string mismatches(const auto& file, std::span<const segment> table) {
+/// The tensors of the last layer: those that share the name of the last trainable one up to its
+/// last dot, such as fc.weight and fc.bias.
+std::span<const segment> classifier_of(std::span<const segment> table) {
+  const std::size_t end = core::count_trainable(table);
+  if (end == 0) return {};
+  const std::string_view last = table[end - 1].name;
+  const std::string_view layer = last.substr(0, last.rfind('.') + 1);
+  std::size_t first = end - 1;
+  while (!layer.empty() && first > 0 && table[first - 1].name.starts_with(layer)) --first;
+  return table.subspan(first, end - first);
+}
+
+bool contains(std::span<const segment> some, const auto& s) {
+  return std::any_of(some.begin(), some.end(), [&](const segment& t) { return t.name == s.name; });
+}
+
+/// The differences between the file and the table but for the segments `without`, one line each;
+/// empty if there are none.
+std::string mismatches(const auto& file, std::span<const segment> table,
+                       std::span<const segment> without = {}) {
   constexpr int most_lines = 8;
   int lines = 0;
   std::string out;
@@ -48,24 +72,44 @@ std::string mismatches(const auto& file, std::span<const segment> table) {
     if (++lines <= most_lines) out += "\n  " + line;
   };
   for (const segment& s : table) {
+    if (contains(without, s)) continue;
     const io::tensor_entry* e = file.find(s.name);
     if (e == nullptr) {
       if (!is_input_range(s.name)) add(concat("\"", s.name, "\" is missing"));
     } else if (e->shape != shape_of(s))
       add(concat("\"", s.name, "\" has shape ", describe_shape(e->shape), ", the network's has ",
                  describe_shape(shape_of(s))));
-    else if (e->dtype != "F32" && e->dtype != "F64")
-      add(concat("\"", s.name, "\" holds ", e->dtype, "; only F32 and F64 are read"));
+    else if (!io::is_floating_dtype(e->dtype))
+      add(concat("\"", s.name, "\" holds ", e->dtype, "; F32, F64, F16 and BF16 are read"));
   }
   for (const io::tensor_entry& e : file.entries()) {
-    const auto same = [&](const segment& s) { return s.name == e.name; };
     // PyTorch's counter of batches in each batch norm is ignored.
-    if (!std::any_of(table.begin(), table.end(), same) && !is_input_range(e.name) &&
-        !e.name.ends_with("num_batches_tracked"))
+    if (!contains(table, e) && !is_input_range(e.name) && !e.name.ends_with("num_batches_tracked"))
       add(concat("\"", e.name, "\" is not a tensor of this network"));
   }
   if (lines > most_lines) out += concat("\n  and ", lines - most_lines, " more");
   return out;
+}
+
+/// Throws error, with the tensors' names, unless the file has all of the table but `without`.
+void expect_fits(const auto& file, std::span<const segment> table,
+                 std::span<const segment> without) {
+  const std::string differences = mismatches(file, table, without);
+  if (differences.empty()) return;
+  const auto classifier = classifier_of(table);
+  throw error(concat("the weights in \"", file.path(), "\" do not fit this network:", differences,
+                     "\nload them into the network (depth, shortcut, classes) that saved them",
+                     without.empty() && mismatches(file, table, classifier).empty()
+                         ? ", or all but the classifier with load(path, {.classifier = false})"
+                         : ""));
+}
+
+[[gnu::cold]] void report_without(const std::convertible_to<std::string> auto& path,
+                                  std::span<const segment> without) {
+  std::string names;
+  for (const segment& s : without) names += concat(names.empty() ? "" : ", ", "\"", s.name, "\"");
+  std::fprintf(stderr, "load: %s is read without its classifier: %s keep the weights of before\n",
+               path.c_str(), names.c_str());
 }
 
 }  // namespace detail::train
@@ -90,30 +134,41 @@ void save_weights(Run& run, const std::string& path) {
   });
 }
 
-/// Rank 0 reads and broadcasts the weights. Optimizer state stays as it is. Collective.
+/// Rank 0 reads and broadcasts the weights. Optimizer state stays as it is. Returns the names of the
+/// segments that were not in the file or not read, on every rank. Collective.
 template <class Run>
-void load_weights(Run& run, const std::string& path) {
+std::vector<std::string> load_weights(Run& run, const std::string& path, load_options options) {
   using Real = typename Run::Real;
   using D = typename Run::device;
+  const std::span<const segment> table = run.segments(),
+                                 classifier = detail::train::classifier_of(table),
+                                 without = options.classifier ? table.first(0) : classifier;
+  std::vector<double> unread(table.size());  // 1 if so; on rank 0, then on every rank
   if (run.comm().rank() == 0) {
     const detail::io::tensor_file file = detail::io::tensor_file::open(path);
-    if (const std::string differences = detail::train::mismatches(file, run.segments());
-        !differences.empty())
-      throw error(
-          concat("the weights in \"", path, "\" do not fit this network:", differences,
-                 "\nload them into the network (depth, shortcut, classes) that saved them"));
+    detail::train::expect_fits(file, table, without);
     const D& device = run.model().where();
     auto weights = copy_to_host<Real, D>(device, run.weights(), run.compute());
     constexpr Real infinity = std::numeric_limits<Real>::infinity();
-    for (const segment& s : run.segments())
-      if (file.find(s.name) != nullptr)
+    for (std::size_t k = 0; k < table.size(); ++k) {
+      const segment& s = table[k];
+      unread[k] = detail::train::contains(without, s) || !file.contains(s.name) ? 1 : 0;
+      if (unread[k] == 0)
         file.read(s.name, std::span(weights).subspan(s.offset, s.size));
-      else  // no range in the file: an empty one, for the old range belongs to other weights
+      else if (detail::train::is_input_range(s.name))
+        // no range in the file: an empty one, for the old range belongs to other weights
         weights[s.offset] = s.name.ends_with("min") ? infinity : -infinity;
+    }
     device.copy(run.weights().data, weights.data(), weights.size() * sizeof(Real), run.compute());
     device.finish(run.compute());
   }
   run.adopt_weights();
+  allreduce_host(run.comm(), unread, reduce_op::max);
+  std::vector<std::string> names;
+  for (std::size_t k = 0; k < table.size(); ++k)
+    if (unread[k] > 0) names.emplace_back(table[k].name);
+  if (!without.empty() && run.comm().rank() == 0) detail::train::report_without(path, without);
+  return names;
 }
 
 }  // namespace cordee::inline CORDEE_ABI

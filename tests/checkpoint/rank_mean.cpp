@@ -1,0 +1,370 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A run that is resumed by another number of ranks. Where its sums are exact in any order it is the
+// uninterrupted run, to the bit; what differed between ranks is the mean, to rounding.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <deque>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <cordee/checkpoint/checkpoint.hpp>
+#include <cordee/comm/compressed.hpp>
+#include <cordee/comm/gossip.hpp>
+#include <cordee/comm/ring.hpp>
+#include <cordee/comm/server.hpp>
+#include <cordee/optim/adamw.hpp>
+#include <cordee/optim/decentlam.hpp>
+#include <cordee/optim/lars.hpp>
+#include <cordee/optim/local_steps.hpp>
+#include <cordee/optim/sgd.hpp>
+#include <cordee/precision/int8.hpp>
+
+#include "tests/checkpoint/labelled.hpp"
+#include "tests/support/bits.hpp"
+#include "tests/support/folder.hpp"
+#include "tests/support/ranks.hpp"
+
+using namespace cordee;
+using namespace cordee::detail::checkpoints;
+using namespace support;
+
+namespace {
+
+constexpr int samples = 44, batch_size = 16, stopped_at = 4, updates = 9;
+constexpr double until = stopped_at * 16.0 / 44, whole = 3;  // epochs: 9 updates, 12 samples more
+
+/// Labels that are the samples' numbers.
+struct enumerated {
+  [[nodiscard]] extent image() const { return {1, 1, 1}; }
+  [[nodiscard]] int classes() const { return samples; }
+  [[nodiscard]] std::size_t size() const { return samples; }
+  int read(std::size_t i, std::span<std::uint8_t> pixels) const {
+    pixels[0] = 0;
+    return static_cast<int>(i);
+  }
+};
+template <class Communicator>
+auto enumerated_feed(const Communicator& comm) {
+  return loader{enumerated{},
+                comm,
+                {.global_batch = batch_size, .accumulate = 2, .seed = 5},
+                pad_crop_flip{},
+                {}};
+}
+
+/// A sample's gradient is an integer, its loss too, and its weight ranks / 16: sums over samples and
+/// ranks are exact in any order, and so is their division by the number of ranks.
+template <class P>
+struct exact_sums : quadratic<P> {
+  using typename quadratic<P>::Real;
+  static constexpr int classes = samples;
+
+  std::vector<int> labels{};  // of all samples in the order of training
+  std::vector<int> current{};
+  double weight = 0;
+
+  void forward(const typename quadratic<P>::packed_parameters&, span_on<Real, cpu>,
+               const batch<cpu>& b, phase, cpu::stream) {
+    current.assign(b.labels.begin(), b.labels.end());
+    labels.insert(labels.end(), current.begin(), current.end());
+    weight = b.count == 0 ? 0 : b.loss_weight();
+    this->loss = 0;
+    this->samples = b.count;
+    for (const int label : current) this->loss += label % 7;
+  }
+  static int gradient(int label, std::size_t k, std::size_t i) {
+    return (label * 5 + static_cast<int>(3 * k + i) * (label % 3 + 1)) % 17 - 8;
+  }
+  template <class Ready>
+  void backward(const typename quadratic<P>::packed_parameters&, span_on<Real, cpu> grads,
+                write_mode, Ready&& ready, cpu::stream) {
+    for (std::size_t k = t4_center.size(); k-- > 0;) {
+      for (std::size_t i = 0; i < t4_table[k].size; ++i) {
+        int sum = 0;
+        for (const int label : current) sum += gradient(label, k, i);
+        grads[t4_table[k].offset + i] += static_cast<Real>(weight * sum);
+      }
+      ready(k);
+    }
+  }
+};
+
+/// Halves its learning rate when the loss has risen.
+struct cautious {
+  std::array<double, 2> numbers{1, 1e300};  // factor, last loss
+  double operator()(double) const { return 0.1 * numbers[0]; }
+  void observe(double, double loss) {
+    numbers = {loss > numbers[1] ? numbers[0] / 2 : numbers[0], loss};
+  }
+  std::span<double> state() { return numbers; }
+};
+
+/// All planes of a run, as one rank holds them.
+struct held {
+  std::vector<double> common, own, residuals;
+  std::vector<int> labels;
+};
+template <class Run>
+held held_by(Run& run) {
+  held h;
+  for (const auto& p : saved_planes(run)) {
+    std::vector<double>& to = p.common                           ? h.common
+                              : p.prefix.starts_with("reducer_") ? h.residuals
+                                                                 : h.own;
+    for (const segment& s : p.segments)
+      for (std::size_t i = 0; i < s.size; ++i)
+        to.push_back(static_cast<double>(p.plane[s.offset + i]));
+  }
+  if constexpr (requires { run.model().labels; }) h.labels = run.model().labels;
+  return h;
+}
+
+/// What the ranks hold after a run over the enumerated samples to `epochs`: a run without checkpoint
+/// if `runs` is empty, else one from that checkpoint or to it.
+template <class Model, class O, class S, class MakeReducer>
+auto run_on(int ranks, const O& optimizer, const S& schedule, const MakeReducer& make_reducer,
+            const std::string& runs, bool resumes, double epochs) {
+  return on_ranks(ranks, [&](threads comm) {
+    Model model;
+    trainer run{model, optimizer, schedule, make_reducer(comm), {.check_stability = false}};
+    run.statistics()[0] = static_cast<typename Model::Real>(0.37 * comm.rank());
+    if (resumes) CHECK(run.resume(runs));
+    auto feed = enumerated_feed(comm);
+    if (epochs == 0) return held_by(run);
+    if (resumes || runs.empty())
+      run.fit(feed, epochs);
+    else
+      run.fit(feed, epochs, checkpoint{.folder = runs});
+    return held_by(run);
+  });
+}
+
+constexpr auto over_ring = [](threads comm) { return ring{comm}; };
+
+/// The labels of each of `count` updates, sorted, of all ranks, which train as many in each update.
+std::vector<std::vector<int>> by_update(const std::deque<held>& ranks, std::size_t count) {
+  std::vector<std::vector<int>> all(count);
+  for (const held& h : ranks)
+    for (std::size_t i = 0; i < h.labels.size(); ++i)
+      all[i / (h.labels.size() / count)].push_back(h.labels[i]);
+  for (auto& labels : all) std::sort(labels.begin(), labels.end());
+  return all;
+}
+
+/// Trains on each number of ranks, and goes on with each other one.
+template <class P, class O, class S>
+void continues_to_the_bit(const std::string& name, const O& optimizer, const S& schedule) {
+  INFO(name);
+  using model = exact_sums<P>;
+  const auto uninterrupted = run_on<model>(1, optimizer, schedule, over_ring, "", false, whole);
+  const auto all_updates = by_update(uninterrupted, updates);
+  std::vector<int> times(samples);
+  for (const auto& labels : all_updates)
+    for (const int label : labels) ++times[static_cast<std::size_t>(label)];
+  for (const int n : times) REQUIRE((n == 3 || n == 4));  // three epochs, and twelve samples more
+
+  for (const int before : rank_counts) {
+    const folder files;
+    const auto first =
+        run_on<model>(before, optimizer, schedule, over_ring, files.file("runs"), false, until);
+    CHECK(std::equal(all_updates.begin(), all_updates.begin() + stopped_at,
+                     by_update(first, stopped_at).begin()));
+    for (const int now : rank_counts) {
+      CAPTURE(before);
+      CAPTURE(now);
+      const auto second =
+          run_on<model>(now, optimizer, schedule, over_ring, files.file("runs"), true, whole);
+      CHECK(std::equal(all_updates.begin() + stopped_at, all_updates.end(),
+                       by_update(second, updates - stopped_at).begin()));
+      for (const held& h : second) CHECK(same_bits(h.common, uninterrupted[0].common));
+    }
+  }
+}
+
+/// |mean - the mean of x| of two halves: each of n differences, their sum, the quotient and the sum
+/// are rounded in double, and the result in Real.
+template <class Real>
+bool is_mean(double mean, const std::vector<double>& x) {
+  long double sum = 0;
+  double largest = 0;
+  for (const double v : x) {
+    sum += static_cast<long double>(v);
+    largest = std::max(largest, std::abs(v));
+  }
+  const auto n = static_cast<double>(x.size());
+  const double exact = static_cast<double>(sum / static_cast<long double>(n));
+  const double tolerance = (4 * n + 4) * std::numeric_limits<double>::epsilon() * largest +
+                           std::numeric_limits<Real>::epsilon() / 2 * std::abs(exact);
+  return std::abs(mean - exact) <= tolerance;
+}
+
+template <class Real>
+std::size_t not_the_mean(const std::vector<double> held::*part, const held& now,
+                         const std::deque<held>& before) {
+  std::size_t wrong = (now.*part).size() == (before[0].*part).size() ? 0 : 1;
+  for (std::size_t i = 0; wrong == 0 && i < (now.*part).size(); ++i) {
+    std::vector<double> saved;
+    for (const held& h : before) saved.push_back((h.*part)[i]);
+    wrong += is_mean<Real>((now.*part)[i], saved) ? 0 : 1;
+  }
+  return wrong;
+}
+
+/// What differs between ranks is the mean after resuming with another number, and the run goes on.
+template <class P, class O, class MakeReducer>
+void begins_from_the_mean(const std::string& name, const O& optimizer,
+                          const MakeReducer& make_reducer) {
+  INFO(name);
+  using model = labelled<P>;
+  using Real = typename P::master;
+  const auto train = [&](int ranks, const std::string& runs, bool resumes, double epochs) {
+    return on_ranks(ranks, [&](threads comm) {
+      model toy;
+      trainer run{toy, optimizer, falling, make_reducer(comm), {.check_stability = false}};
+      run.statistics()[0] = static_cast<Real>(0.37 * comm.rank());
+      if (resumes) CHECK(run.resume(runs));
+      const held begun = held_by(run);
+      auto feed = labelled_feed(comm);
+      if (resumes)
+        run.fit(feed, epochs);
+      else
+        run.fit(feed, epochs, checkpoint{.folder = runs});
+      CHECK(run.steps_taken() == feed.steps(epochs));
+      return resumes ? begun : held_by(run);
+    });
+  };
+  for (const int before : rank_counts) {
+    const folder files;
+    const auto saved = train(before, files.file("runs"), false, 1.5);
+    if (before > 1) CHECK_FALSE(saved[0].own == saved[1].own);
+    for (const int now : rank_counts) {
+      CAPTURE(before);
+      CAPTURE(now);
+      if (now == before) continue;
+      for (const held& h : train(now, files.file("runs"), true, 2)) {
+        CHECK(same_bits(h.common, saved[0].common));
+        CHECK(not_the_mean<Real>(&held::own, h, saved) == 0);
+        CHECK(not_the_mean<Real>(&held::residuals, h, saved) == 0);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("rank_mean: a run over exact sums is the uninterrupted one on any number of ranks") {
+  continues_to_the_bit<fp32>("lars", lars{.trust_coefficient = 0.02}, cautious{});
+  continues_to_the_bit<fp64>("adamw in fp64", adamw{}, falling);
+}
+TEST_CASE("rank_mean: statistics, residuals, weights and slots of ranks that differ are the mean") {
+  begins_from_the_mean<fp32>("local steps of adamw", local_steps{adamw{}, 4}, over_ring);
+  begins_from_the_mean<fp64>("gossip", decentlam{.momentum = 0.5}, [](threads comm) {
+    return gossip{comm, topologies::one_peer{}};
+  });
+}
+
+TEST_CASE("rank_mean: what error feedback has kept back is made up for by other ranks") {
+  // w_T = w_0 - lr (g_1 + ... + g_T - e_T), with the means g of the gradients, which do not depend
+  // on w, and e_T of the residuals: what was lost on the way is in w, or there still.
+  constexpr auto steady = [](double) { return 0.0625; };
+  const auto over_int8 = [](threads comm) { return compressed{ring{comm}, int8{}}; };
+  using model = exact_sums<fp64>;
+  const sgd plain{.momentum = 0};
+  const auto train = [&](int ranks, const std::string& runs, bool resumes, double epochs) {
+    return run_on<model>(ranks, plain, steady, over_int8, runs, resumes, epochs);
+  };
+  for (const int before : rank_counts) {
+    const folder files;
+    const auto saved = train(before, files.file("runs"), false, until);
+    double kept = 0;  // what would be lost
+    for (const held& h : saved)
+      for (const double e : h.residuals) kept = std::max(kept, std::abs(e));
+    if (before > 1) CHECK(kept > 1e-3);
+    for (const int now : rank_counts) {
+      CAPTURE(before);
+      CAPTURE(now);
+      if (now != before)
+        for (const held& h : train(now, files.file("runs"), true, 0)) {
+          CHECK(not_the_mean<double>(&held::own, h, saved) == 0);  // the statistics
+          CHECK(not_the_mean<double>(&held::residuals, h, saved) == 0);
+        }
+      const auto last = train(now, files.file("runs"), true, whole);
+      std::size_t at = 0, wrong = 0;
+      for (std::size_t k = 0; k < t4_start.size(); ++k)
+        for (std::size_t i = 0; i < t4_table[k].size; ++i, ++at) {
+          double sum = 0, owed = 0;
+          for (const auto* part : {&saved, &last})
+            for (const held& h : *part)
+              for (const int label : h.labels) sum += model::gradient(label, k, i);
+          for (const held& h : last) owed += h.residuals[at] / now;
+          // Per update, numbers below 2^7 are rounded at most 8 times on each rank.
+          const double tolerance = updates * 8 * 8 * 128 * std::numeric_limits<double>::epsilon();
+          const double expected = t4_start[k][i] - 0.0625 * (sum / batch_size - owed);
+          wrong += std::abs(last[0].common[at] - expected) <= tolerance ? 0 : 1;
+        }
+      CHECK(wrong == 0);
+    }
+  }
+}
+
+TEST_CASE(
+    "rank_mean: the merged state is of the rank with most steps and the smallest loss scale") {
+  std::vector<run_state> ranks(3);
+  ranks[0].progress = {.step = 9, .applied = 7, .previous_learning_rate = 0.5};
+  ranks[1].progress = {.step = 9, .applied = 8, .previous_learning_rate = 0.25};
+  ranks[2].progress = {.step = 9, .applied = 8, .previous_learning_rate = 0.125};
+  ranks[0].scale = {512, 3};
+  ranks[1].scale = {1024, 5};
+  ranks[2].scale = {256, 1};
+  const run_state merged = merged_state(ranks);
+  CHECK(merged.progress == ranks[1].progress);
+  CHECK(merged.scale == ranks[2].scale);
+}
+
+namespace {
+
+/// As much of a trainer as rank_change needs.
+template <class R>
+struct run_over {
+  using Real = float;
+  static constexpr bool weights_differ = R::offers != agreement::exact;
+  struct world {
+    int size() const { return 3; }
+  };
+  R reducer() const;
+  world comm() const { return {}; }
+};
+struct with_memory {
+  static constexpr agreement offers = agreement::exact;
+  static constexpr int slots = 1;
+};
+
+}  // namespace
+
+TEST_CASE("rank_mean: a reducer whose memory has no mean is refused, with the remedy") {
+  run_over<ring<threads>> exact;
+  CHECK(rank_change(3, exact).empty());
+  CHECK(rank_change(4, exact) ==
+        "resume: 4 ranks -> 3: every rank begins with the mean of the saved ranks' running "
+        "statistics; weights and optimizer slots were alike on all\n");
+  run_over<gossip<threads>> mixing;
+  CHECK(rank_change(1, mixing) ==
+        "resume: 1 rank -> 3: every rank begins with the mean of the saved ranks' weights, "
+        "optimizer slots and running statistics\n");
+  run_over<compressed<ring<threads>, int8>> feedback;
+  CHECK(contains(rank_change(4, feedback), "and of what error feedback has kept back"));
+  run_over<server<threads, asynchronous>> clocked;
+  CHECK(rank_change(3, clocked).empty());
+  CHECK(contains_all(error_message([&] { rank_change(4, clocked); }),
+                     {"clock and the pushes of an asynchronous server of 4 ranks",
+                      "go on with 4 ranks, or begin a new run from saved weights"}));
+  run_over<with_memory> unknown;
+  CHECK(contains_all(error_message([&] { rank_change(4, unknown); }),
+                     {"the reducer's slots of 4 ranks", "residual_slots", "go on with 4 ranks"}));
+}
