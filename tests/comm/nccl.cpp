@@ -128,6 +128,21 @@ TEST_CASE("nccl: an enqueued mean returns before another rank has called it") {
   CHECK(message == "");
 }
 
+TEST_CASE("nccl: an enqueued mean is in the graph that is captured when the call returns") {
+  const std::string message = launch_error(2, [](nccl comm) {
+    const auto s = nccl_double_gpu::make_stream();
+    float* const x = static_cast<float*>(nccl_double_gpu{}.allocate(sizeof(float)));
+    nccl_double::capturing = true;
+    comm.enqueue_mean(span_on<float, nccl_double_gpu>{x, 1}, s);
+    nccl_double::capturing = false;
+    CHECK(nccl_double::graph.size() == 1);
+    nccl_double::graph.clear();
+    nccl_double_gpu{}.release(x);
+    nccl_double_gpu::close(s);
+  });
+  CHECK(message == "");
+}
+
 TEST_CASE("nccl: the wait for an enqueued mean that another rank does not make is an error") {
   std::promise<void> failed;
   const std::string message = launch_error(

@@ -35,6 +35,19 @@ struct own : reducer_base<threads> {
   void initialise(bucket_view<float, cpu, 0>, cpu::stream) const {}
 #elif defined(INITIALIZE_WITHOUT_STREAM)
   void initialize(bucket_view<float, cpu, 0>) const {}
+#elif defined(ENQUEUE_RETURNS_A_NUMBER)
+  template <class Real, Device D>
+  int enqueue(bucket_view<Real, D, 0>, const step_info&, typename D::stream) const {
+    return 0;
+  }
+#elif defined(ENQUEUE_WITHOUT_STEP)
+  template <class Real, Device D>
+  void enqueue(bucket_view<Real, D, 0>, typename D::stream) const {}
+#elif defined(ENQUEUE_NOT_CONST)
+  template <class Real, Device D>
+  void enqueue(bucket_view<Real, D, 0>, const step_info&, typename D::stream) {}
+#elif defined(ENQUEUE_OF_ANOTHER_MESSAGE)
+  void enqueue(bucket_view<float, cpu, 1>, const step_info&, cpu::stream) const {}
 #elif defined(SOURCES_WITHOUT_STEP)
   [[nodiscard]] std::vector<int> sources() const { return {}; }
 #endif
@@ -47,6 +60,13 @@ struct own : reducer_base<threads> {
   template <class Real, Device D>
   void mix(bucket_view<Real, D, 0>, const step_info&, typename D::stream) const {}
 #endif
+};
+
+// Whose `enqueue` is constrained to transports that can.
+struct constrained : own {
+  template <class Real, Device D>
+    requires detail::comm::EnqueuedMeanOn<threads, Real, D>
+  void enqueue(bucket_view<Real, D, 0>, const step_info&, typename D::stream) const {}
 };
 
 void compose(threads comm) {
@@ -62,5 +82,6 @@ void compose(threads comm) {
   use(compressed{hybrid{double_tree{comm}, ring{comm}}, int8{}});
   use(hybrid{double_tree{subgroup{comm, {0, 1}}}, ring{subgroup{comm, {0, 1}}}, 100});
   use(own{comm});
+  use(constrained{comm});
 #endif
 }

@@ -15,13 +15,27 @@ namespace cordee::inline CORDEE_ABI::detail::comm {
 
 /// Names of optional members, and misspellings of members.
 struct reducer_names {
-  int initialize, sources, spectral_radius, remedies, scratch_as, mix_as, state, restore;
+  int initialize, sources, spectral_radius, remedies, scratch_as, mix_as, state, restore, enqueue;
   int initialise, single_mesage, single_messages, source, remedy, losless, loss_less, slot, offer;
 };
 
 /// `&names_of<R>::x` is ambiguous, and so no expression, exactly where R declares a member x.
 template <class R>
 struct names_of : R, reducer_names {};
+
+/// A member `enqueue` that cannot be called as the table has it, and not because its constraints
+/// refuse this device or transport: it is no template, it can be called in another way, or the
+/// transport enqueues means.
+template <class R, class Real, class D>
+concept MistypesEnqueue =
+    !EnqueuableOn<R, Real, D> && !requires { &names_of<R>::enqueue; } &&
+    (
+        requires { &R::enqueue; } || EnqueuedMeanOn<typename R::communicator_type, Real, D> ||
+        requires(R r, bucket_view<Real, D, R::slots> m, step_info info, typename D::stream s) {
+          r.enqueue(m, info, s);
+        } ||
+        requires(R r, bucket_view<Real, D, R::slots> m, step_info info) { r.enqueue(m, info); } ||
+        requires(R r, bucket_view<Real, D, R::slots> m, typename D::stream s) { r.enqueue(m, s); });
 
 template <class R>
 struct reducer_spelling {
@@ -124,6 +138,10 @@ struct reducer_check {
           "reducer: `state` and `restore` belong together and must be: template <class Real> "
           "reducer_state state() const; template <class Real> void restore(const reducer_state&) "
           "const");
+      static_assert(!MistypesEnqueue<R, Real, D>,
+                    "reducer: `enqueue` must be: void enqueue(bucket_view<Real, D, slots> m, const "
+                    "step_info& "
+                    "info, typename D::stream s) const");
       return reducer_spelling<R>::holds;
     } else {
       return true;

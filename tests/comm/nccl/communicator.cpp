@@ -32,6 +32,7 @@ TEST_CASE("nccl_communicator: abort returns while a graph that has captured a co
     make(c);
     nccl_double::capturing = true;
     c.all_reduce(&x, 1, ncclFloat32, ncclSum, s);
+    CHECK(poll_until([&] { return c.state() == ncclSuccess; }, 30s, 1ms));
     nccl_double::capturing = false;
     CHECK(nccl_double::graph.size() == 1);
     c.abort();

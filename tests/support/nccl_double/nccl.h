@@ -4,7 +4,7 @@
 // A test double of the part of NCCL that cordee/comm/nccl uses, on the host, with threads as ranks.
 // As NCCL does, it compares no sizes: a receive of more than was sent waits until ncclCommAbort,
 // one of less takes the beginning. A group's operations are on its stream only when the
-// communicator is no longer in progress; the average is a sum of multiples by 1/p; ranks on one GPU
+// communicator is no longer in progress, and a captured sum in its graph; the average is a sum of multiples by 1/p; ranks on one GPU
 // wait forever; memory of a pool that a peer's GPU may not access is an error. The doubles of the
 // runtime beside it say how work is enqueued (nccl_double/cuda_runtime_api.h, nccl_counting/nccl.h).
 #pragma once
@@ -309,7 +309,14 @@ inline ncclResult_t ncclAllReduce(const void* in, void* x, std::size_t n, ncclDa
   if (in != x) return ncclInvalidArgument;
   if (!nccl_double::accessible(*comm->all, x)) return ncclUnhandledCudaError;
   if (nccl_double::is_registered(*comm, x)) ++nccl_double::registered_means;
-  if (nccl_double::capture_mean(s, comm->captured)) return ncclInProgress;
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  cudaStreamIsCapturing(s, &status);
+  if (status != cudaStreamCaptureStatusNone) {  // in the graph when no longer in progress
+    comm->in_progress.push_back(
+        [s, captured = comm->captured] { nccl_double::capture_mean(s, captured); });
+    return ncclInProgress;
+  }
+  nccl_double::capture_mean(s, comm->captured);  // counts it
   if (!nccl_double::computes_means) return ncclInProgress;
   comm->in_progress.push_back([=, number = comm->sums++] {
     nccl_double::enqueue(
