@@ -18,12 +18,12 @@ namespace {
 void make(const run_folder& all, const folder& files, std::int64_t step, int keep) {
   all.begin(step);
   files.put("runs/" + name_of(step) + ".partial/file", {static_cast<std::uint8_t>(step)});
-  all.commit(step, keep);
+  all.finalize(step, keep);
 }
 
 }  // namespace
 
-TEST_CASE("run_folder: a commit renames, moves latest, and keeps the newest ones") {
+TEST_CASE("run_folder: finalizing renames, moves latest, and keeps the newest ones") {
   const folder files;
   const run_folder all(files.file("runs"));
   CHECK(all.steps().empty());

@@ -93,7 +93,7 @@ class run_folder {
   /// Requires that the temporary folder has all files, which are flushed, as is the folder itself.
   /// Effects: it gets its final name, `latest` refers to it, and of the checkpoints up to this step
   /// the newest `keep` remain. Throws error.
-  void commit(std::int64_t step, int keep) const {
+  void finalize(std::int64_t step, int keep) const {
     std::error_code failed;
     if (std::filesystem::exists(final_path(step), failed)) retire(final_path(step));
     std::filesystem::rename(partial_path(step), final_path(step), failed);
