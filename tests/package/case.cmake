@@ -120,6 +120,33 @@ elseif(CASE STREQUAL "checkpoint_without_xxhash")
     -D CORDEE_XXHASH_LIBRARY=OFF)
   expect_error("CORDEE_CHECKPOINT=ON needs nlohmann-json 3.2 and xxHash 0.8"
     ${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/source -D CORDEE_CHECKPOINT=ON -D CORDEE_XXHASH_LIBRARY=OFF)
+elseif(CASE STREQUAL "component_images")
+  if(NOT IMAGES)
+    message("skipped: libjpeg-turbo or libpng not found: packages libjpeg-dev and libpng-dev")
+    return()
+  endif()
+  install_to(${prefix})
+  configure(-D CMAKE_PREFIX_PATH=${prefix} -D COMPONENTS=images)
+  build_and_run(consumer)
+elseif(CASE STREQUAL "images_without_png")
+  install_to(${prefix})
+  expect_error("component images needs libjpeg-turbo 1.5 and libpng 1.6"
+    ${CMAKE_COMMAND} -S ${consumer} -B ${WORK}/build -D CMAKE_PREFIX_PATH=${prefix} -D COMPONENTS=images
+    -D CMAKE_DISABLE_FIND_PACKAGE_PNG=ON)
+  expect_error("CORDEE_IMAGES=ON needs libjpeg-turbo 1.5 and libpng 1.6"
+    ${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/source -D CORDEE_IMAGES=ON -D CMAKE_DISABLE_FIND_PACKAGE_PNG=ON)
+elseif(CASE STREQUAL "webdataset_without_libarchive")
+  if(NOT IMAGES)
+    message("skipped: libjpeg-turbo or libpng not found: packages libjpeg-dev and libpng-dev")
+    return()
+  endif()
+  install_to(${prefix})
+  expect_error("component webdataset needs libarchive"
+    ${CMAKE_COMMAND} -S ${consumer} -B ${WORK}/build -D CMAKE_PREFIX_PATH=${prefix} -D COMPONENTS=webdataset
+    -D CMAKE_DISABLE_FIND_PACKAGE_LibArchive=ON)
+  expect_error("CORDEE_WEBDATASET=ON needs libarchive"
+    ${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/source -D CORDEE_WEBDATASET=ON
+    -D CMAKE_DISABLE_FIND_PACKAGE_LibArchive=ON)
 elseif(CASE STREQUAL "component_cuda")
   if(NOT CUDA)
     message("skipped: CUDA compiler not found")
@@ -185,7 +212,7 @@ elseif(CASE MATCHES "^absent_(.*)$")
     ${CMAKE_COMMAND} -S ${consumer} -B ${WORK}/build -D CMAKE_PREFIX_PATH=${prefix} -D COMPONENTS=${CMAKE_MATCH_1})
 elseif(CASE STREQUAL "unknown_component")
   install_to(${prefix})
-  expect_error("there is no component teapot; this version has: cordee;testing;onednn;mpi;cuda;nccl;checkpoint"
+  expect_error("there is no component teapot; this version has: cordee;testing;onednn;mpi;cuda;nccl;checkpoint;images;webdataset"
     ${CMAKE_COMMAND} -S ${consumer} -B ${WORK}/build -D CMAKE_PREFIX_PATH=${prefix} -D COMPONENTS=teapot)
 elseif(CASE STREQUAL "wrong_version")
   install_to(${prefix})

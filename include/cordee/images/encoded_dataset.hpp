@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Encoded images by index, each the bytes of a JPEG or PNG file and a label.
+//
+//   struct my_images {
+//     member                   type               meaning
+//     classes() const          -> int             labels are 0 .. classes() - 1
+//     size() const             -> std::size_t     number of examples
+//     read(i, bytes) const     -> int             bytes becomes the encoded image i; returns its label
+//     name(i) const            -> std::string     of example i in messages: a path, or file and record
+//     order(seed, epoch) const -> std::vector<std::uint32_t>    optional: the order of an epoch
+//   };
+//
+// One line tests it: CHECK(encoded_dataset_laws(my_images{}) == "").
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <cordee/core/error.hpp>
+#include <cordee/data/shuffled_indices.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+/// Example i has the same bytes and the same label at every read. `read` is called by several threads
+/// concurrently, each with bytes of its own, whose memory it reuses; it throws sample_error if this
+/// sample alone is damaged. Copies are cheap: every rank has its own.
+template <class S>
+concept EncodedDataset = requires(const S s, std::size_t i, std::vector<std::uint8_t>& bytes) {
+  { s.classes() } -> std::convertible_to<int>;
+  { s.size() } -> std::convertible_to<std::size_t>;
+  { s.read(i, bytes) } -> std::convertible_to<int>;
+  { s.name(i) } -> std::convertible_to<std::string>;
+};
+
+namespace detail::images {
+
+/// An order of its own, since its samples are read faster in some orders than in others. It is a
+/// permutation of 0 .. size() - 1 and a function of (seed, epoch), so to resume is to seek.
+template <class S>
+concept HasOrder = requires(const S s, std::uint64_t seed, std::int64_t epoch) {
+  { s.order(seed, epoch) } -> std::same_as<std::vector<std::uint32_t>>;
+};
+
+/// The order of an epoch: the data set's own, or a uniform permutation.
+template <EncodedDataset S>
+std::vector<std::uint32_t> order_of(const S& dataset, std::uint64_t seed, std::int64_t epoch) {
+  if constexpr (HasOrder<S>)
+    return dataset.order(seed, epoch);
+  else
+    return detail::data::shuffled_indices(seed, epoch, dataset.size());
+}
+
+}  // namespace detail::images
+
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,41 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Regions, scales and damaged files: decoder.cpp.
+#include <doctest/doctest.h>
+
+#include <cordee/images/jpeg.hpp>
+
+#include "tests/images/encode.hpp"
+#include "tests/support/folder.hpp"
+
+using namespace cordee;
+using namespace cordee::detail::images;
+using namespace support;
+
+TEST_CASE("jpeg: many scans of a few bytes each are refused, not decoded for hours") {
+  bytes file = encode_jpeg({"progressive", 1, {1, 1}, {1, 1}, true}, 8, 8);
+  const std::uint8_t start_of_scan[] = {0xff, 0xda};
+  const auto scan = std::search(file.begin(), file.end(), start_of_scan, start_of_scan + 2);
+  const bytes first(scan, std::search(scan + 2, file.end(), start_of_scan, start_of_scan + 2));
+  const auto with_scans = [&](int n) {
+    bytes all(file.begin(), scan);
+    for (int k = 0; k < n; ++k) all.insert(all.end(), first.begin(), first.end());
+    all.insert(all.end(), {0xff, 0xd9});
+    return all;
+  };
+  jpeg_reader reader(1 << 20);
+  detail::core::pod_vector<std::uint8_t> rgb;
+  CHECK_NOTHROW(reader.decode(with_scans(1), "rose.jpg", {0, 0, 8, 8}, 1, rgb));
+  CHECK(contains_all(message_of<sample_error>([&] {
+                       reader.decode(with_scans(600), "rose.jpg", {0, 0, 8, 8}, 1, rgb);
+                     }),
+                     {"rose.jpg: damaged or unsupported JPEG: "}));
+}
+
+TEST_CASE("jpeg: only files that begin as one are one") {
+  CHECK(is_jpeg(bytes{0xff, 0xd8, 0xff, 0xe0}));
+  CHECK_FALSE(is_jpeg(bytes{0xff, 0xd8}));
+  CHECK_FALSE(is_jpeg(bytes{0xff, 0xd8, 0x00}));
+  CHECK_FALSE(is_jpeg(bytes{}));
+}
