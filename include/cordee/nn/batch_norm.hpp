@@ -63,7 +63,7 @@ class batch_norm_node {
     }
   }
 
-  void pack_parameters(const pack_pass<B>& pass) const {
+  [[gnu::noinline]] void pack_parameters(const pack_pass<B>& pass) const {
     const auto channels = static_cast<std::size_t>(problem_.in.channels);
     real* const packed = pass.template packed_at<real>(packed_);
     if (padded() > channels) pass.device.clear(packed, 2 * padded() * sizeof(real), pass.s);
