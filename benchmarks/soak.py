@@ -83,7 +83,8 @@ class Soak:
 
     def start(self, folder):
         options = self.options
-        arguments = [self.program, "--folder", str(folder), "--steps", str(options.steps), "--every", str(options.every)]
+        arguments = [self.program, "--folder", str(folder), "--steps", str(options.steps),
+                     "--every", str(options.every)]
         if options.launcher == "threads":
             arguments += ["--ranks", "{ranks}"]
         return subprocess.Popen(
