@@ -94,7 +94,7 @@ class KeepRunning(unittest.TestCase):
         said = self.run_program(
             'echo "$RANK/$LOCAL_RANK of $WORLD_SIZE/$LOCAL_WORLD_SIZE at $MASTER_ADDR:$MASTER_PORT" > "rank-$RANK"\n'
             'if [ "$RANK" = 1 ]; then until [ -e rank-0 ] && [ -e rank-2 ]; do sleep 0.01; done; exit 4; fi\n'
-            "exec sleep 1000", "--launcher", "env", "--failures", "1", ranks="3", status=4)
+            "exec sleep 100", "--launcher", "env", "--failures", "1", ranks="3", status=4)
         environments = [(self.root / f"rank-{r}").read_text().strip() for r in range(3)]
         port = environments[0].rsplit(":", 1)[1]
         self.assertEqual(environments, [f"{r}/{r} of 3/3 at 127.0.0.1:{port}" for r in range(3)])
@@ -116,14 +116,14 @@ class KeepRunning(unittest.TestCase):
         self.assertIn("1 ranks can be started, at least 2 are needed", said)
 
     def test_a_run_that_hangs_is_ended_and_started_again(self):
-        said = self.run_program("[ $count -ge 2 ] && exit 0; trap '' TERM; while true; do sleep 0.01; done",
+        said = self.run_program("[ $count -ge 2 ] && exit 0; trap '' TERM; for k in $(seq 5000); do sleep 0.01; done",
                                 "--deadline", "0.5")
         self.assertGreaterEqual(self.starts(), 2)  # more where a start alone takes that long
         self.assertIn("`latest` has not moved for 0.5 s: the run hangs and is ended", said)
         self.assertIn("the program died of SIGKILL", said)
 
     def test_a_run_that_hangs_and_ends_with_0_when_asked_is_started_again_too(self):
-        self.run_program("[ $count -ge 2 ] && exit 0; trap 'exit 0' TERM; while true; do sleep 0.01; done",
+        self.run_program("[ $count -ge 2 ] && exit 0; trap 'exit 0' TERM; for k in $(seq 5000); do sleep 0.01; done",
                          "--deadline", "0.5")
         self.assertGreaterEqual(self.starts(), 2)
 
@@ -131,7 +131,8 @@ class KeepRunning(unittest.TestCase):
         for number in (signal.SIGTERM, signal.SIGUSR1):
             (self.root / "ready").unlink(missing_ok=True)
             (self.root / "starts").unlink(missing_ok=True)
-            keeper = self.started(f"trap 'exit 7' {number.name[3:]}; touch ready; while true; do sleep 0.01; done")
+            keeper = self.started(f"trap 'exit 7' {number.name[3:]}; touch ready\n"
+                                  "for k in $(seq 5000); do sleep 0.01; done")
             keeper.send_signal(number)
             self.assertEqual(keeper.wait(LIMIT), 7)
             self.assertEqual(self.starts(), 1)
@@ -148,7 +149,7 @@ class KeepRunning(unittest.TestCase):
     def test_mpirun_gets_sigusr1_for_sigterm_and_its_options_from_the_launch_script(self):
         mpirun = self.script("mpirun", '#!/bin/bash\n[ "$1" = --version ] && exec echo "Open MPI"\n'
                              f'cd {self.root}; echo "$@" > arguments\n'
-                             "trap 'exit 9' USR1; touch ready; while true; do sleep 0.01; done")
+                             "trap 'exit 9' USR1; touch ready; for k in $(seq 5000); do sleep 0.01; done")
         os.environ["MPIRUN"] = mpirun
         self.addCleanup(os.environ.pop, "MPIRUN")
         keeper = self.started("exit 0", "--launcher", "mpirun")
@@ -171,8 +172,15 @@ class KeepRunning(unittest.TestCase):
             said = self.run_program("exit 0", "--launcher", launcher, "--failures", "1", status=1)
             self.assertIn(expected, said)
 
+    def test_a_launcher_that_reports_a_death_and_does_not_end_is_ended(self):
+        launcher = self.script("launcher", "#!/bin/sh\necho 'mpirun noticed that process rank 1 with PID 0 on node a "
+                               "exited on signal 9 (Killed).' >&2\nexec sleep 100")
+        said = self.run_program("exit 0", "--launcher", launcher, "--failures", "1", status=128 + signal.SIGKILL)
+        self.assertIn("has not ended within 0.2 s after it reported a death", said)
+        self.assertIn("keep-running: rank 1 died of SIGKILL\n", said)
+
     def test_nothing_of_a_run_that_failed_is_left(self):
-        self.run_program("sleep 1000 & echo $! > left; exit 1", "--failures", "1", status=1)
+        self.run_program("sleep 100 & echo $! > left; exit 1", "--failures", "1", status=1)
         left = pathlib.Path("/proc") / (self.root / "left").read_text().strip() / "stat"
         self.wait_until(lambda: not left.exists() or ") Z" in left.read_text())
 
