@@ -45,9 +45,13 @@
 #include <cordee/core/training_step.hpp>
 #include <cordee/core/version.hpp>
 #include <cordee/data/cifar.hpp>
+#include <cordee/data/compose.hpp>
 #include <cordee/data/cutmix.hpp>
+#include <cordee/data/cutout.hpp>
 #include <cordee/data/dataset.hpp>
+#include <cordee/data/horizontal_flip.hpp>
 #include <cordee/data/idx.hpp>
+#include <cordee/data/input_statistics.hpp>
 #include <cordee/data/loader.hpp>
 #include <cordee/data/loader_options.hpp>
 #include <cordee/data/mixup.hpp>

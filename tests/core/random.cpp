@@ -103,3 +103,24 @@ TEST_CASE("random: uniform has mean 1/2 and variance 1/12, normal mean 0 and var
   CHECK(close(n4, 3, std::sqrt(96)));
   CHECK(close(heads, 0.5, 0.5));
 }
+
+TEST_CASE("random: subsequences are functions of the sequence's key and their number") {
+  const random_sequence one(1, purpose::augmentation, 3, 17);
+  random_sequence moved = one;
+  for (int i = 0; i < 7; ++i) moved.bits();
+  std::set<std::uint64_t> numbers;
+  const auto first_of = [](random_sequence s) {
+    const std::uint64_t high = s.bits();
+    return high << 32 | s.bits();
+  };
+  for (std::uint32_t k = 0; k < 20; ++k) {
+    CHECK(first_of(one.subsequence(k)) == first_of(moved.subsequence(k)));
+    numbers.insert(first_of(one.subsequence(k)));
+    for (std::uint32_t j = 0; j < 20; ++j)
+      numbers.insert(first_of(one.subsequence(k).subsequence(j)));
+  }
+  numbers.insert(first_of(one));
+  numbers.insert(first_of({1, purpose::augmentation, 3, 18}));
+  numbers.insert(first_of(random_sequence(1, purpose::augmentation, 3, 18).subsequence(0)));
+  CHECK(numbers.size() == 20 + 400 + 3);
+}

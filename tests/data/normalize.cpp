@@ -109,3 +109,14 @@ TEST_CASE("normalize: a loader refuses deviations of some of its channels only")
   for (const int channels : {1, 2}) CHECK(refusal(channels, two).empty());
   CHECK(refusal(3, {.mean = {0.5, 0.5, 0.5}}).empty());
 }
+
+TEST_CASE("normalize: the published constants cover their channels") {
+  for (const normalize& n : {normalize::imagenet(), normalize::cifar10(), normalize::cifar100()})
+    CHECK_NOTHROW(n.expect_covers(3));
+  for (const normalize& n : {normalize::mnist(), normalize::fashion_mnist()})
+    CHECK_NOTHROW(n.expect_covers(1));
+  const normalization n = normalize::imagenet();
+  // White, of torchvision's Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)).
+  CHECK((1 - n.mean[0]) * n.scale[0] == doctest::Approx(2.2489083).epsilon(1e-6));
+  CHECK((1 - n.mean[2]) * n.scale[2] == doctest::Approx(2.64).epsilon(1e-6));
+}

@@ -9,6 +9,9 @@
 
 #include <cordee/data/pad_crop_flip.hpp>
 
+#include "tests/support/noise.hpp"
+#include "tests/support/torchvision_goldens.hpp"
+
 using namespace cordee;
 
 namespace {
@@ -94,4 +97,15 @@ TEST_CASE("pad_crop_flip describes itself") {
   CHECK(pad_crop_flip{}.describe() == "no augmentation");
   CHECK(pad_crop_flip{.pad = 4, .flip = true}.describe() ==
         "random crop after padding by 4, random horizontal flip");
+}
+
+TEST_CASE("pad_crop_flip is torchvision's pad, crop and horizontal flip") {
+  const image in = support::planar(support::noise(5, 4));
+  for (std::uint64_t i = 0; i < 300; ++i) {
+    random_sequence random(1, purpose::augmentation, 0, i);
+    const std::uint32_t down = random.below(5), right = random.below(5);
+    const bool flipped = random.coin();
+    const image out = apply({.pad = 2, .flip = true}, {3, 4, 5}, in, i);
+    CHECK(support::fnv(out) == support::pad_crop_flip_goldens[down][right][flipped ? 1 : 0]);
+  }
 }

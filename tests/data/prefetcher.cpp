@@ -68,3 +68,31 @@ TEST_CASE("prefetcher: take throws what fill threw, at each call, and other step
   CHECK(updates.take(0).step == 0);  // prefetches 1, which fails
   CHECK(updates.take(5).step == 5);
 }
+
+TEST_CASE("prefetcher: with a depth, as many updates are filled ahead, and no more") {
+  for (const int depth : {1, 2, 5}) {
+    counting_source source;
+    prefetcher updates(&source, counting_source::fill, depth);
+    CHECK(updates.depth() == depth);
+    for (int step = 0; step < 20; ++step) {
+      const rank_update& update = updates.take(step);
+      while (source.fills < step + 1 + depth) std::this_thread::yield();
+      CHECK(update.step == step);
+      for (const std::int32_t label : update.labels) CHECK(label == step);
+      CHECK(source.fills == step + 1 + depth);
+    }
+  }
+}
+
+TEST_CASE("prefetcher: updates before one that fails are given, in every depth") {
+  for (const int depth : {1, 2, 5}) {
+    counting_source source;
+    source.failing_step = 3;
+    prefetcher updates(&source, counting_source::fill, depth);
+    for (int step = 0; step < 3; ++step) CHECK(updates.take(step).step == step);
+    for (int attempt = 0; attempt < 3; ++attempt)
+      CHECK_THROWS_AS(updates.take(3), std::runtime_error);
+    source.failing_step = -1;
+    for (int step = 3; step < 9; ++step) CHECK(updates.take(step).labels[0] == step);
+  }
+}

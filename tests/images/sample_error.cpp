@@ -1,13 +1,12 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
-#include <limits>
+#include <string>
 
 #include <doctest/doctest.h>
 
 #include <cordee/images/sample_error.hpp>
 
 using namespace cordee;
-using namespace cordee::detail::images;
 
 TEST_CASE("sample_error: is an error, with its message and place") {
   try {

@@ -46,7 +46,8 @@ enum class purpose : std::uint32_t {
   split,
   test,
   matching,
-  mixing
+  mixing,
+  resampling
 };
 
 /// The sequence of (seed, purpose, a, b), for example (seed, augmentation, epoch, sample). `a` is
@@ -58,6 +59,17 @@ class random_sequence {
         counter_{0,
                  static_cast<std::uint32_t>(use) << 24 | static_cast<std::uint32_t>(a & 0xffffff),
                  static_cast<std::uint32_t>(b), static_cast<std::uint32_t>(b >> 32)} {}
+
+  /// An independent sequence, a function of this one's key and of `k`, wherever this one stands.
+  [[nodiscard]] constexpr random_sequence subsequence(std::uint32_t k) const {
+    const detail::core::philox_block key =
+        detail::core::philox({k, ~counter_[1], counter_[2], counter_[3]}, seed_);
+    random_sequence s = *this;
+    s.seed_ = std::uint64_t{key[0]} << 32 | key[1];
+    s.counter_[0] = 0;
+    s.used_ = 4;
+    return s;
+  }
 
   constexpr std::uint32_t bits() {
     if (used_ == 4) {

@@ -11,16 +11,25 @@
 //     read(i, pixels) const    -> int             writes image i, returns its label
 //   };
 //
-// There are no optional members. One line tests it: CHECK(dataset_laws(my_dataset{}) == "").
+// Optional members, which the loader and `split` use where they exist:
+//
+//     read(i, pixels, random) const    -> int     as read, cropped or otherwise drawn at random
+//     order(seed, epoch) const         -> std::vector<std::uint32_t>    the order of an epoch
+//     label(i) const                   -> int     the label that read returns, without reading
+//     reading() const                  -> reading_seconds   of all copies (input_statistics.hpp)
+//
+// One line tests it: CHECK(dataset_laws(my_dataset{}) == "").
 #pragma once
 
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include <cordee/core/error.hpp>
 #include <cordee/core/extent.hpp>
+#include <cordee/core/random.hpp>
 #include <cordee/core/training_step.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -35,5 +44,32 @@ concept Dataset = requires(const S s, std::size_t i, std::span<std::uint8_t> pix
   { s.size() } -> std::convertible_to<std::size_t>;
   { s.read(i, pixels) } -> std::convertible_to<int>;
 };
+
+namespace detail::data {
+
+/// The loader gives the sequence of (seed, purpose::resampling, epoch, i), of which alone the image
+/// may depend beside i; so it is the same for any number of ranks and threads. Such data sets are
+/// taken to be worth several threads.
+template <class S>
+concept DrawnAtRandom =
+    Dataset<S> &&
+    requires(const S s, std::size_t i, std::span<std::uint8_t> pixels, random_sequence random) {
+      { s.read(i, pixels, random) } -> std::convertible_to<int>;
+    };
+
+/// Its samples are read faster in some orders than in others. The order is a permutation of
+/// 0 .. size() - 1, a function of (seed, epoch).
+template <class S>
+concept Ordered = requires(const S s, std::uint64_t seed, std::int64_t epoch) {
+  { s.order(seed, epoch) } -> std::same_as<std::vector<std::uint32_t>>;
+};
+
+/// Gives the label that `read` returns, without the pixels.
+template <class S>
+concept Labelled = requires(const S s, std::size_t i) {
+  { s.label(i) } -> std::convertible_to<int>;
+};
+
+}  // namespace detail::data
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <concepts>
 #include <cstdint>
 #include <limits>
@@ -23,10 +24,12 @@
 #include <cordee/core/random.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/data/dataset.hpp>
+#include <cordee/data/input_statistics.hpp>
 #include <cordee/data/loader_options.hpp>
 #include <cordee/data/normalize.hpp>
 #include <cordee/data/pad_crop_flip.hpp>
 #include <cordee/data/prefetcher.hpp>
+#include <cordee/data/sample_threads.hpp>
 #include <cordee/data/shuffled_indices.hpp>
 #include <cordee/device/cpu.hpp>
 
@@ -55,12 +58,17 @@ class loader {
         norm_(norm),
         options_(options),
         rank_(comm.rank()),
-        ranks_(comm.size()) {
+        ranks_(comm.size()),
+        threads_(decode_threads(options)),
+        prefetcher_(this, fill_update, prefetch(options)) {
     expects((options.global_batch > 0) != (options.micro_batch > 0) && options.global_batch >= 0 &&
                 options.micro_batch >= 0,
             "loader: set either .global_batch or .micro_batch, to a positive number");
     expects(options.accumulate > 0,
             "loader: .accumulate, the number of micro-batches, must be at least 1");
+    expects(options.decode_threads >= 0 && options.decode_threads <= most_threads &&
+                options.prefetch >= 0 && options.prefetch <= most_prefetch,
+            "loader: .decode_threads is within 0 .. 1024, .prefetch within 0 .. 64");
     expects(dataset_.image().channels <= 4, "loader: images have at most 4 channels");
     norm.expect_covers(dataset_.image().channels);
     expects(dataset_.size() <= std::numeric_limits<std::uint32_t>::max(),
@@ -106,9 +114,49 @@ class loader {
   /// data set threw, and stays at that step.
   std::span<const batch<cpu>> next() {
     expects(step_ <= plan_.most_steps(), "loader: no update after the last that can be counted");
+    const std::int64_t begin = detail::data::nanoseconds();
+    if (first_call_ == 0) first_call_ = begin;
     detail::data::rank_update& update = prefetcher_.take(step_);
+    last_return_ = detail::data::nanoseconds();
+    waited_ += last_return_ - begin;
+    ++taken_;
     ++step_;
     return update.micro.span();
+  }
+
+  /// Threads that read and augment, and updates that they may be ahead.
+  [[nodiscard]] int decode_threads() const { return threads_.size(); }
+  [[nodiscard]] int prefetch() const { return prefetcher_.depth(); }
+  /// What training waited for. To be called by the thread that calls next().
+  [[nodiscard]] input_statistics statistics() const {
+    const auto seconds = [](std::int64_t nanoseconds) {
+      return static_cast<double>(nanoseconds) * 1e-9;
+    };
+    input_statistics s{.updates = taken_,
+                       .samples = made_.load(std::memory_order_relaxed),
+                       .threads = threads_.size(),
+                       .elapsed = seconds(last_return_ - first_call_),
+                       .waited = seconds(waited_),
+                       .busy = seconds(threads_.busy()),
+                       .augment = seconds(augment_.load(std::memory_order_relaxed)),
+                       .reading = {}};
+    if constexpr (requires { dataset_.reading(); }) s.reading = dataset_.reading();
+    return s;
+  }
+  /// Which samples this rank reads, and what that takes of the machine.
+  [[nodiscard]] std::string describe_input() const {
+    const auto most = static_cast<std::size_t>(micro_batch() * options_.accumulate);
+    std::string text = concat(
+        "rank ", rank_, " of ", ranks_, " reads slice ", rank_, " of each update of ",
+        plan_.global_batch, " samples, in an order that is a function of (seed, epoch); ",
+        threads_.size(), threads_.size() == 1 ? " thread" : " threads", ", ", prefetch(),
+        prefetch() == 1 ? " update" : " updates", " ahead, ",
+        detail::core::grouped(most * image().size() * static_cast<std::size_t>(prefetch() + 1)),
+        " bytes");
+    if constexpr (requires { dataset_.describe(); }) text += concat("; ", dataset_.describe());
+    if constexpr (requires { augmentation_.describe(); })
+      if (augmentation_.active()) text += concat("; ", augmentation_.describe());
+    return text;
   }
 
   [[nodiscard]] std::string describe() const {
@@ -138,7 +186,19 @@ class loader {
     return options_.global_batch > 0 ? options_.global_batch : options_.micro_batch * slices();
   }
 
-  // Runs on the prefetcher's thread, which alone uses order_ and raw_.
+  static constexpr int most_threads = 1024, most_prefetch = 64;
+  static constexpr bool many_threads = detail::data::DrawnAtRandom<S>;
+  // In the constructor's list, before options are checked; a wrong number makes one thread.
+  static int decode_threads(const loader_options& o) {
+    if (o.decode_threads == 0) return many_threads ? std::max(1, cpu::default_workers()) : 1;
+    return o.decode_threads > 0 && o.decode_threads <= most_threads ? o.decode_threads : 1;
+  }
+  static int prefetch(const loader_options& o) {
+    if (o.prefetch == 0) return many_threads ? 2 : 1;
+    return o.prefetch > 0 && o.prefetch <= most_prefetch ? o.prefetch : 1;
+  }
+
+  // Runs on the prefetcher's thread, which alone uses order_ and positions_.
   static void fill_update(void* self, detail::data::rank_update& update) {
     static_cast<loader*>(self)->fill(update);
   }
@@ -151,9 +211,12 @@ class loader {
     const std::size_t image = dataset_.image().size();
     u.pixels.resize(count * image);  // (count, channels, height, width)
     u.labels.resize(count);
+    positions_.resize(count);
     for (std::size_t i = 0; i < count; ++i)
-      u.labels[i] = read(plan_.sample(u.step, first + static_cast<std::int64_t>(i)),
-                         {u.pixels.data() + i * image, image});
+      positions_[i] = sample_at(plan_.sample(u.step, first + static_cast<std::int64_t>(i)));
+    current_ = &u;
+    threads_.run(count, make_sample, this);
+    made_.fetch_add(static_cast<std::int64_t>(count), std::memory_order_relaxed);
     u.micro.clear();
     for (std::int64_t k = first_slice; k < last_slice; ++k) {
       const auto begin = static_cast<std::size_t>(begin_of(k) - first);
@@ -167,20 +230,47 @@ class loader {
     }
   }
 
-  // Writes the augmented image of one sample, returns its label.
-  int read(const detail::data::batch_plan::position& p, std::span<std::uint8_t> out) {
+  // The epoch and the index in the data set of what an epoch's order has at a position.
+  detail::data::batch_plan::position sample_at(const detail::data::batch_plan::position& p) {
     if (p.epoch != order_epoch_ || order_.empty()) {
-      order_ = detail::data::shuffled_indices(options_.seed, p.epoch, dataset_.size());
+      if constexpr (detail::data::Ordered<S>) {
+        order_ = dataset_.order(options_.seed, p.epoch);
+        expects(order_.size() == dataset_.size(), "loader: the data set's order has another size");
+      } else {
+        order_ = detail::data::shuffled_indices(options_.seed, p.epoch, dataset_.size());
+      }
       order_epoch_ = p.epoch;
     }
-    const std::size_t sample = order_[static_cast<std::size_t>(p.index)];
-    if (!augmentation_.active()) return dataset_.read(sample, out);
-    raw_.resize(out.size());
-    const int label = dataset_.read(sample, raw_.span());
-    augmentation_(dataset_.image(), std::as_const(raw_).span(), out,
-                  random_sequence(options_.seed, purpose::augmentation,
-                                  static_cast<std::uint64_t>(p.epoch), sample));
-    return label;
+    return {p.epoch, order_[static_cast<std::size_t>(p.index)]};
+  }
+
+  // Runs on several threads: writes the augmented image and the label of sample i of current_.
+  static void make_sample(void* self, std::size_t i,
+                          detail::core::pod_vector<std::uint8_t>& scratch) {
+    static_cast<loader*>(self)->make(i, scratch);
+  }
+  void make(std::size_t i, detail::core::pod_vector<std::uint8_t>& scratch) {
+    const auto epoch = static_cast<std::uint64_t>(positions_[i].epoch);
+    const auto sample = static_cast<std::size_t>(positions_[i].index);
+    const extent image = dataset_.image();
+    const std::span<std::uint8_t> out{current_->pixels.data() + i * image.size(), image.size()};
+    if (!augmentation_.active()) {
+      current_->labels[i] = read(epoch, sample, out);
+      return;
+    }
+    scratch.resize(out.size());
+    current_->labels[i] = read(epoch, sample, scratch.span());
+    const std::int64_t begin = detail::data::nanoseconds();
+    augmentation_(image, std::as_const(scratch).span(), out,
+                  random_sequence(options_.seed, purpose::augmentation, epoch, sample));
+    augment_.fetch_add(detail::data::nanoseconds() - begin, std::memory_order_relaxed);
+  }
+  int read(std::uint64_t epoch, std::size_t sample, std::span<std::uint8_t> out) const {
+    if constexpr (detail::data::DrawnAtRandom<S>)
+      return dataset_.read(sample, out,
+                           random_sequence(options_.seed, purpose::resampling, epoch, sample));
+    else
+      return dataset_.read(sample, out);
   }
 
   S dataset_;
@@ -193,9 +283,14 @@ class loader {
 
   std::vector<std::uint32_t> order_;
   std::int64_t order_epoch_ = -1;
-  detail::core::pod_vector<std::uint8_t> raw_;
+  detail::core::pod_vector<detail::data::batch_plan::position> positions_;
+  detail::data::rank_update* current_ = nullptr;  // what threads_ fill
 
-  detail::data::prefetcher prefetcher_{this, fill_update};  // last: its thread uses the others
+  std::int64_t taken_ = 0, first_call_ = 0, last_return_ = 0, waited_ = 0;
+  std::atomic<std::int64_t> made_{0}, augment_{0};
+
+  detail::data::sample_threads threads_;
+  detail::data::prefetcher prefetcher_;  // last: its thread uses the others
 };
 
 }  // namespace cordee::inline CORDEE_ABI

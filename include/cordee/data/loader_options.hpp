@@ -32,6 +32,10 @@ struct loader_options {
   std::uint64_t seed = 0;
   // By default every epoch has each sample once, and every update has the same number of samples.
   cordee::last_batch last_batch = cordee::last_batch::carry;
+  // Threads that read and augment samples, and updates that they may be ahead. 0: for a data set
+  // that draws its samples at random, as decoded images do, the cores of this process divided by
+  // its ranks, and 2 updates; else one thread and 1 update. Samples do not depend on them.
+  int decode_threads = 0, prefetch = 0;
 };
 
 namespace detail::data {

@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One update ahead: while the caller uses the micro-batches of step k, a thread makes those of k +
-// 1.
+// Updates ahead: while the caller uses the micro-batches of step k, a thread makes those of k + 1 to
+// k + depth.
 #pragma once
 
-#include <array>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -28,14 +28,18 @@ struct rank_update {
   detail::core::pod_vector<batch<cpu>> micro;
 };
 
-/// Two updates and the thread that fills one of them while the caller uses the other. The thread
-/// starts at the first `take`.
+/// `depth` + 1 updates and the thread that fills some of them while the caller uses another. The
+/// thread starts at the first `take`.
 class prefetcher {
  public:
   using fill_function = void (*)(void* source, rank_update& update);
 
   /// fill(source, update) makes the samples of update.step. `source` must outlive the prefetcher.
-  prefetcher(void* source, fill_function fill) : source_(source), fill_(fill) {}
+  prefetcher(void* source, fill_function fill, int depth = 1)
+      : source_(source),
+        fill_(fill),
+        depth_(depth),
+        updates_(new rank_update[static_cast<std::size_t>(depth) + 1]) {}
   prefetcher(const prefetcher&) = delete;
   prefetcher& operator=(const prefetcher&) = delete;
   ~prefetcher() {
@@ -48,65 +52,78 @@ class prefetcher {
     thread_.join();
   }
 
-  /// Returns the update of `step`, valid until the next call, and requests the one of step + 1.
+  [[nodiscard]] int depth() const { return depth_; }
+
+  /// Returns the update of `step`, valid until the next call, and requests the `depth` after it.
   /// Blocks until it is filled; throws what `fill` threw, and requests nothing then.
   rank_update& take(std::int64_t step) {
     if (!thread_.joinable()) thread_ = detail::core::start_thread<&prefetcher::serve>(*this);
     std::unique_lock lock(mutex_);
-    const auto idle = [&] { return state_ != state::requested; };
-    changed_.wait(lock, idle);
-    if (state_ == state::empty || back().step != step) {
-      request(step);
-      changed_.wait(lock, idle);
+    if (step != expected_) {
+      end_ = next_;
+      changed_.wait(lock, [&] { return !filling_; });
+      failure_ = nullptr;
+      next_ = step;
+      request_until(step + 1);
     }
-    state_ = state::empty;
-    if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
-    front_ = 1 - front_;
-    request(step + 1);
-    return updates_[front_];
+    changed_.wait(lock, [&] { return next_ > step || failure_; });
+    if (next_ <= step) {
+      expected_ = -1;
+      std::rethrow_exception(std::exchange(failure_, nullptr));
+    }
+    expected_ = step + 1;
+    request_until(step + 1 + depth_);
+    return update(step);
   }
 
  private:
-  // The back update and failure_ belong to the thread while requested, otherwise to the caller.
-  enum class state { empty, requested, filled };
+  // Updates before next_ are filled; that of next_, while filling_, and failure_ belong to the
+  // thread.
+  [[nodiscard]] rank_update& update(std::int64_t step) {
+    return updates_[static_cast<std::size_t>(step % (depth_ + 1))];
+  }
 
-  [[nodiscard]] rank_update& back() { return updates_[1 - front_]; }
-
-  void request(std::int64_t step) {
-    back().step = step;
-    failure_ = nullptr;
-    state_ = state::requested;
+  void request_until(std::int64_t end) {
+    end_ = end;
     changed_.notify_all();
   }
 
   void serve() {
     std::unique_lock lock(mutex_);
     for (;;) {
-      changed_.wait(lock, [&] { return stop_ || state_ == state::requested; });
+      changed_.wait(lock, [&] { return stop_ || (next_ < end_ && !failure_); });
       if (stop_) return;
-      rank_update& update = back();
+      rank_update& u = update(next_);
+      u.step = next_;
+      filling_ = true;
       lock.unlock();
+      std::exception_ptr failure;
       try {
-        fill_(source_, update);
+        fill_(source_, u);
       } catch (...) {
-        failure_ = std::current_exception();
+        failure = std::current_exception();
       }
       lock.lock();
-      state_ = state::filled;
+      filling_ = false;
+      if (failure)
+        failure_ = failure;
+      else
+        ++next_;
       changed_.notify_all();
     }
   }
 
   void* source_;
   fill_function fill_;
+  int depth_;
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  state state_ = state::empty;
-  bool stop_ = false;
-  std::array<rank_update, 2> updates_;
-  std::size_t front_ = 0;
-  std::exception_ptr failure_;
+  std::int64_t expected_ = -1;       // the step of the next `take` in sequence
+  std::int64_t next_ = 0, end_ = 0;  // the steps that are requested
+  bool filling_ = false, stop_ = false;
+  std::exception_ptr failure_;  // of step next_
+  std::unique_ptr<rank_update[]> updates_;
   std::thread thread_;
 };
 

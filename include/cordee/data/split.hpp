@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -35,6 +36,39 @@ class subset {
   int read(std::size_t i, std::span<std::uint8_t> pixels) const {
     expects(i < indices_->size(), "subset: the index is beyond the subset");
     return dataset_.read((*indices_)[i], pixels);
+  }
+  int read(std::size_t i, std::span<std::uint8_t> pixels, random_sequence random) const
+    requires DrawnAtRandom<S>
+  {
+    expects(i < indices_->size(), "subset: the index is beyond the subset");
+    return dataset_.read((*indices_)[i], pixels, random);
+  }
+  [[nodiscard]] int label(std::size_t i) const
+    requires Labelled<S>
+  {
+    return dataset_.label((*indices_)[i]);
+  }
+  /// The whole data set's order without the examples that are not here. Requires distinct indices.
+  [[nodiscard]] std::vector<std::uint32_t> order(std::uint64_t seed, std::int64_t epoch) const
+    requires Ordered<S>
+  {
+    constexpr std::uint32_t absent = ~std::uint32_t{0};
+    std::vector<std::uint32_t> place(dataset_.size(), absent), result;
+    for (std::size_t k = 0; k < indices_->size(); ++k)
+      place[(*indices_)[k]] = static_cast<std::uint32_t>(k);
+    for (const std::uint32_t i : dataset_.order(seed, epoch))
+      if (place[i] != absent) result.push_back(place[i]);
+    return result;
+  }
+  [[nodiscard]] auto reading() const
+    requires requires(const S s) { s.reading(); }
+  {
+    return dataset_.reading();
+  }
+  [[nodiscard]] std::string describe() const
+    requires requires(const S s) { s.describe(); }
+  {
+    return concat(detail::core::grouped(size()), " of ", dataset_.describe());
   }
   /// Indices into the whole data set.
   [[nodiscard]] std::span<const std::size_t> indices() const { return *indices_; }
@@ -86,8 +120,14 @@ detail::data::train_validation<S> split(const S& dataset, double validation_frac
           "split: the fraction is not within 0 .. 1");
   std::vector<std::vector<std::size_t>> members(static_cast<std::size_t>(dataset.classes()));
   std::vector<std::uint8_t> pixels(dataset.image().size());
+  const auto label_of = [&](std::size_t i) {
+    if constexpr (detail::data::Labelled<S>)
+      return dataset.label(i);
+    else
+      return dataset.read(i, pixels);
+  };
   for (std::size_t i = 0; i < dataset.size(); ++i)
-    members[static_cast<std::size_t>(dataset.read(i, pixels))].push_back(i);
+    members[static_cast<std::size_t>(label_of(i))].push_back(i);
 
   std::vector<std::size_t> counts;
   for (const auto& m : members) counts.push_back(m.size());

@@ -48,6 +48,11 @@ class cpu {
   cpu() : cpu(default_workers()) {}
   explicit cpu(int workers) : pool_(std::make_shared<detail::device::pool>(std::max(1, workers))) {}
 
+  /// Of `cpu{}` in the calling thread.
+  [[nodiscard]] static int default_workers() {
+    return limit() > 0 ? limit() : static_cast<int>(std::thread::hardware_concurrency());
+  }
+
   [[nodiscard]] int workers() const { return pool_->size(); }
   /// A stream over the device's pool. At most one stream of a pool may run work at a time.
   [[nodiscard]] stream make_stream() const { return {pool_.get()}; }
@@ -105,10 +110,6 @@ class cpu {
     thread_local int workers = 0;  // 0: no limit
     return workers;
   }
-  static int default_workers() {
-    return limit() > 0 ? limit() : static_cast<int>(std::thread::hardware_concurrency());
-  }
-
   std::shared_ptr<detail::device::pool> pool_;
 };
 static_assert(Device<cpu>);

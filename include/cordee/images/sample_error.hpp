@@ -19,4 +19,8 @@ class sample_error : public error {
       : error(message, location) {}
 };
 
+/// What is done with samples that cannot be used: the run ends with an error, or they are left out,
+/// counted and named.
+enum class broken_image { refuse, skip };
+
 }  // namespace cordee::inline CORDEE_ABI

@@ -118,6 +118,7 @@ std::string describe(Run& run, F& feed, double epochs) {
                   " per micro-batch x ", ranks, " ranks x ", micro, " accumulated micro-batches"));
   add_line("length", concat(detail::core::grouped(steps), " updates, ", epochs, " epochs of ",
                             detail::core::grouped(feed.samples()), " samples"));
+  if constexpr (requires { feed.describe_input(); }) add_line("input", feed.describe_input());
   add_line("optimizer", detail::core::describe_policy(run.optimizer()));
   add_line("schedule", describe(run.schedule()));
   std::string curve;

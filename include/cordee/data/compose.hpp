@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Augmentations one after another, from left to right:
+//
+//   compose{pad_crop_flip{.pad = 4}, horizontal_flip{}, cutout{16}}
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include <cordee/core/extent.hpp>
+#include <cordee/core/pod_vector.hpp>
+#include <cordee/core/random.hpp>
+#include <cordee/data/pad_crop_flip.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+namespace detail::data {
+
+/// A number of an augmentation's kind; 0 for kinds that have none.
+template <class A>
+constexpr std::uint32_t kind_of() {
+  if constexpr (requires { A::subsequence; })
+    return A::subsequence;
+  else
+    return 0;
+}
+
+}  // namespace detail::data
+
+/// Each draws from a subsequence of its own, given by its kind (`subsequence`, a constant of its type)
+/// and by how many of the same kind are before it. So one more of another kind does not change what
+/// the others draw.
+template <Augmentation... A>
+class compose {
+ public:
+  explicit compose(A... steps) : steps_(std::move(steps)...) {}
+
+  [[nodiscard]] bool active() const {
+    return std::apply([](const A&... a) { return (false || ... || a.active()); }, steps_);
+  }
+
+  void operator()(const extent& e, std::span<const std::uint8_t> in, std::span<std::uint8_t> out,
+                  random_sequence random) const {
+    thread_local detail::core::pod_vector<std::uint8_t> between;
+    between.resize(out.size());
+    int left = 0;  // active steps that are still to come
+    std::apply([&](const A&... a) { ((left += a.active() ? 1 : 0), ...); }, steps_);
+    if (left == 0) {
+      std::copy(in.begin(), in.end(), out.begin());
+      return;
+    }
+    std::size_t k = 0;
+    const auto run = [&](const auto& step) {
+      const std::uint32_t key = keys()[k++];
+      if (!step.active()) return;
+      // The last step writes `out`; the ones before alternate.
+      const std::span<std::uint8_t> to = --left % 2 == 0 ? out : between.span();
+      step(e, in, to, random.subsequence(key));
+      in = to;
+    };
+    std::apply([&](const A&... a) { (run(a), ...); }, steps_);
+  }
+
+  [[nodiscard]] std::string describe() const {
+    std::string text;
+    const auto add = [&](const auto& step) {
+      if (!step.active()) return;
+      if constexpr (requires { step.describe(); })
+        text += concat(text.empty() ? "" : ", then ", step.describe());
+    };
+    std::apply([&](const A&... a) { (add(a), ...); }, steps_);
+    return text.empty() ? "no augmentation" : text;
+  }
+
+ private:
+  static constexpr std::array<std::uint32_t, sizeof...(A)> keys() {
+    const std::array<std::uint32_t, sizeof...(A)> kinds{detail::data::kind_of<A>()...};
+    std::array<std::uint32_t, sizeof...(A)> keys{};
+    for (std::size_t k = 0; k < kinds.size(); ++k) {
+      std::uint32_t before = 0;
+      for (std::size_t j = 0; j < k; ++j) before += kinds[j] == kinds[k] ? 1 : 0;
+      keys[k] = kinds[k] << 16 | before;
+    }
+    return keys;
+  }
+
+  std::tuple<A...> steps_;
+};
+static_assert(Augmentation<compose<pad_crop_flip>>);
+
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,72 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// How long a loader's stages took, and how long training waited for them.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <cordee/core/concat.hpp>
+#include <cordee/core/config.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+/// Seconds that threads were busy with the stages inside a data set, added up.
+struct reading_seconds {
+  double read = 0;      // the encoded bytes, from a file or from memory
+  double decode = 0;    // to pixels
+  double resample = 0;  // to the size of the batch
+};
+
+/// Of one loader, since it was made; `reading` is of all copies of its data set together.
+struct input_statistics {
+  std::int64_t updates = 0, samples = 0;
+  int threads = 1;
+  double elapsed = 0;  // seconds from the first call of next() to the last one's return
+  double waited = 0;   // of these, seconds inside next()
+  double busy = 0;     // seconds of all threads together: reading and augmenting
+  double augment = 0;  // of these
+  reading_seconds reading;
+
+  /// "waited 1.2 of 10.3 s ...": whether training waits for its data, and which stage is longest.
+  /// A template, so that programs that do not call it do not compile it.
+  template <class Statistics = input_statistics>
+  [[nodiscard]] std::string describe() const {
+    const Statistics& s = *this;
+    const double inside = s.reading.read + s.reading.decode + s.reading.resample;
+    const std::array<std::string_view, 4> names{"read", "decode", "resample", "augment"};
+    // `reading` may be of other loaders, too; so it only divides this loader's seconds.
+    const double known = inside > 0 ? (s.busy - s.augment) / inside : 0;
+    const std::array<double, 4> seconds{s.reading.read * known, s.reading.decode * known,
+                                        s.reading.resample * known, augment};
+    const auto percent = [](double part, double of) {
+      return static_cast<int>(of > 0 ? 100 * part / of + 0.5 : 0);
+    };
+    std::string stages;
+    if (inside > 0)
+      for (std::size_t k = 0; k < names.size(); ++k)
+        stages += concat(k == 0 ? ": " : ", ", names[k], " ", percent(seconds[k], s.busy), " %");
+    const auto longest = std::max_element(seconds.begin(), seconds.end()) - seconds.begin();
+    const bool late = s.waited > 0.05 * s.elapsed;
+    return concat("waited for data ", percent(s.waited, s.elapsed), " % of the time (",
+                  hundredths(s.waited), " of ", hundredths(s.elapsed), " s, ", s.updates,
+                  " updates); ", s.threads, s.threads == 1 ? " thread" : " threads", " busy ",
+                  percent(s.busy, s.elapsed * s.threads), " %", stages,
+                  !late        ? "; the data keep up"
+                  : inside > 0 ? concat("; late: ", names[static_cast<std::size_t>(longest)])
+                  : s.augment > s.busy / 2 ? std::string("; late: augment")
+                                           : std::string("; late: reading"));
+  }
+
+ private:
+  static double hundredths(double seconds) {
+    return static_cast<double>(static_cast<std::int64_t>(seconds * 100 + 0.5)) / 100;
+  }
+};
+
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,271 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A data set of encoded images as a data set of pixels.
+//
+//   decoded_images training{image_folder{"train"}, random_resized_crop{224}};
+//   decoded_images held_out{image_folder{"val"}, resize_center_crop{256, 224}};
+//
+//   bytes -> size -> plan -> decode the rows and columns it needs -> resize -> (3, height, width)
+#pragma once
+
+#include <atomic>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <cordee/core/clock.hpp>
+#include <cordee/core/error.hpp>
+#include <cordee/core/extent.hpp>
+#include <cordee/core/random.hpp>
+#include <cordee/data/dataset.hpp>
+#include <cordee/data/input_statistics.hpp>
+#include <cordee/images/decoder.hpp>
+#include <cordee/images/encoded_dataset.hpp>
+#include <cordee/images/resampling.hpp>
+#include <cordee/images/resize.hpp>
+#include <cordee/images/sample_error.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+struct decoding_options {
+  /// Of an image that cannot be decoded: `refuse` lets `read` throw sample_error, which names it;
+  /// with `skip` the next readable image in the order of indices takes its place, label included,
+  /// on all ranks alike. Where a data set is split, that may belong to the other part.
+  broken_image broken = broken_image::refuse;
+  /// Decodes a JPEG at 1/2, 1/4 or 1/8 of its size where what is cut out of it is still no smaller
+  /// than it becomes. Faster; the pixels are not those of a full decode.
+  bool scaled_decoding = false;
+  /// Images of more are refused before memory is made for them.
+  std::uint64_t most_pixels = detail::images::decoder::default_most_pixels;
+};
+
+namespace detail::images {
+
+/// What one thread needs to make samples.
+struct decoding_buffers {
+  explicit decoding_buffers(std::uint64_t most_pixels) : decode(most_pixels) {}
+
+  std::vector<std::uint8_t> file;
+  decoder decode;
+  core::pod_vector<std::uint8_t> rgb;
+  resizer resize;
+};
+
+/// Shared by the copies of a data set: buffers, as many as threads read concurrently; seconds; and
+/// the broken images.
+class decoding_state {
+ public:
+  explicit decoding_state(std::uint64_t most_pixels) : most_pixels_(most_pixels) {}
+
+  [[nodiscard]] std::unique_ptr<decoding_buffers> take() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!idle_.empty()) {
+        auto buffers = std::move(idle_.back());
+        idle_.pop_back();
+        return buffers;
+      }
+    }
+    return std::make_unique<decoding_buffers>(most_pixels_);
+  }
+  void give_back(std::unique_ptr<decoding_buffers> buffers) {
+    const std::lock_guard lock(mutex_);
+    idle_.push_back(std::move(buffers));
+  }
+
+  void record_broken(std::size_t i, const std::string& message) {
+    const std::lock_guard lock(mutex_);
+    broken_.try_emplace(i, message);
+  }
+  [[nodiscard]] std::map<std::size_t, std::string> broken() const {
+    const std::lock_guard lock(mutex_);
+    return broken_;
+  }
+
+  using clock = std::chrono::steady_clock;
+  void add(clock::time_point begin, clock::time_point read, clock::time_point decoded,
+           clock::time_point resized) {
+    add(read_, begin, read);
+    add(decode_, read, decoded);
+    add(resample_, decoded, resized);
+  }
+  [[nodiscard]] reading_seconds seconds() const {
+    const auto of = [](const std::atomic<std::int64_t>& nanoseconds) {
+      return static_cast<double>(nanoseconds.load(std::memory_order_relaxed)) * 1e-9;
+    };
+    return {of(read_), of(decode_), of(resample_)};
+  }
+
+ private:
+  static void add(std::atomic<std::int64_t>& sum, clock::time_point begin, clock::time_point end) {
+    sum.fetch_add(std::chrono::nanoseconds(end - begin).count(), std::memory_order_relaxed);
+  }
+
+  std::uint64_t most_pixels_;
+  mutable std::mutex mutex_;
+  std::vector<std::unique_ptr<decoding_buffers>> idle_;
+  std::map<std::size_t, std::string> broken_;
+  std::atomic<std::int64_t> read_{0}, decode_{0}, resample_{0};
+};
+
+/// Borrows buffers for a scope.
+class borrowed_buffers {
+ public:
+  explicit borrowed_buffers(decoding_state& state) : state_(state), buffers_(state.take()) {}
+  borrowed_buffers(const borrowed_buffers&) = delete;
+  borrowed_buffers& operator=(const borrowed_buffers&) = delete;
+  ~borrowed_buffers() { state_.give_back(std::move(buffers_)); }
+
+  decoding_buffers& operator*() const { return *buffers_; }
+
+ private:
+  decoding_state& state_;
+  std::unique_ptr<decoding_buffers> buffers_;
+};
+
+/// The largest scale of 1, 2, 4, 8 at which `plan.source` is still at least as large as it becomes.
+constexpr int scale_of(const resampling_plan& plan) {
+  int scale = 8;
+  while (scale > 1 && (plan.source.width / scale < plan.resized.width ||
+                       plan.source.height / scale < plan.resized.height))
+    scale /= 2;
+  return scale;
+}
+
+/// `r` in an image reduced by 1/scale: sides to the nearest pixel, within the image. Requires that
+/// `r` has at least 8 pixels each way where scale > 1.
+constexpr region scaled(const region& r, image_size reduced_image, int scale) {
+  if (scale == 1) return r;
+  const auto nearest = [scale](int n) { return (n + scale / 2) / scale; };
+  const int left = nearest(r.left), top = nearest(r.top);
+  return {left, top, std::min(nearest(r.left + r.width), reduced_image.width) - left,
+          std::min(nearest(r.top + r.height), reduced_image.height) - top};
+}
+
+/// Writes (3, plan.window.height, plan.window.width). Throws sample_error for what cannot be decoded.
+template <Resampling R>
+void decode_sample(decoding_buffers& b, const std::string& name, const R& resampling,
+                   random_sequence random, bool scaled_decoding, std::span<std::uint8_t> pixels,
+                   decoding_state::clock::time_point& decoded) {
+  const image_size image = b.decode.size(b.file, name);
+  const resampling_plan plan = resampling(image, random);
+  constexpr int longest = 1 << 20;
+  if (plan.resized.width > longest || plan.resized.height > longest)
+    throw sample_error(concat(name, ": ", image.width, " x ", image.height,
+                              " pixels would be resized to a side of more than ", longest));
+  const int scale = scaled_decoding && decoder::can_scale(b.file) ? scale_of(plan) : 1;
+  const region source = scaled(plan.source, reduced(image, scale), scale);
+  const region needed = b.resize.prepare({source.width, source.height}, plan.resized, plan.window);
+  b.decode.decode(b.file, name,
+                  {source.left + needed.left, source.top + needed.top, needed.width, needed.height},
+                  scale, b.rgb);
+  decoded = decoding_state::clock::now();
+  b.rgb.resize(b.rgb.size() + resizer::slack);
+  b.resize.resize(b.rgb.span(), pixels);
+}
+
+}  // namespace detail::images
+
+/// A Dataset. Its samples are drawn at random where `resampling` does so: the loader gives each the
+/// sequence of (seed, epoch, sample). `read` without a sequence takes that of seed 0, epoch 0.
+template <EncodedDataset S, Resampling R = random_resized_crop>
+class decoded_images {
+ public:
+  explicit decoded_images(S encoded, R resampling = {}, decoding_options options = {})
+      : encoded_(std::move(encoded)),
+        resampling_(std::move(resampling)),
+        options_(options),
+        state_(std::make_shared<detail::images::decoding_state>(options.most_pixels)) {
+    resampling_({1, 1}, random_of(0));  // refuses wrong options now
+  }
+
+  [[nodiscard]] extent image() const {
+    const image_size size = resampling_.output();
+    return {3, size.height, size.width};
+  }
+  [[nodiscard]] int classes() const { return encoded_.classes(); }
+  [[nodiscard]] std::size_t size() const { return encoded_.size(); }
+  [[nodiscard]] std::string name(std::size_t i) const { return encoded_.name(i); }
+  [[nodiscard]] const S& encoded() const { return encoded_; }
+
+  int read(std::size_t i, std::span<std::uint8_t> pixels) const {
+    return read(i, pixels, random_of(i));
+  }
+  int read(std::size_t i, std::span<std::uint8_t> pixels, random_sequence random) const {
+    expects(i < size(), "decoded_images: the index is beyond the data set");
+    expects(pixels.size() == image().size(),
+            "decoded_images: the buffer is not of the image's size");
+    const detail::images::borrowed_buffers buffers(*state_);
+    if (options_.broken == broken_image::refuse) return make(*buffers, i, pixels, random);
+    for (std::size_t k = 0; k < size(); ++k) {
+      const std::size_t at = (i + k) % size();
+      try {
+        return make(*buffers, at, pixels, random);
+      } catch (const sample_error& e) {
+        state_->record_broken(at, e.what());
+      }
+    }
+    throw error("decoded_images: no image of the data set can be decoded");
+  }
+
+  /// Of the encoded image, which is not decoded for it.
+  [[nodiscard]] int label(std::size_t i) const {
+    if constexpr (detail::data::Labelled<S>) {
+      return encoded_.label(i);
+    } else {
+      const detail::images::borrowed_buffers buffers(*state_);
+      return encoded_.read(i, (*buffers).file);
+    }
+  }
+  [[nodiscard]] std::vector<std::uint32_t> order(std::uint64_t seed, std::int64_t epoch) const
+    requires detail::data::Ordered<S>
+  {
+    return encoded_.order(seed, epoch);
+  }
+
+  /// Of all copies together, as is what follows.
+  [[nodiscard]] reading_seconds reading() const { return state_->seconds(); }
+  /// The messages of the broken images that have been skipped so far, by index.
+  [[nodiscard]] std::map<std::size_t, std::string> broken() const { return state_->broken(); }
+
+  [[nodiscard]] std::string describe() const {
+    std::string text = concat(
+        resampling_.describe(),
+        options_.scaled_decoding ? ", JPEGs decoded at a reduced scale where it suffices" : "",
+        options_.broken == broken_image::skip ? ", broken images replaced by the next"
+                                              : ", a broken image ends the run");
+    if constexpr (requires { encoded_.describe(); }) text = concat(encoded_.describe(), "; ", text);
+    return text;
+  }
+
+ private:
+  static random_sequence random_of(std::size_t i) { return {0, purpose::resampling, 0, i}; }
+
+  int make(detail::images::decoding_buffers& buffers, std::size_t i, std::span<std::uint8_t> pixels,
+           random_sequence random) const {
+    using clock = detail::images::decoding_state::clock;
+    const clock::time_point begin = clock::now();
+    const int label = encoded_.read(i, buffers.file);
+    const clock::time_point read = clock::now();
+    clock::time_point decoded = read;
+    detail::images::decode_sample(buffers, encoded_.name(i), resampling_, random,
+                                  options_.scaled_decoding, pixels, decoded);
+    state_->add(begin, read, decoded, clock::now());
+    return label;
+  }
+
+  S encoded_;
+  R resampling_;
+  decoding_options options_;
+  std::shared_ptr<detail::images::decoding_state> state_;
+};
+
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,215 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Images in tar shards by WebDataset's convention: consecutive members with one name up to the first
+// dot are a sample,
+//
+//   train-000.tar:   n01/17.jpg   n01/17.cls   n01/17.json   n01/18.jpg   n01/18.cls ...
+//
+// an image (.jpg, .jpeg or .png) and its label as decimal text (.cls); other members are passed over.
+//
+// Every rank indexes and opens all shards, by headers and labels alone, and reads images at their
+// offsets. In an update it reads a contiguous range of the order (images/shard_order.hpp), so its
+// reads are nearly sequential, and no sample is lost or used twice whatever the number of ranks.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <cordee/core/error.hpp>
+#include <cordee/images/encoded_dataset.hpp>
+#include <cordee/images/sample_error.hpp>
+#include <cordee/images/shard_names.hpp>
+#include <cordee/images/shard_order.hpp>
+#include <cordee/images/tar_shard.hpp>
+#include <cordee/io/file.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+struct webdataset_options {
+  int classes = 0;                    // 0: one more than the largest label
+  std::size_t shuffle_buffer = 1000;  // samples; 0 reads each shard in its order
+  /// Links, devices, absolute paths and those with .., samples without image or label, and second
+  /// images or labels of a sample. A shard that is damaged or compressed is always an error.
+  broken_image broken = broken_image::refuse;
+};
+
+namespace detail::images {
+
+struct tar_sample {
+  std::uint64_t offset = 0, size = 0;
+  std::int32_t label = -1;
+  std::size_t name = 0;  // offset in tar_samples::names
+};
+
+/// Samples of all shards, and what was left out.
+class tar_samples {
+ public:
+  std::vector<detail::io::input_file> files;
+  std::vector<tar_sample> samples;
+  std::vector<std::size_t> ends;  // of each file's samples
+  std::string names;              // of images, each ended by a zero byte
+  std::size_t left_out = 0;
+  std::string first_left_out;  // and the reason
+
+  /// Adds the samples of one more shard.
+  void add(const std::string& path, broken_image broken) {
+    files.emplace_back(path);
+    broken_ = broken;
+    for (const tar_member& member : index_tar(files.back())) {
+      const std::size_t slash = member.name.rfind('/') + 1;  // 0 if there is none
+      const std::size_t dot = member.name.find('.', slash);
+      if (!member.refusal.empty())
+        leave_out(member.name, member.refusal);
+      else if (dot != member.name.npos && dot > slash)
+        add(member, dot);
+    }
+    finish();
+    ends.push_back(samples.size());
+  }
+
+ private:
+  void add(const tar_member& member, std::size_t dot) {
+    const std::string_view key = std::string_view(member.name).substr(0, dot);
+    std::string ending = member.name.substr(dot + 1);
+    for (char& c : ending)
+      if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
+    const bool is_image = ending == "jpg" || ending == "jpeg" || ending == "png";
+    if (!is_image && ending != "cls") return;
+    if (key != key_) finish();
+    key_ = key;
+    if (is_image && image_.empty()) {
+      image_ = member.name;
+      sample_.offset = member.offset;
+      sample_.size = member.size;
+    } else if (!is_image && !has_label_) {
+      has_label_ = true;
+      sample_.label = label_of(member);
+      if (sample_.label < 0) leave_out(member.name, "it is no label, a decimal number from 0");
+    } else {
+      leave_out(member.name, "a second image or label of one sample");
+    }
+  }
+
+  /// Ends the sample whose members have been added.
+  void finish() {
+    if (!image_.empty() && !has_label_)
+      leave_out(image_, "an image without a label (.cls) beside it");
+    else if (image_.empty() && has_label_)
+      leave_out(concat(key_, ".cls"), "a label without an image (.jpg, .jpeg, .png) beside it");
+    else if (sample_.label >= 0) {
+      sample_.name = names.size();
+      names.append(image_.c_str(), image_.size() + 1);
+      samples.push_back(sample_);
+    }
+    key_.clear();
+    image_.clear();
+    has_label_ = false;
+    sample_ = {};
+  }
+
+  /// -1 unless the member is a decimal number, perhaps between white space.
+  [[nodiscard]] std::int32_t label_of(const tar_member& member) const {
+    std::array<std::uint8_t, 32> bytes{};
+    if (member.size > bytes.size()) return -1;
+    files.back().read_at(member.offset,
+                         std::span(bytes).first(static_cast<std::size_t>(member.size)));
+    std::string_view text(reinterpret_cast<const char*>(bytes.data()),
+                          static_cast<std::size_t>(member.size));
+    constexpr std::string_view white = " \t\r\n";
+    text.remove_prefix(std::min(text.find_first_not_of(white), text.size()));
+    text = text.substr(0, text.find_last_not_of(white) + 1);
+    std::int32_t label = -1;
+    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), label);
+    return code == std::errc() && end == text.data() + text.size() ? label : -1;
+  }
+
+  void leave_out(const std::string& member, const std::string& reason) {
+    const std::string sentence = concat(files.back().path(), ", ", member, ": ", reason);
+    if (broken_ == broken_image::refuse)
+      throw error(concat(sentence, "; make the shard again, or set .broken = broken_image::skip"));
+    if (left_out++ == 0) first_left_out = sentence;
+  }
+
+  broken_image broken_ = broken_image::refuse;
+  std::string key_, image_;  // of the sample whose members are being added
+  bool has_label_ = false;
+  tar_sample sample_;
+};
+
+}  // namespace detail::images
+
+/// A copy shares the index and the open files, of which the process has one a shard (ulimit -n).
+class webdataset {
+ public:
+  /// `shards` is a pattern such as "train-{000..127}.tar" (images/shard_names.hpp).
+  explicit webdataset(const std::string& shards, webdataset_options options = {})
+      : options_(options) {
+    auto all = std::make_shared<detail::images::tar_samples>();
+    for (const std::string& path : detail::images::shard_names(shards))
+      all->add(path, options.broken);
+    if (all->samples.empty())
+      throw error(concat(shards, ": no samples, which are an image and a .cls file of one name"));
+    const auto by_label = [](const auto& a, const auto& b) { return a.label < b.label; };
+    const auto last = std::max_element(all->samples.begin(), all->samples.end(), by_label);
+    contents_ = std::move(all);
+    if (options_.classes == 0) options_.classes = last->label + 1;
+    if (last->label >= options_.classes)
+      throw error(concat(name(static_cast<std::size_t>(last - contents_->samples.begin())),
+                         ": label ", last->label, ", expected 0 to ", options_.classes - 1,
+                         "; set .classes"));
+  }
+
+  [[nodiscard]] int classes() const { return options_.classes; }
+  [[nodiscard]] std::size_t size() const { return contents_->samples.size(); }
+
+  int read(std::size_t i, std::vector<std::uint8_t>& bytes) const {
+    expects(i < size(), "webdataset: the index is beyond the data set");
+    const detail::images::tar_sample& sample = contents_->samples[i];
+    const detail::io::input_file& file = contents_->files[shard_of(i)];
+    detail::io::resize_for(bytes, sample.size, file.path());
+    file.read_at(sample.offset, bytes);
+    return sample.label;
+  }
+
+  /// The shard's path and the member.
+  [[nodiscard]] std::string name(std::size_t i) const {
+    return concat(contents_->files[shard_of(i)].path(), ", ",
+                  contents_->names.data() + contents_->samples[i].name);
+  }
+
+  [[nodiscard]] std::vector<std::uint32_t> order(std::uint64_t seed, std::int64_t epoch) const {
+    return detail::images::shard_order(contents_->ends, options_.shuffle_buffer, seed, epoch);
+  }
+
+  [[nodiscard]] std::string describe() const {
+    const std::string others =
+        contents_->left_out == 0
+            ? ""
+            : concat("; ", contents_->left_out,
+                     " members are left out, the first: ", contents_->first_left_out);
+    return concat(size(), " samples in ", contents_->files.size(), " tar shards, ", classes(),
+                  " classes; shards shuffled, and their samples in a buffer of ",
+                  options_.shuffle_buffer, others);
+  }
+
+ private:
+  [[nodiscard]] std::size_t shard_of(std::size_t i) const {
+    const auto& ends = contents_->ends;
+    return static_cast<std::size_t>(std::upper_bound(ends.begin(), ends.end(), i) - ends.begin());
+  }
+
+  webdataset_options options_;
+  std::shared_ptr<const detail::images::tar_samples> contents_;
+};
+static_assert(EncodedDataset<webdataset> && detail::images::HasOrder<webdataset>);
+
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,64 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <atomic>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <cordee/data/sample_threads.hpp>
+
+using cordee::detail::core::pod_vector;
+using cordee::detail::data::sample_threads;
+
+namespace {
+
+struct counted {
+  explicit counted(std::size_t n) : calls(n) {}
+  std::vector<std::atomic<int>> calls;
+  std::size_t failing_from = ~std::size_t{0};
+
+  static void make(void* self, std::size_t i, pod_vector<std::uint8_t>& scratch) {
+    auto& c = *static_cast<counted*>(self);
+    ++c.calls[i];
+    scratch.resize(8);
+    if (i < c.failing_from) return;
+    if (i % 2 == 1) std::this_thread::yield();
+    throw std::runtime_error(std::to_string(i));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("sample_threads make each sample once, whatever their number") {
+  for (const int threads : {1, 2, 3, 8}) {
+    sample_threads team(threads);
+    CHECK(team.size() == threads);
+    for (const std::size_t count : {0, 1, 2, 7, 100}) {
+      counted all(count);
+      team.run(count, counted::make, &all);
+      for (const auto& calls : all.calls) CHECK(calls == 1);
+    }
+    CHECK(team.busy() > 0);
+  }
+}
+
+TEST_CASE("sample_threads throw what the first sample in order threw, and serve again") {
+  for (const int threads : {1, 2, 5})
+    for (int round = 0; round < 50; ++round) {
+      sample_threads team(threads);
+      counted all(40);
+      all.failing_from = static_cast<std::size_t>(round % 20);
+      try {
+        team.run(40, counted::make, &all);
+        FAIL("nothing was thrown");
+      } catch (const std::runtime_error& e) {
+        CHECK(e.what() == std::to_string(round % 20));
+      }
+      counted next(10);
+      team.run(10, counted::make, &next);
+      for (const auto& calls : next.calls) CHECK(calls == 1);
+    }
+}

@@ -1,0 +1,132 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
+#include <set>
+
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cordee/images/decoder.hpp>
+#include <cordee/images/image_folder.hpp>
+#include <cordee/testing/encoded_dataset_laws.hpp>
+
+#include "tests/images/encode.hpp"
+#include "tests/images/records.hpp"
+#include "tests/support/folder.hpp"
+
+using namespace cordee;
+using namespace support;
+
+namespace {
+
+struct image_files {
+  folder f;
+
+  void put(const std::string& name, const bytes& file = {1, 2, 3}) const {
+    std::filesystem::create_directories(std::filesystem::path(f.file(name)).parent_path());
+    f.put(name, file);
+  }
+  std::string path() const { return f.file("train"); }
+  std::string refusal(image_folder_options options = {}) const {
+    return message_of<error>([&] { image_folder(path(), options); });
+  }
+  /// Names of the samples, relative to the folder.
+  std::vector<std::string> names() const {
+    const image_folder data(path());
+    std::vector<std::string> out;
+    for (std::size_t i = 0; i < data.size(); ++i)
+      out.push_back(data.name(i).substr(path().size() + 1));
+    return out;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("image_folder: classes and files in torchvision's order") {
+  const image_files files;
+  // sorted(os.walk(...)) compares whole paths, and - comes before /; upper case before lower.
+  for (const char* const name :
+       {"b/2.jpg", "b/10.JPG", "b/z/1.jpeg", "b/z-1/1.png", "b/z/y.jpg/3.jpg", "B/1.Png",
+        "LICENSE.txt", "1.jpg", "b/notes.txt", "\xc3\xa9/1.jpg", "z/1.jpg", "b/.hidden.jpg"})
+    files.put(concat("train/", name), to_bytes(name));
+  CHECK(files.names() == std::vector<std::string>{"B/1.Png", "b/.hidden.jpg", "b/10.JPG", "b/2.jpg",
+                                                  "b/z/1.jpeg", "b/z-1/1.png", "b/z/y.jpg/3.jpg",
+                                                  "z/1.jpg", "\xc3\xa9/1.jpg"});
+  const image_folder data(files.path());
+  CHECK(data.class_names() == std::vector<std::string>{"B", "b", "z", "\xc3\xa9"});
+  bytes file;
+  CHECK(data.read(2, file) == 1);
+  CHECK(file == to_bytes("b/10.JPG"));
+  CHECK(data.read(8, file) == 3);
+  CHECK_THROWS_AS(data.read(9, file), usage_error);
+  CHECK(encoded_dataset_laws(data) == "");
+}
+
+TEST_CASE("image_folder: symbolic links are followed, but not to where they are") {
+  const image_files files;
+  files.put("train/a/1.jpg");
+  files.put("elsewhere/2.jpg");
+  std::filesystem::create_directory_symlink(files.f.file("elsewhere"), files.f.file("train/b"));
+  std::filesystem::create_symlink(files.f.file("elsewhere/2.jpg"), files.f.file("train/a/3.jpg"));
+  CHECK(files.names() == std::vector<std::string>{"a/1.jpg", "a/3.jpg", "b/2.jpg"});
+  std::filesystem::create_directory_symlink(files.path(), files.f.file("train/a/loop"));
+  CHECK(contains_all(files.refusal(),
+                     {"train/a/loop/a: a symbolic link to a folder that contains it"}));
+  std::filesystem::remove(files.f.file("train/a/loop"));
+  std::filesystem::create_symlink("nothing", files.f.file("train/a/4.jpg"));
+  CHECK(
+      contains_all(files.refusal(), {"cannot read ", "train/a/4.jpg", "symbolic link to nothing"}));
+}
+
+TEST_CASE("image_folder: what cannot be a data set is refused when it is opened") {
+  const image_files files;
+  CHECK(contains_all(files.refusal(), {"cannot read ", "/train: ", "check the path"}));
+  files.put("train/1.jpg");
+  CHECK(contains_all(files.refusal(), {"/train: no folders, each of which would be a class"}));
+  files.put("train/a/1.jpg");
+  files.put("train/b/1.txt");
+  std::filesystem::create_directories(files.f.file("train/c.jpg/d.jpg"));
+  CHECK(contains_all(files.refusal(), {"no image (.jpg, .jpeg, .png) for the classes b, c.jpg;"}));
+  files.put("train/b/1.jpg");
+  files.put("train/c.jpg/d.jpg/1.jpg");
+  CHECK(files.names() == std::vector<std::string>{"a/1.jpg", "b/1.jpg", "c.jpg/d.jpg/1.jpg"});
+  REQUIRE(::mkfifo(files.f.file("train/a/2.jpg").c_str(), 0600) == 0);
+  CHECK(contains_all(files.refusal(), {"train/a/2.jpg: it is a pipe, a socket or a device"}));
+}
+
+TEST_CASE("image_folder: formats that are not decoded are refused, or left out and named") {
+  const image_files files;
+  files.put("train/a/1.jpg");
+  files.put("train/a/2.TIFF");
+  files.put("train/a/3.webp");
+  CHECK(contains_all(files.refusal(), {"train/a/2.TIFF: this format is not decoded"}));
+  const image_folder data(files.path(), {.other_formats = broken_image::skip});
+  CHECK(data.size() == 1);
+  CHECK(contains_all(data.describe(),
+                     {"1 image files in 1 classes", "2 files of other formats", "train/a/2.TIFF"}));
+}
+
+TEST_CASE("image_folder: photographs decode, in whole and in part") {
+  const std::string photographs = CORDEE_SOURCE_DIR "/../shared/data/image-folder";
+  if (!std::filesystem::exists(photographs)) {
+    MESSAGE("skipped: no photographs at ../shared/data/image-folder");
+    return;
+  }
+  const image_folder data(photographs);
+  CHECK(data.size() == 200);
+  CHECK(data.class_names() ==
+        std::vector<std::string>{"daisy", "dandelion", "roses", "sunflowers", "tulips"});
+  detail::images::decoder d;
+  bytes file;
+  for (std::size_t i = 0; i < data.size(); i += 9) {
+    CHECK(data.read(i, file) == static_cast<int>(i / 40));
+    const decoded whole = decode_whole(file);
+    CHECK(d.size(file, data.name(i)) == whole.size);
+    const region r{whole.size.width / 3, whole.size.height / 4, whole.size.width / 2,
+                   whole.size.height / 2};
+    detail::core::pod_vector<std::uint8_t> rgb;
+    d.decode(file, data.name(i), r, 1, rgb);
+    CHECK(bytes(rgb.begin(), rgb.end()) == crop(whole, r));
+  }
+}

@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <cordee/images/decoder.hpp>
+#include <cordee/images/tfrecord.hpp>
+#include <cordee/testing/encoded_dataset_laws.hpp>
+
+#include "tests/images/encode.hpp"
+#include "tests/images/records.hpp"
+#include "tests/support/folder.hpp"
+
+using namespace cordee;
+using namespace support;
+
+namespace {
+
+/// Two files of 30 records and one of none, whose labels are 1 .. 5.
+struct shards {
+  folder f;
+  std::vector<bytes> images;
+
+  shards() {
+    for (int s = 0; s < 2; ++s) {
+      bytes file;
+      for (int i = 0; i < 30; ++i) {
+        images.push_back(encode_jpeg({"4:2:0", 3, {2, 2}}, 17 + i, 9, static_cast<unsigned>(i)));
+        append(file, tf_record(example(images.back(), 1 + (s + i) % 5)));
+      }
+      f.put(concat("train-0", s, "-of-03"), file);
+    }
+    f.put("train-02-of-03", {});
+  }
+  std::string pattern() const { return f.file("train-{00..02}-of-03"); }
+};
+
+std::string refusal(const bytes& file) {
+  const folder f;
+  return message_of<error>([&] { tfrecord(f.put("x", file)); });
+}
+
+bytes read(const tfrecord& data, std::size_t i) {
+  bytes file;
+  data.read(i, file);
+  return file;
+}
+
+}  // namespace
+
+TEST_CASE("tfrecord: images and labels of all shards, in the order of the files") {
+  const shards s;
+  const tfrecord data(s.pattern(), {.classes = 5, .shuffle_buffer = 8});
+  CHECK(data.size() == 60);
+  CHECK(data.classes() == 5);
+  bytes file(1000000);
+  for (std::size_t i = 0; i < 60; ++i) {
+    CHECK(data.read(i, file) == static_cast<int>((i / 30 + i % 30) % 5));
+    CHECK(file == s.images[i]);
+  }
+  CHECK(data.name(31) == concat(s.f.file("train-01-of-03"), ", record 1"));
+  CHECK_THROWS_AS(data.read(60, file), usage_error);
+  CHECK(encoded_dataset_laws(data) == "");
+}
+
+TEST_CASE("tfrecord: a record whose data are damaged is a sample error, and the others are read") {
+  const folder f;
+  bytes file = tf_record(example(to_bytes("one"), 1));
+  const std::size_t first = file.size();
+  append(file, tf_record(example(to_bytes("two"), 2)));
+  for (std::size_t at = 12; at < first; ++at) {
+    bytes damaged = file;
+    damaged[at] ^= 0x40;
+    const tfrecord data(f.put("x", damaged));
+    CHECK(message_of<sample_error>([&] {
+            read(data, 0);
+          }).starts_with(concat(f.file("x"), ", record 0: the checksum of its data is wrong")));
+    CHECK(read(data, 1) == to_bytes("two"));
+  }
+}
+
+TEST_CASE("tfrecord: a file whose framing is damaged or cut is refused when it is opened") {
+  const bytes file = tf_record(example(to_bytes("one"), 1));
+  for (std::size_t n = 1; n < file.size(); ++n)
+    CHECK(contains_all(refusal(bytes(file.begin(), file.begin() + static_cast<std::ptrdiff_t>(n))),
+                       {" at offset 0, record 0; it is truncated, damaged"}));
+  for (std::size_t at = 0; at < 12; ++at) {
+    bytes damaged = file;
+    damaged[at] ^= 0x40;
+    CHECK(contains_all(refusal(damaged), {"the checksum of a record's length is wrong"}));
+  }
+  for (const std::uint64_t length : {std::uint64_t{1} << 63, ~std::uint64_t{0},
+                                     ~std::uint64_t{0} - 15, file.size() - std::uint64_t{15}}) {
+    bytes large;
+    append_number(large, length, 8);
+    append_number(large, detail::images::masked_crc(detail::images::crc32c(large)), 4);
+    large.resize(file.size());
+    CHECK(contains_all(refusal(large), {concat("a record of "), " bytes, of which "}));
+  }
+  CHECK(contains_all(refusal({}), {"no records"}));
+}
+
+TEST_CASE("tfrecord: other records and labels are sample errors that name the options") {
+  const folder f;
+  const auto message = [&](const bytes& data, tfrecord_options options = {}) {
+    const tfrecord set(f.put("x", tf_record(data)), options);
+    return message_of<sample_error>([&] { read(set, 0); });
+  };
+  CHECK(contains_all(message(to_bytes("no example")),
+                     {"record 0: not a tf.train.Example", ".image"}));
+  CHECK(contains_all(message(example({}, 0)), {"label 0, expected 1 to 1000", ".first_label"}));
+  CHECK(contains_all(message(example({}, 1001)), {"label 1001, expected 1 to 1000"}));
+  CHECK(
+      contains_all(message(example({}, 5), {.classes = 5, .first_label = 0}), {"expected 0 to 4"}));
+  CHECK(message(example({}, -3), {.classes = 5, .first_label = -3}).empty());
+  CHECK(message(example({}, 1000)).empty());
+  CHECK(contains_all(message(example({}, 1), {.image = "jpeg"}), {"features jpeg and"}));
+}
