@@ -54,6 +54,7 @@
 #include <cordee/data/input_statistics.hpp>
 #include <cordee/data/loader.hpp>
 #include <cordee/data/loader_options.hpp>
+#include <cordee/data/mixing.hpp>
 #include <cordee/data/mixup.hpp>
 #include <cordee/data/normalize.hpp>
 #include <cordee/data/pad_crop_flip.hpp>

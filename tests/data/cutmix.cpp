@@ -52,8 +52,5 @@ TEST_CASE("cutmix: a weight of Beta(1, 1) cuts half of the area on average, less
 
 TEST_CASE("cutmix: alpha 0 is not active, a negative one is refused") {
   CHECK_FALSE(cutmix{0}.active());
-  std::vector<std::uint8_t> a(1), b(1);
-  CHECK_THROWS_AS(
-      (void)cutmix{-1}(extent{1, 1, 1}, a, b, random_sequence(1, purpose::mixing, 0, 0)),
-      usage_error);
+  CHECK_THROWS_AS((void)cutmix{-1}.active(), usage_error);
 }

@@ -7,7 +7,7 @@
 //   w ~ Beta(alpha, alpha),  half sides  floor(W sqrt(1 - w) / 2), floor(H sqrt(1 - w) / 2)
 //   around a uniform pixel, clipped at the borders;  then  w = 1 - area / (W H)
 //
-// Partners are those of mixup (data/mixup.hpp).
+// Partners: data/mixing.hpp.
 #pragma once
 
 #include <algorithm>
@@ -20,18 +20,22 @@
 #include <cordee/core/error.hpp>
 #include <cordee/core/extent.hpp>
 #include <cordee/core/random.hpp>
-#include <cordee/data/mixup.hpp>
+#include <cordee/data/mixing.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
 struct cutmix {
   double alpha = 1;  // the paper's; 0: samples are not mixed
 
-  [[nodiscard]] bool active() const { return alpha != 0; }
+  /// Throws usage_error if alpha is outside 0.01 .. 1e6, and not 0.
+  [[nodiscard]] bool active() const {
+    if (alpha == 0) return false;
+    detail::data::expect_beta(alpha);
+    return true;
+  }
 
   float operator()(const extent& e, std::span<std::uint8_t> a, std::span<std::uint8_t> b,
                    random_sequence random) const {
-    detail::data::expect_beta(alpha);
     expects(a.size() == e.size() && b.size() == e.size(),
             "cutmix: the buffers are not of the image's size");
     const double half = std::sqrt(1 - detail::data::draw_beta(alpha, random)) / 2;
@@ -51,7 +55,7 @@ struct cutmix {
   }
 
   [[nodiscard]] std::string describe() const {
-    return active() ? concat("cutmix of pairs, alpha ", alpha) : "samples are not mixed";
+    return alpha != 0 ? concat("cutmix of pairs, alpha ", alpha) : "samples are not mixed";
   }
 
  private:

@@ -26,6 +26,7 @@
 #include <cordee/data/dataset.hpp>
 #include <cordee/data/input_statistics.hpp>
 #include <cordee/data/loader_options.hpp>
+#include <cordee/data/mixing.hpp>
 #include <cordee/data/normalize.hpp>
 #include <cordee/data/pad_crop_flip.hpp>
 #include <cordee/data/prefetcher.hpp>
@@ -47,15 +48,16 @@ concept Placed = requires(const Communicator& comm) {
 }  // namespace detail::data
 
 /// The batches of one rank. Only rank() and size() of the communicator are used, at construction.
-template <Dataset S, Augmentation A = pad_crop_flip>
+template <Dataset S, Augmentation A = pad_crop_flip, Mixing M = unmixed>
 class loader {
  public:
   template <detail::data::Placed Communicator>
   [[gnu::cold]] loader(S dataset, const Communicator& comm, loader_options options,
-                       A augmentation = {}, normalize norm = {})
+                       A augmentation = {}, normalize norm = {}, M mixing = {})
       : dataset_(std::move(dataset)),
         augmentation_(std::move(augmentation)),
         norm_(norm),
+        mixing_(std::move(mixing)),
         options_(options),
         rank_(comm.rank()),
         ranks_(comm.size()),
@@ -71,9 +73,11 @@ class loader {
             "loader: .decode_threads is within 0 .. 1024, .prefetch within 0 .. 64");
     expects(dataset_.image().channels <= 4, "loader: images have at most 4 channels");
     norm.expect_covers(dataset_.image().channels);
+    (void)mixing_.active();  // refuses wrong options
     expects(dataset_.size() <= std::numeric_limits<std::uint32_t>::max(),
             "loader: the data set has more than 2^32 - 1 samples");
-    plan_ = {static_cast<std::int64_t>(dataset_.size()), checked_batch(), options.last_batch};
+    plan_ = {static_cast<std::int64_t>(dataset_.size()),
+             detail::data::checked_global_batch(options, ranks_), options.last_batch};
     if (plan_.samples == 0) throw error("loader: the data set is empty");
     if (options.last_batch == last_batch::drop && plan_.global_batch > plan_.samples)
       throw error(concat(
@@ -163,28 +167,17 @@ class loader {
     constexpr std::array epoch_ends{"the last samples of an epoch are dropped",
                                     "the last batch of an epoch is padded from its start",
                                     "batches continue across epochs"};
-    return concat(
-        detail::core::grouped(plan_.samples), " samples of ", cordee::describe(image()), " in ",
-        classes(), " classes; global batch ", plan_.global_batch, " = ", micro_batch(),
-        " per micro-batch x ", ranks_, " ranks x ", options_.accumulate, " micro-batches",
-        plan_.global_batch % slices() == 0 ? "" : " (some have one sample fewer)", "; ",
-        epoch_ends[static_cast<std::size_t>(options_.last_batch)], "; seed ", options_.seed);
+    return concat(detail::core::grouped(plan_.samples), " samples of ", cordee::describe(image()),
+                  " in ", classes(), " classes; global batch ", plan_.global_batch, " = ",
+                  micro_batch(), " per micro-batch x ", ranks_, " ranks x ", options_.accumulate,
+                  " micro-batches",
+                  plan_.global_batch % slices() == 0 ? "" : " (some have one sample fewer)", "; ",
+                  epoch_ends[static_cast<std::size_t>(options_.last_batch)], "; seed ",
+                  options_.seed, mixing_.active() ? "; " + mixing_.describe() : std::string());
   }
 
  private:
   [[nodiscard]] std::int64_t slices() const { return std::int64_t{ranks_} * options_.accumulate; }
-
-  // The global batch. Throws usage_error if it, or the number of its micro-batches, is too large.
-  [[nodiscard]] std::int64_t checked_batch() const {
-    constexpr std::int64_t most = detail::data::largest_batch;
-    if (slices() > most || options_.global_batch > most || options_.micro_batch > most / slices())
-      throw usage_error(concat(
-          "loader: ", options_.global_batch > 0 ? "a global batch of " : "",
-          options_.global_batch > 0 ? options_.global_batch : options_.micro_batch,
-          options_.global_batch > 0 ? " in " : " samples per micro-batch x ", ranks_, " ranks x ",
-          options_.accumulate, " micro-batches: at most ", most, " samples make one update"));
-    return options_.global_batch > 0 ? options_.global_batch : options_.micro_batch * slices();
-  }
 
   static constexpr int most_threads = 1024, most_prefetch = 64;
   static constexpr bool many_threads = detail::data::DrawnAtRandom<S>;
@@ -206,27 +199,38 @@ class loader {
     const std::int64_t first_slice = std::int64_t{rank_} * options_.accumulate,
                        last_slice = first_slice + options_.accumulate;
     const auto begin_of = [&](std::int64_t slice) { return plan_.global_batch * slice / slices(); };
-    const std::int64_t first = begin_of(first_slice);
-    const auto count = static_cast<std::size_t>(begin_of(last_slice) - first);
+    detail::data::sample_range made{begin_of(first_slice), begin_of(last_slice)};
+    if (mixing_.active()) made = detail::data::whole_pairs(made, plan_.global_batch);
+    const auto count = static_cast<std::size_t>(made.last - made.first);
     const std::size_t image = dataset_.image().size();
     u.pixels.resize(count * image);  // (count, channels, height, width)
     u.labels.resize(count);
     positions_.resize(count);
     for (std::size_t i = 0; i < count; ++i)
-      positions_[i] = sample_at(plan_.sample(u.step, first + static_cast<std::int64_t>(i)));
+      positions_[i] = sample_at(plan_.sample(u.step, made.first + static_cast<std::int64_t>(i)));
     current_ = &u;
     threads_.run(count, make_sample, this);
+    if (mixing_.active())
+      detail::data::mix_pairs(
+          mixing_, dataset_.image(),
+          random_sequence(options_.seed, purpose::mixing, 0, static_cast<std::uint64_t>(u.step)),
+          u);
     made_.fetch_add(static_cast<std::int64_t>(count), std::memory_order_relaxed);
     u.micro.clear();
     for (std::int64_t k = first_slice; k < last_slice; ++k) {
-      const auto begin = static_cast<std::size_t>(begin_of(k) - first);
+      const auto begin = static_cast<std::size_t>(begin_of(k) - made.first);
       const auto n = static_cast<std::size_t>(begin_of(k + 1) - begin_of(k));
-      u.micro.push_back({{u.pixels.data() + begin * image, n * image},
-                         {u.labels.data() + begin, n},
-                         static_cast<int>(n),
-                         plan_.global_batch,
-                         ranks_,
-                         norm_});
+      batch<cpu> b{{u.pixels.data() + begin * image, n * image},
+                   {u.labels.data() + begin, n},
+                   static_cast<int>(n),
+                   plan_.global_batch,
+                   ranks_,
+                   norm_};
+      if (mixing_.active()) {
+        b.other_labels = {u.other_labels.data() + begin, n};
+        b.label_weights = {u.label_weights.data() + begin, n};
+      }
+      u.micro.push_back(b);
     }
   }
 
@@ -276,6 +280,7 @@ class loader {
   S dataset_;
   A augmentation_;
   normalization norm_;
+  M mixing_;
   loader_options options_;
   int rank_, ranks_;
   detail::data::batch_plan plan_;

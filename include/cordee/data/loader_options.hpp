@@ -43,6 +43,20 @@ namespace detail::data {
 /// Of a global batch, and of micro-batches over all ranks: their products fit 64 bits.
 inline constexpr std::int64_t largest_batch = std::numeric_limits<std::int32_t>::max();
 
+/// The global batch of so many ranks. Throws usage_error if it, or the number of its micro-batches,
+/// is too large.
+[[gnu::cold]] inline std::int64_t checked_global_batch(const loader_options& o, int ranks) {
+  const std::int64_t slices = std::int64_t{ranks} * o.accumulate;
+  if (slices > largest_batch || o.global_batch > largest_batch ||
+      o.micro_batch > largest_batch / slices)
+    throw usage_error(concat("loader: ", o.global_batch > 0 ? "a global batch of " : "",
+                             o.global_batch > 0 ? o.global_batch : o.micro_batch,
+                             o.global_batch > 0 ? " in " : " samples per micro-batch x ", ranks,
+                             " ranks x ", o.accumulate, " micro-batches: at most ", largest_batch,
+                             " samples make one update"));
+  return o.global_batch > 0 ? o.global_batch : o.micro_batch * slices;
+}
+
 /// The arithmetic of updates and epochs. Requires that `samples` and `global_batch` are positive,
 /// `samples` less than 2^32, `global_batch` at most largest_batch.
 struct batch_plan {

@@ -25,6 +25,8 @@ struct rank_update {
   std::int64_t step = -1;
   detail::core::pod_vector<std::uint8_t> pixels;
   detail::core::pod_vector<std::int32_t> labels;
+  detail::core::pod_vector<std::int32_t> other_labels;  // of mixed samples, otherwise empty
+  detail::core::pod_vector<float> label_weights;        // likewise
   detail::core::pod_vector<batch<cpu>> micro;
 };
 
