@@ -116,7 +116,7 @@ class loader {
 
   /// This rank's micro-batches of one update, in order; valid until the next call. Throws what the
   /// data set threw, and stays at that step.
-  std::span<const batch<cpu>> next() {
+  [[gnu::cold]] std::span<const batch<cpu>> next() {
     expects(step_ <= plan_.most_steps(), "loader: no update after the last that can be counted");
     const std::int64_t begin = detail::data::nanoseconds();
     if (first_call_ == 0) first_call_ = begin;
@@ -195,7 +195,7 @@ class loader {
   static void fill_update(void* self, detail::data::rank_update& update) {
     static_cast<loader*>(self)->fill(update);
   }
-  void fill(detail::data::rank_update& u) {
+  [[gnu::cold]] void fill(detail::data::rank_update& u) {
     const std::int64_t first_slice = std::int64_t{rank_} * options_.accumulate,
                        last_slice = first_slice + options_.accumulate;
     const auto begin_of = [&](std::int64_t slice) { return plan_.global_batch * slice / slices(); };

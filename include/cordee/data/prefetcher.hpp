@@ -37,14 +37,14 @@ class prefetcher {
   using fill_function = void (*)(void* source, rank_update& update);
 
   /// fill(source, update) makes the samples of update.step. `source` must outlive the prefetcher.
-  prefetcher(void* source, fill_function fill, int depth = 1)
+  [[gnu::cold]] prefetcher(void* source, fill_function fill, int depth = 1)
       : source_(source),
         fill_(fill),
         depth_(depth),
         updates_(new rank_update[static_cast<std::size_t>(depth) + 1]) {}
   prefetcher(const prefetcher&) = delete;
   prefetcher& operator=(const prefetcher&) = delete;
-  ~prefetcher() {
+  [[gnu::cold]] ~prefetcher() {
     if (!thread_.joinable()) return;
     {
       const std::lock_guard lock(mutex_);
@@ -58,7 +58,7 @@ class prefetcher {
 
   /// Returns the update of `step`, valid until the next call, and requests the `depth` after it.
   /// Blocks until it is filled; throws what `fill` threw, and requests nothing then.
-  rank_update& take(std::int64_t step) {
+  [[gnu::cold]] rank_update& take(std::int64_t step) {
     if (!thread_.joinable()) thread_ = detail::core::start_thread<&prefetcher::serve>(*this);
     std::unique_lock lock(mutex_);
     if (step != expected_) {
@@ -90,7 +90,7 @@ class prefetcher {
     changed_.notify_all();
   }
 
-  void serve() {
+  [[gnu::cold]] void serve() {
     std::unique_lock lock(mutex_);
     for (;;) {
       changed_.wait(lock, [&] { return stop_ || (next_ < end_ && !failure_); });

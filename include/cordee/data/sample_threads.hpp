@@ -30,7 +30,7 @@ class sample_threads {
   /// One task: makes sample `i`, with buffer `scratch` of the calling thread.
   using task = void (*)(void* object, std::size_t i, core::pod_vector<std::uint8_t>& scratch);
 
-  explicit sample_threads(int threads)
+  [[gnu::cold]] explicit sample_threads(int threads)
       : pool_(threads),
         scratch_(new core::pod_vector<std::uint8_t>[static_cast<std::size_t>(threads)]) {}
 
@@ -40,7 +40,7 @@ class sample_threads {
 
   /// Calls make(object, i, scratch) for i = 0 .. count - 1 and returns when all are done. If some
   /// throw, throws what the one of smallest i threw, whichever was first; later ones may be left out.
-  void run(std::size_t count, task make, void* object) {
+  [[gnu::cold]] void run(std::size_t count, task make, void* object) {
     next_.store(0, std::memory_order_relaxed);
     failed_ = count;
     pool_.run([&](int worker) {
@@ -52,7 +52,8 @@ class sample_threads {
   }
 
  private:
-  void serve(std::size_t count, task make, void* object, core::pod_vector<std::uint8_t>& scratch) {
+  [[gnu::cold]] void serve(std::size_t count, task make, void* object,
+                           core::pod_vector<std::uint8_t>& scratch) {
     for (std::size_t i; (i = next_.fetch_add(1, std::memory_order_relaxed)) < count;) try {
         make(object, i, scratch);
       } catch (...) {
