@@ -13,6 +13,7 @@
 #include <cordee/optim/lars.hpp>
 #include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/sgd.hpp>
+#include <cordee/precision/fp32.hpp>
 
 #include "tests/support/folder.hpp"
 #include "tests/support/ranks.hpp"

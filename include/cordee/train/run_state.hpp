@@ -82,14 +82,20 @@ struct run_state {
 
 namespace detail::train {
 
-/// `own` with the state of the schedule and of the reducer, whose planes are of Real.
+/// `own` with the state of the schedule and of the reducer, whose planes are of Real. Collective
+/// where the reducer has a state.
 template <class Real, class S, class R>
 [[gnu::cold]] run_state collect_state(run_state own, S& schedule, const R& reducer) {
   if constexpr (detail::schedule::HasScheduleState<S>) {
     const std::span<double> numbers = schedule.state();
     own.schedule.assign(numbers.begin(), numbers.end());
   }
-  if constexpr (comm::HasReducerState<R, Real>) own.reducer = reducer.template state<Real>();
+  if constexpr (comm::HasReducerState<R, Real>) {
+    std::array<double, 1> barrier{};
+    allreduce_host(reducer.comm, barrier, reduce_op::sum);  // all have ended the step before
+    own.reducer = reducer.template state<Real>();
+    allreduce_host(reducer.comm, barrier, reduce_op::sum);  // none pushes before it is read
+  }
   return own;
 }
 

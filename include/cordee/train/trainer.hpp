@@ -107,7 +107,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
     model_.pack_parameters(weights(), packed_parameters_, stream_);
   }
 
-  /// What changes from step to step beside the planes. No rank may be in a step.
+  /// What changes from step to step beside the planes. Collective: no rank may be in a step.
   [[nodiscard]] run_state state() {
     return detail::train::collect_state<Real>(state_, schedule_, reducer_);
   }
