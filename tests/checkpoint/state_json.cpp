@@ -45,7 +45,9 @@ TEST_CASE("state_json: a state is read back as it was written") {
 
 TEST_CASE("state_json: what no run can have is refused, with its name") {
   const auto refusal = [](const char* name, const nlohmann::json& value) {
-    nlohmann::json j = to_json(run_state{});
+    run_state state;
+    state.fit.global_batch = 1;
+    nlohmann::json j = to_json(state);
     (j.contains(name) ? j : j["in_epoch"])[name] = value;
     try {
       to_run_state(nlohmann::json::parse(j.dump()));
@@ -67,8 +69,19 @@ TEST_CASE("state_json: what no run can have is refused, with its name") {
   }
   for (const double scale : {0.0, -1.0, 1e300, double{NAN}, double{INFINITY}})
     CHECK(refusal("loss_scale", to_json(scale)).starts_with("\"loss_scale\" is "));
+  nlohmann::json counts = to_json(run_state{});
+  counts["samples"] = 7;
+  CHECK_THROWS_WITH(to_run_state(counts),
+                    "\"update\" is 0 of a global batch of 0, which no loader can have");
+  counts["update"] = counts["global_batch"] = std::int64_t{1} << 32;
+  CHECK_THROWS(to_run_state(counts));
   CHECK(refusal("epoch", "tomorrow") == "a state has \"tomorrow\" where a number is expected");
   CHECK_FALSE(refusal("loader_seed", 0.5).empty());
+  nlohmann::json deep;
+  for (int k = 0; k < 1'000'000; ++k) deep = nlohmann::json::array({std::move(deep)});
+  nlohmann::json nested = to_json(run_state{});
+  nested["step"] = std::move(deep);
+  CHECK_THROWS_WITH(to_run_state(nested), "a state has an array where an integer is expected");
   CHECK_FALSE(refusal("reducer", nlohmann::json::array({1, 0.5})).empty());
   nlohmann::json incomplete = to_json(run_state{});
   incomplete.erase("round");

@@ -2,16 +2,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The input is a checkpoint of one rank: a byte of flags, the lengths of three parts (two bytes each,
-// little-endian), and checkpoint.json, common.safetensors, rank-0.safetensors and checksums. With
-// flag 1 the checksums are made anew, so that the readers behind them see damage; with flag 2 the
-// third part is the text of the rank's state, and its file is made of it. A run resumes and takes a
-// step, or refuses with an error; never with anything else.
+// little-endian), and checkpoint.json, common.safetensors, rank-0.safetensors and checksums; an
+// empty part is that of a checkpoint that a run has saved. Flags:
+//
+//   1  the checksums are made anew, so that the readers behind them see damage
+//   2  the third part is the text of the rank's state, and its file is made of it
+//   4  the first part, and the third one with flag 2, are merge patches (RFC 7386) of what was saved
+//
+// A run resumes and takes a step, or refuses with an error; never with anything else.
 #include <array>
 #include <filesystem>
 #include <optional>
 #include <string>
 
-#include <cordee/checkpoint/resume.hpp>
+#include <cordee/checkpoint/checkpoint.hpp>
 #include <cordee/comm/solo.hpp>
 #include <cordee/optim/sgd.hpp>
 
@@ -26,22 +30,63 @@ namespace {
 const std::array<std::string, 4> names{"checkpoint.json", std::string(common_file), rank_file(0),
                                        "checksums"};
 
-// A run's folder with one checkpoint, whose files are in memory; removed when the program ends.
+struct run_of_one_rank {
+  support::labelled<fp32> model;
+  trainer<support::labelled<fp32>, sgd, std::remove_const_t<decltype(support::falling)>, solo> run{
+      model, sgd{}, support::falling, solo{}};
+};
+
+auto make_feed() {
+  return loader{synthetic{.extent = {1, 4, 4}, .classes = 4, .samples = 22, .seed = 3},
+                self_comm{},
+                {.global_batch = 6, .seed = 5}};
+}
+
+class temporary_folder {
+ public:
+  temporary_folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "cordee-fuzz-XXXXXX").string();
+    fuzz::require(::mkdtemp(name.data()) != nullptr, "a temporary folder can be made");
+    path_ = name;
+  }
+  temporary_folder(const temporary_folder&) = delete;
+  temporary_folder& operator=(const temporary_folder&) = delete;
+  ~temporary_folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// What a run saves after three steps.
+struct saved_checkpoint {
+  std::array<std::string, 4> files;
+  nlohmann::json description, state;
+
+  saved_checkpoint() {
+    const temporary_folder folder;
+    run_of_one_rank saved;
+    auto feed = make_feed();
+    saved.run.fit(feed, feed.epoch(3), checkpoint{.folder = folder.path().string()});
+    const std::string at = folder.path().string() + "/" + name_of(3);
+    for (std::size_t k = 0; k < files.size(); ++k) files[k] = read_text(at + "/" + names[k]);
+    description = nlohmann::json::parse(files[0]);
+    state = to_json(read_state(detail::io::tensor_file::open(at + "/" + names[2])));
+  }
+};
+
+// A run's folder with one checkpoint, whose files are in memory.
 class checkpoint_in_memory {
  public:
   checkpoint_in_memory() {
-    std::string name = (std::filesystem::temp_directory_path() / "cordee-fuzz-XXXXXX").string();
-    fuzz::require(::mkdtemp(name.data()) != nullptr, "a temporary folder can be made");
-    folder_ = name;
     std::filesystem::create_directory(step());
     for (std::size_t k = 0; k < names.size(); ++k)
       std::filesystem::create_symlink(files_[k].path(), step() / names[k]);
   }
-  ~checkpoint_in_memory() {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
-  [[nodiscard]] std::string folder() const { return folder_.string(); }
+  [[nodiscard]] std::string folder() const { return folder_.path().string(); }
   void set(std::size_t file, std::span<const std::uint8_t> bytes) const { files_[file].set(bytes); }
   /// Lists the files as they are.
   void set_checksums() const {
@@ -59,33 +104,33 @@ class checkpoint_in_memory {
   }
 
  private:
-  [[nodiscard]] std::filesystem::path step() const { return folder_ / name_of(3); }
+  [[nodiscard]] std::filesystem::path step() const { return folder_.path() / name_of(3); }
   std::array<fuzz::memory_file, 4> files_;
-  std::filesystem::path folder_;
+  temporary_folder folder_;
 };
 
 /// A rank's file whose state is this text.
-std::vector<std::uint8_t> file_with_state(std::string_view state) {
+std::string file_with_state(std::string_view state) {
   std::string header =
       concat(R"({"__metadata__":{"format":"pt","state":)", detail::io::json_quoted(state),
              R"(},"seen":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})");
   header.resize((header.size() + 7) / 8 * 8, ' ');
   const std::uint64_t length = header.size();
-  std::vector<std::uint8_t> bytes(sizeof length);
-  std::memcpy(bytes.data(), &length, sizeof length);
-  bytes.insert(bytes.end(), header.begin(), header.end());
-  bytes.resize(bytes.size() + 4);
-  return bytes;
+  std::string bytes(reinterpret_cast<const char*>(&length), sizeof length);
+  return bytes + header + std::string(4, '\0');
+}
+
+/// The text patched; the text of the patch itself if that is no JSON.
+std::string patched(const nlohmann::json& saved, const std::string& patch) {
+  const nlohmann::json change = nlohmann::json::parse(patch, nullptr, false);
+  if (change.is_discarded()) return patch;
+  nlohmann::json result = saved;
+  result.merge_patch(change);
+  return result.dump();
 }
 
 struct stop {
   bool step_on_all_ranks(auto&, double) { return true; }
-};
-
-struct run_of_one_rank {
-  support::labelled<fp32> model;
-  trainer<support::labelled<fp32>, sgd, std::remove_const_t<decltype(support::falling)>, solo> run{
-      model, sgd{}, support::falling, solo{}};
 };
 
 /// Returns false if the checkpoint was damaged, which changes nothing of the run.
@@ -97,9 +142,7 @@ bool resume_and_step(auto& run, const std::string& folder) {
   }
   const std::int64_t before = run.steps_taken(), update = run.fit_state().update;
   fuzz::require(before >= 0 && update >= 0, "steps are counted from 0");
-  loader feed{synthetic{.extent = {1, 4, 4}, .classes = 4, .samples = 22, .seed = 3},
-              self_comm{},
-              {.global_batch = 6, .seed = 5}};
+  auto feed = make_feed();
   try {
     run.fit(feed, feed.epoch(std::min(update, std::int64_t{1} << 40) + 2), stop{});
     (void)to_json(run.state()).dump();
@@ -112,18 +155,21 @@ bool resume_and_step(auto& run, const std::string& folder) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size < 7) return 0;
+  static const saved_checkpoint saved;
   static const checkpoint_in_memory input;
-  std::span<const std::uint8_t> rest(data + 7, size - 7);
+  const bool states = (data[0] & 2) != 0, patches = (data[0] & 4) != 0;
+  std::string_view rest(reinterpret_cast<const char*>(data) + 7, size - 7);
   for (std::size_t k = 0; k < 4; ++k) {
-    const std::size_t length =
-        k == 3 ? rest.size()
-               : std::min<std::size_t>(data[1 + 2 * k] + 256u * data[2 + 2 * k], rest.size());
-    const auto part = rest.first(length);
-    if (k == 2 && (data[0] & 2) != 0)
-      input.set(k, file_with_state({reinterpret_cast<const char*>(part.data()), part.size()}));
-    else
-      input.set(k, part);
-    rest = rest.subspan(length);
+    const std::size_t length = data[1 + 2 * (k % 3)] + 256u * data[2 + 2 * (k % 3)];
+    std::string part(rest.substr(0, k < 3 ? length : rest.npos));
+    rest.remove_prefix(part.size());
+    if (part.empty())
+      part = saved.files[k];
+    else if (k == 0 && patches)
+      part = patched(saved.description, part);
+    else if (k == 2 && states)
+      part = file_with_state(patches ? patched(saved.state, part) : part);
+    input.set(k, {reinterpret_cast<const std::uint8_t*>(part.data()), part.size()});
   }
   if ((data[0] & 1) != 0) input.set_checksums();
   static std::optional<run_of_one_rank> unchanged;  // making one takes longer than most refusals

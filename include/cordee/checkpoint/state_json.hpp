@@ -31,12 +31,16 @@ inline nlohmann::json to_json(double x) {
   if (std::isfinite(x)) return x;
   return std::isnan(x) ? "nan" : x > 0 ? "inf" : "-inf";
 }
+/// For messages: a list or an object may be nested deeper than the stack.
+inline std::string describe_value(const nlohmann::json& j) {
+  return j.is_structured() ? std::string("an ") + j.type_name() : j.dump();
+}
 /// Throws a std::exception for what to_json does not make.
 inline double to_double(const nlohmann::json& j) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   if (!j.is_string()) return j.get<double>();
   if (j != "inf" && j != "-inf" && j != "nan")
-    throw error(concat("a state has ", j.dump(), " where a number is expected"));
+    throw error(concat("a state has ", describe_value(j), " where a number is expected"));
   return j == "inf" ? infinity : j == "-inf" ? -infinity : std::nan("");
 }
 
@@ -44,7 +48,7 @@ inline double to_double(const nlohmann::json& j) {
 template <class Integer>
 Integer to_integer(const nlohmann::json& j) {
   if (!j.is_number_integer())
-    throw error(concat("a state has ", j.dump(), " where an integer is expected"));
+    throw error(concat("a state has ", describe_value(j), " where an integer is expected"));
   return j.get<Integer>();
 }
 
@@ -110,6 +114,12 @@ inline run_state to_run_state(const nlohmann::json& j) {
   read_count(j, "update", s.fit.update);
   read_count(j, "samples", s.fit.samples);
   read_count(j, "global_batch", s.fit.global_batch);
+  // As loaders count: 64 bits have the number of the samples of all updates.
+  if (s.fit.samples > 0 &&
+      (s.fit.global_batch == 0 ||
+       s.fit.update > std::numeric_limits<std::int64_t>::max() / s.fit.global_batch - 2))
+    throw error(concat("\"update\" is ", s.fit.update, " of a global batch of ", s.fit.global_batch,
+                       ", which no loader can have"));
   s.fit.seed = to_integer<std::uint64_t>(j.at("loader_seed"));
   s.fit.epochs_per_update = to_double(j.at("epochs_per_update"));
   read_count(j, "skipped", s.fit.skipped);
@@ -180,7 +190,7 @@ inline void expect_description(const nlohmann::json& saved) {
   (void)saved.at("cordee").get_ref<const std::string&>();
   if (count_at<int>(saved, "format") > format) return;
   (void)count_at<std::int64_t>(saved, "step");
-  (void)count_at<int>(saved, "ranks");
+  if (count_at<int>(saved, "ranks") == 0) throw error("it is of 0 ranks");
   (void)saved.at("weights_differ").get_ref<const bool&>();
   for (const char* name :
        {"precision", "device", "optimizer_type", "optimizer", "reducer", "schedule", "network"})
