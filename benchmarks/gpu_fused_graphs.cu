@@ -11,7 +11,10 @@
 //                 them) or backward (after, for the last graph, which leaves an affine function of
 //                 dz and x to the next one)
 //
-// Minima over repetitions; each work runs once before it is timed.
+// Minima over repetitions; each work runs once before it is timed. With --check 1 no times are
+// measured, but the values of the first three plans are compared with those that follow from the
+// graph's equations (fused_reference.hpp): "within" says whether they are near enough, "error" which
+// is not.
 #include <algorithm>
 #include <cstdio>
 #include <limits>
@@ -31,6 +34,7 @@
 #include "benchmarks/stopwatch.hpp"
 #include "examples/options.hpp"
 #include "tests/support/device_vectors.hpp"
+#include "tests/support/fused_on_gpu.cuh"
 
 using namespace cordee;
 using namespace cordee::detail::ops;
@@ -39,7 +43,7 @@ namespace {
 
 using number = fp16::storage;
 using stream = gpu::stream;
-constexpr std::size_t max_plans = 8;
+constexpr std::size_t max_plans = 8, checked_plans = 3;
 constexpr double none = std::numeric_limits<double>::infinity();
 
 /// Memory of normal numbers of 16 bits: zeros may be multiplied faster.
@@ -62,13 +66,7 @@ class tensor {
 
 class bench_fused {
  public:
-  bench_fused(int samples, int reps) : samples_(samples), reps_(reps), s_(where_.make_stream()) {
-    cudnn_check(cudnnCreate(&target_.handle), "cudnnCreate");
-    cudnn_check(cudnnSetStream(target_.handle, s_.handle), "cudnnSetStream");
-  }
-  bench_fused(const bench_fused&) = delete;
-  bench_fused& operator=(const bench_fused&) = delete;
-  ~bench_fused() { cudnnDestroy(target_.handle); }
+  bench_fused(int samples, int reps) : samples_(samples), reps_(reps) {}
 
   /// cuDNN's description of this GPU, with which plans can be made elsewhere.
   void print_device() const {
@@ -77,6 +75,29 @@ class bench_fused {
                             .finalized();
     const std::vector<char> json = device.values<char>(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION);
     std::printf("device: %.*s\n", static_cast<int>(json.size()), json.data());
+  }
+  /// "within" is null where cuDNN has no plan.
+  void check(fused_graph kind, const convolution_problem& p) const {
+    std::string wrong, within = "null";
+    try {
+      support::fused_on_gpu graph(kind, p, samples_, on_);
+      for (const cudnn_fused_plan& plan :
+           cudnn_fused_plans(graph.graph(), on_.get(), checked_plans)) {
+        wrong = graph.error_of(plan, 50);
+        within = wrong.empty() ? "true" : "false";
+        if (!wrong.empty()) break;
+      }
+    } catch (const error& e) {
+      wrong = e.what();
+      within = "false";
+    }
+    std::replace(wrong.begin(), wrong.end(), '"', '\'');
+    std::printf(
+        "{\"graph\": \"%s\", \"layer\": \"%s -> %d, window %d\", \"batch\": %d, \"error\": \"%s\", "
+        "\"within\": %s}\n",
+        std::string(describe(kind)).c_str(), cordee::describe(p.in).c_str(), p.filters, p.window,
+        samples_, wrong.c_str(), within.c_str());
+    std::fflush(stdout);
   }
   void measure(fused_graph kind, const convolution_problem& p) {
     const double fused = time_fused(kind, p), convolution = time_convolution(kind, p);
@@ -194,9 +215,10 @@ class bench_fused {
   }
 
   int samples_, reps_;
-  gpu where_;
-  stream s_;
-  cudnn_target target_;
+  support::fused_target on_;
+  gpu where_ = on_.where();
+  stream s_ = on_.stream();
+  const cudnn_target& target_ = on_.get();
   bench::stopwatch timer_;
 };
 
@@ -207,12 +229,18 @@ int main(int argc, char** argv) {
     examples::options o(argc, argv, "gpu_fused_graphs: cuDNN's fused graphs beside plain ones");
     const int samples = o.whole("batch", 256, "samples");
     const int reps = o.whole("reps", 10, "repetitions");
+    const bool check = o.whole("check", 0, "1: compare values instead of times") != 0;
     o.done();
     expects(samples > 0 && reps > 0, "gpu_fused_graphs: nothing to measure");
     bench_fused bench(samples, reps);
     bench.print_device();
     for (const fused_graph kind : fused_graphs)
-      for (const convolution_problem& p : ::bench::fused_shapes)
-        if (::bench::has_fused_graph(kind, p)) bench.measure(kind, p);
+      for (const convolution_problem& p : ::bench::fused_shapes) {
+        if (!::bench::has_fused_graph(kind, p)) continue;
+        if (check)
+          bench.check(kind, p);
+        else
+          bench.measure(kind, p);
+      }
   });
 }

@@ -95,6 +95,8 @@ def correctness(m):
     tests, nccl = m.build / "tests/test_cuda", m.build / "tests/test_nccl_gpu"
     yield Program("tests of kernels on the GPU", [tests, "--duration=true"], limit=100, cases=True,
                   read=passed_cases)
+    yield Program("values of fused graphs", [m.build / "benchmarks/bench_gpu_fused_graphs", "--batch", 16, "--check", 1],
+                  limit=60, read=json_rows("fused_values"), skip="" if m.cudnn else "cuDNN not found")
     yield Program("ranks over NCCL", [nccl, "--duration=true"], limit=50, cases=True,
                   read=passed_cases,
                   skip="" if m.nccl else "NCCL not found")

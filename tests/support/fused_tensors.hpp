@@ -34,10 +34,13 @@ class fused_tensors {
 
   fused_tensors(fused_graph kind, const convolution_problem& p, int samples)
       : p_(p), samples_(static_cast<std::size_t>(samples)), roles_(roles_of(kind)) {
+    constexpr std::size_t period = 1'000'003;  // a prime: no two channels are alike
     for (const role r : roles_) {
-      const auto drawn = normal_numbers(size_of(r), static_cast<std::uint64_t>(r) + 1);
-      numbers& t = tensors_.emplace_back();
-      for (const double x : drawn) t.push_back(is_output(r) ? 0.0f : input(r, x));
+      const std::size_t n = size_of(r);
+      numbers& t = tensors_.emplace_back(n);
+      if (is_output(r)) continue;
+      const auto drawn = normal_numbers(std::min(n, period), static_cast<std::uint64_t>(r) + 1);
+      for (std::size_t i = 0; i < n; ++i) t[i] = i < period ? input(r, drawn[i]) : t[i - period];
     }
   }
 

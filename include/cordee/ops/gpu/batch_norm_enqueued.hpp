@@ -3,7 +3,8 @@
 //
 // Batch normalization on a GPU with statistics shared by ranks, as work of the stream: the equations
 // of batch_norm_ranks.hpp, where the host neither reads a number nor waits. The number of values
-// over all ranks stays in the GPU's memory, so backward sums it again.
+// over all ranks stays in the GPU's memory, so backward sums it again. It ends a message, so that
+// the channels' numbers are aligned.
 #pragma once
 
 #include <cmath>
@@ -14,25 +15,29 @@
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
-/// message <- (n_r, n_r m_r); zeros from a rank without samples, whose mean is not read.
+/// message <- (n_r m_r, n_r), (channels, 1); zeros from a rank without samples, whose mean is not
+/// read.
 struct own_moments_op {
+  std::size_t channels;
   double count;
   const double* mean;
   double* message;
 
   CORDEE_DEVICE void operator()(std::size_t i) const {
-    message[i] = i == 0 ? count : count > 0 ? count * mean[i - 1] : 0;
+    message[i] = i == channels ? count : count > 0 ? count * mean[i] : 0;
   }
 };
 
 /// mean <- m,  variance <- d_r + n_r (m_r - m)^2, from the unbiased variance.
 struct own_deviation_op {
+  std::size_t channels;
   double count;
   const double* message;
   double *mean, *variance;
 
   CORDEE_DEVICE void operator()(std::size_t c) const {
-    const double shared_mean = message[0] > 0 ? message[1 + c] / message[0] : 0;
+    const double values = message[channels];
+    const double shared_mean = values > 0 ? message[c] / values : 0;
     if (count > 0) {
       const double difference = mean[c] - shared_mean;
       variance[c] = variance[c] * (count > 1 ? count - 1 : count) + count * difference * difference;
@@ -55,7 +60,7 @@ struct enqueued_moments_op {
 
   CORDEE_DEVICE void operator()(std::size_t c) const {
     const batch_norm_coefficients<Real> row(saved, lanes, 0);
-    const double count = message[0];
+    const double count = message[channels];
     if (c < channels) variance[c] /= count;
     const double inverse = 1 / std::sqrt(variance[c] + batch_norm_problem::epsilon);
     row.mean[c] = static_cast<Real>(mean[c]);
@@ -73,9 +78,9 @@ void enqueue_moments(std::size_t channels, std::size_t lanes, double own_count, 
   const device::stream_buffer<double, S> message(s, 1 + channels),
       unused(s, rows == nullptr ? 2 * lanes : 0);
   double *const mean = rows == nullptr ? unused.data() : rows, *const variance = mean + lanes;
-  for_each(s, 1 + channels, own_moments_op{own_count, mean, message.data()});
+  for_each(s, 1 + channels, own_moments_op{channels, own_count, mean, message.data()});
   combine.enqueue(combine.context, message.data(), 1 + channels, &s);
-  for_each(s, channels, own_deviation_op{own_count, message.data(), mean, variance});
+  for_each(s, channels, own_deviation_op{channels, own_count, message.data(), mean, variance});
   combine.enqueue(combine.context, variance, channels, &s);
   if (rows != nullptr)
     for_each(
@@ -83,7 +88,7 @@ void enqueue_moments(std::size_t channels, std::size_t lanes, double own_count, 
         enqueued_moments_op<Real>{channels, lanes, message.data(), gamma, saved, mean, variance});
 }
 
-/// message <- (n_r, sum dy, sum dy h), (1, channels, channels).
+/// message <- (sum dy, sum dy h, n_r), (channels, channels, 1).
 struct own_sums_op {
   std::size_t channels, lanes;
   double count;
@@ -91,8 +96,8 @@ struct own_sums_op {
   double* message;
 
   CORDEE_DEVICE void operator()(std::size_t i) const {
-    const std::size_t c = i - 1, lane = c < channels ? c : c - channels + lanes;
-    message[i] = i == 0 ? count : rows == nullptr ? 0 : rows[lane];
+    const std::size_t lane = i < channels ? i : i - channels + lanes;
+    message[i] = i == 2 * channels ? count : rows == nullptr ? 0 : rows[lane];
   }
 };
 
@@ -107,12 +112,13 @@ struct enqueued_sums_op {
   CORDEE_DEVICE void operator()(std::size_t c) const {
     const batch_norm_coefficients<Real> row(saved, lanes, 0);
     const bool real_channel = c < channels;
-    const double shift = real_channel ? message[1 + c] : rows[c],
-                 scale = real_channel ? message[1 + channels + c] : rows[lanes + c];
+    const double shift = real_channel ? message[c] : rows[c],
+                 scale = real_channel ? message[channels + c] : rows[lanes + c],
+                 count = message[2 * channels];
     const auto inverse = static_cast<double>(row.inv_std[c]);
     const double a = static_cast<double>(gamma[c]) * inverse;
-    row.shift[c] = static_cast<Real>(a * shift / message[0]);
-    row.slope[c] = static_cast<Real>(a * scale / message[0] * inverse);
+    row.shift[c] = static_cast<Real>(a * shift / count);
+    row.slope[c] = static_cast<Real>(a * scale / count * inverse);
   }
 };
 

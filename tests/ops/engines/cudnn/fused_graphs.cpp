@@ -12,6 +12,7 @@
 
 #include "benchmarks/fused_shapes.hpp"
 #include "tests/support/described_h200.hpp"
+#include "tests/support/fused_reference.hpp"
 
 using namespace cordee;
 using detail::ops::cudnn_fused_graph;
@@ -57,6 +58,20 @@ TEST_CASE("fused_graphs: only tensors in memory are named, each once and with it
   CHECK(bytes(fused_graph::bn_relu_wgrad) == sizes{x, w, y, 2 * 64, 2 * 64});
   CHECK(bytes(fused_graph::dgrad_relu_bn) ==
         sizes{x, x, w, y, 256, 256, 256, 256, 256, 256, 256, 256, 256});
+}
+
+TEST_CASE(
+    "fused_graphs: the tensors are those of the equations that a GPU's values are compared with") {
+  const auto device = support::h200();
+  const convolution_problem p{{64, 14, 14}, 128, 3, 2, 1};
+  for (const fused_graph kind : detail::ops::fused_graphs) {
+    CAPTURE(describe(kind));
+    const cudnn_fused_graph graph(kind, p, 4, CUDNN_DATA_HALF, device);
+    const support::fused_reference reference(kind, p, 4);
+    REQUIRE(graph.tensors().size() == reference.size());
+    for (std::size_t k = 0; k < reference.size(); ++k)
+      CHECK(graph.tensors()[k].bytes == reference.bytes(k));
+  }
 }
 
 TEST_CASE("fused_graphs: no engine fuses them in fp32, so that the list of plans is empty") {

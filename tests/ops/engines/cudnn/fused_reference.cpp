@@ -86,7 +86,7 @@ void compute_forward(fused_reference& ref, fused_graph kind, const convolution_p
   const doubles a = prologue(ref, kind, p.in), w = kcrs(ref.tensor(role::w), p);
   if (detail::ops::adds_residual(kind)) ref.tensor(role::z) = stored(a, p.in);
   doubles y(samples * p.out().size());
-  reference::fprop<double>(p, samples, a.data(), w.data(), y.data(), {});
+  reference::fprop<double>(p, samples, a.data(), w.data(), y.data(), cpu::stream{});
   ref.tensor(role::y) = stored(y, p.out());
   const auto filters = static_cast<std::size_t>(p.filters);
   doubles sums(filters), squares(filters);
@@ -104,7 +104,7 @@ void compute_weight_gradient(fused_reference& ref, const convolution_problem& p)
   doubles dw(p.weights());
   double* const no_workspace = nullptr;
   reference::wgrad<double>(p, samples, a.data(), dy.data(), dw.data(), write_mode::overwrite,
-                           no_workspace, {});
+                           no_workspace, cpu::stream{});
   ref.tensor(role::dw) = krsc(dw, p);
 }
 
@@ -122,7 +122,8 @@ void compute_input_gradient(fused_reference& ref, const convolution_problem& p) 
 
   doubles dx(samples * p.in.size());
   const doubles dy = nchw(ref.tensor(role::dy), p.out()), w = kcrs(ref.tensor(role::w), p);
-  reference::dgrad<double>(p, samples, dy.data(), w.data(), dx.data(), write_mode::overwrite, {});
+  reference::dgrad<double>(p, samples, dy.data(), w.data(), dx.data(), write_mode::overwrite,
+                           cpu::stream{});
   for (std::size_t i = 0; i < dx.size(); ++i) dx[i] = bn.y[i] > 0 ? dx[i] : 0;
   ref.tensor(role::dz) = stored(dx, p.in);
   doubles dz = nchw(ref.tensor(role::dz), p.in);
