@@ -246,15 +246,11 @@ struct central_golden {
   cordee::region box;
 };
 inline constexpr std::array central_goldens{
-    central_golden    {{100, 20}, {36, 0, 27, 20}},
-    central_golden    {{20, 100}, {0, 36, 20, 27}},
-    central_golden    {{100, 90}, {0, 0, 100, 90}},
-    central_golden    {{33, 11}, {9, 0, 15, 11}},
-    central_golden    {{11, 33}, {0, 9, 11, 15}},
-    central_golden    {{1, 50}, {0, 24, 1, 1}},
-    central_golden    {{50, 1}, {24, 0, 1, 1}},
-    central_golden    {{90, 67}, {0, 0, 89, 67}},
-    central_golden    {{67, 90}, {0, 0, 67, 89}},
+    central_golden{{100, 20}, {36, 0, 27, 20}}, central_golden{{20, 100}, {0, 36, 20, 27}},
+    central_golden{{100, 90}, {0, 0, 100, 90}}, central_golden{{33, 11}, {9, 0, 15, 11}},
+    central_golden{{11, 33}, {0, 9, 11, 15}},   central_golden{{1, 50}, {0, 24, 1, 1}},
+    central_golden{{50, 1}, {24, 0, 1, 1}},     central_golden{{90, 67}, {0, 0, 89, 67}},
+    central_golden{{67, 90}, {0, 0, 67, 89}},
 };
 
 /// Of noise of 5 x 4 pixels. pad_crop_flip with padding 2: [offset down + 2][offset right + 2][flipped].
@@ -287,25 +283,13 @@ inline constexpr std::uint64_t pad_crop_flip_goldens[5][5][2] = {
 };
 /// cutout of 3 pixels, filled with 7: [row of the center][column].
 inline constexpr std::uint64_t cutout_goldens[4][5] = {
-    {0x167f4ed3146b35a8u,
-     0xe3ce3da10e1f594du,
-     0x7d2bcfda87a4bad6u,
-     0x5e4d763b8bc86deau,
+    {0x167f4ed3146b35a8u, 0xe3ce3da10e1f594du, 0x7d2bcfda87a4bad6u, 0x5e4d763b8bc86deau,
      0xf1b416e871818773u},
-    {0x9ffa6043c445db30u,
-     0x81d412983b2bdc9fu,
-     0xdc93671d9ac3e006u,
-     0xf5443ab66d1e005fu,
+    {0x9ffa6043c445db30u, 0x81d412983b2bdc9fu, 0xdc93671d9ac3e006u, 0xf5443ab66d1e005fu,
      0x3b89446562335ad8u},
-    {0x6e438063c7ef0ab0u,
-     0x2c35129949fab159u,
-     0xfb7c86d626c4ac1fu,
-     0x8675073140bcd64fu,
+    {0x6e438063c7ef0ab0u, 0x2c35129949fab159u, 0xfb7c86d626c4ac1fu, 0x8675073140bcd64fu,
      0x0734b95da3362d62u},
-    {0xb046da09d08995b7u,
-     0x92bc18cfb4361cb4u,
-     0x501631faf5a1642du,
-     0x61833e80ab4427ecu,
+    {0xb046da09d08995b7u, 0x92bc18cfb4361cb4u, 0x501631faf5a1642du, 0x61833e80ab4427ecu,
      0x9c1dd3bf5d479443u},
 };
 inline constexpr std::uint64_t horizontal_flip_golden = 0x708699e423787e80u;

@@ -18,10 +18,10 @@
 // mpirun passes SIGUSR1 on to its ranks; after SIGTERM Open MPI's kills them within a few seconds.
 //
 // The step is held up while the planes are copied to the host's memory; a thread of each rank
-// writes them. With `.async = false` nothing is copied: the planes are written to the files, from a
-// device through a buffer of 8 MiB, and the step is held up until they are on the disk. A
-// checkpoint has its final name when the files of all ranks are on the disk. The folder is one that
-// all ranks see.
+// writes them. With `.async = false` nothing is copied but an asynchronous server's weights: the
+// planes are written to the files, from a device through a buffer of 8 MiB, and the step is held up
+// until they are on the disk. A checkpoint has its final name when the files of all ranks are on
+// the disk. The folder is one that all ranks see.
 #pragma once
 
 #include <array>
