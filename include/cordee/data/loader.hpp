@@ -127,7 +127,7 @@ class loader {
   [[nodiscard]] std::int64_t slices() const { return std::int64_t{ranks_} * options_.accumulate; }
 
   // The global batch. Throws usage_error if it, or the number of its micro-batches, is too large.
-  [[nodiscard]] std::int64_t checked_batch() const {
+  [[nodiscard, gnu::cold]] std::int64_t checked_batch() const {
     constexpr std::int64_t most = detail::data::largest_batch;
     if (slices() > most || options_.global_batch > most || options_.micro_batch > most / slices())
       throw usage_error(concat(

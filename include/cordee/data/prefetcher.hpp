@@ -29,7 +29,7 @@ struct rank_update {
 };
 
 /// Two updates and the thread that fills one of them while the caller uses the other. The thread
-/// starts at the first `take`.
+/// starts at the first `take`. Cold: it runs once a step, so it is compiled for size.
 class prefetcher {
  public:
   using fill_function = void (*)(void* source, rank_update& update);
@@ -38,7 +38,7 @@ class prefetcher {
   prefetcher(void* source, fill_function fill) : source_(source), fill_(fill) {}
   prefetcher(const prefetcher&) = delete;
   prefetcher& operator=(const prefetcher&) = delete;
-  ~prefetcher() {
+  [[gnu::cold, gnu::noinline]] ~prefetcher() {
     if (!thread_.joinable()) return;
     {
       const std::lock_guard lock(mutex_);
@@ -50,7 +50,7 @@ class prefetcher {
 
   /// Returns the update of `step`, valid until the next call, and requests the one of step + 1.
   /// Blocks until it is filled; throws what `fill` threw, and requests nothing then.
-  rank_update& take(std::int64_t step) {
+  [[gnu::cold]] rank_update& take(std::int64_t step) {
     if (!thread_.joinable()) thread_ = detail::core::start_thread<&prefetcher::serve>(*this);
     std::unique_lock lock(mutex_);
     const auto idle = [&] { return state_ != state::requested; };
@@ -79,7 +79,7 @@ class prefetcher {
     changed_.notify_all();
   }
 
-  void serve() {
+  [[gnu::cold]] void serve() {
     std::unique_lock lock(mutex_);
     for (;;) {
       changed_.wait(lock, [&] { return stop_ || state_ == state::requested; });
