@@ -4,7 +4,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/comm/completed_op.hpp>
+#include <cordee/comm/failure_report.hpp>
 
 using cordee::detail::comm::completed_op;
 

@@ -50,7 +50,7 @@ TEST_CASE("courier: mixes every bucket once, in order, in a thread of its own") 
     std::vector<int> order;
     std::thread::id thread;
     const recording_reducer<threads> reducer{comm, &order, &thread};
-    courier_of<threads> c(reducer, cpu(1));
+    courier_of<threads> c(reducer, cpu(1), 100);
     std::vector<float> x(100, 1);
     std::vector<bucket> buckets(100);
     for (int round = 0; round < 3; ++round) {
@@ -73,7 +73,7 @@ TEST_CASE("courier: with one rank buckets are mixed in the thread that posts") {
   std::vector<int> order;
   std::thread::id thread;
   const recording_reducer<self_comm> reducer{{}, &order, &thread};
-  courier_of<self_comm> c(reducer, cpu(1));
+  courier_of<self_comm> c(reducer, cpu(1), 1);
   float x = 1;
   const bucket b{};
   c.post({{&b, {&x, 1}, {}, {}}, step_info{}}, {});
@@ -91,7 +91,7 @@ TEST_CASE(
           std::vector<int> order;
           std::thread::id thread;
           const recording_reducer<threads> reducer{comm, &order, &thread, 1};
-          courier_of<threads> c(reducer, cpu(1));
+          courier_of<threads> c(reducer, cpu(1), 4);
           std::vector<float> x(4, 1);
           std::vector<bucket> buckets(4);
           for (std::size_t k = 0; k < 4; ++k) {
@@ -115,10 +115,32 @@ TEST_CASE("courier: its destructor ends the thread with buckets in the queue") {
     float x = 1;
     const bucket b{};
     {
-      courier_of<threads> c(reducer, cpu(1));
+      courier_of<threads> c(reducer, cpu(1), 1);
       c.post({{&b, {&x, 1}, {}, {}}, step_info{}}, {});
     }
     CHECK(order.size() <= 1);
+    return 0;
+  });
+}
+
+TEST_CASE(
+    "courier: a step that threw leaves no bucket for the next one; a bucket too many is refused") {
+  on_ranks(2, [](threads comm) {
+    std::vector<int> order;
+    std::thread::id thread;
+    const recording_reducer<threads> reducer{comm, &order, &thread};
+    courier_of<threads> c(reducer, cpu(1), 2);
+    float x = 1;
+    const bucket b{};
+    const auto post = [&] { c.post({{&b, {&x, 1}, {}, {}}, step_info{}}, {}); };
+    for (int step = 0; step < 3; ++step) {
+      c.begin_step({});
+      post();
+      post();
+    }
+    CHECK(contains(error_message(post), "a step posts each bucket once"));
+    c.finish();
+    CHECK(order.size() == 6);
     return 0;
   });
 }

@@ -38,44 +38,49 @@ TEST_CASE("same_table: equal tables and buckets pass on every rank") {
 TEST_CASE("same_table: every rank throws the first tensor that differs, with shapes and rank") {
   auto renamed = t4_table;
   renamed[1].name = "b7";
-  check_all(messages(renamed, 1000),
-            "trainer: the networks differ, first in tensor 1: rank 0 has \"b1\" (2), rank 2 has "
-            "\"b7\" (2): give every rank the same network");
+  check_all(
+      messages(renamed, 1000),
+      "trainer: tensor 1 of the network differs: rank 0 has \"b1\" (2), bias at 64, rank 2 has "
+      "\"b7\" (2), bias at 64: give every rank the same");
   auto reshaped = t4_table;
   reshaped[2].shape = {2, 1, 0, 0};
   reshaped[3].name = "later";
-  check_all(messages(reshaped, 1000),
-            "trainer: the networks differ, first in tensor 2: rank 0 has \"W2\" (2), rank 2 has "
-            "\"W2\" (2, 1): give every rank the same network");
+  check_all(
+      messages(reshaped, 1000),
+      "trainer: tensor 2 of the network differs: rank 0 has \"W2\" (2), weight at 128, rank 2 "
+      "has \"W2\" (2, 1), weight at 128: give every rank the same");
 }
 
 TEST_CASE(
     "same_table: a table that ends early, or is longer, differs in the tensor after its end") {
   check_all(messages(std::span(t4_table).first(4), 1000),
-            "trainer: the networks differ, first in tensor 4: rank 0 has \"seen\" (1), rank 2 has "
-            "no such tensor: give every rank the same network");
+            "trainer: tensor 4 of the network differs: rank 0 has \"seen\" (1), statistic at 256, "
+            "rank 2 has none: give every rank the same");
   std::vector<segment> longer(t4_table.begin(), t4_table.end());
   longer.push_back({"extra", kind::statistic, 320, 3});
   check_all(messages(longer, 1000),
-            "trainer: the networks differ, first in tensor 5: rank 0 has no such tensor, rank 2 "
-            "has \"extra\" (3): give every rank the same network");
+            "trainer: tensor 5 of the network differs: rank 0 has none, rank 2 has \"extra\" (3), "
+            "statistic at 320: give every rank the same");
 }
 
 TEST_CASE("same_table: the same tensors in other buckets name bucket_bytes") {
-  check_all(messages(t4_table, 64),
-            "trainer: rank 0 cuts the same tensors into 1 buckets, rank 2 into 4: give every rank "
-            "the same bucket_bytes");
+  check_all(
+      messages(t4_table, 64),
+      "trainer: trainer_options::bucket_bytes, hence the buckets, differs: rank 0 has 256, rank 2 "
+      "has 64, 64, 64, 64: give every rank the same");
 }
 
 TEST_CASE("same_table: as many buckets of other sizes, and a tensor of another kind") {
-  check_all(messages(t4_table, 192, 128),
-            "trainer: rank 0 cuts the same tensors into 2 buckets, rank 2 into 2 of other sizes: "
-            "give every rank the same bucket_bytes");
+  check_all(
+      messages(t4_table, 192, 128),
+      "trainer: trainer_options::bucket_bytes, hence the buckets, differs: rank 0 has 128, 128, "
+      "rank 2 has 192, 64: give every rank the same");
   auto other = t4_table;
   other[0].kind = kind::bias;
-  check_all(messages(other, 1000),
-            "trainer: the networks differ, first in tensor 0: rank 0 has \"W1\" (4), rank 2 has "
-            "\"W1\" (4) of another kind or at another offset: give every rank the same network");
+  check_all(
+      messages(other, 1000),
+      "trainer: tensor 0 of the network differs: rank 0 has \"W1\" (4), weight at 0, rank 2 has "
+      "\"W1\" (4), bias at 0: give every rank the same");
 }
 
 TEST_CASE("same_table: a name that is longer than the message allows is cut") {

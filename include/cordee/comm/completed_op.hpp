@@ -8,13 +8,11 @@
 #pragma once
 
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
 #include <cordee/core/concat.hpp>
@@ -40,33 +38,24 @@ struct completed_op {
     return concat(count, ' ', ranges, ' ', name);
   }
   /// Empty unless `line` is one of serialize(), of a run of so many `ranks`: it comes from another
-  /// process, so nothing of it is believed.
-  [[nodiscard, gnu::cold]] static std::optional<completed_op> parse(std::string_view line,
-                                                                    int ranks) {
-    completed_op op;
-    const auto take = [&line](auto& number) {
-      const auto [end, status] = std::from_chars(line.data(), line.data() + line.size(), number);
-      line.remove_prefix(static_cast<std::size_t>(end - line.data()));
-      return status == std::errc{} && number >= 0;
-    };
-    const auto skip = [&line](char c) {
-      const bool found = line.starts_with(c);
-      if (found) line.remove_prefix(1);
-      return found;
-    };
-    if (!take(op.count) || !skip(' ')) return {};
-    int previous = -1;  // ranges are in ascending order, so there are at most `ranks` ranks
-    do {
-      int first = 0, last = 0;
-      if (!take(first) || !skip('-') || !take(last)) return {};
-      if (first <= previous || last < first || last >= ranks) return {};
-      for (int rank = first; rank <= last; ++rank) op.ranks.push_back(rank);
-      previous = last;
-    } while (skip(','));
-    if (!skip(' ')) return {};
-    op.name = line;
-    return op;
-  }
+  /// process, so nothing of it is believed. Defined in failure_report.hpp.
+  [[nodiscard]] static std::optional<completed_op> parse(std::string_view line, int ranks);
 };
+
+/// Adds `op` to `ops`, or its ranks to those of the same operation there, in ascending order, as
+/// parse() expects them.
+[[gnu::cold, gnu::noinline]] inline void merge(std::vector<completed_op>& ops,
+                                               const completed_op& op) {
+  for (completed_op& known : ops)
+    if (known.count == op.count && known.name == op.name) {
+      for (const int rank : op.ranks) {
+        auto at = known.ranks.end();
+        while (at != known.ranks.begin() && at[-1] >= rank) --at;
+        if (at == known.ranks.end() || *at != rank) known.ranks.insert(at, rank);
+      }
+      return;
+    }
+  ops.push_back(op);
+}
 
 }  // namespace cordee::inline CORDEE_ABI::detail::comm

@@ -37,7 +37,8 @@ class error_context {
 
   /// " (...)" for the end of a sentence; empty where this thread has no context.
   [[nodiscard, gnu::cold]] static std::string suffix() {
-    return current_ == nullptr ? "" : " (" + current_->call_describe_(current_->describe_) + ")";
+    if (current_ == nullptr) return {};
+    return concat(" (", current_->call_describe_(current_->describe_), ")");
   }
   /// The suffix of the context around the innermost one, for use in the latter's own text.
   [[nodiscard, gnu::cold]] static std::string outer_suffix() {

@@ -11,14 +11,11 @@
 
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <cstdio>
 #include <exception>
-#include <iterator>
 #include <mutex>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -68,41 +65,21 @@ class failure {
                                 const std::vector<completed_op>& completed = {}) {
     const std::scoped_lock lock(mutex_);
     rank_report& r = reports_[static_cast<std::size_t>(rank)];
-    if (r.text.find(text) == std::string::npos) r.text += (r.text.empty() ? "" : "; ") + text;
+    if (r.text.find(text) == std::string::npos) r.text += concat(r.text.empty() ? "" : "; ", text);
     r.waited = std::max(r.waited, waited);
-    for (const completed_op& op : completed) r.merge(op);
+    for (const completed_op& op : completed) merge(r.completed, op);
   }
   /// A rank's reports as text for another process, which calls merge_report.
   [[nodiscard, gnu::cold]] std::string serialize_report(int rank) const {
     const std::scoped_lock lock(mutex_);
     const auto& [text, waited, completed] = reports_[static_cast<std::size_t>(rank)];
     std::string all = concat(waited.count(), ' ', text.size(), '\n', text);
-    for (const completed_op& op : completed) all += op.serialize() + '\n';
+    for (const completed_op& op : completed) all += concat(op.serialize(), '\n');
     return all;
   }
   /// The text may be cut off anywhere, for control messages are short, and comes from another
-  /// process: what is not as serialize_report writes it is left out.
-  [[gnu::cold]] void merge_report(int rank, std::string_view serialized) {
-    if (rank < 0 || static_cast<std::size_t>(rank) >= reports_.size()) return;
-    const char* const last = serialized.data() + serialized.size();
-    ms::rep waited = 0;
-    std::size_t size = 0;
-    const auto [space, has_waited] = std::from_chars(serialized.data(), last, waited);
-    if (has_waited != std::errc{} || space == last || *space != ' ' || waited < no_wait.count())
-      return;
-    const auto [line_feed, has_size] = std::from_chars(space + 1, last, size);
-    if (has_size != std::errc{} || line_feed == last || *line_feed != '\n') return;
-    std::string_view rest(line_feed + 1, static_cast<std::size_t>(last - line_feed - 1));
-    const std::string_view text = rest.substr(0, size);
-    rest.remove_prefix(text.size());
-    std::vector<completed_op> completed;
-    const int ranks = static_cast<int>(reports_.size());
-    for (std::size_t end; (end = rest.find('\n')) != std::string_view::npos;
-         rest.remove_prefix(end + 1))
-      if (auto op = completed_op::parse(rest.substr(0, end), ranks))
-        completed.push_back(std::move(*op));
-    add_report(rank, std::string(text), ms(waited), completed);
-  }
+  /// process: what is not as serialize_report writes it is left out. Defined in failure_report.hpp.
+  void merge_report(int rank, std::string_view serialized);
 
   [[nodiscard]] bool happened() const { return happened_; }
   [[nodiscard]] bool stalled() const {
@@ -131,9 +108,9 @@ class failure {
     for (std::size_t rank = 0; rank < reports_.size(); ++rank)
       text += concat("\n  rank ", rank, " ",
                      reports_[rank].text.empty()
-                         ? "reported no wait" + last_participation(static_cast<int>(rank))
+                         ? concat("reported no wait", last_participation(static_cast<int>(rank)))
                          : reports_[rank].text);
-    return text + "\n  suspected: " + suspected_ranks();
+    return concat(text, "\n  suspected: ", suspected_ranks());
   }
 
  private:
@@ -141,19 +118,6 @@ class failure {
     std::string text;
     ms waited = no_wait;
     std::vector<completed_op> completed;
-
-    // In ascending order, as completed_op::parse expects them.
-    void merge(const completed_op& op) {
-      for (completed_op& known : completed) {
-        if (known.count != op.count || known.name != op.name) continue;
-        std::vector<int> both;
-        std::set_union(known.ranks.begin(), known.ranks.end(), op.ranks.begin(), op.ranks.end(),
-                       std::back_inserter(both));
-        known.ranks = std::move(both);
-        return;
-      }
-      completed.push_back(op);
-    }
   };
 
   // The last operation with a silent rank that another rank has completed.
@@ -179,7 +143,7 @@ class failure {
       if (reports_[rank].waited < reports_[shortest].waited) shortest = rank;
     }
     return silent.empty() ? concat("rank ", shortest, " (shortest wait)")
-                          : silent + " (reported no wait)";
+                          : concat(silent, " (reported no wait)");
   }
 
   mutable std::mutex mutex_;

@@ -9,8 +9,10 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -20,6 +22,7 @@
 #include <cordee/comm/threads/world.hpp>
 #include <cordee/comm/transport.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/thread.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/device/gpu_kernel.hpp>
 #include <cordee/device/local_rank.hpp>
@@ -54,34 +57,13 @@ class threads {
   template <class F>
   static void launch(int ranks, const F& f, options o = {}) {
     expects(ranks > 0, "threads::launch: at least one rank");
-    const auto world = std::make_shared<detail::comm::thread_world>(ranks, o.deadline);
-    const auto outer = detail::device::local_rank_scope::current();
-    const int workers = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks);
-    detail::comm::exit_latch ended(ranks);
-
-    std::vector<std::thread> team;
-    for (int rank = 0; rank < ranks; ++rank)
-      team.emplace_back([&, rank] {
-        const cpu::worker_limit cores(workers);
-        const detail::device::local_rank_scope gpu(
-            detail::device::local_rank::of_thread(outer, rank, ranks, o.share_gpus,
-                                                  "threads::options"),
-            detail::device::local_rank_scope::thread);
-        try {
-          f(threads{detail::comm::thread_context(world, rank, detail::comm::reducer_context)});
-        } catch (const std::exception& e) {
-          world->fail(rank, e.what());
-        } catch (...) {
-          world->fail(rank, "threw something that is not a std::exception");
-        }
-        world->leave(rank);
-        ended.arrive(rank);
-      });
-
-    world->await_exit(ended);
-    for (std::thread& t : team) t.join();
-    if (world->failed()) throw error(world->first_failure.describe());
-    if (const std::string why = world->unreceived(); !why.empty()) throw error(why);
+    team<F> all{f, ranks, o};
+    std::vector<std::thread> running(static_cast<std::size_t>(ranks));
+    for (std::thread& t : running) t = detail::core::start_thread<&team<F>::run_next>(all);
+    all.world->await_exit(all.ended);
+    for (std::thread& t : running) t.join();
+    if (all.world->failed()) throw error(all.world->first_failure.describe());
+    if (const std::string why = all.world->unreceived(); !why.empty()) throw error(why);
   }
 
   [[nodiscard]] int rank() const { return context_.rank(); }
@@ -94,10 +76,8 @@ class threads {
   template <Device D>
     requires(D::host_memory)
   void exchange(std::span<const send_op<D>> out, std::span<const recv_op<D>> in,
-                typename D::stream) const {
-    context_.transfer(out, in, [](std::byte* to, const std::byte* from, std::size_t size) {
-      std::memcpy(to, from, size);
-    });
+                typename D::stream s) const {
+    context_.transfer<D>(out, in, copy_message, s);
   }
 
   /// Ranks whose memory is on a GPU: the sender finishes its stream before it posts, and the
@@ -107,20 +87,14 @@ class threads {
   void exchange(std::span<const send_op<D>> out, std::span<const recv_op<D>> in,
                 typename D::stream s) const {
     s.finish();
-    context_.transfer(out, in, [s](std::byte* to, const std::byte* from, std::size_t size) {
-      s.copy(to, from, size);
-      s.finish();
-    });
+    context_.transfer<D>(out, in, copy_message_on_gpu<typename D::stream>, s);
   }
 
   template <class Real, Device D>
     requires(D::host_memory)
   void exchange_add(std::span<const send_op<D>> out, std::span<const recv_op<D>> in,
-                    typename D::stream) const {
-    context_.transfer(out, in, [](std::byte* to, const std::byte* from, std::size_t size) {
-      add(size / sizeof(Real), reinterpret_cast<const Real*>(from), reinterpret_cast<Real*>(to),
-          cpu::stream{});
-    });
+                    typename D::stream s) const {
+    context_.transfer<D>(out, in, add_message<Real>, s);
   }
 
   /// See AnySource. Requires the request context.
@@ -162,6 +136,63 @@ class threads {
 
  private:
   explicit threads(detail::comm::thread_context context) : context_(std::move(context)) {}
+
+  // What the threads of one launch share.
+  template <class F>
+  struct team {
+    team(const F& function, int count, options given)
+        : f(function),
+          ranks(count),
+          o(given),
+          world(std::make_shared<detail::comm::thread_world>(ranks, o.deadline)),
+          ended(ranks) {}
+
+    // As the next rank that no other thread has taken.
+    void run_next() {
+      const int rank = next_rank++;
+      const cpu::worker_limit cores(workers);
+      const detail::device::local_rank_scope gpu(
+          detail::device::local_rank::of_thread(outer, rank, ranks, o.share_gpus,
+                                                "threads::options"),
+          detail::device::local_rank_scope::thread);
+      try {
+        f(threads{detail::comm::thread_context(world, rank, detail::comm::reducer_context)});
+      } catch (const std::exception& e) {
+        world->fail(rank, e.what());
+      } catch (...) {
+        world->fail(rank, "threw something that is not a std::exception");
+      }
+      world->leave(rank);
+      ended.arrive(rank);
+    }
+
+    const F& f;
+    const int ranks;
+    const options o;
+    const std::shared_ptr<detail::comm::thread_world> world;
+    detail::comm::exit_latch ended;
+    const std::optional<detail::device::local_rank> outer =
+        detail::device::local_rank_scope::current();
+    const int workers = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks);
+    std::atomic<int> next_rank{0};
+  };
+
+  // consume_functions of transfer
+  static void copy_message(std::byte* to, const std::byte* from, std::size_t size, const void*) {
+    std::memcpy(to, from, size);
+  }
+  template <GpuStream S>
+  static void copy_message_on_gpu(std::byte* to, const std::byte* from, std::size_t size,
+                                  const void* stream) {
+    const S& s = *static_cast<const S*>(stream);
+    s.copy(to, from, size);
+    s.finish();
+  }
+  template <class Real>
+  static void add_message(std::byte* to, const std::byte* from, std::size_t size, const void*) {
+    add(size / sizeof(Real), reinterpret_cast<const Real*>(from), reinterpret_cast<Real*>(to),
+        cpu::stream{});
+  }
 
   detail::comm::thread_context context_;
 };

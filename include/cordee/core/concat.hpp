@@ -21,9 +21,11 @@ namespace detail::core {
 /// A string or a number of a message.
 struct part {
   enum { string, signed_integer, unsigned_integer, real } kind;
-  std::string_view characters{};
-  long long integer = 0;
-  double number = 0;
+  union {  // of the kind: a message's array is written part by part
+    std::string_view characters;
+    long long integer;
+    double number;
+  };
 
   // Out of line, so that a message is a sequence of calls and takes little time to compile.
   [[gnu::cold, gnu::noinline]] part(std::string_view s) : kind(string), characters(s) {}
@@ -41,17 +43,13 @@ struct part {
   std::string out;
   char digits[32];
   for (const part& p : parts) {
-    if (p.kind == part::string) {
-      out.append(p.characters);
-      continue;
-    }
     if (p.kind == part::signed_integer)
       std::snprintf(digits, sizeof digits, "%lld", p.integer);
     else if (p.kind == part::unsigned_integer)
       std::snprintf(digits, sizeof digits, "%llu", static_cast<unsigned long long>(p.integer));
-    else
+    else if (p.kind == part::real)
       std::snprintf(digits, sizeof digits, "%.6g", p.number);
-    out.append(digits);
+    out.append(p.kind == part::string ? p.characters : std::string_view(digits));
   }
   return out;
 }

@@ -41,6 +41,9 @@ constexpr kinds operator|(kind a, kind b) { return kinds{a} | kinds{b}; }
 
 namespace detail::core {
 
+/// In messages, by the bit of the kind.
+inline constexpr std::array kind_names{"weight", "bias", "scale", "shift", "statistic"};
+
 /// Every kind but running statistics.
 inline constexpr kinds trainable = kind::weight | kind::bias | kind::scale | kind::shift;
 
@@ -86,7 +89,8 @@ constexpr std::size_t count_trainable(std::span<const segment> table) {
 /// The buckets of the trainable segments in the order in which they become ready: bucket 0 is the
 /// last run of the table. A bucket holds at most `limit` numbers, unless it is a single segment
 /// that is larger; no segment is split.
-constexpr std::vector<bucket> make_buckets(std::span<const segment> table, std::size_t limit) {
+[[gnu::cold]] constexpr std::vector<bucket> make_buckets(std::span<const segment> table,
+                                                         std::size_t limit) {
   const auto stop = [&](std::size_t end) {
     return table[end - 1].offset + align_up(table[end - 1].size);
   };

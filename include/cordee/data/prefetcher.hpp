@@ -31,7 +31,7 @@ struct rank_update {
 };
 
 /// `depth` + 1 updates and the thread that fills some of them while the caller uses another. The
-/// thread starts at the first `take`.
+/// thread starts at the first `take`. Cold: it runs once a step, so it is compiled for size.
 class prefetcher {
  public:
   using fill_function = void (*)(void* source, rank_update& update);
@@ -44,7 +44,7 @@ class prefetcher {
         updates_(new rank_update[static_cast<std::size_t>(depth) + 1]) {}
   prefetcher(const prefetcher&) = delete;
   prefetcher& operator=(const prefetcher&) = delete;
-  [[gnu::cold]] ~prefetcher() {
+  [[gnu::cold, gnu::noinline]] ~prefetcher() {
     if (!thread_.joinable()) return;
     {
       const std::lock_guard lock(mutex_);

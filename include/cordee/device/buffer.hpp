@@ -23,7 +23,7 @@ template <Device D>
 class owned_memory {
  public:
   owned_memory() = default;
-  [[gnu::noinline]] owned_memory(const D& device, std::size_t size, std::size_t width)
+  [[gnu::cold, gnu::noinline]] owned_memory(const D& device, std::size_t size, std::size_t width)
       : device_(device), size_(size) {
     expects(size <= std::numeric_limits<std::size_t>::max() / width,
             "buffer: the size in bytes overflows");
@@ -32,11 +32,11 @@ class owned_memory {
     device.clear(data_, size * width, s);
     device.finish(s);
   }
-  [[gnu::noinline]] owned_memory(owned_memory&& other) noexcept
+  [[gnu::cold, gnu::noinline]] owned_memory(owned_memory&& other) noexcept
       : device_(other.device_),
         data_(std::exchange(other.data_, nullptr)),
         size_(std::exchange(other.size_, 0)) {}
-  [[gnu::noinline]] owned_memory& operator=(owned_memory&& other) noexcept {
+  [[gnu::cold, gnu::noinline]] owned_memory& operator=(owned_memory&& other) noexcept {
     std::swap(device_, other.device_);
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
@@ -47,7 +47,9 @@ class owned_memory {
   }
 
   [[gnu::noinline]] void reserve(std::size_t size, std::size_t width) {
-    if (size > size_) *this = owned_memory(device_ ? *device_ : D{}, size, width);
+    if (size <= size_) return;
+    if (!device_) device_.emplace();
+    *this = owned_memory(*device_, size, width);
   }
 
   [[nodiscard]] void* data() const { return data_; }

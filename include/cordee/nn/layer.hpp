@@ -102,7 +102,7 @@ namespace detail::nn {
 template <class D>
 class activations {
  public:
-  activations(const D& device, std::size_t count) {
+  [[gnu::cold]] activations(const D& device, std::size_t count) {
     while (buffers_.size() < count) buffers_.push_back(block(device, 0));
   }
   /// Memory of activation `index` for `size` numbers of type T.

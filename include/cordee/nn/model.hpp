@@ -126,8 +126,9 @@ class network {
       root_.pack_parameters(pack_pass<layer_backend>{plane.data, out.span().data, device_, s});
   }
 
-  void forward(const packed_parameters& in, span_on<real, D> plane, const batch<D>& b, phase p,
-               stream s) {
+  /// Out of line: inlined into the step, it takes longer to compile.
+  [[gnu::noinline]] void forward(const packed_parameters& in, span_on<real, D> plane,
+                                 const batch<D>& b, phase p, stream s) {
     expects(plane.size >= plane_size(), "network: the plane is smaller than the network's table");
     expects(in.size() >= packed_size_,
             "network: the packed parameters are not from make_packed_parameters");

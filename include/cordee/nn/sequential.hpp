@@ -137,8 +137,10 @@ struct repeat {
                   "only a layer that keeps the extent can be repeated: put the one that changes it "
                   "before the repeat");
     detail::nn::repeat_node<node_of<L, B, In>> node{.in = In, .nodes = {}};
-    node.nodes.reserve(Times);
-    for (int i = 0; i < Times; ++i) node.nodes.push_back(L::template bind<B, In>(layout));
+    if constexpr (Times > 0) {  // sized once, by copies: growth takes longer to compile
+      node.nodes = std::vector(std::size_t{Times}, L::template bind<B, In>(layout));
+      for (std::size_t i = 1; i < Times; ++i) node.nodes[i] = L::template bind<B, In>(layout);
+    }
     return node;
   }
 };

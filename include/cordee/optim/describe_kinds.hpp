@@ -4,10 +4,10 @@
 // The part of an optimizer's description that says which kinds of segments decay or adapt.
 #pragma once
 
-#include <array>
+#include <cstddef>
 #include <string>
-#include <utility>
 
+#include <cordee/core/concat.hpp>
 #include <cordee/core/segment.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::optim {
@@ -16,13 +16,10 @@ namespace cordee::inline CORDEE_ABI::detail::optim {
 /// the set is the usual one, weights alone.
 [[gnu::cold, gnu::noinline]] inline std::string describe_kinds(const char* verb, kinds on) {
   if (on == kind::weight) return {};
-  constexpr std::array names{std::pair{kind::weight, "weight"}, std::pair{kind::bias, "bias"},
-                             std::pair{kind::scale, "scale"}, std::pair{kind::shift, "shift"},
-                             std::pair{kind::statistic, "statistic"}};
   std::string list;
-  for (const auto& [k, name] : names)
-    if (on(k)) list.append(list.empty() ? "" : ", ").append(name);
-  return std::string("; ") + verb + ' ' + (list.empty() ? "nothing" : list);
+  for (std::size_t bit = 0; bit < core::kind_names.size(); ++bit)
+    if ((on.bits >> bit & 1) != 0) list += concat(list.empty() ? " " : ", ", core::kind_names[bit]);
+  return concat("; ", verb, list.empty() ? " nothing" : list);
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::optim

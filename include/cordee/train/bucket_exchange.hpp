@@ -209,8 +209,9 @@ class bucket_exchange {
       planes_.clear_if_nonfinite(planes_.grads().subspan(b.offset, b.size), s);
   }
 
-  // Hands what the optimizer proposes for one bucket, if anything, to the courier.
-  void post(const bucket& b, bool finite, stream s) {
+  // Hands what the optimizer proposes for one bucket, if anything, to the courier. Out of line: it is
+  // called in three places.
+  [[gnu::noinline]] void post(const bucket& b, bool finite, stream s) {
     const span proposal =
         optimizer_.propose(planes_.view_of(b.segments, b.first_segment, finite), info_, s);
     if (proposal.empty()) return;

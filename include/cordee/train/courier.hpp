@@ -22,6 +22,7 @@
 #include <cordee/comm/error_context.hpp>
 #include <cordee/comm/reducer.hpp>
 #include <cordee/core/concat.hpp>
+#include <cordee/core/error.hpp>
 #include <cordee/core/thread.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
@@ -62,8 +63,9 @@ class courier {
   using stream = typename D::stream;
   using posted_bucket = train::posted_bucket<R, Real, D>;
 
-  explicit courier(const R& reducer, const D& device, std::size_t /*buckets*/ = 0)
-      : reducer_(reducer), device_(device) {
+  /// A step posts at most so many `buckets`.
+  explicit courier(const R& reducer, const D& device, std::size_t buckets)
+      : reducer_(reducer), device_(device), queue_(threaded ? buckets : 0) {
     if constexpr (comm::HasSources<R>)
       last_by_rank_.resize(static_cast<std::size_t>(reducer.comm.size()));
     if constexpr (threaded)
@@ -74,16 +76,18 @@ class courier {
   }
   courier(const courier&) = delete;
   courier& operator=(const courier&) = delete;
-  ~courier() {
+  [[gnu::cold]] ~courier() {
+    if (!thread_.joinable()) return;
     {
       const std::scoped_lock lock(mutex_);
       closing_ = true;
     }
     changed_.notify_all();
-    if (thread_.joinable()) thread_.join();
+    thread_.join();
   }
 
-  void begin_step(const step_info&) {}
+  /// Blocks until nothing is left of a step that threw.
+  void begin_step(const step_info&) { finish(); }
   /// Queues one bucket, which is complete once `s` has done the work launched so far. Requires that
   /// its range is not accessed before finish() returns.
   void post(const posted_bucket& b, stream s) {
@@ -97,9 +101,8 @@ class courier {
   void finish(stream = {}) {
     if constexpr (threaded) {
       std::unique_lock lock(mutex_);
-      while (taken_ < queue_.size() || mixing_) changed_.wait(lock);  // each mix has a deadline
-      queue_.clear();
-      taken_ = 0;
+      while (taken_ < queued_ || mixing_) changed_.wait(lock);  // each mix has a deadline
+      queued_ = taken_ = 0;
       if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
     }
   }
@@ -111,7 +114,7 @@ class courier {
   /// "last finished: step 12, ..."
   [[nodiscard, gnu::cold]] std::string last_finished() const {
     const std::scoped_lock lock(mutex_);
-    return "last finished: " + (last_.count == 0 ? "nothing" : describe(last_.bucket));
+    return concat("last finished: ", last_.count == 0 ? "nothing" : describe(last_.bucket));
   }
   /// For each other rank the last exchange that it must have taken part in, since it is complete
   /// here. An exact mean involves all ranks, gossip the sources of the round.
@@ -120,7 +123,7 @@ class courier {
     std::vector<detail::comm::completed_op> ops;
     for (int rank = 0; rank < reducer_.comm.size(); ++rank)
       if (const mixed_bucket* const m = last_with(rank); m != nullptr && m->count > 0)
-        ops.push_back({m->count, describe(m->bucket), {comm::world_rank(reducer_.comm, rank)}});
+        comm::merge(ops, {m->count, describe(m->bucket), {comm::world_rank(reducer_.comm, rank)}});
     return ops;
   }
 
@@ -139,7 +142,8 @@ class courier {
   void enqueue(const posted_bucket& b, stream s) {
     {
       const std::scoped_lock lock(mutex_);
-      queue_.push_back({b, device_.record(s)});
+      expects(queued_ < queue_.size(), "courier: a step posts each bucket once");
+      queue_[queued_++] = {b, device_.record(s)};
     }
     changed_.notify_all();
   }
@@ -147,8 +151,8 @@ class courier {
   void serve() {
     std::unique_lock lock(mutex_);
     for (;;) {
-      while (!closing_ && taken_ == queue_.size()) changed_.wait(lock);
-      if (taken_ == queue_.size()) return;
+      while (!closing_ && taken_ == queued_) changed_.wait(lock);
+      if (taken_ == queued_) return;
       const queued_bucket next = queue_[taken_++];
       if (failure_) {  // this step has failed: drop its remaining buckets
         changed_.notify_all();
@@ -203,8 +207,9 @@ class courier {
   stream stream_{};  // the thread's own, so that the compute stream does not wait for exchanges
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<queued_bucket> queue_;  // of this step
-  std::size_t taken_ = 0;             // how many of them the thread has taken
+  std::vector<queued_bucket> queue_;  // of this step; sized once
+  std::size_t queued_ = 0;            // how many of them are posted
+  std::size_t taken_ = 0;             // and how many of those the thread has taken
   mixed_bucket last_;
   std::vector<mixed_bucket> last_by_rank_;  // the last one with each rank, if HasSources
   std::exception_ptr failure_;

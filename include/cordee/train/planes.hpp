@@ -27,7 +27,7 @@ class planes {
   using stream = typename D::stream;
   using segments = std::span<const segment>;  // consecutive ones of the table
 
-  planes(const D& device, segments table)
+  [[gnu::cold]] planes(const D& device, segments table)
       : device_(device),
         table_(table),
         trainables_(table.first(detail::core::count_trainable(table))),

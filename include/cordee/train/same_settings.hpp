@@ -9,6 +9,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <concepts>
 #include <cstdint>
 #include <cstdio>
@@ -69,12 +70,18 @@ class settings {
     a = cut_line(first);
     b = cut_line(other);
   } while (a == b && !(first.empty() && other.empty()));
+  constexpr std::size_t longest = 200;  // of a value in the message
   const auto value = [](std::string_view line) {
-    return line.empty() ? std::string_view("none") : line.substr(line.find('\t') + 1);
+    return line.empty() ? std::string_view("none") : line.substr(line.find('\t') + 1, longest);
   };
   const std::string_view named = a.empty() ? b : a;
   return concat(named.substr(0, named.find('\t')), " differs: rank 0 has ", value(a), ", rank ",
                 other_rank, " has ", value(b), ": give every rank the same");
+}
+
+/// 64 bits as two numbers of 32, which a double holds.
+constexpr std::array<double, 2> halves_of(std::uint64_t hash) {
+  return {static_cast<double>(hash >> 32), static_cast<double>(hash & 0xffffffffu)};
 }
 
 /// Every rank's `values`, (ranks, n). Collective.
@@ -133,8 +140,7 @@ template <class Communicator>
 template <class Communicator>
 [[gnu::cold]] void expect_same_settings(const Communicator& comm, const settings& own,
                                         std::string_view where) {
-  const std::uint64_t hash = own.fingerprint();
-  const double halves[]{static_cast<double>(hash >> 32), static_cast<double>(hash & 0xffffffffu)};
+  const std::array<double, 2> halves = halves_of(own.fingerprint());
   if (const std::size_t other = first_other_row(gather(comm, halves), 2); other != 0)
     throw error(concat(where, ": ", describe_other_setting(comm, own, other)));
 }

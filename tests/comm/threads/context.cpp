@@ -19,13 +19,13 @@ using detail::comm::thread_context, detail::comm::thread_world;
 
 namespace {
 
-constexpr auto copy = [](std::byte* to, const std::byte* from, std::size_t size) {
+void copy(std::byte* to, const std::byte* from, std::size_t size, const void*) {
   std::memcpy(to, from, size);
-};
+}
 
 void transfer(const thread_context& context, std::span<const send_op<cpu>> out,
               std::span<const recv_op<cpu>> in) {
-  context.transfer(out, in, copy);
+  context.transfer<cpu>(out, in, copy, {});
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include <cordee/comm/failure.hpp>
+#include <cordee/comm/failure_report.hpp>
 #include <cordee/comm/mpi/session.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::comm {

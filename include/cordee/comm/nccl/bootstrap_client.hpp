@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include <cordee/comm/failure.hpp>
+#include <cordee/comm/failure_report.hpp>
 #include <cordee/comm/launcher_environment.hpp>
 #include <cordee/comm/nccl/bootstrap_server.hpp>
 #include <cordee/comm/poll_until.hpp>

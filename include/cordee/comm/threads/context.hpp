@@ -31,17 +31,23 @@ class thread_context {
   [[nodiscard]] thread_world& world() const { return *world_; }
   [[nodiscard]] thread_context duplicate(int k) const { return {world_, rank_, k}; }
 
+  /// Copies a message, or adds it to what the receiver has, as work of a stream, which is finished
+  /// then.
+  using consume_function = void(std::byte* to, const std::byte* from, std::size_t size,
+                                const void* stream);
+
   /// Posts all sends, receives in the order of the list, and waits until the sends that point into
-  /// this rank's memory have been consumed. consume(to, from, size) copies or adds a message.
-  template <class D, class Consume>
+  /// this rank's memory have been consumed. One function for copies and sums: it takes long to
+  /// compile, and a call of `consume` is little beside a message.
+  template <class D>
   void transfer(std::span<const send_op<D>> out, std::span<const recv_op<D>> in,
-                Consume consume) const {
+                consume_function& consume, const typename D::stream& s) const {
     for (const auto& message : out) checked(message.peer);
     for (const auto& message : in) checked(message.peer);
     std::vector<completion> completions(out.size());
     try {
       for (std::size_t i = 0; i < out.size(); ++i) post(out[i], !in.empty(), completions[i]);
-      for (const auto& message : in) receive(message, consume);
+      for (const auto& message : in) receive(message, consume, s);
       for (std::size_t i = 0; i < out.size(); ++i) {
         if (completions[i].of == nullptr) continue;
         wait(
@@ -124,8 +130,9 @@ class thread_context {
     peer.waiter.notify_all();
   }
 
-  template <class D, class Consume>
-  void receive(const recv_op<D>& message, Consume consume) const {
+  template <class D>
+  void receive(const recv_op<D>& message, consume_function& consume,
+               const typename D::stream& s) const {
     const int peer = message.peer;
     const auto [data, size] = message.bytes;
     spsc_queue& queue = queue_from(endpoint_of(rank_), peer);
@@ -149,7 +156,7 @@ class thread_context {
       endpoint_of(peer).waiter.notify_all();
     };
     try {
-      if (size > 0) consume(data, p.data, size);
+      if (size > 0) consume(data, p.data, size, &s);
     } catch (const std::exception& e) {
       world_->fail(rank_, concat("cannot receive ", size, " bytes from rank ", peer, " on context ",
                                  context_, ": ", e.what(), error_context::suffix()));

@@ -14,9 +14,7 @@
 
 namespace cordee::inline CORDEE_ABI::detail::comm {
 
-struct endpoint {
-  explicit endpoint(int ranks) : queues(static_cast<std::size_t>(ranks)) {}
-
+struct alignas(64) endpoint {            // a cache line of its own
   std::vector<spsc_queue> queues;        // by sender
   spin_then_sleep waiter;                // notified of packets pushed here and of completed sends
   std::atomic<int> awaited_peer{-1};     // that this rank waits for

@@ -10,12 +10,13 @@
 #include <vector>
 
 #include <cordee/core/clock.hpp>
+#include <cordee/core/pod_vector.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::comm {
 
 class exit_latch {
  public:
-  explicit exit_latch(int ranks) : ended_(static_cast<std::size_t>(ranks)) {}
+  explicit exit_latch(int ranks) { ended_.resize(static_cast<std::size_t>(ranks)); }
 
   void arrive(int rank) {
     const std::scoped_lock lock(mutex_);
@@ -36,7 +37,8 @@ class exit_latch {
     return missing_after(timeout, [] { return std::chrono::milliseconds(0); });
   }
   /// The same where the ranks lacked a core for starved() of the time so far, which is not theirs:
-  /// they get as much again, up to five times the timeout. It is called twenty times in a timeout.
+  /// they get as much again, up to five times the timeout. It is called twenty times in a timeout,
+  /// and when a rank arrives.
   template <class Starved>
   [[nodiscard]] std::vector<int> missing_after(std::chrono::milliseconds timeout,
                                                const Starved& starved) {
@@ -46,7 +48,7 @@ class exit_latch {
     std::chrono::milliseconds lost{0};
     std::unique_lock lock(mutex_);
     while (!all_ended() && clock::now() < start + timeout + lost) {
-      changed_.wait_for(lock, interval, [&] { return all_ended(); });
+      changed_.wait_for(lock, interval);
       lost = std::min<std::chrono::milliseconds>(starved(), 5 * timeout);
     }
     std::vector<int> ranks;
@@ -57,12 +59,14 @@ class exit_latch {
 
  private:
   [[nodiscard]] bool all_ended() const {
-    return std::find(ended_.begin(), ended_.end(), false) == ended_.end();
+    for (const bool ended : ended_)
+      if (!ended) return false;
+    return true;
   }
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<bool> ended_;
+  core::pod_vector<bool> ended_;  // by rank
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::comm

@@ -11,13 +11,12 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <string>
-#include <vector>
 
 #include <dirent.h>
 #include <unistd.h>
 
 #include <cordee/core/clock.hpp>
+#include <cordee/core/pod_vector.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::comm {
 
@@ -35,8 +34,7 @@ class starved_time {
     if (folder == nullptr) return {};
     while (const dirent* entry = readdir(folder)) {
       const int id = std::atoi(entry->d_name);
-      if (id > 0 && id != self)
-        look_at(times_of(id), std::string("/proc/self/task/") + entry->d_name, now);
+      if (id > 0 && id != self) look_at(times_of(id), now);
     }
     closedir(folder);
     seen_ = now;
@@ -59,16 +57,20 @@ class starved_time {
     threads_.push_back({id});
     return threads_.back();
   }
-  [[gnu::cold]] void look_at(thread_times& t, const std::string& path,
-                             clock::time_point now) const {
+  [[nodiscard, gnu::cold]] static std::FILE* open(const thread_times& t, const char* name) {
+    char path[64];
+    std::snprintf(path, sizeof path, "/proc/self/task/%d/%s", t.id, name);
+    return std::fopen(path, "re");
+  }
+  [[gnu::cold]] void look_at(thread_times& t, clock::time_point now) const {
     char state = '?';
     long long on_core = 0;
-    if (std::FILE* const file = std::fopen((path + "/stat").c_str(), "re")) {
+    if (std::FILE* const file = open(t, "stat")) {
       // The second word is the program's name in parentheses.
       if (std::fscanf(file, "%*d (%*[^)]) %c", &state) != 1) state = '?';
       std::fclose(file);
     }
-    if (std::FILE* const file = std::fopen((path + "/schedstat").c_str(), "re")) {
+    if (std::FILE* const file = open(t, "schedstat")) {
       if (std::fscanf(file, "%lld", &on_core) != 1) state = '?';
       std::fclose(file);
     } else {
@@ -83,7 +85,7 @@ class starved_time {
   }
 
   clock::time_point seen_ = clock::now();
-  std::vector<thread_times> threads_;
+  core::pod_vector<thread_times> threads_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::comm

@@ -32,14 +32,14 @@ class thread_world {
       : size(ranks),
         deadline(wait_limit),
         first_failure(ranks),
+        endpoints_(static_cast<std::size_t>(ranks * context_count)),
         left_(static_cast<std::size_t>(ranks)) {
-    for (int i = 0; i < size * context_count; ++i)
-      endpoints_.push_back(std::make_unique<endpoint>(size));
+    for (endpoint& e : endpoints_) e.queues = std::vector<spsc_queue>(left_.size());
     for (auto& m : means_) m = std::make_unique<shared_mean>(size);
   }
 
   endpoint& endpoint_of(int rank, int context) {
-    return *endpoints_[static_cast<std::size_t>(rank * context_count + context)];
+    return endpoints_[static_cast<std::size_t>(rank * context_count + context)];
   }
   shared_mean& mean_of(int context) { return *means_[static_cast<std::size_t>(context)]; }
 
@@ -99,8 +99,9 @@ class thread_world {
 
   /// Fails the run and throws: `rank` has received what it does not expect.
   [[noreturn, gnu::cold]] void fail_mismatch(int rank, const std::string& why) {
-    fail(rank, why + error_context::suffix());
-    throw error(why + error_context::suffix());
+    const std::string in_context = concat(why, error_context::suffix());
+    fail(rank, in_context);
+    throw error(in_context);
   }
 
   /// Blocks until every rank has ended. After a failure none may take longer than the grace period,
@@ -144,11 +145,11 @@ class thread_world {
 
  private:
   void notify_all() {
-    for (const auto& e : endpoints_) e->waiter.notify_all();
+    for (endpoint& e : endpoints_) e.waiter.notify_all();
     for (const auto& m : means_) m->notify_all();
   }
 
-  std::vector<std::unique_ptr<endpoint>> endpoints_;
+  std::vector<endpoint> endpoints_;
   std::array<std::unique_ptr<shared_mean>, context_count> means_;
   std::vector<std::atomic<bool>> left_;
 };
