@@ -44,16 +44,25 @@ TEST_CASE(
 }
 
 TEST_CASE("int8 on an emulated GPU: all ranks have equal ranges, of a percentile over all ranks") {
-  const int8_options options{.percentile = 97};
-  const auto by_rank = on_ranks(2, [&](threads comm) {
-    return train(deferred(static_cast<std::uint64_t>(comm.rank())), ring{comm}, options);
-  });
-  CHECK(by_rank[0].ranges == by_rank[1].ranges);
-  const int8_outcome host = train_on(cpu(1), options);
-  CHECK(by_rank[0].ranges[0] == host.ranges[0]);
-  CHECK(by_rank[0].ranges[1] == host.ranges[1]);
-  CHECK(relatively_close(static_cast<double>(by_rank[0].ranges[3]),
-                         static_cast<double>(host.ranges[3]), 0.5));
+  const auto train_two = [](const auto& where_of, const int8_options& options) {
+    return on_ranks(2, [&](threads comm) {
+      return train(where_of(static_cast<std::uint64_t>(comm.rank())), ring{comm}, options);
+    });
+  };
+  const auto emulated_gpu = [](std::uint64_t rank) { return deferred(rank); };
+  const auto moving = train_two(emulated_gpu, {.percentile = 97});
+  CHECK(moving[0].ranges == moving[1].ranges);
+
+  // Of the first step alone, whose weights are equal.
+  const int8_options once{.percentile = 97, .freeze_at = 1};
+  const auto device = train_two(emulated_gpu, once),
+             host = train_two([](std::uint64_t) { return cpu(1); }, once);
+  CHECK(device[0].ranges == device[1].ranges);
+  for (const std::size_t k : {0, 1, 2}) CHECK(device[0].ranges[k] == host[0].ranges[k]);
+  // An activation that batch norm rounds otherwise may be counted in the next bin; a bin is an
+  // eighth wide.
+  CHECK(relatively_close(static_cast<double>(device[0].ranges[3]),
+                         static_cast<double>(host[0].ranges[3]), 0.125));
 }
 
 TEST_CASE("int8 on an emulated GPU: ranges stay in a skipped step, and after the freezing epoch") {
@@ -95,6 +104,8 @@ TEST_CASE("int8 on an emulated GPU: a network that the CPU calibrated evaluates 
     run.save(path);
   });
   const double found = loss_on(deferred(1), [&](auto& run) { run.load(path); });
+  // Sums of bytes are equal. An activation that rounds to the other byte moves one of 20 pixels by a
+  // 255th of its range, and so the pooled mean by 2e-4 of it; a few do.
   CHECK(relatively_close(found, wanted, 1e-3));
 }
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the values of fused graphs are compared with on a GPU (fused_graphs.cu): it admits the numbers
-// of the library's own passes on the CPU, rounded to 16 bits, and no others.
+// What the values of fused graphs are compared with on a GPU (fused_graphs.cu): it admits the
+// numbers of the library's own passes on the CPU, rounded to 16 bits, and no others.
 #include "tests/support/fused_reference.hpp"
 
 #include <cmath>

@@ -23,6 +23,8 @@ TEST_CASE("tensor_core: gradients of a byte convolution are those of the dequant
   for (const convolution_problem& p : byte_gradient_shapes)
     byte_gradients_are_the_definitions(device_fixture{emulated{seed++}}, p, p.stride == 1 ? 2 : 1);
   byte_gradients_are_the_definitions(device_fixture{emulated{}}, {{2, 3, 3}, 2, 1, 1, 0}, 0);
+  // 1,152 pixels: the weight gradient is the sum of two splits.
+  byte_gradients_are_the_definitions(device_fixture{emulated{9}}, {{3, 24, 24}, 4, 1, 1, 0}, 2);
 }
 
 TEST_CASE("tensor_core: the largest sums of bytes do not saturate") {
