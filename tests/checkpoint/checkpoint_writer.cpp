@@ -7,6 +7,7 @@
 #include <thread>
 
 #include <doctest/doctest.h>
+#include <sys/resource.h>
 
 #include <cordee/checkpoint/checkpoint_writer.hpp>
 #include <cordee/checkpoint/resume.hpp>
@@ -130,6 +131,28 @@ TEST_CASE("checkpoint_writer: memory beyond the arena, with ten million paramete
   CHECK(other.slot(0)[n - 1] == 0.25f);
   MESSAGE("bytes beyond the arena: async " << *copied << ", not async " << *streamed << ", resume "
                                            << *resumed);
+}
+
+TEST_CASE("checkpoint_writer: without memory for a copy the error names .async") {
+  if (!measures_memory) return;  // a sanitizer ends the program
+  const folder files;
+  const run_folder all(files.file("runs"));
+  all.create();
+  large_model<10'000'128> model;
+  trainer run{model, sgd{}, falling, solo{}};
+  checkpoint_writer writer;
+  rlimit before{};
+  ::getrlimit(RLIMIT_AS, &before);
+  const auto size = status_bytes("VmSize");
+  REQUIRE(size);
+  const rlimit limit{static_cast<rlim_t>(*size + 20'000'000), before.rlim_max};
+  ::setrlimit(RLIMIT_AS, &limit);
+  const std::string message = error_message([&] { writer.save(run, all, 1, true); });
+  ::setrlimit(RLIMIT_AS, &before);
+  CHECK(contains(message, "checkpoint: no memory for a copy of 40000512 bytes"));
+  CHECK(contains(message, "use .async = false"));
+  checkpoint_writer().save(run, all, 1, false);
+  CHECK(all.steps() == std::vector<std::int64_t>{0});
 }
 
 TEST_CASE("checkpoint_writer: ranks go on exchanging while another one writes") {

@@ -15,6 +15,12 @@
 
 namespace support {
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool measures_memory = false;  // a sanitizer has memory of its own
+#else
+inline constexpr bool measures_memory = true;
+#endif
+
 /// A line of /proc/self/status, in bytes.
 inline std::optional<std::int64_t> status_bytes(const std::string& name) {
   std::ifstream status("/proc/self/status");
@@ -31,7 +37,7 @@ inline void return_free_memory() {
 }
 
 /// The largest resident memory while f runs less the one before, in bytes; nothing where Linux
-/// does not reset the peak.
+/// does not reset the peak, or with a sanitizer.
 template <class F>
 std::optional<std::int64_t> peak_memory_of(const F& f) {
   return_free_memory();
@@ -40,7 +46,7 @@ std::optional<std::int64_t> peak_memory_of(const F& f) {
   const auto before = status_bytes("VmRSS"), peak_before = status_bytes("VmHWM");
   f();
   const auto peak = status_bytes("VmHWM");
-  if (!reset || !before || !peak_before || !peak) return {};
+  if (!measures_memory || !reset || !before || !peak_before || !peak) return {};
   if (*peak_before > *before + (1 << 20)) return {};  // it was not reset
   return *peak - *before;
 }

@@ -21,6 +21,7 @@
 #include <cordee/checkpoint/staged_io.hpp>
 #include <cordee/checkpoint/state_json.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/device/cpu.hpp>
 #include <cordee/io/safetensors.hpp>
 #include <cordee/train/weights.hpp>
 
@@ -80,7 +81,7 @@ class snapshot {
       planes_.push_back({p.prefix, p.segments, p.common, {}, numbers.data});
       if (!copies) continue;
       plane_source& plane = planes_.back();
-      plane.copy = std::make_unique_for_overwrite<Real[]>(numbers.size);
+      plane.copy = allocate(numbers.size);
       plane.numbers = plane.copy.get();
       device_.copy(plane.copy.get(), numbers.data, numbers.size * sizeof(Real), stream_);
     }
@@ -102,12 +103,27 @@ class snapshot {
   }
 
  private:
+  // Huge pages where the system has them: page faults were most of the time of a copy.
+  struct release_pages {
+    void operator()(Real* memory) const { cpu::stream{}.release(memory); }
+  };
+  using host_memory = std::unique_ptr<Real[], release_pages>;
+  static host_memory allocate(std::size_t n) {
+    try {
+      return host_memory(static_cast<Real*>(cpu::stream{}.allocate(n * sizeof(Real))));
+    } catch (const error&) {
+      throw error(concat("checkpoint: no memory for a copy of ", n * sizeof(Real),
+                         " bytes, which would be written beside training: use .async = false, "
+                         "which copies nothing"));
+    }
+  }
+
   struct plane_source {
     std::string prefix;
     std::span<const segment> segments;
     bool common;
-    std::unique_ptr<Real[]> copy;  // if there is one
-    const Real* numbers;           // from the first segment to the end of the last one
+    host_memory copy;     // if there is one
+    const Real* numbers;  // from the first segment to the end of the last one
   };
 
   template <class Span>
