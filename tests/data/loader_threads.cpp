@@ -150,7 +150,7 @@ TEST_CASE("by default several threads read what is drawn at random, one what is 
   for (const loader_options& wrong : {loader_options{.global_batch = 10, .decode_threads = -1},
                                       loader_options{.global_batch = 10, .decode_threads = 2000},
                                       loader_options{.global_batch = 10, .prefetch = -1},
-                                      loader_options{.global_batch = 10, .prefetch = 65}})
+                                      loader_options{.global_batch = 10, .prefetch = 8}})
     CHECK_THROWS_AS((loader{numbered{}, rank_stub{}, wrong}), usage_error);
 }
 

@@ -10,7 +10,6 @@
 
 #include <cordee/data/sample_threads.hpp>
 
-using cordee::detail::core::pod_vector;
 using cordee::detail::data::sample_threads;
 
 namespace {
@@ -18,12 +17,13 @@ namespace {
 struct counted {
   explicit counted(std::size_t n) : calls(n) {}
   std::vector<std::atomic<int>> calls;
+  int threads = 8;
   std::size_t failing_from = ~std::size_t{0};
 
-  static void make(void* self, std::size_t i, pod_vector<std::uint8_t>& scratch) {
+  static void make(void* self, std::size_t i, int worker) {
     auto& c = *static_cast<counted*>(self);
     ++c.calls[i];
-    scratch.resize(8);
+    if (worker < 0 || worker >= c.threads) ++c.calls[i];
     if (i < c.failing_from) return;
     if (i % 2 == 1) std::this_thread::yield();
     throw std::runtime_error(std::to_string(i));
@@ -38,6 +38,7 @@ TEST_CASE("sample_threads make each sample once, whatever their number") {
     CHECK(team.size() == threads);
     for (const std::size_t count : {0, 1, 2, 7, 100}) {
       counted all(count);
+      all.threads = threads;
       team.run(count, counted::make, &all);
       for (const auto& calls : all.calls) CHECK(calls == 1);
     }

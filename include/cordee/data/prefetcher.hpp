@@ -5,10 +5,10 @@
 // k + depth.
 #pragma once
 
+#include <array>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
-#include <memory>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -32,14 +32,13 @@ struct rank_update {
 /// thread starts at the first `take`.
 class prefetcher {
  public:
+  static constexpr int most_depth = 7;
   using fill_function = void (*)(void* source, rank_update& update);
 
   /// fill(source, update) makes the samples of update.step. `source` must outlive the prefetcher.
+  /// Requires 1 <= depth <= most_depth.
   prefetcher(void* source, fill_function fill, int depth = 1)
-      : source_(source),
-        fill_(fill),
-        depth_(depth),
-        updates_(new rank_update[static_cast<std::size_t>(depth) + 1]) {}
+      : source_(source), fill_(fill), depth_(depth) {}
   prefetcher(const prefetcher&) = delete;
   prefetcher& operator=(const prefetcher&) = delete;
   ~prefetcher() {
@@ -123,7 +122,7 @@ class prefetcher {
   std::int64_t next_ = 0, end_ = 0;  // the steps that are requested
   bool filling_ = false, stop_ = false;
   std::exception_ptr failure_;  // of step next_
-  std::unique_ptr<rank_update[]> updates_;
+  std::array<rank_update, most_depth + 1> updates_;
   std::thread thread_;
 };
 
