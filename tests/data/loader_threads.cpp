@@ -20,8 +20,7 @@ using namespace support;
 
 namespace {
 
-/// Example i drawn at random: the index, and two bytes of its sequence. Its own order is descending,
-/// rotated by the epoch.
+/// Example i drawn at random: the index, and three bytes of its sequence.
 struct drawn {
   std::size_t count = 50;
   std::vector<std::size_t> unreadable = {};
@@ -42,6 +41,7 @@ struct drawn {
     return label(i);
   }
 };
+/// With an order of its own, descending and rotated by the epoch.
 struct ordered : drawn {
   std::vector<std::uint32_t> order(std::uint64_t seed, std::int64_t epoch) const {
     std::vector<std::uint32_t> all(size());

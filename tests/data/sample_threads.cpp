@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 #include <atomic>
+#include <chrono>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -62,4 +63,26 @@ TEST_CASE("sample_threads throw what the first sample in order threw, and serve 
       team.run(10, counted::make, &next);
       for (const auto& calls : next.calls) CHECK(calls == 1);
     }
+}
+
+TEST_CASE("sample_threads: a later sample that throws after the first one does not replace it") {
+  struct pair {
+    std::atomic<bool> second_began{false}, first_throws{false};
+
+    static void make(void* self, std::size_t i, int) {
+      auto& p = *static_cast<pair*>(self);
+      if (i == 0) {
+        while (!p.second_began) std::this_thread::yield();
+        p.first_throws = true;
+      } else {
+        p.second_began = true;
+        while (!p.first_throws) std::this_thread::yield();
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      }
+      throw std::runtime_error(std::to_string(i));
+    }
+  };
+  sample_threads team(2);
+  pair both;
+  CHECK_THROWS_WITH(team.run(2, pair::make, &both), "0");
 }

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Updates ahead: while the caller uses the micro-batches of step k, a thread makes those of k + 1 to
-// k + depth.
+// Updates ahead: while the caller uses the micro-batches of step k, a thread makes those of k + 1
+// to k + depth.
 #pragma once
 
 #include <array>

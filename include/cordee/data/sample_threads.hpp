@@ -35,7 +35,7 @@ class sample_threads {
   [[nodiscard]] std::int64_t busy() const { return busy_.load(std::memory_order_relaxed); }
 
   /// Calls make(object, i, worker) for i = 0 .. count - 1 and returns when all are done. If some
-  /// throw, throws what the one of smallest i threw, whichever was first; later ones may be left out.
+  /// throw, throws what the one of smallest i threw, whichever was first; later ones may be left.
   [[gnu::noinline]] void run(std::size_t count, task make, void* object) {
     next_.store(0, std::memory_order_relaxed);
     failed_ = count;
