@@ -9,23 +9,23 @@
 
 using namespace cordee;
 using namespace cordee::detail::images;
-using bytes = std::vector<std::uint8_t>;
+using file_bytes = std::vector<std::uint8_t>;
 
 TEST_CASE("crc32c: the vectors of RFC 3720, B.4, and of the check value") {
-  bytes up, down;
+  file_bytes up, down;
   for (int i = 0; i < 32; ++i) up.push_back(static_cast<std::uint8_t>(i));
   down.assign(up.rbegin(), up.rend());
-  CHECK(crc32c(bytes(32, 0x00)) == 0x8a9136aau);
-  CHECK(crc32c(bytes(32, 0xff)) == 0x62a8ab43u);
+  CHECK(crc32c(file_bytes(32, 0x00)) == 0x8a9136aau);
+  CHECK(crc32c(file_bytes(32, 0xff)) == 0x62a8ab43u);
   CHECK(crc32c(up) == 0x46dd794eu);
   CHECK(crc32c(down) == 0x113fdb5cu);
   const std::string_view digits = "123456789";
-  CHECK(crc32c(bytes(digits.begin(), digits.end())) == 0xe3069283u);
+  CHECK(crc32c(file_bytes(digits.begin(), digits.end())) == 0xe3069283u);
   CHECK(crc32c({}) == 0u);
 }
 
 TEST_CASE("crc32c: the table and the processor agree, in one piece or in two") {
-  bytes data;
+  file_bytes data;
   for (unsigned i = 0; i < 100; ++i) data.push_back(static_cast<std::uint8_t>(i * i * 7 + 3));
   for (std::size_t n = 0; n <= data.size(); ++n) {
     const std::span part = std::span<const std::uint8_t>(data).first(n);

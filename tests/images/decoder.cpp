@@ -38,7 +38,7 @@ const std::vector<jpeg_kind> kinds{{"4:4:4"},
                                    {"restarts", 3, {2, 2}, {1, 1}, false, false, false, 3},
                                    {"arithmetic", 3, {2, 2}, {1, 1}, false, true}};
 
-bytes region_of(decoder& d, const bytes& file, const region& r, int scale = 1) {
+file_bytes region_of(decoder& d, const file_bytes& file, const region& r, int scale = 1) {
   detail::core::pod_vector<std::uint8_t> rgb;
   d.decode(file, "image", r, scale, rgb);
   return {rgb.begin(), rgb.end()};
@@ -65,7 +65,7 @@ TEST_CASE("decoder: every region of a JPEG is the crop of its whole decode, bit 
   random_sequence random(7, purpose::test, 0, 0);
   for (const jpeg_kind& kind : kinds)
     for (const auto& [width, height] : {std::pair{97, 61}, std::pair{64, 48}, std::pair{7, 130}}) {
-      const bytes file = encode_jpeg(kind, width, height);
+      const file_bytes file = encode_jpeg(kind, width, height);
       CHECK(d.size(file, "image") == image_size{width, height});
       for (const int scale : {1, 2, 4, 8}) {
         const decoded whole = decode_whole(file, scale);
@@ -84,20 +84,20 @@ TEST_CASE("decoder: every region of a JPEG is the crop of its whole decode, bit 
 TEST_CASE("decoder: a truncated JPEG is refused at every byte, whichever region is asked for") {
   decoder d;
   for (const jpeg_kind& kind : {kinds[2], kinds[18]}) {
-    const bytes file = encode_jpeg(kind, 40, 24);
+    const file_bytes file = encode_jpeg(kind, 40, 24);
     CHECK_NOTHROW(region_of(d, file, {0, 0, 1, 1}));
     for (std::size_t n = 0; n < file.size(); ++n) {
-      const bytes cut(file.begin(), file.begin() + static_cast<std::ptrdiff_t>(n));
+      const file_bytes cut(file.begin(), file.begin() + static_cast<std::ptrdiff_t>(n));
       INFO(std::string(kind.name), ": ", n, " of ", file.size(), " bytes");
       CHECK_THROWS_AS(d.size(cut, "image"), sample_error);
       CHECK_THROWS_AS(region_of(d, cut, {0, 0, 1, 1}), sample_error);
-      bytes ended = cut;
+      file_bytes ended = cut;
       ended.insert(ended.end(), {0xff, 0xd9});
       if (n + 40 >= file.size()) continue;  // the last codes are zeros that may be missing
       bool is_complete = false;             // after any scan of a progressive JPEG
       try {
         const region r{7, 5, 20, 10};
-        const bytes part = region_of(d, ended, r);
+        const file_bytes part = region_of(d, ended, r);
         is_complete = part == crop(decode_whole(ended), r);
         CHECK(is_complete);
       } catch (const sample_error&) {
@@ -110,7 +110,7 @@ TEST_CASE("decoder: a truncated JPEG is refused at every byte, whichever region 
 
 TEST_CASE("decoder: bytes after a JPEG's end are passed over") {
   decoder d;
-  bytes file = encode_jpeg({"4:2:0", 3, {2, 2}}, 40, 24);
+  file_bytes file = encode_jpeg({"4:2:0", 3, {2, 2}}, 40, 24);
   const decoded whole = decode_whole(file);
   file.resize(file.size() + 100);
   CHECK(region_of(d, file, {3, 5, 20, 10}) == crop(whole, {3, 5, 20, 10}));
@@ -118,7 +118,7 @@ TEST_CASE("decoder: bytes after a JPEG's end are passed over") {
 
 TEST_CASE("decoder: other files are refused with their name and the reason") {
   decoder d;
-  const auto refusal = [&](const bytes& file) {
+  const auto refusal = [&](const file_bytes& file) {
     const std::string size = message_of<sample_error>([&] { d.size(file, "rose.jpg"); });
     detail::core::pod_vector<std::uint8_t> rgb;
     CHECK(size == message_of<sample_error>([&] {
@@ -132,8 +132,8 @@ TEST_CASE("decoder: other files are refused with their name and the reason") {
   CHECK(contains_all(refusal(encode_jpeg({"CMYK", 4}, 8, 8)), {"rose.jpg", "CMYK", "convert"}));
 
   decoder small(100);
-  const bytes jpeg = encode_jpeg({"gray", 1}, 13, 8), png = encode_png({"RGB"}, 13, 8);
-  for (const bytes& file : {jpeg, png}) {
+  const file_bytes jpeg = encode_jpeg({"gray", 1}, 13, 8), png = encode_png({"RGB"}, 13, 8);
+  for (const file_bytes& file : {jpeg, png}) {
     CHECK(contains_all(message_of<sample_error>([&] { small.size(file, "rose.jpg"); }),
                        {"rose.jpg", "more pixels than the decoder's limit"}));
     CHECK_THROWS_AS(region_of(small, file, {0, 0, 1, 1}), sample_error);
@@ -149,10 +149,10 @@ TEST_CASE("decoder: other files are refused with their name and the reason") {
 TEST_CASE("decoder: flipped bits of a JPEG or PNG end in pixels or an error") {
   decoder d(1 << 16);
   random_sequence random(11, purpose::test, 0, 0);
-  for (const bytes& file :
+  for (const file_bytes& file :
        {encode_jpeg(kinds[2], 40, 24), encode_jpeg(kinds[18], 40, 24), encode_png({"RGB"}, 9, 7)})
     for (int k = 0; k < 2000; ++k) {
-      bytes flipped = file;
+      file_bytes flipped = file;
       for (int n = 0; n < 3; ++n)
         flipped[random.below(static_cast<std::uint32_t>(file.size()))] ^=
             static_cast<std::uint8_t>(1u << random.below(8));

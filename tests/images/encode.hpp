@@ -20,13 +20,13 @@
 
 #include <cordee/images/region.hpp>
 
+#include "tests/support/folder.hpp"
+
 namespace support {
 
-using bytes = std::vector<std::uint8_t>;
-
 /// (height, width, channels): waves, an edge and some noise, so that all coefficients occur.
-inline bytes picture(int width, int height, int channels = 3, unsigned seed = 1) {
-  bytes out;
+inline file_bytes picture(int width, int height, int channels = 3, unsigned seed = 1) {
+  file_bytes out;
   unsigned noise = seed * 2654435761u + 12345u;
   for (int y = 0; y < height; ++y)
     for (int x = 0; x < width; ++x)
@@ -49,8 +49,8 @@ struct jpeg_kind {
   int quality = 80;
 };
 
-inline bytes encode_jpeg(const jpeg_kind& k, int width, int height, unsigned seed = 1) {
-  const bytes pixels = picture(width, height, k.channels, seed);
+inline file_bytes encode_jpeg(const jpeg_kind& k, int width, int height, unsigned seed = 1) {
+  const file_bytes pixels = picture(width, height, k.channels, seed);
   jpeg_compress_struct jpeg{};
   jpeg_error_mgr errors{};
   jpeg.err = jpeg_std_error(&errors);
@@ -79,7 +79,7 @@ inline bytes encode_jpeg(const jpeg_kind& k, int width, int height, unsigned see
     jpeg_write_scanlines(&jpeg, &row, 1);
   }
   jpeg_finish_compress(&jpeg);
-  const bytes out(data, data + size);
+  const file_bytes out(data, data + size);
   jpeg_destroy_compress(&jpeg);
   std::free(data);
   return out;
@@ -88,11 +88,11 @@ inline bytes encode_jpeg(const jpeg_kind& k, int width, int height, unsigned see
 /// Width and height of the decode, and RGB.
 struct decoded {
   cordee::image_size size;
-  bytes rgb;
+  file_bytes rgb;
 };
 
 /// All of a valid JPEG reduced by 1/scale.
-inline decoded decode_whole(const bytes& file, int scale = 1) {
+inline decoded decode_whole(const file_bytes& file, int scale = 1) {
   jpeg_decompress_struct jpeg{};
   jpeg_error_mgr errors{};
   jpeg.err = jpeg_std_error(&errors);
@@ -115,8 +115,8 @@ inline decoded decode_whole(const bytes& file, int scale = 1) {
   return out;
 }
 
-inline bytes crop(const decoded& whole, const cordee::region& r) {
-  bytes out;
+inline file_bytes crop(const decoded& whole, const cordee::region& r) {
+  file_bytes out;
   for (int y = 0; y < r.height; ++y) {
     const auto begin =
         whole.rgb.begin() + 3 * (std::ptrdiff_t{r.top + y} * whole.size.width + r.left);
@@ -163,14 +163,14 @@ inline std::array<std::uint8_t, 3> rgb_of(const png_kind& k, int x, int y) {
   return {sample(0), sample(1), sample(2)};
 }
 
-inline bytes encode_png(const png_kind& k, int width, int height) {
+inline file_bytes encode_png(const png_kind& k, int width, int height) {
   png_struct* png = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
   png_info* info = png_create_info_struct(png);
-  bytes out;
+  file_bytes out;
   png_set_write_fn(
       png, &out,
       [](png_struct* p, png_byte* data, std::size_t n) {
-        auto* const all = static_cast<bytes*>(png_get_io_ptr(p));
+        auto* const all = static_cast<file_bytes*>(png_get_io_ptr(p));
         all->insert(all->end(), data, data + n);
       },
       nullptr);
@@ -198,9 +198,9 @@ inline bytes encode_png(const png_kind& k, int width, int height) {
   png_set_text(png, info, &comment, 1);
   png_write_info(png, info);
   const int channels = png_channels(k.type);
-  std::vector<bytes> rows;
+  std::vector<file_bytes> rows;
   for (int y = 0; y < height; ++y) {
-    bytes row((static_cast<std::size_t>(width * channels * k.depth) + 7) / 8);
+    file_bytes row((static_cast<std::size_t>(width * channels * k.depth) + 7) / 8);
     for (int x = 0; x < width; ++x)
       for (int c = 0; c < channels; ++c) {
         const unsigned s = png_sample(k, x, y, c);
@@ -213,7 +213,7 @@ inline bytes encode_png(const png_kind& k, int width, int height) {
     rows.push_back(std::move(row));
   }
   std::vector<png_byte*> pointers;
-  for (bytes& row : rows) pointers.push_back(row.data());
+  for (file_bytes& row : rows) pointers.push_back(row.data());
   png_write_image(png, pointers.data());
   png_write_end(png, info);
   png_destroy_write_struct(&png, &info);

@@ -23,7 +23,7 @@ namespace {
 struct image_files {
   folder f;
 
-  void put(const std::string& name, const bytes& file = {1, 2, 3}) const {
+  void put(const std::string& name, const file_bytes& file = {1, 2, 3}) const {
     std::filesystem::create_directories(std::filesystem::path(f.file(name)).parent_path());
     f.put(name, file);
   }
@@ -55,7 +55,7 @@ TEST_CASE("image_folder: classes and files in torchvision's order") {
                                                   "z/1.jpg", "\xc3\xa9/1.jpg"});
   const image_folder data(files.path());
   CHECK(data.class_names() == std::vector<std::string>{"B", "b", "z", "\xc3\xa9"});
-  bytes file;
+  file_bytes file;
   CHECK(data.read(2, file) == 1);
   CHECK(file == to_bytes("b/10.JPG"));
   CHECK(data.read(8, file) == 3);
@@ -109,26 +109,40 @@ TEST_CASE("image_folder: formats that are not decoded are refused, or left out a
                      {"1 image files in 1 classes", "2 files of other formats", "train/a/2.TIFF"}));
 }
 
-TEST_CASE("image_folder: photographs decode, in whole and in part") {
-  const std::string photographs = CORDEE_SOURCE_DIR "/../shared/data/image-folder";
-  if (!std::filesystem::exists(photographs)) {
-    MESSAGE("skipped: no photographs at ../shared/data/image-folder");
-    return;
-  }
-  const image_folder data(photographs);
-  CHECK(data.size() == 200);
+namespace {
+
+/// Whether a part of every `step`-th photograph is the crop of its whole decode.
+void check_photographs(const std::string& path, std::size_t of_a_class, std::size_t step) {
+  const image_folder data(path);
+  CHECK(data.size() == 5 * of_a_class);
   CHECK(data.class_names() ==
         std::vector<std::string>{"daisy", "dandelion", "roses", "sunflowers", "tulips"});
   detail::images::decoder d;
-  bytes file;
-  for (std::size_t i = 0; i < data.size(); i += 9) {
-    CHECK(data.read(i, file) == static_cast<int>(i / 40));
-    const decoded whole = decode_whole(file);
-    CHECK(d.size(file, data.name(i)) == whole.size);
-    const region r{whole.size.width / 3, whole.size.height / 4, whole.size.width / 2,
-                   whole.size.height / 2};
-    detail::core::pod_vector<std::uint8_t> rgb;
-    d.decode(file, data.name(i), r, 1, rgb);
-    CHECK(bytes(rgb.begin(), rgb.end()) == crop(whole, r));
+  detail::core::pod_vector<std::uint8_t> rgb;
+  file_bytes file;
+  for (std::size_t i = 0; i < data.size(); i += step) {
+    CHECK(data.read(i, file) == static_cast<int>(i / of_a_class));
+    for (const int scale : {1, 2}) {
+      const decoded whole = decode_whole(file, scale);
+      CHECK(detail::images::reduced(d.size(file, data.name(i)), scale) == whole.size);
+      const region r{whole.size.width / 3, whole.size.height / 4, whole.size.width / 2,
+                     whole.size.height / 2};
+      d.decode(file, data.name(i), r, scale, rgb);
+      CHECK(file_bytes(rgb.begin(), rgb.end()) == crop(whole, r));
+    }
   }
+}
+
+}  // namespace
+
+TEST_CASE("image_folder: photographs decode, in whole and in part") {
+  check_photographs(CORDEE_SOURCE_DIR "/tests/images/photographs", 2, 1);
+}
+
+TEST_CASE("image_folder: the photographs of the shared folder decode") {
+  const std::string path = CORDEE_SOURCE_DIR "/../shared/data/image-folder";
+  if (std::filesystem::exists(path))
+    check_photographs(path, 40, 9);
+  else
+    MESSAGE("skipped: no photographs at ../shared/data/image-folder");
 }

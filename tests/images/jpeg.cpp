@@ -14,12 +14,12 @@ using namespace cordee::detail::images;
 using namespace support;
 
 TEST_CASE("jpeg: many scans of a few bytes each are refused, not decoded for hours") {
-  bytes file = encode_jpeg({"progressive", 1, {1, 1}, {1, 1}, true}, 8, 8);
+  file_bytes file = encode_jpeg({"progressive", 1, {1, 1}, {1, 1}, true}, 8, 8);
   const std::uint8_t start_of_scan[] = {0xff, 0xda};
   const auto scan = std::search(file.begin(), file.end(), start_of_scan, start_of_scan + 2);
-  const bytes first(scan, std::search(scan + 2, file.end(), start_of_scan, start_of_scan + 2));
+  const file_bytes first(scan, std::search(scan + 2, file.end(), start_of_scan, start_of_scan + 2));
   const auto with_scans = [&](int n) {
-    bytes all(file.begin(), scan);
+    file_bytes all(file.begin(), scan);
     for (int k = 0; k < n; ++k) all.insert(all.end(), first.begin(), first.end());
     all.insert(all.end(), {0xff, 0xd9});
     return all;
@@ -34,8 +34,8 @@ TEST_CASE("jpeg: many scans of a few bytes each are refused, not decoded for hou
 }
 
 TEST_CASE("jpeg: only files that begin as one are one") {
-  CHECK(is_jpeg(bytes{0xff, 0xd8, 0xff, 0xe0}));
-  CHECK_FALSE(is_jpeg(bytes{0xff, 0xd8}));
-  CHECK_FALSE(is_jpeg(bytes{0xff, 0xd8, 0x00}));
-  CHECK_FALSE(is_jpeg(bytes{}));
+  CHECK(is_jpeg(file_bytes{0xff, 0xd8, 0xff, 0xe0}));
+  CHECK_FALSE(is_jpeg(file_bytes{0xff, 0xd8}));
+  CHECK_FALSE(is_jpeg(file_bytes{0xff, 0xd8, 0x00}));
+  CHECK_FALSE(is_jpeg(file_bytes{}));
 }

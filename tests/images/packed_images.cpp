@@ -32,7 +32,7 @@ TEST_CASE("packed images: the decoder finds the pixels, labels and names that we
   CHECK(data.size() == 23);
   CHECK(data.classes() == 3);
   decoder d;
-  bytes file;
+  file_bytes file;
   for (int i = 0; i < 23; ++i) {
     const auto k = static_cast<std::size_t>(i);
     CHECK(data.read(k, file) == i % 3);
@@ -41,7 +41,7 @@ TEST_CASE("packed images: the decoder finds the pixels, labels and names that we
     CHECK(size == image_size{5 + i, 3 + i % 4});
     detail::core::pod_vector<std::uint8_t> rgb;
     d.decode(file, data.name(k), {0, 0, size.width, size.height}, 1, rgb);
-    CHECK(bytes(rgb.begin(), rgb.end()) == picture(size.width, size.height));
+    CHECK(file_bytes(rgb.begin(), rgb.end()) == picture(size.width, size.height));
   }
   CHECK_THROWS_AS(data.read(23, file), usage_error);
   CHECK(encoded_dataset_laws(data) == "");
@@ -61,10 +61,10 @@ TEST_CASE("packed images: without finish there is no file, and an empty set is o
 
 TEST_CASE("packed images: a file that is cut anywhere is refused") {
   const folder f, cut;
-  const bytes file = f.get(pack_some(f).substr(f.file("").size()));
+  const file_bytes file = f.get(pack_some(f).substr(f.file("").size()));
   for (std::size_t n = 0; n<file.size(); n += n + 200> file.size() ? 1 : 97) {
     const std::string path =
-        cut.put("cut", bytes(file.begin(), file.begin() + static_cast<std::ptrdiff_t>(n)));
+        cut.put("cut", file_bytes(file.begin(), file.begin() + static_cast<std::ptrdiff_t>(n)));
     CHECK(contains_all(message_of<error>([&] { packed_images{path}; }),
                        {path, "pack the images again"}));
   }
@@ -72,16 +72,16 @@ TEST_CASE("packed images: a file that is cut anywhere is refused") {
 
 TEST_CASE("packed images: every damaged byte is found, in an image when it is read") {
   const folder f, other;
-  const bytes file = f.get(pack_some(f).substr(f.file("").size()));
+  const file_bytes file = f.get(pack_some(f).substr(f.file("").size()));
   std::size_t refused = 0, found = 0;
   for (std::size_t at = 0; at < file.size(); at += at % 64 < 32 ? 1 : 32) {
-    bytes damaged = file;
+    file_bytes damaged = file;
     damaged[at] ^= 0x20;
     const std::string path = other.put("damaged", damaged);
     try {
       const packed_images data(path);
       std::size_t wrong = 0;
-      bytes image;
+      file_bytes image;
       for (std::size_t i = 0; i < data.size(); ++i) try {
           data.read(i, image);
         } catch (const sample_error&) {
@@ -99,7 +99,7 @@ TEST_CASE("packed images: every damaged byte is found, in an image when it is re
 
 TEST_CASE("packed images: another version is named") {
   const folder f;
-  bytes file = f.get(pack_some(f).substr(f.file("").size()));
+  file_bytes file = f.get(pack_some(f).substr(f.file("").size()));
   file[8] = 2;
   const std::string path = f.put("packed", file);
   CHECK(message_of<error>([&] {

@@ -29,7 +29,7 @@ const std::vector<png_kind> kinds{
     {"palette of 2 bits", PNG_COLOR_TYPE_PALETTE, 2},
     {"transparent palette", PNG_COLOR_TYPE_PALETTE, 4, false, true}};
 
-bytes region_of(png_reader& reader, const bytes& file, const region& r) {
+file_bytes region_of(png_reader& reader, const file_bytes& file, const region& r) {
   detail::core::pod_vector<std::uint8_t> rgb;
   reader.decode(file, "image", r, rgb);
   return {rgb.begin(), rgb.end()};
@@ -43,13 +43,13 @@ TEST_CASE("png: every color type, depth and order of rows becomes RGB of 8 bits"
     for (const bool interlaced : {false, true})
       for (const auto& [width, height] : {std::pair{19, 13}, std::pair{1, 1}, std::pair{3, 40}}) {
         kind.interlaced = interlaced;
-        const bytes file = encode_png(kind, width, height);
+        const file_bytes file = encode_png(kind, width, height);
         CHECK(reader.size(file, "image") == image_size{width, height});
         const region regions[] = {{0, 0, width, height},
                                   {width / 2, height / 3, width - width / 2, 1},
                                   {width - 1, height - 1, 1, 1}};
         for (const region& r : regions) {
-          bytes expected;
+          file_bytes expected;
           for (int y = r.top; y < r.top + r.height; ++y)
             for (int x = r.left; x < r.left + r.width; ++x)
               for (const std::uint8_t c : rgb_of(kind, x, y)) expected.push_back(c);
@@ -61,9 +61,9 @@ TEST_CASE("png: every color type, depth and order of rows becomes RGB of 8 bits"
 
 TEST_CASE("png: a truncated file is refused at every byte, whichever region is asked for") {
   png_reader reader(1 << 20);
-  const bytes file = encode_png(kinds[0], 19, 13);
+  const file_bytes file = encode_png(kinds[0], 19, 13);
   for (std::size_t n = 0; n < file.size(); ++n) {
-    const bytes cut(file.begin(), file.begin() + static_cast<std::ptrdiff_t>(n));
+    const file_bytes cut(file.begin(), file.begin() + static_cast<std::ptrdiff_t>(n));
     CHECK_THROWS_AS(reader.size(cut, "image"), sample_error);
     CHECK_THROWS_AS(region_of(reader, cut, {0, 0, 1, 1}), sample_error);
   }
@@ -71,11 +71,11 @@ TEST_CASE("png: a truncated file is refused at every byte, whichever region is a
 
 TEST_CASE("png: damage of the pixels is found by their checksum") {
   png_reader reader(1 << 20);
-  const bytes file = encode_png(kinds[0], 19, 13);
+  const file_bytes file = encode_png(kinds[0], 19, 13);
   const char idat[] = "IDAT";
   const auto data = std::search(file.begin(), file.end(), idat, idat + 4) - file.begin() + 4;
   for (std::ptrdiff_t at = data; at + 16 < std::ssize(file); ++at) {  // not the last chunk, IEND
-    bytes damaged = file;
+    file_bytes damaged = file;
     damaged[static_cast<std::size_t>(at)] ^= 0x10;
     CHECK(contains_all(message_of<sample_error>([&] {
                          region_of(reader, damaged, {0, 0, 19, 13});

@@ -11,41 +11,41 @@
 
 #include <cordee/images/crc32c.hpp>
 
+#include "tests/support/folder.hpp"
+
 namespace support {
 
-using bytes = std::vector<std::uint8_t>;
-
-inline bytes to_bytes(std::string_view text) { return {text.begin(), text.end()}; }
-inline void append(bytes& out, const bytes& more) {
+inline file_bytes to_bytes(std::string_view text) { return {text.begin(), text.end()}; }
+inline void append(file_bytes& out, const file_bytes& more) {
   out.insert(out.end(), more.begin(), more.end());
 }
 
-inline bytes varint(std::uint64_t value) {
-  bytes out;
+inline file_bytes varint(std::uint64_t value) {
+  file_bytes out;
   for (; value >= 0x80; value >>= 7) out.push_back(static_cast<std::uint8_t>(value | 0x80));
   out.push_back(static_cast<std::uint8_t>(value));
   return out;
 }
 /// A field of bytes.
-inline bytes field(unsigned number, const bytes& value) {
-  bytes out = varint(number << 3 | 2);
+inline file_bytes field(unsigned number, const file_bytes& value) {
+  file_bytes out = varint(number << 3 | 2);
   append(out, varint(value.size()));
   append(out, value);
   return out;
 }
-inline bytes integer_field(unsigned number, std::uint64_t value) {
-  bytes out = varint(number << 3);
+inline file_bytes integer_field(unsigned number, std::uint64_t value) {
+  file_bytes out = varint(number << 3);
   append(out, varint(value));
   return out;
 }
 /// An entry of the map of features, whose value is a list of the given kind.
-inline bytes feature(std::string_view name, unsigned kind, const bytes& list) {
-  bytes entry = field(1, to_bytes(name));
+inline file_bytes feature(std::string_view name, unsigned kind, const file_bytes& list) {
+  file_bytes entry = field(1, to_bytes(name));
   append(entry, field(2, field(kind, list)));
   return field(1, entry);
 }
-inline bytes example(const bytes& image, std::int64_t label) {
-  bytes features = feature("image/height", 3, field(1, varint(480)));
+inline file_bytes example(const file_bytes& image, std::int64_t label) {
+  file_bytes features = feature("image/height", 3, field(1, varint(480)));
   append(features, feature("image/encoded", 1, field(1, image)));
   append(features, feature("image/class/text", 1, field(1, to_bytes("rose"))));
   append(features,
@@ -53,12 +53,12 @@ inline bytes example(const bytes& image, std::int64_t label) {
   return field(1, features);
 }
 
-inline void append_number(bytes& out, std::uint64_t value, int size) {
+inline void append_number(file_bytes& out, std::uint64_t value, int size) {
   for (int k = 0; k < size; ++k) out.push_back(static_cast<std::uint8_t>(value >> (8 * k)));
 }
-inline bytes tf_record(const bytes& data) {
+inline file_bytes tf_record(const file_bytes& data) {
   using namespace cordee::detail::images;
-  bytes out;
+  file_bytes out;
   append_number(out, data.size(), 8);
   append_number(out, masked_crc(crc32c(out)), 4);
   append(out, data);

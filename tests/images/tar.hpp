@@ -37,7 +37,6 @@ inline std::vector<std::uint8_t> make_tar(
   for (const tar_entry& e : entries) {
     ::archive_entry* const entry = archive_entry_new();
     archive_entry_set_pathname(entry, e.name.c_str());
-    archive_entry_set_pathname_utf8(entry, e.name.c_str());
     archive_entry_set_filetype(entry, e.kind);
     archive_entry_set_perm(entry, 0644);
     archive_entry_set_size(entry, static_cast<la_int64_t>(e.data.size()));

@@ -18,11 +18,11 @@ namespace {
 /// Two files of 30 records and one of none, whose labels are 1 .. 5.
 struct shards {
   folder f;
-  std::vector<bytes> images;
+  std::vector<file_bytes> images;
 
   shards() {
     for (int s = 0; s < 2; ++s) {
-      bytes file;
+      file_bytes file;
       for (int i = 0; i < 30; ++i) {
         images.push_back(encode_jpeg({"4:2:0", 3, {2, 2}}, 17 + i, 9, static_cast<unsigned>(i)));
         append(file, tf_record(example(images.back(), 1 + (s + i) % 5)));
@@ -34,13 +34,13 @@ struct shards {
   std::string pattern() const { return f.file("train-{00..02}-of-03"); }
 };
 
-std::string refusal(const bytes& file) {
+std::string refusal(const file_bytes& file) {
   const folder f;
   return message_of<error>([&] { tfrecord(f.put("x", file)); });
 }
 
-bytes read(const tfrecord& data, std::size_t i) {
-  bytes file;
+file_bytes read(const tfrecord& data, std::size_t i) {
+  file_bytes file;
   data.read(i, file);
   return file;
 }
@@ -52,7 +52,7 @@ TEST_CASE("tfrecord: images and labels of all shards, in the order of the files"
   const tfrecord data(s.pattern(), {.classes = 5, .shuffle_buffer = 8});
   CHECK(data.size() == 60);
   CHECK(data.classes() == 5);
-  bytes file(1000000);
+  file_bytes file(1000000);
   for (std::size_t i = 0; i < 60; ++i) {
     CHECK(data.read(i, file) == static_cast<int>((i / 30 + i % 30) % 5));
     CHECK(file == s.images[i]);
@@ -64,11 +64,11 @@ TEST_CASE("tfrecord: images and labels of all shards, in the order of the files"
 
 TEST_CASE("tfrecord: a record whose data are damaged is a sample error, and the others are read") {
   const folder f;
-  bytes file = tf_record(example(to_bytes("one"), 1));
+  file_bytes file = tf_record(example(to_bytes("one"), 1));
   const std::size_t first = file.size();
   append(file, tf_record(example(to_bytes("two"), 2)));
   for (std::size_t at = 12; at < first; ++at) {
-    bytes damaged = file;
+    file_bytes damaged = file;
     damaged[at] ^= 0x40;
     const tfrecord data(f.put("x", damaged));
     CHECK(message_of<sample_error>([&] {
@@ -79,18 +79,19 @@ TEST_CASE("tfrecord: a record whose data are damaged is a sample error, and the 
 }
 
 TEST_CASE("tfrecord: a file whose framing is damaged or cut is refused when it is opened") {
-  const bytes file = tf_record(example(to_bytes("one"), 1));
+  const file_bytes file = tf_record(example(to_bytes("one"), 1));
   for (std::size_t n = 1; n < file.size(); ++n)
-    CHECK(contains_all(refusal(bytes(file.begin(), file.begin() + static_cast<std::ptrdiff_t>(n))),
-                       {" at offset 0, record 0; it is truncated, damaged"}));
+    CHECK(contains_all(
+        refusal(file_bytes(file.begin(), file.begin() + static_cast<std::ptrdiff_t>(n))),
+        {" at offset 0, record 0; it is truncated, damaged"}));
   for (std::size_t at = 0; at < 12; ++at) {
-    bytes damaged = file;
+    file_bytes damaged = file;
     damaged[at] ^= 0x40;
     CHECK(contains_all(refusal(damaged), {"the checksum of a record's length is wrong"}));
   }
   for (const std::uint64_t length : {std::uint64_t{1} << 63, ~std::uint64_t{0},
                                      ~std::uint64_t{0} - 15, file.size() - std::uint64_t{15}}) {
-    bytes large;
+    file_bytes large;
     append_number(large, length, 8);
     append_number(large, detail::images::masked_crc(detail::images::crc32c(large)), 4);
     large.resize(file.size());
@@ -101,7 +102,7 @@ TEST_CASE("tfrecord: a file whose framing is damaged or cut is refused when it i
 
 TEST_CASE("tfrecord: other records and labels are sample errors that name the options") {
   const folder f;
-  const auto message = [&](const bytes& data, tfrecord_options options = {}) {
+  const auto message = [&](const file_bytes& data, tfrecord_options options = {}) {
     const tfrecord set(f.put("x", tf_record(data)), options);
     return message_of<sample_error>([&] { read(set, 0); });
   };

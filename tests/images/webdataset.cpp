@@ -31,8 +31,8 @@ struct shards {
       f.put(concat("train-00", s, ".tar"), make_tar(entries));
     }
   }
-  static bytes image(int s, int i) {
-    bytes out = to_bytes(concat("image ", s, " ", i));
+  static file_bytes image(int s, int i) {
+    file_bytes out = to_bytes(concat("image ", s, " ", i));
     out.resize(out.size() + static_cast<std::size_t>(i * 37));
     return out;
   }
@@ -60,7 +60,7 @@ TEST_CASE("webdataset: images and labels of all shards, in the order of the file
   const webdataset data(s.pattern(), {.shuffle_buffer = 10});
   CHECK(data.size() == 75);
   CHECK(data.classes() == 5);
-  bytes file(100000);
+  file_bytes file(100000);
   for (std::size_t i = 0; i < 75; ++i) {
     CHECK(data.read(i, file) == static_cast<int>(i % 25 % 5));
     CHECK(file == shards::image(static_cast<int>(i / 25), static_cast<int>(i % 25)));
@@ -102,7 +102,7 @@ TEST_CASE("webdataset: suspicious members are refused by name, or left out and c
   all.insert(all.end(), {b_jpg, b_cls});
   const webdataset data = shard.make(all, {.broken = broken_image::skip});
   CHECK(data.size() == 2);
-  bytes file;
+  file_bytes file;
   CHECK(data.read(1, file) == 1);
   CHECK(file == b_jpg.data);
   CHECK(contains_all(data.describe(),
@@ -118,7 +118,7 @@ TEST_CASE("webdataset: a second image or label of a sample is refused, or left o
   CHECK(contains_all(shard.refusal({a_jpg, a_cls, label}),
                      {"x.tar, a.cls: a second image or label"}));
   const webdataset data = shard.make({a_jpg, other, a_cls, label}, {.broken = broken_image::skip});
-  bytes file;
+  file_bytes file;
   CHECK(data.size() == 1);
   CHECK(data.read(0, file) == 0);
   CHECK(file == a_jpg.data);

@@ -28,7 +28,7 @@ namespace cordee::inline CORDEE_ABI::detail::images {
 /// message. Sizes are checked before memory is made.
 class decoder {
  public:
-  /// Twice what Pillow warns of as a decompression bomb, and more than ImageNet's largest.
+  /// 16384 x 16384, half as much again as Pillow refuses as a decompression bomb.
   static constexpr std::uint64_t default_most_pixels = std::uint64_t{1} << 28;
 
   explicit decoder(std::uint64_t most_pixels = default_most_pixels)

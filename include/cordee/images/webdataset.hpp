@@ -103,7 +103,7 @@ class tar_samples {
   void finish() {
     if (!image_.empty() && !has_label_)
       leave_out(image_, "an image without a label (.cls) beside it");
-    else if (image_.empty() && has_label_)
+    else if (image_.empty() && sample_.label >= 0)
       leave_out(concat(key_, ".cls"), "a label without an image (.jpg, .jpeg, .png) beside it");
     else if (sample_.label >= 0) {
       sample_.name = names.size();
