@@ -49,6 +49,32 @@ if(TARGET cordee::mpi)
 else()
   cordee_example_skipped(many_machines "no MPI: package libopenmpi-dev or libmpich-dev")
 endif()
+
+# Photographs that a program makes: 24 to train on and 6 held out, of noise, so no accuracy is expected.
+if(TARGET flowers)
+  add_executable(make_photographs ${PROJECT_SOURCE_DIR}/tests/examples/make_photographs.cpp)
+  target_link_libraries(make_photographs PRIVATE cordee_dev cordee_images)
+  set(photographs ${CMAKE_CURRENT_BINARY_DIR}/photographs)
+  add_test(NAME example.flowers.photographs COMMAND make_photographs ${photographs})
+  set_tests_properties(example.flowers.photographs PROPERTIES FIXTURES_SETUP photographs LABELS example)
+  set(few --data ${photographs} --batch 8 --epochs 1 --warmup 0.5)
+  cordee_example(flowers MATCH "input +rank 0 of 2 reads slice 0 of each update of 8 samples"
+    MATCH "input: waited for data .*decode"
+    NUMBER "validation accuracy [0-9.]+ % of 6 photographs, loss ([0-9.]+)" 0.1 20
+    RUN $<TARGET_FILE:flowers> ${few} --ranks 2)
+  set_tests_properties(example.flowers PROPERTIES FIXTURES_REQUIRED photographs)
+  cordee_example(flowers.without_data STATUS 1 MATCH "error: .*nowhere" RUN $<TARGET_FILE:flowers> --data nowhere)
+  cordee_example_options(flowers "--scaled-decoding")
+  if(TARGET cordee::mpi)
+    cordee_example(flowers.processes MATCH "rank 0 of 2 reads" NUMBER "photographs, loss ([0-9.]+)" 0.1 20
+      RUN ${launch}/mpirun.sh 2 $<TARGET_FILE:flowers> ${few} --processes --scaled-decoding)
+    set_tests_properties(example.flowers.processes PROPERTIES FIXTURES_REQUIRED photographs PROCESSORS 2
+      ENVIRONMENT "MPIRUN=${MPIEXEC_EXECUTABLE};OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
+  endif()
+else()
+  cordee_example_skipped(flowers "libjpeg-turbo or libpng not found: packages libjpeg-dev and libpng-dev")
+endif()
+
 # The command that a script gives to the launcher, by programs of the launchers' names that print it.
 set(fake_launchers "PATH=${PROJECT_SOURCE_DIR}/tests/support:$ENV{PATH}")
 # cordee_launch(NAME VARIABLES ARGUMENTS...): with VARIABLES in the environment.

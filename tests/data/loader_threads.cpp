@@ -20,8 +20,7 @@ using namespace support;
 
 namespace {
 
-/// Example i drawn at random: the index, and two bytes of its sequence. Its own order is descending,
-/// rotated by the epoch.
+/// Example i drawn at random: the index, and three bytes of its sequence.
 struct drawn {
   std::size_t count = 50;
   std::vector<std::size_t> unreadable = {};
@@ -42,6 +41,7 @@ struct drawn {
     return label(i);
   }
 };
+/// With an order of its own, descending and rotated by the epoch.
 struct ordered : drawn {
   std::vector<std::uint32_t> order(std::uint64_t seed, std::int64_t epoch) const {
     std::vector<std::uint32_t> all(size());
@@ -150,7 +150,7 @@ TEST_CASE("by default several threads read what is drawn at random, one what is 
   for (const loader_options& wrong : {loader_options{.global_batch = 10, .decode_threads = -1},
                                       loader_options{.global_batch = 10, .decode_threads = 2000},
                                       loader_options{.global_batch = 10, .prefetch = -1},
-                                      loader_options{.global_batch = 10, .prefetch = 65}})
+                                      loader_options{.global_batch = 10, .prefetch = 8}})
     CHECK_THROWS_AS((loader{numbered{}, rank_stub{}, wrong}), usage_error);
 }
 

@@ -54,8 +54,9 @@ TEST_CASE("prefetcher: each step in sequence is filled once, a step out of seque
     for (const std::int64_t step : {0, 1, 2}) CHECK(updates.take(step).step == step);
     for (const std::int64_t step : {7, 8, 3}) CHECK(updates.take(step).step == step);
   }
-  // 0, 1, 2; 3 prefetched in vain; 7, 8; 9 in vain; 3; and 4 unless the destructor was first.
-  CHECK((source.fills == 8 || source.fills == 9));
+  // 0, 1, 2, 7, 8, 3; and 3, 9 and 4 where the thread had begun them before they were not needed.
+  CHECK(source.fills >= 6);
+  CHECK(source.fills <= 9);
 }
 
 TEST_CASE("prefetcher: take throws what fill threw, at each call, and other steps are filled") {

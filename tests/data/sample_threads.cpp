@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 #include <atomic>
+#include <chrono>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -10,7 +11,6 @@
 
 #include <cordee/data/sample_threads.hpp>
 
-using cordee::detail::core::pod_vector;
 using cordee::detail::data::sample_threads;
 
 namespace {
@@ -18,12 +18,13 @@ namespace {
 struct counted {
   explicit counted(std::size_t n) : calls(n) {}
   std::vector<std::atomic<int>> calls;
+  int threads = 8;
   std::size_t failing_from = ~std::size_t{0};
 
-  static void make(void* self, std::size_t i, pod_vector<std::uint8_t>& scratch) {
+  static void make(void* self, std::size_t i, int worker) {
     auto& c = *static_cast<counted*>(self);
     ++c.calls[i];
-    scratch.resize(8);
+    if (worker < 0 || worker >= c.threads) ++c.calls[i];
     if (i < c.failing_from) return;
     if (i % 2 == 1) std::this_thread::yield();
     throw std::runtime_error(std::to_string(i));
@@ -38,6 +39,7 @@ TEST_CASE("sample_threads make each sample once, whatever their number") {
     CHECK(team.size() == threads);
     for (const std::size_t count : {0, 1, 2, 7, 100}) {
       counted all(count);
+      all.threads = threads;
       team.run(count, counted::make, &all);
       for (const auto& calls : all.calls) CHECK(calls == 1);
     }
@@ -61,4 +63,26 @@ TEST_CASE("sample_threads throw what the first sample in order threw, and serve 
       team.run(10, counted::make, &next);
       for (const auto& calls : next.calls) CHECK(calls == 1);
     }
+}
+
+TEST_CASE("sample_threads: a later sample that throws after the first one does not replace it") {
+  struct pair {
+    std::atomic<bool> second_began{false}, first_throws{false};
+
+    static void make(void* self, std::size_t i, int) {
+      auto& p = *static_cast<pair*>(self);
+      if (i == 0) {
+        while (!p.second_began) std::this_thread::yield();
+        p.first_throws = true;
+      } else {
+        p.second_began = true;
+        while (!p.first_throws) std::this_thread::yield();
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      }
+      throw std::runtime_error(std::to_string(i));
+    }
+  };
+  sample_threads team(2);
+  pair both;
+  CHECK_THROWS_WITH(team.run(2, pair::make, &both), "0");
 }

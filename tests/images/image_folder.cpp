@@ -59,6 +59,8 @@ TEST_CASE("image_folder: classes and files in torchvision's order") {
   CHECK(data.read(2, file) == 1);
   CHECK(file == to_bytes("b/10.JPG"));
   CHECK(data.read(8, file) == 3);
+  CHECK(data.label(8) == 3);
+  CHECK_THROWS_AS((void)data.label(9), usage_error);
   CHECK_THROWS_AS(data.read(9, file), usage_error);
   CHECK(encoded_dataset_laws(data) == "");
 }

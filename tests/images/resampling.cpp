@@ -47,8 +47,8 @@ TEST_CASE("random_resized_crop: area and log aspect are uniform, positions too")
     lefts.push_back(p.source.left / (4000 - w));
     tops.push_back(p.source.top / (4000 - h));
   }
-  // Kolmogorov and Smirnov: beyond 2.2 / sqrt(n) with probability 1e-4. Sides are rounded to a pixel
-  // of more than 1000, which moves an area by a thousandth.
+  // Kolmogorov and Smirnov: beyond 2.2 / sqrt(n) with probability 1e-4. Sides are rounded to a
+  // pixel of more than 1000, which moves an area by a thousandth.
   const double bound = 2.2 / std::sqrt(static_cast<double>(count)) + 0.01;
   CHECK(distance_from_uniform(areas) < bound);
   CHECK(distance_from_uniform(aspects) < bound);

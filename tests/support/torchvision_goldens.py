@@ -37,7 +37,7 @@ def fnv(pixels):
     return f"0x{h:016x}u"
 
 
-def lines(text, width=88):
+def lines(text, width=92):
     return "\n".join(f'     "{text[i:i + width]}"' for i in range(0, len(text), width))
 
 
@@ -81,6 +81,7 @@ def main():
 
 #include <cordee/images/region.hpp>
 
+// clang-format off
 namespace support {{
 
 struct resized_golden {{
@@ -90,14 +91,12 @@ struct resized_golden {{
   cordee::region window;
   std::string_view torchvision, pillow;
 }};
-inline constexpr std::array resized_goldens{{
-    // clang-format off""")
+inline constexpr std::array resized_goldens{{""")
     print("    resized_golden", end="")
     cases = [((61, 47), (7, 5, 40, 31), (16, 16), (0, 0, 16, 16)),
              ((20, 15), (0, 0, 20, 15), (26, 25), (3, 2, 21, 19)),
              ((200, 9), (0, 0, 200, 9), (5, 7), (0, 0, 5, 7)),
              ((90, 120), (1, 2, 88, 117), (12, 10), (1, 1, 10, 9)),
-             ((9, 9), (0, 0, 9, 9), (9, 9), (0, 0, 9, 9)),
              ((3, 2), (2, 1, 1, 1), (4, 3), (0, 0, 4, 3))]
     first = True
     for case in cases:
@@ -105,21 +104,18 @@ inline constexpr std::array resized_goldens{{
             print("    resized_golden", end="")
         first = False
         resized(*case)
-    print("""    // clang-format on
-};
+    print("""};
 
 struct evaluation_golden {
   cordee::image_size source;
   int resize, crop;
   std::string_view pixels;
 };
-inline constexpr std::array evaluation_goldens{
-    // clang-format off""")
+inline constexpr std::array evaluation_goldens{""")
     for case in [((61, 47), 20, 14), ((31, 50), 13, 12), ((40, 40), 17, 8), ((57, 23), 23, 15)]:
         print("    evaluation_golden", end="")
         evaluation(*case)
-    print("""    // clang-format on
-};
+    print("""};
 
 struct central_golden {
   cordee::image_size source;
@@ -131,7 +127,8 @@ inline constexpr std::array central_goldens{""")
         central_crop(*size)
     print("""};
 
-/// Of noise of 5 x 4 pixels. pad_crop_flip with padding 2: [offset down + 2][offset right + 2][flipped].
+/// Of noise of 5 x 4 pixels, pad_crop_flip with padding 2:
+/// [offset down + 2][offset right + 2][flipped].
 inline constexpr std::uint64_t pad_crop_flip_goldens[5][5][2] = {""")
     image = noise(5, 4)
     padded = F.pad(image, [2, 2, 2, 2])
@@ -155,7 +152,8 @@ inline constexpr std::uint64_t cutout_goldens[4][5] = {""")
     print(f"""}};
 inline constexpr std::uint64_t horizontal_flip_golden = {fnv(F.horizontal_flip(image))};
 
-}}  // namespace support""")
+}}  // namespace support
+// clang-format on""")
 
 
 if __name__ == "__main__":

@@ -64,6 +64,18 @@ TEST_CASE("describe: states the run's plan and policies, and changes nothing") {
   CHECK(feed.step() == 0);
 }
 
+TEST_CASE("describe: says what this rank reads, where the loader says it") {
+  struct describing : toy_loader {
+    std::string describe_input() const { return "rank 0 of 1 reads all of it"; }
+  };
+  quadratic<fp32> model;
+  trainer run{model, sgd{}, steady, solo{}};
+  describing feed{};
+  check_contains(describe(run, feed, 1), {"input           rank 0 of 1 reads all of it\n"});
+  toy_loader silent;
+  CHECK_FALSE(contains(describe(run, silent, 1), "\ninput"));
+}
+
 TEST_CASE("describe: states the type of each quantity, and loss scaling") {
   quadratic<halves> model;
   trainer run{model, sgd{}, steady, solo{}, {.loss_scaling = {.initial = 512, .interval = 7}}};

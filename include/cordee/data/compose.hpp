@@ -35,8 +35,8 @@ constexpr std::uint32_t kind_of() {
 
 }  // namespace detail::data
 
-/// Each draws from a subsequence of its own, given by its kind (`subsequence`, a constant of its type)
-/// and by how many of the same kind are before it. So one more of another kind does not change what
+/// Each draws from a subsequence of its own, given by its kind (`subsequence`, a constant of its
+/// type) and by how many of the same kind are before it. So one more of another kind does not change what
 /// the others draw.
 template <Augmentation... A>
 class compose {

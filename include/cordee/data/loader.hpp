@@ -70,7 +70,7 @@ class loader {
             "loader: .accumulate, the number of micro-batches, must be at least 1");
     expects(options.decode_threads >= 0 && options.decode_threads <= most_threads &&
                 options.prefetch >= 0 && options.prefetch <= most_prefetch,
-            "loader: .decode_threads is within 0 .. 1024, .prefetch within 0 .. 64");
+            "loader: .decode_threads is within 0 .. 1024, .prefetch within 0 .. 7");
     expects(dataset_.image().channels <= 4, "loader: images have at most 4 channels");
     norm.expect_covers(dataset_.image().channels);
     (void)mixing_.active();  // refuses wrong options
@@ -179,7 +179,7 @@ class loader {
  private:
   [[nodiscard]] std::int64_t slices() const { return std::int64_t{ranks_} * options_.accumulate; }
 
-  static constexpr int most_threads = 1024, most_prefetch = 64;
+  static constexpr int most_threads = 1024, most_prefetch = detail::data::prefetcher::most_depth;
   static constexpr bool many_threads = detail::data::DrawnAtRandom<S>;
   // In the constructor's list, before options are checked; a wrong number makes one thread.
   static int decode_threads(const loader_options& o) {
@@ -209,6 +209,7 @@ class loader {
     for (std::size_t i = 0; i < count; ++i)
       positions_[i] = sample_at(plan_.sample(u.step, made.first + static_cast<std::int64_t>(i)));
     current_ = &u;
+    if (augmentation_.active()) raw_.resize(static_cast<std::size_t>(threads_.size()) * image);
     threads_.run(count, make_sample, this);
     if (mixing_.active())
       detail::data::mix_pairs(
@@ -249,11 +250,10 @@ class loader {
   }
 
   // Runs on several threads: writes the augmented image and the label of sample i of current_.
-  static void make_sample(void* self, std::size_t i,
-                          detail::core::pod_vector<std::uint8_t>& scratch) {
-    static_cast<loader*>(self)->make(i, scratch);
+  static void make_sample(void* self, std::size_t i, int worker) {
+    static_cast<loader*>(self)->make(i, static_cast<std::size_t>(worker));
   }
-  void make(std::size_t i, detail::core::pod_vector<std::uint8_t>& scratch) {
+  void make(std::size_t i, std::size_t worker) {
     const auto epoch = static_cast<std::uint64_t>(positions_[i].epoch);
     const auto sample = static_cast<std::size_t>(positions_[i].index);
     const extent image = dataset_.image();
@@ -262,10 +262,10 @@ class loader {
       current_->labels[i] = read(epoch, sample, out);
       return;
     }
-    scratch.resize(out.size());
-    current_->labels[i] = read(epoch, sample, scratch.span());
+    const std::span<std::uint8_t> raw{raw_.data() + worker * image.size(), image.size()};
+    current_->labels[i] = read(epoch, sample, raw);
     const std::int64_t begin = detail::data::nanoseconds();
-    augmentation_(image, std::as_const(scratch).span(), out,
+    augmentation_(image, raw, out,
                   random_sequence(options_.seed, purpose::augmentation, epoch, sample));
     augment_.fetch_add(detail::data::nanoseconds() - begin, std::memory_order_relaxed);
   }
@@ -290,6 +290,7 @@ class loader {
   std::int64_t order_epoch_ = -1;
   detail::core::pod_vector<detail::data::batch_plan::position> positions_;
   detail::data::rank_update* current_ = nullptr;  // what threads_ fill
+  detail::core::pod_vector<std::uint8_t> raw_;    // (threads, channels, height, width)
 
   std::int64_t taken_ = 0, first_call_ = 0, last_return_ = 0, waited_ = 0;
   std::atomic<std::int64_t> made_{0}, augment_{0};

@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Updates ahead: while the caller uses the micro-batches of step k, a thread makes those of k + 1 to
-// k + depth.
+// Updates ahead: while the caller uses the micro-batches of step k, a thread makes those of k + 1
+// to k + depth.
 #pragma once
 
+#include <array>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
-#include <memory>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -34,14 +34,13 @@ struct rank_update {
 /// thread starts at the first `take`. Cold: it runs once a step, so it is compiled for size.
 class prefetcher {
  public:
+  static constexpr int most_depth = 7;
   using fill_function = void (*)(void* source, rank_update& update);
 
   /// fill(source, update) makes the samples of update.step. `source` must outlive the prefetcher.
+  /// Requires 1 <= depth <= most_depth.
   [[gnu::cold]] prefetcher(void* source, fill_function fill, int depth = 1)
-      : source_(source),
-        fill_(fill),
-        depth_(depth),
-        updates_(new rank_update[static_cast<std::size_t>(depth) + 1]) {}
+      : source_(source), fill_(fill), depth_(depth) {}
   prefetcher(const prefetcher&) = delete;
   prefetcher& operator=(const prefetcher&) = delete;
   [[gnu::cold, gnu::noinline]] ~prefetcher() {
@@ -125,7 +124,7 @@ class prefetcher {
   std::int64_t next_ = 0, end_ = 0;  // the steps that are requested
   bool filling_ = false, stop_ = false;
   std::exception_ptr failure_;  // of step next_
-  std::unique_ptr<rank_update[]> updates_;
+  std::array<rank_update, most_depth + 1> updates_;
   std::thread thread_;
 };
 

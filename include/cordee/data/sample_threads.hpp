@@ -8,12 +8,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <memory>
 #include <mutex>
 #include <utility>
 
 #include <cordee/core/clock.hpp>
-#include <cordee/core/pod_vector.hpp>
 #include <cordee/device/pool.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::data {
@@ -27,35 +25,32 @@ namespace cordee::inline CORDEE_ABI::detail::data {
 /// written to its own place.
 class sample_threads {
  public:
-  /// One task: makes sample `i`, with buffer `scratch` of the calling thread.
-  using task = void (*)(void* object, std::size_t i, core::pod_vector<std::uint8_t>& scratch);
+  /// One task: makes sample `i` on thread `worker` of 0 .. size() - 1.
+  using task = void (*)(void* object, std::size_t i, int worker);
 
-  [[gnu::cold]] explicit sample_threads(int threads)
-      : pool_(threads),
-        scratch_(new core::pod_vector<std::uint8_t>[static_cast<std::size_t>(threads)]) {}
+  [[gnu::cold]] explicit sample_threads(int threads) : pool_(threads) {}
 
   [[nodiscard]] int size() const { return pool_.size(); }
   /// Nanoseconds in tasks, of all threads together.
   [[nodiscard]] std::int64_t busy() const { return busy_.load(std::memory_order_relaxed); }
 
-  /// Calls make(object, i, scratch) for i = 0 .. count - 1 and returns when all are done. If some
-  /// throw, throws what the one of smallest i threw, whichever was first; later ones may be left out.
-  [[gnu::cold]] void run(std::size_t count, task make, void* object) {
+  /// Calls make(object, i, worker) for i = 0 .. count - 1 and returns when all are done. If some
+  /// throw, throws what the one of smallest i threw, whichever was first; later ones may be left.
+  [[gnu::cold, gnu::noinline]] void run(std::size_t count, task make, void* object) {
     next_.store(0, std::memory_order_relaxed);
     failed_ = count;
     pool_.run([&](int worker) {
       const std::int64_t begin = nanoseconds();
-      serve(count, make, object, scratch_[static_cast<std::size_t>(worker)]);
+      serve(count, make, object, worker);
       busy_.fetch_add(nanoseconds() - begin, std::memory_order_relaxed);
     });
     if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
   }
 
  private:
-  [[gnu::cold]] void serve(std::size_t count, task make, void* object,
-                           core::pod_vector<std::uint8_t>& scratch) {
+  [[gnu::cold]] void serve(std::size_t count, task make, void* object, int worker) {
     for (std::size_t i; (i = next_.fetch_add(1, std::memory_order_relaxed)) < count;) try {
-        make(object, i, scratch);
+        make(object, i, worker);
       } catch (...) {
         next_.store(count, std::memory_order_relaxed);  // samples before i have been taken
         const std::lock_guard lock(mutex_);
@@ -67,7 +62,6 @@ class sample_threads {
   }
 
   device::pool pool_;
-  std::unique_ptr<core::pod_vector<std::uint8_t>[]> scratch_;  // (threads)
   std::atomic<std::size_t> next_{0};
   std::atomic<std::int64_t> busy_{0};
   std::mutex mutex_;

@@ -150,7 +150,7 @@ constexpr region scaled(const region& r, image_size reduced_image, int scale) {
           std::min(nearest(r.top + r.height), reduced_image.height) - top};
 }
 
-/// Writes (3, plan.window.height, plan.window.width). Throws sample_error for what cannot be decoded.
+/// Writes (3, plan.window.height, plan.window.width). Throws sample_error for a broken image.
 template <Resampling R>
 void decode_sample(decoding_buffers& b, const std::string& name, const R& resampling,
                    random_sequence random, bool scaled_decoding, std::span<std::uint8_t> pixels,

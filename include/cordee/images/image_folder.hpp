@@ -159,6 +159,11 @@ class image_folder {
     return contents_->samples[i].label;
   }
 
+  /// The label that `read` returns, without reading the file.
+  [[nodiscard]] int label(std::size_t i) const {
+    expects(i < size(), "image_folder: the index is beyond the data set");
+    return contents_->samples[i].label;
+  }
   /// The file's path.
   [[nodiscard]] std::string name(std::size_t i) const {
     const sample& s = contents_->samples[i];

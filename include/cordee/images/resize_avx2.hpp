@@ -96,7 +96,7 @@ class avx2_passes {
         static_cast<int>(static_cast<std::uint32_t>(b) << 16 | static_cast<std::uint16_t>(a)));
   }
 
-  /// The sums of output k: of its taps 0, 1 modulo 4 in the low half, of the others in the high one.
+  /// The sums of output k: of its taps 0, 1 modulo 4 in the low half, of the others in the high.
   template <int Quads>
   [[gnu::always_inline]] __m256i half_sums(const std::uint8_t* rgb, int k) const {
     // Bytes of two pixels as words (r r g g b b 0 0): of the first two pixels, and of the next two.
