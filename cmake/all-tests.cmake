@@ -5,6 +5,13 @@
 # only_with_all.txt of the build, which scripts/test prints, so that nothing is left out in silence.
 set_property(GLOBAL PROPERTY cordee_only_with_all "")
 
+# Programs that need a GPU are compiled where there is one, and by --all.
+execute_process(COMMAND nvidia-smi --list-gpus RESULT_VARIABLE no_gpu OUTPUT_QUIET ERROR_QUIET)
+set(compile_gpu_tests ON)
+if(no_gpu AND NOT CORDEE_ALL_TESTS)
+  set(compile_gpu_tests OFF)
+endif()
+
 # cordee_only_with_all(NAME...): records tests, test sources or programs that this build leaves out.
 function(cordee_only_with_all)
   set_property(GLOBAL APPEND PROPERTY cordee_only_with_all ${ARGN})

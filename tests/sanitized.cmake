@@ -19,16 +19,20 @@ set(cordee_not_tsan
   "/device/(gpu_kernel|warp)[.]cpp$|/ops/gpu/|${gpu_engines}|_emulated[.]cpp$|/train/(bad_label|enqueued_courier|graph_cache)[.]cpp$")
 
 # Built for ThreadSanitizer with CORDEE_ALL_TESTS alone: tests of train/ that start no thread of their own kind. The
-# trainer's threads are those of tests/comm and of trainer*, courier, bucket_exchange, fit and readback.
-set(cordee_seldom_tsan "/train/(combinations[a-z_]*|goldens[a-z_]*|calibrate|console|csv|describe|gradient_scaler")
-string(APPEND cordee_seldom_tsan "|loss_scale|observe|pairing|planes|record|reducers|same_table|stability_check|step")
-string(APPEND cordee_seldom_tsan "|step_status|weights)[.]cpp$")
+# trainer's threads are those of tests/comm and of trainer*, courier, bucket_exchange, server, fit and readback.
+set(cordee_seldom_tsan "/train/(calibrate|combinations[a-z_]*|confusion_matrix|console|csv|describe|evaluate|fit_samples")
+string(APPEND cordee_seldom_tsan "|goldens[a-z_]*|gradient_scaler|loss_scale|observe|pairing|planes|record|reducers")
+string(APPEND cordee_seldom_tsan "|run_operations|run_state|same_settings|same_table|stability_check|step|step_status|weights)[.]cpp$")
+# And of comm/, what has no thread, and reducers but for ring, gossip, native, server and compressed: each rank calls them on
+# its own thread, and what they share is the transport.
+string(APPEND cordee_seldom_tsan "|/comm/(butterfly|compressed_widths|double_tree|encoded_wire|error_context|exact_method")
+string(APPEND cordee_seldom_tsan "|halving_doubling|hierarchical|host_info|launcher_environment|nodes|one_shot|power_of_two_remap")
+string(APPEND cordee_seldom_tsan "|reducer_check|self_comm|solo|square_matrix|stability|topolog[a-z_/]*|torus_ring|tree|two_shot|wire)[.]cpp$")
 
 # The same for test cases under AddressSanitizer: the engines at the sides of the stages, whose tails and few pixels are
 # those of the other cases; they run for minutes.
 if(cordee_asan AND NOT CORDEE_ALL_TESTS)
-  set(cordee_leave_out_ops "--test-case-exclude=engine: the*stem*,engine: 3x3*,engine: 1x1*")
-  cordee_only_with_all("tests/support/engine_shapes.hpp:stages")
+  set(cordee_asan_seldom_cases_ops "engine: the*stem*" "engine: 3x3*" "engine: 1x1*")
 endif()
 
 # cordee_leave_out_of_sanitized(LIST): removes from the list of sources what this build leaves out.

@@ -16,7 +16,7 @@ endfunction()
 
 # cordee_include_own_header_first(SOURCE...): compiles each test with its header as the first include, which shows
 # that the header includes all that it uses. Headers of tests that share a translation unit are compiled by
-# test_headers, below, and the umbrella by static/concepts.cpp.
+# test_headers (headers/alone.cmake), and the umbrella by static/concepts.cpp.
 function(cordee_include_own_header_first)
   foreach(source IN LISTS ARGN)
     cordee_header_of(header ${source})
@@ -28,11 +28,19 @@ endfunction()
 
 # cordee_combine_tests(LIST NAME EXTENSION): replaces the tests in the variable LIST by the translation units
 # NAME_0.EXTENSION... of CORDEE_TEST_UNITY_BATCH tests each. Kept separate are the test that checks what its own
-# includes declare, the files of explicit instantiations, and one that is compiled with less optimization.
+# includes declare, the files of explicit instantiations, and one that is compiled with less optimization. With batches of
+# one, each test has its header first.
 function(cordee_combine_tests list name extension)
   if(CORDEE_TEST_UNITY_BATCH EQUAL 1)
+    cordee_include_own_header_first(${${list}})
     return()
   endif()
+  foreach(source IN LISTS ${list})
+    cordee_header_of(header ${source})
+    if(header)
+      set_property(GLOBAL APPEND PROPERTY cordee_combined_headers ${header})
+    endif()
+  endforeach()
   set(tests ${${list}})
   set(units ${tests})
   list(FILTER units INCLUDE REGEX "/core/clock[.]cpp$|engines[.]cpp$|/ops/cpu/half_precision[.]cpp$")

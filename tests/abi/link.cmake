@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Links two units that were compiled with different CORDEE_HAS_*, and for different processors. Usage:
-#   cmake -D COMPILER=... -D ROOT=<repository> -D WORK=<folder> -P link.cmake
+#   cmake -D COMPILER=... -D ROOT=<repository> -D WORK=<folder> [-D ALL=ON] -P link.cmake
 #
 # For each macro that CMakeLists.txt defines: with the same macro in both units the program links and runs; with
 # the macro in one unit alone, the linker reports an undefined reference to the function whose signature names a
@@ -53,7 +53,10 @@ list(TRANSFORM macros PREPEND -D)
 list(TRANSFORM macros APPEND =1)
 execute_process(COMMAND ${COMPILER} -dumpmachine OUTPUT_VARIABLE machine)
 if(machine MATCHES "^x86_64")
-  list(APPEND macros -mavx -mfma -mavx512f "-mavx512f -mavx512bf16")
+  list(APPEND macros -mfma -mavx512f)
+  if(ALL)
+    list(APPEND macros -mavx "-mavx512f -mavx512bf16")
+  endif()
 endif()
 
 compile(library.cpp library.o)

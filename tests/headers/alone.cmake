@@ -1,0 +1,53 @@
+# SPDX-FileCopyrightText: the Cordee contributors
+# SPDX-License-Identifier: Apache-2.0
+#
+# Each header includes all that it uses. Where each test is a unit of its own, it includes its header first; for tests
+# that share a unit (cordee_combine_tests) their headers are compiled here, by one configuration of --all.
+#
+# Chains of headers, of which each includes the one before it, are compiled as one translation unit in that order. All
+# that precedes a header there is included by the header itself, too.
+get_property(combined_headers GLOBAL PROPERTY cordee_combined_headers)
+if(combined_headers AND NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize=")
+  set(followed)
+  foreach(header IN LISTS combined_headers)
+    file(STRINGS ${PROJECT_SOURCE_DIR}/include/${header} lines REGEX "^#include <cordee/")
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/${header})
+    set(before_${header})
+    foreach(line IN LISTS lines)
+      string(REGEX REPLACE "^#include <(.+)>.*" "\\1" included ${line})
+      if(included IN_LIST combined_headers AND NOT included IN_LIST followed)
+        set(before_${header} ${included})
+        list(APPEND followed ${included})
+        break()
+      endif()
+    endforeach()
+  endforeach()
+  set(sources)
+  list(REMOVE_ITEM combined_headers ${followed})
+  foreach(header IN LISTS combined_headers)
+    set(source ${CMAKE_CURRENT_BINARY_DIR}/alone/${header}.cpp)
+    list(APPEND sources ${source})
+    set(text)
+    while(header)
+      string(PREPEND text "#include <${header}>\n")
+      set(header ${before_${header}})
+    endwhile()
+    file(CONFIGURE OUTPUT ${source} CONTENT "${text}")
+  endforeach()
+  add_library(test_headers OBJECT ${sources})
+  target_link_libraries(test_headers PRIVATE cordee_dev cordee_testing)
+  foreach(component onednn mpi checkpoint)
+    if(TARGET cordee::${component})
+      target_link_libraries(test_headers PRIVATE cordee_${component})
+    endif()
+  endforeach()
+  target_include_directories(test_headers PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/support/nccl_double)
+  if(CUDNN_FOUND)
+    target_include_directories(test_headers SYSTEM PRIVATE ${CUDNN_INCLUDE_DIR} ${CUDAToolkit_INCLUDE_DIRS})
+  endif()
+  target_compile_options(test_headers PRIVATE -O0 -g0)
+  cordee_seldom_built(test_headers)
+  if(NOT CMAKE_BUILD_TYPE STREQUAL "Release" OR NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    set_target_properties(test_headers PROPERTIES EXCLUDE_FROM_ALL ON)  # the same includes
+  endif()
+endif()
