@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <string>
 #include <utility>
@@ -23,7 +24,7 @@ TEST_CASE("state_json: doubles keep every bit, and NaN and infinity are read bac
 }
 
 TEST_CASE("state_json: a state is read back as it was written") {
-  constexpr std::int64_t large = (std::int64_t{1} << 62) + 1;
+  constexpr std::int64_t large = (std::int64_t{1} << 53) - 1;
   run_state s;
   s.progress = {large, 3, 4, 1.0 / 3, 0.1, 5};
   s.scale = {32768.5f, 17};
@@ -40,7 +41,49 @@ TEST_CASE("state_json: a state is read back as it was written") {
          back.fit.in_epoch.top5 == 12 && back.fit.in_epoch.count == 13));
   CHECK((back.schedule.size() == 2 && back.schedule[0] == 0.1 && std::isnan(back.schedule[1])));
   CHECK(back.reducer == s.reducer);
-  nlohmann::json incomplete = to_json(s);
+}
+
+TEST_CASE("state_json: what no run can have is refused, with its name") {
+  const auto refusal = [](const char* name, const nlohmann::json& value) {
+    run_state state;
+    state.fit.global_batch = 1;
+    nlohmann::json j = to_json(state);
+    (j.contains(name) ? j : j["in_epoch"])[name] = value;
+    try {
+      to_run_state(nlohmann::json::parse(j.dump()));
+    } catch (const error& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  for (const char* name : {"step", "applied", "round", "nonfinite_steps", "finite_steps", "update",
+                           "samples", "global_batch", "skipped", "top1", "top5", "count"}) {
+    CAPTURE(name);
+    CHECK(refusal(name, 7).empty());
+    for (const nlohmann::json& value : {nlohmann::json(-1), nlohmann::json(~std::uint64_t{0}),
+                                        nlohmann::json((std::int64_t{1} << 53) + 1)})
+      CHECK(refusal(name, value)
+                .starts_with(concat("\"", name, "\" is ", value.dump(), ", a count")));
+    CHECK(refusal(name, 1e300) == "a state has 1e+300 where an integer is expected");
+    CHECK(refusal(name, "7") == "a state has \"7\" where an integer is expected");
+  }
+  for (const double scale : {0.0, -1.0, 1e300, double{NAN}, double{INFINITY}})
+    CHECK(refusal("loss_scale", to_json(scale)).starts_with("\"loss_scale\" is "));
+  nlohmann::json counts = to_json(run_state{});
+  counts["samples"] = 7;
+  CHECK_THROWS_WITH(to_run_state(counts),
+                    "\"update\" is 0 of a global batch of 0, which no loader can have");
+  counts["update"] = counts["global_batch"] = std::int64_t{1} << 32;
+  CHECK_THROWS(to_run_state(counts));
+  CHECK(refusal("epoch", "tomorrow") == "a state has \"tomorrow\" where a number is expected");
+  CHECK_FALSE(refusal("loader_seed", 0.5).empty());
+  nlohmann::json deep;
+  for (int k = 0; k < 1'000'000; ++k) deep = nlohmann::json::array({std::move(deep)});
+  nlohmann::json nested = to_json(run_state{});
+  nested["step"] = std::move(deep);
+  CHECK_THROWS_WITH(to_run_state(nested), "a state has an array where an integer is expected");
+  CHECK_FALSE(refusal("reducer", nlohmann::json::array({1, 0.5})).empty());
+  nlohmann::json incomplete = to_json(run_state{});
   incomplete.erase("round");
   CHECK_THROWS(to_run_state(incomplete));
 }

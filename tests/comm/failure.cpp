@@ -106,6 +106,18 @@ TEST_CASE(
   CHECK(f.describe().find(lines) != std::string::npos);
 }
 
+TEST_CASE("failure: an operation is passed on with all ranks that are reported, in any order") {
+  failure local(4), remote(4);
+  for (failure* f : {&local, &remote}) f->record(0, "waited", true);
+  local.add_report(1, "waited", 30ms, {{12, "bucket 0", {2}}, {12, "bucket 0", {0}}});
+  local.add_report(1, "waited", 30ms, {{12, "bucket 0", {2, 3}}});
+  CHECK(local.serialize_report(1) == "30 6\nwaited12 0-0,2-3 bucket 0\n");
+  remote.merge_report(1, local.serialize_report(1));
+  CHECK(remote.describe() == local.describe());
+  CHECK(remote.describe().find("rank 3 reported no wait; took part up to bucket 0, which rank 1") !=
+        std::string::npos);
+}
+
 TEST_CASE("failure: merge_report reverses serialize_report, also of a text that is cut off") {
   failure local(3), remote(3), truncated(3);
   for (failure* f : {&local, &remote, &truncated}) f->record(0, "waited", true);

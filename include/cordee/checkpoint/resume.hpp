@@ -52,6 +52,7 @@ inline whole_checkpoint read_whole(const std::string& folder, int rank, int rank
   whole_checkpoint c;
   expect_checksum(folder, "checkpoint.json", checksums);
   c.run = nlohmann::json::parse(read_text(folder + "/checkpoint.json"));
+  expect_description(c.run);
   if (c.run.at("format").get<int>() > format) return c;
   if (!c.run.at("weights_differ").get<bool>()) {
     expect_checksum(folder, std::string(common_file), checksums);

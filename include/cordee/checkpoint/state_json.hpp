@@ -4,6 +4,7 @@
 // A run's state, and what a run must share with it to go on, as JSON.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -30,10 +31,42 @@ inline nlohmann::json to_json(double x) {
   if (std::isfinite(x)) return x;
   return std::isnan(x) ? "nan" : x > 0 ? "inf" : "-inf";
 }
+/// For messages: a list or an object may be nested deeper than the stack.
+inline std::string describe_value(const nlohmann::json& j) {
+  return j.is_structured() ? std::string("an ") + j.type_name() : j.dump();
+}
+/// Throws a std::exception for what to_json does not make.
 inline double to_double(const nlohmann::json& j) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   if (!j.is_string()) return j.get<double>();
+  if (j != "inf" && j != "-inf" && j != "nan")
+    throw error(concat("a state has ", describe_value(j), " where a number is expected"));
   return j == "inf" ? infinity : j == "-inf" ? -infinity : std::nan("");
+}
+
+/// An integer, not a fraction, which nlohmann-json would convert. Throws a std::exception for others.
+template <class Integer>
+Integer to_integer(const nlohmann::json& j) {
+  if (!j.is_number_integer())
+    throw error(concat("a state has ", describe_value(j), " where an integer is expected"));
+  return j.get<Integer>();
+}
+
+/// The member of that name, a count from 0 to 2^53 or to half of the type's numbers, so that it does
+/// not overflow when the run goes on. Throws a std::exception if it is missing or something else.
+template <class Integer>
+Integer count_at(const nlohmann::json& j, const char* name) {
+  constexpr auto most =
+      std::min<std::int64_t>(std::int64_t{1} << 53, std::numeric_limits<Integer>::max() / 2);
+  const nlohmann::json& n = j.at(name);
+  const auto value = to_integer<std::int64_t>(n);  // of 2^63 and more: negative
+  if (value < 0 || value > most)
+    throw error(
+        concat("\"", name, "\" is ", n.dump(), ", a count from 0 to ", most, " is expected"));
+  return static_cast<Integer>(value);
+}
+inline void read_count(const nlohmann::json& j, const char* name, auto& out) {
+  out = count_at<std::remove_cvref_t<decltype(out)>>(j, name);
 }
 
 /// One rank's state but the reducer's numbers, which are a tensor.
@@ -63,30 +96,41 @@ inline nlohmann::json to_json(const run_state& s) {
           {"reducer", s.reducer.counters}};
 }
 
-/// The inverse. Throws a std::exception where a member is missing or of another type.
+/// The inverse. Throws a std::exception where a member is missing, of another type, or not what a
+/// run can have.
 inline run_state to_run_state(const nlohmann::json& j) {
   run_state s;
-  j.at("step").get_to(s.progress.step);
-  j.at("applied").get_to(s.progress.applied);
-  j.at("round").get_to(s.progress.round);
+  read_count(j, "step", s.progress.step);
+  read_count(j, "applied", s.progress.applied);
+  read_count(j, "round", s.progress.round);
   s.progress.epoch = to_double(j.at("epoch"));
   s.progress.previous_learning_rate = to_double(j.at("previous_learning_rate"));
-  j.at("nonfinite_steps").get_to(s.progress.nonfinite_steps);
-  s.scale.value = static_cast<float>(to_double(j.at("loss_scale")));
-  j.at("finite_steps").get_to(s.scale.finite_steps);
-  j.at("update").get_to(s.fit.update);
-  j.at("samples").get_to(s.fit.samples);
-  j.at("global_batch").get_to(s.fit.global_batch);
-  j.at("loader_seed").get_to(s.fit.seed);
-  j.at("epochs_per_update").get_to(s.fit.epochs_per_update);
-  j.at("skipped").get_to(s.fit.skipped);
+  read_count(j, "nonfinite_steps", s.progress.nonfinite_steps);
+  const double scale = to_double(j.at("loss_scale"));
+  if (!(scale > 0 && scale <= static_cast<double>(std::numeric_limits<float>::max())))
+    throw error(concat("\"loss_scale\" is ", scale, ", a positive float is expected"));
+  s.scale.value = static_cast<float>(scale);
+  read_count(j, "finite_steps", s.scale.finite_steps);
+  read_count(j, "update", s.fit.update);
+  read_count(j, "samples", s.fit.samples);
+  read_count(j, "global_batch", s.fit.global_batch);
+  // As loaders count: 64 bits have the number of the samples of all updates.
+  if (s.fit.samples > 0 &&
+      (s.fit.global_batch == 0 ||
+       s.fit.update > std::numeric_limits<std::int64_t>::max() / s.fit.global_batch - 2))
+    throw error(concat("\"update\" is ", s.fit.update, " of a global batch of ", s.fit.global_batch,
+                       ", which no loader can have"));
+  s.fit.seed = to_integer<std::uint64_t>(j.at("loader_seed"));
+  s.fit.epochs_per_update = to_double(j.at("epochs_per_update"));
+  read_count(j, "skipped", s.fit.skipped);
   const nlohmann::json& in_epoch = j.at("in_epoch");
   s.fit.in_epoch.loss = to_double(in_epoch.at("loss"));
-  in_epoch.at("top1").get_to(s.fit.in_epoch.top1);
-  in_epoch.at("top5").get_to(s.fit.in_epoch.top5);
-  in_epoch.at("count").get_to(s.fit.in_epoch.count);
+  read_count(in_epoch, "top1", s.fit.in_epoch.top1);
+  read_count(in_epoch, "top5", s.fit.in_epoch.top5);
+  read_count(in_epoch, "count", s.fit.in_epoch.count);
   for (const nlohmann::json& x : j.at("schedule")) s.schedule.push_back(to_double(x));
-  j.at("reducer").get_to(s.reducer.counters);
+  for (const nlohmann::json& x : j.at("reducer"))
+    s.reducer.counters.push_back(to_integer<std::int64_t>(x));
   return s;
 }
 
@@ -139,6 +183,19 @@ nlohmann::json describe_run(Run& run) {
           {"weights_differ", Run::weights_differ},
           {"network", concat(core::fingerprint(run.segments()))},
           {"seed", run.options().seed}};
+}
+
+/// Throws a std::exception unless `saved` has what describe_run gives, except in a newer format.
+inline void expect_description(const nlohmann::json& saved) {
+  (void)saved.at("cordee").get_ref<const std::string&>();
+  if (count_at<int>(saved, "format") > format) return;
+  (void)count_at<std::int64_t>(saved, "step");
+  if (count_at<int>(saved, "ranks") == 0) throw error("it is of 0 ranks");
+  (void)saved.at("weights_differ").get_ref<const bool&>();
+  for (const char* name :
+       {"precision", "device", "optimizer_type", "optimizer", "reducer", "schedule", "network"})
+    (void)saved.at(name).get_ref<const std::string&>();
+  (void)saved.at("options").get_ref<const nlohmann::json::object_t&>();
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::checkpoints

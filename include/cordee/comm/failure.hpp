@@ -14,6 +14,7 @@
 #include <charconv>
 #include <cstdio>
 #include <exception>
+#include <iterator>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -141,10 +142,16 @@ class failure {
     ms waited = no_wait;
     std::vector<completed_op> completed;
 
+    // In ascending order, as completed_op::parse expects them.
     void merge(const completed_op& op) {
-      for (completed_op& known : completed)
-        if (known.count == op.count && known.name == op.name)
-          return void(known.ranks.insert(known.ranks.end(), op.ranks.begin(), op.ranks.end()));
+      for (completed_op& known : completed) {
+        if (known.count != op.count || known.name != op.name) continue;
+        std::vector<int> both;
+        std::set_union(known.ranks.begin(), known.ranks.end(), op.ranks.begin(), op.ranks.end(),
+                       std::back_inserter(both));
+        known.ranks = std::move(both);
+        return;
+      }
       completed.push_back(op);
     }
   };
