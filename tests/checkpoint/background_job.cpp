@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <chrono>
 #include <future>
 #include <stdexcept>
 
@@ -21,8 +22,10 @@ TEST_CASE("background_job: runs beside its caller, one job after another") {
     value = 1;
   });
   CHECK_FALSE(job.finished());
+  CHECK_FALSE(job.finished_within(std::chrono::milliseconds(1)));
   go_on.set_value();
   job.start([&] { value += 10; });  // waits for the first one
+  CHECK(job.finished_within(std::chrono::seconds(30)));
   job.wait();
   CHECK(job.finished());
   CHECK(value == 11);

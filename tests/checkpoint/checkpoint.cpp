@@ -74,25 +74,6 @@ TEST_CASE("checkpoint: the folder names what was trained, and its checksums hold
   for (const auto& [name, sum] : table) CHECK(checksum_of(at + "/" + name) == sum);
 }
 
-TEST_CASE("checkpoint: holds the planes as they were, whatever is trained meanwhile") {
-  const folder files;
-  labelled<fp32> model;
-  trainer run{model, sgd{}, falling, solo{}};
-  auto feed = labelled_feed(self_comm{});
-  writer w;
-  for (int k = 0; k < 2; ++k) run.step(feed.next(), 0);
-  const run_folder all(files.file("runs"));
-  all.create();
-  w.save(run, all, 2);
-  const auto saved = std::vector<float>(run.weights().begin(), run.weights().end());
-  run.step(feed.next(), 0);  // changes the planes that are being written
-  w.finish(run.comm());
-  CHECK(all.steps() == std::vector<std::int64_t>{2});
-  trainer other{model, sgd{}, falling, solo{}};
-  CHECK(other.resume(all.path()));
-  CHECK(std::equal(saved.begin(), saved.end(), other.weights().begin()));
-}
-
 TEST_CASE("checkpoint: a run that starts again in the folder of a longer one is refused") {
   const folder files;
   steps_of(files.file("runs"), {.steps = 100}, 1);
@@ -158,6 +139,20 @@ TEST_CASE("checkpoint: a folder that vanishes is an error on every rank, and the
     });
   });
   CHECK(contains_all(message, {"checkpoint: cannot create", "step-00000005.partial"}));
+}
+
+TEST_CASE("checkpoint: not async, the same checkpoints") {
+  const folder files;
+  on_ranks(2, [&](threads comm) {
+    labelled<fp32> model;
+    trainer run{model, sgd{}, falling, ring{comm}};
+    auto feed = labelled_feed(comm);
+    run.fit(
+        feed, 3,
+        checkpoint{.folder = files.file("a"), .every = {.steps = 3}, .keep = 2, .async = false});
+    return 0;
+  });
+  CHECK(run_folder(files.file("a")).steps() == std::vector<std::int64_t>{11, 9});
 }
 
 TEST_CASE("checkpoint: settings without meaning are refused before the first step") {

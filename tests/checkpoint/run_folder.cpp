@@ -1,8 +1,13 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cordee/checkpoint/run_folder.hpp>
 
@@ -15,15 +20,35 @@ namespace fs = std::filesystem;
 
 namespace {
 
+// The program's own fsync and rename, below, replace the C library's: they record the calls.
+std::vector<std::string>* recorded = nullptr;
+
+}  // namespace
+
+extern "C" int fsync(int file) {
+  if (recorded != nullptr)
+    recorded->push_back("flush " +
+                        fs::read_symlink(concat("/proc/self/fd/", file)).filename().string());
+  return static_cast<int>(::syscall(SYS_fsync, file));
+}
+extern "C" int rename(const char* from, const char* to) noexcept {
+  if (recorded != nullptr)
+    recorded->push_back(concat("rename ", fs::path(from).filename().string(), " ",
+                               fs::path(to).filename().string()));
+  return static_cast<int>(::syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0));
+}
+
+namespace {
+
 void make(const run_folder& all, const folder& files, std::int64_t step, int keep) {
   all.begin(step);
   files.put("runs/" + name_of(step) + ".partial/file", {static_cast<std::uint8_t>(step)});
-  all.commit(step, keep);
+  all.finalize(step, keep);
 }
 
 }  // namespace
 
-TEST_CASE("run_folder: a commit renames, moves latest, and keeps the newest ones") {
+TEST_CASE("run_folder: finalizing renames, moves latest, and keeps the newest ones") {
   const folder files;
   const run_folder all(files.file("runs"));
   CHECK(all.steps().empty());
@@ -35,6 +60,26 @@ TEST_CASE("run_folder: a commit renames, moves latest, and keeps the newest ones
   make(all, files, 200000000, 2);  // replaces one of the same step
   CHECK(all.steps() == std::vector<std::int64_t>{200000000, 400});
   CHECK(fs::read_symlink(files.file("runs/latest")) == "step-200000000");
+}
+
+TEST_CASE("run_folder: each name is durable before what depends on it") {
+  const folder files;
+  const run_folder all(files.file("a/b/runs"));
+  const std::string root = fs::path(files.file("")).parent_path().filename().string();
+  std::vector<std::string> calls;
+  recorded = &calls;
+  all.create();
+  recorded = nullptr;
+  CHECK(calls == std::vector<std::string>{"flush b", "flush a", "flush " + root});
+  calls.clear();
+  all.begin(7);
+  recorded = &calls;
+  all.create();  // it exists
+  all.finalize(7, 1);
+  recorded = nullptr;
+  CHECK(calls == std::vector<std::string>{"rename step-00000007.partial step-00000007",
+                                          "flush runs", "rename latest.partial latest",
+                                          "flush runs"});
 }
 
 TEST_CASE("run_folder: what killed processes left is removed, everything else stays") {

@@ -26,7 +26,7 @@ std::string names_of_files(const O& optimizer, const Make& make, const folder& f
   on_ranks(2, [&](threads comm) {
     labelled<fp32> model;
     trainer run{model, optimizer, falling, make(comm)};
-    snapshot{run}.write(files.file(""));
+    snapshot{run, true}.write(files.file(""));
     return 0;
   });
   std::string text;
@@ -77,7 +77,7 @@ TEST_CASE("snapshot: planes are read back, and another network's first differenc
   trainer run{model, sgd{}, falling, solo{}};
   for (std::size_t i = 0; i < 4; ++i) run.slot(0)[i] = static_cast<float>(i);
   run.weights()[128] = 0.25f;
-  snapshot{run}.write(files.file(""));
+  snapshot{run, false}.write(files.file(""));
   const auto common = detail::io::tensor_file::open(files.file("common.safetensors"));
   const auto own = detail::io::tensor_file::open(files.file("rank-0.safetensors"));
   trainer other{model, sgd{}, falling, solo{}};

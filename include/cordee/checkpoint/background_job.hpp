@@ -4,9 +4,11 @@
 // One job at a time on a thread of its own, beside training.
 #pragma once
 
-#include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <exception>
 #include <functional>
+#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -31,7 +33,12 @@ class background_job {
     thread_ = core::start_thread<&background_job::run>(*this);
   }
   /// Whether no job is running.
-  [[nodiscard]] bool finished() const { return finished_; }
+  [[nodiscard]] bool finished() const { return finished_within(std::chrono::seconds(0)); }
+  /// Blocks until no job is running, but not longer than `time`; returns whether none is.
+  [[nodiscard]] bool finished_within(std::chrono::steady_clock::duration time) const {
+    std::unique_lock lock(mutex_);
+    return ended_.wait_for(lock, time, [this] { return finished_; });
+  }
   /// Blocks until the job has finished; throws what it threw.
   void wait() {
     if (thread_.joinable()) thread_.join();
@@ -46,12 +53,16 @@ class background_job {
     } catch (...) {
       failure_ = std::current_exception();
     }
+    const std::scoped_lock lock(mutex_);
     finished_ = true;
+    ended_.notify_all();
   }
 
   std::function<void()> job_;
   std::exception_ptr failure_;
-  std::atomic<bool> finished_{true};
+  mutable std::mutex mutex_;
+  mutable std::condition_variable ended_;
+  bool finished_ = true;
   std::thread thread_;
 };
 

@@ -15,10 +15,13 @@
 //   run.fit(feed, 90, checkpoint{.folder = "runs/a", .every = {.steps = 500}, .keep = 3});
 //
 // On SIGTERM or SIGUSR1 to any rank all ranks save and fit returns; a second signal ends the process.
+// mpirun passes SIGUSR1 on to its ranks; after SIGTERM Open MPI's kills them within a few seconds.
 //
 // The step is held up while the planes are copied to the host's memory; a thread of each rank
-// writes them. A checkpoint has its final name when the files of all ranks are on the disk. The
-// folder is one that all ranks see.
+// writes them. With `.async = false` nothing is copied but an asynchronous server's weights: the
+// planes are written to the files, from a device through a buffer of 8 MiB, and the step is held up
+// until they are on the disk. A checkpoint has its final name when the files of all ranks are on
+// the disk. The folder is one that all ranks see.
 #pragma once
 
 #include <array>
@@ -31,12 +34,10 @@
 #include <type_traits>
 #include <vector>
 
-#include <cordee/checkpoint/background_job.hpp>
-#include <cordee/checkpoint/checksum.hpp>
+#include <cordee/checkpoint/checkpoint_writer.hpp>
 #include <cordee/checkpoint/folder_lock.hpp>
 #include <cordee/checkpoint/resume.hpp>
 #include <cordee/checkpoint/run_folder.hpp>
-#include <cordee/checkpoint/snapshot.hpp>
 #include <cordee/checkpoint/stop_signal.hpp>
 #include <cordee/comm/collectives.hpp>
 #include <cordee/core/error.hpp>
@@ -49,99 +50,15 @@ struct checkpoint_interval {
   double minutes = 0, epochs = 0;
 };
 
-namespace detail::checkpoints {
-
-/// A checkpoint that is being written, on one rank.
-class writer {
- public:
-  /// Waits for the checkpoint before, then copies the run and starts to write it. Collective.
-  template <class Run>
-  void save(Run& run, const run_folder& folder, int keep) {
-    finish(run.comm());
-    step_ = run.steps_taken();
-    if (run.comm().rank() == 0) folder.begin(step_);
-    barrier(run.comm());
-    auto copy = std::make_shared<const snapshot<Run>>(run);
-    folder_ = folder;
-    keep_ = keep;
-    pending_ = true;
-    job_.start([this, copy, path = folder.partial_path(step_), rank = run.comm().rank()] {
-      copy->write(path);
-      if (rank == 0) {
-        const std::string text = copy->run().dump(2) + "\n";
-        const std::array pieces{std::as_bytes(std::span(text))};
-        io::write_file(path + "/checkpoint.json", pieces);
-      }
-      own_sum_ = checksum_of(path + "/" + rank_file(rank));
-    });
-  }
-
-  /// Whether this rank's file is being written.
-  [[nodiscard]] bool busy() const { return pending_ && !job_.finished(); }
-  /// Gives the checkpoint its final name, beside training. Requires that no rank is busy.
-  /// Collective.
-  template <class Communicator>
-  void commit_if_pending(const Communicator& comm) {
-    if (pending_) commit(comm);
-  }
-
-  /// Blocks until the checkpoint has its final name. Collective.
-  template <class Communicator>
-  void finish(const Communicator& comm) {
-    if (pending_) commit(comm);
-    job_.wait();
-    barrier(comm);
-  }
-
- private:
-  template <class Communicator>
-  static void barrier(const Communicator& comm) {
-    std::array<double, 1> nothing{};
-    allreduce_host(comm, nothing, reduce_op::sum);
-  }
-
-  // Rank 0's thread writes the checksums of all ranks' files and renames the folder.
-  template <class Communicator>
-  void commit(const Communicator& comm) {
-    job_.wait();
-    pending_ = false;
-    const std::array halves{static_cast<double>(own_sum_ >> 32),
-                            static_cast<double>(own_sum_ & 0xffffffffu)};  // exact in doubles
-    const std::vector<double> sums = comm::gather_host(comm, halves);      // (ranks, 2)
-    if (comm.rank() != 0) return;
-    job_.start([this, sums] {
-      const std::string path = folder_.partial_path(step_);
-      checksum_table table;
-      for (std::size_t r = 0; 2 * r < sums.size(); ++r)
-        table[rank_file(static_cast<int>(r))] = static_cast<std::uint64_t>(sums[2 * r]) << 32 |
-                                                static_cast<std::uint64_t>(sums[2 * r + 1]);
-      for (const std::string& name : {std::string(common_file), std::string("checkpoint.json")})
-        if (io::is_readable(path + "/" + name)) table[name] = checksum_of(path + "/" + name);
-      const std::string text = checksum_text(table);
-      const std::array pieces{std::as_bytes(std::span(text))};
-      io::write_file(path + "/checksums", pieces);  // which flushes the folder, too
-      folder_.commit(step_, keep_);
-    });
-  }
-
-  run_folder folder_{""};
-  std::int64_t step_ = -1;
-  int keep_ = 0;
-  bool pending_ = false;  // written or being written, and not committed
-  std::uint64_t own_sum_ = 0;
-  background_job job_;  // last: its thread uses the others
-};
-
-}  // namespace detail::checkpoints
-
 struct checkpoint {
   std::string folder;
   checkpoint_interval every{.epochs = 1};
-  int keep = 3;  // the newest ones
+  int keep = 3;       // the newest ones
+  bool async = true;  // written beside training, from a copy of the planes
 
   std::unique_ptr<detail::checkpoints::folder_lock> lock{};  // of rank 0, while fit runs
   std::unique_ptr<detail::checkpoints::stop_signal> signals{};
-  detail::checkpoints::writer writer{};
+  detail::checkpoints::checkpoint_writer writer{};
   double epoch = 0;         // of the update before
   std::int64_t saved = -1;  // the step saved last
   std::chrono::steady_clock::time_point saved_at{};
@@ -187,10 +104,10 @@ struct checkpoint {
     const bool late = every.minutes > 0 && run.comm().rank() == 0 && since.count() >= every.minutes;
     const bool requested = detail::checkpoints::stop_signal::requested();
     // What each rank knows for itself, in one message.
-    std::array votes{writer.busy() ? 1.0 : 0.0, late ? 1.0 : 0.0, requested ? 1.0 : 0.0};
+    std::array votes{writer.is_writing() ? 1.0 : 0.0, late ? 1.0 : 0.0, requested ? 1.0 : 0.0};
     allreduce_host(run.comm(), votes, reduce_op::max);
     const bool stops = votes[2] > 0;
-    if (votes[0] == 0) writer.commit_if_pending(run.comm());
+    if (votes[0] == 0) writer.start_finalizing(run.comm());
     if (stops || votes[1] > 0 || is_due(run, now)) save(run);
     if (stops && run.comm().rank() == 0)
       std::fprintf(stderr,
@@ -213,7 +130,7 @@ struct checkpoint {
  private:
   template <class Run>
   void save(Run& run) {
-    writer.save(run, detail::checkpoints::run_folder(folder), keep);
+    writer.save(run, detail::checkpoints::run_folder(folder), keep, async);
     saved = run.steps_taken();
     saved_at = std::chrono::steady_clock::now();
   }

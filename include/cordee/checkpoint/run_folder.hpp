@@ -12,7 +12,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
@@ -21,11 +20,8 @@
 #include <system_error>
 #include <vector>
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <cordee/core/error.hpp>
-#include <cordee/io/file.hpp>
+#include <cordee/io/atomic_file.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::checkpoints {
 
@@ -64,11 +60,16 @@ class run_folder {
     return found;
   }
 
-  /// Throws error.
+  /// Effects: the folder exists, and its name is durable. Throws error.
   void create() const {
     std::error_code failed;
+    std::vector<std::filesystem::path> parents;  // of the folders that are made
+    for (auto p = std::filesystem::absolute(path_); !std::filesystem::exists(p, failed);
+         p = p.parent_path())
+      parents.push_back(p.parent_path());
     std::filesystem::create_directories(path_, failed);
     if (failed) refuse("create", path_, failed);
+    for (const auto& parent : parents) flush(parent.string());
   }
   /// Effects: removes what killed processes left. Requires that no other process saves here.
   void remove_strays() const {
@@ -93,19 +94,19 @@ class run_folder {
   /// Requires that the temporary folder has all files, which are flushed, as is the folder itself.
   /// Effects: it gets its final name, `latest` refers to it, and of the checkpoints up to this step
   /// the newest `keep` remain. Throws error.
-  void commit(std::int64_t step, int keep) const {
+  void finalize(std::int64_t step, int keep) const {
     std::error_code failed;
     if (std::filesystem::exists(final_path(step), failed)) retire(final_path(step));
     std::filesystem::rename(partial_path(step), final_path(step), failed);
     if (failed) refuse("rename", partial_path(step), failed);
-    flush();
+    flush(path_);
 
     const std::string link = path_ + "/latest", next = path_ + "/latest.partial";
     std::filesystem::remove(next, failed);
     std::filesystem::create_directory_symlink(name_of(step), next, failed);
     if (!failed) std::filesystem::rename(next, link, failed);
     if (failed) refuse("move", link, failed);
-    flush();
+    flush(path_);
 
     int newest = 0;
     for (const std::int64_t old : steps())
@@ -123,11 +124,9 @@ class run_folder {
   static constexpr std::string_view prefix = "step-";
   static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-  // Makes the folder's names durable, on file systems that can flush a folder.
-  void flush() const {
-    const io::descriptor folder(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
-    if (folder.is_open() && ::fsync(folder.number()) != 0 && errno == EIO)
-      refuse("flush", path_, {errno, std::generic_category()});
+  static void flush(const std::string& folder) {
+    if (const int failed = io::flush_folder(folder); failed != 0)
+      refuse("flush", folder, {failed, std::generic_category()});
   }
   // Renamed first: a checkpoint that is removed in part must not have its final name.
   static void retire(const std::string& path) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The numbers of one rank at one step, in the host's memory, and their two files.
+// The numbers of one rank at one step, and their two files.
 //
 //   common.safetensors   conv1.weight, …, slot0/conv1.weight, …: weights and optimizer slots, written
 //                        by rank 0, if all ranks hold the same
@@ -9,16 +9,18 @@
 //                        optimizer slots where ranks differ; in the metadata, "state" is the run_state
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include <cordee/checkpoint/staged_io.hpp>
 #include <cordee/checkpoint/state_json.hpp>
 #include <cordee/core/error.hpp>
-#include <cordee/device/buffer.hpp>
 #include <cordee/io/safetensors.hpp>
 #include <cordee/train/weights.hpp>
 
@@ -55,19 +57,34 @@ auto saved_planes(Run& run) {
   return planes;
 }
 
+/// What a checkpoint holds of one rank: copies of the planes in the host's memory, which another
+/// thread may write while the run goes on, or the planes themselves, which must not change before
+/// they are written.
 template <class Run>
 class snapshot {
   using Real = typename Run::Real;
+  using D = typename Run::device;
 
  public:
-  /// Copies the planes to the host's memory. Blocks the host until the device has.
-  explicit snapshot(Run& run)
-      : rank_(run.comm().rank()), state_(run.state()), run_(describe_run(run)) {
-    for (const auto& p : saved_planes(run))
-      if (!p.common || rank_ == 0)
-        planes_.push_back({p.prefix, p.segments, p.common,
-                           copy_to_host<Real, typename Run::device>(
-                               run.model().where(), range(p.plane, p.segments), run.compute())});
+  /// Copies the planes, or refers to them. Blocks the host until the device has copied.
+  snapshot(Run& run, bool copies)
+      : rank_(run.comm().rank()),
+        state_(run.state()),
+        run_(describe_run(run)),
+        device_(run.model().where()),
+        stream_(run.compute()),
+        copies_(copies) {
+    for (const auto& p : saved_planes(run)) {
+      if (p.common && rank_ != 0) continue;
+      const auto numbers = range(p.plane, p.segments);
+      planes_.push_back({p.prefix, p.segments, p.common, {}, numbers.data});
+      if (!copies) continue;
+      plane_source& plane = planes_.back();
+      plane.copy = std::make_unique_for_overwrite<Real[]>(numbers.size);
+      plane.numbers = plane.copy.get();
+      device_.copy(plane.copy.get(), numbers.data, numbers.size * sizeof(Real), stream_);
+    }
+    if (copies) device_.finish(stream_);
   }
 
   [[nodiscard]] const nlohmann::json& run() const { return run_; }
@@ -75,21 +92,22 @@ class snapshot {
   /// Writes this rank's files to `folder`, flushed to the disk. Throws error.
   void write(const std::string& folder) const {
     if (rank_ == 0 && !Run::weights_differ)
-      io::save_tensors(folder + "/" + std::string(common_file), tensors(true),
-                       {{"format", "pt"}, {"cordee", std::string(version)}});
+      save(folder + "/" + std::string(common_file), tensors(true),
+           {{"format", "pt"}, {"cordee", std::string(version)}});
     auto own = tensors(false);
     if (!state_.reducer.numbers.empty())
       own.push_back({"reducer_state", {state_.reducer.numbers.size()}, state_.reducer.numbers});
-    io::save_tensors(folder + "/" + rank_file(rank_), own,
-                     {{"format", "pt"}, {"state", to_json(state_).dump()}});
+    save(folder + "/" + rank_file(rank_), own,
+         {{"format", "pt"}, {"state", to_json(state_).dump()}});
   }
 
  private:
-  struct host_plane {
+  struct plane_source {
     std::string prefix;
     std::span<const segment> segments;
     bool common;
-    std::vector<Real> numbers;  // from the first segment to the end of the last one
+    std::unique_ptr<Real[]> copy;  // if there is one
+    const Real* numbers;           // from the first segment to the end of the last one
   };
 
   template <class Span>
@@ -99,19 +117,32 @@ class snapshot {
   }
   [[nodiscard]] std::vector<io::tensor_view> tensors(bool common) const {
     std::vector<io::tensor_view> all;
-    for (const host_plane& p : planes_)
+    for (const plane_source& p : planes_)
       for (const segment& s : p.segments)
         if (p.common == common)
-          all.push_back(
-              {p.prefix + std::string(s.name), train::shape_of(s),
-               std::span(p.numbers).subspan(s.offset - p.segments.front().offset, s.size)});
+          all.push_back({p.prefix + std::string(s.name), train::shape_of(s),
+                         std::span(p.numbers + (s.offset - p.segments.front().offset), s.size)});
     return all;
+  }
+  void save(const std::string& path, std::span<const io::tensor_view> all,
+            const io::tensor_metadata& metadata) const {
+    staged_io<D> staging(device_, stream_);
+    const std::byte* const of_reducer = std::as_bytes(std::span(state_.reducer.numbers)).data();
+    io::save_tensors(path, all, metadata, [&](auto& file, std::span<const std::byte> bytes) {
+      if (copies_ || bytes.data() == of_reducer)
+        file.write(bytes);
+      else
+        staging.write(bytes, [&](std::span<const std::byte> piece) { file.write(piece); });
+    });
   }
 
   int rank_;
   run_state state_;
   nlohmann::json run_;
-  std::vector<host_plane> planes_;
+  D device_;
+  typename D::stream stream_;
+  bool copies_;
+  std::vector<plane_source> planes_;
 };
 
 /// Throws error, with the first difference, unless `file` has the tensor as `s` and Real want it.
@@ -128,13 +159,12 @@ void expect_tensor(const io::tensor_file& file, const std::string& name, const s
                        train::describe_shape(train::shape_of(s)), remedy));
 }
 
-/// Reads one file's part of the planes. Throws error, with the first difference, if it was written
-/// by another network.
+/// Reads one file's part into the planes, without copies of them. Throws error, with the first
+/// difference, if it was written by another network.
 template <class Run>
 void read_planes(Run& run, const io::tensor_file& file, bool common) {
   using Real = typename Run::Real;
   using D = typename Run::device;
-  const D& device = run.model().where();
   std::size_t tensors = 0;
   for (const auto& p : saved_planes(run))
     for (const segment& s : p.segments) {
@@ -147,14 +177,15 @@ void read_planes(Run& run, const io::tensor_file& file, bool common) {
     throw error(concat(
         "resume: ", file.path(), " has ", file.entries().size(), " tensors, this run ", tensors,
         ": continue with the network, the optimizer and the reducer that were saved"));
-  for (const auto& p : saved_planes(run)) {
-    if (p.common != common) continue;
-    std::vector<Real> numbers = copy_to_host<Real, D>(device, p.plane, run.compute());
-    for (const segment& s : p.segments)
-      file.read(p.prefix + std::string(s.name), std::span(numbers).subspan(s.offset, s.size));
-    device.copy(p.plane.data, numbers.data(), numbers.size() * sizeof(Real), run.compute());
-    device.finish(run.compute());
-  }
+  const io::input_file bytes(file.path());
+  staged_io<D> staging(run.model().where(), run.compute());
+  for (const auto& p : saved_planes(run))
+    for (const segment& s : p.segments) {
+      if (p.common != common) continue;
+      const auto to = p.plane.subspan(s.offset, s.size);
+      staging.read(bytes, file.at(p.prefix + std::string(s.name)).offset,
+                   std::as_writable_bytes(std::span(to.data, to.size)));
+    }
 }
 
 /// This rank's state. Throws a std::exception for a file without one.

@@ -64,10 +64,14 @@ struct tensor_entry {
   std::size_t offset = 0, size = 0;
 };
 
-/// Writes the tensors atomically (write_file). A template, like all that is long in this file, so
-/// that programs which do not use it do not compile it.
+inline constexpr auto write_host_bytes = [](auto& file, auto bytes) { file.write(bytes); };
+
+/// Writes the tensors atomically; `write_bytes(file, bytes)` one's, maybe in a device's memory. A
+/// template, like all that is long here, so that programs which do not use it do not compile it.
+template <class WriteBytes = decltype(write_host_bytes)>
 void save_tensors(const std::convertible_to<std::string> auto& path,
-                  std::span<const tensor_view> tensors, const tensor_metadata& metadata = {}) {
+                  std::span<const tensor_view> tensors, const tensor_metadata& metadata = {},
+                  const WriteBytes& write_bytes = {}) {
   std::vector<sort_key> order;
   std::vector<std::string_view> names;
   for (const tensor_view& t : tensors) {
@@ -93,7 +97,6 @@ void save_tensors(const std::convertible_to<std::string> auto& path,
     header += "}";
   }
   std::size_t offset = 0;
-  std::vector<std::span<const std::byte>> pieces(2);
   for (const sort_key& key : order) {
     const tensor_view& t = tensors[key[2]];
     std::string shape;
@@ -102,14 +105,15 @@ void save_tensors(const std::convertible_to<std::string> auto& path,
                      shape, "],\"data_offsets\":[", offset, ",", offset + t.bytes.size(), "]}");
     separator = ",";
     offset += t.bytes.size();
-    pieces.push_back(t.bytes);
   }
   header += "}";
   header.resize((header.size() + 7) / 8 * 8, ' ');
   const std::uint64_t length = header.size();
-  pieces[0] = std::as_bytes(std::span(&length, 1));
-  pieces[1] = std::as_bytes(std::span(header));
-  write_file(path, pieces);
+  atomic_file file(path);
+  file.write(std::as_bytes(std::span(&length, 1)));
+  file.write(std::as_bytes(std::span(header)));
+  for (const sort_key& key : order) write_bytes(file, tensors[key[2]].bytes);
+  file.commit();
 }
 
 /// An open tensor file, validated: the tensors fill the file without gap or overlap. The header is in

@@ -1,0 +1,152 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include <doctest/doctest.h>
+
+#include <cordee/checkpoint/checkpoint_writer.hpp>
+#include <cordee/checkpoint/resume.hpp>
+#include <cordee/comm/ring.hpp>
+#include <cordee/comm/solo.hpp>
+#include <cordee/optim/sgd.hpp>
+
+#include "tests/checkpoint/labelled.hpp"
+#include "tests/support/folder.hpp"
+#include "tests/support/large_model.hpp"
+#include "tests/support/peak_memory.hpp"
+#include "tests/support/ranks.hpp"
+
+using namespace cordee;
+using namespace cordee::detail::checkpoints;
+using namespace support;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Counts exchanges.
+struct counted_comm {
+  static constexpr bool blocks_host = threads::blocks_host;
+
+  threads comm;
+  std::atomic<int>* count;
+
+  [[nodiscard]] int rank() const { return comm.rank(); }
+  [[nodiscard]] int size() const { return comm.size(); }
+  [[nodiscard]] counted_comm duplicate(int k) const { return {comm.duplicate(k), count}; }
+  void abort(const char* why) const { comm.abort(why); }
+  template <Device D>
+  void exchange(std::span<const send_op<D>> out, std::span<const recv_op<D>> in,
+                typename D::stream s) const {
+    comm.exchange(out, in, s);
+    if (count != nullptr) ++*count;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("checkpoint_writer: async holds the planes as they were, whatever is trained meanwhile") {
+  const folder files;
+  labelled<fp32> model;
+  trainer run{model, sgd{}, falling, solo{}};
+  auto feed = labelled_feed(self_comm{});
+  checkpoint_writer writer;
+  for (int k = 0; k < 2; ++k) run.step(feed.next(), 0);
+  const run_folder all(files.file("runs"));
+  all.create();
+  writer.save(run, all, 2, true);
+  const auto saved = std::vector<float>(run.weights().begin(), run.weights().end());
+  run.step(feed.next(), 0);  // changes the planes that are being written
+  writer.finish(run.comm());
+  CHECK(all.steps() == std::vector<std::int64_t>{2});
+  trainer other{model, sgd{}, falling, solo{}};
+  CHECK(other.resume(all.path()));
+  CHECK(std::equal(saved.begin(), saved.end(), other.weights().begin()));
+}
+
+TEST_CASE("checkpoint_writer: not async, the final name is there when save returns; same bytes") {
+  const folder files;
+  on_ranks(3, [&](threads comm) {
+    labelled<fp32> model;
+    trainer run{model, sgd{}, falling, ring{comm}};
+    auto feed = labelled_feed(comm);
+    for (int k = 0; k < 2; ++k) run.step(feed.next(), 0);
+    for (const bool async : {true, false}) {
+      const run_folder all(files.file(async ? "async" : "sync"));
+      if (comm.rank() == 0) all.create();
+      checkpoint_writer writer;
+      writer.save(run, all, 2, async);
+      if (!async) CHECK_FALSE(writer.is_writing());
+      if (!async) CHECK(all.steps() == std::vector<std::int64_t>{2});
+      writer.finish(comm);
+    }
+    return 0;
+  });
+  std::size_t compared = 0;
+  for (const auto& entry : fs::directory_iterator(files.file("async/latest"))) {
+    const std::string name = entry.path().filename().string();
+    CHECK_MESSAGE(
+        files.get(concat("async/latest/", name)) == files.get(concat("sync/latest/", name)), name);
+    ++compared;
+  }
+  CHECK(compared == 6);  // checkpoint.json, checksums, common, three ranks
+}
+
+TEST_CASE("checkpoint_writer: memory beyond the arena, with ten million parameters") {
+  constexpr std::size_t n = 10'000'128;
+  constexpr std::int64_t plane = 4 * static_cast<std::int64_t>(n);
+  // Not async, and in resume: blocks of files (64 KiB), headers, JSON, a thread's stack; no term
+  // grows with n. A tenth of a plane is a bound that a copy of one of four segments exceeds.
+  constexpr std::int64_t bound = plane / 10;
+  static_assert(bound < plane / 4 && bound < 64'000'000);
+  const folder files;
+  const run_folder all(files.file("runs"));
+  all.create();
+  large_model<n> model;
+  trainer run{model, sgd{}, falling, solo{}};
+  run.slot(0)[n - 1] = 0.25f;
+  checkpoint_writer writer;
+  const auto copied = peak_memory_of([&] {
+    writer.save(run, all, 1, true);
+    writer.finish(run.comm());
+  });
+  if (!copied) {
+    MESSAGE("not measured: no peak memory in /proc/self/status");
+    return;
+  }
+  CHECK(*copied > 2 * plane - bound);  // weights and momentum: what the other bounds would notice
+  CHECK(*copied < 2 * plane + bound);
+  const auto streamed = peak_memory_of([&] { writer.save(run, all, 1, false); });
+  CHECK(*streamed < bound);
+
+  trainer other{model, sgd{}, falling, solo{}};
+  std::fill_n(other.weights().data, n, 0.f);
+  const auto resumed = peak_memory_of([&] { CHECK(other.resume(all.path())); });
+  CHECK(*resumed < bound);
+  CHECK(std::equal(run.weights().begin(), run.weights().end(), other.weights().begin()));
+  CHECK(other.slot(0)[n - 1] == 0.25f);
+  MESSAGE("bytes beyond the arena: async " << *copied << ", not async " << *streamed << ", resume "
+                                           << *resumed);
+}
+
+TEST_CASE("checkpoint_writer: ranks go on exchanging while another one writes") {
+  std::atomic<int> exchanges{0};  // of rank 1
+  const auto reached = on_ranks(2, [&](threads comm) {
+    const counted_comm counted{comm, comm.rank() == 1 ? &exchanges : nullptr};
+    background_job job;
+    std::atomic<bool> enough{comm.rank() != 0};
+    if (comm.rank() == 0)
+      job.start([&] {
+        for (int k = 0; k < 3000 && exchanges < 4; ++k)
+          std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        enough = exchanges >= 4;
+      });
+    wait_on_all_ranks(job, counted);
+    CHECK(job.finished());
+    return enough.load();
+  });
+  CHECK((reached[0] && reached[1]));
+}
