@@ -110,6 +110,7 @@
 #include <cordee/train/evaluate.hpp>
 #include <cordee/train/loss_scale.hpp>
 #include <cordee/train/record.hpp>
+#include <cordee/train/run_operations.hpp>
 #include <cordee/train/run_state.hpp>
 #include <cordee/train/step.hpp>
 #include <cordee/train/trainer.hpp>
