@@ -220,8 +220,7 @@ TEST_CASE("fit: a restored run seeks its loader, and goes on with skips and sums
                  "a loader without seek() is at update 0, the run is continued at 15"));
   run.restore(state);
   toy_loader larger{.micro = 2};
-  CHECK(contains(error_message([&] { run.fit(larger, 3); }),
-                 "had 10 samples and a global batch of 1, this loader has 20 and 2"));
+  CHECK(contains(error_message([&] { run.fit(larger, 3); }), "had 10 samples, this loader has 20"));
 }
 
 TEST_CASE("fit: an adaptive schedule observes the mean loss over all ranks, on every rank") {

@@ -148,9 +148,9 @@ std::string expect_compatible(const nlohmann::json& saved, const run_state& stat
     changed += concat("resume: options of the optimizer: ", options, "\n");
   changed += learning_rate_change(state, run);
   for (const auto& [name, value] : own.at("options").items())
-    if (saved.at("options").at(name) != value)
-      changed += concat("resume: trainer_options::", name, " ",
-                        describe(saved.at("options").at(name)), " -> ", describe(value), "\n");
+    if (const auto before = saved.at("options").value(name, nlohmann::json()); before != value)
+      changed += concat("resume: trainer_options::", name, " ", describe(before), " -> ",
+                        describe(value), "\n");
   for (const char* name : {"reducer", "schedule", "device", "cordee"})
     if (saved.at(name) != own.at(name))
       changed += concat("resume: the ", name, " was ", describe(saved.at(name)), ", now it is ",

@@ -195,6 +195,7 @@ inline void expect_description(const nlohmann::json& saved) {
   for (const char* name :
        {"precision", "device", "optimizer_type", "optimizer", "reducer", "schedule", "network"})
     (void)saved.at(name).get_ref<const std::string&>();
+  (void)saved.at("options").get_ref<const nlohmann::json::object_t&>();
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::checkpoints

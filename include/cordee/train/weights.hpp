@@ -47,7 +47,7 @@ inline bool is_input_range(std::string_view name) {
 
 /// The tensors of the last layer: those that share the name of the last trainable one up to its
 /// last dot, such as fc.weight and fc.bias.
-std::span<const segment> classifier_of(std::span<const segment> table) {
+std::span<const segment> classifier_of(const auto& table) {
   const std::size_t end = core::count_trainable(table);
   if (end == 0) return {};
   const std::string_view last = table[end - 1].name;
