@@ -280,3 +280,24 @@ if(PYTHON_WITH_MATPLOTLIB)
 else()
   cordee_example_skipped(decentralized.plot "no python3 with matplotlib: package python3-matplotlib")
 endif()
+
+# The examples that the usual run does not build, each in a namespace of one translation unit: their syntax and types.
+if(NOT CORDEE_ALL_TESTS AND NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize=")
+  set(sources ${seldom_examples})
+  list(FILTER sources EXCLUDE REGEX "^quick_start$|^many_machines$|_gpu$")
+  list(TRANSFORM sources REPLACE "(.+)" "${CMAKE_CURRENT_SOURCE_DIR}/\\1.cpp")
+  set(unit ${CMAKE_CURRENT_BINARY_DIR}/seldom_built.cpp)
+  set(script ${PROJECT_SOURCE_DIR}/cmake/unity.cmake)
+  set(options -std=c++20 -pthread -Wall -Wextra -Wconversion
+    -I${PROJECT_SOURCE_DIR}/include -I${PROJECT_SOURCE_DIR} -I${CMAKE_CURRENT_SOURCE_DIR} -DCORDEE_EXAMPLE_DATA="${PROJECT_SOURCE_DIR}/data")
+  if(CORDEE_WERROR)
+    list(APPEND options -Werror)
+  endif()
+  add_custom_command(OUTPUT ${unit} DEPENDS ${sources} ${script} VERBATIM COMMENT "Combining examples"
+    COMMAND ${CMAKE_COMMAND} -D "SOURCES=${sources}" -D ROOT=${PROJECT_SOURCE_DIR} -D UNITY=${unit} -P ${script})
+  add_custom_command(OUTPUT ${unit}.checked DEPENDS ${unit} DEPFILE ${unit}.d VERBATIM
+    COMMENT "Checking the syntax and the types of seldom built examples"
+    COMMAND ${CMAKE_CXX_COMPILER} ${options} -fsyntax-only ${unit} -MD -MT ${unit}.checked -MF ${unit}.d
+    COMMAND ${CMAKE_COMMAND} -E touch ${unit}.checked)
+  add_custom_target(examples_checked ALL DEPENDS ${unit}.checked)
+endif()

@@ -14,33 +14,23 @@ function(cordee_header_of result source)
   set(${result} ${header} PARENT_SCOPE)
 endfunction()
 
-# cordee_include_own_header_first(SOURCE...): compiles each test with its header as the first include, which shows
-# that the header includes all that it uses. Headers of tests that share a translation unit are compiled by
-# test_headers (headers/alone.cmake), and the umbrella by static/concepts.cpp.
-function(cordee_include_own_header_first)
-  foreach(source IN LISTS ARGN)
-    cordee_header_of(header ${source})
-    if(header)
-      set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "-include;${header}")
-    endif()
-  endforeach()
-endfunction()
-
 # cordee_combine_tests(LIST NAME EXTENSION): replaces the tests in the variable LIST by the translation units
 # NAME_0.EXTENSION... of CORDEE_TEST_UNITY_BATCH tests each. Kept separate are the test that checks what its own
 # includes declare, the files of explicit instantiations, and one that is compiled with less optimization. With batches of
-# one, each test has its header first.
+# one, each test has its header as the first include, which shows that the header includes all that it uses; headers of
+# tests that share a unit are compiled by test_headers (headers/alone.cmake), and the umbrella by static/concepts.cpp.
 function(cordee_combine_tests list name extension)
-  if(CORDEE_TEST_UNITY_BATCH EQUAL 1)
-    cordee_include_own_header_first(${${list}})
-    return()
-  endif()
   foreach(source IN LISTS ${list})
     cordee_header_of(header ${source})
-    if(header)
+    if(header AND CORDEE_TEST_UNITY_BATCH EQUAL 1)
+      set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "-include;${header}")
+    elseif(header)
       set_property(GLOBAL APPEND PROPERTY cordee_combined_headers ${header})
     endif()
   endforeach()
+  if(CORDEE_TEST_UNITY_BATCH EQUAL 1)
+    return()
+  endif()
   set(tests ${${list}})
   set(units ${tests})
   list(FILTER units INCLUDE REGEX "/core/clock[.]cpp$|engines[.]cpp$|/ops/cpu/half_precision[.]cpp$")
