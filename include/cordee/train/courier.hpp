@@ -98,7 +98,7 @@ class courier {
 
   void replayed() {}
   /// Blocks until every posted bucket is mixed; throws what a mix has thrown.
-  void finish(stream = {}) {
+  void finish(stream = stream{}) {
     if constexpr (threaded) {
       std::unique_lock lock(mutex_);
       while (taken_ < queued_ || mixing_) changed_.wait(lock);  // each mix has a deadline
