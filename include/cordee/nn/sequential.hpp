@@ -105,9 +105,9 @@ struct sequential {
   }();
   template <class B, extent In, std::size_t... I>
   [[gnu::cold]] static auto bind(layout_builder& layout, std::index_sequence<I...>) {
-    using nodes = detail::nn::sequential_node<  // g++ 12 does not compile node_of here
+    using bound_nodes = detail::nn::sequential_node<  // g++ 12 does not compile node_of here
         std::index_sequence<I...>, decltype(Layers::template bind<B, inputs<In>[I]>(layout))...>;
-    return nodes{{Layers::template bind<B, inputs<In>[I]>(layout)}...};  // in order, in place
+    return bound_nodes{{Layers::template bind<B, inputs<In>[I]>(layout)}...};  // in order, in place
   }
 };
 
