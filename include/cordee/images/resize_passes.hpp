@@ -18,6 +18,13 @@
 
 namespace cordee::inline CORDEE_ABI::detail::images {
 
+/// Vectors of four numbers. A template, since nvcc 13 drops the attribute of other types.
+template <class T>
+struct four {
+  typedef T type __attribute__((vector_size(4 * sizeof(T))));
+  typedef T unaligned __attribute__((vector_size(4 * sizeof(T)), aligned(alignof(T)), may_alias));
+};
+
 /// A row between the passes has four numbers of each pixel: red, green, blue, and one without
 /// meaning. Its length is padded to a multiple of 8 pixels.
 class portable_passes {
@@ -66,9 +73,9 @@ class portable_passes {
  private:
   /// Numbers that a loop of constant length takes, which compilers vectorize at -O2.
   static constexpr std::size_t chunk = 32;
-  typedef float four_floats __attribute__((vector_size(16)));
-  typedef std::int32_t four_ints __attribute__((vector_size(16)));
-  typedef float unaligned __attribute__((vector_size(16), aligned(alignof(float)), may_alias));
+  using four_floats = four<float>::type;
+  using four_ints = four<std::int32_t>::type;
+  using unaligned = four<float>::unaligned;
 
   static four_floats load(const float* from) { return *reinterpret_cast<const unaligned*>(from); }
   static void store(float* to, four_floats value) { *reinterpret_cast<unaligned*>(to) = value; }

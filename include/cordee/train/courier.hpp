@@ -122,8 +122,11 @@ class courier {
     const std::scoped_lock lock(mutex_);
     std::vector<detail::comm::completed_op> ops;
     for (int rank = 0; rank < reducer_.comm.size(); ++rank)
-      if (const mixed_bucket* const m = last_with(rank); m != nullptr && m->count > 0)
-        comm::merge(ops, {m->count, describe(m->bucket), {comm::world_rank(reducer_.comm, rank)}});
+      if (const mixed_bucket* const m = last_with(rank); m != nullptr && m->count > 0) {
+        const detail::comm::completed_op last{
+            m->count, describe(m->bucket), {comm::world_rank(reducer_.comm, rank)}};
+        comm::merge(ops, last);  // a name, since nvcc 13 loses braces in arguments
+      }
     return ops;
   }
 
