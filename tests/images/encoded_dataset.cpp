@@ -2,10 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include <cordee/core/concat.hpp>
+#include <cordee/data/shuffled_indices.hpp>
 #include <cordee/images/encoded_dataset.hpp>
 
 using namespace cordee;
-using namespace cordee::detail::images;
 
 namespace {
 
@@ -34,6 +35,6 @@ struct without_names : plain {
 static_assert(EncodedDataset<plain> && EncodedDataset<ordered> && !EncodedDataset<without_names>);
 
 TEST_CASE("encoded data set: its own order, or the permutation of other data sets") {
-  CHECK(order_of(ordered{}, 5, 7) == std::vector<std::uint32_t>{5, 7});
-  CHECK(order_of(plain{}, 5, 7) == detail::data::shuffled_indices(5, 7, 50));
+  CHECK(detail::data::order_of(ordered{}, 5, 7) == std::vector<std::uint32_t>{5, 7});
+  CHECK(detail::data::order_of(plain{}, 5, 7) == detail::data::shuffled_indices(5, 7, 50));
 }

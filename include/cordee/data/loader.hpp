@@ -238,12 +238,8 @@ class loader {
   // The epoch and the index in the data set of what an epoch's order has at a position.
   detail::data::batch_plan::position sample_at(const detail::data::batch_plan::position& p) {
     if (p.epoch != order_epoch_ || order_.empty()) {
-      if constexpr (detail::data::Ordered<S>) {
-        order_ = dataset_.order(options_.seed, p.epoch);
-        expects(order_.size() == dataset_.size(), "loader: the data set's order has another size");
-      } else {
-        order_ = detail::data::shuffled_indices(options_.seed, p.epoch, dataset_.size());
-      }
+      order_ = detail::data::order_of(dataset_, options_.seed, p.epoch);
+      expects(order_.size() == dataset_.size(), "loader: the data set's order has another size");
       order_epoch_ = p.epoch;
     }
     return {p.epoch, order_[static_cast<std::size_t>(p.index)]};

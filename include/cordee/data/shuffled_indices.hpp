@@ -12,6 +12,7 @@
 
 #include <cordee/core/error.hpp>
 #include <cordee/core/random.hpp>
+#include <cordee/data/dataset.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::data {
 
@@ -26,6 +27,15 @@ inline std::vector<std::uint32_t> shuffled_indices(std::uint64_t seed, std::int6
   for (std::size_t left = size; left > 1; --left)
     std::swap(indices[left - 1], indices[random.below(static_cast<std::uint32_t>(left))]);
   return indices;
+}
+
+/// The order of an epoch: the data set's own, if it has one, or a uniform permutation.
+template <class S>
+std::vector<std::uint32_t> order_of(const S& dataset, std::uint64_t seed, std::int64_t epoch) {
+  if constexpr (Ordered<S>)
+    return dataset.order(seed, epoch);
+  else
+    return shuffled_indices(seed, epoch, dataset.size());
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::data

@@ -21,8 +21,7 @@
 #include <string>
 #include <vector>
 
-#include <cordee/core/error.hpp>
-#include <cordee/data/shuffled_indices.hpp>
+#include <cordee/core/config.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -36,25 +35,5 @@ concept EncodedDataset = requires(const S s, std::size_t i, std::vector<std::uin
   { s.read(i, bytes) } -> std::convertible_to<int>;
   { s.name(i) } -> std::convertible_to<std::string>;
 };
-
-namespace detail::images {
-
-/// An order of its own, since its samples are read faster in some orders than in others. It is a
-/// permutation of 0 .. size() - 1 and a function of (seed, epoch), so to resume is to seek.
-template <class S>
-concept HasOrder = requires(const S s, std::uint64_t seed, std::int64_t epoch) {
-  { s.order(seed, epoch) } -> std::same_as<std::vector<std::uint32_t>>;
-};
-
-/// The order of an epoch: the data set's own, or a uniform permutation.
-template <EncodedDataset S>
-std::vector<std::uint32_t> order_of(const S& dataset, std::uint64_t seed, std::int64_t epoch) {
-  if constexpr (HasOrder<S>)
-    return dataset.order(seed, epoch);
-  else
-    return detail::data::shuffled_indices(seed, epoch, dataset.size());
-}
-
-}  // namespace detail::images
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -99,7 +99,7 @@ class jpeg_reader {
   bool create() {
     if (setjmp(caller_) != 0) return false;
     jpeg_create_decompress(&jpeg_);
-    jpeg_.client_data = this;  // jpeg_create_decompress keeps it; said here for other versions
+    jpeg_.client_data = this;  // jpeg_create_decompress keeps it; set again for other versions
     return true;
   }
 

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include <cordee/core/error.hpp>
+#include <cordee/data/dataset.hpp>
 #include <cordee/images/crc32c.hpp>
 #include <cordee/images/encoded_dataset.hpp>
 #include <cordee/images/sample_error.hpp>
@@ -167,6 +168,6 @@ class tfrecord {
   tfrecord_options options_;
   std::shared_ptr<const contents> contents_;
 };
-static_assert(EncodedDataset<tfrecord> && detail::images::HasOrder<tfrecord>);
+static_assert(EncodedDataset<tfrecord> && detail::data::Ordered<tfrecord>);
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -25,6 +25,7 @@
 #include <vector>
 
 #include <cordee/core/error.hpp>
+#include <cordee/data/dataset.hpp>
 #include <cordee/images/encoded_dataset.hpp>
 #include <cordee/images/sample_error.hpp>
 #include <cordee/images/shard_names.hpp>
@@ -210,6 +211,6 @@ class webdataset {
   webdataset_options options_;
   std::shared_ptr<const detail::images::tar_samples> contents_;
 };
-static_assert(EncodedDataset<webdataset> && detail::images::HasOrder<webdataset>);
+static_assert(EncodedDataset<webdataset> && detail::data::Ordered<webdataset>);
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include <cordee/core/concat.hpp>
+#include <cordee/data/shuffled_indices.hpp>
 #include <cordee/images/encoded_dataset.hpp>
 #include <cordee/testing/report.hpp>
 
@@ -132,14 +133,14 @@ std::string order_is_permutation(const S& dataset) {
   detail::testing::report r;
   std::vector<std::vector<std::uint32_t>> orders;
   for (const auto& [seed, epoch] : {std::pair<std::uint64_t, std::int64_t>{1, 0}, {1, 1}, {2, 0}}) {
-    orders.push_back(detail::images::order_of(dataset, seed, epoch));
+    orders.push_back(detail::data::order_of(dataset, seed, epoch));
     std::vector<std::uint32_t> sorted = orders.back();
     std::sort(sorted.begin(), sorted.end());
     bool each = sorted.size() == dataset.size();
     for (std::size_t i = 0; i < sorted.size(); ++i) each = each && sorted[i] == i;
     r.expect(each, "the order of seed ", seed, ", epoch ", epoch,
              " does not have each example once");
-    r.expect(detail::images::order_of(dataset, seed, epoch) == orders.back(),
+    r.expect(detail::data::order_of(dataset, seed, epoch) == orders.back(),
              "a second call gives another order for seed ", seed, ", epoch ", epoch);
   }
   if (dataset.size() >= 20) {
