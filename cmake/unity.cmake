@@ -2,14 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # A unity build of tests: combines several into one translation unit, so that shared headers are compiled once. First
-# the includes of all tests, then each test in its own namespace, where include guards make its includes empty. The
-# macros that a test defines are undefined after it. Usage:
+# the includes of all tests (those under an #if with it), then each test in its own namespace, where include guards make
+# its includes empty. The macros that a test defines are undefined after it. Usage:
 #
 #   cmake -D "SOURCES=<tests>" -D ROOT=<parent of include/ and tests/> -D UNITY=<output file> -P unity.cmake
 cmake_minimum_required(VERSION 3.25)
 foreach(source IN LISTS SOURCES)
   file(READ ${source} text)
-  string(REGEX MATCHALL "\n#include [^\n]+" lines "${text}")
+  set(guarded "\n#if[^\n]*(\n#include [^\n]+)+\n#endif")
+  string(REGEX MATCHALL "${guarded}" lines "${text}")
+  list(APPEND guarded_includes ${lines})
+  string(REGEX REPLACE "${guarded}" "" plain "${text}")
+  string(REGEX MATCHALL "\n#include [^\n]+" lines "${plain}")
   list(APPEND includes ${lines})
   string(REGEX MATCHALL "\n#define [A-Za-z0-9_]+" macros "${text}")
   list(TRANSFORM macros REPLACE define undef)
@@ -21,4 +25,6 @@ endforeach()
 list(SORT includes)
 list(REMOVE_DUPLICATES includes)
 list(JOIN includes "" includes)
-file(WRITE ${UNITY} "${includes}\n${tests}\n")
+list(REMOVE_DUPLICATES guarded_includes)
+list(JOIN guarded_includes "" guarded_includes)
+file(WRITE ${UNITY} "${includes}${guarded_includes}\n${tests}\n")

@@ -284,9 +284,16 @@ endif()
 # The examples that the usual run does not build, each in a namespace of one translation unit: their syntax and types.
 if(NOT CORDEE_ALL_TESTS AND NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize=")
   set(sources ${seldom_examples})
-  list(FILTER sources EXCLUDE REGEX "^quick_start$|^many_machines$|_gpu$")
+  list(FILTER sources EXCLUDE REGEX "^quick_start$|_gpu$")
   if(NOT TARGET cordee::images)
     list(REMOVE_ITEM sources flowers)
+  endif()
+  if(TARGET cordee::mpi)
+    set(separator "$<SEMICOLON>")
+    set(mpi_options -DWITH_MPI "-D$<JOIN:$<TARGET_PROPERTY:MPI::MPI_CXX,INTERFACE_COMPILE_DEFINITIONS>,${separator}-D>"
+      "-isystem$<JOIN:$<TARGET_PROPERTY:MPI::MPI_CXX,INTERFACE_INCLUDE_DIRECTORIES>,${separator}-isystem>")
+  else()
+    list(REMOVE_ITEM sources many_machines)
   endif()
   list(TRANSFORM sources REPLACE "(.+)" "${CMAKE_CURRENT_SOURCE_DIR}/\\1.cpp")
   set(unit ${CMAKE_CURRENT_BINARY_DIR}/seldom_built.cpp)
@@ -300,7 +307,7 @@ if(NOT CORDEE_ALL_TESTS AND NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize=")
     COMMAND ${CMAKE_COMMAND} -D "SOURCES=${sources}" -D ROOT=${PROJECT_SOURCE_DIR} -D UNITY=${unit} -P ${script})
   add_custom_command(OUTPUT ${unit}.checked DEPENDS ${unit} DEPFILE ${unit}.d VERBATIM
     COMMENT "Checking the syntax and the types of seldom built examples"
-    COMMAND ${CMAKE_CXX_COMPILER} ${options} -fsyntax-only ${unit} -MD -MT ${unit}.checked -MF ${unit}.d
+    COMMAND_EXPAND_LISTS COMMAND ${CMAKE_CXX_COMPILER} ${options} ${mpi_options} -fsyntax-only ${unit} -MD -MT ${unit}.checked -MF ${unit}.d
     COMMAND ${CMAKE_COMMAND} -E touch ${unit}.checked)
   add_custom_target(examples_checked ALL DEPENDS ${unit}.checked)
 endif()
