@@ -10,8 +10,6 @@
 #include <cstdio>
 
 #include <cordee/cordee.hpp>
-#include <cordee/data/compose.hpp>
-#include <cordee/data/horizontal_flip.hpp>
 #include <cordee/images/decoded_images.hpp>
 #include <cordee/images/image_folder.hpp>
 #if defined(WITH_MPI)

@@ -44,6 +44,7 @@
 #include <cordee/core/span_on.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/core/version.hpp>
+#include <cordee/data/augmentation.hpp>
 #include <cordee/data/cifar.hpp>
 #include <cordee/data/compose.hpp>
 #include <cordee/data/cutmix.hpp>

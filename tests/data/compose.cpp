@@ -7,6 +7,7 @@
 #include <cordee/data/compose.hpp>
 #include <cordee/data/cutout.hpp>
 #include <cordee/data/horizontal_flip.hpp>
+#include <cordee/data/pad_crop_flip.hpp>
 
 #include "tests/support/noise.hpp"
 

@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
-#include <cmath>
-
 #include <doctest/doctest.h>
 
 #include <cordee/train/console.hpp>
@@ -14,13 +12,13 @@ using namespace support;
 
 namespace {
 
-constexpr run_plan plan{.steps = 7220,
-                        .epochs = 722,
-                        .samples = 80,
-                        .global_batch = 1024,
-                        .micro_batch = 128,
-                        .ranks = 4,
-                        .accumulate = 2};
+const run_plan plan{.steps = 7220,
+                    .epochs = 722,
+                    .samples = 80,
+                    .global_batch = 1024,
+                    .micro_batch = 128,
+                    .ranks = 4,
+                    .accumulate = 2};
 
 }  // namespace
 
@@ -104,22 +102,32 @@ TEST_CASE("console: a resumed run counts its remaining steps") {
   CHECK(contains(text, "left 2:27\n"));
 }
 
-TEST_CASE("console: a radius near or above 1 gives a warning before the first step") {
-  const auto output_with = [](double radius) {
-    return written([&](std::FILE* out) {
-      run_plan p = plan;
-      p.radius = radius;
-      console{{.bar = false, .out = out}}.begin(p);
-    });
-  };
-  CHECK(contains(output_with(0.9995),
-                 "722 epochs of 80 samples\nwarning: the ranks' disagreement is "
-                 "multiplied by 0.9995 per round: too close to 1"));
-  CHECK(contains(output_with(1.25),
-                 "warning: the ranks' disagreement is multiplied by 1.25 per round: "
-                 "it grows\n"));
-  for (const double radius : {0.0, 0.94, 0.999, std::nan("")})
-    CHECK(count(output_with(radius), "warning") == 0);
+TEST_CASE("console: the plan's warnings are printed before the first step") {
+  const std::string text = written([](std::FILE* out) {
+    run_plan p = plan;
+    p.warnings = {"the sky is falling", "the ground too"};
+    console{{.bar = false, .out = out}}.begin(p);
+  });
+  CHECK(contains(
+      text, "722 epochs of 80 samples\nwarning: the sky is falling\nwarning: the ground too\n"));
+}
+
+TEST_CASE("console: a global batch that does not divide, and a run without steps") {
+  const std::string text = written([](std::FILE* out) {
+    console c{{.bar = false, .out = out}};
+    run_plan p = plan;
+    p.global_batch = 128;
+    p.micro_batch = 26;
+    p.ranks = 5;
+    p.accumulate = 1;
+    c.begin(p);
+    c.end({});
+  });
+  CHECK(contains(text,
+                 "global batch 128 = 26 per micro-batch x 5 ranks x 1 accumulated (some have one "
+                 "sample fewer); 7,220 steps"));
+  CHECK(contains(text, "\nno steps: the loader is at the end of the epochs asked for\n"));
+  CHECK(count(text, "images/s") == 0);
 }
 
 TEST_CASE("console: norms of local gradients are marked") {

@@ -1,5 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
+
 #include <doctest/doctest.h>
 
 #include <cordee/train/csv.hpp>
@@ -66,16 +68,46 @@ TEST_CASE("csv: learning rates and losses have nine significant digits") {
   CHECK(contains(contents(here, "log.csv"), ",1.23456789e-07,987654321,"));
 }
 
-TEST_CASE("csv: a run without steps writes the header; a second run overwrites the first") {
+TEST_CASE("csv: a second fit with the same object appends, another object begins anew") {
   const folder here;
   csv log{here.file("log.csv")};
   log.begin({});
   log.step(record_of(0));
   log.end({});
   CHECK(count(contents(here, "log.csv"), "\n") == 2);
-  log.begin({});
+  log.begin({.first_step = 1});
+  log.step(record_of(1));
   log.end({});
+  CHECK(count(contents(here, "log.csv"), "\n") == 3);
+  CHECK(count(contents(here, "log.csv"), "step,") == 1);
+  csv other{here.file("log.csv")};
+  other.begin({});
+  other.end({});
   CHECK(count(contents(here, "log.csv"), "\n") == 1);
+}
+
+TEST_CASE("csv: a resumed run replaces the lines of the steps that it repeats") {
+  const folder here;
+  const auto run = [&](std::int64_t first, std::int64_t last) {
+    csv log{here.file("log.csv")};
+    log.begin({.first_step = first});
+    for (std::int64_t k = first; k < last; ++k) log.step(record_of(k));
+    log.end({});
+    return contents(here, "log.csv");
+  };
+  const std::string whole = run(0, 12);
+  std::string cut = whole.substr(0, whole.find("\n10,") + 20);  // as a killed run leaves it
+  here.put("log.csv", file_bytes(cut.begin(), cut.end()));
+  CHECK(run(9, 12) == whole);
+  cut = whole.substr(0, whole.find("\n7,") + 3);  // less than what the checkpoint has
+  here.put("log.csv", file_bytes(cut.begin(), cut.end()));
+  CHECK(count(run(9, 12), "\n") == 1 + 7 + 3);
+  std::filesystem::remove(here.file("log.csv"));
+  CHECK(count(run(9, 12), "\n") == 1 + 3);  // with columns
+  const std::string other = "step,loss\n0,1\n";
+  here.put("log.csv", file_bytes(other.begin(), other.end()));
+  CHECK(contains(error_message([&] { run(9, 12); }), "has other columns"));
+  CHECK(contents(here, "log.csv") == other);
 }
 
 TEST_CASE("csv: a file that cannot be written is an error with its name and the remedy") {

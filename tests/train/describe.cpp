@@ -82,7 +82,7 @@ TEST_CASE("describe: states the type of each quantity, and loss scaling") {
   toy_loader feed;
   check_contains(
       describe(run, feed, 1),
-      {"halves on cpu", "packed weights in halves, accumulated in single precision",
+      {"halves on cpu", "packed weights rounded to it, accumulated in single precision",
        "optimizer in fp32", "scaled by 512 at first, times 2 after 7 finite steps in a row"});
 }
 

@@ -1,7 +1,10 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 #include <deque>
+#include <initializer_list>
 #include <limits>
+#include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -62,6 +65,16 @@ struct witness {
   template <class Run>
   void end_on_all_ranks(Run& run) {
     seen->insert(seen->end(), {-2.0, static_cast<double>(run.steps_taken())});
+  }
+};
+
+/// Ends the run with the second epoch.
+struct stopping {
+  std::vector<double>* losses;
+  template <class Run>
+  bool epoch_on_all_ranks(Run&, const epoch_record& e) {
+    losses->push_back(e.train.loss);
+    return losses->size() == 2;
   }
 };
 
@@ -187,6 +200,48 @@ TEST_CASE("fit: members for all ranks are called there, after the others, and ma
   });
   for (const auto& seen : by_rank)
     CHECK(seen == std::vector<double>{-1, 0, 0, 0.1, 0.2, 0.3, -2, 3, -1, 0.3, 3, 0.4, 0.5, -2, 5});
+}
+
+TEST_CASE("fit: epoch_on_all_ranks has the same record on every rank, and may end the run") {
+  const auto by_rank = on_ranks(3, [&](threads comm) {
+    quadratic<fp64> model{.shift = 1.0 * comm.rank()};
+    trainer run{model, sgd{}, steady, ring{comm}};
+    toy_loader feed{.rank_count = 3};
+    std::vector<double> losses;
+    const run_summary s = run.fit(feed, 4, stopping{&losses});
+    CHECK((s.stopped && s.steps == 20));
+    return losses;
+  });
+  for (const auto& losses : by_rank) {
+    REQUIRE(losses.size() == 2);
+    CHECK(losses == by_rank[0]);
+  }
+}
+
+TEST_CASE("fit: momentum survives from one fit to the next") {
+  const auto weights_after = [](std::initializer_list<double> until) {
+    quadratic<fp64> model;
+    trainer run{model, sgd{.momentum = 0.9}, steady, solo{}};
+    toy_loader feed;
+    for (const double epochs : until) run.fit(feed, epochs);
+    return numbers(run.weights(), 0);
+  };
+  CHECK(weights_after({1, 2}) == weights_after({2}));
+}
+
+TEST_CASE("fit: gives its callbacks the plan's warnings") {
+  struct planned {
+    std::vector<std::string>* warnings;
+    void begin(const run_plan& p) { *warnings = p.warnings; }
+  };
+  std::vector<std::string> warnings;
+  quadratic<fp64> model;
+  const auto ends = [](double epoch) { return epoch < 1 ? 0.05 : 0.0; };
+  trainer run{model, sgd{}, ends, solo{}};
+  toy_loader feed;
+  run.fit(feed, 2, planned{&warnings});
+  REQUIRE(!warnings.empty());
+  CHECK(contains(warnings.back(), "the learning rate is 0 from epoch 1 on, and the run has 2"));
 }
 
 TEST_CASE("fit: a restored run seeks its loader, and goes on with skips and sums of the epoch") {

@@ -18,26 +18,13 @@
 #include <cordee/core/extent.hpp>
 #include <cordee/core/pod_vector.hpp>
 #include <cordee/core/random.hpp>
-#include <cordee/data/pad_crop_flip.hpp>
+#include <cordee/data/augmentation.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
-namespace detail::data {
-
-/// A number of an augmentation's kind; 0 for kinds that have none.
-template <class A>
-constexpr std::uint32_t kind_of() {
-  if constexpr (requires { A::subsequence; })
-    return A::subsequence;
-  else
-    return 0;
-}
-
-}  // namespace detail::data
-
-/// Each draws from a subsequence of its own, given by its kind (`subsequence`, a constant of its
-/// type) and by how many of the same kind are before it. So one more of another kind does not change what
-/// the others draw.
+/// Each draws from a subsequence of its own, given by its kind (the constant `subsequence` of its
+/// type) and by how many of the same kind are before it. So one more of another kind does not change
+/// what the others draw; types without the constant are of one kind.
 template <Augmentation... A>
 class compose {
  public:
@@ -94,6 +81,5 @@ class compose {
 
   std::tuple<A...> steps_;
 };
-static_assert(Augmentation<compose<pad_crop_flip>>);
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -15,7 +15,7 @@
 #include <cordee/core/error.hpp>
 #include <cordee/core/extent.hpp>
 #include <cordee/core/random.hpp>
-#include <cordee/data/pad_crop_flip.hpp>
+#include <cordee/data/augmentation.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -25,7 +25,7 @@ struct cutout {
   int size = 16;
   std::array<std::uint8_t, 4> fill{};  // of each channel
 
-  static constexpr std::uint32_t subsequence = 2;  // compose.hpp
+  static constexpr std::uint32_t subsequence = 2;  // augmentation.hpp
 
   [[nodiscard]] bool active() const { return size != 0; }
 

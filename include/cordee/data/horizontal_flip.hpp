@@ -14,14 +14,14 @@
 #include <cordee/core/error.hpp>
 #include <cordee/core/extent.hpp>
 #include <cordee/core/random.hpp>
-#include <cordee/data/pad_crop_flip.hpp>
+#include <cordee/data/augmentation.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
 struct horizontal_flip {
   double probability = 0.5;
 
-  static constexpr std::uint32_t subsequence = 1;  // compose.hpp
+  static constexpr std::uint32_t subsequence = 1;  // augmentation.hpp
 
   [[nodiscard]] bool active() const { return probability != 0; }
 

@@ -160,23 +160,26 @@ class loader {
     if constexpr (requires { dataset_.describe(); }) text += concat("; ", dataset_.describe());
     if constexpr (requires { augmentation_.describe(); })
       if (augmentation_.active()) text += concat("; ", augmentation_.describe());
-    return text;
+    return concat(text, "; ", describe_epochs());
   }
 
   [[nodiscard]] std::string describe() const {
-    constexpr std::array epoch_ends{"the last samples of an epoch are dropped",
-                                    "the last batch of an epoch is padded from its start",
-                                    "batches continue across epochs"};
     return concat(detail::core::grouped(plan_.samples), " samples of ", cordee::describe(image()),
                   " in ", classes(), " classes; global batch ", plan_.global_batch, " = ",
                   micro_batch(), " per micro-batch x ", ranks_, " ranks x ", options_.accumulate,
                   " micro-batches",
                   plan_.global_batch % slices() == 0 ? "" : " (some have one sample fewer)", "; ",
-                  epoch_ends[static_cast<std::size_t>(options_.last_batch)], "; seed ",
-                  options_.seed, mixing_.active() ? "; " + mixing_.describe() : std::string());
+                  describe_epochs());
   }
 
  private:
+  [[nodiscard]] std::string describe_epochs() const {
+    constexpr std::array epoch_ends{"the last samples of an epoch are dropped",
+                                    "the last batch of an epoch is padded from its start",
+                                    "batches continue across epochs"};
+    return concat(epoch_ends[static_cast<std::size_t>(options_.last_batch)], "; seed ",
+                  options_.seed, mixing_.active() ? "; " + mixing_.describe() : std::string());
+  }
   [[nodiscard]] std::int64_t slices() const { return std::int64_t{ranks_} * options_.accumulate; }
 
   static constexpr int most_threads = 1024, most_prefetch = detail::data::prefetcher::most_depth;

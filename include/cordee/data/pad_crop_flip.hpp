@@ -6,7 +6,6 @@
 #pragma once
 
 #include <algorithm>
-#include <concepts>
 #include <cstdint>
 #include <cstring>
 #include <span>
@@ -15,23 +14,15 @@
 #include <cordee/core/error.hpp>
 #include <cordee/core/extent.hpp>
 #include <cordee/core/random.hpp>
+#include <cordee/data/augmentation.hpp>
 
 namespace cordee::inline CORDEE_ABI {
-
-/// Writes another image of the same extent, a function of the image and of `random` alone, whose
-/// sequence is that of (seed, epoch, sample): the result depends on neither ranks nor threads. An
-/// augmentation that is not `active` is not called.
-template <class A>
-concept Augmentation =
-    std::copyable<A> && requires(const A a, const extent& e, std::span<const std::uint8_t> in,
-                                 std::span<std::uint8_t> out, random_sequence random) {
-      { a.active() } -> std::convertible_to<bool>;
-      { a(e, in, out, random) };
-    };
 
 struct pad_crop_flip {
   int pad = 0;  // pixels on each side, at most 32768
   bool flip = false;
+
+  static constexpr std::uint32_t subsequence = 3;  // augmentation.hpp
 
   [[nodiscard]] bool active() const { return pad != 0 || flip; }
 

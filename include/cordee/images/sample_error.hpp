@@ -19,8 +19,8 @@ class sample_error : public error {
       : error(message, location) {}
 };
 
-/// What is done with samples that cannot be used: the run ends with an error, or they are left out,
-/// counted and named.
+/// What is done with samples that cannot be used: the run ends with an error, or they are counted and
+/// named, and left out (of an index) or replaced by the next one (when they are decoded).
 enum class broken_image { refuse, skip };
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -39,7 +39,8 @@ struct webdataset_options {
   int classes = 0;                    // 0: one more than the largest label
   std::size_t shuffle_buffer = 1000;  // samples; 0 reads each shard in its order
   /// Links, devices, absolute paths and those with .., samples without image or label, and second
-  /// images or labels of a sample. A shard that is damaged or compressed is always an error.
+  /// images or labels of a sample. A shard that is damaged or compressed is always an error. An image
+  /// that cannot be decoded is a matter of decoding_options::broken.
   broken_image broken = broken_image::refuse;
 };
 

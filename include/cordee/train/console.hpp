@@ -32,11 +32,13 @@ class console {
     plan_ = p;
     print(concat("global batch ", detail::core::grouped(p.global_batch), " = ",
                  detail::core::grouped(p.micro_batch), " per micro-batch x ", p.ranks, " ranks x ",
-                 p.accumulate, " accumulated; ", detail::core::grouped(p.steps - p.first_step),
-                 " steps, ", p.epochs, " epochs of ", detail::core::grouped(p.samples),
-                 " samples\n"));
-    if (p.radius > detail::train::warning_radius)
-      print(concat("warning: ", detail::train::describe_radius(p.radius), "\n"));
+                 p.accumulate, " accumulated",
+                 p.micro_batch * p.ranks * p.accumulate > p.global_batch
+                     ? " (some have one sample fewer); "
+                     : "; ",
+                 detail::core::grouped(p.steps - p.first_step), " steps, ", p.epochs, " epochs of ",
+                 detail::core::grouped(p.samples), " samples\n"));
+    for (const std::string& text : p.warnings) print(concat("warning: ", text, "\n"));
   }
 
   void step(const step_record& r) {
@@ -66,6 +68,7 @@ class console {
   }
 
   void end(const run_summary& s) {
+    if (s.steps == 0) return print("no steps: the loader is at the end of the epochs asked for\n");
     char out[160];
     std::snprintf(out, sizeof out, "%s%lld steps in %s, %.0f images/s\n", bar_ ? "\r\x1b[K" : "",
                   static_cast<long long>(s.steps), duration(s.seconds).c_str(),

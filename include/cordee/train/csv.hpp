@@ -3,14 +3,22 @@
 //
 // A callback that writes one line per step to a file that gnuplot and pandas read. Validation
 // columns are filled at the ends of epochs.
+//
+// A further `fit` with the same object appends. So does a resumed run (checkpoint/resume.hpp), with
+// the same columns; the lines of steps that it repeats are removed first.
 #pragma once
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <system_error>
 
 #include <cordee/core/error.hpp>
 #include <cordee/train/record.hpp>
@@ -21,11 +29,11 @@ class csv {
  public:
   explicit csv(std::string path) : path_(std::move(path)) {}
 
-  void begin(const run_plan&) {
-    file_.reset(std::fopen(path_.c_str(), "w"));
+  void begin(const run_plan& p) {
+    const bool appends = file_ != nullptr || (p.first_step > 0 && cut(p.first_step));
+    if (!file_) file_.reset(std::fopen(path_.c_str(), appends ? "a" : "w"));
     if (!file_) fail("open");
-    put("step,epoch,learning_rate,loss,top1,top5,samples,grad_norm,skipped,seconds,validation_loss,"
-        "validation_top1\n");
+    if (!appends) put(concat(columns, "\n").c_str());
   }
   void step(const step_record& r) {
     flush();
@@ -38,6 +46,32 @@ class csv {
   }
 
  private:
+  static constexpr std::string_view columns =
+      "step,epoch,learning_rate,loss,top1,top5,samples,grad_norm,skipped,seconds,validation_loss,"
+      "validation_top1";
+
+  // Removes the lines from a step on, and an incomplete last one. Returns false if there is no such
+  // file. Throws error if it is another table.
+  bool cut(std::int64_t first_step) const {
+    std::ifstream in(path_, std::ios::binary);
+    std::string line;
+    if (!std::getline(in, line)) return false;
+    if (line != columns)
+      throw error(concat("csv: \"", path_,
+                         "\" has other columns than this version's: a resumed run "
+                         "cannot append to it; name another file"));
+    std::uintmax_t keep = line.size() + 1;
+    while (std::getline(in, line) && !in.eof()) {
+      if (std::strtoll(line.c_str(), nullptr, 10) >= first_step) break;
+      keep += line.size() + 1;
+    }
+    std::error_code failed;
+    std::filesystem::resize_file(path_, keep, failed);
+    if (failed)
+      throw error(concat("csv: cannot shorten \"", path_, "\": ", failed.message(),
+                         "; make it writable or name another file"));
+    return true;
+  }
   // Writes the last step's row; deferred until its validation metrics, if any, are known.
   void flush() {
     if (!row_) return;

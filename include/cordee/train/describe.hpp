@@ -13,6 +13,7 @@
 #include <cordee/optim/optimizer.hpp>
 #include <cordee/schedule/schedule.hpp>
 #include <cordee/train/fit.hpp>
+#include <cordee/train/plan_warnings.hpp>
 #include <cordee/train/step.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -41,14 +42,9 @@ constexpr bool rounds_weight_gradients() {
     return false;
 }
 
-/// The instruction set that this build uses, with advice if a wider one is likely.
+/// The instruction set that this build uses.
 inline std::string instruction_set() {
-  return ops::register_bytes > 16
-             ? concat(ops::isa, " (", ops::register_bytes, "-byte vectors)")
-             : concat(ops::isa, " (", ops::register_bytes,
-                      "-byte vectors; on a processor with AVX2 or AVX-512, compile "
-                      "with -march=native: "
-                      "convolutions run three to six times as fast)");
+  return concat(ops::isa, " (", ops::register_bytes, "-byte vectors)");
 }
 
 }  // namespace detail::train
@@ -88,8 +84,9 @@ std::string describe(Run& run, F& feed, double epochs) {
                              "gradients, batch norm, the classifier and everything else in fp32"));
   else if constexpr (!std::same_as<typename Run::precision::storage, Real>)
     add_line("types",
-             concat("activations, their gradients and packed weights in ", Run::precision::name,
-                    ", accumulated in single precision; master weights, gradients of "
+             concat("activations and their gradients in ", Run::precision::name,
+                    ", packed weights rounded to it, accumulated in single precision; master "
+                    "weights, gradients of "
                     "parameters, batch norm's statistics, loss, messages and the optimizer in ",
                     sizeof(Real) == 4 ? "fp32" : "fp64",
                     detail::train::rounds_weight_gradients<M>()
@@ -106,8 +103,6 @@ std::string describe(Run& run, F& feed, double epochs) {
                             " after ", options.interval, " finite steps in a row, times ",
                             options.backoff, " after one that is not"));
   }
-  if constexpr (requires { run.model().where().describe(); })
-    add_line("device", run.model().where().describe());
   if constexpr (!Run::device::host_memory)
     add_line("launches", std::string(run.describe_launches()));
   if constexpr (requires { M::engine::name; })
@@ -148,6 +143,8 @@ std::string describe(Run& run, F& feed, double epochs) {
                              ? concat("a step with a NaN or an infinity is skipped; ",
                                       run.options().max_nonfinite_steps, " in a row end the run")
                              : std::string("not tested (check_finite = false)"));
+  for (const std::string& text : detail::train::plan_warnings(run, feed, epochs))
+    add_line("warning", text);
   return out;
 }
 

@@ -16,10 +16,10 @@
 #include <cordee/core/clock.hpp>
 #include <cordee/schedule/schedule.hpp>
 #include <cordee/train/evaluate.hpp>
+#include <cordee/train/plan_warnings.hpp>
 #include <cordee/train/record.hpp>
 #include <cordee/train/run_state.hpp>
 #include <cordee/train/same_settings.hpp>
-#include <cordee/train/stability_check.hpp>
 #include <cordee/train/upload.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
@@ -80,6 +80,34 @@ void validate(Run& run, const normalization& norm, validation<S>& v,
   result = evaluate(run, v.dataset, norm, v.batch);
 }
 
+template <class>
+inline constexpr bool is_validation = false;
+template <class S>
+inline constexpr bool is_validation<validation<S>> = true;
+
+template <class C, class Run>
+consteval bool is_fit_argument() {
+  if constexpr (is_validation<C>)
+    return true;
+  else
+    return has_callback_members<C, Run>();
+}
+
+/// Samples per rank and micro-batch, rounded up.
+template <class F>
+std::int64_t micro_batch(F& feed) {
+  const std::int64_t slices = std::int64_t{feed.ranks()} * feed.accumulate();
+  return (feed.global_batch() + slices - 1) / slices;
+}
+
+/// The plan's warnings, for runs whose callbacks may show them.
+template <class Run, class F, class... Callbacks>
+std::vector<std::string> warnings(Run& run, F& feed, double epochs, const Callbacks&...) {
+  if constexpr (sizeof...(Callbacks) > 0)
+    if (run.comm().rank() == 0) return plan_warnings(run, feed, epochs);
+  return {};
+}
+
 /// Sets where this fit begins: at the loader's position or, after a restore, at the state's, which
 /// the loader then continues from. Throws error if that is no position of this loader.
 template <class F>
@@ -112,6 +140,7 @@ template <class Run, class F, class... Callbacks>
   constexpr bool adaptive =
       schedule::AdaptiveSchedule<std::remove_cvref_t<decltype(run.schedule())>>;
   constexpr bool reduces = sizeof...(callbacks) > 0 || adaptive;  // every step over all ranks
+  static_assert((is_fit_argument<Callbacks, Run>() && ...));
   expect_shapes_match<typename Run::model_type>(feed);
   expects(epochs >= 0 && std::isfinite(epochs),
           "fit: the number of epochs is negative, NaN or infinite");
@@ -124,17 +153,15 @@ template <class Run, class F, class... Callbacks>
   fit_state& state = run.fit_state();
   begin_fit(state, feed, reports);
   const std::int64_t first = feed.step(), total = feed.steps(epochs);
-  [[maybe_unused]] const run_plan plan{
-      total,
-      first,
-      epochs,
-      feed.samples(),
-      feed.global_batch(),
-      feed.global_batch() / (std::int64_t{feed.ranks()} * feed.accumulate()),
-      feed.ranks(),
-      feed.accumulate(),
-      reports && sizeof...(callbacks) > 0 ? disagreement_radius(run.optimizer(), run.reducer())
-                                          : 0};
+  [[maybe_unused]] const run_plan plan{total,
+                                       first,
+                                       epochs,
+                                       feed.samples(),
+                                       feed.global_batch(),
+                                       micro_batch(feed),
+                                       feed.ranks(),
+                                       feed.accumulate(),
+                                       warnings(run, feed, epochs, callbacks...)};
   if (reports) (call_begin(callbacks, plan), ...);
   (call_begin_on_all_ranks(callbacks, run, feed.epoch(first)), ...);
 
@@ -160,6 +187,7 @@ template <class Run, class F, class... Callbacks>
     if constexpr (adaptive) run.schedule().observe(out.info.epoch, record.train.mean_loss());
     if (reports) (call_step(callbacks, record), ...);
 
+    bool stops = false;
     const bool epoch_ends = std::floor(feed.epoch(k + 1)) > std::floor(feed.epoch(k));
     if (epoch_ends || k + 1 == total) {
       epoch_record e{record, state.in_epoch, std::nullopt};
@@ -167,8 +195,9 @@ template <class Run, class F, class... Callbacks>
       if (reports) (call_epoch(callbacks, e), ...);
       summary.last = e;
       if (epoch_ends) state.in_epoch = {};  // else a resumed run goes on with the epoch
+      stops = (false | ... | call_epoch_on_all_ranks(callbacks, run, e));
     }
-    const bool stops = (false | ... | call_step_on_all_ranks(callbacks, run, feed.epoch(k + 1)));
+    stops |= (false | ... | call_step_on_all_ranks(callbacks, run, feed.epoch(k + 1)));
     ++summary.steps;
     summary.stopped = stops && k + 1 < total;
     if (!stops) continue;

@@ -14,17 +14,19 @@
 //
 //   begin_on_all_ranks(run, epoch)   collective, with the trainer (checkpoint/checkpoint.hpp);
 //   step_on_all_ranks(run, epoch)    `epoch`: of data seen before the first step, after the update;
-//   end_on_all_ranks(run)            step_on_all_ranks returns whether the run is to end here
+//   epoch_on_all_ranks(run, const epoch_record&)   step_on_all_ranks and epoch_on_all_ranks return
+//   end_on_all_ranks(run)                          whether the run is to end here
 //
 // which are called after the others. What they throw ends the run on every rank.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
-#include <cordee/core/concat.hpp>
 #include <cordee/core/extent.hpp>
 #include <cordee/core/training_step.hpp>
 
@@ -34,9 +36,10 @@ namespace cordee::inline CORDEE_ABI {
 struct run_plan {
   std::int64_t steps = 0, first_step = 0;
   double epochs = 0;
-  std::int64_t samples = 0, global_batch = 0, micro_batch = 0;
+  std::int64_t samples = 0, global_batch = 0;
+  std::int64_t micro_batch = 0;  // of some ranks; of others one sample less if it does not divide
   int ranks = 1, accumulate = 1;
-  double radius = 0;  // of the ranks' disagreement per round; 0 if optimizer and reducer leave none
+  std::vector<std::string> warnings{};  // of what is likely a mistake, a sentence each
 };
 
 /// One update, reduced over ranks.
@@ -65,15 +68,54 @@ struct run_summary {
 
 namespace detail::train {
 
-/// Between it and 1 the disagreement shrinks so slowly that the loss's curvature, which moves the
-/// radius by about learning rate x curvature, decides whether it shrinks at all.
-inline constexpr double warning_radius = 0.999;
-
-inline std::string describe_radius(double radius) {
-  return concat("the ranks' disagreement is multiplied by ", radius, " per round",
-                radius >= 1               ? ": it grows"
-                : radius > warning_radius ? ": too close to 1 for a learning rate that is not tiny"
-                                          : "");
+/// True, or a compile error that states what a callback of fit is. A member that is present with
+/// another type would otherwise never be called.
+template <class C, class Run>
+consteval bool has_callback_members() {
+  constexpr bool begins = requires(C& c, const run_plan& p) { c.begin(p); };
+  constexpr bool steps = requires(C& c, const step_record& r) { c.step(r); };
+  constexpr bool has_epochs = requires(C& c, const epoch_record& r) { c.epoch(r); };
+  constexpr bool ends = requires(C& c, const run_summary& s) { c.end(s); };
+  constexpr bool begins_on_all = requires(C& c, Run& r) { c.begin_on_all_ranks(r, 0.0); };
+  constexpr bool steps_on_all = requires(C& c, Run& r) {
+    { c.step_on_all_ranks(r, 0.0) } -> std::convertible_to<bool>;
+  };
+  constexpr bool epochs_on_all = requires(C& c, Run& r, const epoch_record& e) {
+    { c.epoch_on_all_ranks(r, e) } -> std::convertible_to<bool>;
+  };
+  constexpr bool ends_on_all = requires(C& c, Run& r) { c.end_on_all_ranks(r); };
+  static_assert(
+      begins || !requires { &C::begin; },
+      "the member 'begin' of a callback of fit is 'void begin(const run_plan&)'");
+  static_assert(
+      steps || !requires { &C::step; },
+      "the member 'step' of a callback of fit is 'void step(const step_record&)'");
+  static_assert(
+      has_epochs || !requires { &C::epoch; },
+      "the member 'epoch' of a callback of fit is 'void epoch(const epoch_record&)'");
+  static_assert(
+      ends || !requires { &C::end; },
+      "the member 'end' of a callback of fit is 'void end(const run_summary&)'");
+  static_assert(
+      steps_on_all || !requires(C& c, Run& r) { c.step_on_all_ranks(r, 0.0); },
+      "the member 'step_on_all_ranks' of a callback of fit returns bool: whether the run ends "
+      "here");
+  static_assert(
+      epochs_on_all ||
+          !requires(C& c, Run& r, const epoch_record& e) { c.epoch_on_all_ranks(r, e); },
+      "the member 'epoch_on_all_ranks' of a callback of fit returns bool: whether the run ends "
+      "here");
+  constexpr bool on_all =
+      begins_on_all || steps_on_all || epochs_on_all || ends_on_all || requires(C& c, Run& r) {
+        c.step_on_all_ranks(r, 0.0);
+      } || requires(C& c, Run& r, const epoch_record& e) { c.epoch_on_all_ranks(r, e); };
+  static_assert(
+      begins || steps || has_epochs || ends || on_all || requires { &C::begin; } ||
+          requires { &C::step; } || requires { &C::epoch; } || requires { &C::end; },
+      "after the number of epochs, fit takes callbacks: objects with one or more of begin, "
+      "step, epoch, end and those on all ranks (train/record.hpp); a data set is wrapped: "
+      "validation{dataset}");
+  return true;
 }
 
 template <class C>
@@ -102,6 +144,13 @@ template <class C, class Run>
 bool call_step_on_all_ranks(C& callback, Run& run, double epoch) {
   if constexpr (requires { callback.step_on_all_ranks(run, epoch); })
     return callback.step_on_all_ranks(run, epoch);
+  else
+    return false;
+}
+template <class C, class Run>
+bool call_epoch_on_all_ranks(C& callback, Run& run, const epoch_record& r) {
+  if constexpr (requires { callback.epoch_on_all_ranks(run, r); })
+    return callback.epoch_on_all_ranks(run, r);
   else
     return false;
 }

@@ -26,6 +26,17 @@ double disagreement_radius(const O& optimizer, const R& reducer) {
   return 0;
 }
 
+/// Between it and 1 the disagreement shrinks so slowly that the loss's curvature, which moves the
+/// radius by about learning rate x curvature, decides whether it shrinks at all.
+inline constexpr double warning_radius = 0.999;
+
+inline std::string describe_radius(double radius) {
+  return concat("the ranks' disagreement is multiplied by ", radius, " per round",
+                radius >= 1               ? ": it grows"
+                : radius > warning_radius ? ": too close to 1 for a learning rate that is not tiny"
+                                          : "");
+}
+
 /// Throws error unless the disagreement shrinks, with remedies if the reducer computes any.
 template <class O, class R>
 void expect_stable(const O& optimizer, const R& reducer) {

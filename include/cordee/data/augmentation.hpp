@@ -1,0 +1,54 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// An augmentation makes a training sample of an image's bytes. To write one:
+//
+//   struct my_augmentation {                 // any copyable type; passed to the loader, or in compose
+//     member                                 type       meaning
+//     active() const                         -> bool    whether it is called at all
+//     operator()(extent, in, out, random) const         writes out, an image of the same extent
+//
+//     optional member                        default    meaning
+//     describe() const                       none       std::string: a phrase for the run's description
+//     static constexpr subsequence           0          std::uint32_t: what it draws in a compose, where
+//                                                       kinds of another number change nothing; those of
+//                                                       this library have 1 to 3
+//   };
+//
+// The order of an image's bytes is (channel, row, column).
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <span>
+
+#include <cordee/core/extent.hpp>
+#include <cordee/core/random.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+/// Writes another image of the same extent, a function of the image and of `random` alone, whose
+/// sequence is that of (seed, epoch, sample): the result depends on neither ranks nor threads. An
+/// augmentation that is not `active` is not called.
+template <class A>
+concept Augmentation =
+    std::copyable<A> && requires(const A a, const extent& e, std::span<const std::uint8_t> in,
+                                 std::span<std::uint8_t> out, random_sequence random) {
+      { a.active() } -> std::convertible_to<bool>;
+      { a(e, in, out, random) };
+    };
+
+namespace detail::data {
+
+/// A number of an augmentation's kind; 0 for kinds that have none.
+template <class A>
+constexpr std::uint32_t kind_of() {
+  if constexpr (requires { A::subsequence; })
+    return A::subsequence;
+  else
+    return 0;
+}
+
+}  // namespace detail::data
+
+}  // namespace cordee::inline CORDEE_ABI
