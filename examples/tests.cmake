@@ -7,6 +7,8 @@
 # were seen to have at most 11.3 %; a guess of ten classes has 10 %, with a standard deviation of 1.0 on
 # 1,000 images and 1.3 on 500. So each lower bound is at least 17 %.
 
+include(${PROJECT_SOURCE_DIR}/tests/order.cmake)
+
 # cordee_example(NAME ARGUMENTS...): the test example.NAME runs run-example.cmake with ARGUMENTS; that of an example that is
 # seldom built, with CORDEE_ALL_TESTS alone.
 function(cordee_example name)
@@ -40,7 +42,7 @@ cordee_example(quick_start MATCH "validation.* of 100|held out: .* of 100"
   NUMBER "epoch 12/12  loss ([0-9.]+) " 0.4 1.5  # 0.98; without a step at least ln 10 = 2.30, a guess's
   RUN $<TARGET_FILE:quick_start_few>)
 set_tests_properties(example.quick_start PROPERTIES
-  WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/quick_start_few.dir)
+  WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/quick_start_few.dir COST ${long_test})
 
 # Ranks as processes, by the scripts that start them.
 set(launch ${CMAKE_CURRENT_SOURCE_DIR}/launch)
@@ -135,6 +137,7 @@ cordee_example_options(fashion_mnist "--ranks 4")
 
 cordee_example(own_block NUMBER "validation accuracy ([0-9.]+) % of 1000 images" 30 70  # 50.9, 51.4, 44.8
   RUN $<TARGET_FILE:own_block> --epochs 0.5)
+set_tests_properties(example.own_block PROPERTIES COST ${long_test})
 cordee_example(own_block.check MATCH "the gradients of 30 tensors agree with finite differences"
   RUN $<TARGET_FILE:own_block> --check)
 cordee_example_options(own_block "--check")

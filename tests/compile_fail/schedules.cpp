@@ -3,7 +3,6 @@
 //
 // A scaled schedule without both batch sizes, and a schedule with a misspelt or mistyped optional
 // member, do not compile.
-#include <cordee/schedule/constant.hpp>
 #include <cordee/schedule/legw.hpp>
 #include <cordee/schedule/scaled.hpp>
 
@@ -41,19 +40,24 @@ double own_schedule() {
   return learning_rate_of(halving{}, 0) + learning_rate_of(legw{1, halving{}, 256, 8192}, 0);
 }
 
+// Of this file, so that each case's scaled schedules are types of their own.
+struct tuned_rate {
+  double operator()(double) const { return 0.1; }
+};
+
 double learning_rates() {
-  constexpr constant tuned{0.1};
+  constexpr tuned_rate tuned{};
 #if defined(LINEAR_WITHOUT_BATCHES)
   return linear_scaled{tuned}(0);
 #elif defined(LINEAR_WITH_ONE_BATCH)
   return linear_scaled{tuned, 8192}(0);
 #elif defined(SQRT_WITHOUT_A_REFERENCE)
-  return sqrt_scaled<constant>{.inner = tuned, .global_batch = 8192}(0);
+  return sqrt_scaled<tuned_rate>{.inner = tuned, .global_batch = 8192}(0);
 #elif defined(LEGW_WITHOUT_A_REFERENCE)
-  return legw<constant>{.warmup_epochs = 1, .inner = tuned, .global_batch = 8192}(0);
+  return legw<tuned_rate>{.warmup_epochs = 1, .inner = tuned, .global_batch = 8192}(0);
 #else
   return linear_scaled{tuned, 256, 8192}(0) + sqrt_scaled{tuned, 256, 8192}(0) +
-         sqrt_scaled<constant>{.inner = tuned, .reference_batch = 256, .global_batch = 8192}(0) +
+         sqrt_scaled<tuned_rate>{.inner = tuned, .reference_batch = 256, .global_batch = 8192}(0) +
          legw{1, tuned, 256, 8192}(0);
 #endif
 }

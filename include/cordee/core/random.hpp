@@ -72,11 +72,7 @@ class random_sequence {
   }
 
   constexpr std::uint32_t bits() {
-    if (used_ == 4) {
-      block_ = detail::core::philox(counter_, seed_);
-      ++counter_[0];
-      used_ = 0;
-    }
+    if (used_ == 4) make_block();
     return block_[used_++];
   }
   /// Uniform on 0 .. n-1, without bias (Lemire's rejection). Requires n > 0.
@@ -101,6 +97,13 @@ class random_sequence {
   }
 
  private:
+  // Out of line: `below`, `uniform` and `coin` are compiled into many functions.
+  [[gnu::noinline]] constexpr void make_block() {
+    block_ = detail::core::philox(counter_, seed_);
+    ++counter_[0];
+    used_ = 0;
+  }
+
   std::uint64_t seed_;
   detail::core::philox_block counter_;
   detail::core::philox_block block_{};

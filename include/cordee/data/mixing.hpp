@@ -102,4 +102,11 @@ struct unmixed {
 };
 static_assert(Mixing<unmixed>);
 
+namespace detail::data {
+
+/// Not called, so that loaders which do not mix do not compile the other one.
+inline void mix_pairs(const unmixed&, const extent&, const random_sequence&, rank_update&) {}
+
+}  // namespace detail::data
+
 }  // namespace cordee::inline CORDEE_ABI

@@ -27,7 +27,7 @@ struct normalize {
 
   /// Throws usage_error for what is not finite, and for a deviation that is negative or is 0 before
   /// a positive one.
-  operator normalization() const {  // NOLINT: implicit, for loader's argument
+  [[gnu::cold]] operator normalization() const {  // NOLINT: implicit, for loader's argument
     constexpr double most = std::numeric_limits<float>::max();
     normalization n;
     for (std::size_t c = 0; c < mean.size(); ++c) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <limits>
+#include <memory>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -37,9 +38,10 @@ class owned_memory {
         data_(std::exchange(other.data_, nullptr)),
         size_(std::exchange(other.size_, 0)) {}
   [[gnu::cold, gnu::noinline]] owned_memory& operator=(owned_memory&& other) noexcept {
-    std::swap(device_, other.device_);
-    std::swap(data_, other.data_);
-    std::swap(size_, other.size_);
+    if (this != &other) {
+      std::destroy_at(this);
+      std::construct_at(this, std::move(other));
+    }
     return *this;
   }
   [[gnu::noinline]] ~owned_memory() {
@@ -47,15 +49,18 @@ class owned_memory {
   }
 
   [[gnu::noinline]] void reserve(std::size_t size, std::size_t width) {
-    if (size <= size_) return;
-    if (!device_) device_.emplace();
-    *this = owned_memory(*device_, size, width);
+    if (size > size_) grow(size, width);
   }
 
   [[nodiscard]] void* data() const { return data_; }
   [[nodiscard]] std::size_t size() const { return size_; }
 
  private:
+  [[gnu::cold, gnu::noinline]] void grow(std::size_t size, std::size_t width) {
+    if (!device_) device_.emplace();
+    *this = owned_memory(*device_, size, width);
+  }
+
   std::optional<D> device_;  // none while empty: a default device is a choice of a GPU
   void* data_ = nullptr;
   std::size_t size_ = 0;

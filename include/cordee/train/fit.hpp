@@ -7,7 +7,6 @@
 #include <array>
 #include <cmath>
 #include <concepts>
-#include <cstdio>
 #include <optional>
 #include <string>
 #include <utility>
@@ -118,11 +117,7 @@ template <class F>
                 .epochs_per_update = feed.epoch(1)};
   if constexpr (requires { own.seed = feed.seed(); }) own.seed = feed.seed();
   if (state.resume != nullptr && state.samples > 0) {  // 0: of a run without fit
-    std::string change;
-    own.update = state.resume(state, own, change);
-    own.skipped = state.skipped;
-    own.in_epoch = state.in_epoch;
-    if (reports) std::fputs(change.c_str(), stderr);
+    state.resume(state, own, reports);
     if constexpr (requires { feed.seek(own.update); })
       feed.seek(own.update);
     else if (feed.step() != own.update)

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdio>
 #include <string>
 #include <string_view>
 
@@ -105,10 +106,20 @@ template <class State>
   return update;
 }
 
+/// What fit_state::resume does.
+template <class State>
+[[gnu::cold]] void continue_fit(const State& saved, State& own, bool reports) {
+  std::string change;
+  own.update = resumed_update(saved, own, change);
+  own.skipped = saved.skipped;
+  own.in_epoch = saved.in_epoch;
+  if (reports) std::fputs(change.c_str(), stderr);
+}
+
 /// A state at which the next fit continues.
 template <class State>
 [[nodiscard, gnu::cold]] State to_resume(State s) {
-  s.resume = &resumed_update<State>;
+  s.resume = &continue_fit<State>;
   return s;
 }
 

@@ -63,10 +63,10 @@ struct fit_state {
   double epochs_per_update = 0;                // of the loader, which depends on its last_batch
   std::int64_t skipped = 0;                    // steps since fit began, summed over ranks
   metrics in_epoch{};                          // sums since the epoch began
-  /// Set by a restore: the next fit continues here, at the update that this function returns for the
-  /// loader `own`; `change` is a sentence where that is not `update` (loader_position.hpp).
-  std::int64_t (*resume)(const fit_state& saved, const fit_state& own,
-                         std::string& change) = nullptr;
+  /// Set by a restore: the next fit continues here. Sets the update of the loader `own` at which it
+  /// does, and what `own` has of the steps before; prints a sentence where it is another update and
+  /// `reports` is set (loader_position.hpp).
+  void (*resume)(const fit_state& saved, fit_state& own, bool reports) = nullptr;
 };
 
 }  // namespace detail::train

@@ -1,0 +1,43 @@
+# SPDX-FileCopyrightText: the Cordee contributors
+# SPDX-License-Identifier: Apache-2.0
+#
+# The order in which ctest starts tests, and what it runs at a time: so that no core waits for the last long test.
+
+# COST of a test, higher ones first; most have none. scripts/test runs four at a time on two cores: at first two long programs
+# and one fault of an MPI run, which takes two places and mostly waits for deadlines (after one-place tests it would find two
+# places only when nothing else is left); then programs of a minute or so, then those of ten seconds or more.
+set(first_test 40)
+set(waiting_test 30)
+set(longest_test 25)
+set(long_test 20)
+
+# Tests of these files, NAME or NAME followed by more, are a test FOLDER.NAME beside the test FOLDER, of the same program.
+set(cordee_parts_ops engines)
+set(cordee_parts_comm gossip ring)
+set(cordee_parts_train trainer_emulated)
+
+# cordee_add_parts(FOLDER SOURCES [OPTION...]): the tests of a folder's program. Each case is in one of them: the patterns that
+# select those of the parts are excluded from the test FOLDER.
+function(cordee_add_parts folder sources)
+  set(names)
+  set(excluded)
+  foreach(part IN LISTS cordee_parts_${folder})
+    set(files ${sources})
+    list(FILTER files INCLUDE REGEX "/${folder}/${part}")
+    if(files)
+      set(pattern "*/tests/${folder}/${part}*")
+      list(APPEND excluded ${pattern})
+      list(APPEND names ${folder}.${part})
+      add_test(NAME ${folder}.${part} COMMAND test_${folder} --source-file=${pattern} ${ARGN})
+    endif()
+  endforeach()
+  if(excluded)
+    list(JOIN excluded "," excluded)
+    set(excluded --source-file-exclude=${excluded})
+  endif()
+  add_test(NAME ${folder} COMMAND test_${folder} ${excluded} ${ARGN})
+  set_tests_properties(${folder} ${names} PROPERTIES TIMEOUT ${deadline} LABELS unit COST ${longest_test})
+  if(folder MATCHES "^(comm|train)$")
+    set_tests_properties(${folder} PROPERTIES COST ${first_test})
+  endif()
+endfunction()
