@@ -99,12 +99,11 @@ std::int64_t micro_batch(F& feed) {
   return (feed.global_batch() + slices - 1) / slices;
 }
 
-/// The plan's warnings, for runs whose callbacks may show them.
-template <class Run, class F, class... Callbacks>
-std::vector<std::string> warnings(Run& run, F& feed, double epochs, const Callbacks&...) {
-  if constexpr (sizeof...(Callbacks) > 0)
-    if (run.comm().rank() == 0) return plan_warnings(run, feed, epochs);
-  return {};
+template <class Run, class F>
+[[gnu::cold]] run_plan make_plan(Run& run, F& feed, double epochs) {
+  return {feed.steps(epochs), feed.step(),         epochs,
+          feed.samples(),     feed.global_batch(), micro_batch(feed),
+          feed.ranks(),       feed.accumulate(),   plan_warnings(run, feed, epochs)};
 }
 
 /// Sets where this fit begins: at the loader's position or, after a restore, at the state's, which
@@ -148,16 +147,11 @@ template <class Run, class F, class... Callbacks>
   fit_state& state = run.fit_state();
   begin_fit(state, feed, reports);
   const std::int64_t first = feed.step(), total = feed.steps(epochs);
-  [[maybe_unused]] const run_plan plan{total,
-                                       first,
-                                       epochs,
-                                       feed.samples(),
-                                       feed.global_batch(),
-                                       micro_batch(feed),
-                                       feed.ranks(),
-                                       feed.accumulate(),
-                                       warnings(run, feed, epochs, callbacks...)};
-  if (reports) (call_begin(callbacks, plan), ...);
+  if constexpr (sizeof...(callbacks) > 0)
+    if (reports) {
+      const run_plan plan = make_plan(run, feed, epochs);
+      (call_begin(callbacks, plan), ...);
+    }
   (call_begin_on_all_ranks(callbacks, run, feed.epoch(first)), ...);
 
   const auto start = clock::now();

@@ -6,8 +6,8 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -35,8 +35,10 @@ inline bool processor_has_avx2() {
 #endif
 }
 
+// Templates throughout, so that programs without callbacks do not compile this code.
+
 /// Of a program whose kernels run on this processor.
-inline std::vector<std::string> build_warnings(bool optimized, int register_bytes, bool avx2) {
+auto build_warnings(bool optimized, std::integral auto register_bytes, bool avx2) {
   std::vector<std::string> out;
   if (!optimized)
     out.emplace_back(
@@ -50,8 +52,7 @@ inline std::vector<std::string> build_warnings(bool optimized, int register_byte
 }
 
 /// Of the learning rates at the given epochs of a run, in order; empty if there is nothing to say.
-inline std::string schedule_warning(std::span<const double> epochs,
-                                    std::span<const double> learning_rates, double run_epochs) {
+std::string schedule_warning(const auto& epochs, const auto& learning_rates, double run_epochs) {
   std::size_t moving = learning_rates.size();  // the last update that changes a weight, plus 1
   while (moving > 0 && learning_rates[moving - 1] == 0) --moving;
   if (moving == learning_rates.size()) return {};
@@ -63,10 +64,9 @@ inline std::string schedule_warning(std::span<const double> epochs,
 }
 
 /// At most `most` updates from `first` to `total`, evenly, with the first and the last.
-inline std::vector<std::int64_t> sample_updates(std::int64_t first, std::int64_t total,
-                                                std::int64_t most) {
+auto sample_updates(std::int64_t first, std::int64_t total, std::integral auto most) {
   std::vector<std::int64_t> out;
-  const std::int64_t steps = total - first, n = std::min(steps, most);
+  const std::int64_t steps = total - first, n = std::min<std::int64_t>(steps, most);
   const std::int64_t gaps = std::max<std::int64_t>(n - 1, 1);
   for (std::int64_t k = 0; k < n; ++k)
     out.push_back(first + k * ((steps - 1) / gaps) + k * ((steps - 1) % gaps) / gaps);
