@@ -18,7 +18,7 @@ folder=$1 build=${2:-build/release/benchmarks} rounds=${3:-5} epochs=${4:-4}
 python=${PYTHON:-python3} threads=${THREADS:-2}
 directory=$(dirname "$0")
 if ! "$python" -c 'import torchvision' 2>/dev/null; then
-  echo "skipped: $python has no torchvision; pip install -r benchmarks/requirements.txt, or set PYTHON"
+  echo "skipped: $python has no torchvision; pip install -r benchmarks/requirements_torchvision.txt, or set PYTHON"
   exit 0
 fi
 scratch=$(mktemp -d)

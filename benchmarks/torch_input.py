@@ -19,7 +19,7 @@ try:
     from torchvision.io import decode_image, read_file
     from torchvision.transforms import v2
 except ImportError as reason:
-    sys.exit(f"skipped: {reason}: pip install -r benchmarks/requirements.txt")
+    sys.exit(f"skipped: {reason}: pip install -r benchmarks/requirements_torchvision.txt")
 
 
 def image_files(folder):

@@ -64,7 +64,7 @@ void train(const plan& p, const Communicator& comm) {
   }
   if (p.describe) return;
 
-  const auto done = run.fit(feed, p.epochs, validation{held_out, 10}, console{});
+  const auto done = run.fit(feed, p.epochs, validation{held_out, 10, p.decode_threads}, console{});
   if (comm.rank() != 0) return;
   const metrics& last = *done.last.validation;
   std::printf("validation accuracy %.1f %% of %lld photographs, loss %.3f\ninput: %s\n",

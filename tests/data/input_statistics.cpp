@@ -32,3 +32,22 @@ TEST_CASE("input_statistics names the longest stage where training waits, and on
   CHECK(s.describe().ends_with("; late: augment"));
   CHECK(input_statistics{}.describe().ends_with("; the data keep up"));
 }
+
+TEST_CASE("input_statistics: the upload has a line on a GPU, and is late where it never rests") {
+  input_statistics s{.updates = 10,
+                     .samples = 640,
+                     .elapsed = 10,
+                     .waited = 4,
+                     .busy = 8,
+                     .augment = 0,
+                     .upload = 1.2,
+                     .reading = {.read = 0, .decode = 8, .resample = 0}};
+  CHECK(s.describe().ends_with(
+      "1 thread busy 80 %: read 0 %, decode 100 %, resample 0 %, augment 0 %; upload busy 12 %; "
+      "late: decode"));
+  s.waited = 0.1;
+  s.upload = 8.9;
+  CHECK(s.describe().ends_with("; upload busy 89 %; the data keep up"));
+  s.upload = 9.1;
+  CHECK(s.describe().ends_with("; upload busy 91 %; late: upload"));
+}

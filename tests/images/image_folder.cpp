@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cordee/data/split.hpp>
+#include <cordee/images/decoded_images.hpp>
 #include <cordee/images/decoder.hpp>
 #include <cordee/images/image_folder.hpp>
 #include <cordee/testing/encoded_dataset_laws.hpp>
@@ -145,4 +147,14 @@ TEST_CASE("image_folder: the photographs of the shared folder decode") {
     check_photographs(path, 40, 9);
   else
     MESSAGE("skipped: no photographs at ../shared/data/image-folder");
+}
+
+TEST_CASE("image_folder: split opens no file") {
+  const image_files files;
+  for (int i = 0; i < 20; ++i) files.put(concat("train/", i % 2 == 0 ? "a/" : "b/", i, ".jpg"));
+  const image_folder data(files.path());
+  std::filesystem::remove_all(files.path());
+  const auto parts = split(decoded_images{data, resize_center_crop{8, 8}}, 0.2, 1);
+  CHECK(parts.training.size() == 16);
+  CHECK(parts.validation.label(3) == 1);
 }

@@ -1,7 +1,11 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
+
 #include <doctest/doctest.h>
 
+#include <cordee/data/split.hpp>
+#include <cordee/images/decoded_images.hpp>
 #include <cordee/images/decoder.hpp>
 #include <cordee/images/packed_images.hpp>
 #include <cordee/testing/encoded_dataset_laws.hpp>
@@ -105,4 +109,17 @@ TEST_CASE("packed images: another version is named") {
   CHECK(message_of<error>([&] {
           packed_images{path};
         }).starts_with(concat(path, ": its version is 2, and this library reads version 1")));
+}
+
+TEST_CASE("packed images: split takes the labels from the index, and checks no image") {
+  const folder f;
+  file_bytes file = f.get(std::filesystem::path(pack_some(f)).filename());
+  for (std::size_t i = 16; i < 2000; ++i) file[i] ^= 0x55;  // images, but the last ones
+  const packed_images data(f.put("damaged", file));
+  const auto parts = split(decoded_images{data, resize_center_crop{8, 8}}, 0.3, 1);
+  CHECK(parts.validation.size() == 7);
+  for (std::size_t i = 0; i < parts.training.size(); ++i)
+    CHECK(parts.training.label(i) == static_cast<int>(parts.training.indices()[i] % 3));
+  CHECK_THROWS_AS(data.read(0, file), sample_error);
+  CHECK_THROWS_AS((void)data.label(23), usage_error);
 }

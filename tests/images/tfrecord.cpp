@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include <cordee/data/split.hpp>
+#include <cordee/images/decoded_images.hpp>
 #include <cordee/images/decoder.hpp>
 #include <cordee/images/tfrecord.hpp>
 #include <cordee/testing/encoded_dataset_laws.hpp>
@@ -9,6 +11,7 @@
 #include "tests/images/encode.hpp"
 #include "tests/images/records.hpp"
 #include "tests/support/folder.hpp"
+#include "tests/support/read_calls.hpp"
 
 using namespace cordee;
 using namespace support;
@@ -115,4 +118,44 @@ TEST_CASE("tfrecord: other records and labels are sample errors that name the op
   CHECK(message(example({}, -3), {.classes = 5, .first_label = -3}).empty());
   CHECK(message(example({}, 1000)).empty());
   CHECK(contains_all(message(example({}, 1), {.image = "jpeg"}), {"features jpeg and"}));
+}
+
+TEST_CASE("tfrecord: split reads what is beside the images, and no image") {
+  const folder f;
+  constexpr std::size_t count = 60, image = 200000;
+  file_bytes file;
+  for (std::size_t i = 0; i < count; ++i)
+    append(file, tf_record(example(file_bytes(image, static_cast<std::uint8_t>(i)),
+                                   static_cast<std::int64_t>(1 + i % 3))));
+  const tfrecord data(f.put("x", file), {.classes = 3});
+  const read_calls before = count_reads(), own = count_reads() - before;
+  const auto parts = split(decoded_images{data, resize_center_crop{256, 224}}, 0.25, 1);
+  const read_calls reads = count_reads() - before - own;
+  CHECK(parts.validation.size() == 15);
+  for (std::size_t i = 0; i < parts.training.size(); ++i)
+    CHECK(parts.training.label(i) == static_cast<int>(parts.training.indices()[i] % 3));
+  // Blocks before and after the image, and one of them again.
+  constexpr auto most = static_cast<std::int64_t>(3 * count);
+  CHECK(reads.bytes > 0);
+  CHECK(reads.calls <= own.calls + most);
+  CHECK(reads.bytes <= own.bytes + 100 + most * 4096);
+  CHECK(reads.bytes < static_cast<std::int64_t>(count * image / 10));
+}
+
+TEST_CASE("tfrecord: the label of a damaged record is a label, or a sample error") {
+  const folder f;
+  const file_bytes file = tf_record(example(to_bytes("one"), 2));
+  for (std::size_t at = 12; at + 4 < file.size(); ++at)
+    for (const int bits : {0x01, 0x80, 0xff}) {
+      file_bytes damaged = file;
+      damaged[at] ^= static_cast<std::uint8_t>(bits);
+      const tfrecord data(f.put("x", damaged), {.classes = 3});
+      const std::string message = message_of<sample_error>([&] {
+        const int label = data.label(0);
+        CHECK(label >= 0);
+        CHECK(label < 3);
+      });
+      CHECK((message.empty() || message.starts_with(concat(f.file("x"), ", record 0: "))));
+    }
+  CHECK_THROWS_AS((void)tfrecord(f.put("x", file)).label(1), usage_error);
 }

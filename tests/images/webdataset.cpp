@@ -2,12 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include <cordee/data/split.hpp>
+#include <cordee/images/decoded_images.hpp>
 #include <cordee/images/webdataset.hpp>
 #include <cordee/testing/encoded_dataset_laws.hpp>
 
 #include "tests/images/records.hpp"
 #include "tests/images/tar.hpp"
 #include "tests/support/folder.hpp"
+#include "tests/support/read_calls.hpp"
 
 using namespace cordee;
 using namespace support;
@@ -149,4 +152,17 @@ TEST_CASE(
   CHECK(contains_all(shard.refusal({{"a.txt", to_bytes("x")}}), {"x.tar: no samples"}));
   CHECK(contains_all(message_of<error>([&] { webdataset(shard.f.file("y-{0..3}.tar")); }),
                      {"cannot read ", "y-0.tar"}));
+}
+
+TEST_CASE("webdataset: split takes the labels from the index and reads nothing") {
+  const shards s;
+  const webdataset data(s.pattern());
+  const read_calls before = count_reads(), own = count_reads() - before;
+  const auto parts = split(decoded_images{data, resize_center_crop{256, 224}}, 0.2, 1);
+  const read_calls reads = count_reads() - before - own;
+  CHECK(parts.validation.size() == 15);
+  for (std::size_t i = 0; i < parts.training.size(); ++i)
+    CHECK(parts.training.label(i) == static_cast<int>(parts.training.indices()[i] % 25 % 5));
+  CHECK(reads.calls == own.calls);
+  CHECK_THROWS_AS((void)data.label(75), usage_error);
 }

@@ -214,6 +214,14 @@ class deferred {
     if (s.is_capturing()) return {&q, q.joined + q.branch.size(), q.capture};
     return {&q, q.submitted, nullptr};
   }
+  /// Each piece of work takes a second of the stream's time.
+  [[nodiscard]] event record_time(stream s) const { return record(s); }
+  [[nodiscard]] double seconds_between(const event& begin, const event& end) const {
+    const std::scoped_lock lock(state_->mutex);
+    if (begin.of == nullptr || begin.of != end.of || end.of->completed < end.position)
+      throw cordee::error("an event has no time before it is complete");
+    return static_cast<double>(end.position) - static_cast<double>(begin.position);
+  }
   void await(stream s, const event& e) const {
     if (e.capture != nullptr) return join_capture(*s.work_queue, e);
     if (e.of != nullptr) s.submit([e] { shared_state::run(*e.of, e.position); });

@@ -19,6 +19,7 @@ enum class fault {
   none,
   label_too_large,
   label_negative,
+  other_label,
   appends,
   has_state,
   shares_position,
@@ -54,6 +55,9 @@ struct encoded {
     if (planted == fault::label_negative && i == 40) return -1;
     return static_cast<int>(i % 7);
   }
+  int label(std::size_t i) const {
+    return static_cast<int>((planted == fault::other_label && i == 20 ? 3 : i) % 7);
+  }
   std::string name(std::size_t i) const {
     if (planted == fault::no_name && i == 20) return {};
     return concat("image ", planted == fault::same_names ? i / 2 : i);
@@ -80,6 +84,7 @@ TEST_CASE("encoded data set laws: every planted fault is detected") {
   for (const auto& [planted, sentence] :
        {std::pair{fault::label_too_large, "label 7 of example 40 is not within 0 .. 6"},
         std::pair{fault::label_negative, "label -1 of example 40"},
+        std::pair{fault::other_label, "label(20) is 3, read returns 6"},
         std::pair{fault::appends, "differs"}, std::pair{fault::has_state, "differs"},
         std::pair{fault::shares_position, "differs when several threads read concurrently"},
         std::pair{fault::throws, "read throws: disk failure"},

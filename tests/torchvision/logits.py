@@ -15,7 +15,7 @@ try:
     import torchvision
     from safetensors.torch import load_file, save_file
 except ImportError as e:
-    print(f"skipped: {e}: pip install torch torchvision safetensors numpy")
+    print(f"skipped: {e}: pip install -r benchmarks/requirements_torchvision.txt")
     sys.exit(0)
 
 BAR = 1e-4  # of the largest difference between logits, which are of size 1

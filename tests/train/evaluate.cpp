@@ -1,5 +1,11 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <thread>
+#include <vector>
+
 #include <doctest/doctest.h>
 
 #include <cordee/comm/ring.hpp>
@@ -18,7 +24,49 @@ using namespace support;
 
 namespace {
 constexpr auto steady = [](double) { return 0.05; };
-}
+
+/// A loss that depends on every pixel, and on their order in a batch.
+struct order_model : quadratic<fp64> {
+  void forward(const packed_parameters& w, span_on<double, cpu> plane, const batch<cpu>& b, phase p,
+               cpu::stream s) {
+    quadratic::forward(w, plane, b, p, s);
+    for (const std::uint8_t pixel : b.pixels) loss = loss / 3 + pixel;
+  }
+};
+
+/// Decoded images, as far as evaluation can tell: samples that are drawn at random, of which each
+/// read takes another time. It counts them, and readers that read at the same time.
+struct decoded {
+  struct shared {
+    std::vector<std::atomic<int>> reads = std::vector<std::atomic<int>>(101);
+    std::atomic<int> inside{0}, most{0};
+  };
+  std::shared_ptr<shared> state = std::make_shared<shared>();
+  int together = 1;  // each of the first readers waits for so many, for 30 seconds at most
+
+  extent image() const { return {1, 1, 1}; }
+  int classes() const { return 1; }
+  std::size_t size() const { return state->reads.size(); }
+  int read(std::size_t i, std::span<std::uint8_t> pixels) const {
+    const int now = ++state->inside;
+    for (int most = state->most; most < now && !state->most.compare_exchange_weak(most, now);) {
+    }
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (state->most < together && std::chrono::steady_clock::now() < deadline)
+      std::this_thread::yield();
+    for (std::size_t k = 0; k < i % 4; ++k) std::this_thread::yield();
+    ++state->reads[i];
+    pixels[0] = static_cast<std::uint8_t>(7 * i);
+    --state->inside;
+    return 0;
+  }
+  int read(std::size_t i, std::span<std::uint8_t> pixels, random_sequence) const {
+    return read(i, pixels);
+  }
+};
+static_assert(detail::data::DrawnAtRandom<decoded>);
+
+}  // namespace
 
 TEST_CASE("evaluate: every sample counts once, for any number of ranks and batch size") {
   for (const int ranks : rank_counts)
@@ -40,6 +88,48 @@ TEST_CASE("evaluate: every sample counts once, for any number of ranks and batch
             }(),
             1e-13));
       }
+}
+
+TEST_CASE(
+    "evaluate: the bits of the metrics do not depend on threads, and no sample on two of them") {
+  for (const int ranks : {1, 2, 3})
+    for (const int batch_size : {8, 200}) {
+      std::vector<double> expected;
+      for (const int threads : {1, 2, 3, 8}) {
+        CAPTURE(ranks);
+        CAPTURE(threads);
+        const decoded data;
+        const auto all = on_ranks(ranks, [&](cordee::threads comm) {
+          order_model model;
+          trainer run{model, sgd{}, steady, ring{comm}};
+          return run.evaluate(data, {}, batch_size, threads);
+        });
+        for (const metrics& m : all) {
+          CHECK(m.count == 101);
+          CHECK(m.loss == all[0].loss);
+        }
+        expected.push_back(all[0].loss);
+        CHECK(expected.back() == expected.front());
+        for (const auto& reads : data.state->reads) CHECK(reads == 1);
+      }
+    }
+}
+
+TEST_CASE(
+    "evaluate: decoded images are read by the cores of the rank, or as many threads as asked") {
+  quadratic<fp64> model;
+  trainer run{model, sgd{}, steady, solo{}};
+  const cpu::worker_limit cores(3);
+  for (const int threads : {0, 2}) {
+    const decoded data{.together = threads == 0 ? 3 : threads};
+    CHECK(run.evaluate(data, {}, 50, threads).count == 101);
+    CHECK(data.state->most == data.together);
+  }
+  const decoded data{.together = 2};
+  toy_loader feed;
+  run.fit(feed, 0.1, validation{data, 50, 2});
+  CHECK(data.state->most == 2);
+  CHECK_THROWS_AS(run.evaluate(toy_data{}, {}, 1, -1), usage_error);
 }
 
 TEST_CASE("evaluate: an empty data set has empty metrics") {

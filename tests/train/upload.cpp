@@ -112,3 +112,26 @@ TEST_CASE("upload: the next batch is copied while kernels read one, and the host
   CHECK(device.left() > 0);  // the kernel, and the copies behind it
   s.finish();
 }
+
+TEST_CASE("upload: the seconds of each update's copies, which it knows when they are complete") {
+  const two_batches host;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    CAPTURE(seed);
+    const deferred device(seed);
+    const auto s = device.make_stream();
+    upload<deferred> uploaded(device);
+    double seconds = 0;
+    for (int k = 0; k < 5; ++k) {
+      // Pixels and labels of two micro-batches, and the other labels and weights of one.
+      CHECK(seconds == 6 * std::max(0, k - 2));
+      (void)uploaded.to(host.micro, s);
+      for_each(s, 1, [](std::size_t) {});
+      seconds += uploaded.take_seconds();
+    }
+    CHECK(uploaded.take_seconds() == 0);
+  }
+  const emulated untimed;
+  upload<emulated> uploaded(untimed);
+  for (int k = 0; k < 3; ++k) (void)uploaded.to(host.micro, untimed.make_stream());
+  CHECK(uploaded.take_seconds() == 0);
+}

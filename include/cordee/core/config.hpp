@@ -23,9 +23,10 @@
 
 // Everything lives in cordee::<abi>, inline. The name follows every CORDEE_HAS_* that CMake defines
 // for a target, and what the compiler's flags say of the processor: the width of its registers,
-// which activations and packed weights are laid out by, whether products are fused with additions,
-// which decides the last bit, and whether it multiplies bf16, which has a layout of its own. Each
-// changes what an inline function means. Effects:
+// which activations and packed weights are laid out by, and whether these hold integers (AVX2), by
+// which images are resized; whether products are fused with additions, which decides the last bit,
+// and whether it multiplies bf16, which has a layout of its own. Each changes what an inline function
+// means. Effects:
 //   - a function whose signature names a type of the library has another symbol in a unit that was
 //     built with other macros, so a call from one into the other is a link error;
 //   - units that share inline functions of the library alone link, and each calls its own copy.
@@ -49,6 +50,8 @@
 #endif
 #if defined(__AVX512F__)
 #define CORDEE_ABI_SIMD _simd64
+#elif defined(__AVX2__)
+#define CORDEE_ABI_SIMD _simd32i
 #elif defined(__AVX__)
 #define CORDEE_ABI_SIMD _simd32
 #else

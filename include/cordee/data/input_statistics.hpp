@@ -1,7 +1,11 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How long a loader's stages took, and how long training waited for them.
+// How long the stages of the input took, and how long training waited for them.
+//
+//   read -> decode -> resample -> augment      threads of the loader, which work ahead
+//   -> upload                                  copies of the update's bytes to pinned memory, by the
+//                                              thread that trains, and from there to the GPU's
 #pragma once
 
 #include <algorithm>
@@ -31,6 +35,7 @@ struct input_statistics {
   double waited = 0;   // of these, seconds inside next()
   double busy = 0;     // seconds of all threads together: reading and augmenting
   double augment = 0;  // of these
+  double upload = 0;  // seconds of copies to the device, within fit; 0 on the CPU, which needs none
   reading_seconds reading;
 
   /// "waited 1.2 of 10.3 s ...": whether training waits for its data, and which stage is longest.
@@ -53,11 +58,15 @@ struct input_statistics {
         stages += concat(k == 0 ? ": " : ", ", names[k], " ", percent(seconds[k], s.busy), " %");
     const auto longest = std::max_element(seconds.begin(), seconds.end()) - seconds.begin();
     const bool late = s.waited > 0.05 * s.elapsed;
+    // An update is copied while the one before trains, so copies last as long as training at most.
+    const bool late_upload = s.upload > 0.9 * s.elapsed;
+    if (s.upload > 0) stages += concat("; upload busy ", percent(s.upload, s.elapsed), " %");
     return concat("waited for data ", percent(s.waited, s.elapsed), " % of the time (",
                   hundredths(s.waited), " of ", hundredths(s.elapsed), " s, ", s.updates,
                   " updates); ", s.threads, s.threads == 1 ? " thread" : " threads", " busy ",
                   percent(s.busy, s.elapsed * s.threads), " %", stages,
-                  !late        ? "; the data keep up"
+                  late_upload  ? "; late: upload"
+                  : !late      ? "; the data keep up"
                   : inside > 0 ? concat("; late: ", names[static_cast<std::size_t>(longest)])
                   : s.augment > s.busy / 2 ? std::string("; late: augment")
                                            : std::string("; late: reading"));

@@ -61,14 +61,15 @@ class loader {
         options_(options),
         rank_(comm.rank()),
         ranks_(comm.size()),
-        threads_(decode_threads(options)),
+        threads_(detail::data::count_sample_threads(options.decode_threads, many_threads)),
         prefetcher_(this, fill_update, prefetch(options)) {
     expects((options.global_batch > 0) != (options.micro_batch > 0) && options.global_batch >= 0 &&
                 options.micro_batch >= 0,
             "loader: set either .global_batch or .micro_batch, to a positive number");
     expects(options.accumulate > 0,
             "loader: .accumulate, the number of micro-batches, must be at least 1");
-    expects(options.decode_threads >= 0 && options.decode_threads <= most_threads &&
+    expects(options.decode_threads >= 0 &&
+                options.decode_threads <= detail::data::most_sample_threads &&
                 options.prefetch >= 0 && options.prefetch <= most_prefetch,
             "loader: .decode_threads is within 0 .. 1024, .prefetch within 0 .. 7");
     expects(dataset_.image().channels <= 4, "loader: images have at most 4 channels");
@@ -143,10 +144,13 @@ class loader {
                        .waited = seconds(waited_),
                        .busy = seconds(threads_.busy()),
                        .augment = seconds(augment_.load(std::memory_order_relaxed)),
+                       .upload = upload_,
                        .reading = {}};
     if constexpr (requires { dataset_.reading(); }) s.reading = dataset_.reading();
     return s;
   }
+  /// Seconds of copies to the device, for the statistics. `fit` calls it.
+  void add_upload(double seconds) { upload_ += seconds; }
   /// Which samples this rank reads, and what that takes of the machine.
   [[nodiscard]] std::string describe_input() const {
     const auto most = static_cast<std::size_t>(micro_batch() * options_.accumulate);
@@ -182,13 +186,9 @@ class loader {
   }
   [[nodiscard]] std::int64_t slices() const { return std::int64_t{ranks_} * options_.accumulate; }
 
-  static constexpr int most_threads = 1024, most_prefetch = detail::data::prefetcher::most_depth;
+  static constexpr int most_prefetch = detail::data::prefetcher::most_depth;
   static constexpr bool many_threads = detail::data::DrawnAtRandom<S>;
-  // In the constructor's list, before options are checked; a wrong number makes one thread.
-  static int decode_threads(const loader_options& o) {
-    if (o.decode_threads == 0) return many_threads ? std::max(1, cpu::default_workers()) : 1;
-    return o.decode_threads > 0 && o.decode_threads <= most_threads ? o.decode_threads : 1;
-  }
+  // In the constructor's list, before options are checked; a wrong number is 1.
   static int prefetch(const loader_options& o) {
     if (o.prefetch == 0) return many_threads ? 2 : 1;
     return o.prefetch > 0 && o.prefetch <= most_prefetch ? o.prefetch : 1;
@@ -292,6 +292,7 @@ class loader {
   detail::core::pod_vector<std::uint8_t> raw_;    // (threads, channels, height, width)
 
   std::int64_t taken_ = 0, first_call_ = 0, last_return_ = 0, waited_ = 0;
+  double upload_ = 0;
   std::atomic<std::int64_t> made_{0}, augment_{0};
 
   detail::data::sample_threads threads_;

@@ -4,6 +4,7 @@
 // The samples of an update, read by several threads.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -12,6 +13,7 @@
 #include <utility>
 
 #include <cordee/core/clock.hpp>
+#include <cordee/device/cpu.hpp>
 #include <cordee/device/pool.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::data {
@@ -19,6 +21,15 @@ namespace cordee::inline CORDEE_ABI::detail::data {
 /// Nanoseconds of a clock that only goes forward.
 [[gnu::noinline]] inline std::int64_t nanoseconds() {
   return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+inline constexpr int most_sample_threads = 1024;
+
+/// The threads that an option means: 0 the cores of this rank, if the data set draws its samples at
+/// random, as decoded images do, and one otherwise. One for a number that is out of range.
+[[gnu::cold, gnu::noinline]] inline int count_sample_threads(int option, bool drawn_at_random) {
+  if (option == 0) return drawn_at_random ? std::max(1, cpu::default_workers()) : 1;
+  return option > 0 && option <= most_sample_threads ? option : 1;
 }
 
 /// Threads that take samples as they come. Which thread makes a sample does not matter: it is

@@ -90,10 +90,9 @@ class cuda {
   class event {
    public:
     event() = default;
-    explicit event(cudaStream_t s) {
+    explicit event(cudaStream_t s, unsigned flags = cudaEventDisableTiming) {
       cudaEvent_t raw = nullptr;
-      detail::device::cuda_check(cudaEventCreateWithFlags(&raw, cudaEventDisableTiming),
-                                 "cudaEventCreateWithFlags");
+      detail::device::cuda_check(cudaEventCreateWithFlags(&raw, flags), "cudaEventCreateWithFlags");
       handle_ = {raw, [](cudaEvent_t e) { cudaEventDestroy(e); }};
       detail::device::cuda_check(cudaEventRecord(raw, s), "cudaEventRecord");
     }
@@ -189,6 +188,18 @@ class cuda {
   [[nodiscard]] event record(stream s) const {
     use();
     return event(s.handle);
+  }
+  /// An event with a time.
+  [[nodiscard]] event record_time(stream s) const {
+    use();
+    return event(s.handle, cudaEventDefault);
+  }
+  /// Seconds of the GPU from one event of record_time to another. Requires that both are complete.
+  [[nodiscard]] double seconds_between(const event& begin, const event& end) const {
+    float milliseconds = 0;
+    detail::device::cuda_check(cudaEventElapsedTime(&milliseconds, begin.get(), end.get()),
+                               "cudaEventElapsedTime");
+    return 1e-3 * static_cast<double>(milliseconds);
   }
   void await(stream s, const event& e) const {
     use();

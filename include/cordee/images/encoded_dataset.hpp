@@ -10,6 +10,8 @@
 //     read(i, bytes) const     -> int             bytes becomes the encoded image i; returns its label
 //     name(i) const            -> std::string     of example i in messages: a path, or file and record
 //     order(seed, epoch) const -> std::vector<std::uint32_t>    optional: the order of an epoch
+//     label(i) const           -> int             optional: the label that read returns, without reading
+//                                                 the image; `split` asks for each
 //   };
 //
 // One line tests it: CHECK(encoded_dataset_laws(my_images{}) == "").

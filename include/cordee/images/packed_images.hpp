@@ -206,6 +206,11 @@ class packed_images {
     return e.label;
   }
 
+  /// The label that `read` returns, from the index.
+  [[nodiscard]] int label(std::size_t i) const {
+    expects(i < size(), "packed_images: the index is beyond the data set");
+    return entry(i).label;
+  }
   /// The file and the image's name where it came from.
   [[nodiscard]] std::string name(std::size_t i) const {
     const std::uint64_t begin = tail_.index + tail_.count * sizeof(detail::images::packed_entry);

@@ -10,6 +10,7 @@
 // (protobuf.dev, "Encoding"). Fields of other numbers are passed over.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -21,9 +22,11 @@
 namespace cordee::inline CORDEE_ABI::detail::images {
 
 /// The fields of one message. After a malformed field there are no more, and `is_valid` is false.
+/// `Bytes` is a span of bytes, or as file_range (file_range.hpp) has the members of one.
+template <class Bytes = std::span<const std::uint8_t>>
 class protobuf_fields {
  public:
-  explicit protobuf_fields(std::span<const std::uint8_t> message) : rest_(message) {}
+  explicit protobuf_fields(Bytes message) : rest_(message) {}
 
   /// Goes to the next field; false at the end.
   bool next() {
@@ -47,9 +50,13 @@ class protobuf_fields {
   [[nodiscard]] bool is_integer(std::uint64_t n) const { return number_ == n && type_ == 0; }
   [[nodiscard]] bool is_bytes(std::uint64_t n) const { return number_ == n && type_ == 2; }
   [[nodiscard]] std::uint64_t integer() const { return integer_; }
-  [[nodiscard]] std::span<const std::uint8_t> bytes() const { return bytes_; }
-  [[nodiscard]] std::string_view string() const {
-    return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()};
+  [[nodiscard]] Bytes bytes() const { return bytes_; }
+  /// Whether the field's bytes are those of `text`.
+  [[nodiscard]] bool equals(std::string_view text) const {
+    if (bytes_.size() != text.size()) return false;
+    for (std::size_t k = 0; k < text.size(); ++k)
+      if (bytes_[k] != static_cast<std::uint8_t>(text[k])) return false;
+    return true;
   }
 
   /// Seven bits a byte, the lowest first; at most ten bytes. Also reads packed lists.
@@ -73,20 +80,21 @@ class protobuf_fields {
     return true;
   }
 
-  std::span<const std::uint8_t> rest_, bytes_;
+  Bytes rest_, bytes_{};
   std::uint64_t number_ = 0, integer_ = 0;
   int type_ = 0;
   bool valid_ = true;
 };
 
 /// The bytes of one serialized Example.
+template <class Bytes = std::span<const std::uint8_t>>
 class tf_example {
  public:
-  explicit tf_example(std::span<const std::uint8_t> record) : record_(record) {}
+  explicit tf_example(Bytes record) : record_(record) {}
 
   /// The first value of a feature of bytes; nothing if it has none or the record is malformed.
-  [[nodiscard]] std::optional<std::span<const std::uint8_t>> bytes(std::string_view name) const {
-    std::optional<std::span<const std::uint8_t>> value;
+  [[nodiscard]] std::optional<Bytes> bytes(std::string_view name) const {
+    std::optional<Bytes> value;
     protobuf_fields list(list_of(name, 1));
     while (list.next())
       if (list.is_bytes(1) && !value) value = list.bytes();
@@ -108,24 +116,23 @@ class tf_example {
 
  private:
   /// The list of a feature, in the field `kind` of the Feature; empty if there is none.
-  [[nodiscard]] std::span<const std::uint8_t> list_of(std::string_view name,
-                                                      std::uint64_t kind) const {
-    std::span<const std::uint8_t> found;
+  [[nodiscard]] Bytes list_of(std::string_view name, std::uint64_t kind) const {
+    Bytes found{};
     protobuf_fields example(record_);
     while (example.next()) {
       if (!example.is_bytes(1)) continue;
       protobuf_fields features(example.bytes());
       while (features.next()) {
         if (!features.is_bytes(1)) continue;
-        std::string_view key;
-        std::span<const std::uint8_t> feature;
+        bool is_named = name.empty();  // without a key it has the empty one
+        Bytes feature{};
         protobuf_fields entry(features.bytes());
         while (entry.next()) {
-          if (entry.is_bytes(1)) key = entry.string();
+          if (entry.is_bytes(1)) is_named = entry.equals(name);
           if (entry.is_bytes(2)) feature = entry.bytes();
         }
         if (!entry.is_valid()) return {};
-        if (key != name) continue;
+        if (!is_named) continue;
         found = {};  // the last of two entries of a map counts
         protobuf_fields value(feature);
         while (value.next())
@@ -134,10 +141,13 @@ class tf_example {
       }
       if (!features.is_valid()) return {};
     }
-    return example.is_valid() ? found : std::span<const std::uint8_t>{};
+    return example.is_valid() ? found : Bytes{};
   }
 
-  std::span<const std::uint8_t> record_;
+  Bytes record_;
 };
+template <class Bytes>
+  requires std::convertible_to<const Bytes&, std::span<const std::uint8_t>>
+tf_example(const Bytes&) -> tf_example<>;
 
 }  // namespace cordee::inline CORDEE_ABI::detail::images

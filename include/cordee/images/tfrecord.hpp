@@ -8,7 +8,8 @@
 //   data                            length
 //   masked CRC-32C of the data      4
 //
-// Shards are indexed by reading the framing alone, 12 bytes a record. Every rank indexes and opens all
+// Shards are indexed by reading the framing alone, 12 bytes a record, and a label by reading what is
+// beside the image. Every rank indexes and opens all
 // shards; in an update it reads a contiguous range of the order (images/shard_order.hpp).
 #pragma once
 
@@ -25,6 +26,7 @@
 #include <cordee/data/dataset.hpp>
 #include <cordee/images/crc32c.hpp>
 #include <cordee/images/encoded_dataset.hpp>
+#include <cordee/images/file_range.hpp>
 #include <cordee/images/sample_error.hpp>
 #include <cordee/images/shard_names.hpp>
 #include <cordee/images/shard_order.hpp>
@@ -121,20 +123,24 @@ class tfrecord {
       throw sample_error(
           concat(name(i), ": the checksum of its data is wrong; fetch the file again"));
     const detail::images::tf_example example(data);
-    const auto label = example.integer(options_.label);
+    const int label = checked_label(example, i);
     const auto image = example.bytes(options_.image);
-    if (!label || !image)
-      throw sample_error(concat(name(i), ": not a tf.train.Example with the features ",
-                                options_.image, " and ", options_.label,
-                                "; set .image and .label to the names in these files"));
-    const std::int64_t first = options_.first_label;
-    if (*label < first || *label > first + options_.classes - 1)
-      throw sample_error(concat(name(i), ": label ", *label, ", expected ", first, " to ",
-                                first + options_.classes - 1, "; set .classes and .first_label"));
+    if (!image) refuse_features(i);
     const auto begin = image->data() - bytes.data();
     bytes.erase(bytes.begin() + begin + std::ssize(*image), bytes.end());
     bytes.erase(bytes.begin(), bytes.begin() + begin);
-    return static_cast<int>(*label - first);
+    return label;
+  }
+
+  /// The label that `read` returns, from the record without its image, so without its checksum: of
+  /// a damaged record it is another one, or throws sample_error.
+  [[nodiscard]] int label(std::size_t i) const {
+    expects(i < size(), "tfrecord: the index is beyond the data set");
+    const detail::images::record_place& place = contents_->records[i];
+    detail::images::file_block block(contents_->files[shard_of(i)]);
+    return checked_label(
+        detail::images::tf_example(detail::images::file_range(block, place.offset, place.length)),
+        i);
   }
 
   [[nodiscard]] std::string name(std::size_t i) const {
@@ -160,6 +166,23 @@ class tfrecord {
     std::vector<std::size_t> ends;  // of each file's records
   };
 
+  template <class Bytes>
+  [[nodiscard]] int checked_label(const detail::images::tf_example<Bytes>& example,
+                                  std::size_t i) const {
+    const auto label = example.integer(options_.label);
+    if (!label) refuse_features(i);
+    const std::int64_t first = options_.first_label;
+    if (*label < first || *label > first + options_.classes - 1)
+      throw sample_error(concat(name(i), ": label ", *label, ", expected ", first, " to ",
+                                first + options_.classes - 1, "; set .classes and .first_label"));
+    return static_cast<int>(*label - first);
+  }
+  [[noreturn]] void refuse_features(std::size_t i) const {
+    throw sample_error(concat(name(i), ": not a tf.train.Example with the features ",
+                              options_.image, " and ", options_.label,
+                              "; set .image and .label to the names in these files"));
+  }
+
   [[nodiscard]] std::size_t shard_of(std::size_t i) const {
     const auto& ends = contents_->ends;
     return static_cast<std::size_t>(std::upper_bound(ends.begin(), ends.end(), i) - ends.begin());
@@ -168,6 +191,7 @@ class tfrecord {
   tfrecord_options options_;
   std::shared_ptr<const contents> contents_;
 };
-static_assert(EncodedDataset<tfrecord> && detail::data::Ordered<tfrecord>);
+static_assert(EncodedDataset<tfrecord> && detail::data::Ordered<tfrecord> &&
+              detail::data::Labelled<tfrecord>);
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -182,6 +182,11 @@ class webdataset {
     return sample.label;
   }
 
+  /// The label that `read` returns, from the index.
+  [[nodiscard]] int label(std::size_t i) const {
+    expects(i < size(), "webdataset: the index is beyond the data set");
+    return contents_->samples[i].label;
+  }
   /// The shard's path and the member.
   [[nodiscard]] std::string name(std::size_t i) const {
     return concat(contents_->files[shard_of(i)].path(), ", ",
@@ -212,6 +217,7 @@ class webdataset {
   webdataset_options options_;
   std::shared_ptr<const detail::images::tar_samples> contents_;
 };
-static_assert(EncodedDataset<webdataset> && detail::data::Ordered<webdataset>);
+static_assert(EncodedDataset<webdataset> && detail::data::Ordered<webdataset> &&
+              detail::data::Labelled<webdataset>);
 
 }  // namespace cordee::inline CORDEE_ABI

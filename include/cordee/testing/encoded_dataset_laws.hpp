@@ -56,6 +56,17 @@ struct encoded_sample {
 
 namespace laws {
 
+/// The optional `label` is the label that `read` returns.
+template <EncodedDataset S>
+std::string label_is_that_of_read(const S& dataset, const detail::testing::encoded_sample& sample) {
+  if constexpr (detail::data::Labelled<S>)
+    for (std::size_t k = 0; k < sample.size(); ++k)
+      if (dataset.label(sample.indices[k]) != sample.labels[k])
+        return concat("label(", sample.indices[k], ") is ", dataset.label(sample.indices[k]),
+                      ", read returns ", sample.labels[k]);
+  return {};
+}
+
 /// There are examples and classes; labels are within 0 .. classes - 1; names are not empty and those
 /// of two examples differ.
 template <EncodedDataset S>
@@ -160,6 +171,7 @@ std::string encoded_dataset_laws(const S& dataset, std::size_t limit = 200) {
   try {
     const detail::testing::encoded_sample sample(dataset, limit);
     r.append(laws::has_labels_and_names(dataset, sample));
+    r.append(laws::label_is_that_of_read(dataset, sample));
     r.append(laws::encoded_reads_are_repeatable(dataset, sample));
     r.append(laws::concurrent_encoded_reads_agree(dataset, sample));
     r.append(laws::order_is_permutation(dataset));

@@ -74,7 +74,7 @@ class confusion_matrix {
 /// Collective. Throws error where a label is out of range.
 template <class Run, Dataset S>
 confusion_matrix evaluate_confusion(Run& run, const S& dataset, const normalization& norm,
-                                    int batch_size = 250) {
+                                    int batch_size = 250, int decode_threads = 0) {
   const auto classes = static_cast<std::size_t>(Run::model_type::classes);
   std::vector<double> counts(classes * classes);
   const auto add = [&](const batch<cpu>& b) {
@@ -89,7 +89,7 @@ confusion_matrix evaluate_confusion(Run& run, const S& dataset, const normalizat
       counts[static_cast<std::size_t>(b.labels.data[n]) * classes + largest] += 1;
     }
   };
-  return detail::train::over_slice(run, dataset, norm, batch_size, add, [&] {
+  return detail::train::over_slice(run, dataset, norm, batch_size, decode_threads, add, [&] {
     allreduce_host(run.comm(), counts, reduce_op::sum);
     confusion_matrix sum(Run::model_type::classes);
     for (std::size_t i = 0; i < counts.size(); ++i)

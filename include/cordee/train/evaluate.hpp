@@ -6,31 +6,37 @@
 // Rank r reads the r-th contiguous slice, sums are added in the order of ranks and divided by the
 // number of samples, so the result does not depend on how the samples are distributed. Weights that
 // differ between ranks, and running statistics always, are replaced by their exact means meanwhile.
+// The next batch is read while the network evaluates one, by as many threads as a loader has; the
+// metrics depend on neither.
 #pragma once
 
-#include <algorithm>
 #include <array>
-#include <vector>
 
 #include <cordee/comm/collectives.hpp>
 #include <cordee/core/extent.hpp>
 #include <cordee/data/dataset.hpp>
+#include <cordee/data/sample_threads.hpp>
+#include <cordee/data/slice_reader.hpp>
 #include <cordee/device/buffer.hpp>
 #include <cordee/train/upload.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
 /// Passed to `fit` among the callbacks: evaluates `dataset` at the end of each epoch, in batches of
-/// `batch` samples per rank.
+/// `batch` samples per rank, two of which are in memory. `decode_threads` read them, as
+/// loader_options::decode_threads: 0 are the cores of this rank for decoded images, else one.
 template <Dataset S>
 struct validation {
   S dataset;
   int batch = 250;
+  int decode_threads = 0;
 };
 template <class S>
 validation(S) -> validation<S>;
 template <class S>
 validation(S, int) -> validation<S>;
+template <class S>
+validation(S, int, int) -> validation<S>;
 
 namespace detail::train {
 
@@ -69,28 +75,19 @@ auto with_mean_model(Run& run, const F& f) {
 /// what result() returns while the mean model is in place. Collective.
 template <class Run, class Data, class F, class Result>
 auto over_slice(Run& run, const Data& dataset, const normalization& norm, int batch_size,
-                const F& f, const Result& result) {
+                int decode_threads, const F& f, const Result& result) {
   expects(batch_size > 0, "evaluate: a batch has at least one sample");
+  expects(decode_threads >= 0 && decode_threads <= data::most_sample_threads,
+          "evaluate: .decode_threads is within 0 .. 1024");
   expect_shapes_match<typename Run::model_type>(dataset);
   return run.with_mean_model([&] {
     const auto ranks = static_cast<std::size_t>(run.comm().size());
     const auto rank = static_cast<std::size_t>(run.comm().rank());
     const std::size_t first = dataset.size() * rank / ranks;
     const std::size_t last = dataset.size() * (rank + 1) / ranks;
-    const std::size_t image = dataset.image().size();
-    std::vector<std::uint8_t> pixels(image * static_cast<std::size_t>(batch_size));
-    std::vector<std::int32_t> labels(static_cast<std::size_t>(batch_size));
     upload<typename Run::device> uploaded(run.model().where());
-    for (std::size_t at = first; at < last;) {
-      const std::size_t n = std::min(last - at, static_cast<std::size_t>(batch_size));
-      for (std::size_t i = 0; i < n; ++i, ++at)
-        labels[i] = dataset.read(at, {pixels.data() + i * image, image});
-      const std::array read{batch<cpu>{{pixels.data(), n * image},
-                                       {labels.data(), n},
-                                       static_cast<int>(n),
-                                       static_cast<std::int64_t>(n),
-                                       1,
-                                       norm}};
+    data::slice_reader reader(dataset, first, last, batch_size, norm, decode_threads);
+    for (auto read = reader.next(); !read.empty(); read = reader.next()) {
       const auto b = uploaded.to(read, run.compute()).front();
       run.model().forward(run.packed_parameters(), run.weights(), b, phase::evaluate,
                           run.compute());
@@ -104,10 +101,11 @@ auto over_slice(Run& run, const Data& dataset, const normalization& norm, int ba
 
 /// Metrics of the mean model on the whole data set, the same on every rank. Collective.
 template <class Run, Dataset S>
-metrics evaluate(Run& run, const S& dataset, const normalization& norm, int batch_size = 250) {
+metrics evaluate(Run& run, const S& dataset, const normalization& norm, int batch_size = 250,
+                 int decode_threads = 0) {
   metrics own;
   const auto add = [&](const batch<cpu>&) { own += run.model().read_metrics(run.compute()); };
-  return detail::train::over_slice(run, dataset, norm, batch_size, add, [&] {
+  return detail::train::over_slice(run, dataset, norm, batch_size, decode_threads, add, [&] {
     std::array sums{own.loss, static_cast<double>(own.top1), static_cast<double>(own.top5),
                     static_cast<double>(own.count)};
     allreduce_host(run.comm(), sums, reduce_op::sum);

@@ -76,7 +76,7 @@ void validate(Run&, const normalization&, L&, std::optional<metrics>&) {}
 template <class Run, class S>
 void validate(Run& run, const normalization& norm, validation<S>& v,
               std::optional<metrics>& result) {
-  result = evaluate(run, v.dataset, norm, v.batch);
+  result = evaluate(run, v.dataset, norm, v.batch, v.decode_threads);
 }
 
 template <class>
@@ -160,7 +160,10 @@ template <class Run, class F, class... Callbacks>
   upload<typename Run::device> uploaded(run.model().where());
   std::span<const batch<typename Run::device>> next_batches;
   const auto fetch = [&](std::int64_t k) {
-    if (k < total) next_batches = uploaded.to(feed.next(), run.compute());
+    if (k >= total) return;
+    next_batches = uploaded.to(feed.next(), run.compute());
+    if constexpr (requires { feed.add_upload(uploaded.take_seconds()); })
+      feed.add_upload(uploaded.take_seconds());
   };
   fetch(first);
   for (std::int64_t k = first; k < total; ++k) {

@@ -37,9 +37,10 @@ class run_operations {
 
   /// Metrics of the mean model on a data set, each sample once.
   template <Dataset Data>
-  metrics evaluate(const Data& dataset, const normalization& norm, int batch_size = 250) {
+  metrics evaluate(const Data& dataset, const normalization& norm, int batch_size = 250,
+                   int decode_threads = 0) {
     return run().abort_peers_on_throw(
-        [&] { return cordee::evaluate(run(), dataset, norm, batch_size); });
+        [&] { return cordee::evaluate(run(), dataset, norm, batch_size, decode_threads); });
   }
 
   /// Writes the mean model's weights to a safetensors file under the names of its segments; rank 0

@@ -11,7 +11,9 @@
 
 #include <algorithm>
 #include <array>
+#include <concepts>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <cordee/core/training_step.hpp>
@@ -20,6 +22,17 @@
 #include <cordee/device/pinned.hpp>
 
 namespace cordee::inline CORDEE_ABI {
+
+namespace detail::train {
+
+/// Events of record_time() have a time; seconds_between(begin, end) requires that both are complete.
+template <class D>
+concept EventTimer = requires(const D d, typename D::stream s, const typename D::event& e) {
+  { d.record_time(s) } -> std::same_as<typename D::event>;
+  { d.seconds_between(e, e) } -> std::convertible_to<double>;
+};
+
+}  // namespace detail::train
 
 /// Holds memory for the micro-batches of two updates on the device.
 template <Device D>
@@ -38,7 +51,10 @@ class upload {
     buffers_[current_].last_read = device_.record(s);
     buffer_set& next = buffers_[current_ = 1 - current_];
     wait_for(device_, next.copied, copies_);  // the pinned memory has been copied
-    device_.await(copies_, next.last_read);   // and kernels have read its copy
+    if constexpr (timed)
+      if (!next.batches.empty()) seconds_ += device_.seconds_between(next.begun, next.copied);
+    device_.await(copies_, next.last_read);  // and kernels have read its copy
+    if constexpr (timed) next.begun = device_.record_time(copies_);
     while (next.memory.size() < host.size()) next.memory.push_back(batch_memory(device_));
     next.batches.clear();
     for (std::size_t i = 0; i < host.size(); ++i) {
@@ -53,12 +69,22 @@ class upload {
       next.batches.back().label_weights =
           memory.label_weights.copy_of(device_, b.label_weights, copies_);
     }
-    next.copied = device_.record(copies_);
+    if constexpr (timed)
+      next.copied = device_.record_time(copies_);
+    else
+      next.copied = device_.record(copies_);
     device_.await(s, next.copied);
     return next.batches;
   }
 
+  /// Seconds of the updates that have been copied since the last call, each from its first byte into
+  /// pinned memory to its last in the device's: of all but the last two calls of `to`, which may be in
+  /// progress. 0 on a device whose events have no time.
+  [[nodiscard]] double take_seconds() { return std::exchange(seconds_, 0.0); }
+
  private:
+  static constexpr bool timed = detail::train::EventTimer<D>;
+
   template <class T>
   struct staged {
     detail::device::pinned<T, D> pinned_copy;
@@ -83,7 +109,8 @@ class upload {
   struct buffer_set {
     std::vector<batch_memory> memory;
     std::vector<batch<D>> batches;
-    typename D::event copied{};     // recorded behind their copies
+    typename D::event begun{};      // recorded before their copies, if it has a time
+    typename D::event copied{};     // recorded behind them
     typename D::event last_read{};  // recorded behind all work that reads them
   };
 
@@ -91,6 +118,7 @@ class upload {
   typename D::stream copies_;
   std::array<buffer_set, 2> buffers_;
   std::size_t current_ = 0;
+  double seconds_ = 0;  // of copies that take_seconds() has not returned
 };
 
 /// On the CPU batches are used where they are.
