@@ -2,13 +2,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The input is what a process sends to a bootstrap server of three ranks, of which rank 0 is
-// connected, before it closes its end; behind a first byte. If that is odd, the process has joined
-// as rank 1 before, with the secret; else it is a stranger, who gets no answer. Either way the
-// server goes on: another rank joins, and gets rank 0's message.
+// connected, behind a byte of flags:
+//
+//   1  the process has joined as rank 1 before, with the secret; else it is a stranger, who gets no
+//      answer
+//   2  it stays connected; else it closes its end
+//
+// Either way the server goes on: a stranger has been dropped when the time limit has passed, another
+// rank joins, and gets rank 0's message. The server's relay runs in this thread, on socket pairs and
+// a clock that the target sets: its thread, its port and its waits are tested elsewhere.
 #include <array>
+#include <chrono>
 #include <optional>
 
-#include <cordee/comm/nccl/bootstrap_server.hpp>
+#include <cordee/comm/nccl/bootstrap_relay.hpp>
 
 #include "tests/fuzz/memory_file.hpp"
 
@@ -18,72 +25,76 @@ using namespace cordee::detail::comm;
 namespace {
 
 constexpr int ranks = 3;
-constexpr std::chrono::seconds deadline(10);
+constexpr std::chrono::seconds hello_timeout(5);
 const std::string secret = "the run's secret";
 
-tcp_connection connect(const bootstrap_server& server) {
-  tcp_connection connection = tcp_connection::connect("127.0.0.1", server.port());
-  fuzz::require(!connection.is_closed(), "the server listens");
-  return connection;
-}
+struct server {
+  bootstrap_relay relay{ranks, secret, hello_timeout};
+  bootstrap_relay::time_point now{};
 
-/// The next frame that the server sends. Blocks until it is there.
-frame next(tcp_connection& connection, const char* waits_for) {
-  for (;;) {
-    if (auto f = connection.try_receive()) return *f;
-    fuzz::require(!connection.is_closed(), "the server keeps the connections of other ranks");
-    pollfd arrival{connection.descriptor(), POLLIN, 0};
-    fuzz::require(::poll(&arrival, 1, 10'000) > 0, waits_for);
+  tcp_connection connect() {
+    int sockets[2];
+    fuzz::require(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) == 0, "a socket");
+    const int bytes = 1 << 20;  // no send of the relay has to wait for a receiver
+    setsockopt(sockets[1], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+    relay.add(tcp_connection(sockets[1]), now);
+    return tcp_connection(sockets[0]);
   }
-}
+  tcp_connection join(int rank) {
+    tcp_connection connection = connect();
+    connection.send({frame::hello, rank, to_bytes(hello{rank, ranks}) + secret});
+    relay.receive(now);
+    const auto answer = connection.try_receive();
+    fuzz::require(answer && answer->kind == frame::ack, "a rank with the secret can join");
+    return connection;
+  }
+  [[nodiscard]] bool has_joined(int rank) const {
+    return relay.not_joined().find(concat("rank ", rank)) == std::string::npos;
+  }
+};
 
-tcp_connection join(const bootstrap_server& server, int rank) {
-  tcp_connection connection = connect(server);
-  connection.send({frame::hello, rank, to_bytes(hello{rank, ranks}) + secret});
-  fuzz::require(next(connection, "the server answers a hello").kind == frame::ack,
-                "a rank with the secret can join");
-  return connection;
-}
-
-/// How many bytes the server sends until it closes the connection. Blocks until then.
-std::size_t bytes_until_closed(const tcp_connection& connection) {
+/// How many bytes have arrived; nothing if the server has not closed the connection behind them.
+std::optional<std::size_t> bytes_until_closed(const tcp_connection& connection) {
   std::array<char, 4096> buffer;
   for (std::size_t bytes = 0;;) {
-    pollfd arrival{connection.descriptor(), POLLIN, 0};
-    fuzz::require(::poll(&arrival, 1, 10'000) > 0, "the server closes what is closed to it");
-    const ssize_t n = ::recv(connection.descriptor(), buffer.data(), buffer.size(), 0);
-    if (n <= 0) return bytes;
+    const ssize_t n = ::recv(connection.descriptor(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+    if (n == 0 || (n < 0 && errno == ECONNRESET)) return bytes;
+    if (n < 0) return {};
     bytes += static_cast<std::size_t>(n);
   }
+}
+
+bool receives(tcp_connection& connection, frame::type kind, int rank, std::string_view payload) {
+  while (const auto f = connection.try_receive())
+    if (f->kind == kind && f->rank == rank && f->payload == payload) return true;
+  return false;
 }
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size < 1) return 0;
-  const bool joins = data[0] % 2 == 1;
+  const bool joins = (data[0] & 1) != 0, stays = (data[0] & 2) != 0;
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
-  std::optional<tcp_connection> first, last;
-  {
-    const bootstrap_server server(ranks, 0, secret, deadline, "127.0.0.1", deadline);
-    first = join(server, 0);
-    {
-      const tcp_connection process = joins ? join(server, 1) : connect(server);
-      (void)::send(process.descriptor(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-      ::shutdown(process.descriptor(), SHUT_WR);
-      const std::size_t answered = bytes_until_closed(process);
-      const bool stranger = !joins && bytes.find(secret) == bytes.npos;
-      fuzz::require(!stranger || answered == 0, "a stranger gets no answer");
-    }
-    last = join(server, 2);
-    first->send({frame::left, 0, "its last message"});
-    for (;;) {
-      const frame f = next(*last, "the server forwards messages");
-      if (f.kind == frame::left && f.rank == 0 && f.payload == "its last message") break;
-    }
-    // The server's thread looks at whether it is to end every 20 ms, and when something happens.
-    first.reset();
-    last.reset();
-  }
+  server s;
+  tcp_connection first = s.join(0);
+  tcp_connection process = joins ? s.join(1) : s.connect();
+  const ssize_t sent = ::send(process.descriptor(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+  fuzz::require(sent == static_cast<ssize_t>(bytes.size()), "a socket takes a few kilobytes");
+  if (!stays) ::shutdown(process.descriptor(), SHUT_WR);
+  s.relay.receive(s.now);
+  s.now += hello_timeout + std::chrono::milliseconds(1);
+  if (stays) s.relay.receive(s.now);
+
+  const bool can_have_joined = joins || bytes.find(secret) != bytes.npos;
+  const auto answered = bytes_until_closed(process);
+  fuzz::require(answered || (stays && can_have_joined), "the server closes what has ended");
+  fuzz::require(can_have_joined || answered == std::size_t{0}, "a stranger gets no answer");
+
+  if (can_have_joined && s.has_joined(2)) return 0;
+  tcp_connection last = s.join(2);
+  first.send({frame::left, 0, "its last message"});
+  s.relay.receive(s.now);
+  fuzz::require(receives(last, frame::left, 0, "its last message"), "messages are forwarded");
   return 0;
 }

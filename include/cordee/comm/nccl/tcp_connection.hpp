@@ -33,7 +33,8 @@ struct frame {
   std::string payload;
 };
 
-/// One end. Closed on EOF, send timeout or protocol error.
+/// One end. Closed on EOF or protocol error, and after a failed send or its timeout by the receive
+/// that finds no more data.
 class tcp_connection {
  public:
   static constexpr std::size_t longest_payload = std::size_t{1} << 26;
@@ -73,7 +74,8 @@ class tcp_connection {
   [[nodiscard]] bool is_closed() const { return socket_ < 0; }
   [[nodiscard]] int descriptor() const { return socket_; }
 
-  /// No effect on a closed connection.
+  /// No effect on a closed connection. After a failure frames that have arrived can still be
+  /// received, among them the peer's last ones.
   [[gnu::cold]] void send(const frame& f) {
     const header h{magic, f.kind, f.rank, static_cast<std::uint32_t>(f.payload.size())};
     std::string bytes(sizeof h, '\0');
@@ -83,8 +85,10 @@ class tcp_connection {
       const auto n = ::send(socket_, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
       if (n > 0)
         sent += static_cast<std::size_t>(n);
-      else if (errno != EINTR)
-        close();
+      else if (errno != EINTR) {
+        ::shutdown(socket_, SHUT_RDWR);
+        return;
+      }
     }
   }
   /// The next frame, if it has arrived completely; frames that arrived before the connection closed
