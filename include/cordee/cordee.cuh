@@ -29,6 +29,7 @@
 #include <cordee/ops/gpu/packed_table.hpp>
 #include <cordee/ops/gpu/pooling.hpp>
 #include <cordee/ops/gpu/quantize.hpp>
+#include <cordee/ops/gpu/quantized_table.hpp>
 #include <cordee/ops/gpu/reduce.hpp>
 #include <cordee/ops/gpu/segmented.hpp>
 #include <cordee/ops/gpu/softmax_loss.hpp>

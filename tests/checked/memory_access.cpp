@@ -14,7 +14,6 @@
 //
 // With CORDEE_REWRITE_TABLE=1 the table is written instead. With CORDEE_SHOW_ACCESSES=1 every
 // instruction above 1.1 is printed, for addr2line.
-#include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -24,12 +23,14 @@
 #include <cordee/ops/engines/tensor_core/engine.hpp>
 #include <cordee/ops/gpu/batch_norm.hpp>
 #include <cordee/ops/gpu/elementwise.hpp>
+#include <cordee/ops/gpu/packed_table.hpp>
 #include <cordee/ops/gpu/pooling.hpp>
+#include <cordee/ops/gpu/quantized_table.hpp>
 #include <cordee/ops/gpu/segmented.hpp>
 #include <cordee/optim/sgd.hpp>
 
 #include "tests/checked/access_table.hpp"
-#include "tests/checked/checker.hpp"
+#include "tests/checked/measure.hpp"
 #include "tests/support/device_fixture.hpp"
 #include "tests/support/emulated.hpp"
 
@@ -40,74 +41,9 @@ using namespace support;
 
 namespace {
 
+using checked::measure;
 using checked::row;
 using checked::table;
-
-/// The fewest bytes that a pass reads and writes, if each kernel that must see a tensor reads it
-/// once. Batch norm's passes read theirs twice: for the statistics, and to use them.
-struct formula {
-  std::size_t read, written;
-};
-
-row row_of(const checked::kernel_traffic& k) {
-  const checked::memory_traffic& t = k.total;
-  return {t.global_load.ratio(),  t.global_store.ratio(), t.shared_load.ratio(),
-          t.shared_store.ratio(), k.bytes.read,           k.bytes.written};
-}
-
-constexpr double bound = 1.1;  // of ideal
-
-/// The wavefronts of shared memory, and the sectors of the main streams.
-void check_ratios(const checked::kernel_traffic& k) {
-  CHECK(k.total.shared_load.ratio() <= bound);
-  CHECK(k.total.shared_store.ratio() <= bound);
-  std::size_t streams = 0;
-  for (const auto& [address, array] : k.by_array) {
-    if (100 * array.bytes.sum() < k.bytes.sum()) continue;
-    ++streams;
-    INFO("an array of which ", array.bytes.read, " bytes are read and ", array.bytes.written,
-         " are written");
-    CHECK(array.load.ratio() <= bound);
-    CHECK(array.store.ratio() <= bound);
-  }
-  CHECK(streams > 0);
-}
-void show_accesses(const std::string& name, const checked::kernel_traffic& k) {
-  const auto show = [&](const void* pc, const char* kind, const checked::transactions& t) {
-    if (t.ratio() > bound)
-      std::printf("%-44s %p %-12s %8zu requests %8zu made %8zu ideal  %.2f\n", name.c_str(), pc,
-                  kind, t.requests, t.made, t.ideal, t.ratio());
-  };
-  for (const auto& [pc, t] : k.by_instruction) {
-    show(pc, "global load", t.global_load);
-    show(pc, "global store", t.global_store);
-    show(pc, "shared load", t.shared_load);
-    show(pc, "shared store", t.shared_store);
-  }
-}
-
-/// Runs the pass, adds its kernels' rows and compares its bytes with the formula.
-template <class Pass>
-void measure(table& rows, const std::string& name, const formula& fewest, const Pass& pass) {
-  checked::the_checker().start_recording();
-  pass();
-  row all;
-  for (const auto& [kernel, traffic] : checked::the_checker().stop_recording()) {
-    const std::string key = name + "\t" + checked::short_name(kernel);
-    rows[key] = row_of(traffic);
-    all.bytes_read += traffic.bytes.read;
-    all.bytes_written += traffic.bytes.written;
-    INFO(key);
-    check_ratios(traffic);
-    if (std::getenv("CORDEE_SHOW_ACCESSES") != nullptr) show_accesses(key, traffic);
-  }
-  all.formula_read = fewest.read;
-  all.formula_written = fewest.written;
-  rows[name + "\tall"] = all;
-  INFO(name);
-  CHECK(all.bytes_read >= fewest.read);
-  CHECK(all.bytes_written >= fewest.written);
-}
 
 const device_fixture at{emulated{1}};
 
@@ -151,6 +87,42 @@ void measure_tensor_core(table& rows) {
     measure(rows, "wgrad " + name, {x_bytes + y_bytes, master_bytes}, [&] {
       tensor_core::wgrad<N>(p, l.samples, x.span().data, y.span().data, master.span().data,
                             write_mode::overwrite, work.span().data, at.s);
+    });
+  }
+}
+
+/// The packing of all parameters, in one order and in both, and the unpacking of gradients.
+void measure_packed_table(table& rows) {
+  using N = cordee::half;
+  for (const auto& [name, p] :
+       {std::pair{"3x3 64-64", convolution_problem{{64, 14, 14}, 64, 3, 1, 1}},
+        {"1x1 64-256", {{64, 14, 14}, 256, 1, 1, 0}}}) {
+    const krsc_layout layout(p, p.in.channels, p.filters);
+    auto plane = filled<float>(p.weights());
+    auto packed = filled<N>(2 * layout.size());
+    const std::size_t n = plane.size();
+    const auto measure_pack = [&](const std::string& order, bool has_crsk) {
+      const auto t = packed_weights(layout, 0, 0, has_crsk);
+      const auto on_device = at.put(std::vector{t});
+      measure(rows, "pack table " + order + name, {4 * n, (has_crsk ? 4 : 2) * n}, [&] {
+        pack_table(on_device.span().data, 1, t, plane.span().data, packed.span().data, at.s);
+      });
+    };
+    measure_pack("", false);
+    measure_pack("both orders ", true);
+    auto t = packed_weights(layout, 0, 0, false);
+    t.gradient_is_packed = true;
+    const auto on_device = at.put(std::vector{t});
+    measure(rows, std::string("unpack table ") + name, {2 * n, 4 * n}, [&] {
+      unpack_table(on_device.span().data, 1, t, t, packed.span().data, plane.span().data,
+                   static_cast<const float*>(nullptr), write_mode::overwrite, at.s);
+    });
+    const std::size_t bytes = n + 4 * layout.padded_filters, scales = 4 * layout.filters;
+    const auto q = packed_quantized_weights(layout, 0, 0, 2 * n, 2 * n + bytes);
+    const auto quantized = at.put(std::vector{q});
+    auto out = filled<bfloat>((2 * n + bytes + scales) / 2);
+    measure(rows, std::string("int8 pack table ") + name, {4 * n, 2 * n + bytes + scales}, [&] {
+      pack_quantized_table(quantized.span().data, 1, q, plane.span().data, out.span().data, at.s);
     });
   }
 }
@@ -282,6 +254,7 @@ void measure_optimizer(table& rows) {
 TEST_CASE("memory access: at most 1.1 of ideal, and no more than recorded") {
   table rows;
   measure_tensor_core(rows);
+  measure_packed_table(rows);
   measure_bytes(rows);
   measure_batch_norm(rows);
   measure_pooling(rows);

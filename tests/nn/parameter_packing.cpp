@@ -13,15 +13,19 @@
 #include <cordee/nn/pooling.hpp>
 #include <cordee/nn/sequential.hpp>
 #include <cordee/ops/engines/reference/gpu.hpp>
+#include <cordee/ops/engines/tensor_core/engine.hpp>
 #include <cordee/ops/gpu/batch_norm.hpp>
 #include <cordee/ops/gpu/elementwise.hpp>
 #include <cordee/ops/gpu/filter_layout.hpp>
 #include <cordee/ops/gpu/linear.hpp>
 #include <cordee/ops/gpu/packed_table.hpp>
 #include <cordee/ops/gpu/pooling.hpp>
+#include <cordee/ops/gpu/quantize.hpp>
+#include <cordee/ops/gpu/quantized_table.hpp>
 #include <cordee/ops/gpu/softmax_loss.hpp>
 #include <cordee/precision/fp16.hpp>
 #include <cordee/precision/fp32.hpp>
+#include <cordee/precision/int8.hpp>
 
 #include "tests/support/emulated.hpp"
 
@@ -34,7 +38,7 @@ namespace {
 /// (K', R, S, C') with eight channels at least.
 template <bool ByTable>
 struct krsc_engine : reference {
-  static constexpr bool packs_by_table = ByTable;
+  static constexpr bool packs_by_table = ByTable, packs_gradients = ByTable;
 
   template <class N>
   static constexpr int block(int channels) {
@@ -59,20 +63,37 @@ using layers = sequential<convolution<12, 3>, batch_norm<relu>, convolution<5, 1
 template <bool ByTable>
 using net_of = network<layers, fp16, emulated, krsc_engine<ByTable>, image, 5>;
 
-}  // namespace
+struct tensor_core_by_layer : tensor_core {
+  static constexpr bool packs_by_table = false, packs_bytes_by_table = false;
+};
 
-TEST_CASE("parameter_packing: a network packs the same bytes by its table as layer by layer") {
+/// Whether two networks with the same table pack the same bytes.
+template <class A, class B>
+bool pack_alike() {
   const emulated device(1);
-  net_of<true> by_table{device};
-  net_of<false> by_layer{device};
-  buffer<float, emulated> plane(device, net_of<true>::plane_size());
+  A by_table{device};
+  B by_layer{device};
+  buffer<float, emulated> plane(device, A::plane_size());
   by_layer.initialize(plane.span(), 3);
   auto a = by_table.make_packed_parameters(), b = by_layer.make_packed_parameters();
   by_table.pack_parameters(plane.span(), a, emulated::stream(1));
   by_layer.pack_parameters(plane.span(), b, emulated::stream(1));
   REQUIRE(a.size() == b.size());
-  CHECK(std::equal(a.span().data, a.span().data + a.size(), b.span().data));
+  return std::equal(a.span().data, a.span().data + a.size(), b.span().data);
+}
+
+}  // namespace
+
+TEST_CASE("parameter_packing: a network packs the same bytes by its table as layer by layer") {
+  CHECK(pack_alike<net_of<true>, net_of<false>>());
+}
+
+TEST_CASE_TEMPLATE("parameter_packing: so does one of both orders, and of bytes", P, fp16, int8) {
+  CHECK(pack_alike<network<layers, P, emulated, tensor_core, image, 5>,
+                   network<layers, P, emulated, tensor_core_by_layer, image, 5>>());
 }
 
 static_assert(detail::nn::HasPackedGradients<net_of<true>>);
 static_assert(!detail::nn::HasPackedGradients<net_of<false>>);
+static_assert(
+    !detail::nn::HasPackedGradients<network<layers, fp16, emulated, tensor_core, image, 5>>);

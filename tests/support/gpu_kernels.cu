@@ -4,7 +4,9 @@
 // Kernels of the passes of ops/gpu.
 #include <cordee/ops/gpu/batch_norm.hpp>
 #include <cordee/ops/gpu/histogram.hpp>
+#include <cordee/ops/gpu/packed_table.hpp>
 #include <cordee/ops/gpu/pooling.hpp>
+#include <cordee/ops/gpu/quantized_table.hpp>
 
 #include "tests/support/kernel_list.cuh"
 
@@ -25,3 +27,7 @@ OPERATION(batch_norm_enqueued_sums, enqueued_sums_op<float>)
 KERNEL(average_pool_fp16, average_pool_kernel<cordee::half, 8>)
 OPERATION(max_pool_fp16, max_pool_op<cordee::half, 8>)
 OPERATION(max_pool_backward_fp16, max_pool_backward_op<cordee::half, 8>)
+KERNEL(pack_table_fp16, pack_table_kernel<cordee::half, float>)
+KERNEL(unpack_table_fp16, unpack_table_kernel<cordee::half, float>)
+KERNEL(pack_table_int8, pack_table_kernel<float, float, bfloat>)
+KERNEL(quantize_table, quantize_table_kernel)

@@ -24,7 +24,7 @@ TEST_CASE("int8 on a GPU: steps on tensor cores are the CPU's but for rounding, 
   int8_options options{.percentile = 97, .bad_step = 4};
   const int8_outcome host = train(cpu(1), solo{}, options),
                      eager = train<tensor_core>(gpu{}, solo{}, options);
-  check_int8_steps(eager, host);
+  check_int8_steps(eager, host, solo{}, options);
   options.capture_graphs = true;
   CHECK(train<tensor_core>(gpu{}, solo{}, options) == eager);
 }

@@ -2,13 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Networks in int8 on an emulated GPU: ranges are in the device's memory, steps are the CPU's.
+#include <algorithm>
 #include <cmath>
+#include <random>
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include <cordee/comm/ring.hpp>
+#include <cordee/comm/solo.hpp>
 #include <cordee/train/calibrate.hpp>
 #include <cordee/train/weights.hpp>
 
@@ -28,6 +31,22 @@ int8_outcome train_on(const D& device, const int8_options& options = {}) {
   return on_ranks(1, [&](threads comm) { return train(device, ring{comm}, options); })[0];
 }
 
+/// Sums of at most 80 floats in another order differ by about sqrt(80) roundings, 2^-21: in few runs
+/// does an activation round to the other byte then, but one may on a device. With 2^-12 it does in
+/// some of the 16.
+constexpr double noise = 0x1p-12;
+
+/// Moves each tensor but the ranges at random by `part` of its root mean square.
+template <class Trainer>
+void perturb(Trainer& run, double part, unsigned seed) {
+  std::mt19937 random(seed);
+  const auto plane = run.weights();
+  for (const segment& one : run.segments()) {
+    if (one.name.find("input_m") != one.name.npos) continue;
+    add_noise(std::span<float>(plane.data + one.offset, one.size), part, random);
+  }
+}
+
 }  // namespace
 
 TEST_CASE(
@@ -37,10 +56,10 @@ TEST_CASE(
   CHECK(device.ranges[0] == host.ranges[0]);
   CHECK(device.ranges[1] == host.ranges[1]);
   CHECK(relatively_close(device.losses[0], host.losses[0], 1e-4));
-  // An activation that rounds to the other byte moves by a 255th of its range.
+  const int8_spread spread(solo{}, {}, noise, host);
   CHECK(way_error(trainable_part(device.weights), trainable_part(host.weights),
-                  trainable_part(host.start)) < 0.25);
-  CHECK(relatively_close(device.validation, host.validation, 0.02));
+                  trainable_part(host.start)) <= spread_bound * spread.way);
+  CHECK(std::abs(device.validation - host.validation) <= spread_bound * spread.validation);
 }
 
 TEST_CASE("int8 on an emulated GPU: all ranks have equal ranges, of a percentile over all ranks") {
@@ -104,9 +123,19 @@ TEST_CASE("int8 on an emulated GPU: a network that the CPU calibrated evaluates 
     run.save(path);
   });
   const double found = loss_on(deferred(1), [&](auto& run) { run.load(path); });
-  // Sums of bytes are equal. An activation that rounds to the other byte moves one of 20 pixels by a
-  // 255th of its range, and so the pooled mean by 2e-4 of it; a few do.
-  CHECK(relatively_close(found, wanted, 1e-3));
+  // Sums of bytes are equal; what rounding may do is what 2^-18 of the weights do, of which some
+  // move an activation to the other byte.
+  double spread = 0;
+  for (unsigned seed = 1; seed <= 16; ++seed)
+    spread = std::max(spread, std::abs(loss_on(cpu(1),
+                                               [&](auto& run) {
+                                                 run.load(path);
+                                                 perturb(run, 0x1p-18, seed);
+                                                 run.save(path + "2");
+                                                 run.load(path + "2");
+                                               }) -
+                                       wanted));
+  CHECK(std::abs(found - wanted) <= spread_bound * spread);
 }
 
 TEST_CASE("int8 on an emulated GPU: evaluation without ranges is an error with a layer's name") {

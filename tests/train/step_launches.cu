@@ -24,6 +24,8 @@ namespace {
 
 constexpr resnet_options small_image{.image = {3, 64, 64}, .classes = 1000};
 using resnet50 = resnet<50, fp16, gpu, small_image, cudnn>;
+using resnet50_tensor_core = resnet<50, fp16, gpu, small_image, tensor_core>;
+using resnet50_int8 = resnet<50, int8, gpu, small_image, tensor_core>;
 
 struct counts {
   std::size_t launches, graphs, executions, variant_packs, copies, clears, waits, pool_calls,
@@ -45,14 +47,22 @@ counts difference(const host_cuda_state& a, const host_cuda_state& b, std::size_
           b.captured_means - a.captured_means};
 }
 
+/// Launches of the kernels with this word in their names, so far.
+int launches_of(const std::string& word) {
+  int sum = 0;
+  for (const auto& [name, launches] : host_cuda_counts().kernels)
+    if (name.find(word) != std::string::npos) sum += launches;
+  return sum;
+}
+
 /// The counts of each of eight steps of `accumulate` micro-batches; the loader's part included.
-template <class Between, class R = solo>
+template <class Net = resnet50, class Between, class R = solo>
 std::array<counts, 8> count_steps(bool capture_graphs, int accumulate, const Between& between,
                                   const R& reducer = {}, bool synchronize = false) {
   host_cudnn cudnn_double;
   cudnn_double.computes = false;
   host_state() = cudnn_double;
-  resnet50 net{gpu{}};
+  Net net{gpu{}};
   const synthetic images{.extent = small_image.image, .classes = 1000, .samples = 64};
   loader feed{images, self_comm{}, {.global_batch = 2 * accumulate, .accumulate = accumulate}};
   trainer run{net,
@@ -170,6 +180,31 @@ TEST_CASE("ResNet-50, eager: launches, waits and allocations of a step") {
   }
   CHECK(steps[2].executions == 158);
   for (std::size_t k = 3; k < steps.size(); ++k) CHECK(steps[k].variant_packs == 0);
+}
+
+TEST_CASE("ResNet-50 by engine tensor_core and in int8, eager: launches and copies of a step") {
+  // cudnn's without its 8 of unpacking, and: for each of 53 convolutions two products and a sum of
+  // partial weight gradients, 52 + 6 x 3 input gradients (four of each of six with stride 2), 8 that
+  // unscale buckets. In int8 four more for each convolution's input, and no scaling.
+  int packs = -launches_of("pack_table_kernel"), quantizes = -launches_of("quantize_table_kernel");
+  const auto halves = count_steps<resnet50_tensor_core>(false, 1, nothing);
+  CHECK(packs + launches_of("pack_table_kernel") == 9);  // one of them before the first step
+  packs = -launches_of("pack_table_kernel");
+  const auto bytes = count_steps<resnet50_int8>(false, 1, nothing);
+  CHECK(packs + launches_of("pack_table_kernel") == 9);
+  CHECK(quantizes + launches_of("quantize_table_kernel") == 9);
+  for (std::size_t k = 1; k < halves.size(); ++k) {
+    CHECK(halves[k].launches <= 575);
+    CHECK(halves[k].copies <= 6);
+    CHECK(halves[k].waits == 1);
+    CHECK(bytes[k].launches <= 780);
+    CHECK(bytes[k].copies <= 8);
+    CHECK(bytes[k].waits == 3);  // two for the ranges over ranks
+    for (const counts& c : {halves[k], bytes[k]}) {
+      CHECK(c.pool_calls == 0);
+      CHECK(c.allocations == 0);
+    }
+  }
 }
 
 TEST_CASE("ResNet-50, captured: a step is one graph") {

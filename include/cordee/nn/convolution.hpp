@@ -34,15 +34,10 @@ class convolution_node {
         activation_(layout.add_activation(sizeof(number) * B::numbers(problem.out()))) {
     layout.note_activation_size(std::max(B::numbers(problem.in), B::numbers(problem.out())));
     if constexpr (B::packs_by_table) {
-      detail::ops::packed_tensor t;
-      t.master = weights_;
-      t.packed = packed_;
-      t.channels = static_cast<unsigned>(problem.in.channels);
-      t.filters = static_cast<unsigned>(problem.filters);
-      t.taps = static_cast<unsigned>(problem.window * problem.window);
-      t.padded_channels = static_cast<unsigned>(B::block(problem.in.channels));
-      t.padded_filters = static_cast<unsigned>(B::block(problem.filters));
-      t.is_number = t.gradient_is_packed = true;
+      auto t = detail::ops::packed_weights(
+          {problem, B::block(problem.in.channels), B::block(problem.filters)}, weights_, packed_,
+          B::packs_crsk);
+      t.gradient_is_packed = B::packs_gradients;
       layout.add_packed(t);
     }
   }
@@ -78,7 +73,7 @@ class convolution_node {
 
  private:
   void compute_weight_gradient(const backward_pass<B>& pass, const number* dy) {
-    if constexpr (B::packs_by_table)
+    if constexpr (B::packs_gradients)
       if (pass.packed_gradients != nullptr)
         return engine{}.template wgrad_packed<number>(
             problem_, pass.samples, x_, dy,

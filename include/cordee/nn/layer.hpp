@@ -50,9 +50,21 @@ struct backend {
       P>::type;                     // activations, their gradients, packed weights
   using real = typename P::master;  // parameters, their gradients, statistics
 
-  /// Whether one kernel packs all parameters (ops/packed_table.hpp); else each layer packs its own.
-  static constexpr bool packs_by_table =
-      !D::host_memory && !Quantized<P> && requires { requires Engine::packs_by_table; };
+  /// Whether all parameters are packed at once (ops/packed_table.hpp); else each layer packs its
+  /// own.
+  static constexpr bool packs_by_table = [] {
+    if constexpr (D::host_memory)
+      return false;
+    else if constexpr (Quantized<P>)
+      return requires { requires Engine::packs_bytes_by_table; };
+    else
+      return requires { requires Engine::packs_by_table; };
+  }();
+  /// Whether weights are packed in both orders.
+  static constexpr bool packs_crsk = requires { requires Engine::packs_crsk; };
+  /// Whether the gradients of convolutions may stay packed, too.
+  static constexpr bool packs_gradients =
+      packs_by_table && !Quantized<P> && requires { requires Engine::packs_gradients; };
 
   static constexpr int block(int channels) { return Engine::template block<number>(channels); }
   static constexpr std::size_t numbers(const extent& e) {

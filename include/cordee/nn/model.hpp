@@ -152,7 +152,7 @@ class network {
   /// As backward, but the convolutions' gradients stay packed until unpack_gradients, which takes
   /// those of many layers in one launch.
   template <class Ready>
-    requires layer_backend::packs_by_table
+    requires layer_backend::packs_gradients
   void backward_packed(const packed_parameters& in, span_on<real, D> gradients, write_mode mode,
                        Ready&& ready, stream s) {
     run_backward(in, gradients, mode, ready, s, packing_.gradients());
@@ -161,7 +161,7 @@ class network {
   /// the first term where `mode` is overwrite. A null factor, in device memory, is 1.
   void unpack_gradients(span_on<real, D> gradients, std::size_t first, std::size_t count,
                         write_mode mode, const float* factor, stream s)
-    requires layer_backend::packs_by_table
+    requires layer_backend::packs_gradients
   {
     packing_.unpack(gradients.data, first, count, mode, factor, s);
   }

@@ -56,9 +56,13 @@ class parameter_packing<B, true> {
   /// What a captured launch depends on.
   [[nodiscard]] std::size_t bytes() const { return gradients_.size(); }
   void pack(const real* plane, std::byte* packed, stream s) const {
-    // by argument-dependent lookup: ops/gpu/packed_table.hpp
-    pack_table(on_device_.span().data, tensors_.size(), tensors_.back(), plane,
-               reinterpret_cast<number*>(packed), s);
+    // by argument-dependent lookup: ops/gpu/packed_table.hpp, ops/gpu/quantized_table.hpp
+    if constexpr (Quantized<typename B::precision>)
+      pack_quantized_table(on_device_.span().data, tensors_.size(), tensors_.back(), plane,
+                           reinterpret_cast<typename B::engine::byte_gradient*>(packed), s);
+    else
+      pack_table(on_device_.span().data, tensors_.size(), tensors_.back(), plane,
+                 reinterpret_cast<number*>(packed), s);
   }
   /// Memory for packed gradients, at the offsets of the packed parameters.
   [[nodiscard]] std::byte* gradients() {

@@ -56,6 +56,10 @@ class quantized_convolution_node {
     layout.next_statistic += 2;
     name_.remove_suffix(std::string_view(".weight").size());
     layout.note_activation_size(std::max(B::numbers(problem.in), B::numbers(problem.out())));
+    if constexpr (B::packs_by_table)
+      layout.add_packed(ops::packed_quantized_weights(
+          {problem, B::block(problem.in.channels), B::block(problem.filters)}, weights_, packed_,
+          packed_bytes_, scales_));
   }
 
   void pack_parameters(const pack_pass<B>& pass) const {

@@ -29,22 +29,18 @@ struct layer {
 struct table_fixture {
   std::vector<layer> layers{{{{3, 8, 8}, 24, 7, 2, 3}, 8, 24, 0, 0},
                             {{{24, 8, 8}, 40, 3, 1, 1}, 24, 40, 4000, 0},
-                            {{{40, 8, 8}, 1, 1, 1, 0}, 40, 8, 13000, 0}};
+                            {{{40, 8, 8}, 1, 1, 1, 0}, 40, 8, 13000, 0},
+                            {{{150, 8, 8}, 140, 1, 1, 0}, 152, 144, 13200, 0},
+                            {{{500, 8, 8}, 2, 3, 1, 1}, 504, 8, 34500, 0}};
   std::vector<packed_tensor> table;
-  std::size_t bytes = 0, plane_size = 13200;
+  std::size_t bytes = 0, plane_size = 43600;
 
   table_fixture() {
     for (layer& l : layers) {
       l.packed = bytes;
-      packed_tensor t;
-      t.master = l.master;
-      t.packed = l.packed;
-      t.channels = static_cast<unsigned>(l.p.in.channels);
-      t.filters = static_cast<unsigned>(l.p.filters);
-      t.taps = static_cast<unsigned>(l.p.window * l.p.window);
-      t.padded_channels = static_cast<unsigned>(l.padded_channels);
-      t.padded_filters = static_cast<unsigned>(l.padded_filters);
-      t.is_number = t.gradient_is_packed = true;
+      auto t = detail::ops::packed_weights({l.p, l.padded_channels, l.padded_filters}, l.master,
+                                           l.packed, false);
+      t.gradient_is_packed = true;
       add(t, sizeof(half));
       const auto k = static_cast<std::size_t>(l.p.filters);
       add(detail::ops::packed_vector(l.master + l.p.weights() + 1, bytes, k, k + 5), 4);
@@ -78,7 +74,7 @@ TEST_CASE("packed_table: one launch packs what each layer's packing does, paddin
               reinterpret_cast<half*>(expected.data() + l.packed), s);
     const packed_tensor& v = f.table[2 * k + 1];
     std::vector<float> row(v.packed_size());
-    std::copy_n(plane.data() + v.master, v.channels, row.data());
+    std::copy_n(plane.data() + v.master, v.size(), row.data());
     std::memcpy(expected.data() + v.packed, row.data(), row.size() * sizeof(float));
   }
   CHECK(packed == expected);
@@ -95,7 +91,7 @@ TEST_CASE("packed_table: gradients are unpacked, added and unscaled as one after
   const float factor = 0.37f;
   for (const auto mode : {write_mode::add, write_mode::overwrite})
     for (const float* scale : {static_cast<const float*>(nullptr), &factor})
-      for (const auto& [first, last] : {std::pair{0, 5}, {1, 3}, {2, 2}, {5, 5}}) {
+      for (const auto& [first, last] : {std::pair{0, 9}, {1, 3}, {2, 2}, {5, 5}, {6, 6}, {8, 9}}) {
         auto plane = f.random_plane(), expected = plane;
         unpack_table(f.table.data(), f.table.size(), f.table[static_cast<std::size_t>(first)],
                      f.table[static_cast<std::size_t>(last)],

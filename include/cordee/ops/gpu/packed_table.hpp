@@ -5,8 +5,9 @@
 // (ops/packed_table.hpp).
 #pragma once
 
-#include <algorithm>
+#include <concepts>
 #include <cstddef>
+#include <cstdint>
 
 #include <cordee/core/training_step.hpp>
 #include <cordee/device/gpu_kernel.hpp>
@@ -17,14 +18,14 @@ namespace cordee::inline CORDEE_ABI {
 
 namespace detail::ops {
 
-/// The last tensor with no more chunks before it than `chunk`.
-template <class Chunks>
-CORDEE_DEVICE const packed_tensor& tensor_at(const packed_tensor* table, std::size_t size,
-                                             std::size_t chunk, const Chunks& chunks_before) {
+/// The last tensor with no more blocks, or filters, before it than `index`.
+CORDEE_DEVICE inline const packed_tensor& tensor_at(
+    const packed_tensor* table, std::size_t size, std::size_t index,
+    std::size_t packed_tensor::*before = &packed_tensor::blocks_before) {
   std::size_t k = 0;
   for (std::size_t end = size; end - k > 1;) {
     const std::size_t middle = (k + end) / 2;
-    if (chunks_before(table[middle]) <= chunk)
+    if (table[middle].*before <= index)
       k = middle;
     else
       end = middle;
@@ -32,36 +33,73 @@ CORDEE_DEVICE const packed_tensor& tensor_at(const packed_tensor* table, std::si
   return table[k];
 }
 
-/// Indices are 32 bits, as in krsc_layout.
-template <Number N, class Real>
+/// Each thread block packs one tile of one tensor, through shared memory. Quantized weights, whose
+/// bytes are there already, are dequantized to Dequantized.
+template <Number N, class Real, class Dequantized = N>
 struct pack_table_kernel {
-  static constexpr int threads = 256;
-  static constexpr bool independent = true;
+  static constexpr int threads = filter_tile::threads;
+  static constexpr bool may_be_quantized = !std::same_as<Dequantized, N>;
   const packed_tensor* table;
   std::size_t size;
   const Real* plane;
   std::byte* packed;
 
+  [[nodiscard]] static constexpr std::size_t shared_bytes() {
+    return filter_tile::most_numbers * sizeof(Real);
+  }
   template <class Block>
   CORDEE_DEVICE void operator()(Block& b) const {
-    const packed_tensor t =
-        tensor_at(table, size, b.index(), [](const packed_tensor& x) { return x.packed_chunks; });
-    const auto first = static_cast<unsigned>((b.index() - t.packed_chunks) * packed_tensor::chunk);
-    const auto last =
-        static_cast<unsigned>(std::min(first + packed_tensor::chunk, t.packed_size()));
-    N* const numbers = reinterpret_cast<N*>(packed + t.packed);
-    Real* const reals = reinterpret_cast<Real*>(packed + t.packed);
-    for (unsigned i = first + static_cast<unsigned>(b.thread()); i < last; i += threads) {
-      const unsigned c = i % t.padded_channels, row = i / t.padded_channels;
-      const unsigned tap = row % t.taps, k = row / t.taps;
-      Real x = 0;
-      if (c < t.channels && k < t.filters)
-        x = plane[t.master + (k * t.channels + c) * t.taps + tap];
-      if (t.is_number)
-        numbers[i] = precision::rounded<N>(static_cast<precision::wide<N>>(x));
-      else
-        reals[i] = x;
+    const packed_tensor t = tensor_at(table, size, b.index());
+    const std::size_t block = b.index() - t.blocks_before;
+    Real* const weights = b.template shared<Real>(filter_tile::most_numbers);
+    if (may_be_quantized && t.is_quantized)
+      load_quantized(t, block, b.thread(), weights);
+    else
+      load(t, block, b.thread(), weights);
+    b.sync();
+    if (may_be_quantized && t.is_quantized) {
+      t.tile.for_each_crsk(block, b.thread(), storing<Dequantized>(t, weights, at<Dequantized>(t)));
+    } else if (t.is_number) {
+      t.tile.for_each_krsc(block, b.thread(), storing<N>(t, weights, at<N>(t)));
+      if (t.has_crsk)
+        t.tile.for_each_crsk(block, b.thread(),
+                             storing<N>(t, weights, at<N>(t) + t.tile.layout.size()));
+    } else {
+      t.tile.for_each_krsc(block, b.thread(), storing<Real>(t, weights, at<Real>(t)));
     }
+  }
+
+ private:
+  template <class To>
+  CORDEE_DEVICE To* at(const packed_tensor& t) const {
+    return reinterpret_cast<To*>(packed + t.packed);
+  }
+  CORDEE_DEVICE void load(const packed_tensor& t, std::size_t block, int thread,
+                          Real* weights) const {
+    const Real* const master = plane + t.master;
+    t.tile.for_each_master(block, thread, [&](unsigned k, unsigned i, std::size_t index) {
+      weights[k * t.tile.pitch + i] = master[index];
+    });
+  }
+  CORDEE_DEVICE void load_quantized(const packed_tensor& t, std::size_t block, int thread,
+                                    Real* weights) const {
+    const auto* const q = reinterpret_cast<const std::int8_t*>(packed + t.bytes);
+    const auto* const scales =
+        reinterpret_cast<const float*>(packed + t.scales) + t.tile.first_filter(block);
+    t.tile.for_each_krsc(
+        block, thread, [&](unsigned k, unsigned i, std::size_t index, bool is_weight) {
+          if (is_weight) weights[k * t.tile.pitch + i] = static_cast<float>(q[index]) * scales[k];
+        });
+  }
+  template <class To>
+  CORDEE_DEVICE static auto storing(const packed_tensor& t, const Real* weights, To* to) {
+    return [&t, weights, to](unsigned k, unsigned i, std::size_t index, bool is_weight) {
+      const Real x = is_weight ? weights[k * t.tile.pitch + i] : Real{0};
+      if constexpr (std::same_as<To, Real>)
+        to[index] = x;
+      else
+        to[index] = precision::rounded<To>(static_cast<precision::wide<To>>(x));
+    };
   }
 };
 
@@ -69,37 +107,39 @@ struct pack_table_kernel {
 /// whether the sum has its first term. A gradient that is not packed is in the plane already.
 template <Number N, class Real>
 struct unpack_table_kernel {
-  static constexpr int threads = 256;
-  static constexpr bool independent = true;
+  static constexpr int threads = filter_tile::threads;
   const packed_tensor* table;
-  std::size_t size, first_chunk;
+  std::size_t size, first_block;
   const std::byte* packed;
   Real* plane;
   const float* factor;
   write_mode mode;
 
+  [[nodiscard]] static constexpr std::size_t shared_bytes() {
+    return filter_tile::most_numbers * sizeof(Real);
+  }
   template <class Block>
   CORDEE_DEVICE void operator()(Block& b) const {
-    const std::size_t chunk = first_chunk + b.index();
-    const packed_tensor t =
-        tensor_at(table, size, chunk, [](const packed_tensor& x) { return x.master_chunks; });
+    const packed_tensor t = tensor_at(table, size, first_block + b.index());
     if (!t.gradient_is_packed && factor == nullptr) return;
-    const Real scale = factor == nullptr ? Real{1} : static_cast<Real>(*factor);
-    const auto first = static_cast<unsigned>((chunk - t.master_chunks) * packed_tensor::chunk);
-    const auto last = static_cast<unsigned>(std::min(first + packed_tensor::chunk, t.size()));
-    const N* const numbers = reinterpret_cast<const N*>(packed + t.packed);
-    for (unsigned i = first + static_cast<unsigned>(b.thread()); i < last; i += threads) {
-      Real& gradient = plane[t.master + i];
-      Real x = gradient;
-      if (t.gradient_is_packed) {
-        const unsigned tap = i % t.taps, row = i / t.taps;
-        const unsigned c = row % t.channels, k = row / t.channels;
-        const auto part = static_cast<Real>(
-            precision::widened(numbers[(k * t.taps + tap) * t.padded_channels + c]));
-        x = mode == write_mode::add ? x + part : part;
-      }
-      gradient = scale * x;
+    const std::size_t block = first_block + b.index() - t.blocks_before;
+    Real* const parts = b.template shared<Real>(filter_tile::most_numbers);
+    if (t.gradient_is_packed) {
+      const N* const numbers = reinterpret_cast<const N*>(packed + t.packed);
+      t.tile.for_each_krsc(
+          block, b.thread(), [&](unsigned k, unsigned i, std::size_t index, bool is_weight) {
+            if (is_weight)
+              parts[k * t.tile.pitch + i] = static_cast<Real>(precision::widened(numbers[index]));
+          });
+      b.sync();
     }
+    const Real scale = factor == nullptr ? Real{1} : static_cast<Real>(*factor);
+    const bool adds = t.gradient_is_packed && mode == write_mode::add;
+    Real* const gradient = plane + t.master;
+    t.tile.for_each_master(block, b.thread(), [&](unsigned k, unsigned i, std::size_t index) {
+      const Real part = t.gradient_is_packed ? parts[k * t.tile.pitch + i] : gradient[index];
+      gradient[index] = scale * (adds ? gradient[index] + part : part);
+    });
   }
 };
 
@@ -109,7 +149,7 @@ template <Number N, class Real, GpuStream S>
 void pack_table(const packed_tensor* table, std::size_t size, const packed_tensor& last,
                 const Real* plane, N* packed, S s) {
   s.launch_kernel(
-      last.followed_by(packed_tensor()).packed_chunks,
+      last.followed_by(packed_tensor()).blocks_before,
       pack_table_kernel<N, Real>{table, size, plane, reinterpret_cast<std::byte*>(packed)});
 }
 
@@ -118,8 +158,8 @@ template <Number N, class Real, GpuStream S>
 void unpack_table(const packed_tensor* table, std::size_t size, const packed_tensor& first,
                   const packed_tensor& last, const N* packed, Real* plane, const float* factor,
                   write_mode mode, S s) {
-  s.launch_kernel(last.followed_by(packed_tensor()).master_chunks - first.master_chunks,
-                  unpack_table_kernel<N, Real>{table, size, first.master_chunks,
+  s.launch_kernel(last.followed_by(packed_tensor()).blocks_before - first.blocks_before,
+                  unpack_table_kernel<N, Real>{table, size, first.blocks_before,
                                                reinterpret_cast<const std::byte*>(packed), plane,
                                                factor, mode});
 }

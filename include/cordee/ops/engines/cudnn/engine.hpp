@@ -32,7 +32,7 @@ struct cudnn_with {
   static constexpr bool rounds_weight_gradients = true;  // to N, before the addition in Real
   /// pack() is what ops/packed_table.hpp says, of block() channels and filters, and wgrad_packed()
   /// leaves a gradient in this form.
-  static constexpr bool packs_by_table = true;
+  static constexpr bool packs_by_table = true, packs_gradients = true;
 
   template <detail::ops::CudnnType N>
   static constexpr int block(int channels) {

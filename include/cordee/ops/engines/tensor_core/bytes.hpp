@@ -28,12 +28,19 @@ struct quantize_op {
     q[i] = static_cast<std::uint8_t>(scaling->quantize(x[i]));
   }
 };
-struct fake_quantize_bf16_op {
+/// The operands of the gradients in bf16, by one launch for both: the dequantized x and dy.
+struct gradient_operands_op {
   const float* x;
   const affine_quantizer<float>* scaling;
   bfloat* dequantized;
+  std::size_t inputs;
+  const float* dy;
+  bfloat* narrow_dy;
   CORDEE_DEVICE void operator()(std::size_t i) const {
-    dequantized[i] = precision::rounded<bfloat>(scaling->fake_quantize(x[i]));
+    if (i < inputs)
+      dequantized[i] = precision::rounded<bfloat>(scaling->fake_quantize(x[i]));
+    else
+      narrow_dy[i - inputs] = precision::rounded<bfloat>(dy[i - inputs]);
   }
 };
 

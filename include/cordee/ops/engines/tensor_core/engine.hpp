@@ -52,6 +52,9 @@ void launch_correlation(const implicit_gemm& g, const N* in, const typename mma_
 
 struct tensor_core {
   static constexpr std::string_view name = "tensor_core";
+  /// pack() is what ops/packed_table.hpp says, of block() channels and filters, in both orders;
+  /// pack_bytes() and pack_dequantized() are what it says of quantized weights.
+  static constexpr bool packs_by_table = true, packs_crsk = true, packs_bytes_by_table = true;
 
   /// Activations in float, which occur only beside bytes, are padded as bytes are.
   template <class N>
@@ -172,8 +175,8 @@ struct tensor_core {
                       out = static_cast<std::size_t>(samples) * padded.out().size();
     const detail::device::stream_buffer<bfloat, S> x_bf16(s, in);    // (N, H, W, C')
     const detail::device::stream_buffer<bfloat, S> dy_bf16(s, out);  // (N, H_out, W_out, K')
-    for_each(s, in, detail::ops::fake_quantize_bf16_op{x, k, x_bf16.data()});
-    convert(out, dy, dy_bf16.data(), s);
+    for_each(s, in + out,
+             detail::ops::gradient_operands_op{x, k, x_bf16.data(), in, dy, dy_bf16.data()});
     const detail::ops::krsc_layout layout = layout_of<float>(p);
     const std::size_t splits = plan_splits<bfloat>(padded, samples).splits;
     const detail::device::stream_buffer<float, S> partial(
