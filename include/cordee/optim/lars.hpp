@@ -41,8 +41,8 @@ namespace detail::optim {
 /// The update along g + decay w with gain lr ratio.
 template <class Real>
 struct lr_and_ratio_inside : decayed_update<Real> {
-  CORDEE_HOST_DEVICE void set(double decay, double learning_rate, double ratio) {
-    this->decay = factor<Real>(decay);
+  CORDEE_HOST_DEVICE void set(double weight_decay, double learning_rate, double ratio) {
+    this->decay = factor<Real>(weight_decay);
     this->update.gain = factor<Real>(learning_rate * ratio);
   }
 };
@@ -50,8 +50,8 @@ struct lr_and_ratio_inside : decayed_update<Real> {
 /// The update along g + decay w with gain ratio, at the learning rate.
 template <class Real>
 struct ratio_inside : decayed_update<Real> {
-  CORDEE_HOST_DEVICE void set(double decay, double learning_rate, double ratio) {
-    this->decay = factor<Real>(decay);
+  CORDEE_HOST_DEVICE void set(double weight_decay, double learning_rate, double ratio) {
+    this->decay = factor<Real>(weight_decay);
     this->update.gain = factor<Real>(ratio);
     this->update.learning_rate = factor<Real>(learning_rate);
   }
