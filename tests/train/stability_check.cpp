@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
+#include <string>
 
 #include <doctest/doctest.h>
 
@@ -214,32 +215,46 @@ TEST_CASE("decentlam converges on stable graphs, and ranks end near each other")
   }
 }
 
-TEST_CASE("fit: run_plan has the radius, or 0 where optimizer and reducer leave none") {
+TEST_CASE(
+    "disagreement_radius: 0 where optimizer and reducer leave none; fit warns of one near 1") {
   struct plan_recorder {
-    double* radius;
-    void begin(const run_plan& p) { *radius = p.radius; }
+    std::string* warning;
+    void begin(const run_plan& p) {
+      for (const std::string& text : p.warnings)
+        if (contains(text, "disagreement")) *warning = text;
+    }
   };
-  const auto planned_radius = [](const auto& optimizer, const auto& reduce) {
+  struct outcome {
     double radius = -1;
+    std::string warning;
+  };
+  const auto planned = [](const auto& optimizer, const auto& reduce) {
+    outcome out;
     on_ranks(4, [&](threads comm) {
       quadratic<fp64> model;
       toy_loader feed{4};
       trainer run{model, optimizer, constant{0.0}, reduce(comm), {.check_stability = false}};
-      run.fit(feed, 0.1, plan_recorder{&radius});
+      if (comm.rank() == 0)
+        out.radius = detail::train::disagreement_radius(run.optimizer(), run.reducer());
+      run.fit(feed, 0.1, plan_recorder{&out.warning});
       return 0;
     });
-    return radius;
+    return out;
   };
   const auto over_gossip = [](threads comm) { return gossip{comm}; };
-  CHECK(close(planned_radius(decentlam{}, over_gossip), 0.948683298, 1e-9));
-  CHECK(close(planned_radius(decentlam{.momentum = 0.9999}, over_gossip), std::sqrt(0.9999), 1e-9));
-  CHECK(close(planned_radius(decentlam{},
-                             [](threads comm) {
-                               return gossip{comm, topologies::exponential{}};
-                             }),
-              1.155475391, 1e-9));
-  CHECK(planned_radius(local_steps{sgd{}, 1}, over_gossip) == 0);
-  CHECK(planned_radius(decentlam{}, [](threads comm) { return ring{comm}; }) == 0);
+  const outcome stable = planned(decentlam{}, over_gossip);
+  CHECK(close(stable.radius, 0.948683298, 1e-9));
+  CHECK(stable.warning.empty());
+  const outcome slow = planned(decentlam{.momentum = 0.9999}, over_gossip);
+  CHECK(close(slow.radius, std::sqrt(0.9999), 1e-9));
+  CHECK(contains(slow.warning, "too close to 1"));
+  const outcome unstable = planned(decentlam{}, [](threads comm) {
+    return gossip{comm, topologies::exponential{}};
+  });
+  CHECK(close(unstable.radius, 1.155475391, 1e-9));
+  CHECK(contains(unstable.warning, "it grows"));
+  CHECK(planned(local_steps{sgd{}, 1}, over_gossip).radius == 0);
+  CHECK(planned(decentlam{}, [](threads comm) { return ring{comm}; }).radius == 0);
 }
 
 TEST_CASE("describe: states by what factor the ranks' disagreement shrinks per round") {

@@ -25,6 +25,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include <cordee/core/extent.hpp>
@@ -68,6 +69,9 @@ struct run_summary {
 
 namespace detail::train {
 
+template <class Member>
+concept is_function = std::is_member_function_pointer_v<Member>;
+
 /// True, or a compile error that states what a callback of fit is. A member that is present with
 /// another type would otherwise never be called.
 template <class C, class Run>
@@ -85,16 +89,16 @@ consteval bool has_callback_members() {
   };
   constexpr bool ends_on_all = requires(C& c, Run& r) { c.end_on_all_ranks(r); };
   static_assert(
-      begins || !requires { &C::begin; },
+      begins || !requires { requires is_function<decltype(&C::begin)>; },
       "the member 'begin' of a callback of fit is 'void begin(const run_plan&)'");
   static_assert(
-      steps || !requires { &C::step; },
+      steps || !requires { requires is_function<decltype(&C::step)>; },
       "the member 'step' of a callback of fit is 'void step(const step_record&)'");
   static_assert(
-      has_epochs || !requires { &C::epoch; },
+      has_epochs || !requires { requires is_function<decltype(&C::epoch)>; },
       "the member 'epoch' of a callback of fit is 'void epoch(const epoch_record&)'");
   static_assert(
-      ends || !requires { &C::end; },
+      ends || !requires { requires is_function<decltype(&C::end)>; },
       "the member 'end' of a callback of fit is 'void end(const run_summary&)'");
   static_assert(
       steps_on_all || !requires(C& c, Run& r) { c.step_on_all_ranks(r, 0.0); },
@@ -110,8 +114,11 @@ consteval bool has_callback_members() {
         c.step_on_all_ranks(r, 0.0);
       } || requires(C& c, Run& r, const epoch_record& e) { c.epoch_on_all_ranks(r, e); };
   static_assert(
-      begins || steps || has_epochs || ends || on_all || requires { &C::begin; } ||
-          requires { &C::step; } || requires { &C::epoch; } || requires { &C::end; },
+      begins || steps || has_epochs || ends || on_all ||
+          requires { requires is_function<decltype(&C::begin)>; } ||
+          requires { requires is_function<decltype(&C::step)>; } ||
+          requires { requires is_function<decltype(&C::epoch)>; } ||
+          requires { requires is_function<decltype(&C::end)>; },
       "after the number of epochs, fit takes callbacks: objects with one or more of begin, "
       "step, epoch, end and those on all ranks (train/record.hpp); a data set is wrapped: "
       "validation{dataset}");
