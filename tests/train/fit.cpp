@@ -229,21 +229,6 @@ TEST_CASE("fit: momentum survives from one fit to the next") {
   CHECK(weights_after({1, 2}) == weights_after({2}));
 }
 
-TEST_CASE("fit: gives its callbacks the plan's warnings") {
-  struct planned {
-    std::vector<std::string>* warnings;
-    void begin(const run_plan& p) { *warnings = p.warnings; }
-  };
-  std::vector<std::string> warnings;
-  quadratic<fp64> model;
-  const auto ends = [](double epoch) { return epoch < 1 ? 0.05 : 0.0; };
-  trainer run{model, sgd{}, ends, solo{}};
-  toy_loader feed;
-  run.fit(feed, 2, planned{&warnings});
-  REQUIRE(!warnings.empty());
-  CHECK(contains(warnings.back(), "the learning rate is 0 from epoch 1 on, and the run has 2"));
-}
-
 TEST_CASE("fit: a restored run seeks its loader, and goes on with skips and sums of the epoch") {
   quadratic<fp64> model;
   trainer run{model, sgd{}, steady, solo{}};

@@ -63,6 +63,21 @@ TEST_CASE("plan_warnings: none for schedules that fit") {
   CHECK(about(cosine{.epochs = 3}, 0).empty());
 }
 
+TEST_CASE("fit: gives its callbacks the plan's warnings") {
+  struct planned {
+    std::vector<std::string>* warnings;
+    void begin(const run_plan& p) { *warnings = p.warnings; }
+  };
+  std::vector<std::string> warnings;
+  quadratic<fp64> model;
+  const auto ends = [](double epoch) { return epoch < 1 ? 0.05 : 0.0; };
+  trainer run{model, sgd{}, ends, solo{}};
+  toy_loader feed;
+  run.fit(feed, 2, planned{&warnings});
+  REQUIRE(!warnings.empty());
+  CHECK(contains(warnings.back(), "the learning rate is 0 from epoch 1 on, and the run has 2"));
+}
+
 TEST_CASE("plan_warnings: an adaptive schedule's learning rates are not known") {
   struct adaptive {
     double operator()(double) const { return 0; }

@@ -12,13 +12,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
+
+#include <unistd.h>
 
 #include <cordee/core/error.hpp>
 #include <cordee/train/record.hpp>
@@ -46,30 +45,29 @@ class csv {
   }
 
  private:
+  struct closer {
+    void operator()(std::FILE* f) const { std::fclose(f); }
+  };
   static constexpr std::string_view columns =
       "step,epoch,learning_rate,loss,top1,top5,samples,grad_norm,skipped,seconds,validation_loss,"
       "validation_top1";
 
   // Removes the lines from a step on, and an incomplete last one. Returns false if there is no such
   // file. Throws error if it is another table.
-  bool cut(std::int64_t first_step) const {
-    std::ifstream in(path_, std::ios::binary);
-    std::string line;
-    if (!std::getline(in, line)) return false;
-    if (line != columns)
+  [[nodiscard]] bool cut(std::int64_t first_step) const {
+    const std::unique_ptr<std::FILE, closer> file(std::fopen(path_.c_str(), "r+"));
+    char line[400];
+    if (!file || std::fgets(line, sizeof line, file.get()) == nullptr) return false;
+    if (line != concat(columns, "\n"))
       throw error(concat("csv: \"", path_,
-                         "\" has other columns than this version's: a resumed run "
-                         "cannot append to it; name another file"));
-    std::uintmax_t keep = line.size() + 1;
-    while (std::getline(in, line) && !in.eof()) {
-      if (std::strtoll(line.c_str(), nullptr, 10) >= first_step) break;
-      keep += line.size() + 1;
-    }
-    std::error_code failed;
-    std::filesystem::resize_file(path_, keep, failed);
-    if (failed)
-      throw error(concat("csv: cannot shorten \"", path_, "\": ", failed.message(),
-                         "; make it writable or name another file"));
+                         "\" has other columns, so that a resumed run cannot append to it; name "
+                         "another file"));
+    long keep = 0;  // bytes
+    do {
+      keep = std::ftell(file.get());
+    } while (std::fgets(line, sizeof line, file.get()) != nullptr &&
+             std::strchr(line, '\n') != nullptr && std::strtoll(line, nullptr, 10) < first_step);
+    if (::ftruncate(fileno(file.get()), keep) != 0) fail("shorten");
     return true;
   }
   // Writes the last step's row; deferred until its validation metrics, if any, are known.
@@ -103,9 +101,6 @@ class csv {
                        "; name a file in a folder that exists and has room"));
   }
 
-  struct closer {
-    void operator()(std::FILE* f) const { std::fclose(f); }
-  };
   std::string path_;
   std::unique_ptr<std::FILE, closer> file_;
   std::optional<step_record> row_;
