@@ -49,6 +49,9 @@ TEST_CASE("config: the ABI namespace names every CORDEE_HAS_* that is defined, a
   expected += "_cudnn";
 #endif
   expected += "_simd" + std::to_string(cordee::detail::ops::register_bytes);
+#if defined(__AVX2__) && !defined(__AVX512F__)
+  expected += "i";  // registers of 32 bytes hold integers
+#endif
 #if defined(__AVX512BF16__)
   expected += "_bf16";
 #elif defined(__FMA__)
