@@ -171,7 +171,8 @@ TEST_CASE("statistics count what was taken, and describe_input says who reads wh
   // 10 samples of 4 bytes, of 4 updates.
   CHECK(feed.describe_input() ==
         "rank 1 of 2 reads slice 1 of each update of 20 samples, in an order that is a function of "
-        "(seed, epoch); 2 threads, 3 updates ahead, 160 bytes; random horizontal flip");
+        "(seed, epoch); 2 threads, 3 updates ahead, 160 bytes; random horizontal flip; "
+        "batches continue across epochs; seed 0");
 }
 
 TEST_CASE("parts of a split keep the data set's order, labels and random draws") {
