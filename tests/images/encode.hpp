@@ -102,6 +102,7 @@ inline decoded decode_whole(const file_bytes& file, int scale = 1) {
   jpeg.out_color_space = JCS_RGB;
   jpeg.scale_num = 1;
   jpeg.scale_denom = static_cast<unsigned>(scale);
+  jpeg.do_block_smoothing = FALSE;  // as images/jpeg.hpp, for progressive images without all bits
   jpeg_start_decompress(&jpeg);
   decoded out{{static_cast<int>(jpeg.output_width), static_cast<int>(jpeg.output_height)}, {}};
   const std::size_t stride = std::size_t{3} * jpeg.output_width;
