@@ -154,8 +154,8 @@ class jpeg_reader {
     jpeg_.scale_num = 1;
     jpeg_.scale_denom = static_cast<unsigned>(scale);
     jpeg_.dct_method = JDCT_ISLOW;
-    // Where a progressive image lacks the last bits, libjpeg would smooth, and a region otherwise than
-    // the whole.
+    // Where a progressive image lacks the last bits, libjpeg would smooth it, and a region in another
+    // way than the whole.
     jpeg_.do_block_smoothing = FALSE;
     jpeg_.progress = &progress_;
     jpeg_start_decompress(&jpeg_);

@@ -14,10 +14,10 @@
 //
 //   begin_on_all_ranks(run, epoch)   collective, with the trainer (checkpoint/checkpoint.hpp);
 //   step_on_all_ranks(run, epoch)    `epoch`: of data seen before the first step, after the update;
-//   epoch_on_all_ranks(run, const epoch_record&)   step_on_all_ranks and epoch_on_all_ranks return
-//   end_on_all_ranks(run)                          whether the run is to end here
+//   epoch_on_all_ranks(run, const epoch_record&)   with the same record on every rank
+//   end_on_all_ranks(run)
 //
-// which are called after the others. What they throw ends the run on every rank.
+// which are called after the others. Those of a step and an epoch return whether the run ends here. What they throw ends the run on every rank.
 #pragma once
 
 #include <concepts>
@@ -76,49 +76,46 @@ concept is_function = std::is_member_function_pointer_v<Member>;
 /// another type would otherwise never be called.
 template <class C, class Run>
 consteval bool has_callback_members() {
+  // Of the first four, whether the name is a member function, and whether it can be called.
+  constexpr bool has_begin = requires { requires is_function<decltype(&C::begin)>; };
+  constexpr bool has_step = requires { requires is_function<decltype(&C::step)>; };
+  constexpr bool has_epoch = requires { requires is_function<decltype(&C::epoch)>; };
+  constexpr bool has_end = requires { requires is_function<decltype(&C::end)>; };
   constexpr bool begins = requires(C& c, const run_plan& p) { c.begin(p); };
   constexpr bool steps = requires(C& c, const step_record& r) { c.step(r); };
-  constexpr bool has_epochs = requires(C& c, const epoch_record& r) { c.epoch(r); };
+  constexpr bool ends_epochs = requires(C& c, const epoch_record& r) { c.epoch(r); };
   constexpr bool ends = requires(C& c, const run_summary& s) { c.end(s); };
+  static_assert(begins || !has_begin,
+                "the member 'begin' of a callback of fit is 'void begin(const run_plan&)'");
+  static_assert(steps || !has_step,
+                "the member 'step' of a callback of fit is 'void step(const step_record&)'");
+  static_assert(ends_epochs || !has_epoch,
+                "the member 'epoch' of a callback of fit is 'void epoch(const epoch_record&)'");
+  static_assert(ends || !has_end,
+                "the member 'end' of a callback of fit is 'void end(const run_summary&)'");
+
   constexpr bool begins_on_all = requires(C& c, Run& r) { c.begin_on_all_ranks(r, 0.0); };
-  constexpr bool steps_on_all = requires(C& c, Run& r) {
-    { c.step_on_all_ranks(r, 0.0) } -> std::convertible_to<bool>;
-  };
-  constexpr bool epochs_on_all = requires(C& c, Run& r, const epoch_record& e) {
-    { c.epoch_on_all_ranks(r, e) } -> std::convertible_to<bool>;
-  };
+  constexpr bool steps_on_all = requires(C& c, Run& r) { c.step_on_all_ranks(r, 0.0); };
+  constexpr bool epochs_on_all =
+      requires(C& c, Run& r, const epoch_record& e) { c.epoch_on_all_ranks(r, e); };
   constexpr bool ends_on_all = requires(C& c, Run& r) { c.end_on_all_ranks(r); };
   static_assert(
-      begins || !requires { requires is_function<decltype(&C::begin)>; },
-      "the member 'begin' of a callback of fit is 'void begin(const run_plan&)'");
-  static_assert(
-      steps || !requires { requires is_function<decltype(&C::step)>; },
-      "the member 'step' of a callback of fit is 'void step(const step_record&)'");
-  static_assert(
-      has_epochs || !requires { requires is_function<decltype(&C::epoch)>; },
-      "the member 'epoch' of a callback of fit is 'void epoch(const epoch_record&)'");
-  static_assert(
-      ends || !requires { requires is_function<decltype(&C::end)>; },
-      "the member 'end' of a callback of fit is 'void end(const run_summary&)'");
-  static_assert(
-      steps_on_all || !requires(C& c, Run& r) { c.step_on_all_ranks(r, 0.0); },
+      !steps_on_all ||
+          requires(C& c, Run& r) {
+            { c.step_on_all_ranks(r, 0.0) } -> std::convertible_to<bool>;
+          },
       "the member 'step_on_all_ranks' of a callback of fit returns bool: whether the run ends "
       "here");
   static_assert(
-      epochs_on_all ||
-          !requires(C& c, Run& r, const epoch_record& e) { c.epoch_on_all_ranks(r, e); },
+      !epochs_on_all ||
+          requires(C& c, Run& r, const epoch_record& e) {
+            { c.epoch_on_all_ranks(r, e) } -> std::convertible_to<bool>;
+          },
       "the member 'epoch_on_all_ranks' of a callback of fit returns bool: whether the run ends "
       "here");
-  constexpr bool on_all =
-      begins_on_all || steps_on_all || epochs_on_all || ends_on_all || requires(C& c, Run& r) {
-        c.step_on_all_ranks(r, 0.0);
-      } || requires(C& c, Run& r, const epoch_record& e) { c.epoch_on_all_ranks(r, e); };
   static_assert(
-      begins || steps || has_epochs || ends || on_all ||
-          requires { requires is_function<decltype(&C::begin)>; } ||
-          requires { requires is_function<decltype(&C::step)>; } ||
-          requires { requires is_function<decltype(&C::epoch)>; } ||
-          requires { requires is_function<decltype(&C::end)>; },
+      begins || steps || ends_epochs || ends || has_begin || has_step || has_epoch || has_end ||
+          begins_on_all || steps_on_all || epochs_on_all || ends_on_all,
       "after the number of epochs, fit takes callbacks: objects with one or more of begin, "
       "step, epoch, end and those on all ranks (train/record.hpp); a data set is wrapped: "
       "validation{dataset}");
