@@ -71,29 +71,30 @@ __global__ void __launch_bounds__(Kernel::threads, resident_blocks<Kernel>())
   kernel(block);
 }
 
-/// The kernel's type, as the compiler writes it.
-template <class Kernel>
-constexpr std::string_view kernel_name() {
-  std::string_view name = __PRETTY_FUNCTION__;  // "... [with Kernel = name; ...]"
-  const std::size_t first = name.find("Kernel = ") + 9;
-  name = name.substr(first, name.find_first_of(";]", first) - first);
-  return name;
-}
-
-/// A kernel's shared memory above 48 KiB is an opt-in, once for each kernel and GPU.
-template <class Kernel>
-void allow_shared_memory(std::size_t bytes) {
-  constexpr std::size_t default_limit = 48 * 1024;
-  if (bytes <= default_limit) return;
-  constexpr int known_gpus = 64;  // of further ones the limit is set at each launch
-  static std::atomic<std::size_t> allowed[known_gpus] = {};
+/// A kernel's shared memory above 48 KiB is an opt-in, once for each kernel and GPU. `allowed` is
+/// the kernel's, by GPU.
+constexpr int known_gpus = 64;  // of further ones the limit is set at each launch
+inline void allow_shared_memory(const void* entry, std::size_t bytes,
+                                std::atomic<std::size_t> (&allowed)[known_gpus]) {
   int ordinal = 0;
   cuda_check(cudaGetDevice(&ordinal), "cudaGetDevice");
   if (ordinal < known_gpus && allowed[ordinal].load(std::memory_order_relaxed) >= bytes) return;
-  cuda_check(cudaFuncSetAttribute(kernel_entry<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+  cuda_check(cudaFuncSetAttribute(entry, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                   static_cast<int>(bytes)),
              concat("cudaFuncSetAttribute of ", bytes, " bytes of shared memory"));
   if (ordinal < known_gpus) allowed[ordinal].store(bytes, std::memory_order_relaxed);
+}
+
+/// The kernel's type in `function`, a signature as the compiler writes it.
+inline std::string_view kernel_name(std::string_view function) {
+  const std::size_t first = function.find("Kernel = ") + 9;  // "... [with Kernel = name; ...]"
+  return function.substr(first, function.find_first_of(";]", first) - first);
+}
+
+/// No part of the template below, of which a network has dozens.
+inline void expect_launched(const char* function) {
+  const cudaError_t status = cudaGetLastError();
+  if (status != cudaSuccess) cuda_failed(status, concat("launch of ", kernel_name(function)));
 }
 
 /// Requires blocks > 0.
@@ -101,11 +102,14 @@ template <class Kernel>
 void launch_cuda_kernel(std::size_t blocks, const Kernel& kernel, cudaStream_t s) {
   static_assert(sizeof(Kernel) <= max_kernel_bytes,
                 "a kernel's parameters are at most 4 KiB: keep arrays in device memory");
+  constexpr std::size_t default_limit = 48 * 1024;
   const std::size_t shared = shared_bytes(kernel);
-  allow_shared_memory<Kernel>(shared);
+  if (shared > default_limit) {
+    static std::atomic<std::size_t> allowed[known_gpus] = {};
+    allow_shared_memory(reinterpret_cast<const void*>(&kernel_entry<Kernel>), shared, allowed);
+  }
   kernel_entry<Kernel><<<static_cast<unsigned>(blocks), Kernel::threads, shared, s>>>(kernel);
-  const cudaError_t status = cudaGetLastError();
-  if (status != cudaSuccess) cuda_failed(status, concat("launch of ", kernel_name<Kernel>()));
+  expect_launched(__PRETTY_FUNCTION__);
 }
 
 }  // namespace detail::device

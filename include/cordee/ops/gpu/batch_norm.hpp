@@ -30,14 +30,13 @@ inline void expect_one_group(const batch_norm_problem& at, int samples,
       "batch_norm: statistics shared by ranks are taken over whole batches; use ghost_batch = 0");
 }
 
-/// Training: normalizes by the batch's statistics and moves the running statistics towards them
-/// (towards their mean over the groups). Returns the number of values per channel that the
-/// statistics cover; of this rank's alone where combine.enqueue leaves their sum in GPU memory. Temporary memory is the stream's; `scratch` is not used.
-template <Number N, int V, class Epilogue, class Real, GpuStream S>
-double batch_norm_forward(const batch_norm_problem& at, int samples,
-                          const batch_norm_tensors<N, Real>& t, const N* residual,
-                          Real* running_mean, Real* running_variance,
-                          const statistics_allreduce& combine, S s) {
+// The bodies below take V, the channels of a block, at run time: a row of a GPU's layout is one
+// block, and every number of channels of a network would be an instance of its own.
+
+template <int size, class Epilogue, Number N, class Real, GpuStream S>
+double normalize_batch(const batch_norm_problem& at, int V, int samples,
+                       const batch_norm_tensors<N, Real>& t, const N* residual, Real* running_mean,
+                       Real* running_variance, const statistics_allreduce& combine, S s) {
   expect_one_group(at, samples, combine);
   if (samples == 0 && !combine) return 0;
   if (samples == 0 && combine.enqueue != nullptr) {
@@ -48,7 +47,6 @@ double batch_norm_forward(const batch_norm_problem& at, int samples,
   if (samples == 0)  // other ranks wait for this rank's part
     return share_moments<Real>(static_cast<std::size_t>(at.in.channels), at.padded_channels(V), 0,
                                t.gamma, t.saved, nullptr, combine, s);
-  constexpr int size = vec_16b_size<N, V>;
   expect_vec_aligned<size>(t.x, t.y, residual);
   const batch_norm_tiles tiling(at, samples, V, size);
   const std::size_t lanes = tiling.in.lanes(), table = tiling.groups * lanes;
@@ -73,6 +71,18 @@ double batch_norm_forward(const batch_norm_problem& at, int samples,
   return count;
 }
 
+/// Training: normalizes by the batch's statistics and moves the running statistics towards them
+/// (towards their mean over the groups). Returns the number of values per channel that the
+/// statistics cover; of this rank's alone where combine.enqueue leaves their sum in GPU memory. Temporary memory is the stream's; `scratch` is not used.
+template <Number N, int V, class Epilogue, class Real, GpuStream S>
+double batch_norm_forward(const batch_norm_problem& at, int samples,
+                          const batch_norm_tensors<N, Real>& t, const N* residual,
+                          Real* running_mean, Real* running_variance,
+                          const statistics_allreduce& combine, S s) {
+  return normalize_batch<vec_16b_size<N, V>, Epilogue>(at, V, samples, t, residual, running_mean,
+                                                       running_variance, combine, s);
+}
+
 /// Evaluation, and training with frozen statistics: normalizes by the running statistics.
 template <Number N, int V, class Epilogue, class Real, GpuStream S>
 void batch_norm_evaluate(const batch_norm_problem& at, int samples,
@@ -87,17 +97,12 @@ void batch_norm_evaluate(const batch_norm_problem& at, int samples,
   s.launch_kernel(tiling.blocks(), normalize_kernel<Epilogue, N, size, Real>{tiling, t, residual});
 }
 
-/// dx from dy; dx and dy may be the same memory unless a residual was added, in which case dy
-/// becomes the residual's gradient. Requires `saved` as forward or evaluation left it. `count`
-/// is forward's result, or `constant` as on the CPU; it is
-/// used only if ranks share statistics.
-template <Number N, int V, class Epilogue, class Real, GpuStream S>
-void batch_norm_backward(const batch_norm_problem& at, int samples,
+template <int size, class Epilogue, Number N, class Real, GpuStream S>
+void differentiate_batch(const batch_norm_problem& at, int V, int samples,
                          const batch_norm_tensors<N, Real>& t, double count, N* dy, N* dx,
                          Real* dgamma, Real* dbeta, write_mode mode,
                          const statistics_allreduce& combine, S s) {
   expect_one_group(at, samples, combine);
-  constexpr int size = vec_16b_size<N, V>;
   expect_vec_aligned<size>(t.x, t.y, dy, dx);
   const batch_norm_tiles tiling(at, samples, V, size);
   const std::size_t lanes = tiling.in.lanes(), table = tiling.groups * lanes;
@@ -122,6 +127,19 @@ void batch_norm_backward(const batch_norm_problem& at, int samples,
   using rest =
       std::conditional_t<std::same_as<Epilogue, epilogue::relu>, epilogue::relu, epilogue::store>;
   s.launch_kernel(tiling.blocks(), input_gradient_kernel<rest, N, size, Real>{tiling, t, dy, dx});
+}
+
+/// dx from dy; dx and dy may be the same memory unless a residual was added, in which case dy
+/// becomes the residual's gradient. Requires `saved` as forward or evaluation left it. `count`
+/// is forward's result, or `constant` as on the CPU; it is
+/// used only if ranks share statistics.
+template <Number N, int V, class Epilogue, class Real, GpuStream S>
+void batch_norm_backward(const batch_norm_problem& at, int samples,
+                         const batch_norm_tensors<N, Real>& t, double count, N* dy, N* dx,
+                         Real* dgamma, Real* dbeta, write_mode mode,
+                         const statistics_allreduce& combine, S s) {
+  differentiate_batch<vec_16b_size<N, V>, Epilogue>(at, V, samples, t, count, dy, dx, dgamma, dbeta,
+                                                    mode, combine, s);
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::ops
