@@ -15,18 +15,17 @@ using namespace cordee;
 
 namespace {
 
-/// The members: the communicator and the ranks of a group, as in two_level{comm, 3}.
-template <class Communicator>
-struct two_level_base : reducer_base<Communicator> {
-  int group = 2;
-};
-
 //   x <- sum over groups of (sum over the ranks of the group of x), divided by p once
 //
 // exact_method makes it a reducer, and compressed{two_level{…}, fp16{}} another. run() has the
 // order of the messages, which sender and receiver share.
 template <class Communicator>
-struct two_level : exact_method<two_level<Communicator>, two_level_base<Communicator>> {
+struct two_level : exact_method<two_level<Communicator>, Communicator> {
+  int group;  // ranks of a group
+
+  explicit two_level(Communicator communicator, int ranks = 2)
+      : exact_method<two_level, Communicator>{{communicator}}, group(ranks) {}
+
   [[nodiscard]] int chunks(std::size_t) const { return 1; }  // a bucket is not cut
 
   // Bytes for one received bucket, where the transport cannot add by itself.
@@ -36,19 +35,19 @@ struct two_level : exact_method<two_level<Communicator>, two_level_base<Communic
   }
   template <class Wire>
   void run(Wire w) const {
-    const int p = this->comm.size(), r = this->comm.rank(), leader = r / this->group * this->group;
+    const int p = this->comm.size(), r = this->comm.rank(), leader = r / group * group;
     const chunk_range bucket{0, w.count()};
     const auto for_peers = [](int first, int last, int step, const auto& f) {
       for (int peer = first; peer < last; peer += step) f(peer);
     };
     const auto add_from = [&](int peer) { w.add(no_peer, bucket, peer, bucket); };
     const auto send_mean = [&](int peer) { w.pass(peer, bucket, no_peer, bucket); };
-    const int end = std::min(leader + this->group, p);
+    const int end = std::min(leader + group, p);
     if (r == leader) for_peers(leader + 1, end, 1, add_from);
     if (r == 0) {
-      for_peers(this->group, p, this->group, add_from);
+      for_peers(group, p, group, add_from);
       w.average(bucket, p);
-      for_peers(this->group, p, this->group, send_mean);
+      for_peers(group, p, group, send_mean);
     } else {
       const int parent = r == leader ? 0 : leader;
       w.add(parent, bucket, no_peer, bucket);   // sends this rank's sum
@@ -58,7 +57,7 @@ struct two_level : exact_method<two_level<Communicator>, two_level_base<Communic
     w.flush();
   }
   [[nodiscard]] std::string describe() const {
-    return concat("two levels over ", this->comm.size(), " ranks in groups of ", this->group,
+    return concat("two levels over ", this->comm.size(), " ranks in groups of ", group,
                   ": exact mean");
   }
 };

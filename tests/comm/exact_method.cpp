@@ -21,7 +21,7 @@ using namespace cordee::detail::comm;
 namespace {
 
 template <class Communicator>
-struct halves : exact_method<halves<Communicator>, reducer_base<Communicator>> {
+struct halves : exact_method<halves<Communicator>, Communicator> {
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
     return (n / 2 + 1) * sizeof(Real);

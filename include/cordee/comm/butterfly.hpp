@@ -21,7 +21,7 @@
 namespace cordee::inline CORDEE_ABI {
 
 template <class Communicator>
-struct butterfly : exact_method<butterfly<Communicator>, reducer_base<Communicator>> {
+struct butterfly : exact_method<butterfly<Communicator>, Communicator> {
   /// The partner's vector: it reads this rank's while this rank would add to it.
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t n) const {

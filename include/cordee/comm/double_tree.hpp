@@ -104,24 +104,23 @@ struct tree_schedule {
   [[nodiscard]] chunk_range chunk(int c) const { return {first_chunk + c, first_chunk + c + 1}; }
 };
 
-template <class Communicator>
-struct double_tree_base : reducer_base<Communicator> {
-  std::size_t chunk = 1u << 15;  // numbers, at most
-};
-
 }  // namespace detail::comm
 
 template <class Communicator>
-struct double_tree
-    : exact_method<double_tree<Communicator>, detail::comm::double_tree_base<Communicator>> {
+struct double_tree : exact_method<double_tree<Communicator>, Communicator> {
+  std::size_t chunk;  // numbers, at most
+
+  explicit double_tree(Communicator communicator, std::size_t chunk_size = 1u << 15)
+      : exact_method<double_tree, Communicator>{{communicator}}, chunk(chunk_size) {}
+
   /// A child's chunk, where the transport has no fused add.
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
     return (n / static_cast<std::size_t>(chunks(n)) + 1) * sizeof(Real);
   }
   [[nodiscard]] int chunks(std::size_t n) const {
-    expects(this->chunk > 0, "double_tree: a chunk has at least one number");
-    const std::size_t per_half = (n / 2 + this->chunk - 1) / this->chunk;
+    expects(chunk > 0, "double_tree: a chunk has at least one number");
+    const std::size_t per_half = (n / 2 + chunk - 1) / chunk;
     return 2 * static_cast<int>(std::max<std::size_t>(1, per_half));
   }
 
@@ -146,9 +145,5 @@ struct double_tree
     w.flush();
   }
 };
-template <class Communicator>
-double_tree(Communicator) -> double_tree<Communicator>;
-template <class Communicator>
-double_tree(Communicator, std::size_t) -> double_tree<Communicator>;
 
 }  // namespace cordee::inline CORDEE_ABI

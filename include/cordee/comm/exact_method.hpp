@@ -5,7 +5,7 @@
 // which chunks travel between which ranks:
 //
 //   template <class Communicator>
-//   struct my_reducer : exact_method<my_reducer<Communicator>, reducer_base<Communicator>> {
+//   struct my_reducer : exact_method<my_reducer<Communicator>, Communicator> {
 //     int chunks(std::size_t n) const;                            // of a message of n numbers
 //     template <class Real> std::size_t scratch(std::size_t n) const;
 //     template <class Wire> void run(Wire w) const;               // w.add, average, pass, flush
@@ -19,11 +19,10 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// `Base` is a reducer_base, or is derived from one and has the options of the method, as in
-/// my_reducer{comm, 3}.
-template <class Self, class Base>
-struct exact_method : Base {
-  using typename Base::communicator_type;
+/// A method with options, as in my_reducer{comm, 3}, has them as members and a constructor.
+template <class Self, class Communicator>
+struct exact_method : reducer_base<Communicator> {
+  using communicator_type = Communicator;
   static constexpr agreement offers = agreement::exact;
   /// Whether run() takes any multiple of chunks() for w.count(), and processes so many chunks one
   /// after the other, with the same bits.

@@ -21,7 +21,7 @@
 namespace cordee::inline CORDEE_ABI {
 
 template <class Communicator>
-struct halving_doubling : exact_method<halving_doubling<Communicator>, reducer_base<Communicator>> {
+struct halving_doubling : exact_method<halving_doubling<Communicator>, Communicator> {
   static constexpr bool can_pipeline = true;
 
   /// Half of the message, or an idle neighbour's vector, where the transport has no fused add.

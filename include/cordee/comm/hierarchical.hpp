@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <cordee/comm/exact_method.hpp>
@@ -23,32 +24,29 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-namespace detail::comm {
 template <class Communicator>
-struct hierarchical_base : reducer_base<Communicator> {
+struct hierarchical : exact_method<hierarchical<Communicator>, Communicator> {
   nodes node_layout;
-};
-}  // namespace detail::comm
 
-template <class Communicator>
-struct hierarchical
-    : exact_method<hierarchical<Communicator>, detail::comm::hierarchical_base<Communicator>> {
+  explicit hierarchical(Communicator communicator, nodes layout)
+      : exact_method<hierarchical, Communicator>{{communicator}}, node_layout(std::move(layout)) {}
+
   /// A child's vector, where the transport has no fused add.
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
     return n * sizeof(Real);
   }
-  [[nodiscard]] int chunks(std::size_t) const { return this->node_layout.count(this->comm.size()); }
+  [[nodiscard]] int chunks(std::size_t) const { return node_layout.count(this->comm.size()); }
 
   [[nodiscard]] std::string describe() const {
-    return concat("trees inside ", this->node_layout.starts(this->comm.size()).size() - 1,
+    return concat("trees inside ", node_layout.starts(this->comm.size()).size() - 1,
                   " nodes, a ring across them, over ", this->comm.size(), " ranks: exact mean");
   }
 
   template <class Wire>
   void run(Wire w) const {
     const int p = this->comm.size(), r = this->comm.rank();
-    const std::vector<int> starts = this->node_layout.starts(p);  // (nodes + 1)
+    const std::vector<int> starts = node_layout.starts(p);  // (nodes + 1)
     const auto start = [&](int node) { return starts[static_cast<std::size_t>(node)]; };
     const int g = static_cast<int>(starts.size()) - 1;
     const auto after = std::upper_bound(starts.begin(), starts.end(), r) - starts.begin();
@@ -69,7 +67,5 @@ struct hierarchical
     w.flush();
   }
 };
-template <class Communicator>
-hierarchical(Communicator, nodes) -> hierarchical<Communicator>;
 
 }  // namespace cordee::inline CORDEE_ABI

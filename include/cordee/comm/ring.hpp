@@ -44,7 +44,7 @@ struct ring_position {
 }  // namespace detail::comm
 
 template <class Communicator>
-struct ring : exact_method<ring<Communicator>, reducer_base<Communicator>> {
+struct ring : exact_method<ring<Communicator>, Communicator> {
   static constexpr bool can_pipeline = true;
 
   /// One received chunk, where the transport has no fused add.

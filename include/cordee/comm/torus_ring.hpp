@@ -21,16 +21,13 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-namespace detail::comm {
 template <class Communicator>
-struct torus_ring_base : reducer_base<Communicator> {
-  int rows = 0;  // 0: the largest divisor of the number of ranks that is at most its square root
-};
-}  // namespace detail::comm
+struct torus_ring : exact_method<torus_ring<Communicator>, Communicator> {
+  int rows;  // 0: the largest divisor of the number of ranks that is at most its square root
 
-template <class Communicator>
-struct torus_ring
-    : exact_method<torus_ring<Communicator>, detail::comm::torus_ring_base<Communicator>> {
+  explicit torus_ring(Communicator communicator, int row_count = 0)
+      : exact_method<torus_ring, Communicator>{{communicator}}, rows(row_count) {}
+
   /// A received chunk of a row, where the transport has no fused add.
   template <class Real>
   [[nodiscard]] std::size_t scratch(std::size_t n) const {
@@ -63,12 +60,8 @@ struct torus_ring
 
  private:
   [[nodiscard]] int columns() const {
-    return this->comm.size() / detail::comm::rows_of(this->rows, this->comm.size());
+    return this->comm.size() / detail::comm::rows_of(rows, this->comm.size());
   }
 };
-template <class Communicator>
-torus_ring(Communicator) -> torus_ring<Communicator>;
-template <class Communicator>
-torus_ring(Communicator, int) -> torus_ring<Communicator>;
 
 }  // namespace cordee::inline CORDEE_ABI

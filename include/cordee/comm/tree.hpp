@@ -53,7 +53,7 @@ struct binomial_tree {
 }  // namespace detail::comm
 
 template <class Communicator>
-struct tree : exact_method<tree<Communicator>, reducer_base<Communicator>> {
+struct tree : exact_method<tree<Communicator>, Communicator> {
   static constexpr bool can_pipeline = true;
 
   /// A child's vector, where the transport has no fused add.
