@@ -64,14 +64,15 @@ struct recorder {
 };
 
 /// A trainer with a model of its own.
-template <class M, class Run, class... Arguments>
-auto owned_run(const Arguments&... arguments) {
-  struct owner {
-    M model;
-    Run run;
-    explicit owner(const Arguments&... all) : run(model, all...) {}
-  };
-  const auto both = std::make_shared<owner>(arguments...);
+template <class M, class Run>
+struct model_and_run {
+  M model;
+  Run run;
+  explicit model_and_run(const auto&... arguments) : run(model, arguments...) {}
+};
+template <class M, class Run>
+auto owned_run(const auto&... arguments) {
+  const auto both = std::make_shared<model_and_run<M, Run>>(arguments...);
   return std::shared_ptr<Run>(both, &both->run);
 }
 

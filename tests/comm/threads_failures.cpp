@@ -38,12 +38,12 @@ TEST_CASE("threads: a copy between GPUs that fails ends both ranks with its erro
   const std::string message = error_message([&] {
     threads::launch(2,
                     [&](threads comm) {
-                      const int rank = comm.rank();
+                      const auto rank = static_cast<std::size_t>(comm.rank());
                       std::vector<std::byte> x(100);
                       const span_on<std::byte, failing_gpu> memory{x.data(), x.size()};
                       const std::array out{send_op<failing_gpu>{1, memory}};
                       const std::array in{recv_op<failing_gpu>{0, memory}};
-                      ended[static_cast<std::size_t>(rank)] = error_message([&] {
+                      ended[rank] = error_message([&] {
                         comm.exchange(std::span<const send_op<failing_gpu>>(out.data(), 1 - rank),
                                       std::span<const recv_op<failing_gpu>>(in.data(), rank),
                                       failing_gpu::make_stream());

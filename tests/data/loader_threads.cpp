@@ -123,7 +123,7 @@ TEST_CASE("a data set's own order is the loader's") {
 TEST_CASE("of several unreadable samples of an update the first one is named, at each call") {
   const std::vector<std::uint32_t> order = detail::data::shuffled_indices(2, 0, 50);
   drawn data;
-  for (const std::size_t k : {15, 12, 18, 13}) data.unreadable.push_back(order[k]);
+  for (const std::size_t k : {15u, 12u, 18u, 13u}) data.unreadable.push_back(order[k]);
   for (const int threads : {1, 2, 8}) {
     loader feed{data,
                 rank_stub{},

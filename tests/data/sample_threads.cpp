@@ -37,7 +37,7 @@ TEST_CASE("sample_threads make each sample once, whatever their number") {
   for (const int threads : {1, 2, 3, 8}) {
     sample_threads team(threads);
     CHECK(team.size() == threads);
-    for (const std::size_t count : {0, 1, 2, 7, 100}) {
+    for (const std::size_t count : {0u, 1u, 2u, 7u, 100u}) {
       counted all(count);
       all.threads = threads;
       team.run(count, counted::make, &all);

@@ -79,7 +79,7 @@ struct meeting {
 }  // namespace
 
 TEST_CASE("slice_reader: each sample once and in order, whatever the threads and batches") {
-  for (const std::size_t size : {0, 1, 9, 10, 11, 50})
+  for (const std::size_t size : {0u, 1u, 9u, 10u, 11u, 50u})
     for (const int ranks : world_sizes)
       for (const int threads : {1, 2, 3, 8})
         for (const int batch_size : {1, 5, 100}) {

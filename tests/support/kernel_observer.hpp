@@ -59,11 +59,11 @@ inline kernel_observer* observer = nullptr;
 template <bool OfKernel>
 class code_section {
  public:
-  [[gnu::no_sanitize("thread")]] code_section()
+  __attribute__((no_sanitize("thread"))) code_section()
       : was_of_kernel_(observer != nullptr && observer->set_kernel_code(OfKernel)) {}
   code_section(const code_section&) = delete;
   code_section& operator=(const code_section&) = delete;
-  [[gnu::no_sanitize("thread")]] ~code_section() {
+  __attribute__((no_sanitize("thread"))) ~code_section() {
     if (observer != nullptr) observer->set_kernel_code(was_of_kernel_);
   }
 

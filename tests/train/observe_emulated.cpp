@@ -77,7 +77,7 @@ TEST_CASE("int8 on an emulated GPU: all ranks have equal ranges, of a percentile
   const auto device = train_two(emulated_gpu, once),
              host = train_two([](std::uint64_t) { return cpu(1); }, once);
   CHECK(device[0].ranges == device[1].ranges);
-  for (const std::size_t k : {0, 1, 2}) CHECK(device[0].ranges[k] == host[0].ranges[k]);
+  for (const std::size_t k : {0u, 1u, 2u}) CHECK(device[0].ranges[k] == host[0].ranges[k]);
   // An activation that batch norm rounds otherwise may be counted in the next bin; a bin is an
   // eighth wide.
   CHECK(relatively_close(static_cast<double>(device[0].ranges[3]),

@@ -27,7 +27,7 @@ struct device_values {
 
   explicit device_values(const D& d) : where(d) {}
   void set_loss(double loss) {
-    const detail::ops::metric_sums host{loss, 0, 0, 1};
+    const detail::ops::metric_sums host{{loss, 0, 0, 1}};
     where.copy(sums.span().data, &host, sizeof(host), compute);
   }
   void set_norm(double squared_global_norm) {

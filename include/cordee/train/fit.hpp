@@ -187,9 +187,9 @@ template <class Run, class F, class... Callbacks>
       if (reports) (call_epoch(callbacks, e), ...);
       summary.last = e;
       if (epoch_ends) state.in_epoch = {};  // else a resumed run goes on with the epoch
-      stops = (false | ... | call_epoch_on_all_ranks(callbacks, run, e));
+      ((stops |= call_epoch_on_all_ranks(callbacks, run, e)), ...);
     }
-    stops |= (false | ... | call_step_on_all_ranks(callbacks, run, feed.epoch(k + 1)));
+    ((stops |= call_step_on_all_ranks(callbacks, run, feed.epoch(k + 1))), ...);
     ++summary.steps;
     summary.stopped = stops && k + 1 < total;
     if (!stops) continue;

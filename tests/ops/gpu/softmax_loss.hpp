@@ -46,7 +46,7 @@ cordee::detail::ops::metric_sums loss_on(const device_fixture<D>& at, int classe
   const cordee::detail::ops::batch_targets targets{
       l.span().data, mixed ? other.span().data : nullptr, mixed ? w.span().data : nullptr};
   auto dz = at.template put_as<N>(std::vector<double>(logits.size(), 99));
-  auto out = at.put(std::vector<cordee::detail::ops::metric_sums>{{99, 99, 99, 99, 99, 99}});
+  auto out = at.put(std::vector<cordee::detail::ops::metric_sums>{{{99, 99, 99, 99}, 99, 99}});
   softmax_loss(classes, static_cast<int>(labels.size()), z.span().data, targets, smoothing,
                loss_weight, scale, gradient == nullptr ? nullptr : dz.span().data, out.span().data,
                at.s);
