@@ -292,7 +292,7 @@ inline const bool lists_visible_gpus = (list_visible_gpus = &visible_cuda_gpus, 
 }  // namespace detail::device
 
 /// The same class: in a program with `using namespace cordee`, `cuda` is ambiguous with the
-/// namespace of CUDA's C++ library, which CUB includes.
+/// namespace of CUDA's C++ library, which Thrust includes.
 using gpu = cuda;
 
 }  // namespace cordee::inline CORDEE_ABI

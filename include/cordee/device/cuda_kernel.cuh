@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <string_view>
 
-#include <cub/block/block_reduce.cuh>
 #include <cuda_runtime.h>
 
 #include <cordee/core/concat.hpp>
@@ -37,15 +36,17 @@ class cuda_thread_block : public cuda_warp {
     used_ += (n * sizeof(T) + 15) / 16 * 16;
     return reinterpret_cast<T*>(memory + offset);
   }
+  /// Within each warp, then over the warps. cub::BlockReduce is not used: docs/primitives.md.
   template <class T>
   CORDEE_DEVICE T sum(T x) {
-    using reduce = cub::BlockReduce<T, Threads>;
-    __shared__ typename reduce::TempStorage work;
-    __shared__ T shared_total;
-    const T sum_of_thread_0 = reduce(work).Sum(x);
-    if (threadIdx.x == 0) shared_total = sum_of_thread_0;
+    static_assert(Threads % 32 == 0, "a sum takes whole warps");
+    constexpr int warps = Threads / 32;
+    __shared__ T warp_sums[warps];
+    for (int apart = 16; apart > 0; apart /= 2) x += __shfl_down_sync(0xffffffff, x, apart);
+    if (threadIdx.x % 32 == 0) warp_sums[threadIdx.x / 32] = x;
     __syncthreads();
-    const T total = shared_total;
+    T total = warp_sums[0];
+    for (int warp = 1; warp < warps; ++warp) total += warp_sums[warp];
     __syncthreads();  // before the next sum writes
     return total;
   }

@@ -9,9 +9,8 @@
 // body may read norms that an earlier launch left in device memory. Squares are summed per chunk in
 // double, and chunks by one block per segment, so the bits do not depend on the order of blocks.
 //
-// On a GPU a block's `sum` is cub::BlockReduce. CUB's device-wide segmented reduction is not used:
-// it gives a segment one block however long it is, and cannot be predicated
-// (device/predicated.hpp).
+// CUB's device-wide segmented reduction is not used: it gives a segment one block however long it
+// is, and cannot be predicated (device/predicated.hpp).
 #pragma once
 
 #include <algorithm>
