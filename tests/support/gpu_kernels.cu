@@ -4,9 +4,11 @@
 // Kernels of the passes of ops/gpu.
 #include <cordee/ops/gpu/batch_norm.hpp>
 #include <cordee/ops/gpu/histogram.hpp>
+#include <cordee/ops/gpu/linear.hpp>
 #include <cordee/ops/gpu/packed_table.hpp>
 #include <cordee/ops/gpu/pooling.hpp>
 #include <cordee/ops/gpu/quantized_table.hpp>
+#include <cordee/ops/gpu/softmax_loss.hpp>
 
 #include "tests/support/kernel_list.cuh"
 
@@ -19,15 +21,25 @@ KERNEL(batch_norm_normalize_relu_fp16, normalize_kernel<epilogue::relu, cordee::
 KERNEL(batch_norm_chunk_sums_relu_fp16, chunk_sums_kernel<epilogue::relu, cordee::half, 8, float>)
 KERNEL(batch_norm_input_gradient_relu_fp16,
        input_gradient_kernel<epilogue::relu, cordee::half, 8, float>)
+KERNEL(batch_norm_merge_moments, merge_moments_kernel<float>)
+KERNEL(batch_norm_merge_sums, merge_sums_kernel<float>)
 OPERATION(batch_norm_own_moments, own_moments_op)
 OPERATION(batch_norm_own_deviation, own_deviation_op)
 OPERATION(batch_norm_enqueued_moments, enqueued_moments_op<float>)
 OPERATION(batch_norm_own_sums, own_sums_op)
 OPERATION(batch_norm_enqueued_sums, enqueued_sums_op<float>)
 KERNEL(average_pool_fp16, average_pool_kernel<cordee::half, 8>)
+KERNEL(average_pool_backward_fp16, average_pool_backward_kernel<cordee::half, 8>)
 OPERATION(max_pool_fp16, max_pool_op<cordee::half, 8>)
 OPERATION(max_pool_backward_fp16, max_pool_backward_op<cordee::half, 8>)
 KERNEL(pack_table_fp16, pack_table_kernel<cordee::half, float>)
 KERNEL(unpack_table_fp16, unpack_table_kernel<cordee::half, float>)
 KERNEL(pack_table_int8, pack_table_kernel<float, float, bfloat>)
 KERNEL(quantize_table, quantize_table_kernel)
+KERNEL(linear_forward_fp16, matmul_kernel<cordee::half, store_output_op<cordee::half, float>>)
+KERNEL(linear_input_gradient_fp16,
+       matmul_kernel<cordee::half, store_input_gradient_op<cordee::half>>)
+KERNEL(linear_weight_gradient_fp16,
+       matmul_kernel<cordee::half, store_weight_gradient_op<cordee::half, float>>)
+KERNEL(softmax_fp16, softmax_kernel<cordee::half>)
+KERNEL(metrics, metrics_kernel)
