@@ -64,6 +64,19 @@ TEST_CASE("describe: states the run's plan and policies, and changes nothing") {
   CHECK(feed.step() == 0);
 }
 
+TEST_CASE("describe: a batch that does not divide is not one of the smaller share") {
+  struct uneven : toy_loader {
+    [[nodiscard]] std::int64_t global_batch() const { return 128; }
+  };
+  uneven feed;
+  feed.micro = 5;
+  quadratic<fp32> model;
+  trainer run{model, sgd{}, steady, solo{}};
+  check_contains(describe(run, feed, 2),
+                 {"128 samples per update = 26 per micro-batch x 1 ranks x 5 "
+                  "accumulated micro-batches (some have one sample fewer)"});
+}
+
 TEST_CASE("describe: says what this rank reads, where the loader says it") {
   struct describing : toy_loader {
     std::string describe_input() const { return "rank 0 of 1 reads all of it"; }

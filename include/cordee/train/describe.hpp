@@ -107,10 +107,12 @@ std::string describe(Run& run, F& feed, double epochs) {
     add_line("launches", std::string(run.describe_launches()));
   if constexpr (requires { M::engine::name; })
     add_line("convolutions", concat("engine ", M::engine::name));
-  add_line("batch",
-           concat(detail::core::grouped(feed.global_batch()), " samples per update = ",
-                  detail::core::grouped(feed.global_batch() / (ranks * micro)),
-                  " per micro-batch x ", ranks, " ranks x ", micro, " accumulated micro-batches"));
+  add_line(
+      "batch",
+      concat(detail::core::grouped(feed.global_batch()),
+             " samples per update = ", detail::core::grouped(detail::train::micro_batch(feed)),
+             " per micro-batch x ", ranks, " ranks x ", micro, " accumulated micro-batches",
+             feed.global_batch() % (ranks * micro) == 0 ? "" : " (some have one sample fewer)"));
   add_line("length", concat(detail::core::grouped(steps), " updates, ", epochs, " epochs of ",
                             detail::core::grouped(feed.samples()), " samples"));
   if constexpr (requires { feed.describe_input(); }) add_line("input", feed.describe_input());
