@@ -22,7 +22,7 @@ int main(int argc, char** argv) {
       std::filesystem::create_directories(folder);
       for (int n = 0; n < 6; ++n) {
         const int width = 260 + 20 * n, height = 240 + 30 * (n % 3);
-        const support::bytes file =
+        const auto file =
             support::encode_jpeg({.name = "420", .luma = {2, 2}}, width, height, ++seed);
         std::ofstream out(folder / (std::to_string(n) + ".jpg"), std::ios::binary);
         out.write(reinterpret_cast<const char*>(file.data()),
