@@ -110,11 +110,14 @@
 #include <cordee/schedule/scaled.hpp>
 #include <cordee/schedule/schedule.hpp>
 #include <cordee/schedule/warmup.hpp>
+#include <cordee/train/best.hpp>
+#include <cordee/train/best_epoch.hpp>
 #include <cordee/train/calibrate.hpp>
 #include <cordee/train/confusion_matrix.hpp>
 #include <cordee/train/console.hpp>
 #include <cordee/train/csv.hpp>
 #include <cordee/train/describe.hpp>
+#include <cordee/train/early_stopping.hpp>
 #include <cordee/train/evaluate.hpp>
 #include <cordee/train/loss_scale.hpp>
 #include <cordee/train/record.hpp>

@@ -114,9 +114,10 @@ void expect_fits(const auto& file, std::span<const segment> table,
 
 }  // namespace detail::train
 
-/// Rank 0 writes the mean model. The file is complete or absent. Collective.
+/// Rank 0 writes the mean model, and `metadata` beside the library's. The file is complete or absent.
+/// Collective.
 template <class Run>
-void save_weights(Run& run, const std::string& path) {
+void save_weights(Run& run, const std::string& path, detail::io::tensor_metadata metadata = {}) {
   using Real = typename Run::Real;
   using D = typename Run::device;
   run.with_mean_model([&] {
@@ -126,7 +127,8 @@ void save_weights(Run& run, const std::string& path) {
       for (const segment& s : run.segments())
         tensors.push_back({std::string(s.name), detail::train::shape_of(s),
                            std::span(weights).subspan(s.offset, s.size)});
-      detail::io::save_tensors(path, tensors, {{"format", "pt"}, {"cordee", std::string(version)}});
+      metadata.insert(metadata.end(), {{"format", "pt"}, {"cordee", std::string(version)}});
+      detail::io::save_tensors(path, tensors, metadata);
     }
     std::array<double, 1> barrier{};  // no rank returns before the file exists
     allreduce_host(run.comm(), barrier, reduce_op::sum);
