@@ -120,6 +120,7 @@
 #include <cordee/train/early_stopping.hpp>
 #include <cordee/train/evaluate.hpp>
 #include <cordee/train/loss_scale.hpp>
+#include <cordee/train/predict.hpp>
 #include <cordee/train/record.hpp>
 #include <cordee/train/run_operations.hpp>
 #include <cordee/train/run_state.hpp>
