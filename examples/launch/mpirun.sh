@@ -18,6 +18,7 @@ if [ -z "${HOSTS:-}" ]; then
   export MASTER_ADDR="${MASTER_ADDR:-127.0.0.1}" MASTER_PORT="${MASTER_PORT:-$((20000 + $$ % 20000))}"
 fi
 export CORDEE_SECRET_KEY="${CORDEE_SECRET_KEY:-$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')}"
+[ -t 1 ] || export TERM=dumb  # ranks write to terminals of the launcher's: no progress bar in a file
 case $("$mpirun" --version 2>&1) in
   *"Open MPI"* | *OpenRTE*)
     # Each rank has several threads: by default Open MPI binds all of them to one core.
@@ -25,7 +26,7 @@ case $("$mpirun" --version 2>&1) in
     else set -- -n "$ranks" "$@"; fi
     # One machine may have more ranks than cores, as under MPICH.
     if [ -n "${HOSTS:-}" ]; then set -- --hostfile "$HOSTS" "$@"; else set -- --map-by :OVERSUBSCRIBE "$@"; fi
-    set -- --bind-to none "$@" ;;
+    set -- ${TERM:+-x TERM} --bind-to none "$@" ;;
   *) set -- ${HOSTS:+-f "$HOSTS"} -n "$ranks" "$@" ;;
 esac
 exec "$mpirun" "$@"

@@ -1,6 +1,12 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <cstdlib>
+#include <string>
+
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
 
 #include <cordee/train/console.hpp>
 
@@ -74,6 +80,35 @@ TEST_CASE("console: a line has the means over all steps since the line before") 
                  "step 3/7220  epoch 0.20  loss 3.5000  top-1 50.0 %  lr 0.25  5 images/s  |g| "
                  "0.125  skipped 0  left 3:00:26\n"));
   CHECK(contains(text, "step 6/7220  epoch 0.50  loss 1.5000  top-1 25.0 %"));
+}
+
+TEST_CASE("console: a terminal gets a bar, unless TERM says that it redraws no lines") {
+  const char* const of_this_process = std::getenv("TERM");
+  const std::string before = of_this_process == nullptr ? "" : of_this_process;
+  for (const auto& [terminal, bar] : {std::pair{"xterm", true}, {"dumb", false}}) {
+    ::setenv("TERM", terminal, 1);
+    const int screen = ::posix_openpt(O_RDWR | O_NOCTTY);
+    REQUIRE(screen >= 0);
+    REQUIRE((::grantpt(screen) == 0 && ::unlockpt(screen) == 0));
+    std::FILE* const out = std::fopen(::ptsname(screen), "w");
+    REQUIRE(out != nullptr);
+    console c{{.seconds = 0, .out = out}};
+    c.begin(plan);
+    c.step(record_of(0));
+    std::string seen;
+    pollfd from{screen, POLLIN, 0};
+    while (seen.find("step 1/7220") == seen.npos && ::poll(&from, 1, 30'000) > 0) {
+      char part[256];
+      const ssize_t size = ::read(screen, part, sizeof part);
+      REQUIRE(size > 0);
+      seen.append(part, static_cast<std::size_t>(size));
+    }
+    CHECK(contains(seen, "step 1/7220"));
+    CHECK(contains(seen, "\x1b[K") == bar);
+    std::fclose(out);
+    ::close(screen);
+  }
+  of_this_process == nullptr ? ::unsetenv("TERM") : ::setenv("TERM", before.c_str(), 1);
 }
 
 TEST_CASE("console: a bar is printed ten times as often as lines") {

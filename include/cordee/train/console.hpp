@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <optional>
 #include <string>
 
@@ -21,12 +23,12 @@ class console {
  public:
   struct options {
     double seconds = 5;         // between lines; a bar is redrawn ten times as often
-    std::optional<bool> bar{};  // by default if the output is a terminal
+    std::optional<bool> bar{};  // by default if `out` is a terminal, and TERM not "dumb"
     std::FILE* out = stdout;
   };
 
   console() : console(options{}) {}
-  explicit console(options o) : options_(o), bar_(o.bar.value_or(isatty(fileno(o.out)) != 0)) {}
+  explicit console(options o) : options_(o), bar_(o.bar.value_or(redraws_lines(o.out))) {}
 
   void begin(const run_plan& p) {
     plan_ = p;
@@ -107,6 +109,12 @@ class console {
     else
       std::snprintf(out, sizeof out, "%lld:%02lld", s / 60, s % 60);
     return out;
+  }
+  // A rank's output is a terminal to it under Open MPI, whatever becomes of mpirun's: a launch script
+  // then says so by TERM.
+  [[nodiscard]] static bool redraws_lines(std::FILE* out) {
+    const char* const terminal = std::getenv("TERM");
+    return isatty(fileno(out)) != 0 && terminal != nullptr && std::strcmp(terminal, "dumb") != 0;
   }
   void print(const std::string& text) {
     std::fputs(text.c_str(), options_.out);
