@@ -100,9 +100,9 @@ function(cordee_launch name variables)
   set_tests_properties(example.launch.${name} PROPERTIES TIMEOUT 60 ENVIRONMENT "${fake_launchers};${variables}")
 endfunction()
 cordee_launch(mpirun ""
-  MATCH "mpirun --bind-to none --map-by :OVERSUBSCRIBE -x MASTER_ADDR -x MASTER_PORT -x CORDEE_SECRET_KEY -n 4 train --epochs 2"
+  MATCH "mpirun -x TERM --bind-to none --map-by :OVERSUBSCRIBE -x MASTER_ADDR -x MASTER_PORT -x CORDEE_SECRET_KEY -n 4 train --epochs 2"
   RUN ${launch}/mpirun.sh 4 train --epochs 2)
-cordee_launch(mpirun_on_hosts HOSTS=all MATCH "mpirun --bind-to none --hostfile all -n 4 train --epochs 2"
+cordee_launch(mpirun_on_hosts HOSTS=all MATCH "mpirun -x TERM --bind-to none --hostfile all -n 4 train --epochs 2"
   RUN ${launch}/mpirun.sh 4 train --epochs 2)
 cordee_launch(mpirun_of_mpich "HOSTS=all;MPIRUN_IS=HYDRA build details" MATCH "mpirun -f all -n 4 train --epochs 2"
   RUN ${launch}/mpirun.sh 4 train --epochs 2)
