@@ -107,7 +107,7 @@ int main(int argc, char** argv) {
                       "folder of the binary files; \"synthetic\" is a small set that needs none");
     p.precision = o.string("precision", "fp32", "fp32; on a GPU also fp16 or bf16");
     p.optimizer = o.string("optimizer", "sgd", "sgd or lars");
-    p.batch = o.whole("batch", 128, "samples of one update");
+    p.batch = o.positive("batch", 128, "samples of one update");
     p.epochs = o.number("epochs", 30, "epochs, passes over the training images");
     p.warmup = o.number("warmup", 1, "epochs of warm-up from zero");
     p.learning_rate = o.number("rate", 0.1, "peak learning rate");

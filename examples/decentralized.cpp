@@ -179,15 +179,15 @@ int main(int argc, char** argv) {
     examples::options o(argc, argv,
                         "decentralized: bias and noise of decentralised SGD by batch and topology");
     plan p;
-    p.ranks = o.whole("ranks", 4, "workers, each with data of its own");
-    p.steps = o.whole("steps", 3000, "updates of a run");
-    p.average = o.whole("average", 2000, "number of last updates whose error is averaged");
+    p.ranks = o.positive("ranks", 4, "workers, each with data of its own");
+    p.steps = o.positive("steps", 3000, "updates of a run");
+    p.average = o.positive("average", 2000, "number of last updates whose error is averaged");
     p.learning_rate = o.number("rate", 0.1, "learning rate");
     p.momentum = o.number("momentum", 0.9, "of parallel SGD, DmSGD and DecentLaM");
     p.noise = o.number("noise", 3, "standard deviation of a sample's target around its rank's");
     p.seed = o.seed("seed of the samples");
     const int most =
-        o.whole("largest", 4096, "largest batch, over all ranks; batches are 16, 64, 256, …");
+        o.positive("largest", 4096, "largest batch, over all ranks; batches are 16, 64, 256, …");
     const std::string csv = o.string("csv", "decentralized.csv", "write the table to this file");
     o.done();
     if (p.ranks < 1 || p.average < 1 || p.average > p.steps)

@@ -90,9 +90,9 @@ int main(int argc, char** argv) {
                         "flowers: ResNet-18 on a folder of photographs of five classes");
     plan p;
     p.data = o.string("data", "", "folder that contains a folder of .jpg or .png files per class");
-    p.ranks = o.whole("ranks", 1, "workers, as threads of this process");
+    p.ranks = o.positive("ranks", 1, "workers, as threads of this process");
     p.processes = o.flag("processes", "workers are the processes of mpirun or srun instead");
-    p.batch = o.whole("batch", 16, "samples of one update, over all workers");
+    p.batch = o.positive("batch", 16, "samples of one update, over all workers");
     p.epochs = o.number("epochs", 10, "epochs, passes over the training photographs");
     p.warmup = o.number("warmup", 1, "epochs of warm-up from zero");
     p.learning_rate = o.number("rate", 0.05, "peak learning rate");

@@ -70,9 +70,9 @@ void measure(int samples, int warmup_steps, int steps, bool replay) {
 int main(int argc, char** argv) {
   return examples::run([&] {
     examples::options o(argc, argv, "imagenet_shape: ResNet-50 on noise, images a second");
-    const int samples = o.whole("batch", 8, "images of a step");
+    const int samples = o.positive("batch", 8, "images of a step");
     const int warmup_steps = o.whole("warmup", 1, "steps before the measured ones");
-    const int steps = o.whole("steps", 3, "measured steps");
+    const int steps = o.positive("steps", 3, "measured steps");
     const bool replay = o.flag("replay", "capture the launches of a step as graphs (GPU)");
     o.done();
     expects(samples > 0 && steps > 0, "imagenet_shape: --batch and --steps must be at least 1");

@@ -144,16 +144,16 @@ int main(int argc, char** argv) {
     examples::options o(argc, argv, "int8: ResNet-20 on Fashion-MNIST in FP32, PTQ and QAT");
     plan p;
     p.data = o.string("data", CORDEE_EXAMPLE_DATA "/fashion-mnist", "folder of the idx files");
-    p.batch = o.whole("batch", 128, "samples of one update");
+    p.batch = o.positive("batch", 128, "samples of one update");
     p.epochs = o.number("epochs", 8, "epochs, passes over the training images");
     p.warmup = o.number("warmup", 0.5, "epochs of warm-up from zero");
     p.learning_rate = o.number("rate", 1, "peak learning rate");
     p.trust_coefficient = o.number("trust", 0.01, "LARS's trust coefficient");
     p.freeze = o.number("freeze", 0.67, "share of the epochs after which ranges are frozen");
     p.calibration = o.whole("calibration", 10, "batches that PTQ calibrates on");
-    p.evaluations = o.whole("evaluations", 3, "evaluations, of which the fastest is timed");
+    p.evaluations = o.positive("evaluations", 3, "evaluations, of which the fastest is timed");
     p.seed = o.seed();
-    p.seeds = o.whole("seeds", 1, "number of seeds, from --seed on");
+    p.seeds = o.positive("seeds", 1, "number of seeds, from --seed on");
     p.save =
         o.string("save", "int8-example.safetensors", "file for the FP32 weights, which PTQ loads");
     p.layers = o.flag("layers", "print PTQ's report, layer by layer");

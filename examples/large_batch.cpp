@@ -144,15 +144,15 @@ int main(int argc, char** argv) {
                  "legw: learning rate by the root of the batch, warm-up epochs by the batch; "
                  "linear: learning rate by the batch, same warm-up");
     p.batches = parse_integers(o.string("batches", "128,512,2048,8192", "one run each"));
-    p.reference = o.whole("reference", 128, "the batch that --rate and --warmup refer to");
+    p.reference = o.positive("reference", 128, "the batch that --rate and --warmup refer to");
     p.learning_rate = o.number("rate", default_learning_rate(p.optimizer),
                                "peak learning rate at the reference batch");
     p.warmup = o.number("warmup", p.scaling == "linear" ? 1 : 0.1,
                         "epochs of warm-up at the reference batch");
     p.epochs = o.number("epochs", 12, "epochs, passes over the training images, with every batch");
-    p.ranks = o.whole("ranks", 4, "workers in this process");
+    p.ranks = o.positive("ranks", 4, "workers in this process");
     p.at_once =
-        o.whole("at-once", 256, "samples that a worker processes at once; more are accumulated");
+        o.positive("at-once", 256, "samples that a worker processes at once; more are accumulated");
     p.seed = o.seed();
     p.csv = o.string("csv", "", "write one line per batch to this file");
     p.verbose = o.flag("verbose", "print a line per epoch");

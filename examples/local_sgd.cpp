@@ -82,9 +82,9 @@ int main(int argc, char** argv) {
     p.data =
         o.string("data", CORDEE_EXAMPLE_DATA "/fashion-mnist",
                  "folder of the idx files; with the training files in it, all 60,000 are used");
-    p.ranks = o.whole("ranks", 4, "workers, one thread (or more, where cores are left) each");
-    p.batch = o.whole("batch", 256, "samples of one step, over all workers");
-    p.every = o.whole("every", 8, "steps between two averages");
+    p.ranks = o.positive("ranks", 4, "workers, one thread (or more, where cores are left) each");
+    p.batch = o.positive("batch", 256, "samples of one step, over all workers");
+    p.every = o.positive("every", 8, "steps between two averages");
     p.epochs = o.number("epochs", 8, "epochs, passes over the training images");
     p.warmup = o.number("warmup", 1, "epochs of warm-up from zero");
     p.learning_rate = o.number("rate", 0.1, "learning rate, a tenth of it from --from on");

@@ -87,13 +87,13 @@ int main(int argc, char** argv) {
     p.data =
         o.string("data", CORDEE_EXAMPLE_DATA "/fashion-mnist",
                  "folder of the idx files; with the training files in it, all 60,000 are used");
-    p.batch = o.whole("batch", 512, "samples of one update, over all workers");
+    p.batch = o.positive("batch", 512, "samples of one update, over all workers");
     p.epochs = o.number("epochs", 12, "epochs, passes over the training images");
     p.warmup = o.number("warmup", 1, "epochs of warm-up from zero");
     p.learning_rate = o.number("rate", 1, "peak learning rate");
     p.seed = o.seed();
     p.deadline =
-        o.whole("deadline", 120, "seconds after which a rank that waits for another gives up");
+        o.positive("deadline", 120, "seconds after which a rank that waits for another gives up");
     p.only_processes = o.flag("only-processes", "skip the run in one process");
     o.done();
     compare(p);

@@ -49,6 +49,11 @@ class options {
       throw cordee::error(cordee::concat("--", name, " takes a whole number up to 1e9, not ", x));
     return static_cast<int>(x);
   }
+  int positive(std::string_view name, int default_value, std::string_view description) {
+    const int n = whole(name, default_value, description);
+    if (n == 0) throw cordee::error(cordee::concat("--", name, " takes at least 1, not 0"));
+    return n;
+  }
   std::uint64_t seed(std::string_view description = "seed of weights, order and augmentation") {
     return static_cast<std::uint64_t>(whole("seed", 1, description));
   }

@@ -87,8 +87,8 @@ int main(int argc, char** argv) {
                         "own_optimizer: an optimizer of your own (Lion) over a ring of workers");
     const std::string at = o.string("data", CORDEE_EXAMPLE_DATA "/fashion-mnist",
                                     "folder of Fashion-MNIST's idx files (t10k-…)");
-    const int ranks = o.whole("ranks", 4, "workers in this process");
-    const int global = o.whole("batch", 128, "samples of one update, over all workers");
+    const int ranks = o.positive("ranks", 4, "workers in this process");
+    const int global = o.positive("batch", 128, "samples of one update, over all workers");
     const double epochs = o.number("epochs", 2, "passes over 9,000 images");
     const double learning_rate =
         o.number("rate", 0.002, "peak learning rate; a step moves each weight by it");

@@ -157,6 +157,8 @@ foreach(group 1 2 3)
     RUN $<TARGET_FILE:own_reducer> --check --group ${group})
 endforeach()
 cordee_example_options(own_reducer "--group 2")
+cordee_example(own_reducer.no_ranks STATUS 1 MATCH "error: --ranks takes at least 1, not 0"
+  RUN $<TARGET_FILE:own_reducer> --ranks 0)
 
 cordee_example(own_schedule MATCH "warm-up over 0.05 epochs to 0.1, decay over the last 0.25 of 0.5"
   NUMBER "validation accuracy ([0-9.]+) % of 1000 images" 33 60  # 45.2, 45.6, 46.6
