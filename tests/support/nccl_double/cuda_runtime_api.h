@@ -217,7 +217,6 @@ inline pool default_pools[] = {{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}};
 
 using cudaMemPool_t = nccl_double::pool*;
 using cudaStream_t = nccl_double::stream*;
-using cudaGraph_t = struct CUgraph_st*;  // for the declarations of cudnn_graph.h
 using cudaEvent_t = nccl_double::event*;
 
 // There are no kernel launches here whose failure it could return.
