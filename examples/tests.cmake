@@ -9,6 +9,11 @@
 
 include(${PROJECT_SOURCE_DIR}/tests/order.cmake)
 
+set(example_deadline 300)
+if(CMAKE_BUILD_TYPE STREQUAL "Debug")  # without optimization these programs take 20 to 50 times as long
+  set(example_deadline 1800)
+endif()
+
 # cordee_example(NAME ARGUMENTS...): the test example.NAME runs run-example.cmake with ARGUMENTS; that of an example that is
 # seldom built, with CORDEE_ALL_TESTS alone.
 function(cordee_example name)
@@ -19,7 +24,7 @@ function(cordee_example name)
   endif()
   add_test(NAME example.${name}
     COMMAND ${CMAKE_COMMAND} -P ${PROJECT_SOURCE_DIR}/cmake/run-example.cmake -- ${ARGN})
-  set_tests_properties(example.${name} PROPERTIES TIMEOUT 300 LABELS example)
+  set_tests_properties(example.${name} PROPERTIES TIMEOUT ${example_deadline} LABELS example)
 endfunction()
 # cordee_example_skipped(NAME REASON): the test example.NAME is skipped, with the reason.
 function(cordee_example_skipped name reason)
@@ -90,6 +95,62 @@ if(TARGET flowers)
   endif()
 else()
   cordee_example_skipped(flowers "libjpeg-turbo or libpng not found: packages libjpeg-dev and libpng-dev")
+endif()
+
+# The program for a user's own data: training, a stop, resuming, evaluation, prediction, refusals.
+if(TARGET train)
+  set(train $<TARGET_FILE:train>)
+  set(folder ${CMAKE_CURRENT_BINARY_DIR}/train.dir)
+  set(fashion --format idx --data ${PROJECT_SOURCE_DIR}/data/fashion-mnist --network resnet8 --batch 64
+    --reference-batch 64 --learning-rate 0.05 --warmup 0.2 --epochs 2)
+  cordee_example(train.help MATCH "--network resnet50 --precision fp32 +images of 3x224x224, 1000 classes" RUN ${train} --help)
+  cordee_example(train.dry_run MATCH "reducer +tree over 2 ranks" NUMBER "measured +([0-9.e+-]+) s an update" 1e-6 60
+    RUN ${train} ${fashion} --ranks 2 --reducer tree --dry-run)
+  cordee_example(train.unknown_option STATUS 2 MATCH "--no-such-option" RUN ${train} --no-such-option)
+  cordee_example(train.unknown_network STATUS 2 MATCH "resnet9 .*is not compiled in. There are" RUN ${train} ${fashion} --network resnet9)
+  cordee_example(train.pairing STATUS 2 MATCH "--optimizer decentlam with --reducer ring: " RUN ${train} ${fashion} --optimizer decentlam)
+  cordee_example(train.other_images STATUS 1 MATCH "has images of 1x28x28, resnet20 is compiled for 3x32x32"
+    RUN ${train} ${fashion} --network resnet20)
+  cordee_example(train.without_data STATUS 1 MATCH "train: .*nowhere" RUN ${train} --format idx --data nowhere --network resnet8)
+  cordee_example(train.gossip NUMBER "top-1 ([0-9.]+) %, top-5" 40 95  # 67.5; a guess has 10
+    RUN ${train} ${fashion} --epochs 1 --ranks 2 --optimizer decentlam --reducer gossip)
+  if(CORDEE_ALL_TESTS)
+    add_test(NAME example.train.empty_folder COMMAND ${CMAKE_COMMAND} -E rm -rf ${folder} ${folder}.photographs)
+    set_tests_properties(example.train.empty_folder PROPERTIES FIXTURES_SETUP train_folder LABELS example)
+  endif()
+  set(patterns timeout --foreground --preserve-status -s TERM 6 ${train} --format synthetic --network resnet8 --batch 64
+    --reference-batch 64 --learning-rate 0.05 --warmup 0.2 --epochs 10000 --ranks 2)
+  cordee_example(train.stopped STATUS 3 MATCH "stopped by a signal after step [0-9]+, which is saved"
+    RUN ${patterns} --output ${folder} --log csv)
+  cordee_example(train.resumed STATUS 3 MATCH "goes on after update [1-9]" MATCH "stopped by a signal"
+    RUN ${patterns} --config ${folder}/settings.ini --resume)
+  cordee_example(train.evaluated NUMBER "top-1 ([0-9.]+) %, top-5" 20 100
+    RUN ${train} --config ${folder}/settings.ini --load ${folder}/best.safetensors --evaluate)
+  if(CORDEE_ALL_TESTS)
+    set_tests_properties(example.train.stopped PROPERTIES FIXTURES_REQUIRED train_folder FIXTURES_SETUP train_stopped)
+    set_tests_properties(example.train.resumed PROPERTIES FIXTURES_REQUIRED train_stopped FIXTURES_SETUP train_resumed)
+    set_tests_properties(example.train.evaluated PROPERTIES FIXTURES_REQUIRED train_resumed)
+  endif()
+  set(photo_run --data ${photographs} --network resnet18 --batch 8 --epochs 1 --warmup 0.5 --validation-batch 6 --seed 1)
+  cordee_example(train.photographs NUMBER "validation: loss ([0-9.]+)" 0.1 20
+    RUN ${train} ${photo_run} --output ${folder}.photographs --resume)
+  cordee_example(train.predicted MATCH "0.jpg: (daisy|dandelion|roses|sunflowers|tulips) [0-9.]+ %, "
+    RUN ${train} ${photo_run} --load ${folder}.photographs/final.safetensors --predict ${photographs}/roses/0.jpg)
+  if(CORDEE_ALL_TESTS)
+    set_tests_properties(example.train.photographs PROPERTIES FIXTURES_REQUIRED "photographs;train_folder"
+      FIXTURES_SETUP train_photographs)
+    set_tests_properties(example.train.predicted PROPERTIES FIXTURES_REQUIRED "photographs;train_photographs")
+  endif()
+  if(TARGET cordee::mpi)
+    cordee_example(train.processes NUMBER "top-1 ([0-9.]+) %, top-5" 40 95
+      RUN ${launch}/mpirun.sh 2 ${train} ${fashion} --epochs 1 --transport mpi)
+    if(TEST example.train.processes)
+      set_tests_properties(example.train.processes PROPERTIES PROCESSORS 2
+        ENVIRONMENT "MPIRUN=${MPIEXEC_EXECUTABLE};OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
+    endif()
+  endif()
+else()
+  cordee_example_skipped(train "CLI11, the component images or checkpoint is missing: package libcli11-dev")
 endif()
 
 # The command that a script gives to the launcher, by programs of the launchers' names that print it.
@@ -289,7 +350,7 @@ endif()
 # The examples that the usual run does not build, each in a namespace of one translation unit: their syntax and types.
 if(NOT CORDEE_ALL_TESTS AND NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize=")
   set(sources ${seldom_examples})
-  list(FILTER sources EXCLUDE REGEX "^quick_start$|_gpu$")
+  list(FILTER sources EXCLUDE REGEX "^quick_start$|^train$|_gpu$")  # train: train/CMakeLists.txt
   if(NOT TARGET cordee::images)
     list(REMOVE_ITEM sources flowers)
   endif()

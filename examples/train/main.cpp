@@ -1,0 +1,242 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Trains a residual network from the command line, evaluates it, or predicts the classes of image
+// files. Every option has a default and a line of help; networks.hpp lists the networks.
+//
+//   train --data photographs --network resnet18 --epochs 30 --ranks 2 --output runs/a --log csv
+//   train --config runs/a/settings.ini --resume                       goes on after an interruption
+//   train --config runs/a/settings.ini --load runs/a/best.safetensors --predict rose.jpg
+//   examples/launch/mpirun.sh 4 train --data photographs --transport mpi
+//
+// Exit status: 0 done; 1 the run failed; 2 wrong options; 3 stopped by a signal, with a checkpoint.
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include <cordee/core/concat.hpp>
+#include <cordee/core/error.hpp>
+
+#include "dataset.hpp"
+#include "networks.hpp"
+#include "settings.hpp"
+
+namespace {
+
+using namespace train;
+
+template <std::size_t... I>
+std::vector<network_entry> all_networks(std::index_sequence<I...>) {
+  return {entry_of<I>()...};
+}
+
+std::vector<network_entry> all_networks() {
+  return all_networks(std::make_index_sequence<std::tuple_size_v<networks>>());
+}
+
+std::string describe_networks() {
+  std::string out;
+  for (const network_entry& n : all_networks())
+    out += concat("  --network ", n.name, " --precision ", n.precision, "   images of ",
+                  cordee::describe(n.image), ", ", n.classes, " classes\n");
+  return out;
+}
+
+/// Wrong options, in a sentence that names them.
+struct wrong_option : error {
+  using error::error;
+};
+
+void add_options(CLI::App& app, settings& s) {
+  using CLI::IsMember, CLI::NonNegativeNumber, CLI::PositiveNumber;
+  app.option_defaults()->always_capture_default()->take_last();
+  app.set_config("--config", "", "Read options from a file, such as a run's settings.ini");
+
+  const auto data = [&](auto name, auto& x, auto help) {
+    return app.add_option(name, x, help)->group("Data");
+  };
+  data("--format", s.format,
+       "idx (MNIST's files), cifar10 (binary files), folder (a folder of images for each class), "
+       "tfrecord, webdataset, packed, or synthetic")
+      ->check(
+          IsMember({"idx", "cifar10", "folder", "tfrecord", "webdataset", "packed", "synthetic"}));
+  data("--data", s.data, "Folder, file or pattern of shards to train on");
+  data("--validation-data", s.validation_data,
+       "The same for validation; without it a part of --data is held out");
+  data("--held-out", s.held_out, "That part, of each class")->check(CLI::Range(0.0, 0.9));
+  data("--classes", s.classes, "Number of classes, where the data do not say it")
+      ->check(NonNegativeNumber);
+  data("--decode-threads", s.decode_threads, "Per rank; 0: the cores divided by the ranks")
+      ->check(NonNegativeNumber);
+  app.add_flag("--scaled-decoding", s.scaled_decoding, "Decode large JPEGs at a reduced scale")
+      ->group("Data");
+  app.add_flag("--skip-broken", s.skip_broken, "Take the next image for one that is broken")
+      ->group("Data");
+
+  const auto augmentation = [&](auto name, auto& x, auto help) {
+    app.add_option(name, x, help)->group("Augmentation")->check(NonNegativeNumber);
+  };
+  augmentation("--pad", s.pad, "Pixels of padding before a random crop, for small images");
+  app.add_flag("--flip", s.flip, "Flip half of the images horizontally")->group("Augmentation");
+  augmentation("--cutout", s.cutout, "Side of the square that is covered; 0: none");
+  augmentation("--mixup", s.mixup, "Alpha of mixup; 0: none");
+
+  const auto model = [&](auto name, auto& x, auto help) {
+    return app.add_option(name, x, help)->group("Network");
+  };
+  model("--network", s.network, "One of those compiled in, see the end");
+  model("--precision", s.precision, "Its precision");
+  model("--label-smoothing", s.label_smoothing, "")->check(CLI::Range(0.0, 1.0));
+  model("--load", s.load, "Begin with the weights of this safetensors file");
+  app.add_flag("--new-classifier", s.new_classifier, "Load all but the last layer")
+      ->group("Network");
+
+  const auto optimization = [&](auto name, auto& x, auto help) {
+    return app.add_option(name, x, help)->group("Optimization");
+  };
+  optimization("--epochs", s.epochs, "Passes over the training data")->check(NonNegativeNumber);
+  optimization("--batch", s.batch, "Samples of an update over all ranks; 256 if none is given")
+      ->check(NonNegativeNumber);
+  optimization("--batch-per-rank", s.batch_per_rank,
+               "Samples of a micro-batch on each rank, instead of --batch")
+      ->check(NonNegativeNumber);
+  optimization("--accumulate", s.accumulate, "Micro-batches of an update on each rank")
+      ->check(PositiveNumber);
+  optimization("--optimizer", s.optimizer, "sgd, lars, lamb, or decentlam with --reducer gossip")
+      ->check(IsMember({"sgd", "lars", "lamb", "decentlam"}));
+  optimization("--learning-rate", s.learning_rate, "Peak, at the reference batch")
+      ->check(NonNegativeNumber);
+  optimization("--reference-batch", s.reference_batch, "The batch it was tuned for")
+      ->check(PositiveNumber);
+  optimization(
+      "--scaling", s.scaling,
+      "From the reference batch to this one: none, linear, sqrt, or legw, which scales the "
+      "warm-up too")
+      ->check(IsMember({"none", "linear", "sqrt", "legw"}));
+  optimization("--warmup", s.warmup, "Epochs of warm-up from 0")->check(NonNegativeNumber);
+  optimization("--schedule", s.schedule,
+               "constant, multistep (a tenth at 1/3, 2/3 and 8/9), polynomial (power 2), or cosine")
+      ->check(IsMember({"constant", "multistep", "polynomial", "cosine"}));
+  optimization("--momentum", s.momentum, "")->check(CLI::Range(0.0, 1.0));
+  optimization("--weight-decay", s.weight_decay, "")->check(NonNegativeNumber);
+  optimization("--trust-coefficient", s.trust_coefficient, "Of lars")->check(PositiveNumber);
+  optimization("--seed", s.seed, "Of weights, order and augmentation");
+
+  const auto ranks = [&](auto name, auto& x, auto help) {
+    return app.add_option(name, x, help)->group("Ranks");
+  };
+  ranks("--ranks", s.ranks, "Workers, with --transport threads")->check(PositiveNumber);
+  ranks("--transport", s.transport, "threads of this process, or mpi: processes that mpirun starts")
+      ->check(IsMember({"threads", "mpi"}));
+  ranks("--reducer", s.reducer,
+        "ring, tree, double_tree, butterfly, halving_doubling, or gossip on a ring")
+      ->check(IsMember({"ring", "tree", "double_tree", "butterfly", "halving_doubling", "gossip"}));
+  ranks("--deadline", s.deadline, "Seconds that a rank waits for another")->check(PositiveNumber);
+  app.add_flag("--synchronize-batch-norm", s.synchronize_batch_norm,
+               "Batch norm's statistics over all ranks")
+      ->group("Ranks");
+
+  const auto output = [&](auto name, auto& x, auto help) {
+    return app.add_option(name, x, help)->group("Output");
+  };
+  output("--output", s.output,
+         "The run's folder: checkpoints, weights (best, final), logs and settings.ini");
+  output("--log", s.logs, "Logs to write there: csv")
+      ->delimiter(',')
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->check(IsMember({"csv"}));
+  output("--checkpoint-epochs", s.checkpoint_epochs, "Epochs between checkpoints")
+      ->check(NonNegativeNumber);
+  output("--checkpoint-minutes", s.checkpoint_minutes, "Minutes between checkpoints; 0: by epochs")
+      ->check(NonNegativeNumber);
+  output("--patience", s.patience, "End after so many epochs without a better validation; 0: never")
+      ->check(NonNegativeNumber);
+  app.add_flag("--resume", s.resume, "Go on from --output's newest checkpoint, if it has one")
+      ->group("Output")
+      ->configurable(false);
+
+  output("--validation-batch", s.validation_batch, "Samples of a rank's batch in evaluation")
+      ->check(PositiveNumber);
+  const auto instead = [&](auto name, auto& x, auto help) {
+    app.add_flag(name, x, help)->group("Instead of training")->configurable(false);
+  };
+  instead("--dry-run", s.dry_run, "Print what would be done, and the time and memory it takes");
+  instead("--evaluate", s.evaluate, "Evaluate the weights of --load");
+  app.add_option("--predict", s.predict, "Print the classes of these image files, by --load")
+      ->group("Instead of training")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->configurable(false);
+}
+
+/// Throws wrong_option for options that do not go together.
+void check_together(settings& s) {
+  const auto refuse = [](auto... text) { throw wrong_option(concat(text...)); };
+  if (s.format != "synthetic" && s.data.empty()) refuse("--data is needed; try --help");
+  if (s.batch > 0 && s.batch_per_rank > 0) refuse("give --batch or --batch-per-rank, not both");
+  if (s.batch == 0 && s.batch_per_rank == 0) s.batch = 256;
+  if ((s.optimizer == "decentlam") != (s.reducer == "gossip"))
+    refuse("--optimizer ", s.optimizer, " with --reducer ", s.reducer,
+           ": decentlam mixes weights with neighbours, which is --reducer gossip; the other "
+           "optimizers need an exact mean, such as --reducer ring");
+  if (s.transport == "mpi" && s.ranks != 1)
+    refuse("--ranks counts threads: with --transport mpi give the number to mpirun");
+#if !defined(WITH_MPI)
+  if (s.transport == "mpi")
+    refuse("--transport mpi: this program was built without MPI (libopenmpi-dev)");
+#endif
+  if ((s.evaluate || !s.predict.empty()) && s.load.empty())
+    refuse(s.evaluate ? "--evaluate" : "--predict", " needs the weights: --load FILE");
+  if (s.evaluate + s.dry_run + !s.predict.empty() > 1)
+    refuse("--dry-run, --evaluate and --predict exclude one another");
+  if (s.new_classifier && s.load.empty()) refuse("--new-classifier needs --load FILE");
+  if ((s.resume || !s.logs.empty()) && s.output.empty())
+    refuse(s.resume ? "--resume" : "--log", " needs the run's folder: --output FOLDER");
+}
+
+network_entry find_network(const settings& s) {
+  const int classes = count_classes(s);
+  for (network_entry& n : all_networks())
+    if (n.name == s.network && n.precision == s.precision && n.classes == classes) return n;
+  throw wrong_option(concat("--network ", s.network, " --precision ", s.precision, " for ", classes,
+                            " classes is not compiled in. There are\n", describe_networks(),
+                            "Another one is a line of examples/train/networks.hpp."));
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Trains, evaluates and applies residual networks.", "train");
+  settings s;
+  add_options(app, s);
+  app.footer(
+      "Networks that are compiled in (examples/train/networks.hpp):\n" + describe_networks() +
+      "Exit status: 0 done; 1 the run failed; 2 wrong options; 3 stopped by a signal, with a "
+      "checkpoint");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? done : wrong_options;
+  }
+  check_together(s);
+  const network_entry network = find_network(s);
+  s.text = app.config_to_str(true);
+  if (!s.output.empty() && !s.dry_run) std::filesystem::create_directories(s.output);
+  return network.run(s);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const wrong_option& e) {
+    std::fprintf(stderr, "train: %s\n", e.what());
+    return train::wrong_options;
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "train: %s\n", e.what());
+    return train::failed;
+  }
+}

@@ -1,0 +1,204 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// One rank of a run: the trainer of the chosen policies, and what is done with it.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <sys/resource.h>
+
+#include <cordee/checkpoint/checkpoint.hpp>
+#include <cordee/cordee.hpp>
+#if defined(WITH_MPI)
+#include <cordee/comm/mpi.hpp>
+#endif
+
+#include "dataset.hpp"
+#include "networks.hpp"
+#include "policies.hpp"
+
+namespace train {
+
+inline void print_metrics(const metrics& m) {
+  std::printf("validation: loss %.4f, top-1 %.2f %%, top-5 %.2f %% of %lld images\n", m.mean_loss(),
+              100 * m.accuracy(), 100 * static_cast<double>(m.top5) / static_cast<double>(m.count),
+              static_cast<long long>(m.count));
+}
+
+/// The most memory that the process has had.
+inline double peak_megabytes() {
+  ::rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1000;
+}
+
+/// The classes of an image, the most probable first.
+inline void print_prediction(const std::string& file, const double* probabilities, int classes,
+                             const std::vector<std::string>& names) {
+  std::vector<int> order(static_cast<std::size_t>(classes));
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return probabilities[a] > probabilities[b]; });
+  std::printf("%s:", file.c_str());
+  for (int k = 0; k < std::min(classes, 3); ++k) {
+    const auto label = static_cast<std::size_t>(order[static_cast<std::size_t>(k)]);
+    std::printf("%s %s %.1f %%", k == 0 ? "" : ",",
+                label < names.size() ? names[label].c_str() : concat("class ", label).c_str(),
+                100 * probabilities[label]);
+  }
+  std::printf("\n");
+}
+
+template <class Run>
+void predict_files(Run& run, const settings& s, const data_sources& data) {
+  using net = typename Run::model_type;
+  const dataset images = open_predictions(s.predict, net::input, net::classes);
+  std::vector<std::uint8_t> pixels(images.size() * net::input.size());
+  for (std::size_t i = 0; i < images.size(); ++i)
+    images.read(i, std::span(pixels).subspan(i * net::input.size(), net::input.size()));
+  const auto probabilities = predict(run, pixels, data.norm);
+  if (run.comm().rank() != 0) return;
+  for (std::size_t i = 0; i < images.size(); ++i)
+    print_prediction(s.predict[i], &probabilities[i * static_cast<std::size_t>(net::classes)],
+                     net::classes, data.class_names);
+}
+
+/// Ends a dry run after a few updates, which it times.
+struct update_timer {
+  int updates = 4;
+  std::vector<double> ends{};  // seconds since the run began
+
+  void step(const step_record& r) { ends.push_back(r.seconds); }
+  template <class Run>
+  bool step_on_all_ranks(Run&, double) {
+    return --updates == 0;
+  }
+  /// The first update allocates, so it does not count.
+  [[nodiscard]] double seconds_per_update() const {
+    return ends.size() < 2 ? 0
+                           : (ends.back() - ends.front()) / static_cast<double>(ends.size() - 1);
+  }
+};
+
+template <class Run, class Feed>
+int fit(Run& run, Feed& feed, const settings& s, const data_sources& data) {
+  const auto file = [&](const char* name) { return s.output + "/" + name; };
+  const bool trains = !s.dry_run, keeps = trains && !s.output.empty();
+  const auto logs = [&](const char* name) {
+    return trains && std::find(s.logs.begin(), s.logs.end(), name) != s.logs.end();
+  };
+  auto timer = callback_if(s.dry_run, [] { return update_timer{}; });
+  auto progress = callback_if(trains, [] { return console{}; });
+  auto table = callback_if(logs("csv"), [&] { return csv{file("log.csv")}; });
+  auto stopper =
+      callback_if(trains && s.patience > 0, [&] { return early_stopping{.patience = s.patience}; });
+  auto keeper = callback_if(keeps, [&] { return best{file("best.safetensors")}; });
+  auto saver = callback_if(keeps, [&] {
+    return checkpoint{.folder = file("checkpoints"),
+                      .every = {.minutes = s.checkpoint_minutes, .epochs = s.checkpoint_epochs}};
+  });
+
+  const run_summary summary =
+      run.fit(feed, s.epochs, validation{data.validation, s.validation_batch, s.decode_threads},
+              timer, progress, table, stopper, keeper, saver);
+  const bool early = stopper.callback && stopper.callback->seen.since >= s.patience;
+  const bool stopped = trains && summary.stopped && !early;
+  if (keeps && !stopped) run.save(file("final.safetensors"));
+  if (run.comm().rank() == 0 && s.dry_run) {
+    const double seconds = timer.callback->seconds_per_update();
+    std::printf(
+        "measured       %.3g s an update, %.3g s an epoch without validation; the process "
+        "has had %.0f MB\n",
+        seconds, seconds * static_cast<double>(feed.steps(1)), peak_megabytes());
+  } else if (run.comm().rank() == 0 && summary.last.validation) {
+    print_metrics(*summary.last.validation);
+    std::printf("input: %s\n", feed.statistics().describe().c_str());
+  }
+  return stopped ? stopped_by_signal : done;
+}
+
+template <class Net, class Communicator, class Optimizer, class Reducer>
+int run_session(const settings& s, const Communicator& comm, const data_sources& data,
+                const Optimizer& optimizer, const Reducer& reducer) {
+  Net net;
+  net.label_smoothing = s.label_smoothing;
+  loader feed{data.training,
+              comm,
+              {.global_batch = s.batch,
+               .micro_batch = s.batch_per_rank,
+               .accumulate = s.accumulate,
+               .seed = s.seed,
+               .decode_threads = data.photographs ? s.decode_threads : 1},
+              compose{pad_crop_flip{.pad = s.pad, .flip = s.flip}, cutout{.size = s.cutout}},
+              data.norm,
+              mixup{.alpha = s.mixup}};
+  trainer run{net,
+              optimizer,
+              make_schedule(s, feed.global_batch()),
+              reducer,
+              {.synchronize_batch_norm = s.synchronize_batch_norm, .seed = s.seed}};
+  if (!s.load.empty()) run.load(s.load, {.classifier = !s.new_classifier});
+  if (!s.predict.empty()) {
+    predict_files(run, s, data);
+    return done;
+  }
+  if (s.evaluate) {
+    const metrics m = run.evaluate(data.validation, feed.norm(), s.validation_batch);
+    if (comm.rank() == 0) print_metrics(m);
+    return done;
+  }
+  if (comm.rank() == 0) {
+    std::printf("%s\n", describe(run, feed, s.epochs).c_str());
+    std::fflush(stdout);
+    if (!s.dry_run && !s.output.empty()) write_settings(s);
+  }
+  if (s.resume && !s.dry_run && run.resume(s.output + "/checkpoints") && comm.rank() == 0)
+    std::printf("resumed: goes on after update %lld\n", static_cast<long long>(run.steps_taken()));
+  return fit(run, feed, s, data);
+}
+
+/// The trainer's types: those of the optimizer and of the reducer that suits it.
+template <class Net, class Communicator>
+int run_with_policies(const settings& s, const Communicator& comm, const data_sources& data) {
+  const auto with = [&](const auto& optimizer, const auto& reducer) {
+    return run_session<Net>(s, comm, data, optimizer, reducer);
+  };
+  if (s.optimizer == "decentlam")
+    return with(decentlam{.momentum = s.momentum, .weight_decay = s.weight_decay},
+                gossip{comm, topologies::ring{}});
+  const exact_reducer<Communicator> exact(comm, s.reducer);
+  if (s.optimizer == "lars")
+    return with(lars{.momentum = s.momentum,
+                     .weight_decay = s.weight_decay,
+                     .trust_coefficient = s.trust_coefficient},
+                exact);
+  if (s.optimizer == "lamb") return with(lamb{.weight_decay = s.weight_decay}, exact);
+  return with(sgd{.momentum = s.momentum, .weight_decay = s.weight_decay}, exact);
+}
+
+template <class Net>
+int launch_session(const settings& s) {
+  const data_sources data = open_data(s, Net::input);
+  int result = done;
+  const auto rank = [&](const auto& comm) {
+    const int own = run_with_policies<Net>(s, comm, data);
+    if (comm.rank() == 0 || s.transport == "mpi") result = own;
+  };
+  const std::chrono::milliseconds deadline(static_cast<std::int64_t>(1000 * s.deadline));
+#if defined(WITH_MPI)
+  if (s.transport == "mpi") {
+    mpi::launch([&](mpi comm) { rank(comm); }, {.deadline = deadline});
+    return result;
+  }
+#endif
+  threads::launch(s.ranks, [&](threads comm) { rank(comm); }, {.deadline = deadline});
+  return result;
+}
+
+}  // namespace train

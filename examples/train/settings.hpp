@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the command line, or a file of settings, says of a run.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace train {
+
+struct settings {
+  // data
+  std::string format = "folder", data, validation_data;
+  double held_out = 0.2;  // fraction of each class for validation, where the data have no such part
+  int classes = 0;        // of shards, which do not say it
+  int decode_threads = 0;
+  bool scaled_decoding = false, skip_broken = false;
+  // network
+  std::string network = "resnet18", precision = "fp32";
+  double label_smoothing = 0.1;
+  // batch and length
+  int batch = 0, batch_per_rank = 0, accumulate = 1, validation_batch = 50;
+  double epochs = 90;
+  std::uint64_t seed = 1;
+  // optimizer and schedule
+  std::string optimizer = "sgd", schedule = "cosine", scaling = "linear";
+  double learning_rate = 0.1, momentum = 0.9, weight_decay = 1e-4, trust_coefficient = 0.001;
+  int reference_batch = 256;
+  double warmup = 5;
+  // ranks
+  int ranks = 1;
+  std::string transport = "threads", reducer = "ring";
+  double deadline = 120;
+  bool synchronize_batch_norm = false;
+  // augmentation
+  int pad = 0, cutout = 0;
+  bool flip = false;
+  double mixup = 0;
+  // the run's folder
+  std::string output, load, text;  // text: these settings as a file
+  bool resume = false, new_classifier = false;
+  double checkpoint_epochs = 1, checkpoint_minutes = 0;
+  std::vector<std::string> logs;
+  int patience = 0;  // epochs; 0: no early stopping
+  // instead of training
+  bool dry_run = false, evaluate = false;
+  std::vector<std::string> predict;
+};
+
+/// Exit statuses of the program.
+enum status : int { done = 0, failed = 1, wrong_options = 2, stopped_by_signal = 3 };
+
+/// Writes settings.ini into the run's folder. Throws error.
+void write_settings(const settings& s);
+
+}  // namespace train
