@@ -119,6 +119,7 @@
 #include <cordee/train/describe.hpp>
 #include <cordee/train/early_stopping.hpp>
 #include <cordee/train/evaluate.hpp>
+#include <cordee/train/json_lines.hpp>
 #include <cordee/train/loss_scale.hpp>
 #include <cordee/train/predict.hpp>
 #include <cordee/train/record.hpp>
