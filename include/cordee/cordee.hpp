@@ -126,6 +126,7 @@
 #include <cordee/train/run_operations.hpp>
 #include <cordee/train/run_state.hpp>
 #include <cordee/train/step.hpp>
+#include <cordee/train/tensorboard.hpp>
 #include <cordee/train/trainer.hpp>
 #include <cordee/train/upload.hpp>
 #include <cordee/train/weights.hpp>
