@@ -20,7 +20,7 @@ set(cordee_not_tsan
 
 # Built for ThreadSanitizer with CORDEE_ALL_TESTS alone: tests of train/ that start no thread of their own kind. The
 # trainer's threads are those of tests/comm and of trainer*, courier, bucket_exchange, server, fit and readback.
-set(cordee_seldom_tsan "/train/(best|best_epoch|calibrate|combinations[a-z_]*|confusion_matrix|console|csv|describe|early_stopping|evaluate|predict|fit_samples")
+set(cordee_seldom_tsan "/train/(best|best_epoch|calibrate|combinations[a-z_]*|confusion_matrix|console|csv|describe|early_stopping|json_lines|step_log|tensorboard|mllog|evaluate|predict|fit_samples")
 string(APPEND cordee_seldom_tsan "|goldens[a-z_]*|gradient_scaler|loss_scale|observe|pairing|planes|record|reducers")
 string(APPEND cordee_seldom_tsan "|run_operations|run_state|same_settings|same_table|stability_check|step|step_status|weights)[.]cpp$")
 # And of comm/, what has no thread, and reducers but for ring, gossip, native, server and compressed: each rank calls them on

@@ -9,6 +9,7 @@
 
 using namespace cordee;
 using namespace cordee::detail::images;
+using namespace cordee::detail::io;
 
 namespace {
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include <cordee/images/crc32c.hpp>
+#include <cordee/io/crc32c.hpp>
 
 #include "tests/support/folder.hpp"
 
@@ -57,7 +57,7 @@ inline void append_number(file_bytes& out, std::uint64_t value, int size) {
   for (int k = 0; k < size; ++k) out.push_back(static_cast<std::uint8_t>(value >> (8 * k)));
 }
 inline file_bytes tf_record(const file_bytes& data) {
-  using namespace cordee::detail::images;
+  using namespace cordee::detail::io;
   file_bytes out;
   append_number(out, data.size(), 8);
   append_number(out, masked_crc(crc32c(out)), 4);

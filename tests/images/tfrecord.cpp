@@ -96,7 +96,7 @@ TEST_CASE("tfrecord: a file whose framing is damaged or cut is refused when it i
                                      ~std::uint64_t{0} - 15, file.size() - std::uint64_t{15}}) {
     file_bytes large;
     append_number(large, length, 8);
-    append_number(large, detail::images::masked_crc(detail::images::crc32c(large)), 4);
+    append_number(large, detail::io::masked_crc(detail::io::crc32c(large)), 4);
     large.resize(file.size());
     CHECK(contains_all(refusal(large), {concat("a record of "), " bytes, of which "}));
   }

@@ -34,12 +34,12 @@
 #include <unistd.h>
 
 #include <cordee/core/error.hpp>
-#include <cordee/images/crc32c.hpp>
 #include <cordee/images/encoded_dataset.hpp>
 #include <cordee/images/raw_pixels.hpp>
 #include <cordee/images/region.hpp>
 #include <cordee/images/sample_error.hpp>
 #include <cordee/io/atomic_file.hpp>
+#include <cordee/io/crc32c.hpp>
 #include <cordee/io/file.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -77,7 +77,7 @@ std::span<const std::uint8_t> bytes_of(const T& value) {
 
 inline std::uint32_t checksum_of(packed_tail tail) {
   tail.tail_checksum = 0;
-  return crc32c(bytes_of(tail));
+  return detail::io::crc32c(bytes_of(tail));
 }
 
 /// Writes a packed file, which has its name only after finish().
@@ -90,7 +90,8 @@ class packed_writer {
            const std::string& name) {
     std::array<std::uint8_t, raw_pixels::header_size> head;
     raw_pixels::write_header(size, head);
-    const std::uint32_t checksum = ~crc32c_remainder(crc32c_remainder(~0u, head), rgb);
+    const std::uint32_t checksum =
+        ~detail::io::crc32c_remainder(detail::io::crc32c_remainder(~0u, head), rgb);
     index_.push_back({at_, head.size() + rgb.size(), names_.size(), label, checksum, 0});
     names_.append(name.c_str(), name.size() + 1);
     write(head);
@@ -103,7 +104,7 @@ class packed_writer {
     const std::span index(reinterpret_cast<const std::uint8_t*>(index_.data()),
                           index_.size() * sizeof(packed_entry));
     const std::span names(reinterpret_cast<const std::uint8_t*>(names_.data()), names_.size());
-    tail.checksum = ~crc32c_remainder(crc32c_remainder(~0u, index), names);
+    tail.checksum = ~detail::io::crc32c_remainder(detail::io::crc32c_remainder(~0u, index), names);
     tail.tail_checksum = checksum_of(tail);
     write(index);
     write(names);
@@ -182,7 +183,7 @@ class packed_images {
       refuse("the sizes in it are not its own");
     const auto last = bytes.subspan(static_cast<std::size_t>(tail_.index),
                                     static_cast<std::size_t>(end - tail_.index));
-    if (crc32c(last) != tail_.checksum) refuse("its index is damaged");
+    if (detail::io::crc32c(last) != tail_.checksum) refuse("its index is damaged");
     if (tail_.names > 0 && last.back() != 0) refuse("a name in it does not end");
     for (std::size_t i = 0; i < size(); ++i) {
       const packed_entry e = entry(i);
@@ -201,7 +202,7 @@ class packed_images {
     const auto image = file_->bytes().subspan(static_cast<std::size_t>(e.offset),
                                               static_cast<std::size_t>(e.size));
     bytes.assign(image.begin(), image.end());
-    if (detail::images::crc32c(bytes) != e.checksum)
+    if (detail::io::crc32c(bytes) != e.checksum)
       throw sample_error(concat(name(i), ": its checksum is wrong; pack the images again"));
     return e.label;
   }

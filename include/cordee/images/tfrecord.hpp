@@ -24,13 +24,13 @@
 
 #include <cordee/core/error.hpp>
 #include <cordee/data/dataset.hpp>
-#include <cordee/images/crc32c.hpp>
 #include <cordee/images/encoded_dataset.hpp>
 #include <cordee/images/file_range.hpp>
 #include <cordee/images/sample_error.hpp>
 #include <cordee/images/shard_names.hpp>
 #include <cordee/images/shard_order.hpp>
 #include <cordee/images/tf_example.hpp>
+#include <cordee/io/crc32c.hpp>
 #include <cordee/io/file.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -75,7 +75,8 @@ inline std::vector<record_place> index_records(const detail::io::input_file& fil
     if (left < record_frame::head + record_frame::tail) refuse(concat("only ", left, " bytes"));
     file.read_at(at, head);
     const std::uint64_t length = record_frame::word(head.data(), 8);
-    if (masked_crc(crc32c(std::span(head).first(8))) != record_frame::word(head.data() + 8, 4))
+    if (detail::io::masked_crc(detail::io::crc32c(std::span(head).first(8))) !=
+        record_frame::word(head.data() + 8, 4))
       refuse("the checksum of a record's length is wrong");
     if (length > left - record_frame::head - record_frame::tail)
       refuse(concat("a record of ", length, " bytes, of which ", left, " are there"));
@@ -118,7 +119,7 @@ class tfrecord {
     detail::io::resize_for(bytes, size, file.path());
     file.read_at(place.offset, bytes);
     const std::span<const std::uint8_t> data = std::span(bytes).first(bytes.size() - 4);
-    if (detail::images::masked_crc(detail::images::crc32c(data)) !=
+    if (detail::io::masked_crc(detail::io::crc32c(data)) !=
         detail::images::record_frame::word(bytes.data() + data.size(), 4))
       throw sample_error(
           concat(name(i), ": the checksum of its data is wrong; fetch the file again"));

@@ -5,10 +5,10 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/images/crc32c.hpp>
+#include <cordee/io/crc32c.hpp>
 
 using namespace cordee;
-using namespace cordee::detail::images;
+using namespace cordee::detail::io;
 using file_bytes = std::vector<std::uint8_t>;
 
 TEST_CASE("crc32c: the vectors of RFC 3720, B.4, and of the check value") {

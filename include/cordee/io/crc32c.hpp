@@ -12,7 +12,7 @@
 
 #include <cordee/core/config.hpp>
 
-namespace cordee::inline CORDEE_ABI::detail::images {
+namespace cordee::inline CORDEE_ABI::detail::io {
 
 /// table[k][b]: the remainder of the byte b followed by k zero bytes.
 constexpr std::array<std::array<std::uint32_t, 256>, 8> make_crc32c_table() {
@@ -67,4 +67,4 @@ constexpr std::uint32_t masked_crc(std::uint32_t crc) {
   return (crc >> 15 | crc << 17) + 0xa282ead8u;
 }
 
-}  // namespace cordee::inline CORDEE_ABI::detail::images
+}  // namespace cordee::inline CORDEE_ABI::detail::io

@@ -1,0 +1,114 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A callback that writes one JSON object per line: the run's beginning, each step, each epoch, the
+// run's end. `event` says which, and every line has the `step`.
+//
+//   {"event":"step","step":7,"epoch":0.7,"learning_rate":0.1,"loss":1.5,…}
+//
+// What is NaN or infinite is null, since JSON has no such numbers. A further `fit` with the same
+// object appends. So does a resumed run; the lines of steps that it repeats are removed first.
+// An end line has the step of the run's last update.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include <cordee/core/concat.hpp>
+#include <cordee/train/record.hpp>
+#include <cordee/train/step_log.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+template <class Log = detail::train::step_log>
+class basic_json_lines {
+ public:
+  explicit basic_json_lines(std::string path) : log_("json_lines", std::move(path)) {}
+
+  void begin(const run_plan& p) {
+    first_step_ = p.first_step;
+    last_seconds_ = 0;
+    const auto step_of = [](const std::string& line) {
+      const char* const at = std::strstr(line.c_str(), "\"step\":");
+      return at == nullptr ? -1 : std::strtoll(at + 7, nullptr, 10);
+    };
+    log_.open(
+        p.first_step > 0,
+        [](const std::string& line) {
+          return line.rfind("{\"event\":\"begin\",\"step\":", 0) == 0;
+        },
+        [&](const std::string& line) { return step_of(line) >= p.first_step; });
+    start("begin", p.first_step);
+    add("steps", p.steps);
+    add("epochs", p.epochs);
+    add("samples", p.samples);
+    add("global_batch", p.global_batch);
+    add("ranks", std::int64_t{p.ranks});
+    add("accumulate", std::int64_t{p.accumulate});
+    finish();
+  }
+  void step(const step_record& r) {
+    start("step", r.info.step);
+    add("epoch", r.info.epoch);
+    add("learning_rate", r.info.learning_rate);
+    add("", r.train);
+    add("samples", r.train.count);
+    add(r.grad_norm_local ? "gradient_norm_local" : "gradient_norm", r.grad_norm);
+    add("skipped", r.skipped);
+    add("seconds", r.seconds);
+    add("images_per_second", static_cast<double>(r.train.count) / (r.seconds - last_seconds_));
+    last_seconds_ = r.seconds;
+    finish();
+  }
+  void epoch(const epoch_record& e) {
+    start("epoch", e.last.info.step);
+    add("epoch", e.last.info.epoch);
+    add("train_", e.train);
+    if (e.validation) add("validation_", *e.validation);
+    add("seconds", e.last.seconds);
+    finish();
+    log_.flush();
+  }
+  void end(const run_summary& s) {
+    start("end", first_step_ + s.steps - 1);
+    add("steps", s.steps);
+    add("skipped", s.skipped);
+    add("seconds", s.seconds);
+    line_ += s.stopped ? ",\"stopped\":true" : ",\"stopped\":false";
+    finish();
+    log_.flush();
+  }
+
+ private:
+  void start(const char* event, std::int64_t step) {
+    line_ = concat("{\"event\":\"", event, "\",\"step\":", step);
+  }
+  void add(const char* key, std::int64_t value) { line_ += concat(",\"", key, "\":", value); }
+  void add(const char* key, double value) {
+    char digits[40] = "null";
+    if (std::isfinite(value)) std::snprintf(digits, sizeof digits, "%.9g", value);
+    line_ += concat(",\"", key, "\":", digits);
+  }
+  // Without samples there is no mean.
+  void add(const std::string& prefix, const metrics& m) {
+    const double count = m.count > 0 ? static_cast<double>(m.count) : std::nan("");
+    add((prefix + "loss").c_str(), m.loss / count);
+    add((prefix + "top1").c_str(), static_cast<double>(m.top1) / count);
+    add((prefix + "top5").c_str(), static_cast<double>(m.top5) / count);
+  }
+  void finish() { log_.put((line_ + "}\n").c_str()); }
+
+  Log log_;
+  std::string line_;
+  std::int64_t first_step_ = 0;
+  double last_seconds_ = 0;
+};
+
+using json_lines = basic_json_lines<>;
+
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,180 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A callback that writes a file of TensorBoard's events, without TensorFlow or protobuf.
+//
+// The file is a sequence of TFRecords,
+//
+//   length (8 bytes), masked CRC-32C of it (4), data, masked CRC-32C of the data (4)
+//
+// whose data are messages `Event` (tensorflow/core/util/event.proto): wall_time (1, double),
+// step (2, varint), and file_version (3, string) in the first one or summary (5) in the others;
+// a summary has a value (1) of tag (1, string) and simple_value (2, float).
+#pragma once
+
+#include <bit>
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cordee/core/error.hpp>
+#include <cordee/io/crc32c.hpp>
+#include <cordee/train/record.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+namespace detail::train {
+
+/// Appends the low bytes of a number, the lowest first.
+void append_bytes(auto& out, std::uint64_t value, int bytes) {
+  for (int k = 0; k < bytes; ++k) out += static_cast<char>(value >> (8 * k) & 0xff);
+}
+void append_varint(auto& out, std::uint64_t value) {
+  for (; value >= 0x80; value >>= 7) out += static_cast<char>((value & 0x7f) | 0x80);
+  out += static_cast<char>(value);
+}
+/// A field of protobuf's wire type 2: a string or a message.
+void append_field(auto& out, unsigned number, std::string_view value) {
+  append_varint(out, number << 3 | 2);
+  append_varint(out, value.size());
+  out += value;
+}
+
+/// An Event with its frame. `step` of the first one is absent, which means 0.
+template <class String = std::string>
+String event_record(double wall_time, std::int64_t step, unsigned field, std::string_view value) {
+  String data = "\x09";  // field 1, 8 bytes
+  append_bytes(data, std::bit_cast<std::uint64_t>(wall_time), 8);
+  if (step != 0) {
+    data += '\x10';  // field 2, varint
+    append_varint(data, static_cast<std::uint64_t>(step));
+  }
+  append_field(data, field, value);
+  const auto checksum = [](const String& s) {
+    return io::masked_crc(io::crc32c({reinterpret_cast<const std::uint8_t*>(s.data()), s.size()}));
+  };
+  String record;
+  append_bytes(record, data.size(), 8);
+  append_bytes(record, checksum(record), 4);
+  record += data;
+  append_bytes(record, checksum(data), 4);
+  return record;
+}
+
+/// A Summary of one scalar.
+template <class String = std::string>
+String scalar_summary(std::string_view tag, double value) {
+  String scalar, summary;
+  append_field(scalar, 1, tag);
+  scalar += '\x15';  // field 2, 4 bytes
+  append_bytes(scalar, std::bit_cast<std::uint32_t>(static_cast<float>(value)), 4);
+  append_field(summary, 1, scalar);
+  return summary;
+}
+
+}  // namespace detail::train
+
+/// Writes train/loss, train/accuracy, train/learning_rate, train/gradient_norm (where the ranks'
+/// gradients differ train/gradient_norm_local), train/images_per_second and train/skipped for each
+/// step, and validation/loss, validation/accuracy and validation/accuracy_top5 for each epoch, to
+/// FOLDER/events.out.tfevents.<seconds>.<host>.<process>.<number>; `tensorboard --logdir FOLDER`
+/// shows them, those of the last few seconds excepted.
+///
+/// The folder is made if its last part is missing. A further fit with the same object appends; a
+/// resumed run writes a new file beside the old one, as is TensorBoard's convention. Throws error.
+template <class String = std::string>
+class basic_tensorboard {
+ public:
+  explicit basic_tensorboard(String folder) : folder_(std::move(folder)) {}
+
+  void begin(const run_plan&) {
+    previous_seconds_ = flushed_seconds_ = 0;
+    if (file_) return;
+    open();
+    write(detail::train::event_record(now(), 0, 3, "brain.Event:2"));
+    flush();
+  }
+  void step(const step_record& r) {
+    const std::int64_t k = r.info.step;
+    scalar(k, "train/learning_rate", r.info.learning_rate);
+    scalar(k, r.grad_norm_local ? "train/gradient_norm_local" : "train/gradient_norm", r.grad_norm);
+    scalar(k, "train/skipped", static_cast<double>(r.skipped));
+    if (r.train.count > 0) {
+      scalar(k, "train/loss", r.train.mean_loss());
+      scalar(k, "train/accuracy", r.train.accuracy());
+    }
+    if (r.seconds > previous_seconds_)
+      scalar(k, "train/images_per_second",
+             static_cast<double>(r.train.count) / (r.seconds - previous_seconds_));
+    previous_seconds_ = r.seconds;
+    if (r.seconds - flushed_seconds_ < 5) return;
+    flush();
+    flushed_seconds_ = r.seconds;
+  }
+  void epoch(const epoch_record& e) {
+    if (e.validation && e.validation->count > 0) {
+      const std::int64_t k = e.last.info.step;
+      scalar(k, "validation/loss", e.validation->mean_loss());
+      scalar(k, "validation/accuracy", e.validation->accuracy());
+      scalar(k, "validation/accuracy_top5",
+             static_cast<double>(e.validation->top5) / static_cast<double>(e.validation->count));
+    }
+    flush();
+  }
+  void end(const run_summary&) { flush(); }
+
+ private:
+  struct closer {
+    void operator()(std::FILE* f) const { std::fclose(f); }
+  };
+
+  void open() {
+    if (::mkdir(folder_.c_str(), 0777) != 0 && errno != EEXIST)
+      throw error(concat("tensorboard: cannot make the folder \"", folder_, "\": ",
+                         std::strerror(errno), "; make the folder that holds it, or name another"));
+    char host[65] = "";
+    if (::gethostname(host, sizeof host - 1) != 0 || host[0] == 0) std::strcpy(host, "localhost");
+    for (int number = 0; !file_ && number < 1000; ++number) {  // "x": never another run's file
+      path_ = concat(folder_, "/events.out.tfevents.", static_cast<std::int64_t>(now()), ".", host,
+                     ".", static_cast<std::int64_t>(::getpid()), ".", number);
+      file_.reset(std::fopen(path_.c_str(), "wx"));
+      if (!file_ && errno != EEXIST) break;
+    }
+    if (!file_) fail("make");
+  }
+  [[nodiscard]] static double now() {
+    std::timespec t{};
+    ::clock_gettime(CLOCK_REALTIME, &t);
+    return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+  }
+  void scalar(std::int64_t step, const char* tag, double value) {
+    write(detail::train::event_record(now(), step, 5, detail::train::scalar_summary(tag, value)));
+  }
+  void write(const String& record) {
+    if (std::fwrite(record.data(), 1, record.size(), file_.get()) != record.size()) fail("write");
+  }
+  void flush() {
+    if (file_ && std::fflush(file_.get()) != 0) fail("write");
+  }
+  [[noreturn]] void fail(const char* verb) const {
+    throw error(concat("tensorboard: cannot ", verb, " \"", path_, "\": ", std::strerror(errno),
+                       "; name a folder that can be written, on a disk that has room"));
+  }
+
+  String folder_, path_;
+  std::unique_ptr<std::FILE, closer> file_;
+  double previous_seconds_ = 0, flushed_seconds_ = 0;  // of the run
+};
+
+using tensorboard = basic_tensorboard<>;
+
+}  // namespace cordee::inline CORDEE_ABI
