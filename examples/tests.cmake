@@ -121,7 +121,7 @@ if(TARGET train)
   set(patterns timeout --foreground --preserve-status -s TERM 6 ${train} --format synthetic --network resnet8 --batch 64
     --reference-batch 64 --learning-rate 0.05 --warmup 0.2 --epochs 10000 --ranks 2)
   cordee_example(train.stopped STATUS 3 MATCH "stopped by a signal after step [0-9]+, which is saved"
-    RUN ${patterns} --output ${folder} --log csv)
+    RUN ${patterns} --output ${folder} --log csv,jsonl,tensorboard)
   cordee_example(train.resumed STATUS 3 MATCH "goes on after update [1-9]" MATCH "stopped by a signal"
     RUN ${patterns} --config ${folder}/settings.ini --resume)
   cordee_example(train.evaluated NUMBER "top-1 ([0-9.]+) %, top-5" 20 100

@@ -146,10 +146,10 @@ void add_options(CLI::App& app, settings& s) {
   };
   output("--output", s.output,
          "The run's folder: checkpoints, weights (best, final), logs and settings.ini");
-  output("--log", s.logs, "Logs to write there: csv")
+  output("--log", s.logs, "Logs to write there: csv, jsonl (JSON lines), tensorboard")
       ->delimiter(',')
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->check(IsMember({"csv"}));
+      ->check(IsMember({"csv", "jsonl", "tensorboard"}));
   output("--checkpoint-epochs", s.checkpoint_epochs, "Epochs between checkpoints")
       ->check(NonNegativeNumber);
   output("--checkpoint-minutes", s.checkpoint_minutes, "Minutes between checkpoints; 0: by epochs")

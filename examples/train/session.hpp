@@ -96,6 +96,8 @@ int fit(Run& run, Feed& feed, const settings& s, const data_sources& data) {
   auto timer = callback_if(s.dry_run, [] { return update_timer{}; });
   auto progress = callback_if(trains, [] { return console{}; });
   auto table = callback_if(logs("csv"), [&] { return csv{file("log.csv")}; });
+  auto lines = callback_if(logs("jsonl"), [&] { return json_lines{file("log.jsonl")}; });
+  auto events = callback_if(logs("tensorboard"), [&] { return tensorboard{file("tensorboard")}; });
   auto stopper =
       callback_if(trains && s.patience > 0, [&] { return early_stopping{.patience = s.patience}; });
   auto keeper = callback_if(keeps, [&] { return best{file("best.safetensors")}; });
@@ -106,7 +108,7 @@ int fit(Run& run, Feed& feed, const settings& s, const data_sources& data) {
 
   const run_summary summary =
       run.fit(feed, s.epochs, validation{data.validation, s.validation_batch, s.decode_threads},
-              timer, progress, table, stopper, keeper, saver);
+              timer, progress, table, lines, events, stopper, keeper, saver);
   const bool early = stopper.callback && stopper.callback->seen.since >= s.patience;
   const bool stopped = trains && summary.stopped && !early;
   if (keeps && !stopped) run.save(file("final.safetensors"));

@@ -79,7 +79,8 @@ class victim {
     const auto start = std::chrono::steady_clock::now();
     while (shown_.step < step) {
       int status = 0;
-      require(::waitpid(process_, &status, WNOHANG) == 0, "the run ended by itself");
+      require(::waitpid(process_, &status, WNOHANG) == 0,
+              concat("the run ended by itself before step ", step, ", with wait status ", status));
       require(std::chrono::steady_clock::now() - start < deadline, "the run makes no step");
       std::this_thread::sleep_for(std::chrono::microseconds(100));
     }
