@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The formats of data, each a function.
-#include <array>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 
 #include <cordee/data/cifar.hpp>
 #include <cordee/data/idx.hpp>
@@ -16,7 +17,6 @@
 #if defined(WITH_WEBDATASET)
 #include <cordee/images/webdataset.hpp>
 #endif
-#include <cordee/io/file.hpp>
 
 #include "dataset.hpp"
 
@@ -37,7 +37,7 @@ std::vector<std::string> lines_of(const std::string& path) {
 data_sources open_idx(const settings& s) {
   const auto file = [&](const char* name) { return s.data + "/" + name; };
   const auto exists = [&](const std::string& path) {
-    return detail::io::is_readable(path) || detail::io::is_readable(path + ".gz");
+    return std::filesystem::exists(path) || std::filesystem::exists(path + ".gz");
   };
   const idx test{file("t10k-images-idx3-ubyte"), file("t10k-labels-idx1-ubyte")};
   if (exists(file("train-images-idx3-ubyte")))
@@ -92,7 +92,9 @@ struct image_files {
   [[nodiscard]] std::size_t size() const { return paths.size(); }
   [[nodiscard]] std::string name(std::size_t i) const { return paths[i]; }
   int read(std::size_t i, std::vector<std::uint8_t>& bytes) const {
-    bytes = detail::io::read_file(paths[i]);
+    std::ifstream file(paths[i], std::ios::binary);
+    bytes.assign(std::istreambuf_iterator<char>(file), {});
+    if (!file) throw error(concat("cannot read ", paths[i], ": check the path"));
     return 0;
   }
 };
