@@ -1,0 +1,35 @@
+# SPDX-FileCopyrightText: the Cordee contributors
+# SPDX-License-Identifier: Apache-2.0
+#
+# `cpack -G DEB` in the build folder makes libcordee-dev: headers and CMake files, the same for every architecture.
+# zlib is a dependency if this build found it, since the installed targets then link it.
+set(CPACK_PACKAGE_NAME libcordee-dev)
+set(CPACK_PACKAGE_VENDOR "the Cordee contributors")
+set(CORDEE_MAINTAINER "the Cordee contributors <cordee@example.org>" CACHE STRING
+  "Name and address in the Debian package: the one who builds it")
+set(CPACK_PACKAGE_CONTACT "${CORDEE_MAINTAINER}")
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
+  OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/cmake/debian-doc.cmake)  # copyright and changelog
+set(CPACK_DEBIAN_FILE_NAME "libcordee-dev_${PROJECT_VERSION}_all.deb")
+set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE all)
+set(CPACK_DEBIAN_PACKAGE_SECTION libdevel)
+set(CPACK_DEBIAN_PACKAGE_DEPENDS "")
+if(cordee_with_zlib)
+  set(CPACK_DEBIAN_PACKAGE_DEPENDS zlib1g-dev)
+endif()
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "cmake (>= 3.25), g++ (>= 4:12) | clang (>= 1:16)")
+string(CONCAT CPACK_DEBIAN_PACKAGE_SUGGESTS "doctest-dev, libarchive-dev, libdnnl-dev, libjpeg-dev, libnccl-dev, "
+  "libpng-dev, libopenmpi-dev | libmpich-dev, libxxhash-dev, nlohmann-json3-dev, nvidia-cuda-toolkit")
+set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "large-batch distributed training of convolutional networks
+Cordee is a header-only library of C++20 and CUDA. Precision, optimizer,
+learning-rate schedule and reducer are types, a trainer is their composition,
+checked when it compiles. Ranks are threads, or processes over MPI or NCCL.
+.
+A program uses it with find_package(cordee). Components need the suggested
+packages: testing (doctest), onednn (libdnnl), mpi, cuda, nccl, checkpoint
+(nlohmann-json and xxHash), images (libjpeg and libpng), webdataset
+(libarchive).")
+include(CPack)
