@@ -23,8 +23,7 @@ endif()
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "cmake (>= 3.25), g++ (>= 4:12) | clang (>= 1:16)")
 string(CONCAT CPACK_DEBIAN_PACKAGE_SUGGESTS "doctest-dev, libarchive-dev, libdnnl-dev, libjpeg-dev, libnccl-dev, "
   "libpng-dev, libopenmpi-dev | libmpich-dev, libxxhash-dev, nlohmann-json3-dev, nvidia-cuda-toolkit")
-set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "large-batch distributed training of convolutional networks
-Cordee is a header-only library of C++20 and CUDA. Precision, optimizer,
+set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "Cordee is a header-only library of C++20 and CUDA. Precision, optimizer,
 learning-rate schedule and reducer are types, a trainer is their composition,
 checked when it compiles. Ranks are threads, or processes over MPI or NCCL.
 .
