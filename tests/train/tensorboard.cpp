@@ -122,7 +122,7 @@ TEST_CASE("tensorboard: the bytes of events are those that TensorBoard's own wri
 TEST_CASE("tensorboard: a run's file begins with the version and has the scalars of each step") {
   const folder here;
   const char* const named =
-      std::getenv("CORDEE_TENSORBOARD_FOLDER");  // tests/scripts/tensorboard.py
+      std::getenv("CORDEE_TENSORBOARD_FOLDER");  // tests/scripts/event_files.py
   const std::string run = named != nullptr ? named : here.file("run");
   toy_run(tensorboard{run});  // makes the folder
   REQUIRE(files_of(run).size() == 1);

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """TensorBoard's own reader finds every scalar of the run that tests/train/tensorboard.cpp logs.
 
-Usage: tests/scripts/tensorboard.py PROGRAM, which has the test cases of tests/train.
+Usage: tests/scripts/event_files.py PROGRAM, which has the test cases of tests/train.
 """
 import os
 import subprocess
