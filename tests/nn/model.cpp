@@ -3,6 +3,8 @@
 #include <cmath>
 #include <string>
 
+#include <malloc.h>
+
 #include <cordee/nn/resnet.hpp>
 
 #include "tests/nn/network_fixture.hpp"
@@ -58,6 +60,27 @@ TEST_CASE("model: a segment does not change after ready") {
       b.s);
   CHECK(wrong == 0);
 }
+
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST_CASE("model: a training pass takes bytes_per_sample for each sample, and little more") {
+  const auto taken = [](int samples) {  // by the first pass, in bytes
+    network_fixture<tiny<plain>> b(samples);
+    const auto in_use = [] {
+      const struct ::mallinfo2 m = ::mallinfo2();
+      return static_cast<double>(m.uordblks + m.hblkhd);
+    };
+    const double before = in_use();
+    b.forward();
+    b.backward();
+    return in_use() - before;
+  };
+  const auto stated =
+      100 * static_cast<double>(network_fixture<tiny<plain>>(1).net.bytes_per_sample());
+  const double grown = taken(200) - taken(100);
+  CHECK(grown >= 0.99 * stated);  // buffers are rounded up, and so may be those of 100 samples
+  CHECK(grown <= 1.5 * stated);   // temporary memory of passes is not counted
+}
+#endif
 
 TEST_CASE("model: with ghost batches a batch is the sum of its ghost batches") {
   network_fixture<tiny<ghost>> whole(8);

@@ -156,6 +156,22 @@ TEST_CASE("describe: marks types without describe(), and a gradient that is not 
                   "not finite      not tested (check_finite = false)\n", ", during backward\n"});
 }
 
+TEST_CASE("describe: memory of activations, where the model says it") {
+  struct sized : quadratic<fp32> {
+    [[nodiscard]] std::size_t bytes_per_sample() const { return 1'500; }
+  } large;
+  toy_loader feed;
+  trainer run{large, sgd{}, steady, solo{}};
+  const auto samples = static_cast<std::size_t>(detail::train::micro_batch(feed));
+  const std::string line =
+      concat("activations and their gradients at least 1,500 bytes per sample, ",
+             detail::core::grouped(1'500 * samples), " for a micro-batch\n");
+  CHECK(contains(describe(run, feed, 1), line.c_str()));
+  quadratic<fp32> other;
+  trainer unsaid{other, sgd{}, steady, solo{}};
+  CHECK(contains(describe(unsaid, feed, 1), "activations are allocated with the first batch\n"));
+}
+
 TEST_CASE("describe: without check_finite, optimizers and precisions that need norms still test") {
   toy_loader feed;
   const trainer_options unchecked{.check_finite = false};

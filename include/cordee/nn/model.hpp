@@ -202,6 +202,8 @@ class network {
     return capture_key{held_bytes() + workspace_.size() * sizeof(number) + packing_.bytes(),
                        label_smoothing, b.epoch >= freeze_batch_norm_at, counts_numbers};
   }
+  /// Memory of a training pass for each of its samples, at least: activations and their gradients.
+  [[nodiscard]] std::size_t bytes_per_sample() const { return bytes_per_sample_; }
   /// (samples, classes) of the last forward pass.
   [[nodiscard]] span_on<const number, D> logits() const {
     return {logits_, static_cast<std::size_t>(samples_) * Classes};

@@ -24,6 +24,18 @@ constexpr std::string_view describe(agreement a) {
   return a == agreement::exact ? "exact" : a == agreement::mixing ? "mixing" : "loose";
 }
 
+/// What the first batch allocates; models of a user's own need not say it.
+template <class M>
+std::string describe_activations(const M& model, std::int64_t samples) {
+  if constexpr (requires { model.bytes_per_sample(); })
+    return concat("activations and their gradients at least ",
+                  core::grouped(model.bytes_per_sample()), " bytes per sample, ",
+                  core::grouped(model.bytes_per_sample() * static_cast<std::size_t>(samples)),
+                  " for a micro-batch");
+  else
+    return "activations are allocated with the first batch";
+}
+
 /// The precision of the backward pass of an int8 network, where its engine chooses one.
 template <class M>
 constexpr std::string_view byte_gradients() {
@@ -139,8 +151,9 @@ std::string describe(Run& run, F& feed, double epochs) {
                   " buckets, the largest of ", detail::core::grouped(largest * sizeof(Real)),
                   " bytes", run.options().overlap ? ", during backward" : ", after backward"));
   add_line("memory", concat(detail::core::grouped(run.arena_bytes()),
-                            " bytes per rank for weights, gradients and optimizer state; "
-                            "activations are allocated with the first batch"));
+                            " bytes per rank for weights, gradients and optimizer state; ",
+                            detail::train::describe_activations(run.model(),
+                                                                detail::train::micro_batch(feed))));
   add_line("not finite", run.checks_gradient()
                              ? concat("a step with a NaN or an infinity is skipped; ",
                                       run.options().max_nonfinite_steps, " in a row end the run")
