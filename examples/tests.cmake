@@ -163,6 +163,11 @@ endfunction()
 cordee_launch(mpirun ""
   MATCH "mpirun -x TERM --bind-to none --map-by :OVERSUBSCRIBE -x MASTER_ADDR -x MASTER_PORT -x CORDEE_SECRET_KEY -n 4 train --epochs 2"
   RUN ${launch}/mpirun.sh 4 train --epochs 2)
+cordee_launch(mpirun_as_root "ID_IS=0;OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="
+  STATUS 1 MATCH "unless you set OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"
+  RUN ${launch}/mpirun.sh 4 train --epochs 2)
+cordee_launch(mpirun_as_root_allowed "ID_IS=0;OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"
+  MATCH "mpirun -x TERM .*-n 4 train" RUN ${launch}/mpirun.sh 4 train --epochs 2)
 cordee_launch(mpirun_on_hosts HOSTS=all MATCH "mpirun -x TERM --bind-to none --hostfile all -n 4 train --epochs 2"
   RUN ${launch}/mpirun.sh 4 train --epochs 2)
 cordee_launch(mpirun_of_mpich "HOSTS=all;MPIRUN_IS=HYDRA build details" MATCH "mpirun -f all -n 4 train --epochs 2"

@@ -21,6 +21,11 @@ export CORDEE_SECRET_KEY="${CORDEE_SECRET_KEY:-$(od -An -N16 -tx1 /dev/urandom |
 [ -t 1 ] || export TERM=dumb  # ranks write to terminals of the launcher's: no progress bar in a file
 case $("$mpirun" --version 2>&1) in
   *"Open MPI"* | *OpenRTE*)
+    if [ "$(id -u)" = 0 ] && [ "${OMPI_ALLOW_RUN_AS_ROOT:-0}${OMPI_ALLOW_RUN_AS_ROOT_CONFIRM:-0}" != 11 ]; then
+      echo "mpirun.sh: Open MPI starts nothing as root unless you set OMPI_ALLOW_RUN_AS_ROOT=1 and" \
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1, as in a container; or run this as another user" >&2
+      exit 1
+    fi
     # Each rank has several threads: by default Open MPI binds all of them to one core.
     if [ -n "${MASTER_ADDR:-}" ]; then set -- -x MASTER_ADDR -x MASTER_PORT -x CORDEE_SECRET_KEY -n "$ranks" "$@"
     else set -- -n "$ranks" "$@"; fi
