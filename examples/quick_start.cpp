@@ -1,9 +1,11 @@
+#include <cstdio>
+
 #include <cordee/cordee.hpp>
 using namespace cordee;
 
-int main() {
-  const idx images{"data/fashion-mnist/t10k-images-idx3-ubyte",
-                   "data/fashion-mnist/t10k-labels-idx1-ubyte"};
+int main(int argc, char** argv) try {
+  const std::string folder = argc > 1 ? argv[1] : "data/fashion-mnist";
+  const idx images{folder + "/t10k-images-idx3-ubyte", folder + "/t10k-labels-idx1-ubyte"};
   const auto [training, held_out] = split(images, 0.1, 1);
 
   threads::launch(4, [&, &training = training, &held_out = held_out](threads comm) {
@@ -16,4 +18,7 @@ int main() {
     run.fit(feed, 12, validation{held_out}, console{}, csv{"lars.csv"});
     run.save("resnet20.safetensors");
   });
+} catch (const std::exception& e) {
+  std::fprintf(stderr, "error: %s\n", e.what());
+  return 1;
 }

@@ -49,6 +49,9 @@ cordee_example(quick_start MATCH "validation.* of 100|held out: .* of 100"
 set_tests_properties(example.quick_start PROPERTIES
   WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/quick_start_few.dir COST ${long_test})
 
+cordee_example(quick_start.without_data STATUS 1 MATCH "error: cannot read .*nowhere/t10k-images-idx3-ubyte"
+  RUN $<TARGET_FILE:quick_start_few> nowhere)
+
 # Ranks as processes, by the scripts that start them.
 set(launch ${CMAKE_CURRENT_SOURCE_DIR}/launch)
 if(TARGET cordee::mpi)
