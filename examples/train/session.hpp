@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <sys/resource.h>
@@ -69,6 +70,18 @@ void predict_files(Run& run, const settings& s, const data_sources& data) {
                      net::classes, data.class_names);
 }
 
+/// What a reader of the weights needs beside them.
+inline std::vector<std::pair<std::string, std::string>> metadata_of(const settings& s,
+                                                                    const data_sources& data) {
+  std::string mean, deviation, names;
+  for (std::size_t c = 0; c < static_cast<std::size_t>(data.training.image().channels); ++c) {
+    mean += concat(c == 0 ? "" : " ", data.norm.mean[c]);
+    deviation += concat(c == 0 ? "" : " ", data.norm.deviation[c]);
+  }
+  for (const std::string& name : data.class_names) names += (names.empty() ? "" : "\n") + name;
+  return {{"network", s.network}, {"mean", mean}, {"deviation", deviation}, {"classes", names}};
+}
+
 /// Ends a dry run after a few updates, which it times.
 struct update_timer {
   int updates = 4;
@@ -111,7 +124,7 @@ int fit(Run& run, Feed& feed, const settings& s, const data_sources& data) {
               timer, progress, table, lines, events, stopper, keeper, saver);
   const bool early = stopper.callback && stopper.callback->seen.since >= s.patience;
   const bool stopped = trains && summary.stopped && !early;
-  if (keeps && !stopped) run.save(file("final.safetensors"));
+  if (keeps && !stopped) run.save(file("final.safetensors"), metadata_of(s, data));
   if (run.comm().rank() == 0 && s.dry_run) {
     const double seconds = timer.callback->seconds_per_update();
     std::printf(

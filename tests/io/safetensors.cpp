@@ -277,6 +277,17 @@ TEST_CASE("safetensors: random damage leads to an error or a valid file") {
   }
 }
 
+TEST_CASE(
+    "safetensors: a file of torch.save is recognized, and the error tells how to convert it") {
+  const folder here;
+  const file_bytes zip{'P', 'K', 3, 4, 0, 0, 8, 8, 0, 0},
+      pickle{0x80, 2, 0x8a, 10, 0x6c, 0xfc, 0x9c, 0x46};
+  for (const file_bytes& bytes : {zip, pickle}) {
+    CHECK(contains_all(refusal(here.put("net.pth", bytes)),
+                       {"net.pth: a file of torch.save", "s.save_file(torch.load("}));
+  }
+}
+
 TEST_CASE("safetensors: each kind of invalid header is an error that names it") {
   const folder f;
   const auto check = [&](const std::string& header, std::size_t data, const std::string& part) {

@@ -83,6 +83,10 @@ TEST_CASE("weights: names and shapes in files are torchvision's") {
   CHECK(t.at("fc.bias").dtype == "F32");
   CHECK(t.entries().size() == run.segments().size());
   CHECK(t.metadata() == tensor_metadata{{"format", "pt"}, {"cordee", std::string(version)}});
+  run.save(f.path, {{"classes", "daisy\nroses"}});
+  CHECK(tensor_file::open(f.path).metadata() == tensor_metadata{{"classes", "daisy\nroses"},
+                                                                {"format", "pt"},
+                                                                {"cordee", std::string(version)}});
 }
 
 TEST_CASE("weights: with local_steps the mean of the ranks' weights is saved") {

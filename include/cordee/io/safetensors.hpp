@@ -177,6 +177,7 @@ class tensor_file {
       refuse(file_->size(), "the file ends before the length of its header");
     std::array<std::uint8_t, sizeof length> prefix{};
     file_->read_at(0, prefix);
+    expect_not_pickled(path_, prefix);
     std::memcpy(&length, prefix.data(), sizeof length);
     if (length > file_->size() - sizeof length)
       refuse(0, concat("the header has length ", length, ", the file has ",

@@ -9,16 +9,21 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include <cordee/core/concat.hpp>
 #include <cordee/core/config.hpp>
+#include <cordee/core/error.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::io {
 
@@ -82,6 +87,21 @@ std::optional<std::string_view> find_duplicate(Names names) {
   std::sort(names.begin(), names.end());
   const auto twice = std::adjacent_find(names.begin(), names.end());
   return twice == names.end() ? std::nullopt : std::optional(*twice);
+}
+
+/// Throws error for what torch.save writes (.pt, .pth): a zip archive of pickles or, before PyTorch 1.6,
+/// a pickle. As a length of safetensors' header such bytes exceed the largest.
+void expect_not_pickled(const std::convertible_to<std::string> auto& path,
+                        std::span<const std::uint8_t> first_bytes) {
+  const auto begins_with = [&](std::initializer_list<std::uint8_t> bytes) {
+    return first_bytes.size() >= bytes.size() &&
+           std::equal(bytes.begin(), bytes.end(), first_bytes.begin());
+  };
+  if (begins_with({'P', 'K', 3, 4}) || begins_with({0x80, 2, 0x8a, 10}))
+    throw error(concat(path,
+                       ": a file of torch.save, which is pickled Python; convert it: python3 -c ",
+                       "\"import torch, safetensors.torch as s; s.save_file(torch.load('", path,
+                       "', map_location='cpu', weights_only=True), 'weights.safetensors')\""));
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::io

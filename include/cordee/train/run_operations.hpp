@@ -5,6 +5,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <cordee/train/evaluate.hpp>
@@ -43,14 +44,15 @@ class run_operations {
         [&] { return cordee::evaluate(run(), dataset, norm, batch_size, decode_threads); });
   }
 
-  /// Writes the mean model's weights to a safetensors file under the names of its segments; rank 0
-  /// writes.
-  void save(const std::string& path) {
+  /// Writes the mean model's weights to a safetensors file under the names of its segments, with
+  /// `metadata`, such as {{"classes", "daisy, roses"}}, beside the library's; rank 0 writes.
+  void save(const std::string& path,
+            const std::vector<std::pair<std::string, std::string>>& metadata = {}) {
     // save_weights and load_weights are found by argument-dependent lookup, once declared.
     static_assert(
-        requires(Run& r) { save_weights(r, path); },
+        requires(Run& r) { save_weights(r, path, metadata); },
         "save: include <cordee/train/weights.hpp>, as the umbrella does");
-    run().abort_peers_on_throw([&] { save_weights(run(), path); });
+    run().abort_peers_on_throw([&] { save_weights(run(), path, metadata); });
   }
 
   /// Rank 0 reads weights of F32, F64, F16 or BF16 and broadcasts them; throws, with the tensors'
