@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import time
 import unittest
+import unittest.mock
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "keep-running"
 LIMIT = 60  # seconds, on a busy machine
@@ -150,8 +151,11 @@ class KeepRunning(unittest.TestCase):
         mpirun = self.script("mpirun", '#!/bin/bash\n[ "$1" = --version ] && exec echo "Open MPI"\n'
                              f'cd {self.root}; echo "$@" > arguments\n'
                              "trap 'exit 9' USR1; touch ready; for k in $(seq 5000); do sleep 0.01; done")
-        os.environ["MPIRUN"] = mpirun
-        self.addCleanup(os.environ.pop, "MPIRUN")
+        # As root, the launch script asks for the variables that Open MPI asks for.
+        environment = {"MPIRUN": mpirun, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        patched = unittest.mock.patch.dict(os.environ, environment)
+        patched.start()
+        self.addCleanup(patched.stop)
         keeper = self.started("exit 0", "--launcher", "mpirun")
         keeper.send_signal(signal.SIGTERM)
         self.assertEqual(keeper.wait(LIMIT), 9)
