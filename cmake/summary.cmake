@@ -1,0 +1,25 @@
+# SPDX-FileCopyrightText: the Cordee contributors
+# SPDX-License-Identifier: Apache-2.0
+#
+# Prints what this build provides, and for the rest how to get it.
+set(found_zlib ${cordee_with_zlib})
+set(cordee_zlib_absent "zlib, which was not found: install zlib1g-dev")
+set(cordee_testing_absent "doctest, which was not found: install doctest-dev")
+if(NOT cordee_found_images)
+  set(cordee_webdataset_absent "the component images")
+endif()
+if(NOT TARGET cordee::cuda)
+  set(cordee_nccl_absent "the component cuda")
+endif()
+message(STATUS "cordee ${PROJECT_VERSION}: training on the CPU, ranks as threads; and")
+foreach(part zlib testing checkpoint images webdataset onednn mpi cuda nccl)
+  string(TOUPPER ${part} upper)
+  string(SUBSTRING "${part}          " 0 10 name)
+  if(found_${part} OR TARGET cordee::${part})
+    message(STATUS "  ${name}  yes")
+  elseif(CORDEE_${upper} STREQUAL "OFF")
+    message(STATUS "  ${name}  off; -D CORDEE_${upper}=ON turns it on")
+  else()
+    message(STATUS "  ${name}  no: needs ${cordee_${part}_absent}")
+  endif()
+endforeach()
