@@ -133,6 +133,20 @@ TEST_CASE("stability: spectral radii of time-varying topologies at momentum 0.9"
           1);
 }
 
+TEST_CASE("stability: on two ranks random matchings are one fixed graph") {
+  for (const momentum_form c : {momentum_form{}, heavy, nesterov})
+    for (const double theta : {1.0, 0.5}) {
+      const stability random{topologies::lazy{topologies::random_matching{}, theta}, 2},
+          fixed{topologies::lazy{topologies::hypercube{}, theta}, 2};
+      CHECK(std::abs(random.spectral_radius(c) - fixed.spectral_radius(c)) < 1e-7);
+    }
+  const stability pair{topologies::random_matching{}, 2};
+  CHECK(pair.spectral_radius({}) == 0);
+  CHECK(pair.spectral_radius(nesterov) == 0);
+  CHECK(std::abs(pair.spectral_radius(heavy) - std::sqrt(0.9)) < 1e-15);
+  CHECK(pair.spectral_gap() == 1);
+}
+
 TEST_CASE("stability: the largest stable momentum and theta") {
   check_limits([](int) { return topologies::ring{}; }, ones, ones);
   check_limits([](int) { return topologies::symmetric_exponential{}; }, ones, ones);

@@ -78,3 +78,24 @@ TEST_CASE("sgd refuses Nesterov momentum without momentum or with dampening") {
   CHECK_THROWS_AS((planes_of<sgd>{sgd{.momentum = 0, .nesterov = true}}.step(1)), usage_error);
   CHECK_THROWS_AS((planes_of<sgd>{sgd{.dampening = 0.1, .nesterov = true}}.step(1)), usage_error);
 }
+
+TEST_CASE("sgd without momentum ignores dampening, as PyTorch does") {
+  planes_of<sgd> p{sgd{.momentum = 0, .dampening = 0.3}};
+  for (int k = 1; k <= 3; ++k) {
+    p.grads[0] = 1;
+    p.step(1);
+    CHECK(p.weights[0] == -k);
+  }
+}
+
+TEST_CASE("a step at learning rate 0 empties velocity_sgd's momentum, and not that of sgd") {
+  planes_of<velocity_sgd> c{velocity_sgd{.momentum = 0.9}};
+  planes_of<sgd> p{sgd{.momentum = 0.9}};
+  for (const double learning_rate : {0.1, 0.0, 0.1}) {
+    c.grads[0] = p.grads[0] = learning_rate == 0 ? 0 : 1;
+    c.step(learning_rate);
+    p.step(learning_rate);
+  }
+  CHECK(std::abs(c.weights[0] + 0.2) < 1e-15);
+  CHECK(std::abs(p.weights[0] + 0.1 + 0.1 * (1 + 0.81)) < 1e-15);
+}

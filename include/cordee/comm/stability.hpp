@@ -20,6 +20,7 @@
 #include <limits>
 #include <numbers>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <cordee/comm/square_matrix.hpp>
@@ -39,6 +40,10 @@ class stability {
     if (rounds_ == 0) {
       if constexpr (UniformMatching<T>)
         matching_ = 2 * std::span<const edge>(topology.in_edges(0, ranks, 0)).front().weight;
+      if (ranks == 2 && matching_ > 0) {  // one matching alone, a fixed topology
+        rounds_ = 1;
+        modes_ = {{complex{1 - std::exchange(matching_, 0)}}};
+      }
     } else if constexpr (TranslationInvariant<T>) {
       const std::vector<int> dimensions = topology.dimensions(ranks);
       for (int round = 0; round < rounds_; ++round)
@@ -156,13 +161,16 @@ class stability {
     double largest = 0;
     for (std::size_t k = 0; k + 1 < ranks_; ++k) {
       std::array<complex, 4> product{one, {}, {}, one};  // of the period's maps
+      complex determinant = one;  // a factor each, which may be zero: a difference would not be
       for (const auto& round : modes_) {
-        const auto m = map_of(complex{1 - theta} + theta * round[k], c);
+        const complex value = complex{1 - theta} + theta * round[k];
+        const auto m = map_of(value, c);
+        determinant = determinant * (c.nesterov ? c.momentum * value : complex{c.momentum});
         product = {m[0] * product[0] + m[1] * product[2], m[0] * product[1] + m[1] * product[3],
                    m[2] * product[0] + m[3] * product[2], m[2] * product[1] + m[3] * product[3]};
       }
       const complex half = 0.5 * (product[0] + product[3]);
-      const complex root = sqrt(half * half - (product[0] * product[3] - product[1] * product[2]));
+      const complex root = sqrt(half * half - determinant);
       largest = std::max({largest, abs(half + root), abs(half - root)});
     }
     return largest;

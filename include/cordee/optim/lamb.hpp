@@ -11,8 +11,8 @@
 // `lamb` adapts the weights alone and updates the other kinds at the whole learning rate, as
 // Google's reference, apex and timm do. `nvlamb` adapts every segment, batch norm and biases too,
 // as the algorithm is printed in the paper; `decay_on` has the same default in both. NVIDIA's
-// implementations clip the global norm first, as clip{nvlamb{}, 1.0} does; the paper does not. The
-// bias of the moments is corrected.
+// implementations clip the global norm first, as clip{nvlamb{}, 1.0, 0} does, without an epsilon in
+// the clipping; the paper does not. The bias of the moments is corrected.
 //
 // u replaces the gradient in memory: the second pass reads it, and nothing reads the gradient
 // again.

@@ -10,8 +10,8 @@
 //   Nesterov: w <- w - lr (d + momentum b)     Nesterov: w <- w - (momentum v + lr d)
 //
 // In P the learning rate stands outside the momentum (PyTorch; the first buffer is d, not
-// dampened), in C inside it (Caffe2, TensorFlow). They agree while it is constant, and while it
-// changes if C has the momentum correction of Goyal et al. 2017, remark 2.
+// dampened; without momentum nothing is), in C inside it (Caffe2, TensorFlow). They agree while it
+// is constant, and while it changes if C has the momentum correction of Goyal et al. 2017, remark 2.
 #pragma once
 
 #include <string>
@@ -78,10 +78,11 @@ struct sgd {
               typename D::stream s) const {
     check();
     const detail::optim::decayed_update<Real> update(v, momentum, nesterov, weight_decay);
-    segmented_for<Real>(s, v.segments,
-                        detail::optim::with_step_info{
-                            detail::optim::set_sgd{dampening}, detail::core::step_info_of(v, info),
-                            detail::optim::decay_by_kind{decay_on, update}});
+    segmented_for<Real>(
+        s, v.segments,
+        detail::optim::with_step_info{detail::optim::set_sgd{momentum > 0 ? dampening : 0},
+                                      detail::core::step_info_of(v, info),
+                                      detail::optim::decay_by_kind{decay_on, update}});
   }
   /// g <- g + weight_decay w
   template <class Real, class D>
@@ -107,7 +108,8 @@ struct sgd {
 
 /// Form C. `momentum_correction` multiplies v by lr / previous lr before the step, so that a change
 /// of the learning rate acts on the whole momentum; a previous lr of at most 1e-7 leaves v as it
-/// is.
+/// is. A step at learning rate 0 therefore sets v to zero: what follows starts without momentum,
+/// where `sgd` goes on with its own.
 struct velocity_sgd {
   static constexpr agreement needs = agreement::exact;
   static constexpr bool eager = true;

@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <span>
+#include <string_view>
 
 #include <cordee/comm/reducer.hpp>
 #include <cordee/core/training_step.hpp>
@@ -14,6 +15,7 @@
 #include <cordee/device/predicated.hpp>
 #include <cordee/ops/cpu/elementwise.hpp>
 #include <cordee/ops/cpu/segmented.hpp>
+#include <cordee/train/named_segment.hpp>
 #include <cordee/train/step_status.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
@@ -48,6 +50,11 @@ class planes {
   [[nodiscard]] span grads() { return arena_.plane(1); }
   [[nodiscard]] span slot(int k) { return arena_.plane(2 + k); }
   [[nodiscard]] span reducer_slot(int k) { return arena_.plane(2 + O::slots + k); }
+  /// The numbers of a segment in a plane.
+  [[nodiscard]] span named(span plane, std::string_view name) const {
+    const segment& s = named_segment(table_, name);
+    return plane.subspan(s.offset, s.size);
+  }
   [[nodiscard]] span statistics() {
     return weights().subspan(trainable_size(), saved_statistics_.size());
   }

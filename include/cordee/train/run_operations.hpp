@@ -55,6 +55,17 @@ class run_operations {
     run().abort_peers_on_throw([&] { save_weights(run(), path, metadata); });
   }
 
+  /// Writes rank 0's gradient to a safetensors file under the names of its segments. After a step
+  /// of an exact optimizer that is the mean over ranks, unless the optimizer wrote its direction
+  /// there, as `lamb` does, or a clipped one, as `clip` does; after one of a mixing optimizer, what
+  /// was exchanged.
+  void save_gradients(const std::string& path) {
+    static_assert(
+        requires(Run& r) { write_gradients(r, path); },
+        "save_gradients: include <cordee/train/weights.hpp>, as the umbrella does");
+    run().abort_peers_on_throw([&] { write_gradients(run(), path); });
+  }
+
   /// Rank 0 reads weights of F32, F64, F16 or BF16 and broadcasts them; throws, with the tensors'
   /// names, if the file does not fit the network. Returns the names of the network's tensors that
   /// were not read.

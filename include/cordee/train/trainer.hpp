@@ -14,6 +14,7 @@
 
 #include <cmath>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <cordee/comm/collectives.hpp>
@@ -37,10 +38,8 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Trains a model with an optimizer, a schedule and a reducer. It owns the arena (weights,
-/// gradients, optimizer and reducer state), not the model, which must outlive it. Construction is
-/// collective: all ranks start from rank 0's initial weights. Its fit, evaluate, save and load are
-/// in run_operations.hpp.
+/// Trains a model, which must outlive it, with an optimizer, a schedule and a reducer, and owns the
+/// arena. Construction is collective: all ranks start from rank 0's weights. See run_operations.hpp.
 template <Model M, class O, Schedule S, class R>
 class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
  public:
@@ -77,7 +76,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
     detail::optim::check_optimizer(optimizer_);
     detail::train::check_quantization(model_);
     if (options_.check_stability) detail::train::expect_stable(optimizer_, reducer_);
-    if constexpr (!single_rank)
+    if constexpr (!detail::comm::single_rank<typename R::communicator_type>)
       detail::train::expect_same_table(
           reducer_.comm, segments(), buckets(),
           detail::train::trainer_settings(optimizer_, schedule_, reducer_, options_));
@@ -141,12 +140,14 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   /// Master weights, running statistics at the tail. Writes take effect at `adopt_weights`.
   [[nodiscard]] span weights() { return planes_.weights(); }
   [[nodiscard]] span grads() { return planes_.grads(); }
+  /// Of one segment, such as "layer1.0.conv1.weight".
+  [[nodiscard]] span weights(std::string_view name) { return planes_.named(weights(), name); }
+  [[nodiscard]] span grads(std::string_view name) { return planes_.named(grads(), name); }
   [[nodiscard]] span slot(int k) { return planes_.slot(k); }
   [[nodiscard]] span reducer_slot(int k) { return planes_.reducer_slot(k); }
   [[nodiscard]] span statistics() { return planes_.statistics(); }
 
  private:
-  static constexpr bool single_rank = detail::comm::single_rank<typename R::communicator_type>;
   static constexpr bool exact = gradient_is_exact, mixes = O::needs == agreement::mixing;
   static constexpr bool always_checks =
       !exact || precision::scales_loss || O::norms == norms_needed::before_accept;
@@ -226,8 +227,8 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
       exchange_.replayed(joined);
   }
 
-  // Exact optimizers test the reduced mean, with its norms, so that all ranks decide alike; the
-  // others have tested their own gradient, bucket by bucket, in check_local_gradient().
+  // Exact optimizers test the reduced mean, so that all ranks decide alike; the others have tested
+  // their own gradient, bucket by bucket, in check_local_gradient().
   void finish_reduction() {
     if (exact && checks_gradient()) {
       planes_.compute_norms(planes_.trainables(), 0, O::norms == norms_needed::before_accept,
@@ -237,8 +238,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
     if (checks_gradient()) gradient_scaler_.update(stream_);
   }
 
-  // With an exact mean that is not finite nothing changes; a GPU's kernels test for it themselves,
-  // since the host has not read the status yet.
+  // With an exact mean that is not finite nothing changes; a GPU's kernels test for it themselves.
   void accept() {
     const auto optimizer = [&](const auto& v, auto s) { optimizer_.accept(v, out_.info, s); };
     planes_.undo_if_nonfinite(exact, stream_);
@@ -254,7 +254,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
     readback_.mark(stream_);
   }
 
-  // What the step's work up to copy_status() has written; the compute stream goes on. Blocks.
+  // What the step's work up to copy_status() has written. Blocks.
   void read_back() {
     exchange_.wait(readback_);
     out_.train = readback_.metrics_of(model_);

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <cordee/comm/collectives.hpp>
@@ -114,26 +115,44 @@ void expect_fits(const auto& file, std::span<const segment> table,
 
 }  // namespace detail::train
 
-/// Rank 0 writes the mean model, and `metadata` beside the library's. The file is complete or absent.
-/// Collective.
+namespace detail::train {
+
+/// Rank 0 writes these segments of a plane, which every rank calls; the file is complete or absent.
 template <class Run>
-void save_weights(Run& run, const std::string& path, detail::io::tensor_metadata metadata = {}) {
+void write_segments(Run& run, const std::string& path, typename Run::span plane,
+                    std::span<const segment> table, io::tensor_metadata metadata) {
   using Real = typename Run::Real;
   using D = typename Run::device;
+  if (run.comm().rank() == 0) {
+    const auto numbers = copy_to_host<Real, D>(run.model().where(), plane, run.compute());
+    std::vector<io::tensor_view> tensors;
+    for (const segment& s : table)
+      tensors.push_back(
+          {std::string(s.name), shape_of(s), std::span(numbers).subspan(s.offset, s.size)});
+    metadata.insert(metadata.end(), {{"format", "pt"}, {"cordee", std::string(version)}});
+    io::save_tensors(path, tensors, metadata);
+  }
+  std::array<double, 1> barrier{};  // no rank returns before the file exists
+  allreduce_host(run.comm(), barrier, reduce_op::sum);
+}
+
+}  // namespace detail::train
+
+/// Rank 0 writes the mean model, and `metadata` beside the library's. Collective.
+template <class Run>
+void save_weights(Run& run, const std::string& path, detail::io::tensor_metadata metadata = {}) {
   run.with_mean_model([&] {
-    if (run.comm().rank() == 0) {
-      const auto weights = copy_to_host<Real, D>(run.model().where(), run.weights(), run.compute());
-      std::vector<detail::io::tensor_view> tensors;
-      for (const segment& s : run.segments())
-        tensors.push_back({std::string(s.name), detail::train::shape_of(s),
-                           std::span(weights).subspan(s.offset, s.size)});
-      metadata.insert(metadata.end(), {{"format", "pt"}, {"cordee", std::string(version)}});
-      detail::io::save_tensors(path, tensors, metadata);
-    }
-    std::array<double, 1> barrier{};  // no rank returns before the file exists
-    allreduce_host(run.comm(), barrier, reduce_op::sum);
+    detail::train::write_segments(run, path, run.weights(), run.segments(), std::move(metadata));
     return 0;
   });
+}
+
+/// Rank 0 writes its gradient plane as the last step left it. Collective.
+template <class Run>
+void write_gradients(Run& run, const std::string& path) {
+  detail::train::write_segments(run, path, run.grads(),
+                                run.segments().first(detail::core::count_trainable(run.segments())),
+                                {});
 }
 
 /// Rank 0 reads and broadcasts the weights. Optimizer state stays as it is. Returns the names of the
