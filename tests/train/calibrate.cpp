@@ -31,8 +31,13 @@ namespace {
 /// The error of the first layer, a 3x3 convolution of one channel, on a batch: y8 by the library's
 /// rounding of each input and weight, and the convolutions in double precision.
 struct first_layer_error {
-  double error = 0;      // |y8 - y| / |y|
-  double magnitude = 0;  // |sum of |x w|| / |y|
+  double error = 0;         // |y8 - y| / |y|
+  double magnitude = 0;     // |sum of |x w|| / |y|
+  std::size_t clipped = 0;  // inputs that are farther than half a step from their byte's number
+
+  /// y and y8 in fp32: at most 9 products, as many sums, a scale and its factor are 20 roundings of
+  /// 2^-24 of the sum of |x w|, in each of the two.
+  double rounding() const { return 2 * 20 * 0x1p-24 * magnitude; }
 };
 
 template <class Run>
@@ -45,10 +50,13 @@ first_layer_error error_of(Run& run, const batch<cpu>& b, double low, double hig
   const int side = small.image.height;
   const auto pixels = static_cast<std::size_t>(side * side);
   double off = 0, whole = 0, magnitude = 0;
+  std::size_t clipped = 0;
   std::vector<float> x(pixels);
   for (std::size_t n = 0; n < static_cast<std::size_t>(b.count); ++n) {
     detail::ops::normalize_bytes<float, 1>(small.image, 1, b.pixels.data + n * pixels,
                                            b.normalization, x.data(), cpu::stream{});
+    for (const float v : x)
+      clipped += std::abs(v - quantizer.fake_quantize(v)) > 0.5001F * quantizer.scale ? 1 : 0;
     for (std::size_t k = 0; k < filters.size / 9; ++k) {
       float largest = 0;
       for (std::size_t t = 0; t < 9; ++t) largest = std::max(largest, std::abs(w[9 * k + t]));
@@ -73,7 +81,7 @@ first_layer_error error_of(Run& run, const batch<cpu>& b, double low, double hig
         }
     }
   }
-  return {std::sqrt(off / whole), std::sqrt(magnitude / whole)};
+  return {std::sqrt(off / whole), std::sqrt(magnitude / whole), clipped};
 }
 
 }  // namespace
@@ -88,9 +96,7 @@ TEST_CASE("calibrate: the error is |y8 - y| / |y| of the last update, on the fir
   REQUIRE(last.size() == 1);
   const first_layer_error wanted = error_of(run, last[0], report[0].low, report[0].high);
   CHECK(wanted.error > 0);
-  // y and y8 in fp32: at most 9 products, as many sums, a scale and its factor are 20 roundings of
-  // 2^-24 of the sum of |x w|, in each of the two.
-  CHECK(std::abs(report[0].error - wanted.error) <= 2 * 20 * 0x1p-24 * wanted.magnitude);
+  CHECK(std::abs(report[0].error - wanted.error) <= wanted.rounding());
 }
 
 TEST_CASE("calibrate: int8 evaluates as fp32 on its weights, with any number of ranks") {
@@ -172,7 +178,8 @@ TEST_CASE("calibrate: inputs outside of a range are counted, and increase the er
   resnet<8, int8, cpu, small> net;
   trainer run{net, sgd{}, steady, solo{}};
   auto feed = feed_of(self_comm{});
-  for (const calibrated_layer& layer : calibrate(run, feed, 1)) CHECK(layer.saturation == 0);
+  const auto report = calibrate(run, feed, 1);
+  for (const calibrated_layer& layer : report) CHECK(layer.saturation == 0);
   // Pixels three times as large as those of the calibration.
   auto& observer = net.quantization.observer;
   std::vector<batch<cpu>> bright;
@@ -186,8 +193,14 @@ TEST_CASE("calibrate: inputs outside of a range are counted, and increase the er
   net.forward(run.packed_parameters(), run.weights(), bright[0], phase::evaluate, run.compute());
   observer.mode = quantization_observer::run_mode::quantized;
   const auto& first = observer.layers[0];
-  CHECK(first.clipped > 0.1 * first.count);
-  CHECK(std::sqrt(first.squared_error / first.squared_norm) > 0.1);
+  const double error = std::sqrt(first.squared_error / first.squared_norm);
+  const first_layer_error wanted = error_of(run, bright[0], report[0].low, report[0].high);
+  REQUIRE(wanted.clipped > 0);
+  CHECK(first.clipped == static_cast<double>(wanted.clipped));
+  CHECK(first.count ==
+        static_cast<double>(bright[0].count * small.image.height * small.image.width));
+  CHECK(std::abs(error - wanted.error) <= wanted.rounding());
+  CHECK(error > report[0].error);
 }
 
 TEST_CASE("calibrate: a rank without samples gets the others' ranges, and nothing else changes") {
