@@ -42,8 +42,8 @@ namespace {
 struct cautious {
   std::array<double, 2> numbers{1, 1e300};  // factor, last loss
   double operator()(double) const { return 0.1 * numbers[0]; }
-  void observe(double, double loss) {
-    numbers = {loss > numbers[1] ? numbers[0] / 2 : numbers[0], loss};
+  void observe(const observation& seen) {
+    numbers = {seen.loss > numbers[1] ? numbers[0] / 2 : numbers[0], seen.loss};
   }
   std::span<double> state() { return numbers; }
 };

@@ -21,6 +21,9 @@
 #include <cordee/optim/sgd.hpp>
 #include <cordee/precision/fp16.hpp>
 #include <cordee/precision/int8.hpp>
+#include <cordee/schedule/constant.hpp>
+#include <cordee/schedule/plateau.hpp>
+#include <cordee/schedule/then.hpp>
 #include <cordee/schedule/warmup.hpp>
 #include <cordee/train/evaluate.hpp>
 
@@ -149,11 +152,14 @@ void resumes(const std::string& name, const O& optimizer, const S& schedule,
 struct cautious {
   std::array<double, 2> numbers{1, 1e300};  // factor, last loss
   double operator()(double) const { return 0.1 * numbers[0]; }
-  void observe(double, double loss) {
-    numbers = {loss > numbers[1] ? numbers[0] / 2 : numbers[0], loss};
+  void observe(const observation& seen) {
+    numbers = {seen.loss > numbers[1] ? numbers[0] / 2 : numbers[0], seen.loss};
   }
   std::span<double> state() { return numbers; }
 };
+
+const then plateaus{constant{0.05}, 0.5,
+                    training_plateau{.learning_rate = 0.1, .patience = 0, .threshold = 0.9}};
 
 constexpr auto over_ring = [](threads comm) { return ring{comm}; };
 
@@ -162,6 +168,7 @@ constexpr auto over_ring = [](threads comm) { return ring{comm}; };
 TEST_CASE("resume: exact reducers, micro-batches, batches across epochs, an adaptive schedule") {
   resumes<fp32>("lars", lars{.trust_coefficient = 0.02}, warmup{0.5, cautious{}}, over_ring);
   resumes<fp64>("adamw in fp64", adamw{}, falling, over_ring);
+  resumes<fp64>("a plateau", sgd{}, plateaus, over_ring);
 }
 TEST_CASE("resume: loss scaling, error feedback, local steps, gossip") {
   resumes<fp16>("sgd in fp16", sgd{.momentum = 0.9}, falling, over_ring);

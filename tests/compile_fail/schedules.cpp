@@ -22,7 +22,7 @@ struct halving {
 #if defined(OBSERVES_ONE_NUMBER)
   void observe(double) {}
 #else
-  void observe(double, double mean_loss) { learning_rate /= mean_loss > 1 ? 2 : 1; }
+  void observe(const observation& seen) { learning_rate /= seen.loss > 1 ? 2 : 1; }
 #endif
 #if defined(STATE_RETURNS_A_NUMBER)
   double state() { return learning_rate; }

@@ -20,8 +20,8 @@ namespace {
 struct halving {
   double learning_rate = 1;
   double operator()(double) const { return learning_rate; }
-  void observe(double, double mean_loss) {
-    if (mean_loss > 1) learning_rate /= 2;
+  void observe(const observation& seen) {
+    if (seen.loss > 1) learning_rate /= 2;
   }
 };
 
@@ -54,8 +54,8 @@ TEST_CASE("a schedule with observe is adaptive, others are not") {
   static_assert(AdaptiveSchedule<halving>);
   static_assert(!AdaptiveSchedule<constant>);
   halving s;
-  s.observe(0, 2.0);
-  s.observe(1, 0.5);
+  s.observe({0, 2.0});
+  s.observe({1, 0.5});
   CHECK(s(1) == 0.5);
 }
 

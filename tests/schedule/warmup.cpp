@@ -40,9 +40,9 @@ struct counting {
   int* calls;
   double* last;
   double operator()(double) const { return 1; }
-  void observe(double epoch, double) {
+  void observe(const observation& seen) {
     ++*calls;
-    *last = epoch;
+    *last = seen.epoch;
   }
 };
 
@@ -123,12 +123,12 @@ TEST_CASE("warm-up forwards losses to an adaptive schedule, warmup_then with shi
   int calls = 0;
   double last = 0;
   warmup over{2, counting{&calls, &last}};
-  over.observe(1, 0.5);
+  over.observe({1, 0.5});
   CHECK(calls == 1);
   warmup_then before{2, counting{&calls, &last}};
-  before.observe(1, 0.5);  // before the first epoch of the schedule
+  before.observe({1, 0.5});  // before the first epoch of the schedule
   CHECK(calls == 1);
-  before.observe(5, 0.5);
+  before.observe({5, 0.5});
   CHECK(calls == 2);
   CHECK(last == 3);
 }

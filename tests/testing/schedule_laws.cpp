@@ -6,12 +6,18 @@
 
 #include <doctest/doctest.h>
 
+#include <cordee/schedule/akiba_slow_start.hpp>
 #include <cordee/schedule/constant.hpp>
 #include <cordee/schedule/cosine.hpp>
+#include <cordee/schedule/exponential.hpp>
 #include <cordee/schedule/legw.hpp>
+#include <cordee/schedule/mlperf_poly2.hpp>
 #include <cordee/schedule/multistep.hpp>
+#include <cordee/schedule/one_cycle.hpp>
+#include <cordee/schedule/plateau.hpp>
 #include <cordee/schedule/polynomial.hpp>
 #include <cordee/schedule/scaled.hpp>
+#include <cordee/schedule/then.hpp>
 #include <cordee/schedule/warmup.hpp>
 #include <cordee/testing/schedule_laws.hpp>
 
@@ -24,9 +30,9 @@ namespace {
 struct halving {
   double learning_rate = 1, before = std::numeric_limits<double>::infinity();
   double operator()(double) const { return learning_rate; }
-  void observe(double, double loss) {
-    if (loss > before) learning_rate /= 2;
-    before = loss;
+  void observe(const observation& seen) {
+    if (seen.loss > before) learning_rate /= 2;
+    before = seen.loss;
   }
 };
 
@@ -34,7 +40,7 @@ struct halving {
 struct diverging {
   double learning_rate = 1;
   double operator()(double) const { return learning_rate; }
-  void observe(double, double loss) { learning_rate *= loss; }
+  void observe(const observation& seen) { learning_rate *= seen.loss; }
 };
 
 bool contains(const std::string& violation, const char* part) {
@@ -60,6 +66,12 @@ TEST_CASE("schedule_laws hold for all schedules") {
     CHECK(schedule_laws(linear_scaled{wave, 256, 8192}, epochs) == "");
     CHECK(schedule_laws(sqrt_scaled{wave, 256, 100}, epochs) == "");
     CHECK(schedule_laws(legw{0.3125, poly, 512, 32768}, epochs) == "");
+    CHECK(schedule_laws(exponential{.learning_rate = 0.8}, epochs) == "");
+    CHECK(schedule_laws(one_cycle{.peak = 2, .epochs = 90, .update = 0.01}, epochs) == "");
+    CHECK(schedule_laws(one_cycle{.peak = 2, .epochs = 90, .three_phase = true}, epochs) == "");
+    CHECK(schedule_laws(mlperf_poly2{.peak = 9, .warmup_epochs = 5, .epochs = 90}, epochs) == "");
+    CHECK(schedule_laws(akiba_slow_start{}, epochs) == "");
+    CHECK(schedule_laws(then{wave, 10, scaled{poly, 0.5}}, epochs) == "");
     CHECK(schedule_laws([](double epoch) { return 1 / (1 + epoch); }, epochs) == "");
   }
 }
@@ -70,6 +82,9 @@ TEST_CASE("schedule_laws hold for adaptive schedules, also wrapped ones") {
   CHECK(schedule_laws(warmup_then{5, halving{}}, 30) == "");
   CHECK(schedule_laws(linear_scaled{halving{}, 256, 512}, 30) == "");
   CHECK(schedule_laws(legw{0.5, halving{}, 256, 512}, 30) == "");
+  CHECK(schedule_laws(then{halving{}, 10, constant{0.1}}, 30) == "");
+  CHECK(schedule_laws(plateau{.patience = 2}, 30) == "");
+  CHECK(schedule_laws(scaled{training_plateau{.patience = 0, .cooldown = 1}, 2}, 30) == "");
 }
 
 TEST_CASE("each law of schedules detects its fault") {
@@ -92,7 +107,7 @@ TEST_CASE("each law of schedules detects its fault") {
     int* count;
     double learning_rate = 1;
     double operator()(double) const { return learning_rate; }
-    void observe(double, double) { learning_rate = ++*count; }
+    void observe(const observation&) { learning_rate = ++*count; }
   };
   CHECK(contains(laws::observes_deterministically(shared{&observations}, 30), "two copies"));
 }

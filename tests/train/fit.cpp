@@ -267,7 +267,7 @@ TEST_CASE("fit: an adaptive schedule observes the mean loss over all ranks, on e
   struct recording_schedule {
     std::vector<double>* losses;
     double operator()(double) const { return 0.01; }
-    void observe(double, double loss) { losses->push_back(loss); }
+    void observe(const observation& seen) { losses->push_back(seen.loss); }
   };
   static_assert(AdaptiveSchedule<recording_schedule>);
   const auto by_rank = on_ranks(3, [&](threads comm) {

@@ -81,7 +81,7 @@ TEST_CASE("fit: gives its callbacks the plan's warnings") {
 TEST_CASE("plan_warnings: an adaptive schedule's learning rates are not known") {
   struct adaptive {
     double operator()(double) const { return 0; }
-    void observe(double, double) {}
+    void observe(const observation&) {}
   };
   CHECK(about(adaptive{}, 3).empty());
 }

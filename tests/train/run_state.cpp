@@ -317,14 +317,14 @@ TEST_CASE("run_state: an adaptive schedule shows its numbers, through wrappers t
   struct halving {
     std::array<double, 1> factor{1};
     double operator()(double) const { return 0.1 * factor[0]; }
-    void observe(double, double) { factor[0] /= 2; }
+    void observe(const observation&) { factor[0] /= 2; }
     std::span<double> state() { return factor; }
   };
   static_assert(detail::schedule::HasScheduleState<warmup<halving>>);
   static_assert(!detail::schedule::HasScheduleState<decltype(slow_start)>);
   quadratic<fp64> model;
   trainer run{model, sgd{}, warmup{0, halving{}}, solo{}};
-  run.schedule().observe(0, 1);
+  run.schedule().observe({0, 1});
   CHECK(run.state().schedule == std::vector<double>{0.5});
   trainer other{model, sgd{}, warmup{0, halving{}}, solo{}};
   other.restore(run.state());

@@ -53,12 +53,12 @@ struct legw {
                                       : inner(epoch));
   }
   [[nodiscard]] double end_epoch() const { return detail::schedule::end_epoch_of(inner); }
-  void observe(double epoch, double mean_loss)
+  void observe(const observation& seen)
     requires detail::schedule::AdaptiveSchedule<S>
   {
-    inner.observe(epoch, mean_loss);
+    inner.observe(seen);
   }
-  [[nodiscard]] std::span<double> state()
+  [[nodiscard]] decltype(auto) state()
     requires detail::schedule::HasScheduleState<S>
   {
     return inner.state();

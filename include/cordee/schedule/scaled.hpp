@@ -1,8 +1,10 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The learning rate of a large batch from that of a small one: k = global batch / reference batch.
+// A schedule times a factor, and the learning rate of a large batch from that of a small one: k =
+// global batch / reference batch.
 //
+//   scaled           lr(e) = factor s(e)
 //   linear_scaled    lr(e) = k s(e)          Goyal et al. 2017
 //   sqrt_scaled      lr(e) = sqrt(k) s(e)    Krizhevsky 2014; with warm-up epochs times k it is LEGW
 //
@@ -38,6 +40,31 @@ inline double batch_ratio(std::int64_t reference, std::int64_t global) {
 }  // namespace detail::schedule
 
 template <Schedule S>
+struct scaled {
+  S inner{};
+  double factor = 1;
+
+  double operator()(double epoch) const {
+    expects(factor > 0, "scaled: .factor must be positive");
+    return factor * inner(epoch);
+  }
+  [[nodiscard]] double end_epoch() const { return detail::schedule::end_epoch_of(inner); }
+  void observe(const observation& seen)
+    requires detail::schedule::AdaptiveSchedule<S>
+  {
+    inner.observe(seen);
+  }
+  [[nodiscard]] decltype(auto) state()
+    requires detail::schedule::HasScheduleState<S>
+  {
+    return inner.state();
+  }
+  [[nodiscard]] std::string describe() const {
+    return concat(factor, " times: ", cordee::describe(inner));
+  }
+};
+
+template <Schedule S>
 struct linear_scaled {
   S inner{};
   std::int64_t reference_batch = detail::schedule::missing_batch<S>();
@@ -48,12 +75,12 @@ struct linear_scaled {
   }
   double operator()(double epoch) const { return factor() * inner(epoch); }
   [[nodiscard]] double end_epoch() const { return detail::schedule::end_epoch_of(inner); }
-  void observe(double epoch, double mean_loss)
+  void observe(const observation& seen)
     requires detail::schedule::AdaptiveSchedule<S>
   {
-    inner.observe(epoch, mean_loss);
+    inner.observe(seen);
   }
-  [[nodiscard]] std::span<double> state()
+  [[nodiscard]] decltype(auto) state()
     requires detail::schedule::HasScheduleState<S>
   {
     return inner.state();
@@ -77,12 +104,12 @@ struct sqrt_scaled {
   }
   double operator()(double epoch) const { return factor() * inner(epoch); }
   [[nodiscard]] double end_epoch() const { return detail::schedule::end_epoch_of(inner); }
-  void observe(double epoch, double mean_loss)
+  void observe(const observation& seen)
     requires detail::schedule::AdaptiveSchedule<S>
   {
-    inner.observe(epoch, mean_loss);
+    inner.observe(seen);
   }
-  [[nodiscard]] std::span<double> state()
+  [[nodiscard]] decltype(auto) state()
     requires detail::schedule::HasScheduleState<S>
   {
     return inner.state();

@@ -11,9 +11,11 @@
 //     optional member              default         meaning
 //     describe() const             a neutral text  one line for the run's description
 //     end_epoch() const            infinite        from where the learning rate is constant
-//     observe(epoch, mean_loss)    not adaptive    by `fit`, after each update, on all ranks
+//     observe(observation)         not adaptive    by `fit`, after each update, on all ranks
 //     state()                      none            std::span<double>: what observe changes, which a
-//                                                  checkpoint saves and restores
+//                                                  checkpoint saves and restores; or a
+//                                                  std::vector<double>&, whose length may change
+//     needs_validation             false           static constexpr bool: fit must validate
 //   };
 //
 // It is passed to the trainer as it is, or wrapped: warmup{5, my_schedule{}}. A misspelt or
@@ -28,9 +30,11 @@
 
 #include <cmath>
 #include <concepts>
+#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include <cordee/core/concat.hpp>
 #include <cordee/core/config.hpp>
@@ -44,20 +48,49 @@ template <class S>
 concept Schedule = std::regular_invocable<const S&, double> &&
                    std::convertible_to<std::invoke_result_t<const S&, double>, double>;
 
+/// What an adaptive schedule observes after an update: the same numbers on all ranks.
+struct observation {
+  double epoch = 0;  // at which the update began
+  double loss = 0;   // mean over its samples on all ranks
+  /// Of the epoch that ended with the update, if one did: the mean loss of its samples, and that of
+  /// fit's validation, if it has one.
+  std::optional<double> epoch_loss{}, validation_loss{};
+};
+
 namespace detail::schedule {
 
-/// A schedule with state: it receives the mean loss over all ranks after each update, so that the
-/// learning rate stays equal on all ranks.
+/// A schedule with state, which observes what all ranks have observed, so that the learning rate
+/// stays equal on all ranks.
 template <class S>
-concept AdaptiveSchedule = Schedule<S> && requires(S s, double epoch, double mean_loss) {
-  { s.observe(epoch, mean_loss) };
+concept AdaptiveSchedule = Schedule<S> && requires(S s, const observation& seen) {
+  { s.observe(seen) };
 };
 
 /// A schedule that shows the numbers which observe() changes, in its own memory.
 template <class S>
-concept HasScheduleState = Schedule<S> && requires(S s) {
-  { s.state() } -> std::same_as<std::span<double>>;
-};
+concept HasScheduleState = Schedule<S> && (
+                                              requires(S s) {
+                                                { s.state() } -> std::same_as<std::span<double>>;
+                                              } ||
+                                              requires(S s) {
+                                                { s.state() } -> std::same_as<std::vector<double>&>;
+                                              });
+
+/// Whether a schedule, or one inside it, observes the loss of a validation.
+template <class S>
+consteval bool needs_validation() {
+  if constexpr (requires { S::needs_validation; })
+    return S::needs_validation;
+  else if constexpr (requires { &S::inner; })
+    return needs_validation<decltype(S::inner)>();
+  else if constexpr (requires {
+                       &S::first;
+                       &S::second;
+                     })
+    return needs_validation<decltype(S::first)>() || needs_validation<decltype(S::second)>();
+  else
+    return false;
+}
 
 template <class S>
 constexpr bool has_end_epoch = requires(const S s) {
@@ -80,11 +113,11 @@ consteval bool has_schedule_members() {
       "the optional member 'describe' of a schedule is 'std::string describe() const'");
   static_assert(
       AdaptiveSchedule<S> || !requires { &S::observe; },
-      "the optional member 'observe' of a schedule is 'void observe(double epoch, double "
-      "mean_loss)'");
+      "the optional member 'observe' of a schedule is 'void observe(const observation&)'");
   static_assert(
       HasScheduleState<S> || !requires { &S::state; },
-      "the optional member 'state' of a schedule is 'std::span<double> state()'");
+      "the optional member 'state' of a schedule is 'std::span<double> state()' or "
+      "'std::vector<double>& state()'");
   static_assert(
       !requires(const S s) { s.ends(); } && !requires(const S s) { s.end(); } &&
           !requires(const S s) { s.last_epoch(); },
@@ -94,7 +127,7 @@ consteval bool has_schedule_members() {
           !requires(const S s) { s.to_string(); },
       "the optional member of a schedule is spelt 'describe'");
   static_assert(
-      !requires(S s) { s.observes(0.0, 0.0); } && !requires(S s) { s.on_loss(0.0, 0.0); } &&
+      !requires(S s) { s.observes(observation{}); } && !requires(S s) { s.on_loss(0.0, 0.0); } &&
           !requires(S s) { s.update(0.0, 0.0); },
       "the optional member of a schedule is spelt 'observe'");
   return true;

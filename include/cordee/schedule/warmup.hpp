@@ -47,12 +47,12 @@ struct warmup {
                           : inner(epoch);
   }
   [[nodiscard]] double end_epoch() const { return detail::schedule::end_epoch_of(inner); }
-  void observe(double epoch, double mean_loss)
+  void observe(const observation& seen)
     requires detail::schedule::AdaptiveSchedule<S>
   {
-    inner.observe(epoch, mean_loss);
+    inner.observe(seen);
   }
-  [[nodiscard]] std::span<double> state()
+  [[nodiscard]] decltype(auto) state()
     requires detail::schedule::HasScheduleState<S>
   {
     return inner.state();
@@ -79,12 +79,14 @@ struct warmup_then {
                           : inner(epoch - epochs);
   }
   [[nodiscard]] double end_epoch() const { return epochs + detail::schedule::end_epoch_of(inner); }
-  void observe(double epoch, double mean_loss)
+  void observe(observation seen)
     requires detail::schedule::AdaptiveSchedule<S>
   {
-    if (epoch >= epochs) inner.observe(epoch - epochs, mean_loss);
+    if (seen.epoch < epochs) return;
+    seen.epoch -= epochs;
+    inner.observe(seen);
   }
-  [[nodiscard]] std::span<double> state()
+  [[nodiscard]] decltype(auto) state()
     requires detail::schedule::HasScheduleState<S>
   {
     return inner.state();

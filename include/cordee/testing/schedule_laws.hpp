@@ -80,8 +80,10 @@ std::string observes_deterministically(S schedule, double epochs) {
     for (int k = 0; k < 400; ++k) {
       const double e = epochs * k / 400;
       const double loss = k % 50 == 49 ? 1e30 : 2 + std::sin(0.1 * k) / (1 + 0.01 * k);
-      schedule.observe(e, loss);
-      other.observe(e, loss);
+      observation seen{e, loss};
+      if (k % 20 == 19) seen.epoch_loss = seen.validation_loss = loss;
+      schedule.observe(seen);
+      other.observe(seen);
       const double learning_rate = schedule(e);
       if (!(learning_rate >= 0 && std::isfinite(learning_rate)))
         return concat("after a loss of ", loss, " the learning rate at epoch ", e, " is ",

@@ -70,6 +70,18 @@ step_record allreduce_record(Run& run, const Outcome& own, std::int64_t skipped,
   return r;
 }
 
+/// Shows an adaptive schedule the update, and the epoch if the update ended it. Collective.
+template <class Run>
+void observe_update(Run& run, const epoch_record& e, bool epoch_ends) {
+  observation seen{e.last.info.epoch, e.last.train.mean_loss()};
+  if (epoch_ends) {
+    seen.epoch_loss = e.train.mean_loss();
+    if (e.validation) seen.validation_loss = e.validation->mean_loss();
+  }
+  run.schedule().observe(seen);
+  if (epoch_ends) agree_on_schedule(run);
+}
+
 /// Callbacks that are not a `validation` have nothing to evaluate.
 template <class Run, class L>
 void validate(Run&, const normalization&, L&, std::optional<metrics>&) {}
@@ -135,6 +147,10 @@ template <class Run, class F, class... Callbacks>
       schedule::AdaptiveSchedule<std::remove_cvref_t<decltype(run.schedule())>>;
   constexpr bool reduces = sizeof...(callbacks) > 0 || adaptive;  // every step over all ranks
   static_assert((is_fit_argument<Callbacks, Run>() && ...));
+  static_assert(!schedule::needs_validation<std::remove_cvref_t<decltype(run.schedule())>>() ||
+                    (is_validation<Callbacks> || ...),
+                "the schedule follows the loss of a validation: pass `validation{dataset}` to fit, "
+                "or choose one that follows the training loss (training_plateau)");
   expect_shapes_match<typename Run::model_type>(feed);
   expects(epochs >= 0 && std::isfinite(epochs),
           "fit: the number of epochs is negative, NaN or infinite");
@@ -176,14 +192,15 @@ template <class Run, class F, class... Callbacks>
     state.skipped = record.skipped;
     state.in_epoch += record.train;
     state.update = k + 1;
-    if constexpr (adaptive) run.schedule().observe(out.info.epoch, record.train.mean_loss());
     if (reports) (call_step(callbacks, record), ...);
 
-    bool stops = false;
     const bool epoch_ends = std::floor(feed.epoch(k + 1)) > std::floor(feed.epoch(k));
-    if (epoch_ends || k + 1 == total) {
-      epoch_record e{record, state.in_epoch, std::nullopt};
-      (validate(run, feed.norm(), callbacks, e.validation), ...);
+    const bool reports_epoch = epoch_ends || k + 1 == total;
+    epoch_record e{record, state.in_epoch, std::nullopt};
+    if (reports_epoch) (validate(run, feed.norm(), callbacks, e.validation), ...);
+    if constexpr (adaptive) observe_update(run, e, epoch_ends);
+    bool stops = false;
+    if (reports_epoch) {
       if (reports) (call_epoch(callbacks, e), ...);
       summary.last = e;
       if (epoch_ends) state.in_epoch = {};  // else a resumed run goes on with the epoch

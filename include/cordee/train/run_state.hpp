@@ -87,7 +87,7 @@ namespace detail::train {
 template <class Real, class S, class R>
 [[gnu::cold]] run_state collect_state(run_state own, S& schedule, const R& reducer) {
   if constexpr (detail::schedule::HasScheduleState<S>) {
-    const std::span<double> numbers = schedule.state();
+    const std::span<const double> numbers = schedule.state();
     own.schedule.assign(numbers.begin(), numbers.end());
   }
   if constexpr (comm::HasReducerState<R, Real>) {
@@ -99,16 +99,39 @@ template <class Real, class S, class R>
   return own;
 }
 
+/// Gives the schedule n numbers of state, where their count may change. Throws error where it is
+/// another and may not.
+template <class S>
+std::span<double> schedule_numbers(S& schedule, std::size_t n) {
+  auto&& numbers = schedule.state();
+  if constexpr (requires { numbers.resize(n); })
+    numbers.resize(n);
+  else if (numbers.size() != n)
+    throw error(concat("the saved schedule has ", n, " numbers of state, this one has ",
+                       numbers.size(), ": continue with the schedule that was saved"));
+  return numbers;
+}
+
+/// Gives every rank rank 0's state of the schedule: processors may round differently what it
+/// computes of equal losses, and a decision near its threshold would divide the ranks. Collective.
+template <class Run>
+void agree_on_schedule(Run& run) {
+  using S = std::remove_cvref_t<decltype(run.schedule())>;
+  if constexpr (detail::schedule::HasScheduleState<S>) {
+    std::array<double, 1> count{static_cast<double>(std::span(run.schedule().state()).size())};
+    comm::broadcast(run.comm(), span_on<double, cpu>{count.data(), 1}, cpu::stream{});
+    const auto numbers = schedule_numbers(run.schedule(), static_cast<std::size_t>(count[0]));
+    comm::broadcast(run.comm(), span_on<double, cpu>{numbers.data(), numbers.size()},
+                    cpu::stream{});
+  }
+}
+
 /// Passes a schedule's and a reducer's part of `state` to them. Throws error for a schedule of
 /// another kind. Collective.
 template <class Real, class S, class R>
 [[gnu::cold]] void restore_policies(const run_state& state, S& schedule, const R& reducer) {
   if constexpr (detail::schedule::HasScheduleState<S>) {
-    const std::span<double> numbers = schedule.state();
-    if (numbers.size() != state.schedule.size())
-      throw error(concat("the saved schedule has ", state.schedule.size(),
-                         " numbers of state, this one has ", numbers.size(),
-                         ": continue with the schedule that was saved"));
+    const std::span<double> numbers = schedule_numbers(schedule, state.schedule.size());
     std::copy(state.schedule.begin(), state.schedule.end(), numbers.begin());
   }
   if constexpr (comm::HasReducerState<R, Real>) {

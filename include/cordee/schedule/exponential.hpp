@@ -1,0 +1,31 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A learning rate that falls by the same factor in each epoch, evaluated at each update.
+//
+//   lr(e) = learning_rate factor^e
+//
+// PyTorch's ExponentialLR, stepped once an epoch, has the same values at whole epochs.
+#pragma once
+
+#include <cmath>
+
+#include <cordee/core/error.hpp>
+#include <cordee/schedule/schedule.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+struct exponential {
+  double learning_rate = 0.1;
+  double factor = 0.95;
+
+  double operator()(double epoch) const {
+    expects(factor > 0 && factor <= 1, "exponential: .factor must be above 0 and at most 1");
+    return learning_rate * std::pow(factor, epoch);
+  }
+  [[nodiscard]] std::string describe() const {
+    return concat("exponential from ", learning_rate, ", times ", factor, " an epoch");
+  }
+};
+
+}  // namespace cordee::inline CORDEE_ABI

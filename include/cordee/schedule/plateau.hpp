@@ -1,0 +1,94 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A learning rate that falls when the loss has stopped to fall: PyTorch's ReduceLROnPlateau.
+//
+//   after each epoch, of which l is the loss:
+//     l < (1 - threshold) best:   best = l,  bad = 0;      else   bad = bad + 1
+//     during `cooldown` epochs after a reduction:   bad = 0
+//     bad > patience:   lr = max(factor lr, floor),  bad = 0
+//
+//   plateau            of the loss of fit's validation{dataset}
+//   training_plateau   of the mean training loss of the epoch
+//
+// A NaN is an epoch without improvement. PyTorch makes no reduction below 1e-8, this one does.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include <cordee/core/error.hpp>
+#include <cordee/schedule/schedule.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+namespace detail::schedule {
+
+struct training_loss {
+  static constexpr bool of_validation = false;
+  static constexpr std::string_view name = "training";
+  static std::optional<double> of(const observation& seen) { return seen.epoch_loss; }
+};
+struct validation_loss {
+  static constexpr bool of_validation = true;
+  static constexpr std::string_view name = "validation";
+  static std::optional<double> of(const observation& seen) { return seen.validation_loss; }
+};
+
+}  // namespace detail::schedule
+
+template <class Loss>
+struct basic_plateau {
+  static constexpr bool needs_validation = Loss::of_validation;
+
+  double learning_rate = 0.1;
+  double factor = 0.1;
+  int patience = 10;        // epochs without improvement that change nothing
+  double threshold = 1e-4;  // of an improvement, relative to the best loss
+  int cooldown = 0;         // epochs after a reduction that do not count
+  double floor = 0;
+
+  // Reductions, the best loss, epochs without improvement, epochs of cooldown left.
+  std::array<double, 4> learned{0, HUGE_VAL, 0, 0};
+
+  double operator()(double) const {
+    expects(factor > 0 && factor < 1, "plateau: .factor must be between 0 and 1");
+    expects(patience >= 0 && cooldown >= 0, "plateau: .patience or .cooldown is negative");
+    expects(threshold >= 0 && threshold < 1, "plateau: .threshold must be from 0 to below 1");
+    expects(floor >= 0 && floor <= learning_rate,
+            "plateau: .floor must be from 0 to .learning_rate");
+    return std::max(learning_rate * std::pow(factor, learned[0]), floor);
+  }
+  void observe(const observation& seen) {
+    const std::optional<double> loss = Loss::of(seen);
+    if (!loss) return;
+    auto& [reductions, best, bad, cooling] = learned;
+    bad = *loss < best * (1 - threshold) ? 0 : bad + 1;
+    if (bad == 0) best = *loss;
+    if (cooling > 0) {
+      --cooling;
+      bad = 0;
+    }
+    if (bad <= patience) return;
+    ++reductions;
+    bad = 0;
+    cooling = cooldown;
+  }
+  [[nodiscard]] std::span<double> state() { return learned; }
+  [[nodiscard]] std::string describe() const {
+    return concat("from ", learning_rate, ", times ", factor, " after ", patience + 1,
+                  " epochs without a ", Loss::name, " loss ", 100 * threshold,
+                  " % below the best, not below ", floor,
+                  cooldown > 0 ? concat(", and not within ", cooldown, " epochs of the last") : "");
+  }
+};
+
+using plateau = basic_plateau<detail::schedule::validation_loss>;
+using training_plateau = basic_plateau<detail::schedule::training_loss>;
+
+}  // namespace cordee::inline CORDEE_ABI

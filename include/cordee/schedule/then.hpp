@@ -1,0 +1,55 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// One schedule after another, written in the order in which they apply.
+//
+//   then{a, W, b}     lr(e) = a(e)   for e < W,   then b(e - W)
+//
+// The second one's epochs count from where it begins, as after `warmup_then`. Longer sequences nest
+// to the right: then{a, 10, then{b, 20, c}}.
+#pragma once
+
+#include <cordee/core/error.hpp>
+#include <cordee/schedule/schedule.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+template <Schedule A, Schedule B>
+struct then {
+  static_assert(!detail::schedule::AdaptiveSchedule<A> || !detail::schedule::AdaptiveSchedule<B>,
+                "then: at most one of the two schedules may be adaptive");
+
+  A first{};
+  double epochs = 0;  // of the first
+  B second{};
+
+  double operator()(double epoch) const {
+    expects(epochs > 0, "then: the first schedule must last longer than 0 epochs");
+    return epoch < epochs ? first(epoch) : second(epoch - epochs);
+  }
+  [[nodiscard]] double end_epoch() const { return epochs + detail::schedule::end_epoch_of(second); }
+  void observe(observation seen)
+    requires(detail::schedule::AdaptiveSchedule<A> || detail::schedule::AdaptiveSchedule<B>)
+  {
+    if constexpr (detail::schedule::AdaptiveSchedule<A>) {
+      if (seen.epoch < epochs) first.observe(seen);
+    } else if (seen.epoch >= epochs) {
+      seen.epoch -= epochs;
+      second.observe(seen);
+    }
+  }
+  [[nodiscard]] decltype(auto) state()
+    requires(detail::schedule::HasScheduleState<A> || detail::schedule::HasScheduleState<B>)
+  {
+    if constexpr (detail::schedule::HasScheduleState<A>)
+      return first.state();
+    else
+      return second.state();
+  }
+  [[nodiscard]] std::string describe() const {
+    return concat(cordee::describe(first), "; from epoch ", epochs,
+                  " on, counted from there: ", cordee::describe(second));
+  }
+};
+
+}  // namespace cordee::inline CORDEE_ABI
