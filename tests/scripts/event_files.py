@@ -24,9 +24,11 @@ with tempfile.TemporaryDirectory() as scratch:
     run.Reload()
     assert run.file_version == 2, run.file_version
     steps = {tag: [event.step for event in run.Scalars(tag)] for tag in run.Tags()["scalars"]}
-    names = ["accuracy", "gradient_norm", "images_per_second", "learning_rate", "loss", "skipped"]
+    names = ["accuracy", "gradient_norm", "images_per_second", "input_wait_seconds", "learning_rate", "loss", "skipped"]
+    ratios = ["trust_ratio_" + name for name in ["min", "first_quartile", "median", "third_quartile", "max"]]
     expected = {"train/" + name: list(range(20)) for name in names}
     expected |= {"validation/" + name: [9, 19] for name in ["accuracy", "accuracy_top5", "loss"]}
+    expected |= {"train/" + name: [k for k in range(20) if k != 3] for name in ratios}  # that update is skipped
     assert steps == expected, steps
     rates = [round(event.value, 6) for event in run.Scalars("train/learning_rate")]
     assert rates == [0.05] * 20, rates

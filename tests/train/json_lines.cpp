@@ -45,12 +45,28 @@ TEST_CASE("json_lines: the fields of a step and of an epoch, metrics as means") 
   CHECK(text.substr(text.find('\n') + 1) ==
         "{\"event\":\"step\",\"step\":0,\"epoch\":0,\"learning_rate\":0.25,\"loss\":1.5,"
         "\"top1\":0.25,\"top5\":0.75,\"samples\":8,\"gradient_norm\":0.125,\"skipped\":0,"
-        "\"seconds\":1.5,\"images_per_second\":5.33333333}\n"
+        "\"seconds\":1.5,\"images_per_second\":5.33333333,\"input_wait_seconds\":0}\n"
         "{\"event\":\"epoch\",\"step\":0,\"epoch\":0,\"train_loss\":1.5,\"train_top1\":0.25,"
         "\"train_top5\":0.75,\"validation_loss\":1.5,\"validation_top1\":0.75,"
         "\"validation_top5\":0.9,\"seconds\":1.5}\n"
         "{\"event\":\"end\",\"step\":0,\"steps\":1,\"skipped\":3,\"seconds\":2,"
         "\"stopped\":true}\n");
+}
+
+TEST_CASE("json_lines: measurements that a run has, and no others, are fields") {
+  const folder here;
+  json_lines log{here.file("log.jsonl")};
+  log.begin({});
+  log.step(measured(record_of(0)));
+  log.epoch({record_of(0), {}, {}, 0.0625});
+  log.end({});
+  const std::string text = contents(here);
+  CHECK(contains(text,
+                 ",\"input_wait_seconds\":0,\"exposed_exchange_seconds\":0.25,"
+                 "\"loss_scale\":1024,\"trust_ratio_min\":1,\"trust_ratio_first_quartile\":2,"
+                 "\"trust_ratio_median\":3,\"trust_ratio_third_quartile\":4,"
+                 "\"trust_ratio_max\":5}\n"));
+  CHECK(contains(text, ",\"consensus_distance\":0.0625,"));
 }
 
 TEST_CASE("json_lines: NaN, infinity and a mean of nothing are null") {

@@ -136,6 +136,8 @@ TEST_CASE("tensorboard: a run's file begins with the version and has the scalars
   for (const char* tag : {"train/loss", "train/accuracy", "train/learning_rate",
                           "train/gradient_norm", "train/images_per_second", "train/skipped"})
     CHECK_MESSAGE(tags.count(tag) == 20, tag);
+  CHECK(tags.count("train/trust_ratio_median") == 19);  // one update is skipped
+  CHECK(tags.count("train/loss_scale") == 0);
   for (const char* tag : {"validation/loss", "validation/accuracy", "validation/accuracy_top5"})
     CHECK_MESSAGE(tags.count(tag) == 2, tag);
   CHECK(all.back().step == 19);
@@ -146,8 +148,8 @@ TEST_CASE("tensorboard: values are means and rates of their step") {
   tensorboard board{here.file("run")};
   board.begin({});
   board.step(record_of(0));
-  board.step(record_of(300));
-  board.epoch({record_of(300), {}, metrics{30, 15, 18, 20}});
+  board.step(measured(record_of(300)));
+  board.epoch({record_of(300), {}, metrics{30, 15, 18, 20}, 0.0625});
   const auto all = events(files_of(here.file("run"))[0]);
   const auto value = [&](std::int64_t step, const std::string& tag) {
     for (const event& e : all)
@@ -163,6 +165,10 @@ TEST_CASE("tensorboard: values are means and rates of their step") {
   }
   CHECK(value(0, "train/images_per_second") == static_cast<float>(8 / 1.5));
   CHECK(value(300, "train/images_per_second") == static_cast<float>(8 / 450.0));
+  CHECK(value(300, "train/exposed_exchange_seconds") == 0.25F);
+  CHECK(value(300, "train/loss_scale") == 1024);
+  CHECK(value(300, "train/trust_ratio_third_quartile") == 4);
+  CHECK(value(300, "train/consensus_distance") == 0.0625F);
   CHECK(value(300, "validation/loss") == 1.5F);
   CHECK(value(300, "validation/accuracy") == 0.75F);
   CHECK(value(300, "validation/accuracy_top5") == 0.9F);
@@ -178,7 +184,7 @@ TEST_CASE("tensorboard: a further fit appends, another object writes another fil
   }
   REQUIRE(files_of(here.file("run")).size() == 1);
   const auto all = events(files_of(here.file("run"))[0]);
-  CHECK(all.size() == 1 + 2 * 6);
+  CHECK(all.size() == 1 + 2 * 7);
   tensorboard resumed{here.file("run")};
   resumed.begin({.first_step = 2});
   CHECK(files_of(here.file("run")).size() == 2);

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 #include <cordee/comm/collectives.hpp>
 #include <cordee/comm/error_context.hpp>
 #include <cordee/comm/reducer_check.hpp>
+#include <cordee/core/clock.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/training_step.hpp>
@@ -149,7 +151,18 @@ class bucket_exchange {
   }
   /// What is launched on `s` from now on runs when every bucket is mixed. Blocks the host until
   /// then, unless the exchange is work of a stream.
-  void finish(stream s) { courier_.finish(s); }
+  void finish(stream s) {
+    using clock = std::chrono::steady_clock;
+    const auto begin = clock::now();
+    courier_.finish(s);
+    exposed_ = std::chrono::duration<double>(clock::now() - begin).count();
+  }
+  /// Seconds of this step's finish(), where these are what the exchange took beyond backward: on a
+  /// device the host would wait for backward too.
+  [[nodiscard]] std::optional<double> exposed() const {
+    if (device::host_memory && blocks_host()) return exposed_;
+    return std::nullopt;
+  }
   /// Blocks the host until readback.marked() has passed, and watches the ranks meanwhile.
   template <class Readback>
   void wait(const Readback& readback) {
@@ -233,6 +246,7 @@ class bucket_exchange {
   std::size_t next_ = 0;  // the next bucket to become ready
   bool posted_ = false, shares_statistics_ = false;
   write_mode mode_ = write_mode::add;  // of the last backward pass
+  double exposed_ = 0;
   // Last: its thread is joined before what it uses is destroyed.
   courier_type courier_;
 };

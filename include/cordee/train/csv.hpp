@@ -37,7 +37,10 @@ class csv {
     flush();
     row_ = r;
   }
-  void epoch(const epoch_record& r) { validation_ = r.validation; }
+  void epoch(const epoch_record& r) {
+    validation_ = r.validation;
+    consensus_distance_ = r.consensus_distance;
+  }
   void end(const run_summary&) {
     flush();
     log_.flush();
@@ -45,8 +48,10 @@ class csv {
 
  private:
   static constexpr std::string_view columns =
-      "step,epoch,learning_rate,loss,top1,top5,samples,grad_norm,skipped,seconds,validation_loss,"
-      "validation_top1";
+      "step,epoch,learning_rate,loss,top1,top5,samples,grad_norm,skipped,seconds,"
+      "input_wait_seconds,exposed_exchange_seconds,loss_scale,trust_ratio_min,"
+      "trust_ratio_first_quartile,trust_ratio_median,trust_ratio_third_quartile,trust_ratio_max,"
+      "validation_loss,validation_top1,consensus_distance";
 
   // Writes the last step's row; deferred until its validation metrics, if any, are known.
   void flush() {
@@ -60,21 +65,26 @@ class csv {
                   static_cast<double>(r.train.top5) / count, static_cast<long long>(r.train.count),
                   r.grad_norm, static_cast<long long>(r.skipped), r.seconds);
     log_.put(line);
-    if (validation_) {
-      std::snprintf(line, sizeof line, "%.9g,%.6f", validation_->mean_loss(),
+    detail::train::for_measurements(r, [&](const char*, const auto& value) {
+      if (value) std::snprintf(line, sizeof line, "%.9g,", *value);
+      log_.put(value ? line : ",");
+    });
+    if (validation_)
+      std::snprintf(line, sizeof line, "%.9g,%.6f,", validation_->mean_loss(),
                     validation_->accuracy());
-      log_.put(line);
-    } else {
-      log_.put(",");
-    }
+    log_.put(validation_ ? line : ",,");
+    if (consensus_distance_) std::snprintf(line, sizeof line, "%.9g", *consensus_distance_);
+    log_.put(consensus_distance_ ? line : "");
     log_.put("\n");
     row_.reset();
     validation_.reset();
+    consensus_distance_.reset();
   }
 
   detail::train::step_log log_;
   std::optional<step_record> row_;
   std::optional<metrics> validation_;
+  std::optional<double> consensus_distance_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -52,14 +52,29 @@ inline metrics from_doubles(const double* in) {
   return {in[0], std::llround(in[1]), std::llround(in[2]), std::llround(in[3])};
 }
 
-/// One step over all ranks: sums of metrics, the norm of the gradient, skipped steps.
+/// One step over all ranks: sums of metrics, the norm of the gradient, skipped steps, measurements.
 template <class Run, class Outcome>
-step_record allreduce_record(Run& run, const Outcome& own, std::int64_t skipped, double seconds) {
+step_record allreduce_record(Run& run, const Outcome& own, std::int64_t skipped, double seconds,
+                             double input_wait) {
   constexpr bool exact = Run::gradient_is_exact;
-  std::array<double, 6> sums{};
+  const std::optional<quantiles> ratios = own.applied ? run.trust_ratios() : std::nullopt;
+  const quantiles q = ratios.value_or(quantiles{});
+  std::array<double, 15> sums{0,
+                              0,
+                              0,
+                              0,
+                              own.squared_global_norm,
+                              own.finite() ? 0.0 : 1.0,  // first the metrics
+                              input_wait,
+                              own.exposed_exchange.value_or(0),
+                              own.loss_scale,
+                              ratios ? 1.0 : 0.0,
+                              q.min,
+                              q.first_quartile,
+                              q.median,
+                              q.third_quartile,
+                              q.max};
   to_doubles(own.train, sums.data());
-  sums[4] = own.squared_global_norm;
-  sums[5] = own.finite() ? 0 : 1;
   allreduce_host(run.comm(), sums, reduce_op::sum);
   const int ranks = run.comm().size();
   step_record r{own.info, from_doubles(sums.data())};
@@ -67,6 +82,13 @@ step_record allreduce_record(Run& run, const Outcome& own, std::int64_t skipped,
   r.grad_norm_local = !exact;
   r.skipped = skipped + (exact ? (own.applied ? 0 : 1) : std::llround(sums[5]));
   r.seconds = seconds;
+  r.input_wait = sums[6] / ranks;
+  if (own.exposed_exchange) r.exposed_exchange = sums[7] / ranks;
+  if (Run::precision::scales_loss) r.loss_scale = exact ? own.loss_scale : sums[8] / ranks;
+  r.trust_ratios = ratios;
+  const double n = sums[9];
+  if (!exact && n > 0)
+    r.trust_ratios = {sums[10] / n, sums[11] / n, sums[12] / n, sums[13] / n, sums[14] / n};
   return r;
 }
 
@@ -175,9 +197,13 @@ template <class Run, class F, class... Callbacks>
   run_summary summary;
   upload<typename Run::device> uploaded(run.model().where());
   std::span<const batch<typename Run::device>> next_batches;
+  double input_wait = 0;  // seconds, of the update that is being made
   const auto fetch = [&](std::int64_t k) {
     if (k >= total) return;
-    next_batches = uploaded.to(feed.next(), run.compute());
+    const double asked = elapsed();
+    auto&& read = feed.next();
+    input_wait += elapsed() - asked;
+    next_batches = uploaded.to(read, run.compute());
     if constexpr (requires { feed.add_upload(uploaded.take_seconds()); })
       feed.add_upload(uploaded.take_seconds());
   };
@@ -186,7 +212,7 @@ template <class Run, class F, class... Callbacks>
     const auto out = run.step(next_batches, feed.epoch(k), [&] { fetch(k + 1); });
     step_record record{out.info};
     if constexpr (reduces)
-      record = allreduce_record(run, out, state.skipped, elapsed());
+      record = allreduce_record(run, out, state.skipped, elapsed(), std::exchange(input_wait, 0.0));
     else
       record.skipped = state.skipped + (out.finite() ? 0 : 1);
     state.skipped = record.skipped;
@@ -196,8 +222,12 @@ template <class Run, class F, class... Callbacks>
 
     const bool epoch_ends = std::floor(feed.epoch(k + 1)) > std::floor(feed.epoch(k));
     const bool reports_epoch = epoch_ends || k + 1 == total;
-    epoch_record e{record, state.in_epoch, std::nullopt};
-    if (reports_epoch) (validate(run, feed.norm(), callbacks, e.validation), ...);
+    epoch_record e{record, state.in_epoch};
+    if (reports_epoch) {
+      if constexpr (Run::weights_differ && sizeof...(callbacks) > 0)
+        e.consensus_distance = run.consensus_distance();
+      (validate(run, feed.norm(), callbacks, e.validation), ...);
+    }
     if constexpr (adaptive) observe_update(run, e, epoch_ends);
     bool stops = false;
     if (reports_epoch) {

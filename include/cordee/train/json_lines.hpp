@@ -63,6 +63,9 @@ class basic_json_lines {
     add("seconds", r.seconds);
     add("images_per_second", static_cast<double>(r.train.count) / (r.seconds - last_seconds_));
     last_seconds_ = r.seconds;
+    detail::train::for_measurements(r, [&](const char* name, const auto& value) {
+      if (value) add(name, *value);
+    });
     finish();
   }
   void epoch(const epoch_record& e) {
@@ -70,6 +73,7 @@ class basic_json_lines {
     add("epoch", e.last.info.epoch);
     add("train_", e.train);
     if (e.validation) add("validation_", *e.validation);
+    if (e.consensus_distance) add("consensus_distance", *e.consensus_distance);
     add("seconds", e.last.seconds);
     finish();
     log_.flush();

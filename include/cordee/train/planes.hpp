@@ -155,6 +155,16 @@ class planes {
       f(view_of(trainables_, 0, true), s);
   }
 
+  /// f(kind, |w|, |g|, square root of the optimizer's sum) for each trainable segment, of the norms
+  /// that the optimizer got last. Blocks the host.
+  template <class F>
+  void for_norms(stream s, const F& f) const {
+    const auto weights = copy_to_host(device_, squared_weight_norms_.span(), s);
+    const auto grads = copy_to_host(device_, squared_grad_norms_.span(), s);
+    const auto sums = copy_to_host(device_, sums_.span(), s);
+    for (std::size_t k = 0; k < trainables_.size(); ++k)
+      f(trainables_[k].kind, std::sqrt(weights[k]), std::sqrt(grads[k]), std::sqrt(sums[k]));
+  }
   /// The first segment whose gradient had no finite norm when it was computed last; otherwise the
   /// last segment. Blocks the host.
   [[nodiscard]] const segment& first_nonfinite_segment(stream s) const {

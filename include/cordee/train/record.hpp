@@ -43,7 +43,12 @@ struct run_plan {
   std::vector<std::string> warnings{};  // of what is likely a mistake, a sentence each
 };
 
-/// One update, reduced over ranks.
+/// Minimum, quartiles and maximum, between two numbers by linear interpolation.
+struct quantiles {
+  double min = 0, first_quartile = 0, median = 0, third_quartile = 0, max = 0;
+};
+
+/// One update, reduced over ranks. What has no meaning in a run is absent.
 struct step_record {
   step_info info{};
   metrics train{};               // sums over the global batch
@@ -51,13 +56,21 @@ struct step_record {
   bool grad_norm_local = false;  // root mean square over ranks of their own |g|
   std::int64_t skipped = 0;      // steps skipped since the start, summed over ranks
   double seconds = 0;            // since the run began, by rank 0's clock
+  // Seconds of this update, means over ranks: waiting for the loader, and for the exchange after
+  // backward's end. The latter where threads of the host exchange what is in its memory.
+  double input_wait = 0;
+  std::optional<double> exposed_exchange{};
+  // Of the ranks where they are not alike: means over those that have one.
+  std::optional<double> loss_scale{};       // of precisions that scale their loss
+  std::optional<quantiles> trust_ratios{};  // over the segments that adapt, of an applied update
 };
 
 /// The end of an epoch, or of the run if that is in the middle of one.
 struct epoch_record {
   step_record last{};
-  metrics train{};                      // sums over the epoch
-  std::optional<metrics> validation{};  // of the mean model, each sample once
+  metrics train{};                             // sums over the epoch
+  std::optional<metrics> validation{};         // of the mean model, each sample once
+  std::optional<double> consensus_distance{};  // where ranks' weights differ: run_operations.hpp
 };
 
 struct run_summary {
@@ -68,6 +81,22 @@ struct run_summary {
 };
 
 namespace detail::train {
+
+/// f(name, optional value) for each measurement of a step that logs write beside its metrics.
+template <class F>
+void for_measurements(const step_record& r, const F& f) {
+  f("input_wait_seconds", std::optional(r.input_wait));
+  f("exposed_exchange_seconds", r.exposed_exchange);
+  f("loss_scale", r.loss_scale);
+  const auto ratio = [&](const char* name, double quantiles::*which) {
+    f(name, r.trust_ratios ? std::optional((*r.trust_ratios).*which) : std::nullopt);
+  };
+  ratio("trust_ratio_min", &quantiles::min);
+  ratio("trust_ratio_first_quartile", &quantiles::first_quartile);
+  ratio("trust_ratio_median", &quantiles::median);
+  ratio("trust_ratio_third_quartile", &quantiles::third_quartile);
+  ratio("trust_ratio_max", &quantiles::max);
+}
 
 template <class Member>
 concept is_function = std::is_member_function_pointer_v<Member>;

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include <cordee/core/concat.hpp>
@@ -52,6 +53,7 @@ struct step_outcome {
   bool applied = true;     // false: this rank skipped the step
   int zeroed_buckets = 0;  // replaced by a zero gradient (mixing optimizers)
   double loss_scale = 1;   // with which this step's gradients were computed
+  std::optional<double> exposed_exchange{};  // seconds, as in step_record
 
   /// Whether every element of the gradient was finite.
   [[nodiscard]] bool finite() const { return applied && zeroed_buckets == 0; }

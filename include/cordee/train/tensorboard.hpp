@@ -84,8 +84,9 @@ String scalar_summary(std::string_view tag, double value) {
 }  // namespace detail::train
 
 /// Writes train/loss, train/accuracy, train/learning_rate, train/gradient_norm (where the ranks'
-/// gradients differ train/gradient_norm_local), train/images_per_second and train/skipped for each
-/// step, and validation/loss, validation/accuracy and validation/accuracy_top5 for each epoch, to
+/// gradients differ train/gradient_norm_local), train/images_per_second, train/skipped and the
+/// measurements of step_record that the run has for each step, train/consensus_distance and
+/// validation/loss, validation/accuracy and validation/accuracy_top5 for each epoch, to
 /// FOLDER/events.out.tfevents.<seconds>.<host>.<process>.<number>; `tensorboard --logdir FOLDER`
 /// shows them, those of the last few seconds excepted.
 ///
@@ -116,13 +117,17 @@ class basic_tensorboard {
       scalar(k, "train/images_per_second",
              static_cast<double>(r.train.count) / (r.seconds - previous_seconds_));
     previous_seconds_ = r.seconds;
+    detail::train::for_measurements(r, [&](const char* name, const auto& value) {
+      if (value) scalar(k, concat("train/", name), *value);
+    });
     if (r.seconds - flushed_seconds_ < 5) return;
     flush();
     flushed_seconds_ = r.seconds;
   }
   void epoch(const epoch_record& e) {
+    const std::int64_t k = e.last.info.step;
+    if (e.consensus_distance) scalar(k, "train/consensus_distance", *e.consensus_distance);
     if (e.validation && e.validation->count > 0) {
-      const std::int64_t k = e.last.info.step;
       scalar(k, "validation/loss", e.validation->mean_loss());
       scalar(k, "validation/accuracy", e.validation->accuracy());
       scalar(k, "validation/accuracy_top5",
@@ -156,7 +161,7 @@ class basic_tensorboard {
     ::clock_gettime(CLOCK_REALTIME, &t);
     return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
   }
-  void scalar(std::int64_t step, const char* tag, double value) {
+  void scalar(std::int64_t step, std::string_view tag, double value) {
     write(detail::train::event_record(now(), step, 5, detail::train::scalar_summary(tag, value)));
   }
   void write(const String& record) {

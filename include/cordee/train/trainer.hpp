@@ -13,9 +13,7 @@
 #pragma once
 
 #include <cmath>
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include <cordee/comm/collectives.hpp>
 #include <cordee/comm/reducer_check.hpp>
@@ -35,6 +33,7 @@
 #include <cordee/train/same_table.hpp>
 #include <cordee/train/stability_check.hpp>
 #include <cordee/train/step.hpp>
+#include <cordee/train/trust_ratios.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -132,9 +131,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   [[nodiscard]] std::int64_t steps_taken() const { return state_.progress.step; }
   [[nodiscard]] detail::train::fit_state& fit_state() { return state_.fit; }
   [[nodiscard]] std::size_t arena_bytes() const { return planes_.bytes(); }
-  /// How kernels are launched: one by one, or as captured graphs.
   [[nodiscard]] std::string_view describe_launches() const { return graph_cache_.describe(); }
-  /// Whether a gradient with a NaN or an infinity is detected.
   [[nodiscard]] bool checks_gradient() const { return always_checks || options_.check_finite; }
 
   /// Master weights, running statistics at the tail. Writes take effect at `adopt_weights`.
@@ -146,6 +143,8 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   [[nodiscard]] span slot(int k) { return planes_.slot(k); }
   [[nodiscard]] span reducer_slot(int k) { return planes_.reducer_slot(k); }
   [[nodiscard]] span statistics() { return planes_.statistics(); }
+  /// Of the last step. Blocks the host.
+  [[nodiscard]] auto trust_ratios() { return detail::train::ratios(optimizer_, planes_, stream_); }
 
  private:
   static constexpr bool exact = gradient_is_exact, mixes = O::needs == agreement::mixing;
@@ -268,6 +267,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   }
 
   void end_step() {
+    out_.exposed_exchange = exchange_.exposed();
     detail::train::progress& progress = state_.progress;
     progress.advance(out_, exchange_.posted());
     detail::train::update_ranges(model_, reducer_.comm, weights(), out_.info, out_.finite(),

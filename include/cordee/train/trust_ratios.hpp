@@ -1,0 +1,77 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The trust ratios of an update, as quantiles over the segments that adapt.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <optional>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <cordee/core/segment.hpp>
+#include <cordee/train/record.hpp>
+
+namespace cordee::inline CORDEE_ABI::detail::train {
+
+/// The optimizer inside all wrappers.
+template <class O>
+const auto& innermost(const O& optimizer) {
+  if constexpr (requires { optimizer.optimizer; })
+    return innermost(optimizer.optimizer);
+  else
+    return optimizer;
+}
+
+/// As LARS: a function of the norms of weights and gradient, and of the decay.
+template <class O>
+concept RatioOfGradient = requires(const O& o, kind what) {
+  o.adapt_on(what);
+  o.ratio(1.0, 1.0, o.decay_on(what) ? o.weight_decay : 0.0);
+};
+/// As LAMB: of the norms of weights and direction.
+template <class O>
+concept RatioOfDirection = requires(const O& o, kind what) {
+  o.adapt_on(what);
+  o.ratio(1.0, 1.0);
+};
+template <class O>
+concept HasTrustRatio = RatioOfGradient<O> || RatioOfDirection<O>;
+
+/// Requires that x is not empty.
+inline quantiles quantiles_of(std::vector<double> x) {
+  std::sort(x.begin(), x.end());
+  const auto at = [&](double part) {
+    const double position = part * static_cast<double>(x.size() - 1);
+    const auto k = static_cast<std::size_t>(position);
+    const double next = x[std::min(k + 1, x.size() - 1)];
+    return x[k] + (position - static_cast<double>(k)) * (next - x[k]);
+  };
+  return {x.front(), at(0.25), at(0.5), at(0.75), x.back()};
+}
+
+/// Those with which the last update was made; none where nothing adapts, or where the gradient was
+/// not finite. Blocks the host.
+template <class O, class Planes, class Stream>
+std::optional<quantiles> ratios(const O& outer, const Planes& planes, Stream s) {
+  const auto& optimizer = innermost(outer);
+  using inner = std::remove_cvref_t<decltype(optimizer)>;
+  if constexpr (HasTrustRatio<inner>) {
+    std::vector<double> found;
+    planes.for_norms(s, [&](kind what, double weights, double gradient, double direction) {
+      if (!optimizer.adapt_on(what) || !std::isfinite(gradient)) return;
+      if constexpr (RatioOfGradient<inner>)
+        found.push_back(optimizer.ratio(weights, gradient,
+                                        optimizer.decay_on(what) ? optimizer.weight_decay : 0.0));
+      else
+        found.push_back(optimizer.ratio(weights, direction));
+    });
+    if (!found.empty()) return quantiles_of(std::move(found));
+  }
+  return std::nullopt;
+}
+
+}  // namespace cordee::inline CORDEE_ABI::detail::train
