@@ -1,10 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
-#include <cstdio>
 #include <string>
 
 #include <doctest/doctest.h>
-#include <unistd.h>
 
 #include <cordee/comm/failure.hpp>
 
@@ -17,34 +15,40 @@ bool ends_with(const std::string& text, const std::string& end) {
   return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
 }
 
-// What f prints to stderr.
-template <class F>
-std::string printed(const F& f) {
-  std::FILE* const file = std::tmpfile();
-  const int before = dup(STDERR_FILENO);
-  dup2(fileno(file), STDERR_FILENO);
-  f();
-  dup2(before, STDERR_FILENO);
-  close(before);
-  std::rewind(file);
-  char text[1000];
-  const std::string all(text, std::fread(text, 1, sizeof text, file));
-  std::fclose(file);
-  return all;
-}
+// What run_rank throws on a rank of a run that has failed.
+struct failed_world {
+  int own;
+  failure reason{2};
+
+  void fail(const std::string& cause) { reason.record(own, cause); }
+  void leave() {}
+  int rank() const { return own; }
+  const failure& first_failure() const { return reason; }
+
+  std::string message() {
+    try {
+      detail::comm::run_rank(*this, [] {});
+    } catch (const error& e) {
+      return e.what();
+    }
+    return {};
+  }
+};
 }  // namespace
 
-TEST_CASE("failure: record_local prints a stall once, and nothing of an exception") {
-  CHECK(printed([] {
-          failure f(2);
-          CHECK(f.record_local(0, "waited for rank 1", true));
-          CHECK_FALSE(f.record_local(1, "waited for rank 0", true));
-        }) == "cordee: rank 0: waited for rank 1\n");
-  CHECK(printed([] {
-          failure f(2);
-          CHECK(f.record_local(0, "the sensor fell off", false));
-          f.record(1, "of another process", true);
-        }).empty());
+TEST_CASE(
+    "failure: of processes rank 0 alone throws a stall's reports; all throw an exception's text") {
+  for (const int rank : {0, 1}) {
+    failed_world stalled{rank}, threw{rank};
+    stalled.reason.record(1, "rank 1 waited 5 ms for rank 0", true);
+    CHECK(stalled.message() ==
+          (rank == 0 ? "rank 1: rank 1 waited 5 ms for rank 0\n  rank 0 reported no wait\n  rank 1 "
+                       "reported no wait\n  suspected: rank 0, rank 1 (reported no wait)"
+                     : "rank 1 ended with the run: rank 1: rank 1 waited 5 ms for rank 0"));
+    threw.reason.record(1, "the sensor fell off");
+    CHECK(threw.message() == "rank 1: the sensor fell off");
+    CHECK(failed_world{rank}.message().empty());
+  }
 }
 
 TEST_CASE("failure: the first cause counts, and later ones do not") {

@@ -46,6 +46,9 @@ int world_size() {
   return size;
 }
 
+// The rank whose message has the reports of all after a stall.
+bool is_rank_0() { return detail::comm::mpi_session::start().rank == 0; }
+
 std::vector<std::byte> data_of(std::size_t n) { return std::vector<std::byte>(n, std::byte{7}); }
 send_op<cpu> send(int peer, const std::vector<std::byte>& x) {
   return {peer, {x.data(), x.size()}};
@@ -203,7 +206,7 @@ TEST_CASE("mpi: the error of a stall has a line with the wait of every rank") {
   });
   CHECK(contains(message, " waited 3000 ms for rank "));
   CHECK(contains(message, concat("for rank ", last, " to send 8 bytes on context 0").c_str()));
-  for (int rank = 0; rank <= last; ++rank) {
+  for (int rank = 0; rank <= last && is_rank_0(); ++rank) {
     CHECK(contains(message, concat("(bucket ", rank, ")").c_str()));
     CHECK(contains(message, concat("rank ", rank, " ").c_str()));
   }
@@ -225,7 +228,8 @@ TEST_CASE("mpi: the suspected rank is the end of the chain of waits") {
         {.deadline = 3s});
   });
   CHECK(contains(message, " waited 3000 ms for rank "));
-  CHECK(contains(message, concat("\n  suspected: rank ", last, " (reported no wait)").c_str()));
+  if (is_rank_0())
+    CHECK(contains(message, concat("\n  suspected: rank ", last, " (reported no wait)").c_str()));
 }
 
 TEST_CASE("mpi: a message that was never received is an error on its receiver") {

@@ -12,10 +12,11 @@ execute_process(COMMAND ${CMAKE_COMMAND} -E env ${VARIABLES} ${RUN} ${PROGRAM} $
   RESULT_VARIABLE result OUTPUT_VARIABLE out ERROR_VARIABLE out TIMEOUT 60)
 string(TIMESTAMP end "%s")
 math(EXPR took "${end} - ${start}")
+string(REPLACE ";" "," out "${out}")  # a match is one element of a list
 foreach(text IN LISTS EXPECTED)
   string(REGEX MATCHALL "${text}" found "${out}")
   list(LENGTH found times)
-  if(times LESS TIMES)
+  if(times LESS TIMES OR (FAULT STREQUAL "delay" AND times GREATER TIMES))
     message(FATAL_ERROR "${FAULT}: ${times} times instead of ${TIMES}: \"${text}\", in:\n${out}")
   endif()
 endforeach()

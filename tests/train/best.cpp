@@ -123,10 +123,18 @@ TEST_CASE("best: refuses before the first step what would fail after an epoch") 
     CHECK(run.steps_taken() == 0);
     return text;
   };
-  CHECK(contains(
-      refusal({files.file("missing/best.safetensors")}),
-      "No such file or directory; name a file in a folder that exists and can be written"));
+  CHECK(contains(refusal({files.put("plain", {}) + "/best.safetensors"}),
+                 "Not a directory; name a file in a folder that can be written"));
   CHECK(contains(refusal({""}), "best: .path is empty"));
   CHECK(contains(error_message([&] { run.fit(feed, 1, best{files.file("x")}); }),
                  "best compares the accuracy of a validation, and there is none"));
+}
+
+TEST_CASE("best: makes the folders that are missing") {
+  const folder files;
+  quadratic<fp64> model;
+  trainer run{model, sgd{}, steady, solo{}};
+  toy_loader feed;
+  run.fit(feed, 1, validation{toy_data{}, 5}, best{files.file("runs/a/best.safetensors")});
+  CHECK(run.load(files.file("runs/a/best.safetensors")).empty());
 }

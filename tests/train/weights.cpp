@@ -15,6 +15,7 @@
 #include <cordee/train/weights.hpp>
 
 #include "tests/support/feeds.hpp"
+#include "tests/support/folder.hpp"
 #include "tests/support/quadratic.hpp"
 #include "tests/support/ranks.hpp"
 
@@ -280,6 +281,8 @@ TEST_CASE("weights: files of F16 and BF16 are read into the masters of every pre
 
 TEST_CASE(
     "weights: a file that cannot be read or written is an error on every rank, with its path") {
+  const folder files;
+  const std::string path = files.put("no folder", {}) + "/all.safetensors";
   for (const bool saves : {true, false}) {
     const std::string message = error_message([&] {
       threads::launch(
@@ -288,14 +291,14 @@ TEST_CASE(
             quadratic<fp32> model;
             trainer run{model, sgd{}, steady, ring{comm}};
             if (saves)
-              run.save("/nowhere/at/all.safetensors");
+              run.save(path);
             else
-              run.load("/nowhere/at/all.safetensors");
+              run.load(path);
           },
           long_deadline);
     });
     CHECK(contains(message, "rank 0: "));
-    CHECK(contains(message, "/nowhere/at/all.safetensors"));
+    CHECK(contains(message, path.c_str()));
   }
 }
 
@@ -329,4 +332,13 @@ TEST_CASE("save_gradients writes the mean gradient under the names of the traina
     for (std::size_t i = 0; i < g.size(); ++i)  // 4 ulp: a mean of two gradients
       CHECK(close(g[i], t4_curvature[k][i] * (t4_start[k][i] - t4_center[k][i]), 1e-15));
   }
+}
+
+TEST_CASE("weights: save makes the folders that are missing, as the run has been paid for") {
+  const folder files;
+  quadratic<fp32> model;
+  trainer run{model, sgd{}, steady, solo{}};
+  run.save(files.file("runs/first/weights.safetensors"));
+  run.save(files.file("runs/first/weights.safetensors"));
+  CHECK(run.load(files.file("runs/first/weights.safetensors")).empty());
 }

@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdio>
 #include <exception>
 #include <mutex>
 #include <string>
@@ -49,13 +48,6 @@ class failure {
     stalled_ = stalled;
     happened_ = true;
     return true;
-  }
-  /// The same on the failing rank. A stall is printed at once: before the exception of launch can
-  /// be printed all ranks must end, and until then this process may be killed.
-  [[gnu::cold]] bool record_local(int rank, const std::string& why, bool stalled) {
-    const bool is_first = record(rank, why, stalled);
-    if (is_first && stalled) std::fprintf(stderr, "cordee: %s\n", cause().c_str());
-    return is_first;
   }
 
   /// Adds what a rank was waiting for when it learned of the failure ("had waited 20 ms for rank 2
@@ -155,7 +147,8 @@ class failure {
 };
 
 /// f() as one rank's part in a run of processes. An exception of f fails the run; leaves the run;
-/// and throws the run's first failure, of whatever rank.
+/// and throws the run's first failure, of whatever rank. Each process prints it: after a stall all
+/// ranks' reports are in rank 0's alone.
 template <class World, class F>
 void run_rank(World& world, const F& f) {
   try {
@@ -166,7 +159,10 @@ void run_rank(World& world, const F& f) {
     world.fail("threw something that is not a std::exception");
   }
   world.leave();
-  if (world.first_failure().happened()) throw error(world.first_failure().describe());
+  const failure& first = world.first_failure();
+  if (!first.happened()) return;
+  if (world.rank() == 0 || !first.stalled()) throw error(first.describe());
+  throw error(concat("rank ", world.rank(), " ended with the run: ", first.cause()));
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::comm

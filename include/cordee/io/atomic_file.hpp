@@ -61,6 +61,14 @@ inline std::string parent_folder(const std::string& path) {
   return slash == std::string::npos ? "." : path.substr(0, slash == 0 ? 1 : slash);
 }
 
+/// Makes the folders of a path that are missing; the error of one that cannot be made is that of the
+/// file which is then written.
+inline void make_folders(const std::string& path) {
+  for (std::size_t slash = path.find('/', 1); slash != std::string::npos;
+       slash = path.find('/', slash + 1))
+    ::mkdir(path.substr(0, slash).c_str(), 0777);
+}
+
 /// Makes the names in a folder durable. Returns 0, or errno if the disk failed; file systems that
 /// cannot flush a folder, and folders that may not be read, count as flushed.
 inline int flush_folder(const std::string& folder) {

@@ -25,7 +25,7 @@ namespace cordee::inline CORDEE_ABI {
 /// better than all before. The file's metadata have the value, as "validation_accuracy" or
 /// "validation_loss", and the "epoch"; a resumed run and a further fit replace the file by a better
 /// one only. Requires a `validation` among fit's arguments. Throws error before the first step if
-/// the folder of `path` does not exist or cannot be written.
+/// the folder of `path` cannot be made or written.
 struct best {
   std::string path;
   validation_measure measure = validation_measure::accuracy;
@@ -70,11 +70,12 @@ struct best {
   }
   static void expect_writable(const std::convertible_to<std::string> auto& file) {
     expects(!file.empty(), "best: .path is empty: name a file");
+    detail::io::make_folders(file);
     const std::size_t slash = file.rfind('/');
     const std::string folder = slash == std::string::npos ? "." : file.substr(0, slash + 1);
     if (::access(folder.c_str(), W_OK | X_OK) != 0)
       throw error(concat("best: cannot write \"", file, "\": ", std::strerror(errno),
-                         "; name a file in a folder that exists and can be written"));
+                         "; name a file in a folder that can be written"));
   }
   // The value of the file that the run before left. One without a value is replaced.
   void read(const std::convertible_to<std::string> auto& from) {

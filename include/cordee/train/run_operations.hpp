@@ -45,7 +45,8 @@ class run_operations {
   }
 
   /// Writes the mean model's weights to a safetensors file under the names of its segments, with
-  /// `metadata`, such as {{"classes", "daisy, roses"}}, beside the library's; rank 0 writes.
+  /// `metadata`, such as {{"classes", "daisy, roses"}}, beside the library's; rank 0 writes, and
+  /// makes folders of the path that are missing.
   void save(const std::string& path,
             const std::vector<std::pair<std::string, std::string>>& metadata = {}) {
     // save_weights and load_weights are found by argument-dependent lookup, once declared.

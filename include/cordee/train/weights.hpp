@@ -117,7 +117,8 @@ void expect_fits(const auto& file, std::span<const segment> table,
 
 namespace detail::train {
 
-/// Rank 0 writes these segments of a plane, which every rank calls; the file is complete or absent.
+/// Rank 0 writes these segments of a plane, and makes folders of the path that are missing; every
+/// rank calls it. The file is complete or absent.
 template <class Run>
 void write_segments(Run& run, const std::string& path, typename Run::span plane,
                     std::span<const segment> table, io::tensor_metadata metadata) {
@@ -130,6 +131,7 @@ void write_segments(Run& run, const std::string& path, typename Run::span plane,
       tensors.push_back(
           {std::string(s.name), shape_of(s), std::span(numbers).subspan(s.offset, s.size)});
     metadata.insert(metadata.end(), {{"format", "pt"}, {"cordee", std::string(version)}});
+    io::make_folders(path);
     io::save_tensors(path, tensors, metadata);
   }
   std::array<double, 1> barrier{};  // no rank returns before the file exists

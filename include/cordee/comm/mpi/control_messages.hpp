@@ -27,7 +27,7 @@ class mpi_control_messages {
 
   /// Fails the run on this rank, and sends the cause to all, unless it has failed before.
   void fail(const std::string& cause, bool stalled) {
-    if (first_failure.record_local(self_.rank, cause, stalled))
+    if (first_failure.record(self_.rank, cause, stalled))
       send_to_all(stalled ? message::stalled : message::failed, cause);
   }
   void leave() { send_to_all(message::left, first_failure.serialize_report(self_.rank)); }

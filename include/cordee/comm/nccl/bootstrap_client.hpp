@@ -70,7 +70,7 @@ class bootstrap_client {
   /// Fails the run on this rank, and sends the cause to the server, unless it has failed before.
   void fail(const std::string& cause, bool stalled = false) {
     const std::scoped_lock lock(mutex_);
-    if (first_failure.record_local(self_.rank, cause, stalled))
+    if (first_failure.record(self_.rank, cause, stalled))
       server_.send({stalled ? frame::stalled : frame::failed, self_.rank, cause});
   }
   void leave() {

@@ -45,7 +45,7 @@ class thread_world {
 
   /// Records the first failure, which wakes every waiting rank. Returns whether this was the first.
   bool fail(int rank, const std::string& cause, bool stalled = false) {
-    const bool is_first = first_failure.record_local(rank, cause, stalled);
+    const bool is_first = first_failure.record(rank, cause, stalled);
     if (is_first) notify_all();
     return is_first;
   }
