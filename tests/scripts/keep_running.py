@@ -170,7 +170,11 @@ class KeepRunning(unittest.TestCase):
             "=   PID 77 RUNNING AT a\n=   EXIT CODE: 11\n"
             "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Segmentation fault (signal 11)":
                 "the rank with PID 77 on a died of SIGSEGV\n",
-            "  rank      : 3 (local_rank: 3)\n  exitcode  : -9 (pid: 5)": "keep-running: rank 3 died of SIGKILL\n"}
+            "api.py:1002] failed (exitcode: -9) local_rank: 1 (pid: 6) of binary: a\nFailures:\n[1]:\n  host      : a\n"
+            "  rank      : 4 (local_rank: 0)\n  exitcode  : -15 (pid: 5) (SIGTERM)\n  error_file: <N/A>\n"
+            "Root Cause (first observed failure):\n[0]:\n  host      : a\n"
+            "  rank      : 5 (local_rank: 1)\n  exitcode  : -9 (pid: 6) (SIGKILL)\n  error_file: <N/A>":
+                "keep-running: rank 5 died of SIGKILL\nkeep-running: rank 4 died of SIGTERM\nkeep-running: gives up"}
         for message, expected in cases.items():
             launcher = self.script("launcher", f"#!/bin/sh\necho '{message}' >&2\nexit 1")
             said = self.run_program("exit 0", "--launcher", launcher, "--failures", "1", status=1)

@@ -161,6 +161,7 @@ std::int64_t check_folder(const std::string& runs, std::int64_t completed) {
               name + " has a final name");
   }
   const std::string latest = runs + "/latest";
+  require(fs::is_symlink(latest) || steps.size() < 2, "of two checkpoints `latest` leads to none");
   if (fs::is_symlink(latest))
     require(fs::exists(latest + "/checksums"), "`latest` leads to no checkpoint");
   return newest;
