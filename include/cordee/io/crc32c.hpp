@@ -14,8 +14,9 @@
 
 namespace cordee::inline CORDEE_ABI::detail::io {
 
-/// table[k][b]: the remainder of the byte b followed by k zero bytes.
-constexpr std::array<std::array<std::uint32_t, 256>, 8> make_crc32c_table() {
+/// table[k][b]: the remainder of the byte b followed by k zero bytes. Made at run time: as a constant
+/// it would be computed by every compiler, 6 % of the umbrella's compile time.
+inline std::array<std::array<std::uint32_t, 256>, 8> make_crc32c_table() {
   std::array<std::array<std::uint32_t, 256>, 8> table{};
   for (std::uint32_t b = 0; b < 256; ++b) {
     std::uint32_t r = b;
@@ -27,11 +28,10 @@ constexpr std::array<std::array<std::uint32_t, 256>, 8> make_crc32c_table() {
       table[k][b] = table[k - 1][b] >> 8 ^ table[0][table[k - 1][b] & 0xff];
   return table;
 }
-inline constexpr auto crc32c_table = make_crc32c_table();
 
 /// Continues a remainder by bytes, eight at a time by eight tables.
 inline std::uint32_t crc32c_by_table(std::uint32_t r, std::span<const std::uint8_t> bytes) {
-  const auto& t = crc32c_table;
+  static const auto t = make_crc32c_table();
   for (; bytes.size() >= 8; bytes = bytes.subspan(8)) {
     r ^= bytes[0] | std::uint32_t{bytes[1]} << 8 | std::uint32_t{bytes[2]} << 16 |
          std::uint32_t{bytes[3]} << 24;
