@@ -13,14 +13,15 @@
 #include "examples/options.hpp"
 
 #if !defined(__CUDACC__)
+#include <cordee/nn/cross_entropy.hpp>
 #include <cordee/ops/engines/reference/gpu.hpp>
 #include <cordee/ops/engines/tensor_core/engine.hpp>
 #include <cordee/ops/gpu/batch_norm.hpp>
 #include <cordee/ops/gpu/elementwise.hpp>
 #include <cordee/ops/gpu/filter_layout.hpp>
 #include <cordee/ops/gpu/linear.hpp>
+#include <cordee/ops/gpu/loss.hpp>
 #include <cordee/ops/gpu/pooling.hpp>
-#include <cordee/ops/gpu/softmax_loss.hpp>
 
 #include "tests/support/emulated.hpp"
 #endif
@@ -67,9 +68,11 @@ void loss(plan& p, const D& where, int classes) {
   std::vector<std::int32_t> labels(static_cast<std::size_t>(p.samples));
   for (std::size_t i = 0; i < labels.size(); ++i)
     labels[i] = static_cast<std::int32_t>(i * 7) % classes;
-  const double smoothing = 0.1, loss_weight = 1024;  // scaled, so that fp16 holds small gradients
-  const metrics exact = softmax_loss(classes, p.samples, z.data(), batch_targets{labels.data()},
-                                     smoothing, loss_weight, exact_gradient.data(), cpu::stream{});
+  const cross_entropy entropy{.label_smoothing = 0.1};
+  const double loss_weight = 1024;  // scaled, so that fp16 holds small gradients
+  const metrics exact =
+      batch_loss(entropy, classes, p.samples, z.data(), batch_targets{labels.data()}, loss_weight,
+                 exact_gradient.data(), cpu::stream{});
 
   const auto s = where.make_stream();
   support::device_vector<number, D> logits(where, s, support::to_storage<number>(z)),
@@ -78,13 +81,13 @@ void loss(plan& p, const D& where, int classes) {
   const batch_targets device_targets{device_labels.data()};
   double value = 0;
   if constexpr (D::host_memory) {
-    value = softmax_loss(classes, p.samples, logits.data(), device_targets, smoothing, loss_weight,
-                         gradient.data(), s)
+    value = batch_loss(entropy, classes, p.samples, logits.data(), device_targets, loss_weight,
+                       gradient.data(), s)
                 .loss;
   } else {
     support::device_vector<metric_sums, D> sums(where, s, std::vector<metric_sums>(1));
-    softmax_loss(classes, p.samples, static_cast<const number*>(logits.data()), device_targets,
-                 smoothing, loss_weight, nullptr, gradient.data(), sums.data(), s);
+    batch_loss(entropy, classes, p.samples, static_cast<const number*>(logits.data()),
+               device_targets, loss_weight, nullptr, gradient.data(), sums.data(), s);
     value = checked_metrics(sums.read()[0], classes).loss;
   }
   const double y = bench::finite_error(std::abs(value / exact.loss - 1));

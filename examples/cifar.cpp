@@ -56,7 +56,7 @@ struct plan {
 template <Precision P, class Optimizer>
 void train(const plan& p, const Optimizer& optimizer) {
   resnet<20, P, device, resnet_options{.zero_gamma = false}> net;
-  net.label_smoothing = p.smoothing;
+  net.loss.label_smoothing = p.smoothing;
   const images training(p.data, part::train), held_out(p.data, part::test);
   const auto norm = normalize::measured(training);
   const solo self_comm;

@@ -29,7 +29,7 @@ void train(const plan& p) {
       // Residual blocks that begin as the identity help with hundreds of layers; twenty layers, on
       // two hundred steps, learn sooner with all blocks active from the start.
       resnet<20, fp32, cpu, resnet_options{.image = {1, 28, 28}, .zero_gamma = false}> net;
-      net.label_smoothing = p.smoothing;
+      net.loss.label_smoothing = p.smoothing;
       loader feed{training,
                   comm,
                   {.global_batch = p.batch, .seed = p.seed},

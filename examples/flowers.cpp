@@ -47,7 +47,7 @@ void train(const plan& p, const Communicator& comm) {
           .validation;
 
   resnet<18, fp32, cpu, resnet_options{.classes = classes}> net;
-  net.label_smoothing = 0.1;
+  net.loss.label_smoothing = 0.1;
   loader feed{training,
               comm,
               {.global_batch = p.batch, .seed = p.seed, .decode_threads = p.decode_threads},

@@ -142,7 +142,7 @@ template <class Net, class Communicator, class Optimizer, class Reducer>
 int run_session(const settings& s, const Communicator& comm, const data_sources& data,
                 const Optimizer& optimizer, const Reducer& reducer) {
   Net net;
-  net.label_smoothing = s.label_smoothing;
+  net.loss.label_smoothing = s.label_smoothing;
   loader feed{data.training,
               comm,
               {.global_batch = s.batch,

@@ -26,13 +26,13 @@
 #include <cordee/ops/gpu/filter_layout.hpp>
 #include <cordee/ops/gpu/histogram.hpp>
 #include <cordee/ops/gpu/linear.hpp>
+#include <cordee/ops/gpu/loss.hpp>
 #include <cordee/ops/gpu/packed_table.hpp>
 #include <cordee/ops/gpu/pooling.hpp>
 #include <cordee/ops/gpu/quantize.hpp>
 #include <cordee/ops/gpu/quantized_table.hpp>
 #include <cordee/ops/gpu/reduce.hpp>
 #include <cordee/ops/gpu/segmented.hpp>
-#include <cordee/ops/gpu/softmax_loss.hpp>
 #include <cordee/ops/gpu/vec_16b.hpp>
 
 namespace cordee::inline CORDEE_ABI {

@@ -149,7 +149,7 @@ TEST_CASE("model: training updates the statistics, evaluation reads them") {
 
 TEST_CASE("model: label smoothing applies in training alone") {
   network_fixture<tiny<plain>> smooth(4), sharp(4);
-  smooth.net.label_smoothing = 0.1;
+  smooth.net.loss.label_smoothing = 0.1;
   CHECK(smooth.forward().loss != sharp.forward().loss);
   const auto whole = sharp.samples(0, 4, 4);
   CHECK(smooth.forward(whole, phase::evaluate).loss == sharp.forward(whole, phase::evaluate).loss);

@@ -66,7 +66,7 @@ TEST_CASE("resnet: the whole gradient of ResNet-8 is the derivative of its loss"
 
 TEST_CASE("resnet: label smoothing is part of the gradient") {
   network_fixture<net8<resnet_options{.image = {2, 8, 8}}>> b(3);
-  b.net.label_smoothing = 0.1;
+  b.net.loss.label_smoothing = 0.1;
   b.check_gradients(2);
 }
 

@@ -2,13 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Kernels of the passes of ops/gpu.
+#include <cordee/nn/cross_entropy.hpp>
 #include <cordee/ops/gpu/batch_norm.hpp>
 #include <cordee/ops/gpu/histogram.hpp>
 #include <cordee/ops/gpu/linear.hpp>
+#include <cordee/ops/gpu/loss.hpp>
 #include <cordee/ops/gpu/packed_table.hpp>
 #include <cordee/ops/gpu/pooling.hpp>
 #include <cordee/ops/gpu/quantized_table.hpp>
-#include <cordee/ops/gpu/softmax_loss.hpp>
 
 #include "tests/support/kernel_list.cuh"
 
@@ -41,5 +42,5 @@ KERNEL(linear_input_gradient_fp16,
        matmul_kernel<cordee::half, store_input_gradient_op<cordee::half>>)
 KERNEL(linear_weight_gradient_fp16,
        matmul_kernel<cordee::half, store_weight_gradient_op<cordee::half, float>>)
-KERNEL(softmax_fp16, softmax_kernel<cordee::half>)
+KERNEL(loss_fp16, loss_kernel<cordee::half, cross_entropy>)
 KERNEL(metrics, metrics_kernel)

@@ -15,10 +15,10 @@
 #include <cordee/ops/gpu/elementwise.hpp>
 #include <cordee/ops/gpu/filter_layout.hpp>
 #include <cordee/ops/gpu/linear.hpp>
+#include <cordee/ops/gpu/loss.hpp>
 #include <cordee/ops/gpu/pooling.hpp>
 #include <cordee/ops/gpu/reduce.hpp>
 #include <cordee/ops/gpu/segmented.hpp>
-#include <cordee/ops/gpu/softmax_loss.hpp>
 
 #include "tests/support/bits.hpp"
 #include "tests/support/deferred.hpp"

@@ -31,11 +31,11 @@
 #include <cordee/ops/gpu/filter_layout.hpp>
 #include <cordee/ops/gpu/histogram.hpp>
 #include <cordee/ops/gpu/linear.hpp>
+#include <cordee/ops/gpu/loss.hpp>
 #include <cordee/ops/gpu/pooling.hpp>
 #include <cordee/ops/gpu/quantize.hpp>
 #include <cordee/ops/gpu/reduce.hpp>
 #include <cordee/ops/gpu/segmented.hpp>
-#include <cordee/ops/gpu/softmax_loss.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/precision/int8.hpp>
 #include <cordee/train/trainer.hpp>

@@ -21,10 +21,10 @@
 #include <cordee/ops/gpu/elementwise.hpp>
 #include <cordee/ops/gpu/filter_layout.hpp>
 #include <cordee/ops/gpu/linear.hpp>
+#include <cordee/ops/gpu/loss.hpp>
 #include <cordee/ops/gpu/pooling.hpp>
 #include <cordee/ops/gpu/reduce.hpp>
 #include <cordee/ops/gpu/segmented.hpp>
-#include <cordee/ops/gpu/softmax_loss.hpp>
 #include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/precision/fp32.hpp>

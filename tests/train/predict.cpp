@@ -11,6 +11,7 @@
 #include <cordee/comm/ring.hpp>
 #include <cordee/comm/solo.hpp>
 #include <cordee/data/synthetic.hpp>
+#include <cordee/nn/binary_cross_entropy.hpp>
 #include <cordee/nn/linear.hpp>
 #include <cordee/nn/model.hpp>
 #include <cordee/nn/pooling.hpp>
@@ -107,4 +108,24 @@ TEST_CASE("predict: refuses a part of an image") {
   CHECK(contains(error_message([&] { (void)predict(run, pixels, norm); }),
                  "predict: 49 bytes are no whole number of images of 3x4x4, which have 48 bytes"));
   CHECK_THROWS_AS((void)predict(run, std::span(pixels).first(48), norm, 0), usage_error);
+}
+
+TEST_CASE("predict: a network with binary_cross_entropy has a sigmoid for each class") {
+  const synthetic data{
+      .extent = shape, .classes = static_cast<int>(classes), .samples = 5, .seed = 3};
+  const labelled_images images(data);
+  small<fp64>::with_loss<binary_cross_entropy> net{cpu(1)};
+  trainer run{net, sgd{}, constant{.learning_rate = 0.1}, solo{}};
+  const std::vector<double> probabilities = predict(run, images.pixels, norm);
+  REQUIRE(probabilities.size() == 5 * classes);
+  for (std::size_t i = 0; i < probabilities.size(); ++i)  // logits: those of the last batch
+    CHECK(std::abs(probabilities[i] - 1 / (1 + std::exp(-net.logits()[i]))) < 4e-16);
+}
+
+TEST_CASE("trainer: a loss with values out of range is refused at construction") {
+  small<fp64> net{cpu(1)};
+  net.loss.label_smoothing = 1.5;
+  CHECK_THROWS_WITH_AS((trainer{net, sgd{}, constant{.learning_rate = 0.1}, solo{}}),
+                       doctest::Contains("cross_entropy: .label_smoothing is within 0 .. 1"),
+                       usage_error);
 }

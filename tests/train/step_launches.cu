@@ -150,10 +150,13 @@ std::array<counts, 8> count_steps_of_rank(bool capture_graphs, bool synchronize 
                               resnet50::segments(),
                               detail::train::bucket_bytes<gpu>({}) / sizeof(float));
                           const trainer_options options{.synchronize_batch_norm = synchronize};
+                          const struct {
+                            cross_entropy loss{};
+                          } model;
                           detail::train::expect_same_table(
                               comm, resnet50::segments(), buckets,
                               detail::train::trainer_settings(
-                                  lars{}, constant{.learning_rate = 0.1}, reducer, options));
+                                  model, lars{}, constant{.learning_rate = 0.1}, reducer, options));
                           const gpu device;
                           buffer<float, gpu> weights(device, resnet50::plane_size());
                           detail::comm::broadcast(comm, weights.span(), device.make_stream());

@@ -15,10 +15,10 @@
 #include <cordee/ops/gpu/elementwise.hpp>
 #include <cordee/ops/gpu/histogram.hpp>
 #include <cordee/ops/gpu/linear.hpp>
+#include <cordee/ops/gpu/loss.hpp>
 #include <cordee/ops/gpu/pooling.hpp>
 #include <cordee/ops/gpu/quantize.hpp>
 #include <cordee/ops/gpu/quantized_table.hpp>
-#include <cordee/ops/gpu/softmax_loss.hpp>
 #include <cordee/precision/int8.hpp>
 
 #include "tests/support/emulated.hpp"

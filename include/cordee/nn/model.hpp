@@ -18,10 +18,12 @@
 
 #include <cordee/core/error.hpp>
 #include <cordee/core/training_step.hpp>
+#include <cordee/nn/cross_entropy.hpp>
 #include <cordee/nn/largest_batch.hpp>
 #include <cordee/nn/layer.hpp>
+#include <cordee/nn/loss.hpp>
 #include <cordee/nn/parameter_packing.hpp>
-#include <cordee/ops/cpu/softmax_loss.hpp>
+#include <cordee/ops/cpu/loss.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -52,7 +54,8 @@ concept Model = std::movable<M> && Precision<typename M::precision> && Device<ty
                 };
 
 /// The layer `Root` from images of extent Input to the logits of `Classes` classes.
-template <Layer Root, Precision P, Device D, class Engine, extent Input, int Classes>
+template <Layer Root, Precision P, Device D, class Engine, extent Input, int Classes,
+          Loss L = cross_entropy>
 class network {
   static_assert(
       detail::nn::computes_in<P, D>,
@@ -73,6 +76,9 @@ class network {
   using device = D;
   using engine = Engine;
   using packed_parameters = buffer<std::byte, D>;
+  /// The same network with a loss of another type.
+  template <Loss Other>
+  using with_loss = network<Root, P, D, Engine, Input, Classes, Other>;
 
   static constexpr extent input = Input;
   static constexpr int classes = Classes;
@@ -90,7 +96,7 @@ class network {
     return table::totals.trainable_end + table::totals.statistics_end;
   }
 
-  double label_smoothing = 0;  // in training alone
+  L loss{};
   detail::ops::statistics_allreduce
       batch_norm_allreduce;  // of batch norm's statistics over ranks, if set
   /// The epoch from which batch norms' running statistics are frozen: training normalizes by them.
@@ -190,7 +196,7 @@ class network {
   /// buffers only grow, so that a buffer which has moved changes the sum.
   struct capture_key {
     std::size_t bytes;
-    double label_smoothing;
+    L loss;
     bool frozen_statistics, counts_numbers;
     bool operator==(const capture_key&) const = default;
   };
@@ -199,8 +205,8 @@ class network {
     if (batch_norm_allreduce.blocks_host()) return {};
     bool counts_numbers = false;
     if constexpr (Quantized<P>) counts_numbers = quantization.percentile < 100;
-    return capture_key{held_bytes() + workspace_.size() * sizeof(number) + packing_.bytes(),
-                       label_smoothing, b.epoch >= freeze_batch_norm_at, counts_numbers};
+    return capture_key{held_bytes() + workspace_.size() * sizeof(number) + packing_.bytes(), loss,
+                       b.epoch >= freeze_batch_norm_at, counts_numbers};
   }
   /// Memory of a training pass for each of its samples, at least: activations and their gradients.
   [[nodiscard]] std::size_t bytes_per_sample() const { return bytes_per_sample_; }
@@ -229,17 +235,17 @@ class network {
     logits_ = root_.forward(pass, input_.span().data);
     samples_ = b.count;
     trained_ = p == phase::train;
-    const double smoothing = trained_ ? label_smoothing : 0;
+    const L phase_loss = detail::nn::loss_of(loss, trained_);
     const double weight = trained_ ? b.loss_weight() : 1;
     number* const loss_gradient = trained_ ? loss_gradient_.span().data : nullptr;  // null: none
     const auto targets = detail::ops::targets_of(b);
     if constexpr (D::host_memory)
       *metrics_.span().data =
-          softmax_loss(Classes, b.count, logits_, targets, smoothing, weight, loss_gradient, s);
-    else  // for a GPU by argument-dependent lookup: ops/gpu/softmax_loss.hpp
-      softmax_loss(Classes, b.count, logits_, targets, smoothing,
-                   b.device_loss_scale.empty() ? weight : b.unscaled_loss_weight(),
-                   b.device_loss_scale.data, loss_gradient, metrics_.span().data, s);
+          batch_loss(phase_loss, Classes, b.count, logits_, targets, weight, loss_gradient, s);
+    else  // for a GPU by argument-dependent lookup: ops/gpu/loss.hpp
+      batch_loss(phase_loss, Classes, b.count, logits_, targets,
+                 b.device_loss_scale.empty() ? weight : b.unscaled_loss_weight(),
+                 b.device_loss_scale.data, loss_gradient, metrics_.span().data, s);
   }
   template <class Ready>
   void run_backward(const packed_parameters& in, span_on<real, D> gradients, write_mode mode,

@@ -54,6 +54,20 @@ constexpr bool rounds_weight_gradients() {
     return false;
 }
 
+/// The loss of the network, and its scale.
+template <class Run>
+std::string describe_loss(Run& run) {
+  std::string text;
+  if constexpr (requires { run.model().loss; }) text = core::describe_policy(run.model().loss);
+  if constexpr (Run::precision::scales_loss) {
+    const loss_scaling& options = run.options().loss_scaling;
+    text += concat(text.empty() ? "" : "; ", "scaled by ", options.initial, " at first, times ",
+                   options.growth, " after ", options.interval, " finite steps in a row, times ",
+                   options.backoff, " after one that is not");
+  }
+  return text.empty() ? "the model's own" : text;
+}
+
 /// The instruction set that this build uses.
 inline std::string instruction_set() {
   return concat(ops::isa, " (", ops::register_bytes, "-byte vectors)");
@@ -109,12 +123,7 @@ std::string describe(Run& run, F& feed, double epochs) {
     add_line("types",
              concat("activations, weights, gradients, statistics, loss and the optimizer in ",
                     Run::precision::name));
-  if constexpr (Run::precision::scales_loss) {
-    const loss_scaling& options = run.options().loss_scaling;
-    add_line("loss", concat("scaled by ", options.initial, " at first, times ", options.growth,
-                            " after ", options.interval, " finite steps in a row, times ",
-                            options.backoff, " after one that is not"));
-  }
+  add_line("loss", detail::train::describe_loss(run));
   if constexpr (!Run::device::host_memory)
     add_line("launches", std::string(run.describe_launches()));
   if constexpr (requires { M::engine::name; })

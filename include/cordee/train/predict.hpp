@@ -4,6 +4,8 @@
 // Class probabilities of images without labels:
 //
 //   p_k = exp(z_k) / sum over j of exp(z_j)     z: the logits of an image
+//
+// or those of the network's loss (nn/loss.hpp): sigmoids for binary_cross_entropy.
 #pragma once
 
 #include <algorithm>
@@ -39,9 +41,15 @@ struct unlabelled_images {
   }
 };
 
-/// Appends the softmax of `classes` logits.
-template <class N>
-void append_softmax(const N* logits, std::size_t classes, std::vector<double>& out) {
+/// Appends the probabilities of `classes` logits.
+template <class M, class N>
+void append_probabilities(const M& model, const N* logits, std::size_t classes,
+                          std::vector<double>& out) {
+  if constexpr (requires { model.loss.probability(0.0); }) {
+    for (std::size_t k = 0; k < classes; ++k)
+      out.push_back(model.loss.probability(static_cast<double>(precision::widened(logits[k]))));
+    return;
+  }
   const std::size_t first = out.size();
   double largest = -INFINITY, sum = 0;
   for (std::size_t k = 0; k < classes; ++k) {
@@ -82,7 +90,8 @@ std::vector<double> predict(Run& run, std::span<const std::uint8_t> images,
                           run.compute());
       const auto logits = copy_to_host(run.model().where(), run.model().logits(), run.compute());
       for (std::size_t n = 0; n < count; ++n)
-        detail::train::append_softmax(&logits[n * classes], classes, probabilities);
+        detail::train::append_probabilities(run.model(), &logits[n * classes], classes,
+                                            probabilities);
     }
     return probabilities;
   });

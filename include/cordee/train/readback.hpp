@@ -10,7 +10,7 @@
 #include <cordee/core/training_step.hpp>
 #include <cordee/device/buffer.hpp>
 #include <cordee/device/pinned.hpp>
-#include <cordee/ops/softmax_loss.hpp>
+#include <cordee/ops/loss.hpp>
 #include <cordee/train/step_status.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {

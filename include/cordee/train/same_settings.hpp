@@ -191,11 +191,14 @@ template <class R>
   all.add("loss_scaling::interval", o.loss_scaling.interval);
   return all;
 }
-template <class O, class S, class R>
-[[gnu::cold]] settings trainer_settings(const O& optimizer, const S& schedule, const R& reducer,
-                                        const trainer_options& options) {
-  return trainer_settings(core::describe_policy(optimizer), core::describe_policy(schedule),
-                          static_cast<double>(schedule(0.0)), describe_reducer(reducer), options);
+template <class M, class O, class S, class R>
+[[gnu::cold]] settings trainer_settings(const M& model, const O& optimizer, const S& schedule,
+                                        const R& reducer, const trainer_options& options) {
+  settings all =
+      trainer_settings(core::describe_policy(optimizer), core::describe_policy(schedule),
+                       static_cast<double>(schedule(0.0)), describe_reducer(reducer), options);
+  if constexpr (requires { model.loss; }) all.add("the loss", core::describe_policy(model.loss));
+  return all;
 }
 
 // ---- the settings of a training loop ----

@@ -23,7 +23,7 @@ struct trainer_options {
   /// Exchange buckets during backward, with optimizers that are `eager`.
   bool overlap = true;
   /// On a GPU, capture the launches of a step as graphs and replay them (graph_cache.hpp). Members
-  /// of the model such as `label_smoothing` may change between steps; memory that kernels use must
+  /// of the model such as `loss` may change between steps; memory that kernels use must
   /// not be replaced by means other than the library's.
   bool capture_graphs = false;
   /// Test the mean gradient for NaN and infinity where no computed norm does it anyway, and skip

@@ -73,12 +73,12 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
         graph_cache_(device_, options_),
         exchange_(model_, optimizer_, reducer_, planes_, gradient_scaler_, options_) {
     detail::optim::check_optimizer(optimizer_);
-    detail::train::check_quantization(model_);
+    detail::train::check_model(model_);
     if (options_.check_stability) detail::train::expect_stable(optimizer_, reducer_);
     if constexpr (!detail::comm::single_rank<typename R::communicator_type>)
       detail::train::expect_same_table(
           reducer_.comm, segments(), buckets(),
-          detail::train::trainer_settings(optimizer_, schedule_, reducer_, options_));
+          detail::train::trainer_settings(model_, optimizer_, schedule_, reducer_, options_));
     model_.initialize(weights(), options_.seed);
     adopt_weights();
   }

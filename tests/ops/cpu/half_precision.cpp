@@ -9,11 +9,12 @@
 
 #include <doctest/doctest.h>
 
+#include <cordee/nn/cross_entropy.hpp>
 #include <cordee/ops/cpu/batch_norm.hpp>
 #include <cordee/ops/cpu/elementwise.hpp>
 #include <cordee/ops/cpu/linear.hpp>
+#include <cordee/ops/cpu/loss.hpp>
 #include <cordee/ops/cpu/pooling.hpp>
-#include <cordee/ops/cpu/softmax_loss.hpp>
 #include <cordee/testing/gradient.hpp>
 
 #include "tests/support/numbers.hpp"
@@ -153,16 +154,18 @@ TEST_CASE_TEMPLATE("half precision: loss and metrics of the logits, their gradie
   z.stored[8] = z.stored[9];  // equal logits: the smaller index ranks above
   z.widen();
   const std::vector<std::int32_t> labels{0, 2, 6, 3};
-  const auto stored = softmax_loss(7, 4, z.stored.data(), {labels.data()}, 0.1, 64.0 / 4,
-                                   dz.stored.data(), cpu::stream{}),
-             exact = softmax_loss(7, 4, z.wide_copy.data(), {labels.data()}, 0.1, 64.0 / 4,
-                                  dz.wide_copy.data(), cpu::stream{});
+  const auto stored = batch_loss(cross_entropy{0.1}, 7, 4, z.stored.data(), {labels.data()},
+                                 64.0 / 4, dz.stored.data(), cpu::stream{}),
+             exact = batch_loss(cross_entropy{0.1}, 7, 4, z.wide_copy.data(), {labels.data()},
+                                64.0 / 4, dz.wide_copy.data(), cpu::stream{});
   CHECK(stored.loss == exact.loss);
   CHECK(stored.top1 == exact.top1);
   CHECK(stored.top5 == exact.top5);
   CHECK(is_rounded(dz.stored, dz.wide_copy));
   z.stored[0] = N::nearest(std::nanf(""));
-  CHECK(softmax_loss<N>(7, 1, z.stored.data(), {labels.data()}, 0, 1, nullptr, {}).top5 == 0);
+  CHECK(
+      batch_loss<N>(cross_entropy{}, 7, 1, z.stored.data(), {labels.data()}, 1, nullptr, {}).top5 ==
+      0);
 }
 
 TEST_CASE_TEMPLATE("half precision: pools and subsampling", K, HALF_FORMS) {

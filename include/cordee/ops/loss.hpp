@@ -1,12 +1,10 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Cross-entropy of a softmax with label smoothing (Szegedy et al., 2016), of one sample.
+// What passes of a loss share: targets, ranks of a label's logit, metrics as a device sums them.
 //
-//   p = softmax(z),  t = (1 - eps) y + eps / K,  loss = -sum(t log p),  dz = p - t
-//
-// y is onehot(label), or w onehot(label) + (1 - w) onehot(other label) of a mixed sample: smoothing
-// both labels and then mixing them is the same.
+// The target y of a sample is onehot(label), or w onehot(label) + (1 - w) onehot(other label) of one
+// that was mixed of two. The losses are policies (nn/loss.hpp).
 #pragma once
 
 #include <cmath>
@@ -29,7 +27,7 @@ struct metric_sums : metrics {
 };
 
 [[noreturn]] inline void throw_bad_label(std::int64_t sample, std::int64_t label, int classes) {
-  throw error(concat("softmax_loss: sample ", sample, " of the batch has label ", label,
+  throw error(concat("loss: sample ", sample, " of the batch has label ", label,
                      ", but the network has classes 0 to ", classes - 1,
                      "; check the data set or the network's number of classes"));
 }
@@ -95,26 +93,6 @@ int label_rank(const N* z, int classes, int label) {
   for (int c = 0; c < classes; ++c) above += ranks_above(z, c, label);
   return above;
 }
-
-/// The sums of one sample's logits that its loss and its gradient are computed from.
-struct softmax_sums {
-  double largest = 0;    // max z
-  double sum = 0;        // sum of exp(z - largest)
-  double deviation = 0;  // sum of z - largest
-
-  /// `target_logit` is sum(y z).
-  [[nodiscard]] CORDEE_HOST_DEVICE double loss(double target_logit, int classes,
-                                               double smoothing) const {
-    const double log_sum = std::log(sum), hard = log_sum - (target_logit - largest);
-    return smoothing == 0 ? hard
-                          : (1 - smoothing) * hard + smoothing * (log_sum - deviation / classes);
-  }
-  /// `share` is y of the class whose logit is z.
-  [[nodiscard]] CORDEE_HOST_DEVICE double logit_gradient(double z, double share, int classes,
-                                                         double smoothing) const {
-    return std::exp(z - largest) / sum - ((1 - smoothing) * share + smoothing / classes);
-  }
-};
 
 /// The sums as metrics. Throws cordee::error where a label was outside 0 .. classes-1.
 inline metrics checked_metrics(const metric_sums& sums, int classes) {

@@ -7,7 +7,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/ops/softmax_loss.hpp>
+#include <cordee/ops/loss.hpp>
 
 using namespace cordee;
 using namespace cordee::detail::ops;
@@ -25,15 +25,6 @@ TEST_CASE("label_rank: larger logits rank above, of equal ones the first, NaN ab
   const std::array with_nan{1.0, not_a_number, 3.0};
   CHECK(label_rank(with_nan.data(), 3, 2) == 1);
   CHECK(label_rank(with_nan.data(), 3, 1) == std::numeric_limits<int>::max());
-}
-
-TEST_CASE("softmax_sums: loss and gradient of uniform logits") {
-  const softmax_sums sums{3, 4, 0};  // four logits of 3
-  CHECK(sums.loss(3, 4, 0) == doctest::Approx(std::log(4.0)).epsilon(1e-15));
-  CHECK(sums.loss(3, 4, 0.1) == doctest::Approx(std::log(4.0)).epsilon(1e-15));
-  CHECK(sums.logit_gradient(3, 1, 4, 0) == -0.75);
-  CHECK(sums.logit_gradient(3, 0, 4, 0) == 0.25);
-  CHECK(sums.logit_gradient(3, 1, 4, 1) == 0);  // the target is uniform
 }
 
 TEST_CASE("checked_metrics: throws for a label outside the classes, and names it") {

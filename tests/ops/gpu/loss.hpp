@@ -11,8 +11,12 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/ops/cpu/softmax_loss.hpp>
-#include <cordee/ops/gpu/softmax_loss.hpp>
+#include <cordee/nn/binary_cross_entropy.hpp>
+#include <cordee/nn/cross_entropy.hpp>
+#include <cordee/nn/loss.hpp>
+#include <cordee/nn/mean_squared_error.hpp>
+#include <cordee/ops/cpu/loss.hpp>
+#include <cordee/ops/gpu/loss.hpp>
 
 #include "tests/support/device_fixture.hpp"
 
@@ -33,10 +37,10 @@ struct mixed_labels {
 };
 
 /// The metrics of logits on a device, and the gradient unless `gradient` is null.
-template <Number N, class D>
+template <Number N, class D, Loss L>
 cordee::detail::ops::metric_sums loss_on(const device_fixture<D>& at, int classes,
                                          const std::vector<double>& logits,
-                                         const mixed_labels& labels, double smoothing,
+                                         const mixed_labels& labels, const L& loss,
                                          double loss_weight, std::vector<double>* gradient,
                                          const float* scale = nullptr) {
   const auto z = at.template put_as<N>(logits);
@@ -47,9 +51,8 @@ cordee::detail::ops::metric_sums loss_on(const device_fixture<D>& at, int classe
       l.span().data, mixed ? other.span().data : nullptr, mixed ? w.span().data : nullptr};
   auto dz = at.template put_as<N>(std::vector<double>(logits.size(), 99));
   auto out = at.put(std::vector<cordee::detail::ops::metric_sums>{{{99, 99, 99, 99}, 99, 99}});
-  softmax_loss(classes, static_cast<int>(labels.size()), z.span().data, targets, smoothing,
-               loss_weight, scale, gradient == nullptr ? nullptr : dz.span().data, out.span().data,
-               at.s);
+  batch_loss(loss, classes, static_cast<int>(labels.size()), z.span().data, targets, loss_weight,
+             scale, gradient == nullptr ? nullptr : dz.span().data, out.span().data, at.s);
   if (gradient != nullptr) *gradient = at.numbers(dz);
   return at.get(out)[0];
 }
@@ -57,18 +60,17 @@ cordee::detail::ops::metric_sums loss_on(const device_fixture<D>& at, int classe
 /// Compares metrics and gradient with the CPU's. Both sum in double, in different orders and with
 /// different exp: 1e-13, and for gradients one rounding to N, which is absolute below the least
 /// normal half.
-template <Number N, class D>
+template <Number N, class D, Loss L>
 void check_loss(const device_fixture<D>& at, int classes, const std::vector<double>& logits,
-                const mixed_labels& labels, double smoothing) {
-  INFO(classes, " classes, ", labels.size(), " samples, smoothing ", smoothing);
+                const mixed_labels& labels, const L& loss) {
+  INFO(classes, " classes, ", labels.size(), " samples, ", loss.describe());
   const double loss_weight = 1.0 / 32;
   const auto z = as<N>(logits);
   std::vector<double> dz(z.size()), found;
-  const metrics want =
-      softmax_loss(classes, static_cast<int>(labels.size()), z.data(), labels.targets(), smoothing,
-                   loss_weight, dz.data(), cpu::stream{});
+  const metrics want = batch_loss(loss, classes, static_cast<int>(labels.size()), z.data(),
+                                  labels.targets(), loss_weight, dz.data(), cpu::stream{});
   const metrics got = cordee::detail::ops::checked_metrics(
-      loss_on<N>(at, classes, z, labels, smoothing, loss_weight, &found), classes);
+      loss_on<N>(at, classes, z, labels, loss, loss_weight, &found), classes);
   if (std::isnan(want.loss))
     CHECK(std::isnan(got.loss));
   else
@@ -88,9 +90,9 @@ void check_loss(const device_fixture<D>& at, int classes, const std::vector<doub
 }
 
 /// Logits of few values: many are equal.
-template <Number N, class D>
+template <Number N, class D, Loss L>
 void check_loss_of_batch(const device_fixture<D>& at, int classes, std::size_t samples,
-                         double smoothing) {
+                         const L& loss) {
   random_sequence draw(5, purpose::test, static_cast<std::uint64_t>(classes), samples);
   std::vector<double> z(samples * static_cast<std::size_t>(classes));
   const auto draw_label = [&] {
@@ -99,19 +101,29 @@ void check_loss_of_batch(const device_fixture<D>& at, int classes, std::size_t s
   mixed_labels labels{std::vector<std::int32_t>(samples), {}, {}};
   for (double& x : z) x = draw.below(33) / 4.0 - 4;
   for (std::int32_t& l : labels.labels) l = draw_label();
-  check_loss<N>(at, classes, z, labels, smoothing);
+  check_loss<N>(at, classes, z, labels, loss);
   for (std::size_t n = 0; n < samples; ++n) {
     labels.others.push_back(draw_label());
     labels.weights.push_back(static_cast<float>(draw.below(5)) / 4);
   }
-  check_loss<N>(at, classes, z, labels, smoothing);
+  check_loss<N>(at, classes, z, labels, loss);
 }
 /// Sizes around multiples of the block size.
 template <Number N, class D>
 void check_all_sizes(const device_fixture<D>& at) {
   for (const int classes : {1, 2, 10, 127, 128, 129, 1000})
-    for (const double smoothing : {0.0, 0.1}) check_loss_of_batch<N>(at, classes, 2, smoothing);
-  check_loss_of_batch<N>(at, 10, 0, 0);
+    for (const double smoothing : {0.0, 0.1})
+      check_loss_of_batch<N>(at, classes, 2, cross_entropy{smoothing});
+  check_loss_of_batch<N>(at, 10, 0, cross_entropy{});
+}
+/// The losses beside cross_entropy.
+template <Number N, class D>
+void check_other_losses(const device_fixture<D>& at) {
+  for (const int classes : {1, 10, 129}) {
+    check_loss_of_batch<N>(at, classes, 2, binary_cross_entropy{});
+    check_loss_of_batch<N>(at, classes, 2, binary_cross_entropy{0.1, 0.2});
+    check_loss_of_batch<N>(at, classes, 2, mean_squared_error{});
+  }
 }
 
 /// Logits far apart, all equal, infinite and NaN; the label's own and others'.
@@ -124,7 +136,8 @@ void check_extreme_logits(const device_fixture<D>& at) {
   const std::vector<std::int32_t> firsts{0, 0, 0, 0, 0, 0, 0, 0}, seconds{1, 1, 1, 1, 1, 1, 1, 1},
       thirds{2, 2, 2, 2, 2, 2, 2, 2};
   for (const auto& labels : {firsts, seconds, thirds})
-    for (const double smoothing : {0.0, 0.1}) check_loss<N>(at, 3, z, {labels, {}, {}}, smoothing);
+    for (const double smoothing : {0.0, 0.1})
+      check_loss<N>(at, 3, z, {labels, {}, {}}, cross_entropy{smoothing});
 }
 
 /// The first invalid label is reported as on the CPU; its sample's loss and gradient are NaN.
@@ -136,7 +149,7 @@ void check_invalid_label(const device_fixture<D>& at, std::int32_t invalid) {
   const std::vector<double> z(3 * labels.size(), 0.5);
   std::vector<double> gradient;
   const cordee::detail::ops::metric_sums sums =
-      loss_on<N>(at, 3, z, {labels, {}, {}}, 0.1, 1, &gradient);
+      loss_on<N>(at, 3, z, {labels, {}, {}}, cross_entropy{0.1}, 1, &gradient);
   const auto message_of = [](const auto& f) -> std::string {
     try {
       f();
@@ -147,7 +160,9 @@ void check_invalid_label(const device_fixture<D>& at, std::int32_t invalid) {
   };
   const std::string cpu_message = message_of([&] {
     (void)cordee::detail::ops::checked_metrics(
-        softmax_loss<double>(3, 261, z.data(), {labels.data()}, 0.1, 1, nullptr, cpu::stream{}), 3);
+        batch_loss<double>(cross_entropy{0.1}, 3, 261, z.data(), {labels.data()}, 1, nullptr,
+                           cpu::stream{}),
+        3);
   });
   CHECK(cpu_message.find("sample 2 of the batch") != cpu_message.npos);
   CHECK(message_of([&] { (void)cordee::detail::ops::checked_metrics(sums, 3); }) == cpu_message);

@@ -1,0 +1,54 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Cross-entropy of a softmax with label smoothing (Szegedy et al., 2016), of one sample.
+//
+//   p = softmax(z),  t = (1 - eps) y + eps / K,  loss = -sum(t log p),  dz = p - t
+//
+// Smoothing the two labels of a mixed sample and then mixing them is the same.
+#pragma once
+
+#include <cmath>
+#include <string>
+
+#include <cordee/core/concat.hpp>
+#include <cordee/core/config.hpp>
+#include <cordee/core/error.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+struct cross_entropy {
+  double label_smoothing = 0;  // eps, in training alone
+
+  struct sample_loss {
+    double value;
+    double largest, sum;  // max z, sum of exp(z - largest)
+    double on, off;       // t = on y + off
+
+    [[nodiscard]] CORDEE_HOST_DEVICE double gradient(double z, double y) const {
+      return std::exp(z - largest) / sum - (on * y + off);
+    }
+  };
+  template <class Sample>
+  CORDEE_HOST_DEVICE sample_loss operator()(const Sample& s) const {
+    const double largest = s.max_logit(), classes = s.classes(), eps = label_smoothing;
+    const double sum = s.sum([largest](double z, double) { return std::exp(z - largest); });
+    const double log_sum = std::log(sum), hard = log_sum - (s.target_logit() - largest);
+    if (eps == 0) return {hard, largest, sum, 1, 0};
+    const double deviation = s.sum([largest](double z, double) { return z - largest; });
+    return {(1 - eps) * hard + eps * (log_sum - deviation / classes), largest, sum, 1 - eps,
+            eps / classes};
+  }
+
+  [[nodiscard]] constexpr cross_entropy in_evaluation() const { return {}; }
+  void check() const {
+    expects(label_smoothing >= 0 && label_smoothing <= 1,
+            "cross_entropy: .label_smoothing is within 0 .. 1");
+  }
+  [[nodiscard]] std::string describe() const {
+    return concat("cross-entropy, label smoothing ", label_smoothing);
+  }
+  bool operator==(const cross_entropy&) const = default;
+};
+
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,64 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The loss of a network, a policy: a function of one sample's logits z and target y.
+//
+//   struct squared_hinge {                                     // a loss of your own
+//     struct sample_loss {
+//       double value;
+//       CORDEE_HOST_DEVICE double gradient(double z, double y) const;   // by a logit z of target y
+//     };
+//     template <class Sample>
+//     CORDEE_HOST_DEVICE sample_loss operator()(const Sample& s) const;
+//     bool operator==(const squared_hinge&) const = default;
+//   };
+//   using net = resnet<18, fp32, cpu>::with_loss<squared_hinge>;
+//
+// The targets of a sample add up to 1: y is 1 for its label, 0 for the other classes, or between for
+// two labels of a mixed sample. `s` offers
+//
+//   s.classes()        their number K
+//   s.sum(f)           the sum over the classes of f(z, y)
+//   s.max_logit()      max z; at most once
+//   s.target_logit()   the sum of y z
+//
+// On a GPU the threads of a block share a sample's classes, and each calls sum and max_logit. Backward
+// begins at the mean of the samples' losses. Members may be
+//
+//   in_evaluation()    the loss that evaluation reports, if it is another one
+//   probability(z)     of a class, where `predict` is not to return a softmax
+//   check()            throws usage_error for values without meaning
+//   describe()         one line for the description of a run
+#pragma once
+
+#include <concepts>
+
+#include <cordee/core/config.hpp>
+#include <cordee/ops/cpu/loss.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+template <class L>
+concept Loss =
+    std::copyable<L> && std::equality_comparable<L> &&
+    requires(const L loss, const detail::ops::loss_sample<double>& sample, double z, double y) {
+      { loss(sample).value } -> std::convertible_to<double>;
+      { loss(sample).gradient(z, y) } -> std::convertible_to<double>;
+    };
+
+namespace detail::nn {
+
+/// The loss of a phase: training's, or what evaluation reports.
+template <Loss L>
+constexpr L loss_of(const L& loss, bool training) {
+  if constexpr (requires {
+                  { loss.in_evaluation() } -> std::same_as<L>;
+                })
+    return training ? loss : loss.in_evaluation();
+  else
+    return loss;
+}
+
+}  // namespace detail::nn
+
+}  // namespace cordee::inline CORDEE_ABI
