@@ -302,38 +302,6 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("weights and grads of one segment, by its name") {
-  resnet<8, fp32, cpu, resnet_options{.image = {1, 8, 8}}> net;
-  trainer run{net, sgd{}, steady, solo{}};
-  for (const segment& s : run.segments()) {
-    CHECK(run.weights(s.name).data == run.weights().data + s.offset);
-    CHECK(run.weights(s.name).size == s.size);
-    CHECK(run.grads(s.name).data == run.grads().data + s.offset);
-  }
-  CHECK(contains(error_message([&] { (void)run.weights("layer1.0.conv1.wieght"); }),
-                 "no segment is named \"layer1.0.conv1.wieght\"; the nearest name is "
-                 "\"layer1.0.conv1.weight\""));
-}
-
-TEST_CASE("save_gradients writes the mean gradient under the names of the trainable segments") {
-  const file f("gradients.safetensors");
-  on_ranks(2, [&](threads comm) {
-    quadratic<fp64> model{.shift = comm.rank() - 0.5};
-    trainer run{model, sgd{}, steady, ring{comm}};
-    run.step(std::array{one_each(2)}, 0);
-    run.save_gradients(f.path);
-    return 0;
-  });
-  const tensor_file t = tensor_file::open(f.path);
-  CHECK(t.entries().size() == 4);  // not the statistic
-  for (std::size_t k = 0; k < 4; ++k) {
-    std::vector<double> g(t4_table[k].size);
-    t.read(t4_table[k].name, std::span<double>(g));
-    for (std::size_t i = 0; i < g.size(); ++i)  // 4 ulp: a mean of two gradients
-      CHECK(close(g[i], t4_curvature[k][i] * (t4_start[k][i] - t4_center[k][i]), 1e-15));
-  }
-}
-
 TEST_CASE("weights: save makes the folders that are missing, as the run has been paid for") {
   const folder files;
   quadratic<fp32> model;
