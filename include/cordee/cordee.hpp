@@ -91,6 +91,7 @@
 #include <cordee/ops/fold_batch_norm.hpp>
 #include <cordee/ops/integer_batch_norm.hpp>
 #include <cordee/ops/requantize.hpp>
+#include <cordee/optim/adam.hpp>
 #include <cordee/optim/adamw.hpp>
 #include <cordee/optim/clip.hpp>
 #include <cordee/optim/decentlam.hpp>
@@ -98,6 +99,8 @@
 #include <cordee/optim/lars.hpp>
 #include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/optimizer.hpp>
+#include <cordee/optim/rmsprop.hpp>
+#include <cordee/optim/rmsprop_warmup.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/precision/bf16.hpp>
 #include <cordee/precision/fp16.hpp>

@@ -152,11 +152,15 @@ struct column {
 };
 template <class O>
 column try_with_all_reducers(const std::string& name, const O& optimizer, double learning_rate) {
-  column all{name, {}};
-  for (const named_reducer& one : reducers)
-    all.cells.push_back(std::visit(
-        [&](const auto& make) { return pair(optimizer, learning_rate, make); }, one.make));
-  return all;
+  if constexpr (O::needs == agreement::exact && !std::is_same_v<O, any_exact>)
+    return try_with_all_reducers(name, any_exact(optimizer), learning_rate);
+  else {
+    column all{name, {}};
+    for (const named_reducer& one : reducers)
+      all.cells.push_back(std::visit(
+          [&](const auto& make) { return pair(optimizer, learning_rate, make); }, one.make));
+    return all;
+  }
 }
 
 table make() {
@@ -166,9 +170,19 @@ table make() {
       try_with_all_reducers("lars", lars{.trust_coefficient = 0.02}, 0.5),
       try_with_all_reducers("lars_lr_outside", lars_lr_outside{.trust_coefficient = 0.02}, 0.5),
       try_with_all_reducers("lars_unscaled", lars_unscaled{.trust_coefficient = 0.02}, 0.05),
+      try_with_all_reducers("lars_norm_of_sum", lars_norm_of_sum{.trust_coefficient = 0.02}, 0.5),
+      try_with_all_reducers("larc", larc{}, 0.02),
+      try_with_all_reducers("larc_scaling", larc_scaling{}, 0.2),
       try_with_all_reducers("lamb", lamb{}, 0.01),
       try_with_all_reducers("nvlamb", nvlamb{}, 0.01),
+      try_with_all_reducers("lambc", lambc{}, 0.01),
+      try_with_all_reducers("deepspeed_lamb", deepspeed_lamb{}, 0.02),
+      try_with_all_reducers("adam", adam{}, 0.01),
       try_with_all_reducers("adamw", adamw{}, 0.01),
+      try_with_all_reducers("rmsprop", rmsprop{}, 0.001),
+      try_with_all_reducers("centered_rmsprop", centered_rmsprop{}, 0.001),
+      try_with_all_reducers("rmsprop_warmup", rmsprop_warmup{}, 0.1),
+      try_with_all_reducers("rmsprop_warmup_published", rmsprop_warmup_published{}, 0.1),
       try_with_all_reducers("clip{sgd}", clip{sgd{}}, 0.02),
       try_with_all_reducers("decentlam", decentlam{}, 0.02),
       try_with_all_reducers("decentlam_over{lars}", decentlam_over{lars{.trust_coefficient = 0.02}},

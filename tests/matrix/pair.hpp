@@ -2,10 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One optimizer and one reducer, tried on a small network for twenty steps. Reducers with the same
-// traits are wrapped in one type here, so that only one trainer is compiled for each optimizer and
-// kind of reducer; tests/train/combinations*.cpp instantiate trainers with the reducers' own types.
+// traits are wrapped in one type here, and so are optimizers that need an exact mean, so that only
+// one trainer is compiled for each kind of both; tests/train/combinations*.cpp instantiate trainers
+// with their own types.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <functional>
@@ -24,6 +26,42 @@
 #include "learner.hpp"
 
 namespace matrix {
+
+/// Any optimizer that needs an exact mean, of three slots at most.
+struct any_exact {
+  static constexpr agreement needs = agreement::exact;
+  static constexpr bool eager = true;
+  static constexpr int slots = 3;
+  static constexpr norms_needed norms = norms_needed::before_accept;
+
+  std::function<void(const optimizer_view<float, cpu, 3>&, const step_info&)> step;
+
+  template <class O>
+  explicit any_exact(const O& optimizer) {
+    static_assert(O::needs == agreement::exact && O::eager && O::slots <= slots);
+    step = [optimizer](const optimizer_view<float, cpu, 3>& v, const step_info& info) {
+      optimizer_view<float, cpu, O::slots> own{v.weights,
+                                               v.grads,
+                                               {},
+                                               v.segments,
+                                               v.squared_weight_norms,
+                                               v.squared_grad_norms,
+                                               v.squared_global_norm,
+                                               v.sums,
+                                               v.finite,
+                                               v.info};
+      std::copy_n(v.slots.begin(), O::slots, own.slots.begin());
+      optimizer.accept(own, info, cpu::stream{});
+    };
+  }
+  span_on<float, cpu> propose(const optimizer_view<float, cpu, 3>& v, const step_info&,
+                              cpu::stream) const {
+    return v.grads;
+  }
+  void accept(const optimizer_view<float, cpu, 3>& v, const step_info& info, cpu::stream) const {
+    step(v, info);
+  }
+};
 
 /// The spectral radius of a reducer that mixes; others have none.
 template <agreement Offers>

@@ -68,6 +68,11 @@ TEST_CASE("describe: every option of an optimizer changes its description") {
                            {.weight_decay = 0.5},
                            {.decay_on = weight_and_bias},
                            {.adapt_on = weight_and_bias}});
+  all_described<lambc>({}, {{.limits = {.least = 0.5}}, {.limits = {.most = 0.5}}});
+  CHECK(larc{}.describe() != larc_scaling{}.describe());
+  CHECK(lars{}.describe() != lars_norm_of_sum{}.describe());
+  CHECK(lamb{}.describe() != lambc{}.describe());
+  CHECK(nvlamb{}.describe() != deepspeed_lamb{}.describe());
   all_described<nvlamb>({}, {{.beta1 = 0.5},
                              {.beta2 = 0.5},
                              {.epsilon = 0.5},

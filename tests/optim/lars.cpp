@@ -117,3 +117,27 @@ TEST_CASE_TEMPLATE("lars: every form equals its equations with Nesterov momentum
     }
   }
 }
+
+TEST_CASE(
+    "larc leaves a segment without gradient as it is, decay included; timm's form decays it") {
+  planes_of<larc> apex{larc{.momentum = 0, .weight_decay = 0.5}};
+  planes_of<lars_lr_outside> timm{lars_lr_outside{.momentum = 0, .weight_decay = 0.5}};
+  apex.weights[0] = timm.weights[0] = 1;
+  apex.step(1);
+  timm.step(1);
+  CHECK(apex.weights[0] == 1);
+  CHECK(timm.weights[0] == 0.5);
+}
+
+TEST_CASE("larc limits a segment's rate to the learning rate, larc_scaling does not") {
+  for (const double learning_rate : {0.5, 2.0, 8.0}) {
+    planes_of<larc> clip{larc{.momentum = 0, .weight_decay = 0, .trust_coefficient = 4}};
+    planes_of<larc_scaling> scale{larc_scaling{.momentum = 0, .trust_coefficient = 4}};
+    clip.weights[0] = scale.weights[0] = 1;
+    clip.grads[0] = scale.grads[0] = 2;  // the ratio is 4 * 1 / (2 + 1e-8)
+    clip.step(learning_rate);
+    scale.step(learning_rate);
+    CHECK(std::abs(clip.weights[0] - (1 - 2 * std::min(learning_rate, 2.0))) < 1e-7);
+    CHECK(std::abs(scale.weights[0] - (1 - 4 * learning_rate)) < 1e-2 * learning_rate);
+  }
+}

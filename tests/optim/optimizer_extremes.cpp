@@ -5,12 +5,15 @@
 
 #include <doctest/doctest.h>
 
+#include <cordee/optim/adam.hpp>
 #include <cordee/optim/adamw.hpp>
 #include <cordee/optim/clip.hpp>
 #include <cordee/optim/decentlam.hpp>
 #include <cordee/optim/lamb.hpp>
 #include <cordee/optim/lars.hpp>
 #include <cordee/optim/local_steps.hpp>
+#include <cordee/optim/rmsprop.hpp>
+#include <cordee/optim/rmsprop_warmup.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/testing/optimizer_fixture.hpp>
 
@@ -55,7 +58,10 @@ TEST_CASE("no valid learning rate and no decay turns a finite state into NaN") {
     expect_finite(sgd{.weight_decay = decay, .nesterov = true}, velocity_sgd{.weight_decay = decay},
                   lars{.weight_decay = decay}, lars_lr_outside{.weight_decay = decay},
                   lars_unscaled{.weight_decay = decay}, lamb{.weight_decay = decay},
-                  nvlamb{.weight_decay = decay}, adamw{.weight_decay = decay},
+                  nvlamb{.weight_decay = decay}, deepspeed_lamb{.weight_decay = decay},
+                  larc{.weight_decay = decay}, lars_norm_of_sum{.weight_decay = decay},
+                  adam{.weight_decay = decay}, centered_rmsprop{.weight_decay = decay},
+                  rmsprop_warmup{.weight_decay = decay}, adamw{.weight_decay = decay},
                   decentlam{.weight_decay = decay, .momentum_correction = true},
                   decentlam_over{lars{.weight_decay = decay}},
                   clip{sgd{.weight_decay = decay}, 0.5},

@@ -38,7 +38,7 @@ struct unchecked {};  // check is optional
 static_assert(Validated<sgd> && Validated<local_steps<lars>> && !Validated<unchecked>);
 
 TEST_CASE_TEMPLATE("check refuses a momentum outside [0, 1), a negative decay, and NaN", O, sgd,
-                   velocity_sgd, lars, lars_lr_outside, lars_unscaled, decentlam) {
+                   velocity_sgd, lars, larc, lars_lr_outside, lars_unscaled, decentlam) {
   CHECK(refusal(O{}) == "");
   CHECK(refusal(O{.momentum = 0, .weight_decay = 0}) == "");
   for (const double bad : {-0.1, 1.0, 1.5, not_a_number})
@@ -68,6 +68,10 @@ TEST_CASE(
   CHECK(refusal(lars_unscaled{.limits = {.ratio = 0}}) != "");
   CHECK(refusal(lars_unscaled{.limits = {.element = not_a_number}}) != "");
   CHECK(refusal(lars_unscaled{.limits = {.ratio = infinity, .element = infinity}}) == "");
+  CHECK(refusal(lamb{.limits = {.least = 2, .most = 1}}).find("least <= most") !=
+        std::string::npos);
+  CHECK(refusal(lambc{.limits = {.most = not_a_number}}) != "");
+  CHECK(refusal(lambc{.limits = {.least = -1}}) != "");
   CHECK(refusal(sgd{.dampening = 1}) != "");
   CHECK(refusal(sgd{.momentum = 0, .nesterov = true}) != "");
   CHECK(refusal(local_steps{sgd{}, 0}) != "");

@@ -14,12 +14,15 @@
 
 #include <cordee/comm/solo.hpp>
 #include <cordee/core/random.hpp>
+#include <cordee/optim/adam.hpp>
 #include <cordee/optim/adamw.hpp>
 #include <cordee/optim/clip.hpp>
 #include <cordee/optim/decentlam.hpp>
 #include <cordee/optim/lamb.hpp>
 #include <cordee/optim/lars.hpp>
 #include <cordee/optim/local_steps.hpp>
+#include <cordee/optim/rmsprop.hpp>
+#include <cordee/optim/rmsprop_warmup.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/train/planes.hpp>
 

@@ -48,10 +48,17 @@ TEST_CASE("lars_unscaled obeys the optimizer laws") {
   CHECK(optimizer_laws(lars_unscaled{.weight_decay = 0, .epsilon = 0, .adapt_on = trainable}) ==
         "");
 }
-TEST_CASE("lamb and nvlamb obey the optimizer laws") {
+TEST_CASE("larc and lars_norm_of_sum obey the optimizer laws") {
+  CHECK(optimizer_laws(larc{}) == "");
+  CHECK(optimizer_laws(larc_scaling{.weight_decay = 0.1, .nesterov = true}) == "");
+  CHECK(optimizer_laws(lars_norm_of_sum{.weight_decay = 0.1}, lr_inside) == "");
+}
+TEST_CASE("lamb and its variants obey the optimizer laws") {
   CHECK(optimizer_laws(lamb{}) == "");
   CHECK(optimizer_laws(lamb{.beta1 = 0, .beta2 = 0, .weight_decay = 0}) == "");
   CHECK(optimizer_laws(nvlamb{}) == "");
+  CHECK(optimizer_laws(lambc{.limits = {.least = 0.1, .most = 0.5}}) == "");
+  CHECK(optimizer_laws(deepspeed_lamb{}) == "");
 }
 TEST_CASE("adamw obeys the optimizer laws") {
   CHECK(optimizer_laws(adamw{}) == "");

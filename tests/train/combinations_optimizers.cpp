@@ -5,12 +5,15 @@
 #include <cordee/comm/gossip.hpp>
 #include <cordee/comm/ring.hpp>
 #include <cordee/comm/solo.hpp>
+#include <cordee/optim/adam.hpp>
 #include <cordee/optim/adamw.hpp>
 #include <cordee/optim/clip.hpp>
 #include <cordee/optim/decentlam.hpp>
 #include <cordee/optim/lamb.hpp>
 #include <cordee/optim/lars.hpp>
 #include <cordee/optim/local_steps.hpp>
+#include <cordee/optim/rmsprop.hpp>
+#include <cordee/optim/rmsprop_warmup.hpp>
 #include <cordee/optim/sgd.hpp>
 
 #include "tests/train/combinations.hpp"
@@ -45,6 +48,12 @@ TEST_CASE("combinations: every exact optimizer over a ring steps as one rank wit
   check_as_one_rank("lamb", lamb{});
   check_as_one_rank("nvlamb", nvlamb{});
   check_as_one_rank("adamw", adamw{});
+  check_as_one_rank("larc", larc{});
+  check_as_one_rank("lars_norm_of_sum", lars_norm_of_sum{.trust_coefficient = 0.02});
+  check_as_one_rank("deepspeed_lamb", deepspeed_lamb{});
+  check_as_one_rank("adam", adam{});
+  check_as_one_rank("centered_rmsprop", centered_rmsprop{});
+  check_as_one_rank("rmsprop_warmup", rmsprop_warmup{});
   check_as_one_rank("clip", clip{sgd{.momentum = 0.9}, 0.5});
   check_as_one_rank("clip{lars}", clip{lars{.trust_coefficient = 0.02}, 0.5});
 }

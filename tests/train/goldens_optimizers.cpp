@@ -97,6 +97,21 @@ TEST_CASE("without epsilon, lars_lr_outside is MLPerf's fused LARS") {  // F, it
                             {}};
   reaches<fp64>(optimizer, halved, expected);
 }
+TEST_CASE_TEMPLATE("lars_norm_of_sum reaches variant D's golden vector, optax's", P, fp64, fp32) {
+  reaches<P>(lars_norm_of_sum{.momentum = 0.9, .weight_decay = 0.01, .trust_coefficient = 0.02},
+             halved,
+             {{0.495152787944, -0.281508084694, 0.717540483215, 0.045556981362},
+              {0.226, -0.046},
+              {0.835727339892, -1.84528554501},
+              {-0.063}});
+}
+TEST_CASE_TEMPLATE("larc reaches the golden vector of apex's clip mode", P, fp64, fp32) {
+  reaches<P>(larc{.weight_decay = 0.01}, {0.5, 0.5, 0.25},
+             {{0.495487442235, -0.282826513566, 0.723606540124, 0.049685943281},
+              {0.00308863312548, 0.181578619991},
+              {0.850574133457, -1.85699660505},
+              {0.0453316009337}});
+}
 TEST_CASE("the trust ratios of three steps are the golden ones, in each form") {
   check_ratios(ratios(form_a), {{0.008995369307, 0.2055049727},
                                 {0.009121512307, 0.2196199552},

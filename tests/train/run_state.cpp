@@ -21,12 +21,15 @@
 #include <cordee/comm/ring.hpp>
 #include <cordee/comm/server.hpp>
 #include <cordee/comm/solo.hpp>
+#include <cordee/optim/adam.hpp>
 #include <cordee/optim/adamw.hpp>
 #include <cordee/optim/clip.hpp>
 #include <cordee/optim/decentlam.hpp>
 #include <cordee/optim/lamb.hpp>
 #include <cordee/optim/lars.hpp>
 #include <cordee/optim/local_steps.hpp>
+#include <cordee/optim/rmsprop.hpp>
+#include <cordee/optim/rmsprop_warmup.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/precision/fp16.hpp>
 #include <cordee/precision/int8.hpp>
@@ -217,11 +220,18 @@ TEST_CASE("run_state: forms of LARS go on with equal bits") {
   continues_exactly("lars", lars{.trust_coefficient = 0.02});
   continues_exactly("lars_lr_outside", lars_lr_outside{.trust_coefficient = 0.02});
   continues_exactly("lars_unscaled", lars_unscaled{.trust_coefficient = 0.02});
+  continues_exactly("larc", larc{});
 }
 TEST_CASE("run_state: optimizers of Adam's family go on with equal bits") {
   continues_exactly("adamw", adamw{});
   continues_exactly("lamb", lamb{});
   continues_exactly("nvlamb", nvlamb{});
+  continues_exactly("deepspeed_lamb", deepspeed_lamb{});
+}
+TEST_CASE("run_state: adam and the forms of RMSprop go on with equal bits") {
+  continues_exactly("adam", adam{});
+  continues_exactly("centered_rmsprop", centered_rmsprop{.momentum = 0.9});
+  continues_exactly("rmsprop_warmup", rmsprop_warmup{.center = 3, .period = 4});
 }
 TEST_CASE("run_state: gossip, whose matching depends on the round, goes on with equal bits") {
   continues<fp32>("decentlam", decentlam{.momentum = 0.5}, make_gossip, {{3, 1}});

@@ -27,13 +27,42 @@ namespace cordee::inline CORDEE_ABI {
 
 namespace detail::optim {
 
+/// The square root of a quarter of the largest number: twice its square is finite.
+template <class Real>
+CORDEE_HOST_DEVICE Real largest_gradient() {
+  return std::ldexp(Real{1}, std::numeric_limits<Real>::max_exponent / 2 - 1);
+}
+/// Rounded to 0 in this precision, epsilon would give 0 / 0 where every gradient was zero.
+template <class Real>
+CORDEE_HOST_DEVICE Real nonzero_epsilon(double epsilon) {
+  return std::max(static_cast<Real>(epsilon), std::numeric_limits<Real>::min());
+}
+
+/// 1 - beta1^t, and the root of 1 - beta2^t, the sums of the moments' weights in step t.
+template <class Optimizer>
+CORDEE_HOST_DEVICE double first_sum(const Optimizer& optimizer, const step_info& info) {
+  return 1 - std::pow(optimizer.beta1, static_cast<double>(info.applied + 1));
+}
+template <class Optimizer>
+CORDEE_HOST_DEVICE double root_of_sum(const Optimizer& optimizer, const step_info& info) {
+  return std::sqrt(1 - std::pow(optimizer.beta2, static_cast<double>(info.applied + 1)));
+}
+/// The factor of m / sqrt(v) in m^ / sqrt(v^).
+template <class Optimizer>
+CORDEE_HOST_DEVICE double bias_correction(const Optimizer& optimizer, const step_info& info) {
+  return root_of_sum(optimizer, info) / first_sum(optimizer, info);
+}
+
+/// False where the form of the optimizer corrects its step instead.
+template <class Optimizer>
+constexpr bool corrects_moments = !requires { requires Optimizer::form::corrects_step; };
+
 /// The moments of Adam and the direction that they give: constants of one step, computed once per
 /// accept on the device, where the number of applied steps is known.
 template <class Real>
 struct adam_moments {
   Real beta1, one_minus_beta1, beta2, one_minus_beta2, scale1, scale2, epsilon;
-  // The square root of a quarter of the largest number: twice its square is finite.
-  Real largest = std::ldexp(Real{1}, std::numeric_limits<Real>::max_exponent / 2 - 1);
+  Real largest = largest_gradient<Real>();
 
   /// `info.applied` steps were applied before this one.
   template <class Optimizer>
@@ -42,20 +71,16 @@ struct adam_moments {
         one_minus_beta1(static_cast<Real>(1 - optimizer.beta1)),
         beta2(static_cast<Real>(optimizer.beta2)),
         one_minus_beta2(static_cast<Real>(1 - optimizer.beta2)),
-        scale1(static_cast<Real>(1 / (1 - power(optimizer.beta1, info.applied + 1)))),
-        scale2(static_cast<Real>(1 / std::sqrt(1 - power(optimizer.beta2, info.applied + 1)))),
-        // Rounded to 0 in this precision, it would give 0 / 0 where every gradient was zero.
-        epsilon(std::max(static_cast<Real>(optimizer.epsilon), std::numeric_limits<Real>::min())) {}
+        scale1(static_cast<Real>(corrects_moments<Optimizer> ? 1 / first_sum(optimizer, info) : 1)),
+        scale2(
+            static_cast<Real>(corrects_moments<Optimizer> ? 1 / root_of_sum(optimizer, info) : 1)),
+        epsilon(nonzero_epsilon<Real>(optimizer.epsilon)) {}
 
-  CORDEE_HOST_DEVICE static double power(double beta, std::int64_t steps) {
-    return std::pow(beta, static_cast<double>(steps));
-  }
-
-  /// Updates both moments at one place; returns m^ / (sqrt(v^) + epsilon).
+  /// Updates both moments at one place by a gradient; returns m^ / (sqrt(v^) + epsilon).
   template <class Place>
-  [[gnu::always_inline]] constexpr typename Place::number update(Place at, Real* m, Real* v,
-                                                                 const Real* gradient) const {
-    const auto g = at.clamped(at(gradient), largest);
+  [[gnu::always_inline]] constexpr typename Place::number update(
+      Place at, Real* m, Real* v, typename Place::number gradient) const {
+    const auto g = at.clamped(gradient, largest);
     const auto first = beta1 * at(m) + one_minus_beta1 * g;
     const auto second = beta2 * at(v) + one_minus_beta2 * (g * g);
     at.put(m, first);
@@ -94,7 +119,7 @@ struct adamw_update {
   template <class At>
   constexpr void operator()(At at) const {
     at.put(w, at.clamped(at.clamped(keep * at(w)) -
-                         learning_rate * at.clamped(moments.update(at, m, v, g))));
+                         learning_rate * at.clamped(moments.update(at, m, v, at(g)))));
   }
 };
 

@@ -6,20 +6,27 @@
 //
 //   m^, v^ as in adamw.hpp
 //   u = m^ / (sqrt(v^) + epsilon) + weight_decay w
-//   w <- w - lr (|w| / |u|) u                        per segment; the ratio is 1 if |w| or |u| is 0
+//   w <- w - lr ratio u           ratio = |w| / |u| per segment, within `limits`; 1 if |w| or |u| is 0
 //
-// `lamb` adapts the weights alone and updates the other kinds at the whole learning rate, as
-// Google's reference, apex and timm do. `nvlamb` adapts every segment, batch norm and biases too,
-// as the algorithm is printed in the paper; `decay_on` has the same default in both. NVIDIA's
-// implementations clip the global norm first, as clip{nvlamb{}, 1.0, 0} does, without an epsilon in
-// the clipping; the paper does not. The bias of the moments is corrected.
+//   lamb            adapts the weights alone                                Google's BERT, apex, timm
+//   nvlamb          adapts every segment, batch norm and biases too         the paper, optax, NVIDIA
+//   lambc           lamb with a ratio of at most 1                          timm's trust_clip
+//   deepspeed_lamb  adapts every segment, by a ratio within 0.01 .. 10 of the u whose moments are not
+//                   corrected; the step is multiplied by sqrt(1 - beta2^t) / (1 - beta1^t)
+//
+// The others correct the bias of the moments in u. apex's and NVIDIA's code clips the global norm
+// first, as clip{lamb{}, 1.0, 0} and clip{nvlamb{}, 1.0, 0} do, without an epsilon in the clipping;
+// timm's does so by default; the paper does not.
 //
 // u replaces the gradient in memory: the second pass reads it, and nothing reads the gradient
 // again.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
+#include <string_view>
 
 #include <cordee/core/concat.hpp>
 #include <cordee/ops/cpu/segmented.hpp>  // for a GPU's stream: ops/gpu/segmented.hpp, by ADL
@@ -42,7 +49,8 @@ struct lamb_direction {
 
   template <class At>
   constexpr typename At::number operator()(At at) const {
-    const typename At::number direction = at.clamped(moments.update(at, m, v, u) + decay * at(w));
+    const typename At::number direction =
+        at.clamped(moments.update(at, m, v, at(u)) + decay * at(w));
     at.put(u, direction);
     return direction;
   }
@@ -78,17 +86,17 @@ struct descent {
 template <class Optimizer, class Real>
 struct lamb_descent_body {
   Optimizer optimizer;
-  kinds adapt_on;
   const step_info* info;
   const double *squared_weight_norms, *direction_squares;  // one per segment
   Real* w;
   const Real* u;
 
   CORDEE_HOST_DEVICE descent<Real> for_segment(kind what, std::size_t k) const {
-    const double ratio = adapt_on(what) ? optimizer.ratio(std::sqrt(squared_weight_norms[k]),
-                                                          std::sqrt(direction_squares[k]))
-                                        : 1;
-    return {w, u, factor<Real>(info->learning_rate * ratio)};
+    const double ratio =
+        optimizer.adapt_on(what)
+            ? optimizer.ratio(std::sqrt(squared_weight_norms[k]), std::sqrt(direction_squares[k]))
+            : 1;
+    return {w, u, factor<Real>(info->learning_rate * ratio * optimizer.step_factor(*info))};
   }
 };
 
@@ -106,89 +114,106 @@ void lamb_accept(const Optimizer& optimizer, const optimizer_view<Real, D, 2>& v
                                                optimizer.decay_on};
     segmented_squares<Real>(s, view.segments, directions, view.sums);
   });
-  segmented_for<Real>(s, view.segments,
-                      lamb_descent_body<Optimizer, Real>{
-                          optimizer, optimizer.adapt_on, core::step_info_of(view, info),
-                          view.squared_weight_norms.data, view.sums.data, w, u});
+  segmented_for<Real>(
+      s, view.segments,
+      lamb_descent_body<Optimizer, Real>{optimizer, core::step_info_of(view, info),
+                                         view.squared_weight_norms.data, view.sums.data, w, u});
 }
+
+/// Limits of the trust ratio; infinity turns `most` off.
+template <double Least, double Most>
+struct ratio_limits {
+  double least = Least, most = Most;
+
+  [[nodiscard]] CORDEE_HOST_DEVICE double limited(double ratio) const {
+    return std::clamp(ratio, least, most);
+  }
+  [[nodiscard]] std::string describe() const {
+    return concat(least > 0 ? concat(", ratio at least ", least) : "",
+                  std::isfinite(most) ? concat(", ratio at most ", most) : "");
+  }
+};
+using unlimited_ratio = ratio_limits<0.0, std::numeric_limits<double>::infinity()>;
+
+struct lamb_form {
+  static constexpr std::string_view name = "lamb";
+  static constexpr double epsilon = 1e-6;
+  static constexpr kinds adapt_on = kind::weight;
+  static constexpr bool corrects_step = false;  // the bias of the moments, in the step and not in u
+  using limits = unlimited_ratio;
+};
+struct nvlamb_form : lamb_form {
+  static constexpr std::string_view name = "nvlamb";
+  static constexpr kinds adapt_on = core::trainable;
+};
+struct lambc_form : lamb_form {
+  static constexpr std::string_view name = "lambc";
+  using limits = ratio_limits<0.0, 1.0>;
+};
+struct deepspeed_lamb_form : nvlamb_form {
+  static constexpr std::string_view name = "deepspeed_lamb";
+  static constexpr double epsilon = 1e-8;
+  static constexpr bool corrects_step = true;
+  using limits = ratio_limits<0.01, 10.0>;
+};
+
+/// LAMB with the segments, the limits and the bias correction of `Form`; see the aliases.
+template <class Form>
+struct basic_lamb {
+  using form = Form;
+  static constexpr agreement needs = agreement::exact;
+  static constexpr bool eager = true;
+  static constexpr int slots = 2;  // m, v
+  static constexpr norms_needed norms = norms_needed::before_accept;
+  static constexpr bool capturable = true;
+
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = Form::epsilon;
+  double weight_decay = 0.01;
+  kinds decay_on = kind::weight;
+  kinds adapt_on = Form::adapt_on;
+  typename Form::limits limits{};
+
+  template <class Real, class D>
+  span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info&,
+                           typename D::stream) const {
+    return v.grads;
+  }
+  template <class Real, class D>
+  void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
+              typename D::stream s) const {
+    lamb_accept(*this, v, info, s);
+  }
+
+  /// The trust ratio of a segment with these norms of w and u.
+  [[nodiscard]] CORDEE_HOST_DEVICE double ratio(double weight_norm, double direction_norm) const {
+    return limits.limited(trust_ratio(1, weight_norm, direction_norm, 0, 0));
+  }
+  /// What the step is multiplied by beside the ratio.
+  [[nodiscard]] CORDEE_HOST_DEVICE double step_factor(const step_info& info) const {
+    return Form::corrects_step ? bias_correction(*this, info) : 1;
+  }
+
+  void check() const {
+    check_adam(Form::name, *this);
+    expects(limits.least >= 0 && limits.most > 0 && limits.least <= limits.most,
+            "lamb: the limits of the ratio are 0 <= least <= most, most more than 0");
+  }
+  [[nodiscard]] std::string describe() const {
+    return concat(Form::name, ", betas ", beta1, " and ", beta2, ", epsilon ", epsilon,
+                  ", weight decay ", weight_decay, " inside the trust ratio",
+                  adapt_on == core::trainable ? ", which adapts every segment" : "",
+                  limits.describe(), describe_kinds("decays", decay_on),
+                  adapt_on == core::trainable ? "" : describe_kinds("adapts", adapt_on));
+  }
+};
 
 }  // namespace detail::optim
 
-struct lamb {
-  static constexpr agreement needs = agreement::exact;
-  static constexpr bool eager = true;
-  static constexpr int slots = 2;  // m, v
-  static constexpr norms_needed norms = norms_needed::before_accept;
-  static constexpr bool capturable = true;
-
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-  double epsilon = 1e-6;
-  double weight_decay = 0.01;
-  kinds decay_on = kind::weight;
-  kinds adapt_on = kind::weight;
-
-  template <class Real, class D>
-  span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info&,
-                           typename D::stream) const {
-    return v.grads;
-  }
-  template <class Real, class D>
-  void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
-              typename D::stream s) const {
-    detail::optim::lamb_accept(*this, v, info, s);
-  }
-
-  /// The trust ratio of a segment with these norms of w and u.
-  [[nodiscard]] CORDEE_HOST_DEVICE double ratio(double weight_norm, double direction_norm) const {
-    return detail::optim::trust_ratio(1, weight_norm, direction_norm, 0, 0);
-  }
-
-  void check() const { detail::optim::check_adam("lamb", *this); }
-  [[nodiscard]] std::string describe() const {
-    return concat("lamb, betas ", beta1, " and ", beta2, ", epsilon ", epsilon, ", weight decay ",
-                  weight_decay, " inside the trust ratio",
-                  detail::optim::describe_kinds("decays", decay_on),
-                  detail::optim::describe_kinds("adapts", adapt_on));
-  }
-};
-
-struct nvlamb {
-  static constexpr agreement needs = agreement::exact;
-  static constexpr bool eager = true;
-  static constexpr int slots = 2;  // m, v
-  static constexpr norms_needed norms = norms_needed::before_accept;
-  static constexpr bool capturable = true;
-  static constexpr kinds adapt_on = detail::core::trainable;
-
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-  double epsilon = 1e-6;
-  double weight_decay = 0.01;
-  kinds decay_on = kind::weight;
-
-  template <class Real, class D>
-  span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info&,
-                           typename D::stream) const {
-    return v.grads;
-  }
-  template <class Real, class D>
-  void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
-              typename D::stream s) const {
-    detail::optim::lamb_accept(*this, v, info, s);
-  }
-
-  /// The trust ratio of a segment with these norms of w and u.
-  [[nodiscard]] CORDEE_HOST_DEVICE double ratio(double weight_norm, double direction_norm) const {
-    return detail::optim::trust_ratio(1, weight_norm, direction_norm, 0, 0);
-  }
-
-  void check() const { detail::optim::check_adam("nvlamb", *this); }
-  [[nodiscard]] std::string describe() const {
-    return concat("nvlamb, betas ", beta1, " and ", beta2, ", epsilon ", epsilon, ", weight decay ",
-                  weight_decay, " inside the trust ratio, which adapts every segment",
-                  detail::optim::describe_kinds("decays", decay_on));
-  }
-};
+using lamb = detail::optim::basic_lamb<detail::optim::lamb_form>;
+using nvlamb = detail::optim::basic_lamb<detail::optim::nvlamb_form>;
+using lambc = detail::optim::basic_lamb<detail::optim::lambc_form>;
+using deepspeed_lamb = detail::optim::basic_lamb<detail::optim::deepspeed_lamb_form>;
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -1,13 +1,16 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// LARS, layer-wise adaptive rate scaling, in the three forms that are in use.
+// LARS, layer-wise adaptive rate scaling, in the forms that are in use.
 //
 //   ratio = trust_coefficient |w| / (|g| + weight_decay |w| + epsilon)    per segment, trust_ratio.hpp
 //   d     = g + weight_decay w
 //
 //   lars             v <- momentum v + lr ratio d     w <- w - v              You, Gitman, Ginsburg 2017
+//   lars_norm_of_sum the same, with |d| + epsilon as the denominator          optax
 //   lars_lr_outside  v <- momentum v + ratio d        w <- w - lr v           timm, MLPerf
+//   larc             the same with min(ratio / lr, 1), which limits the segment's rate to lr
+//   larc_scaling     the same with ratio                                      apex: LARC, clip and scale
 //   lars_unscaled    v <- momentum v + d              w <- w - lr ratio v     TPU code, ConAdv
 //
 //   Nesterov         the last line with momentum v + (the term added to v) in place of v
@@ -20,11 +23,13 @@
 //
 // Kinds not in `adapt_on` have ratio 1, kinds not in `decay_on` are not decayed. Both are the
 // weights alone by default: scales and shifts of batch norm and biases neither adapt nor decay, as
-// in MLPerf's reference.
+// in MLPerf's reference. LARC adapts every segment, and, as in apex, a segment whose gradient is
+// zero does not decay in that step. timm's `trust_clip` is larc with adapt_on = kind::weight.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <string_view>
 
@@ -74,12 +79,12 @@ struct lr_and_ratio_outside {
   }
 };
 
-/// g <- ratio (g + decay w)
+/// g <- ratio (g + decay w), the elements of the sum within -limit .. limit
 template <class Real>
 struct adapted_gradient {
   const Real* w;
   Real* g;
-  Real ratio = 1, decay = 0;
+  Real limit = ops::half_max<Real>, ratio = 1, decay = 0;
 
   CORDEE_HOST_DEVICE void set(double segment_decay, double, double segment_ratio) {
     decay = factor<Real>(segment_decay);
@@ -87,39 +92,67 @@ struct adapted_gradient {
   }
   template <class At>
   constexpr void operator()(At at) const {
-    at.put(g, ratio * at.clamped(at(g) + decay * at(w)));
+    at.put(g, ratio * at.clamped(at(g) + decay * at(w), limit));
   }
 };
 
 struct no_limits {
-  [[nodiscard]] CORDEE_HOST_DEVICE double limited(double ratio) const { return ratio; }
+  static constexpr double element = std::numeric_limits<double>::infinity();
+  [[nodiscard]] CORDEE_HOST_DEVICE double limited(double ratio, double) const { return ratio; }
   void check() const {}
   [[nodiscard]] std::string describe() const { return {}; }
 };
 
-struct lars_form {
+/// What the forms have in common, unless they say otherwise.
+struct default_form {
+  static constexpr double epsilon = 0, trust_coefficient = 0.001;
+  static constexpr kinds adapt_on = kind::weight;
+  static constexpr bool norm_of_sum = false;       // the denominator is |d| + epsilon
+  static constexpr bool skips_zero_norms = false;  // where a norm is zero, g stays as it is
+  using limits = no_limits;
+};
+
+struct lars_form : default_form {
   static constexpr std::string_view name = "lars";
   static constexpr std::string_view order = "learning rate and ratio inside the momentum";
-  static constexpr double epsilon = 0;
-  static constexpr bool has_direction = true;
-  using limits = no_limits;
 
   template <class Real>
   static lr_and_ratio_inside<Real> update(const decayed_update<Real>& f, const limits&) {
     return {f};
   }
 };
-struct lars_lr_outside_form {
+struct lars_norm_of_sum_form : lars_form {
+  static constexpr std::string_view name = "lars_norm_of_sum";
+  static constexpr bool norm_of_sum = true;
+};
+struct lars_lr_outside_form : default_form {
   static constexpr std::string_view name = "lars_lr_outside";
   static constexpr std::string_view order = "ratio inside the momentum, learning rate outside";
   static constexpr double epsilon = 1e-8;
-  static constexpr bool has_direction = false;
-  using limits = no_limits;
 
-  template <class Real>
-  static ratio_inside<Real> update(const decayed_update<Real>& f, const limits&) {
+  template <class Real, class Limits>
+  static ratio_inside<Real> update(const decayed_update<Real>& f, const Limits&) {
     return {f};
   }
+};
+
+/// A segment's rate, lr ratio, is at most lr.
+struct larc_limit : no_limits {
+  [[nodiscard]] CORDEE_HOST_DEVICE double limited(double ratio, double learning_rate) const {
+    return ratio < learning_rate ? ratio / learning_rate : 1;
+  }
+};
+struct larc_scaling_form : lars_lr_outside_form {
+  static constexpr std::string_view name = "larc_scaling";
+  static constexpr double trust_coefficient = 0.02;
+  static constexpr kinds adapt_on = core::trainable;
+  static constexpr bool skips_zero_norms = true;
+};
+struct larc_form : larc_scaling_form {
+  static constexpr std::string_view name = "larc";
+  static constexpr std::string_view order =
+      "ratio inside the momentum, at most the learning rate, which is outside";
+  using limits = larc_limit;
 };
 
 /// Limits of `lars_unscaled`: the ratio is at most `ratio`, the elements of d are within -element
@@ -128,7 +161,7 @@ struct lars_limits {
   double ratio = 50;
   double element = 10;
 
-  [[nodiscard]] CORDEE_HOST_DEVICE double limited(double segment_ratio) const {
+  [[nodiscard]] CORDEE_HOST_DEVICE double limited(double segment_ratio, double) const {
     return std::min(ratio, segment_ratio);
   }
   void check() const {
@@ -140,11 +173,10 @@ struct lars_limits {
   }
 };
 
-struct lars_unscaled_form {
+struct lars_unscaled_form : default_form {
   static constexpr std::string_view name = "lars_unscaled";
   static constexpr std::string_view order = "learning rate and ratio outside the momentum";
   static constexpr double epsilon = 1e-5;
-  static constexpr bool has_direction = false;
   using limits = lars_limits;
 
   template <class Real>
@@ -156,6 +188,7 @@ struct lars_unscaled_form {
 /// LARS with learning rate and ratio where `Form` places them; see the aliases.
 template <class Form>
 struct basic_lars {
+  using form = Form;
   static constexpr agreement needs = agreement::exact;
   static constexpr bool eager = true;
   static constexpr int slots = 1;  // v
@@ -164,12 +197,12 @@ struct basic_lars {
 
   double momentum = 0.9;
   double weight_decay = 1e-4;
-  double trust_coefficient = 0.001;
+  double trust_coefficient = Form::trust_coefficient;
   double epsilon = Form::epsilon;
   typename Form::limits limits{};  // without members but in lars_unscaled
   bool nesterov = false;
   kinds decay_on = kind::weight;
-  kinds adapt_on = kind::weight;
+  kinds adapt_on = Form::adapt_on;
 
   template <class Real, class D>
   span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info&,
@@ -185,17 +218,22 @@ struct basic_lars {
 
   /// g <- ratio (g + weight_decay w)
   template <class Real, class D>
-    requires Form::has_direction
   void write_direction(const optimizer_view<Real, D, slots>& v, const step_info& info,
                        typename D::stream s) const {
-    for_segments_with_ratio(*this, v, info, adapted_gradient<Real>{v.weights.data, v.grads.data},
-                            s);
+    const auto limit =
+        static_cast<Real>(std::min(limits.element, static_cast<double>(ops::half_max<Real>)));
+    for_segments_with_ratio(*this, v, info,
+                            adapted_gradient<Real>{v.weights.data, v.grads.data, limit}, s);
   }
 
-  /// The trust ratio of a segment with these norms.
-  [[nodiscard]] CORDEE_HOST_DEVICE double ratio(double weight_norm, double grad_norm,
-                                                double decay) const {
-    return limits.limited(trust_ratio(trust_coefficient, weight_norm, grad_norm, decay, epsilon));
+  /// The factor of a segment with these norms, of d where the form is the norm of the sum; for larc
+  /// divided by the learning rate.
+  [[nodiscard]] CORDEE_HOST_DEVICE double ratio(double weight_norm, double grad_norm, double decay,
+                                                double learning_rate = 1) const {
+    if (Form::skips_zero_norms && (weight_norm == 0 || grad_norm == 0)) return 1;
+    return limits.limited(trust_ratio(trust_coefficient, weight_norm, grad_norm,
+                                      Form::norm_of_sum ? 0 : decay, epsilon),
+                          learning_rate);
   }
 
   void check() const {
@@ -220,7 +258,10 @@ struct basic_lars {
 }  // namespace detail::optim
 
 using lars = detail::optim::basic_lars<detail::optim::lars_form>;
+using lars_norm_of_sum = detail::optim::basic_lars<detail::optim::lars_norm_of_sum_form>;
 using lars_lr_outside = detail::optim::basic_lars<detail::optim::lars_lr_outside_form>;
+using larc = detail::optim::basic_lars<detail::optim::larc_form>;
+using larc_scaling = detail::optim::basic_lars<detail::optim::larc_scaling_form>;
 using lars_unscaled = detail::optim::basic_lars<detail::optim::lars_unscaled_form>;
 
 }  // namespace cordee::inline CORDEE_ABI

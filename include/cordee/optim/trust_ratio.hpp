@@ -5,7 +5,7 @@
 //
 //   ratio = trust_coefficient |w| / (|g| + weight_decay |w| + epsilon)
 //
-// The denominator is a sum of norms, not the norm of the sum.
+// The denominator is a sum of norms, not the norm of the sum, but in lars_norm_of_sum.
 #pragma once
 
 #include <cmath>
@@ -15,6 +15,7 @@
 #include <cordee/core/segment.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/ops/cpu/segmented.hpp>  // for a GPU's stream: ops/gpu/segmented.hpp, by ADL
+#include <cordee/optim/momentum.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::optim {
 
@@ -28,6 +29,18 @@ CORDEE_HOST_DEVICE inline double trust_ratio(double trust_coefficient, double we
   return std::isfinite(ratio) ? ratio : 1;
 }
 
+/// g + decay w
+template <class Real>
+struct decayed_value {
+  const Real *w, *g;
+  Real decay;
+
+  template <class At>
+  constexpr typename At::number operator()(At at) const {
+    return at.clamped(at(g) + decay * at(w));
+  }
+};
+
 /// `arithmetic` completed for segment k by set(decay, learning rate, trust ratio). The norms are in
 /// the device's memory.
 template <class Optimizer, class Arithmetic>
@@ -38,11 +51,13 @@ struct trust_ratio_body {
   Arithmetic arithmetic;
 
   CORDEE_HOST_DEVICE Arithmetic for_segment(kind what, std::size_t k) const {
-    const double decay = optimizer.decay_on(what) ? optimizer.weight_decay : 0;
-    const double ratio = optimizer.adapt_on(what)
-                             ? optimizer.ratio(std::sqrt(squared_weight_norms[k]),
-                                               std::sqrt(squared_grad_norms[k]), decay)
-                             : 1;
+    const double grad_norm = std::sqrt(squared_grad_norms[k]);
+    double decay = optimizer.decay_on(what) ? optimizer.weight_decay : 0, ratio = 1;
+    if (optimizer.adapt_on(what)) {
+      ratio = optimizer.ratio(std::sqrt(squared_weight_norms[k]), grad_norm, decay,
+                              info->learning_rate);
+      if (Optimizer::form::skips_zero_norms && grad_norm == 0) decay = 0;
+    }
     Arithmetic result = arithmetic;
     result.set(decay, info->learning_rate, ratio);
     return result;
@@ -52,9 +67,17 @@ template <class Optimizer, class Real, class D, class Arithmetic>
 void for_segments_with_ratio(const Optimizer& optimizer, const optimizer_view<Real, D, 1>& v,
                              const step_info& info, const Arithmetic& arithmetic,
                              typename D::stream s) {
+  if constexpr (Optimizer::form::norm_of_sum)
+    segmented_squares<Real>(
+        s, v.segments,
+        decay_by_kind{optimizer.decay_on,
+                      decayed_value<Real>{v.weights.data, v.grads.data,
+                                          factor<Real>(optimizer.weight_decay)}},
+        v.sums);
   segmented_for<Real>(s, v.segments,
                       trust_ratio_body<Optimizer, Arithmetic>{
-                          optimizer, v.squared_weight_norms.data, v.squared_grad_norms.data,
+                          optimizer, v.squared_weight_norms.data,
+                          Optimizer::form::norm_of_sum ? v.sums.data : v.squared_grad_norms.data,
                           core::step_info_of(v, info), arithmetic});
 }
 

@@ -54,10 +54,25 @@ TEST_CASE("optimizers on a GPU, emulated: LARS in its three forms") {
   check(lars_unscaled{.trust_coefficient = 0.1, .limits = {.ratio = 0.5, .element = 0.01}});
 }
 
-TEST_CASE("optimizers on a GPU, emulated: adamw, lamb, nvlamb") {
+TEST_CASE("optimizers on a GPU, emulated: adam, rmsprop, rmsprop_warmup") {
+  check(adam{.weight_decay = 0.1});
+  check(rmsprop{.momentum = 0.9, .weight_decay = 0.1});
+  check(centered_rmsprop{});
+  check(rmsprop_warmup{.center = 2, .period = 2});
+}
+
+TEST_CASE("optimizers on a GPU, emulated: LARC and the norm of the sum") {
+  check(larc{.weight_decay = 1e-2});
+  check(larc_scaling{.weight_decay = 1e-2, .nesterov = true});
+  check(lars_norm_of_sum{.weight_decay = 0.1});
+}
+
+TEST_CASE("optimizers on a GPU, emulated: adamw, lamb and its variants") {
   check(adamw{.weight_decay = 0.1});
   check(lamb{});
   check(nvlamb{.weight_decay = 0.1});
+  check(deepspeed_lamb{});
+  check(lambc{.weight_decay = 0.1});
 }
 
 TEST_CASE(

@@ -36,10 +36,21 @@ TEST_CASE("optimizers on a GPU: LARS in its three forms, and its direction") {
   check(decentlam_over{lars{.weight_decay = 1e-2}});
 }
 
-TEST_CASE("optimizers on a GPU: adamw, lamb, nvlamb") {
+TEST_CASE("optimizers on a GPU: adam, rmsprop, rmsprop_warmup, LARC, the norm of the sum") {
+  check(adam{.weight_decay = 0.1});
+  check(rmsprop{.momentum = 0.9, .weight_decay = 0.1});
+  check(centered_rmsprop{});
+  check(rmsprop_warmup{.center = 2, .period = 2});
+  check(larc{.weight_decay = 1e-2});
+  check(lars_norm_of_sum{.weight_decay = 0.1});
+}
+
+TEST_CASE("optimizers on a GPU: adamw, lamb and its variants") {
   check(adamw{.weight_decay = 0.1});
   check(lamb{});
   check(nvlamb{.weight_decay = 0.1});
+  check(deepspeed_lamb{});
+  check(lambc{.weight_decay = 0.1});
 }
 
 TEST_CASE("optimizers on a GPU: clip, local_steps") {

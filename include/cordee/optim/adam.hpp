@@ -1,0 +1,92 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Adam (Kingma and Ba 2014), with weight decay as L2 in the gradient, as in PyTorch.
+//
+//   d = g + weight_decay w,   m^, v^ of d as in adamw.hpp
+//   w <- w - lr m^ / (sqrt(v^) + epsilon)
+//
+// `adamw` decays beside the moments, which divide this decay by sqrt(v^).
+#pragma once
+
+#include <string>
+
+#include <cordee/core/concat.hpp>
+#include <cordee/ops/cpu/segmented.hpp>  // for a GPU's stream: ops/gpu/segmented.hpp, by ADL
+#include <cordee/optim/adamw.hpp>
+#include <cordee/optim/describe_kinds.hpp>
+#include <cordee/optim/optimizer.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+namespace detail::optim {
+
+template <class Real>
+struct adam_update {
+  adam_moments<Real> moments;
+  Real *w, *m, *v;
+  const Real* g;
+  Real decay, learning_rate;
+
+  template <class At>
+  constexpr void operator()(At at) const {
+    const typename At::number d = at(g) + decay * at(w);
+    at.put(w, at.clamped(at(w) - learning_rate * at.clamped(moments.update(at, m, v, d))));
+  }
+};
+
+template <class Real>
+struct adam_body {
+  const adam_moments<Real>* moments;
+  const step_info* info;
+  Real *w, *m, *v;
+  const Real* g;
+  kinds decay_on;
+  Real decay;
+
+  CORDEE_HOST_DEVICE adam_update<Real> for_segment(kind what, std::size_t) const {
+    return {*moments, w, m, v, g, decay_on(what) ? decay : 0, factor<Real>(info->learning_rate)};
+  }
+};
+
+}  // namespace detail::optim
+
+struct adam {
+  static constexpr agreement needs = agreement::exact;
+  static constexpr bool eager = true;
+  static constexpr int slots = 2;  // m, v
+  static constexpr norms_needed norms = norms_needed::never;
+  static constexpr bool capturable = true;
+
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 0;
+  kinds decay_on = kind::weight;
+
+  template <class Real, class D>
+  span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info&,
+                           typename D::stream) const {
+    return v.grads;
+  }
+  template <class Real, class D>
+  void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
+              typename D::stream s) const {
+    detail::optim::with_moments(*this, v, info, s, [&](const auto* moments) {
+      segmented_for<Real>(
+          s, v.segments,
+          detail::optim::adam_body<Real>{
+              moments, detail::core::step_info_of(v, info), v.weights.data, v.slots[0].data,
+              v.slots[1].data, v.grads.data, decay_on, detail::optim::factor<Real>(weight_decay)});
+    });
+  }
+
+  void check() const { detail::optim::check_adam("adam", *this); }
+  [[nodiscard]] std::string describe() const {
+    return concat("adam, betas ", beta1, " and ", beta2, ", epsilon ", epsilon,
+                  ", weight decay in the gradient ", weight_decay,
+                  detail::optim::describe_kinds("decays", decay_on));
+  }
+};
+
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,120 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// RMSprop (Hinton 2012; centered: Graves 2013), in PyTorch's form: epsilon outside the root, the
+// learning rate outside the momentum, weight decay in the gradient.
+//
+//   d = g + weight_decay w
+//   v <- smoothing v + (1 - smoothing) d^2
+//   a <- smoothing a + (1 - smoothing) d           centered_rmsprop alone; otherwise a = 0
+//   u <- momentum u + d / (sqrt(v - a^2) + epsilon)
+//   w <- w - lr u
+//
+// A gradient is limited as in adamw.hpp.
+#pragma once
+
+#include <string>
+
+#include <cordee/core/concat.hpp>
+#include <cordee/ops/cpu/segmented.hpp>  // for a GPU's stream: ops/gpu/segmented.hpp, by ADL
+#include <cordee/optim/adamw.hpp>
+#include <cordee/optim/describe_kinds.hpp>
+#include <cordee/optim/momentum.hpp>
+#include <cordee/optim/optimizer.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+namespace detail::optim {
+
+template <class Real, bool Centered>
+struct rmsprop_update {
+  Real *w, *u, *v, *a;
+  const Real* g;
+  Real momentum, smoothing, one_minus_smoothing, epsilon, decay, learning_rate = 0;
+  Real largest = largest_gradient<Real>();
+
+  template <class Optimizer, class D>
+  rmsprop_update(const Optimizer& o, const optimizer_view<Real, D, Optimizer::slots>& view)
+      : w(view.weights.data),
+        u(view.slots[0].data),
+        v(view.slots[1].data),
+        a(view.slots[Optimizer::slots - 1].data),
+        g(view.grads.data),
+        momentum(static_cast<Real>(o.momentum)),
+        smoothing(static_cast<Real>(o.smoothing)),
+        one_minus_smoothing(static_cast<Real>(1 - o.smoothing)),
+        epsilon(nonzero_epsilon<Real>(o.epsilon)),
+        decay(factor<Real>(o.weight_decay)) {}
+
+  template <class At>
+  constexpr void operator()(At at) const {
+    const typename At::number d = at.clamped(at(g) + decay * at(w), largest);
+    typename At::number variance = smoothing * at(v) + one_minus_smoothing * (d * d);
+    at.put(v, variance);
+    if constexpr (Centered) {
+      const typename At::number mean = smoothing * at(a) + one_minus_smoothing * d;
+      at.put(a, mean);
+      variance = variance - mean * mean;
+      variance = variance > at.zero() ? variance : at.zero();  // rounding may make it negative
+    }
+    const typename At::number step =
+        at.clamped(momentum * at(u) + at.clamped(d / (at.root(variance) + epsilon)));
+    at.put(u, step);
+    at.put(w, at.clamped(at(w) - learning_rate * step));
+  }
+};
+
+struct set_learning_rate {
+  template <class Update>
+  CORDEE_HOST_DEVICE void operator()(Update& f, const step_info& info) const {
+    f.learning_rate = factor<decltype(f.learning_rate)>(info.learning_rate);
+  }
+};
+
+template <bool Centered>
+struct basic_rmsprop {
+  static constexpr agreement needs = agreement::exact;
+  static constexpr bool eager = true;
+  static constexpr int slots = Centered ? 3 : 2;  // u, v, a
+  static constexpr norms_needed norms = norms_needed::never;
+  static constexpr bool capturable = true;
+  static constexpr const char* name = Centered ? "centered_rmsprop" : "rmsprop";
+
+  double smoothing = 0.99;
+  double momentum = 0;
+  double epsilon = 1e-8;
+  double weight_decay = 0;
+  kinds decay_on = kind::weight;
+
+  template <class Real, class D>
+  span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info&,
+                           typename D::stream) const {
+    return v.grads;
+  }
+  template <class Real, class D>
+  void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
+              typename D::stream s) const {
+    segmented_for<Real>(
+        s, v.segments,
+        with_step_info{set_learning_rate{}, core::step_info_of(v, info),
+                       decay_by_kind{decay_on, rmsprop_update<Real, Centered>(*this, v)}});
+  }
+
+  void check() const {
+    expects_decay_rate(name, "smoothing", smoothing);
+    expects_decay_rate(name, "momentum", momentum);
+    expects_positive(name, "epsilon", epsilon);
+    expects_not_negative(name, "weight_decay", weight_decay);
+  }
+  [[nodiscard]] std::string describe() const {
+    return concat(name, ", smoothing ", smoothing, ", momentum ", momentum, ", epsilon ", epsilon,
+                  ", weight decay ", weight_decay, describe_kinds("decays", decay_on));
+  }
+};
+
+}  // namespace detail::optim
+
+using rmsprop = detail::optim::basic_rmsprop<false>;
+using centered_rmsprop = detail::optim::basic_rmsprop<true>;
+
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,143 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// RMSprop warm-up: a transition from RMSprop to SGD with momentum in the first epochs (Akiba,
+// Suzuki, Fukuda 2017).
+//
+//   d = g + weight_decay w
+//   v <- smoothing v + (1 - smoothing) d^2                          no bias correction
+//   u <- momentum u + (a + b / (sqrt(v) + epsilon)) d
+//   w <- w - lr u                                                   lr outside the momentum
+//
+//   a = exp(2 (e - center) / period) / 2        e < center, e: epochs, fractions included
+//     = 1/2 + s (e - center) / period           e < center + period / 2
+//     = 1                                       after that
+//   b = (1 - a) rms_learning_rate / lr          so that lr b does not depend on lr; 0 at lr = 0
+//
+// The slope s is 1: a is then smooth at the center and reaches 1 at the end of its second branch.
+// As printed it is 2, with which a would exceed 1 and b become negative: rmsprop_warmup_published
+// has that slope and limits a to 1.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <string_view>
+
+#include <cordee/core/concat.hpp>
+#include <cordee/ops/cpu/segmented.hpp>  // for a GPU's stream: ops/gpu/segmented.hpp, by ADL
+#include <cordee/optim/adamw.hpp>
+#include <cordee/optim/describe_kinds.hpp>
+#include <cordee/optim/momentum.hpp>
+#include <cordee/optim/optimizer.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+namespace detail::optim {
+
+template <class Real>
+struct rmsprop_warmup_update {
+  Real *w, *u, *v;
+  const Real* g;
+  Real momentum, smoothing, one_minus_smoothing, epsilon, decay;
+  Real sgd_share = 1, rms_share = 0, learning_rate = 0;  // a, b
+  Real largest = largest_gradient<Real>();
+
+  template <class At>
+  constexpr void operator()(At at) const {
+    const typename At::number d = at.clamped(at(g) + decay * at(w), largest);
+    const typename At::number square = smoothing * at(v) + one_minus_smoothing * (d * d);
+    at.put(v, square);
+    const typename At::number scale = sgd_share + rms_share / (at.root(square) + epsilon);
+    const typename At::number step =
+        at.clamped(momentum * at(u) + at.clamped(at.clamped(scale) * d));
+    at.put(u, step);
+    at.put(w, at.clamped(at(w) - learning_rate * step));
+  }
+};
+
+template <class Optimizer>
+struct set_rmsprop_warmup {
+  Optimizer optimizer;
+  template <class Real>
+  CORDEE_HOST_DEVICE void operator()(rmsprop_warmup_update<Real>& f, const step_info& info) const {
+    const double lr = info.learning_rate, a = optimizer.sgd_share(info.epoch);
+    f.sgd_share = static_cast<Real>(a);
+    f.rms_share = factor<Real>(lr > 0 ? (1 - a) * optimizer.rms_learning_rate / lr : 0);
+    f.learning_rate = factor<Real>(lr);
+  }
+};
+
+/// The slope of the second branch and its name; see the aliases.
+template <int Slope>
+struct basic_rmsprop_warmup {
+  static constexpr agreement needs = agreement::exact;
+  static constexpr bool eager = true;
+  static constexpr int slots = 2;  // u, v
+  static constexpr norms_needed norms = norms_needed::never;
+  static constexpr bool capturable = true;
+  static constexpr std::string_view name =
+      Slope == 1 ? "rmsprop_warmup" : "rmsprop_warmup_published";
+
+  double momentum = 0.9;
+  double smoothing = 0.99;
+  double epsilon = 1e-8;
+  double rms_learning_rate = 3e-4;
+  double center = 10;
+  double period = 5;
+  double weight_decay = 1e-4;
+  kinds decay_on = kind::weight;
+
+  template <class Real, class D>
+  span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info&,
+                           typename D::stream) const {
+    return v.grads;
+  }
+  template <class Real, class D>
+  void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
+              typename D::stream s) const {
+    const rmsprop_warmup_update<Real> update{v.weights.data,
+                                             v.slots[0].data,
+                                             v.slots[1].data,
+                                             v.grads.data,
+                                             static_cast<Real>(momentum),
+                                             static_cast<Real>(smoothing),
+                                             static_cast<Real>(1 - smoothing),
+                                             nonzero_epsilon<Real>(epsilon),
+                                             factor<Real>(weight_decay)};
+    segmented_for<Real>(
+        s, v.segments,
+        with_step_info{set_rmsprop_warmup<basic_rmsprop_warmup>{*this}, core::step_info_of(v, info),
+                       decay_by_kind{decay_on, update}});
+  }
+
+  /// a at this epoch.
+  [[nodiscard]] CORDEE_HOST_DEVICE double sgd_share(double epoch) const {
+    const double past = (epoch - center) / period;
+    if (past < 0) return std::exp(2 * past) / 2;
+    return past < 0.5 ? std::min(0.5 + Slope * past, 1.0) : 1;
+  }
+
+  void check() const {
+    expects_decay_rate(name, "momentum", momentum);
+    expects_decay_rate(name, "smoothing", smoothing);
+    expects_positive(name, "epsilon", epsilon);
+    expects_not_negative(name, "rms_learning_rate", rms_learning_rate);
+    expects_not_negative(name, "center", center);
+    expects_positive(name, "period", period);
+    expects_not_negative(name, "weight_decay", weight_decay);
+  }
+  [[nodiscard]] std::string describe() const {
+    return concat(name, ", from RMSprop at learning rate ", rms_learning_rate,
+                  " to SGD around epoch ", center, ", period ", period, ", momentum ", momentum,
+                  ", smoothing ", smoothing, ", epsilon ", epsilon, ", weight decay ", weight_decay,
+                  describe_kinds("decays", decay_on));
+  }
+};
+
+}  // namespace detail::optim
+
+using rmsprop_warmup = detail::optim::basic_rmsprop_warmup<1>;
+using rmsprop_warmup_published = detail::optim::basic_rmsprop_warmup<2>;
+
+}  // namespace cordee::inline CORDEE_ABI

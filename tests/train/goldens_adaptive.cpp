@@ -1,0 +1,123 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Golden vectors of Adam, RMSprop, its warm-up (Akiba et al. 2017), LAMB's and LARC's variants
+// through the whole trainer on the toy set T4. Those that docs/mathematics.md does not have are of
+// tests/support/optimizer_goldens.py.
+#include <doctest/doctest.h>
+
+#include <cordee/comm/ring.hpp>
+#include <cordee/optim/adam.hpp>
+#include <cordee/optim/clip.hpp>
+#include <cordee/optim/lamb.hpp>
+#include <cordee/optim/lars.hpp>
+#include <cordee/optim/rmsprop.hpp>
+#include <cordee/optim/rmsprop_warmup.hpp>
+#include <cordee/schedule/constant.hpp>
+#include <cordee/train/trainer.hpp>
+
+#include "tests/support/goldens.hpp"
+#include "tests/support/quadratic.hpp"
+#include "tests/support/ranks.hpp"
+
+using namespace cordee;
+using namespace support;
+
+namespace {
+
+template <class P, class O>
+void reaches(const O& optimizer, const std::vector<double>& learning_rate,
+             const t4_vectors& expected) {
+  check_golden<P>(optimizer, learning_rate, expected, {1, 3, 4});
+}
+
+const std::vector<double> hundredth{0.01, 0.01, 0.01}, falling{0.01, 0.01, 0.005};
+
+// Three steps at epochs 0, 9 and 11, at learning rate 0.5.
+template <class P, class O>
+void reaches_at_epochs(const O& optimizer, const t4_vectors& expected) {
+  for (const int ranks : {1, 3, 4}) {
+    const auto by_rank = on_ranks(ranks, [&](threads comm) {
+      quadratic<P> model{.shift = 0.25 * (comm.rank() - 0.5 * (ranks - 1))};
+      trainer run{model, optimizer, constant{0.5}, ring{comm}};
+      for (const double epoch : {0.0, 9.0, 11.0}) run.step(std::array{one_each(ranks)}, epoch);
+      t4_vectors out;
+      for (std::size_t k = 0; k < 4; ++k) out.push_back(numbers(run.weights(), k));
+      return out;
+    });
+    for (const t4_vectors& weights : by_rank)
+      for (std::size_t k = 0; k < 4; ++k)
+        for (std::size_t i = 0; i < expected[k].size(); ++i) {
+          CAPTURE(t4_table[k].name);
+          CAPTURE(weights[k][i]);
+          CHECK(close(weights[k][i], expected[k][i], golden_tolerance<P>));
+        }
+  }
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("adam is PyTorch's, with decay in the gradient", P, fp64, fp32) {
+  reaches<P>(adam{.weight_decay = 0.01}, falling,
+             {{0.475094485752, -0.275039372335, 0.775011082121, 0.075024258932},
+              {0.0249000724681, 0.175024211923},
+              {0.975022981103, -1.97501201949},
+              {0.0253029386991}});
+}
+TEST_CASE_TEMPLATE("rmsprop is PyTorch's, without and with momentum", P, fp64, fp32) {
+  reaches<P>(rmsprop{.weight_decay = 0.01}, falling,
+             {{0.39610880566, -0.142894713207, 0.61126644919, -0.0743285697853},
+              {0.100000000249, 0.025618249376},
+              {0.824233515911, -1.81225374227},
+              {0.00662467920812}});
+  reaches<P>(rmsprop{.momentum = 0.9, .weight_decay = 0.01}, falling,
+             {{0.296824603045, -0.0119321005913, 0.455996904669, -0.218629100886},
+              {0.196866318981, -0.118724566314},
+              {0.678791269571, -1.65768523674},
+              {-0.042628986709}});
+}
+TEST_CASE_TEMPLATE("centered_rmsprop is PyTorch's", P, fp64, fp32) {
+  reaches<P>(centered_rmsprop{.smoothing = 0.5, .momentum = 0.9, .weight_decay = 0.01}, falling,
+             {{0.416167218854, -0.209586365923, 0.706349903099, 0.0077852190213},
+              {0.0832450662288, 0.107779802516},
+              {0.907639047962, -1.90644603834},
+              {-0.0192933033769}});
+}
+
+TEST_CASE_TEMPLATE("rmsprop_warmup reaches its golden vector", P, fp64, fp32) {
+  reaches_at_epochs<P>(rmsprop_warmup{.weight_decay = 0},
+                       {{0.430313959599, -0.0728206431935, -0.0911015219289, -0.419015089432},
+                        {0.0696860404011, -0.138302520942},
+                        {0.893059638071, -1.90647814968},
+                        {0.0112695576711}});
+}
+TEST_CASE_TEMPLATE("rmsprop_warmup_published reaches the golden vector of the printed slope", P,
+                   fp64, fp32) {
+  reaches_at_epochs<P>(rmsprop_warmup_published{.weight_decay = 0},
+                       {{0.423012204729, -0.0482548832, -0.175295562466, -0.453731260448},
+                        {0.0769877952709, -0.175874961702},
+                        {0.880041602924, -1.89503693526},
+                        {0.00807164605847}});
+}
+
+TEST_CASE_TEMPLATE("lambc, clipped to norm 1, reaches its golden vector", P, fp64, fp32) {
+  reaches<P>(clip{lambc{}, 1.0, 0}, hundredth,
+             {{0.485206072489, -0.285219912463, 0.785137958346, 0.0852450333748},
+              {0.0298654717144, 0.170022203155},
+              {0.969725984106, -1.96941098364},
+              {0.0204507183096}});
+}
+TEST_CASE_TEMPLATE("deepspeed_lamb reaches its golden vector", P, fp64, fp32) {
+  reaches<P>(deepspeed_lamb{}, hundredth,
+             {{0.496259070186, -0.296260205845, 0.796254835847, 0.0962618964484},
+              {0.00106379273846, 0.198936125616},
+              {0.988129628346, -1.98809661167},
+              {0.0496241508616}});
+}
+TEST_CASE_TEMPLATE("larc_scaling reaches the vector of apex's scaling mode", P, fp64, fp32) {
+  reaches<P>(larc_scaling{.weight_decay = 0.01}, {1, 1, 0.5},
+             {{0.495967102495, -0.284618398668, 0.731426695279, 0.054736171178},
+              {0.00277257943274, 0.183438414968},
+              {0.864395068329, -1.87209323482},
+              {0.0458028008394}});
+}
