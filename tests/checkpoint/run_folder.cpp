@@ -34,7 +34,8 @@ extern "C" int fsync(int file) {
 extern "C" int rename(const char* from, const char* to) noexcept {
   if (recorded != nullptr)
     recorded->push_back(concat("rename ", fs::path(from).filename().string(), " ",
-                               fs::path(to).filename().string()));
+                               fs::path(to).filename().string(),
+                               fs::is_symlink(to) ? ", which it replaces" : ""));
   return static_cast<int>(::syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0));
 }
 
@@ -80,6 +81,14 @@ TEST_CASE("run_folder: each name is durable before what depends on it") {
   CHECK(calls == std::vector<std::string>{"rename step-00000007.partial step-00000007",
                                           "flush runs", "rename latest.partial latest",
                                           "flush runs"});
+  calls.clear();
+  all.begin(8);
+  recorded = &calls;
+  all.finalize(8, 2);
+  recorded = nullptr;
+  CHECK(calls ==  // `latest` is there at every moment
+        std::vector<std::string>{"rename step-00000008.partial step-00000008", "flush runs",
+                                 "rename latest.partial latest, which it replaces", "flush runs"});
 }
 
 TEST_CASE("run_folder: what killed processes left is removed, everything else stays") {
