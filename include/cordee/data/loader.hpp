@@ -48,7 +48,7 @@ concept Placed = requires(const Communicator& comm) {
 }  // namespace detail::data
 
 /// The batches of one rank. Only rank() and size() of the communicator are used, at construction.
-template <Dataset S, Augmentation A = pad_crop_flip, Mixing M = unmixed>
+template <Dataset S, Augmentation A = pad_crop_flip, Mixing M = detail::data::unmixed>
 class loader {
  public:
   template <detail::data::Placed Communicator>

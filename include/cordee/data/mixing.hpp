@@ -89,8 +89,6 @@ void mix_pairs(const M& mixing, const extent& e, const random_sequence& random, 
   }
 }
 
-}  // namespace detail::data
-
 /// Samples are not mixed.
 struct unmixed {
   [[nodiscard]] static constexpr bool active() { return false; }
@@ -101,8 +99,6 @@ struct unmixed {
   [[nodiscard]] std::string describe() const { return "samples are not mixed"; }
 };
 static_assert(Mixing<unmixed>);
-
-namespace detail::data {
 
 /// Not called, so that loaders which do not mix do not compile the other one.
 inline void mix_pairs(const unmixed&, const extent&, const random_sequence&, rank_update&) {}

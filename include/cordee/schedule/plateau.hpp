@@ -40,8 +40,6 @@ struct validation_loss {
   static std::optional<double> of(const observation& seen) { return seen.validation_loss; }
 };
 
-}  // namespace detail::schedule
-
 template <class Loss>
 struct basic_plateau {
   static constexpr bool needs_validation = Loss::of_validation;
@@ -88,7 +86,9 @@ struct basic_plateau {
   }
 };
 
-using plateau = basic_plateau<detail::schedule::validation_loss>;
-using training_plateau = basic_plateau<detail::schedule::training_loss>;
+}  // namespace detail::schedule
+
+using plateau = detail::schedule::basic_plateau<detail::schedule::validation_loss>;
+using training_plateau = detail::schedule::basic_plateau<detail::schedule::training_loss>;
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -25,7 +25,9 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-template <class Log = detail::train::step_log>
+namespace detail::train {
+
+template <class Log = step_log>
 class basic_json_lines {
  public:
   explicit basic_json_lines(std::string path) : log_("json_lines", std::move(path)) {}
@@ -113,6 +115,8 @@ class basic_json_lines {
   double last_seconds_ = 0;
 };
 
-using json_lines = basic_json_lines<>;
+}  // namespace detail::train
+
+using json_lines = detail::train::basic_json_lines<>;
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -81,8 +81,6 @@ String scalar_summary(std::string_view tag, double value) {
   return summary;
 }
 
-}  // namespace detail::train
-
 /// Writes train/loss, train/accuracy, train/learning_rate, train/gradient_norm (where the ranks'
 /// gradients differ train/gradient_norm_local), train/images_per_second, train/skipped and the
 /// measurements of step_record that the run has for each step, train/consensus_distance and
@@ -101,7 +99,7 @@ class basic_tensorboard {
     previous_seconds_ = flushed_seconds_ = 0;
     if (file_) return;
     open();
-    write(detail::train::event_record(now(), 0, 3, "brain.Event:2"));
+    write(event_record(now(), 0, 3, "brain.Event:2"));
     flush();
   }
   void step(const step_record& r) {
@@ -117,7 +115,7 @@ class basic_tensorboard {
       scalar(k, "train/images_per_second",
              static_cast<double>(r.train.count) / (r.seconds - previous_seconds_));
     previous_seconds_ = r.seconds;
-    detail::train::for_measurements(r, [&](const char* name, const auto& value) {
+    for_measurements(r, [&](const char* name, const auto& value) {
       if (value) scalar(k, concat("train/", name), *value);
     });
     if (r.seconds - flushed_seconds_ < 5) return;
@@ -162,7 +160,7 @@ class basic_tensorboard {
     return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
   }
   void scalar(std::int64_t step, std::string_view tag, double value) {
-    write(detail::train::event_record(now(), step, 5, detail::train::scalar_summary(tag, value)));
+    write(event_record(now(), step, 5, scalar_summary(tag, value)));
   }
   void write(const String& record) {
     if (std::fwrite(record.data(), 1, record.size(), file_.get()) != record.size()) fail("write");
@@ -180,6 +178,8 @@ class basic_tensorboard {
   double previous_seconds_ = 0, flushed_seconds_ = 0;  // of the run
 };
 
-using tensorboard = basic_tensorboard<>;
+}  // namespace detail::train
+
+using tensorboard = detail::train::basic_tensorboard<>;
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -113,10 +113,6 @@ void expect_fits(const auto& file, std::span<const segment> table,
                path.c_str(), names.c_str());
 }
 
-}  // namespace detail::train
-
-namespace detail::train {
-
 /// Rank 0 writes these segments of a plane, and makes folders of the path that are missing; every
 /// rank calls it. The file is complete or absent.
 template <class Run>
@@ -138,13 +134,11 @@ void write_segments(Run& run, const std::string& path, typename Run::span plane,
   allreduce_host(run.comm(), barrier, reduce_op::sum);
 }
 
-}  // namespace detail::train
-
 /// Rank 0 writes the mean model, and `metadata` beside the library's. Collective.
 template <class Run>
-void save_weights(Run& run, const std::string& path, detail::io::tensor_metadata metadata = {}) {
+void save_weights(Run& run, const std::string& path, io::tensor_metadata metadata = {}) {
   run.with_mean_model([&] {
-    detail::train::write_segments(run, path, run.weights(), run.segments(), std::move(metadata));
+    write_segments(run, path, run.weights(), run.segments(), std::move(metadata));
     return 0;
   });
 }
@@ -152,9 +146,8 @@ void save_weights(Run& run, const std::string& path, detail::io::tensor_metadata
 /// Rank 0 writes its gradient plane as the last step left it. Collective.
 template <class Run>
 void write_gradients(Run& run, const std::string& path) {
-  detail::train::write_segments(run, path, run.grads(),
-                                run.segments().first(detail::core::count_trainable(run.segments())),
-                                {});
+  write_segments(run, path, run.grads(),
+                 run.segments().first(core::count_trainable(run.segments())), {});
 }
 
 /// Rank 0 reads and broadcasts the weights. Optimizer state stays as it is. Returns the names of the
@@ -163,22 +156,21 @@ template <class Run>
 std::vector<std::string> load_weights(Run& run, const std::string& path, load_options options) {
   using Real = typename Run::Real;
   using D = typename Run::device;
-  const std::span<const segment> table = run.segments(),
-                                 classifier = detail::train::classifier_of(table),
+  const std::span<const segment> table = run.segments(), classifier = classifier_of(table),
                                  without = options.classifier ? table.first(0) : classifier;
   std::vector<double> unread(table.size());  // 1 if so; on rank 0, then on every rank
   if (run.comm().rank() == 0) {
-    const detail::io::tensor_file file = detail::io::tensor_file::open(path);
-    detail::train::expect_fits(file, table, without);
+    const io::tensor_file file = io::tensor_file::open(path);
+    expect_fits(file, table, without);
     const D& device = run.model().where();
     auto weights = copy_to_host<Real, D>(device, run.weights(), run.compute());
     constexpr Real infinity = std::numeric_limits<Real>::infinity();
     for (std::size_t k = 0; k < table.size(); ++k) {
       const segment& s = table[k];
-      unread[k] = detail::train::contains(without, s) || !file.contains(s.name) ? 1 : 0;
+      unread[k] = contains(without, s) || !file.contains(s.name) ? 1 : 0;
       if (unread[k] == 0)
         file.read(s.name, std::span(weights).subspan(s.offset, s.size));
-      else if (detail::train::is_input_range(s.name))
+      else if (is_input_range(s.name))
         // no range in the file: an empty one, for the old range belongs to other weights
         weights[s.offset] = s.name.ends_with("min") ? infinity : -infinity;
     }
@@ -190,8 +182,10 @@ std::vector<std::string> load_weights(Run& run, const std::string& path, load_op
   std::vector<std::string> names;
   for (std::size_t k = 0; k < table.size(); ++k)
     if (unread[k] > 0) names.emplace_back(table[k].name);
-  if (!without.empty() && run.comm().rank() == 0) detail::train::report_without(path, without);
+  if (!without.empty() && run.comm().rank() == 0) report_without(path, without);
   return names;
 }
+
+}  // namespace detail::train
 
 }  // namespace cordee::inline CORDEE_ABI
