@@ -134,11 +134,13 @@
 #include <cordee/train/evaluate.hpp>
 #include <cordee/train/json_lines.hpp>
 #include <cordee/train/loss_scale.hpp>
+#include <cordee/train/mllog.hpp>
 #include <cordee/train/predict.hpp>
 #include <cordee/train/record.hpp>
 #include <cordee/train/run_operations.hpp>
 #include <cordee/train/run_state.hpp>
 #include <cordee/train/step.hpp>
+#include <cordee/train/target_accuracy.hpp>
 #include <cordee/train/tensorboard.hpp>
 #include <cordee/train/trainer.hpp>
 #include <cordee/train/upload.hpp>

@@ -14,6 +14,7 @@ template <class C>
 void call_all(C& callback) {
   detail::train::call_begin(callback, run_plan{.steps = 3});
   detail::train::call_step(callback, step_record{.skipped = 1});
+  detail::train::call_begin_validation(callback, step_record{.skipped = 2});
   detail::train::call_epoch(callback, epoch_record{.train = {.count = 5}});
   detail::train::call_end(callback, run_summary{.steps = 7});
 }
@@ -25,11 +26,14 @@ TEST_CASE("record: a callback is called for the members that it has, and for no 
     std::string calls;
     void begin(const run_plan& p) { calls += "begin " + std::to_string(p.steps); }
     void step(const step_record& r) { calls += ", step " + std::to_string(r.skipped); }
+    void begin_validation(const step_record& r) {
+      calls += ", validates " + std::to_string(r.skipped);
+    }
     void epoch(const epoch_record& r) { calls += ", epoch " + std::to_string(r.train.count); }
     void end(const run_summary& s) { calls += ", end " + std::to_string(s.steps); }
   } all;
   call_all(all);
-  CHECK(all.calls == "begin 3, step 1, epoch 5, end 7");
+  CHECK(all.calls == "begin 3, step 1, validates 2, epoch 5, end 7");
 
   struct ends {
     std::int64_t steps = 0;

@@ -113,6 +113,13 @@ void validate(Run& run, const normalization& norm, validation<S>& v,
   result = evaluate(run, v.dataset, norm, v.batch, v.decode_threads);
 }
 
+template <class L>
+void count_samples(const L&, std::int64_t&) {}
+template <class S>
+void count_samples(const validation<S>& v, std::int64_t& samples) {
+  samples = static_cast<std::int64_t>(v.dataset.size());
+}
+
 template <class>
 inline constexpr bool is_validation = false;
 template <class S>
@@ -187,7 +194,8 @@ template <class Run, class F, class... Callbacks>
   const std::int64_t first = feed.step(), total = feed.steps(epochs);
   if constexpr (sizeof...(callbacks) > 0)
     if (reports) {
-      const run_plan plan = make_plan(run, feed, epochs);
+      run_plan plan = make_plan(run, feed, epochs);
+      (count_samples(callbacks, plan.validation_samples), ...);
       (call_begin(callbacks, plan), ...);
     }
   (call_begin_on_all_ranks(callbacks, run, feed.epoch(first)), ...);
@@ -226,6 +234,8 @@ template <class Run, class F, class... Callbacks>
     if (reports_epoch) {
       if constexpr (Run::weights_differ && sizeof...(callbacks) > 0)
         e.consensus_distance = run.consensus_distance();
+      if constexpr ((is_validation<Callbacks> || ...))
+        if (reports) (call_begin_validation(callbacks, record), ...);
       (validate(run, feed.norm(), callbacks, e.validation), ...);
     }
     if constexpr (adaptive) observe_update(run, e, epoch_ends);

@@ -7,7 +7,8 @@
 //
 //   begin(const run_plan&)       before the first step
 //   step(const step_record&)     after each update
-//   epoch(const epoch_record&)   at the end of each epoch
+//   begin_validation(const step_record&)   before an evaluation, with the last update
+//   epoch(const epoch_record&)   at the end of each epoch, after the evaluation
 //   end(const run_summary&)      after the last step
 //
 // which are called on rank 0 only, with values reduced over all ranks; and of
@@ -41,6 +42,7 @@ struct run_plan {
   std::int64_t micro_batch = 0;  // of some ranks; of others one sample less if it does not divide
   int ranks = 1, accumulate = 1;
   std::vector<std::string> warnings{};  // of what is likely a mistake, a sentence each
+  std::int64_t validation_samples = 0;
 };
 
 /// Minimum, quartiles and maximum, between two numbers by linear interpolation.
@@ -105,19 +107,26 @@ concept is_function = std::is_member_function_pointer_v<Member>;
 /// another type would otherwise never be called.
 template <class C, class Run>
 consteval bool has_callback_members() {
-  // Of the first four, whether the name is a member function, and whether it can be called.
+  // Of the first five, whether the name is a member function, and whether it can be called.
   constexpr bool has_begin = requires { requires is_function<decltype(&C::begin)>; };
   constexpr bool has_step = requires { requires is_function<decltype(&C::step)>; };
+  constexpr bool has_begin_validation =
+      requires { requires is_function<decltype(&C::begin_validation)>; };
   constexpr bool has_epoch = requires { requires is_function<decltype(&C::epoch)>; };
   constexpr bool has_end = requires { requires is_function<decltype(&C::end)>; };
   constexpr bool begins = requires(C& c, const run_plan& p) { c.begin(p); };
   constexpr bool steps = requires(C& c, const step_record& r) { c.step(r); };
+  constexpr bool begins_validation =
+      requires(C& c, const step_record& r) { c.begin_validation(r); };
   constexpr bool ends_epochs = requires(C& c, const epoch_record& r) { c.epoch(r); };
   constexpr bool ends = requires(C& c, const run_summary& s) { c.end(s); };
   static_assert(begins || !has_begin,
                 "the member 'begin' of a callback of fit is 'void begin(const run_plan&)'");
   static_assert(steps || !has_step,
                 "the member 'step' of a callback of fit is 'void step(const step_record&)'");
+  static_assert(begins_validation || !has_begin_validation,
+                "the member 'begin_validation' of a callback of fit is 'void "
+                "begin_validation(const step_record&)'");
   static_assert(ends_epochs || !has_epoch,
                 "the member 'epoch' of a callback of fit is 'void epoch(const epoch_record&)'");
   static_assert(ends || !has_end,
@@ -143,8 +152,9 @@ consteval bool has_callback_members() {
       "the member 'epoch_on_all_ranks' of a callback of fit returns bool: whether the run ends "
       "here");
   static_assert(
-      begins || steps || ends_epochs || ends || has_begin || has_step || has_epoch || has_end ||
-          begins_on_all || steps_on_all || epochs_on_all || ends_on_all,
+      begins || steps || begins_validation || ends_epochs || ends || has_begin || has_step ||
+          has_begin_validation || has_epoch || has_end || begins_on_all || steps_on_all ||
+          epochs_on_all || ends_on_all,
       "after the number of epochs, fit takes callbacks: objects with one or more of begin, "
       "step, epoch, end and those on all ranks (train/record.hpp); a data set is wrapped: "
       "validation{dataset}");
@@ -158,6 +168,10 @@ void call_begin(C& callback, const run_plan& p) {
 template <class C>
 void call_step(C& callback, const step_record& r) {
   if constexpr (requires { callback.step(r); }) callback.step(r);
+}
+template <class C>
+void call_begin_validation(C& callback, const step_record& r) {
+  if constexpr (requires { callback.begin_validation(r); }) callback.begin_validation(r);
 }
 template <class C>
 void call_epoch(C& callback, const epoch_record& r) {

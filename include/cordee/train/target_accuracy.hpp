@@ -1,0 +1,69 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A callback that measures the time to accuracy (Coleman et al., "DAWNBench", 2017; the quality
+// target of MLPerf).
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <optional>
+
+#include <cordee/core/clock.hpp>
+#include <cordee/core/error.hpp>
+#include <cordee/train/record.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+/// Records when the validation first has at least `accuracy` (top-1), says so on standard error, and
+/// ends the run there, on every rank alike, unless `stops` is false. Seconds are those of this fit,
+/// evaluations included, by each rank's own clock; what a resumed run took before is not among them,
+/// its steps and epochs are. Requires a `validation` among fit's arguments.
+///
+///   target_accuracy target{0.90};
+///   run.fit(feed, 90, validation{held_out}, target);
+///   if (target.reached) … target.reached->seconds …
+struct target_accuracy {
+  struct result {
+    std::int64_t steps = 0;
+    double epochs = 0, seconds = 0, accuracy = 0;
+  };
+
+  double accuracy = 0.75;
+  bool stops = true;
+  std::optional<result> reached{};
+  std::chrono::steady_clock::time_point begun{};
+
+  template <class Run>
+  void begin_on_all_ranks(Run&, double) {
+    expects(accuracy > 0 && accuracy <= 1, "target_accuracy: .accuracy is above 0 and at most 1");
+    begun = std::chrono::steady_clock::now();
+    reached.reset();
+  }
+  template <class Run>
+  bool epoch_on_all_ranks(Run& run, const epoch_record& e) {
+    if (!e.validation)
+      throw error(
+          "target_accuracy: there is no validation to reach it: give fit validation{data} too");
+    if (reached || !(e.validation->accuracy() >= accuracy)) return false;
+    const auto took = std::chrono::steady_clock::now() - begun;
+    const auto& at = run.fit_state();
+    reached = {at.update, static_cast<double>(at.update) * at.epochs_per_update,
+               std::chrono::duration<double>(took).count(), e.validation->accuracy()};
+    return stops;
+  }
+  template <class Run>
+  void end_on_all_ranks(Run& run) {
+    if (run.comm().rank() != 0) return;
+    if (reached)
+      std::fprintf(stderr,
+                   "target_accuracy: %.4f (target %.4g) after %lld steps, %.4g epochs; %.3f s\n",
+                   reached->accuracy, accuracy, static_cast<long long>(reached->steps),
+                   reached->epochs, reached->seconds);
+    else
+      std::fprintf(stderr, "target_accuracy: %.4g was not reached\n", accuracy);
+  }
+};
+
+}  // namespace cordee::inline CORDEE_ABI
