@@ -146,16 +146,21 @@ void add_options(CLI::App& app, settings& s) {
   };
   output("--output", s.output,
          "The run's folder: checkpoints, weights (best, final), logs and settings.ini");
-  output("--log", s.logs, "Logs to write there: csv, jsonl (JSON lines), tensorboard")
+  output("--log", s.logs,
+         "Logs to write there: csv, jsonl (JSON lines), tensorboard, mllog (MLPerf's), trace (a "
+         "timeline of 100 updates for ui.perfetto.dev)")
       ->delimiter(',')
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->check(IsMember({"csv", "jsonl", "tensorboard"}));
+      ->check(IsMember({"csv", "jsonl", "tensorboard", "mllog", "trace"}));
   output("--checkpoint-epochs", s.checkpoint_epochs, "Epochs between checkpoints")
       ->check(NonNegativeNumber);
   output("--checkpoint-minutes", s.checkpoint_minutes, "Minutes between checkpoints; 0: by epochs")
       ->check(NonNegativeNumber);
   output("--patience", s.patience, "End after so many epochs without a better validation; 0: never")
       ->check(NonNegativeNumber);
+  output("--target-accuracy", s.target_accuracy,
+         "End where the validation reaches it, and print the time that it took; 0: none")
+      ->check(CLI::Range(0.0, 1.0));
   app.add_flag("--resume", s.resume, "Go on from --output's newest checkpoint, if it has one")
       ->group("Output")
       ->configurable(false);

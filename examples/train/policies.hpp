@@ -99,6 +99,11 @@ struct optional_callback {
   {
     if (callback) callback->step(r);
   }
+  void begin_validation(const step_record& r)
+    requires requires(C c) { c.begin_validation(r); }
+  {
+    if (callback) callback->begin_validation(r);
+  }
   void epoch(const epoch_record& e)
     requires requires(C c) { c.epoch(e); }
   {

@@ -111,6 +111,12 @@ int fit(Run& run, Feed& feed, const settings& s, const data_sources& data) {
   auto table = callback_if(logs("csv"), [&] { return csv{file("log.csv")}; });
   auto lines = callback_if(logs("jsonl"), [&] { return json_lines{file("log.jsonl")}; });
   auto events = callback_if(logs("tensorboard"), [&] { return tensorboard{file("tensorboard")}; });
+  auto mlperf = callback_if(logs("mllog"), [&] {
+    return mllog{file("mllog.log"), {.target_accuracy = s.target_accuracy}};
+  });
+  auto timeline = callback_if(logs("trace"), [&] { return chrome_trace{file("trace.json")}; });
+  auto target = callback_if(trains && s.target_accuracy > 0,
+                            [&] { return target_accuracy{s.target_accuracy}; });
   auto stopper =
       callback_if(trains && s.patience > 0, [&] { return early_stopping{.patience = s.patience}; });
   auto keeper = callback_if(keeps, [&] { return best{file("best.safetensors")}; });
@@ -119,10 +125,11 @@ int fit(Run& run, Feed& feed, const settings& s, const data_sources& data) {
                       .every = {.minutes = s.checkpoint_minutes, .epochs = s.checkpoint_epochs}};
   });
 
-  const run_summary summary =
-      run.fit(feed, s.epochs, validation{data.validation, s.validation_batch, s.decode_threads},
-              timer, progress, table, lines, events, stopper, keeper, saver);
-  const bool early = stopper.callback && stopper.callback->seen.since >= s.patience;
+  const run_summary summary = run.fit(
+      feed, s.epochs, validation{data.validation, s.validation_batch, s.decode_threads}, timer,
+      progress, table, lines, events, mlperf, timeline, target, stopper, keeper, saver);
+  const bool early = (stopper.callback && stopper.callback->seen.since >= s.patience) ||
+                     (target.callback && target.callback->reached);
   const bool stopped = trains && summary.stopped && !early;
   if (keeps && !stopped) run.save(file("final.safetensors"), metadata_of(s, data));
   if (run.comm().rank() == 0 && s.dry_run) {

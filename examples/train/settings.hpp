@@ -43,7 +43,8 @@ struct settings {
   bool resume = false, new_classifier = false;
   double checkpoint_epochs = 1, checkpoint_minutes = 0;
   std::vector<std::string> logs;
-  int patience = 0;  // epochs; 0: no early stopping
+  int patience = 0;            // epochs; 0: no early stopping
+  double target_accuracy = 0;  // 0: none
   // instead of training
   bool dry_run = false, evaluate = false;
   std::vector<std::string> predict;

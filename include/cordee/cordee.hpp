@@ -126,6 +126,7 @@
 #include <cordee/train/best.hpp>
 #include <cordee/train/best_epoch.hpp>
 #include <cordee/train/calibrate.hpp>
+#include <cordee/train/chrome_trace.hpp>
 #include <cordee/train/confusion_matrix.hpp>
 #include <cordee/train/console.hpp>
 #include <cordee/train/csv.hpp>

@@ -1,10 +1,12 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <cstdlib>
 #include <filesystem>
 
 #include <doctest/doctest.h>
 
 #include <cordee/train/csv.hpp>
+#include <cordee/train/json_lines.hpp>
 
 #include "tests/support/ranks.hpp"
 #include "tests/support/toy_run.hpp"
@@ -121,4 +123,13 @@ TEST_CASE("csv: a file that cannot be written is an error with its name and the 
   if (std::filesystem::exists("/dev/full"))
     CHECK(contains(error_message([] { toy_run(csv{"/dev/full"}); }),
                    "csv: cannot write \"/dev/full\""));
+}
+
+TEST_CASE("logs: the files of one run") {
+  const folder here;
+  const char* const named = std::getenv("CORDEE_LOG_FOLDER");  // tests/scripts/plotted.py
+  const std::string in = (named != nullptr ? std::string(named) : here.file(".")) + "/";
+  toy_run(csv{in + "log.csv"}, json_lines{in + "log.jsonl"});
+  CHECK(std::filesystem::file_size(in + "log.csv") > 20 * 40);
+  CHECK(std::filesystem::file_size(in + "log.jsonl") > 20 * 100);
 }

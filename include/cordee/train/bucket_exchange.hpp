@@ -19,6 +19,7 @@
 #include <cordee/core/clock.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/trace.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/nn/model.hpp>
 #include <cordee/optim/optimizer.hpp>
@@ -110,9 +111,14 @@ class bucket_exchange {
     mode_ = write_mode::add;
     courier_.begin_step(info);
   }
-  /// The backward pass of one micro-batch; segments become ready in the last one's.
-  void run_backward(const typename M::packed_parameters& packed, write_mode mode, bool last,
-                    stream s) {
+  /// The forward and the backward pass of one micro-batch; segments become ready in the last one's.
+  void run_pass(typename M::packed_parameters& packed, const batch<device>& b, write_mode mode,
+                bool last, stream s) {
+    {
+      const core::trace_range range("forward");
+      model_.forward(packed, planes_.weights(), b, phase::train, s);
+    }
+    const core::trace_range range("backward");
     mode_ = mode;
     const auto ready = [&](std::size_t k) { last ? segments_ready(k, s) : void(); };
     if constexpr (nn::HasPackedGradients<M>) {
@@ -153,6 +159,7 @@ class bucket_exchange {
   /// then, unless the exchange is work of a stream.
   void finish(stream s) {
     using clock = std::chrono::steady_clock;
+    const core::trace_range range("wait for exchange");
     const auto begin = clock::now();
     courier_.finish(s);
     exposed_ = std::chrono::duration<double>(clock::now() - begin).count();

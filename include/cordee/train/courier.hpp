@@ -24,6 +24,7 @@
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/thread.hpp>
+#include <cordee/core/trace.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
 
@@ -136,6 +137,7 @@ class courier {
   struct queued_bucket {
     posted_bucket bucket;
     typename D::event complete;
+    core::trace_sink* sinks = nullptr;
   };
   struct mixed_bucket {
     posted_bucket bucket;
@@ -146,7 +148,7 @@ class courier {
     {
       const std::scoped_lock lock(mutex_);
       expects(queued_ < queue_.size(), "courier: a step posts each bucket once");
-      queue_[queued_++] = {b, device_.record(s)};
+      queue_[queued_++] = {b, device_.record(s), core::trace_sinks};
     }
     changed_.notify_all();
   }
@@ -172,6 +174,7 @@ class courier {
   }
 
   void mix(const posted_bucket& b, stream s) {
+    const core::trace_range range("exchange", b.view.layout->index, core::trace_track::exchange);
     if constexpr (comm::single_rank<typename R::communicator_type>) {
       reducer_.mix(b.view, b.info, s);
     } else {
@@ -188,6 +191,7 @@ class courier {
   }
   std::exception_ptr mix_or_abort(const queued_bucket& b) {
     try {
+      core::trace_sinks = b.sinks;
       device_.await(stream_, b.complete);
       mix(b.bucket, stream_);
       device_.finish(stream_);

@@ -25,6 +25,7 @@
 #include <cordee/comm/error_context.hpp>
 #include <cordee/comm/reducer.hpp>
 #include <cordee/core/concat.hpp>
+#include <cordee/core/trace.hpp>
 #include <cordee/device/buffer.hpp>
 #include <cordee/device/pinned.hpp>
 #include <cordee/train/courier.hpp>
@@ -75,6 +76,8 @@ class courier<R, Real, D, true> {
   /// Enqueues the exchange of one bucket, behind the work launched on `s` so far. Requires that its
   /// range is not accessed before finish().
   void post(const posted_bucket& b, stream s) {
+    const core::trace_range range("enqueue exchange", b.view.layout->index,
+                                  core::trace_track::exchange);
     if (alone()) return reducer_.enqueue(b.view, b.info, s);
     expects(2 * count_ + 2 < numbers_.size(), "courier: more buckets than were announced");
     posted_.resize(std::max(posted_.size(), count_ + 1));

@@ -13,6 +13,7 @@
 
 #include <cordee/comm/collectives.hpp>
 #include <cordee/core/clock.hpp>
+#include <cordee/core/trace.hpp>
 #include <cordee/schedule/schedule.hpp>
 #include <cordee/train/evaluate.hpp>
 #include <cordee/train/plan_warnings.hpp>
@@ -110,6 +111,7 @@ void validate(Run&, const normalization&, L&, std::optional<metrics>&) {}
 template <class Run, class S>
 void validate(Run& run, const normalization& norm, validation<S>& v,
               std::optional<metrics>& result) {
+  const core::trace_range range("validation");
   result = evaluate(run, v.dataset, norm, v.batch, v.decode_threads);
 }
 
@@ -209,15 +211,22 @@ template <class Run, class F, class... Callbacks>
   const auto fetch = [&](std::int64_t k) {
     if (k >= total) return;
     const double asked = elapsed();
-    auto&& read = feed.next();
+    auto&& read = [&]() -> decltype(auto) {
+      const core::trace_range range("input", k);
+      return feed.next();
+    }();
     input_wait += elapsed() - asked;
     next_batches = uploaded.to(read, run.compute());
     if constexpr (requires { feed.add_upload(uploaded.take_seconds()); })
       feed.add_upload(uploaded.take_seconds());
   };
+  const auto take_step = [&](std::int64_t k) {
+    const core::trace_range range("step", k);
+    return run.step(next_batches, feed.epoch(k), [&] { fetch(k + 1); });
+  };
   fetch(first);
   for (std::int64_t k = first; k < total; ++k) {
-    const auto out = run.step(next_batches, feed.epoch(k), [&] { fetch(k + 1); });
+    const auto out = take_step(k);
     step_record record{out.info};
     if constexpr (reduces)
       record = allreduce_record(run, out, state.skipped, elapsed(), std::exchange(input_wait, 0.0));

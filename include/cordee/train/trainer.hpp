@@ -17,6 +17,7 @@
 
 #include <cordee/comm/collectives.hpp>
 #include <cordee/comm/reducer_check.hpp>
+#include <cordee/core/trace.hpp>
 #include <cordee/nn/model.hpp>
 #include <cordee/optim/optimizer.hpp>
 #include <cordee/schedule/schedule.hpp>
@@ -50,7 +51,6 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   using span = span_on<Real, device>;
   /// Whether every rank's accept() gets the same gradient, the exact mean.
   static constexpr bool gradient_is_exact = O::needs == agreement::exact;
-  /// Whether weights differ between ranks.
   static constexpr bool weights_differ = !gradient_is_exact || R::offers != agreement::exact;
   static_assert(detail::train::require_compatible<O, R>::holds);
   static_assert(detail::optim::has_optimizer_members<O, Real, device>() &&
@@ -211,8 +211,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
     const bool replaces = first && detail::train::overwrites(micro);
     const auto mode = replaces ? write_mode::overwrite : write_mode::add;
     const auto pass = [&] {
-      model_.forward(packed_parameters_, weights(), b, phase::train, stream_);
-      exchange_.run_backward(packed_parameters_, mode, last, stream_);
+      exchange_.run_pass(packed_parameters_, b, mode, last, stream_);
       if (!joined) return;
       exchange_.post_rest(out_.applied, stream_);
       exchange_.finish(stream_);
@@ -239,6 +238,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
 
   // With an exact mean that is not finite nothing changes; a GPU's kernels test for it themselves.
   void accept() {
+    const detail::core::trace_range range("update");
     const auto optimizer = [&](const auto& v, auto s) { optimizer_.accept(v, out_.info, s); };
     planes_.undo_if_nonfinite(exact, stream_);
     if constexpr (exact)
