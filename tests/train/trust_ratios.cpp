@@ -114,6 +114,30 @@ TEST_CASE("trust ratios: of LARS and its wrapper clip, those of the mean gradien
   }
 }
 
+TEST_CASE("trust ratios: of LARC at most 1, of LARS by the norm of the sum those of the sum") {
+  // The learning rate is 0.01, which the ratio of W2 exceeds and that of W1 does not.
+  const larc limited{.weight_decay = 0.1, .trust_coefficient = 0.02, .adapt_on = kind::weight};
+  const double rates[] = {lars_ratio(0, 0), lars_ratio(2, 0)};
+  for (const double coefficient : {0.02, 0.01}) {
+    larc optimizer = limited;
+    optimizer.trust_coefficient = coefficient;
+    optimizer.epsilon = 0;
+    const auto rate = [&](int k) { return std::min(1.0, coefficient / 0.02 * rates[k] / 0.01); };
+    check_two(records(1, optimizer, over_ring).at(0).trust_ratios, rate(0), rate(1));
+  }
+  const lars_norm_of_sum of_sum{.weight_decay = 0.1, .trust_coefficient = 0.02};
+  std::vector<double> ratios;
+  for (const std::size_t k : {std::size_t{0}, std::size_t{2}}) {
+    double square = 0;
+    for (std::size_t i = 0; i < t4_table[k].size; ++i) {
+      const double g = t4_curvature[k][i] * (t4_start[k][i] - t4_center[k][i]);
+      square += std::pow(g + 0.1 * t4_start[k][i], 2);
+    }
+    ratios.push_back(0.02 * norm_of_weights(k) / std::sqrt(square));
+  }
+  check_two(records(1, of_sum, over_ring).at(0).trust_ratios, ratios[0], ratios[1]);
+}
+
 TEST_CASE("trust ratios: of LAMB, those of the direction") {
   const lamb optimizer{.weight_decay = 0.1};
   std::vector<double> ratios;

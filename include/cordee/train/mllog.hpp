@@ -144,13 +144,13 @@ class basic_mllog {
     const std::string text = detail::core::describe_policy(o);
     std::string name = text.substr(0, text.find(','));
     if constexpr (requires { o.trust_coefficient, o.momentum, o.epsilon; }) {
-      name = "lars";  // all its forms
-      point("lars_opt_momentum", o.momentum);
-      point("lars_opt_weight_decay", o.weight_decay);
-      point("lars_epsilon", o.epsilon);
+      if (name.rfind("lars", 0) == 0) name = "lars";  // all its forms
+      point(concat(name, "_opt_momentum"), o.momentum);
+      point(concat(name, "_opt_weight_decay"), o.weight_decay);
+      point(concat(name, "_epsilon"), o.epsilon);
     } else if constexpr (requires { o.beta1, o.beta2, o.epsilon, o.weight_decay; }) {
       const bool adapts = detail::train::HasTrustRatio<Optimizer>;
-      name = adapts ? "lamb" : "adamw";
+      if (adapts) name = "lamb";
       point(concat("opt_", name, "_beta_1"), o.beta1);
       point(concat("opt_", name, "_beta_2"), o.beta2);
       point(concat("opt_", name, "_epsilon"), o.epsilon);

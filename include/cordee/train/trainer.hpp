@@ -143,8 +143,9 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   [[nodiscard]] span slot(int k) { return planes_.slot(k); }
   [[nodiscard]] span reducer_slot(int k) { return planes_.reducer_slot(k); }
   [[nodiscard]] span statistics() { return planes_.statistics(); }
-  /// Of the last step. Blocks the host.
-  [[nodiscard]] auto trust_ratios() { return detail::train::ratios(optimizer_, planes_, stream_); }
+  [[nodiscard]] auto trust_ratios() {
+    return detail::train::ratios(optimizer_, planes_, out_.info, stream_);
+  }
 
  private:
   static constexpr bool exact = gradient_is_exact, mixes = O::needs == agreement::mixing;
@@ -290,7 +291,6 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   detail::train::readback<M> readback_;
   run_state state_;
   detail::train::gradient_scaler<precision, device> gradient_scaler_;
-
   step_outcome out_;  // of this step
   detail::train::graph_cache<M, O, R> graph_cache_;
   // Last: its thread is joined before what it uses is destroyed.

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <cordee/core/segment.hpp>
+#include <cordee/core/training_step.hpp>
 #include <cordee/train/record.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
@@ -26,11 +27,13 @@ const auto& innermost(const O& optimizer) {
     return optimizer;
 }
 
-/// As LARS: a function of the norms of weights and gradient, and of the decay.
+/// As LARS: a function of the norms of weights and gradient, or of their decayed sum, of the decay and
+/// of the learning rate.
 template <class O>
 concept RatioOfGradient = requires(const O& o, kind what) {
   o.adapt_on(what);
-  o.ratio(1.0, 1.0, o.decay_on(what) ? o.weight_decay : 0.0);
+  o.ratio(1.0, 1.0, o.decay_on(what) ? o.weight_decay : 0.0, 1.0);
+  O::form::norm_of_sum;
 };
 /// As LAMB: of the norms of weights and direction.
 template <class O>
@@ -56,18 +59,20 @@ inline quantiles quantiles_of(std::vector<double> x) {
 /// Those with which the last update was made; none where nothing adapts, or where the gradient was
 /// not finite. Blocks the host.
 template <class O, class Planes, class Stream>
-std::optional<quantiles> ratios(const O& outer, const Planes& planes, Stream s) {
+std::optional<quantiles> ratios(const O& outer, const Planes& planes, const step_info& info,
+                                Stream s) {
   const auto& optimizer = innermost(outer);
   using inner = std::remove_cvref_t<decltype(optimizer)>;
   if constexpr (HasTrustRatio<inner>) {
     std::vector<double> found;
-    planes.for_norms(s, [&](kind what, double weights, double gradient, double direction) {
+    planes.for_norms(s, [&](kind what, double weights, double gradient, double sum) {
       if (!optimizer.adapt_on(what) || !std::isfinite(gradient)) return;
       if constexpr (RatioOfGradient<inner>)
-        found.push_back(optimizer.ratio(weights, gradient,
-                                        optimizer.decay_on(what) ? optimizer.weight_decay : 0.0));
+        found.push_back(optimizer.ratio(weights, inner::form::norm_of_sum ? sum : gradient,
+                                        optimizer.decay_on(what) ? optimizer.weight_decay : 0.0,
+                                        info.learning_rate));
       else
-        found.push_back(optimizer.ratio(weights, direction));
+        found.push_back(optimizer.ratio(weights, sum));
     });
     if (!found.empty()) return quantiles_of(std::move(found));
   }
