@@ -35,9 +35,8 @@ with tempfile.TemporaryDirectory() as scratch:
     lines, errors = parse_file(path, ruleset=RULES)
     assert not errors, errors
     assert len(lines) > 30, len(lines)
-    times = [line.timestamp for line in lines]
-    created = times.index(min(times))
-    assert lines[created].key == "init_start", lines[created]  # when the callback was made
+    times = {line.key: line.timestamp for line in lines}
+    assert times["init_start"] == min(times.values()) <= times["init_stop"], times  # when the callback was made
     found = complaints(path)
     assert not found, "\n".join(found)
     # The checker is awake: it finds each of these lines missing.

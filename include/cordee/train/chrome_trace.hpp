@@ -60,14 +60,12 @@ class trace_recorder : public core::trace_sink {
     for (auto& open : open_) open.clear();
     start_ = clock::now();
   }
-  /// The events that have ended, by their beginnings; a range before those in it.
+  /// The events that have ended, in the order of their beginnings.
   [[nodiscard]] std::vector<event> take() {
     const std::scoped_lock lock(mutex_);
     std::vector<event> out;
     for (const event& e : events_)
       if (e.end >= 0) out.push_back(e);
-    std::stable_sort(out.begin(), out.end(),
-                     [](const event& a, const event& b) { return a.begin < b.begin; });
     return out;
   }
 

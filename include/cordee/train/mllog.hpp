@@ -43,10 +43,12 @@ struct mllog_options {
   std::vector<std::pair<std::string, double>> values{};
 };
 
+namespace detail::train {
+
 /// A resumed run appends, and the lines of updates that it repeats are removed first: the log is that
 /// of one run. A further fit with the same object is another run in the same file. Throws error
 /// before the first step if the file cannot be written.
-template <class Log = detail::train::step_log>
+template <class Log = step_log>
 class basic_mllog {
  public:
   explicit basic_mllog(std::string path, mllog_options options = {})
@@ -133,7 +135,7 @@ class basic_mllog {
     point("gradient_accumulation_steps", plan_.accumulate);
     point("train_samples", plan_.samples);
     point("eval_samples", plan_.validation_samples);
-    write_optimizer(detail::train::innermost(optimizer));
+    write_optimizer(innermost(optimizer));
     for (const auto& [key, value] : options_.values) point(key, value);
     write("INTERVAL_END", "init_stop", "null", "");
     write("INTERVAL_START", "run_start", "null", "");
@@ -141,7 +143,7 @@ class basic_mllog {
   // Under the names of mllog's constants.
   template <class Optimizer>
   void write_optimizer(const Optimizer& o) {
-    const std::string text = detail::core::describe_policy(o);
+    const std::string text = core::describe_policy(o);
     std::string name = text.substr(0, text.find(','));
     if constexpr (requires { o.trust_coefficient, o.momentum, o.epsilon; }) {
       if (name.rfind("lars", 0) == 0) name = "lars";  // all its forms
@@ -149,7 +151,7 @@ class basic_mllog {
       point(concat(name, "_opt_weight_decay"), o.weight_decay);
       point(concat(name, "_epsilon"), o.epsilon);
     } else if constexpr (requires { o.beta1, o.beta2, o.epsilon, o.weight_decay; }) {
-      const bool adapts = detail::train::HasTrustRatio<Optimizer>;
+      const bool adapts = HasTrustRatio<Optimizer>;
       if (adapts) name = "lamb";
       point(concat("opt_", name, "_beta_1"), o.beta1);
       point(concat("opt_", name, "_beta_2"), o.beta2);
@@ -178,14 +180,14 @@ class basic_mllog {
     } else if constexpr (std::integral<T>) {
       text = concat(value);
     } else {
-      text = detail::io::json_quoted(value);
+      text = io::json_quoted(value);
     }
     write("POINT_IN_TIME", key, text, metadata);
   }
   void write(const char* type, std::string_view key, const std::string& value,
              const std::string& metadata, std::int64_t time = now()) {
     log_.put(concat(":::MLLOG {\"namespace\": \"\", \"time_ms\": ", time, ", \"event_type\": \"",
-                    type, "\", \"key\": ", detail::io::json_quoted(key), ", \"value\": ", value,
+                    type, "\", \"key\": ", io::json_quoted(key), ", \"value\": ", value,
                     ", \"metadata\": {\"step\": ", step_, metadata, "}}\n")
                  .c_str());
   }
@@ -198,6 +200,8 @@ class basic_mllog {
   bool begins_run_ = true, opened_ = false, reached_ = false;
 };
 
-using mllog = basic_mllog<>;
+}  // namespace detail::train
+
+using mllog = detail::train::basic_mllog<>;
 
 }  // namespace cordee::inline CORDEE_ABI
