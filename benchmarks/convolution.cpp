@@ -3,7 +3,7 @@
 //
 // The convolutions of ResNet-20 or ResNet-50 as a share of the peak of the machine's multiply-add
 // units, by the engines `direct`, `winograd` and, where it was built, `onednn`, layer by layer in
-// turn.
+// turn; `direct` in bf16 as well, as a row of its own.
 //
 // The peak is measured by a loop on registers only, in turn with the layers, so that a change of
 // clock frequency or of the machine's load affects both. Figures are minima over the repetitions;
@@ -12,8 +12,10 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <functional>
 #include <limits>
 #include <map>
+#include <memory>
 #include <string_view>
 #include <thread>
 #include <tuple>
@@ -25,15 +27,13 @@
 #include <cordee/ops/engines/direct/engine.hpp>
 #include <cordee/ops/engines/winograd/engine.hpp>
 #include <cordee/ops/layout.hpp>
+#include <cordee/precision/bf16.hpp>
 
 #include "benchmarks/options.hpp"
 #include "benchmarks/peak.hpp"
 
 #ifdef WITH_ONEDNN
 #include <cordee/ops/engines/onednn/engine.hpp>
-using engines = std::tuple<cordee::direct, cordee::winograd, cordee::onednn>;
-#else
-using engines = std::tuple<cordee::direct, cordee::winograd>;
 #endif
 
 namespace {
@@ -46,7 +46,7 @@ struct options {
 };
 
 constexpr const char* usage =
-    "convolution: GF/s of the engines (fp32) on the layers of ResNet-20 or ResNet-50\n"
+    "convolution: GF/s of the engines on the layers of ResNet-20 or ResNet-50\n"
     "  --reps N      repetitions, minima are printed   (30)\n"
     "  --threads N   workers                           (1)\n"
     "  --batch N     samples                           (128)\n"
@@ -69,58 +69,89 @@ options parse(int argc, char** argv) {
 
 using bench::now;
 
-/// One layer with its buffers for one engine, and its minimal times.
-struct layer {
-  static constexpr int directions = 3;
+/// An engine in one number format, which is a row of the table.
+template <class Engine, class N>
+struct row {
+  std::string_view name;
+};
 
-  template <class Engine>
-  layer(Engine, const convolution_problem& problem, int samples, const cpu& device)
+constexpr std::tuple rows{row<direct, float>{"direct"}, row<direct, bfloat>{"direct bf16"},
+                          row<winograd, float>{"winograd"}
+#ifdef WITH_ONEDNN
+                          ,
+                          row<onednn, float>{"onednn"}
+#endif
+};
+
+/// One layer with its buffers for one row.
+template <class Engine, class N>
+struct pass {
+  pass(const convolution_problem& problem, int samples, const cpu& device)
       : p(problem),
         batch(samples),
-        engine(Engine::name),
-        x(device, size<Engine>(p.in)),
-        y(device, size<Engine>(p.out())),
+        x(device, size(p.in)),
+        y(device, size(p.out())),
         w(device, p.weights()),
-        packed(device, Engine::template packed_size<float>(p)),
-        memory(device, Engine::template workspace<float>(p, samples, device.make_stream())),
-        run(&layer::run_with<Engine>) {
+        packed(device, Engine::template packed_size<N>(p)),
+        memory(device, Engine::template workspace<N>(p, samples, device.make_stream())) {
     random_sequence draw(1, purpose::test, 0, 0);
-    for (float& v : x.span()) v = static_cast<float>(draw.uniform() - 0.5);
+    for (N& v : x.span())
+      v = detail::precision::rounded<N>(static_cast<float>(draw.uniform() - 0.5));
     for (float& v : w.span()) v = static_cast<float>(draw.uniform() - 0.5);
-    Engine::template pack<float>(p, w.span().data, packed.span().data, device.make_stream());
+    Engine::template pack<N>(p, w.span().data, packed.span().data, device.make_stream());
   }
-  template <class Engine>
-  std::size_t size(const extent& e) const {
-    return static_cast<std::size_t>(batch) *
-           sample_size(e, Engine::template block<float>(e.channels));
+  [[nodiscard]] std::size_t size(const extent& e) const {
+    return static_cast<std::size_t>(batch) * sample_size(e, Engine::template block<N>(e.channels));
   }
-  template <class Engine>
-  void run_with(cpu::stream s) {
-    float *const in = x.span().data, *const out = y.span().data,
-                 *const weights = packed.span().data;
+  /// Seconds of fprop, dgrad, wgrad.
+  std::array<double, 3> run(cpu::stream s) {
+    N *const in = x.span().data, *const out = y.span().data, *const weights = packed.span().data;
     const double t0 = now();
-    Engine::template fprop<float>(p, batch, in, weights, out, s);
+    Engine::template fprop<N>(p, batch, in, weights, out, s);
     const double t1 = now();
     if (p.in.channels > 4)  // the gradient of the network's input is not needed
-      Engine::template dgrad<float>(p, batch, out, weights, in, write_mode::overwrite, s);
+      Engine::template dgrad<N>(p, batch, out, weights, in, write_mode::overwrite, s);
     const double t2 = now();
-    Engine::template wgrad<float>(p, batch, in, out, w.span().data, write_mode::overwrite,
-                                  memory.span().data, s);
+    Engine::template wgrad<N>(p, batch, in, out, w.span().data, write_mode::overwrite,
+                              memory.span().data, s);
     const double t3 = now();
     // dgrad has overwritten the input: draw it again, or numbers would grow or vanish.
     random_sequence draw(2, purpose::test, 0, 0);
-    for (float& v : x.span()) v = static_cast<float>(draw.bits() >> 8) * 0x1p-24f - 0.5f;
-    const double times[directions] = {t1 - t0, t2 - t1, t3 - t2};
-    for (int i = 0; i < directions; ++i) best[i] = std::min(best[i], times[i]);
+    for (N& v : x.span())
+      v = detail::precision::rounded<N>(static_cast<float>(draw.bits() >> 8) * 0x1p-24f - 0.5f);
+    return {t1 - t0, t2 - t1, t3 - t2};
   }
-  double operations() const { return 2.0 * static_cast<double>(p.macs()) * batch; }
+
+  convolution_problem p;
+  int batch;
+  buffer<N, cpu> x, y;
+  buffer<float, cpu> w;
+  buffer<N, cpu> packed, memory;
+};
+
+/// One layer of one row, and its minimal times.
+struct layer {
+  static constexpr int directions = 3;
+
+  template <class Engine, class N>
+  layer(row<Engine, N> r, const convolution_problem& problem, int samples, const cpu& device)
+      : p(problem),
+        batch(samples),
+        engine(r.name),
+        time([work = std::make_shared<pass<Engine, N>>(problem, samples, device)](cpu::stream s) {
+          return work->run(s);
+        }) {}
+  void run(cpu::stream s) {
+    const auto times = time(s);
+    for (std::size_t i = 0; i < directions; ++i) best[i] = std::min(best[i], times[i]);
+  }
+  [[nodiscard]] double operations() const { return 2.0 * static_cast<double>(p.macs()) * batch; }
 
   convolution_problem p;
   int batch;
   std::string_view engine;
-  buffer<float, cpu> x, y, w, packed, memory;
-  void (layer::*run)(cpu::stream);
-  double best[directions] = {1e9, 1e9, 1e9};
+  std::function<std::array<double, directions>(cpu::stream)> time;
+  std::array<double, directions> best{1e9, 1e9, 1e9};
 };
 
 // The distinct layers of ResNet-50 v1.5.
@@ -157,21 +188,20 @@ int main(int argc, char** argv) {
 
   std::vector<layer> layers;
   for (const convolution_problem& p : layers_of(o))
-    std::apply([&](auto... engine) { (layers.emplace_back(engine, p, o.batch, device), ...); },
-               engines{});
+    std::apply([&](auto... r) { (layers.emplace_back(r, p, o.batch, device), ...); }, rows);
 
   bench::fma_peak peak(o.threads);
   for (int rep = 0; rep < o.reps; ++rep)
     for (layer& l : layers) {
       peak.time(s);
-      (l.*l.run)(s);
+      l.run(s);
     }
   const double peak_flops = peak.flops();
   if (!peak.is_plausible()) return 1;
 
   std::printf("%d thread(s), %.*s, batch %d, %d repetitions; FMA peak %.1f GF/s\n\n", o.threads,
               static_cast<int>(isa.size()), isa.data(), o.batch, o.reps, peak_flops * 1e-9);
-  std::printf("%-34s %9s %-9s   %-13s %-13s %-13s\n", "layer", "GFLOP", "engine", "fprop", "dgrad",
+  std::printf("%-34s %9s %-11s   %-13s %-13s %-13s\n", "layer", "GFLOP", "engine", "fprop", "dgrad",
               "wgrad");
   std::map<std::string_view, std::array<double, layer::directions>> seconds, operations;
   const auto shares = [&](double done, double time) {
@@ -185,7 +215,7 @@ int main(int argc, char** argv) {
     std::snprintf(name, sizeof name, "%dx%d, %d -> %d, %dx%d%s", l.p.in.height, l.p.in.width,
                   l.p.in.channels, l.p.filters, l.p.window, l.p.window,
                   l.p.stride == 2 ? ", stride 2" : "");
-    std::printf("%-34s %9.3f %-9s", name, l.operations() * 1e-9, l.engine.data());
+    std::printf("%-34s %9.3f %-11s", name, l.operations() * 1e-9, l.engine.data());
     for (std::size_t i = 0; i < layer::directions; ++i) {
       const double done = i == 1 && l.p.in.channels <= 4 ? 0 : l.operations();
       shares(done, l.best[i]);
@@ -195,7 +225,7 @@ int main(int argc, char** argv) {
     std::printf("\n");
   }
   for (const auto& [engine, done] : operations) {
-    std::printf("%-34s %9s %-9s", "sum of the layers", "", engine.data());
+    std::printf("%-34s %9s %-11s", "sum of the layers", "", engine.data());
     for (std::size_t i = 0; i < layer::directions; ++i) shares(done[i], seconds[engine][i]);
     std::printf("\n");
   }

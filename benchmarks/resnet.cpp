@@ -5,7 +5,7 @@
 // training step of ResNet-20 on CIFAR's. Minima over repetitions; a multiply-add is two operations,
 // and backward counts as two forwards. With --lines it prints `cordee/name seconds` instead, for
 // benchmarks/compare_torch.sh; there, packing the weights is part of the forward pass. --precisions
-// takes the training step in fp32, bf16 and fp16 by turns instead.
+// takes the training step in fp32, bf16 and fp16 by turns instead; with --lines, in bf16 alone.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -165,6 +165,12 @@ struct step_in {
   }
 };
 
+void bf16_step_line(int n, int threads, int reps) {
+  step_in<bf16> brain(n, threads);
+  for (int k = 0; k <= reps; ++k) brain.time();
+  print_line("resnet20_step_bf16", *std::min_element(brain.times.begin() + 1, brain.times.end()));
+}
+
 void steps_by_precision(int n, int threads, int reps) {
   step_in<fp32> single(n, threads);
   step_in<bf16> brain(n, threads);
@@ -195,7 +201,9 @@ int main(int argc, char** argv) {
     if (!lines)
       std::printf("%s, %d threads, %d repetitions\n", detail::train::instruction_set().c_str(),
                   threads, reps);
-    if (precisions) return steps_by_precision(small, threads, reps);
+    if (precisions)
+      return lines ? bf16_step_line(small, threads, reps)
+                   : steps_by_precision(small, threads, reps);
     if (small > 0) whole_step(small, threads, reps, lines);
     if (large > 0)
       forward_and_backward<resnet<50, fp32, cpu>>("ResNet-50", large, threads, reps, lines);

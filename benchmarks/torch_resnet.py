@@ -4,8 +4,8 @@
 """The networks of bench_resnet in PyTorch, for benchmarks/compare_torch.sh: lines of `name seconds`.
 
 ResNet-20: one step (forward, loss, backward, SGD with momentum) on CIFAR's extents. ResNet-50:
-forward, loss and backward on 224x224. Synthetic samples, FP32, minima over the repetitions after
-three for warm-up. PyTorch's samples are normalised floats in the format that is measured, while
+forward, loss and backward on 224x224. Synthetic samples, minima over the repetitions after three for
+warm-up. --precision bf16: forward and loss under autocast, and `_bf16` behind the names. PyTorch's samples are normalised floats in the format that is measured, while
 Cordee's time includes the conversion from bytes. Configurations that this PyTorch does not support
 are skipped, with a message on standard error.
 """
@@ -99,7 +99,7 @@ FORMATS = ("nchw", "channels_last", "compile", "compile_channels_last")
 WARM = 3
 
 
-def measure(which, form, batch, reps):
+def measure(which, form, batch, reps, precision):
     """Yields (name, minimal seconds)."""
     make, parameters, side, classes = NETS[which]
     torch.manual_seed(1)
@@ -121,7 +121,8 @@ def measure(which, form, batch, reps):
         start = time.perf_counter()
         rule.zero_grad(set_to_none=True)
         begin = time.perf_counter()
-        loss = F.cross_entropy(run(x), labels)
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == "bf16"):
+            loss = F.cross_entropy(run(x), labels)
         middle = time.perf_counter()
         loss.backward()
         end = time.perf_counter()
@@ -133,11 +134,12 @@ def measure(which, form, batch, reps):
             least = [min(a, b) for a, b in zip(least, seen)]
     if not torch.isfinite(loss):
         sys.exit(f"resnet{which} {form}: the loss is {loss.item()}")
+    suffix = "" if precision == "fp32" else "_" + precision
     if which == 20:
-        yield "resnet20_step", least[2]
+        yield "resnet20_step" + suffix, least[2]
     else:
-        yield "resnet50_forward", least[0]
-        yield "resnet50_forward_and_backward", least[1]
+        yield "resnet50_forward" + suffix, least[0]
+        yield "resnet50_forward_and_backward" + suffix, least[1]
 
 
 def main():
@@ -147,6 +149,7 @@ def main():
     options.add_argument("--net", type=int, choices=sorted(NETS), action="append")
     options.add_argument("--format", choices=FORMATS, action="append")
     options.add_argument("--batch", type=int, help="128 for ResNet-20, 8 for ResNet-50 if not said")
+    options.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
     o = options.parse_args()
     torch.set_num_threads(o.threads)
     for which in o.net or sorted(NETS):
@@ -154,7 +157,7 @@ def main():
             name = f"torch-{torch.__version__}/{form}"
             try:
                 batch = o.batch or {20: 128, 50: 8}[which]
-                for what, seconds in measure(which, form, batch, o.reps):
+                for what, seconds in measure(which, form, batch, o.reps, o.precision):
                     print(f"{name}/{what} {seconds:.9f}", flush=True)
             except Exception as e:  # a compiler that is not there fails in a hundred ways
                 if not form.startswith("compile"):

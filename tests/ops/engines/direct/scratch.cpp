@@ -51,6 +51,21 @@ TEST_CASE("scratch: the pixels that a 1x1 window with a stride reads are gathere
   }
 }
 
+TEST_CASE("scratch: samples become pairs of two, the last alone with zeros") {
+  constexpr std::size_t size = 37, first = 3, last = 36;
+  std::vector<bfloat> x(3 * size);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i].bits = static_cast<std::uint16_t>(257 * i + 1);
+  scratch<bfloat_pair> memory;
+  for (const std::size_t samples : {1u, 2u, 3u}) {
+    const bfloat_pair* const pairs = pair_samples(x.data(), samples, size, first, last, memory);
+    for (std::size_t n = 0; n < samples; n += 2)
+      for (std::size_t i = first; i < last; ++i) {
+        const bfloat odd = n + 1 < samples ? x[(n + 1) * size + i] : bfloat{};
+        CHECK(pairs[n / 2 * size + i] == (bfloat_pair{odd.bits} << 16 | x[n * size + i].bits));
+      }
+  }
+}
+
 TEST_CASE("scratch: an image with its padding, and two rows of zeros below") {
   const convolution_problem p{{2, 3, 4}, 8, 3, 1, 1};
   CHECK(padded_columns(p) == 6);

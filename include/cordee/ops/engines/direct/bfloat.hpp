@@ -1,12 +1,13 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// fprop of engine `direct` in bf16, and dgrad of stride 1, by products of pairs of channels.
+// fprop of engine `direct` in bf16, and dgrad, by products of pairs of channels.
 //
-// The packed weights are (K/V, C/V, R, S, V/2, V, 2). A sample is copied with its padding into a
-// scratch of bf16, so every window and padding is one loop over window rows of S V adjacent
-// numbers. An input gradient of stride 1 is the correlation of dy, padded by R - 1 - p, with the
-// taps in reverse order. Other layers run in fp32 (correlation.hpp).
+// The packed weights are (K/V, C/V, R, S, V/2, V, 2); for dgrad with the taps in reverse order. The
+// 3x3 window of padding 1 reads its input in place, forward and backward, at strides 1 and 2
+// (bfloat_rows3x3.hpp). For other windows a sample is copied with its padding into a scratch of bf16,
+// so that each is one loop over window rows of S V adjacent numbers; an input gradient of stride 1 is
+// the correlation of dy, padded by R - 1 - p. Other layers run in fp32 (correlation.hpp).
 #pragma once
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/convolution.hpp>
+#include <cordee/ops/engines/direct/bfloat_rows3x3.hpp>
 #include <cordee/ops/engines/direct/bfloat_tile.hpp>
 #include <cordee/ops/engines/direct/packed_form.hpp>
 #include <cordee/ops/engines/direct/scratch.hpp>
@@ -36,7 +38,7 @@ class bfloat_correlation {
   static constexpr bool applies_to(const convolution_problem& p, bool backward) {
     return V % 2 == 0 && channel_block_size<V>(p.in.channels) == V &&
            channel_block_size<V>(p.filters) == V && p.padding < p.window &&
-           (!backward || p.stride == 1);
+           (!backward || p.stride == 1 || is_rows3x3(p));
   }
   /// Numbers of bf16.
   [[nodiscard]] std::size_t packed_size() const { return form_.size(); }
@@ -65,12 +67,26 @@ class bfloat_correlation {
                                            1, device::workers_of(s) == 1 ? 1 : pairs);
     device::parallel_dynamic(s, n * parts, [&](std::size_t task) {
       const std::size_t sample = task / parts, part = task % parts;
-      run_sample(x + sample * sample_size(in_, V), packed, y + sample * sample_size(out_, V),
-                 mode == write_mode::add, pairs * part / parts, pairs * (part + 1) / parts);
+      const bfloat* const xs = x + sample * sample_size(in_, V);
+      bfloat* const ys = y + sample * sample_size(out_, V);
+      const std::size_t first = pairs * part / parts, last = pairs * (part + 1) / parts;
+      const bool add = mode == write_mode::add;
+      if (!is_rows3x3(p_))
+        run_padded(xs, packed, ys, add, first, last);
+      else if (p_.stride == 1)
+        run_rows3x3<1, 1>(xs, packed, ys, add, first, last);
+      else if (backward_)
+        run_rows3x3<1, 2>(xs, packed, ys, add, first, last);
+      else
+        run_rows3x3<2, 1>(xs, packed, ys, add, first, last);
     });
   }
 
  private:
+  static constexpr bool is_rows3x3(const convolution_problem& p) {
+    return p.window == 3 && p.padding == 1 && p.stride <= 2;
+  }
+
   void pack_block(int block, const float* master, bfloat* packed) const {
     const int taps = p_.window * p_.window;
     for (int o = block * V; o < std::min(out_.channels, (block + 1) * V); ++o)
@@ -84,8 +100,42 @@ class bfloat_correlation {
         }
   }
 
-  /// Pairs of filter blocks first .. last-1.
-  void run_sample(const bfloat* x, const bfloat* packed, bfloat* y, bool add, std::size_t first,
+  /// Pairs of filter blocks first .. last-1 of one sample.
+  template <int In, int Out>
+  void run_rows3x3(const bfloat* x, const bfloat* packed, bfloat* y, bool add, std::size_t first,
+                   std::size_t last) const {
+    const std::ptrdiff_t x_row = std::ptrdiff_t{V} * in_.width,
+                         y_row = std::ptrdiff_t{V} * out_.width;
+    bfloat_rows_area area{.blocks = static_cast<int>(channel_blocks(in_.channels, V)),
+                          .columns = in_.width,
+                          .x_block = in_.height * x_row,
+                          .w_block = std::ptrdiff_t{9} * V * V,
+                          .w_filters = form_.block_size(),
+                          .y_block = out_.height * y_row,
+                          .x_row = x_row,
+                          .y_row = y_row,
+                          .add = add};
+    const std::size_t out_blocks = channel_blocks(out_.channels, V);
+    for (std::size_t k = 2 * first; k < std::min(2 * last, out_blocks); k += 2) {
+      const auto at_block = static_cast<std::ptrdiff_t>(k);
+      for (int i = 0; i < out_.height; ++i) {
+        area.window_rows = 0;
+        for (int r = 0; r < 3; ++r) {      // of the packed weights
+          const int row = i * In + r - 1;  // of x, times Out
+          if (row % Out != 0 || row < 0 || row / Out >= in_.height) continue;
+          area.x[area.window_rows] = x + row / Out * x_row;
+          area.w[area.window_rows++] =
+              packed + at_block * form_.block_size() + std::ptrdiff_t{3} * r * V * V;
+        }
+        area.y = y + at_block * area.y_block + i * y_row;
+        (k + 1 < out_blocks ? bfloat_rows3x3_run<V, Dots, 2, In, Out>
+                            : bfloat_rows3x3_run<V, Dots, 1, In, Out>)(area, out_.width);
+      }
+    }
+  }
+
+  /// Pairs of filter blocks first .. last-1 of one sample.
+  void run_padded(const bfloat* x, const bfloat* packed, bfloat* y, bool add, std::size_t first,
                   std::size_t last) const {
     thread_local scratch<bfloat> memory;
     const int step = backward_ ? 1 : p_.stride;

@@ -3,55 +3,16 @@
 //
 // The tile of engine `direct` for bf16: pixels of an output row x blocks of V filters.
 //
-// A register holds the sums of V filters at one pixel; one instruction adds two channels to each:
-//
-//   sum[v] += x[0] w[v, 0] + x[1] w[v, 1]     x of a pixel, the same for all v
-//
-// in fp32, and each sum is rounded to bf16 once, when it is stored. The instruction treats
-// subnormal operands and results as zero.
+// A register holds the sums of V filters at one pixel; one instruction adds two channels to each
+// (bfloat_dot.hpp), and each sum is rounded to bf16 once, when it is stored.
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
 
+#include <cordee/ops/engines/direct/bfloat_dot.hpp>
 #include <cordee/ops/engines/direct/tile.hpp>
-#include <cordee/precision/bf16.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
-
-/// Whether this build's ISA has an instruction that adds two products of bf16 to 32 bits.
-#if defined(__AVX512BF16__)
-inline constexpr bool bfloat_dots = true;
-#else
-inline constexpr bool bfloat_dots = false;
-#endif
-
-/// Two channels of V filters, (V, 2) numbers of bf16, the even channel in the low half.
-template <int V>
-using bfloat_pairs = vec<std::uint32_t, V>;
-
-/// sum[v] + both products of x's and w[v]'s halves.
-template <int V, bool Dots>
-struct bfloat_dot {
-  [[gnu::always_inline]] static vec<float, V> add(vec<float, V> sum, std::uint32_t x,
-                                                  bfloat_pairs<V> w) {
-    const bfloat_pairs<V> pixel = bfloat_pairs<V>{} + x;
-    sum += register_cast<vec<float, V>>(pixel & 0xffff0000u) *
-           register_cast<vec<float, V>>(w & 0xffff0000u);
-    return sum + register_cast<vec<float, V>>(pixel << 16) * register_cast<vec<float, V>>(w << 16);
-  }
-};
-#if defined(__AVX512BF16__)
-// As assembly, since compilers have different types for registers of bf16.
-template <>
-struct bfloat_dot<16, true> {
-  [[gnu::always_inline]] static vec<float, 16> add(vec<float, 16> sum, std::uint32_t x,
-                                                   bfloat_pairs<16> w) {
-    const bfloat_pairs<16> pixel = bfloat_pairs<16>{} + x;
-    __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(w), "v"(pixel));
-    return sum;
-  }
-};
-#endif
 
 /// The memory of a tile. Pitches count numbers.
 struct bfloat_area {
@@ -65,9 +26,22 @@ struct bfloat_area {
   bool add = false;  // to y instead of overwriting it
 };
 
+/// Rounds the sums of adjacent pixels, or of what y holds and them.
+template <int V, bool Dots, int Blocks, int Pixels>
+[[gnu::always_inline]] inline void store_bfloat_tile(const tile_sums<float, V, Blocks, Pixels>& sum,
+                                                     bfloat* y, std::ptrdiff_t y_block, bool add) {
+#pragma GCC unroll 32
+  for (int b = 0; b < Blocks; ++b)
+#pragma GCC unroll 32
+    for (int t = 0; t < Pixels; ++t) {
+      bfloat* const pixel = y + b * y_block + t * V;
+      store_bfloat_sums<V, Dots>(pixel, add ? load<bfloat, V>(pixel) + sum[b][t] : sum[b][t]);
+    }
+}
+
 template <int V, bool Dots, int Blocks, int Pixels>
 [[gnu::noinline]] void bfloat_tile(const bfloat_area& at) {
-  typedef std::uint32_t pair [[gnu::may_alias, gnu::aligned(2)]];
+  typedef bfloat_pair pair [[gnu::may_alias, gnu::aligned(2)]];
   tile_sums<float, V, Blocks, Pixels> sum{};
   const bfloat* w = at.w;
   for (int block = 0; block < at.blocks; ++block)
@@ -78,21 +52,17 @@ template <int V, bool Dots, int Blocks, int Pixels>
 #pragma GCC unroll 32
         for (int b = 0; b < Blocks; ++b)
           weight[b] =
-              load<std::uint32_t, V>(reinterpret_cast<const std::uint32_t*>(w + b * at.w_block));
+              load<bfloat_pair, V>(reinterpret_cast<const bfloat_pair*>(w + b * at.w_block));
 #pragma GCC unroll 32
         for (int t = 0; t < Pixels; ++t) {
-          const std::uint32_t pixel = *reinterpret_cast<const pair*>(x + t * at.x_step);
+          const bfloat_pair pixel = *reinterpret_cast<const pair*>(x + t * at.x_step);
 #pragma GCC unroll 32
           for (int b = 0; b < Blocks; ++b)
             sum[b][t] = bfloat_dot<V, Dots>::add(sum[b][t], pixel, weight[b]);
         }
       }
     }
-  for (int b = 0; b < Blocks; ++b)
-    for (int t = 0; t < Pixels; ++t) {
-      bfloat* const y = at.y + b * at.y_block + t * V;
-      store<bfloat, V>(y, at.add ? load<bfloat, V>(y) + sum[b][t] : sum[b][t]);
-    }
+  store_bfloat_tile<V, Dots, Blocks, Pixels>(sum, at.y, at.y_block, at.add);
 }
 
 /// `pixels` adjacent pixels of a row.

@@ -113,7 +113,8 @@ struct direct_with {
                     write_mode mode,
                     N* workspace,  // workspace(p, samples, s)
                     cpu::stream s) {
-    weight_gradient<N, width<N>>(p, samples).run(x, dy, dw, mode, as_wide(workspace), s);
+    weight_gradient<N, width<N>, std::same_as<N, bfloat> && BfloatDots>(p, samples)
+        .run(x, dy, dw, mode, as_wide(workspace), s);
   }
 
   static std::size_t packed_bytes(const convolution_problem& p) { return bytes(p).packed_size(); }

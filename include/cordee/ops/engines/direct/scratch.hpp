@@ -13,6 +13,7 @@
 #include <cordee/ops/convolution.hpp>
 #include <cordee/ops/cpu/simd.hpp>
 #include <cordee/ops/cpu/simd_for_each.hpp>
+#include <cordee/ops/engines/direct/bfloat_dot.hpp>
 #include <cordee/ops/layout.hpp>
 #include <cordee/precision/number.hpp>
 
@@ -70,6 +71,30 @@ const precision::wide<N>* widen_samples(const N* x, std::size_t samples, std::si
   } else {
     return x;
   }
+}
+
+/// The same numbers of samples 2 m and 2 m + 1 as pairs, for each m; a missing last sample is zero.
+/// Returns a copy in `memory`, at the same offsets in (samples / 2, size).
+inline const bfloat_pair* pair_samples(const bfloat* x, std::size_t samples, std::size_t size,
+                                       std::size_t first, std::size_t last,
+                                       scratch<bfloat_pair>& memory) {
+  constexpr int V = lanes<bfloat_pair>;
+  const auto word = [](const bfloat* from) __attribute__((always_inline)) {
+    return register_cast<bfloat_pairs<V>>(load<bfloat, V>(from)) >> 16;
+  };
+  bfloat_pair* const copy = memory.reserve((samples + 1) / 2 * size);
+  for (std::size_t n = 0; n < samples; n += 2) {
+    const bfloat *const even = x + n * size, *const odd = even + size;
+    bfloat_pair* const pairs = copy + n / 2 * size;
+    const bool both = n + 1 < samples;
+    std::size_t i = first;
+    for (; i + V <= last; i += V)
+      store<bfloat_pair, V>(pairs + i,
+                            both ? word(even + i) | word(odd + i) << 16 : word(even + i));
+    for (; i < last; ++i)
+      pairs[i] = even[i].bits | (both ? bfloat_pair{odd[i].bits} << 16 : bfloat_pair{});
+  }
+  return copy;
 }
 
 /// Copies pixels of few channels, (pixels, C), into blocks of V.
@@ -145,12 +170,12 @@ struct strided_pixels {
     return stride == 1 ? p : convolution_problem{{in.channels, out.height, out.width}, p.filters};
   }
   /// One sample.
-  template <class N>
-  void gather(const N* x,                         // (C/V, H, W, V)
-              precision::wide<N>* dense) const {  // (C/V, H', W', V)
+  template <class N, class To>
+  void gather(const N* x,         // (C/V, H, W, V)
+              To* dense) const {  // (C/V, H', W', V)
     for (std::size_t b = 0; b < channel_blocks(in.channels, V); ++b, x += in.pixels() * V)
       for_each_pixel([&](std::ptrdiff_t at) {
-        store<precision::wide<N>, V>(dense, load<N, V>(x + at));
+        store<To, V>(dense, load<N, V>(x + at));
         dense += V;
       });
   }

@@ -10,15 +10,18 @@
 // network's image, of few channels, is copied into padded rows, where all channels of three window
 // rows are one tile; the pixels that a 1x1 window reads behind a stride are copied together. The
 // sums of a fixed number of groups of samples are added in order: the result does not depend on the
-// number of workers. Samples of a 16-bit N are widened before a pass over them.
+// number of workers. Samples of a 16-bit N are widened before a pass over them; where the ISA
+// multiplies pairs of bf16, two samples become one of pairs.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
+#include <type_traits>
 #include <utility>
 
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/convolution.hpp>
+#include <cordee/ops/engines/direct/bfloat_dot.hpp>
 #include <cordee/ops/engines/direct/packed_form.hpp>
 #include <cordee/ops/engines/direct/rows3x3.hpp>
 #include <cordee/ops/engines/direct/scratch.hpp>
@@ -28,9 +31,10 @@
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
-template <class N, int V>
+template <class N, int V, bool Pairs = false>
 class weight_gradient {
   using Real = precision::wide<N>;
+  using X = std::conditional_t<Pairs, bfloat_pair, Real>;  // of products
 
  public:
   weight_gradient(const convolution_problem& p, int samples)
@@ -47,18 +51,19 @@ class weight_gradient {
            Real* workspace,  // plan().workspace()
            cpu::stream s) const {
     if (!plan_.gathers()) return run_groups(x, dy, dw, mode, workspace, s);
-    Real* const dense = workspace;  // (N, C/V, H', W', V)
+    using Dense = std::conditional_t<Pairs, N, Real>;
+    auto* const dense = reinterpret_cast<Dense*>(workspace);  // (N, C/V, H', W', V)
     device::parallel_dynamic(s, static_cast<std::size_t>(plan_.samples), [&](std::size_t n) {
       strided_.gather(x + n * sample_size(strided_.in, V),
                       dense + n * sample_size(plan_.layer.in, V));
     });
-    run_groups(static_cast<const Real*>(dense), dy, dw, mode, workspace, s);
+    run_groups(static_cast<const Dense*>(dense), dy, dw, mode, workspace, s);
   }
 
  private:
   /// `x`: the samples of plan_.layer.
-  template <class X>
-  void run_groups(const X* x, const N* dy, Real* dw, write_mode mode, Real* workspace,
+  template <class In>
+  void run_groups(const In* x, const N* dy, Real* dw, write_mode mode, Real* workspace,
                   cpu::stream s) const {
     const auto samples = static_cast<std::size_t>(plan_.samples),
                groups = static_cast<std::size_t>(plan_.groups),
@@ -92,14 +97,24 @@ class weight_gradient {
       calls = V / row_channels;
 
   struct thread_memory {
-    scratch<Real> padded;   // (H + padding, W + padding, C)
-    scratch<Real> widened;  // (K/V, H', W', V)
-    scratch<Real> x, dy;    // of a pass, of a 16-bit N
+    scratch<X> padded;   // (H + padding, W + padding, C)
+    scratch<X> widened;  // (K/V, H', W', V)
+    scratch<X> x, dy;    // of a pass, of a 16-bit N
   };
 
+  /// Numbers first .. last-1 of each sample in the type of products.
+  template <class In>
+  static const X* operands(const In* x, std::size_t samples, std::size_t size, std::size_t first,
+                           std::size_t last, scratch<X>& memory) {
+    if constexpr (Pairs)
+      return pair_samples(x, samples, size, first, last, memory);
+    else
+      return widen_samples(x, samples, size, first, last, memory);
+  }
+
   /// sum = the gradient of samples begin .. end-1 for filter blocks k .. k+blocks-1.
-  template <class X>
-  void sum_samples(int begin, int end, int k, int blocks, const X* x, const N* dy,
+  template <class In>
+  void sum_samples(int begin, int end, int k, int blocks, const In* x, const N* dy,
                    Real* sum) const {
     thread_local thread_memory memory;
     std::fill(sum, sum + blocks * form_.block_size(), Real{});
@@ -113,25 +128,25 @@ class weight_gradient {
     const std::ptrdiff_t dy_first = plan_.widen_output_gradient ? 0 : k * dy_block,
                          dy_last =
                              plan_.widen_output_gradient ? dy_size : dy_first + blocks * dy_block;
-    int at_once = plan_.samples_at_once(blocks, end - begin);
+    int at_once = plan_.samples_at_once(blocks, end - begin);  // of X, which may be two of N
     if constexpr (precision::StorageOnly<N>) {
       constexpr std::ptrdiff_t most = 131072;  // numbers of copies that stay in the cache
       at_once = static_cast<int>(
           std::clamp<std::ptrdiff_t>(most / (x_size + dy_last - dy_first), 1, at_once));
     }
+    if constexpr (Pairs) at_once *= 2;
     for (int n = begin; n < end; n += at_once) {
       const int samples = std::min(at_once, end - n);
       const auto count = static_cast<std::size_t>(samples),
                  x_numbers = static_cast<std::size_t>(x_size);
-      const Real* d = widen_samples(dy + n * dy_size, count, static_cast<std::size_t>(dy_size),
-                                    static_cast<std::size_t>(dy_first),
-                                    static_cast<std::size_t>(dy_last), memory.dy);
+      const X* d = operands(dy + n * dy_size, count, static_cast<std::size_t>(dy_size),
+                            static_cast<std::size_t>(dy_first), static_cast<std::size_t>(dy_last),
+                            memory.dy);
       if (plan_.widen_output_gradient)
         d = widen_channels<V>(d, p.filters, out.pixels(), memory.widened);
       d += k * dy_block;
-      const Real* const first =
-          widen_samples(x + n * x_size, count, x_numbers, 0, x_numbers, memory.x);
-      const pixel_area area{.samples = samples,
+      const X* const first = operands(x + n * x_size, count, x_numbers, 0, x_numbers, memory.x);
+      const pixel_area area{.samples = Pairs ? (samples + 1) / 2 : samples,
                             .x_sample = x_size,
                             .dy_sample = dy_size,
                             .dy_row = std::ptrdiff_t{V} * out.width,
@@ -155,7 +170,7 @@ class weight_gradient {
   };
 
   /// Inputs in blocks of V channels.
-  void run_bands(pixel_area area, const Real* x, const Real* dy, Real* sum, int blocks) const {
+  void run_bands(pixel_area area, const X* x, const X* dy, Real* sum, int blocks) const {
     const convolution_problem& p = plan_.layer;
     const int height = plan_.out.height, at_once = plan_.blocks_at_once(blocks);
     area.x_row = std::ptrdiff_t{V} * p.stride * p.in.width;
@@ -171,8 +186,8 @@ class weight_gradient {
         if (area.rows <= 0) continue;
         const std::ptrdiff_t row =
             std::ptrdiff_t{at.channel / V} * p.in.height + top * p.stride + r - p.padding;
-        const Real* const xs = x + row * p.in.width * V;
-        const Real* const ds =
+        const X* const xs = x + row * p.in.width * V;
+        const X* const ds =
             dy + std::ptrdiff_t{V} * top * plan_.out.width + at.block * area.dy_block;
         if (plan_.kernel == wgrad_kernel::rows3x3)
           run_rows3x3(area, at, xs, ds, sum + at.block * area.dw_block, r);
@@ -192,16 +207,16 @@ class weight_gradient {
 
   /// Window row r, row_channels channels at a time. The calls of the first two window rows prefetch
   /// the next band's x, in equal shares; those of the third its dy.
-  void run_rows3x3(pixel_area& area, const band& at, const Real* x, const Real* dy, Real* sum,
+  void run_rows3x3(pixel_area& area, const band& at, const X* x, const X* dy, Real* sum,
                    int r) const {
     const convolution_problem& p = plan_.layer;
     area.columns = plan_.out.width;
     area.dw_tap = form_.at(0, 0, 1);
     const bool overhangs = (plan_.out.width - 1) * p.stride + 1 >= p.in.width;
-    const auto tile = p.stride == 1 ? wgrad_tile_rows3x3<Real, V, row_channels, false>
-                                    : wgrad_tile_rows3x3<Real, V, row_channels, true>;
+    const auto tile = p.stride == 1 ? wgrad_tile_rows3x3<X, V, row_channels, false>
+                                    : wgrad_tile_rows3x3<X, V, row_channels, true>;
     const std::ptrdiff_t pixels = std::ptrdiff_t{at.rows} * plan_.out.width;
-    wgrad_prefetch<Real> fetch{
+    wgrad_prefetch<X> fetch{
         x + at.rows * area.x_row + r * calls * at.blocks * pixels * at.x_prefetch, at.x_prefetch,
         area.x_sample, nullptr};
     if (at.channel + V >= p.in.channels) fetch.from += (area.samples - 1) * area.x_sample;
@@ -219,22 +234,22 @@ class weight_gradient {
       for (int first = 0; first < V; first += row_channels) {
         const int next = first + row_channels;
         fetch.sums = next < V ? row + next * V : next_row;
-        tile(area, zero_pixel<Real, V>, overhangs, x + first, dy, row + first * V, fetch);
+        tile(area, zero_pixel<X, V>, overhangs, x + first, dy, row + first * V, fetch);
         fetch.from += pixels * fetch.step;
       }
     }
   }
   /// The taps of window row r, one at a time over the pixels that each reaches.
-  void run_window_row(pixel_area area, const Real* x, const Real* dy, Real* sum, int blocks,
-                      int channel, int r) const {
+  void run_window_row(pixel_area area, const X* x, const X* dy, Real* sum, int blocks, int channel,
+                      int r) const {
     const convolution_problem& p = plan_.layer;
-    const auto tile = single_tap_tile<Real, V>(blocks);
+    const auto tile = single_tap_tile<X, V>(blocks);
     const int channels = channels_per_tile<Real, V>(blocks);
     for (int s = 0; s < p.window; ++s) {
       const int left = plan_.first_output(s);
       area.columns = plan_.last_output(s, p.in.width, plan_.out.width) - left;
       if (area.columns <= 0) continue;
-      const Real* const xs = x + (left * p.stride + s - p.padding) * V;
+      const X* const xs = x + (left * p.stride + s - p.padding) * V;
       if (p.window == 1 && p.stride == 1 && p.padding == 0)  // one long row
         area.columns *= std::exchange(area.rows, 1);
       for (int first = 0; first < V; first += channels) {
@@ -246,7 +261,7 @@ class weight_gradient {
     }
   }
   /// Images (N, H, W, C) of few channels under the 3x3 window, one block of filters.
-  void run_image3x3(pixel_area area, const Real* x, const Real* dy, Real* sum) const {
+  void run_image3x3(pixel_area area, const X* x, const X* dy, Real* sum) const {
     constexpr int channels = image_channels<Real, V>;
     const extent& in = plan_.layer.in;
     area.rows = plan_.out.height;
@@ -257,12 +272,11 @@ class weight_gradient {
     area.dw_block = form_.at(0, 1, 0);
     area.prefetch = area.dy_row;
     for (int c = 0; c < in.channels; c += channels)
-      wgrad_tile_image3x3<Real, V, channels>(area, zero_pixel<Real, V>, x + c, dy, sum + c * V);
+      wgrad_tile_image3x3<X, V, channels>(area, zero_pixel<X, V>, x + c, dy, sum + c * V);
   }
   /// One padded image (H + padding, W + padding, C), in bands of dy that stay in the cache from tap
   /// to tap: the C channels of the S taps of a window row are adjacent.
-  void run_padded_image(pixel_area area, const Real* x, const Real* dy, Real* sum,
-                        int blocks) const {
+  void run_padded_image(pixel_area area, const X* x, const X* dy, Real* sum, int blocks) const {
     const convolution_problem& p = plan_.layer;
     const int band_rows = plan_.band_rows(blocks, 1);
     area.columns = plan_.out.width;
@@ -271,11 +285,11 @@ class weight_gradient {
     area.x_step = std::ptrdiff_t{p.stride} * p.in.channels;
     area.dw_tap = form_.at(0, 1, 0);
     area.prefetch = area.dy_row;
-    const auto sum_three_rows = [&](const Real* xs, const Real* ds, Real* to) {
+    const auto sum_three_rows = [&](const X* xs, const X* ds, Real* to) {
       for_tiles<tile_registers<Real, V> / 3>(
           lengths<7, 3, 1>{}, p.window * p.in.channels, [&]<int Channels>(int c, int tiles) {
             for (; tiles > 0; --tiles, c += Channels)
-              wgrad_tile<Real, V, 3, 1, Channels>(area, xs + c, ds, to + c * V);
+              wgrad_tile<X, V, 3, 1, Channels>(area, xs + c, ds, to + c * V);
           });
     };
     for (int first = 0; first < plan_.out.height; first += band_rows) {

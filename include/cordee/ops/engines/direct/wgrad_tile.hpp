@@ -9,12 +9,14 @@
 // `wgrad_tile` sums one tap, or three window rows of an image of few channels. Of the 3x3 window
 // with padding 1, `wgrad_tile_rows3x3` sums the three taps of a row and `wgrad_tile_image3x3`, for
 // few channels, all nine, on the input in place: a pixel of zeros is read for pixels outside the
-// image (rows3x3.hpp). All prefetch what the next rows read, a cache line with each pixel.
+// image (rows3x3.hpp). X is the type of x and dy: that of the sums, or a pair of bf16 of two samples
+// (bfloat_dot.hpp). All prefetch what the next rows read, a cache line with each pixel.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 
+#include <cordee/ops/engines/direct/bfloat_dot.hpp>
 #include <cordee/ops/engines/direct/tile.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
@@ -61,27 +63,29 @@ constexpr int channels_per_tile(int others) {
 template <class Real, int V>
 inline constexpr int max_filter_blocks = tile_registers<Real, V> == 12 ? 3 : 2;
 
-template <class Real, int V, int Taps, int Blocks, int Channels>
-[[gnu::noinline]] void wgrad_tile(const pixel_area& area, const Real* x, const Real* dy, Real* dw) {
+template <class X, int V, int Taps, int Blocks, int Channels>
+[[gnu::noinline]] void wgrad_tile(const pixel_area& area, const X* x, const X* dy, sum_of<X>* dw) {
+  using Real = sum_of<X>;
   weight_sums<Real, V, Taps, Blocks, Channels> tile{};
   auto& sum = tile.sum;
   const std::ptrdiff_t step = area.x_step, block = area.dy_block, ahead = area.prefetch;
   for (int n = 0; n < area.samples; ++n, x += area.x_sample, dy += area.dy_sample) {
-    const Real *x_row = x, *dy_row = dy;
+    const X *x_row = x, *dy_row = dy;
     for (int i = 0; i < area.rows; ++i, x_row += area.x_row, dy_row += area.dy_row) {
-      const Real *px = x_row, *pd = dy_row;
-      for (const Real* const end = pd + area.columns * V; pd != end; px += step, pd += V) {
+      const X *px = x_row, *pd = dy_row;
+      for (const X* const end = pd + area.columns * V; pd != end; px += step, pd += V) {
         __builtin_prefetch((Taps == 1 ? px : pd) + ahead);
-        vec<Real, V> d[std::size_t{Blocks}];
+        vec<X, V> d[std::size_t{Blocks}];
 #pragma GCC unroll 32
-        for (int b = 0; b < Blocks; ++b) d[b] = load<Real, V>(pd + b * block);
+        for (int b = 0; b < Blocks; ++b) d[b] = load<X, V>(pd + b * block);
         if (!many_registers<Real, V>) compiler_barrier();
 #pragma GCC unroll 32
         for (int r = 0; r < Taps; ++r)
 #pragma GCC unroll 32
           for (int c = 0; c < Channels; ++c)
 #pragma GCC unroll 32
-            for (int b = 0; b < Blocks; ++b) sum[r][b][c] += px[r * area.x_tap + c] * d[b];
+            for (int b = 0; b < Blocks; ++b)
+              add_product<X, V>(sum[r][b][c], px[r * area.x_tap + c], d[b]);
       }
     }
   }
@@ -89,34 +93,35 @@ template <class Real, int V, int Taps, int Blocks, int Channels>
                 [](const vec<Real, V>& s, Real* w) { store<Real, V>(w, load<Real, V>(w) + s); });
 }
 
-template <class Real, int V, int Blocks>
+template <class X, int V, int Blocks>
 inline constexpr auto single_tap_tile_of =
-    wgrad_tile<Real, V, 1, Blocks, channels_per_tile<Real, V>(Blocks)>;
+    wgrad_tile<X, V, 1, Blocks, channels_per_tile<X, V>(Blocks)>;
 /// The `wgrad_tile` of a single tap for `blocks` filter blocks, at most max_filter_blocks, and
 /// channels_per_tile(blocks) channels.
-template <class Real, int V>
+template <class X, int V>
 constexpr auto single_tap_tile(int blocks) {
-  constexpr int most = max_filter_blocks<Real, V>;
-  return blocks == most ? single_tap_tile_of<Real, V, most>
-         : blocks == 2  ? single_tap_tile_of<Real, V, 2>
-                        : single_tap_tile_of<Real, V, 1>;
+  constexpr int most = max_filter_blocks<X, V>;
+  return blocks == most ? single_tap_tile_of<X, V, most>
+         : blocks == 2  ? single_tap_tile_of<X, V, 2>
+                        : single_tap_tile_of<X, V, 1>;
 }
 
 /// What a call prefetches for the calls that follow: the next call's sums at once, and, into the
 /// second-level cache, x or dy from `from` on, `step` numbers with each pixel.
-template <class Real>
+template <class X>
 struct wgrad_prefetch {
-  const Real* from;
+  const X* from;
   std::ptrdiff_t step, sample;
-  Real* sums;
+  sum_of<X>* sums;
 };
 
 /// The three taps of a window row at stride 1 or 2, one block. The loop runs over pixels of x: each
 /// is loaded once for all taps that read it.
-template <class Real, int V, int Channels, bool Strided>
-[[gnu::noinline]] void wgrad_tile_rows3x3(const pixel_area& area, const Real* edge, bool overhangs,
-                                          const Real* x, const Real* dy, Real* dw,
-                                          const wgrad_prefetch<Real>& fetch) {
+template <class X, int V, int Channels, bool Strided>
+[[gnu::noinline]] void wgrad_tile_rows3x3(const pixel_area& area, const X* edge, bool overhangs,
+                                          const X* x, const X* dy, sum_of<X>* dw,
+                                          const wgrad_prefetch<X>& fetch) {
+  using Real = sum_of<X>;
   weight_sums<Real, V, 3, 1, Channels> tile;
   auto& sum = tile.sum;
   tile.for_each(area, 3, dw, [](vec<Real, V>& s, const Real* w) { s = load<Real, V>(w); });
@@ -124,20 +129,20 @@ template <class Real, int V, int Channels, bool Strided>
   const int last = area.columns - 1;
   const std::ptrdiff_t step = fetch.step;
   for (int n = 0; n < area.samples; ++n, x += area.x_sample, dy += area.dy_sample) {
-    const Real *x_row = x, *dy_row = dy, *next = fetch.from + n * fetch.sample;
+    const X *x_row = x, *dy_row = dy, *next = fetch.from + n * fetch.sample;
     for (int i = 0; i < area.rows; ++i, x_row += area.x_row, dy_row += area.dy_row) {
-      const Real *px = x_row, *pd = dy_row;
-      vec<Real, V> before{}, current = load<Real, V>(pd);
+      const X *px = x_row, *pd = dy_row;
+      vec<X, V> before{}, current = load<X, V>(pd);
       for (int j = 0; j <= last; ++j, px += area.x_step, pd += V, next += step) {
         __builtin_prefetch(next, 0, 2);
-        const vec<Real, V> after = load<Real, V>(j == last ? edge : pd + V);
+        const vec<X, V> after = load<X, V>(j == last ? edge : pd + V);
         // x[2 j] is multiplied with dy[j]; x[2 j + 1] with dy[j] and dy[j + 1]
-        const Real* const odd = !Strided || (j == last && overhangs) ? edge : px + V;
+        const X* const odd = !Strided || (j == last && overhangs) ? edge : px + V;
 #pragma GCC unroll 32
         for (int c = 0; c < Channels; ++c) {
-          sum[0][0][c] += (Strided ? odd : px)[c] * after;
-          sum[1][0][c] += px[c] * current;
-          sum[2][0][c] += Strided ? odd[c] * current : px[c] * before;
+          add_product<X, V>(sum[0][0][c], (Strided ? odd : px)[c], after);
+          add_product<X, V>(sum[1][0][c], px[c], current);
+          add_product<X, V>(sum[2][0][c], Strided ? odd[c] : px[c], Strided ? current : before);
         }
         before = current;
         current = after;
@@ -153,16 +158,17 @@ inline constexpr int image_channels = sizeof(Real) * V == 64 ? 3 : 1;
 
 /// All nine taps of the 3x3 window at stride 1 over images of few channels, one block. For a row
 /// outside the image one pixel of zeros is read again and again.
-template <class Real, int V, int Channels>
-[[gnu::noinline]] void wgrad_tile_image3x3(const pixel_area& area, const Real* edge, const Real* x,
-                                           const Real* dy, Real* dw) {
+template <class X, int V, int Channels>
+[[gnu::noinline]] void wgrad_tile_image3x3(const pixel_area& area, const X* edge, const X* x,
+                                           const X* dy, sum_of<X>* dw) {
+  using Real = sum_of<X>;
   weight_sums<Real, V, 3, 3, Channels> tile{};
   auto& sum = tile.sum;
   const int last = area.columns - 1;
   for (int n = 0; n < area.samples; ++n, x += area.x_sample, dy += area.dy_sample) {
-    const Real* pd = dy;
+    const X* pd = dy;
     for (int i = 0; i < area.rows; ++i) {
-      const Real* px[3];
+      const X* px[3];
       std::ptrdiff_t step[3];
       for (int r = 0; r < 3; ++r) {
         const int row = i + r - 1;
@@ -170,17 +176,17 @@ template <class Real, int V, int Channels>
         px[r] = inside ? x + row * area.x_row : edge;
         step[r] = inside ? area.x_step : 0;
       }
-      vec<Real, V> before{}, current = load<Real, V>(pd);
+      vec<X, V> before{}, current = load<X, V>(pd);
       for (int j = 0; j <= last; ++j, pd += V) {
         __builtin_prefetch(pd + area.prefetch);
-        const vec<Real, V> after = load<Real, V>(j == last ? edge : pd + V);
+        const vec<X, V> after = load<X, V>(j == last ? edge : pd + V);
 #pragma GCC unroll 32
         for (int r = 0; r < 3; ++r) {
 #pragma GCC unroll 32
           for (int c = 0; c < Channels; ++c) {
-            sum[0][r][c] += px[r][c] * after;
-            sum[1][r][c] += px[r][c] * current;
-            sum[2][r][c] += px[r][c] * before;
+            add_product<X, V>(sum[0][r][c], px[r][c], after);
+            add_product<X, V>(sum[1][r][c], px[r][c], current);
+            add_product<X, V>(sum[2][r][c], px[r][c], before);
           }
           px[r] += step[r];
         }
