@@ -5,9 +5,10 @@
 //
 // The packed weights are (K/V, C/V, R, S, V/2, V, 2); for dgrad with the taps in reverse order. The
 // 3x3 window of padding 1 reads its input in place, forward and backward, at strides 1 and 2
-// (bfloat_rows3x3.hpp). For other windows a sample is copied with its padding into a scratch of bf16,
-// so that each is one loop over window rows of S V adjacent numbers; an input gradient of stride 1 is
-// the correlation of dy, padded by R - 1 - p. Other layers run in fp32 (correlation.hpp).
+// (bfloat_rows3x3.hpp). For other windows a sample is copied with its padding into a scratch of
+// bf16, so that each is one loop over window rows of S V adjacent numbers; an input gradient of
+// stride 1 is the correlation of dy, padded by R - 1 - p. Other layers run in fp32
+// (correlation.hpp).
 #pragma once
 
 #include <algorithm>

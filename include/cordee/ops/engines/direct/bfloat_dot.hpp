@@ -5,8 +5,8 @@
 //
 //   sum[v] += x[0] w[v, 0] + x[1] w[v, 1]     the same x for all v
 //
-// It treats subnormal operands and results as zero. What a pair is differs: two channels in fprop and
-// dgrad, two samples in wgrad.
+// It treats subnormal operands and results as zero. What a pair is differs: two channels in fprop
+// and dgrad, two samples in wgrad.
 #pragma once
 
 #include <concepts>

@@ -6,9 +6,9 @@
 //
 //   y[v] += sum over s of  x[t] w[s]   for   v In + s = t Out + Out - 1
 //
-// A loaded pair of a pixel is added to up to three sums per block of filters, so loads are half of the
-// products or fewer. Pixels outside the image are read from a pixel of zeros.
-// The next rows are prefetched, a cache line of each with each pair of channels.
+// A loaded pair of a pixel is added to up to three sums per block of filters, so loads are half of
+// the products or fewer. Pixels outside the image are read from a pixel of zeros. The next rows are
+// prefetched, a cache line of each with each pair of channels.
 #pragma once
 
 #include <cstddef>

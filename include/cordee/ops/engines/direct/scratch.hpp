@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -95,6 +96,16 @@ inline const bfloat_pair* pair_samples(const bfloat* x, std::size_t samples, std
       pairs[i] = even[i].bits | (both ? bfloat_pair{odd[i].bits} << 16 : bfloat_pair{});
   }
   return copy;
+}
+
+/// The operands X of products: pairs of samples, or what arithmetic is in.
+template <class X, class N>
+const X* operands_of(const N* x, std::size_t samples, std::size_t size, std::size_t first,
+                     std::size_t last, scratch<X>& memory) {
+  if constexpr (std::same_as<X, bfloat_pair>)
+    return pair_samples(x, samples, size, first, last, memory);
+  else
+    return widen_samples(x, samples, size, first, last, memory);
 }
 
 /// Copies pixels of few channels, (pixels, C), into blocks of V.

@@ -51,13 +51,13 @@ class weight_gradient {
            Real* workspace,  // plan().workspace()
            cpu::stream s) const {
     if (!plan_.gathers()) return run_groups(x, dy, dw, mode, workspace, s);
-    using Dense = std::conditional_t<Pairs, N, Real>;
-    auto* const dense = reinterpret_cast<Dense*>(workspace);  // (N, C/V, H', W', V)
+    auto* const dense =  // (N, C/V, H', W', V)
+        reinterpret_cast<std::conditional_t<Pairs, N, Real>*>(workspace);
     device::parallel_dynamic(s, static_cast<std::size_t>(plan_.samples), [&](std::size_t n) {
       strided_.gather(x + n * sample_size(strided_.in, V),
                       dense + n * sample_size(plan_.layer.in, V));
     });
-    run_groups(static_cast<const Dense*>(dense), dy, dw, mode, workspace, s);
+    run_groups(dense, dy, dw, mode, workspace, s);
   }
 
  private:
@@ -97,20 +97,9 @@ class weight_gradient {
       calls = V / row_channels;
 
   struct thread_memory {
-    scratch<X> padded;   // (H + padding, W + padding, C)
-    scratch<X> widened;  // (K/V, H', W', V)
-    scratch<X> x, dy;    // of a pass, of a 16-bit N
+    scratch<X> padded, widened;  // (H + padding, W + padding, C); (K/V, H', W', V)
+    scratch<X> x, dy;            // of a pass, of a 16-bit N
   };
-
-  /// Numbers first .. last-1 of each sample in the type of products.
-  template <class In>
-  static const X* operands(const In* x, std::size_t samples, std::size_t size, std::size_t first,
-                           std::size_t last, scratch<X>& memory) {
-    if constexpr (Pairs)
-      return pair_samples(x, samples, size, first, last, memory);
-    else
-      return widen_samples(x, samples, size, first, last, memory);
-  }
 
   /// sum = the gradient of samples begin .. end-1 for filter blocks k .. k+blocks-1.
   template <class In>
@@ -120,14 +109,14 @@ class weight_gradient {
     std::fill(sum, sum + blocks * form_.block_size(), Real{});
     const convolution_problem& p = plan_.layer;
     const extent& out = plan_.out;
-    const auto x_size =
-        static_cast<std::ptrdiff_t>(sample_size(p.in, channel_block_size<V>(p.in.channels)));
-    const auto dy_size =
-        static_cast<std::ptrdiff_t>(sample_size(out, channel_block_size<V>(p.filters)));
-    const auto dy_block = static_cast<std::ptrdiff_t>(out.pixels()) * V;
-    const std::ptrdiff_t dy_first = plan_.widen_output_gradient ? 0 : k * dy_block,
-                         dy_last =
-                             plan_.widen_output_gradient ? dy_size : dy_first + blocks * dy_block;
+    const auto size_of = [](const extent& e) {
+      return static_cast<std::ptrdiff_t>(sample_size(e, channel_block_size<V>(e.channels)));
+    };
+    const std::ptrdiff_t x_size = size_of(p.in), dy_size = size_of(out),
+                         dy_block = static_cast<std::ptrdiff_t>(out.pixels()) * V;
+    const bool all = plan_.widen_output_gradient;
+    const std::ptrdiff_t dy_first = all ? 0 : k * dy_block,
+                         dy_last = all ? dy_size : dy_first + blocks * dy_block;
     int at_once = plan_.samples_at_once(blocks, end - begin);  // of X, which may be two of N
     if constexpr (precision::StorageOnly<N>) {
       constexpr std::ptrdiff_t most = 131072;  // numbers of copies that stay in the cache
@@ -139,13 +128,13 @@ class weight_gradient {
       const int samples = std::min(at_once, end - n);
       const auto count = static_cast<std::size_t>(samples),
                  x_numbers = static_cast<std::size_t>(x_size);
-      const X* d = operands(dy + n * dy_size, count, static_cast<std::size_t>(dy_size),
-                            static_cast<std::size_t>(dy_first), static_cast<std::size_t>(dy_last),
-                            memory.dy);
-      if (plan_.widen_output_gradient)
-        d = widen_channels<V>(d, p.filters, out.pixels(), memory.widened);
+      const X* d = operands_of<X>(dy + n * dy_size, count, static_cast<std::size_t>(dy_size),
+                                  static_cast<std::size_t>(dy_first),
+                                  static_cast<std::size_t>(dy_last), memory.dy);
+      if (all) d = widen_channels<V>(d, p.filters, out.pixels(), memory.widened);
       d += k * dy_block;
-      const X* const first = operands(x + n * x_size, count, x_numbers, 0, x_numbers, memory.x);
+      const X* const first =
+          operands_of<X>(x + n * x_size, count, x_numbers, 0, x_numbers, memory.x);
       const pixel_area area{.samples = Pairs ? (samples + 1) / 2 : samples,
                             .x_sample = x_size,
                             .dy_sample = dy_size,
