@@ -72,10 +72,10 @@ TEST_CASE("bfloat_dot: a product of numbers is one, of pairs two") {
   constexpr int V = lanes<float>;
   vec<float, V> sum = vec<float, V>{} + 1, w = vec<float, V>{} + 3;
   add_product<float, V>(sum, 2, w);
-  for (int v = 0; v < V; ++v) CHECK(sum[v] == 7);
+  for (int v = 0; v < V; ++v) CHECK(float{sum[v]} == 7);
   const auto pair = [](float a, float b) {
     return bfloat_pair{bfloat::nearest(b).bits} << 16 | bfloat::nearest(a).bits;
   };
   add_product<bfloat_pair, V>(sum, pair(2, -1), bfloat_pairs<V>{} + pair(5, 4));
-  for (int v = 0; v < V; ++v) CHECK(sum[v] == 13);
+  for (int v = 0; v < V; ++v) CHECK(float{sum[v]} == 13);
 }
