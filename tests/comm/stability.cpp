@@ -50,9 +50,9 @@ void check_limits(const Make& make, std::array<double, 3> momentum, std::array<d
   for (std::size_t k = 0; k < 3; ++k) {
     const stability s{make(sizes[k]), sizes[k]};
     CAPTURE(sizes[k]);
-    CAPTURE(s.largest_momentum(false));
+    CAPTURE(s.largest_momentum({0, false}));
     CAPTURE(s.largest_theta(heavy));
-    CHECK(std::abs(s.largest_momentum(false) - momentum[k]) < 1e-6);
+    CHECK(std::abs(s.largest_momentum({0, false}) - momentum[k]) < 1e-6);
     CHECK(std::abs(s.largest_theta(heavy) - theta[k]) < 1e-6);
   }
 }
@@ -147,6 +147,26 @@ TEST_CASE("stability: on two ranks random matchings are one fixed graph") {
   CHECK(pair.spectral_gap() == 1);
 }
 
+TEST_CASE("stability: spectral radii of quasi-global momentum") {
+  constexpr momentum_form quasi_global{0.9, false, true, 0.9};
+  for (const auto& [p, radius] : {std::pair{4, 0.901166}, {8, 0.901490}, {16, 0.902059}})
+    CHECK(std::abs(stability{topologies::exponential{}, p}.spectral_radius(quasi_global) - radius) <
+          1e-6);
+  for (const auto& [p, radius] : {std::pair{8, 1.006145}, {16, 1.053624}})
+    CHECK(std::abs(stability{directed_ring(p), p}.spectral_radius(quasi_global) - radius) < 1e-6);
+  CHECK(stability{directed_ring(8), 8}.largest_momentum(quasi_global) < 0.9);
+  // Without smoothing and momentum it is plain averaging.
+  const stability ring{topologies::ring{}, 8};
+  CHECK(std::abs(1 - ring.spectral_radius({0, false, true, 0}) - ring.spectral_gap()) < 1e-12);
+  // Both ways to compute it agree, and so does the mean square of a random matching of two.
+  for (const bool form : {false, true}) {
+    const momentum_form c{0.9, form, true, 0.8};
+    const stability modes{topologies::exponential{}, 8},
+        all{without_symmetry<topologies::exponential>{}, 8};
+    CHECK(std::abs(modes.spectral_radius(c) - all.spectral_radius(c)) < 1e-9);
+  }
+}
+
 TEST_CASE("stability: the largest stable momentum and theta") {
   check_limits([](int) { return topologies::ring{}; }, ones, ones);
   check_limits([](int) { return topologies::symmetric_exponential{}; }, ones, ones);
@@ -161,9 +181,9 @@ TEST_CASE("stability: the largest stable momentum and theta") {
                {0.542857, 0.436066, 0.404255});
   const std::array one_peer_momentum{0.767828, 0.706175, 0.555453}, xors{1.0, 0.707107, 0.549134};
   for (std::size_t k = 0; k < 3; ++k) {
-    CHECK(std::abs(stability{topologies::one_peer{}, sizes[k]}.largest_momentum(false) -
+    CHECK(std::abs(stability{topologies::one_peer{}, sizes[k]}.largest_momentum({0, false}) -
                    one_peer_momentum[k]) < 1e-6);
-    CHECK(std::abs(stability{topologies::xor_matching{}, sizes[k]}.largest_momentum(false) -
+    CHECK(std::abs(stability{topologies::xor_matching{}, sizes[k]}.largest_momentum({0, false}) -
                    xors[k]) < 1e-6);
   }
 }
@@ -280,6 +300,6 @@ TEST_CASE("stability: a periodic topology has no spectral gap, and no stable mom
     CHECK(gap >= 0);
     CHECK(gap < 1e-12);
     for (const bool nesterov : {false, true})
-      CHECK(stability{rotation{}, ranks}.largest_momentum(nesterov) == 0);
+      CHECK(stability{rotation{}, ranks}.largest_momentum({0, nesterov}) == 0);
   }
 }

@@ -187,6 +187,9 @@ table make() {
       try_with_all_reducers("decentlam", decentlam{}, 0.02),
       try_with_all_reducers("decentlam_over{lars}", decentlam_over{lars{.trust_coefficient = 0.02}},
                             0.5),
+      try_with_all_reducers("decentlam_over{lamb}", decentlam_over{lamb{}}, 0.01),
+      try_with_all_reducers("qg_dmsgd", qg_dmsgd{}, 0.02),
+      try_with_all_reducers("adapt_while_combine{sgd}", adapt_while_combine{sgd{}}, 0.02),
       try_with_all_reducers("local_steps{sgd, 8}", local_steps{sgd{}, 8}, 0.02),
       try_with_all_reducers("local_steps{lars, 4}", local_steps{lars{.trust_coefficient = 0.02}, 4},
                             0.5)};

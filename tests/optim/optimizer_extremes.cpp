@@ -7,11 +7,13 @@
 
 #include <cordee/optim/adam.hpp>
 #include <cordee/optim/adamw.hpp>
+#include <cordee/optim/adapt_while_combine.hpp>
 #include <cordee/optim/clip.hpp>
 #include <cordee/optim/decentlam.hpp>
 #include <cordee/optim/lamb.hpp>
 #include <cordee/optim/lars.hpp>
 #include <cordee/optim/local_steps.hpp>
+#include <cordee/optim/qg_dmsgd.hpp>
 #include <cordee/optim/rmsprop.hpp>
 #include <cordee/optim/rmsprop_warmup.hpp>
 #include <cordee/optim/sgd.hpp>
@@ -55,15 +57,18 @@ TEST_CASE("no valid learning rate and no decay turns a finite state into NaN") {
     (expect_one(optimizers), ...);
   };
   for (const double decay : {1e-4, 1e10, 1e300})
-    expect_finite(sgd{.weight_decay = decay, .nesterov = true}, velocity_sgd{.weight_decay = decay},
-                  lars{.weight_decay = decay}, lars_lr_outside{.weight_decay = decay},
-                  lars_unscaled{.weight_decay = decay}, lamb{.weight_decay = decay},
-                  nvlamb{.weight_decay = decay}, deepspeed_lamb{.weight_decay = decay},
-                  larc{.weight_decay = decay}, lars_norm_of_sum{.weight_decay = decay},
-                  adam{.weight_decay = decay}, centered_rmsprop{.weight_decay = decay},
-                  rmsprop_warmup{.weight_decay = decay}, adamw{.weight_decay = decay},
-                  decentlam{.weight_decay = decay, .momentum_correction = true},
-                  decentlam_over{lars{.weight_decay = decay}},
-                  clip{sgd{.weight_decay = decay}, 0.5},
-                  local_steps{sgd{.weight_decay = decay}, 2});
+    expect_finite(
+        sgd{.weight_decay = decay, .nesterov = true}, velocity_sgd{.weight_decay = decay},
+        lars{.weight_decay = decay}, lars_lr_outside{.weight_decay = decay},
+        lars_unscaled{.weight_decay = decay}, lamb{.weight_decay = decay},
+        nvlamb{.weight_decay = decay}, deepspeed_lamb{.weight_decay = decay},
+        larc{.weight_decay = decay}, lars_norm_of_sum{.weight_decay = decay},
+        adam{.weight_decay = decay}, centered_rmsprop{.weight_decay = decay},
+        rmsprop_warmup{.weight_decay = decay}, adamw{.weight_decay = decay},
+        decentlam{.weight_decay = decay, .momentum_correction = true},
+        decentlam_over{lars{.weight_decay = decay}}, decentlam_over{lamb{.weight_decay = decay}},
+        decentlam_over{adamw{.weight_decay = decay}},
+        qg_dmsgd{.weight_decay = decay, .nesterov = true},
+        adapt_while_combine{lars{.weight_decay = decay}}, clip{sgd{.weight_decay = decay}, 0.5},
+        local_steps{sgd{.weight_decay = decay}, 2});
 }

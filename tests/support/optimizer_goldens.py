@@ -67,6 +67,114 @@ def torch_run(name, make, rates):
     show(name, {k: w[k].detach().numpy() for k in w})
 
 
+RANKS = 4
+MIXING = np.array([[1 / 3 if (i - j) % RANKS in (0, 1, RANKS - 1) else 0 for j in range(RANKS)] for i in range(RANKS)])
+
+
+def decentralized(name, direction, rates, mu, correct=False):
+    """DecentLaM on a ring of four ranks: z = W (w - lr d), u <- mu u + (w - z), w <- w - u.
+
+    The loss of rank r has T4's centers plus (r - 1.5) / 4. direction(w, g, k, t, state) -> d
+    """
+    w = [{k: array(START, k) for k in START} for _ in range(RANKS)]
+    u = [{k: 0 * array(START, k) for k in START} for _ in range(RANKS)]
+    state = [{k: {} for k in START} for _ in range(RANKS)]
+    for t, lr in enumerate(rates, 1):
+        trial = [{k: w[r][k] - lr * direction(w[r][k], gradient(w[r][k], k, 0.25 * (r - 1.5)), k, t, state[r][k])
+                  for k in START} for r in range(RANKS)]
+        for r in range(RANKS):
+            for k in START:
+                z = sum(MIXING[r, j] * trial[j][k] for j in range(RANKS))
+                u[r][k] = mu * u[r][k] + (w[r][k] - z)
+        for r in range(RANKS):
+            for k in START:
+                w[r][k] = w[r][k] - u[r][k]
+    for r in range(RANKS):
+        show(f"{name}, rank {r}", w[r])
+
+
+def lars_direction(w, g, k, t, s, trust=0.02, decay=0.01):
+    if k not in DECAYED:
+        return g
+    wn, gn = np.linalg.norm(w), np.linalg.norm(g)
+    ratio = trust * wn / (gn + decay * wn) if wn != 0 and gn != 0 else 1.0
+    return ratio * (g + decay * w)
+
+
+def lamb_direction(w, g, k, t, s, beta1=0.9, beta2=0.999, eps=1e-6, decay=0.01):
+    s["v"] = beta2 * s.get("v", 0 * g) + (1 - beta2) * g * g
+    u = g / (np.sqrt(s["v"] / (1 - beta2**t)) + eps) + decay_of(k, decay) * w
+    wn, un = np.linalg.norm(w), np.linalg.norm(u)
+    ratio = wn / un if k in DECAYED and wn != 0 and un != 0 else 1.0
+    return (1 - beta1) * ratio * u
+
+
+def quasi_global(rates, mu=0.9, smoothing=0.9, decay=0.01, nesterov=False):
+    """QG-DmSGD with the published buffer m = (x - x+) / lr, on the same ranks."""
+    w = [{k: array(START, k) for k in START} for _ in range(RANKS)]
+    m = [{k: 0 * array(START, k) for k in START} for _ in range(RANKS)]
+    for lr in rates:
+        trial = []
+        for r in range(RANKS):
+            step = {}
+            for k in START:
+                d = gradient(w[r][k], k, 0.25 * (r - 1.5)) + decay_of(k, decay) * w[r][k]
+                b = mu * m[r][k] + d
+                step[k] = w[r][k] - lr * (d + mu * b if nesterov else b)
+            trial.append(step)
+        for r in range(RANKS):
+            for k in START:
+                z = sum(MIXING[r, j] * trial[j][k] for j in range(RANKS))
+                m[r][k] = smoothing * m[r][k] + (1 - smoothing) * (w[r][k] - z) / lr
+                w[r][k] = z
+    for r in range(RANKS):
+        show(f"qg_dmsgd{', Nesterov' if nesterov else ''}, rank {r}", w[r])
+
+
+def while_combining(rates, mu=0.9, decay=0.01):
+    """Adapt while combine with SGD: w <- W w - lr b, b <- mu b + g(w) + decay w."""
+    w = [{k: array(START, k) for k in START} for _ in range(RANKS)]
+    b = [{k: 0 * array(START, k) for k in START} for _ in range(RANKS)]
+    for lr in rates:
+        for r in range(RANKS):
+            for k in START:
+                d = gradient(w[r][k], k, 0.25 * (r - 1.5)) + decay_of(k, decay) * w[r][k]
+                b[r][k] = mu * b[r][k] + d
+        w = [{k: sum(MIXING[r, j] * w[j][k] for j in range(RANKS)) - lr * b[r][k] for k in START} for r in range(RANKS)]
+    for r in range(RANKS):
+        show(f"adapt_while_combine, rank {r}", w[r])
+
+
+def post_local(name, step, rates, period=2, start=2):
+    """Post-local SGD: each rank steps on its own gradient; weights are averaged after each step before
+    epoch `start`, after every `period`-th from then on. Step k, from 0, is at epoch k."""
+    w = [{k: array(START, k) for k in START} for _ in range(RANKS)]
+    state = [{k: {} for k in START} for _ in range(RANKS)]
+    for t, lr in enumerate(rates):
+        for r in range(RANKS):
+            for k in START:
+                g = gradient(w[r][k], k, 0.25 * (r - 1.5))
+                w[r][k] = step(w[r][k], g, k, t + 1, lr, state[r][k])
+        if t < start or (t + 1) % period == 0:
+            mean = {k: sum(w[r][k] for r in range(RANKS)) / RANKS for k in START}
+            w = [dict(mean) for _ in range(RANKS)]
+    for r in range(RANKS):
+        show(f"local_steps{{{name}}}, rank {r}", w[r])
+
+
+def lars_step(w, g, k, t, lr, s, mu=0.9):
+    s["v"] = mu * s.get("v", 0 * w) + lr * lars_direction(w, g, k, t, s)
+    return w - s["v"]
+
+
+def lamb_step(w, g, k, t, lr, s, beta1=0.9, beta2=0.999, eps=1e-6, decay=0.01):
+    s["m"] = beta1 * s.get("m", 0 * g) + (1 - beta1) * g
+    s["v"] = beta2 * s.get("v", 0 * g) + (1 - beta2) * g * g
+    u = s["m"] / (1 - beta1**t) / (np.sqrt(s["v"] / (1 - beta2**t)) + eps) + decay_of(k, decay) * w
+    wn, un = np.linalg.norm(w), np.linalg.norm(u)
+    return w - lr * (wn / un if k in DECAYED and wn != 0 and un != 0 else 1.0) * u
+
+
 def main():
     run("larc_scaling", larc_scaling, [1, 1, 0.5])
     falling = [0.01, 0.01, 0.005]
@@ -75,6 +183,13 @@ def main():
     torch_run("rmsprop, momentum 0.9", lambda o: lambda p: o.RMSprop(p, momentum=0.9), falling)
     torch_run("centered_rmsprop, 0.9, 0.5",
               lambda o: lambda p: o.RMSprop(p, momentum=0.9, alpha=0.5, centered=True), falling)
+    decentralized("decentlam_over{lars}", lars_direction, [1, 1, 0.5], 0.9)
+    decentralized("decentlam_over{lamb}", lamb_direction, [0.1, 0.1, 0.05], 0.9)
+    quasi_global([0.1, 0.1, 0.05])
+    quasi_global([0.1, 0.1, 0.05], nesterov=True)
+    while_combining([0.1, 0.1, 0.05])
+    post_local("lars", lars_step, [1, 1, 0.5, 0.5, 0.25])
+    post_local("lamb", lamb_step, [0.01, 0.01, 0.005, 0.005, 0.0025])
 
 
 if __name__ == "__main__":

@@ -16,11 +16,13 @@
 #include <cordee/core/random.hpp>
 #include <cordee/optim/adam.hpp>
 #include <cordee/optim/adamw.hpp>
+#include <cordee/optim/adapt_while_combine.hpp>
 #include <cordee/optim/clip.hpp>
 #include <cordee/optim/decentlam.hpp>
 #include <cordee/optim/lamb.hpp>
 #include <cordee/optim/lars.hpp>
 #include <cordee/optim/local_steps.hpp>
+#include <cordee/optim/qg_dmsgd.hpp>
 #include <cordee/optim/rmsprop.hpp>
 #include <cordee/optim/rmsprop_warmup.hpp>
 #include <cordee/optim/sgd.hpp>

@@ -7,11 +7,13 @@
 #include <cordee/comm/solo.hpp>
 #include <cordee/optim/adam.hpp>
 #include <cordee/optim/adamw.hpp>
+#include <cordee/optim/adapt_while_combine.hpp>
 #include <cordee/optim/clip.hpp>
 #include <cordee/optim/decentlam.hpp>
 #include <cordee/optim/lamb.hpp>
 #include <cordee/optim/lars.hpp>
 #include <cordee/optim/local_steps.hpp>
+#include <cordee/optim/qg_dmsgd.hpp>
 #include <cordee/optim/rmsprop.hpp>
 #include <cordee/optim/rmsprop_warmup.hpp>
 #include <cordee/optim/sgd.hpp>
@@ -66,6 +68,7 @@ TEST_CASE("combinations: sgd and velocity_sgd with one rank reach the closed for
 
 TEST_CASE("combinations: optimizers that average weights keep the mean's closed form over a ring") {
   check_mean("decentlam", decentlam{.momentum = 0.3}, 0.3, make_ring);
+  check_mean("adapt_while_combine{sgd}", adapt_while_combine{sgd{.momentum = 0.3}}, 0.3, make_ring);
   check_mean("decentlam_over{sgd}", decentlam_over{sgd{.momentum = 0.3}}, 0.3, make_ring);
   check_mean("local_steps{sgd, 1}", local_steps{sgd{.momentum = 0.3}, 1}, 0.3, make_ring);
   check_mean("local_steps{sgd, 8}", local_steps{sgd{.momentum = 0.3}, 8}, 0.3, make_ring);

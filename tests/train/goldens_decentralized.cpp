@@ -6,9 +6,11 @@
 #include <doctest/doctest.h>
 
 #include <cordee/comm/gossip.hpp>
+#include <cordee/optim/adapt_while_combine.hpp>
 #include <cordee/optim/decentlam.hpp>
 #include <cordee/optim/lars.hpp>
 #include <cordee/optim/local_steps.hpp>
+#include <cordee/optim/qg_dmsgd.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/schedule/constant.hpp>
 #include <cordee/train/trainer.hpp>
@@ -93,6 +95,49 @@ TEST_CASE("DecentLaM reaches its golden path, and DSGD's limit for any momentum"
   reaches(path(decentlam{.momentum = 0.7, .nesterov = true}, many_steps), dsgd_limit, 1e-11);
   reaches(path(decentlam{.momentum_correction = true}, many_steps), dsgd_limit, 1e-11);
   reaches(path<fp32>(decentlam{}, many_steps), dsgd_limit, 2e-6);
+}
+
+TEST_CASE("adapt_while_combine{sgd} reaches DmSGD's golden path of that order, and its limit") {
+  const adapt_while_combine dmsgd{sgd{}};
+  reaches(path(dmsgd, 1), {0, .1, .2, .5});
+  reaches(path(dmsgd, 2), {.2, .28, .626666666667, 1.13333333333});
+  reaches(path(dmsgd, 3), {.517777777778, .602888888889, 1.14133333333, 1.85});
+  const four end = path(dmsgd, many_steps);
+  reaches(end, {.971428571429, 1.22857142857, 2.17142857143, 3.62857142857});
+  CHECK(close(mean_square_error(end), 1.08367346939, 1e-11));
+}
+
+TEST_CASE("combine then adapt is the iteration of local_steps, half a step earlier") {
+  // y = W x,  m <- 0.9 m + (y - b),  x <- y - 0.1 m: the weights of local_steps are the y.
+  four x{}, m{};
+  const auto mixed = [](const four& of) {
+    four y{};
+    for (std::size_t r = 0; r < 4; ++r) y[r] = (of[r] + of[(r + 1) % 4] + of[(r + 3) % 4]) / 3;
+    return y;
+  };
+  for (int steps = 1; steps <= 20; ++steps) {
+    const four y = mixed(x);
+    for (std::size_t r = 0; r < 4; ++r) {
+      m[r] = 0.9 * m[r] + (y[r] - targets[r]);
+      x[r] = y[r] - 0.1 * m[r];
+    }
+    reaches(path(local_steps{sgd{}, 1}, steps), mixed(x), 1e-13);
+  }
+}
+
+TEST_CASE("qg_dmsgd reaches its golden paths; without Nesterov's form its limit is DSGD's") {
+  reaches(path(qg_dmsgd{}, 1), first_step);
+  reaches(path(qg_dmsgd{}, 2), {.376, .287, .464666666667, .464333333333});
+  reaches(path(qg_dmsgd{}, 3), {.57042, .47043, .666146666667, .661883333333});
+  const four end = path(qg_dmsgd{}, 3 * many_steps);
+  reaches(end, dsgd_limit, 1e-11);
+  CHECK(close(mean_square_error(end), 0.00632639643629, 1e-13));
+  const qg_dmsgd nesterov{.nesterov = true};
+  reaches(path(nesterov, 1), {.38, .19, .506666666667, .443333333333});
+  reaches(path(nesterov, 2), {.68096, .50977, .845246666667, .838343333333});
+  reaches(path(nesterov, 3), {.97989878, .79177807, 1.15501658667, 1.14201368333});
+  reaches(path(nesterov, 3 * many_steps),
+          {1.96311077554, 1.77661525186, 2.13662675727, 2.12364721533}, 1e-11);
 }
 
 TEST_CASE("decentlam_over{sgd} has the bits of decentlam") {

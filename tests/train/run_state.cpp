@@ -23,11 +23,13 @@
 #include <cordee/comm/solo.hpp>
 #include <cordee/optim/adam.hpp>
 #include <cordee/optim/adamw.hpp>
+#include <cordee/optim/adapt_while_combine.hpp>
 #include <cordee/optim/clip.hpp>
 #include <cordee/optim/decentlam.hpp>
 #include <cordee/optim/lamb.hpp>
 #include <cordee/optim/lars.hpp>
 #include <cordee/optim/local_steps.hpp>
+#include <cordee/optim/qg_dmsgd.hpp>
 #include <cordee/optim/rmsprop.hpp>
 #include <cordee/optim/rmsprop_warmup.hpp>
 #include <cordee/optim/sgd.hpp>
@@ -235,6 +237,10 @@ TEST_CASE("run_state: adam and the forms of RMSprop go on with equal bits") {
 }
 TEST_CASE("run_state: gossip, whose matching depends on the round, goes on with equal bits") {
   continues<fp32>("decentlam", decentlam{.momentum = 0.5}, make_gossip, {{3, 1}});
+  continues<fp32>("decentlam_over{lamb}", decentlam_over{lamb{.beta1 = 0.5}}, make_gossip,
+                  {{3, 1}});
+  continues<fp32>("qg_dmsgd", qg_dmsgd{.momentum = 0.5}, make_gossip, {{3, 1}});
+  continues<fp32>("adapt_while_combine{sgd}", adapt_while_combine{sgd{}}, make_gossip, {{3, 1}});
   continues<fp32>("decentlam_over{lars}", decentlam_over{lars{.trust_coefficient = 0.02}},
                   make_gossip);
 }

@@ -112,11 +112,12 @@ struct gossip {
   [[nodiscard]] std::vector<std::string> remedies(momentum_form form) const {
     const detail::comm::stability current{topology, comm.size()};
     std::vector<std::string> phrases;
-    if (const double beta = current.largest_momentum(form.nesterov); beta > 0)
+    if (const double beta = current.largest_momentum(form); beta > 0)
       phrases.push_back(concat("a momentum below ", beta));
     if (const double theta = current.largest_theta(form); theta > 0)
       phrases.push_back(concat("topologies::lazy{topology, theta} with theta below ", theta));
-    const momentum_form other{form.momentum, !form.nesterov};
+    momentum_form other = form;
+    other.nesterov = !form.nesterov;
     if (const double r = current.spectral_radius(other); r < detail::core::largest_stable_radius)
       phrases.push_back(
           concat(form.nesterov ? "momentum without Nesterov's form" : "Nesterov's form",

@@ -6,6 +6,7 @@
 //
 //   heavy ball    u <- beta u + (1 - l) x,   x <- x - u                      for each eigenvalue l
 //   Nesterov      u <- beta u + (1 - l) x,   x <- x - (1 - l) x - beta u     of W but the mean's
+//   quasi-global  y = l (x - b u),  u <- mu u + (1 - mu) (x - y),  x <- y    b: beta; Nesterov beta^2
 //   radius        of the product of one period's maps, per round; stable while it is below 1
 //
 // Translation-invariant topologies have the characters of their group as modes: 2 x 2 maps, cheap
@@ -90,8 +91,11 @@ class stability {
   }
 
   /// Every momentum below it is stable; 1 if all are.
-  [[nodiscard]] double largest_momentum(bool nesterov) const {
-    return first_failure(0, [&](double beta) { return is_stable({beta, nesterov}, 1); });
+  [[nodiscard]] double largest_momentum(momentum_form c) const {
+    return first_failure(0, [&](double beta) {
+      c.momentum = beta;
+      return is_stable(c, 1);
+    });
   }
 
   /// lazy{topology, theta} is stable with any theta below it; 1 if the topology itself is, 0 if
@@ -149,12 +153,22 @@ class stability {
     return values;
   }
 
-  /// x and u of one mode after a round: {{a, b}, {c, d}} of the header's maps.
+  /// x and u of one mode after a round: {{a, b}, {c, d}} of the header's maps, linear in the
+  /// eigenvalue.
   static std::array<complex, 4> map_of(complex value, momentum_form c) {
-    const double beta = c.momentum;
+    const double beta = c.momentum, mu = c.smoothing;
     const complex off = one - value;
-    if (c.nesterov) return {one - (1 + beta) * off, {-beta * beta}, off, {beta}};
+    if (c.quasi_global) {
+      const double b = c.nesterov ? beta * beta : beta;
+      return {value, -b * value, (1 - mu) * off, complex{mu} + (1 - mu) * b * value};
+    }
+    if (c.nesterov) return {value - beta * off, {-beta * beta}, off, {beta}};
     return {value, {-beta}, off, {beta}};
+  }
+  static complex determinant_of(complex value, momentum_form c) {
+    const double beta = c.momentum, mu = c.smoothing;
+    if (c.quasi_global) return (mu + (1 - mu) * (c.nesterov ? beta * beta : beta)) * value;
+    return c.nesterov ? beta * value : complex{beta};
   }
 
   [[nodiscard]] double radius_of_modes(momentum_form c, double theta) const {
@@ -165,7 +179,7 @@ class stability {
       for (const auto& round : modes_) {
         const complex value = complex{1 - theta} + theta * round[k];
         const auto m = map_of(value, c);
-        determinant = determinant * (c.nesterov ? c.momentum * value : complex{c.momentum});
+        determinant = determinant * determinant_of(value, c);
         product = {m[0] * product[0] + m[1] * product[2], m[0] * product[1] + m[1] * product[3],
                    m[2] * product[0] + m[3] * product[2], m[2] * product[1] + m[3] * product[3]};
       }
@@ -180,42 +194,41 @@ class stability {
     return w(i, j) - 1 / static_cast<double>(ranks_);
   }
 
-  /// The map of all ranks' x and u; the mean becomes a mode of eigenvalue 0, which is never the
-  /// largest.
+  /// The map of all ranks' x and u, with the mean's part removed.
   [[nodiscard]] double radius_of_all_ranks(momentum_form c, double theta,
                                            bool compare_to_one) const {
-    const double beta = c.momentum, mixed = c.nesterov ? 1 + beta : 1;
+    const auto constant = map_of({}, c), slope = map_of(one, c);
     square_matrix product{};
     for (const square_matrix& w : matrices_) {
       square_matrix map{2 * ranks_};
-      for (std::size_t i = 0; i < ranks_; ++i) {
+      for (std::size_t i = 0; i < ranks_; ++i)
         for (std::size_t j = 0; j < ranks_; ++j) {
-          const double identity = i == j ? 1 : 0,
-                       off = theta * off_mean(w, i, j) +
-                             (1 - theta) * (identity - 1 / static_cast<double>(ranks_));
-          map(i, j) = identity - mixed * (identity - off);
-          map(ranks_ + i, j) = identity - off;
+          const double identity = (i == j ? 1 : 0) - 1 / static_cast<double>(ranks_),
+                       off = theta * off_mean(w, i, j) + (1 - theta) * identity;
+          for (std::size_t k = 0; k < 4; ++k)
+            map(k / 2 * ranks_ + i, k % 2 * ranks_ + j) =
+                constant[k].re * identity + (slope[k].re - constant[k].re) * off;
         }
-        map(i, ranks_ + i) = c.nesterov ? -beta * beta : -beta;
-        map(ranks_ + i, ranks_ + i) = beta;
-      }
       product = product.n == 0 ? map : map * product;
     }
     return comm::spectral_radius(product, compare_to_one);
   }
 
-  /// From the map of E|x|^2, E<x, u> and E|u|^2 over the matchings.
+  /// From the map of E|x|^2, E<x, u> and E|u|^2 over the matchings, of which a pair's difference is
+  /// the share p / (2 (p - 1)) of |x|^2.
   [[nodiscard]] double radius_of_matchings(momentum_form c, double theta,
                                            bool compare_to_one) const {
-    const double b = c.momentum, p = static_cast<double>(ranks_), m = theta * p / (2 * (p - 1)),
-                 k = 1 + b;
-    const square_matrix moments{
-        3, c.nesterov
-               ? std::vector<double>{1 - 2 * k * m + k * k * theta * m, -2 * b * b * (1 - k * m),
-                                     b * b * b * b, m - k * theta * m, b * (1 - k * m) - b * b * m,
-                                     -b * b * b, theta * m, 2 * b * m, b * b}
-               : std::vector<double>{1 - 2 * m + theta * m, -2 * b * (1 - m), b * b, m - theta * m,
-                                     b * (1 - 2 * m), -b * b, theta * m, 2 * b * m, b * b}};
+    const double p = static_cast<double>(ranks_), in_pair = p / (2 * (p - 1));
+    square_matrix moments{3};
+    const auto add = [&](double weight, double value) {
+      const auto m = map_of({value}, c);
+      const double xx = m[0].re, xu = m[1].re, ux = m[2].re, uu = m[3].re;
+      const std::array row{xx * xx, 2 * xx * xu, xu * xu,     xx * ux, xx * uu + xu * ux,
+                           xu * uu, ux * ux,     2 * ux * uu, uu * uu};
+      for (std::size_t k = 0; k < row.size(); ++k) moments.values[k] += weight * row[k];
+    };
+    add(1 - in_pair, 1);
+    add(in_pair, 1 - theta);
     return std::sqrt(comm::spectral_radius(moments, compare_to_one));
   }
 

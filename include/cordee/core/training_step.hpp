@@ -83,6 +83,8 @@ constexpr const step_info* step_info_of(const optimizer_view<Real, D, Slots>& v,
 struct momentum_form {
   double momentum = 0;
   bool nesterov = false;
+  bool quasi_global = false;  // momentum read from a running average of mixed displacements,
+  double smoothing = 0;       // which keeps this share of its old value
 };
 namespace detail::core {
 /// A spectral radius above this counts as 1: rounding may raise a stable one to it.

@@ -87,6 +87,54 @@ struct adam_moments {
     at.put(v, second);
     return scale1 * first / (scale2 * at.root(second) + epsilon);
   }
+  /// Updates the second moment alone; returns g / (sqrt(v^) + epsilon).
+  template <class Place>
+  [[gnu::always_inline]] constexpr typename Place::number normalized(
+      Place at, Real* v, typename Place::number gradient) const {
+    const auto g = at.clamped(gradient, largest);
+    const auto second = beta2 * at(v) + one_minus_beta2 * (g * g);
+    at.put(v, second);
+    return g / (scale2 * at.root(second) + epsilon);
+  }
+};
+
+/// g <- gain (g / (sqrt(v^) + epsilon) + decay w), and returns it.
+template <class Real>
+struct normalized_direction {
+  adam_moments<Real> moments;
+  const Real* w;
+  Real *v, *g;
+  Real decay, gain;
+
+  template <class At>
+  constexpr typename At::number operator()(At at) const {
+    const typename At::number direction =
+        gain * at.clamped(at.clamped(moments.normalized(at, v, at(g))) + decay * at(w));
+    at.put(g, direction);
+    return direction;
+  }
+};
+template <class Real>
+struct normalized_direction_body {
+  const adam_moments<Real>* moments;
+  const Real* w;
+  Real *v, *g;
+  Real decay, gain;
+  kinds decay_on;
+
+  template <class D, class Optimizer>
+  normalized_direction_body(const adam_moments<Real>* of_step, const Optimizer& o,
+                            const optimizer_view<Real, D, 2>& view, double direction_gain)
+      : moments(of_step),
+        w(view.weights.data),
+        v(view.slots[1].data),
+        g(view.grads.data),
+        decay(factor<Real>(o.weight_decay)),
+        gain(static_cast<Real>(direction_gain)),
+        decay_on(o.decay_on) {}
+  CORDEE_HOST_DEVICE normalized_direction<Real> for_segment(kind what, std::size_t) const {
+    return {*moments, w, v, g, decay_on(what) ? decay : 0, gain};
+  }
 };
 
 /// *moments <- the constants of this step
@@ -151,7 +199,8 @@ void check_adam(std::string_view name, const Optimizer& optimizer) {
 struct adamw {
   static constexpr agreement needs = agreement::exact;
   static constexpr bool eager = true;
-  static constexpr int slots = 2;  // m, v
+  static constexpr int slots = 2;            // m, v
+  static constexpr int direction_slots = 1;  // v
   static constexpr norms_needed norms = norms_needed::never;
   static constexpr bool capturable = true;
 
@@ -175,6 +224,17 @@ struct adamw {
           detail::optim::adamw_body<Real>{moments, detail::core::step_info_of(v, info),
                                           v.weights.data, v.slots[0].data, v.slots[1].data,
                                           v.grads.data, decay_on, weight_decay});
+    });
+  }
+
+  /// g <- (1 - beta1) (g / (sqrt(v^) + epsilon) + weight_decay w)
+  template <class Real, class D>
+  void write_direction(const optimizer_view<Real, D, slots>& v, const step_info& info,
+                       typename D::stream s) const {
+    detail::optim::with_moments(*this, v, info, s, [&](const auto* moments) {
+      segmented_for<Real>(
+          s, v.segments,
+          detail::optim::normalized_direction_body<Real>(moments, *this, v, 1 - beta1));
     });
   }
 

@@ -21,6 +21,7 @@
 #include <cordee/core/concat.hpp>
 #include <cordee/ops/cpu/segmented.hpp>  // for a GPU's stream: ops/gpu/segmented.hpp, by ADL
 #include <cordee/optim/describe_kinds.hpp>
+#include <cordee/optim/direction.hpp>
 #include <cordee/optim/momentum.hpp>
 #include <cordee/optim/optimizer.hpp>
 
@@ -48,8 +49,8 @@ struct set_trial_point {
   }
 };
 /// Writes the trial weights over the gradient and returns them.
-template <class Real, class D>
-span_on<Real, D> propose_trial(const optimizer_view<Real, D, 1>& v, const step_info& info,
+template <class Real, class D, int Slots>
+span_on<Real, D> propose_trial(const optimizer_view<Real, D, Slots>& v, const step_info& info,
                                double decay, kinds decay_on, typename D::stream s) {
   const trial_point<Real> point{v.weights.data, v.grads.data, 0, factor<Real>(decay)};
   segmented_for<Real>(s, v.segments,
@@ -79,9 +80,9 @@ struct set_displacement {
 };
 
 /// The mixed weights z lie where the gradient lay.
-template <class Real, class D>
-void displace(const optimizer_view<Real, D, 1>& v, const step_info& info, const momentum_form& form,
-              bool momentum_correction, typename D::stream s) {
+template <class Real, class D, int Slots>
+void displace(const optimizer_view<Real, D, Slots>& v, const step_info& info,
+              const momentum_form& form, bool momentum_correction, typename D::stream s) {
   const displacement<Real> update{{v, form.momentum, form.nesterov}, v.grads.data};
   segmented_for<Real>(s, v.segments,
                       with_step_info{set_displacement{{form.momentum, momentum_correction}},
@@ -128,13 +129,13 @@ struct decentlam {
   }
 };
 
-/// DecentLaM with the direction of another optimizer: its decay and trust ratio act on the rank's
-/// own gradient before mixing, its momentum is that of DecentLaM.
+/// DecentLaM with the direction of another optimizer (direction.hpp): its decay, trust ratio and
+/// second moment act on the rank's own gradient before mixing, its momentum is that of DecentLaM.
 template <class Optimizer>
 struct decentlam_over {
   static constexpr agreement needs = agreement::mixing;
-  static constexpr bool eager = true;
-  static constexpr int slots = 1;
+  static constexpr int slots = 1 + detail::optim::direction_slots<Optimizer>;
+  static constexpr bool eager = slots == 1;
   static constexpr norms_needed norms =
       Optimizer::norms == norms_needed::never ? norms_needed::never : norms_needed::before_propose;
   static constexpr bool capturable = detail::optim::Capturable<Optimizer>;
@@ -145,15 +146,7 @@ struct decentlam_over {
   template <class Real, class D>
   span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info& info,
                            typename D::stream s) const {
-    static_assert(detail::optim::DirectionOn<Optimizer, Real, D>,
-                  "decentlam_over needs an optimizer with 'write_direction' and 'momentum': sgd, "
-                  "velocity_sgd, lars, or one of your own");
-    optimizer_view<Real, D, Optimizer::slots> without_slots{v.weights, v.grads, {}, v.segments};
-    without_slots.squared_weight_norms = v.squared_weight_norms;
-    without_slots.squared_grad_norms = v.squared_grad_norms;
-    without_slots.sums = v.sums;
-    without_slots.info = v.info;
-    optimizer.write_direction(without_slots, info, s);
+    detail::optim::write_direction_of(optimizer, v, info, s);
     return detail::optim::propose_trial(v, info, 0, {}, s);
   }
   template <class Real, class D>
@@ -163,10 +156,7 @@ struct decentlam_over {
   }
 
   [[nodiscard]] cordee::momentum_form momentum_form() const {
-    if constexpr (requires { optimizer.nesterov; })
-      return {optimizer.momentum, optimizer.nesterov};
-    else
-      return {optimizer.momentum, false};
+    return detail::optim::direction_momentum(optimizer);
   }
 
   void check() const { detail::optim::check_optimizer(optimizer); }

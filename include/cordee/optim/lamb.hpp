@@ -82,6 +82,17 @@ struct descent {
     at.put(w, at.clamped(at(w) - learning_rate * at(u)));
   }
 };
+/// u <- scale u
+template <class Real>
+struct scaled_direction {
+  Real* u;
+  Real scale;
+
+  template <class At>
+  constexpr void operator()(At at) const {
+    at.put(u, at.clamped(scale * at(u)));
+  }
+};
 /// With the learning rate times the trust ratio of a segment.
 template <class Optimizer, class Real>
 struct lamb_descent_body {
@@ -97,6 +108,23 @@ struct lamb_descent_body {
             ? optimizer.ratio(std::sqrt(squared_weight_norms[k]), std::sqrt(direction_squares[k]))
             : 1;
     return {w, u, factor<Real>(info->learning_rate * ratio * optimizer.step_factor(*info))};
+  }
+};
+
+/// u <- (1 - beta1) ratio u
+template <class Optimizer, class Real>
+struct lamb_ratio_body {
+  Optimizer optimizer;
+  const step_info* info;
+  const double *squared_weight_norms, *direction_squares;  // one per segment
+  Real* u;
+
+  CORDEE_HOST_DEVICE scaled_direction<Real> for_segment(kind what, std::size_t k) const {
+    double scale = 1 - optimizer.beta1;
+    if (optimizer.adapt_on(what))
+      scale *= optimizer.ratio(std::sqrt(squared_weight_norms[k]), std::sqrt(direction_squares[k]));
+    if (Optimizer::form::corrects_step) scale *= root_of_sum(optimizer, *info);
+    return {u, factor<Real>(scale)};
   }
 };
 
@@ -163,7 +191,8 @@ struct basic_lamb {
   using form = Form;
   static constexpr agreement needs = agreement::exact;
   static constexpr bool eager = true;
-  static constexpr int slots = 2;  // m, v
+  static constexpr int slots = 2;            // m, v
+  static constexpr int direction_slots = 1;  // v
   static constexpr norms_needed norms = norms_needed::before_accept;
   static constexpr bool capturable = true;
 
@@ -184,6 +213,20 @@ struct basic_lamb {
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {
     lamb_accept(*this, v, info, s);
+  }
+
+  /// g <- (1 - beta1) ratio u, of the u without the first moment
+  template <class Real, class D>
+  void write_direction(const optimizer_view<Real, D, slots>& v, const step_info& info,
+                       typename D::stream s) const {
+    with_moments(*this, v, info, s, [&](const auto* moments) {
+      segmented_squares<Real>(s, v.segments, normalized_direction_body<Real>(moments, *this, v, 1),
+                              v.sums);
+    });
+    segmented_for<Real>(
+        s, v.segments,
+        lamb_ratio_body<basic_lamb, Real>{*this, core::step_info_of(v, info),
+                                          v.squared_weight_norms.data, v.sums.data, v.grads.data});
   }
 
   /// The trust ratio of a segment with these norms of w and u.

@@ -29,8 +29,8 @@ struct momentum_update {
   Real carry, gain = 1, learning_rate = 1;
   Real weight_of_u, weight_of_step;  // 1, 0 for heavy ball; momentum, 1 for Nesterov
 
-  template <class D>
-  momentum_update(const optimizer_view<Real, D, 1>& v, double momentum, bool nesterov)
+  template <class D, int Slots>
+  momentum_update(const optimizer_view<Real, D, Slots>& v, double momentum, bool nesterov)
       : w(v.weights.data),
         u(v.slots[0].data),
         carry(static_cast<Real>(momentum)),

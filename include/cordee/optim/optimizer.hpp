@@ -18,7 +18,8 @@
 //     check()                 accepts all        throws usage_error for an invalid hyper-parameter
 //     describe()              a neutral text     one line for the run's description
 //     momentum_form()         no momentum        how momentum acts on the ranks' disagreement
-//     write_direction(v, info, s) and momentum   what decentlam_over needs; no default
+//     write_direction(v, info, s), and momentum or beta1      what optim/direction.hpp needs; no
+//                                                             default
 //   };
 //
 // Ranks compare describe() before the first step: it has every option, and is equal on all ranks.
@@ -75,14 +76,15 @@ concept Validated = requires(const O o) {
 };
 
 /// What `decentlam_over{optimizer}` needs: `write_direction` replaces the gradient by the direction
-/// (decay, trust ratio), reads one bucket and writes no slot.
+/// (decay, trust ratio), reads one bucket and writes no slot but the last `direction_slots`.
 template <class O, class Real, class D>
 concept DirectionOn =
     OptimizerOn<O, Real, D> &&
     requires(const O o, optimizer_view<Real, D, O::slots> v, step_info info, typename D::stream s) {
       { o.write_direction(v, info, s) } -> std::same_as<void>;
-      { o.momentum } -> std::convertible_to<double>;
-    };
+    } &&
+    (
+        requires(const O o) { double{o.momentum}; } || requires(const O o) { double{o.beta1}; });
 
 /// The momentum acts on the ranks' disagreement; from its form the reducer computes whether the
 /// disagreement decays.

@@ -54,7 +54,9 @@ void expect_stable(const O& optimizer, const R& reducer) {
     if constexpr (requires { reducer.remedies(form); })
       for (const std::string& remedy : reducer.remedies(form)) remedies += "\n  " + remedy;
     throw error(concat("trainer: with momentum ", form.momentum,
-                       form.nesterov ? " (Nesterov)" : " (heavy ball)",
+                       form.nesterov       ? " (Nesterov)"
+                       : form.quasi_global ? " (quasi-global)"
+                                           : " (heavy ball)",
                        " on this topology the ranks' disagreement would be multiplied by ", radius,
                        " per round, whatever the data. Stable alternatives:", remedies));
   }

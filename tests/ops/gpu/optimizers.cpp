@@ -82,6 +82,10 @@ TEST_CASE(
   check(decentlam_over{lars{.weight_decay = 1e-2}});
   check(decentlam_over{sgd{.weight_decay = 1e-2, .nesterov = true}});
   check(decentlam_over{velocity_sgd{}});
+  check(decentlam_over{lamb{}});
+  check(decentlam_over{adamw{.weight_decay = 0.1}});
+  check(adapt_while_combine{sgd{.weight_decay = 1e-2}});
+  check(qg_dmsgd{.weight_decay = 1e-2, .nesterov = true});
 }
 
 TEST_CASE(

@@ -27,6 +27,9 @@ TEST_CASE("optimizers on a GPU: sgd, velocity_sgd, decentlam") {
   check(velocity_sgd{.weight_decay = 1e-2});
   check(decentlam{.weight_decay = 1e-2});
   check(decentlam_over{sgd{.weight_decay = 1e-2}});
+  check(decentlam_over{lamb{}});
+  check(adapt_while_combine{sgd{.weight_decay = 1e-2}});
+  check(qg_dmsgd{.weight_decay = 1e-2, .nesterov = true});
 }
 
 TEST_CASE("optimizers on a GPU: LARS in its three forms, and its direction") {
