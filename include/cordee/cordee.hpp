@@ -5,11 +5,13 @@
 // along.
 #pragma once
 
+#include <cordee/comm/adasum.hpp>
 #include <cordee/comm/butterfly.hpp>
 #include <cordee/comm/collectives.hpp>
 #include <cordee/comm/compressed.hpp>
 #include <cordee/comm/double_tree.hpp>
 #include <cordee/comm/exact_method.hpp>
+#include <cordee/comm/gathered.hpp>
 #include <cordee/comm/gossip.hpp>
 #include <cordee/comm/halving_doubling.hpp>
 #include <cordee/comm/hierarchical.hpp>
@@ -36,6 +38,7 @@
 #include <cordee/comm/tree.hpp>
 #include <cordee/comm/two_shot.hpp>
 #include <cordee/comm/wire.hpp>
+#include <cordee/core/batch_schedule.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/extent.hpp>
@@ -112,6 +115,8 @@
 #include <cordee/precision/number.hpp>
 #include <cordee/precision/precision.hpp>
 #include <cordee/schedule/akiba_slow_start.hpp>
+#include <cordee/schedule/auto_wu.hpp>
+#include <cordee/schedule/batch_scaled.hpp>
 #include <cordee/schedule/constant.hpp>
 #include <cordee/schedule/cosine.hpp>
 #include <cordee/schedule/exponential.hpp>
@@ -131,10 +136,12 @@
 #include <cordee/train/chrome_trace.hpp>
 #include <cordee/train/confusion_matrix.hpp>
 #include <cordee/train/console.hpp>
+#include <cordee/train/critical_batch.hpp>
 #include <cordee/train/csv.hpp>
 #include <cordee/train/describe.hpp>
 #include <cordee/train/early_stopping.hpp>
 #include <cordee/train/evaluate.hpp>
+#include <cordee/train/gradient_noise.hpp>
 #include <cordee/train/json_lines.hpp>
 #include <cordee/train/loss_scale.hpp>
 #include <cordee/train/mllog.hpp>

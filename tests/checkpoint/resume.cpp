@@ -10,7 +10,9 @@
 #include <doctest/doctest.h>
 
 #include <cordee/checkpoint/checkpoint.hpp>
+#include <cordee/comm/adasum.hpp>
 #include <cordee/comm/compressed.hpp>
+#include <cordee/comm/gathered.hpp>
 #include <cordee/comm/gossip.hpp>
 #include <cordee/comm/ring.hpp>
 #include <cordee/comm/server.hpp>
@@ -21,6 +23,7 @@
 #include <cordee/optim/sgd.hpp>
 #include <cordee/precision/fp16.hpp>
 #include <cordee/precision/int8.hpp>
+#include <cordee/schedule/auto_wu.hpp>
 #include <cordee/schedule/constant.hpp>
 #include <cordee/schedule/plateau.hpp>
 #include <cordee/schedule/then.hpp>
@@ -55,10 +58,10 @@ struct recorder {
 
   void step(const step_record& r) {
     if (r.info.step < from) return;
-    records->insert(
-        records->end(),
-        {static_cast<double>(r.info.step), r.info.epoch, r.info.learning_rate, r.train.loss,
-         static_cast<double>(r.train.count), r.grad_norm, static_cast<double>(r.skipped)});
+    records->insert(records->end(),
+                    {static_cast<double>(r.info.step), r.info.epoch, r.info.learning_rate,
+                     r.train.loss, static_cast<double>(r.train.count), r.grad_norm,
+                     static_cast<double>(r.skipped), r.noise.averages[2]});
   }
   void epoch(const epoch_record& e) {
     if (e.last.info.step < from) return;
@@ -129,7 +132,7 @@ void resumes_to_the_bit(int ranks, const Make& make, const MakeFeed& make_feed) 
     CHECK(resumed[r].numbers.size() > 9);
     CHECK(resumed[r] == uninterrupted[r]);
   }
-  CHECK(uninterrupted[0].records.size() == 5 * 7 + 2 * 2);
+  CHECK(uninterrupted[0].records.size() == 5 * 8 + 2 * 2);
 }
 
 /// The toy model, with 1 rank and `most` ranks.
@@ -142,7 +145,9 @@ void resumes(const std::string& name, const O& optimizer, const S& schedule,
       using run_type = trainer<labelled<P>, O, S, decltype(make_reducer(comm))>;
       return owned_run<labelled<P>, run_type>(
           optimizer, schedule, make_reducer(comm),
-          trainer_options{.bucket_bytes = 512, .check_stability = false});
+          trainer_options{.bucket_bytes = 512,
+                          .check_stability = false,
+                          .measure_gradient_noise = run_type::gradient_is_exact && ranks > 1});
     };
     resumes_to_the_bit(ranks, make, [](threads comm) { return labelled_feed(comm); });
   }
@@ -169,12 +174,17 @@ TEST_CASE("resume: exact reducers, micro-batches, batches across epochs, an adap
   resumes<fp32>("lars", lars{.trust_coefficient = 0.02}, warmup{0.5, cautious{}}, over_ring);
   resumes<fp64>("adamw in fp64", adamw{}, falling, over_ring);
   resumes<fp64>("a plateau", sgd{}, plateaus, over_ring);
+  resumes<fp64>("AutoWU", sgd{}, auto_wu{.epochs = 4, .min_learning_rate = 1e-3}, over_ring);
 }
 TEST_CASE("resume: loss scaling, error feedback, local steps, gossip") {
   resumes<fp16>("sgd in fp16", sgd{.momentum = 0.9}, falling, over_ring);
   resumes<fp32>("compressed", sgd{.momentum = 0.9}, falling, [](threads comm) {
     return compressed{ring{comm}, int8{}};
   });
+  resumes<fp32>("the largest of each tensor", sgd{.momentum = 0.9}, falling, [](threads comm) {
+    return gathered{comm, top_k{.fraction = 0.5}};
+  });
+  resumes<fp32>("Adasum", sgd{.momentum = 0.9}, falling, [](threads comm) { return adasum{comm}; });
   resumes<fp32>("local steps", local_steps{sgd{.momentum = 0.9}, 4}, falling, over_ring);
   resumes<fp32>("gossip", decentlam{.momentum = 0.5}, falling, [](threads comm) {
     return gossip{comm, topologies::one_peer{}};

@@ -73,6 +73,17 @@ TEST_CASE_TEMPLATE("plateau: the learning rates of PyTorch's ReduceLROnPlateau",
                                                                        3.0517578125e-06});
 }
 
+TEST_CASE("plateau: epochs of cooldown after a reduction do not count, as PyTorch's") {
+  constexpr std::array golden{0.8,  0.8,  0.4,  0.4,  0.4,   0.4,   0.4,  0.2, 0.2,
+                              0.2,  0.2,  0.2,  0.1,  0.1,   0.1,   0.1,  0.1, 0.05,
+                              0.05, 0.05, 0.05, 0.05, 0.025, 0.025, 0.025};
+  training_plateau s{.learning_rate = 0.8, .factor = 0.5, .patience = 1, .cooldown = 3};
+  for (const double learning_rate : golden) {
+    s.observe({0, 0, 3});
+    CHECK(s(0) == relative(learning_rate, 1e-13));
+  }
+}
+
 TEST_CASE("plateau: each kind follows its own loss") {
   static_assert(needs_validation<plateau>() && !needs_validation<training_plateau>());
   plateau a{.learning_rate = 1, .patience = 0};

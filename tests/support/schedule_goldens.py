@@ -39,12 +39,14 @@ for options in ({}, {"anneal_strategy": "linear"}, {"three_phase": True},
 
 losses = [3, 2, 1.5, 1.5, 1.49999, 1.6, 1.2, 1.3, 1.25, 1.3, 1.1999, 1.4, 1.1, 1.1, 1.1, 1.1, 1.1,
           float("nan"), 1.0, 0.5, 0.6, 0.6, 0.6, 0.6, 0.6]
-for options in ({"patience": 2}, {"patience": 1, "cooldown": 2, "threshold": 0.01, "min_lr": 0.02},
-                {"patience": 0, "factor": 0.5}):
+for values, options in ((losses, {"patience": 2}),
+                        (losses, {"patience": 1, "cooldown": 2, "threshold": 0.01, "min_lr": 0.02}),
+                        (losses, {"patience": 0, "factor": 0.5}),
+                        ([3] * 25, {"patience": 1, "cooldown": 3, "factor": 0.5})):
     o = optimizer(0.8)
     scheduler = ReduceLROnPlateau(o, **options)
     rates = []
-    for loss in losses:
+    for loss in values:
         scheduler.step(loss)
         rates.append(o.param_groups[0]["lr"])
     show(f"plateau 0.8 {options}:", rates)

@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include <cordee/schedule/akiba_slow_start.hpp>
+#include <cordee/schedule/auto_wu.hpp>
 #include <cordee/schedule/constant.hpp>
 #include <cordee/schedule/cosine.hpp>
 #include <cordee/schedule/exponential.hpp>
@@ -83,6 +84,7 @@ TEST_CASE("schedule_laws hold for adaptive schedules, also wrapped ones") {
   CHECK(schedule_laws(linear_scaled{halving{}, 256, 512}, 30) == "");
   CHECK(schedule_laws(legw{0.5, halving{}, 256, 512}, 30) == "");
   CHECK(schedule_laws(then{halving{}, 10, constant{0.1}}, 30) == "");
+  CHECK(schedule_laws(auto_wu{.epochs = 30}, 30) == "");
   CHECK(schedule_laws(plateau{.patience = 2}, 30) == "");
   CHECK(schedule_laws(scaled{training_plateau{.patience = 0, .cooldown = 1}, 2}, 30) == "");
 }

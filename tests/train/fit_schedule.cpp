@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What fit shows an adaptive schedule, and what its learning rates do to the weights.
+#include <algorithm>
 #include <array>
 #include <deque>
 #include <string>
@@ -12,6 +13,7 @@
 #include <cordee/comm/ring.hpp>
 #include <cordee/comm/solo.hpp>
 #include <cordee/optim/sgd.hpp>
+#include <cordee/schedule/auto_wu.hpp>
 #include <cordee/schedule/plateau.hpp>
 #include <cordee/schedule/warmup.hpp>
 #include <cordee/train/trainer.hpp>
@@ -27,14 +29,17 @@ using namespace support;
 namespace {
 
 struct recorded {
-  std::vector<double> learning_rates;             // of the updates
-  std::vector<double> losses, validation_losses;  // of the epochs
+  std::vector<double> learning_rates, step_losses;  // of the updates
+  std::vector<double> losses, validation_losses;    // of the epochs
   std::vector<double> weights;
 };
 
 struct recorder {
   recorded* out;
-  void step(const step_record& r) { out->learning_rates.push_back(r.info.learning_rate); }
+  void step(const step_record& r) {
+    out->learning_rates.push_back(r.info.learning_rate);
+    out->step_losses.push_back(r.train.mean_loss());
+  }
   void epoch(const epoch_record& e) {
     out->losses.push_back(e.train.mean_loss());
     if (e.validation) out->validation_losses.push_back(e.validation->mean_loss());
@@ -107,6 +112,40 @@ void check_schedule(const S& schedule) {
 TEST_CASE("fit: a plateau follows the losses of whole epochs, of training or of the validation") {
   check_schedule(training_plateau{.learning_rate = 0.1, .patience = 0, .threshold = 0.9});
   check_schedule(warmup{0.5, plateau{.learning_rate = 0.1, .patience = 0, .threshold = 0.9}});
+}
+
+TEST_CASE("fit: AutoWU decides by the losses of all updates, with the same weights everywhere") {
+  // Confident at once, so that it leaves the warm-up although the loss falls.
+  const auto_wu fresh{
+      .epochs = 20, .min_learning_rate = 1e-3, .max_learning_rate = 0.3, .confidence = 0.3};
+  for (const int ranks : {1, 3, 4}) {
+    CAPTURE(ranks);
+    const auto by_rank = on_ranks(ranks, [&](threads comm) {
+      recorded out;
+      quadratic<fp64> model{.shift = 0.25 * (comm.rank() - 0.5 * (ranks - 1))};
+      trainer run{model, sgd{}, fresh, ring{comm}};
+      toy_loader feed{.rank_count = ranks};
+      run.fit(feed, 20, recorder{&out});
+      CHECK(run.schedule().learned[auto_wu::at::phase] == 2);
+      out.weights = run.schedule().learned;
+      for (std::size_t k = 0; k < 4; ++k)
+        for (const double w : numbers(run.weights(), k)) out.weights.push_back(w);
+      return out;
+    });
+    for (const recorded& r : by_rank) CHECK(r.weights == by_rank[0].weights);
+    const recorded& first = by_rank[0];
+    auto_wu s = fresh;
+    for (int k = 0; k < 200; ++k) {
+      const auto at = static_cast<std::size_t>(k);
+      CHECK(first.learning_rates[at] == s(k / 10.0));
+      observation seen{k / 10.0, first.step_losses[at]};
+      if (k % 10 == 9) seen.epoch_loss = first.losses[at / 10];
+      s.observe(seen);
+    }
+    CHECK(s.learned[auto_wu::at::held] < 0.3);
+    CHECK(first.learning_rates[159] == s.learned[auto_wu::at::held]);
+    CHECK(first.learning_rates[199] == 0);
+  }
 }
 
 TEST_CASE("fit: after an epoch every rank has the state of rank 0's schedule") {

@@ -73,6 +73,8 @@ inline void read_count(const nlohmann::json& j, const char* name, auto& out) {
 inline nlohmann::json to_json(const run_state& s) {
   nlohmann::json schedule = nlohmann::json::array();
   for (const double x : s.schedule) schedule.push_back(to_json(x));
+  nlohmann::json noise = nlohmann::json::array();
+  for (const double x : s.fit.noise.averages) noise.push_back(to_json(x));
   return {{"step", s.progress.step},
           {"applied", s.progress.applied},
           {"round", s.progress.round},
@@ -86,6 +88,7 @@ inline nlohmann::json to_json(const run_state& s) {
           {"global_batch", s.fit.global_batch},
           {"loader_seed", s.fit.seed},
           {"epochs_per_update", s.fit.epochs_per_update},
+          {"epochs", to_json(s.fit.epochs)},
           {"skipped", s.fit.skipped},
           {"in_epoch",
            {{"loss", to_json(s.fit.in_epoch.loss)},
@@ -93,6 +96,7 @@ inline nlohmann::json to_json(const run_state& s) {
             {"top5", s.fit.in_epoch.top5},
             {"count", s.fit.in_epoch.count}}},
           {"schedule", std::move(schedule)},
+          {"noise", std::move(noise)},
           {"reducer", s.reducer.counters}};
 }
 
@@ -122,6 +126,7 @@ inline run_state to_run_state(const nlohmann::json& j) {
                        ", which no loader can have"));
   s.fit.seed = to_integer<std::uint64_t>(j.at("loader_seed"));
   s.fit.epochs_per_update = to_double(j.at("epochs_per_update"));
+  s.fit.epochs = to_double(j.at("epochs"));
   read_count(j, "skipped", s.fit.skipped);
   const nlohmann::json& in_epoch = j.at("in_epoch");
   s.fit.in_epoch.loss = to_double(in_epoch.at("loss"));
@@ -129,6 +134,8 @@ inline run_state to_run_state(const nlohmann::json& j) {
   read_count(in_epoch, "top5", s.fit.in_epoch.top5);
   read_count(in_epoch, "count", s.fit.in_epoch.count);
   for (const nlohmann::json& x : j.at("schedule")) s.schedule.push_back(to_double(x));
+  for (std::size_t k = 0; k < s.fit.noise.averages.size(); ++k)
+    s.fit.noise.averages[k] = to_double(j.at("noise").at(k));
   for (const nlohmann::json& x : j.at("reducer"))
     s.reducer.counters.push_back(to_integer<std::int64_t>(x));
   return s;

@@ -47,7 +47,8 @@ enum class purpose : std::uint32_t {
   test,
   matching,
   mixing,
-  resampling
+  resampling,
+  regression
 };
 
 /// The sequence of (seed, purpose, a, b), for example (seed, augmentation, epoch, sample). `a` is

@@ -32,6 +32,7 @@
 #include <cordee/data/prefetcher.hpp>
 #include <cordee/data/sample_threads.hpp>
 #include <cordee/data/shuffled_indices.hpp>
+#include <cordee/data/staged_plan.hpp>
 #include <cordee/device/cpu.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -77,26 +78,20 @@ class loader {
     (void)mixing_.active();  // refuses wrong options
     expects(dataset_.size() <= std::numeric_limits<std::uint32_t>::max(),
             "loader: the data set has more than 2^32 - 1 samples");
-    plan_ = {static_cast<std::int64_t>(dataset_.size()),
-             detail::data::checked_global_batch(options, ranks_), options.last_batch};
-    if (plan_.samples == 0) throw error("loader: the data set is empty");
-    if (options.last_batch == last_batch::drop && plan_.global_batch > plan_.samples)
-      throw error(concat(
-          "loader: a global batch of ", plan_.global_batch, " does not fit the ", plan_.samples,
-          " samples of the data set, so last_batch::drop would leave out all of them: "
-          "use last_batch::carry or last_batch::pad, or a smaller batch"));
+    plan_ = {static_cast<std::int64_t>(dataset_.size()), options, ranks_};
   }
   loader(const loader&) = delete;
   loader& operator=(const loader&) = delete;
 
   [[nodiscard]] extent image() const { return dataset_.image(); }
   [[nodiscard]] int classes() const { return dataset_.classes(); }
-  [[nodiscard]] std::int64_t samples() const { return plan_.samples; }
-  [[nodiscard]] std::int64_t global_batch() const { return plan_.global_batch; }
+  [[nodiscard]] std::int64_t samples() const { return plan_.first().samples; }
+  /// Of the first update, as are micro_batch() and accumulate(); loader_options::batch_schedule.
+  [[nodiscard]] std::int64_t global_batch() const { return plan_.first().global_batch; }
   /// Samples of one micro-batch on one rank, rounded up: some have one fewer where `slices` does
   /// not divide the global batch.
   [[nodiscard]] std::int64_t micro_batch() const {
-    return (plan_.global_batch + slices() - 1) / slices();
+    return (global_batch() + slices() - 1) / slices();
   }
   [[nodiscard]] int accumulate() const { return options_.accumulate; }
   [[nodiscard]] int ranks() const { return ranks_; }
@@ -153,10 +148,11 @@ class loader {
   void add_upload(double seconds) { upload_ += seconds; }
   /// Which samples this rank reads, and what that takes of the machine.
   [[nodiscard]] std::string describe_input() const {
-    const auto most = static_cast<std::size_t>(micro_batch() * options_.accumulate);
+    const auto most =
+        static_cast<std::size_t>(micro_batch() * options_.accumulate * plan_.largest_factor());
     std::string text = concat(
         "rank ", rank_, " of ", ranks_, " reads slice ", rank_, " of each update of ",
-        plan_.global_batch, " samples, in an order that is a function of (seed, epoch); ",
+        global_batch(), " samples, in an order that is a function of (seed, epoch); ",
         threads_.size(), threads_.size() == 1 ? " thread" : " threads", ", ", prefetch(),
         prefetch() == 1 ? " update" : " updates", " ahead, ",
         detail::core::grouped(most * image().size() * static_cast<std::size_t>(prefetch() + 1)),
@@ -168,11 +164,11 @@ class loader {
   }
 
   [[nodiscard]] std::string describe() const {
-    return concat(detail::core::grouped(plan_.samples), " samples of ", cordee::describe(image()),
-                  " in ", classes(), " classes; global batch ", plan_.global_batch, " = ",
+    return concat(detail::core::grouped(samples()), " samples of ", cordee::describe(image()),
+                  " in ", classes(), " classes; global batch ", global_batch(), " = ",
                   micro_batch(), " per micro-batch x ", ranks_, " ranks x ", options_.accumulate,
                   " micro-batches",
-                  plan_.global_batch % slices() == 0 ? "" : " (some have one sample fewer)", "; ",
+                  global_batch() % slices() == 0 ? "" : " (some have one sample fewer)", "; ",
                   describe_epochs());
   }
 
@@ -181,7 +177,8 @@ class loader {
     constexpr std::array epoch_ends{"the last samples of an epoch are dropped",
                                     "the last batch of an epoch is padded from its start",
                                     "batches continue across epochs"};
-    return concat(epoch_ends[static_cast<std::size_t>(options_.last_batch)], "; seed ",
+    return concat(plan_.describe(options_.grow_micro_batch),
+                  epoch_ends[static_cast<std::size_t>(options_.last_batch)], "; seed ",
                   options_.seed, mixing_.active() ? "; " + mixing_.describe() : std::string());
   }
   [[nodiscard]] std::int64_t slices() const { return std::int64_t{ranks_} * options_.accumulate; }
@@ -199,11 +196,14 @@ class loader {
     static_cast<loader*>(self)->fill(update);
   }
   [[gnu::cold]] void fill(detail::data::rank_update& u) {
-    const std::int64_t first_slice = std::int64_t{rank_} * options_.accumulate,
-                       last_slice = first_slice + options_.accumulate;
-    const auto begin_of = [&](std::int64_t slice) { return plan_.global_batch * slice / slices(); };
+    const auto& stage = plan_.at(u.step);
+    const std::int64_t micro = std::int64_t{options_.accumulate} *
+                               (options_.grow_micro_batch ? 1 : stage.factor),
+                       first_slice = rank_ * micro, last_slice = first_slice + micro,
+                       global = stage.plan.global_batch;
+    const auto begin_of = [&](std::int64_t slice) { return global * slice / (ranks_ * micro); };
     detail::data::sample_range made{begin_of(first_slice), begin_of(last_slice)};
-    if (mixing_.active()) made = detail::data::whole_pairs(made, plan_.global_batch);
+    if (mixing_.active()) made = detail::data::whole_pairs(made, global);
     const auto count = static_cast<std::size_t>(made.last - made.first);
     const std::size_t image = dataset_.image().size();
     u.pixels.resize(count * image);  // (count, channels, height, width)
@@ -227,7 +227,7 @@ class loader {
       batch<cpu> b{{u.pixels.data() + begin * image, n * image},
                    {u.labels.data() + begin, n},
                    static_cast<int>(n),
-                   plan_.global_batch,
+                   global,
                    ranks_,
                    norm_};
       if (mixing_.active()) {
@@ -282,7 +282,7 @@ class loader {
   M mixing_;
   loader_options options_;
   int rank_, ranks_;
-  detail::data::batch_plan plan_;
+  detail::data::staged_plan plan_;
   std::int64_t step_ = 0;
 
   std::vector<std::uint32_t> order_;

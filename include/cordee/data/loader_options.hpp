@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <limits>
 
+#include <cordee/core/batch_schedule.hpp>
 #include <cordee/core/error.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -36,6 +37,10 @@ struct loader_options {
   // that draws its samples at random, as decoded images do, the cores of this process divided by
   // its ranks, and 2 updates; else one thread and 1 update. Samples do not depend on them.
   int decode_threads = 0, prefetch = 0;
+  // Of the global batch: a stage multiplies the micro-batches of an update or, if set so, the samples
+  // of each (which also changes batch norm's statistics, and memory).
+  cordee::batch_schedule batch_schedule{};
+  bool grow_micro_batch = false;
 };
 
 namespace detail::data {

@@ -65,12 +65,18 @@ class bucket_exchange {
         planes_(memory),
         scaler_(scaler),
         posts_early_(O::eager && options.overlap),
+        measures_noise_(options.measure_gradient_noise),
         buckets_(core::make_buckets(
             M::segments(), comm::message_limit<R>(bucket_bytes<device>(options)) / sizeof(Real))),
         registration_(register_exchanged<exact>(reducer, memory.grads())),
         scratch_(model.where(), comm::largest_scratch<Real>(reducer, buckets())),
         courier_(reducer, model.where(), buckets_.size()) {
     if (options.synchronize_batch_norm && reducer.comm.size() > 1) share_statistics();
+    expects(!measures_noise_ || (exact && reducer.comm.size() > 1),
+            "trainer: measure_gradient_noise compares the gradients of several ranks with their "
+            "mean: use two ranks or more, and an optimizer that averages gradients");
+    expects(!measures_noise_ || options.check_finite,
+            "trainer: measure_gradient_noise uses the norm that check_finite computes: set both");
   }
   bucket_exchange(const bucket_exchange&) = delete;
   bucket_exchange& operator=(const bucket_exchange&) = delete;
@@ -138,6 +144,7 @@ class bucket_exchange {
       const bucket& b = buckets_[next_];
       if (scaled) finish_gradient(b, s);
       if constexpr (checks_early) check_local_gradient(b, s);
+      if (exact && measures_noise_) measure_local_gradient(b, s);
       if (posts_early_) post(b, true, s);
     }
   }
@@ -229,6 +236,11 @@ class bucket_exchange {
       planes_.clear_if_nonfinite(planes_.grads().subspan(b.offset, b.size), s);
   }
 
+  void measure_local_gradient(const bucket& b, stream s) {
+    planes_.compute_norms(b.segments, b.first_segment, false, s);
+    planes_.add_local_norms(b.segments, b.first_segment, s);
+  }
+
   // Hands what the optimizer proposes for one bucket, if anything, to the courier. Out of line: it is
   // called in three places.
   [[gnu::noinline]] void post(const bucket& b, bool finite, stream s) {
@@ -243,7 +255,7 @@ class bucket_exchange {
   const O& optimizer_;
   planes_type& planes_;
   const scaler_type& scaler_;
-  bool posts_early_;
+  bool posts_early_, measures_noise_;
   std::vector<bucket> buckets_;
   // Of what exact optimizers propose.
   [[no_unique_address]] decltype(register_exchanged<exact>(std::declval<const R&>(),

@@ -159,6 +159,8 @@ std::string describe(Run& run, F& feed, double epochs) {
            concat(detail::core::grouped(exchanged), " bytes in ", run.buckets().size(),
                   " buckets, the largest of ", detail::core::grouped(largest * sizeof(Real)),
                   " bytes", run.options().overlap ? ", during backward" : ", after backward"));
+  if (run.options().measure_gradient_noise)
+    add_line("noise", describe(run.fit_state().noise, static_cast<double>(feed.global_batch())));
   add_line("memory", concat(detail::core::grouped(run.arena_bytes()),
                             " bytes per rank for weights, gradients and optimizer state; ",
                             detail::train::describe_activations(run.model(),

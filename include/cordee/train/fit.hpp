@@ -93,6 +93,21 @@ step_record allreduce_record(Run& run, const Outcome& own, std::int64_t skipped,
   return r;
 }
 
+/// Adds a step of an exact optimizer to the averages of the gradient's noise. Collective.
+template <class Run, class Outcome>
+[[gnu::cold]] void measure_noise(Run& run, const Outcome& own, gradient_noise& noise) {
+  const auto count = static_cast<double>(own.train.count);
+  std::array<double, 4> sums{count, 0, 0, 0};
+  if (count > 0) sums = {count, own.squared_local_norm / (count * count), 1 / count, 1};
+  allreduce_host(run.comm(), sums, reduce_op::sum);
+  const auto [batch, squares, inverse, ranks] = sums;
+  if (!own.applied || ranks < 2) return;  // one rank had all samples: its gradient is the mean
+  // Backward weights a sample with ranks / batch: the mean over ranks is that over samples.
+  const double unweighted = batch / run.comm().size();
+  noise.add(noise_estimate::of(squares * unweighted * unweighted / ranks, ranks / inverse,
+                               own.squared_global_norm, batch));
+}
+
 /// Shows an adaptive schedule the update, and the epoch if the update ended it. Collective.
 template <class Run>
 void observe_update(Run& run, const epoch_record& e, bool epoch_ends) {
@@ -160,6 +175,7 @@ template <class F>
   if constexpr (requires { own.seed = feed.seed(); }) own.seed = feed.seed();
   if (state.resume != nullptr && state.samples > 0) {  // 0: of a run without fit
     state.resume(state, own, reports);
+    expect_same_position(state, own, feed.epoch(own.update));
     if constexpr (requires { feed.seek(own.update); })
       feed.seek(own.update);
     else if (feed.step() != own.update)
@@ -167,6 +183,7 @@ template <class F>
                          ", the run is continued at ", own.update,
                          ": give the loader `void seek(std::int64_t step)`"));
   }
+  own.epochs = feed.epoch(own.update);
   state = own;
 }
 
@@ -232,9 +249,12 @@ template <class Run, class F, class... Callbacks>
       record = allreduce_record(run, out, state.skipped, elapsed(), std::exchange(input_wait, 0.0));
     else
       record.skipped = state.skipped + (out.finite() ? 0 : 1);
+    if (run.options().measure_gradient_noise) measure_noise(run, out, state.noise);
+    record.noise = state.noise;
     state.skipped = record.skipped;
     state.in_epoch += record.train;
     state.update = k + 1;
+    state.epochs = feed.epoch(k + 1);
     if (reports) (call_step(callbacks, record), ...);
 
     const bool epoch_ends = std::floor(feed.epoch(k + 1)) > std::floor(feed.epoch(k));

@@ -61,6 +61,7 @@ class basic_json_lines {
     add("", r.train);
     add("samples", r.train.count);
     add(r.grad_norm_local ? "gradient_norm_local" : "gradient_norm", r.grad_norm);
+    if (!r.noise.empty()) add("noise_scale", r.noise.scale());
     add("skipped", r.skipped);
     add("seconds", r.seconds);
     add("images_per_second", static_cast<double>(r.train.count) / (r.seconds - last_seconds_));

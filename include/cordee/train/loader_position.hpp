@@ -10,6 +10,7 @@
 // Templates throughout, so that programs which resume no run do not compile this code.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -106,6 +107,21 @@ template <class State>
   return update;
 }
 
+/// Throws error unless the loader `own`, whose next update begins at `epochs`, has made the batches
+/// of before up to there: its batch_schedule may have another future, but no other past.
+template <class State>
+[[gnu::cold]] void expect_same_position(const State& saved, const State& own, double epochs) {
+  const auto plain = static_cast<double>(saved.update) * saved.epochs_per_update;
+  const bool same_batch = own.global_batch == saved.global_batch;
+  const auto differs = [](double a, double b) { return std::abs(a - b) > 1e-9 * std::abs(a); };
+  if (same_batch ? differs(saved.epochs, epochs)
+                 : differs(saved.epochs, plain) ||
+                       differs(epochs, static_cast<double>(own.update) * own.epochs_per_update))
+    throw error(concat("fit: the run to be continued was at epoch ", saved.epochs, " after ",
+                       saved.update, " updates, this loader would go on at epoch ", epochs,
+                       ": continue with the global batch and the batch_schedule of before"));
+}
+
 /// What fit_state::resume does.
 template <class State>
 [[gnu::cold]] void continue_fit(const State& saved, State& own, bool reports) {
@@ -113,6 +129,7 @@ template <class State>
   own.update = resumed_update(saved, own, change);
   own.skipped = saved.skipped;
   own.in_epoch = saved.in_epoch;
+  own.noise = saved.noise;
   if (reports) std::fputs(change.c_str(), stderr);
 }
 

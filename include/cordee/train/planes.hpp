@@ -126,6 +126,11 @@ class planes {
     launch_single(s, record_norms_op{squared_grad_norms_.span().data + first, some.size(),
                                      keep_nonfinite, status()});
   }
+  /// Adds the gradient's norms to those of this rank alone.
+  void add_local_norms(segments some, std::size_t first, stream s) {
+    launch_single(
+        s, add_local_norms_op{squared_grad_norms_.span().data + first, some.size(), status()});
+  }
   /// The status after the work launched on `s`. Blocks the host.
   [[nodiscard]] step_status read_status(stream s) const {
     if constexpr (D::host_memory)

@@ -5,7 +5,8 @@
 //
 //   progress    step, applied, round; epoch and learning rate of the last step; skips in a row
 //   scale       the loss scale, and the finite steps since it last changed
-//   fit         the loader's position, skipped steps, the sums of the epoch so far
+//   fit         the loader's position, skipped steps, the sums of the epoch so far, the averages of
+//               the gradient's noise
 //   schedule    what an adaptive schedule has learned
 //   reducer     what a reducer keeps beside its slots: an asynchronous server's weights and clock
 //
@@ -25,6 +26,7 @@
 #include <cordee/comm/reducer.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/schedule/schedule.hpp>
+#include <cordee/train/gradient_noise.hpp>
 #include <cordee/train/loss_scale.hpp>
 #include <cordee/train/step.hpp>
 
@@ -63,6 +65,8 @@ struct fit_state {
   double epochs_per_update = 0;                // of the loader, which depends on its last_batch
   std::int64_t skipped = 0;                    // steps since fit began, summed over ranks
   metrics in_epoch{};                          // sums since the epoch began
+  gradient_noise noise{};                      // if it is measured
+  double epochs = 0;                           // of data seen before `update`
   /// Set by a restore: the next fit continues here. Sets the update of the loader `own` at which it
   /// does, and what `own` has of the steps before; prints a sentence where it is another update and
   /// `reports` is set (loader_position.hpp).

@@ -185,6 +185,7 @@ template <class R>
   all.add("trainer_options::check_finite", o.check_finite);
   all.add("trainer_options::max_nonfinite_steps", o.max_nonfinite_steps);
   all.add("trainer_options::synchronize_batch_norm", o.synchronize_batch_norm);
+  all.add("trainer_options::measure_gradient_noise", o.measure_gradient_noise);
   all.add("loss_scaling::initial", o.loss_scaling.initial);
   all.add("loss_scaling::growth", o.loss_scaling.growth);
   all.add("loss_scaling::backoff", o.loss_scaling.backoff);

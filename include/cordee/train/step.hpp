@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string_view>
 
@@ -38,6 +39,9 @@ struct trainer_options {
   /// each rank's own. Over `native<nccl>` they are summed on the GPU in stream order; otherwise each
   /// layer's are a small exchange of the host's.
   bool synchronize_batch_norm = false;
+  /// Measure the gradient noise scale in each step (gradient_noise.hpp), by one more norm of this
+  /// rank's gradient. `fit` reports it in step_record::noise.
+  bool measure_gradient_noise = false;
   /// Of the initial weights.
   std::uint64_t seed = 0;
   /// For precisions that scale their loss (fp16).
@@ -48,11 +52,12 @@ struct trainer_options {
 struct step_outcome {
   step_info info{};
   metrics train{};  // sums over this rank's samples
-  double squared_global_norm =
-      0;                   // |g|^2: of the mean for exact optimizers, else of this rank's gradient
-  bool applied = true;     // false: this rank skipped the step
-  int zeroed_buckets = 0;  // replaced by a zero gradient (mixing optimizers)
-  double loss_scale = 1;   // with which this step's gradients were computed
+  /// |g|^2: of the mean for exact optimizers, else of this rank's gradient. NaN if not tested.
+  double squared_global_norm = std::numeric_limits<double>::quiet_NaN();
+  double squared_local_norm = 0;  // of this rank's gradient, if measure_gradient_noise
+  bool applied = true;            // false: this rank skipped the step
+  int zeroed_buckets = 0;         // replaced by a zero gradient (mixing optimizers)
+  double loss_scale = 1;          // with which this step's gradients were computed
   std::optional<double> exposed_exchange{};  // seconds, as in step_record
 
   /// Whether every element of the gradient was finite.

@@ -27,6 +27,7 @@ struct step_status {
   loss_scale scale{};                    // this step's; after rescale_op the next one's
   float unscale = 1;                     // 1 / scale, rounded to single precision
   double squared_global_norm = 0;        // squared norm of the gradients recorded so far
+  double squared_local_norm = 0;         // of this rank's own, before the reduction, if measured
   std::int32_t nonfinite_norms = 0;      // norms recorded in this step that are NaN or infinite
   std::int32_t last_norm_nonfinite = 0;  // whether the last one is
 };
@@ -38,7 +39,7 @@ struct begin_step_op {
 
   CORDEE_HOST_DEVICE void operator()(std::size_t) const {
     status->info = info;
-    status->squared_global_norm = 0;
+    status->squared_global_norm = status->squared_local_norm = 0;
     status->nonfinite_norms = status->last_norm_nonfinite = 0;
   }
 };
@@ -58,6 +59,17 @@ struct record_norms_op {
     status->last_norm_nonfinite = finite ? 0 : 1;
     status->nonfinite_norms += status->last_norm_nonfinite;
     if (finite || keep_nonfinite) status->squared_global_norm += sum;
+  }
+};
+
+/// Adds `n` squared norms of this rank's own gradient.
+struct add_local_norms_op {
+  const double* squares;
+  std::size_t n;
+  step_status* status;
+
+  CORDEE_HOST_DEVICE void operator()(std::size_t) const {
+    for (std::size_t k = 0; k < n; ++k) status->squared_local_norm += squares[k];
   }
 };
 

@@ -12,7 +12,6 @@
 // Local SGD and a parameter server differ in what `propose` returns and in what `mix` does with it.
 #pragma once
 
-#include <cmath>
 #include <string_view>
 
 #include <cordee/comm/collectives.hpp>
@@ -258,10 +257,10 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   void read_back() {
     exchange_.wait(readback_);
     out_.train = readback_.metrics_of(model_);
-    out_.squared_global_norm = std::nan("");
     if (!checks_gradient()) return;
     const detail::train::step_status& status = readback_.status();
     out_.squared_global_norm = status.squared_global_norm;
+    out_.squared_local_norm = status.squared_local_norm;
     out_.zeroed_buckets = mixes ? status.nonfinite_norms : 0;
     out_.applied = mixes || status.nonfinite_norms == 0;
     gradient_scaler_.set_host_scale(status);

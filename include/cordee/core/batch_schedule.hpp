@@ -1,0 +1,55 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The global batch as a function of epochs: a whole multiple of the first one, which grows or falls
+// at given epochs (Smith et al. 2017; Mikami et al. 2018).
+//
+//   B(e) = factor B(0),  factor of the last stage with `epoch` <= e, 1 before the first stage
+//
+// A stage begins with the first update that begins at its epoch or later. Given to the loader, which
+// makes the batches, and to batch_scaled, by which the learning rate follows.
+#pragma once
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <cordee/core/concat.hpp>
+#include <cordee/core/error.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+struct batch_stage {
+  double epoch = 0;  // above 0
+  int factor = 1;    // of the first global batch
+  bool operator==(const batch_stage&) const = default;
+};
+
+struct batch_schedule {
+  std::vector<batch_stage> stages{};  // in order; empty: the batch does not change
+
+  [[nodiscard]] int operator()(double epoch) const {
+    int factor = 1;
+    for (const batch_stage& s : stages)
+      if (s.epoch <= epoch) factor = s.factor;
+    return factor;
+  }
+  void check() const {
+    double before = 0;
+    for (const batch_stage& s : stages) {
+      expects(s.epoch > before && std::isfinite(s.epoch),
+              "batch_schedule: the stages' epochs must be above 0, finite and in order");
+      expects(s.factor >= 1, "batch_schedule: a stage's factor of the global batch is below 1");
+      before = s.epoch;
+    }
+  }
+  /// "times 2 from epoch 30, times 4 from epoch 60"
+  [[nodiscard]] std::string describe() const {
+    std::string text;
+    for (const batch_stage& s : stages)
+      text += concat(text.empty() ? "" : ", ", "times ", s.factor, " from epoch ", s.epoch);
+    return text.empty() ? "constant" : text;
+  }
+};
+
+}  // namespace cordee::inline CORDEE_ABI

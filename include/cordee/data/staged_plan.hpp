@@ -1,0 +1,140 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The arithmetic of updates and epochs where the global batch changes: a batch_plan per stage, each
+// from where the one before ended.
+//
+//   stage i begins with the first update k_i that begins at its epoch E_i or later
+//   carry        at sample g_i = g_(i-1) + (k_i - k_(i-1)) B_(i-1) of all epochs
+//   drop, pad    at epoch E_i, which must be a whole number, as whole epochs are cut
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <cordee/core/batch_schedule.hpp>
+#include <cordee/core/concat.hpp>
+#include <cordee/core/error.hpp>
+#include <cordee/data/loader_options.hpp>
+
+namespace cordee::inline CORDEE_ABI::detail::data {
+
+class staged_plan {
+ public:
+  struct stage {
+    batch_plan plan;
+    int factor = 1;
+    std::int64_t first_update = 0, first_sample = 0;  // of all epochs
+  };
+
+  staged_plan() = default;
+  /// Throws usage_error or error for batches that make no update.
+  [[gnu::cold]] staged_plan(std::int64_t samples, const loader_options& o, int ranks) {
+    if (samples == 0) throw error("loader: the data set is empty");
+    o.batch_schedule.check();
+    const std::int64_t first = checked_global_batch(o, ranks);
+    add(samples, first, 1, o.last_batch, 0);
+    for (const batch_stage& s : o.batch_schedule.stages) {
+      expects(first <= largest_batch / s.factor,
+              "loader: a stage of .batch_schedule has more than 2^31 - 1 samples in an update");
+      expects(o.last_batch == last_batch::carry || s.epoch == std::floor(s.epoch),
+              "loader: with last_batch::drop or pad a stage of .batch_schedule begins at a whole "
+              "epoch; use last_batch::carry, or another epoch");
+      add(samples, first * s.factor, s.factor, o.last_batch, s.epoch);
+    }
+  }
+
+  [[nodiscard]] const batch_plan& first() const { return stages_.front().plan; }
+  [[nodiscard]] int largest_factor() const {
+    int most = 1;
+    for (const stage& s : stages_) most = std::max(most, s.factor);
+    return most;
+  }
+  /// Of an update.
+  [[nodiscard]] const stage& at(std::int64_t step) const {
+    std::size_t i = stages_.size() - 1;
+    while (stages_[i].first_update > step) --i;
+    return stages_[i];
+  }
+  [[nodiscard]] std::int64_t most_steps() const {
+    std::int64_t most = first().most_steps();
+    for (const stage& s : stages_) most = std::min(most, s.plan.most_steps());
+    return most;
+  }
+  /// Updates of so many epochs, rounded up.
+  [[nodiscard]] std::int64_t steps(double epochs) const {
+    std::size_t i = stages_.size() - 1;
+    while (i > 0 && epochs <= epoch_at(stages_[i])) --i;
+    const std::int64_t rest =
+        stages_[i].plan.steps(i == 0 ? epochs : epochs - epoch_at(stages_[i]));
+    return stages_[i].first_update + rest;
+  }
+  /// Epochs of data seen before an update.
+  [[nodiscard]] double epoch(std::int64_t step) const { return epoch(at(step), step); }
+  /// Sample j of an update.
+  [[nodiscard]] batch_plan::position sample(std::int64_t step, std::int64_t j) const {
+    const stage& s = at(step);
+    const std::int64_t k = step - s.first_update, samples = s.plan.samples;
+    if (s.plan.last_batch == last_batch::carry) {
+      const std::int64_t g = s.first_sample + k * s.plan.global_batch + j;
+      return {g / samples, g % samples};
+    }
+    batch_plan::position p = s.plan.sample(k, j);
+    p.epoch += s.first_sample / samples;
+    return p;
+  }
+  /// "512 from update 1500 (epoch 30) on, in more micro-batches; ", empty for a single stage.
+  [[nodiscard]] std::string describe(bool grows_micro_batch) const {
+    std::string text;
+    for (std::size_t i = 1; i < stages_.size(); ++i)
+      text += concat("a global batch of ", stages_[i].plan.global_batch, " from update ",
+                     stages_[i].first_update, " (epoch ", epoch_at(stages_[i]), ") on, ");
+    return text.empty()        ? text
+           : grows_micro_batch ? text + "in larger micro-batches; "
+                               : text + "in more micro-batches; ";
+  }
+
+ private:
+  [[nodiscard]] static double epoch_at(const stage& s) {
+    return static_cast<double>(s.first_sample) / static_cast<double>(s.plan.samples);
+  }
+  [[nodiscard]] static double epoch(const stage& s, std::int64_t step) {
+    const std::int64_t k = step - s.first_update;
+    if (s.plan.last_batch == last_batch::carry)
+      return static_cast<double>(s.first_sample + k * s.plan.global_batch) /
+             static_cast<double>(s.plan.samples);
+    return epoch_at(s) + s.plan.epoch(k);
+  }
+
+  void add(std::int64_t samples, std::int64_t batch, int factor, cordee::last_batch end,
+           double epoch) {
+    stage next{{samples, batch, end}, factor};
+    if (end == last_batch::drop && batch > samples)
+      throw error(
+          concat("loader: a global batch of ", batch, " does not fit the ", samples,
+                 " samples of the data set, so last_batch::drop would leave out all of them: "
+                 "use last_batch::carry or last_batch::pad, or a smaller batch"));
+    if (!stages_.empty()) {
+      const stage& last = stages_.back();
+      // The first update whose epoch, as a double, is not before the stage's.
+      next.first_update =
+          last.first_update + last.plan.steps(std::max(epoch - epoch_at(last), 0.0));
+      while (staged_plan::epoch(last, next.first_update) < epoch) ++next.first_update;
+      while (next.first_update > last.first_update &&
+             staged_plan::epoch(last, next.first_update - 1) >= epoch)
+        --next.first_update;
+      next.first_sample =
+          end == last_batch::carry
+              ? last.first_sample + (next.first_update - last.first_update) * last.plan.global_batch
+              : static_cast<std::int64_t>(epoch) * samples;
+    }
+    stages_.push_back(next);
+  }
+
+  std::vector<stage> stages_;
+};
+
+}  // namespace cordee::inline CORDEE_ABI::detail::data

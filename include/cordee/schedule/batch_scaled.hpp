@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A learning rate that follows a batch which changes during the run.
+//
+//   lr(e) = (B(e) / B(0))^exponent s(e)
+//
+// exponent 1: linear rule; 1/2: square root; 0, which is s itself: the batch grows in place of a
+// decay (Smith et al. 2017). `batch` is that of loader_options::batch_schedule.
+#pragma once
+
+#include <cmath>
+
+#include <cordee/core/batch_schedule.hpp>
+#include <cordee/core/error.hpp>
+#include <cordee/schedule/schedule.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+template <Schedule S>
+struct batch_scaled {
+  S inner{};
+  batch_schedule batch{};
+  double exponent = 1;
+
+  double operator()(double epoch) const {
+    batch.check();
+    expects(exponent >= 0 && exponent <= 1, "batch_scaled: .exponent must be from 0 to 1");
+    return std::pow(batch(epoch), exponent) * inner(epoch);
+  }
+  [[nodiscard]] double end_epoch() const {
+    const double end = detail::schedule::end_epoch_of(inner);
+    return batch.stages.empty() ? end : std::fmax(end, batch.stages.back().epoch);
+  }
+  void observe(const observation& seen)
+    requires detail::schedule::AdaptiveSchedule<S>
+  {
+    inner.observe(seen);
+  }
+  [[nodiscard]] decltype(auto) state()
+    requires detail::schedule::HasScheduleState<S>
+  {
+    return inner.state();
+  }
+  [[nodiscard]] std::string describe() const {
+    return concat("times (B/B0)^", exponent, ", where B is ", batch.describe(), ": ",
+                  cordee::describe(inner));
+  }
+};
+
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,68 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The critical batch size, fitted to runs at several batches that reached one target, each with its
+// own best learning rate and schedule (McCandlish et al. 2018; Shallue et al. 2018).
+//
+//   S(B) = S_min + E_min / B      updates to the target      (S/S_min - 1)(E/E_min - 1) = 1
+//   E(B) = B S(B)                 samples to the target      B_crit = E_min / S_min
+//
+// S_min and E_min minimize the sum of (1 - S(B_i)/S_i)^2: least squares of relative errors, as the
+// updates of the runs differ by orders of magnitude. At B_crit both are twice their least.
+#pragma once
+
+#include <cmath>
+#include <span>
+
+#include <cordee/core/error.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+/// A run that reached the target.
+struct run_to_target {
+  double batch = 0, updates = 0;
+};
+
+struct critical_batch {
+  double fewest_updates = 0, fewest_samples = 0;  // S_min, E_min
+  double relative_error = 0;                      // root mean square of 1 - S(B_i)/S_i
+
+  /// B_crit, from which more workers save less time than they cost samples.
+  [[nodiscard]] double batch() const { return fewest_samples / fewest_updates; }
+  [[nodiscard]] double updates(double at) const { return fewest_updates + fewest_samples / at; }
+  [[nodiscard]] double samples(double at) const { return at * updates(at); }
+};
+
+/// Throws error if the runs are fitted by no positive S_min and E_min.
+inline critical_batch fit_critical_batch(std::span<const run_to_target> runs) {
+  // Normal equations of u S_min + v E_min = 1, u = 1/S_i, v = 1/(B_i S_i).
+  double uu = 0, uv = 0, vv = 0, u1 = 0, v1 = 0;
+  for (const run_to_target& r : runs) {
+    expects(r.batch > 0 && r.updates > 0 && std::isfinite(r.batch * r.updates),
+            "fit_critical_batch: a run has no positive batch and number of updates");
+    const double u = 1 / r.updates, v = u / r.batch;
+    uu += u * u;
+    uv += u * v;
+    vv += v * v;
+    u1 += u;
+    v1 += v;
+  }
+  const double determinant = uu * vv - uv * uv;
+  // Of runs at one batch u and v are proportional, up to rounding.
+  expects(runs.size() >= 2 && determinant > 1e-12 * uu * vv,
+          "fit_critical_batch: needs runs at two different batches or more");
+  critical_batch fit{(u1 * vv - v1 * uv) / determinant, (v1 * uu - u1 * uv) / determinant};
+  if (!(fit.fewest_updates > 0 && fit.fewest_samples > 0))
+    throw error(
+        "fit_critical_batch: the runs have no critical batch between them: updates must fall with "
+        "the batch, and samples rise; measure smaller or larger batches");
+  double squares = 0;
+  for (const run_to_target& r : runs) {
+    const double off = 1 - fit.updates(r.batch) / r.updates;
+    squares += off * off;
+  }
+  fit.relative_error = std::sqrt(squares / static_cast<double>(runs.size()));
+  return fit;
+}
+
+}  // namespace cordee::inline CORDEE_ABI
