@@ -53,12 +53,18 @@ inline metrics from_doubles(const double* in) {
   return {in[0], std::llround(in[1]), std::llround(in[2]), std::llround(in[3])};
 }
 
+/// A callback that gets each update's record. Only for such ones are trust ratios read back.
+template <class C>
+concept StepCallback = requires(C& c, const step_record& r) { c.step(r); };
+
 /// One step over all ranks: sums of metrics, the norm of the gradient, skipped steps, measurements.
-template <class Run, class Outcome>
+template <bool ReadsRatios, class Run, class Outcome>
 step_record allreduce_record(Run& run, const Outcome& own, std::int64_t skipped, double seconds,
                              double input_wait) {
   constexpr bool exact = Run::gradient_is_exact;
-  const std::optional<quantiles> ratios = own.applied ? run.trust_ratios() : std::nullopt;
+  std::optional<quantiles> ratios;
+  if constexpr (ReadsRatios)
+    if (own.applied) ratios = run.trust_ratios();
   const quantiles q = ratios.value_or(quantiles{});
   std::array<double, 15> sums{0,
                               0,
@@ -246,7 +252,8 @@ template <class Run, class F, class... Callbacks>
     const auto out = take_step(k);
     step_record record{out.info};
     if constexpr (reduces)
-      record = allreduce_record(run, out, state.skipped, elapsed(), std::exchange(input_wait, 0.0));
+      record = allreduce_record<(StepCallback<Callbacks> || ...)>(
+          run, out, state.skipped, elapsed(), std::exchange(input_wait, 0.0));
     else
       record.skipped = state.skipped + (out.finite() ? 0 : 1);
     if (run.options().measure_gradient_noise) measure_noise(run, out, state.noise);
