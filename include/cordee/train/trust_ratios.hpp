@@ -59,8 +59,8 @@ inline quantiles quantiles_of(std::vector<double> x) {
 /// Those with which the last update was made; none where nothing adapts, or where the gradient was
 /// not finite. Blocks the host.
 template <class O, class Planes, class Stream>
-std::optional<quantiles> ratios(const O& outer, const Planes& planes, const step_info& info,
-                                Stream s) {
+std::optional<quantiles> ratios(const O& outer, [[maybe_unused]] const Planes& planes,
+                                [[maybe_unused]] const step_info& info, [[maybe_unused]] Stream s) {
   const auto& optimizer = innermost(outer);
   using inner = std::remove_cvref_t<decltype(optimizer)>;
   if constexpr (HasTrustRatio<inner>) {
