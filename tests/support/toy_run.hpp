@@ -29,6 +29,12 @@ void toy_run(Callbacks&&... callbacks) {
   run.fit(feed, 2, validation{toy_data{}}, callbacks...);
 }
 
+/// Counts the updates of a run.
+struct step_counter {
+  std::int64_t* steps;
+  void step(const step_record&) { ++*steps; }
+};
+
 /// Step `k`, of ten per epoch, eight samples and 1.5 seconds each.
 inline step_record record_of(std::int64_t k) {
   return {.info = {.step = k, .epoch = static_cast<double>(k) / 10, .learning_rate = 0.25},

@@ -120,9 +120,11 @@ TEST_CASE("csv: a file that cannot be written is an error with its name and the 
   const std::string text = error_message([] { toy_run(csv{"/nowhere/at/all.csv"}); });
   CHECK(contains(text, "csv: cannot open \"/nowhere/at/all.csv\""));
   CHECK(contains(text, "name a file in a folder that exists"));
+  std::int64_t steps = 0;
   if (std::filesystem::exists("/dev/full"))
-    CHECK(contains(error_message([] { toy_run(csv{"/dev/full"}); }),
+    CHECK(contains(error_message([&] { toy_run(csv{"/dev/full"}, step_counter{&steps}); }),
                    "csv: cannot write \"/dev/full\""));
+  CHECK(steps == 0);
 }
 
 TEST_CASE("logs: the files of one run") {

@@ -135,7 +135,9 @@ TEST_CASE("json_lines: a file that cannot be written is an error with its name a
   const std::string text = error_message([] { toy_run(json_lines{"/nowhere/at/all"}); });
   CHECK(contains(text, "json_lines: cannot open \"/nowhere/at/all\""));
   CHECK(contains(text, "name a file in a folder that exists"));
+  std::int64_t steps = 0;
   if (std::filesystem::exists("/dev/full"))
-    CHECK(contains(error_message([] { toy_run(json_lines{"/dev/full"}); }),
+    CHECK(contains(error_message([&] { toy_run(json_lines{"/dev/full"}, step_counter{&steps}); }),
                    "json_lines: cannot write \"/dev/full\""));
+  CHECK(steps == 0);
 }

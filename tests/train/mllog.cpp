@@ -191,13 +191,10 @@ TEST_CASE("mllog: a file that cannot be written is an error before the first ste
   const std::string text = error_message([] { apt_run(0, 1, 99, mllog{"/nowhere/at/all"}); });
   CHECK(contains(text, "mllog: cannot open \"/nowhere/at/all\""));
   CHECK(contains(text, "name a file in a folder that exists"));
-  struct witness {
-    std::int64_t* steps;
-    void step(const step_record&) { ++*steps; }
-  };
   std::int64_t steps = 0;
   if (std::filesystem::exists("/dev/full"))
-    CHECK(contains(error_message([&] { apt_run(0, 1, 99, mllog{"/dev/full"}, witness{&steps}); }),
-                   "mllog: cannot write \"/dev/full\""));
+    CHECK(contains(
+        error_message([&] { apt_run(0, 1, 99, mllog{"/dev/full"}, step_counter{&steps}); }),
+        "mllog: cannot write \"/dev/full\""));
   CHECK(steps == 0);
 }

@@ -32,6 +32,7 @@ class csv {
           return std::strtoll(line.c_str(), nullptr, 10) >= p.first_step;
         });
     if (!appends) log_.put(concat(columns, "\n").c_str());
+    log_.flush();  // a full disk is an error before the first step
   }
   void step(const step_record& r) {
     flush();

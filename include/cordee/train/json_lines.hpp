@@ -53,6 +53,7 @@ class basic_json_lines {
     add("ranks", std::int64_t{p.ranks});
     add("accumulate", std::int64_t{p.accumulate});
     finish();
+    log_.flush();  // a full disk is an error before the first step
   }
   void step(const step_record& r) {
     start("step", r.info.step);
