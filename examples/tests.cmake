@@ -109,6 +109,11 @@ if(TARGET train)
   cordee_example(train.help MATCH "--network resnet50 --precision fp32 +images of 3x224x224, 1000 classes" RUN ${train} --help)
   cordee_example(train.dry_run MATCH "reducer +tree over 2 ranks" NUMBER "measured +([0-9.e+-]+) s an update" 1e-6 60
     RUN ${train} ${fashion} --ranks 2 --reducer tree --dry-run)
+  cordee_example(train.frozen MATCH "frozen +conv1, bn1, layer1: " MATCH "gradients clipped to norm 0.5"
+    RUN ${train} ${fashion} --freeze conv1,bn1,layer1 --clip-norm 0.5 --dry-run)
+  cordee_example(train.frozen_name STATUS 2 MATCH "no tensor of the network begins with .layer9." RUN ${train} ${fashion} --freeze layer9)
+  cordee_example(train.dropout STATUS 2 MATCH "dropout_rate needs a dropout layer" RUN ${train} ${fashion} --dropout 0.5)
+  cordee_example(train.clipped STATUS 2 MATCH "--clip-norm with --optimizer lars: " RUN ${train} ${fashion} --optimizer lars --clip-norm 1)
   cordee_example(train.unknown_option STATUS 2 MATCH "--no-such-option" RUN ${train} --no-such-option)
   cordee_example(train.unknown_network STATUS 2 MATCH "resnet9 .*is not compiled in. There are" RUN ${train} ${fashion} --network resnet9)
   cordee_example(train.pairing STATUS 2 MATCH "--optimizer decentlam with --reducer ring: " RUN ${train} ${fashion} --optimizer decentlam)
@@ -127,7 +132,7 @@ if(TARGET train)
     RUN ${patterns} --output ${folder} --log csv,jsonl,tensorboard)
   cordee_example(train.resumed STATUS 3 MATCH "goes on after update [1-9]" MATCH "stopped by a signal"
     RUN ${patterns} --config ${folder}/settings.ini --resume)
-  cordee_example(train.evaluated NUMBER "top-1 ([0-9.]+) %, top-5" 20 100
+  cordee_example(train.evaluated NUMBER "top-1 ([0-9.]+) %, top-5" 20 100 MATCH "class 9 +recall +[0-9.]+ %, precision"
     RUN ${train} --config ${folder}/settings.ini --load ${folder}/best.safetensors --evaluate)
   if(CORDEE_ALL_TESTS)
     set_tests_properties(example.train.stopped PROPERTIES FIXTURES_REQUIRED train_folder FIXTURES_SETUP train_stopped)

@@ -7,6 +7,7 @@
 //   train --data photographs --network resnet18 --epochs 30 --ranks 2 --output runs/a --log csv
 //   train --config runs/a/settings.ini --resume                       goes on after an interruption
 //   train --config runs/a/settings.ini --load runs/a/best.safetensors --predict rose.jpg
+//   train --data other --load runs/a/best.safetensors --new-classifier --freeze conv1,bn1,layer1,layer2
 //   examples/launch/mpirun.sh 4 train --data photographs --transport mpi
 //
 // Exit status: 0 done; 1 the run failed; 2 wrong options; 3 stopped by a signal, with a checkpoint.
@@ -85,6 +86,7 @@ void add_options(CLI::App& app, settings& s) {
   app.add_flag("--flip", s.flip, "Flip half of the images horizontally")->group("Augmentation");
   augmentation("--cutout", s.cutout, "Side of the square that is covered; 0: none");
   augmentation("--mixup", s.mixup, "Alpha of mixup; 0: none");
+  augmentation("--cutmix", s.cutmix, "Alpha of cutmix; 0: none");
 
   const auto model = [&](auto name, auto& x, auto help) {
     return app.add_option(name, x, help)->group("Network");
@@ -92,9 +94,15 @@ void add_options(CLI::App& app, settings& s) {
   model("--network", s.network, "One of those compiled in, see the end");
   model("--precision", s.precision, "Its precision");
   model("--label-smoothing", s.label_smoothing, "")->check(CLI::Range(0.0, 1.0));
+  model("--dropout", s.dropout, "Share of the classifier's inputs that are dropped")
+      ->check(CLI::Range(0.0, 0.99));
   model("--load", s.load, "Begin with the weights of this safetensors file");
   app.add_flag("--new-classifier", s.new_classifier, "Load all but the last layer")
       ->group("Network");
+  model("--freeze", s.freeze,
+        "Tensors that keep their values, by the beginnings of their names: conv1,bn1,layer1")
+      ->delimiter(',')
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 
   const auto optimization = [&](auto name, auto& x, auto help) {
     return app.add_option(name, x, help)->group("Optimization");
@@ -124,6 +132,8 @@ void add_options(CLI::App& app, settings& s) {
       ->check(IsMember({"constant", "multistep", "polynomial", "cosine"}));
   optimization("--momentum", s.momentum, "")->check(CLI::Range(0.0, 1.0));
   optimization("--weight-decay", s.weight_decay, "")->check(NonNegativeNumber);
+  optimization("--clip-norm", s.clip_norm, "Largest norm of the gradient, of sgd; 0: any")
+      ->check(NonNegativeNumber);
   optimization("--trust-coefficient", s.trust_coefficient, "Of lars")->check(PositiveNumber);
   optimization("--seed", s.seed, "Of weights, order and augmentation");
 
@@ -188,6 +198,9 @@ void check_together(settings& s) {
     refuse("--optimizer ", s.optimizer, " with --reducer ", s.reducer,
            ": decentlam mixes weights with neighbours, which is --reducer gossip; the other "
            "optimizers need an exact mean, such as --reducer ring");
+  if (s.clip_norm > 0 && s.optimizer != "sgd")
+    refuse("--clip-norm with --optimizer ", s.optimizer, ": only sgd's gradient is clipped here");
+  if (s.mixup > 0 && s.cutmix > 0) refuse("give --mixup or --cutmix, not both");
   if (s.transport == "mpi" && s.ranks != 1)
     refuse("--ranks counts threads: with --transport mpi give the number to mpirun");
 #if !defined(WITH_MPI)
@@ -238,6 +251,9 @@ int main(int argc, char** argv) {
   try {
     return run(argc, argv);
   } catch (const wrong_option& e) {
+    std::fprintf(stderr, "train: %s\n", e.what());
+    return train::wrong_options;
+  } catch (const cordee::usage_error& e) {  // such as a name of --freeze that no tensor has
     std::fprintf(stderr, "train: %s\n", e.what());
     return train::wrong_options;
   } catch (const std::exception& e) {

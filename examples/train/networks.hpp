@@ -30,8 +30,9 @@ using networks = std::tuple<
     network_type<8, fp32, resnet_options{.image = {1, 28, 28}, .zero_gamma = false}>,  // MNIST
     network_type<20, fp32, resnet_options{}>,                                          // CIFAR-10
     network_type<20, bf16, resnet_options{}>,
-    network_type<18, fp32, resnet_options{.classes = 5}>,  // five kinds of photographs
-    network_type<50, fp32, resnet_options{}>               // ImageNet
+    network_type<18, fp32,
+                 resnet_options{.classes = 5, .dropout = true}>,  // five kinds of photographs
+    network_type<50, fp32, resnet_options{.dropout = true}>       // ImageNet
     >;
 
 /// One of them, as it is found by the settings.

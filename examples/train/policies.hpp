@@ -5,8 +5,10 @@
 // them: a schedule, an exact reducer, and callbacks that may be absent.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <variant>
@@ -81,6 +83,21 @@ struct exact_reducer : reducer_base<Communicator> {
     if (name == "butterfly") return butterfly{comm};
     if (name == "halving_doubling") return halving_doubling{comm};
     return ring{comm};
+  }
+};
+
+/// Mixup, cutmix or neither.
+struct chosen_mixing {
+  cordee::mixup mixup;
+  cordee::cutmix cutmix;
+
+  [[nodiscard]] bool active() const { return mixup.active() || cutmix.active(); }
+  float operator()(const extent& e, std::span<std::uint8_t> a, std::span<std::uint8_t> b,
+                   random_sequence random) const {
+    return cutmix.active() ? cutmix(e, a, b, random) : mixup(e, a, b, random);
+  }
+  [[nodiscard]] std::string describe() const {
+    return cutmix.active() ? cutmix.describe() : mixup.describe();
   }
 };
 

@@ -32,6 +32,25 @@ inline void print_metrics(const metrics& m) {
               static_cast<long long>(m.count));
 }
 
+inline std::string class_name(int label, const std::vector<std::string>& names) {
+  const auto k = static_cast<std::size_t>(label);
+  return k < names.size() ? names[k] : concat("class ", label);
+}
+
+/// A line for each class: how many of its images are recognized, and what they are taken for most.
+inline void print_classes(const confusion_matrix& m, const std::vector<std::string>& names) {
+  for (int label = 0; label < m.classes(); ++label) {
+    int other = -1;
+    for (int k = 0; k < m.classes(); ++k)
+      if (k != label && m(label, k) > (other < 0 ? 0 : m(label, other))) other = k;
+    std::printf(
+        "%-20s recall %6.2f %%, precision %6.2f %%%s\n", class_name(label, names).c_str(),
+        100 * m.recall(label), 100 * m.precision(label),
+        other < 0 ? ""
+                  : concat(", ", m(label, other), " taken for ", class_name(other, names)).c_str());
+  }
+}
+
 /// The most memory that the process has had.
 inline double peak_megabytes() {
   ::rusage usage{};
@@ -48,9 +67,8 @@ inline void print_prediction(const std::string& file, const double* probabilitie
                    [&](int a, int b) { return probabilities[a] > probabilities[b]; });
   std::printf("%s:", file.c_str());
   for (int k = 0; k < std::min(classes, 3); ++k) {
-    const auto label = static_cast<std::size_t>(order[static_cast<std::size_t>(k)]);
-    std::printf("%s %s %.1f %%", k == 0 ? "" : ",",
-                label < names.size() ? names[label].c_str() : concat("class ", label).c_str(),
+    const int label = order[static_cast<std::size_t>(k)];
+    std::printf("%s %s %.1f %%", k == 0 ? "" : ",", class_name(label, names).c_str(),
                 100 * probabilities[label]);
   }
   std::printf("\n");
@@ -150,6 +168,7 @@ int run_session(const settings& s, const Communicator& comm, const data_sources&
                 const Optimizer& optimizer, const Reducer& reducer) {
   Net net;
   net.loss.label_smoothing = s.label_smoothing;
+  net.dropout_rate = s.dropout;
   loader feed{data.training,
               comm,
               {.global_batch = s.batch,
@@ -159,12 +178,13 @@ int run_session(const settings& s, const Communicator& comm, const data_sources&
                .decode_threads = data.photographs ? s.decode_threads : 1},
               compose{pad_crop_flip{.pad = s.pad, .flip = s.flip}, cutout{.size = s.cutout}},
               data.norm,
-              mixup{.alpha = s.mixup}};
-  trainer run{net,
-              optimizer,
-              make_schedule(s, feed.global_batch()),
-              reducer,
-              {.synchronize_batch_norm = s.synchronize_batch_norm, .seed = s.seed}};
+              chosen_mixing{{.alpha = s.mixup}, {.alpha = s.cutmix}}};
+  trainer run{
+      net,
+      optimizer,
+      make_schedule(s, feed.global_batch()),
+      reducer,
+      {.synchronize_batch_norm = s.synchronize_batch_norm, .seed = s.seed, .freeze = s.freeze}};
   if (!s.load.empty()) run.load(s.load, {.classifier = !s.new_classifier});
   if (!s.predict.empty()) {
     predict_files(run, s, data);
@@ -172,7 +192,12 @@ int run_session(const settings& s, const Communicator& comm, const data_sources&
   }
   if (s.evaluate) {
     const metrics m = run.evaluate(data.validation, feed.norm(), s.validation_batch);
-    if (comm.rank() == 0) print_metrics(m);
+    const confusion_matrix confusion =
+        evaluate_confusion(run, data.validation, feed.norm(), s.validation_batch);
+    if (comm.rank() == 0) {
+      print_metrics(m);
+      print_classes(confusion, data.class_names);
+    }
     return done;
   }
   if (comm.rank() == 0) {
@@ -201,7 +226,9 @@ int run_with_policies(const settings& s, const Communicator& comm, const data_so
                      .trust_coefficient = s.trust_coefficient},
                 exact);
   if (s.optimizer == "lamb") return with(lamb{.weight_decay = s.weight_decay}, exact);
-  return with(sgd{.momentum = s.momentum, .weight_decay = s.weight_decay}, exact);
+  const sgd plain{.momentum = s.momentum, .weight_decay = s.weight_decay};
+  if (s.clip_norm > 0) return with(clip{plain, s.clip_norm}, exact);
+  return with(plain, exact);
 }
 
 template <class Net>

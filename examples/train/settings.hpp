@@ -19,7 +19,8 @@ struct settings {
   bool scaled_decoding = false, skip_broken = false;
   // network
   std::string network = "resnet18", precision = "fp32";
-  double label_smoothing = 0.1;
+  double label_smoothing = 0.1, dropout = 0;
+  std::vector<std::string> freeze;
   // batch and length
   int batch = 0, batch_per_rank = 0, accumulate = 1, validation_batch = 50;
   double epochs = 90;
@@ -28,7 +29,7 @@ struct settings {
   std::string optimizer = "sgd", schedule = "cosine", scaling = "linear";
   double learning_rate = 0.1, momentum = 0.9, weight_decay = 1e-4, trust_coefficient = 0.001;
   int reference_batch = 256;
-  double warmup = 5;
+  double warmup = 5, clip_norm = 0;  // 0: not clipped
   // ranks
   int ranks = 1;
   std::string transport = "threads", reducer = "ring";
@@ -37,7 +38,7 @@ struct settings {
   // augmentation
   int pad = 0, cutout = 0;
   bool flip = false;
-  double mixup = 0;
+  double mixup = 0, cutmix = 0;
   // the run's folder
   std::string output, load, text;  // text: these settings as a file
   bool resume = false, new_classifier = false;

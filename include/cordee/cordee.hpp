@@ -72,11 +72,13 @@
 #include <cordee/nn/binary_cross_entropy.hpp>
 #include <cordee/nn/convolution.hpp>
 #include <cordee/nn/cross_entropy.hpp>
+#include <cordee/nn/dropout.hpp>
 #include <cordee/nn/layer.hpp>
 #include <cordee/nn/linear.hpp>
 #include <cordee/nn/loss.hpp>
 #include <cordee/nn/mean_squared_error.hpp>
 #include <cordee/nn/model.hpp>
+#include <cordee/nn/network.hpp>
 #include <cordee/nn/parameter_table.hpp>
 #include <cordee/nn/pooling.hpp>
 #include <cordee/nn/quantization.hpp>

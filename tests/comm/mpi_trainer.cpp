@@ -19,7 +19,7 @@
 #include <cordee/nn/batch_norm.hpp>
 #include <cordee/nn/convolution.hpp>
 #include <cordee/nn/linear.hpp>
-#include <cordee/nn/model.hpp>
+#include <cordee/nn/network.hpp>
 #include <cordee/nn/pooling.hpp>
 #include <cordee/nn/sequential.hpp>
 #include <cordee/ops/engines/direct/engine.hpp>

@@ -6,7 +6,7 @@
 #include <cordee/data/loader.hpp>
 #include <cordee/data/synthetic.hpp>
 #include <cordee/nn/linear.hpp>
-#include <cordee/nn/model.hpp>
+#include <cordee/nn/network.hpp>
 #include <cordee/ops/engines/reference/engine.hpp>
 #include <cordee/precision/bf16.hpp>
 #include <cordee/precision/fp32.hpp>

@@ -12,7 +12,7 @@
 #include <cordee/data/normalize.hpp>
 #include <cordee/data/synthetic.hpp>
 #include <cordee/nn/linear.hpp>
-#include <cordee/nn/model.hpp>
+#include <cordee/nn/network.hpp>
 #include <cordee/nn/pooling.hpp>
 #include <cordee/nn/residual.hpp>
 #include <cordee/ops/engines/reference/engine.hpp>

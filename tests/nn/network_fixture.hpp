@@ -14,7 +14,7 @@
 
 #include <cordee/core/random.hpp>
 #include <cordee/device/arena.hpp>
-#include <cordee/nn/model.hpp>
+#include <cordee/nn/network.hpp>
 #include <cordee/ops/engines/reference/engine.hpp>
 #include <cordee/precision/fp32.hpp>
 #include <cordee/precision/fp64.hpp>

@@ -58,11 +58,11 @@ struct norm_recorder {
 
 TEST_CASE("clip: the factor is PyTorch's, max_norm / (norm + 1e-6), and at most 1") {
   const clip optimizer{sgd{}, 2.0};
-  CHECK(optimizer.factor(8) == 2.0 / (8 + 1e-6));
-  CHECK(optimizer.factor(2) == 2.0 / (2 + 1e-6));
-  CHECK(optimizer.factor(1) == 1);
-  CHECK(optimizer.factor(0) == 1);
-  CHECK(clip{sgd{}, 2.0, 0.0}.factor(2) == 1);
+  CHECK(optimizer.clip_factor(8) == 2.0 / (8 + 1e-6));
+  CHECK(optimizer.clip_factor(2) == 2.0 / (2 + 1e-6));
+  CHECK(optimizer.clip_factor(1) == 1);
+  CHECK(optimizer.clip_factor(0) == 1);
+  CHECK(clip{sgd{}, 2.0, 0.0}.clip_factor(2) == 1);
 }
 
 TEST_CASE("clip: the wrapped optimizer reads the norms of the clipped gradient") {

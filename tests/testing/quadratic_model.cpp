@@ -5,7 +5,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/nn/model.hpp>
+#include <cordee/nn/network.hpp>
 #include <cordee/precision/fp32.hpp>
 #include <cordee/precision/fp64.hpp>
 #include <cordee/testing/quadratic_model.hpp>

@@ -9,7 +9,7 @@
 #include <cordee/comm/ring.hpp>
 #include <cordee/data/synthetic.hpp>
 #include <cordee/nn/linear.hpp>
-#include <cordee/nn/model.hpp>
+#include <cordee/nn/network.hpp>
 #include <cordee/nn/pooling.hpp>
 #include <cordee/nn/sequential.hpp>
 #include <cordee/ops/engines/reference/engine.hpp>

@@ -195,3 +195,19 @@ TEST_CASE("console: an epoch's line has validation metrics and skipped steps, if
                "% of 20  | skipped 3\n"));
   CHECK(contains(text, "\n20 steps in 1:04, 320 images/s\n"));
 }
+
+TEST_CASE("console: a clipped gradient has its norm before and after, and the factor") {
+  const std::string text = written([](std::FILE* out) {
+    console c{{.seconds = 0, .bar = false, .out = out}};
+    c.begin(plan);
+    step_record clipped = record_of(0);
+    clipped.grad_norm = 8;
+    clipped.clip_factor = 0.25;
+    c.step(clipped);
+    clipped = record_of(1);
+    clipped.clip_factor = 1;
+    c.step(clipped);
+  });
+  CHECK(contains(text, "|g| 8 clipped to 2 (x 0.25)  skipped"));
+  CHECK(contains(text, "|g| 0.125  skipped"));
+}

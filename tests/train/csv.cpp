@@ -27,11 +27,12 @@ TEST_CASE("csv: one line per step, with validation columns at the ends of epochs
   const folder here;
   toy_run(csv{here.file("log.csv")});
   const std::string text = contents(here, "log.csv");
-  CHECK(text.rfind("step,epoch,learning_rate,loss,top1,top5,samples,grad_norm,skipped,seconds,"
-                   "input_wait_seconds,exposed_exchange_seconds,loss_scale,trust_ratio_min,"
-                   "trust_ratio_first_quartile,trust_ratio_median,trust_ratio_third_quartile,"
-                   "trust_ratio_max,validation_loss,validation_top1,consensus_distance\n",
-                   0) == 0);
+  CHECK(text.rfind(
+            "step,epoch,learning_rate,loss,top1,top5,samples,grad_norm,skipped,seconds,"
+            "input_wait_seconds,exposed_exchange_seconds,clip_factor,loss_scale,trust_ratio_min,"
+            "trust_ratio_first_quartile,trust_ratio_median,trust_ratio_third_quartile,"
+            "trust_ratio_max,validation_loss,validation_top1,consensus_distance\n",
+            0) == 0);
   CHECK(count(text, "\n") == 21);
   CHECK(count(text, ",,,\n") == 18);
   CHECK(contains(text, "\n0,0.000000,0.05,"));
@@ -55,11 +56,11 @@ TEST_CASE("csv: every line has every column; metrics are means, in the row of th
   log.end({});
   const std::string text = contents(here, "log.csv");
   CHECK(text.substr(text.find('\n') + 1) ==
-        "0,0.000000,0.25,1.5,0.250000,0.750000,8,0.125,0,1.500,0,,,,,,,,,,\n"
-        "1,0.100000,0.25,1.5,0.250000,0.750000,8,0.125,0,3.000,0.5,,,,,,,,1.5,0.750000,0.0625\n"
-        "2,0.200000,0.25,1.5,0.250000,0.750000,8,0.125,0,4.500,0,0.25,1024,1,2,3,4,5,,,\n"
-        "3,0.300000,0.25,0,0.000000,0.000000,0,0.125,2,6.000,0,,,,,,,,,,\n");
-  CHECK(count(text, ",") == 5 * 20);
+        "0,0.000000,0.25,1.5,0.250000,0.750000,8,0.125,0,1.500,0,,,,,,,,,,,\n"
+        "1,0.100000,0.25,1.5,0.250000,0.750000,8,0.125,0,3.000,0.5,,,,,,,,,1.5,0.750000,0.0625\n"
+        "2,0.200000,0.25,1.5,0.250000,0.750000,8,0.125,0,4.500,0,0.25,,1024,1,2,3,4,5,,,\n"
+        "3,0.300000,0.25,0,0.000000,0.000000,0,0.125,2,6.000,0,,,,,,,,,,,\n");
+  CHECK(count(text, ",") == 5 * 21);
 }
 
 TEST_CASE("csv: learning rates and losses have nine significant digits") {

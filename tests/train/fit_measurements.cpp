@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <vector>
@@ -7,6 +8,8 @@
 #include <doctest/doctest.h>
 
 #include <cordee/comm/ring.hpp>
+#include <cordee/comm/solo.hpp>
+#include <cordee/optim/clip.hpp>
 #include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/precision/fp16.hpp>
@@ -48,6 +51,22 @@ struct distance_recorder {
 };
 
 }  // namespace
+
+TEST_CASE("fit: records have the factor of a clipped gradient") {
+  std::vector<step_record> clipped, plain;
+  quadratic<fp64> model;
+  toy_loader feed, again;
+  trainer run{model, clip{sgd{}, 0.5}, steady, solo{}};
+  run.fit(feed, 1, step_recorder{&clipped});
+  trainer other{model, sgd{}, steady, solo{}};
+  other.fit(again, 1, step_recorder{&plain});
+  REQUIRE(clipped.size() == 10);
+  CHECK(clipped[0].grad_norm > 0.5);
+  CHECK(clipped[0].grad_norm == plain[0].grad_norm);  // before it is clipped
+  for (const step_record& r : clipped)
+    CHECK(r.clip_factor == std::min(1.0, 0.5 / (r.grad_norm + 1e-6)));
+  CHECK_FALSE(plain[0].clip_factor.has_value());
+}
 
 TEST_CASE("fit: records have the seconds that an update waited for its loader and its exchange") {
   struct slow_loader : toy_loader {

@@ -13,7 +13,7 @@
 #include <cordee/data/synthetic.hpp>
 #include <cordee/nn/binary_cross_entropy.hpp>
 #include <cordee/nn/linear.hpp>
-#include <cordee/nn/model.hpp>
+#include <cordee/nn/network.hpp>
 #include <cordee/nn/pooling.hpp>
 #include <cordee/nn/sequential.hpp>
 #include <cordee/ops/engines/reference/engine.hpp>

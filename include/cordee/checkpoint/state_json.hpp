@@ -166,6 +166,7 @@ inline nlohmann::json describe_options(const trainer_options& o) {
   return {{"check_finite", o.check_finite},
           {"max_nonfinite_steps", o.max_nonfinite_steps},
           {"synchronize_batch_norm", o.synchronize_batch_norm},
+          {"freeze", train::describe_frozen(o.freeze)},
           {"loss_scaling.initial", o.loss_scaling.initial},
           {"loss_scaling.growth", o.loss_scaling.growth},
           {"loss_scaling.backoff", o.loss_scaling.backoff},

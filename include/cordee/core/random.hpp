@@ -48,7 +48,8 @@ enum class purpose : std::uint32_t {
   matching,
   mixing,
   resampling,
-  regression
+  regression,
+  dropout
 };
 
 /// The sequence of (seed, purpose, a, b), for example (seed, augmentation, epoch, sample). `a` is

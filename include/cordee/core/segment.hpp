@@ -65,7 +65,7 @@ struct bucket {
   int index = 0;
   std::size_t offset = 0, size = 0;
   std::span<const segment> segments;
-  std::size_t first_segment = 0;  // index of segments.front() in the model's table
+  std::size_t first_segment = 0;  // index of segments.front() in the table it was made of
 };
 
 namespace detail::core {
@@ -88,7 +88,7 @@ constexpr std::size_t count_trainable(std::span<const segment> table) {
 
 /// The buckets of the trainable segments in the order in which they become ready: bucket 0 is the
 /// last run of the table. A bucket holds at most `limit` numbers, unless it is a single segment
-/// that is larger; no segment is split.
+/// that is larger; no segment is split, and none that the table leaves out is inside a bucket.
 [[gnu::cold]] constexpr std::vector<bucket> make_buckets(std::span<const segment> table,
                                                          std::size_t limit) {
   const auto stop = [&](std::size_t end) {
@@ -96,7 +96,7 @@ constexpr std::size_t count_trainable(std::span<const segment> table) {
   };
   const auto first = [&](std::size_t end) {
     std::size_t k = end - 1;
-    while (k > 0 && stop(end) - table[k - 1].offset <= limit) --k;
+    while (k > 0 && stop(k) == table[k].offset && stop(end) - table[k - 1].offset <= limit) --k;
     return k;
   };
   std::size_t end = count_trainable(table), count = 0;

@@ -116,6 +116,10 @@ struct batch {
   // Of samples that were mixed of two: the target is weight * label + (1 - weight) * other label.
   span_on<const std::int32_t, D> other_labels{};  // (count); or empty
   span_on<const float, D> label_weights{};        // (count), 0 .. 1; or empty
+  // What random numbers of a forward pass depend on, beside the trainer's seed.
+  std::int64_t first_sample = 0;       // the position of the first sample in the update
+  std::uint64_t seed = 0;              // set by the trainer, as is
+  span_on<const step_info, D> info{};  // (1), for kernels of a replayed graph; or empty: step 0
 
   bool operator==(const batch&) const = default;
   /// The factor of each sample's loss in backward,

@@ -234,6 +234,7 @@ class loader {
         b.other_labels = {u.other_labels.data() + begin, n};
         b.label_weights = {u.label_weights.data() + begin, n};
       }
+      b.first_sample = begin_of(k);
       u.micro.push_back(b);
     }
   }

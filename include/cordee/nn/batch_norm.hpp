@@ -78,7 +78,7 @@ class batch_norm_node {
                                                    problem_.saved_size(pass.samples, V));
     x_ = x;
     const auto t = tensors(pass);
-    if (pass.phase == phase::train && !pass.frozen_statistics) {
+    if (pass.phase == phase::train && !pass.frozen_statistics && !pass.is_frozen(segment_)) {
       // for a GPU by argument-dependent lookup: ops/gpu/batch_norm.hpp
       count_ = batch_norm_forward<number, V, Epilogue>(problem_, pass.samples, t, residual,
                                                        pass.plane + mean_, pass.plane + variance_,

@@ -58,7 +58,7 @@ class convolution_node {
   template <class Ready>
   number* backward(const backward_pass<B>& pass, number* dy, gradient_target<number> target,
                    Ready& ready) {
-    compute_weight_gradient(pass, dy);
+    if (!pass.is_frozen(segment_)) compute_weight_gradient(pass, dy);
     number* dx = nullptr;
     if (target.needed) {
       dx = target.accumulate_into != nullptr ? target.accumulate_into : pass.gradients->acquire();

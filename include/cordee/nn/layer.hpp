@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <utility>
 #include <vector>
@@ -23,6 +24,7 @@
 #include <cordee/nn/quantization.hpp>
 #include <cordee/ops/cpu/batch_norm.hpp>
 #include <cordee/ops/cpu/elementwise.hpp>
+#include <cordee/ops/dropout.hpp>
 #include <cordee/ops/layout.hpp>
 #include <cordee/ops/packed_table.hpp>
 #include <cordee/precision/precision.hpp>
@@ -84,6 +86,7 @@ struct layout_builder {
   std::size_t activation_bytes = 0;    // their sum for one sample, where it grows with samples
   std::size_t largest_activation = 0;  // the most numbers of a sample between two layers
   std::size_t quantized_layers = 0;    // number of layers with a range of their input
+  std::uint32_t dropouts = 0;          // number of dropout layers
   detail::core::pod_vector<detail::ops::packed_tensor> tensors{};  // for engines that pack by table
 
   /// Reserves `numbers` numbers of type T in the packed parameters; returns the offset in bytes.
@@ -202,9 +205,14 @@ struct forward_pass {
   buffer<double, typename B::device>* scratch;
   typename B::stream s;
   bool frozen_statistics = false;
+  const std::uint8_t* frozen = nullptr;  // (trainable segments), or null: none is
+  detail::ops::dropout_numbers dropout{};
   // for a quantized precision
   detail::nn::quantization_of<typename B::precision, typename B::device>* quantization = nullptr;
 
+  [[nodiscard]] bool is_frozen(std::size_t segment) const {
+    return frozen != nullptr && frozen[segment] != 0;
+  }
   template <class T>
   [[nodiscard]] const T* packed_at(std::size_t offset) const {
     return reinterpret_cast<const T*>(packed + offset);
@@ -230,7 +238,14 @@ struct backward_pass {
   typename B::stream s;
   // where convolutions leave their gradients packed; or null
   std::byte* packed_gradients = nullptr;
+  const std::uint8_t* frozen = nullptr;  // (trainable segments), or null: none is
+  const bool* complete = nullptr;        // whether the rest of the pass has frozen segments alone
 
+  [[nodiscard]] bool is_frozen(std::size_t segment) const {
+    return frozen != nullptr && frozen[segment] != 0;
+  }
+  /// Sequences end here; what they return is read by frozen layers alone.
+  [[nodiscard]] bool is_complete() const { return complete != nullptr && *complete; }
   template <class T>
   [[nodiscard]] const T* packed_at(std::size_t offset) const {
     return reinterpret_cast<const T*>(packed + offset);

@@ -61,8 +61,9 @@ class linear_node {
   number* backward(const backward_pass<B>& pass, number* dy, gradient_target<number> target,
                    Ready& ready) {
     // for a GPU by argument-dependent lookup: ops/gpu/linear.hpp
-    linear_weight_gradient(problem_, pass.samples, x_, static_cast<const number*>(dy),
-                           pass.plane + weights_, pass.plane + bias_, pass.mode, pass.s);
+    if (!pass.is_frozen(segment_) || !pass.is_frozen(segment_ + 1))
+      linear_weight_gradient(problem_, pass.samples, x_, static_cast<const number*>(dy),
+                             pass.plane + weights_, pass.plane + bias_, pass.mode, pass.s);
     number* dx = pass.gradients->acquire();
     linear_input_gradient(problem_, pass.samples, static_cast<const number*>(dy),
                           pass.template packed_at<number>(packed_), dx, pass.s);

@@ -9,7 +9,7 @@
 // 50 and 152 have the form 6n + 2 too, and are the networks of ImageNet's family.
 #pragma once
 
-#include <cordee/nn/model.hpp>
+#include <cordee/nn/network.hpp>
 #include <cordee/nn/resnet_cifar.hpp>
 #include <cordee/nn/resnet_imagenet.hpp>
 #include <cordee/ops/engines/winograd/engine.hpp>

@@ -7,7 +7,7 @@
 
 #include <type_traits>
 
-#include <cordee/nn/linear.hpp>
+#include <cordee/nn/dropout.hpp>
 #include <cordee/nn/pooling.hpp>
 #include <cordee/nn/residual.hpp>
 #include <cordee/nn/resnet_options.hpp>
@@ -40,10 +40,10 @@ struct cifar_blocks {
   using equal = repeat<Times, block<Channels, 1, identity>>;
 
   template <int N>
-  using layers =
-      sequential<convolution<16, 3>, norm_relu, stage<equal<16, N>>,
-                 stage<downsampling<32>, equal<32, N - 1>>,
-                 stage<downsampling<64>, equal<64, N - 1>>, global_average_pool, linear<S.classes>>;
+  using layers = sequential<convolution<16, 3>, norm_relu, stage<equal<16, N>>,
+                            stage<downsampling<32>, equal<32, N - 1>>,
+                            stage<downsampling<64>, equal<64, N - 1>>, global_average_pool,
+                            classifier<S.dropout, S.classes>>;
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::nn

@@ -14,7 +14,7 @@
 #include <array>
 #include <type_traits>
 
-#include <cordee/nn/linear.hpp>
+#include <cordee/nn/dropout.hpp>
 #include <cordee/nn/pooling.hpp>
 #include <cordee/nn/residual.hpp>
 #include <cordee/nn/resnet_options.hpp>
@@ -84,7 +84,7 @@ struct imagenet_blocks {
                             equal_stage<Plan.bottleneck, 128, 2, Plan.blocks[1]>,
                             equal_stage<Plan.bottleneck, 256, 2, Plan.blocks[2]>,
                             equal_stage<Plan.bottleneck, 512, 2, Plan.blocks[3]>,
-                            global_average_pool, linear<S.classes>>;
+                            global_average_pool, classifier<S.dropout, S.classes>>;
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::nn

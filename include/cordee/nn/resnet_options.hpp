@@ -27,6 +27,7 @@ struct resnet_options {
   int ghost_batch = 0;     // samples in a batch norm's statistics, 0: the batch
   bool zero_gamma = true;  // blocks are the identity initially
   cordee::stem stem = cordee::stem::family_default;
+  bool dropout = false;  // before the classifier, of the network's dropout_rate
 
   /// A copy with defaults for the options that are not set.
   [[nodiscard]] constexpr resnet_options with_defaults(const extent& default_image,

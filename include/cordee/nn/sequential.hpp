@@ -39,8 +39,10 @@ struct sequential_node<std::index_sequence<I...>, Nodes...> : indexed_node<I, No
   }
   template <class B, class N, class Ready>
   N* backward(const backward_pass<B>& pass, N* dy, gradient_target<N> target, Ready& ready) {
-    ((dy = at<sizeof...(I) - 1 - I>(*this).backward(
-          pass, dy, I + 1 == sizeof...(I) ? target : gradient_target<N>{}, ready)),
+    ((dy = pass.is_complete()
+               ? dy
+               : at<sizeof...(I) - 1 - I>(*this).backward(
+                     pass, dy, I + 1 == sizeof...(I) ? target : gradient_target<N>{}, ready)),
      ...);
     return dy;
   }
@@ -70,7 +72,7 @@ struct repeat_node {
   template <class B, class N, class Ready>
   N* backward(const backward_pass<B>& pass, N* dy, gradient_target<N> target, Ready& ready) {
     if (nodes.empty()) return route_input_gradient(pass, in, dy, target);
-    for (std::size_t i = nodes.size(); i-- > 0;)
+    for (std::size_t i = nodes.size(); i-- > 0 && !pass.is_complete();)
       dy = nodes[i].backward(pass, dy, i == 0 ? target : gradient_target<N>{}, ready);
     return dy;
   }

@@ -108,8 +108,8 @@ struct clip {
       optimizer.accept(v, info, s);
   }
 
-  /// The factor of a gradient of this norm.
-  [[nodiscard]] double factor(double norm) const {
+  /// The factor of a gradient of this norm, which `fit` reports.
+  [[nodiscard]] double clip_factor(double norm) const {
     return detail::optim::clip_factor::factor(norm, max_norm, epsilon);
   }
 

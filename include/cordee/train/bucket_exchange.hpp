@@ -22,6 +22,7 @@
 #include <cordee/core/trace.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/nn/model.hpp>
+#include <cordee/nn/parameter_packing.hpp>
 #include <cordee/optim/optimizer.hpp>
 #include <cordee/train/courier.hpp>
 #include <cordee/train/enqueued_courier.hpp>
@@ -67,7 +68,8 @@ class bucket_exchange {
         posts_early_(O::eager && options.overlap),
         measures_noise_(options.measure_gradient_noise),
         buckets_(core::make_buckets(
-            M::segments(), comm::message_limit<R>(bucket_bytes<device>(options)) / sizeof(Real))),
+            memory.trainables(),
+            comm::message_limit<R>(bucket_bytes<device>(options)) / sizeof(Real))),
         registration_(register_exchanged<exact>(reducer, memory.grads())),
         scratch_(model.where(), comm::largest_scratch<Real>(reducer, buckets())),
         courier_(reducer, model.where(), buckets_.size()) {
@@ -129,8 +131,11 @@ class bucket_exchange {
     const auto ready = [&](std::size_t k) { last ? segments_ready(k, s) : void(); };
     if constexpr (nn::HasPackedGradients<M>) {
       model_.backward_packed(packed, planes_.grads(), mode, ready, s);
-      if (!last)
-        model_.unpack_gradients(planes_.grads(), 0, planes_.trainables().size(), mode, nullptr, s);
+      if (last) return;
+      const std::size_t n = planes_.trainables().size();
+      if (n == core::count_trainable(M::segments()))
+        return model_.unpack_gradients(planes_.grads(), 0, n, mode, nullptr, s);
+      for (const bucket& b : buckets()) unpack(b, nullptr, s);  // without what is frozen
     } else {
       model_.backward(packed, planes_.grads(), mode, ready, s);
     }
@@ -140,7 +145,8 @@ class bucket_exchange {
   /// Backward has written the gradients of segment k and of all later segments of the table:
   /// buckets that begin at k or later are complete.
   void segments_ready(std::size_t k, stream s, bool scaled = true) {
-    for (; next_ < buckets_.size() && k <= buckets_[next_].first_segment; ++next_) {
+    const std::size_t offset = M::segments()[k].offset;
+    for (; next_ < buckets_.size() && offset <= buckets_[next_].offset; ++next_) {
       const bucket& b = buckets_[next_];
       if (scaled) finish_gradient(b, s);
       if constexpr (checks_early) check_local_gradient(b, s);
@@ -217,11 +223,19 @@ class bucket_exchange {
                                                           *static_cast<const stream*>(s));
   }
 
+  void unpack(const bucket& b, const float* factor, stream s)
+    requires nn::HasPackedGradients<M>
+  {
+    const std::span<const segment> table = M::segments();
+    std::size_t first = 0;
+    while (table[first].offset < b.offset) ++first;
+    model_.unpack_gradients(planes_.grads(), first, b.segments.size(), mode_, factor, s);
+  }
+
   // The gradient in the plane, without the loss scale.
   void finish_gradient(const bucket& b, stream s) {
     if constexpr (nn::HasPackedGradients<M>)
-      model_.unpack_gradients(planes_.grads(), b.first_segment, b.segments.size(), mode_,
-                              scaler_.device_factor(), s);
+      unpack(b, scaler_.device_factor(), s);
     else
       scaler_.unscale(planes_.grads().subspan(b.offset, b.size), s);
   }

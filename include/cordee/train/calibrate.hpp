@@ -21,7 +21,7 @@
 
 #include <cordee/comm/collectives.hpp>
 #include <cordee/core/concat.hpp>
-#include <cordee/nn/model.hpp>
+#include <cordee/nn/network.hpp>
 #include <cordee/train/fit.hpp>
 #include <cordee/train/observe.hpp>
 

@@ -82,13 +82,16 @@ class console {
   [[nodiscard]] std::string describe(const step_record& r, double speed) const {
     const double done = static_cast<double>(r.info.step + 1 - plan_.first_step);
     const double left = r.seconds / done * static_cast<double>(plan_.steps - r.info.step - 1);
-    char out[260];
+    char out[320], clipped[48] = "";
+    if (r.clip_factor.value_or(1) < 1)
+      std::snprintf(clipped, sizeof clipped, " clipped to %.3g (x %.3g)",
+                    r.grad_norm * *r.clip_factor, *r.clip_factor);
     std::snprintf(out, sizeof out,
                   "step %lld/%lld  epoch %.2f  loss %.4f  top-1 %.1f %%  lr %.4g  %.0f images/s  "
-                  "|g|%s %.3g  skipped %lld  left %s",
+                  "|g|%s %.3g%s  skipped %lld  left %s",
                   static_cast<long long>(r.info.step + 1), static_cast<long long>(plan_.steps),
                   r.info.epoch, recent_.mean_loss(), 100 * recent_.accuracy(), r.info.learning_rate,
-                  speed, r.grad_norm_local ? " (rms of ranks)" : "", r.grad_norm,
+                  speed, r.grad_norm_local ? " (rms of ranks)" : "", r.grad_norm, clipped,
                   static_cast<long long>(r.skipped), duration(left).c_str());
     return out;
   }

@@ -50,7 +50,7 @@ class csv {
  private:
   static constexpr std::string_view columns =
       "step,epoch,learning_rate,loss,top1,top5,samples,grad_norm,skipped,seconds,"
-      "input_wait_seconds,exposed_exchange_seconds,loss_scale,trust_ratio_min,"
+      "input_wait_seconds,exposed_exchange_seconds,clip_factor,loss_scale,trust_ratio_min,"
       "trust_ratio_first_quartile,trust_ratio_median,trust_ratio_third_quartile,trust_ratio_max,"
       "validation_loss,validation_top1,consensus_distance";
 

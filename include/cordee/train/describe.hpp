@@ -88,7 +88,9 @@ std::string describe(Run& run, F& feed, double epochs) {
   for (const segment& s : run.segments())
     if (s.kind != kind::statistic) parameters += s.size;
   for (const bucket& b : run.buckets()) largest = std::max(largest, b.size);
-  std::size_t exchanged = 0;
+  std::size_t exchanged = 0, trained = 0;
+  for (const bucket& b : run.buckets())
+    for (const segment& s : b.segments) trained += s.size;
   for (const bucket& b : run.buckets()) exchanged += b.size * sizeof(Real);
 
   std::string out;
@@ -99,6 +101,11 @@ std::string describe(Run& run, F& feed, double epochs) {
   add_line("network", concat(detail::core::grouped(parameters), " parameters in ",
                              detail::core::count_trainable(run.segments()), " tensors, image ",
                              describe(M::input), ", ", M::classes, " classes"));
+  if (const auto& frozen = run.options().freeze; !frozen.empty())
+    add_line("frozen", concat(detail::train::describe_frozen(frozen), ": ",
+                              detail::core::grouped(parameters - trained), " parameters"));
+  if constexpr (requires { run.model().dropout_rate; })
+    if (run.model().dropout_rate > 0) add_line("dropout", concat(run.model().dropout_rate));
   add_line("precision",
            concat(Run::precision::name, " on ", Run::device::name,
                   Run::device::host_memory ? ", " + detail::train::instruction_set() : ""));

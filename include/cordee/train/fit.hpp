@@ -87,6 +87,8 @@ step_record allreduce_record(Run& run, const Outcome& own, std::int64_t skipped,
   step_record r{own.info, from_doubles(sums.data())};
   r.grad_norm = std::sqrt(exact ? own.squared_global_norm : sums[4] / ranks);
   r.grad_norm_local = !exact;
+  if constexpr (exact && requires { run.optimizer().clip_factor(r.grad_norm); })
+    if (own.applied) r.clip_factor = run.optimizer().clip_factor(r.grad_norm);
   r.skipped = skipped + (exact ? (own.applied ? 0 : 1) : std::llround(sums[5]));
   r.seconds = seconds;
   r.input_wait = sums[6] / ranks;

@@ -20,8 +20,7 @@ namespace cordee::inline CORDEE_ABI::detail::train {
 /// Throws usage_error for settings of a model without meaning.
 template <class M>
 void check_model(const M& model) {
-  if constexpr (requires { model.quantization.check(); }) model.quantization.check();
-  if constexpr (requires { model.loss.check(); }) model.loss.check();
+  if constexpr (requires { model.check(); }) model.check();
 }
 
 /// The minima over ranks of each layer's (low, -high). A rank whose step does not count contributes

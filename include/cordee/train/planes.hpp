@@ -7,7 +7,9 @@
 
 #include <cmath>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include <cordee/comm/reducer.hpp>
 #include <cordee/core/training_step.hpp>
@@ -15,6 +17,7 @@
 #include <cordee/device/predicated.hpp>
 #include <cordee/ops/cpu/elementwise.hpp>
 #include <cordee/ops/cpu/segmented.hpp>
+#include <cordee/train/frozen_layers.hpp>
 #include <cordee/train/named_segment.hpp>
 #include <cordee/train/step_status.hpp>
 
@@ -29,10 +32,12 @@ class planes {
   using stream = typename D::stream;
   using segments = std::span<const segment>;  // consecutive ones of the table
 
-  [[gnu::cold]] planes(const D& device, segments table)
+  /// Segments whose names begin with one of `frozen` have planes as all others, but no step reads or
+  /// writes what they hold there.
+  [[gnu::cold]] planes(const D& device, segments table, std::span<const std::string> frozen = {})
       : device_(device),
         table_(table),
-        trainables_(table.first(detail::core::count_trainable(table))),
+        trainables_(unfrozen(table, frozen)),
         arena_(device, table, 2 + O::slots + R::slots),
         saved_statistics_(device, arena_.plane_size() - trainable_size()),
         squared_weight_norms_(device, table.size()),
@@ -41,7 +46,8 @@ class planes {
         step_status_(device, 1) {}
 
   [[nodiscard]] segments table() const { return table_; }
-  [[nodiscard]] segments trainables() const { return trainables_; }
+  /// Without those that are frozen.
+  [[nodiscard]] segments trainables() const { return {trainables_.data(), trainables_.size()}; }
   [[nodiscard]] std::size_t bytes() const {
     return arena_.plane_size() * static_cast<std::size_t>(arena_.planes()) * sizeof(Real);
   }
@@ -59,6 +65,7 @@ class planes {
     return weights().subspan(trainable_size(), saved_statistics_.size());
   }
   /// In the device's memory.
+  [[nodiscard]] span_on<const step_info, D> info() const { return {&status()->info, 1}; }
   [[nodiscard]] step_status* status() { return step_status_.span().data; }
   [[nodiscard]] const step_status* status() const { return step_status_.span().data; }
 
@@ -154,10 +161,10 @@ class planes {
   template <class F>
   void unless_nonfinite(stream s, const F& f) {
     if constexpr (!D::host_memory)
-      f(view_of<device::predicated<D>>(trainables_, 0, true),
+      f(view_of<device::predicated<D>>(trainables(), 0, true),
         typename device::predicated<D>::stream{s, any_nonfinite()});
     else if (*any_nonfinite() == 0)
-      f(view_of(trainables_, 0, true), s);
+      f(view_of(trainables(), 0, true), s);
   }
 
   /// f(kind, |w|, |g|, square root of the optimizer's sum) for each trainable segment, of the norms
@@ -181,9 +188,8 @@ class planes {
 
  private:
   [[nodiscard]] std::size_t trainable_size() const {
-    return trainables_.empty()
-               ? 0
-               : trainables_.back().offset + detail::core::align_up(trainables_.back().size);
+    const std::size_t n = core::count_trainable(table_);
+    return n == 0 ? 0 : table_[n - 1].offset + core::align_up(table_[n - 1].size);
   }
 
   [[nodiscard]] const std::int32_t* any_nonfinite() const {
@@ -206,7 +212,8 @@ class planes {
   }
 
   D device_;
-  segments table_, trainables_;
+  segments table_;
+  std::vector<segment> trainables_;
   arena<Real, D> arena_;
   buffer<Real, D> saved_statistics_;  // as they were when the step began
   buffer<double, D> squared_weight_norms_, squared_grad_norms_, sums_;  // one number per segment

@@ -64,6 +64,9 @@ struct step_record {
   // backward's end. The latter where threads of the host exchange what is in its memory.
   double input_wait = 0;
   std::optional<double> exposed_exchange{};
+  // By which `clip` multiplied the exact mean, of norm grad_norm; 1 where it was not longer than
+  // max_norm.
+  std::optional<double> clip_factor{};
   // Of the ranks where they are not alike: means over those that have one.
   std::optional<double> loss_scale{};       // of precisions that scale their loss
   std::optional<quantiles> trust_ratios{};  // over the segments that adapt, of an applied update
@@ -91,6 +94,7 @@ template <class F>
 void for_measurements(const step_record& r, const F& f) {
   f("input_wait_seconds", std::optional(r.input_wait));
   f("exposed_exchange_seconds", r.exposed_exchange);
+  f("clip_factor", r.clip_factor);
   f("loss_scale", r.loss_scale);
   const auto ratio = [&](const char* name, double quantiles::*which) {
     f(name, r.trust_ratios ? std::optional((*r.trust_ratios).*which) : std::nullopt);

@@ -24,6 +24,7 @@
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/training_step.hpp>
+#include <cordee/train/frozen_layers.hpp>
 #include <cordee/train/step.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
@@ -186,6 +187,7 @@ template <class R>
   all.add("trainer_options::max_nonfinite_steps", o.max_nonfinite_steps);
   all.add("trainer_options::synchronize_batch_norm", o.synchronize_batch_norm);
   all.add("trainer_options::measure_gradient_noise", o.measure_gradient_noise);
+  if (!o.freeze.empty()) all.add("trainer_options::freeze", describe_frozen(o.freeze));
   all.add("loss_scaling::initial", o.loss_scaling.initial);
   all.add("loss_scaling::growth", o.loss_scaling.growth);
   all.add("loss_scaling::backoff", o.loss_scaling.backoff);
@@ -199,6 +201,7 @@ template <class M, class O, class S, class R>
       trainer_settings(core::describe_policy(optimizer), core::describe_policy(schedule),
                        static_cast<double>(schedule(0.0)), describe_reducer(reducer), options);
   if constexpr (requires { model.loss; }) all.add("the loss", core::describe_policy(model.loss));
+  if constexpr (requires { model.dropout_rate; }) all.add("dropout_rate", model.dropout_rate);
   return all;
 }
 

@@ -8,7 +8,9 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
@@ -42,10 +44,13 @@ struct trainer_options {
   /// Measure the gradient noise scale in each step (gradient_noise.hpp), by one more norm of this
   /// rank's gradient. `fit` reports it in step_record::noise.
   bool measure_gradient_noise = false;
-  /// Of the initial weights.
+  /// Of the initial weights and of dropout.
   std::uint64_t seed = 0;
   /// For precisions that scale their loss (fp16).
   cordee::loss_scaling loss_scaling{};
+  /// Tensors whose names begin with one of these keep their bits, as their batch norms' running
+  /// statistics do (frozen_layers.hpp): {"conv1", "bn1", "layer1"}.
+  std::vector<std::string> freeze{};
 };
 
 /// One step, as seen by this rank.

@@ -21,6 +21,7 @@
 #include <cordee/optim/optimizer.hpp>
 #include <cordee/schedule/schedule.hpp>
 #include <cordee/train/bucket_exchange.hpp>
+#include <cordee/train/frozen_layers.hpp>
 #include <cordee/train/gradient_scaler.hpp>
 #include <cordee/train/graph_cache.hpp>
 #include <cordee/train/loader_position.hpp>
@@ -65,7 +66,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
         options_(options),
         device_(model.where()),
         stream_(device_.make_stream()),
-        planes_(device_, M::segments()),
+        planes_(device_, M::segments(), options_.freeze),
         packed_parameters_(model.make_packed_parameters()),
         readback_(device_),
         gradient_scaler_(device_, options_.loss_scaling, planes_.status(), state_.scale, stream_),
@@ -73,6 +74,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
         exchange_(model_, optimizer_, reducer_, planes_, gradient_scaler_, options_) {
     detail::optim::check_optimizer(optimizer_);
     detail::train::check_model(model_);
+    detail::train::freeze_layers(model_, options_.freeze);
     if (options_.check_stability) detail::train::expect_stable(optimizer_, reducer_);
     if constexpr (!detail::comm::single_rank<typename R::communicator_type>)
       detail::train::expect_same_table(
@@ -208,6 +210,8 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   void forward_backward(const batch<device>& micro, bool first, bool last, bool joined) {
     batch<device> b = micro.with_loss_scale(gradient_scaler_.scale(), out_.info.epoch);
     b.device_loss_scale = gradient_scaler_.device_scale();
+    b.seed = options_.seed;
+    b.info = planes_.info();
     const bool replaces = first && detail::train::overwrites(micro);
     const auto mode = replaces ? write_mode::overwrite : write_mode::add;
     const auto pass = [&] {

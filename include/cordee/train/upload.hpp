@@ -63,6 +63,7 @@ class upload {
       next.batches.push_back({memory.pixels.copy_of(device_, b.pixels, copies_),
                               memory.labels.copy_of(device_, b.labels, copies_), b.count,
                               b.global_samples, b.ranks, b.normalization, b.loss_scale});
+      next.batches.back().first_sample = b.first_sample;
       if (b.label_weights.empty()) continue;
       next.batches.back().other_labels =
           memory.other_labels.copy_of(device_, b.other_labels, copies_);

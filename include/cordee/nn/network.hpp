@@ -1,0 +1,323 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A network made of layers, a model that the trainer can train.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include <cordee/core/error.hpp>
+#include <cordee/core/training_step.hpp>
+#include <cordee/nn/cross_entropy.hpp>
+#include <cordee/nn/largest_batch.hpp>
+#include <cordee/nn/layer.hpp>
+#include <cordee/nn/loss.hpp>
+#include <cordee/nn/model.hpp>
+#include <cordee/nn/parameter_packing.hpp>
+#include <cordee/ops/cpu/loss.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+/// The layer `Root` from images of extent Input to the logits of `Classes` classes.
+template <Layer Root, Precision P, Device D, class Engine, extent Input, int Classes,
+          Loss L = cross_entropy>
+class network {
+  static_assert(
+      detail::nn::computes_in<P, D>,
+      "layers on the CPU compute on numbers of the masters' type, or on 16-bit storage with "
+      "float masters: use fp64, fp32, bf16, fp16 or int8");
+  static_assert(Root::out(Input) == extent{Classes, 1, 1},
+                "a network ends in one number for each class: end it in linear<classes>");
+  static_assert(Input.channels <= 4, "an image of bytes has at most four channels");
+
+  using layer_backend = detail::nn::backend<P, D, Engine>;
+  using table = detail::nn::parameter_table<Root, Input, Quantized<P>>;
+  using number = typename layer_backend::number;
+  using real = typename P::master;
+  using stream = typename D::stream;
+
+ public:
+  using precision = P;
+  using device = D;
+  using engine = Engine;
+  using packed_parameters = buffer<std::byte, D>;
+  /// The same network with a loss of another type.
+  template <Loss Other>
+  using with_loss = network<Root, P, D, Engine, Input, Classes, Other>;
+
+  static constexpr extent input = Input;
+  static constexpr int classes = Classes;
+  static constexpr std::span<const segment> segments() { return table::segments; }
+  /// Trainable numbers, without padding.
+  static constexpr std::int64_t parameters() { return table::totals.parameters; }
+  /// Trainable segments.
+  static constexpr std::size_t tensors() { return table::totals.trainable; }
+  /// Multiply-accumulate operations of one sample's forward pass in convolutions and matrix
+  /// products.
+  static constexpr std::int64_t macs() { return table::totals.macs; }
+  static constexpr int convolutions() { return table::totals.convolutions; }
+  /// The size in numbers of a plane of the arena.
+  static constexpr std::size_t plane_size() {
+    return table::totals.trainable_end + table::totals.statistics_end;
+  }
+
+  L loss{};
+  /// Of dropout layers, in training: the share of numbers that become zero.
+  double dropout_rate = 0;
+  detail::ops::statistics_allreduce
+      batch_norm_allreduce;  // of batch norm's statistics over ranks, if set
+  /// The epoch from which batch norms' running statistics are frozen: training normalizes by them.
+  double freeze_batch_norm_at = std::numeric_limits<double>::infinity();
+  detail::nn::quantization_of<P, D> quantization;  // int8: options of the ranges, and observations
+
+  explicit network(D where = D{}) : network(where, layout_builder{segments(), 0, tensors(), 0}) {}
+
+  [[nodiscard]] const D& where() const { return device_; }
+
+  /// Throws usage_error for members without meaning.
+  [[gnu::cold]] void check() const {
+    if constexpr (requires { quantization.check(); }) quantization.check();
+    if constexpr (requires { loss.check(); }) loss.check();
+    expects(dropout_rate >= 0 && dropout_rate < 1, "network: .dropout_rate is within 0 .. 1");
+    expects(dropout_rate == 0 || dropouts_ > 0,
+            "network: .dropout_rate needs a dropout layer: resnet_options{.dropout = true}, or "
+            "dropout before linear");
+  }
+  /// From now on passes leave these trainable segments as they are, and batch norms among them
+  /// normalize by their running statistics. Empty: none; otherwise a flag for each. Backward ends at
+  /// the first one that is not frozen.
+  [[gnu::cold]] void freeze(const std::vector<std::uint8_t>& frozen) {
+    expects(frozen.empty() || frozen.size() == tensors(),
+            "network: freeze takes a flag for each trainable segment");
+    frozen_ = frozen;
+  }
+
+  /// Writes the initial weights, a function of the seed alone.
+  void initialize(span_on<real, D> plane, std::uint64_t seed) const {
+    expects(plane.size >= plane_size(), "network: the plane is smaller than the network's table");
+    const std::vector<real> initial =
+        detail::nn::draw_weights<real>(segments(), table::initializers, plane_size(), seed);
+    const stream s{};
+    device_.copy(plane.data, initial.data(), plane_size() * sizeof(real), s);
+    device_.finish(s);
+  }
+
+  [[nodiscard]] packed_parameters make_packed_parameters() const {
+    return packed_parameters(device_, packed_size_);
+  }
+
+  /// Converts masters to what kernels read.
+  void pack_parameters(span_on<const real, D> plane, packed_parameters& out, stream s) const {
+    expects(plane.size >= plane_size(), "network: the plane is smaller than the network's table");
+    expects(out.size() >= packed_size_,
+            "network: the packed parameters are not from make_packed_parameters");
+    if constexpr (layer_backend::packs_by_table)
+      packing_.pack(plane.data, out.span().data, s);
+    else
+      root_.pack_parameters(pack_pass<layer_backend>{plane.data, out.span().data, device_, s});
+  }
+
+  /// Out of line: inlined into the step, it takes longer to compile.
+  [[gnu::noinline]] void forward(const packed_parameters& in, span_on<real, D> plane,
+                                 const batch<D>& b, phase p, stream s) {
+    expects(plane.size >= plane_size(), "network: the plane is smaller than the network's table");
+    expects(in.size() >= packed_size_,
+            "network: the packed parameters are not from make_packed_parameters");
+    expects(b.count >= 0 && b.labels.size >= static_cast<std::size_t>(b.count) &&
+                b.pixels.size >= static_cast<std::size_t>(b.count) * Input.size(),
+            "network: the batch has fewer pixels or labels than its count");
+    expects(
+        b.label_weights.size == b.other_labels.size &&
+            (b.label_weights.empty() || b.label_weights.size >= static_cast<std::size_t>(b.count)),
+        "network: a batch of mixed samples has an other label and a weight for each of them");
+    expects(p == phase::evaluate || b.global_samples >= std::max(b.count, 1),
+            "network: global_samples of a batch for training is at least its count and at least 1");
+    run_pass(s, [&] { run_forward(in, plane, b, p, s); });
+  }
+
+  template <class Ready>
+  void backward(const packed_parameters& in, span_on<real, D> gradients, write_mode mode,
+                Ready&& ready, stream s) {
+    run_backward(in, gradients, mode, ready, s, nullptr);
+  }
+  /// As backward, but the convolutions' gradients stay packed until unpack_gradients, which takes
+  /// those of many layers in one launch.
+  template <class Ready>
+    requires layer_backend::packs_gradients
+  void backward_packed(const packed_parameters& in, span_on<real, D> gradients, write_mode mode,
+                       Ready&& ready, stream s) {
+    run_backward(in, gradients, mode, ready, s, packing_.gradients());
+  }
+  /// gradient <- factor (gradient + packed gradient) in `count` segments from `first` on, without
+  /// the first term where `mode` is overwrite. A null factor, in device memory, is 1.
+  void unpack_gradients(span_on<real, D> gradients, std::size_t first, std::size_t count,
+                        write_mode mode, const float* factor, stream s)
+    requires layer_backend::packs_gradients
+  {
+    packing_.unpack(gradients.data, first, count, mode, factor, s);
+  }
+
+  /// Of the last forward. On a GPU it blocks the host. Throws error if a label is out of range.
+  [[nodiscard]] metrics read_metrics(stream s) const {
+    if constexpr (D::host_memory) {
+      return metrics_of(*metrics_.span().data);
+    } else {
+      detail::ops::metric_sums sums;
+      device_.copy(&sums, metrics_.span().data, sizeof(sums), s);
+      device_.finish(s);
+      if constexpr (Quantized<P>)
+        if (!trained_) quantization.expect_ranges(device_, s);
+      return metrics_of(sums);
+    }
+  }
+  /// Of the last forward, and what they mean: throws error if a label is out of range.
+  [[nodiscard]] span_on<const detail::ops::metric_sums, D> device_metrics() const {
+    return metrics_.span();
+  }
+  [[nodiscard]] metrics metrics_of(const detail::ops::metric_sums& sums) const {
+    return detail::ops::checked_metrics(sums, Classes);
+  }
+  /// What a captured pass depends on beside its batch. `bytes` stands for addresses: a network's
+  /// buffers only grow, so that a buffer which has moved changes the sum.
+  struct capture_key {
+    std::size_t bytes;
+    L loss;
+    double dropout_rate;
+    bool frozen_statistics, counts_numbers;
+    bool operator==(const capture_key&) const = default;
+  };
+  /// Empty if the host takes part in a pass, which then cannot be captured.
+  [[nodiscard]] std::optional<capture_key> captured_arguments(const batch<D>& b) const {
+    if (batch_norm_allreduce.blocks_host()) return {};
+    bool counts_numbers = false;
+    if constexpr (Quantized<P>) counts_numbers = quantization.percentile < 100;
+    return capture_key{held_bytes() + workspace_.size() * sizeof(number) + packing_.bytes(), loss,
+                       dropout_rate, b.epoch >= freeze_batch_norm_at, counts_numbers};
+  }
+  /// Memory of a training pass for each of its samples, at least: activations and their gradients.
+  [[nodiscard]] std::size_t bytes_per_sample() const { return bytes_per_sample_; }
+  /// (samples, classes) of the last forward pass.
+  [[nodiscard]] span_on<const number, D> logits() const {
+    return {logits_, static_cast<std::size_t>(samples_) * Classes};
+  }
+
+ private:
+  template <class F>
+  void run_pass(stream s, const F& f) {
+    detail::nn::run_in_memory(device_, s, bytes_per_sample_, f, [&] { return held_bytes(); });
+  }
+  void run_forward(const packed_parameters& in, span_on<real, D> plane, const batch<D>& b, phase p,
+                   stream s) {
+    const auto samples = static_cast<std::size_t>(b.count);
+    input_.reserve(samples * layer_backend::numbers(Input));
+    loss_gradient_.reserve(samples * Classes);
+    // for a GPU by argument-dependent lookup: ops/gpu/elementwise.hpp
+    normalize_bytes<number, layer_backend::block(Input.channels)>(
+        Input, b.count, b.pixels.data, b.normalization, input_.span().data, s);
+    forward_pass<layer_backend> pass{in.span().data,       plane.data, b.count,   p,
+                                     batch_norm_allreduce, &saved_,    &scratch_, s};
+    pass.frozen_statistics = b.epoch >= freeze_batch_norm_at;
+    pass.frozen = frozen_flags();
+    if (p == phase::train) pass.dropout = {dropout_rate, b.seed, b.first_sample, b.info.data};
+    if constexpr (Quantized<P>) pass.quantization = &quantization;
+    logits_ = root_.forward(pass, input_.span().data);
+    samples_ = b.count;
+    trained_ = p == phase::train;
+    const L phase_loss = detail::nn::loss_of(loss, trained_);
+    const double weight = trained_ ? b.loss_weight() : 1;
+    number* const loss_gradient = trained_ ? loss_gradient_.span().data : nullptr;  // null: none
+    const auto targets = detail::ops::targets_of(b);
+    if constexpr (D::host_memory)
+      *metrics_.span().data =
+          batch_loss(phase_loss, Classes, b.count, logits_, targets, weight, loss_gradient, s);
+    else  // for a GPU by argument-dependent lookup: ops/gpu/loss.hpp
+      batch_loss(phase_loss, Classes, b.count, logits_, targets,
+                 b.device_loss_scale.empty() ? weight : b.unscaled_loss_weight(),
+                 b.device_loss_scale.data, loss_gradient, metrics_.span().data, s);
+  }
+  template <class Ready>
+  void run_backward(const packed_parameters& in, span_on<real, D> gradients, write_mode mode,
+                    Ready&& ready, stream s, std::byte* packed_gradients) {
+    expects(trained_, "network: backward requires a preceding forward with phase::train");
+    expects(gradients.size >= plane_size(),
+            "network: the plane is smaller than the network's table");
+    run_pass(s, [&] {
+      const auto samples = static_cast<std::size_t>(samples_);
+      gradients_.reset(samples * largest_activation_);
+      const std::size_t first = first_unfrozen();
+      bool complete = false;
+      const auto note_ready = [&](std::size_t k) {
+        ready(k);
+        complete = k <= first;
+      };
+      backward_pass<layer_backend> pass{
+          in.span().data, gradients.data, mode,        samples_, batch_norm_allreduce,
+          &gradients_,    &scratch_,      &workspace_, s,        packed_gradients};
+      pass.frozen = frozen_flags();
+      if (first > 0) pass.complete = &complete;
+      number* dy = gradients_.acquire();
+      device_.copy(dy, loss_gradient_.span().data, samples * Classes * sizeof(number), s);
+      root_.backward(pass, dy, {.needed = false}, note_ready);
+    });
+  }
+
+  [[nodiscard]] const std::uint8_t* frozen_flags() const {
+    return frozen_.empty() ? nullptr : frozen_.data();
+  }
+  [[nodiscard]] std::size_t first_unfrozen() const {
+    return static_cast<std::size_t>(std::find(frozen_.begin(), frozen_.end(), 0) - frozen_.begin());
+  }
+
+  // Memory of the samples of the largest pass so far; bytes_per_sample_ of each, at least.
+  [[nodiscard]] std::size_t held_bytes() const {
+    return saved_.bytes() + gradients_.bytes() +
+           (input_.size() + loss_gradient_.size()) * sizeof(number);
+  }
+
+  [[gnu::cold]] network(const D& where, layout_builder&& layout)
+      : device_(where),
+        root_(Root::template bind<layer_backend, Input>(layout)),
+        packed_size_(layout.packed_size),
+        dropouts_(layout.dropouts),
+        largest_activation_(layout.largest_activation),
+        bytes_per_sample_(layout.activation_bytes +
+                          sizeof(number) *
+                              (layer_backend::numbers(Input) + Classes + 2 * largest_activation_)),
+        saved_(where, layout.activations),
+        input_(where, 0),
+        loss_gradient_(where, 0),
+        metrics_(where, 1),
+        workspace_(where, 0),
+        scratch_(where, 0),
+        packing_(where, layout),
+        gradients_(where) {
+    if constexpr (Quantized<P>) {
+      if constexpr (D::host_memory)
+        quantization.observer.add_layers(segments());
+      else
+        quantization.add_layers(where, segments());
+    }
+  }
+
+  D device_;
+  node_of<Root, layer_backend, Input> root_;
+  std::size_t packed_size_, dropouts_, largest_activation_, bytes_per_sample_;
+  std::vector<std::uint8_t> frozen_;
+  detail::nn::activations<D> saved_;
+  int samples_ = 0;
+  bool trained_ = false;
+  const number* logits_ = nullptr;
+  buffer<number, D> input_, loss_gradient_;
+  buffer<detail::ops::metric_sums, D> metrics_;
+  buffer<number, D> workspace_;
+  buffer<double, D> scratch_;
+  detail::nn::parameter_packing<layer_backend> packing_;
+  detail::nn::gradient_buffers<number, D> gradients_;
+};
+
+}  // namespace cordee::inline CORDEE_ABI
