@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <span>
 #include <string_view>
@@ -17,14 +18,17 @@
 
 namespace cordee::inline CORDEE_ABI::detail::train {
 
+// Templates, so that programs that name no segment do not compile this code.
+
 /// The edit distance of two names (Levenshtein 1966): insertions, deletions and replacements.
-[[gnu::cold]] inline std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);  // of a's first i characters to b's first j
+template <std::unsigned_integral Count = std::size_t>
+[[gnu::cold]] Count edit_distance(std::string_view a, std::string_view b) {
+  std::vector<Count> row(b.size() + 1);  // of a's first i characters to b's first j
   for (std::size_t j = 0; j < row.size(); ++j) row[j] = j;
   for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i + 1);
+    Count diagonal = std::exchange(row[0], i + 1);
     for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
+      const Count replaced = diagonal + (a[i] == b[j] ? 0 : 1);
       diagonal = std::exchange(row[j + 1], std::min({replaced, row[j + 1] + 1, row[j] + 1}));
     }
   }
@@ -32,13 +36,13 @@ namespace cordee::inline CORDEE_ABI::detail::train {
 }
 
 /// Throws usage_error, with the nearest name, if the table has no segment of that name.
-[[gnu::cold]] inline const segment& named_segment(std::span<const segment> table,
-                                                  std::string_view name) {
+template <std::unsigned_integral Count = std::size_t>
+[[gnu::cold]] const segment& named_segment(std::span<const segment> table, std::string_view name) {
   std::string_view nearest;
-  std::size_t least = ~std::size_t{0};
+  Count least = ~Count{0};
   for (const segment& s : table) {
     if (s.name == name) return s;
-    const std::size_t distance = edit_distance(name, s.name);
+    const Count distance = edit_distance<Count>(name, s.name);
     if (distance >= least) continue;
     least = distance;
     nearest = s.name;

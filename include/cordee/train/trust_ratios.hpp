@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <cstddef>
 #include <optional>
 #include <type_traits>
@@ -44,8 +45,9 @@ concept RatioOfDirection = requires(const O& o, kind what) {
 template <class O>
 concept HasTrustRatio = RatioOfGradient<O> || RatioOfDirection<O>;
 
-/// Requires that x is not empty.
-inline quantiles quantiles_of(std::vector<double> x) {
+/// Requires that x is not empty. A template: optimizers without trust ratios do not compile it.
+template <std::floating_point Number = double>
+quantiles quantiles_of(std::vector<Number> x) {
   std::sort(x.begin(), x.end());
   const auto at = [&](double part) {
     const double position = part * static_cast<double>(x.size() - 1);
