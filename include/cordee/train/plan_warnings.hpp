@@ -41,13 +41,13 @@ inline bool processor_has_avx2() {
 auto build_warnings(bool optimized, std::integral auto register_bytes, bool avx2) {
   std::vector<std::string> out;
   if (!optimized)
-    out.emplace_back(
+    out.push_back(
         "compiled without optimization, which takes about fifty times as long; configure with "
         "-D CMAKE_BUILD_TYPE=Release, or compile with -O2");
   if (register_bytes < 32 && avx2)
-    out.emplace_back(concat("compiled for vectors of ", register_bytes,
-                            " bytes on a processor with AVX2, where convolutions would run three "
-                            "to six times as fast; compile with -march=native"));
+    out.push_back(concat("compiled for vectors of ", register_bytes,
+                         " bytes on a processor with AVX2, where convolutions would run three "
+                         "to six times as fast; compile with -march=native"));
   return out;
 }
 
@@ -65,11 +65,12 @@ std::string schedule_warning(const auto& epochs, const auto& learning_rates, dou
 
 /// At most `most` updates from `first` to `total`, evenly, with the first and the last.
 auto sample_updates(std::int64_t first, std::int64_t total, std::integral auto most) {
-  std::vector<std::int64_t> out;
   const std::int64_t steps = total - first, n = std::min<std::int64_t>(steps, most);
   const std::int64_t gaps = std::max<std::int64_t>(n - 1, 1);
+  std::vector<std::int64_t> out(n > 0 ? static_cast<std::size_t>(n) : 0);
   for (std::int64_t k = 0; k < n; ++k)
-    out.push_back(first + k * ((steps - 1) / gaps) + k * ((steps - 1) % gaps) / gaps);
+    out[static_cast<std::size_t>(k)] =
+        first + k * ((steps - 1) / gaps) + k * ((steps - 1) % gaps) / gaps;
   return out;
 }
 

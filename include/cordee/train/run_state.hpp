@@ -92,7 +92,7 @@ template <class Real, class S, class R>
 [[gnu::cold]] run_state collect_state(run_state own, S& schedule, const R& reducer) {
   if constexpr (detail::schedule::HasScheduleState<S>) {
     const std::span<const double> numbers = schedule.state();
-    own.schedule.assign(numbers.begin(), numbers.end());
+    own.schedule.assign(numbers.data(), numbers.data() + numbers.size());
   }
   if constexpr (comm::HasReducerState<R, Real>) {
     std::array<double, 1> barrier{};

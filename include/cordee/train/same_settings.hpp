@@ -17,7 +17,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include <cordee/comm/collectives.hpp>
@@ -88,7 +87,7 @@ constexpr std::array<double, 2> halves_of(std::uint64_t hash) {
 /// Every rank's `values`, (ranks, n). Collective.
 template <class Communicator>
 std::vector<double> gather(const Communicator& comm, std::span<const double> values) {
-  if (comm.size() == 1) return {values.begin(), values.end()};
+  if (comm.size() == 1) return std::vector<double>(values.data(), values.data() + values.size());
   return comm::gather_host(comm, values);
 }
 
@@ -116,12 +115,11 @@ inline std::size_t first_other_row(std::span<const double> rows, std::size_t n) 
 
 /// The texts of rank 0 and rank `other`, of which `longest` letters are exchanged. Collective.
 template <class Communicator>
-[[gnu::cold]] std::pair<std::string, std::string> gather_texts(const Communicator& comm,
-                                                               const std::string& own,
-                                                               std::size_t other,
-                                                               std::size_t longest) {
+[[gnu::cold]] std::array<std::string, 2> gather_texts(const Communicator& comm,
+                                                      const std::string& own, std::size_t other,
+                                                      std::size_t longest) {
   const std::vector<double> letters = gather(comm, letters_of(own, longest));  // (ranks, longest)
-  const std::span<const double> all(letters);
+  const std::span<const double> all(letters.data(), letters.size());
   return {text_of(all.first(longest)), text_of(all.subspan(other * longest, longest))};
 }
 
@@ -129,9 +127,9 @@ template <class Communicator>
 template <class Communicator>
 [[gnu::cold]] std::string describe_other_setting(const Communicator& comm, const settings& own,
                                                  std::size_t other) {
-  const double length[]{static_cast<double>(own.lines().size())};
+  const double length = static_cast<double>(own.lines().size());
   std::size_t longest = 0;
-  for (const double n : gather(comm, length))
+  for (const double n : gather(comm, std::span<const double>(&length, 1)))
     longest = std::max(longest, static_cast<std::size_t>(n));
   const auto [first, second] = gather_texts(comm, own.lines(), other, longest);
   return first_difference(first, second, other);
