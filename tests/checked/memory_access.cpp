@@ -23,6 +23,7 @@
 #include <cordee/ops/engines/tensor_core/engine.hpp>
 #include <cordee/ops/gpu/batch_norm.hpp>
 #include <cordee/ops/gpu/elementwise.hpp>
+#include <cordee/ops/gpu/linear.hpp>
 #include <cordee/ops/gpu/packed_table.hpp>
 #include <cordee/ops/gpu/pooling.hpp>
 #include <cordee/ops/gpu/quantized_table.hpp>
@@ -231,6 +232,27 @@ void measure_elementwise(table& rows) {
   });
 }
 
+/// Rows begin at whole sectors here; those of 1,000 outputs in fp16 begin in the middle of one.
+void measure_linear(table& rows) {
+  using N = cordee::half;
+  constexpr std::size_t samples = 40, features = 128, outputs = 96;
+  constexpr linear_problem p{features, outputs, features};
+  auto x = filled<N>(samples * features), w = filled<N>(features * outputs),
+       y = filled<N>(samples * outputs);
+  auto bias = filled<float>(outputs), dw = filled<float>(features * outputs);
+  const std::size_t x_bytes = 2 * x.size(), w_bytes = 2 * w.size(), y_bytes = 2 * y.size();
+  measure(rows, "linear", {x_bytes + w_bytes + 4 * outputs, y_bytes}, [&] {
+    linear_forward(p, samples, x.span().data, w.span().data, bias.span().data, y.span().data, at.s);
+  });
+  measure(rows, "linear, input gradient", {y_bytes + w_bytes, x_bytes}, [&] {
+    linear_input_gradient(p, samples, y.span().data, w.span().data, x.span().data, at.s);
+  });
+  measure(rows, "linear, weight gradient", {x_bytes + y_bytes, 4 * (dw.size() + outputs)}, [&] {
+    linear_weight_gradient(p, samples, x.span().data, y.span().data, dw.span().data,
+                           bias.span().data, write_mode::overwrite, at.s);
+  });
+}
+
 void measure_optimizer(table& rows) {
   const std::vector<segment> segments{{"w", kind::weight, 0, 10'000},
                                       {"b", kind::bias, 10'048, 64}};
@@ -259,6 +281,7 @@ TEST_CASE("memory access: at most 1.1 of ideal, and no more than recorded") {
   measure_batch_norm(rows);
   measure_pooling(rows);
   measure_elementwise(rows);
+  measure_linear(rows);
   measure_optimizer(rows);
   const std::string path = CORDEE_SOURCE_DIR "/tests/checked/memory_access.tsv";
   if (std::getenv("CORDEE_REWRITE_TABLE") != nullptr) return checked::write(rows, path);

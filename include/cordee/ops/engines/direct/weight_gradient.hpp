@@ -10,8 +10,7 @@
 // network's image, of few channels, is copied into padded rows, where all channels of three window
 // rows are one tile; the pixels that a 1x1 window reads behind a stride are copied together. The
 // sums of a fixed number of groups of samples are added in order: the result does not depend on the
-// number of workers. Samples of a 16-bit N are widened before a pass over them; where the ISA
-// multiplies pairs of bf16, two samples become one of pairs.
+// number of workers. Before a pass over them samples of a 16-bit N are widened, or made to pairs.
 #pragma once
 
 #include <algorithm>
