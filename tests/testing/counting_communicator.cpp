@@ -70,6 +70,28 @@ TEST_CASE("counting_communicator: a rank that only receives counts nothing") {
   CHECK((sent[1].messages == 0 && sent[1].bytes == 0));
 }
 
+TEST_CASE("counting_communicator: rounds follow a chain of messages from rank to rank") {
+  for (const int ranks : {2, 3, 5, 8}) {
+    const auto sent = on_ranks(ranks, [&](threads comm) {
+      traffic t;
+      const counting_communicator counting{comm, &t};
+      std::array<std::byte, 8> x{};
+      const std::array out{send_op<cpu>{comm.rank() + 1, {x.data(), x.size()}}};
+      const std::array in{recv_op<cpu>{comm.rank() - 1, {x.data(), x.size()}}};
+      if (comm.rank() > 0)
+        counting.exchange(std::span<const send_op<cpu>>(), std::span<const recv_op<cpu>>(in),
+                          cpu::stream{});
+      if (comm.rank() + 1 < ranks)
+        counting.exchange(std::span<const send_op<cpu>>(out), std::span<const recv_op<cpu>>(),
+                          cpu::stream{});
+      return t;
+    });
+    // Rank r receives in round r, though it takes part in two exchanges at most.
+    CHECK(sent.back().rounds == static_cast<std::size_t>(ranks - 1));
+    for (std::size_t r = 0; r + 1 < sent.size(); ++r) CHECK(sent[r].rounds == r + 1);
+  }
+}
+
 TEST_CASE("counting_communicator: contexts used by two threads at once lose no count") {
   for (const traffic& t : on_ranks(2, [](threads comm) {
          traffic sent;

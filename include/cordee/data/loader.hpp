@@ -88,8 +88,7 @@ class loader {
   [[nodiscard]] std::int64_t samples() const { return plan_.first().samples; }
   /// Of the first update, as are micro_batch() and accumulate(); loader_options::batch_schedule.
   [[nodiscard]] std::int64_t global_batch() const { return plan_.first().global_batch; }
-  /// Samples of one micro-batch on one rank, rounded up: some have one fewer where `slices` does
-  /// not divide the global batch.
+  /// Samples of one micro-batch on one rank, rounded up: some may have one fewer.
   [[nodiscard]] std::int64_t micro_batch() const {
     return (global_batch() + slices() - 1) / slices();
   }
@@ -148,14 +147,13 @@ class loader {
   void add_upload(double seconds) { upload_ += seconds; }
   /// Which samples this rank reads, and what that takes of the machine.
   [[nodiscard]] std::string describe_input() const {
-    const auto most =
-        static_cast<std::size_t>(micro_batch() * options_.accumulate * plan_.largest_factor());
+    const std::int64_t most = micro_batch() * options_.accumulate * plan_.largest_factor();
     std::string text = concat(
         "rank ", rank_, " of ", ranks_, " reads slice ", rank_, " of each update of ",
         global_batch(), " samples, in an order that is a function of (seed, epoch); ",
         threads_.size(), threads_.size() == 1 ? " thread" : " threads", ", ", prefetch(),
         prefetch() == 1 ? " update" : " updates", " ahead, ",
-        detail::core::grouped(most * image().size() * static_cast<std::size_t>(prefetch() + 1)),
+        detail::core::grouped(static_cast<std::size_t>(most * (prefetch() + 1)) * image().size()),
         " bytes");
     if constexpr (requires { dataset_.describe(); }) text += concat("; ", dataset_.describe());
     if constexpr (requires { augmentation_.describe(); })
