@@ -60,4 +60,11 @@ class trace_range {
   trace_track track_;
 };
 
+/// f() within a range.
+template <class F>
+decltype(auto) traced(const char* name, std::int64_t index, const F& f) {
+  const trace_range range(name, index);
+  return f();
+}
+
 }  // namespace cordee::inline CORDEE_ABI::detail::core

@@ -236,22 +236,16 @@ template <class Run, class F, class... Callbacks>
   const auto fetch = [&](std::int64_t k) {
     if (k >= total) return;
     const double asked = elapsed();
-    auto&& read = [&]() -> decltype(auto) {
-      const core::trace_range range("input", k);
-      return feed.next();
-    }();
+    auto&& read = core::traced("input", k, [&]() -> decltype(auto) { return feed.next(); });
     input_wait += elapsed() - asked;
     next_batches = uploaded.to(read, run.compute());
     if constexpr (requires { feed.add_upload(uploaded.take_seconds()); })
       feed.add_upload(uploaded.take_seconds());
   };
-  const auto take_step = [&](std::int64_t k) {
-    const core::trace_range range("step", k);
-    return run.step(next_batches, feed.epoch(k), [&] { fetch(k + 1); });
-  };
   fetch(first);
   for (std::int64_t k = first; k < total; ++k) {
-    const auto out = take_step(k);
+    const auto out = core::traced(
+        "step", k, [&] { return run.step(next_batches, feed.epoch(k), [&] { fetch(k + 1); }); });
     step_record record{out.info};
     if constexpr (reduces)
       record = allreduce_record<(StepCallback<Callbacks> || ...)>(
