@@ -31,7 +31,8 @@ def complaints(path):
 
 with tempfile.TemporaryDirectory() as scratch:
     path = os.path.join(scratch, "log")
-    subprocess.run([sys.argv[1], "-tc=mllog: the lines of a run*"], check=True, env={**os.environ, "CORDEE_MLLOG_FILE": path})
+    subprocess.run([sys.argv[1], "-tc=mllog: the lines of a run*"], check=True,
+                   env={**os.environ, "CORDEE_MLLOG_FILE": path})
     lines, errors = parse_file(path, ruleset=RULES)
     assert not errors, errors
     assert len(lines) > 30, len(lines)

@@ -34,7 +34,8 @@ def run(*arguments):
 with tempfile.TemporaryDirectory() as scratch:
     folder = os.path.join(scratch, "run")
     os.mkdir(folder)
-    subprocess.run([sys.argv[1], "-tc=logs: the files of one run"], check=True, env={**os.environ, "CORDEE_LOG_FOLDER": folder})
+    subprocess.run([sys.argv[1], "-tc=logs: the files of one run"], check=True,
+                   env={**os.environ, "CORDEE_LOG_FOLDER": folder})
     table, lines = (os.path.join(folder, name) for name in ("log.csv", "log.jsonl"))
     (_, steps, validations), (_, same_steps, same_validations) = plot.read(table), plot.read(lines)
     assert len(steps) == 20 and len(validations) == 2, (len(steps), validations)
