@@ -46,7 +46,8 @@ struct auto_wu_state {
     tested,      // epochs
     process      // the numbers of a gaussian_process
   };
-  static constexpr std::size_t losses = process + gaussian_process{}.numbers.size();
+  static constexpr std::size_t losses =
+      process + std::tuple_size_v<decltype(gaussian_process::numbers)>;  // a constant for nvcc too
 
   static std::vector<double> initial() {
     std::vector<double> numbers(losses);
