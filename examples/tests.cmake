@@ -51,6 +51,7 @@ set_tests_properties(example.quick_start PROPERTIES
 
 cordee_example(quick_start.without_data STATUS 1 MATCH "error: cannot read .*nowhere/t10k-images-idx3-ubyte"
   RUN $<TARGET_FILE:quick_start_few> nowhere)
+cordee_example(quick_start.help MATCH "usage: quick_start .FOLDER." RUN $<TARGET_FILE:quick_start_few> --help)
 
 # Ranks as processes, by the scripts that start them.
 set(launch ${CMAKE_CURRENT_SOURCE_DIR}/launch)

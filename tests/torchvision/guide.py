@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: the Cordee contributors
 # SPDX-License-Identifier: Apache-2.0
-"""guide.py PROGRAM PAGE: runs the Python blocks of docs/python.md in order, in a folder with the files that they
-read, and compares the logits with PROGRAM's (guide.cpp). Prints "skipped: ..." where Python lacks a module."""
+"""guide.py PROGRAM PAGE README: runs the Python blocks of docs/python.md in order, and README's, in a folder with the
+files that they read, and compares the logits with PROGRAM's (guide.cpp). Prints "skipped: ..." where Python lacks a module."""
 import os
 import re
 import subprocess
@@ -21,9 +21,11 @@ except ImportError as e:
 
 
 def main():
-    program, page = map(os.path.abspath, sys.argv[1:3])
+    program, page, readme = map(os.path.abspath, sys.argv[1:4])
     with open(page) as file:
         text = file.read()
+    with open(readme) as file:
+        short = re.search(r"^```python\n(.*?)^```", file.read(), re.M | re.S)[1]
     blocks = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
     call = re.search(r"^```cpp\n(.*?)^```", text, re.M | re.S)[1]
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "guide.cpp")) as file:
@@ -36,12 +38,13 @@ def main():
         pixels = numpy.random.default_rng(7).integers(0, 256, (3, 32, 32), dtype=numpy.uint8)
         pixels.tofile("image.bytes")
         Image.fromarray(pixels.transpose(1, 2, 0)).save("image.png")
-        theirs = torchvision.models.resnet50(num_classes=5).state_dict()
+        theirs = torchvision.models.resnet50(num_classes=10).state_dict()
         save_file({n: x for n, x in theirs.items() if "num_batches" not in n}, "resnet50.safetensors")
         subprocess.run([program, "write"], check=True)
         ours = numpy.fromfile("logits", dtype=numpy.float32)
 
         names = {}
+        exec(compile(short, readme, "exec"), names)
         for block in blocks[:-1]:
             exec(compile(block, page, "exec"), names)
         logits = names["logits"].numpy().ravel()
