@@ -47,6 +47,30 @@ concept Dataset = requires(const S s, std::size_t i, std::span<std::uint8_t> pix
 
 namespace detail::data {
 
+/// True, or a compile error that states the member which is missing or has another type.
+template <class S>
+consteval bool has_dataset_members() {
+  static_assert(
+      requires(const S s) {
+        { s.image() } -> std::convertible_to<extent>;
+      }, "a data set has the member 'extent image() const' (data/dataset.hpp)");
+  static_assert(
+      requires(const S s) {
+        { s.classes() } -> std::convertible_to<int>;
+      }, "a data set has the member 'int classes() const' (data/dataset.hpp)");
+  static_assert(
+      requires(const S s) {
+        { s.size() } -> std::convertible_to<std::size_t>;
+      }, "a data set has the member 'std::size_t size() const' (data/dataset.hpp)");
+  static_assert(
+      requires(const S s, std::size_t i, std::span<std::uint8_t> pixels) {
+        { s.read(i, pixels) } -> std::convertible_to<int>;
+      },
+      "a data set has the member 'int read(std::size_t i, std::span<std::uint8_t> pixels) const', "
+      "which returns the label (data/dataset.hpp)");
+  return true;
+}
+
 /// The loader gives the sequence of (seed, purpose::resampling, epoch, i), of which alone the image
 /// may depend beside i; so it is the same for any number of ranks and threads. Such data sets are
 /// taken to be worth several threads.

@@ -49,8 +49,10 @@ concept Placed = requires(const Communicator& comm) {
 }  // namespace detail::data
 
 /// The batches of one rank. Only rank() and size() of the communicator are used, at construction.
-template <Dataset S, Augmentation A = pad_crop_flip, Mixing M = detail::data::unmixed>
+template <class S, Augmentation A = pad_crop_flip, Mixing M = detail::data::unmixed>
 class loader {
+  static_assert(detail::data::has_dataset_members<S>());
+
  public:
   template <detail::data::Placed Communicator>
   [[gnu::cold]] loader(S dataset, const Communicator& comm, loader_options options,

@@ -105,6 +105,9 @@ constexpr bool has_description = requires(const S s) {
 /// type would otherwise count as absent.
 template <class S>
 consteval bool has_schedule_members() {
+  static_assert(Schedule<S>,
+                "a schedule is what returns the learning rate of an epoch: constant{0.1}, or any "
+                "callable 'double(double)'");
   static_assert(
       has_end_epoch<S> || !requires { &S::end_epoch; },
       "the optional member 'end_epoch' of a schedule is 'double end_epoch() const'");

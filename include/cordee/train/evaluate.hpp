@@ -25,8 +25,10 @@ namespace cordee::inline CORDEE_ABI {
 /// Passed to `fit` among the callbacks: evaluates `dataset` at the end of each epoch, in batches of
 /// `batch` samples per rank, two of which are in memory. `decode_threads` read them, as
 /// loader_options::decode_threads: 0 are the cores of this rank for decoded images, else one.
-template <Dataset S>
+template <class S>
 struct validation {
+  static_assert(detail::data::has_dataset_members<S>());
+
   S dataset;
   int batch = 250;
   int decode_threads = 0;

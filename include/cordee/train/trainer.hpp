@@ -40,7 +40,7 @@ namespace cordee::inline CORDEE_ABI {
 
 /// Trains a model, which must outlive it, with an optimizer, a schedule and a reducer, and owns the
 /// arena. Construction is collective: all ranks start from rank 0's weights. See run_operations.hpp.
-template <Model M, class O, Schedule S, class R>
+template <Model M, class O, class S, class R>
 class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
  public:
   using model_type = M;
@@ -57,6 +57,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
                     OptimizerOn<O, Real, device>,
                 "the optimizer does not model OptimizerOn");
   static_assert(detail::comm::reducer_check<R, Real, device>::holds);
+  static_assert(detail::schedule::has_schedule_members<S>());
 
   [[gnu::cold]] trainer(M& model, O optimizer, S schedule, R reducer, trainer_options options = {})
       : model_(model),
