@@ -168,10 +168,13 @@ bool contains(const std::string& violation, const char* part) {
 TEST_CASE("optimizer_laws returns an empty string without a fault, else one line per law") {
   CHECK(optimizer_laws(faulty<fault::none>{}) == "");
   CHECK(optimizer_laws(faulty<fault::counts_steps>{}) ==
-        "after a skipped step the run differs from one without it\n");
+        "after a skipped step the run differs from one without it: count info.applied, not "
+        "info.step\n");
   CHECK(optimizer_laws(velocity_sgd{.momentum_correction = false}) ==
-        "fp32: a step at learning rate 0 moved the weights, after 3 steps\n"
-        "fp64: a step at learning rate 0 moved the weights, after 3 steps\n");
+        "fp32: a step at learning rate 0 moved the weights, after 3 steps: take the learning rate "
+        "out of the momentum, or test with {.zero_learning_rate_moves_nothing = false}\n"
+        "fp64: a step at learning rate 0 moved the weights, after 3 steps: take the learning rate "
+        "out of the momentum, or test with {.zero_learning_rate_moves_nothing = false}\n");
   CHECK(optimizer_laws(sgd{.momentum = 2}) == "sgd: momentum is 2, but must be in [0, 1)\n");
 }
 TEST_CASE("each law of optimizers detects its fault") {
@@ -193,6 +196,8 @@ TEST_CASE("each law of optimizers detects its fault") {
                  "gradients of size 1e-30"));
   CHECK(
       contains(laws::finite_stays_finite<double>(faulty<fault::overflows>{}), "the same gradient"));
+  CHECK(contains(laws::finite_stays_finite<double>(faulty<fault::overflows>{}),
+                 ": limit what may overflow, at.put(w, at.clamped(x))"));
   CHECK(contains(laws::skipped_step_changes_nothing<fp32>(faulty<fault::counts_steps>{}),
                  "differs from one without it"));
   CHECK(contains(laws::skipped_step_changes_nothing<fp64>(faulty<fault::writes_in_propose>{}),

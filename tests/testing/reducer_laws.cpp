@@ -45,7 +45,35 @@ bool contains(const std::string& text, const char* part) {
   return text.find(part) != std::string::npos;
 }
 
+/// A ring from which one rank stays away.
+template <class Communicator>
+struct deserted {
+  using communicator_type = Communicator;
+  static constexpr agreement offers = agreement::exact;
+  static constexpr bool lossless = true;
+  static constexpr int slots = 0;
+
+  Communicator comm;
+
+  template <class Real>
+  [[nodiscard]] std::size_t scratch(std::size_t n) const {
+    return ring{comm}.template scratch<Real>(n);
+  }
+  template <class Real, Device D>
+  void mix(bucket_view<Real, D, 0> m, const step_info& info, typename D::stream s) const {
+    if (comm.rank() != 1) ring{comm}.mix(m, info, s);
+  }
+};
+template <class Communicator>
+deserted(Communicator) -> deserted<Communicator>;
+
 }  // namespace
+
+TEST_CASE("reducer_laws: a stall is blamed on the rank that stays away, whichever waited longest") {
+  CHECK(contains(reducer_laws([](auto comm) { return deserted{comm}; },
+                              {.ranks = {3}, .deadline = std::chrono::milliseconds(1000)}),
+                 "; rank 1 returned from mix while rank 0, rank 2 waited in it"));
+}
 
 TEST_CASE("reducer_laws: each violation is reported") {
   CHECK(violations([](int, int, auto*, std::size_t, auto) {}) == "");

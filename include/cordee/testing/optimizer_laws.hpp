@@ -42,11 +42,15 @@ std::string zero_stays_zero(const O& optimizer) {
   optimizer_fixture<O, Real> fixture(optimizer);
   for (int k = 0; k < 4; ++k) fixture.step(0.5);
   for (const Real x : fixture.weights())
-    if (x != 0) return concat("a zero weight with zero gradients became ", x);
+    if (x != 0)
+      return concat("a zero weight with zero gradients became ", x,
+                    ": add no constant, and divide by nothing that may be 0");
   fixture.reset(1);
   for (int k = 0; k < 4; ++k) fixture.set_gradient(static_cast<std::uint64_t>(k)).step(0.5);
   const std::string segment = fixture.nonzero_padding();
-  return segment.empty() ? "" : concat("the padding behind \"", segment, "\" became nonzero");
+  return segment.empty() ? ""
+                         : concat("the padding behind \"", segment,
+                                  "\" became nonzero: write segments alone, by segmented_for");
 }
 
 /// A first step at learning rate 0 moves no weight; unless `first_step_only`, no later one does.
@@ -60,7 +64,10 @@ std::string zero_learning_rate_moves_nothing(const O& optimizer, bool first_step
     const auto weights = fixture.weights();
     fixture.set_gradient(4).step(0);
     if (fixture.weights() != weights)
-      return concat("a step at learning rate 0 moved the weights, after ", before, " steps");
+      return concat("a step at learning rate 0 moved the weights, after ", before, " steps: ",
+                    before == 0 ? "multiply the whole step by info.learning_rate"
+                                : "take the learning rate out of the momentum, or test with "
+                                  "{.zero_learning_rate_moves_nothing = false}");
   }
   return {};
 }
@@ -75,7 +82,9 @@ std::string workers_change_no_bit(const O& optimizer) {
     for (int k = 0; k < 3; ++k) fixture.set_gradient(static_cast<std::uint64_t>(k)).step(0.1);
     if (workers == 1) first = fixture.state();
     if (!same_bits(fixture.state(), first))
-      return concat("with ", workers, " workers the bits differ from those with 1");
+      return concat("with ", workers,
+                    " workers the bits differ from those with 1: write elements from those of the "
+                    "same index alone, and take sums from the view's norms");
   }
   return {};
 }
@@ -91,9 +100,12 @@ std::string buckets_change_no_bit(const O& optimizer) {
     parts.set_gradient(static_cast<std::uint64_t>(k))
         .step(0.1, optimizer_fixture<O, Real>::one_segment_per_bucket);
     if (!same_bits(whole.proposed(), parts.proposed()))
-      return "proposals of single segments differ from the proposal of the whole";
+      return "proposals of single segments differ from the proposal of the whole: propose from "
+             "each "
+             "segment alone, or set eager = false";
     if (!same_bits(whole.state(), parts.state()))
-      return "a step with one segment per bucket left other bits than a step with one bucket";
+      return "a step with one segment per bucket left other bits than a step with one bucket: "
+             "compute from each segment alone";
   }
   return {};
 }
@@ -110,7 +122,8 @@ std::string proposes_a_range_and_writes_no_state(const O& optimizer) {
     const std::string violation = fixture.propose_violation(0.1);
     if (!violation.empty()) return violation;
     if (O::eager && !same_bits(fixture.state(), before))
-      return "an eager optimizer wrote a weight or a slot in propose";
+      return "an eager optimizer wrote a weight or a slot in propose: write it in accept, or set "
+             "eager = false";
     fixture.step(0.1);
   }
   return {};
@@ -127,14 +140,20 @@ std::string is_stateless(const O& optimizer) {
     for (int k = 0; k < 3; ++k) fixture.set_gradient(static_cast<std::uint64_t>(k)).step(0.1);
     if (run == 0) first = fixture.state();
     if (!same_bits(fixture.state(), first))
-      return "a second run of the same optimizer gave other bits";
+      return "a second run of the same optimizer gave other bits: keep what changes in slots of "
+             "the "
+             "view, not in members or static variables";
   }
   return {};
 }
 
 /// Finite gradients leave a finite state, however large or small they are: 1e30 and 1e-30 in single
 /// precision, whose squares no float holds; the smallest number, alone and among zeros; and one so
-/// large that the sum of a few is infinite, repeatedly.
+/// large that the sum of a few is infinite, repeatedly. For example, with the moments of Adam:
+///
+///   const auto g = at.clamped(at(gradient), largest);          // its square is finite
+///   at.put(v, beta2 * at(v) + (1 - beta2) * (g * g));
+///   at.put(w, at.clamped(at(w) - learning_rate * g / (at.root(at(v)) + epsilon)));
 template <class Real, class O>
 std::string finite_stays_finite(const O& optimizer) {
   const Real huge = std::is_same_v<Real, float> ? Real(1e30) : Real(1e145), tiny = 1 / huge;
@@ -142,7 +161,10 @@ std::string finite_stays_finite(const O& optimizer) {
   const Real largest = std::numeric_limits<Real>::max() / 8;  // normal numbers reach 5 times that
   const auto violation = [](optimizer_fixture<O, Real>& fixture, int step) -> std::string {
     for (const Real x : fixture.state())
-      if (!std::isfinite(x)) return concat(" gave ", x, " in step ", step);
+      if (!std::isfinite(x))
+        return concat(" gave ", x, " in step ", step,
+                      ": limit what may overflow, at.put(w, at.clamped(x)), and what is squared, "
+                      "at.clamped(x, largest), before at.root(x) (optim/adamw.hpp)");
     return {};
   };
   for (const Real weight : {Real{0}, tiny, Real{1}, huge})
@@ -202,15 +224,18 @@ std::string skipped_step_changes_nothing(const O& optimizer) {
       skipping.inject_nan = false;
       if constexpr (O::needs == agreement::mixing) {
         for (const Real x : state(run))
-          if (!std::isfinite(x)) return "a gradient that is not finite reached the state";
+          if (!std::isfinite(x))
+            return "a gradient that is not finite reached the state: write by kernels of the given "
+                   "stream alone";
       } else if (!same_bits(state(run), before)) {
-        return "a skipped step changed a weight or a slot";
+        return "a skipped step changed a weight or a slot: write them in accept alone";
       }
     }
     run.step(micro, k);
     reference_run.step(micro, k);
     if (O::needs != agreement::mixing && !same_bits(state(run), state(reference_run)))
-      return "after a skipped step the run differs from one without it";
+      return "after a skipped step the run differs from one without it: count info.applied, not "
+             "info.step";
   }
   return {};
 }
@@ -224,7 +249,8 @@ std::string is_valid_and_described(const O& optimizer) {
     return e.what();
   }
   if constexpr (detail::optim::describable<O>)
-    if (std::string(optimizer.describe()).empty()) return "the description is empty";
+    if (std::string(optimizer.describe()).empty())
+      return "the description is empty: describe() states every option";
   return {};
 }
 

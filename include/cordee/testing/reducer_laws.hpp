@@ -32,6 +32,7 @@
 #include <cordee/comm/threads.hpp>
 #include <cordee/core/random.hpp>
 #include <cordee/testing/counting_communicator.hpp>
+#include <cordee/testing/mix_count.hpp>
 #include <cordee/testing/report.hpp>
 #include <cordee/testing/same_bits.hpp>
 
@@ -102,8 +103,9 @@ class reducer_trial {
                 "reducer_laws: these are the laws of exact reducers");
 
  public:
-  reducer_trial(const Make& make, const reducer_law_options& options, int ranks, report& r)
-      : make_(make), options_(options), ranks_(ranks), report_(r) {
+  reducer_trial(const Make& make, const reducer_law_options& options, int ranks, report& r,
+                mix_count& mixes)
+      : make_(make), options_(options), ranks_(ranks), report_(r), mixes_(mixes) {
     const auto p = static_cast<std::size_t>(ranks);
     lengths_ = {0, 1, p - 1, p, p + 1, 997, 5003};
   }
@@ -167,9 +169,15 @@ class reducer_trial {
     if (n > 0 && rank == nan_rank(n)) with_nan[n / 2] = std::numeric_limits<Real>::quiet_NaN();
 
     means m;
-    m.integers = law_mean(make_(comm), integers, report_);
-    m.noise = law_mean(make_(comm), noise, report_);
-    m.with_nan = law_mean(make_(comm), with_nan, report_);
+    const auto mean = [&](const numbers& x) {
+      ++mixes_.begun[static_cast<std::size_t>(rank)];
+      numbers result = law_mean(make_(comm), x, report_);
+      ++mixes_.returned[static_cast<std::size_t>(rank)];
+      return result;
+    };
+    m.integers = mean(integers);
+    m.noise = mean(noise);
+    m.with_nan = mean(with_nan);
     std::thread second([&] {
       try {
         m.concurrent = law_mean(make_(comm.duplicate(comm::request_context)), noise, report_);
@@ -178,7 +186,7 @@ class reducer_trial {
       }
     });
     try {
-      m.repeated = law_mean(make_(comm), noise, report_);
+      m.repeated = mean(noise);
     } catch (...) {
       second.join();
       throw;
@@ -259,6 +267,7 @@ class reducer_trial {
   const reducer_law_options& options_;
   const int ranks_;
   report& report_;
+  mix_count& mixes_;
   std::vector<std::size_t> lengths_;
 };
 
@@ -271,13 +280,16 @@ std::string reducer_laws(const Make& make, const reducer_law_options& options = 
                          const Launch& launch = {}) {
   detail::testing::report r;
   for (const int ranks : options.ranks) {
+    detail::testing::mix_count mixes(ranks);
     try {
-      detail::testing::reducer_trial<float, Communicator, Make>(make, options, ranks, r)
+      detail::testing::reducer_trial<float, Communicator, Make>(make, options, ranks, r, mixes)
           .run(launch);
-      detail::testing::reducer_trial<double, Communicator, Make>(make, options, ranks, r)
+      detail::testing::reducer_trial<double, Communicator, Make>(make, options, ranks, r, mixes)
           .run(launch);
     } catch (const std::exception& e) {
-      r.expect(false, "failed over ", ranks, " ranks: ", e.what());
+      const std::string why = e.what();
+      const bool stalled = why.find(" waited ") != why.npos;
+      r.expect(false, "failed over ", ranks, " ranks: ", why, stalled ? mixes.describe() : "");
     }
   }
   return r.violations();
