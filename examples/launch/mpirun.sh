@@ -34,4 +34,17 @@ case $("$mpirun" --version 2>&1) in
     set -- ${TERM:+-x TERM} --bind-to none "$@" ;;
   *) set -- ${HOSTS:+-f "$HOSTS"} -n "$ranks" "$@" ;;
 esac
-exec "$mpirun" "$@"
+# The launcher names a rank that was killed in terms of its own; signals for this script are for the launcher.
+"$mpirun" "$@" <&0 &
+launcher=$!
+for signal in HUP INT TERM USR1; do trap "kill -$signal $launcher 2>/dev/null || :" $signal; done
+while :; do
+  status=0
+  wait $launcher || status=$?
+  kill -0 $launcher 2>/dev/null || break  # else a signal has come
+done
+case $status in 137 | 9)  # Open MPI's, MPICH's
+  echo "mpirun.sh: a rank was killed by signal 9: by kill -9, or by the kernel where memory ran out (dmesg says so). The" \
+    "launcher names it above, and has ended the others. A run with checkpoints goes on from the last one." >&2 ;;
+esac
+exit $status
