@@ -156,7 +156,6 @@
 #include <cordee/train/tensorboard.hpp>
 #include <cordee/train/trainer.hpp>
 #include <cordee/train/upload.hpp>
-#include <cordee/train/weights.hpp>
 
 #if defined(CORDEE_HAS_CUDA) && defined(__CUDACC__)
 #include <cordee/cordee.cuh>
