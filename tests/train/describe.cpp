@@ -165,7 +165,8 @@ TEST_CASE("describe: memory of activations, where the model says it") {
   const auto samples = static_cast<std::size_t>(detail::train::micro_batch(feed));
   const std::string line =
       concat("activations and their gradients at least 1,500 bytes per sample, ",
-             detail::core::grouped(1'500 * samples), " for a micro-batch\n");
+             detail::core::grouped(1'500 * samples),
+             " for a micro-batch; evaluation by fit takes no more, in batches of ", samples, "\n");
   CHECK(contains(describe(run, feed, 1), line.c_str()));
   quadratic<fp32> other;
   trainer unsaid{other, sgd{}, steady, solo{}};

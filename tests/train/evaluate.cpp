@@ -139,6 +139,23 @@ TEST_CASE("evaluate: an empty data set has empty metrics") {
   CHECK_THROWS_AS(run.evaluate(toy_data{}, {}, 0), usage_error);
 }
 
+TEST_CASE("validation: batches of a micro-batch by default, at most 250, or as many as asked") {
+  struct batches_of : toy_loader {
+    std::int64_t size = 1;
+    [[nodiscard]] std::int64_t global_batch() const { return size; }
+  };
+  const auto last_batch = [](std::int64_t micro, auto evaluated) {
+    quadratic<fp64> model;
+    trainer run{model, sgd{}, steady, solo{}};
+    batches_of feed{{}, micro};
+    run.fit(feed, 0.1, evaluated);
+    return model.samples;
+  };
+  CHECK(last_batch(5, validation{toy_data{.count = 20}}) == 5);
+  CHECK(last_batch(400, validation{toy_data{.count = 500}}) == 250);
+  CHECK(last_batch(5, validation{toy_data{.count = 20}, 7}) == 6);
+}
+
 TEST_CASE("fit: each epoch's record has the validation metrics of the mean model") {
   struct recorder {
     std::vector<epoch_record>* epochs;

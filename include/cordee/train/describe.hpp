@@ -26,12 +26,12 @@ constexpr std::string_view describe(agreement a) {
 
 /// What the first batch allocates; models of a user's own need not say it.
 template <class M>
-std::string describe_activations(const M& model, std::int64_t samples) {
+std::string describe_activations(const M& model, std::int64_t samples, int evaluated) {
   if constexpr (requires { model.bytes_per_sample(); })
     return concat("activations and their gradients at least ",
                   core::grouped(model.bytes_per_sample()), " bytes per sample, ",
                   core::grouped(model.bytes_per_sample() * static_cast<std::size_t>(samples)),
-                  " for a micro-batch");
+                  " for a micro-batch; evaluation by fit takes no more, in batches of ", evaluated);
   else
     return "activations are allocated with the first batch";
 }
@@ -168,10 +168,11 @@ std::string describe(Run& run, F& feed, double epochs) {
                   " bytes", run.options().overlap ? ", during backward" : ", after backward"));
   if (run.options().measure_gradient_noise)
     add_line("noise", describe(run.fit_state().noise, static_cast<double>(feed.global_batch())));
-  add_line("memory", concat(detail::core::grouped(run.arena_bytes()),
-                            " bytes per rank for weights, gradients and optimizer state; ",
-                            detail::train::describe_activations(run.model(),
-                                                                detail::train::micro_batch(feed))));
+  add_line("memory",
+           concat(detail::core::grouped(run.arena_bytes()),
+                  " bytes per rank for weights, gradients and optimizer state; ",
+                  detail::train::describe_activations(run.model(), detail::train::micro_batch(feed),
+                                                      detail::train::validation_batch(feed))));
   add_line("not finite", run.checks_gradient()
                              ? concat("a step with a NaN or an infinity is skipped; ",
                                       run.options().max_nonfinite_steps, " in a row end the run")

@@ -10,7 +10,9 @@
 // metrics depend on neither.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cstdint>
 
 #include <cordee/comm/collectives.hpp>
 #include <cordee/core/extent.hpp>
@@ -23,14 +25,15 @@
 namespace cordee::inline CORDEE_ABI {
 
 /// Passed to `fit` among the callbacks: evaluates `dataset` at the end of each epoch, in batches of
-/// `batch` samples per rank, two of which are in memory. `decode_threads` read them, as
+/// `batch` samples per rank, two of which are in memory. 0: those of a micro-batch, at most 250, so
+/// that evaluation needs no more activations than training. `decode_threads` read them, as
 /// loader_options::decode_threads: 0 are the cores of this rank for decoded images, else one.
 template <class S>
 struct validation {
   static_assert(detail::data::has_dataset_members<S>());
 
   S dataset;
-  int batch = 250;
+  int batch = 0;
   int decode_threads = 0;
 };
 template <class S>
@@ -41,6 +44,19 @@ template <class S>
 validation(S, int, int) -> validation<S>;
 
 namespace detail::train {
+
+/// Samples per rank and micro-batch, rounded up.
+template <class F>
+std::int64_t micro_batch(F& feed) {
+  const std::int64_t slices = std::int64_t{feed.ranks()} * feed.accumulate();
+  return (feed.global_batch() + slices - 1) / slices;
+}
+
+/// Samples per rank of a batch of fit's validation, unless it says how many.
+template <class F>
+int validation_batch(F& feed) {
+  return static_cast<int>(std::min<std::int64_t>(micro_batch(feed), 250));
+}
 
 /// Throws error for data of another shape than the network's.
 template <class M, class Data>

@@ -129,13 +129,13 @@ void observe_update(Run& run, const epoch_record& e, bool epoch_ends) {
 }
 
 /// Callbacks that are not a `validation` have nothing to evaluate.
-template <class Run, class L>
-void validate(Run&, const normalization&, L&, std::optional<metrics>&) {}
-template <class Run, class S>
-void validate(Run& run, const normalization& norm, validation<S>& v,
-              std::optional<metrics>& result) {
+template <class Run, class F, class L>
+void validate(Run&, F&, L&, std::optional<metrics>&) {}
+template <class Run, class F, class S>
+void validate(Run& run, F& feed, validation<S>& v, std::optional<metrics>& result) {
   const core::trace_range range("validation");
-  result = evaluate(run, v.dataset, norm, v.batch, v.decode_threads);
+  const int batch = v.batch == 0 ? validation_batch(feed) : v.batch;
+  result = evaluate(run, v.dataset, feed.norm(), batch, v.decode_threads);
 }
 
 template <class L>
@@ -156,13 +156,6 @@ consteval bool is_fit_argument() {
     return true;
   else
     return has_callback_members<C, Run>();
-}
-
-/// Samples per rank and micro-batch, rounded up.
-template <class F>
-std::int64_t micro_batch(F& feed) {
-  const std::int64_t slices = std::int64_t{feed.ranks()} * feed.accumulate();
-  return (feed.global_batch() + slices - 1) / slices;
 }
 
 template <class Run, class F>
@@ -268,7 +261,7 @@ template <class Run, class F, class... Callbacks>
         e.consensus_distance = run.consensus_distance();
       if constexpr ((is_validation<Callbacks> || ...))
         if (reports) (call_begin_validation(callbacks, record), ...);
-      (validate(run, feed.norm(), callbacks, e.validation), ...);
+      (validate(run, feed, callbacks, e.validation), ...);
     }
     if constexpr (adaptive) observe_update(run, e, epoch_ends);
     bool stops = false;
