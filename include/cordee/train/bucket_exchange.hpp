@@ -135,7 +135,7 @@ class bucket_exchange {
       const std::size_t n = planes_.trainables().size();
       if (n == core::count_trainable(M::segments()))
         return model_.unpack_gradients(planes_.grads(), 0, n, mode, nullptr, s);
-      for (const bucket& b : buckets()) unpack(b, nullptr, s);  // without what is frozen
+      for (const bucket& x : buckets()) unpack(x, nullptr, s);  // without what is frozen
     } else {
       model_.backward(packed, planes_.grads(), mode, ready, s);
     }
