@@ -22,6 +22,7 @@
 #include <cordee/core/error.hpp>
 #include <cordee/core/segment.hpp>
 #include <cordee/core/version.hpp>
+#include <cordee/train/frozen_layers.hpp>
 #include <cordee/train/run_state.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::checkpoints {
