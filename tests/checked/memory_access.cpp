@@ -8,12 +8,11 @@
 //
 // Whatever the table says, at most 1.1 of ideal are the wavefronts of shared memory, and the
 // sectors of every main stream: an array that has at least a hundredth of the bytes that the kernel
-// reads and writes. Below that are the coefficients of batch norm, 0.1 to 0.4 % here and less in larger
-// problems: a thread reads the 32 bytes of its eight channels by two accesses, once for all of its
-// rows, so each access uses half of a sector, and the second one finds it in the cache.
+// reads and writes. Below are the coefficients of batch norm, 0.1 to 0.4 % here: a thread reads 32
+// bytes of eight channels by two accesses, once for all of its rows; the second finds its half in
+// the cache.
 //
-// With CORDEE_REWRITE_TABLE=1 the table is written instead. With CORDEE_SHOW_ACCESSES=1 every
-// instruction above 1.1 is printed, for addr2line.
+// CORDEE_REWRITE_TABLE=1 writes the table. CORDEE_SHOW_ACCESSES=1 prints instructions above 1.1.
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -234,30 +233,26 @@ void measure_elementwise(table& rows) {
 
 /// Rows begin at whole sectors here; those of 1,000 outputs in fp16 begin in the middle of one.
 void measure_linear(table& rows) {
-  using N = cordee::half;
-  constexpr std::size_t samples = 40, features = 128, outputs = 96;
+  constexpr std::size_t n = 40, features = 128, outputs = 96;
   constexpr linear_problem p{features, outputs, features};
-  auto x = filled<N>(samples * features), w = filled<N>(features * outputs),
-       y = filled<N>(samples * outputs);
-  auto bias = filled<float>(outputs), dw = filled<float>(features * outputs);
-  const std::size_t x_bytes = 2 * x.size(), w_bytes = 2 * w.size(), y_bytes = 2 * y.size();
-  measure(rows, "linear", {x_bytes + w_bytes + 4 * outputs, y_bytes}, [&] {
-    linear_forward(p, samples, x.span().data, w.span().data, bias.span().data, y.span().data, at.s);
-  });
-  measure(rows, "linear, input gradient", {y_bytes + w_bytes, x_bytes}, [&] {
-    linear_input_gradient(p, samples, y.span().data, w.span().data, x.span().data, at.s);
-  });
-  measure(rows, "linear, weight gradient", {x_bytes + y_bytes, 4 * (dw.size() + outputs)}, [&] {
-    linear_weight_gradient(p, samples, x.span().data, y.span().data, dw.span().data,
-                           bias.span().data, write_mode::overwrite, at.s);
-  });
+  auto xs = filled<cordee::half>(n * features), ws = filled<cordee::half>(features * outputs),
+       ys = filled<cordee::half>(n * outputs);
+  auto bs = filled<float>(outputs), dws = filled<float>(features * outputs);
+  const auto x = xs.span().data, w = ws.span().data, y = ys.span().data;
+  const auto b = bs.span().data, dw = dws.span().data;
+  measure(rows, "linear", {2 * (xs.size() + ws.size()) + 4 * outputs, 2 * ys.size()},
+          [&] { linear_forward(p, n, x, w, b, y, at.s); });
+  measure(rows, "linear, input gradient", {2 * (ys.size() + ws.size()), 2 * xs.size()},
+          [&] { linear_input_gradient(p, n, y, w, x, at.s); });
+  measure(rows, "linear, weight gradient",
+          {2 * (xs.size() + ys.size()), 4 * (dws.size() + outputs)},
+          [&] { linear_weight_gradient(p, n, x, y, dw, b, write_mode::overwrite, at.s); });
 }
 
 void measure_optimizer(table& rows) {
   const std::vector<segment> segments{{"w", kind::weight, 0, 10'000},
                                       {"b", kind::bias, 10'048, 64}};
-  constexpr std::size_t n = 10'112;
-  constexpr std::size_t numbers = 10'000 + 64;  // without the gap between the segments
+  constexpr std::size_t n = 10'112, numbers = 10'000 + 64;  // without the gap of the segments
   auto weights = filled<float>(n), grads = filled<float>(n), momentum = filled<float>(n);
   auto squares = filled<double>(segments.size());
   const auto info = at.put(std::vector<step_info>(1));
@@ -293,8 +288,7 @@ TEST_CASE("memory access: at most 1.1 of ideal, and no more than recorded") {
   constexpr double rounding = 0.0006;  // of the table
   for (const auto& [key, r] : rows) {
     INFO("measured ", checked::format(key, r), "; CORDEE_REWRITE_TABLE=1 writes the table");
-    CHECK(recorded.contains(key));
-    if (!recorded.contains(key)) continue;
+    REQUIRE(recorded.contains(key));
     const row& most = recorded.at(key);
     CHECK(r.global_load <= most.global_load + rounding);
     CHECK(r.global_store <= most.global_store + rounding);
