@@ -11,6 +11,7 @@
 //
 //   copy       read, write                  norms   w, g
 //   sgd, lars  w, g, u, write w, u          lamb    g, m, v, w, write m, v, d | w, d, write w
+//   adam       w, g, m, v, write w, m, v    lars_norm_of_sum    w, g | as lars
 //
 //                forward                 backward
 //   relu         x | x, write y          x, y, dy | x, y, dy, write dx
@@ -66,10 +67,10 @@ void fill_random(const device& where, span_on<T, device> to, device::stream s, d
 }
 
 /// As many slots as any of the optimizers.
-struct two_slots {
-  static constexpr int slots = 2;
+struct three_slots {
+  static constexpr int slots = 3;
 };
-using optimizer_planes = detail::train::planes<float, device, two_slots, solo>;
+using optimizer_planes = detail::train::planes<float, device, three_slots, solo>;
 
 template <class O>
 void add_optimizer(entries& to, optimizer_planes& memory, device::stream s, const char* name,
@@ -173,7 +174,19 @@ void measure(int reps, int samples, int megabytes) {
   add_norms(list, memory, s);
   add_optimizer(list, memory, s, "sgd", sgd{.weight_decay = 1e-4}, 5);
   add_optimizer(list, memory, s, "lars", lars{}, 5);
+  add_optimizer(list, memory, s, "larc", larc{}, 5);
+  add_optimizer(list, memory, s, "lars_norm_of_sum", lars_norm_of_sum{}, 7);
   add_optimizer(list, memory, s, "lamb", lamb{}, 10);
+  add_optimizer(list, memory, s, "lambc", lambc{}, 10);
+  add_optimizer(list, memory, s, "deepspeed_lamb", deepspeed_lamb{}, 10);
+  add_optimizer(list, memory, s, "adam", adam{}, 7);
+  add_optimizer(list, memory, s, "rmsprop", rmsprop{.momentum = 0.9}, 7);
+  add_optimizer(list, memory, s, "centered_rmsprop", centered_rmsprop{.momentum = 0.9}, 9);
+  add_optimizer(list, memory, s, "rmsprop_warmup", rmsprop_warmup{.center = 0}, 7);
+  add_optimizer(list, memory, s, "qg_dmsgd, accept", qg_dmsgd{}, 5);
+  add_optimizer(list, memory, s, "adapt_while_combine{sgd}, accept", adapt_while_combine{sgd{}}, 5);
+  add_optimizer(list, memory, s, "weight_average{sgd}",
+                weight_average{sgd{}, exponential_average{}}, 8);
 
   norm_layer<64, epilogue::relu> first(where, s, 112, samples);
   norm_layer<256, epilogue::add_relu> second(where, s, 56, samples);

@@ -17,12 +17,18 @@
 #include <cordee/comm/solo.hpp>
 #include <cordee/core/random.hpp>
 #include <cordee/device/cpu.hpp>
+#include <cordee/optim/adam.hpp>
 #include <cordee/optim/adamw.hpp>
+#include <cordee/optim/adapt_while_combine.hpp>
 #include <cordee/optim/clip.hpp>
 #include <cordee/optim/decentlam.hpp>
 #include <cordee/optim/lamb.hpp>
 #include <cordee/optim/lars.hpp>
+#include <cordee/optim/qg_dmsgd.hpp>
+#include <cordee/optim/rmsprop.hpp>
+#include <cordee/optim/rmsprop_warmup.hpp>
 #include <cordee/optim/sgd.hpp>
+#include <cordee/optim/weight_average.hpp>
 #include <cordee/train/planes.hpp>
 
 #include "benchmarks/optimizer_by_hand.hpp"
@@ -97,9 +103,9 @@ void parallel_parts(P& planes, cpu::stream s, const F& f) {
                   });
 }
 
-/// Two slots for every optimizer, so that all loops use the same planes.
-struct two_slots {
-  static constexpr int slots = 2;
+/// Three slots for every optimizer, so that all loops use the same planes.
+struct three_slots {
+  static constexpr int slots = 3;
 };
 
 template <class O, class Hand>
@@ -108,7 +114,7 @@ void compare(const char* name, const O& optimizer, int bytes_per_parameter, cons
   const std::vector<segment> table = resnet50();
   const cpu device(o.threads);
   const cpu::stream s = device.make_stream();
-  detail::train::planes<float, cpu, two_slots, solo> memory(device, table);
+  detail::train::planes<float, cpu, three_slots, solo> memory(device, table);
   random_sequence draw(1, purpose::test, 0, 0);
   const auto fill = [&](span_on<float, cpu> x, float size) {
     for (float& v : x) v = size * (static_cast<float>(draw.bits() >> 8) * 0x1p-23f - 1);
@@ -169,13 +175,29 @@ int main(int argc, char** argv) {
   compare("lars", lars{}, 20, o, sgd_lr_inside);
   compare("lars_lr_outside", lars_lr_outside{}, 20, o, sgd_lr_outside);
   compare("lars_unscaled", lars_unscaled{}, 20, o, sgd_lr_outside);
+  compare("larc", larc{}, 20, o, sgd_lr_outside);
+  // The norm of the sum is read in a pass of its own.
+  compare("lars_norm_of_sum", lars_norm_of_sum{}, 28, o, sgd_lr_inside);
   compare("adamw", cordee::adamw{}, 28, o, by_hand::adamw);
+  compare("adam", cordee::adam{}, 28, o, by_hand::adamw);
+  compare("rmsprop", rmsprop{.momentum = 0.9}, 28, o, by_hand::adamw);
+  compare("centered_rmsprop", centered_rmsprop{.momentum = 0.9}, 36, o, by_hand::adamw);
+  compare("rmsprop_warmup", rmsprop_warmup{.center = 0}, 28, o, by_hand::adamw);
   const auto both = [](numbers x) {
     sink = lamb_direction(x);
     lamb_step(x);
   };
   compare("lamb", lamb{}, 40, o, both);
   compare("nvlamb", nvlamb{}, 40, o, both);
+  compare("lambc", lambc{}, 40, o, both);
+  compare("deepspeed_lamb", deepspeed_lamb{}, 40, o, both);
+  compare("qg_dmsgd accept", qg_dmsgd{}, 20, o, decentlam_accept);
+  compare("adapt_while accept", adapt_while_combine{sgd{}}, 20, o, sgd_lr_outside);
+  compare("weight_average{sgd}", weight_average{sgd{}, exponential_average{}}, 32, o,
+          [](numbers x) {
+            sgd_lr_outside(x);
+            scale_gradient(x);
+          });
   compare("decentlam accept", decentlam{}, 20, o, decentlam_accept);
   compare("clip{sgd}", clip{sgd{}, 1e-30}, 28, o, [](numbers x) {
     scale_gradient(x);

@@ -7,7 +7,6 @@
 // with their own types.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <functional>
@@ -20,6 +19,7 @@
 #include <cordee/comm/reducer.hpp>
 #include <cordee/comm/threads.hpp>
 #include <cordee/optim/optimizer.hpp>
+#include <cordee/optim/weight_average.hpp>
 #include <cordee/train/trainer.hpp>
 
 #include "cell.hpp"
@@ -34,26 +34,20 @@ struct any_exact {
   static constexpr int slots = 3;
   static constexpr norms_needed norms = norms_needed::before_accept;
 
-  std::function<void(const optimizer_view<float, cpu, 3>&, const step_info&)> step;
+  using view = optimizer_view<float, cpu, slots>;
+  std::function<void(const view&, const step_info&)> step;
+  std::function<void(const view&)> start;
 
   template <class O>
   explicit any_exact(const O& optimizer) {
     static_assert(O::needs == agreement::exact && O::eager && O::slots <= slots);
-    step = [optimizer](const optimizer_view<float, cpu, 3>& v, const step_info& info) {
-      optimizer_view<float, cpu, O::slots> own{v.weights,
-                                               v.grads,
-                                               {},
-                                               v.segments,
-                                               v.squared_weight_norms,
-                                               v.squared_grad_norms,
-                                               v.squared_global_norm,
-                                               v.sums,
-                                               v.finite,
-                                               v.info};
-      std::copy_n(v.slots.begin(), O::slots, own.slots.begin());
-      optimizer.accept(own, info, cpu::stream{});
+    const auto own = [](const view& v) { return cordee::detail::optim::inner_view<O::slots>(v); };
+    step = [=](const view& v, const step_info& info) { optimizer.accept(own(v), info, {}); };
+    start = [=](const view& v) {
+      cordee::detail::optim::initialize_slots(optimizer, own(v), cpu::stream{});
     };
   }
+  void initialize(const view& v, cpu::stream) const { start(v); }
   span_on<float, cpu> propose(const optimizer_view<float, cpu, 3>& v, const step_info&,
                               cpu::stream) const {
     return v.grads;

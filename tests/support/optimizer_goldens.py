@@ -175,6 +175,55 @@ def lamb_step(w, g, k, t, lr, s, beta1=0.9, beta2=0.999, eps=1e-6, decay=0.01):
     return w - lr * (wn / un if k in DECAYED and wn != 0 and un != 0 else 1.0) * u
 
 
+def torch_groups(rates):
+    """SGD whose W2 has twice the rate, momentum 0.5 and no decay, whose b2 is frozen."""
+    import torch
+
+    w = {k: torch.tensor(START[k], dtype=torch.float64, requires_grad=True) for k in START}
+    factor = {"W1": 1, "b1": 1, "W2": 2, "b2": 0}
+    optimizer = torch.optim.SGD(
+        [{"params": [w["W1"]], "weight_decay": 0.01, "momentum": 0.9}, {"params": [w["b1"]], "momentum": 0.9},
+         {"params": [w["W2"]], "momentum": 0.5}, {"params": [w["b2"]]}], lr=1.0)
+    for lr in rates:
+        for group, k in zip(optimizer.param_groups, w):
+            group["lr"] = lr * factor[k]
+        for k in w:
+            a, c = torch.from_numpy(array(CURVATURE, k)), torch.from_numpy(array(CENTER, k))
+            w[k].grad = (a * (w[k] - c)).detach()
+        optimizer.step()
+    show("parameter_groups", {k: w[k].detach().numpy() for k in w})
+
+
+def around_sgd(name, rates, after, mu=0.9):
+    """after(w, slow, t) -> w, slow around SGD with momentum and without decay; shows slow."""
+    w = {k: array(START, k) for k in START}
+    b = {k: 0 * w[k] for k in w}
+    slow = {k: w[k].copy() for k in w}
+    for t, lr in enumerate(rates, 1):
+        for k in w:
+            b[k] = mu * b[k] + gradient(w[k], k)
+            w[k], slow[k] = after(w[k] - lr * b[k], slow[k], t)
+    show(name, slow)
+
+
+def lookahead(w, slow, t, period=2, rate=0.5):
+    if t % period:
+        return w, slow
+    slow = slow + rate * (w - slow)
+    return slow, slow
+
+
+def exponential(w, slow, t, decay=0.9):
+    return w, (w if t == 1 else decay * slow + (1 - decay) * w)
+
+
+def stochastic(w, slow, t, start=2, period=2):
+    n = (t - start) // period
+    if t - start < period:
+        return w, w
+    return w, slow + (w - slow) / n if (t - start) % period == 0 else slow
+
+
 def main():
     run("larc_scaling", larc_scaling, [1, 1, 0.5])
     falling = [0.01, 0.01, 0.005]
@@ -188,6 +237,11 @@ def main():
     quasi_global([0.1, 0.1, 0.05])
     quasi_global([0.1, 0.1, 0.05], nesterov=True)
     while_combining([0.1, 0.1, 0.05])
+    torch_groups([0.1, 0.1, 0.05])
+    five = [0.1, 0.1, 0.05, 0.05, 0.05, 0.02, 0.02, 0.02]
+    around_sgd("lookahead", five, lookahead)
+    around_sgd("exponential_average", five, exponential)
+    around_sgd("stochastic_average", five, stochastic)
     post_local("lars", lars_step, [1, 1, 0.5, 0.5, 0.25])
     post_local("lamb", lamb_step, [0.01, 0.01, 0.005, 0.005, 0.0025])
 

@@ -22,10 +22,13 @@
 #include <cordee/optim/lamb.hpp>
 #include <cordee/optim/lars.hpp>
 #include <cordee/optim/local_steps.hpp>
+#include <cordee/optim/lookahead.hpp>
+#include <cordee/optim/parameter_groups.hpp>
 #include <cordee/optim/qg_dmsgd.hpp>
 #include <cordee/optim/rmsprop.hpp>
 #include <cordee/optim/rmsprop_warmup.hpp>
 #include <cordee/optim/sgd.hpp>
+#include <cordee/optim/weight_average.hpp>
 #include <cordee/train/planes.hpp>
 
 namespace support {
@@ -63,7 +66,10 @@ class single_rank {
     device_.copy(plane.data, x.data(), x.size() * sizeof(Real), s_);
     device_.finish(s_);
   }
-  void put_weights(const std::vector<Real>& x) { put(planes_.weights(), x); }
+  void put_weights(const std::vector<Real>& x) {
+    put(planes_.weights(), x);
+    planes_.initialize(optimizer_, solo{}, {}, s_);
+  }
   void put_gradient(const std::vector<Real>& x) { put(planes_.grads(), x); }
   /// Weights, gradient and slots.
   [[nodiscard]] std::vector<Real> everything() {

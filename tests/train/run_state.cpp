@@ -29,10 +29,13 @@
 #include <cordee/optim/lamb.hpp>
 #include <cordee/optim/lars.hpp>
 #include <cordee/optim/local_steps.hpp>
+#include <cordee/optim/lookahead.hpp>
+#include <cordee/optim/parameter_groups.hpp>
 #include <cordee/optim/qg_dmsgd.hpp>
 #include <cordee/optim/rmsprop.hpp>
 #include <cordee/optim/rmsprop_warmup.hpp>
 #include <cordee/optim/sgd.hpp>
+#include <cordee/optim/weight_average.hpp>
 #include <cordee/precision/fp16.hpp>
 #include <cordee/precision/int8.hpp>
 #include <cordee/schedule/warmup.hpp>
@@ -234,6 +237,16 @@ TEST_CASE("run_state: adam and the forms of RMSprop go on with equal bits") {
   continues_exactly("adam", adam{});
   continues_exactly("centered_rmsprop", centered_rmsprop{.momentum = 0.9});
   continues_exactly("rmsprop_warmup", rmsprop_warmup{.center = 3, .period = 4});
+}
+TEST_CASE("run_state: averages of weights, slow weights and groups go on with equal bits") {
+  continues<fp32>("exponential_average", weight_average{sgd{}, exponential_average{0.5}}, make_ring,
+                  {{3, 1}});
+  continues<fp32>("stochastic_average",
+                  weight_average{local_steps{sgd{}, 2}, stochastic_average{2, 2}}, make_ring,
+                  {{3, 1}});
+  continues_exactly("lookahead{sgd}", lookahead{sgd{}, 3});
+  continues<fp32>("parameter_groups", parameter_groups{sgd{}, parameter_group{"b", sgd{}, 2}},
+                  make_ring, {{3, 1}});
 }
 TEST_CASE("run_state: gossip, whose matching depends on the round, goes on with equal bits") {
   continues<fp32>("decentlam", decentlam{.momentum = 0.5}, make_gossip, {{3, 1}});

@@ -18,6 +18,8 @@
 //     check()                 accepts all        throws usage_error for an invalid hyper-parameter
 //     describe()              a neutral text     one line for the run's description
 //     momentum_form()         no momentum        how momentum acts on the ranks' disagreement
+//     initialize(v, s)        nothing            slots from the weights, at the start and at a load
+//     check_segments(table)   accepts all        throws usage_error for names that it misses
 //     write_direction(v, info, s), and momentum or beta1      what optim/direction.hpp needs; no
 //                                                             default
 //   };
@@ -35,8 +37,10 @@
 #include <cmath>
 #include <concepts>
 #include <limits>
+#include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include <cordee/core/config.hpp>
 #include <cordee/core/error.hpp>
@@ -93,10 +97,35 @@ concept HasMomentumForm = requires(const O o) {
   { o.momentum_form() } -> std::same_as<momentum_form>;
 };
 
+/// Lets the optimizer, or one that it wraps, see the trainable segments of the model.
 template <class O>
-constexpr void check_optimizer(const O& optimizer) {
-  if constexpr (Validated<O>) optimizer.check();
+constexpr void check_segments(const O& optimizer, std::span<const segment> table) {
+  if constexpr (requires { optimizer.check_segments(table); }) optimizer.check_segments(table);
+  if constexpr (requires { optimizer.optimizer; }) check_segments(optimizer.optimizer, table);
 }
+template <class O>
+constexpr void check_optimizer(const O& optimizer, std::span<const segment> table = {}) {
+  if constexpr (Validated<O>) optimizer.check();
+  if (!table.empty()) check_segments(optimizer, table);
+}
+
+/// Slots from the weights, where the optimizer or one that shares its slots wants it.
+template <class O, class View, class Stream>
+void initialize_slots(const O& optimizer, const View& v, Stream s) {
+  if constexpr (requires { optimizer.initialize(v, s); })
+    optimizer.initialize(v, s);
+  else if constexpr (requires { requires decltype(O::optimizer)::slots == O::slots; })
+    initialize_slots(optimizer.optimizer, v, s);
+}
+
+/// The optimizer keeps an average of the weights in that slot: it is evaluated and saved.
+template <class O>
+concept AveragesWeights = requires { O::average_slot; };
+/// An optimizer inside `O` does, where nobody would find it.
+template <class O>
+concept HidesAverage = !AveragesWeights<O> && requires(const O o) {
+  requires AveragesWeights<std::remove_cvref_t<decltype(o.optimizer)>>;
+};
 
 /// Members of `O` under their exact names. A name that is present but fails its concept has a wrong
 /// type, which would otherwise count as absent.
@@ -160,6 +189,9 @@ consteval bool has_optimizer_members() {
             !requires(const O o, view v, step_info info, stream s) { o.direct(v, info, s); },
         "the optional member of an optimizer is spelt 'write_direction'");
   }
+  static_assert(!HidesAverage<O>,
+                "an average of weights is the outermost wrapper: weight_average{clip{sgd{}}, "
+                "exponential_average{}}");
   static_assert(!names_check<O> || Validated<O>,
                 "the optional member 'check' of an optimizer is 'void check() const'");
   static_assert(!names_describe<O> || describable<O>,

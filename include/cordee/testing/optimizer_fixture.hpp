@@ -43,7 +43,9 @@ class optimizer_fixture {
   optimizer_fixture& reset(std::uint64_t seed, Real size = 1) {
     for (int k = 0; k < O::slots; ++k) planes_.clear(planes_.slot(k), stream_);
     info_ = {};
-    return draw(planes_.weights(), seed, size, false, "zero");
+    draw(planes_.weights(), seed, size, false, "zero");
+    detail::optim::initialize_slots(optimizer_, view_of(planes_.trainables(), 0), stream_);
+    return *this;
   }
   /// A normal gradient of that size; if `sparse`, all but the first number of each segment are
   /// zero.

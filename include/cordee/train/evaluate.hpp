@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <type_traits>
 
 #include <cordee/comm/collectives.hpp>
 #include <cordee/core/extent.hpp>
@@ -20,6 +21,7 @@
 #include <cordee/data/sample_threads.hpp>
 #include <cordee/data/slice_reader.hpp>
 #include <cordee/device/buffer.hpp>
+#include <cordee/optim/optimizer.hpp>
 #include <cordee/train/upload.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -67,21 +69,27 @@ template <class M, class Data>
                        M::classes, ": give the network the data's image and number of classes"));
 }
 
-/// f() with the exact mean of what differs between ranks, which is restored afterwards.
+/// f() with the exact mean of what differs between ranks, of the weights' average where the optimizer
+/// keeps one; both are restored afterwards.
 template <class Run, class F>
 auto with_mean_model(Run& run, const F& f) {
   using real = typename Run::Real;
   using device = typename Run::device;
   const auto s = run.compute();
   const device& where = run.model().where();
-  const span_on<real, device> range = Run::weights_differ ? run.weights() : run.statistics();
+  using optimizer = std::remove_cvref_t<decltype(run.optimizer())>;
+  constexpr bool averages = optim::AveragesWeights<optimizer>,
+                 replaces = Run::weights_differ || averages;
+  const span_on<real, device> range = replaces ? run.weights() : run.statistics();
   const auto pack = [&] {
-    if constexpr (Run::weights_differ)
-      run.model().pack_parameters(run.weights(), run.packed_parameters(), s);
+    if constexpr (replaces) run.model().pack_parameters(run.weights(), run.packed_parameters(), s);
   };
   buffer<real, device> before(where, range.size);
   where.copy(before.span().data, range.data, range.size * sizeof(real), s);
-  comm::allreduce_mean(run.comm(), where, range, s);
+  if constexpr (averages)
+    where.copy(range.data, run.slot(optimizer::average_slot).data,
+               (range.size - run.statistics().size) * sizeof(real), s);
+  comm::allreduce_mean(run.comm(), where, Run::weights_differ ? range : run.statistics(), s);
   pack();
   const auto result = f();
   where.copy(range.data, before.span().data, range.size * sizeof(real), s);

@@ -17,6 +17,7 @@
 #include <cordee/device/predicated.hpp>
 #include <cordee/ops/cpu/elementwise.hpp>
 #include <cordee/ops/cpu/segmented.hpp>
+#include <cordee/optim/optimizer.hpp>
 #include <cordee/train/frozen_layers.hpp>
 #include <cordee/train/named_segment.hpp>
 #include <cordee/train/step_status.hpp>
@@ -89,8 +90,10 @@ class planes {
     return view;
   }
 
-  /// Passes the initial weights to a reducer that needs them.
-  void initialize_reducer(const R& reducer, std::span<const bucket> buckets, stream s) {
+  /// Passes the initial weights to an optimizer and a reducer that need them.
+  void initialize(const O& optimizer, const R& reducer, std::span<const bucket> buckets, stream s) {
+    const segments all = table_.first(core::count_trainable(table_));  // frozen ones as well
+    if (!all.empty()) optim::initialize_slots(optimizer, view_of(all, 0, true), s);
     if constexpr (comm::InitializableOn<R, Real, D>)
       for (const bucket& b : buckets)
         reducer.initialize(bucket_view_of(b, weights().subspan(b.offset, b.size), {}), s);

@@ -73,7 +73,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
         gradient_scaler_(device_, options_.loss_scaling, planes_.status(), state_.scale, stream_),
         graph_cache_(device_, options_),
         exchange_(model_, optimizer_, reducer_, planes_, gradient_scaler_, options_) {
-    detail::optim::check_optimizer(optimizer_);
+    detail::optim::check_optimizer(optimizer_, planes_.trainables());
     detail::train::check_model(model_);
     detail::train::freeze_layers(model_, options_.freeze);
     if (options_.check_stability) detail::train::expect_stable(optimizer_, reducer_);
@@ -103,7 +103,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   /// Broadcasts rank 0's weights; optimizer state stays as it is. Collective.
   void adopt_weights() {
     detail::comm::broadcast(reducer_.comm, weights(), stream_);
-    planes_.initialize_reducer(reducer_, buckets(), stream_);
+    planes_.initialize(optimizer_, reducer_, buckets(), stream_);
     model_.pack_parameters(weights(), packed_parameters_, stream_);
   }
 

@@ -98,6 +98,15 @@ TEST_CASE(
   check(clip{local_steps{lars{}, 2}, 0.1});
 }
 
+TEST_CASE("optimizers on a GPU, emulated: groups, slow weights and averages") {
+  check(parameter_groups{sgd{}, parameter_group{"", sgd{.momentum = 0.5}, 2, kind::weight},
+                         parameter_group{"", sgd{}, 0, kind::bias}});
+  check(parameter_groups{lamb{}, parameter_group{"", lamb{.beta1 = 0.5}, 2, kind::weight}});
+  check(lookahead{sgd{}, 2});
+  check(weight_average{sgd{}, exponential_average{0.5}});
+  check(weight_average{local_steps{sgd{}, 2}, stochastic_average{1, 2}});
+}
+
 TEST_CASE("optimizers on a GPU, emulated: local steps") {
   check(local_steps{sgd{}, 2});
   check(local_steps{adamw{}, 3});

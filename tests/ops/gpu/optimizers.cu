@@ -56,6 +56,12 @@ TEST_CASE("optimizers on a GPU: adamw, lamb and its variants") {
   check(lambc{.weight_decay = 0.1});
 }
 
+TEST_CASE("optimizers on a GPU: groups, slow weights and averages") {
+  check(parameter_groups{sgd{}, parameter_group{"", sgd{.momentum = 0.5}, 2, kind::weight}});
+  check(lookahead{sgd{}, 2});
+  check(weight_average{sgd{}, exponential_average{0.5}});
+}
+
 TEST_CASE("optimizers on a GPU: clip, local_steps") {
   check(clip{sgd{}, 0.1});
   check(clip{local_steps{sgd{}, 2}, 0.1});

@@ -1,0 +1,104 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Lookahead (Zhang et al. 2019): slow weights that follow the optimizer's every `period` steps.
+//
+//   each step          w <- optimizer(w)
+//   each period-th     a <- a + rate (w - a),  w <- a                     a: w at the start
+//
+// Steps are applied ones. The optimizer's slots go on as they are.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <cordee/core/concat.hpp>
+#include <cordee/ops/cpu/segmented.hpp>  // for a GPU's stream: ops/gpu/segmented.hpp, by ADL
+#include <cordee/optim/momentum.hpp>
+#include <cordee/optim/optimizer.hpp>
+#include <cordee/optim/weight_average.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+namespace detail::optim {
+
+/// slow <- slow + rate (w - slow),  w <- slow
+template <class Real>
+struct lookahead_update {
+  Real *w, *slow;
+  Real rate;
+
+  [[nodiscard]] CORDEE_HOST_DEVICE bool is_idle() const { return rate == 0; }
+  template <class At>
+  constexpr void operator()(At at) const {
+    const typename At::number next = (1 - rate) * at(slow) + rate * at(w);
+    at.put(slow, next);
+    at.put(w, next);
+  }
+};
+struct set_lookahead {
+  std::int64_t period;
+  template <class Real>
+  CORDEE_HOST_DEVICE void operator()(lookahead_update<Real>& f, const step_info& info) const {
+    if ((info.applied + 1) % period != 0) f.rate = 0;
+  }
+};
+
+}  // namespace detail::optim
+
+template <class Optimizer>
+struct lookahead {
+  static_assert(Optimizer::needs == agreement::exact,
+                "lookahead: wrap it, as in local_steps{lookahead{sgd{}}, 8}");
+  static constexpr agreement needs = agreement::exact;
+  static constexpr bool eager = Optimizer::eager;
+  static constexpr int slots = Optimizer::slots + 1;
+  static constexpr norms_needed norms = Optimizer::norms;
+  static constexpr bool capturable = detail::optim::Capturable<Optimizer>;
+
+  Optimizer optimizer{};
+  int period = 5;
+  double rate = 0.5;
+
+  template <class Real, class D>
+  span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info& info,
+                           typename D::stream s) const {
+    return optimizer.propose(detail::optim::inner_view<Optimizer::slots>(v), info, s);
+  }
+  template <class Real, class D>
+  void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
+              typename D::stream s) const {
+    optimizer.accept(detail::optim::inner_view<Optimizer::slots>(v), info, s);
+    const detail::optim::lookahead_update<Real> update{
+        v.weights.data, v.slots[Optimizer::slots].data, static_cast<Real>(rate)};
+    segmented_for<Real>(s, v.segments,
+                        detail::optim::with_step_info{detail::optim::set_lookahead{period},
+                                                      detail::core::step_info_of(v, info), update});
+  }
+  /// slow <- w
+  template <class Real, class D>
+  void initialize(const optimizer_view<Real, D, slots>& v, typename D::stream s) const {
+    detail::optim::initialize_slots(optimizer, detail::optim::inner_view<Optimizer::slots>(v), s);
+    segmented_for<Real>(
+        s, v.segments,
+        detail::optim::average_update<Real>{v.weights.data, v.slots[Optimizer::slots].data});
+  }
+
+  void check() const {
+    detail::optim::check_optimizer(optimizer);
+    expects(period >= 1, "lookahead: the period must be at least 1 step");
+    expects(rate > 0 && rate <= 1, "lookahead: the rate must be in (0, 1]");
+  }
+  [[nodiscard]] std::string describe() const {
+    return concat("lookahead, every ", period, " steps at rate ", rate, ", of ",
+                  detail::core::describe_policy(optimizer));
+  }
+};
+template <class Optimizer>
+lookahead(Optimizer) -> lookahead<Optimizer>;
+template <class Optimizer>
+lookahead(Optimizer, int) -> lookahead<Optimizer>;
+template <class Optimizer>
+lookahead(Optimizer, int, double) -> lookahead<Optimizer>;
+
+}  // namespace cordee::inline CORDEE_ABI

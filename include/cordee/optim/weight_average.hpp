@@ -1,0 +1,161 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// An average of the weights over the run, which is what evaluate, save and predict use; training goes
+// on with the weights themselves.
+//
+//   weight_average{sgd{}, exponential_average{.decay = 0.999}}
+//   weight_average{sgd{}, stochastic_average{.start = 20000, .period = 500}}
+//
+//   exponential_average   a <- decay a + (1 - decay) w           after each step, from a = w of the first
+//   stochastic_average    a <- a + (w - a) / n                   of the n-th of every `period` steps
+//                                                                after step `start`; a = w before
+//
+// The second is stochastic weight averaging (Izmailov et al. 2018). Steps are applied ones. The
+// average is of the rank's own weights where they differ; the mean over ranks is taken of it. Running
+// statistics of batch norm are not averaged: those of the last weights serve, as with PyTorch's
+// AveragedModel before update_bn.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <cordee/core/concat.hpp>
+#include <cordee/ops/cpu/segmented.hpp>  // for a GPU's stream: ops/gpu/segmented.hpp, by ADL
+#include <cordee/optim/momentum.hpp>
+#include <cordee/optim/optimizer.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+namespace detail::optim {
+
+/// average <- keep average + gain w
+template <class Real>
+struct average_update {
+  const Real* w;
+  Real* average;
+  Real keep = 0, gain = 1;
+
+  [[nodiscard]] CORDEE_HOST_DEVICE bool is_idle() const { return gain == 0; }
+  template <class At>
+  constexpr void operator()(At at) const {
+    at.put(average, keep * at(average) + gain * at(w));
+  }
+};
+template <class Average>
+struct set_average {
+  Average average;
+  template <class Real>
+  CORDEE_HOST_DEVICE void operator()(average_update<Real>& f, const step_info& info) const {
+    const double gain = average.gain(info.applied);
+    f.keep = static_cast<Real>(1 - gain);
+    f.gain = static_cast<Real>(gain);
+  }
+};
+
+/// The view of the optimizer inside a wrapper whose slots follow it.
+template <int Inner, class Real, class D, int Slots>
+optimizer_view<Real, D, Inner> inner_view(const optimizer_view<Real, D, Slots>& v) {
+  optimizer_view<Real, D, Inner> inner{v.weights,
+                                       v.grads,
+                                       {},
+                                       v.segments,
+                                       v.squared_weight_norms,
+                                       v.squared_grad_norms,
+                                       v.squared_global_norm,
+                                       v.sums,
+                                       v.finite,
+                                       v.info};
+  for (std::size_t k = 0; k < inner.slots.size(); ++k) inner.slots[k] = v.slots[k];
+  return inner;
+}
+
+}  // namespace detail::optim
+
+struct exponential_average {
+  double decay = 0.999;
+
+  /// The share of the new weights in the average, after so many applied steps before this one.
+  [[nodiscard]] CORDEE_HOST_DEVICE double gain(std::int64_t applied) const {
+    return applied == 0 ? 1 : 1 - decay;
+  }
+  void check() const { detail::optim::expects_decay_rate("exponential_average", "decay", decay); }
+  [[nodiscard]] std::string describe() const {
+    return concat("evaluated by the exponential average of weights, decay ", decay);
+  }
+};
+
+struct stochastic_average {
+  std::int64_t start = 0;
+  std::int64_t period = 1;
+
+  [[nodiscard]] CORDEE_HOST_DEVICE double gain(std::int64_t applied) const {
+    const std::int64_t since = applied + 1 - start;
+    if (since < period) return 1;
+    return since % period == 0 ? 1 / static_cast<double>(since / period) : 0;
+  }
+  void check() const {
+    expects(start >= 0, "stochastic_average: start is negative");
+    expects(period >= 1, "stochastic_average: the period must be at least 1 step");
+  }
+  [[nodiscard]] std::string describe() const {
+    return concat("evaluated by the mean of the weights of every ", period, " steps after step ",
+                  start);
+  }
+};
+
+/// An optimizer, and in the slot behind its own the average that `Average` makes.
+template <class Optimizer, class Average>
+struct weight_average {
+  static constexpr agreement needs = Optimizer::needs;
+  static constexpr bool eager = Optimizer::eager;
+  static constexpr int slots = Optimizer::slots + 1;
+  static constexpr int average_slot = Optimizer::slots;
+  static constexpr norms_needed norms = Optimizer::norms;
+  static constexpr bool capturable = detail::optim::Capturable<Optimizer>;
+
+  Optimizer optimizer{};
+  Average average{};
+
+  template <class Real, class D>
+  span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info& info,
+                           typename D::stream s) const {
+    return optimizer.propose(detail::optim::inner_view<Optimizer::slots>(v), info, s);
+  }
+  template <class Real, class D>
+  void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
+              typename D::stream s) const {
+    optimizer.accept(detail::optim::inner_view<Optimizer::slots>(v), info, s);
+    if (!v.finite) return;
+    const detail::optim::average_update<Real> update{v.weights.data, v.slots[average_slot].data};
+    segmented_for<Real>(s, v.segments,
+                        detail::optim::with_step_info{detail::optim::set_average<Average>{average},
+                                                      detail::core::step_info_of(v, info), update});
+  }
+  /// average <- w
+  template <class Real, class D>
+  void initialize(const optimizer_view<Real, D, slots>& v, typename D::stream s) const {
+    detail::optim::initialize_slots(optimizer, detail::optim::inner_view<Optimizer::slots>(v), s);
+    segmented_for<Real>(
+        s, v.segments,
+        detail::optim::average_update<Real>{v.weights.data, v.slots[average_slot].data});
+  }
+
+  [[nodiscard]] cordee::momentum_form momentum_form() const
+    requires detail::optim::HasMomentumForm<Optimizer>
+  {
+    return optimizer.momentum_form();
+  }
+  void check() const {
+    detail::optim::check_optimizer(optimizer);
+    average.check();
+  }
+  [[nodiscard]] std::string describe() const {
+    return concat(detail::core::describe_policy(optimizer), "; ", average.describe());
+  }
+};
+
+template <class Optimizer, class Average>
+weight_average(Optimizer, Average) -> weight_average<Optimizer, Average>;
+
+}  // namespace cordee::inline CORDEE_ABI
