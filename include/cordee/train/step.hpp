@@ -59,10 +59,10 @@ struct step_outcome {
   metrics train{};  // sums over this rank's samples
   /// |g|^2: of the mean for exact optimizers, else of this rank's gradient. NaN if not tested.
   double squared_global_norm = std::numeric_limits<double>::quiet_NaN();
-  double squared_local_norm = 0;  // of this rank's gradient, if measure_gradient_noise
-  bool applied = true;            // false: this rank skipped the step
-  int zeroed_buckets = 0;         // replaced by a zero gradient (mixing optimizers)
-  double loss_scale = 1;          // with which this step's gradients were computed
+  double squared_local_norm = 0;             // of this rank's gradient, if measure_gradient_noise
+  bool applied = true;                       // false: this rank skipped the step
+  int zeroed_buckets = 0;                    // replaced by a zero gradient (mixing optimizers)
+  double loss_scale = 1;                     // with which this step's gradients were computed
   std::optional<double> exposed_exchange{};  // seconds, as in step_record
 
   /// Whether every element of the gradient was finite.
