@@ -94,6 +94,11 @@ TEST_CASE("gradient_noise: averages without bias, the golden trade-off, and what
   }
   CHECK(contains(describe(noise, 32), "more workers pay up to about a batch of 128"));
   CHECK(contains(describe(noise, 256), "more workers have stopped to pay at about a batch of 128"));
+  // Two steps of nearly equal weight: half of their difference.
+  gradient_noise two;
+  two.add({1, 0});
+  two.add({3, 0});
+  CHECK(two.squared_gradient_error() == relative(1, 1e-3));
   gradient_noise drowned;
   drowned.add({-1, 5});
   CHECK(std::isnan(drowned.scale()));
