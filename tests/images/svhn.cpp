@@ -85,6 +85,8 @@ TEST_CASE("svhn: other arrays and labels are refused") {
   CHECK(contains_all(refusal({x_of(3, {32, 32, 3, 4}), y_of({1, 2, 3})}), {"X is not 32 x 32"}));
   CHECK(contains_all(refusal({x_of(0), y_of({})}), {"X is not 32 x 32"}));
   CHECK(contains_all(refusal({x_of(3), y_of({1, 2})}), {"y is not 3 x 1"}));
+  CHECK(contains_all(refusal({x_of(3), mat_compressed(mat_matrix("y", {1, 1}, 2, {1, 2, 3}))}),
+                     {"y is not 3 x 1"}));
   CHECK(contains_all(refusal({x_of(1)}), {"no variable y"}));
   CHECK(contains_all(refusal({x_of(2), y_of({1, 0})}), {"label 0 of image 1"}));
   CHECK(contains_all(refusal({x_of(2), y_of({11, 1})}), {"label 11 of image 0"}));
