@@ -40,7 +40,7 @@ without_umbrella() {  # FROM TO HEADER...
   { printf '#include <cordee/%s.hpp>\n' "$@" && sed 1d "$work/$from.cpp"; } >"$work/$to.cpp"
 }
 shared=(data/loader data/synthetic optim/sgd precision/fp32 schedule/constant train/trainer)
-without_umbrella minimal_umbrella minimal "${shared[@]}" comm/solo nn/linear nn/pooling nn/sequential ops/engines/reference/engine
+without_umbrella minimal_umbrella minimal "${shared[@]}" comm/solo nn/linear nn/network nn/pooling nn/sequential ops/engines/reference/engine
 program 'resnet<8, fp32, cpu, resnet_options{.image = {1, 28, 28}}>' 'threads::launch(4, train);' 'ring{comm}' >"$work/resnet8.cpp"
 program 'resnet<110, fp32, cpu, resnet_options{.image = {1, 28, 28}}>' 'threads::launch(4, train);' 'ring{comm}' >"$work/resnet110.cpp"
 program 'resnet<50, fp32, cpu, resnet_options{.image = {1, 64, 64}, .classes = 10}>' 'threads::launch(4, train);' 'ring{comm}' \
