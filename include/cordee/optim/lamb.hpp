@@ -149,9 +149,8 @@ void lamb_accept(const Optimizer& optimizer, const optimizer_view<Real, D, 2>& v
 }
 
 /// Limits of the trust ratio; infinity turns `most` off.
-template <double Least, double Most>
 struct ratio_limits {
-  double least = Least, most = Most;
+  double least = 0, most = std::numeric_limits<double>::infinity();
 
   [[nodiscard]] CORDEE_HOST_DEVICE double limited(double ratio) const {
     return std::clamp(ratio, least, most);
@@ -161,14 +160,13 @@ struct ratio_limits {
                   std::isfinite(most) ? concat(", ratio at most ", most) : "");
   }
 };
-using unlimited_ratio = ratio_limits<0.0, std::numeric_limits<double>::infinity()>;
 
 struct lamb_form {
   static constexpr std::string_view name = "lamb";
   static constexpr double epsilon = 1e-6;
   static constexpr kinds adapt_on = kind::weight;
   static constexpr bool corrects_step = false;  // the bias of the moments, in the step and not in u
-  using limits = unlimited_ratio;
+  static constexpr ratio_limits limits{};
 };
 struct nvlamb_form : lamb_form {
   static constexpr std::string_view name = "nvlamb";
@@ -176,13 +174,13 @@ struct nvlamb_form : lamb_form {
 };
 struct lambc_form : lamb_form {
   static constexpr std::string_view name = "lambc";
-  using limits = ratio_limits<0.0, 1.0>;
+  static constexpr ratio_limits limits{.most = 1};
 };
 struct deepspeed_lamb_form : nvlamb_form {
   static constexpr std::string_view name = "deepspeed_lamb";
   static constexpr double epsilon = 1e-8;
   static constexpr bool corrects_step = true;
-  using limits = ratio_limits<0.01, 10.0>;
+  static constexpr ratio_limits limits{.least = 0.01, .most = 10};
 };
 
 /// LAMB with the segments, the limits and the bias correction of `Form`; see the aliases.
@@ -202,7 +200,7 @@ struct basic_lamb {
   double weight_decay = 0.01;
   kinds decay_on = kind::weight;
   kinds adapt_on = Form::adapt_on;
-  typename Form::limits limits{};
+  ratio_limits limits = Form::limits;
 
   template <class Real, class D>
   span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info&,
