@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -225,6 +226,16 @@ network_entry find_network(const settings& s) {
                             "Another one is a line of examples/train/networks.hpp."));
 }
 
+/// The options as a file that --config reads: without empty lists, which CLI11 writes as "[]" and
+/// would read as a name.
+std::string settings_of(const CLI::App& app) {
+  std::string text;
+  std::istringstream lines(app.config_to_str(true));
+  for (std::string line; std::getline(lines, line);)
+    if (!line.ends_with("=\"[]\"")) text += line + "\n";
+  return text;
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Trains, evaluates and applies residual networks.", "train");
   settings s;
@@ -240,7 +251,7 @@ int run(int argc, char** argv) {
   }
   check_together(s);
   const network_entry network = find_network(s);
-  s.text = app.config_to_str(true);
+  s.text = settings_of(app);
   if (!s.output.empty() && !s.dry_run) std::filesystem::create_directories(s.output);
   return network.run(s);
 }
@@ -251,9 +262,6 @@ int main(int argc, char** argv) {
   try {
     return run(argc, argv);
   } catch (const wrong_option& e) {
-    std::fprintf(stderr, "train: %s\n", e.what());
-    return train::wrong_options;
-  } catch (const cordee::usage_error& e) {  // such as a name of --freeze that no tensor has
     std::fprintf(stderr, "train: %s\n", e.what());
     return train::wrong_options;
   } catch (const std::exception& e) {
