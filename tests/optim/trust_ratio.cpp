@@ -12,6 +12,14 @@
 using namespace cordee;
 using detail::optim::trust_ratio;
 
+namespace {
+
+struct plain_form {
+  static constexpr bool skips_zero_norms = false;
+};
+
+}  // namespace
+
 TEST_CASE("trust_ratio: trust_coefficient |w| / (|g| + decay |w| + epsilon)") {
   CHECK(trust_ratio(0.5, 3, 4, 0, 0) == 0.375);
   CHECK(trust_ratio(0.5, 2, 1, 0.5, 0) == 0.5);
@@ -29,9 +37,10 @@ TEST_CASE("trust_ratio is 1 where a norm is zero, or |g| or the quotient is not 
 
 TEST_CASE("trust_ratio_body: decay and ratio are those of the segment's kind and norms") {
   struct options {
+    using form = plain_form;
     kinds decay_on = kind::weight, adapt_on = kind::weight | kind::bias;
     double weight_decay = 0.5;
-    double ratio(double weight_norm, double grad_norm, double decay) const {
+    double ratio(double weight_norm, double grad_norm, double decay, double) const {
       return trust_ratio(1, weight_norm, grad_norm, decay, 0);
     }
   };

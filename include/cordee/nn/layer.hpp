@@ -205,10 +205,10 @@ struct forward_pass {
   buffer<double, typename B::device>* scratch;
   typename B::stream s;
   bool frozen_statistics = false;
-  const std::uint8_t* frozen = nullptr;  // (trainable segments), or null: none is
-  detail::ops::dropout_numbers dropout{};
   // for a quantized precision
   detail::nn::quantization_of<typename B::precision, typename B::device>* quantization = nullptr;
+  const std::uint8_t* frozen = nullptr;  // (trainable segments), or null: none is
+  detail::ops::dropout_numbers dropout{};
 
   [[nodiscard]] bool is_frozen(std::size_t segment) const {
     return frozen != nullptr && frozen[segment] != 0;
