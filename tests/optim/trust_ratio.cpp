@@ -18,6 +18,15 @@ struct plain_form {
   static constexpr bool skips_zero_norms = false;
 };
 
+struct options {
+  using form = plain_form;
+  kinds decay_on = kind::weight, adapt_on = kind::weight | kind::bias;
+  double weight_decay = 0.5;
+  double ratio(double weight_norm, double grad_norm, double decay, double) const {
+    return trust_ratio(1, weight_norm, grad_norm, decay, 0);
+  }
+};
+
 }  // namespace
 
 TEST_CASE("trust_ratio: trust_coefficient |w| / (|g| + decay |w| + epsilon)") {
@@ -36,14 +45,6 @@ TEST_CASE("trust_ratio is 1 where a norm is zero, or |g| or the quotient is not 
 }
 
 TEST_CASE("trust_ratio_body: decay and ratio are those of the segment's kind and norms") {
-  struct options {
-    using form = plain_form;
-    kinds decay_on = kind::weight, adapt_on = kind::weight | kind::bias;
-    double weight_decay = 0.5;
-    double ratio(double weight_norm, double grad_norm, double decay, double) const {
-      return trust_ratio(1, weight_norm, grad_norm, decay, 0);
-    }
-  };
   struct recorded {
     double decay = -1, learning_rate = -1, ratio = -1;
     void set(double d, double lr, double r) { *this = {d, lr, r}; }
