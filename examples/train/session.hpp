@@ -163,6 +163,12 @@ int fit(Run& run, Feed& feed, const settings& s, const data_sources& data) {
   return stopped ? stopped_by_signal : done;
 }
 
+inline std::string comma_separated(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ",") + name;
+  return text;
+}
+
 template <class Net, class Communicator, class Optimizer, class Reducer>
 int run_session(const settings& s, const Communicator& comm, const data_sources& data,
                 const Optimizer& optimizer, const Reducer& reducer) {
@@ -179,12 +185,13 @@ int run_session(const settings& s, const Communicator& comm, const data_sources&
               compose{pad_crop_flip{.pad = s.pad, .flip = s.flip}, cutout{.size = s.cutout}},
               data.norm,
               chosen_mixing{{.alpha = s.mixup}, {.alpha = s.cutmix}}};
-  trainer run{
-      net,
-      optimizer,
-      make_schedule(s, feed.global_batch()),
-      reducer,
-      {.synchronize_batch_norm = s.synchronize_batch_norm, .seed = s.seed, .freeze = s.freeze}};
+  trainer run{net,
+              optimizer,
+              make_schedule(s, feed.global_batch()),
+              reducer,
+              {.synchronize_batch_norm = s.synchronize_batch_norm,
+               .seed = s.seed,
+               .freeze = comma_separated(s.freeze)}};
   if (!s.load.empty()) run.load(s.load, {.classifier = !s.new_classifier});
   if (!s.predict.empty()) {
     predict_files(run, s, data);

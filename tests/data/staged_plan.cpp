@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 #include <cstdint>
-#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -16,8 +15,8 @@ using namespace support;
 
 namespace {
 
-loader_options options(std::int64_t batch, last_batch end, std::vector<batch_stage> stages) {
-  return {.global_batch = batch, .last_batch = end, .batch_schedule = {std::move(stages)}};
+loader_options options(std::int64_t batch, last_batch end, const batch_schedule& stages) {
+  return {.global_batch = batch, .last_batch = end, .batch_schedule = stages};
 }
 
 }  // namespace
@@ -40,18 +39,17 @@ TEST_CASE("staged_plan: without stages it is its batch_plan") {
 }
 
 TEST_CASE("staged_plan: each stage begins with the first update at its epoch or later") {
-  const std::vector<batch_stage> stages{{1, 2}, {2.5, 3}, {3.1, 1}, {3.11, 4}};
+  const batch_schedule stages{{{1, 2}, {2.5, 3}, {3.1, 1}, {3.11, 4}}};
   for (const std::int64_t batch : {1, 6, 7, 13})
     for (const std::int64_t samples : {22, 50, 97}) {
       CAPTURE(batch);
       CAPTURE(samples);
       const staged_plan plan(samples, options(batch, last_batch::carry, stages), 1);
-      const batch_schedule factors{stages};
       std::int64_t seen = 0;  // samples
       for (std::int64_t k = 0; k < 200; ++k) {
         CHECK(plan.epoch(k) == static_cast<double>(seen) / static_cast<double>(samples));
         // Which is what a schedule of the learning rate sees.
-        CHECK(plan.at(k).factor == factors(plan.epoch(k)));
+        CHECK(plan.at(k).factor == stages(plan.epoch(k)));
         CHECK(plan.at(k).plan.global_batch == batch * plan.at(k).factor);
         for (std::int64_t j = 0; j < plan.at(k).plan.global_batch; ++j, ++seen) {
           CHECK(plan.sample(k, j).epoch == seen / samples);
@@ -64,7 +62,7 @@ TEST_CASE("staged_plan: each stage begins with the first update at its epoch or 
 TEST_CASE(
     "staged_plan: whole epochs are cut or padded in each stage as a loader of its batch does") {
   for (const last_batch end : {last_batch::drop, last_batch::pad}) {
-    const staged_plan plan(50, options(7, end, {{1, 2}, {3, 5}}), 1);
+    const staged_plan plan(50, options(7, end, {{{1, 2}, {3, 5}}}), 1);
     std::int64_t k = 0;
     for (std::int64_t epoch = 0; epoch < 6; ++epoch) {
       const batch_plan same{50, epoch < 1 ? 7 : epoch < 3 ? 14 : 35, end};
@@ -81,7 +79,7 @@ TEST_CASE(
 }
 
 TEST_CASE("staged_plan: as many updates as reach the epochs") {
-  const std::vector<batch_stage> stages{{1, 2}, {2.5, 3}};
+  const batch_schedule stages{{{1, 2}, {2.5, 3}}};
   for (const std::int64_t batch : {1, 6, 7, 13}) {
     const staged_plan plan(50, options(batch, last_batch::carry, stages), 1);
     for (int tenths = 0; tenths < 60; ++tenths) {
@@ -94,16 +92,17 @@ TEST_CASE("staged_plan: as many updates as reach the epochs") {
 }
 
 TEST_CASE("staged_plan: describes the stages, and refuses what makes no update") {
-  const staged_plan plan(50, options(10, last_batch::carry, {{1, 2}, {2.5, 3}}), 1);
+  const staged_plan plan(50, options(10, last_batch::carry, {{{1, 2}, {2.5, 3}}}), 1);
   CHECK(
       plan.describe(false) ==
       "a global batch of 20 from update 5 (epoch 1) on, a global batch of 30 from update 9 (epoch "
       "2.6) on, in more micro-batches; ");
   CHECK(staged_plan(50, options(10, last_batch::carry, {}), 1).describe(true).empty());
   CHECK(plan.largest_factor() == 3);
-  CHECK_THROWS_AS(staged_plan(50, options(10, last_batch::pad, {{1.5, 2}}), 1), usage_error);
-  CHECK_THROWS_AS(staged_plan(50, options(10, last_batch::drop, {{1, 6}}), 1), error);
-  CHECK_THROWS_AS(staged_plan(50, options(10, last_batch::carry, {{1, 1 << 30}}), 1), usage_error);
-  CHECK_THROWS_AS(staged_plan(50, options(10, last_batch::carry, {{1, 0}}), 1), usage_error);
+  CHECK_THROWS_AS(staged_plan(50, options(10, last_batch::pad, {{{1.5, 2}}}), 1), usage_error);
+  CHECK_THROWS_AS(staged_plan(50, options(10, last_batch::drop, {{{1, 6}}}), 1), error);
+  CHECK_THROWS_AS(staged_plan(50, options(10, last_batch::carry, {{{1, 1 << 30}}}), 1),
+                  usage_error);
+  CHECK_THROWS_AS(staged_plan(50, options(10, last_batch::carry, {{{1, 0}}}), 1), usage_error);
   CHECK_THROWS_AS(staged_plan(0, options(10, last_batch::carry, {}), 1), error);
 }

@@ -11,8 +11,8 @@
 #pragma once
 
 #include <cmath>
+#include <cstddef>
 #include <string>
-#include <vector>
 
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
@@ -26,17 +26,27 @@ struct batch_stage {
 };
 
 struct batch_schedule {
-  std::vector<batch_stage> stages{};  // in order; empty: the batch does not change
+  static constexpr std::size_t most_stages = 32;
 
+  /// In order; none: the batch does not change. No vector, whose copies every program that has
+  /// a loader would compile.
+  batch_stage stages[most_stages];
+
+  [[nodiscard]] constexpr const batch_stage* begin() const { return stages; }
+  [[nodiscard]] constexpr const batch_stage* end() const {
+    const batch_stage* last = stages + most_stages;
+    while (last != stages && last[-1] == batch_stage{}) --last;
+    return last;
+  }
   [[nodiscard]] int operator()(double epoch) const {
     int factor = 1;
-    for (const batch_stage& s : stages)
+    for (const batch_stage& s : *this)
       if (s.epoch <= epoch) factor = s.factor;
     return factor;
   }
-  void check() const {
+  [[gnu::cold, gnu::noinline]] void check() const {
     double before = 0;
-    for (const batch_stage& s : stages) {
+    for (const batch_stage& s : *this) {
       expects(s.epoch > before && std::isfinite(s.epoch),
               "batch_schedule: the stages' epochs must be above 0, finite and in order");
       expects(s.factor >= 1, "batch_schedule: a stage's factor of the global batch is below 1");
@@ -46,7 +56,7 @@ struct batch_schedule {
   /// "times 2 from epoch 30, times 4 from epoch 60"
   [[nodiscard]] std::string describe() const {
     std::string text;
-    for (const batch_stage& s : stages)
+    for (const batch_stage& s : *this)
       text += concat(text.empty() ? "" : ", ", "times ", s.factor, " from epoch ", s.epoch);
     return text.empty() ? "constant" : text;
   }

@@ -13,11 +13,11 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include <cordee/core/batch_schedule.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/pod_vector.hpp>
 #include <cordee/data/loader_options.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::data {
@@ -32,12 +32,13 @@ class staged_plan {
 
   staged_plan() = default;
   /// Throws usage_error or error for batches that make no update.
-  [[gnu::cold]] staged_plan(std::int64_t samples, const loader_options& o, int ranks) {
+  [[gnu::cold, gnu::noinline]] staged_plan(std::int64_t samples, const loader_options& o,
+                                           int ranks) {
     if (samples == 0) throw error("loader: the data set is empty");
     o.batch_schedule.check();
     const std::int64_t first = checked_global_batch(o, ranks);
     add(samples, first, 1, o.last_batch, 0);
-    for (const batch_stage& s : o.batch_schedule.stages) {
+    for (const batch_stage& s : o.batch_schedule) {
       expects(first <= largest_batch / s.factor,
               "loader: a stage of .batch_schedule has more than 2^31 - 1 samples in an update");
       expects(o.last_batch == last_batch::carry || s.epoch == std::floor(s.epoch),
@@ -47,25 +48,25 @@ class staged_plan {
     }
   }
 
-  [[nodiscard]] const batch_plan& first() const { return stages_.front().plan; }
-  [[nodiscard]] int largest_factor() const {
+  [[nodiscard]] const batch_plan& first() const { return stages_[0].plan; }
+  [[nodiscard, gnu::cold, gnu::noinline]] int largest_factor() const {
     int most = 1;
     for (const stage& s : stages_) most = std::max(most, s.factor);
     return most;
   }
   /// Of an update.
-  [[nodiscard]] const stage& at(std::int64_t step) const {
+  [[nodiscard, gnu::noinline]] const stage& at(std::int64_t step) const {
     std::size_t i = stages_.size() - 1;
     while (stages_[i].first_update > step) --i;
     return stages_[i];
   }
-  [[nodiscard]] std::int64_t most_steps() const {
+  [[nodiscard, gnu::cold, gnu::noinline]] std::int64_t most_steps() const {
     std::int64_t most = first().most_steps();
     for (const stage& s : stages_) most = std::min(most, s.plan.most_steps());
     return most;
   }
   /// Updates of so many epochs, rounded up.
-  [[nodiscard]] std::int64_t steps(double epochs) const {
+  [[nodiscard, gnu::cold, gnu::noinline]] std::int64_t steps(double epochs) const {
     std::size_t i = stages_.size() - 1;
     while (i > 0 && epochs <= epoch_at(stages_[i])) --i;
     const std::int64_t rest =
@@ -73,7 +74,9 @@ class staged_plan {
     return stages_[i].first_update + rest;
   }
   /// Epochs of data seen before an update.
-  [[nodiscard]] double epoch(std::int64_t step) const { return epoch(at(step), step); }
+  [[nodiscard, gnu::cold, gnu::noinline]] double epoch(std::int64_t step) const {
+    return epoch(at(step), step);
+  }
   /// Sample j of an update.
   [[nodiscard]] batch_plan::position sample(std::int64_t step, std::int64_t j) const {
     const stage& s = at(step);
@@ -109,8 +112,8 @@ class staged_plan {
     return epoch_at(s) + s.plan.epoch(k);
   }
 
-  void add(std::int64_t samples, std::int64_t batch, int factor, cordee::last_batch end,
-           double epoch) {
+  [[gnu::cold, gnu::noinline]] void add(std::int64_t samples, std::int64_t batch, int factor,
+                                        cordee::last_batch end, double epoch) {
     stage next{{samples, batch, end}, factor};
     if (end == last_batch::drop && batch > samples)
       throw error(
@@ -134,7 +137,7 @@ class staged_plan {
     stages_.push_back(next);
   }
 
-  std::vector<stage> stages_;
+  core::pod_vector<stage> stages_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::data

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <cordee/core/error.hpp>
+#include <cordee/core/pod_vector.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/nn/cross_entropy.hpp>
 #include <cordee/nn/largest_batch.hpp>
@@ -91,10 +92,11 @@ class network {
   /// From now on passes leave these trainable segments as they are, and batch norms among them
   /// normalize by their running statistics. Empty: none; otherwise a flag for each. Backward ends at
   /// the first one that is not frozen.
-  [[gnu::cold]] void freeze(const std::vector<std::uint8_t>& frozen) {
+  [[gnu::cold]] void freeze(std::span<const std::uint8_t> frozen) {
     expects(frozen.empty() || frozen.size() == tensors(),
             "network: freeze takes a flag for each trainable segment");
-    frozen_ = frozen;
+    frozen_.resize(frozen.size());
+    for (std::size_t k = 0; k < frozen.size(); ++k) frozen_[k] = frozen[k];
   }
 
   /// Writes the initial weights, a function of the seed alone.
@@ -270,7 +272,9 @@ class network {
     return frozen_.empty() ? nullptr : frozen_.data();
   }
   [[nodiscard]] std::size_t first_unfrozen() const {
-    return static_cast<std::size_t>(std::find(frozen_.begin(), frozen_.end(), 0) - frozen_.begin());
+    std::size_t first = 0;
+    while (first < frozen_.size() && frozen_[first] != 0) ++first;
+    return first;
   }
 
   // Memory of the samples of the largest pass so far; bytes_per_sample_ of each, at least.
@@ -307,7 +311,7 @@ class network {
   D device_;
   node_of<Root, layer_backend, Input> root_;
   std::size_t packed_size_, dropouts_, largest_activation_, bytes_per_sample_;
-  std::vector<std::uint8_t> frozen_;
+  detail::core::pod_vector<std::uint8_t> frozen_;
   detail::nn::activations<D> saved_;
   int samples_ = 0;
   bool trained_ = false;

@@ -30,7 +30,7 @@ struct batch_scaled {
   }
   [[nodiscard]] double end_epoch() const {
     const double end = detail::schedule::end_epoch_of(inner);
-    return batch.stages.empty() ? end : std::fmax(end, batch.stages.back().epoch);
+    return batch.begin() == batch.end() ? end : std::fmax(end, batch.end()[-1].epoch);
   }
   void observe(const observation& seen)
     requires detail::schedule::AdaptiveSchedule<S>

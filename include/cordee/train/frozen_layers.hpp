@@ -13,58 +13,88 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/pod_vector.hpp>
 #include <cordee/core/segment.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
 
-[[gnu::cold]] inline bool is_frozen(const segment& s, std::span<const std::string> frozen) {
-  for (const std::string& name : frozen)
-    if (s.name.starts_with(name)) return true;
+/// Takes the first name off a list that is not empty: "conv1, layer1".
+[[gnu::cold, gnu::noinline]] inline std::string_view take_name(std::string_view& list) {
+  std::size_t comma = 0;
+  while (comma < list.size() && list[comma] != ',') ++comma;
+  std::string_view name(list.data(), comma);
+  list.remove_prefix(comma < list.size() ? comma + 1 : comma);
+  while (!name.empty() && name.front() == ' ') name.remove_prefix(1);
+  while (!name.empty() && name.back() == ' ') name.remove_suffix(1);
+  return name;
+}
+
+[[gnu::cold, gnu::noinline]] inline bool begins_with(const segment& s, std::string_view name) {
+  return !name.empty() && s.name.substr(0, name.size()) == name;
+}
+
+[[gnu::cold, gnu::noinline]] inline bool is_frozen(const segment& s, std::string_view frozen) {
+  while (!frozen.empty())
+    if (begins_with(s, take_name(frozen))) return true;
   return false;
 }
 
 /// "conv1, layer1"
-[[gnu::cold]] inline std::string describe_frozen(std::span<const std::string> frozen) {
+[[gnu::cold]] inline std::string describe_frozen(std::string_view frozen) {
   std::string out;
-  for (const std::string& name : frozen) out += concat(out.empty() ? "" : ", ", name);
+  while (!frozen.empty()) {
+    const std::string_view name = take_name(frozen);
+    out += concat(out.empty() ? "" : ", ", name);
+  }
   return out;
 }
 
-/// The trainable segments of a table but for the frozen ones. Throws usage_error for a name that no
-/// tensor begins with, and if nothing is left.
-[[gnu::cold]] inline std::vector<segment> unfrozen(std::span<const segment> table,
-                                                   std::span<const std::string> frozen) {
-  const std::span<const segment> trainable = table.first(core::count_trainable(table));
-  for (const std::string& name : frozen) {
+/// Throws usage_error for a name that no trainable tensor begins with.
+[[gnu::cold, gnu::noinline]] inline void expect_found(std::span<const segment> trainable,
+                                                      std::string_view frozen) {
+  while (!frozen.empty()) {
+    const std::string_view name = take_name(frozen);
     bool is_found = false;
-    for (const segment& s : trainable) is_found |= !name.empty() && s.name.starts_with(name);
+    for (std::size_t k = 0; k < trainable.size(); ++k) is_found |= begins_with(trainable[k], name);
     if (!is_found)
       throw usage_error(concat("trainer_options::freeze: no tensor of the network begins with \"",
                                name, "\"; the first is \"", trainable.front().name,
                                "\", the last \"", trainable.back().name, "\""));
   }
-  std::vector<segment> rest;
-  for (const segment& s : trainable)
-    if (!is_frozen(s, frozen)) rest.push_back(s);
+}
+
+/// The trainable segments of a table but for the frozen ones. Throws usage_error for a name that no
+/// tensor begins with, and if nothing is left.
+[[gnu::cold, gnu::noinline]] inline core::pod_vector<segment> unfrozen(
+    std::span<const segment> table, std::string_view frozen) {
+  const std::span<const segment> trainable = table.first(core::count_trainable(table));
+  expect_found(trainable, frozen);
+  core::pod_vector<segment> rest;
+  for (std::size_t k = 0; k < trainable.size(); ++k)
+    if (!is_frozen(trainable[k], frozen)) rest.push_back(trainable[k]);
   if (rest.empty() && !trainable.empty())
     throw usage_error("trainer_options::freeze: nothing is left to train");
   return rest;
 }
 
+/// A flag for each trainable segment; empty: none is frozen.
+[[gnu::cold, gnu::noinline]] inline core::pod_vector<std::uint8_t> frozen_flags(
+    std::span<const segment> table, std::string_view frozen) {
+  core::pod_vector<std::uint8_t> flags;
+  if (frozen.empty()) return flags;
+  flags.resize(core::count_trainable(table));
+  for (std::size_t k = 0; k < flags.size(); ++k) flags[k] = is_frozen(table[k], frozen) ? 1 : 0;
+  return flags;
+}
+
 /// Tells a model that can make use of it which of its trainable segments are frozen.
 template <class M>
-[[gnu::cold]] void freeze_layers(M& model, std::span<const std::string> frozen) {
-  if constexpr (requires(std::vector<std::uint8_t> flags) { model.freeze(flags); }) {
-    std::vector<std::uint8_t> flags;  // (trainable segments); empty: none
-    if (!frozen.empty())
-      for (const segment& s : M::segments().first(core::count_trainable(M::segments())))
-        flags.push_back(is_frozen(s, frozen) ? 1 : 0);
-    model.freeze(flags);
-  }
+[[gnu::cold]] void freeze_layers(M& model, std::string_view frozen) {
+  if constexpr (requires(std::span<const std::uint8_t> flags) { model.freeze(flags); })
+    model.freeze(frozen_flags(M::segments(), frozen).span());
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::train

@@ -7,11 +7,10 @@
 
 #include <cmath>
 #include <span>
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include <cordee/comm/reducer.hpp>
+#include <cordee/core/pod_vector.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/device/arena.hpp>
 #include <cordee/device/predicated.hpp>
@@ -35,7 +34,7 @@ class planes {
 
   /// Segments whose names begin with one of `frozen` have planes as all others, but no step reads or
   /// writes what they hold there.
-  [[gnu::cold]] planes(const D& device, segments table, std::span<const std::string> frozen = {})
+  [[gnu::cold]] planes(const D& device, segments table, std::string_view frozen = {})
       : device_(device),
         table_(table),
         trainables_(unfrozen(table, frozen)),
@@ -48,7 +47,7 @@ class planes {
 
   [[nodiscard]] segments table() const { return table_; }
   /// Without those that are frozen.
-  [[nodiscard]] segments trainables() const { return {trainables_.data(), trainables_.size()}; }
+  [[nodiscard]] segments trainables() const { return trainables_.span(); }
   [[nodiscard]] std::size_t bytes() const {
     return arena_.plane_size() * static_cast<std::size_t>(arena_.planes()) * sizeof(Real);
   }
@@ -216,7 +215,7 @@ class planes {
 
   D device_;
   segments table_;
-  std::vector<segment> trainables_;
+  core::pod_vector<segment> trainables_;
   arena<Real, D> arena_;
   buffer<Real, D> saved_statistics_;  // as they were when the step began
   buffer<double, D> squared_weight_norms_, squared_grad_norms_, sums_;  // one number per segment

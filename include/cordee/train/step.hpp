@@ -10,7 +10,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
@@ -49,8 +48,8 @@ struct trainer_options {
   /// For precisions that scale their loss (fp16).
   cordee::loss_scaling loss_scaling{};
   /// Tensors whose names begin with one of these keep their bits, as their batch norms' running
-  /// statistics do (frozen_layers.hpp): {"conv1", "bn1", "layer1"}.
-  std::vector<std::string> freeze{};
+  /// statistics do (frozen_layers.hpp): "conv1, bn1, layer1".
+  std::string freeze{};
 };
 
 /// One step, as seen by this rank.
