@@ -205,8 +205,9 @@ TEST_CASE("mpi: the error of a stall has a line with the wait of every rank") {
         {.deadline = 3s});
   });
   CHECK(contains(message, " waited 3000 ms for rank "));
+  if (!is_rank_0()) return;  // the others' messages have the first wait alone
   CHECK(contains(message, concat("for rank ", last, " to send 8 bytes on context 0").c_str()));
-  for (int rank = 0; rank <= last && is_rank_0(); ++rank) {
+  for (int rank = 0; rank <= last; ++rank) {
     CHECK(contains(message, concat("(bucket ", rank, ")").c_str()));
     CHECK(contains(message, concat("rank ", rank, " ").c_str()));
   }

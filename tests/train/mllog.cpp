@@ -70,7 +70,7 @@ void apt_run(double first_epoch, double epochs, int patience, Callbacks&&... cal
     apt_model model;
     trainer run{model, lars{}, constant{.learning_rate = 0.05}, ring{comm}};
     toy_loader feed{.rank_count = 2, .next_step = static_cast<std::int64_t>(10 * first_epoch)};
-    run.fit(feed, epochs, validation{toy_data{42}}, early_stopping{.patience = patience},
+    run.fit(feed, epochs, validation{toy_data{42}, 250}, early_stopping{.patience = patience},
             callbacks...);
     return 0;
   });

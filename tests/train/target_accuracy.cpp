@@ -42,8 +42,8 @@ auto outcomes(int ranks, const target_accuracy& target, double first = 0, double
     trainer run{model, sgd{}, constant{.learning_rate = 0.05}, ring{comm}};
     toy_loader feed{.rank_count = ranks, .next_step = static_cast<std::int64_t>(10 * first)};
     outcome o{target, {}};
-    o.summary =
-        run.fit(feed, epochs, validation{toy_data{static_cast<std::size_t>(10 * ranks)}}, o.target);
+    o.summary = run.fit(feed, epochs,
+                        validation{toy_data{static_cast<std::size_t>(10 * ranks)}, 10}, o.target);
     return o;
   });
 }
