@@ -78,7 +78,8 @@ class staged_plan {
     return epoch(at(step), step);
   }
   /// Sample j of an update.
-  [[nodiscard]] batch_plan::position sample(std::int64_t step, std::int64_t j) const {
+  [[nodiscard, gnu::noinline]] batch_plan::position sample(std::int64_t step,
+                                                           std::int64_t j) const {
     const stage& s = at(step);
     const std::int64_t k = step - s.first_update, samples = s.plan.samples;
     if (s.plan.last_batch == last_batch::carry) {

@@ -109,12 +109,18 @@ constexpr void check_optimizer(const O& optimizer, std::span<const segment> tabl
   if (!table.empty()) check_segments(optimizer, table);
 }
 
+template <class O, class View, class Stream>
+concept InitializesSlots = requires(const O o, const View& v, Stream s) { o.initialize(v, s); };
+/// It wraps an optimizer, whose slots are its own.
+template <class O>
+concept SharesSlots = requires { requires decltype(O::optimizer)::slots == O::slots; };
+
 /// Slots from the weights, where the optimizer or one that shares its slots wants it.
 template <class O, class View, class Stream>
 void initialize_slots(const O& optimizer, const View& v, Stream s) {
-  if constexpr (requires { optimizer.initialize(v, s); })
+  if constexpr (InitializesSlots<O, View, Stream>)
     optimizer.initialize(v, s);
-  else if constexpr (requires { requires decltype(O::optimizer)::slots == O::slots; })
+  else if constexpr (SharesSlots<O>)
     initialize_slots(optimizer.optimizer, v, s);
 }
 

@@ -74,7 +74,7 @@ class bucket_exchange {
         scratch_(model.where(), comm::largest_scratch<Real>(reducer, buckets())),
         courier_(reducer, model.where(), buckets_.size()) {
     if (options.synchronize_batch_norm && reducer.comm.size() > 1) share_statistics();
-    expects(!measures_noise_ || (exact && reducer.comm.size() > 1),
+    expects(!measures_noise_ || (can_measure_noise && reducer.comm.size() > 1),
             "trainer: measure_gradient_noise compares the gradients of several ranks with their "
             "mean: use two ranks or more, and an optimizer that averages gradients");
     expects(!measures_noise_ || options.check_finite,
@@ -150,7 +150,8 @@ class bucket_exchange {
       const bucket& b = buckets_[next_];
       if (scaled) finish_gradient(b, s);
       if constexpr (checks_early) check_local_gradient(b, s);
-      if (exact && measures_noise_) measure_local_gradient(b, s);
+      if constexpr (can_measure_noise)
+        if (measures_noise_) measure_local_gradient(b, s);
       if (posts_early_) post(b, true, s);
     }
   }
@@ -199,6 +200,8 @@ class bucket_exchange {
 
  private:
   static constexpr bool exact = O::needs == agreement::exact;
+  static constexpr bool can_measure_noise =
+      exact && !comm::single_rank<typename R::communicator_type>;
   static constexpr bool enqueues = ExchangesOnStream<M, R>;
   static constexpr bool checks_early = !exact || O::norms == norms_needed::before_propose;
 

@@ -205,7 +205,8 @@ template <class Run, class F, class... Callbacks>
           "fit: the number of epochs is negative, NaN or infinite");
   expects(feed.ranks() == run.comm().size(),
           "fit: the loader and the reducer's communicator have different numbers of ranks");
-  if constexpr (!comm::single_rank<std::remove_cvref_t<decltype(run.comm())>>)
+  constexpr bool alone = comm::single_rank<std::remove_cvref_t<decltype(run.comm())>>;
+  if constexpr (!alone)
     expect_same_settings(run.comm(), feed_settings(feed, run.schedule(), epochs), "fit");
 
   const bool reports = run.comm().rank() == 0;
@@ -245,7 +246,8 @@ template <class Run, class F, class... Callbacks>
           run, out, state.skipped, elapsed(), std::exchange(input_wait, 0.0));
     else
       record.skipped = state.skipped + (out.finite() ? 0 : 1);
-    if (run.options().measure_gradient_noise) measure_noise(run, out, state.noise);
+    if constexpr (Run::gradient_is_exact && !alone)
+      if (run.options().measure_gradient_noise) measure_noise(run, out, state.noise);
     record.noise = state.noise;
     state.skipped = record.skipped;
     state.in_epoch += record.train;

@@ -91,8 +91,11 @@ class planes {
 
   /// Passes the initial weights to an optimizer and a reducer that need them.
   void initialize(const O& optimizer, const R& reducer, std::span<const bucket> buckets, stream s) {
-    const segments all = table_.first(core::count_trainable(table_));  // frozen ones as well
-    if (!all.empty()) optim::initialize_slots(optimizer, view_of(all, 0, true), s);
+    using view = optimizer_view<Real, D, O::slots>;
+    if constexpr (optim::InitializesSlots<O, view, stream> || optim::SharesSlots<O>) {
+      const segments all = table_.first(core::count_trainable(table_));  // frozen ones as well
+      if (!all.empty()) optim::initialize_slots(optimizer, view_of(all, 0, true), s);
+    }
     if constexpr (comm::InitializableOn<R, Real, D>)
       for (const bucket& b : buckets)
         reducer.initialize(bucket_view_of(b, weights().subspan(b.offset, b.size), {}), s);
