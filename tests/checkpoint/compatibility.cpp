@@ -123,6 +123,8 @@ TEST_CASE("compatibility: another learning rate, schedule or option of the train
         "resume: trainer_options::check_finite true -> false\n"
         "resume: trainer_options::loss_scaling.interval 2000 -> 5\n");
   CHECK(continued(before, described_run{sgd{}, tenth, {.seed = 9}}) == "");
+  CHECK(continued(before, described_run{sgd{}, tenth, {.freeze = "conv1"}}) ==
+        "resume: trainer_options::freeze none -> conv1\n");
   struct ending {
     double epochs = 30;
     double operator()(double) const { return 0.1; }

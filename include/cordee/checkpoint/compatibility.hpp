@@ -104,7 +104,9 @@ inline std::string describe_changes(std::string_view before, std::string_view no
 }
 
 inline std::string describe(const nlohmann::json& j) {
-  return j.is_string() ? j.get<std::string>() : j.dump();
+  if (!j.is_string()) return j.dump();
+  const auto text = j.get<std::string>();
+  return text.empty() ? "none" : text;
 }
 
 /// A schedule that does not follow the loss gives the last step the learning rate that it had.

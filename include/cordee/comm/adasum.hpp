@@ -9,7 +9,7 @@
 // A tensor below sqrt(DBL_MIN) in square counts as orthogonal. The operation is not associative, so
 // its tree is a part of the result: pairs of ranks 2^k apart, the lower rank's first, as in
 // butterfly.hpp; outside powers of two first ranks 2i and 2i + 1 of the first 2 (p - p'). log2 p
-// messages and n log2 p bytes a rank; products are summed in double. For optimizers that average
+// messages and n log2 p numbers a rank; products are summed in double. For optimizers that average
 // gradients: the mean of weights is what a reducer without loss is needed for.
 #pragma once
 

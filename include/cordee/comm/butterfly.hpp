@@ -5,8 +5,8 @@
 //
 //   step k: exchange the whole vector with rank r XOR 2^k and add;  at last every rank divides by p
 //
-// log2 p messages and n log2 p bytes a rank for p a power of two, otherwise two hops more for some
-// (power_of_two_remap.hpp). Both partners add the same two numbers, and a + b is b + a, so all
+// log2 p messages and n log2 p numbers a rank for p a power of two, otherwise two hops more for
+// some (power_of_two_remap.hpp). Both partners add the same two numbers, and a + b is b + a, so all
 // ranks hold the same bits; the order of a sum depends on the ranks alone, so results are the same
 // across bucket sizes.
 #pragma once

@@ -7,8 +7,8 @@
 //   rank 0); each half goes up to its root and down again chunk by chunk, so that all edges work at
 //   once
 //
-// 2n bytes a rank at most and 2 ceil(log2 p) steps, and one more for each chunk but the first. The
-// order of a sum depends on the half, so results are not the same across bucket sizes.
+// 2n numbers a rank at most and 2 ceil(log2 p) steps, and one more for each chunk but the first.
+// The order of a sum depends on the half, so results are not the same across bucket sizes.
 #pragma once
 
 #include <algorithm>

@@ -7,7 +7,7 @@
 //   makes the mean;  the trees broadcast it
 //
 // 2 ceil(log2 k) + 2(g-1) steps for nodes of k ranks, where a flat ring takes 2(gk-1); what leaves
-// a node is 2n(g-1)/g bytes, whatever k. The order of a sum depends on the chunk of the ring.
+// a node is 2n(g-1)/g numbers, whatever k. The order of a sum depends on the chunk of the ring.
 #pragma once
 
 #include <algorithm>

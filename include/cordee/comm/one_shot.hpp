@@ -5,7 +5,7 @@
 //
 //   x -> all other ranks;  x <- (x_0 + x_1 + ... + x_{p-1}) / p on each
 //
-// p-1 messages and n(p-1) bytes a rank in a single step: for short messages between few ranks.
+// p-1 messages and n(p-1) numbers a rank in a single step: for short messages between few ranks.
 // hybrid{one_shot{comm}, two_shot{comm}} takes two_shot for longer ones. The order of a sum is that
 // of the ranks, so results are the same across bucket sizes.
 #pragma once

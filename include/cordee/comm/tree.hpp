@@ -6,7 +6,7 @@
 //   round k up:   ranks whose lowest set bit is bit k send their sum to r - 2^k and are done
 //   rank 0 divides by p;  round k down: ranks with bits 0 .. k clear send to r + 2^k
 //
-// One message up and one down each of p-1 edges, n bytes each; 2 ceil(log2 p) steps, whatever p.
+// One message up and one down each of p-1 edges, n numbers each; 2 ceil(log2 p) steps, whatever p.
 // The order of a sum depends on the ranks alone, so results are the same across bucket sizes.
 #pragma once
 

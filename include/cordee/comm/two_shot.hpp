@@ -7,8 +7,8 @@
 //   chunk k of x -> rank k;  rank r: y <- (chunk r of x_0 + ... + chunk r of x_{p-1}) / p
 //   y -> all other ranks
 //
-// 2(p-1) messages and 2n(p-1)/p bytes a rank, as in a ring, but in two steps instead of 2(p-1). The
-// order of a sum is that of the ranks, so results are the same across bucket sizes.
+// 2(p-1) messages and 2n(p-1)/p numbers a rank, as in a ring, but in two steps instead of 2(p-1).
+// The order of a sum is that of the ranks, so results are the same across bucket sizes.
 #pragma once
 
 #include <string>

@@ -4,8 +4,10 @@
 // Layers that a run does not train (trainer_options::freeze), for transfer to other classes.
 //
 // A tensor is frozen if its name begins with one of the names given: "layer1" is all of that stage,
-// "bn1.weight" one tensor. Frozen tensors have no gradient, no exchange and no update, so no weight
-// decay; batch norms among them normalize by their running statistics, which stay as they are.
+// "bn1.weight" one tensor. "layer3.1" is layer3.10 to layer3.19 too; "layer3.1." that block alone.
+// No step exchanges or applies a gradient of frozen tensors, and they have no weight decay. A batch
+// norm counts as frozen by its weight alone: it normalizes by its running statistics, which stay as
+// they are.
 #pragma once
 
 #include <cstddef>

@@ -32,8 +32,8 @@ class planes {
   using stream = typename D::stream;
   using segments = std::span<const segment>;  // consecutive ones of the table
 
-  /// Segments whose names begin with one of `frozen` have planes as all others, but no step reads or
-  /// writes what they hold there.
+  /// Segments whose names begin with one of `frozen` have planes as all others, but no step
+  /// exchanges or applies what they hold there.
   [[gnu::cold]] planes(const D& device, segments table, std::string_view frozen = {})
       : device_(device),
         table_(table),

@@ -18,7 +18,10 @@
 //   epoch_on_all_ranks(run, const epoch_record&)   with the same record on every rank
 //   end_on_all_ranks(run)
 //
-// which are called after the others. Those of a step and an epoch return whether the run ends here. What they throw ends the run on every rank.
+// which are called after the others. Those of a step and an epoch return whether the run ends here.
+// What they throw ends the run on every rank. A callback of your own: copy csv.hpp, which writes a
+// file, or early_stopping.hpp, which ends a run. In `begin`, first_step > 0 says that the run goes
+// on from there: append.
 #pragma once
 
 #include <concepts>
@@ -162,8 +165,8 @@ consteval bool has_callback_members() {
           has_begin_validation || has_epoch || has_end || begins_on_all || steps_on_all ||
           epochs_on_all || ends_on_all,
       "after the number of epochs, fit takes callbacks: objects with one or more of begin, "
-      "step, epoch, end and those on all ranks (train/record.hpp); a data set is wrapped: "
-      "validation{dataset}");
+      "step, begin_validation, epoch, end and those on all ranks (train/record.hpp); a data set is "
+      "wrapped: validation{dataset}");
   return true;
 }
 
