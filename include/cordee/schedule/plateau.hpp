@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A learning rate that falls when the loss has stopped to fall: PyTorch's ReduceLROnPlateau.
+// A learning rate that falls when the loss has stopped falling: PyTorch's ReduceLROnPlateau.
 //
 //   after each epoch, of which l is the loss:
 //     l < (1 - threshold) best:   best = l,  bad = 0;      else   bad = bad + 1

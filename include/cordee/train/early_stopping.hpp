@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A callback that ends a run whose validation has stopped to improve (Prechelt, "Early stopping -
+// A callback that ends a run whose validation has stopped improving (Prechelt, "Early stopping -
 // but when?", 1998).
 #pragma once
 
