@@ -4,6 +4,8 @@
 // A loader for the toy model: no data, one sample per rank and micro-batch, ten updates per epoch.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -36,6 +38,18 @@ struct toy_loader {
     ++next_step;
     batches.assign(static_cast<std::size_t>(micro), {{}, {}, 1, global_batch(), rank_count});
     return batches;
+  }
+};
+
+/// One whose batch doubles after an epoch of ten updates: epochs of five, and `late` of an epoch
+/// later, where updates do not begin with epochs.
+struct growing_loader : toy_loader {
+  double late = 0;
+  [[nodiscard]] std::int64_t steps(double epochs) const {
+    return std::llround(10 * std::min(epochs, 1.0) + 5 * std::max(epochs - 1 - late, 0.0));
+  }
+  [[nodiscard]] double epoch(std::int64_t step) const {
+    return step <= 10 ? toy_loader::epoch(step) : 1 + late + static_cast<double>(step - 10) / 5;
   }
 };
 

@@ -148,6 +148,25 @@ TEST_CASE("mllog: a resumed run goes on with the log as if nothing had happened"
   CHECK(contents(file) == "step,loss\n");
 }
 
+TEST_CASE("mllog: a run that is resumed with a grown batch has the start of its epoch") {
+  const folder here;
+  const auto log = [&](std::initializer_list<double> ends) {
+    const std::string file = here.file("log");
+    std::filesystem::remove(file);
+    growing_loader feed{{}, 0.1};  // the third epoch's first update begins at 2.1
+    for (const double end : ends) {
+      apt_model model;
+      trainer run{model, sgd{}, constant{.learning_rate = 0.05}, solo{}};
+      run.fit(feed, end, mllog{file});
+    }
+    return keys(file);
+  };
+  const std::string whole = log({3.1});
+  CHECK(count(whole, "epoch_start=3") == 1);
+  CHECK(log({2.1, 3.1}) == whole);
+  CHECK(count(log({1.5, 3.1}), "epoch_start=2") == 1);  // goes on inside of it
+}
+
 TEST_CASE("mllog: without a validation epochs have no evaluation; a further fit is a further run") {
   const folder here;
   const std::string file = here.file("log");

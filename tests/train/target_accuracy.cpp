@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <cordee/comm/ring.hpp>
+#include <cordee/comm/solo.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/schedule/constant.hpp>
 #include <cordee/train/target_accuracy.hpp>
@@ -86,6 +87,17 @@ TEST_CASE(
     CHECK(o.target.reached->steps == 40);
     CHECK(o.target.reached->epochs == 4);
   }
+}
+
+TEST_CASE("target_accuracy: epochs are those of the data, where the batch has grown") {
+  learner model;
+  trainer run{model, sgd{}, constant{.learning_rate = 0.05}, solo{}};
+  growing_loader feed;
+  target_accuracy target{0.2};
+  run.fit(feed, 5, validation{toy_data{10}, 10}, target);
+  REQUIRE(target.reached.has_value());
+  CHECK(target.reached->steps == 10 + 5 + 5);
+  CHECK(target.reached->epochs == 3);
 }
 
 TEST_CASE("target_accuracy: no accuracy, and no validation to reach it, are refused") {

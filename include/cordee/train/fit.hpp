@@ -160,9 +160,17 @@ consteval bool is_fit_argument() {
 
 template <class Run, class F>
 [[gnu::cold]] run_plan make_plan(Run& run, F& feed, double epochs) {
-  return {feed.steps(epochs), feed.step(),         epochs,
-          feed.samples(),     feed.global_batch(), micro_batch(feed),
-          feed.ranks(),       feed.accumulate(),   plan_warnings(run, feed, epochs)};
+  const std::int64_t first = feed.step();
+  return {feed.steps(epochs),
+          first,
+          epochs,
+          feed.samples(),
+          feed.global_batch(),
+          micro_batch(feed),
+          feed.ranks(),
+          feed.accumulate(),
+          first == 0 || std::floor(feed.epoch(first)) > std::floor(feed.epoch(first - 1)),
+          plan_warnings(run, feed, epochs)};
 }
 
 /// Sets where this fit begins: at the loader's position or, after a restore, at the state's, which

@@ -71,16 +71,14 @@ class basic_mllog {
   template <class Run>
   void begin_on_all_ranks(Run& run, double epoch) {
     if (run.comm().rank() != 0) return;
-    const auto& state = run.fit_state();
-    const bool epoch_begins =
-        std::floor(epoch) > std::floor(epoch - 0.999 * state.epochs_per_update);
     epoch_number_ = static_cast<std::int64_t>(epoch) + 1;
     if (begins_run_) {
       step_ = -1;  // of lines that a resumed run keeps
-      start_run(run.optimizer(), state.seed);
+      start_run(run.optimizer(), run.fit_state().seed);
       step_ = plan_.first_step;
     }
-    if (begins_run_ || epoch_begins) write("INTERVAL_START", "epoch_start", "null", numbered());
+    if (begins_run_ || plan_.begins_epoch)
+      write("INTERVAL_START", "epoch_start", "null", numbered());
     log_.flush();
   }
   void step(const step_record& r) {

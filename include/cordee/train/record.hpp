@@ -45,6 +45,7 @@ struct run_plan {
   std::int64_t samples = 0, global_batch = 0;
   std::int64_t micro_batch = 0;  // of some ranks; of others one sample less if it does not divide
   int ranks = 1, accumulate = 1;
+  bool begins_epoch = true;             // with the first step; else the loader is inside of one
   std::vector<std::string> warnings{};  // of what is likely a mistake, a sentence each
   std::int64_t validation_samples = 0;
 };

@@ -49,8 +49,8 @@ struct target_accuracy {
     if (reached || !(e.validation->accuracy() >= accuracy)) return false;
     const auto took = std::chrono::steady_clock::now() - begun;
     const auto& at = run.fit_state();
-    reached = {at.update, static_cast<double>(at.update) * at.epochs_per_update,
-               std::chrono::duration<double>(took).count(), e.validation->accuracy()};
+    reached = {at.update, at.epochs, std::chrono::duration<double>(took).count(),
+               e.validation->accuracy()};
     return stops;
   }
   template <class Run>
