@@ -4,7 +4,6 @@
 // A network made of layers, a model that the trainer can train.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -12,9 +11,11 @@
 #include <vector>
 
 #include <cordee/core/error.hpp>
-#include <cordee/core/pod_vector.hpp>
 #include <cordee/core/training_step.hpp>
+#include <cordee/nn/batch_check.hpp>
+#include <cordee/nn/capture_key.hpp>
 #include <cordee/nn/cross_entropy.hpp>
+#include <cordee/nn/frozen_flags.hpp>
 #include <cordee/nn/largest_batch.hpp>
 #include <cordee/nn/layer.hpp>
 #include <cordee/nn/loss.hpp>
@@ -93,10 +94,7 @@ class network {
   /// normalize by their running statistics. Empty: none; otherwise a flag for each. Backward ends at
   /// the first one that is not frozen.
   [[gnu::cold]] void freeze(std::span<const std::uint8_t> frozen) {
-    expects(frozen.empty() || frozen.size() == tensors(),
-            "network: freeze takes a flag for each trainable segment");
-    frozen_.resize(frozen.size());
-    for (std::size_t k = 0; k < frozen.size(); ++k) frozen_[k] = frozen[k];
+    frozen_.set(frozen, tensors());
   }
 
   /// Writes the initial weights, a function of the seed alone.
@@ -130,15 +128,7 @@ class network {
     expects(plane.size >= plane_size(), "network: the plane is smaller than the network's table");
     expects(in.size() >= packed_size_,
             "network: the packed parameters are not from make_packed_parameters");
-    expects(b.count >= 0 && b.labels.size >= static_cast<std::size_t>(b.count) &&
-                b.pixels.size >= static_cast<std::size_t>(b.count) * Input.size(),
-            "network: the batch has fewer pixels or labels than its count");
-    expects(
-        b.label_weights.size == b.other_labels.size &&
-            (b.label_weights.empty() || b.label_weights.size >= static_cast<std::size_t>(b.count)),
-        "network: a batch of mixed samples has an other label and a weight for each of them");
-    expects(p == phase::evaluate || b.global_samples >= std::max(b.count, 1),
-            "network: global_samples of a batch for training is at least its count and at least 1");
+    detail::nn::check_batch(b, Input.size(), p);
     run_pass(s, [&] { run_forward(in, plane, b, p, s); });
   }
 
@@ -184,15 +174,7 @@ class network {
   [[nodiscard]] metrics metrics_of(const detail::ops::metric_sums& sums) const {
     return detail::ops::checked_metrics(sums, Classes);
   }
-  /// What a captured pass depends on beside its batch. `bytes` stands for addresses: a network's
-  /// buffers only grow, so that a buffer which has moved changes the sum.
-  struct capture_key {
-    std::size_t bytes;
-    L loss;
-    double dropout_rate;
-    bool frozen_statistics, counts_numbers;
-    bool operator==(const capture_key&) const = default;
-  };
+  using capture_key = detail::nn::capture_key<L>;
   /// Empty if the host takes part in a pass, which then cannot be captured.
   [[nodiscard]] std::optional<capture_key> captured_arguments(const batch<D>& b) const {
     if (batch_norm_allreduce.blocks_host()) return {};
@@ -224,7 +206,7 @@ class network {
     forward_pass<layer_backend> pass{in.span().data,       plane.data, b.count,   p,
                                      batch_norm_allreduce, &saved_,    &scratch_, s};
     pass.frozen_statistics = b.epoch >= freeze_batch_norm_at;
-    pass.frozen = frozen_flags();
+    pass.frozen = frozen_.data();
     if (p == phase::train) pass.dropout = {dropout_rate, b.seed, b.first_sample, b.info.data};
     if constexpr (Quantized<P>) pass.quantization = &quantization;
     logits_ = root_.forward(pass, input_.span().data);
@@ -251,7 +233,7 @@ class network {
     run_pass(s, [&] {
       const auto samples = static_cast<std::size_t>(samples_);
       gradients_.reset(samples * largest_activation_);
-      const std::size_t first = first_unfrozen();
+      const std::size_t first = frozen_.first_unfrozen();
       bool complete = false;
       const auto note_ready = [&](std::size_t k) {
         ready(k);
@@ -260,21 +242,12 @@ class network {
       backward_pass<layer_backend> pass{
           in.span().data, gradients.data, mode,        samples_, batch_norm_allreduce,
           &gradients_,    &scratch_,      &workspace_, s,        packed_gradients};
-      pass.frozen = frozen_flags();
+      pass.frozen = frozen_.data();
       if (first > 0) pass.complete = &complete;
       number* dy = gradients_.acquire();
       device_.copy(dy, loss_gradient_.span().data, samples * Classes * sizeof(number), s);
       root_.backward(pass, dy, {.needed = false}, note_ready);
     });
-  }
-
-  [[nodiscard]] const std::uint8_t* frozen_flags() const {
-    return frozen_.empty() ? nullptr : frozen_.data();
-  }
-  [[nodiscard]] std::size_t first_unfrozen() const {
-    std::size_t first = 0;
-    while (first < frozen_.size() && frozen_[first] != 0) ++first;
-    return first;
   }
 
   // Memory of the samples of the largest pass so far; bytes_per_sample_ of each, at least.
@@ -311,7 +284,7 @@ class network {
   D device_;
   node_of<Root, layer_backend, Input> root_;
   std::size_t packed_size_, dropouts_, largest_activation_, bytes_per_sample_;
-  detail::core::pod_vector<std::uint8_t> frozen_;
+  detail::nn::frozen_flags frozen_;
   detail::nn::activations<D> saved_;
   int samples_ = 0;
   bool trained_ = false;

@@ -1,0 +1,24 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a captured pass of a network depends on beside its batch: another key, another capture.
+#pragma once
+
+#include <cstddef>
+
+#include <cordee/core/config.hpp>
+
+namespace cordee::inline CORDEE_ABI::detail::nn {
+
+/// Of a network with the loss L. `bytes` stands for addresses: a network's buffers only grow, so that
+/// a buffer which has moved changes the sum.
+template <class L>
+struct capture_key {
+  std::size_t bytes;
+  L loss;
+  double dropout_rate;
+  bool frozen_statistics, counts_numbers;
+  bool operator==(const capture_key&) const = default;
+};
+
+}  // namespace cordee::inline CORDEE_ABI::detail::nn
