@@ -26,7 +26,7 @@ TEST_CASE("throw_nonfinite: the message has tensor, step, learning rate, loss sc
 }
 
 TEST_CASE("trainer_options: the checks are on by default") {
-  constexpr trainer_options o;
+  const trainer_options o;
   CHECK(o.check_finite);
   CHECK(o.check_stability);
   CHECK(o.loss_scaling.initial == 65536);
