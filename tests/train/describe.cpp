@@ -5,6 +5,7 @@
 #include <cordee/comm/gossip.hpp>
 #include <cordee/comm/ring.hpp>
 #include <cordee/comm/solo.hpp>
+#include <cordee/data/loader.hpp>
 #include <cordee/optim/decentlam.hpp>
 #include <cordee/optim/lars.hpp>
 #include <cordee/optim/local_steps.hpp>
@@ -15,6 +16,7 @@
 #include <cordee/train/trainer.hpp>
 
 #include "tests/support/feeds.hpp"
+#include "tests/support/numbered.hpp"
 #include "tests/support/quadratic.hpp"
 #include "tests/support/ranks.hpp"
 
@@ -168,6 +170,17 @@ TEST_CASE("describe: memory of activations, where the model says it") {
              detail::core::grouped(1'500 * samples),
              " for a micro-batch; evaluation by fit takes no more, in batches of ", samples, "\n");
   CHECK(contains(describe(run, feed, 1), line.c_str()));
+  for (const bool grow : {false, true}) {  // 4 samples of 7 in two, 11 of 21
+    loader staged{toy_data{24},
+                  rank_stub{},
+                  {.global_batch = 7,
+                   .accumulate = 2,
+                   .batch_schedule = {{{1, 2}, {2, 3}, {3, 2}}},
+                   .grow_micro_batch = grow}};
+    CHECK(contains(
+        describe(run, staged, 4),
+        concat(detail::core::grouped(1'500 * (grow ? 11 : 4)), " for a micro-batch").c_str()));
+  }
   quadratic<fp32> other;
   trainer unsaid{other, sgd{}, steady, solo{}};
   CHECK(contains(describe(unsaid, feed, 1), "activations are allocated with the first batch\n"));

@@ -90,9 +90,14 @@ class loader {
   [[nodiscard]] std::int64_t samples() const { return plan_.first().samples; }
   /// Of the first update, as are micro_batch() and accumulate(); loader_options::batch_schedule.
   [[nodiscard]] std::int64_t global_batch() const { return plan_.first().global_batch; }
-  /// Samples of one micro-batch on one rank, rounded up: some may have one fewer.
-  [[nodiscard]] std::int64_t micro_batch() const {
-    return (global_batch() + slices() - 1) / slices();
+  /// Samples of one micro-batch on one rank, of `factor` times the batch, rounded up: some may have
+  /// one fewer.
+  [[nodiscard]] std::int64_t micro_batch(int factor = 1) const {
+    return (global_batch() * factor + slices() - 1) / slices();
+  }
+  /// Of the stage of .batch_schedule with the largest ones.
+  [[nodiscard]] std::int64_t largest_micro_batch() const {
+    return micro_batch(options_.grow_micro_batch ? plan_.largest_factor() : 1);
   }
   [[nodiscard]] int accumulate() const { return options_.accumulate; }
   [[nodiscard]] int ranks() const { return ranks_; }

@@ -36,6 +36,15 @@ std::string describe_activations(const M& model, std::int64_t samples, int evalu
     return "activations are allocated with the first batch";
 }
 
+/// Samples per rank and micro-batch, where they are most.
+template <class F>
+std::int64_t largest_micro_batch(F& feed) {
+  if constexpr (requires { feed.largest_micro_batch(); })
+    return feed.largest_micro_batch();
+  else
+    return micro_batch(feed);
+}
+
 /// The precision of the backward pass of an int8 network, where its engine chooses one.
 template <class M>
 constexpr std::string_view byte_gradients() {
@@ -168,11 +177,11 @@ std::string describe(Run& run, F& feed, double epochs) {
                   " bytes", run.options().overlap ? ", during backward" : ", after backward"));
   if (run.options().measure_gradient_noise)
     add_line("noise", describe(run.fit_state().noise, static_cast<double>(feed.global_batch())));
-  add_line("memory",
-           concat(detail::core::grouped(run.arena_bytes()),
-                  " bytes per rank for weights, gradients and optimizer state; ",
-                  detail::train::describe_activations(run.model(), detail::train::micro_batch(feed),
-                                                      detail::train::validation_batch(feed))));
+  add_line("memory", concat(detail::core::grouped(run.arena_bytes()),
+                            " bytes per rank for weights, gradients and optimizer state; ",
+                            detail::train::describe_activations(
+                                run.model(), detail::train::largest_micro_batch(feed),
+                                detail::train::validation_batch(feed))));
   add_line("not finite", run.checks_gradient()
                              ? concat("a step with a NaN or an infinity is skipped; ",
                                       run.options().max_nonfinite_steps, " in a row end the run")
