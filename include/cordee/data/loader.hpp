@@ -10,7 +10,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <concepts>
 #include <cstdint>
@@ -179,12 +178,9 @@ class loader {
 
  private:
   [[nodiscard]] std::string describe_epochs() const {
-    constexpr std::array epoch_ends{"the last samples of an epoch are dropped",
-                                    "the last batch of an epoch is padded from its start",
-                                    "batches continue across epochs"};
     return concat(plan_.describe(options_.grow_micro_batch),
-                  epoch_ends[static_cast<std::size_t>(options_.last_batch)], "; seed ",
-                  options_.seed, mixing_.active() ? "; " + mixing_.describe() : std::string());
+                  detail::data::describe(options_.last_batch), "; seed ", options_.seed,
+                  mixing_.active() ? "; " + mixing_.describe() : std::string());
   }
   [[nodiscard]] std::int64_t slices() const { return std::int64_t{ranks_} * options_.accumulate; }
 

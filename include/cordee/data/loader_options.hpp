@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <string_view>
 
 #include <cordee/core/batch_schedule.hpp>
 #include <cordee/core/error.hpp>
@@ -44,6 +45,13 @@ struct loader_options {
 };
 
 namespace detail::data {
+
+/// What happens at the end of an epoch.
+[[gnu::cold]] constexpr std::string_view describe(last_batch end) {
+  return end == last_batch::drop  ? "the last samples of an epoch are dropped"
+         : end == last_batch::pad ? "the last batch of an epoch is padded from its start"
+                                  : "batches continue across epochs";
+}
 
 /// Of a global batch, and of micro-batches over all ranks: their products fit 64 bits.
 inline constexpr std::int64_t largest_batch = std::numeric_limits<std::int32_t>::max();

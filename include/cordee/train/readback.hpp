@@ -11,6 +11,7 @@
 #include <cordee/device/buffer.hpp>
 #include <cordee/device/pinned.hpp>
 #include <cordee/ops/loss.hpp>
+#include <cordee/train/step.hpp>
 #include <cordee/train/step_status.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
@@ -21,6 +22,15 @@ template <class M>
 concept HasDeviceMetrics = requires(const M m) {
   { m.metrics_of(*m.device_metrics().data) } -> std::same_as<metrics>;
 };
+
+/// Enters what a step's kernels have found. `mixes`: buckets that are not finite became zero, and the
+/// step is applied in any case.
+inline void enter_status(step_outcome& out, const step_status& status, bool mixes) {
+  out.squared_global_norm = status.squared_global_norm;
+  out.squared_local_norm = status.squared_local_norm;
+  out.zeroed_buckets = mixes ? status.nonfinite_norms : 0;
+  out.applied = mixes || status.nonfinite_norms == 0;
+}
 
 /// The results are read where they are: on the CPU, and of models without device metrics, whose
 /// read_metrics may block the host.

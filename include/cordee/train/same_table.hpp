@@ -59,4 +59,15 @@ template <class Communicator>
   throw error(concat("trainer: ", describe_other_setting(comm, own, other)));
 }
 
+/// As above, of a trainer's parts.
+template <class M, class O, class S, class R>
+[[gnu::cold]] void expect_same_trainers(const M& model, const O& optimizer, const S& schedule,
+                                        const R& reducer, const trainer_options& options,
+                                        std::span<const segment> table,
+                                        std::span<const bucket> buckets) {
+  if constexpr (!comm::single_rank<typename R::communicator_type>)
+    expect_same_table(reducer.comm, table, buckets,
+                      trainer_settings(model, optimizer, schedule, reducer, options));
+}
+
 }  // namespace cordee::inline CORDEE_ABI::detail::train

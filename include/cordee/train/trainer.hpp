@@ -77,10 +77,8 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
     detail::train::check_model(model_);
     detail::train::freeze_layers(model_, options_.freeze);
     if (options_.check_stability) detail::train::expect_stable(optimizer_, reducer_);
-    if constexpr (!detail::comm::single_rank<typename R::communicator_type>)
-      detail::train::expect_same_table(
-          reducer_.comm, segments(), buckets(),
-          detail::train::trainer_settings(model_, optimizer_, schedule_, reducer_, options_));
+    detail::train::expect_same_trainers(model_, optimizer_, schedule_, reducer_, options_,
+                                        segments(), buckets());
     model_.initialize(weights(), options_.seed);
     adopt_weights();
   }
@@ -264,10 +262,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
     out_.train = readback_.metrics_of(model_);
     if (!checks_gradient()) return;
     const detail::train::step_status& status = readback_.status();
-    out_.squared_global_norm = status.squared_global_norm;
-    out_.squared_local_norm = status.squared_local_norm;
-    out_.zeroed_buckets = mixes ? status.nonfinite_norms : 0;
-    out_.applied = mixes || status.nonfinite_norms == 0;
+    detail::train::enter_status(out_, status, mixes);
     gradient_scaler_.set_host_scale(status);
   }
 
