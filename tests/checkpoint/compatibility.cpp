@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -7,6 +8,7 @@
 
 #include <cordee/checkpoint/compatibility.hpp>
 #include <cordee/comm/solo.hpp>
+#include <cordee/nn/cross_entropy.hpp>
 #include <cordee/optim/adamw.hpp>
 #include <cordee/optim/clip.hpp>
 #include <cordee/optim/lamb.hpp>
@@ -24,8 +26,15 @@ using namespace support;
 
 namespace {
 
+struct own_model {};
+/// As much of a network.
+struct dropping_model {
+  cross_entropy loss{};
+  double dropout_rate = 0, freeze_batch_norm_at = HUGE_VAL;
+};
+
 /// As much of a trainer as is compared.
-template <class O, class S>
+template <class O, class S, class M = own_model>
 struct described_run {
   using Real = float;
   using precision = fp32;
@@ -36,7 +45,9 @@ struct described_run {
   trainer_options options_value{};
   solo reducer_value{};
   std::int64_t steps = 7;
+  M model_value{};
 
+  const M& model() const { return model_value; }
   const O& optimizer() const { return optimizer_value; }
   const S& schedule() const { return schedule_value; }
   const solo& reducer() const { return reducer_value; }
@@ -133,6 +144,32 @@ TEST_CASE("compatibility: another learning rate, schedule or option of the train
   CHECK(continued(described_run{sgd{}, ending{}}, described_run{sgd{}, ending{90}}) ==
         "resume: the schedule was constant for 30 epochs, now it is constant for 90 epochs: the "
         "run goes on, maybe with other bits\n");
+}
+
+TEST_CASE(
+    "compatibility: another loss, dropout rate or frozen batch norm is printed if it was saved") {
+  const auto run_of = [](const dropping_model& model) {
+    return described_run<sgd, decltype(tenth), dropping_model>{sgd{}, tenth, {}, {}, 7, model};
+  };
+  const auto changed = [&](const dropping_model& before, const dropping_model& now) {
+    return continued(run_of(before), run_of(now));
+  };
+  CHECK(changed({{}, 0.5, 3}, {{}, 0.5, 3}) == "");
+  const auto loss = [](double smoothing) { return dropping_model{{.label_smoothing = smoothing}}; };
+  CHECK(changed(loss(0), loss(0.25)) == concat("resume: network::loss ", loss(0).loss.describe(),
+                                               " -> ", loss(0.25).loss.describe(), "\n"));
+  CHECK(changed({}, {{}, 0.5}) == "resume: network::dropout_rate 0.0 -> 0.5\n");
+  CHECK(changed({}, {{}, 0, 3}) == "resume: network::freeze_batch_norm_at inf -> 3.0\n");
+
+  auto now = run_of({{.label_smoothing = 0.25}, 0.5, 3});
+  nlohmann::json older = describe_run(now);
+  older.erase("model");
+  expect_description(older);
+  CHECK(expect_compatible(older, trained(), now, "runs/a") == "");
+  older["model"] = nlohmann::json::object();  // of a model without such members
+  CHECK(expect_compatible(older, trained(), now, "runs/a") == "");
+  older["model"] = 7;
+  CHECK_THROWS(expect_description(older));
 }
 
 TEST_CASE("compatibility: phrases of a description are names and values") {

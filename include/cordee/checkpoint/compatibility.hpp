@@ -6,7 +6,8 @@
 //   refused                              another network, precision or type of optimizer; another
 //                                        number of ranks, where there is no mean (rank_mean.hpp)
 //   accepted, with a line of text each   other options of the optimizer and the trainer, another
-//                                        learning rate, schedule, reducer, device or version
+//                                        learning rate, loss, dropout rate, epoch that freezes batch
+//                                        norms, schedule, reducer, device or version
 #pragma once
 
 #include <algorithm>
@@ -153,6 +154,11 @@ std::string expect_compatible(const nlohmann::json& saved, const run_state& stat
     if (const auto before = saved.at("options").value(name, nlohmann::json()); before != value)
       changed += concat("resume: trainer_options::", name, " ", describe(before), " -> ",
                         describe(value), "\n");
+  if (const auto model = saved.find("model"); model != saved.end())  // not of older versions
+    for (const auto& [name, value] : own.at("model").items())
+      if (const auto before = model->find(name); before != model->end() && *before != value)
+        changed += concat("resume: network::", name, " ", describe(*before), " -> ",
+                          describe(value), "\n");
   for (const char* name : {"reducer", "schedule", "device", "cordee"})
     if (saved.at(name) != own.at(name))
       changed += concat("resume: the ", name, " was ", describe(saved.at(name)), ", now it is ",

@@ -174,6 +174,18 @@ inline nlohmann::json describe_options(const trainer_options& o) {
           {"loss_scaling.interval", o.loss_scaling.interval}};
 }
 
+/// The members of a network that change numbers and are not in its table of segments; of a model of
+/// a user's own those that it has.
+template <class M>
+nlohmann::json describe_model(const M& model) {
+  nlohmann::json j = nlohmann::json::object();
+  if constexpr (requires { model.loss; }) j["loss"] = core::describe_policy(model.loss);
+  if constexpr (requires { model.dropout_rate; }) j["dropout_rate"] = to_json(model.dropout_rate);
+  if constexpr (requires { model.freeze_batch_norm_at; })
+    j["freeze_batch_norm_at"] = to_json(model.freeze_batch_norm_at);
+  return j;
+}
+
 /// What a run must share with a checkpoint to go on, for the most part, what it should, and where it
 /// was made.
 template <class Run>
@@ -189,6 +201,7 @@ nlohmann::json describe_run(Run& run) {
           {"reducer", core::describe_policy(run.reducer())},
           {"schedule", core::describe_policy(run.schedule())},
           {"options", describe_options(run.options())},
+          {"model", describe_model(run.model())},
           {"weights_differ", Run::weights_differ},
           {"network", concat(core::fingerprint(run.segments()))},
           {"seed", run.options().seed}};
@@ -205,6 +218,8 @@ inline void expect_description(const nlohmann::json& saved) {
        {"precision", "device", "optimizer_type", "optimizer", "reducer", "schedule", "network"})
     (void)saved.at(name).get_ref<const std::string&>();
   (void)saved.at("options").get_ref<const nlohmann::json::object_t&>();
+  if (saved.contains("model"))  // else of an older version
+    (void)saved.at("model").get_ref<const nlohmann::json::object_t&>();
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::checkpoints
