@@ -13,6 +13,7 @@
 #include <cordee/optim/lamb.hpp>
 #include <cordee/optim/lars.hpp>
 #include <cordee/optim/local_steps.hpp>
+#include <cordee/optim/parameter_groups.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/train/trainer.hpp>
 #include <cordee/train/trust_ratios.hpp>
@@ -136,6 +137,24 @@ TEST_CASE("trust ratios: of LARC at most 1, of LARS by the norm of the sum those
     ratios.push_back(0.02 * norm_of_weights(k) / std::sqrt(square));
   }
   check_two(records(1, of_sum, over_ring).at(0).trust_ratios, ratios[0], ratios[1]);
+}
+
+TEST_CASE("trust ratios: of parameter groups, those of each segment's group, where it moves") {
+  lars half = with_decay;
+  half.trust_coefficient = 0.01;
+  const std::string_view w1 = t4_table[0].name;
+  const auto ratios_of = [](const auto& optimizer) {
+    return records(1, optimizer, over_ring).at(0).trust_ratios;
+  };
+  const parameter_groups groups{with_decay, parameter_group{w1, half, 3}};
+  check_two(ratios_of(groups), lars_ratio(0, 0) / 2, lars_ratio(2, 0));
+  check_two(ratios_of(local_steps{groups, 4}), lars_ratio(0, 0) / 2, lars_ratio(2, 0));
+  const parameter_groups still{with_decay, parameter_group{w1, half, 0}};
+  check_two(ratios_of(still), lars_ratio(2, 0), lars_ratio(2, 0));
+  // LARC's are limited to the group's learning rate.
+  const larc limited{.weight_decay = 0.1, .trust_coefficient = 0.02, .adapt_on = kind::weight};
+  check_two(ratios_of(parameter_groups{limited, parameter_group{w1, limited, 0.01}}), 1,
+            std::min(1.0, lars_ratio(2, 0) / 0.01));
 }
 
 TEST_CASE("trust ratios: of LAMB, those of the direction") {

@@ -117,13 +117,20 @@ struct parameter_groups {
     for (std::size_t first = 0, last = 0; first < v.segments.size(); first = last) {
       const std::size_t group = group_of(v.segments[first]);
       while (last < v.segments.size() && group_of(v.segments[last]) == group) ++last;
-      const double factor = group == Groups ? 1 : groups[group].learning_rate_factor;
-      const Optimizer& optimizer = group == Groups ? others : groups[group].optimizer;
+      const double factor = factor_of(group);
+      const Optimizer& optimizer = optimizer_of(group);
       if (factor == 0) continue;
       detail::optim::at_learning_rate(
           detail::optim::part_of(v, first, last - first), info, factor, s,
           [&](const auto& part, const step_info& at) { optimizer.accept(part, at, s); });
     }
+  }
+
+  /// f(optimizer, learning rate) of a segment's group, where it moves.
+  template <class F>
+  void for_optimizer_of(const segment& s, double learning_rate, const F& f) const {
+    const std::size_t group = group_of(s);
+    if (factor_of(group) != 0) f(optimizer_of(group), factor_of(group) * learning_rate);
   }
 
   void check() const {
@@ -157,6 +164,12 @@ struct parameter_groups {
   }
 
  private:
+  [[nodiscard]] double factor_of(std::size_t group) const {
+    return group == Groups ? 1 : groups[group].learning_rate_factor;
+  }
+  [[nodiscard]] const Optimizer& optimizer_of(std::size_t group) const {
+    return group == Groups ? others : groups[group].optimizer;
+  }
   static std::string kinds_of(const parameter_group<Optimizer>& group) {
     if (group.on == detail::core::trainable) return {};
     return group.on == kind::weight ? " of kind weight"

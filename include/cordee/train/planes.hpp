@@ -172,7 +172,7 @@ class planes {
       f(view_of(trainables(), 0, true), s);
   }
 
-  /// f(kind, |w|, |g|, square root of the optimizer's sum) for each trainable segment, of the norms
+  /// f(segment, |w|, |g|, square root of the optimizer's sum) for each trainable segment, of the norms
   /// that the optimizer got last. Blocks the host.
   template <class F>
   void for_norms(stream s, const F& f) const {
@@ -180,7 +180,7 @@ class planes {
     const auto grads = copy_to_host(device_, squared_grad_norms_.span(), s);
     const auto sums = copy_to_host(device_, sums_.span(), s);
     for (std::size_t k = 0; k < trainables_.size(); ++k)
-      f(trainables_[k].kind, std::sqrt(weights[k]), std::sqrt(grads[k]), std::sqrt(sums[k]));
+      f(trainables_[k], std::sqrt(weights[k]), std::sqrt(grads[k]), std::sqrt(sums[k]));
   }
   /// The first segment whose gradient had no finite norm when it was computed last; otherwise the
   /// last segment. Blocks the host.

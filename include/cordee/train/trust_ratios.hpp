@@ -24,8 +24,23 @@ template <class O>
 const auto& innermost(const O& optimizer) {
   if constexpr (requires { optimizer.optimizer; })
     return innermost(optimizer.optimizer);
+  else if constexpr (requires { optimizer.others; })  // parameter_groups
+    return innermost(optimizer.others);
   else
     return optimizer;
+}
+
+/// That of a segment, at its learning rate: f(optimizer, learning rate). Of groups that of its group,
+/// if its updates are not multiplied by 0.
+template <class O, class F>
+void for_optimizer_of(const O& outer, const segment& s, double learning_rate, const F& f) {
+  if constexpr (requires { outer.optimizer; })
+    for_optimizer_of(outer.optimizer, s, learning_rate, f);
+  else if constexpr (requires { outer.others; })
+    outer.for_optimizer_of(s, learning_rate,
+                           [&](const auto& o, double at) { for_optimizer_of(o, s, at, f); });
+  else
+    f(outer, learning_rate);
 }
 
 /// As LARS: a function of the norms of weights and gradient, or of their decayed sum, of the decay and
@@ -63,18 +78,20 @@ quantiles quantiles_of(std::vector<Number> x) {
 template <class O, class Planes, class Stream>
 std::optional<quantiles> ratios(const O& outer, [[maybe_unused]] const Planes& planes,
                                 [[maybe_unused]] const step_info& info, [[maybe_unused]] Stream s) {
-  const auto& optimizer = innermost(outer);
-  using inner = std::remove_cvref_t<decltype(optimizer)>;
+  using inner = std::remove_cvref_t<decltype(innermost(outer))>;
   if constexpr (HasTrustRatio<inner>) {
     std::vector<double> found;
-    planes.for_norms(s, [&](kind what, double weights, double gradient, double sum) {
-      if (!optimizer.adapt_on(what) || !std::isfinite(gradient)) return;
-      if constexpr (RatioOfGradient<inner>)
-        found.push_back(optimizer.ratio(weights, inner::form::norm_of_sum ? sum : gradient,
-                                        optimizer.decay_on(what) ? optimizer.weight_decay : 0.0,
-                                        info.learning_rate));
-      else
-        found.push_back(optimizer.ratio(weights, sum));
+    planes.for_norms(s, [&](const segment& of, double weights, double gradient, double sum) {
+      if (!std::isfinite(gradient)) return;
+      for_optimizer_of(outer, of, info.learning_rate, [&](const inner& optimizer, double rate) {
+        if (!optimizer.adapt_on(of.kind)) return;
+        if constexpr (RatioOfGradient<inner>)
+          found.push_back(
+              optimizer.ratio(weights, inner::form::norm_of_sum ? sum : gradient,
+                              optimizer.decay_on(of.kind) ? optimizer.weight_decay : 0.0, rate));
+        else
+          found.push_back(optimizer.ratio(weights, sum));
+      });
     });
     if (!found.empty()) return quantiles_of(std::move(found));
   }
