@@ -23,8 +23,8 @@ concept HasDeviceMetrics = requires(const M m) {
   { m.metrics_of(*m.device_metrics().data) } -> std::same_as<metrics>;
 };
 
-/// Enters what a step's kernels have found. `mixes`: buckets that are not finite became zero, and the
-/// step is applied in any case.
+/// Enters what a step's kernels have found. `mixes`: buckets that are not finite became zero, and
+/// the step is applied in any case.
 inline void enter_status(step_outcome& out, const step_status& status, bool mixes) {
   out.squared_global_norm = status.squared_global_norm;
   out.squared_local_norm = status.squared_local_norm;
