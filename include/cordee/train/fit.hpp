@@ -184,7 +184,7 @@ template <class F>
   if constexpr (requires { own.seed = feed.seed(); }) own.seed = feed.seed();
   if (state.resume != nullptr && state.samples > 0) {  // 0: of a run without fit
     state.resume(state, own, reports);
-    expect_same_position(state, own, feed.epoch(own.update));
+    state.expect_same(state, own, feed.epoch(own.update));
     if constexpr (requires { feed.seek(own.update); })
       feed.seek(own.update);
     else if (feed.step() != own.update)

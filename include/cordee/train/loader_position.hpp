@@ -137,6 +137,7 @@ template <class State>
 template <class State>
 [[nodiscard, gnu::cold]] State to_resume(State s) {
   s.resume = &continue_fit<State>;
+  s.expect_same = &expect_same_position<State>;
   return s;
 }
 

@@ -71,6 +71,8 @@ struct fit_state {
   /// does, and what `own` has of the steps before; prints a sentence where it is another update and
   /// `reports` is set (loader_position.hpp).
   void (*resume)(const fit_state& saved, fit_state& own, bool reports) = nullptr;
+  /// Set with it: refuses a loader that, at own.update, is not at the epoch of before.
+  void (*expect_same)(const fit_state& saved, const fit_state& own, double epochs) = nullptr;
 };
 
 }  // namespace detail::train
