@@ -3,16 +3,21 @@
 //
 // Which reducers can be composed is known at compile time; a member that is missing, has another
 // signature or is misspelled is an error that names it.
+#include <cordee/comm/adasum.hpp>
 #include <cordee/comm/compressed.hpp>
 #include <cordee/comm/double_tree.hpp>
+#include <cordee/comm/gathered.hpp>
 #include <cordee/comm/hybrid.hpp>
 #include <cordee/comm/native.hpp>
 #include <cordee/comm/reducer_check.hpp>
 #include <cordee/comm/ring.hpp>
+#include <cordee/comm/solo.hpp>
 #include <cordee/comm/subgroup.hpp>
 #include <cordee/comm/threads.hpp>
 #include <cordee/precision/bf16.hpp>
 #include <cordee/precision/int8.hpp>
+
+#include "tests/support/emulated.hpp"
 
 using namespace cordee;
 
@@ -78,7 +83,13 @@ void compose(threads comm) {
   use(compressed{compressed{ring{comm}, bf16{}}, int8{}});
 #elif defined(COMPRESSED_WITHOUT_HOPS)
   use(compressed{native{comm}, bf16{}});
+#elif defined(ADASUM_ON_A_GPU)
+  static_assert(detail::comm::reducer_check<adasum<self_comm>, float, support::emulated>::holds);
+#elif defined(GATHERED_ON_A_GPU)
+  using of_top = gathered<self_comm, top_k>;
+  static_assert(detail::comm::reducer_check<of_top, float, support::emulated>::holds);
 #else
+  static_assert(detail::comm::reducer_check<ring<self_comm>, float, support::emulated>::holds);
   use(compressed{hybrid{double_tree{comm}, ring{comm}}, int8{}});
   use(hybrid{double_tree{subgroup{comm, {0, 1}}}, ring{subgroup{comm, {0, 1}}}, 100});
   use(own{comm});

@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include <cordee/comm/reducer.hpp>
+#include <cordee/device/cpu.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::comm {
 
@@ -22,6 +23,12 @@ struct reducer_names {
 /// `&names_of<R>::x` is ambiguous, and so no expression, exactly where R declares a member x.
 template <class R>
 struct names_of : R, reducer_names {};
+
+template <class R, class Real, class D>
+concept MixesOn =
+    requires(const R r, bucket_view<Real, D, R::slots> m, step_info info, typename D::stream s) {
+      { r.mix(m, info, s) } -> std::same_as<void>;
+    };
 
 /// A member `enqueue` that cannot be called as the table has it, and not because its constraints
 /// refuse this device or transport: it is no template, it can be called in another way, or the
@@ -117,9 +124,11 @@ struct reducer_check {
       "reducer: scratch is missing: template <class Real> std::size_t scratch(std::size_t n) "
       "const, bytes for a message of n numbers");
   static_assert(
-      requires(const R r, bucket_view<Real, D, R::slots> m, step_info info, typename D::stream s) {
-        { r.mix(m, info, s) } -> std::same_as<void>;
-      },
+      MixesOn<R, Real, D> || D::host_memory || !MixesOn<R, Real, cpu>,
+      "reducer: its mix works on the CPU only (adasum and gathered do over any transport): name "
+      "another reducer, or train on the CPU");
+  static_assert(
+      MixesOn<R, Real, D> || (!D::host_memory && MixesOn<R, Real, cpu>),
       "reducer: mix is missing, or the transport cannot do what it asks of it: void "
       "mix(bucket_view<Real, D, slots> m, const step_info& info, typename D::stream s) const");
   static_assert(ReducerOn<R, Real, D>, "reducer: it does not model ReducerOn");
