@@ -66,6 +66,8 @@ struct feedback_reference {
     return mean;
   }
 };
+template <class Code>
+feedback_reference(Code) -> feedback_reference<Code>;
 vector half_of(const vector& x) {  // the larger half, rounded up
   vector magnitudes, out;
   for (const double v : x) magnitudes.push_back(std::abs(v));

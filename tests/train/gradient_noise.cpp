@@ -28,7 +28,7 @@ using namespace support;
 namespace {
 
 constexpr auto steady = [](double) { return 0.05; };
-constexpr trainer_options measured{.bucket_bytes = 512, .measure_gradient_noise = true};
+const trainer_options measured{.bucket_bytes = 512, .measure_gradient_noise = true};
 
 /// Rank r has r + 1 samples.
 struct uneven_loader : toy_loader {

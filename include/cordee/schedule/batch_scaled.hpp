@@ -47,5 +47,7 @@ struct batch_scaled {
                   cordee::describe(inner));
   }
 };
+template <class S>
+batch_scaled(S, batch_schedule, double = 1) -> batch_scaled<S>;
 
 }  // namespace cordee::inline CORDEE_ABI

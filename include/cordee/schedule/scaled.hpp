@@ -63,6 +63,8 @@ struct scaled {
     return concat(factor, " times: ", cordee::describe(inner));
   }
 };
+template <class S>
+scaled(S, double) -> scaled<S>;
 
 template <Schedule S>
 struct linear_scaled {

@@ -51,5 +51,7 @@ struct then {
                   " on, counted from there: ", cordee::describe(second));
   }
 };
+template <class A, class B>
+then(A, double, B) -> then<A, B>;
 
 }  // namespace cordee::inline CORDEE_ABI
