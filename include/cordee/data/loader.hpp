@@ -64,7 +64,8 @@ class loader {
         rank_(comm.rank()),
         ranks_(comm.size()),
         threads_(detail::data::count_sample_threads(options.decode_threads, many_threads)),
-        prefetcher_(this, fill_update, prefetch(options)) {
+        prefetcher_(this, fill_update,
+                    detail::data::updates_ahead(options.prefetch, many_threads)) {
     expects((options.global_batch > 0) != (options.micro_batch > 0) && options.global_batch >= 0 &&
                 options.micro_batch >= 0,
             "loader: set either .global_batch or .micro_batch, to a positive number");
@@ -186,11 +187,6 @@ class loader {
 
   static constexpr int most_prefetch = detail::data::prefetcher::most_depth;
   static constexpr bool many_threads = detail::data::DrawnAtRandom<S>;
-  // In the constructor's list, before options are checked; a wrong number is 1.
-  static int prefetch(const loader_options& o) {
-    if (o.prefetch == 0) return many_threads ? 2 : 1;
-    return o.prefetch > 0 && o.prefetch <= most_prefetch ? o.prefetch : 1;
-  }
 
   // Runs on the prefetcher's thread, which alone uses order_ and positions_.
   static void fill_update(void* self, detail::data::rank_update& update) {

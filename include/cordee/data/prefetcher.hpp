@@ -128,4 +128,10 @@ class prefetcher {
   std::thread thread_;
 };
 
+/// A prefetcher's depth for loader_options::prefetch, which is checked later; a wrong number is 1.
+[[gnu::cold]] constexpr int updates_ahead(int asked, bool many_threads) {
+  if (asked == 0) return many_threads ? 2 : 1;
+  return asked > 0 && asked <= prefetcher::most_depth ? asked : 1;
+}
+
 }  // namespace cordee::inline CORDEE_ABI::detail::data
