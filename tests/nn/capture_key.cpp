@@ -7,7 +7,7 @@
 
 using namespace cordee;
 
-TEST_CASE("capture_key: every part tells two passes apart") {
+TEST_CASE("capture_key: passes that differ in any part differ") {
   using key = detail::nn::capture_key<cross_entropy>;
   const key one{1, {}, 0, false, false};
   CHECK(one == key{1, {}, 0, false, false});

@@ -21,7 +21,7 @@ TEST_CASE("qg_dmsgd obeys the optimizer laws") {
 }
 
 TEST_CASE(
-    "qg_dmsgd tells its momentum's form, describes every option, refuses what is out of range") {
+    "qg_dmsgd names its momentum's form, describes every option, refuses what is out of range") {
   const momentum_form form = qg_dmsgd{.momentum = 0.5, .smoothing = 0.25}.momentum_form();
   CHECK(form.quasi_global);
   CHECK(form.momentum == 0.5);

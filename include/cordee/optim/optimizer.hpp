@@ -127,7 +127,7 @@ void initialize_slots(const O& optimizer, const View& v, Stream s) {
 /// The optimizer keeps an average of the weights in that slot: it is evaluated and saved.
 template <class O>
 concept AveragesWeights = requires { O::average_slot; };
-/// An optimizer inside `O` does, where nobody would find it.
+/// An optimizer inside `O` does, which the trainer does not look for there.
 template <class O>
 concept HidesAverage = !AveragesWeights<O> && requires(const O o) {
   requires AveragesWeights<std::remove_cvref_t<decltype(o.optimizer)>>;

@@ -53,10 +53,6 @@ inline metrics from_doubles(const double* in) {
   return {in[0], std::llround(in[1]), std::llround(in[2]), std::llround(in[3])};
 }
 
-/// A callback that gets each update's record. Only for such ones are trust ratios read back.
-template <class C>
-concept StepCallback = requires(C& c, const step_record& r) { c.step(r); };
-
 /// One step over all ranks: sums of metrics, the norm of the gradient, skipped steps, measurements.
 template <bool ReadsRatios, class Run, class Outcome>
 step_record allreduce_record(Run& run, const Outcome& own, std::int64_t skipped, double seconds,

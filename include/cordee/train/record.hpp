@@ -110,6 +110,10 @@ void for_measurements(const step_record& r, const F& f) {
   ratio("trust_ratio_max", &quantiles::max);
 }
 
+/// A callback that gets each update's record. Only for such ones are trust ratios read back.
+template <class C>
+concept StepCallback = requires(C& c, const step_record& r) { c.step(r); };
+
 template <class Member>
 concept is_function = std::is_member_function_pointer_v<Member>;
 
@@ -125,7 +129,7 @@ consteval bool has_callback_members() {
   constexpr bool has_epoch = requires { requires is_function<decltype(&C::epoch)>; };
   constexpr bool has_end = requires { requires is_function<decltype(&C::end)>; };
   constexpr bool begins = requires(C& c, const run_plan& p) { c.begin(p); };
-  constexpr bool steps = requires(C& c, const step_record& r) { c.step(r); };
+  constexpr bool steps = StepCallback<C>;
   constexpr bool begins_validation =
       requires(C& c, const step_record& r) { c.begin_validation(r); };
   constexpr bool ends_epochs = requires(C& c, const epoch_record& r) { c.epoch(r); };
@@ -177,7 +181,7 @@ void call_begin(C& callback, const run_plan& p) {
 }
 template <class C>
 void call_step(C& callback, const step_record& r) {
-  if constexpr (requires { callback.step(r); }) callback.step(r);
+  if constexpr (StepCallback<C>) callback.step(r);
 }
 template <class C>
 void call_begin_validation(C& callback, const step_record& r) {
