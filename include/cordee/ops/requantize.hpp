@@ -64,6 +64,14 @@ CORDEE_HOST_DEVICE constexpr std::int32_t rounding_divide_by_power_of_two(std::i
   return static_cast<std::int32_t>((std::int64_t{x} >> e) + (remainder > threshold ? 1 : 0));
 }
 
+/// x times the factor, ties up, in integers of type Wide: not saturated. Requires |x| <= 2^31.
+template <class Wide>
+CORDEE_HOST_DEVICE constexpr Wide rescaled(Wide x, fixed_point factor) {
+  const int total = 31 - factor.shift;
+  const Wide product = x * Wide{factor.multiplier};
+  return total == 0 ? product : (product + (Wide{1} << (total - 1))) >> total;
+}
+
 }  // namespace detail::ops
 
 /// A left shift saturates.
@@ -78,10 +86,7 @@ CORDEE_HOST_DEVICE constexpr std::int32_t requantize_double_rounding(std::int32_
 
 CORDEE_HOST_DEVICE constexpr std::int32_t requantize_single_rounding(std::int32_t acc,
                                                                      fixed_point factor) {
-  const int total = 31 - factor.shift;
-  const std::int64_t product = std::int64_t{acc} * factor.multiplier;
-  if (total == 0) return detail::ops::saturated(product);
-  return detail::ops::saturated((product + (std::int64_t{1} << (total - 1))) >> total);
+  return detail::ops::saturated(detail::ops::rescaled(std::int64_t{acc}, factor));
 }
 
 }  // namespace cordee::inline CORDEE_ABI
