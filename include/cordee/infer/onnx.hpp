@@ -1,0 +1,133 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Writes a trained network as an ONNX file (opset 17), which onnxruntime and others run.
+//
+//   input     float (batch, channels, height, width), normalized as in evaluation
+//   logits    float (batch, classes)
+//
+// Tensors have torchvision's names, nodes those of their layers; batch norms are nodes with running
+// statistics.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <cordee/device/buffer.hpp>
+#include <cordee/infer/layer_walk.hpp>
+#include <cordee/infer/onnx_graph.hpp>
+#include <cordee/io/atomic_file.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+namespace detail::infer {
+
+/// Adds the layers of a network whose weights are `plane` to a graph. Values are names of tensors.
+template <std::floating_point Real>
+class onnx_visitor {
+ public:
+  using value = std::string;
+
+  onnx_visitor(onnx_graph& graph, std::span<const Real> plane) : graph_(graph), plane_(plane) {}
+
+  value convolution(const convolution_problem& p, const layer_tensors& t, const value& x) {
+    return graph_.add("Conv", std::string(t.name), {x, tensor(t.trainable[0])},
+                      window(p.window, p.stride, p.padding));
+  }
+  value batch_norm(const extent&, const layer_tensors& t, const value& x) {
+    return graph_.add(
+        "BatchNormalization", std::string(t.name),
+        {x, tensor(t.trainable[0]), tensor(t.trainable[1]), tensor(t.statistics[0]),
+         tensor(t.statistics[1])},
+        onnx_attributes{}.number("epsilon", static_cast<float>(ops::batch_norm_problem::epsilon)));
+  }
+  value relu(const extent&, const value& x) { return graph_.add("Relu", x + ".relu", {x}); }
+  value add(const extent&, const value& x, const value& y) {
+    return graph_.add("Add", x + ".add", {x, y});
+  }
+  value max_pool(const ops::max_pool_problem& p, const value& x) {
+    return graph_.add("MaxPool", x + ".max_pool", {x}, window(p.window, p.stride, p.padding));
+  }
+  value global_average_pool(const extent&, const value& x) {
+    return graph_.add("GlobalAveragePool", x + ".average_pool", {x});
+  }
+  value subsample_pad(const ops::subsample_problem& p, const value& x) {
+    using ints = std::initializer_list<std::int64_t>;
+    const value pixels = graph_.add("Slice", x + ".subsample",
+                                    {x, graph_.vector(x + ".starts", ints{0, 0}),
+                                     graph_.vector(x + ".ends", ints{p.in.height, p.in.width}),
+                                     graph_.vector(x + ".axes", ints{2, 3}),
+                                     graph_.vector(x + ".steps", ints{p.stride, p.stride})});
+    const int before = -p.source(0), after = p.out.channels - p.in.channels - before;
+    return graph_.add("Pad", x + ".pad",
+                      {pixels, graph_.vector(x + ".pads", ints{0, before, 0, 0, 0, after, 0, 0})});
+  }
+  value linear(const extent&, const layer_tensors& t, const value& x) {
+    const value row = graph_.add("Flatten", x + ".flatten", {x});
+    return graph_.add("Gemm", std::string(t.name),
+                      {row, tensor(t.trainable[0]), tensor(t.trainable[1])},
+                      onnx_attributes{}.integer("transB", 1));
+  }
+
+ private:
+  static onnx_attributes window(int side, int stride, int padding) {
+    return onnx_attributes{}
+        .integers("kernel_shape", {side, side})
+        .integers("strides", {stride, stride})
+        .integers("pads", {padding, padding, padding, padding});
+  }
+  value tensor(const segment& s) {
+    std::vector<std::size_t> shape;
+    for (const int side : s.shape)
+      if (side > 0) shape.push_back(static_cast<std::size_t>(side));
+    const auto numbers = plane_.subspan(s.offset, s.size);
+    return graph_.constant<float>(std::string(s.name), shape,
+                                  std::vector<float>(numbers.begin(), numbers.end()));
+  }
+
+  onnx_graph& graph_;
+  std::span<const Real> plane_;
+};
+
+/// The bytes of the ONNX file of a network whose weights, on the host, are `plane`.
+template <class N, class Real>
+std::string onnx_bytes(const N& model, std::span<const Real> plane) {
+  onnx_graph graph;
+  const extent in = N::input;
+  graph.add_input("input", {in.channels, in.height, in.width});
+  onnx_visitor<Real> visitor(graph, plane);
+  graph.add("Identity", "logits", {walk_layers(visitor, model, "input")});
+  graph.add_output("logits", {N::classes});
+  return graph.encoded();
+}
+
+}  // namespace detail::infer
+
+/// Writes the network with the weights and running statistics of `plane`. The file is complete or
+/// absent, and folders of the path that are missing are made. Of a trainer,
+///
+///   run.with_mean_model([&] {
+///     if (run.comm().rank() == 0) write_onnx("net.onnx", run.model(), run.weights());
+///     return 0;
+///   });
+template <class N>
+void write_onnx(const std::string& path, const N& model,
+                span_on<const typename N::precision::master, typename N::device> plane) {
+  expects(plane.size >= N::plane_size(),
+          "write_onnx: the plane is smaller than the network's table");
+  const typename N::device::stream s{};
+  const auto numbers = copy_to_host(model.where(), plane, s);
+  const std::string bytes = detail::infer::onnx_bytes(model, std::span(std::as_const(numbers)));
+  detail::io::make_folders(path);
+  detail::io::atomic_file file(path);
+  file.write(std::as_bytes(std::span(bytes)));
+  file.commit();
+}
+
+}  // namespace cordee::inline CORDEE_ABI

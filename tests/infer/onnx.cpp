@@ -1,0 +1,140 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <cordee/infer/onnx.hpp>
+#include <cordee/nn/resnet.hpp>
+#include <cordee/ops/engines/direct/engine.hpp>
+#include <cordee/precision/fp32.hpp>
+#include <cordee/precision/fp64.hpp>
+
+#include "tests/infer/protobuf_reader.hpp"
+#include "tests/support/folder.hpp"
+
+using namespace cordee;
+
+namespace {
+
+template <class N>
+std::vector<typename N::precision::master> numbered_plane(const N&) {
+  std::vector<typename N::precision::master> plane(N::plane_size());
+  for (std::size_t i = 0; i < plane.size(); ++i)
+    plane[i] = static_cast<typename N::precision::master>(0.25 * static_cast<double>(i));
+  return plane;
+}
+
+/// Each input of a node is the network's, a constant, or the output of an earlier node.
+std::string undefined_inputs(const onnx_reader::model& m) {
+  std::set<std::string> defined{"input"};
+  for (const auto& [name, constant] : m.constants) defined.insert(name);
+  std::string undefined;
+  for (const onnx_reader::node& n : m.nodes) {
+    for (const std::string& x : n.inputs)
+      if (!defined.contains(x)) undefined += x + " ";
+    for (const std::string& y : n.outputs)
+      if (!defined.insert(y).second) undefined += "twice " + y + " ";
+  }
+  return undefined;
+}
+
+template <class N>
+onnx_reader::model exported(const N& net) {
+  const auto plane = numbered_plane(net);
+  return onnx_reader::model(detail::infer::onnx_bytes(net, std::span(plane)));
+}
+
+template <class N>
+void check_tensors(const onnx_reader::model& m, const N& net) {
+  const auto plane = numbered_plane(net);
+  for (const segment& s : N::segments()) {
+    INFO(s.name);
+    const onnx_reader::tensor& t = m.constants.at(std::string(s.name));
+    CHECK(t.type == 1);
+    std::vector<std::int64_t> shape;
+    for (const int side : s.shape)
+      if (side > 0) shape.push_back(side);
+    CHECK(t.shape == shape);
+    const std::vector<float> expected(plane.begin() + static_cast<std::ptrdiff_t>(s.offset),
+                                      plane.begin() + static_cast<std::ptrdiff_t>(s.end()));
+    CHECK(onnx_reader::numbers<float>(t.raw) == expected);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("onnx: CIFAR's network, option A, node for node") {
+  const resnet<8, fp32, cpu> net{cpu(1)};
+  const onnx_reader::model m = exported(net);
+  check_tensors(m, net);
+  CHECK(undefined_inputs(m) == "");
+  const std::vector<std::string> block{"Conv", "BatchNormalization", "Relu", "Conv",
+                                       "BatchNormalization"};
+  std::vector<std::string> expected{"Conv", "BatchNormalization", "Relu"};
+  for (int stage = 0; stage < 3; ++stage) {
+    expected.insert(expected.end(), block.begin(), block.end());
+    if (stage > 0) expected.insert(expected.end(), {"Slice", "Pad"});
+    expected.insert(expected.end(), {"Add", "Relu"});
+  }
+  expected.insert(expected.end(), {"GlobalAveragePool", "Flatten", "Gemm", "Identity"});
+  CHECK(m.ops() == expected);
+  CHECK(m.inputs[0].shape == std::vector<std::string>{"batch", "3", "32", "32"});
+  CHECK(m.outputs[0].name == "logits");
+  CHECK(m.outputs[0].shape == std::vector<std::string>{"batch", "10"});
+
+  const onnx_reader::node& conv = m.at("layer2.0.conv1");
+  CHECK(conv.integers.at("strides") == std::vector<std::int64_t>{2, 2});
+  CHECK(conv.integers.at("pads") == std::vector<std::int64_t>{1, 1, 1, 1});
+  CHECK(conv.integers.at("kernel_shape") == std::vector<std::int64_t>{3, 3});
+  CHECK(m.at("bn1").floats.at("epsilon") == 1e-5f);
+  CHECK(m.at("bn1").inputs == std::vector<std::string>{"conv1", "bn1.weight", "bn1.bias",
+                                                       "bn1.running_mean", "bn1.running_var"});
+  CHECK(m.at("fc").integers.at("transB") == std::vector<std::int64_t>{1});
+  const auto constant = [&](const onnx_reader::node& n, std::size_t k) {
+    return onnx_reader::numbers<std::int64_t>(m.constants.at(n.inputs.at(k)).raw);
+  };
+  const std::string shortcut = m.at("layer2.0.bn2.add").inputs.at(1);
+  const onnx_reader::node& pad = m.at(shortcut);
+  CHECK(constant(pad, 1) == std::vector<std::int64_t>{0, 8, 0, 0, 0, 8, 0, 0});
+  const onnx_reader::node& slice = m.at(pad.inputs.at(0));
+  CHECK(slice.inputs.at(0) == "layer1.0.bn2.add.relu");
+  CHECK(constant(slice, 2) == std::vector<std::int64_t>{32, 32});
+  CHECK(constant(slice, 3) == std::vector<std::int64_t>{2, 3});
+  CHECK(constant(slice, 4) == std::vector<std::int64_t>{2, 2});
+}
+
+TEST_CASE("onnx: ImageNet's networks, with projections and max pool, from fp64") {
+  const resnet<18, fp64, cpu, resnet_options{.image = {3, 64, 64}, .classes = 7}> net{cpu(1)};
+  const onnx_reader::model m = exported(net);
+  check_tensors(m, net);
+  CHECK(undefined_inputs(m) == "");
+  const auto count = [&](std::string_view op) { return std::ranges::count(m.ops(), op); };
+  CHECK(count("Conv") == 20);
+  CHECK(count("BatchNormalization") == 20);
+  CHECK(count("Add") == 8);
+  CHECK(count("Relu") == 17);
+  CHECK(count("MaxPool") == 1);
+  CHECK(m.at("layer2.0.bn2.add").inputs ==
+        std::vector<std::string>{"layer2.0.bn2", "layer2.0.downsample.1"});
+  CHECK(m.at("layer2.0.downsample.0").inputs.at(0) == "layer1.1.bn2.add.relu");
+  const onnx_reader::node& pool = m.at(m.at("layer1.0.conv1").inputs.at(0));
+  CHECK(pool.op == "MaxPool");
+  CHECK(pool.integers.at("pads") == std::vector<std::int64_t>{1, 1, 1, 1});
+}
+
+TEST_CASE("write_onnx: the file has the graph's bytes; a plane that is too small is refused") {
+  const support::folder folder;
+  const resnet<8, fp32, cpu> net{cpu(1)};
+  std::vector<float> plane = numbered_plane(net);
+  write_onnx(folder.file("made/net.onnx"), net, {plane.data(), plane.size()});
+  const support::file_bytes bytes = folder.get("made/net.onnx");
+  CHECK(std::string(bytes.begin(), bytes.end()) ==
+        detail::infer::onnx_bytes(net, std::span(std::as_const(plane))));
+  CHECK_THROWS_WITH_AS(write_onnx(folder.file("net.onnx"), net, {plane.data(), plane.size() - 1}),
+                       doctest::Contains("smaller than the network's table"), usage_error);
+}

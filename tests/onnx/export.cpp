@@ -1,0 +1,101 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A network as an ONNX file, and its logits, for check.py, which compares them with onnxruntime's.
+//
+//   onnx_export NETWORK IMAGES FOLDER
+//
+// IMAGES are bytes of (samples, 3, side, side), 32 pixels a side for resnet20 and 224 for resnet18
+// and resnet50. Weights are random, running statistics those of the images. Writes net.onnx and
+// logits, floats of (samples, classes), to FOLDER.
+#include <cstdio>
+#include <exception>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <cordee/comm/solo.hpp>
+#include <cordee/core/random.hpp>
+#include <cordee/data/normalize.hpp>
+#include <cordee/infer/onnx.hpp>
+#include <cordee/nn/resnet.hpp>
+#include <cordee/optim/sgd.hpp>
+#include <cordee/train/trainer.hpp>
+
+using namespace cordee;
+
+namespace {
+
+constexpr normalize imagenet{.mean = {0.485, 0.456, 0.406}, .deviation = {0.229, 0.224, 0.225}};
+
+template <class Run>
+void perturb(Run& run) {
+  random_sequence random(1, purpose::test, 0, 0);
+  for (const segment& s : run.segments())
+    if (s.kind == kind::scale || s.kind == kind::shift || s.kind == kind::bias)
+      for (std::size_t i = 0; i < s.size; ++i)
+        run.weights()[s.offset + i] =
+            static_cast<float>((s.kind == kind::scale ? 1 : 0) + 0.2 * random.normal());
+  run.adopt_weights();
+}
+
+/// Changes the classifier's bias so that the logits of a class are zero on average: the images then
+/// have different classes.
+template <class Run>
+void center_logits(Run& run, std::size_t samples) {
+  const std::size_t classes = Run::model_type::classes;
+  const segment& bias = run.segments()[Run::model_type::tensors() - 1];
+  const auto logits = run.model().logits();
+  for (std::size_t i = 0; i < logits.size; ++i)
+    run.weights()[bias.offset + i % classes] -= logits[i] / static_cast<float>(samples);
+  run.adopt_weights();
+}
+
+template <class N>
+int export_network(const std::string& images, const std::string& folder) {
+  std::ifstream in(images, std::ios::binary);
+  const std::vector<std::uint8_t> pixels{std::istreambuf_iterator<char>(in),
+                                         std::istreambuf_iterator<char>()};
+  const std::size_t samples = pixels.size() / N::input.size();
+  if (samples == 0) throw error("no images in " + images);
+  const std::vector<std::int32_t> labels(samples);
+  const batch<cpu> all{{pixels.data(), pixels.size()},
+                       {labels.data(), samples},
+                       static_cast<int>(samples),
+                       static_cast<std::int64_t>(samples),
+                       1,
+                       imagenet};
+  N net;
+  trainer run{net, sgd{}, [](double) { return 0.1; }, solo{}};
+  perturb(run);
+  for (int k = 0; k < 8; ++k)
+    net.forward(run.packed_parameters(), run.weights(), all, phase::train, run.compute());
+  for (int k = 0; k < 2; ++k) {
+    if (k > 0) center_logits(run, samples);
+    net.forward(run.packed_parameters(), run.weights(), all, phase::evaluate, run.compute());
+  }
+  run.with_mean_model([&] {
+    write_onnx(folder + "/net.onnx", net, run.weights());
+    return 0;
+  });
+  std::ofstream out(folder + "/logits", std::ios::binary);
+  out.write(reinterpret_cast<const char*>(net.logits().data),
+            static_cast<std::streamsize>(net.logits().size * sizeof(float)));
+  if (!out) throw error("cannot write to " + folder);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (arguments.size() != 3) throw usage_error("NETWORK IMAGES FOLDER");
+  if (arguments[0] == "resnet20")
+    return export_network<resnet<20, fp32, cpu>>(arguments[1], arguments[2]);
+  if (arguments[0] == "resnet18")
+    return export_network<resnet<18, fp32, cpu>>(arguments[1], arguments[2]);
+  return export_network<resnet<50, fp32, cpu>>(arguments[1], arguments[2]);
+} catch (const std::exception& e) {
+  std::fprintf(stderr, "onnx_export: %s\n", e.what());
+  return 1;
+}
