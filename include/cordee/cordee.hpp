@@ -68,6 +68,7 @@
 #include <cordee/device/buffer.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/device/gpu_kernel.hpp>
+#include <cordee/device/phantom.hpp>
 #include <cordee/nn/batch_norm.hpp>
 #include <cordee/nn/binary_cross_entropy.hpp>
 #include <cordee/nn/convolution.hpp>

@@ -1,0 +1,104 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A device without memory, for simulations: spans have sizes, and operations count bytes and flops.
+//
+//   operation    flops    bytes read and written      bytes reduced
+//   add            n      3 n w                       n w
+//   divide         n      2 n w
+//
+// n numbers of w bytes; the other passes of ops/cpu/elementwise.hpp likewise. The code of a reducer
+// runs unchanged, at the cost of its control flow alone.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include <cordee/core/span_on.hpp>
+#include <cordee/device/adl_base.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+/// What operations on a phantom device amount to.
+struct operation_counts {
+  std::uint64_t flops = 0;
+  std::uint64_t bytes = 0;          // read and written
+  std::uint64_t reduced_bytes = 0;  // added to others: n in the cost model's n gamma
+  bool operator==(const operation_counts&) const = default;
+};
+
+class phantom {
+ public:
+  static constexpr std::string_view name = "phantom";
+  static constexpr bool host_memory = false;
+
+  /// Operations are found by their stream (ADL).
+  struct stream : detail::ops::adl_base {
+    operation_counts* counts = nullptr;  // none: operations are not counted
+
+    constexpr stream() = default;
+    constexpr explicit stream(operation_counts* c) : counts(c) {}
+
+   private:
+    friend class phantom;
+    void count(std::uint64_t flops, std::uint64_t bytes, std::uint64_t reduced = 0) const {
+      if (counts == nullptr) return;
+      counts->flops += flops;
+      counts->bytes += bytes;
+      counts->reduced_bytes += reduced;
+    }
+
+    template <class Real, class N>
+    friend void convert(std::size_t n, const Real*, N*, stream s) {
+      s.count(0, n * (sizeof(Real) + sizeof(N)));
+    }
+    template <class N>
+    friend void add(std::size_t n, const N*, N*, stream s) {
+      s.count(n, 3 * n * sizeof(N), n * sizeof(N));
+    }
+    template <class Real>
+    friend void divide(std::size_t n, Real, Real*, stream s) {
+      s.count(n, 2 * n * sizeof(Real));
+    }
+    template <class Real>
+    friend void add_then_divide(std::size_t n, Real, const Real*, Real*, stream s) {
+      s.count(2 * n, 3 * n * sizeof(Real), n * sizeof(Real));
+    }
+    template <class Real>
+    friend void scale(std::size_t n, Real, Real*, stream s) {
+      s.count(n, 2 * n * sizeof(Real));
+    }
+    template <class Real>
+    friend void mix_neighbors(std::size_t n, const Real*, std::span<const double> weights, Real*,
+                              stream s) {
+      const std::size_t k = weights.size();
+      s.count((3 * k + 1) * n, (k + 2) * n * sizeof(Real), k * n * sizeof(Real));
+    }
+  };
+  struct event {};
+
+  phantom() = default;
+  /// `counts` must outlive the device's streams.
+  explicit phantom(operation_counts& counts) : counts_(&counts) {}
+
+  [[nodiscard]] stream make_stream() const { return stream{counts_}; }
+
+  /// The same address each time, which no program can read: spans of one allocation differ.
+  [[nodiscard]] void* allocate(std::size_t) const {
+    return reinterpret_cast<void*>(std::uintptr_t{1} << 52);
+  }
+  void release(void*) const noexcept {}
+  void copy(void*, const void*, std::size_t size, stream s) const { s.count(0, 2 * size); }
+  void clear(void*, std::size_t size, stream s) const { s.count(0, size); }
+  [[nodiscard]] event record(stream) const { return {}; }
+  void await(stream, event) const {}
+  void finish(stream) const {}
+
+ private:
+  operation_counts* counts_ = nullptr;
+};
+static_assert(Device<phantom>);
+
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,50 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+
+#include <doctest/doctest.h>
+
+#include <cordee/device/buffer.hpp>
+#include <cordee/device/phantom.hpp>
+
+using namespace cordee;
+
+namespace {
+
+/// What f(stream, x, y) counts, where x and y are 10 floats.
+template <class F>
+operation_counts counted(const F& f) {
+  operation_counts counts;
+  const phantom device{counts};
+  buffer<float, phantom> x(device, 10), y(device, 10);
+  counts = {};  // of clearing the buffers
+  f(device.make_stream(), x.span().data, y.span().data);
+  return counts;
+}
+
+}  // namespace
+
+TEST_CASE("phantom: operations count flops, bytes and reduced bytes, and touch no memory") {
+  CHECK(counted([](auto s, float* x, float* y) { add(10, x, y, s); }) ==
+        operation_counts{.flops = 10, .bytes = 120, .reduced_bytes = 40});
+  CHECK(counted([](auto s, float* x, float*) { divide(10, 4.0f, x, s); }) ==
+        operation_counts{.flops = 10, .bytes = 80});
+  CHECK(counted([](auto s, float* x, float* y) { add_then_divide(10, 4.0f, x, y, s); }) ==
+        operation_counts{.flops = 20, .bytes = 120, .reduced_bytes = 40});
+  CHECK(counted([](auto s, float* x, float*) { scale(10, 2.0f, x, s); }) ==
+        operation_counts{.flops = 10, .bytes = 80});
+  CHECK(counted([](auto s, float* x, float* y) { convert(10, x, y, s); }) ==
+        operation_counts{.bytes = 80});
+  CHECK(counted([](auto s, float* x, float* y) {
+          mix_neighbors(10, x, std::array{0.25, 0.25}, y, s);
+        }) == operation_counts{.flops = 70, .bytes = 160, .reduced_bytes = 80});
+  CHECK(counted([](auto s, float* x, float* y) { phantom{}.copy(y, x, 40, s); }) ==
+        operation_counts{.bytes = 80});
+}
+
+TEST_CASE("phantom: spans have sizes, their parts differ, and a default stream counts nothing") {
+  buffer<double, phantom> x(phantom{}, std::size_t{1} << 40);
+  CHECK(x.size() == std::size_t{1} << 40);
+  CHECK(x.span().subspan(0, 5) != x.span().subspan(1, 5));
+  add(10, x.span().data, x.span().data, phantom{}.make_stream());
+}
