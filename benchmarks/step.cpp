@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The overhead of a training step: the kernels alone against the whole trainer, and the share of
-// the communication that backward hides when a link has 1 GB/s. Ratios of minima over interleaved
-// repetitions of one run.
+// The overhead of a training step: the kernels alone against the whole trainer, the share of the
+// communication that backward hides when a link has 1 GB/s, and batch norm over ranks. Ratios of
+// minima over interleaved repetitions of one run.
 #include <chrono>
 #include <cstdio>
 #include <limits>
@@ -143,6 +143,27 @@ void overlap(int n, int reps, std::size_t bucket_bytes) {
   });
 }
 
+// Batch norm's statistics of each rank, and over all: the same step of the same network.
+void shared_statistics(int ranks, int n, int reps) {
+  const samples data(n);
+  threads::launch(ranks, [&](threads comm) {
+    net_type a, b;
+    trainer own{a, sgd{}, small_lr, ring{comm}};
+    trainer shared{b, sgd{}, small_lr, ring{comm}, {.batch_norm_over = 0}};
+    double own_time = std::numeric_limits<double>::max(), shared_time = own_time;
+    for (int k = 0; k < reps; ++k) {
+      const std::array micro{data.batch_of(ranks)};
+      own_time = std::min(own_time, timed([&] { own.step(micro, 0); }));
+      shared_time = std::min(shared_time, timed([&] { shared.step(micro, 0); }));
+    }
+    if (comm.rank() == 0)
+      std::printf(
+          "%d ranks, batch %d each: step %.2f ms, with batch norm over all ranks %.2f ms: %.2f "
+          "times\n",
+          ranks, n, own_time, shared_time, shared_time / own_time);
+  });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -156,5 +177,7 @@ int main(int argc, char** argv) {
     std::printf("%s\n", detail::train::instruction_set().c_str());
     overhead(n, reps);
     for (const std::size_t bytes : {1u << 21, 1u << 18, 1u << 17}) overlap(small, reps, bytes);
+    for (const int batch : {small, n})
+      for (const int ranks : {2, 4}) shared_statistics(ranks, batch, reps);
   });
 }

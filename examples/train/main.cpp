@@ -148,9 +148,9 @@ void add_options(CLI::App& app, settings& s) {
         "ring, tree, double_tree, butterfly, halving_doubling, or gossip on a ring")
       ->check(IsMember({"ring", "tree", "double_tree", "butterfly", "halving_doubling", "gossip"}));
   ranks("--deadline", s.deadline, "Seconds that a rank waits for another")->check(PositiveNumber);
-  app.add_flag("--synchronize-batch-norm", s.synchronize_batch_norm,
-               "Batch norm's statistics over all ranks")
-      ->group("Ranks");
+  ranks("--batch-norm-over", s.batch_norm_over,
+        "Consecutive ranks that share batch norm's statistics; 0: all of them")
+      ->check(NonNegativeNumber);
 
   const auto output = [&](auto name, auto& x, auto help) {
     return app.add_option(name, x, help)->group("Output");

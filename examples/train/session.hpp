@@ -185,13 +185,12 @@ int run_session(const settings& s, const Communicator& comm, const data_sources&
               compose{pad_crop_flip{.pad = s.pad, .flip = s.flip}, cutout{.size = s.cutout}},
               data.norm,
               chosen_mixing{{.alpha = s.mixup}, {.alpha = s.cutmix}}};
-  trainer run{net,
-              optimizer,
-              make_schedule(s, feed.global_batch()),
-              reducer,
-              {.synchronize_batch_norm = s.synchronize_batch_norm,
-               .seed = s.seed,
-               .freeze = comma_separated(s.freeze)}};
+  trainer run{
+      net,
+      optimizer,
+      make_schedule(s, feed.global_batch()),
+      reducer,
+      {.batch_norm_over = s.batch_norm_over, .seed = s.seed, .freeze = comma_separated(s.freeze)}};
   if (!s.load.empty()) run.load(s.load, {.classifier = !s.new_classifier});
   if (!s.predict.empty()) {
     predict_files(run, s, data);

@@ -34,7 +34,7 @@ struct settings {
   int ranks = 1;
   std::string transport = "threads", reducer = "ring";
   double deadline = 120;
-  bool synchronize_batch_norm = false;
+  int batch_norm_over = 1;
   // augmentation
   int pad = 0, cutout = 0;
   bool flip = false;

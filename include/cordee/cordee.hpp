@@ -152,6 +152,7 @@
 #include <cordee/train/loss_scale.hpp>
 #include <cordee/train/mllog.hpp>
 #include <cordee/train/predict.hpp>
+#include <cordee/train/recalibration.hpp>
 #include <cordee/train/record.hpp>
 #include <cordee/train/run_operations.hpp>
 #include <cordee/train/run_state.hpp>

@@ -40,17 +40,19 @@ using namespace support;
 namespace {
 
 // The weights after an epoch, and the metrics of an evaluation.
-template <class Reducer>
-std::vector<float> trained(const Reducer& reducer) {
+template <class Reducer, class O = lars>
+std::vector<float> trained(const Reducer& reducer, int batch_norm_over = 1,
+                           const O& optimizer = {.momentum = 0.9}) {
   static const synthetic data{.extent = {1, 8, 8}, .classes = 10, .samples = 96, .seed = 3};
   using layers = sequential<convolution<64, 3>, batch_norm<relu>, global_average_pool, linear<10>>;
   network<layers, fp32, cpu, direct, extent{1, 8, 8}, 10> net;
   loader feed{data, reducer.comm, {.global_batch = 24, .seed = 1}};
-  trainer run{net,
-              lars{.momentum = 0.9},
-              constant{.learning_rate = 0.1},
-              reducer,
-              {.bucket_bytes = 2'000}};  // several messages a step
+  trainer run{
+      net,
+      optimizer,
+      constant{.learning_rate = 0.1},
+      reducer,
+      {.bucket_bytes = 2'000, .batch_norm_over = batch_norm_over}};  // several messages a step
   CHECK(run.buckets().size() > 1);
   run.fit(feed, 1);
   std::vector<float> result(run.weights().begin(), run.weights().end());
@@ -97,6 +99,17 @@ bool same_over_threads(const Train& train) {
 
 TEST_CASE("mpi: an epoch over a ring gives the bits of threads") {
   CHECK(same_over_threads([](auto comm) { return trained(ring{comm}); }));
+}
+
+TEST_CASE(
+    "mpi: batch norm over groups of ranks, over a ring and over gossip, gives the bits of "
+    "threads") {
+  for (const int over : {0, 2}) {
+    CHECK(same_over_threads([over](auto comm) { return trained(ring{comm}, over); }));
+    CHECK(same_over_threads([over](auto comm) {
+      return trained(gossip{comm, topologies::ring{}}, over, decentlam{});
+    }));
+  }
 }
 
 TEST_CASE("mpi: a server, a compressed ring and gossip give the bits of threads") {

@@ -68,7 +68,7 @@ outcome train(const R& r, double learning_rate, bool capture_graphs, std::uint64
               r,
               {.bucket_bytes = 256,
                .capture_graphs = capture_graphs,
-               .synchronize_batch_norm = synchronize}};
+               .batch_norm_over = synchronize ? 0 : 1}};
   outcome out;
   out.buckets = static_cast<int>(run.buckets().size());
   upload<deferred> uploaded(where);

@@ -69,7 +69,7 @@ std::array<counts, 8> count_steps(bool capture_graphs, int accumulate, const Bet
               lars{},
               constant{.learning_rate = 0.1},
               reducer,
-              {.capture_graphs = capture_graphs, .synchronize_batch_norm = synchronize}};
+              {.capture_graphs = capture_graphs, .batch_norm_over = synchronize ? 0 : 1}};
   upload<gpu> uploaded(net.where());
   std::array<counts, 8> out{};
   auto batches = uploaded.to(feed.next(), run.compute());
@@ -149,7 +149,7 @@ std::array<counts, 8> count_steps_of_rank(bool capture_graphs, bool synchronize 
                           const auto buckets = detail::core::make_buckets(
                               resnet50::segments(),
                               detail::train::bucket_bytes<gpu>({}) / sizeof(float));
-                          const trainer_options options{.synchronize_batch_norm = synchronize};
+                          const trainer_options options{.batch_norm_over = synchronize ? 0 : 1};
                           const struct {
                             cross_entropy loss{};
                           } model;

@@ -166,7 +166,7 @@ std::string type_name() {
 inline nlohmann::json describe_options(const trainer_options& o) {
   return {{"check_finite", o.check_finite},
           {"max_nonfinite_steps", o.max_nonfinite_steps},
-          {"synchronize_batch_norm", o.synchronize_batch_norm},
+          {"batch_norm_over", o.batch_norm_over},
           {"freeze", train::describe_frozen(o.freeze)},
           {"loss_scaling.initial", o.loss_scaling.initial},
           {"loss_scaling.growth", o.loss_scaling.growth},
@@ -183,6 +183,8 @@ nlohmann::json describe_model(const M& model) {
   if constexpr (requires { model.dropout_rate; }) j["dropout_rate"] = to_json(model.dropout_rate);
   if constexpr (requires { model.freeze_batch_norm_at; })
     j["freeze_batch_norm_at"] = to_json(model.freeze_batch_norm_at);
+  if constexpr (requires { model.batch_norm_moving_average; })
+    j["batch_norm_moving_average"] = model.batch_norm_moving_average;
   return j;
 }
 

@@ -28,32 +28,65 @@ enum class reduce_op { sum, min, max };
 
 namespace detail::comm {
 
+/// The ranks first .. first + size - 1 of a communicator.
+struct rank_range {
+  int first = 0, size = 0;
+};
+
+/// The range of `rank` where every `size` consecutive ranks are one; the last may be smaller.
+constexpr rank_range range_of(int rank, int size, int ranks) {
+  const int first = rank / size * size;
+  return {first, std::min(size, ranks - first)};
+}
+
 inline double combine(double a, double b, reduce_op op) {
   if (op == reduce_op::sum) return a + b;
   if (std::isnan(a)) return a;
   return op == reduce_op::min ? (a < b ? a : b) : (a > b ? a : b);
 }
 
-/// Returns every rank's `values`, (ranks, n); n is the same on all ranks.
+/// Returns the `values` of each of these ranks, (ranks, n), on all of them; n is the same there.
 template <class Communicator>
-std::vector<double> gather_host(const Communicator& comm, std::span<const double> values) {
-  const int p = comm.size(), r = comm.rank();
+std::vector<double> gather_host(const Communicator& comm, rank_range ranks,
+                                std::span<const double> values) {
   const std::size_t n = values.size();
-  std::vector<double> rows(n * static_cast<std::size_t>(p));
+  std::vector<double> rows(n * static_cast<std::size_t>(ranks.size));
   const auto row = [&](int rank) {
-    return span_on<double, cpu>{rows.data() + n * static_cast<std::size_t>(rank), n};
+    return span_on<double, cpu>{rows.data() + n * static_cast<std::size_t>(rank - ranks.first), n};
   };
-  std::copy(values.begin(), values.end(), row(r).begin());
+  std::copy(values.begin(), values.end(), row(comm.rank()).begin());
   detail::core::pod_vector<send_op<cpu>> out;
   detail::core::pod_vector<recv_op<cpu>> in;
-  for (int peer = 0; peer < p; ++peer) {
-    if (peer == r) continue;
-    out.push_back({peer, const_bytes(row(r))});
+  for (int peer = ranks.first; peer < ranks.first + ranks.size; ++peer) {
+    if (peer == comm.rank()) continue;
+    out.push_back({peer, const_bytes(row(comm.rank()))});
     in.push_back({peer, bytes(row(peer))});
   }
   comm.duplicate(agreement_context)
       .exchange(std::as_const(out).span(), std::as_const(in).span(), cpu::stream{});
   return rows;
+}
+/// The same of all ranks.
+template <class Communicator>
+std::vector<double> gather_host(const Communicator& comm, std::span<const double> values) {
+  return gather_host(comm, {0, comm.size()}, values);
+}
+
+/// Effects: `values`, as many on each of these ranks, become their sum, minimum or maximum over
+/// them, combined in their order. Collective over these ranks.
+template <class Communicator>
+void allreduce_host(const Communicator& comm, rank_range ranks, std::span<double> values,
+                    reduce_op op) {
+  if constexpr (!single_rank<Communicator>) {
+    if (ranks.size == 1) return;
+    const std::size_t n = values.size();
+    const std::vector<double> rows = gather_host(comm, ranks, values);
+    for (std::size_t i = 0; i < n; ++i) {
+      values[i] = rows[i];
+      for (std::size_t k = i + n; k < rows.size(); k += n)
+        values[i] = combine(values[i], rows[k], op);
+    }
+  }
 }
 
 }  // namespace detail::comm
@@ -62,16 +95,7 @@ std::vector<double> gather_host(const Communicator& comm, std::span<const double
 /// combined in the order of ranks.
 template <class Communicator>
 void allreduce_host(const Communicator& comm, std::span<double> values, reduce_op op) {
-  if constexpr (!detail::comm::single_rank<Communicator>) {
-    if (comm.size() == 1) return;
-    const std::size_t n = values.size();
-    const std::vector<double> rows = detail::comm::gather_host(comm, values);
-    for (std::size_t i = 0; i < n; ++i) {
-      values[i] = rows[i];
-      for (std::size_t k = i + n; k < rows.size(); k += n)
-        values[i] = detail::comm::combine(values[i], rows[k], op);
-    }
-  }
+  detail::comm::allreduce_host(comm, {0, comm.size()}, values, op);
 }
 
 namespace detail::comm {

@@ -79,6 +79,7 @@ class batch_norm_node {
     x_ = x;
     const auto t = tensors(pass);
     if (pass.phase == phase::train && !pass.frozen_statistics && !pass.is_frozen(segment_)) {
+      problem_.moving_average = pass.moving_average;
       // for a GPU by argument-dependent lookup: ops/gpu/batch_norm.hpp
       count_ = batch_norm_forward<number, V, Epilogue>(problem_, pass.samples, t, residual,
                                                        pass.plane + mean_, pass.plane + variance_,

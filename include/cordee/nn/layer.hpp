@@ -204,7 +204,7 @@ struct forward_pass {
   detail::nn::activations<typename B::device>* saved;
   buffer<double, typename B::device>* scratch;
   typename B::stream s;
-  bool frozen_statistics = false;
+  bool frozen_statistics = false, moving_average = true;  // of batch norms
   // for a quantized precision
   detail::nn::quantization_of<typename B::precision, typename B::device>* quantization = nullptr;
   const std::uint8_t* frozen = nullptr;  // (trainable segments), or null: none is

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <span>
 #include <vector>
@@ -13,6 +12,7 @@
 #include <cordee/core/error.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/nn/batch_check.hpp>
+#include <cordee/nn/batch_norm_settings.hpp>
 #include <cordee/nn/capture_key.hpp>
 #include <cordee/nn/cross_entropy.hpp>
 #include <cordee/nn/frozen_flags.hpp>
@@ -28,7 +28,7 @@ namespace cordee::inline CORDEE_ABI {
 /// The layer `Root` from images of extent Input to the logits of `Classes` classes.
 template <Layer Root, Precision P, Device D, class Engine, extent Input, int Classes,
           Loss L = cross_entropy>
-class network {
+class network : public detail::nn::batch_norm_settings {
   static_assert(
       detail::nn::computes_in<P, D>,
       "layers on the CPU compute on numbers of the masters' type, or on 16-bit storage with "
@@ -71,10 +71,6 @@ class network {
   L loss{};
   /// Of dropout layers, in training: the share of numbers that become zero.
   double dropout_rate = 0;
-  detail::ops::statistics_allreduce
-      batch_norm_allreduce;  // of batch norm's statistics over ranks, if set
-  /// The epoch from which batch norms' running statistics are frozen: training normalizes by them.
-  double freeze_batch_norm_at = std::numeric_limits<double>::infinity();
   detail::nn::quantization_of<P, D> quantization;  // int8: options of the ranges, and observations
 
   explicit network(D where = D{}) : network(where, layout_builder{segments(), 0, tensors(), 0}) {}
@@ -85,6 +81,7 @@ class network {
   [[gnu::cold]] void check() const {
     if constexpr (requires { quantization.check(); }) quantization.check();
     if constexpr (requires { loss.check(); }) loss.check();
+    check_batch_norms(D::host_memory);
     expects(dropout_rate >= 0 && dropout_rate < 1, "network: .dropout_rate is within 0 .. 1");
     expects(dropout_rate == 0 || dropouts_ > 0,
             "network: .dropout_rate needs a dropout layer: resnet_options{.dropout = true}, or "
@@ -206,6 +203,7 @@ class network {
     forward_pass<layer_backend> pass{in.span().data,       plane.data, b.count,   p,
                                      batch_norm_allreduce, &saved_,    &scratch_, s};
     pass.frozen_statistics = b.epoch >= freeze_batch_norm_at;
+    pass.moving_average = batch_norm_moving_average;
     pass.frozen = frozen_.data();
     if (p == phase::train) pass.dropout = {dropout_rate, b.seed, b.first_sample, b.info.data};
     if constexpr (Quantized<P>) pass.quantization = &quantization;

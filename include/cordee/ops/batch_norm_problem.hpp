@@ -41,10 +41,12 @@ struct statistics_allreduce {
 };
 
 /// One layer's geometry. Statistics are taken over ghost batches of `ghost_batch` consecutive
-/// samples (0: the whole batch); the last one of a batch may be smaller.
+/// samples (0: the whole batch); the last one of a batch may be smaller. Without a moving average
+/// the running statistics become the batch's mean and biased variance.
 struct batch_norm_problem {
   extent in;
   int ghost_batch = 0;
+  bool moving_average = true;  // false: on the CPU
 
   static constexpr double epsilon = 1e-5;
   static constexpr double momentum = 0.1;  // the weight of a new statistic in the running one

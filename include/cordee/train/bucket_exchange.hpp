@@ -73,7 +73,7 @@ class bucket_exchange {
         registration_(register_exchanged<exact>(reducer, memory.grads())),
         scratch_(model.where(), comm::largest_scratch<Real>(reducer, buckets())),
         courier_(reducer, model.where(), buckets_.size()) {
-    if (options.synchronize_batch_norm && reducer.comm.size() > 1) share_statistics();
+    if (options.batch_norm_over != 1) share_statistics(options.batch_norm_over);
     expects(!measures_noise_ || (can_measure_noise && reducer.comm.size() > 1),
             "trainer: measure_gradient_noise compares the gradients of several ranks with their "
             "mean: use two ranks or more, and an optimizer that averages gradients");
@@ -84,7 +84,7 @@ class bucket_exchange {
   bucket_exchange& operator=(const bucket_exchange&) = delete;
   ~bucket_exchange() {
     if constexpr (HasSharedStatistics<M>)
-      if (shares_statistics_) model_.batch_norm_allreduce = {};
+      if (statistics_ranks_.size > 0) model_.batch_norm_allreduce = {};
   }
 
   [[nodiscard]] std::span<const bucket> buckets() const {
@@ -205,19 +205,25 @@ class bucket_exchange {
   static constexpr bool enqueues = ExchangesOnStream<M, R>;
   static constexpr bool checks_early = !exact || O::norms == norms_needed::before_propose;
 
-  // Sums of batch norm's statistics by the courier where they are work of a stream.
-  [[gnu::cold]] void share_statistics() {
+  // Batch norm's statistics are those of `over` ranks; their sums are the courier's where they are
+  // work of a stream, whose sums are over all ranks.
+  [[gnu::cold]] void share_statistics(int over) {
+    const int rank = courier_.comm().rank(), ranks = courier_.comm().size();
+    expects(over >= 0 && over <= ranks,
+            "trainer: batch_norm_over is a number of ranks of this run, or 0 for all of them");
     if constexpr (HasSharedStatistics<M>) {
+      if (ranks == 1) return;
+      statistics_ranks_ = comm::range_of(rank, over == 0 ? ranks : over, ranks);
       model_.batch_norm_allreduce = {.call = sum_on_host, .context = this};
-      if constexpr (enqueues) model_.batch_norm_allreduce.enqueue = sum_on_stream;
-      shares_statistics_ = true;
+      if constexpr (enqueues)
+        if (statistics_ranks_.size == ranks) model_.batch_norm_allreduce.enqueue = sum_on_stream;
     } else {
-      throw usage_error("trainer: synchronize_batch_norm requires a network");
+      throw usage_error("trainer: batch_norm_over requires a network");
     }
   }
   static void sum_on_host(void* exchange, std::span<double> sums) {
-    const auto& comm = static_cast<bucket_exchange*>(exchange)->courier_.comm();
-    allreduce_host(comm, sums, reduce_op::sum);
+    const auto& own = *static_cast<bucket_exchange*>(exchange);
+    comm::allreduce_host(own.courier_.comm(), own.statistics_ranks_, sums, reduce_op::sum);
   }
   static void sum_on_stream(void* exchange, double* sums, std::size_t n, const void* s)
     requires enqueues
@@ -280,7 +286,8 @@ class bucket_exchange {
   buffer<std::byte, device> scratch_;  // the reducer's; the courier mixes one bucket at a time
   step_info info_;
   std::size_t next_ = 0;  // the next bucket to become ready
-  bool posted_ = false, shares_statistics_ = false;
+  bool posted_ = false;
+  comm::rank_range statistics_ranks_;  // that share batch norm's statistics, if any do
   write_mode mode_ = write_mode::add;  // of the last backward pass
   double exposed_ = 0;
   // Last: its thread is joined before what it uses is destroyed.

@@ -265,8 +265,10 @@ template <class Run, class F, class... Callbacks>
     if (reports_epoch) {
       if constexpr (Run::weights_differ && sizeof...(callbacks) > 0)
         e.consensus_distance = run.consensus_distance();
-      if constexpr ((is_validation<Callbacks> || ...))
+      if constexpr ((is_validation<Callbacks> || ...)) {
         if (reports) (call_begin_validation(callbacks, record), ...);
+        (call_begin_validation_on_all_ranks(callbacks, run), ...);
+      }
       (validate(run, feed, callbacks, e.validation), ...);
     }
     if constexpr (adaptive) observe_update(run, e, epoch_ends);

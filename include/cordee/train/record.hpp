@@ -15,6 +15,7 @@
 //
 //   begin_on_all_ranks(run, epoch)   collective, with the trainer (checkpoint/checkpoint.hpp);
 //   step_on_all_ranks(run, epoch)    `epoch`: of data seen before the first step, after the update;
+//   begin_validation_on_all_ranks(run)   (recalibration.hpp)
 //   epoch_on_all_ranks(run, const epoch_record&)   with the same record on every rank
 //   end_on_all_ranks(run)
 //
@@ -151,6 +152,8 @@ consteval bool has_callback_members() {
   constexpr bool epochs_on_all =
       requires(C& c, Run& r, const epoch_record& e) { c.epoch_on_all_ranks(r, e); };
   constexpr bool ends_on_all = requires(C& c, Run& r) { c.end_on_all_ranks(r); };
+  constexpr bool begins_validation_on_all =
+      requires(C& c, Run& r) { c.begin_validation_on_all_ranks(r); };
   static_assert(
       !steps_on_all ||
           requires(C& c, Run& r) {
@@ -168,7 +171,7 @@ consteval bool has_callback_members() {
   static_assert(
       begins || steps || begins_validation || ends_epochs || ends || has_begin || has_step ||
           has_begin_validation || has_epoch || has_end || begins_on_all || steps_on_all ||
-          epochs_on_all || ends_on_all,
+          epochs_on_all || ends_on_all || begins_validation_on_all,
       "after the number of epochs, fit takes callbacks: objects with one or more of begin, "
       "step, begin_validation, epoch, end and those on all ranks (train/record.hpp); a data set is "
       "wrapped: validation{dataset}");
@@ -200,6 +203,11 @@ template <class C, class Run>
 void call_begin_on_all_ranks(C& callback, Run& run, double epoch) {
   if constexpr (requires { callback.begin_on_all_ranks(run, epoch); })
     callback.begin_on_all_ranks(run, epoch);
+}
+template <class C, class Run>
+void call_begin_validation_on_all_ranks(C& callback, Run& run) {
+  if constexpr (requires { callback.begin_validation_on_all_ranks(run); })
+    callback.begin_validation_on_all_ranks(run);
 }
 template <class C, class Run>
 bool call_step_on_all_ranks(C& callback, Run& run, double epoch) {

@@ -183,7 +183,7 @@ template <class R>
   all.add("trainer_options::seed", concat(o.seed));
   all.add("trainer_options::check_finite", o.check_finite);
   all.add("trainer_options::max_nonfinite_steps", o.max_nonfinite_steps);
-  all.add("trainer_options::synchronize_batch_norm", o.synchronize_batch_norm);
+  all.add("trainer_options::batch_norm_over", o.batch_norm_over);
   all.add("trainer_options::measure_gradient_noise", o.measure_gradient_noise);
   if (!o.freeze.empty()) all.add("trainer_options::freeze", describe_frozen(o.freeze));
   all.add("loss_scaling::initial", o.loss_scaling.initial);
@@ -200,6 +200,8 @@ template <class M, class O, class S, class R>
                        static_cast<double>(schedule(0.0)), describe_reducer(reducer), options);
   if constexpr (requires { model.loss; }) all.add("the loss", core::describe_policy(model.loss));
   if constexpr (requires { model.dropout_rate; }) all.add("dropout_rate", model.dropout_rate);
+  if constexpr (requires { model.batch_norm_moving_average; })
+    all.add("batch_norm_moving_average", model.batch_norm_moving_average);
   return all;
 }
 

@@ -36,10 +36,11 @@ struct trainer_options {
   int max_nonfinite_steps = 20;
   /// Throw at construction if momentum diverges on the reducer's topology (stability_check.hpp).
   bool check_stability = true;
-  /// Batch norm's statistics over the samples of all ranks (PyTorch's SyncBatchNorm), instead of
-  /// each rank's own. Over `native<nccl>` they are summed on the GPU in stream order; otherwise each
-  /// layer's are a small exchange of the host's.
-  bool synchronize_batch_norm = false;
+  /// Batch norm's statistics are over the samples of so many consecutive ranks (Ying et al., 2018),
+  /// of fewer in the last group if it does not divide the ranks; 0: of all (SyncBatchNorm). Those of
+  /// all over `native<nccl>` are summed on the GPU in stream order; otherwise each layer has three
+  /// small exchanges of the host's.
+  int batch_norm_over = 1;
   /// Measure the gradient noise scale in each step (gradient_noise.hpp), by one more norm of this
   /// rank's gradient. `fit` reports it in step_record::noise.
   bool measure_gradient_noise = false;

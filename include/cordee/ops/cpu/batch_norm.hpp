@@ -102,14 +102,15 @@ double update_statistics(const batch_norm_problem& p, int samples, std::size_t l
   if (samples == 0) return merge_moments(p, range, 0, 0, sums, allreduce);  // a collective call
 
   const std::size_t batches = p.ghost_batches(samples);
-  const double take = p.momentum / static_cast<double>(batches);
+  const double momentum = p.moving_average ? p.momentum : 1;
+  const double take = momentum / static_cast<double>(batches);
   double count = 0;
   for (std::size_t g = 0; g < batches; ++g) {
     const batch_norm_coefficients<Real> row(t.saved, lanes, g);
     const std::size_t last = std::min((g + 1) * size, total);
     count = merge_moments(p, range, g * size, last, sums, allreduce);
-    const double unbias = count > 1 ? count / (count - 1) : 1;
-    const double keep = g == 0 ? 1 - p.momentum : 1;
+    const double unbias = p.moving_average && count > 1 ? count / (count - 1) : 1;
+    const double keep = g == 0 ? 1 - momentum : 1;
     const double *mean = sums.message + 1, *variance = mean + sums.pitch;
     simd_for_each<double>(range.first, range.channels_end, [=](auto c) {
       c.put(running_mean, keep * c(running_mean) + take * c(mean));

@@ -1,0 +1,31 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a network's batch norms take statistics: members of the network.
+#pragma once
+
+#include <limits>
+
+#include <cordee/core/error.hpp>
+#include <cordee/ops/batch_norm_problem.hpp>
+
+namespace cordee::inline CORDEE_ABI::detail::nn {
+
+struct batch_norm_settings {
+  // Of statistics over ranks, if set; by the trainer, see trainer_options::batch_norm_over.
+  ops::statistics_allreduce batch_norm_allreduce;
+  /// The epoch from which running statistics are frozen: training normalizes by them.
+  double freeze_batch_norm_at = std::numeric_limits<double>::infinity();
+  /// False: no moving averages (Akiba et al., 2017). The running statistics are the mean and the
+  /// biased variance of the last batch, by which it was normalized, and evaluation takes their means
+  /// over ranks. On the CPU.
+  bool batch_norm_moving_average = true;
+
+  /// Throws usage_error for what a device does not do.
+  [[gnu::cold]] void check_batch_norms(bool host_memory) const {
+    expects(batch_norm_moving_average || host_memory,
+            "network: .batch_norm_moving_average = false is done on the CPU only");
+  }
+};
+
+}  // namespace cordee::inline CORDEE_ABI::detail::nn

@@ -1,0 +1,188 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Batch norm over ranks through the trainer: its golden vector, and the law that p ranks whose
+// statistics are over G of them are one rank with ghost batches of G ranks' samples.
+#include <array>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <cordee/comm/gossip.hpp>
+#include <cordee/comm/ring.hpp>
+#include <cordee/comm/solo.hpp>
+#include <cordee/comm/topologies/fixed.hpp>
+#include <cordee/comm/tree.hpp>
+#include <cordee/data/loader.hpp>
+#include <cordee/data/synthetic.hpp>
+#include <cordee/nn/batch_norm.hpp>
+#include <cordee/nn/network.hpp>
+#include <cordee/nn/resnet.hpp>
+#include <cordee/ops/engines/reference/engine.hpp>
+#include <cordee/optim/decentlam.hpp>
+#include <cordee/optim/sgd.hpp>
+#include <cordee/precision/fp64.hpp>
+#include <cordee/schedule/constant.hpp>
+#include <cordee/train/trainer.hpp>
+
+#include "tests/support/ranks.hpp"
+
+using namespace cordee;
+using namespace support;
+
+namespace {
+
+// The golden vector of docs/mathematics_network.md: two ranks of three samples.
+constexpr std::array<std::array<std::uint8_t, 3>, 2> golden_x{{{1, 2, 4}, {0, 5, 6}}};
+constexpr std::array golden_dy{0.1, -0.2, 0.3, 0.5, -0.1, 0.2};
+constexpr std::array golden_y{-1.18872866174, -0.494364330868, 0.894364330868,
+                              -1.8830929926,  1.58872866174,   2.2830929926};
+
+// A loss whose gradient by a golden y is the golden dy. Samples weigh 1/3.
+struct golden_loss {
+  struct sample_loss {
+    double value = 0;
+    [[nodiscard]] double gradient(double z, double) const {
+      std::size_t nearest = 0;
+      for (std::size_t n = 1; n < golden_y.size(); ++n)
+        if (std::abs(z - golden_y[n]) < std::abs(z - golden_y[nearest])) nearest = n;
+      return 3 * golden_dy[nearest];
+    }
+  };
+  template <class Sample>
+  sample_loss operator()(const Sample&) const {
+    return {};
+  }
+  bool operator==(const golden_loss&) const = default;
+};
+
+using one_batch_norm = network<batch_norm<>, fp64, cpu, reference, extent{1, 1, 1}, 1, golden_loss>;
+
+constexpr extent image{2, 8, 8};
+template <int GhostBatch>
+using net = resnet<8, fp64, cpu,
+                   resnet_options{.image = image, .ghost_batch = GhostBatch, .zero_gamma = false}>;
+
+struct path {
+  std::vector<double> losses, weights;  // weights without running statistics
+};
+
+// Six updates of 24 samples.
+template <int GhostBatch, class Make, class O = sgd>
+path train(int ranks, int over, const Make& make, const O& optimizer) {
+  static const synthetic data{.extent = image, .classes = 10, .samples = 96, .seed = 3};
+  struct recorder {
+    std::vector<double>* losses;
+    void step(const step_record& r) { losses->push_back(r.train.mean_loss()); }
+  };
+  path result;
+  on_ranks(ranks, [&](threads comm) {
+    net<GhostBatch> model;
+    loader feed{data, comm, {.global_batch = 24, .seed = 5}};
+    trainer run{model,
+                optimizer,
+                constant{.learning_rate = 0.05},
+                make(comm),
+                {.bucket_bytes = 1 << 14, .batch_norm_over = over}};
+    run.fit(feed, 1.5, recorder{&result.losses});
+    if (comm.rank() == 0)
+      result.weights.assign(
+          run.weights().begin(),
+          run.weights().begin() +
+              static_cast<std::ptrdiff_t>(run.weights().size - run.statistics().size));
+    return 0;
+  });
+  return result;
+}
+
+constexpr sgd momentum_sgd{.momentum = 0.9, .weight_decay = 1e-3};
+constexpr auto over_ring = [](threads comm) { return ring{comm}; };
+
+// Rounding, as in one_curve.cpp: 1e-9 of a loss and of a weight.
+void check_equal(const path& x, const path& y) {
+  REQUIRE(x.losses.size() == 6);
+  REQUIRE(y.losses.size() == 6);
+  REQUIRE(x.weights.size() == y.weights.size());
+  for (std::size_t k = 0; k < 6; ++k) CHECK(close(x.losses[k], y.losses[k], 1e-9));
+  double largest = 0;
+  for (std::size_t k = 0; k < x.weights.size(); ++k)
+    largest = std::max(largest, std::abs(x.weights[k] - y.weights[k]));
+  CHECK(largest < 1e-9);
+}
+
+}  // namespace
+
+TEST_CASE("batch_norm_over: the golden vector of two ranks, in each group of two, to 1e-10") {
+  for (const int ranks : {2, 4})
+    on_ranks(ranks, [&](threads comm) {
+      one_batch_norm model;
+      trainer run{model,
+                  sgd{.momentum = 0},
+                  constant{.learning_rate = 1},
+                  ring{comm},
+                  {.batch_norm_over = 2}};
+      run.weights("bn1.weight")[0] = 1.5;
+      run.weights("bn1.bias")[0] = 0.2;
+      run.adopt_weights();
+      const auto half = static_cast<std::size_t>(comm.rank() % 2);
+      constexpr std::array<std::int32_t, 3> labels{};
+      const batch<cpu> b{.pixels = {golden_x[half].data(), 3},
+                         .labels = {labels.data(), 3},
+                         .count = 3,
+                         .global_samples = 3 * ranks,
+                         .ranks = ranks,
+                         .normalization = {.mean = {}, .scale = {255}}};
+      run.step(std::span(&b, 1), 0);
+      for (std::size_t n = 0; n < 3; ++n)
+        CHECK(close(model.logits()[n], golden_y[3 * half + n], 1e-10));
+      // The gradient is the mean over ranks of their sums: half of the group's.
+      CHECK(close(run.weights("bn1.weight")[0], 1.5 + 0.37032764313 / 2, 1e-10));
+      CHECK(close(run.weights("bn1.bias")[0], 0.2 - 0.8 / 2, 1e-10));
+      CHECK(close(run.weights("bn1.running_mean")[0], 0.1 * 3, 1e-10));
+      CHECK(close(run.weights("bn1.running_var")[0], 0.9 + 0.1 * 5.6, 1e-10));
+      return 0;
+    });
+}
+
+TEST_CASE("batch_norm_over: ranks with statistics over all are one rank with the whole batch") {
+  const path alone = train<0>(1, 1, over_ring, momentum_sgd);
+  CHECK(alone.losses[5] < 0.9 * alone.losses[0]);  // it learns
+  for (const int ranks : {1, 3, 4}) {
+    CAPTURE(ranks);
+    check_equal(train<0>(ranks, 0, over_ring, momentum_sgd), alone);
+    check_equal(train<0>(
+                    ranks, ranks, [](threads comm) { return tree{comm}; }, momentum_sgd),
+                alone);
+  }
+}
+
+TEST_CASE("batch_norm_over: groups of ranks are ghost batches of one rank, the last one smaller") {
+  check_equal(train<0>(4, 2, over_ring, momentum_sgd), train<12>(1, 1, over_ring, momentum_sgd));
+  check_equal(train<0>(4, 3, over_ring, momentum_sgd), train<18>(1, 1, over_ring, momentum_sgd));
+  check_equal(train<0>(3, 2, over_ring, momentum_sgd), train<16>(1, 1, over_ring, momentum_sgd));
+}
+
+TEST_CASE("batch_norm_over: gossip on the complete graph is one rank with the whole batch") {
+  // Every rank's weights are the mean of all after each exchange.
+  const path alone = train<0>(1, 1, over_ring, momentum_sgd);
+  for (const int ranks : {3, 4})
+    check_equal(train<0>(
+                    ranks, 0,
+                    [](threads comm) {
+                      return gossip{comm, topologies::complete{}};
+                    },
+                    decentlam{.momentum = 0.9, .weight_decay = 1e-3}),
+                alone);
+}
+
+TEST_CASE("batch_norm_over: a number of ranks that the run does not have is refused") {
+  for (const int over : {-1, 3})
+    CHECK(contains(error_message([&] {
+                     on_ranks(2, [&](threads comm) {
+                       one_batch_norm model;
+                       trainer run{model, sgd{}, constant{}, ring{comm}, {.batch_norm_over = over}};
+                       return 0;
+                     });
+                   }),
+                   "batch_norm_over is a number of ranks of this run"));
+}
