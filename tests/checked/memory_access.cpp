@@ -57,37 +57,36 @@ buffer<T, emulated> filled(std::size_t n, double x = 1) {
 
 void measure_tensor_core(table& rows) {
   using N = cordee::half;
-  struct layer {
-    const char* name;
-    convolution_problem p;
-    int samples;
-  };
-  for (const layer& l : {layer{"3x3 64-64", {{64, 14, 14}, 64, 3, 1, 1}, 2},
-                         layer{"1x1 64-256", {{64, 14, 14}, 256, 1, 1, 0}, 2},
-                         layer{"1x1 256-64", {{256, 14, 14}, 64, 1, 1, 0}, 2},
-                         layer{"3x3/2 32-64", {{32, 15, 15}, 64, 3, 2, 1}, 2}}) {
-    const convolution_problem& p = l.p;
-    const std::size_t n = static_cast<std::size_t>(l.samples);
-    const std::string name = l.name;
-    auto x = filled<N>(n * p.in.size()), y = filled<N>(n * p.out().size()),
-         packed = filled<N>(tensor_core::packed_size<N>(p));
+  constexpr int samples = 2;
+  constexpr std::size_t n = samples;
+  for (const auto& [name, p] :
+       {std::pair<std::string, convolution_problem>{"3x3 64-64", {{64, 14, 14}, 64, 3, 1, 1}},
+        {"1x1 64-256", {{64, 14, 14}, 256, 1, 1, 0}},
+        {"1x1 256-64", {{256, 14, 14}, 64, 1, 1, 0}},
+        {"3x3/2 32-64", {{32, 15, 15}, 64, 3, 2, 1}}}) {
+    auto xs = filled<N>(n * p.in.size()), ys = filled<N>(n * p.out().size()),
+         packed = filled<N>(tensor_core::packed_size<N>(p)),
+         work = filled<N>(tensor_core::workspace<N>(p, samples, at.s));
     auto master = filled<float>(p.weights());
-    auto work = filled<N>(tensor_core::workspace<N>(p, l.samples, at.s));
-    const std::size_t x_bytes = 2 * x.size(), y_bytes = 2 * y.size(), w_bytes = packed.size(),
+    N *const x = xs.span().data, *const y = ys.span().data, *const w = packed.span().data,
+             *const partial = work.span().data;
+    float* const dw = master.span().data;
+    const std::size_t x_bytes = 2 * xs.size(), y_bytes = 2 * ys.size(), w_bytes = packed.size(),
                       master_bytes = 4 * master.size();
+    constexpr auto overwrite = write_mode::overwrite;
     measure(rows, "pack " + name, {master_bytes, 2 * w_bytes},
-            [&] { tensor_core::pack<N>(p, master.span().data, packed.span().data, at.s); });
-    measure(rows, "fprop " + name, {x_bytes + w_bytes, y_bytes}, [&] {
-      tensor_core::fprop<N>(p, l.samples, x.span().data, packed.span().data, y.span().data, at.s);
-    });
-    measure(rows, "dgrad " + name, {y_bytes + w_bytes, x_bytes}, [&] {
-      tensor_core::dgrad<N>(p, l.samples, y.span().data, packed.span().data, x.span().data,
-                            write_mode::overwrite, at.s);
-    });
-    measure(rows, "wgrad " + name, {x_bytes + y_bytes, master_bytes}, [&] {
-      tensor_core::wgrad<N>(p, l.samples, x.span().data, y.span().data, master.span().data,
-                            write_mode::overwrite, work.span().data, at.s);
-    });
+            [&] { tensor_core::pack<N>(p, dw, w, at.s); });
+    measure(rows, "fprop " + name, {x_bytes + w_bytes, y_bytes},
+            [&] { tensor_core::fprop<N>(p, samples, x, w, y, at.s); });
+    measure(rows, "dgrad " + name, {y_bytes + w_bytes, x_bytes},
+            [&] { tensor_core::dgrad<N>(p, samples, y, w, x, overwrite, at.s); });
+    measure(rows, "wgrad " + name, {x_bytes + y_bytes, master_bytes},
+            [&] { tensor_core::wgrad<N>(p, samples, x, y, dw, overwrite, partial, at.s); });
+    measure(rows, "wgrad, dgrad " + name, {x_bytes + 2 * y_bytes + w_bytes, master_bytes + x_bytes},
+            [&] {
+              tensor_core::backward<N>(p, samples, x, y, w, dw, overwrite, partial, x, overwrite,
+                                       at.s);
+            });
   }
 }
 

@@ -21,6 +21,10 @@ using correlation = correlation_kernel<N, Tile, Prologue, Epilogue>;
 template <class N, class Tile, class Prologue = identity_prologue,
           class Epilogue = store_epilogue<N>>
 using one_tap = correlation_kernel<N, Tile, Prologue, Epilogue, true>;
+template <class N, class Tile, bool OneTap, std::size_t Parts>
+using dgrad = dgrad_kernel<N, Tile, store_epilogue<N>, float, OneTap, Parts>;
+template <class Tile, bool OneTap, std::size_t Parts>
+using byte_dgrad = dgrad_kernel<bfloat, Tile, straight_through_epilogue, float, OneTap, Parts>;
 template <class N, class Tile, class Prologue = identity_prologue>
 using wgrad = weight_gradient_kernel<N, Tile, Prologue>;
 template <class N, class Tile>
@@ -32,8 +36,6 @@ using fused_wgrad = wgrad<N, Tile, scale_bias_relu_prologue<N>>;
 template <class Tile, class Out>
 using byte_correlation =
     correlation<std::uint8_t, Tile, zero_point_prologue, byte_sum_epilogue<Out>>;
-template <class Tile>
-using straight_through = correlation<bfloat, Tile, identity_prologue, straight_through_epilogue>;
 }  // namespace
 
 KERNEL(correlation_fp16_32, correlation<cordee::half, tile32>)
@@ -54,12 +56,33 @@ KERNEL(correlation_1x1_bytes_64,
        one_tap<std::uint8_t, tile64, zero_point_prologue, byte_sum_epilogue<float>>)
 KERNEL(correlation_1x1_bytes_128,
        one_tap<std::uint8_t, tile128, zero_point_prologue, byte_sum_epilogue<float>>)
-KERNEL(correlation_1x1_straight_through_32,
-       one_tap<bfloat, tile32, identity_prologue, straight_through_epilogue>)
-KERNEL(correlation_1x1_straight_through_64,
-       one_tap<bfloat, tile64, identity_prologue, straight_through_epilogue>)
-KERNEL(correlation_1x1_straight_through_128,
-       one_tap<bfloat, tile128, identity_prologue, straight_through_epilogue>)
+KERNEL(dgrad_fp16_32, dgrad<cordee::half, tile32, false, 1>)
+KERNEL(dgrad_1x1_fp16_32, dgrad<cordee::half, tile32, true, 1>)
+KERNEL(dgrad_strided_fp16_32, dgrad<cordee::half, tile32, false, 4>)
+KERNEL(dgrad_fp16_64, dgrad<cordee::half, tile64, false, 1>)
+KERNEL(dgrad_1x1_fp16_64, dgrad<cordee::half, tile64, true, 1>)
+KERNEL(dgrad_strided_fp16_64, dgrad<cordee::half, tile64, false, 4>)
+KERNEL(dgrad_fp16_128, dgrad<cordee::half, tile128, false, 1>)
+KERNEL(dgrad_1x1_fp16_128, dgrad<cordee::half, tile128, true, 1>)
+KERNEL(dgrad_strided_fp16_128, dgrad<cordee::half, tile128, false, 4>)
+KERNEL(dgrad_bf16_32, dgrad<bfloat, tile32, false, 1>)
+KERNEL(dgrad_1x1_bf16_32, dgrad<bfloat, tile32, true, 1>)
+KERNEL(dgrad_strided_bf16_32, dgrad<bfloat, tile32, false, 4>)
+KERNEL(dgrad_bf16_64, dgrad<bfloat, tile64, false, 1>)
+KERNEL(dgrad_1x1_bf16_64, dgrad<bfloat, tile64, true, 1>)
+KERNEL(dgrad_strided_bf16_64, dgrad<bfloat, tile64, false, 4>)
+KERNEL(dgrad_bf16_128, dgrad<bfloat, tile128, false, 1>)
+KERNEL(dgrad_1x1_bf16_128, dgrad<bfloat, tile128, true, 1>)
+KERNEL(dgrad_strided_bf16_128, dgrad<bfloat, tile128, false, 4>)
+KERNEL(dgrad_straight_through_32, byte_dgrad<tile32, false, 1>)
+KERNEL(dgrad_1x1_straight_through_32, byte_dgrad<tile32, true, 1>)
+KERNEL(dgrad_strided_straight_through_32, byte_dgrad<tile32, false, 4>)
+KERNEL(dgrad_straight_through_64, byte_dgrad<tile64, false, 1>)
+KERNEL(dgrad_1x1_straight_through_64, byte_dgrad<tile64, true, 1>)
+KERNEL(dgrad_strided_straight_through_64, byte_dgrad<tile64, false, 4>)
+KERNEL(dgrad_straight_through_128, byte_dgrad<tile128, false, 1>)
+KERNEL(dgrad_1x1_straight_through_128, byte_dgrad<tile128, true, 1>)
+KERNEL(dgrad_strided_straight_through_128, byte_dgrad<tile128, false, 4>)
 KERNEL(wgrad_fp16_32, wgrad<cordee::half, tile32>)
 KERNEL(wgrad_fp16_64, wgrad<cordee::half, tile64>)
 KERNEL(wgrad_fp16_128, wgrad<cordee::half, tile128>)
@@ -90,9 +113,6 @@ KERNEL(correlation_bytes_128, byte_correlation<tile128, float>)
 KERNEL(correlation_bytes_sums_32, byte_correlation<tile32, std::int32_t>)
 KERNEL(correlation_bytes_sums_64, byte_correlation<tile64, std::int32_t>)
 KERNEL(correlation_bytes_sums_128, byte_correlation<tile128, std::int32_t>)
-KERNEL(correlation_straight_through_32, straight_through<tile32>)
-KERNEL(correlation_straight_through_64, straight_through<tile64>)
-KERNEL(correlation_straight_through_128, straight_through<tile128>)
 
 KERNEL(pack_filters_bf16, pack_filters_kernel<float, bfloat>)
 KERNEL(pack_filters_bytes, pack_filters_kernel<std::int8_t, std::int8_t>)

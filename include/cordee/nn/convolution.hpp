@@ -58,20 +58,32 @@ class convolution_node {
   template <class Ready>
   number* backward(const backward_pass<B>& pass, number* dy, gradient_target<number> target,
                    Ready& ready) {
-    if (!pass.is_frozen(segment_)) compute_weight_gradient(pass, dy);
     number* dx = nullptr;
-    if (target.needed) {
+    if (target.needed)
       dx = target.accumulate_into != nullptr ? target.accumulate_into : pass.gradients->acquire();
-      engine{}.template dgrad<number>(
-          problem_, pass.samples, dy, pass.template packed_at<number>(packed_), dx,
-          target.accumulate_into != nullptr ? write_mode::add : write_mode::overwrite, pass.s);
-    }
+    compute_gradients(pass, dy, dx,
+                      target.accumulate_into != nullptr ? write_mode::add : write_mode::overwrite);
     pass.gradients->release(dy);
     ready(segment_);
     return dx;
   }
 
  private:
+  void compute_gradients(const backward_pass<B>& pass, const number* dy, number* dx,
+                         write_mode dx_mode) {
+    const number* const packed = pass.template packed_at<number>(packed_);
+    if constexpr (requires { engine::shares_backward; })
+      if (dx != nullptr && !pass.is_frozen(segment_)) {
+        pass.workspace->reserve(
+            engine{}.template workspace<number>(problem_, pass.samples, pass.s));
+        return engine{}.template backward<number>(problem_, pass.samples, x_, dy, packed,
+                                                  pass.plane + weights_, pass.mode,
+                                                  pass.workspace->span().data, dx, dx_mode, pass.s);
+      }
+    if (!pass.is_frozen(segment_)) compute_weight_gradient(pass, dy);
+    if (dx != nullptr)
+      engine{}.template dgrad<number>(problem_, pass.samples, dy, packed, dx, dx_mode, pass.s);
+  }
   void compute_weight_gradient(const backward_pass<B>& pass, const number* dy) {
     if constexpr (B::packs_gradients)
       if (pass.packed_gradients != nullptr)

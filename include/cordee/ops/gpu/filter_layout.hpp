@@ -95,11 +95,12 @@ template <Number From, std::floating_point Real>
 struct unpack_filters_kernel {
   static constexpr int threads = filter_tile::threads;
   filter_tile tile;
-  const From* partial;
-  std::size_t splits;
-  Real* dw;
-  write_mode mode;
+  const From* partial = nullptr;
+  std::size_t splits = 0;
+  Real* dw = nullptr;
+  write_mode mode = write_mode::overwrite;
 
+  unpack_filters_kernel() = default;
   unpack_filters_kernel(const krsc_layout& layout, const From* from, std::size_t count, Real* to,
                         write_mode write)
       : tile(layout, layout.taps == 1 ? 8 : 1, 32),
@@ -113,21 +114,30 @@ struct unpack_filters_kernel {
   }
   template <class Block>
   CORDEE_DEVICE void operator()(Block& b) const {
+    sum_tile<threads>(b, b.index());
+  }
+  /// What block `block` of tile.blocks() does, by a block of `BlockThreads` threads.
+  template <int BlockThreads, class Block>
+  CORDEE_DEVICE void sum_tile(Block& b, std::size_t block) const {
+    static_assert(threads % BlockThreads == 0);
     auto* const sums = b.template shared<precision::wide<From>>(tile.numbers());
     const std::size_t size = tile.layout.size();
-    tile.for_each_krsc(b.index(), b.thread(),
-                       [&](unsigned k, unsigned i, std::size_t index, bool is_weight) {
-                         if (!is_weight) return;
-                         precision::wide<From> sum = 0;
-                         for (std::size_t s = 0; s < splits; ++s)
-                           sum += precision::widened(partial[s * size + index]);
-                         sums[k * tile.pitch + i] = sum;
-                       });
+    for (int i = 0; i < threads / BlockThreads; ++i)
+      tile.for_each_krsc(block, b.thread() + i * BlockThreads,
+                         [&](unsigned k, unsigned n, std::size_t index, bool is_weight) {
+                           if (!is_weight) return;
+                           precision::wide<From> sum = 0;
+                           for (std::size_t s = 0; s < splits; ++s)
+                             sum += precision::widened(partial[s * size + index]);
+                           sums[k * tile.pitch + n] = sum;
+                         });
     b.sync();
-    tile.for_each_master(b.index(), b.thread(), [&](unsigned k, unsigned i, std::size_t index) {
-      const auto sum = static_cast<Real>(sums[k * tile.pitch + i]);
-      dw[index] = mode == write_mode::add ? dw[index] + sum : sum;
-    });
+    for (int i = 0; i < threads / BlockThreads; ++i)
+      tile.for_each_master(block, b.thread() + i * BlockThreads,
+                           [&](unsigned k, unsigned n, std::size_t index) {
+                             const auto sum = static_cast<Real>(sums[k * tile.pitch + n]);
+                             dw[index] = mode == write_mode::add ? dw[index] + sum : sum;
+                           });
   }
 };
 

@@ -83,7 +83,7 @@ void tensor_core_batch_is_its_samples(const device_fixture<D>& at, const convolu
   CHECK(joined == fprop(0, samples));
 }
 
-/// fprop, dgrad and wgrad.
+/// fprop, dgrad, wgrad, and the last two together.
 template <Number N, class Comparison = exactly, class D>
 void tensor_core_is_the_definition(const device_fixture<D>& at, const convolution_problem& p,
                                    int samples) {
@@ -143,6 +143,23 @@ void tensor_core_is_the_definition(const device_fixture<D>& at, const convolutio
   for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += dw0[i];
   CHECK(Comparison::template same<float>(wgrad(write_mode::add), sum));
   CHECK(Comparison::template same<float>(wgrad(write_mode::overwrite), dw));
+
+  // Both gradients together have the bits that they have by themselves.
+  for (const bool adds : {false, true}) {
+    const write_mode mode = adds ? write_mode::add : write_mode::overwrite;
+    const write_mode other = adds ? write_mode::overwrite : write_mode::add;
+    device_dx = put(dx0, p.in, v_in);
+    const auto wanted_dx = dgrad(device_dx, mode);
+    device_dw = at.template put_as<float>(dw0);
+    const auto wanted_dw = wgrad(other);
+    device_dx = put(dx0, p.in, v_in);
+    device_dw = at.template put_as<float>(dw0);
+    tensor_core::backward<N>(p, samples, device_x.span().data, device_dy.span().data, packed,
+                             device_dw.span().data, other, workspace.span().data,
+                             device_dx.span().data, mode, at.s);
+    CHECK(get(device_dx, p.in, v_in) == wanted_dx);
+    CHECK(at.numbers(device_dw) == wanted_dw);
+  }
 }
 
 }  // namespace support

@@ -222,8 +222,13 @@ struct correlation_kernel {
 
   template <class Block>
   CORDEE_DEVICE void operator()(Block& b) const {
+    compute_tile(b, static_cast<int>(b.index()));
+  }
+  /// What block `block` of blocks() does.
+  template <class Block>
+  CORDEE_DEVICE void compute_tile(Block& b, int block) const {
     std::byte* const memory = b.template shared<std::byte>(shared_bytes());
-    const int block = static_cast<int>(b.index()), tile = by_tiles_across.quotient(block);
+    const int tile = by_tiles_across.quotient(block);
     const int first_pixel = tile * Tile::rows,
               first_filter = (block - tile * by_tiles_across.divisor) * Tile::columns;
     warp_tile<Tile, mma> warp(b.thread());

@@ -16,6 +16,7 @@
 #include <cordee/core/error.hpp>
 #include <cordee/ops/engines/tensor_core/bytes.hpp>
 #include <cordee/ops/engines/tensor_core/correlation.hpp>
+#include <cordee/ops/engines/tensor_core/dgrad.hpp>
 #include <cordee/ops/engines/tensor_core/epilogue.hpp>
 #include <cordee/ops/engines/tensor_core/prologue.hpp>
 #include <cordee/ops/engines/tensor_core/weight_gradient.hpp>
@@ -24,12 +25,6 @@
 namespace cordee::inline CORDEE_ABI {
 
 namespace detail::ops {
-
-/// Pixels are indexed in 32 bits, one K step beyond the last included; taps are bits of a mask.
-inline void expect_supported(const implicit_gemm& g) {
-  expects(g.pixels() <= 2'000'000'000, "tensor_core: a batch has at most 2,000,000,000 pixels");
-  expects(g.window <= max_taps, "tensor_core: a window has at most 15 x 15 taps");
-}
 
 template <class N, class Prologue, class Epilogue, GpuStream S>
 void launch_correlation(const implicit_gemm& g, const N* in, const typename mma_type<N>::weight* w,
@@ -55,6 +50,8 @@ struct tensor_core {
   /// pack() is what ops/packed_table.hpp says, of block() channels and filters, in both orders;
   /// pack_bytes() and pack_dequantized() are what it says of quantized weights.
   static constexpr bool packs_by_table = true, packs_crsk = true, packs_bytes_by_table = true;
+  /// backward() computes both gradients of a layer by fewer launches than wgrad() and dgrad().
+  static constexpr bool shares_backward = true;
 
   /// Activations in float, which occur only beside bytes, are padded as bytes are.
   template <class N>
@@ -93,8 +90,9 @@ struct tensor_core {
   template <detail::ops::TensorCoreNumber N, GpuStream S>
   static void dgrad(const convolution_problem& p, int samples, const N* dy, const N* packed, N* dx,
                     write_mode mode, S s) {
-    run_dgrad(p, samples, dy, packed + layout_of<N>(p).size(),
-              detail::ops::store_epilogue<N>{dx, mode}, s);
+    const unpack<float>* const nothing = nullptr;
+    detail::ops::launch_dgrad(p, samples, dy, packed + layout_of<N>(p).size(),
+                              detail::ops::store_epilogue<N>{dx, mode}, nothing, s);
   }
 
   /// Numbers of type N that hold the partial weight gradients, (splits, K', R, S, C') in float.
@@ -111,9 +109,20 @@ struct tensor_core {
   static void wgrad(const convolution_problem& p, int samples, const N* x, const N* dy,
                     const Prologue& prologue, Real* dw, write_mode mode, N* workspace, S s) {
     float* const partial = reinterpret_cast<float*>(workspace);  // (splits, K', R, S, C')
-    run_wgrad(p, samples, x, dy, prologue, partial, s);
-    detail::ops::unpack_filters(layout_of<N>(p), partial, plan_splits<N>(p, samples).splits, dw,
-                                mode, s);
+    const unpack<Real> sum =
+        run_wgrad(layout_of<N>(p), p, samples, x, dy, prologue, partial, dw, mode, s);
+    s.launch_kernel(sum.tile.blocks(), sum);
+  }
+  /// wgrad and dgrad of one layer, which share their last launch.
+  template <detail::ops::TensorCoreNumber N, class Real, GpuStream S>
+  static void backward(const convolution_problem& p, int samples, const N* x, const N* dy,
+                       const N* packed, Real* dw, write_mode dw_mode, N* workspace, N* dx,
+                       write_mode dx_mode, S s) {
+    const unpack<Real> sum =
+        run_wgrad(layout_of<N>(p), p, samples, x, dy, detail::ops::identity_prologue{},
+                  reinterpret_cast<float*>(workspace), dw, dw_mode, s);
+    detail::ops::launch_dgrad(p, samples, dy, packed + layout_of<N>(p).size(),
+                              detail::ops::store_epilogue<N>{dx, dx_mode}, &sum, s);
   }
 
   static std::size_t packed_bytes(const convolution_problem& p) {
@@ -178,32 +187,28 @@ struct tensor_core {
     for_each(s, in + out,
              detail::ops::gradient_operands_op{x, k, x_bf16.data(), in, dy, dy_bf16.data()});
     const detail::ops::krsc_layout layout = layout_of<float>(p);
-    const std::size_t splits = plan_splits<bfloat>(padded, samples).splits;
     const detail::device::stream_buffer<float, S> partial(
-        s, splits * layout.size());  // (splits, K', R, S, C')
-    run_wgrad(padded, samples, x_bf16.data(), dy_bf16.data(), detail::ops::identity_prologue{},
-              partial.data(), s);
-    detail::ops::unpack_filters(layout, partial.data(), splits, dw, dw_mode, s);
-    if (dx != nullptr)
-      run_dgrad(padded, samples, dy_bf16.data(), packed,
-                detail::ops::straight_through_epilogue{x, k, dx, dx_mode}, s);
+        s, plan_splits<bfloat>(padded, samples).splits * layout.size());  // (splits, K', R, S, C')
+    const unpack<Real> sum =
+        run_wgrad(layout, padded, samples, x_bf16.data(), dy_bf16.data(),
+                  detail::ops::identity_prologue{}, partial.data(), dw, dw_mode, s);
+    if (dx == nullptr)
+      s.launch_kernel(sum.tile.blocks(), sum);
+    else
+      detail::ops::launch_dgrad(padded, samples, dy_bf16.data(), packed,
+                                detail::ops::straight_through_epilogue{x, k, dx, dx_mode}, &sum, s);
   }
 
  private:
-  template <class N, class Epilogue, class S>
-  static void run_dgrad(const convolution_problem& p, int samples, const N* dy, const N* crsk,
-                        const Epilogue& epilogue, S s) {
-    for (int row = 0; row < p.stride; ++row)
-      for (int column = 0; column < p.stride; ++column) {
-        const auto g = detail::ops::dgrad_gemm<N>(p, samples, row, column);
-        if (epilogue.mode == write_mode::overwrite || g.depth() != 0)
-          detail::ops::launch_correlation(g, dy, crsk, detail::ops::identity_prologue{}, epilogue,
-                                          s);
-      }
-  }
-  template <class N, class Prologue, class S>
-  static void run_wgrad(const convolution_problem& p, int samples, const N* x, const N* dy,
-                        const Prologue& prologue, float* partial, S s) {
+  template <class Real>
+  using unpack = detail::ops::unpack_filters_kernel<float, Real>;
+
+  /// The splits of dw, and the kernel that adds them.
+  template <class N, class Prologue, class Real, class S>
+  static unpack<Real> run_wgrad(const detail::ops::krsc_layout& layout,
+                                const convolution_problem& p, int samples, const N* x, const N* dy,
+                                const Prologue& prologue, float* partial, Real* dw, write_mode mode,
+                                S s) {
     const auto g = detail::ops::fprop_gemm<N>(p, samples);
     detail::ops::expect_supported(g);
     const split_plan plan = plan_splits<N>(p, samples);
@@ -212,6 +217,7 @@ struct tensor_core {
                       detail::ops::weight_gradient_kernel<N, decltype(tile), Prologue>{
                           g, x, dy, prologue, partial, plan.steps});
     });
+    return {layout, partial, plan.splits, dw, mode};
   }
 
   /// The split-K division of a weight gradient.

@@ -16,6 +16,7 @@
 
 #include <cstddef>
 
+#include <cordee/core/error.hpp>
 #include <cordee/core/extent.hpp>
 #include <cordee/ops/convolution.hpp>
 #include <cordee/ops/engines/tensor_core/fast_divisor.hpp>
@@ -112,6 +113,12 @@ struct implicit_gemm {
     return {sample, row - sample * down.count, pixel - row * across.count};
   }
 };
+
+/// Pixels are indexed in 32 bits, one K step beyond the last included; taps are bits of a mask.
+inline void expect_supported(const implicit_gemm& g) {
+  expects(g.pixels() <= 2'000'000'000, "tensor_core: a batch has at most 2,000,000,000 pixels");
+  expects(g.window <= max_taps, "tensor_core: a window has at most 15 x 15 taps");
+}
 
 template <class N>
 constexpr implicit_gemm fprop_gemm(const convolution_problem& p, int samples) {
