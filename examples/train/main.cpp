@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <set>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -94,7 +95,16 @@ void add_options(CLI::App& app, settings& s) {
   };
   model("--network", s.network, "One of those compiled in, see the end");
   model("--precision", s.precision, "Its precision");
-  model("--label-smoothing", s.label_smoothing, "")->check(CLI::Range(0.0, 1.0));
+  model("--loss", s.loss,
+        "cross_entropy, binary_cross_entropy (a sigmoid for each class), or mean_squared_error of "
+        "the logits, whose gradients are smaller by a factor of about the number of classes")
+      ->check(IsMember({"cross_entropy", "binary_cross_entropy", "mean_squared_error"}));
+  model("--label-smoothing", s.label_smoothing, "Of the cross-entropies")
+      ->check(CLI::Range(0.0, 1.0));
+  model("--target-threshold", s.target_threshold,
+        "Of binary_cross_entropy: targets above it count as 1, as of both classes of a mixed "
+        "sample; 0: none")
+      ->check(CLI::Range(0.0, 0.99));
   model("--dropout", s.dropout, "Share of the classifier's inputs that are dropped")
       ->check(CLI::Range(0.0, 0.99));
   model("--load", s.load, "Begin with the weights of this safetensors file");
@@ -116,9 +126,13 @@ void add_options(CLI::App& app, settings& s) {
       ->check(NonNegativeNumber);
   optimization("--accumulate", s.accumulate, "Micro-batches of an update on each rank")
       ->check(PositiveNumber);
-  optimization("--optimizer", s.optimizer, "sgd, lars, lamb, or decentlam with --reducer gossip")
-      ->check(IsMember({"sgd", "lars", "lamb", "decentlam"}));
-  optimization("--learning-rate", s.learning_rate, "Peak, at the reference batch")
+  optimization("--optimizer", s.optimizer,
+               "sgd, lars, larc; adam, adamw, lamb, lambc, rmsprop, rmsprop_warmup; or decentlam, "
+               "qg_dmsgd, with --reducer gossip")
+      ->check(IsMember({"sgd", "lars", "larc", "adam", "adamw", "lamb", "lambc", "rmsprop",
+                        "rmsprop_warmup", "decentlam", "qg_dmsgd"}));
+  optimization("--learning-rate", s.learning_rate,
+               "Peak, at the reference batch; of adam, adamw, lamb, lambc and rmsprop about 0.001")
       ->check(NonNegativeNumber);
   optimization("--reference-batch", s.reference_batch, "The batch it was tuned for")
       ->check(PositiveNumber);
@@ -127,15 +141,26 @@ void add_options(CLI::App& app, settings& s) {
       "From the reference batch to this one: none, linear, sqrt, or legw, which scales the "
       "warm-up too")
       ->check(IsMember({"none", "linear", "sqrt", "legw"}));
-  optimization("--warmup", s.warmup, "Epochs of warm-up from 0")->check(NonNegativeNumber);
-  optimization("--schedule", s.schedule,
-               "constant, multistep (a tenth at 1/3, 2/3 and 8/9), polynomial (power 2), or cosine")
-      ->check(IsMember({"constant", "multistep", "polynomial", "cosine"}));
-  optimization("--momentum", s.momentum, "")->check(CLI::Range(0.0, 1.0));
-  optimization("--weight-decay", s.weight_decay, "")->check(NonNegativeNumber);
-  optimization("--clip-norm", s.clip_norm, "Largest norm of the gradient, of sgd; 0: any")
+  optimization(
+      "--warmup", s.warmup,
+      "Epochs of warm-up from 0; with rmsprop_warmup the epoch around which SGD takes over")
       ->check(NonNegativeNumber);
-  optimization("--trust-coefficient", s.trust_coefficient, "Of lars")->check(PositiveNumber);
+  optimization(
+      "--schedule", s.schedule,
+      "constant, multistep (a tenth at 1/3, 2/3 and 8/9), exponential (to a hundredth at the end), "
+      "polynomial (power 2), cosine, one_cycle, mlperf_poly2, or akiba_slow_start")
+      ->check(IsMember({"constant", "multistep", "exponential", "polynomial", "cosine", "one_cycle",
+                        "mlperf_poly2", "akiba_slow_start"}));
+  optimization("--momentum", s.momentum, "Of adam, adamw, lamb and lambc it is beta1")
+      ->check(CLI::Range(0.0, 1.0));
+  optimization("--beta2", s.beta2, "Of adam, adamw, lamb and lambc")->check(CLI::Range(0.0, 1.0));
+  app.add_flag("--nesterov", s.nesterov, "Nesterov momentum, of sgd, lars, larc and decentlam")
+      ->group("Optimization");
+  optimization("--weight-decay", s.weight_decay, "")->check(NonNegativeNumber);
+  optimization("--clip-norm", s.clip_norm, "Largest norm of the gradient; 0: any")
+      ->check(NonNegativeNumber);
+  optimization("--trust-coefficient", s.trust_coefficient, "Of lars and larc")
+      ->check(PositiveNumber);
   optimization("--seed", s.seed, "Of weights, order and augmentation");
 
   const auto ranks = [&](auto name, auto& x, auto help) {
@@ -195,12 +220,31 @@ void check_together(settings& s) {
   if (s.format != "synthetic" && s.data.empty()) refuse("--data is needed; try --help");
   if (s.batch > 0 && s.batch_per_rank > 0) refuse("give --batch or --batch-per-rank, not both");
   if (s.batch == 0 && s.batch_per_rank == 0) s.batch = 256;
-  if ((s.optimizer == "decentlam") != (s.reducer == "gossip"))
+  const bool gossips = s.optimizer == "decentlam" || s.optimizer == "qg_dmsgd";
+  if (gossips != (s.reducer == "gossip"))
     refuse("--optimizer ", s.optimizer, " with --reducer ", s.reducer,
-           ": decentlam mixes weights with neighbours, which is --reducer gossip; the other "
-           "optimizers need an exact mean, such as --reducer ring");
-  if (s.clip_norm > 0 && s.optimizer != "sgd")
-    refuse("--clip-norm with --optimizer ", s.optimizer, ": only sgd's gradient is clipped here");
+           ": decentlam and qg_dmsgd mix weights with neighbors, which is --reducer gossip; the "
+           "other optimizers need an exact mean, such as --reducer ring");
+  if (s.clip_norm > 0 && gossips)
+    refuse("--clip-norm with --optimizer ", s.optimizer,
+           ": only the mean of all ranks' gradients is clipped here, and gossip has none");
+  const std::set<std::string> with_nesterov{"sgd", "lars", "larc", "decentlam"};
+  if (s.nesterov && !with_nesterov.contains(s.optimizer))
+    refuse("--nesterov with --optimizer ", s.optimizer,
+           ": it is a form of the momentum of sgd, lars, larc and decentlam");
+  if (s.optimizer == "rmsprop_warmup" && s.warmup == 0)
+    refuse("--optimizer rmsprop_warmup needs --warmup, the epoch around which SGD takes over");
+  if ((s.schedule == "one_cycle" || s.schedule == "mlperf_poly2") &&
+      (s.scaling == "legw" || s.warmup >= s.epochs))
+    refuse("--schedule ", s.schedule, " has its warm-up in it, ", s.warmup, " of ", s.epochs,
+           " epochs: it needs fewer epochs of --warmup than --epochs, and legw would scale another "
+           "warm-up");
+  if (s.schedule == "akiba_slow_start" && s.warmup > 0 && s.optimizer != "rmsprop_warmup")
+    refuse(
+        "--schedule akiba_slow_start begins at half the learning rate in place of a warm-up: "
+        "give --warmup 0, or --optimizer rmsprop_warmup, as its authors did");
+  if (s.target_threshold > 0 && s.loss != "binary_cross_entropy")
+    refuse("--target-threshold with --loss ", s.loss, ": it belongs to binary_cross_entropy");
   if (s.mixup > 0 && s.cutmix > 0) refuse("give --mixup or --cutmix, not both");
   if (s.transport == "mpi" && s.ranks != 1)
     refuse("--ranks counts threads: with --transport mpi give the number to mpirun");

@@ -2,9 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Policies that are chosen when the program runs, so that a trainer is compiled once for all of
-// them: a schedule, an exact reducer, and callbacks that may be absent.
+// them: a loss, a schedule, an exact reducer, and callbacks that may be absent.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -21,6 +22,49 @@ namespace train {
 
 using namespace cordee;
 
+struct chosen_loss {
+  std::variant<cross_entropy, binary_cross_entropy, mean_squared_error> method;
+
+  struct sample_loss {
+    double value;
+    std::variant<cross_entropy::sample_loss, binary_cross_entropy::sample_loss,
+                 mean_squared_error::sample_loss>
+        loss;
+
+    [[nodiscard]] double gradient(double z, double y) const {
+      return std::visit([&](const auto& l) { return l.gradient(z, y); }, loss);
+    }
+    [[nodiscard]] double probability(double z) const {
+      return std::visit([&](const auto& l) { return l.probability(z); }, loss);
+    }
+  };
+  template <class Sample>
+  sample_loss operator()(const Sample& s) const {
+    const auto of = [&](const auto& loss) {
+      const auto l = loss(s);
+      return sample_loss{l.value, l};
+    };
+    return std::visit(of, method);
+  }
+  [[nodiscard]] chosen_loss in_evaluation() const {
+    const auto of = [](const auto& loss) {
+      return chosen_loss{std::remove_cvref_t<decltype(loss)>{}};
+    };
+    return std::visit(of, method);
+  }
+  [[nodiscard]] std::string describe() const {
+    return std::visit([](const auto& loss) { return loss.describe(); }, method);
+  }
+  bool operator==(const chosen_loss&) const = default;
+};
+
+inline chosen_loss make_loss(const settings& s) {
+  if (s.loss == "binary_cross_entropy")
+    return {binary_cross_entropy{s.label_smoothing, s.target_threshold}};
+  if (s.loss == "mean_squared_error") return {mean_squared_error{}};
+  return {cross_entropy{s.label_smoothing}};
+}
+
 struct chosen_schedule {
   std::function<double(double)> curve;
   std::string text;
@@ -34,23 +78,38 @@ chosen_schedule chosen(const S& s) {
   return {s, cordee::describe(s)};
 }
 
+/// Schedules whose shape has the warm-up in it.
+inline bool has_warmup(const std::string& schedule) {
+  return schedule == "one_cycle" || schedule == "mlperf_poly2";
+}
+
 /// Warm-up, then the schedule, with learning rates for the reference batch scaled to this one.
 inline chosen_schedule make_schedule(const settings& s, std::int64_t global_batch) {
   const auto scaled = [&](const auto& base) -> chosen_schedule {
-    if (s.scaling == "none") return chosen(warmup{s.warmup, base});
-    if (s.scaling == "linear")
-      return chosen(warmup{s.warmup, linear_scaled{base, s.reference_batch, global_batch}});
-    if (s.scaling == "sqrt")
-      return chosen(warmup{s.warmup, sqrt_scaled{base, s.reference_batch, global_batch}});
-    return chosen(legw{s.warmup, base, s.reference_batch, global_batch});
+    const double ramp = has_warmup(s.schedule) || s.optimizer == "rmsprop_warmup" ? 0 : s.warmup;
+    const auto warmed = [&](const auto& curve) {
+      return ramp > 0 ? chosen(warmup{ramp, curve}) : chosen(curve);
+    };
+    if (s.scaling == "none") return warmed(base);
+    if (s.scaling == "linear") return warmed(linear_scaled{base, s.reference_batch, global_batch});
+    if (s.scaling == "sqrt") return warmed(sqrt_scaled{base, s.reference_batch, global_batch});
+    return chosen(legw{ramp, base, s.reference_batch, global_batch});
   };
-  if (s.schedule == "constant") return scaled(constant{s.learning_rate});
+  const double peak = s.learning_rate, epochs = s.epochs;
+  if (s.schedule == "constant") return scaled(constant{peak});
   if (s.schedule == "multistep")
-    return scaled(multistep{.learning_rate = s.learning_rate,
-                            .milestones = {s.epochs / 3, s.epochs * 2 / 3, s.epochs * 8 / 9}});
+    return scaled(multistep{.learning_rate = peak,
+                            .milestones = {epochs / 3, epochs * 2 / 3, epochs * 8 / 9}});
+  if (s.schedule == "exponential")
+    return scaled(exponential{.learning_rate = peak, .factor = std::pow(0.01, 1 / epochs)});
   if (s.schedule == "polynomial")
-    return scaled(polynomial{.peak = s.learning_rate, .epochs = s.epochs, .power = 2});
-  return scaled(cosine{.peak = s.learning_rate, .epochs = s.epochs});
+    return scaled(polynomial{.peak = peak, .epochs = epochs, .power = 2});
+  if (s.schedule == "one_cycle")
+    return scaled(one_cycle{.peak = peak, .epochs = epochs, .rise = s.warmup / epochs});
+  if (s.schedule == "mlperf_poly2")
+    return scaled(mlperf_poly2{.peak = peak, .warmup_epochs = s.warmup, .epochs = epochs});
+  if (s.schedule == "akiba_slow_start") return scaled(akiba_slow_start{peak});
+  return scaled(cosine{.peak = peak, .epochs = epochs});
 }
 
 /// An exact mean by one of several methods.

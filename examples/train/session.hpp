@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <numeric>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,7 @@
 
 #include "dataset.hpp"
 #include "networks.hpp"
+#include "optimizers.hpp"
 #include "policies.hpp"
 
 namespace train {
@@ -173,7 +175,7 @@ template <class Net, class Communicator, class Optimizer, class Reducer>
 int run_session(const settings& s, const Communicator& comm, const data_sources& data,
                 const Optimizer& optimizer, const Reducer& reducer) {
   Net net;
-  net.loss.label_smoothing = s.label_smoothing;
+  net.loss = make_loss(s);
   net.dropout_rate = s.dropout;
   loader feed{data.training,
               comm,
@@ -219,22 +221,15 @@ int run_session(const settings& s, const Communicator& comm, const data_sources&
 /// The trainer's types: those of the optimizer and of the reducer that suits it.
 template <class Net, class Communicator>
 int run_with_policies(const settings& s, const Communicator& comm, const data_sources& data) {
-  const auto with = [&](const auto& optimizer, const auto& reducer) {
-    return run_session<Net>(s, comm, data, optimizer, reducer);
-  };
-  if (s.optimizer == "decentlam")
-    return with(decentlam{.momentum = s.momentum, .weight_decay = s.weight_decay},
-                gossip{comm, topologies::ring{}});
-  const exact_reducer<Communicator> exact(comm, s.reducer);
-  if (s.optimizer == "lars")
-    return with(lars{.momentum = s.momentum,
-                     .weight_decay = s.weight_decay,
-                     .trust_coefficient = s.trust_coefficient},
-                exact);
-  if (s.optimizer == "lamb") return with(lamb{.weight_decay = s.weight_decay}, exact);
-  const sgd plain{.momentum = s.momentum, .weight_decay = s.weight_decay};
-  if (s.clip_norm > 0) return with(clip{plain, s.clip_norm}, exact);
-  return with(plain, exact);
+  return with_optimizer(s, [&](const auto& optimizer) {
+    const auto with = [&](const auto& reducer) {
+      return run_session<Net>(s, comm, data, optimizer, reducer);
+    };
+    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(optimizer)>, gossip_optimizer>)
+      return with(gossip{comm, topologies::ring{}});
+    else
+      return with(exact_reducer<Communicator>(comm, s.reducer));
+  });
 }
 
 template <class Net>

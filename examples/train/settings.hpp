@@ -19,7 +19,8 @@ struct settings {
   bool scaled_decoding = false, skip_broken = false;
   // network
   std::string network = "resnet18", precision = "fp32";
-  double label_smoothing = 0.1, dropout = 0;
+  std::string loss = "cross_entropy";
+  double label_smoothing = 0.1, target_threshold = 0, dropout = 0;
   std::vector<std::string> freeze;
   // batch and length
   int batch = 0, batch_per_rank = 0, accumulate = 1, validation_batch = 50;
@@ -27,7 +28,9 @@ struct settings {
   std::uint64_t seed = 1;
   // optimizer and schedule
   std::string optimizer = "sgd", schedule = "cosine", scaling = "linear";
-  double learning_rate = 0.1, momentum = 0.9, weight_decay = 1e-4, trust_coefficient = 0.001;
+  double learning_rate = 0.1, momentum = 0.9, beta2 = 0.999, weight_decay = 1e-4;
+  double trust_coefficient = 0.001;
+  bool nesterov = false;
   int reference_batch = 256;
   double warmup = 5, clip_norm = 0;  // 0: not clipped
   // ranks

@@ -11,7 +11,7 @@ network_entry entry_of<NETWORK>() {
   using entry = std::tuple_element_t<NETWORK, networks>;
   using net = entry::type;
   return {concat("resnet", entry::depth), std::string(net::precision::name), net::input,
-          net::classes, launch_session<net>};
+          net::classes, launch_session<net::with_loss<chosen_loss>>};
 }
 
 }  // namespace train

@@ -35,10 +35,11 @@ TEST_CASE("binary_cross_entropy: the gradient is the derivative") {
 }
 
 TEST_CASE("binary_cross_entropy: probabilities are sigmoids") {
-  CHECK(binary_cross_entropy::probability(0) == 0.5);
-  CHECK(binary_cross_entropy::probability(1) + binary_cross_entropy::probability(-1) == 1);
-  CHECK(binary_cross_entropy::probability(std::log(3.0)) == doctest::Approx(0.75).epsilon(1e-15));
-  CHECK(binary_cross_entropy::probability(-1000) == 0);
+  using sample = binary_cross_entropy::sample_loss;
+  CHECK(sample::probability(0) == 0.5);
+  CHECK(sample::probability(1) + sample::probability(-1) == 1);
+  CHECK(sample::probability(std::log(3.0)) == doctest::Approx(0.75).epsilon(1e-15));
+  CHECK(sample::probability(-1000) == 0);
 }
 
 TEST_CASE("binary_cross_entropy: a NaN logit makes the loss NaN") {

@@ -1,5 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <limits>
+
 #include <doctest/doctest.h>
 
 #include <cordee/nn/mean_squared_error.hpp>
@@ -16,4 +19,12 @@ TEST_CASE("mean_squared_error: loss and gradient of PyTorch") {
 
 TEST_CASE("mean_squared_error: the gradient is the derivative") {
   check_derivative(mean_squared_error{});
+}
+
+TEST_CASE("mean_squared_error: probabilities are the logits, limited to 0 .. 1") {
+  using sample = mean_squared_error::sample_loss;
+  CHECK(sample::probability(0.25) == 0.25);
+  CHECK(sample::probability(-0.5) == 0);
+  CHECK(sample::probability(1.5) == 1);
+  CHECK(std::isnan(sample::probability(std::numeric_limits<double>::quiet_NaN())));
 }

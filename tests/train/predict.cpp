@@ -122,6 +122,41 @@ TEST_CASE("predict: a network with binary_cross_entropy has a sigmoid for each c
     CHECK(std::abs(probabilities[i] - 1 / (1 + std::exp(-net.logits()[i]))) < 4e-16);
 }
 
+namespace {
+
+/// 1 for the largest logit, else 0, which no single logit says.
+struct winner_takes_all {
+  struct sample_loss {
+    double value, largest;
+    [[nodiscard]] double gradient(double, double) const { return 0; }
+    [[nodiscard]] double probability(double z) const { return z == largest ? 1 : 0; }
+  };
+  template <class Sample>
+  sample_loss operator()(const Sample& s) const {
+    return {0, s.max_logit()};
+  }
+  bool operator==(const winner_takes_all&) const = default;
+};
+
+}  // namespace
+
+TEST_CASE("predict: a probability of the network's loss is one of the sample's logits") {
+  const synthetic data{
+      .extent = shape, .classes = static_cast<int>(classes), .samples = 5, .seed = 3};
+  const labelled_images images(data);
+  small<fp64>::with_loss<winner_takes_all> net{cpu(1)};
+  trainer run{net, sgd{}, constant{.learning_rate = 0.1}, solo{}};
+  const std::vector<double> probabilities = predict(run, images.pixels, norm);
+  for (std::size_t n = 0; n < 5; ++n) {
+    const auto row = static_cast<std::ptrdiff_t>(n * classes);
+    CHECK(std::accumulate(probabilities.begin() + row, probabilities.begin() + row + classes,
+                          0.0) == 1);
+    const auto* z = net.logits().data + row;
+    CHECK(probabilities[n * classes +
+                        static_cast<std::size_t>(std::max_element(z, z + classes) - z)] == 1);
+  }
+}
+
 TEST_CASE("trainer: a loss with values out of range is refused at construction") {
   small<fp64> net{cpu(1)};
   net.loss.label_smoothing = 1.5;

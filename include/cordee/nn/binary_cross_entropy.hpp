@@ -25,12 +25,6 @@ struct binary_cross_entropy {
   double target_threshold =
       0;  // in training alone; 0: targets stay as they are. The paper's is 0.2
 
-  /// A class's probability.
-  [[nodiscard]] CORDEE_HOST_DEVICE static double probability(double z) {
-    const double e = std::exp(-std::fabs(z));
-    return (z < 0 ? e : 1) / (1 + e);
-  }
-
   struct sample_loss {
     double value;
     double on, off, threshold, classes;
@@ -41,6 +35,11 @@ struct binary_cross_entropy {
     }
     [[nodiscard]] CORDEE_HOST_DEVICE double gradient(double z, double y) const {
       return (probability(z) - target(y)) / classes;
+    }
+    /// A sigmoid.
+    [[nodiscard]] CORDEE_HOST_DEVICE static double probability(double z) {
+      const double e = std::exp(-std::fabs(z));
+      return (z < 0 ? e : 1) / (1 + e);
     }
   };
   template <class Sample>

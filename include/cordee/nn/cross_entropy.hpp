@@ -26,7 +26,10 @@ struct cross_entropy {
     double on, off;       // t = on y + off
 
     [[nodiscard]] CORDEE_HOST_DEVICE double gradient(double z, double y) const {
-      return std::exp(z - largest) / sum - (on * y + off);
+      return probability(z) - (on * y + off);
+    }
+    [[nodiscard]] CORDEE_HOST_DEVICE double probability(double z) const {
+      return std::exp(z - largest) / sum;
     }
   };
   template <class Sample>

@@ -7,6 +7,7 @@
 //     struct sample_loss {
 //       double value;
 //       CORDEE_HOST_DEVICE double gradient(double z, double y) const;   // by a logit z of target y
+//       double probability(double z) const;  // optional: of a class; without it softmax's
 //     };
 //     template <class Sample>
 //     CORDEE_HOST_DEVICE sample_loss operator()(const Sample& s) const;
@@ -26,7 +27,6 @@
 // begins at the mean of the samples' losses. Members may be
 //
 //   in_evaluation()    the loss that evaluation reports, if it is another one
-//   probability(z)     of a class, where `predict` is not to return a softmax
 //   check()            throws usage_error for values without meaning
 //   describe()         one line for the description of a run
 #pragma once

@@ -19,6 +19,8 @@ struct mean_squared_error {
     [[nodiscard]] CORDEE_HOST_DEVICE double gradient(double z, double y) const {
       return 2 * (z - y) / classes;
     }
+    /// The logit, which estimates the target; NaN stays.
+    [[nodiscard]] static double probability(double z) { return z < 0 ? 0 : z > 1 ? 1 : z; }
   };
   template <class Sample>
   CORDEE_HOST_DEVICE sample_loss operator()(const Sample& s) const {

@@ -5,7 +5,8 @@
 //
 //   p_k = exp(z_k) / sum over j of exp(z_j)     z: the logits of an image
 //
-// or those of the network's loss (nn/loss.hpp): sigmoids for binary_cross_entropy.
+// or those of the network's loss (nn/loss.hpp): sigmoids for binary_cross_entropy, for
+// mean_squared_error the logits, limited to 0 .. 1.
 #pragma once
 
 #include <algorithm>
@@ -19,6 +20,7 @@
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/device/buffer.hpp>
+#include <cordee/ops/cpu/loss.hpp>
 #include <cordee/precision/number.hpp>
 #include <cordee/train/evaluate.hpp>
 
@@ -45,9 +47,10 @@ struct unlabelled_images {
 template <class M, class N>
 void append_probabilities(const M& model, const N* logits, std::size_t classes,
                           std::vector<double>& out) {
-  if constexpr (requires { model.loss.probability(0.0); }) {
-    for (std::size_t k = 0; k < classes; ++k)
-      out.push_back(model.loss.probability(static_cast<double>(precision::widened(logits[k]))));
+  const ops::loss_sample<N> sample{logits, {}, static_cast<int>(classes)};  // of any label
+  if constexpr (requires { model.loss(sample).probability(0.0); }) {
+    const auto loss = model.loss(sample);
+    for (int k = 0; k < sample.classes(); ++k) out.push_back(loss.probability(sample.logit(k)));
     return;
   }
   const std::size_t first = out.size();
