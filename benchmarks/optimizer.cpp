@@ -18,6 +18,7 @@
 #include <cordee/core/random.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/optim/adam.hpp>
+#include <cordee/optim/adamp.hpp>
 #include <cordee/optim/adamw.hpp>
 #include <cordee/optim/adapt_while_combine.hpp>
 #include <cordee/optim/clip.hpp>
@@ -179,6 +180,8 @@ int main(int argc, char** argv) {
   // The norm of the sum is read in a pass of its own.
   compare("lars_norm_of_sum", lars_norm_of_sum{}, 28, o, sgd_lr_inside);
   compare("adamw", cordee::adamw{}, 28, o, by_hand::adamw);
+  // The sums per row are of what the first pass writes over the gradient.
+  compare("adamp", adamp{}, 40, o, both);
   compare("adam", cordee::adam{}, 28, o, by_hand::adamw);
   compare("rmsprop", rmsprop{.momentum = 0.9}, 28, o, by_hand::adamw);
   compare("centered_rmsprop", centered_rmsprop{.momentum = 0.9}, 36, o, by_hand::adamw);

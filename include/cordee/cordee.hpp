@@ -98,6 +98,7 @@
 #include <cordee/ops/integer_batch_norm.hpp>
 #include <cordee/ops/requantize.hpp>
 #include <cordee/optim/adam.hpp>
+#include <cordee/optim/adamp.hpp>
 #include <cordee/optim/adamw.hpp>
 #include <cordee/optim/adapt_while_combine.hpp>
 #include <cordee/optim/clip.hpp>

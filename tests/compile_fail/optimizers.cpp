@@ -4,10 +4,12 @@
 // A member of an optimizer that is missing, misspelt or of another type is an error that states the
 // right one.
 #include <cordee/comm/solo.hpp>
+#include <cordee/optim/adamp.hpp>
 #include <cordee/optim/optimizer.hpp>
 #include <cordee/precision/fp32.hpp>
 #include <cordee/train/trainer.hpp>
 
+#include "tests/support/emulated.hpp"
 #include "tests/support/quadratic.hpp"
 
 using namespace cordee;
@@ -59,6 +61,10 @@ struct plain_sgd {
   void direction(const optimizer_view<Real, D, 0>&, const step_info&, typename D::stream) const {}
 #endif
 };
+
+#if defined(ADAMP_ON_A_GPU)
+void step(const optimizer_view<float, support::emulated, 2>& v) { adamp{}.accept(v, {}, {}); }
+#endif
 
 void compose(support::quadratic<fp32>& model) {
   trainer run{model, plain_sgd{}, [](double) { return 0.1; }, solo{}};

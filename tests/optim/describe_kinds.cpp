@@ -7,6 +7,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cordee/optim/adamp.hpp>
 #include <cordee/optim/adamw.hpp>
 #include <cordee/optim/clip.hpp>
 #include <cordee/optim/decentlam.hpp>
@@ -82,6 +83,14 @@ TEST_CASE("describe: every option of an optimizer changes its description") {
                             {.beta2 = 0.5},
                             {.epsilon = 0.5},
                             {.weight_decay = 0.5},
+                            {.decay_on = weight_and_bias}});
+  all_described<adamp>({}, {{.beta1 = 0.5},
+                            {.beta2 = 0.5},
+                            {.epsilon = 0.5},
+                            {.weight_decay = 0.5},
+                            {.delta = 0.5},
+                            {.decay_ratio = 0.5},
+                            {.nesterov = true},
                             {.decay_on = weight_and_bias}});
   all_described<decentlam>({}, {{.momentum = 0.5},
                                 {.weight_decay = 0.5},

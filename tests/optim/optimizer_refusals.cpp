@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cordee/optim/adamp.hpp>
 #include <cordee/optim/adamw.hpp>
 #include <cordee/optim/decentlam.hpp>
 #include <cordee/optim/lamb.hpp>
@@ -53,8 +54,8 @@ TEST_CASE_TEMPLATE("check refuses a trust coefficient of zero or less and a nega
   CHECK(refusal(O{.epsilon = -1}).find("epsilon is -1") != std::string::npos);
   CHECK(refusal(O{.epsilon = 0}) == "");
 }
-TEST_CASE_TEMPLATE("check refuses betas outside [0, 1) and an epsilon of zero", O, adamw, lamb,
-                   nvlamb) {
+TEST_CASE_TEMPLATE("check refuses betas outside [0, 1) and an epsilon of zero", O, adamp, adamw,
+                   lamb, nvlamb) {
   CHECK(refusal(O{}) == "");
   for (const double bad : {-0.1, 1.0, not_a_number}) {
     CHECK(refusal(O{.beta1 = bad}).find("beta1 is ") != std::string::npos);

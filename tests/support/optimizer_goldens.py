@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Golden vectors of optimizers on the toy set T4 (docs/mathematics.md, 1.4), in double precision.
 
-Adam and RMSprop are PyTorch's own, the others programs in numpy after the formulas of their sources.
-Needs numpy and torch. Prints name, segment and twelve digits; tests/train/goldens_*.cpp have them.
+Adam and RMSprop are PyTorch's own, AdamP is timm's, the others programs in numpy after the formulas of
+their sources. Needs numpy, torch and timm. Prints name, segment and twelve digits; tests/train/goldens_*.cpp have them.
 """
 import numpy as np
 
@@ -65,6 +65,31 @@ def torch_run(name, make, rates):
             w[k].grad = (a * (w[k] - c)).detach()
         optimizer.step()
     show(name, {k: w[k].detach().numpy() for k in w})
+
+
+def timm_adamp(name, rates, **options):
+    """AdamP with W1 of two rows of two numbers and W2 of one row of two, W1 starting where its gradient is
+    parallel to either row but nearly orthogonal to the whole. Prints the view of each projection."""
+    import torch
+    from timm.optim import adamp
+
+    views = []
+    for view in ("_channel_view", "_layer_view"):
+        inner = getattr(adamp, view)
+        setattr(adamp, view, lambda x, inner=inner, view=view: (views.append(view), inner(x))[1])
+    shapes = {"W1": (2, 2), "b1": (2,), "W2": (1, 2), "b2": (1,)}
+    start = dict(START, W1=[0.5, -0.2, 0.15, -0.15])
+    w = {k: torch.tensor(start[k], dtype=torch.float64).reshape(shapes[k]).requires_grad_() for k in START}
+    optimizer = adamp.AdamP([{"params": [w[k]], "weight_decay": decay_of(k, 0.01)} for k in w], **options)
+    for lr in rates:
+        for group in optimizer.param_groups:
+            group["lr"] = lr
+        for k in w:
+            w[k].grad = torch.from_numpy(gradient(w[k].detach().numpy().reshape(-1), k)).reshape(shapes[k])
+        optimizer.step()
+        print("#", name, views)
+        views.clear()
+    show(name, {k: w[k].detach().numpy().reshape(-1) for k in w})
 
 
 RANKS = 4
@@ -232,6 +257,8 @@ def main():
     torch_run("rmsprop, momentum 0.9", lambda o: lambda p: o.RMSprop(p, momentum=0.9), falling)
     torch_run("centered_rmsprop, 0.9, 0.5",
               lambda o: lambda p: o.RMSprop(p, momentum=0.9, alpha=0.5, centered=True), falling)
+    for delta in (0.1, 0.5, 2):
+        timm_adamp(f"adamp, delta {delta}", falling, delta=delta, nesterov=delta == 2)
     decentralized("decentlam_over{lars}", lars_direction, [1, 1, 0.5], 0.9)
     decentralized("decentlam_over{lamb}", lamb_direction, [0.1, 0.1, 0.05], 0.9)
     quasi_global([0.1, 0.1, 0.05])

@@ -6,6 +6,7 @@
 #include <cordee/comm/ring.hpp>
 #include <cordee/comm/solo.hpp>
 #include <cordee/optim/adam.hpp>
+#include <cordee/optim/adamp.hpp>
 #include <cordee/optim/adamw.hpp>
 #include <cordee/optim/adapt_while_combine.hpp>
 #include <cordee/optim/clip.hpp>
@@ -50,6 +51,7 @@ TEST_CASE("combinations: every exact optimizer over a ring steps as one rank wit
   check_as_one_rank("lamb", lamb{});
   check_as_one_rank("nvlamb", nvlamb{});
   check_as_one_rank("adamw", adamw{});
+  check_as_one_rank("adamp", adamp{});
   check_as_one_rank("larc", larc{});
   check_as_one_rank("lars_norm_of_sum", lars_norm_of_sum{.trust_coefficient = 0.02});
   check_as_one_rank("deepspeed_lamb", deepspeed_lamb{});

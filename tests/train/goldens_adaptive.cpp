@@ -1,13 +1,14 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Golden vectors of Adam, RMSprop, its warm-up (Akiba et al. 2017), LAMB's and LARC's variants
+// Golden vectors of Adam, AdamP, RMSprop, its warm-up (Akiba et al. 2017), LAMB's and LARC's variants
 // through the whole trainer on the toy set T4. Those that docs/mathematics.md does not have are of
 // tests/support/optimizer_goldens.py.
 #include <doctest/doctest.h>
 
 #include <cordee/comm/ring.hpp>
 #include <cordee/optim/adam.hpp>
+#include <cordee/optim/adamp.hpp>
 #include <cordee/optim/clip.hpp>
 #include <cordee/optim/lamb.hpp>
 #include <cordee/optim/lars.hpp>
@@ -33,14 +34,15 @@ void reaches(const O& optimizer, const std::vector<double>& learning_rate,
 
 const std::vector<double> hundredth{0.01, 0.01, 0.01}, falling{0.01, 0.01, 0.005};
 
-// Three steps at epochs 0, 9 and 11, at learning rate 0.5.
-template <class P, class O>
-void reaches_at_epochs(const O& optimizer, const t4_vectors& expected) {
+// Three steps of a model at these epochs.
+template <class P, class Model, class O, class Schedule>
+void reaches_with(const O& optimizer, const Schedule& schedule, std::array<double, 3> epochs,
+                  const t4_vectors& expected) {
   for (const int ranks : {1, 3, 4}) {
     const auto by_rank = on_ranks(ranks, [&](threads comm) {
-      quadratic<P> model{.shift = 0.25 * (comm.rank() - 0.5 * (ranks - 1))};
-      trainer run{model, optimizer, constant{0.5}, ring{comm}};
-      for (const double epoch : {0.0, 9.0, 11.0}) run.step(std::array{one_each(ranks)}, epoch);
+      Model model{{.shift = 0.25 * (comm.rank() - 0.5 * (ranks - 1))}};
+      trainer run{model, optimizer, schedule, ring{comm}};
+      for (const double epoch : epochs) run.step(std::array{one_each(ranks)}, epoch);
       t4_vectors out;
       for (std::size_t k = 0; k < 4; ++k) out.push_back(numbers(run.weights(), k));
       return out;
@@ -55,8 +57,58 @@ void reaches_at_epochs(const O& optimizer, const t4_vectors& expected) {
   }
 }
 
+template <class P>
+struct of_t4 : quadratic<P> {};
+template <class P, class O>
+void reaches_at_epochs(const O& optimizer, const t4_vectors& expected) {
+  reaches_with<P, of_t4<P>>(optimizer, constant{0.5}, {0, 9, 11}, expected);
+}
+
+// T4 with W1 of two rows of two numbers and W2 of one row. The gradient at W1's start is parallel
+// to either row, but nearly orthogonal to the whole.
+constexpr auto t4_with_rows = [] {
+  auto table = t4_table;
+  table[0].shape = {2, 2, 0, 0};
+  table[2].shape = {1, 2, 0, 0};
+  return table;
+}();
+template <class P>
+struct with_rows : quadratic<P> {
+  static constexpr std::span<const segment> segments() { return t4_with_rows; }
+  void initialize(span_on<typename P::master, cpu> plane, std::uint64_t seed) const {
+    quadratic<P>::initialize(plane, seed);
+    for (std::size_t i = 0; const double x : {0.5, -0.2, 0.15, -0.15})
+      plane[i++] = static_cast<typename P::master>(x);
+  }
+};
+template <class P>
+void reaches_with_rows(const adamp& optimizer, const t4_vectors& expected) {
+  reaches_with<P, with_rows<P>>(optimizer, learning_rates(falling), {0, 1, 2}, expected);
+}
+
 }  // namespace
 
+TEST_CASE_TEMPLATE("adamp is timm's without projection", P, fp64, fp32) {
+  reaches_with_rows<P>({.weight_decay = 0.01},
+                       {{0.47497765717, -0.175052213967, 0.174658398632, -0.174658399069},
+                        {0.0249000724681, 0.175024211923},
+                        {0.974776515786, -1.97451589399},
+                        {0.0253029386991}});
+}
+TEST_CASE_TEMPLATE("adamp is timm's, projected by tensor in two of three steps", P, fp64, fp32) {
+  reaches_with_rows<P>({.weight_decay = 0.01, .delta = 0.5},
+                       {{0.486419933465, -0.179559128575, 0.178148638247, -0.178148638689},
+                        {0.0249000724681, 0.175024211923},
+                        {0.974776515786, -1.97451589399},
+                        {0.0253029386991}});
+}
+TEST_CASE_TEMPLATE("adamp is timm's with Nesterov's momentum, projected by row", P, fp64, fp32) {
+  reaches_with_rows<P>({.weight_decay = 0.01, .delta = 2, .nesterov = true},
+                       {{0.507953005328, -0.179325946361, 0.149996253474, -0.149996254054},
+                        {0.0384520408056, 0.160714591946},
+                        {0.984109496394, -2.00783451304},
+                        {0.0134154477642}});
+}
 TEST_CASE_TEMPLATE("adam is PyTorch's, with decay in the gradient", P, fp64, fp32) {
   reaches<P>(adam{.weight_decay = 0.01}, falling,
              {{0.475094485752, -0.275039372335, 0.775011082121, 0.075024258932},

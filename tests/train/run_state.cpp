@@ -22,6 +22,7 @@
 #include <cordee/comm/server.hpp>
 #include <cordee/comm/solo.hpp>
 #include <cordee/optim/adam.hpp>
+#include <cordee/optim/adamp.hpp>
 #include <cordee/optim/adamw.hpp>
 #include <cordee/optim/adapt_while_combine.hpp>
 #include <cordee/optim/clip.hpp>
@@ -229,6 +230,7 @@ TEST_CASE("run_state: forms of LARS go on with equal bits") {
 }
 TEST_CASE("run_state: optimizers of Adam's family go on with equal bits") {
   continues_exactly("adamw", adamw{});
+  continues_exactly("adamp", adamp{.delta = 1});
   continues_exactly("lamb", lamb{});
   continues_exactly("nvlamb", nvlamb{});
   continues_exactly("deepspeed_lamb", deepspeed_lamb{});

@@ -59,24 +59,20 @@ void segmented_for(cpu::stream s, std::span<const segment> table, const Body& bo
   });
 }
 
-/// A sum of squares in double. Eight independent sums vectorise without -ffast-math.
-class square_sum {
+/// A sum of products in double. Eight independent sums vectorise without -ffast-math.
+class dot_product {
  public:
   static constexpr std::size_t width = 8;
 
   /// `n` is a multiple of `width`, except in the last call.
   template <class Real>
-  void add(const Real* from, std::size_t n) {
+  void add(const Real* x, const Real* y, std::size_t n) {
     const std::size_t whole = n / width * width;
     for (std::size_t i = 0; i < whole; i += width)
-      for (std::size_t j = 0; j < width; ++j) {
-        const auto value = static_cast<double>(from[i + j]);
-        sums_[j] += value * value;
-      }
-    for (std::size_t i = whole; i < n; ++i) {
-      const auto value = static_cast<double>(from[i]);
-      sums_[i - whole] += value * value;
-    }
+      for (std::size_t j = 0; j < width; ++j)
+        sums_[j] += static_cast<double>(x[i + j]) * static_cast<double>(y[i + j]);
+    for (std::size_t i = whole; i < n; ++i)
+      sums_[i - whole] += static_cast<double>(x[i]) * static_cast<double>(y[i]);
   }
   [[nodiscard]] double total() const {
     return ((sums_[0] + sums_[1]) + (sums_[2] + sums_[3])) +
@@ -88,18 +84,18 @@ class square_sum {
 };
 
 /// sums[k] <- the sum of f(k, first, last) over the chunks of segment k.
-template <class F>
-void segmented_sums(cpu::stream s, std::span<const segment> table, span_on<double, cpu> sums,
+template <class Sum, class F>
+void segmented_sums(cpu::stream s, std::span<const segment> table, span_on<Sum, cpu> sums,
                     const F& f) {
-  expects(sums.size >= table.size(), "segmented_squares: needs room for one sum per segment");
-  std::vector<double> partial(chunks_of(table));  // (chunks of all segments)
+  expects(sums.size >= table.size(), "segmented_sums: needs room for one sum per segment");
+  std::vector<Sum> partial(chunks_of(table));  // (chunks of all segments)
   for_each_chunk(s, table,
                  [&](std::size_t k, std::size_t chunk, std::size_t first, std::size_t last) {
                    partial[chunk] = f(k, first, last);
                  });
   std::size_t chunk = 0;
   for (std::size_t k = 0; k < table.size(); ++k) {
-    sums[k] = 0;
+    sums[k] = {};
     for (std::size_t end = chunk + chunks_of(table[k]); chunk < end; ++chunk)
       sums[k] += partial[chunk];
   }
@@ -111,8 +107,8 @@ template <class Real>
 void segmented_squares(cpu::stream s, std::span<const segment> table, span_on<const Real, cpu> x,
                        span_on<double, cpu> squares) {
   segmented_sums(s, table, squares, [&](std::size_t, std::size_t first, std::size_t last) {
-    square_sum sum;
-    sum.add(x.data + first, last - first);
+    dot_product sum;
+    sum.add(x.data + first, x.data + first, last - first);
     return sum.total();
   });
 }
@@ -124,12 +120,12 @@ void segmented_squares(cpu::stream s, std::span<const segment> table, const Body
   segmented_sums(s, table, squares, [&](std::size_t k, std::size_t first, std::size_t last) {
     constexpr std::size_t block = 256;
     Real values[block];
-    square_sum sum;
+    dot_product sum;
     const auto f = body_for_segment(body, table[k].kind, k);
     for (std::size_t i = first; i < last; i += block) {
       const std::size_t n = std::min(block, last - i);
       simd_for_each<Real>(i, i + n, [&](auto at) { decltype(at){at.i - i}.put(values, f(at)); });
-      sum.add(values, n);
+      sum.add(values, values, n);
     }
     return sum.total();
   });
