@@ -11,10 +11,13 @@
 
 #include <cordee/comm/adasum.hpp>
 #include <cordee/comm/butterfly.hpp>
+#include <cordee/comm/double_tree.hpp>
 #include <cordee/comm/gathered.hpp>
 #include <cordee/comm/halving_doubling.hpp>
+#include <cordee/comm/hierarchical.hpp>
 #include <cordee/comm/one_shot.hpp>
 #include <cordee/comm/ring.hpp>
+#include <cordee/comm/torus_ring.hpp>
 #include <cordee/comm/tree.hpp>
 #include <cordee/comm/two_shot.hpp>
 #include <cordee/testing/counting_communicator.hpp>
@@ -46,14 +49,16 @@ std::size_t rounds_of(int ranks, const Make& make) {
   return most;
 }
 
+std::size_t ceil_log2(std::size_t n) { return static_cast<std::size_t>(std::bit_width(n - 1)); }
+
 }  // namespace
 
 TEST_CASE("rounds: of every method on 1, 2, 3, 5, 8 and 16 ranks") {
   for (const int ranks : {1, 2, 3, 5, 8, 16}) {
     CAPTURE(ranks);
     const auto p = static_cast<std::size_t>(ranks);
-    const auto log_above = static_cast<std::size_t>(std::bit_width(p - 1));  // ceil log2
-    const std::size_t log_below = static_cast<std::size_t>(std::bit_width(p)) - 1;
+    const std::size_t log_above = ceil_log2(p),
+                      log_below = static_cast<std::size_t>(std::bit_width(p)) - 1;
     const std::size_t pairs = std::has_single_bit(p) ? 0 : 2;
     CHECK(rounds_of(ranks, [](auto comm) { return ring{comm}; }) == 2 * (p - 1));
     CHECK(rounds_of(ranks, [](auto comm) { return tree{comm}; }) == 2 * log_above);
@@ -69,4 +74,44 @@ TEST_CASE("rounds: of every method on 1, 2, 3, 5, 8 and 16 ranks") {
             return gathered{comm, scaled_sign{}};
           }) == std::min<std::size_t>(p - 1, 1));
   }
+}
+
+TEST_CASE("rounds: trees inside nodes of 1, 2 and 4 ranks, a ring across them") {
+  for (const std::size_t p : {1, 2, 3, 5, 8, 16})
+    for (const std::size_t k : {1, 2, 4}) {
+      CAPTURE(p);
+      CAPTURE(k);
+      const std::size_t nodes_of_k = (p + k - 1) / k;
+      CHECK(rounds_of(static_cast<int>(p), [&](auto comm) {
+              return hierarchical{comm, nodes{static_cast<int>(k)}};
+            }) == 2 * ceil_log2(std::min(k, p)) + 2 * (nodes_of_k - 1));
+    }
+}
+
+TEST_CASE("rounds: rings along the columns and the rows of a torus") {
+  for (const std::size_t p : {1, 2, 3, 5, 6, 8, 12, 16})
+    for (const std::size_t rows : {1, 2, 3, 4}) {
+      if (p % rows != 0) continue;
+      CAPTURE(p);
+      CAPTURE(rows);
+      CHECK(rounds_of(static_cast<int>(p), [&](auto comm) {
+              return torus_ring{comm, static_cast<int>(rows)};
+            }) == 2 * (p / rows - 1) + 2 * (rows - 1));
+    }
+}
+
+// A tree of L levels takes two rounds a level up and two down, since a node has its children one
+// after the other, but one at the root, which has one child: 4 L - 2. What the ranks do in the other
+// tree adds up to three.
+TEST_CASE("rounds: two trees of a single chunk each") {
+  const auto of_trees = [](std::size_t p) {
+    return rounds_of(static_cast<int>(p), [](auto comm) { return double_tree{comm}; });
+  };
+  CHECK(of_trees(1) == 0);
+  for (std::size_t p = 2; p < 18; ++p) {
+    CAPTURE(p);
+    CHECK(of_trees(p) >= 4 * ceil_log2(p) - 2);
+    CHECK(of_trees(p) <= 4 * ceil_log2(p) + 1);
+  }
+  for (const std::size_t p : {4, 8, 16}) CHECK(of_trees(p) == 4 * ceil_log2(p) + 1);
 }

@@ -71,6 +71,13 @@ TEST_CASE("adamp: one row along its gradient turns the projection of all rows of
   CHECK(after({}, w, {1, -4, 3, 1}) == after({.delta = 0}, w, {1, -4, 3, 1}));
 }
 
+TEST_CASE("adamp: the limit of the cosine is that of the numbers of a row") {
+  const std::vector<double> w{1, 0, 0, 1}, g{0.06, 1, 1, -0.06};  // 0.1 / sqrt(4) < 0.06
+  const auto projected = after({}, w, g);
+  CHECK(std::abs(projected[0] - 1) < 1e-9);  // of the whole tensor the step has no part along w
+  CHECK(std::abs(projected[3] - 1) < 1e-9);
+}
+
 TEST_CASE("adamp: where rows fail, the whole tensor is tested and projected as one row") {
   const std::vector<double> w{2, 0, 0, 1}, g{1, 0, 0, -2};  // parallel by row, orthogonal together
   const auto projected = after({}, w, g);
@@ -87,6 +94,13 @@ TEST_CASE("adamp: a projected tensor gets a tenth of the decay, a vector is not 
   CHECK(decay({.weight_decay = 1}, {}, 2) == doctest::Approx(0.001).epsilon(1e-2));
   CHECK(decay({.weight_decay = 1, .delta = 0}, {.delta = 0}, 2) ==
         doctest::Approx(0.01).epsilon(1e-2));
+}
+
+TEST_CASE("adamp: norms below epsilon count as epsilon, and norms beyond a double do no harm") {
+  const std::vector<double> along{1, 0, 0, 1}, tiny{1e-12, 0, 0, 1e-12};
+  CHECK(after({}, tiny, along) != after({.delta = 0}, tiny, along));  // a cosine of 1e-4
+  const std::vector<double> huge(6, 1.7e308);
+  for (const double w : after({}, huge, {1, 1, -2, 1, 1, -2})) CHECK(std::isfinite(w));
 }
 
 TEST_CASE("adamp: rows longer than a chunk, and any number of workers, give the same bits") {
