@@ -18,6 +18,7 @@ using support::refuses_floats;
 namespace {
 
 using definition = integer_reference<>;
+constexpr const std::int16_t* no_residual = nullptr;
 
 /// A convolution with random integers; steps of its input, weights and output are given.
 struct random_layer {
@@ -74,14 +75,14 @@ TEST_CASE("integer convolution: the worked dot product of a quantized convolutio
   c.offset = 131;
   const std::array<std::uint8_t, 4> x{138, 108, 255, 0};
   std::uint8_t y = 0;
-  definition::convolution<std::uint8_t, std::uint8_t>(c, x.data(), nullptr, &y);
+  definition::convolution(c, x.data(), no_residual, &y);
   CHECK(y == 82 + 128);
   c.factors = {fixed_point::from_real(1)};
   c.low = -largest_bias;
   c.high = largest_bias;
   c.offset = 0;
   std::int32_t sum = 0;
-  definition::convolution<std::uint8_t, std::int32_t>(c, x.data(), nullptr, &sum);
+  definition::convolution(c, x.data(), no_residual, &sum);
   CHECK(sum == 31471);
 }
 
@@ -92,8 +93,7 @@ TEST_CASE("integer convolution: within half a step of the real one, clipped, pad
       r.layer.offset = 20;
       const extent out = r.layer.problem.out();
       std::vector<std::uint8_t> y(out.size());
-      definition::convolution(r.layer, r.x.data(), static_cast<const std::int16_t*>(nullptr),
-                              y.data());
+      definition::convolution(r.layer, r.x.data(), no_residual, y.data());
       std::size_t at = 0;
       for (int k = 0; k < out.channels; ++k)
         for (int i = 0; i < out.height; ++i)

@@ -76,6 +76,11 @@ struct integer_convolution {
   }
 };
 
+/// The mean over pixels.
+struct mean_problem {
+  extent in;
+};
+
 struct integer_classifier {
   std::size_t features = 0, classes = 0;
   std::vector<std::int8_t> weights;  // (classes, features)
@@ -90,9 +95,9 @@ inline constexpr std::int32_t wide_limit = std::int32_t{1} << 23;
 /// The definitions, sample by sample; activations are (channels, height, width).
 template <class Int = std::int64_t>
 struct integer_reference {
-  template <Activation In, Activation Out>
+  template <Activation In, Activation Residual, Activation Out>
   static void convolution(const integer_convolution& c, const In* x,
-                          const std::int16_t* residual,  // or null
+                          const Residual* residual,  // or null
                           Out* y) {
     const convolution_problem& p = c.problem;
     const extent out = p.out();

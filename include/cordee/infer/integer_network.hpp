@@ -1,0 +1,78 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A trained network that runs on integers alone: from the bytes of images to 32-bit logits.
+//
+//   auto net = integer_network::from<resnet<20, int8, cpu>>(run.weights(), normalization);
+//   net.run(images, logits);    // (samples, channels, height, width) -> (samples, classes)
+//
+// The weights are those of a network in int8: trained in int8, or in FP32 and calibrated
+// (train/calibrate.hpp). Sums are rounded once (ops/requantize.hpp). The definition of every layer
+// is in infer/integer_layers.hpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <cordee/core/error.hpp>
+#include <cordee/core/span_on.hpp>
+#include <cordee/infer/integer_program.hpp>
+#include <cordee/infer/program_builder.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+class integer_network {
+ public:
+  /// Of network type N. `plane` holds weights, running statistics and ranges, by N's table. Throws
+  /// error that names the layer if a layer has no range, or numbers that are not finite.
+  template <class N>
+  [[nodiscard]] static integer_network from(std::span<const float> plane,
+                                            const normalization& pixels) {
+    static_assert(
+        Quantized<typename N::precision>,
+        "an integer_network is made of a network in int8, whose ranges it needs: load the "
+        "weights into one and calibrate it");
+    expects(plane.size() >= N::plane_size(),
+            "integer_network: the plane is smaller than the network's table");
+    const detail::infer::layer_list list =
+        detail::infer::list_layers(static_cast<const N*>(nullptr));
+    detail::infer::program_builder builder(list, plane);
+    auto program = builder.build(N::input, pixels);
+    return integer_network(std::move(program), builder.logit_step());
+  }
+
+  [[nodiscard]] const extent& image() const { return program_.image; }
+  [[nodiscard]] std::size_t classes() const { return program_.classes(); }
+  /// The number that one step of a logit stands for.
+  [[nodiscard]] double logit_step() const { return logit_step_; }
+  [[nodiscard]] const detail::infer::integer_program& program() const { return program_; }
+
+  /// Allocates nothing. Layers is for tests: by default the library's definitions.
+  template <class Layers = detail::infer::integer_reference<>>
+  void run(std::span<const std::uint8_t> images,  // (samples, channels, height, width)
+           std::span<std::int32_t> logits) {      // (samples, classes)
+    const std::size_t size = image().size(), samples = images.size() / size;
+    expects(images.size() == samples * size && logits.size() == samples * classes(),
+            "integer_network: images are whole, and each has a logit for each class");
+    for (std::size_t n = 0; n < samples; ++n)
+      detail::infer::run_reference<Layers>(program_, plan_, memory_.data(),
+                                           images.data() + n * size, logits.data() + n * classes());
+  }
+
+ private:
+  integer_network(detail::infer::integer_program program, double logit_step)
+      : program_(std::move(program)),
+        logit_step_(logit_step),
+        plan_(program_, detail::infer::plain_sizes(program_)),
+        memory_(plan_.size) {}
+
+  detail::infer::integer_program program_;
+  double logit_step_;
+  detail::infer::memory_plan plan_;
+  std::vector<std::byte> memory_;
+};
+
+}  // namespace cordee::inline CORDEE_ABI

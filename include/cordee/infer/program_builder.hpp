@@ -1,0 +1,255 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Makes the integer form of a trained network (Jacob et al., 2018), in double precision.
+//
+//   weights      w_q of the layer as in training: per filter, symmetric
+//   batch norm   folded into the steps of the filters: s_w f, a negative factor f turns w_q's signs
+//   bias         round(b / (s_x s_w f)), of at most 2^30: a filter whose bias is larger, or whose
+//                step is 0, gets a larger step, and its weights are rounded to it
+//   factor       s_x s_w f / s_y
+//
+// The step s_y of an output is that of the convolution that reads it; 1/64 of it at a residual
+// block; and before the mean, where no range was observed, the bound of the sums / 2^23.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <cordee/core/concat.hpp>
+#include <cordee/core/error.hpp>
+#include <cordee/core/training_step.hpp>
+#include <cordee/infer/integer_program.hpp>
+#include <cordee/infer/layer_list.hpp>
+#include <cordee/nn/quantization.hpp>
+#include <cordee/ops/batch_norm_problem.hpp>
+#include <cordee/ops/fold_batch_norm.hpp>
+#include <cordee/ops/quantize.hpp>
+
+namespace cordee::inline CORDEE_ABI::detail::infer {
+
+/// m as a fixed-point factor. Beyond 2^31 every sum but 0 is clipped, so its size does not matter.
+inline fixed_point factor_of(double m) { return fixed_point::from_real(std::min(m, 0x1p31 - 1)); }
+
+class program_builder {
+ public:
+  program_builder(const layer_list& list, std::span<const float> plane)
+      : list_(list.layers()), plane_(plane), quantizers_(list_.size()), formats_(list_.size()) {}
+
+  /// Throws error that names the layer if the network has no ranges or numbers that are not finite.
+  integer_program build(const extent& image, const normalization& pixels) {
+    integer_program program{.image = image, .table = {}, .steps = {}};
+    for (std::size_t i = 0; i < list_.size(); ++i)
+      if (list_[i].as<convolution_problem>() != nullptr) quantizers_[i] = input_quantizer(list_[i]);
+    for (std::size_t i = list_.size(); i-- > 0;) formats_[i] = format_of(static_cast<int>(i));
+    for (std::size_t i = 0; i < list_.size(); ++i) {
+      integer_step step{.layer = {}, .input = list_[i].input, .residual = list_[i].residual};
+      std::visit([&](const auto& problem) { add_layer(i, problem, step); }, list_[i].problem);
+      step.bytes = formats_[i].bytes;
+      program.steps.push_back(std::move(step));
+    }
+    expects(list_.front().as<convolution_problem>() != nullptr &&
+                list_.back().as<classifier_problem>() != nullptr,
+            "infer: a network begins with a convolution and ends in linear");
+    for (std::size_t c = 0; c < static_cast<std::size_t>(image.channels); ++c)
+      for (int byte = 0; byte < 256; ++byte)
+        program.table.push_back(static_cast<std::uint8_t>(quantizers_[0].quantize(
+            (static_cast<float>(byte) / 255 - pixels.mean[c]) * pixels.scale[c])));
+    return program;
+  }
+  /// The number that one step of a logit stands for.
+  [[nodiscard]] double logit_step() const { return formats_.back().step; }
+
+ private:
+  /// The integers of a layer's output: the real is step (q - zero_point).
+  struct format {
+    int bytes = 1;
+    double step = 1;
+    int zero_point = 0;
+    double bound = 0;  // of the output's magnitudes
+  };
+  /// A filter with folded parameters: sum of q (x - z) + bias, in units of `unit`.
+  struct filter {
+    double unit = 1;
+    std::int64_t bias = 0;
+    double magnitude = 0;  // sum of |q|
+  };
+
+  [[nodiscard]] ops::affine_quantizer<float> input_quantizer(const listed_layer& layer) const {
+    const float low = plane_[layer.range->offset], high = plane_[layer.range[1].offset];
+    if (!(low <= high)) nn::throw_unknown_range(layer.name);
+    const auto k = ops::fit_affine(low, high, ops::unsigned_bytes);
+    if (!std::isfinite(k.scale)) refuse(layer, "the range of its input is not finite");
+    return k;
+  }
+  [[noreturn]] static void refuse(const listed_layer& layer, std::string_view reason) {
+    throw error(concat("layer \"", layer.name, "\" has no form in integers: ", reason));
+  }
+
+  /// The format of layer i's output, but for the step where there is no range.
+  [[nodiscard]] format format_of(int i) const {
+    const auto& self = list_[static_cast<std::size_t>(i)];
+    if (self.as<ops::subsample_problem>() != nullptr) return stream_of(self.input);
+    int readers = 0;
+    for (std::size_t k = 0; k < list_.size(); ++k) {
+      const listed_layer& reader = list_[k];
+      if (reader.input == i && reader.as<ops::max_pool_problem>() != nullptr) return formats_[k];
+      readers += (reader.input == i ? 1 : 0) + (reader.residual == i ? 1 : 0);
+    }
+    const int first = first_convolution(i);
+    if (readers > 1 && first >= 0) return stream_of(i);
+    if (first >= 0) return of_quantizer(quantizers_[static_cast<std::size_t>(first)]);
+    for (std::size_t k = 0; k < list_.size(); ++k)
+      if (list_[k].residual == i && formats_[k].bytes == 2) return formats_[k];
+    return {.bytes = 4};
+  }
+  /// The first convolution that reads the output of layer i; -1 if there is none.
+  [[nodiscard]] int first_convolution(int i) const {
+    for (std::size_t k = 0; k < list_.size(); ++k)
+      if (list_[k].input == i && list_[k].as<convolution_problem>() != nullptr)
+        return static_cast<int>(k);
+    return -1;
+  }
+  [[nodiscard]] static format of_quantizer(const ops::affine_quantizer<float>& k) {
+    return {.bytes = 1, .step = static_cast<double>(k.scale), .zero_point = k.zero_point};
+  }
+  [[nodiscard]] format stream_of(int i) const {
+    const int first = first_convolution(i);
+    expects(first >= 0, "infer: a shortcut reads what no convolution reads");
+    const double step = of_quantizer(quantizers_[static_cast<std::size_t>(first)]).step;
+    return {.bytes = 2, .step = step / stream_steps, .zero_point = 0, .bound = 32768 * step};
+  }
+
+  /// The weights of a filter, quantized, and its bias, as units of its sums.
+  template <class Weights>
+  static filter fit_filter(Weights q, double unit, double bias, double largest) {
+    if (unit < 0) {
+      for (auto& w : q) w = static_cast<std::int8_t>(-w);
+      unit = -unit;
+    }
+    if (!(std::abs(bias) <= largest * unit)) {
+      const double larger = std::abs(bias) / largest;
+      for (auto& w : q) w = static_cast<std::int8_t>(std::nearbyint(w * (unit / larger)));
+      unit = larger;
+    }
+    if (unit == 0) {  // the batch norm's scale and bias are 0
+      for (auto& w : q) w = 0;
+      unit = 1;
+    }
+    filter f{unit, std::llrint(bias / unit), 0};
+    for (const auto w : q) f.magnitude += std::abs(static_cast<double>(w));
+    return f;
+  }
+  [[nodiscard]] std::vector<double> read(const segment& s) const {
+    return {plane_.begin() + static_cast<std::ptrdiff_t>(s.offset),
+            plane_.begin() + static_cast<std::ptrdiff_t>(s.end())};
+  }
+  /// Quantizes a layer's filters; returns their scales.
+  std::vector<double> quantize(const listed_layer& layer, std::vector<std::int8_t>& q,
+                               std::size_t filters) const {
+    q.resize(layer.weights->size);
+    const std::size_t each = q.size() / filters;
+    std::vector<double> scales;
+    for (std::size_t k = 0; k < filters; ++k) {
+      const float scale = ops::quantize_channel(
+          each, plane_.data() + layer.weights->offset + k * each, q.data() + k * each);
+      if (!std::isfinite(scale)) refuse(layer, "its weights are not finite");
+      scales.push_back(static_cast<double>(scale));
+    }
+    return scales;
+  }
+
+  void add_layer(std::size_t i, const convolution_problem& p, integer_step& step) {
+    const listed_layer& layer = list_[i];
+    const auto filters = static_cast<std::size_t>(p.filters);
+    const std::size_t each = p.weights() / filters;
+    if (each > static_cast<std::size_t>(most_terms)) refuse(layer, "its sums overflow 32 bits");
+    integer_convolution c;
+    c.problem = p;
+    c.zero_point = quantizers_[i].zero_point;
+    const double x_step = static_cast<double>(quantizers_[i].scale);
+    std::vector<double> scales = quantize(layer, c.weights, filters), bias(filters);
+    if (layer.norm != nullptr) {
+      const auto gamma = read(*layer.norm), beta = read(layer.norm[1]),
+                 mean = read(*layer.statistics), variance = read(layer.statistics[1]);
+      fold_batch_norm(filters, 1, gamma.data(), beta.data(), mean.data(), variance.data(),
+                      ops::batch_norm_problem::epsilon, scales.data(), bias.data());
+    }
+    std::vector<filter> fitted;
+    format& y = formats_[i];
+    double bound = 0;
+    for (std::size_t k = 0; k < filters; ++k) {
+      if (!std::isfinite(scales[k]) || !std::isfinite(bias[k]))
+        refuse(layer, "its batch norm is not finite");
+      fitted.push_back(fit_filter(std::span(c.weights).subspan(k * each, each), x_step * scales[k],
+                                  bias[k], largest_bias));
+      const filter& f = fitted.back();
+      c.bias.push_back(static_cast<std::int32_t>(f.bias));
+      bound = std::max(bound, f.unit * (255 * f.magnitude + std::abs(static_cast<double>(f.bias))));
+    }
+    if (layer.residual >= 0) bound += formats_[static_cast<std::size_t>(layer.residual)].bound;
+    y.bound = bound;
+    if (y.bytes == 2) y.bound = 32768 * y.step;
+    if (y.bytes == 4) y.step = bound == 0 ? 1 : bound / (wide_limit - 2);  // two roundings
+    for (const filter& f : fitted) c.factors.push_back(factor_of(f.unit / y.step));
+    if (layer.input >= 0) {
+      const format& x = formats_[static_cast<std::size_t>(layer.input)];
+      if (x.bytes == 2) c.input_factor = factor_of(x.step / x_step);
+    }
+    if (layer.residual >= 0) {
+      const format& added = formats_[static_cast<std::size_t>(layer.residual)];
+      if (added.bytes == 1) refuse(layer, "what its shortcut adds is rounded to bytes");
+      c.residual_factor = factor_of(added.step / y.step);
+    }
+    c.offset = y.zero_point;
+    c.low = layer.relu ? y.zero_point : y.bytes == 1 ? 0 : y.bytes == 2 ? -32768 : -wide_limit;
+    c.high = y.bytes == 1 ? 255 : y.bytes == 2 ? 32767 : wide_limit;
+    step.layer = std::move(c);
+  }
+  void add_layer(std::size_t i, const classifier_problem& p, integer_step& step) {
+    const listed_layer& layer = list_[i];
+    const format& x = formats_[static_cast<std::size_t>(layer.input)];
+    expects(x.bytes == 4, "infer: linear reads global_average_pool, or a convolution");
+    integer_classifier c;
+    c.features = static_cast<std::size_t>(p.features);
+    c.classes = static_cast<std::size_t>(p.classes);
+    const std::vector<double> scales = quantize(layer, c.weights, c.classes),
+                              bias = read(*layer.bias);
+    std::vector<double> units;
+    double bound = 0;
+    for (std::size_t k = 0; k < c.classes; ++k) {
+      if (!std::isfinite(bias[k])) refuse(layer, "its bias is not finite");
+      const filter f = fit_filter(std::span(c.weights).subspan(k * c.features, c.features),
+                                  x.step * scales[k], bias[k], 0x1p50);
+      c.bias.push_back(f.bias);
+      units.push_back(f.unit);
+      bound = std::max(bound, f.magnitude * wide_limit + std::abs(static_cast<double>(f.bias)));
+    }
+    while (std::ldexp(bound, -c.shift) >= 0x1p30) ++c.shift;
+    const double largest = *std::max_element(units.begin(), units.end());
+    for (const double unit : units) c.factors.push_back(factor_of(unit / largest));
+    formats_[i] = {.bytes = 4, .step = std::ldexp(largest, c.shift)};
+    step.layer = std::move(c);
+  }
+  void add_layer(std::size_t i, const mean_problem& p, integer_step& step) {
+    formats_[i] = formats_[static_cast<std::size_t>(list_[i].input)];
+    expects(formats_[i].bytes == 4, "infer: global_average_pool reads a convolution");
+    step.layer = p;
+  }
+  template <class Problem>  // a layer that keeps its input's integers
+  void add_layer(std::size_t i, const Problem& p, integer_step& step) {
+    formats_[i] = formats_[static_cast<std::size_t>(list_[i].input)];
+    step.layer = p;
+  }
+
+  const std::vector<listed_layer>& list_;
+  std::span<const float> plane_;
+  std::vector<ops::affine_quantizer<float>> quantizers_;
+  std::vector<format> formats_;
+};
+
+}  // namespace cordee::inline CORDEE_ABI::detail::infer

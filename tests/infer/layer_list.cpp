@@ -1,0 +1,87 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include <cordee/infer/layer_list.hpp>
+#include <cordee/nn/resnet.hpp>
+#include <cordee/precision/fp32.hpp>
+#include <cordee/precision/int8.hpp>
+
+using namespace cordee;
+using namespace cordee::detail::infer;
+
+namespace {
+
+template <class N>
+layer_list listed() {
+  return list_layers(static_cast<const N*>(nullptr));
+}
+
+/// A letter for each layer, with its input, residual and r for a rectifier.
+std::string summary(const layer_list& list) {
+  constexpr std::string_view letters = "CPSML";
+  std::string out;
+  for (const listed_layer& l : list.layers()) {
+    out += letters[l.problem.index()];
+    out += std::to_string(l.input);
+    if (l.residual >= 0) out += "+" + std::to_string(l.residual);
+    out += l.relu ? "r " : " ";
+  }
+  return out;
+}
+
+/// The names of a layer's tensors.
+std::string tensors(const listed_layer& l) {
+  std::string out(l.name);
+  for (const segment* s : {l.weights, l.bias, l.range, l.norm, l.statistics})
+    if (s != nullptr) out.append(" ").append(s->name);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "layer_list: a CIFAR network, whose shortcuts come before the convolutions that add them") {
+  const auto a = listed<resnet<8, fp32, cpu>>();
+  CHECK(summary(a) == "C-1r C0r C1+0r C2r S2 C3+4r C5r S5 C6+7r M8 L9 ");
+  const auto b = listed<resnet<8, fp32, cpu, resnet_options{.shortcut = shortcut::b}>>();
+  CHECK(summary(b) == "C-1r C0r C1+0r C2r C2 C3+4r C5r C5 C6+7r M8 L9 ");
+  CHECK(tensors(b.layers()[4]) ==
+        "layer2.0.downsample.0 layer2.0.downsample.0.weight layer2.0.downsample.1.weight "
+        "layer2.0.downsample.1.running_mean");
+  CHECK(tensors(b.layers()[5]) ==
+        "layer2.0.conv2 layer2.0.conv2.weight layer2.0.bn2.weight layer2.0.bn2.running_mean");
+}
+
+TEST_CASE("layer_list: an ImageNet network in int8, with the ranges of its inputs") {
+  const auto list = listed<resnet<18, int8, cpu, resnet_options{.dropout = true}>>();
+  CHECK(summary(list).starts_with("C-1r P0 C1r C2+1r C3r C4+3r C5r C5 C6+7r C8r "));
+  CHECK(summary(list).ends_with("M" + std::to_string(list.layers().size() - 3) + " L" +
+                                std::to_string(list.layers().size() - 2) + " "));
+  CHECK(tensors(list.layers()[0]) ==
+        "conv1 conv1.weight conv1.input_min bn1.weight bn1.running_mean");
+  CHECK(tensors(list.layers()[7]) ==
+        "layer2.0.downsample.0 layer2.0.downsample.0.weight layer2.0.downsample.0.input_min "
+        "layer2.0.downsample.1.weight layer2.0.downsample.1.running_mean");
+  CHECK(tensors(list.layers().back()) == "fc fc.weight fc.bias");
+  CHECK(std::get<convolution_problem>(list.layers()[2].problem) ==
+        convolution_problem{{64, 56, 56}, 64, 3, 1, 1});
+}
+
+TEST_CASE("layer_list: bottlenecks") {
+  const auto list = listed<resnet<50, fp32, cpu>>();
+  CHECK(summary(list).starts_with("C-1r P0 C1r C2r C1 C3+4r C5r C6r C7+5r "));
+  CHECK(tensors(list.layers()[5]) ==
+        "layer1.0.conv3 layer1.0.conv3.weight layer1.0.bn3.weight layer1.0.bn3.running_mean");
+}
+
+TEST_CASE("layer_list: what has no form in integers is refused in a sentence") {
+  using pool_then_relu =
+      network<sequential<convolution<4>, max_pool<>, relu, global_average_pool, linear<2>>, fp32,
+              cpu, direct, extent{1, 8, 8}, 2>;
+  CHECK_THROWS_WITH_AS(static_cast<void>(listed<pool_then_relu>()),
+                       doctest::Contains("a rectifier that does not directly follow a convolution"),
+                       usage_error);
+}
