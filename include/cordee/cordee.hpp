@@ -150,6 +150,7 @@
 #include <cordee/train/evaluate.hpp>
 #include <cordee/train/gradient_noise.hpp>
 #include <cordee/train/json_lines.hpp>
+#include <cordee/train/kfac.hpp>
 #include <cordee/train/loss_scale.hpp>
 #include <cordee/train/mllog.hpp>
 #include <cordee/train/predict.hpp>

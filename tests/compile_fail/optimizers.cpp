@@ -2,11 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A member of an optimizer that is missing, misspelt or of another type is an error that states the
-// right one.
+// right one; so is a preconditioner where the trainer does not look for it.
 #include <cordee/comm/solo.hpp>
 #include <cordee/optim/adamp.hpp>
+#include <cordee/optim/clip.hpp>
+#include <cordee/optim/lars.hpp>
 #include <cordee/optim/optimizer.hpp>
+#include <cordee/optim/sgd.hpp>
 #include <cordee/precision/fp32.hpp>
+#include <cordee/train/kfac.hpp>
 #include <cordee/train/trainer.hpp>
 
 #include "tests/support/emulated.hpp"
@@ -66,6 +70,22 @@ struct plain_sgd {
 void step(const optimizer_view<float, support::emulated, 2>& v) { adamp{}.accept(v, {}, {}); }
 #endif
 
+#if defined(KFAC_ON_A_GPU)
+struct on_gpu {
+  using device = support::emulated;
+  using precision = fp32;
+};
+using factors_on_gpu = kfac<sgd>::preconditioner<on_gpu, solo>;
+#endif
+
 void compose(support::quadratic<fp32>& model) {
-  trainer run{model, plain_sgd{}, [](double) { return 0.1; }, solo{}};
+  constexpr auto learning_rate = [](double) { return 0.1; };
+#if defined(PRECONDITIONER_INSIDE)
+  trainer run{model, clip{kfac{sgd{}}}, learning_rate, solo{}};
+#elif defined(PRECONDITIONER_WITH_NORMS)
+  trainer run{model, kfac{lars{}}, learning_rate, solo{}};
+#else
+  trainer run{model, plain_sgd{}, learning_rate, solo{}};
+  trainer preconditioned{model, kfac{sgd{}}, learning_rate, solo{}};
+#endif
 }

@@ -56,6 +56,12 @@ class small_residual_network
                 const std::function<void(std::size_t)>& ready, cpu::stream s) {
     network::backward(in, gradients, mode, ready, s);
   }
+  template <class Ready>
+    requires cordee::detail::nn::is_observed<Ready>
+  void backward(const packed_parameters& in, span_on<float, cpu> gradients, write_mode mode,
+                const Ready& ready, cpu::stream s) {
+    network::backward(in, gradients, mode, ready, s);
+  }
 
  private:
   static constexpr int samples = 16;

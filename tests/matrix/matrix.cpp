@@ -152,7 +152,8 @@ struct column {
 };
 template <class O>
 column try_with_all_reducers(const std::string& name, const O& optimizer, double learning_rate) {
-  if constexpr (O::needs == agreement::exact && !std::is_same_v<O, any_exact>)
+  if constexpr (O::needs == agreement::exact && !std::is_same_v<O, any_exact> &&
+                !cordee::detail::train::HasPreconditioner<O>)
     return try_with_all_reducers(name, any_exact(optimizer), learning_rate);
   else {
     column all{name, {}};
@@ -190,6 +191,7 @@ table make() {
       try_with_all_reducers("lookahead{sgd}", lookahead{sgd{}}, 0.02),
       try_with_all_reducers("weight_average{sgd}", weight_average{sgd{}, exponential_average{0.5}},
                             0.02),
+      try_with_all_reducers("kfac{velocity_sgd}", kfac{velocity_sgd{}, 0.03}, 0.01),
       try_with_all_reducers("decentlam", decentlam{}, 0.02),
       try_with_all_reducers("decentlam_over{lars}", decentlam_over{lars{.trust_coefficient = 0.02}},
                             0.5),

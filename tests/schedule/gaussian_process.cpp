@@ -21,27 +21,6 @@ double unsoftplus(double y) { return std::log(std::expm1(y)); }
 
 }  // namespace
 
-TEST_CASE("cholesky: solves K x = b, knows log det, and refuses a matrix that is not positive") {
-  // K = A A^T + I of whole numbers, whose products with x are exact.
-  constexpr std::size_t n = 7;
-  std::vector<double> k(n * n);
-  for (std::size_t i = 0; i < n; ++i)
-    for (std::size_t j = 0; j < n; ++j) {
-      k[i * n + j] = i == j ? 1 : 0;
-      for (std::size_t c = 0; c < n; ++c)
-        k[i * n + j] += static_cast<double>((i * 3 + c * 5) % 4 * ((j * 3 + c * 5) % 4));
-    }
-  std::vector<double> b(n), x(n);
-  for (std::size_t i = 0; i < n; ++i)
-    for (std::size_t j = 0; j < n; ++j) b[i] += k[i * n + j] * (static_cast<double>(j) - 2);
-  x = b;
-  cholesky(k, n).solve(x);
-  // Condition number below trace(K) = 200 over a least eigenvalue of 1 or more.
-  for (std::size_t j = 0; j < n; ++j) CHECK(near(x[j], static_cast<double>(j) - 2, 1e-12));
-  CHECK(near(cholesky({4, 0, 2, 5}, 2).log_diagonal(), std::log(4.0), 1e-15));  // det 16
-  CHECK_THROWS_AS(cholesky({1, 0, 2, 1}, 2), error);
-}
-
 TEST_CASE("past_minimum_probability: golden") {
   // Of sigma [[.02, .01, 0], [.01, .02, .005], [0, .005, .02]].
   const gp_prediction p{{1, 0.8, 0.9}, {0.02, 0.02, 0.02}, {0, 0.005, 0.02}};

@@ -88,6 +88,15 @@ template <class T, class D>
 concept RegistersMemoryOn = TransportOn<T, D> && requires(const T t, span_on<std::byte, D> x) {
   { t.register_memory(x) } -> std::movable;
 };
+struct no_registration {};
+/// Memory, registered with the transport, if it is exchanged and the transport registers any.
+template <bool IsExchanged, class T, class Real, class D>
+[[gnu::cold]] auto register_exchanged(const T& comm, span_on<Real, D> x) {
+  if constexpr (IsExchanged && RegistersMemoryOn<T, D>)
+    return comm.register_memory(bytes(x));
+  else
+    return no_registration{};
+}
 
 /// abort(why) ends the run on every rank, with `why` as the cause.
 template <class T>

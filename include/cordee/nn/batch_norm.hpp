@@ -13,6 +13,7 @@
 
 #include <cordee/nn/layer.hpp>
 #include <cordee/nn/relu.hpp>
+#include <cordee/nn/sample_gradients.hpp>
 #include <cordee/ops/cpu/batch_norm.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -101,6 +102,15 @@ class batch_norm_node {
         count_, dy, dx, pass.plane + gamma_, pass.plane + beta_, pass.mode,
         constant ? ops::statistics_allreduce{} : pass.batch_norm_allreduce, pass.s);
   }
+  /// Requires that nothing has used the pass's scratch since compute_gradients.
+  template <class Ready>
+  void observe_samples(const backward_pass<B>& pass, const Ready& ready) const {
+    if constexpr (is_observed<Ready>) {
+      const ops::batch_norm_sums sums(problem_, pass.samples, V, pass.scratch->span().data);
+      ready.observe(segment_, batch_norm_samples{problem_.in.channels, pass.samples, sums.pitch,
+                                                 sums.firsts, sums.seconds});
+    }
+  }
   template <class Ready>
   void signal_ready(Ready& ready) const {
     ready(segment_ + 1);
@@ -111,6 +121,7 @@ class batch_norm_node {
   number* backward(const backward_pass<B>& pass, number* dy, gradient_target<number> target,
                    Ready& ready) {
     compute_gradients(pass, dy, dy);
+    observe_samples(pass, ready);
     number* dx = route_input_gradient(pass, problem_.in, dy, target);
     signal_ready(ready);
     return dx;

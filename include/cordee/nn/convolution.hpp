@@ -8,6 +8,7 @@
 
 #include <cordee/nn/layer.hpp>
 #include <cordee/nn/quantized_convolution.hpp>
+#include <cordee/nn/sample_gradients.hpp>
 #include <cordee/ops/convolution.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -63,6 +64,10 @@ class convolution_node {
       dx = target.accumulate_into != nullptr ? target.accumulate_into : pass.gradients->acquire();
     compute_gradients(pass, dy, dx,
                       target.accumulate_into != nullptr ? write_mode::add : write_mode::overwrite);
+    if constexpr (is_observed<Ready>)
+      ready.observe(segment_, convolution_samples<number>{problem_, pass.samples,
+                                                          B::block(problem_.in.channels),
+                                                          B::block(problem_.filters), x_, dy});
     pass.gradients->release(dy);
     ready(segment_);
     return dx;

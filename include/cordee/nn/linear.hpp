@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cordee/nn/layer.hpp>
+#include <cordee/nn/sample_gradients.hpp>
 #include <cordee/ops/cpu/linear.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -64,6 +65,8 @@ class linear_node {
     if (!pass.is_frozen(segment_) || !pass.is_frozen(segment_ + 1))
       linear_weight_gradient(problem_, pass.samples, x_, static_cast<const number*>(dy),
                              pass.plane + weights_, pass.plane + bias_, pass.mode, pass.s);
+    if constexpr (is_observed<Ready>)
+      ready.observe(segment_, linear_samples<number>{problem_, pass.samples, x_, dy});
     number* dx = pass.gradients->acquire();
     linear_input_gradient(problem_, pass.samples, static_cast<const number*>(dy),
                           pass.template packed_at<number>(packed_), dx, pass.s);

@@ -21,6 +21,7 @@
 #include <cordee/nn/loss.hpp>
 #include <cordee/nn/model.hpp>
 #include <cordee/nn/parameter_packing.hpp>
+#include <cordee/nn/sample_gradients.hpp>
 #include <cordee/ops/cpu/loss.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -233,10 +234,10 @@ class network : public detail::nn::batch_norm_settings {
       gradients_.reset(samples * largest_activation_);
       const std::size_t first = frozen_.first_unfrozen();
       bool complete = false;
-      const auto note_ready = [&](std::size_t k) {
+      const auto note_ready = detail::nn::with_observer_of(ready, [&](std::size_t k) {
         ready(k);
         complete = k <= first;
-      };
+      });
       backward_pass<layer_backend> pass{
           in.span().data, gradients.data, mode,        samples_, batch_norm_allreduce,
           &gradients_,    &scratch_,      &workspace_, s,        packed_gradients};

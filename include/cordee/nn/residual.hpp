@@ -70,6 +70,7 @@ struct residual_node {
   N* backward(const backward_pass<B>& pass, N* dy, gradient_target<N> target, Ready& ready) {
     N* const dz = pass.gradients->acquire();
     norm.compute_gradients(pass, dy, dz);  // now dy is the gradient of the sum
+    norm.observe_samples(pass, ready);
     N* const dx = shortcut.backward(pass, dy, target, ready);
     norm.signal_ready(ready);
     return body.backward(pass, dz, {.accumulate_into = dx, .needed = target.needed}, ready);

@@ -22,56 +22,12 @@
 #include <utility>
 #include <vector>
 
+#include <cordee/core/cholesky.hpp>
 #include <cordee/core/error.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::schedule {
 
-/// A lower triangle L of K = L L^T; K symmetric and positive definite.
-class cholesky {
- public:
-  /// Factors `k`, (n, n), of which the lower triangle is read. Throws error if it is not positive
-  /// definite.
-  explicit cholesky(std::vector<double> k, std::size_t n) : l_(std::move(k)), n_(n) {
-    for (std::size_t j = 0; j < n; ++j)
-      for (std::size_t i = j; i < n; ++i) {
-        double sum = at(i, j);
-        for (std::size_t c = 0; c < j; ++c) sum -= at(i, c) * at(j, c);
-        if (i > j)
-          at(i, j) = sum / at(j, j);
-        else if (sum > 0)
-          at(j, j) = std::sqrt(sum);
-        else
-          throw error("cholesky: the matrix is not positive definite");
-      }
-  }
-  /// x becomes L^-1 x.
-  void solve_lower(std::span<double> x) const {
-    for (std::size_t i = 0; i < n_; ++i) {
-      for (std::size_t c = 0; c < i; ++c) x[i] -= at(i, c) * x[c];
-      x[i] /= at(i, i);
-    }
-  }
-  /// x becomes K^-1 x.
-  void solve(std::span<double> x) const {
-    solve_lower(x);
-    for (std::size_t i = n_; i-- > 0;) {
-      x[i] /= at(i, i);
-      for (std::size_t c = 0; c < i; ++c) x[c] -= at(i, c) * x[i];
-    }
-  }
-  [[nodiscard]] double log_diagonal() const {
-    double sum = 0;
-    for (std::size_t i = 0; i < n_; ++i) sum += std::log(at(i, i));
-    return sum;
-  }
-
- private:
-  double& at(std::size_t i, std::size_t j) { return l_[i * n_ + j]; }
-  [[nodiscard]] double at(std::size_t i, std::size_t j) const { return l_[i * n_ + j]; }
-
-  std::vector<double> l_;  // (n, n)
-  std::size_t n_;
-};
+using core::cholesky;
 
 /// The mean of a curve on a grid, its variances, and the covariances of all points with the last.
 struct gp_prediction {

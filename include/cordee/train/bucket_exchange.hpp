@@ -28,21 +28,12 @@
 #include <cordee/train/enqueued_courier.hpp>
 #include <cordee/train/gradient_scaler.hpp>
 #include <cordee/train/planes.hpp>
+#include <cordee/train/preconditioner.hpp>
 #include <cordee/train/step.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
 namespace detail::train {
-
-struct no_registration {};
-/// Memory that a step exchanges, registered with the transport, where that registers any.
-template <bool IsExchanged, class R, class Real, class D>
-[[gnu::cold]] auto register_exchanged(const R& reducer, span_on<Real, D> x) {
-  if constexpr (IsExchanged && comm::RegistersMemoryOn<typename R::communicator_type, D>)
-    return reducer.comm.register_memory(bytes(x));
-  else
-    return no_registration{};
-}
 
 /// A network, whose batch norms can share their statistics.
 template <class M>
@@ -70,9 +61,10 @@ class bucket_exchange {
         buckets_(core::make_buckets(
             memory.trainables(),
             comm::message_limit<R>(bucket_bytes<device>(options)) / sizeof(Real))),
-        registration_(register_exchanged<exact>(reducer, memory.grads())),
+        registration_(comm::register_exchanged<exact>(reducer.comm, memory.grads())),
         scratch_(model.where(), comm::largest_scratch<Real>(reducer, buckets())),
-        courier_(reducer, model.where(), buckets_.size()) {
+        courier_(reducer, model.where(), buckets_.size()),
+        preconditioner_(optimizer, courier_.comm(), memory.table(), memory.trainables()) {
     if (options.batch_norm_over != 1) share_statistics(options.batch_norm_over);
     expects(!measures_noise_ || (can_measure_noise && reducer.comm.size() > 1),
             "trainer: measure_gradient_noise compares the gradients of several ranks with their "
@@ -128,7 +120,8 @@ class bucket_exchange {
     }
     const core::trace_range range("backward");
     mode_ = mode;
-    const auto ready = [&](std::size_t k) { last ? segments_ready(k, s) : void(); };
+    const auto ready = observed(preconditioner_, micro, info_,
+                                [&](std::size_t k) { last ? segments_ready(k, s) : void(); });
     if constexpr (nn::HasPackedGradients<M>) {
       model_.backward_packed(packed, planes_.grads(), mode, ready, s);
       if (last) return;
@@ -177,6 +170,13 @@ class bucket_exchange {
     const auto begin = clock::now();
     courier_.finish(s);
     exposed_ = std::chrono::duration<double>(clock::now() - begin).count();
+  }
+  /// The optimizer's step, of the preconditioned gradient where it has a preconditioner; then
+  /// collective.
+  template <class View, class Stream>
+  void accept(const View& v, Stream s) {
+    if constexpr (HasPreconditioner<O>) preconditioner_.precondition(planes_.grads(), info_);
+    optimizer_.accept(v, info_, s);
   }
   /// Seconds of this step's finish(), where these are what the exchange took beyond backward: on a
   /// device the host would wait for backward too.
@@ -281,8 +281,8 @@ class bucket_exchange {
   bool posts_early_, measures_noise_;
   std::vector<bucket> buckets_;
   // Of what exact optimizers propose.
-  [[no_unique_address]] decltype(register_exchanged<exact>(std::declval<const R&>(),
-                                                           span{})) registration_;
+  [[no_unique_address]] decltype(comm::register_exchanged<exact>(std::declval<const R&>().comm,
+                                                                 span{})) registration_;
   buffer<std::byte, device> scratch_;  // the reducer's; the courier mixes one bucket at a time
   step_info info_;
   std::size_t next_ = 0;  // the next bucket to become ready
@@ -290,8 +290,9 @@ class bucket_exchange {
   comm::rank_range statistics_ranks_;  // that share batch norm's statistics, if any do
   write_mode mode_ = write_mode::add;  // of the last backward pass
   double exposed_ = 0;
-  // Last: its thread is joined before what it uses is destroyed.
+  // Its thread is joined before what it uses is destroyed.
   courier_type courier_;
+  [[no_unique_address]] preconditioner_of<O, M, R> preconditioner_;
 };
 
 }  // namespace detail::train

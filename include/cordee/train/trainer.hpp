@@ -242,7 +242,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   // With an exact mean that is not finite nothing changes; a GPU's kernels test for it themselves.
   void accept() {
     const detail::core::trace_range range("update");
-    const auto optimizer = [&](const auto& v, auto s) { optimizer_.accept(v, out_.info, s); };
+    const auto optimizer = [&](const auto& v, auto s) { exchange_.accept(v, s); };
     planes_.undo_if_nonfinite(exact, stream_);
     if constexpr (exact)
       planes_.unless_nonfinite(stream_, optimizer);
