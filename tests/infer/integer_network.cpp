@@ -19,7 +19,6 @@
 
 using namespace cordee;
 using namespace support;
-using detail::infer::integer_reference;
 
 namespace {
 
@@ -94,7 +93,7 @@ TEST_CASE("integer_network: no operation between bytes and logits is a floating-
   auto integers = integer_network::from<net8>(plane, {});
   const auto bytes = images_of(data);
   std::vector<std::int32_t> logits(data.size() * 4), expected(logits.size());
-  integers.run<integer_reference<refuses_floats>>(bytes, logits);
+  integers.run_reference<refuses_floats>(bytes, logits);
   integers.run(bytes, expected);
   CHECK(logits == expected);
 }

@@ -19,6 +19,8 @@
 
 #include <cordee/core/error.hpp>
 #include <cordee/core/span_on.hpp>
+#include <cordee/device/cpu.hpp>
+#include <cordee/infer/direct_program.hpp>
 #include <cordee/infer/integer_program.hpp>
 #include <cordee/infer/program_builder.hpp>
 
@@ -26,11 +28,14 @@ namespace cordee::inline CORDEE_ABI {
 
 class integer_network {
  public:
+  integer_network(integer_network&&) noexcept = default;
+  integer_network& operator=(integer_network&&) noexcept = default;
+
   /// Of network type N. `plane` holds weights, running statistics and ranges, by N's table. Throws
   /// error that names the layer if a layer has no range, or numbers that are not finite.
   template <class N>
   [[nodiscard]] static integer_network from(std::span<const float> plane,
-                                            const normalization& pixels) {
+                                            const normalization& pixels, const cpu& where = cpu()) {
     static_assert(
         Quantized<typename N::precision>,
         "an integer_network is made of a network in int8, whose ranges it needs: load the "
@@ -41,7 +46,7 @@ class integer_network {
         detail::infer::list_layers(static_cast<const N*>(nullptr));
     detail::infer::program_builder builder(list, plane);
     auto program = builder.build(N::input, pixels);
-    return integer_network(std::move(program), builder.logit_step());
+    return integer_network(std::move(program), builder.logit_step(), where);
   }
 
   [[nodiscard]] const extent& image() const { return program_.image; }
@@ -50,29 +55,37 @@ class integer_network {
   [[nodiscard]] double logit_step() const { return logit_step_; }
   [[nodiscard]] const detail::infer::integer_program& program() const { return program_; }
 
-  /// Allocates nothing. Layers is for tests: by default the library's definitions.
-  template <class Layers = detail::infer::integer_reference<>>
+  /// Allocates nothing, but for each thread's scratch memory in its first call.
   void run(std::span<const std::uint8_t> images,  // (samples, channels, height, width)
            std::span<std::int32_t> logits) {      // (samples, classes)
-    const std::size_t size = image().size(), samples = images.size() / size;
-    expects(images.size() == samples * size && logits.size() == samples * classes(),
-            "integer_network: images are whole, and each has a logit for each class");
-    for (std::size_t n = 0; n < samples; ++n)
-      detail::infer::run_reference<Layers>(program_, plan_, memory_.data(),
-                                           images.data() + n * size, logits.data() + n * classes());
+    direct_.run(samples_of(images, logits), images.data(), logits.data());
+  }
+  /// The same by the definitions in infer/integer_layers.hpp, in integers of type Int.
+  template <class Int = std::int64_t>
+  void run_reference(std::span<const std::uint8_t> images, std::span<std::int32_t> logits) const {
+    const detail::infer::memory_plan plan(program_, detail::infer::plain_sizes(program_));
+    std::vector<std::byte> memory(plan.size);
+    for (std::size_t n = 0; n < samples_of(images, logits); ++n)
+      detail::infer::run_reference<detail::infer::integer_reference<Int>>(
+          program_, plan, memory.data(), images.data() + n * image().size(),
+          logits.data() + n * classes());
   }
 
  private:
-  integer_network(detail::infer::integer_program program, double logit_step)
-      : program_(std::move(program)),
-        logit_step_(logit_step),
-        plan_(program_, detail::infer::plain_sizes(program_)),
-        memory_(plan_.size) {}
+  integer_network(detail::infer::integer_program program, double logit_step, const cpu& where)
+      : program_(std::move(program)), logit_step_(logit_step), direct_(program_, where) {}
+
+  [[nodiscard]] std::size_t samples_of(std::span<const std::uint8_t> images,
+                                       std::span<std::int32_t> logits) const {
+    const std::size_t samples = images.size() / image().size();
+    expects(images.size() == samples * image().size() && logits.size() == samples * classes(),
+            "integer_network: images are whole, and each has a logit for each class");
+    return samples;
+  }
 
   detail::infer::integer_program program_;
   double logit_step_;
-  detail::infer::memory_plan plan_;
-  std::vector<std::byte> memory_;
+  detail::infer::direct_program<detail::ops::lanes<float>> direct_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -120,16 +120,20 @@ class byte_correlation {
     const int left = std::min(columns_, p_.padding), top = p_.padding,
               pixels = std::clamp(columns_ - left, 0, p_.in.width),
               rows = std::clamp(rows_ - top, 0, p_.in.height);
-    const byte_quantizer<V> quantizer(k);
+    // Bytes need no quantizer; making one computes with floats, which no integer network may.
+    const std::conditional_t<std::same_as<In, float>, byte_quantizer<V>, no_quantizer> quantizer(k);
     for (int b = 0; b < blocks_; ++b)
       for (int h = 0; h < rows; ++h)
         quantize_row(x + (std::ptrdiff_t{b} * p_.in.height + h) * p_.in.width * block_, pixels,
                      quantizer, row_bytes,
                      padded + b * plane() + (top + h) * row() + left * pitch_);
   }
-  template <ByteConvolutionInput In>
-  void quantize_row(const In* from, int pixels, const byte_quantizer<V>& quantizer,
-                    std::uint8_t* row_bytes, std::uint8_t* to) const {
+  struct no_quantizer {
+    explicit no_quantizer(const affine_quantizer<float>&) {}
+  };
+  template <ByteConvolutionInput In, class Quantizer>
+  void quantize_row(const In* from, int pixels, const Quantizer& quantizer, std::uint8_t* row_bytes,
+                    std::uint8_t* to) const {
     const int n = pixels * block_;
     std::uint8_t* const bytes = block_ == V ? to : row_bytes;
     if constexpr (std::same_as<In, float>) {

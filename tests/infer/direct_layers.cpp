@@ -1,0 +1,102 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <cordee/core/random.hpp>
+#include <cordee/infer/direct_layers.hpp>
+
+using namespace cordee;
+using namespace cordee::detail::infer;
+
+namespace {
+
+constexpr int V = detail::ops::lanes<float>;
+using layers = direct_layers<V>;
+using definition = integer_reference<>;
+
+template <class T>
+std::vector<T> drawn(std::size_t n, int bits, std::uint64_t seed) {
+  random_sequence draw(seed, purpose::test, 0, 0);
+  std::vector<T> x(n);
+  for (T& v : x) v = static_cast<T>(static_cast<std::int32_t>(draw.bits()) >> (32 - bits));
+  return x;
+}
+/// Numbers (C, H, W) in blocks, and back.
+template <class T>
+std::vector<T> blocked(const extent& e, const std::vector<T>& x) {
+  std::vector<T> y(layers::size_of(e));
+  layers::for_each_number(e, [&](std::size_t i, std::size_t at) { y[at] = x[i]; });
+  return y;
+}
+template <class T>
+std::vector<T> plain(const extent& e, const std::vector<T>& x) {
+  std::vector<T> y(e.size());
+  layers::for_each_number(e, [&](std::size_t i, std::size_t at) { y[i] = x[at]; });
+  return y;
+}
+
+}  // namespace
+
+TEST_CASE("direct_layers: bytes of 16 bits, for equal ranges and for any factor") {
+  const auto x = drawn<std::int16_t>(1000 + 3, 16, 1);
+  for (const double factor : {1.0 / 64, 0.5, 0.013, 3.7}) {
+    integer_convolution c;
+    c.problem = {{1, 1, 1}, 1};
+    c.zero_point = 37;
+    c.weights = {1};
+    c.bias = {0};
+    c.factors = {fixed_point::from_real(1)};
+    c.input_factor = fixed_point::from_real(factor);
+    const packed_convolution<V> packed(c, 0);
+    std::vector<std::uint8_t> q(x.size());
+    layers::to_bytes(packed, x.size(), x.data(), q.data());
+    for (std::size_t i = 0; i < x.size(); ++i)
+      CHECK(std::int64_t{q[i]} == c.byte_of<std::int64_t>(x[i]));
+  }
+}
+
+TEST_CASE("direct_layers: max pools, subsampling and means equal their definitions") {
+  for (const int channels : {1, 2, 3, 4, 5, 16, 35}) {
+    const extent in{channels, 7, 6};
+    const auto x = drawn<std::int16_t>(in.size(), 16, 2);
+    const detail::ops::max_pool_problem pool{in, 3, 2, 1};
+    std::vector<std::int16_t> y(layers::size_of(pool.out())), expected(pool.out().size());
+    layers::max_pool(pool, blocked(in, x).data(), y.data());
+    definition::max_pool(pool, x.data(), expected.data());
+    CHECK(plain(pool.out(), y) == expected);
+
+    const detail::ops::subsample_problem half{in, {channels + 6, 4, 3}, 2};
+    y.assign(layers::size_of(half.out), std::int16_t{1});
+    expected.resize(half.out.size());
+    layers::subsample(half, blocked(in, x).data(), y.data());
+    definition::subsample(half, x.data(), expected.data());
+    CHECK(plain(half.out, y) == expected);
+
+    const auto wide = drawn<std::int32_t>(in.size(), 24, 3);
+    const extent out{channels, 1, 1};
+    std::vector<std::int32_t> means(layers::size_of(out)), exact(out.size());
+    layers::mean(in, blocked(in, wide).data(), means.data());
+    definition::mean(in, wide.data(), exact.data());
+    CHECK(plain(out, means) == exact);
+  }
+}
+
+TEST_CASE("direct_layers: classifiers of any number of features equal their definition") {
+  for (const std::size_t features : {1, 15, 16, 17, 64, 2048}) {
+    integer_classifier c;
+    c.features = features;
+    c.classes = 3;
+    c.weights = drawn<std::int8_t>(3 * features, 7, 4);
+    c.bias = {-1000, 0, std::int64_t{1} << 33};
+    c.shift = features == 2048 ? 11 : 0;
+    c.factors = {fixed_point::from_real(1), fixed_point::from_real(0.3),
+                 fixed_point::from_real(0.01)};
+    const auto x = drawn<std::int32_t>(features, features == 2048 ? 24 : 16, 5);
+    std::vector<std::int32_t> logits(3), expected(3);
+    layers::classifier(c, x.data(), logits.data());
+    definition::classifier(c, x.data(), expected.data());
+    CHECK(logits == expected);
+  }
+}

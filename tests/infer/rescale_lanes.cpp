@@ -1,0 +1,45 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <cordee/core/random.hpp>
+#include <cordee/infer/rescale_lanes.hpp>
+
+using namespace cordee;
+using namespace cordee::detail::infer;
+
+namespace {
+
+template <int V>
+void check_lanes() {
+  random_sequence draw(V, purpose::test, 0, 0);
+  for (int round = 0; round < 2000; ++round) {
+    std::vector<fixed_point> factors;
+    std::vector<std::int32_t> x(std::size_t{V}), y(x.size());
+    for (std::size_t v = 0; v < V; ++v) {
+      const int exponent = static_cast<int>(draw.below(36)) - 30;  // 2^-31 .. 2^6
+      factors.push_back(fixed_point::from_real(std::ldexp(0.5 + draw.uniform() / 2, exponent)));
+      if (v == 1) factors.back() = {};
+      x[v] = static_cast<std::int32_t>(draw.bits()) >> (8 + draw.below(20));
+      if (v == 0) {  // a tie
+        factors.back() = fixed_point::from_real(0.25);
+        x[v] = x[v] * 4 + 2;
+      }
+    }
+    detail::ops::store<std::int32_t, V>(
+        y.data(), rescaling<V>(factors)(detail::ops::load<std::int32_t, V>(x.data())));
+    for (std::size_t v = 0; v < V; ++v)
+      CHECK(y[v] == detail::ops::rescaled(std::int64_t{x[v]}, factors[v]));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("rescaling: each lane is the rescaled number of that lane, ties up") {
+  check_lanes<4>();
+  check_lanes<8>();
+  if constexpr (detail::ops::lanes<float> >= 16) check_lanes<detail::ops::lanes<float>>();
+}
