@@ -22,7 +22,6 @@
 #include <cordee/core/error.hpp>
 #include <cordee/core/segment.hpp>
 #include <cordee/core/version.hpp>
-#include <cordee/train/frozen_layers.hpp>
 #include <cordee/train/run_state.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::checkpoints {
@@ -167,7 +166,7 @@ inline nlohmann::json describe_options(const trainer_options& o) {
   return {{"check_finite", o.check_finite},
           {"max_nonfinite_steps", o.max_nonfinite_steps},
           {"batch_norm_over", o.batch_norm_over},
-          {"freeze", train::describe_frozen(o.freeze)},
+          {"freeze", o.freeze.describe()},
           {"loss_scaling.initial", o.loss_scaling.initial},
           {"loss_scaling.growth", o.loss_scaling.growth},
           {"loss_scaling.backoff", o.loss_scaling.backoff},

@@ -21,7 +21,6 @@
 #include <cordee/core/training_step.hpp>
 #include <cordee/device/buffer.hpp>
 #include <cordee/nn/parameter_table.hpp>
-#include <cordee/nn/quantization.hpp>
 #include <cordee/ops/cpu/batch_norm.hpp>
 #include <cordee/ops/cpu/elementwise.hpp>
 #include <cordee/ops/dropout.hpp>
@@ -40,6 +39,16 @@ inline constexpr bool computes_in =
     std::same_as<typename precision::activation_of<P>::type, typename P::master> ||
     (precision::StorageOnly<typename precision::activation_of<P>::type> &&
      std::same_as<typename P::master, float>);
+
+struct no_quantization {};
+/// What a network of precision P has beside its layers; of quantized ones in nn/quantization.hpp.
+template <class P, class D>
+struct quantization_traits {
+  static_assert(!Quantized<P>, "int8 without convolutions: include <cordee/nn/quantization.hpp>");
+  using type = no_quantization;
+};
+template <class P, class D>
+using quantization_of = typename quantization_traits<P, D>::type;
 
 /// Precision, device and convolution engine of a network.
 template <Precision P, Device D, class Engine>

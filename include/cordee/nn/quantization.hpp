@@ -29,6 +29,7 @@
 #include <cordee/core/segment.hpp>
 #include <cordee/device/buffer.hpp>
 #include <cordee/device/gpu_kernel.hpp>
+#include <cordee/nn/layer.hpp>
 #include <cordee/ops/cpu/histogram.hpp>
 #include <cordee/ops/cpu/quantize.hpp>
 #include <cordee/precision/precision.hpp>
@@ -241,18 +242,10 @@ struct quantization_on : quantization_options {
   }
 };
 
-struct no_quantization {};
-template <class P, class D>
-struct quantization_traits {
-  using type = no_quantization;
-};
 template <Quantized P, class D>
 struct quantization_traits<P, D> {
   using type = std::conditional_t<D::host_memory, quantization_options, quantization_on<D>>;
 };
-
-template <class P, class D>
-using quantization_of = typename quantization_traits<P, D>::type;
 
 }  // namespace detail::nn
 

@@ -17,6 +17,7 @@
 
 #include <cordee/core/error.hpp>
 #include <cordee/nn/layer.hpp>
+#include <cordee/nn/quantization.hpp>
 #include <cordee/ops/convolution.hpp>
 #include <cordee/ops/convolution_bytes.hpp>
 

@@ -22,6 +22,7 @@
 #include <cordee/comm/collectives.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/nn/network.hpp>
+#include <cordee/nn/quantization.hpp>
 #include <cordee/train/fit.hpp>
 #include <cordee/train/observe.hpp>
 

@@ -111,8 +111,8 @@ std::string describe(Run& run, F& feed, double epochs) {
                              detail::core::count_trainable(run.segments()), " tensors, image ",
                              describe(M::input), ", ", M::classes, " classes"));
   if (const auto& frozen = run.options().freeze; !frozen.empty())
-    add_line("frozen", concat(detail::train::describe_frozen(frozen), ": ",
-                              detail::core::grouped(parameters - trained), " parameters"));
+    add_line("frozen", concat(frozen.describe(), ": ", detail::core::grouped(parameters - trained),
+                              " parameters"));
   if constexpr (requires { run.model().dropout_rate; })
     if (run.model().dropout_rate > 0) add_line("dropout", concat(run.model().dropout_rate));
   add_line("precision",

@@ -10,6 +10,7 @@
 // they are.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -82,21 +83,57 @@ namespace cordee::inline CORDEE_ABI::detail::train {
   return rest;
 }
 
-/// A flag for each trainable segment; empty: none is frozen.
+/// A flag for each trainable segment.
 [[gnu::cold, gnu::noinline]] inline core::pod_vector<std::uint8_t> frozen_flags(
     std::span<const segment> table, std::string_view frozen) {
   core::pod_vector<std::uint8_t> flags;
-  if (frozen.empty()) return flags;
   flags.resize(core::count_trainable(table));
   for (std::size_t k = 0; k < flags.size(); ++k) flags[k] = is_frozen(table[k], frozen) ? 1 : 0;
   return flags;
 }
 
+/// The value of trainer_options::freeze: a text. The functions above are called by pointers that the
+/// constructor from a text sets, so that programs which freeze nothing do not compile them.
+class frozen_layers {
+ public:
+  frozen_layers() = default;
+  template <std::convertible_to<std::string_view> Text>
+  [[gnu::cold]] frozen_layers(const Text& names) : names_(std::string_view(names)) {
+    static constexpr functions called{describe_frozen, frozen_flags, unfrozen};
+    functions_ = &called;
+  }
+  [[gnu::cold, gnu::noinline]] frozen_layers(const frozen_layers&) = default;
+  [[gnu::cold, gnu::noinline]] frozen_layers& operator=(const frozen_layers&) = default;
+  [[gnu::cold, gnu::noinline]] ~frozen_layers() = default;
+
+  [[nodiscard]] bool empty() const { return names_.empty(); }
+  [[nodiscard]] std::string describe() const {
+    return empty() ? std::string() : functions_->describe(names_);
+  }
+  [[nodiscard]] core::pod_vector<std::uint8_t> flags(std::span<const segment> table) const {
+    return empty() ? core::pod_vector<std::uint8_t>() : functions_->flags(table, names_);
+  }
+  /// The trainable segments that are not frozen; empty: all of the table's.
+  [[nodiscard]] core::pod_vector<segment> unfrozen_segments(std::span<const segment> table) const {
+    return empty() ? core::pod_vector<segment>() : functions_->unfrozen(table, names_);
+  }
+
+ private:
+  struct functions {
+    std::string (*describe)(std::string_view);
+    core::pod_vector<std::uint8_t> (*flags)(std::span<const segment>, std::string_view);
+    core::pod_vector<segment> (*unfrozen)(std::span<const segment>, std::string_view);
+  };
+
+  std::string names_;
+  const functions* functions_ = nullptr;
+};
+
 /// Tells a model that can make use of it which of its trainable segments are frozen.
 template <class M>
-[[gnu::cold]] void freeze_layers(M& model, std::string_view frozen) {
+[[gnu::cold]] void freeze_layers(M& model, const frozen_layers& frozen) {
   if constexpr (requires(std::span<const std::uint8_t> flags) { model.freeze(flags); })
-    model.freeze(frozen_flags(M::segments(), frozen).span());
+    model.freeze(frozen.flags(M::segments()).span());
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::train

@@ -13,7 +13,6 @@
 
 #include <cordee/comm/collectives.hpp>
 #include <cordee/core/training_step.hpp>
-#include <cordee/nn/quantization.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
 
@@ -25,9 +24,8 @@ void check_model(const M& model) {
 
 /// The minima over ranks of each layer's (low, -high). A rank whose step does not count contributes
 /// nothing. Collective.
-template <class Communicator>
-std::vector<double> allreduce_ranges(quantization_options& q, const Communicator& comm,
-                                     bool counts) {
+template <class Quantization, class Communicator>
+std::vector<double> allreduce_ranges(Quantization& q, const Communicator& comm, bool counts) {
   std::vector<double> minima = q.observer.take_minima(counts);
   allreduce_host(comm, {minima.data(), minima.size()}, reduce_op::min);
   if (q.percentile >= 100) return minima;

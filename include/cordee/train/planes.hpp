@@ -34,10 +34,10 @@ class planes {
 
   /// Segments whose names begin with one of `frozen` have planes as all others, but no step
   /// exchanges or applies what they hold there.
-  [[gnu::cold]] planes(const D& device, segments table, std::string_view frozen = {})
+  [[gnu::cold]] planes(const D& device, segments table, const frozen_layers& frozen = {})
       : device_(device),
         table_(table),
-        trainables_(unfrozen(table, frozen)),
+        unfrozen_(frozen.unfrozen_segments(table)),
         arena_(device, table, 2 + O::slots + R::slots),
         saved_statistics_(device, arena_.plane_size() - trainable_size()),
         squared_weight_norms_(device, table.size()),
@@ -47,7 +47,9 @@ class planes {
 
   [[nodiscard]] segments table() const { return table_; }
   /// Without those that are frozen.
-  [[nodiscard]] segments trainables() const { return trainables_.span(); }
+  [[nodiscard]] segments trainables() const {
+    return unfrozen_.empty() ? table_.first(core::count_trainable(table_)) : unfrozen_.span();
+  }
   [[nodiscard]] std::size_t bytes() const {
     return arena_.plane_size() * static_cast<std::size_t>(arena_.planes()) * sizeof(Real);
   }
@@ -179,16 +181,16 @@ class planes {
     const auto weights = copy_to_host(device_, squared_weight_norms_.span(), s);
     const auto grads = copy_to_host(device_, squared_grad_norms_.span(), s);
     const auto sums = copy_to_host(device_, sums_.span(), s);
-    for (std::size_t k = 0; k < trainables_.size(); ++k)
-      f(trainables_[k], std::sqrt(weights[k]), std::sqrt(grads[k]), std::sqrt(sums[k]));
+    for (std::size_t k = 0; k < trainables().size(); ++k)
+      f(trainables()[k], std::sqrt(weights[k]), std::sqrt(grads[k]), std::sqrt(sums[k]));
   }
   /// The first segment whose gradient had no finite norm when it was computed last; otherwise the
   /// last segment. Blocks the host.
   [[nodiscard]] const segment& first_nonfinite_segment(stream s) const {
     const auto squares = copy_to_host(device_, squared_grad_norms_.span(), s);
     std::size_t k = 0;
-    while (k + 1 < trainables_.size() && std::isfinite(squares[k])) ++k;
-    return trainables_[k];
+    while (k + 1 < trainables().size() && std::isfinite(squares[k])) ++k;
+    return trainables()[k];
   }
 
  private:
@@ -218,7 +220,7 @@ class planes {
 
   D device_;
   segments table_;
-  core::pod_vector<segment> trainables_;
+  core::pod_vector<segment> unfrozen_;  // empty where none is frozen
   arena<Real, D> arena_;
   buffer<Real, D> saved_statistics_;  // as they were when the step began
   buffer<double, D> squared_weight_norms_, squared_grad_norms_, sums_;  // one number per segment

@@ -23,7 +23,6 @@
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/training_step.hpp>
-#include <cordee/train/frozen_layers.hpp>
 #include <cordee/train/step.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
@@ -185,7 +184,7 @@ template <class R>
   all.add("trainer_options::max_nonfinite_steps", o.max_nonfinite_steps);
   all.add("trainer_options::batch_norm_over", o.batch_norm_over);
   all.add("trainer_options::measure_gradient_noise", o.measure_gradient_noise);
-  if (!o.freeze.empty()) all.add("trainer_options::freeze", describe_frozen(o.freeze));
+  if (!o.freeze.empty()) all.add("trainer_options::freeze", o.freeze.describe());
   all.add("loss_scaling::initial", o.loss_scaling.initial);
   all.add("loss_scaling::growth", o.loss_scaling.growth);
   all.add("loss_scaling::backoff", o.loss_scaling.backoff);

@@ -8,12 +8,12 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
-#include <string>
 #include <string_view>
 
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/training_step.hpp>
+#include <cordee/train/frozen_layers.hpp>
 #include <cordee/train/loss_scale.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -50,7 +50,7 @@ struct trainer_options {
   cordee::loss_scaling loss_scaling{};
   /// Tensors whose names begin with one of these keep their bits, as their batch norms' running
   /// statistics do (frozen_layers.hpp): "conv1, bn1, layer1".
-  std::string freeze{};
+  detail::train::frozen_layers freeze{};
 };
 
 /// One step, as seen by this rank.
