@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -8,6 +9,8 @@
 #include <doctest/doctest.h>
 
 #include <cordee/ops/quantize.hpp>
+
+#include "tests/support/quantization_goldens.hpp"
 
 using namespace cordee;
 using namespace cordee::detail::ops;
@@ -173,5 +176,31 @@ TEST_CASE("fit_symmetric: no weight is clipped, so no gradient is masked") {
     CHECK(k.in_range(largest));
     CHECK(k.in_range(-largest));
     CHECK(k.quantize(largest) == 127);
+  }
+}
+
+TEST_CASE("fit_affine: scale, zero point and numbers behind it are torch.ao's") {
+  for (const auto& g : support::quantization_goldens::activations) {
+    INFO(g.name);
+    const auto x = support::quantization_goldens::tensor(g.name);
+    const auto q = fit_affine(std::ranges::min(x), std::ranges::max(x), unsigned_bytes);
+    CHECK(q.zero_point == g.zero_point);
+    // torch.ao divides in float: two roundings, and one of the product.
+    CHECK(std::abs(q.scale - g.scale) <= 0x1p-23F * g.scale);
+    for (std::size_t i = 0; i < g.points.size(); ++i)
+      CHECK(std::abs(q.fake_quantize(support::quantization_goldens::points[i]) - g.points[i]) <=
+            0x1p-22F * std::abs(g.points[i]));
+  }
+}
+
+TEST_CASE("quantize_channel: scales and weights behind them are torch.ao's") {
+  for (const auto& g : support::quantization_goldens::filters) {
+    std::array<std::int8_t, 4> q{};
+    const float scale = quantize_channel(q.size(), g.weights.data(), q.data());
+    const bool zeros = std::ranges::all_of(g.weights, [](float w) { return w == 0; });
+    CHECK(std::abs(scale - (zeros ? 1 : g.scale)) <= 0x1p-23F * scale);  // torch.ao's: 2^-23
+    for (std::size_t i = 0; i < q.size(); ++i)
+      CHECK(std::abs(scale * static_cast<float>(q[i]) - g.fake_quantized[i]) <=
+            0x1p-22F * std::abs(g.fake_quantized[i]));
   }
 }

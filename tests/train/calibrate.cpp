@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <span>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -9,6 +11,7 @@
 #include <cordee/comm/ring.hpp>
 #include <cordee/comm/solo.hpp>
 #include <cordee/ops/cpu/elementwise.hpp>
+#include <cordee/ops/mean_squared_error_range.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/precision/fp32.hpp>
 #include <cordee/precision/int8.hpp>
@@ -83,6 +86,16 @@ first_layer_error error_of(Run& run, const batch<cpu>& b, double low, double hig
   }
   return {std::sqrt(off / whole), std::sqrt(magnitude / whole), clipped};
 }
+
+/// Half of the extremes; notes the sums of the histograms.
+struct half_range {
+  std::vector<double>* totals;
+  detail::ops::real_range choose(std::span<const double> counts,
+                                 const detail::ops::real_range& extremes) const {
+    totals->push_back(std::accumulate(counts.begin(), counts.end(), 0.0));
+    return {extremes.low / 2, extremes.high / 2};
+  }
+};
 
 }  // namespace
 
@@ -229,5 +242,34 @@ TEST_CASE("calibrate: changes ranges only, and rejects zero batches") {
   for (const segment& s : run.segments()) {
     const bool range = s.name.ends_with("input_min") || s.name.ends_with("input_max");
     for (std::size_t i = s.offset; i < s.end(); ++i) CHECK((before[i] == after[i]) != range);
+  }
+}
+
+TEST_CASE("calibrate: a choice gets each layer's histogram and extremes over all ranks") {
+  resnet<8, int8, cpu, small> net;
+  trainer run{net, sgd{}, steady, solo{}};
+  auto feed = feed_of(self_comm{});
+  const auto extremes = calibrate(run, feed, 2);
+  on_ranks(3, [&](threads comm) {
+    resnet<8, int8, cpu, small> model;
+    trainer ranked{model, sgd{}, steady, ring{comm}};
+    auto samples = feed_of(comm);
+    std::vector<double> totals;
+    const auto halves = calibrate(ranked, samples, 2, half_range{&totals});
+    REQUIRE(totals.size() == halves.size());
+    CHECK(totals[0] == 2 * 24 * 16 * 16);  // pixels
+    for (std::size_t k = 0; k < halves.size(); ++k) {
+      CHECK(halves[k].low == extremes[k].low / 2);
+      CHECK(halves[k].high == extremes[k].high / 2);
+      CHECK(halves[k].saturation > 0);
+    }
+    CHECK(!model.quantization.observer.counts_numbers);
+    return 0;
+  });
+  auto again = feed_of(self_comm{});
+  const auto chosen = calibrate(run, again, 2, mean_squared_error_range{});
+  for (std::size_t k = 0; k < chosen.size(); ++k) {
+    CHECK(chosen[k].low >= extremes[k].low);
+    CHECK(chosen[k].high <= extremes[k].high);
   }
 }

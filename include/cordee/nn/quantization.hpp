@@ -54,7 +54,8 @@ struct quantization_observer {
   ///   compared    FP32, and int8 beside each layer to measure its error
   enum class run_mode { quantized, observed, compared } mode = run_mode::quantized;
   std::vector<layer_observer> layers;
-  std::vector<double> counts;  // (layers, bins), histograms of the inputs if percentile < 100
+  std::vector<double> counts;   // (layers, bins), histograms of the inputs, where they are counted
+  bool counts_numbers = false;  // also if percentile is 100: calibrate chooses ranges by histograms
 
   /// Adds a layer for each range of the table, so that a rank without samples takes part in
   /// updates.
@@ -129,7 +130,7 @@ struct quantization_options {
                cpu::stream s, std::size_t filling = 0) {
     detail::nn::layer_observer& layer = observer.layers[k];
     layer.observed.widen(range);
-    if (percentile >= 100) return;
+    if (percentile >= 100 && !observer.counts_numbers) return;
     observer.counts.resize(observer.layers.size() * detail::ops::histogram_bins::count);
     add_to_histogram(n, x,
                      {observer.counts.data() + k * detail::ops::histogram_bins::count,
@@ -140,17 +141,24 @@ struct quantization_options {
   /// Replaces the minima of all ranks by those without the tails that the percentile drops.
   void clip_to_percentile(std::span<double> minima, std::span<const double> counts) const {
     check();
-    expects(counts.size() == observer.layers.size() * detail::ops::histogram_bins::count,
+    choose_ranges(minima, counts, [this](auto bins, const detail::ops::real_range& extremes) {
+      return detail::ops::percentile_range(bins, extremes, percentile);
+    });
+  }
+  /// Replaces the minima of each layer by those of the range choose(its histogram, its extremes).
+  template <class Choose>
+  void choose_ranges(std::span<double> minima, std::span<const double> counts,
+                     const Choose& choose) const {
+    constexpr std::size_t bins = detail::ops::histogram_bins::count;
+    expects(counts.size() == observer.layers.size() * bins,
             "quantization: the counts are not one histogram for each layer");
     for (std::size_t k = 0; k < observer.layers.size(); ++k) {
       double *low = &minima[2 * k], *high = low + 1;
-      const detail::ops::real_range whole{static_cast<float>(*low), static_cast<float>(-*high)},
-          middle =
-              detail::ops::percentile_range({counts.data() + k * detail::ops::histogram_bins::count,
-                                             detail::ops::histogram_bins::count},
-                                            whole, percentile);
-      *low = middle.low;
-      *high = -middle.high;
+      const detail::ops::real_range chosen =
+          choose(counts.subspan(k * bins, bins),
+                 detail::ops::real_range{static_cast<float>(*low), static_cast<float>(-*high)});
+      *low = chosen.low;
+      *high = -chosen.high;
     }
   }
 

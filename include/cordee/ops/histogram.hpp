@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 
 #include <cordee/core/config.hpp>
 #include <cordee/ops/quantize.hpp>
@@ -47,6 +48,15 @@ struct histogram_bins {
   static constexpr std::uint32_t first = std::bit_cast<std::uint32_t>(0x1p-20f);
 };
 
+/// Where the numbers of bin b lie, for numbers between these extremes.
+constexpr std::pair<double, double> bin_bounds(int b, const real_range& extremes) {
+  const float begin = b == 0 ? extremes.low : histogram_bins::lower_edge(b),
+              end = b + 1 == histogram_bins::count ? extremes.high
+                                                   : histogram_bins::lower_edge(b + 1);
+  return {std::clamp(begin, extremes.low, extremes.high),
+          std::clamp(end, extremes.low, extremes.high)};
+}
+
 /// The range without (1 - percent / 100) of the numbers at either end. `extremes` are the smallest
 /// and the largest of the numbers counted; returned as they are where there are none.
 [[gnu::cold, gnu::noinline]] inline real_range percentile_range(std::span<const double> counts,
@@ -65,12 +75,8 @@ struct histogram_bins {
         passed += count;
         continue;
       }
-      const float begin = b == 0 ? extremes.low : histogram_bins::lower_edge(b),
-                  past = b + 1 == histogram_bins::count ? extremes.high
-                                                        : histogram_bins::lower_edge(b + 1);
-      const double low = std::clamp(begin, extremes.low, extremes.high),
-                   high = std::clamp(past, extremes.low, extremes.high),
-                   share = count > 0 ? (cut - passed) / count : 0;
+      const auto [low, high] = bin_bounds(b, extremes);
+      const double share = count > 0 ? (cut - passed) / count : 0;
       return static_cast<float>(upper ? high - share * (high - low) : low + share * (high - low));
     }
   };

@@ -5,7 +5,9 @@
 //
 //   1. forward passes in fp32 over `batches` updates of a loader, batch norm as in evaluation:
 //      a layer's range is [min x, max x] of its input over all ranks, or the percentile of it that
-//      quantization.percentile names
+//      quantization.percentile names, or what `choice` takes from its histogram:
+//      mean_squared_error_range{} (ops/mean_squared_error_range.hpp), entropy_range{}
+//      (ops/entropy_range.hpp)
 //   2. the last of them again, each layer in fp32 (y) and in int8 (y8):
 //      error = |y8 - y| / |y|        saturation = share of inputs x outside of the range
 //
@@ -13,6 +15,7 @@
 #pragma once
 
 #include <cmath>
+#include <concepts>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -39,14 +42,27 @@ namespace detail::train {
 /// Sets the network back to int8 at the end of a scope.
 struct quantized_mode_guard {
   nn::quantization_observer& observer;
-  ~quantized_mode_guard() { observer.mode = nn::quantization_observer::run_mode::quantized; }
+  ~quantized_mode_guard() {
+    observer.mode = nn::quantization_observer::run_mode::quantized;
+    observer.counts_numbers = false;
+  }
 };
+/// The extremes, or the percentile of the network's options.
+struct range_of_options {};
 }  // namespace detail::train
+
+/// Chooses a range by the counts of a histogram (ops/histogram.hpp) and the extremes.
+template <class R>
+concept RangeChoice =
+    requires(const R& r, std::span<const double> counts, const detail::ops::real_range& extremes) {
+      { r.choose(counts, extremes) } -> std::same_as<detail::ops::real_range>;
+    };
 
 /// Sets the ranges, which are stored with the running statistics, and returns the layers'
 /// quantization errors. Collective.
-template <class Run, detail::train::Feed F>
-std::vector<calibrated_layer> calibrate(Run& run, F& feed, int batches) {
+template <class Run, detail::train::Feed F, class R = detail::train::range_of_options>
+  requires(RangeChoice<R> || std::same_as<R, detail::train::range_of_options>)
+std::vector<calibrated_layer> calibrate(Run& run, F& feed, int batches, const R& choice = {}) {
   using M = typename Run::model_type;
   static_assert(Quantized<typename M::precision>,
                 "calibrate finds the ranges of a network in int8: load the weights into one");
@@ -66,10 +82,18 @@ std::vector<calibrated_layer> calibrate(Run& run, F& feed, int batches) {
     (void)observer.take_minima(false);
     (void)observer.take_histograms(false);
     observer.mode = detail::nn::quantization_observer::run_mode::observed;
+    observer.counts_numbers = RangeChoice<R>;
     std::span<const batch<typename Run::device>> micro;
     for (int k = 0; k < batches; ++k) evaluate(micro = uploaded.to(feed.next(), run.compute()));
-    const std::vector<double> minima =
+    std::vector<double> histograms;
+    if constexpr (RangeChoice<R>)
+      histograms = detail::train::allreduce_histograms(model.quantization, run.comm(), true);
+    std::vector<double> minima =
         detail::train::allreduce_ranges(model.quantization, run.comm(), true);
+    if constexpr (RangeChoice<R>)
+      model.quantization.choose_ranges(
+          {minima.data(), minima.size()}, {histograms.data(), histograms.size()},
+          [&](auto counts, const auto& extremes) { return choice.choose(counts, extremes); });
     constexpr double infinity = std::numeric_limits<double>::infinity();
     for (const detail::nn::layer_observer& layer : observer.layers) {  // discard old ranges
       run.weights()[layer.low_offset] = static_cast<typename Run::Real>(infinity);

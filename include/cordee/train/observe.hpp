@@ -22,16 +22,25 @@ void check_model(const M& model) {
   if constexpr (requires { model.check(); }) model.check();
 }
 
+/// The sums over ranks of the layers' histograms. Collective.
+template <class Communicator>
+std::vector<double> allreduce_histograms(quantization_options& q, const Communicator& comm,
+                                         bool counts) {
+  std::vector<double> histograms = q.observer.take_histograms(counts);
+  allreduce_host(comm, {histograms.data(), histograms.size()}, reduce_op::sum);
+  return histograms;
+}
+
 /// The minima over ranks of each layer's (low, -high). A rank whose step does not count contributes
 /// nothing. Collective.
 template <class Quantization, class Communicator>
 std::vector<double> allreduce_ranges(Quantization& q, const Communicator& comm, bool counts) {
   std::vector<double> minima = q.observer.take_minima(counts);
   allreduce_host(comm, {minima.data(), minima.size()}, reduce_op::min);
-  if (q.percentile >= 100) return minima;
-  std::vector<double> histograms = q.observer.take_histograms(counts);
-  allreduce_host(comm, {histograms.data(), histograms.size()}, reduce_op::sum);
-  q.clip_to_percentile({minima.data(), minima.size()}, {histograms.data(), histograms.size()});
+  if (q.percentile < 100) {
+    const std::vector<double> histograms = allreduce_histograms(q, comm, counts);
+    q.clip_to_percentile({minima.data(), minima.size()}, {histograms.data(), histograms.size()});
+  }
   return minima;
 }
 
