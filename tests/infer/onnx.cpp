@@ -13,6 +13,7 @@
 #include <cordee/ops/engines/direct/engine.hpp>
 #include <cordee/precision/fp32.hpp>
 #include <cordee/precision/fp64.hpp>
+#include <cordee/precision/int8.hpp>
 
 #include "tests/infer/protobuf_reader.hpp"
 #include "tests/support/folder.hpp"
@@ -125,6 +126,57 @@ TEST_CASE("onnx: ImageNet's networks, with projections and max pool, from fp64")
   const onnx_reader::node& pool = m.at(m.at("layer1.0.conv1").inputs.at(0));
   CHECK(pool.op == "MaxPool");
   CHECK(pool.integers.at("pads") == std::vector<std::int64_t>{1, 1, 1, 1});
+}
+
+TEST_CASE("onnx: int8 has bytes behind QuantizeLinear at each convolution, and needs its ranges") {
+  using model_type =
+      network<sequential<convolution<2, 1>, batch_norm<relu>,
+                         residual<convolution<2, 3>, batch_norm<>>, global_average_pool, linear<3>>,
+              int8, cpu, direct, extent{1, 4, 4}, 3>;
+  const model_type net{cpu(1)};
+  std::vector<float> plane(model_type::plane_size(), 0.5F);
+  const auto at = [&](std::string_view name) {
+    for (const segment& s : model_type::segments())
+      if (s.name == name) return std::span(plane).subspan(s.offset, s.size);
+    FAIL("no segment ", name);
+    return std::span<float>();
+  };
+  std::ranges::copy(std::vector{0.5F, -1.27F}, at("conv1.weight").begin());
+  at("conv1.input_min")[0] = -1;
+  at("conv1.input_max")[0] = 3;
+  at("0.conv1.input_min")[0] = 0;
+  at("0.conv1.input_max")[0] = 2.55F;
+  const onnx_reader::model m(detail::infer::onnx_bytes(net, std::span(std::as_const(plane))));
+  CHECK(undefined_inputs(m) == "");
+  CHECK(m.ops() ==
+        std::vector<std::string>{"QuantizeLinear", "DequantizeLinear", "DequantizeLinear", "Conv",
+                                 "BatchNormalization", "Relu", "QuantizeLinear", "DequantizeLinear",
+                                 "DequantizeLinear", "Conv", "BatchNormalization", "Add", "Relu",
+                                 "GlobalAveragePool", "Flatten", "Gemm", "Identity"});
+  // The golden range -1 .. 3: s = 0.0156862745, z = 64.
+  const onnx_reader::node& q = m.at("conv1.input.quantized");
+  const auto scale = onnx_reader::numbers<float>(m.constants.at(q.inputs[1]).raw);
+  CHECK(scale == std::vector{0.01568627450980392F});
+  CHECK(m.constants.at(q.inputs[2]).type == 2);
+  CHECK(m.constants.at(q.inputs[2]).raw == "\x40");
+  CHECK(m.at("conv1.input").inputs[0] == "conv1.input.quantized");
+  CHECK(m.at("conv1").inputs ==
+        std::vector<std::string>{"conv1.input", "conv1.weight.dequantized"});
+  CHECK(m.at("0.conv1.input.quantized").inputs[0] == "bn1.relu");
+  // Each filter of one weight is its scale times 127.
+  const onnx_reader::node& w = m.at("conv1.weight.dequantized");
+  CHECK(w.integers.at("axis") == std::vector<std::int64_t>{0});
+  CHECK(m.constants.at("conv1.weight").type == 3);
+  CHECK(m.constants.at("conv1.weight").shape == std::vector<std::int64_t>{2, 1, 1, 1});
+  CHECK(m.constants.at("conv1.weight").raw == "\x7f\x81");
+  CHECK(onnx_reader::numbers<float>(m.constants.at(w.inputs[1]).raw) ==
+        std::vector{0.5F / 127, 1.27F / 127});
+  CHECK(m.constants.at(w.inputs[2]).raw == std::string(2, '\0'));
+  CHECK(m.constants.at("fc.weight").type == 1);
+
+  at("0.conv1.input_min")[0] = 3;  // above the largest: no range
+  CHECK_THROWS_WITH_AS((void)detail::infer::onnx_bytes(net, std::span(std::as_const(plane))),
+                       doctest::Contains("layer \"0.conv1\" has no range"), error);
 }
 
 TEST_CASE("write_onnx: the file has the graph's bytes; a plane that is too small is refused") {

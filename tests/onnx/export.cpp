@@ -5,21 +5,28 @@
 //
 //   onnx_export NETWORK IMAGES FOLDER
 //
-// IMAGES are bytes of (samples, 3, side, side), 32 pixels a side for resnet20 and 224 for resnet18
-// and resnet50. Weights are random, running statistics those of the images. Writes net.onnx and
-// logits, floats of (samples, classes), to FOLDER.
+// NETWORK is resnet20, resnet18, resnet50, resnet20_int8 or resnet18_int8. IMAGES are bytes of
+// (samples, 3, side, side), 32 pixels a side for resnet20, else 224. ResNet-20 is trained on them,
+// image k being of class k % 10; the weights of others are random, running statistics and ranges
+// those of the images. Writes net.onnx and logits, floats of (samples, classes), to FOLDER.
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <fstream>
+#include <span>
 #include <string>
 #include <vector>
 
+#include <cordee/comm/self_comm.hpp>
 #include <cordee/comm/solo.hpp>
 #include <cordee/core/random.hpp>
+#include <cordee/data/loader.hpp>
 #include <cordee/data/normalize.hpp>
 #include <cordee/infer/onnx.hpp>
 #include <cordee/nn/resnet.hpp>
 #include <cordee/optim/sgd.hpp>
+#include <cordee/precision/int8.hpp>
+#include <cordee/train/calibrate.hpp>
 #include <cordee/train/trainer.hpp>
 
 using namespace cordee;
@@ -27,6 +34,21 @@ using namespace cordee;
 namespace {
 
 constexpr normalize imagenet{.mean = {0.485, 0.456, 0.406}, .deviation = {0.229, 0.224, 0.225}};
+
+/// Image k is of class k % 10.
+struct image_bytes {
+  extent side;
+  int class_count;
+  std::span<const std::uint8_t> pixels;
+
+  [[nodiscard]] extent image() const { return side; }
+  [[nodiscard]] int classes() const { return class_count; }
+  [[nodiscard]] std::size_t size() const { return pixels.size() / side.size(); }
+  int read(std::size_t i, std::span<std::uint8_t> to) const {
+    std::ranges::copy(pixels.subspan(i * to.size(), to.size()), to.begin());
+    return static_cast<int>(i % 10);
+  }
+};
 
 template <class Run>
 void perturb(Run& run) {
@@ -66,12 +88,22 @@ int export_network(const std::string& images, const std::string& folder) {
                        1,
                        imagenet};
   N net;
-  trainer run{net, sgd{}, [](double) { return 0.1; }, solo{}};
-  perturb(run);
-  for (int k = 0; k < 8; ++k)
-    net.forward(run.packed_parameters(), run.weights(), all, phase::train, run.compute());
+  trainer run{net, sgd{.momentum = 0.9}, [](double) { return 0.02; }, solo{}};
+  const image_bytes data{N::input, N::classes, pixels};
+  if constexpr (N::classes == 10) {
+    loader feed{data, self_comm{}, {.global_batch = 32}, {}, imagenet};
+    run.fit(feed, 5);
+  } else {
+    perturb(run);
+    for (int k = 0; k < 8; ++k)
+      net.forward(run.packed_parameters(), run.weights(), all, phase::train, run.compute());
+    if constexpr (Quantized<typename N::precision>) {
+      loader feed{data, self_comm{}, {.global_batch = static_cast<int>(samples)}, {}, imagenet};
+      calibrate(run, feed, 1);
+    }
+  }
   for (int k = 0; k < 2; ++k) {
-    if (k > 0) center_logits(run, samples);
+    if (k > 0 && N::classes > 10) center_logits(run, samples);
     net.forward(run.packed_parameters(), run.weights(), all, phase::evaluate, run.compute());
   }
   run.with_mean_model([&] {
@@ -92,6 +124,10 @@ int main(int argc, char** argv) try {
   if (arguments.size() != 3) throw usage_error("NETWORK IMAGES FOLDER");
   if (arguments[0] == "resnet20")
     return export_network<resnet<20, fp32, cpu>>(arguments[1], arguments[2]);
+  if (arguments[0] == "resnet20_int8")
+    return export_network<resnet<20, int8, cpu>>(arguments[1], arguments[2]);
+  if (arguments[0] == "resnet18_int8")
+    return export_network<resnet<18, int8, cpu>>(arguments[1], arguments[2]);
   if (arguments[0] == "resnet18")
     return export_network<resnet<18, fp32, cpu>>(arguments[1], arguments[2]);
   return export_network<resnet<50, fp32, cpu>>(arguments[1], arguments[2]);

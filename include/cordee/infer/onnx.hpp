@@ -8,6 +8,10 @@
 //
 // Tensors have torchvision's names, nodes those of their layers; batch norms are nodes with running
 // statistics.
+//
+// A network of precision int8 is written as it evaluates in training: the input of each convolution
+// behind QuantizeLinear and DequantizeLinear with the scale and zero point of its range, weights as
+// int8 with a scale for each filter, everything else in float.
 #pragma once
 
 #include <concepts>
@@ -19,10 +23,13 @@
 #include <utility>
 #include <vector>
 
+#include <cordee/core/concat.hpp>
 #include <cordee/device/buffer.hpp>
 #include <cordee/infer/layer_walk.hpp>
 #include <cordee/infer/onnx_graph.hpp>
 #include <cordee/io/atomic_file.hpp>
+#include <cordee/nn/quantization.hpp>
+#include <cordee/ops/quantize.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -37,8 +44,12 @@ class onnx_visitor {
   onnx_visitor(onnx_graph& graph, std::span<const Real> plane) : graph_(graph), plane_(plane) {}
 
   value convolution(const convolution_problem& p, const layer_tensors& t, const value& x) {
-    return graph_.add("Conv", std::string(t.name), {x, tensor(t.trainable[0])},
-                      window(p.window, p.stride, p.padding));
+    const bool quantized = !t.statistics.empty();  // the input's range
+    const value input = quantized ? quantized_input(t, x) : x;
+    return graph_.add(
+        "Conv", std::string(t.name),
+        {input, quantized ? quantized_weights(p, t.trainable[0]) : tensor(t.trainable[0])},
+        window(p.window, p.stride, p.padding));
   }
   value batch_norm(const extent&, const layer_tensors& t, const value& x) {
     return graph_.add(
@@ -82,13 +93,45 @@ class onnx_visitor {
         .integers("strides", {stride, stride})
         .integers("pads", {padding, padding, padding, padding});
   }
+  /// x behind the bytes of its range.
+  value quantized_input(const layer_tensors& t, const value& x) {
+    const ops::real_range range{static_cast<float>(plane_[t.statistics[0].offset]),
+                                static_cast<float>(plane_[t.statistics[1].offset])};
+    if (!range.has_values()) nn::throw_unknown_range(t.name);
+    const auto q = ops::fit_affine(range.low, range.high, ops::unsigned_bytes);
+    const value name = concat(t.name, ".input"), scale = graph_.scalar(name + ".scale", q.scale),
+                zero = graph_.scalar(name + ".zero_point", static_cast<std::uint8_t>(q.zero_point));
+    return graph_.add(
+        "DequantizeLinear", name,
+        {graph_.add("QuantizeLinear", name + ".quantized", {x, scale, zero}), scale, zero});
+  }
+  /// Weights in int8, each filter with its scale.
+  value quantized_weights(const convolution_problem& p, const segment& s) {
+    const auto filters = static_cast<std::size_t>(p.filters), size = s.size / filters;
+    const auto w = numbers_of(s);
+    std::vector<std::int8_t> q(s.size), zeros(filters);
+    std::vector<float> scales(filters);
+    for (std::size_t k = 0; k < filters; ++k)
+      scales[k] = ops::quantize_channel(size, w.data() + k * size, q.data() + k * size);
+    const value name(s.name);
+    return graph_.add("DequantizeLinear", name + ".dequantized",
+                      {graph_.constant<std::int8_t>(name, shape_of(s), q),
+                       graph_.constant<float>(name + ".scale", {&filters, 1}, scales),
+                       graph_.constant<std::int8_t>(name + ".zero_point", {&filters, 1}, zeros)},
+                      onnx_attributes{}.integer("axis", 0));
+  }
   value tensor(const segment& s) {
+    return graph_.constant<float>(std::string(s.name), shape_of(s), numbers_of(s));
+  }
+  [[nodiscard]] std::vector<float> numbers_of(const segment& s) const {
+    const auto numbers = plane_.subspan(s.offset, s.size);
+    return {numbers.begin(), numbers.end()};
+  }
+  static std::vector<std::size_t> shape_of(const segment& s) {
     std::vector<std::size_t> shape;
     for (const int side : s.shape)
       if (side > 0) shape.push_back(static_cast<std::size_t>(side));
-    const auto numbers = plane_.subspan(s.offset, s.size);
-    return graph_.constant<float>(std::string(s.name), shape,
-                                  std::vector<float>(numbers.begin(), numbers.end()));
+    return shape;
   }
 
   onnx_graph& graph_;
@@ -110,7 +153,8 @@ std::string onnx_bytes(const N& model, std::span<const Real> plane) {
 }  // namespace detail::infer
 
 /// Writes the network with the weights and running statistics of `plane`. The file is complete or
-/// absent, and folders of the path that are missing are made. Of a trainer,
+/// absent, and folders of the path that are missing are made. Throws error if a layer of a network of
+/// precision int8 has no range. Of a trainer,
 ///
 ///   run.with_mean_model([&] {
 ///     if (run.comm().rank() == 0) write_onnx("net.onnx", run.model(), run.weights());

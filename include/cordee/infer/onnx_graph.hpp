@@ -95,6 +95,10 @@ class onnx_graph {
     return name;
   }
   template <class T>
+  std::string scalar(std::string name, T number) {
+    return constant<T>(std::move(name), {}, {&number, 1});
+  }
+  template <class T>
   std::string vector(std::string name, std::initializer_list<T> numbers) {
     const std::size_t size = numbers.size();
     return constant<T>(std::move(name), {&size, 1}, {numbers.begin(), size});
