@@ -6,9 +6,10 @@
 //   onnx_export NETWORK IMAGES FOLDER
 //
 // NETWORK is resnet20, resnet18, resnet50, resnet20_int8 or resnet18_int8. IMAGES are bytes of
-// (samples, 3, side, side), 32 pixels a side for resnet20, else 224. ResNet-20 is trained on them,
-// image k being of class k % 10; the weights of others are random, running statistics and ranges
-// those of the images. Writes net.onnx and logits, floats of (samples, classes), to FOLDER.
+// (samples, 3, side, side), 32 pixels a side for resnet20, 64 for resnet18_int8, else 224. Networks of
+// ten classes are trained on them, image k being of class k % 10; the weights of others are random,
+// running statistics those of the images. Writes net.onnx and logits, floats of (samples, classes),
+// to FOLDER.
 #include <algorithm>
 #include <cstdio>
 #include <exception>
@@ -26,7 +27,6 @@
 #include <cordee/nn/resnet.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/precision/int8.hpp>
-#include <cordee/train/calibrate.hpp>
 #include <cordee/train/trainer.hpp>
 
 using namespace cordee;
@@ -97,10 +97,6 @@ int export_network(const std::string& images, const std::string& folder) {
     perturb(run);
     for (int k = 0; k < 8; ++k)
       net.forward(run.packed_parameters(), run.weights(), all, phase::train, run.compute());
-    if constexpr (Quantized<typename N::precision>) {
-      loader feed{data, self_comm{}, {.global_batch = static_cast<int>(samples)}, {}, imagenet};
-      calibrate(run, feed, 1);
-    }
   }
   for (int k = 0; k < 2; ++k) {
     if (k > 0 && N::classes > 10) center_logits(run, samples);
@@ -127,7 +123,9 @@ int main(int argc, char** argv) try {
   if (arguments[0] == "resnet20_int8")
     return export_network<resnet<20, int8, cpu>>(arguments[1], arguments[2]);
   if (arguments[0] == "resnet18_int8")
-    return export_network<resnet<18, int8, cpu>>(arguments[1], arguments[2]);
+    return export_network<
+        resnet<18, int8, cpu, resnet_options{.image = {3, 64, 64}, .classes = 10}>>(arguments[1],
+                                                                                    arguments[2]);
   if (arguments[0] == "resnet18")
     return export_network<resnet<18, fp32, cpu>>(arguments[1], arguments[2]);
   return export_network<resnet<50, fp32, cpu>>(arguments[1], arguments[2]);
