@@ -3,8 +3,11 @@
 //
 // A scaled schedule without both batch sizes, and a schedule with a misspelt or mistyped optional
 // member, do not compile.
+#include <cordee/schedule/adaptive_batch.hpp>
 #include <cordee/schedule/legw.hpp>
+#include <cordee/schedule/plateau.hpp>
 #include <cordee/schedule/scaled.hpp>
+#include <cordee/schedule/warmup.hpp>
 
 using namespace cordee;
 using namespace cordee::detail::schedule;
@@ -47,7 +50,11 @@ struct tuned_rate {
 
 double learning_rates() {
   constexpr tuned_rate tuned{};
-#if defined(LINEAR_WITHOUT_BATCHES)
+#if defined(ADAPTIVE_BATCH_INSIDE)
+  return learning_rate_of(warmup{5, adaptive_batch{tuned}}, 0);
+#elif defined(ADAPTIVE_BATCH_OF_PLATEAU)
+  return adaptive_batch{training_plateau{}}(0);
+#elif defined(LINEAR_WITHOUT_BATCHES)
   return linear_scaled{tuned}(0);
 #elif defined(LINEAR_WITH_ONE_BATCH)
   return linear_scaled{tuned, 8192}(0);
@@ -58,6 +65,6 @@ double learning_rates() {
 #else
   return linear_scaled{tuned, 256, 8192}(0) + sqrt_scaled{tuned, 256, 8192}(0) +
          sqrt_scaled<tuned_rate>{.inner = tuned, .reference_batch = 256, .global_batch = 8192}(0) +
-         legw{1, tuned, 256, 8192}(0);
+         legw{1, tuned, 256, 8192}(0) + learning_rate_of(adaptive_batch{warmup{5, tuned}}, 0);
 #endif
 }

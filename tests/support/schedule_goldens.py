@@ -1,7 +1,8 @@
 # SPDX-FileCopyrightText: the Cordee contributors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Prints the learning rates of PyTorch's schedulers that tests/schedule compares with ours, in fp64.
+# Prints the learning rates of PyTorch's schedulers that tests/schedule compares with ours, and the stages of
+# tests/train/adaptive_batch.cpp, in fp64.
 #   python3 tests/support/schedule_goldens.py     (needs torch; the values in the tests are of torch 2.15)
 import torch
 from torch.optim.lr_scheduler import ExponentialLR, OneCycleLR, ReduceLROnPlateau
@@ -50,3 +51,38 @@ for values, options in ((losses, {"patience": 2}),
         scheduler.step(loss)
         rates.append(o.param_groups[0]["lr"])
     show(f"plateau 0.8 {options}:", rates)
+
+
+def stages_of(ranks, share, rate=0.02, most=8, exponent=0.5, samples=50, batch=6, epochs=9.5, beta=0.99):
+    """The stages of adaptive_batch on the toy set T4 (docs/mathematics.md, 1.4), SGD, one center per rank."""
+    import math
+    import numpy as np
+
+    a = np.array([1, 2, 3, 4, 1, 2, 0.5, 0.25, 1])
+    c = np.array([0.4, -0.1, 0.2, -0.2, 0.1, -0.1, 0.7, -1.5, 0])
+    w = np.array([0.5, -0.3, 0.8, 0.1, 0, 0.2, 1, -2, 0.05])
+    shifts = [0.25 * (r - 0.5 * (ranks - 1)) for r in range(ranks)]
+    means, weights, factor, seen, stages = np.zeros(6), 0.0, 1, 0, []
+    while seen < epochs * samples:
+        size = batch * factor
+        g, small = a * (w - c), size / ranks
+        local = np.mean([np.sum((a * (w - c - x)) ** 2) for x in shifts])
+        square = (size * (g @ g) - small * local) / (size - small)
+        trace = (local - g @ g) / (1 / small - 1 / size)
+        means = beta * means + (1 - beta) * np.array([1, square, trace, square**2, trace**2, square * trace])
+        weights = beta**2 * weights + (1 - beta) ** 2
+        w, before, seen = w - rate * factor**exponent * g, seen, seen + size
+        if seen // samples == before // samples:
+            continue
+        _, g1, s1, gg, ss, gs = means / means[0]
+        ratio, independent = s1 / g1, weights / means[0] ** 2
+        spread = (ss - s1**2) - 2 * ratio * (gs - g1 * s1) + ratio**2 * (gg - g1**2)
+        error = math.sqrt(max(spread * independent / (1 - independent), 0)) / g1
+        if 2 * factor <= most and 2 * factor <= share * (ratio - error) / batch:
+            factor *= 2
+            stages.append((before // samples + 1, factor))
+    return stages
+
+
+for ranks in (2, 3):
+    print(f"adaptive_batch, {ranks} ranks, share {12 - 2 * ranks}:", stages_of(ranks, 12 - 2 * ranks))

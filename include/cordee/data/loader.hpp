@@ -16,7 +16,6 @@
 #include <limits>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include <cordee/core/error.hpp>
 #include <cordee/core/pod_vector.hpp>
@@ -105,6 +104,17 @@ class loader {
   [[nodiscard]] normalization norm() const { return norm_; }
   [[nodiscard]] const S& dataset() const { return dataset_; }
 
+  /// Stages that are decided during the run; those before step() must stay as they are.
+  [[gnu::cold]] void set_batch_schedule(const cordee::batch_schedule& stages) {
+    expects(decided_ || options_.batch_schedule.begin() == options_.batch_schedule.end(),
+            "loader: the schedule decides the global batch, so there is no .batch_schedule");
+    prefetcher_.forget();
+    options_.batch_schedule = stages;
+    plan_ = {samples(), options_, ranks_};
+    decided_ = true;
+  }
+  [[nodiscard]] const cordee::batch_schedule& stages() const { return options_.batch_schedule; }
+
   [[nodiscard]] std::int64_t steps(double epochs) const { return plan_.steps(epochs); }
   [[nodiscard]] double epoch(std::int64_t step) const { return plan_.epoch(step); }
 
@@ -135,9 +145,7 @@ class loader {
   [[nodiscard]] int prefetch() const { return prefetcher_.depth(); }
   /// What training waited for. To be called by the thread that calls next().
   [[nodiscard]] input_statistics statistics() const {
-    const auto seconds = [](std::int64_t nanoseconds) {
-      return static_cast<double>(nanoseconds) * 1e-9;
-    };
+    const auto seconds = [](std::int64_t ns) { return static_cast<double>(ns) * 1e-9; };
     input_statistics s{.updates = taken_,
                        .samples = made_.load(std::memory_order_relaxed),
                        .threads = threads_.size(),
@@ -206,8 +214,10 @@ class loader {
     u.pixels.resize(count * image);  // (count, channels, height, width)
     u.labels.resize(count);
     positions_.resize(count);
-    for (std::size_t i = 0; i < count; ++i)
-      positions_[i] = sample_at(plan_.sample(u.step, made.first + static_cast<std::int64_t>(i)));
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto p = plan_.sample(u.step, made.first + static_cast<std::int64_t>(i));
+      positions_[i] = {p.epoch, order_.at(dataset_, options_.seed, p.epoch, p.index)};
+    }
     current_ = &u;
     if (augmentation_.active()) raw_.resize(static_cast<std::size_t>(threads_.size()) * image);
     threads_.run(count, make_sample, this);
@@ -234,16 +244,6 @@ class loader {
       b.first_sample = begin_of(k);
       u.micro.push_back(b);
     }
-  }
-
-  // The epoch and the index in the data set of what an epoch's order has at a position.
-  detail::data::batch_plan::position sample_at(const detail::data::batch_plan::position& p) {
-    if (p.epoch != order_epoch_ || order_.empty()) {
-      order_ = detail::data::order_of(dataset_, options_.seed, p.epoch);
-      expects(order_.size() == dataset_.size(), "loader: the data set's order has another size");
-      order_epoch_ = p.epoch;
-    }
-    return {p.epoch, order_[static_cast<std::size_t>(p.index)]};
   }
 
   // Runs on several threads: writes the augmented image and the label of sample i of current_.
@@ -282,9 +282,9 @@ class loader {
   int rank_, ranks_;
   detail::data::staged_plan plan_;
   std::int64_t step_ = 0;
+  bool decided_ = false;  // the batch, by set_batch_schedule
 
-  std::vector<std::uint32_t> order_;
-  std::int64_t order_epoch_ = -1;
+  detail::data::epoch_order order_;
   detail::core::pod_vector<detail::data::batch_plan::position> positions_;
   detail::data::rank_update* current_ = nullptr;  // what threads_ fill
   detail::core::pod_vector<std::uint8_t> raw_;    // (threads, channels, height, width)

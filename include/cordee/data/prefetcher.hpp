@@ -61,8 +61,7 @@ class prefetcher {
     if (!thread_.joinable()) thread_ = detail::core::start_thread<&prefetcher::serve>(*this);
     std::unique_lock lock(mutex_);
     if (step != expected_) {
-      end_ = next_;
-      changed_.wait(lock, [&] { return !filling_; });
+      stop_filling(lock);
       failure_ = nullptr;
       next_ = step;
       request_until(step + 1);
@@ -77,7 +76,19 @@ class prefetcher {
     return update(step);
   }
 
+  /// Forgets the updates ahead: what `fill` reads may change until the next `take`.
+  [[gnu::cold]] void forget() {
+    std::unique_lock lock(mutex_);
+    stop_filling(lock);
+    expected_ = -1;
+  }
+
  private:
+  void stop_filling(std::unique_lock<std::mutex>& lock) {
+    end_ = next_;
+    changed_.wait(lock, [&] { return !filling_; });
+  }
+
   // Updates before next_ are filled; that of next_, while filling_, and failure_ belong to the
   // thread.
   [[nodiscard]] rank_update& update(std::int64_t step) {

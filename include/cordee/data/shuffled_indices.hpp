@@ -38,4 +38,23 @@ std::vector<std::uint32_t> order_of(const S& dataset, std::uint64_t seed, std::i
     return shuffled_indices(seed, epoch, dataset.size());
 }
 
+/// The order of the epoch that was asked for last.
+class epoch_order {
+ public:
+  /// The index in the data set of the sample at a place of an epoch's order.
+  template <class S>
+  std::uint32_t at(const S& dataset, std::uint64_t seed, std::int64_t epoch, std::int64_t place) {
+    if (epoch != epoch_ || order_.empty()) {
+      order_ = order_of(dataset, seed, epoch);
+      expects(order_.size() == dataset.size(), "loader: the data set's order has another size");
+      epoch_ = epoch;
+    }
+    return order_[static_cast<std::size_t>(place)];
+  }
+
+ private:
+  std::vector<std::uint32_t> order_;
+  std::int64_t epoch_ = -1;
+};
+
 }  // namespace cordee::inline CORDEE_ABI::detail::data

@@ -16,6 +16,8 @@
 //                                                  checkpoint saves and restores; or a
 //                                                  std::vector<double>&, whose length may change
 //     needs_validation             false           static constexpr bool: fit must validate
+//     batch_decided() const        the loader's    batch_schedule: the global batches so far, which
+//                                                  fit gives to the loader after each epoch
 //   };
 //
 // It is passed to the trainer as it is, or wrapped: warmup{5, my_schedule{}}. A misspelt or
@@ -30,12 +32,14 @@
 
 #include <cmath>
 #include <concepts>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
 #include <vector>
 
+#include <cordee/core/batch_schedule.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/config.hpp>
 #include <cordee/core/error.hpp>
@@ -55,6 +59,9 @@ struct observation {
   /// Of the epoch that ended with the update, if one did: the mean loss of its samples, and that of
   /// fit's validation, if it has one.
   std::optional<double> epoch_loss{}, validation_loss{};
+  /// With them the gradient noise scale less its standard error, in first global batches; NaN where
+  /// it is not measured, or not known yet.
+  double noise_batches = std::numeric_limits<double>::quiet_NaN();
 };
 
 namespace detail::schedule {
@@ -75,6 +82,17 @@ concept HasScheduleState = Schedule<S> && (
                                               requires(S s) {
                                                 { s.state() } -> std::same_as<std::vector<double>&>;
                                               });
+
+/// A schedule that decides the global batch as well.
+template <class S>
+concept DecidesBatch = AdaptiveSchedule<S> && requires(const S s) {
+  { s.batch_decided() } -> std::same_as<batch_schedule>;
+};
+/// A schedule inside `S` does, which fit does not look for there.
+template <class S>
+concept HidesBatch = requires { requires DecidesBatch<decltype(S::inner)>; } || requires {
+  requires DecidesBatch<decltype(S::first)>;
+} || requires { requires DecidesBatch<decltype(S::second)>; };
 
 /// Whether a schedule, or one inside it, observes the loss of a validation.
 template <class S>
@@ -121,6 +139,9 @@ consteval bool has_schedule_members() {
       HasScheduleState<S> || !requires { &S::state; },
       "the optional member 'state' of a schedule is 'std::span<double> state()' or "
       "'std::vector<double>& state()'");
+  static_assert(!HidesBatch<S>,
+                "a schedule that decides the batch is the outermost one: "
+                "adaptive_batch{warmup{5, cosine{}}}");
   static_assert(
       !requires(const S s) { s.ends(); } && !requires(const S s) { s.end(); } &&
           !requires(const S s) { s.last_epoch(); },

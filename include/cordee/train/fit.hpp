@@ -15,6 +15,7 @@
 #include <cordee/core/clock.hpp>
 #include <cordee/core/trace.hpp>
 #include <cordee/schedule/schedule.hpp>
+#include <cordee/train/adaptive_batch.hpp>
 #include <cordee/train/evaluate.hpp>
 #include <cordee/train/plan_warnings.hpp>
 #include <cordee/train/record.hpp>
@@ -97,26 +98,14 @@ step_record allreduce_record(Run& run, const Outcome& own, std::int64_t skipped,
   return r;
 }
 
-/// Adds a step of an exact optimizer to the averages of the gradient's noise. Collective.
-template <class Run, class Outcome>
-[[gnu::cold]] void measure_noise(Run& run, const Outcome& own, gradient_noise& noise) {
-  const auto count = static_cast<double>(own.train.count);
-  std::array<double, 4> sums{count, 0, 0, 0};
-  if (count > 0) sums = {count, own.squared_local_norm / (count * count), 1 / count, 1};
-  allreduce_host(run.comm(), sums, reduce_op::sum);
-  const auto [batch, squares, inverse, ranks] = sums;
-  if (!own.applied || ranks < 2) return;  // one rank had all samples: its gradient is the mean
-  // Backward weights a sample with ranks / batch: the mean over ranks is that over samples.
-  const double unweighted = batch / run.comm().size();
-  noise.add(noise_estimate::of(squares * unweighted * unweighted / ranks, ranks / inverse,
-                               own.squared_global_norm, batch));
-}
-
 /// Shows an adaptive schedule the update, and the epoch if the update ended it. Collective.
-template <class Run>
-void observe_update(Run& run, const epoch_record& e, bool epoch_ends) {
+template <class Run, class F>
+void observe_update(Run& run, const F& feed, const epoch_record& e, bool epoch_ends) {
   observation seen{e.last.info.epoch, e.last.train.mean_loss()};
   if (epoch_ends) {
+    const gradient_noise& noise = run.fit_state().noise;
+    seen.noise_batches =
+        (noise.scale() - noise.scale_error()) / static_cast<double>(feed.global_batch());
     seen.epoch_loss = e.train.mean_loss();
     if (e.validation) seen.validation_loss = e.validation->mean_loss();
   }
@@ -196,12 +185,11 @@ template <class F>
 template <class Run, class F, class... Callbacks>
 [[gnu::cold]] run_summary fit(Run& run, F& feed, double epochs, Callbacks&... callbacks) {
   using clock = std::chrono::steady_clock;
-  constexpr bool adaptive =
-      schedule::AdaptiveSchedule<std::remove_cvref_t<decltype(run.schedule())>>;
+  using S = std::remove_cvref_t<decltype(run.schedule())>;
+  constexpr bool adaptive = schedule::AdaptiveSchedule<S>;
   constexpr bool reduces = sizeof...(callbacks) > 0 || adaptive;  // every step over all ranks
   static_assert((is_fit_argument<Callbacks, Run>() && ...));
-  static_assert(!schedule::needs_validation<std::remove_cvref_t<decltype(run.schedule())>>() ||
-                    (is_validation<Callbacks> || ...),
+  static_assert(!schedule::needs_validation<S>() || (is_validation<Callbacks> || ...),
                 "the schedule follows the loss of a validation: pass `validation{dataset}` to fit, "
                 "or choose one that follows the training loss (training_plateau)");
   expect_shapes_match<typename Run::model_type>(feed);
@@ -209,6 +197,7 @@ template <class Run, class F, class... Callbacks>
           "fit: the number of epochs is negative, NaN or infinite");
   expects(feed.ranks() == run.comm().size(),
           "fit: the loader and the reducer's communicator have different numbers of ranks");
+  set_decided_batch(run, feed);
   constexpr bool alone = comm::single_rank<std::remove_cvref_t<decltype(run.comm())>>;
   if constexpr (!alone)
     expect_same_settings(run.comm(), feed_settings(feed, run.schedule(), epochs), "fit");
@@ -216,7 +205,8 @@ template <class Run, class F, class... Callbacks>
   const bool reports = run.comm().rank() == 0;
   fit_state& state = run.fit_state();
   begin_fit(state, feed, reports);
-  const std::int64_t first = feed.step(), total = feed.steps(epochs);
+  const std::int64_t first = feed.step();
+  std::int64_t total = feed.steps(epochs);
   if constexpr (sizeof...(callbacks) > 0)
     if (reports) {
       run_plan plan = make_plan(run, feed, epochs);
@@ -271,7 +261,12 @@ template <class Run, class F, class... Callbacks>
       }
       (validate(run, feed, callbacks, e.validation), ...);
     }
-    if constexpr (adaptive) observe_update(run, e, epoch_ends);
+    if constexpr (adaptive) observe_update(run, feed, e, epoch_ends);
+    if constexpr (schedule::DecidesBatch<S>)
+      if (epoch_ends && changes_batch(run, feed, k + 1)) {
+        total = feed.steps(epochs);
+        fetch(k + 1);
+      }
     bool stops = false;
     if (reports_epoch) {
       if (reports) (call_epoch(callbacks, e), ...);

@@ -1,0 +1,87 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A global batch that grows with the gradient noise scale, and a learning rate that follows
+// (McCandlish et al. 2018; Smith et al. 2017).
+//
+//   after an epoch with the noise scale N, of standard error E, in samples:
+//     2 B <= share (N - E)  and  2 B <= most B(0):   the next epoch begins with 2 B
+//   lr(e) = (B(e) / B(0))^exponent s(e)
+//
+// At B = N training takes twice the fewest updates and twice the fewest samples (gradient_noise.hpp).
+// N grows as the gradient falls, so the batch does not shrink again. exponent 1: linear rule, which
+// holds for B well below N; 1/2: square root; 0: the batch grows in place of a decay.
+//
+// To be given to the trainer, not inside of another schedule, with measure_gradient_noise; `fit` sets
+// the loader's batches. Decisions are stages of a batch_schedule: the same stages given to the loader
+// and to batch_scaled make the same run.
+#pragma once
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <cordee/core/batch_schedule.hpp>
+#include <cordee/core/error.hpp>
+#include <cordee/schedule/schedule.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+template <Schedule S>
+struct adaptive_batch {
+  static_assert(
+      !detail::schedule::AdaptiveSchedule<S>,
+      "adaptive_batch: the schedule inside observes nothing; plateau and auto_wu are used "
+      "without it");
+  S inner{};
+  double share = 1;  // of the noise scale
+  int most = 16;     // times the first batch
+  double exponent = 1;
+
+  std::vector<double> decided{};  // epoch and factor of each stage
+
+  double operator()(double epoch) const {
+    expects(share > 0 && std::isfinite(share), "adaptive_batch: .share must be above 0");
+    expects(most >= 1, "adaptive_batch: .most, times the first batch, is below 1");
+    expects(exponent >= 0 && exponent <= 1, "adaptive_batch: .exponent must be from 0 to 1");
+    return std::pow(batch_decided()(epoch), exponent) * inner(epoch);
+  }
+  /// Of an inner schedule that ends at 0.
+  [[nodiscard]] double end_epoch() const {
+    const double end = detail::schedule::end_epoch_of(inner);
+    return std::isfinite(end) && inner(end) == 0 ? end : HUGE_VAL;
+  }
+  void observe(const observation& seen) {
+    if (!seen.epoch_loss) return;
+    const double doubled = decided.empty() ? 2 : 2 * decided.back();
+    if (doubled <= most && doubled <= share * seen.noise_batches)
+      decided.insert(decided.end(), {std::floor(seen.epoch) + 1, doubled});
+  }
+  [[nodiscard]] std::vector<double>& state() { return decided; }
+
+  /// The stages so far.
+  [[nodiscard]] batch_schedule batch_decided() const {
+    batch_schedule batch{};
+    expects(decided.size() % 2 == 0 && decided.size() / 2 <= batch_schedule::most_stages,
+            "adaptive_batch: the state has no epoch and factor for each of at most 32 stages");
+    for (std::size_t k = 0; k < decided.size() / 2; ++k)
+      batch.stages[k] = {decided[2 * k], static_cast<int>(decided[2 * k + 1])};
+    batch.check();
+    return batch;
+  }
+  [[nodiscard]] std::string describe() const {
+    return concat("times (B/B0)^", exponent,
+                  ", where B doubles after an epoch as long as it stays ", "within ", share,
+                  " times the gradient noise scale and ", most, " B0: ", cordee::describe(inner));
+  }
+};
+template <class S>
+adaptive_batch(S) -> adaptive_batch<S>;
+template <class S>
+adaptive_batch(S, double) -> adaptive_batch<S>;
+template <class S>
+adaptive_batch(S, double, int) -> adaptive_batch<S>;
+template <class S>
+adaptive_batch(S, double, int, double) -> adaptive_batch<S>;
+
+}  // namespace cordee::inline CORDEE_ABI
