@@ -17,6 +17,9 @@ string(APPEND cordee_seldom_sources "|/ops/engines/shapes_in_16_bits[.]cpp$")
 set(cordee_seldom_cases_train "calibrate: int8 evaluates as fp32*" "emulated GPU: two ranks on one device*"
   "emulated GPU: bf16 trains*")
 
+# Millions of simulated messages.
+set(cordee_seldom_cases_simulated "*of 1024 ranks and more")
+
 # cordee_leave_out_of_usual(LIST): removes from the list of sources what this build leaves out.
 function(cordee_leave_out_of_usual list)
   if(NOT CORDEE_ALL_TESTS)

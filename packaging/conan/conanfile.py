@@ -48,7 +48,7 @@ class Cordee(ConanFile):
         for part in ("TESTS", "EXAMPLES", "BENCHMARKS"):
             toolchain.cache_variables[f"CORDEE_{part}"] = "OFF"
         # Components look for their libraries where a program asks for them; the package needs none.
-        for part in ("ONEDNN", "MPI", "CUDA", "NCCL", "CHECKPOINT", "IMAGES", "WEBDATASET"):
+        for part in ("ONEDNN", "MPI", "CUDA", "NCCL", "CHECKPOINT", "IMAGES", "WEBDATASET", "SIMULATED"):
             toolchain.cache_variables[f"CORDEE_{part}"] = "OFF"
         toolchain.cache_variables["CORDEE_ZLIB"] = "ON" if self.options.with_zlib else "OFF"
         toolchain.generate()

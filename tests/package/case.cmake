@@ -237,6 +237,21 @@ elseif(CASE STREQUAL "webdataset_without_libarchive")
   expect_error("CORDEE_WEBDATASET=ON needs libarchive"
     ${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/source -D CORDEE_WEBDATASET=ON
     -D CMAKE_DISABLE_FIND_PACKAGE_LibArchive=ON)
+elseif(CASE STREQUAL "component_simulated")
+  if(NOT SIMULATED)
+    message("skipped: Boost.Context not found: package libboost-context-dev")
+    return()
+  endif()
+  install_to(${prefix})
+  configure(-D CMAKE_PREFIX_PATH=${prefix} -D COMPONENTS=simulated)
+  build_and_run(consumer)
+elseif(CASE STREQUAL "simulated_without_boost")
+  install_to(${prefix})
+  expect_error("component simulated needs Boost.Context 1.74"
+    ${CMAKE_COMMAND} -S ${consumer} -B ${WORK}/build -D CMAKE_PREFIX_PATH=${prefix} -D COMPONENTS=simulated
+    -D CMAKE_DISABLE_FIND_PACKAGE_Boost=ON)
+  expect_error("CORDEE_SIMULATED=ON needs Boost.Context 1.74"
+    ${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/source -D CORDEE_SIMULATED=ON -D CMAKE_DISABLE_FIND_PACKAGE_Boost=ON)
 elseif(CASE STREQUAL "component_cuda")
   if(NOT CUDA)
     message("skipped: CUDA compiler not found")
@@ -302,7 +317,7 @@ elseif(CASE MATCHES "^absent_(.*)$")
     ${CMAKE_COMMAND} -S ${consumer} -B ${WORK}/build -D CMAKE_PREFIX_PATH=${prefix} -D COMPONENTS=${CMAKE_MATCH_1})
 elseif(CASE STREQUAL "unknown_component")
   install_to(${prefix})
-  expect_error("there is no component teapot; this version has: cordee;testing;onednn;mpi;cuda;nccl;checkpoint;images;webdataset"
+  expect_error("there is no component teapot; this version has: cordee;testing;onednn;mpi;cuda;nccl;checkpoint;images;webdataset;simulated"
     ${CMAKE_COMMAND} -S ${consumer} -B ${WORK}/build -D CMAKE_PREFIX_PATH=${prefix} -D COMPONENTS=teapot)
 elseif(CASE STREQUAL "wrong_version")
   install_to(${prefix})

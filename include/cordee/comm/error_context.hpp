@@ -35,6 +35,11 @@ class error_context {
   error_context& operator=(const error_context&) = delete;
   ~error_context() { current_ = outer_; }
 
+  /// Effects: `context`, or none, becomes this thread's innermost one. Returns the previous one.
+  /// For fibers, each of which has its own.
+  static const error_context* exchange_current(const error_context* context) {
+    return std::exchange(current_, context);
+  }
   /// " (...)" for the end of a sentence; empty where this thread has no context.
   [[nodiscard, gnu::cold]] static std::string suffix() {
     if (current_ == nullptr) return {};

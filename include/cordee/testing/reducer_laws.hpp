@@ -23,7 +23,6 @@
 #include <functional>
 #include <limits>
 #include <string>
-#include <thread>
 #include <type_traits>
 #include <vector>
 
@@ -31,6 +30,7 @@
 #include <cordee/comm/reducer_check.hpp>
 #include <cordee/comm/threads.hpp>
 #include <cordee/core/random.hpp>
+#include <cordee/testing/concurrently.hpp>
 #include <cordee/testing/counting_communicator.hpp>
 #include <cordee/testing/mix_count.hpp>
 #include <cordee/testing/report.hpp>
@@ -178,20 +178,14 @@ class reducer_trial {
     m.integers = mean(integers);
     m.noise = mean(noise);
     m.with_nan = mean(with_nan);
-    std::thread second([&] {
+    const auto in_other_context = [&] {
       try {
         m.concurrent = law_mean(make_(comm.duplicate(comm::request_context)), noise, report_);
       } catch (const std::exception& e) {
         comm::abort(comm, e.what());
       }
-    });
-    try {
-      m.repeated = mean(noise);
-    } catch (...) {
-      second.join();
-      throw;
-    }
-    second.join();
+    };
+    concurrently(comm, in_other_context, [&] { m.repeated = mean(noise); });
     if constexpr (works_counted)
       m.counted =
           law_mean(make_(counting_communicator<Communicator>{comm, &m.sent}), noise, report_);

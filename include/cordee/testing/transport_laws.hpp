@@ -27,6 +27,7 @@
 #include <cordee/comm/transport.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/testing/any_source.hpp>
+#include <cordee/testing/concurrently.hpp>
 #include <cordee/testing/report.hpp>
 #include <cordee/testing/same_bits.hpp>
 #include <cordee/testing/test_messages.hpp>
@@ -93,20 +94,19 @@ void check_contexts(const Communicator& comm, report& r) {
     return;
   }
   std::exception_ptr failure;
-  std::thread second([&] {
+  const auto send = [&](int context, const message& m) {
     try {
-      exchange(comm.duplicate(1), {send_to(1, ones)}, {});
+      exchange(comm.duplicate(context), {send_to(1, m)}, {});
     } catch (...) {
       failure = std::current_exception();
     }
-  });
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  try {
-    exchange(comm.duplicate(0), {send_to(1, zeros)}, {});
-  } catch (...) {
-    failure = std::current_exception();
-  }
-  second.join();
+  };
+  concurrently(
+      comm, [&] { send(1, ones); },
+      [&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        send(0, zeros);
+      });
   if (failure) std::rethrow_exception(failure);
 }
 

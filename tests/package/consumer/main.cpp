@@ -40,6 +40,17 @@ void train(Run& run, Feed& feed) {
 }
 #endif
 
+#ifdef WITH_SIMULATED
+#include <cordee/comm/simulated.hpp>
+bool simulates() {
+  int ranks = 0;
+  cordee::simulated::launch(100, [&](cordee::simulated) { ++ranks; });
+  return ranks == 100;
+}
+#else
+bool simulates() { return true; }
+#endif
+
 #ifdef WITH_MPI
 #include <cordee/comm/mpi.hpp>
 using communicator_type = cordee::mpi;
@@ -69,5 +80,5 @@ int main() {
   });
   std::printf("cordee %s trained %d parameters\n", std::string(version).c_str(),
               parameters_in_other_unit());
-  return parameters_in_other_unit() == net_type::parameters() && reads_images() ? 0 : 1;
+  return parameters_in_other_unit() == net_type::parameters() && reads_images() && simulates() ? 0 : 1;
 }

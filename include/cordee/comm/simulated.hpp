@@ -1,0 +1,104 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ranks as fibers of one thread under a virtual clock: thousands of them on a laptop, with the
+// reducers that train. A component of its own, which needs Boost.Context.
+//
+//   const simulation s = simulated::launch(4096, [](simulated comm) {
+//     const phantom device = comm.device();
+//     ... ring{comm}.mix(bucket of phantom memory, step_info{}, device.make_stream());
+//   }, {.network = {.link = {.latency = 5e-6, .bandwidth = 12.5e9}}});
+//   s.path.seconds, s.path.messages, s.rounds ...
+//
+// {.contended = fat_tree{...}} or read_machine(file): messages share the links of a machine.
+//
+// On device phantom messages have sizes alone; on the CPU they carry their bytes, and the time of
+// computations is not counted. Two runs have the same times, to the bit. There is no deadline: that
+// no rank can go on is seen at once.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include <cordee/comm/simulated/critical_path.hpp>
+#include <cordee/comm/simulated/world.hpp>
+#include <cordee/comm/transport.hpp>
+#include <cordee/core/error.hpp>
+#include <cordee/device/phantom.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+/// What a simulated run amounts to: path, rounds on the critical path as in
+/// counting_communicator.hpp, messages and bytes that all ranks sent.
+using simulation = detail::comm::simulated_world::totals;
+
+/// The communicator of one rank of `simulated::launch`.
+class simulated {
+ public:
+  static constexpr bool blocks_host = false;
+  static constexpr std::string_view name = "simulated";
+
+  using options = detail::comm::simulation_options;
+
+  /// Runs f(comm) on each of `ranks` ranks to its end. If one throws, the others stop at their next
+  /// exchange, and the first failure is thrown as error: "rank 2: ...".
+  template <class F>
+  static simulation launch(int ranks, const F& f, const options& o = {}) {
+    expects(ranks > 0, "simulated::launch: at least one rank");
+    detail::comm::simulated_world world(ranks, o);
+    for (int rank = 0; rank < ranks; ++rank)
+      world.start(rank, {}, [&f, comm = simulated(world, rank, 0)] { f(comm); });
+    world.run();
+    if (world.first_failure.happened()) throw error(world.first_failure.describe());
+    if (const std::string why = world.unreceived(); !why.empty()) throw error(why);
+    return world.result();
+  }
+
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int size() const { return world_->size(); }
+  [[nodiscard]] simulated duplicate(int k) const {
+    expects(k >= 0 && k < detail::comm::context_count, "simulated: no such context");
+    return {*world_, rank_, k};
+  }
+
+  template <Device D>
+    requires(D::host_memory || std::same_as<D, phantom>)
+  void exchange(std::span<const send_op<D>> out, std::span<const recv_op<D>> in,
+                typename D::stream) const {
+    world_->exchange<D>(rank_, context_, out, in);
+  }
+
+  /// This rank's device without memory: the reductions that it counts take time.
+  [[nodiscard]] phantom device() const { return phantom{world_->work_of(rank_)}; }
+  /// This rank's virtual time.
+  [[nodiscard]] double now() const {
+    world_->count_work(rank_);
+    return world_->clock().seconds;
+  }
+  /// Effects: this rank computes for so many seconds.
+  void compute(double seconds) const {
+    expects(seconds >= 0, "simulated: time does not run backwards");
+    world_->clock().seconds += seconds;
+  }
+  /// f() beside g(), as two threads of this rank would run; f first, until it waits. f does not
+  /// throw.
+  template <class F, class G>
+  void concurrently(const F& f, const G& g) const {
+    world_->concurrently(rank_, f, g);
+  }
+
+  /// Ends the run: every rank that waits now or later throws this cause.
+  void abort(const char* why) const { world_->fail(rank_, why); }
+
+ private:
+  simulated(detail::comm::simulated_world& world, int rank, int context)
+      : world_(&world), rank_(rank), context_(context) {}
+
+  detail::comm::simulated_world* world_;
+  int rank_, context_;
+};
+
+}  // namespace cordee::inline CORDEE_ABI

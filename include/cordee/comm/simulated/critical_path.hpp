@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Virtual time, and the messages and reductions that it consists of.
+#pragma once
+
+#include <cstdint>
+
+#include <cordee/core/config.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+/// The chain of messages and reductions that ends last: on links of one speed
+/// seconds = messages * latency + bytes / bandwidth + reduced_bytes * gamma.
+struct critical_path {
+  double seconds = 0;
+  std::uint64_t messages = 0, bytes = 0, reduced_bytes = 0;
+};
+
+/// Seconds of latency, and bytes a second, of the messages between two ranks: a message of n bytes
+/// takes latency + n / bandwidth.
+struct link_speed {
+  double latency = 0, bandwidth = 1e30;
+};
+
+/// A message that has arrived.
+struct simulated_transfer {
+  int from, to;
+  std::uint64_t bytes;
+  double begin, end;
+};
+
+/// A network without contention: a rank sends one message at a time and receives one at a time, and
+/// nothing else delays a message. Ranks of one node have faster links.
+struct ideal_network {
+  link_speed link{};       // between nodes
+  link_speed inside{};     // a node
+  int ranks_per_node = 0;  // consecutive ranks; 0: all messages take `link`
+
+  [[nodiscard]] link_speed between(int a, int b) const {
+    if (a == b) return {};
+    return ranks_per_node > 0 && a / ranks_per_node == b / ranks_per_node ? inside : link;
+  }
+};
+
+namespace detail::comm {
+
+/// The one that ends later; `a` if both end at once.
+inline const critical_path& later(const critical_path& a, const critical_path& b) {
+  return b.seconds > a.seconds ? b : a;
+}
+/// `path`, and then one message.
+inline critical_path after_message(critical_path path, std::uint64_t bytes, link_speed speed) {
+  path.seconds += speed.latency + static_cast<double>(bytes) / speed.bandwidth;
+  ++path.messages;
+  path.bytes += bytes;
+  return path;
+}
+
+}  // namespace detail::comm
+
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,77 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <cordee/comm/ring.hpp>
+#include <cordee/comm/simulated/contended_exchange.hpp>
+#include <cordee/comm/two_shot.hpp>
+
+#include "tests/support/simulated_mean.hpp"
+#include "tests/support/simulated_messages.hpp"
+
+using namespace cordee;
+using namespace support;
+
+namespace {
+
+/// Two GPUs a node, two nodes a rack; links of 8 bytes a second, and one second for each.
+const simulated::options shared{.contended = fat_tree{{1, 8}, {1, 8}, {1, 8}, 2, 2}};
+
+}  // namespace
+
+TEST_CASE("contended exchange: a message leaves when both sides have posted it, and both wait") {
+  CHECK(ends(
+            2,
+            [](auto comm) {
+              if (comm.rank() == 1) comm.compute(5);
+              comm.rank() == 0 ? send(comm, 1) : receive(comm, 0);
+            },
+            shared) == std::vector{8.0, 8.0});
+  CHECK(ends(
+            2,
+            [](auto comm) {
+              if (comm.rank() == 0) comm.compute(5);
+              comm.rank() == 0 ? send(comm, 1) : receive(comm, 0);
+            },
+            shared) == std::vector{8.0, 8.0});
+}
+
+TEST_CASE("contended exchange: two messages share the way out of a node") {
+  // 0 -> 2 and 1 -> 3: four latencies, then 8 bytes at 4 a second.
+  CHECK(ends(
+            4,
+            [](auto comm) {
+              comm.rank() < 2 ? send(comm, comm.rank() + 2) : receive(comm, comm.rank() - 2);
+            },
+            shared) == std::vector{6.0, 6.0, 6.0, 6.0});
+}
+
+TEST_CASE("contended exchange: a ring's step takes its slowest link") {
+  // Four ranks on two nodes, 32 bytes: six steps of 8 bytes across nodes, four latencies each.
+  const simulation s = simulated_mean(
+      4, 8, [](auto comm) { return ring{comm}; }, shared);
+  CHECK(s.path.seconds == 6 * (4 + 1));
+  CHECK(s.path.messages == 6);
+  CHECK(s.path.bytes == 48);
+  CHECK(s.rounds == 6);
+}
+
+TEST_CASE("contended exchange: a rank's port is shared by what it sends at once") {
+  // Two messages of 8 bytes out of each GPU leave its node, four in all: after four latencies each
+  // has 2 bytes a second. That inside of the node has arrived before. This twice.
+  const simulation s = simulated_mean(
+      4, 8, [](auto comm) { return two_shot{comm}; }, shared);
+  CHECK(s.path.seconds == 2 * (4 + 4));
+  CHECK(s.messages == 4 * 2 * 3);
+}
+
+TEST_CASE("contended exchange: two runs have the same times") {
+  const auto run = [] {
+    return simulated_mean(
+               8, 1001, [](auto comm) { return two_shot{comm}; }, shared)
+        .path.seconds;
+  };
+  CHECK(run() == run());
+}

@@ -1,0 +1,108 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <stdexcept>
+
+#include <doctest/doctest.h>
+
+#include <cordee/comm/simulated.hpp>
+
+#include "tests/support/ranks.hpp"
+#include "tests/support/simulated_messages.hpp"
+
+using namespace cordee;
+using namespace support;
+
+TEST_CASE("simulated: reductions that the rank's device counts take time") {
+  simulated::options o = slow;
+  o.seconds_per_reduced_byte = 0.5;
+  CHECK(ends(
+            2,
+            [](auto comm) {
+              if (comm.rank() == 0)
+                add(2, static_cast<float*>(nullptr), static_cast<float*>(nullptr),
+                    comm.device().make_stream());
+              comm.rank() == 0 ? send(comm, 1) : receive(comm, 0);
+            },
+            o) == std::vector{6.0, 6.0});
+}
+
+TEST_CASE("simulated: two fibers of a rank have their own clocks, and a rank one port") {
+  CHECK(ends(2, [](auto comm) {
+          if (comm.rank() == 1) {
+            receive(comm, 0);
+            return receive(comm.duplicate(1), 0);
+          }
+          comm.concurrently([&] { send(comm.duplicate(1), 1); },
+                            [&] {
+                              comm.compute(1);
+                              send(comm, 1);
+                            });
+        }) == std::vector{4.0, 6.0});
+}
+
+TEST_CASE("simulated: that no rank can go on is an error which names the ranks") {
+  CHECK(contains(
+      error_message(
+          [] { simulated::launch(3, [](auto comm) { receive(comm, (comm.rank() + 1) % 3); }); }),
+      "rank 0 waits for rank 1 to send 8 bytes on context 0, and all wait for one another"));
+  CHECK(contains(error_message([] {
+                   simulated::launch(3, [](auto comm) {
+                     if (comm.rank() < 2) receive(comm, comm.rank() + 1);
+                   });
+                 }),
+                 "rank 0 waits for rank 1 to send 8 bytes on context 0, which waits in turn for "
+                 "rank 2, but rank 2 has left the run"));
+}
+
+TEST_CASE("simulated: other sizes, messages that nobody receives and impossible peers are errors") {
+  CHECK(contains(error_message([] {
+                   simulated::launch(2, [](auto comm) {
+                     comm.rank() == 0 ? send(comm, 1, 7) : receive(comm, 0, 8);
+                   });
+                 }),
+                 "rank 1 expects 8 bytes from rank 0 on context 0, which sends 7"));
+  CHECK(contains(error_message([] {
+                   simulated::launch(2, [](auto comm) {
+                     if (comm.rank() == 0) send(comm, 1);
+                   });
+                 }),
+                 "rank 0 sent 8 bytes to rank 1 on context 0, which has left the run"));
+  CHECK(contains(error_message([] { simulated::launch(2, [](auto comm) { send(comm, 2); }); }),
+                 "simulated: no such peer: rank 2"));
+  CHECK(contains(error_message([] { simulated::launch(0, [](auto) {}); }), "at least one rank"));
+}
+
+TEST_CASE("simulated: the first failure is thrown, also of a second fiber's rank") {
+  CHECK(error_message([] {
+          simulated::launch(3, [](auto comm) {
+            if (comm.rank() != 1) return receive(comm, 1);
+            comm.concurrently([&] { receive(comm.duplicate(1), 0); },
+                              [] { throw std::runtime_error("out of cheese"); });
+          });
+        }) == "rank 1: out of cheese");
+}
+
+TEST_CASE("simulated: what holds of failures holds with contention") {
+  const simulated::options shared{.contended = torus{{0, 8}, {3, 1, 1}}};
+  CHECK(contains(error_message([&] {
+                   simulated::launch(
+                       3, [](auto comm) { receive(comm, (comm.rank() + 1) % 3); }, shared);
+                 }),
+                 "rank 0 waits for rank 1 to send 8 bytes on context 0, and all wait"));
+  CHECK(contains(error_message([&] {
+                   simulated::launch(
+                       2,
+                       [](auto comm) {
+                         if (comm.rank() == 0) send(comm, 1);
+                       },
+                       shared);
+                 }),
+                 "rank 0 waits for rank 1 to receive 8 bytes on context 0, but rank 1 has left"));
+  CHECK(contains(error_message([&] {
+                   simulated::launch(
+                       2,
+                       [](auto comm) { comm.rank() == 0 ? send(comm, 1, 7) : receive(comm, 0, 8); },
+                       shared);
+                 }),
+                 "rank 1 expects 8 bytes from rank 0 on context 0, which sends 7"));
+}
