@@ -80,5 +80,6 @@ int main() {
   });
   std::printf("cordee %s trained %d parameters\n", std::string(version).c_str(),
               parameters_in_other_unit());
-  return parameters_in_other_unit() == net_type::parameters() && reads_images() && simulates() ? 0 : 1;
+  return parameters_in_other_unit() == net_type::parameters() && reads_images() && simulates() ? 0
+                                                                                               : 1;
 }
