@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The overhead of a training step: the kernels alone against the whole trainer, the share of the
-// communication that backward hides when a link has 1 GB/s, and batch norm over ranks. Ratios of
-// minima over interleaved repetitions of one run.
+// communication that backward hides when a link has 1 GB/s, batch norm over ranks, and K-FAC.
+// Ratios of minima over interleaved repetitions of one run.
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <limits>
@@ -164,6 +165,28 @@ void shared_statistics(int ranks, int n, int reps) {
   });
 }
 
+// K-FAC's factors and solutions: of a step that computes them, and of one that keeps them.
+void natural_gradient(int ranks, int n, int reps) {
+  const samples data(n);
+  threads::launch(ranks, [&](threads comm) {
+    net_type a, b;
+    trainer plain{a, sgd{}, small_lr, ring{comm}};
+    trainer natural{b, kfac{sgd{}, 1e-3, 16, 2}, small_lr, ring{comm}};
+    double step = std::numeric_limits<double>::max(), fresh = step, stale = step;
+    const std::array micro{data.batch_of(ranks)};
+    for (int k = 0; k < reps; ++k) {
+      step = std::min(step, timed([&] { plain.step(micro, 0); }));
+      fresh = std::min(fresh, timed([&] { natural.step(micro, 0); }));
+      stale = std::min(stale, timed([&] { natural.step(micro, 0); }));
+    }
+    if (comm.rank() == 0)
+      std::printf(
+          "%d ranks, batch %d each: step %.1f ms, with kfac %.1f ms where it computes factors, "
+          "%.1f ms where it keeps them\n",
+          ranks, n, step, fresh, stale);
+  });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -179,5 +202,6 @@ int main(int argc, char** argv) {
     for (const std::size_t bytes : {1u << 21, 1u << 18, 1u << 17}) overlap(small, reps, bytes);
     for (const int batch : {small, n})
       for (const int ranks : {2, 4}) shared_statistics(ranks, batch, reps);
+    for (const int ranks : {1, 2}) natural_gradient(ranks, n, std::max(reps / 10, 1));
   });
 }

@@ -29,6 +29,7 @@
 #include <cordee/precision/fp32.hpp>
 #include <cordee/precision/int8.hpp>
 #include <cordee/schedule/constant.hpp>
+#include <cordee/train/kfac.hpp>
 #include <cordee/train/trainer.hpp>
 
 #include "tests/support/quadratic.hpp"
@@ -110,6 +111,13 @@ TEST_CASE(
       return trained(gossip{comm, topologies::ring{}}, over, decentlam{});
     }));
   }
+}
+
+TEST_CASE(
+    "mpi: kfac, whose factors and updates travel between all ranks, gives the bits of threads") {
+  CHECK(same_over_threads([](auto comm) {
+    return trained(ring{comm}, 0, kfac{velocity_sgd{.momentum = 0.9}, 0.03, 16, 2});
+  }));
 }
 
 TEST_CASE("mpi: a server, a compressed ring and gossip give the bits of threads") {

@@ -33,6 +33,8 @@ TEST_CASE("cholesky: solves K x = b, knows log det, and refuses a matrix that is
   cholesky(k, n).solve(x);
   // Condition number below trace(K) = 200 over a least eigenvalue of 1 or more.
   for (std::size_t j = 0; j < n; ++j) CHECK(near(x[j], static_cast<double>(j) - 2, 1e-12));
+  CHECK(cholesky({4, 0, 2, 5}, 2).lower(1, 0) == 1);
+  CHECK(cholesky({4, 0, 2, 5}, 2).lower(1, 1) == 2);
   CHECK(near(cholesky({4, 0, 2, 5}, 2).log_diagonal(), std::log(4.0), 1e-15));  // det 16
   CHECK_THROWS_AS(cholesky({1, 0, 2, 1}, 2), error);
 }

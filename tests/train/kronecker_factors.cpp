@@ -25,7 +25,10 @@ constexpr extent image{2, 6, 6};
 constexpr int samples = 5;
 template <class Engine>
 using net_type =
-    resnet<8, fp64, cpu, resnet_options{.image = image, .classes = 4, .zero_gamma = false}, Engine>;
+    resnet<8, fp64, cpu,
+           resnet_options{
+               .image = image, .classes = 4, .shortcut = cordee::shortcut::b, .zero_gamma = false},
+           Engine>;
 
 /// Sums of one layer, by plain loops: of g a^T, which is the gradient, and of a a^T and g g^T.
 struct sums {
@@ -168,6 +171,29 @@ TEST_CASE_TEMPLATE("what layers pass to an observer adds up to their gradients a
     CHECK(x.g.size() == triangle_size(layer.rows));
     CHECK(x.a.size() == layer.input_size());
     if (layer.has_inputs()) check_near(x.tested_a, x.a);
+  }
+}
+
+TEST_CASE("solve_columns solves each column as cholesky does") {
+  constexpr std::size_t n = 5;
+  std::vector<double> k(n * n);
+  for (std::size_t i = 0; i < n; ++i)
+    for (std::size_t j = 0; j < n; ++j)
+      k[i * n + j] = i == j ? 4 : 1 / (1.0 + static_cast<double>(i + j));
+  const core::cholesky factored(k, n);
+  for (const std::size_t m : {1, 7, 8, 19}) {
+    std::vector<double> x(n * m), column(n);
+    random_sequence random(1, purpose::test, 0, m);
+    for (double& number : x) number = static_cast<double>(random.below(100)) - 50;
+    const std::vector<double> b = x;
+    solve_columns(factored, n, x.data(), m);
+    for (std::size_t j = 0; j < m; ++j) {
+      for (std::size_t i = 0; i < n; ++i) column[i] = b[i * m + j];
+      factored.solve(column);
+      // Numbers below 50 / 3, the least eigenvalue; some ten operations each.
+      for (std::size_t i = 0; i < n; ++i)
+        CHECK(std::abs(x[i * m + j] - column[i]) <= 20 * 0x1p-53 * 50);
+    }
   }
 }
 

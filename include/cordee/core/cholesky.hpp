@@ -48,6 +48,8 @@ class cholesky {
       for (std::size_t c = 0; c < i; ++c) x[c] -= at(i, c) * x[i];
     }
   }
+  /// Element (i, j) of L, j <= i.
+  [[nodiscard]] double lower(std::size_t i, std::size_t j) const { return at(i, j); }
   [[nodiscard]] double log_diagonal() const {
     double sum = 0;
     for (std::size_t i = 0; i < n_; ++i) sum += std::log(at(i, i));

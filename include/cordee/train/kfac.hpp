@@ -202,17 +202,14 @@ class kfac_preconditioner {
   void solve(const factored_layer& layer, const layer_factors& f, const Gradients& gradients) {
     const std::size_t rows = layer.rows, columns = layer.columns;
     double* const u = updates_[static_cast<std::size_t>(layer.owner)].data() + layer.update;
-    for (std::size_t i = 0; i < rows; ++i) {
-      for (std::size_t j = 0; j < columns; ++j)
-        u[i * columns + j] = static_cast<double>(gradients[layer.at(i, j)]);
-      if (f.a) f.a->solve({u + i * columns, columns});
-    }
-    std::vector<double> column(rows);
-    for (std::size_t j = 0; j < columns; ++j) {
-      for (std::size_t i = 0; i < rows; ++i) column[i] = u[i * columns + j];
-      f.g->solve(column);
-      for (std::size_t i = 0; i < rows; ++i) u[i * columns + j] = column[i];
-    }
+    std::vector<double> transposed(rows * columns);  // (columns, rows)
+    for (std::size_t j = 0; j < columns; ++j)
+      for (std::size_t i = 0; i < rows; ++i)
+        transposed[j * rows + i] = static_cast<double>(gradients[layer.at(i, j)]);
+    if (f.a) solve_columns(*f.a, columns, transposed.data(), rows);
+    for (std::size_t i = 0; i < rows; ++i)
+      for (std::size_t j = 0; j < columns; ++j) u[i * columns + j] = transposed[j * rows + i];
+    solve_columns(*f.g, rows, u, columns);
   }
 
   Communicator comm_;

@@ -15,6 +15,7 @@
 #include <span>
 #include <vector>
 
+#include <cordee/core/cholesky.hpp>
 #include <cordee/core/segment.hpp>
 #include <cordee/nn/sample_gradients.hpp>
 #include <cordee/ops/cpu/simd_for_each.hpp>
@@ -113,6 +114,27 @@ class outer_products {
   std::vector<double> vectors_;  // (most, n)
   std::size_t count_ = 0;
 };
+
+/// x, (n, m), becomes K^-1 x of the n rows of K: all m columns at once, a register at a time.
+inline void solve_columns(const core::cholesky& k, std::size_t n, double* x, std::size_t m) {
+  const auto divide = [&](std::size_t i) {
+    ops::simd_for_each<double>(
+        0, m, [row = x + i * m, by = 1 / k.lower(i, i)](auto c) { c.put(row, by * c(row)); });
+  };
+  const auto subtract = [&](std::size_t from, double factor, std::size_t other) {
+    ops::simd_for_each<double>(0, m, [row = x + from * m, o = x + other * m, factor](auto c) {
+      c.put(row, c(row) - factor * c(o));
+    });
+  };
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t c = 0; c < i; ++c) subtract(i, k.lower(i, c), c);
+    divide(i);
+  }
+  for (std::size_t i = n; i-- > 0;) {
+    divide(i);
+    for (std::size_t c = 0; c < i; ++c) subtract(c, k.lower(i, c), i);
+  }
+}
 
 /// Adds the samples' sums to the triangles a and g. `scale` times dy is the gradient of a sample's
 /// own loss.
