@@ -64,11 +64,13 @@ struct table {
 struct named_reducer {
   std::string name;
   std::variant<maker<any_reducer<threads, agreement::exact, true, 0>>,
+               maker<any_reducer<threads, agreement::exact, false, 0>>,
                maker<any_reducer<threads, agreement::exact, false, 1>>,
                maker<any_reducer<threads, agreement::mixing, true, 0>>,
                maker<any_reducer<self_comm, agreement::exact, true, 0>>,
                maker<server<threads, asynchronous>>>
       make;
+  double learning_rate = 1;  // times the optimizer's
 };
 
 // Every exact reducer, and compressed{...} of each that is CompressibleOn.
@@ -101,6 +103,14 @@ std::vector<named_reducer> exact_reducers() {
   all.push_back({"compressed{ring, int8}", over([](threads comm) {
                    return compressed{ring{comm}, int8{}};
                  })});
+  all.push_back({"gathered, top_k{0.1}", over([](threads comm) {
+                   return gathered{comm, top_k{0.1}};
+                 })});
+  all.push_back({"gathered, scaled_sign", over([](threads comm) {
+                   return gathered{comm, scaled_sign{}};
+                 })});
+  // From the mean to four times that (orthogonal gradients), at half the learning rate.
+  all.push_back({"adasum", over([](threads comm) { return adasum{comm}; }), 0.5});
   return all;
 }
 
@@ -159,7 +169,10 @@ column try_with_all_reducers(const std::string& name, const O& optimizer, double
     column all{name, {}};
     for (const named_reducer& one : reducers)
       all.cells.push_back(std::visit(
-          [&](const auto& make) { return pair(optimizer, learning_rate, make); }, one.make));
+          [&](const auto& make) {
+            return pair(optimizer, learning_rate * one.learning_rate, make);
+          },
+          one.make));
     return all;
   }
 }
@@ -180,6 +193,7 @@ table make() {
       try_with_all_reducers("deepspeed_lamb", deepspeed_lamb{}, 0.02),
       try_with_all_reducers("adam", adam{}, 0.01),
       try_with_all_reducers("adamw", adamw{}, 0.01),
+      try_with_all_reducers("adamp", adamp{}, 0.01),
       try_with_all_reducers("rmsprop", rmsprop{}, 0.001),
       try_with_all_reducers("centered_rmsprop", centered_rmsprop{}, 0.001),
       try_with_all_reducers("rmsprop_warmup", rmsprop_warmup{}, 0.1),

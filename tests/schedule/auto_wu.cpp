@@ -1,7 +1,9 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -78,23 +80,23 @@ TEST_CASE("auto_wu: switches soon after the minimum of a noisy parabola, back to
 }
 
 TEST_CASE("auto_wu: a loss that falls ends the warm-up at its share; then constant, then cosine") {
-  const auto falling = [](int k) { return 3 - 0.001 * k; };
+  const auto falling = [](int k) { return 3 - 0.005 * k; };
   auto_wu s{.epochs = 20};
-  const std::vector<double> rates = run(s, 50, falling);
-  // Decisions come after an update: the first one with the held learning rate is number 500, and
-  // number 800 is the first of 200 of the cosine.
-  const double held = rates[499];
-  CHECK(held == relative(1e-5 * std::pow(1e5, 499.0 / 500), 1e-12));
-  for (std::size_t k = 500; k < 800; ++k) CHECK(rates[k] == held);
-  for (std::size_t k = 800; k < 1000; ++k) {
-    const double t = static_cast<double>(k - 799) / 200;
+  const std::vector<double> rates = run(s, 10, falling);
+  // Decisions come after an update: the first one with the held learning rate is number 100, and
+  // number 160 is the first of 40 of the cosine.
+  const double held = rates[99];
+  CHECK(held == relative(1e-5 * std::pow(1e5, 99.0 / 100), 1e-12));
+  for (std::size_t k = 100; k < 160; ++k) CHECK(rates[k] == held);
+  for (std::size_t k = 160; k < 200; ++k) {
+    const double t = static_cast<double>(k - 159) / 40;
     CHECK(std::abs(rates[k] - held * (1 + std::cos(std::numbers::pi * t)) / 2) < 1e-12);
   }
   auto_wu at_once{.epochs = 20, .immediate_cooldown = true, .half_cosine = true};
-  const std::vector<double> cooled = run(at_once, 50, falling);
-  CHECK(cooled[499] == held);
-  for (std::size_t k = 500; k < 1000; ++k) {
-    const double t = static_cast<double>(k - 499) / 500;
+  const std::vector<double> cooled = run(at_once, 10, falling);
+  CHECK(cooled[99] == held);
+  for (std::size_t k = 100; k < 200; ++k) {
+    const double t = static_cast<double>(k - 99) / 100;
     CHECK(std::abs(cooled[k] - held * (1 + std::cos(std::numbers::pi * (1 + t) / 2)) / 2) < 1e-12);
   }
 }
@@ -115,25 +117,48 @@ TEST_CASE("auto_wu: losses that are no numbers keep their places and change noth
 }
 
 TEST_CASE(
-    "auto_wu: a copy with its state goes on alike, from the warm-up, the hold, the cooldown") {
-  for (const int stop : {123, 449, 450, 700, 850}) {
-    CAPTURE(stop);
-    auto_wu whole{.epochs = 20}, before{.epochs = 20}, after{.epochs = 20};
-    const auto step = [](auto_wu& s, int k) {
-      observation seen{k / 50.0, noisy(k)};
-      if (k % 50 == 49) seen.epoch_loss = seen.loss;
-      s.observe(seen);
+    "auto_wu: a loss that explodes ends the warm-up, one that is no number any more does not") {
+  // Falls for 80 updates of a warm-up of 200; then `first`, half as much again with each update.
+  const auto exploding = [](double first) {
+    return [first](int k) {
+      random_sequence noise(7, purpose::test, 0, static_cast<std::uint64_t>(k));
+      return k < 80 ? 3 - 0.01 * k + 0.05 * noise.normal() : std::pow(1.5, k - 80) * first;
     };
-    for (int k = 0; k < stop; ++k) step(before, k);
-    for (int k = 0; k < 1000; ++k) {
-      step(whole, k);
-      if (k == stop - 1) after.state() = before.state();
-      if (k < stop) continue;
-      step(after, k);
-      CHECK(after((k + 1) / 50.0) == whole((k + 1) / 50.0));
-    }
-    CHECK(after.learned == whole.learned);
+  };
+  for (const double first : {5.0, 1e6, 1e30}) {
+    CAPTURE(first);
+    auto_wu s{.epochs = 40};
+    const auto rates = run(s, 10, exploding(first));
+    CHECK(rates[109] == relative(1e-5 * std::pow(1e5, 109.0 / 200), 1e-12));
+    CHECK(rates[110] == s.learned[auto_wu::at::held]);  // after `patience` epochs
+    CHECK(rates[110] < rates[109]);
+    const double place = 200 * std::log(rates[110] / 1e-5) / std::log(1e5);
+    CHECK(place > 40);
+    CHECK(place < 100);
   }
+  auto_wu gone{.epochs = 40};
+  const auto rates = run(gone, 10, [](int k) { return k < 60 ? 3 - 0.01 * k : std::nan(""); });
+  CHECK(rates[199] == relative(1e-5 * std::pow(1e5, 199.0 / 200), 1e-12));
+}
+
+TEST_CASE(
+    "auto_wu: a copy with its state goes on alike, from the warm-up, the hold, the cooldown") {
+  const std::vector<int> stops{123, 449, 450, 700, 850};
+  std::vector<auto_wu> copies;
+  auto_wu whole{.epochs = 20};
+  for (int k = 0; k < 1000; ++k) {
+    if (std::ranges::count(stops, k) > 0)
+      copies.push_back({.epochs = 20, .learned = whole.state()});
+    observation seen{k / 50.0, noisy(k)};
+    if (k % 50 == 49) seen.epoch_loss = seen.loss;
+    whole.observe(seen);
+    for (auto_wu& copy : copies) {
+      copy.observe(seen);
+      CHECK(copy((k + 1) / 50.0) == whole((k + 1) / 50.0));
+    }
+  }
+  CHECK(copies.size() == stops.size());
+  for (const auto_wu& copy : copies) CHECK(copy.learned == whole.learned);
 }
 
 TEST_CASE("auto_wu: describes itself, before and after the switch, and refuses nonsense") {

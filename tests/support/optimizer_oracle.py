@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: the Cordee contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Compares optimizers with PyTorch's and timm's: forty steps on the toy set T4, in double precision.
+
+Compiles tests/support/optimizer_steps.cpp with $CXX (c++). Needs torch and timm. Fails if a weight
+differs by more than 1e-12, but where the difference is known: then if it does not differ.
+"""
+import os
+import subprocess
+import sys
+import tempfile
+
+import torch
+from timm.optim import AdamP, Lamb, Lars, Lookahead
+from torch.optim import SGD, Adam, AdamW, RMSprop
+
+from optimizer_goldens import CENTER, CURVATURE, START
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+SHAPES = {"W1": (2, 2), "b1": (2,), "W2": (1, 2), "b2": (1,)}
+KNOWN = {
+    "lookahead": "timm takes the first slow weights after the first period, the paper and ours before it",
+}
+
+
+def of(values, k):
+    return torch.tensor(values[k], dtype=torch.float64).reshape(SHAPES[k])
+
+
+def theirs(make, decay=0.01, clip=None, around=None, average=None):
+    w = {k: of(START, k).requires_grad_() for k in START}
+    optimizer = make([{"params": [w[k]], "weight_decay": decay if k[0] == "W" else 0.0} for k in w])
+    if around:
+        optimizer = around(optimizer)
+    mean = None
+    for step in range(40):
+        for group in optimizer.param_groups:
+            group["lr"] = 0.05 / (1 + step / 10)
+        for k in w:
+            w[k].grad = of(CURVATURE, k) * (w[k].detach() - of(CENTER, k))
+        if clip:
+            torch.nn.utils.clip_grad_norm_(w.values(), clip)
+        optimizer.step()
+        if average is not None:
+            now = {k: w[k].detach().clone() for k in w}
+            mean = now if mean is None else {k: average * mean[k] + (1 - average) * now[k] for k in w}
+    return torch.cat([(w[k].detach() if mean is None else mean[k]).reshape(-1) for k in w])
+
+
+def oracles():
+    heavy_ball = {"lr": 1, "momentum": 0.9}
+    yield "sgd", theirs(lambda p: SGD(p, **heavy_ball))
+    yield "sgd, Nesterov", theirs(lambda p: SGD(p, nesterov=True, **heavy_ball))
+    yield "sgd, dampening", theirs(lambda p: SGD(p, dampening=0.5, **heavy_ball))
+    yield "clip{sgd}", theirs(lambda p: SGD(p, **heavy_ball), clip=0.5)
+    yield "adam", theirs(Adam)
+    yield "adamw", theirs(AdamW)
+    yield "adamp", theirs(lambda p: AdamP(p, delta=0.5))
+    yield "adamp, Nesterov", theirs(lambda p: AdamP(p, delta=1, nesterov=True))
+    yield "rmsprop", theirs(RMSprop)
+    yield "rmsprop, momentum", theirs(lambda p: RMSprop(p, momentum=0.9))
+    yield "centered_rmsprop", theirs(lambda p: RMSprop(p, momentum=0.9, centered=True))
+    yield "lamb", theirs(lambda p: Lamb(p, max_grad_norm=None))
+    yield "clip{lamb}", theirs(Lamb)
+    yield "lambc", theirs(lambda p: Lamb(p, max_grad_norm=None, trust_clip=True))
+    yield "nvlamb", theirs(lambda p: Lamb(p, max_grad_norm=None, always_adapt=True))
+    yield "lars_lr_outside", theirs(lambda p: Lars(p, momentum=0.9, trust_coeff=0.5))
+    yield "lars_lr_outside, Nesterov", theirs(lambda p: Lars(p, momentum=0.9, trust_coeff=0.5, nesterov=True))
+    yield "larc of weights", theirs(lambda p: Lars(p, momentum=0.9, trust_coeff=0.02, trust_clip=True))
+    yield "lookahead", theirs(lambda p: SGD(p, **heavy_ball), decay=0.0, around=lambda o: Lookahead(o, alpha=0.5, k=6))
+    yield "weight_average", theirs(lambda p: SGD(p, **heavy_ball), decay=0.0, average=0.9)
+
+
+def ours():
+    with tempfile.TemporaryDirectory() as folder:
+        program = os.path.join(folder, "steps")
+        subprocess.run([os.environ.get("CXX", "c++"), "-std=c++20", "-O1", "-pthread", "-Iinclude", "-I.",
+                        "tests/support/optimizer_steps.cpp", "-o", program], cwd=ROOT, check=True)
+        for line in subprocess.run([program], capture_output=True, text=True, check=True).stdout.splitlines():
+            name, *weights = line.split("\t")
+            yield name, torch.tensor([float(x) for x in weights], dtype=torch.float64)
+
+
+def main():
+    expected, wrong = dict(oracles()), 0
+    for name, weights in ours():
+        difference = float((weights - expected.pop(name)).abs().max())
+        good = difference <= 1e-12
+        wrong += good == (name in KNOWN)
+        print(f"{name:28s} {difference:9.1e}  {'' if good else KNOWN.get(name, 'WRONG')}")
+    sys.exit(f"{wrong} wrong, not compared: {list(expected)}" if wrong or expected else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Prints the weights of the toy set T4 after forty steps of each optimizer that PyTorch or timm has as
+// well, for optimizer_oracle.py, which compiles this.
+#define DOCTEST_CONFIG_IMPLEMENT
+#include <array>
+#include <cstdio>
+#include <vector>
+
+#include <cordee/comm/solo.hpp>
+#include <cordee/cordee.hpp>
+
+#include "tests/support/quadratic.hpp"
+
+using namespace cordee;
+using namespace support;
+
+namespace {
+
+// W1 of two rows, W2 of one, as the tensors of the other side.
+constexpr auto table = [] {
+  auto t = t4_table;
+  t[0].shape = {2, 2, 0, 0};
+  t[2].shape = {1, 2, 0, 0};
+  return t;
+}();
+struct model : quadratic<fp64> {
+  static constexpr std::span<const segment> segments() { return table; }
+};
+
+template <class O>
+void show(const char* name, const O& optimizer) {
+  model t4;
+  trainer run{t4, optimizer, [](double epoch) { return 0.05 / (1 + epoch / 10); }, solo{}};
+  for (int k = 0; k < 40; ++k) run.step(std::array{one_each(1)}, k);
+  std::printf("%s", name);
+  const auto weights = run.with_mean_model([&] {  // of weight_average the average
+    std::vector<double> all;
+    for (std::size_t k = 0; k < 4; ++k)
+      for (const double w : numbers(run.weights(), k)) all.push_back(w);
+    return all;
+  });
+  for (const double w : weights) std::printf("\t%.17g", w);
+  std::printf("\n");
+}
+
+}  // namespace
+
+int main() {
+  show("sgd", sgd{.momentum = 0.9, .weight_decay = 0.01});
+  show("sgd, Nesterov", sgd{.momentum = 0.9, .weight_decay = 0.01, .nesterov = true});
+  show("sgd, dampening", sgd{.momentum = 0.9, .weight_decay = 0.01, .dampening = 0.5});
+  show("clip{sgd}", clip{sgd{.momentum = 0.9, .weight_decay = 0.01}, 0.5});
+  show("adam", adam{.weight_decay = 0.01});
+  show("adamw", adamw{.weight_decay = 0.01});
+  show("adamp", adamp{.weight_decay = 0.01, .delta = 0.5});
+  show("adamp, Nesterov", adamp{.weight_decay = 0.01, .delta = 1, .nesterov = true});
+  show("rmsprop", rmsprop{.weight_decay = 0.01});
+  show("rmsprop, momentum", rmsprop{.momentum = 0.9, .weight_decay = 0.01});
+  show("centered_rmsprop", centered_rmsprop{.momentum = 0.9, .weight_decay = 0.01});
+  show("lamb", lamb{.weight_decay = 0.01});
+  show("clip{lamb}", clip{lamb{.weight_decay = 0.01}, 1.0, 0.0});
+  show("lambc", lambc{.weight_decay = 0.01});
+  show("nvlamb", nvlamb{.weight_decay = 0.01});
+  show("lars_lr_outside", lars_lr_outside{.weight_decay = 0.01, .trust_coefficient = 0.5});
+  show("lars_lr_outside, Nesterov",
+       lars_lr_outside{.weight_decay = 0.01, .trust_coefficient = 0.5, .nesterov = true});
+  show("larc of weights", larc{.weight_decay = 0.01, .epsilon = 1e-8, .adapt_on = kind::weight});
+  show("lookahead", lookahead{sgd{.momentum = 0.9}, 6, 0.5});
+  show("weight_average", weight_average{sgd{.momentum = 0.9}, exponential_average{0.9}});
+}
