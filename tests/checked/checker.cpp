@@ -79,6 +79,7 @@ void checker::begin_launch(const std::type_info& kernel, std::size_t blocks, int
   slots_.clear();
   faults_.clear();
   block_of_interval_.clear();
+  arrived_.clear();
   first_interval_ = last_interval_ + 1;
   launch_traffic_ = nullptr;
   if (!recording_ || blocks == 0) return;
@@ -105,6 +106,7 @@ void checker::begin_block(std::size_t slot, std::size_t block, const void* share
   if (slot >= slots_.size()) slots_.resize(slot + 1);
   resident_block& resident = slots_[slot];
   resident.index = block;
+  resident.seen.clear();
   resident.shared = range_of(shared_memory, bytes);
   resident.traces.resize(static_cast<std::size_t>(threads_));
   heap::set_state(shared_memory, bytes, 0);
@@ -129,6 +131,18 @@ void checker::barrier(std::size_t slot) {
     add_requests(traces.subspan(first, std::min<std::size_t>(32, traces.size() - first)), arrays_,
                  *launch_traffic_);
   for (thread_trace& trace : block.traces) trace.clear();
+}
+void checker::arrive(std::size_t slot, const void* counter, bool is_last) {
+  if (!on_checked_thread) return;
+  resident_block& block = slots_[slot];
+  const auto add = [](auto& to, const auto& from) {
+    for (const auto& [index, interval] : from) to[index] = std::max(to[index], interval);
+  };
+  add(arrived_[counter], block.seen);
+  arrived_[counter][block.index] = block.interval;
+  if (!is_last) return;
+  add(block.seen, arrived_[counter]);
+  arrived_.erase(counter);
 }
 void checker::enter_thread(std::size_t slot, int thread, const void* stack, std::size_t size) {
   if (!on_checked_thread) return;
@@ -234,7 +248,10 @@ void checker::check_byte(const void* p, bool is_write, std::uint16_t thread, con
 
   access_history& h = *heap::history_of(p);
   const auto is_other_block = [&](std::uint32_t interval) {
-    return !is_shared && block_of_interval_[interval - first_interval_] != block.index;
+    const std::size_t other = block_of_interval_[interval - first_interval_];
+    if (is_shared || other == block.index) return false;
+    const auto seen = block.seen.find(other);
+    return seen == block.seen.end() || interval >= seen->second;
   };
   const auto conflicts = [&](std::uint32_t interval, std::uint16_t with) {
     return interval >= first_interval_ &&

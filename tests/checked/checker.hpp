@@ -8,8 +8,9 @@
 //   host variable     neither in device memory nor a local variable nor a parameter of the kernel
 //   uninitialized     read, and never written since it was allocated
 //   misaligned        an access of 2, 4, 8 or 16 bytes that is not at a multiple of its size
-//   race              between two barriers, of two threads of a block; or of two blocks of a launch;
-//                     one of them a write. There are no atomic operations in kernels.
+//   race              between two barriers, of two threads of a block; or of two blocks of a launch,
+//                     unless both arrived at one counter and the later one is its last; one of them
+//                     a write.
 //   pending copy      of the target of an asynchronous copy that has not been waited for
 //
 // How it works: the tests of this program are compiled with -fsanitize=thread, which calls a
@@ -29,6 +30,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -64,6 +66,7 @@ class checker final : public support::kernel_observer {
                    std::size_t bytes) override;
   void add_shared(const void* array, std::size_t bytes) override;
   void barrier(std::size_t slot) override;
+  void arrive(std::size_t slot, const void* counter, bool is_last) override;
   void enter_thread(std::size_t slot, int thread, const void* stack, std::size_t size) override;
   bool set_kernel_code(bool of_kernel) override;
   void copy_async(const void* to, const void* from) override;
@@ -89,6 +92,7 @@ class checker final : public support::kernel_observer {
     std::uint32_t interval = 0;
     range shared;
     std::vector<thread_trace> traces;
+    std::map<std::size_t, std::uint32_t> seen;  // of other blocks: intervals before this one
   };
 
   /// One access of device memory by `thread`, or by several lanes of a warp.
@@ -108,8 +112,9 @@ class checker final : public support::kernel_observer {
   std::vector<resident_block> slots_;
   std::size_t slot_ = 0;
   std::uint16_t thread_ = 0;
-  std::uint32_t last_interval_ = 0, first_interval_ = 1;  // of all; of this launch
-  std::vector<std::uint32_t> block_of_interval_;          // of this launch
+  std::uint32_t last_interval_ = 0, first_interval_ = 1;                 // of all; of this launch
+  std::vector<std::uint32_t> block_of_interval_;                         // of this launch
+  std::map<const void*, std::map<std::size_t, std::uint32_t>> arrived_;  // `seen` by counter
   struct fault {
     const char* kind;
     const void* pc;

@@ -111,6 +111,40 @@ std::string message(std::uint64_t seed) {
     at.s.launch_kernel(3, reverse_kernel<Fault>{in.span().data, out.data()});
   });
 }
+enum class last_fault { none, not_last, written_late, other_counter };
+
+/// The last block sums what all blocks wrote.
+template <last_fault Fault>
+struct last_sum_kernel {
+  static constexpr int threads = 64;
+  unsigned* arrived;
+  float *numbers, *sum;  // (blocks), (1)
+  template <class Block>
+  CORDEE_DEVICE void operator()(Block& b) const {
+    const bool late = Fault == last_fault::written_late;
+    if (!late && b.thread() == 1) numbers[b.index()] = 1;
+    unsigned* const counter = arrived + (Fault == last_fault::other_counter ? b.index() % 2 : 0);
+    const auto blocks = static_cast<unsigned>(b.blocks());
+    const bool is_last =
+        b.is_last(counter, Fault == last_fault::other_counter ? blocks / 2 : blocks);
+    if (late && b.thread() == 1) numbers[b.index()] = 1;
+    if (Fault != last_fault::not_last && !is_last) return;
+    float total = 0;
+    if (b.thread() == 0)
+      for (std::size_t k = 0; k < b.blocks(); ++k) total += numbers[k];
+    if (is_last && b.thread() == 0) *sum = total;
+  }
+};
+template <last_fault Fault>
+std::string last_message(std::uint64_t seed) {
+  const device_fixture at{emulated{seed}};
+  auto numbers = at.put(std::vector<float>(6)), sum = at.put(std::vector<float>(1));
+  return error_message([&] {
+    at.s.launch_kernel(
+        6, last_sum_kernel<Fault>{at.s.counters(2), numbers.span().data, sum.span().data});
+  });
+}
+
 template <fault Fault>
 void finds(const char* sentence) {
   for (std::uint64_t seed = 1; seed < 4; ++seed) {
@@ -170,4 +204,12 @@ TEST_CASE("checked kernels: asynchronous copies and fragments need their waits a
   CHECK(contains(copy_message<copy_fault::early_copy>(), "race: offset "));
   CHECK(contains(copy_message<copy_fault::bounds>(), "out of bounds: offset 512 of shared memory"));
   CHECK(contains(copy_message<copy_fault::early_ldmatrix>(), "race: offset 640 of shared memory"));
+}
+TEST_CASE("checked kernels: only the last block sees what others wrote, and before they arrived") {
+  for (std::uint64_t seed = 1; seed < 6; ++seed) {
+    CHECK(last_message<last_fault::none>(seed) == "");
+    CHECK(contains(last_message<last_fault::not_last>(seed), "race: offset "));
+    CHECK(contains(last_message<last_fault::written_late>(seed), "race: offset "));
+    CHECK(contains(last_message<last_fault::other_counter>(seed), "race: offset "));
+  }
 }

@@ -14,6 +14,7 @@ struct stream_only {
     void release(void*) const noexcept {}
     void copy(void*, const void*, std::size_t) const {}
     void finish() const {}
+    [[nodiscard]] unsigned* counters(std::size_t) const { return nullptr; }
   };
 };
 

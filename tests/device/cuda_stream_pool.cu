@@ -43,3 +43,26 @@ TEST_CASE("cuda_stream_pool: each stream has its own temporary memory, released 
   }
   CHECK(host_cuda_counts().used == used);
 }
+
+TEST_CASE("cuda_stream_pool: a stream's counters stay where they are, and are its own") {
+  const std::size_t used = host_cuda_counts().used;
+  {
+    const gpu device;
+    const auto a = device.make_stream(), b = device.make_stream();
+    CHECK(a.counters(0) == nullptr);
+    unsigned* const few = a.counters(10);
+    CHECK(b.counters(10) != few);
+    CHECK(a.counters(20) == few);
+    const std::size_t clears = host_cuda_counts().clears;
+    unsigned* const many = a.counters(100'000);
+    CHECK(many != few);
+    CHECK(host_cuda_counts().clears == clears + 1);
+    CHECK(a.counters(10) == many);
+    few[9] = many[99'999] = 0;  // both are there
+    const auto captured = device.capture(a, [&] {
+      CHECK(a.counters(100'000) == many);
+      CHECK_THROWS_AS((void)a.counters(200'000), usage_error);
+    });
+  }
+  CHECK(host_cuda_counts().used == used);
+}

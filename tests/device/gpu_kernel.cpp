@@ -77,6 +77,23 @@ struct sum_kernel {
   }
 };
 
+/// Every block writes its number, and the last of `of` blocks adds what they wrote.
+struct last_block_kernel {
+  static constexpr int threads = 64;
+  unsigned of;
+  unsigned* arrived;
+  double *numbers, *sum, *last_blocks;
+
+  template <class Block>
+  CORDEE_DEVICE void operator()(Block& b) const {
+    if (b.thread() == 40) numbers[b.index()] = 1 + static_cast<double>(b.index());
+    if (!b.is_last(arrived, of)) return;
+    if (b.thread() == 3)
+      for (std::size_t k = 0; k < b.blocks(); ++k) *sum += numbers[k];
+    if (b.thread() == 63) *last_blocks += 1;
+  }
+};
+
 std::vector<float> block_sums(std::uint64_t seed, auto kernel) {
   std::vector<float> in(64 * 5), out(5);
   std::iota(in.begin(), in.end(), 0.0f);
@@ -115,6 +132,25 @@ TEST_CASE("gpu kernel, emulated: every thread receives the block's sum") {
   std::vector<double> out(3 * 32);
   emulated::stream{}.launch_kernel(3, sum_kernel{out.data()});
   for (const double x : out) CHECK(x == 32 * 33 / 2 + 16);
+}
+
+TEST_CASE("gpu kernel, emulated: the last block sees what all have written, and ends with zeros") {
+  for (std::uint64_t seed = 1; seed < 9; ++seed) {
+    const emulated::stream s(seed);
+    std::vector<double> numbers(7);
+    double sum = 0, last_blocks = 0;
+    for (int launch = 1; launch < 3; ++launch) {
+      s.launch_kernel(7, last_block_kernel{7, s.counters(1), numbers.data(), &sum, &last_blocks});
+      CHECK(sum == launch * 28);
+      CHECK(last_blocks == launch);
+    }
+    CHECK(contains(
+        error_message([&] {
+          std::vector<unsigned> own(1);
+          s.launch_kernel(7, last_block_kernel{5, own.data(), numbers.data(), &sum, &last_blocks});
+        }),
+        "leaves a counter that is not zero"));
+  }
 }
 
 TEST_CASE("gpu kernel, emulated: for_each calls f once for every index") {

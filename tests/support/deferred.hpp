@@ -54,6 +54,8 @@ class deferred {
     // joins it.
     std::vector<std::function<void()>> branch;
     std::size_t joined = 0;
+    std::vector<std::unique_ptr<unsigned[]>> counters;
+    std::size_t counters_size = 0;  // of the last ones
 
     void submit_captured(std::function<void()> f) {
       (capture->origin == this ? capture->work : branch).push_back(std::move(f));
@@ -129,6 +131,15 @@ class deferred {
       work_queue->capture->allocations.push_back(memory);
       submit([=] { std::memset(memory, 0xff, size); });  // its content does not outlive a replay
       return memory;
+    }
+    [[nodiscard]] unsigned* counters(std::size_t n) const {
+      if (work_queue == nullptr) return emulated::stream(1).counters(n);
+      if (n > work_queue->counters_size) {
+        if (is_capturing()) throw cordee::error("counters cannot be made during a capture");
+        work_queue->counters.push_back(std::make_unique<unsigned[]>(n));
+        work_queue->counters_size = n;
+      }
+      return n == 0 ? nullptr : work_queue->counters.back().get();
     }
     void release(void* memory) const noexcept {
       if (is_capturing()) return;

@@ -11,6 +11,8 @@
 #include <new>
 #include <random>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include <cordee/core/span_on.hpp>
 #include <cordee/device/gpu_kernel.hpp>
@@ -57,7 +59,20 @@ class emulated {
         else
           resident.erase(resident.begin() + turn);
       }
+      if (std::exchange(emulated_thread_block::open_counters, 0) != 0)
+        throw cordee::error("kernel " + type_name(typeid(Kernel)) +
+                            " leaves a counter that is not zero");
       launch.finish();
+    }
+    /// Of this thread, which runs the kernel.
+    [[nodiscard]] unsigned* counters(std::size_t n) const {
+      thread_local std::vector<std::unique_ptr<unsigned[]>> all;
+      thread_local std::size_t size = 0;
+      if (n > size || all.empty()) {
+        size = std::max(n, size);
+        all.push_back(std::make_unique<unsigned[]>(size));
+      }
+      return all.back().get();
     }
     [[nodiscard]] void* allocate(std::size_t size) const { return emulated{}.allocate(size); }
     void release(void* memory) const noexcept { emulated{}.release(memory); }

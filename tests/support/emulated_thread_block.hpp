@@ -95,6 +95,14 @@ class emulated_thread_block {
       return total;
     }
 
+    [[nodiscard]] bool is_last(unsigned* arrived, unsigned blocks) {
+      const emulator_section section;
+      block_.suspend(thread_, state::at_block_barrier);
+      if (thread_ == 0) block_.arrive(arrived, blocks);
+      block_.suspend(thread_, state::at_block_barrier);
+      return block_.is_last_;
+    }
+
     void copy_async(void* to, const void* from, bool valid) {
       const emulator_section section;
       own().copies.add(to, from, valid);
@@ -152,6 +160,9 @@ class emulated_thread_block {
     int thread_;
     std::size_t used_ = 0, arrays_ = 0;
   };
+
+  /// Counters of this thread's launch at which some blocks have arrived and not all.
+  static inline thread_local int open_counters = 0;
 
   /// Becomes block `index` of `blocks` of the kernel, which outlives the block.
   template <class Kernel>
@@ -236,6 +247,13 @@ class emulated_thread_block {
     }
     return any;
   }
+  void arrive(unsigned* arrived, unsigned blocks) {
+    if (*arrived == 0) ++open_counters;
+    is_last_ = ++*arrived == blocks;
+    if (is_last_) *arrived = 0;
+    if (is_last_) --open_counters;
+    if (observer != nullptr) observer->arrive(slot_, arrived, is_last_);
+  }
   /// Suspends this thread. Returns when it is resumed.
   void suspend(int thread, state s) {
     fiber& f = fibers_[static_cast<std::size_t>(thread)];
@@ -283,6 +301,7 @@ class emulated_thread_block {
   std::vector<unit> shared_;
   std::size_t shared_units_;
   std::vector<double> parts_;  // of a sum
+  bool is_last_ = false;
   std::vector<gathered_warp> warps_;
   std::vector<int> order_;
   fibers::fiber::function run_thread_ = nullptr;

@@ -17,13 +17,11 @@ using namespace cordee;
 using namespace cordee::detail::ops;
 
 KERNEL(histogram, histogram_kernel)
-KERNEL(batch_norm_chunk_moments_fp16, chunk_moments_kernel<cordee::half, 8>)
+KERNEL(batch_norm_chunk_moments_fp16, chunk_moments_kernel<cordee::half, 8, float>)
 KERNEL(batch_norm_normalize_relu_fp16, normalize_kernel<epilogue::relu, cordee::half, 8, float>)
 KERNEL(batch_norm_chunk_sums_relu_fp16, chunk_sums_kernel<epilogue::relu, cordee::half, 8, float>)
 KERNEL(batch_norm_input_gradient_relu_fp16,
        input_gradient_kernel<epilogue::relu, cordee::half, 8, float>)
-KERNEL(batch_norm_merge_moments, merge_moments_kernel<float>)
-KERNEL(batch_norm_merge_sums, merge_sums_kernel<float>)
 OPERATION(batch_norm_own_moments, own_moments_op)
 OPERATION(batch_norm_own_deviation, own_deviation_op)
 OPERATION(batch_norm_enqueued_moments, enqueued_moments_op<float>)

@@ -39,6 +39,9 @@ class kernel_observer {
   virtual void add_shared(const void* array, std::size_t bytes) = 0;
   /// All threads of the block have arrived at a barrier, or have finished.
   virtual void barrier(std::size_t slot) = 0;
+  /// The block has arrived at the counter, with all that it wrote before its last barrier; the last
+  /// one reads what all that arrived wrote.
+  virtual void arrive(std::size_t slot, const void* counter, bool is_last) = 0;
 
   /// The accesses that follow are of this thread, whose stack this is.
   virtual void enter_thread(std::size_t slot, int thread, const void* stack, std::size_t size) = 0;

@@ -66,6 +66,7 @@ class cuda {
     [[nodiscard]] std::size_t temporary_bytes() const {
       return temporary != nullptr ? temporary->capacity() : 0;
     }
+    [[nodiscard]] unsigned* counters(std::size_t n) const { return temporary->counters(n); }
     /// Pageable host memory is read, or written, before this returns.
     void copy(void* out, const void* in, std::size_t size) const {
       if (size != 0)

@@ -50,6 +50,18 @@ class cuda_thread_block : public cuda_warp {
     __syncthreads();  // before the next sum writes
     return total;
   }
+  /// The fences order the block's accesses before those of the last block; the counter wraps to zero.
+  CORDEE_DEVICE bool is_last(unsigned* arrived, unsigned blocks) {
+    __shared__ bool last;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      __threadfence();
+      last = atomicInc(arrived, blocks - 1) == blocks - 1;
+      __threadfence();
+    }
+    __syncthreads();
+    return last;
+  }
 
  private:
   std::size_t used_ = 0;

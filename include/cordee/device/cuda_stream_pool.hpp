@@ -4,19 +4,50 @@
 // The streams of a GPU, each with its temporary memory, kept for reuse.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <mutex>
 #include <vector>
 
 #include <cuda_runtime_api.h>
 
+#include <cordee/core/error.hpp>
 #include <cordee/device/cuda_memory.hpp>
 #include <cordee/device/cuda_status.hpp>
 #include <cordee/device/stack_arena.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::device {
 
-using cuda_arena = stack_arena<cuda_stream_memory>;
+/// A stream's temporary memory, and its counters (GpuStream). Counters stay where they are, for
+/// captured launches: more are more memory.
+class cuda_arena : public stack_arena<cuda_stream_memory> {
+ public:
+  explicit cuda_arena(cuda_stream_memory memory)
+      : stack_arena<cuda_stream_memory>(memory), memory_(memory) {}
+  cuda_arena(const cuda_arena&) = delete;
+  cuda_arena& operator=(const cuda_arena&) = delete;
+  ~cuda_arena() {
+    for (unsigned* const c : counters_) memory_.release(c);
+  }
+
+  [[nodiscard]] unsigned* counters(std::size_t n) {
+    if (n <= size_) return n == 0 ? nullptr : counters_.back();
+    expects(memory_.may_grow(), "a stream's counters are made before its work is captured");
+    const std::size_t size = std::max(n, std::size_t{4096}), bytes = size * sizeof(unsigned);
+    counters_.reserve(counters_.size() + 1);
+    auto* const made = static_cast<unsigned*>(memory_.allocate(bytes));
+    counters_.push_back(made);
+    cuda_check(cudaMemsetAsync(made, 0, bytes, memory_.s), "cudaMemsetAsync");
+    size_ = size;
+    return made;
+  }
+
+ private:
+  cuda_stream_memory memory_;
+  std::vector<unsigned*> counters_;
+  std::size_t size_ = 0;  // of the last ones
+};
 
 /// Kernels of a `high` stream are scheduled before those of a `normal` one: an exchange, for which
 /// other ranks wait, before compute, which has more work than the GPU takes at once.

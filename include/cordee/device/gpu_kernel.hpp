@@ -30,9 +30,10 @@ namespace detail::device {
 /// of shared memory; requires that all threads call it with the same arguments in the same order,
 /// for at most the kernel's `shared_bytes()` in total. `sync` and `sum` are collective: all threads
 /// of the block call them, or none. `sum` adds in an order that depends only on the number of
-/// threads.
+/// threads. `is_last`, collective too, counts the block in a counter of the stream and returns
+/// whether it is the last of so many that do: it then reads what these had written before.
 template <class B>
-concept ThreadBlock = requires(B b, float x, double y) {
+concept ThreadBlock = requires(B b, float x, double y, unsigned* counter) {
   { b.thread() } -> std::same_as<int>;          // index in the block: 0 .. Kernel::threads - 1
   { b.index() } -> std::same_as<std::size_t>;   // index of the block in the launch
   { b.blocks() } -> std::same_as<std::size_t>;  // blocks of the launch
@@ -40,6 +41,7 @@ concept ThreadBlock = requires(B b, float x, double y) {
   { b.template shared<float>(1) } -> std::same_as<float*>;
   { b.sum(x) } -> std::same_as<float>;  // the same on every thread
   { b.sum(y) } -> std::same_as<double>;
+  { b.is_last(counter, 1u) } -> std::same_as<bool>;
 };
 
 /// A kernel is a parameter of its launch.
@@ -66,13 +68,15 @@ struct kernel_adl_base : detail::ops::adl_base {};
 
 /// A stream that launches kernels. `launch_kernel(blocks, kernel)` runs the kernel in stream order;
 /// zero blocks are allowed and launch nothing. `copy` is between any two memories in stream order;
-/// `finish` blocks the host until the stream's work is complete.
+/// `finish` blocks the host until the stream's work is complete. `counters(n)` are for `is_last` of
+/// the next kernel: in device memory, and zero whenever no kernel of the stream runs.
 template <class S>
 concept GpuStream =
     detail::device::StreamAllocator<S> && requires(const S s, std::size_t n, void* p) {
       { s.launch_kernel(n, detail::device::empty_kernel{}) } -> std::same_as<void>;
       { s.copy(p, p, n) } -> std::same_as<void>;
       { s.finish() } -> std::same_as<void>;
+      { s.counters(n) } -> std::same_as<unsigned*>;
     };
 
 namespace detail::device {

@@ -17,20 +17,46 @@ using doubles = std::vector<double>;
 
 namespace {
 
+/// The end of a pass over the chunks, whose entries are given.
+template <class Merge>
+struct merging_kernel {
+  static constexpr int threads = batch_norm_tiles::threads;
+  batch_norm_tiles tiling;
+  Merge merge;
+
+  [[nodiscard]] static constexpr std::size_t shared_bytes() { return threads * sizeof(double); }
+  template <class Block>
+  CORDEE_DEVICE void operator()(Block& b) const {
+    merge.merge(b, tiling, b.template shared<double>(threads));
+  }
+};
+template <class Merge>
+void run(const batch_norm_tiles& tiling, const Merge& merge, std::uint64_t seed = 1) {
+  emulated(seed).make_stream().launch_kernel(tiling.blocks(), merging_kernel<Merge>{tiling, merge});
+}
+
 /// Nine channels, so that the second merging block has one; a group of two samples and one of one.
 struct tables {
   static constexpr std::size_t channels = 9, pixels = 2900;
   batch_norm_tiles tiling{{{9, 50, 58}, 2}, 3, 1, 1};
   doubles gamma = normal_numbers(channels, 1), saved = doubles(2 * 5 * channels, 7.0);
+  chunk_merge merge{tiling};
   // Entries that no chunk wrote are NaN: reading them shows.
-  doubles first_table = doubles(tiling.table(), std::nan("")), second_table = first_table;
+  doubles memory = doubles(merge.numbers(tiling), std::nan(""));
+  std::vector<unsigned> arrived = std::vector<unsigned>(merge.counters(tiling));
   doubles first_result = doubles(2 * channels), second_result = first_result;
+
+  tables() {
+    merge.firsts = memory.data();
+    merge.seconds = memory.data() + memory.size() / 2;
+    merge.arrived = arrived.data();
+  }
 
   template <class F>
   void each_chunk(const F& f) {
     for (std::size_t g = 0; g < tiling.groups; ++g)
       for (std::size_t k = 0; k < tiling.chunks; ++k)
-        for (std::size_t c = 0; c < channels; ++c) f(g, k, c, tiling.entry(g, k, c));
+        for (std::size_t c = 0; c < channels; ++c) f(g, k, c, merge.entry(tiling, g, k, c));
   }
   batch_norm_coefficients<double> rows(std::size_t g) { return {saved.data(), channels, g}; }
 };
@@ -53,14 +79,13 @@ TEST_CASE("batch_norm_merge: the chunks' moments are merged into the group's mea
       for (std::size_t r = 0; r < n; ++r) sum += value(g, from + r, c);
       for (std::size_t r = 0; r < n; ++r)
         squares += std::pow(value(g, from + r, c) - sum / static_cast<double>(n), 2);
-      t.first_table[entry] = sum / static_cast<double>(n);
-      t.second_table[entry] = squares;
+      t.merge.firsts[entry] = sum / static_cast<double>(n);
+      t.merge.seconds[entry] = squares;
     });
-    emulated(seed).make_stream().launch_kernel(
-        merge_tile::blocks(t.tiling),
-        merge_moments_kernel<double>{t.tiling, t.gamma.data(), t.saved.data(), t.first_table.data(),
-                                     t.second_table.data(), t.first_result.data(),
-                                     t.second_result.data()});
+    run(t.tiling,
+        moments_merge<double>{t.merge, t.gamma.data(), t.saved.data(), t.first_result.data(),
+                              t.second_result.data()},
+        seed);
     for (std::size_t g = 0; g < 2; ++g)
       for (std::size_t c = 0; c < tables::channels; ++c) {
         const std::size_t n = t.tiling.rows_of(g), at = g * tables::channels + c;
@@ -82,21 +107,21 @@ TEST_CASE("batch_norm_merge: the chunks' moments are merged into the group's mea
 TEST_CASE(
     "batch_norm_merge: the chunks' sums are merged into the group's and the coefficients of dx") {
   tables t;
-  t.first_table = normal_numbers(t.first_table.size(), 2);
-  t.second_table = normal_numbers(t.second_table.size(), 3);
+  const auto drawn = normal_numbers(t.memory.size(), 2);
+  t.each_chunk([&](std::size_t, std::size_t, std::size_t, std::size_t entry) {
+    t.merge.firsts[entry] = drawn[entry];
+    t.merge.seconds[entry] = drawn[entry + t.memory.size() / 2];
+  });
   for (std::size_t g = 0; g < 2; ++g)
     for (std::size_t c = 0; c < tables::channels; ++c)
       t.rows(g).inv_std[c] = 0.25 + 0.5 * static_cast<double>(c);
   doubles shift(2 * tables::channels, 0.0), scale = shift;
   t.each_chunk([&](std::size_t g, std::size_t, std::size_t c, std::size_t entry) {
-    shift[g * tables::channels + c] += t.first_table[entry];
-    scale[g * tables::channels + c] += t.second_table[entry];
+    shift[g * tables::channels + c] += t.merge.firsts[entry];
+    scale[g * tables::channels + c] += t.merge.seconds[entry];
   });
-  emulated().make_stream().launch_kernel(
-      merge_tile::blocks(t.tiling),
-      merge_sums_kernel<double>{t.tiling, t.gamma.data(), t.saved.data(), t.first_table.data(),
-                                t.second_table.data(), t.first_result.data(),
-                                t.second_result.data(), false});
+  run(t.tiling, sums_merge<double>{t.merge, t.gamma.data(), t.saved.data(), t.first_result.data(),
+                                   t.second_result.data(), false});
   CHECK(max_error_ratio(t.first_result, shift, 1e-13, 1e-13) <= 1);
   CHECK(max_error_ratio(t.second_result, scale, 1e-13, 1e-13) <= 1);
   for (std::size_t g = 0; g < 2; ++g)
@@ -146,18 +171,21 @@ TEST_CASE("batch_norm_merge: of one group the merges finish the running statisti
   const batch_norm_tiles tiling({{8, 50, 58}, 0}, 2, 9, 1);
   const std::size_t lanes = tiling.in.lanes();
   REQUIRE(tiling.groups == 1);
-  const doubles gamma = normal_numbers(lanes, 1), first = normal_numbers(tiling.table(), 2),
-                second = normal_numbers(tiling.table(), 3);
-  doubles saved(5 * lanes, 0.5), mean(lanes), variance(lanes);
-  const auto s = emulated().make_stream();
-  const std::size_t blocks = merge_tile::blocks(tiling);
+  const doubles gamma = normal_numbers(lanes, 1);
+  chunk_merge merge(tiling);
+  doubles entries = normal_numbers(merge.numbers(tiling), 2), saved(5 * lanes, 0.5), mean(lanes),
+          variance(lanes);
+  for (std::size_t i = entries.size() / 2; i < entries.size(); ++i) entries[i] *= entries[i];
+  std::vector<unsigned> arrived(merge.counters(tiling));
+  merge.firsts = entries.data();
+  merge.seconds = entries.data() + entries.size() / 2;
+  merge.arrived = arrived.data();
   for (const bool is_final : {false, true}) {
     doubles running(lanes, 3.0), spread(lanes, 4.0), dbeta(lanes, 5.0), dgamma(lanes, 6.0);
     const running_statistics_op<double> moves{
         1, lanes, mean.data(), variance.data(), running.data(), spread.data()};
-    s.launch_kernel(blocks, merge_moments_kernel<double>{tiling, gamma.data(), saved.data(),
-                                                         first.data(), first.data(), mean.data(),
-                                                         variance.data(), moves, is_final});
+    run(tiling, moments_merge<double>{merge, gamma.data(), saved.data(), mean.data(),
+                                      variance.data(), moves, is_final});
     for (std::size_t c = 0; c < lanes; ++c) {
       const bool moved = is_final && c < 8;
       CHECK(running[c] == (moved ? doctest::Approx(2.7 + 0.1 * mean[c]) : doctest::Approx(3)));
@@ -165,9 +193,8 @@ TEST_CASE("batch_norm_merge: of one group the merges finish the running statisti
     }
     const parameter_gradient_op<double> gradient{
         1, lanes, mean.data(), variance.data(), dbeta.data(), dgamma.data(), true};
-    s.launch_kernel(blocks, merge_sums_kernel<double>{tiling, gamma.data(), saved.data(),
-                                                      first.data(), second.data(), mean.data(),
-                                                      variance.data(), false, gradient, is_final});
+    run(tiling, sums_merge<double>{merge, gamma.data(), saved.data(), mean.data(), variance.data(),
+                                   false, gradient, is_final});
     for (std::size_t c = 0; c < lanes; ++c) {
       const bool moved = is_final && c < 8;
       CHECK(dbeta[c] == (moved ? 5 + mean[c] : 5));

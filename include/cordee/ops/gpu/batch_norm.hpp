@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // GPU overloads of batch normalization (ops/cpu/batch_norm.hpp): forward and backward take two
-// passes over the activations each (batch_norm_kernels.hpp), and between them one over the chunks'
-// results (batch_norm_merge.hpp).
+// passes over the activations each (batch_norm_kernels.hpp).
 #pragma once
 
 #include <concepts>
@@ -30,6 +29,13 @@ inline void expect_one_group(const batch_norm_problem& at, int samples,
       "batch_norm: statistics shared by ranks are taken over whole batches; use ghost_batch = 0");
 }
 
+template <GpuStream S>
+void use_memory(chunk_merge& m, const batch_norm_tiles& tiling, double* memory, S s) {
+  m.firsts = memory;
+  m.seconds = memory + m.numbers(tiling) / 2;
+  m.arrived = s.counters(m.counters(tiling));
+}
+
 // The bodies below take V, the channels of a block, at run time: a row of a GPU's layout is one
 // block, and every number of channels of a network would be an instance of its own.
 
@@ -50,16 +56,17 @@ double normalize_batch(const batch_norm_problem& at, int V, int samples,
   expect_vec_aligned<size>(t.x, t.y, residual);
   const batch_norm_tiles tiling(at, samples, V, size);
   const std::size_t lanes = tiling.in.lanes(), table = tiling.groups * lanes;
-  const device::stream_buffer<double, S> chunks(s, 2 * tiling.table()), statistics(s, 2 * table);
-  double *means = chunks.data(), *deviations = means + tiling.table();
+  chunk_merge chunks(tiling);
+  const device::stream_buffer<double, S> memory(s, chunks.numbers(tiling)),
+      statistics(s, 2 * table);
+  use_memory(chunks, tiling, memory.data(), s);
   double *mean = statistics.data(), *variance = mean + table;
-  s.launch_kernel(tiling.blocks(), chunk_moments_kernel<N, size>{tiling, t.x, means, deviations});
   const running_statistics_op<Real> running{tiling.groups, lanes,        mean,
                                             variance,      running_mean, running_variance};
   const bool is_final = tiling.groups == 1 && !combine;
-  s.launch_kernel(merge_tile::blocks(tiling),
-                  merge_moments_kernel<Real>{tiling, t.gamma, t.saved, means, deviations, mean,
-                                             variance, running, is_final});
+  s.launch_kernel(tiling.blocks(),
+                  chunk_moments_kernel<N, size, Real>{
+                      tiling, t.x, {chunks, t.gamma, t.saved, mean, variance, running, is_final}});
   auto count = static_cast<double>(tiling.rows_of(tiling.groups - 1));
   if (combine.enqueue != nullptr)
     enqueue_moments<Real>(tiling.in.channels, lanes, count, t.gamma, t.saved, mean, combine, s);
@@ -106,16 +113,18 @@ void differentiate_batch(const batch_norm_problem& at, int V, int samples,
   expect_vec_aligned<size>(t.x, t.y, dy, dx);
   const batch_norm_tiles tiling(at, samples, V, size);
   const std::size_t lanes = tiling.in.lanes(), table = tiling.groups * lanes;
-  const device::stream_buffer<double, S> chunks(s, 2 * tiling.table()), sums(s, 2 * table);
-  double *shifts = chunks.data(), *scales = shifts + tiling.table();
+  chunk_merge chunks(tiling);
+  const device::stream_buffer<double, S> memory(s, chunks.numbers(tiling)), sums(s, 2 * table);
+  use_memory(chunks, tiling, memory.data(), s);
   double *shift = sums.data(), *scale = shift + table;
-  s.launch_kernel(tiling.blocks(),
-                  chunk_sums_kernel<Epilogue, N, size, Real>{tiling, t, dy, shifts, scales});
   const parameter_gradient_op<Real> gradient{
       tiling.groups, lanes, shift, scale, dbeta, dgamma, mode == write_mode::add};
-  s.launch_kernel(merge_tile::blocks(tiling),
-                  merge_sums_kernel<Real>{tiling, t.gamma, t.saved, shifts, scales, shift, scale,
-                                          count == at.frozen_count, gradient, tiling.groups == 1});
+  s.launch_kernel(tiling.blocks(), chunk_sums_kernel<Epilogue, N, size, Real>{
+                                       tiling,
+                                       t,
+                                       dy,
+                                       {chunks, t.gamma, t.saved, shift, scale,
+                                        count == at.frozen_count, gradient, tiling.groups == 1}});
   if (tiling.groups != 1) for_each(s, tiling.in.channels, gradient);
   if (combine.enqueue != nullptr)
     enqueue_sums<Real>(tiling.in.channels, lanes, count, t.gamma, t.saved,

@@ -4,7 +4,7 @@
 // The passes of batch normalization over the activations on a GPU.
 //
 // A chunk yields its mean and squared deviations, from sums over x - x[0] in wide; chunks are
-// merged in double, in their order (batch_norm_merge.hpp). All loads of a row stand together, by
+// merged in double, in their order, by the last blocks (batch_norm_merge.hpp). All loads of a row stand together, by
 // vectors whose size is known when the kernel is compiled.
 #pragma once
 
@@ -16,6 +16,7 @@
 #include <cstdint>
 
 #include <cordee/ops/batch_norm_problem.hpp>
+#include <cordee/ops/gpu/batch_norm_merge.hpp>
 #include <cordee/ops/gpu/batch_norm_tiles.hpp>
 #include <cordee/ops/gpu/vec_16b.hpp>
 
@@ -71,13 +72,13 @@ CORDEE_DEVICE void mask_gradient(vec_16b<N, Size>& g, const vec_16b<N, Size>& x,
           of.normalized(k, x.value[k]) > zero_bound<N>() ? g.value[k] : precision::wide<N>{0};
 }
 
-/// Mean and sum of squared deviations of every chunk.
-template <Number N, int Size>
+/// Mean and sum of squared deviations of every chunk, merged.
+template <Number N, int Size, class Real>
 struct chunk_moments_kernel {
   static constexpr int threads = batch_norm_tiles::threads;
   batch_norm_tiles tiling;
   const N* x;
-  double *means, *deviations;
+  moments_merge<Real> moments;
 
   [[nodiscard]] static constexpr std::size_t shared_bytes() { return column_sums<N, Size>::bytes; }
   template <class Block>
@@ -100,19 +101,21 @@ struct chunk_moments_kernel {
         b, tiling,
         [&](std::size_t g, std::size_t chunk, std::size_t lane, precision::wide<N> s1,
             precision::wide<N> s2) { store(g, chunk, lane, s1, s2); });
+    moments.merge(b, tiling, sums.doubles());
   }
 
  private:
   CORDEE_DEVICE void store(std::size_t g, std::size_t chunk, std::size_t lane,
                            precision::wide<N> sum, precision::wide<N> square) const {
-    const std::size_t count = tiling.rows_of(g, chunk), entry = tiling.entry(g, chunk, lane);
+    const std::size_t count = tiling.rows_of(g, chunk),
+                      entry = moments.chunks.entry(tiling, g, chunk, lane);
     if (count == 0) return;
     const auto origin =
         static_cast<double>(precision::widened(x[tiling.offset(g, chunk * tiling.rows, lane)]));
     const double shift = static_cast<double>(sum) / static_cast<double>(count);
     const double m2 = static_cast<double>(square) - static_cast<double>(sum) * shift;
-    means[entry] = origin + shift;
-    deviations[entry] = m2 < 0 ? 0 : m2;  // NaN stays NaN
+    moments.chunks.firsts[entry] = origin + shift;
+    moments.chunks.seconds[entry] = m2 < 0 ? 0 : m2;  // NaN stays NaN
   }
 };
 
@@ -146,7 +149,7 @@ struct normalize_kernel {
   }
 };
 
-/// sum(g) and sum(g h) of every chunk, with h the normalized x. Where a residual was added, g
+/// sum(g) and sum(g h) of every chunk, merged, with h the normalized x. Where a residual was added, g
 /// replaces dy, since it is also the residual's gradient; only then y is read.
 template <class Epilogue, Number N, int Size, class Real>
 struct chunk_sums_kernel {
@@ -154,7 +157,7 @@ struct chunk_sums_kernel {
   batch_norm_tiles tiling;
   batch_norm_tensors<N, Real> t;
   N* dy;
-  double *shifts, *scales;
+  sums_merge<Real> merged;
 
   [[nodiscard]] static constexpr std::size_t shared_bytes() { return column_sums<N, Size>::bytes; }
   template <class Block>
@@ -167,6 +170,7 @@ struct chunk_sums_kernel {
         b, tiling,
         [&](std::size_t g, std::size_t chunk, std::size_t lane, precision::wide<N> shift,
             precision::wide<N> scale) { store(g, chunk, lane, shift, scale); });
+    merged.merge(b, tiling, sums.doubles());
   }
 
  private:
@@ -193,9 +197,10 @@ struct chunk_sums_kernel {
   CORDEE_DEVICE void store(std::size_t g, std::size_t chunk, std::size_t lane,
                            precision::wide<N> shift, precision::wide<N> scale) const {
     const batch_norm_coefficients<Real> row(t.saved, tiling.in.lanes(), g);
-    const std::size_t entry = tiling.entry(g, chunk, lane);
-    shifts[entry] = static_cast<double>(shift);
-    scales[entry] = static_cast<double>(scale) * static_cast<double>(row.inv_std[lane]);
+    const std::size_t entry = merged.chunks.entry(tiling, g, chunk, lane);
+    merged.chunks.firsts[entry] = static_cast<double>(shift);
+    merged.chunks.seconds[entry] =
+        static_cast<double>(scale) * static_cast<double>(row.inv_std[lane]);
   }
 };
 

@@ -1,12 +1,14 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Batch normalization on a GPU, between its passes: merges the chunks' results of every group in
-// double and computes the coefficients of the next pass.
+// Batch normalization on a GPU, at the end of a pass over the chunks: merges their results in double
+// and computes the coefficients of the next pass, without a launch of its own. Of the blocks of a
+// set of chunks the last one merges the set, and of those the last one merges the group's sets;
+// chunks and sets are added in their order, whichever block is the last.
 //
 // With n_k rows, mean m_k and squared deviations d_k of chunk k (Chan et al., 1979):
 //
-//   m = sum(n_k m_k) / N,    v = sum(d_k + n_k (m_k - m)^2) / N
+//   m = sum(n_k m_k) / N,    d = sum(d_k + n_k (m_k - m)^2),    v = d / N
 #pragma once
 
 #include <algorithm>
@@ -19,43 +21,106 @@
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
-/// The division of a merge: a block takes eight channels of one group and spreads their chunks over
-/// its threads.
-struct merge_tile {
-  static constexpr int threads = 256, across = 8, down = threads / across;
-  static constexpr std::size_t shared_bytes = threads * sizeof(double);
+/// The memory of a merge: two numbers of each chunk, then of each set of chunks. A group has about as
+/// many sets as a set has chunks.
+struct chunk_merge {
+  std::size_t set = 1, sets;                     // chunks of a set; sets of a group
+  double *firsts = nullptr, *seconds = nullptr;  // (groups, chunks + sets, lanes)
+  unsigned* arrived = nullptr;                   // (groups, tiles, sets + 1): zero
 
-  static constexpr std::size_t blocks(const batch_norm_tiles& tiling) {
-    return tiling.groups * device::blocks_for(tiling.in.lanes(), across);
+  constexpr explicit chunk_merge(const batch_norm_tiles& tiling) {
+    while (set * set < tiling.chunks) ++set;
+    sets = device::blocks_for(tiling.chunks, set);
   }
+  [[nodiscard]] constexpr std::size_t numbers(const batch_norm_tiles& tiling) const {
+    return 2 * tiling.groups * (tiling.chunks + sets) * tiling.in.lanes();
+  }
+  [[nodiscard]] constexpr std::size_t counters(const batch_norm_tiles& tiling) const {
+    return tiling.groups * tiling.tiles * (sets + 1);
+  }
+  [[nodiscard]] CORDEE_HOST_DEVICE constexpr std::size_t entry(const batch_norm_tiles& tiling,
+                                                               std::size_t g, std::size_t chunk,
+                                                               std::size_t lane) const {
+    return (g * (tiling.chunks + sets) + chunk) * tiling.in.lanes() + lane;
+  }
+};
 
+/// The channels of a block, of which each has several threads for its chunks.
+struct channel_threads {
   std::size_t group, lane;
-  int slot;
-  bool is_writer;  // one thread per channel
+  int channel, channels, slot, slots;
+  bool is_active;
 
-  template <class Block>
-  CORDEE_DEVICE merge_tile(Block& b, std::size_t lanes) : slot(b.thread() / across) {
-    const std::size_t tiles = device::blocks_for(lanes, across);
-    const std::size_t own_lane =
-        b.index() % tiles * across + static_cast<std::size_t>(b.thread() % across);
-    group = b.index() / tiles;
-    lane = std::min(own_lane, lanes - 1);  // threads beyond the last lane repeat it
-    is_writer = slot == 0 && own_lane < lanes;
+  CORDEE_DEVICE channel_threads(const batch_norm_tiles& tiling,
+                                const batch_norm_tiles::tile_position& at, int thread)
+      : group(at.group), channels(static_cast<int>(tiling.across) * tiling.width) {
+    channel = thread % channels;
+    slot = thread / channels;
+    slots = batch_norm_tiles::threads / channels;
+    const std::size_t vector =
+        tiling.vector_of(at, static_cast<std::size_t>(channel / tiling.width));
+    lane = tiling.lane_of(at, vector) + static_cast<std::size_t>(channel % tiling.width);
+    is_active = slot < slots && vector < tiling.vectors;
   }
+  [[nodiscard]] CORDEE_DEVICE bool is_writer() const { return is_active && slot == 0; }
 
-  /// The sum of f(chunk) over all chunks, on every thread of the channel; `shared` holds `threads`
-  /// doubles.
+  /// The sum of f(k) over k < count, on every thread of the channel. Collective; `shared` holds a
+  /// double of each thread.
   template <class Block, class F>
-  CORDEE_DEVICE double sum(Block& b, double* shared, std::size_t chunks, const F& f) const {
+  CORDEE_DEVICE double sum(Block& b, double* shared, std::size_t count, const F& f) const {
     double partial = 0, total = 0;
-    for (auto k = static_cast<std::size_t>(slot); k < chunks; k += down) partial += f(k);
+    if (is_active)
+      for (auto k = static_cast<std::size_t>(slot); k < count; k += static_cast<std::size_t>(slots))
+        partial += f(k);
     shared[b.thread()] = partial;
     b.sync();
-    for (int k = 0; k < down; ++k) total += shared[k * across + b.thread() % across];
+    for (int k = 0; k < slots; ++k) total += shared[k * channels + channel];
     b.sync();  // before the next sum writes
     return total;
   }
 };
+
+/// What is known of a channel's values: mean and squared deviations, or two sums.
+struct channel_pair {
+  double first, second;
+};
+
+/// Collective, at the end of every block of the tiling, when its chunk's entries are written. Merges
+/// by combine(sum, rows, firsts, seconds, total rows) of `rows(k)` rows each, and calls
+/// finish(group, lane, merged) for every channel, on one thread.
+template <class Block, class Combine, class Finish>
+CORDEE_DEVICE void merge_chunks(Block& b, const batch_norm_tiles& tiling, const chunk_merge& m,
+                                double* shared, const Combine& combine, const Finish& finish) {
+  const auto at = tiling.position_of(b.index());
+  const channel_threads own(tiling, at, b.thread());
+  const std::size_t set = at.chunk / m.set, first = set * m.set,
+                    count = std::min(m.set, tiling.chunks - first), g = at.group;
+  const auto merge = [&](std::size_t from, std::size_t n, std::size_t rows_each,
+                         std::size_t first_row, std::size_t last_row) {
+    const std::size_t entry = m.entry(tiling, g, from, own.lane), pitch = tiling.in.lanes();
+    const auto rows = [&](std::size_t k) {
+      const std::size_t begin = std::min(first_row + k * rows_each, last_row);
+      return static_cast<double>(std::min(rows_each, last_row - begin));
+    };
+    return combine([&](const auto& f) { return own.sum(b, shared, n, f); }, rows,
+                   [&](std::size_t k) { return m.firsts[entry + k * pitch]; },
+                   [&](std::size_t k) { return m.seconds[entry + k * pitch]; },
+                   static_cast<double>(last_row - std::min(first_row, last_row)));
+  };
+  unsigned* const arrived = m.arrived + (g * tiling.tiles + at.tile) * (m.sets + 1);
+  if (!b.is_last(arrived + set, static_cast<unsigned>(count))) return;
+  const std::size_t group_rows = tiling.rows_of(g), set_rows = m.set * tiling.rows;
+  const channel_pair of_set = merge(first, count, tiling.rows, first * tiling.rows,
+                                    std::min(group_rows, (set + 1) * set_rows));
+  if (own.is_writer()) {
+    const std::size_t entry = m.entry(tiling, g, tiling.chunks + set, own.lane);
+    m.firsts[entry] = of_set.first;
+    m.seconds[entry] = of_set.second;
+  }
+  if (!b.is_last(arrived + m.sets, static_cast<unsigned>(m.sets))) return;
+  const channel_pair of_group = merge(tiling.chunks, m.sets, set_rows, 0, group_rows);
+  if (own.is_writer()) finish(g, own.lane, of_group);
+}
 
 /// Moves channel c's running statistics towards the mean over the groups.
 template <class Real>
@@ -77,52 +142,52 @@ struct running_statistics_op {
   }
 };
 
-/// From the chunks' moments: the coefficients of forward, and each group's mean and unbiased
+/// Merges the chunks' moments: the coefficients of forward, and each group's mean and unbiased
 /// variance.
 template <class Real>
-struct merge_moments_kernel {
-  static constexpr int threads = merge_tile::threads;
-  batch_norm_tiles tiling;
+struct moments_merge {
+  chunk_merge chunks;
   const Real* gamma;
   Real* saved;
-  const double *means, *deviations;
   double *mean, *variance;  // (groups, lanes)
   running_statistics_op<Real> running{};
   bool is_final = false;  // one group, of this rank: moves the running statistics as well
 
-  [[nodiscard]] static constexpr std::size_t shared_bytes() { return merge_tile::shared_bytes; }
   template <class Block>
-  CORDEE_DEVICE void operator()(Block& b) const {
-    double* const shared = b.template shared<double>(threads);
-    const std::size_t lanes = tiling.in.lanes();
-    const merge_tile tile(b, lanes);
-    const auto count = static_cast<double>(tiling.rows_of(tile.group));
-    const auto rows = [&](std::size_t chunk) {
-      return static_cast<double>(tiling.rows_of(tile.group, chunk));
+  CORDEE_DEVICE void merge(Block& b, const batch_norm_tiles& tiling, double* shared) const {
+    const auto combine = [](const auto& sum, const auto& rows, const auto& means,
+                            const auto& deviations, double count) {
+      // An empty chunk's entries are not written.
+      const double center =
+          sum([&](std::size_t k) { return rows(k) > 0 ? rows(k) * means(k) : 0; }) / count;
+      const double squares = sum([&](std::size_t k) {
+        if (rows(k) == 0) return 0.0;
+        const double difference = means(k) - center;
+        return deviations(k) + rows(k) * difference * difference;
+      });
+      return channel_pair{center, squares};
     };
-    const double sum = tile.sum(b, shared, tiling.chunks, [&](std::size_t k) {
-      const double n = rows(k);
-      return n > 0 ? n * means[tiling.entry(tile.group, k, tile.lane)] : 0;
-    });
-    const double center = sum / count;
-    const double squares = tile.sum(b, shared, tiling.chunks, [&](std::size_t k) {
-      const double n = rows(k);
-      if (n == 0) return 0.0;
-      const std::size_t entry = tiling.entry(tile.group, k, tile.lane);
-      const double difference = means[entry] - center;
-      return deviations[entry] + n * difference * difference;
-    });
-    if (!tile.is_writer) return;
-    const double biased_variance = squares / count;
-    const batch_norm_coefficients<Real> row(saved, lanes, tile.group);
+    merge_chunks(b, tiling, chunks, shared, combine,
+                 [&](std::size_t g, std::size_t lane, const channel_pair& of) {
+                   store(tiling, g, lane, of);
+                 });
+  }
+
+ private:
+  CORDEE_DEVICE void store(const batch_norm_tiles& tiling, std::size_t g, std::size_t lane,
+                           const channel_pair& of) const {
+    const std::size_t lanes = tiling.in.lanes();
+    const auto count = static_cast<double>(tiling.rows_of(g));
+    const double biased_variance = of.second / count;
+    const batch_norm_coefficients<Real> row(saved, lanes, g);
     const double inverse = 1 / std::sqrt(biased_variance + batch_norm_problem::epsilon);
-    row.mean[tile.lane] = static_cast<Real>(center);
-    row.inv_std[tile.lane] = static_cast<Real>(inverse);
-    row.scale[tile.lane] = static_cast<Real>(static_cast<double>(gamma[tile.lane]) * inverse);
-    mean[tile.group * lanes + tile.lane] = center;
-    variance[tile.group * lanes + tile.lane] =
+    row.mean[lane] = static_cast<Real>(of.first);
+    row.inv_std[lane] = static_cast<Real>(inverse);
+    row.scale[lane] = static_cast<Real>(static_cast<double>(gamma[lane]) * inverse);
+    mean[g * lanes + lane] = of.first;
+    variance[g * lanes + lane] =
         count > 1 ? count / (count - 1) * biased_variance : biased_variance;
-    if (is_final && tile.lane < tiling.in.channels) running(tile.lane);
+    if (is_final && lane < tiling.in.channels) running(lane);
   }
 };
 
@@ -163,46 +228,48 @@ struct parameter_gradient_op {
   }
 };
 
-/// From the chunks' sums: each group's, and shift and slope of
+/// Merges the chunks' sums: each group's, and shift and slope of
 ///
 ///   dx = scale g - shift - (x - center) slope
 ///
 /// The scale stays forward's, by which backward computes the sign of y.
 template <class Real>
-struct merge_sums_kernel {
-  static constexpr int threads = merge_tile::threads;
-  batch_norm_tiles tiling;
+struct sums_merge {
+  chunk_merge chunks;
   const Real* gamma;
   Real* saved;
-  const double *shifts, *scales;
   double *shift, *scale;  // (groups, lanes)
   bool constant;          // the statistics do not depend on x
   parameter_gradient_op<Real> gradient{};
   bool is_final = false;  // one group: writes the parameter gradients as well
 
-  [[nodiscard]] static constexpr std::size_t shared_bytes() { return merge_tile::shared_bytes; }
   template <class Block>
-  CORDEE_DEVICE void operator()(Block& b) const {
-    double* const shared = b.template shared<double>(threads);
-    const std::size_t lanes = tiling.in.lanes();
-    const merge_tile tile(b, lanes);
-    const auto total = [&](const double* values) {
-      return tile.sum(b, shared, tiling.chunks, [&](std::size_t k) {
-        return values[tiling.entry(tile.group, k, tile.lane)];
-      });
+  CORDEE_DEVICE void merge(Block& b, const batch_norm_tiles& tiling, double* shared) const {
+    const auto combine = [](const auto& sum, const auto&, const auto& shifts, const auto& scales,
+                            double) {
+      const double shift_sum = sum(shifts);
+      return channel_pair{shift_sum, sum(scales)};
     };
-    const double shift_sum = total(shifts), scale_sum = total(scales);
-    if (!tile.is_writer) return;
-    const batch_norm_coefficients<Real> row(saved, lanes, tile.group);
-    const double count = constant ? batch_norm_problem::frozen_count
-                                  : static_cast<double>(tiling.rows_of(tile.group));
-    const auto inverse = static_cast<double>(row.inv_std[tile.lane]);
-    const double a = static_cast<double>(gamma[tile.lane]) * inverse;
-    row.shift[tile.lane] = static_cast<Real>(a * shift_sum / count);
-    row.slope[tile.lane] = static_cast<Real>(a * scale_sum / count * inverse);
-    shift[tile.group * lanes + tile.lane] = shift_sum;
-    scale[tile.group * lanes + tile.lane] = scale_sum;
-    if (is_final && tile.lane < tiling.in.channels) gradient(tile.lane);
+    merge_chunks(b, tiling, chunks, shared, combine,
+                 [&](std::size_t g, std::size_t lane, const channel_pair& of) {
+                   store(tiling, g, lane, of);
+                 });
+  }
+
+ private:
+  CORDEE_DEVICE void store(const batch_norm_tiles& tiling, std::size_t g, std::size_t lane,
+                           const channel_pair& of) const {
+    const std::size_t lanes = tiling.in.lanes();
+    const batch_norm_coefficients<Real> row(saved, lanes, g);
+    const double count =
+        constant ? batch_norm_problem::frozen_count : static_cast<double>(tiling.rows_of(g));
+    const auto inverse = static_cast<double>(row.inv_std[lane]);
+    const double a = static_cast<double>(gamma[lane]) * inverse;
+    row.shift[lane] = static_cast<Real>(a * of.first / count);
+    row.slope[lane] = static_cast<Real>(a * of.second / count * inverse);
+    shift[g * lanes + lane] = of.first;
+    scale[g * lanes + lane] = of.second;
+    if (is_final && lane < tiling.in.channels) gradient(lane);
   }
 };
 

@@ -57,12 +57,6 @@ struct batch_norm_tiles {
   }
 
   [[nodiscard]] constexpr std::size_t blocks() const { return groups * chunks * tiles; }
-  /// Numbers of a table (groups, chunks, lanes).
-  [[nodiscard]] constexpr std::size_t table() const { return groups * chunks * in.lanes(); }
-  [[nodiscard]] CORDEE_HOST_DEVICE constexpr std::size_t entry(std::size_t g, std::size_t chunk,
-                                                               std::size_t lane) const {
-    return (g * chunks + chunk) * in.lanes() + lane;
-  }
   [[nodiscard]] CORDEE_HOST_DEVICE constexpr std::size_t rows_of(std::size_t g) const {
     return (std::min((g + 1) * group, samples) - g * group) * in.pixels;
   }
@@ -145,7 +139,7 @@ struct column_sums {
   // Four numbers behind each row, so that the channels of adjacent vectors lie in other banks.
   static constexpr int pitch = threads + 4;
   static constexpr std::size_t bytes = 2 * Size * pitch * sizeof(precision::wide<N>);
-  static_assert(batch_norm_tiles::max_across * Size <= threads);
+  static_assert(batch_norm_tiles::max_across * Size <= threads && bytes >= 8 * threads);
 
   precision::wide<N>* shared;  // (2 Size, pitch), by thread; in slot 0: the sums
 
@@ -169,6 +163,9 @@ struct column_sums {
       b.sync();
     }
   }
+
+  /// The same memory, when the sums are read: a double of each thread.
+  [[nodiscard]] CORDEE_DEVICE double* doubles() const { return reinterpret_cast<double*>(shared); }
 
   /// Calls store(group, chunk, lane, first, second) for every channel of the block, adjacent
   /// threads for adjacent channels.

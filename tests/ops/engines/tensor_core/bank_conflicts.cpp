@@ -77,6 +77,7 @@ class shared_memory_observer : public kernel_observer {
     shared_ = reinterpret_cast<std::uintptr_t>(shared);
   }
   void add_shared(const void*, std::size_t) override {}
+  void arrive(std::size_t, const void*, bool) override {}
   void barrier(std::size_t) override {}
   void enter_thread(std::size_t, int thread, const void*, std::size_t) override {
     thread_ = thread;
