@@ -1,4 +1,5 @@
 #include <cstdio>
+#include <filesystem>
 
 #include <cordee/cordee.hpp>
 using namespace cordee;
@@ -6,6 +7,8 @@ using namespace cordee;
 int main(int argc, char** argv) try {
   const std::string folder = argc > 1 ? argv[1] : "data/fashion-mnist";
   if (folder == "--help") return std::puts("usage: quick_start [FOLDER], by default data/fashion-mnist") < 0;
+  if (!std::filesystem::is_directory(folder))
+    throw error("no folder " + folder + ": pass that of Fashion-MNIST, which is data/fashion-mnist in Cordee's sources");
   const idx images{folder + "/t10k-images-idx3-ubyte", folder + "/t10k-labels-idx1-ubyte"};
   const auto [training, held_out] = split(images, 0.1, 1);
 

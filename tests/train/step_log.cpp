@@ -12,6 +12,11 @@ using namespace support;
 
 namespace {
 
+std::string text_of(const folder& in) {
+  const file_bytes bytes = in.get("log");
+  return {bytes.begin(), bytes.end()};
+}
+
 /// What opening a file that holds `before` leaves of it; "x…" lines are first, "r…" ones repeated.
 std::string left_of(const std::string& before, bool resumed) {
   const folder here;
@@ -23,8 +28,7 @@ std::string left_of(const std::string& before, bool resumed) {
         [](const std::string& line) { return line[0] == 'r'; });
     CHECK(appends == (resumed && !before.empty()));
   }
-  const file_bytes bytes = here.get("log");
-  return {bytes.begin(), bytes.end()};
+  return text_of(here);
 }
 
 }  // namespace
@@ -40,6 +44,18 @@ TEST_CASE("step_log: resuming keeps what precedes the first repeated line or an 
     CHECK(left_of(kept, false).empty());
   }
   CHECK(left_of("", true).empty());
+}
+
+TEST_CASE("step_log: a line is in the file when it ends, not when the log does") {
+  const folder here;
+  detail::train::step_log log{"log", here.file("log")};
+  log.open(
+      false, [](const auto&) { return true; }, [](const auto&) { return false; });
+  log.put("1,");
+  log.put("2\n");
+  CHECK(text_of(here) == "1,2\n");  // a kill loses no more
+  log.put("3\n");
+  CHECK(text_of(here) == "1,2\n3\n");
 }
 
 TEST_CASE("step_log: another file is refused and left as it is") {

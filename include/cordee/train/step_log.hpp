@@ -28,8 +28,11 @@ class step_log {
   template <class IsFirst, class Repeated>
   bool open(bool resumed, const IsFirst& is_first, const Repeated& repeated) {
     const bool appends = file_ != nullptr || (resumed && cut(is_first, repeated));
-    if (!file_) file_.reset(std::fopen(path_.c_str(), appends ? "a" : "w"));
+    if (file_) return appends;
+    file_.reset(std::fopen(path_.c_str(), appends ? "a" : "w"));
     if (!file_) fail("open");
+    // A line is written when it ends: a run that is resumed after kill -9 misses none in its log.
+    std::setvbuf(file_.get(), nullptr, _IOLBF, BUFSIZ);
     return appends;
   }
   void put(const auto& text) {
