@@ -53,16 +53,19 @@ class bootstrap_relay {
  public:
   using time_point = std::chrono::steady_clock::time_point;
 
-  /// `hello_timeout`: for how long a connection may stay without the run's secret.
-  bootstrap_relay(int ranks, std::string secret, std::chrono::milliseconds hello_timeout)
+  /// `hello_timeout`: for how long a connection may stay without the run's secret. `strangers`: how
+  /// many of these may stay beside one for each rank.
+  bootstrap_relay(int ranks, std::string secret, std::chrono::milliseconds hello_timeout,
+                  std::size_t strangers = 64)
       : secret_(std::move(secret)),
         hello_timeout_(hello_timeout),
+        most_pending_(static_cast<std::size_t>(ranks) + strangers),
         ranks_(static_cast<std::size_t>(ranks)) {}
 
   /// Closes the oldest connection without the secret if there are many: a rank that loses its place
   /// so connects again.
   void make_room() {
-    if (pending_.size() >= ranks_.size() + 64) pending_.erase(pending_.begin());
+    if (pending_.size() >= most_pending_) pending_.erase(pending_.begin());
   }
   void add(tcp_connection connection, time_point now) {
     pending_.push_back({std::move(connection), now});
@@ -181,6 +184,7 @@ class bootstrap_relay {
 
   const std::string secret_;
   const std::chrono::milliseconds hello_timeout_;
+  const std::size_t most_pending_;
   std::vector<rank_state> ranks_;
   std::vector<pending> pending_;
   std::optional<frame> failure_;

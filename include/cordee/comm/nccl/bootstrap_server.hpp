@@ -16,10 +16,8 @@
 #include <string>
 #include <thread>
 #include <utility>
-#include <vector>
 
-#include <poll.h>
-
+#include <cordee/comm/nccl/bootstrap_acceptor.hpp>
 #include <cordee/comm/nccl/bootstrap_relay.hpp>
 #include <cordee/comm/nccl/tcp_connection.hpp>
 
@@ -55,10 +53,9 @@ class bootstrap_server {
   void serve() {
     const auto join_deadline = clock::now() + deadline_;
     for (bool reported = false; !closing_;) {
-      wait();
-      relay_.receive(clock::now());
+      acceptor_.wait(20);
+      acceptor_.receive(clock::now());
       const std::string missing = relay_.not_joined();
-      if (missing.empty()) close_door();
       if (missing.empty() || clock::now() < join_deadline || std::exchange(reported, true))
         continue;
       relay_.fail(
@@ -69,38 +66,12 @@ class bootstrap_server {
     }
   }
 
-  void wait() {
-    std::vector<pollfd> descriptors;
-    if (accepts_) descriptors.push_back({listener_.descriptor(), POLLIN, 0});
-    relay_.append_to(descriptors);
-    if (::poll(descriptors.data(), descriptors.size(), 20) < 0)
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    const bool arrived = accepts_ && descriptors.front().revents != 0;
-    accepts_ = !listener_.is_closed();
-    if (arrived) accept();
-  }
-
-  void accept() {
-    relay_.make_room();
-    tcp_connection connection = listener_.accept();
-    if (!connection.is_closed())
-      relay_.add(std::move(connection), clock::now());
-    else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
-      accepts_ = false;  // in the next wait, which so takes its time
-  }
-  void close_door() {
-    if (listener_.is_closed()) return;
-    listener_.close();
-    accepts_ = false;
-    relay_.drop_pending();
-  }
-
   const std::chrono::milliseconds deadline_;
   bootstrap_relay relay_;
   listener listener_;
+  bootstrap_acceptor acceptor_{listener_, relay_};
   const int port_;
   const std::string local_address_;
-  bool accepts_ = true;  // in this wait
   std::atomic<bool> closing_{false};
   std::thread thread_;
 };

@@ -166,6 +166,11 @@ class listener {
       inet_ntop(AF_INET, &bound.sin_addr, text, sizeof text);
     local_address_ = text;
   }
+  /// Takes a socket of any family that listens already.
+  struct listening_socket {
+    int descriptor;
+  };
+  explicit listener(listening_socket s) : socket_(s.descriptor) {}
   listener(const listener&) = delete;
   listener& operator=(const listener&) = delete;
   ~listener() { close(); }
