@@ -23,9 +23,8 @@ void check_model(const M& model) {
 }
 
 /// The sums over ranks of the layers' histograms. Collective.
-template <class Communicator>
-std::vector<double> allreduce_histograms(quantization_options& q, const Communicator& comm,
-                                         bool counts) {
+template <class Quantization, class Communicator>
+std::vector<double> allreduce_histograms(Quantization& q, const Communicator& comm, bool counts) {
   std::vector<double> histograms = q.observer.take_histograms(counts);
   allreduce_host(comm, {histograms.data(), histograms.size()}, reduce_op::sum);
   return histograms;
