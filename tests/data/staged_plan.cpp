@@ -59,6 +59,26 @@ TEST_CASE("staged_plan: each stage begins with the first update at its epoch or 
     }
 }
 
+// Far from the start, where a difference of epochs has lost digits.
+TEST_CASE(
+    "staged_plan: a stage at an update's very epoch begins with it, one just after with the next") {
+  for (const std::int64_t samples : {22, 50, 97})
+    for (const double begin : {1e3, 1e5}) {
+      const staged_plan two(samples, options(1, last_batch::carry, {{{begin, 2}}}), 1);
+      for (std::int64_t k = two.steps(begin) + 1; k < two.steps(begin + 2); ++k) {
+        CAPTURE(samples);
+        CAPTURE(k);
+        const double epoch = two.epoch(k), after = std::nextafter(epoch, 2 * begin);
+        const staged_plan at(samples, options(1, last_batch::carry, {{{begin, 2}, {epoch, 3}}}), 1),
+            late(samples, options(1, last_batch::carry, {{{begin, 2}, {after, 3}}}), 1);
+        CHECK(at.at(k - 1).factor == 2);
+        CHECK(at.at(k).factor == 3);
+        CHECK(late.at(k).factor == 2);
+        CHECK(late.at(k + 1).factor == 3);
+      }
+    }
+}
+
 TEST_CASE(
     "staged_plan: whole epochs are cut or padded in each stage as a loader of its batch does") {
   for (const last_batch end : {last_batch::drop, last_batch::pad}) {
@@ -99,6 +119,10 @@ TEST_CASE("staged_plan: describes the stages, and refuses what makes no update")
       "2.6) on, in more micro-batches; ");
   CHECK(staged_plan(50, options(10, last_batch::carry, {}), 1).describe(true).empty());
   CHECK(plan.largest_factor() == 3);
+  CHECK(plan.most_steps() == batch_plan{50, 30, last_batch::carry}.most_steps());
+  const staged_plan large(50, options(10, last_batch::carry, {{{1, 100'000'000}}}), 1);
+  CHECK(large.most_steps() == batch_plan{50, 1'000'000'000, last_batch::carry}.most_steps());
+  CHECK(large.most_steps() < large.first().most_steps());
   CHECK_THROWS_AS(staged_plan(50, options(10, last_batch::pad, {{{1.5, 2}}}), 1), usage_error);
   CHECK_THROWS_AS(staged_plan(50, options(10, last_batch::drop, {{{1, 6}}}), 1), error);
   CHECK_THROWS_AS(staged_plan(50, options(10, last_batch::carry, {{{1, 1 << 30}}}), 1),
