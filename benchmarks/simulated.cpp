@@ -21,7 +21,7 @@ using namespace cordee;
 constexpr std::size_t resnet50 = 25'557'032;  // parameters
 
 /// InfiniBand at 100 Gbit/s.
-constexpr link_speed link{.latency = 5e-6, .bandwidth = 12.5e9};
+constexpr link_speed hundred_gigabit{.latency = 5e-6, .bandwidth = 12.5e9};
 
 /// Eight GPUs a node, 16 nodes a rack: NVLink, eight links of 400 Gbit/s, and half of a rack's
 /// bandwidth between racks.
@@ -83,7 +83,7 @@ void bus() {
 
 int main(int argc, char** argv) {
   const std::string_view which = argc > 1 ? argv[1] : "";
-  const simulated::options ideal{.network = {.link = link}};
+  const simulated::options ideal{.network = {.link = hundred_gigabit}};
   const simulated::options contended{.contended = cluster};
   if (which == "ring") {
     report(
