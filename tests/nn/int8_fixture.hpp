@@ -63,9 +63,9 @@ struct int8_fixture {
         pack_pass<layer_backend>{memory.plane(0).data, packed.span().data, device, {}});
   }
   std::vector<double> forward(phase mode = phase::train) {
-    const forward_pass<layer_backend> pass{
-        packed.span().data, memory.plane(0).data, samples, mode, {}, &saved, &scratch, {}, false,
-        &quantization};
+    forward_pass<layer_backend> pass{
+        packed.span().data, memory.plane(0).data, samples, mode, {}, &saved, &scratch, {}};
+    pass.quantization = &quantization;
     const float* y = layer.forward(pass, x.data());
     return plain(std::vector<float>(
                      y, y + size(samples) * cordee::detail::ops::sample_size(p.out(), out_block)),
