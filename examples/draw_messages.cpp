@@ -5,7 +5,7 @@
 // where a message began to where it ended, as wide as its share of the numbers. The reducers that
 // train send them, over simulated ranks.
 //
-//   draw_messages [folder]     writes ring.svg, tree.svg, ... there
+//   draw_messages --folder pictures     writes ring.svg, tree.svg, ... there
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
@@ -14,6 +14,8 @@
 
 #include <cordee/comm/simulated.hpp>
 #include <cordee/cordee.hpp>
+
+#include "options.hpp"
 
 namespace {
 
@@ -79,7 +81,7 @@ void draw(const std::string& path, const std::string& title, const run& r, bool 
         << "\" marker-end=\"url(#head)\"/>\n";
   char text[200];
   std::snprintf(text, sizeof text,
-                "%llu messages in %llu rounds; %.2f vectors sent in all; takes %.2f",
+                "messages: %llu, rounds: %llu, vectors sent in all: %.2f, time: %.2f",
                 static_cast<unsigned long long>(r.result.messages),
                 static_cast<unsigned long long>(r.result.rounds),
                 static_cast<double>(r.result.bytes) / bytes_of_message, r.result.path.seconds);
@@ -92,28 +94,33 @@ void draw(const std::string& path, const std::string& title, const run& r, bool 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::string folder = argc > 1 ? std::string(argv[1]) + "/" : "";
-  const auto picture = [&](const char* name, const char* title, const auto& make,
-                           bool grouped = false) {
-    draw(folder + name + ".svg", title, record(make), grouped);
-  };
-  picture("ring", "ring", [](auto comm) { return ring{comm}; });
-  picture("tree", "tree", [](auto comm) { return tree{comm}; });
-  picture("butterfly", "butterfly", [](auto comm) { return butterfly{comm}; });
-  picture("halving_doubling", "halving and doubling",
-          [](auto comm) { return halving_doubling{comm}; });
-  picture(
-      "hierarchical", "hierarchical: two nodes of four",
-      [](auto comm) {
-        return hierarchical{comm, nodes{per_node}};
-      },
-      true);
-  picture(
-      "torus", "torus: two rows of four",
-      [](auto comm) {
-        return torus_ring{comm, 2};
-      },
-      true);
-  picture("server", "server on rank 0", [](auto comm) { return server{comm}; });
-  picture("gossip", "gossip with both neighbors on a ring", [](auto comm) { return gossip{comm}; });
+  return examples::run([&] {
+    examples::options o(argc, argv, "draw_messages: the messages of eight reducers as pictures");
+    const std::string folder = o.string("folder", ".", "write the pictures there") + "/";
+    o.done();
+    const auto picture = [&](const char* name, const char* title, const auto& make,
+                             bool grouped = false) {
+      draw(folder + name + ".svg", title, record(make), grouped);
+    };
+    picture("ring", "ring", [](auto comm) { return ring{comm}; });
+    picture("tree", "tree", [](auto comm) { return tree{comm}; });
+    picture("butterfly", "butterfly", [](auto comm) { return butterfly{comm}; });
+    picture("halving_doubling", "halving and doubling",
+            [](auto comm) { return halving_doubling{comm}; });
+    picture(
+        "hierarchical", "hierarchical: two nodes of four",
+        [](auto comm) {
+          return hierarchical{comm, nodes{per_node}};
+        },
+        true);
+    picture(
+        "torus", "torus: two rows of four",
+        [](auto comm) {
+          return torus_ring{comm, 2};
+        },
+        true);
+    picture("server", "server on rank 0", [](auto comm) { return server{comm}; });
+    picture("gossip", "gossip with both neighbors on a ring",
+            [](auto comm) { return gossip{comm}; });
+  });
 }

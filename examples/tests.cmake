@@ -56,6 +56,11 @@ cordee_example(quick_start.help MATCH "usage: quick_start .FOLDER." RUN $<TARGET
 cordee_example(recipes MATCH "Goyal +8192 +256 +32 +14076 0.255 +59.8. +59.8.*Yamazaki +81920 +2048 +40 +1440 0.050 +1.20"
   RUN $<TARGET_FILE:recipes>)
 
+if(TARGET draw_messages)
+  cordee_example(draw_messages MATCH "tree +messages: 14, rounds: 6, vectors sent in all: 14.00, time: 6.00"
+    RUN $<TARGET_FILE:draw_messages> --folder ${CMAKE_CURRENT_BINARY_DIR})
+endif()
+
 # Ranks as processes, by the scripts that start them.
 set(launch ${CMAKE_CURRENT_SOURCE_DIR}/launch)
 if(TARGET cordee::mpi)
