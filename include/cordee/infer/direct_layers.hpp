@@ -8,10 +8,10 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <span>
 #include <vector>
 
@@ -71,6 +71,17 @@ struct direct_layers {
     for (std::size_t c = 0, i = 0; c < static_cast<std::size_t>(e.channels); ++c)
       for (std::size_t p = 0; p < e.pixels(); ++p, ++i)
         f(i, (c / block * e.pixels() + p) * block + c % block);
+  }
+
+  /// The first layer's bytes of an image (C, H, W), by the table (C, 256).
+  static void read_image(const extent& e, const std::uint8_t* table, const std::uint8_t* image,
+                         std::uint8_t* q) {
+    const auto block = static_cast<std::size_t>(ops::channel_block_size<V>(e.channels)),
+               pixels = e.pixels();
+    for (std::size_t c = 0; c < static_cast<std::size_t>(e.channels); ++c, table += 256) {
+      std::uint8_t* const to = q + c / block * pixels * block + c % block;
+      for (std::size_t p = 0; p < pixels; ++p) to[p * block] = table[*image++];
+    }
   }
 
   /// Bytes of an input of 16 bits.
@@ -162,18 +173,21 @@ struct direct_layers {
   }
 
   static void subsample(const ops::subsample_problem& p, const std::int16_t* x, std::int16_t* y) {
-    const auto x_block = static_cast<std::size_t>(ops::channel_block_size<V>(p.in.channels));
+    const int x_block = ops::channel_block_size<V>(p.in.channels),
+              y_block = ops::channel_block_size<V>(p.out.channels);
     std::fill_n(y, size_of(p.out), std::int16_t{0});
-    for_each_number(p.out, [&](std::size_t i, std::size_t at) {
-      const std::size_t pixel = i % p.out.pixels(), width = static_cast<std::size_t>(p.out.width),
-                        stride = static_cast<std::size_t>(p.stride);
-      const int from = p.source(static_cast<int>(i / p.out.pixels()));
-      if (from < 0 || from >= p.in.channels) return;
-      const auto c = static_cast<std::size_t>(from);
-      const std::size_t in =
-          pixel / width * stride * static_cast<std::size_t>(p.in.width) + pixel % width * stride;
-      y[at] = x[(c / x_block * p.in.pixels() + in) * x_block + c % x_block];
-    });
+    for (int c = 0, run; c < p.in.channels; c += run) {  // channels of one block in x and in y
+      const int to = c - p.source(0);
+      run = std::min({x_block - c % x_block, y_block - to % y_block, p.in.channels - c});
+      const std::int16_t* const from =
+          x + std::ptrdiff_t{c / x_block} * p.in.height * p.in.width * x_block + c % x_block;
+      std::int16_t* at =
+          y + std::ptrdiff_t{to / y_block} * p.out.height * p.out.width * y_block + to % y_block;
+      for (int i = 0; i < p.out.height; ++i)
+        for (int j = 0; j < p.out.width; ++j, at += y_block)
+          std::memcpy(at, from + (std::ptrdiff_t{i} * p.in.width + j) * p.stride * x_block,
+                      static_cast<std::size_t>(run) * sizeof *at);
+    }
   }
 
   static void mean(const extent& in, const std::int32_t* x, std::int32_t* y) {

@@ -49,6 +49,10 @@ class direct_program {
     size_ = sums_ + aligned(4 * sums);
     const auto workers = static_cast<std::size_t>(device::workers_of(where_.make_stream()));
     memory_ = buffer<std::byte, cpu>(where_, size_ * workers);
+    // Makes the threads, and the scratch memory that convolutions keep for each.
+    const std::vector<std::uint8_t> images(workers * image_.size());
+    std::vector<std::int32_t> logits(workers * classes_);
+    run(workers, images.data(), logits.data());
   }
 
   void run(std::size_t samples, const std::uint8_t* images, std::int32_t* logits) {
@@ -88,13 +92,9 @@ class direct_program {
 
   void run_group(std::size_t count, std::byte* memory, const std::uint8_t* images,
                  std::int32_t* logits) {
-    const std::size_t pixels = image_.pixels();
     for (std::size_t n = 0; n < count; ++n)
-      layers::for_each_number(image_,
-                              [&, first = at<std::uint8_t>(memory + n * plan_.size, -1),
-                               image = images + n * image_.size()](std::size_t i, std::size_t to) {
-                                first[to] = table_[i / pixels * 256 + image[i]];
-                              });
+      layers::read_image(image_, table_.data(), images + n * image_.size(),
+                         at<std::uint8_t>(memory + n * plan_.size, -1));
     for (int k = 0; k < static_cast<int>(steps_.size()); ++k)
       for (std::size_t n = 0; n < count; ++n)
         run_step(k, memory + n * plan_.size, memory, logits + n * classes_);

@@ -55,7 +55,7 @@ class integer_network {
   [[nodiscard]] double logit_step() const { return logit_step_; }
   [[nodiscard]] const detail::infer::integer_program& program() const { return program_; }
 
-  /// Allocates nothing, but for each thread's scratch memory in its first call.
+  /// Allocates nothing, but in its first call on another thread than the one that made it.
   void run(std::span<const std::uint8_t> images,  // (samples, channels, height, width)
            std::span<std::int32_t> logits) {      // (samples, classes)
     direct_.run(samples_of(images, logits), images.data(), logits.data());

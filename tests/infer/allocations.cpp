@@ -1,0 +1,63 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Counts the allocations of the program.
+#include <atomic>
+#include <cstdlib>
+#include <new>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <cordee/infer/integer_network.hpp>
+#include <cordee/nn/resnet.hpp>
+#include <cordee/precision/int8.hpp>
+
+#include "tests/infer/random_plane.hpp"
+
+namespace {
+
+std::atomic<int> allocations{0};
+
+void* counted(std::size_t bytes, std::size_t alignment) {
+  ++allocations;
+  void* const memory = std::aligned_alloc(alignment, (bytes + alignment) / alignment * alignment);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+
+}  // namespace
+
+void* operator new(std::size_t bytes) { return counted(bytes, 16); }
+void* operator new[](std::size_t bytes) { return counted(bytes, 16); }
+void* operator new(std::size_t bytes, std::align_val_t alignment) {
+  return counted(bytes, static_cast<std::size_t>(alignment));
+}
+void* operator new[](std::size_t bytes, std::align_val_t alignment) {
+  return counted(bytes, static_cast<std::size_t>(alignment));
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+
+TEST_CASE(
+    "integer_network: a call allocates nothing, of one image and of many, the first one too") {
+  using namespace cordee;
+  using net = resnet<8, int8, cpu, resnet_options{.image = {3, 10, 9}, .zero_gamma = false}>;
+  const auto plane = support::random_plane<net>(1);
+  const std::vector<std::uint8_t> images(13 * net::input.size());
+  std::vector<std::int32_t> logits(13 * net::classes);
+  for (const int workers : {1, 2}) {
+    auto integers = integer_network::from<net>(plane, {}, cpu(workers));
+    const int before = allocations;
+    CHECK(before > 0);
+    integers.run(images, logits);
+    integers.run(std::span(images).first(net::input.size()), std::span(logits).first(net::classes));
+    CHECK(allocations - before == 0);
+  }
+}
