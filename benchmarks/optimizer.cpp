@@ -180,16 +180,16 @@ int main(int argc, char** argv) {
   // The norm of the sum is read in a pass of its own.
   compare("lars_norm_of_sum", lars_norm_of_sum{}, 28, o, sgd_lr_inside);
   compare("adamw", cordee::adamw{}, 28, o, by_hand::adamw);
+  const auto both = [](numbers x) {
+    sink = lamb_direction(x);
+    lamb_step(x);
+  };
   // The sums per row are of what the first pass writes over the gradient.
   compare("adamp", adamp{}, 40, o, both);
   compare("adam", cordee::adam{}, 28, o, by_hand::adamw);
   compare("rmsprop", rmsprop{.momentum = 0.9}, 28, o, by_hand::adamw);
   compare("centered_rmsprop", centered_rmsprop{.momentum = 0.9}, 36, o, by_hand::adamw);
   compare("rmsprop_warmup", rmsprop_warmup{.center = 0}, 28, o, by_hand::adamw);
-  const auto both = [](numbers x) {
-    sink = lamb_direction(x);
-    lamb_step(x);
-  };
   compare("lamb", lamb{}, 40, o, both);
   compare("nvlamb", nvlamb{}, 40, o, both);
   compare("lambc", lambc{}, 40, o, both);
