@@ -146,6 +146,7 @@
 #include <cordee/train/chrome_trace.hpp>
 #include <cordee/train/confusion_matrix.hpp>
 #include <cordee/train/console.hpp>
+#include <cordee/train/correct_bias.hpp>
 #include <cordee/train/critical_batch.hpp>
 #include <cordee/train/csv.hpp>
 #include <cordee/train/describe.hpp>
@@ -157,6 +158,7 @@
 #include <cordee/train/loss_scale.hpp>
 #include <cordee/train/mllog.hpp>
 #include <cordee/train/predict.hpp>
+#include <cordee/train/quantization_report.hpp>
 #include <cordee/train/recalibration.hpp>
 #include <cordee/train/record.hpp>
 #include <cordee/train/run_operations.hpp>

@@ -1,12 +1,20 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <doctest/doctest.h>
 
+#include <cordee/nn/batch_norm.hpp>
+#include <cordee/nn/linear.hpp>
+#include <cordee/nn/network.hpp>
+#include <cordee/nn/pooling.hpp>
+#include <cordee/nn/sequential.hpp>
 #include <cordee/ops/engines/direct/engine.hpp>
 #include <cordee/ops/engines/reference/engine.hpp>
 #include <cordee/precision/int8.hpp>
@@ -211,4 +219,35 @@ TEST_CASE("int8: forward reads the packed parameters; a zero filter stays zero")
   auto after = fixture.forward();
   for (double& v : after) v = -v;
   CHECK(after == before);
+}
+
+TEST_CASE_TEMPLATE("quantized_convolution: weights of 8, 4 and 2 bits, in closed form", P, int8,
+                   low_bit_weights<4>, low_bit_weights<2>) {
+  using model_type =
+      network<sequential<convolution<1, 1>, batch_norm<>, global_average_pool, linear<2>>, P, cpu,
+              reference, extent{2, 1, 1}, 2>;
+  model_type net{cpu(1)};
+  std::vector<float> plane(model_type::plane_size());
+  const auto set = [&](std::string_view name, std::vector<float> numbers) {
+    for (const segment& s : model_type::segments())
+      if (s.name == name)
+        std::ranges::copy(numbers, plane.begin() + static_cast<std::ptrdiff_t>(s.offset));
+  };
+  set("conv1.weight", {1, 0.45F});
+  set("conv1.input_min", {0});
+  set("conv1.input_max", {1});
+  set("bn1.weight", {1});
+  set("bn1.running_var", {1 - 1e-5F});
+  set("fc.weight", {1, -1});
+  const std::vector<std::uint8_t> pixels{255, 102};  // x = (1, 0.4)
+  const std::vector<std::int32_t> labels{0};
+  auto packed = net.make_packed_parameters();
+  net.pack_parameters({plane.data(), plane.size()}, packed, {});
+  net.forward(packed, {plane.data(), plane.size()},
+              {{pixels.data(), 2}, {labels.data(), 1}, 1, 1, 1, {.scale = {1, 1}}}, phase::evaluate,
+              {});
+  // Of b bits 0.45 is round(0.45 L) / L, L = 2^(b-1) - 1.
+  constexpr int bits = detail::precision::weight_bits<P>;
+  const double weight = bits == 8 ? 57.0 / 127 : bits == 4 ? 3.0 / 7 : 0;
+  CHECK(static_cast<double>(net.logits()[0]) == doctest::Approx(1 + 0.4 * weight).epsilon(1e-6));
 }

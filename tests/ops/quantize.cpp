@@ -204,3 +204,18 @@ TEST_CASE("quantize_channel: scales and weights behind them are torch.ao's") {
             0x1p-22F * std::abs(g.fake_quantized[i]));
   }
 }
+
+TEST_CASE("quantize_channel: 4 and 2 bits, and ties to even") {
+  const auto quantized = [](std::array<double, 4> w, int bits) {
+    std::array<std::int8_t, 4> q{};
+    const double scale = quantize_channel(w.size(), w.data(), q.data(), bits);
+    CHECK(scale == doctest::Approx(1.27 / ((1 << (bits - 1)) - 1)).epsilon(1e-15));
+    return std::vector<int>(q.begin(), q.end());
+  };
+  CHECK(quantized({0.5, -1.27, 0.3, 0}, 8) == std::vector{50, -127, 30, 0});
+  CHECK(quantized({0.5, -1.27, 0.3, 0.635}, 4) == std::vector{3, -7, 2, 4});  // 3.5: 4
+  CHECK(quantized({0.7, -1.27, 0.3, 0.635}, 2) == std::vector{1, -1, 0, 0});  // 0.5: 0
+  std::array<std::int8_t, 2> q{1, 1};
+  CHECK(quantize_channel(2, std::array{0.0F, 0.0F}.data(), q.data(), 2) == 1);
+  CHECK(q == std::array<std::int8_t, 2>{0, 0});
+}

@@ -11,7 +11,7 @@
 //
 // A network of precision int8 is written as it evaluates in training: the input of each convolution
 // behind QuantizeLinear and DequantizeLinear with the scale and zero point of its range, weights as
-// int8 with a scale for each filter, everything else in float.
+// int8 with a scale for each filter (also those of low_bit_weights), everything else in float.
 #pragma once
 
 #include <concepts>
@@ -41,7 +41,8 @@ class onnx_visitor {
  public:
   using value = std::string;
 
-  onnx_visitor(onnx_graph& graph, std::span<const Real> plane) : graph_(graph), plane_(plane) {}
+  onnx_visitor(onnx_graph& graph, std::span<const Real> plane, int weight_bits)
+      : graph_(graph), plane_(plane), weight_bits_(weight_bits) {}
 
   value convolution(const convolution_problem& p, const layer_tensors& t, const value& x) {
     const bool quantized = !t.statistics.empty();  // the input's range
@@ -112,7 +113,8 @@ class onnx_visitor {
     std::vector<std::int8_t> q(s.size), zeros(filters);
     std::vector<float> scales(filters);
     for (std::size_t k = 0; k < filters; ++k)
-      scales[k] = ops::quantize_channel(size, w.data() + k * size, q.data() + k * size);
+      scales[k] =
+          ops::quantize_channel(size, w.data() + k * size, q.data() + k * size, weight_bits_);
     const value name(s.name);
     return graph_.add("DequantizeLinear", name + ".dequantized",
                       {graph_.constant<std::int8_t>(name, shape_of(s), q),
@@ -136,6 +138,7 @@ class onnx_visitor {
 
   onnx_graph& graph_;
   std::span<const Real> plane_;
+  int weight_bits_;
 };
 
 /// The bytes of the ONNX file of a network whose weights, on the host, are `plane`.
@@ -144,7 +147,7 @@ std::string onnx_bytes(const N& model, std::span<const Real> plane) {
   onnx_graph graph;
   const extent in = N::input;
   graph.add_input("input", {in.channels, in.height, in.width});
-  onnx_visitor<Real> visitor(graph, plane);
+  onnx_visitor<Real> visitor(graph, plane, precision::weight_bits<typename N::precision>);
   graph.add("Identity", "logits", {walk_layers(visitor, model, "input")});
   graph.add_output("logits", {N::classes});
   return graph.encoded();

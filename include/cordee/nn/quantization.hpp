@@ -45,6 +45,8 @@ struct layer_observer {
   ops::real_range observed{};
   double squared_error = 0, squared_norm = 0;  // sums of (y - y32)^2 and of y32^2
   double clipped = 0, count = 0;               // inputs outside the range, and all inputs
+  std::vector<double> filter_errors{};         // (filters), sums of y - y32
+  double outputs = 0;                          // numbers in each of these sums
 };
 
 /// The observations of all layers of a network, and the mode in which layers run.
@@ -52,11 +54,16 @@ struct quantization_observer {
   ///   quantized   int8, for training and evaluation
   ///   observed    FP32, observing ranges
   ///   compared    FP32, and int8 beside each layer to measure its error
-  enum class run_mode { quantized, observed, compared } mode = run_mode::quantized;
+  ///   single      FP32, but for one layer
+  enum class run_mode { quantized, observed, compared, single } mode = run_mode::quantized;
+  std::size_t single_layer = 0;  // the one in int8; none if there is no such layer
   std::vector<layer_observer> layers;
   std::vector<double> counts;   // (layers, bins), histograms of the inputs, where they are counted
   bool counts_numbers = false;  // also if percentile is 100: calibrate chooses ranges by histograms
 
+  [[nodiscard]] bool is_quantized(std::size_t layer) const {
+    return mode == run_mode::quantized || (mode == run_mode::single && layer == single_layer);
+  }
   /// Adds a layer for each range of the table, so that a rank without samples takes part in
   /// updates.
   [[gnu::cold]] void add_layers(std::span<const segment> table) {

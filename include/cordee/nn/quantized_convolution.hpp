@@ -33,6 +33,8 @@ class quantized_convolution_node {
   static_assert(
       ops::ByteEngine<engine, typename B::stream>,
       "this engine has no int8 convolution: use direct or reference, on a GPU tensor_core");
+  static constexpr int weight_bits = precision::weight_bits<typename B::precision>;
+  static_assert(weight_bits == 8 || on_cpu, "low_bit_weights is for the CPU: use int8 on a GPU");
   // The type of the operands of gradients: the engine's choice, or that of activations.
   struct activation_gradients {
     using byte_gradient = number;
@@ -68,8 +70,13 @@ class quantized_convolution_node {
     // q: int8 weights; dequantized: w' in float
     const auto pack = [&](std::int8_t* q, number* dequantized) {
       // for a GPU by argument-dependent lookup: ops/gpu/quantize.hpp
-      quantize_filters(filters, size / filters, pass.plane + weights_, q, dequantized,
-                       pass.template packed_at<float>(scales_), pass.s);
+      auto* const scales = pass.template packed_at<float>(scales_);
+      if constexpr (weight_bits == 8)
+        quantize_filters(filters, size / filters, pass.plane + weights_, q, dequantized, scales,
+                         pass.s);
+      else
+        quantize_filters(filters, size / filters, pass.plane + weights_, q, dequantized, scales,
+                         pass.s, weight_bits);
       engine::pack_bytes(problem_, q, pass.template packed_at<std::int8_t>(packed_bytes_), pass.s);
       auto* const packed = pass.template packed_at<gradient>(packed_);
       if constexpr (ops::HasByteGradient<engine>)
@@ -94,7 +101,7 @@ class quantized_convolution_node {
     number* const y = pass.buffer_for(activation_, B::numbers(problem_.out()));
     x_ = x;
     if constexpr (on_cpu) {
-      if (pass.quantization->observer.mode != quantization_observer::run_mode::quantized) {
+      if (!pass.quantization->observer.is_quantized(layer_)) {
         run_fp32(pass, x, y);
         return y;
       }
@@ -212,17 +219,23 @@ class quantized_convolution_node {
     quantization_observer& observer = pass.quantization->observer;
     if (observer.mode == quantization_observer::run_mode::observed) {
       observe(pass, x);
-    } else {
+    } else if (observer.mode == quantization_observer::run_mode::compared) {
       layer_observer& layer = observer.layers[layer_];
       quantizer_ = input_quantizer(pass, x);
       std::vector<number> quantized(out);
       fprop(pass, x, quantized.data());
       engine{}.template fprop<number>(problem_, pass.samples, x, packed.data(), y, pass.s);
+      const std::size_t block = size_of(B::block(problem_.filters)),
+                        row = block * problem_.out().pixels(), sample = B::numbers(problem_.out());
+      layer.filter_errors.resize(sample / problem_.out().pixels());  // padded by zeros
       for (std::size_t i = 0; i < out; ++i) {
         const double exact = y[i], error = quantized[i] - exact;
         layer.squared_error += error * error;
         layer.squared_norm += exact * exact;
+        layer.filter_errors[i % sample / row * block + i % block] += error;
       }
+      layer.filter_errors.resize(size_of(problem_.filters));
+      layer.outputs += static_cast<double>(size_of(pass.samples) * problem_.out().pixels());
       for (std::size_t i = 0; i < in; ++i) layer.clipped += quantizer_.in_range(x[i]) ? 0 : 1;
       layer.count += static_cast<double>(in - filling(pass));
       return;

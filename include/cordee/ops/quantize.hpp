@@ -9,8 +9,8 @@
 //   dL/dx = dL/dx' where low <= round(x (1 / s)) + z <= high, 0 elsewhere   (straight through)
 //
 // Rounding is half to even. Activations are quantised per tensor, to 0 .. 255. Weights are
-// quantised per output channel and symmetrically, z = 0, s = max|W| / 127; they are never clipped,
-// so none of their gradients is masked. A range that is not finite has the scale NaN, and so
+// quantised per output channel and symmetrically, z = 0, s = max|W| / (2^(b-1) - 1) of b bits, 127 of
+// 8; they are never clipped, so none of their gradients is masked. A range that is not finite has the scale NaN, and so
 // everything dequantised with it is NaN.
 #pragma once
 
@@ -29,8 +29,7 @@ struct integer_range {
   int low = 0, high = 255;
   friend constexpr bool operator==(const integer_range&, const integer_range&) = default;
 };
-inline constexpr integer_range unsigned_bytes{0, 255}, signed_bytes{-128, 127},
-    symmetric_bytes{-127, 127};
+inline constexpr integer_range unsigned_bytes{0, 255}, signed_bytes{-128, 127};
 
 /// The minimum and maximum of some numbers; of no numbers: low > high.
 struct real_range {
@@ -111,25 +110,26 @@ struct observed_input {
   std::int32_t has_range = 0;         // evaluation: whether there was a running range (0 or 1)
 };
 
-/// The symmetric quantizer of the reals -|x| .. |x|.
+/// The symmetric quantizer of the reals -|x| .. |x| in integers of `bits` bits.
 template <std::floating_point Real>
-constexpr affine_quantizer<Real> fit_symmetric(Real x) {
+constexpr affine_quantizer<Real> fit_symmetric(Real x, int bits = 8) {
+  const int most = (1 << (bits - 1)) - 1;
   const double largest = x < 0 ? -x : x;
   if (!(largest <= std::numeric_limits<Real>::max()))
-    return quantizer_of_scale<Real>(nan_scale, symmetric_bytes);
-  return quantizer_of_scale<Real>(largest == 0 ? 1 : largest / 127, symmetric_bytes);
+    return quantizer_of_scale<Real>(nan_scale, {-most, most});
+  return quantizer_of_scale<Real>(largest == 0 ? 1 : largest / most, {-most, most});
 }
 
 /// Quantises the n weights of one output channel symmetrically. Returns the scale; all zero: 1.
 template <std::floating_point Real>
-constexpr Real quantize_channel(std::size_t n, const Real* w, std::int8_t* q) {
+constexpr Real quantize_channel(std::size_t n, const Real* w, std::int8_t* q, int bits = 8) {
   Real largest = 0;
   for (std::size_t i = 0; i < n; ++i) {
     const Real a = w[i] < 0 ? -w[i] : w[i];
     if (!(a <= largest)) largest = a;  // true for NaN
     if (largest != largest) break;     // NaN stays the largest
   }
-  const affine_quantizer<Real> k = fit_symmetric(largest);
+  const affine_quantizer<Real> k = fit_symmetric(largest, bits);
   for (std::size_t i = 0; i < n; ++i) q[i] = static_cast<std::int8_t>(k.quantize(w[i]));
   return k.scale;
 }

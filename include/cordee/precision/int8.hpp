@@ -68,4 +68,28 @@ struct int8 {
 };
 static_assert(Quantized<int8>);
 
+/// int8 whose convolutions have weights of fewer bits, -(2^(b-1) - 1) .. 2^(b-1) - 1: of 2 bits -1, 0
+/// and 1. Activations stay bytes. For the CPU.
+template <int WeightBits>
+struct low_bit_weights : int8 {
+  static_assert(WeightBits >= 2 && WeightBits <= 8, "weights have 2 to 8 bits");
+  static constexpr int weight_bits = WeightBits;
+  static constexpr std::string_view name = WeightBits == 4   ? "int8, weights of 4 bits"
+                                           : WeightBits == 2 ? "int8, weights of 2 bits"
+                                                             : "int8, weights of fewer bits";
+};
+
+namespace detail::precision {
+
+/// The bits of the weights of convolutions in precision P.
+template <class P>
+inline constexpr int weight_bits = [] {
+  if constexpr (requires { P::weight_bits; })
+    return P::weight_bits;
+  else
+    return 8;
+}();
+
+}  // namespace detail::precision
+
 }  // namespace cordee::inline CORDEE_ABI

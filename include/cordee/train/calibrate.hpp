@@ -10,10 +10,12 @@
 //      (ops/entropy_range.hpp)
 //   2. the last of them again, each layer in fp32 (y) and in int8 (y8):
 //      error = |y8 - y| / |y|        saturation = share of inputs x outside of the range
+//      filter_errors = means of y8 - y, which train/correct_bias.hpp subtracts
 //
 // Requires that the weights have been loaded into the int8 network.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <concepts>
 #include <cstdint>
@@ -36,6 +38,7 @@ struct calibrated_layer {
   std::string name;
   double low = 0, high = 0;          // the range of its input
   double error = 0, saturation = 0;  // as above, in [0, 1]
+  std::vector<double> filter_errors;
 };
 
 namespace detail::train {
@@ -101,20 +104,29 @@ std::vector<calibrated_layer> calibrate(Run& run, F& feed, int batches, const R&
     }
     model.quantization.update_ranges(run.weights().data, minima, 0);
     for (detail::nn::layer_observer& layer : observer.layers)
-      layer.squared_error = layer.squared_norm = layer.clipped = layer.count = 0;
+      layer = {layer.name, layer.low_offset, layer.high_offset, {}};
     observer.mode = detail::nn::quantization_observer::run_mode::compared;
     evaluate(micro);
 
-    std::vector<double> sums;
-    for (const detail::nn::layer_observer& layer : observer.layers)
-      sums.insert(sums.end(),
-                  {layer.squared_error, layer.squared_norm, layer.clipped, layer.count});
+    std::vector<double> sums;  // |y8 - y|^2, |y|^2, outside, all, outputs, errors of filters
+    for (detail::nn::layer_observer& layer : observer.layers) {
+      sums.insert(sums.end(), {layer.squared_error, layer.squared_norm, layer.clipped, layer.count,
+                               layer.outputs});
+      sums.insert(sums.end(), layer.filter_errors.begin(), layer.filter_errors.end());
+    }
     allreduce_host(run.comm(), std::span(sums), reduce_op::sum);
     std::vector<calibrated_layer> report;
+    const double* s = sums.data();
     for (std::size_t k = 0; k < observer.layers.size(); ++k) {
-      const double* const s = sums.data() + 4 * k;  // |y8 - y|^2, |y|^2, outside, all
-      report.push_back({std::string(observer.layers[k].name), minima[2 * k], -minima[2 * k + 1],
-                        s[1] > 0 ? std::sqrt(s[0] / s[1]) : 0, s[3] > 0 ? s[2] / s[3] : 0});
+      const std::size_t filters = observer.layers[k].filter_errors.size();
+      report.push_back({std::string(observer.layers[k].name),
+                        minima[2 * k],
+                        -minima[2 * k + 1],
+                        s[1] > 0 ? std::sqrt(s[0] / s[1]) : 0,
+                        s[3] > 0 ? s[2] / s[3] : 0,
+                        {s + 5, s + 5 + filters}});
+      for (double& error : report.back().filter_errors) error /= std::max(s[4], 1.0);
+      s += 5 + filters;
     }
     return report;
   });

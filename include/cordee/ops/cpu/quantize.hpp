@@ -172,9 +172,9 @@ inline void quantize_filters(std::size_t filters, std::size_t size,
                              std::int8_t* q,         // (filters, size)
                              float* fake_quantized,  // (filters, size)
                              float* scales,          // (filters)
-                             cpu::stream) {
+                             cpu::stream, int bits = 8) {
   for (std::size_t f = 0; f < filters; ++f) {
-    scales[f] = quantize_channel(size, w + f * size, q + f * size);
+    scales[f] = quantize_channel(size, w + f * size, q + f * size, bits);
     for (std::size_t i = f * size; i < (f + 1) * size; ++i)
       fake_quantized[i] = static_cast<float>(q[i]) * scales[f];
   }

@@ -1,0 +1,94 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What int8 costs, layer by layer: the accuracy and loss of a calibrated network with all layers in
+// int8, with none, and with one at a time.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdio>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <cordee/core/concat.hpp>
+#include <cordee/core/error.hpp>
+#include <cordee/train/calibrate.hpp>
+#include <cordee/train/evaluate.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+struct quantization_report {
+  std::vector<calibrated_layer> layers;
+  metrics fp32, int8;
+  std::vector<metrics> single;  // of each layer alone in int8
+
+  /// The layer that adds most to the loss on its own.
+  [[nodiscard]] std::size_t costliest() const {
+    const auto most = std::max_element(
+        single.begin(), single.end(),
+        [](const metrics& a, const metrics& b) { return a.mean_loss() < b.mean_loss(); });
+    return static_cast<std::size_t>(most - single.begin());
+  }
+};
+
+/// Evaluates the network once for each layer and twice more. `calibrated` is what calibrate
+/// returned. Collective.
+template <class Run, Dataset Data>
+quantization_report measure_quantization(Run& run, std::span<const calibrated_layer> calibrated,
+                                         const Data& data, const normalization& norm,
+                                         int batch_size = 250) {
+  using mode = detail::nn::quantization_observer::run_mode;
+  static_assert(Run::device::host_memory,
+                "measure_quantization runs layers in FP32, which an int8 network does on the CPU");
+  detail::nn::quantization_observer& observer = run.model().quantization.observer;
+  expects(
+      calibrated.size() == observer.layers.size(),
+      "measure_quantization: the layers are not those that calibrate returned for this network");
+  quantization_report report{{calibrated.begin(), calibrated.end()}, {}, {}, {}};
+  report.int8 = run.evaluate(data, norm, batch_size);
+  const detail::train::quantized_mode_guard guard{observer};
+  observer.mode = mode::single;
+  for (std::size_t k = 0; k <= observer.layers.size(); ++k) {
+    observer.single_layer = k;
+    report.single.push_back(run.evaluate(data, norm, batch_size));
+  }
+  report.fp32 = report.single.back();  // no layer has the index behind the last
+  report.single.pop_back();
+  return report;
+}
+
+/// A table of the layers, and a sentence about the costliest.
+[[gnu::cold]] inline std::string describe(const quantization_report& r) {
+  const auto printed = [](const char* format, auto... numbers) {
+    char text[160];
+    std::snprintf(text, sizeof text, format, numbers...);
+    return std::string(text);
+  };
+  std::string out =
+      printed("accuracy %.2f %% in fp32, %.2f %% in int8; loss %.4f, %.4f\n",
+              100 * r.fp32.accuracy(), 100 * r.int8.accuracy(), r.fp32.mean_loss(),
+              r.int8.mean_loss()) +
+      "signal to noise and clipped inputs of each layer; the loss it adds alone in int8\n";
+  std::size_t width = 0;
+  for (const calibrated_layer& layer : r.layers) width = std::max(width, layer.name.size());
+  for (std::size_t k = 0; k < r.layers.size(); ++k) {
+    const calibrated_layer& layer = r.layers[k];
+    // SQNR: 10 log10(|y|^2 / |y8 - y|^2)
+    const std::string noise =
+        layer.error > 0 ? printed("%6.1f dB", -20 * std::log10(layer.error)) : "    exact";
+    out += concat("  ", layer.name, std::string(width - layer.name.size(), ' '), noise,
+                  printed("%9.4f %%%+11.5f\n", 100 * layer.saturation,
+                          r.single[k].mean_loss() - r.fp32.mean_loss()));
+  }
+  if (r.single.empty()) return out;
+  const std::size_t k = r.costliest();
+  return out + concat(r.layers[k].name, " costs most: alone in int8 it ",
+                      printed("changes the loss by %+.5f and the accuracy by %+.2f points\n",
+                              r.single[k].mean_loss() - r.fp32.mean_loss(),
+                              100 * (r.single[k].accuracy() - r.fp32.accuracy())));
+}
+
+}  // namespace cordee::inline CORDEE_ABI

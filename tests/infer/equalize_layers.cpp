@@ -1,0 +1,69 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <cordee/infer/equalize_layers.hpp>
+#include <cordee/nn/resnet.hpp>
+#include <cordee/ops/engines/reference/engine.hpp>
+#include <cordee/precision/fp64.hpp>
+
+#include "tests/nn/network_fixture.hpp"
+
+using namespace cordee;
+
+namespace {
+
+using two_layers = network<sequential<convolution<2, 1>, batch_norm<relu>, convolution<1, 1>,
+                                      batch_norm<relu>, global_average_pool, linear<2>>,
+                           fp64, cpu, reference, extent{1, 2, 2}, 2>;
+
+std::span<double> at(std::vector<double>& plane, std::string_view name) {
+  for (const segment& s : two_layers::segments())
+    if (s.name == name) return std::span(plane).subspan(s.offset, s.size);
+  FAIL("no segment ", name);
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("equalize_layers: in closed form, and degenerate channels stay") {
+  const two_layers net{cpu(1)};
+  std::vector<double> plane(two_layers::plane_size(), 1.0);
+  const double epsilon = detail::ops::batch_norm_problem::epsilon;
+  at(plane, "bn1.running_var")[0] = 4 - epsilon;
+  at(plane, "bn1.weight")[0] = -6;
+  at(plane, "bn1.bias")[0] = 5;
+  at(plane, "conv1.weight")[0] = 3;   // r1 = 3 6 / 2 = 9
+  at(plane, "conv2.weight")[0] = -4;  // r2 = 4: s = 3 / 2
+  at(plane, "conv1.weight")[1] = 0;   // r1 = 0
+  at(plane, "conv2.weight")[1] = 7;
+  CHECK(equalize_layers(net, {plane.data(), plane.size()}) == std::vector<std::string>{"conv2"});
+  CHECK(at(plane, "bn1.weight")[0] == doctest::Approx(-4).epsilon(1e-15));
+  CHECK(at(plane, "bn1.bias")[0] == doctest::Approx(10.0 / 3).epsilon(1e-15));
+  CHECK(at(plane, "conv2.weight")[0] == doctest::Approx(-6).epsilon(1e-15));
+  CHECK(at(plane, "bn1.weight")[1] == 1);
+  CHECK(at(plane, "conv2.weight")[1] == 7);
+  CHECK(at(plane, "conv1.weight")[0] == 3);
+}
+
+TEST_CASE("equalize_layers: residual networks keep their outputs; shortcuts are not equalized") {
+  constexpr resnet_options options{
+      .image = {1, 16, 16}, .classes = 3, .shortcut = shortcut::b, .zero_gamma = false};
+  network_fixture<resnet<8, fp64, cpu, options, reference>> f(4);
+  f.forward(f.samples(0, 4, 4));  // statistics
+  f.forward(f.samples(0, 4, 4), phase::evaluate);
+  const std::vector<double> before(f.net.logits().data, f.net.logits().data + f.net.logits().size);
+  const std::vector<double> weights(f.weights().data, f.weights().data + f.weights().size);
+  CHECK(equalize_layers(f.net, f.weights()) ==
+        std::vector<std::string>{"layer1.0.conv2", "layer2.0.conv2", "layer3.0.conv2"});
+  std::size_t changed = 0;
+  for (std::size_t i = 0; i < weights.size(); ++i) changed += weights[i] != f.weights()[i] ? 1 : 0;
+  CHECK(changed > 0);
+  f.forward(f.samples(0, 4, 4), phase::evaluate);
+  for (std::size_t i = 0; i < before.size(); ++i)
+    CHECK(f.net.logits()[i] == doctest::Approx(before[i]).epsilon(1e-12));
+}
