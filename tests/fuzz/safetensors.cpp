@@ -3,7 +3,7 @@
 //
 // The input is a tensor file: it is refused with an error, or its tensors lie in it one after another
 // and those of numbers can be read.
-#include <cordee/io/safetensors.hpp>
+#include <cordee/io/tensor_file.hpp>
 
 #include "tests/fuzz/memory_file.hpp"
 

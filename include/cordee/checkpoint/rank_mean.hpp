@@ -30,7 +30,7 @@
 #include <cordee/comm/reducer.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
-#include <cordee/io/safetensors.hpp>
+#include <cordee/io/tensor_file.hpp>
 #include <cordee/train/run_state.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::checkpoints {

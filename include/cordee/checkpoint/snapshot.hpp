@@ -22,7 +22,8 @@
 #include <cordee/checkpoint/state_json.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/device/cpu.hpp>
-#include <cordee/io/safetensors.hpp>
+#include <cordee/io/save_tensors.hpp>
+#include <cordee/io/tensor_file.hpp>
 #include <cordee/train/weights.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::checkpoints {

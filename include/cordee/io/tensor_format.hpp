@@ -1,8 +1,13 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shared by the writer and the reader of tensor files (safetensors.hpp): element types, products of
-// shapes, and the search for duplicate names.
+// The safetensors format of named tensors: what its writer (save_tensors.hpp) and its reader
+// (tensor_file.hpp) share.
+//
+//   8 bytes   n, little-endian
+//   n bytes   {"name": {"dtype": "F32", "shape": [64, 3, 7, 7], "data_offsets": [begin, end]}, …,
+//              "__metadata__": {"key": "value", …}}, padded with spaces to a multiple of 8
+//   the rest  the numbers, little-endian, row-major, without holes
 #pragma once
 
 #include <algorithm>
@@ -26,6 +31,13 @@
 #include <cordee/core/error.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::io {
+
+static_assert(std::endian::native == std::endian::little,
+              "tensor files are little-endian and are copied to and from memory: a big-endian host "
+              "would have to swap bytes");
+
+/// Keys and values in the order of the file.
+using tensor_metadata = std::vector<std::pair<std::string, std::string>>;
 
 /// Bytes of one element, 0 for an unknown type.
 inline std::size_t dtype_size(std::string_view dtype) {

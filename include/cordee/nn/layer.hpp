@@ -20,70 +20,14 @@
 #include <cordee/core/segment.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/device/buffer.hpp>
+#include <cordee/nn/backend.hpp>
 #include <cordee/nn/parameter_table.hpp>
 #include <cordee/ops/cpu/batch_norm.hpp>
 #include <cordee/ops/cpu/elementwise.hpp>
 #include <cordee/ops/dropout.hpp>
-#include <cordee/ops/layout.hpp>
 #include <cordee/ops/packed_table.hpp>
-#include <cordee/precision/precision.hpp>
 
 namespace cordee::inline CORDEE_ABI {
-
-namespace detail::nn {
-
-/// Whether layers on D compute in P. A CPU widens 16-bit activations to float.
-template <Precision P, Device D>
-inline constexpr bool computes_in =
-    !D::host_memory ||
-    std::same_as<typename precision::activation_of<P>::type, typename P::master> ||
-    (precision::StorageOnly<typename precision::activation_of<P>::type> &&
-     std::same_as<typename P::master, float>);
-
-struct no_quantization {};
-/// What a network of precision P has beside its layers; of quantized ones in nn/quantization.hpp.
-template <class P, class D>
-struct quantization_traits {
-  static_assert(!Quantized<P>, "int8 without convolutions: include <cordee/nn/quantization.hpp>");
-  using type = no_quantization;
-};
-template <class P, class D>
-using quantization_of = typename quantization_traits<P, D>::type;
-
-/// Precision, device and convolution engine of a network.
-template <Precision P, Device D, class Engine>
-struct backend {
-  using precision = P;
-  using device = D;
-  using stream = typename D::stream;
-  using engine = Engine;
-  using number = typename detail::precision::activation_of<
-      P>::type;                     // activations, their gradients, packed weights
-  using real = typename P::master;  // parameters, their gradients, statistics
-
-  /// Whether all parameters are packed at once (ops/packed_table.hpp); else each layer packs its
-  /// own.
-  static constexpr bool packs_by_table = [] {
-    if constexpr (D::host_memory)
-      return false;
-    else if constexpr (Quantized<P>)
-      return requires { requires Engine::packs_bytes_by_table; };
-    else
-      return requires { requires Engine::packs_by_table; };
-  }();
-  /// Whether weights are packed in both orders.
-  static constexpr bool packs_crsk = requires { requires Engine::packs_crsk; };
-  /// Whether the gradients of convolutions may stay packed, too.
-  static constexpr bool packs_gradients =
-      packs_by_table && !Quantized<P> && requires { requires Engine::packs_gradients; };
-
-  static constexpr int block(int channels) { return Engine::template block<number>(channels); }
-  static constexpr std::size_t numbers(const extent& e) {
-    return ops::sample_size(e, block(e.channels));
-  }
-};
-
-}  // namespace detail::nn
 
 /// Assigns segments, packed memory and activations to the layers of a network, in forward order.
 struct layout_builder {

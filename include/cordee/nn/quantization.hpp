@@ -29,7 +29,7 @@
 #include <cordee/core/segment.hpp>
 #include <cordee/device/buffer.hpp>
 #include <cordee/device/gpu_kernel.hpp>
-#include <cordee/nn/layer.hpp>
+#include <cordee/nn/backend.hpp>
 #include <cordee/ops/cpu/histogram.hpp>
 #include <cordee/ops/cpu/quantize.hpp>
 #include <cordee/precision/precision.hpp>

@@ -17,7 +17,8 @@
 #include <cordee/comm/collectives.hpp>
 #include <cordee/core/version.hpp>
 #include <cordee/device/buffer.hpp>
-#include <cordee/io/safetensors.hpp>
+#include <cordee/io/save_tensors.hpp>
+#include <cordee/io/tensor_file.hpp>
 #include <cordee/train/run_operations.hpp>
 
 namespace cordee::inline CORDEE_ABI {
