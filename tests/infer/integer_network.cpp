@@ -44,7 +44,8 @@ TEST_CASE(
   auto feed = feed_of(self_comm{});
   run.fit(feed, 8);
   const normalization norm = feed.norm();
-  auto integers = integer_network::from<net8>({run.weights().data, run.weights().size}, norm);
+  auto integers =
+      run.with_mean_model([&] { return integer_network::from<net8>(run.weights(), feed.norm()); });
   CHECK(integers.image() == net8::input);
   const synthetic images{.extent = {1, 16, 16}, .classes = 4, .samples = 1000, .seed = 3};
   const auto bytes = images_of(images);

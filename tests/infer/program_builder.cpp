@@ -272,3 +272,33 @@ TEST_CASE(
   set(plane, "layer2.0.bn2.running_mean", 0);
   check_layers<tiny>(plane);
 }
+
+namespace {
+
+template <Layer Root, extent Input>
+std::string refusal_of() {
+  using model = network<Root, int8, cpu, direct, Input, 2>;
+  const auto plane = random_plane<model>(7);
+  const layer_list list = list_layers(static_cast<const model*>(nullptr));
+  try {
+    static_cast<void>(program_builder(list, plane).build(Input, pixels));
+  } catch (const usage_error& e) {
+    return e.what();
+  }
+  return "none";
+}
+
+}  // namespace
+
+TEST_CASE("integer form: what does not begin with a convolution and end in linear is refused") {
+  constexpr extent image{3, 6, 6};
+  using tail = sequential<convolution<4>, batch_norm<relu>, global_average_pool, linear<2>>;
+  const std::string sentence = "infer: a network begins with a convolution and ends in linear";
+  CHECK(refusal_of<tail, image>() == "none");
+  CHECK(refusal_of<sequential<max_pool<3, 2>, tail>, image>().starts_with(sentence));
+  CHECK(refusal_of<sequential<subsample_pad<5>, tail>, image>().starts_with(sentence));
+  CHECK(refusal_of<sequential<global_average_pool, linear<2>>, image>().starts_with(sentence));
+  CHECK(refusal_of<linear<2>, extent{3, 1, 1}>().starts_with(sentence));
+  CHECK(refusal_of<sequential<convolution<2>, global_average_pool>, image>().starts_with(sentence));
+  CHECK(refusal_of<identity, extent{2, 1, 1}>().starts_with(sentence));
+}

@@ -3,8 +3,10 @@
 //
 // A trained network that runs on integers alone: from the bytes of images to 32-bit logits.
 //
-//   auto net = integer_network::from<resnet<20, int8, cpu>>(run.weights(), normalization);
-//   net.run(images, logits);    // (samples, channels, height, width) -> (samples, classes)
+//   auto net = run.with_mean_model([&] {  // of a trainer, on all ranks
+//     return integer_network::from<resnet<20, int8, cpu>>(run.weights(), feed.norm());
+//   });
+//   net.run(images, logits);  // (samples, channels, height, width) -> (samples, classes)
 //
 // The weights are those of a network in int8: trained in int8, or in FP32 and calibrated
 // (train/calibrate.hpp). Sums are rounded once (ops/requantize.hpp). The definition of every layer

@@ -84,6 +84,11 @@ class layer_walk {
   /// The value behind layer L, whose input is x.
   template <Layer L>
   value walk(const extent& in, const value& x) {
+    static_assert(
+        requires(layer_walk& self, const L* layer) { self.visit(layer, in, x); },
+        "write_onnx and equalize_layers do not know this layer: they know convolution, batch_norm, "
+        "relu, identity, residual, max_pool, subsample_pad, global_average_pool, dropout, linear, "
+        "sequential and repeat");
     return visit(static_cast<const L*>(nullptr), in, x);
   }
 

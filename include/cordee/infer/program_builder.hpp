@@ -42,6 +42,9 @@ class program_builder {
 
   /// Throws error that names the layer if the network has no ranges or numbers that are not finite.
   integer_program build(const extent& image, const normalization& pixels) {
+    expects(!list_.empty() && list_.front().as<convolution_problem>() != nullptr &&
+                list_.back().as<classifier_problem>() != nullptr,
+            "infer: a network begins with a convolution and ends in linear");
     integer_program program{.image = image, .table = {}, .steps = {}};
     for (std::size_t i = 0; i < list_.size(); ++i)
       if (list_[i].as<convolution_problem>() != nullptr) quantizers_[i] = input_quantizer(list_[i]);
@@ -52,9 +55,6 @@ class program_builder {
       step.bytes = formats_[i].bytes;
       program.steps.push_back(std::move(step));
     }
-    expects(list_.front().as<convolution_problem>() != nullptr &&
-                list_.back().as<classifier_problem>() != nullptr,
-            "infer: a network begins with a convolution and ends in linear");
     for (std::size_t c = 0; c < static_cast<std::size_t>(image.channels); ++c)
       for (int byte = 0; byte < 256; ++byte)
         program.table.push_back(static_cast<std::uint8_t>(quantizers_[0].quantize(

@@ -91,7 +91,7 @@ auto with_mean_model(Run& run, const F& f) {
                (range.size - run.statistics().size) * sizeof(real), s);
   comm::allreduce_mean(run.comm(), where, Run::weights_differ ? range : run.statistics(), s);
   pack();
-  const auto result = f();
+  auto result = f();  // not const: it may be a type that only moves
   where.copy(range.data, before.span().data, range.size * sizeof(real), s);
   pack();
   return result;
