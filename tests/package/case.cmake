@@ -74,7 +74,7 @@ elseif(CASE STREQUAL "readme")  # README's project, with its own first program
   endif()
   if(ALL)
     run(${CMAKE_COMMAND} --build ${WORK}/build)
-    expect_error("error: cannot read ${WORK}/nowhere/t10k-images-idx3-ubyte" ${WORK}/build/app ${WORK}/nowhere)
+    expect_error("error: no folder ${WORK}/nowhere: pass that of Fashion-MNIST" ${WORK}/build/app ${WORK}/nowhere)
   endif()
 elseif(CASE STREQUAL "conan")  # the recipe and its test_package, without network, in a home of its own
   find_program(CONAN conan)
