@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
 #include <chrono>
+#include <cstddef>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -71,4 +73,48 @@ TEST_CASE("simulated: the same with contention") {
   CHECK(laws([](auto comm) { return halving_doubling{comm}; }) == "");
   CHECK(laws([](auto comm) { return two_shot{comm}; }) == "");
   CHECK(laws([](auto comm) { return server{comm}; }) == "");
+}
+
+TEST_CASE("simulated: what is thrown and is no std::exception fails the run too") {
+  const auto receive = [](const simulated& comm, int from) {
+    std::byte b{};
+    const recv_op<cpu> in{from, {&b, 1}};
+    comm.exchange<cpu>({}, {&in, 1}, cpu::stream{});
+  };
+  const auto message_of = [](const auto& f) {
+    return error_message([&] { simulated::launch(3, f); });
+  };
+  const std::string expected = "rank 1: threw something that is not a std::exception";
+  CHECK(message_of([&](const simulated& comm) {
+          if (comm.rank() == 1) throw 1;
+          receive(comm, 1);
+        }) == expected);
+  CHECK(message_of([&](const simulated& comm) {  // beside a fiber that waits
+          if (comm.rank() == 1) comm.concurrently([&] { receive(comm, 2); }, [] { throw 1; });
+        }) == expected);
+}
+
+TEST_CASE("simulated: fibers that wait when the run is given up are unwound") {
+  int unwound = 0;
+  struct counter {
+    int& n;
+    ~counter() { ++n; }
+  };
+  const link_speed link{.latency = 1e-6, .bandwidth = 1e9};
+  const simulated::options o{
+      .contended = fat_tree{link, link, link, 2, 2},
+      .on_transfer = [](const auto&) { throw error("the observer has seen enough"); }};
+  CHECK(error_message([&] {
+          simulated::launch(
+              2,
+              [&](const simulated& comm) {
+                const counter c{unwound};
+                std::array<std::byte, 2> b{};
+                const send_op<cpu> out{1 - comm.rank(), {&b[0], 1}};
+                const recv_op<cpu> in{1 - comm.rank(), {&b[1], 1}};
+                comm.exchange<cpu>({&out, 1}, {&in, 1}, cpu::stream{});
+              },
+              o);
+        }) == "the observer has seen enough");
+  CHECK(unwound == 2);
 }

@@ -18,13 +18,13 @@ struct batch_norm_settings {
   double freeze_batch_norm_at = std::numeric_limits<double>::infinity();
   /// False: no moving averages (Akiba et al., 2017). The running statistics are the mean and the
   /// biased variance of the last batch, by which it was normalized, and evaluation takes their means
-  /// over ranks. On the CPU.
+  /// over ranks. Not written for GPUs yet.
   bool batch_norm_moving_average = true;
 
   /// Throws usage_error for what a device does not do.
   [[gnu::cold]] void check_batch_norms(bool host_memory) const {
     expects(batch_norm_moving_average || host_memory,
-            "network: .batch_norm_moving_average = false is done on the CPU only");
+            "network: .batch_norm_moving_average = false is not written for GPUs yet");
   }
 };
 

@@ -21,7 +21,8 @@
 // they are the trainer's, beside the arena, and no part of a checkpoint. With `refresh` n they are
 // computed in every n-th applied step and kept in between (stale factors); a resumed run computes
 // them in its first step, so that its bits are those of the uninterrupted run with refresh 1 alone.
-// Tensors of other layers keep their gradient. Exchanges follow those of the gradient; on the CPU.
+// Tensors of other layers keep their gradient. Exchanges follow those of the gradient. Not written
+// for GPUs yet.
 #pragma once
 
 #include <array>

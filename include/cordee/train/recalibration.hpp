@@ -93,7 +93,7 @@ struct moving_average_guard {
 /// size and batch_norm_moving_average is false. Collective.
 template <class Run>
 void pool_statistics(Run& run) {
-  static_assert(Run::device::host_memory, "pool_statistics runs on the CPU");
+  static_assert(Run::device::host_memory, "pool_statistics is not written for GPUs yet");
   run.abort_peers_on_throw([&] {
     detail::train::pooled_statistics pool(run.segments());
     pool.add(run.weights(), 1);
@@ -108,7 +108,7 @@ void pool_statistics(Run& run) {
 template <class Run, detail::train::Feed F>
 void recalibrate(Run& run, F& feed, int updates) {
   using M = typename Run::model_type;
-  static_assert(M::device::host_memory, "recalibrate runs on the CPU");
+  static_assert(M::device::host_memory, "recalibrate is not written for GPUs yet");
   static_assert(!Quantized<typename M::precision>,
                 "recalibrate: statistics of an int8 network follow from the ranges of its layers; "
                 "recalibrate in fp32, then load the weights and calibrate");

@@ -16,6 +16,8 @@
 #include <utility>
 #include <vector>
 
+#include <boost/context/fiber.hpp>
+
 #include <cordee/comm/error_context.hpp>
 #include <cordee/comm/failure.hpp>
 #include <cordee/comm/simulated/contended_exchange.hpp>
@@ -57,12 +59,10 @@ class simulated_world {
   std::size_t start(int rank, const critical_path& begin, F f) {
     tasks_.push_back({.rank = rank, .clock = begin});
     return fibers_.start([this, rank, f = std::move(f)] {
-      try {
+      run_part(rank, [&] {
         f();
         count_work(rank);
-      } catch (const std::exception& e) {
-        fail(rank, e.what());
-      }
+      });
       task& own = tasks_[fibers_.current()];
       own.ended = true;
       if (own.joined_by != nobody) fibers_.wake(own.joined_by);
@@ -99,13 +99,7 @@ class simulated_world {
       tasks_[other].joined_by = own;
       fibers_.suspend();
     };
-    std::exception_ptr thrown;  // a fiber must not be switched inside of a handler
-    try {
-      g();
-    } catch (const std::exception& e) {
-      thrown = std::current_exception();
-      fail(rank, e.what());
-    }
+    const std::exception_ptr thrown = run_part(rank, g);
     join();
     if (thrown) std::rethrow_exception(thrown);
     throw_if_failed(rank);
@@ -194,6 +188,24 @@ class simulated_world {
     operation_counts work{};
     std::uint64_t timed_bytes = 0, sent_messages = 0, sent_bytes = 0;
   };
+
+  /// f(); what it throws fails the run, and is returned, since a fiber must not be switched inside of
+  /// a handler.
+  template <class F>
+  std::exception_ptr run_part(int rank, const F& f) {
+    try {
+      f();
+    } catch (const boost::context::detail::forced_unwind&) {  // the fiber is destroyed
+      throw;
+    } catch (const std::exception& e) {
+      fail(rank, e.what());
+      return std::current_exception();
+    } catch (...) {
+      fail(rank, "threw something that is not a std::exception");
+      return std::current_exception();
+    }
+    return {};
+  }
 
   rank_state& state_of(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
 
