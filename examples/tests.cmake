@@ -53,7 +53,7 @@ cordee_example(quick_start.without_data STATUS 1 MATCH "error: no folder nowhere
   RUN $<TARGET_FILE:quick_start_few> nowhere)
 cordee_example(quick_start.help MATCH "usage: quick_start .FOLDER." RUN $<TARGET_FILE:quick_start_few> --help)
 
-cordee_example(recipes MATCH "Goyal +8192 +256 +32 +14076 0.255 +59.8. +59.8.*Yamazaki +81920 +2048 +40 +1440 0.050 +1.20"
+cordee_example(recipes MATCH "Goyal +8192 +256 +32 +14076 +0.255 +59.8. +59.8.*Yamazaki +81920 +2048 +40 +1440 +0.050 +1.20"
   RUN $<TARGET_FILE:recipes>)
 
 if(TARGET draw_messages)
