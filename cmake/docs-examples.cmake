@@ -10,6 +10,7 @@ set(all "#include <array>
 #include <doctest/doctest.h>
 
 #include <cordee/cordee.hpp>
+#include <cordee/infer/integer_network.hpp>
 #include <cordee/testing/dataset_laws.hpp>
 #include <cordee/testing/gossip_laws.hpp>
 #include <cordee/testing/optimizer_laws.hpp>

@@ -217,6 +217,18 @@ std::string refusal(const std::vector<float>& plane) {
   }
   return "none";
 }
+template <Layer Root, extent Input>
+std::string refusal_of() {
+  using model = network<Root, int8, cpu, direct, Input, 2>;
+  const auto plane = random_plane<model>(7);
+  const layer_list list = list_layers(static_cast<const model*>(nullptr));
+  try {
+    static_cast<void>(program_builder(list, plane).build(Input, pixels));
+  } catch (const usage_error& e) {
+    return e.what();
+  }
+  return "none";
+}
 
 }  // namespace
 
@@ -272,23 +284,6 @@ TEST_CASE(
   set(plane, "layer2.0.bn2.running_mean", 0);
   check_layers<tiny>(plane);
 }
-
-namespace {
-
-template <Layer Root, extent Input>
-std::string refusal_of() {
-  using model = network<Root, int8, cpu, direct, Input, 2>;
-  const auto plane = random_plane<model>(7);
-  const layer_list list = list_layers(static_cast<const model*>(nullptr));
-  try {
-    static_cast<void>(program_builder(list, plane).build(Input, pixels));
-  } catch (const usage_error& e) {
-    return e.what();
-  }
-  return "none";
-}
-
-}  // namespace
 
 TEST_CASE("integer form: what does not begin with a convolution and end in linear is refused") {
   constexpr extent image{3, 6, 6};
