@@ -35,12 +35,14 @@ struct step_counter {
   void step(const step_record&) { ++*steps; }
 };
 
-/// Step `k`, of ten per epoch, eight samples and 1.5 seconds each.
-inline step_record record_of(std::int64_t k) {
+/// Step `k` of `steps`, of ten per epoch, eight samples and 1.5 seconds each.
+inline step_record record_of(std::int64_t k, std::int64_t steps = 7220) {
   return {.info = {.step = k, .epoch = static_cast<double>(k) / 10, .learning_rate = 0.25},
           .train = {12, 2, 6, 8},
           .grad_norm = 0.125,
-          .seconds = 1.5 * static_cast<double>(k + 1)};
+          .seconds = 1.5 * static_cast<double>(k + 1),
+          .epochs_seen = static_cast<double>(k + 1) / 10,
+          .steps = steps};
 }
 
 /// The record with every measurement that a run may lack.

@@ -61,7 +61,8 @@ TEST_CASE("adaptive_batch: the run is that of the stages that it decided, on all
         std::vector<std::int64_t> samples, samples_of_stages;
         trainer run{model, plain, policy_of(ranks), ring{comm}, measured};
         auto feed = feed_of(comm, {}, end);
-        run.fit(feed, 9.5, keep_samples{&samples});
+        const run_summary done = run.fit(feed, 9.5, keep_samples{&samples});
+        CHECK(done.last.last.steps == done.steps);
         const batch_schedule decided = run.schedule().batch_decided();
 
         trainer staged{other, plain, batch_scaled{constant{0.02}, decided, 0.5}, ring{comm}};

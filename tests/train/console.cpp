@@ -8,8 +8,13 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <cordee/data/loader.hpp>
+#include <cordee/optim/lars.hpp>
+#include <cordee/schedule/constant.hpp>
 #include <cordee/train/console.hpp>
+#include <cordee/train/trainer.hpp>
 
+#include "tests/support/numbered.hpp"
 #include "tests/support/ranks.hpp"
 #include "tests/support/toy_run.hpp"
 
@@ -116,11 +121,48 @@ TEST_CASE("console: a bar is printed ten times as often as lines") {
     const std::string text = written([&, b = bar](std::FILE* out) {
       console c{{.seconds = 15, .bar = b, .out = out}};
       c.begin({.steps = 4, .epochs = 1});
-      for (int k = 0; k < 3; ++k) c.step(record_of(k));
+      for (int k = 0; k < 3; ++k) c.step(record_of(k, 4));
     });
     CHECK(count(text, "step ") == shown);
     CHECK(count(text, "[===============     ] ") == (bar ? 1 : 0));
   }
+}
+
+TEST_CASE("console: epochs and images are those of a batch that grows") {
+  struct in_one_second {
+    console shown;
+    void begin(const run_plan& p) { shown.begin(p); }
+    void step(const step_record& r) { shown.step(r); }
+    void epoch(const epoch_record& e) { shown.epoch(e); }
+    void end(run_summary s) {
+      s.seconds = 1;
+      shown.end(s);
+    }
+  };
+  // Epochs of 4, 4, 2 and 1 updates: 24 samples each.
+  const std::string text = written([](std::FILE* out) {
+    quadratic<fp64> model;
+    trainer run{model, lars{.trust_coefficient = 0.02}, constant{0.05}, solo{}};
+    loader feed{
+        toy_data{24}, rank_stub{}, {.global_batch = 6, .batch_schedule = {{{2, 2}, {3, 4}}}}};
+    run.fit(feed, 4, in_one_second{console{{.seconds = 0, .bar = false, .out = out}}});
+  });
+  for (const char* line : {"\nepoch 1/4 ", "\nepoch 2/4 ", "\nepoch 3/4 ", "\nepoch 4/4 "}) {
+    INFO(line);
+    CHECK(contains(text, line));
+  }
+  CHECK(contains(text, "\nstep 11/11 "));
+  CHECK(contains(text, "\n11 steps in 0:01, 96 images/s\n"));
+}
+
+TEST_CASE("console: the steps of a run are those of the batches decided so far") {
+  const std::string text = written([](std::FILE* out) {
+    console c{{.seconds = 0, .bar = true, .out = out}};
+    c.begin({.steps = 40, .epochs = 4});
+    c.step(record_of(9, 20));
+  });
+  CHECK(contains(text, "[==========          ] step 10/20 "));
+  CHECK(contains(text, "left 0:15"));
 }
 
 TEST_CASE("console: a resumed run counts its remaining steps") {
@@ -180,20 +222,21 @@ TEST_CASE("console: an epoch's line has validation metrics and skipped steps, if
   const std::string text = written([](std::FILE* out) {
     console c{{.bar = false, .out = out}};
     c.begin(plan);
+    for (int k = 0; k < 20; ++k) c.step(record_of(k));
     epoch_record e{record_of(9), {200, 20, 60, 80}, std::nullopt};
     c.epoch(e);
     e.last = record_of(19);
     e.last.skipped = 3;
     e.validation = metrics{30, 15, 18, 20};
     c.epoch(e);
-    c.end({e, 20, 3, 64});
+    c.end({e, 20, 3, 8});
   });
   CHECK(contains(text, "\nepoch 1/722  loss 2.5000  top-1 25.00 %\n"));
   CHECK(
       contains(text,
                "\nepoch 2/722  loss 2.5000  top-1 25.00 %  | validation: loss 1.5000  top-1 75.00 "
                "% of 20  | skipped 3\n"));
-  CHECK(contains(text, "\n20 steps in 1:04, 320 images/s\n"));
+  CHECK(contains(text, "\n20 steps in 0:08, 20 images/s\n"));
 }
 
 TEST_CASE("console: a clipped gradient has its norm before and after, and the factor") {

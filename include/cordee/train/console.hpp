@@ -32,6 +32,7 @@ class console {
 
   void begin(const run_plan& p) {
     plan_ = p;
+    samples_ = 0;
     print(concat("global batch ", detail::core::grouped(p.global_batch), " = ",
                  detail::core::grouped(p.micro_batch), " per micro-batch x ", p.ranks, " ranks x ",
                  p.accumulate, " accumulated",
@@ -45,10 +46,11 @@ class console {
 
   void step(const step_record& r) {
     recent_ += r.train;
+    samples_ += r.train.count;
     const double interval = bar_ ? options_.seconds / 10 : options_.seconds;
     if (r.seconds - shown_at_ < interval) return;
     const double speed = static_cast<double>(recent_.count) / std::max(r.seconds - shown_at_, 1e-9);
-    print(bar_ ? "\r\x1b[K" + bar(r.info.step) + describe(r, speed) : describe(r, speed) + "\n");
+    print(bar_ ? "\r\x1b[K" + bar(r) + describe(r, speed) : describe(r, speed) + "\n");
     shown_at_ = r.seconds;
     recent_ = {};
   }
@@ -56,8 +58,8 @@ class console {
   void epoch(const epoch_record& e) {
     char out[200];
     std::snprintf(out, sizeof out, "%sepoch %.4g/%.4g  loss %.4f  top-1 %.2f %%",
-                  bar_ ? "\r\x1b[K" : "", epoch_after(e.last.info.step), plan_.epochs,
-                  e.train.mean_loss(), 100 * e.train.accuracy());
+                  bar_ ? "\r\x1b[K" : "", e.last.epochs_seen, plan_.epochs, e.train.mean_loss(),
+                  100 * e.train.accuracy());
     std::string text = out;
     if (e.validation) {
       std::snprintf(out, sizeof out, "  | validation: loss %.4f  top-1 %.2f %% of %lld",
@@ -74,14 +76,14 @@ class console {
     char out[160];
     std::snprintf(out, sizeof out, "%s%lld steps in %s, %.0f images/s\n", bar_ ? "\r\x1b[K" : "",
                   static_cast<long long>(s.steps), duration(s.seconds).c_str(),
-                  static_cast<double>(s.steps * plan_.global_batch) / std::max(s.seconds, 1e-9));
+                  static_cast<double>(samples_) / std::max(s.seconds, 1e-9));
     print(out);
   }
 
  private:
   [[nodiscard]] std::string describe(const step_record& r, double speed) const {
     const double done = static_cast<double>(r.info.step + 1 - plan_.first_step);
-    const double left = r.seconds / done * static_cast<double>(plan_.steps - r.info.step - 1);
+    const double left = r.seconds / done * static_cast<double>(r.steps - r.info.step - 1);
     char out[320], clipped[48] = "";
     if (r.clip_factor.value_or(1) < 1)
       std::snprintf(clipped, sizeof clipped, " clipped to %.3g (x %.3g)",
@@ -89,20 +91,18 @@ class console {
     std::snprintf(out, sizeof out,
                   "step %lld/%lld  epoch %.2f  loss %.4f  top-1 %.1f %%  lr %.4g  %.0f images/s  "
                   "|g|%s %.3g%s  skipped %lld  left %s",
-                  static_cast<long long>(r.info.step + 1), static_cast<long long>(plan_.steps),
+                  static_cast<long long>(r.info.step + 1), static_cast<long long>(r.steps),
                   r.info.epoch, recent_.mean_loss(), 100 * recent_.accuracy(), r.info.learning_rate,
                   speed, r.grad_norm_local ? " (rms of ranks)" : "", r.grad_norm, clipped,
                   static_cast<long long>(r.skipped), duration(left).c_str());
     return out;
   }
-  [[nodiscard]] std::string bar(std::int64_t step) const {
+  [[nodiscard]] std::string bar(const step_record& r) const {
     constexpr int width = 20;
-    const auto full = static_cast<int>(width * (step + 1) / std::max<std::int64_t>(plan_.steps, 1));
+    const auto full =
+        static_cast<int>(width * (r.info.step + 1) / std::max<std::int64_t>(r.steps, 1));
     return concat("[", std::string(static_cast<std::size_t>(full), '='),
                   std::string(static_cast<std::size_t>(width - full), ' '), "] ");
-  }
-  [[nodiscard]] double epoch_after(std::int64_t step) const {
-    return plan_.epochs * static_cast<double>(step + 1) / static_cast<double>(plan_.steps);
   }
   static std::string duration(double seconds) {
     const auto s = static_cast<long long>(seconds + 0.5);
@@ -128,6 +128,7 @@ class console {
   bool bar_;
   run_plan plan_;
   metrics recent_;
+  std::int64_t samples_ = 0;
   double shown_at_ = 0;
 };
 

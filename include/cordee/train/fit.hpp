@@ -246,7 +246,8 @@ template <class Run, class F, class... Callbacks>
     state.skipped = record.skipped;
     state.in_epoch += record.train;
     state.update = k + 1;
-    state.epochs = feed.epoch(k + 1);
+    state.epochs = record.epochs_seen = feed.epoch(k + 1);
+    record.steps = total;
     if (reports) (call_step(callbacks, record), ...);
 
     const bool epoch_ends = std::floor(feed.epoch(k + 1)) > std::floor(feed.epoch(k));

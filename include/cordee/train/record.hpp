@@ -75,6 +75,8 @@ struct step_record {
   // Of the ranks where they are not alike: means over those that have one.
   std::optional<double> loss_scale{};       // of precisions that scale their loss
   std::optional<quantiles> trust_ratios{};  // over the segments that adapt, of an applied update
+  double epochs_seen = 0;                   // of data, after the update
+  std::int64_t steps = 0;                   // of the whole run, as its batches are planned now
 };
 
 /// The end of an epoch, or of the run if that is in the middle of one.
