@@ -186,3 +186,18 @@ TEST_CASE("batch_norm_over: a number of ranks that the run does not have is refu
                    }),
                    "batch_norm_over is a number of ranks of this run"));
 }
+
+TEST_CASE("batch_norm_over: ghost batches are refused before the first step, however large") {
+  const auto construct = [](int ranks, int over) {
+    on_ranks(ranks, [&](threads comm) {
+      net<32> model;
+      trainer run{model, sgd{}, constant{}, ring{comm}, {.batch_norm_over = over}};
+      return 0;
+    });
+  };
+  for (const int over : {0, 2})
+    CHECK(contains(error_message([&] { construct(2, over); }),
+                   "trainer: batch_norm_over takes statistics over whole batches"));
+  construct(2, 1);
+  construct(1, 0);
+}

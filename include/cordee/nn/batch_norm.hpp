@@ -53,6 +53,7 @@ class batch_norm_node {
         packed_(layout.template reserve_packed<real>(2 * padded())),
         activation_(layout.add_activation(sizeof(number) * B::numbers(problem.in))) {
     ++layout.activations;  // statistics
+    layout.has_ghost_batches |= problem.ghost_batch > 0;
     layout.next_segment += 2;
     layout.next_statistic += 2;
     layout.note_activation_size(B::numbers(problem.in));

@@ -21,6 +21,15 @@ struct batch_norm_settings {
   /// over ranks. Not written for GPUs yet.
   bool batch_norm_moving_average = true;
 
+  bool has_ghost_batches = false;  // of the layers
+
+  /// Throws usage_error if the statistics are those of ghost batches.
+  [[gnu::cold]] void share_statistics(const ops::statistics_allreduce& allreduce) {
+    expects(!has_ghost_batches,
+            "trainer: batch_norm_over takes statistics over whole batches: give the network "
+            "ghost_batch = 0");
+    batch_norm_allreduce = allreduce;
+  }
   /// Throws usage_error for what a device does not do.
   [[gnu::cold]] void check_batch_norms(bool host_memory) const {
     expects(batch_norm_moving_average || host_memory,

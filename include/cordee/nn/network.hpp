@@ -272,6 +272,7 @@ class network : public detail::nn::batch_norm_settings {
         scratch_(where, 0),
         packing_(where, layout),
         gradients_(where) {
+    has_ghost_batches = layout.has_ghost_batches;
     if constexpr (Quantized<P>) {
       if constexpr (D::host_memory)
         quantization.observer.add_layers(segments());

@@ -214,7 +214,7 @@ class bucket_exchange {
     if constexpr (HasSharedStatistics<M>) {
       if (ranks == 1) return;
       statistics_ranks_ = comm::range_of(rank, over == 0 ? ranks : over, ranks);
-      model_.batch_norm_allreduce = {.call = sum_on_host, .context = this};
+      model_.share_statistics({.call = sum_on_host, .context = this});
       if constexpr (enqueues)
         if (statistics_ranks_.size == ranks) model_.batch_norm_allreduce.enqueue = sum_on_stream;
     } else {
