@@ -58,8 +58,8 @@ class console {
   void epoch(const epoch_record& e) {
     char out[200];
     std::snprintf(out, sizeof out, "%sepoch %.4g/%.4g  loss %.4f  top-1 %.2f %%",
-                  bar_ ? "\r\x1b[K" : "", e.last.epochs_seen, plan_.epochs, e.train.mean_loss(),
-                  100 * e.train.accuracy());
+                  bar_ ? "\r\x1b[K" : "", std::min(e.last.epochs_seen, plan_.epochs), plan_.epochs,
+                  e.train.mean_loss(), 100 * e.train.accuracy());
     std::string text = out;
     if (e.validation) {
       std::snprintf(out, sizeof out, "  | validation: loss %.4f  top-1 %.2f %% of %lld",
