@@ -25,6 +25,7 @@
 #include <cordee/infer/direct_program.hpp>
 #include <cordee/infer/integer_program.hpp>
 #include <cordee/infer/program_builder.hpp>
+#include <cordee/precision/int8.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -42,6 +43,8 @@ class integer_network {
         Quantized<typename N::precision>,
         "an integer_network is made of a network in int8, whose ranges it needs: load the "
         "weights into one and calibrate it");
+    static_assert(detail::precision::weight_bits<typename N::precision> == 8,
+                  "an integer_network has weights of 8 bits: low_bit_weights only simulates fewer");
     expects(plane.size() >= N::plane_size(),
             "integer_network: the plane is smaller than the network's table");
     const detail::infer::layer_list list =
