@@ -45,9 +45,9 @@ class simulated_channel {
     return m;
   }
 
-  static constexpr std::size_t nobody = ~std::size_t{0};
-  std::size_t receiver = nobody;  // the fiber that waits for a message
-  std::size_t awaited_size = 0;   // of that message
+  static constexpr std::size_t no_fiber = ~std::size_t{0};
+  std::size_t receiver = no_fiber;  // the fiber that waits for a message
+  std::size_t awaited_size = 0;     // of that message
 
  private:
   std::vector<simulated_message> messages_;

@@ -58,8 +58,8 @@ class ideal_exchange {
       if constexpr (D::host_memory) sent.copy_from(m.bytes.data);
       simulated_channel& channel = sent_to(m.peer, side.rank, context);
       channel.push(std::move(sent));
-      if (channel.receiver != simulated_channel::nobody)
-        wake(std::exchange(channel.receiver, simulated_channel::nobody));
+      if (channel.receiver != simulated_channel::no_fiber)
+        wake(std::exchange(channel.receiver, simulated_channel::no_fiber));
     }
     std::uint64_t rounds = side.rounds;
     std::vector<arrival>& arrivals = own.arrivals[static_cast<std::size_t>(context)];

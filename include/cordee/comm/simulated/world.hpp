@@ -65,7 +65,7 @@ class simulated_world {
       });
       task& own = tasks_[fibers_.current()];
       own.ended = true;
-      if (own.joined_by != nobody) fibers_.wake(own.joined_by);
+      if (own.joined_by != no_fiber) fibers_.wake(own.joined_by);
     });
   }
   /// Effects: runs all fibers to their end.
@@ -173,14 +173,14 @@ class simulated_world {
   failure first_failure;
 
  private:
-  static constexpr std::size_t nobody = ~std::size_t{0};
+  static constexpr std::size_t no_fiber = ~std::size_t{0};
 
   struct task {
     int rank;
     critical_path clock;
     std::uint64_t rounds = 0;
     bool ended = false;
-    std::size_t joined_by = nobody;
+    std::size_t joined_by = no_fiber;
     bool waits = false;       // for messages
     std::size_t pending = 0;  // messages of its exchange that have not arrived, with contention
   };
