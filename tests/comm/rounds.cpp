@@ -77,8 +77,8 @@ TEST_CASE("rounds: of every method on 1, 2, 3, 5, 8 and 16 ranks") {
 }
 
 TEST_CASE("rounds: trees inside nodes of 1, 2 and 4 ranks, a ring across them") {
-  for (const std::size_t p : {1, 2, 3, 5, 8, 16})
-    for (const std::size_t k : {1, 2, 4}) {
+  for (const std::size_t p : {1u, 2u, 3u, 5u, 8u, 16u})
+    for (const std::size_t k : {1u, 2u, 4u}) {
       CAPTURE(p);
       CAPTURE(k);
       const std::size_t nodes_of_k = (p + k - 1) / k;
@@ -89,8 +89,8 @@ TEST_CASE("rounds: trees inside nodes of 1, 2 and 4 ranks, a ring across them") 
 }
 
 TEST_CASE("rounds: rings along the columns and the rows of a torus") {
-  for (const std::size_t p : {1, 2, 3, 5, 6, 8, 12, 16})
-    for (const std::size_t rows : {1, 2, 3, 4}) {
+  for (const std::size_t p : {1u, 2u, 3u, 5u, 6u, 8u, 12u, 16u})
+    for (const std::size_t rows : {1u, 2u, 3u, 4u}) {
       if (p % rows != 0) continue;
       CAPTURE(p);
       CAPTURE(rows);
@@ -113,5 +113,5 @@ TEST_CASE("rounds: two trees of a single chunk each") {
     CHECK(of_trees(p) >= 4 * ceil_log2(p) - 2);
     CHECK(of_trees(p) <= 4 * ceil_log2(p) + 1);
   }
-  for (const std::size_t p : {4, 8, 16}) CHECK(of_trees(p) == 4 * ceil_log2(p) + 1);
+  for (const std::size_t p : {4u, 8u, 16u}) CHECK(of_trees(p) == 4 * ceil_log2(p) + 1);
 }

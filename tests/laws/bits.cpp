@@ -74,7 +74,7 @@ outcome on_rank_0(int ranks, const Make& make, const trainer_options& options) {
   return by_rank[0];
 }
 
-constexpr trainer_options whole{.bucket_bytes = 1u << 30}, small{.bucket_bytes = 4096};
+const trainer_options whole{.bucket_bytes = 1u << 30}, small{.bucket_bytes = 4096};
 
 template <class Make>
 void check_bucket_sizes(const char* name, const Make& make) {

@@ -27,7 +27,7 @@ using namespace support;
 namespace {
 
 constexpr sgd plain{.momentum = 0};  // so that the weights are all planes
-constexpr trainer_options measured{.measure_gradient_noise = true};
+const trainer_options measured{.measure_gradient_noise = true};
 // The ranks' centers differ by a constant, so the noise scale grows as the mean gradient falls.
 adaptive_batch<constant> policy_of(int ranks) { return {constant{0.02}, 12.0 - 2 * ranks, 8, 0.5}; }
 

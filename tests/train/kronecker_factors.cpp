@@ -181,7 +181,7 @@ TEST_CASE("solve_columns solves each column as cholesky does") {
     for (std::size_t j = 0; j < n; ++j)
       k[i * n + j] = i == j ? 4 : 1 / (1.0 + static_cast<double>(i + j));
   const core::cholesky factored(k, n);
-  for (const std::size_t m : {1, 7, 8, 19}) {
+  for (const std::size_t m : {1u, 7u, 8u, 19u}) {
     std::vector<double> x(n * m), column(n);
     random_sequence random(1, purpose::test, 0, m);
     for (double& number : x) number = static_cast<double>(random.below(100)) - 50;

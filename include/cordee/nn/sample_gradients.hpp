@@ -53,6 +53,8 @@ struct observed_ready {
     observer.observe(k, samples);
   }
 };
+template <class F, class Observer>  // clang 16 does not deduce an aggregate's arguments
+observed_ready(F, Observer&) -> observed_ready<F, Observer>;
 
 template <class Ready>
 inline constexpr bool is_observed = false;

@@ -77,7 +77,9 @@ struct mean_squared_error_range {
           attempt(x);
       return best.*bound != before;
     };
-    while (improve(&real_range::high) | improve(&real_range::low)) {
+    for (bool is_better = true; is_better;) {
+      is_better = improve(&real_range::high);
+      is_better |= improve(&real_range::low);
     }
     return best;
   }
