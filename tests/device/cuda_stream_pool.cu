@@ -66,3 +66,10 @@ TEST_CASE("cuda_stream_pool: a stream's counters stay where they are, and are it
   }
   CHECK(host_cuda_counts().used == used);
 }
+
+TEST_CASE("cuda_stream_pool: a stream of the program's own has no counters, and is told so") {
+  const gpu::stream own;  // CUDA's default stream
+  const char* const sentence = "has no counters; pass one of make_stream";
+  CHECK_THROWS_WITH_AS((void)own.counters(1), doctest::Contains(sentence), usage_error);
+  CHECK_THROWS_WITH_AS((void)own.counters(0), doctest::Contains(sentence), usage_error);
+}

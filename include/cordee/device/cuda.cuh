@@ -66,7 +66,11 @@ class cuda {
     [[nodiscard]] std::size_t temporary_bytes() const {
       return temporary != nullptr ? temporary->capacity() : 0;
     }
-    [[nodiscard]] unsigned* counters(std::size_t n) const { return temporary->counters(n); }
+    [[nodiscard]] unsigned* counters(std::size_t n) const {
+      expects(temporary != nullptr,
+              "cuda: a stream of a cudaStream_t has no counters; pass one of make_stream");
+      return temporary->counters(n);
+    }
     /// Pageable host memory is read, or written, before this returns.
     void copy(void* out, const void* in, std::size_t size) const {
       if (size != 0)
@@ -173,11 +177,7 @@ class cuda {
   /// Page-locked host memory.
   [[nodiscard]] void* pin(std::size_t size) const {
     use();
-    void* memory = nullptr;
-    if (size != 0)
-      detail::device::cuda_check(cudaMallocHost(&memory, size),
-                                 detail::device::describe_call("cudaMallocHost", size));
-    return memory;
+    return size != 0 ? stream::pin(size) : nullptr;
   }
   void unpin(void* memory) const noexcept { cudaFreeHost(memory); }
   void copy(void* out, const void* in, std::size_t size, stream s) const { s.copy(out, in, size); }
