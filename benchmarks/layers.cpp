@@ -8,6 +8,7 @@
 // GPU, the CPU and an emulated GPU check the program.
 #include "benchmarks/layers.hpp"
 
+#include <cmath>
 #include <cstdio>
 
 #include "examples/options.hpp"

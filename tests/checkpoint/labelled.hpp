@@ -4,6 +4,8 @@
 // A model whose gradient depends on every pixel and label that it gets, and compiles fast.
 #pragma once
 
+#include <cmath>
+
 #include <cordee/comm/threads.hpp>
 #include <cordee/data/loader.hpp>
 #include <cordee/data/synthetic.hpp>

@@ -4,6 +4,7 @@
 // Batch norm over ranks through the trainer: its golden vector, and the law that p ranks whose
 // statistics are over G of them are one rank with ghost batches of G ranks' samples.
 #include <array>
+#include <cmath>
 #include <vector>
 
 #include <doctest/doctest.h>

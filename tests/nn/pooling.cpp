@@ -1,5 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
 #include <cordee/nn/pooling.hpp>
 
 #include "tests/nn/layer_fixture.hpp"

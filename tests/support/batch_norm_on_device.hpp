@@ -4,6 +4,7 @@
 // One batch norm on any device and the CPU's in double on the same numbers, in NCHW.
 #pragma once
 
+#include <cmath>
 #include <type_traits>
 #include <vector>
 

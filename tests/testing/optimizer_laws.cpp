@@ -3,6 +3,7 @@
 //
 // The laws hold for every optimizer, and each law detects its fault.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include <doctest/doctest.h>

@@ -4,6 +4,8 @@
 // Golden vectors of LARS in its three forms (docs/mathematics.md, 3.2 and 3.3), of AdamW, LAMB and
 // NVLAMB, with and without clipping (4.1, 4.2 and 4.4), through the whole trainer on the toy set
 // T4.
+#include <cmath>
+
 #include <doctest/doctest.h>
 
 #include <cordee/comm/ring.hpp>

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reducers other than the ring, through the trainer.
+#include <cmath>
 #include <cstring>
 
 #include <doctest/doctest.h>

@@ -9,13 +9,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdint>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include <cordee/comm/ring.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/core/pod_vector.hpp>
 #include <cordee/device/buffer.hpp>
 #include <cordee/device/cpu.hpp>
@@ -41,7 +41,7 @@ constexpr rank_range range_of(int rank, int size, int ranks) {
 
 inline double combine(double a, double b, reduce_op op) {
   if (op == reduce_op::sum) return a + b;
-  if (std::isnan(a)) return a;
+  if (core::isnan(a)) return a;
   return op == reduce_op::min ? (a < b ? a : b) : (a > b ? a : b);
 }
 

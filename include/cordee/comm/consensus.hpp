@@ -5,9 +5,9 @@
 #pragma once
 
 #include <array>
-#include <cmath>
 
 #include <cordee/comm/collectives.hpp>
+#include <cordee/core/math.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::comm {
 
@@ -26,7 +26,7 @@ double consensus_distance(const Communicator& comm, const D& device, span_on<Rea
     squares[0] += off * off;
   }
   allreduce_host(comm, squares, reduce_op::sum);
-  return std::sqrt(squares[0] / comm.size());
+  return core::sqrt(squares[0] / comm.size());
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::comm

@@ -10,12 +10,12 @@
 // makes the batches, and to batch_scaled, by which the learning rate follows.
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 #include <string>
 
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/math.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -47,7 +47,7 @@ struct batch_schedule {
   [[gnu::cold, gnu::noinline]] void check() const {
     double before = 0;
     for (const batch_stage& s : *this) {
-      expects(s.epoch > before && std::isfinite(s.epoch),
+      expects(s.epoch > before && detail::core::isfinite(s.epoch),
               "batch_schedule: the stages' epochs must be above 0, finite and in order");
       expects(s.factor >= 1, "batch_schedule: a stage's factor of the global batch is below 1");
       before = s.epoch;

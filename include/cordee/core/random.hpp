@@ -9,11 +9,11 @@
 #pragma once
 
 #include <array>
-#include <cmath>
 #include <cstdint>
 #include <numbers>
 
 #include <cordee/core/config.hpp>
+#include <cordee/core/math.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -94,8 +94,8 @@ class random_sequence {
   constexpr bool coin() { return (bits() >> 31) != 0; }
   /// Standard normal (Box and Muller; the second number is dropped, so that calls are independent).
   double normal() {
-    const double radius = std::sqrt(-2 * std::log1p(-uniform()));
-    return radius * std::cos(2 * std::numbers::pi * uniform());
+    const double radius = detail::core::sqrt(-2 * detail::core::log1p(-uniform()));
+    return radius * detail::core::cos(2 * std::numbers::pi * uniform());
   }
 
  private:

@@ -9,13 +9,13 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <string_view>
 
 #include <cordee/core/batch_schedule.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/math.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -99,7 +99,7 @@ struct batch_plan {
             ? epochs * static_cast<double>(samples) / static_cast<double>(global_batch)
             : epochs * static_cast<double>(steps_per_epoch());
     // 0.1 of 30 updates are 3, although the double 0.1 is more than a tenth.
-    const double rounded = std::ceil(exact * (1 - 1e-12));
+    const double rounded = core::ceil(exact * (1 - 1e-12));
     if (!(epochs >= 0 && rounded <= static_cast<double>(most_steps()))) refuse_epochs(epochs);
     return static_cast<std::int64_t>(rounded);
   }

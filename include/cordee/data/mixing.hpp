@@ -10,7 +10,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -19,6 +18,7 @@
 
 #include <cordee/core/error.hpp>
 #include <cordee/core/extent.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/core/random.hpp>
 #include <cordee/data/prefetcher.hpp>
 
@@ -40,11 +40,11 @@ namespace detail::data {
 /// alpha > 0.
 inline double draw_gamma(double alpha, random_sequence& random) {
   if (alpha < 1)  // Gamma(alpha) = Gamma(alpha + 1) U^(1 / alpha)
-    return draw_gamma(alpha + 1, random) * std::pow(1 - random.uniform(), 1 / alpha);
-  const double d = alpha - 1.0 / 3, c = 1 / std::sqrt(9 * d);
+    return draw_gamma(alpha + 1, random) * core::pow(1 - random.uniform(), 1 / alpha);
+  const double d = alpha - 1.0 / 3, c = 1 / core::sqrt(9 * d);
   for (;;) {
     const double x = random.normal(), root = 1 + c * x, v = root * root * root;
-    if (v > 0 && std::log1p(-random.uniform()) < x * x / 2 + d - d * v + d * std::log(v))
+    if (v > 0 && core::log1p(-random.uniform()) < x * x / 2 + d - d * v + d * core::log(v))
       return d * v;
   }
 }

@@ -9,13 +9,13 @@
 #pragma once
 
 #include <array>
-#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <string>
 #include <vector>
 
 #include <cordee/core/error.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/data/dataset.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -31,8 +31,8 @@ struct normalize {
     constexpr double most = std::numeric_limits<float>::max();
     normalization n;
     for (std::size_t c = 0; c < mean.size(); ++c) {
-      expects(std::abs(mean[c]) <= most, "normalize: a mean is NaN or infinite");
-      expects(deviation[c] >= 0 && std::isfinite(deviation[c]),
+      expects(detail::core::abs(mean[c]) <= most, "normalize: a mean is NaN or infinite");
+      expects(deviation[c] >= 0 && detail::core::isfinite(deviation[c]),
               "normalize: a deviation is negative, NaN or infinite");
       expects(c == 0 || deviation[c] == 0 || deviation[c - 1] > 0,
               "normalize: a channel's deviation is 0, and a later channel's is not");
@@ -73,7 +73,7 @@ struct normalize {
       const double mean = static_cast<double>(sums[c]) / n;
       const double variance = static_cast<double>(squares[c]) / n - mean * mean;
       result.mean[c] = mean / 255;
-      result.deviation[c] = variance > 0 ? std::sqrt(variance) / 255 : 1;
+      result.deviation[c] = variance > 0 ? detail::core::sqrt(variance) / 255 : 1;
     }
     return result;
   }

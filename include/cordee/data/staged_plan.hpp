@@ -10,13 +10,13 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <string>
 
 #include <cordee/core/batch_schedule.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/core/pod_vector.hpp>
 #include <cordee/data/loader_options.hpp>
 
@@ -41,7 +41,7 @@ class staged_plan {
     for (const batch_stage& s : o.batch_schedule) {
       expects(first <= largest_batch / s.factor,
               "loader: a stage of .batch_schedule has more than 2^31 - 1 samples in an update");
-      expects(o.last_batch == last_batch::carry || s.epoch == std::floor(s.epoch),
+      expects(o.last_batch == last_batch::carry || s.epoch == core::floor(s.epoch),
               "loader: with last_batch::drop or pad a stage of .batch_schedule begins at a whole "
               "epoch; use last_batch::carry, or another epoch");
       add(samples, first * s.factor, s.factor, o.last_batch, s.epoch);

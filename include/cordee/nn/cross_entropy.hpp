@@ -8,12 +8,12 @@
 // Smoothing the two labels of a mixed sample and then mixing them is the same.
 #pragma once
 
-#include <cmath>
 #include <string>
 
 #include <cordee/core/concat.hpp>
 #include <cordee/core/config.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/math.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -29,14 +29,15 @@ struct cross_entropy {
       return probability(z) - (on * y + off);
     }
     [[nodiscard]] CORDEE_HOST_DEVICE double probability(double z) const {
-      return std::exp(z - largest) / sum;
+      return detail::core::exp(z - largest) / sum;
     }
   };
   template <class Sample>
   CORDEE_HOST_DEVICE sample_loss operator()(const Sample& s) const {
     const double largest = s.max_logit(), classes = s.classes(), eps = label_smoothing;
-    const double sum = s.sum([largest](double z, double) { return std::exp(z - largest); });
-    const double log_sum = std::log(sum), hard = log_sum - (s.target_logit() - largest);
+    const double sum =
+        s.sum([largest](double z, double) { return detail::core::exp(z - largest); });
+    const double log_sum = detail::core::log(sum), hard = log_sum - (s.target_logit() - largest);
     if (eps == 0) return {hard, largest, sum, 1, 0};
     const double deviation = s.sum([largest](double z, double) { return z - largest; });
     return {(1 - eps) * hard + eps * (log_sum - deviation / classes), largest, sum, 1 - eps,

@@ -9,7 +9,6 @@
 #pragma once
 
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -18,6 +17,7 @@
 #include <vector>
 
 #include <cordee/core/extent.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/core/random.hpp>
 #include <cordee/core/segment.hpp>
 
@@ -195,7 +195,7 @@ template <class Real>
                                              std::size_t size, std::uint64_t seed) {
   std::vector<Real> plane(size);
   for (std::size_t i = 0; i < table.size(); ++i) {
-    const double mean = initializers[i].mean, deviation = std::sqrt(initializers[i].variance);
+    const double mean = initializers[i].mean, deviation = core::sqrt(initializers[i].variance);
     random_sequence random(seed, purpose::weights, i, 0);
     Real* const out = plane.data() + table[i].offset;
     for (std::size_t k = 0; k < table[i].size; ++k)

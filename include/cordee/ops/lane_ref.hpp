@@ -5,11 +5,11 @@
 // (ops/cpu/simd_for_each.hpp).
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 #include <limits>
 
 #include <cordee/core/config.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/precision/number.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
@@ -49,7 +49,7 @@ struct lane_ref<Real, 1> {
     x = x > limit ? limit : x;
     return x < -limit ? -limit : x;
   }
-  [[gnu::always_inline]] CORDEE_HOST_DEVICE static number root(number x) { return std::sqrt(x); }
+  [[gnu::always_inline]] CORDEE_HOST_DEVICE static number root(number x) { return core::sqrt(x); }
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::ops

@@ -15,11 +15,11 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 
+#include <cordee/core/math.hpp>
 #include <cordee/precision/int8.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {

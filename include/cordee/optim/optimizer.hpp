@@ -35,7 +35,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <concepts>
 #include <limits>
 #include <span>
@@ -45,6 +44,7 @@
 
 #include <cordee/core/config.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/core/training_step.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -240,11 +240,11 @@ CORDEE_HOST_DEVICE Real factor(double x) {
 // Conditions are written so that NaN is refused too.
 inline void expects_not_negative(std::string_view optimizer, std::string_view member,
                                  double value) {
-  if (!(value >= 0 && std::isfinite(value)))
+  if (!(value >= 0 && core::isfinite(value)))
     refuse(optimizer, member, value, "finite and 0 or more");
 }
 inline void expects_positive(std::string_view optimizer, std::string_view member, double value) {
-  if (!(value > 0 && std::isfinite(value)))
+  if (!(value > 0 && core::isfinite(value)))
     refuse(optimizer, member, value, "finite and more than 0");
 }
 /// A decay rate of a running average: with 1 or more the average would diverge.

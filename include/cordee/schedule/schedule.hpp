@@ -30,7 +30,6 @@
 // update of a run has the learning rate of epoch 0.
 #pragma once
 
-#include <cmath>
 #include <concepts>
 #include <limits>
 #include <optional>
@@ -43,6 +42,7 @@
 #include <cordee/core/concat.hpp>
 #include <cordee/core/config.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/math.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -162,7 +162,7 @@ template <Schedule S>
 double learning_rate_of(const S& schedule, double epoch) {
   static_assert(has_schedule_members<S>());
   const double learning_rate = schedule(epoch);
-  if (!(learning_rate >= 0 && std::isfinite(learning_rate)))
+  if (!(learning_rate >= 0 && core::isfinite(learning_rate)))
     throw error(concat("the schedule gives the learning rate ", learning_rate, " at epoch ", epoch,
                        ": it must be finite, 0 or more"));
   return learning_rate;
@@ -175,7 +175,7 @@ double end_epoch_of(const S& schedule) {
   if constexpr (has_end_epoch<S>)
     return schedule.end_epoch();
   else
-    return HUGE_VAL;
+    return std::numeric_limits<double>::infinity();
 }
 
 }  // namespace detail::schedule

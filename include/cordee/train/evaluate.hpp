@@ -17,6 +17,7 @@
 
 #include <cordee/comm/collectives.hpp>
 #include <cordee/core/extent.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/data/dataset.hpp>
 #include <cordee/data/sample_threads.hpp>
 #include <cordee/data/slice_reader.hpp>
@@ -135,7 +136,8 @@ metrics evaluate(Run& run, const S& dataset, const normalization& norm, int batc
     std::array sums{own.loss, static_cast<double>(own.top1), static_cast<double>(own.top5),
                     static_cast<double>(own.count)};
     allreduce_host(run.comm(), sums, reduce_op::sum);
-    return metrics{sums[0], std::llround(sums[1]), std::llround(sums[2]), std::llround(sums[3])};
+    return metrics{sums[0], detail::core::llround(sums[1]), detail::core::llround(sums[2]),
+                   detail::core::llround(sums[3])};
   });
 }
 

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <array>
-#include <cmath>
 #include <concepts>
 #include <optional>
 #include <string>
@@ -13,6 +12,7 @@
 
 #include <cordee/comm/collectives.hpp>
 #include <cordee/core/clock.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/core/trace.hpp>
 #include <cordee/schedule/schedule.hpp>
 #include <cordee/train/adaptive_batch.hpp>
@@ -51,7 +51,7 @@ inline void to_doubles(const metrics& s, double* out) {
   out[3] = static_cast<double>(s.count);
 }
 inline metrics from_doubles(const double* in) {
-  return {in[0], std::llround(in[1]), std::llround(in[2]), std::llround(in[3])};
+  return {in[0], core::llround(in[1]), core::llround(in[2]), core::llround(in[3])};
 }
 
 /// One step over all ranks: sums of metrics, the norm of the gradient, skipped steps, measurements.
@@ -82,11 +82,11 @@ step_record allreduce_record(Run& run, const Outcome& own, std::int64_t skipped,
   allreduce_host(run.comm(), sums, reduce_op::sum);
   const int ranks = run.comm().size();
   step_record r{own.info, from_doubles(sums.data())};
-  r.grad_norm = std::sqrt(exact ? own.squared_global_norm : sums[4] / ranks);
+  r.grad_norm = core::sqrt(exact ? own.squared_global_norm : sums[4] / ranks);
   r.grad_norm_local = !exact;
   if constexpr (exact && requires { run.optimizer().clip_factor(r.grad_norm); })
     if (own.applied) r.clip_factor = run.optimizer().clip_factor(r.grad_norm);
-  r.skipped = skipped + (exact ? (own.applied ? 0 : 1) : std::llround(sums[5]));
+  r.skipped = skipped + (exact ? (own.applied ? 0 : 1) : core::llround(sums[5]));
   r.seconds = seconds;
   r.input_wait = sums[6] / ranks;
   if (own.exposed_exchange) r.exposed_exchange = sums[7] / ranks;
@@ -154,7 +154,7 @@ template <class Run, class F>
           micro_batch(feed),
           feed.ranks(),
           feed.accumulate(),
-          first == 0 || std::floor(feed.epoch(first)) > std::floor(feed.epoch(first - 1)),
+          first == 0 || core::floor(feed.epoch(first)) > core::floor(feed.epoch(first - 1)),
           plan_warnings(run, feed, epochs)};
 }
 
@@ -193,7 +193,7 @@ template <class Run, class F, class... Callbacks>
                 "the schedule follows the loss of a validation: pass `validation{dataset}` to fit, "
                 "or choose one that follows the training loss (training_plateau)");
   expect_shapes_match<typename Run::model_type>(feed);
-  expects(epochs >= 0 && std::isfinite(epochs),
+  expects(epochs >= 0 && core::isfinite(epochs),
           "fit: the number of epochs is negative, NaN or infinite");
   expects(feed.ranks() == run.comm().size(),
           "fit: the loader and the reducer's communicator have different numbers of ranks");
@@ -250,7 +250,7 @@ template <class Run, class F, class... Callbacks>
     record.steps = total;
     if (reports) (call_step(callbacks, record), ...);
 
-    const bool epoch_ends = std::floor(feed.epoch(k + 1)) > std::floor(feed.epoch(k));
+    const bool epoch_ends = core::floor(feed.epoch(k + 1)) > core::floor(feed.epoch(k));
     const bool reports_epoch = epoch_ends || k + 1 == total;
     epoch_record e{record, state.in_epoch};
     if (reports_epoch) {
@@ -288,7 +288,8 @@ template <class Run, class F, class... Callbacks>
   // Also a barrier: no rank returns before all have finished.
   std::array<double, 1> own_skipped{static_cast<double>(summary.skipped)};
   allreduce_host(run.comm(), own_skipped, reduce_op::sum);
-  if constexpr (!reduces && !Run::gradient_is_exact) summary.skipped = std::llround(own_skipped[0]);
+  if constexpr (!reduces && !Run::gradient_is_exact)
+    summary.skipped = core::llround(own_skipped[0]);
   if (reports) (call_end(callbacks, summary), ...);
   return summary;
 }

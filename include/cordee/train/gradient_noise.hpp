@@ -19,12 +19,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <limits>
 #include <string>
 
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/math.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -67,13 +67,15 @@ struct gradient_noise {
   }
   /// Standard errors of the two means and, to first order, of their ratio, if steps were
   /// independent; 0 after a single step.
-  [[nodiscard]] double squared_gradient_error() const { return std::sqrt(covariance(3, 1, 1)); }
-  [[nodiscard]] double trace_error() const { return std::sqrt(covariance(4, 2, 2)); }
+  [[nodiscard]] double squared_gradient_error() const {
+    return detail::core::sqrt(covariance(3, 1, 1));
+  }
+  [[nodiscard]] double trace_error() const { return detail::core::sqrt(covariance(4, 2, 2)); }
   [[nodiscard]] double scale_error() const {
     const double r = scale();
     const double variance =
         covariance(4, 2, 2) - 2 * r * covariance(5, 1, 2) + r * r * covariance(3, 1, 1);
-    return std::sqrt(std::max(variance, 0.0)) / squared_gradient();
+    return detail::core::sqrt(std::max(variance, 0.0)) / squared_gradient();
   }
 
   /// Updates and samples that training at this batch takes, relative to the fewest.

@@ -10,7 +10,6 @@
 // Templates throughout, so that programs which resume no run do not compile this code.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -18,6 +17,7 @@
 
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/train/run_state.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
@@ -113,7 +113,7 @@ template <class State>
 [[gnu::cold]] void expect_same_position(const State& saved, const State& own, double epochs) {
   const auto plain = static_cast<double>(saved.update) * saved.epochs_per_update;
   const bool same_batch = own.global_batch == saved.global_batch;
-  const auto differs = [](double a, double b) { return std::abs(a - b) > 1e-9 * std::abs(a); };
+  const auto differs = [](double a, double b) { return core::abs(a - b) > 1e-9 * core::abs(a); };
   if (same_batch ? differs(saved.epochs, epochs)
                  : differs(saved.epochs, plain) ||
                        differs(epochs, static_cast<double>(own.update) * own.epochs_per_update))

@@ -12,11 +12,11 @@
 // the same on all ranks; otherwise each rank has its own.
 #pragma once
 
-#include <cmath>
 #include <limits>
 
 #include <cordee/core/config.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/math.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -32,7 +32,8 @@ struct loss_scaling {
     using single = std::numeric_limits<float>;  // the type of S and of 1/S
     expects(initial >= single::min() && initial <= single::max(),
             "loss_scaling: initial must be a positive normal number of single precision");
-    expects(growth >= 1 && std::isfinite(growth), "loss_scaling: growth must be 1 or more");
+    expects(growth >= 1 && detail::core::isfinite(growth),
+            "loss_scaling: growth must be 1 or more");
     expects(backoff > 0 && backoff <= 1, "loss_scaling: backoff must be above 0 and at most 1");
     expects(interval > 0, "loss_scaling: interval must be a positive number of steps");
   }
@@ -59,7 +60,7 @@ struct loss_scale {
     if (!finite) value = static_cast<float>(value * options.backoff);
     if (finite_steps < options.interval) return;
     const auto grown = static_cast<float>(value * options.growth);
-    if (std::isfinite(grown)) value = grown;
+    if (core::isfinite(grown)) value = grown;
     finite_steps = 0;
   }
 };

@@ -5,11 +5,11 @@
 // get, per-segment norms and the status of the step.
 #pragma once
 
-#include <cmath>
 #include <span>
 #include <string_view>
 
 #include <cordee/comm/reducer.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/core/pod_vector.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/device/arena.hpp>
@@ -182,14 +182,14 @@ class planes {
     const auto grads = copy_to_host(device_, squared_grad_norms_.span(), s);
     const auto sums = copy_to_host(device_, sums_.span(), s);
     for (std::size_t k = 0; k < trainables().size(); ++k)
-      f(trainables()[k], std::sqrt(weights[k]), std::sqrt(grads[k]), std::sqrt(sums[k]));
+      f(trainables()[k], core::sqrt(weights[k]), core::sqrt(grads[k]), core::sqrt(sums[k]));
   }
   /// The first segment whose gradient had no finite norm when it was computed last; otherwise the
   /// last segment. Blocks the host.
   [[nodiscard]] const segment& first_nonfinite_segment(stream s) const {
     const auto squares = copy_to_host(device_, squared_grad_norms_.span(), s);
     std::size_t k = 0;
-    while (k + 1 < trainables().size() && std::isfinite(squares[k])) ++k;
+    while (k + 1 < trainables().size() && core::isfinite(squares[k])) ++k;
     return trainables()[k];
   }
 

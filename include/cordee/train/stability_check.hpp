@@ -5,7 +5,6 @@
 // the momentum, measured during the run (docs/mathematics_ranks.md, 6.1 to 6.3).
 #pragma once
 
-#include <cmath>
 #include <string>
 #include <vector>
 
@@ -13,6 +12,7 @@
 #include <cordee/comm/reducer.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/optim/optimizer.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
@@ -44,7 +44,7 @@ void expect_stable(const O& optimizer, const R& reducer) {
     const momentum_form form = optimizer.momentum_form();
     const double radius = disagreement_radius(optimizer, reducer);
     if (radius < detail::core::largest_stable_radius) return;
-    if (std::isnan(radius))
+    if (core::isnan(radius))
       throw error(
           "trainer: the spectral radius of momentum on this topology cannot be computed: it is "
           "random, "

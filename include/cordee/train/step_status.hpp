@@ -12,11 +12,11 @@
 // (begin_step_op), so the others can be captured in a graph.
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 
 #include <cordee/core/config.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/train/loss_scale.hpp>
 
@@ -55,7 +55,7 @@ struct record_norms_op {
   CORDEE_HOST_DEVICE void operator()(std::size_t) const {
     double sum = 0;
     for (std::size_t k = 0; k < n; ++k) sum += squares[k];
-    const bool finite = std::isfinite(sum);
+    const bool finite = core::isfinite(sum);
     status->last_norm_nonfinite = finite ? 0 : 1;
     status->nonfinite_norms += status->last_norm_nonfinite;
     if (finite || keep_nonfinite) status->squared_global_norm += sum;

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <optional>
@@ -13,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <cordee/core/math.hpp>
 #include <cordee/core/segment.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/train/record.hpp>
@@ -82,7 +82,7 @@ std::optional<quantiles> ratios(const O& outer, [[maybe_unused]] const Planes& p
   if constexpr (HasTrustRatio<inner>) {
     std::vector<double> found;
     planes.for_norms(s, [&](const segment& of, double weights, double gradient, double sum) {
-      if (!std::isfinite(gradient)) return;
+      if (!core::isfinite(gradient)) return;
       for_optimizer_of(outer, of, info.learning_rate, [&](const inner& optimizer, double rate) {
         if (!optimizer.adapt_on(of.kind)) return;
         if constexpr (RatioOfGradient<inner>)

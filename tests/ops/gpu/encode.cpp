@@ -5,6 +5,7 @@
 // CPU's means and residuals.
 #include "tests/ops/gpu/encode.hpp"
 
+#include <cmath>
 #include <vector>
 
 #include <doctest/doctest.h>

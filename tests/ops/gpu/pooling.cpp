@@ -1,5 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
 #include "tests/ops/gpu/pooling_laws.hpp"
 #include "tests/support/emulated.hpp"
 #include "tests/support/ranks.hpp"

@@ -13,11 +13,11 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <type_traits>
 
 #include <cordee/core/error.hpp>
+#include <cordee/core/math.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/batch_norm_problem.hpp>
@@ -225,7 +225,7 @@ void batch_norm_evaluate(const batch_norm_problem& p, int samples,
     const bool padding = c >= static_cast<std::size_t>(p.in.channels);
     row.mean[c] = padding ? Real{0} : running_mean[c];
     const double variance = padding ? 1.0 : static_cast<double>(running_variance[c]);
-    const double deviation = std::sqrt(variance + p.epsilon);
+    const double deviation = core::sqrt(variance + p.epsilon);
     row.inv_std[c] = static_cast<Real>(1 / deviation);
     row.scale[c] = static_cast<Real>(static_cast<double>(t.gamma[c]) / deviation);
   }

@@ -10,10 +10,10 @@
 // number's result does not depend on where its range begins, except for the last few of a range.
 #pragma once
 
-#include <cmath>
 #include <concepts>
 #include <cstddef>
 
+#include <cordee/core/math.hpp>
 #include <cordee/ops/cpu/simd.hpp>
 #include <cordee/ops/lane_ref.hpp>
 
@@ -29,7 +29,7 @@ template <class Real, int V>
   else
     asm("vsqrtpd %1, %0" : "=v"(x) : "v"(x));
 #else
-  for (int k = 0; k < V; ++k) x[k] = std::sqrt(x[k]);
+  for (int k = 0; k < V; ++k) x[k] = core::sqrt(x[k]);
 #endif
   return x;
 }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // With cuDNN itself.
+#include <cmath>
 #include <string>
 
 #include <cordee/device/cuda.cuh>

@@ -4,6 +4,7 @@
 // Laws of engine `cudnn` on any device, with cuDNN or its double.
 #pragma once
 
+#include <cmath>
 #include <vector>
 
 #include <doctest/doctest.h>
