@@ -280,6 +280,7 @@ struct run_over {
   struct world {
     int size() const { return 3; }
   };
+  sgd optimizer() const;
   R reducer() const;
   world comm() const { return {}; }
 };

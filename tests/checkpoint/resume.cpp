@@ -29,6 +29,7 @@
 #include <cordee/schedule/then.hpp>
 #include <cordee/schedule/warmup.hpp>
 #include <cordee/train/evaluate.hpp>
+#include <cordee/train/kfac.hpp>
 
 #include "tests/checkpoint/labelled.hpp"
 #include "tests/support/bits.hpp"
@@ -167,6 +168,11 @@ const then plateaus{constant{0.05}, 0.5,
                     training_plateau{.learning_rate = 0.1, .patience = 0, .threshold = 0.9}};
 
 constexpr auto over_ring = [](threads comm) { return ring{comm}; };
+constexpr auto synthetic_feed = [](threads comm) {
+  return loader{synthetic{.extent = {1, 16, 16}, .classes = 4, .samples = 22, .seed = 3},
+                comm,
+                {.global_batch = 6, .seed = 5}};
+};
 
 }  // namespace
 
@@ -203,10 +209,38 @@ TEST_CASE("resume: a network in int8, whose ranges and batch norms are statistic
     using run_type = trainer<net, sgd, decltype(steady), ring<threads>>;
     return owned_run<net, run_type>(sgd{}, steady, ring{comm}, trainer_options{.seed = seed});
   };
-  const auto make_feed = [](threads comm) {
-    return loader{synthetic{.extent = {1, 16, 16}, .classes = 4, .samples = 22, .seed = 3},
-                  comm,
-                  {.global_batch = 6, .seed = 5}};
+  for (const int ranks : {1, 3}) resumes_to_the_bit(ranks, make, synthetic_feed);
+}
+TEST_CASE("resume: kfac between two computations of its factors") {
+  using net = resnet<8, fp32, cpu, small>;
+  using run_type = trainer<net, kfac<velocity_sgd>, decltype(steady), ring<threads>>;
+  const auto make = [](threads comm, unsigned seed) {
+    return owned_run<net, run_type>(
+        kfac{velocity_sgd{.momentum = 0.9}, 0.03, 1, 4}, steady, ring{comm},
+        trainer_options{.batch_norm_over = 0, .seed = seed});  // applied: 6, not a multiple of 4
   };
-  for (const int ranks : {1, 3}) resumes_to_the_bit(ranks, make, make_feed);
+  for (const int ranks : {1, 3}) resumes_to_the_bit(ranks, make, synthetic_feed);
+
+  const folder files;
+  on_ranks(3, [&](threads comm) {
+    const auto run = make(comm, 0u);
+    auto feed = synthetic_feed(comm);
+    run->fit(feed, until, checkpoint{.folder = files.file("runs"), .every = {.steps = 6}});
+    CHECK_FALSE(run->state().preconditioner.empty());
+    return 0;
+  });
+  on_ranks(2, [&](threads comm) {  // which own other layers: the first step computes factors
+    const auto run = make(comm, 1u);
+    CHECK(rank_change(3, *run).find("; the preconditioner's factors are computed anew") !=
+          std::string::npos);
+    CHECK(run->resume(files.file("runs")));
+    CHECK(run->state().preconditioner.empty());
+    auto feed = synthetic_feed(comm);
+    CHECK(run->step(feed.next(), 2).applied);
+    run_state state = run->state();
+    CHECK_FALSE(state.preconditioner.empty());
+    state.preconditioner.pop_back();
+    CHECK_THROWS_WITH_AS(run->restore(state), doctest::Contains("of other layers"), usage_error);
+    return 0;
+  });
 }

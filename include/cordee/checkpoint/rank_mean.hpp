@@ -31,6 +31,7 @@
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/io/tensor_file.hpp>
+#include <cordee/train/preconditioner.hpp>
 #include <cordee/train/run_state.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::checkpoints {
@@ -39,6 +40,7 @@ namespace cordee::inline CORDEE_ABI::detail::checkpoints {
 /// where the reducer's memory cannot be divided among them.
 template <class Run>
 std::string rank_change(int saved, Run& run) {
+  using O = std::remove_cvref_t<decltype(run.optimizer())>;
   using R = std::remove_cvref_t<decltype(run.reducer())>;
   const int ranks = run.comm().size();
   if (saved == ranks) return {};
@@ -54,13 +56,15 @@ std::string rank_change(int saved, Run& run) {
                        " ranks, of which it is unknown how ", ranks,
                        " ranks share them (residual_slots in comm/reducer.hpp)", remedy));
   else
-    return concat("resume: ", saved, saved == 1 ? " rank -> " : " ranks -> ", ranks,
-                  ": every rank begins with the mean of the saved ranks' ",
-                  Run::weights_differ ? "weights, optimizer slots and running statistics"
-                                      : "running statistics",
-                  R::slots > 0 ? ", and of what error feedback has kept back" : "",
-                  Run::weights_differ ? "" : "; weights and optimizer slots were alike on all",
-                  "\n");
+    return concat(
+        "resume: ", saved, saved == 1 ? " rank -> " : " ranks -> ", ranks,
+        ": every rank begins with the mean of the saved ranks' ",
+        Run::weights_differ ? "weights, optimizer slots and running statistics"
+                            : "running statistics",
+        R::slots > 0 ? ", and of what error feedback has kept back" : "",
+        Run::weights_differ ? "" : "; weights and optimizer slots were alike on all",
+        train::HasPreconditioner<O> ? "; the preconditioner's factors are computed anew" : "",
+        "\n");
 }
 
 /// The state with which every rank goes on: that of the rank which has applied most steps, and the
@@ -72,6 +76,7 @@ inline run_state merged_state(std::span<const run_state> by_rank) {
   run_state merged = *std::max_element(by_rank.begin(), by_rank.end(), fewer);
   for (const run_state& s : by_rank)
     if (s.scale.value < merged.scale.value) merged.scale = s.scale;
+  merged.preconditioner.clear();  // of one rank's layers
   return merged;
 }
 
@@ -109,7 +114,7 @@ void read_mean_planes(Run& run, std::span<const io::tensor_file> files) {
         expect_tensor<Real>(file, p.prefix + std::string(s.name), s);
         ++tensors;
       }
-    if (tensors != file.entries().size())
+    if (tensors + (file.contains("preconditioner") ? 1 : 0) != file.entries().size())
       throw error(concat(
           "resume: ", file.path(), " has ", file.entries().size(), " tensors, this run ", tensors,
           ": continue with the network, the optimizer and the reducer that were saved"));

@@ -5,8 +5,8 @@
 //
 //   common.safetensors   conv1.weight, …, slot0/conv1.weight, …: weights and optimizer slots, written
 //                        by rank 0, if all ranks hold the same
-//   rank-R.safetensors   the others: running statistics, reducer slots, reducer_state; weights and
-//                        optimizer slots where ranks differ; in the metadata, "state" is the run_state
+//   rank-R.safetensors   the others: running statistics, reducer slots, reducer_state, preconditioner;
+//                        weights and optimizer slots where ranks differ; in the metadata, "state" is the run_state
 #pragma once
 
 #include <algorithm>
@@ -59,6 +59,19 @@ auto saved_planes(Run& run) {
   return planes;
 }
 
+/// f(name, numbers) for what is a tensor of its own in a rank's file.
+template <class State, class F>
+void visit_numbers(State& state, const F& f) {
+  f("reducer_state", state.reducer.numbers);
+  f("preconditioner", state.preconditioner);
+}
+inline std::size_t count_numbers(const io::tensor_file& file) {
+  std::size_t count = 0;
+  const run_state names;
+  visit_numbers(names, [&](const char* name, const auto&) { count += file.contains(name); });
+  return count;
+}
+
 /// What a checkpoint holds of one rank: copies of the planes in the host's memory, which another
 /// thread may write while the run goes on, or the planes themselves, which must not change before
 /// they are written.
@@ -97,8 +110,9 @@ class snapshot {
       save(folder + "/" + std::string(common_file), tensors(true),
            {{"format", "pt"}, {"cordee", std::string(version)}});
     auto own = tensors(false);
-    if (!state_.reducer.numbers.empty())
-      own.push_back({"reducer_state", {state_.reducer.numbers.size()}, state_.reducer.numbers});
+    visit_numbers(state_, [&](const char* name, const std::vector<double>& x) {
+      if (!x.empty()) own.push_back({name, {x.size()}, x});
+    });
     save(folder + "/" + rank_file(rank_), own,
          {{"format", "pt"}, {"state", to_json(state_).dump()}});
   }
@@ -144,9 +158,12 @@ class snapshot {
   void save(const std::string& path, std::span<const io::tensor_view> all,
             const io::tensor_metadata& metadata) const {
     staged_io<D> staging(device_, stream_);
-    const std::byte* const of_reducer = std::as_bytes(std::span(state_.reducer.numbers)).data();
     io::save_tensors(path, all, metadata, [&](auto& file, std::span<const std::byte> bytes) {
-      if (copies_ || bytes.data() == of_reducer)
+      bool is_state = false;
+      visit_numbers(state_, [&](const char*, const std::vector<double>& x) {
+        is_state |= bytes.data() == std::as_bytes(std::span(x)).data();
+      });
+      if (copies_ || is_state)
         file.write(bytes);
       else
         staging.write(bytes, [&](std::span<const std::byte> piece) { file.write(piece); });
@@ -190,7 +207,7 @@ void read_planes(Run& run, const io::tensor_file& file, bool common) {
       expect_tensor<Real>(file, name, s);
       ++tensors;
     }
-  if (tensors + (file.contains("reducer_state") ? 1 : 0) != file.entries().size())
+  if (tensors + count_numbers(file) != file.entries().size())
     throw error(concat(
         "resume: ", file.path(), " has ", file.entries().size(), " tensors, this run ", tensors,
         ": continue with the network, the optimizer and the reducer that were saved"));
@@ -210,10 +227,12 @@ inline run_state read_state(const io::tensor_file& file) {
   for (const auto& [key, value] : file.metadata())
     if (key == "state") {
       run_state state = to_run_state(nlohmann::json::parse(value));
-      if (const io::tensor_entry* const e = file.find("reducer_state")) {
-        state.reducer.numbers.resize(e->size / sizeof(double));
-        file.read("reducer_state", std::span(state.reducer.numbers));
-      }
+      visit_numbers(state, [&](const char* name, std::vector<double>& x) {
+        const io::tensor_entry* const e = file.find(name);
+        if (e == nullptr) return;
+        x.resize(e->size / sizeof(double));
+        file.read(name, std::span(x));
+      });
       return state;
     }
   throw error(concat(file.path(), " has no state among its metadata"));

@@ -69,7 +69,7 @@ inline void read_count(const nlohmann::json& j, const char* name, auto& out) {
   out = count_at<std::remove_cvref_t<decltype(out)>>(j, name);
 }
 
-/// One rank's state but the reducer's numbers, which are a tensor.
+/// One rank's state but the numbers that are tensors (snapshot.hpp).
 inline nlohmann::json to_json(const run_state& s) {
   nlohmann::json schedule = nlohmann::json::array();
   for (const double x : s.schedule) schedule.push_back(to_json(x));

@@ -31,9 +31,7 @@
 #include <cordee/train/preconditioner.hpp>
 #include <cordee/train/step.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-
-namespace detail::train {
+namespace cordee::inline CORDEE_ABI::detail::train {
 
 /// A network, whose batch norms can share their statistics.
 template <class M>
@@ -178,6 +176,7 @@ class bucket_exchange {
     if constexpr (HasPreconditioner<O>) preconditioner_.precondition(planes_.grads(), info_);
     optimizer_.accept(v, info_, s);
   }
+  [[nodiscard]] auto& preconditioner() { return preconditioner_; }
   /// Seconds of this step's finish(), where these are what the exchange took beyond backward: on a
   /// device the host would wait for backward too.
   [[nodiscard]] std::optional<double> exposed() const {
@@ -295,6 +294,4 @@ class bucket_exchange {
   [[no_unique_address]] preconditioner_of<O, M, R> preconditioner_;
 };
 
-}  // namespace detail::train
-
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::train

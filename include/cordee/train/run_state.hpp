@@ -9,6 +9,7 @@
 //               the gradient's noise
 //   schedule    what an adaptive schedule has learned
 //   reducer     what a reducer keeps beside its slots: an asynchronous server's weights and clock
+//   preconditioner   sums of kfac's factors, of this rank's layers, between two computations of them
 //
 // Random numbers are functions of seed, epoch, round and sample (core/random.hpp), hence they have
 // no state. Each rank has its own run_state: counters of applied steps and loss scales differ
@@ -17,6 +18,7 @@
 
 #include <algorithm>
 #include <array>
+#include <concepts>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -84,14 +86,22 @@ struct run_state {
   detail::train::fit_state fit;
   std::vector<double> schedule;
   reducer_state reducer;
+  std::vector<double> preconditioner;
 };
 
 namespace detail::train {
 
-/// `own` with the state of the schedule and of the reducer, whose planes are of Real. Collective
-/// where the reducer has a state.
-template <class Real, class S, class R>
-[[gnu::cold]] run_state collect_state(run_state own, S& schedule, const R& reducer) {
+template <class P>
+concept HasPreconditionerState = requires(P p, const run_state& state) {
+  { p.state(std::int64_t{}) } -> std::same_as<std::vector<double>>;  // of a number of applied steps
+  p.restore(state.preconditioner);
+};
+
+/// `own` with the state of the schedule, of the reducer, whose planes are of Real, and of the
+/// preconditioner. Collective where the reducer has a state.
+template <class Real, class S, class R, class P>
+[[gnu::cold]] run_state collect_state(run_state own, S& schedule, const R& reducer,
+                                      const P& preconditioner) {
   if constexpr (detail::schedule::HasScheduleState<S>) {
     const std::span<const double> numbers = schedule.state();
     own.schedule.assign(numbers.data(), numbers.data() + numbers.size());
@@ -102,6 +112,8 @@ template <class Real, class S, class R>
     own.reducer = reducer.template state<Real>();
     allreduce_host(reducer.comm, barrier, reduce_op::sum);  // none pushes before it is read
   }
+  if constexpr (HasPreconditionerState<P>)
+    own.preconditioner = preconditioner.state(own.progress.applied);
   return own;
 }
 
@@ -132,10 +144,11 @@ void agree_on_schedule(Run& run) {
   }
 }
 
-/// Passes a schedule's and a reducer's part of `state` to them. Throws error for a schedule of
-/// another kind. Collective.
-template <class Real, class S, class R>
-[[gnu::cold]] void restore_policies(const run_state& state, S& schedule, const R& reducer) {
+/// Passes the parts of `state` to the schedule, the reducer and the preconditioner. Throws error for
+/// a schedule of another kind, and for factors of other layers. Collective.
+template <class Real, class S, class R, class P>
+[[gnu::cold]] void restore_policies(const run_state& state, S& schedule, const R& reducer,
+                                    P& preconditioner) {
   if constexpr (detail::schedule::HasScheduleState<S>) {
     const std::span<double> numbers = schedule_numbers(schedule, state.schedule.size());
     std::copy(state.schedule.begin(), state.schedule.end(), numbers.begin());
@@ -146,6 +159,7 @@ template <class Real, class S, class R>
     reducer.template restore<Real>(state.reducer);
     allreduce_host(reducer.comm, barrier, reduce_op::sum);  // none pushes before it is restored
   }
+  if constexpr (HasPreconditionerState<P>) preconditioner.restore(state.preconditioner);
 }
 
 }  // namespace detail::train

@@ -107,12 +107,13 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
 
   /// What changes from step to step beside the planes. Collective: no rank may be in a step.
   [[nodiscard]] run_state state() {
-    return detail::train::collect_state<Real>(state_, schedule_, reducer_);
+    return detail::train::collect_state<Real>(state_, schedule_, reducer_,
+                                              exchange_.preconditioner());
   }
   /// Continues at `state`, with planes written before; the next fit seeks its loader. Collective.
   void restore(const run_state& state) {
-    detail::train::restore_policies<Real>(state, schedule_, reducer_);
-    state_ = {state.progress, state.scale, detail::train::to_resume(state.fit), {}, {}};
+    detail::train::restore_policies<Real>(state, schedule_, reducer_, exchange_.preconditioner());
+    state_ = {state.progress, state.scale, detail::train::to_resume(state.fit), {}, {}, {}};
     gradient_scaler_.restore(device_, stream_);
     model_.pack_parameters(weights(), packed_parameters_, stream_);
   }
