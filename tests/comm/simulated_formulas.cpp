@@ -173,8 +173,8 @@ TEST_CASE("simulated server: 2(p-1) messages of n, all of them rank 0's") {
 }
 
 TEST_CASE("simulated torus: rings in rows inside of nodes, rings in columns across them") {
-  for (const std::size_t y : {1, 2, 3, 8, 32})
-    for (const std::size_t x : {1, 2, 4, 7, 32}) {
+  for (const std::size_t y : {1u, 2u, 3u, 8u, 32u})
+    for (const std::size_t x : {1u, 2u, 4u, 7u, 32u}) {
       CAPTURE(x);
       CAPTURE(y);
       const std::size_t numbers = 16 * x * y, n = numbers * sizeof(float);
@@ -198,8 +198,8 @@ TEST_CASE("simulated torus: rings in rows inside of nodes, rings in columns acro
 }
 
 TEST_CASE("simulated hierarchical: trees inside of nodes, a ring across them") {
-  for (const std::size_t g : {1, 2, 3, 8, 32})
-    for (const std::size_t k : {1, 2, 4, 7, 32}) {
+  for (const std::size_t g : {1u, 2u, 3u, 8u, 32u})
+    for (const std::size_t k : {1u, 2u, 4u, 7u, 32u}) {
       CAPTURE(g);
       CAPTURE(k);
       const std::size_t numbers = 16 * g, n = numbers * sizeof(float);

@@ -4,9 +4,9 @@
 // Golden vectors of SGD, LARS and Local SGD (docs/mathematics.md, 2.3, 3.3 and 5.6) through the
 // whole trainer: the toy set T4, any number of ranks, whose optima differ and have T4's as their
 // mean.
-#include <cmath>
-
 #include "tests/support/goldens.hpp"
+
+#include <cmath>
 
 #include <doctest/doctest.h>
 
