@@ -78,6 +78,14 @@ void measure_tensor_core(table& rows) {
             [&] { tensor_core::pack<N>(p, dw, w, at.s); });
     measure(rows, "fprop " + name, {x_bytes + w_bytes, y_bytes},
             [&] { tensor_core::fprop<N>(p, samples, x, w, y, at.s); });
+    // Two doubles of each chunk are written and read, and two of each set.
+    auto rows_of_channels = filled<float>(8 * static_cast<std::size_t>(p.filters));
+    float* const of_channels = rows_of_channels.span().data;
+    const batch_statistics<float> statistics{static_cast<std::size_t>(p.filters), of_channels,
+                                             of_channels + p.filters, of_channels + 6 * p.filters,
+                                             of_channels + 7 * p.filters};
+    measure(rows, "fprop, statistics " + name, {x_bytes + w_bytes, y_bytes},
+            [&] { tensor_core::fprop<N>(p, samples, x, w, y, statistics, at.s); });
     measure(rows, "dgrad " + name, {y_bytes + w_bytes, x_bytes},
             [&] { tensor_core::dgrad<N>(p, samples, y, w, x, overwrite, at.s); });
     measure(rows, "wgrad " + name, {x_bytes + y_bytes, master_bytes},

@@ -15,11 +15,14 @@ namespace {
 using tile32 = tensor_core_tile<32, 4>;
 using tile64 = tensor_core_tile<64, 2>;
 using tile128 = tensor_core_tile<128, 2>;
+template <class N>
+using store_moments = moments_epilogue<store_epilogue<N>, float>;
+using byte_moments = moments_epilogue<byte_sum_epilogue<float>, float>;
 template <class N, class Tile, class Prologue = identity_prologue,
-          class Epilogue = store_epilogue<N>>
+          class Epilogue = store_moments<N>>
 using correlation = correlation_kernel<N, Tile, Prologue, Epilogue>;
 template <class N, class Tile, class Prologue = identity_prologue,
-          class Epilogue = store_epilogue<N>>
+          class Epilogue = store_moments<N>>
 using one_tap = correlation_kernel<N, Tile, Prologue, Epilogue, true>;
 template <class N, class Tile, bool OneTap, std::size_t Parts>
 using dgrad = dgrad_kernel<N, Tile, store_epilogue<N>, float, OneTap, Parts>;
@@ -28,14 +31,13 @@ using byte_dgrad = dgrad_kernel<bfloat, Tile, straight_through_epilogue, float, 
 template <class N, class Tile, class Prologue = identity_prologue>
 using wgrad = weight_gradient_kernel<N, Tile, Prologue>;
 template <class N, class Tile>
-using fused = correlation<N, Tile, scale_bias_relu_prologue<N>, statistics_epilogue<N>>;
+using fused = correlation<N, Tile, scale_bias_relu_prologue<N>>;
 template <class N, class Tile>
 using bias_relu = correlation<N, Tile, identity_prologue, bias_relu_epilogue<N>>;
 template <class N, class Tile>
 using fused_wgrad = wgrad<N, Tile, scale_bias_relu_prologue<N>>;
-template <class Tile, class Out>
-using byte_correlation =
-    correlation<std::uint8_t, Tile, zero_point_prologue, byte_sum_epilogue<Out>>;
+template <class Tile, class Epilogue>
+using byte_correlation = correlation<std::uint8_t, Tile, zero_point_prologue, Epilogue>;
 }  // namespace
 
 KERNEL(correlation_fp16_32, correlation<cordee::half, tile32>)
@@ -50,12 +52,9 @@ KERNEL(correlation_1x1_fp16_128, one_tap<cordee::half, tile128>)
 KERNEL(correlation_1x1_bf16_32, one_tap<bfloat, tile32>)
 KERNEL(correlation_1x1_bf16_64, one_tap<bfloat, tile64>)
 KERNEL(correlation_1x1_bf16_128, one_tap<bfloat, tile128>)
-KERNEL(correlation_1x1_bytes_32,
-       one_tap<std::uint8_t, tile32, zero_point_prologue, byte_sum_epilogue<float>>)
-KERNEL(correlation_1x1_bytes_64,
-       one_tap<std::uint8_t, tile64, zero_point_prologue, byte_sum_epilogue<float>>)
-KERNEL(correlation_1x1_bytes_128,
-       one_tap<std::uint8_t, tile128, zero_point_prologue, byte_sum_epilogue<float>>)
+KERNEL(correlation_1x1_bytes_32, one_tap<std::uint8_t, tile32, zero_point_prologue, byte_moments>)
+KERNEL(correlation_1x1_bytes_64, one_tap<std::uint8_t, tile64, zero_point_prologue, byte_moments>)
+KERNEL(correlation_1x1_bytes_128, one_tap<std::uint8_t, tile128, zero_point_prologue, byte_moments>)
 KERNEL(dgrad_fp16_32, dgrad<cordee::half, tile32, false, 1>)
 KERNEL(dgrad_1x1_fp16_32, dgrad<cordee::half, tile32, true, 1>)
 KERNEL(dgrad_strided_fp16_32, dgrad<cordee::half, tile32, false, 4>)
@@ -107,12 +106,12 @@ KERNEL(wgrad_fused_fp16_128, fused_wgrad<cordee::half, tile128>)
 KERNEL(wgrad_fused_bf16_32, fused_wgrad<bfloat, tile32>)
 KERNEL(wgrad_fused_bf16_64, fused_wgrad<bfloat, tile64>)
 KERNEL(wgrad_fused_bf16_128, fused_wgrad<bfloat, tile128>)
-KERNEL(correlation_bytes_32, byte_correlation<tile32, float>)
-KERNEL(correlation_bytes_64, byte_correlation<tile64, float>)
-KERNEL(correlation_bytes_128, byte_correlation<tile128, float>)
-KERNEL(correlation_bytes_sums_32, byte_correlation<tile32, std::int32_t>)
-KERNEL(correlation_bytes_sums_64, byte_correlation<tile64, std::int32_t>)
-KERNEL(correlation_bytes_sums_128, byte_correlation<tile128, std::int32_t>)
+KERNEL(correlation_bytes_32, byte_correlation<tile32, byte_moments>)
+KERNEL(correlation_bytes_64, byte_correlation<tile64, byte_moments>)
+KERNEL(correlation_bytes_128, byte_correlation<tile128, byte_moments>)
+KERNEL(correlation_bytes_sums_32, byte_correlation<tile32, byte_sum_epilogue<std::int32_t>>)
+KERNEL(correlation_bytes_sums_64, byte_correlation<tile64, byte_sum_epilogue<std::int32_t>>)
+KERNEL(correlation_bytes_sums_128, byte_correlation<tile128, byte_sum_epilogue<std::int32_t>>)
 
 KERNEL(pack_filters_bf16, pack_filters_kernel<float, bfloat>)
 KERNEL(pack_filters_bytes, pack_filters_kernel<std::int8_t, std::int8_t>)

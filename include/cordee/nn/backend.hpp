@@ -60,6 +60,9 @@ struct backend {
   static constexpr bool packs_gradients =
       packs_by_table && !Quantized<P> && requires { requires Engine::packs_gradients; };
 
+  /// Whether convolutions compute the statistics of the batch norms behind them.
+  static constexpr bool computes_statistics = requires { requires Engine::computes_statistics; };
+
   static constexpr int block(int channels) { return Engine::template block<number>(channels); }
   static constexpr std::size_t numbers(const extent& e) {
     return ops::sample_size(e, block(e.channels));

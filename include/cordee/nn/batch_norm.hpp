@@ -73,14 +73,31 @@ class batch_norm_node {
     pass.device.copy(packed + padded(), pass.plane + beta_, channels * sizeof(real), pass.s);
   }
 
+  /// For the convolution before it: where it writes the statistics of its output, which forward then
+  /// does not compute; null if they are not of one group of this rank's samples.
+  auto statistics_of(const forward_pass<B>& pass)
+    requires(B::computes_statistics)
+  {
+    ops::batch_statistics<real> out{};
+    has_statistics_ = takes_statistics(pass) && !pass.batch_norm_allreduce &&
+                      problem_.ghost_batches(pass.samples) == 1;
+    if (has_statistics_)
+      out = {static_cast<std::size_t>(problem_.in.channels), pass.template packed_at<real>(packed_),
+             saved(pass), pass.plane + mean_, pass.plane + variance_};
+    return out;
+  }
+
   const number* forward(const forward_pass<B>& pass, const number* x,
                         const number* residual = nullptr) {
     y_ = pass.buffer_for(activation_, B::numbers(problem_.in));
-    saved_ = pass.saved->template buffer_for<real>(activation_ + 1,
-                                                   problem_.saved_size(pass.samples, V));
+    saved_ = saved(pass);
     x_ = x;
     const auto t = tensors(pass);
-    if (pass.phase == phase::train && !pass.frozen_statistics && !pass.is_frozen(segment_)) {
+    if (has_statistics_) {
+      if constexpr (B::computes_statistics)
+        count_ =
+            batch_norm_normalize<number, V, Epilogue>(problem_, pass.samples, t, residual, pass.s);
+    } else if (takes_statistics(pass)) {
       problem_.moving_average = pass.moving_average;
       // for a GPU by argument-dependent lookup: ops/gpu/batch_norm.hpp
       count_ = batch_norm_forward<number, V, Epilogue>(problem_, pass.samples, t, residual,
@@ -129,6 +146,13 @@ class batch_norm_node {
   }
 
  private:
+  [[nodiscard]] bool takes_statistics(const forward_pass<B>& pass) const {
+    return pass.phase == phase::train && !pass.frozen_statistics && !pass.is_frozen(segment_);
+  }
+  [[nodiscard]] real* saved(const forward_pass<B>& pass) const {
+    return pass.saved->template buffer_for<real>(activation_ + 1,
+                                                 problem_.saved_size(pass.samples, V));
+  }
   [[nodiscard]] std::size_t padded() const { return problem_.padded_channels(V); }
   template <class Pass>
   ops::batch_norm_tensors<number, real> tensors(const Pass& pass) {
@@ -141,6 +165,7 @@ class batch_norm_node {
   ops::batch_norm_problem problem_;
   std::size_t segment_, gamma_, beta_, mean_, variance_, packed_, activation_;
   double count_ = 0;
+  bool has_statistics_ = false;  // of this pass, from the convolution before
   const number* x_ = nullptr;
   number* y_ = nullptr;
   real* saved_ = nullptr;

@@ -55,6 +55,18 @@ class convolution_node {
                                     pass.template packed_at<number>(packed_), y, pass.s);
     return y;
   }
+  /// And the statistics of the batch norm behind it.
+  template <class Norm>
+  const number* forward(const forward_pass<B>& pass, const number* x, Norm& norm)
+    requires requires { norm.statistics_of(pass); }
+  {
+    number* const y = pass.buffer_for(activation_, B::numbers(problem_.out()));
+    x_ = x;
+    engine{}.template fprop<number>(problem_, pass.samples, x,
+                                    pass.template packed_at<number>(packed_), y,
+                                    norm.statistics_of(pass), pass.s);
+    return y;
+  }
 
   template <class Ready>
   number* backward(const backward_pass<B>& pass, number* dy, gradient_target<number> target,

@@ -206,6 +206,25 @@ struct backward_pass {
   }
 };
 
+/// A node whose forward pass can also compute what `Next` would compute first of its output: the
+/// statistics of a batch norm.
+template <class Node, class Next, class B, class N>
+concept ComputesFor = requires(Node& node, const forward_pass<B>& pass, const N* x, Next& next) {
+  node.forward(pass, x, next);
+};
+/// The forward pass of a node whose output `next`, if there is one, alone reads.
+template <class Node, class B, class N>
+const N* forward_before(Node& node, const forward_pass<B>& pass, const N* x) {
+  return node.forward(pass, x);
+}
+template <class Node, class B, class N, class Next>
+const N* forward_before(Node& node, const forward_pass<B>& pass, const N* x, Next& next) {
+  if constexpr (ComputesFor<Node, Next, B, N>)
+    return node.forward(pass, x, next);
+  else
+    return node.forward(pass, x);
+}
+
 /// Where a layer writes its input gradient: added to `accumulate_into`; into a buffer of its choice
 /// where that is null; nowhere at the network's input, where it is not needed.
 template <class Number>

@@ -98,8 +98,7 @@ class quantized_convolution_node {
   }
 
   const number* forward(const forward_pass<B>& pass, const number* x) {
-    number* const y = pass.buffer_for(activation_, B::numbers(problem_.out()));
-    x_ = x;
+    number* const y = begin_forward(pass, x);
     if constexpr (on_cpu) {
       if (!pass.quantization->observer.is_quantized(layer_)) {
         run_fp32(pass, x, y);
@@ -110,6 +109,16 @@ class quantized_convolution_node {
       quantizer_ = device_input_quantizer(pass, x);
     }
     fprop(pass, x, y);
+    return y;
+  }
+  /// And the statistics of the batch norm behind it.
+  template <class Norm>
+  const number* forward(const forward_pass<B>& pass, const number* x, Norm& norm)
+    requires requires { norm.statistics_of(pass); }
+  {
+    number* const y = begin_forward(pass, x);
+    quantizer_ = device_input_quantizer(pass, x);
+    fprop(pass, x, y, norm.statistics_of(pass));
     return y;
   }
 
@@ -163,10 +172,16 @@ class quantized_convolution_node {
     return returned ? buffer : target.accumulate_into;
   }
 
-  void fprop(const forward_pass<B>& pass, const number* x, number* y) const {
+  number* begin_forward(const forward_pass<B>& pass, const number* x) {
+    x_ = x;
+    return pass.buffer_for(activation_, B::numbers(problem_.out()));
+  }
+  template <class... Statistics>
+  void fprop(const forward_pass<B>& pass, const number* x, number* y,
+             const Statistics&... statistics) const {
     engine::fprop_bytes(problem_, pass.samples, x, quantizer_,
                         pass.template packed_at<std::int8_t>(packed_bytes_),
-                        pass.template packed_at<float>(scales_), y, pass.s);
+                        pass.template packed_at<float>(scales_), y, statistics..., pass.s);
   }
   static constexpr std::size_t size_of(int n) { return static_cast<std::size_t>(n); }
   [[nodiscard]] std::size_t numbers(const forward_pass<B>& pass, const extent& e) const {

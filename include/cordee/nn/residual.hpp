@@ -63,7 +63,7 @@ struct residual_node {
   }
   template <class B, class N>
   const N* forward(const forward_pass<B>& pass, const N* x) {
-    const N* const z = body.forward(pass, x);
+    const N* const z = forward_before(body, pass, x, norm);
     return norm.forward(pass, z, shortcut.forward(pass, x));
   }
   template <class B, class N, class Ready>

@@ -32,9 +32,9 @@ struct sequential_node<std::index_sequence<I...>, Nodes...> : indexed_node<I, No
   void pack_parameters(const pack_pass<B>& pass) const {
     (this->indexed_node<I, Nodes>::node.pack_parameters(pass), ...);
   }
-  template <class B, class N>
-  const N* forward(const forward_pass<B>& pass, const N* x) {
-    ((x = this->indexed_node<I, Nodes>::node.forward(pass, x)), ...);
+  template <class B, class N, class... Next>
+  const N* forward(const forward_pass<B>& pass, const N* x, Next&... next) {
+    ((x = forward_at<I>(pass, x, next...)), ...);
     return x;
   }
   template <class B, class N, class Ready>
@@ -48,6 +48,13 @@ struct sequential_node<std::index_sequence<I...>, Nodes...> : indexed_node<I, No
   }
 
  private:
+  template <std::size_t K, class B, class N, class... Next>
+  const N* forward_at(const forward_pass<B>& pass, const N* x, Next&... next) {
+    if constexpr (K + 1 < sizeof...(I))
+      return forward_before(at<K>(*this), pass, x, at<K + 1>(*this));
+    else
+      return forward_before(at<K>(*this), pass, x, next...);
+  }
   template <std::size_t K, class Node>
   static Node& at(indexed_node<K, Node>& indexed) {
     return indexed.node;

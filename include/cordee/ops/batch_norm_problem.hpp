@@ -129,4 +129,13 @@ struct batch_norm_coefficients {
         slope(shift + padded_channels) {}
 };
 
+/// Where the statistics of a batch go that is one ghost batch, for what computes them instead of
+/// batch_norm_forward: the saved rows, and the running statistics. Null: nowhere.
+template <class Real>
+struct batch_statistics {
+  std::size_t channels = 0;
+  const Real* gamma = nullptr;
+  Real *saved = nullptr, *running_mean = nullptr, *running_variance = nullptr;
+};
+
 }  // namespace cordee::inline CORDEE_ABI::detail::ops

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include <cordee/ops/gpu/batch_norm_merge.hpp>
+#include <cordee/ops/gpu/batch_norm_tiles.hpp>
 
 #include "tests/support/device_vectors.hpp"
 #include "tests/support/emulated.hpp"
@@ -27,7 +28,8 @@ struct merging_kernel {
   [[nodiscard]] static constexpr std::size_t shared_bytes() { return threads * sizeof(double); }
   template <class Block>
   CORDEE_DEVICE void operator()(Block& b) const {
-    merge.merge(b, tiling, b.template shared<double>(threads));
+    merge.template merge<threads>(b, tiling.merge_place_of(b.index()),
+                                  b.template shared<double>(threads));
   }
 };
 template <class Merge>
@@ -40,10 +42,10 @@ struct tables {
   static constexpr std::size_t channels = 9, pixels = 2900;
   batch_norm_tiles tiling{{{9, 50, 58}, 2}, 3, 1, 1};
   doubles gamma = normal_numbers(channels, 1), saved = doubles(2 * 5 * channels, 7.0);
-  chunk_merge merge{tiling};
+  chunk_merge merge = tiling.merge();
   // Entries that no chunk wrote are NaN: reading them shows.
-  doubles memory = doubles(merge.numbers(tiling), std::nan(""));
-  std::vector<unsigned> arrived = std::vector<unsigned>(merge.counters(tiling));
+  doubles memory = doubles(merge.numbers(), std::nan(""));
+  std::vector<unsigned> arrived = std::vector<unsigned>(merge.counters());
   doubles first_result = doubles(2 * channels), second_result = first_result;
 
   tables() {
@@ -56,7 +58,7 @@ struct tables {
   void each_chunk(const F& f) {
     for (std::size_t g = 0; g < tiling.groups; ++g)
       for (std::size_t k = 0; k < tiling.chunks; ++k)
-        for (std::size_t c = 0; c < channels; ++c) f(g, k, c, merge.entry(tiling, g, k, c));
+        for (std::size_t c = 0; c < channels; ++c) f(g, k, c, merge.entry(g, k, c));
   }
   batch_norm_coefficients<double> rows(std::size_t g) { return {saved.data(), channels, g}; }
 };
@@ -172,11 +174,11 @@ TEST_CASE("batch_norm_merge: of one group the merges finish the running statisti
   const std::size_t lanes = tiling.in.lanes();
   REQUIRE(tiling.groups == 1);
   const doubles gamma = normal_numbers(lanes, 1);
-  chunk_merge merge(tiling);
-  doubles entries = normal_numbers(merge.numbers(tiling), 2), saved(5 * lanes, 0.5), mean(lanes),
+  chunk_merge merge = tiling.merge();
+  doubles entries = normal_numbers(merge.numbers(), 2), saved(5 * lanes, 0.5), mean(lanes),
           variance(lanes);
   for (std::size_t i = entries.size() / 2; i < entries.size(); ++i) entries[i] *= entries[i];
-  std::vector<unsigned> arrived(merge.counters(tiling));
+  std::vector<unsigned> arrived(merge.counters());
   merge.firsts = entries.data();
   merge.seconds = entries.data() + entries.size() / 2;
   merge.arrived = arrived.data();
@@ -185,7 +187,7 @@ TEST_CASE("batch_norm_merge: of one group the merges finish the running statisti
     const running_statistics_op<double> moves{
         1, lanes, mean.data(), variance.data(), running.data(), spread.data()};
     run(tiling, moments_merge<double>{merge, gamma.data(), saved.data(), mean.data(),
-                                      variance.data(), moves, is_final});
+                                      variance.data(), moves, is_final ? 8u : 0u});
     for (std::size_t c = 0; c < lanes; ++c) {
       const bool moved = is_final && c < 8;
       CHECK(running[c] == (moved ? doctest::Approx(2.7 + 0.1 * mean[c]) : doctest::Approx(3)));
@@ -194,7 +196,7 @@ TEST_CASE("batch_norm_merge: of one group the merges finish the running statisti
     const parameter_gradient_op<double> gradient{
         1, lanes, mean.data(), variance.data(), dbeta.data(), dgamma.data(), true};
     run(tiling, sums_merge<double>{merge, gamma.data(), saved.data(), mean.data(), variance.data(),
-                                   false, gradient, is_final});
+                                   false, gradient, is_final ? 8u : 0u});
     for (std::size_t c = 0; c < lanes; ++c) {
       const bool moved = is_final && c < 8;
       CHECK(dbeta[c] == (moved ? 5 + mean[c] : 5));

@@ -29,13 +29,6 @@ inline void expect_one_group(const batch_norm_problem& at, int samples,
       "batch_norm: statistics shared by ranks are taken over whole batches; use ghost_batch = 0");
 }
 
-template <GpuStream S>
-void use_memory(chunk_merge& m, const batch_norm_tiles& tiling, double* memory, S s) {
-  m.firsts = memory;
-  m.seconds = memory + m.numbers(tiling) / 2;
-  m.arrived = s.counters(m.counters(tiling));
-}
-
 // The bodies below take V, the channels of a block, at run time: a row of a GPU's layout is one
 // block, and every number of channels of a network would be an instance of its own.
 
@@ -56,17 +49,18 @@ double normalize_batch(const batch_norm_problem& at, int V, int samples,
   expect_vec_aligned<size>(t.x, t.y, residual);
   const batch_norm_tiles tiling(at, samples, V, size);
   const std::size_t lanes = tiling.in.lanes(), table = tiling.groups * lanes;
-  chunk_merge chunks(tiling);
-  const device::stream_buffer<double, S> memory(s, chunks.numbers(tiling)),
-      statistics(s, 2 * table);
-  use_memory(chunks, tiling, memory.data(), s);
+  chunk_merge chunks = tiling.merge();
+  const device::stream_buffer<double, S> memory(s, chunks.numbers()), statistics(s, 2 * table);
+  chunks.use_memory(memory.data(), s);
   double *mean = statistics.data(), *variance = mean + table;
   const running_statistics_op<Real> running{tiling.groups, lanes,        mean,
                                             variance,      running_mean, running_variance};
   const bool is_final = tiling.groups == 1 && !combine;
-  s.launch_kernel(tiling.blocks(),
-                  chunk_moments_kernel<N, size, Real>{
-                      tiling, t.x, {chunks, t.gamma, t.saved, mean, variance, running, is_final}});
+  s.launch_kernel(tiling.blocks(), chunk_moments_kernel<N, size, Real>{
+                                       tiling,
+                                       t.x,
+                                       {chunks, t.gamma, t.saved, mean, variance, running,
+                                        is_final ? tiling.in.channels : 0}});
   auto count = static_cast<double>(tiling.rows_of(tiling.groups - 1));
   if (combine.enqueue != nullptr)
     enqueue_moments<Real>(tiling.in.channels, lanes, count, t.gamma, t.saved, mean, combine, s);
@@ -88,6 +82,17 @@ double batch_norm_forward(const batch_norm_problem& at, int samples,
                           const statistics_allreduce& combine, S s) {
   return normalize_batch<vec_16b_size<N, V>, Epilogue>(at, V, samples, t, residual, running_mean,
                                                        running_variance, combine, s);
+}
+
+/// The same where `saved` and the running statistics are computed already (batch_statistics).
+template <Number N, int V, class Epilogue, class Real, GpuStream S>
+double batch_norm_normalize(const batch_norm_problem& at, int samples,
+                            const batch_norm_tensors<N, Real>& t, const N* residual, S s) {
+  constexpr int size = vec_16b_size<N, V>;
+  expect_vec_aligned<size>(t.x, t.y, residual);
+  const batch_norm_tiles tiling({at.in, 0}, samples, V, size);  // one group
+  s.launch_kernel(tiling.blocks(), normalize_kernel<Epilogue, N, size, Real>{tiling, t, residual});
+  return static_cast<double>(tiling.rows_of(0));
 }
 
 /// Evaluation, and training with frozen statistics: normalizes by the running statistics.
@@ -113,18 +118,19 @@ void differentiate_batch(const batch_norm_problem& at, int V, int samples,
   expect_vec_aligned<size>(t.x, t.y, dy, dx);
   const batch_norm_tiles tiling(at, samples, V, size);
   const std::size_t lanes = tiling.in.lanes(), table = tiling.groups * lanes;
-  chunk_merge chunks(tiling);
-  const device::stream_buffer<double, S> memory(s, chunks.numbers(tiling)), sums(s, 2 * table);
-  use_memory(chunks, tiling, memory.data(), s);
+  chunk_merge chunks = tiling.merge();
+  const device::stream_buffer<double, S> memory(s, chunks.numbers()), sums(s, 2 * table);
+  chunks.use_memory(memory.data(), s);
   double *shift = sums.data(), *scale = shift + table;
   const parameter_gradient_op<Real> gradient{
       tiling.groups, lanes, shift, scale, dbeta, dgamma, mode == write_mode::add};
-  s.launch_kernel(tiling.blocks(), chunk_sums_kernel<Epilogue, N, size, Real>{
-                                       tiling,
-                                       t,
-                                       dy,
-                                       {chunks, t.gamma, t.saved, shift, scale,
-                                        count == at.frozen_count, gradient, tiling.groups == 1}});
+  s.launch_kernel(tiling.blocks(),
+                  chunk_sums_kernel<Epilogue, N, size, Real>{
+                      tiling,
+                      t,
+                      dy,
+                      {chunks, t.gamma, t.saved, shift, scale, count == at.frozen_count, gradient,
+                       tiling.groups == 1 ? tiling.in.channels : 0}});
   if (tiling.groups != 1) for_each(s, tiling.in.channels, gradient);
   if (combine.enqueue != nullptr)
     enqueue_sums<Real>(tiling.in.channels, lanes, count, t.gamma, t.saved,

@@ -101,21 +101,18 @@ struct chunk_moments_kernel {
         b, tiling,
         [&](std::size_t g, std::size_t chunk, std::size_t lane, precision::wide<N> s1,
             precision::wide<N> s2) { store(g, chunk, lane, s1, s2); });
-    moments.merge(b, tiling, sums.doubles());
+    moments.template merge<threads>(b, tiling.merge_place_of(b.index()), sums.doubles());
   }
 
  private:
   CORDEE_DEVICE void store(std::size_t g, std::size_t chunk, std::size_t lane,
                            precision::wide<N> sum, precision::wide<N> square) const {
-    const std::size_t count = tiling.rows_of(g, chunk),
-                      entry = moments.chunks.entry(tiling, g, chunk, lane);
+    const std::size_t count = tiling.rows_of(g, chunk);
     if (count == 0) return;
-    const auto origin =
-        static_cast<double>(precision::widened(x[tiling.offset(g, chunk * tiling.rows, lane)]));
-    const double shift = static_cast<double>(sum) / static_cast<double>(count);
-    const double m2 = static_cast<double>(square) - static_cast<double>(sum) * shift;
-    moments.chunks.firsts[entry] = origin + shift;
-    moments.chunks.seconds[entry] = m2 < 0 ? 0 : m2;  // NaN stays NaN
+    moments.store_chunk(
+        moments.chunks.entry(g, chunk, lane), static_cast<double>(count),
+        static_cast<double>(precision::widened(x[tiling.offset(g, chunk * tiling.rows, lane)])),
+        static_cast<double>(sum), static_cast<double>(square));
   }
 };
 
@@ -170,7 +167,7 @@ struct chunk_sums_kernel {
         b, tiling,
         [&](std::size_t g, std::size_t chunk, std::size_t lane, precision::wide<N> shift,
             precision::wide<N> scale) { store(g, chunk, lane, shift, scale); });
-    merged.merge(b, tiling, sums.doubles());
+    merged.template merge<threads>(b, tiling.merge_place_of(b.index()), sums.doubles());
   }
 
  private:
@@ -197,7 +194,7 @@ struct chunk_sums_kernel {
   CORDEE_DEVICE void store(std::size_t g, std::size_t chunk, std::size_t lane,
                            precision::wide<N> shift, precision::wide<N> scale) const {
     const batch_norm_coefficients<Real> row(t.saved, tiling.in.lanes(), g);
-    const std::size_t entry = merged.chunks.entry(tiling, g, chunk, lane);
+    const std::size_t entry = merged.chunks.entry(g, chunk, lane);
     merged.chunks.firsts[entry] = static_cast<double>(shift);
     merged.chunks.seconds[entry] =
         static_cast<double>(scale) * static_cast<double>(row.inv_std[lane]);

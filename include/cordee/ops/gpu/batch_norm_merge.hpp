@@ -17,50 +17,67 @@
 
 #include <cordee/device/gpu_kernel.hpp>
 #include <cordee/ops/batch_norm_problem.hpp>
-#include <cordee/ops/gpu/batch_norm_tiles.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
-/// The memory of a merge: two numbers of each chunk, then of each set of chunks. A group has about as
-/// many sets as a set has chunks.
+/// The chunks of a pass, and the memory of their merge: two numbers of each chunk, then of each set of
+/// chunks. A group has about as many sets as a set has chunks.
 struct chunk_merge {
-  std::size_t set = 1, sets;                     // chunks of a set; sets of a group
-  double *firsts = nullptr, *seconds = nullptr;  // (groups, chunks + sets, lanes)
-  unsigned* arrived = nullptr;                   // (groups, tiles, sets + 1): zero
+  std::size_t groups, chunks, rows, tiles, lanes;  // rows of a chunk; blocks of a chunk
+  std::size_t set = 1, sets = 0;                   // chunks of a set; sets of a group
+  double *firsts = nullptr, *seconds = nullptr;    // (groups, chunks + sets, lanes)
+  unsigned* arrived = nullptr;                     // (groups, tiles, sets + 1): zero
 
-  constexpr explicit chunk_merge(const batch_norm_tiles& tiling) {
-    while (set * set < tiling.chunks) ++set;
-    sets = device::blocks_for(tiling.chunks, set);
+  constexpr chunk_merge() : chunk_merge(0, 0, 0, 0, 0) {}
+  constexpr chunk_merge(std::size_t group_count, std::size_t chunk_count, std::size_t chunk_rows,
+                        std::size_t tile_count, std::size_t lane_count)
+      : groups(group_count),
+        chunks(chunk_count),
+        rows(chunk_rows),
+        tiles(tile_count),
+        lanes(lane_count) {
+    while (set * set < chunks) ++set;
+    sets = device::blocks_for(chunks, set);
   }
-  [[nodiscard]] constexpr std::size_t numbers(const batch_norm_tiles& tiling) const {
-    return 2 * tiling.groups * (tiling.chunks + sets) * tiling.in.lanes();
+  [[nodiscard]] constexpr std::size_t numbers() const {
+    return 2 * groups * (chunks + sets) * lanes;
   }
-  [[nodiscard]] constexpr std::size_t counters(const batch_norm_tiles& tiling) const {
-    return tiling.groups * tiling.tiles * (sets + 1);
-  }
-  [[nodiscard]] CORDEE_HOST_DEVICE constexpr std::size_t entry(const batch_norm_tiles& tiling,
-                                                               std::size_t g, std::size_t chunk,
+  [[nodiscard]] constexpr std::size_t counters() const { return groups * tiles * (sets + 1); }
+  [[nodiscard]] CORDEE_HOST_DEVICE constexpr std::size_t entry(std::size_t g, std::size_t chunk,
                                                                std::size_t lane) const {
-    return (g * (tiling.chunks + sets) + chunk) * tiling.in.lanes() + lane;
+    return (g * (chunks + sets) + chunk) * lanes + lane;
+  }
+  /// `memory` holds numbers() doubles.
+  template <GpuStream S>
+  void use_memory(double* memory, S s) {
+    firsts = memory;
+    seconds = memory + numbers() / 2;
+    arrived = s.counters(counters());
   }
 };
 
-/// The channels of a block, of which each has several threads for its chunks.
+/// The place of a block in a merge: its chunk, and its adjacent channels, one of which is `active`
+/// unless it is behind the last one.
+struct merge_place {
+  std::size_t group, chunk, tile, first_lane;
+  int channels, active;
+  std::size_t rows;  // of the group
+};
+
+/// The channels of a block of `Threads` threads, of which each has several for its chunks.
+template <int Threads>
 struct channel_threads {
-  std::size_t group, lane;
+  std::size_t lane;
   int channel, channels, slot, slots;
   bool is_active;
 
-  CORDEE_DEVICE channel_threads(const batch_norm_tiles& tiling,
-                                const batch_norm_tiles::tile_position& at, int thread)
-      : group(at.group), channels(static_cast<int>(tiling.across) * tiling.width) {
-    channel = thread % channels;
-    slot = thread / channels;
-    slots = batch_norm_tiles::threads / channels;
-    const std::size_t vector =
-        tiling.vector_of(at, static_cast<std::size_t>(channel / tiling.width));
-    lane = tiling.lane_of(at, vector) + static_cast<std::size_t>(channel % tiling.width);
-    is_active = slot < slots && vector < tiling.vectors;
+  CORDEE_DEVICE channel_threads(const merge_place& at, int thread)
+      : channel(thread % at.channels),
+        channels(at.channels),
+        slot(thread / at.channels),
+        slots(Threads / at.channels) {
+    lane = at.first_lane + static_cast<std::size_t>(channel);
+    is_active = slot < slots && channel < at.active;
   }
   [[nodiscard]] CORDEE_DEVICE bool is_writer() const { return is_active && slot == 0; }
 
@@ -85,40 +102,39 @@ struct channel_pair {
   double first, second;
 };
 
-/// Collective, at the end of every block of the tiling, when its chunk's entries are written. Merges
+/// Collective, at the end of every block of a pass, when its chunk's entries are written. Merges
 /// by combine(sum, rows, firsts, seconds, total rows) of `rows(k)` rows each, and calls
 /// finish(group, lane, merged) for every channel, on one thread.
-template <class Block, class Combine, class Finish>
-CORDEE_DEVICE void merge_chunks(Block& b, const batch_norm_tiles& tiling, const chunk_merge& m,
+template <int Threads, class Block, class Combine, class Finish>
+CORDEE_DEVICE void merge_chunks(Block& b, const merge_place& at, const chunk_merge& m,
                                 double* shared, const Combine& combine, const Finish& finish) {
-  const auto at = tiling.position_of(b.index());
-  const channel_threads own(tiling, at, b.thread());
+  const channel_threads<Threads> own(at, b.thread());
   const std::size_t set = at.chunk / m.set, first = set * m.set,
-                    count = std::min(m.set, tiling.chunks - first), g = at.group;
+                    count = std::min(m.set, m.chunks - first), g = at.group;
   const auto merge = [&](std::size_t from, std::size_t n, std::size_t rows_each,
                          std::size_t first_row, std::size_t last_row) {
-    const std::size_t entry = m.entry(tiling, g, from, own.lane), pitch = tiling.in.lanes();
+    const std::size_t entry = m.entry(g, from, own.lane);
     const auto rows = [&](std::size_t k) {
       const std::size_t begin = std::min(first_row + k * rows_each, last_row);
       return static_cast<double>(std::min(rows_each, last_row - begin));
     };
     return combine([&](const auto& f) { return own.sum(b, shared, n, f); }, rows,
-                   [&](std::size_t k) { return m.firsts[entry + k * pitch]; },
-                   [&](std::size_t k) { return m.seconds[entry + k * pitch]; },
+                   [&](std::size_t k) { return m.firsts[entry + k * m.lanes]; },
+                   [&](std::size_t k) { return m.seconds[entry + k * m.lanes]; },
                    static_cast<double>(last_row - std::min(first_row, last_row)));
   };
-  unsigned* const arrived = m.arrived + (g * tiling.tiles + at.tile) * (m.sets + 1);
+  unsigned* const arrived = m.arrived + (g * m.tiles + at.tile) * (m.sets + 1);
   if (!b.is_last(arrived + set, static_cast<unsigned>(count))) return;
-  const std::size_t group_rows = tiling.rows_of(g), set_rows = m.set * tiling.rows;
-  const channel_pair of_set = merge(first, count, tiling.rows, first * tiling.rows,
-                                    std::min(group_rows, (set + 1) * set_rows));
+  const std::size_t set_rows = m.set * m.rows;
+  const channel_pair of_set =
+      merge(first, count, m.rows, first * m.rows, std::min(at.rows, (set + 1) * set_rows));
   if (own.is_writer()) {
-    const std::size_t entry = m.entry(tiling, g, tiling.chunks + set, own.lane);
+    const std::size_t entry = m.entry(g, m.chunks + set, own.lane);
     m.firsts[entry] = of_set.first;
     m.seconds[entry] = of_set.second;
   }
   if (!b.is_last(arrived + m.sets, static_cast<unsigned>(m.sets))) return;
-  const channel_pair of_group = merge(tiling.chunks, m.sets, set_rows, 0, group_rows);
+  const channel_pair of_group = merge(m.chunks, m.sets, set_rows, 0, at.rows);
   if (own.is_writer()) finish(g, own.lane, of_group);
 }
 
@@ -151,10 +167,19 @@ struct moments_merge {
   Real* saved;
   double *mean, *variance;  // (groups, lanes)
   running_statistics_op<Real> running{};
-  bool is_final = false;  // one group, of this rank: moves the running statistics as well
+  std::size_t moved = 0;  // of one group, of this rank: the channels whose running statistics move
 
-  template <class Block>
-  CORDEE_DEVICE void merge(Block& b, const batch_norm_tiles& tiling, double* shared) const {
+  /// The entry of a chunk of `count` numbers, from the sums of x - origin and of its square.
+  CORDEE_DEVICE void store_chunk(std::size_t entry, double count, double origin, double sum,
+                                 double square) const {
+    const double shift = sum / count, m2 = square - sum * shift;
+    chunks.firsts[entry] = origin + shift;
+    chunks.seconds[entry] = m2 < 0 ? 0 : m2;  // NaN stays NaN
+  }
+
+  /// By a block of `Threads` threads.
+  template <int Threads, class Block>
+  CORDEE_DEVICE void merge(Block& b, const merge_place& at, double* shared) const {
     const auto combine = [](const auto& sum, const auto& rows, const auto& means,
                             const auto& deviations, double count) {
       // An empty chunk's entries are not written.
@@ -167,17 +192,16 @@ struct moments_merge {
       });
       return channel_pair{center, squares};
     };
-    merge_chunks(b, tiling, chunks, shared, combine,
-                 [&](std::size_t g, std::size_t lane, const channel_pair& of) {
-                   store(tiling, g, lane, of);
-                 });
+    merge_chunks<Threads>(b, at, chunks, shared, combine,
+                          [&](std::size_t g, std::size_t lane, const channel_pair& of) {
+                            store(static_cast<double>(at.rows), g, lane, of);
+                          });
   }
 
  private:
-  CORDEE_DEVICE void store(const batch_norm_tiles& tiling, std::size_t g, std::size_t lane,
+  CORDEE_DEVICE void store(double count, std::size_t g, std::size_t lane,
                            const channel_pair& of) const {
-    const std::size_t lanes = tiling.in.lanes();
-    const auto count = static_cast<double>(tiling.rows_of(g));
+    const std::size_t lanes = chunks.lanes;
     const double biased_variance = of.second / count;
     const batch_norm_coefficients<Real> row(saved, lanes, g);
     const double inverse = 1 / std::sqrt(biased_variance + batch_norm_problem::epsilon);
@@ -187,9 +211,25 @@ struct moments_merge {
     mean[g * lanes + lane] = of.first;
     variance[g * lanes + lane] =
         count > 1 ? count / (count - 1) * biased_variance : biased_variance;
-    if (is_final && lane < tiling.in.channels) running(lane);
+    if (lane < moved) running(lane);
   }
 };
+
+/// Doubles of memory of merged_moments.
+constexpr std::size_t moments_size(const chunk_merge& chunks) {
+  return chunks.numbers() + 2 * chunks.lanes;
+}
+/// Merges these chunks of one group into the statistics. `memory` holds moments_size(chunks) doubles.
+template <class Real, GpuStream S>
+moments_merge<Real> merged_moments(const batch_statistics<Real>& to, chunk_merge chunks,
+                                   double* memory, S s) {
+  double *const mean = memory + chunks.numbers(), *const variance = mean + chunks.lanes;
+  chunks.use_memory(memory, s);
+  return {chunks,     to.gamma,
+          to.saved,   mean,
+          variance,   {1, chunks.lanes, mean, variance, to.running_mean, to.running_variance},
+          to.channels};
+}
 
 /// Lane c's coefficients from the running statistics.
 template <class Real>
@@ -241,35 +281,34 @@ struct sums_merge {
   double *shift, *scale;  // (groups, lanes)
   bool constant;          // the statistics do not depend on x
   parameter_gradient_op<Real> gradient{};
-  bool is_final = false;  // one group: writes the parameter gradients as well
+  std::size_t written = 0;  // of one group: the channels whose parameter gradients are written
 
-  template <class Block>
-  CORDEE_DEVICE void merge(Block& b, const batch_norm_tiles& tiling, double* shared) const {
+  template <int Threads, class Block>
+  CORDEE_DEVICE void merge(Block& b, const merge_place& at, double* shared) const {
     const auto combine = [](const auto& sum, const auto&, const auto& shifts, const auto& scales,
                             double) {
       const double shift_sum = sum(shifts);
       return channel_pair{shift_sum, sum(scales)};
     };
-    merge_chunks(b, tiling, chunks, shared, combine,
-                 [&](std::size_t g, std::size_t lane, const channel_pair& of) {
-                   store(tiling, g, lane, of);
-                 });
+    merge_chunks<Threads>(b, at, chunks, shared, combine,
+                          [&](std::size_t g, std::size_t lane, const channel_pair& of) {
+                            store(static_cast<double>(at.rows), g, lane, of);
+                          });
   }
 
  private:
-  CORDEE_DEVICE void store(const batch_norm_tiles& tiling, std::size_t g, std::size_t lane,
+  CORDEE_DEVICE void store(double rows, std::size_t g, std::size_t lane,
                            const channel_pair& of) const {
-    const std::size_t lanes = tiling.in.lanes();
+    const std::size_t lanes = chunks.lanes;
     const batch_norm_coefficients<Real> row(saved, lanes, g);
-    const double count =
-        constant ? batch_norm_problem::frozen_count : static_cast<double>(tiling.rows_of(g));
+    const double count = constant ? batch_norm_problem::frozen_count : rows;
     const auto inverse = static_cast<double>(row.inv_std[lane]);
     const double a = static_cast<double>(gamma[lane]) * inverse;
     row.shift[lane] = static_cast<Real>(a * of.first / count);
     row.slope[lane] = static_cast<Real>(a * of.second / count * inverse);
     shift[g * lanes + lane] = of.first;
     scale[g * lanes + lane] = of.second;
-    if (is_final && lane < tiling.in.channels) gradient(lane);
+    if (lane < written) gradient(lane);
   }
 };
 

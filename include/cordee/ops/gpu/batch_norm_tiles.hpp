@@ -15,6 +15,7 @@
 
 #include <cordee/device/gpu_kernel.hpp>
 #include <cordee/ops/batch_norm_problem.hpp>
+#include <cordee/ops/gpu/batch_norm_merge.hpp>
 #include <cordee/ops/gpu/blocked_layout.hpp>
 #include <cordee/ops/gpu/vec_16b.hpp>
 
@@ -81,6 +82,21 @@ struct batch_norm_tiles {
   [[nodiscard]] CORDEE_HOST_DEVICE constexpr std::size_t lane_of(const tile_position& at,
                                                                  std::size_t vector) const {
     return at.tile / (tiles / in.blocks) * in.V + vector * static_cast<std::size_t>(width);
+  }
+
+  /// The chunks, and the place of block `index` in their merge.
+  [[nodiscard]] constexpr chunk_merge merge() const {
+    return {groups, chunks, rows, tiles, in.lanes()};
+  }
+  [[nodiscard]] CORDEE_HOST_DEVICE constexpr merge_place merge_place_of(std::size_t index) const {
+    const tile_position at = position_of(index);
+    const std::size_t vector = vector_of(at, 0);
+    const int channels = static_cast<int>(across) * width,
+              left = static_cast<int>(vectors - vector) * width;
+    return {at.group,         at.chunk,
+            at.tile,          lane_of(at, vector),
+            channels,         std::min(channels, left),
+            rows_of(at.group)};
   }
 
   /// A thread's rows start, start + down ... < last, of the vector at `lane`; none unless `active`.

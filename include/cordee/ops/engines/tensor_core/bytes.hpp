@@ -61,17 +61,30 @@ struct zero_point_prologue {
 /// Epilogue: subtracts the zero point's part of the sums and, for Out float, dequantizes.
 template <ByteConvolutionOutput Out>
 struct byte_sum_epilogue {
+  using number = Out;
   static constexpr int width = 16 / static_cast<int>(sizeof(Out));
-  struct thread_state {};
   Out* y;
   const std::int32_t* filter_sums;         // (K'), aligned to 16 bytes
   const affine_quantizer<float>* scaling;  // of the activations
   const float* scales;                     // (K), of the weights, aligned to 16 bytes
   int filters;                             // K
 
-  CORDEE_DEVICE void store(std::size_t offset, int filter, const std::int32_t* sums,
-                           thread_state&) const {
+  CORDEE_DEVICE void store(std::size_t offset, int filter, const std::int32_t* sums) const {
     Out out[std::size_t{width}];
+    compute(filter, sums, out);
+    store_unit(out, y + offset);
+  }
+  CORDEE_DEVICE vec_16b<float> result(std::size_t, int filter, const std::int32_t* sums) const
+    requires std::same_as<Out, float>
+  {
+    vec_16b<float> out;
+    compute(filter, sums, out.value);
+    return out;
+  }
+
+ private:
+  CORDEE_DEVICE void compute(int filter, const std::int32_t* sums,
+                             Out (&out)[std::size_t{width}]) const {
     std::int32_t of_filter[std::size_t{width}];
     load_unit(filter_sums + filter, of_filter);
     const std::int32_t zero = scaling->zero_point;
@@ -82,32 +95,25 @@ struct byte_sum_epilogue {
       for (int i = 0; i < width; ++i)
         out[i] = i < count ? scaling->scale * scale.value[i] * out[i] : 0.0f;
     }
-    store_unit(out, y + offset);
   }
-  template <class Tile, class Block>
-  CORDEE_DEVICE void finish(Block&, const thread_state&, std::int32_t*, int /*tile*/, int) const {}
 };
 
 /// Epilogue of the straight-through estimator: dx <- sum where x is in the quantization range, 0
 /// elsewhere; or adds that to dx.
 struct straight_through_epilogue {
   static constexpr int width = vec_16b<float>::size;
-  struct thread_state {};
   const float* x;
   const affine_quantizer<float>* scaling;
   float* dx;
   write_mode mode;
 
-  CORDEE_DEVICE void store(std::size_t offset, int /*filter*/, const float* sums,
-                           thread_state&) const {
+  CORDEE_DEVICE void store(std::size_t offset, int /*filter*/, const float* sums) const {
     const vec_16b<float> in(x + offset, width);
     vec_16b<float> out;
     if (mode == write_mode::add) out = vec_16b<float>(dx + offset, width);
     for (int i = 0; i < width; ++i) out.value[i] += scaling->in_range(in.value[i]) ? sums[i] : 0;
     out.store(dx + offset, width);
   }
-  template <class Tile, class Block>
-  CORDEE_DEVICE void finish(Block&, const thread_state&, float*, int /*tile*/, int) const {}
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::ops

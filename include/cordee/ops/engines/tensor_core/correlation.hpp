@@ -11,6 +11,7 @@
 // zeros.
 #pragma once
 
+#include <cordee/ops/engines/tensor_core/epilogue.hpp>
 #include <cordee/ops/engines/tensor_core/implicit_gemm.hpp>
 #include <cordee/ops/engines/tensor_core/mma_type.hpp>
 #include <cordee/ops/engines/tensor_core/tile.hpp>
@@ -246,15 +247,29 @@ struct correlation_kernel {
     b.sync();
     const int column = layout::column_of(b.thread()), filter = first_filter + column;
     const int rows = std::min(static_cast<int>(g.pixels()) - first_pixel, int{Tile::rows});
-    typename Epilogue::thread_state state{};
-    const int last = filter < g.filters ? rows : 0;
-    for (int row = layout::row_of(b.thread()); row < last; row += layout::rows_per_pass) {
+    const auto vector_at = [&](int row, const auto& f) {
       accumulator vector[Epilogue::width];
       layout::load(sums, row, column, vector);
-      epilogue.store(g.output_offset(first_pixel + row) + static_cast<std::size_t>(filter), filter,
-                     vector, state);
+      return f(g.output_offset(first_pixel + row) + static_cast<std::size_t>(filter), vector);
+    };
+    const int last = filter < g.filters ? rows : 0;
+    if constexpr (requires { typename Epilogue::thread_state; }) {
+      typename Epilogue::thread_state state;
+      if (last > 0)
+        vector_at(0, [&](std::size_t offset, const auto& vector) {
+          epilogue.begin(offset, filter, vector, state);
+        });
+      for (int row = layout::row_of(b.thread()); row < last; row += layout::rows_per_pass)
+        vector_at(row, [&](std::size_t offset, const auto& vector) {
+          epilogue.store(offset, filter, vector, state);
+        });
+      epilogue.template finish<Tile>(b, state, memory, output_tile{tile, rows, first_filter});
+    } else {
+      for (int row = layout::row_of(b.thread()); row < last; row += layout::rows_per_pass)
+        vector_at(row, [&](std::size_t offset, const auto& vector) {
+          epilogue.store(offset, filter, vector);
+        });
     }
-    epilogue.template finish<Tile>(b, state, sums, tile, filter);
   }
 };
 

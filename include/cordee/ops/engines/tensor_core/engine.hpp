@@ -43,6 +43,17 @@ void launch_correlation(const implicit_gemm& g, const N* in, const typename mma_
   });
 }
 
+/// The merge of the moments of an output, of which a tile's pixels are a chunk.
+inline chunk_merge moments_chunks(const implicit_gemm& g) {
+  const auto filters = static_cast<std::size_t>(g.filters);
+  std::size_t chunks = 0, across = 0;
+  with_tensor_core_tile(g.filters, [&](auto tile) {
+    chunks = device::blocks_for(g.pixels(), tile.rows);
+    across = device::blocks_for(filters, tile.columns);
+  });
+  return {1, chunks, tensor_core_tile<32, 4>::rows, across, filters};
+}
+
 }  // namespace detail::ops
 
 struct tensor_core {
@@ -52,6 +63,8 @@ struct tensor_core {
   static constexpr bool packs_by_table = true, packs_crsk = true, packs_bytes_by_table = true;
   /// backward() computes both gradients of a layer by fewer launches than wgrad() and dgrad().
   static constexpr bool shares_backward = true;
+  /// fprop() and fprop_bytes() to float also compute the statistics of a batch norm on y.
+  static constexpr bool computes_statistics = true;
 
   /// Activations in float, which occur only beside bytes, are padded as bytes are.
   template <class N>
@@ -76,8 +89,16 @@ struct tensor_core {
   template <detail::ops::TensorCoreNumber N, GpuStream S>
   static void fprop(const convolution_problem& p, int samples, const N* x, const N* packed, N* y,
                     S s) {
-    fprop(p, samples, x, packed, detail::ops::identity_prologue{},
-          detail::ops::store_epilogue<N>{y}, s);
+    fprop(p, samples, x, packed, y, detail::ops::batch_statistics<float>{}, s);
+  }
+  /// And the statistics of y, unless they are null.
+  template <detail::ops::TensorCoreNumber N, class Real, GpuStream S>
+  static void fprop(const convolution_problem& p, int samples, const N* x, const N* packed, N* y,
+                    const detail::ops::batch_statistics<Real>& statistics, S s) {
+    with_moments(detail::ops::fprop_gemm<N>(p, samples), detail::ops::store_epilogue<N>{y},
+                 statistics, s, [&](const auto& epilogue) {
+                   fprop(p, samples, x, packed, detail::ops::identity_prologue{}, epilogue, s);
+                 });
   }
   /// With a prologue on x and an epilogue (prologue.hpp, epilogue.hpp).
   template <detail::ops::TensorCoreNumber N, class Prologue, class Epilogue, GpuStream S>
@@ -143,20 +164,34 @@ struct tensor_core {
   static void fprop_bytes(const convolution_problem& p, int samples, const In* x,
                           const detail::ops::affine_quantizer<float>* k, const std::int8_t* packed,
                           const float* scales, Out* y, S s) {
+    fprop_bytes(p, samples, x, k, packed, scales, y, detail::ops::batch_statistics<float>{}, s);
+  }
+  template <detail::ops::ByteConvolutionInput In, detail::ops::ByteConvolutionOutput Out,
+            class Real, GpuStream S>
+  static void fprop_bytes(const convolution_problem& p, int samples, const In* x,
+                          const detail::ops::affine_quantizer<float>* k, const std::int8_t* packed,
+                          const float* scales, Out* y,
+                          const detail::ops::batch_statistics<Real>& statistics, S s) {
     detail::ops::check_byte_problem(p, k);
     if constexpr (std::same_as<In, float>) {
       const std::size_t n = static_cast<std::size_t>(samples) *
                             detail::ops::sample_size(p.in, block<float>(p.in.channels));
       const detail::device::stream_buffer<std::uint8_t, S> bytes(s, n);
       for_each(s, n, detail::ops::quantize_op{x, k, bytes.data()});
-      fprop_bytes<std::uint8_t>(p, samples, bytes.data(), k, packed, scales, y, s);
+      fprop_bytes<std::uint8_t>(p, samples, bytes.data(), k, packed, scales, y, statistics, s);
     } else {
       const auto* const sums =
           reinterpret_cast<const std::int32_t*>(packed + layout_of<float>(p).size());
-      detail::ops::launch_correlation(
-          detail::ops::fprop_gemm<std::uint8_t>(p, samples), x, packed,
-          detail::ops::zero_point_prologue{k},
-          detail::ops::byte_sum_epilogue<Out>{y, sums, k, scales, p.filters}, s);
+      const auto g = detail::ops::fprop_gemm<std::uint8_t>(p, samples);
+      const detail::ops::byte_sum_epilogue<Out> store{y, sums, k, scales, p.filters};
+      const auto launch = [&](const auto& epilogue) {
+        detail::ops::launch_correlation(g, x, packed, detail::ops::zero_point_prologue{k}, epilogue,
+                                        s);
+      };
+      if constexpr (std::same_as<Out, float>)
+        with_moments(g, store, statistics, s, launch);
+      else
+        launch(store);
     }
   }
 
@@ -202,6 +237,19 @@ struct tensor_core {
  private:
   template <class Real>
   using unpack = detail::ops::unpack_filters_kernel<float, Real>;
+
+  /// Calls launch(epilogue) with one that stores and, unless they are null, computes the statistics.
+  template <class Store, class Real, class S, class Launch>
+  static void with_moments(const detail::ops::implicit_gemm& g, const Store& store,
+                           const detail::ops::batch_statistics<Real>& statistics, S s,
+                           const Launch& launch) {
+    using epilogue = detail::ops::moments_epilogue<Store, Real>;
+    if (statistics.saved == nullptr || g.pixels() == 0) return launch(epilogue{store, {}, 0});
+    const detail::ops::chunk_merge chunks = detail::ops::moments_chunks(g);
+    const detail::device::stream_buffer<double, S> memory(s, detail::ops::moments_size(chunks));
+    launch(epilogue{store, detail::ops::merged_moments(statistics, chunks, memory.data(), s),
+                    g.pixels()});
+  }
 
   /// The splits of dw, and the kernel that adds them.
   template <class N, class Prologue, class Real, class S>

@@ -6,94 +6,135 @@
 //
 //   store_epilogue        y <- sum,  or  y <- y + sum
 //   bias_relu_epilogue    y <- max(0, sum + bias[k])
-//   statistics_epilogue   y <- sum, and per channel and tile of 128 pixels the sums of the rounded y
-//                         and of its square
+//   moments_epilogue      as another one, whose results are the input of a batch norm: computes the
+//                         batch's statistics as well
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 
 #include <cordee/core/training_step.hpp>
+#include <cordee/ops/engines/tensor_core/tile.hpp>
+#include <cordee/ops/gpu/batch_norm_merge.hpp>
 #include <cordee/ops/gpu/vec_16b.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
+/// The place of a block's tile in the output: its rows (pixels) and its first filter.
+struct output_tile {
+  int index, rows, first_filter;
+};
+
 /// `store` writes `width` adjacent accumulators of a pixel, of the filters from `filter` on, at
-/// `offset` of the output; it may collect in `thread_state`, with which all threads of the block
-/// call `finish`.
+/// `offset` of the output.
 template <Number N>
 struct store_epilogue {
+  using number = N;
   static constexpr int width = vec_16b<N>::size;
-  struct thread_state {};
   N* y;
   write_mode mode = write_mode::overwrite;
 
-  CORDEE_DEVICE void store(std::size_t offset, int /*filter*/, const float* sums,
-                           thread_state&) const {
+  CORDEE_DEVICE void store(std::size_t offset, int filter, const float* sums) const {
+    result(offset, filter, sums).store(y + offset, width);
+  }
+  /// What `store` writes, not rounded.
+  CORDEE_DEVICE vec_16b<N> result(std::size_t offset, int /*filter*/, const float* sums) const {
     vec_16b<N> out;
     if (mode == write_mode::add) out = vec_16b<N>(y + offset, width);
     for (int i = 0; i < width; ++i) out.value[i] += sums[i];
-    out.store(y + offset, width);
+    return out;
   }
-  template <class Tile, class Block>
-  CORDEE_DEVICE void finish(Block&, const thread_state&, float*, int /*tile*/,
-                            int /*filter*/) const {}
 };
 
 template <Number N>
 struct bias_relu_epilogue : store_epilogue<N> {
-  using thread_state = typename store_epilogue<N>::thread_state;
   const float* bias;  // (K'), padded filters
 
-  CORDEE_DEVICE void store(std::size_t offset, int filter, const float* sums, thread_state&) const {
+  CORDEE_DEVICE void store(std::size_t offset, int filter, const float* sums) const {
     vec_16b<N> out;
     for (int i = 0; i < out.size; ++i) {
-      const float y = sums[i] + bias[filter + i];
-      out.value[i] = y < 0 ? 0 : y;
+      const float biased = sums[i] + bias[filter + i];
+      out.value[i] = biased < 0 ? 0 : biased;
     }
     out.store(this->y + offset, out.size);
   }
 };
 
-template <Number N>
-struct statistics_epilogue : store_epilogue<N> {
-  using store_epilogue<N>::width;
+/// An epilogue that also computes the moments of what it stores, a tile of pixels being a chunk
+/// (ops/gpu/batch_norm_merge.hpp): a thread adds x - x[0] and its square over its pixels, x[0] of the
+/// tile's first pixel, and threads are added in their order. Without counters it only stores.
+template <class Store, class Real>
+struct moments_epilogue : Store {
+  using number = typename Store::number;
+  using Store::width;
   struct thread_state {
-    float sum[width] = {}, square[width] = {};
+    float origin[std::size_t{width}] = {}, sum[std::size_t{width}] = {},
+          square[std::size_t{width}] = {};
   };
-  float* sums;  // (tiles of pixels, 2, filters): sums, sums of squares
-  int filters;  // padded
+  moments_merge<Real> moments;
+  std::size_t pixels;  // of the batch
 
-  CORDEE_DEVICE void store(std::size_t offset, int /*filter*/, const float* accumulators,
+  /// With the tile's first pixel.
+  template <class Accumulator>
+  CORDEE_DEVICE void begin(std::size_t offset, int filter, const Accumulator* sums,
                            thread_state& state) const {
-    vec_16b<N> out;
-    for (int i = 0; i < width; ++i) {
-      out.value[i] = precision::widened(precision::rounded<N>(accumulators[i]));
-      state.sum[i] += out.value[i];
-      state.square[i] += out.value[i] * out.value[i];
-    }
-    out.store(this->y + offset, width);
+    const vec_16b<number> first = rounded(this->result(offset, filter, sums));
+    std::copy_n(first.value, width, state.origin);
   }
-  template <class Tile, class Block>
-  CORDEE_DEVICE void finish(Block& b, const thread_state& state, float* shared, int tile,
-                            int filter) const {
-    constexpr int vectors = Tile::columns / width, down = Tile::threads / vectors;
-    const int column = b.thread() % vectors * width, row = b.thread() / vectors;
-    b.sync();  // all accumulators in `shared` are read
+  template <class Accumulator>
+  CORDEE_DEVICE void store(std::size_t offset, int filter, const Accumulator* sums,
+                           thread_state& state) const {
+    const vec_16b<number> out = rounded(this->result(offset, filter, sums));
+    out.store(this->y + offset, width);
     for (int i = 0; i < width; ++i) {
-      shared[(2 * row) * Tile::columns + column + i] = state.sum[i];
-      shared[(2 * row + 1) * Tile::columns + column + i] = state.square[i];
+      const float d = out.value[i] - state.origin[i];
+      state.sum[i] += d;
+      state.square[i] += d * d;
     }
+  }
+  /// Collective; the accumulators in `memory` are overwritten.
+  template <class Tile, class Block>
+  CORDEE_DEVICE void finish(Block& b, const thread_state& state, std::byte* memory,
+                            const output_tile& tile) const {
+    if (moments.chunks.arrived == nullptr) return;
+    using layout = accumulator_layout<Tile, width>;
+    constexpr int down = layout::rows_per_pass;
+    static_assert(2 * down < Tile::rows);
+    float* const rows = reinterpret_cast<float*>(memory);  // sums of each row, squares, the origins
+    const int column = layout::column_of(b.thread()), row = b.thread() / layout::vectors;
+    b.sync();  // all accumulators are read
+    layout::store(rows, row, column, state.sum);
+    layout::store(rows, down + row, column, state.square);
+    if (row == 0) layout::store(rows, 2 * down, column, state.origin);
     b.sync();
-    const int first = filter - column;
-    for (int i = b.thread(); i < 2 * Tile::columns; i += Tile::threads) {
-      const int moment = i / Tile::columns, f = i % Tile::columns;
-      float sum = 0;
-      for (int r = 0; r < down; ++r) sum += shared[(2 * r + moment) * Tile::columns + f];
-      if (first + f < filters)
-        sums[(std::size_t{2} * static_cast<std::size_t>(tile) + static_cast<std::size_t>(moment)) *
-                 static_cast<std::size_t>(filters) +
-             static_cast<std::size_t>(first + f)] = sum;
+    const merge_place at{
+        .group = 0,
+        .chunk = static_cast<std::size_t>(tile.index),
+        .tile = static_cast<std::size_t>(tile.first_filter / Tile::columns),
+        .first_lane = static_cast<std::size_t>(tile.first_filter),
+        .channels = Tile::columns,
+        .active = std::min(int{Tile::columns},
+                           static_cast<int>(moments.chunks.lanes) - tile.first_filter),
+        .rows = pixels};
+    const int f = b.thread();
+    if (f < at.active) {
+      float sum = 0, square = 0;
+      for (int r = 0; r < down; ++r) {
+        sum += rows[layout::offset(r, f)];
+        square += rows[layout::offset(down + r, f)];
+      }
+      moments.store_chunk(
+          moments.chunks.entry(0, at.chunk, at.first_lane + static_cast<std::size_t>(f)), tile.rows,
+          rows[layout::offset(2 * down, f)], sum, square);
     }
+    moments.template merge<Tile::threads>(b, at, reinterpret_cast<double*>(memory));
+  }
+
+ private:
+  CORDEE_DEVICE static vec_16b<number> rounded(vec_16b<number> x) {
+    for (int i = 0; i < width; ++i)
+      x.value[i] = precision::widened(precision::rounded<number>(x.value[i]));
+    return x;
   }
 };
 

@@ -68,7 +68,16 @@ struct accumulator_layout {
   }
   CORDEE_HOST_DEVICE static constexpr int column_of(int thread) { return thread % vectors * Width; }
 
-  /// The vector at this row and column.
+  /// Stores, or loads, the vector at this row and column.
+  template <class Accumulator>
+  CORDEE_DEVICE static void store(Accumulator* sums, int row, int column,
+                                  const Accumulator (&in)[std::size_t{Width}]) {
+    for (int part = 0; part < parts; ++part) {
+      Accumulator four[4];
+      std::copy_n(in + 4 * part, 4, four);
+      store_unit(four, sums + offset(row, column + 4 * part));
+    }
+  }
   template <class Accumulator>
   CORDEE_DEVICE static void load(const Accumulator* sums, int row, int column,
                                  Accumulator (&out)[std::size_t{Width}]) {
