@@ -84,7 +84,7 @@ TEST_CASE("direct_layers: max pools, subsampling and means equal their definitio
 }
 
 TEST_CASE("direct_layers: classifiers of any number of features equal their definition") {
-  for (const std::size_t features : {1, 15, 16, 17, 64, 2048}) {
+  for (const std::size_t features : {1u, 15u, 16u, 17u, 64u, 2048u}) {
     integer_classifier c;
     c.features = features;
     c.classes = 3;

@@ -59,7 +59,7 @@ TEST_CASE(
     "direct_program: the same integers as the definitions, any number of samples and workers") {
   using a = resnet<8, int8, cpu, with_a>;
   using b = resnet<14, int8, cpu, with_b>;
-  for (const std::size_t samples : {0, 1, 4, 5, 9})
+  for (const std::size_t samples : {0u, 1u, 4u, 5u, 9u})
     for (const int workers : {1, 3})
       CHECK(equals_definition<a, V>(random_plane<a>(1), samples, workers));
   CHECK(equals_definition<b, V>(random_plane<b>(2), 3, 2));

@@ -92,14 +92,15 @@ struct direct_layers {
     std::size_t i = 0;
     if (c.fits_32_bits) {
       const fixed_point f = layer.input_factor;
-      const int total = 31 - f.shift;
-      const bool is_shift = f.multiplier == 1 << 30 && total > 30;  // equal ranges: 1/64
+      const int shift = 1 - f.shift;
+      const bool is_shift = f.multiplier == 1 << 30 && shift > 0 && shift < 31;  // equal ranges: 1/64
+      const std::int32_t half = is_shift ? 1 << (shift - 1) : 0;
       const auto rescale = rescaling_of_all(f);
       const lanes32<V> zero = lanes32<V>{} + layer.zero_point, most = lanes32<V>{} + 255;
       for (; i + V <= n; i += V) {
         const lanes32<V> v =
             __builtin_convertvector((ops::load<std::int16_t, V>(x + i)), lanes32<V>);
-        const lanes32<V> scaled = is_shift ? (v + (1 << (total - 31))) >> (total - 30) : rescale(v);
+        const lanes32<V> scaled = is_shift ? (v + half) >> shift : rescale(v);
         store_clipped(q + i, scaled + zero, lanes32<V>{}, most);
       }
     }
