@@ -5,6 +5,7 @@
 # page's in messages. A page without such a block is an error.
 cmake_minimum_required(VERSION 3.25)
 set(all "#include <array>
+#include <filesystem>
 #include <string>
 
 #include <doctest/doctest.h>

@@ -80,6 +80,22 @@ TEST_CASE("json: non-negative integers up to the largest, and no other numbers")
   }
 }
 
+TEST_CASE("json: integers of either sign, and no other numbers") {
+  const auto integer_of = [](const std::string& source) {
+    detail::io::json_reader json(source, "file", 0);
+    const std::int64_t n = json.integer();
+    json.expect_end();
+    return n;
+  };
+  CHECK(integer_of("0") == 0);
+  CHECK(integer_of(" -12") == -12);
+  CHECK(integer_of("-9223372036854775807") == -9223372036854775807);
+  for (const std::string bad : {"", "-", "- 1", "--1", "-01", "-1.5", "-9223372036854775808"}) {
+    CAPTURE(bad);
+    CHECK(contains_all(message_of<error>([&] { integer_of(bad); }), {"file: ", "at offset"}));
+  }
+}
+
 TEST_CASE("json: objects and arrays with any white space") {
   detail::io::json_reader json(" { \"a\" : [ 1 , 2 ] ,\n\t\"b\":[],\"c\":{}} ", "file", 0);
   std::map<std::string, std::size_t> lengths;

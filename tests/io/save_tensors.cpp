@@ -46,6 +46,23 @@ TEST_CASE("save_tensors: saved tensors are read bit by bit, with names, shapes a
   CHECK(read<float>(file, "none", 0).empty());
 }
 
+TEST_CASE_TEMPLATE("save_tensors: integers are read with their type alone", T, std::int8_t,
+                   std::int16_t, std::int32_t, std::int64_t, std::uint8_t, std::uint16_t,
+                   std::uint32_t, std::uint64_t) {
+  const folder f;
+  const std::vector<T> w{std::numeric_limits<T>::min(), 1, std::numeric_limits<T>::max()};
+  save_tensors(f.file("x"), std::vector<tensor_view>{{"w", {3}, std::span(w)}});
+  const tensor_file file = tensor_file::open(f.file("x"));
+  CHECK(file.at("w").dtype == concat(std::is_unsigned_v<T> ? "U" : "I",
+                                     std::numeric_limits<std::make_unsigned_t<T>>::digits));
+  std::vector<T> back(3);
+  file.read("w", std::span(back));
+  CHECK(back == w);
+  std::vector<std::make_unsigned_t<T>> other(3);
+  const auto message = message_of<error>([&] { file.read("w", std::span(other)); });
+  CHECK(message.empty() == std::is_unsigned_v<T>);
+}
+
 TEST_CASE("save_tensors: the header is padded to a multiple of 8, and every tensor is aligned") {
   const folder f;
   const std::vector<float> a{1};

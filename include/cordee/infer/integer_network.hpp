@@ -7,6 +7,8 @@
 //     return integer_network::from<resnet<20, int8, cpu>>(run.weights(), feed.norm());
 //   });
 //   net.run(images, logits);  // (samples, channels, height, width) -> (samples, classes)
+//   net.save("net.safetensors");
+//   auto same = integer_network::load("net.safetensors");  // any network, logits equal to the bit
 //
 // The weights are those of a network in int8: trained in int8, or in FP32 and calibrated
 // (train/calibrate.hpp). Sums are rounded once (ops/requantize.hpp). The definition of every layer
@@ -16,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -23,8 +26,11 @@
 #include <cordee/core/span_on.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/infer/direct_program.hpp>
+#include <cordee/infer/expect_layers.hpp>
 #include <cordee/infer/integer_program.hpp>
 #include <cordee/infer/program_builder.hpp>
+#include <cordee/infer/program_file.hpp>
+#include <cordee/infer/program_reader.hpp>
 #include <cordee/precision/int8.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -52,6 +58,25 @@ class integer_network {
     detail::infer::program_builder builder(list, plane);
     auto program = builder.build(N::input, pixels);
     return integer_network(std::move(program), builder.logit_step(), where);
+  }
+
+  /// Of a file that `save` wrote, of any network. Throws error that names what is damaged.
+  [[nodiscard]] static integer_network load(const std::string& path, const cpu& where = cpu()) {
+    detail::infer::stored_program stored = detail::infer::program_reader(path).read();
+    return integer_network(std::move(stored.program), stored.logit_step, where);
+  }
+  /// The same of network type N alone. Throws error that names the first layer that differs.
+  template <class N>
+  [[nodiscard]] static integer_network load(const std::string& path, const cpu& where = cpu()) {
+    integer_network loaded = load(path, where);
+    detail::infer::expect_layers(
+        loaded.program_, N::input,
+        detail::infer::list_layers(static_cast<const N*>(nullptr)).layers(), path);
+    return loaded;
+  }
+  /// Writes the file as a whole: under its name is the old one, or all of the new one.
+  void save(const std::string& path) const {
+    detail::infer::save_program(path, program_, logit_step_);
   }
 
   [[nodiscard]] const extent& image() const { return program_.image; }

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -22,6 +23,7 @@ struct integer_step {
   std::variant<integer_convolution, ops::max_pool_problem, ops::subsample_problem, mean_problem,
                integer_classifier>
       layer;
+  std::string name{};             // of a layer with parameters
   int input = -1, residual = -1;  // numbers of the steps that are read; -1: the image, none
   int bytes = 1;                  // of a number of the output: 1, 2 or 4
 

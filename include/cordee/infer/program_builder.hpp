@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <cmath>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -50,7 +51,10 @@ class program_builder {
       if (list_[i].as<convolution_problem>() != nullptr) quantizers_[i] = input_quantizer(list_[i]);
     for (std::size_t i = list_.size(); i-- > 0;) formats_[i] = format_of(static_cast<int>(i));
     for (std::size_t i = 0; i < list_.size(); ++i) {
-      integer_step step{.layer = {}, .input = list_[i].input, .residual = list_[i].residual};
+      integer_step step{.layer = {},
+                        .name = std::string(list_[i].name),
+                        .input = list_[i].input,
+                        .residual = list_[i].residual};
       std::visit([&](const auto& problem) { add_layer(i, problem, step); }, list_[i].problem);
       step.bytes = formats_[i].bytes;
       program.steps.push_back(std::move(step));

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The subset of JSON (RFC 8259) that headers of tensor files use: objects of known depth, strings,
-// and non-negative integers. Without recursion, so that no input exhausts the stack.
+// and integers. Without recursion, so that no input exhausts the stack.
 #pragma once
 
 #include <cstdint>
@@ -55,6 +55,13 @@ class json_reader {
       value = value * 10 + digit;
     }
     return value;
+  }
+
+  std::int64_t integer() {
+    const bool negative = take('-');
+    if (negative && at_ < source_.size() && !is_digit(source_[at_])) refuse("expected a digit");
+    const auto magnitude = static_cast<std::int64_t>(number());
+    return negative ? -magnitude : magnitude;
   }
 
   std::string string() {

@@ -31,6 +31,13 @@ struct tensor_view {
               std::span<const double> numbers)
       : name(name_), dtype("F64"), shape(std::move(shape_)), bytes(std::as_bytes(numbers)) {}
 
+  template <std::integral T>
+  tensor_view(std::string_view name_, std::vector<std::size_t> shape_, std::span<const T> numbers)
+      : name(name_),
+        dtype(integer_dtype<T>()),
+        shape(std::move(shape_)),
+        bytes(std::as_bytes(numbers)) {}
+
   std::string name;
   std::string_view dtype;
   std::vector<std::size_t> shape;

@@ -84,6 +84,15 @@ class tensor_file {
       throw error(concat(path_, ": tensor \"", name, "\" is of type ", e.dtype,
                          ", but F32, F64, F16 or BF16 is needed; convert it before saving"));
   }
+  /// The same of integers, whose type is the file's.
+  template <std::integral T>
+  void read(std::string_view name, std::span<T> out) const {
+    const tensor_entry& e = at(name);
+    if (e.dtype != integer_dtype<T>())
+      throw error(concat(path_, ": tensor \"", name, "\" is of type ", e.dtype, ", but ",
+                         integer_dtype<T>(), " is needed"));
+    copy<T>(e, out);
+  }
 
  private:
   explicit tensor_file(const std::convertible_to<std::string> auto& path)

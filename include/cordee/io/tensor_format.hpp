@@ -23,6 +23,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -48,6 +49,14 @@ inline std::size_t dtype_size(std::string_view dtype) {
   for (const auto& [name, size] : sizes)
     if (name == dtype) return size;
   return 0;
+}
+
+/// The type of tensors of integers T in a file.
+template <std::integral T>
+constexpr std::string_view integer_dtype() {
+  constexpr std::string_view names[] = {"I8", "I16", "I32", "I64", "U8", "U16", "U32", "U64"};
+  constexpr int width = std::bit_width(sizeof(T)) - 1;
+  return names[width + (std::is_unsigned_v<T> ? 4 : 0)];
 }
 
 /// Elements of F16 (IEEE 754 binary16) and BF16 (the upper half of a float) in a file. io/ includes

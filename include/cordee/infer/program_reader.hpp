@@ -1,0 +1,284 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reads an integer program from its file (infer/program_file.hpp). The file is believed after all
+// that a run relies on has been checked: extents and what steps read, sizes before memory, and the
+// ranges of numbers that keep every sum within its integer, as infer/integer_layers.hpp has them.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <cordee/core/concat.hpp>
+#include <cordee/core/error.hpp>
+#include <cordee/infer/integer_program.hpp>
+#include <cordee/infer/program_file.hpp>
+#include <cordee/io/json.hpp>
+#include <cordee/io/tensor_file.hpp>
+
+namespace cordee::inline CORDEE_ABI::detail::infer {
+
+/// Limits of what a file may ask for.
+struct program_limits {
+  static constexpr std::int64_t side = 1 << 14, channels = 1 << 16;
+  static constexpr std::size_t numbers = std::size_t{1} << 24;  // of an activation of one image
+  static constexpr std::size_t memory = std::size_t{1} << 28;   // bytes for one image
+  static constexpr std::size_t steps = 4096;
+};
+
+/// A program, and the number that one step of a logit stands for.
+struct stored_program {
+  integer_program program;
+  double logit_step = 1;
+};
+
+/// Throws error that names the file and the part of it that is refused.
+class program_reader {
+ public:
+  explicit program_reader(const std::string& path) : file_(io::tensor_file::open(path)) {}
+
+  stored_program read() {
+    expect_metadata("format", program_format);
+    expect_metadata("version", program_version);
+    expect_metadata("rounding", program_rounding);
+    const std::vector<step_members> steps = read_description();
+    const extent image = program_.image;
+    if (image.channels > 4 || !has_size(image))
+      refuse(concat("its images are ", describe(image), "; 1 to 4 channels are possible"));
+    program_.table.resize(static_cast<std::size_t>(image.channels) * 256);
+    read_tensor("pixel_table", {program_.table.size() / 256, 256}, std::span(program_.table));
+    double logit_step = 0;
+    read_tensor("logit_step", {1}, std::span(&logit_step, 1));
+    if (!(logit_step > 0 && logit_step <= std::numeric_limits<double>::max()))
+      refuse("tensor \"logit_step\" is not a positive number");
+    if (steps.empty() || steps.size() > program_limits::steps)
+      refuse(concat("its program has ", steps.size(), " steps, not 1 to ", program_limits::steps));
+    for (const step_members& s : steps) {
+      add_step(s);
+      if (s.layer == layer_names[4] && program_.steps.size() != steps.size())
+        refuse("a step follows the classifier");
+    }
+    if (!std::holds_alternative<integer_classifier>(program_.steps.back().layer))
+      refuse("its program does not end in a classifier");
+    if (tensors_ != file_.entries().size())
+      refuse(concat("it has ", file_.entries().size(), " tensors, of which its program reads ",
+                    tensors_));
+    const memory_plan plan(program_, plain_sizes(program_));
+    if (plan.size > program_limits::memory)
+      refuse(concat("an image needs ", plan.size, " bytes of memory, more than ",
+                    program_limits::memory));
+    return {std::move(program_), logit_step};
+  }
+
+ private:
+  [[noreturn]] void refuse(std::string_view reason) const {
+    throw error(
+        concat(file_.path(), ": ", reason, "; it is damaged, or no file of integer_network::save"));
+  }
+  void expect_metadata(std::string_view key, std::string_view value) const {
+    const std::string* const found = metadata(key);
+    if (found == nullptr) refuse(concat("its metadata have no \"", key, "\""));
+    if (*found != value)
+      refuse(concat("\"", key, "\" is \"", *found, "\", this program reads \"", value, "\""));
+  }
+  [[nodiscard]] const std::string* metadata(std::string_view key) const {
+    for (const auto& [name, value] : file_.metadata())
+      if (name == key) return &value;
+    return nullptr;
+  }
+  static bool has_size(const extent& e) {
+    const auto side = [](int n) { return n >= 1 && n <= program_limits::side; };
+    return e.channels >= 1 && e.channels <= program_limits::channels && side(e.height) &&
+           side(e.width) && e.size() <= program_limits::numbers;
+  }
+
+  std::vector<step_members> read_description() {
+    const std::string* const text = metadata("program");
+    if (text == nullptr) refuse("its metadata have no \"program\"");
+    io::json_reader json(*text, file_.path() + ": \"program\"", 0);
+    std::vector<step_members> steps;
+    std::vector<std::int64_t> image;
+    json.object([&](const std::string& key) {
+      if (key == "image" && image.empty())
+        json.array([&] { image.push_back(json.integer()); });
+      else if (key == "steps" && steps.empty())
+        json.array([&] { steps.emplace_back(json); });
+      else
+        json.refuse(concat("unexpected \"", key, "\""));
+    });
+    json.expect_end();
+    if (image.size() != 3) refuse("its program has no \"image\" of three numbers");
+    for (std::int64_t& n : image)
+      if (n < 0 || n > program_limits::side) n = 0;
+    program_.image = {static_cast<int>(image[0]), static_cast<int>(image[1]),
+                      static_cast<int>(image[2])};
+    return steps;
+  }
+
+  void add_step(const step_members& s) {
+    const int k = static_cast<int>(program_.steps.size());
+    member_reader m(file_.path(), program_.steps.size(), s);
+    integer_step step{.layer = {}, .name = s.name};
+    // Where the first step reads the image, another one would read memory that is used again.
+    step.input = m.take("input", k == 0 ? -1 : 0, k - 1);
+    const int in_bytes = step.input < 0 ? 1 : at(step.input).bytes;
+    const extent in = step.input < 0 ? program_.image : at(step.input).out();
+    const auto expect_bytes = [&](bool holds) {
+      if (!holds) m.refuse(concat("it cannot read integers of ", in_bytes, " bytes"));
+    };
+    if (s.layer == layer_names[0]) {
+      expect_bytes(in_bytes <= 2);
+      add_convolution(m, in, step);
+    } else if (s.layer == layer_names[1]) {
+      ops::max_pool_problem p{.in = in};
+      p.window = m.take("window", 1, ops::max_pool_problem::largest_window);
+      p.stride = m.take("stride", 1, program_limits::side);
+      p.padding = m.take("padding", 0, p.window / 2);
+      if (std::min(in.height, in.width) + 2 * p.padding < p.window)
+        m.refuse("its window is larger than its input");
+      step.layer = p;
+      step.bytes = in_bytes;
+    } else if (s.layer == layer_names[2]) {
+      expect_bytes(in_bytes == 2);
+      const int channels = m.take("channels", in.channels, program_limits::channels),
+                stride = m.take("stride", 1, program_limits::side);
+      step.layer = ops::subsample_problem{
+          in,
+          {channels, (in.height + stride - 1) / stride, (in.width + stride - 1) / stride},
+          stride};
+      step.bytes = 2;
+    } else if (s.layer == layer_names[3]) {
+      expect_bytes(in_bytes == 4);
+      step.layer = mean_problem{in};
+      step.bytes = 4;
+    } else if (s.layer == layer_names[4]) {
+      expect_bytes(in_bytes == 4);
+      if (in.pixels() != 1) m.refuse("its input is more than one pixel");
+      add_classifier(m, in, step);
+      step.bytes = 4;
+    } else {
+      m.refuse("no such layer");
+    }
+    m.expect_all_used();
+    if (!has_size(step.out()))
+      m.refuse(concat("its output ", describe(step.out()), " is too large or empty"));
+    program_.steps.push_back(std::move(step));
+  }
+
+  void add_convolution(member_reader& m, const extent& in, integer_step& step) {
+    integer_convolution c;
+    convolution_problem& p = c.problem;
+    p.in = in;
+    p.filters = m.take("filters", 1, program_limits::channels);
+    p.window = m.take("window", 1, 181);  // its square is at most most_terms
+    p.stride = m.take("stride", 1, program_limits::side);
+    p.padding = m.take("padding", 0, p.window - 1);
+    if (std::min(in.height, in.width) + 2 * p.padding < p.window)
+      m.refuse("its window is larger than its input");
+    if (std::int64_t{in.channels} * p.window * p.window > most_terms)
+      m.refuse(concat("its sums of more than ", most_terms, " products may not fit 32 bits"));
+    step.residual = m.take("residual", -1, static_cast<std::int64_t>(program_.steps.size()) - 1);
+    step.bytes = m.take("bytes", 1, 4);
+    if (step.bytes == 3) m.refuse("\"bytes\" is 3");
+    if (step.residual >= 0 && (at(step.residual).bytes == 1 || at(step.residual).out() != p.out()))
+      m.refuse("what its \"residual\" names cannot be added");
+    c.zero_point = m.take("zero_point", 0, 255);
+    c.input_factor = m.take_factor("input");
+    c.residual_factor = m.take_factor("residual");
+    c.offset = m.take("offset", 0, 255);
+    const std::int32_t largest = step.bytes == 1   ? 255
+                                 : step.bytes == 2 ? 32767
+                                                   : wide_limit,
+                       least = step.bytes == 1   ? 0
+                               : step.bytes == 2 ? -32768
+                                                 : -wide_limit;
+    c.low = m.take("low", least, largest);
+    c.high = m.take("high", c.low, largest);
+    read_filters(m, step.name, weight_shape(p), c);
+    for (const std::int32_t b : c.bias)
+      if (b < -largest_bias || b > largest_bias)
+        m.refuse(concat("a bias is ", b, ", larger than 2^30"));
+    step.layer = std::move(c);
+  }
+
+  void add_classifier(member_reader& m, const extent& in, integer_step& step) {
+    integer_classifier c;
+    c.features = in.size();
+    c.classes = static_cast<std::size_t>(m.take("classes", 1, program_limits::channels));
+    c.shift = m.take("accumulator_shift", 0, 32);
+    read_filters(m, step.name, {c.classes, c.features}, c);
+    for (std::size_t k = 0; k < c.classes; ++k) {
+      std::int64_t bound = 0;
+      for (std::size_t f = 0; f < c.features; ++f)
+        bound += std::int64_t{std::abs(c.weights[k * c.features + f])} * wide_limit;
+      constexpr std::int64_t most = std::int64_t{1} << 61;
+      const std::int64_t b = c.bias[k];
+      if (b < -most || b > most || (bound + std::abs(b)) >> c.shift > std::int64_t{1} << 30)
+        m.refuse(concat("the sum of class ", k, " may not fit 32 bits"));
+      const fixed_point f = c.factors[k];
+      if (f.shift > 0 && f != fixed_point{1 << 30, 1})
+        m.refuse(concat("the factor of class ", k, " is larger than 1"));
+    }
+    step.layer = std::move(c);
+  }
+
+  /// Weights, biases and factors of a convolution or a classifier.
+  template <class Layer>
+  void read_filters(const member_reader& m, const std::string& name, std::vector<std::size_t> shape,
+                    Layer& layer) {
+    const std::size_t filters = shape[0];
+    for (const integer_step& other : program_.steps)
+      if (other.name == name) m.refuse("another step has its name");
+    read_new(name + ".weight", shape, layer.weights);
+    for (const std::int8_t w : layer.weights)
+      if (w == -128) m.refuse("a weight is -128, not within -127 .. 127");
+    read_new(name + ".bias", {filters}, layer.bias);
+    std::vector<std::int32_t> multipliers;
+    std::vector<std::int8_t> shifts;
+    read_new(name + ".multiplier", {filters}, multipliers);
+    read_new(name + ".shift", {filters}, shifts);
+    for (std::size_t k = 0; k < filters; ++k) {
+      layer.factors.push_back({multipliers[k], shifts[k]});
+      m.check(layer.factors.back(), concat("filter ", k));
+    }
+  }
+  /// Reads a tensor whose shape is checked before there is memory for it.
+  template <class T>
+  void read_new(const std::string& name, const std::vector<std::size_t>& shape,
+                std::vector<T>& out) {
+    expect_shape(name, shape);
+    out.resize(file_.at(name).size / sizeof(T));
+    read_tensor(name, shape, std::span(out));
+  }
+  template <class T>
+  void read_tensor(const std::string& name, const std::vector<std::size_t>& shape,
+                   std::span<T> out) {
+    expect_shape(name, shape);
+    file_.read(name, out);
+    ++tensors_;
+  }
+  void expect_shape(const std::string& name, const std::vector<std::size_t>& shape) const {
+    if (file_.at(name).shape == shape) return;
+    std::string expected;
+    for (const std::size_t n : shape) expected += concat(expected.empty() ? "" : ", ", n);
+    refuse(concat("the shape of tensor \"", name, "\" is not [", expected, "]"));
+  }
+  [[nodiscard]] const integer_step& at(int step) const {
+    return program_.steps[static_cast<std::size_t>(step)];
+  }
+
+  io::tensor_file file_;
+  integer_program program_{};
+  std::size_t tensors_ = 0;  // that have been read
+};
+
+}  // namespace cordee::inline CORDEE_ABI::detail::infer

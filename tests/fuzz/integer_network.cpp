@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The input is a file of an integer network: it is refused with an error, or the network runs, by the
+// definitions and by engine direct with equal logits. Programs that take long are not run.
+#include <algorithm>
+#include <variant>
+#include <vector>
+
+#include <cordee/infer/integer_network.hpp>
+
+#include "tests/fuzz/memory_file.hpp"
+
+using namespace cordee;
+using namespace cordee::detail::infer;
+
+namespace {
+
+/// Multiplications of one image.
+std::int64_t operations(const integer_program& program) {
+  std::int64_t sum = 0;
+  for (const integer_step& s : program.steps) {
+    sum += static_cast<std::int64_t>(s.out().size());
+    if (const auto* c = std::get_if<integer_convolution>(&s.layer))
+      sum += c->problem.macs() + static_cast<std::int64_t>(c->problem.in.size());
+    if (const auto* p = std::get_if<detail::ops::max_pool_problem>(&s.layer))
+      sum += static_cast<std::int64_t>(s.out().size()) * p->window * p->window;
+  }
+  return sum;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const fuzz::memory_file input;
+  input.set({data, size});
+  try {
+    const stored_program stored = program_reader(input.path()).read();
+    if (operations(stored.program) > 200'000) return 0;
+    integer_network net = integer_network::load(input.path());
+    std::vector<std::uint8_t> images(3 * net.image().size());
+    for (std::size_t i = net.image().size(); i < images.size(); ++i)  // the first one is black
+      images[i] = i < 2 * net.image().size() ? 255 : static_cast<std::uint8_t>(97 * i);
+    std::vector<std::int32_t> logits(3 * net.classes()), defined(logits.size());
+    net.run(images, logits);
+    net.run_reference(images, defined);
+    fuzz::require(logits == defined, "engine direct computes the integers of the definitions");
+  } catch (const error&) {
+  }
+  return 0;
+}

@@ -1,0 +1,78 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Programs that are changed and then written, and what their reader says.
+#pragma once
+
+#include <algorithm>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include <cordee/infer/program_reader.hpp>
+
+#include "tests/infer/saved_network.hpp"
+#include "tests/support/folder.hpp"
+
+namespace support {
+
+using namespace cordee::detail::infer;
+
+constexpr resnet_options pooled{
+    .image = {3, 32, 32}, .classes = 3, .zero_gamma = false, .stem = stem::large};
+using cifar_form = random_resnet<tiny_image>;
+using imagenet_form = random_resnet<pooled, 18>;
+
+inline const integer_program& program_of_cifar_form() {
+  static const integer_program program = random_integers<cifar_form>(1).program();
+  return program;
+}
+inline const integer_program& program_of_imagenet_form() {
+  static const integer_program program = random_integers<imagenet_form>(1).program();
+  return program;
+}
+inline integer_convolution& convolution_at(integer_program& p, std::size_t step) {
+  return std::get<integer_convolution>(p.steps[step].layer);
+}
+inline integer_classifier& classifier_of(integer_program& p) {
+  return std::get<integer_classifier>(p.steps.back().layer);
+}
+
+/// What reading says to a program that was changed and then written; empty if it is read.
+template <class Change>
+std::string refusal(integer_program program, const Change& change, double logit_step = 0.5) {
+  const folder f;
+  change(program);
+  save_program(f.file("net"), program, logit_step);
+  const std::string message =
+      message_of<error>([&] { static_cast<void>(program_reader(f.file("net")).read()); });
+  if (message.empty()) return "";
+  CHECK(message.starts_with(f.file("net") + ": "));
+  return message.substr(f.file("net").size() + 2);
+}
+template <class Change>
+std::string refusal(const Change& change) {
+  return refusal(program_of_cifar_form(), change);
+}
+/// The same of a file in which `from` is replaced by `to`, which is as long.
+inline std::string refusal(const std::string& from, const std::string& to) {
+  REQUIRE(from.size() == to.size());
+  const folder f;
+  save_program(f.file("net"), program_of_cifar_form(), 0.5);
+  auto bytes = f.get("net");
+  const auto at = std::search(bytes.begin(), bytes.end(), from.begin(), from.end());
+  REQUIRE(at != bytes.end());
+  std::copy(to.begin(), to.end(), at);
+  f.put("net", bytes);
+  const std::string message =
+      message_of<error>([&] { static_cast<void>(program_reader(f.file("net")).read()); });
+  CHECK((message.empty() || message.starts_with(f.file("net") + ": ")));
+  return message.empty() ? "" : message.substr(f.file("net").size() + 2);
+}
+#define CHECK_REFUSED(message, ...)                                 \
+  do {                                                              \
+    const std::string refused_with = __VA_ARGS__;                   \
+    CHECK_MESSAGE(refused_with.starts_with(message), refused_with); \
+  } while (false)
+
+}  // namespace support

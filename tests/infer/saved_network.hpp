@@ -1,0 +1,40 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Integer networks of random weights, and their logits of random images.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <cordee/core/random.hpp>
+#include <cordee/infer/integer_network.hpp>
+#include <cordee/nn/resnet.hpp>
+#include <cordee/precision/int8.hpp>
+
+#include "tests/infer/random_plane.hpp"
+
+namespace support {
+
+using namespace cordee;
+
+template <resnet_options Options, int Depth = 8>
+using random_resnet = resnet<Depth, int8, cpu, Options>;
+constexpr resnet_options tiny_image{.image = {1, 9, 8}, .classes = 3, .zero_gamma = false};
+
+template <class N>
+integer_network random_integers(std::uint64_t seed) {
+  return integer_network::from<N>(random_plane<N>(seed), {{0.4F, 0.5F, 0.3F, 0}, {4, 3, 5, 1}});
+}
+
+inline std::vector<std::int32_t> logits_of(integer_network& net, std::size_t samples = 5) {
+  std::vector<std::uint8_t> images(samples * net.image().size());
+  random_sequence draw(9, purpose::test, 0, 0);
+  for (auto& pixel : images) pixel = static_cast<std::uint8_t>(draw.below(256));
+  std::vector<std::int32_t> logits(samples * net.classes());
+  net.run(images, logits);
+  return logits;
+}
+
+}  // namespace support
