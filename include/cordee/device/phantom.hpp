@@ -17,6 +17,7 @@
 #include <string_view>
 
 #include <cordee/core/span_on.hpp>
+#include <cordee/core/training_step.hpp>
 #include <cordee/device/adl_base.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -75,6 +76,22 @@ class phantom {
                               stream s) {
       const std::size_t k = weights.size();
       s.count((3 * k + 1) * n, (k + 2) * n * sizeof(Real), k * n * sizeof(Real));
+    }
+    template <class P, class Real>  // a Precision
+    friend void encode(std::size_t n, const Real*, Real, typename P::storage*, typename P::scaling*,
+                       Real*, stream s) {
+      s.count(4 * n, n * (3 * sizeof(Real) + sizeof(typename P::storage)));
+    }
+    template <class P, class Real>
+    friend void decode(std::size_t n, const typename P::storage*, const typename P::scaling*, Real*,
+                       write_mode mode, stream s) {
+      const bool adds = mode == write_mode::add;
+      s.count(adds ? n : 0, n * ((adds ? 2 : 1) * sizeof(Real) + sizeof(typename P::storage)),
+              adds ? n * sizeof(Real) : 0);
+    }
+    template <class F>  // whose bytes are not known
+    friend void for_each(stream s, std::size_t n, const F&) {
+      s.count(n, 0);
     }
   };
   struct event {};

@@ -1,0 +1,158 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Training steps of simulated ranks: buckets travel while backward runs, as the courier sends them.
+//
+//   begin       when the rank has made its last update and the loader has the next batch, which it
+//               begins when the rank takes one
+//   bucket b    is posted when b - 1 has arrived and backward has finished its tensors
+//   update      when backward has ended and the last bucket has arrived
+//
+// With a period of several steps (local steps) whole weights travel, after the update of each
+// period-th step. A rank's computation may be slower in some steps: see stragglers below.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <cordee/comm/reducer.hpp>
+#include <cordee/comm/simulated.hpp>
+#include <cordee/core/error.hpp>
+#include <cordee/core/random.hpp>
+#include <cordee/core/segment.hpp>
+#include <cordee/device/buffer.hpp>
+#include <cordee/device/phantom.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+/// What one rank computes in a step, in seconds, and the parameters whose gradients it sends.
+struct computed_step {
+  double loader = 0, forward = 0, optimizer = 0;
+  std::vector<segment> table;    // trainable tensors in the order of the forward pass
+  std::vector<double> backward;  // of each tensor's layer, divided among its tensors
+
+  [[nodiscard]] double backward_total() const {
+    double sum = 0;
+    for (const double seconds : backward) sum += seconds;
+    return sum;
+  }
+  /// Without waiting for the loader or for messages.
+  [[nodiscard]] double total() const { return forward + backward_total() + optimizer; }
+};
+
+// ---- stragglers: by which factor a rank's computation of a step is slower ----
+
+struct no_stragglers {
+  double operator()(int, std::int64_t) const { return 1; }
+};
+/// The last ranks, in all steps.
+struct constant_stragglers {
+  int from_rank = 0;
+  double factor = 3;
+  double operator()(int rank, std::int64_t) const { return rank >= from_rank ? factor : 1; }
+};
+/// 1 + mean * E, where E has the exponential distribution of mean 1.
+struct exponential_stragglers {
+  double mean = 0.1;
+  std::uint64_t seed = 1;
+  double operator()(int rank, std::int64_t step) const {
+    random_sequence random(seed, purpose::synthetic, static_cast<std::uint64_t>(step),
+                           static_cast<std::uint64_t>(rank));
+    return 1 - mean * std::log1p(-random.uniform());
+  }
+};
+/// Pareto's distribution from 1 on: P(factor > x) = x^-shape, whose mean is shape / (shape - 1).
+struct heavy_tailed_stragglers {
+  double shape = 3;
+  std::uint64_t seed = 1;
+  double operator()(int rank, std::int64_t step) const {
+    random_sequence random(seed, purpose::synthetic, static_cast<std::uint64_t>(step),
+                           static_cast<std::uint64_t>(rank));
+    return std::pow(1 - random.uniform(), -1 / shape);
+  }
+};
+
+struct step_options {
+  std::int64_t steps = 1;
+  int period = 1;                                    // steps between exchanges
+  bool overlap = true;                               // false: buckets leave when backward has ended
+  std::size_t bucket_bytes = std::size_t{16} << 20;  // as trainer_options::bucket_bytes
+};
+
+struct simulated_steps {
+  double seconds = 0;  // a step: of the rank that ends last
+  double exposed = 0;  // of those, a rank's wait for messages, averaged over ranks
+  simulation totals{};
+
+  [[nodiscard]] double exposed_share() const { return exposed / seconds; }
+};
+
+namespace detail::comm {
+
+/// One rank's part, which returns the seconds in which it waited for messages alone.
+template <class R, class Stragglers>
+double run_steps(const simulated& rank, const R& reducer, const computed_step& step,
+                 std::span<const bucket> buckets, const step_options& o,
+                 const Stragglers& stragglers) {
+  const phantom::stream stream = rank.device().make_stream();
+  std::size_t largest = 0;
+  for (const bucket& b : buckets) largest = std::max(largest, b.size);
+  buffer<float, phantom> x(phantom{}, largest);
+  buffer<std::byte, phantom> scratch(phantom{}, largest_scratch<float>(reducer, buckets));
+  const auto wait_until = [&rank](double time) { rank.compute(std::max(0.0, time - rank.now())); };
+  double loaded = step.loader, exposed = 0;
+  for (std::int64_t k = 0; k < o.steps; ++k) {
+    wait_until(loaded);
+    loaded = rank.now() + step.loader;
+    const double factor = stragglers(rank.rank(), k);
+    const double forward_end = rank.now() + factor * step.forward;
+    const double backward_end = forward_end + factor * step.backward_total();
+    if (o.period > 1) wait_until(backward_end + factor * step.optimizer);
+    if ((k + 1) % o.period == 0) {
+      double ready = forward_end;
+      std::size_t first = step.table.size();
+      for (const bucket& b : buckets) {
+        for (; first > b.first_segment; --first) ready += factor * step.backward[first - 1];
+        wait_until(o.overlap ? ready : backward_end);
+        const span_on<float, phantom> values{x.span().data, b.size};
+        bucket_view<float, phantom, R::slots> view{&b, values, {}, scratch.span()};
+        view.slots.fill(values);
+        reducer.mix(view, {.step = k, .round = k}, stream);
+      }
+    }
+    if (o.period == 1) wait_until(backward_end);
+    const double computed = backward_end + (o.period > 1 ? factor * step.optimizer : 0);
+    exposed += rank.now() - computed;
+    if (o.period == 1) rank.compute(factor * step.optimizer);
+  }
+  return exposed;
+}
+
+}  // namespace detail::comm
+
+/// Steps of `ranks` ranks that all compute `step` and mix with make(comm), a reducer.
+template <class Make, class Stragglers = no_stragglers>
+simulated_steps simulate_steps(int ranks, const computed_step& step, const Make& make,
+                               const simulated::options& network, const step_options& o = {},
+                               const Stragglers& stragglers = {}) {
+  expects(step.table.size() == step.backward.size(), "simulate_steps: a time for each tensor");
+  expects(o.steps > 0 && o.period > 0, "simulate_steps: steps and period are positive");
+  const std::vector<bucket> buckets =
+      detail::core::make_buckets(step.table, o.bucket_bytes / sizeof(float));
+  simulated_steps result;
+  result.totals = simulated::launch(
+      ranks,
+      [&](simulated comm) {
+        result.exposed += detail::comm::run_steps(comm, make(comm), step, buckets, o, stragglers);
+      },
+      network);
+  result.seconds = result.totals.path.seconds / static_cast<double>(o.steps);
+  result.exposed /= static_cast<double>(o.steps) * ranks;
+  return result;
+}
+
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,186 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <cordee/comm/butterfly.hpp>
+#include <cordee/comm/compressed.hpp>
+#include <cordee/comm/gossip.hpp>
+#include <cordee/comm/ring.hpp>
+#include <cordee/comm/server.hpp>
+#include <cordee/comm/simulated/step.hpp>
+#include <cordee/comm/tree.hpp>
+#include <cordee/precision/fp16.hpp>
+
+#include "tests/support/ranks.hpp"
+
+using namespace cordee;
+using namespace support;
+
+namespace {
+
+/// Tensors of as many numbers, with the seconds of their layers' backward passes.
+computed_step step_of(std::vector<std::size_t> numbers, std::vector<double> backward,
+                      double forward = 0, double optimizer = 0, double loader = 0) {
+  computed_step step{loader, forward, optimizer, {}, std::move(backward)};
+  std::size_t offset = 0;
+  for (const std::size_t n : numbers) {
+    step.table.push_back({"tensor", kind::weight, offset, n, {}});
+    offset += detail::core::align_up(n);
+  }
+  return step;
+}
+
+/// A message of 64 numbers takes 2 seconds, of which 1 is latency.
+const simulated::options slow_link{.network = {.link = {.latency = 1, .bandwidth = 256}}};
+
+const auto trees = [](auto comm) { return tree{comm}; };
+const auto rings = [](auto comm) { return ring{comm}; };
+
+/// A mean of one bucket of 64 numbers over two ranks of a tree: two messages, 4 seconds.
+constexpr double mean_of_64 = 4;
+
+}  // namespace
+
+TEST_CASE("simulated step: buckets travel while backward runs") {
+  // Ready at 3 + 2, + 3, + 4 seconds.
+  const computed_step step = step_of({64, 64, 64}, {4, 3, 2}, 3, 0.5);
+  const auto seconds = [&](const step_options& o) {
+    return simulate_steps(2, step, trees, slow_link, o).seconds;
+  };
+  // One bucket each: 5 to 9, 9 to 13, 13 to 17.
+  CHECK(seconds({.bucket_bytes = 256}) == 3 + 2 + 3 * mean_of_64 + 0.5);
+  // All in one: twice 1 + 3 seconds after backward.
+  CHECK(seconds({.bucket_bytes = 768}) == 3 + 9 + 2 * (1 + 3) + 0.5);
+  // Two and one: the first two are ready at 8, and take 2 (1 + 2).
+  CHECK(seconds({.bucket_bytes = 512}) == 3 + 5 + 6 + mean_of_64 + 0.5);
+  CHECK(seconds({.overlap = false, .bucket_bytes = 256}) == 3 + 9 + 3 * mean_of_64 + 0.5);
+}
+
+TEST_CASE("simulated step: what the messages add to computation is exposed") {
+  const computed_step step = step_of({64, 64}, {5, 2}, 3, 0.5);
+  const simulated_steps s =
+      simulate_steps(2, step, trees, slow_link, {.steps = 3, .bucket_bytes = 256});
+  // Ready at 5 and 10: the first is hidden, the second is not.
+  CHECK(s.seconds == step.total() + mean_of_64);
+  CHECK(s.exposed == mean_of_64);
+  CHECK(s.exposed_share() == mean_of_64 / 14.5);
+  CHECK(simulate_steps(1, step, trees, slow_link).exposed == 0);
+}
+
+TEST_CASE("simulated step: the loader is hidden until it is slower than the step") {
+  const auto seconds = [](double loader) {
+    return simulate_steps(1, step_of({64}, {2}, 1, 1, loader), trees, slow_link, {.steps = 5})
+        .seconds;
+  };
+  CHECK(seconds(3) == (3 + 5 * 4) / 5.0);
+  CHECK(seconds(6) == (5 * 6 + 4) / 5.0);
+}
+
+TEST_CASE("simulated step: local steps exchange once in a period, after the update") {
+  const computed_step step = step_of({64, 64}, {5, 2}, 3, 0.5);
+  const simulated_steps s =
+      simulate_steps(2, step, trees, slow_link, {.steps = 6, .period = 3, .bucket_bytes = 256});
+  CHECK(s.seconds * 6 == 6 * step.total() + 2 * 2 * mean_of_64);
+  CHECK(s.exposed * 6 == 2 * 2 * mean_of_64);
+  CHECK(s.totals.messages == 2u * 2 * 2);
+}
+
+TEST_CASE("simulated step: a mean waits for a straggler, a neighbour's does so later") {
+  const computed_step step = step_of({64}, {2}, 1);
+  const constant_stragglers last{.from_rank = 7, .factor = 3};
+  const simulated::options fast{};
+  CHECK(simulate_steps(8, step, rings, fast, {.steps = 4}, last).seconds == 9);
+  // Averaged over ranks: seven wait for 6 seconds.
+  CHECK(simulate_steps(8, step, rings, fast, {.steps = 4}, last).exposed == 7 * 6 / 8.0);
+  const auto gossips = [](auto comm) { return gossip{comm, topologies::ring{}}; };
+  // In the first step the two neighbours of rank 7 wait.
+  CHECK(simulate_steps(8, step, gossips, fast, {}, last).exposed == 2 * 6 / 8.0);
+  // Local steps meet it as seldom as they exchange, and wait for as long.
+  CHECK(simulate_steps(8, step, rings, fast, {.steps = 4, .period = 4}, last).seconds == 9);
+}
+
+TEST_CASE("simulated step: random stragglers have their means, and the slowest rank decides") {
+  const auto mean = [](const auto& stragglers) {
+    double sum = 0;
+    for (int rank = 0; rank < 100; ++rank)
+      for (int k = 0; k < 1000; ++k) sum += stragglers(rank, k);
+    return sum / 1e5;
+  };
+  // Five standard errors: of 0.1 E, and of Pareto's of shape 3, whose variance is 3/4.
+  CHECK(std::abs(mean(exponential_stragglers{.mean = 0.1}) - 1.1) < 5 * 0.1 / std::sqrt(1e5));
+  CHECK(std::abs(mean(heavy_tailed_stragglers{.shape = 3}) - 1.5) < 5 * std::sqrt(0.75 / 1e5));
+  const computed_step step = step_of({64}, {2}, 1);
+  const exponential_stragglers slow{.mean = 0.1, .seed = 3};
+  double slowest = 0;
+  for (int rank = 0; rank < 16; ++rank) slowest = std::max(slowest, slow(rank, 0));
+  CHECK(simulate_steps(16, step, rings, {}, {}, slow).seconds ==
+        doctest::Approx(3 * slowest).epsilon(1e-12));
+}
+
+TEST_CASE("simulated step: rounds of a mean, 2 log2 N of a tree and log2 N of a butterfly") {
+  const computed_step step = step_of({64}, {2}, 1);
+  const auto butterflies = [](auto comm) { return butterfly{comm}; };
+  for (unsigned n = 2; n <= 256; n *= 2) {
+    CAPTURE(n);
+    const auto log = static_cast<std::uint64_t>(std::bit_width(n) - 1);
+    const int ranks = static_cast<int>(n);
+    CHECK(simulate_steps(ranks, step, trees, slow_link).totals.rounds == 2 * log);
+    CHECK(simulate_steps(ranks, step, butterflies, slow_link).totals.rounds == log);
+  }
+}
+
+TEST_CASE("simulated step: a wire of 16 bits halves the bytes, but for a scale a message") {
+  const computed_step step = step_of({4096}, {2}, 1);
+  const auto halves = [](auto comm) { return compressed{ring{comm}, fp16{}}; };
+  const simulation s = simulate_steps(4, step, halves, slow_link).totals;
+  CHECK(2 * (s.bytes - sizeof(float) * s.messages) ==
+        simulate_steps(4, step, rings, slow_link).totals.bytes);
+}
+
+// FireCaffe (arXiv 1511.00175): 128 GPUs, a batch of 1,024, gradients added over a binomial tree
+// when backward has ended. One K20 trains GoogLeNet (53.4 MB of weights) for 64 epochs in 20.5 days
+// and NiN (30.4 MB) for 47 epochs in 5.8 days. The bandwidth is fitted to the first of the two
+// speed-ups, 47; the other one is 39.
+TEST_CASE("simulated step: FireCaffe's second speed-up follows from the first") {
+  constexpr double images = 1'281'167, day = 86'400;
+  const auto speedup = [](double seconds_an_image, double bytes, double bandwidth) {
+    const auto n = static_cast<std::size_t>(bytes / 4);
+    const double local = 1'024 / 128 * seconds_an_image;
+    const simulated_steps s =
+        simulate_steps(128, step_of({n}, {local * 2 / 3}, local / 3), trees,
+                       {.network = {.link = {.bandwidth = bandwidth}}}, {.overlap = false});
+    return 1'024 * seconds_an_image / s.seconds;
+  };
+  const double googlenet = 20.5 * day / (64 * images), nin = 5.8 * day / (47 * images);
+  // 1 / speed-up = 1 / 128 + 2 log2(128) bytes / (bandwidth * 1,024 images' time).
+  const double bandwidth = 14 * 53.4e6 / (1'024 * googlenet * (1 / 47.0 - 1 / 128.0));
+  CHECK(speedup(googlenet, 53.4e6, bandwidth) == doctest::Approx(47).epsilon(1e-4));
+  const double predicted = speedup(nin, 30.4e6, bandwidth);
+  CHECK(std::abs(predicted / 39 - 1) < 0.15);
+  MESSAGE("fitted: ", bandwidth / 1e9, " GB/s; NiN: ", predicted);
+}
+
+// The course's quiz: which division of the work among ranks spends the largest share of a step on
+// messages? ResNet-50's gradient in one bucket, images at 200 a second, InfiniBand of 100 Gbit/s.
+TEST_CASE("simulated step: shares of messages of 1,024 x 1, 16 x 64, 2 x 512 and 512 x 2") {
+  const auto share = [](int ranks, int images) {
+    const double seconds = images / 200.0;
+    return simulate_steps(ranks, step_of({25'557'032}, {seconds * 2 / 3}, seconds / 3), rings,
+                          {.network = {.link = {.latency = 5e-6, .bandwidth = 12.5e9}}})
+        .exposed_share();
+  };
+  CHECK(share(1'024, 1) > share(512, 2));
+  CHECK(share(512, 2) > share(16, 64));
+  CHECK(share(16, 64) > share(2, 512));
+  // A ring's time over that time and computation: all is exposed, the bucket being the whole.
+  const double ring_seconds = 2 * 1'023 * 5e-6 + 2 * 1'023.0 / 1'024 * 25'557'056 * 4 / 12.5e9;
+  CHECK(share(1'024, 1) ==
+        doctest::Approx(ring_seconds / (ring_seconds + 1 / 200.0)).epsilon(1e-5));
+}
