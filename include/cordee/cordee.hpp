@@ -69,6 +69,7 @@
 #include <cordee/device/cpu.hpp>
 #include <cordee/device/gpu_kernel.hpp>
 #include <cordee/device/phantom.hpp>
+#include <cordee/nn/adversarial.hpp>
 #include <cordee/nn/batch_norm.hpp>
 #include <cordee/nn/binary_cross_entropy.hpp>
 #include <cordee/nn/convolution.hpp>

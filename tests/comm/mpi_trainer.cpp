@@ -16,6 +16,7 @@
 #include <cordee/comm/topologies/fixed.hpp>
 #include <cordee/data/loader.hpp>
 #include <cordee/data/synthetic.hpp>
+#include <cordee/nn/adversarial.hpp>
 #include <cordee/nn/batch_norm.hpp>
 #include <cordee/nn/convolution.hpp>
 #include <cordee/nn/linear.hpp>
@@ -40,13 +41,15 @@ using namespace support;
 
 namespace {
 
+using layers = sequential<convolution<64, 3>, batch_norm<relu>, global_average_pool, linear<10>>;
+using small_network = network<layers, fp32, cpu, direct, extent{1, 8, 8}, 10>;
+
 // The weights after an epoch, and the metrics of an evaluation.
-template <class Reducer, class O = lars>
+template <class Net = small_network, class Reducer, class O = lars>
 std::vector<float> trained(const Reducer& reducer, int batch_norm_over = 1,
                            const O& optimizer = {.momentum = 0.9}) {
   static const synthetic data{.extent = {1, 8, 8}, .classes = 10, .samples = 96, .seed = 3};
-  using layers = sequential<convolution<64, 3>, batch_norm<relu>, global_average_pool, linear<10>>;
-  network<layers, fp32, cpu, direct, extent{1, 8, 8}, 10> net;
+  Net net;
   loader feed{data, reducer.comm, {.global_batch = 24, .seed = 1}};
   trainer run{
       net,
@@ -118,6 +121,11 @@ TEST_CASE(
   CHECK(same_over_threads([](auto comm) {
     return trained(ring{comm}, 0, kfac{velocity_sgd{.momentum = 0.9}, 0.03, 16, 2});
   }));
+}
+
+TEST_CASE("mpi: adversarial images, whose batch norms are tensors of their own, give the bits") {
+  CHECK(
+      same_over_threads([](auto comm) { return trained<adversarial<small_network>>(ring{comm}); }));
 }
 
 TEST_CASE("mpi: a server, a compressed ring and gossip give the bits of threads") {

@@ -49,7 +49,8 @@ enum class purpose : std::uint32_t {
   mixing,
   resampling,
   regression,
-  dropout
+  dropout,
+  adversary
 };
 
 /// The sequence of (seed, purpose, a, b), for example (seed, augmentation, epoch, sample). `a` is

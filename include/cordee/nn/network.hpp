@@ -29,7 +29,9 @@ namespace cordee::inline CORDEE_ABI {
 /// The layer `Root` from images of extent Input to the logits of `Classes` classes.
 template <Layer Root, Precision P, Device D, class Engine, extent Input, int Classes,
           Loss L = cross_entropy>
-class network : public detail::nn::batch_norm_settings {
+class network
+    : public detail::nn::network_facts<detail::nn::parameter_table<Root, Input, Quantized<P>>>,
+      public detail::nn::batch_norm_settings {
   static_assert(
       detail::nn::computes_in<P, D>,
       "layers on the CPU compute on numbers of the masters' type, or on 16-bit storage with "
@@ -40,6 +42,7 @@ class network : public detail::nn::batch_norm_settings {
 
   using layer_backend = detail::nn::backend<P, D, Engine>;
   using table = detail::nn::parameter_table<Root, Input, Quantized<P>>;
+  using facts = detail::nn::network_facts<table>;
   using number = typename layer_backend::number;
   using real = typename P::master;
   using stream = typename D::stream;
@@ -55,19 +58,7 @@ class network : public detail::nn::batch_norm_settings {
 
   static constexpr extent input = Input;
   static constexpr int classes = Classes;
-  static constexpr std::span<const segment> segments() { return table::segments; }
-  /// Trainable numbers, without padding.
-  static constexpr std::int64_t parameters() { return table::totals.parameters; }
-  /// Trainable segments.
-  static constexpr std::size_t tensors() { return table::totals.trainable; }
-  /// Multiply-accumulate operations of one sample's forward pass in convolutions and matrix
-  /// products.
-  static constexpr std::int64_t macs() { return table::totals.macs; }
-  static constexpr int convolutions() { return table::totals.convolutions; }
-  /// The size in numbers of a plane of the arena.
-  static constexpr std::size_t plane_size() {
-    return table::totals.trainable_end + table::totals.statistics_end;
-  }
+  using facts::plane_size, facts::segments, facts::tensors;
 
   L loss{};
   /// Of dropout layers, in training: the share of numbers that become zero.
@@ -188,7 +179,7 @@ class network : public detail::nn::batch_norm_settings {
     return {logits_, static_cast<std::size_t>(samples_) * Classes};
   }
 
- private:
+ protected:
   template <class F>
   void run_pass(stream s, const F& f) {
     detail::nn::run_in_memory(device_, s, bytes_per_sample_, f, [&] { return held_bytes(); });
@@ -224,11 +215,13 @@ class network : public detail::nn::batch_norm_settings {
                  b.device_loss_scale.data, loss_gradient, metrics_.span().data, s);
   }
   template <class Ready>
-  void run_backward(const packed_parameters& in, span_on<real, D> gradients, write_mode mode,
-                    Ready&& ready, stream s, std::byte* packed_gradients) {
+  const number* run_backward(const packed_parameters& in, span_on<real, D> gradients,
+                             write_mode mode, Ready&& ready, stream s, std::byte* packed_gradients,
+                             const std::uint8_t* all_frozen = nullptr) {
     expects(trained_, "network: backward requires a preceding forward with phase::train");
     expects(gradients.size >= plane_size(),
             "network: the plane is smaller than the network's table");
+    const number* dx = nullptr;
     run_pass(s, [&] {
       const auto samples = static_cast<std::size_t>(samples_);
       gradients_.reset(samples * largest_activation_);
@@ -241,14 +234,16 @@ class network : public detail::nn::batch_norm_settings {
       backward_pass<layer_backend> pass{
           in.span().data, gradients.data, mode,        samples_, batch_norm_allreduce,
           &gradients_,    &scratch_,      &workspace_, s,        packed_gradients};
-      pass.frozen = frozen_.data();
-      if (first > 0) pass.complete = &complete;
+      pass.frozen = all_frozen != nullptr ? all_frozen : frozen_.data();
+      if (first > 0 && all_frozen == nullptr) pass.complete = &complete;
       number* dy = gradients_.acquire();
       device_.copy(dy, loss_gradient_.span().data, samples * Classes * sizeof(number), s);
-      root_.backward(pass, dy, {.needed = false}, note_ready);
+      dx = root_.backward(pass, dy, {.needed = all_frozen != nullptr}, note_ready);
     });
+    return dx;
   }
 
+ private:
   // Memory of the samples of the largest pass so far; bytes_per_sample_ of each, at least.
   [[nodiscard]] std::size_t held_bytes() const {
     return saved_.bytes() + gradients_.bytes() +

@@ -187,6 +187,24 @@ class parameter_table {
   }();
 };
 
+/// What a table says of its network.
+template <class Table>
+struct network_facts {
+  static constexpr std::span<const segment> segments() { return Table::segments; }
+  /// Trainable numbers, without padding.
+  static constexpr std::int64_t parameters() { return Table::totals.parameters; }
+  /// Trainable segments.
+  static constexpr std::size_t tensors() { return Table::totals.trainable; }
+  /// Multiply-accumulate operations of one sample's forward pass in convolutions and matrix
+  /// products.
+  static constexpr std::int64_t macs() { return Table::totals.macs; }
+  static constexpr int convolutions() { return Table::totals.convolutions; }
+  /// The size in numbers of a plane of the arena.
+  static constexpr std::size_t plane_size() {
+    return Table::totals.trainable_end + Table::totals.statistics_end;
+  }
+};
+
 /// The initial values of a plane of `size` numbers, a function of the seed alone. Drawn on the host,
 /// so that they are the same bits on every device (docs/primitives.md).
 template <class Real>

@@ -115,6 +115,8 @@ std::string describe(Run& run, F& feed, double epochs) {
                               " parameters"));
   if constexpr (requires { run.model().dropout_rate; })
     if (run.model().dropout_rate > 0) add_line("dropout", concat(run.model().dropout_rate));
+  if constexpr (requires { run.model().describe(); })
+    add_line("adversarial", run.model().describe());
   add_line("precision",
            concat(Run::precision::name, " on ", Run::device::name,
                   Run::device::host_memory ? ", " + detail::train::instruction_set() : ""));

@@ -1,0 +1,79 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A step of ResNet-20 on images and their adversarial copies, beside a plain step on as many images:
+// twice the batch. Fresh copies cost what stale ones do, here where one rank does both. Minima over
+// the repetitions, of which each has all programs in turn.
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include <cordee/comm/solo.hpp>
+#include <cordee/data/loader.hpp>
+#include <cordee/data/synthetic.hpp>
+#include <cordee/nn/adversarial.hpp>
+#include <cordee/nn/resnet.hpp>
+#include <cordee/optim/sgd.hpp>
+#include <cordee/schedule/constant.hpp>
+#include <cordee/train/trainer.hpp>
+
+#include "benchmarks/options.hpp"
+
+namespace {
+
+using namespace cordee;
+
+struct options {
+  int reps = 9, batch = 64, threads = 1;
+};
+constexpr const char* usage =
+    "adversarial: a step with adversarial images beside a plain one of twice the batch\n"
+    "  --reps N      repetitions, minima are printed   (9)\n"
+    "  --batch N     images, without their copies      (64)\n"
+    "  --threads N   workers                           (1)\n"
+    "  --help        this\n";
+
+using net = resnet<20, fp32, cpu>;
+
+/// A trainer that makes steps of one batch.
+template <class M>
+struct stepper {
+  M model;
+  synthetic images{{3, 32, 32}, 10, 256, 1};
+  decltype(loader{std::declval<const synthetic&>(), self_comm{}, loader_options{}}) feed;
+  trainer<M, sgd, constant, solo> run;
+  double least = 1e300;
+
+  stepper(int batch, const auto&... arguments)
+      : model(arguments...),
+        feed(images, self_comm{}, loader_options{.global_batch = batch}),
+        run(model, sgd{.momentum = 0.9}, constant{0.01}, solo{}) {}
+  void measure() {
+    const auto micro = feed.next();
+    const double begin = bench::now();
+    run.step(micro, 0);
+    least = std::min(least, bench::now() - begin);
+  }
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  options o;
+  bench::read_options(argc, argv, usage,
+                      {{"--reps", &o.reps}, {"--batch", &o.batch}, {"--threads", &o.threads}});
+  const cpu where(o.threads);
+  stepper<net> plain(2 * o.batch, where);
+  stepper<adversarial<net>> one(o.batch, adversarial_options{}, where);
+  stepper<adversarial<net>> three(o.batch, adversarial_options{.steps = 3}, where);
+  for (int r = 0; r < o.reps + 1; ++r) {  // the first one allocates
+    plain.measure();
+    one.measure();
+    three.measure();
+  }
+  std::printf("plain, %d images                   %8.1f ms\n", 2 * o.batch, 1e3 * plain.least);
+  std::printf("%4d images and copies, 1 step     %8.1f ms   %.2f\n", o.batch, 1e3 * one.least,
+              one.least / plain.least);
+  std::printf("%4d images and copies, 3 steps    %8.1f ms   %.2f\n", o.batch, 1e3 * three.least,
+              three.least / plain.least);
+}
