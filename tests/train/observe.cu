@@ -18,8 +18,8 @@ static_assert(std::same_as<engine_for<gpu, fp16>::type, half_engine> &&
               std::same_as<engine_for<gpu, bf16>::type, half_engine> &&
               std::same_as<engine_for<gpu, fp32>::type, default_engine<gpu>::type>);
 
-// Seven updates of four samples do not lower this network's loss, on a CPU or elsewhere: what they
-// do to the weights is compared.
+// Seven updates of other samples each do not lower this network's loss, on a CPU or elsewhere: what
+// they do to the weights is compared.
 TEST_CASE("int8 on a GPU: steps on tensor cores are the CPU's but for rounding, replayed or not") {
   int8_options options{.percentile = 97, .bad_step = 4};
   const int8_outcome host = train(cpu(1), solo{}, options),
@@ -27,4 +27,10 @@ TEST_CASE("int8 on a GPU: steps on tensor cores are the CPU's but for rounding, 
   check_int8_steps(eager, host, solo{}, options);
   options.capture_graphs = true;
   CHECK(train<tensor_core>(gpu{}, solo{}, options) == eager);
+}
+
+TEST_CASE("int8 on a GPU: it learns one batch, replayed or not") {
+  for (const auto& losses : {learn_one_batch(cpu(1)), learn_one_batch<tensor_core>(gpu{}),
+                             learn_one_batch<tensor_core>(gpu{}, true)})
+    CHECK(losses.back() < learned_part * losses.front());
 }

@@ -12,6 +12,8 @@
 
 #include <cordee/comm/ring.hpp>
 #include <cordee/comm/solo.hpp>
+#include <cordee/ops/engines/tensor_core/engine.hpp>
+#include <cordee/ops/gpu/quantized_table.hpp>
 #include <cordee/train/calibrate.hpp>
 #include <cordee/train/weights.hpp>
 
@@ -60,6 +62,13 @@ TEST_CASE(
   CHECK(way_error(trainable_part(device.weights), trainable_part(host.weights),
                   trainable_part(host.start)) <= spread_bound * spread.way);
   CHECK(std::abs(device.validation - host.validation) <= spread_bound * spread.validation);
+}
+
+TEST_CASE("int8 on an emulated GPU: it learns one batch, as the CPU does") {
+  for (const auto& losses :
+       {learn_one_batch(cpu(1)), learn_one_batch(deferred(1)), learn_one_batch(deferred(2), true),
+        learn_one_batch<tensor_core>(deferred(1))})
+    CHECK(losses.back() < learned_part * losses.front());
 }
 
 TEST_CASE("int8 on an emulated GPU: all ranks have equal ranges, of a percentile over all ranks") {
