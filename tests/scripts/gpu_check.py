@@ -83,19 +83,31 @@ class GpuCheck(SimulatedMachine):
 
     # What is not there ----------------------------------------------------------------------------------------------
     def test_programs_that_were_carried_are_unpacked_and_their_sources_compared(self):
-        shutil.rmtree(self.root / "build")
-        (self.root / ".gpu").mkdir()
-        state = subprocess.run([sys.executable, self.root / "scripts/gpu/sources.py", "hash"], capture_output=True,
-                               text=True).stdout
-        for built_from, met in ((state, True), ("other", None)):
-            self.program("pack/tests/test_cuda", "echo carried")
-            self.write("pack/programs-of", built_from)
-            subprocess.run(["tar", "cJf", self.root / ".gpu/programs.tar.xz", "-C", self.root / "pack", "."], check=True)
+        for built_from, met in (("", True), ("other", None)):
+            self.program("build/gpu/tests/test_cuda", "echo carried")
+            self.carry(built_from)
             status, output = self.run_it("--stage", "build")
             self.assertEqual(status, 0, output)
             self.assertIn("carried", (self.root / "build/gpu/tests/test_cuda").read_text())
             self.assertIs(self.outcomes()["carried programs"]["met"], met)
         self.assertIn("OTHER", self.outcomes()["carried programs"]["result"])
+
+    def test_a_carried_program_that_does_not_start_is_named_and_all_are_compiled(self):
+        self.program("build/gpu/tests/test_cuda", "echo \"version 'GLIBC_9.9' not found\"; exit 1")
+        self.program("bin/nvcc", "echo 'release 13.0, V13.0.88'")
+        self.program("bin/cmake", "echo \"$*\" >>compiled")
+        self.carry()
+        status, output = self.run_it("--stage", "build")
+        self.assertEqual(status, 0, output)
+        carried = self.outcomes()["carried programs"]
+        self.assertIn("test_cuda: exited with 1: version 'GLIBC_9.9' not found", carried["result"])
+        self.assertIs(carried["met"], False)
+        self.assertEqual(len((self.root / "compiled").read_text().splitlines()), 2)
+        # A new session: programs of the same sources start, and nothing is compiled.
+        self.program("build/gpu/tests/test_cuda", f"echo '{PASSED}'")
+        self.carry()
+        self.assertEqual(self.run_it("--stage", "build")[0], 0)
+        self.assertEqual(len((self.root / "compiled").read_text().splitlines()), 2)
 
     def test_without_a_gpu_only_the_build_runs(self):
         (self.root / "bin/nvidia-smi").write_text("#!/bin/sh\nexit 1\n")

@@ -69,6 +69,33 @@ class GpuFaults(SimulatedMachine):
         self.assertIn("bytes left out", too_much)
         self.assertIn("outcomes.json", packed)
 
+    def test_the_whole_course_of_carried_programs_goes_on_whatever_a_program_does(self):
+        self.program("build/gpu/tests/test_nccl_gpu", f"[ $1 = --help ] && exit\n{BAD_TESTS}")
+        self.program("build/gpu/benchmarks/bench_gpu_bandwidth", "[ $1 = --help ] || kill -SEGV $$")
+        self.program("build/gpu/benchmarks/bench_gpu_fused_graphs", "head -c 3000 /dev/urandom")
+        self.program("build/gpu/examples/cifar_gpu", "case $* in *fp32*) exec sleep 100 ;; esac; echo 'validation accuracy .'")
+        self.carry()
+        status, output = self.run_it("--scale", "0.08")
+        self.assertEqual(status, 1, output)
+        stages = [line[3:] for line in output.splitlines() if line.startswith("== ")]
+        self.assertEqual(stages, ["build", "A", "B", "C"])
+        found = self.outcomes()
+        self.assertIn("built from these sources", found["carried programs"]["result"])
+        for name, result in ((f"{NCCL}, case by case", "1 passed, 4 failed, 0 not run"), ("bandwidth", "ended by SIGSEGV"),
+                             ("values of fused graphs", "it printed no result"),
+                             ("fused graphs beside plain ones", "it printed no result"),
+                             ("curve of the GPU, fp32", "printed nothing for 2 s"),
+                             ("accuracy of cordee, batch 128, seed 1", "it printed no result")):
+            self.assertIn(result, found[name]["result"])
+            self.assertIs(found[name]["met"], False)
+        for name in (KERNELS, "layers of ResNet-50", "ResNet-50 step, batch 256, replayed",
+                     "PyTorch's step, batch 256, compile", "times of a step's stages", "tensor_core beside cuDNN",
+                     "accuracy of pytorch, batch 4096, seed 5"):
+            self.assertIs(found[name]["met"], True, name)
+        self.assertTrue(all(found[name]["log"].removeprefix("build/gpu/results/") in self.packed() for name in found
+                            if found[name]["log"]))
+        self.assertEqual(len(self.report()["throughput"]), 6)
+
     def test_a_result_that_cannot_be_read_fails_its_program_only(self):
         self.program("bin/ncu", "echo '\"0\",\"merge\",\"parsec\",\"fast\"'")
         self.assertEqual(self.run_it("--stage", "B")[0], 1)

@@ -6,6 +6,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import tarfile
 import tempfile
 import unittest
@@ -75,6 +76,15 @@ class SimulatedMachine(unittest.TestCase):
 
     def program(self, name, body):
         self.write(name, f"#!/bin/sh\n{body}\n").chmod(0o755)
+
+    def carry(self, built_from=None):
+        """Packs what stands in build/gpu as gpu-pack --programs does, and removes it there."""
+        state = subprocess.run([sys.executable, self.root / "scripts/gpu/sources.py", "hash"], capture_output=True,
+                               text=True).stdout
+        self.write("build/gpu/programs-of", built_from or state)
+        (self.root / ".gpu").mkdir(exist_ok=True)
+        subprocess.run(["tar", "cJf", self.root / ".gpu/programs.tar.xz", "-C", self.root / "build/gpu", "."], check=True)
+        shutil.rmtree(self.root / "build")
 
     def start(self, *options):
         return subprocess.Popen(
