@@ -28,6 +28,7 @@
 using namespace cordee;
 using namespace support;
 
+static_assert(detail::comm::AnySource<simulated>);
 static_assert(TransportOn<simulated, cpu> && TransportOn<simulated, phantom>);
 static_assert(ReducerOn<ring<simulated>, float, phantom>);
 
@@ -117,4 +118,40 @@ TEST_CASE("simulated: fibers that wait when the run is given up are unwound") {
               o);
         }) == "the observer has seen enough");
   CHECK(unwound == 2);
+}
+
+TEST_CASE("simulated: a server's task ends with the run when a rank throws, and is unwound") {
+  const auto train = [](int thrower, const simulated::options& network) {
+    return error_message([&] {
+      simulated::launch(
+          3,
+          [&](simulated comm) {
+            const server<simulated, asynchronous> reducer{comm, asynchronous{}};
+            std::vector<float> x(4), y(4);
+            const bucket_view<float, cpu, 1> view{nullptr, {x.data(), 4}, {{{y.data(), 4}}}, {}};
+            reducer.initialize(view, cpu::stream{});
+            for (int k = 0; k < 3; ++k) {
+              comm.compute(comm.rank() + 1);
+              reducer.mix(view, step_info{}, cpu::stream{});
+              if (comm.rank() == thrower && k == 1) throw error("enough");
+            }
+          },
+          network);
+    });
+  };
+  const link_speed link{.latency = 1e-6, .bandwidth = 1e9};
+  for (const bool contended : {false, true}) {
+    CAPTURE(contended);
+    simulated::options o = contended
+                               ? simulated::options{.contended = fat_tree{link, link, link, 2, 2}}
+                               : simulated::options{.network = {.link = link}};
+    CHECK(train(-1, o) == "");
+    CHECK(contains(train(0, o), "enough"));
+    CHECK(contains(train(1, o), "enough"));
+    int messages = 0;
+    o.on_transfer = [&](const auto&) {
+      if (++messages == 20) throw error("the observer has seen enough");
+    };
+    CHECK(contains(train(-1, o), "the observer has seen enough"));
+  }
 }

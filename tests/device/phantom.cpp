@@ -6,6 +6,7 @@
 
 #include <cordee/device/buffer.hpp>
 #include <cordee/device/phantom.hpp>
+#include <cordee/precision/fp16.hpp>
 
 using namespace cordee;
 
@@ -38,6 +39,19 @@ TEST_CASE("phantom: operations count flops, bytes and reduced bytes, and touch n
   CHECK(counted([](auto s, float* x, float* y) {
           mix_neighbors(10, x, std::array{0.25, 0.25}, y, s);
         }) == operation_counts{.flops = 70, .bytes = 160, .reduced_bytes = 80});
+  half* const q = nullptr;
+  fp16::scaling* const k = nullptr;
+  CHECK(counted([=](auto s, float* x, float* y) {
+          encode<fp16>(std::size_t{10}, x, 1.0f, q, k, y, s);
+        }) == operation_counts{.flops = 40, .bytes = 140});
+  CHECK(counted([=](auto s, float* x, float*) {
+          decode<fp16>(std::size_t{10}, q, k, x, write_mode::overwrite, s);
+        }) == operation_counts{.bytes = 60});
+  CHECK(counted([=](auto s, float* x, float*) {
+          decode<fp16>(std::size_t{10}, q, k, x, write_mode::add, s);
+        }) == operation_counts{.flops = 10, .bytes = 100, .reduced_bytes = 40});
+  CHECK(counted([](auto s, float*, float*) { for_each(s, 10, [](std::size_t) {}); }) ==
+        operation_counts{.flops = 10});
   CHECK(counted([](auto s, float* x, float* y) { phantom{}.copy(y, x, 40, s); }) ==
         operation_counts{.bytes = 80});
 }

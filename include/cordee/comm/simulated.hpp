@@ -24,16 +24,13 @@
 #include <utility>
 
 #include <cordee/comm/simulated/critical_path.hpp>
+#include <cordee/comm/simulated/simulation.hpp>
 #include <cordee/comm/simulated/world.hpp>
 #include <cordee/comm/transport.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/device/phantom.hpp>
 
 namespace cordee::inline CORDEE_ABI {
-
-/// What a simulated run amounts to: path, rounds on the critical path as in
-/// counting_communicator.hpp, messages and bytes that all ranks sent.
-using simulation = detail::comm::simulated_world::totals;
 
 /// The communicator of one rank of `simulated::launch`.
 class simulated {
@@ -88,6 +85,29 @@ class simulated {
   template <class F, class G>
   void concurrently(const F& f, const G& g) const {
     world_->concurrently(rank_, f, g);
+  }
+
+  /// A fiber of this rank; join() blocks until it has ended.
+  class task {
+   public:
+    void join() const { world_->join(id_); }
+
+   private:
+    friend class simulated;
+    task(detail::comm::simulated_world& world, std::size_t id) : world_(&world), id_(id) {}
+    detail::comm::simulated_world* world_;
+    std::size_t id_;
+  };
+  /// Effects: f() will run beside the caller, from this time on. What it throws fails the run.
+  template <class F>
+  [[nodiscard]] task start_task(F f) const {
+    return {*world_, world_->start(rank_, world_->clock(), std::move(f))};
+  }
+
+  /// Receives from any source: blocks until a message is pending on this context, and returns the
+  /// sender of the one that was sent first. That none of `expected` sends is seen at once.
+  [[nodiscard]] int probe_any(std::span<const int> expected) const {
+    return world_->probe_any(rank_, context_, expected);
   }
 
   /// Ends the run: every rank that waits now or later throws this cause.

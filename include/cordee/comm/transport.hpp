@@ -138,6 +138,13 @@ concept AnySource = requires(const T t, std::span<const int> expected) {
   { t.probe_any(expected) } -> std::same_as<int>;
 };
 
+/// start_task(f) runs f() beside the caller, on this rank; join() of what it returns, a T::task,
+/// blocks until f has ended. Of other communicators a thread does.
+template <class T>
+concept StartsTasks = requires(const T t, void (*f)()) {
+  { t.start_task(f) } -> std::same_as<typename T::task>;
+};
+
 /// The rank in the whole run of a communicator's rank k: a subgroup numbers its ranks anew.
 template <class T>
 int world_rank(const T& comm, int k) {

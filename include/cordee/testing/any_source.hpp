@@ -26,13 +26,19 @@ void check_any_source(const Communicator& comm, report& r) {
     for (int k = 0; k < count; ++k) exchange(requests, {send_to(0, sent(rank, k))}, {});
   };
   if (rank != 0) return send_all();
-  std::thread sender([&] {
+  const auto send_or_abort = [&] {
     try {
       send_all();
     } catch (const std::exception& e) {
       comm::abort(comm, e.what());
     }
-  });
+  };
+  auto sender = [&] {
+    if constexpr (comm::StartsTasks<Communicator>)
+      return comm.start_task(send_or_abort);
+    else
+      return std::thread(send_or_abort);
+  }();
   std::vector<int> received(static_cast<std::size_t>(p));
   try {
     for (int k = 0; k < count * p; ++k) {

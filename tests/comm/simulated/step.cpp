@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <map>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -90,6 +91,7 @@ TEST_CASE("simulated step: local steps exchange once in a period, after the upda
   CHECK(s.seconds * 6 == 6 * step.total() + 2 * 2 * mean_of_64);
   CHECK(s.exposed * 6 == 2 * 2 * mean_of_64);
   CHECK(s.totals.messages == 2u * 2 * 2);
+  CHECK(simulate_steps(2, step, trees, slow_link, {.steps = 2, .period = 3}).totals.messages == 0);
 }
 
 TEST_CASE("simulated step: a mean waits for a straggler, a neighbour's does so later") {
@@ -104,6 +106,69 @@ TEST_CASE("simulated step: a mean waits for a straggler, a neighbour's does so l
   CHECK(simulate_steps(8, step, gossips, fast, {}, last).exposed == 2 * 6 / 8.0);
   // Local steps meet it as seldom as they exchange, and wait for as long.
   CHECK(simulate_steps(8, step, rings, fast, {.steps = 4, .period = 4}, last).seconds == 9);
+}
+
+TEST_CASE("simulated step: an asynchronous server hides a straggler of three times the time") {
+  // Seven ranks of a second a step, and one of three; the server of the real code, on the CPU.
+  constexpr int ranks = 8, steps = 12;
+  const auto seconds_of_last = [](const auto& exchange) {
+    std::vector<double> seconds(ranks);
+    simulated::launch(
+        ranks,
+        [&](simulated comm) {
+          exchange(comm, [&](auto& server, auto& values, auto& received) {
+            for (int k = 0; k < steps; ++k) {
+              comm.compute(comm.rank() == 7 ? 3 : 1);
+              const span_on<float, cpu> x{values.data(), values.size()};
+              if constexpr (std::remove_cvref_t<decltype(server)>::slots == 1)
+                server.mix(
+                    bucket_view<float, cpu, 1>{
+                        nullptr, x, {{{received.data(), received.size()}}}, {}},
+                    step_info{}, cpu::stream{});
+              else {
+                std::vector<std::byte> scratch(server.template scratch<float>(x.size));
+                server.mix(
+                    bucket_view<float, cpu, 0>{nullptr, x, {}, {scratch.data(), scratch.size()}},
+                    step_info{}, cpu::stream{});
+              }
+            }
+            seconds[static_cast<std::size_t>(comm.rank())] = comm.now();
+          });
+        },
+        {.network = {.link = {.latency = 1e-4, .bandwidth = 1e6}}});
+    return seconds;
+  };
+  const auto asynchronously = [](simulated comm, const auto& train) {
+    const server<simulated, asynchronous> reducer{comm, asynchronous{}};
+    std::vector<float> x(100), y(100);
+    reducer.initialize(
+        bucket_view<float, cpu, 1>{nullptr, {x.data(), 100}, {{{y.data(), 100}}}, {}},
+        cpu::stream{});
+    train(reducer, x, y);
+  };
+  const auto synchronously = [](simulated comm, const auto& train) {
+    const server<simulated> reducer{comm};
+    std::vector<float> x(100), y;
+    train(reducer, x, y);
+  };
+  const std::vector<double> alone = seconds_of_last(asynchronously),
+                            together = seconds_of_last(synchronously);
+  // A push and its reply are 0.5 ms each, and at most 8 queue: a step takes 1.01 seconds at most.
+  for (std::size_t rank = 0; rank < 7; ++rank) {
+    CHECK(alone[rank] >= steps);
+    CHECK(alone[rank] <= steps * 1.01);
+    CHECK(together[rank] >= steps * 3);
+  }
+  CHECK(alone[7] >= steps * 3);
+}
+
+TEST_CASE("simulated step: a graph that changes is another one in the next step") {
+  std::map<std::pair<int, int>, int> sent;
+  simulated::options o = slow_link;
+  o.on_transfer = [&](const simulated_transfer& t) { ++sent[{t.from, t.to}]; };
+  const auto one_peer = [](auto comm) { return gossip{comm, topologies::one_peer{}}; };
+  simulate_steps(4, step_of({64}, {2}, 1), one_peer, o, {.steps = 2});
+  CHECK(sent.size() == 8);  // each rank sends to two others
 }
 
 TEST_CASE("simulated step: random stragglers have their means, and the slowest rank decides") {

@@ -100,14 +100,21 @@ struct shared_staleness_clock {
   staleness_clock clock;
 };
 
+/// What serves beside rank 0: a thread, or a task of a communicator that has its own.
+template <class Communicator>
+struct background {
+  using type = std::thread;
+};
+template <StartsTasks Communicator>
+struct background<Communicator> {
+  using type = typename Communicator::task;
+};
+
 template <class Communicator, class Real>
 class parameter_service {
  public:
   parameter_service(const Communicator& comm, shared_staleness_clock& clock, std::size_t numbers)
-      : comm_(comm),
-        clock_(clock),
-        store_(numbers),
-        thread_(detail::core::start_thread<&parameter_service::run>(*this)) {}
+      : comm_(comm), clock_(clock), store_(numbers), thread_(start()) {}
   parameter_service(const parameter_service&) = delete;
   parameter_service& operator=(const parameter_service&) = delete;
   ~parameter_service() { thread_.join(); }
@@ -126,6 +133,12 @@ class parameter_service {
   }
 
  private:
+  auto start() {
+    if constexpr (StartsTasks<Communicator>)
+      return comm_.start_task([this] { run(); });
+    else
+      return detail::core::start_thread<&parameter_service::run>(*this);
+  }
   void run() {
     const auto description = [this] {
       return with_clock([](staleness_clock& c) { return c.describe(); });
@@ -185,7 +198,7 @@ class parameter_service {
   const Communicator comm_;
   shared_staleness_clock& clock_;
   parameter_store<Real> store_;
-  std::thread thread_;  // last: it uses the other members
+  typename background<Communicator>::type thread_;  // last: it uses the other members
 };
 
 /// One rank's connection to the server, from its first request until the last copy of its reducer

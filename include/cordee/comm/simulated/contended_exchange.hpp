@@ -65,6 +65,18 @@ class contended_exchange {
     });
   }
 
+  [[nodiscard]] double next_time() { return network_.next_time(); }
+  /// As ideal_exchange's.
+  [[nodiscard]] std::pair<double, int> first_sent(int rank, int context) const {
+    std::pair<double, int> first{0, -1};
+    for (const auto& [source, p] : receivers_[static_cast<std::size_t>(rank)]) {
+      if (source % context_count != context || p.sends.empty()) continue;
+      const std::pair<double, int> sent{p.sends.front().posted.seconds, source / context_count};
+      if (first.second < 0 || sent < first) first = sent;
+    }
+    return first;
+  }
+
   /// What a fiber waits for, "rank 1 to send 8 bytes on context 0", and that rank; {"", -1} if it
   /// waits for nothing.
   [[nodiscard, gnu::cold]] std::pair<std::string, int> unmatched(std::size_t fiber) const {

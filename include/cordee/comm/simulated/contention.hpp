@@ -49,13 +49,17 @@ class contention {
     return id;
   }
 
+  /// When something happens next; infinity if nothing does.
+  [[nodiscard]] double next_time() {
+    while (!events_.empty() && is_stale(events_.top())) events_.pop();
+    return events_.empty() ? std::numeric_limits<double>::infinity() : events_.top().time;
+  }
   /// Effects: goes on to the next time at which something happens; arrived(number, time) for each
   /// message that arrives then. Returns whether there was such a time.
   template <class F>
   bool advance(const F& arrived) {
-    while (!events_.empty() && is_stale(events_.top())) events_.pop();
+    const double now = next_time();
     if (events_.empty()) return false;
-    const double now = events_.top().time;
     done_.clear();
     changed_.clear();
     for (; !events_.empty() && events_.top().time == now; events_.pop()) {

@@ -1,21 +1,50 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fibers of one thread, resumed in the order in which they became ready, the same in each run.
+// Fibers of one thread, resumed in the order in which they became ready, the same in each run. Each
+// has its own exceptions in flight: a destructor that runs while one unwinds may switch.
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <cstring>
 #include <deque>
 #include <memory>
 #include <utility>
 
 #include <boost/context/fiber.hpp>
 #include <boost/context/protected_fixedsize_stack.hpp>
+#include <cxxabi.h>
 
 #include <cordee/comm/error_context.hpp>
 #include <cordee/core/config.hpp>
 
+// Defined in programs under AddressSanitizer, which must know the stack.
+extern "C" {
+[[gnu::weak]] void __asan_unpoison_memory_region(const volatile void*, std::size_t);
+[[gnu::weak]] void __sanitizer_start_switch_fiber(void** frames, const void* stack, std::size_t);
+[[gnu::weak]] void __sanitizer_finish_switch_fiber(void* frames, const void** old, std::size_t*);
+}
+
 namespace cordee::inline CORDEE_ABI::detail::comm {
+
+/// From its construction to its destructor another stack may be switched to.
+struct stack_switch {
+  stack_switch(const void* stack, std::size_t size) {
+    if (__sanitizer_start_switch_fiber != nullptr)
+      __sanitizer_start_switch_fiber(&frames, stack, size);
+  }
+  stack_switch(const stack_switch&) = delete;
+  stack_switch& operator=(const stack_switch&) = delete;
+  ~stack_switch() { finish(frames, nullptr, nullptr); }
+
+  static void finish(void* frames, const void** old, std::size_t* size) {
+    if (__sanitizer_finish_switch_fiber != nullptr)
+      __sanitizer_finish_switch_fiber(frames, old, size);
+  }
+
+  void* frames = nullptr;
+};
 
 class fibers {
  public:
@@ -25,31 +54,46 @@ class fibers {
   template <class F>
   std::size_t start(F f) {
     const std::size_t id = all_.size();
-    all_.push_back({boost::context::fiber(std::allocator_arg, stack_,
-                                          [this, f = std::move(f)](boost::context::fiber&& caller) {
-                                            caller_ = std::move(caller);
-                                            f();
-                                            return std::move(caller_);
-                                          })});
+    const boost::context::stack_context stack = stack_.allocate();
+    const std::byte* const bottom = static_cast<std::byte*>(stack.sp) - stack.size;
+    if (__asan_unpoison_memory_region != nullptr)  // of fibers that have left it
+      __asan_unpoison_memory_region(bottom, stack.size);
+    all_.push_back(
+        {boost::context::fiber(std::allocator_arg,
+                               boost::context::preallocated(stack.sp, stack.size, stack), stack_,
+                               [this, f = std::move(f)](boost::context::fiber&& caller) {
+                                 const entered scope(*this);
+                                 caller_ = std::move(caller);
+                                 f();
+                                 return std::move(caller_);
+                               }),
+         bottom, stack.size});
     ready_.push_back(id);
     return id;
+  }
+  fibers(const fibers&) = delete;
+  fibers& operator=(const fibers&) = delete;
+  /// Effects: unwinds the fibers that have not ended.
+  ~fibers() {
+    for (current_ = 0; current_ < all_.size(); ++current_)
+      switch_to(all_[current_], [](entry& e) { e.fiber = {}; });
   }
   /// Effects: resumes ready fibers until none is ready.
   void run() {
     while (!ready_.empty()) {
       current_ = ready_.front();
       ready_.pop_front();
-      entry& e = all_[current_];
-      const error_context* const outer = error_context::exchange_current(e.context);
-      e.fiber = std::move(e.fiber).resume();
-      e.context = error_context::exchange_current(outer);
+      switch_to(all_[current_], [](entry& e) { e.fiber = std::move(e.fiber).resume(); });
     }
   }
 
   /// The running fiber.
   [[nodiscard]] std::size_t current() const { return current_; }
   /// Effects: the running fiber stops until wake(current()).
-  void suspend() { caller_ = std::move(caller_).resume(); }
+  void suspend() {
+    const stack_switch scope(caller_stack_, caller_stack_size_);
+    caller_ = std::move(caller_).resume();
+  }
   /// Requires: the fiber is suspended, and has not been woken yet.
   void wake(std::size_t id) { ready_.push_back(id); }
   /// Effects: lets the other ready fibers run first.
@@ -59,16 +103,57 @@ class fibers {
   }
 
  private:
+  /// What the C++ ABI keeps for a thread: the exceptions that are caught, and how many are not.
+  using exceptions = std::array<std::byte, 2 * sizeof(void*)>;
   struct entry {
     boost::context::fiber fiber;
-    const error_context* context = nullptr;  // which is the thread's otherwise
+    const std::byte* stack;
+    std::size_t stack_size;
+    // Which are the thread's otherwise:
+    const error_context* context = nullptr;
+    fibers::exceptions exceptions{};
   };
+  /// The life of a fiber's function.
+  struct entered {
+    explicit entered(fibers& all) : all_(all) {
+      stack_switch::finish(nullptr, &all.caller_stack_, &all.caller_stack_size_);
+    }
+    entered(const entered&) = delete;
+    entered& operator=(const entered&) = delete;
+    ~entered() {
+      if (__sanitizer_start_switch_fiber != nullptr)
+        __sanitizer_start_switch_fiber(nullptr, all_.caller_stack_, all_.caller_stack_size_);
+    }
+    fibers& all_;
+  };
+
+  template <class F>
+  static void switch_to(entry& e, const F& f) {
+    if (!e.fiber) return;
+    const error_context* const outer = error_context::exchange_current(e.context);
+    exchange_exceptions(e.exceptions);
+    {
+      const stack_switch scope(e.stack, e.stack_size);
+      f(e);
+    }
+    exchange_exceptions(e.exceptions);
+    e.context = error_context::exchange_current(outer);
+  }
+  static void exchange_exceptions(exceptions& other) {
+    exceptions own;
+    void* const of_thread = abi::__cxa_get_globals();
+    std::memcpy(own.data(), of_thread, own.size());
+    std::memcpy(of_thread, other.data(), own.size());
+    other = own;
+  }
 
   boost::context::protected_fixedsize_stack stack_;
   std::deque<entry> all_;
   std::deque<std::size_t> ready_;
   std::size_t current_ = 0;
   boost::context::fiber caller_;
+  const void* caller_stack_ = nullptr;
+  std::size_t caller_stack_size_ = 0;
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::comm

@@ -6,7 +6,7 @@
 //   send       occupies the sender's port from when it is posted and the port is free
 //   receive    occupies the receiver's port from when it is posted, the port is free and the send
 //              has begun; those of one exchange in the order in which their sends began
-//   each for latency + n / bandwidth
+//   each for latency + n / bandwidth; a rank's message to itself takes no time and no port
 //
 // So times follow from the order of each rank's operations alone, not from that of the fibers: one
 // fiber runs until it waits for a message that no other has sent yet.
@@ -52,9 +52,13 @@ class ideal_exchange {
     port& own = port_of(side.rank);
     critical_path end = side.posted;
     for (const send_op<D>& m : out) {
-      simulated_message sent{later(side.posted, own.out_free), side.rounds, m.bytes.size};
-      own.out_free = after_message(sent.begin, sent.size, network_.between(side.rank, m.peer));
-      end = later(end, own.out_free);
+      const bool own_message = m.peer == side.rank;  // which uses no port
+      simulated_message sent{own_message ? side.posted : later(side.posted, own.out_free),
+                             side.rounds, m.bytes.size};
+      const critical_path sent_at =
+          after_message(sent.begin, sent.size, network_.between(side.rank, m.peer));
+      if (!own_message) own.out_free = sent_at;
+      end = later(end, sent_at);
       if constexpr (D::host_memory) sent.copy_from(m.bytes.data);
       simulated_channel& channel = sent_to(m.peer, side.rank, context);
       channel.push(std::move(sent));
@@ -85,15 +89,29 @@ class ideal_exchange {
         return a.begin.seconds < b.begin.seconds;
       });
     for (const arrival& a : arrivals) {
-      const critical_path begin = later(later(side.posted, own.in_free), a.begin);
-      own.in_free = after_message(begin, a.size, network_.between(a.peer, side.rank));
-      if (on_transfer_)
-        on_transfer_({a.peer, side.rank, a.size, begin.seconds, own.in_free.seconds});
-      end = later(end, own.in_free);
+      const bool own_message = a.peer == side.rank;
+      const critical_path begin =
+          later(own_message ? side.posted : later(side.posted, own.in_free), a.begin);
+      const critical_path arrived =
+          after_message(begin, a.size, network_.between(a.peer, side.rank));
+      if (!own_message) own.in_free = arrived;
+      if (on_transfer_) on_transfer_({a.peer, side.rank, a.size, begin.seconds, arrived.seconds});
+      end = later(end, arrived);
     }
     return {end, rounds};
   }
 
+  /// When the first message that is pending at a rank on a context was sent, and its sender; -1 if
+  /// none is.
+  [[nodiscard]] std::pair<double, int> first_sent(int rank, int context) const {
+    std::pair<double, int> first{0, -1};
+    for (const auto& [source, channel] : ports_[static_cast<std::size_t>(rank)].channels) {
+      if (source % context_count != context || channel.empty()) continue;
+      const std::pair<double, int> sent{channel.front().begin.seconds, source / context_count};
+      if (first.second < 0 || sent < first) first = sent;
+    }
+    return first;
+  }
   /// What a fiber waits for, "rank 1 to send 8 bytes on context 0", and that rank.
   [[nodiscard, gnu::cold]] std::pair<std::string, int> unmatched(std::size_t fiber) const {
     for (const port& p : ports_)

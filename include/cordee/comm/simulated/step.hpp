@@ -111,7 +111,9 @@ double run_steps(const simulated& rank, const R& reducer, const computed_step& s
     const double factor = stragglers(rank.rank(), k);
     const double forward_end = rank.now() + factor * step.forward;
     const double backward_end = forward_end + factor * step.backward_total();
-    if (o.period > 1) wait_until(backward_end + factor * step.optimizer);
+    const bool updates_first = o.period > 1;
+    const double computed = backward_end + (updates_first ? factor * step.optimizer : 0);
+    if (updates_first) wait_until(computed);
     if ((k + 1) % o.period == 0) {
       double ready = forward_end;
       std::size_t first = step.table.size();
@@ -124,10 +126,8 @@ double run_steps(const simulated& rank, const R& reducer, const computed_step& s
         reducer.mix(view, {.step = k, .round = k}, stream);
       }
     }
-    if (o.period == 1) wait_until(backward_end);
-    const double computed = backward_end + (o.period > 1 ? factor * step.optimizer : 0);
     exposed += rank.now() - computed;
-    if (o.period == 1) rank.compute(factor * step.optimizer);
+    if (!updates_first) rank.compute(factor * step.optimizer);
   }
   return exposed;
 }

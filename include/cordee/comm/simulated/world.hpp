@@ -10,6 +10,7 @@
 #include <deque>
 #include <exception>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -25,20 +26,14 @@
 #include <cordee/comm/simulated/fibers.hpp>
 #include <cordee/comm/simulated/ideal_exchange.hpp>
 #include <cordee/comm/simulated/machine.hpp>
+#include <cordee/comm/simulated/probes.hpp>
+#include <cordee/comm/simulated/simulation.hpp>
 #include <cordee/comm/transport.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/device/phantom.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::comm {
-
-struct simulation_options {
-  ideal_network network{};
-  std::optional<machine> contended{};              // instead of `network`: messages share its links
-  double seconds_per_reduced_byte = 0;             // gamma
-  std::size_t stack_bytes = std::size_t{1} << 18;  // of each rank
-  std::function<void(const simulated_transfer&)> on_transfer{};  // called for each message
-};
 
 class simulated_world {
  public:
@@ -50,6 +45,10 @@ class simulated_world {
         fibers_(given.stack_bytes) {
     if (given.contended) contended_.emplace(*given.contended, ranks);
   }
+
+  simulated_world(const simulated_world&) = delete;
+  simulated_world& operator=(const simulated_world&) = delete;
+  ~simulated_world() { ends_ = true; }
 
   [[nodiscard]] int size() const { return static_cast<int>(ranks_.size()); }
   [[nodiscard]] operation_counts& work_of(int rank) { return state_of(rank).work; }
@@ -72,6 +71,7 @@ class simulated_world {
   void run() {
     for (;;) {
       fibers_.run();
+      if (answer_probe()) continue;
       if (contended_ && contended_->advance([this](const auto& send, const auto& receive,
                                                    const critical_path& end) {
             finish(send.fiber, end, 0);
@@ -94,16 +94,29 @@ class simulated_world {
     const std::size_t own = fibers_.current();
     const std::size_t other = start(rank, tasks_[own].clock, [&f] { f(); });
     fibers_.yield();
-    const auto join = [&] {
-      if (tasks_[other].ended) return;
-      tasks_[other].joined_by = own;
-      fibers_.suspend();
-    };
     const std::exception_ptr thrown = run_part(rank, g);
-    join();
+    join(other);
     if (thrown) std::rethrow_exception(thrown);
     throw_if_failed(rank);
-    tasks_[own].clock = later(tasks_[own].clock, tasks_[other].clock);
+  }
+  /// Effects: blocks the running fiber until another has ended.
+  void join(std::size_t other) {
+    if (ends_) return;
+    if (!tasks_[other].ended) {
+      tasks_[other].joined_by = fibers_.current();
+      fibers_.suspend();
+    }
+    clock() = later(clock(), tasks_[other].clock);
+  }
+
+  /// Blocks until a message is pending on the context, and returns its sender: of several messages
+  /// that of the one that was sent first.
+  int probe_any(int rank, int context, std::span<const int> expected) {
+    throw_if_failed(rank);
+    task& t = tasks_[fibers_.current()];
+    probes_.add(fibers_.current(), rank, context, expected);
+    wait(t);
+    return t.sender;
   }
 
   template <Device D>
@@ -152,12 +165,8 @@ class simulated_world {
   /// A message that was sent and never received; empty if there is none.
   [[nodiscard]] std::string unreceived() const { return ideal_.unreceived(); }
 
-  struct totals {
-    critical_path path{};  // to the fiber that ends last
-    std::uint64_t rounds = 0, messages = 0, bytes = 0;
-  };
-  [[nodiscard]] totals result() const {
-    totals all;
+  [[nodiscard]] simulation result() const {
+    simulation all;
     for (const task& t : tasks_) {
       all.path = later(all.path, t.clock);
       all.rounds = std::max(all.rounds, t.rounds);
@@ -183,6 +192,7 @@ class simulated_world {
     std::size_t joined_by = no_fiber;
     bool waits = false;       // for messages
     std::size_t pending = 0;  // messages of its exchange that have not arrived, with contention
+    int sender = -1;          // which probe_any found
   };
   struct rank_state {
     operation_counts work{};
@@ -209,6 +219,21 @@ class simulated_world {
 
   rank_state& state_of(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
 
+  /// No fiber is ready, so no message will be sent before the next time at which one arrives:
+  /// answers the fiber in probe_any that has the earliest message. Returns whether there was one.
+  bool answer_probe() {
+    if (probes_.empty()) return false;
+    const double limit =
+        contended_ ? contended_->next_time() : std::numeric_limits<double>::infinity();
+    const auto found = probes_.answer(limit, [this](int rank, int context) {
+      return contended_ ? contended_->first_sent(rank, context) : ideal_.first_sent(rank, context);
+    });
+    if (!found) return false;
+    tasks_[found->first].sender = found->second;
+    wake(found->first);
+    return true;
+  }
+
   /// The running fiber, whose task is `t`, stops until a message has arrived or the run has failed.
   void wait(task& t) {
     t.waits = true;
@@ -227,6 +252,7 @@ class simulated_world {
   }
 
   void throw_if_failed(int rank) const {
+    if (ends_) throw error("simulated: the run has ended");
     if (first_failure.happened())
       throw error(concat("rank ", rank, " aborted: ", first_failure.cause()));
   }
@@ -235,7 +261,13 @@ class simulated_world {
   [[nodiscard, gnu::cold]] std::pair<std::string, int> awaited(const task& t) const {
     std::size_t id = 0;
     while (&tasks_[id] != &t) ++id;
+    if (const auto found = probes_.awaited(id, [this](int peer) { return has_left(peer); }))
+      return *found;
     return contended_ ? contended_->unmatched(id) : ideal_.unmatched(id);
+  }
+  [[nodiscard]] bool has_left(int rank) const {
+    return std::none_of(tasks_.begin(), tasks_.end(),
+                        [&](const task& t) { return t.rank == rank && !t.ended; });
   }
   /// No fiber can go on, and `t` waits: for which rank, and for which one that waits.
   [[nodiscard, gnu::cold]] std::string describe_deadlock(const task& t) const {
@@ -249,9 +281,7 @@ class simulated_world {
       last = &*next;
     }
     const int end = awaited(*last).second;
-    const bool left = std::none_of(tasks_.begin(), tasks_.end(), [&](const task& other) {
-      return other.rank == end && !other.ended;
-    });
+    const bool left = end >= 0 && has_left(end);
     return concat("rank ", t.rank, " waits for ", awaited(t).first,
                   last == &t ? "" : concat(", which waits in turn for rank ", end),
                   left ? concat(", but rank ", end,
@@ -260,6 +290,8 @@ class simulated_world {
   }
 
   std::deque<task> tasks_;  // by the number of the fiber
+  probes probes_;
+  bool ends_ = false;  // fibers that have not ended are unwound
   std::vector<rank_state> ranks_;
   ideal_exchange ideal_;
   std::optional<contended_exchange> contended_;
