@@ -56,6 +56,16 @@ cordee_example(quick_start.help MATCH "usage: quick_start .FOLDER." RUN $<TARGET
 cordee_example(recipes MATCH "Goyal +8192 +256 +32 +14076 +0.255 +59.8. +59.8.*Yamazaki +81920 +2048 +40 +1440 +0.050 +1.20"
   RUN $<TARGET_FILE:recipes>)
 
+if(TARGET plan)
+  cordee_example(plan
+    MATCH "batch 2048 on 64 x v100.*efficiency 9[0-9].*halving-doubling.*memory of a rank +1.78 GB.*90 epochs +56302 steps.*kWh.*scaling ends.*worth its cost"
+    RUN $<TARGET_FILE:plan> --batch 2048 --ranks 64 --noise-scale 2000)
+  cordee_example(plan.network STATUS 1 MATCH "error: --network: .vgg. is none of resnet20" RUN $<TARGET_FILE:plan> --network vgg)
+  cordee_example(plan.batch STATUS 1 MATCH "error: --batch: 100 images are not divided by --ranks 8"
+    RUN $<TARGET_FILE:plan> --batch 100)
+  cordee_example(plan.machine STATUS 1 MATCH "error: --machine: nowhere cannot be read" RUN $<TARGET_FILE:plan> --machine nowhere)
+endif()
+
 if(TARGET draw_messages)
   cordee_example(draw_messages MATCH "tree +messages: 14, rounds: 6, vectors sent in all: 14.00, time: 6.00"
     RUN $<TARGET_FILE:draw_messages> --folder ${CMAKE_CURRENT_BINARY_DIR})
@@ -403,7 +413,7 @@ endif()
 # The examples that the usual run does not build, each in a namespace of one translation unit: their syntax and types.
 if(NOT CORDEE_ALL_TESTS AND NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize=")
   set(sources ${seldom_examples})
-  list(FILTER sources EXCLUDE REGEX "^quick_start$|^train$|_gpu$")  # train: train/CMakeLists.txt
+  list(FILTER sources EXCLUDE REGEX "^quick_start$|^train$|^plan$|_gpu$")  # train, plan: their CMakeLists.txt
   if(NOT TARGET cordee::images)
     list(REMOVE_ITEM sources flowers)
   endif()

@@ -1,0 +1,249 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// cordee-plan: what a training run will take on a machine that is not there. The reducers that
+// train are simulated on it, beside layers' times that are modelled from operations and bytes.
+//
+//   cordee-plan --network resnet50 --processor v100 --batch 8192 --precision fp16 --ranks 256
+//   cordee-plan ... --machine cluster.txt --to 4096 --csv scaling.csv --svg scaling.svg
+//   cordee-plan ... --noise-scale 20000       which batch is worth its cost
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include "networks.hpp"
+#include "prediction.hpp"
+#include "processors.hpp"
+#include "report.hpp"
+
+using namespace plan;
+
+namespace {
+
+struct options {
+  std::string network = "resnet50", processor = "v100", precision = "fp16", wire = "fp32", machine,
+              csv, svg;
+  int ranks = 8, batch = 256, to = 0;
+  double epochs = 90, images = 0, rate = 0, loader = 0, watts = -1, noise = 0, least_steps = 0,
+         least_images = 0;
+  plan::shares shares;
+};
+
+/// InfiniBand of 100 Gbit/s for each of 8 GPUs a node with NVLink.
+constexpr fat_tree usual_machine{.gpu = {3e-6, 120e9},
+                                 .node = {5e-6, 100e9},
+                                 .rack = {1e-6, 1'600e9},
+                                 .gpus_per_node = 8,
+                                 .nodes_per_rack = 16};
+
+template <class All>
+const auto& named(const char* option, const All& all, const std::string& name) {
+  std::string names;
+  for (const auto& x : all) {
+    if (x.name == name) return x;
+    names += concat(names.empty() ? "" : ", ", x.name);
+  }
+  throw error(concat(option, ": \"", name, "\" is none of ", names));
+}
+machine machine_of(const options& o) {
+  if (o.machine.empty()) return usual_machine;
+  std::ifstream in(o.machine);
+  if (!in) throw error(concat("--machine: ", o.machine, " cannot be read"));
+  try {
+    return read_machine(in);
+  } catch (const error& e) {
+    throw error(concat("--machine: ", o.machine, ": ", e.what()));
+  }
+}
+
+std::string time_of(double seconds) {
+  char text[64];
+  if (seconds < 120)
+    std::snprintf(text, sizeof text, "%.1f s", seconds);
+  else if (seconds < 7'200)
+    std::snprintf(text, sizeof text, "%.1f min", seconds / 60);
+  else
+    std::snprintf(text, sizeof text, "%.1f h", seconds / 3'600);
+  return text;
+}
+
+/// The machine, with links that are better.
+machine changed(machine m, double latency, double bandwidth) {
+  const auto change = [&](link_speed& l) {
+    l.latency *= latency;
+    l.bandwidth *= bandwidth;
+  };
+  std::visit(
+      [&](auto& t) {
+        if constexpr (requires { t.node; }) {
+          change(t.gpu), change(t.node), change(t.rack);
+        } else if constexpr (requires { t.local; }) {
+          change(t.gpu), change(t.local), change(t.global);
+        } else {
+          change(t.link);
+        }
+      },
+      m);
+  return m;
+}
+
+/// Where a doubling of the ranks brings less than half of what it should, and what stands in its
+/// way: the loader, or what would help most of links without latency and of links ten times as wide.
+void print_end(const curve& c, const computed_step& step, const machine& m, bool wire16) {
+  for (std::size_t k = 1; k < c.points.size(); ++k) {
+    const prediction &p = c.points[k], &before = c.points[k - 1];
+    if (c.rate(p) / c.rate(before) >= 1.5) continue;
+    const double no_latency =
+                     best_prediction(p.ranks, step, changed(m, 1e-6, 1), wire16).step.seconds,
+                 wide = best_prediction(p.ranks, step, changed(m, 1, 10), wire16).step.seconds;
+    std::printf(
+        "scaling ends         at %d ranks: twice the ranks of %d give %.2f times the images; %s "
+        "(step %.4f s; without latencies %.4f s, with ten times the bandwidth %.4f s)\n",
+        p.ranks, before.ranks, c.rate(p) / c.rate(before),
+        no_latency < wide ? "messages are many: latency" : "messages are long: bandwidth",
+        p.step.seconds, no_latency, wide);
+    return;
+  }
+  std::printf(
+      "scaling ends         beyond %d ranks: the last doubling gives %.2f times the images\n",
+      c.points.back().ranks,
+      c.points.size() < 2 ? 1.0 : c.rate(c.points.back()) / c.rate(c.points.rbegin()[1]));
+}
+
+/// Steps S = S_min (1 + B_crit / B) and images E = E_min (1 + B / B_crit), as McCandlish et al.
+void print_batches(const curve& c, const options& o, double watts) {
+  const double critical = o.noise > 0 ? o.noise : o.least_images / o.least_steps;
+  const double least_steps = o.least_steps > 0 ? o.least_steps : 1;
+  const auto seconds = [&](const prediction& p) {
+    return least_steps * (1 + critical / (p.ranks * c.images)) * p.step.seconds;
+  };
+  double cheapest = std::numeric_limits<double>::infinity();
+  for (const prediction& p : c.points) cheapest = std::min(cheapest, p.ranks * seconds(p));
+  const prediction* worth = nullptr;
+  std::printf("\nbatches of %d images a rank, critical batch %.0f%s\n%8s %8s %12s %10s %6s\n",
+              c.images, critical, o.least_steps > 0 ? "" : " (times in units of S_min steps)",
+              "batch", "ranks", "steps", "time", "cost");
+  for (const prediction& p : c.points) {
+    const double cost = p.ranks * seconds(p) / cheapest;
+    if (cost <= 2) worth = &p;
+    std::printf("%8d %8d %12.1f %10s %6.2f", p.ranks * c.images, p.ranks,
+                least_steps * (1 + critical / (p.ranks * c.images)), time_of(seconds(p)).c_str(),
+                cost);
+    if (watts > 0 && o.least_steps > 0)
+      std::printf("  %.1f kWh", p.ranks * seconds(p) * watts / 3.6e6);
+    std::printf("\n");
+  }
+  std::printf(
+      "worth its cost       a batch of %d on %d ranks: the largest whose processor time is "
+      "at most twice the least\n",
+      worth->ranks * c.images, worth->ranks);
+}
+
+void make_plan(const options& o) {
+  const auto& net = named("--network", networks(), o.network);
+  const auto& gpu = named("--processor", processors, o.processor);
+  if (o.precision != "fp32" && o.precision != "fp16" && o.precision != "bf16")
+    throw error(concat("--precision: \"", o.precision, "\" is none of fp32, fp16, bf16"));
+  if (o.wire != "fp32" && o.wire != "fp16")
+    throw error(concat("--wire: \"", o.wire, "\" is none of fp32, fp16"));
+  if (o.batch % o.ranks != 0)
+    throw error(concat("--batch: ", o.batch, " images are not divided by --ranks ", o.ranks));
+  if (o.noise > 0 && o.least_steps > 0)
+    throw error("--noise-scale: give this or --least-steps and --least-images, not both");
+  if ((o.least_steps > 0) != (o.least_images > 0))
+    throw error("--least-steps: goes with --least-images");
+  const machine m = machine_of(o);
+  const bool wire16 = o.wire == "fp16";
+  const int width = o.precision == "fp32" ? 4 : 2, images = o.batch / o.ranks;
+  const std::vector<layer> layers = net.table();
+  const double memory = memory_of(layers, images, width);
+  if (memory > gpu.memory_bytes)
+    throw error(concat("--batch: ", images, " images a rank need ", memory / 1e9, " GB, and a ",
+                       gpu.name, " has ", gpu.memory_bytes / 1e9));
+  computed_step step = step_on(gpu, o.shares, layers, images, width);
+  if (o.rate > 0) {  // measured: the model gives the layers' shares of it
+    const double factor = images / o.rate / step.total();
+    step.forward *= factor;
+    step.optimizer *= factor;
+    for (double& seconds : step.backward) seconds *= factor;
+  }
+  if (o.loader > 0) step.loader = images / o.loader;
+
+  const prediction at = best_prediction(o.ranks, step, m, wire16);
+  const double one_rank = std::max(step.total(), step.loader);
+  const double epoch = o.images > 0 ? o.images : net.images;
+  const double steps = std::ceil(o.epochs * epoch / o.batch), total = steps * at.step.seconds;
+  const double watts = o.watts >= 0 ? o.watts : gpu.watts;
+  std::printf("%s, batch %d on %d x %s, %s, gradients in %s, times %s\n\n", o.network.c_str(),
+              o.batch, o.ranks, o.processor.c_str(), o.precision.c_str(), o.wire.c_str(),
+              o.rate > 0 ? "measured on one processor" : "modelled");
+  std::printf("step                 %.4f s, of which %.4f s are computation\n", at.step.seconds,
+              step.total());
+  std::printf(
+      "images a second      %.0f; linear scaling (K x one rank's) %.0f: efficiency %.1f %%\n",
+      o.batch / at.step.seconds, o.batch / one_rank, 100 * one_rank / at.step.seconds);
+  std::printf("exposed exchange     %.4f s, %.1f %% of a step\n", at.step.exposed,
+              100 * at.step.exposed_share());
+  std::printf("reducer              %s, buckets of %.1f MiB\n", at.reducer.c_str(),
+              static_cast<double>(at.bucket_bytes) / (1 << 20));
+  std::printf("memory of a rank     %.2f GB of %.0f\n", memory / 1e9, gpu.memory_bytes / 1e9);
+  std::printf("%-20s %.0f steps, %s\n", concat(o.epochs, " epochs").c_str(), steps,
+              time_of(total).c_str());
+  if (watts > 0)
+    std::printf("energy               %.1f kWh at %.0f W a processor\n",
+                total * watts * o.ranks / 3.6e6, watts);
+  std::fflush(stdout);
+
+  curve c{images, {}};
+  for (int ranks = 1; ranks <= std::max(o.to, o.ranks); ranks *= 2)
+    c.points.push_back(ranks == o.ranks ? at : best_prediction(ranks, step, m, wire16));
+  print_end(c, step, m, wire16);
+  if (o.noise > 0 || o.least_steps > 0) print_batches(c, o, watts);
+  if (!o.csv.empty()) write_csv(c, o.csv);
+  if (!o.svg.empty())
+    write_svg(c, concat(o.network, ", ", images, " images a rank, ", o.processor), o.svg);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  options o;
+  CLI::App app("What a training run takes on a machine, by simulation of its messages.",
+               "cordee-plan");
+  app.option_defaults()->always_capture_default();
+  app.add_option("--network", o.network, "resnet20, 56 (CIFAR), 18, 34, 50, 101, 152 (ImageNet)");
+  app.add_option("--processor", o.processor, "k20, knl, p40, p100, v100, tpu_v3, a100, h100, h200");
+  app.add_option("--precision", o.precision, "of layers: fp32, fp16, bf16");
+  app.add_option("--wire", o.wire, "of messages: fp32, or fp16 with error feedback");
+  app.add_option("--batch", o.batch, "images of an update, over all ranks")
+      ->check(CLI::Range(1, 1 << 24));
+  app.add_option("--ranks", o.ranks, "processors")->check(CLI::Range(1, 16'384));
+  app.add_option("--machine", o.machine, "file of links (docs/scale.md); else 8 GPUs a node");
+  app.add_option("--epochs", o.epochs, "passes over the data")->check(CLI::PositiveNumber);
+  app.add_option("--images", o.images, "images of an epoch; 0: of the network's data set");
+  app.add_option("--rate", o.rate, "images a second of one processor, measured; 0: modelled");
+  app.add_option("--loader", o.loader, "images a second that a rank's loader gives; 0: enough");
+  app.add_option("--flops-share", o.shares.flops, "of the peak")->check(CLI::Range(0.01, 1.0));
+  app.add_option("--bandwidth-share", o.shares.bandwidth, "of the memory's")
+      ->check(CLI::Range(0.01, 1.0));
+  app.add_option("--watts", o.watts, "of a processor; -1: as its maker prints");
+  app.add_option("--to", o.to, "scaling is followed to so many ranks")
+      ->check(CLI::Range(0, 16'384));
+  app.add_option("--csv", o.csv, "file for the scaling table");
+  app.add_option("--svg", o.svg, "file for its plot");
+  app.add_option("--noise-scale", o.noise, "critical batch: which batch is worth its cost");
+  app.add_option("--least-steps", o.least_steps, "S_min, steps with a batch without end");
+  app.add_option("--least-images", o.least_images, "E_min, images with a batch of few");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    make_plan(o);
+    return 0;
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "error: %s\n", e.what());
+    return 1;
+  }
+}

@@ -1,0 +1,97 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which reducer and which buckets make a step shortest, by simulating each.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <cordee/comm/simulated/step.hpp>
+#include <cordee/cordee.hpp>
+
+namespace plan {
+
+using namespace cordee;
+
+struct prediction {
+  int ranks = 1;
+  std::string reducer = "none";
+  std::size_t bucket_bytes = 0;
+  simulated_steps step{};
+};
+
+/// Calls f(name, messages that a rank sends one after another, make) for each reducer.
+template <class F>
+void for_each_reducer(int ranks, int ranks_per_node, bool wire16, const F& f) {
+  const double log = std::ceil(std::log2(std::max(1, ranks)));
+  const auto both = [&](const char* name, double messages, const auto& make) {
+    if (wire16)
+      f(concat(name, ", 16 bits"), messages, [&](auto comm) {
+        return compressed{make(comm), fp16{}};
+      });
+    else
+      f(std::string(name), messages, make);
+  };
+  both("halving-doubling", 2 * std::floor(log), [](auto comm) { return halving_doubling{comm}; });
+  both("butterfly", std::floor(log), [](auto comm) { return butterfly{comm}; });
+  both("torus", 4 * (std::sqrt(ranks) - 1), [](auto comm) { return torus_ring{comm}; });
+  if (ranks_per_node > 1 && ranks > ranks_per_node && ranks % ranks_per_node == 0)
+    both("hierarchical", 2.0 * (ranks / ranks_per_node - 1), [=](auto comm) {
+      return hierarchical{comm, nodes{ranks_per_node}};
+    });
+  both("ring", 2.0 * (ranks - 1), [](auto comm) { return ring{comm}; });
+}
+
+/// The latency that no message is without.
+inline double least_latency(const machine& m) {
+  return std::visit(
+      [](const auto& t) {
+        if constexpr (requires { t.gpu; })
+          return 2 * t.gpu.latency;
+        else
+          return t.link.latency;
+      },
+      m);
+}
+inline int ranks_per_node_of(const machine& m) {
+  const auto* const tree = std::get_if<fat_tree>(&m);
+  return tree != nullptr ? tree->gpus_per_node : 1;
+}
+
+/// The best of all reducers and of buckets of 1, 4, 16 and 64 MiB and the whole. What its latencies
+/// alone would make longer than the best so far is not simulated.
+inline prediction best_prediction(int ranks, const computed_step& step, const machine& m,
+                                  bool wire16) {
+  prediction best{.ranks = ranks};
+  best.step.seconds = std::max(step.total(), step.loader);
+  if (ranks == 1) return best;
+  const double computed = best.step.seconds;
+  best.step.seconds = std::numeric_limits<double>::infinity();
+  const segment& last = step.table.back();
+  const std::size_t whole = detail::core::align_up(last.end()) * sizeof(float);
+  std::vector<std::size_t> sizes;
+  for (const std::size_t mib : {1, 4, 16, 64})
+    if ((mib << 20) < whole) sizes.push_back(mib << 20);
+  sizes.push_back(whole);
+  for_each_reducer(ranks, ranks_per_node_of(m), wire16,
+                   [&](const std::string& name, double messages, const auto& make) {
+                     for (auto size = sizes.rbegin(); size != sizes.rend(); ++size) {
+                       const double count = std::max(1.0, static_cast<double>(whole / *size));
+                       const double latencies = count * messages * least_latency(m);
+                       if (std::max(computed, step.forward + latencies) > best.step.seconds)
+                         continue;
+                       const simulated_steps s = simulate_steps(ranks, step, make, {.contended = m},
+                                                                {.bucket_bytes = *size});
+                       if (s.seconds < best.step.seconds) best = {ranks, name, *size, s};
+                     }
+                   });
+  best.step.seconds = std::max(best.step.seconds, step.loader);
+  return best;
+}
+
+}  // namespace plan
