@@ -90,6 +90,8 @@ int run(const F& f) {
   try {
     f();
     return EXIT_SUCCESS;
+  } catch (const cordee::aborted&) {  // another process prints the cause
+    return EXIT_FAILURE;
   } catch (const std::exception& e) {
     std::fprintf(stderr, "error: %s\n", e.what());
     return EXIT_FAILURE;

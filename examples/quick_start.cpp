@@ -4,8 +4,16 @@
 #include <cordee/cordee.hpp>
 using namespace cordee;
 
+// data/fashion-mnist in this folder, or in one above the program.
+std::string find_images() {
+  const std::filesystem::path images = "data/fashion-mnist", program = std::filesystem::canonical("/proc/self/exe");
+  for (auto up = program; !is_directory(images) && up.has_relative_path(); up = up.parent_path())
+    if (is_directory(up / images)) return up / images;
+  return images;
+}
+
 int main(int argc, char** argv) try {
-  const std::string folder = argc > 1 ? argv[1] : "data/fashion-mnist";
+  const std::string folder = argc > 1 ? argv[1] : find_images();
   if (folder == "--help") return std::puts("usage: quick_start [FOLDER], by default data/fashion-mnist") < 0;
   if (!std::filesystem::is_directory(folder))
     throw error("no folder " + folder + ": pass that of Fashion-MNIST, which is data/fashion-mnist in Cordee's sources");

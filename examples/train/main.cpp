@@ -14,6 +14,8 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -48,6 +50,31 @@ std::string describe_networks() {
     out += concat("  --network ", n.name, " --precision ", n.precision, "   images of ",
                   cordee::describe(n.image), ", ", n.classes, " classes\n");
   return out;
+}
+
+std::vector<std::string> names_of_optimizers() {
+  std::vector<std::string> names;
+  for (const optimizer_name& o : optimizer_names) names.emplace_back(o.name);
+  return names;
+}
+
+/// "0.1 with sgd, lars; 0.001 with adam"
+std::string describe_learning_rates() {
+  std::map<double, std::string, std::greater<>> names;
+  for (const auto& [name, rate] : optimizer_names)
+    names[rate] += concat(names[rate].empty() ? "" : ", ", name);
+  std::string out;
+  for (const auto& [rate, of] : names) out += concat(out.empty() ? "" : "; ", rate, " with ", of);
+  return out;
+}
+
+/// Without --learning-rate: the optimizer's, which also a file of these settings has.
+void choose_learning_rate(CLI::App& app, settings& s) {
+  CLI::Option* const option = app.get_option("--learning-rate");
+  if (!option->empty()) return;
+  for (const auto& [name, rate] : optimizer_names)
+    if (s.optimizer == name) s.learning_rate = rate;
+  option->default_str(concat(s.learning_rate));
 }
 
 void add_options(CLI::App& app, settings& s) {
@@ -124,10 +151,10 @@ void add_options(CLI::App& app, settings& s) {
   optimization("--optimizer", s.optimizer,
                "sgd, lars, larc; adam, adamw, lamb, lambc, rmsprop, rmsprop_warmup; or decentlam, "
                "qg_dmsgd, with --reducer gossip")
-      ->check(IsMember({"sgd", "lars", "larc", "adam", "adamw", "lamb", "lambc", "rmsprop",
-                        "rmsprop_warmup", "decentlam", "qg_dmsgd"}));
+      ->check(IsMember(names_of_optimizers()));
   optimization("--learning-rate", s.learning_rate,
-               "Peak, at the reference batch; of adam, adamw, lamb, lambc and rmsprop about 0.001")
+               "Peak, at the reference batch; by default " + describe_learning_rates())
+      ->default_str("")
       ->check(NonNegativeNumber);
   optimization("--reference-batch", s.reference_batch, "The batch it was tuned for")
       ->check(PositiveNumber);
@@ -241,6 +268,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? done : wrong_options;
   }
+  choose_learning_rate(app, s);
   check_together(s);
   const network_entry network = find_network(s);
   s.text = settings_of(app);
@@ -256,6 +284,8 @@ int main(int argc, char** argv) {
   } catch (const wrong_option& e) {
     std::fprintf(stderr, "train: %s\n", e.what());
     return train::wrong_options;
+  } catch (const cordee::aborted&) {  // another process prints the cause
+    return train::failed;
   } catch (const std::exception& e) {
     std::fprintf(stderr, "train: %s\n", e.what());
     return train::failed;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <numeric>
 #include <string>
@@ -45,9 +46,15 @@ inline void print_classes(const confusion_matrix& m, const std::vector<std::stri
     int other = -1;
     for (int k = 0; k < m.classes(); ++k)
       if (k != label && m(label, k) > (other < 0 ? 0 : m(label, other))) other = k;
+    const auto share = [](const char* name, double x, const char* nothing) {
+      char text[40];
+      std::snprintf(text, sizeof text, "%s %6.2f %%", name, 100 * x);
+      return std::string(std::isnan(x) ? nothing : text);
+    };
     std::printf(
-        "%-20s recall %6.2f %%, precision %6.2f %%%s\n", class_name(label, names).c_str(),
-        100 * m.recall(label), 100 * m.precision(label),
+        "%-20s %s, %s%s\n", class_name(label, names).c_str(),
+        share("recall", m.recall(label), "no images").c_str(),
+        share("precision", m.precision(label), "never predicted").c_str(),
         other < 0 ? ""
                   : concat(", ", m(label, other), " taken for ", class_name(other, names)).c_str());
   }

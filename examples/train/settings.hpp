@@ -10,6 +10,16 @@
 
 namespace train {
 
+struct optimizer_name {
+  const char* name;
+  double learning_rate;  // that papers and frameworks begin with
+};
+inline constexpr optimizer_name optimizer_names[] = {
+    {"sgd", 0.1},       {"lars", 0.1},      {"larc", 0.1},
+    {"adam", 0.001},    {"adamw", 0.001},   {"lamb", 0.001},
+    {"lambc", 0.001},   {"rmsprop", 0.001}, {"rmsprop_warmup", 0.1},
+    {"decentlam", 0.1}, {"qg_dmsgd", 0.1}};
+
 struct settings {
   // data
   std::string format = "folder", data, validation_data;

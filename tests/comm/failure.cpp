@@ -18,16 +18,20 @@ bool ends_with(const std::string& text, const std::string& end) {
 // What run_rank throws on a rank of a run that has failed.
 struct failed_world {
   int own;
-  failure reason{2};
+  int killed = -1;  // a rank that has not left
+  failure reason{3};
 
   void fail(const std::string& cause) { reason.record(own, cause); }
   void leave() {}
   int rank() const { return own; }
+  bool has_left(int rank) const { return rank != killed; }
   const failure& first_failure() const { return reason; }
 
   std::string message() {
     try {
       detail::comm::run_rank(*this, [] {});
+    } catch (const aborted& e) {
+      return concat("aborted: ", e.what());
     } catch (const error& e) {
       return e.what();
     }
@@ -36,19 +40,24 @@ struct failed_world {
 };
 }  // namespace
 
-TEST_CASE(
-    "failure: of processes rank 0 alone throws a stall's reports; all throw an exception's text") {
-  for (const int rank : {0, 1}) {
-    failed_world stalled{rank}, threw{rank};
-    stalled.reason.record(1, "rank 1 waited 5 ms for rank 0", true);
-    CHECK(stalled.message() ==
-          (rank == 0 ? "rank 1: rank 1 waited 5 ms for rank 0\n  rank 0 reported no wait\n  rank 1 "
-                       "reported no wait\n  suspected: rank 0, rank 1 (reported no wait)"
-                     : "rank 1 ended with the run: rank 1: rank 1 waited 5 ms for rank 0"));
-    threw.reason.record(1, "the sensor fell off");
-    CHECK(threw.message() == "rank 1: the sensor fell off");
-    CHECK(failed_world{rank}.message().empty());
-  }
+TEST_CASE("failure: of processes the lowest that has left throws the cause; the others aborted") {
+  const std::string stall = "rank 1: rank 1 waited 5 ms for rank 0";
+  for (const int killed : {-1, 0})
+    for (const int rank : {0, 1, 2}) {
+      if (rank == killed) continue;
+      failed_world stalled{rank, killed}, threw{rank, killed};
+      stalled.reason.record(1, "rank 1 waited 5 ms for rank 0", true);
+      threw.reason.record(1, "the sensor fell off");
+      const bool reports = rank == killed + 1;
+      const std::string aborted = concat("aborted: rank ", rank, " ended with the run: ");
+      CHECK(stalled.message() ==
+            (reports ? stall + "\n  rank 0 reported no wait\n  rank 1 reported no wait\n  rank 2 "
+                               "reported no wait\n  suspected: rank 0, rank 1, rank 2 (reported no "
+                               "wait)"
+                     : aborted + stall));
+      CHECK(threw.message() == concat(reports ? "" : aborted, "rank 1: the sensor fell off"));
+      CHECK(failed_world{rank, killed}.message().empty());
+    }
 }
 
 TEST_CASE("failure: the first cause counts, and later ones do not") {

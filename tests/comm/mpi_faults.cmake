@@ -16,7 +16,7 @@ string(REPLACE ";" "," out "${out}")  # a match is one element of a list
 foreach(text IN LISTS EXPECTED)
   string(REGEX MATCHALL "${text}" found "${out}")
   list(LENGTH found times)
-  if(times LESS TIMES OR (FAULT STREQUAL "delay" AND times GREATER TIMES))
+  if(times LESS TIMES OR (FAULT MATCHES "^(delay|throw|leave)$" AND times GREATER TIMES))
     message(FATAL_ERROR "${FAULT}: ${times} times instead of ${TIMES}: \"${text}\", in:\n${out}")
   endif()
 endforeach()

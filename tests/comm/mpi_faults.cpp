@@ -117,6 +117,8 @@ int main(int argc, char** argv) {
             reduce(comm, fault);
         },
         {.deadline = deadline});
+  } catch (const aborted&) {
+    return EXIT_FAILURE;
   } catch (const std::exception& e) {
     std::fprintf(stderr, "error: %s\n", e.what());
     return EXIT_FAILURE;

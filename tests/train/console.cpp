@@ -159,10 +159,29 @@ TEST_CASE("console: the steps of a run are those of the batches decided so far")
   const std::string text = written([](std::FILE* out) {
     console c{{.seconds = 0, .bar = true, .out = out}};
     c.begin({.steps = 40, .epochs = 4});
-    c.step(record_of(9, 20));
+    step_record r = record_of(9, 20);
+    r.epochs_seen = 3;  // in 15 seconds
+    c.step(r);
   });
   CHECK(contains(text, "[==========          ] step 10/20 "));
-  CHECK(contains(text, "left 0:15"));
+  CHECK(contains(text, "left 0:05"));
+}
+
+TEST_CASE("console: the time that is left is that of the samples, not of the steps") {
+  const std::string text = written([](std::FILE* out) {
+    console c{{.seconds = 0, .bar = false, .out = out}};
+    c.begin({.steps = 12, .first_step = 2, .epochs = 3, .first_epoch = 1});
+    step_record r = record_of(9, 12);  // an epoch of 8 steps, and then one of 2
+    r.seconds = 80;
+    r.epochs_seen = 2;
+    c.step(r);
+    r = record_of(11, 12);  // carries past the end
+    r.seconds = 90;
+    r.epochs_seen = 3.5;
+    c.step(r);
+  });
+  CHECK(contains(text, "left 1:20\n"));
+  CHECK(contains(text, "left 0:00\n"));
 }
 
 TEST_CASE("console: a resumed run counts its remaining steps") {
@@ -170,6 +189,7 @@ TEST_CASE("console: a resumed run counts its remaining steps") {
     console c{{.seconds = 0, .bar = false, .out = out}};
     run_plan rest = plan;
     rest.first_step = 7120;
+    rest.first_epoch = 712;
     c.begin(rest);
     step_record r = record_of(7121);
     r.seconds = 3;  // two steps, and 98 to go

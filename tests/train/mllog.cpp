@@ -9,6 +9,7 @@
 
 #include <cordee/comm/ring.hpp>
 #include <cordee/comm/solo.hpp>
+#include <cordee/data/loader.hpp>
 #include <cordee/optim/adamw.hpp>
 #include <cordee/optim/clip.hpp>
 #include <cordee/optim/lamb.hpp>
@@ -21,6 +22,7 @@
 
 #include "tests/support/feeds.hpp"
 #include "tests/support/folder.hpp"
+#include "tests/support/numbered.hpp"
 #include "tests/support/quadratic.hpp"
 #include "tests/support/ranks.hpp"
 #include "tests/support/toy_run.hpp"
@@ -216,4 +218,21 @@ TEST_CASE("mllog: a file that cannot be written is an error before the first ste
         error_message([&] { apt_run(0, 1, 99, mllog{"/dev/full"}, step_counter{&steps}); }),
         "mllog: cannot write \"/dev/full\""));
   CHECK(steps == 0);
+}
+
+TEST_CASE("mllog: an epoch's stop has the global batch, which may grow") {
+  const folder here;
+  const std::string file = here.file("log");
+  quadratic<fp64> model;
+  trainer run{model, lars{.trust_coefficient = 0.02}, constant{0.05}, solo{}};
+  loader feed{toy_data{24}, rank_stub{}, {.global_batch = 6, .batch_schedule = {{{2, 2}, {3, 4}}}}};
+  run.fit(feed, 4, mllog{file});
+  std::string batches;
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);)
+    if (contains(line, "\"epoch_stop\""))
+      batches += line.substr(line.find("\"global_batch_size\": ")) + '\n';
+  CHECK(batches ==
+        "\"global_batch_size\": 6}}\n\"global_batch_size\": 6}}\n\"global_batch_size\": 12}}\n"
+        "\"global_batch_size\": 24}}\n");
 }

@@ -15,6 +15,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -147,8 +148,8 @@ class failure {
 };
 
 /// f() as one rank's part in a run of processes. An exception of f fails the run; leaves the run;
-/// and throws the run's first failure, of whatever rank. Each process prints it: after a stall all
-/// ranks' reports are in rank 0's alone.
+/// and throws the run's first failure, of whatever rank: the lowest rank that has left throws it as
+/// error, with all ranks' reports after a stall, and the others throw aborted.
 template <class World, class F>
 void run_rank(World& world, const F& f) {
   try {
@@ -161,8 +162,13 @@ void run_rank(World& world, const F& f) {
   world.leave();
   const failure& first = world.first_failure();
   if (!first.happened()) return;
-  if (world.rank() == 0 || !first.stalled()) throw error(first.describe());
-  throw error(concat("rank ", world.rank(), " ended with the run: ", first.cause()));
+  for (int lower = 0; lower < world.rank(); ++lower) {
+    if (!world.has_left(lower)) continue;
+    // A launcher may kill the others when one process ends: the lower rank prints the cause first.
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    throw aborted(concat("rank ", world.rank(), " ended with the run: ", first.cause()));
+  }
+  throw error(first.describe());
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::comm

@@ -3,6 +3,7 @@
 //
 // Two kinds of failure: `error` for the environment (a truncated file, a lost rank), `usage_error`,
 // thrown by `expects`, for a precondition that the caller violated (a span of the wrong size).
+// `aborted` is an error that another process reports.
 // Destructors and kernels do not throw.
 #pragma once
 
@@ -26,6 +27,13 @@ class error : public std::runtime_error {
 
  private:
   std::source_location location_;
+};
+
+/// The run of several processes failed, and another rank throws the cause as error: a program that
+/// prints errors ends in silence at this one, so that the cause is printed once.
+class aborted : public error {
+ public:
+  explicit aborted(const std::string& message) : error(message) {}
 };
 
 /// A precondition that the caller violated.

@@ -82,8 +82,9 @@ class console {
 
  private:
   [[nodiscard]] std::string describe(const step_record& r, double speed) const {
-    const double done = static_cast<double>(r.info.step + 1 - plan_.first_step);
-    const double left = r.seconds / done * static_cast<double>(r.steps - r.info.step - 1);
+    // By samples, not by steps, of which a batch that grows leaves fewer and longer ones.
+    const double left = r.seconds / (r.epochs_seen - plan_.first_epoch) *
+                        std::max(plan_.epochs - r.epochs_seen, 0.0);
     char out[320], clipped[48] = "";
     if (r.clip_factor.value_or(1) < 1)
       std::snprintf(clipped, sizeof clipped, " clipped to %.3g (x %.3g)",

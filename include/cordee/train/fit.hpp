@@ -149,6 +149,7 @@ template <class Run, class F>
   return {feed.steps(epochs),
           first,
           epochs,
+          feed.epoch(first),
           feed.samples(),
           feed.global_batch(),
           micro_batch(feed),

@@ -9,9 +9,11 @@
 // submission_* and cache_clear as given; init_start to init_stop around the hyper-parameters; then
 // run_start, and of each epoch epoch_start, epoch_stop, lr, eval_start, eval_stop, eval_accuracy;
 // run_stop with its status. Every line has the index of the update before which it was written as
-// metadata "step".
+// metadata "step"; epoch_stop has the epoch's largest global batch, for that of the header is the
+// first one, and the rules allow no second.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -85,6 +87,7 @@ class basic_mllog {
     if (epoch_begun_ > 0)
       write("INTERVAL_START", "epoch_start", "null", numbered(), std::exchange(epoch_begun_, 0));
     step_ = r.info.step;
+    batch_ = std::max(batch_, r.train.count);
   }
   void begin_validation(const step_record& r) {
     stop_epoch(r);
@@ -163,7 +166,8 @@ class basic_mllog {
     point("opt_name", name);
   }
   void stop_epoch(const step_record& r) {
-    write("INTERVAL_END", "epoch_stop", "null", numbered());
+    write("INTERVAL_END", "epoch_stop", "null",
+          concat(numbered(), ", \"global_batch_size\": ", std::exchange(batch_, 0)));
     point("lr", r.info.learning_rate, numbered());
   }
 
@@ -194,7 +198,7 @@ class basic_mllog {
   mllog_options options_;
   std::int64_t constructed_, epoch_begun_ = 0;  // milliseconds; 0: no epoch begins
   run_plan plan_;
-  std::int64_t step_ = 0, epoch_number_ = 1;
+  std::int64_t step_ = 0, epoch_number_ = 1, batch_ = 0;
   bool begins_run_ = true, opened_ = false, reached_ = false;
 };
 

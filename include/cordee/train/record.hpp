@@ -42,7 +42,7 @@ namespace cordee::inline CORDEE_ABI {
 /// What is known before the first step.
 struct run_plan {
   std::int64_t steps = 0, first_step = 0;
-  double epochs = 0;
+  double epochs = 0, first_epoch = 0;
   std::int64_t samples = 0, global_batch = 0;
   std::int64_t micro_batch = 0;  // of some ranks; of others one sample less if it does not divide
   int ranks = 1, accumulate = 1;

@@ -61,6 +61,10 @@ class mpi_world {
   [[nodiscard]] int rank() const { return self_.rank; }
   [[nodiscard]] int size() const { return self_.size; }
   [[nodiscard]] const failure& first_failure() const { return control_->first_failure; }
+  [[nodiscard]] bool has_left(int rank) {
+    const std::scoped_lock lock(mutex_);
+    return control_->has_left(rank);
+  }
 
   /// Blocks until all transfers are complete, or throws.
   void exchange(int context, mpi_transfers receives, mpi_transfers sends) {
@@ -91,7 +95,7 @@ class mpi_world {
   }
 
   /// Leaves, and returns when all have left; after a failure, kills those that do not leave within
-  /// the grace period.
+  /// the grace period. Throws error for a message to this rank that was never received.
   void leave() {
     {
       const std::scoped_lock lock(mutex_);
@@ -109,8 +113,10 @@ class mpi_world {
     mpi_session::leave_run();
     if (first_failure().happened()) return;
     if (const std::string why = mpi_unreceived(std::span(contexts_).first(context_count), rank());
-        !why.empty())
+        !why.empty()) {
       control_->first_failure.record(rank(), why);
+      throw error(first_failure().describe());  // no other rank has this failure
+    }
   }
 
   const std::chrono::milliseconds deadline;

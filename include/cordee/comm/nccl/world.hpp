@@ -65,6 +65,7 @@ class nccl_world {
   [[nodiscard]] int rank() const { return self_.rank; }
   [[nodiscard]] int size() const { return self_.size; }
   [[nodiscard]] const failure& first_failure() const { return control_->first_failure; }
+  [[nodiscard]] bool has_left(int rank) const { return control_->has_left(rank); }
   [[nodiscard]] int device() const { return device_; }
   [[nodiscard]] int workers() const { return workers_; }
   /// Collective at its first call for a context that is not made at the start.
