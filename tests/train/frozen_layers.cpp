@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/precision/fp64.hpp>
+#include <cordee/precision/int8.hpp>
 #include <cordee/train/describe.hpp>
 #include <cordee/train/frozen_layers.hpp>
 #include <cordee/train/trainer.hpp>
@@ -165,6 +167,27 @@ TEST_CASE("freeze: frozen tensors are in no bucket, and described") {
     frozen += is_among(s, "layer2, bn1") ? 1 : 0;
   CHECK(exchanged + frozen == net_type::tensors());
   CHECK(describe(run, feed, 1).find("frozen          layer2, bn1: ") != std::string::npos);
+}
+
+TEST_CASE("freeze: a layer of bytes keeps the range of its input, and computes no gradient") {
+  resnet<8, int8, cpu, small> net;
+  auto feed = feed_of(self_comm{});
+  trainer run{net, sgd{}, steady, solo{}, {.freeze = "layer2"}};
+  const auto range = [&] {
+    return std::array{run.weights("layer2.0.conv2.input_min")[0],
+                      run.weights("layer2.0.conv2.input_max")[0],
+                      run.weights("layer1.0.conv2.input_max")[0]};
+  };
+  run.step(feed.next(), 0);  // before which no range is known
+  const auto first = range();
+  CHECK(first[0] < first[1]);
+  run.step(feed.next(), 0);
+  const auto second = range();
+  CHECK(second[0] == first[0]);
+  CHECK(second[1] == first[1]);
+  CHECK(second[2] != first[2]);  // of a layer that is trained
+  for (const float g : run.grads("layer2.0.conv2.weight")) CHECK(g == 0);
+  CHECK(run.grads("layer1.0.conv2.weight")[0] != 0);
 }
 
 TEST_CASE("freeze: names without a tensor, or of all tensors, are refused") {

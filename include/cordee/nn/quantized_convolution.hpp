@@ -154,11 +154,13 @@ class quantized_convolution_node {
                                   gradient_target<number> target, Ready& ready) {
     const std::size_t in = static_cast<std::size_t>(pass.samples) * B::numbers(problem_.in);
     number* const buffer = pass.gradients->acquire();  // x', then dx
-    // for a GPU by argument-dependent lookup: ops/gpu/quantize.hpp
-    fake_quantize(in, x_, quantizer_, buffer, pass.s);
-    pass.workspace->reserve(engine{}.template workspace<number>(problem_, pass.samples, pass.s));
-    engine{}.template wgrad<number>(problem_, pass.samples, buffer, dy, pass.plane + weights_,
-                                    pass.mode, pass.workspace->span().data, pass.s);
+    if (!pass.is_frozen(segment_)) {
+      // for a GPU by argument-dependent lookup: ops/gpu/quantize.hpp
+      fake_quantize(in, x_, quantizer_, buffer, pass.s);
+      pass.workspace->reserve(engine{}.template workspace<number>(problem_, pass.samples, pass.s));
+      engine{}.template wgrad<number>(problem_, pass.samples, buffer, dy, pass.plane + weights_,
+                                      pass.mode, pass.workspace->span().data, pass.s);
+    }
     if (target.needed) {
       engine{}.template dgrad<number>(problem_, pass.samples, dy,
                                       pass.template packed_at<number>(packed_), buffer,
@@ -198,10 +200,11 @@ class quantized_convolution_node {
     pass.quantization->observe(layer_, range, n, x, pass.s, filling(pass));
     return range;
   }
-  /// The quantizer of x; in training, observes x.
+  /// The quantizer of x; in training, observes x, unless the layer is frozen and knows its range.
   ops::affine_quantizer<float> input_quantizer(const forward_pass<B>& pass, const number* x) const {
     const ops::real_range running{pass.plane[low_], pass.plane[high_]};
-    if (pass.phase == phase::train)
+    const bool stays = pass.is_frozen(segment_) && running.has_values();
+    if (pass.phase == phase::train && !stays)
       return ops::fit_input(running, observe(pass, x), pass.samples > 0);
     if (!running.has_values()) throw_unknown_range(name_);
     return ops::fit_affine(running.low, running.high, ops::unsigned_bytes);
