@@ -30,7 +30,9 @@
 #include <cordee/ops/gpu/packed_table.hpp>
 #include <cordee/ops/gpu/pooling.hpp>
 #include <cordee/ops/gpu/quantize.hpp>
+#include <cordee/ops/gpu/quantized_input.hpp>
 #include <cordee/ops/gpu/quantized_table.hpp>
+#include <cordee/ops/gpu/quantizing_batch_norm.hpp>
 #include <cordee/ops/gpu/reduce.hpp>
 #include <cordee/ops/gpu/segmented.hpp>
 #include <cordee/ops/gpu/vec_16b.hpp>

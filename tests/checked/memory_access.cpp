@@ -26,6 +26,7 @@
 #include <cordee/ops/gpu/packed_table.hpp>
 #include <cordee/ops/gpu/pooling.hpp>
 #include <cordee/ops/gpu/quantized_table.hpp>
+#include <cordee/ops/gpu/quantizing_batch_norm.hpp>
 #include <cordee/ops/gpu/segmented.hpp>
 #include <cordee/optim/sgd.hpp>
 
@@ -147,6 +148,37 @@ void measure_bytes(table& rows) {
   measure(rows, "int8 fprop", {4 * x.size() + packed.size(), 4 * y.size()}, [&] {
     tensor_core::fprop_bytes<float>(p, samples, x.span().data, k.span().data, packed.span().data,
                                     scales.span().data, y.span().data, at.s);
+  });
+}
+
+/// What passes around a quantized layer do for it, with a running range and without.
+void measure_quantizing(table& rows) {
+  constexpr int V = 64, samples = 8;
+  const batch_norm_problem p{{V, 14, 14}, 0};
+  const std::size_t n = samples * p.in.size();
+  auto x = filled<float>(n), y = filled<float>(n), dy = filled<float>(n);
+  auto bytes = filled<std::uint8_t>(n);
+  auto dx = filled<bfloat>(n), operand = filled<bfloat>(n);
+  auto of_channels = filled<float>(10 * V);
+  auto record = at.put(std::vector<observed_input>(1));
+  float* const c = of_channels.span().data;
+  const batch_norm_tensors<float, float> t{x.span().data, y.span().data, c, c + V, c + 2 * V};
+  for (const auto& [name, low] : {std::pair{"", 0.0f}, {", first step", 2.0f}}) {
+    const auto range = at.put(std::vector{low, 1.0f});
+    const quantized_input to{bytes.span().data, range.span().data, range.span().data + 1,
+                             record.span().data, 0};
+    const std::size_t again = low > 1 ? 4 * n : 0;  // y, by the last block
+    measure(rows, std::string("quantize input") + name, {4 * n, n},
+            [&] { quantize_input(n, x.span().data, to, at.s); });
+    measure(rows, std::string("normalize, quantize") + name, {4 * n + again, 5 * n}, [&] {
+      batch_norm_normalize_quantizing<V, epilogue::relu>(p, samples, t, nullptr, to, at.s);
+    });
+  }
+  measure(rows, "batch norm, quantized, gradient", {20 * n, 4 * n}, [&] {
+    batch_norm_backward_quantized<V, epilogue::relu>(
+        p, samples, t, 0, dy.span().data, dx.span().data,
+        {n, y.span().data, &record.span().data->quantizer, operand.span().data}, c + 7 * V,
+        c + 8 * V, write_mode::overwrite, {}, at.s);
   });
 }
 
@@ -280,6 +312,7 @@ TEST_CASE("memory access: at most 1.1 of ideal, and no more than recorded") {
   measure_tensor_core(rows);
   measure_packed_table(rows);
   measure_bytes(rows);
+  measure_quantizing(rows);
   measure_batch_norm(rows);
   measure_pooling(rows);
   measure_elementwise(rows);

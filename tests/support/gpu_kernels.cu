@@ -10,6 +10,7 @@
 #include <cordee/ops/gpu/packed_table.hpp>
 #include <cordee/ops/gpu/pooling.hpp>
 #include <cordee/ops/gpu/quantized_table.hpp>
+#include <cordee/ops/gpu/quantizing_batch_norm.hpp>
 
 #include "tests/support/kernel_list.cuh"
 
@@ -42,3 +43,7 @@ KERNEL(linear_weight_gradient_fp16,
        matmul_kernel<cordee::half, store_weight_gradient_op<cordee::half, float>>)
 KERNEL(loss_fp16, loss_kernel<cordee::half, cross_entropy>)
 KERNEL(metrics, metrics_kernel)
+KERNEL(quantize_input, quantize_input_kernel)
+KERNEL(normalize_quantizing, normalize_quantizing_kernel<epilogue::relu, float>)
+KERNEL(normalize_quantizing_add, normalize_quantizing_kernel<epilogue::add_relu, float>)
+KERNEL(gradient_operands_of_batch_norm, gradient_operands_kernel<epilogue::relu, float>)

@@ -19,6 +19,7 @@
 #include <cordee/ops/gpu/pooling.hpp>
 #include <cordee/ops/gpu/quantize.hpp>
 #include <cordee/ops/gpu/quantized_table.hpp>
+#include <cordee/ops/gpu/quantizing_batch_norm.hpp>
 #include <cordee/precision/int8.hpp>
 
 #include "tests/support/emulated.hpp"
@@ -45,6 +46,19 @@ using int8_network = network<sequential<convolution<12>, batch_norm<relu>, convo
                                         batch_norm<relu>, global_average_pool, linear<5>>,
                              int8, emulated, Engine, extent{1, 8, 8}, 5>;
 
+/// Convolutions and batch norms are neighbors, or have identities between them: then each does its
+/// own work.
+template <class... Between>
+using body = sequential<Between..., convolution<16>, Between..., batch_norm<relu>, Between...,
+                        convolution<16>, Between...>;
+template <class... Between>
+using int8_blocks = network<
+    sequential<convolution<12>, Between..., batch_norm<relu>,
+               residual<body<Between...>, batch_norm<>, sequential<Between..., projection<16, 1>>>,
+               repeat<2, residual<body<Between...>, batch_norm<>>>, convolution<8>, batch_norm<>,
+               global_average_pool, linear<5>>,
+    int8, emulated, separate_statistics, extent{1, 8, 8}, 5>;
+
 /// The gradients of one batch by tensor, the loss, that of an evaluation of the same batch after it,
 /// and the ranges of an int8 network.
 struct step_result {
@@ -54,8 +68,9 @@ struct step_result {
   bool operator==(const step_result&) const = default;
 };
 
-/// Prepared by prepare(network, batch).
-template <class Net, class Prepare>
+/// Prepared by prepare(network, batch). Of an int8 network without ranges, its first step, and no
+/// evaluation.
+template <class Net, bool HasRanges = true, class Prepare>
 step_result step(const Prepare& prepare) {
   constexpr int samples = 3;
   const emulated where{1};
@@ -66,10 +81,11 @@ step_result step(const Prepare& prepare) {
   if constexpr (Quantized<typename Net::precision>) {
     net.quantization.percentile = 90;
     // Zero is not the first byte, and part of each layer's input is outside of its range.
-    for (const segment& one : net.segments()) {
-      if (one.name.ends_with("input_min")) plane.span().data[one.offset] = -0.5f;
-      if (one.name.ends_with("input_max")) plane.span().data[one.offset] = 0.8f;
-    }
+    if constexpr (HasRanges)
+      for (const segment& one : net.segments()) {
+        if (one.name.ends_with("input_min")) plane.span().data[one.offset] = -0.5f;
+        if (one.name.ends_with("input_max")) plane.span().data[one.offset] = 0.8f;
+      }
   }
   auto packed = net.make_packed_parameters();
   net.pack_parameters(plane.span(), packed, s);
@@ -84,11 +100,13 @@ step_result step(const Prepare& prepare) {
   net.forward(packed, plane.span(), b, phase::train, s);
   net.backward(
       packed, gradients.span(), write_mode::overwrite, [](std::size_t) {}, s);
+  std::vector<detail::ops::real_range> observed;
   step_result out;
   out.loss = net.read_metrics(s).mean_loss();
   if constexpr (Quantized<typename Net::precision>) {
     auto& q = net.quantization;
     q.fetch(where, s);
+    for (const auto& layer : q.observer.layers) observed.push_back(layer.observed);
     out.ranges = q.observer.take_minima(true);
     q.clip_to_percentile(out.ranges, q.observer.take_histograms(true));
   }
@@ -96,8 +114,16 @@ step_result step(const Prepare& prepare) {
     const float* const first = gradients.span().data + one.offset;
     out.gradients.emplace_back(first, first + one.size);
   }
+  if constexpr (!HasRanges) return out;
   net.forward(packed, plane.span(), b, phase::evaluate, s);
   out.evaluated = net.read_metrics(s).mean_loss();
+  for (std::uint8_t& byte : pixels) byte = static_cast<std::uint8_t>(byte & 128 ? 255 : 0);
+  net.forward(packed, plane.span(), b, phase::evaluate, s);
+  if constexpr (Quantized<typename Net::precision>) {  // an evaluation observes nothing
+    net.quantization.fetch(where, s);
+    for (std::size_t k = 0; k < observed.size(); ++k)
+      CHECK(net.quantization.observer.layers[k].observed == observed[k]);
+  }
   return out;
 }
 
@@ -165,4 +191,10 @@ TEST_CASE(
 TEST_CASE("int8: engine tensor_core's step is engine reference's but for bf16 backward") {
   // Some units of 2^-8, and numbers that round to the other byte.
   check_steps<int8_network<tensor_core>, int8_network<reference>>(3e-2);
+}
+TEST_CASE("int8: what neighbors do for a convolution has the bits of what it does by itself") {
+  CHECK(step<int8_blocks<>>(unprepared) == step<int8_blocks<identity>>(unprepared));
+  CHECK(step<int8_blocks<>, false>(unprepared) == step<int8_blocks<identity>, false>(unprepared));
+  const auto frozen = [](auto& net, auto&) { net.freeze_batch_norm_at = 0; };
+  CHECK(step<int8_blocks<>>(frozen) == step<int8_blocks<identity>>(frozen));
 }

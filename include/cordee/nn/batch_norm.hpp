@@ -111,14 +111,40 @@ class batch_norm_node {
     return y_;
   }
 
+  /// y also quantized, as `next` wants it.
+  template <class Next>
+  const number* forward(const forward_pass<B>& pass, const number* x, Next& next)
+    requires QuantizesInput<Next, B>
+  {
+    return forward(pass, x, nullptr, next);
+  }
+  template <class Next>
+  const number* forward(const forward_pass<B>& pass, const number* x, const number* residual,
+                        Next& next)
+    requires QuantizesInput<Next, B>
+  {
+    if constexpr (V % 4 != 0)  // an engine without blocks
+      return forward(pass, x, residual);
+    else
+      return forward_quantizing(pass, x, residual, next.input_target(pass));
+  }
+
   /// Computes the gradients without ready(); dx may be dy where there is no residual.
   void compute_gradients(const backward_pass<B>& pass, number* dy, number* dx) {
-    const bool constant = count_ == problem_.frozen_count;  // statistics are constants
+    const auto [problem, allreduce] = backward_problem(pass);
     // for a GPU by argument-dependent lookup: ops/gpu/batch_norm.hpp
-    batch_norm_backward<number, V, Epilogue>(
-        constant ? ops::batch_norm_problem{problem_.in} : problem_, pass.samples, tensors(pass),
-        count_, dy, dx, pass.plane + gamma_, pass.plane + beta_, pass.mode,
-        constant ? ops::statistics_allreduce{} : pass.batch_norm_allreduce, pass.s);
+    batch_norm_backward<number, V, Epilogue>(problem, pass.samples, tensors(pass), count_, dy, dx,
+                                             pass.plane + gamma_, pass.plane + beta_, pass.mode,
+                                             allreduce, pass.s);
+  }
+  /// The memory of dx, which is not dy, becomes an operand of the gradients of the layer before;
+  /// `input` is the other.
+  template <class Input>
+  void compute_gradients(const backward_pass<B>& pass, number* dy, number* dx, const Input& input) {
+    const auto [problem, allreduce] = backward_problem(pass);
+    batch_norm_backward_quantized<V, Epilogue>(
+        problem, pass.samples, tensors(pass), count_, dy, reinterpret_cast<decltype(input.out)>(dx),
+        input, pass.plane + gamma_, pass.plane + beta_, pass.mode, allreduce, pass.s);
   }
   /// Requires that nothing has used the pass's scratch since compute_gradients.
   template <class Ready>
@@ -144,8 +170,28 @@ class batch_norm_node {
     signal_ready(ready);
     return dx;
   }
+  template <class Ready, class Previous>
+  number* backward(const backward_pass<B>& pass, number* dy, gradient_target<number>, Ready& ready,
+                   Previous& previous)
+    requires HasGradientOperands<Previous, B>
+  {
+    number* const dx = pass.gradients->acquire();
+    compute_gradients(pass, dy, dx, previous.gradient_operands(pass));
+    pass.gradients->release(dy);
+    observe_samples(pass, ready);
+    signal_ready(ready);
+    return dx;
+  }
 
  private:
+  struct backward_arguments {
+    ops::batch_norm_problem problem;
+    ops::statistics_allreduce allreduce;
+  };
+  [[nodiscard]] backward_arguments backward_problem(const backward_pass<B>& pass) const {
+    if (count_ == problem_.frozen_count) return {{problem_.in}, {}};  // statistics are constants
+    return {problem_, pass.batch_norm_allreduce};
+  }
   [[nodiscard]] bool takes_statistics(const forward_pass<B>& pass) const {
     return pass.phase == phase::train && !pass.frozen_statistics && !pass.is_frozen(segment_);
   }
@@ -154,6 +200,30 @@ class batch_norm_node {
                                                  problem_.saved_size(pass.samples, V));
   }
   [[nodiscard]] std::size_t padded() const { return problem_.padded_channels(V); }
+  template <class Target>
+  const number* forward_quantizing(const forward_pass<B>& pass, const number* x,
+                                   const number* residual, const Target& to) {
+    if (to.bytes == nullptr) return forward(pass, x, residual);
+    y_ = pass.buffer_for(activation_, B::numbers(problem_.in));
+    saved_ = saved(pass);
+    x_ = x;
+    const auto t = tensors(pass);
+    const bool constant = !takes_statistics(pass);
+    if (constant)
+      batch_norm_recall<number, V>(problem_, t, pass.plane + mean_, pass.plane + variance_, pass.s);
+    else if (!has_statistics_)
+      count_ = batch_norm_statistics<number, V>(problem_, pass.samples, t, pass.plane + mean_,
+                                                pass.plane + variance_, pass.batch_norm_allreduce,
+                                                pass.s);
+    const double values = batch_norm_normalize_quantizing<V, Epilogue>(
+        constant ? ops::batch_norm_problem{problem_.in} : problem_, pass.samples, t, residual, to,
+        pass.s);
+    if (constant)
+      count_ = problem_.frozen_count;
+    else if (has_statistics_)
+      count_ = values;
+    return y_;
+  }
   template <class Pass>
   ops::batch_norm_tensors<number, real> tensors(const Pass& pass) {
     if constexpr (B::device::host_memory)  // GPU passes use memory of their stream

@@ -207,7 +207,7 @@ struct backward_pass {
 };
 
 /// A node whose forward pass can also compute what `Next` would compute first of its output: the
-/// statistics of a batch norm.
+/// statistics of a batch norm, the bytes of a quantized convolution.
 template <class Node, class Next, class B, class N>
 concept ComputesFor = requires(Node& node, const forward_pass<B>& pass, const N* x, Next& next) {
   node.forward(pass, x, next);
@@ -225,6 +225,15 @@ const N* forward_before(Node& node, const forward_pass<B>& pass, const N* x, Nex
     return node.forward(pass, x);
 }
 
+/// A node whose input the node before it may quantize.
+template <class Node, class B>
+concept QuantizesInput =
+    requires(Node& node, const forward_pass<B>& pass) { node.input_target(pass); };
+/// A node of whose gradients the node behind it may write the operands.
+template <class Node, class B>
+concept HasGradientOperands =
+    requires(Node& node, const backward_pass<B>& pass) { node.gradient_operands(pass); };
+
 /// Where a layer writes its input gradient: added to `accumulate_into`; into a buffer of its choice
 /// where that is null; nowhere at the network's input, where it is not needed.
 template <class Number>
@@ -232,6 +241,16 @@ struct gradient_target {
   Number* accumulate_into = nullptr;
   bool needed = true;
 };
+
+/// The backward pass of a node behind `previous`.
+template <class Node, class B, class N, class Ready, class Previous>
+N* backward_behind(Node& node, const backward_pass<B>& pass, N* dy, gradient_target<N> target,
+                   Ready& ready, Previous& previous) {
+  if constexpr (requires { node.backward(pass, dy, target, ready, previous); })
+    return node.backward(pass, dy, target, ready, previous);
+  else
+    return node.backward(pass, dy, target, ready);
+}
 
 /// Moves an input gradient in a buffer of the pass to its target, for layers that compute it in a
 /// buffer; returns the buffer of the input gradient, or null.

@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <span>
 #include <string_view>
@@ -211,6 +212,7 @@ struct quantization_on : quantization_options {
   buffer<ops::observed_input, D> records;
   buffer<double, D> counts;  // (layers, bins)
   buffer<range_update, D> updates;
+  buffer<std::uint8_t, D> bytes;  // the input of the layer in progress
 
   void add_layers(const D& where, std::span<const segment> table) {
     observer.add_layers(table);
@@ -218,6 +220,7 @@ struct quantization_on : quantization_options {
     records = {where, layers};
     counts = {where, layers * detail::ops::histogram_bins::count};
     updates = {where, layers};
+    bytes = {where, 0};
     const std::vector<ops::observed_input> initial(layers);
     const stream s{};
     where.copy(records.span().data, initial.data(), layers * sizeof(ops::observed_input), s);

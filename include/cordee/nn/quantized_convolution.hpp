@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <cordee/core/error.hpp>
@@ -121,6 +122,21 @@ class quantized_convolution_node {
     fprop(pass, x, y, norm.statistics_of(pass));
     return y;
   }
+  /// For what writes the input: in training, it quantizes it as well; null otherwise.
+  ops::quantized_input input_target(const forward_pass<B>& pass)
+    requires(!on_cpu)
+  {
+    has_bytes_ = pass.phase == phase::train && pass.samples > 0;
+    return has_bytes_ ? quantized_input(pass) : ops::quantized_input{};
+  }
+  /// For what writes dy: it writes it as an operand of the gradients, and the other operand.
+  auto gradient_operands(const backward_pass<B>& pass)
+    requires(!on_cpu && ops::HasByteGradient<engine>)
+  {
+    operand_ = pass.gradients->acquire();
+    return ops::dequantized_input<gradient>{size_of(pass.samples) * B::numbers(problem_.in), x_,
+                                            quantizer_, reinterpret_cast<gradient*>(operand_)};
+  }
 
   template <class Ready>
   number* backward(const backward_pass<B>& pass, number* dy, gradient_target<number> target,
@@ -130,9 +146,19 @@ class quantized_convolution_node {
       number* const dx = !target.needed ? nullptr
                          : adds         ? target.accumulate_into
                                         : pass.gradients->acquire();
-      engine::backward_bytes(problem_, pass.samples, x_, quantizer_, dy,
-                             pass.template packed_at<gradient>(packed_), pass.plane + weights_,
-                             pass.mode, dx, adds ? write_mode::add : write_mode::overwrite, pass.s);
+      const auto run = [&](const auto*... operands) {
+        engine::backward_bytes(problem_, pass.samples, x_, quantizer_, operands...,
+                               pass.template packed_at<gradient>(packed_), pass.plane + weights_,
+                               pass.mode, dx, adds ? write_mode::add : write_mode::overwrite,
+                               pass.s);
+      };
+      if (operand_ == nullptr) {
+        run(dy);
+      } else {
+        run(reinterpret_cast<const gradient*>(operand_), reinterpret_cast<const gradient*>(dy));
+        pass.gradients->release(operand_);
+        operand_ = nullptr;
+      }
       pass.gradients->release(dy);
       ready(segment_);
       return dx;
@@ -181,9 +207,17 @@ class quantized_convolution_node {
   template <class... Statistics>
   void fprop(const forward_pass<B>& pass, const number* x, number* y,
              const Statistics&... statistics) const {
-    engine::fprop_bytes(problem_, pass.samples, x, quantizer_,
-                        pass.template packed_at<std::int8_t>(packed_bytes_),
-                        pass.template packed_at<float>(scales_), y, statistics..., pass.s);
+    const auto run = [&](const auto* in) {
+      engine::fprop_bytes(problem_, pass.samples, in, quantizer_,
+                          pass.template packed_at<std::int8_t>(packed_bytes_),
+                          pass.template packed_at<float>(scales_), y, statistics..., pass.s);
+    };
+    if constexpr (on_cpu)
+      run(x);
+    else if (pass.phase == phase::train)
+      run(std::as_const(pass.quantization->bytes).span().data);
+    else
+      run(x);
   }
   static constexpr std::size_t size_of(int n) { return static_cast<std::size_t>(n); }
   [[nodiscard]] std::size_t numbers(const forward_pass<B>& pass, const extent& e) const {
@@ -209,10 +243,15 @@ class quantized_convolution_node {
     if (!running.has_values()) throw_unknown_range(name_);
     return ops::fit_affine(running.low, running.high, ops::unsigned_bytes);
   }
+  ops::quantized_input quantized_input(const forward_pass<B>& pass) const {
+    pass.quantization->bytes.reserve(numbers(pass, problem_.in));
+    return {pass.quantization->bytes.span().data, pass.plane + low_, pass.plane + high_,
+            pass.quantization->records.span().data + layer_, filling(pass)};
+  }
   /// The same on a GPU, in device memory; read_metrics throws if a range was missing. The functions
   /// of its stream are found by argument-dependent lookup.
   ops::affine_quantizer<float>* device_input_quantizer(const forward_pass<B>& pass,
-                                                       const number* x) const {
+                                                       const number* x) {
     auto& quantization = *pass.quantization;
     const auto *low = pass.plane + low_, *high = pass.plane + high_;
     ops::observed_input* const record = quantization.records.span().data + layer_;
@@ -221,7 +260,7 @@ class quantized_convolution_node {
       return &record->quantizer;
     }
     const std::size_t n = numbers(pass, problem_.in);
-    note_input(n, x, low, high, record, pass.s, filling(pass));
+    if (!has_bytes_) quantize_input(n, x, quantized_input(pass), pass.s);
     if (quantization.percentile < 100)
       add_to_histogram(n, x, quantization.counts.span().data + layer_ * ops::histogram_bins::count,
                        pass.s, filling(pass));
@@ -267,6 +306,8 @@ class quantized_convolution_node {
   std::size_t layer_, packed_, packed_bytes_, scales_, activation_;
   scaling quantizer_{};
   const number* x_ = nullptr;
+  bool has_bytes_ = false;     // of this pass: the input is quantized already
+  number* operand_ = nullptr;  // of the gradients, the other being dy; written already
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::nn

@@ -66,10 +66,26 @@ struct residual_node {
     const N* const z = forward_before(body, pass, x, norm);
     return norm.forward(pass, z, shortcut.forward(pass, x));
   }
+  template <class B, class N, class Next>
+  const N* forward(const forward_pass<B>& pass, const N* x, Next& next)
+    requires QuantizesInput<Next, B>
+  {
+    const N* const z = forward_before(body, pass, x, norm);
+    return norm.forward(pass, z, shortcut.forward(pass, x), next);
+  }
+  template <class B>
+    requires QuantizesInput<Body, B>
+  auto input_target(const forward_pass<B>& pass) {
+    return body.input_target(pass);
+  }
   template <class B, class N, class Ready>
   N* backward(const backward_pass<B>& pass, N* dy, gradient_target<N> target, Ready& ready) {
     N* const dz = pass.gradients->acquire();
-    norm.compute_gradients(pass, dy, dz);  // now dy is the gradient of the sum
+    if constexpr (HasGradientOperands<Body, B>)
+      norm.compute_gradients(pass, dy, dz, body.gradient_operands(pass));
+    else
+      norm.compute_gradients(pass, dy, dz);
+    // now dy is the gradient of the sum
     norm.observe_samples(pass, ready);
     N* const dx = shortcut.backward(pass, dy, target, ready);
     norm.signal_ready(ready);

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <array>
+#include <type_traits>
 #include <utility>
 
 #include <cordee/nn/layer.hpp>
@@ -23,11 +24,19 @@ struct indexed_node {
   Node node;
 };
 
+template <class First, class...>
+struct first_type {
+  using type = First;
+};
+
 /// Nodes as base classes: a std::tuple of them takes many times as long to compile.
 template <class Indices, class... Nodes>
 struct sequential_node;
 template <std::size_t... I, class... Nodes>
 struct sequential_node<std::index_sequence<I...>, Nodes...> : indexed_node<I, Nodes>... {
+  using first_node = typename first_type<Nodes...>::type;
+  using last_node = typename decltype((std::type_identity<Nodes>{}, ...))::type;
+
   template <class B>
   void pack_parameters(const pack_pass<B>& pass) const {
     (this->indexed_node<I, Nodes>::node.pack_parameters(pass), ...);
@@ -39,15 +48,29 @@ struct sequential_node<std::index_sequence<I...>, Nodes...> : indexed_node<I, No
   }
   template <class B, class N, class Ready>
   N* backward(const backward_pass<B>& pass, N* dy, gradient_target<N> target, Ready& ready) {
-    ((dy = pass.is_complete()
-               ? dy
-               : at<sizeof...(I) - 1 - I>(*this).backward(
-                     pass, dy, I + 1 == sizeof...(I) ? target : gradient_target<N>{}, ready)),
+    ((dy = pass.is_complete() ? dy : backward_at<sizeof...(I) - 1 - I>(pass, dy, target, ready)),
      ...);
     return dy;
   }
+  template <class B>
+    requires QuantizesInput<first_node, B>
+  auto input_target(const forward_pass<B>& pass) {
+    return at<0>(*this).input_target(pass);
+  }
+  template <class B>
+    requires HasGradientOperands<last_node, B>
+  auto gradient_operands(const backward_pass<B>& pass) {
+    return at<sizeof...(I) - 1>(*this).gradient_operands(pass);
+  }
 
  private:
+  template <std::size_t K, class B, class N, class Ready>
+  N* backward_at(const backward_pass<B>& pass, N* dy, gradient_target<N> target, Ready& ready) {
+    if constexpr (K > 0)
+      return backward_behind(at<K>(*this), pass, dy, gradient_target<N>{}, ready, at<K - 1>(*this));
+    else
+      return at<K>(*this).backward(pass, dy, target, ready);
+  }
   template <std::size_t K, class B, class N, class... Next>
   const N* forward_at(const forward_pass<B>& pass, const N* x, Next&... next) {
     if constexpr (K + 1 < sizeof...(I))
@@ -71,10 +94,17 @@ struct repeat_node {
   void pack_parameters(const pack_pass<B>& pass) const {
     for (const Node& node : nodes) node.pack_parameters(pass);
   }
-  template <class B, class N>
-  const N* forward(const forward_pass<B>& pass, const N* x) {
-    for (Node& node : nodes) x = node.forward(pass, x);
-    return x;
+  template <class B, class N, class... Next>
+  const N* forward(const forward_pass<B>& pass, const N* x, Next&... next) {
+    for (std::size_t i = 0; i + 1 < nodes.size(); ++i)
+      x = forward_before(nodes[i], pass, x, nodes[i + 1]);
+    return nodes.empty() ? x : forward_before(nodes.back(), pass, x, next...);
+  }
+  /// Null for what is empty.
+  template <class B>
+    requires QuantizesInput<Node, B>
+  auto input_target(const forward_pass<B>& pass) {
+    return nodes.empty() ? decltype(nodes[0].input_target(pass)){} : nodes[0].input_target(pass);
   }
   template <class B, class N, class Ready>
   N* backward(const backward_pass<B>& pass, N* dy, gradient_target<N> target, Ready& ready) {

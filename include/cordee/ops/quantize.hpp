@@ -99,8 +99,8 @@ constexpr affine_quantizer<Real> fit_affine(Real a, Real b, integer_range range)
 constexpr affine_quantizer<float> fit_input(const real_range& running, const real_range& batch,
                                             bool nonempty) {
   const bool use_running = (!nonempty || batch.has_values()) && running.has_values();
-  const real_range& range = use_running ? running : batch;
-  return fit_affine(range.low, range.high, unsigned_bytes);
+  return fit_affine(use_running ? running.low : batch.low, use_running ? running.high : batch.high,
+                    unsigned_bytes);
 }
 
 /// What is observed of a layer's input, in the memory of a device.
@@ -108,6 +108,24 @@ struct observed_input {
   real_range observed;                // since the host last read it
   affine_quantizer<float> quantizer;  // the current one
   std::int32_t has_range = 0;         // evaluation: whether there was a running range (0 or 1)
+};
+
+/// Where a layer's input is quantized to, in the memory of a device, by what writes it.
+struct quantized_input {
+  std::uint8_t* bytes = nullptr;                // in the order of the input; null: nowhere
+  const float *low = nullptr, *high = nullptr;  // of the running range
+  observed_input* record = nullptr;
+  std::size_t filling = 0;  // zeros that pad blocks of channels, and are no data
+};
+
+/// Where a layer's n dequantized inputs go, an operand of its weight gradient, by what writes the
+/// other one.
+template <class Out>
+struct dequantized_input {
+  std::size_t n = 0;
+  const float* x = nullptr;
+  const affine_quantizer<float>* quantizer = nullptr;
+  Out* out = nullptr;
 };
 
 /// The symmetric quantizer of the reals -|x| .. |x| in integers of `bits` bits.

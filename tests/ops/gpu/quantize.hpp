@@ -45,66 +45,6 @@ inline std::vector<float> reals(std::size_t n, std::uint64_t which) {
   return v;
 }
 
-/// The scaling fitted in training, and the record's range, equal the CPU's.
-template <class D>
-void check_note_input(const device_fixture<D>& at) {
-  const auto note = [&](const std::vector<float>& x, const cordee::detail::ops::real_range& running,
-                        cordee::detail::ops::observed_input from) {
-    auto record = at.put(std::vector{from});
-    const auto there = at.put(x), range = at.put(std::vector{running.low, running.high});
-    const float* const ends = range.span().data;
-    note_input(x.size(), there.span().data, ends, ends + 1, record.span().data, at.s);
-    return at.get(record)[0];
-  };
-  const cordee::detail::ops::real_range running{-0.75f, 0.5f};
-  for (const std::size_t n : {1u, 5u, 300u, 16384u, 40001u}) {
-    CAPTURE(n);
-    const auto x = reals(n, n);
-    const cordee::detail::ops::real_range own = cordee::detail::ops::range_of(n, x.data(), {});
-    const cordee::detail::ops::observed_input first = note(x, {}, {}),
-                                              later = note(x, running, {{-0.25f, 3}, {}, 0});
-    CHECK(first.observed == own);
-    CHECK(same_numbers(
-        first.quantizer,
-        cordee::detail::ops::fit_affine(own.low, own.high, cordee::detail::ops::unsigned_bytes)));
-    CHECK(later.observed == cordee::detail::ops::real_range{std::min(own.low, -0.25f), 3});
-    CHECK(same_numbers(later.quantizer,
-                       cordee::detail::ops::fit_affine(running.low, running.high,
-                                                       cordee::detail::ops::unsigned_bytes)));
-    for (const float bad : {infinity, -infinity, nan_float}) {
-      auto with_nonfinite = x;
-      with_nonfinite[n / 2] = bad;
-      const cordee::detail::ops::observed_input found = note(with_nonfinite, running, {});
-      CHECK(std::isnan(found.quantizer.scale));
-      CHECK_FALSE(found.observed.has_values());
-    }
-  }
-  // Zeros that pad blocks of channels are no data, wherever they lie.
-  auto padded = reals(40001, 1);
-  for (float& v : padded) v = std::abs(v) + 0.0625f;
-  const cordee::detail::ops::real_range data =
-      cordee::detail::ops::range_of(padded.size(), padded.data(), {});
-  for (std::size_t i = 0; i < 20000; ++i)
-    padded.insert(padded.begin() + static_cast<std::ptrdiff_t>(2 * i), 0.0f);
-  const auto observed = [&](std::size_t filling) {
-    auto record = at.put(std::vector{cordee::detail::ops::observed_input{}});
-    const auto there = at.put(padded), range = at.put(std::vector{running.low, running.high});
-    const float* const ends = range.span().data;
-    note_input(padded.size(), there.span().data, ends, ends + 1, record.span().data, at.s, filling);
-    return at.get(record)[0].observed;
-  };
-  CHECK(observed(20000) == data);
-  CHECK(observed(19999) == cordee::detail::ops::real_range{0, data.high});
-  CHECK(observed(0) == cordee::detail::ops::real_range{0, data.high});
-
-  const cordee::detail::ops::observed_input nothing = note({}, running, {});
-  CHECK(nothing.quantizer.scale ==
-        cordee::detail::ops::fit_affine(running.low, running.high,
-                                        cordee::detail::ops::unsigned_bytes)
-            .scale);
-  CHECK_FALSE(nothing.observed.has_values());
-}
-
 template <class D>
 void check_recall_input(const device_fixture<D>& at) {
   auto record = at.put(std::vector<cordee::detail::ops::observed_input>(1));

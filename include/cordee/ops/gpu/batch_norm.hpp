@@ -32,9 +32,9 @@ inline void expect_one_group(const batch_norm_problem& at, int samples,
 // The bodies below take V, the channels of a block, at run time: a row of a GPU's layout is one
 // block, and every number of channels of a network would be an instance of its own.
 
-template <int size, class Epilogue, Number N, class Real, GpuStream S>
-double normalize_batch(const batch_norm_problem& at, int V, int samples,
-                       const batch_norm_tensors<N, Real>& t, const N* residual, Real* running_mean,
+template <int size, Number N, class Real, GpuStream S>
+double take_statistics(const batch_norm_problem& at, int V, int samples,
+                       const batch_norm_tensors<N, Real>& t, Real* running_mean,
                        Real* running_variance, const statistics_allreduce& combine, S s) {
   expect_one_group(at, samples, combine);
   if (samples == 0 && !combine) return 0;
@@ -46,7 +46,7 @@ double normalize_batch(const batch_norm_problem& at, int V, int samples,
   if (samples == 0)  // other ranks wait for this rank's part
     return share_moments<Real>(static_cast<std::size_t>(at.in.channels), at.padded_channels(V), 0,
                                t.gamma, t.saved, nullptr, combine, s);
-  expect_vec_aligned<size>(t.x, t.y, residual);
+  expect_vec_aligned<size>(t.x);
   const batch_norm_tiles tiling(at, samples, V, size);
   const std::size_t lanes = tiling.in.lanes(), table = tiling.groups * lanes;
   chunk_merge chunks = tiling.merge();
@@ -68,31 +68,52 @@ double normalize_batch(const batch_norm_problem& at, int V, int samples,
     count =
         share_moments<Real>(tiling.in.channels, lanes, count, t.gamma, t.saved, mean, combine, s);
   if (!is_final) for_each(s, tiling.in.channels, running);
-  s.launch_kernel(tiling.blocks(), normalize_kernel<Epilogue, N, size, Real>{tiling, t, residual});
   return count;
 }
 
-/// Training: normalizes by the batch's statistics and moves the running statistics towards them
+/// Training: the coefficients of the batch's statistics; moves the running statistics towards them
 /// (towards their mean over the groups). Returns the number of values per channel that the
-/// statistics cover; of this rank's alone where combine.enqueue leaves their sum in GPU memory. Temporary memory is the stream's; `scratch` is not used.
+/// statistics cover; of this rank's alone where combine.enqueue leaves their sum in GPU memory.
+template <Number N, int V, class Real, GpuStream S>
+double batch_norm_statistics(const batch_norm_problem& at, int samples,
+                             const batch_norm_tensors<N, Real>& t, Real* running_mean,
+                             Real* running_variance, const statistics_allreduce& combine, S s) {
+  return take_statistics<vec_16b_size<N, V>>(at, V, samples, t, running_mean, running_variance,
+                                             combine, s);
+}
+/// The coefficients of the running statistics.
+template <Number N, int V, class Real, GpuStream S>
+void batch_norm_recall(const batch_norm_problem& at, const batch_norm_tensors<N, Real>& t,
+                       const Real* running_mean, const Real* running_variance, S s) {
+  const std::size_t lanes = at.padded_channels(V);
+  for_each(s, lanes,
+           evaluation_coefficients_op<Real>{static_cast<std::size_t>(at.in.channels), lanes,
+                                            t.gamma, running_mean, running_variance, t.saved});
+}
+/// y, by coefficients of any origin (batch_statistics). Returns the number of values per channel of
+/// the last group.
+template <Number N, int V, class Epilogue, class Real, GpuStream S>
+double batch_norm_normalize(const batch_norm_problem& at, int samples,
+                            const batch_norm_tensors<N, Real>& t, const N* residual, S s) {
+  constexpr int size = vec_16b_size<N, V>;
+  if (samples == 0) return 0;
+  expect_vec_aligned<size>(t.x, t.y, residual);
+  const batch_norm_tiles tiling(at, samples, V, size);
+  s.launch_kernel(tiling.blocks(), normalize_kernel<Epilogue, N, size, Real>{tiling, t, residual});
+  return static_cast<double>(tiling.rows_of(tiling.groups - 1));
+}
+
+/// Training: normalizes by the batch's statistics. Returns what batch_norm_statistics does.
+/// Temporary memory is the stream's; `scratch` is not used.
 template <Number N, int V, class Epilogue, class Real, GpuStream S>
 double batch_norm_forward(const batch_norm_problem& at, int samples,
                           const batch_norm_tensors<N, Real>& t, const N* residual,
                           Real* running_mean, Real* running_variance,
                           const statistics_allreduce& combine, S s) {
-  return normalize_batch<vec_16b_size<N, V>, Epilogue>(at, V, samples, t, residual, running_mean,
-                                                       running_variance, combine, s);
-}
-
-/// The same where `saved` and the running statistics are computed already (batch_statistics).
-template <Number N, int V, class Epilogue, class Real, GpuStream S>
-double batch_norm_normalize(const batch_norm_problem& at, int samples,
-                            const batch_norm_tensors<N, Real>& t, const N* residual, S s) {
-  constexpr int size = vec_16b_size<N, V>;
-  expect_vec_aligned<size>(t.x, t.y, residual);
-  const batch_norm_tiles tiling({at.in, 0}, samples, V, size);  // one group
-  s.launch_kernel(tiling.blocks(), normalize_kernel<Epilogue, N, size, Real>{tiling, t, residual});
-  return static_cast<double>(tiling.rows_of(0));
+  const double count =
+      batch_norm_statistics<N, V>(at, samples, t, running_mean, running_variance, combine, s);
+  batch_norm_normalize<N, V, Epilogue>(at, samples, t, residual, s);
+  return count;
 }
 
 /// Evaluation, and training with frozen statistics: normalizes by the running statistics.
@@ -100,22 +121,18 @@ template <Number N, int V, class Epilogue, class Real, GpuStream S>
 void batch_norm_evaluate(const batch_norm_problem& at, int samples,
                          const batch_norm_tensors<N, Real>& t, const N* residual,
                          const Real* running_mean, const Real* running_variance, S s) {
-  constexpr int size = vec_16b_size<N, V>;
-  expect_vec_aligned<size>(t.x, t.y, residual);
-  const batch_norm_tiles tiling({at.in, 0}, samples, V, size);  // one group
-  for_each(s, tiling.in.lanes(),
-           evaluation_coefficients_op<Real>{tiling.in.channels, tiling.in.lanes(), t.gamma,
-                                            running_mean, running_variance, t.saved});
-  s.launch_kernel(tiling.blocks(), normalize_kernel<Epilogue, N, size, Real>{tiling, t, residual});
+  batch_norm_recall<N, V>(at, t, running_mean, running_variance, s);
+  batch_norm_normalize<N, V, Epilogue>({at.in, 0}, samples, t, residual, s);  // one group
 }
 
-template <int size, class Epilogue, Number N, class Real, GpuStream S>
+/// Launches input_gradient(tiling, epilogue) when the coefficients are known.
+template <int size, class Epilogue, Number N, class Real, GpuStream S, class InputGradient>
 void differentiate_batch(const batch_norm_problem& at, int V, int samples,
-                         const batch_norm_tensors<N, Real>& t, double count, N* dy, N* dx,
-                         Real* dgamma, Real* dbeta, write_mode mode,
-                         const statistics_allreduce& combine, S s) {
+                         const batch_norm_tensors<N, Real>& t, double count, N* dy, Real* dgamma,
+                         Real* dbeta, write_mode mode, const statistics_allreduce& combine, S s,
+                         const InputGradient& input_gradient) {
   expect_one_group(at, samples, combine);
-  expect_vec_aligned<size>(t.x, t.y, dy, dx);
+  expect_vec_aligned<size>(t.x, t.y, dy);
   const batch_norm_tiles tiling(at, samples, V, size);
   const std::size_t lanes = tiling.in.lanes(), table = tiling.groups * lanes;
   chunk_merge chunks = tiling.merge();
@@ -141,7 +158,7 @@ void differentiate_batch(const batch_norm_problem& at, int V, int samples,
   // With a residual, dy is masked already.
   using rest =
       std::conditional_t<std::same_as<Epilogue, epilogue::relu>, epilogue::relu, epilogue::store>;
-  s.launch_kernel(tiling.blocks(), input_gradient_kernel<rest, N, size, Real>{tiling, t, dy, dx});
+  input_gradient(tiling, rest{});
 }
 
 /// dx from dy; dx and dy may be the same memory unless a residual was added, in which case dy
@@ -153,8 +170,14 @@ void batch_norm_backward(const batch_norm_problem& at, int samples,
                          const batch_norm_tensors<N, Real>& t, double count, N* dy, N* dx,
                          Real* dgamma, Real* dbeta, write_mode mode,
                          const statistics_allreduce& combine, S s) {
-  differentiate_batch<vec_16b_size<N, V>, Epilogue>(at, V, samples, t, count, dy, dx, dgamma, dbeta,
-                                                    mode, combine, s);
+  constexpr int size = vec_16b_size<N, V>;
+  expect_vec_aligned<size>(dx);
+  differentiate_batch<size, Epilogue>(
+      at, V, samples, t, count, dy, dgamma, dbeta, mode, combine, s,
+      [&]<class Rest>(const batch_norm_tiles& tiling, Rest) {
+        s.launch_kernel(tiling.blocks(),
+                        input_gradient_kernel<Rest, N, size, Real>{tiling, t, dy, dx});
+      });
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::ops

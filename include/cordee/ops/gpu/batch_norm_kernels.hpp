@@ -127,6 +127,12 @@ struct normalize_kernel {
 
   template <class Block>
   CORDEE_DEVICE void operator()(Block& b) const {
+    for_each_vector(b,
+                    [&](std::size_t offset, const vec_16b<N, Size>& y) { y.store(t.y + offset); });
+  }
+  /// f(offset, y) for this thread's vectors of y.
+  template <class Block, class F>
+  CORDEE_DEVICE void for_each_vector(Block& b, const F& f) const {
     const auto span = tiling.rows_of_thread(b.index(), b.thread());
     if (span.start >= span.last) return;
     const batch_norm_coefficients<Real> row(t.saved, tiling.in.lanes(), span.group);
@@ -141,7 +147,7 @@ struct normalize_kernel {
         if constexpr (!std::same_as<Epilogue, epilogue::store>)
           z.value[k] = z.value[k] < 0 ? precision::wide<N>{0} : z.value[k];
       }
-      z.store(t.y + at.offset);
+      f(at.offset, z);
     }
   }
 };
@@ -201,8 +207,8 @@ struct chunk_sums_kernel {
   }
 };
 
-/// dx <- scale g - shift - (x - center) slope; dx may be dy.
-template <class Epilogue, Number N, int Size, class Real>
+/// dx <- scale g - shift - (x - center) slope, rounded to Out; of type N it may be dy.
+template <class Epilogue, Number N, int Size, class Real, Number Out = N>
 struct input_gradient_kernel {
   static constexpr int threads = batch_norm_tiles::threads;
   static constexpr int resident_blocks = 4;  // at most 64 registers
@@ -210,7 +216,7 @@ struct input_gradient_kernel {
   batch_norm_tiles tiling;
   batch_norm_tensors<N, Real> t;
   const N* dy;
-  N* dx;
+  Out* dx;
 
   template <class Block>
   CORDEE_DEVICE void operator()(Block& b) const {
@@ -228,7 +234,13 @@ struct input_gradient_kernel {
       for (int k = 0; k < Size; ++k)
         g.value[k] = of.scale.value[k] * g.value[k] - shift.value[k] -
                      (z.value[k] - of.center.value[k]) * slope.value[k];
-      g.store(dx + at.offset);
+      if constexpr (std::same_as<Out, N>) {
+        g.store(dx + at.offset);
+      } else {
+        vec_16b<Out, Size> out;
+        std::copy_n(g.value, Size, out.value);
+        out.store(dx + at.offset);
+      }
     }
   }
 };

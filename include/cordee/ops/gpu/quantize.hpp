@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// GPU overloads of the operations of quantized layers (ops/quantize.hpp): the range of an input,
-// fake quantization, the gradient mask of the straight-through estimator, and weights as bytes.
+// GPU overloads of the operations of quantized layers (ops/quantize.hpp): fake quantization, the
+// gradient mask of the straight-through estimator, and weights as bytes.
 //
 // Ranges and scales stay in device memory: the host waits for none of them, so a step can be
 // captured.
@@ -15,82 +15,11 @@
 #include <cordee/device/gpu_kernel.hpp>
 #include <cordee/ops/gpu/block_max.hpp>
 #include <cordee/ops/gpu/elementwise.hpp>
+#include <cordee/ops/gpu/quantized_input.hpp>
 #include <cordee/ops/quantize.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
-/// The range over the thread block. Collective, at most once per kernel.
-template <int Threads, class Block>
-CORDEE_DEVICE real_range block_range(Block& b, const real_range& range) {
-  const double high = block_max<Threads>(b, range.high), low = -block_max<Threads>(b, -range.low);
-  return {static_cast<float>(low), static_cast<float>(high)};
-}
-
-/// The range of some numbers other than zero, and how many zeros there are.
-struct range_and_zeros {
-  real_range range;
-  float zeros = 0;
-};
-/// Of each chunk; the range is (-inf, inf) if a number is NaN or infinite.
-struct chunk_range_kernel {
-  static constexpr int threads = 256;
-  static constexpr std::size_t chunk = 64 * threads;
-  std::size_t n;
-  const float* x;
-  range_and_zeros* ranges;  // one per chunk
-
-  [[nodiscard]] static constexpr std::size_t shared_bytes() { return 2 * threads * sizeof(double); }
-  template <class Block>
-  CORDEE_DEVICE void operator()(Block& b) const {
-    constexpr float infinity = std::numeric_limits<float>::infinity();
-    const std::size_t first = b.index() * chunk, last = std::min(first + chunk, n);
-    real_range range;
-    int zeros = 0;
-    for (std::size_t i = first + static_cast<std::size_t>(b.thread()); i < last; i += threads) {
-      const float v = x[i];
-      if (v == 0) {
-        ++zeros;
-        continue;
-      }
-      const bool finite = v * 0.0f == 0;
-      range.widen({finite ? v : -infinity, finite ? v : infinity});
-    }
-    range = block_range<threads>(b, range);
-    const float count = b.sum(static_cast<float>(zeros));  // exact, as a chunk is below 2^24
-    if (b.thread() == 0) ranges[b.index()] = {range, count};
-  }
-};
-
-/// One block: widens the record's range and fits the scaling by which the input is quantized.
-struct record_range_kernel {
-  static constexpr int threads = 256;
-  std::size_t chunks;
-  const range_and_zeros* ranges;  // one per chunk
-  const float *low, *high;        // of the running range
-  observed_input* record;
-  std::size_t filling;  // zeros that are no data
-
-  [[nodiscard]] static constexpr std::size_t shared_bytes() { return 2 * threads * sizeof(double); }
-  template <class Block>
-  CORDEE_DEVICE void operator()(Block& b) const {
-    constexpr float infinity = std::numeric_limits<float>::infinity();
-    constexpr float nan = std::numeric_limits<float>::quiet_NaN();
-    real_range range;
-    double zeros = 0;
-    for (auto i = static_cast<std::size_t>(b.thread()); i < chunks; i += threads) {
-      range.widen(ranges[i].range);
-      zeros += static_cast<double>(ranges[i].zeros);
-    }
-    range = block_range<threads>(b, range);
-    zeros = b.sum(zeros);
-    if (b.thread() != 0) return;
-    if (zeros > static_cast<double>(filling)) range.widen({0, 0});
-    if (range.low == -infinity || range.high == infinity) range = {nan, nan};
-    if (chunks == 0) range = {};
-    record->observed.widen(range);
-    record->quantizer = fit_input({*low, *high}, range, chunks > 0);
-  }
-};
 struct running_range_op {
   const float *low, *high;
   observed_input* record;
@@ -148,17 +77,6 @@ struct quantize_filter_kernel {
   }
 };
 
-/// Training: records the range of the layer's n inputs, of which `filling` are zeros that pad blocks
-/// of channels, and fits their scaling with the running range low .. high.
-template <GpuStream S>
-void note_input(std::size_t n, const float* x, const float* low, const float* high,
-                observed_input* record, S s, std::size_t filling = 0) {
-  using kernel = chunk_range_kernel;
-  const std::size_t chunks = device::blocks_for(n, kernel::chunk);
-  const device::stream_buffer<range_and_zeros, S> ranges(s, chunks);
-  s.launch_kernel(chunks, kernel{n, x, ranges.data()});
-  s.launch_kernel(1, record_range_kernel{chunks, ranges.data(), low, high, record, filling});
-}
 /// Evaluation: fits the scaling of the input to the running range, if there is one.
 template <GpuStream S>
 void recall_input(const float* low, const float* high, observed_input* record, S s) {

@@ -212,29 +212,44 @@ struct tensor_core {
                              const detail::ops::affine_quantizer<float>* k, const float* dy,
                              const bfloat* packed, Real* dw, write_mode dw_mode, float* dx,
                              write_mode dx_mode, S s) {
-    convolution_problem padded = p;  // activations in float are padded as bytes
-    padded.in.channels = block<float>(p.in.channels);
-    padded.filters = block<float>(p.filters);
+    const convolution_problem padded = padded_as_bytes(p);
     const std::size_t in = static_cast<std::size_t>(samples) * padded.in.size(),
                       out = static_cast<std::size_t>(samples) * padded.out().size();
     const detail::device::stream_buffer<bfloat, S> x_bf16(s, in);    // (N, H, W, C')
     const detail::device::stream_buffer<bfloat, S> dy_bf16(s, out);  // (N, H_out, W_out, K')
     for_each(s, in + out,
              detail::ops::gradient_operands_op{x, k, x_bf16.data(), in, dy, dy_bf16.data()});
+    backward_bytes(p, samples, x, k, x_bf16.data(), dy_bf16.data(), packed, dw, dw_mode, dx,
+                   dx_mode, s);
+  }
+  /// With the operands of the products: the dequantized x and dy.
+  template <class Real, GpuStream S>
+  static void backward_bytes(const convolution_problem& p, int samples, const float* x,
+                             const detail::ops::affine_quantizer<float>* k, const bfloat* x_bf16,
+                             const bfloat* dy_bf16, const bfloat* packed, Real* dw,
+                             write_mode dw_mode, float* dx, write_mode dx_mode, S s) {
+    const convolution_problem padded = padded_as_bytes(p);
     const detail::ops::krsc_layout layout = layout_of<float>(p);
     const detail::device::stream_buffer<float, S> partial(
         s, plan_splits<bfloat>(padded, samples).splits * layout.size());  // (splits, K', R, S, C')
     const unpack<Real> sum =
-        run_wgrad(layout, padded, samples, x_bf16.data(), dy_bf16.data(),
-                  detail::ops::identity_prologue{}, partial.data(), dw, dw_mode, s);
+        run_wgrad(layout, padded, samples, x_bf16, dy_bf16, detail::ops::identity_prologue{},
+                  partial.data(), dw, dw_mode, s);
     if (dx == nullptr)
       s.launch_kernel(sum.tile.blocks(), sum);
     else
-      detail::ops::launch_dgrad(padded, samples, dy_bf16.data(), packed,
+      detail::ops::launch_dgrad(padded, samples, dy_bf16, packed,
                                 detail::ops::straight_through_epilogue{x, k, dx, dx_mode}, &sum, s);
   }
 
  private:
+  /// Activations in float are padded as bytes.
+  static convolution_problem padded_as_bytes(convolution_problem p) {
+    p.in.channels = block<float>(p.in.channels);
+    p.filters = block<float>(p.filters);
+    return p;
+  }
+
   template <class Real>
   using unpack = detail::ops::unpack_filters_kernel<float, Real>;
 
