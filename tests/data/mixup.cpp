@@ -41,7 +41,7 @@ TEST_CASE("draw_beta: alpha = 1 is uniform") {
   constexpr int n = 20000;
   random_sequence random(4, purpose::test, 0, 0);
   std::vector<double> x(n);
-  for (double& v : x) v = detail::data::draw_beta(1, random);
+  for (double& v : x) v = detail::data::draw_beta(1.0, random);
   std::sort(x.begin(), x.end());
   double distance = 0;  // Kolmogorov's; more than 2.2 / sqrt(n) has probability 2 exp(-2 * 2.2^2)
   for (std::size_t i = 0; i < n; ++i)

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -44,8 +45,8 @@ struct completed_op {
 
 /// Adds `op` to `ops`, or its ranks to those of the same operation there, in ascending order, as
 /// parse() expects them.
-[[gnu::cold, gnu::noinline]] inline void merge(std::vector<completed_op>& ops,
-                                               const completed_op& op) {
+template <std::same_as<completed_op> Op>  // a template: only programs of several ranks compile it
+[[gnu::cold, gnu::noinline]] void merge(std::vector<Op>& ops, const Op& op) {
   for (completed_op& known : ops)
     if (known.count == op.count && known.name == op.name) {
       for (const int rank : op.ranks) {

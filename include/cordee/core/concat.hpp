@@ -33,16 +33,21 @@ struct part {
   [[gnu::cold, gnu::noinline]] part(const std::string& s) : part(std::string_view(s)) {}
   part(const char& c) : part(std::string_view(&c, 1)) {}
   part(bool b) : part(b ? "yes" : "no") {}
-  part(std::signed_integral auto i) : kind(signed_integer), integer(i) {}
-  part(std::unsigned_integral auto i)
-      : kind(unsigned_integer), integer(static_cast<long long>(i)) {}
-  part(std::floating_point auto x) : kind(real), number(static_cast<double>(x)) {}
+  part(int i) : kind(signed_integer), integer(i) {}
+  part(long i) : kind(signed_integer), integer(i) {}
+  part(long long i) : kind(signed_integer), integer(i) {}
+  part(unsigned i) : kind(unsigned_integer), integer(i) {}
+  part(unsigned long i) : kind(unsigned_integer), integer(static_cast<long long>(i)) {}
+  part(unsigned long long i) : kind(unsigned_integer), integer(static_cast<long long>(i)) {}
+  part(float x) : kind(real), number(static_cast<double>(x)) {}
+  part(double x) : kind(real), number(x) {}
 };
 
-[[gnu::cold, gnu::noinline]] inline std::string join(std::span<const part> parts) {
+[[gnu::cold, gnu::noinline]] inline std::string join(const part* parts, std::size_t count) {
   std::string out;
   char digits[32];
-  for (const part& p : parts) {
+  for (const part* end = parts + count; parts != end; ++parts) {
+    const part& p = *parts;
     if (p.kind == part::signed_integer)
       std::snprintf(digits, sizeof digits, "%lld", p.integer);
     else if (p.kind == part::unsigned_integer)
@@ -76,7 +81,7 @@ template <class... Parts>
     return {};
   } else {
     const detail::core::part all[] = {detail::core::part(parts)...};
-    return detail::core::join({all, sizeof...(parts)});  // one span type for every length
+    return detail::core::join(all, sizeof...(parts));
   }
 }
 

@@ -38,7 +38,7 @@ namespace detail::data {
 
 /// A number with density proportional to x^(alpha - 1) exp(-x) (Marsaglia, Tsang 2000). Requires
 /// alpha > 0.
-inline double draw_gamma(double alpha, random_sequence& random) {
+double draw_gamma(std::same_as<double> auto alpha, random_sequence& random) {
   if (alpha < 1)  // Gamma(alpha) = Gamma(alpha + 1) U^(1 / alpha)
     return draw_gamma(alpha + 1, random) * core::pow(1 - random.uniform(), 1 / alpha);
   const double d = alpha - 1.0 / 3, c = 1 / core::sqrt(9 * d);
@@ -50,7 +50,7 @@ inline double draw_gamma(double alpha, random_sequence& random) {
 }
 
 /// A number of Beta(alpha, alpha). Requires alpha > 0.
-inline double draw_beta(double alpha, random_sequence& random) {
+double draw_beta(std::same_as<double> auto alpha, random_sequence& random) {
   const double x = draw_gamma(alpha, random), y = draw_gamma(alpha, random);
   return x + y > 0 ? x / (x + y) : 0.5;  // both underflow for a tiny alpha alone
 }

@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <limits>
-#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -22,7 +21,7 @@ inline std::vector<std::uint32_t> shuffled_indices(std::uint64_t seed, std::int6
   expects(size <= std::numeric_limits<std::uint32_t>::max(),
           "shuffled_indices: more than 2^32 - 1 samples");
   std::vector<std::uint32_t> indices(size);
-  std::iota(indices.begin(), indices.end(), 0u);
+  for (std::size_t k = 0; k < size; ++k) indices[k] = static_cast<std::uint32_t>(k);
   random_sequence random(seed, purpose::shuffle, static_cast<std::uint64_t>(epoch), 0);
   for (std::size_t left = size; left > 1; --left)
     std::swap(indices[left - 1], indices[random.below(static_cast<std::uint32_t>(left))]);

@@ -45,7 +45,7 @@ class cpu {
   };
   struct event {};
 
-  cpu() : cpu(default_workers()) {}
+  [[gnu::cold]] cpu() : cpu(default_workers()) {}
   explicit cpu(int workers) : pool_(std::make_shared<detail::device::pool>(std::max(1, workers))) {}
 
   /// Of `cpu{}` in the calling thread.

@@ -22,7 +22,7 @@
 #include <cordee/device/buffer.hpp>
 #include <cordee/nn/backend.hpp>
 #include <cordee/nn/parameter_table.hpp>
-#include <cordee/ops/cpu/batch_norm.hpp>
+#include <cordee/ops/batch_norm_problem.hpp>
 #include <cordee/ops/cpu/elementwise.hpp>
 #include <cordee/ops/dropout.hpp>
 #include <cordee/ops/packed_table.hpp>

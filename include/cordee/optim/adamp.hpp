@@ -180,7 +180,7 @@ struct adamp {
     }
   }
 
-  void check() const {
+  [[gnu::cold]] void check() const {
     detail::optim::check_adam("adamp", *this);
     detail::optim::expects_not_negative("adamp", "delta", delta);
     detail::optim::expects_not_negative("adamp", "decay_ratio", decay_ratio);

@@ -113,7 +113,7 @@ struct clip {
     return detail::optim::clip_factor::factor(norm, max_norm, epsilon);
   }
 
-  void check() const {
+  [[gnu::cold]] void check() const {
     detail::optim::expects_positive("clip", "max_norm", max_norm);
     detail::optim::expects_not_negative("clip", "epsilon", epsilon);
     detail::optim::check_optimizer(optimizer);

@@ -116,7 +116,7 @@ struct decentlam {
   }
 
   [[nodiscard]] cordee::momentum_form momentum_form() const { return {momentum, nesterov}; }
-  void check() const {
+  [[gnu::cold]] void check() const {
     detail::optim::expects_decay_rate("decentlam", "momentum", momentum);
     detail::optim::expects_not_negative("decentlam", "weight_decay", weight_decay);
   }

@@ -236,7 +236,7 @@ struct basic_lamb {
     return Form::corrects_step ? bias_correction(*this, info) : 1;
   }
 
-  void check() const {
+  [[gnu::cold]] void check() const {
     check_adam(Form::name, *this);
     expects(limits.least >= 0 && limits.most > 0 && limits.least <= limits.most,
             "lamb: the limits of the ratio are 0 <= least <= most, most more than 0");

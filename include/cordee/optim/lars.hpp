@@ -164,7 +164,7 @@ struct lars_limits {
   [[nodiscard]] CORDEE_HOST_DEVICE double limited(double segment_ratio, double) const {
     return std::min(ratio, segment_ratio);
   }
-  void check() const {
+  [[gnu::cold]] void check() const {
     expects(ratio > 0 && element > 0,
             "lars_unscaled: a limit must be more than 0; infinity turns it off");
   }
@@ -236,7 +236,7 @@ struct basic_lars {
                           learning_rate);
   }
 
-  void check() const {
+  [[gnu::cold]] void check() const {
     expects_decay_rate(Form::name, "momentum", momentum);
     expects_not_negative(Form::name, "weight_decay", weight_decay);
     expects_positive(Form::name, "trust_coefficient", trust_coefficient);

@@ -44,7 +44,7 @@ struct local_steps {
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>&, const step_info&, typename D::stream) const {}
 
-  void check() const {
+  [[gnu::cold]] void check() const {
     expects(start_epoch >= 0, "local_steps: start_epoch is negative");
     expects(period >= 1, "local_steps: the period must be at least 1 step");
     detail::optim::check_optimizer(optimizer);

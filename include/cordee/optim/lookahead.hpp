@@ -84,7 +84,7 @@ struct lookahead {
         detail::optim::average_update<Real>{v.weights.data, v.slots[Optimizer::slots].data});
   }
 
-  void check() const {
+  [[gnu::cold]] void check() const {
     detail::optim::check_optimizer(optimizer);
     expects(period >= 1, "lookahead: the period must be at least 1 step");
     expects(rate > 0 && rate <= 1, "lookahead: the rate must be in (0, 1]");

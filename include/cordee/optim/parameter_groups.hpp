@@ -133,7 +133,7 @@ struct parameter_groups {
     if (factor_of(group) != 0) f(optimizer_of(group), factor_of(group) * learning_rate);
   }
 
-  void check() const {
+  [[gnu::cold]] void check() const {
     detail::optim::check_optimizer(others);
     for (const auto& group : groups) {
       detail::optim::check_optimizer(group.optimizer);

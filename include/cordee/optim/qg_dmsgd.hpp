@@ -119,7 +119,7 @@ struct qg_dmsgd {
   [[nodiscard]] cordee::momentum_form momentum_form() const {
     return {momentum, nesterov, true, smoothing};
   }
-  void check() const {
+  [[gnu::cold]] void check() const {
     detail::optim::expects_decay_rate("qg_dmsgd", "momentum", momentum);
     detail::optim::expects_decay_rate("qg_dmsgd", "smoothing", smoothing);
     detail::optim::expects_not_negative("qg_dmsgd", "weight_decay", weight_decay);

@@ -100,7 +100,7 @@ struct basic_rmsprop {
                        decay_by_kind{decay_on, rmsprop_update<Real, Centered>(*this, v)}});
   }
 
-  void check() const {
+  [[gnu::cold]] void check() const {
     expects_decay_rate(name, "smoothing", smoothing);
     expects_decay_rate(name, "momentum", momentum);
     expects_positive(name, "epsilon", epsilon);

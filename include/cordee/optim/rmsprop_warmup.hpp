@@ -118,7 +118,7 @@ struct basic_rmsprop_warmup {
     return past < 0.5 ? std::min(0.5 + Slope * past, 1.0) : 1;
   }
 
-  void check() const {
+  [[gnu::cold]] void check() const {
     expects_decay_rate(name, "momentum", momentum);
     expects_decay_rate(name, "smoothing", smoothing);
     expects_positive(name, "epsilon", epsilon);

@@ -91,7 +91,7 @@ struct sgd {
     detail::optim::write_decayed_gradient(*this, v, s);
   }
 
-  void check() const {
+  [[gnu::cold]] void check() const {
     detail::optim::expects_decay_rate("sgd", "momentum", momentum);
     detail::optim::expects_not_negative("sgd", "weight_decay", weight_decay);
     detail::optim::expects_decay_rate("sgd", "dampening", dampening);
@@ -145,7 +145,7 @@ struct velocity_sgd {
     detail::optim::write_decayed_gradient(*this, v, s);
   }
 
-  void check() const {
+  [[gnu::cold]] void check() const {
     detail::optim::expects_decay_rate("velocity_sgd", "momentum", momentum);
     detail::optim::expects_not_negative("velocity_sgd", "weight_decay", weight_decay);
   }

@@ -94,7 +94,7 @@ struct stochastic_average {
     if (since < period) return 1;
     return since % period == 0 ? 1 / static_cast<double>(since / period) : 0;
   }
-  void check() const {
+  [[gnu::cold]] void check() const {
     expects(start >= 0, "stochastic_average: start is negative");
     expects(period >= 1, "stochastic_average: the period must be at least 1 step");
   }
@@ -146,7 +146,7 @@ struct weight_average {
   {
     return optimizer.momentum_form();
   }
-  void check() const {
+  [[gnu::cold]] void check() const {
     detail::optim::check_optimizer(optimizer);
     average.check();
   }

@@ -46,7 +46,7 @@ namespace cordee::inline CORDEE_ABI::detail::train {
 }
 
 /// "conv1, layer1"
-[[gnu::cold]] inline std::string describe_frozen(std::string_view frozen) {
+[[gnu::cold]] std::string describe_frozen(std::same_as<std::string_view> auto frozen) {
   std::string out;
   while (!frozen.empty()) {
     const std::string_view name = take_name(frozen);
@@ -56,8 +56,8 @@ namespace cordee::inline CORDEE_ABI::detail::train {
 }
 
 /// Throws usage_error for a name that no trainable tensor begins with.
-[[gnu::cold, gnu::noinline]] inline void expect_found(std::span<const segment> trainable,
-                                                      std::string_view frozen) {
+[[gnu::cold, gnu::noinline]] void expect_found(std::span<const segment> trainable,
+                                               std::same_as<std::string_view> auto frozen) {
   while (!frozen.empty()) {
     const std::string_view name = take_name(frozen);
     bool is_found = false;
@@ -71,8 +71,8 @@ namespace cordee::inline CORDEE_ABI::detail::train {
 
 /// The trainable segments of a table but for the frozen ones. Throws usage_error for a name that no
 /// tensor begins with, and if nothing is left.
-[[gnu::cold, gnu::noinline]] inline core::pod_vector<segment> unfrozen(
-    std::span<const segment> table, std::string_view frozen) {
+[[gnu::cold, gnu::noinline]] core::pod_vector<segment> unfrozen(
+    std::span<const segment> table, std::same_as<std::string_view> auto frozen) {
   const std::span<const segment> trainable = table.first(core::count_trainable(table));
   expect_found(trainable, frozen);
   core::pod_vector<segment> rest;
@@ -84,16 +84,17 @@ namespace cordee::inline CORDEE_ABI::detail::train {
 }
 
 /// A flag for each trainable segment.
-[[gnu::cold, gnu::noinline]] inline core::pod_vector<std::uint8_t> frozen_flags(
-    std::span<const segment> table, std::string_view frozen) {
+[[gnu::cold, gnu::noinline]] core::pod_vector<std::uint8_t> frozen_flags(
+    std::span<const segment> table, std::same_as<std::string_view> auto frozen) {
   core::pod_vector<std::uint8_t> flags;
   flags.resize(core::count_trainable(table));
   for (std::size_t k = 0; k < flags.size(); ++k) flags[k] = is_frozen(table[k], frozen) ? 1 : 0;
   return flags;
 }
 
-/// The value of trainer_options::freeze: a text. The functions above are called by pointers that the
-/// constructor from a text sets, so that programs which freeze nothing do not compile them.
+/// The value of trainer_options::freeze: a text. The functions above are templates, called by
+/// pointers that the constructor from a text sets, so that programs which freeze nothing do not
+/// compile them.
 class frozen_layers {
  public:
   frozen_layers() = default;

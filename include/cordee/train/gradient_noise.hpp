@@ -95,7 +95,7 @@ struct gradient_noise {
 };
 
 /// A sentence about the batch of a run, with what more or fewer workers would change.
-inline std::string describe(const gradient_noise& noise, double batch) {
+std::string describe(const gradient_noise& noise, std::convertible_to<double> auto batch) {
   if (noise.empty()) return "not measured yet";
   if (!(noise.scale() > 0))
     return "not known yet: the gradient is below its noise, and its square has no positive mean";

@@ -6,6 +6,8 @@
 // batch would train on other samples than their part.
 //
 // The comparison itself is a fingerprint of 64 bits; texts are exchanged only where it differs.
+// Functions are templates even where one type is meant (`auto`), so that a program of a single rank
+// does not compile them.
 #pragma once
 
 #include <algorithm>
@@ -56,9 +58,9 @@ class settings {
 };
 
 /// "the seed of the loader: rank 0 has 1, rank 2 has 2: ..." of the first line that differs.
-[[nodiscard, gnu::cold]] inline std::string first_difference(std::string_view first,
-                                                             std::string_view other,
-                                                             std::size_t other_rank) {
+[[nodiscard, gnu::cold]] std::string first_difference(std::string_view first,
+                                                      std::string_view other,
+                                                      std::integral auto other_rank) {
   const auto cut_line = [](std::string_view& rest) {
     const std::string_view line = rest.substr(0, rest.find('\n'));
     rest.remove_prefix(std::min(rest.size(), line.size() + 1));
@@ -91,7 +93,7 @@ std::vector<double> gather(const Communicator& comm, std::span<const double> val
 }
 
 /// The first row of `rows`, (ranks, n), that differs from row 0; 0 if none does.
-inline std::size_t first_other_row(std::span<const double> rows, std::size_t n) {
+std::size_t first_other_row(std::span<const double> rows, std::same_as<std::size_t> auto n) {
   for (std::size_t at = n; at < rows.size(); at += n)
     if (!std::equal(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(n),
                     rows.begin() + static_cast<std::ptrdiff_t>(at)))
@@ -99,13 +101,14 @@ inline std::size_t first_other_row(std::span<const double> rows, std::size_t n) 
   return 0;
 }
 
-[[gnu::cold]] inline std::vector<double> letters_of(std::string_view text, std::size_t n) {
+[[gnu::cold]] std::vector<double> letters_of(std::string_view text,
+                                             std::same_as<std::size_t> auto n) {
   std::vector<double> letters(n);
   for (std::size_t i = 0; i < std::min(n, text.size()); ++i)
     letters[i] = static_cast<unsigned char>(text[i]);
   return letters;
 }
-[[gnu::cold]] inline std::string text_of(std::span<const double> letters) {
+[[gnu::cold]] std::string text_of(const std::same_as<std::span<const double>> auto& letters) {
   std::string text;
   for (std::size_t i = 0; i < letters.size() && letters[i] > 0; ++i)
     text += static_cast<char>(static_cast<unsigned char>(letters[i]));
@@ -139,7 +142,7 @@ template <class Communicator>
 [[gnu::cold]] void expect_same_settings(const Communicator& comm, const settings& own,
                                         std::string_view where) {
   const std::array<double, 2> halves = halves_of(own.fingerprint());
-  if (const std::size_t other = first_other_row(gather(comm, halves), 2); other != 0)
+  if (const std::size_t other = first_other_row(gather(comm, halves), std::size_t{2}); other != 0)
     throw error(concat(where, ": ", describe_other_setting(comm, own, other)));
 }
 
@@ -167,11 +170,11 @@ template <class R>
 }
 
 /// Policies are compared by describe(), schedules also by their values.
-[[gnu::cold, gnu::noinline]] inline settings trainer_settings(const std::string& optimizer,
-                                                              const std::string& schedule,
-                                                              double first_learning_rate,
-                                                              const std::string& reducer,
-                                                              const trainer_options& o) {
+[[gnu::cold, gnu::noinline]] settings policy_settings(const std::string& optimizer,
+                                                      const std::string& schedule,
+                                                      double first_learning_rate,
+                                                      const std::string& reducer,
+                                                      const std::same_as<trainer_options> auto& o) {
   settings all;
   all.add("the optimizer", optimizer);
   all.add("the schedule", schedule);
@@ -195,8 +198,8 @@ template <class M, class O, class S, class R>
 [[gnu::cold]] settings trainer_settings(const M& model, const O& optimizer, const S& schedule,
                                         const R& reducer, const trainer_options& options) {
   settings all =
-      trainer_settings(core::describe_policy(optimizer), core::describe_policy(schedule),
-                       static_cast<double>(schedule(0.0)), describe_reducer(reducer), options);
+      policy_settings(core::describe_policy(optimizer), core::describe_policy(schedule),
+                      static_cast<double>(schedule(0.0)), describe_reducer(reducer), options);
   if constexpr (requires { model.loss; }) all.add("the loss", core::describe_policy(model.loss));
   if constexpr (requires { model.dropout_rate; }) all.add("dropout_rate", model.dropout_rate);
   if constexpr (requires { model.batch_norm_moving_average; })
@@ -206,7 +209,8 @@ template <class M, class O, class S, class R>
 
 // ---- the settings of a training loop ----
 
-[[gnu::cold, gnu::noinline]] inline void add_normalization(settings& all, const normalization& n) {
+[[gnu::cold, gnu::noinline]] void add_normalization(settings& all,
+                                                    const std::same_as<normalization> auto& n) {
   for (std::size_t c = 0; c < n.mean.size(); ++c) {
     all.add(concat("the mean of channel ", c), n.mean[c]);
     all.add(concat("the scale of channel ", c), n.scale[c]);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <bit>
+#include <concepts>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -18,7 +19,7 @@
 namespace cordee::inline CORDEE_ABI::detail::train {
 
 /// "\"layer1.0.conv1.weight\" (16, 16, 3, 3), weight at 4096"
-[[gnu::cold, gnu::noinline]] inline std::string describe(const segment& s) {
+[[gnu::cold, gnu::noinline]] std::string describe(const std::same_as<segment> auto& s) {
   std::string sides;
   for (const int side : s.shape)
     if (side > 0) sides += concat(sides.empty() ? "" : ", ", side);
@@ -29,14 +30,15 @@ namespace cordee::inline CORDEE_ABI::detail::train {
 }
 
 /// A table as settings, to tell what differs.
-[[gnu::cold, gnu::noinline]] inline settings table_settings(std::span<const segment> table) {
+[[gnu::cold, gnu::noinline]] settings table_settings(
+    const std::same_as<std::span<const segment>> auto& table) {
   settings all;
   for (std::size_t k = 0; k < table.size(); ++k)
     all.add(concat("tensor ", k, " of the network"), describe(table[k]));
   return all;
 }
-[[gnu::cold, gnu::noinline]] inline void add_buckets(settings& all,
-                                                     std::span<const bucket> buckets) {
+[[gnu::cold, gnu::noinline]] void add_buckets(
+    settings& all, const std::same_as<std::span<const bucket>> auto& buckets) {
   std::string sizes;
   for (const bucket& b : buckets) sizes += concat(sizes.empty() ? "" : ", ", b.size);
   all.add("trainer_options::bucket_bytes, hence the buckets,", sizes);
@@ -52,7 +54,7 @@ template <class Communicator>
   const auto [high, low] = halves_of(own.fingerprint());
   const double hashes[]{table_high, table_low, high, low};
   const std::vector<double> rows = gather(comm, hashes);  // (ranks, 4)
-  const std::size_t other = first_other_row(rows, 4);
+  const std::size_t other = first_other_row(rows, std::size_t{4});
   if (other == 0) return;
   const bool same_table = rows[4 * other] == rows[0] && rows[4 * other + 1] == rows[1];
   if (!same_table) own = table_settings(table);

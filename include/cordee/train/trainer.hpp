@@ -194,7 +194,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
     return out_;
   }
 
-  void begin_step(double epoch, std::span<const batch<device>> micro) {
+  [[gnu::cold, gnu::noinline]] void begin_step(double epoch, std::span<const batch<device>> micro) {
     detail::train::average_frozen_statistics(model_, reducer_.comm, statistics(),
                                              state_.progress.epoch, epoch, stream_);
     out_ = {.info = state_.progress.at(epoch, detail::schedule::learning_rate_of(schedule_, epoch)),
@@ -258,7 +258,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   }
 
   // What the step's work up to copy_status() has written. Blocks.
-  void read_back() {
+  [[gnu::cold, gnu::noinline]] void read_back() {
     exchange_.wait(readback_);
     out_.train = readback_.metrics_of(model_);
     if (!checks_gradient()) return;
@@ -267,7 +267,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
     gradient_scaler_.set_host_scale(status);
   }
 
-  void end_step() {
+  [[gnu::cold, gnu::noinline]] void end_step() {
     out_.exposed_exchange = exchange_.exposed();
     detail::train::progress& progress = state_.progress;
     progress.advance(out_, exchange_.posted());
