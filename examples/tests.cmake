@@ -56,6 +56,16 @@ cordee_example(quick_start.help MATCH "usage: quick_start .FOLDER." RUN $<TARGET
 cordee_example(recipes MATCH "Goyal +8192 +256 +32 +14076 +0.255 +59.8. +59.8.*Yamazaki +81920 +2048 +40 +1440 +0.050 +1.20"
   RUN $<TARGET_FILE:recipes>)
 
+cordee_example(recipes_run MATCH "Smith .arXiv 1711.00489. at 1/64.*deviations: .*batch 128, not 8192.*updates, validation accuracy"
+  NUMBER "accuracy ([0-9.]+) %" 25 100  # 52.3, 55.4, 55.3
+  RUN $<TARGET_FILE:recipes_run> --run Smith --epochs 3)
+cordee_example(recipes_run.unknown STATUS 1 MATCH "error: --run: there is no run .Gauss." RUN $<TARGET_FILE:recipes_run> --run Gauss)
+if(TARGET recipes_simulated)
+  cordee_example(recipes_simulated MATCH "Goyal +256 p100 +0.2[0-9]+ +0.00[0-9]+ +0.2550 +-[0-9.]+ %"
+    RUN $<TARGET_FILE:recipes_simulated> Goyal)
+  cordee_example(recipes_simulated.unknown STATUS 1 MATCH "error: no run of that name: Gauss"
+    RUN $<TARGET_FILE:recipes_simulated> Gauss)
+endif()
 if(TARGET plan)
   cordee_example(plan
     MATCH "batch 2048 on 64 x v100.*efficiency 9[0-9].*halving-doubling.*memory of a rank +1.78 GB.*90 epochs +56302 steps.*kWh.*scaling ends.*worth its cost"
@@ -413,7 +423,7 @@ endif()
 # The examples that the usual run does not build, each in a namespace of one translation unit: their syntax and types.
 if(NOT CORDEE_ALL_TESTS AND NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize=")
   set(sources ${seldom_examples})
-  list(FILTER sources EXCLUDE REGEX "^quick_start$|^train$|^plan$|_gpu$")  # train, plan: their CMakeLists.txt
+  list(FILTER sources EXCLUDE REGEX "^quick_start$|^train$|^plan$|^recipes_(simulated|run)$|_gpu$")  # train, plan: their CMakeLists.txt
   if(NOT TARGET cordee::images)
     list(REMOVE_ITEM sources flowers)
   endif()

@@ -34,9 +34,9 @@ struct options {
 };
 
 /// InfiniBand of 100 Gbit/s for each of 8 GPUs a node with NVLink.
-constexpr fat_tree usual_machine{.gpu = {3e-6, 120e9},
-                                 .node = {5e-6, 100e9},
-                                 .rack = {1e-6, 1'600e9},
+constexpr fat_tree usual_machine{.gpu = {1e-6, 120e9},
+                                 .node = {1.5e-6, 100e9},
+                                 .rack = {0.5e-6, 1'600e9},
                                  .gpus_per_node = 8,
                                  .nodes_per_rack = 16};
 

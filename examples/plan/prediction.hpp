@@ -64,7 +64,8 @@ inline int ranks_per_node_of(const machine& m) {
 }
 
 /// The best of all reducers and of buckets of 1, 4, 16 and 64 MiB and the whole. What its latencies
-/// alone would make longer than the best so far is not simulated.
+/// alone would make longer than the best so far is not simulated, and nothing is when the best is
+/// within 1 % of computation.
 inline prediction best_prediction(int ranks, const computed_step& step, const machine& m,
                                   bool wire16) {
   prediction best{.ranks = ranks};
@@ -82,6 +83,7 @@ inline prediction best_prediction(int ranks, const computed_step& step, const ma
                    [&](const std::string& name, double messages, const auto& make) {
                      for (auto size = sizes.rbegin(); size != sizes.rend(); ++size) {
                        const double count = std::max(1.0, static_cast<double>(whole / *size));
+                       if (best.step.seconds < 1.01 * computed) return;
                        const double latencies = count * messages * least_latency(m);
                        if (std::max(computed, step.forward + latencies) > best.step.seconds)
                          continue;

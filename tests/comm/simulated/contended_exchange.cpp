@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -46,6 +47,24 @@ TEST_CASE("contended exchange: two messages share the way out of a node") {
               comm.rank() < 2 ? send(comm, comm.rank() + 2) : receive(comm, comm.rank() - 2);
             },
             shared) == std::vector{6.0, 6.0, 6.0, 6.0});
+}
+
+TEST_CASE("contended exchange: messages of a pair meet their receives in order") {
+  CHECK(ends(
+            2,
+            [](auto comm) {
+              if (comm.rank() == 1) {
+                comm.compute(1);
+                const std::array out{send_op<phantom>{0, {nullptr, 8}},
+                                     send_op<phantom>{0, {nullptr, 16}}};
+                comm.template exchange<phantom>(out, {}, phantom::stream{});
+              } else {
+                const std::array in{recv_op<phantom>{1, {nullptr, 8}},
+                                    recv_op<phantom>{1, {nullptr, 16}}};
+                comm.template exchange<phantom>({}, in, phantom::stream{});
+              }
+            },
+            shared) == std::vector{6.0, 6.0});  // two latencies, 16 bytes at half, 8 alone
 }
 
 TEST_CASE("contended exchange: a ring's step takes its slowest link") {

@@ -83,4 +83,8 @@ TEST_CASE("contention: a dragonfly goes by the gateways of its groups") {
   CHECK(arrivals(fly, 6, {{0, 2, 16}}) == std::vector{2.0});
   CHECK(arrivals(fly, 6, {{0, 2, 16}, {1, 3, 16}}) == std::vector{4.0, 4.0});  // one global link
   CHECK(arrivals(fly, 6, {{0, 2, 16}, {1, 4, 16}}) == std::vector{2.0, 2.0});
+  // 0 -> 3 arrives at router 2, group 1's gateway to group 0, and shares its link to router 3.
+  const dragonfly slow{{0, 80}, {0, 4}, {0, 80}, 1, 2};
+  CHECK(arrivals(slow, 6, {{0, 3, 16}}) == std::vector{4.0});
+  CHECK(arrivals(slow, 6, {{0, 3, 16}, {2, 3, 16}}) == std::vector{8.0, 8.0});
 }

@@ -69,6 +69,10 @@ TEST_CASE("machine: a file that is not one is refused by name") {
   CHECK(contains(thrown("torus\nlink 1 2\nlink 1 2"), "link is there twice"));
   CHECK(contains(thrown("torus\nlink 1 2\ndimensions 4 0"), "dimensions is a positive integer"));
   CHECK(contains(thrown("torus\nlink 1 2\ndimensions 2.5"), "dimensions is a positive integer"));
+  CHECK(contains(thrown("torus\nlink 1 2\ndimensions 4 2 2 2"), "dimensions has too many numbers"));
+  CHECK(
+      contains(thrown("torus\nlink 1 2\ndimensions 1000001"), "dimensions is a positive integer"));
+  CHECK(thrown("torus\nlink 1 2\ndimensions 1000000") == "");
   CHECK(contains(thrown("torus\nlink 1 2\ndimensions 4\nrack 1 2"), "a torus has no rack"));
 }
 

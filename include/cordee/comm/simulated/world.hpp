@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <deque>
 #include <exception>
-#include <functional>
 #include <limits>
 #include <optional>
 #include <span>
