@@ -39,24 +39,6 @@ std::vector<T> plain(const extent& e, const std::vector<T>& x) {
 
 }  // namespace
 
-TEST_CASE("direct_layers: bytes of 16 bits, for equal ranges and for any factor") {
-  const auto x = drawn<std::int16_t>(1000 + 3, 16, 1);
-  for (const double factor : {1.0 / 64, 0.5, 0.013, 3.7}) {
-    integer_convolution c;
-    c.problem = {{1, 1, 1}, 1};
-    c.zero_point = 37;
-    c.weights = {1};
-    c.bias = {0};
-    c.factors = {fixed_point::from_real(1)};
-    c.input_factor = fixed_point::from_real(factor);
-    const packed_convolution<V> packed(c, 0);
-    std::vector<std::uint8_t> q(x.size());
-    layers::to_bytes(packed, x.size(), x.data(), q.data());
-    for (std::size_t i = 0; i < x.size(); ++i)
-      CHECK(std::int64_t{q[i]} == c.byte_of<std::int64_t>(x[i]));
-  }
-}
-
 TEST_CASE("direct_layers: max pools, subsampling and means equal their definitions") {
   for (const int channels : {1, 2, 3, 4, 5, 16, 35}) {
     const extent in{channels, 7, 6};

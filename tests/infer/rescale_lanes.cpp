@@ -43,3 +43,28 @@ TEST_CASE("rescaling: each lane is the rescaled number of that lane, ties up") {
   check_lanes<8>();
   if constexpr (detail::ops::lanes<float> >= 16) check_lanes<detail::ops::lanes<float>>();
 }
+
+TEST_CASE(
+    "stream_rescaling: equals the rescaled number for all of 16 bits and factors of any size") {
+  constexpr int V = detail::ops::lanes<float>;
+  random_sequence draw(1, purpose::test, 0, 0);
+  const auto check = [](fixed_point f) {
+    const stream_rescaling<V> rescale(f);
+    std::vector<std::int16_t> x(65536);
+    for (std::size_t i = 0; i < x.size(); ++i)
+      x[i] = static_cast<std::int16_t>(static_cast<int>(i) - 32768);
+    std::vector<std::int32_t> y(x.size());
+    for (std::size_t i = 0; i < x.size(); i += V)
+      detail::ops::store<std::int32_t, V>(y.data() + i, rescale(x.data() + i));
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i < x.size(); ++i)
+      wrong += y[i] != detail::ops::rescaled(std::int64_t{x[i]}, f) ? 1u : 0u;
+    CHECK(wrong == 0);
+  };
+  for (int shift = -31; shift <= 13; ++shift) {  // 2^-32 .. 2^13
+    check({1 << 30, shift});
+    check({2147483647, shift});
+    check(fixed_point::from_real(std::ldexp(0.5 + draw.uniform() / 2, shift)));
+  }
+  check({});
+}

@@ -1,10 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The layers of an integer network on SIMD registers: engine `direct`'s convolution of bytes
-// (vpdpbusd with AVX-512 VNNI or AVX-VNNI; with AVX2 products of 16 bits, since vpmaddubsw adds two
-// products of up to 255 x 127 in 16 bits and would clip), and one pass that rescales its sums while
-// they are in the cache. Activations are (C / V, H, W, V); weights are packed once.
+// The layers of an integer network on SIMD registers, but for its convolutions
+// (infer/packed_convolution.hpp). Activations are (C / V, H, W, V).
 #pragma once
 
 #include <algorithm>
@@ -24,41 +22,6 @@
 #include <cordee/ops/layout.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::infer {
-
-template <int V>
-struct packed_convolution {
-  const integer_convolution* layer;
-  ops::byte_correlation<V, ops::byte_dots> kernel;
-  ops::affine_quantizer<float> quantizer;  // of which the zero point is read
-  std::vector<std::int8_t> weights;
-  std::vector<std::int32_t> bias;     // (K), padded with zeros to blocks
-  std::vector<rescaling<V>> factors;  // (K / V)
-  bool fits_32_bits = true;           // every rescaled sum and residual
-
-  /// `largest_residual`: of the magnitudes of what is added; 0: nothing is.
-  packed_convolution(const integer_convolution& c, std::int64_t largest_residual)
-      : layer(&c), kernel(c.problem), weights(kernel.packed_size()), bias(c.bias) {
-    quantizer.zero_point = c.zero_point;
-    kernel.pack(c.weights.data(), weights.data());
-    const std::size_t filters = c.bias.size(), each = c.weights.size() / filters;
-    bias.resize((filters + V - 1) / V * V);
-    const auto check = [&](std::int64_t bound, fixed_point f) {
-      // A factor of 2^30 is not rescaled here; others shift by at least one.
-      if (f.shift >= 31 || ops::rescaled(std::min(bound, std::int64_t{1} << 31), f) >= 1 << 29)
-        fits_32_bits = false;
-    };
-    for (std::size_t k = 0; k < filters; ++k) {
-      std::int64_t bound = std::abs(std::int64_t{c.bias[k]});
-      for (std::size_t i = 0; i < each; ++i) bound += 255 * std::abs(c.weights[k * each + i]);
-      check(bound, c.factors[k]);
-    }
-    check(largest_residual, c.residual_factor);
-    check(32768, c.input_factor);
-    if (!fits_32_bits) return;
-    for (std::size_t k = 0; k < filters; k += V)
-      factors.emplace_back(std::span(c.factors).subspan(k, std::min<std::size_t>(V, filters - k)));
-  }
-};
 
 template <int V>
 struct direct_layers {
@@ -82,63 +45,6 @@ struct direct_layers {
     for (std::size_t c = 0; c < static_cast<std::size_t>(e.channels); ++c, table += 256) {
       std::uint8_t* const to = q + c / block * pixels * block + c % block;
       for (std::size_t p = 0; p < pixels; ++p) to[p * block] = table[*image++];
-    }
-  }
-
-  /// Bytes of an input of 16 bits.
-  static void to_bytes(const packed_convolution<V>& c, std::size_t n, const std::int16_t* x,
-                       std::uint8_t* q) {
-    const integer_convolution& layer = *c.layer;
-    std::size_t i = 0;
-    if (c.fits_32_bits) {
-      const fixed_point f = layer.input_factor;
-      const int shift = 1 - f.shift;
-      const bool is_shift = f.multiplier == 1 << 30 && shift > 0 && shift < 31;  // equal ranges: 1/64
-      const std::int32_t half = is_shift ? 1 << (shift - 1) : 0;
-      const auto rescale = rescaling_of_all(f);
-      const lanes32<V> zero = lanes32<V>{} + layer.zero_point, most = lanes32<V>{} + 255;
-      for (; i + V <= n; i += V) {
-        const lanes32<V> v =
-            __builtin_convertvector((ops::load<std::int16_t, V>(x + i)), lanes32<V>);
-        const lanes32<V> scaled = is_shift ? (v + half) >> shift : rescale(v);
-        store_clipped(q + i, scaled + zero, lanes32<V>{}, most);
-      }
-    }
-    for (; i < n; ++i) q[i] = static_cast<std::uint8_t>(layer.byte_of<std::int64_t>(x[i]));
-  }
-
-  /// y of the sums (K / V, pixels, V), or (pixels, K) of few filters.
-  template <Activation Residual, Activation Out>
-  static void finish(const packed_convolution<V>& c, const std::int32_t* sums,
-                     const Residual* residual,  // or null
-                     Out* y) {
-    const integer_convolution& layer = *c.layer;
-    const extent out = layer.problem.out();
-    if (!c.fits_32_bits || out.channels <= 4) {
-      for_each_number(out, [&](std::size_t i, std::size_t at) {
-        const std::size_t k = i / out.pixels();
-        const std::int64_t added =
-            residual == nullptr ? 0
-                                : ops::rescaled(std::int64_t{residual[at]}, layer.residual_factor);
-        y[at] = static_cast<Out>(layer.output(k, std::int64_t{sums[at]} + layer.bias[k], added));
-      });
-      return;
-    }
-    const rescaling<V> rescale_residual = rescaling_of_all(layer.residual_factor);
-    const lanes32<V> low = lanes32<V>{} + layer.low, high = lanes32<V>{} + layer.high;
-    const std::size_t pixels = out.pixels();
-    for (std::size_t b = 0; b < c.factors.size(); ++b) {
-      const rescaling<V> rescale = c.factors[b];
-      const lanes32<V> bias = ops::load<std::int32_t, V>(c.bias.data() + b * V),
-                       offset = lanes32<V>{} + layer.offset;
-      for (std::size_t p = 0; p < pixels; ++p) {
-        const std::size_t at = (b * pixels + p) * V;
-        lanes32<V> v = rescale(ops::load<std::int32_t, V>(sums + at) + bias) + offset;
-        if (residual != nullptr)
-          v += rescale_residual(
-              __builtin_convertvector((ops::load<Residual, V>(residual + at)), lanes32<V>));
-        store_clipped(y + at, v, low, high);
-      }
     }
   }
 
@@ -223,20 +129,6 @@ struct direct_layers {
       if (c.shift > 0) sum = (sum + (std::int64_t{1} << (c.shift - 1))) >> c.shift;
       logits[k] = static_cast<std::int32_t>(ops::rescaled(sum, c.factors[k]));
     }
-  }
-
- private:
-  static rescaling<V> rescaling_of_all(fixed_point f) {
-    fixed_point all[std::size_t{V}];
-    std::fill(all, all + V, f);
-    return rescaling<V>(all);
-  }
-  template <class Out>
-  [[gnu::always_inline]] static void store_clipped(Out* y, lanes32<V> v, lanes32<V> low,
-                                                   lanes32<V> high) {
-    v = v < low ? low : v;
-    v = v > high ? high : v;
-    ops::store<Out, V>(y, __builtin_convertvector(v, ops::vec<Out, V>));
   }
 };
 

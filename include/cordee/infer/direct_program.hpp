@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include <cordee/device/cpu.hpp>
 #include <cordee/infer/direct_layers.hpp>
 #include <cordee/infer/integer_program.hpp>
+#include <cordee/infer/packed_convolution.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::infer {
 
@@ -33,20 +35,14 @@ class direct_program {
         classes_(program.classes()),
         where_(where),
         plan_(program, blocked_sizes(program)) {
-    std::size_t bytes = 0, sums = 0;
     for (const integer_step& s : steps_) {
       packed_.emplace_back();
       const auto* const c = std::get_if<integer_convolution>(&s.layer);
       if (c == nullptr) continue;
       const int added = s.residual < 0 ? 0 : steps_[static_cast<std::size_t>(s.residual)].bytes;
       packed_.back().emplace(*c, added == 0 ? 0 : added == 2 ? 32768 : wide_limit);
-      bytes = std::max(bytes, layers::size_of(c->problem.in));
-      sums = std::max(sums, layers::size_of(c->problem.out()));
     }
-    const auto aligned = [](std::size_t n) { return (n + 63) / 64 * 64; };
-    bytes_ = plan_.size * group;
-    sums_ = bytes_ + aligned(bytes);
-    size_ = sums_ + aligned(4 * sums);
+    size_ = plan_.size * group;
     const auto workers = static_cast<std::size_t>(device::workers_of(where_.make_stream()));
     memory_ = buffer<std::byte, cpu>(where_, size_ * workers);
     // Makes the threads, and the scratch memory that convolutions keep for each.
@@ -97,14 +93,14 @@ class direct_program {
                          at<std::uint8_t>(memory + n * plan_.size, -1));
     for (int k = 0; k < static_cast<int>(steps_.size()); ++k)
       for (std::size_t n = 0; n < count; ++n)
-        run_step(k, memory + n * plan_.size, memory, logits + n * classes_);
+        run_step(k, memory + n * plan_.size, logits + n * classes_);
   }
-  void run_step(int k, std::byte* sample, std::byte* memory, std::int32_t* logits) {
+  void run_step(int k, std::byte* sample, std::int32_t* logits) {
     const integer_step& step = steps_[static_cast<std::size_t>(k)];
     std::visit(
         [&]<class Layer>(const Layer& layer) {
           if constexpr (std::same_as<Layer, integer_convolution>) {
-            convolution(k, sample, memory);
+            convolution(k, sample);
           } else if constexpr (std::same_as<Layer, ops::max_pool_problem>) {
             with_activation(step.bytes, [&]<class A>(A*) {
               layers::max_pool(layer, at<const A>(sample, step.input), at<A>(sample, k));
@@ -121,27 +117,23 @@ class direct_program {
         },
         step.layer);
   }
-  void convolution(int k, std::byte* sample, std::byte* memory) {
+  void convolution(int k, std::byte* sample) {
     const integer_step& step = steps_[static_cast<std::size_t>(k)];
     const packed_convolution<V>& c = *packed_[static_cast<std::size_t>(k)];
-    const auto* q = at<const std::uint8_t>(sample, step.input);
-    if (bytes_of(step.input) == 2) {
-      auto* const bytes = reinterpret_cast<std::uint8_t*>(memory + bytes_);
-      layers::to_bytes(c, layers::size_of(c.layer->problem.in),
-                       at<const std::int16_t>(sample, step.input), bytes);
-      q = bytes;
-    }
-    auto* const sums = reinterpret_cast<std::int32_t*>(memory + sums_);
-    c.kernel.run(1, q, c.quantizer, c.weights.data(), nullptr, sums, cpu::stream{});
-    with_activation(std::max(2, bytes_of(step.residual)), [&]<class Residual>(Residual*) {
-      if constexpr (!std::same_as<Residual, std::uint8_t>)
+    with_activation(bytes_of(step.input), [&]<class In>(In*) {
+      with_activation(bytes_of(step.residual), [&]<class Residual>(Residual*) {
         with_activation(step.bytes, [&]<class Out>(Out*) {
-          layers::finish(c, sums,
-                         step.residual < 0 ? nullptr : at<const Residual>(sample, step.residual),
-                         at<Out>(sample, k));
+          // Numbers of 32 bits are no convolution's input, and bytes are not added.
+          if constexpr (sizeof(In) < 4)
+            c.run(at<const In>(sample, step.input),
+                  step.residual < 0 ? nullptr : at<const wider<Residual>>(sample, step.residual),
+                  at<Out>(sample, k));
         });
+      });
     });
   }
+  template <class T>
+  using wider = std::conditional_t<sizeof(T) == 1, std::int16_t, T>;
 
   std::span<const integer_step> steps_;
   std::vector<std::uint8_t> table_;
@@ -150,7 +142,7 @@ class direct_program {
   cpu where_;
   memory_plan plan_;
   std::vector<std::optional<packed_convolution<V>>> packed_;
-  std::size_t bytes_ = 0, sums_ = 0, size_ = 0;  // offsets behind the samples; a worker's memory
+  std::size_t size_ = 0;  // of a worker's memory
   buffer<std::byte, cpu> memory_{where_, 0};
 };
 

@@ -55,6 +55,9 @@ struct byte_quantizer {
     std::memcpy(&whole, &shifted, sizeof whole);
     store<std::uint8_t, V>(to, __builtin_convertvector(whole + zero, vec<std::uint8_t, V>));
   }
+  [[nodiscard]] std::uint8_t byte_of(float x) const {
+    return static_cast<std::uint8_t>(k.quantize(x));
+  }
 };
 
 /// Calls f.template operator()<V>(i) for whole registers of 0 .. n-1, then <1> for each remaining

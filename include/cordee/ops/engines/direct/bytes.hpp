@@ -65,28 +65,30 @@ class byte_correlation {
                       y_size = sample_size(out_, channel_block_size<V>(p_.filters));
     parallel_chunks(
         s, static_cast<std::size_t>(samples), 1, [&](std::size_t first, std::size_t last) {
-          thread_local thread_memory memory;
+          thread_memory& memory = memory_of_thread();
           const std::size_t filters = static_cast<std::size_t>(filter_blocks_) * V;
-          filter_terms terms{memory.initial.reserve(filters), memory.scales.reserve(filters)};
+          std::int32_t* const initial = memory.initial.reserve(filters);
+          float* const all_scales = memory.scales.reserve(filters);
           for (std::size_t f = 0; f < filters; ++f) {
             const bool exists = f < static_cast<std::size_t>(p_.filters);
             std::int32_t sum;
             std::memcpy(&sum, packed + filter_blocks_ * block_size() + 4 * f, 4);
-            terms.initial[f] = -k.zero_point * sum;
-            terms.scales[f] = std::same_as<Out, float> && exists ? k.scale * scales[f] : 0;
+            initial[f] = -k.zero_point * sum;
+            all_scales[f] = std::same_as<Out, float> && exists ? k.scale * scales[f] : 0;
           }
           const bool narrow = channel_block_size<V>(p_.filters) != V;
           auto* const wide = reinterpret_cast<Out*>(  // (K/V, H', W', V)
               narrow ? memory.wide.reserve(filters * out_.pixels()) : nullptr);
-          const auto bytes = static_cast<std::size_t>(plane() * blocks_);
-          std::uint8_t* const padded = memory.padded.reserve(bytes + V);  // (C/B, rows, columns, B)
-          std::memset(padded, k.zero_point, bytes);  // once: samples do not write the padding
-          std::uint8_t* const row_bytes =            // (W, B)
-              memory.row_bytes.reserve(static_cast<std::size_t>(p_.in.width * block_) + 4);
+          std::uint8_t* const padded = padded_bytes(memory, k.zero_point);
           for (std::size_t n = first; n < last; ++n) {
-            quantize_sample(x + n * x_size, k, row_bytes, padded);
-            correlate_sample(padded, packed, terms, n + 1 < last ? x + (n + 1) * x_size : nullptr,
-                             x_size * sizeof(In), narrow ? wide : y + n * y_size);
+            // Bytes need no quantizer, which computes with floats.
+            if constexpr (std::same_as<In, float>)
+              quantize_sample(x + n * x_size, byte_quantizer<V>(k), memory, padded);
+            else
+              quantize_sample(x + n * x_size, no_quantizer{}, memory, padded);
+            correlate_sample(padded, packed, {initial, all_scales},
+                             n + 1 < last ? x + (n + 1) * x_size : nullptr, x_size * sizeof(In),
+                             narrow ? wide : y + n * y_size);
             if (!narrow) continue;
             const auto wanted = static_cast<std::size_t>(p_.filters);
             for (std::size_t at = 0; at < out_.pixels(); ++at)
@@ -95,16 +97,63 @@ class byte_correlation {
         });
   }
 
+  /// Sums of blocks of filters at adjacent pixels.
+  struct chunk {
+    int filter_block, blocks;
+    std::size_t first, pixels;
+    const std::int32_t* sums;  // (blocks, pixels, V)
+  };
+  /// One sample, on this thread. Calls consume(chunk) for all filters and pixels, while the sums
+  /// are in the first-level cache. `to_bytes` has quantize(x, q), of V numbers, and byte_of(x); it
+  /// is not called where x are bytes.
+  template <class In, class ToBytes, class Consume>
+  void run_sample(const In* x,  // (C/B, H, W, B)
+                  const ToBytes& to_bytes, int zero_point, const std::int8_t* packed,
+                  const std::int32_t* initial,  // (K/V, V): of the sums
+                  const Consume& consume) const {
+    thread_memory& memory = memory_of_thread();
+    const std::uint8_t* bytes = nullptr;
+    if constexpr (std::same_as<In, std::uint8_t>)
+      if (reads_all() && block_ == V) bytes = x;
+    if (bytes == nullptr) {
+      std::uint8_t* const padded = padded_bytes(memory, zero_point);
+      quantize_sample(x, to_bytes, memory, padded);
+      bytes = padded;
+    }
+    const auto width = static_cast<std::size_t>(out_.width);
+    const int rows = std::max(1, chunk_pixels / out_.width);
+    std::int32_t* const sums =
+        memory.wide.reserve(2 * V * width * static_cast<std::size_t>(std::min(rows, out_.height)));
+    for (int f = 0; f < filter_blocks_; f += 2)
+      for (int i = 0; i < out_.height; i += rows) {
+        const int count = std::min(rows, out_.height - i);
+        const std::size_t pixels = static_cast<std::size_t>(count) * width;
+        auto at = tile_of<std::int32_t>(f, packed, {initial, nullptr});
+        at.x = bytes + std::ptrdiff_t{i} * p_.stride * row();
+        at.y = sums;
+        at.y_block = static_cast<std::ptrdiff_t>(pixels) * V;
+        correlate_rows(at, f, count);
+        consume(chunk{f, std::min(2, filter_blocks_ - f), static_cast<std::size_t>(i) * width,
+                      pixels, sums});
+      }
+  }
+
  private:
+  static constexpr int chunk_pixels = 128;
+
   struct thread_memory {
     scratch<std::uint8_t> padded, row_bytes;
     scratch<std::int32_t> initial, wide;
     scratch<float> scales;
   };
+  static thread_memory& memory_of_thread() {
+    thread_local thread_memory memory;
+    return memory;
+  }
   /// For each filter: the initial value of its sums, and their scale.
   struct filter_terms {
-    std::int32_t* initial;
-    float* scales;
+    const std::int32_t* initial;
+    const float* scales;
   };
 
   [[nodiscard]] std::ptrdiff_t block_size() const {
@@ -113,35 +162,44 @@ class byte_correlation {
   [[nodiscard]] std::ptrdiff_t row() const { return std::ptrdiff_t{pitch_} * columns_; }
   [[nodiscard]] std::ptrdiff_t plane() const { return row() * rows_; }
 
-  /// One sample (C/B, H, W, B) as bytes into the middle of `padded`.
-  template <ByteConvolutionInput In>
-  void quantize_sample(const In* x, const affine_quantizer<float>& k, std::uint8_t* row_bytes,
+  /// Whether the padded input is the input.
+  [[nodiscard]] bool reads_all() const {
+    return p_.padding == 0 && rows_ == p_.in.height && columns_ == p_.in.width;
+  }
+  /// A sample's bytes, (C/B, rows, columns, B), with the zero point as padding.
+  [[nodiscard]] std::uint8_t* padded_bytes(thread_memory& memory, int zero_point) const {
+    const auto bytes = static_cast<std::size_t>(plane() * blocks_);
+    std::uint8_t* const padded = memory.padded.reserve(bytes + V);
+    if (p_.padding > 0) std::memset(padded, zero_point, bytes);  // else all are written
+    return padded;
+  }
+  /// One sample (C/B, H, W, B) as bytes into the middle of `padded`: the padding is not written.
+  template <class In, class ToBytes>
+  void quantize_sample(const In* x, const ToBytes& to_bytes, thread_memory& memory,
                        std::uint8_t* padded) const {
     const int left = std::min(columns_, p_.padding), top = p_.padding,
               pixels = std::clamp(columns_ - left, 0, p_.in.width),
               rows = std::clamp(rows_ - top, 0, p_.in.height);
-    // Bytes need no quantizer; making one computes with floats, which no integer network may.
-    const std::conditional_t<std::same_as<In, float>, byte_quantizer<V>, no_quantizer> quantizer(k);
+    std::uint8_t* const row_bytes =  // (W, B)
+        memory.row_bytes.reserve(static_cast<std::size_t>(p_.in.width * block_) + 4);
     for (int b = 0; b < blocks_; ++b)
       for (int h = 0; h < rows; ++h)
         quantize_row(x + (std::ptrdiff_t{b} * p_.in.height + h) * p_.in.width * block_, pixels,
-                     quantizer, row_bytes,
-                     padded + b * plane() + (top + h) * row() + left * pitch_);
+                     to_bytes, row_bytes, padded + b * plane() + (top + h) * row() + left * pitch_);
   }
-  struct no_quantizer {
-    explicit no_quantizer(const affine_quantizer<float>&) {}
-  };
-  template <ByteConvolutionInput In, class Quantizer>
-  void quantize_row(const In* from, int pixels, const Quantizer& quantizer, std::uint8_t* row_bytes,
+  struct no_quantizer {};
+  template <class In, class ToBytes>
+  void quantize_row(const In* from, int pixels, const ToBytes& to_bytes, std::uint8_t* row_bytes,
                     std::uint8_t* to) const {
     const int n = pixels * block_;
     std::uint8_t* const bytes = block_ == V ? to : row_bytes;
-    if constexpr (std::same_as<In, float>) {
-      int i = 0;
-      for (; i + V <= n; i += V) quantizer.quantize(from + i, bytes + i);
-      for (; i < n; ++i) bytes[i] = static_cast<std::uint8_t>(quantizer.k.quantize(from[i]));
-    } else {
+    if constexpr (std::same_as<In, std::uint8_t>) {
       std::memcpy(bytes, from, static_cast<std::size_t>(n));
+    } else {
+      const ToBytes local = to_bytes;  // in registers: bytes could alias an object's members
+      int i = 0;
+      for (; i + V <= n; i += V) local.quantize(from + i, bytes + i);
+      for (; i < n; ++i) bytes[i] = local.byte_of(from[i]);
     }
     if (block_ != V)  // four bytes a pixel; those of the next pixel have zero weights
       for (int j = 0; j < pixels; ++j) std::memcpy(to + 4 * j, row_bytes + j * block_, 4);
@@ -157,44 +215,55 @@ class byte_correlation {
                   out_.height * ((out_.width + longest - 1) / longest) * blocks_ * p_.window,
               lines = (static_cast<int>(next_size) / 64 + window_rows - 1) / window_rows;
     for (int f = 0; f < filter_blocks_; f += 2) {
-      const auto kernel = f + 1 < filter_blocks_ ? tiles<2, Out> : tiles<1, Out>;
-      byte_tile<Out> at{.x_step = std::ptrdiff_t{pitch_} * p_.stride,
-                        .x_row = row(),
-                        .x_block = plane(),
-                        .w = packed + f * block_size(),
-                        .w_block = block_size(),
-                        .initial = terms.initial + f * V,
-                        .scales = terms.scales + f * V,
-                        .y_block = static_cast<std::ptrdiff_t>(out_.pixels()) * V,
-                        .y_row = std::ptrdiff_t{V} * out_.width,
-                        .blocks = blocks_,
-                        .rows = p_.window,
-                        .steps = p_.window * pitch_ / 4,
-                        .prefetch = static_cast<const char*>(next),
-                        .prefetch_lines = next != nullptr && f == 0 ? lines : 0,
-                        .rows3x3 = p_.window == 3 && p_.stride == 1 && pitch_ == V};
-      for (int i = 0; i < out_.height; ++i) {
-        at.x = x + std::ptrdiff_t{i} * p_.stride * row();
-        at.y = y + f * at.y_block + i * at.y_row;
-        kernel(at, out_.width);
-      }
+      auto at = tile_of<Out>(f, packed, terms);
+      at.x = x;
+      at.y_block = static_cast<std::ptrdiff_t>(out_.pixels()) * V;
+      at.y = y + f * at.y_block;
+      at.prefetch = static_cast<const char*>(next);
+      at.prefetch_lines = next != nullptr && f == 0 ? lines : 0;
+      correlate_rows(at, f, out_.height);
     }
+  }
+  /// A tile of the filters from block f on, without the addresses of x and y.
+  template <ByteConvolutionOutput Out>
+  [[nodiscard]] byte_tile<Out> tile_of(int f, const std::int8_t* packed,
+                                       const filter_terms& terms) const {
+    return {.x_step = std::ptrdiff_t{pitch_} * p_.stride,
+            .x_row = row(),
+            .x_block = plane(),
+            .w = packed + f * block_size(),
+            .w_block = block_size(),
+            .initial = terms.initial + f * V,
+            .scales = terms.scales == nullptr ? nullptr : terms.scales + f * V,
+            .y_row = std::ptrdiff_t{V} * out_.width,
+            .blocks = blocks_,
+            .rows = p_.window,
+            .steps = p_.window * pitch_ / 4,
+            .rows3x3 = p_.window == 3 && p_.stride == 1 && pitch_ == V};
+  }
+  /// `rows` rows of y, for the filters from block f on.
+  template <ByteConvolutionOutput Out>
+  void correlate_rows(byte_tile<Out>& at, int f, int rows) const {
+    f + 1 < filter_blocks_ ? tiles<2>(at, rows) : tiles<1>(at, rows);
   }
 
   template <int Blocks>
   static constexpr int longest_tile = std::min(16, tile_registers<std::int32_t, V> / Blocks);
   template <int Blocks, class Out>
-  static void tiles(byte_tile<Out>& at, int pixels) {
+  void tiles(byte_tile<Out>& at, int rows) const {
     const byte_tile<Out> row = at;
     for_tiles<longest_tile<Blocks>>(
-        lengths<16, 14, 8, 7, 4, 1>{}, pixels, [&]<int Pixels>(int done, int tiles) {
-          at.x = row.x + done * row.x_step;
-          at.y = row.y + done * V;
-          constexpr bool by_rows = Blocks == 1 && Pixels == 16;  // such a tile is bound by loads
+        lengths<16, 14, 8, 7, 4, 1>{}, out_.width, [&]<int Pixels>(int done, int tiles) {
+          constexpr bool by_rows = Blocks * Pixels == 16;  // fewer loads
           const auto kernel = by_rows && at.rows3x3
                                   ? byte_sums<V, Dots, Blocks, Pixels, by_rows, Out>
                                   : byte_sums<V, Dots, Blocks, Pixels, false, Out>;
-          for (; tiles > 0; --tiles, at.x += Pixels * row.x_step, at.y += Pixels * V) kernel(at);
+          for (int i = 0; i < rows; ++i) {
+            at.x = row.x + i * p_.stride * row.x_row + done * row.x_step;
+            at.y = row.y + i * row.y_row + done * V;
+            for (int t = 0; t < tiles; ++t, at.x += Pixels * row.x_step, at.y += Pixels * V)
+              kernel(at);
+          }
         });
   }
 

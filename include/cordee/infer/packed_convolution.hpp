@@ -1,0 +1,151 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A convolution of an integer network on SIMD registers, with weights packed once: engine `direct`'s
+// convolution of bytes (vpdpbusd with AVX-512 VNNI or AVX-VNNI; with AVX2 products of 16 bits, since
+// vpmaddubsw adds two products of up to 255 x 127 in 16 bits and would clip). The bias is the initial
+// value of the sums, which are rescaled while they are in the first-level cache.
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <span>
+#include <vector>
+
+#include <cordee/infer/integer_layers.hpp>
+#include <cordee/infer/rescale_lanes.hpp>
+#include <cordee/ops/engines/direct/bytes.hpp>
+#include <cordee/ops/layout.hpp>
+
+namespace cordee::inline CORDEE_ABI::detail::infer {
+
+/// The bytes that a convolution makes of an input of 16 bits.
+template <int V>
+class stream_bytes {
+ public:
+  stream_bytes(const integer_convolution& layer, bool fits_32_bits)
+      : layer_(layer),
+        fits_32_bits_(fits_32_bits),
+        rescale_(fits_32_bits ? layer.input_factor : fixed_point{}),
+        zero_(lanes32<V>{} + layer.zero_point) {}
+
+  [[gnu::always_inline]] void quantize(const std::int16_t* x, std::uint8_t* q) const {
+    if (fits_32_bits_)
+      store_clipped<V>(q, rescale_(x) + zero_, lanes32<V>{}, lanes32<V>{} + 255);
+    else
+      for (int v = 0; v < V; ++v) q[v] = byte_of(x[v]);
+  }
+  [[nodiscard]] std::uint8_t byte_of(std::int16_t x) const {
+    return static_cast<std::uint8_t>(layer_.byte_of<std::int64_t>(x));
+  }
+
+ private:
+  const integer_convolution& layer_;
+  bool fits_32_bits_;
+  stream_rescaling<V> rescale_;
+  lanes32<V> zero_;
+};
+
+template <int V>
+class packed_convolution {
+  using correlation = ops::byte_correlation<V, ops::byte_dots>;
+
+ public:
+  /// Keeps a reference to the layer. `largest_residual`: of the magnitudes of what is added; 0:
+  /// nothing is.
+  packed_convolution(const integer_convolution& c, std::int64_t largest_residual)
+      : layer_(&c), kernel_(c.problem), weights_(kernel_.packed_size()) {
+    kernel_.pack(c.weights.data(), weights_.data());
+    const std::size_t filters = c.bias.size(), each = c.weights.size() / filters;
+    initial_.resize((filters + V - 1) / V * V);
+    const auto check = [&](std::int64_t bound, fixed_point f) {
+      // A factor of 2^30 is not rescaled here; others shift by at least one.
+      if (f.shift >= 31 || ops::rescaled(std::min(bound, std::int64_t{1} << 31), f) >= 1 << 29)
+        fits_32_bits_ = false;
+    };
+    for (std::size_t k = 0; k < filters; ++k) {
+      std::int64_t sum = 0, bound = std::abs(std::int64_t{c.bias[k]});
+      for (std::size_t i = 0; i < each; ++i) {
+        sum += c.weights[k * each + i];
+        bound += 255 * std::abs(c.weights[k * each + i]);
+      }
+      check(bound, c.factors[k]);
+      // No partial sum leaves 32 bits: see largest_bias and most_terms.
+      initial_[k] = static_cast<std::int32_t>(c.bias[k] - c.zero_point * sum);
+    }
+    check(largest_residual, c.residual_factor);
+    check(32768, c.input_factor);
+    if (!fits_32_bits_) return;
+    for (std::size_t k = 0; k < filters; k += V)
+      factors_.emplace_back(std::span(c.factors).subspan(k, std::min<std::size_t>(V, filters - k)));
+  }
+
+  [[nodiscard]] const integer_convolution& layer() const { return *layer_; }
+
+  /// One sample, in blocks of channels; `residual` may be null.
+  template <Activation In, Activation Residual, Activation Out>
+  void run(const In* x, const Residual* residual, Out* y) const {
+    const stream_bytes<V> to_bytes(*layer_, fits_32_bits_);
+    kernel_.run_sample(x, to_bytes, layer_->zero_point, weights_.data(), initial_.data(),
+                       [&](const typename correlation::chunk& sums) {
+                         if (!fits_32_bits_ || layer_->problem.filters <= 4)
+                           finish_each(sums, residual, y);
+                         else
+                           finish(sums, residual, y);
+                       });
+  }
+
+ private:
+  using chunk = typename correlation::chunk;
+
+  /// By the definition, of filters that do not fill a block or sums that do not fit 32 bits.
+  template <Activation Residual, Activation Out>
+  void finish_each(const chunk& sums, const Residual* residual, Out* y) const {
+    const extent out = layer_->problem.out();
+    const auto block = static_cast<std::size_t>(ops::channel_block_size<V>(out.channels));
+    for (int b = 0; b < sums.blocks; ++b)
+      for (std::size_t v = 0; v < V; ++v) {
+        const std::size_t k = static_cast<std::size_t>(sums.filter_block + b) * V + v;
+        if (k >= layer_->bias.size()) return;
+        for (std::size_t p = 0; p < sums.pixels; ++p) {
+          const std::size_t at = (k / block * out.pixels() + sums.first + p) * block + k % block;
+          const std::int64_t added = residual == nullptr ? 0
+                                                         : ops::rescaled(std::int64_t{residual[at]},
+                                                                         layer_->residual_factor);
+          const std::int32_t sum =
+              sums.sums[(static_cast<std::size_t>(b) * sums.pixels + p) * V + v];
+          y[at] = static_cast<Out>(layer_->output(k, std::int64_t{sum}, added));
+        }
+      }
+  }
+  template <Activation Residual, Activation Out>
+  void finish(const chunk& sums, const Residual* residual, Out* y) const {
+    const rescaling_of<V, Residual> rescale_residual(layer_->residual_factor);
+    const std::size_t pixels = layer_->problem.out().pixels();
+    const lanes32<V> offset = lanes32<V>{} + layer_->offset, low = lanes32<V>{} + layer_->low,
+                     high = lanes32<V>{} + layer_->high;
+    const std::int32_t* sum = sums.sums;
+    for (int b = 0; b < sums.blocks; ++b) {
+      const auto f = static_cast<std::size_t>(sums.filter_block + b);
+      const rescaling<V> rescale = factors_[f];
+      std::size_t at = (f * pixels + sums.first) * V;
+      for (std::size_t p = 0; p < sums.pixels; ++p, at += V, sum += V) {
+        lanes32<V> v = rescale(ops::load<std::int32_t, V>(sum)) + offset;
+        if (residual != nullptr) v += rescale_residual(residual + at);
+        store_clipped<V>(y + at, v, low, high);
+      }
+    }
+  }
+
+  const integer_convolution* layer_;
+  correlation kernel_;
+  std::vector<std::int8_t> weights_;
+  std::vector<std::int32_t> initial_;  // (K), padded with zeros to blocks
+  std::vector<rescaling<V>> factors_;  // (K / V)
+  bool fits_32_bits_ = true;           // every rescaled sum and residual
+};
+
+}  // namespace cordee::inline CORDEE_ABI::detail::infer

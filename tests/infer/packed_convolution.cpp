@@ -1,0 +1,125 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <limits>
+#include <type_traits>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <cordee/core/random.hpp>
+#include <cordee/infer/direct_layers.hpp>
+#include <cordee/infer/packed_convolution.hpp>
+
+using namespace cordee;
+using namespace cordee::detail::infer;
+
+namespace {
+
+constexpr int V = detail::ops::lanes<float>;
+
+template <class T>
+std::vector<T> drawn(std::size_t n, int bits, std::uint64_t seed) {
+  random_sequence draw(seed, purpose::test, 0, 0);
+  std::vector<T> x(n);
+  for (T& v : x) v = static_cast<T>(static_cast<std::int32_t>(draw.bits()) >> (32 - bits));
+  return x;
+}
+
+/// A convolution whose outputs fill about four times the range of Out.
+template <class Out>
+integer_convolution random_convolution(const convolution_problem& p, std::uint64_t seed) {
+  integer_convolution c;
+  c.problem = p;
+  c.zero_point = 37;
+  c.weights = drawn<std::int8_t>(p.weights(), 7, seed);
+  const auto filters = static_cast<std::size_t>(p.filters);
+  c.bias = drawn<std::int32_t>(filters, 16, seed + 1);
+  const double largest = sizeof(Out) == 1 ? 1 << 9 : sizeof(Out) == 2 ? 1 << 17 : 1 << 23;
+  random_sequence draw(seed, purpose::test, 1, 0);
+  for (std::size_t k = 0; k < filters; ++k)
+    c.factors.push_back(fixed_point::from_real((0.5 + draw.uniform()) * largest / (1 << 20)));
+  c.input_factor = fixed_point::from_real(1.0 / 64);
+  c.residual_factor = fixed_point::from_real(0.7);
+  c.offset = sizeof(Out) == 1 ? 21 : 0;
+  c.low = sizeof(Out) == 1 ? 3 : sizeof(Out) == 2 ? -30000 : -wide_limit;
+  c.high = sizeof(Out) == 1 ? 250 : sizeof(Out) == 2 ? 30000 : wide_limit;
+  return c;
+}
+
+template <class In, class Residual, class Out>
+bool equals_definition(const integer_convolution& c, bool adds) {
+  using layers = direct_layers<V>;
+  const extent in = c.problem.in, out = c.problem.out();
+  const auto x = drawn<In>(in.size(), sizeof(In) == 1 ? 8 : 16, 7);
+  const auto residual = drawn<Residual>(out.size(), sizeof(Residual) == 2 ? 16 : 20, 8);
+  std::vector<Out> y(out.size()), expected(out.size());
+  integer_reference<>::convolution(c, x.data(), adds ? residual.data() : nullptr, expected.data());
+
+  std::vector<In> blocked_x(layers::size_of(in));
+  std::vector<Residual> blocked_residual(layers::size_of(out));
+  std::vector<Out> blocked_y(layers::size_of(out));
+  layers::for_each_number(in, [&](std::size_t i, std::size_t at) { blocked_x[at] = x[i]; });
+  layers::for_each_number(
+      out, [&](std::size_t i, std::size_t at) { blocked_residual[at] = residual[i]; });
+  const packed_convolution<V> packed(c, !adds ? 0 : sizeof(Residual) == 2 ? 32768 : 1 << 20);
+  packed.run(blocked_x.data(), adds ? blocked_residual.data() : nullptr, blocked_y.data());
+  layers::for_each_number(out, [&](std::size_t i, std::size_t at) { y[i] = blocked_y[at]; });
+  return y == expected;
+}
+
+template <class In, class Residual, class Out>
+void check(const convolution_problem& p) {
+  const auto c = random_convolution<Out>(p, 5);
+  CHECK(equals_definition<In, Residual, Out>(c, false));
+  CHECK(equals_definition<In, Residual, Out>(c, true));
+}
+
+}  // namespace
+
+TEST_CASE("packed_convolution: equals its definition for each type of input, residual and output") {
+  // More rows than one chunk, filters that fill no block, three filters, strides, no padding, and
+  // padding of an input that is as large as what is read.
+  for (const convolution_problem& p :
+       {convolution_problem{{16, 19, 16}, 40, 3, 1, 1},
+        convolution_problem{{16, 39, 40}, 16, 3, 2, 1}, convolution_problem{{3, 9, 8}, 16, 3, 2, 1},
+        convolution_problem{{33, 5, 4}, 3, 1, 1, 0}, convolution_problem{{32, 6, 7}, 32, 1, 2, 0},
+        convolution_problem{{16, 6, 6}, 16, 3, 3, 1}}) {
+    check<std::uint8_t, std::int16_t, std::uint8_t>(p);
+    check<std::uint8_t, std::int16_t, std::int16_t>(p);
+    check<std::uint8_t, std::int32_t, std::int32_t>(p);
+    check<std::int16_t, std::int32_t, std::uint8_t>(p);
+    check<std::int16_t, std::int16_t, std::int32_t>(p);
+  }
+}
+
+TEST_CASE("packed_convolution: inputs of 16 bits with any factor, in 32 bits and in 64") {
+  for (const double factor : {1.0 / 64, 0.5, 0.013, 3.7, 1e-9, 0x1p14}) {
+    auto c = random_convolution<std::int16_t>({{16, 4, 5}, 16}, 6);
+    c.input_factor = fixed_point::from_real(factor);
+    CHECK(equals_definition<std::int16_t, std::int16_t, std::int16_t>(c, false));
+  }
+}
+
+TEST_CASE("packed_convolution: residuals and sums with any factor, in 32 bits and in 64") {
+  for (const double factor : {1e-9, 1.0, 1.99, 0x1p13, 0x1p15}) {
+    auto c = random_convolution<std::int16_t>({{16, 4, 5}, 16}, 6);
+    c.residual_factor = fixed_point::from_real(factor);
+    CHECK(equals_definition<std::uint8_t, std::int16_t, std::int16_t>(c, true));
+    c = random_convolution<std::int32_t>({{16, 4, 5}, 16}, 6);
+    c.factors[3] = fixed_point::from_real(factor * 0x1p7);
+    CHECK(equals_definition<std::uint8_t, std::int32_t, std::int32_t>(c, true));
+  }
+}
+
+TEST_CASE("packed_convolution: the largest bias and the longest sum do not leave 32 bits") {
+  const convolution_problem p{{33000, 1, 1}, 16, 1, 1, 0};
+  integer_convolution c = random_convolution<std::int32_t>(p, 9);
+  std::fill(c.weights.begin(), c.weights.end(), std::int8_t{127});
+  std::fill(c.bias.begin(), c.bias.end(), largest_bias);
+  std::fill(c.factors.begin(), c.factors.end(), fixed_point::from_real(0x1p-10));
+  for (const int zero_point : {0, 255}) {
+    c.zero_point = zero_point;
+    CHECK(equals_definition<std::uint8_t, std::int32_t, std::int32_t>(c, false));
+  }
+}
