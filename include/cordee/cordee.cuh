@@ -21,6 +21,7 @@
 #include <cordee/ops/gpu/batch_norm_tiles.hpp>
 #include <cordee/ops/gpu/block_max.hpp>
 #include <cordee/ops/gpu/blocked_layout.hpp>
+#include <cordee/ops/gpu/chunk_merge.hpp>
 #include <cordee/ops/gpu/elementwise.hpp>
 #include <cordee/ops/gpu/encode.hpp>
 #include <cordee/ops/gpu/filter_layout.hpp>

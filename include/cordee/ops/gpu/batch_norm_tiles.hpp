@@ -15,8 +15,8 @@
 
 #include <cordee/device/gpu_kernel.hpp>
 #include <cordee/ops/batch_norm_problem.hpp>
-#include <cordee/ops/gpu/batch_norm_merge.hpp>
 #include <cordee/ops/gpu/blocked_layout.hpp>
+#include <cordee/ops/gpu/chunk_merge.hpp>
 #include <cordee/ops/gpu/vec_16b.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
