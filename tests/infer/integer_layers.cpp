@@ -127,7 +127,7 @@ TEST_CASE("integer convolution: an input of 16 bits is rounded to bytes and clip
   integer_convolution c;
   c.problem = {{1, 1, 1}, 1};
   c.zero_point = 10;
-  c.input_factor = fixed_point::from_real(1.0 / stream_steps);
+  c.input_factor = fixed_point::from_real(1.0 / residual_steps);
   CHECK(c.byte_of<std::int64_t>(std::int16_t{0}) == 10);
   CHECK(c.byte_of<std::int64_t>(std::int16_t{31}) == 10);
   CHECK(c.byte_of<std::int64_t>(std::int16_t{32}) == 11);
@@ -168,7 +168,7 @@ TEST_CASE("integer layers: no operation makes or reads a floating-point number")
   CHECK_THROWS_AS(static_cast<void>(static_cast<float>(refuses_floats{1})), support::found_a_float);
 
   random_layer r({{3, 5, 4}, 4, 3, 1, 1}, 100);
-  r.layer.input_factor = fixed_point::from_real(1.0 / stream_steps);
+  r.layer.input_factor = fixed_point::from_real(1.0 / residual_steps);
   r.layer.residual_factor = fixed_point::from_real(0.75);
   const std::size_t size = r.layer.problem.out().size();
   const auto check = [&]<class In, class Out>(const In* x, const std::int16_t* residual, Out) {

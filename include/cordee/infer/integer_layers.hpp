@@ -40,7 +40,7 @@ concept Activation =
     std::same_as<T, std::uint8_t> || std::same_as<T, std::int16_t> || std::same_as<T, std::int32_t>;
 
 /// Steps of 16-bit activations in one step of the bytes that a convolution makes of them.
-inline constexpr int stream_steps = 64;
+inline constexpr int residual_steps = 64;
 
 /// Sums of at most so many products of bytes, and a bias up to 2^30, fit 32 bits.
 inline constexpr std::int64_t most_terms = 33000;

@@ -97,7 +97,7 @@ class program_builder {
   /// The format of layer i's output, but for the step where there is no range.
   [[nodiscard]] format format_of(int i) const {
     const auto& self = list_[static_cast<std::size_t>(i)];
-    if (self.as<ops::subsample_problem>() != nullptr) return stream_of(self.input);
+    if (self.as<ops::subsample_problem>() != nullptr) return residual_format(self.input);
     int readers = 0;
     for (std::size_t k = 0; k < list_.size(); ++k) {
       const listed_layer& reader = list_[k];
@@ -105,7 +105,7 @@ class program_builder {
       readers += (reader.input == i ? 1 : 0) + (reader.residual == i ? 1 : 0);
     }
     const int first = first_convolution(i);
-    if (readers > 1 && first >= 0) return stream_of(i);
+    if (readers > 1 && first >= 0) return residual_format(i);
     if (first >= 0) return of_quantizer(quantizers_[static_cast<std::size_t>(first)]);
     for (std::size_t k = 0; k < list_.size(); ++k)
       if (list_[k].residual == i && formats_[k].bytes == 2) return formats_[k];
@@ -121,11 +121,11 @@ class program_builder {
   [[nodiscard]] static format of_quantizer(const ops::affine_quantizer<float>& k) {
     return {.bytes = 1, .step = static_cast<double>(k.scale), .zero_point = k.zero_point};
   }
-  [[nodiscard]] format stream_of(int i) const {
+  [[nodiscard]] format residual_format(int i) const {
     const int first = first_convolution(i);
     expects(first >= 0, "infer: a shortcut reads what no convolution reads");
     const double step = of_quantizer(quantizers_[static_cast<std::size_t>(first)]).step;
-    return {.bytes = 2, .step = step / stream_steps, .zero_point = 0, .bound = 32768 * step};
+    return {.bytes = 2, .step = step / residual_steps, .zero_point = 0, .bound = 32768 * step};
   }
 
   /// The weights of a filter, quantized, and its bias, as units of its sums.

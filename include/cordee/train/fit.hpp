@@ -15,7 +15,7 @@
 #include <cordee/core/math.hpp>
 #include <cordee/core/trace.hpp>
 #include <cordee/schedule/schedule.hpp>
-#include <cordee/train/adaptive_batch.hpp>
+#include <cordee/train/decided_batch.hpp>
 #include <cordee/train/evaluate.hpp>
 #include <cordee/train/plan_warnings.hpp>
 #include <cordee/train/record.hpp>

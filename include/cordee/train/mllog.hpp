@@ -29,7 +29,7 @@
 #include <cordee/io/json.hpp>
 #include <cordee/train/record.hpp>
 #include <cordee/train/step_log.hpp>
-#include <cordee/train/trust_ratios.hpp>
+#include <cordee/train/trust_ratio_quantiles.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 

@@ -34,7 +34,7 @@
 #include <cordee/train/same_table.hpp>
 #include <cordee/train/stability_check.hpp>
 #include <cordee/train/step.hpp>
-#include <cordee/train/trust_ratios.hpp>
+#include <cordee/train/trust_ratio_quantiles.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 

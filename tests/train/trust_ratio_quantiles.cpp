@@ -16,7 +16,7 @@
 #include <cordee/optim/parameter_groups.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/train/trainer.hpp>
-#include <cordee/train/trust_ratios.hpp>
+#include <cordee/train/trust_ratio_quantiles.hpp>
 
 #include "tests/support/feeds.hpp"
 #include "tests/support/quadratic.hpp"
