@@ -5,8 +5,10 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <string>
 #include <variant>
 #include <vector>
@@ -76,7 +78,7 @@ inline prediction best_prediction(int ranks, const computed_step& step, const ma
   const segment& last = step.table.back();
   const std::size_t whole = detail::core::align_up(last.end()) * sizeof(float);
   std::vector<std::size_t> sizes;
-  for (const std::size_t mib : {1, 4, 16, 64})
+  for (const auto mib : std::array<std::size_t, 4>{1, 4, 16, 64})
     if ((mib << 20) < whole) sizes.push_back(mib << 20);
   sizes.push_back(whole);
   for_each_reducer(ranks, ranks_per_node_of(m), wire16,
