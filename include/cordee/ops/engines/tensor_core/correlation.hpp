@@ -11,6 +11,8 @@
 // zeros.
 #pragma once
 
+#include <type_traits>
+
 #include <cordee/ops/engines/tensor_core/epilogue.hpp>
 #include <cordee/ops/engines/tensor_core/implicit_gemm.hpp>
 #include <cordee/ops/engines/tensor_core/mma_type.hpp>
@@ -272,5 +274,22 @@ struct correlation_kernel {
     }
   }
 };
+
+template <class N, class Prologue, class Epilogue, GpuStream S>
+void launch_correlation(const implicit_gemm& g, const N* in, const typename mma_type<N>::weight* w,
+                        const Prologue& prologue, const Epilogue& epilogue, S s) {
+  expect_supported(g);
+  with_tensor_core_tile(g.filters, [&](auto tile) {
+    const auto launch = [&](auto one_tap) {
+      const correlation_kernel<N, decltype(tile), Prologue, Epilogue, decltype(one_tap)::value>
+          kernel{g, in, w, prologue, epilogue};
+      s.launch_kernel(kernel.blocks(), kernel);
+    };
+    if (g.has_one_tap())
+      launch(std::true_type{});
+    else
+      launch(std::false_type{});
+  });
+}
 
 }  // namespace cordee::inline CORDEE_ABI::detail::ops

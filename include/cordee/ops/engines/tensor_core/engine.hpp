@@ -26,23 +26,6 @@ namespace cordee::inline CORDEE_ABI {
 
 namespace detail::ops {
 
-template <class N, class Prologue, class Epilogue, GpuStream S>
-void launch_correlation(const implicit_gemm& g, const N* in, const typename mma_type<N>::weight* w,
-                        const Prologue& prologue, const Epilogue& epilogue, S s) {
-  expect_supported(g);
-  with_tensor_core_tile(g.filters, [&](auto tile) {
-    const auto launch = [&](auto one_tap) {
-      const correlation_kernel<N, decltype(tile), Prologue, Epilogue, decltype(one_tap)::value>
-          kernel{g, in, w, prologue, epilogue};
-      s.launch_kernel(kernel.blocks(), kernel);
-    };
-    if (g.has_one_tap())
-      launch(std::true_type{});
-    else
-      launch(std::false_type{});
-  });
-}
-
 /// The merge of the moments of an output, of which a tile's pixels are a chunk.
 inline chunk_merge moments_chunks(const implicit_gemm& g) {
   const auto filters = static_cast<std::size_t>(g.filters);
