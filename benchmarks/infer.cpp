@@ -11,6 +11,7 @@
 #include <cordee/core/random.hpp>
 #include <cordee/device/arena.hpp>
 #include <cordee/infer/integer_network.hpp>
+#include <cordee/infer/onnx.hpp>
 #include <cordee/nn/resnet.hpp>
 #include <cordee/precision/fp32.hpp>
 #include <cordee/precision/int8.hpp>
@@ -23,6 +24,7 @@ using namespace cordee;
 
 struct options {
   int reps = 20, threads = 1, batch = 128, depth = 20;
+  int write = 0;
 };
 
 constexpr const char* usage =
@@ -31,6 +33,7 @@ constexpr const char* usage =
     "  --batch N     samples, beside one image         (128)\n"
     "  --reps N      repetitions, minima are printed   (20)\n"
     "  --threads N   workers                           (1)\n"
+    "  --write 1     only write fp32.onnx and int8.onnx to this folder, for onnxruntime_infer.py\n"
     "  --help        this\n";
 
 /// Initial weights of `To`, which is in int8, of those of `From`; every layer's range is 0 .. 4.
@@ -59,8 +62,14 @@ void compare(const options& o) {
   const auto s = device.make_stream();
   net.pack_parameters(memory.plane(0), packed, s);
   const normalization norm{{0.5F, 0.5F, 0.5F, 0}, {4, 4, 4, 1}};
-  auto integers =
-      integer_network::from<bytes>(plane_of<full, bytes>(memory.plane(0).data), norm, device);
+  const std::vector<float> quantized = plane_of<full, bytes>(memory.plane(0).data);
+  if (o.write != 0) {
+    write_onnx("fp32.onnx", net, memory.plane(0));
+    write_onnx("int8.onnx", bytes{device},
+               span_on<const float, cpu>{quantized.data(), quantized.size()});
+    return;
+  }
+  auto integers = integer_network::from<bytes>(quantized, norm, device);
   for (const int n : {1, o.batch}) {
     const auto count = static_cast<std::size_t>(n);
     std::vector<std::uint8_t> pixels(count * full::input.size());
@@ -98,7 +107,8 @@ int main(int argc, char** argv) {
                       {{"--reps", &o.reps},
                        {"--threads", &o.threads},
                        {"--batch", &o.batch},
-                       {"--depth", &o.depth}});
+                       {"--depth", &o.depth},
+                       {"--write", &o.write}});
   std::printf("%d thread(s), %.*s, bytes %s, %d repetitions\n", o.threads,
               static_cast<int>(detail::ops::isa.size()), detail::ops::isa.data(),
               detail::ops::byte_dots ? "by vpdpbusd" : "without vpdpbusd", o.reps);
