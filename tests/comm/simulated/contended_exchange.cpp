@@ -67,6 +67,31 @@ TEST_CASE("contended exchange: messages of a pair meet their receives in order")
             shared) == std::vector{6.0, 6.0});  // two latencies, 16 bytes at half, 8 alone
 }
 
+TEST_CASE("contended exchange: a probe finds what is sent first, not what a fiber posts first") {
+  std::vector<int> order;
+  simulated::launch(
+      4,
+      [&](simulated comm) {
+        const simulated requests = comm.duplicate(detail::comm::request_context);
+        if (comm.rank() == 0)
+          for (int k = 0; k < 2; ++k) {
+            order.push_back(requests.probe_any({}));
+            receive(requests, order.back());
+          }
+        if (comm.rank() == 1) {  // which runs ahead of rank 2
+          comm.compute(10);
+          send(requests, 0);
+        }
+        if (comm.rank() == 2) {
+          receive(comm, 3);  // to 3 seconds
+          send(requests, 0);
+        }
+        if (comm.rank() == 3) send(comm, 2);
+      },
+      shared);
+  CHECK(order == std::vector{2, 1});
+}
+
 TEST_CASE("contended exchange: a ring's step takes its slowest link") {
   // Four ranks on two nodes, 32 bytes: six steps of 8 bytes across nodes, four latencies each.
   const simulation s = simulated_mean(
