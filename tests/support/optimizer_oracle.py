@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: the Cordee contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Compares optimizers with PyTorch's and timm's: forty steps on the toy set T4, in double precision.
+"""Compares optimizers with PyTorch's, timm's and apex's: forty steps on the toy set T4, in double precision.
 
-Compiles tests/support/optimizer_steps.cpp with $CXX (c++). Needs torch and timm. Fails if a weight
+apex needs CUDA: ApexLamb and ApexLarc are its formulas (FusedLAMB, LARC), written again. Compiles tests/support/optimizer_steps.cpp with $CXX (c++). Needs torch and timm. Fails if a weight
 differs by more than 1e-12, but where the difference is known: then if it does not differ.
 """
 import os
@@ -26,6 +26,53 @@ KNOWN = {
 
 def of(values, k):
     return torch.tensor(values[k], dtype=torch.float64).reshape(SHAPES[k])
+
+
+class ApexLamb(torch.optim.Optimizer):
+    """apex.optimizers.FusedLAMB: adam_w_mode, grad_averaging, bias_correction, max_grad_norm 1."""
+
+    def __init__(self, params, use_nvlamb, betas=(0.9, 0.999), eps=1e-6):
+        super().__init__(params, {"lr": 1e-3, "weight_decay": 0.01})
+        self.use_nvlamb, self.betas, self.eps, self.steps = use_nvlamb, betas, eps, 0
+
+    @torch.no_grad()
+    def step(self):
+        self.steps += 1
+        norm = torch.sqrt(sum((p.grad**2).sum() for group in self.param_groups for p in group["params"]))
+        for group in self.param_groups:
+            for p in group["params"]:
+                g = p.grad / norm if norm > 1 else p.grad
+                for name, beta, x in (("m", self.betas[0], g), ("v", self.betas[1], g * g)):
+                    old = self.state[p].get(name, torch.zeros_like(p))
+                    self.state[p][name] = beta * old + (1 - beta) * x
+                m, v = (self.state[p][n] / (1 - b**self.steps) for n, b in zip("mv", self.betas))
+                update = m / (v.sqrt() + self.eps) + group["weight_decay"] * p
+                adapts = self.use_nvlamb or group["weight_decay"] != 0
+                ratio = p.norm() / update.norm() if adapts and p.norm() != 0 and update.norm() != 0 else 1
+                p -= group["lr"] * ratio * update
+
+
+class ApexLarc:
+    """apex.parallel.LARC around an optimizer, with its defaults."""
+
+    def __init__(self, optimizer, clip, trust_coefficient=0.02, eps=1e-8):
+        self.optimizer, self.clip, self.trust, self.eps = optimizer, clip, trust_coefficient, eps
+        self.param_groups = optimizer.param_groups
+
+    @torch.no_grad()
+    def step(self):
+        decays = [group["weight_decay"] for group in self.param_groups]
+        for group, decay in zip(self.param_groups, decays):
+            group["weight_decay"] = 0
+            for p in group["params"]:
+                if p.norm() != 0 and p.grad.norm() != 0:
+                    rate = self.trust * p.norm() / (p.grad.norm() + p.norm() * decay + self.eps)
+                    if self.clip:
+                        rate = min(rate / group["lr"], 1)
+                    p.grad = rate * (p.grad + decay * p)
+        self.optimizer.step()
+        for group, decay in zip(self.param_groups, decays):
+            group["weight_decay"] = decay
 
 
 def theirs(make, decay=0.01, clip=None, around=None, average=None):
@@ -68,6 +115,10 @@ def oracles():
     yield "lars_lr_outside", theirs(lambda p: Lars(p, momentum=0.9, trust_coeff=0.5))
     yield "lars_lr_outside, Nesterov", theirs(lambda p: Lars(p, momentum=0.9, trust_coeff=0.5, nesterov=True))
     yield "larc of weights", theirs(lambda p: Lars(p, momentum=0.9, trust_coeff=0.02, trust_clip=True))
+    yield "apex: clip{lamb}", theirs(lambda p: ApexLamb(p, use_nvlamb=False))
+    yield "apex: clip{nvlamb}", theirs(lambda p: ApexLamb(p, use_nvlamb=True))
+    yield "apex: larc", theirs(lambda p: SGD(p, **heavy_ball), around=lambda o: ApexLarc(o, clip=True))
+    yield "apex: larc_scaling", theirs(lambda p: SGD(p, **heavy_ball), around=lambda o: ApexLarc(o, clip=False))
     yield "lookahead", theirs(lambda p: SGD(p, **heavy_ball), decay=0.0, around=lambda o: Lookahead(o, alpha=0.5, k=6))
     yield "weight_average", theirs(lambda p: SGD(p, **heavy_ball), decay=0.0, average=0.9)
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Prints the weights of the toy set T4 after forty steps of each optimizer that PyTorch or timm has as
-// well, for optimizer_oracle.py, which compiles this.
+// Prints the weights of the toy set T4 after forty steps of each optimizer that PyTorch, timm or apex
+// has as well, for optimizer_oracle.py, which compiles this.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <array>
 #include <cstdio>
@@ -67,6 +67,10 @@ int main() {
   show("lars_lr_outside, Nesterov",
        lars_lr_outside{.weight_decay = 0.01, .trust_coefficient = 0.5, .nesterov = true});
   show("larc of weights", larc{.weight_decay = 0.01, .epsilon = 1e-8, .adapt_on = kind::weight});
+  show("apex: clip{lamb}", clip{lamb{.weight_decay = 0.01}, 1.0, 0.0});
+  show("apex: clip{nvlamb}", clip{nvlamb{.weight_decay = 0.01}, 1.0, 0.0});
+  show("apex: larc", larc{.weight_decay = 0.01});
+  show("apex: larc_scaling", larc_scaling{.weight_decay = 0.01});
   show("lookahead", lookahead{sgd{.momentum = 0.9}, 6, 0.5});
   show("weight_average", weight_average{sgd{.momentum = 0.9}, exponential_average{0.9}});
 }
