@@ -42,22 +42,28 @@ struct byte_dot {
 #if defined(__AVX2__)
 // Without the instruction: even and odd bytes, widened to 16 bits, two products of either to a sum.
 // The shifts depend on the weights or on the pixel alone, so each is done once for a tile.
-template <>
-struct byte_dot<8, false> {
-  [[gnu::always_inline]] static sum_vec<8> add(sum_vec<8> sum, std::int32_t x, sum_vec<8> w) {
-    const auto pixel = reinterpret_cast<vec<std::uint16_t, 16>>(sum_vec<8>{} + x);
-    const auto weight = reinterpret_cast<vec<std::int16_t, 16>>(w);
+template <int V>
+struct byte_dot_by_pairs {
+  [[gnu::always_inline]] static sum_vec<V> add(sum_vec<V> sum, std::int32_t x, sum_vec<V> w) {
+    const auto pixel = reinterpret_cast<vec<std::uint16_t, 2 * V>>(sum_vec<V>{} + x);
+    const auto weight = reinterpret_cast<vec<std::int16_t, 2 * V>>(w);
     return sum + products(pixel & 255, (weight << 8) >> 8) + products(pixel >> 8, weight >> 8);
   }
 
  private:
-  [[gnu::always_inline]] static sum_vec<8> products(vec<std::uint16_t, 16> x,
-                                                    vec<std::int16_t, 16> w) {
-    sum_vec<8> pairs;
+  [[gnu::always_inline]] static sum_vec<V> products(vec<std::uint16_t, 2 * V> x,
+                                                    vec<std::int16_t, 2 * V> w) {
+    sum_vec<V> pairs;
     __asm__("vpmaddwd %2, %1, %0" : "=v"(pairs) : "v"(x), "v"(w));
     return pairs;
   }
 };
+template <>
+struct byte_dot<8, false> : byte_dot_by_pairs<8> {};
+#if defined(__AVX512BW__)
+template <>
+struct byte_dot<16, false> : byte_dot_by_pairs<16> {};
+#endif
 #endif
 #if defined(__AVX512VNNI__)
 template <>
