@@ -234,8 +234,10 @@ class adversarial {
                                     b.first_sample, x);
     else
       std::copy_n(b.pixels.data, b.pixels.size, x);
-    detail::nn::draw_wrong_classes(classes, {b.labels.data, b.labels.size}, b.seed, step,
-                                   b.first_sample, labels_.span().data);
+    const std::span<const std::int32_t> labels(b.labels.data,
+                                               b.labels.size);  // nvcc: not in braces
+    detail::nn::draw_wrong_classes(classes, labels, b.seed, step, b.first_sample,
+                                   labels_.span().data);
     batch<D> wrong = b;
     wrong.pixels = images_.span().subspan(0, b.pixels.size);
     wrong.labels = labels_.span().subspan(0, b.labels.size);
