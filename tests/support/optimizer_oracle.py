@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares optimizers with PyTorch's, timm's and apex's: forty steps on the toy set T4, in double precision.
 
-apex needs CUDA: ApexLamb and ApexLarc are its formulas (FusedLAMB, LARC), written again. Compiles tests/support/optimizer_steps.cpp with $CXX (c++). Needs torch and timm. Fails if a weight
+apex needs CUDA: ApexLamb and ApexLarc are its formulas (FusedLAMB, LARC), written again.
+Compiles tests/support/optimizer_steps.cpp with $CXX (c++). Needs torch and timm. Fails if a weight
 differs by more than 1e-12, but where the difference is known: then if it does not differ.
 """
 import os

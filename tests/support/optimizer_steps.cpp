@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Prints the weights of the toy set T4 after forty steps of each optimizer that PyTorch, timm or apex
-// has as well, for optimizer_oracle.py, which compiles this.
+// Prints the weights of the toy set T4 after forty steps of each optimizer that PyTorch, timm or
+// apex has as well, for optimizer_oracle.py, which compiles this.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <array>
 #include <cstdio>
