@@ -67,7 +67,9 @@ struct plain_sgd {
 };
 
 #if defined(ADAMP_ON_A_GPU)
-void step(const optimizer_view<float, support::emulated, 2>& v) { adamp{}.accept(v, {}, {}); }
+void step(const optimizer_view<float, support::emulated, 2>& v, support::emulated::stream s) {
+  adamp{}.accept(v, {}, s);
+}
 #endif
 
 #if defined(KFAC_ON_A_GPU)
