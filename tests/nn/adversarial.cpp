@@ -21,8 +21,8 @@ namespace {
 constexpr resnet_options tiny{.image = {3, 8, 8}, .classes = 4, .zero_gamma = false};
 template <class Engine>
 using net_on = resnet<8, fp64, cpu, tiny, Engine>;
-using net = net_on<reference>;
-using model = adversarial<net>;
+using plain_net = net_on<reference>;
+using model = adversarial<plain_net>;
 constexpr std::size_t count = 6;
 
 struct fixture : network_fixture<model> {
@@ -36,9 +36,9 @@ struct fixture : network_fixture<model> {
   }
   /// The network's plane with the scales and shifts of the adversarial images.
   [[nodiscard]] std::vector<double> adversarial_plane() {
-    std::vector<double> plane(::net::plane_size());
-    std::copy_n(weights().data, ::net::segments()[::net::tensors()].offset, plane.begin());
-    for (const segment& norm : ::net::segments().first(::net::tensors()))
+    std::vector<double> plane(plain_net::plane_size());
+    std::copy_n(weights().data, plain_net::segments()[plain_net::tensors()].offset, plane.begin());
+    for (const segment& norm : plain_net::segments().first(plain_net::tensors()))
       for (const segment& second : model::segments())
         if (second.name == concat("adversarial.", norm.name))
           std::copy_n(weights().data + second.offset, norm.size,
@@ -49,7 +49,7 @@ struct fixture : network_fixture<model> {
 
 /// The mean loss of a network with a plane of its own, in training; its gradient by weights in
 /// `gradients` if that is given.
-double loss_of(net& n, std::vector<double>& plane, const batch<cpu>& b,
+double loss_of(plain_net& n, std::vector<double>& plane, const batch<cpu>& b,
                std::vector<double>* gradients = nullptr) {
   auto packed = n.make_packed_parameters();
   const cpu::stream s = n.where().make_stream();
@@ -73,8 +73,8 @@ TEST_CASE("adversarial: the gradient is the mean of that of the images and of th
   f.backward(write_mode::add);
   CHECK(f.attacked() != f.pixels);
 
-  net alone;
-  std::vector<double> own(f.weights().begin(), f.weights().begin() + net::plane_size()),
+  plain_net alone;
+  std::vector<double> own(f.weights().begin(), f.weights().begin() + plain_net::plane_size()),
       second = f.adversarial_plane(), of_images, of_copies;
   batch<cpu> b = f.samples(0, count, count);
   loss_of(alone, own, b, &of_images);
@@ -86,7 +86,7 @@ TEST_CASE("adversarial: the gradient is the mean of that of the images and of th
     const bool is_second = s.name.starts_with("adversarial.");
     const std::string_view name = is_second ? s.name.substr(12) : s.name;
     const bool is_norm = nn::is_batch_norm(s);
-    for (const segment& t : net::segments())
+    for (const segment& t : plain_net::segments())
       for (std::size_t i = 0; t.name == name && i < s.size; ++i) {
         const double expected = 0.5 + ((is_norm && is_second ? 0 : of_images[t.offset + i]) +
                                        (is_norm && !is_second ? 0 : of_copies[t.offset + i])) /
@@ -105,7 +105,7 @@ TEST_CASE("adversarial: a step goes down the loss of the wrong class, by differe
   const auto copies = f.attacked();
   std::vector<std::int32_t> wrong(count);
   nn::draw_wrong_classes(4, f.labels, 0, 0, 0, wrong.data());
-  net alone;
+  plain_net alone;
   std::vector<double> plane = f.adversarial_plane();
   batch<cpu> b = f.samples(0, count, count);
   std::vector<std::uint8_t> x(f.pixels);
@@ -167,12 +167,12 @@ TEST_CASE("adversarial: evaluates by the batch norms of the images alone") {
     if (s.name.starts_with("adversarial."))
       for (std::size_t i = 0; i < s.size; ++i) f.weights()[s.offset + i] += 1;
   const metrics all = f.forward(f.samples(0, count, count), phase::evaluate);
-  net alone;
-  std::vector<double> plane(f.weights().begin(), f.weights().begin() + net::plane_size());
-  const segment& first = net::segments()[net::tensors()];
+  plain_net alone;
+  std::vector<double> plane(f.weights().begin(), f.weights().begin() + plain_net::plane_size());
+  const segment& first = plain_net::segments()[plain_net::tensors()];
   for (const segment& s : model::segments())
     if (s.name == first.name)
-      std::copy_n(f.weights().data + s.offset, net::plane_size() - first.offset,
+      std::copy_n(f.weights().data + s.offset, plain_net::plane_size() - first.offset,
                   plane.begin() + static_cast<std::ptrdiff_t>(first.offset));
   auto packed = alone.make_packed_parameters();
   alone.pack_parameters({plane.data(), plane.size()}, packed, f.s);
@@ -192,7 +192,7 @@ TEST_CASE("adversarial: engines agree on the gradient of an image") {
       for (std::size_t c = 0; c < 3; ++c)
         for (std::size_t p = 0; p < 64; ++p)
           out.push_back(g[(n * 3 + c / block * block) * 64 + p * block + c % block]);
-    for (const segment& s : net::segments())
+    for (const segment& s : plain_net::segments())
       if (s.kind == kind::weight)
         for (std::size_t i = 0; i < s.size; ++i) CHECK(f.gradients()[s.offset + i] == 0);
   };
