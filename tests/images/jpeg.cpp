@@ -33,6 +33,25 @@ TEST_CASE("jpeg: many scans of a few bytes each are refused, not decoded for hou
                      {"rose.jpg: damaged or unsupported JPEG: "}));
 }
 
+TEST_CASE("jpeg: an image has no tables of the image before") {
+  const file_bytes whole = encode_jpeg({"baseline", 1, {1, 1}, {1, 1}, false}, 8, 8);
+  const std::uint8_t quantization[] = {0xff, 0xdb};
+  file_bytes without = whole;
+  for (auto at = without.end(); (at = std::search(without.begin(), without.end(), quantization,
+                                                  quantization + 2)) != without.end();)
+    without.erase(at, at + 2 + (at[2] << 8 | at[3]));
+  REQUIRE(without.size() < whole.size());
+  jpeg_reader reader(1 << 20);
+  detail::core::pod_vector<std::uint8_t> rgb;
+  for (int k = 0; k < 2; ++k) {
+    CHECK(contains_all(message_of<sample_error>([&] {
+                         reader.decode(without, "rose.jpg", {0, 0, 8, 8}, 1, rgb);
+                       }),
+                       {"rose.jpg: damaged or unsupported JPEG: "}));
+    CHECK_NOTHROW(reader.decode(whole, "rose.jpg", {0, 0, 8, 8}, 1, rgb));
+  }
+}
+
 TEST_CASE("jpeg: only files that begin as one are one") {
   CHECK(is_jpeg(file_bytes{0xff, 0xd8, 0xff, 0xe0}));
   CHECK_FALSE(is_jpeg(file_bytes{0xff, 0xd8}));

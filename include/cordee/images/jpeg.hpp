@@ -32,7 +32,7 @@ inline bool is_jpeg(std::span<const std::uint8_t> file) {
   return file.size() >= 3 && file[0] == 0xff && file[1] == 0xd8 && file[2] == 0xff;
 }
 
-/// A decompressor, which keeps its memory from image to image.
+/// A decompressor; what it decodes does not depend on the images before.
 class jpeg_reader {
  public:
   explicit jpeg_reader(std::uint64_t most_pixels) : most_pixels_(most_pixels) {
@@ -96,15 +96,17 @@ class jpeg_reader {
     throw sample_error(concat(name, ": damaged or unsupported JPEG: ", message_));
   }
 
+  // Without tables: libjpeg keeps those of an image for the next one, which may lack its own.
   bool create() {
     if (setjmp(caller_) != 0) return false;
+    jpeg_destroy_decompress(&jpeg_);
     jpeg_create_decompress(&jpeg_);
     jpeg_.client_data = this;  // jpeg_create_decompress keeps it; set again for other versions
     return true;
   }
 
   bool parse_header(std::span<const std::uint8_t> file) {
-    if (setjmp(caller_) != 0) return false;
+    if (!create() || setjmp(caller_) != 0) return false;
     jpeg_mem_src(&jpeg_, file.data(), static_cast<unsigned long>(file.size()));
     jpeg_read_header(&jpeg_, TRUE);
     return true;
