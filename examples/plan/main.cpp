@@ -91,8 +91,8 @@ machine changed(machine m, double latency, double bandwidth) {
   return m;
 }
 
-/// Where a doubling of the ranks brings less than half of what it should, and what stands in its
-/// way: the loader, or what would help most of links without latency and of links ten times as wide.
+/// Where a doubling of the ranks brings less than half of what it should, and what would help more:
+/// links without latency, or links ten times as wide.
 void print_end(const curve& c, const computed_step& step, const machine& m, bool wire16) {
   for (std::size_t k = 1; k < c.points.size(); ++k) {
     const prediction &p = c.points[k], &before = c.points[k - 1];

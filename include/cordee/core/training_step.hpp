@@ -19,7 +19,7 @@ namespace cordee::inline CORDEE_ABI {
 /// How far the ranks agree after an exchange, weakest first.
 ///   loose    a stateful or asynchronous exchange
 ///   mixing   x <- W x with a doubly stochastic matrix W, without state
-///   exact    every rank holds the same mean
+///   exact    every rank holds the same vector: the mean, or adasum's sum
 enum class agreement { loose, mixing, exact };
 
 /// When an optimizer needs the norms of every segment.

@@ -16,8 +16,8 @@
 // uses w alone.
 //
 // A step costs that of twice the images, and the forward pass and input gradient of `steps` times
-// the images. The first step after a resume has v = w'. Metrics are those of the images themselves.
-// Not written for GPUs yet.
+// the images. v is not saved: the first step after a resume has the new trainer's initial weights.
+// Metrics are those of the images themselves. Not written for GPUs yet.
 #pragma once
 
 #include <algorithm>

@@ -3,14 +3,16 @@
 //
 // An optimizer whose direction needs more than the mean gradient names a type for it:
 //
-//   template <class M, class R> using preconditioner = ...;     a member of the optimizer
+//   static constexpr bool preconditions = true;                 members of the optimizer; without
+//   template <class M, class R> using preconditioner = ...;     the first the second is not read
 //
 //   preconditioner(optimizer, comm, table, trainables)   segments; trainables are those not frozen
 //   begin_pass(batch, info)                          before a micro-batch's backward
 //   observe(segment, samples)                        from the layers (nn/sample_gradients.hpp)
 //   precondition(gradients, info)                    the mean gradient, before accept; collective
+//   state(applied), restore(numbers)                 optional: what a checkpoint saves of it
 //
-// It is a member of the trainer, beside the planes: what it holds has another size than a plane. It
+// It is a member of the trainer's bucket_exchange: what it holds has another size than a plane. It
 // is reached by the type alone, so that a trainer of another optimizer has neither the member nor
 // the calls. The optimizer needs the exact mean, and has no use for norms, which are of the gradient
 // before.

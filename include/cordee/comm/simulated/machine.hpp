@@ -6,7 +6,7 @@
 //   fat_tree    GPUs below nodes below racks below one core; a message goes up to the lowest part
 //               that both ranks share, and down
 //   torus       one router a rank, with two neighbors in each dimension; dimension by dimension,
-//               the shorter way round
+//               the shorter way round; ranks are a multiple of the product of the last two
 //   dragonfly   routers of a group are connected in pairs, and so are groups, by one link each way;
 //               minimal routes: to the group's gateway, across, to the router
 //
