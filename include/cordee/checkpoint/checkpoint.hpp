@@ -103,7 +103,7 @@ struct checkpoint {
         std::chrono::steady_clock::now() - saved_at;
     const bool late = every.minutes > 0 && run.comm().rank() == 0 && since.count() >= every.minutes;
     const bool requested = detail::checkpoints::stop_signal::requested();
-    // What each rank knows for itself, in one message.
+    // What differs between ranks, in one message.
     std::array votes{writer.is_writing() ? 1.0 : 0.0, late ? 1.0 : 0.0, requested ? 1.0 : 0.0};
     allreduce_host(run.comm(), votes, reduce_op::max);
     const bool stops = votes[2] > 0;
