@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include <cordee/comm/ring.hpp>
+#include <cordee/comm/solo.hpp>
 #include <cordee/nn/adversarial.hpp>
 #include <cordee/optim/lars.hpp>
 #include <cordee/optim/sgd.hpp>
@@ -94,4 +95,29 @@ TEST_CASE("adversarial: a resumed run of fresh weights goes on with equal bits")
     CHECK(std::equal(run.weights().begin(), run.weights().end(), second.weights().begin()));
     return 0;
   });
+}
+
+TEST_CASE("adversarial: after a resume the attack has the weights of now, not the initial ones") {
+  model stale, resumed, fresh({.stale = false});
+  loader feed = feed_of(self_comm{});
+  trainer run{stale, sgd{}, steady, solo{}, {.seed = 3}};
+  trainer second{resumed, sgd{}, steady, solo{}, {.seed = 3}};
+  trainer third{fresh, sgd{}, steady, solo{}, {.seed = 3}};
+  for (int k = 0; k < 3; ++k) run.step(feed.next(), feed.epoch(k));
+  const auto copy_to = [&](auto& other) {
+    std::copy(run.weights().begin(), run.weights().end(), other.weights().begin());
+    other.restore(run.state());
+  };
+  copy_to(second);
+  copy_to(third);
+  const auto micro = feed.next();
+  run.step(micro, feed.epoch(3));
+  second.step(micro, feed.epoch(3));
+  third.step(micro, feed.epoch(3));
+  const auto copies = [](const model& m) {
+    const auto x = m.adversarial_images();
+    return std::vector<std::uint8_t>(x.begin(), x.end());
+  };
+  CHECK(copies(resumed) == copies(fresh));
+  CHECK(copies(stale) != copies(fresh));
 }

@@ -16,8 +16,8 @@
 // uses w alone.
 //
 // A step costs that of twice the images, and the forward pass and input gradient of `steps` times
-// the images. v is not saved: the first step after a resume has the new trainer's initial weights.
-// Metrics are those of the images themselves. Not written for GPUs yet.
+// the images. v is not saved: the first step after a resume, and after an evaluation of averaged
+// weights, has v = w'. Metrics are those of the images themselves. Not written for GPUs yet.
 #pragma once
 
 #include <algorithm>
@@ -141,7 +141,7 @@ class adversarial {
     return {own_.make_packed_parameters(), own_.make_packed_parameters(),
             own_.make_packed_parameters(), buffer<real, D>(where(), Net::plane_size())};
   }
-  /// Those of the call before become the stale ones.
+  /// Those of the call before become the stale ones, unless they are packed anew (nn/model.hpp).
   void pack_parameters(span_on<const real, D> plane, packed_parameters& out, stream s) const {
     own_.pack_parameters(plane, out.own, s);
     real* const both = out.scratch.span().data;

@@ -46,4 +46,16 @@ concept Model = std::movable<M> && Precision<typename M::precision> && Device<ty
                   { m.where() } -> std::convertible_to<typename M::device>;
                 };
 
+namespace detail::nn {
+
+/// Packs weights that do not follow from those packed before, of a file or an average: a model with
+/// stale ones then has no others (nn/adversarial.hpp).
+template <class M, class Plane, class Packed, class Stream>
+void pack_anew(const M& model, const Plane& plane, Packed& packed, Stream s) {
+  if constexpr (requires { packed.is_packed; }) packed.is_packed = false;
+  model.pack_parameters(plane, packed, s);
+}
+
+}  // namespace detail::nn
+
 }  // namespace cordee::inline CORDEE_ABI

@@ -22,6 +22,7 @@
 #include <cordee/data/sample_threads.hpp>
 #include <cordee/data/slice_reader.hpp>
 #include <cordee/device/buffer.hpp>
+#include <cordee/nn/model.hpp>
 #include <cordee/optim/optimizer.hpp>
 #include <cordee/train/upload.hpp>
 
@@ -83,7 +84,7 @@ auto with_mean_model(Run& run, const F& f) {
                  replaces = Run::weights_differ || averages;
   const span_on<real, device> range = replaces ? run.weights() : run.statistics();
   const auto pack = [&] {
-    if constexpr (replaces) run.model().pack_parameters(run.weights(), run.packed_parameters(), s);
+    if constexpr (replaces) nn::pack_anew(run.model(), run.weights(), run.packed_parameters(), s);
   };
   buffer<real, device> before(where, range.size);
   where.copy(before.span().data, range.data, range.size * sizeof(real), s);

@@ -102,7 +102,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   void adopt_weights() {
     detail::comm::broadcast(reducer_.comm, weights(), stream_);
     planes_.initialize(optimizer_, reducer_, buckets(), stream_);
-    model_.pack_parameters(weights(), packed_parameters_, stream_);
+    detail::nn::pack_anew(model_, weights(), packed_parameters_, stream_);
   }
 
   /// What changes from step to step beside the planes. Collective: no rank may be in a step.
@@ -115,7 +115,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
     detail::train::restore_policies<Real>(state, schedule_, reducer_, exchange_.preconditioner());
     state_ = {state.progress, state.scale, detail::train::to_resume(state.fit), {}, {}, {}};
     gradient_scaler_.restore(device_, stream_);
-    model_.pack_parameters(weights(), packed_parameters_, stream_);
+    detail::nn::pack_anew(model_, weights(), packed_parameters_, stream_);
   }
 
   [[nodiscard]] M& model() { return model_; }

@@ -80,5 +80,6 @@ TEST_CASE("machine: routes stay within the machine") {
   check_routes(fat_tree{{}, {}, {}, 2, 2}, 11, 6);
   check_routes(torus{{}, {3, 4, 1}}, 12, 3);
   check_routes(torus{{}, {2, 2, 3}}, 12, 3);
+  for (const int ranks : {1, 2, 7, 9, 12}) check_routes(torus{{}, {3, 2, 4}}, ranks, 5);
   check_routes(dragonfly{{}, {}, {}, 2, 2}, 12, 5);
 }

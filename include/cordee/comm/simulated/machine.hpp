@@ -70,13 +70,14 @@ struct torus {
   std::array<int, 3> dimensions{1, 1, 1};  // of ranks, row-major; the first one is unbounded
 
   [[nodiscard]] std::vector<link_speed> links(int ranks) const {
-    return std::vector<link_speed>(2 * dimensions.size() * static_cast<std::size_t>(ranks), link);
+    return std::vector<link_speed>(2 * dimensions.size() * static_cast<std::size_t>(routers(ranks)),
+                                   link);
   }
   void route(int from, int to, int ranks, std::vector<int>& path) const {
     constexpr int count = 3;
     int at = from, stride = 1;
     for (int d = count - 1; d >= 0; --d) {
-      const int size = d == 0 ? ranks / stride : dimensions[static_cast<std::size_t>(d)];
+      const int size = d == 0 ? routers(ranks) / stride : dimensions[static_cast<std::size_t>(d)];
       const int ahead = ((to / stride - from / stride) % size + size) % size;
       const bool up = 2 * ahead <= size;
       for (int hops = up ? ahead : size - ahead; hops > 0; --hops) {
@@ -86,6 +87,13 @@ struct torus {
       }
       stride *= size;
     }
+  }
+
+ private:
+  // Whole planes, of which the ranks are the first routers.
+  [[nodiscard]] int routers(int ranks) const {
+    const int plane = dimensions[1] * dimensions[2];
+    return (ranks + plane - 1) / plane * plane;
   }
 };
 
