@@ -14,6 +14,7 @@
 #include <cordee/comm/solo.hpp>
 #include <cordee/ops/engines/tensor_core/engine.hpp>
 #include <cordee/ops/gpu/quantized_table.hpp>
+#include <cordee/ops/gpu/quantizing_batch_norm.hpp>
 #include <cordee/train/calibrate.hpp>
 #include <cordee/train/weights.hpp>
 
