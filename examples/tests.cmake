@@ -158,6 +158,8 @@ if(TARGET train)
   cordee_example(train.other_images STATUS 1 MATCH "has images of 1x28x28, resnet20 is compiled for 3x32x32"
     RUN ${train} ${fashion} --network resnet20)
   cordee_example(train.without_data STATUS 1 MATCH "train: .*nowhere" RUN ${train} --format idx --data nowhere --network resnet8)
+  cordee_example(train.usual_rate MATCH "schedule +warm-up from 0 over the first 0.2 epochs of: 1 = 64/64 times: cosine from 0.001 to 0 "
+    RUN ${train} --format synthetic --network resnet8 --batch 64 --reference-batch 64 --warmup 0.2 --optimizer adamw --dry-run)
   # 72.3, 64.5, 69.4; a guess has 10
   cordee_example(train.adam NUMBER "top-1 ([0-9.]+) %, top-5" 40 95
     RUN ${train} ${fashion} --epochs 0.5 --optimizer adam --learning-rate 0.002)
