@@ -4,9 +4,12 @@
 // The tile of engine `direct` for bf16: pixels of an output row x blocks of V filters.
 //
 // A register holds the sums of V filters at one pixel; one instruction adds two channels to each
-// (bfloat_dot.hpp), and each sum is rounded to bf16 once, when it is stored.
+// (bfloat_dot.hpp), and each sum is rounded to bf16 once, when it is stored. The last two numbers of
+// a window row are a pair also if the row is odd: the first of them was in the pair before, too, and
+// has a zero weight here.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 
 #include <cordee/ops/engines/direct/bfloat_dot.hpp>
@@ -16,10 +19,11 @@ namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// The memory of a tile. Pitches count numbers.
 struct bfloat_area {
-  int blocks = 0, window = 0;                         // of channels, V each; rows and columns
+  int blocks = 0, rows = 0;                           // of channels; of the window
+  std::ptrdiff_t row_numbers = 0;                     // of x in a window row, at least 2
   const bfloat* x = nullptr;                          // the window's first pixel
   std::ptrdiff_t x_step = 0, x_row = 0, x_block = 0;  // between pixels of y; rows, blocks of x
-  const bfloat* w = nullptr;                          // (C/V, R, S, V/2, V, 2)
+  const bfloat* w = nullptr;                          // (blocks, rows, pairs, V, 2)
   std::ptrdiff_t w_block = 0;                         // from one block of filters to the next
   bfloat* y = nullptr;                                // (pixels, V)
   std::ptrdiff_t y_block = 0;
@@ -39,15 +43,18 @@ template <int V, bool Dots, int Blocks, int Pixels>
     }
 }
 
-template <int V, bool Dots, int Blocks, int Pixels>
+/// Pixels of y are Step numbers of x apart, or where it is 0, x_step.
+template <int V, bool Dots, int Blocks, int Step, int Pixels>
 [[gnu::noinline]] void bfloat_tile(const bfloat_area& at) {
+  const std::ptrdiff_t step = Step != 0 ? Step : at.x_step, numbers = at.row_numbers;
   typedef bfloat_pair pair [[gnu::may_alias, gnu::aligned(2)]];
   tile_sums<float, V, Blocks, Pixels> sum{};
   const bfloat* w = at.w;
   for (int block = 0; block < at.blocks; ++block)
-    for (int r = 0; r < at.window; ++r) {
-      const bfloat* x = at.x + block * at.x_block + r * at.x_row;
-      for (const bfloat* const end = x + at.window * V; x != end; x += 2, w += 2 * V) {
+    for (int r = 0; r < at.rows; ++r) {
+      const bfloat* const row = at.x + block * at.x_block + r * at.x_row;
+      for (std::ptrdiff_t i = 0; i < numbers; i += 2, w += 2 * V) {
+        const bfloat* const x = row + std::min(i, numbers - 2);
         bfloat_pairs<V> weight[std::size_t{Blocks}];
 #pragma GCC unroll 32
         for (int b = 0; b < Blocks; ++b)
@@ -55,7 +62,7 @@ template <int V, bool Dots, int Blocks, int Pixels>
               load<bfloat_pair, V>(reinterpret_cast<const bfloat_pair*>(w + b * at.w_block));
 #pragma GCC unroll 32
         for (int t = 0; t < Pixels; ++t) {
-          const bfloat_pair pixel = *reinterpret_cast<const pair*>(x + t * at.x_step);
+          const bfloat_pair pixel = *reinterpret_cast<const pair*>(x + t * step);
 #pragma GCC unroll 32
           for (int b = 0; b < Blocks; ++b)
             sum[b][t] = bfloat_dot<V, Dots>::add(sum[b][t], pixel, weight[b]);
@@ -66,7 +73,7 @@ template <int V, bool Dots, int Blocks, int Pixels>
 }
 
 /// `pixels` adjacent pixels of a row.
-template <int V, bool Dots, int Blocks>
+template <int V, bool Dots, int Blocks, int Step = 0>
 void bfloat_row(bfloat_area at, int pixels) {
   const bfloat_area row = at;
   for_tiles<tile_registers<float, V> / Blocks>(
@@ -74,7 +81,7 @@ void bfloat_row(bfloat_area at, int pixels) {
         at.x = row.x + done * row.x_step;
         at.y = row.y + std::ptrdiff_t{V} * done;
         for (; tiles > 0; --tiles, at.x += Pixels * at.x_step, at.y += Pixels * V)
-          bfloat_tile<V, Dots, Blocks, Pixels>(at);
+          bfloat_tile<V, Dots, Blocks, Step, Pixels>(at);
       });
 }
 

@@ -144,7 +144,9 @@ struct direct_with {
   /// In numbers of N.
   template <class N>
   static std::size_t packed_fprop_size(const convolution_problem& p) {
-    return forward_form<N>(p).size() * (in_pairs<N>(p, false) ? 1 : numbers_per_wide<N>);
+    if constexpr (std::same_as<N, bfloat> && BfloatDots)
+      if (in_pairs<N>(p, false)) return pairs<width<N>>(p, false).packed_size();
+    return forward_form<N>(p).size() * numbers_per_wide<N>;
   }
   template <class N>
   static std::size_t packed_dgrad_size(const convolution_problem& p) {
