@@ -142,10 +142,10 @@ void add_options(CLI::App& app, settings& s) {
   };
   optimization("--epochs", s.epochs, "Passes over the training data")->check(NonNegativeNumber);
   optimization("--batch", s.batch, "Samples of an update over all ranks; 256 if none is given")
-      ->check(NonNegativeNumber);
+      ->check(PositiveNumber);
   optimization("--batch-per-rank", s.batch_per_rank,
                "Samples of a micro-batch on each rank, instead of --batch")
-      ->check(NonNegativeNumber);
+      ->check(PositiveNumber);
   optimization("--accumulate", s.accumulate, "Micro-batches of an update on each rank")
       ->check(PositiveNumber);
   optimization("--optimizer", s.optimizer,
@@ -246,12 +246,13 @@ network_entry find_network(const settings& s) {
 }
 
 /// The options as a file that --config reads: without empty lists, which CLI11 writes as "[]" and
-/// would read as a name.
+/// would read as a name, and without the batch that was not given.
 std::string settings_of(const CLI::App& app) {
   std::string text;
   std::istringstream lines(app.config_to_str(true));
   for (std::string line; std::getline(lines, line);)
-    if (!line.ends_with("=\"[]\"")) text += line + "\n";
+    if (!line.ends_with("=\"[]\"") && line != "batch=0" && line != "batch-per-rank=0")
+      text += line + "\n";
   return text;
 }
 
