@@ -15,7 +15,7 @@
 #include <chrono>
 #include <optional>
 
-#include <cordee/comm/nccl/bootstrap_relay.hpp>
+#include <cordee/comm/bootstrap/relay.hpp>
 
 #include "tests/fuzz/memory_file.hpp"
 

@@ -5,7 +5,7 @@
 // which only what is well-formed counts, and which is passed on with the same meaning; and the
 // address of a bootstrap server.
 #include <cordee/comm/failure_report.hpp>
-#include <cordee/comm/nccl/rendezvous.hpp>
+#include <cordee/comm/bootstrap/rendezvous.hpp>
 
 #include "tests/fuzz/memory_file.hpp"
 

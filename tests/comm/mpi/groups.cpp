@@ -9,7 +9,7 @@
 #include <cordee/comm/hierarchical.hpp>
 #include <cordee/comm/hybrid.hpp>
 #include <cordee/comm/mpi.hpp>
-#include <cordee/comm/nccl/rendezvous.hpp>
+#include <cordee/comm/bootstrap/rendezvous.hpp>
 #include <cordee/comm/one_shot.hpp>
 #include <cordee/comm/ring.hpp>
 #include <cordee/comm/subgroup.hpp>

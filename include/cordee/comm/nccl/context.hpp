@@ -22,7 +22,7 @@
 
 #include <cordee/comm/error_context.hpp>
 #include <cordee/comm/nccl/awaited_operation.hpp>
-#include <cordee/comm/nccl/bootstrap_client.hpp>
+#include <cordee/comm/bootstrap/client.hpp>
 #include <cordee/comm/nccl/communicator.hpp>
 #include <cordee/comm/nccl/resources.hpp>
 #include <cordee/comm/nccl/status.hpp>

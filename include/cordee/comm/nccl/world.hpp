@@ -26,17 +26,14 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
-#include <optional>
-#include <random>
 #include <string>
 #include <vector>
 
-#include <ifaddrs.h>
 #include <unistd.h>
 
+#include <cordee/comm/bootstrap/session.hpp>
 #include <cordee/comm/host_info.hpp>
 #include <cordee/comm/nccl/context.hpp>
-#include <cordee/comm/nccl/rendezvous.hpp>
 #include <cordee/comm/poll_until.hpp>
 #include <cordee/comm/transport.hpp>
 #include <cordee/device/cuda_pool_access.hpp>
@@ -48,9 +45,10 @@ class nccl_world {
   /// `device`: the GPU to use; -1: the one of the local rank.
   template <Rendezvous R>
   nccl_world(R rendezvous, std::chrono::milliseconds wait_limit, int device)
-      : deadline(wait_limit), self_(rendezvous.assignment()) {
-    expects(self_.size > 0 && self_.rank < self_.size, "nccl: a rank beyond the number of ranks");
-    connect(rendezvous);
+      : deadline(wait_limit),
+        bootstrap_(rendezvous, rendezvous.host(), wait_limit),
+        self_(bootstrap_.self),
+        control_(bootstrap_.control()) {
     try {
       start(device);
     } catch (const std::exception& e) {
@@ -64,8 +62,8 @@ class nccl_world {
 
   [[nodiscard]] int rank() const { return self_.rank; }
   [[nodiscard]] int size() const { return self_.size; }
-  [[nodiscard]] const failure& first_failure() const { return control_->first_failure; }
-  [[nodiscard]] bool has_left(int rank) const { return control_->has_left(rank); }
+  [[nodiscard]] const failure& first_failure() const { return control_.first_failure; }
+  [[nodiscard]] bool has_left(int rank) const { return control_.has_left(rank); }
   [[nodiscard]] int device() const { return device_; }
   [[nodiscard]] int workers() const { return workers_; }
   /// Collective at its first call for a context that is not made at the start.
@@ -77,7 +75,7 @@ class nccl_world {
       device::cuda_check(cudaSetDevice(device_), "cudaSetDevice");
       try {
         contexts_[i] =
-            std::make_unique<nccl_context>(*control_, self_, k, device_, deadline, ids_[i]);
+            std::make_unique<nccl_context>(control_, self_, k, device_, deadline, ids_[i]);
       } catch (const std::exception& e) {
         fail(e.what());  // no effect where the exception reports the run's failure
         throw;
@@ -87,24 +85,16 @@ class nccl_world {
   }
 
   /// Sends the cause of the run's failure to every rank; the first cause counts.
-  void fail(const std::string& cause) { control_->fail(cause); }
+  void fail(const std::string& cause) { control_.fail(cause); }
 
   /// Ends what context k has enqueued; by the thread that uses it.
   void end_enqueued(int k) noexcept {
     if (const auto& context = contexts_[static_cast<std::size_t>(k)]) context->end_enqueued();
   }
 
-  /// Leaves, and returns when all have left, or after a failure when the grace period is over: then
-  /// the launcher has to end the ranks that are stuck.
+  /// See bootstrap_session::leave.
   [[gnu::cold]] void leave() {
-    control_->leave();
-    const auto remaining = [&] {
-      control_->poll();
-      return control_->remaining();
-    };
-    if (const std::string ranks = await_leaving(rank(), deadline, first_failure(), remaining);
-        !ranks.empty())
-      std::fprintf(stderr, "cordee: rank %d ends, but not yet %s\n", rank(), ranks.c_str());
+    bootstrap_.leave([] {});
     if (first_failure().happened()) return;
     for (const auto& context : contexts_)
       if (context) context->finish();
@@ -120,39 +110,8 @@ class nccl_world {
     std::array<ncclUniqueId, context_count> ids;  // from rank 0
   };
 
-  // Starts rank 0's server and connects to it, also rank 0.
-  template <class R>
-  [[gnu::cold]] void connect(R& rendezvous) {
-    std::string secret;
-    if (self_.rank == 0) {
-      secret = rendezvous.port() == 0 ? random_secret() : rendezvous.secret();
-      server_.emplace(self_.size, rendezvous.port(), secret, deadline, rendezvous.host());
-      rendezvous.publish({server_->port(), secret, names_of_this_host()});
-    }
-    tcp_connection connection;
-    std::string tried;
-    const auto connected = [&] {
-      const auto address =
-          self_.rank == 0 ? bootstrap_address{server_->port(), secret, {server_->local_address()}}
-                          : rendezvous.find();
-      if (!address) return false;
-      tried = address->describe();
-      const hello greeting{self_.rank, self_.size};  // nvcc 13 loses bare braces
-      connection = bootstrap_client::join(address->hosts, address->port, greeting, address->secret);
-      return !connection.is_closed();
-    };
-    if (!poll_until(connected, deadline, std::chrono::milliseconds(50)))
-      throw error(concat("rank ", self_.rank, " waited ", deadline.count(),
-                         " ms for rank 0 to answer",
-                         tried.empty() ? ", and found no address of it" : concat(" at ", tried),
-                         ": it did not start, cannot be reached from this host, has another secret "
-                         "(CORDEE_SECRET_KEY), or has all its ranks already"));
-    control_.emplace(self_, std::move(connection));
-  }
-
   [[gnu::cold]] void start(int device) {
-    const auto hosts =
-        parse_all<host_info>(control_->allgather(to_bytes(host_info::local()), deadline));
+    const auto hosts = bootstrap_.allgather(host_info::local());
     const node_info node = node_info::of(self_.rank, hosts);
     workers_ = node.cores_per_rank();
 
@@ -166,7 +125,7 @@ class nccl_world {
                        "cudaDeviceGetPCIBusId");
     if (self_.rank == 0)
       for (ncclUniqueId& id : gpu.ids) nccl_check(ncclGetUniqueId(&id), "ncclGetUniqueId");
-    const auto gpus = parse_all<gpu_info>(control_->allgather(to_bytes(gpu), deadline));
+    const auto gpus = bootstrap_.allgather(gpu);
     check_distinct(hosts, gpus);
     device::share_pool(device_, peers_in_process(hosts, gpus));
     ids_ = gpus.front().ids;
@@ -222,36 +181,11 @@ class nccl_world {
                              ", which NCCL does not support: start one rank for each GPU, or run "
                              "them as threads, which may share one (threads::launch)"));
   }
-  template <class T>
-  static std::vector<T> parse_all(const std::vector<std::string>& bytes) {
-    std::vector<T> values;
-    for (const std::string& b : bytes) values.push_back(from_bytes<T>(b));
-    return values;
-  }
 
-  // Its name, which other hosts may resolve, its addresses, and the loopback.
-  [[gnu::cold]] static std::vector<std::string> names_of_this_host() {
-    std::vector<std::string> names{host_info::local().name};
-    ifaddrs* interfaces = nullptr;
-    if (getifaddrs(&interfaces) == 0) {
-      for (const ifaddrs* i = interfaces; i != nullptr; i = i->ifa_next) {
-        if (i->ifa_addr == nullptr || i->ifa_addr->sa_family != AF_INET) continue;
-        char text[INET_ADDRSTRLEN];
-        const auto& address = reinterpret_cast<const sockaddr_in*>(i->ifa_addr)->sin_addr;
-        if (inet_ntop(AF_INET, &address, text, sizeof text) != nullptr &&
-            std::strcmp(text, "127.0.0.1") != 0)
-          names.emplace_back(text);
-      }
-      freeifaddrs(interfaces);
-    }
-    names.emplace_back("127.0.0.1");
-    return names;
-  }
-
-  const rank_assignment self_;
+  bootstrap_session bootstrap_;
+  const rank_assignment& self_;
+  bootstrap_client& control_;
   int device_ = 0, workers_ = 1;
-  std::optional<bootstrap_server> server_;  // of rank 0
-  std::optional<bootstrap_client> control_;
   std::array<ncclUniqueId, context_count> ids_;
   std::array<std::once_flag, context_count> made_;
   std::array<std::unique_ptr<nccl_context>, context_count> contexts_;

@@ -7,7 +7,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/comm/nccl/tcp_connection.hpp>
+#include <cordee/comm/bootstrap/tcp_connection.hpp>
 
 using namespace cordee;
 using detail::comm::frame, detail::comm::tcp_connection, detail::comm::listener;

@@ -13,8 +13,8 @@
 
 #include <poll.h>
 
-#include <cordee/comm/nccl/bootstrap_relay.hpp>
-#include <cordee/comm/nccl/tcp_connection.hpp>
+#include <cordee/comm/bootstrap/relay.hpp>
+#include <cordee/comm/bootstrap/tcp_connection.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::comm {
 

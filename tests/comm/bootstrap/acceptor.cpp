@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/comm/nccl/bootstrap_acceptor.hpp>
+#include <cordee/comm/bootstrap/acceptor.hpp>
 
 #include "tests/support/local_listener.hpp"
 

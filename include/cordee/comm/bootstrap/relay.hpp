@@ -17,7 +17,7 @@
 
 #include <poll.h>
 
-#include <cordee/comm/nccl/tcp_connection.hpp>
+#include <cordee/comm/bootstrap/tcp_connection.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::comm {
 

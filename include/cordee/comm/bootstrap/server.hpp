@@ -17,9 +17,9 @@
 #include <thread>
 #include <utility>
 
-#include <cordee/comm/nccl/bootstrap_acceptor.hpp>
-#include <cordee/comm/nccl/bootstrap_relay.hpp>
-#include <cordee/comm/nccl/tcp_connection.hpp>
+#include <cordee/comm/bootstrap/acceptor.hpp>
+#include <cordee/comm/bootstrap/relay.hpp>
+#include <cordee/comm/bootstrap/tcp_connection.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::comm {
 

@@ -18,7 +18,7 @@
 #include <fcntl.h>
 #include <sys/resource.h>
 
-#include <cordee/comm/nccl/bootstrap_client.hpp>
+#include <cordee/comm/bootstrap/client.hpp>
 
 #include "tests/support/ranks.hpp"
 

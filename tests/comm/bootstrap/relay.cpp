@@ -9,7 +9,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/comm/nccl/bootstrap_relay.hpp>
+#include <cordee/comm/bootstrap/relay.hpp>
 
 using namespace cordee;
 using namespace std::chrono_literals;

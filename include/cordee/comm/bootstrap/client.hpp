@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
+#include <cordee/comm/bootstrap/server.hpp>
 #include <cordee/comm/failure_report.hpp>
 #include <cordee/comm/launcher_environment.hpp>
-#include <cordee/comm/nccl/bootstrap_server.hpp>
 #include <cordee/comm/poll_until.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::comm {
@@ -62,8 +62,7 @@ class bootstrap_client {
       throw error(concat("rank ", self_.rank, " aborted: ", first_failure.cause()));
     if (!in_time)
       throw error(concat("rank ", self_.rank, " waited ", deadline.count(),
-                         " ms for every rank to start: one is stuck, or does not call "
-                         "nccl::launch"));
+                         " ms for every rank to start: one is stuck, or does not call launch"));
     return split(gathered);
   }
 

@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/comm/nccl/bootstrap_client.hpp>
+#include <cordee/comm/bootstrap/client.hpp>
 
 #include "tests/support/ranks.hpp"
 

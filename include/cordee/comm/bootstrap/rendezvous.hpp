@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the ranks of nccl::launch find rank 0's bootstrap server: by a file that all can read, by an
+// How the ranks of nccl::launch and zeromq::launch find rank 0's bootstrap server: by a file that all can read, by an
 // existing communicator, or by an address that every rank is started with.
 #pragma once
 
@@ -20,8 +20,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cordee/comm/bootstrap/server.hpp>
 #include <cordee/comm/launcher_environment.hpp>
-#include <cordee/comm/nccl/bootstrap_server.hpp>
 #include <cordee/comm/transport.hpp>
 #include <cordee/device/cpu.hpp>
 
@@ -138,7 +138,7 @@ struct rendezvous_tcp {
     if (address) return *address;
     if (assignment().size == 1) return {"127.0.0.1", 0};
     throw error(
-        "nccl::launch: no rendezvous address: start the ranks by torchrun, set MASTER_ADDR and "
+        "launch: no rendezvous address: start the ranks by torchrun, set MASTER_ADDR and "
         "MASTER_PORT, or pass rendezvous_file{\"a path that all ranks can access\"} or "
         "rendezvous_comm{an mpi communicator}");
   }

@@ -8,7 +8,7 @@
 #include <doctest/doctest.h>
 #include <sys/stat.h>
 
-#include <cordee/comm/nccl/rendezvous.hpp>
+#include <cordee/comm/bootstrap/rendezvous.hpp>
 
 #include "tests/support/folder.hpp"
 #include "tests/support/ranks.hpp"
