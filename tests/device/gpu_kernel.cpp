@@ -17,6 +17,13 @@ using namespace support;
 
 namespace {
 
+/// Called once by each thread.
+struct single_call_op {
+  static constexpr std::size_t numbers_per_thread = 1;
+  int* calls;
+  CORDEE_DEVICE void operator()(std::size_t i) const { ++calls[i]; }
+};
+
 /// out[block] <- the sum over the block's threads of in, through shared memory, by halving.
 template <bool MissingBarrier>
 struct halving_sum {
@@ -158,6 +165,8 @@ TEST_CASE("gpu kernel, emulated: for_each calls f once for every index") {
     std::vector<int> calls(n);
     for_each(emulated::stream{}, n, [at = calls.data()](std::size_t i) { ++at[i]; });
     CHECK(calls == std::vector<int>(n, 1));
+    for_each(emulated::stream{}, n, single_call_op{calls.data()});
+    CHECK(calls == std::vector<int>(n, 2));
   }
 }
 

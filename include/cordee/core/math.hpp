@@ -16,8 +16,8 @@
 
 namespace cordee::inline CORDEE_ABI::detail::core {
 
-using std::abs, std::ceil, std::cos, std::exp, std::floor, std::isfinite, std::isnan, std::llround,
-    std::log, std::log1p, std::pow, std::sqrt;
+using std::abs, std::ceil, std::cos, std::exp, std::floor, std::fma, std::isfinite, std::isnan,
+    std::llround, std::log, std::log1p, std::pow, std::sqrt;
 
 }  // namespace cordee::inline CORDEE_ABI::detail::core
 
@@ -34,6 +34,7 @@ inline double sqrt(double x) { return __builtin_sqrt(x); }
 inline double exp(double x) { return __builtin_exp(x); }
 inline double log(double x) { return __builtin_log(x); }
 inline double log1p(double x) { return __builtin_log1p(x); }
+inline double fma(double x, double y, double z) { return __builtin_fma(x, y, z); }
 inline double pow(double x, double y) { return __builtin_pow(x, y); }
 inline double cos(double x) { return __builtin_cos(x); }
 inline double ceil(double x) { return __builtin_ceil(x); }

@@ -109,21 +109,33 @@ class stream_buffer {
 /// n / each, rounded up: blocks of `each` elements that cover n.
 constexpr std::size_t blocks_for(std::size_t n, std::size_t each) { return (n + each - 1) / each; }
 
+/// How often a thread of for_each calls F, on the average. An F whose numbers are few, or which
+/// divides, may ask for one call, which then stands in no loop.
+template <class F>
+constexpr std::size_t numbers_per_thread() {
+  if constexpr (requires { F::numbers_per_thread; })
+    return F::numbers_per_thread;
+  else
+    return 4;
+}
+
 /// f(i) for every i < n; adjacent threads take adjacent i, so that memory accesses coalesce.
 template <class F>
 struct for_each_kernel {
   static constexpr int threads = 256;
   static constexpr bool independent = true;  // no barriers
-  static constexpr std::size_t numbers_per_thread = 4;
+  static constexpr std::size_t numbers_per_block = threads * numbers_per_thread<F>();
   std::size_t n;
   F f;
 
   template <class Block>
   CORDEE_DEVICE void operator()(Block& b) const {
-    const std::size_t stride = b.blocks() * threads;
-    for (std::size_t i = b.index() * threads + static_cast<std::size_t>(b.thread()); i < n;
-         i += stride)
-      f(i);
+    std::size_t i = b.index() * threads + static_cast<std::size_t>(b.thread());
+    if constexpr (numbers_per_block == threads) {
+      if (i < n) f(i);
+    } else {
+      for (const std::size_t stride = b.blocks() * threads; i < n; i += stride) f(i);
+    }
   }
 };
 
@@ -133,8 +145,7 @@ struct for_each_kernel {
 template <GpuStream S, class F>
 void for_each(S s, std::size_t n, const F& f) {
   using kernel = detail::device::for_each_kernel<F>;
-  s.launch_kernel(detail::device::blocks_for(n, kernel::threads * kernel::numbers_per_thread),
-                  kernel{n, f});
+  s.launch_kernel(detail::device::blocks_for(n, kernel::numbers_per_block), kernel{n, f});
 }
 
 /// Calls f(0) in one thread.

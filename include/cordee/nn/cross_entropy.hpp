@@ -12,6 +12,7 @@
 
 #include <cordee/core/concat.hpp>
 #include <cordee/core/config.hpp>
+#include <cordee/core/divisor.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/math.hpp>
 
@@ -22,14 +23,15 @@ struct cross_entropy {
 
   struct sample_loss {
     double value;
-    double largest, sum;  // max z, sum of exp(z - largest)
-    double on, off;       // t = on y + off
+    double largest;             // max z
+    detail::core::divisor sum;  // of exp(z - largest)
+    double on, off;             // t = on y + off
 
     [[nodiscard]] CORDEE_HOST_DEVICE double gradient(double z, double y) const {
       return probability(z) - (on * y + off);
     }
     [[nodiscard]] CORDEE_HOST_DEVICE double probability(double z) const {
-      return detail::core::exp(z - largest) / sum;
+      return sum.quotient(detail::core::exp(z - largest));
     }
   };
   template <class Sample>
@@ -38,10 +40,10 @@ struct cross_entropy {
     const double sum =
         s.sum([largest](double z, double) { return detail::core::exp(z - largest); });
     const double log_sum = detail::core::log(sum), hard = log_sum - (s.target_logit() - largest);
-    if (eps == 0) return {hard, largest, sum, 1, 0};
+    if (eps == 0) return {hard, largest, detail::core::divisor(sum), 1, 0};
     const double deviation = s.sum([largest](double z, double) { return z - largest; });
-    return {(1 - eps) * hard + eps * (log_sum - deviation / classes), largest, sum, 1 - eps,
-            eps / classes};
+    return {(1 - eps) * hard + eps * (log_sum - deviation / classes), largest,
+            detail::core::divisor(sum), 1 - eps, eps / classes};
   }
 
   [[nodiscard]] constexpr cross_entropy in_evaluation() const { return {}; }

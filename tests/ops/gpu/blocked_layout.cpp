@@ -35,12 +35,13 @@ TEST_CASE("blocked_layout: the position of a vector is that of its first number"
     for (const unsigned size : {1u, 4u, 8u}) {
       if (static_cast<unsigned>(V) % size != 0) continue;
       const detail::ops::blocked_layout layout({10, 2, 3}, V);
+      const detail::ops::vector_positions positions(layout, static_cast<int>(size));
       for (unsigned i = 0; i < 3 * layout.size() / size; ++i) {
-        const auto position = layout.position_of(std::size_t{i} * size),
-                   vector = layout.position_of_vector(i, size);
-        CHECK(vector.sample == position.sample);
-        CHECK(vector.channel == position.channel);
-        CHECK(vector.pixel == position.pixel);
+        const auto of_number = layout.position_of(std::size_t{i} * size);
+        const auto of_vector = positions(static_cast<int>(i));
+        CHECK(of_vector.plane == of_number.sample * layout.blocks + of_number.channel / layout.V);
+        CHECK(static_cast<std::size_t>(of_vector.lane) == of_number.channel % layout.V);
+        CHECK(static_cast<std::size_t>(of_vector.pixel) == of_number.pixel);
       }
     }
 }

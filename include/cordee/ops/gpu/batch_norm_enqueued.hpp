@@ -30,6 +30,7 @@ struct own_moments_op {
 
 /// mean <- m,  variance <- d_r + n_r (m_r - m)^2, from the unbiased variance.
 struct own_deviation_op {
+  static constexpr std::size_t numbers_per_thread = 1;
   std::size_t channels;
   double count;
   const double* message;
@@ -51,6 +52,7 @@ struct own_deviation_op {
 /// Lane c's coefficients, and the unbiased variance v N / (N - 1); of padding as it is.
 template <class Real>
 struct enqueued_moments_op {
+  static constexpr std::size_t numbers_per_thread = 1;
   std::size_t channels, lanes;
   const double* message;
   const Real* gamma;
@@ -104,6 +106,7 @@ struct own_sums_op {
 /// Lane c's coefficients of dx, from the sums over all ranks; of padding from its own.
 template <class Real>
 struct enqueued_sums_op {
+  static constexpr std::size_t numbers_per_thread = 1;
   std::size_t channels, lanes;
   const double *message, *rows;
   const Real* gamma;

@@ -8,6 +8,7 @@
 #include <cstddef>
 
 #include <cordee/core/extent.hpp>
+#include <cordee/ops/fast_divisor.hpp>
 #include <cordee/ops/layout.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
@@ -36,15 +37,30 @@ struct blocked_layout {
     const std::size_t row = offset / V, plane = row / pixels;
     return {plane / blocks, plane % blocks * V + offset % V, row % pixels};
   }
-  /// The first number of vector i, of `size` numbers each: by divisions of 32 bits, which take a
-  /// fraction of the time of those of 64.
-  [[nodiscard]] CORDEE_HOST_DEVICE constexpr position position_of_vector(unsigned i,
-                                                                         unsigned size) const {
-    const unsigned vectors = static_cast<unsigned>(V) / size, row = i / vectors,
-                   side = static_cast<unsigned>(pixels), plane = row / side,
-                   count = static_cast<unsigned>(blocks);
-    return {plane / count, plane % count * V + std::size_t{i % vectors * size}, row % side};
+};
+
+/// Where the vectors of activations lie, of `size` numbers each and fewer than 2^31 in all: without
+/// a division, which takes longer than the rest of a kernel's loop.
+class vector_positions {
+ public:
+  constexpr vector_positions(const blocked_layout& of, int size)
+      : size_(size),
+        by_vectors_(static_cast<int>(of.V) / size),
+        by_pixels_(static_cast<int>(of.pixels)) {}
+
+  struct position {
+    std::size_t plane;  // sample * blocks + block
+    int pixel, lane;    // lane: the first number's, 0 .. V-1
+  };
+  [[nodiscard]] CORDEE_HOST_DEVICE constexpr position operator()(int i) const {
+    const int row = by_vectors_.quotient(i), plane = by_pixels_.quotient(row);
+    return {static_cast<std::size_t>(plane), row - plane * by_pixels_.divisor,
+            (i - row * by_vectors_.divisor) * size_};
   }
+
+ private:
+  int size_;
+  fast_divisor by_vectors_, by_pixels_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::ops

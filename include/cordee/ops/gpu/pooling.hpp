@@ -119,20 +119,20 @@ struct subsample_backward_op {
 template <Number N, int Size>
 struct max_pool_op {
   max_pool_problem p;
-  extent out_extent;
-  blocked_layout in, out;
+  blocked_layout in;
+  vector_positions positions;  // of y
+  fast_divisor by_width;
   const N* x;
   N* y;
   std::uint8_t* argmax;
 
   CORDEE_DEVICE void operator()(std::size_t i) const {
     const std::size_t first = i * Size;
-    const auto position = out.position_of_vector(static_cast<unsigned>(i), Size);
-    const auto pixel = static_cast<int>(position.pixel);
-    const int row = pixel / out_extent.width, column = pixel % out_extent.width;
+    const auto at = positions(static_cast<int>(i));
+    const int row = by_width.quotient(at.pixel), column = at.pixel - row * by_width.divisor;
     const auto [r0, r1] = p.taps(row, p.in.height);
     const auto [s0, s1] = p.taps(column, p.in.width);
-    const N* const plane = x + in.offset({position.sample, position.channel, 0});
+    const N* const plane = x + at.plane * in.pixels * in.V + at.lane;
     vec_16b<N, Size> best;
     std::uint8_t best_tap[std::size_t{Size}] = {};
     for (int r = r0; r < r1; ++r)
@@ -156,7 +156,9 @@ template <Number N, int Size>
 struct max_pool_backward_op {
   max_pool_problem p;
   extent out_extent;
-  blocked_layout in, out;
+  blocked_layout out;
+  vector_positions positions;  // of dx
+  fast_divisor by_width, by_stride;
   const N* dy;
   const std::uint8_t* argmax;
   N* dx;
@@ -165,16 +167,16 @@ struct max_pool_backward_op {
   /// The windows, of `count` along an axis, that contain pixel h of it.
   CORDEE_DEVICE max_pool_problem::range windows_over(int h, int count) const {
     const int past = h + p.padding - p.window;
-    return {past < 0 ? 0 : past / p.stride + 1, std::min((h + p.padding) / p.stride + 1, count)};
+    return {past < 0 ? 0 : by_stride.quotient(past) + 1,
+            std::min(by_stride.quotient(h + p.padding) + 1, count)};
   }
   CORDEE_DEVICE void operator()(std::size_t i) const {
     const std::size_t first = i * Size;
-    const auto position = in.position_of_vector(static_cast<unsigned>(i), Size);
-    const auto pixel = static_cast<int>(position.pixel);
-    const int h = pixel / p.in.width, l = pixel % p.in.width;
+    const auto at = positions(static_cast<int>(i));
+    const int h = by_width.quotient(at.pixel), l = at.pixel - h * by_width.divisor;
     const auto [i0, i1] = windows_over(h, out_extent.height);
     const auto [j0, j1] = windows_over(l, out_extent.width);
-    const std::size_t plane = out.offset({position.sample, position.channel, 0});
+    const std::size_t plane = at.plane * out.pixels * out.V + static_cast<std::size_t>(at.lane);
     vec_16b<N, Size> sum;
     if (accumulate) sum = vec_16b<N, Size>(dx + first);
     for (int row = i0; row < i1; ++row)
@@ -193,11 +195,11 @@ struct max_pool_backward_op {
   }
 };
 
-/// Vectors of activations, which the passes over images index in 32 bits.
+/// Vectors of activations, whose positions are computed in 31 bits.
 template <int Size>
 std::size_t count_vectors(const blocked_layout& of, int samples) {
   const std::size_t vectors = static_cast<std::size_t>(samples) * of.size() / Size;
-  expects(vectors <= 0xffffffffu, "max_pool: a batch has at most 2^32 vectors of channels");
+  expects(vectors < 0x80000000u, "max_pool: a batch has fewer than 2^31 vectors of channels");
   return vectors;
 }
 
@@ -245,7 +247,7 @@ void max_pool_forward(const max_pool_problem& p, int samples, const N* x, N* y,
   expect_vec_aligned<size>(x, y, argmax);
   const blocked_layout in(p.in, V), out(p.out(), V);
   for_each(s, count_vectors<size>(out, samples),
-           max_pool_op<N, size>{p, p.out(), in, out, x, y, argmax});
+           max_pool_op<N, size>{p, in, {out, size}, fast_divisor(p.out().width), x, y, argmax});
 }
 
 /// Each number of dx is computed from the windows that contain it.
@@ -255,9 +257,17 @@ void max_pool_backward(const max_pool_problem& p, int samples, const N* dy,
   constexpr int size = vec_16b_size<N, V>;
   expect_vec_aligned<size>(dy, argmax, dx);
   const blocked_layout in(p.in, V), out(p.out(), V);
-  for_each(
-      s, count_vectors<size>(in, samples),
-      max_pool_backward_op<N, size>{p, p.out(), in, out, dy, argmax, dx, mode == write_mode::add});
+  for_each(s, count_vectors<size>(in, samples),
+           max_pool_backward_op<N, size>{p,
+                                         p.out(),
+                                         out,
+                                         {in, size},
+                                         fast_divisor(p.in.width),
+                                         fast_divisor(p.stride),
+                                         dy,
+                                         argmax,
+                                         dx,
+                                         mode == write_mode::add});
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::ops

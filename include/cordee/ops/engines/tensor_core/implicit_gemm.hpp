@@ -19,8 +19,8 @@
 #include <cordee/core/error.hpp>
 #include <cordee/core/extent.hpp>
 #include <cordee/ops/convolution.hpp>
-#include <cordee/ops/engines/tensor_core/fast_divisor.hpp>
 #include <cordee/ops/engines/tensor_core/mma_type.hpp>
+#include <cordee/ops/fast_divisor.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 

@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/ops/engines/tensor_core/fast_divisor.hpp>
+#include <cordee/ops/fast_divisor.hpp>
 
 using namespace cordee;
 
