@@ -23,6 +23,7 @@
 #include <cordee/optim/sgd.hpp>
 #include <cordee/precision/fp16.hpp>
 #include <cordee/precision/int8.hpp>
+#include <cordee/schedule/adaptive_batch.hpp>
 #include <cordee/schedule/auto_wu.hpp>
 #include <cordee/schedule/constant.hpp>
 #include <cordee/schedule/plateau.hpp>
@@ -174,6 +175,13 @@ constexpr auto synthetic_feed = [](threads comm) {
                 {.global_batch = 6, .seed = 5}};
 };
 
+/// Ranks' gradients differ by a constant, so their noise scale grows as the mean gradient falls.
+struct shifted : quadratic<fp64> {
+  static constexpr extent input{1, 4, 4};
+  static constexpr int classes = 4;
+  explicit shifted(int rank) : quadratic<fp64>{.shift = 0.25 * rank} {}
+};
+
 }  // namespace
 
 TEST_CASE("resume: exact reducers, micro-batches, batches across epochs, an adaptive schedule") {
@@ -181,6 +189,33 @@ TEST_CASE("resume: exact reducers, micro-batches, batches across epochs, an adap
   resumes<fp64>("adamw in fp64", adamw{}, falling, over_ring);
   resumes<fp64>("a plateau", sgd{}, plateaus, over_ring);
   resumes<fp64>("AutoWU", sgd{}, auto_wu{.epochs = 4, .min_learning_rate = 1e-3}, over_ring);
+}
+TEST_CASE("resume: batches that noise has decided, one before the checkpoint and more after") {
+  const folder files;
+  const std::string runs = files.file("runs");
+  on_ranks(2, [&](threads comm) {
+    const auto make = [&](shifted& model) {
+      return trainer{model,
+                     sgd{.momentum = 0.9},
+                     adaptive_batch{constant{0.02}, 8, 8, 0.5},
+                     ring{comm},
+                     {.measure_gradient_noise = true}};
+    };
+    shifted whole_model(comm.rank()), before(comm.rank()), after(comm.rank());
+    auto whole_run = make(whole_model), first = make(before), second = make(after);
+    auto whole_feed = labelled_feed(comm), feed = labelled_feed(comm), fresh = labelled_feed(comm);
+    whole_run.fit(whole_feed, 9);
+    first.fit(feed, 3.5, checkpoint{.folder = runs});
+    CHECK(second.resume(runs));
+    CHECK_FALSE(first.schedule().decided.empty());
+    CHECK(second.schedule().decided == first.schedule().decided);
+    second.fit(fresh, 9);
+    CHECK(second.schedule().decided.size() > first.schedule().decided.size());
+    CHECK(second.schedule().decided == whole_run.schedule().decided);
+    CHECK(second.steps_taken() == whole_run.steps_taken());
+    CHECK(end_of(second, {}) == end_of(whole_run, {}));
+    return 0;
+  });
 }
 TEST_CASE("resume: loss scaling, error feedback, local steps, gossip") {
   resumes<fp16>("sgd in fp16", sgd{.momentum = 0.9}, falling, over_ring);
