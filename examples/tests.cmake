@@ -359,7 +359,7 @@ cordee_example(int8 MATCH "layer3.2.conv2 .*saturated.*4-bit .simulated. +[0-9]"
   NUMBER "QAT +[0-9.]+ % +([0-9]+)" 278264 278264
   NUMBER "PTQ, integers .* ([0-9.]+) %\nQAT " 95 100  # as simulated
   RUN $<TARGET_FILE:int8> --epochs 0.18 --tune 0.09 --batch 24 --rate 0.7 --warmup 0.06 --calibration 2 --evaluations 1 --layers
-    --save ${CMAKE_CURRENT_BINARY_DIR}/int8.safetensors)
+    --save ${CMAKE_CURRENT_BINARY_DIR}/int8-example)
 cordee_example_options(int8 "--calibration 10")
 
 cordee_example(parameter_server
