@@ -4,7 +4,7 @@
 // The input is what processes do at the port of a bootstrap server of three ranks, in order; each
 // step is two bytes, what it does and a number:
 //
-//   connect    as many strangers, modulo 8
+//   connect    as many unauthenticated connections, modulo 8
 //   join       as the rank of that number, with the secret; 3 is no rank, from 4 on the run's size is
 //              wrong
 //   send       the next bytes, from the connection of that number modulo their count
@@ -15,7 +15,7 @@
 //   full       a turn in which this process has no file descriptor left
 //
 // Strangers get no answer, and the server has room for few of them. In the end ranks that are missing
-// can still join; then nothing listens any more, and the strangers' connections are closed.
+// can still join; then nothing listens any more, and the unauthenticated connections are closed.
 #include <array>
 #include <chrono>
 #include <string>
@@ -32,8 +32,8 @@ using namespace cordee::detail::comm;
 namespace {
 
 constexpr int ranks = 3;
-constexpr std::size_t strangers = 2;      // for which the server has room
-constexpr std::size_t most_waiting = 24;  // fewer than the listener's backlog
+constexpr std::size_t unauthenticated = 2;  // for which the server has room
+constexpr std::size_t most_waiting = 24;    // fewer than the listener's backlog
 const std::string secret = "the run's secret";
 
 struct process {
@@ -46,7 +46,7 @@ struct process {
 struct server {
   support::local_listener port;
   listener door{port.socket()};
-  bootstrap_relay relay{ranks, secret, std::chrono::seconds(5), strangers};
+  bootstrap_relay relay{ranks, secret, std::chrono::seconds(5), unauthenticated};
   bootstrap_acceptor acceptor{door, relay};
   bootstrap_relay::time_point now{};
   std::vector<process> processes;
@@ -62,7 +62,8 @@ struct server {
     acceptor.receive(now);
     std::vector<pollfd> served;
     relay.append_to(served);
-    fuzz::require(served.size() <= 2 * ranks + strangers, "strangers have few of its descriptors");
+    fuzz::require(served.size() <= 2 * ranks + unauthenticated,
+                  "unauthenticated peers have few of its descriptors");
   }
   bool connect(bool known) {
     if (processes.size() >= most_waiting) return false;

@@ -51,7 +51,8 @@ TEST_CASE("bootstrap_acceptor: a turn accepts one connection") {
   CHECK(s.turn() == 2);
 }
 
-TEST_CASE("bootstrap_acceptor: nothing listens when all ranks have joined, strangers are closed") {
+TEST_CASE(
+    "bootstrap_acceptor: all ranks have joined: nothing listens, unauthenticated peers close") {
   server s{2};
   tcp_connection stranger = s.connect();
   tcp_connection a = s.join(0), b = s.join(1);
@@ -81,15 +82,15 @@ TEST_CASE("bootstrap_acceptor: without a free descriptor it passes a turn, then 
 
 TEST_CASE("bootstrap_acceptor: the oldest stranger makes room for a new connection") {
   server s{2};
-  std::vector<tcp_connection> strangers;
+  std::vector<tcp_connection> unauthenticated;
   for (int k = 0; k < 2 + 64; ++k) {
-    strangers.push_back(s.connect());
+    unauthenticated.push_back(s.connect());
     s.turn();
   }
   const tcp_connection last = s.connect();
   CHECK(s.turn() == 2 + 64);
-  CHECK_FALSE(strangers[0].try_receive().has_value());
-  CHECK(strangers[0].is_closed());
-  CHECK_FALSE(strangers[1].try_receive().has_value());
-  CHECK_FALSE(strangers[1].is_closed());
+  CHECK_FALSE(unauthenticated[0].try_receive().has_value());
+  CHECK(unauthenticated[0].is_closed());
+  CHECK_FALSE(unauthenticated[1].try_receive().has_value());
+  CHECK_FALSE(unauthenticated[1].is_closed());
 }

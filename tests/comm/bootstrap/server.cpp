@@ -149,7 +149,7 @@ TEST_CASE("bootstrap_server: without the secret no process gets an answer or a r
     CHECK_FALSE(detail::comm::equal_secrets("ab", other));
 }
 
-TEST_CASE("bootstrap_server: runs of any size start while strangers send what they like") {
+TEST_CASE("bootstrap_server: runs of any size start while unauthenticated peers send noise") {
   const std::string long_frame = [] {
     std::string header(16, '\0');
     const std::uint32_t words[]{0x63647232, frame::hello, 0, 1u << 26};
@@ -201,15 +201,15 @@ TEST_CASE("bootstrap_server: a frame without end is refused at its header, and i
   CHECK_FALSE(join(server, 1, 2).is_closed());
 }
 
-TEST_CASE("bootstrap_server: strangers take a bounded number of descriptors") {
+TEST_CASE("bootstrap_server: unauthenticated peers take a bounded number of descriptors") {
   const bootstrap_server server(2, 0, secret, 30s);
   const int before = open_descriptors();
-  std::vector<tcp_connection> strangers;
+  std::vector<tcp_connection> unauthenticated;
   for (int k = 0; k < 300; ++k)
-    strangers.push_back(tcp_connection::connect("127.0.0.1", server.port()));
+    unauthenticated.push_back(tcp_connection::connect("127.0.0.1", server.port()));
   CHECK_FALSE(join(server, 1, 2).is_closed());  // after all of them
   CHECK(open_descriptors() - before <= 300 + 2 + 64 + 1);
-  CHECK(is_dropped(strangers.front()));
+  CHECK(is_dropped(unauthenticated.front()));
 }
 
 TEST_CASE("bootstrap_server: without a free descriptor it waits, and does not spin") {

@@ -53,13 +53,13 @@ class bootstrap_relay {
  public:
   using time_point = std::chrono::steady_clock::time_point;
 
-  /// `hello_timeout`: for how long a connection may stay without the run's secret. `strangers`: how
-  /// many of these may stay beside one for each rank.
+  /// `hello_timeout`: for how long a connection may stay without the run's secret.
+  /// `unauthenticated`: how many of these may stay beside one for each rank.
   bootstrap_relay(int ranks, std::string secret, std::chrono::milliseconds hello_timeout,
-                  std::size_t strangers = 64)
+                  std::size_t unauthenticated = 64)
       : secret_(std::move(secret)),
         hello_timeout_(hello_timeout),
-        most_pending_(static_cast<std::size_t>(ranks) + strangers),
+        most_pending_(static_cast<std::size_t>(ranks) + unauthenticated),
         ranks_(static_cast<std::size_t>(ranks)) {}
 
   /// Closes the oldest connection without the secret if there are many: a rank that loses its place
