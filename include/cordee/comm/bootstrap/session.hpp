@@ -44,8 +44,9 @@ class bootstrap_session {
                          : rendezvous.find();
       if (!address) return false;
       tried = address->describe();
-      const hello greeting{self.rank, self.size};  // nvcc 13 loses bare braces
-      connection = bootstrap_client::join(address->hosts, address->port, greeting, address->secret);
+      const hello hello_frame{self.rank, self.size};  // nvcc 13 loses bare braces
+      connection =
+          bootstrap_client::join(address->hosts, address->port, hello_frame, address->secret);
       return !connection.is_closed();
     };
     if (!poll_until(connected, deadline, std::chrono::milliseconds(50)))
