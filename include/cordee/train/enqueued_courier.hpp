@@ -48,7 +48,7 @@ class courier<R, Real, D, true> {
 
   courier(const R& reducer, const D& device, std::size_t buckets)
       : reducer_(reducer), device_(device) {
-    if (alone()) return;
+    if (is_single_rank()) return;
     stream_ = make_exchange_stream(device);
     posted_.reserve(buckets);
     begun_ = device::pinned<std::uint64_t, D>(device, 1);
@@ -71,14 +71,14 @@ class courier<R, Real, D, true> {
     }
     info_ = info;
     count_ = 0;
-    if (!alone()) progress().store(0, std::memory_order_relaxed);
+    if (!is_single_rank()) progress().store(0, std::memory_order_relaxed);
   }
   /// Enqueues the exchange of one bucket, behind the work launched on `s` so far. Requires that its
   /// range is not accessed before finish().
   void post(const posted_bucket& b, stream s) {
     const core::trace_range range("enqueue exchange", b.view.layout->index,
                                   core::trace_track::exchange);
-    if (alone()) return reducer_.enqueue(b.view, b.info, s);
+    if (is_single_rank()) return reducer_.enqueue(b.view, b.info, s);
     expects(2 * count_ + 2 < numbers_.size(), "courier: more buckets than were announced");
     posted_.resize(std::max(posted_.size(), count_ + 1));
     posted_[count_++] = b;
@@ -153,13 +153,13 @@ class courier<R, Real, D, true> {
     }
   };
 
-  [[nodiscard]] bool alone() const { return reducer_.comm.size() == 1; }
+  [[nodiscard]] bool is_single_rank() const { return reducer_.comm.size() == 1; }
   [[nodiscard]] std::atomic_ref<std::uint64_t> progress() const {
     return std::atomic_ref(begun_.span()[0]);
   }
   /// 2k where k buckets are finished, 2k + 1 where the next one has begun.
   [[nodiscard]] std::uint64_t progress_now() const {
-    return alone() ? 2 * count_ : progress().load(std::memory_order_acquire);
+    return is_single_rank() ? 2 * count_ : progress().load(std::memory_order_acquire);
   }
   [[nodiscard]] std::size_t finished() const {
     return std::min<std::size_t>(progress_now() / 2, count_);

@@ -199,8 +199,8 @@ template <class Run, class F, class... Callbacks>
   expects(feed.ranks() == run.comm().size(),
           "fit: the loader and the reducer's communicator have different numbers of ranks");
   set_decided_batch(run, feed);
-  constexpr bool alone = comm::single_rank<std::remove_cvref_t<decltype(run.comm())>>;
-  if constexpr (!alone)
+  constexpr bool single_rank = comm::single_rank<std::remove_cvref_t<decltype(run.comm())>>;
+  if constexpr (!single_rank)
     expect_same_settings(run.comm(), feed_settings(feed, run.schedule(), epochs), "fit");
 
   const bool reports = run.comm().rank() == 0;
@@ -241,7 +241,7 @@ template <class Run, class F, class... Callbacks>
           run, out, state.skipped, elapsed(), std::exchange(input_wait, 0.0));
     else
       record.skipped = state.skipped + (out.finite() ? 0 : 1);
-    if constexpr (Run::gradient_is_exact && !alone)
+    if constexpr (Run::gradient_is_exact && !single_rank)
       if (run.options().measure_gradient_noise) measure_noise(run, out, state.noise);
     record.noise = state.noise;
     state.skipped = record.skipped;
