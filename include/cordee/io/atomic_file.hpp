@@ -179,7 +179,7 @@ class atomic_file {
     create(names, random);
 
     struct ::stat created {};
-    if (::fstat(file_.number(), &created) != 0) abandon(errno);
+    if (::fstat(file_.number(), &created) != 0) remove_and_throw(errno);
     // The owner first, since that clears bits of the mode; it is kept only where that is permitted.
     if (exists_ && (old.st_uid != created.st_uid || old.st_gid != created.st_gid))
       if (::fchown(file_.number(), old.st_uid, old.st_gid) != 0) errno = 0;
@@ -193,7 +193,7 @@ class atomic_file {
 
   /// Throws error; then the partial file is gone.
   void write(std::span<const std::byte> bytes) {
-    if (const int failed = write_all(file_.number(), bytes); failed != 0) abandon(failed);
+    if (const int failed = write_all(file_.number(), bytes); failed != 0) remove_and_throw(failed);
   }
 
   /// Puts what was written under the final name. Throws error.
@@ -201,14 +201,14 @@ class atomic_file {
     if (exists_ && ::fchmod(file_.number(), mode_) != 0) {
       struct ::stat created {};  // file systems without modes fail, where all files have the same
       if (::fstat(file_.number(), &created) != 0 || (created.st_mode & 07777) != mode_)
-        abandon(errno);
+        remove_and_throw(errno);
     }
-    if (::fsync(file_.number()) != 0) abandon(errno);
+    if (::fsync(file_.number()) != 0) remove_and_throw(errno);
     // Closes a copy, since some file systems report a failed write only then; the lock stays.
     if (descriptor copy(::fcntl(file_.number(), F_DUPFD_CLOEXEC, 0));
         const int failed = copy.close())
-      abandon(failed);
-    if (std::rename(partial_.c_str(), target_.c_str()) != 0) abandon(errno);
+      remove_and_throw(failed);
+    if (std::rename(partial_.c_str(), target_.c_str()) != 0) remove_and_throw(errno);
     partial_.clear();
     if (const int failed = flush_folder(folder_); failed != 0)
       throw error(concat("wrote ", path_, ", but the folder ", folder_,
@@ -238,7 +238,7 @@ class atomic_file {
     refuse(EEXIST);
   }
 
-  [[noreturn]] void abandon(int code) {
+  [[noreturn]] void remove_and_throw(int code) {
     ::unlink(partial_.c_str());
     partial_.clear();
     refuse(code);
