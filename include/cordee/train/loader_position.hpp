@@ -48,11 +48,11 @@ template <class State>
 /// none does.
 template <class State>
 [[nodiscard, gnu::cold]] std::int64_t update_at(const State& saved, const State& own) {
-  const auto carries = [](const State& s) {
+  const auto has_carry = [](const State& s) {
     return last_batch_of(s) == "any" || last_batch_of(s) == "last_batch::carry";
   };
   std::int64_t epoch = 0, sample = saved.update * saved.global_batch;
-  if (carries(saved)) {
+  if (has_carry(saved)) {
     epoch = sample / saved.samples;
     sample %= saved.samples;
   } else {
@@ -60,13 +60,13 @@ template <class State>
     epoch = saved.update / n;
     sample = saved.update % n * saved.global_batch;
   }
-  if (carries(own)) {
+  if (has_carry(own)) {
     sample += epoch * saved.samples;
     epoch = 0;
   }
   if (sample % own.global_batch != 0) return -1;
   const std::int64_t update = sample / own.global_batch;
-  if (carries(own)) return update;
+  if (has_carry(own)) return update;
   const std::int64_t n = updates_per_epoch(own);
   return update < n ? epoch * n + update : -1;  // else it would drop the next sample
 }
