@@ -102,8 +102,8 @@ struct auto_wu {
       if (seen.epoch_loss) test(learning_rate, next);
       return;
     }
-    if (learned[at::phase] == 0) hold(learning_rate);
-    if (learned[at::phase] == 1 && (cools || immediate_cooldown)) cool(seen.epoch, next);
+    if (learned[at::phase] == 0) begin_hold(learning_rate);
+    if (learned[at::phase] == 1 && (cools || immediate_cooldown)) begin_cooldown(seen.epoch, next);
   }
 
   /// From the minimum to `end`, x of the way.
@@ -139,12 +139,12 @@ struct auto_wu {
     if (learned.size() < at::losses)
       throw error("auto_wu: the saved state is that of another schedule");
   }
-  void hold(double learning_rate) {
+  void begin_hold(double learning_rate) {
     learned[at::phase] = 1;
     learned[at::held] = learning_rate;
     learned.resize(at::losses);
   }
-  void cool(double last, double next) {
+  void begin_cooldown(double last, double next) {
     learned[at::phase] = 2;
     learned[at::cooled] = last;
     learned[at::cooldown] = epochs - next;
@@ -179,8 +179,8 @@ struct auto_wu {
     }
     learned[at::majorities] = 2 * votes > tests ? learned[at::majorities] + 1 : 0;
     if (learned[at::majorities] < patience) return;
-    hold(target);
-    if (immediate_cooldown) cool(learned[at::last_epoch], next);
+    begin_hold(target);
+    if (immediate_cooldown) begin_cooldown(learned[at::last_epoch], next);
   }
 
   [[nodiscard]] double loss(std::size_t update) const { return learned[at::losses + update]; }
