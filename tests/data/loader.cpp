@@ -138,7 +138,7 @@ TEST_CASE("every batch carries the normalization") {
               {.global_batch = 12, .accumulate = 2},
               pad_crop_flip{},
               normalize{.mean = {0.5}, .deviation = {0.25}}};
-  CHECK(feed.norm().scale[0] == 4);
+  CHECK(feed.normalization().scale[0] == 4);
   for (const auto& b : feed.next()) {
     CHECK(b.normalization.mean[0] == 0.5f);
     CHECK(b.normalization.scale[0] == 4);

@@ -43,9 +43,9 @@ TEST_CASE(
   trainer run{net, sgd{.momentum = 0.9}, steady, solo{}};
   auto feed = feed_of(self_comm{});
   run.fit(feed, 8);
-  const normalization norm = feed.norm();
-  auto integers =
-      run.with_mean_model([&] { return integer_network::from<net8>(run.weights(), feed.norm()); });
+  const normalization norm = feed.normalization();
+  auto integers = run.with_mean_model(
+      [&] { return integer_network::from<net8>(run.weights(), feed.normalization()); });
   CHECK(integers.image() == net8::input);
   const synthetic images{.extent = {1, 16, 16}, .classes = 4, .samples = 1000, .seed = 3};
   const auto bytes = images_of(images);

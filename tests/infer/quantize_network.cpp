@@ -53,7 +53,7 @@ TEST_CASE("quantize_network is calibration of the network in int8, for any numbe
       });
       other.adopt_weights();
       calibrate(other, again, 3);
-      auto expected = integer_network::from<net8>(other.weights(), feed.norm());
+      auto expected = integer_network::from<net8>(other.weights(), feed.normalization());
       CHECK(logits_of(integers) == logits_of(expected));
       return logits_of(integers);
     });

@@ -28,7 +28,7 @@ struct toy_loader {
   [[nodiscard]] std::int64_t global_batch() const { return rank_count * micro; }
   [[nodiscard]] int ranks() const { return rank_count; }
   [[nodiscard]] int accumulate() const { return micro; }
-  [[nodiscard]] normalization norm() const { return {}; }
+  [[nodiscard]] cordee::normalization normalization() const { return {}; }
   [[nodiscard]] std::int64_t steps(double epochs) const {
     return static_cast<std::int64_t>(10 * epochs);
   }

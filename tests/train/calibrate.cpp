@@ -119,7 +119,7 @@ TEST_CASE("calibrate: int8 evaluates as fp32 on its weights, with any number of 
   auto training = feed_of(self_comm{});
   trainer run_fp32{full, sgd{.momentum = 0.9}, steady, solo{}};
   run_fp32.fit(training, 20);
-  const metrics expected = run_fp32.evaluate(data, training.norm());
+  const metrics expected = run_fp32.evaluate(data, training.normalization());
   run_fp32.save(path);
   REQUIRE(expected.accuracy() > 0.9);
 
@@ -143,7 +143,7 @@ TEST_CASE("calibrate: int8 evaluates as fp32 on its weights, with any number of 
       run.load(path);
       auto feed = feed_of(comm);
       const auto report = calibrate(run, feed, 4);  // one epoch
-      return outcome{report, run.evaluate(data, feed.norm())};
+      return outcome{report, run.evaluate(data, feed.normalization())};
     });
     for (const auto& [report, found] : by_rank) {
       REQUIRE(report.size() == 7);

@@ -196,10 +196,10 @@ TEST_CASE("int8: learns as fp32 does, and evaluates in int8") {
   net_of<int8> net;
   auto feed = feed_of(self_comm{});
   trainer run{net, sgd{.momentum = 0.9}, steady, solo{}};
-  CHECK_THROWS_AS(run.evaluate(data, feed.norm()), error);  // no ranges yet
+  CHECK_THROWS_AS(run.evaluate(data, feed.normalization()), error);  // no ranges yet
   const auto done = run.fit(feed, 20);
   CHECK(done.skipped == 0);
-  const metrics held = run.evaluate(data, feed.norm());
+  const metrics held = run.evaluate(data, feed.normalization());
   CHECK(held.accuracy() > 0.9);
   // Ranges are saved and loaded; fp32 reads the file as well, and int8 reads fp32's.
   const folder here;
@@ -209,18 +209,18 @@ TEST_CASE("int8: learns as fp32 does, and evaluates in int8") {
   trainer other{other_net, sgd{}, steady, solo{}, {.seed = 9}};
   other.load(path);
   CHECK(ranges_of(other) == ranges_of(run));
-  CHECK(other.evaluate(data, feed.norm()).loss == held.loss);
+  CHECK(other.evaluate(data, feed.normalization()).loss == held.loss);
   net_of<fp32> full_net;
   trainer full{full_net, sgd{}, steady, solo{}};
   full.load(path);
-  CHECK(full.evaluate(data, feed.norm()).accuracy() > 0.9);
+  CHECK(full.evaluate(data, feed.normalization()).accuracy() > 0.9);
   full.save(path);
   net_of<int8> bare_net;
   trainer bare{bare_net, sgd{}, steady, solo{}};
   // A network that had ranges before has none after loading a file without ranges.
   for (auto* const one : {&bare, &other}) {
     one->load(path);
-    CHECK_THROWS_WITH_AS(one->evaluate(data, feed.norm()), doctest::Contains("layer \"conv1\""),
-                         error);
+    CHECK_THROWS_WITH_AS(one->evaluate(data, feed.normalization()),
+                         doctest::Contains("layer \"conv1\""), error);
   }
 }

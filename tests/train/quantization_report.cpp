@@ -42,15 +42,16 @@ TEST_CASE(
   trainer run_fp32{full, sgd{.momentum = 0.9}, steady, solo{}};
   run_fp32.fit(training, 10);
   run_fp32.save(scratch.file("weights"));
-  const metrics fp32_metrics = run_fp32.evaluate(data, training.norm());
+  const metrics fp32_metrics = run_fp32.evaluate(data, training.normalization());
 
   resnet<8, int8, cpu, small> net;
   trainer run{net, sgd{}, steady, solo{}};
   run.load(scratch.file("weights"));
   auto feed = feed_of(self_comm{});
   const auto layers = calibrate(run, feed, 4, one_narrow_range{.narrow = 2});
-  const metrics int8_metrics = run.evaluate(data, training.norm());
-  const quantization_report report = measure_quantization(run, layers, data, training.norm());
+  const metrics int8_metrics = run.evaluate(data, training.normalization());
+  const quantization_report report =
+      measure_quantization(run, layers, data, training.normalization());
 
   CHECK(report.int8.loss == int8_metrics.loss);
   // The engines of fp32 differ (winograd, direct), so sums are rounded in another order.
@@ -63,7 +64,7 @@ TEST_CASE(
     CHECK(report.single[k].loss != report.fp32.loss);  // each was in int8
     CHECK(report.single[k].loss != report.int8.loss);
   }
-  CHECK(run.evaluate(data, training.norm()).loss == int8_metrics.loss);  // int8 again
+  CHECK(run.evaluate(data, training.normalization()).loss == int8_metrics.loss);  // int8 again
 
   const std::string text = describe(report);
   CHECK(contains_all(text, {"in fp32", "conv1 ", " dB", "layer2.0.conv2",

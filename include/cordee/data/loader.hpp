@@ -57,7 +57,7 @@ class loader {
                        A augmentation = {}, normalize norm = {}, M mixing = {})
       : dataset_(std::move(dataset)),
         augmentation_(std::move(augmentation)),
-        norm_(norm),
+        normalization_(norm),
         mixing_(std::move(mixing)),
         options_(options),
         rank_(comm.rank()),
@@ -101,7 +101,7 @@ class loader {
   [[nodiscard]] int accumulate() const { return options_.accumulate; }
   [[nodiscard]] int ranks() const { return ranks_; }
   [[nodiscard]] std::uint64_t seed() const { return options_.seed; }
-  [[nodiscard]] normalization norm() const { return norm_; }
+  [[nodiscard]] cordee::normalization normalization() const { return normalization_; }
   [[nodiscard]] const S& dataset() const { return dataset_; }
 
   /// Stages that are decided during the run; those before step() must stay as they are.
@@ -236,7 +236,7 @@ class loader {
                    static_cast<int>(n),
                    global,
                    ranks_,
-                   norm_};
+                   normalization_};
       if (mixing_.active()) {
         b.other_labels = {u.other_labels.data() + begin, n};
         b.label_weights = {u.label_weights.data() + begin, n};
@@ -276,7 +276,7 @@ class loader {
 
   S dataset_;
   A augmentation_;
-  normalization norm_;
+  cordee::normalization normalization_;
   M mixing_;
   loader_options options_;
   int rank_, ranks_;

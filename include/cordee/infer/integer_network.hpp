@@ -4,7 +4,7 @@
 // A trained network that runs on integers alone: from the bytes of images to 32-bit logits.
 //
 //   auto net = run.with_mean_model([&] {  // of a trainer, on all ranks
-//     return integer_network::from<resnet<20, int8, cpu>>(run.weights(), feed.norm());
+//     return integer_network::from<resnet<20, int8, cpu>>(run.weights(), feed.normalization());
 //   });
 //   net.run(images, logits);  // (samples, channels, height, width) -> (samples, classes)
 //   net.save("net.safetensors");

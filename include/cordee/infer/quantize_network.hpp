@@ -109,7 +109,7 @@ template <class Run, detail::train::Feed F, class R = detail::train::range_of_op
     detail::infer::int8_copy<Run> copy(run);
     calibrate(copy, feed, batches, choice);
     return integer_network::from<typename detail::infer::int8_copy<Run>::model_type>(
-        {copy.weights().data, copy.weights().size}, feed.norm(), run.model().where());
+        {copy.weights().data, copy.weights().size}, feed.normalization(), run.model().where());
   });
 }
 

@@ -36,7 +36,7 @@ concept Feed = requires(F f, std::int64_t step, double epochs) {
   { f.global_batch() } -> std::convertible_to<std::int64_t>;
   { f.ranks() } -> std::convertible_to<int>;
   { f.accumulate() } -> std::convertible_to<int>;
-  { f.norm() } -> std::convertible_to<normalization>;
+  { f.normalization() } -> std::convertible_to<normalization>;
   { f.steps(epochs) } -> std::convertible_to<std::int64_t>;
   { f.epoch(step) } -> std::convertible_to<double>;
   { f.step() } -> std::convertible_to<std::int64_t>;
@@ -120,7 +120,7 @@ template <class Run, class F, class S>
 void validate(Run& run, F& feed, validation<S>& v, std::optional<metrics>& result) {
   const core::trace_range range("validation");
   const int batch = v.batch == 0 ? validation_batch(feed) : v.batch;
-  result = evaluate(run, v.dataset, feed.norm(), batch, v.decode_threads);
+  result = evaluate(run, v.dataset, feed.normalization(), batch, v.decode_threads);
 }
 
 template <class L>

@@ -231,7 +231,7 @@ template <class F, class S>
     all.add("the seed of the loader", number(feed.seed()));
   if constexpr (requires { std::string(feed.describe()); })
     all.add("the loader", std::string(feed.describe()));
-  add_normalization(all, feed.norm());
+  add_normalization(all, feed.normalization());
   all.add("the number of epochs", epochs);
   all.add("the number of the first update", number(first));
   constexpr int samples = 9;  // of updates that will be made, for a schedule may end with the run
