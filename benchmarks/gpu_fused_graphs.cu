@@ -216,7 +216,7 @@ class bench_fused {
 
   int samples_, reps_;
   support::fused_target on_;
-  gpu where_ = on_.where();
+  gpu where_ = on_.get_device();
   stream s_ = on_.stream();
   const cudnn_target& target_ = on_.get();
   bench::stopwatch timer_;

@@ -102,7 +102,7 @@ void measure(int samples, int warmup_steps, int steps, int profiled) {
   trainer run{net, lars{}, constant{.learning_rate = 0.1}, solo{}};
   const noise images(samples);
   const batch<cpu> on_host = images.all();
-  upload<gpu> transfer(net.where());
+  upload<gpu> transfer(net.get_device());
   const auto batches = transfer.to({&on_host, 1}, run.compute());
   timeline& t = *net.times;
   t.enabled = profiled == 0;

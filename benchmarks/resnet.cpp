@@ -68,10 +68,10 @@ template <class Net>
 void forward_and_backward(const char* name, int n, int threads, int reps, bool lines) {
   const samples data(Net::input, Net::classes, n);
   Net net{cpu(threads)};
-  arena<float, cpu> memory(net.where(), Net::segments(), 2);
+  arena<float, cpu> memory(net.get_device(), Net::segments(), 2);
   net.initialize(memory.plane(0), 1);
   auto packed = net.make_packed_parameters();
-  const auto s = net.where().make_stream();
+  const auto s = net.get_device().make_stream();
   double packing = std::numeric_limits<double>::max(), forward = packing, backward = packing;
   double packing_and_forward = packing, total = packing;
   for (int k = 0; k <= reps; ++k) {  // the first one is a warm-up
@@ -108,7 +108,7 @@ void whole_step(int n, int threads, int reps, bool lines) {
   trainer run{net, sgd{.momentum = 0.9}, constant{.learning_rate = 1e-4}, solo{}};
   double step = std::numeric_limits<double>::max();
   bench::fma_peak peak(threads);
-  const auto s = net.where().make_stream();
+  const auto s = net.get_device().make_stream();
   for (int k = 0; k <= reps; ++k) {
     peak.time(s);
     const auto begin = std::chrono::steady_clock::now();

@@ -37,7 +37,7 @@ struct regression {
   std::int64_t samples = 0;
 
   static constexpr std::span<const segment> segments() { return table; }
-  [[nodiscard]] cpu where() const { return cpu{1}; }
+  [[nodiscard]] cpu get_device() const { return cpu{1}; }
   void initialize(span_on<double, cpu> plane, std::uint64_t) const { plane[0] = 0; }
   [[nodiscard]] packed_parameters make_packed_parameters() const {
     return packed_parameters(cpu{1}, 1);

@@ -46,7 +46,7 @@ void measure(int samples, int warmup_steps, int steps, bool replay) {
   std::vector<std::uint8_t> pixels;
   std::vector<std::int32_t> labels;
   const batch<cpu> on_host = noise(samples, pixels, labels);
-  upload<device> transfer(net.where());
+  upload<device> transfer(net.get_device());
   const auto batches = transfer.to({&on_host, 1}, run.compute());
 
   std::printf("ResNet-50, %lld parameters, %s on %s, engine %s, batch %d, launches %s\n",

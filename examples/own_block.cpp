@@ -81,11 +81,11 @@ void check() {
   const batch<cpu> samples = feed.next()[0];
 
   net_type net{cpu(1)};
-  arena<double, cpu> memory(net.where(), net_type::segments(), 2);
+  arena<double, cpu> memory(net.get_device(), net_type::segments(), 2);
   const auto weights = memory.plane(0), gradients = memory.plane(1);
   net.initialize(weights, 1);
   auto packed = net.make_packed_parameters();
-  const cpu::stream s = net.where().make_stream();
+  const cpu::stream s = net.get_device().make_stream();
   const auto loss = [&] {
     net.pack_parameters(weights, packed, s);
     net.forward(packed, weights, samples, phase::train, s);

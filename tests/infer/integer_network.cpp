@@ -58,7 +58,7 @@ TEST_CASE(
                        .count = static_cast<int>(images.size()),
                        .global_samples = static_cast<int>(images.size()),
                        .normalization = norm};
-  const auto s = net.where().make_stream();
+  const auto s = net.get_device().make_stream();
   net.forward(run.packed_parameters(), run.weights(), all, phase::evaluate, s);
   const std::vector<float> simulated(net.logits().data, net.logits().data + logits.size());
   resnet<8, fp32, cpu, small> full;

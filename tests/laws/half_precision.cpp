@@ -65,11 +65,11 @@ std::vector<std::vector<double>> gradient(double loss_scale) {
   b.loss_scale = loss_scale;
 
   net_type net{cpu(2)};
-  arena<typename P::master, cpu> memory(net.where(), net.segments(), 2);
+  arena<typename P::master, cpu> memory(net.get_device(), net.segments(), 2);
   net.initialize(memory.plane(0), 1);
   for (auto& w : std::span(memory.plane(0))) w = static_cast<float>(w);
   auto packed = net.make_packed_parameters();
-  const auto s = net.where().make_stream();
+  const auto s = net.get_device().make_stream();
   net.pack_parameters(memory.plane(0), packed, s);
   net.forward(packed, memory.plane(0), b, phase::train, s);
   net.backward(

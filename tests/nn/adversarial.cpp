@@ -52,7 +52,7 @@ struct fixture : network_fixture<model> {
 double loss_of(plain_net& n, std::vector<double>& plane, const batch<cpu>& b,
                std::vector<double>* gradients = nullptr) {
   auto packed = n.make_packed_parameters();
-  const cpu::stream s = n.where().make_stream();
+  const cpu::stream s = n.get_device().make_stream();
   n.pack_parameters({plane.data(), plane.size()}, packed, s);
   std::vector<double> changed = plane;  // whose statistics the pass changes
   n.forward(packed, {changed.data(), changed.size()}, b, phase::train, s);

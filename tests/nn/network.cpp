@@ -155,7 +155,7 @@ TEST_CASE("network: label smoothing applies in training alone") {
 TEST_CASE("network: initial weights depend on the seed alone and have the variance of the method") {
   using net = resnet<8, fp64, cpu>;
   net a(cpu(1)), b(cpu(2));
-  arena<double, cpu> memory(a.where(), net::segments(), 3);
+  arena<double, cpu> memory(a.get_device(), net::segments(), 3);
   a.initialize(memory.plane(0), 5);
   std::fill(memory.plane(1).begin(), memory.plane(1).end(), 9.0);
   b.initialize(memory.plane(1), 5);

@@ -38,9 +38,9 @@ struct network_fixture {
 
   explicit network_fixture(int samples, std::uint64_t seed = 1, int workers = 1)
       : net(cpu(workers)),
-        memory(net.where(), Net::segments(), 2),
+        memory(net.get_device(), Net::segments(), 2),
         packed(net.make_packed_parameters()),
-        s(net.where().make_stream()),
+        s(net.get_device().make_stream()),
         pixels(static_cast<std::size_t>(samples) * Net::input.size()),
         labels(static_cast<std::size_t>(samples)) {
     random_sequence random(seed, purpose::test, 7, 7);

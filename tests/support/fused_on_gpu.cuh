@@ -29,7 +29,7 @@ class fused_target {
   ~fused_target() { cudnnDestroy(target_.handle); }
 
   [[nodiscard]] const cordee::detail::ops::cudnn_target& get() const { return target_; }
-  [[nodiscard]] const gpu& where() const { return where_; }
+  [[nodiscard]] const gpu& get_device() const { return where_; }
   [[nodiscard]] gpu::stream stream() const { return s_; }
 
  private:
@@ -45,7 +45,7 @@ class fused_on_gpu {
       : target_(target),
         reference_(kind, p, samples),
         graph_(kind, p, samples, CUDNN_DATA_HALF, target.get()) {
-    for (const auto& t : graph_.tensors()) memory_.emplace_back(target.where(), t.bytes);
+    for (const auto& t : graph_.tensors()) memory_.emplace_back(target.get_device(), t.bytes);
     for (std::size_t k = 0; k < memory_.size(); ++k) upload(k);
   }
 
@@ -58,7 +58,7 @@ class fused_on_gpu {
   /// Executes a plan, and compares as fused_reference::first_error does.
   [[nodiscard]] std::string error_of(const cordee::detail::ops::cudnn_fused_plan& plan,
                                      std::size_t most) {
-    buffer<std::byte, gpu> workspace(target_.where(), plan.workspace_bytes() + 1);
+    buffer<std::byte, gpu> workspace(target_.get_device(), plan.workspace_bytes() + 1);
     for (std::size_t k = 0; k < memory_.size(); ++k)
       if (reference_.is_output(k)) fill_with_nan(k);
     plan.execute(target_.get().handle, graph_, data(), workspace.span().data);

@@ -31,7 +31,7 @@ struct large_model {
       segment{"c", kind::weight, N / 2, N / 4}, segment{"d", kind::weight, N / 4 * 3, N / 4}};
 
   static constexpr std::span<const segment> segments() { return table; }
-  [[nodiscard]] cpu where() const { return cpu{1}; }
+  [[nodiscard]] cpu get_device() const { return cpu{1}; }
   /// Number i is i mod 2^20, which fp32 represents.
   void initialize(span_on<float, cpu> plane, std::uint64_t) const {
     for (std::size_t i = 0; i < N; ++i) plane[i] = static_cast<float>(i % (1u << 20));

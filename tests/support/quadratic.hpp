@@ -63,7 +63,7 @@ struct quadratic {
   double loss = 0;
 
   static constexpr std::span<const segment> segments() { return t4_table; }
-  [[nodiscard]] cpu where() const { return cpu{1}; }
+  [[nodiscard]] cpu get_device() const { return cpu{1}; }
 
   void initialize(span_on<Real, cpu> plane, std::uint64_t) const {
     for (std::size_t k = 0; k < t4_start.size(); ++k)

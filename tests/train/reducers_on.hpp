@@ -39,7 +39,7 @@ struct poisoned : tiny<D> {
       for (const poison& p : poisons)
         if (p.step == step && p.segment == k) {
           const auto bad = static_cast<float>(p.value);
-          this->where().copy(grads.data + tiny<D>::segments()[k].offset, &bad, sizeof bad, s);
+          this->get_device().copy(grads.data + tiny<D>::segments()[k].offset, &bad, sizeof bad, s);
         }
       ready(k);
     };

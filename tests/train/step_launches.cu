@@ -70,7 +70,7 @@ std::array<counts, 8> count_steps(bool capture_graphs, int accumulate, const Bet
               constant{.learning_rate = 0.1},
               reducer,
               {.capture_graphs = capture_graphs, .batch_norm_over = synchronize ? 0 : 1}};
-  upload<gpu> uploaded(net.where());
+  upload<gpu> uploaded(net.get_device());
   std::array<counts, 8> out{};
   auto batches = uploaded.to(feed.next(), run.compute());
   for (counts& c : out) {
@@ -101,7 +101,7 @@ std::size_t bytes_of_step(int batch, std::size_t left) {
   const synthetic images{.extent = small_image.image, .classes = 1000, .samples = 64};
   loader feed{images, self_comm{}, {.global_batch = batch}};
   trainer run{net, lars{}, constant{.learning_rate = 0.1}, solo{}};
-  upload<gpu> uploaded(net.where());
+  upload<gpu> uploaded(net.get_device());
   const auto batches = uploaded.to(feed.next(), run.compute());
   (void)cudaMemPoolTrimTo(nullptr, 0);
   const std::size_t before = memory.used;

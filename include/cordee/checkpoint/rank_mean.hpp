@@ -104,7 +104,7 @@ void read_mean(std::span<const io::tensor_file> files, const std::string& name,
 template <class Run>
 void read_mean_planes(Run& run, std::span<const io::tensor_file> files) {
   using Real = typename Run::Real;
-  const auto& device = run.model().where();
+  const auto& device = run.model().get_device();
   const bool reads = run.comm().rank() == 0;
   for (const io::tensor_file& file : files) {
     std::size_t tensors = 0;

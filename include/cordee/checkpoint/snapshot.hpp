@@ -86,7 +86,7 @@ class snapshot {
       : rank_(run.comm().rank()),
         state_(run.state()),
         run_(describe_run(run)),
-        device_(run.model().where()),
+        device_(run.model().get_device()),
         stream_(run.compute()),
         copies_(copies) {
     for (const auto& p : saved_planes(run)) {
@@ -212,7 +212,7 @@ void read_planes(Run& run, const io::tensor_file& file, bool common) {
         "resume: ", file.path(), " has ", file.entries().size(), " tensors, this run ", tensors,
         ": continue with the network, the optimizer and the reducer that were saved"));
   const io::input_file bytes(file.path());
-  staged_io<D> staging(run.model().where(), run.compute());
+  staged_io<D> staging(run.model().get_device(), run.compute());
   for (const auto& p : saved_planes(run))
     for (const segment& s : p.segments) {
       if (p.common != common) continue;

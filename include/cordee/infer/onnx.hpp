@@ -169,7 +169,7 @@ void write_onnx(const std::string& path, const N& model,
   expects(plane.size >= N::plane_size(),
           "write_onnx: the plane is smaller than the network's table");
   const typename N::device::stream s{};
-  const auto numbers = copy_to_host(model.where(), plane, s);
+  const auto numbers = copy_to_host(model.get_device(), plane, s);
   const std::string bytes = detail::infer::onnx_bytes(model, std::span(std::as_const(numbers)));
   detail::io::make_folders(path);
   detail::io::atomic_file file(path);

@@ -51,9 +51,9 @@ class int8_copy {
 
   explicit int8_copy(Run& run)
       : run_(run),
-        model_(run.model().where()),
+        model_(run.model().get_device()),
         packed_(model_.make_packed_parameters()),
-        plane_(model_.where(), model_type::plane_size()) {
+        plane_(model_.get_device(), model_type::plane_size()) {
     std::fill_n(weights().data, weights().size, 0.0F);
     const auto trained = run.weights();
     for (const segment& to : model_type::segments())
@@ -109,7 +109,7 @@ template <class Run, detail::train::Feed F, class R = detail::train::range_of_op
     detail::infer::int8_copy<Run> copy(run);
     calibrate(copy, feed, batches, choice);
     return integer_network::from<typename detail::infer::int8_copy<Run>::model_type>(
-        {copy.weights().data, copy.weights().size}, feed.normalization(), run.model().where());
+        {copy.weights().data, copy.weights().size}, feed.normalization(), run.model().get_device());
   });
 }
 

@@ -115,7 +115,7 @@ class adversarial {
   explicit adversarial(const adversarial_options& given, D where = D{})
       : options(given), own_(where), attacked_(where), images_(where, 0), labels_(where, 0) {}
 
-  [[nodiscard]] const D& where() const { return own_.where(); }
+  [[nodiscard]] const D& get_device() const { return own_.get_device(); }
   /// The network that is evaluated.
   [[nodiscard]] Net& evaluated() { return own_; }
 
@@ -125,7 +125,7 @@ class adversarial {
   }
   /// Both sets of batch norms begin alike.
   void initialize(span_on<real, D> plane, std::uint64_t seed) const {
-    buffer<real, D> initial(where(), Net::plane_size());
+    buffer<real, D> initial(get_device(), Net::plane_size());
     own_.initialize(initial.span(), seed);
     const real* const from = initial.span().data;
     std::copy_n(from, table::trainable_end, plane.data);
@@ -139,7 +139,7 @@ class adversarial {
 
   [[nodiscard]] packed_parameters make_packed_parameters() const {
     return {own_.make_packed_parameters(), own_.make_packed_parameters(),
-            own_.make_packed_parameters(), buffer<real, D>(where(), Net::plane_size())};
+            own_.make_packed_parameters(), buffer<real, D>(get_device(), Net::plane_size())};
   }
   /// Those of the call before become the stale ones, unless they are packed anew (nn/model.hpp).
   void pack_parameters(span_on<const real, D> plane, packed_parameters& out, stream s) const {

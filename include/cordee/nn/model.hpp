@@ -43,7 +43,7 @@ concept Model = std::movable<M> && Precision<typename M::precision> && Device<ty
                   { m.forward(packed, plane, b, p, s) } -> std::same_as<void>;
                   { m.backward(packed, plane, write_mode::add, ready, s) } -> std::same_as<void>;
                   { m.read_metrics(s) } -> std::same_as<metrics>;
-                  { m.where() } -> std::convertible_to<typename M::device>;
+                  { m.get_device() } -> std::convertible_to<typename M::device>;
                 };
 
 namespace detail::nn {

@@ -67,7 +67,7 @@ class network
 
   explicit network(D where = D{}) : network(where, layout_builder{segments(), 0, tensors(), 0}) {}
 
-  [[nodiscard]] const D& where() const { return device_; }
+  [[nodiscard]] const D& get_device() const { return device_; }
 
   /// Throws usage_error for members without meaning.
   [[gnu::cold]] void check() const {

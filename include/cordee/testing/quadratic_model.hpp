@@ -52,7 +52,7 @@ struct quadratic_model {
   double loss_weight = 0;  // of all samples of the batch
 
   static constexpr std::span<const segment> segments() { return quadratic_table; }
-  [[nodiscard]] cpu where() const { return cpu{1}; }
+  [[nodiscard]] cpu get_device() const { return cpu{1}; }
 
   void initialize(span_on<Real, cpu> plane, std::uint64_t seed) const {
     for (const segment& s : segments())

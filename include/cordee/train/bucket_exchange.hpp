@@ -60,8 +60,8 @@ class bucket_exchange {
             memory.trainables(),
             comm::message_limit<R>(bucket_bytes<device>(options)) / sizeof(Real))),
         registration_(comm::register_exchanged<exact>(reducer.comm, memory.grads())),
-        scratch_(model.where(), comm::largest_scratch<Real>(reducer, buckets())),
-        courier_(reducer, model.where(), buckets_.size()),
+        scratch_(model.get_device(), comm::largest_scratch<Real>(reducer, buckets())),
+        courier_(reducer, model.get_device(), buckets_.size()),
         preconditioner_(optimizer, courier_.comm(), memory.table(), memory.trainables()) {
     if (options.batch_norm_over != 1) share_statistics(options.batch_norm_over);
     expects(!measures_noise_ || (can_measure_noise && reducer.comm.size() > 1),
@@ -194,7 +194,7 @@ class bucket_exchange {
   /// for its exchange otherwise.
   void wait_behind(stream s) {
     if constexpr (enqueues)
-      if (courier_.has_posted()) courier_.wait(model_.where().record(s));
+      if (courier_.has_posted()) courier_.wait(model_.get_device().record(s));
   }
 
  private:

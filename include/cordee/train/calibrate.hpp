@@ -76,7 +76,7 @@ std::vector<calibrated_layer> calibrate(Run& run, F& feed, int batches, const R&
   M& model = run.model();
   detail::nn::quantization_observer& observer = model.quantization.observer;
   const detail::train::quantized_mode_guard guard{observer};
-  upload<typename Run::device> uploaded(model.where());
+  upload<typename Run::device> uploaded(model.get_device());
   return run.abort_peers_on_throw([&] {
     const auto evaluate = [&](std::span<const batch<typename Run::device>> micro) {
       for (const auto& b : micro)

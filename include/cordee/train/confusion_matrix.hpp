@@ -79,7 +79,7 @@ confusion_matrix evaluate_confusion(Run& run, const S& dataset, const normalizat
   std::vector<double> counts(classes * classes);
   const auto add = [&](const batch<cpu>& b) {
     (void)run.model().read_metrics(run.compute());  // checks the labels
-    const auto logits = copy_to_host(run.model().where(), run.model().logits(), run.compute());
+    const auto logits = copy_to_host(run.model().get_device(), run.model().logits(), run.compute());
     for (std::size_t n = 0; n < b.labels.size; ++n) {
       std::size_t largest = 0;
       for (std::size_t k = 1; k < classes; ++k)

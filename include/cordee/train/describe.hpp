@@ -120,8 +120,8 @@ std::string describe(Run& run, F& feed, double epochs) {
   add_line("precision",
            concat(Run::precision::name, " on ", Run::device::name,
                   Run::device::host_memory ? ", " + detail::train::instruction_set() : ""));
-  if constexpr (requires { run.model().where().describe(); })
-    add_line("device", run.model().where().describe());
+  if constexpr (requires { run.model().get_device().describe(); })
+    add_line("device", run.model().get_device().describe());
   if constexpr (Quantized<typename Run::precision>)
     add_line("types", concat("operands of convolutions in ", Run::precision::name,
                              ", accumulated in 32 bits; ", detail::train::byte_gradients<M>(),

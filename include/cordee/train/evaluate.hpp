@@ -78,7 +78,7 @@ auto with_mean_model(Run& run, const F& f) {
   using real = typename Run::Real;
   using device = typename Run::device;
   const auto s = run.compute();
-  const device& where = run.model().where();
+  const device& where = run.model().get_device();
   using optimizer = std::remove_cvref_t<decltype(run.optimizer())>;
   constexpr bool averages = optim::AveragesWeights<optimizer>,
                  replaces = Run::weights_differ || averages;
@@ -113,7 +113,7 @@ auto over_slice(Run& run, const Data& dataset, const normalization& norm, int ba
     const auto rank = static_cast<std::size_t>(run.comm().rank());
     const std::size_t first = dataset.size() * rank / ranks;
     const std::size_t last = dataset.size() * (rank + 1) / ranks;
-    upload<typename Run::device> uploaded(run.model().where());
+    upload<typename Run::device> uploaded(run.model().get_device());
     data::slice_reader reader(dataset, first, last, batch_size, norm, decode_threads);
     for (auto read = reader.next(); !read.empty(); read = reader.next()) {
       const auto b = uploaded.to(read, run.compute()).front();

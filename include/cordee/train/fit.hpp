@@ -219,7 +219,7 @@ template <class Run, class F, class... Callbacks>
   const auto start = clock::now();
   const auto elapsed = [&] { return std::chrono::duration<double>(clock::now() - start).count(); };
   run_summary summary;
-  upload<typename Run::device> uploaded(run.model().where());
+  upload<typename Run::device> uploaded(run.model().get_device());
   std::span<const batch<typename Run::device>> next_batches;
   double input_wait = 0;  // seconds, of the update that is being made
   const auto fetch = [&](std::int64_t k) {

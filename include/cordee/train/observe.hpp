@@ -50,7 +50,7 @@ void average_frozen_statistics(const M& model, const Communicator& comm, Span st
                                double previous_epoch, double epoch, Stream s) {
   if constexpr (requires { model.freeze_batch_norm_at; })
     if (previous_epoch < model.freeze_batch_norm_at && epoch >= model.freeze_batch_norm_at)
-      comm::allreduce_mean(comm, model.where(), statistics, s);
+      comm::allreduce_mean(comm, model.get_device(), statistics, s);
 }
 
 /// Reduces the ranges that the step's forward passes observed and moves the layers' ranges towards
@@ -61,8 +61,9 @@ void update_ranges(M& model, const Communicator& comm, Plane weights, const step
                    bool counts, Stream readback = {}, Stream s = {}) {
   if constexpr (requires { model.quantization.records; }) {
     auto& q = model.quantization;
-    q.fetch(model.where(), readback);
-    q.update_ranges(model.where(), weights.data, allreduce_ranges(q, comm, counts), info.epoch, s);
+    q.fetch(model.get_device(), readback);
+    q.update_ranges(model.get_device(), weights.data, allreduce_ranges(q, comm, counts), info.epoch,
+                    s);
   } else if constexpr (requires { model.quantization.observer; }) {
     auto& q = model.quantization;
     q.update_ranges(weights.data, allreduce_ranges(q, comm, counts), info.epoch);

@@ -82,7 +82,7 @@ std::vector<double> predict(Run& run, std::span<const std::uint8_t> images,
                        " bytes each: resize and crop them as for evaluation"));
   return run.with_mean_model([&] {
     const detail::train::unlabelled_images data{M::input, M::classes, images};
-    upload<typename Run::device> uploaded(run.model().where());
+    upload<typename Run::device> uploaded(run.model().get_device());
     detail::data::slice_reader reader(data, 0, data.size(), batch_size, norm, 1);
     std::vector<double> probabilities;
     probabilities.reserve(data.size() * classes);
@@ -91,7 +91,8 @@ std::vector<double> predict(Run& run, std::span<const std::uint8_t> images,
       const auto b = uploaded.to(read, run.compute()).front();
       run.model().forward(run.packed_parameters(), run.weights(), b, phase::evaluate,
                           run.compute());
-      const auto logits = copy_to_host(run.model().where(), run.model().logits(), run.compute());
+      const auto logits =
+          copy_to_host(run.model().get_device(), run.model().logits(), run.compute());
       for (std::size_t n = 0; n < count; ++n)
         detail::train::append_probabilities(run.model(), &logits[n * classes], classes,
                                             probabilities);

@@ -69,7 +69,7 @@ double consensus_distance(Run& run) {
   return run.abort_peers_on_throw([&] {
     const auto trainable_size =
         static_cast<std::size_t>(run.statistics().data - run.weights().data);
-    return comm::consensus_distance(run.comm(), run.model().where(),
+    return comm::consensus_distance(run.comm(), run.model().get_device(),
                                     run.weights().subspan(0, trainable_size), run.compute());
   });
 }

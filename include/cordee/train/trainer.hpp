@@ -65,7 +65,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
         schedule_(schedule),
         reducer_(reducer),
         options_(options),
-        device_(model.where()),
+        device_(model.get_device()),
         stream_(device_.make_stream()),
         planes_(device_, M::segments(), options_.freeze),
         packed_parameters_(model.make_packed_parameters()),

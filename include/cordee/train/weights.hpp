@@ -122,7 +122,7 @@ void write_segments(Run& run, const std::string& path, typename Run::span plane,
   using Real = typename Run::Real;
   using D = typename Run::device;
   if (run.comm().rank() == 0) {
-    const auto numbers = copy_to_host<Real, D>(run.model().where(), plane, run.compute());
+    const auto numbers = copy_to_host<Real, D>(run.model().get_device(), plane, run.compute());
     std::vector<io::tensor_view> tensors;
     for (const segment& s : table)
       tensors.push_back(
@@ -163,7 +163,7 @@ std::vector<std::string> load_weights(Run& run, const std::string& path, load_op
   if (run.comm().rank() == 0) {
     const io::tensor_file file = io::tensor_file::open(path);
     expect_fits(file, table, without);
-    const D& device = run.model().where();
+    const D& device = run.model().get_device();
     auto weights = copy_to_host<Real, D>(device, run.weights(), run.compute());
     constexpr Real infinity = std::numeric_limits<Real>::infinity();
     for (std::size_t k = 0; k < table.size(); ++k) {
