@@ -6,6 +6,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <string_view>
 #include <vector>
 
 #include <cordee/core/random.hpp>
@@ -14,6 +16,7 @@
 #include <cordee/precision/int8.hpp>
 
 #include "tests/infer/random_plane.hpp"
+#include "tests/support/folder.hpp"
 
 namespace support {
 
@@ -35,6 +38,15 @@ inline std::vector<std::int32_t> logits_of(integer_network& net, std::size_t sam
   std::vector<std::int32_t> logits(samples * net.classes());
   net.run(images, logits);
   return logits;
+}
+
+/// Inserts a text of the header at an offset of a file.
+inline void lengthen(file_bytes& file, std::size_t at, std::string_view text) {
+  std::uint64_t length = 0;
+  std::memcpy(&length, file.data(), sizeof length);
+  length += text.size();
+  std::memcpy(file.data(), &length, sizeof length);
+  file.insert(file.begin() + static_cast<std::ptrdiff_t>(at), text.begin(), text.end());
 }
 
 }  // namespace support

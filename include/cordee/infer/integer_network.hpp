@@ -60,8 +60,8 @@ class integer_network {
     return integer_network(std::move(program), builder.logit_step(), where);
   }
 
-  /// Of a file that `save` wrote, of any network. Throws error that names what a run could not rely
-  /// on; there is no checksum: another weight within its range is not seen.
+  /// Of a file that `save` wrote, of any network. Throws error that names what is damaged, by its
+  /// checksum, or what a run could not rely on.
   [[nodiscard]] static integer_network load(const std::string& path, const cpu& where = cpu()) {
     detail::infer::stored_program stored = detail::infer::program_reader(path).read();
     return integer_network(std::move(stored.program), stored.logit_step, where);

@@ -7,6 +7,7 @@
 //   version    1
 //   rounding   single: products with fixed-point factors, see ops/requantize.hpp
 //   program    {"image": [C, H, W], "steps": [{"layer": "convolution", "name": "conv1", …}, …]}
+//   crc32c     checksums of the description and of each tensor, see infer/program_tensors.hpp
 //
 // and tensors
 //
@@ -33,6 +34,7 @@
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/infer/integer_program.hpp>
+#include <cordee/infer/program_tensors.hpp>
 #include <cordee/io/json.hpp>
 #include <cordee/io/save_tensors.hpp>
 
@@ -108,10 +110,6 @@ struct step_members {
                                    {"accumulator_shift", c.shift}});
   }
 };
-
-[[noreturn]] inline void throw_bad_program(const std::string& path, std::string_view reason) {
-  throw error(concat(path, ": ", reason, "; it is damaged, or no file of integer_network::save"));
-}
 
 /// Takes the members of a step, each once; throws error that names file, step and member.
 class member_reader {
@@ -191,12 +189,17 @@ void save_program(const std::string& path, const Program& program, const double&
       add(*l, {l->classes, l->features});
   }
   const extent& image = program.image;
+  const std::string description = concat("{\"image\":[", image.channels, ",", image.height, ",",
+                                         image.width, "],\"steps\":[", steps, "]}");
+  std::string sums = concat("{\"program\":", checksum_of(std::as_bytes(std::span(description))));
+  for (const io::tensor_view& t : tensors)
+    sums += concat(",", io::json_quoted(t.name), ":", checksum_of(t.bytes));
   io::save_tensors(path, tensors,
                    {{"format", std::string(program_format)},
                     {"version", std::string(program_version)},
                     {"rounding", std::string(program_rounding)},
-                    {"program", concat("{\"image\":[", image.channels, ",", image.height, ",",
-                                       image.width, "],\"steps\":[", steps, "]}")}});
+                    {"program", description},
+                    {"crc32c", sums + "}"}});
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::infer

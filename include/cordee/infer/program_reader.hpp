@@ -22,8 +22,8 @@
 #include <cordee/core/error.hpp>
 #include <cordee/infer/integer_program.hpp>
 #include <cordee/infer/program_file.hpp>
+#include <cordee/infer/program_tensors.hpp>
 #include <cordee/io/json.hpp>
-#include <cordee/io/tensor_file.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::infer {
 
@@ -44,21 +44,21 @@ struct stored_program {
 /// Throws error that names the file and the part of it that is refused.
 class program_reader {
  public:
-  explicit program_reader(const std::string& path) : file_(io::tensor_file::open(path)) {}
+  explicit program_reader(const std::string& path, checksums mode = checksums::verified)
+      : file_(path, mode) {}
 
   stored_program read() {
-    expect_metadata("format", program_format);
-    expect_metadata("version", program_version);
-    expect_metadata("rounding", program_rounding);
+    file_.expect_metadata("format", program_format);
+    file_.expect_metadata("version", program_version);
+    file_.expect_metadata("rounding", program_rounding);
     const std::vector<step_members> steps = read_description();
     const extent image = program_.image;
     if (image.channels > 4 || !has_size(image))
       refuse(concat("its images are ", describe(image), "; 1 to 4 channels are possible"));
-    program_.table.resize(static_cast<std::size_t>(image.channels) * 256);
-    read_tensor("pixel_table", {program_.table.size() / 256, 256}, std::span(program_.table));
-    double logit_step = 0;
-    read_tensor("logit_step", {1}, std::span(&logit_step, 1));
-    if (!(logit_step > 0 && logit_step <= std::numeric_limits<double>::max()))
+    file_.read("pixel_table", {static_cast<std::size_t>(image.channels), 256}, program_.table);
+    std::vector<double> logit_step;
+    file_.read("logit_step", {1}, logit_step);
+    if (!(logit_step[0] > 0 && logit_step[0] <= std::numeric_limits<double>::max()))
       refuse("tensor \"logit_step\" is not a positive number");
     if (steps.empty() || steps.size() > program_limits::steps)
       refuse(concat("its program has ", steps.size(), " steps, not 1 to ", program_limits::steps));
@@ -69,32 +69,16 @@ class program_reader {
     }
     if (!std::holds_alternative<integer_classifier>(program_.steps.back().layer))
       refuse("its program does not end in a classifier");
-    if (tensors_ != file_.entries().size())
-      refuse(concat("it has ", file_.entries().size(), " tensors, of which its program reads ",
-                    tensors_));
+    file_.expect_all_read();
     const memory_plan plan(program_, plain_sizes(program_));
     if (plan.size > program_limits::memory)
       refuse(concat("an image needs ", plan.size, " bytes of memory, more than ",
                     program_limits::memory));
-    return {std::move(program_), logit_step};
+    return {std::move(program_), logit_step[0]};
   }
 
  private:
-  [[noreturn]] void refuse(std::string_view reason) const {
-    throw error(
-        concat(file_.path(), ": ", reason, "; it is damaged, or no file of integer_network::save"));
-  }
-  void expect_metadata(std::string_view key, std::string_view value) const {
-    const std::string* const found = metadata(key);
-    if (found == nullptr) refuse(concat("its metadata have no \"", key, "\""));
-    if (*found != value)
-      refuse(concat("\"", key, "\" is \"", *found, "\", this program reads \"", value, "\""));
-  }
-  [[nodiscard]] const std::string* metadata(std::string_view key) const {
-    for (const auto& [name, value] : file_.metadata())
-      if (name == key) return &value;
-    return nullptr;
-  }
+  [[noreturn]] void refuse(std::string_view reason) const { file_.refuse(reason); }
   static bool has_size(const extent& e) {
     const auto side = [](int n) { return n >= 1 && n <= program_limits::side; };
     return e.channels >= 1 && e.channels <= program_limits::channels && side(e.height) &&
@@ -102,9 +86,7 @@ class program_reader {
   }
 
   std::vector<step_members> read_description() {
-    const std::string* const text = metadata("program");
-    if (text == nullptr) refuse("its metadata have no \"program\"");
-    io::json_reader json(*text, file_.path() + ": \"program\"", 0);
+    io::json_reader json(file_.description(), file_.path() + ": \"program\"", 0);
     std::vector<step_members> steps;
     std::vector<std::int64_t> image;
     json.object([&](const std::string& key) {
@@ -238,47 +220,25 @@ class program_reader {
     const std::size_t filters = shape[0];
     for (const integer_step& other : program_.steps)
       if (other.name == name) m.refuse("another step has its name");
-    read_new(name + ".weight", shape, layer.weights);
+    file_.read(name + ".weight", shape, layer.weights);
     for (const std::int8_t w : layer.weights)
       if (w == -128) m.refuse("a weight is -128, not within -127 .. 127");
-    read_new(name + ".bias", {filters}, layer.bias);
+    file_.read(name + ".bias", {filters}, layer.bias);
     std::vector<std::int32_t> multipliers;
     std::vector<std::int8_t> shifts;
-    read_new(name + ".multiplier", {filters}, multipliers);
-    read_new(name + ".shift", {filters}, shifts);
+    file_.read(name + ".multiplier", {filters}, multipliers);
+    file_.read(name + ".shift", {filters}, shifts);
     for (std::size_t k = 0; k < filters; ++k) {
       layer.factors.push_back({multipliers[k], shifts[k]});
       m.check(layer.factors.back(), concat("filter ", k));
     }
   }
-  /// Reads a tensor whose shape is checked before there is memory for it.
-  template <class T>
-  void read_new(const std::string& name, const std::vector<std::size_t>& shape,
-                std::vector<T>& out) {
-    expect_shape(name, shape);
-    out.resize(file_.at(name).size / sizeof(T));
-    read_tensor(name, shape, std::span(out));
-  }
-  template <class T>
-  void read_tensor(const std::string& name, const std::vector<std::size_t>& shape,
-                   std::span<T> out) {
-    expect_shape(name, shape);
-    file_.read(name, out);
-    ++tensors_;
-  }
-  void expect_shape(const std::string& name, const std::vector<std::size_t>& shape) const {
-    if (file_.at(name).shape == shape) return;
-    std::string expected;
-    for (const std::size_t n : shape) expected += concat(expected.empty() ? "" : ", ", n);
-    refuse(concat("the shape of tensor \"", name, "\" is not [", expected, "]"));
-  }
   [[nodiscard]] const integer_step& at(int step) const {
     return program_.steps[static_cast<std::size_t>(step)];
   }
 
-  io::tensor_file file_;
+  program_tensors file_;
   integer_program program_{};
-  std::size_t tensors_ = 0;  // that have been read
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::infer

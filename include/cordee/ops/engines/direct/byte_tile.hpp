@@ -166,7 +166,8 @@ template <int V, bool Dots, int Blocks, int Pixels, bool Rows3x3, ByteConvolutio
   const std::ptrdiff_t y_block = at.y_block;
 #pragma GCC unroll 32
   for (int b = 0; b < Blocks; ++b) {
-    [[maybe_unused]] const auto scale = load<float, V>(at.scales + b * V);
+    [[maybe_unused]] vec<float, V> scale{};  // sums alone have none
+    if constexpr (std::same_as<Out, float>) scale = load<float, V>(at.scales + b * V);
 #pragma GCC unroll 32
     for (int t = 0; t < Pixels; ++t)
       if constexpr (std::same_as<Out, float>)
