@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <fstream>
 #include <limits>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -138,6 +139,32 @@ TEST_CASE("cpu: copies of a device share its pool") {
   const cpu device(2), copy = device;
   CHECK(device.make_stream().workers == copy.make_stream().workers);
   CHECK(device.make_stream().workers != cpu(2).make_stream().workers);
+}
+
+TEST_CASE("cpu: the threads of a pool end with its last copy, and not before") {
+  static std::atomic<int> ended{0};
+  struct at_end {
+    ~at_end() { ++ended; }
+  };
+  constexpr int workers = 3;
+  std::optional<cpu> first{workers};
+  cpu last(1);
+  last = *first;
+  last = static_cast<const cpu&>(last);
+  parallel_dynamic(first->make_stream(), 1, [](std::size_t) {});  // starts the threads
+  first.reset();
+  std::atomic<int> entered{0};
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  parallel_dynamic(last.make_stream(), workers, [&](std::size_t) {  // a task for each of them
+    thread_local const at_end mark;
+    (void)&mark;
+    ++entered;
+    while (entered < workers && std::chrono::steady_clock::now() < deadline)
+      std::this_thread::yield();
+  });
+  CHECK(ended == 0);
+  last = cpu(1);
+  CHECK(ended == workers - 1);
 }
 
 TEST_CASE("cpu: a stream allocates temporary memory") {

@@ -5,7 +5,7 @@
 #pragma once
 
 #include <limits>
-#include <memory>
+#include <new>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -39,8 +39,8 @@ class owned_memory {
         size_(std::exchange(other.size_, 0)) {}
   [[gnu::cold, gnu::noinline]] owned_memory& operator=(owned_memory&& other) noexcept {
     if (this != &other) {
-      std::destroy_at(this);
-      std::construct_at(this, std::move(other));
+      this->~owned_memory();
+      ::new (this) owned_memory(std::move(other));
     }
     return *this;
   }

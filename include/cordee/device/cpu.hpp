@@ -16,7 +16,6 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <new>
 #include <string_view>
 #include <thread>
@@ -46,14 +45,14 @@ class cpu {
   struct event {};
 
   [[gnu::cold]] cpu() : cpu(default_workers()) {}
-  explicit cpu(int workers) : pool_(std::make_shared<detail::device::pool>(std::max(1, workers))) {}
+  explicit cpu(int workers) : pool_(std::max(1, workers)) {}
 
   /// Of `cpu{}` in the calling thread.
   [[nodiscard]] static int default_workers() {
     return limit() > 0 ? limit() : static_cast<int>(std::thread::hardware_concurrency());
   }
 
-  [[nodiscard]] int workers() const { return pool_->size(); }
+  [[nodiscard]] int workers() const { return pool_.get()->size(); }
   /// A stream over the device's pool. At most one stream of a pool may run work at a time.
   [[nodiscard]] stream make_stream() const { return {pool_.get()}; }
 
@@ -110,7 +109,7 @@ class cpu {
     thread_local int workers = 0;  // 0: no limit
     return workers;
   }
-  std::shared_ptr<detail::device::pool> pool_;
+  detail::device::shared_pool pool_;
 };
 static_assert(Device<cpu>);
 

@@ -12,8 +12,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include <cordee/core/config.hpp>
 #include <cordee/core/thread.hpp>
@@ -42,8 +43,7 @@ inline bool keep_spinning(int polls) {
 /// Requires one caller at a time, and functions that do not throw.
 class pool {
  public:
-  explicit pool(int workers)
-      : workers_(workers), threads_(new std::thread[static_cast<std::size_t>(workers - 1)]) {}
+  explicit pool(int workers) : workers_(workers), threads_(static_cast<std::size_t>(workers - 1)) {}
   pool(const pool&) = delete;
   pool& operator=(const pool&) = delete;
   ~pool() {
@@ -101,7 +101,33 @@ class pool {
   std::atomic<std::uint32_t> generation_{0};
   std::atomic<int> busy_{0}, started_{0};
   int running_ = 0;
-  std::unique_ptr<std::thread[]> threads_;  // an array: a vector of threads takes long to compile
+  std::vector<std::thread> threads_;  // sized once
+};
+
+/// A pool that its copies share; the last one ends it. Not std::shared_ptr, whose header and
+/// reference counts every program would compile (docs/compile_time.md).
+class shared_pool {
+ public:
+  [[gnu::cold, gnu::noinline]] explicit shared_pool(int workers) : pool_(new counted(workers)) {}
+  [[gnu::cold, gnu::noinline]] shared_pool(const shared_pool& other) : pool_(other.pool_) {
+    pool_->owners.fetch_add(1, std::memory_order_relaxed);
+  }
+  [[gnu::cold]] shared_pool& operator=(shared_pool other) noexcept {
+    std::swap(pool_, other.pool_);
+    return *this;
+  }
+  [[gnu::cold, gnu::noinline]] ~shared_pool() {
+    if (pool_->owners.fetch_sub(1, std::memory_order_acq_rel) == 1) delete pool_;
+  }
+
+  [[nodiscard]] pool* get() const { return pool_; }
+
+ private:
+  struct counted : pool {
+    using pool::pool;
+    std::atomic<int> owners{1};
+  };
+  counted* pool_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::device

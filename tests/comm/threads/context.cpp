@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
 #include <cstring>
+#include <memory>
 #include <span>
 #include <thread>
 
