@@ -101,6 +101,44 @@ TEST_CASE("int8 on an emulated GPU: ranges stay in a skipped step, and after the
   CHECK(train_on(deferred(1), {.freeze_at = 2}).ranges != frozen.ranges);
 }
 
+TEST_CASE_TEMPLATE(
+    "int8 on an emulated GPU: a frozen layer keeps the bits of its first range, by fewer launches",
+    Engine, reference, tensor_core) {
+  struct outcome {
+    std::vector<std::vector<float>> ranges;  // after each step
+    std::size_t launches = 0;                // of the last one
+  };
+  const auto steps = [](const char* frozen) {
+    const deferred where(1);
+    net_on<deferred, Engine> net{where};
+    loader feed{bytes_images, self_comm{}, {.global_batch = 4}};
+    trainer run{net, sgd{}, constant_rate, solo{}, {.freeze = frozen}};
+    upload<deferred> uploaded(where);
+    outcome out;
+    for (int k = 0; k < 3; ++k) {
+      const auto micro = uploaded.to(feed.next(), run.compute());
+      const std::size_t before = where.launches();
+      run.step(micro, k);
+      out.launches = where.launches() - before;
+      const auto weights = copy_to_host<float, deferred>(where, run.weights(), run.compute());
+      auto& ranges = out.ranges.emplace_back();
+      for (const segment& s : run.segments())
+        if (s.name.find("input_m") != s.name.npos) ranges.push_back(weights[s.offset]);
+    }
+    return out;
+  };
+  const outcome all = steps(""), some = steps("conv2");
+  for (const std::size_t k : {1u, 2u}) {
+    CHECK(all.ranges[k][3] != all.ranges[0][3]);
+    CHECK(some.ranges[k][0] == all.ranges[k][0]);
+    CHECK(some.ranges[k][1] == all.ranges[k][1]);
+    CHECK(some.ranges[k][2] == all.ranges[0][2]);
+    CHECK(some.ranges[k][3] == all.ranges[0][3]);
+  }
+  // The weight gradient; the reference also has its operand to compute.
+  CHECK(all.launches - some.launches == (std::same_as<Engine, reference> ? 2 : 1));
+}
+
 TEST_CASE(
     "int8 on an emulated GPU: observations are read back in order, and steps can be replayed") {
   int8_options options{.percentile = 97, .bad_step = 4};

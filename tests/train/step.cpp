@@ -1,12 +1,30 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <cstddef>
+#include <type_traits>
+#include <vector>
+
 #include <doctest/doctest.h>
 
+#include <cordee/comm/ring.hpp>
+#include <cordee/comm/threads.hpp>
+#include <cordee/nn/resnet.hpp>
+#include <cordee/precision/fp32.hpp>
 #include <cordee/train/step.hpp>
 
+#include "tests/support/emulated.hpp"
 #include "tests/support/ranks.hpp"
 
 using namespace cordee;
+
+namespace {
+
+/// As a reducer that sends all gradients at once.
+struct whole_plane {
+  static constexpr bool single_message = true;
+};
+
+}  // namespace
 
 TEST_CASE("step_outcome: finite() requires an applied step without a zeroed bucket") {
   CHECK(step_outcome{}.finite());
@@ -30,4 +48,25 @@ TEST_CASE("trainer_options: the checks are on by default") {
   CHECK(o.check_finite);
   CHECK(o.check_stability);
   CHECK(o.loss_scaling.initial == 65536);
+}
+
+TEST_CASE("trainer_options: by default a GPU's buckets are few, and a CPU's short") {
+  const auto sizes = []<class D, class R>(std::type_identity<D>, std::type_identity<R>) {
+    const std::size_t limit =
+        detail::comm::message_limit<R>(detail::train::bucket_bytes<D>({})) / sizeof(float);
+    std::vector<double> megabytes;
+    for (const bucket& b : detail::core::make_buckets(resnet<50, fp32, cpu>::segments(), limit))
+      megabytes.push_back(static_cast<double>(b.size * sizeof(float)) / 1e6);
+    return megabytes;
+  };
+  const std::type_identity<ring<threads>> by_ring;
+  const auto on_gpu = sizes(std::type_identity<support::emulated>{}, by_ring),
+             on_cpu = sizes(std::type_identity<cpu>{}, by_ring);
+  // Of 102 MB. The last bucket is what is left.
+  for (std::size_t k = 0; k + 1 < on_gpu.size(); ++k)
+    CHECK_MESSAGE((on_gpu[k] >= 8 && on_gpu[k] <= 25), on_gpu[k]);
+  CHECK(on_gpu.size() <= 8);
+  CHECK(on_cpu.size() > 50);
+  CHECK(sizes(std::type_identity<cpu>{}, std::type_identity<whole_plane>{}).size() == 1);
+  CHECK(detail::train::bucket_bytes<support::emulated>({.bucket_bytes = 4096}) == 4096);
 }

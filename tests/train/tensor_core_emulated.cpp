@@ -4,6 +4,8 @@
 // A network with engine `tensor_core`, emulated, computes what it computes with engine `reference`.
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <type_traits>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -68,6 +70,10 @@ struct step_result {
   bool operator==(const step_result&) const = default;
 };
 
+/// A gradient that nothing has computed.
+constexpr float untouched = 77;
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
 /// Prepared by prepare(network, batch). Of an int8 network without ranges, its first step, and no
 /// evaluation.
 template <class Net, bool HasRanges = true, class Prepare>
@@ -96,6 +102,7 @@ step_result step(const Prepare& prepare) {
   b.pixels = {pixels.data(), pixels.size()};
   b.labels = {labels.data(), labels.size()};
   b.global_samples = b.count = samples;
+  std::fill_n(gradients.span().data, gradients.size(), untouched);
   prepare(net, b);
   net.forward(packed, plane.span(), b, phase::train, s);
   net.backward(
@@ -197,4 +204,38 @@ TEST_CASE("int8: what neighbors do for a convolution has the bits of what it doe
   CHECK(step<int8_blocks<>, false>(unprepared) == step<int8_blocks<identity>, false>(unprepared));
   const auto frozen = [](auto& net, auto&) { net.freeze_batch_norm_at = 0; };
   CHECK(step<int8_blocks<>>(frozen) == step<int8_blocks<identity>>(frozen));
+}
+TEST_CASE("int8: a frozen convolution keeps a known range, and computes the gradient of x alone") {
+  const auto is_frozen = [](const segment& one) {
+    return one.name.ends_with("conv2.weight") || one.name.ends_with("downsample.0.weight");
+  };
+  const auto freeze = [&](auto& net, auto&) {
+    std::vector<std::uint8_t> flags;
+    for (const segment& one : net.segments().first(net.tensors())) flags.push_back(is_frozen(one));
+    net.freeze(flags);
+  };
+  const auto check = [&]<class Net, bool HasRanges>(std::type_identity<Net>,
+                                                    std::bool_constant<HasRanges>) {
+    const step_result some = step<Net, HasRanges>(freeze), all = step<Net, HasRanges>(unprepared);
+    CHECK(some.loss == all.loss);
+    CHECK(some.evaluated == all.evaluated);
+    const Net net{emulated{}};
+    std::size_t layer = 0;
+    for (std::size_t k = 0; k < net.tensors(); ++k) {
+      const segment& one = net.segments()[k];
+      CAPTURE(one.name);
+      const std::vector<double> kept(one.size, untouched);
+      CHECK(some.gradients[k] == (is_frozen(one) ? kept : all.gradients[k]));
+      if (one.name.find("conv") == one.name.npos && one.name.find("sample.0") == one.name.npos)
+        continue;
+      const bool observes = !HasRanges || !is_frozen(one);
+      for (const std::size_t end : {2 * layer, 2 * layer + 1})
+        CHECK(some.ranges[end] == (observes ? all.ranges[end] : infinity));
+      ++layer;
+    }
+    CHECK(2 * layer == all.ranges.size());
+  };
+  check(std::type_identity<int8_blocks<>>{}, std::true_type{});
+  check(std::type_identity<int8_blocks<>>{}, std::false_type{});
+  check(std::type_identity<int8_blocks<identity>>{}, std::true_type{});
 }

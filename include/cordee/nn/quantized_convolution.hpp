@@ -134,8 +134,9 @@ class quantized_convolution_node {
     requires(!on_cpu && ops::HasByteGradient<engine>)
   {
     operand_ = pass.gradients->acquire();
-    return ops::dequantized_input<gradient>{size_of(pass.samples) * B::numbers(problem_.in), x_,
-                                            quantizer_, reinterpret_cast<gradient*>(operand_)};
+    const std::size_t n = pass.is_frozen(segment_) ? 0 : B::numbers(problem_.in);
+    return ops::dequantized_input<gradient>{size_of(pass.samples) * n, x_, quantizer_,
+                                            reinterpret_cast<gradient*>(operand_)};
   }
 
   template <class Ready>
@@ -146,11 +147,11 @@ class quantized_convolution_node {
       number* const dx = !target.needed ? nullptr
                          : adds         ? target.accumulate_into
                                         : pass.gradients->acquire();
+      auto* const dw = pass.is_frozen(segment_) ? nullptr : pass.plane + weights_;
       const auto run = [&](const auto*... operands) {
         engine::backward_bytes(problem_, pass.samples, x_, quantizer_, operands...,
-                               pass.template packed_at<gradient>(packed_), pass.plane + weights_,
-                               pass.mode, dx, adds ? write_mode::add : write_mode::overwrite,
-                               pass.s);
+                               pass.template packed_at<gradient>(packed_), dw, pass.mode, dx,
+                               adds ? write_mode::add : write_mode::overwrite, pass.s);
       };
       if (operand_ == nullptr) {
         run(dy);
@@ -245,8 +246,12 @@ class quantized_convolution_node {
   }
   ops::quantized_input quantized_input(const forward_pass<B>& pass) const {
     pass.quantization->bytes.reserve(numbers(pass, problem_.in));
-    return {pass.quantization->bytes.span().data, pass.plane + low_, pass.plane + high_,
-            pass.quantization->records.span().data + layer_, filling(pass)};
+    return {pass.quantization->bytes.span().data,
+            pass.plane + low_,
+            pass.plane + high_,
+            pass.quantization->records.span().data + layer_,
+            filling(pass),
+            pass.is_frozen(segment_)};
   }
   /// The same on a GPU, in device memory; read_metrics throws if a range was missing. The functions
   /// of its stream are found by argument-dependent lookup.

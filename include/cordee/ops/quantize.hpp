@@ -116,6 +116,7 @@ struct quantized_input {
   const float *low = nullptr, *high = nullptr;  // of the running range
   observed_input* record = nullptr;
   std::size_t filling = 0;  // zeros that pad blocks of channels, and are no data
+  bool frozen = false;      // a running range stays, and nothing is observed
 };
 
 /// Where a layer's n dequantized inputs go, an operand of its weight gradient, by what writes the

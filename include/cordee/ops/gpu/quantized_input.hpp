@@ -98,6 +98,10 @@ struct input_quantization {
   CORDEE_DEVICE void finish(Block& b, const thread_state& state) const {
     constexpr float infinity = std::numeric_limits<float>::infinity();
     constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+    if (state.is_known && to.frozen) {
+      if (b.index() == 0 && b.thread() == 0) to.record->quantizer = state.quantizer;
+      return;
+    }
     const range_and_zeros of_block = block_range<Threads>(b, state.shared, state.seen);
     if (b.thread() == 0) ranges[b.index()] = of_block;
     if (!b.is_last(arrived, static_cast<unsigned>(b.blocks()))) return;

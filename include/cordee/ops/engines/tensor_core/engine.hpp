@@ -178,8 +178,7 @@ struct tensor_core {
     }
   }
 
-  /// The number type of the products in backward_bytes.
-  using byte_gradient = bfloat;
+  using byte_gradient = bfloat;  // the number type of the products in backward_bytes
   static std::size_t packed_dequantized_size(const convolution_problem& p) {
     return layout_of<float>(p).size();
   }
@@ -189,14 +188,14 @@ struct tensor_core {
     bfloat* const no_krsc = nullptr;
     detail::ops::pack_filters(layout_of<float>(p), left, no_krsc, packed, s);
   }
-  /// dw from the dequantized x and, unless dx is null, dx by the straight-through estimator.
+  /// Unless they are null: dw from the dequantized x, dx by the straight-through estimator.
   template <class Real, GpuStream S>
   static void backward_bytes(const convolution_problem& p, int samples, const float* x,
                              const detail::ops::affine_quantizer<float>* k, const float* dy,
                              const bfloat* packed, Real* dw, write_mode dw_mode, float* dx,
                              write_mode dx_mode, S s) {
     const convolution_problem padded = padded_as_bytes(p);
-    const std::size_t in = static_cast<std::size_t>(samples) * padded.in.size(),
+    const std::size_t in = dw == nullptr ? 0 : static_cast<std::size_t>(samples) * padded.in.size(),
                       out = static_cast<std::size_t>(samples) * padded.out().size();
     const detail::device::stream_buffer<bfloat, S> x_bf16(s, in);    // (N, H, W, C')
     const detail::device::stream_buffer<bfloat, S> dy_bf16(s, out);  // (N, H_out, W_out, K')
@@ -205,7 +204,7 @@ struct tensor_core {
     backward_bytes(p, samples, x, k, x_bf16.data(), dy_bf16.data(), packed, dw, dw_mode, dx,
                    dx_mode, s);
   }
-  /// With the operands of the products: the dequantized x and dy.
+  /// With the operands of the products: the dequantized x, of which only dw is computed, and dy.
   template <class Real, GpuStream S>
   static void backward_bytes(const convolution_problem& p, int samples, const float* x,
                              const detail::ops::affine_quantizer<float>* k, const bfloat* x_bf16,
@@ -213,16 +212,20 @@ struct tensor_core {
                              write_mode dw_mode, float* dx, write_mode dx_mode, S s) {
     const convolution_problem padded = padded_as_bytes(p);
     const detail::ops::krsc_layout layout = layout_of<float>(p);
+    const detail::ops::straight_through_epilogue epilogue{x, k, dx, dx_mode};
+    const auto finish = [&](const unpack<Real>* sum) {
+      if (dx != nullptr)
+        detail::ops::launch_dgrad(padded, samples, dy_bf16, packed, epilogue, sum, s);
+      else if (sum != nullptr)
+        s.launch_kernel(sum->tile.blocks(), *sum);
+    };
+    if (dw == nullptr) return finish(nullptr);
     const detail::device::stream_buffer<float, S> partial(
         s, plan_splits<bfloat>(padded, samples).splits * layout.size());  // (splits, K', R, S, C')
     const unpack<Real> sum =
         run_wgrad(layout, padded, samples, x_bf16, dy_bf16, detail::ops::identity_prologue{},
                   partial.data(), dw, dw_mode, s);
-    if (dx == nullptr)
-      s.launch_kernel(sum.tile.blocks(), sum);
-    else
-      detail::ops::launch_dgrad(padded, samples, dy_bf16, packed,
-                                detail::ops::straight_through_epilogue{x, k, dx, dx_mode}, &sum, s);
+    finish(&sum);
   }
 
  private:
