@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -58,7 +59,43 @@ struct columns {
   }
 };
 
+/// The rows that for_each_row<Depth> uses, with the number of rows loaded by then.
+template <int Depth>
+std::vector<std::pair<std::size_t, int>> rows_used(const batch_norm_tiles& tiling, unsigned count) {
+  int loaded = 0;
+  std::vector<std::pair<std::size_t, int>> used;
+  tiling.for_each_row<Depth>(
+      batch_norm_tiles::row_cursor{0, 0, count}, [&](std::size_t at) { return ++loaded, at; },
+      [&](std::size_t at, std::size_t of_load) {
+        CHECK(at == of_load);
+        used.emplace_back(at, loaded);
+      });
+  return used;
+}
+
 }  // namespace
+
+TEST_CASE(
+    "batch_norm_tiles: for_each_row uses every row in order, `Depth` loaded before the first") {
+  const batch_norm_tiles tiling({{8, 5, 5}}, 40, 8, 8);
+  for (unsigned count = 0; count < 14; ++count) {
+    const auto one = rows_used<1>(tiling, count), two = rows_used<2>(tiling, count),
+               four = rows_used<4>(tiling, count);
+    REQUIRE(one.size() == count);
+    REQUIRE(two.size() == count);
+    REQUIRE(four.size() == count);
+    batch_norm_tiles::row_cursor at{0, 0, count};
+    for (unsigned row = 0; row < count; ++row, tiling.advance(at)) {
+      CHECK(one[row] == std::pair(at.offset, static_cast<int>(row + 1)));
+      const auto loaded = [&](unsigned depth) {  // the rest, one by one
+        return static_cast<int>(row < count / depth * depth ? row / depth * depth + depth
+                                                            : row + 1);
+      };
+      CHECK(two[row] == std::pair(at.offset, loaded(2)));
+      CHECK(four[row] == std::pair(at.offset, loaded(4)));
+    }
+  }
+}
 
 TEST_CASE("batch_norm_tiles: every number is visited once, for any V, width and group") {
   for (const extent& e : {extent{20, 3, 5}, extent{1, 1, 1}, extent{3, 30, 29}, extent{70, 9, 8}})

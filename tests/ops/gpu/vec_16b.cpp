@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <cstring>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -23,6 +24,11 @@ TEST_CASE_TEMPLATE("vec_16b: store writes the `count` numbers that were loaded, 
     }
     const detail::ops::vec_16b<N> z(from, count);
     z.store(to, count);
+    if (count == size) {
+      alignas(16) N whole[size];
+      z.store_whole(whole);
+      CHECK(std::memcmp(whole, to, sizeof(to)) == 0);
+    }
     for (int k = 0; k < size; ++k) {
       CHECK(static_cast<double>(z.value[k]) == (k < count ? k + 1.5 : 0));
       CHECK(to_double(to[k]) == (k < count ? k + 1.5 : -7));

@@ -87,14 +87,15 @@ struct chunk_moments_kernel {
     vec_16b<N, Size> sum, square;
     if (span.start < span.last) {
       const vec_16b<N, Size> origin(x + tiling.offset(span.group, span.first, span.lane));
-      for (auto at = tiling.first_row(span); at.left > 0; tiling.advance(at)) {
-        const vec_16b<N, Size> z(x + at.offset);
-        for (int k = 0; k < Size; ++k) {
-          const precision::wide<N> d = z.value[k] - origin.value[k];
-          sum.value[k] += d;
-          square.value[k] += d * d;
-        }
-      }
+      tiling.for_each_row<4>(
+          tiling.first_row(span), [&](std::size_t at) { return vec_16b<N, Size>(x + at); },
+          [&](std::size_t, const vec_16b<N, Size>& z) {
+            for (int k = 0; k < Size; ++k) {
+              const precision::wide<N> d = z.value[k] - origin.value[k];
+              sum.value[k] += d;
+              square.value[k] += d * d;
+            }
+          });
     }
     const column_sums<N, Size> sums(b, tiling, sum, square);
     sums.for_each_channel(
@@ -127,28 +128,39 @@ struct normalize_kernel {
 
   template <class Block>
   CORDEE_DEVICE void operator()(Block& b) const {
-    for_each_vector(b,
-                    [&](std::size_t offset, const vec_16b<N, Size>& y) { y.store(t.y + offset); });
+    constexpr int depth = std::same_as<Epilogue, epilogue::add_relu> ? 2 : 4;  // four loads
+    for_each_vector<depth>(
+        b, [&](std::size_t offset, const vec_16b<N, Size>& y) { y.store_whole(t.y + offset); });
   }
-  /// f(offset, y) for this thread's vectors of y.
-  template <class Block, class F>
+  /// f(offset, y) for this thread's vectors of y; `Depth` are loaded before the first of them.
+  template <int Depth, class Block, class F>
   CORDEE_DEVICE void for_each_vector(Block& b, const F& f) const {
     const auto span = tiling.rows_of_thread(b.index(), b.thread());
     if (span.start >= span.last) return;
     const batch_norm_coefficients<Real> row(t.saved, tiling.in.lanes(), span.group);
     const normalization_coefficients<N, Size> of(row, t.beta, span.lane);
-    for (auto at = tiling.first_row(span); at.left > 0; tiling.advance(at)) {
-      vec_16b<N, Size> z(t.x + at.offset), added;
-      if constexpr (std::same_as<Epilogue, epilogue::add_relu>)
-        added = vec_16b<N, Size>(residual + at.offset);
-      for (int k = 0; k < Size; ++k) {
-        z.value[k] = of.normalized(k, z.value[k]);
-        if constexpr (std::same_as<Epilogue, epilogue::add_relu>) z.value[k] += added.value[k];
-        if constexpr (!std::same_as<Epilogue, epilogue::store>)
-          z.value[k] = z.value[k] < 0 ? precision::wide<N>{0} : z.value[k];
-      }
-      f(at.offset, z);
-    }
+    struct row_values {
+      vec_16b<N, Size> x, residual;
+    };
+    tiling.for_each_row<Depth>(
+        tiling.first_row(span),
+        [&](std::size_t at) {
+          row_values values{vec_16b<N, Size>(t.x + at), {}};
+          if constexpr (std::same_as<Epilogue, epilogue::add_relu>)
+            values.residual = vec_16b<N, Size>(residual + at);
+          return values;
+        },
+        [&](std::size_t at, const row_values& values) {
+          vec_16b<N, Size> z = values.x;
+          for (int k = 0; k < Size; ++k) {
+            z.value[k] = of.normalized(k, z.value[k]);
+            if constexpr (std::same_as<Epilogue, epilogue::add_relu>)
+              z.value[k] += values.residual.value[k];
+            if constexpr (!std::same_as<Epilogue, epilogue::store>)
+              z.value[k] = z.value[k] < 0 ? precision::wide<N>{0} : z.value[k];
+          }
+          f(at, z);
+        });
   }
 };
 

@@ -146,6 +146,18 @@ struct batch_norm_tiles {
     at.pixel -= pixels;
     at.offset += image_end;
   }
+  /// Calls use(offset, load(offset)) for the rows from `at` on, in their order. `Depth` rows are
+  /// loaded before the first of them is used.
+  template <int Depth, class Load, class Use>
+  CORDEE_DEVICE void for_each_row(row_cursor at, const Load& load, const Use& use) const {
+    while (Depth > 1 && at.left >= Depth) {
+      std::size_t offsets[std::size_t{Depth}];
+      decltype(load(at.offset)) loaded[std::size_t{Depth}];
+      for (int i = 0; i < Depth; ++i, advance(at)) loaded[i] = load(offsets[i] = at.offset);
+      for (int i = 0; i < Depth; ++i) use(offsets[i], loaded[i]);
+    }
+    for (; at.left > 0; advance(at)) use(at.offset, load(at.offset));
+  }
 };
 
 /// The sums over the columns of a block: two of each channel, in shared memory.

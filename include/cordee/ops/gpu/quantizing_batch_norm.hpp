@@ -27,7 +27,7 @@ struct normalize_quantizing_kernel {
   template <class Block>
   CORDEE_DEVICE void operator()(Block& b) const {
     auto state = quantization.begin(b);
-    pass.for_each_vector(b, [&](std::size_t offset, const vec_16b<float, size>& y) {
+    pass.template for_each_vector<1>(b, [&](std::size_t offset, const vec_16b<float, size>& y) {
       y.store(pass.t.y + offset);
       quantization.add(state, offset, y);
     });

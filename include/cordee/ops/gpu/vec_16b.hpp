@@ -24,6 +24,11 @@ struct [[gnu::may_alias]] alignas(Bytes) access_unit {
                                   std::conditional_t<Bytes == 2, std::uint16_t, std::uint8_t>>;
   word words[Bytes / sizeof(word)];
 };
+/// 16 bytes to store, as one number.
+struct [[gnu::may_alias]] alignas(16) quad_unit {
+  __extension__ using number = unsigned __int128;
+  number value;
+};
 /// Bytes of `out` <- those at `from`, by one access.
 template <class T, std::size_t Size>
 CORDEE_DEVICE void load_unit(const T* from, T (&out)[Size]) {
@@ -32,7 +37,7 @@ CORDEE_DEVICE void load_unit(const T* from, T (&out)[Size]) {
 }
 /// Words are put together from numbers by shifts: copied, they are stored number by number.
 template <class T, std::size_t Size>
-CORDEE_DEVICE void store_unit(const T (&in)[Size], T* to) {
+CORDEE_DEVICE access_unit<sizeof(T) * Size> unit_of(const T (&in)[Size]) {
   using unit_type = access_unit<sizeof(in)>;
   using word = typename unit_type::word;
   unit_type unit;
@@ -49,7 +54,26 @@ CORDEE_DEVICE void store_unit(const T (&in)[Size], T* to) {
   } else {
     std::memcpy(&unit, in, sizeof(in));
   }
-  *reinterpret_cast<unit_type*>(to) = unit;
+  return unit;
+}
+template <class T, std::size_t Size>
+CORDEE_DEVICE void store_unit(const T (&in)[Size], T* to) {
+  *reinterpret_cast<access_unit<sizeof(in)>*>(to) = unit_of(in);
+}
+/// The same where a loop's body stores several units, of which nvcc 13 splits all but two.
+template <class T, std::size_t Size>
+CORDEE_DEVICE void store_whole_unit(const T (&in)[Size], T* to) {
+  if constexpr (sizeof(in) == 16) {
+    auto unit = unit_of(in);
+    quad_unit whole{0};
+    for (int w = 0; w < 4; ++w) {
+      asm("" : "+r"(unit.words[w]));  // else numbers are shifted into place, not words
+      whole.value |= quad_unit::number{unit.words[w]} << (32 * w);
+    }
+    *reinterpret_cast<quad_unit*>(to) = whole;
+  } else {
+    store_unit(in, to);
+  }
 }
 
 /// `Size` adjacent numbers, loaded or stored by one access, which requires an address that is a
@@ -78,13 +102,23 @@ struct vec_16b {
   }
   CORDEE_DEVICE void store(N* to) const {
     N numbers[std::size_t{size}];
-    for (int k = 0; k < size; ++k) numbers[k] = precision::rounded<N>(value[k]);
+    round(numbers);
     store_unit(numbers, to);
+  }
+  CORDEE_DEVICE void store_whole(N* to) const {
+    N numbers[std::size_t{size}];
+    round(numbers);
+    store_whole_unit(numbers, to);
   }
   CORDEE_DEVICE void store(N* to, int count) const {
     if (count == size) return store(to);
     for (int k = 0; k < size; ++k)
       if (k < count) to[k] = precision::rounded<N>(value[k]);
+  }
+
+ private:
+  CORDEE_DEVICE void round(N (&numbers)[std::size_t{size}]) const {
+    for (int k = 0; k < size; ++k) numbers[k] = precision::rounded<N>(value[k]);
   }
 };
 
