@@ -62,10 +62,10 @@ int main(int argc, char** argv) {
   options o;
   bench::read_options(argc, argv, usage,
                       {{"--reps", &o.reps}, {"--batch", &o.batch}, {"--threads", &o.threads}});
-  const cpu where(o.threads);
-  stepper<net> plain(2 * o.batch, where);
-  stepper<adversarial<net>> one(o.batch, adversarial_options{}, where);
-  stepper<adversarial<net>> three(o.batch, adversarial_options{.steps = 3}, where);
+  const cpu device(o.threads);
+  stepper<net> plain(2 * o.batch, device);
+  stepper<adversarial<net>> one(o.batch, adversarial_options{}, device);
+  stepper<adversarial<net>> three(o.batch, adversarial_options{.steps = 3}, device);
   for (int r = 0; r < o.reps + 1; ++r) {  // the first one allocates
     plain.measure();
     one.measure();

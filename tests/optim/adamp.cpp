@@ -115,8 +115,8 @@ TEST_CASE("adamp: rows longer than a chunk, and any number of workers, give the 
       w[i] = std::sin(static_cast<double>(i));
       g[i] = std::cos(static_cast<double>(i));
     }
-    cpu where(workers);
-    const auto s = where.make_stream();
+    cpu device(workers);
+    const auto s = device.make_stream();
     optimizer_view<double, cpu, 2> view{
         {w.data(), n}, {g.data(), n}, {{{m.data(), n}, {v.data(), n}}}, table};
     adamp{.delta = 300}.accept(view, {.learning_rate = 0.01}, s);

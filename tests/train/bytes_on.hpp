@@ -105,17 +105,17 @@ struct perturbed_sgd : sgd {
 
 /// Seven updates, and after the third an evaluation, whose batches are larger.
 template <class Engine = reference, class D, class R, class O = sgd>
-int8_outcome train(const D& where, const R& reducer, const int8_options& options = {},
+int8_outcome train(const D& device, const R& reducer, const int8_options& options = {},
                    const O& optimizer = {.momentum = 0.9}) {
-  net_on<D, Engine> net{where};
+  net_on<D, Engine> net{device};
   net.quantization.averaging = 0.2;
   net.quantization.percentile = options.percentile;
   net.quantization.freeze_ranges_at = options.freeze_at;
   loader feed{bytes_images, reducer.comm, {.global_batch = 4}};
   trainer run{net, optimizer, constant_rate, reducer, {.capture_graphs = options.capture_graphs}};
-  upload<D> uploaded(where);
+  upload<D> uploaded(device);
   int8_outcome out;
-  out.start = copy_to_host<float, D>(where, run.weights(), run.compute());
+  out.start = copy_to_host<float, D>(device, run.weights(), run.compute());
   for (int k = 0; k < 7; ++k) {
     if (k == 3) out.validation = run.evaluate(bytes_images, {}, 10).loss;
     std::vector<batch<D>> micro;
@@ -126,23 +126,23 @@ int8_outcome train(const D& where, const R& reducer, const int8_options& options
     CHECK(step.applied == (k != options.bad_step));
     if (step.applied) out.losses.push_back(step.train.mean_loss());
   }
-  out.weights = copy_to_host<float, D>(where, run.weights(), run.compute());
+  out.weights = copy_to_host<float, D>(device, run.weights(), run.compute());
   for (const segment& s : run.segments())
     if (s.name.find("input_m") != s.name.npos) out.ranges.push_back(out.weights[s.offset]);
-  if constexpr (requires { where.replays(); }) out.replays = where.replays();
+  if constexpr (requires { device.replays(); }) out.replays = device.replays();
   return out;
 }
 
 /// Losses of 42 updates by the same four samples.
 template <class Engine = reference, class D>
-std::vector<double> learn_one_batch(const D& where, bool capture_graphs = false) {
-  net_on<D, Engine> net{where};
+std::vector<double> learn_one_batch(const D& device, bool capture_graphs = false) {
+  net_on<D, Engine> net{device};
   net.quantization.averaging = 0.2;
   const solo reducer;
   loader feed{bytes_images, reducer.comm, {.global_batch = 4}};
   trainer run{
       net, sgd{.momentum = 0.9}, constant_rate, reducer, {.capture_graphs = capture_graphs}};
-  upload<D> uploaded(where);
+  upload<D> uploaded(device);
   const auto samples = feed.next();
   std::vector<double> losses;
   for (int k = 0; k < 42; ++k) {

@@ -49,9 +49,9 @@ struct replay_outcome {
 
 /// Ten updates, the first of which overflow their loss scale and are skipped.
 template <class Engine, class D>
-replay_outcome ten_steps(const D& where, bool capture_graphs) {
+replay_outcome ten_steps(const D& device, bool capture_graphs) {
   const synthetic images{.extent = replay_image, .classes = 4, .samples = 16, .seed = 3};
-  replay_network<D, Engine> net{where};
+  replay_network<D, Engine> net{device};
   loader feed{images, self_comm{}, {.global_batch = 8}};
   trainer run{net,
               lars{.trust_coefficient = 0.01},
@@ -59,7 +59,7 @@ replay_outcome ten_steps(const D& where, bool capture_graphs) {
               solo{},
               {.capture_graphs = capture_graphs, .loss_scaling = {.initial = 0x1p20}}};
   CHECK(run.describe_launches().starts_with(capture_graphs ? "as graphs" : "one by one"));
-  upload<D> uploaded(where);
+  upload<D> uploaded(device);
   replay_outcome out;
   bool skipped = false, applied = false;
   for (int k = 0; k < 10; ++k) {
@@ -69,16 +69,16 @@ replay_outcome ten_steps(const D& where, bool capture_graphs) {
     out.scales.push_back(step.loss_scale);
   }
   CHECK((skipped && applied));
-  out.weights = copy_to_host<float, D>(where, run.weights(), run.compute());
+  out.weights = copy_to_host<float, D>(device, run.weights(), run.compute());
   return out;
 }
 
 /// Replayed steps have the bits of eager ones, twice.
 template <class Engine, class D>
-void replays_alike(const D& where) {
-  const replay_outcome eager = ten_steps<Engine>(where, false);
-  CHECK(ten_steps<Engine>(where, false) == eager);  // the engine is deterministic
-  for (int k = 0; k < 2; ++k) CHECK(ten_steps<Engine>(where, true) == eager);
+void replays_alike(const D& device) {
+  const replay_outcome eager = ten_steps<Engine>(device, false);
+  CHECK(ten_steps<Engine>(device, false) == eager);  // the engine is deterministic
+  for (int k = 0; k < 2; ++k) CHECK(ten_steps<Engine>(device, true) == eager);
 }
 
 }  // namespace support

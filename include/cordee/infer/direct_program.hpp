@@ -29,12 +29,12 @@ class direct_program {
 
  public:
   /// Keeps references to the program's steps.
-  direct_program(const integer_program& program, const cpu& where)
+  direct_program(const integer_program& program, const cpu& device)
       : steps_(program.steps.data(), program.steps.size()),
         table_(program.table),
         image_(program.image),
         classes_(program.classes()),
-        where_(where),
+        device_(device),
         plan_(program, blocked_sizes(program)) {
     for (const integer_step& s : steps_) {
       packed_.emplace_back();
@@ -46,8 +46,8 @@ class direct_program {
       }
     }
     size_ = plan_.size * group;
-    const auto workers = static_cast<std::size_t>(device::workers_of(where_.make_stream()));
-    memory_ = buffer<std::byte, cpu>(where_, size_ * workers);
+    const auto workers = static_cast<std::size_t>(device::workers_of(device_.make_stream()));
+    memory_ = buffer<std::byte, cpu>(device_, size_ * workers);
     // Makes the threads, and the scratch memory that convolutions keep for each.
     const std::vector<std::uint8_t> images(workers * group * image_.size());
     std::vector<std::int32_t> logits(workers * group * classes_);
@@ -55,7 +55,7 @@ class direct_program {
   }
 
   void run(std::size_t samples, const std::uint8_t* images, std::int32_t* logits) {
-    const cpu::stream s = where_.make_stream();
+    const cpu::stream s = device_.make_stream();
     const auto workers = static_cast<std::size_t>(device::workers_of(s));
     const auto work = [&](int worker) {
       const auto w = static_cast<std::size_t>(worker);
@@ -152,12 +152,12 @@ class direct_program {
   std::vector<std::uint8_t> table_;
   extent image_;
   std::size_t classes_;
-  cpu where_;
+  cpu device_;
   memory_plan plan_;
   std::vector<std::optional<packed_convolution<V>>> packed_;
   std::optional<packed_classifier<V>> classifier_;
   std::size_t size_ = 0;  // of a worker's memory
-  buffer<std::byte, cpu> memory_{where_, 0};
+  buffer<std::byte, cpu> memory_{device_, 0};
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::infer

@@ -44,7 +44,8 @@ class integer_network {
   /// error that names the layer if a layer has no range, or numbers that are not finite.
   template <class N>
   [[nodiscard]] static integer_network from(std::span<const float> plane,
-                                            const normalization& pixels, const cpu& where = cpu()) {
+                                            const normalization& pixels,
+                                            const cpu& device = cpu()) {
     static_assert(
         Quantized<typename N::precision>,
         "an integer_network is made of a network in int8, whose ranges it needs: load the "
@@ -57,19 +58,19 @@ class integer_network {
         detail::infer::list_layers(static_cast<const N*>(nullptr));
     detail::infer::program_builder builder(list, plane);
     auto program = builder.build(N::input, pixels);
-    return integer_network(std::move(program), builder.logit_step(), where);
+    return integer_network(std::move(program), builder.logit_step(), device);
   }
 
   /// Of a file that `save` wrote, of any network. Throws error that names what is damaged, by its
   /// checksum, or what a run could not rely on.
-  [[nodiscard]] static integer_network load(const std::string& path, const cpu& where = cpu()) {
+  [[nodiscard]] static integer_network load(const std::string& path, const cpu& device = cpu()) {
     detail::infer::stored_program stored = detail::infer::program_reader(path).read();
-    return integer_network(std::move(stored.program), stored.logit_step, where);
+    return integer_network(std::move(stored.program), stored.logit_step, device);
   }
   /// The same of network type N alone. Throws error that names the first layer that differs.
   template <class N>
-  [[nodiscard]] static integer_network load(const std::string& path, const cpu& where = cpu()) {
-    integer_network loaded = load(path, where);
+  [[nodiscard]] static integer_network load(const std::string& path, const cpu& device = cpu()) {
+    integer_network loaded = load(path, device);
     detail::infer::expect_layers(
         loaded.program_, N::input,
         detail::infer::list_layers(static_cast<const N*>(nullptr)).layers(), path);
@@ -103,8 +104,8 @@ class integer_network {
   }
 
  private:
-  integer_network(detail::infer::integer_program program, double logit_step, const cpu& where)
-      : program_(std::move(program)), logit_step_(logit_step), direct_(program_, where) {}
+  integer_network(detail::infer::integer_program program, double logit_step, const cpu& device)
+      : program_(std::move(program)), logit_step_(logit_step), direct_(program_, device) {}
 
   [[nodiscard]] std::size_t samples_of(std::span<const std::uint8_t> images,
                                        std::span<std::int32_t> logits) const {

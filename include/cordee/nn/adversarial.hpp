@@ -111,9 +111,9 @@ class adversarial {
 
   adversarial_options options{};
 
-  explicit adversarial(D where = D{}) : adversarial(adversarial_options{}, where) {}
-  explicit adversarial(const adversarial_options& given, D where = D{})
-      : options(given), own_(where), attacked_(where), images_(where, 0), labels_(where, 0) {}
+  explicit adversarial(D device = D{}) : adversarial(adversarial_options{}, device) {}
+  explicit adversarial(const adversarial_options& given, D device = D{})
+      : options(given), own_(device), attacked_(device), images_(device, 0), labels_(device, 0) {}
 
   [[nodiscard]] const D& get_device() const { return own_.get_device(); }
   /// The network that is evaluated.

@@ -214,49 +214,49 @@ struct quantization_on : quantization_options {
   buffer<range_update, D> updates;
   buffer<std::uint8_t, D> bytes;  // the input of the layer in progress
 
-  void add_layers(const D& where, std::span<const segment> table) {
+  void add_layers(const D& device, std::span<const segment> table) {
     observer.add_layers(table);
     const std::size_t layers = observer.layers.size();
-    records = {where, layers};
-    counts = {where, layers * detail::ops::histogram_bins::count};
-    updates = {where, layers};
-    bytes = {where, 0};
+    records = {device, layers};
+    counts = {device, layers * detail::ops::histogram_bins::count};
+    updates = {device, layers};
+    bytes = {device, 0};
     const std::vector<ops::observed_input> initial(layers);
     const stream s{};
-    where.copy(records.span().data, initial.data(), layers * sizeof(ops::observed_input), s);
-    where.finish(s);
+    device.copy(records.span().data, initial.data(), layers * sizeof(ops::observed_input), s);
+    device.finish(s);
   }
 
   /// Copies the device's observations to the observer. Blocks the host.
-  void fetch(const D& where, stream s) {
-    const auto host = host_records(where, s);
+  void fetch(const D& device, stream s) {
+    const auto host = host_records(device, s);
     for (std::size_t k = 0; k < host.size(); ++k) observer.layers[k].observed = host[k].observed;
     if (percentile >= 100) return;
-    observer.counts = copy_to_host(where, std::as_const(counts).span(), s);
+    observer.counts = copy_to_host(device, std::as_const(counts).span(), s);
   }
   /// Updates the ranges in the device's `plane`, and resets the device's observations.
   template <class Real>
-  void update_ranges(const D& where, Real* plane, std::span<const double> minima, double epoch,
+  void update_ranges(const D& device, Real* plane, std::span<const double> minima, double epoch,
                      stream s) {
     std::vector<range_update> host;
     for (std::size_t k = 0; k < observer.layers.size(); ++k)
       host.push_back(update_of(k, minima, epoch));
-    where.copy(updates.span().data, host.data(), host.size() * sizeof(range_update), s);
+    device.copy(updates.span().data, host.data(), host.size() * sizeof(range_update), s);
     // for a GPU by argument-dependent lookup: device/gpu_kernel.hpp
     for_each(s, host.size(),
              update_ranges_op<Real>{updates.span().data, plane, records.span().data});
-    where.clear(counts.span().data, counts.size() * sizeof(double), s);
+    device.clear(counts.span().data, counts.size() * sizeof(double), s);
   }
   /// After an evaluation: throws error unless every layer had a range. Blocks the host.
-  void expect_ranges(const D& where, stream s) const {
-    const auto host = host_records(where, s);
+  void expect_ranges(const D& device, stream s) const {
+    const auto host = host_records(device, s);
     for (std::size_t k = 0; k < host.size(); ++k)
       if (host[k].has_range == 0) throw_unknown_range(observer.layers[k].name);
   }
 
  private:
-  [[nodiscard]] std::vector<ops::observed_input> host_records(const D& where, stream s) const {
-    return copy_to_host(where, records.span(), s);
+  [[nodiscard]] std::vector<ops::observed_input> host_records(const D& device, stream s) const {
+    return copy_to_host(device, records.span(), s);
   }
 };
 

@@ -76,25 +76,25 @@ template <class M, class Data>
 template <class Run, class F>
 auto with_mean_model(Run& run, const F& f) {
   using real = typename Run::Real;
-  using device = typename Run::device;
+  using D = typename Run::device;
   const auto s = run.compute();
-  const device& where = run.model().get_device();
+  const D& device = run.model().get_device();
   using optimizer = std::remove_cvref_t<decltype(run.optimizer())>;
   constexpr bool averages = optim::AveragesWeights<optimizer>,
                  replaces = Run::weights_differ || averages;
-  const span_on<real, device> range = replaces ? run.weights() : run.statistics();
+  const span_on<real, D> range = replaces ? run.weights() : run.statistics();
   const auto pack = [&] {
     if constexpr (replaces) nn::pack_anew(run.model(), run.weights(), run.packed_parameters(), s);
   };
-  buffer<real, device> before(where, range.size);
-  where.copy(before.span().data, range.data, range.size * sizeof(real), s);
+  buffer<real, D> before(device, range.size);
+  device.copy(before.span().data, range.data, range.size * sizeof(real), s);
   if constexpr (averages)
-    where.copy(range.data, run.slot(optimizer::average_slot).data,
-               (range.size - run.statistics().size) * sizeof(real), s);
-  comm::allreduce_mean(run.comm(), where, Run::weights_differ ? range : run.statistics(), s);
+    device.copy(range.data, run.slot(optimizer::average_slot).data,
+                (range.size - run.statistics().size) * sizeof(real), s);
+  comm::allreduce_mean(run.comm(), device, Run::weights_differ ? range : run.statistics(), s);
   pack();
   auto result = f();  // not const: it may be a type that only moves
-  where.copy(range.data, before.span().data, range.size * sizeof(real), s);
+  device.copy(range.data, before.span().data, range.size * sizeof(real), s);
   pack();
   return result;
 }
