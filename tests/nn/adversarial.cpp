@@ -30,7 +30,7 @@ struct fixture : network_fixture<model> {
     net.options = options;
     labels = {0, 1, 2, 3, 0, 1};
   }
-  [[nodiscard]] std::vector<std::uint8_t> attacked() const {
+  [[nodiscard]] std::vector<std::uint8_t> adversarial_images() const {
     const auto images = net.adversarial_images();
     return {images.begin(), images.end()};
   }
@@ -67,18 +67,18 @@ double loss_of(plain_net& n, std::vector<double>& plane, const batch<cpu>& b,
 }  // namespace
 
 TEST_CASE("adversarial: the gradient is the mean of that of the images and of their copies") {
-  fixture f({.epsilon = 20, .step = 20});
+  fixture f({.epsilon = 20, .step_size = 20});
   for (auto& w : f.gradients()) w = 0.5;  // to which backward adds
   f.forward();
   f.backward(write_mode::add);
-  CHECK(f.attacked() != f.pixels);
+  CHECK(f.adversarial_images() != f.pixels);
 
   plain_net alone;
-  std::vector<double> own(f.weights().begin(), f.weights().begin() + plain_net::plane_size()),
+  std::vector<double> clean(f.weights().begin(), f.weights().begin() + plain_net::plane_size()),
       second = f.adversarial_plane(), of_images, of_copies;
   batch<cpu> b = f.samples(0, count, count);
-  loss_of(alone, own, b, &of_images);
-  const auto copies = f.attacked();
+  loss_of(alone, clean, b, &of_images);
+  const auto copies = f.adversarial_images();
   b.pixels = {copies.data(), copies.size()};
   loss_of(alone, second, b, &of_copies);
   for (const segment& s : model::segments().first(model::tensors())) {
@@ -100,9 +100,9 @@ TEST_CASE("adversarial: the gradient is the mean of that of the images and of th
 }
 
 TEST_CASE("adversarial: a step goes down the loss of the wrong class, by differences of bytes") {
-  fixture f({.epsilon = 3, .step = 3, .random_start = 0, .stale = false});
+  fixture f({.epsilon = 3, .step_size = 3, .random_start = 0, .stale = false});
   f.forward();
-  const auto copies = f.attacked();
+  const auto copies = f.adversarial_images();
   std::vector<std::int32_t> wrong(count);
   nn::draw_wrong_classes(4, f.labels, 0, 0, 0, wrong.data());
   plain_net alone;
@@ -132,9 +132,9 @@ TEST_CASE("adversarial: a step goes down the loss of the wrong class, by differe
 TEST_CASE("adversarial: copies stay within epsilon, whatever the steps and the start") {
   for (const int steps : {1, 3})
     for (const double start : {0.0, 1.0}) {
-      fixture f({.epsilon = 5, .step = 2, .steps = steps, .random_start = start});
+      fixture f({.epsilon = 5, .step_size = 2, .steps = steps, .random_start = start});
       f.forward();
-      const auto copies = f.attacked();
+      const auto copies = f.adversarial_images();
       int largest = 0;
       for (std::size_t i = 0; i < copies.size(); ++i)
         largest = std::max(largest, std::abs(copies[i] - f.pixels[i]));
@@ -145,18 +145,18 @@ TEST_CASE("adversarial: copies stay within epsilon, whatever the steps and the s
 TEST_CASE("adversarial: stale copies are those of the weights of the packing before") {
   fixture fresh({.stale = false}), stale;
   fresh.forward();
-  const auto of_first_weights = fresh.attacked();
+  const auto of_first_weights = fresh.adversarial_images();
   stale.forward();
-  CHECK(stale.attacked() == of_first_weights);  // the first step has no weights before
+  CHECK(stale.adversarial_images() == of_first_weights);  // the first step has no weights before
   for (int k = 0; k < 2; ++k) {
-    const auto before = fresh.attacked();
+    const auto before = fresh.adversarial_images();
     for (fixture* f : {&fresh, &stale})
       for (std::size_t i = 0; i < f->weights().size; ++i)
         f->weights()[i] += 0.3 * std::sin(static_cast<double>(i + 1));
     fresh.forward();
     stale.forward();
-    CHECK(stale.attacked() == before);
-    CHECK(fresh.attacked() != before);
+    CHECK(stale.adversarial_images() == before);
+    CHECK(fresh.adversarial_images() != before);
   }
 }
 
@@ -184,7 +184,7 @@ TEST_CASE("adversarial: evaluates by the batch norms of the images alone") {
 TEST_CASE("adversarial: engines agree on the gradient of an image") {
   std::vector<double> gradients[2];
   const auto compute = [&]<class Engine>(std::vector<double>& out, Engine) {
-    network_fixture<attacked_network<net_on<Engine>>> f(3);
+    network_fixture<input_gradient_network<net_on<Engine>>> f(3);
     f.forward();
     constexpr int block = Engine::template block<double>(3);
     const double* const g = f.net.input_gradient(f.packed, f.gradients(), f.s);
@@ -213,7 +213,7 @@ TEST_CASE("adversarial describes itself, and refuses nonsense") {
     CHECK_THROWS_WITH_AS(m.check(), doctest::Contains(text), usage_error);
   };
   refused({.epsilon = 0}, ".epsilon is within");
-  refused({.step = -1}, ".step is within");
+  refused({.step_size = -1}, ".step_size is within");
   refused({.steps = 0}, ".steps is a number");
   refused({.random_start = NAN}, ".random_start is a probability");
 }

@@ -31,11 +31,11 @@ TEST_CASE("adversarial_image: bytes follow the signs of a blocked gradient, with
   constexpr std::array<std::uint8_t, 12> x{100, 100, 3, 254, 50, 60, 100, 100, 3, 254, 50, 60};
   // (2, 1, 2, 3): channels of a pixel side by side
   constexpr std::array<float, 12> g{1, 1, 0, -1, -1, 2, -1, -1, 0, 1, 1, -2};
-  std::array<std::uint8_t, 12> attacked = x;
-  nn::attack_bytes<3>(image, 2, g.data(), x.data(), 9, 9, attacked.data());
+  std::array<std::uint8_t, 12> perturbed = x;
+  nn::attack_bytes<3>(image, 2, g.data(), x.data(), 9, 9, perturbed.data());
   constexpr std::array<std::uint8_t, 12> expected{91,  109, 0,  255, 50, 51,
                                                   109, 91,  12, 245, 50, 69};
-  CHECK(attacked == expected);
+  CHECK(perturbed == expected);
 }
 
 TEST_CASE(
@@ -62,7 +62,7 @@ TEST_CASE("adversarial_image: classes are wrong ones, all alike") {
   std::vector<std::int32_t> labels(3000), wrong(3000);
   for (std::size_t n = 0; n < labels.size(); ++n) labels[n] = static_cast<std::int32_t>(n % 4);
   labels[0] = -1;
-  nn::draw_wrong_classes(4, labels, 1, 2, 0, wrong.data());
+  nn::draw_target_classes(4, labels, 1, 2, 0, wrong.data());
   CHECK(wrong[0] == -1);
   std::array<int, 4> shifts{};
   for (std::size_t n = 1; n < labels.size(); ++n) {

@@ -5,7 +5,7 @@
 // Adversarial Learning for Large-Batch Training"), with the two batch norms of AdvProp (Xie et al.,
 // 2020). In grey levels, of an image x with label y:
 //
-//   y' = (y + U{1 .. classes - 1}) mod classes                          a wrong class
+//   y' = (y + U{1 .. classes - 1}) mod classes                          the target class
 //   x' = x + U{-epsilon .. epsilon} with probability random_start, else x     one coin for an update
 //   x' <- clip(x' - step sign(d loss(x', y'; v) / d x'), x - epsilon, x + epsilon)   `steps` times
 //   loss = (loss(x, y; w) + loss(x', y; w')) / 2
@@ -40,7 +40,7 @@ namespace cordee::inline CORDEE_ABI {
 
 struct adversarial_options {
   int epsilon = 9;            // grey levels of 0 .. 255
-  int step = 9;               // of a step, in grey levels; at least epsilon / steps is used
+  int step_size = 9;          // of a step, in grey levels; at least epsilon / steps is used
   int steps = 1;              // of the attack
   double random_start = 0.8;  // the probability
   bool stale = true;          // whether the attack uses the weights of the step before
@@ -48,17 +48,18 @@ struct adversarial_options {
   /// Throws usage_error.
   [[gnu::cold]] void check() const {
     expects(epsilon > 0 && epsilon <= 255, "adversarial: .epsilon is within 1 .. 255 grey levels");
-    expects(step > 0 && step <= 255, "adversarial: .step is within 1 .. 255 grey levels");
+    expects(step_size > 0 && step_size <= 255,
+            "adversarial: .step_size is within 1 .. 255 grey levels");
     expects(steps > 0, "adversarial: .steps is a number of steps of the attack, 1 or more");
     expects(random_start >= 0 && random_start <= 1,
             "adversarial: .random_start is a probability, within 0 .. 1");
   }
-  [[nodiscard]] int step_size() const { return std::max(step, epsilon / steps); }
+  [[nodiscard]] int used_step_size() const { return std::max(step_size, epsilon / steps); }
 };
 
 /// A network that can be asked for the gradient of its input.
 template <class Net>
-class attacked_network : public Net {
+class input_gradient_network : public Net {
  public:
   using Net::Net;
 
@@ -96,7 +97,7 @@ class adversarial {
   using device = D;
   using engine = typename Net::engine;
   struct packed_parameters {
-    typename Net::packed_parameters own, attacked, stale;
+    typename Net::packed_parameters clean, auxiliary, stale;
     mutable buffer<real, D>
         scratch;  // a plane of the network, in which passes leave what they like
     bool is_packed = false;
@@ -113,20 +114,24 @@ class adversarial {
 
   explicit adversarial(D device = D{}) : adversarial(adversarial_options{}, device) {}
   explicit adversarial(const adversarial_options& given, D device = D{})
-      : options(given), own_(device), attacked_(device), images_(device, 0), labels_(device, 0) {}
+      : options(given),
+        clean_(device),
+        auxiliary_(device),
+        images_(device, 0),
+        labels_(device, 0) {}
 
-  [[nodiscard]] const D& get_device() const { return own_.get_device(); }
+  [[nodiscard]] const D& get_device() const { return clean_.get_device(); }
   /// The network that is evaluated.
-  [[nodiscard]] Net& evaluated() { return own_; }
+  [[nodiscard]] Net& evaluated() { return clean_; }
 
   [[gnu::cold]] void check() const {
     options.check();
-    own_.check();
+    clean_.check();
   }
   /// Both sets of batch norms begin alike.
   void initialize(span_on<real, D> plane, std::uint64_t seed) const {
     buffer<real, D> initial(get_device(), Net::plane_size());
-    own_.initialize(initial.span(), seed);
+    clean_.initialize(initial.span(), seed);
     const real* const from = initial.span().data;
     std::copy_n(from, table::trainable_end, plane.data);
     for_each_norm([&](const segment& s, std::size_t second) {
@@ -138,36 +143,36 @@ class adversarial {
   }
 
   [[nodiscard]] packed_parameters make_packed_parameters() const {
-    return {own_.make_packed_parameters(), own_.make_packed_parameters(),
-            own_.make_packed_parameters(), buffer<real, D>(get_device(), Net::plane_size())};
+    return {clean_.make_packed_parameters(), clean_.make_packed_parameters(),
+            clean_.make_packed_parameters(), buffer<real, D>(get_device(), Net::plane_size())};
   }
   /// Those of the call before become the stale ones, unless they are packed anew (nn/model.hpp).
   void pack_parameters(span_on<const real, D> plane, packed_parameters& out, stream s) const {
-    own_.pack_parameters(plane, out.own, s);
+    clean_.pack_parameters(plane, out.clean, s);
     real* const both = out.scratch.span().data;
     std::copy_n(plane.data, table::trainable_end, both);
     for_each_norm([&](const segment& norm, std::size_t second) {
       std::copy_n(plane.data + second, norm.size, both + norm.offset);
     });
-    std::swap(out.stale, out.attacked);
-    own_.pack_parameters(span_on<const real, D>{both, Net::plane_size()}, out.attacked, s);
+    std::swap(out.stale, out.auxiliary);
+    clean_.pack_parameters(span_on<const real, D>{both, Net::plane_size()}, out.auxiliary, s);
     if (!std::exchange(out.is_packed, true))
-      own_.pack_parameters(span_on<const real, D>{both, Net::plane_size()}, out.stale, s);
+      clean_.pack_parameters(span_on<const real, D>{both, Net::plane_size()}, out.stale, s);
   }
 
   /// In training, of the images and of their adversarial copies, which it makes.
   void forward(const packed_parameters& in, span_on<real, D> plane, const batch<D>& b, phase p,
                stream s) {
     expects(plane.size >= plane_size(), "adversarial: the plane is smaller than the table");
-    const auto own_plane = plane.subspan(table::statistics_shift, Net::plane_size());
-    if (p != phase::train) return own_.forward(in.own, own_plane, b, p, s);
+    const auto clean_plane = plane.subspan(table::statistics_shift, Net::plane_size());
+    if (p != phase::train) return clean_.forward(in.clean, clean_plane, b, p, s);
     batch<D> half = b;
     half.global_samples *= 2;
-    own_.forward(in.own, own_plane, half, p, s);
+    clean_.forward(in.clean, clean_plane, half, p, s);
     if (b.count > 0) attack(in, b, s);
     half.pixels = images_.span().subspan(0, b.pixels.size);
-    attacked_.forward(in.attacked, plane.subspan(table::adversarial_shift, Net::plane_size()), half,
-                      p, s);
+    auxiliary_.forward(in.auxiliary, plane.subspan(table::adversarial_shift, Net::plane_size()),
+                       half, p, s);
   }
   /// First that of the adversarial images, whose batch norms' gradients move to their own segments.
   template <class Ready>
@@ -182,8 +187,8 @@ class adversarial {
       before.insert(before.end(), g, g + norm.size);
       std::fill_n(g, norm.size, real{});
     });
-    attacked_.backward(
-        in.attacked, shared, mode, [](std::size_t) {}, s);
+    auxiliary_.backward(
+        in.auxiliary, shared, mode, [](std::size_t) {}, s);
     const real* saved = before.data();
     for_each_norm([&](const segment& norm, std::size_t second) {
       real* const g = gradients.data + norm.offset;
@@ -195,21 +200,21 @@ class adversarial {
       saved += norm.size;
     });
     for (std::size_t k = tensors(); k-- > table::trainable;) ready(k);
-    own_.backward(
-        in.own, shared, write_mode::add, [&](std::size_t k) { ready(k); }, s);
+    clean_.backward(
+        in.clean, shared, write_mode::add, [&](std::size_t k) { ready(k); }, s);
   }
 
   /// Of the images themselves.
-  [[nodiscard]] metrics read_metrics(stream s) const { return own_.read_metrics(s); }
+  [[nodiscard]] metrics read_metrics(stream s) const { return clean_.read_metrics(s); }
   [[nodiscard]] std::size_t bytes_per_sample() const {
-    return own_.bytes_per_sample() + attacked_.bytes_per_sample() + input.size();
+    return clean_.bytes_per_sample() + auxiliary_.bytes_per_sample() + input.size();
   }
-  [[nodiscard]] auto logits() const { return own_.logits(); }
+  [[nodiscard]] auto logits() const { return clean_.logits(); }
   /// (samples, channels, height, width) of the last forward pass in training.
   [[nodiscard]] span_on<const std::uint8_t, D> adversarial_images() const { return images_.span(); }
   [[nodiscard]] std::string describe() const {
     return concat("and on images within ", options.epsilon, " of 255 grey levels, ", options.steps,
-                  options.steps == 1 ? " step of " : " steps of ", options.step_size(),
+                  options.steps == 1 ? " step of " : " steps of ", options.used_step_size(),
                   options.stale ? ", of the weights of the step before" : "");
   }
 
@@ -236,25 +241,25 @@ class adversarial {
       std::copy_n(b.pixels.data, b.pixels.size, x);
     const std::span<const std::int32_t> labels(b.labels.data,
                                                b.labels.size);  // nvcc: not in braces
-    detail::nn::draw_wrong_classes(classes, labels, b.seed, step, b.first_sample,
-                                   labels_.span().data);
-    batch<D> wrong = b;
-    wrong.pixels = images_.span().subspan(0, b.pixels.size);
-    wrong.labels = labels_.span().subspan(0, b.labels.size);
-    wrong.other_labels = {};
-    wrong.label_weights = {};
-    const auto& weights = options.stale ? in.stale : in.attacked;
+    detail::nn::draw_target_classes(classes, labels, b.seed, step, b.first_sample,
+                                    labels_.span().data);
+    batch<D> targeted = b;
+    targeted.pixels = images_.span().subspan(0, b.pixels.size);
+    targeted.labels = labels_.span().subspan(0, b.labels.size);
+    targeted.other_labels = {};
+    targeted.label_weights = {};
+    const auto& weights = options.stale ? in.stale : in.auxiliary;
     for (int k = 0; k < options.steps; ++k) {
-      attacked_.forward(weights, in.scratch.span(), wrong, phase::train, s);
-      const auto* const gradient = attacked_.input_gradient(weights, in.scratch.span(), s);
+      auxiliary_.forward(weights, in.scratch.span(), targeted, phase::train, s);
+      const auto* const gradient = auxiliary_.input_gradient(weights, in.scratch.span(), s);
       using number = std::remove_cvref_t<decltype(*gradient)>;
       detail::nn::attack_bytes<engine::template block<number>(input.channels)>(
-          input, b.count, gradient, b.pixels.data, options.epsilon, options.step_size(), x);
+          input, b.count, gradient, b.pixels.data, options.epsilon, options.used_step_size(), x);
     }
   }
 
-  Net own_;
-  attacked_network<Net> attacked_;
+  Net clean_;
+  input_gradient_network<Net> auxiliary_;
   buffer<std::uint8_t, D> images_;
   buffer<std::int32_t, D> labels_;
 };

@@ -22,9 +22,9 @@
 namespace cordee::inline CORDEE_ABI::detail::nn {
 
 template <class Real>
-constexpr Real attack_step(Real attacked, Real gradient, Real x, Real epsilon, Real step) {
+constexpr Real attack_step(Real perturbed, Real gradient, Real x, Real epsilon, Real step) {
   const Real sign = static_cast<Real>((gradient > 0) - (gradient < 0));
-  return std::clamp(attacked - step * sign, x - epsilon, x + epsilon);
+  return std::clamp(perturbed - step * sign, x - epsilon, x + epsilon);
 }
 
 /// Writes `count` images, each number that of `from` plus a whole number of -epsilon .. epsilon,
@@ -46,9 +46,9 @@ constexpr Real attack_step(Real attacked, Real gradient, Real x, Real epsilon, R
 }
 
 /// A class other than each label, all alike in probability; a label that is none stays.
-[[gnu::cold]] inline void draw_wrong_classes(int classes, std::span<const std::int32_t> labels,
-                                             std::uint64_t seed, std::uint64_t step,
-                                             std::int64_t first, std::int32_t* to) {
+[[gnu::cold]] inline void draw_target_classes(int classes, std::span<const std::int32_t> labels,
+                                              std::uint64_t seed, std::uint64_t step,
+                                              std::int64_t first, std::int32_t* to) {
   for (std::size_t n = 0; n < labels.size(); ++n) {
     random_sequence random(seed, purpose::adversary, step, static_cast<std::uint64_t>(first) + n);
     const auto shift = static_cast<std::int32_t>(
@@ -59,10 +59,10 @@ constexpr Real attack_step(Real attacked, Real gradient, Real x, Real epsilon, R
 }
 
 /// One step for bytes. `gradients`, (count, channels / block, height, width, block), of the images
-/// `attacked`; `images` are the ones before the attack, both (count, channels, height, width).
+/// `perturbed`; `images` are the ones before the attack, both (count, channels, height, width).
 template <int Block, class N>
 void attack_bytes(const extent& image, int count, const N* gradients, const std::uint8_t* images,
-                  int epsilon, int step, std::uint8_t* attacked) {
+                  int epsilon, int step, std::uint8_t* perturbed) {
   const std::size_t pixels = image.pixels(), stride = ops::sample_size(image, Block);
   for (std::size_t n = 0; n < static_cast<std::size_t>(count); ++n)
     for (std::size_t c = 0; c < static_cast<std::size_t>(image.channels); ++c) {
@@ -71,8 +71,8 @@ void attack_bytes(const extent& image, int count, const N* gradients, const std:
       for (std::size_t p = 0; p < pixels; ++p) {
         const auto slope = static_cast<double>(precision::widened(g[p * Block]));
         const int sign = (slope > 0) - (slope < 0);
-        const int x = attack_step<int>(attacked[row + p], sign, images[row + p], epsilon, step);
-        attacked[row + p] = static_cast<std::uint8_t>(std::clamp(x, 0, 255));
+        const int x = attack_step<int>(perturbed[row + p], sign, images[row + p], epsilon, step);
+        perturbed[row + p] = static_cast<std::uint8_t>(std::clamp(x, 0, 255));
       }
     }
 }
