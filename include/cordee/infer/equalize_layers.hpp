@@ -42,13 +42,13 @@ class pair_finder {
   }
   value batch_norm(const extent&, const layer_tensors& t, value x) {
     use(x);
-    return values_[x].made_by == layer::convolution
+    return values_[x].produced_by == layer::convolution
                ? add_value(layer::batch_norm, {values_[x].pair.first, t})
                : add_value(layer::other, {});
   }
   value relu(const extent&, value x) {
     use(x);
-    return values_[x].made_by == layer::batch_norm ? add_value(layer::relu, values_[x].pair)
+    return values_[x].produced_by == layer::batch_norm ? add_value(layer::relu, values_[x].pair)
                                                    : add_value(layer::other, {});
   }
   value add(const extent&, value x, value y) {
@@ -63,16 +63,16 @@ class pair_finder {
   [[nodiscard]] value input() { return add_value(layer::other, {}); }
   [[nodiscard]] std::vector<equalized_pair> pairs() const {
     std::vector<equalized_pair> all;
-    for (const made& m : values_)
-      if (m.made_by == layer::relu && m.other_uses == 0 && m.convolutions.size() == 1)
+    for (const produced_value& m : values_)
+      if (m.produced_by == layer::relu && m.other_uses == 0 && m.convolutions.size() == 1)
         all.push_back({m.pair.first, m.pair.second, m.convolutions[0]});
     return all;
   }
 
  private:
   enum class layer { convolution, batch_norm, relu, other };
-  struct made {
-    layer made_by = layer::other;
+  struct produced_value {
+    layer produced_by = layer::other;
     std::pair<layer_tensors, layer_tensors> pair;  // the convolution and batch norm before
     std::vector<layer_tensors> convolutions{};     // that read it
     int other_uses = 0;
@@ -82,12 +82,12 @@ class pair_finder {
     use(x);
     return add_value(layer::other, {});
   }
-  value add_value(layer made_by, std::pair<layer_tensors, layer_tensors> pair) {
-    values_.push_back({made_by, std::move(pair)});
+  value add_value(layer produced_by, std::pair<layer_tensors, layer_tensors> pair) {
+    values_.push_back({produced_by, std::move(pair)});
     return values_.size() - 1;
   }
 
-  std::vector<made> values_;
+  std::vector<produced_value> values_;
 };
 
 template <std::floating_point Real>
