@@ -20,7 +20,7 @@ namespace cordee::inline CORDEE_ABI::detail::images {
 
 /// Vectors of four numbers. A template, since nvcc 13 drops the attribute of other types.
 template <class T>
-struct four {
+struct vec4 {
   typedef T type __attribute__((vector_size(4 * sizeof(T))));
   typedef T unaligned __attribute__((vector_size(4 * sizeof(T)), aligned(alignof(T)), may_alias));
 };
@@ -73,9 +73,9 @@ class portable_passes {
  private:
   /// Numbers that a loop of constant length takes, which compilers vectorize at -O2.
   static constexpr std::size_t chunk = 32;
-  using four_floats = four<float>::type;
-  using four_ints = four<std::int32_t>::type;
-  using unaligned = four<float>::unaligned;
+  using four_floats = vec4<float>::type;
+  using four_ints = vec4<std::int32_t>::type;
+  using unaligned = vec4<float>::unaligned;
 
   static four_floats load(const float* from) { return *reinterpret_cast<const unaligned*>(from); }
   static void store(float* to, four_floats value) { *reinterpret_cast<unaligned*>(to) = value; }
