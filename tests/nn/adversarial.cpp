@@ -104,7 +104,7 @@ TEST_CASE("adversarial: a step goes down the loss of the wrong class, by differe
   f.forward();
   const auto copies = f.adversarial_images();
   std::vector<std::int32_t> wrong(count);
-  nn::draw_wrong_classes(4, f.labels, 0, 0, 0, wrong.data());
+  nn::draw_target_classes(4, f.labels, 0, 0, 0, wrong.data());
   plain_net alone;
   std::vector<double> plane = f.adversarial_plane();
   batch<cpu> b = f.samples(0, count, count);

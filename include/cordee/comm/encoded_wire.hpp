@@ -3,10 +3,10 @@
 //
 // Hops that carry every number in a narrower precision P.
 //
-//   q = encode(x, k), k = fit(max |x|) of each piece;  lost <- lost + (x - decode(q, k))
+//   q = encode(x, k), k = fit(max |x|) of each block;  lost <- lost + (x - decode(q, k))
 //
-// A piece is the intersection of a segment with a chunk: gradients of different layers differ by
-// orders of magnitude, so each has a scale of its own, and NaN or infinity spoils its own piece
+// A block is the intersection of a segment with a chunk: gradients of different layers differ by
+// orders of magnitude, so each has a scale of its own, and NaN or infinity spoils its own block
 // alone, which the trainer then names. Scales travel in front of their chunk, in the same message.
 // Means are encoded once, by the rank that owns the sum, and passed on verbatim: all ranks decode
 // the same bytes, the owner too.
@@ -26,7 +26,7 @@
 
 namespace cordee::inline CORDEE_ABI::detail::comm {
 
-/// Sizes in an encoded chunk: bytes of a piece's scale (0 where P has none), and the alignment that
+/// Sizes in an encoded chunk: bytes of a block's scale (0 where P has none), and the alignment that
 /// scales and numbers need.
 template <Precision P>
 struct encoded_layout {
@@ -79,8 +79,8 @@ void decode(std::size_t n, const typename P::storage* q, const typename P::scali
 template <Precision P>
 constexpr std::size_t encoded_scratch(std::size_t n, int count) {
   using layout = encoded_layout<P>;
-  const auto pieces = n / detail::core::segment_alignment + 2 * static_cast<std::size_t>(count) + 1;
-  return 2 * (n * sizeof(typename P::storage) + pieces * (layout::scale_bytes + layout::alignment));
+  const auto blocks = n / detail::core::segment_alignment + 2 * static_cast<std::size_t>(count) + 1;
+  return 2 * (n * sizeof(typename P::storage) + blocks * (layout::scale_bytes + layout::alignment));
 }
 
 /// Has plain_wire's members. `lost` accumulates what this rank's encodings lost, in units of its
@@ -98,7 +98,7 @@ class encoded_wire {
                typename D::stream s)
       : comm_(comm), values_(values), lost_(lost), stream_(s) {
     for (int c = 0; c <= count; ++c) {
-      chunks_.push_back({pieces_.size(), size_});
+      chunks_.push_back({blocks_.size(), size_});
       if (c < count)
         append_chunk(layout, chunk_start(values.size, c, count),
                      chunk_start(values.size, c + 1, count));
@@ -115,17 +115,17 @@ class encoded_wire {
     exchange(next, bytes_of(sent_, sent), previous, bytes_of(received_, sum));
     if (previous == no_peer) return;
     const bool overlap = next != no_peer && sent.first < sum.last && sum.first < sent.last;
-    for_each_piece(sum, [&](const piece& part) {
+    for_each_block(sum, [&](const scaled_block& block) {
       if (overlap)  // the peer adds this rank's encoded numbers, so this rank adds them too
-        decode_piece(sent_, part, write_mode::overwrite);
-      decode_piece(received_, part, write_mode::add);
+        decode_block(sent_, block, write_mode::overwrite);
+      decode_block(received_, block, write_mode::add);
     });
   }
 
   void average(chunk_range own, int ranks, int holders = 1) {
     const auto p = static_cast<Real>(ranks);
-    for_each_piece(own, [&](const piece& part) {
-      divide(part.last - part.first, p, values_.data + part.first, stream_);
+    for_each_block(own, [&](const scaled_block& block) {
+      divide(block.last - block.first, p, values_.data + block.first, stream_);
     });
     encode_range(own, p / static_cast<Real>(holders));  // a loss of the mean is p losses of the sum
   }
@@ -135,17 +135,18 @@ class encoded_wire {
   }
 
   void flush() {
-    for_each_piece({0, count()},
-                   [&](const piece& part) { decode_piece(sent_, part, write_mode::overwrite); });
+    for_each_block({0, count()}, [&](const scaled_block& block) {
+      decode_block(sent_, block, write_mode::overwrite);
+    });
   }
 
  private:
-  struct piece {
+  struct scaled_block {
     std::size_t first, last;     // numbers of the message
     std::size_t scale, numbers;  // byte offsets in an encoded message
   };
   struct chunk_begin {
-    std::size_t piece, byte;
+    std::size_t block, byte;
   };
 
   static constexpr std::size_t alignment = encoded_layout<P>::alignment;
@@ -154,53 +155,53 @@ class encoded_wire {
     return (n + alignment - 1) / alignment * alignment;
   }
 
-  // Lays out one more chunk, numbers first .. last-1, in pieces that end where a segment begins.
+  // Lays out one more chunk, numbers first .. last-1, in blocks that end where a segment begins.
   void append_chunk(const bucket* layout, std::size_t first, std::size_t last) {
-    const std::size_t begin = pieces_.size();
+    const std::size_t begin = blocks_.size();
     std::size_t from = first;
-    const auto append_piece = [&](std::size_t to) {
+    const auto append_block = [&](std::size_t to) {
       if (to <= from || to > last) return;
-      pieces_.push_back({from, to, 0, 0});
+      blocks_.push_back({from, to, 0, 0});
       from = to;
     };
     if (layout != nullptr)
-      for (const segment& part : layout->segments) append_piece(part.offset - layout->offset);
-    append_piece(last);
-    const std::size_t scales = scale_bytes * (pieces_.size() - begin);
-    for (std::size_t k = begin; k < pieces_.size(); ++k) {
-      pieces_[k].scale = size_ + scale_bytes * (k - begin);
-      pieces_[k].numbers = size_ + scales + sizeof(storage) * (pieces_[k].first - first);
+      for (const segment& part : layout->segments) append_block(part.offset - layout->offset);
+    append_block(last);
+    const std::size_t scales = scale_bytes * (blocks_.size() - begin);
+    for (std::size_t k = begin; k < blocks_.size(); ++k) {
+      blocks_[k].scale = size_ + scale_bytes * (k - begin);
+      blocks_[k].numbers = size_ + scales + sizeof(storage) * (blocks_[k].first - first);
     }
     size_ += padded(scales + sizeof(storage) * (last - first));
   }
 
   template <class F>
-  void for_each_piece(chunk_range range, const F& f) const {
-    for (std::size_t k = begin_of(range.first).piece; k < begin_of(range.last).piece; ++k)
-      f(pieces_[k]);
+  void for_each_block(chunk_range range, const F& f) const {
+    for (std::size_t k = begin_of(range.first).block; k < begin_of(range.last).block; ++k)
+      f(blocks_[k]);
   }
   [[nodiscard]] const chunk_begin& begin_of(int chunk) const {
     return chunks_[static_cast<std::size_t>(chunk)];
   }
 
-  static storage* numbers(std::byte* message, const piece& part) {
-    return reinterpret_cast<storage*>(message + part.numbers);
+  static storage* numbers(std::byte* message, const scaled_block& block) {
+    return reinterpret_cast<storage*>(message + block.numbers);
   }
-  static scaling* scale(std::byte* message, const piece& part) {
-    return reinterpret_cast<scaling*>(message + part.scale);
+  static scaling* scale(std::byte* message, const scaled_block& block) {
+    return reinterpret_cast<scaling*>(message + block.scale);
   }
 
   void encode_range(chunk_range range, Real weight) {
     using cordee::detail::comm::encode;  // a GPU's overload is found by its stream (ADL)
-    for_each_piece(range, [&](const piece& part) {
-      encode<P>(part.last - part.first, values_.data + part.first, weight, numbers(sent_, part),
-                scale(sent_, part), lost_.data + part.first, stream_);
+    for_each_block(range, [&](const scaled_block& block) {
+      encode<P>(block.last - block.first, values_.data + block.first, weight, numbers(sent_, block),
+                scale(sent_, block), lost_.data + block.first, stream_);
     });
   }
-  void decode_piece(std::byte* message, const piece& part, write_mode mode) const {
+  void decode_block(std::byte* message, const scaled_block& block, write_mode mode) const {
     using cordee::detail::comm::decode;  // a GPU's overload is found by its stream (ADL)
-    decode<P>(part.last - part.first, numbers(message, part), scale(message, part),
-              values_.data + part.first, mode, stream_);
+    decode<P>(block.last - block.first, numbers(message, block), scale(message, block),
+              values_.data + block.first, mode, stream_);
   }
 
   [[nodiscard]] span_on<std::byte, D> bytes_of(std::byte* message, chunk_range c) const {
@@ -215,7 +216,7 @@ class encoded_wire {
   const Communicator& comm_;
   span_on<Real, D> values_, lost_;
   typename D::stream stream_;
-  std::vector<piece> pieces_;
+  std::vector<scaled_block> blocks_;
   std::vector<chunk_begin> chunks_;  // (chunks + 1)
   std::size_t size_ = 0;             // bytes of an encoded message
   std::byte *sent_ = nullptr, *received_ = nullptr;
