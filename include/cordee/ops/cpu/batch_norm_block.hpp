@@ -47,7 +47,7 @@ struct double_sums {
 inline constexpr std::size_t pixels_per_partial_sum = 512;
 
 template <class Real, int W>
-struct two_terms {
+struct term_pair {
   vec<Real, W> first, second;
 };
 
@@ -93,7 +93,7 @@ template <class N, int V>
     origin.template add<Real>(shift);
     sum_pixels<Real>(pixels, sum, square, [&](std::size_t p) {
       const vector d = load<N, W>(in + p * V) - shift;
-      return two_terms<Real, W>{d, d * d};
+      return term_pair<Real, W>{d, d * d};
     });
     for (int k = 0; k < W / D; ++k) {
       const vec<double, D> offset = sum.part[k] * share, m2 = square.part[k] - sum.part[k] * offset,
@@ -155,7 +155,7 @@ template <class N, int V, class Epilogue>
       const std::size_t i = p * V + static_cast<std::size_t>(lane);
       const vector g = epilogue_gradient<N, W, Epilogue>(dy + i, y + i);
       if constexpr (std::same_as<Epilogue, epilogue::add_relu>) store<N, W>(dy + i, g);
-      return two_terms<Real, W>{g, g * (load<N, W>(x + i) - c)};
+      return term_pair<Real, W>{g, g * (load<N, W>(x + i) - c)};
     });
     for (int k = 0; k < W / D; ++k) {
       store<double, D>(shift + lane + k * D, sum.part[k]);
