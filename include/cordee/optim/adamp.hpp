@@ -106,7 +106,7 @@ struct adamp_step {
 
 /// w <- keep w - lr p, with a `keep` for each row
 template <class Real>
-struct kept_descent {
+struct decayed_step {
   Real* w;
   const Real* p;
   Real keep, learning_rate;
@@ -117,13 +117,13 @@ struct kept_descent {
   }
 };
 template <class Real>
-struct kept_descent_body {
+struct decayed_step_body {
   Real* w;
   const Real* p;
   const Real* keep;  // (rows)
   Real learning_rate;
 
-  [[nodiscard]] kept_descent<Real> for_segment(kind, std::size_t row) const {
+  [[nodiscard]] decayed_step<Real> for_segment(kind, std::size_t row) const {
     return {w, p, keep[row], learning_rate};
   }
 };
@@ -175,7 +175,7 @@ struct adamp {
       }
       detail::ops::segmented_for<Real>(
           s, rows,
-          kept_descent_body<Real>{v.weights.data, v.grads.data, keep.data(),
+          decayed_step_body<Real>{v.weights.data, v.grads.data, keep.data(),
                                   factor<Real>(info.learning_rate)});
     }
   }
