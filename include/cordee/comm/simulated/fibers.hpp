@@ -62,7 +62,7 @@ class fibers {
         {boost::context::fiber(std::allocator_arg,
                                boost::context::preallocated(stack.sp, stack.size, stack), stack_,
                                [this, f = std::move(f)](boost::context::fiber&& caller) {
-                                 const entered scope(*this);
+                                 const entry_scope scope(*this);
                                  caller_ = std::move(caller);
                                  f();
                                  return std::move(caller_);
@@ -114,13 +114,13 @@ class fibers {
     fibers::exceptions exceptions{};
   };
   /// The life of a fiber's function.
-  struct entered {
-    explicit entered(fibers& all) : all_(all) {
+  struct entry_scope {
+    explicit entry_scope(fibers& all) : all_(all) {
       stack_switch::finish(nullptr, &all.caller_stack_, &all.caller_stack_size_);
     }
-    entered(const entered&) = delete;
-    entered& operator=(const entered&) = delete;
-    ~entered() {
+    entry_scope(const entry_scope&) = delete;
+    entry_scope& operator=(const entry_scope&) = delete;
+    ~entry_scope() {
       if (__sanitizer_start_switch_fiber != nullptr)
         __sanitizer_start_switch_fiber(nullptr, all_.caller_stack_, all_.caller_stack_size_);
     }
