@@ -100,8 +100,8 @@ class frozen_layers {
   frozen_layers() = default;
   template <std::convertible_to<std::string_view> Text>
   [[gnu::cold]] frozen_layers(const Text& names) : names_(std::string_view(names)) {
-    static constexpr functions called{describe_frozen, frozen_flags, unfrozen};
-    functions_ = &called;
+    static constexpr function_table called{describe_frozen, frozen_flags, unfrozen};
+    table_ = &called;
   }
   [[gnu::cold, gnu::noinline]] frozen_layers(const frozen_layers&) = default;
   [[gnu::cold, gnu::noinline]] frozen_layers& operator=(const frozen_layers&) = default;
@@ -109,25 +109,25 @@ class frozen_layers {
 
   [[nodiscard]] bool empty() const { return names_.empty(); }
   [[nodiscard]] std::string describe() const {
-    return empty() ? std::string() : functions_->describe(names_);
+    return empty() ? std::string() : table_->describe(names_);
   }
   [[nodiscard]] core::pod_vector<std::uint8_t> flags(std::span<const segment> table) const {
-    return empty() ? core::pod_vector<std::uint8_t>() : functions_->flags(table, names_);
+    return empty() ? core::pod_vector<std::uint8_t>() : table_->flags(table, names_);
   }
   /// The trainable segments that are not frozen; empty: all of the table's.
   [[nodiscard]] core::pod_vector<segment> unfrozen_segments(std::span<const segment> table) const {
-    return empty() ? core::pod_vector<segment>() : functions_->unfrozen(table, names_);
+    return empty() ? core::pod_vector<segment>() : table_->unfrozen(table, names_);
   }
 
  private:
-  struct functions {
+  struct function_table {
     std::string (*describe)(std::string_view);
     core::pod_vector<std::uint8_t> (*flags)(std::span<const segment>, std::string_view);
     core::pod_vector<segment> (*unfrozen)(std::span<const segment>, std::string_view);
   };
 
   std::string names_;
-  const functions* functions_ = nullptr;
+  const function_table* table_ = nullptr;
 };
 
 /// Tells a model that can make use of it which of its trainable segments are frozen.
