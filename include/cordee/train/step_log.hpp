@@ -44,14 +44,14 @@ class step_log {
   }
 
  private:
-  struct closer {
+  struct file_closer {
     void operator()(std::FILE* f) const { std::fclose(f); }
   };
 
   // Returns false if there is no such file, or it is empty.
   template <class IsFirst, class Repeated>
   [[nodiscard]] bool cut(const IsFirst& is_first, const Repeated& repeated) const {
-    const std::unique_ptr<std::FILE, closer> file(std::fopen(path_.c_str(), "r+"));
+    const std::unique_ptr<std::FILE, file_closer> file(std::fopen(path_.c_str(), "r+"));
     if (!file) return false;
     std::string line;
     const auto next = [&] {
@@ -83,7 +83,7 @@ class step_log {
 
   const char* owner_;
   std::string path_;
-  std::unique_ptr<std::FILE, closer> file_;
+  std::unique_ptr<std::FILE, file_closer> file_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::train

@@ -136,7 +136,7 @@ class basic_tensorboard {
   void end(const run_summary&) { flush(); }
 
  private:
-  struct closer {
+  struct file_closer {
     void operator()(std::FILE* f) const { std::fclose(f); }
   };
 
@@ -174,7 +174,7 @@ class basic_tensorboard {
   }
 
   String folder_, path_;
-  std::unique_ptr<std::FILE, closer> file_;
+  std::unique_ptr<std::FILE, file_closer> file_;
   double previous_seconds_ = 0, flushed_seconds_ = 0;  // of the run
 };
 
