@@ -40,7 +40,7 @@ struct doubling {
   }
 };
 struct doubled_sgd : sgd {
-  static constexpr bool preconditions = true;
+  static constexpr bool has_preconditioner = true;
   template <class M, class R>
   using preconditioner = doubling;
 };

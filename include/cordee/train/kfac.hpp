@@ -42,7 +42,7 @@ struct kfac {
   static constexpr bool eager = Optimizer::eager;
   static constexpr int slots = Optimizer::slots;
   static constexpr norms_needed norms = Optimizer::norms;
-  static constexpr bool preconditions = true;
+  static constexpr bool has_preconditioner = true;
 
   Optimizer optimizer{};
   double damping = 1e-3;
