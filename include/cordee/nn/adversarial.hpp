@@ -112,8 +112,8 @@ class adversarial {
 
   adversarial_options options{};
 
-  explicit adversarial(D device = D{}) : adversarial(adversarial_options{}, device) {}
-  explicit adversarial(const adversarial_options& given, D device = D{})
+  explicit adversarial(D target = D{}) : adversarial(adversarial_options{}, target) {}
+  explicit adversarial(const adversarial_options& given, D target = D{})
       : options(given),
         clean_(device),
         auxiliary_(device),

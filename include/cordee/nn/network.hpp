@@ -65,7 +65,7 @@ class network
   double dropout_rate = 0;
   detail::nn::quantization_of<P, D> quantization;  // int8: options of the ranges, and observations
 
-  explicit network(D device = D{}) : network(device, layout_builder{segments(), 0, tensors(), 0}) {}
+  explicit network(D target = D{}) : network(target, layout_builder{segments(), 0, tensors(), 0}) {}
 
   [[nodiscard]] const D& get_device() const { return device_; }
 
@@ -250,8 +250,8 @@ class network
            (input_.size() + loss_gradient_.size()) * sizeof(number);
   }
 
-  [[gnu::cold]] network(const D& device, layout_builder&& layout)
-      : device_(device),
+  [[gnu::cold]] network(const D& target, layout_builder&& layout)
+      : device_(target),
         root_(Root::template bind<layer_backend, Input>(layout)),
         packed_size_(layout.packed_size),
         dropouts_(layout.dropouts),
@@ -259,20 +259,20 @@ class network
         bytes_per_sample_(layout.activation_bytes +
                           sizeof(number) *
                               (layer_backend::numbers(Input) + Classes + 2 * largest_activation_)),
-        saved_(device, layout.activations),
-        input_(device, 0),
-        loss_gradient_(device, 0),
-        metrics_(device, 1),
-        workspace_(device, 0),
-        scratch_(device, 0),
-        packing_(device, layout),
-        gradients_(device) {
+        saved_(target, layout.activations),
+        input_(target, 0),
+        loss_gradient_(target, 0),
+        metrics_(target, 1),
+        workspace_(target, 0),
+        scratch_(target, 0),
+        packing_(target, layout),
+        gradients_(target) {
     has_ghost_batches = layout.has_ghost_batches;
     if constexpr (Quantized<P>) {
       if constexpr (D::host_memory)
         quantization.observer.add_layers(segments());
       else
-        quantization.add_layers(device, segments());
+        quantization.add_layers(target, segments());
     }
   }
 

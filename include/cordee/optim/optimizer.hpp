@@ -20,7 +20,7 @@
 //     momentum_form()         no momentum        how momentum acts on the ranks' disagreement
 //     initialize(v, s)        nothing            slots from the weights, at the start and at a load
 //     check_segments(table)   accepts all        throws usage_error for names that it misses
-//     has_preconditioner, preconditioner<M, R>   none  a bool and a type: train/preconditioner.hpp
+//     has_preconditioner, preconditioner<M, R>  none  a bool and a type: train/preconditioner.hpp
 //     write_direction(v, info, s), and momentum or beta1      what optim/direction.hpp needs; no
 //                                                             default
 //   };

@@ -110,8 +110,8 @@ class bucket_exchange {
     courier_.begin_step(info);
   }
   /// The forward and the backward pass of one micro-batch; segments become ready in the last one's.
-  void forward_backward(typename M::packed_parameters& packed, const batch<device>& micro,
-                        write_mode mode, bool last, stream s) {
+  void run_micro_batch(typename M::packed_parameters& packed, const batch<device>& micro,
+                       write_mode mode, bool last, stream s) {
     {
       const core::trace_range range("forward");
       model_.forward(packed, planes_.weights(), micro, phase::train, s);

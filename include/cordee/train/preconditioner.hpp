@@ -3,7 +3,7 @@
 //
 // An optimizer whose direction needs more than the mean gradient names a type for it:
 //
-//   static constexpr bool has_preconditioner = true;                 members of the optimizer; without
+//   static constexpr bool has_preconditioner = true;              members of the optimizer; without
 //   template <class M, class R> using preconditioner = ...;     the first the second is not read
 //
 //   preconditioner(optimizer, comm, table, trainables)   segments; trainables are those not frozen

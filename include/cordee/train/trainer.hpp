@@ -215,7 +215,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
     const bool replaces = first && detail::train::overwrites(micro);
     const auto mode = replaces ? write_mode::overwrite : write_mode::add;
     const auto pass = [&] {
-      exchange_.forward_backward(packed_parameters_, b, mode, last, stream_);
+      exchange_.run_micro_batch(packed_parameters_, b, mode, last, stream_);
       if (!joined) return;
       exchange_.post_rest(out_.applied, stream_);
       exchange_.finish(stream_);
