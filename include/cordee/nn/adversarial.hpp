@@ -115,10 +115,10 @@ class adversarial {
   explicit adversarial(D target = D{}) : adversarial(adversarial_options{}, target) {}
   explicit adversarial(const adversarial_options& given, D target = D{})
       : options(given),
-        clean_(device),
-        auxiliary_(device),
-        images_(device, 0),
-        labels_(device, 0) {}
+        clean_(target),
+        auxiliary_(target),
+        images_(target, 0),
+        labels_(target, 0) {}
 
   [[nodiscard]] const D& get_device() const { return clean_.get_device(); }
   /// The network that is evaluated.
