@@ -22,7 +22,7 @@ if(cordee_with_zlib)
 endif()
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "cmake (>= 3.25), g++ (>= 4:12) | clang (>= 1:16)")
 string(CONCAT CPACK_DEBIAN_PACKAGE_SUGGESTS "doctest-dev, libarchive-dev, libboost-context-dev, libdnnl-dev, libjpeg-dev, libnccl-dev, "
-  "libpng-dev, libopenmpi-dev | libmpich-dev, libxxhash-dev, nlohmann-json3-dev, nvidia-cuda-toolkit")
+  "libpng-dev, libopenmpi-dev | libmpich-dev, libxxhash-dev, libzmq3-dev, nlohmann-json3-dev, nvidia-cuda-toolkit")
 set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "Cordee is a header-only library of C++20 and CUDA. Precision, optimizer,
 learning-rate schedule and reducer are types, a trainer is their composition,
 checked when it compiles. Ranks are threads, or processes over MPI or NCCL.
@@ -30,5 +30,5 @@ checked when it compiles. Ranks are threads, or processes over MPI or NCCL.
 A program uses it with find_package(cordee). Components need the suggested
 packages: testing (doctest), onednn (libdnnl), mpi, cuda, nccl, checkpoint
 (nlohmann-json and xxHash), images (libjpeg and libpng), webdataset
-(libarchive), simulated (Boost.Context).")
+(libarchive), simulated (Boost.Context), zeromq (libzmq).")
 include(CPack)

@@ -84,15 +84,6 @@ TEST_CASE("the same sample is cropped differently in other epochs") {
   CHECK(epochs.size() > 4);  // of 162 crops; eight equal ones have probability 1e-15
 }
 
-TEST_CASE("an update that was prefetched is made anew when the batch is decided") {
-  loader feed{numbered{12}, rank_stub{}, {.global_batch = 6}};
-  feed.next();
-  feed.next();  // the prefetcher has begun with update 2, the first of epoch 1, of 6 samples
-  feed.set_batch_schedule({{{1, 2}}});
-  CHECK(feed.next()[0].count == 6);
-  CHECK(feed.next().size() == 2);
-}
-
 TEST_CASE("fetching the next update does not change the current one") {
   loader feed{numbered{}, rank_stub{}, {.global_batch = 12, .seed = 1}};
   for (int k = 0; k < 20; ++k) {

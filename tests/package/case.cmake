@@ -252,6 +252,21 @@ elseif(CASE STREQUAL "simulated_without_boost")
     -D CMAKE_DISABLE_FIND_PACKAGE_Boost=ON)
   expect_error("CORDEE_SIMULATED=ON needs Boost.Context 1.74"
     ${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/source -D CORDEE_SIMULATED=ON -D CMAKE_DISABLE_FIND_PACKAGE_Boost=ON)
+elseif(CASE STREQUAL "component_zeromq")
+  if(NOT ZEROMQ)
+    message("skipped: libzmq not found: package libzmq3-dev")
+    return()
+  endif()
+  install_to(${prefix})
+  configure(-D CMAKE_PREFIX_PATH=${prefix} -D COMPONENTS=zeromq)
+  build_and_run(consumer)
+elseif(CASE STREQUAL "zeromq_without_libzmq")
+  install_to(${prefix})
+  expect_error("component zeromq needs libzmq, version 4.2 or later"
+    ${CMAKE_COMMAND} -S ${consumer} -B ${WORK}/build -D CMAKE_PREFIX_PATH=${prefix} -D COMPONENTS=zeromq
+    -D CORDEE_ZEROMQ_LIBRARY=OFF)
+  expect_error("CORDEE_ZEROMQ=ON needs libzmq, version 4.2 or later"
+    ${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/source -D CORDEE_ZEROMQ=ON -D CORDEE_ZEROMQ_LIBRARY=OFF)
 elseif(CASE STREQUAL "component_cuda")
   if(NOT CUDA)
     message("skipped: CUDA compiler not found")
@@ -317,7 +332,7 @@ elseif(CASE MATCHES "^absent_(.*)$")
     ${CMAKE_COMMAND} -S ${consumer} -B ${WORK}/build -D CMAKE_PREFIX_PATH=${prefix} -D COMPONENTS=${CMAKE_MATCH_1})
 elseif(CASE STREQUAL "unknown_component")
   install_to(${prefix})
-  expect_error("there is no component teapot; this version has: cordee;testing;onednn;mpi;cuda;nccl;checkpoint;images;webdataset;simulated"
+  expect_error("there is no component teapot; this version has: cordee;testing;onednn;mpi;cuda;nccl;checkpoint;images;webdataset;simulated;zeromq"
     ${CMAKE_COMMAND} -S ${consumer} -B ${WORK}/build -D CMAKE_PREFIX_PATH=${prefix} -D COMPONENTS=teapot)
 elseif(CASE STREQUAL "wrong_version")
   install_to(${prefix})

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include <cordee/comm/failure.hpp>
-#include <cordee/comm/mpi/staging.hpp>
+#include <cordee/comm/host_staging.hpp>
 #include <cordee/comm/mpi/world.hpp>
 #include <cordee/comm/transport.hpp>
 #include <cordee/device/cpu.hpp>
@@ -94,27 +94,9 @@ class mpi {
     requires GpuStream<typename D::stream>
   void exchange(std::span<const send_op<D>> out, std::span<const recv_op<D>> in,
                 typename D::stream s) const {
-    std::size_t size = 0;
-    for (const auto& m : out) size += m.bytes.size;
-    for (const auto& m : in) size += m.bytes.size;
-    using staging = detail::comm::host_staging<typename D::stream>;
-    std::byte* next = staging::of_thread().reserve(size);
-    thread_local std::vector<send_op<cpu>> host_out;
-    thread_local std::vector<recv_op<cpu>> host_in;
-    host_out.clear();
-    host_in.clear();
-    for (const auto& m : out) {
-      s.copy(next, m.bytes.data, m.bytes.size);
-      host_out.push_back({m.peer, {std::exchange(next, next + m.bytes.size), m.bytes.size}});
-    }
-    s.finish();
-    for (const auto& m : in)
-      host_in.push_back({m.peer, {std::exchange(next, next + m.bytes.size), m.bytes.size}});
-    exchange(std::span<const send_op<cpu>>(host_out), std::span<const recv_op<cpu>>(host_in),
-             cpu::stream{});
-    for (std::size_t i = 0; i < in.size(); ++i)
-      s.copy(in[i].bytes.data, host_in[i].bytes.data, in[i].bytes.size);
-    s.finish();
+    detail::comm::exchange_staged<D>(out, in, s, [this](const auto& host_out, const auto& host_in) {
+      exchange(host_out, host_in, cpu::stream{});
+    });
   }
 
   /// See AnySource. Requires the request context. As fair as the MPI's matching is.

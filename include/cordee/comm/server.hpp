@@ -102,7 +102,7 @@ struct server<Communicator, asynchronous> {
   static_assert(
       detail::comm::AnySource<Communicator>,
       "server: an asynchronous one receives from any source, which this transport cannot: "
-      "use threads or mpi, or server{comm, synchronous{}}");
+      "use threads, mpi or zeromq, or server{comm, synchronous{}}");
   using communicator_type = Communicator;
   static constexpr agreement offers = agreement::loose;
   static constexpr bool lossless = true;

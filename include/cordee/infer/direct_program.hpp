@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs an integer program on SIMD registers: each worker takes its samples in groups, step by step,
+// Runs an integer program by direct_layers: each worker takes its samples in groups, step by step,
 // so that the weights of a step are read once for a group. All memory is made beforehand.
 #pragma once
 
@@ -18,7 +18,6 @@
 #include <cordee/device/cpu.hpp>
 #include <cordee/infer/direct_layers.hpp>
 #include <cordee/infer/integer_program.hpp>
-#include <cordee/infer/packed_classifier.hpp>
 #include <cordee/infer/packed_convolution.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::infer {
@@ -38,20 +37,18 @@ class direct_program {
         plan_(program, blocked_sizes(program)) {
     for (const integer_step& s : steps_) {
       packed_.emplace_back();
-      if (const auto* const c = std::get_if<integer_convolution>(&s.layer)) {
-        const int added = s.residual < 0 ? 0 : steps_[static_cast<std::size_t>(s.residual)].bytes;
-        packed_.back().emplace(*c, added == 0 ? 0 : added == 2 ? 32768 : wide_limit);
-      } else if (const auto* const last = std::get_if<integer_classifier>(&s.layer)) {
-        classifier_.emplace(*last);
-      }
+      const auto* const c = std::get_if<integer_convolution>(&s.layer);
+      if (c == nullptr) continue;
+      const int added = s.residual < 0 ? 0 : steps_[static_cast<std::size_t>(s.residual)].bytes;
+      packed_.back().emplace(*c, added == 0 ? 0 : added == 2 ? 32768 : wide_limit);
     }
     size_ = plan_.size * group;
     const auto workers = static_cast<std::size_t>(device::workers_of(device_.make_stream()));
     memory_ = buffer<std::byte, cpu>(device_, size_ * workers);
     // Makes the threads, and the scratch memory that convolutions keep for each.
-    const std::vector<std::uint8_t> images(workers * group * image_.size());
-    std::vector<std::int32_t> logits(workers * group * classes_);
-    run(workers * group, images.data(), logits.data());
+    const std::vector<std::uint8_t> images(workers * image_.size());
+    std::vector<std::int32_t> logits(workers * classes_);
+    run(workers, images.data(), logits.data());
   }
 
   void run(std::size_t samples, const std::uint8_t* images, std::int32_t* logits) {
@@ -94,29 +91,17 @@ class direct_program {
     for (std::size_t n = 0; n < count; ++n)
       layers::read_image(image_, table_.data(), images + n * image_.size(),
                          at<std::uint8_t>(memory + n * plan_.size, -1));
-    for (int k = 0; k < static_cast<int>(steps_.size()); ++k) run_step(k, count, memory, logits);
+    for (int k = 0; k < static_cast<int>(steps_.size()); ++k)
+      for (std::size_t n = 0; n < count; ++n)
+        run_step(k, memory + n * plan_.size, logits + n * classes_);
   }
-  void run_step(int k, std::size_t count, std::byte* memory, std::int32_t* logits) {
-    const integer_step& step = steps_[static_cast<std::size_t>(k)];
-    if (std::holds_alternative<integer_convolution>(step.layer)) {
-      convolution(k, count, memory);
-    } else if (std::holds_alternative<integer_classifier>(step.layer)) {
-      classifier_->run(
-          count,
-          [&](std::size_t n) {
-            return at<const std::int32_t>(memory + n * plan_.size, step.input);
-          },
-          [&](std::size_t n) { return logits + n * classes_; });
-    } else {
-      for (std::size_t n = 0; n < count; ++n) run_layer(k, memory + n * plan_.size);
-    }
-  }
-  /// A layer without weights, of one sample.
-  void run_layer(int k, std::byte* sample) {
+  void run_step(int k, std::byte* sample, std::int32_t* logits) {
     const integer_step& step = steps_[static_cast<std::size_t>(k)];
     std::visit(
         [&]<class Layer>(const Layer& layer) {
-          if constexpr (std::same_as<Layer, ops::max_pool_problem>) {
+          if constexpr (std::same_as<Layer, integer_convolution>) {
+            convolution(k, sample);
+          } else if constexpr (std::same_as<Layer, ops::max_pool_problem>) {
             with_activation(step.bytes, [&]<class A>(A*) {
               layers::max_pool(layer, at<const A>(sample, step.input), at<A>(sample, k));
             });
@@ -126,11 +111,13 @@ class direct_program {
           } else if constexpr (std::same_as<Layer, mean_problem>) {
             layers::mean(layer.in, at<const std::int32_t>(sample, step.input),
                          at<std::int32_t>(sample, k));
+          } else {
+            layers::classifier(layer, at<const std::int32_t>(sample, step.input), logits);
           }
         },
         step.layer);
   }
-  void convolution(int k, std::size_t count, std::byte* memory) {
+  void convolution(int k, std::byte* sample) {
     const integer_step& step = steps_[static_cast<std::size_t>(k)];
     const packed_convolution<V>& c = *packed_[static_cast<std::size_t>(k)];
     with_activation(bytes_of(step.input), [&]<class In>(In*) {
@@ -138,9 +125,9 @@ class direct_program {
         with_activation(step.bytes, [&]<class Out>(Out*) {
           // Numbers of 32 bits are no convolution's input, and bytes are not added.
           if constexpr (sizeof(In) < 4)
-            c.run(at<const In>(memory, step.input),
-                  step.residual < 0 ? nullptr : at<const wider<Residual>>(memory, step.residual),
-                  at<Out>(memory, k), count, plan_.size);
+            c.run(at<const In>(sample, step.input),
+                  step.residual < 0 ? nullptr : at<const wider<Residual>>(sample, step.residual),
+                  at<Out>(sample, k));
         });
       });
     });
@@ -155,7 +142,6 @@ class direct_program {
   cpu device_;
   memory_plan plan_;
   std::vector<std::optional<packed_convolution<V>>> packed_;
-  std::optional<packed_classifier<V>> classifier_;
   std::size_t size_ = 0;  // of a worker's memory
   buffer<std::byte, cpu> memory_{device_, 0};
 };

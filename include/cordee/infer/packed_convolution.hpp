@@ -85,24 +85,17 @@ class packed_convolution {
 
   [[nodiscard]] const integer_convolution& layer() const { return *layer_; }
 
-  /// `samples` samples in blocks of channels, each `pitch` bytes behind the one before; `residual`
-  /// may be null.
+  /// One sample, in blocks of channels; `residual` may be null.
   template <Activation In, Activation Residual, Activation Out>
-  void run(const In* x, const Residual* residual, Out* y, std::size_t samples = 1,
-           std::size_t pitch = 0) const {
+  void run(const In* x, const Residual* residual, Out* y) const {
     const stream_bytes<V> to_bytes(*layer_, fits_32_bits_);
-    const auto sample = [pitch]<class T>(T* first, std::size_t n) {
-      return first == nullptr ? first : first + n * (pitch / sizeof(T));
-    };
-    kernel_.run_samples(
-        samples, [&](std::size_t n) { return sample(x, n); }, to_bytes, layer_->zero_point,
-        weights_.data(), initial_.data(),
-        [&](std::size_t n, const typename correlation::chunk& sums) {
-          if (!fits_32_bits_ || layer_->problem.filters <= 4)
-            finish_each(sums, sample(residual, n), sample(y, n));
-          else
-            finish(sums, sample(residual, n), sample(y, n));
-        });
+    kernel_.run_sample(x, to_bytes, layer_->zero_point, weights_.data(), initial_.data(),
+                       [&](const typename correlation::chunk& sums) {
+                         if (!fits_32_bits_ || layer_->problem.filters <= 4)
+                           finish_each(sums, residual, y);
+                         else
+                           finish(sums, residual, y);
+                       });
   }
 
  private:

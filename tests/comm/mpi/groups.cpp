@@ -4,12 +4,12 @@
 // Subgroups of processes, and the reducers that use them. Run by mpirun.
 #include <doctest/doctest.h>
 
+#include <cordee/comm/bootstrap/rendezvous.hpp>
 #include <cordee/comm/butterfly.hpp>
 #include <cordee/comm/double_tree.hpp>
 #include <cordee/comm/hierarchical.hpp>
 #include <cordee/comm/hybrid.hpp>
 #include <cordee/comm/mpi.hpp>
-#include <cordee/comm/bootstrap/rendezvous.hpp>
 #include <cordee/comm/one_shot.hpp>
 #include <cordee/comm/ring.hpp>
 #include <cordee/comm/subgroup.hpp>

@@ -51,7 +51,14 @@ bool simulates() {
 bool simulates() { return true; }
 #endif
 
-#ifdef WITH_MPI
+#ifdef WITH_ZEROMQ
+#include <cordee/comm/zeromq.hpp>
+using communicator_type = cordee::zeromq;
+template <class F>
+void launch(const F& f) {
+  cordee::zeromq::launch(f);
+}
+#elif defined(WITH_MPI)
 #include <cordee/comm/mpi.hpp>
 using communicator_type = cordee::mpi;
 template <class F>

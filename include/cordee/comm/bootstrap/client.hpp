@@ -42,6 +42,16 @@ class bootstrap_client {
     return {};
   }
 
+  /// The addresses of the connection to the server: this rank's end, and rank 0's.
+  [[nodiscard]] std::string local_address() const {
+    const std::scoped_lock lock(mutex_);
+    return server_.local_address();
+  }
+  [[nodiscard]] std::string server_address() const {
+    const std::scoped_lock lock(mutex_);
+    return server_.peer_address();
+  }
+
   /// Every rank's bytes, by rank, once all have called it. Throws at the deadline, and where the
   /// run fails.
   std::vector<std::string> allgather(const std::string& own, std::chrono::milliseconds deadline) {

@@ -73,6 +73,9 @@ class tcp_connection {
 
   [[nodiscard]] bool is_closed() const { return socket_ < 0; }
   [[nodiscard]] int descriptor() const { return socket_; }
+  /// The address of this end, and of the other one; "" where it is closed.
+  [[nodiscard]] std::string local_address() const { return address_by(getsockname); }
+  [[nodiscard]] std::string peer_address() const { return address_by(getpeername); }
 
   /// No effect on a closed connection. After a failure frames that have arrived can still be
   /// received, among them the peer's last ones.
@@ -115,6 +118,16 @@ class tcp_connection {
   }
 
  private:
+  template <class Call>
+  [[nodiscard, gnu::cold]] std::string address_by(const Call& call) const {
+    sockaddr_in address{};
+    socklen_t size = sizeof address;
+    char text[INET_ADDRSTRLEN] = "";
+    if (call(socket_, reinterpret_cast<sockaddr*>(&address), &size) == 0)
+      inet_ntop(AF_INET, &address.sin_addr, text, sizeof text);
+    return text;
+  }
+
   struct header {
     std::uint32_t magic;
     frame::type kind;

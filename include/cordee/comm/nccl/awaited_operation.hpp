@@ -13,8 +13,8 @@
 
 #include <cuda_runtime_api.h>
 
-#include <cordee/comm/error_context.hpp>
 #include <cordee/comm/bootstrap/client.hpp>
+#include <cordee/comm/error_context.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 

@@ -20,9 +20,9 @@
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
+#include <cordee/comm/bootstrap/client.hpp>
 #include <cordee/comm/error_context.hpp>
 #include <cordee/comm/nccl/awaited_operation.hpp>
-#include <cordee/comm/bootstrap/client.hpp>
 #include <cordee/comm/nccl/communicator.hpp>
 #include <cordee/comm/nccl/resources.hpp>
 #include <cordee/comm/nccl/status.hpp>

@@ -18,6 +18,7 @@ class Cordee(CMakePackage):
     variant("images", default=False, description="Component images")
     variant("webdataset", default=False, description="Component webdataset")
     variant("simulated", default=False, description="Component simulated")
+    variant("zeromq", default=False, description="Component zeromq")
     variant("mpi", default=False, description="Component mpi")
     variant("cuda", default=False, description="Component cuda")
     variant("nccl", default=False, description="Component nccl")
@@ -34,6 +35,7 @@ class Cordee(CMakePackage):
     depends_on("libpng@1.6:", when="+images")
     depends_on("libarchive@3.3:", when="+webdataset")
     depends_on("boost@1.74:+context", when="+simulated")
+    depends_on("libzmq@4.2:", when="+zeromq")
     depends_on("mpi@3:", when="+mpi")
     depends_on("cuda@12:", when="+cuda")
     depends_on("nccl@2.14:", when="+nccl")
@@ -42,7 +44,8 @@ class Cordee(CMakePackage):
 
     def cmake_args(self):
         # Components look for their libraries where a program asks for them: a variant installs what they need.
-        off = ("TESTS", "EXAMPLES", "BENCHMARKS", "ONEDNN", "MPI", "CUDA", "NCCL", "CHECKPOINT", "IMAGES", "WEBDATASET", "SIMULATED")
+        off = ("TESTS", "EXAMPLES", "BENCHMARKS", "ONEDNN", "MPI", "CUDA", "NCCL", "CHECKPOINT", "IMAGES", "WEBDATASET", "SIMULATED",
+               "ZEROMQ")
         return [self.define(f"CORDEE_{part}", "OFF") for part in off] + [
             self.define("CORDEE_ZLIB", "ON" if self.spec.satisfies("+zlib") else "OFF")
         ]

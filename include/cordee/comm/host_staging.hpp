@@ -1,15 +1,19 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Host memory through which an MPI without support of CUDA sends and receives that of a GPU.
+// Host memory through which a transport of host memory (MPI, ZeroMQ) sends and receives a GPU's.
 #pragma once
 
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <new>
+#include <span>
+#include <utility>
+#include <vector>
 
-#include <cordee/core/config.hpp>
+#include <cordee/comm/transport.hpp>
+#include <cordee/device/cpu.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::comm {
 
@@ -60,5 +64,31 @@ class host_staging {
   void* memory_ = nullptr;
   std::size_t capacity_ = 0;
 };
+
+/// Copies what is sent to the host, calls exchange(out, in) with these host memories, and copies
+/// what was received back; finished when it returns.
+template <class D, class Exchange>
+void exchange_staged(std::span<const send_op<D>> out, std::span<const recv_op<D>> in,
+                     const typename D::stream& s, const Exchange& exchange) {
+  std::size_t size = 0;
+  for (const auto& m : out) size += m.bytes.size;
+  for (const auto& m : in) size += m.bytes.size;
+  std::byte* next = host_staging<typename D::stream>::of_thread().reserve(size);
+  thread_local std::vector<send_op<cpu>> host_out;
+  thread_local std::vector<recv_op<cpu>> host_in;
+  host_out.clear();
+  host_in.clear();
+  for (const auto& m : out) {
+    s.copy(next, m.bytes.data, m.bytes.size);
+    host_out.push_back({m.peer, {std::exchange(next, next + m.bytes.size), m.bytes.size}});
+  }
+  s.finish();
+  for (const auto& m : in)
+    host_in.push_back({m.peer, {std::exchange(next, next + m.bytes.size), m.bytes.size}});
+  exchange(std::span<const send_op<cpu>>(host_out), std::span<const recv_op<cpu>>(host_in));
+  for (std::size_t i = 0; i < in.size(); ++i)
+    s.copy(in[i].bytes.data, host_in[i].bytes.data, in[i].bytes.size);
+  s.finish();
+}
 
 }  // namespace cordee::inline CORDEE_ABI::detail::comm

@@ -4,7 +4,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/comm/mpi/staging.hpp>
+#include <cordee/comm/host_staging.hpp>
 
 #include "tests/support/emulated.hpp"
 

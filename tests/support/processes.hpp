@@ -1,0 +1,69 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ranks as processes that a test forks, with the environment that torchrun sets.
+#pragma once
+
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cordee/comm/bootstrap/tcp_connection.hpp>
+#include <cordee/core/concat.hpp>
+
+namespace support {
+
+/// Of each rank: what f(rank) returned, or "error: " and what it threw; "signal 9" if one ended it.
+/// Requires that this process has no other thread. f's text is short (64 KB).
+template <class F>
+std::vector<std::string> fork_ranks(int ranks, const F& f) {
+  const int port = cordee::detail::comm::listener(0, "127.0.0.1").port();  // free a moment later
+  std::vector<pid_t> children;
+  std::vector<int> pipes;
+  std::fflush(nullptr);
+  for (int rank = 0; rank < ranks; ++rank) {
+    std::array<int, 2> ends{};
+    if (::pipe(ends.data()) != 0) throw std::runtime_error("pipe");
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(120);
+      ::setenv("RANK", cordee::concat(rank).c_str(), 1);
+      ::setenv("WORLD_SIZE", cordee::concat(ranks).c_str(), 1);
+      ::setenv("MASTER_ADDR", "127.0.0.1", 1);
+      ::setenv("MASTER_PORT", cordee::concat(port).c_str(), 1);
+      std::string text;
+      try {
+        text = f(rank);
+      } catch (const std::exception& e) {
+        text = cordee::concat("error: ", e.what());
+      }
+      const bool written = ::write(ends[1], text.data(), text.size()) >= 0;
+      std::_Exit(written ? 0 : 1);
+    }
+    ::close(ends[1]);
+    children.push_back(child);
+    pipes.push_back(ends[0]);
+  }
+  std::vector<std::string> texts;
+  for (int rank = 0; rank < ranks; ++rank) {
+    std::string text;
+    std::array<char, 4096> part{};
+    for (ssize_t n;
+         (n = ::read(pipes[static_cast<std::size_t>(rank)], part.data(), part.size())) > 0;)
+      text.append(part.data(), static_cast<std::size_t>(n));
+    ::close(pipes[static_cast<std::size_t>(rank)]);
+    int status = 0;
+    ::waitpid(children[static_cast<std::size_t>(rank)], &status, 0);
+    texts.push_back(WIFSIGNALED(status) ? cordee::concat("signal ", WTERMSIG(status)) : text);
+  }
+  return texts;
+}
+
+}  // namespace support
