@@ -63,4 +63,10 @@ inline constexpr auto launch_nccl = [](int ranks, const auto& f,
                           {.deadline = std::chrono::seconds(60)});
 };
 
+/// Its message.
+std::string launch_error(int ranks, const auto& f,
+                         std::chrono::milliseconds deadline = std::chrono::seconds(30)) {
+  return error_message([&] { launch_nccl(ranks, f, deadline); });
+}
+
 }  // namespace support

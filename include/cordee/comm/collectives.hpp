@@ -47,8 +47,8 @@ inline double combine(double a, double b, reduce_op op) {
 
 /// Returns the `values` of each of these ranks, (ranks, n), on all of them; n is the same there.
 template <class Communicator>
-std::vector<double> gather_host(const Communicator& comm, rank_range ranks,
-                                std::span<const double> values) {
+[[gnu::cold]] std::vector<double> gather_host(const Communicator& comm, rank_range ranks,
+                                              std::span<const double> values) {
   const std::size_t n = values.size();
   std::vector<double> rows(n * static_cast<std::size_t>(ranks.size));
   const auto row = [&](int rank) {

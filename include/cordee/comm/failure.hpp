@@ -114,7 +114,7 @@ class failure {
   };
 
   // The last operation with a silent rank that another rank has completed.
-  [[nodiscard]] std::string last_participation(int silent) const {
+  [[nodiscard, gnu::cold]] std::string last_participation(int silent) const {
     std::size_t reporter = 0;
     const completed_op* last = nullptr;
     for (std::size_t rank = 0; rank < reports_.size(); ++rank)
@@ -127,7 +127,7 @@ class failure {
                            : concat("; took part up to ", last->name, ", which rank ", reporter,
                                     " has finished");
   }
-  [[nodiscard]] std::string suspected_ranks() const {
+  [[nodiscard, gnu::cold]] std::string suspected_ranks() const {
     std::string silent;
     std::size_t shortest = 0;
     for (std::size_t rank = 0; rank < reports_.size(); ++rank) {

@@ -91,7 +91,7 @@ class staged_plan {
     return p;
   }
   /// "512 from update 1500 (epoch 30) on, in more micro-batches; ", empty for a single stage.
-  [[nodiscard]] std::string describe(bool grows_micro_batch) const {
+  [[nodiscard, gnu::cold]] std::string describe(bool grows_micro_batch) const {
     std::string text;
     for (std::size_t i = 1; i < stages_.size(); ++i)
       text += concat("a global batch of ", stages_[i].plan.global_batch, " from update ",

@@ -170,6 +170,8 @@ class parameter_table {
     Root::describe(In, writer);
     return s;
   }();
+  // What the segments' names refer to: of written_ itself nothing is in the program.
+  static constexpr std::array<char, totals.characters> names_ = written_.names;
 
  public:
   static constexpr std::array<initializer, size> initializers = [] {
@@ -181,7 +183,7 @@ class parameter_table {
     std::array<segment, size> all;
     for (std::size_t i = 0; i < size; ++i) {
       all[i] = written_.entries[i].segment;
-      all[i].name = {written_.names.data() + written_.entries[i].name, written_.entries[i].length};
+      all[i].name = {names_.data() + written_.entries[i].name, written_.entries[i].length};
     }
     return all;
   }();

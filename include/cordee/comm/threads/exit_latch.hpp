@@ -40,8 +40,8 @@ class exit_latch {
   /// they get as much again, up to five times the timeout. It is called twenty times in a timeout,
   /// and when a rank arrives.
   template <class Starved>
-  [[nodiscard]] std::vector<int> missing_after(std::chrono::milliseconds timeout,
-                                               const Starved& starved) {
+  [[nodiscard, gnu::cold]] std::vector<int> missing_after(std::chrono::milliseconds timeout,
+                                                          const Starved& starved) {
     using clock = std::chrono::steady_clock;
     const auto start = clock::now();
     const auto interval = std::max(timeout / 20, std::chrono::milliseconds(1));
