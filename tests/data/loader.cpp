@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <chrono>
 #include <thread>
 
 #include <doctest/doctest.h>
@@ -82,6 +83,18 @@ TEST_CASE("the same sample is cropped differently in other epochs") {
   std::sort(epochs.begin(), epochs.end());
   epochs.erase(std::unique(epochs.begin(), epochs.end()), epochs.end());
   CHECK(epochs.size() > 4);  // of 162 crops; eight equal ones have probability 1e-15
+}
+
+TEST_CASE("an update that was prefetched is made anew when the batch is decided") {
+  loader feed{numbered{12}, rank_stub{}, {.global_batch = 6}};
+  feed.next();
+  feed.next();
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (feed.statistics().samples < 18 && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::yield();
+  REQUIRE(feed.statistics().samples == 18);  // update 2, the first of epoch 1, is made
+  feed.set_batch_schedule({{{1, 2}}});
+  CHECK(feed.next().size() == 2);  // of 6 samples each
 }
 
 TEST_CASE("fetching the next update does not change the current one") {

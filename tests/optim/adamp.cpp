@@ -103,6 +103,20 @@ TEST_CASE("adamp: norms below epsilon count as epsilon, and norms beyond a doubl
   for (const double w : after({}, huge, {1, 1, -2, 1, 1, -2})) CHECK(std::isfinite(w));
 }
 
+TEST_CASE("adamp: huge gradients, and a first moment without a second one, leave finite steps") {
+  optimizer_fixture<adamp, float> nesterov(adamp{.nesterov = true});
+  nesterov.reset(1);
+  const auto before = nesterov.weights();
+  nesterov.set_gradient(1, 1e37f).step(0.01);  // of which every element counts as the largest
+  const auto moved = nesterov.weights();
+  for (std::size_t i = 0; i < before.size(); ++i)
+    CHECK(std::abs(moved[i] - before[i]) <= 0.01 * 1.91);  // 0.9 + 1
+  optimizer_fixture<adamp, float> forgetful(adamp{.beta2 = 0, .epsilon = 1e-30});
+  forgetful.reset(1).set_gradient(1, 1e30f).step(0.01);
+  forgetful.set_gradient(1, 0).step(0);  // infinity times 0
+  for (const float x : forgetful.state()) CHECK(std::isfinite(x));
+}
+
 TEST_CASE("adamp: rows longer than a chunk, and any number of workers, give the same bits") {
   constexpr std::size_t length = 40'001, n = 3 * length;
   const std::array table{segment{"w", kind::weight, 0, n, {3, 40'001, 0, 0}}};
