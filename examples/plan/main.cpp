@@ -93,7 +93,7 @@ machine changed(machine m, double latency, double bandwidth) {
 
 /// Where a doubling of the ranks brings less than half of what it should, and what would help more:
 /// links without latency, or links ten times as wide.
-void print_end(const curve& c, const computed_step& step, const machine& m, bool wire16) {
+void print_end(const curve& c, const step_profile& step, const machine& m, bool wire16) {
   for (std::size_t k = 1; k < c.points.size(); ++k) {
     const prediction &p = c.points[k], &before = c.points[k - 1];
     if (c.rate(p) / c.rate(before) >= 1.5) continue;
@@ -164,7 +164,7 @@ void make_plan(const options& o) {
   if (memory > gpu.memory_bytes)
     throw error(concat("--batch: ", images, " images a rank need ", memory / 1e9, " GB, and a ",
                        gpu.name, " has ", gpu.memory_bytes / 1e9));
-  computed_step step = step_on(gpu, o.shares, layers, images, width);
+  step_profile step = step_on(gpu, o.shares, layers, images, width);
   if (o.rate > 0) {  // measured: the model gives the layers' shares of it
     const double factor = images / o.rate / step.total();
     step.forward *= factor;

@@ -82,9 +82,9 @@ inline const std::vector<network>& networks() {
 /// times by a forward pass with batch norm and ReLU in passes of their own, and 10.6 times by
 /// backward (of ResNet-50: 123 and 235 MB an image in 16 bits, at 11.1 million numbers). The
 /// optimizer reads and writes five planes of masters: LARS with momentum.
-inline computed_step step_on(const processor& p, const shares& s, std::span<const layer> layers,
-                             int images, int bytes_a_number) {
-  computed_step step;
+inline step_profile step_on(const processor& p, const shares& s, std::span<const layer> layers,
+                            int images, int bytes_a_number) {
+  step_profile step;
   double parameters = 0;
   for (const layer& l : layers) {
     const double macs = l.macs * images, outputs = l.outputs * images;

@@ -68,7 +68,7 @@ inline int ranks_per_node_of(const machine& m) {
 /// The best of all reducers and of buckets of 1, 4, 16 and 64 MiB and the whole. What its latencies
 /// alone would make longer than the best so far is not simulated, and nothing is when the best is
 /// within 1 % of computation.
-inline prediction best_prediction(int ranks, const computed_step& step, const machine& m,
+inline prediction best_prediction(int ranks, const step_profile& step, const machine& m,
                                   bool wire16) {
   prediction best{.ranks = ranks};
   best.step.seconds = std::max(step.total(), step.loader);

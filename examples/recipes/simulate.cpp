@@ -60,7 +60,7 @@ void simulate(const Recipe& recipe, const site& s) {
   while (gpu->name != s.processor) ++gpu;
   const std::vector<plan::layer> layers = plan::layers_of<resnet<50, fp32, cpu>>(true);
   const int width = sizeof(typename Recipe::precision::storage);
-  const computed_step step =
+  const step_profile step =
       plan::step_on(*gpu, s.shares, layers, static_cast<int>(f.per_processor()), width);
   simulated_steps result;
   for (const std::size_t bucket_bytes : {std::size_t{16} << 20, std::size_t{128} << 20}) {

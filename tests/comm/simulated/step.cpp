@@ -27,9 +27,9 @@ using namespace support;
 namespace {
 
 /// Tensors of as many numbers, with the seconds of their layers' backward passes.
-computed_step step_of(std::vector<std::size_t> numbers, std::vector<double> backward,
-                      double forward = 0, double optimizer = 0, double loader = 0) {
-  computed_step step{loader, forward, optimizer, {}, std::move(backward)};
+step_profile step_of(std::vector<std::size_t> numbers, std::vector<double> backward,
+                     double forward = 0, double optimizer = 0, double loader = 0) {
+  step_profile step{loader, forward, optimizer, {}, std::move(backward)};
   std::size_t offset = 0;
   for (const std::size_t n : numbers) {
     step.table.push_back({"tensor", kind::weight, offset, n, {}});
@@ -51,7 +51,7 @@ constexpr double mean_of_64 = 4;
 
 TEST_CASE("simulated step: buckets travel while backward runs") {
   // Ready at 3 + 2, + 3, + 4 seconds.
-  const computed_step step = step_of({64, 64, 64}, {4, 3, 2}, 3, 0.5);
+  const step_profile step = step_of({64, 64, 64}, {4, 3, 2}, 3, 0.5);
   const auto seconds = [&](const step_options& o) {
     return simulate_steps(2, step, trees, slow_link, o).seconds;
   };
@@ -65,7 +65,7 @@ TEST_CASE("simulated step: buckets travel while backward runs") {
 }
 
 TEST_CASE("simulated step: what the messages add to computation is exposed") {
-  const computed_step step = step_of({64, 64}, {5, 2}, 3, 0.5);
+  const step_profile step = step_of({64, 64}, {5, 2}, 3, 0.5);
   const simulated_steps s =
       simulate_steps(2, step, trees, slow_link, {.steps = 3, .bucket_bytes = 256});
   // Ready at 5 and 10: the first is hidden, the second is not.
@@ -85,7 +85,7 @@ TEST_CASE("simulated step: the loader is hidden until it is slower than the step
 }
 
 TEST_CASE("simulated step: local steps exchange once in a period, after the update") {
-  const computed_step step = step_of({64, 64}, {5, 2}, 3, 0.5);
+  const step_profile step = step_of({64, 64}, {5, 2}, 3, 0.5);
   const simulated_steps s =
       simulate_steps(2, step, trees, slow_link, {.steps = 6, .period = 3, .bucket_bytes = 256});
   CHECK(s.seconds * 6 == 6 * step.total() + 2 * 2 * mean_of_64);
@@ -95,7 +95,7 @@ TEST_CASE("simulated step: local steps exchange once in a period, after the upda
 }
 
 TEST_CASE("simulated step: a mean waits for a straggler, a neighbour's does so later") {
-  const computed_step step = step_of({64}, {2}, 1);
+  const step_profile step = step_of({64}, {2}, 1);
   const constant_stragglers last{.from_rank = 7, .factor = 3};
   const simulated::options fast{};
   CHECK(simulate_steps(8, step, rings, fast, {.steps = 4}, last).seconds == 9);
@@ -181,7 +181,7 @@ TEST_CASE("simulated step: random stragglers have their means, and the slowest r
   // Five standard errors: of 0.1 E, and of Pareto's of shape 3, whose variance is 3/4.
   CHECK(std::abs(mean(exponential_stragglers{.mean = 0.1}) - 1.1) < 5 * 0.1 / std::sqrt(1e5));
   CHECK(std::abs(mean(heavy_tailed_stragglers{.shape = 3}) - 1.5) < 5 * std::sqrt(0.75 / 1e5));
-  const computed_step step = step_of({64}, {2}, 1);
+  const step_profile step = step_of({64}, {2}, 1);
   const exponential_stragglers slow{.mean = 0.1, .seed = 3};
   double slowest = 0;
   for (int rank = 0; rank < 16; ++rank) slowest = std::max(slowest, slow(rank, 0));
@@ -190,7 +190,7 @@ TEST_CASE("simulated step: random stragglers have their means, and the slowest r
 }
 
 TEST_CASE("simulated step: rounds of a mean, 2 log2 N of a tree and log2 N of a butterfly") {
-  const computed_step step = step_of({64}, {2}, 1);
+  const step_profile step = step_of({64}, {2}, 1);
   const auto butterflies = [](auto comm) { return butterfly{comm}; };
   for (unsigned n = 2; n <= 256; n *= 2) {
     CAPTURE(n);
@@ -202,7 +202,7 @@ TEST_CASE("simulated step: rounds of a mean, 2 log2 N of a tree and log2 N of a 
 }
 
 TEST_CASE("simulated step: a wire of 16 bits halves the bytes, but for a scale a message") {
-  const computed_step step = step_of({4096}, {2}, 1);
+  const step_profile step = step_of({4096}, {2}, 1);
   const auto halves = [](auto comm) { return compressed{ring{comm}, fp16{}}; };
   const simulation s = simulate_steps(4, step, halves, slow_link).totals;
   CHECK(2 * (s.bytes - sizeof(float) * s.messages) ==

@@ -30,7 +30,7 @@
 namespace cordee::inline CORDEE_ABI {
 
 /// What one rank computes in a step, in seconds, and the parameters whose gradients it sends.
-struct computed_step {
+struct step_profile {
   double loader = 0, forward = 0, optimizer = 0;
   std::vector<segment> table;    // trainable tensors in the order of the forward pass
   std::vector<double> backward;  // of each tensor's layer, divided among its tensors
@@ -95,7 +95,7 @@ namespace detail::comm {
 
 /// One rank's part, which returns the seconds in which it waited for messages alone.
 template <class R, class Stragglers>
-double run_steps(const simulated& rank, const R& reducer, const computed_step& step,
+double run_steps(const simulated& rank, const R& reducer, const step_profile& step,
                  std::span<const bucket> buckets, const step_options& o,
                  const Stragglers& stragglers) {
   const phantom::stream stream = rank.device().make_stream();
@@ -136,7 +136,7 @@ double run_steps(const simulated& rank, const R& reducer, const computed_step& s
 
 /// Steps of `ranks` ranks that all compute `step` and mix with make(comm), a reducer.
 template <class Make, class Stragglers = no_stragglers>
-simulated_steps simulate_steps(int ranks, const computed_step& step, const Make& make,
+simulated_steps simulate_steps(int ranks, const step_profile& step, const Make& make,
                                const simulated::options& network, const step_options& o = {},
                                const Stragglers& stragglers = {}) {
   expects(step.table.size() == step.backward.size(), "simulate_steps: a time for each tensor");
