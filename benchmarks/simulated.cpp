@@ -21,7 +21,7 @@ using namespace cordee;
 constexpr std::size_t resnet50 = 25'557'032;  // parameters
 
 /// InfiniBand at 100 Gbit/s.
-constexpr link_speed hundred_gigabit{.latency = 5e-6, .bandwidth = 12.5e9};
+constexpr link_parameters hundred_gigabit{.latency = 5e-6, .bandwidth = 12.5e9};
 
 /// Eight GPUs a node, 16 nodes a rack: NVLink, eight links of 400 Gbit/s, and half of a rack's
 /// bandwidth between racks.
@@ -67,8 +67,10 @@ void bus() {
   // Stated overheads of the protocol: of its line rate NVLink delivers 82 %, InfiniBand 95 %. A
   // message takes 3 microseconds within a node and 5 between nodes: a path has a way up and a way
   // down of each link.
-  const auto nvlink = [](double line) { return link_speed{3e-6 / 2, 0.82 * line}; };
-  const auto infiniband = [](double line) { return link_speed{(5e-6 - 3e-6) / 2, 0.95 * line}; };
+  const auto nvlink = [](double line) { return link_parameters{3e-6 / 2, 0.82 * line}; };
+  const auto infiniband = [](double line) {
+    return link_parameters{(5e-6 - 3e-6) / 2, 0.95 * line};
+  };
   const auto row = [](const char* system, double low, double high, int ranks, const fat_tree& m) {
     const double predicted = bus_bandwidth(ranks, m) / 1e9, middle = (low + high) / 2;
     std::printf("%-36s measured %3.0f to %3.0f GB/s  predicted %5.1f  %+5.1f %%\n", system, low,

@@ -26,7 +26,7 @@ constexpr std::size_t numbers = 1u << 20;
 constexpr double bytes_of_message = numbers * sizeof(float);
 
 /// A message of all numbers takes 1, of which the latency is 1/20.
-constexpr link_speed link{.latency = 0.05, .bandwidth = bytes_of_message / 0.95};
+constexpr link_parameters link{.latency = 0.05, .bandwidth = bytes_of_message / 0.95};
 
 struct run {
   simulation result;

@@ -73,7 +73,7 @@ std::string time_of(double seconds) {
 
 /// The machine, with links that are better.
 machine changed(machine m, double latency, double bandwidth) {
-  const auto change = [&](link_speed& l) {
+  const auto change = [&](link_parameters& l) {
     l.latency *= latency;
     l.bandwidth *= bandwidth;
   };

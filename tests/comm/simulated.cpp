@@ -62,7 +62,7 @@ TEST_CASE("simulated: reducers keep their laws over it, with values on the CPU")
 
 TEST_CASE("simulated: the same with contention") {
   const auto launch = [](int ranks, const auto& f, std::chrono::milliseconds) {
-    const link_speed link{.latency = 1e-6, .bandwidth = 1e9};
+    const link_parameters link{.latency = 1e-6, .bandwidth = 1e9};
     simulated::launch(ranks, f, {.contended = fat_tree{link, link, link, 2, 2}});
   };
   CHECK(transport_laws(launch, {.impatience = std::chrono::milliseconds(0)}) == "");
@@ -101,7 +101,7 @@ TEST_CASE("simulated: fibers that wait when the run is given up are unwound") {
     int& n;
     ~counter() { ++n; }
   };
-  const link_speed link{.latency = 1e-6, .bandwidth = 1e9};
+  const link_parameters link{.latency = 1e-6, .bandwidth = 1e9};
   const simulated::options o{
       .contended = fat_tree{link, link, link, 2, 2},
       .on_transfer = [](const auto&) { throw error("the observer has seen enough"); }};
@@ -139,7 +139,7 @@ TEST_CASE("simulated: a server's task ends with the run when a rank throws, and 
           network);
     });
   };
-  const link_speed link{.latency = 1e-6, .bandwidth = 1e9};
+  const link_parameters link{.latency = 1e-6, .bandwidth = 1e9};
   for (const bool contended : {false, true}) {
     CAPTURE(contended);
     simulated::options o = contended

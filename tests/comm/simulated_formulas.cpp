@@ -30,7 +30,7 @@ using support::simulated_mean;
 
 namespace {
 
-constexpr link_speed across{.latency = 5e-6, .bandwidth = 12.5e9},
+constexpr link_parameters across{.latency = 5e-6, .bandwidth = 12.5e9},
     inside{.latency = 1e-6, .bandwidth = 150e9};
 constexpr double reduction = 1e-11;  // seconds a byte
 
@@ -77,7 +77,7 @@ std::size_t log_below(std::size_t p) { return static_cast<std::size_t>(std::bit_
 std::size_t remapped(std::size_t p) { return std::has_single_bit(p) ? 0 : 1; }
 
 /// Seconds of `messages` of `bytes` in all.
-double seconds_of(link_speed link, std::size_t messages, std::size_t bytes) {
+double seconds_of(link_parameters link, std::size_t messages, std::size_t bytes) {
   return static_cast<double>(messages) * link.latency + static_cast<double>(bytes) / link.bandwidth;
 }
 
@@ -254,7 +254,7 @@ TEST_CASE("simulated one-shot and two-shot of 1024 ranks and more") {
 }
 
 TEST_CASE("simulated: two runs have the same times, and counts do not depend on the network") {
-  const auto run = [](link_speed link) {
+  const auto run = [](link_parameters link) {
     return simulated_mean(12, 1000,
                           [](auto comm) {
                             return double_tree{comm, 100};

@@ -8,7 +8,7 @@ using namespace cordee;
 using namespace cordee::detail::comm;
 
 TEST_CASE("critical path: a message takes latency and bytes / bandwidth, the later path counts") {
-  const link_speed link{.latency = 0.25, .bandwidth = 8};
+  const link_parameters link{.latency = 0.25, .bandwidth = 8};
   const critical_path one = after_message({}, 4, link), two = after_message(one, 2, link);
   CHECK(one.seconds == 0.75);
   CHECK(two.seconds == 1.25);

@@ -26,7 +26,7 @@ namespace cordee::inline CORDEE_ABI::detail::comm {
 class contention {
  public:
   contention(machine m, int ranks) : machine_(std::move(m)), ranks_(ranks) {
-    for (const link_speed speed :
+    for (const link_parameters speed :
          std::visit([&](const auto& t) { return t.links(ranks); }, machine_))
       links_.push_back({speed, {}});
   }
@@ -99,7 +99,7 @@ class contention {
     std::vector<int> path{};
   };
   struct link {
-    link_speed speed;
+    link_parameters speed;
     std::vector<std::size_t> flows;
   };
   struct event {

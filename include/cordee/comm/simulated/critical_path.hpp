@@ -19,7 +19,7 @@ struct critical_path {
 
 /// Seconds of latency, and bytes a second, of the messages between two ranks: a message of n bytes
 /// takes latency + n / bandwidth.
-struct link_speed {
+struct link_parameters {
   double latency = 0, bandwidth = 1e30;
 };
 
@@ -33,11 +33,11 @@ struct simulated_transfer {
 /// A network without contention: a rank sends one message at a time and receives one at a time, and
 /// nothing else delays a message. Ranks of one node have faster links.
 struct ideal_network {
-  link_speed link{};       // between nodes
-  link_speed inside{};     // a node
-  int ranks_per_node = 0;  // consecutive ranks; 0: all messages take `link`
+  link_parameters link{};    // between nodes
+  link_parameters inside{};  // a node
+  int ranks_per_node = 0;    // consecutive ranks; 0: all messages take `link`
 
-  [[nodiscard]] link_speed between(int a, int b) const {
+  [[nodiscard]] link_parameters between(int a, int b) const {
     if (a == b) return {};
     return ranks_per_node > 0 && a / ranks_per_node == b / ranks_per_node ? inside : link;
   }
@@ -50,7 +50,7 @@ inline const critical_path& later(const critical_path& a, const critical_path& b
   return b.seconds > a.seconds ? b : a;
 }
 /// `path`, and then one message.
-inline critical_path after_message(critical_path path, std::uint64_t bytes, link_speed speed) {
+inline critical_path after_message(critical_path path, std::uint64_t bytes, link_parameters speed) {
   path.seconds += speed.latency + static_cast<double>(bytes) / speed.bandwidth;
   ++path.messages;
   path.bytes += bytes;

@@ -37,11 +37,11 @@
 namespace cordee::inline CORDEE_ABI {
 
 struct fat_tree {
-  link_speed gpu{}, node{}, rack{};  // each one's way up, and its way down
+  link_parameters gpu{}, node{}, rack{};  // each one's way up, and its way down
   int gpus_per_node = 8, nodes_per_rack = 16;
 
-  [[nodiscard]] std::vector<link_speed> links(int ranks) const {
-    std::vector<link_speed> all(2 * static_cast<std::size_t>(ranks), gpu);
+  [[nodiscard]] std::vector<link_parameters> links(int ranks) const {
+    std::vector<link_parameters> all(2 * static_cast<std::size_t>(ranks), gpu);
     all.insert(all.end(), 2 * static_cast<std::size_t>(count(ranks, gpus_per_node)), node);
     all.insert(all.end(), 2 * static_cast<std::size_t>(count(ranks, gpus_per_rack())), rack);
     return all;
@@ -66,12 +66,12 @@ struct fat_tree {
 };
 
 struct torus {
-  link_speed link{};
+  link_parameters link{};
   std::array<int, 3> dimensions{1, 1, 1};  // of ranks, row-major; the first one is unbounded
 
-  [[nodiscard]] std::vector<link_speed> links(int ranks) const {
-    return std::vector<link_speed>(2 * dimensions.size() * static_cast<std::size_t>(routers(ranks)),
-                                   link);
+  [[nodiscard]] std::vector<link_parameters> links(int ranks) const {
+    return std::vector<link_parameters>(
+        2 * dimensions.size() * static_cast<std::size_t>(routers(ranks)), link);
   }
   void route(int from, int to, int ranks, std::vector<int>& path) const {
     constexpr int count = 3;
@@ -98,13 +98,13 @@ struct torus {
 };
 
 struct dragonfly {
-  link_speed gpu{}, local{}, global{};
+  link_parameters gpu{}, local{}, global{};
   int gpus_per_router = 4, routers_per_group = 8;
 
-  [[nodiscard]] std::vector<link_speed> links(int ranks) const {
+  [[nodiscard]] std::vector<link_parameters> links(int ranks) const {
     const auto g = static_cast<std::size_t>(groups(ranks));
     const auto r = static_cast<std::size_t>(routers_per_group);
-    std::vector<link_speed> all(2 * static_cast<std::size_t>(ranks), gpu);
+    std::vector<link_parameters> all(2 * static_cast<std::size_t>(ranks), gpu);
     all.insert(all.end(), g * r * r, local);
     all.insert(all.end(), g * g, global);
     return all;
@@ -161,7 +161,7 @@ class machine_file {
   }
   [[nodiscard]] const std::string& kind() const { return kind_; }
 
-  link_speed speed(const char* name) {
+  link_parameters speed(const char* name) {
     const std::vector<double> v = take(name);
     if (v.size() != 2 || !(v[0] >= 0) || !(v[1] > 0))
       throw error(concat("machine: ", name, " has a latency in seconds and bytes a second"));
