@@ -28,20 +28,20 @@ struct options {
   std::string network = "resnet50", processor = "v100", precision = "fp16", wire = "fp32", machine,
               csv, svg;
   int ranks = 8, batch = 256, to = 0;
-  double epochs = 90, images = 0, rate = 0, loader = 0, watts = -1, noise = 0, least_steps = 0,
-         least_images = 0;
-  plan::shares shares;
+  double epochs = 90, images = 0, images_per_second = 0, loader = 0, watts = -1, noise = 0,
+         least_steps = 0, least_images = 0;
+  plan::efficiency efficiency;
 };
 
 /// InfiniBand of 100 Gbit/s for each of 8 GPUs a node with NVLink.
-constexpr fat_tree usual_machine{.gpu = {1e-6, 120e9},
-                                 .node = {1.5e-6, 100e9},
-                                 .rack = {0.5e-6, 1'600e9},
-                                 .gpus_per_node = 8,
-                                 .nodes_per_rack = 16};
+constexpr fat_tree default_machine{.gpu = {1e-6, 120e9},
+                                   .node = {1.5e-6, 100e9},
+                                   .rack = {0.5e-6, 1'600e9},
+                                   .gpus_per_node = 8,
+                                   .nodes_per_rack = 16};
 
 template <class All>
-const auto& named(const char* option, const All& all, const std::string& name) {
+const auto& find_by_name(const char* option, const All& all, const std::string& name) {
   std::string names;
   for (const auto& x : all) {
     if (x.name == name) return x;
@@ -50,7 +50,7 @@ const auto& named(const char* option, const All& all, const std::string& name) {
   throw error(concat(option, ": \"", name, "\" is none of ", names));
 }
 machine machine_of(const options& o) {
-  if (o.machine.empty()) return usual_machine;
+  if (o.machine.empty()) return default_machine;
   std::ifstream in(o.machine);
   if (!in) throw error(concat("--machine: ", o.machine, " cannot be read"));
   try {
@@ -144,8 +144,8 @@ void print_batches(const curve& c, const options& o, double watts) {
 }
 
 void make_plan(const options& o) {
-  const auto& net = named("--network", networks(), o.network);
-  const auto& gpu = named("--processor", processors, o.processor);
+  const auto& net = find_by_name("--network", networks(), o.network);
+  const auto& gpu = find_by_name("--processor", processors, o.processor);
   if (o.precision != "fp32" && o.precision != "fp16" && o.precision != "bf16")
     throw error(concat("--precision: \"", o.precision, "\" is none of fp32, fp16, bf16"));
   if (o.wire != "fp32" && o.wire != "fp16")
@@ -164,9 +164,9 @@ void make_plan(const options& o) {
   if (memory > gpu.memory_bytes)
     throw error(concat("--batch: ", images, " images a rank need ", memory / 1e9, " GB, and a ",
                        gpu.name, " has ", gpu.memory_bytes / 1e9));
-  step_profile step = step_on(gpu, o.shares, layers, images, width);
-  if (o.rate > 0) {  // measured: the model gives the layers' shares of it
-    const double factor = images / o.rate / step.total();
+  step_profile step = estimate_step(gpu, o.efficiency, layers, images, width);
+  if (o.images_per_second > 0) {  // measured: the model gives the layers' shares of it
+    const double factor = images / o.images_per_second / step.total();
     step.forward *= factor;
     step.optimizer *= factor;
     for (double& seconds : step.backward) seconds *= factor;
@@ -180,7 +180,7 @@ void make_plan(const options& o) {
   const double watts = o.watts >= 0 ? o.watts : gpu.watts;
   std::printf("%s, batch %d on %d x %s, %s, gradients in %s, times %s\n\n", o.network.c_str(),
               o.batch, o.ranks, o.processor.c_str(), o.precision.c_str(), o.wire.c_str(),
-              o.rate > 0 ? "measured on one processor" : "modelled");
+              o.images_per_second > 0 ? "measured on one processor" : "modelled");
   std::printf("step                 %.4f s, of which %.4f s are computation\n", at.step.seconds,
               step.total());
   std::printf(
@@ -225,10 +225,12 @@ int main(int argc, char** argv) {
   app.add_option("--machine", o.machine, "file of links (docs/scale.md); else 8 GPUs a node");
   app.add_option("--epochs", o.epochs, "passes over the data")->check(CLI::PositiveNumber);
   app.add_option("--images", o.images, "images of an epoch; 0: of the network's data set");
-  app.add_option("--rate", o.rate, "images a second of one processor, measured; 0: modelled");
+  app.add_option("--images-per-second", o.images_per_second,
+                 "of one processor, measured; 0: modelled");
   app.add_option("--loader", o.loader, "images a second that a rank's loader gives; 0: enough");
-  app.add_option("--flops-share", o.shares.flops, "of the peak")->check(CLI::Range(0.01, 1.0));
-  app.add_option("--bandwidth-share", o.shares.bandwidth, "of the memory's")
+  app.add_option("--flops-efficiency", o.efficiency.flops, "of the peak")
+      ->check(CLI::Range(0.01, 1.0));
+  app.add_option("--bandwidth-efficiency", o.efficiency.bandwidth, "of the memory's")
       ->check(CLI::Range(0.01, 1.0));
   app.add_option("--watts", o.watts, "of a processor; -1: as its maker prints");
   app.add_option("--to", o.to, "scaling is followed to so many ranks")

@@ -82,21 +82,23 @@ inline const std::vector<network>& networks() {
 /// times by a forward pass with batch norm and ReLU in passes of their own, and 10.6 times by
 /// backward (of ResNet-50: 123 and 235 MB an image in 16 bits, at 11.1 million numbers). The
 /// optimizer reads and writes five planes of masters: LARS with momentum.
-inline step_profile step_on(const processor& p, const shares& s, std::span<const layer> layers,
-                            int images, int bytes_a_number) {
+inline step_profile estimate_step(const processor& p, const efficiency& e,
+                                  std::span<const layer> layers, int images, int bytes_a_number) {
   step_profile step;
   double parameters = 0;
   for (const layer& l : layers) {
     const double macs = l.macs * images, outputs = l.outputs * images;
     const bool first = step.table.empty();  // the images have no gradient
-    step.forward += l.macs == 0 ? 0 : seconds_of(p, s, bytes_a_number, 2 * macs, 5.5 * outputs, 1);
+    step.forward +=
+        l.macs == 0 ? 0 : roofline_seconds(p, e, bytes_a_number, 2 * macs, 5.5 * outputs, 1);
     step.backward.push_back(
-        l.macs == 0 ? 0
-                    : seconds_of(p, s, bytes_a_number, (first ? 2 : 4) * macs, 10.6 * outputs, 2));
+        l.macs == 0
+            ? 0
+            : roofline_seconds(p, e, bytes_a_number, (first ? 2 : 4) * macs, 10.6 * outputs, 2));
     step.table.push_back(l.tensor);
     parameters += static_cast<double>(l.tensor.size);
   }
-  step.optimizer = seconds_of(p, s, 4, 0, 5 * parameters, 3);
+  step.optimizer = roofline_seconds(p, e, 4, 0, 5 * parameters, 3);
   return step;
 }
 

@@ -5,8 +5,8 @@
 //
 //   max(operations / (0.6 of the peak), bytes / (0.6 of the memory's rate), one launch)
 //
-// The two shares are one choice for all processors; plan's --flops-share and --bandwidth-share
-// change them. docs/scale.md has what the model says of published rates.
+// The two fractions are one choice for all processors; plan's --flops-efficiency and
+// --bandwidth-efficiency change them. docs/scale.md has what the model says of published rates.
 #pragma once
 
 #include <algorithm>
@@ -33,17 +33,17 @@ inline constexpr std::array processors{
     processor{"h200", 67e12, 989e12, 4.8e12, 141e9, 700},
 };
 
-struct shares {
+struct efficiency {
   double flops = 0.6, bandwidth = 0.6;
 };
 
 /// `bytes_a_number` is 2 for fp16 and bf16, 4 for fp32.
-inline double seconds_of(const processor& p, const shares& s, int bytes_a_number, double operations,
-                         double numbers, double launches) {
+inline double roofline_seconds(const processor& p, const efficiency& e, int bytes_a_number,
+                               double operations, double numbers, double launches) {
   constexpr double launch = 5e-6;
   const double peak = bytes_a_number == 2 ? p.fp16_flops : p.fp32_flops;
-  return std::max({operations / (s.flops * peak),
-                   numbers * bytes_a_number / (s.bandwidth * p.bandwidth), launches * launch});
+  return std::max({operations / (e.flops * peak),
+                   numbers * bytes_a_number / (e.bandwidth * p.bandwidth), launches * launch});
 }
 
 }  // namespace plan

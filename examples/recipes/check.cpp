@@ -16,13 +16,13 @@ int main() {
   for_each_recipe([](auto recipe) {
     const published& f = recipe.figures;
     std::printf("%-9s %7lld %10lld %6lld %13lld %6.3f %7.2f %9.1f  %s\n",
-                std::string(f.who).c_str(), static_cast<long long>(f.batch),
+                std::string(f.authors).c_str(), static_cast<long long>(f.batch),
                 static_cast<long long>(f.processors), static_cast<long long>(f.per_processor()),
                 static_cast<long long>(f.counted_steps()), f.seconds_a_step, f.counted_minutes(),
                 f.minutes, std::string(f.source).c_str());
   });
   for_each_recipe([](auto recipe) {
-    std::printf("\n%s: %s\n  %s\n  %s\n  %s\n", std::string(recipe.figures.who).c_str(),
+    std::printf("\n%s: %s\n  %s\n  %s\n  %s\n", std::string(recipe.figures.authors).c_str(),
                 std::string(decltype(recipe)::precision::name).c_str(),
                 recipe.optimizer().describe().c_str(), recipe.schedule().describe().c_str(),
                 recipe.reducer(self_comm{}).describe().c_str());

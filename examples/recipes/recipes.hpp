@@ -20,7 +20,7 @@ inline constexpr std::int64_t images = 1'281'167;  // of ImageNet's training set
 
 /// A run as its source prints it.
 struct published {
-  std::string_view who, source, processor;
+  std::string_view authors, source, processor;
   std::int64_t epochs, batch, processors;
   last_batch tail;               // by which the printed number of updates is reached
   std::int64_t steps;            // printed

@@ -56,7 +56,7 @@ void train(const plan& p) {
       "deviations: ResNet-8 on Fashion-MNIST, not ResNet-50 on ImageNet; batch %lld, not %lld; "
       "%d threads, not %lld processors; the schedule's %lld epochs in %g; learning rate times "
       "%.4f\n",
-      std::string(f.who).c_str(), std::string(f.source).c_str(), p.scale,
+      std::string(f.authors).c_str(), std::string(f.source).c_str(), p.scale,
       std::string(Recipe::precision::name).c_str(), static_cast<long long>(batch),
       static_cast<long long>(f.batch), p.ranks, static_cast<long long>(f.processors),
       static_cast<long long>(f.epochs), p.epochs, rate_factor<Recipe>(p));
@@ -81,8 +81,9 @@ void train(const plan& p) {
                   {.batch_norm_over = over, .seed = p.seed}};
       const auto done = run.fit(feed, p.epochs, validation{held_out});
       if (comm.rank() == 0)
-        std::printf("%s: %lld updates, validation accuracy %.2f %%\n", std::string(f.who).c_str(),
-                    static_cast<long long>(done.steps), 100 * done.last.validation->accuracy());
+        std::printf("%s: %lld updates, validation accuracy %.2f %%\n",
+                    std::string(f.authors).c_str(), static_cast<long long>(done.steps),
+                    100 * done.last.validation->accuracy());
     });
   });
 }
@@ -105,7 +106,7 @@ int main(int argc, char** argv) {
     if (!(p.epochs > 0)) throw error("--epochs takes a number above 0");
     bool found = false;
     const auto each = [&](auto recipe) {
-      if (p.run != "all" && p.run != recipe.figures.who) return;
+      if (p.run != "all" && p.run != recipe.figures.authors) return;
       found = true;
       train<decltype(recipe)>(p);
     };

@@ -22,8 +22,8 @@ using namespace recipes;
 
 /// A run's machine: links from public descriptions of the systems, as far as they are known to us.
 struct site {
-  std::string_view who, processor;
-  plan::shares shares;
+  std::string_view authors, processor;
+  plan::efficiency efficiency;
   machine links;
   std::string_view reason;  // why the prediction is further off than 15 %
 };
@@ -37,7 +37,7 @@ constexpr fat_tree nodes_of(int per_node, double inside, double out) {
           .nodes_per_rack = 16};
 }
 
-constexpr plan::shares usual{}, p100_of_2017{.flops = 0.326};  // fitted to He's 29 hours
+constexpr plan::efficiency usual{}, p100_of_2017{.flops = 0.326};  // fitted to He's 29 hours
 const site sites[]{
     {"He", "p100", p100_of_2017, nodes_of(8, 20e9, 6e9), "fitted"},
     {"Goyal", "p100", p100_of_2017, nodes_of(8, 20e9, 6.25e9), ""},
@@ -61,7 +61,7 @@ void simulate(const Recipe& recipe, const site& s) {
   const std::vector<plan::layer> layers = plan::layers_of<resnet<50, fp32, cpu>>(true);
   const int width = sizeof(typename Recipe::precision::storage);
   const step_profile step =
-      plan::step_on(*gpu, s.shares, layers, static_cast<int>(f.per_processor()), width);
+      plan::estimate_step(*gpu, s.efficiency, layers, static_cast<int>(f.per_processor()), width);
   simulated_steps result;
   for (const std::size_t bucket_bytes : {std::size_t{16} << 20, std::size_t{128} << 20}) {
     const simulated_steps r = simulate_steps(
@@ -74,7 +74,7 @@ void simulate(const Recipe& recipe, const site& s) {
                              : f.minutes * 60 / static_cast<double>(f.counted_steps());
   const double off = result.seconds / printed - 1;
   std::printf("%-9s %5lld %-7s %8.4f %8.4f %8.4f %+6.1f %%  %7.2f %7.1f  %s\n",
-              std::string(f.who).c_str(), static_cast<long long>(f.processors),
+              std::string(f.authors).c_str(), static_cast<long long>(f.processors),
               std::string(s.processor).c_str(), result.seconds, result.exposed, printed, 100 * off,
               result.seconds * static_cast<double>(f.counted_steps()) / 60, f.minutes,
               std::abs(off) <= 0.15 ? s.reason == "fitted" ? "(fitted)" : ""
@@ -91,7 +91,7 @@ int main(int argc, char** argv) {
               "printed", "off", "minutes", "printed");
   recipes::for_each_recipe([&](auto recipe) {
     for (const site& s : sites)
-      if (s.who == recipe.figures.who && (only.empty() || only == s.who)) {
+      if (s.authors == recipe.figures.authors && (only.empty() || only == s.authors)) {
         simulate(recipe, s);
         found = true;
       }

@@ -77,7 +77,7 @@ std::size_t log_below(std::size_t p) { return static_cast<std::size_t>(std::bit_
 std::size_t remapped(std::size_t p) { return std::has_single_bit(p) ? 0 : 1; }
 
 /// Seconds of `messages` of `bytes` in all.
-double seconds_of(link_parameters link, std::size_t messages, std::size_t bytes) {
+double alpha_beta_seconds(link_parameters link, std::size_t messages, std::size_t bytes) {
   return static_cast<double>(messages) * link.latency + static_cast<double>(bytes) / link.bandwidth;
 }
 
@@ -186,8 +186,8 @@ TEST_CASE("simulated torus: rings in rows inside of nodes, rings in columns acro
           },
           {.network = {.link = across, .inside = inside, .ranks_per_node = static_cast<int>(x)},
            .seconds_per_reduced_byte = reduction});
-      const double seconds = seconds_of(inside, 2 * (x - 1), 2 * row) +
-                             seconds_of(across, 2 * (y - 1), 2 * column) +
+      const double seconds = alpha_beta_seconds(inside, 2 * (x - 1), 2 * row) +
+                             alpha_beta_seconds(across, 2 * (y - 1), 2 * column) +
                              static_cast<double>(row + column) * reduction;
       CHECK(std::abs(s.path.seconds - seconds) <= 1e-9 * seconds);
       CHECK(s.path.messages == 2 * (x + y - 2));
@@ -211,8 +211,8 @@ TEST_CASE("simulated hierarchical: trees inside of nodes, a ring across them") {
           },
           {.network = {.link = across, .inside = inside, .ranks_per_node = static_cast<int>(k)},
            .seconds_per_reduced_byte = reduction});
-      const double seconds = seconds_of(inside, 2 * steps, 2 * steps * n) +
-                             seconds_of(across, 2 * (g - 1), 2 * half_ring) +
+      const double seconds = alpha_beta_seconds(inside, 2 * steps, 2 * steps * n) +
+                             alpha_beta_seconds(across, 2 * (g - 1), 2 * half_ring) +
                              static_cast<double>(steps * n + half_ring) * reduction;
       CHECK(std::abs(s.path.seconds - seconds) <= 1e-9 * seconds);
       CHECK(s.path.messages == 2 * steps + 2 * (g - 1));
@@ -230,11 +230,12 @@ TEST_CASE("simulated double tree: between the bounds of the bandwidth and of its
                                         },
                                         {.network = {.link = across}});
     const std::size_t levels = log_above(static_cast<std::size_t>(p));
-    const double least = seconds_of(across, 0, n * sizeof(float)) * 2 * (p - 1) / p;
+    const double least = alpha_beta_seconds(across, 0, n * sizeof(float)) * 2 * (p - 1) / p;
     // A step has four passes (two trees, up and down), each through at most a tree's levels.
     const std::size_t hops = (count + 2 * levels - 1) * 4 * levels;
     CHECK(s.path.seconds >= least);
-    CHECK(s.path.seconds <= seconds_of(across, hops, hops * chunk * sizeof(float)) * (1 + 1e-9));
+    CHECK(s.path.seconds <=
+          alpha_beta_seconds(across, hops, hops * chunk * sizeof(float)) * (1 + 1e-9));
     CHECK(s.bytes == 2 * static_cast<std::size_t>(p - 1) * n * sizeof(float));
   }
 }

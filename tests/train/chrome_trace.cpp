@@ -46,7 +46,7 @@ void traced_run(int ranks, const std::string& path, std::int64_t steps, std::int
   });
 }
 
-std::size_t named(const std::string& text, const std::string& name) {
+std::size_t count_named(const std::string& text, const std::string& name) {
   return count(text, "\"name\": \"" + name + "\", \"args\": {");
 }
 
@@ -60,15 +60,15 @@ TEST_CASE("chrome_trace: every rank's steps, passes, input, updates, validations
     traced_run(ranks, file, 100);
     const std::string text = contents(file);
     const auto times = static_cast<std::size_t>(ranks);
-    CHECK(named(text, "process_name") == times);
-    CHECK(named(text, "step") == 20 * times);
-    CHECK(named(text, "input") == 20 * times);
-    CHECK(named(text, "forward") == 40 * times);
-    CHECK(named(text, "backward") == 40 * times);
-    CHECK(named(text, "wait for exchange") == 20 * times);
-    CHECK(named(text, "update") == 20 * times);
-    CHECK(named(text, "validation") == 2 * times);
-    CHECK(named(text, "exchange") == 40 * times);
+    CHECK(count_named(text, "process_name") == times);
+    CHECK(count_named(text, "step") == 20 * times);
+    CHECK(count_named(text, "input") == 20 * times);
+    CHECK(count_named(text, "forward") == 40 * times);
+    CHECK(count_named(text, "backward") == 40 * times);
+    CHECK(count_named(text, "wait for exchange") == 20 * times);
+    CHECK(count_named(text, "update") == 20 * times);
+    CHECK(count_named(text, "validation") == 2 * times);
+    CHECK(count_named(text, "exchange") == 40 * times);
     for (const char* bucket : {"{\"bucket\": 0}", "{\"bucket\": 1}"})
       CHECK(count(text, bucket) == 20 * times);
     CHECK(count(text, "\"name\": \"rank " + std::to_string(ranks - 1) + "\"") == 1);
@@ -82,15 +82,15 @@ TEST_CASE("chrome_trace: of the updates that were asked for, and of no others") 
   const std::string file = here.file("trace.json");
   traced_run(2, file, 3, 5);
   const std::string text = contents(file);
-  CHECK(named(text, "step") == 2 * 3);
-  CHECK(named(text, "exchange") == 2 * 2 * 3);
-  CHECK(named(text, "validation") == 0);
+  CHECK(count_named(text, "step") == 2 * 3);
+  CHECK(count_named(text, "exchange") == 2 * 2 * 3);
+  CHECK(count_named(text, "validation") == 0);
   for (const int k : {5, 6, 7})  // the input of an update is read during the one before
     CHECK(count(text, "\"name\": \"step\", \"args\": {\"step\": " + std::to_string(k) + "}") == 2);
   CHECK(count(text, "\"name\": \"input\", \"args\": {\"step\": 8}") == 2);
   traced_run(2, file, 3, 30);  // more than there are
-  CHECK(named(contents(file), "step") == 0);
-  CHECK(named(contents(file), "process_name") == 2);
+  CHECK(count_named(contents(file), "step") == 0);
+  CHECK(count_named(contents(file), "process_name") == 2);
 }
 
 TEST_CASE("chrome_trace: a resumed run and a further fit write files of their own") {
@@ -104,12 +104,12 @@ TEST_CASE("chrome_trace: a resumed run and a further fit write files of their ow
     chrome_trace trace{here.file(name)};
     run.fit(feed, 1, trace);
     const std::string first = contents(here.file(name));
-    CHECK(named(first, "step") == 10);
+    CHECK(count_named(first, "step") == 10);
     run.fit(feed, 1.5, trace);
     CHECK(contents(here.file(name)) == first);
   }
   for (const char* name : {"trace.step-10.json", "a.b/trace.step-10", "a.b/trace.step-10.tar.json"})
-    CHECK_MESSAGE(named(contents(here.file(name)), "step") == 5, name);
+    CHECK_MESSAGE(count_named(contents(here.file(name)), "step") == 5, name);
 }
 
 TEST_CASE("chrome_trace: a fit that throws leaves no sink behind, also of a courier at work") {

@@ -83,7 +83,7 @@ double largest(const Communicator& comm, double x) {
 template <class Run>
 std::optional<whole_checkpoint> newest_whole(Run& run, const run_folder& folder) {
   const auto& comm = run.comm();
-  std::vector<std::int64_t> steps;  // as rank 0 sees them
+  std::vector<std::int64_t> steps;  // as listed on rank 0
   if (comm.rank() == 0) steps = folder.steps();
   const auto count = static_cast<std::size_t>(largest(comm, static_cast<double>(steps.size())));
   for (std::size_t k = 0; k < count; ++k) {

@@ -179,7 +179,8 @@ class snapshot {
   std::vector<plane_source> planes_;
 };
 
-/// Throws error, with the first difference, unless `file` has the tensor as `s` and Real want it.
+/// Throws error, with the first difference, unless `file` has the tensor with the shape of `s` and
+/// the type Real.
 template <class Real>
 void expect_tensor(const io::tensor_file& file, const std::string& name, const segment& s) {
   constexpr std::string_view dtype = sizeof(Real) == 4 ? "F32" : "F64";

@@ -130,7 +130,7 @@ inline constexpr bool single_rank = requires { requires T::size() == 1; };
 
 /// Receives from any source, as MPI_Probe with MPI_ANY_SOURCE does. probe_any blocks until a
 /// message is pending on the request context and returns its sender; it is received by an exchange
-/// with that rank. Senders are served in the order of arrival, as far as the transport knows it.
+/// with that rank. Senders are served in the order of arrival, as far as the transport provides it.
 /// Called by one thread of a rank. A rank of `expected` that leaves, or of which none sends within
 /// the deadline, is an error that names it; while `expected` is empty there is no deadline.
 template <class T>

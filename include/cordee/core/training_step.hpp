@@ -37,7 +37,7 @@ struct step_info {
 };
 
 /// One bucket for a reducer: `values` is exchanged in place, `slots` are the same range of the
-/// reducer's own planes, `scratch` has the size that the reducer asked for.
+/// reducer's own planes, `scratch` has the size that the reducer's scratch() returned.
 template <class Real, class D, int Slots>
 struct bucket_view {
   const bucket* layout = nullptr;

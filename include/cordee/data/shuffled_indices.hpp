@@ -37,7 +37,7 @@ std::vector<std::uint32_t> order_of(const S& dataset, std::uint64_t seed, std::i
     return shuffled_indices(seed, epoch, dataset.size());
 }
 
-/// The order of the epoch that was asked for last.
+/// The order of the epoch that was requested last.
 class epoch_order {
  public:
   /// The index in the data set of the sample at a place of an epoch's order.

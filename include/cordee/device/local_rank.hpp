@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which GPU a rank uses. The launcher says which of its machine's ranks this is, and knows nothing
-// of GPUs; a device that is made without an ordinal chooses one by that.
+// Which GPU a rank uses. The launcher gives a rank's number within its machine, and no GPU;
+// a device that is made without an ordinal chooses one by that number.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 
 namespace cordee::inline CORDEE_ABI::detail::device {
 
-/// A rank among those of its machine that see the same GPUs.
+/// A rank among those of its machine to which the same GPUs are visible.
 struct local_rank {
   int rank = 0, size = 1;
   bool share_gpus = false;                   // several ranks may use one GPU
@@ -111,8 +111,8 @@ class local_rank_scope {
   const local_rank* outer_ = nullptr;
 };
 
-/// The GPUs that this process sees, by PCI bus id and in the order of their ordinals; set where a
-/// program includes a device of CUDA. A transport that does not know GPUs compares ranks' lists: a
+/// The GPUs visible to this process, by PCI bus id and in the order of their ordinals; set where a
+/// program includes a device of CUDA. A transport without GPU support compares ranks' lists: a
 /// launcher may show each rank another one, as "GPU 0" (Slurm's ConstrainDevices).
 inline std::string (*list_visible_gpus)() = nullptr;
 

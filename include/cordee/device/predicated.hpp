@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A device whose kernels are predicated on a flag in device memory: where it is not zero when a
-// kernel starts, the kernel does nothing. The host can submit an update before it knows whether the
+// kernel starts, the kernel does nothing. The host can submit an update before it reads whether the
 // update is to be skipped.
 #pragma once
 

@@ -11,7 +11,7 @@
 //     name(i) const            -> std::string     of example i in messages: a path, or file and record
 //     order(seed, epoch) const -> std::vector<std::uint32_t>    optional: the order of an epoch
 //     label(i) const           -> int             optional: the label that read returns, without reading
-//                                                 the image; `split` asks for each
+//                                                 the image; `split` reads each
 //   };
 //
 // One line tests it: CHECK(encoded_dataset_laws(my_images{}) == "").

@@ -132,7 +132,7 @@ class jpeg_reader {
   }
 
   /// Whether the marker EOI follows in the data. Codes contain no such bytes: 0xff is followed by 0 or
-  /// a marker. So a truncated file is refused whichever region of it is asked for.
+  /// a marker. So a truncated file is refused whichever region of it is requested.
   static bool has_end(std::span<const std::uint8_t> data) {
     for (std::size_t i = data.size(); i >= 2; --i)
       if (data[i - 2] == 0xff && data[i - 1] == 0xd9) return true;

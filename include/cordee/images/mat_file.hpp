@@ -44,7 +44,7 @@ inline std::uint32_t mat_word(const std::uint8_t* p) {
   return p[0] | std::uint32_t{p[1]} << 8 | std::uint32_t{p[2]} << 16 | std::uint32_t{p[3]} << 24;
 }
 
-/// One compressed element, decompressed from its beginning to its end as far as it is asked for.
+/// One compressed element, decompressed from its beginning to its end as far as it is read.
 class mat_array {
  public:
   enum types : std::uint32_t {

@@ -83,7 +83,7 @@ class png_reader {
   }
 
   /// Whether chunks follow one another to the last, IEND: a truncated file is refused whichever
-  /// region of it is asked for. A chunk is length, name, data, checksum; IHDR has 25 bytes.
+  /// region of it is requested. A chunk is length, name, data, checksum; IHDR has 25 bytes.
   static bool has_all_chunks(std::span<const std::uint8_t> file) {
     constexpr std::size_t frame = 12;
     if (file.size() < png_signature_size + 25) return false;

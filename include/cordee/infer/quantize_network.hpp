@@ -41,7 +41,7 @@ network<Root, int8, cpu, typename engine_for<cpu, int8>::type, Input, Classes, L
 template <class N>
 using int8_of = decltype(in_int8(static_cast<const N*>(nullptr)));
 
-/// A copy in int8 of a trainer's network, as calibrate sees it.
+/// A copy in int8 of a trainer's network, the form that calibrate takes.
 template <class Run>
 class int8_copy {
  public:

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reads files that may be compressed with gzip (RFC 1952), from the beginning to the end, as far as
-// the caller asks: a file that decompresses to more than its format permits is not decompressed
+// the caller reads: a file that decompresses to more than its format permits is not decompressed
 // beyond that. Without zlib, a compressed file is an error that names the remedy.
 #pragma once
 

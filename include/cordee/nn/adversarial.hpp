@@ -57,7 +57,7 @@ struct adversarial_options {
   [[nodiscard]] int used_step_size() const { return std::max(step_size, epsilon / steps); }
 };
 
-/// A network that can be asked for the gradient of its input.
+/// A network that also computes the gradient of its input.
 template <class Net>
 class input_gradient_network : public Net {
  public:

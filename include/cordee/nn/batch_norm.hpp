@@ -111,7 +111,7 @@ class batch_norm_node {
     return y_;
   }
 
-  /// y also quantized, as `next` wants it.
+  /// y also quantized, by the quantizer of `next`.
   template <class Next>
   const number* forward(const forward_pass<B>& pass, const number* x, Next& next)
     requires QuantizesInput<Next, B>

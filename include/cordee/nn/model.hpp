@@ -25,7 +25,7 @@ namespace cordee::inline CORDEE_ABI {
 ///   forward       in training, updates the running statistics in `plane`, unless the batch is
 ///                 empty, and multiplies each sample's loss by the batch's loss_weight()
 ///   backward      adds the gradients of the last forward, or writes every trainable number, which
-///                 the trainer asks for in the first micro-batch on a GPU; calls ready(i) for every
+///                 the trainer requests in the first micro-batch on a GPU; calls ready(i) for every
 ///                 trainable segment i, in descending order, as soon as the weight and the input
 ///                 gradient of its layer are done
 ///   read_metrics  of the last forward; may block the host

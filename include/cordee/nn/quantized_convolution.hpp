@@ -235,7 +235,7 @@ class quantized_convolution_node {
     pass.quantization->observe(layer_, range, n, x, pass.s, filling(pass));
     return range;
   }
-  /// The quantizer of x; in training, observes x, unless the layer is frozen and knows its range.
+  /// The quantizer of x; in training, observes x, unless the layer is frozen and has its range.
   ops::affine_quantizer<float> input_quantizer(const forward_pass<B>& pass, const number* x) const {
     const ops::real_range running{pass.plane[low_], pass.plane[high_]};
     const bool stays = pass.is_frozen(segment_) && running.has_values();

@@ -51,7 +51,7 @@ namespace cordee::inline CORDEE_ABI {
 
 /// A constant value: all state is in the view. An `eager` optimizer proposes from one bucket and
 /// writes no slot. `accept` maps zero weight and zero gradient to zero. On a GPU an optimizer that
-/// needs an exact mean accepts before the host knows whether the mean is finite: it writes by
+/// needs an exact mean accepts before the host has read whether the mean is finite: it writes by
 /// kernels of the given stream alone, which have no effect if the mean is not finite
 /// (device/predicated.hpp).
 template <class O, class Real, class D>
@@ -116,7 +116,7 @@ concept InitializesSlots = requires(const O o, const View& v, Stream s) { o.init
 template <class O>
 concept SharesSlots = requires { requires decltype(O::optimizer)::slots == O::slots; };
 
-/// Slots from the weights, where the optimizer or one that shares its slots wants it.
+/// Slots from the weights, where the optimizer or one that shares its slots requires it.
 template <class O, class View, class Stream>
 void initialize_slots(const O& optimizer, const View& v, Stream s) {
   if constexpr (InitializesSlots<O, View, Stream>)

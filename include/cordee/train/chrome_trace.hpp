@@ -97,12 +97,13 @@ class trace_recorder : public core::trace_sink {
 /// A rank's events as lines of JSON.
 [[gnu::cold]] inline std::string trace_lines(const std::vector<trace_recorder::event>& events,
                                              int rank) {
-  const auto named = [&](const char* what, int thread, const std::string& name) {
+  const auto metadata_event = [&](const char* what, int thread, const std::string& name) {
     return concat("{\"ph\": \"M\", \"pid\": ", rank, ", \"tid\": ", thread, ", \"name\": \"", what,
                   "\", \"args\": {\"name\": \"", name, "\"}},\n");
   };
-  std::string out = named("process_name", 0, concat("rank ", rank)) +
-                    named("thread_name", 0, "compute") + named("thread_name", 1, "exchange");
+  std::string out = metadata_event("process_name", 0, concat("rank ", rank)) +
+                    metadata_event("thread_name", 0, "compute") +
+                    metadata_event("thread_name", 1, "exchange");
   for (const trace_recorder::event& e : events) {
     char times[80];  // in microseconds
     std::snprintf(times, sizeof times, ", \"ts\": %.3f, \"dur\": %.3f",

@@ -25,17 +25,17 @@ namespace detail::train {
 /// The running mean of the batch norm behind a convolution; null if none follows.
 [[gnu::cold]] inline const segment* mean_behind(std::span<const segment> table,
                                                 const std::string& layer) {
-  const auto named = [&](const std::string& name) -> const segment* {
+  const auto find_segment = [&](const std::string& name) -> const segment* {
     for (const segment& s : table)
       if (s.name == name) return &s;
     return nullptr;
   };
-  const segment* const weight = named(layer + ".weight");
+  const segment* const weight = find_segment(layer + ".weight");
   if (weight == nullptr || weight + 1 == table.data() + table.size()) return nullptr;
   const segment& next = weight[1];  // the table is in forward order
   if (next.kind != kind::scale || next.size != static_cast<std::size_t>(weight->shape[0]))
     return nullptr;
-  return named(std::string(next.name.substr(0, next.name.rfind('.') + 1)) + "running_mean");
+  return find_segment(std::string(next.name.substr(0, next.name.rfind('.') + 1)) + "running_mean");
 }
 
 }  // namespace detail::train

@@ -38,10 +38,10 @@ struct posted_bucket {
 template <class R, class Real, class D>
 [[gnu::cold]] std::string describe(const posted_bucket<R, Real, D>& p) {
   const bucket& b = *p.view.layout;
-  const bool named = !b.segments.empty();
+  const bool has_names = !b.segments.empty();
   return concat("step ", p.info.step, ", round ", p.info.round, ", bucket ", b.index, " (",
-                named ? b.segments.front().name : "", named ? " to " : "",
-                named ? b.segments.back().name : "", named ? ", " : "",
+                has_names ? b.segments.front().name : "", has_names ? " to " : "",
+                has_names ? b.segments.back().name : "", has_names ? ", " : "",
                 p.view.values.size * sizeof(Real), " bytes)");
 }
 

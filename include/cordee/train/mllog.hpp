@@ -33,7 +33,7 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// What the run does not know of itself.
+/// What the run cannot provide itself.
 struct mllog_options {
   std::string benchmark = "resnet", organization = "unknown", platform = "unknown";
   std::string division = "open", status = "research";

@@ -59,7 +59,7 @@ class planes {
   [[nodiscard]] span slot(int k) { return arena_.plane(2 + k); }
   [[nodiscard]] span reducer_slot(int k) { return arena_.plane(2 + O::slots + k); }
   /// The numbers of a segment in a plane.
-  [[nodiscard]] span named(span plane, std::string_view name) const {
+  [[nodiscard]] span span_of(span plane, std::string_view name) const {
     const segment& s = named_segment(table_, name);
     return plane.subspan(s.offset, s.size);
   }

@@ -139,8 +139,8 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   [[nodiscard]] span weights() { return planes_.weights(); }
   [[nodiscard]] span grads() { return planes_.grads(); }
   /// Of one segment, such as "layer1.0.conv1.weight".
-  [[nodiscard]] span weights(std::string_view name) { return planes_.named(weights(), name); }
-  [[nodiscard]] span grads(std::string_view name) { return planes_.named(grads(), name); }
+  [[nodiscard]] span weights(std::string_view name) { return planes_.span_of(weights(), name); }
+  [[nodiscard]] span grads(std::string_view name) { return planes_.span_of(grads(), name); }
   [[nodiscard]] span slot(int k) { return planes_.slot(k); }
   [[nodiscard]] span reducer_slot(int k) { return planes_.reducer_slot(k); }
   [[nodiscard]] span statistics() { return planes_.statistics(); }

@@ -160,7 +160,7 @@ class tcp_connection {
 class listener {
  public:
   /// Only at the address that `host` names, if that is an address or "localhost", or a name that
-  /// this host knows by an address of its network; otherwise at all addresses. (On many hosts their
+  /// resolves to an address of this host's network; otherwise at all addresses. (On many hosts their
   /// own name is the loopback's, and in a cluster MASTER_ADDR may be an address that is translated.)
   explicit listener(int port, const std::string& host = {})
       : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
@@ -222,7 +222,7 @@ class listener {
     own.sin_port = htons(static_cast<std::uint16_t>(port));
     return bind(socket_, reinterpret_cast<sockaddr*>(&own), sizeof own) == 0;
   }
-  // All addresses, which is 0, unless the name has one by which other hosts know it, too.
+  // All addresses, which is 0, unless the name has one that other hosts reach, too.
   [[nodiscard, gnu::cold]] static in_addr address_of(const std::string& host) {
     in_addr address{};
     if (inet_pton(AF_INET, host.c_str(), &address) == 1) return address;

@@ -6,7 +6,7 @@
 // A nonblocking call may return before it has enqueued its work, so after each one the caller polls
 // is_idle(), also while a stream is captured: the collective is in the graph when the state is
 // ncclSuccess. NCCL's guide lets all operations be captured, with no exception for nonblocking
-// communicators ("Using NCCL with CUDA Graphs", 2.30), and asks of these that the state be
+// communicators ("Using NCCL with CUDA Graphs", 2.30), and requires that their state be
 // ncclSuccess before further calls of CUDA ("Nonblocking Group Operation"). NCCL notes the graph in
 // the call and launches from a thread of its own (ncclPlannerSetCapturingGraph in src/enqueue.cc,
 // ncclGroupEndInternal in src/group.cc, 2.30), which thread-local capture (device/cuda.cuh) permits;

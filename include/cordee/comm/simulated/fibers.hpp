@@ -19,7 +19,7 @@
 #include <cordee/comm/error_context.hpp>
 #include <cordee/core/config.hpp>
 
-// Defined in programs under AddressSanitizer, which must know the stack.
+// Defined in programs under AddressSanitizer, which needs the stack's bounds.
 extern "C" {
 [[gnu::weak]] void __asan_unpoison_memory_region(const volatile void*, std::size_t);
 [[gnu::weak]] void __sanitizer_start_switch_fiber(void** frames, const void* stack, std::size_t);

@@ -72,7 +72,7 @@ struct odd_even {
 /// A perfect matching drawn from the seed and the round, the same on every rank.
 struct random_matching {
   static constexpr bool symmetric = true;
-  static constexpr bool uniform_matching = true;  // of which stability.hpp knows the second moments
+  static constexpr bool uniform_matching = true;  // whose second moments stability.hpp computes
 
   std::uint64_t seed = 0;
 

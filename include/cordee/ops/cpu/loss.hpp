@@ -18,7 +18,7 @@
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
-/// One sample as a loss sees it (nn/loss.hpp).
+/// The arguments of a loss for one sample (nn/loss.hpp).
 template <Number N>
 struct loss_sample {
   const N* z;  // (classes)

@@ -22,8 +22,8 @@ struct sample_metrics {
   int rank;
 };
 
-/// One sample as a loss sees it (nn/loss.hpp), by the threads of a block; sums and the maximum are
-/// collective.
+/// The arguments of a loss for one sample (nn/loss.hpp), by the threads of a block; sums and the
+/// maximum are collective.
 template <Number N, int Threads, class Block>
 struct block_loss_sample {
   Block& block;

@@ -7,7 +7,7 @@
 //
 // with row and column as in ops/convolution.hpp, forwards or backward. The 3x3 window of padding 1
 // reads its input in place (rows3x3.hpp); where another window reaches beyond the image, bands of
-// rows are copied with zero columns around them, so that no tile needs to know about edges. Taps
+// rows are copied with zero columns around them, so that no tile handles edges. Taps
 // whose row lies outside the image are left out. The pixels that a 1x1 window reads behind a stride
 // are copied together, and the layer runs without its stride.
 //
