@@ -69,6 +69,8 @@ TEST_CASE("adamp: rows orthogonal to their gradient keep their norm to first ord
 TEST_CASE("adamp: one row along its gradient turns the projection of all rows off") {
   const std::vector<double> w{4, 1, 1, 3};
   CHECK(after({}, w, {1, -4, 3, 1}) == after({.delta = 0}, w, {1, -4, 3, 1}));
+  const std::vector<double> first{1, 3, 4, 1};
+  CHECK(after({}, first, {3, 1, 1, -4}) == after({.delta = 0}, first, {3, 1, 1, -4}));
 }
 
 TEST_CASE("adamp: the limit of the cosine is that of the numbers of a row") {
@@ -99,6 +101,7 @@ TEST_CASE("adamp: a projected tensor gets a tenth of the decay, a vector is not 
 TEST_CASE("adamp: norms below epsilon count as epsilon, and norms beyond a double do no harm") {
   const std::vector<double> along{1, 0, 0, 1}, tiny{1e-12, 0, 0, 1e-12};
   CHECK(after({}, tiny, along) != after({.delta = 0}, tiny, along));  // a cosine of 1e-4
+  CHECK(after({}, along, tiny) != after({.delta = 0}, along, tiny));
   const std::vector<double> huge(6, 1.7e308);
   for (const double w : after({}, huge, {1, 1, -2, 1, 1, -2})) CHECK(std::isfinite(w));
 }

@@ -107,6 +107,26 @@ void check_schedule(const S& schedule) {
   }
 }
 
+/// What AutoWU has learned in 16 epochs, with a switch after 13, and the weights.
+std::vector<double> learned_by(threads comm, int seed) {
+  quadratic<fp64> model;
+  trainer run{model, sgd{},
+              auto_wu{.epochs = 40,
+                      .min_learning_rate = 1e-3,
+                      .max_learning_rate = 0.3,
+                      .patience = 13,
+                      .confidence = 0.3,
+                      .seed = static_cast<std::uint64_t>(seed)},
+              ring{comm}};
+  toy_loader feed{.rank_count = comm.size()};
+  run.fit(feed, 16);
+  std::vector<double> out = run.schedule().learned;
+  CHECK(out[auto_wu::at::phase] == 1);
+  for (std::size_t k = 0; k < 4; ++k)
+    for (const double w : numbers(run.weights(), k)) out.push_back(w);
+  return out;
+}
+
 }  // namespace
 
 TEST_CASE("fit: a plateau follows the losses of whole epochs, of training or of the validation") {
@@ -166,4 +186,14 @@ TEST_CASE("fit: after an epoch every rank has the state of rank 0's schedule") {
          return run.schedule().numbers;
        }))
     CHECK(by_rank == std::vector{3.0, 3.0});
+}
+
+TEST_CASE("fit: ranks whose votes of AutoWU differ follow rank 0's") {
+  const auto learned = [](int ranks, bool same) {
+    return on_ranks(ranks, [&](threads comm) { return learned_by(comm, same ? 1 : comm.rank()); });
+  };
+  const std::vector<double> expected = learned(1, false)[0];
+  CHECK(learned(1, true)[0] != expected);  // another seed draws others of more than 100 losses
+  for (const int ranks : {2, 4})           // of whose equal losses the mean is exact
+    for (const std::vector<double>& l : learned(ranks, false)) CHECK(l == expected);
 }

@@ -22,6 +22,7 @@ struct cosine {
 
   double operator()(double epoch) const {
     expects(epochs > 0, "cosine: set .epochs, the length of the decay");
+    expects(peak >= 0 && floor >= 0, "cosine: .peak and .floor must be 0 or more");
     const double angle = std::numbers::pi * std::clamp(epoch, 0.0, epochs) / epochs;
     return floor + (peak - floor) * (1 + std::cos(angle)) / 2;
   }

@@ -29,6 +29,7 @@ struct mlperf_poly2 {
     expects(epochs > 0, "mlperf_poly2: set .epochs, the length of the run");
     expects(warmup_epochs >= 0 && warmup_epochs < epochs,
             "mlperf_poly2: .warmup_epochs must be from 0 to below .epochs");
+    expects(peak >= 0 && end >= 0, "mlperf_poly2: .peak and .end must be 0 or more");
     expects(update >= 0, "mlperf_poly2: .update must not be negative");
     if (epoch < warmup_epochs) return peak * epoch / warmup_epochs;
     const double left = 1 - (epoch - warmup_epochs) / (epochs - warmup_epochs + update);

@@ -10,6 +10,7 @@
 
 #include <array>
 
+#include <cordee/core/error.hpp>
 #include <cordee/schedule/schedule.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -23,6 +24,7 @@ struct multistep {
   double factor = 0.1;
 
   constexpr double operator()(double epoch) const {
+    expects(factor >= 0, "multistep: .factor must be 0 or more");
     double result = learning_rate;
     for (const double m : milestones)
       if (m > 0 && m <= epoch) result *= factor;

@@ -24,6 +24,8 @@ struct polynomial {
 
   double operator()(double epoch) const {
     expects(epochs > 0, "polynomial: set .epochs, the length of the decay");
+    expects(peak >= 0 && end >= 0 && power >= 0,
+            "polynomial: .peak, .end and .power must be 0 or more");
     const double left = 1 - std::clamp(epoch, 0.0, epochs) / epochs;
     return end + (peak - end) * std::pow(left, power);
   }

@@ -25,6 +25,7 @@
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/training_step.hpp>
+#include <cordee/schedule/schedule.hpp>
 #include <cordee/train/step.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
@@ -197,9 +198,9 @@ template <class R>
 template <class M, class O, class S, class R>
 [[gnu::cold]] settings trainer_settings(const M& model, const O& optimizer, const S& schedule,
                                         const R& reducer, const trainer_options& options) {
-  settings all =
-      policy_settings(core::describe_policy(optimizer), core::describe_policy(schedule),
-                      static_cast<double>(schedule(0.0)), describe_reducer(reducer), options);
+  settings all = policy_settings(core::describe_policy(optimizer), core::describe_policy(schedule),
+                                 detail::schedule::learning_rate_of(schedule, 0.0),
+                                 describe_reducer(reducer), options);
   if constexpr (requires { model.loss; }) all.add("the loss", core::describe_policy(model.loss));
   if constexpr (requires { model.dropout_rate; }) all.add("dropout_rate", model.dropout_rate);
   if constexpr (requires { model.batch_norm_moving_average; })

@@ -14,6 +14,7 @@
 
 #include <cordee/core/error.hpp>
 #include <cordee/core/segment.hpp>
+#include <cordee/schedule/schedule.hpp>
 #include <cordee/train/same_settings.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
@@ -61,7 +62,8 @@ template <class Communicator>
   throw error(concat("trainer: ", describe_other_setting(comm, own, other)));
 }
 
-/// As above, of a trainer's parts.
+/// As above, of a trainer's parts. Throws also, of a single rank too, for a schedule that is invalid
+/// at epoch 0.
 template <class M, class O, class S, class R>
 [[gnu::cold]] void expect_same_trainers(const M& model, const O& optimizer, const S& schedule,
                                         const R& reducer, const trainer_options& options,
@@ -70,6 +72,8 @@ template <class M, class O, class S, class R>
   if constexpr (!comm::single_rank<typename R::communicator_type>)
     expect_same_table(reducer.comm, table, buckets,
                       trainer_settings(model, optimizer, schedule, reducer, options));
+  else
+    detail::schedule::learning_rate_of(schedule, 0.0);
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::train
