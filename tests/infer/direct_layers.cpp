@@ -64,21 +64,3 @@ TEST_CASE("direct_layers: max pools, subsampling and means equal their definitio
     CHECK(plain(out, means) == exact);
   }
 }
-
-TEST_CASE("direct_layers: classifiers of any number of features equal their definition") {
-  for (const std::size_t features : {1u, 15u, 16u, 17u, 64u, 2048u}) {
-    integer_classifier c;
-    c.features = features;
-    c.classes = 3;
-    c.weights = drawn<std::int8_t>(3 * features, 7, 4);
-    c.bias = {-1000, 0, std::int64_t{1} << 33};
-    c.shift = features == 2048 ? 11 : 0;
-    c.factors = {fixed_point::from_real(1), fixed_point::from_real(0.3),
-                 fixed_point::from_real(0.01)};
-    const auto x = drawn<std::int32_t>(features, features == 2048 ? 24 : 16, 5);
-    std::vector<std::int32_t> logits(3), expected(3);
-    layers::classifier(c, x.data(), logits.data());
-    definition::classifier(c, x.data(), expected.data());
-    CHECK(logits == expected);
-  }
-}

@@ -51,20 +51,34 @@ template <class In, class Residual, class Out>
 bool equals_definition(const integer_convolution& c, bool adds) {
   using layers = direct_layers<V>;
   const extent in = c.problem.in, out = c.problem.out();
-  const auto x = drawn<In>(in.size(), sizeof(In) == 1 ? 8 : 16, 7);
-  const auto residual = drawn<Residual>(out.size(), sizeof(Residual) == 2 ? 16 : 20, 8);
-  std::vector<Out> y(out.size()), expected(out.size());
-  integer_reference<>::convolution(c, x.data(), adds ? residual.data() : nullptr, expected.data());
-
-  std::vector<In> blocked_x(layers::size_of(in));
-  std::vector<Residual> blocked_residual(layers::size_of(out));
-  std::vector<Out> blocked_y(layers::size_of(out));
-  layers::for_each_number(in, [&](std::size_t i, std::size_t at) { blocked_x[at] = x[i]; });
-  layers::for_each_number(
-      out, [&](std::size_t i, std::size_t at) { blocked_residual[at] = residual[i]; });
+  const std::size_t samples = 3,
+                    pitch = 64 + 4 * std::max(layers::size_of(in), layers::size_of(out));
+  std::vector<std::byte> blocked_x(samples * pitch), blocked_residual(samples * pitch),
+      blocked_y(samples * pitch);
+  const auto at = [pitch]<class T>(std::vector<std::byte>& memory, std::size_t n, T*) {
+    return reinterpret_cast<T*>(memory.data() + n * pitch);
+  };
+  std::vector<Out> expected(samples * out.size()), y(expected.size());
+  for (std::size_t n = 0; n < samples; ++n) {
+    const auto x = drawn<In>(in.size(), sizeof(In) == 1 ? 8 : 16, 7 + 2 * n);
+    const auto residual = drawn<Residual>(out.size(), sizeof(Residual) == 2 ? 16 : 20, 8 + 2 * n);
+    integer_reference<>::convolution(c, x.data(), adds ? residual.data() : nullptr,
+                                     expected.data() + n * out.size());
+    layers::for_each_number(in, [&](std::size_t i, std::size_t k) {
+      at(blocked_x, n, static_cast<In*>(nullptr))[k] = x[i];
+    });
+    layers::for_each_number(out, [&](std::size_t i, std::size_t k) {
+      at(blocked_residual, n, static_cast<Residual*>(nullptr))[k] = residual[i];
+    });
+  }
   const packed_convolution<V> packed(c, !adds ? 0 : sizeof(Residual) == 2 ? 32768 : 1 << 20);
-  packed.run(blocked_x.data(), adds ? blocked_residual.data() : nullptr, blocked_y.data());
-  layers::for_each_number(out, [&](std::size_t i, std::size_t at) { y[i] = blocked_y[at]; });
+  packed.run(at(blocked_x, 0, static_cast<In*>(nullptr)),
+             adds ? at(blocked_residual, 0, static_cast<Residual*>(nullptr)) : nullptr,
+             at(blocked_y, 0, static_cast<Out*>(nullptr)), samples, pitch);
+  for (std::size_t n = 0; n < samples; ++n)
+    layers::for_each_number(out, [&](std::size_t i, std::size_t k) {
+      y[n * out.size() + i] = at(blocked_y, n, static_cast<Out*>(nullptr))[k];
+    });
   return y == expected;
 }
 
@@ -79,12 +93,14 @@ void check(const convolution_problem& p) {
 
 TEST_CASE("packed_convolution: equals its definition for each type of input, residual and output") {
   // More rows than one chunk, filters that fill no block, three filters, strides, no padding, and
-  // padding of an input that is as large as what is read.
+  // padding of an input that is as large as what is read. Pixels in other rows than the input's, of
+  // one and of three channels, and samples of which two share a reading of the weights.
   for (const convolution_problem& p :
        {convolution_problem{{16, 19, 16}, 40, 3, 1, 1},
         convolution_problem{{16, 39, 40}, 16, 3, 2, 1}, convolution_problem{{3, 9, 8}, 16, 3, 2, 1},
         convolution_problem{{33, 5, 4}, 3, 1, 1, 0}, convolution_problem{{32, 6, 7}, 32, 1, 2, 0},
-        convolution_problem{{16, 6, 6}, 16, 3, 3, 1}}) {
+        convolution_problem{{16, 6, 6}, 16, 3, 3, 1}, convolution_problem{{3, 12, 14}, 33, 1, 1, 0},
+        convolution_problem{{512, 14, 14}, 5, 1, 1, 0}}) {
     check<std::uint8_t, std::int16_t, std::uint8_t>(p);
     check<std::uint8_t, std::int16_t, std::int16_t>(p);
     check<std::uint8_t, std::int32_t, std::int32_t>(p);

@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The layers of an integer network on SIMD registers, but for its convolutions
-// (infer/packed_convolution.hpp). Activations are (C / V, H, W, V).
+// The layers without weights of an integer network on SIMD registers. Activations are (C / V, H, W, V).
 #pragma once
 
 #include <algorithm>
@@ -52,32 +51,35 @@ struct direct_layers {
   static void max_pool(const ops::max_pool_problem& p, const A* x, A* y) {
     const extent out = p.out();
     const int block = ops::channel_block_size<V>(p.in.channels);
-    const auto pool = [&]<int B>() {
-      for (std::size_t b = 0; b < ops::channel_blocks(p.in.channels, B); ++b)
-        for (int i = 0; i < out.height; ++i)
-          for (int j = 0; j < out.width; ++j, y += B) {
-            const auto [r0, r1] = p.taps(i, p.in.height);
-            const auto [s0, s1] = p.taps(j, p.in.width);
-            const auto at = [&](int r, int s) {
-              return x + ((static_cast<std::ptrdiff_t>(b) * p.in.height + i * p.stride - p.padding +
-                           r) *
-                              p.in.width +
-                          j * p.stride - p.padding + s) *
-                             B;
-            };
-            std::copy_n(at(r0, s0), B, y);
+    for (std::size_t b = 0; b < ops::channel_blocks(p.in.channels, block); ++b)
+      for (int i = 0; i < out.height; ++i)
+        for (int j = 0; j < out.width; ++j, y += block) {
+          const auto [r0, r1] = p.taps(i, p.in.height);
+          const auto [s0, s1] = p.taps(j, p.in.width);
+          const auto pixel = [&](int r, int s) {
+            return x +
+                   ((static_cast<std::ptrdiff_t>(b) * p.in.height + i * p.stride - p.padding + r) *
+                        p.in.width +
+                    j * p.stride - p.padding + s) *
+                       block;
+          };
+          if (block == V) {
+            auto largest = ops::load<A, V>(pixel(r0, s0));
             for (int r = r0; r < r1; ++r)
               for (int s = s0; s < s1; ++s) {
-                const A* const from = at(r, s);
-                for (int v = 0; v < B; ++v) y[v] = std::max(y[v], from[v]);
+                const auto from = ops::load<A, V>(pixel(r, s));
+                largest = from > largest ? from : largest;
               }
+            ops::store<A, V>(y, largest);
+            continue;
           }
-    };
-    block == 1   ? pool.template operator()<1>()
-    : block == 2 ? pool.template operator()<2>()
-    : block == 3 ? pool.template operator()<3>()
-    : block == 4 ? pool.template operator()<4>()
-                 : pool.template operator()<V>();
+          for (int v = 0; v < block; ++v) {
+            A largest = pixel(r0, s0)[v];
+            for (int r = r0; r < r1; ++r)
+              for (int s = s0; s < s1; ++s) largest = std::max(largest, pixel(r, s)[v]);
+            y[v] = largest;
+          }
+        }
   }
 
   static void subsample(const ops::subsample_problem& p, const std::int16_t* x, std::int16_t* y) {
@@ -109,25 +111,6 @@ struct direct_layers {
         const std::int64_t rounded = sum[v] + pixels / 2, quotient = rounded / pixels;
         *y++ = static_cast<std::int32_t>(rounded < quotient * pixels ? quotient - 1 : quotient);
       }
-    }
-  }
-
-  static void classifier(const integer_classifier& c, const std::int32_t* x, std::int32_t* logits) {
-    for (std::size_t k = 0; k < c.classes; ++k) {
-      const std::int8_t* const w = c.weights.data() + k * c.features;
-      ops::vec<std::int64_t, V> sums{};
-      std::size_t f = 0;
-      for (; f + V <= c.features; f += V) {  // a product has at most 30 bits
-        const lanes32<V> weight =
-            __builtin_convertvector((ops::load<std::int8_t, V>(w + f)), lanes32<V>);
-        sums += __builtin_convertvector((weight * ops::load<std::int32_t, V>(x + f)),
-                                        ops::vec<std::int64_t, V>);
-      }
-      std::int64_t sum = c.bias[k];
-      for (int v = 0; v < V; ++v) sum += sums[v];
-      for (; f < c.features; ++f) sum += std::int64_t{w[f]} * x[f];
-      if (c.shift > 0) sum = (sum + (std::int64_t{1} << (c.shift - 1))) >> c.shift;
-      logits[k] = static_cast<std::int32_t>(ops::rescaled(sum, c.factors[k]));
     }
   }
 };

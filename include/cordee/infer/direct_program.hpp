@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs an integer program by direct_layers: each worker takes its samples in groups, step by step,
-// so that the weights of a step are read once for a group. All memory is made beforehand.
+// Runs an integer program on SIMD registers. Each worker takes its samples in groups: one by one
+// through the first steps, whose activations fill the cache; then step by step, so that the larger
+// weights of a step are read once for a group. All memory is made beforehand.
 #pragma once
 
 #include <algorithm>
@@ -18,6 +19,7 @@
 #include <cordee/device/cpu.hpp>
 #include <cordee/infer/direct_layers.hpp>
 #include <cordee/infer/integer_program.hpp>
+#include <cordee/infer/packed_classifier.hpp>
 #include <cordee/infer/packed_convolution.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::infer {
@@ -34,21 +36,24 @@ class direct_program {
         image_(program.image),
         classes_(program.classes()),
         device_(device),
-        plan_(program, blocked_sizes(program)) {
+        plan_(program, blocked_sizes(program)),
+        first_grouped_(first_grouped(program, blocked_sizes(program))) {
     for (const integer_step& s : steps_) {
       packed_.emplace_back();
-      const auto* const c = std::get_if<integer_convolution>(&s.layer);
-      if (c == nullptr) continue;
-      const int added = s.residual < 0 ? 0 : steps_[static_cast<std::size_t>(s.residual)].bytes;
-      packed_.back().emplace(*c, added == 0 ? 0 : added == 2 ? 32768 : wide_limit);
+      if (const auto* const c = std::get_if<integer_convolution>(&s.layer)) {
+        const int added = s.residual < 0 ? 0 : steps_[static_cast<std::size_t>(s.residual)].bytes;
+        packed_.back().emplace(*c, added == 0 ? 0 : added == 2 ? 32768 : wide_limit);
+      } else if (const auto* const last = std::get_if<integer_classifier>(&s.layer)) {
+        classifier_.emplace(*last);
+      }
     }
     size_ = plan_.size * group;
     const auto workers = static_cast<std::size_t>(device::workers_of(device_.make_stream()));
     memory_ = buffer<std::byte, cpu>(device_, size_ * workers);
     // Makes the threads, and the scratch memory that convolutions keep for each.
-    const std::vector<std::uint8_t> images(workers * image_.size());
-    std::vector<std::int32_t> logits(workers * classes_);
-    run(workers, images.data(), logits.data());
+    const std::vector<std::uint8_t> images(workers * group * image_.size());
+    std::vector<std::int32_t> logits(workers * group * classes_);
+    run(workers * group, images.data(), logits.data());
   }
 
   void run(std::size_t samples, const std::uint8_t* images, std::int32_t* logits) {
@@ -77,6 +82,17 @@ class direct_program {
       sizes.push_back(layers::size_of(s.out()) * static_cast<std::size_t>(s.bytes));
     return sizes;
   }
+  /// The first step with more bytes of weights than of outputs that it reads and writes.
+  static int first_grouped(const integer_program& program, std::span<const std::size_t> sizes) {
+    const auto weighs_more = [&](const integer_step& s) {
+      const auto* const c = std::get_if<integer_convolution>(&s.layer);
+      const auto size = [&](int step) { return sizes[static_cast<std::size_t>(step + 1)]; };
+      return c != nullptr &&
+             c->weights.size() > size(s.input) + size(static_cast<int>(&s - program.steps.data()));
+    };
+    return static_cast<int>(std::find_if(program.steps.begin(), program.steps.end(), weighs_more) -
+                            program.steps.begin());
+  }
   [[nodiscard]] int bytes_of(int step) const {
     return step < 0 ? 1 : steps_[static_cast<std::size_t>(step)].bytes;
   }
@@ -88,20 +104,36 @@ class direct_program {
 
   void run_group(std::size_t count, std::byte* memory, const std::uint8_t* images,
                  std::int32_t* logits) {
-    for (std::size_t n = 0; n < count; ++n)
+    for (std::size_t n = 0; n < count; ++n) {
+      std::byte* const sample = memory + n * plan_.size;
       layers::read_image(image_, table_.data(), images + n * image_.size(),
-                         at<std::uint8_t>(memory + n * plan_.size, -1));
-    for (int k = 0; k < static_cast<int>(steps_.size()); ++k)
-      for (std::size_t n = 0; n < count; ++n)
-        run_step(k, memory + n * plan_.size, logits + n * classes_);
+                         at<std::uint8_t>(sample, -1));
+      for (int k = 0; k < first_grouped_; ++k) run_step(k, 1, sample, logits + n * classes_);
+    }
+    for (int k = first_grouped_; k < static_cast<int>(steps_.size()); ++k)
+      run_step(k, count, memory, logits);
   }
-  void run_step(int k, std::byte* sample, std::int32_t* logits) {
+  void run_step(int k, std::size_t count, std::byte* memory, std::int32_t* logits) {
+    const integer_step& step = steps_[static_cast<std::size_t>(k)];
+    if (std::holds_alternative<integer_convolution>(step.layer)) {
+      convolution(k, count, memory);
+    } else if (std::holds_alternative<integer_classifier>(step.layer)) {
+      classifier_->run(
+          count,
+          [&](std::size_t n) {
+            return at<const std::int32_t>(memory + n * plan_.size, step.input);
+          },
+          [&](std::size_t n) { return logits + n * classes_; });
+    } else {
+      for (std::size_t n = 0; n < count; ++n) run_layer(k, memory + n * plan_.size);
+    }
+  }
+  /// A layer without weights, of one sample.
+  void run_layer(int k, std::byte* sample) {
     const integer_step& step = steps_[static_cast<std::size_t>(k)];
     std::visit(
         [&]<class Layer>(const Layer& layer) {
-          if constexpr (std::same_as<Layer, integer_convolution>) {
-            convolution(k, sample);
-          } else if constexpr (std::same_as<Layer, ops::max_pool_problem>) {
+          if constexpr (std::same_as<Layer, ops::max_pool_problem>) {
             with_activation(step.bytes, [&]<class A>(A*) {
               layers::max_pool(layer, at<const A>(sample, step.input), at<A>(sample, k));
             });
@@ -111,13 +143,11 @@ class direct_program {
           } else if constexpr (std::same_as<Layer, mean_problem>) {
             layers::mean(layer.in, at<const std::int32_t>(sample, step.input),
                          at<std::int32_t>(sample, k));
-          } else {
-            layers::classifier(layer, at<const std::int32_t>(sample, step.input), logits);
           }
         },
         step.layer);
   }
-  void convolution(int k, std::byte* sample) {
+  void convolution(int k, std::size_t count, std::byte* memory) {
     const integer_step& step = steps_[static_cast<std::size_t>(k)];
     const packed_convolution<V>& c = *packed_[static_cast<std::size_t>(k)];
     with_activation(bytes_of(step.input), [&]<class In>(In*) {
@@ -125,9 +155,9 @@ class direct_program {
         with_activation(step.bytes, [&]<class Out>(Out*) {
           // Numbers of 32 bits are no convolution's input, and bytes are not added.
           if constexpr (sizeof(In) < 4)
-            c.run(at<const In>(sample, step.input),
-                  step.residual < 0 ? nullptr : at<const wider<Residual>>(sample, step.residual),
-                  at<Out>(sample, k));
+            c.run(at<const In>(memory, step.input),
+                  step.residual < 0 ? nullptr : at<const wider<Residual>>(memory, step.residual),
+                  at<Out>(memory, k), count, plan_.size);
         });
       });
     });
@@ -141,7 +171,9 @@ class direct_program {
   std::size_t classes_;
   cpu device_;
   memory_plan plan_;
+  int first_grouped_;
   std::vector<std::optional<packed_convolution<V>>> packed_;
+  std::optional<packed_classifier<V>> classifier_;
   std::size_t size_ = 0;  // of a worker's memory
   buffer<std::byte, cpu> memory_{device_, 0};
 };

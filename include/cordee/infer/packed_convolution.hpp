@@ -85,17 +85,24 @@ class packed_convolution {
 
   [[nodiscard]] const integer_convolution& layer() const { return *layer_; }
 
-  /// One sample, in blocks of channels; `residual` may be null.
+  /// `samples` samples in blocks of channels, each `pitch` bytes behind the one before; `residual`
+  /// may be null.
   template <Activation In, Activation Residual, Activation Out>
-  void run(const In* x, const Residual* residual, Out* y) const {
+  void run(const In* x, const Residual* residual, Out* y, std::size_t samples = 1,
+           std::size_t pitch = 0) const {
     const stream_bytes<V> to_bytes(*layer_, fits_32_bits_);
-    kernel_.run_sample(x, to_bytes, layer_->zero_point, weights_.data(), initial_.data(),
-                       [&](const typename correlation::chunk& sums) {
-                         if (!fits_32_bits_ || layer_->problem.filters <= 4)
-                           finish_each(sums, residual, y);
-                         else
-                           finish(sums, residual, y);
-                       });
+    const auto sample = [pitch]<class T>(T* first, std::size_t n) {
+      return first == nullptr ? first : first + n * (pitch / sizeof(T));
+    };
+    kernel_.run_samples(
+        samples, [&](std::size_t n) { return sample(x, n); }, to_bytes, layer_->zero_point,
+        weights_.data(), initial_.data(),
+        [&](std::size_t n, const typename correlation::chunk& sums) {
+          if (!fits_32_bits_ || layer_->problem.filters <= 4)
+            finish_each(sums, sample(residual, n), sample(y, n));
+          else
+            finish(sums, sample(residual, n), sample(y, n));
+        });
   }
 
  private:
@@ -132,7 +139,10 @@ class packed_convolution {
       const auto f = static_cast<std::size_t>(sums.filter_block + b);
       const rescaling<V> rescale = factors_[f];
       std::size_t at = (f * pixels + sums.first) * V;
+      const std::size_t next = sums.pixels * V;  // the next chunk's outputs
       for (std::size_t p = 0; p < sums.pixels; ++p, at += V, sum += V) {
+        __builtin_prefetch(y + at + next, 1);
+        if (residual != nullptr) __builtin_prefetch(residual + at + next);
         lanes32<V> v = rescale(ops::load<std::int32_t, V>(sum)) + offset;
         if (residual != nullptr) v += rescale_residual(residual + at);
         store_clipped<V>(y + at, v, low, high);

@@ -219,6 +219,7 @@ class program_builder {
     const format& x = formats_[static_cast<std::size_t>(layer.input)];
     expects(x.bytes == 4, "infer: linear reads global_average_pool, or a convolution");
     integer_classifier c;
+    if (p.features > most_terms) refuse(layer, "its sums overflow 32 bits");
     c.features = static_cast<std::size_t>(p.features);
     c.classes = static_cast<std::size_t>(p.classes);
     const std::vector<double> scales = quantize(layer, c.weights, c.classes),

@@ -195,6 +195,8 @@ class program_reader {
   void add_classifier(member_reader& m, const extent& in, integer_step& step) {
     integer_classifier c;
     c.features = in.size();
+    if (c.features > most_terms)
+      m.refuse(concat("its sums of more than ", most_terms, " products may not fit 32 bits"));
     c.classes = static_cast<std::size_t>(m.take("classes", 1, program_limits::channels));
     c.shift = m.take("accumulator_shift", 0, 32);
     read_filters(m, step.name, {c.classes, c.features}, c);

@@ -10,10 +10,15 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/convolution_bytes.hpp>
+#include <cordee/ops/engines/direct/byte_sample.hpp>
 #include <cordee/ops/engines/direct/byte_tile.hpp>
 #include <cordee/ops/engines/direct/scratch.hpp>
 #include <cordee/ops/layout.hpp>
@@ -24,14 +29,16 @@ template <int V, bool Dots>
 class byte_correlation {
  public:
   explicit byte_correlation(const convolution_problem& p)
-      : p_(p),
-        out_(p.out()),
-        block_(channel_block_size<V>(p.in.channels)),
-        pitch_(block_ == V ? V : 4),
-        blocks_(static_cast<int>(channel_blocks(p.in.channels, block_))),
-        filter_blocks_(static_cast<int>(channel_blocks(p.filters, V))),
-        rows_((out_.height - 1) * p.stride + p.window),
-        columns_((out_.width - 1) * p.stride + p.window) {}
+      : sample_(p),
+        p_(sample_.problem),
+        out_(p_.out()),
+        block_(sample_.block),
+        pitch_(sample_.pitch),
+        blocks_(sample_.blocks),
+        filter_blocks_(static_cast<int>(channel_blocks(p_.filters, V))) {}
+
+  [[nodiscard]] const extent& in() const { return sample_.strided.in; }
+  [[nodiscard]] int block() const { return block_; }  // channels to a block of the input
 
   [[nodiscard]] std::size_t packed_size() const {
     return static_cast<std::size_t>(filter_blocks_) *
@@ -61,7 +68,7 @@ class byte_correlation {
            const float* scales,  // (K)
            Out* y,               // (N, K/V, H', W', V), or (N, H', W', K) of few filters
            cpu::stream s) const {
-    const std::size_t x_size = sample_size(p_.in, block_),
+    const std::size_t x_size = sample_size(in(), block_),
                       y_size = sample_size(out_, channel_block_size<V>(p_.filters));
     parallel_chunks(
         s, static_cast<std::size_t>(samples), 1, [&](std::size_t first, std::size_t last) {
@@ -79,13 +86,13 @@ class byte_correlation {
           const bool narrow = channel_block_size<V>(p_.filters) != V;
           auto* const wide = reinterpret_cast<Out*>(  // (K/V, H', W', V)
               narrow ? memory.wide.reserve(filters * out_.pixels()) : nullptr);
-          std::uint8_t* const padded = padded_bytes(memory, k.zero_point);
+          std::uint8_t* const padded = sample_.padded(memory.padded, k.zero_point);
           for (std::size_t n = first; n < last; ++n) {
             // Bytes need no quantizer, which computes with floats.
             if constexpr (std::same_as<In, float>)
-              quantize_sample(x + n * x_size, byte_quantizer<V>(k), memory, padded);
+              sample_.quantize(x + n * x_size, byte_quantizer<V>(k), memory.row_bytes, padded);
             else
-              quantize_sample(x + n * x_size, no_quantizer{}, memory, padded);
+              sample_.quantize(x + n * x_size, no_quantizer{}, memory.row_bytes, padded);
             correlate_sample(padded, packed, {initial, all_scales},
                              n + 1 < last ? x + (n + 1) * x_size : nullptr, x_size * sizeof(In),
                              narrow ? wide : y + n * y_size);
@@ -103,43 +110,46 @@ class byte_correlation {
     std::size_t first, pixels;
     const std::int32_t* sums;  // (blocks, pixels, V)
   };
-  /// One sample, on this thread. Calls consume(chunk) for all filters and pixels, while the sums
+  /// Samples on this thread, several of which share each reading of the weights. x_of(n) is
+  /// sample n, (C/B, H, W, B). Calls consume(n, chunk) for all filters and pixels, while the sums
   /// are in the first-level cache. `to_bytes` has quantize(x, q), of V numbers, and byte_of(x); it
   /// is not called where x are bytes.
-  template <class In, class ToBytes, class Consume>
-  void run_sample(const In* x,  // (C/B, H, W, B)
-                  const ToBytes& to_bytes, int zero_point, const std::int8_t* packed,
-                  const std::int32_t* initial,  // (K/V, V): of the sums
-                  const Consume& consume) const {
+  template <class X, class ToBytes, class Consume>
+  void run_samples(std::size_t samples, const X& x_of, const ToBytes& to_bytes, int zero_point,
+                   const std::int8_t* packed,
+                   const std::int32_t* initial,  // (K/V, V): of the sums
+                   const Consume& consume) const {
+    using In = std::remove_cvref_t<decltype(*x_of(0))>;
     thread_memory& memory = memory_of_thread();
-    const std::uint8_t* bytes = nullptr;
-    if constexpr (std::same_as<In, std::uint8_t>)
-      if (reads_all() && block_ == V) bytes = x;
-    if (bytes == nullptr) {
-      std::uint8_t* const padded = padded_bytes(memory, zero_point);
-      quantize_sample(x, to_bytes, memory, padded);
-      bytes = padded;
-    }
-    const auto width = static_cast<std::size_t>(out_.width);
+    const bool in_place = std::same_as<In, std::uint8_t> && sample_.is_input();
+    const std::size_t size = sample_.size(),
+                      at_once = std::clamp(cached_bytes / size, std::size_t{1}, samples);
     const int rows = std::max(1, chunk_pixels / out_.width);
     std::int32_t* const sums =
-        memory.wide.reserve(2 * V * width * static_cast<std::size_t>(std::min(rows, out_.height)));
-    for (int f = 0; f < filter_blocks_; f += 2)
-      for (int i = 0; i < out_.height; i += rows) {
-        const int count = std::min(rows, out_.height - i);
-        const std::size_t pixels = static_cast<std::size_t>(count) * width;
-        auto at = tile_of<std::int32_t>(f, packed, {initial, nullptr});
-        at.x = bytes + std::ptrdiff_t{i} * p_.stride * row();
-        at.y = sums;
-        at.y_block = static_cast<std::ptrdiff_t>(pixels) * V;
-        correlate_rows(at, f, count);
-        consume(chunk{f, std::min(2, filter_blocks_ - f), static_cast<std::size_t>(i) * width,
-                      pixels, sums});
-      }
+        memory.wide.reserve(2 * V * static_cast<std::size_t>(std::min(rows, out_.height)) *
+                            static_cast<std::size_t>(out_.width));
+    for (std::size_t first = 0; first < samples; first += at_once) {
+      const std::size_t last = std::min(samples, first + at_once);
+      std::uint8_t* const padded =
+          in_place ? nullptr : sample_.padded(memory.padded, zero_point, last - first);
+      if (!in_place)
+        for (std::size_t n = first; n < last; ++n)
+          sample_.quantize(x_of(n), to_bytes, memory.row_bytes, padded + (n - first) * size);
+      for (int f = 0; f < filter_blocks_; f += 2)
+        for (std::size_t n = first; n < last; ++n) {
+          const std::uint8_t* bytes = padded + (n - first) * size;
+          if constexpr (std::same_as<In, std::uint8_t>)
+            if (in_place) bytes = x_of(n);
+          for (int i = 0; i < out_.height; i += rows)
+            consume(n,
+                    sum_rows(bytes, f, i, std::min(rows, out_.height - i), packed, initial, sums));
+        }
+    }
   }
 
  private:
   static constexpr int chunk_pixels = 128;
+  static constexpr std::size_t cached_bytes = 262144;  // of samples, in the second-level cache
 
   struct thread_memory {
     scratch<std::uint8_t> padded, row_bytes;
@@ -159,52 +169,20 @@ class byte_correlation {
   [[nodiscard]] std::ptrdiff_t block_size() const {
     return std::ptrdiff_t{V} * blocks_ * p_.window * p_.window * pitch_;
   }
-  [[nodiscard]] std::ptrdiff_t row() const { return std::ptrdiff_t{pitch_} * columns_; }
-  [[nodiscard]] std::ptrdiff_t plane() const { return row() * rows_; }
-
-  /// Whether the padded input is the input.
-  [[nodiscard]] bool reads_all() const {
-    return p_.padding == 0 && rows_ == p_.in.height && columns_ == p_.in.width;
-  }
-  /// A sample's bytes, (C/B, rows, columns, B), with the zero point as padding.
-  [[nodiscard]] std::uint8_t* padded_bytes(thread_memory& memory, int zero_point) const {
-    const auto bytes = static_cast<std::size_t>(plane() * blocks_);
-    std::uint8_t* const padded = memory.padded.reserve(bytes + V);
-    if (p_.padding > 0) std::memset(padded, zero_point, bytes);  // else all are written
-    return padded;
-  }
-  /// One sample (C/B, H, W, B) as bytes into the middle of `padded`: the padding is not written.
-  template <class In, class ToBytes>
-  void quantize_sample(const In* x, const ToBytes& to_bytes, thread_memory& memory,
-                       std::uint8_t* padded) const {
-    const int left = std::min(columns_, p_.padding), top = p_.padding,
-              pixels = std::clamp(columns_ - left, 0, p_.in.width),
-              rows = std::clamp(rows_ - top, 0, p_.in.height);
-    std::uint8_t* const row_bytes =  // (W, B)
-        memory.row_bytes.reserve(static_cast<std::size_t>(p_.in.width * block_) + 4);
-    for (int b = 0; b < blocks_; ++b)
-      for (int h = 0; h < rows; ++h)
-        quantize_row(x + (std::ptrdiff_t{b} * p_.in.height + h) * p_.in.width * block_, pixels,
-                     to_bytes, row_bytes, padded + b * plane() + (top + h) * row() + left * pitch_);
-  }
   struct no_quantizer {};
-  template <class In, class ToBytes>
-  void quantize_row(const In* from, int pixels, const ToBytes& to_bytes, std::uint8_t* row_bytes,
-                    std::uint8_t* to) const {
-    const int n = pixels * block_;
-    std::uint8_t* const bytes = block_ == V ? to : row_bytes;
-    if constexpr (std::same_as<In, std::uint8_t>) {
-      std::memcpy(bytes, from, static_cast<std::size_t>(n));
-    } else {
-      const ToBytes local = to_bytes;  // in registers: bytes could alias an object's members
-      int i = 0;
-      for (; i + V <= n; i += V) local.quantize(from + i, bytes + i);
-      for (; i < n; ++i) bytes[i] = local.byte_of(from[i]);
-    }
-    if (block_ != V)  // four bytes a pixel; those of the next pixel have zero weights
-      for (int j = 0; j < pixels; ++j) std::memcpy(to + 4 * j, row_bytes + j * block_, 4);
-  }
 
+  /// The sums of two blocks of filters from f on, at `count` rows from row i on.
+  chunk sum_rows(const std::uint8_t* bytes, int f, int i, int count, const std::int8_t* packed,
+                 const std::int32_t* initial, std::int32_t* sums) const {
+    const auto width = static_cast<std::size_t>(out_.width),
+               pixels = static_cast<std::size_t>(count) * width;
+    auto at = tile_of<std::int32_t>(f, packed, {initial, nullptr});
+    at.x = bytes + std::ptrdiff_t{i} * p_.stride * sample_.row();
+    at.y = sums;
+    at.y_block = static_cast<std::ptrdiff_t>(pixels) * V;
+    correlate_rows(at, f, count);
+    return {f, std::min(2, filter_blocks_ - f), static_cast<std::size_t>(i) * width, pixels, sums};
+  }
   template <ByteConvolutionOutput Out>
   void correlate_sample(const std::uint8_t* x,  // (C/B, rows, columns, B)
                         const std::int8_t* packed, const filter_terms& terms, const void* next,
@@ -229,8 +207,8 @@ class byte_correlation {
   [[nodiscard]] byte_tile<Out> tile_of(int f, const std::int8_t* packed,
                                        const filter_terms& terms) const {
     return {.x_step = std::ptrdiff_t{pitch_} * p_.stride,
-            .x_row = row(),
-            .x_block = plane(),
+            .x_row = sample_.row(),
+            .x_block = sample_.plane(),
             .w = packed + f * block_size(),
             .w_block = block_size(),
             .initial = terms.initial + f * V,
@@ -267,11 +245,11 @@ class byte_correlation {
         });
   }
 
-  convolution_problem p_;
+  byte_sample<V> sample_;
+  convolution_problem p_;  // the sample's
   extent out_;
-  int block_, pitch_, blocks_;  // of x: channels to a block, bytes of a block's pixel, blocks
+  int block_, pitch_, blocks_;  // of the sample
   int filter_blocks_;
-  int rows_, columns_;  // of the padded input
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::ops

@@ -180,15 +180,20 @@ struct strided_pixels {
     const extent out = p.out();
     return stride == 1 ? p : convolution_problem{{in.channels, out.height, out.width}, p.filters};
   }
+  /// f(pixel) for the dense pixels of one sample (C/V, H, W, V), in the order (C/V, H', W').
+  template <class N, class F>
+  void for_each_pixel_of(const N* x, const F& f) const {
+    for (std::size_t b = 0; b < channel_blocks(in.channels, V); ++b, x += in.pixels() * V)
+      for_each_pixel([&](std::ptrdiff_t at) { f(x + at); });
+  }
   /// One sample.
   template <class N, class To>
   void gather(const N* x,         // (C/V, H, W, V)
               To* dense) const {  // (C/V, H', W', V)
-    for (std::size_t b = 0; b < channel_blocks(in.channels, V); ++b, x += in.pixels() * V)
-      for_each_pixel([&](std::ptrdiff_t at) {
-        store<To, V>(dense, load<N, V>(x + at));
-        dense += V;
-      });
+    for_each_pixel_of(x, [&](const N* pixel) {
+      store<To, V>(dense, load<N, V>(pixel));
+      dense += V;
+    });
   }
   /// The inverse; pixels between these become zero, or keep their values if it adds.
   template <class Real>

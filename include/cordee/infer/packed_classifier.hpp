@@ -1,0 +1,89 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The classifier of an integer network on SIMD registers, as a convolution of bytes by a window of
+// one pixel: the four bytes of a feature x are four pixels, and of their sums S[i]
+//
+//   sum over features of w x = sum over i < 4 of 2^(8 i) S[i]  -  2^31 sum of w
+//
+// since the bytes are those of the number x + 2^31, which has no sign.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <cordee/infer/integer_layers.hpp>
+#include <cordee/ops/engines/direct/bytes.hpp>
+#include <cordee/ops/engines/direct/scratch.hpp>
+#include <cordee/ops/layout.hpp>
+
+namespace cordee::inline CORDEE_ABI::detail::infer {
+
+template <int V>
+class packed_classifier {
+  using correlation = ops::byte_correlation<V, ops::byte_dots>;
+  static constexpr std::size_t bytes = sizeof(std::int32_t);
+
+ public:
+  /// Keeps a reference to the layer. Requires at most most_terms features.
+  explicit packed_classifier(const integer_classifier& c)
+      : layer_(&c),
+        kernel_({{static_cast<int>(c.features), 1, int{bytes}}, static_cast<int>(c.classes)}),
+        weights_(kernel_.packed_size()),
+        initial_((c.classes + V - 1) / V * V),
+        bias_(c.bias) {
+    kernel_.pack(c.weights.data(), weights_.data());
+    for (std::size_t i = 0; i < c.weights.size(); ++i)
+      bias_[i / c.features] -= (std::int64_t{1} << 31) * c.weights[i];
+  }
+
+  /// `samples` samples; x_of(n) are the features of sample n, logits_of(n) its classes.
+  template <class X, class Logits>
+  void run(std::size_t samples, const X& x_of, const Logits& logits_of) const {
+    thread_local ops::scratch<std::uint8_t> memory;
+    const std::size_t size = ops::sample_size(kernel_.in(), kernel_.block());
+    std::uint8_t* const q = memory.reserve(samples * size);  // (N, F/B, 4, B)
+    for (std::size_t n = 0; n < samples; ++n) split(x_of(n), q + n * size);
+    kernel_.run_samples(
+        samples, [&](std::size_t n) { return q + n * size; }, no_bytes{}, 0, weights_.data(),
+        initial_.data(),
+        [&](std::size_t n, const typename correlation::chunk& sums) {
+          finish(sums, logits_of(n));
+        });
+  }
+
+ private:
+  struct no_bytes {};  // the pixels are bytes
+
+  void split(const std::int32_t* x, std::uint8_t* q) const {
+    const auto block = static_cast<std::size_t>(kernel_.block());
+    for (std::size_t f = 0; f < layer_->features; f += block)
+      for (std::size_t i = 0; i < bytes; ++i)
+        for (std::size_t v = 0; v < block; ++v, ++q) {
+          const std::uint32_t number =
+              f + v < layer_->features ? static_cast<std::uint32_t>(x[f + v]) ^ 0x80000000U : 0;
+          *q = static_cast<std::uint8_t>(number >> 8 * i);
+        }
+  }
+  void finish(const typename correlation::chunk& sums, std::int32_t* logits) const {
+    for (std::size_t v = 0; v < static_cast<std::size_t>(sums.blocks) * V; ++v) {
+      const std::size_t k = static_cast<std::size_t>(sums.filter_block) * V + v;
+      if (k >= layer_->classes) return;
+      std::int64_t sum = bias_[k];
+      for (std::size_t i = 0; i < bytes; ++i)
+        sum += std::int64_t{sums.sums[(v / V * bytes + i) * V + v % V]} << 8 * i;
+      if (layer_->shift > 0)
+        sum = (sum + (std::int64_t{1} << (layer_->shift - 1))) >> layer_->shift;
+      logits[k] = static_cast<std::int32_t>(ops::rescaled(sum, layer_->factors[k]));
+    }
+  }
+
+  const integer_classifier* layer_;
+  correlation kernel_;
+  std::vector<std::int8_t> weights_;
+  std::vector<std::int32_t> initial_;  // zeros
+  std::vector<std::int64_t> bias_;     // (classes), less 2^31 sum of w
+};
+
+}  // namespace cordee::inline CORDEE_ABI::detail::infer

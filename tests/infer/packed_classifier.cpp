@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <cordee/core/random.hpp>
+#include <cordee/infer/packed_classifier.hpp>
+
+using namespace cordee;
+using namespace cordee::detail::infer;
+
+namespace {
+
+constexpr int V = detail::ops::lanes<float>;
+
+template <class T>
+std::vector<T> drawn(std::size_t n, int bits, std::uint64_t seed) {
+  random_sequence draw(seed, purpose::test, 0, 0);
+  std::vector<T> x(n);
+  for (T& v : x) v = static_cast<T>(static_cast<std::int32_t>(draw.bits()) >> (32 - bits));
+  return x;
+}
+
+}  // namespace
+
+TEST_CASE("packed_classifier: of any number of features and classes it equals its definition") {
+  for (const std::size_t features : {1u, 2u, 3u, 4u, 5u, 15u, 16u, 17u, 64u, 2048u, 33000u})
+    for (const std::size_t classes : {1u, 3u, 33u}) {
+      integer_classifier c;
+      c.features = features;
+      c.classes = classes;
+      c.weights = drawn<std::int8_t>(classes * features, 8, 4);
+      c.bias = drawn<std::int64_t>(classes, 32, 5);
+      c.bias.back() = std::int64_t{1} << 33;
+      c.shift = features >= 2048 ? 15 : 0;
+      for (std::size_t k = 0; k < classes; ++k)
+        c.factors.push_back(fixed_point::from_real(0.01 * static_cast<double>(1 + k)));
+      const int bits = features >= 2048 ? 32 : 24;
+      constexpr std::size_t samples = 3;
+      const packed_classifier<V> packed(c);
+      const auto x = drawn<std::int32_t>(samples * features, bits, 6);
+      std::vector<std::int32_t> logits(samples * classes), expected(logits.size());
+      packed.run(
+          samples, [&](std::size_t n) { return x.data() + n * features; },
+          [&](std::size_t n) { return logits.data() + n * classes; });
+      for (std::size_t n = 0; n < samples; ++n)
+        integer_reference<>::classifier(c, x.data() + n * features, expected.data() + n * classes);
+      CHECK(logits == expected);
+    }
+}
