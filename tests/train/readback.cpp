@@ -87,6 +87,7 @@ TEST_CASE("readback: one wait for all results; the work behind them is not await
       r.mark(v.compute);
       v.set_loss(-1);
       for (int k = 0; k < 20; ++k) v.set_norm(0);
+      CHECK(v.where.waits() == waits);  // a copy to pageable memory would wait
       r.wait();
       if (seed == 0) CHECK(v.where.waits() == waits + 1);
       CHECK(r.metrics_of(v).loss == 3 * static_cast<double>(passes));
