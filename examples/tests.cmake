@@ -76,6 +76,18 @@ if(TARGET plan)
   cordee_example(plan.machine STATUS 1 MATCH "error: --machine: nowhere cannot be read" RUN $<TARGET_FILE:plan> --machine nowhere)
 endif()
 
+# Each compares its weights with those of one rank, and fails where they differ.
+cordee_example(model_parallel
+  MATCH "filters split over 8 ranks +loss 4.3151 to 0.4263 .*pipeline, 8 micro-batches +loss 4.3151 to 0.4263 "
+  RUN $<TARGET_FILE:model_parallel>)
+# 2 (p-1)/p of 37.7 M numbers beside 9,216 + 4,096 for each sample: from a batch between 2,048 and 8,192 on.
+if(TARGET model_parallel_simulated)
+  cordee_example(model_parallel_simulated
+    MATCH "fc6.* 32 .*split filters.* 2048 .*split filters.* 8192 .*divide the batch.*3x3.* 32 [^\n]*divide.* 8192 [^\n]*divide"
+    NUMBER " 32 +0.091 +([0-9.]+) " 21.2 21.4  # 14/8 of 151 MB at 12.5 GB/s, 14 latencies, and the computation: 21.300
+    RUN $<TARGET_FILE:model_parallel_simulated>)
+endif()
+
 if(TARGET draw_messages)
   cordee_example(draw_messages MATCH "tree +messages: 14, rounds: 6, vectors sent in all: 14.00, time: 6.00"
     RUN $<TARGET_FILE:draw_messages> --folder ${CMAKE_CURRENT_BINARY_DIR})

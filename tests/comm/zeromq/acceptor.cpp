@@ -164,7 +164,7 @@ TEST_CASE("zeromq_acceptor: another protocol, a length beyond a chunk, and silen
     REQUIRE(::write(garbage.descriptor(), magic.data(), magic.size()) == 64);
     f.poll_for(100ms);
 
-    // A greeting of ZMTP 3.0 with mechanism NULL, a READY command, and a frame of 2^62 bytes.
+    // A greeting of ZMTP 3.0 with mechanism NULL, a READY command, and a frame of 8 MiB.
     const tcp_connection oversized = accepted();
     std::string greeting("\xff\0\0\0\0\0\0\0\x01\x7f\x03\0NULL", 16);
     greeting.resize(64, '\0');
@@ -172,7 +172,7 @@ TEST_CASE("zeromq_acceptor: another protocol, a length beyond a chunk, and silen
         "\x04\x1c\x05READY\x0bSocket-Type\0\0\0\x06"
         "DEALER",
         2 + 0x1c);
-    const std::string frame("\x02\x40\0\0\0\0\0\0\0", 9);
+    const std::string frame("\x02\0\0\0\0\0\x80\0\0", 9);
     for (const std::string& part : {greeting, ready, frame})
       REQUIRE(::write(oversized.descriptor(), part.data(), part.size()) ==
               static_cast<ssize_t>(part.size()));
