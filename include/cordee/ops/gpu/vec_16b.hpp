@@ -58,7 +58,8 @@ CORDEE_DEVICE access_unit<sizeof(T) * Size> unit_of(const T (&in)[Size]) {
 }
 template <class T, std::size_t Size>
 CORDEE_DEVICE void store_unit(const T (&in)[Size], T* to) {
-  *reinterpret_cast<access_unit<sizeof(in)>*>(to) = unit_of(in);
+  const auto unit = unit_of(in);  // a variable: else the words are stored one by one
+  *reinterpret_cast<access_unit<sizeof(in)>*>(to) = unit;
 }
 /// The same where a loop's body stores several units, of which nvcc 13 splits all but two.
 template <class T, std::size_t Size>
