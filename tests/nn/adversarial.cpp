@@ -184,7 +184,7 @@ TEST_CASE("adversarial: evaluates by the batch norms of the images alone") {
 TEST_CASE("adversarial: engines agree on the gradient of an image") {
   std::vector<double> gradients[2];
   const auto compute = [&]<class Engine>(std::vector<double>& out, Engine) {
-    network_fixture<input_gradient_network<net_on<Engine>>> f(3);
+    network_fixture<detail::nn::input_gradient_network<net_on<Engine>>> f(3);
     f.forward();
     constexpr int block = Engine::template block<double>(3);
     const double* const g = f.net.input_gradient(f.packed, f.gradients(), f.s);

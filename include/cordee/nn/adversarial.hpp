@@ -57,6 +57,8 @@ struct adversarial_options {
   [[nodiscard]] int used_step_size() const { return std::max(step_size, epsilon / steps); }
 };
 
+namespace detail::nn {
+
 /// A network that also computes the gradient of its input.
 template <class Net>
 class input_gradient_network : public Net {
@@ -77,6 +79,8 @@ class input_gradient_network : public Net {
         in, scratch, write_mode::add, [](std::size_t) {}, s, nullptr, all_frozen.data());
   }
 };
+
+}  // namespace detail::nn
 
 /// `Net`, a network with batch norms, trained on images and on adversarial copies of them.
 template <class Net>
@@ -259,7 +263,7 @@ class adversarial {
   }
 
   Net clean_;
-  input_gradient_network<Net> auxiliary_;
+  detail::nn::input_gradient_network<Net> auxiliary_;
   buffer<std::uint8_t, D> images_;
   buffer<std::int32_t, D> labels_;
 };

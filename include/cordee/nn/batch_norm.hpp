@@ -114,14 +114,14 @@ class batch_norm_node {
   /// y also quantized, by the quantizer of `next`.
   template <class Next>
   const number* forward(const forward_pass<B>& pass, const number* x, Next& next)
-    requires QuantizesInput<Next, B>
+    requires detail::nn::QuantizesInput<Next, B>
   {
     return forward(pass, x, nullptr, next);
   }
   template <class Next>
   const number* forward(const forward_pass<B>& pass, const number* x, const number* residual,
                         Next& next)
-    requires QuantizesInput<Next, B>
+    requires detail::nn::QuantizesInput<Next, B>
   {
     if constexpr (V % 4 != 0)  // an engine without blocks
       return forward(pass, x, residual);
@@ -173,7 +173,7 @@ class batch_norm_node {
   template <class Ready, class Previous>
   number* backward(const backward_pass<B>& pass, number* dy, gradient_target<number>, Ready& ready,
                    Previous& previous)
-    requires HasGradientOperands<Previous, B>
+    requires detail::nn::HasGradientOperands<Previous, B>
   {
     number* const dx = pass.gradients->acquire();
     compute_gradients(pass, dy, dx, previous.gradient_operands(pass));

@@ -206,6 +206,8 @@ struct backward_pass {
   }
 };
 
+namespace detail::nn {
+
 /// A node whose forward pass can also compute what `Next` would compute first of its output: the
 /// statistics of a batch norm, the bytes of a quantized convolution.
 template <class Node, class Next, class B, class N>
@@ -233,6 +235,8 @@ concept QuantizesInput =
 template <class Node, class B>
 concept HasGradientOperands =
     requires(Node& node, const backward_pass<B>& pass) { node.gradient_operands(pass); };
+
+}  // namespace detail::nn
 
 /// Where a layer writes its input gradient: added to `accumulate_into`; into a buffer of its choice
 /// where that is null; nowhere at the network's input, where it is not needed.

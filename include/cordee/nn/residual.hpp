@@ -63,25 +63,25 @@ struct residual_node {
   }
   template <class B, class N>
   const N* forward(const forward_pass<B>& pass, const N* x) {
-    const N* const z = forward_before(body, pass, x, norm);
+    const N* const z = detail::nn::forward_before(body, pass, x, norm);
     return norm.forward(pass, z, shortcut.forward(pass, x));
   }
   template <class B, class N, class Next>
   const N* forward(const forward_pass<B>& pass, const N* x, Next& next)
-    requires QuantizesInput<Next, B>
+    requires detail::nn::QuantizesInput<Next, B>
   {
-    const N* const z = forward_before(body, pass, x, norm);
+    const N* const z = detail::nn::forward_before(body, pass, x, norm);
     return norm.forward(pass, z, shortcut.forward(pass, x), next);
   }
   template <class B>
-    requires QuantizesInput<Body, B>
+    requires detail::nn::QuantizesInput<Body, B>
   auto input_target(const forward_pass<B>& pass) {
     return body.input_target(pass);
   }
   template <class B, class N, class Ready>
   N* backward(const backward_pass<B>& pass, N* dy, gradient_target<N> target, Ready& ready) {
     N* const dz = pass.gradients->acquire();
-    if constexpr (HasGradientOperands<Body, B>)
+    if constexpr (detail::nn::HasGradientOperands<Body, B>)
       norm.compute_gradients(pass, dy, dz, body.gradient_operands(pass));
     else
       norm.compute_gradients(pass, dy, dz);

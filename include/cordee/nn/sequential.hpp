@@ -53,12 +53,12 @@ struct sequential_node<std::index_sequence<I...>, Nodes...> : indexed_node<I, No
     return dy;
   }
   template <class B>
-    requires QuantizesInput<first_node, B>
+    requires detail::nn::QuantizesInput<first_node, B>
   auto input_target(const forward_pass<B>& pass) {
     return at<0>(*this).input_target(pass);
   }
   template <class B>
-    requires HasGradientOperands<last_node, B>
+    requires detail::nn::HasGradientOperands<last_node, B>
   auto gradient_operands(const backward_pass<B>& pass) {
     return at<sizeof...(I) - 1>(*this).gradient_operands(pass);
   }
@@ -74,9 +74,9 @@ struct sequential_node<std::index_sequence<I...>, Nodes...> : indexed_node<I, No
   template <std::size_t K, class B, class N, class... Next>
   const N* forward_at(const forward_pass<B>& pass, const N* x, Next&... next) {
     if constexpr (K + 1 < sizeof...(I))
-      return forward_before(at<K>(*this), pass, x, at<K + 1>(*this));
+      return detail::nn::forward_before(at<K>(*this), pass, x, at<K + 1>(*this));
     else
-      return forward_before(at<K>(*this), pass, x, next...);
+      return detail::nn::forward_before(at<K>(*this), pass, x, next...);
   }
   template <std::size_t K, class Node>
   static Node& at(indexed_node<K, Node>& indexed) {
@@ -97,12 +97,12 @@ struct repeat_node {
   template <class B, class N, class... Next>
   const N* forward(const forward_pass<B>& pass, const N* x, Next&... next) {
     for (std::size_t i = 0; i + 1 < nodes.size(); ++i)
-      x = forward_before(nodes[i], pass, x, nodes[i + 1]);
-    return nodes.empty() ? x : forward_before(nodes.back(), pass, x, next...);
+      x = detail::nn::forward_before(nodes[i], pass, x, nodes[i + 1]);
+    return nodes.empty() ? x : detail::nn::forward_before(nodes.back(), pass, x, next...);
   }
   /// Null for what is empty.
   template <class B>
-    requires QuantizesInput<Node, B>
+    requires detail::nn::QuantizesInput<Node, B>
   auto input_target(const forward_pass<B>& pass) {
     return nodes.empty() ? decltype(nodes[0].input_target(pass)){} : nodes[0].input_target(pass);
   }
