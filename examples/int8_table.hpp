@@ -23,8 +23,8 @@ using namespace cordee;
 
 inline constexpr resnet_options images{.image = {1, 28, 28}, .zero_gamma = false};
 
-/// Bytes of the trained parameters in that precision: convolutions' weights in its bits with a scale
-/// per filter where P is quantised, the rest in four bytes.
+/// Bytes of the trained parameters in that precision: convolutions' weights in its bits with a
+/// scale per filter where P is quantised, the rest in four bytes.
 template <Precision P>
 std::size_t weight_bytes(std::span<const segment> table) {
   std::size_t bytes = 0;
@@ -42,7 +42,8 @@ std::size_t weight_bytes(std::span<const segment> table) {
 inline std::size_t weight_bytes(const integer_network& net) {
   std::size_t bytes = 0;
   const auto add = [&](const auto& layer) {
-    bytes += layer.weights.size() + layer.bias.size() * (sizeof layer.bias[0] + 4 + 1);
+    bytes += layer.weights.size() * sizeof layer.weights[0] +
+             layer.bias.size() * (sizeof layer.bias[0] + 4 + 1);
   };
   for (const auto& step : net.program().steps) {
     if (const auto* c = std::get_if<detail::infer::integer_convolution>(&step.layer)) add(*c);

@@ -26,6 +26,7 @@ struct random_layer {
     random_sequence draw(3, purpose::test, 0, 0);
     layer.problem = p;
     layer.zero_point = zero_point;
+    layer.bias_shift = 8;
     for (std::size_t i = 0; i < p.weights(); ++i)
       layer.weights.push_back(static_cast<std::int8_t>(static_cast<int>(draw.below(255)) - 127));
     for (int k = 0; k < p.filters; ++k) {
@@ -41,7 +42,7 @@ struct random_layer {
   /// The exact value before rounding.
   [[nodiscard]] double exact(int k, int i, int j) const {
     const convolution_problem& p = layer.problem;
-    double sum = layer.bias[static_cast<std::size_t>(k)];
+    double sum = 0;
     for (int c = 0; c < p.in.channels; ++c)
       for (int r = 0; r < p.window; ++r)
         for (int s = 0; s < p.window; ++s) {
@@ -53,7 +54,8 @@ struct random_layer {
               static_cast<std::size_t>(((k * p.in.channels + c) * p.window + r) * p.window + s);
           sum += static_cast<double>(layer.weights[w]) * (q - layer.zero_point);
         }
-    return sum * weight_steps[static_cast<std::size_t>(k)];
+    const auto f = static_cast<std::size_t>(k);
+    return sum * weight_steps[f] + layer.bias[f] / 256.0;
   }
 
   integer_convolution layer;
@@ -70,7 +72,8 @@ TEST_CASE("integer convolution: the worked dot product of a quantized convolutio
   c.problem = {{4, 1, 1}, 1};
   c.zero_point = 123;
   c.weights = {3, -7, 100, -127};
-  c.bias = {2500};
+  c.bias = {25};  // of 6.25, which is 0.25 / 0.04
+  c.bias_shift = 2;
   c.factors = {fixed_point::from_real(0.0025)};
   c.offset = 131;
   const std::array<std::uint8_t, 4> x{138, 108, 255, 0};
@@ -78,6 +81,8 @@ TEST_CASE("integer convolution: the worked dot product of a quantized convolutio
   definition::convolution(c, x.data(), no_residual, &y);
   CHECK(y == 82 + 128);
   c.factors = {fixed_point::from_real(1)};
+  c.bias = {2500};
+  c.bias_shift = 0;
   c.low = -largest_bias;
   c.high = largest_bias;
   c.offset = 0;
@@ -123,18 +128,19 @@ TEST_CASE("integer convolution: a residual is rescaled and added before the clip
   CHECK(clipped > 0);
 }
 
-TEST_CASE("integer convolution: an input of 16 bits is rounded to bytes and clipped to them") {
+TEST_CASE("integer convolution: an input of 32 bits is rounded to bytes and clipped to them") {
   integer_convolution c;
   c.problem = {{1, 1, 1}, 1};
   c.zero_point = 10;
   c.input_factor = fixed_point::from_real(1.0 / residual_steps);
-  CHECK(c.byte_of<std::int64_t>(std::int16_t{0}) == 10);
-  CHECK(c.byte_of<std::int64_t>(std::int16_t{31}) == 10);
-  CHECK(c.byte_of<std::int64_t>(std::int16_t{32}) == 11);
-  CHECK(c.byte_of<std::int64_t>(std::int16_t{-32}) == 10);
-  CHECK(c.byte_of<std::int64_t>(std::int16_t{-33}) == 9);
-  CHECK(c.byte_of<std::int64_t>(std::int16_t{32767}) == 255);
-  CHECK(c.byte_of<std::int64_t>(std::int16_t{-32768}) == 0);
+  constexpr std::int32_t half = residual_steps / 2;
+  CHECK(c.byte_of<std::int64_t>(std::int32_t{0}) == 10);
+  CHECK(c.byte_of<std::int64_t>(half - 1) == 10);
+  CHECK(c.byte_of<std::int64_t>(half) == 11);
+  CHECK(c.byte_of<std::int64_t>(-half) == 10);
+  CHECK(c.byte_of<std::int64_t>(-half - 1) == 9);
+  CHECK(c.byte_of<std::int64_t>(wide_limit) == 255);
+  CHECK(c.byte_of<std::int64_t>(-wide_limit) == 0);
 }
 
 TEST_CASE("integer layers: pools, subsampling and classifier of a few numbers") {

@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -30,10 +31,13 @@ TEST_CASE("packed_classifier: of any number of features and classes it equals it
       integer_classifier c;
       c.features = features;
       c.classes = classes;
-      c.weights = drawn<std::int8_t>(classes * features, 8, 4);
+      c.weights = drawn<std::int16_t>(classes * features, 15, 4);
+      for (auto& w : c.weights) w = std::clamp<std::int16_t>(w, -largest_weight, largest_weight);
+      c.weights.front() = largest_weight;
+      c.weights.back() = -largest_weight;
       c.bias = drawn<std::int64_t>(classes, 32, 5);
       c.bias.back() = std::int64_t{1} << 33;
-      c.shift = features >= 2048 ? 15 : 0;
+      c.shift = features >= 2048 ? 23 : 7;
       for (std::size_t k = 0; k < classes; ++k)
         c.factors.push_back(fixed_point::from_real(0.01 * static_cast<double>(1 + k)));
       const int bits = features >= 2048 ? 32 : 24;

@@ -34,8 +34,13 @@ integer_convolution random_convolution(const convolution_problem& p, std::uint64
   c.zero_point = 37;
   c.weights = drawn<std::int8_t>(p.weights(), 7, seed);
   const auto filters = static_cast<std::size_t>(p.filters);
-  c.bias = drawn<std::int32_t>(filters, 16, seed + 1);
   const double largest = sizeof(Out) == 1 ? 1 << 9 : sizeof(Out) == 2 ? 1 << 17 : 1 << 23;
+  c.bias_shift = 7;
+  c.bias = drawn<std::int32_t>(filters,
+                               sizeof(Out) == 1   ? 16
+                               : sizeof(Out) == 2 ? 23
+                                                  : 29,
+                               seed + 1);
   random_sequence draw(seed, purpose::test, 1, 0);
   for (std::size_t k = 0; k < filters; ++k)
     c.factors.push_back(fixed_point::from_real((0.5 + draw.uniform()) * largest / (1 << 20)));
@@ -106,6 +111,7 @@ TEST_CASE("packed_convolution: equals its definition for each type of input, res
     check<std::uint8_t, std::int32_t, std::int32_t>(p);
     check<std::int16_t, std::int32_t, std::uint8_t>(p);
     check<std::int16_t, std::int16_t, std::int32_t>(p);
+    check<std::int32_t, std::int32_t, std::int32_t>(p);
   }
 }
 
@@ -117,6 +123,14 @@ TEST_CASE("packed_convolution: inputs of 16 bits with any factor, in 32 bits and
   }
 }
 
+TEST_CASE("packed_convolution: inputs of 32 bits with any factor, in 32 bits and in 64") {
+  for (const double factor : {1.0 / residual_steps, 0.7 / residual_steps, 0.5, 3.7, 1e-9, 0x1p7}) {
+    auto c = random_convolution<std::int32_t>({{16, 4, 5}, 16}, 6);
+    c.input_factor = fixed_point::from_real(factor);
+    CHECK(equals_definition<std::int32_t, std::int32_t, std::int32_t>(c, false));
+  }
+}
+
 TEST_CASE("packed_convolution: residuals and sums with any factor, in 32 bits and in 64") {
   for (const double factor : {1e-9, 1.0, 1.99, 0x1p13, 0x1p15}) {
     auto c = random_convolution<std::int16_t>({{16, 4, 5}, 16}, 6);
@@ -124,16 +138,19 @@ TEST_CASE("packed_convolution: residuals and sums with any factor, in 32 bits an
     CHECK(equals_definition<std::uint8_t, std::int16_t, std::int16_t>(c, true));
     c = random_convolution<std::int32_t>({{16, 4, 5}, 16}, 6);
     c.factors[3] = fixed_point::from_real(factor * 0x1p7);
+    c.bias[3] = 1;
     CHECK(equals_definition<std::uint8_t, std::int32_t, std::int32_t>(c, true));
   }
 }
 
-TEST_CASE("packed_convolution: the largest bias and the longest sum do not leave 32 bits") {
+TEST_CASE("packed_convolution: the largest bias and the longest sum do not leave their bits") {
   const convolution_problem p{{33000, 1, 1}, 16, 1, 1, 0};
   integer_convolution c = random_convolution<std::int32_t>(p, 9);
   std::fill(c.weights.begin(), c.weights.end(), std::int8_t{127});
   std::fill(c.bias.begin(), c.bias.end(), largest_bias);
+  c.bias_shift = 9;
   std::fill(c.factors.begin(), c.factors.end(), fixed_point::from_real(0x1p-10));
+  REQUIRE(c.addend<std::int64_t>(0) == largest_addend);
   for (const int zero_point : {0, 255}) {
     c.zero_point = zero_point;
     CHECK(equals_definition<std::uint8_t, std::int32_t, std::int32_t>(c, false));

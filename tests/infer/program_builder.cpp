@@ -91,8 +91,8 @@ int check_convolution(run_of<N>& run, std::size_t at) {
       continue;
     }
     const double v = run.outputs[static_cast<std::size_t>(step.input)][i];
-    if (run.program.steps[static_cast<std::size_t>(step.input)].bytes == 2) {
-      const auto stream = static_cast<std::int16_t>(v);
+    if (run.program.steps[static_cast<std::size_t>(step.input)].bytes == 4) {
+      const auto stream = static_cast<std::int32_t>(v);
       q[i] = static_cast<double>(c.byte_of<std::int64_t>(stream)) - k.zero_point;
       const double real = v * run.steps[static_cast<std::size_t>(step.input)] / x_step,
                    clipped = std::clamp<double>(real, -k.zero_point, 255 - k.zero_point);
@@ -104,7 +104,13 @@ int check_convolution(run_of<N>& run, std::size_t at) {
   const extent out = p.out();
   int inside = 0;
   const std::size_t each = p.weights() / static_cast<std::size_t>(p.filters);
+  // What the output's integers stand for; before the mean, by the first filter's factor.
   double y_step = 0;
+  for (std::size_t r = run.list.layers().size(); r-- > 0;)
+    if (const listed_layer& reader = run.list.layers()[r];
+        reader.input == static_cast<int>(at) && reader.range != nullptr)
+      y_step =
+          static_cast<double>(run.quantizer(reader).scale) / (step.bytes == 4 ? residual_steps : 1);
   for (std::size_t f = 0; f < static_cast<std::size_t>(p.filters); ++f) {
     std::vector<std::int8_t> w(each);
     const double w_step = static_cast<double>(detail::ops::quantize_channel(
@@ -115,20 +121,8 @@ int check_convolution(run_of<N>& run, std::size_t at) {
                  shift = l.norm == nullptr
                              ? 0
                              : run.number(l.norm + 1, f) - run.number(l.statistics, f) * factor;
-    double unit = x_step * w_step * std::abs(factor), rounded = 0;
-    if (std::abs(shift) > largest_bias * unit) {  // the weights are rounded once more
-      unit = std::abs(shift) / largest_bias;
-      rounded = 0.5 * 255 * static_cast<double>(each) * unit;
-    }
-    if (unit == 0) unit = 1;  // weights and bias are 0
-    // What the output's integers stand for: the same in every filter.
-    if (y_step == 0 && c.factors[f].multiplier > 0) {
-      y_step = unit / value_of(c.factors[f]);
-      for (const listed_layer& reader : run.list.layers())
-        if (step.bytes == 1 && reader.input == static_cast<int>(at) && reader.range != nullptr)
-          CHECK(std::abs(y_step - static_cast<double>(run.quantizer(reader).scale)) <=
-                0x1p-28 * y_step);
-    }
+    const double unit = x_step * w_step * std::abs(factor);
+    if (y_step == 0 && c.factors[f].multiplier > 0) y_step = unit / value_of(c.factors[f]);
     REQUIRE(y_step > 0);
     CHECK(std::abs(y_step * value_of(c.factors[f]) - unit) <= 0x1p-28 * unit + 0x1p-32 * y_step);
     for (int i = 0; i < out.height; ++i)
@@ -143,6 +137,7 @@ int check_convolution(run_of<N>& run, std::size_t at) {
               sum += w[tap] * q[static_cast<std::size_t>((ch * p.in.height + h) * p.in.width + m)];
             }
         double real = sum * x_step * w_step * factor + shift;
+        const double product = std::abs(sum) * unit / y_step;
         const std::size_t index =
             (f * static_cast<std::size_t>(out.height) + static_cast<std::size_t>(i)) *
                 static_cast<std::size_t>(out.width) +
@@ -155,9 +150,9 @@ int check_convolution(run_of<N>& run, std::size_t at) {
         }
         if (l.relu) real = std::max(real, 0.0);
         const double wanted = std::clamp<double>(real / y_step + c.offset, c.low, c.high);
-        // Both factors have 31 bits; half a unit of the sums is the bias's rounding.
-        const double tolerance =
-            roundings + (0.5 * unit + rounded) / y_step + 0x1p-28 * std::abs(wanted);
+        // Both factors have 31 bits, or 2^-62 of the sum; the bias has 2^-s.
+        const double tolerance = roundings + std::ldexp(0.5, -c.bias_shift) + 0x1p-30 * product +
+                                 0x1p-28 * std::abs(wanted);
         CHECK(std::abs(run.outputs[at][index] - wanted) <= tolerance);
         inside += wanted > c.low && wanted < c.high ? 1 : 0;
       }
@@ -178,9 +173,9 @@ void check_layers(std::vector<float> plane) {
       const segment &w = *l.weights, &b = *l.bias;
       const auto features = static_cast<std::size_t>(p->features);
       for (std::size_t k = 0; k < static_cast<std::size_t>(p->classes); ++k) {
-        std::vector<std::int8_t> q(features);
+        std::vector<std::int16_t> q(features);
         const double scale = static_cast<double>(detail::ops::quantize_channel(
-            features, run.plane.data() + w.offset + k * features, q.data()));
+            features, run.plane.data() + w.offset + k * features, q.data(), 15));
         double real = run.number(&b, k);
         for (std::size_t f = 0; f < features; ++f)
           real += q[f] * scale * run.outputs[input][f] * run.steps[input];

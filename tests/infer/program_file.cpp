@@ -52,6 +52,7 @@ TEST_CASE("program_file: the tensors and metadata are those that the header docu
   CHECK(file.at("layer3.0.conv2.multiplier").dtype == "I32");
   CHECK(file.at("layer3.0.conv2.shift").dtype == "I8");
   CHECK(file.at("fc.weight").shape == std::vector<std::size_t>{3, 64});
+  CHECK(file.at("fc.weight").dtype == "I16");
   CHECK(file.at("fc.bias").dtype == "I64");
   CHECK(file.at("pixel_table").shape == std::vector<std::size_t>{1, 256});
   CHECK(file.metadata()[0] ==

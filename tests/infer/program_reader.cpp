@@ -95,7 +95,7 @@ TEST_CASE("program_reader: a program that needs too much memory is refused befor
                 refusal([](integer_program& p) {
                   p.image = {1, 2048, 2048};
                 }));
-  // 16 x 1024 x 1024 numbers of 16 bits are 32 MB; ten of them are needed at once.
+  // 16 x 1024 x 1024 numbers of 32 bits are 64 MB; ten of them are needed at once.
   CHECK_REFUSED(
       "an image needs ", refusal([](integer_program& p) {
         p.image = {1, 1024, 1024};

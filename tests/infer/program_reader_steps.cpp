@@ -74,8 +74,15 @@ TEST_CASE("program_reader: convolutions outside of the limits are refused") {
   refused("the factor of input has multiplier 1073741823 and shift 0", [](step&, layer& c) {
     c.input_factor = {(1 << 30) - 1, 0};
   });
-  refused("the factor of filter 3 has multiplier 0 and shift 1", [](step&, layer& c) {
-    c.factors[3] = {0, 1};
+  refused("\"bias_shift\" is 31, not within 0 .. 30", [](step&, layer& c) { c.bias_shift = 31; });
+  refused("the bias of filter 3 does not fit its factor", [](step&, layer& c) {
+    c.factors[3] = {1 << 30, 32 - c.bias_shift};
+  });
+  refused("the bias of filter 3 does not fit its factor", [](step&, layer& c) {
+    c.bias_shift = 0;
+    std::fill(c.bias.begin(), c.bias.end(), 0);
+    c.bias[3] = -5;
+    c.factors[3] = {1 << 30, -29};
   });
   refused("the factor of filter 3 has multiplier -5", [](step&, layer& c) {
     c.factors[3] = {-5, 0};
@@ -92,8 +99,6 @@ TEST_CASE("program_reader: convolutions outside of the limits are refused") {
 
 TEST_CASE("program_reader: what a step cannot read or add is refused") {
   using program = integer_program;
-  CHECK_REFUSED("step 1, convolution \"layer1.0.conv1\": it cannot read integers of 4 bytes",
-                refusal([](program& p) { p.steps[0].bytes = 4; }));
   CHECK_REFUSED("step 2, convolution \"layer1.0.conv2\": what its \"residual\" names cannot",
                 refusal([](program& p) { p.steps[2].residual = 1; }));
   CHECK_REFUSED("step 5, convolution \"layer2.0.conv2\": what its \"residual\" names cannot",
@@ -107,10 +112,10 @@ TEST_CASE("program_reader: what a step cannot read or add is refused") {
   CHECK_REFUSED("step 4, subsample \"\": \"stride\" is 0", refusal([](program& p) {
                   std::get<detail::ops::subsample_problem>(p.steps[4].layer).stride = 0;
                 }));
-  CHECK_REFUSED("step 9, mean \"\": it cannot read integers of 2 bytes",
-                refusal([](program& p) { p.steps[9].input = 5; }));
-  CHECK_REFUSED("step 10, classifier \"fc\": it cannot read integers of 2 bytes",
-                refusal([](program& p) { p.steps[10].input = 5; }));
+  CHECK_REFUSED("step 9, mean \"\": it cannot read integers of 1 bytes",
+                refusal([](program& p) { p.steps[9].input = 3; }));
+  CHECK_REFUSED("step 10, classifier \"fc\": it cannot read integers of 1 bytes",
+                refusal([](program& p) { p.steps[10].input = 3; }));
   CHECK_REFUSED("step 10, classifier \"fc\": its input is more than one pixel",
                 refusal([](program& p) { p.steps[10].input = 8; }));
   const auto pool = [](const std::string& reason, const auto& change) {
@@ -156,5 +161,6 @@ TEST_CASE("program_reader: classifiers whose sums or logits may overflow are ref
   refused("the factor of class 2 is larger than 1", [](layer& c) {
     c.factors[2] = {(1 << 30) + 1, 1};
   });
-  refused("a weight is -128", [](layer& c) { c.weights[5] = -128; });
+  refused("a weight is -16384", [](layer& c) { c.weights[5] = -16384; });
+  refused("a weight is 16384", [](layer& c) { c.weights[5] = 16384; });
 }

@@ -82,16 +82,17 @@ struct direct_layers {
         }
   }
 
-  static void subsample(const ops::subsample_problem& p, const std::int16_t* x, std::int16_t* y) {
+  template <Activation A>
+  static void subsample(const ops::subsample_problem& p, const A* x, A* y) {
     const int x_block = ops::channel_block_size<V>(p.in.channels),
               y_block = ops::channel_block_size<V>(p.out.channels);
-    std::fill_n(y, size_of(p.out), std::int16_t{0});
+    std::fill_n(y, size_of(p.out), A{0});
     for (int c = 0, run; c < p.in.channels; c += run) {  // channels of one block in x and in y
       const int to = c - p.source(0);
       run = std::min({x_block - c % x_block, y_block - to % y_block, p.in.channels - c});
-      const std::int16_t* const from =
+      const A* const from =
           x + std::ptrdiff_t{c / x_block} * p.in.height * p.in.width * x_block + c % x_block;
-      std::int16_t* at =
+      A* at =
           y + std::ptrdiff_t{to / y_block} * p.out.height * p.out.width * y_block + to % y_block;
       for (int i = 0; i < p.out.height; ++i)
         for (int j = 0; j < p.out.width; ++j, at += y_block)

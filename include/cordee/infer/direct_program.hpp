@@ -42,7 +42,7 @@ class direct_program {
       packed_.emplace_back();
       if (const auto* const c = std::get_if<integer_convolution>(&s.layer)) {
         const int added = s.residual < 0 ? 0 : steps_[static_cast<std::size_t>(s.residual)].bytes;
-        packed_.back().emplace(*c, added == 0 ? 0 : added == 2 ? 32768 : wide_limit);
+        packed_.back().emplace(*c, added == 0 ? 0 : wide_limit);
       } else if (const auto* const last = std::get_if<integer_classifier>(&s.layer)) {
         classifier_.emplace(*last);
       }
@@ -138,8 +138,9 @@ class direct_program {
               layers::max_pool(layer, at<const A>(sample, step.input), at<A>(sample, k));
             });
           } else if constexpr (std::same_as<Layer, ops::subsample_problem>) {
-            layers::subsample(layer, at<const std::int16_t>(sample, step.input),
-                              at<std::int16_t>(sample, k));
+            with_activation(step.bytes, [&]<class A>(A*) {
+              layers::subsample(layer, at<const A>(sample, step.input), at<A>(sample, k));
+            });
           } else if constexpr (std::same_as<Layer, mean_problem>) {
             layers::mean(layer.in, at<const std::int32_t>(sample, step.input),
                          at<std::int32_t>(sample, k));
@@ -153,11 +154,9 @@ class direct_program {
     with_activation(bytes_of(step.input), [&]<class In>(In*) {
       with_activation(bytes_of(step.residual), [&]<class Residual>(Residual*) {
         with_activation(step.bytes, [&]<class Out>(Out*) {
-          // Numbers of 32 bits are no convolution's input, and bytes are not added.
-          if constexpr (sizeof(In) < 4)
-            c.run(at<const In>(memory, step.input),
-                  step.residual < 0 ? nullptr : at<const wider<Residual>>(memory, step.residual),
-                  at<Out>(memory, k), count, plan_.size);
+          c.run(at<const In>(memory, step.input),  // bytes are not added
+                step.residual < 0 ? nullptr : at<const wider<Residual>>(memory, step.residual),
+                at<Out>(memory, k), count, plan_.size);
         });
       });
     });

@@ -3,16 +3,20 @@
 //
 // The layers of a network that runs on integers alone, and their definitions.
 //
-//   convolution   sum = bias + sum over taps of w (q - z),   q = x, or clip(R(x, f) + z, 0, 255)
-//                 y = clip(R(sum, factor) + R(residual, f') + offset, low, high)
+//   convolution   sum = sum over taps of w (q - z),   q = x, or clip(R(x, f) + z, 0, 255)
+//                 y = clip(floor(sum factor + bias 2^-s + 1/2) + R(residual, f') + offset,
+//                          low, high)
 //   max pool      y = max over the window of x
 //   mean          y = floor((sum over pixels of x + P / 2) / P)
 //   classifier    logit = R((bias + sum of w x) >> h, factor)            (>> rounds halves up)
 //
 // R(x, f) = floor(x f + 1/2) for a fixed-point factor f: single rounding (ops/requantize.hpp).
 // Activations between two convolutions are bytes of the second one's quantizer, with zero point z.
-// Where a residual block begins they have 16 bits and no zero point, in 1/64 of the step of those
-// bytes: the shortcut is added without the rounding and the clipping to bytes, as in training.
+// Where a residual block begins they have 32 bits and no zero point, in 2^-14 of the step of those
+// bytes: the shortcut is added without the rounding and the clipping to bytes, as in training. (With
+// 16 bits, in 2^-6 of a step, one byte in 300 of what is read differs from training's, and then one
+// in 100 of what the next convolution makes of them.) The classifier's weights have 15 bits, since
+// training simulates a classifier of floats.
 //
 // These definitions are templates over the integer that they compute in, so that a test can put in
 // a type that refuses floating-point numbers.
@@ -34,24 +38,27 @@
 
 namespace cordee::inline CORDEE_ABI::detail::infer {
 
-/// Activations: bytes with a zero point; 16 bits at a residual block; 32 bits before the mean.
+/// Activations: bytes with a zero point; 32 bits at a residual block and before the mean.
 template <class T>
 concept Activation =
     std::same_as<T, std::uint8_t> || std::same_as<T, std::int16_t> || std::same_as<T, std::int32_t>;
 
-/// Steps of 16-bit activations in one step of the bytes that a convolution makes of them.
-inline constexpr int residual_steps = 64;
+/// Steps of 32-bit activations in one step of the bytes that a convolution makes of them.
+inline constexpr int residual_steps = 1 << 14;
 
-/// Sums of at most so many products of bytes, and a bias up to 2^30, fit 32 bits.
+/// Sums of at most so many products of bytes, and the zero point's share of them, fit 32 bits.
 inline constexpr std::int64_t most_terms = 33000;
 inline constexpr std::int32_t largest_bias = std::int32_t{1} << 30;
+/// Of a bias as a part of the products with factors.
+inline constexpr std::int64_t largest_addend = std::int64_t{1} << 61;
 
 struct integer_convolution {
   convolution_problem problem;
   int zero_point = 0;                // of the input's bytes
-  fixed_point input_factor;          // of an input of 16 bits
+  fixed_point input_factor;          // of an input of more than 8 bits
   std::vector<std::int8_t> weights;  // (K, C, R, S)
-  std::vector<std::int32_t> bias;    // (K)
+  std::vector<std::int32_t> bias;    // (K), in 2^-s of a step of the output
+  int bias_shift = 0;                // s, at most 31 - shift of each factor
   std::vector<fixed_point> factors;  // (K)
   fixed_point residual_factor;
   int offset = 0;  // the output's zero point
@@ -68,7 +75,13 @@ struct integer_convolution {
   /// The activation of filter k whose sum is `sum`.
   template <class Int>
   [[nodiscard]] constexpr Int output(std::size_t k, Int sum, Int residual) const {
-    return clamped(ops::rescaled(sum, factors[k]) + residual + Int{offset}, low, high);
+    return clamped(ops::rescaled(sum, factors[k], addend<Int>(k)) + residual + Int{offset}, low,
+                   high);
+  }
+  /// The bias of filter k as a part of its product with the factor.
+  template <class Int>
+  [[nodiscard]] constexpr Int addend(std::size_t k) const {
+    return Int{bias[k]} << (31 - factors[k].shift - bias_shift);
   }
   template <class Int>
   static constexpr Int clamped(Int x, std::int32_t least, std::int32_t most) {
@@ -83,11 +96,14 @@ struct mean_problem {
 
 struct integer_classifier {
   std::size_t features = 0, classes = 0;
-  std::vector<std::int8_t> weights;  // (classes, features)
-  std::vector<std::int64_t> bias;    // (classes)
-  int shift = 0;                     // h
-  std::vector<fixed_point> factors;  // (classes)
+  std::vector<std::int16_t> weights;  // (classes, features), of magnitudes up to largest_weight
+  std::vector<std::int64_t> bias;     // (classes)
+  int shift = 0;                      // h
+  std::vector<fixed_point> factors;   // (classes)
 };
+
+/// Of a classifier: 15 bits.
+inline constexpr std::int16_t largest_weight = (1 << 14) - 1;
 
 /// Magnitudes of activations of 32 bits are below this, so that the classifier's sums fit 64 bits.
 inline constexpr std::int32_t wide_limit = std::int32_t{1} << 23;
@@ -104,7 +120,7 @@ struct integer_reference {
     for (int k = 0; k < out.channels; ++k)
       for (int i = 0; i < out.height; ++i)
         for (int j = 0; j < out.width; ++j, ++y) {
-          Int sum{c.bias[static_cast<std::size_t>(k)]};
+          Int sum{0};
           for (int ch = 0; ch < p.in.channels; ++ch)
             for (int r = 0; r < p.window; ++r)
               for (int s = 0; s < p.window; ++s) {
@@ -140,8 +156,9 @@ struct integer_reference {
         }
   }
 
-  /// Option A of a shortcut. Zero is the integer 0 in 16 bits.
-  static void subsample(const ops::subsample_problem& p, const std::int16_t* x, std::int16_t* y) {
+  /// Option A of a shortcut. Zero is the integer 0.
+  template <Activation A>
+  static void subsample(const ops::subsample_problem& p, const A* x, A* y) {
     for (int k = 0; k < p.out.channels; ++k)
       for (int i = 0; i < p.out.height; ++i)
         for (int j = 0; j < p.out.width; ++j) {
@@ -150,7 +167,7 @@ struct integer_reference {
           *y++ =
               present
                   ? x[(std::ptrdiff_t{c} * p.in.height + i * p.stride) * p.in.width + j * p.stride]
-                  : std::int16_t{0};
+                  : A{0};
         }
   }
 

@@ -138,8 +138,9 @@ void run_reference(const integer_program& program, const memory_plan& plan, std:
           Layers::max_pool(layer, reinterpret_cast<const A*>(x), reinterpret_cast<A*>(y));
         });
       } else if constexpr (std::same_as<Layer, ops::subsample_problem>) {
-        Layers::subsample(layer, reinterpret_cast<const std::int16_t*>(x),
-                          reinterpret_cast<std::int16_t*>(y));
+        with_activation(step.bytes, [&]<class A>(A*) {
+          Layers::subsample(layer, reinterpret_cast<const A*>(x), reinterpret_cast<A*>(y));
+        });
       } else if constexpr (std::same_as<Layer, mean_problem>) {
         Layers::mean(layer.in, reinterpret_cast<const std::int32_t*>(x),
                      reinterpret_cast<std::int32_t*>(y));

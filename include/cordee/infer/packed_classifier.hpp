@@ -2,9 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The classifier of an integer network on SIMD registers, as a convolution of bytes by a window of
-// one pixel: the four bytes of a feature x are four pixels, and of their sums S[i]
+// one pixel: the four bytes of a feature x are four pixels, a weight w = 256 h + l of 15 bits is one
+// of each of two filters, and of their sums H[i] and L[i]
 //
-//   sum over features of w x = sum over i < 4 of 2^(8 i) S[i]  -  2^31 sum of w
+//   sum over features of w x = sum over i < 4 of 2^(8 i) (256 H[i] + L[i])  -  2^31 sum of w
 //
 // since the bytes are those of the number x + 2^31, which has no sign.
 #pragma once
@@ -29,13 +30,20 @@ class packed_classifier {
   /// Keeps a reference to the layer. Requires at most most_terms features.
   explicit packed_classifier(const integer_classifier& c)
       : layer_(&c),
-        kernel_({{static_cast<int>(c.features), 1, int{bytes}}, static_cast<int>(c.classes)}),
+        kernel_({{static_cast<int>(c.features), 1, int{bytes}}, 2 * static_cast<int>(c.classes)}),
         weights_(kernel_.packed_size()),
-        initial_((c.classes + V - 1) / V * V),
+        initial_((2 * c.classes + V - 1) / V * V),
         bias_(c.bias) {
-    kernel_.pack(c.weights.data(), weights_.data());
-    for (std::size_t i = 0; i < c.weights.size(); ++i)
-      bias_[i / c.features] -= (std::int64_t{1} << 31) * c.weights[i];
+    std::vector<std::int8_t> halves(2 * c.weights.size());  // (classes, 2, features)
+    for (std::size_t i = 0; i < c.weights.size(); ++i) {
+      const std::int16_t w = c.weights[i];
+      const auto low = static_cast<std::int8_t>(w);
+      const std::size_t at = i + i / c.features * c.features;
+      halves[at] = static_cast<std::int8_t>((w - low) / 256);
+      halves[at + c.features] = low;
+      bias_[i / c.features] -= (std::int64_t{1} << 31) * w;
+    }
+    kernel_.pack(halves.data(), weights_.data());
   }
 
   /// `samples` samples; x_of(n) are the features of sample n, logits_of(n) its classes.
@@ -67,12 +75,14 @@ class packed_classifier {
         }
   }
   void finish(const typename correlation::chunk& sums, std::int32_t* logits) const {
-    for (std::size_t v = 0; v < static_cast<std::size_t>(sums.blocks) * V; ++v) {
-      const std::size_t k = static_cast<std::size_t>(sums.filter_block) * V + v;
+    for (std::size_t v = 0; v < static_cast<std::size_t>(sums.blocks) * V; v += 2) {
+      const std::size_t k = (static_cast<std::size_t>(sums.filter_block) * V + v) / 2;
       if (k >= layer_->classes) return;
       std::int64_t sum = bias_[k];
-      for (std::size_t i = 0; i < bytes; ++i)
-        sum += std::int64_t{sums.sums[(v / V * bytes + i) * V + v % V]} << 8 * i;
+      for (std::size_t i = 0; i < bytes; ++i) {
+        const std::int32_t* const halves = sums.sums + (v / V * bytes + i) * V + v % V;
+        sum += (256 * std::int64_t{halves[0]} + halves[1]) << 8 * i;
+      }
       if (layer_->shift > 0)
         sum = (sum + (std::int64_t{1} << (layer_->shift - 1))) >> layer_->shift;
       logits[k] = static_cast<std::int32_t>(ops::rescaled(sum, layer_->factors[k]));

@@ -3,8 +3,8 @@
 //
 // A convolution of an integer network on SIMD registers, with weights packed once: engine `direct`'s
 // convolution of bytes (vpdpbusd with AVX-512 VNNI or AVX-VNNI; with AVX2 products of 16 bits, since
-// vpmaddubsw adds two products of up to 255 x 127 in 16 bits and would clip). The bias is the initial
-// value of the sums, which are rescaled while they are in the first-level cache.
+// vpmaddubsw adds two products of up to 255 x 127 in 16 bits and would clip). The zero point's share
+// is the initial value of the sums, which are rescaled while they are in the first-level cache.
 #pragma once
 
 #include <algorithm>
@@ -22,8 +22,8 @@
 
 namespace cordee::inline CORDEE_ABI::detail::infer {
 
-/// The bytes that a convolution makes of an input of 16 bits.
-template <int V>
+/// The bytes that a convolution makes of an input of 16 or 32 bits.
+template <int V, class In>
 class stream_bytes {
  public:
   stream_bytes(const integer_convolution& layer, bool fits_32_bits)
@@ -32,20 +32,20 @@ class stream_bytes {
         rescale_(fits_32_bits ? layer.input_factor : fixed_point{}),
         zero_(lanes32<V>{} + layer.zero_point) {}
 
-  [[gnu::always_inline]] void quantize(const std::int16_t* x, std::uint8_t* q) const {
+  [[gnu::always_inline]] void quantize(const In* x, std::uint8_t* q) const {
     if (fits_32_bits_)
       store_clipped<V>(q, rescale_(x) + zero_, lanes32<V>{}, lanes32<V>{} + 255);
     else
       for (int v = 0; v < V; ++v) q[v] = byte_of(x[v]);
   }
-  [[nodiscard]] std::uint8_t byte_of(std::int16_t x) const {
+  [[nodiscard]] std::uint8_t byte_of(In x) const {
     return static_cast<std::uint8_t>(layer_.byte_of<std::int64_t>(x));
   }
 
  private:
   const integer_convolution& layer_;
   bool fits_32_bits_;
-  stream_rescaling<V> rescale_;
+  rescaling_of<V, In> rescale_;
   lanes32<V> zero_;
 };
 
@@ -61,26 +61,32 @@ class packed_convolution {
     kernel_.pack(c.weights.data(), weights_.data());
     const std::size_t filters = c.bias.size(), each = c.weights.size() / filters;
     initial_.resize((filters + V - 1) / V * V);
-    const auto check = [&](std::int64_t bound, fixed_point f) {
+    const auto check = [&](std::int64_t bound, fixed_point f, std::int64_t addend = 0) {
       // A factor of 2^30 is not rescaled here; others shift by at least one.
-      if (f.shift >= 31 || ops::rescaled(std::min(bound, std::int64_t{1} << 31), f) >= 1 << 29)
+      if (f.shift >= 31 ||
+          ops::rescaled(std::min(bound, std::int64_t{1} << 31), f, addend) >= 1 << 29)
         fits_32_bits_ = false;
     };
+    std::vector<std::int64_t> addends;
     for (std::size_t k = 0; k < filters; ++k) {
-      std::int64_t sum = 0, bound = std::abs(std::int64_t{c.bias[k]});
+      std::int64_t sum = 0, bound = 0;
       for (std::size_t i = 0; i < each; ++i) {
         sum += c.weights[k * each + i];
         bound += 255 * std::abs(c.weights[k * each + i]);
       }
-      check(bound, c.factors[k]);
-      // No partial sum leaves 32 bits: see largest_bias and most_terms.
-      initial_[k] = static_cast<std::int32_t>(c.bias[k] - c.zero_point * sum);
+      addends.push_back(c.addend<std::int64_t>(k));
+      check(bound, c.factors[k], std::abs(addends.back()));
+      // No partial sum leaves 32 bits: see most_terms.
+      initial_[k] = static_cast<std::int32_t>(-c.zero_point * sum);
     }
     check(largest_residual, c.residual_factor);
-    check(32768, c.input_factor);
+    check(wide_limit, c.input_factor);
     if (!fits_32_bits_) return;
-    for (std::size_t k = 0; k < filters; k += V)
-      factors_.emplace_back(std::span(c.factors).subspan(k, std::min<std::size_t>(V, filters - k)));
+    for (std::size_t k = 0; k < filters; k += V) {
+      const std::size_t count = std::min<std::size_t>(V, filters - k);
+      factors_.emplace_back(std::span(c.factors).subspan(k, count),
+                            std::span(addends).subspan(k, count));
+    }
   }
 
   [[nodiscard]] const integer_convolution& layer() const { return *layer_; }
@@ -90,7 +96,7 @@ class packed_convolution {
   template <Activation In, Activation Residual, Activation Out>
   void run(const In* x, const Residual* residual, Out* y, std::size_t samples = 1,
            std::size_t pitch = 0) const {
-    const stream_bytes<V> to_bytes(*layer_, fits_32_bits_);
+    const stream_bytes<V, In> to_bytes(*layer_, fits_32_bits_);
     const auto sample = [pitch]<class T>(T* first, std::size_t n) {
       return first == nullptr ? first : first + n * (pitch / sizeof(T));
     };
@@ -153,7 +159,7 @@ class packed_convolution {
   const integer_convolution* layer_;
   correlation kernel_;
   std::vector<std::int8_t> weights_;
-  std::vector<std::int32_t> initial_;  // (K), padded with zeros to blocks
+  std::vector<std::int32_t> initial_;  // (K), the zero point's, padded with zeros to blocks
   std::vector<rescaling<V>> factors_;  // (K / V)
   bool fits_32_bits_ = true;           // every rescaled sum and residual
 };

@@ -5,11 +5,11 @@
 //
 //   weights      w_q of the layer as in training: per filter, symmetric
 //   batch norm   folded into the steps of the filters: s_w f, a negative factor f turns w_q's signs
-//   bias         round(b / (s_x s_w f)), of at most 2^30: a filter whose bias is larger, or whose
-//                step is 0, gets a larger step, and its weights are rounded to it
 //   factor       s_x s_w f / s_y
+//   bias         b / s_y, in the finest 2^-s in which the biases of a layer have 31 bits; added to
+//                the product with the factor before its rounding, as training adds it to a float
 //
-// The step s_y of an output is that of the convolution that reads it; 1/64 of it at a residual
+// The step s_y of an output is that of the convolution that reads it; 2^-14 of it at a residual
 // block; and before the mean, where no range was observed, the bound of the sums / 2^23.
 #pragma once
 
@@ -18,6 +18,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -72,14 +73,13 @@ class program_builder {
   /// The integers of a layer's output: the real is step (q - zero_point).
   struct format {
     int bytes = 1;
-    double step = 1;
+    double step = 1;  // 0: not known yet
     int zero_point = 0;
     double bound = 0;  // of the output's magnitudes
   };
-  /// A filter with folded parameters: sum of q (x - z) + bias, in units of `unit`.
+  /// A filter with folded parameters: unit (sum of q (x - z)) + bias.
   struct filter {
-    double unit = 1;
-    std::int64_t bias = 0;
+    double unit = 1, bias = 0;
     double magnitude = 0;  // sum of |q|
   };
 
@@ -108,8 +108,8 @@ class program_builder {
     if (readers > 1 && first >= 0) return residual_format(i);
     if (first >= 0) return of_quantizer(quantizers_[static_cast<std::size_t>(first)]);
     for (std::size_t k = 0; k < list_.size(); ++k)
-      if (list_[k].residual == i && formats_[k].bytes == 2) return formats_[k];
-    return {.bytes = 4};
+      if (list_[k].residual == i && formats_[k].bytes == 4) return formats_[k];
+    return {.bytes = 4, .step = 0};
   }
   /// The first convolution that reads the output of layer i; -1 if there is none.
   [[nodiscard]] int first_convolution(int i) const {
@@ -125,42 +125,61 @@ class program_builder {
     const int first = first_convolution(i);
     expects(first >= 0, "infer: a shortcut reads what no convolution reads");
     const double step = of_quantizer(quantizers_[static_cast<std::size_t>(first)]).step;
-    return {.bytes = 2, .step = step / residual_steps, .zero_point = 0, .bound = 32768 * step};
+    return {.bytes = 4, .step = step / residual_steps};
   }
 
-  /// The weights of a filter, quantized, and its bias, as units of its sums.
+  /// A negative unit turns the signs of the quantized weights.
   template <class Weights>
-  static filter fit_filter(Weights q, double unit, double bias, double largest) {
-    if (unit < 0) {
-      for (auto& w : q) w = static_cast<std::int8_t>(-w);
-      unit = -unit;
+  static filter fit_filter(Weights q, double unit, double bias) {
+    filter f{std::abs(unit), bias};
+    for (auto& w : q) {
+      if (unit < 0) w = static_cast<std::remove_reference_t<decltype(w)>>(-w);
+      f.magnitude += std::abs(static_cast<double>(w));
     }
-    if (!(std::abs(bias) <= largest * unit)) {
-      const double larger = std::abs(bias) / largest;
-      for (auto& w : q) w = static_cast<std::int8_t>(std::nearbyint(w * (unit / larger)));
-      unit = larger;
-    }
-    if (unit == 0) {  // the batch norm's scale and bias are 0
-      for (auto& w : q) w = 0;
-      unit = 1;
-    }
-    filter f{unit, std::llrint(bias / unit), 0};
-    for (const auto w : q) f.magnitude += std::abs(static_cast<double>(w));
     return f;
+  }
+  /// The exponent e of the least 2^e that is above |x|; of numbers below 1: 0.
+  static int bits_of(double x) {
+    int e = 0;
+    std::frexp(x, &e);
+    return std::max(e, 0);
+  }
+  /// Factors and biases for outputs in steps of `step`.
+  static void rescale(std::span<const filter> filters, double step, integer_convolution& c) {
+    const auto clipped = [step](const filter& f) {
+      return std::clamp<double>(f.bias / step, -largest_bias, largest_bias);
+    };
+    double largest = 0;
+    for (const filter& f : filters) largest = std::max(largest, std::abs(clipped(f)));
+    c.bias_shift = std::max(30 - bits_of(largest), 0);
+    for (const filter& f : filters) {
+      // Products and biases fit 64 bits: where the bias is large, fewer bits of a small factor do.
+      const int most = 61 - bits_of(clipped(f));
+      fixed_point factor = factor_of(f.unit / step);
+      if (const int excess = 31 - factor.shift - most; excess > 0)
+        factor = {static_cast<std::int32_t>(std::llround(std::ldexp(factor.multiplier, -excess))),
+                  factor.shift + excess};
+      c.factors.push_back(factor);
+      c.bias_shift = std::min(c.bias_shift, 31 - factor.shift);
+    }
+    for (const filter& f : filters)
+      c.bias.push_back(
+          static_cast<std::int32_t>(std::llrint(std::ldexp(clipped(f), c.bias_shift))));
   }
   [[nodiscard]] std::vector<double> read(const segment& s) const {
     return {plane_.begin() + static_cast<std::ptrdiff_t>(s.offset),
             plane_.begin() + static_cast<std::ptrdiff_t>(s.end())};
   }
   /// Quantizes a layer's filters; returns their scales.
-  std::vector<double> quantize(const listed_layer& layer, std::vector<std::int8_t>& q,
-                               std::size_t filters) const {
+  template <class Q>
+  std::vector<double> quantize(const listed_layer& layer, std::vector<Q>& q, std::size_t filters,
+                               int bits) const {
     q.resize(layer.weights->size);
     const std::size_t each = q.size() / filters;
     std::vector<double> scales;
     for (std::size_t k = 0; k < filters; ++k) {
       const float scale = ops::quantize_channel(
-          each, plane_.data() + layer.weights->offset + k * each, q.data() + k * each);
+          each, plane_.data() + layer.weights->offset + k * each, q.data() + k * each, bits);
       if (!std::isfinite(scale)) refuse(layer, "its weights are not finite");
       scales.push_back(static_cast<double>(scale));
     }
@@ -176,7 +195,7 @@ class program_builder {
     c.problem = p;
     c.zero_point = quantizers_[i].zero_point;
     const double x_step = static_cast<double>(quantizers_[i].scale);
-    std::vector<double> scales = quantize(layer, c.weights, filters), bias(filters);
+    std::vector<double> scales = quantize(layer, c.weights, filters, 8), bias(filters);
     if (layer.norm != nullptr) {
       const auto gamma = read(*layer.norm), beta = read(layer.norm[1]),
                  mean = read(*layer.statistics), variance = read(layer.statistics[1]);
@@ -189,20 +208,21 @@ class program_builder {
     for (std::size_t k = 0; k < filters; ++k) {
       if (!std::isfinite(scales[k]) || !std::isfinite(bias[k]))
         refuse(layer, "its batch norm is not finite");
-      fitted.push_back(fit_filter(std::span(c.weights).subspan(k * each, each), x_step * scales[k],
-                                  bias[k], largest_bias));
+      fitted.push_back(
+          fit_filter(std::span(c.weights).subspan(k * each, each), x_step * scales[k], bias[k]));
       const filter& f = fitted.back();
-      c.bias.push_back(static_cast<std::int32_t>(f.bias));
-      bound = std::max(bound, f.unit * (255 * f.magnitude + std::abs(static_cast<double>(f.bias))));
+      bound = std::max(bound, f.unit * 255 * f.magnitude + std::abs(f.bias));
     }
     if (layer.residual >= 0) bound += formats_[static_cast<std::size_t>(layer.residual)].bound;
     y.bound = bound;
-    if (y.bytes == 2) y.bound = 32768 * y.step;
-    if (y.bytes == 4) y.step = bound == 0 ? 1 : bound / (wide_limit - 2);  // two roundings
-    for (const filter& f : fitted) c.factors.push_back(factor_of(f.unit / y.step));
+    if (y.step == 0)
+      y.step = bound == 0 ? 1 : bound / (wide_limit - 2);  // two roundings
+    else
+      y.bound = wide_limit * y.step;
+    rescale(fitted, y.step, c);
     if (layer.input >= 0) {
       const format& x = formats_[static_cast<std::size_t>(layer.input)];
-      if (x.bytes == 2) c.input_factor = factor_of(x.step / x_step);
+      if (x.bytes > 1) c.input_factor = factor_of(x.step / x_step);
     }
     if (layer.residual >= 0) {
       const format& added = formats_[static_cast<std::size_t>(layer.residual)];
@@ -210,8 +230,8 @@ class program_builder {
       c.residual_factor = factor_of(added.step / y.step);
     }
     c.offset = y.zero_point;
-    c.low = layer.relu ? y.zero_point : y.bytes == 1 ? 0 : y.bytes == 2 ? -32768 : -wide_limit;
-    c.high = y.bytes == 1 ? 255 : y.bytes == 2 ? 32767 : wide_limit;
+    c.low = layer.relu ? y.zero_point : y.bytes == 1 ? 0 : -wide_limit;
+    c.high = y.bytes == 1 ? 255 : wide_limit;
     step.layer = std::move(c);
   }
   void add_layer(std::size_t i, const classifier_problem& p, integer_step& step) {
@@ -222,17 +242,23 @@ class program_builder {
     if (p.features > most_terms) refuse(layer, "its sums overflow 32 bits");
     c.features = static_cast<std::size_t>(p.features);
     c.classes = static_cast<std::size_t>(p.classes);
-    const std::vector<double> scales = quantize(layer, c.weights, c.classes),
+    const std::vector<double> scales = quantize(layer, c.weights, c.classes, 15),
                               bias = read(*layer.bias);
     std::vector<double> units;
     double bound = 0;
     for (std::size_t k = 0; k < c.classes; ++k) {
       if (!std::isfinite(bias[k])) refuse(layer, "its bias is not finite");
-      const filter f = fit_filter(std::span(c.weights).subspan(k * c.features, c.features),
-                                  x.step * scales[k], bias[k], 0x1p50);
-      c.bias.push_back(f.bias);
+      filter f = fit_filter(std::span(c.weights).subspan(k * c.features, c.features),
+                            x.step * scales[k], bias[k]);
+      const double least = std::abs(f.bias) / 0x1p50;
+      if (f.unit < least) {  // the bias alone counts
+        for (auto& w : std::span(c.weights).subspan(k * c.features, c.features))
+          w = static_cast<std::int16_t>(std::nearbyint(w * (f.unit / least)));
+        f.unit = least;
+      }
+      c.bias.push_back(std::llrint(f.bias / f.unit));
       units.push_back(f.unit);
-      bound = std::max(bound, f.magnitude * wide_limit + std::abs(static_cast<double>(f.bias)));
+      bound = std::max(bound, f.magnitude * wide_limit + std::abs(f.bias / f.unit));
     }
     while (std::ldexp(bound, -c.shift) >= 0x1p30) ++c.shift;
     const double largest = *std::max_element(units.begin(), units.end());

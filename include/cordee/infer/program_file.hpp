@@ -13,7 +13,7 @@
 //
 //   pixel_table                  U8   (C, 256)
 //   logit_step                   F64  (1)
-//   NAME.weight                  I8   (K, C, R, S), of the classifier (classes, features)
+//   NAME.weight                  I8   (K, C, R, S), of the classifier I16 (classes, features)
 //   NAME.bias                    I32  (K), of the classifier I64
 //   NAME.multiplier, NAME.shift  I32, I8  (K)
 //
@@ -89,6 +89,7 @@ struct step_members {
                                    {"stride", c.problem.stride},
                                    {"padding", c.problem.padding},
                                    {"zero_point", c.zero_point},
+                                   {"bias_shift", c.bias_shift},
                                    {"input_multiplier", c.input_factor.multiplier},
                                    {"input_shift", c.input_factor.shift},
                                    {"residual_multiplier", c.residual_factor.multiplier},
@@ -175,7 +176,7 @@ void save_program(const std::string& path, const Program& program, const double&
       }
       const std::size_t filters = shape[0];
       tensors.emplace_back(step.name + ".weight", std::move(shape),
-                           std::span<const std::int8_t>(layer.weights));
+                           std::span(std::as_const(layer.weights)));
       tensors.emplace_back(step.name + ".bias", std::vector{filters},
                            std::span(std::as_const(layer.bias)));
       tensors.emplace_back(step.name + ".multiplier", std::vector{filters},

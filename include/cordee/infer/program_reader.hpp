@@ -118,7 +118,6 @@ class program_reader {
       if (!holds) m.refuse(concat("it cannot read integers of ", in_bytes, " bytes"));
     };
     if (s.layer == layer_names[0]) {
-      expect_bytes(in_bytes <= 2);
       add_convolution(m, in, step);
     } else if (s.layer == layer_names[1]) {
       ops::max_pool_problem p{.in = in};
@@ -130,14 +129,14 @@ class program_reader {
       step.layer = p;
       step.bytes = in_bytes;
     } else if (s.layer == layer_names[2]) {
-      expect_bytes(in_bytes == 2);
+      expect_bytes(in_bytes >= 2);
       const int channels = m.take("channels", in.channels, program_limits::channels),
                 stride = m.take("stride", 1, program_limits::side);
       step.layer = ops::subsample_problem{
           in,
           {channels, (in.height + stride - 1) / stride, (in.width + stride - 1) / stride},
           stride};
-      step.bytes = 2;
+      step.bytes = in_bytes;
     } else if (s.layer == layer_names[3]) {
       expect_bytes(in_bytes == 4);
       step.layer = mean_problem{in};
@@ -174,6 +173,7 @@ class program_reader {
     if (step.residual >= 0 && (at(step.residual).bytes == 1 || at(step.residual).out() != p.out()))
       m.refuse("what its \"residual\" names cannot be added");
     c.zero_point = m.take("zero_point", 0, 255);
+    c.bias_shift = m.take("bias_shift", 0, 30);
     c.input_factor = m.take_factor("input");
     c.residual_factor = m.take_factor("residual");
     c.offset = m.take("offset", 0, 255);
@@ -186,9 +186,14 @@ class program_reader {
     c.low = m.take("low", least, largest);
     c.high = m.take("high", c.low, largest);
     read_filters(m, step.name, weight_shape(p), c);
-    for (const std::int32_t b : c.bias)
+    for (std::size_t k = 0; k < c.bias.size(); ++k) {
+      const std::int32_t b = c.bias[k];
       if (b < -largest_bias || b > largest_bias)
         m.refuse(concat("a bias is ", b, ", larger than 2^30"));
+      const int places = 31 - c.factors[k].shift - c.bias_shift;
+      if (places < 0 || std::int64_t{std::abs(b)} > largest_addend >> places)
+        m.refuse(concat("the bias of filter ", k, " does not fit its factor"));
+    }
     step.layer = std::move(c);
   }
 
@@ -223,8 +228,11 @@ class program_reader {
     for (const integer_step& other : program_.steps)
       if (other.name == name) m.refuse("another step has its name");
     file_.read(name + ".weight", shape, layer.weights);
-    for (const std::int8_t w : layer.weights)
-      if (w == -128) m.refuse("a weight is -128, not within -127 .. 127");
+    using weight = typename decltype(layer.weights)::value_type;
+    constexpr int most = sizeof(weight) == 1 ? 127 : largest_weight;
+    for (const weight w : layer.weights)
+      if (w < -most || w > most)
+        m.refuse(concat("a weight is ", w + 0, ", not within ", -most, " .. ", most));
     file_.read(name + ".bias", {filters}, layer.bias);
     std::vector<std::int32_t> multipliers;
     std::vector<std::int8_t> shifts;
@@ -232,7 +240,10 @@ class program_reader {
     file_.read(name + ".shift", {filters}, shifts);
     for (std::size_t k = 0; k < filters; ++k) {
       layer.factors.push_back({multipliers[k], shifts[k]});
-      m.check(layer.factors.back(), concat("filter ", k));
+      const fixed_point f = layer.factors[k];
+      if (f.multiplier < 0 || f.shift < -31 || f.shift > 31)
+        m.refuse(concat("the factor of filter ", k, " has multiplier ", f.multiplier, " and shift ",
+                        f.shift, ", not 0 .. 2^31 - 1 and -31 .. 31"));
     }
   }
   [[nodiscard]] const integer_step& at(int step) const {

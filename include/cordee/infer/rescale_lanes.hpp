@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// R(x, f) = floor(x f + 1/2) of ops/requantize.hpp for V lanes at once: each with its own factor,
-// by products of 64 bits in two halves, of the even and of the odd lanes; or numbers of 16 bits.
+// R(x, f) = floor(x f + 1/2) of ops/requantize.hpp for V lanes at once: each with its own factor
+// and addend, by products of 64 bits in two halves, of the even and of the odd lanes; or numbers of
+// 16 bits.
 #pragma once
 
 #include <array>
@@ -35,6 +36,12 @@ template <int V>
 #endif
 }
 
+/// The odd lanes in the places of the even ones.
+template <int V>
+[[gnu::always_inline]] inline lanes32<V> odd_lanes(lanes32<V> x) {
+  return ops::register_cast<lanes32<V>>(ops::register_cast<lanes64<V>>(x) >> 32);
+}
+
 template <int V>
 [[gnu::always_inline]] inline lanes32<V> widened(const std::int16_t* from) {
   const auto x = ops::load<std::int16_t, V>(from);
@@ -54,26 +61,27 @@ template <int V>
 template <int V>
 class rescaling {
  public:
-  explicit rescaling(std::span<const fixed_point> factors) {  // (at most V); further lanes are zero
+  /// (at most V) each; further lanes, and addends that are not given, are zero.
+  explicit rescaling(std::span<const fixed_point> factors,
+                     std::span<const std::int64_t> addends = {}) {
     for (std::size_t v = 0; v < factors.size(); ++v) {
       multiplier_[v] = factors[v].multiplier;
       const std::int64_t total = 31 - factors[v].shift;
       auto& lane_half = v % 2 == 0 ? even_ : odd_;
       lane_half.shift[v / 2] = total;
-      lane_half.rounding[v / 2] = std::int64_t{1} << (total - 1);
+      lane_half.rounding[v / 2] =
+          (std::int64_t{1} << (total - 1)) + (addends.empty() ? 0 : addends[v]);
     }
   }
   [[gnu::always_inline]] lanes32<V> operator()(lanes32<V> x) const {
     const lanes64<V> even = (even_products<V>(x, multiplier_) + even_.rounding) >> even_.shift;
     const lanes64<V> odd =
-        (even_products<V>(upper(x), upper(multiplier_)) + odd_.rounding) >> odd_.shift;
+        (even_products<V>(odd_lanes<V>(x), odd_lanes<V>(multiplier_)) + odd_.rounding) >>
+        odd_.shift;
     return ops::register_cast<lanes32<V>>((even & 0xffffffff) | odd << 32);
   }
 
  private:
-  [[gnu::always_inline]] static lanes32<V> upper(lanes32<V> x) {
-    return ops::register_cast<lanes32<V>>(ops::register_cast<lanes64<V>>(x) >> 32);
-  }
   struct half {
     lanes64<V> rounding{}, shift{};
   };
@@ -109,16 +117,27 @@ class stream_rescaling {
   lanes32<V> high_{}, low_{}, rounding_{}, shift_{};
 };
 
-/// One factor for numbers of 32 bits.
+/// One factor for numbers of 32 bits, of magnitudes up to 2^23 where it is a power of two below 1,
+/// which shifts.
 template <int V>
 class wide_rescaling {
  public:
-  explicit wide_rescaling(fixed_point f) : lanes_(repeated(f)) {}
+  explicit wide_rescaling(fixed_point f) : lanes_(repeated(f)) {
+    const int shift = 1 - f.shift;
+    is_shift_ = f.multiplier == 1 << 30 && shift > 0 && shift < 30;
+    if (!is_shift_) return;
+    rounding_ += 1 << (shift - 1);
+    shift_ += shift;
+  }
   [[gnu::always_inline]] lanes32<V> operator()(const std::int32_t* from) const {
-    return lanes_(ops::load<std::int32_t, V>(from));
+    const auto x = ops::load<std::int32_t, V>(from);
+    if (is_shift_) return (x + rounding_) >> shift_;
+    return lanes_(x);
   }
 
  private:
+  bool is_shift_ = false;
+  lanes32<V> rounding_{}, shift_{};
   static std::array<fixed_point, std::size_t{V}> repeated(fixed_point f) {
     std::array<fixed_point, std::size_t{V}> all;
     all.fill(f);

@@ -140,8 +140,8 @@ constexpr affine_quantizer<Real> fit_symmetric(Real x, int bits = 8) {
 }
 
 /// Quantises the n weights of one output channel symmetrically. Returns the scale; all zero: 1.
-template <std::floating_point Real>
-constexpr Real quantize_channel(std::size_t n, const Real* w, std::int8_t* q, int bits = 8) {
+template <std::floating_point Real, std::signed_integral Q>
+constexpr Real quantize_channel(std::size_t n, const Real* w, Q* q, int bits = 8 * sizeof(Q)) {
   Real largest = 0;
   for (std::size_t i = 0; i < n; ++i) {
     const Real a = w[i] < 0 ? -w[i] : w[i];
@@ -149,7 +149,7 @@ constexpr Real quantize_channel(std::size_t n, const Real* w, std::int8_t* q, in
     if (largest != largest) break;     // NaN stays the largest
   }
   const affine_quantizer<Real> k = fit_symmetric(largest, bits);
-  for (std::size_t i = 0; i < n; ++i) q[i] = static_cast<std::int8_t>(k.quantize(w[i]));
+  for (std::size_t i = 0; i < n; ++i) q[i] = static_cast<Q>(k.quantize(w[i]));
   return k.scale;
 }
 

@@ -64,11 +64,12 @@ CORDEE_HOST_DEVICE constexpr std::int32_t rounding_divide_by_power_of_two(std::i
   return static_cast<std::int32_t>((std::int64_t{x} >> e) + (remainder > threshold ? 1 : 0));
 }
 
-/// x times the factor, ties up, in integers of type Wide: not saturated. Requires |x| <= 2^31.
+/// x times the factor, plus addend 2^(shift - 31), ties up, in integers of type Wide: not
+/// saturated. Requires |x| <= 2^31 and |addend| <= 2^61.
 template <class Wide>
-CORDEE_HOST_DEVICE constexpr Wide rescaled(Wide x, fixed_point factor) {
+CORDEE_HOST_DEVICE constexpr Wide rescaled(Wide x, fixed_point factor, Wide addend = Wide{0}) {
   const int total = 31 - factor.shift;
-  const Wide product = x * Wide{factor.multiplier};
+  const Wide product = x * Wide{factor.multiplier} + addend;
   return total == 0 ? product : (product + (Wide{1} << (total - 1))) >> total;
 }
 
