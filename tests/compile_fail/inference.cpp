@@ -19,6 +19,9 @@ struct own_layer {
     return relu::bind<B, In>(layout);
   }
 };
+/// Layers that may compute something else than what they are derived from.
+struct own_relu : relu {};
+struct own_sequential : sequential<relu> {};
 template <Layer L, class P>
 using network_of = network<sequential<convolution<4>, L, global_average_pool, linear<2>>, P, cpu,
                            direct, extent{3, 8, 8}, 2>;
@@ -29,6 +32,12 @@ using integers = network_of<relu, int8>;
 #elif defined(INTEGERS_OF_AN_UNKNOWN_LAYER)
 using exported = network_of<relu, fp32>;
 using integers = network_of<own_layer, int8>;
+#elif defined(ONNX_OF_A_DERIVED_LAYER)
+using exported = network_of<own_sequential, fp32>;
+using integers = network_of<relu, int8>;
+#elif defined(INTEGERS_OF_A_DERIVED_LAYER)
+using exported = network_of<relu, fp32>;
+using integers = network_of<own_relu, int8>;
 #elif defined(INTEGERS_OF_FP32)
 using exported = network_of<relu, fp32>;
 using integers = network_of<relu, fp32>;

@@ -77,11 +77,54 @@ TEST_CASE("layer_list: bottlenecks") {
         "layer1.0.conv3 layer1.0.conv3.weight layer1.0.bn3.weight layer1.0.bn3.running_mean");
 }
 
+namespace {
+
+template <Layer... Layers>
+std::string refusal() {
+  using model = network<sequential<Layers..., global_average_pool, linear<2>>, fp32, cpu, direct,
+                        extent{4, 8, 8}, 2>;
+  try {
+    static_cast<void>(listed<model>());
+  } catch (const usage_error& e) {
+    return e.what();
+  }
+  return "none";
+}
+template <class Shortcut>
+using block = residual<convolution<4>, batch_norm<>, Shortcut>;
+
+}  // namespace
+
 TEST_CASE("layer_list: what has no form in integers is refused in a sentence") {
-  using pool_then_relu =
-      network<sequential<convolution<4>, max_pool<>, relu, global_average_pool, linear<2>>, fp32,
-              cpu, direct, extent{1, 8, 8}, 2>;
-  CHECK_THROWS_WITH_AS(static_cast<void>(listed<pool_then_relu>()),
-                       doctest::Contains("a rectifier that does not directly follow a convolution"),
-                       usage_error);
+  const auto refused = [](const std::string& message, std::string_view sentence) {
+    CHECK_MESSAGE(message.starts_with("infer: " + std::string(sentence)), message);
+  };
+  CHECK(refusal<convolution<4>, batch_norm<>, relu>() == "none");
+  CHECK(refusal<convolution<4>, block<identity>>() == "none");
+  refused(refusal<convolution<4>, max_pool<>, relu>(),
+          "a rectifier that does not directly follow a convolution has");
+  refused(refusal<convolution<4>, relu, relu>(),
+          "a rectifier that does not directly follow a convolution has");
+  refused(refusal<convolution<4>, block<identity>, relu>(),
+          "a rectifier that does not directly follow a convolution has");
+  refused(refusal<relu, convolution<4>>(),
+          "a rectifier that does not directly follow a convolution has");
+  refused(refusal<convolution<4>, relu, batch_norm<>>(),
+          "a batch norm that does not directly follow a convolution has");
+  refused(refusal<convolution<4>, max_pool<>, batch_norm<>>(),
+          "a batch norm that does not directly follow a convolution has");
+  refused(refusal<convolution<4>, block<identity>, batch_norm<>>(),
+          "a batch norm that does not directly follow a convolution has");
+  refused(refusal<convolution<4>, batch_norm<>, batch_norm<>>(), "two batch norms in a row have");
+  refused(refusal<block<identity>>(), "a network begins with a convolution, not with a residual");
+  refused(refusal<block<projection<4, 1>>>(),
+          "a network begins with a convolution, not with a residual");
+}
+
+TEST_CASE("layer_list: a block whose shortcut has more layers than one") {
+  using wide = sequential<convolution<6, 1>, batch_norm<relu>, convolution<4, 1>, batch_norm<>>;
+  const auto list = listed<network<
+      sequential<convolution<4>, block<wide>, block<identity>, global_average_pool, linear<2>>,
+      fp32, cpu, direct, extent{1, 8, 8}, 2>>();
+  CHECK(summary(list) == "C-1 C0r C1 C0+2r C3+3r M4 L5 ");
 }

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Walks the layers of a network in forward order and calls a visitor for each, which computes what
-// flows between them: names of tensors in a file, or the layers of another network.
+// flows between them: names of tensors in a file, or numbers of layers in a list.
 //
 //   batch_norm<relu>              batch_norm, relu
 //   residual<body, norm, cut>     body, norm, cut; add; relu
@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <span>
 #include <string_view>
+#include <type_traits>
 
 #include <cordee/nn/batch_norm.hpp>
 #include <cordee/nn/convolution.hpp>
@@ -22,6 +23,7 @@
 #include <cordee/nn/pooling.hpp>
 #include <cordee/nn/relu.hpp>
 #include <cordee/nn/residual.hpp>
+#include <cordee/nn/resnet.hpp>
 #include <cordee/nn/sequential.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::infer {
@@ -73,6 +75,9 @@ concept LayerVisitor = requires(V& v, typename V::value x, const layer_tensors& 
   { v.linear(in, t, x) } -> std::same_as<typename V::value>;
 };
 
+template <Layer L>
+using layer_tag = std::type_identity<L>;
+
 /// The walk: each kind of layer is compiled once, for extents are values.
 template <LayerVisitor V>
 class layer_walk {
@@ -85,56 +90,71 @@ class layer_walk {
   template <Layer L>
   value walk(const extent& in, const value& x) {
     static_assert(
-        requires(layer_walk& self, const L* layer) { self.visit(layer, in, x); },
-        "write_onnx and equalize_layers do not know this layer: they know convolution, batch_norm, "
-        "relu, identity, residual, max_pool, subsample_pad, global_average_pool, dropout, linear, "
-        "sequential and repeat");
-    return visit(static_cast<const L*>(nullptr), in, x);
+        requires(layer_walk& self, layer_tag<L> layer) { self.visit(layer, in, x); },
+        "integer_network, write_onnx and equalize_layers do not know this layer: they know "
+        "convolution, batch_norm, relu, identity, residual, projection, max_pool, subsample_pad, "
+        "global_average_pool, dropout, linear, sequential, stage and repeat, but no type that is "
+        "derived from one of them, for it may compute something else");
+    return visit(layer_tag<L>{}, in, x);
   }
 
  private:
-  // Overloads take a pointer, so that a type derived from a layer, such as stage, is that layer.
+  // Overloads take a tag, so that a type derived from a layer is not that layer.
+  template <int Depth, resnet_options S>
+  value visit(layer_tag<resnet_layers<Depth, S>>, const extent& in, const value& x) {
+    return walk<typename nn::resnet_of<Depth, S>::layers>(in, x);
+  }
   template <class... Layers>
-  value visit(const sequential<Layers...>*, extent e, value x) {
+  value visit(layer_tag<stage<Layers...>>, const extent& in, const value& x) {
+    return walk<sequential<Layers...>>(in, x);
+  }
+  template <int Channels, int Stride, int GhostBatch>
+  value visit(layer_tag<projection<Channels, Stride, GhostBatch>>, const extent& in,
+              const value& x) {
+    return walk<sequential<convolution<Channels, 1, Stride>,
+                           batch_norm<identity, batch_norm_options{1, GhostBatch}>>>(in, x);
+  }
+  template <class... Layers>
+  value visit(layer_tag<sequential<Layers...>>, extent e, value x) {
     ((x = walk<Layers>(e, x), e = Layers::out(e)), ...);
     return x;
   }
   template <int Times, class L>
-  value visit(const repeat<Times, L>*, const extent& in, value x) {
+  value visit(layer_tag<repeat<Times, L>>, const extent& in, value x) {
     for (int i = 0; i < Times; ++i) x = walk<L>(in, x);
     return x;
   }
   template <class Body, class Norm, class Shortcut>
-  value visit(const residual<Body, Norm, Shortcut>*, const extent& in, const value& x) {
+  value visit(layer_tag<residual<Body, Norm, Shortcut>>, const extent& in, const value& x) {
     const extent out = Body::out(in);
     const value z = walk<Norm>(out, walk<Body>(in, x)), shortcut = walk<Shortcut>(in, x);
     return visitor_.relu(out, visitor_.add(out, z, shortcut));
   }
   template <int Filters, int Window, int Stride>
-  value visit(const convolution<Filters, Window, Stride>*, const extent& in, const value& x) {
+  value visit(layer_tag<convolution<Filters, Window, Stride>>, const extent& in, const value& x) {
     return visitor_.convolution(convolution<Filters, Window, Stride>::problem(in), tensors_.take(),
                                 x);
   }
   template <class Activation, batch_norm_options With>
-  value visit(const batch_norm<Activation, With>*, const extent& in, const value& x) {
+  value visit(layer_tag<batch_norm<Activation, With>>, const extent& in, const value& x) {
     return walk<Activation>(in, visitor_.batch_norm(in, tensors_.take(), x));
   }
-  value visit(const relu*, const extent& in, const value& x) { return visitor_.relu(in, x); }
-  value visit(const identity*, const extent&, const value& x) { return x; }
-  value visit(const dropout*, const extent&, const value& x) { return x; }
+  value visit(layer_tag<relu>, const extent& in, const value& x) { return visitor_.relu(in, x); }
+  value visit(layer_tag<identity>, const extent&, const value& x) { return x; }
+  value visit(layer_tag<dropout>, const extent&, const value& x) { return x; }
   template <int Window, int Stride, int Padding>
-  value visit(const max_pool<Window, Stride, Padding>*, const extent& in, const value& x) {
+  value visit(layer_tag<max_pool<Window, Stride, Padding>>, const extent& in, const value& x) {
     return visitor_.max_pool(max_pool<Window, Stride, Padding>::problem(in), x);
   }
-  value visit(const global_average_pool*, const extent& in, const value& x) {
+  value visit(layer_tag<global_average_pool>, const extent& in, const value& x) {
     return visitor_.global_average_pool(in, x);
   }
   template <int Channels, int Stride>
-  value visit(const subsample_pad<Channels, Stride>*, const extent& in, const value& x) {
+  value visit(layer_tag<subsample_pad<Channels, Stride>>, const extent& in, const value& x) {
     return visitor_.subsample_pad(subsample_pad<Channels, Stride>::problem(in), x);
   }
   template <int Classes>
-  value visit(const linear<Classes>*, const extent& in, const value& x) {
+  value visit(layer_tag<linear<Classes>>, const extent& in, const value& x) {
     return visitor_.linear(in, tensors_.take(), x);
   }
 
