@@ -17,7 +17,6 @@
 #include <cordee/comm/compressed.hpp>
 #include <cordee/comm/gossip.hpp>
 #include <cordee/comm/ring.hpp>
-#include <cordee/comm/server.hpp>
 #include <cordee/optim/adamw.hpp>
 #include <cordee/optim/decentlam.hpp>
 #include <cordee/optim/lars.hpp>
@@ -268,47 +267,4 @@ TEST_CASE(
   const run_state merged = merged_state(ranks);
   CHECK(merged.progress == ranks[1].progress);
   CHECK(merged.scale == ranks[2].scale);
-}
-
-namespace {
-
-/// As much of a trainer as rank_change needs.
-template <class R>
-struct run_over {
-  using Real = float;
-  static constexpr bool weights_differ = R::offers != agreement::exact;
-  struct world {
-    int size() const { return 3; }
-  };
-  sgd optimizer() const;
-  R reducer() const;
-  world comm() const { return {}; }
-};
-struct with_memory {
-  static constexpr agreement offers = agreement::exact;
-  static constexpr int slots = 1;
-};
-
-}  // namespace
-
-TEST_CASE("rank_mean: a reducer whose memory has no mean is refused, with the remedy") {
-  run_over<ring<threads>> exact;
-  CHECK(rank_change(3, exact).empty());
-  CHECK(rank_change(4, exact) ==
-        "resume: 4 ranks -> 3: every rank begins with the mean of the saved ranks' running "
-        "statistics; weights and optimizer slots were alike on all\n");
-  run_over<gossip<threads>> mixing;
-  CHECK(rank_change(1, mixing) ==
-        "resume: 1 rank -> 3: every rank begins with the mean of the saved ranks' weights, "
-        "optimizer slots and running statistics\n");
-  run_over<compressed<ring<threads>, int8>> feedback;
-  CHECK(contains(rank_change(4, feedback), "and of what error feedback has kept back"));
-  run_over<server<threads, asynchronous>> clocked;
-  CHECK(rank_change(3, clocked).empty());
-  CHECK(contains_all(error_message([&] { rank_change(4, clocked); }),
-                     {"clock and the pushes of an asynchronous server of 4 ranks",
-                      "go on with 4 ranks, or begin a new run from saved weights"}));
-  run_over<with_memory> unknown;
-  CHECK(contains_all(error_message([&] { rank_change(4, unknown); }),
-                     {"the reducer's slots of 4 ranks", "residual_slots", "go on with 4 ranks"}));
 }

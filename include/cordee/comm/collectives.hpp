@@ -113,7 +113,7 @@ void allreduce_mean(const Communicator& comm, const D& device, span_on<Real, D> 
 
 /// Effects: x becomes rank 0's x on every rank.
 template <class Communicator, class Real, Device D>
-void broadcast(const Communicator& comm, span_on<Real, D> x, typename D::stream s) {
+[[gnu::cold]] void broadcast(const Communicator& comm, span_on<Real, D> x, typename D::stream s) {
   if constexpr (!single_rank<Communicator>) {
     detail::core::pod_vector<send_op<D>> out;
     detail::core::pod_vector<recv_op<D>> in;

@@ -101,7 +101,8 @@ class network
   }
 
   /// Converts masters to what kernels read.
-  void pack_parameters(span_on<const real, D> plane, packed_parameters& out, stream s) const {
+  [[gnu::cold]] void pack_parameters(span_on<const real, D> plane, packed_parameters& out,
+                                     stream s) const {
     expects(plane.size >= plane_size(), "network: the plane is smaller than the network's table");
     expects(out.size() >= packed_size_,
             "network: the packed parameters are not from make_packed_parameters");

@@ -207,7 +207,8 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
 
   // One micro-batch, whose gradients are added. Segments become ready in the last one's backward;
   // where nothing of the step needs the host in between, the rest of it follows (`joined`).
-  void forward_backward(const batch<device>& micro, bool first, bool last, bool joined) {
+  [[gnu::cold]] void forward_backward(const batch<device>& micro, bool first, bool last,
+                                      bool joined) {
     batch<device> b = micro.with_loss_scale(gradient_scaler_.scale(), out_.info.epoch);
     b.device_loss_scale = gradient_scaler_.device_scale();
     b.seed = options_.seed;
@@ -231,7 +232,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
 
   // Exact optimizers test the reduced mean, so that all ranks decide alike; the others have tested
   // their own gradient, bucket by bucket, in check_local_gradient().
-  void finish_reduction() {
+  [[gnu::cold]] void finish_reduction() {
     if (exact && checks_gradient()) {
       planes_.compute_norms(planes_.trainables(), 0, O::norms == norms_needed::before_accept,
                             stream_);
@@ -241,7 +242,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   }
 
   // With an exact mean that is not finite nothing changes; a GPU's kernels test for it themselves.
-  void accept() {
+  [[gnu::cold]] void accept() {
     const detail::core::trace_range range("update");
     const auto optimizer = [&](const auto& v, auto s) { exchange_.accept(v, s); };
     planes_.undo_if_nonfinite(exact, stream_);
