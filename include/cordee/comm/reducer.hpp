@@ -118,7 +118,7 @@ concept HasSources = requires(const R r, step_info info) {
   { r.sources(info) } -> std::same_as<std::vector<int>>;
 };
 
-/// A reducer that provides the growth of the ranks' disagreement in a round, where the loss is flat,
+/// A reducer that has the growth of the ranks' disagreement in a round, where the loss is flat,
 /// under an optimizer of this momentum; NaN where it is unknown.
 template <class R>
 concept HasSpectralRadius = requires(const R r, momentum_form form) {
