@@ -207,8 +207,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
 
   // One micro-batch, whose gradients are added. Segments become ready in the last one's backward;
   // where nothing of the step needs the host in between, the rest of it follows (`joined`).
-  [[gnu::cold]] void forward_backward(const batch<device>& micro, bool first, bool last,
-                                      bool joined) {
+  void forward_backward(const batch<device>& micro, bool first, bool last, bool joined) {
     batch<device> b = micro.with_loss_scale(gradient_scaler_.scale(), out_.info.epoch);
     b.device_loss_scale = gradient_scaler_.device_scale();
     b.seed = options_.seed;
