@@ -126,7 +126,8 @@ class wide_rescaling {
     const int shift = 1 - f.shift;
     is_shift_ = f.multiplier == 1 << 30 && shift > 0 && shift < 30;
     if (!is_shift_) return;
-    rounding_ += 1 << (shift - 1);
+    const std::int32_t half = 1 << (shift - 1);
+    rounding_ += half;
     shift_ += shift;
   }
   [[gnu::always_inline]] lanes32<V> operator()(const std::int32_t* from) const {
