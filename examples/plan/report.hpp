@@ -35,7 +35,8 @@ inline void write_csv(const curve& c, const std::string& path) {
   if (!out.flush()) throw error(concat("--csv: ", path, " cannot be written"));
 }
 
-/// Images a second over ranks, both logarithmic, beside a dashed line of linear scaling.
+/// Images a second over ranks, both logarithmic, with the efficiency at each point, beside a dashed
+/// line of linear scaling.
 inline void write_svg(const curve& c, const std::string& title, const std::string& path) {
   constexpr double left = 70, top = 40, width = 560, height = 360;
   const double decades = std::log2(c.points.back().ranks) + 1e-9;
@@ -58,12 +59,15 @@ inline void write_svg(const curve& c, const std::string& title, const std::strin
   line("stroke=\"#1f4e79\" stroke-width=\"2\"", [&](const auto& p) { return c.rate(p); });
   for (const prediction& p : c.points) {
     out << "<circle r=\"3\" fill=\"#1f4e79\" cx=\"" << x(p) << "\" cy=\"" << y(c.rate(p))
-        << "\"/>\n<text text-anchor=\"middle\" x=\"" << x(p) << "\" y=\"" << top + height + 18
+        << "\"/>\n<text text-anchor=\"start\" fill=\"#1f4e79\" x=\"" << x(p) + 6 << "\" y=\""
+        << y(c.rate(p)) + 14 << "\">" << std::lround(100 * c.efficiency(p))
+        << " %</text>\n<text text-anchor=\"middle\" x=\"" << x(p) << "\" y=\"" << top + height + 18
         << "\">" << p.ranks << "</text>\n<text text-anchor=\"end\" x=\"" << left - 8 << "\" y=\""
         << y(c.linear(p)) + 4 << "\">" << static_cast<long long>(c.linear(p)) << "</text>\n";
   }
   out << "<text x=\"350\" y=\"" << top + height + 42
-      << "\" text-anchor=\"middle\">ranks; images a second (dashed: linear scaling)</text>\n"
+      << "\" text-anchor=\"middle\">ranks; images a second, and efficiency (dashed: linear "
+         "scaling)</text>\n"
          "</svg>\n";
   if (!out.flush()) throw error(concat("--svg: ", path, " cannot be written"));
 }
