@@ -45,7 +45,7 @@ inline void write_svg(const curve& c, const std::string& title, const std::strin
     return top + height - std::log2(rate / c.rate(c.points.front())) / decades * height;
   };
   std::ofstream out(path);
-  out << "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 660 460\" "
+  out << "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 690 460\" "
          "font-family=\"sans-serif\" font-size=\"11\">\n"
          "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n<text x=\"350\" y=\"22\" "
          "text-anchor=\"middle\" font-size=\"14\">"
