@@ -48,6 +48,24 @@ struct layer_observer {
   double clipped = 0, count = 0;               // inputs outside the range, and all inputs
   std::vector<double> filter_errors{};         // (filters), sums of y - y32
   double outputs = 0;                          // numbers in each of these sums
+
+  /// Adds the errors of y beside FP32's y32, both (samples, filters / block, pixels, block).
+  template <class N>
+  [[gnu::cold]] void add_errors(std::size_t samples, const extent& out, std::size_t block,
+                                const N* y, const N* y32) {
+    const std::size_t pixels = out.pixels(), row = block * pixels,
+                      filters = static_cast<std::size_t>(out.channels),
+                      padded = (filters + block - 1) / block * block;
+    filter_errors.resize(padded);
+    for (std::size_t i = 0; i < samples * padded * pixels; ++i) {
+      const double exact = y32[i], error = y[i] - exact;
+      squared_error += error * error;
+      squared_norm += exact * exact;
+      filter_errors[i % (padded * pixels) / row * block + i % block] += error;
+    }
+    filter_errors.resize(filters);  // behind them are zeros
+    outputs += static_cast<double>(samples * pixels);
+  }
 };
 
 /// The observations of all layers of a network, and the mode in which layers run.

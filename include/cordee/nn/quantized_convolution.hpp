@@ -213,12 +213,10 @@ class quantized_convolution_node {
                           pass.template packed_at<std::int8_t>(packed_bytes_),
                           pass.template packed_at<float>(scales_), y, statistics..., pass.s);
     };
-    if constexpr (on_cpu)
-      run(x);
-    else if (pass.phase == phase::train)
-      run(std::as_const(pass.quantization->bytes).span().data);
-    else
-      run(x);
+    if constexpr (!on_cpu)
+      if (pass.phase == phase::train)
+        return run(std::as_const(pass.quantization->bytes).span().data);
+    run(x);
   }
   static constexpr std::size_t size_of(int n) { return static_cast<std::size_t>(n); }
   [[nodiscard]] std::size_t numbers(const forward_pass<B>& pass, const extent& e) const {
@@ -275,34 +273,24 @@ class quantized_convolution_node {
   /// Forward in FP32, by the masters, so that the following layers read what FP32 would compute.
   [[gnu::cold, gnu::noinline]] void run_fp32(const forward_pass<B>& pass, const number* x,
                                              number* y) {
-    const std::size_t in = numbers(pass, problem_.in), out = numbers(pass, problem_.out());
     std::vector<number> packed(engine{}.template packed_size<number>(problem_));
     engine{}.template pack<number>(problem_, pass.plane + weights_, packed.data(), pass.s);
     quantization_observer& observer = pass.quantization->observer;
-    if (observer.mode == quantization_observer::run_mode::observed) {
-      observe(pass, x);
-    } else if (observer.mode == quantization_observer::run_mode::compared) {
-      layer_observer& layer = observer.layers[layer_];
+    if (observer.mode == quantization_observer::run_mode::observed) observe(pass, x);
+    const bool compared = observer.mode == quantization_observer::run_mode::compared;
+    std::vector<number> quantized(compared ? numbers(pass, problem_.out()) : 0);
+    if (compared) {
       quantizer_ = input_quantizer(pass, x);
-      std::vector<number> quantized(out);
       fprop(pass, x, quantized.data());
-      engine{}.template fprop<number>(problem_, pass.samples, x, packed.data(), y, pass.s);
-      const std::size_t block = size_of(B::block(problem_.filters)),
-                        row = block * problem_.out().pixels(), sample = B::numbers(problem_.out());
-      layer.filter_errors.resize(sample / problem_.out().pixels());  // padded by zeros
-      for (std::size_t i = 0; i < out; ++i) {
-        const double exact = y[i], error = quantized[i] - exact;
-        layer.squared_error += error * error;
-        layer.squared_norm += exact * exact;
-        layer.filter_errors[i % sample / row * block + i % block] += error;
-      }
-      layer.filter_errors.resize(size_of(problem_.filters));
-      layer.outputs += static_cast<double>(size_of(pass.samples) * problem_.out().pixels());
-      for (std::size_t i = 0; i < in; ++i) layer.clipped += quantizer_.in_range(x[i]) ? 0 : 1;
-      layer.count += static_cast<double>(in - filling(pass));
-      return;
     }
     engine{}.template fprop<number>(problem_, pass.samples, x, packed.data(), y, pass.s);
+    if (!compared) return;
+    layer_observer& layer = observer.layers[layer_];
+    layer.add_errors(size_of(pass.samples), problem_.out(), size_of(B::block(problem_.filters)),
+                     quantized.data(), y);
+    const std::size_t in = numbers(pass, problem_.in);
+    for (std::size_t i = 0; i < in; ++i) layer.clipped += quantizer_.in_range(x[i]) ? 0 : 1;
+    layer.count += static_cast<double>(in - filling(pass));
   }
 
   convolution_problem problem_;
