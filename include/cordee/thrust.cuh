@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Thrust's algorithms on a stream. No other header includes this one, so that only programs that use
-// Thrust compile it.
+// Thrust's algorithms on a stream. No other header includes this one, so that only programs that
+// use Thrust compile it.
 //
 //   thrust::transform(thrust_policy(s), x.data, x.data + x.size, y.data, op{});
 //

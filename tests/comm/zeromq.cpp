@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Ranks are threads here, each with a libzmq context and connections of its own; as processes they run
-// in zeromq_processes.cpp.
+// in zeromq/world.cpp.
 #include <array>
 #include <atomic>
 #include <chrono>

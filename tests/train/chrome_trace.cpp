@@ -54,7 +54,7 @@ std::size_t count_named(const std::string& text, const std::string& name) {
 
 TEST_CASE("chrome_trace: every rank's steps, passes, input, updates, validations and exchanges") {
   const folder here;
-  const char* const asked = std::getenv("CORDEE_TRACE_FILE");  // tests/scripts/chrome_trace.py
+  const char* const asked = std::getenv("CORDEE_TRACE_FILE");  // tests/scripts/trace_events.py
   const std::string file = asked != nullptr ? asked : here.file("trace.json");
   for (const int ranks : {1, 3}) {
     traced_run(ranks, file, 100);

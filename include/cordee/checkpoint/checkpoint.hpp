@@ -14,8 +14,9 @@
 //   run.resume("runs/a");
 //   run.fit(feed, 90, checkpoint{.folder = "runs/a", .every = {.steps = 500}, .keep = 3});
 //
-// On SIGTERM or SIGUSR1 to any rank all ranks save and fit returns; a second signal ends the process.
-// mpirun passes SIGUSR1 on to its ranks; after SIGTERM Open MPI's kills them within a few seconds.
+// On SIGTERM or SIGUSR1 to any rank all ranks save and fit returns; a second signal ends the
+// process. mpirun passes SIGUSR1 on to its ranks; after SIGTERM Open MPI's kills them within a few
+// seconds.
 //
 // The step is held up while the planes are copied to the host's memory; a thread of each rank
 // writes them. With `.async = false` nothing is copied but an asynchronous server's weights: the

@@ -36,8 +36,8 @@
 
 namespace cordee::inline CORDEE_ABI::detail::checkpoints {
 
-/// A line for each thing that another number of ranks changes; empty if it is the same. Throws error
-/// where the reducer's memory cannot be divided among them.
+/// A line for each thing that another number of ranks changes; empty if it is the same. Throws
+/// error where the reducer's memory cannot be divided among them.
 template <class Run>
 std::string rank_change(int saved, Run& run) {
   using O = std::remove_cvref_t<decltype(run.optimizer())>;

@@ -44,7 +44,8 @@ inline double to_double(const nlohmann::json& j) {
   return j == "inf" ? infinity : j == "-inf" ? -infinity : std::nan("");
 }
 
-/// An integer, not a fraction, which nlohmann-json would convert. Throws a std::exception for others.
+/// An integer, not a fraction, which nlohmann-json would convert. Throws a std::exception for
+/// others.
 template <class Integer>
 Integer to_integer(const nlohmann::json& j) {
   if (!j.is_number_integer())
@@ -52,8 +53,9 @@ Integer to_integer(const nlohmann::json& j) {
   return j.get<Integer>();
 }
 
-/// The member of that name, a count from 0 to 2^53 or to half of the type's numbers, so that it does
-/// not overflow when the run goes on. Throws a std::exception if it is missing or something else.
+/// The member of that name, a count from 0 to 2^53 or to half of the type's numbers, so that it
+/// does not overflow when the run goes on. Throws a std::exception if it is missing or something
+/// else.
 template <class Integer>
 Integer count_at(const nlohmann::json& j, const char* name) {
   constexpr auto most =
@@ -187,8 +189,8 @@ nlohmann::json describe_model(const M& model) {
   return j;
 }
 
-/// What a run must share with a checkpoint to go on, for the most part, what it should, and where it
-/// was made.
+/// What a run must share with a checkpoint to go on, for the most part, what it should, and where
+/// it was made.
 template <class Run>
 nlohmann::json describe_run(Run& run) {
   return {{"format", format},

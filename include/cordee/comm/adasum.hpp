@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Adasum: gradients are added where they are orthogonal, averaged where they are parallel (Maleki et
-// al. 2021; Horovod). No mean, but like one it leaves the same numbers on all ranks.
+// Adasum: gradients are added where they are orthogonal, averaged where they are parallel (Maleki
+// et al. 2021; Horovod). No mean, but like one it leaves the same numbers on all ranks.
 //
 //   a + b  ->  (1 - a.b / (2 |a|^2)) a + (1 - a.b / (2 |b|^2)) b      of each parameter tensor
 //

@@ -10,10 +10,10 @@
 //   top_k         the largest |x| of each tensor, with their places
 //   scaled_sign   the signs of each tensor, one bit a number, times its mean |x|
 //
-// Every rank sends its code to all others, p - 1 messages, and adds all in the order of ranks: codes
-// of sums would lose again at every hop, which `compressed` does with narrower numbers. A NaN or an
-// infinity is sent, by top_k as the largest, so all ranks skip alike. A single rank sends nothing and
-// loses nothing.
+// Every rank sends its code to all others, p - 1 messages, and adds all in the order of ranks:
+// codes of sums would lose again at every hop, which `compressed` does with narrower numbers. A NaN
+// or an infinity is sent, by top_k as the largest, so all ranks skip alike. A single rank sends
+// nothing and loses nothing.
 #pragma once
 
 #include <algorithm>

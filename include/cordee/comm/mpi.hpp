@@ -52,8 +52,8 @@ class mpi {
   /// the node's cores as workers, and returns when all ranks have ended. A GPU made there without
   /// an ordinal is the one of the rank's number on its node. If one throws, the others
   /// stop at their next exchange, and the first failure is thrown: as error by the lowest rank,
-  /// "rank 2: ...", and as aborted by the others, whose programs need not print it. Kills a rank that does not end within the grace period after that (options), by
-  /// MPI_Abort.
+  /// "rank 2: ...", and as aborted by the others, whose programs need not print it. Kills a rank
+  /// that does not end within the grace period after that (options), by MPI_Abort.
   template <class F>
   static void launch(const F& f, options o = {}) {
     const auto world = std::make_shared<detail::comm::mpi_world>(o.deadline);

@@ -7,8 +7,9 @@
 // staged through the GPU. A call blocks until its operation is complete: so a failure is thrown by
 // the call that meets it, and every wait has a deadline. NCCL's own mean of GPU memory can be
 // enqueued instead, without blocking the host; its failure is thrown by the host's next wait for
-// the GPU, which polls NCCL and has the same deadline. A message of another size, a rank that throws, leaves, dies or stalls ends the run with the cause
-// on every rank. How NCCL is called is described in nccl/context.hpp.
+// the GPU, which polls NCCL and has the same deadline. A message of another size, a rank that
+// throws, leaves, dies or stalls ends the run with the cause on every rank. How NCCL is called is
+// described in nccl/context.hpp.
 #pragma once
 
 #include <bit>

@@ -57,8 +57,8 @@ struct wait_limits {
 ///   inspect()    throws where a message has arrived whose size is not what is expected
 ///   left_peer()  a peer of the operation that has left the run, or -1
 ///   describe()   "rank 1 to send 16 bytes on context 0"
-/// and of the control channel poll(), first_failure, fail(cause, stalled). All calls are made with the
-/// mutex held. Throws error where the run has failed, or fails now.
+/// and of the control channel poll(), first_failure, fail(cause, stalled). All calls are made with
+/// the mutex held. Throws error where the run has failed, or fails now.
 template <class Wait, class Control, class Mutex>
 class peer_wait {
  public:

@@ -15,7 +15,7 @@
 // unlimited), and what it offers is loose: the optimizer steps on its own, local_steps{sgd{}, 1},
 // and the displacement is pushed. p ranks whose pushes are applied singly move p times as far as
 // their mean; n-softsync (Zhang et al. 2015) averages floor(p / n) pushes. It needs a transport
-// that can receive from any source: threads, mpi, simulated.
+// that can receive from any source: threads, mpi, zeromq, simulated.
 #pragma once
 
 #include <algorithm>

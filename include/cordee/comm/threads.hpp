@@ -50,10 +50,11 @@ class threads {
   using options = detail::comm::thread_options;
 
   /// Runs f(comm) on `ranks` threads, each with max(1, cores / ranks) workers, and returns when all
-  /// have ended. A GPU made there without an ordinal is that of the rank's number; where the process
-  /// is a rank of another launcher, its number among the threads of all processes of the machine. If one throws,
-  /// the others stop at their next exchange, and the first failure is thrown as error: "rank 2:
-  /// ...". Ends the process if a rank does not end within the grace period after that.
+  /// have ended. A GPU made there without an ordinal is that of the rank's number; where the
+  /// process is a rank of another launcher, its number among the threads of all processes of the
+  /// machine. If one throws, the others stop at their next exchange, and the first failure is
+  /// thrown as error: "rank 2: ...". Ends the process if a rank does not end within the grace
+  /// period after that.
   template <class F>
   static void launch(int ranks, const F& f, options o = {}) {
     expects(ranks > 0, "threads::launch: at least one rank");

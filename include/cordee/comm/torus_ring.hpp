@@ -7,8 +7,8 @@
 //   chunk, in Y parts;  rings along the rows all-gather the chunks
 //
 // 2(X-1) + 2(Y-1) messages a rank; the numbers of a flat ring, 2n(p-1)/p a rank, and of them
-// only 2(n/X)(Y-1)/Y leave a row: let the ranks of a row share a machine. A prime number of ranks is one
-// row, and the flat ring. (topologies::torus2d is the graph of that shape, for gossip.)
+// only 2(n/X)(Y-1)/Y leave a row: let the ranks of a row share a machine. A prime number of ranks
+// is one row, and the flat ring. (topologies::torus2d is the graph of that shape, for gossip.)
 #pragma once
 
 #include <string>

@@ -71,9 +71,10 @@ concept NativeMeanOn =
       { t.mean(x, s) } -> std::same_as<void>;
     };
 
-/// That mean, and sums of doubles, as work of a stream, which may be captured in a graph: to enqueue
-/// them does not wait for the device. await_enqueued(pending) is how the host then waits for the device: it blocks until
-/// pending.is_complete(), and throws where an operation, a peer or the deadline fails.
+/// That mean, and sums of doubles, as work of a stream, which may be captured in a graph: to
+/// enqueue them does not wait for the device. await_enqueued(pending) is how the host then waits
+/// for the device: it blocks until pending.is_complete(), and throws where an operation, a peer or
+/// the deadline fails.
 template <class T, class Real, class D>
 concept EnqueuedMeanOn =
     NativeMeanOn<T, Real, D> &&

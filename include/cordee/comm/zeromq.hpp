@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks as processes, on one machine or on many, over TCP by ZeroMQ, without MPI (component zeromq):
+// Ranks as processes, on one machine or on many, over TCP by ZeroMQ, without MPI (component
+// zeromq):
 //
 //   for r in 0 1 2 3; do RANK=$r WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 ./train & done
 //
@@ -9,9 +10,9 @@
 // memories; those of a GPU are staged. Every wait has a deadline; a message of another size, a rank
 // that throws, leaves, dies or stalls ends the run with the cause on every rank.
 //
-// Ranks listen at the loopback unless told otherwise (options), and count what has the run's secret;
-// see zeromq/acceptor.hpp. The secret, and all data, travel as they are: over a network that others
-// can read, use a tunnel.
+// Ranks listen at the loopback unless told otherwise (options), and count what has the run's
+// secret; see zeromq/acceptor.hpp. The secret, and all data, travel as they are: over a network
+// that others can read, use a tunnel.
 #pragma once
 
 #include <chrono>
@@ -52,12 +53,12 @@ class zeromq {
 
   using options = detail::comm::zeromq_options;
 
-  /// Runs f(comm) in this process, whose rank the environment gives (RANK and WORLD_SIZE, or another
-  /// launcher's), with its share of the node's cores as workers, and returns when all ranks have
-  /// ended. A GPU made by this thread without an ordinal is the one of the rank's number on its node. If one
-  /// throws or dies, the others stop at their next exchange, and the first failure is thrown: as
-  /// error by the lowest rank, "rank 2: ...", and as aborted by the others, whose programs need not
-  /// print it.
+  /// Runs f(comm) in this process, whose rank the environment gives (RANK and WORLD_SIZE, or
+  /// another launcher's), with its share of the node's cores as workers, and returns when all ranks
+  /// have ended. A GPU made by this thread without an ordinal is the one of the rank's number on
+  /// its node. If one throws or dies, the others stop at their next exchange, and the first failure
+  /// is thrown: as error by the lowest rank, "rank 2: ...", and as aborted by the others, whose
+  /// programs need not print it.
   template <class F>
   static void launch(const F& f, const options& o = {}) {
     launch(f, rendezvous_tcp{}, o);

@@ -25,14 +25,14 @@
 // for a target, and what the compiler's flags say of the processor: the width of its registers,
 // which activations and packed weights are laid out by, and whether these hold integers (AVX2), by
 // which images are resized; whether products are fused with additions, which decides the last bit,
-// and whether it multiplies bf16, which has a layout of its own. Each changes what an inline function
-// means. Effects:
+// and whether it multiplies bf16, which has a layout of its own. Each changes what an inline
+// function means. Effects:
 //   - a function whose signature names a type of the library has another symbol in a unit that was
 //     built with other macros, so a call from one into the other is a link error;
 //   - units that share inline functions of the library alone link, and each calls its own copy.
-// A function of yours whose signature names no such type is not protected. A program of .cpp and .cu
-// units that share such signatures gives both compilers the same flags: nvcc -Xcompiler=-march=....
-// Never keyed on __CUDACC__, which differs between them by nature.
+// A function of yours whose signature names no such type is not protected. A program of .cpp and
+// .cu units that share such signatures gives both compilers the same flags: nvcc
+// -Xcompiler=-march=.... Never keyed on __CUDACC__, which differs between them by nature.
 #if defined(CORDEE_HAS_ZLIB)
 #define CORDEE_ABI_ZLIB _zlib
 #else

@@ -23,8 +23,8 @@
 namespace cordee::inline CORDEE_ABI {
 
 /// Each draws from a subsequence of its own, given by its kind (the constant `subsequence` of its
-/// type) and by how many of the same kind are before it. So one more of another kind does not change
-/// what the others draw; types without the constant are of one kind.
+/// type) and by how many of the same kind are before it. So one more of another kind does not
+/// change what the others draw; types without the constant are of one kind.
 template <Augmentation... A>
 class compose {
  public:

@@ -38,8 +38,8 @@ struct loader_options {
   // that draws its samples at random, as decoded images do, the cores of this process divided by
   // its ranks, and 2 updates; else one thread and 1 update. Samples do not depend on them.
   int decode_threads = 0, prefetch = 0;
-  // Of the global batch: a stage multiplies the micro-batches of an update or, if set so, the samples
-  // of each (which also changes batch norm's statistics, and memory).
+  // Of the global batch: a stage multiplies the micro-batches of an update or, if set so, the
+  // samples of each (which also changes batch norm's statistics, and memory).
   cordee::batch_schedule batch_schedule{};
   bool grow_micro_batch = false;
 };
@@ -91,8 +91,8 @@ struct batch_plan {
     constexpr std::int64_t exact = std::int64_t{1} << 53;
     return std::min(exact, std::numeric_limits<std::int64_t>::max() / global_batch - 2);
   }
-  /// Updates of so many epochs, rounded up. Throws usage_error for a negative number, NaN, infinity,
-  /// and for more than most_steps().
+  /// Updates of so many epochs, rounded up. Throws usage_error for a negative number, NaN,
+  /// infinity, and for more than most_steps().
   [[nodiscard]] std::int64_t steps(double epochs) const {
     const double exact =
         last_batch == last_batch::carry

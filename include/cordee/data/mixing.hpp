@@ -5,8 +5,8 @@
 //
 // Published programs take a random permutation of a rank's batch for the partners, or its reverse
 // (timm). Here samples 2 j and 2 j + 1 of an update, which stand in the epoch's random order, are
-// partners: the sequence of mixed samples does not depend on the number of ranks. A rank whose slice
-// cuts a pair makes both of its samples.
+// partners: the sequence of mixed samples does not depend on the number of ranks. A rank whose
+// slice cuts a pair makes both of its samples.
 #pragma once
 
 #include <algorithm>

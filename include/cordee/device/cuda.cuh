@@ -122,8 +122,8 @@ class cuda {
     std::shared_ptr<std::remove_pointer_t<cudaGraphExec_t>> handle_;
   };
 
-  /// The GPU of the launcher's local rank (device/local_rank.hpp); outside of launchers the thread's
-  /// current one: 0, unless the program has set another.
+  /// The GPU of the launcher's local rank (device/local_rank.hpp); outside of launchers the
+  /// thread's current one: 0, unless the program has set another.
   cuda() : cuda(current()) {}
   explicit cuda(int ordinal)
       : ordinal_(ordinal), streams_(std::make_shared<detail::device::cuda_stream_pool>()) {

@@ -50,7 +50,8 @@ class cuda_thread_block : public cuda_warp {
     __syncthreads();  // before the next sum writes
     return total;
   }
-  /// The fences order the block's accesses before those of the last block; the counter wraps to zero.
+  /// The fences order the block's accesses before those of the last block; the counter wraps to
+  /// zero.
   CORDEE_DEVICE bool is_last(unsigned* arrived, unsigned blocks) {
     __shared__ bool last;
     __syncthreads();

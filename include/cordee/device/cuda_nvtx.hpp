@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A callback that marks a run's ranges for NVIDIA's profilers (NVTX; header-only in CUDA's toolkit).
+// A callback that marks a run's ranges for NVIDIA's profilers (NVTX; header-only in CUDA's
+// toolkit).
 #pragma once
 
 #include <cstdint>

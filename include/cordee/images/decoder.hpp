@@ -1,12 +1,13 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Decodes a region of an image file: JPEG, PNG or raw pixels, by the first bytes, whatever its name.
+// Decodes a region of an image file: JPEG, PNG or raw pixels, by the first bytes, whatever its
+// name.
 //
-// A JPEG is decoded from its first row to the region's last, since its codes follow one another, but
-// only the rows and columns of the region (and two columns beside it) are transformed back to pixels.
-// The result equals the crop of the whole decode bit for bit. Orientation tags are not followed and
-// color profiles not applied, as by torchvision's ImageFolder.
+// A JPEG is decoded from its first row to the region's last, since its codes follow one another,
+// but only the rows and columns of the region (and two columns beside it) are transformed back to
+// pixels. The result equals the crop of the whole decode bit for bit. Orientation tags are not
+// followed and color profiles not applied, as by torchvision's ImageFolder.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bytes of a file as a span of bytes that is read where it is used: what is passed over is not read.
+// Bytes of a file as a span of bytes that is read where it is used: what is passed over is not
+// read.
 #pragma once
 
 #include <algorithm>

@@ -131,8 +131,8 @@ class jpeg_reader {
     throw sample_error(concat(name, ": ", reason));
   }
 
-  /// Whether the marker EOI follows in the data. Codes contain no such bytes: 0xff is followed by 0 or
-  /// a marker. So a truncated file is refused whichever region of it is requested.
+  /// Whether the marker EOI follows in the data. Codes contain no such bytes: 0xff is followed by 0
+  /// or a marker. So a truncated file is refused whichever region of it is requested.
   static bool has_end(std::span<const std::uint8_t> data) {
     for (std::size_t i = data.size(); i >= 2; --i)
       if (data[i - 2] == 0xff && data[i - 1] == 0xd9) return true;
@@ -156,8 +156,8 @@ class jpeg_reader {
     jpeg_.scale_num = 1;
     jpeg_.scale_denom = static_cast<unsigned>(scale);
     jpeg_.dct_method = JDCT_ISLOW;
-    // Where a progressive image lacks the last bits, libjpeg would smooth it, and a region in another
-    // way than the whole.
+    // Where a progressive image lacks the last bits, libjpeg would smooth it, and a region in
+    // another way than the whole.
     jpeg_.do_block_smoothing = FALSE;
     jpeg_.progress = &progress_;
     jpeg_start_decompress(&jpeg_);

@@ -101,8 +101,8 @@ class image_packer {
 
 }  // namespace detail::images
 
-/// Writes the images of a data set to one file, in their order, with labels and names. Throws error;
-/// then there is no new file. An image that is left out has no place: later ones move up.
+/// Writes the images of a data set to one file, in their order, with labels and names. Throws
+/// error; then there is no new file. An image that is left out has no place: later ones move up.
 template <EncodedDataset S>
 pack_result pack(const S& dataset, const std::string& path, pack_options options = {}) {
   using namespace detail::images;

@@ -11,8 +11,8 @@
 //   count, index's offset, size of names, classes, checksum of index and names,
 //   checksum of this tail, 4 bytes of zero, "CORDEEPK"                            48 bytes
 //
-// Numbers are little-endian, of 8 bytes but for labels, classes and checksums (CRC-32C), of 4. Sizes
-// are checked when the file is opened, an image's checksum when it is read.
+// Numbers are little-endian, of 8 bytes but for labels, classes and checksums (CRC-32C), of 4.
+// Sizes are checked when the file is opened, an image's checksum when it is read.
 #pragma once
 
 #include <array>
@@ -157,8 +157,9 @@ class mapped_file {
 
 }  // namespace detail::images
 
-/// Images of a file that `pack` wrote, for the same use as the data set that was packed: the decoder
-/// copies their pixels. A copy shares the mapped file, which must not be changed while it is in use.
+/// Images of a file that `pack` wrote, for the same use as the data set that was packed: the
+/// decoder copies their pixels. A copy shares the mapped file, which must not be changed while it
+/// is in use.
 class packed_images {
  public:
   explicit packed_images(std::string path)

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Decodes regions of PNG images by libpng: gray, palettes, 16 bits and interlaced ones become RGB of
-// 8 bits, as by Pillow's convert("RGB"): transparency is dropped, of 16 bits the upper 8 remain.
+// Decodes regions of PNG images by libpng: gray, palettes, 16 bits and interlaced ones become RGB
+// of 8 bits, as by Pillow's convert("RGB"): transparency is dropped, of 16 bits the upper 8 remain.
 //
 // libpng reports errors by longjmp, which runs no destructors: see images/jpeg.hpp.
 #pragma once

@@ -17,9 +17,9 @@
 
 namespace cordee::inline CORDEE_ABI::detail::images {
 
-/// The pattern with each {first..last} replaced by the numbers from first to last, the rightmost the
-/// fastest; numbers are padded by zeros if first or last begins with 0. Other braces are left as they
-/// are. Throws usage_error for more than a million names.
+/// The pattern with each {first..last} replaced by the numbers from first to last, the rightmost
+/// the fastest; numbers are padded by zeros if first or last begins with 0. Other braces are left
+/// as they are. Throws usage_error for more than a million names.
 inline std::vector<std::string> shard_names(const std::string& pattern) {
   constexpr std::size_t most = 1000000;
   const auto number = [](std::string_view digits, std::uint64_t& value) {

@@ -4,10 +4,11 @@
 // The order of samples in shards, which are read sequentially: shards in a random order, their
 // samples through a shuffle buffer, from which a random one is drawn while the next enters.
 //
-// The buffer is simulated on indices. So the order is a permutation and a function of (seed, epoch),
-// every sample is used once an epoch whatever the number of ranks, and to resume within a shard is to
-// seek. Each rank takes a contiguous range of the order in each update, and finds its samples within
-// about `buffer` places of each other in one or two shards: its reads are nearly sequential.
+// The buffer is simulated on indices. So the order is a permutation and a function of (seed,
+// epoch), every sample is used once an epoch whatever the number of ranks, and to resume within a
+// shard is to seek. Each rank takes a contiguous range of the order in each update, and finds its
+// samples within about `buffer` places of each other in one or two shards: its reads are nearly
+// sequential.
 #pragma once
 
 #include <cstddef>

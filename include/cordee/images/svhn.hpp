@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The cropped digits of SVHN (Netzer et al. 2011), color images of 32x32 pixels, in their MATLAB file:
+// The cropped digits of SVHN (Netzer et al. 2011), color images of 32x32 pixels, in their MATLAB
+// file:
 //
 //   X    bytes, (row, column, channel, image), the row varies fastest
 //   y    1 .. 9, and 10 for the digit 0

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the members of a tar file lie in it, from their headers alone, which libarchive reads (ustar,
-// pax, GNU). Nothing is extracted: a name is a key, never a path. The tar is not compressed, so that
-// members can be read at their offsets.
+// Where the members of a tar file lie in it, from their headers alone, which libarchive reads
+// (ustar, pax, GNU). Nothing is extracted: a name is a key, never a path. The tar is not
+// compressed, so that members can be read at their offsets.
 #pragma once
 
 #include <algorithm>
@@ -45,7 +45,8 @@ inline std::string_view decompressor_of(std::span<const std::uint8_t> file) {
   return {};
 }
 
-/// Why a member of that name and kind is suspicious; empty if it is a regular file at a relative path.
+/// Why a member of that name and kind is suspicious; empty if it is a regular file at a relative
+/// path.
 inline std::string refusal_of(::archive_entry* entry, std::string_view name) {
   if (name.empty()) return "it has no name";
   if (archive_entry_hardlink(entry) != nullptr) return "it is a hard link";
@@ -73,8 +74,8 @@ inline bool is_zero_from(const detail::io::input_file& file, std::uint64_t begin
   return true;
 }
 
-/// The members of a tar but for its folders, in their order. Throws error if it is no tar, truncated
-/// or compressed, or a member is larger than the file.
+/// The members of a tar but for its folders, in their order. Throws error if it is no tar,
+/// truncated or compressed, or a member is larger than the file.
 inline std::vector<tar_member> index_tar(const detail::io::input_file& file) {
   std::array<std::uint8_t, 8> magic{};
   const auto known = static_cast<std::size_t>(std::min<std::uint64_t>(file.size(), magic.size()));

@@ -8,9 +8,9 @@
 //   data                            length
 //   masked CRC-32C of the data      4
 //
-// Shards are indexed by reading the framing alone, 12 bytes a record, and a label by reading what is
-// beside the image. Every rank indexes and opens all
-// shards; in an update it reads a contiguous range of the order (images/shard_order.hpp).
+// Shards are indexed by reading the framing alone, 12 bytes a record, and a label by reading what
+// is beside the image. Every rank indexes and opens all shards; in an update it reads a contiguous
+// range of the order (images/shard_order.hpp).
 #pragma once
 
 #include <algorithm>
@@ -61,7 +61,8 @@ struct record_frame {
   }
 };
 
-/// The records of a file. Throws error if the framing is damaged: what follows cannot be found then.
+/// The records of a file. Throws error if the framing is damaged: what follows cannot be found
+/// then.
 inline std::vector<record_place> index_records(const detail::io::input_file& file) {
   std::vector<record_place> records;
   std::array<std::uint8_t, record_frame::head> head;

@@ -1,12 +1,13 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Images in tar shards by WebDataset's convention: consecutive members with one name up to the first
-// dot are a sample,
+// Images in tar shards by WebDataset's convention: consecutive members with one name up to the
+// first dot are a sample,
 //
 //   train-000.tar:   n01/17.jpg   n01/17.cls   n01/17.json   n01/18.jpg   n01/18.cls ...
 //
-// an image (.jpg, .jpeg or .png) and its label as decimal text (.cls); other members are passed over.
+// an image (.jpg, .jpeg or .png) and its label as decimal text (.cls); other members are passed
+// over.
 //
 // Every rank indexes and opens all shards, by headers and labels alone, and reads images at their
 // offsets. In an update it reads a contiguous range of the order (images/shard_order.hpp), so its
@@ -39,8 +40,8 @@ struct webdataset_options {
   int classes = 0;                    // 0: one more than the largest label
   std::size_t shuffle_buffer = 1000;  // samples; 0 reads each shard in its order
   /// Links, devices, absolute paths and those with .., samples without image or label, and second
-  /// images or labels of a sample. A shard that is damaged or compressed is always an error. An image
-  /// that cannot be decoded is a matter of decoding_options::broken.
+  /// images or labels of a sample. A shard that is damaged or compressed is always an error. An
+  /// image that cannot be decoded is a matter of decoding_options::broken.
   broken_image broken = broken_image::refuse;
 };
 

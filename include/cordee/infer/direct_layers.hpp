@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The layers without weights of an integer network on SIMD registers. Activations are (C / V, H, W, V).
+// The layers without weights of an integer network on SIMD registers. Activations are (C / V, H, W,
+// V).
 #pragma once
 
 #include <algorithm>

@@ -8,8 +8,8 @@
 //   s = sqrt(r1 / r2):   gamma <- gamma / s,  beta <- beta / s,  W2[:, c] <- W2[:, c] s
 //
 // After it r1 = r2. The paper scales W1, whose batch norm it has folded. Pairs are those whose
-// activation no other layer reads: inside of residual blocks. A channel with r1 or r2 of zero, or not
-// finite, stays.
+// activation no other layer reads: inside of residual blocks. A channel with r1 or r2 of zero, or
+// not finite, stays.
 #pragma once
 
 #include <algorithm>
@@ -49,7 +49,7 @@ class pair_finder {
   value relu(const extent&, value x) {
     use(x);
     return values_[x].produced_by == layer::batch_norm ? add_value(layer::relu, values_[x].pair)
-                                                   : add_value(layer::other, {});
+                                                       : add_value(layer::other, {});
   }
   value add(const extent&, value x, value y) {
     use(x);

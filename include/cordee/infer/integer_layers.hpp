@@ -13,10 +13,10 @@
 // R(x, f) = floor(x f + 1/2) for a fixed-point factor f: single rounding (ops/requantize.hpp).
 // Activations between two convolutions are bytes of the second one's quantizer, with zero point z.
 // Where a residual block begins they have 32 bits and no zero point, in 2^-14 of the step of those
-// bytes: the shortcut is added without the rounding and the clipping to bytes, as in training. (With
-// 16 bits, in 2^-6 of a step, one byte in 300 of what is read differs from training's, and then one
-// in 100 of what the next convolution makes of them.) The classifier's weights have 15 bits, since
-// training simulates a classifier of floats.
+// bytes: the shortcut is added without the rounding and the clipping to bytes, as in training.
+// (With 16 bits, in 2^-6 of a step, one byte in 300 of what is read differs from training's, and
+// then one in 100 of what the next convolution makes of them.) The classifier's weights have 15
+// bits, since training simulates a classifier of floats.
 //
 // These definitions are templates over the integer that they compute in, so that a test can put in
 // a type that refuses floating-point numbers.

@@ -156,8 +156,8 @@ std::string onnx_bytes(const N& model, std::span<const Real> plane) {
 }  // namespace detail::infer
 
 /// Writes the network with the weights and running statistics of `plane`. The file is complete or
-/// absent, and folders of the path that are missing are made. Throws error if a layer of a network of
-/// precision int8 has no range. Of a trainer,
+/// absent, and folders of the path that are missing are made. Throws error if a layer of a network
+/// of precision int8 has no range. Of a trainer,
 ///
 ///   run.with_mean_model([&] {
 ///     if (run.comm().rank() == 0) write_onnx("net.onnx", run.model(), run.weights());

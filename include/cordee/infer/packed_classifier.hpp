@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The classifier of an integer network on SIMD registers, as a convolution of bytes by a window of
-// one pixel: the four bytes of a feature x are four pixels, a weight w = 256 h + l of 15 bits is one
-// of each of two filters, and of their sums H[i] and L[i]
+// one pixel: the four bytes of a feature x are four pixels, a weight w = 256 h + l of 15 bits is
+// one of each of two filters, and of their sums H[i] and L[i]
 //
 //   sum over features of w x = sum over i < 4 of 2^(8 i) (256 H[i] + L[i])  -  2^31 sum of w
 //

@@ -1,15 +1,15 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Post-training quantization in one call: a trainer's network in floats, and images to calibrate on,
-// become an integer network.
+// Post-training quantization in one call: a trainer's network in floats, and images to calibrate
+// on, become an integer network.
 //
 //   auto net = quantize_network(run, feed, 8);                            // of min and max
 //   auto net = quantize_network(run, feed, 8, mean_squared_error_range{});
 //
-// It is calibrate (train/calibrate.hpp) of a copy in int8, then integer_network::from; the trainer's
-// network stays as it is. Trainer and loader are those of training: the mean model of all ranks is
-// calibrated on batches of all ranks, and every rank gets the same network.
+// It is calibrate (train/calibrate.hpp) of a copy in int8, then integer_network::from; the
+// trainer's network stays as it is. Trainer and loader are those of training: the mean model of all
+// ranks is calibrated on batches of all ranks, and every rank gets the same network.
 #pragma once
 
 #include <algorithm>

@@ -61,8 +61,8 @@ inline std::string parent_folder(const std::string& path) {
   return slash == std::string::npos ? "." : path.substr(0, slash == 0 ? 1 : slash);
 }
 
-/// Makes the folders of a path that are missing; the error of one that cannot be made is that of the
-/// file which is then written.
+/// Makes the folders of a path that are missing; the error of one that cannot be made is that of
+/// the file which is then written.
 inline void make_folders(const std::string& path) {
   for (std::size_t slash = path.find('/', 1); slash != std::string::npos;
        slash = path.find('/', slash + 1))

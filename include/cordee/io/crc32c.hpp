@@ -14,8 +14,8 @@
 
 namespace cordee::inline CORDEE_ABI::detail::io {
 
-/// table[k][b]: the remainder of the byte b followed by k zero bytes. Made at run time: as a constant
-/// it would be computed by every compiler, 6 % of the umbrella's compile time.
+/// table[k][b]: the remainder of the byte b followed by k zero bytes. Made at run time: as a
+/// constant it would be computed by every compiler, 6 % of the umbrella's compile time.
 inline std::array<std::array<std::uint32_t, 256>, 8> make_crc32c_table() {
   std::array<std::array<std::uint32_t, 256>, 8> table{};
   for (std::uint32_t b = 0; b < 256; ++b) {

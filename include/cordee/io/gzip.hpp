@@ -128,8 +128,8 @@ class decompressed_file {
     return n;
   }
 
-  /// Appends bytes until there are `size` or the file ends. Uses memory for what the file has, which
-  /// `size` may overstate.
+  /// Appends bytes until there are `size` or the file ends. Uses memory for what the file has,
+  /// which `size` may overstate.
   void append_to(std::vector<std::uint8_t>& bytes, std::uint64_t size) {
     constexpr std::uint64_t least = 1u << 20;
     while (bytes.size() < size) {

@@ -33,8 +33,8 @@ struct tensor_entry {
   std::size_t offset = 0, size = 0;
 };
 
-/// An open tensor file, validated: the tensors fill the file without gap or overlap. The header is in
-/// memory; numbers are read from the file when they are requested. Copies share the file.
+/// An open tensor file, validated: the tensors fill the file without gap or overlap. The header is
+/// in memory; numbers are read from the file when they are requested. Copies share the file.
 class tensor_file {
  public:
   static tensor_file open(const std::convertible_to<std::string> auto& path) {

@@ -110,8 +110,8 @@ std::optional<std::string_view> find_duplicate(Names names) {
   return twice == names.end() ? std::nullopt : std::optional(*twice);
 }
 
-/// Throws error for what torch.save writes (.pt, .pth): a zip archive of pickles or, before PyTorch 1.6,
-/// a pickle. As a length of safetensors' header such bytes exceed the largest.
+/// Throws error for what torch.save writes (.pt, .pth): a zip archive of pickles or, before PyTorch
+/// 1.6, a pickle. As a length of safetensors' header such bytes exceed the largest.
 void expect_not_pickled(const std::convertible_to<std::string> auto& path,
                         std::span<const std::uint8_t> first_bytes) {
   const auto begins_with = [&](std::initializer_list<std::uint8_t> bytes) {

@@ -10,10 +10,10 @@
 //   x' <- clip(x' - step sign(d loss(x', y'; v) / d x'), x - epsilon, x + epsilon)   `steps` times
 //   loss = (loss(x, y; w) + loss(x', y; w')) / 2
 //
-// x' stays within 0 .. 255. v are the weights of the step before (`stale`), so that x' does not wait
-// for the update, or w' (DisAdv). w' has the weights of w, and scales, shifts and running statistics
-// of its own in its batch norms: "adversarial.bn1.weight" and so on. v and x' use those. Evaluation
-// uses w alone.
+// x' stays within 0 .. 255. v are the weights of the step before (`stale`), so that x' does not
+// wait for the update, or w' (DisAdv). w' has the weights of w, and scales, shifts and running
+// statistics of its own in its batch norms: "adversarial.bn1.weight" and so on. v and x' use those.
+// Evaluation uses w alone.
 //
 // A step costs that of twice the images, and the forward pass and input gradient of `steps` times
 // the images. v is not saved: the first step after a resume, and after an evaluation of averaged

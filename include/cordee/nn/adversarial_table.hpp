@@ -9,8 +9,8 @@
 //   "adversarial." and the name of each of these
 //
 // A forward pass touches a plane's statistics alone, so the network finds the first ones in a plane
-// that begins statistics_shift numbers later, and the second ones in one that begins adversarial_shift
-// later.
+// that begins statistics_shift numbers later, and the second ones in one that begins
+// adversarial_shift later.
 #pragma once
 
 #include <array>

@@ -73,8 +73,8 @@ class batch_norm_node {
     pass.device.copy(packed + padded(), pass.plane + beta_, channels * sizeof(real), pass.s);
   }
 
-  /// For the convolution before it: where it writes the statistics of its output, which forward then
-  /// does not compute; null if they are not of one group of this rank's samples.
+  /// For the convolution before it: where it writes the statistics of its output, which forward
+  /// then does not compute; null if they are not of one group of this rank's samples.
   auto statistics_of(const forward_pass<B>& pass)
     requires(B::computes_statistics)
   {

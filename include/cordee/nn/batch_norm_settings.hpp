@@ -17,8 +17,8 @@ struct batch_norm_settings {
   /// The epoch from which running statistics are frozen: training normalizes by them.
   double freeze_batch_norm_at = std::numeric_limits<double>::infinity();
   /// False: no moving averages (Akiba et al., 2017). The running statistics are the mean and the
-  /// biased variance of the last batch, by which it was normalized, and evaluation takes their means
-  /// over ranks. Not written for GPUs yet.
+  /// biased variance of the last batch, by which it was normalized, and evaluation takes their
+  /// means over ranks. Not written for GPUs yet.
   bool batch_norm_moving_average = true;
 
   bool has_ghost_batches = false;  // of the layers

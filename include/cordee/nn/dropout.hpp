@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Dropout as a layer (ops/dropout.hpp), of the network's `dropout_rate`; in evaluation it does nothing.
+// Dropout as a layer (ops/dropout.hpp), of the network's `dropout_rate`; in evaluation it does
+// nothing.
 #pragma once
 
 #include <type_traits>

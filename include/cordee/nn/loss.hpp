@@ -15,16 +15,16 @@
 //   };
 //   using net = resnet<18, fp32, cpu>::with_loss<squared_hinge>;
 //
-// The targets of a sample add up to 1: y is 1 for its label, 0 for the other classes, or between for
-// two labels of a mixed sample. `s` offers
+// The targets of a sample add up to 1: y is 1 for its label, 0 for the other classes, or between
+// for two labels of a mixed sample. `s` offers
 //
 //   s.classes()        their number K
 //   s.sum(f)           the sum over the classes of f(z, y)
 //   s.max_logit()      max z; at most once
 //   s.target_logit()   the sum of y z
 //
-// On a GPU the threads of a block share a sample's classes, and each calls sum and max_logit. Backward
-// begins at the mean of the samples' losses. Members may be
+// On a GPU the threads of a block share a sample's classes, and each calls sum and max_logit.
+// Backward begins at the mean of the samples' losses. Members may be
 //
 //   in_evaluation()    the loss that evaluation reports, if it is another one
 //   check()            throws usage_error for values without meaning

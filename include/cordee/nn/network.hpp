@@ -80,8 +80,8 @@ class network
             "dropout before linear");
   }
   /// From now on passes leave these trainable segments as they are, and batch norms among them
-  /// normalize by their running statistics. Empty: none; otherwise a flag for each. Backward ends at
-  /// the first one that is not frozen.
+  /// normalize by their running statistics. Empty: none; otherwise a flag for each. Backward ends
+  /// at the first one that is not frozen.
   [[gnu::cold]] void freeze(std::span<const std::uint8_t> frozen) {
     frozen_.set(frozen, tensors());
   }

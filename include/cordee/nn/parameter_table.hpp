@@ -207,8 +207,8 @@ struct network_facts {
   }
 };
 
-/// The initial values of a plane of `size` numbers, a function of the seed alone. Drawn on the host,
-/// so that they are the same bits on every device (docs/primitives.md).
+/// The initial values of a plane of `size` numbers, a function of the seed alone. Drawn on the
+/// host, so that they are the same bits on every device (docs/primitives.md).
 template <class Real>
 [[gnu::cold]] std::vector<Real> draw_weights(std::span<const segment> table,
                                              std::span<const initializer> initializers,

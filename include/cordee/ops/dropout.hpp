@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Inverted dropout (Srivastava et al., 2014): y = x / (1 - rate) where a number is kept, 0 elsewhere.
+// Inverted dropout (Srivastava et al., 2014): y = x / (1 - rate) where a number is kept, 0
+// elsewhere.
 //
 // Whether it is kept is a function of (seed, step, sample, layer, position) by counter-based random
 // numbers, so no mask is stored, backward computes it again, and neither ranks nor a resume change

@@ -29,8 +29,8 @@ namespace cordee::inline CORDEE_ABI {
 
 namespace detail::ops {
 
-/// The sum of P log(P / Q) for the first i bins. Infinite where the last one is empty and numbers lie
-/// beyond.
+/// The sum of P log(P / Q) for the first i bins. Infinite where the last one is empty and numbers
+/// lie beyond.
 [[gnu::cold]] inline double relative_entropy(std::span<const double> h, double total, std::size_t i,
                                              std::size_t levels) {
   double inside = 0, sum = 0;

@@ -3,8 +3,8 @@
 //
 // What passes of a loss share: targets, ranks of a label's logit, metrics as a device sums them.
 //
-// The target y of a sample is onehot(label), or w onehot(label) + (1 - w) onehot(other label) of one
-// that was mixed of two. The losses are policies (nn/loss.hpp).
+// The target y of a sample is onehot(label), or w onehot(label) + (1 - w) onehot(other label) of
+// one that was mixed of two. The losses are policies (nn/loss.hpp).
 #pragma once
 
 #include <cstddef>
@@ -61,8 +61,8 @@ struct class_target {
   }
 };
 
-/// The labels of a batch, as kernels read them. `other_labels` and `weights` are null unless samples
-/// were mixed.
+/// The labels of a batch, as kernels read them. `other_labels` and `weights` are null unless
+/// samples were mixed.
 struct batch_targets {
   const std::int32_t* labels = nullptr;        // (samples)
   const std::int32_t* other_labels = nullptr;  // (samples)

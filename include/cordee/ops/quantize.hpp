@@ -9,9 +9,9 @@
 //   dL/dx = dL/dx' where low <= round(x (1 / s)) + z <= high, 0 elsewhere   (straight through)
 //
 // Rounding is half to even. Activations are quantised per tensor, to 0 .. 255. Weights are
-// quantised per output channel and symmetrically, z = 0, s = max|W| / (2^(b-1) - 1) of b bits, 127 of
-// 8; they are never clipped, so none of their gradients is masked. A range that is not finite has the scale NaN, and so
-// everything dequantised with it is NaN.
+// quantised per output channel and symmetrically, z = 0, s = max|W| / (2^(b-1) - 1) of b bits, 127
+// of 8; they are never clipped, so none of their gradients is masked. A range that is not finite
+// has the scale NaN, and so everything dequantised with it is NaN.
 #pragma once
 
 #include <algorithm>

@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The direction of an optimizer, for wrappers that have a momentum of their own: `write_direction`
-// replaces the gradient of the rank by decay, ratio and scale of the optimizer without its momentum.
-// An optimizer with `momentum` gives g + weight_decay w, times its ratio. One with `beta1` gives
-// (1 - beta1) times its step without the first moment, since a momentum of beta1 multiplies a
-// constant direction by 1 / (1 - beta1), where a running average does not. Its second moment lies in
-// the last `direction_slots` of its slots.
+// replaces the gradient of the rank by decay, ratio and scale of the optimizer without its
+// momentum. An optimizer with `momentum` gives g + weight_decay w, times its ratio. One with
+// `beta1` gives (1 - beta1) times its step without the first moment, since a momentum of beta1
+// multiplies a constant direction by 1 / (1 - beta1), where a running average does not. Its second
+// moment lies in the last `direction_slots` of its slots.
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// QG-DmSGD, decentralized SGD with quasi-global momentum (Lin et al. 2021): the momentum is a running
-// average of what the weights moved by after mixing, so that it follows the ranks' common direction.
+// QG-DmSGD, decentralized SGD with quasi-global momentum (Lin et al. 2021): the momentum is a
+// running average of what the weights moved by after mixing, so that it follows the ranks' common
+// direction.
 //
 //   d_i = g_i + weight_decay w_i
 //   z_i = sum_j W_ij (w_j - lr d_j - momentum u_j)       Nesterov: - lr d - momentum (momentum u + lr d)

@@ -11,7 +11,8 @@
 //
 // In P the learning rate stands outside the momentum (PyTorch; the first buffer is d, not
 // dampened; without momentum nothing is), in C inside it (Caffe2, TensorFlow). They agree while it
-// is constant, and while it changes if C has the momentum correction of Goyal et al. 2017, remark 2.
+// is constant, and while it changes if C has the momentum correction of Goyal et al. 2017, remark
+// 2.
 #pragma once
 
 #include <string>

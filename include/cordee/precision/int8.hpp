@@ -68,8 +68,8 @@ struct int8 {
 };
 static_assert(Quantized<int8>);
 
-/// int8 whose convolutions have weights of fewer bits, -(2^(b-1) - 1) .. 2^(b-1) - 1: of 2 bits -1, 0
-/// and 1. Activations stay bytes. For the CPU.
+/// int8 whose convolutions have weights of fewer bits, -(2^(b-1) - 1) .. 2^(b-1) - 1: of 2 bits -1,
+/// 0 and 1. Activations stay bytes. For the CPU.
 template <int WeightBits>
 struct low_bit_weights : int8 {
   static_assert(WeightBits >= 2 && WeightBits <= 8, "weights have 2 to 8 bits");

@@ -11,14 +11,14 @@
 //   hold       lr' until (1 - cooldown_share) E; left out with immediate_cooldown
 //   cooldown   lr' (1 + cos(pi t/T)) / 2,  T the updates that are left, the first one with t = 1
 //
-// A loss that explodes is a minimum in the past and ends the warm-up, `patience` epochs later; where it
-// explodes within a few updates the process, which is smooth, has its minimum near that place, on
-// either side. Losses that are no numbers are left out: if all are from an update on, nothing shows
-// that the minimum is past. The trainer ends a run whose gradients stay so.
+// A loss that explodes is a minimum in the past and ends the warm-up, `patience` epochs later;
+// where it explodes within a few updates the process, which is smooth, has its minimum near that
+// place, on either side. Losses that are no numbers are left out: if all are from an update on,
+// nothing shows that the minimum is past. The trainer ends a run whose gradients stay so.
 //
-// A warm-up without a switch is followed by its last learning rate. With gpytorch's and the authors'
-// constants and order of decisions; the subsets are other random ones. W here is not rounded to
-// whole updates.
+// A warm-up without a switch is followed by its last learning rate. With gpytorch's and the
+// authors' constants and order of decisions; the subsets are other random ones. W here is not
+// rounded to whole updates.
 #pragma once
 
 #include <algorithm>

@@ -34,9 +34,9 @@ struct gp_prediction {
   std::vector<double> mean, variance, with_last;  // (points) each
 };
 
-/// Probability that the curve has been lower than it is at its end: the largest one, over the points
-/// before the last, that the curve there is below the last. 1e-4 is added to the variances of the
-/// differences.
+/// Probability that the curve has been lower than it is at its end: the largest one, over the
+/// points before the last, that the curve there is below the last. 1e-4 is added to the variances
+/// of the differences.
 inline double past_minimum_probability(const gp_prediction& p) {
   const std::size_t last = p.mean.size() - 1;
   double most = 0;

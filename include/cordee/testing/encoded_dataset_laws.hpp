@@ -67,8 +67,8 @@ std::string label_is_that_of_read(const S& dataset, const detail::testing::encod
   return {};
 }
 
-/// There are examples and classes; labels are within 0 .. classes - 1; names are not empty and those
-/// of two examples differ.
+/// There are examples and classes; labels are within 0 .. classes - 1; names are not empty and
+/// those of two examples differ.
 template <EncodedDataset S>
 std::string has_labels_and_names(const S& dataset, const detail::testing::encoded_sample& sample) {
   detail::testing::report r;

@@ -263,8 +263,8 @@ class bucket_exchange {
     planes_.add_local_norms(b.segments, b.first_segment, s);
   }
 
-  // Hands what the optimizer proposes for one bucket, if anything, to the courier. Out of line: it is
-  // called in three places.
+  // Hands what the optimizer proposes for one bucket, if anything, to the courier. Out of line: it
+  // is called in three places.
   [[gnu::noinline]] void post(const bucket& b, bool finite, stream s) {
     const span proposal =
         optimizer_.propose(planes_.view_of(b.segments, b.first_segment, finite), info_, s);

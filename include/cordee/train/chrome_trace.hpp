@@ -7,7 +7,8 @@
 //   compute    step: input, forward, backward, wait for exchange, update; validation
 //   exchange   the exchange of each bucket, with its number
 //
-// Times are of the host. Work of a GPU is seen by its launches alone: nvtx.hpp is for its profiler.
+// Times are of the host. Work of a GPU is seen by its launches alone: device/cuda_nvtx.hpp is for
+// its profiler.
 #pragma once
 
 #include <algorithm>
@@ -149,9 +150,9 @@ std::vector<std::string> gather_texts(const Communicator& comm, std::string text
 }  // namespace detail::train
 
 /// Records `steps` updates of a fit on every rank, after the first `skip` ones; then rank 0 writes
-/// `path`. Times count from when all ranks have come to the beginning of the fit. A resumed run, and a
-/// further fit, write a file of their own: trace.step-1200.json beside trace.json. One object in a
-/// fit, of each rank. Throws error before the first step if the file cannot be written.
+/// `path`. Times count from when all ranks have come to the beginning of the fit. A resumed run,
+/// and a further fit, write a file of their own: trace.step-1200.json beside trace.json. One object
+/// in a fit, of each rank. Throws error before the first step if the file cannot be written.
 ///
 ///   run.fit(feed, 90, validation{held_out}, chrome_trace{"trace.json"});
 struct chrome_trace {

@@ -71,8 +71,8 @@ template <class M, class Data>
                        M::classes, ": give the network the data's image and number of classes"));
 }
 
-/// f() with the exact mean of what differs between ranks, of the weights' average where the optimizer
-/// keeps one; both are restored afterwards.
+/// f() with the exact mean of what differs between ranks, of the weights' average where the
+/// optimizer keeps one; both are restored afterwards.
 template <class Run, class F>
 auto with_mean_model(Run& run, const F& f) {
   using real = typename Run::Real;
@@ -99,8 +99,8 @@ auto with_mean_model(Run& run, const F& f) {
   return result;
 }
 
-/// Forward passes of the mean model over this rank's slice of the data; f(batch) after each. Returns
-/// what result() returns while the mean model is in place. Collective.
+/// Forward passes of the mean model over this rank's slice of the data; f(batch) after each.
+/// Returns what result() returns while the mean model is in place. Collective.
 template <class Run, class Data, class F, class Result>
 auto over_slice(Run& run, const Data& dataset, const normalization& norm, int batch_size,
                 int decode_threads, const F& f, const Result& result) {

@@ -3,9 +3,9 @@
 //
 // The gradient noise scale, which says how large a batch still pays (McCandlish et al. 2018).
 //
-// E |g_B|^2 = |G|^2 + tr(S)/B for the mean gradient g_B of B samples, of which G is the true gradient
-// and S the covariance of one sample's. A step has it for two B at once: b, a rank's own before the
-// reduction (the mean over ranks), and B, the mean over ranks. Hence, each unbiased,
+// E |g_B|^2 = |G|^2 + tr(S)/B for the mean gradient g_B of B samples, of which G is the true
+// gradient and S the covariance of one sample's. A step has it for two B at once: b, a rank's own
+// before the reduction (the mean over ranks), and B, the mean over ranks. Hence, each unbiased,
 //
 //   |G|^2 = (B |g_B|^2 - b |g_b|^2) / (B - b)        tr(S) = (|g_b|^2 - |g_B|^2) / (1/b - 1/B)
 //
@@ -84,8 +84,8 @@ struct gradient_noise {
 
  private:
   [[nodiscard]] double mean(std::size_t k) const { return averages[k] / averages[0]; }
-  // Of two weighted means, from the mean of the product: the sample covariance by the squares of the
-  // weights, of which a few large ones leave few independent steps.
+  // Of two weighted means, from the mean of the product: the sample covariance by the squares of
+  // the weights, of which a few large ones leave few independent steps.
   [[nodiscard]] double covariance(std::size_t product, std::size_t a, std::size_t b) const {
     const double share = averages[6] / (averages[0] * averages[0]);  // 1 / independent steps
     if (!(share < 1)) return 0;

@@ -86,8 +86,9 @@ class graph_cache<M, O, R, true> {
   [[nodiscard]] bool joins(bool courier_is_threaded) const {
     return requested_ && !courier_is_threaded && captures_exchange && O::needs != agreement::loose;
   }
-  /// Effects: launches what f launches on s, where a pass overwrites gradients or adds to them. Returns whether that was a replay, in which case the
-  /// host's part of f (its callbacks) was not executed.
+  /// Effects: launches what f launches on s, where a pass overwrites gradients or adds to them.
+  /// Returns whether that was a replay, in which case the host's part of f (its callbacks) was not
+  /// executed.
   template <class F>
   bool run(graph_section section, const M& model, batch<D> b, typename D::stream s, const F& f,
            bool overwrites = false) {

@@ -18,11 +18,11 @@
 //   gather        all ranks get all W (all-gather): the same bits everywhere
 //
 // Factors have the sizes of their layers, (C window^2)^2 and K^2, which is no plane's size, so
-// they are the trainer's, beside the arena. With `refresh` n they are computed in every n-th applied
-// step and kept in between (stale factors): then each rank's sums are part of its run_state, and a
-// resumed run has the bits of the uninterrupted one. Resumed by another number of ranks, which own
-// other layers, it computes them in its first step. Tensors of other layers keep their gradient.
-// Exchanges follow those of the gradient. Not written for GPUs yet.
+// they are the trainer's, beside the arena. With `refresh` n they are computed in every n-th
+// applied step and kept in between (stale factors): then each rank's sums are part of its
+// run_state, and a resumed run has the bits of the uninterrupted one. Resumed by another number of
+// ranks, which own other layers, it computes them in its first step. Tensors of other layers keep
+// their gradient. Exchanges follow those of the gradient. Not written for GPUs yet.
 #pragma once
 
 #include <string>

@@ -47,9 +47,9 @@ struct mllog_options {
 
 namespace detail::train {
 
-/// A resumed run appends, and the lines of updates that it repeats are removed first: the log is that
-/// of one run. A further fit with the same object is another run in the same file. Throws error
-/// before the first step if the file cannot be written.
+/// A resumed run appends, and the lines of updates that it repeats are removed first: the log is
+/// that of one run. A further fit with the same object is another run in the same file. Throws
+/// error before the first step if the file cannot be written.
 template <class Log = step_log>
 class basic_mllog {
  public:

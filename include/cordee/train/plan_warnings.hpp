@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is likely a mistake in a run that is about to start: a sentence each, with the numbers and the
-// remedy. `fit` gives them to its callbacks (run_plan::warnings), `describe` lists them.
+// What is likely a mistake in a run that is about to start: a sentence each, with the numbers and
+// the remedy. `fit` gives them to its callbacks (run_plan::warnings), `describe` lists them.
 #pragma once
 
 #include <algorithm>

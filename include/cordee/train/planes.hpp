@@ -174,8 +174,8 @@ class planes {
       f(view_of(trainables(), 0, true), s);
   }
 
-  /// f(segment, |w|, |g|, square root of the optimizer's sum) for each trainable segment, of the norms
-  /// that the optimizer got last. Blocks the host.
+  /// f(segment, |w|, |g|, square root of the optimizer's sum) for each trainable segment, of the
+  /// norms that the optimizer got last. Blocks the host.
   template <class F>
   void for_norms(stream s, const F& f) const {
     const auto weights = copy_to_host(device_, squared_weight_norms_.span(), s);

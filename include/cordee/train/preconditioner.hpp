@@ -14,8 +14,8 @@
 //
 // It is a member of the trainer's bucket_exchange: what it holds has another size than a plane. It
 // is reached by the type alone, so that a trainer of another optimizer has neither the member nor
-// the calls. The optimizer needs the exact mean, and has no use for norms, which are of the gradient
-// before.
+// the calls. The optimizer needs the exact mean, and has no use for norms, which are of the
+// gradient before.
 #pragma once
 
 #include <concepts>

@@ -76,8 +76,8 @@ class readback {
 };
 
 /// Copies to page-locked memory, enqueued with the step's work, which the host reads after a single
-/// wait. The wait is on a stream of its own, for an event of the compute stream and not for the work
-/// behind it.
+/// wait. The wait is on a stream of its own, for an event of the compute stream and not for the
+/// work behind it.
 template <class M>
 class readback<M, true> {
   using D = typename M::device;

@@ -102,8 +102,8 @@ void pool_statistics(Run& run) {
   });
 }
 
-/// Every rank's running statistics become those of the next `updates` updates of `feed`, a loader of
-/// the training set of its own, under the mean model, and as training takes them:
+/// Every rank's running statistics become those of the next `updates` updates of `feed`, a loader
+/// of the training set of its own, under the mean model, and as training takes them:
 /// batch_norm_over, ghost batches. Frozen layers keep theirs. Collective.
 template <class Run, detail::train::Feed F>
 void recalibrate(Run& run, F& feed, int updates) {

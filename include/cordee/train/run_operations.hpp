@@ -77,9 +77,9 @@ class run_operations {
     return run().abort_peers_on_throw([&] { return load_weights(run(), path, options); });
   }
 
-  /// Continues from the newest whole checkpoint in `folder`: call it before fit. False if the folder
-  /// has none. What must be as it was, and what may change: checkpoint/compatibility.hpp. Component
-  /// checkpoint (checkpoint/resume.hpp).
+  /// Continues from the newest whole checkpoint in `folder`: call it before fit. False if the
+  /// folder has none. What must be as it was, and what may change: checkpoint/compatibility.hpp.
+  /// Component checkpoint (checkpoint/resume.hpp).
   bool resume(const std::string& folder) {
     static_assert(
         requires(Run& r) { resume_run(r, folder); },

@@ -144,8 +144,8 @@ void agree_on_schedule(Run& run) {
   }
 }
 
-/// Passes the parts of `state` to the schedule, the reducer and the preconditioner. Throws error for
-/// a schedule of another kind, and for factors of other layers. Collective.
+/// Passes the parts of `state` to the schedule, the reducer and the preconditioner. Throws error
+/// for a schedule of another kind, and for factors of other layers. Collective.
 template <class Real, class S, class R, class P>
 [[gnu::cold]] void restore_policies(const run_state& state, S& schedule, const R& reducer,
                                     P& preconditioner) {

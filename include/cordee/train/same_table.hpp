@@ -62,8 +62,8 @@ template <class Communicator>
   throw error(concat("trainer: ", describe_other_setting(comm, own, other)));
 }
 
-/// As above, of a trainer's parts. Throws also, of a single rank too, for a schedule that is invalid
-/// at epoch 0.
+/// As above, of a trainer's parts. Throws also, of a single rank too, for a schedule that is
+/// invalid at epoch 0.
 template <class M, class O, class S, class R>
 [[gnu::cold]] void expect_same_trainers(const M& model, const O& optimizer, const S& schedule,
                                         const R& reducer, const trainer_options& options,

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether the ranks' weights will stay together: computed before the first step from the topology and
-// the momentum, measured during the run (docs/mathematics_ranks.md, 6.1 to 6.3).
+// Whether the ranks' weights will stay together: computed before the first step from the topology
+// and the momentum, measured during the run (docs/mathematics_ranks.md, 6.1 to 6.3).
 #pragma once
 
 #include <string>

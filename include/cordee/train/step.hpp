@@ -37,9 +37,9 @@ struct trainer_options {
   /// Throw at construction if momentum diverges on the reducer's topology (stability_check.hpp).
   bool check_stability = true;
   /// Batch norm's statistics are over the samples of so many consecutive ranks (Ying et al., 2018),
-  /// of fewer in the last group if it does not divide the ranks; 0: of all (SyncBatchNorm). Those of
-  /// all over `native<nccl>` are summed on the GPU in stream order; otherwise each layer has three
-  /// small exchanges of the host's.
+  /// of fewer in the last group if it does not divide the ranks; 0: of all (SyncBatchNorm). Those
+  /// of all over `native<nccl>` are summed on the GPU in stream order; otherwise each layer has
+  /// three small exchanges of the host's.
   int batch_norm_over = 1;
   /// Measure the gradient noise scale in each step (gradient_noise.hpp), by one more norm of this
   /// rank's gradient. `fit` reports it in step_record::noise.

@@ -39,7 +39,7 @@
 namespace cordee::inline CORDEE_ABI {
 
 /// Trains a model, which must outlive it, with an optimizer, a schedule and a reducer, and owns the
-/// arena. Construction is collective: all ranks start from rank 0's weights. See run_operations.hpp.
+/// arena. Construction is collective: all ranks get rank 0's weights. See run_operations.hpp.
 template <Model M, class O, class S, class R>
 class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
  public:
@@ -85,8 +85,8 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
 
   /// One update from this rank's micro-batches. `epoch` is the position in the schedule;
   /// meanwhile() runs on the host while the device computes or ranks exchange, maybe before the
-  /// weights change. Collective; throws on every rank when one fails, and then weights and slots may
-  /// be those of half a step.
+  /// weights change. Collective; throws on every rank when one fails, and then weights and slots
+  /// may be those of half a step.
   template <std::invocable F = detail::train::no_work>
   step_outcome step(std::span<const batch<device>> micro, double epoch, const F& meanwhile = {}) {
     return abort_peers_on_throw([&] { return take_step(micro, epoch, meanwhile); });

@@ -30,8 +30,8 @@ const auto& innermost(const O& optimizer) {
     return optimizer;
 }
 
-/// That of a segment, at its learning rate: f(optimizer, learning rate). Of groups that of its group,
-/// if its updates are not multiplied by 0.
+/// That of a segment, at its learning rate: f(optimizer, learning rate). Of groups that of its
+/// group, if its updates are not multiplied by 0.
 template <class O, class F>
 void for_optimizer_of(const O& outer, const segment& s, double learning_rate, const F& f) {
   if constexpr (requires { outer.optimizer; })
@@ -43,8 +43,8 @@ void for_optimizer_of(const O& outer, const segment& s, double learning_rate, co
     f(outer, learning_rate);
 }
 
-/// As LARS: a function of the norms of weights and gradient, or of their decayed sum, of the decay and
-/// of the learning rate.
+/// As LARS: a function of the norms of weights and gradient, or of their decayed sum, of the decay
+/// and of the learning rate.
 template <class O>
 concept RatioOfGradient = requires(const O& o, kind what) {
   o.adapt_on(what);

@@ -25,7 +25,8 @@ namespace cordee::inline CORDEE_ABI {
 
 namespace detail::train {
 
-/// Events of record_time() have a time; seconds_between(begin, end) requires that both are complete.
+/// Events of record_time() have a time; seconds_between(begin, end) requires that both are
+/// complete.
 template <class D>
 concept EventTimer = requires(const D d, typename D::stream s, const typename D::event& e) {
   { d.record_time(s) } -> std::same_as<typename D::event>;
@@ -78,9 +79,9 @@ class upload {
     return next.batches;
   }
 
-  /// Seconds of the updates that have been copied since the last call, each from its first byte into
-  /// pinned memory to its last in the device's: of all but the last two calls of `to`, which may be in
-  /// progress. 0 on a device whose events have no time.
+  /// Seconds of the updates that have been copied since the last call, each from its first byte
+  /// into pinned memory to its last in the device's: of all but the last two calls of `to`, which
+  /// may be in progress. 0 on a device whose events have no time.
   [[nodiscard]] double take_seconds() { return std::exchange(seconds_, 0.0); }
 
  private:

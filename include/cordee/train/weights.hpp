@@ -151,8 +151,8 @@ void write_gradients(Run& run, const std::string& path) {
                  run.segments().first(core::count_trainable(run.segments())), {});
 }
 
-/// Rank 0 reads and broadcasts the weights. Optimizer state stays as it is. Returns the names of the
-/// segments that were not in the file or not read, on every rank. Collective.
+/// Rank 0 reads and broadcasts the weights. Optimizer state stays as it is. Returns the names of
+/// the segments that were not in the file or not read, on every rank. Collective.
 template <class Run>
 std::vector<std::string> load_weights(Run& run, const std::string& path, load_options options) {
   using Real = typename Run::Real;

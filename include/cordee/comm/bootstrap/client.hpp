@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One rank's connection to rank 0's bootstrap server: the control channel of NCCL runs, which every
-// wait polls.
+// One rank's connection to rank 0's bootstrap server: the control channel of runs over NCCL
+// and ZeroMQ, which every wait polls.
 #pragma once
 
 #include <chrono>

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the ranks of nccl::launch and zeromq::launch find rank 0's bootstrap server: by a file that all can read, by an
-// existing communicator, or by an address that every rank is started with.
+// How the ranks of nccl::launch and zeromq::launch find rank 0's bootstrap server: by a file that
+// all can read, by an existing communicator, or by an address that every rank is started with.
 #pragma once
 
 #include <array>
@@ -112,8 +112,8 @@ template <class Variable>
 }  // namespace detail::comm
 
 /// An address that every rank is started with: MASTER_ADDR and MASTER_PORT, as torchrun sets them,
-/// or another one. A run of one rank needs none. Rank 0 listens at that address until all ranks have
-/// joined. Where other users can reach it, start every rank with the same secret in
+/// or another one. A run of one rank needs none. Rank 0 listens at that address until all ranks
+/// have joined. Where other users can reach it, start every rank with the same secret in
 /// CORDEE_SECRET_KEY, or in a file that CORDEE_SECRET_KEY_FILE names.
 struct rendezvous_tcp {
   std::optional<detail::comm::master_address> address =

@@ -1,14 +1,15 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What NCCL does not carry: at the start each rank's host and GPU, later which rank failed and why,
-// and which ranks left. A thread of rank 0 forwards it, whatever rank 0's other threads do; a rank
-// whose connection closes before it has left has died.
+// What ranks as processes without MPI need beside their data: at the start each rank's host and
+// address or GPU, later which rank failed and why, and which ranks left. A thread of rank 0
+// forwards it, whatever rank 0's other threads do; a rank whose connection closes before it has
+// left has died.
 //
 // Any process that reaches the port may connect. It counts only if its first message has the run's
 // secret, which is sent as it is: this keeps out processes of other users and runs, not one that
-// reads the network. Until then it may send only that message, has five seconds, and gets no answer;
-// when all ranks have joined, nothing listens any more.
+// reads the network. Until then it may send only that message, has five seconds, and gets no
+// answer; when all ranks have joined, nothing listens any more.
 #pragma once
 
 #include <atomic>

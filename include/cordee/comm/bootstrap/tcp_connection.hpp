@@ -160,8 +160,9 @@ class tcp_connection {
 class listener {
  public:
   /// Only at the address that `host` names, if that is an address or "localhost", or a name that
-  /// resolves to an address of this host's network; otherwise at all addresses. (On many hosts their
-  /// own name is the loopback's, and in a cluster MASTER_ADDR may be an address that is translated.)
+  /// resolves to an address of this host's network; otherwise at all addresses. (On many hosts
+  /// their own name is the loopback's, and in a cluster MASTER_ADDR may be an address that is
+  /// translated.)
   explicit listener(int port, const std::string& host = {})
       : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
     const int yes = 1;

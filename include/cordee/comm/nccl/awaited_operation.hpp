@@ -58,8 +58,8 @@ struct nccl_awaited_operation {
                        " on context ", context, ", which sends ", sent,
                        ": the ranks disagree on what they exchange", error_context::suffix()));
   }
-  /// "rank 1 to send 16 bytes, rank 2 to receive 16 bytes on context 0", without receives whose size
-  /// has arrived.
+  /// "rank 1 to send 16 bytes, rank 2 to receive 16 bytes on context 0", without receives whose
+  /// size has arrived.
   [[nodiscard, gnu::cold]] std::string describe_pending(int context) const {
     if (is_collective()) return concat("every rank to ", collective, " on context ", context);
     std::string text;

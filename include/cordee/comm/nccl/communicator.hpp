@@ -9,9 +9,9 @@
 // communicators ("Using NCCL with CUDA Graphs", 2.30), and requires that their state be
 // ncclSuccess before further calls of CUDA ("Nonblocking Group Operation"). NCCL notes the graph in
 // the call and launches from a thread of its own (ncclPlannerSetCapturingGraph in src/enqueue.cc,
-// ncclGroupEndInternal in src/group.cc, 2.30), which thread-local capture (device/cuda.cuh) permits;
-// the guide of 2.12 names that mode for ranks as threads ("Capture modes"). The first steps, which
-// are not captured, make the connections. All of this is read, not run.
+// ncclGroupEndInternal in src/group.cc, 2.30), which thread-local capture (device/cuda.cuh)
+// permits; the guide of 2.12 names that mode for ranks as threads ("Capture modes"). The first
+// steps, which are not captured, make the connections. All of this is read, not run.
 //
 // ncclCommAbort ends what is in flight first, and then blocks until the last CUDA graph that has
 // captured a collective is destroyed; where one has, it runs on a thread, so that the exception

@@ -103,8 +103,8 @@ class nccl_context {
     });
   }
 
-  /// The same, without a wait for the GPU: returns when NCCL has enqueued it on the stream, or where
-  /// that is being captured, in the graph. What becomes of it, await_enqueued() throws.
+  /// The same, without a wait for the GPU: returns when NCCL has enqueued it on the stream, or
+  /// where that is being captured, in the graph. What becomes of it, await_enqueued() throws.
   void enqueue_all_reduce(void* x, std::size_t n, ncclDataType_t type, ncclRedOp_t reduction,
                           cudaStream_t s) {
     if (n == 0) return;

@@ -198,8 +198,8 @@ class simulated_world {
     std::uint64_t timed_bytes = 0, sent_messages = 0, sent_bytes = 0;
   };
 
-  /// f(); what it throws fails the run, and is returned, since a fiber must not be switched inside of
-  /// a handler.
+  /// f(); what it throws fails the run, and is returned, since a fiber must not be switched inside
+  /// of a handler.
   template <class F>
   std::exception_ptr run_part(int rank, const F& f) {
     try {

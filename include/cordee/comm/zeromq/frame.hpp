@@ -3,9 +3,9 @@
 //
 // What a ZeroMQ message contains: a header, and for data at most a chunk of a transfer.
 //
-// Long transfers travel in chunks, so that no connection can make a rank allocate more than one, and
-// the sender copies the next while libzmq sends the one before. Numbers are in the order of bytes of
-// the sender; a magic number in the other order is not ours.
+// Long transfers travel in chunks, so that no connection can make a rank allocate more than one,
+// and the sender copies the next while libzmq sends the one before. Numbers are in the order of
+// bytes of the sender; a magic number in the other order is not ours.
 #pragma once
 
 #include <cstddef>

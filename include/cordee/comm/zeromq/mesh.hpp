@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A rank's connections to all ranks, itself included: a DEALER socket to each, on which it sends,
-// and one acceptor, at which all arrive. What has arrived waits in a queue for each context and peer.
-// Never blocks. Used by one thread at a time.
+// and one acceptor, at which all arrive. What has arrived waits in a queue for each context and
+// peer. Never blocks. Used by one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -57,8 +57,8 @@ class zeromq_mesh {
       to.connect(endpoint);
     }
   }
-  /// Says hello to peers until all have heard it and all have said it. Returns "" then, or the ranks
-  /// that are missing.
+  /// Says hello to peers until all have heard it and all have said it. Returns "" then, or the
+  /// ranks that are missing.
   [[nodiscard, gnu::cold]] std::string join() {
     for (; greeted_ < peers_.size(); ++greeted_) {
       zeromq_message m(hello_.size());

@@ -4,8 +4,8 @@
 // What the contexts of one rank of zeromq::launch share: the bootstrap's control connection, which
 // every wait polls, and the mesh of data connections.
 //
-// libzmq's sockets are used by one thread at a time, under a mutex, by the threads that wait; its own
-// thread moves the bytes.
+// libzmq's sockets are used by one thread at a time, under a mutex, by the threads that wait; its
+// own thread moves the bytes.
 #pragma once
 
 #include <array>

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Batch normalization on a GPU with statistics shared by ranks, as work of the stream: the equations
-// of batch_norm_ranks.hpp, where the host neither reads a number nor waits. The number of values
-// over all ranks stays in the GPU's memory, so backward sums it again. It ends a message, so that
-// the channels' numbers are aligned.
+// Batch normalization on a GPU with statistics shared by ranks, as work of the stream: the
+// equations of batch_norm_ranks.hpp, where the host neither reads a number nor waits. The number of
+// values over all ranks stays in the GPU's memory, so backward sums it again. It ends a message, so
+// that the channels' numbers are aligned.
 #pragma once
 
 #include <cmath>

@@ -4,8 +4,8 @@
 // The passes of batch normalization over the activations on a GPU.
 //
 // A chunk yields its mean and squared deviations, from sums over x - x[0] in wide; chunks are
-// merged in double, in their order, by the last blocks (batch_norm_merge.hpp). All loads of a row stand together, by
-// vectors whose size is known when the kernel is compiled.
+// merged in double, in their order, by the last blocks (batch_norm_merge.hpp). All loads of a row
+// stand together, by vectors whose size is known when the kernel is compiled.
 #pragma once
 
 #include <algorithm>
@@ -164,8 +164,8 @@ struct normalize_kernel {
   }
 };
 
-/// sum(g) and sum(g h) of every chunk, merged, with h the normalized x. Where a residual was added, g
-/// replaces dy, since it is also the residual's gradient; only then y is read.
+/// sum(g) and sum(g h) of every chunk, merged, with h the normalized x. Where a residual was added,
+/// g replaces dy, since it is also the residual's gradient; only then y is read.
 template <class Epilogue, Number N, int Size, class Real>
 struct chunk_sums_kernel {
   static constexpr int threads = batch_norm_tiles::threads;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Batch normalization on a GPU, at the end of a pass over the chunks: merges their results in double
-// (chunk_merge.hpp) and computes the coefficients of the next pass.
+// Batch normalization on a GPU, at the end of a pass over the chunks: merges their results in
+// double (chunk_merge.hpp) and computes the coefficients of the next pass.
 //
 // With n_k rows, mean m_k and squared deviations d_k of chunk k (Chan et al., 1979):
 //
@@ -99,7 +99,8 @@ struct moments_merge {
 constexpr std::size_t moments_size(const chunk_merge& chunks) {
   return chunks.numbers() + 2 * chunks.lanes;
 }
-/// Merges these chunks of one group into the statistics. `memory` holds moments_size(chunks) doubles.
+/// Merges these chunks of one group into the statistics. `memory` holds moments_size(chunks)
+/// doubles.
 template <class Real, GpuStream S>
 moments_merge<Real> merged_moments(const batch_statistics<Real>& to, chunk_merge chunks,
                                    double* memory, S s) {

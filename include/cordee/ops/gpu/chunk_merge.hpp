@@ -13,8 +13,8 @@
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
-/// The chunks of a pass, and the memory of their merge: two numbers of each chunk, then of each set of
-/// chunks. A group has about as many sets as a set has chunks.
+/// The chunks of a pass, and the memory of their merge: two numbers of each chunk, then of each set
+/// of chunks. A group has about as many sets as a set has chunks.
 struct chunk_merge {
   std::size_t groups, chunks, rows, tiles, lanes;  // rows of a chunk; blocks of a chunk
   std::size_t set = 1, sets = 0;                   // chunks of a set; sets of a group

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// GPU overload of the loss over a batch (ops/cpu/loss.hpp): one block per sample, then one that adds
-// the samples. Computed in double, as on the CPU: a thousand classes of a hundred samples are a
-// thousandth of a step's time.
+// GPU overload of the loss over a batch (ops/cpu/loss.hpp): one block per sample, then one that
+// adds the samples. Computed in double, as on the CPU: a thousand classes of a hundred samples are
+// a thousandth of a step's time.
 #pragma once
 
 #include <cmath>
@@ -131,8 +131,8 @@ struct metrics_kernel {
   }
 };
 
-/// *out, in device memory, becomes metrics on the host (checked_metrics). `loss_weight` is multiplied
-/// by *scale, also in device memory, unless that is null.
+/// *out, in device memory, becomes metrics on the host (checked_metrics). `loss_weight` is
+/// multiplied by *scale, also in device memory, unless that is null.
 template <Number N, class Loss, GpuStream S>
 void batch_loss(const Loss& loss, int classes, int samples, const N* logits,
                 const batch_targets& targets, double loss_weight, const float* scale, N* gradient,

@@ -4,10 +4,10 @@
 // The input of a quantized layer on a GPU, quantized to bytes by the pass that writes it, or by a
 // pass of its own, which also observes its range.
 //
-// The numbers are quantized by the running range. The batch's own range is known when the last block
-// has merged those of all blocks: without a running range, in a network's first step, that block
-// then quantizes all numbers. If one of them is not finite, the scale becomes NaN, and with it all
-// that the layer computes of the bytes, whatever these are.
+// The numbers are quantized by the running range. The batch's own range is known when the last
+// block has merged those of all blocks: without a running range, in a network's first step, that
+// block then quantizes all numbers. If one of them is not finite, the scale becomes NaN, and with
+// it all that the layer computes of the bytes, whatever these are.
 #pragma once
 
 #include <algorithm>

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The tuned convolution engine of the CPU, without dependencies: ops/convolution.hpp's sums over
-// activations (N, C/V, H, W, V), by the compiler's vector types. V floats or doubles fill one register.
+// activations (N, C/V, H, W, V), by the compiler's vector types. V floats or doubles fill one
+// register.
 //
 // It adds to engine `blocked`: tiles of many pixels x filter blocks in registers (tile.hpp,
 // rows3x3.hpp, wgrad_tile.hpp), bands of rows and parts of channels that stay in a cache

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A thread's scratch memory in engine `direct`, and the copies that are made in it: activations in
-// the type of arithmetic, in blocks of V channels, with padding, or only the pixels behind a stride.
+// the type of arithmetic, in blocks of V channels, with padding, or only the pixels behind a
+// stride.
 #pragma once
 
 #include <algorithm>

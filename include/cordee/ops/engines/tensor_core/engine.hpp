@@ -239,7 +239,7 @@ struct tensor_core {
   template <class Real>
   using unpack = detail::ops::unpack_filters_kernel<float, Real>;
 
-  /// Calls launch(epilogue) with one that stores and, unless they are null, computes the statistics.
+  /// Calls launch(epilogue) with one that stores and, unless null, computes the statistics.
   template <class Store, class Real, class S, class Launch>
   static void with_moments(const detail::ops::implicit_gemm& g, const Store& store,
                            const detail::ops::batch_statistics<Real>& statistics, S s,

@@ -61,8 +61,8 @@ struct bias_relu_epilogue : store_epilogue<N> {
 };
 
 /// An epilogue that also computes the moments of what it stores, a tile of pixels being a chunk
-/// (ops/gpu/batch_norm_merge.hpp): a thread adds x - x[0] and its square over its pixels, x[0] of the
-/// tile's first pixel, and threads are added in their order. Without counters it only stores.
+/// (ops/gpu/batch_norm_merge.hpp): a thread adds x - x[0] and its square over its pixels, x[0] of
+/// the tile's first pixel, and threads are added in their order. Without counters it only stores.
 template <class Store, class Real>
 struct moments_epilogue : Store {
   using number = typename Store::number;
