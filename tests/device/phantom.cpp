@@ -9,6 +9,7 @@
 #include <cordee/precision/fp16.hpp>
 
 using namespace cordee;
+using cordee::detail::device::operation_counts;
 
 namespace {
 

@@ -13,6 +13,7 @@
 
 using namespace cordee;
 using namespace cordee::detail::infer;
+using cordee::detail::ops::fixed_point;
 using support::refuses_floats;
 
 namespace {

@@ -10,6 +10,7 @@
 
 using namespace cordee;
 using namespace cordee::detail::infer;
+using cordee::detail::ops::fixed_point;
 
 namespace {
 

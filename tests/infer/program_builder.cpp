@@ -18,6 +18,7 @@
 
 using namespace cordee;
 using namespace cordee::detail::infer;
+using cordee::detail::ops::fixed_point;
 using support::random_plane, support::segment_named;
 
 namespace {

@@ -10,6 +10,7 @@
 #include "tests/support/relative.hpp"
 
 using namespace cordee;
+using cordee::detail::ops::fold_batch_norm;
 using support::relative;
 
 namespace {

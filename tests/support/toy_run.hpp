@@ -49,7 +49,7 @@ inline step_record record_of(std::int64_t k, std::int64_t steps = 7220) {
 inline step_record measured(step_record r) {
   r.exposed_exchange = 0.25;
   r.loss_scale = 1024;
-  r.trust_ratios = quantiles{1, 2, 3, 4, 5};
+  r.trust_ratios = cordee::detail::train::quantiles{1, 2, 3, 4, 5};
   return r;
 }
 

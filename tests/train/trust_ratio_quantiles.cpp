@@ -23,6 +23,7 @@
 #include "tests/support/ranks.hpp"
 
 using namespace cordee;
+using cordee::detail::train::quantiles, cordee::detail::train::quantiles_of;
 using namespace support;
 
 namespace {
@@ -85,7 +86,6 @@ void check_two(const std::optional<quantiles>& q, double one, double other) {
 }  // namespace
 
 TEST_CASE("quantiles: of one number, of numbers in any order, between two by interpolation") {
-  using detail::train::quantiles_of;
   const quantiles one = quantiles_of({7});
   CHECK(one.min == 7);
   CHECK(one.first_quartile == 7);
@@ -175,7 +175,7 @@ TEST_CASE("trust ratios: of LAMB, those of the direction") {
 TEST_CASE("trust ratios: where each rank has its own, the means of the ranks' quantiles") {
   quantiles sum;
   for (int rank = 0; rank < 3; ++rank) {
-    const quantiles own = detail::train::quantiles_of({lars_ratio(0, rank), lars_ratio(2, rank)});
+    const quantiles own = quantiles_of({lars_ratio(0, rank), lars_ratio(2, rank)});
     sum.min += own.min / 3;
     sum.median += own.median / 3;
     sum.max += own.max / 3;

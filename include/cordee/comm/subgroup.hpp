@@ -115,16 +115,20 @@ class subgroup {
   std::shared_ptr<const std::vector<int>> ranks_;
 };
 
+namespace detail::comm {
+
 /// The ranks with the same color, in their order (MPI_Comm_split). Collective: every rank of the
 /// communicator calls it.
 template <class Communicator>
 subgroup<Communicator> subgroup_of(const Communicator& comm, int color) {
   const double own_color = color;
-  const std::vector<double> colors = detail::comm::gather_host(comm, std::span(&own_color, 1));
+  const std::vector<double> colors = gather_host(comm, std::span(&own_color, 1));
   std::vector<int> ranks;
   for (int r = 0; r < comm.size(); ++r)
     if (colors[static_cast<std::size_t>(r)] == own_color) ranks.push_back(r);
   return {comm, std::move(ranks)};
 }
+
+}  // namespace detail::comm
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -22,6 +22,8 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+namespace detail::device {
+
 /// What operations on a phantom device amount to.
 struct operation_counts {
   std::uint64_t flops = 0;
@@ -30,6 +32,8 @@ struct operation_counts {
   bool operator==(const operation_counts&) const = default;
 };
 
+}  // namespace detail::device
+
 class phantom {
  public:
   static constexpr std::string_view name = "phantom";
@@ -37,10 +41,10 @@ class phantom {
 
   /// Operations are found by their stream (ADL).
   struct stream : detail::ops::adl_base {
-    operation_counts* counts = nullptr;  // none: operations are not counted
+    detail::device::operation_counts* counts = nullptr;  // none: operations are not counted
 
     constexpr stream() = default;
-    constexpr explicit stream(operation_counts* c) : counts(c) {}
+    constexpr explicit stream(detail::device::operation_counts* c) : counts(c) {}
 
    private:
     friend class phantom;
@@ -98,7 +102,7 @@ class phantom {
 
   phantom() = default;
   /// `counts` must outlive the device's streams.
-  explicit phantom(operation_counts& counts) : counts_(&counts) {}
+  explicit phantom(detail::device::operation_counts& counts) : counts_(&counts) {}
 
   [[nodiscard]] stream make_stream() const { return stream{counts_}; }
 
@@ -114,7 +118,7 @@ class phantom {
   void finish(stream) const {}
 
  private:
-  operation_counts* counts_ = nullptr;
+  detail::device::operation_counts* counts_ = nullptr;
 };
 static_assert(Device<phantom>);
 

@@ -54,13 +54,13 @@ inline constexpr std::int64_t largest_addend = std::int64_t{1} << 61;
 
 struct integer_convolution {
   convolution_problem problem;
-  int zero_point = 0;                // of the input's bytes
-  fixed_point input_factor;          // of an input of more than 8 bits
-  std::vector<std::int8_t> weights;  // (K, C, R, S)
-  std::vector<std::int32_t> bias;    // (K), in 2^-s of a step of the output
-  int bias_shift = 0;                // s, at most 31 - shift of each factor
-  std::vector<fixed_point> factors;  // (K)
-  fixed_point residual_factor;
+  int zero_point = 0;                     // of the input's bytes
+  ops::fixed_point input_factor;          // of an input of more than 8 bits
+  std::vector<std::int8_t> weights;       // (K, C, R, S)
+  std::vector<std::int32_t> bias;         // (K), in 2^-s of a step of the output
+  int bias_shift = 0;                     // s, at most 31 - shift of each factor
+  std::vector<ops::fixed_point> factors;  // (K)
+  ops::fixed_point residual_factor;
   int offset = 0;  // the output's zero point
   std::int32_t low = 0, high = 255;
 
@@ -96,10 +96,10 @@ struct mean_problem {
 
 struct integer_classifier {
   std::size_t features = 0, classes = 0;
-  std::vector<std::int16_t> weights;  // (classes, features), of magnitudes up to largest_weight
-  std::vector<std::int64_t> bias;     // (classes)
-  int shift = 0;                      // h
-  std::vector<fixed_point> factors;   // (classes)
+  std::vector<std::int16_t> weights;      // (classes, features), of magnitudes up to largest_weight
+  std::vector<std::int64_t> bias;         // (classes)
+  int shift = 0;                          // h
+  std::vector<ops::fixed_point> factors;  // (classes)
 };
 
 /// Of a classifier: 15 bits.

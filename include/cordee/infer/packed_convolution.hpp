@@ -30,7 +30,7 @@ class stream_bytes {
   stream_bytes(const integer_convolution& layer, bool fits_32_bits)
       : layer_(layer),
         fits_32_bits_(fits_32_bits),
-        rescale_(fits_32_bits ? layer.input_factor : fixed_point{}),
+        rescale_(fits_32_bits ? layer.input_factor : ops::fixed_point{}),
         zero_(lanes32<V>{} + layer.zero_point) {}
 
   [[gnu::always_inline]] void quantize(const In* x, std::uint8_t* q) const {
@@ -62,7 +62,7 @@ class packed_convolution {
     kernel_.pack(c.weights.data(), weights_.data());
     const std::size_t filters = c.bias.size(), each = c.weights.size() / filters;
     initial_.resize((filters + V - 1) / V * V);
-    const auto check = [&](std::int64_t bound, fixed_point f, std::int64_t addend = 0) {
+    const auto check = [&](std::int64_t bound, ops::fixed_point f, std::int64_t addend = 0) {
       // A factor of 2^30 is not rescaled here; others shift by at least one.
       if (f.shift >= 31 ||
           ops::rescaled(std::min(bound, std::int64_t{1} << 31), f, addend) >= 1 << 29)

@@ -35,7 +35,9 @@
 namespace cordee::inline CORDEE_ABI::detail::infer {
 
 /// m as a fixed-point factor. Beyond 2^31 every sum but 0 is clipped, so its size does not matter.
-inline fixed_point factor_of(double m) { return fixed_point::from_real(std::min(m, 0x1p31 - 1)); }
+inline ops::fixed_point factor_of(double m) {
+  return ops::fixed_point::from_real(std::min(m, 0x1p31 - 1));
+}
 
 class program_builder {
  public:
@@ -155,7 +157,7 @@ class program_builder {
     for (const filter& f : filters) {
       // Products and biases fit 64 bits: where the bias is large, fewer bits of a small factor do.
       const int most = 61 - bits_of(clipped(f));
-      fixed_point factor = factor_of(f.unit / step);
+      ops::fixed_point factor = factor_of(f.unit / step);
       if (const int excess = 31 - factor.shift - most; excess > 0)
         factor = {static_cast<std::int32_t>(std::llround(std::ldexp(factor.multiplier, -excess))),
                   factor.shift + excess};
@@ -199,8 +201,8 @@ class program_builder {
     if (layer.norm != nullptr) {
       const auto gamma = read(*layer.norm), beta = read(layer.norm[1]),
                  mean = read(*layer.statistics), variance = read(layer.statistics[1]);
-      fold_batch_norm(filters, 1, gamma.data(), beta.data(), mean.data(), variance.data(),
-                      ops::batch_norm_problem::epsilon, scales.data(), bias.data());
+      ops::fold_batch_norm(filters, 1, gamma.data(), beta.data(), mean.data(), variance.data(),
+                           ops::batch_norm_problem::epsilon, scales.data(), bias.data());
     }
     std::vector<filter> fitted;
     format& y = formats_[i];

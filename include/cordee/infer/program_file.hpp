@@ -133,14 +133,15 @@ class member_reader {
     }
     refuse(concat("\"", key, "\" is missing"));
   }
-  fixed_point take_factor(const std::string& name) {
-    const fixed_point f{take(name + "_multiplier", 0, std::numeric_limits<std::int32_t>::max()),
-                        take(name + "_shift", -31, 31)};
+  ops::fixed_point take_factor(const std::string& name) {
+    const ops::fixed_point f{
+        take(name + "_multiplier", 0, std::numeric_limits<std::int32_t>::max()),
+        take(name + "_shift", -31, 31)};
     check(f, name);
     return f;
   }
-  void check(fixed_point f, std::string_view name) const {
-    if (f != fixed_point{} && (f.multiplier < 1 << 30 || f.shift < -31 || f.shift > 31))
+  void check(ops::fixed_point f, std::string_view name) const {
+    if (f != ops::fixed_point{} && (f.multiplier < 1 << 30 || f.shift < -31 || f.shift > 31))
       refuse(concat("the factor of ", name, " has multiplier ", f.multiplier, " and shift ",
                     f.shift, ", not 0 and 0, nor 2^30 .. 2^31 - 1 and -31 .. 31"));
   }
@@ -170,7 +171,7 @@ void save_program(const std::string& path, const Program& program, const double&
     const integer_step& step = program.steps[i];
     steps += concat(steps.empty() ? "" : ",", step_members(step).json());
     const auto add = [&](const auto& layer, std::vector<std::size_t> shape) {
-      for (const fixed_point& f : layer.factors) {
+      for (const ops::fixed_point& f : layer.factors) {
         multipliers[i].push_back(f.multiplier);
         shifts[i].push_back(static_cast<std::int8_t>(f.shift));
       }

@@ -213,8 +213,8 @@ class program_reader {
       const std::int64_t b = c.bias[k];
       if (b < -most || b > most || (bound + std::abs(b)) >> c.shift > std::int64_t{1} << 30)
         m.refuse(concat("the sum of class ", k, " may not fit 32 bits"));
-      const fixed_point f = c.factors[k];
-      if (f.shift > 0 && f != fixed_point{1 << 30, 1})
+      const ops::fixed_point f = c.factors[k];
+      if (f.shift > 0 && f != ops::fixed_point{1 << 30, 1})
         m.refuse(concat("the factor of class ", k, " is larger than 1"));
     }
     step.layer = std::move(c);
@@ -240,7 +240,7 @@ class program_reader {
     file_.read(name + ".shift", {filters}, shifts);
     for (std::size_t k = 0; k < filters; ++k) {
       layer.factors.push_back({multipliers[k], shifts[k]});
-      const fixed_point f = layer.factors[k];
+      const ops::fixed_point f = layer.factors[k];
       if (f.multiplier < 0 || f.shift < -31 || f.shift > 31)
         m.refuse(concat("the factor of filter ", k, " has multiplier ", f.multiplier, " and shift ",
                         f.shift, ", not 0 .. 2^31 - 1 and -31 .. 31"));

@@ -62,7 +62,7 @@ template <int V>
 class rescaling {
  public:
   /// (at most V) each; further lanes, and addends that are not given, are zero.
-  explicit rescaling(std::span<const fixed_point> factors,
+  explicit rescaling(std::span<const ops::fixed_point> factors,
                      std::span<const std::int64_t> addends = {}) {
     for (std::size_t v = 0; v < factors.size(); ++v) {
       multiplier_[v] = factors[v].multiplier;
@@ -95,7 +95,7 @@ class rescaling {
 template <int V>
 class stream_rescaling {
  public:
-  explicit stream_rescaling(fixed_point f) {
+  explicit stream_rescaling(ops::fixed_point f) {
     const int total = 31 - f.shift;
     if (f.multiplier == 0 || total > 46) return;  // every result is 0
     is_shift_ = f.multiplier == 1 << 30 && total > 30;
@@ -122,7 +122,7 @@ class stream_rescaling {
 template <int V>
 class wide_rescaling {
  public:
-  explicit wide_rescaling(fixed_point f) : lanes_(repeated(f)) {
+  explicit wide_rescaling(ops::fixed_point f) : lanes_(repeated(f)) {
     const int shift = 1 - f.shift;
     is_shift_ = f.multiplier == 1 << 30 && shift > 0 && shift < 30;
     if (!is_shift_) return;
@@ -139,8 +139,8 @@ class wide_rescaling {
  private:
   bool is_shift_ = false;
   lanes32<V> rounding_{}, shift_{};
-  static std::array<fixed_point, std::size_t{V}> repeated(fixed_point f) {
-    std::array<fixed_point, std::size_t{V}> all;
+  static std::array<ops::fixed_point, std::size_t{V}> repeated(ops::fixed_point f) {
+    std::array<ops::fixed_point, std::size_t{V}> all;
     all.fill(f);
     return all;
   }

@@ -13,7 +13,7 @@
 
 #include <cordee/core/config.hpp>
 
-namespace cordee::inline CORDEE_ABI {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// Folds in place. A layer without a bias passes zeros.
 template <class Real>
@@ -33,4 +33,4 @@ void fold_batch_norm(std::size_t filters, std::size_t weights_per_filter,
   }
 }
 
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

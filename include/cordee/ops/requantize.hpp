@@ -18,7 +18,7 @@
 
 #include <cordee/core/config.hpp>
 
-namespace cordee::inline CORDEE_ABI {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// A non-negative real as an integer times a power of two; `shift` > 0 shifts left.
 struct fixed_point {
@@ -40,8 +40,6 @@ struct fixed_point {
     return {static_cast<std::int32_t>(q), shift};
   }
 };
-
-namespace detail::ops {
 
 CORDEE_HOST_DEVICE constexpr std::int32_t saturated(std::int64_t x) {
   constexpr std::int64_t low = std::numeric_limits<std::int32_t>::min(),
@@ -73,21 +71,18 @@ CORDEE_HOST_DEVICE constexpr Wide rescaled(Wide x, fixed_point factor, Wide adde
   return total == 0 ? product : (product + (Wide{1} << (total - 1))) >> total;
 }
 
-}  // namespace detail::ops
-
 /// A left shift saturates.
 CORDEE_HOST_DEVICE constexpr std::int32_t requantize_double_rounding(std::int32_t acc,
                                                                      fixed_point factor) {
   const int left = factor.shift > 0 ? factor.shift : 0;
-  const std::int32_t shifted =
-      detail::ops::saturated(std::int64_t{acc} * (std::int64_t{1} << left));
-  return detail::ops::rounding_divide_by_power_of_two(
-      detail::ops::rounding_doubling_high_mul(shifted, factor.multiplier), left - factor.shift);
+  const std::int32_t shifted = saturated(std::int64_t{acc} * (std::int64_t{1} << left));
+  return rounding_divide_by_power_of_two(rounding_doubling_high_mul(shifted, factor.multiplier),
+                                         left - factor.shift);
 }
 
 CORDEE_HOST_DEVICE constexpr std::int32_t requantize_single_rounding(std::int32_t acc,
                                                                      fixed_point factor) {
-  return detail::ops::saturated(detail::ops::rescaled(std::int64_t{acc}, factor));
+  return saturated(rescaled(std::int64_t{acc}, factor));
 }
 
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops

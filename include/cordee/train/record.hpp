@@ -51,10 +51,14 @@ struct run_plan {
   std::int64_t validation_samples = 0;
 };
 
+namespace detail::train {
+
 /// Minimum, quartiles and maximum, between two numbers by linear interpolation.
 struct quantiles {
   double min = 0, first_quartile = 0, median = 0, third_quartile = 0, max = 0;
 };
+
+}  // namespace detail::train
 
 /// One update, reduced over ranks. What has no meaning in a run is absent.
 struct step_record {
@@ -73,10 +77,11 @@ struct step_record {
   // max_norm.
   std::optional<double> clip_factor{};
   // Of the ranks where they are not alike: means over those that have one.
-  std::optional<double> loss_scale{};       // of precisions that scale their loss
-  std::optional<quantiles> trust_ratios{};  // over the segments that adapt, of an applied update
-  double epochs_seen = 0;                   // of data, after the update
-  std::int64_t steps = 0;                   // of the whole run, as its batches are planned now
+  std::optional<double> loss_scale{};  // of precisions that scale their loss
+  std::optional<detail::train::quantiles>
+      trust_ratios{};      // over the segments that adapt, of an applied update
+  double epochs_seen = 0;  // of data, after the update
+  std::int64_t steps = 0;  // of the whole run, as its batches are planned now
 };
 
 /// The end of an epoch, or of the run if that is in the middle of one.

@@ -50,7 +50,7 @@ class simulated_world {
   ~simulated_world() { ends_ = true; }
 
   [[nodiscard]] int size() const { return static_cast<int>(ranks_.size()); }
-  [[nodiscard]] operation_counts& work_of(int rank) { return state_of(rank).work; }
+  [[nodiscard]] device::operation_counts& work_of(int rank) { return state_of(rank).work; }
 
   /// Effects: f() will run as a fiber of the rank from that time on; its exception fails the run.
   template <class F>
@@ -194,7 +194,7 @@ class simulated_world {
     int sender = -1;          // which probe_any found
   };
   struct rank_state {
-    operation_counts work{};
+    device::operation_counts work{};
     std::uint64_t timed_bytes = 0, sent_messages = 0, sent_bytes = 0;
   };
 
