@@ -97,9 +97,13 @@ ending end_of(Run& run, std::vector<double> records) {
   return e;
 }
 
-/// Trains make(seed) without interruption, and in two parts with a checkpoint between them.
+constexpr auto copied = [](const auto& x) { return x; };
+
+/// Trains make(seed) without interruption, and in two parts with a checkpoint between them, with
+/// copies of `also` as callbacks.
 template <class Make, class MakeFeed>
-void resumes_to_the_bit(int ranks, const Make& make, const MakeFeed& make_feed) {
+void resumes_to_the_bit(int ranks, const Make& make, const MakeFeed& make_feed,
+                        const auto&... also) {
   CAPTURE(ranks);
   const folder files;
   const std::string runs = files.file("runs");
@@ -107,7 +111,7 @@ void resumes_to_the_bit(int ranks, const Make& make, const MakeFeed& make_feed) 
     std::vector<double> records;
     const auto run = make(comm, 0u);
     auto feed = make_feed(comm);
-    run->fit(feed, whole, recorder{&records, stopped_at});
+    run->fit(feed, whole, recorder{&records, stopped_at}, copied(also)...);
     return end_of(*run, records);
   });
   on_ranks(ranks, [&](threads comm) {
@@ -115,7 +119,8 @@ void resumes_to_the_bit(int ranks, const Make& make, const MakeFeed& make_feed) 
     auto feed = make_feed(comm);
     CHECK_FALSE(run->resume(runs));
     std::vector<double> records;
-    run->fit(feed, until, recorder{&records}, checkpoint{.folder = runs, .every = {.steps = 4}});
+    run->fit(feed, until, recorder{&records}, copied(also)...,
+             checkpoint{.folder = runs, .every = {.steps = 4}});
     CHECK(run->steps_taken() == stopped_at);
     return 0;
   });
@@ -126,7 +131,7 @@ void resumes_to_the_bit(int ranks, const Make& make, const MakeFeed& make_feed) 
     auto feed = make_feed(comm);
     CHECK(run->resume(runs));
     CHECK(run->steps_taken() == stopped_at);
-    run->fit(feed, whole, recorder{&records, stopped_at},
+    run->fit(feed, whole, recorder{&records, stopped_at}, copied(also)...,
              checkpoint{.folder = runs, .every = {.epochs = 1}});
     return end_of(*run, records);
   });
@@ -140,7 +145,7 @@ void resumes_to_the_bit(int ranks, const Make& make, const MakeFeed& make_feed) 
 /// The toy model, with 1 rank and `most` ranks.
 template <class P, class O, class S, class MakeReducer>
 void resumes(const std::string& name, const O& optimizer, const S& schedule,
-             const MakeReducer& make_reducer, int most = 3) {
+             const MakeReducer& make_reducer, int most = 3, const auto&... also) {
   INFO(name);
   for (const int ranks : {1, most}) {
     const auto make = [&](threads comm, unsigned) {
@@ -151,7 +156,8 @@ void resumes(const std::string& name, const O& optimizer, const S& schedule,
                           .check_stability = false,
                           .measure_gradient_noise = run_type::gradient_is_exact && ranks > 1});
     };
-    resumes_to_the_bit(ranks, make, [](threads comm) { return labelled_feed(comm); });
+    const auto make_feed = [](threads comm) { return labelled_feed(comm); };
+    resumes_to_the_bit(ranks, make, make_feed, also...);
   }
 }
 
@@ -188,6 +194,9 @@ TEST_CASE("resume: exact reducers, micro-batches, batches across epochs, an adap
   resumes<fp32>("lars", lars{.trust_coefficient = 0.02}, warmup{0.5, cautious{}}, over_ring);
   resumes<fp64>("adamw in fp64", adamw{}, falling, over_ring);
   resumes<fp64>("a plateau", sgd{}, plateaus, over_ring);
+  resumes<fp64>("a plateau of the validation", sgd{},
+                plateau{.learning_rate = 0.05, .patience = 0, .threshold = 0.9}, over_ring, 3,
+                validation{synthetic{.extent = {1, 4, 4}, .classes = 4, .samples = 7, .seed = 4}});
   resumes<fp64>("AutoWU", sgd{}, auto_wu{.epochs = 4, .min_learning_rate = 1e-3}, over_ring);
 }
 TEST_CASE("resume: batches that noise has decided, one before the checkpoint and more after") {

@@ -165,14 +165,17 @@ TEST_CASE("auto_wu: describes itself, before and after the switch, and refuses n
   auto_wu s{.epochs = 20};
   CHECK(
       s.describe() ==
-      "AutoWU over 20 epochs: exponential from 1e-05 to at most 1 at epoch 10, then constant from "
-      "where the loss had its minimum, and a cosine to 0 from epoch 16 on");
+      "AutoWU over 20 epochs: exponential from 1e-05 to at most 1 at epoch 10 or after 3 epochs in "
+      "which most of 5 processes (seed 0) are 95 % sure of a minimum, then constant from where the "
+      "loss had its minimum, and a cosine to 0 from epoch 16 on");
   s.learned[auto_wu::at::phase] = 1;
   s.learned[auto_wu::at::held] = 0.25;
   s.immediate_cooldown = true;
+  s.seed = 7;
   CHECK(s.describe() ==
-        "AutoWU over 20 epochs: exponential from 1e-05 to at most 1 at epoch 10, then a cosine to "
-        "0; has switched to 0.25");
+        "AutoWU over 20 epochs: exponential from 1e-05 to at most 1 at epoch 10 or after 3 epochs "
+        "in which most of 5 processes (seed 7) are 95 % sure of a minimum, then a cosine to 0; has "
+        "switched to 0.25");
   CHECK_THROWS_AS(auto_wu{}(0), usage_error);
   CHECK_THROWS_AS((auto_wu{.epochs = 1, .min_learning_rate = 0}(0)), usage_error);
   CHECK_THROWS_AS((auto_wu{.epochs = 1, .min_learning_rate = 2}(0)), usage_error);

@@ -52,9 +52,9 @@ namespace {
 
 template <class P, class O, class MakeReducer>
 void continues(const std::string& name, const O& optimizer, const MakeReducer& make_reducer,
-               std::vector<poison> poisons = {}) {
-  INFO(name);
-  const auto by_rank = on_ranks(2, [&](threads comm) {
+               std::vector<poison> poisons = {}, int ranks = 2) {
+  INFO(name << ", ranks: " << ranks);
+  const auto by_rank = on_ranks(ranks, [&](threads comm) {
     using run_type = trainer<quadratic<P>, O, decltype(slow_start), decltype(make_reducer(comm))>;
     std::deque<quadratic<P>> models;
     const auto make = [&] {
@@ -121,9 +121,11 @@ constexpr auto make_lockstep = [](threads comm) {
 
 template <class O>
 void continues_exactly(const std::string& name, const O& optimizer) {
-  continues<fp32>(name + " over ring", optimizer, make_ring);
-  continues<fp32>(name + " over compressed ring", optimizer, make_compressed, {{3, 1}});
-  continues<fp32>(name + ", local steps", local_steps{optimizer, 3}, make_ring, {{3, 1}});
+  for (const int ranks : {1, 2, 3}) {
+    continues<fp32>(name + " over ring", optimizer, make_ring, {}, ranks);
+    continues<fp32>(name + " over compressed ring", optimizer, make_compressed, {{3, 1}}, ranks);
+    continues<fp32>(name + ", local steps", local_steps{optimizer, 3}, make_ring, {{3, 1}}, ranks);
+  }
 }
 
 }  // namespace
@@ -135,21 +137,26 @@ TEST_CASE("run_state: momentum optimizers go on with equal bits") {
 }
 TEST_CASE("run_state: forms of LARS go on with equal bits") {
   continues_exactly("lars", lars{.trust_coefficient = 0.02});
+  continues_exactly("lars_norm_of_sum", lars_norm_of_sum{.trust_coefficient = 0.02});
   continues_exactly("lars_lr_outside", lars_lr_outside{.trust_coefficient = 0.02});
   continues_exactly("lars_unscaled", lars_unscaled{.trust_coefficient = 0.02});
   continues_exactly("larc", larc{});
+  continues_exactly("larc_scaling", larc_scaling{});
 }
 TEST_CASE("run_state: optimizers of Adam's family go on with equal bits") {
   continues_exactly("adamw", adamw{});
   continues_exactly("adamp", adamp{.delta = 1});
   continues_exactly("lamb", lamb{});
   continues_exactly("nvlamb", nvlamb{});
+  continues_exactly("lambc", lambc{});
   continues_exactly("deepspeed_lamb", deepspeed_lamb{});
 }
 TEST_CASE("run_state: adam and the forms of RMSprop go on with equal bits") {
   continues_exactly("adam", adam{});
+  continues_exactly("rmsprop", rmsprop{.momentum = 0.9});
   continues_exactly("centered_rmsprop", centered_rmsprop{.momentum = 0.9});
-  continues_exactly("rmsprop_warmup", rmsprop_warmup{.center = 3, .period = 4});
+  continues_exactly("rmsprop_warmup", rmsprop_warmup{.center = 6, .period = 4});
+  continues_exactly("rmsprop_warmup_published", rmsprop_warmup_published{.center = 6, .period = 4});
 }
 TEST_CASE("run_state: averages of weights, slow weights and groups go on with equal bits") {
   continues<fp32>("exponential_average", weight_average{sgd{}, exponential_average{0.5}}, make_ring,

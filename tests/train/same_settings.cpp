@@ -18,6 +18,7 @@
 #include <cordee/optim/lars.hpp>
 #include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/sgd.hpp>
+#include <cordee/schedule/auto_wu.hpp>
 #include <cordee/schedule/constant.hpp>
 #include <cordee/train/trainer.hpp>
 
@@ -87,6 +88,19 @@ TEST_CASE("same_settings: another learning rate is named with both values and th
         }) ==
         "trainer: the learning rate at epoch 0 differs: rank 0 has 0.05, rank 2 has 0.1: give "
         "every rank the same");
+}
+
+TEST_CASE("same_settings: how AutoWU decides, its seed too") {
+  const auto schedule = [](const auto_wu& other) {
+    return refusal([&](threads comm, bool odd) {
+      construct(sgd{}, odd ? other : auto_wu{.epochs = 9}, ring{comm});
+    });
+  };
+  CHECK(schedule({.epochs = 9}).empty());
+  CHECK(contains(schedule({.epochs = 9, .seed = 1}), "the schedule differs: rank 0 has AutoWU"));
+  CHECK(contains(schedule({.epochs = 9, .tests = 7}), "the schedule differs"));
+  CHECK(contains(schedule({.epochs = 9, .patience = 4}), "the schedule differs"));
+  CHECK(contains(schedule({.epochs = 9, .confidence = 0.9}), "the schedule differs"));
 }
 
 TEST_CASE("same_settings: a schedule that differs later is named by fit, also by its last bit") {

@@ -119,7 +119,9 @@ struct auto_wu {
     const double phase = learned[at::phase];
     return concat(
         "AutoWU over ", epochs, " epochs: ", linear ? "linear" : "exponential", " from ",
-        min_learning_rate, " to at most ", max_learning_rate, " at epoch ", warmup(),
+        min_learning_rate, " to at most ", max_learning_rate, " at epoch ", warmup(), " or after ",
+        patience, " epochs in which most of ", tests, " processes (seed ", seed, ") are ",
+        100 * confidence, " % sure of a minimum",
         immediate_cooldown ? ", then" : ", then constant from where the loss had its minimum, and",
         " a ", half_cosine ? "half " : "", "cosine to 0",
         immediate_cooldown ? "" : concat(" from epoch ", (1 - cooldown_share) * epochs, " on"),
