@@ -12,6 +12,7 @@
 //   copy       read, write                  norms   w, g
 //   sgd, lars  w, g, u, write w, u          lamb    g, m, v, w, write m, v, d | w, d, write w
 //   adam       w, g, m, v, write w, m, v    lars_norm_of_sum    w, g | as lars
+//   adamp      as lamb, with p for d
 //
 //                forward                 backward
 //   relu         x | x, write y          x, y, dy | x, y, dy, write dx
@@ -180,6 +181,10 @@ void measure(int reps, int samples, int megabytes) {
   add_optimizer(list, memory, s, "lambc", lambc{}, 10);
   add_optimizer(list, memory, s, "deepspeed_lamb", deepspeed_lamb{}, 10);
   add_optimizer(list, memory, s, "adam", adam{}, 7);
+  add_optimizer(list, memory, s, "adamw", adamw{}, 7);
+#if !defined(__CUDACC__)
+  add_optimizer(list, memory, s, "adamp", adamp{}, 10);
+#endif
   add_optimizer(list, memory, s, "rmsprop", rmsprop{.momentum = 0.9}, 7);
   add_optimizer(list, memory, s, "centered_rmsprop", centered_rmsprop{.momentum = 0.9}, 9);
   add_optimizer(list, memory, s, "rmsprop_warmup", rmsprop_warmup{.center = 0}, 7);
