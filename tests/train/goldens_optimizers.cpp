@@ -181,12 +181,14 @@ TEST_CASE_TEMPLATE("adamw reaches its golden vector", P, fp64, fp32) {
 TEST_CASE("clip: the gradient has norm max_norm, also in LARS's trust ratio") {
   // One step of T4: the norm of the first gradient is 2.2936052406637026.
   constexpr double norm = 2.2936052406637026, most = 0.5;
-  const auto after = train_t4<fp64>(3, clip{sgd{.momentum = 0}, most}, {1});
-  double moved = 0;
-  for (std::size_t k = 0; k < 4; ++k)
-    for (std::size_t i = 0; i < t4_table[k].size; ++i)
-      moved += std::pow(after[0][k][i] - t4_start[k][i], 2);
-  CHECK(close(std::sqrt(moved), norm * most / (norm + 1e-6), 1e-14));
+  for (const int ranks : {1, 3, 4}) {
+    const auto after = train_t4<fp64>(ranks, clip{sgd{.momentum = 0}, most}, {1});
+    double moved = 0;
+    for (std::size_t k = 0; k < 4; ++k)
+      for (std::size_t i = 0; i < t4_table[k].size; ++i)
+        moved += std::pow(after[0][k][i] - t4_start[k][i], 2);
+    CHECK(close(std::sqrt(moved), norm * most / (norm + 1e-6), 1e-14));
+  }
 
   // With decay the ratio depends on the length of g; clipping the mean beforehand is the same.
   const lars inner{.momentum = 0, .weight_decay = 0.01, .trust_coefficient = 0.02};
@@ -208,7 +210,7 @@ TEST_CASE("clip{clip}: the inner one clips the gradient that the outer one retur
 TEST_CASE("clip{local_steps}: each rank clips its own gradient, by the norm over all buckets") {
   const local_steps inner{sgd{.momentum = 0}, 1};
   const trainer_options a_bucket_each{.bucket_bytes = 1};
-  for (const int ranks : {1, 2, 3}) {
+  for (const int ranks : {1, 3, 4}) {
     const auto outside = train_t4<fp64>(ranks, clip{inner, 0.5, 0.0}, {1}, a_bucket_each);
     const auto inside =
         train_t4<fp64>(ranks, local_steps{clip{inner.optimizer, 0.5, 0.0}, 1}, {1}, a_bucket_each);
