@@ -37,13 +37,13 @@ using namespace cordee::detail::precision;
 namespace {
 
 #if defined(__CUDACC__)
-using device = gpu;
+using D = gpu;
 using number = fp16::storage;
 #else
-using device = cpu;
+using D = cpu;
 using number = float;
 #endif
-using net = resnet<50, fp32, device>;
+using net = resnet<50, fp32, D>;
 using engine = net::engine;
 
 struct entry {
@@ -56,28 +56,28 @@ using entries = std::vector<entry>;
 
 /// Random numbers up to `size`: equal or zero numbers may move, and multiply, faster.
 template <class T>
-void fill_random(const device& where, span_on<T, device> to, device::stream s, double size) {
+void fill_random(const D& device, span_on<T, D> to, D::stream s, double size) {
   std::vector<T> host(to.size);
   random_sequence random(1, purpose::test, to.size, 0);
   constexpr std::size_t period = 1'000'003;  // a prime number of them, repeated, to save time
   for (std::size_t i = 0; i < host.size(); ++i)
     host[i] = i >= period ? host[i - period]
                           : rounded<T>(static_cast<wide<T>>(size * (2 * random.uniform() - 1)));
-  where.copy(to.data, host.data(), host.size() * sizeof(T), s);
-  where.finish(s);
+  device.copy(to.data, host.data(), host.size() * sizeof(T), s);
+  device.finish(s);
 }
 
 /// As many slots as any of the optimizers.
 struct three_slots {
   static constexpr int slots = 3;
 };
-using optimizer_planes = detail::train::planes<float, device, three_slots, solo>;
+using optimizer_planes = detail::train::planes<float, D, three_slots, solo>;
 
 template <class O>
-void add_optimizer(entries& to, optimizer_planes& memory, device::stream s, const char* name,
+void add_optimizer(entries& to, optimizer_planes& memory, D::stream s, const char* name,
                    const O& optimizer, double passes) {
   const auto all = memory.view_of(memory.trainables(), 0, true);
-  optimizer_view<float, device, O::slots> v{all.weights, all.grads, {}, all.segments};
+  optimizer_view<float, D, O::slots> v{all.weights, all.grads, {}, all.segments};
   std::copy_n(all.slots.begin(), v.slots.size(), v.slots.begin());
   v.squared_weight_norms = all.squared_weight_norms;
   v.squared_grad_norms = all.squared_grad_norms;
@@ -89,7 +89,7 @@ void add_optimizer(entries& to, optimizer_planes& memory, device::stream s, cons
                 }});
 }
 
-void add_norms(entries& to, optimizer_planes& memory, device::stream s) {
+void add_norms(entries& to, optimizer_planes& memory, D::stream s) {
   const auto all = memory.view_of(memory.trainables(), 0, true);
   to.push_back(
       {"norms of weights and gradient", 2 * 4.0 * static_cast<double>(net::parameters()), [=] {
@@ -104,18 +104,18 @@ class norm_layer {
   static constexpr int V = engine::block<number>(C);
 
  public:
-  norm_layer(const device& where, device::stream s, int side, int samples)
-      : s_(s), problem_{{C, side, side}}, samples_(samples), where_(where) {
+  norm_layer(const D& device, D::stream s, int side, int samples)
+      : s_(s), problem_{{C, side, side}}, samples_(samples), device_(device) {
     for (auto* tensor : {&x_, &y_, &residual_, &dy_, &dx_}) {
-      *tensor = buffer<number, device>(where, numbers());
-      fill_random(where, tensor->span(), s, 1);
+      *tensor = buffer<number, D>(device, numbers());
+      fill_random(device, tensor->span(), s, 1);
     }
     for (auto* tensor : {&gamma_, &beta_, &mean_, &variance_}) {
-      *tensor = buffer<float, device>(where, problem_.padded_channels(V));
-      fill_random(where, tensor->span(), s, 1);
+      *tensor = buffer<float, D>(device, problem_.padded_channels(V));
+      fill_random(device, tensor->span(), s, 1);
     }
-    saved_ = buffer<float, device>(where, problem_.saved_size(samples, V));
-    scratch_ = buffer<double, device>(where, problem_.scratch_size(samples, V));
+    saved_ = buffer<float, D>(device, problem_.saved_size(samples, V));
+    scratch_ = buffer<double, D>(device, problem_.scratch_size(samples, V));
   }
   [[nodiscard]] std::size_t numbers() const {
     return static_cast<std::size_t>(samples_) * sample_size(problem_.in, V);
@@ -145,30 +145,30 @@ class norm_layer {
                                              variance_.span().data, write_mode::overwrite, {}, s_);
   }
 
-  device::stream s_;
+  D::stream s_;
   batch_norm_problem problem_;
   int samples_;
-  device where_;
+  D device_;
   double count_ = 0;
-  buffer<number, device> x_, y_, residual_, dy_, dx_;
-  buffer<float, device> gamma_, beta_, mean_, variance_, saved_;
-  buffer<double, device> scratch_;
+  buffer<number, D> x_, y_, residual_, dy_, dx_;
+  buffer<float, D> gamma_, beta_, mean_, variance_, saved_;
+  buffer<double, D> scratch_;
 };
 
 void measure(int reps, int samples, int megabytes) {
-  const device where;
-  const auto s = where.make_stream();
+  const D device;
+  const auto s = device.make_stream();
   entries list;
 
   const std::size_t size = static_cast<std::size_t>(megabytes) << 20;
-  buffer<float, device> from(where, size / sizeof(float)), to(where, size / sizeof(float));
-  fill_random(where, from.span(), s, 1);
+  buffer<float, D> from(device, size / sizeof(float)), to(device, size / sizeof(float));
+  fill_random(device, from.span(), s, 1);
   list.push_back({"copy", 2.0 * static_cast<double>(size),
-                  [&] { where.copy(to.span().data, from.span().data, size, s); }});
+                  [&] { device.copy(to.span().data, from.span().data, size, s); }});
 
-  optimizer_planes memory(where, net::segments());
-  fill_random(where, memory.weights(), s, 0.1);
-  fill_random(where, memory.grads(), s, 0.01);
+  optimizer_planes memory(device, net::segments());
+  fill_random(device, memory.weights(), s, 0.1);
+  fill_random(device, memory.grads(), s, 0.01);
   memory.begin_step({1, 1, 1, 0, 1e-4, 1e-4}, s);
   memory.compute_norms(memory.trainables(), 0, true, s);
   memory.record_norms(memory.trainables(), 0, true, s);
@@ -193,9 +193,9 @@ void measure(int reps, int samples, int megabytes) {
   add_optimizer(list, memory, s, "weight_average{sgd}",
                 weight_average{sgd{}, exponential_average{}}, 8);
 
-  norm_layer<64, epilogue::relu> first(where, s, 112, samples);
-  norm_layer<256, epilogue::add_relu> second(where, s, 56, samples);
-  norm_layer<128, epilogue::relu> third(where, s, 28, samples);
+  norm_layer<64, epilogue::relu> first(device, s, 112, samples);
+  norm_layer<256, epilogue::add_relu> second(device, s, 56, samples);
+  norm_layer<128, epilogue::relu> third(device, s, 28, samples);
   first.add_to(list);
   second.add_to(list);
   third.add_to(list);
@@ -206,14 +206,14 @@ void measure(int reps, int samples, int megabytes) {
       const double seconds = timer(s, e.run);
       if (k >= 0) e.least = std::min(e.least, seconds);
     }
-  where.finish(s);
+  device.finish(s);
   const double copy = list[0].bytes / list[0].least;
   for (const entry& e : list) {
     const double bandwidth = e.bytes / e.least;
     std::printf(
         "{\"what\": \"%s\", \"device\": \"%s\", \"megabytes\": %.1f, \"milliseconds\": %.4f, "
         "\"gigabytes_per_second\": %.1f, \"share\": %.3f, \"bar\": 0.85, \"within\": %s}\n",
-        e.name.c_str(), std::string(device::name).c_str(), 1e-6 * e.bytes, 1e3 * e.least,
+        e.name.c_str(), std::string(D::name).c_str(), 1e-6 * e.bytes, 1e3 * e.least,
         1e-9 * bandwidth, bandwidth / copy, bandwidth >= 0.85 * copy ? "true" : "false");
   }
 }

@@ -49,8 +49,8 @@ constexpr double none = std::numeric_limits<double>::infinity();
 /// Memory of normal numbers of 16 bits: zeros may be multiplied faster.
 class tensor {
  public:
-  tensor(const gpu& where, std::size_t bytes, stream s)
-      : memory_(where, bytes / sizeof(number) + 8) {
+  tensor(const gpu& device, std::size_t bytes, stream s)
+      : memory_(device, bytes / sizeof(number) + 8) {
     static const std::vector<number> numbers =
         support::to_storage<number>(normal_numbers(1u << 20, 1));
     for (std::size_t i = 0; i < memory_.size(); i += numbers.size())
@@ -144,9 +144,9 @@ class bench_fused {
       std::vector<tensor> tensors;
       std::vector<void*> data;
       for (const fused_tensor& t : graph.tensors())
-        data.push_back(tensors.emplace_back(where_, t.bytes, s_).data());
+        data.push_back(tensors.emplace_back(device_, t.bytes, s_).data());
       for (const cudnn_fused_plan& plan : cudnn_fused_plans(graph, target_, max_plans)) {
-        tensor workspace(where_, plan.workspace_bytes(), s_);
+        tensor workspace(device_, plan.workspace_bytes(), s_);
         least = std::min(
             least, time([&] { plan.execute(target_.handle, graph, data, workspace.data()); }));
       }
@@ -161,12 +161,12 @@ class bench_fused {
                       : kind == fused_graph::dgrad_relu_bn ? convolution_pass::dgrad
                                                            : convolution_pass::fprop;
     const cudnn_plan_key key{p, samples_, pass, CUDNN_DATA_HALF};
-    tensor x(where_, 2 * samples_ * p.in.size(), s_), y(where_, 2 * samples_ * p.out().size(), s_),
-        w(where_, 2 * p.weights(), s_);
+    tensor x(device_, 2 * samples_ * p.in.size(), s_),
+        y(device_, 2 * samples_ * p.out().size(), s_), w(device_, 2 * p.weights(), s_);
     const cudnn_pointers data{x.data(), w.data(), y.data()};
     double least = none;
     for (cudnn_plan& plan : cudnn_plans(key, target_, max_plans)) {
-      tensor workspace(where_, plan.workspace_bytes(), s_);
+      tensor workspace(device_, plan.workspace_bytes(), s_);
       least = std::min(least, time([&] { plan.execute(target_.handle, data, workspace.data()); }));
     }
     return least;
@@ -192,11 +192,12 @@ class bench_fused {
   double time_batch_norm(const extent& in, bool backward) {
     const batch_norm_problem problem{in};
     const std::size_t bytes = 2 * static_cast<std::size_t>(samples_) * in.size();
-    tensor x(where_, bytes, s_), y(where_, bytes, s_), dy(where_, bytes, s_), dx(where_, bytes, s_);
+    tensor x(device_, bytes, s_), y(device_, bytes, s_), dy(device_, bytes, s_),
+        dx(device_, bytes, s_);
     const std::size_t c = problem.padded_channels(V);
-    buffer<float, gpu> gamma(where_, c), beta(where_, c), mean(where_, c), variance(where_, c),
-        saved(where_, problem.saved_size(samples_, V));
-    buffer<double, gpu> scratch(where_, problem.scratch_size(samples_, V));
+    buffer<float, gpu> gamma(device_, c), beta(device_, c), mean(device_, c), variance(device_, c),
+        saved(device_, problem.saved_size(samples_, V));
+    buffer<double, gpu> scratch(device_, problem.scratch_size(samples_, V));
     const batch_norm_tensors<number, float> t{x.data(),          y.data(),
                                               gamma.span().data, beta.span().data,
                                               saved.span().data, scratch.span().data};
@@ -216,7 +217,7 @@ class bench_fused {
 
   int samples_, reps_;
   support::fused_target on_;
-  gpu where_ = on_.get_device();
+  gpu device_ = on_.get_device();
   stream s_ = on_.stream();
   const cudnn_target& target_ = on_.get();
   bench::stopwatch timer_;

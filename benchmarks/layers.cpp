@@ -52,8 +52,8 @@ void report(plan& p, const std::string& layer, std::string_view errors, double w
 }
 
 template <Precision P, class Engine, class L, extent In, class D>
-void layer(plan& p, const D& where, const std::string& name) {
-  const auto e = bench::errors_of<L, In, P, Engine>(where, p.samples);
+void layer(plan& p, const D& device, const std::string& name) {
+  const auto e = bench::errors_of<L, In, P, Engine>(device, p.samples);
   report<P, Engine>(p, name,
                     concat("\"y\": ", e.y, ", \"dx\": ", e.dx, ", \"parameters\": ", e.parameters),
                     std::max({e.y, e.dx, e.parameters}));
@@ -61,7 +61,7 @@ void layer(plan& p, const D& where, const std::string& name) {
 
 /// The loss at the network's own number of classes.
 template <Precision P, class Engine, class D>
-void loss(plan& p, const D& where, int classes) {
+void loss(plan& p, const D& device, int classes) {
   using number = typename P::storage;
   const auto n = static_cast<std::size_t>(p.samples) * static_cast<std::size_t>(classes);
   const bench::doubles z = support::representable_normals<number>(n, 3);
@@ -75,10 +75,10 @@ void loss(plan& p, const D& where, int classes) {
       batch_loss(entropy, classes, p.samples, z.data(), batch_targets{labels.data()}, loss_weight,
                  exact_gradient.data(), cpu::stream{});
 
-  const auto s = where.make_stream();
-  support::device_vector<number, D> logits(where, s, support::to_storage<number>(z)),
-      gradient(where, s, std::vector<number>(n));
-  support::device_vector<std::int32_t, D> device_labels(where, s, labels);
+  const auto s = device.make_stream();
+  support::device_vector<number, D> logits(device, s, support::to_storage<number>(z)),
+      gradient(device, s, std::vector<number>(n));
+  support::device_vector<std::int32_t, D> device_labels(device, s, labels);
   const batch_targets device_targets{device_labels.data()};
   double value = 0;
   if constexpr (D::host_memory) {
@@ -86,7 +86,7 @@ void loss(plan& p, const D& where, int classes) {
                        gradient.data(), s)
                 .loss;
   } else {
-    support::device_vector<metric_sums, D> sums(where, s, std::vector<metric_sums>(1));
+    support::device_vector<metric_sums, D> sums(device, s, std::vector<metric_sums>(1));
     batch_loss(entropy, classes, p.samples, static_cast<const number*>(logits.data()),
                device_targets, loss_weight, nullptr, gradient.data(), sums.data(), s);
     value = checked_metrics(sums.read()[0], classes).loss;
@@ -103,28 +103,28 @@ struct step_result {
   bench::doubles gradient;
 };
 template <class Net, class D>
-step_result step_of(const D& where, const bench::doubles& first, const batch<cpu>& images) {
+step_result step_of(const D& device, const bench::doubles& first, const batch<cpu>& images) {
   using real = typename Net::precision::master;
-  Net net(where);
-  const auto s = where.make_stream();
-  buffer<real, D> weights(where, first.size()), gradient(where, first.size());
+  Net net(device);
+  const auto s = device.make_stream();
+  buffer<real, D> weights(device, first.size()), gradient(device, first.size());
   const auto rounded = support::to_storage<real>(first);
-  where.copy(weights.span().data, rounded.data(), rounded.size() * sizeof(real), s);
+  device.copy(weights.span().data, rounded.data(), rounded.size() * sizeof(real), s);
   auto packed = net.make_packed_parameters();
   net.pack_parameters(weights.span(), packed, s);
-  upload<D> uploads(where);
+  upload<D> uploads(device);
   net.forward(packed, weights.span(), uploads.to({&images, 1}, s).front(), phase::train, s);
   const double loss = net.read_metrics(s).mean_loss();
   net.backward(
       packed, gradient.span(), write_mode::overwrite, [](std::size_t) {}, s);
   return {loss,
-          support::to_doubles(copy_to_host<real, D>(where, std::as_const(gradient).span(), s))};
+          support::to_doubles(copy_to_host<real, D>(device, std::as_const(gradient).span(), s))};
 }
 
 /// The gradient of a whole step has no bar: after twenty layers rounding moves a few ReLUs across
 /// zero.
 template <Precision P, class Net, class Exact, class D>
-void step(plan& p, const D& where) {
+void step(plan& p, const D& device) {
   constexpr auto at = bench::properties_of<typename Net::layers, Net::input>();
   const bench::doubles first = bench::initial_plane<typename P::storage>(at);
   random_sequence random(1, purpose::synthetic, 0, 0);
@@ -141,7 +141,7 @@ void step(plan& p, const D& where) {
                           normalize{{.5, .5, .5}, {.25, .25, .25}},
                           std::same_as<P, fp16> ? 1024.0 : 1.0};
 
-  const auto tested = step_of<Net>(where, first, images);
+  const auto tested = step_of<Net>(device, first, images);
   const auto exact = step_of<Exact>(cpu{}, first, images);
   const double y = bench::finite_error(std::abs(tested.loss / exact.loss - 1));
   report<P, typename Net::engine>(p, concat("a step of ResNet-", p.net),
@@ -151,26 +151,26 @@ void step(plan& p, const D& where) {
 }
 
 template <Precision P, class Engine, class D, int Depth, resnet_options Of = resnet_options{}>
-void check_net(plan& p, const D& where) {
+void check_net(plan& p, const D& device) {
   if (p.net != Depth) return;
   using net = resnet<Depth, P, D, Of, Engine>;
   bench::each_layer<net>([&]<class L, extent In>(const std::string& name) {
-    layer<P, Engine, L, In>(p, where, name);
+    layer<P, Engine, L, In>(p, device, name);
   });
-  loss<P, Engine>(p, where, net::classes);
-  step<P, net, resnet<Depth, fp64, cpu, Of, reference>>(p, where);
+  loss<P, Engine>(p, device, net::classes);
+  step<P, net, resnet<Depth, fp64, cpu, Of, reference>>(p, device);
 }
 
 /// Convolutions only: the other layers are the same with every engine.
 template <class D, int Depth, resnet_options Of = resnet_options{}>
-void check_tensor_cores(plan& p, const D& where) {
+void check_tensor_cores(plan& p, const D& device) {
   if (p.net != Depth) return;
   bench::each_layer<resnet<Depth, fp64, cpu, Of, reference>>(
       [&]<class L, extent In>(const std::string& name) {
         if constexpr (bench::is_convolution<L>) {
-          layer<fp16, tensor_core, L, In>(p, where, name);
-          layer<bf16, tensor_core, L, In>(p, where, name);
-          const double y = bench::byte_error<tensor_core>(where, L::problem(In), p.samples);
+          layer<fp16, tensor_core, L, In>(p, device, name);
+          layer<bf16, tensor_core, L, In>(p, device, name);
+          const double y = bench::byte_error<tensor_core>(device, L::problem(In), p.samples);
           report<int8, tensor_core>(p, name, concat("\"y\": ", y), y);
         }
       });
@@ -186,12 +186,13 @@ void for_each_net(const F& f) {
 #endif
 }
 template <Precision P, class Engine, class D>
-void check(plan& p, const D& where) {
-  for_each_net([&]<int Depth, resnet_options Of> { check_net<P, Engine, D, Depth, Of>(p, where); });
+void check(plan& p, const D& device) {
+  for_each_net(
+      [&]<int Depth, resnet_options Of> { check_net<P, Engine, D, Depth, Of>(p, device); });
 }
 template <class D>
-void check_tensor_cores(plan& p, const D& where) {
-  for_each_net([&]<int Depth, resnet_options Of> { check_tensor_cores<D, Depth, Of>(p, where); });
+void check_tensor_cores(plan& p, const D& device) {
+  for_each_net([&]<int Depth, resnet_options Of> { check_tensor_cores<D, Depth, Of>(p, device); });
 }
 
 void run(plan& p) {

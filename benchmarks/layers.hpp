@@ -80,22 +80,22 @@ class layer_fixture {
   using D = typename B::device;
 
  public:
-  layer_fixture(const D& where, const Node& node, const layout_builder& to,
+  layer_fixture(const D& device, const Node& node, const layout_builder& to,
                 const layer_properties& at, int samples, const doubles& plane)
-      : where_(where),
+      : device_(device),
         node_(node),
         at_(at),
         samples_(samples),
         largest_(to.largest_activation),
-        plane_(where, s_, support::to_storage<real>(plane)),
-        gradients_(where, at.plane_size),
-        packed_(where, to.packed_size),
-        store_(where, to.activations) {
-    node_.pack_parameters(pack_pass<B>{plane_.data(), packed_.span().data, where_, s_});
+        plane_(device, s_, support::to_storage<real>(plane)),
+        gradients_(device, at.plane_size),
+        packed_(device, to.packed_size),
+        store_(device, to.activations) {
+    node_.pack_parameters(pack_pass<B>{plane_.data(), packed_.span().data, device_, s_});
   }
 
   doubles forward(const doubles& x) {
-    x_.emplace_back(where_, s_, to_blocks(x, at_.in, block_in()));
+    x_.emplace_back(device_, s_, to_blocks(x, at_.in, block_in()));
     const forward_pass<B> pass{
         packed_.span().data, plane_.data(), samples_, phase::train, {}, &store_, &scratch_, s_};
     y_ = node_.forward(pass, x_.back().data());
@@ -104,14 +104,14 @@ class layer_fixture {
   /// Replaces the outputs that forward saved for backward.
   void set_outputs(const doubles& y) {
     const auto blocks = to_blocks(y, at_.out, block_out());
-    where_.copy(const_cast<number*>(y_), blocks.data(), blocks.size() * sizeof(number), s_);
-    where_.finish(s_);
+    device_.copy(const_cast<number*>(y_), blocks.data(), blocks.size() * sizeof(number), s_);
+    device_.finish(s_);
   }
   doubles backward(const doubles& dy) {
     free_.reset(static_cast<std::size_t>(samples_) * largest_);
     number* const gradient = free_.acquire();
     const auto blocks = to_blocks(dy, at_.out, block_out());
-    where_.copy(gradient, blocks.data(), blocks.size() * sizeof(number), s_);
+    device_.copy(gradient, blocks.data(), blocks.size() * sizeof(number), s_);
     const backward_pass<B> pass{packed_.span().data,
                                 gradients_.span().data,
                                 write_mode::overwrite,
@@ -127,7 +127,7 @@ class layer_fixture {
   }
   /// The gradient of one tensor, after backward.
   [[nodiscard]] doubles gradient(const segment& tensor) const {
-    const auto all = copy_to_host<real, D>(where_, gradients_.span(), s_);
+    const auto all = copy_to_host<real, D>(device_, gradients_.span(), s_);
     const auto first = all.begin() + static_cast<std::ptrdiff_t>(tensor.offset);
     return {first, first + static_cast<std::ptrdiff_t>(tensor.size)};
   }
@@ -141,25 +141,25 @@ class layer_fixture {
   doubles to_host(const number* from, const extent& e, int block) const {
     std::vector<number> host(static_cast<std::size_t>(samples_) *
                              detail::ops::sample_size(e, block));
-    where_.copy(host.data(), from, host.size() * sizeof(number), s_);
-    where_.finish(s_);
+    device_.copy(host.data(), from, host.size() * sizeof(number), s_);
+    device_.finish(s_);
     return support::from_blocked(support::to_doubles(host), e, block);
   }
 
-  D where_;
+  D device_;
   Node node_;
   layer_properties at_;
   int samples_;
   std::size_t largest_;
-  typename B::stream s_ = where_.make_stream();
+  typename B::stream s_ = device_.make_stream();
   support::device_vector<real, D> plane_;
   buffer<real, D> gradients_;
   buffer<std::byte, D> packed_;
   std::vector<support::device_vector<number, D>> x_;
   detail::nn::activations<D> store_;
-  buffer<double, D> scratch_{where_, 0};
-  detail::nn::gradient_buffers<number, D> free_{where_};
-  buffer<number, D> workspace_{where_, 0};
+  buffer<double, D> scratch_{device_, 0};
+  detail::nn::gradient_buffers<number, D> free_{device_};
+  buffer<number, D> workspace_{device_, 0};
   const number* y_ = nullptr;
 };
 
@@ -199,22 +199,22 @@ layer_errors compare(layer_fixture<B, Node>& tested, Exact& exact, const layer_p
 }
 
 template <class L, extent In, Precision P, class Engine, class D>
-layer_errors errors_of(const D& where, int samples) {
+layer_errors errors_of(const D& device, int samples) {
   constexpr layer_properties at = properties_of<L, In>();
   const doubles plane = initial_plane<typename P::storage>(at);
-  const auto bind = [&]<class B>(const B*, const typename B::device& device) {
+  const auto bind = [&]<class B>(const B*, const typename B::device& d) {
     layout_builder to{at.table, 0, at.trainable};
     const auto node = L::template bind<B, In>(to);
-    return layer_fixture<B, node_of<L, B, In>>(device, node, to, at, samples, plane);
+    return layer_fixture<B, node_of<L, B, In>>(d, node, to, at, samples, plane);
   };
-  auto tested = bind(static_cast<const detail::nn::backend<P, D, Engine>*>(nullptr), where);
+  auto tested = bind(static_cast<const detail::nn::backend<P, D, Engine>*>(nullptr), device);
   auto exact = bind(static_cast<const detail::nn::backend<fp64, cpu, reference>*>(nullptr), cpu{});
   return compare(tested, exact, at, samples);
 }
 
 /// An engine's byte convolution of floats that it quantises: sums, or dequantised sums.
 template <detail::ops::ByteConvolutionOutput Out, class Engine, class D>
-doubles byte_convolution(const D& where, const convolution_problem& p, int samples) {
+doubles byte_convolution(const D& device, const convolution_problem& p, int samples) {
   const auto n = static_cast<std::size_t>(samples), filters = static_cast<std::size_t>(p.filters);
   const detail::ops::affine_quantizer<float> k =
       detail::ops::fit_affine(-2.0f, 3.0f, detail::ops::unsigned_bytes);  // some are clipped
@@ -226,14 +226,14 @@ doubles byte_convolution(const D& where, const convolution_problem& p, int sampl
 
   const int in = Engine::template block<float>(p.in.channels),
             out = Engine::template block<float>(p.filters);
-  const auto s = where.make_stream();
+  const auto s = device.make_stream();
   const auto numbers = support::to_storage<float>(
       support::to_blocked(support::representable_normals<float>(n * p.in.size(), 1), p.in, in));
-  support::device_vector<float, D> x(where, s, numbers), scales(where, s, weight_scales);
-  support::device_vector<std::int8_t, D> weights(where, s, w),
-      packed(where, s, std::vector<std::int8_t>(Engine::packed_bytes(p)));
-  support::device_vector<detail::ops::affine_quantizer<float>, D> k_on_device(where, s, {k});
-  support::device_vector<Out, D> y(where, s,
+  support::device_vector<float, D> x(device, s, numbers), scales(device, s, weight_scales);
+  support::device_vector<std::int8_t, D> weights(device, s, w),
+      packed(device, s, std::vector<std::int8_t>(Engine::packed_bytes(p)));
+  support::device_vector<detail::ops::affine_quantizer<float>, D> k_on_device(device, s, {k});
+  support::device_vector<Out, D> y(device, s,
                                    std::vector<Out>(n * detail::ops::sample_size(p.out(), out)));
   Engine::pack_bytes(p, weights.data(), packed.data(), s);
   const auto fprop = [&](detail::ops::quantizer_on<typename D::stream> quantizer) {
@@ -247,9 +247,9 @@ doubles byte_convolution(const D& where, const convolution_problem& p, int sampl
   return support::from_blocked(doubles(result.begin(), result.end()), p.out(), out);
 }
 template <class Engine, class D>
-double byte_error(const D& where, const convolution_problem& p, int samples) {
+double byte_error(const D& device, const convolution_problem& p, int samples) {
   const auto error_of = [&]<class Out>(Out) {
-    return relative_error(byte_convolution<Out, Engine>(where, p, samples),
+    return relative_error(byte_convolution<Out, Engine>(device, p, samples),
                           byte_convolution<Out, reference>(cpu{}, p, samples));
   };
   return std::max(error_of(std::int32_t{}), error_of(float{}));

@@ -39,15 +39,15 @@ namespace {
 
 using number = fp16::storage;
 #if defined(__CUDACC__)
-using device = gpu;
+using D = gpu;
 using other = cudnn;
 using net = resnet<50, fp64, cpu, resnet_options{}, reference>;  // only its list of layers is used
 #else
-using device = support::emulated;
+using D = support::emulated;
 using other = reference;
 using net = resnet<8, fp64, cpu, resnet_options{.image = {3, 8, 8}}, reference>;
 #endif
-using stream = device::stream;
+using stream = D::stream;
 
 constexpr double bar = 0.5;
 constexpr std::array<const char*, 3> directions{"fprop", "dgrad", "wgrad"};
@@ -60,17 +60,17 @@ class engine_layer {
   }
 
  public:
-  engine_layer(const device& where, stream s, const convolution_problem& p, int samples)
-      : where_(where),
+  engine_layer(const D& device, stream s, const convolution_problem& p, int samples)
+      : device_(device),
         s_(s),
         p_(p),
         samples_(samples),
-        x_(where, numbers(p.in)),
-        y_(where, numbers(p.out())),
-        out_(where, std::max(x_.size(), y_.size())),
-        packed_(where, Engine::template packed_size<number>(p)),
-        workspace_(where, Engine::template workspace<number>(p, samples, s)),
-        dw_(where, s, support::to_storage<float>(normal_numbers(p.weights(), 3))) {
+        x_(device, numbers(p.in)),
+        y_(device, numbers(p.out())),
+        out_(device, std::max(x_.size(), y_.size())),
+        packed_(device, Engine::template packed_size<number>(p)),
+        workspace_(device, Engine::template workspace<number>(p, samples, s)),
+        dw_(device, s, support::to_storage<float>(normal_numbers(p.weights(), 3))) {
     draw(x_, p.in, 1);
     draw(y_, p.out(), 2);
     Engine::template pack<number>(p, dw_.data(), packed_.span().data, s);
@@ -88,12 +88,12 @@ class engine_layer {
     return static_cast<std::size_t>(samples_) * sample_size(e, padded_channels(e.channels));
   }
   /// The same random sample for all of them: zeros may be multiplied faster.
-  void draw(buffer<number, device>& to, const extent& e, std::uint64_t seed) {
+  void draw(buffer<number, D>& to, const extent& e, std::uint64_t seed) {
     const auto sample = support::to_storage<number>(
         support::to_blocked(normal_numbers(e.size(), seed), e, padded_channels(e.channels)));
     for (std::size_t i = 0; i < to.size(); i += sample.size())
-      where_.copy(to.span().data + i, sample.data(), sample.size() * sizeof(number), s_);
-    where_.finish(s_);
+      device_.copy(to.span().data + i, sample.data(), sample.size() * sizeof(number), s_);
+    device_.finish(s_);
   }
   void run(std::size_t direction) {
     const number *const x = x_.span().data, *const y = y_.span().data;
@@ -107,22 +107,22 @@ class engine_layer {
                                      workspace_.span().data, s_);
   }
 
-  device where_;
+  D device_;
   stream s_;
   convolution_problem p_;
   int samples_;
-  buffer<number, device> x_, y_, out_, packed_, workspace_;
-  support::device_vector<float, device> dw_;
+  buffer<number, D> x_, y_, out_, packed_, workspace_;
+  support::device_vector<float, D> dw_;
 };
 
 /// Prints a layer's lines, and appends their ratios. The gradient of the network's input is not
 /// needed.
 void compare(const std::string& name, const convolution_problem& p, int samples, int reps,
              std::vector<double>& ratios) {
-  const device where;
-  const stream s = where.make_stream();
-  engine_layer<tensor_core> tensor_core_layer(where, s, p, samples);
-  engine_layer<other> other_layer(where, s, p, samples);
+  const D device;
+  const stream s = device.make_stream();
+  engine_layer<tensor_core> tensor_core_layer(device, s, p, samples);
+  engine_layer<other> other_layer(device, s, p, samples);
   bench::stopwatch timer;
   const auto is_needed = [&](std::size_t direction) {
     return direction != 1 || p.in != net::input;

@@ -27,7 +27,7 @@ def arguments():
     options.add_argument("--optimizer", choices=("sgd", "lars"), default="sgd")
     options.add_argument("--batch", type=int, default=128)
     options.add_argument("--seed", type=int, default=1)
-    for name, value in (("epochs", 30), ("warmup", 1), ("rate", 0.1), ("trust", 0.01),
+    for name, value in (("epochs", 30), ("warmup", 1), ("learning-rate", 0.1), ("trust", 0.01),
                         ("decay", 5e-4), ("smoothing", 0.1)):
         options.add_argument("--" + name, type=float, default=value)
     return options.parse_args()
@@ -53,15 +53,15 @@ def crop_and_flip(images, pad=4):
     return cut.permute(0, 3, 1, 2)
 
 
-class Rule(torch.optim.Optimizer):
-    """sgd: u <- m u + g + d w, w <- w - rate u.  lars: u <- m u + rate ratio (g + d w), w <- w - u,
+class Optimizer(torch.optim.Optimizer):
+    """sgd: u <- m u + g + d w, w <- w - lr u.  lars: u <- m u + lr ratio (g + d w), w <- w - u,
     ratio = trust |w| / (|g| + d |w|) of a weight, 1 of anything else."""
 
     def __init__(self, net, o):
         weights = [p for p in net.parameters() if p.ndim > 1]
         others = [p for p in net.parameters() if p.ndim == 1]
         super().__init__([{"params": weights, "decay": o.decay}, {"params": others, "decay": 0}],
-                         {"rate": 0.0})
+                         {"lr": 0.0})
         self.trust = o.trust if o.optimizer == "lars" else None
 
     def ratio(self, p, decay):
@@ -74,7 +74,7 @@ class Rule(torch.optim.Optimizer):
     @torch.no_grad()
     def step(self):
         for group in self.param_groups:
-            inside, outside = (group["rate"], 1) if self.trust else (1, group["rate"])
+            inside, outside = (group["lr"], 1) if self.trust else (1, group["lr"])
             for p in group["params"]:
                 u = self.state[p].setdefault("u", torch.zeros_like(p))
                 u.mul_(0.9).add_((p.grad + group["decay"] * p) * self.ratio(p, group["decay"]) * inside)
@@ -98,7 +98,7 @@ def main():
 
     net = resnet20().to(device).to(memory_format=torch.channels_last)
     begin(net)
-    rule = Rule(net, o)
+    optimizer = Optimizer(net, o)
     narrow = {"fp32": None, "fp16": torch.float16, "bf16": torch.bfloat16}[o.precision]
     cast = torch.autocast(device, dtype=narrow or torch.bfloat16, enabled=narrow is not None)
     scaled = {"enabled": o.precision == "fp16"}
@@ -108,8 +108,8 @@ def main():
     n = len(labels)
     steps = math.ceil(o.epochs * n / o.batch * (1 - 1e-12))
 
-    def rate(epoch):
-        falling = o.rate * (1 - max(epoch, o.warmup) / o.epochs) ** 2
+    def learning_rate(epoch):
+        falling = o.learning_rate * (1 - max(epoch, o.warmup) / o.epochs) ** 2
         return falling * min(1.0, epoch / o.warmup) if o.warmup > 0 else falling
 
     order = torch.empty(0, dtype=torch.long, device=device)
@@ -118,15 +118,15 @@ def main():
         while len(order) < o.batch:
             order = torch.cat([order, torch.randperm(n, device=device)])
         now, order = order[:o.batch], order[o.batch:]
-        for group in rule.param_groups:
-            group["rate"] = rate(k * o.batch / n)
-        rule.zero_grad(set_to_none=True)
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate(k * o.batch / n)
+        optimizer.zero_grad(set_to_none=True)
         with cast:
             loss = F.cross_entropy(net(normalised(crop_and_flip(images[now]))), labels[now],
                                    label_smoothing=o.smoothing)
         scaler.scale(loss).backward()
-        scaler.unscale_(rule)
-        scaler.step(rule)
+        scaler.unscale_(optimizer)
+        scaler.step(optimizer)
         scaler.update()
         if k % max(1, steps // 10) == 0:
             print(f"step {k}: loss {loss.item():.4f}", flush=True)

@@ -110,7 +110,7 @@ int main(int argc, char** argv) {
     p.batch = o.positive("batch", 128, "samples of one update");
     p.epochs = o.number("epochs", 30, "epochs, passes over the training images");
     p.warmup = o.number("warmup", 1, "epochs of warm-up from zero");
-    p.learning_rate = o.number("rate", 0.1, "peak learning rate");
+    p.learning_rate = o.number("learning-rate", 0.1, "peak learning rate");
     p.trust_coefficient = o.number("trust", 0.01, "LARS's trust coefficient");
     p.decay = o.number("decay", 5e-4, "weight decay");
     p.smoothing = o.number("smoothing", 0.1, "label smoothing");

@@ -182,7 +182,7 @@ int main(int argc, char** argv) {
     p.ranks = o.positive("ranks", 4, "workers, each with data of its own");
     p.steps = o.positive("steps", 3000, "updates of a run");
     p.average = o.positive("average", 2000, "number of last updates whose error is averaged");
-    p.learning_rate = o.number("rate", 0.1, "learning rate");
+    p.learning_rate = o.number("learning-rate", 0.1, "learning rate");
     p.momentum = o.number("momentum", 0.9, "of parallel SGD, DmSGD and DecentLaM");
     p.noise = o.number("noise", 3, "standard deviation of a sample's target around its rank's");
     p.seed = o.seed("seed of the samples");

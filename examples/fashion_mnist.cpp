@@ -71,7 +71,7 @@ int main(int argc, char** argv) {
     p.batch = o.positive("batch", 512, "samples of one update, over all workers");
     p.epochs = o.number("epochs", 12, "epochs, passes over the training images");
     p.warmup = o.number("warmup", 1, "epochs of warm-up from zero");
-    p.learning_rate = o.number("rate", 1, "peak learning rate");
+    p.learning_rate = o.number("learning-rate", 1, "peak learning rate");
     p.trust_coefficient = o.number("trust", 0.01, "LARS's trust coefficient");
     p.smoothing = o.number("smoothing", 0, "label smoothing");
     p.seed = o.seed();

@@ -95,7 +95,7 @@ int main(int argc, char** argv) {
     p.batch = o.positive("batch", 16, "samples of one update, over all workers");
     p.epochs = o.number("epochs", 10, "epochs, passes over the training photographs");
     p.warmup = o.number("warmup", 1, "epochs of warm-up from zero");
-    p.learning_rate = o.number("rate", 0.05, "peak learning rate");
+    p.learning_rate = o.number("learning-rate", 0.05, "peak learning rate");
     p.held_out =
         o.number("held-out", 0.2, "fraction of the photographs of each class for validation");
     p.seed = o.seed();

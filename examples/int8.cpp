@@ -175,7 +175,7 @@ int main(int argc, char** argv) {
     p.epochs = o.number("epochs", 8, "epochs, passes over the training images");
     p.tune = o.number("tune", 2, "last epochs that QAT and 4 bits train in their precision");
     p.warmup = o.number("warmup", 0.5, "epochs of warm-up from zero");
-    p.learning_rate = o.number("rate", 1, "peak learning rate");
+    p.learning_rate = o.number("learning-rate", 1, "peak learning rate");
     p.trust_coefficient = o.number("trust", 0.01, "LARS's trust coefficient");
     p.freeze = o.number("freeze", 0.67, "share of the last epochs after which ranges are frozen");
     p.calibration = o.whole("calibration", 10, "batches that PTQ calibrates on");

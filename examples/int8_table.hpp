@@ -87,7 +87,7 @@ std::vector<int> largest(const std::vector<T>& scores, std::size_t classes) {
 template <class Predict>
 result measured(const char* name, int repetitions, std::size_t bytes, const test_images& test,
                 const Predict& predict) {
-  const auto seconds_of = [](const auto& f) {
+  const auto measure_seconds = [](const auto& f) {
     const auto start = std::chrono::steady_clock::now();
     f();
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -96,8 +96,9 @@ result measured(const char* name, int repetitions, std::size_t bytes, const test
   double all = 1e9, one = 1e9;
   constexpr std::size_t alone = 200;  // images of batches of one
   for (int k = 0; k < repetitions; ++k) {
-    all = std::min(all, seconds_of([&] { out.predictions = predict(test.first(-1ULL), 250); }));
-    one = std::min(one, seconds_of([&] { predict(test.first(alone), 1); }));
+    all =
+        std::min(all, measure_seconds([&] { out.predictions = predict(test.first(-1ULL), 250); }));
+    one = std::min(one, measure_seconds([&] { predict(test.first(alone), 1); }));
   }
   std::size_t correct = 0;
   for (std::size_t i = 0; i < test.labels.size(); ++i)

@@ -144,8 +144,9 @@ int main(int argc, char** argv) {
                  "legw: learning rate by the root of the batch, warm-up epochs by the batch; "
                  "linear: learning rate by the batch, same warm-up");
     p.batches = parse_integers(o.string("batches", "128,512,2048,8192", "one run each"));
-    p.reference = o.positive("reference", 128, "the batch that --rate and --warmup refer to");
-    p.learning_rate = o.number("rate", default_learning_rate(p.optimizer),
+    p.reference =
+        o.positive("reference", 128, "the batch that --learning-rate and --warmup refer to");
+    p.learning_rate = o.number("learning-rate", default_learning_rate(p.optimizer),
                                "peak learning rate at the reference batch");
     p.warmup = o.number("warmup", p.scaling == "linear" ? 1 : 0.1,
                         "epochs of warm-up at the reference batch");

@@ -87,7 +87,7 @@ int main(int argc, char** argv) {
     p.every = o.positive("every", 8, "steps between two averages");
     p.epochs = o.number("epochs", 8, "epochs, passes over the training images");
     p.warmup = o.number("warmup", 1, "epochs of warm-up from zero");
-    p.learning_rate = o.number("rate", 0.1, "learning rate, a tenth of it from --from on");
+    p.learning_rate = o.number("learning-rate", 0.1, "learning rate, a tenth of it from --from on");
     p.from = o.number("from", 5, "epoch before which post-local ranks average at each step");
     p.seed = o.seed();
     o.done();

@@ -91,7 +91,7 @@ int main(int argc, char** argv) {
     const int global = o.positive("batch", 128, "samples of one update, over all workers");
     const double epochs = o.number("epochs", 2, "passes over 9,000 images");
     const double learning_rate =
-        o.number("rate", 0.002, "peak learning rate; a step moves each weight by it");
+        o.number("learning-rate", 0.002, "peak learning rate; a step moves each weight by it");
     const double decay = o.number("decay", 0.1, "weight decay");
     const double beta1 = o.number("beta1", 0.9, "share of m in the sign");
     const std::uint64_t seed = o.seed();

@@ -90,7 +90,7 @@ int main(int argc, char** argv) {
     const int group = o.positive("group", 2, "ranks of one group");
     const int global = o.positive("batch", 128, "samples of one update, over all workers");
     const double epochs = o.number("epochs", 2, "passes over 9,000 images");
-    const double learning_rate = o.number("rate", 0.1, "peak learning rate");
+    const double learning_rate = o.number("learning-rate", 0.1, "peak learning rate");
     const std::uint64_t seed = o.seed();
     const bool only_check = o.flag("check", "test the reducer by its laws, train nothing");
     o.done();

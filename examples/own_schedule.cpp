@@ -52,7 +52,7 @@ int main(int argc, char** argv) {
     const std::uint64_t seed = o.seed();
     const double epochs = o.number("epochs", 2, "passes over 9,000 images");
     warmup_stable_decay schedule{.epochs = epochs};
-    schedule.peak = o.number("rate", 0.1, "peak learning rate");
+    schedule.peak = o.number("learning-rate", 0.1, "peak learning rate");
     schedule.warmup = o.number("warmup", 0.1 * epochs, "epochs of warm-up");
     schedule.decay = o.number("decay", 0.5 * epochs, "epochs of decay");
     const bool only_check = o.flag("check", "test the schedule by its laws, train nothing");

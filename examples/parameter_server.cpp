@@ -139,7 +139,7 @@ int main(int argc, char** argv) {
     p.batch = o.positive("batch", 256, "samples of one step, over all workers");
     p.epochs = o.number("epochs", 6, "epochs, passes over the training images");
     p.warmup = o.number("warmup", 1, "epochs of warm-up from zero");
-    p.learning_rate = o.number("rate", 0.1, "peak learning rate of the synchronous runs");
+    p.learning_rate = o.number("learning-rate", 0.1, "peak learning rate of the synchronous runs");
     p.momentum = o.number("momentum", 0.9, "asynchrony adds momentum of its own: try less");
     p.delay = o.whole("delay", 0, "milliseconds added to each step of the last rank");
     p.seed = o.seed();

@@ -308,7 +308,7 @@ cordee_example(own_schedule MATCH "warm-up over 0.05 epochs to 0.1, decay over t
 cordee_example(own_schedule.check MATCH "obeys the laws" RUN $<TARGET_FILE:own_schedule> --check --epochs 90)
 # What the laws are for: a peak below zero, and two lengths that overlap.
 cordee_example(own_schedule.negative STATUS 1 MATCH "error: .*-0[.]0"
-  RUN $<TARGET_FILE:own_schedule> --check --rate -0.1)
+  RUN $<TARGET_FILE:own_schedule> --check --learning-rate -0.1)
 cordee_example(own_schedule.overlap STATUS 1 MATCH "error: .*together at most .epochs"
   RUN $<TARGET_FILE:own_schedule> --check --epochs 2 --warmup 1.5 --decay 1)
 cordee_example_options(own_schedule "--decay 1")
@@ -370,7 +370,7 @@ cordee_example(int8 MATCH "layer3.2.conv2 .*saturated.*4-bit .simulated. +[0-9]"
   NUMBER "FP32 +[0-9.]+ % +([0-9]+)" 1077736 1077736
   NUMBER "QAT +[0-9.]+ % +([0-9]+)" 278264 278264
   NUMBER "PTQ, integers .* ([0-9.]+) %\nQAT " 95 100  # as simulated
-  RUN $<TARGET_FILE:int8> --epochs 0.18 --tune 0.09 --batch 24 --rate 0.7 --warmup 0.06 --calibration 2 --evaluations 1 --layers
+  RUN $<TARGET_FILE:int8> --epochs 0.18 --tune 0.09 --batch 24 --learning-rate 0.7 --warmup 0.06 --calibration 2 --evaluations 1 --layers
     --save ${CMAKE_CURRENT_BINARY_DIR}/int8-example)
 cordee_example_options(int8 "--calibration 10")
 

@@ -160,7 +160,7 @@ def accuracy(m):
         for batch in (128, 4096):
             options = ["--data", m.cifar, "--precision", "fp16", "--batch", batch, "--seed", seed, "--epochs", 30]
             if batch > 128:
-                options += ["--optimizer", "lars", "--rate", 3, "--warmup", 5]
+                options += ["--optimizer", "lars", "--learning-rate", 3, "--warmup", 5]
             for program, command in (("cordee", [m.build / "examples/cifar_gpu"]),
                                      ("pytorch", ["python3", "benchmarks/torch_cifar.py"])):
                 yield Program(

@@ -32,9 +32,9 @@ struct batch_norm_on_device {
   device_vector<N, D> x, y, residual, gradient, input_gradient;
   double count = 0;
 
-  batch_norm_on_device(const D& where, const cordee::detail::ops::batch_norm_problem& problem,
+  batch_norm_on_device(const D& d, const cordee::detail::ops::batch_norm_problem& problem,
                        int block, int n)
-      : device(where),
+      : device(d),
         at(problem),
         V(block),
         samples(n),

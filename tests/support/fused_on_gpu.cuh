@@ -20,7 +20,7 @@ namespace support {
 /// cuDNN on a stream of the current GPU.
 class fused_target {
  public:
-  fused_target() : s_(where_.make_stream()) {
+  fused_target() : s_(device_.make_stream()) {
     cordee::detail::ops::cudnn_check(cudnnCreate(&target_.handle), "cudnnCreate");
     cordee::detail::ops::cudnn_check(cudnnSetStream(target_.handle, s_.handle), "cudnnSetStream");
   }
@@ -29,11 +29,11 @@ class fused_target {
   ~fused_target() { cudnnDestroy(target_.handle); }
 
   [[nodiscard]] const cordee::detail::ops::cudnn_target& get() const { return target_; }
-  [[nodiscard]] const gpu& get_device() const { return where_; }
+  [[nodiscard]] const gpu& get_device() const { return device_; }
   [[nodiscard]] gpu::stream stream() const { return s_; }
 
  private:
-  gpu where_;
+  gpu device_;
   gpu::stream s_;
   cordee::detail::ops::cudnn_target target_;
 };

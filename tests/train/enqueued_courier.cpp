@@ -59,8 +59,8 @@ template <class R, class O = sgd>
 outcome train(const R& r, double learning_rate, bool capture_graphs, std::uint64_t seed,
               const O& optimizer = {.momentum = 0.9, .weight_decay = 0}, bool synchronize = false) {
   const synthetic images{.extent = image, .classes = 4, .samples = 40, .seed = 3};
-  const deferred where(seed);
-  net_type net{where};
+  const deferred device(seed);
+  net_type net{device};
   loader feed{images, self_comm{}, {.global_batch = 4}};
   trainer run{net,
               optimizer,
@@ -71,34 +71,34 @@ outcome train(const R& r, double learning_rate, bool capture_graphs, std::uint64
                .batch_norm_over = synchronize ? 0 : 1}};
   outcome out;
   out.buckets = static_cast<int>(run.buckets().size());
-  upload<deferred> uploaded(where);
+  upload<deferred> uploaded(device);
   auto batches = uploaded.to(feed.next(), run.compute());
   for (int k = 0; k < 8; ++k) {
-    const std::size_t waits = where.waits(), replays = where.replays();
+    const std::size_t waits = device.waits(), replays = device.replays();
     (void)run.step(batches, 0, [&] {
-      CHECK(where.waits() == waits);  // the host has posted every bucket, and waited for none
+      CHECK(device.waits() == waits);  // the host has posted every bucket, and waited for none
       batches = uploaded.to(feed.next(), run.compute());
     });
-    out.waits.push_back(where.waits() - waits);
-    out.replays.push_back(where.replays() - replays);
+    out.waits.push_back(device.waits() - waits);
+    out.replays.push_back(device.replays() - replays);
   }
-  out.weights = copy_to_host<float, deferred>(where, run.weights(), run.compute());
+  out.weights = copy_to_host<float, deferred>(device, run.weights(), run.compute());
   return out;
 }
 using counts = std::vector<std::size_t>;
 
 /// Two buckets of a step, posted to a courier; with seed 0 streams run nothing by themselves.
 struct courier_fixture {
-  deferred where;
+  deferred device;
   reducer mean{};
-  courier_type carrier{mean, where, 2};
-  deferred::stream compute = where.make_stream();
-  buffer<float, deferred> memory{where, 2};
+  courier_type carrier{mean, device, 2};
+  deferred::stream compute = device.make_stream();
+  buffer<float, deferred> memory{device, 2};
   bucket first, second;
 
-  explicit courier_fixture(std::uint64_t seed = 0) : where(seed) {
+  explicit courier_fixture(std::uint64_t seed = 0) : device(seed) {
     second.index = 1;
-    where.finish(compute);
+    device.finish(compute);
   }
   void step(std::int64_t number) {
     const step_info info{.step = number};
@@ -117,12 +117,12 @@ struct courier_fixture {
 TEST_CASE("enqueued_courier: buckets are exchanged behind backward and before what follows") {
   for (const std::uint64_t seed : {0u, 1u, 2u, 3u}) {
     courier_fixture f(seed);
-    const std::size_t waits = f.where.waits();
+    const std::size_t waits = f.device.waits();
     f.step(0);
     float* const x = f.memory.span().data;
     f.compute.submit([x] { x[0] *= 10; });  // accept
-    CHECK(f.where.waits() == waits);
-    f.carrier.wait(f.where.record(f.compute));
+    CHECK(f.device.waits() == waits);
+    f.carrier.wait(f.device.record(f.compute));
     CHECK(x[0] == 20);
     CHECK(x[1] == 2);
   }
@@ -135,7 +135,7 @@ TEST_CASE(
   f.step(7);
   CHECK(f.carrier.last_finished() == "last finished: nothing");
   CHECK(f.carrier.completed().empty());
-  f.carrier.wait(f.where.record(f.compute));
+  f.carrier.wait(f.device.record(f.compute));
   CHECK(f.carrier.last_finished() == "last finished: step 7, round 0, bucket 1 (4 bytes)");
   const auto done = f.carrier.completed();
   CHECK(done.size() == 2);
@@ -147,16 +147,16 @@ TEST_CASE(
 TEST_CASE("enqueued_courier: a failed wait names step and bucket, replayed or not") {
   courier_fixture f;
   f.step(3);
-  f.carrier.wait(f.where.record(f.compute));
+  f.carrier.wait(f.device.record(f.compute));
   f.mean.comm.seen->stuck = true;
   const auto failure = [&] {
-    return error_message([&] { f.carrier.wait(f.where.record(f.compute)); });
+    return error_message([&] { f.carrier.wait(f.device.record(f.compute)); });
   };
   f.step(4);
   CHECK(failure() ==
         "stuck (step 4, round 0, bucket 0 (4 bytes); last finished: step 3, round 0, bucket 1 (4 "
         "bytes))");
-  f.where.finish(f.compute);
+  f.device.finish(f.compute);
   f.carrier.begin_step({.step = 5});
   f.carrier.replayed();
   CHECK(failure() ==

@@ -65,8 +65,8 @@ struct outcome {
 /// batches are larger, so that buffers grow.
 template <class P, class O>
 outcome train(const O& optimizer, bool capture_graphs, std::uint64_t seed, int accumulate = 1) {
-  const deferred where(seed);
-  net_of<P> net{where};
+  const deferred device(seed);
+  net_of<P> net{device};
   loader feed{images, self_comm{}, {.global_batch = 4 * accumulate, .accumulate = accumulate}};
   trainer run{
       net,
@@ -76,7 +76,7 @@ outcome train(const O& optimizer, bool capture_graphs, std::uint64_t seed, int a
       {.capture_graphs = capture_graphs, .loss_scaling = {.initial = 0x1p20, .interval = 3}}};
   CHECK(run.describe_launches().starts_with(capture_graphs ? "as graphs from"
                                                            : "one by one (option"));
-  upload<deferred> uploaded(where);
+  upload<deferred> uploaded(device);
   outcome out;
   for (int k = 0; k < 12; ++k) {
     if (k == 6) (void)run.evaluate(images, {}, 20);
@@ -86,8 +86,8 @@ outcome train(const O& optimizer, bool capture_graphs, std::uint64_t seed, int a
     out.scales.push_back(step.loss_scale);
     out.applied.push_back(step.applied);
   }
-  out.weights = copy_to_host<float, deferred>(where, run.weights(), run.compute());
-  out.replays = where.replays();
+  out.weights = copy_to_host<float, deferred>(device, run.weights(), run.compute());
+  out.replays = device.replays();
   return out;
 }
 
@@ -129,28 +129,28 @@ TEST_CASE("graph_cache: the last micro-batch's pass is another section than the 
 
 TEST_CASE("graph_cache: the loader runs before the host waits, which it does once a step") {
   for (const bool capture_graphs : {false, true}) {
-    const deferred where(0);  // work is done when it is waited for
-    net_of<fp16> net{where};
+    const deferred device(0);  // work is done when it is waited for
+    net_of<fp16> net{device};
     loader feed{images, self_comm{}, {.global_batch = 4}};
     trainer run{
         net, lars{}, constant{.learning_rate = 0.1}, solo{}, {.capture_graphs = capture_graphs}};
-    upload<deferred> uploaded(where);
+    upload<deferred> uploaded(device);
     auto batches = uploaded.to(feed.next(), run.compute());
     for (int k = 0; k < 6; ++k) {
-      const std::size_t left = where.left(), waits = where.waits(), replays = where.replays();
-      const std::size_t launches = where.launches();
+      const std::size_t left = device.left(), waits = device.waits(), replays = device.replays();
+      const std::size_t launches = device.launches();
       std::size_t loads = 0;
       (void)run.step(batches, feed.epoch(k), [&] {
         ++loads;
         batches = uploaded.to(feed.next(), run.compute());
-        CHECK(where.waits() == waits);
-        CHECK(where.left() > left);
+        CHECK(device.waits() == waits);
+        CHECK(device.left() > left);
         // Everything of the step has been handed over, down to the packed parameters.
-        CHECK(where.replays() - replays == (capture_graphs && k >= 2 ? 1 : 0));
-        CHECK(where.launches() - launches > (capture_graphs && k >= 2 ? 0 : 20));
+        CHECK(device.replays() - replays == (capture_graphs && k >= 2 ? 1 : 0));
+        CHECK(device.launches() - launches > (capture_graphs && k >= 2 ? 0 : 20));
       });
       CHECK(loads == 1);
-      CHECK(where.waits() == waits + 1);
+      CHECK(device.waits() == waits + 1);
     }
   }
 }

@@ -109,18 +109,18 @@ TEST_CASE_TEMPLATE(
     std::size_t launches = 0;                // of the last one
   };
   const auto steps = [](const char* frozen) {
-    const deferred where(1);
-    net_on<deferred, Engine> net{where};
+    const deferred device(1);
+    net_on<deferred, Engine> net{device};
     loader feed{bytes_images, self_comm{}, {.global_batch = 4}};
     trainer run{net, sgd{}, constant_rate, solo{}, {.freeze = frozen}};
-    upload<deferred> uploaded(where);
+    upload<deferred> uploaded(device);
     outcome out;
     for (int k = 0; k < 3; ++k) {
       const auto micro = uploaded.to(feed.next(), run.compute());
-      const std::size_t before = where.launches();
+      const std::size_t before = device.launches();
       run.step(micro, k);
-      out.launches = where.launches() - before;
-      const auto weights = copy_to_host<float, deferred>(where, run.weights(), run.compute());
+      out.launches = device.launches() - before;
+      const auto weights = copy_to_host<float, deferred>(device, run.weights(), run.compute());
       auto& ranges = out.ranges.emplace_back();
       for (const segment& s : run.segments())
         if (s.name.find("input_m") != s.name.npos) ranges.push_back(weights[s.offset]);
@@ -156,9 +156,9 @@ TEST_CASE(
 TEST_CASE("int8 on an emulated GPU: a network that the CPU calibrated evaluates as on the CPU") {
   const folder scratch;
   const std::string path = scratch.file("calibrated.safetensors");
-  const auto loss_on = [&](const auto& where, const auto& prepare) {
+  const auto loss_on = [&](const auto& device, const auto& prepare) {
     return on_ranks(1, [&](threads comm) {
-      net_on<std::decay_t<decltype(where)>> net{where};
+      net_on<std::decay_t<decltype(device)>> net{device};
       trainer run{net, sgd{.momentum = 0.9}, constant_rate, ring{comm}};
       prepare(run);
       return run.evaluate(bytes_images, {}, 10).loss;
@@ -187,10 +187,10 @@ TEST_CASE("int8 on an emulated GPU: a network that the CPU calibrated evaluates 
 }
 
 TEST_CASE("int8 on an emulated GPU: evaluation without ranges is an error with a layer's name") {
-  const deferred where;
+  const deferred device;
   const std::string message = error_message([&] {
     threads::launch(1, [&](threads comm) {
-      net_on<deferred> net{where};
+      net_on<deferred> net{device};
       trainer run{net, sgd{.momentum = 0.9}, constant_rate, ring{comm}};
       (void)run.evaluate(bytes_images, {});
     });

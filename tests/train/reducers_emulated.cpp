@@ -40,8 +40,8 @@ TEST_CASE("emulated GPU: a step with a NaN is skipped as on the CPU, before the 
 }
 
 TEST_CASE("emulated GPU: late streams train to the same bits as immediate ones") {
-  const auto run = [](const auto& where, const auto& optimizer, const auto& reducer) {
-    return weights_after(where, 2, optimizer, reducer, 4);
+  const auto run = [](const auto& device, const auto& optimizer, const auto& reducer) {
+    return weights_after(device, 2, optimizer, reducer, 4);
   };
   const auto make_native = [](threads comm) { return native{comm}; };
   const auto make_gossip = [](threads comm) { return gossip{comm}; };
@@ -77,12 +77,12 @@ TEST_CASE("the host does not wait for a step's kernels, and fetches the next bat
 
 TEST_CASE("fit fetches the next batch during a step, and trains as a loop of steps does") {
   const synthetic images{.extent = tiny_image, .classes = tiny_classes, .samples = 48, .seed = 3};
-  const auto trained = [&](const auto& where, bool by_hand) {
-    using D = std::remove_cvref_t<decltype(where)>;
-    tiny<D> net{where};
+  const auto trained = [&](const auto& device, bool by_hand) {
+    using D = std::remove_cvref_t<decltype(device)>;
+    tiny<D> net{device};
     loader feed{images, self_comm{}, {.global_batch = 6, .accumulate = 2, .seed = 1}};
     trainer run{net, sgd{}, constant{.learning_rate = 0.05}, solo{}};
-    upload<D> uploaded(where);
+    upload<D> uploaded(device);
     if (by_hand)
       for (int k = 0; k < feed.steps(1.5); ++k)
         run.step(uploaded.to(feed.next(), run.compute()), feed.epoch(k));
@@ -92,7 +92,7 @@ TEST_CASE("fit fetches the next batch during a step, and trains as a loop of ste
     // Four copies in each update, of which the last two are not known to be complete.
     const bool timed = detail::train::EventTimer<D> && !by_hand;
     CHECK(feed.statistics().upload == (timed ? 4.0 * (12 - 2) : 0));
-    return copy_to_host<float, D>(where, run.weights(), run.compute());
+    return copy_to_host<float, D>(device, run.weights(), run.compute());
   };
   const auto expected = trained(emulated(1), true);
   for (const std::uint64_t seed : {0u, 1u, 2u, 3u})

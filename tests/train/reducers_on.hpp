@@ -53,19 +53,19 @@ constexpr int steps_with(int ranks) { return ranks > 3 ? 2 : 4; }
 
 /// Each rank's trainable weights after some steps.
 template <class D, class O, class Make>
-auto weights_after(const D& where, int ranks, const O& optimizer, const Make& reducer, int steps) {
+auto weights_after(const D& device, int ranks, const O& optimizer, const Make& reducer, int steps) {
   const synthetic images{.extent = tiny_image, .classes = tiny_classes, .samples = 48, .seed = 3};
   return on_ranks(ranks, [&](threads comm) {
-    tiny<D> net{where};
+    tiny<D> net{device};
     loader feed{images, comm, {.global_batch = 6, .seed = 1}};
     trainer run{
         net, optimizer, constant{.learning_rate = 0.05}, reducer(comm), {.bucket_bytes = 512}};
     CHECK(run.buckets().size() > 1);
-    upload<D> uploaded(where);
+    upload<D> uploaded(device);
     for (int k = 0; k < steps; ++k)
       CHECK(run.step(uploaded.to(feed.next(), run.compute()), feed.epoch(k)).finite());
     const auto trained = run.weights().subspan(0, run.weights().size - run.statistics().size);
-    return copy_to_host<float, D>(where, trained, run.compute());
+    return copy_to_host<float, D>(device, trained, run.compute());
   });
 }
 
@@ -80,29 +80,29 @@ inline constexpr double rounding_tolerance = 4 * 10 * 100 * 0x1p-24;
 /// An exact reducer gives all ranks the same bits, which are those of a ring on the CPU but for
 /// rounding.
 template <class D, class Make>
-void trains_alike(const D& where, const Make& reducer) {
+void trains_alike(const D& device, const Make& reducer) {
   for (const int ranks : {1, 2, 3, 5, 8}) {
     CAPTURE(ranks);
     const sgd optimizer{.momentum = 0.9, .weight_decay = 1e-3};
-    const auto device = weights_after(where, ranks, optimizer, reducer, steps_with(ranks));
+    const auto on_device = weights_after(device, ranks, optimizer, reducer, steps_with(ranks));
     const auto host = weights_after(
         cpu(1), ranks, optimizer, [](threads comm) { return ring{comm}; }, steps_with(ranks));
-    for (const auto& weights : device) CHECK(weights == device[0]);
-    CHECK(way_error(device[0], host[0], initial_weights()) < rounding_tolerance);
+    for (const auto& weights : on_device) CHECK(weights == on_device[0]);
+    CHECK(way_error(on_device[0], host[0], initial_weights()) < rounding_tolerance);
   }
 }
 
 /// A mixing reducer leaves the ranks with different weights, which are those of the CPU.
 template <class D, class Make>
-void mixes_alike(const D& where, const Make& reducer) {
+void mixes_alike(const D& device, const Make& reducer) {
   for (const int ranks : {1, 2, 3, 5, 8}) {
     CAPTURE(ranks);
     const decentlam optimizer{.momentum = 0.8, .weight_decay = 1e-3};
-    const auto device = weights_after(where, ranks, optimizer, reducer, steps_with(ranks));
+    const auto on_device = weights_after(device, ranks, optimizer, reducer, steps_with(ranks));
     const auto host = weights_after(cpu(1), ranks, optimizer, reducer, steps_with(ranks));
-    for (std::size_t r = 0; r < device.size(); ++r)
-      CHECK(way_error(device[r], host[r], initial_weights()) < rounding_tolerance);
-    if (ranks > 1) CHECK(device[0] != device[1]);
+    for (std::size_t r = 0; r < on_device.size(); ++r)
+      CHECK(way_error(on_device[r], host[r], initial_weights()) < rounding_tolerance);
+    if (ranks > 1) CHECK(on_device[0] != on_device[1]);
   }
 }
 
@@ -115,23 +115,23 @@ struct poisoned_outcome {
   bool unchanged = true;  // skipped steps changed no bit of weights, slot and statistics
 };
 template <class D, class O, class Make>
-auto poisoned_run(const D& where, const O& optimizer, const Make& reducer) {
+auto poisoned_run(const D& device, const O& optimizer, const Make& reducer) {
   const synthetic images{.extent = tiny_image, .classes = tiny_classes, .samples = 48, .seed = 3};
   return on_ranks(2, [&](threads comm) {
-    poisoned<D> net{where};
+    poisoned<D> net{device};
     if (comm.rank() == 1) net.poisons = {{1, 3}, {3, 0, HUGE_VAL}};
     loader feed{images, comm, {.global_batch = 6, .seed = 1}};
     trainer run{
         net, optimizer, constant{.learning_rate = 0.05}, reducer(comm), {.bucket_bytes = 512}};
-    upload<D> uploaded(where);
+    upload<D> uploaded(device);
     const auto everything = [&] {
-      auto all = copy_to_host<float, D>(where, run.weights(), run.compute());
-      const auto slot = copy_to_host<float, D>(where, run.slot(0), run.compute());
+      auto all = copy_to_host<float, D>(device, run.weights(), run.compute());
+      const auto slot = copy_to_host<float, D>(device, run.slot(0), run.compute());
       all.insert(all.end(), slot.begin(), slot.end());
       return all;
     };
     poisoned_outcome out;
-    out.start = copy_to_host<float, D>(where, run.weights(), run.compute());
+    out.start = copy_to_host<float, D>(device, run.weights(), run.compute());
     for (int k = 0; k < 6; ++k) {
       const auto before = everything();
       const auto step = run.step(uploaded.to(feed.next(), run.compute()), feed.epoch(k));
@@ -142,40 +142,40 @@ auto poisoned_run(const D& where, const O& optimizer, const Make& reducer) {
       if (!step.applied && O::needs == agreement::exact)
         out.unchanged = out.unchanged && everything() == before;
     }
-    out.weights = copy_to_host<float, D>(where, run.weights(), run.compute());
+    out.weights = copy_to_host<float, D>(device, run.weights(), run.compute());
     return out;
   });
 }
 
 /// Steps are skipped, buckets zeroed and ranks averaged as on the CPU.
 template <class D, class O, class Make>
-void skips_alike(const D& where, const O& optimizer, const Make& reducer) {
-  const auto device = poisoned_run(where, optimizer, reducer),
+void skips_alike(const D& device, const O& optimizer, const Make& reducer) {
+  const auto on_device = poisoned_run(device, optimizer, reducer),
              host = poisoned_run(cpu(1), optimizer, reducer);
-  for (std::size_t r = 0; r < device.size(); ++r) {
+  for (std::size_t r = 0; r < on_device.size(); ++r) {
     CAPTURE(r);
-    CHECK(device[r].applied == host[r].applied);
-    CHECK(device[r].zeroed_buckets == host[r].zeroed_buckets);
-    CHECK(device[r].unchanged);
-    for (std::size_t k = 0; k < device[r].norms.size(); ++k) {
-      CHECK(close(device[r].losses[k], host[r].losses[k], 1e-5));
-      CHECK((close(device[r].norms[k], host[r].norms[k], 1e-5) ||
-             (std::isnan(host[r].norms[k]) && std::isnan(device[r].norms[k])) ||
-             device[r].norms[k] == host[r].norms[k]));
+    CHECK(on_device[r].applied == host[r].applied);
+    CHECK(on_device[r].zeroed_buckets == host[r].zeroed_buckets);
+    CHECK(on_device[r].unchanged);
+    for (std::size_t k = 0; k < on_device[r].norms.size(); ++k) {
+      CHECK(close(on_device[r].losses[k], host[r].losses[k], 1e-5));
+      CHECK((close(on_device[r].norms[k], host[r].norms[k], 1e-5) ||
+             (std::isnan(host[r].norms[k]) && std::isnan(on_device[r].norms[k])) ||
+             on_device[r].norms[k] == host[r].norms[k]));
     }
-    CHECK(way_error(device[r].weights, host[r].weights, host[r].start) < rounding_tolerance);
+    CHECK(way_error(on_device[r].weights, host[r].weights, host[r].start) < rounding_tolerance);
   }
 }
 /// One optimizer of each kind.
 template <class D>
-void skip_alike(const D& where) {
+void skip_alike(const D& device) {
   const auto make_ring = [](threads comm) { return ring{comm}; };
-  skips_alike(where, velocity_sgd{.weight_decay = 1e-3}, make_ring);
-  skips_alike(where, clip{lars{.trust_coefficient = 0.02}, 0.5}, make_ring);
-  skips_alike(where, local_steps{velocity_sgd{}, 2}, make_ring);
+  skips_alike(device, velocity_sgd{.weight_decay = 1e-3}, make_ring);
+  skips_alike(device, clip{lars{.trust_coefficient = 0.02}, 0.5}, make_ring);
+  skips_alike(device, local_steps{velocity_sgd{}, 2}, make_ring);
   const auto make_gossip = [](threads comm) { return gossip{comm}; };
-  skips_alike(where, decentlam{.momentum = 0.5}, make_gossip);
-  skips_alike(where, clip{decentlam{.momentum = 0.5}, 0.5}, make_gossip);
+  skips_alike(device, decentlam{.momentum = 0.5}, make_gossip);
+  skips_alike(device, clip{decentlam{.momentum = 0.5}, 0.5}, make_gossip);
 }
 
 }  // namespace support

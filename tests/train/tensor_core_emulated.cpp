@@ -79,10 +79,10 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 template <class Net, bool HasRanges = true, class Prepare>
 step_result step(const Prepare& prepare) {
   constexpr int samples = 3;
-  const emulated where{1};
-  const auto s = where.make_stream();
-  Net net{where};
-  buffer<float, emulated> plane(where, net.plane_size()), gradients(where, net.plane_size());
+  const emulated device{1};
+  const auto s = device.make_stream();
+  Net net{device};
+  buffer<float, emulated> plane(device, net.plane_size()), gradients(device, net.plane_size());
   net.initialize(plane.span(), 1);
   if constexpr (Quantized<typename Net::precision>) {
     net.quantization.percentile = 90;
@@ -112,7 +112,7 @@ step_result step(const Prepare& prepare) {
   out.loss = net.read_metrics(s).mean_loss();
   if constexpr (Quantized<typename Net::precision>) {
     auto& q = net.quantization;
-    q.fetch(where, s);
+    q.fetch(device, s);
     for (const auto& layer : q.observer.layers) observed.push_back(layer.observed);
     out.ranges = q.observer.take_minima(true);
     q.clip_to_percentile(out.ranges, q.observer.take_histograms(true));
@@ -127,7 +127,7 @@ step_result step(const Prepare& prepare) {
   for (std::uint8_t& byte : pixels) byte = static_cast<std::uint8_t>(byte & 128 ? 255 : 0);
   net.forward(packed, plane.span(), b, phase::evaluate, s);
   if constexpr (Quantized<typename Net::precision>) {  // an evaluation observes nothing
-    net.quantization.fetch(where, s);
+    net.quantization.fetch(device, s);
     for (std::size_t k = 0; k < observed.size(); ++k)
       CHECK(net.quantization.observer.layers[k].observed == observed[k]);
   }

@@ -32,17 +32,17 @@ struct rank_result {
   std::vector<float> mean, residual;
 };
 template <class D, class Make>
-auto means(const D& where, int ranks, const Make& make, float nonfinite = 0) {
+auto means(const D& device, int ranks, const Make& make, float nonfinite = 0) {
   constexpr std::size_t n = 300;
   return on_ranks(ranks, [&](threads comm) {
-    const auto s = where.make_stream();
+    const auto s = device.make_stream();
     const auto reducer = make(comm);
     const segment parts[] = {{"a", kind::weight, 0, 192}, {"b", kind::bias, 192, 108}};
     const bucket which{0, 0, n, parts};
     auto x = noise(n, static_cast<std::uint64_t>(comm.rank()));
     if (comm.rank() == 1 && nonfinite != 0) x[200] = nonfinite;
-    device_vector<float, D> device_x(where, s, x), residual(where, s, std::vector<float>(n));
-    buffer<std::byte, D> scratch(where, reducer.template scratch<float>(n));
+    device_vector<float, D> device_x(device, s, x), residual(device, s, std::vector<float>(n));
+    buffer<std::byte, D> scratch(device, reducer.template scratch<float>(n));
     for (int round = 0; round < 2; ++round)
       reducer.mix(bucket_view<float, D, 1>{&which,
                                            {device_x.data(), n},
@@ -53,9 +53,9 @@ auto means(const D& where, int ranks, const Make& make, float nonfinite = 0) {
   });
 }
 template <class D, class Make>
-void check_compressed(const D& where, int ranks, const Make& make) {
+void check_compressed(const D& device, int ranks, const Make& make) {
   CAPTURE(ranks);
-  const auto found = means(where, ranks, make), host = means(cpu(1), ranks, make);
+  const auto found = means(device, ranks, make), host = means(cpu(1), ranks, make);
   for (std::size_t r = 0; r < found.size(); ++r) {
     CHECK(found[r].mean == found[0].mean);
     CHECK(near(found[r].mean, host[r].mean));
