@@ -27,19 +27,13 @@
 #include <cordee/cordee.hpp>
 
 #include "benchmarks/science/results.hpp"
+#include "benchmarks/science/small_cnn.hpp"
 #include "examples/data.hpp"
 #include "examples/options.hpp"
 
 using namespace cordee;
 
 namespace {
-
-template <extent Image>
-using cnn =
-    network<sequential<convolution<8, 3, 2>, batch_norm<relu>, convolution<16, 3, 2>,
-                       batch_norm<relu>, convolution<32, 3, 2>, batch_norm<relu>,
-                       global_average_pool, linear<10>>,
-            fp32, cpu, default_engine<cpu>::type, Image, 10>;
 
 struct plan {
   double epochs, warmup_epochs, legw_epochs, alpha;
@@ -98,8 +92,8 @@ struct experiment {
   }
   template <class Run, class Comm>
   double measure(Run& run, const Comm& comm) const {
-    loader sample{training, comm, {.global_batch = 1024, .accumulate = 1, .seed = 99},
-                  augmentation, norm};
+    loader sample{
+        training, comm, {.global_batch = 1024, .accumulate = 1, .seed = 99}, augmentation, norm};
     recalibrate(run, sample, 4);
     return run.evaluate(held_out, norm).accuracy();
   }
@@ -163,8 +157,8 @@ struct method {
 template <class E>
 std::vector<method<E>> all_methods() {
   const auto steps = [](const E& e, const task& t) {
-    return warmup{e.p.warmup_epochs, multistep{scaled_rate(rule::linear, t),
-                                               {e.p.epochs / 2, 0.75 * e.p.epochs}}};
+    return warmup{e.p.warmup_epochs,
+                  multistep{scaled_rate(rule::linear, t), {e.p.epochs / 2, 0.75 * e.p.epochs}}};
   };
   const auto decay = [](const E& e, rule r, const task& t, double power) {
     return warmup{e.p.warmup_epochs, polynomial{scaled_rate(r, t), e.p.epochs, power}};
@@ -186,9 +180,9 @@ std::vector<method<E>> all_methods() {
        [=](const E& e, const task& t) { return e.on_one(t, lamb{}, decay(e, rule::root, t, 1)); }},
       {"legw", of_sgd,
        [=](const E& e, const task& t) {
-         return e.on_one(t, momentum_sgd,
-                         legw{e.p.legw_epochs, polynomial{t.rate, e.p.epochs, 2}, reference_batch,
-                              t.batch});
+         return e.on_one(
+             t, momentum_sgd,
+             legw{e.p.legw_epochs, polynomial{t.rate, e.p.epochs, 2}, reference_batch, t.batch});
        }},
       {"legw_constant", of_sgd,
        [=](const E& e, const task& t) {
@@ -309,11 +303,12 @@ int main(int argc, char** argv) {
     const int seeds = o.positive("seeds", 3, "runs of the best learning rate");
     const bool augments = o.flag("augment", "crops, and flips, at random");
     o.done();
-    science::results table(out, "method,augmentation,epochs,batch,learning_rate,seed,value,seconds");
+    science::results table(out,
+                           "method,augmentation,epochs,batch,learning_rate,seed,value,seconds");
     const pad_crop_flip augmentation =
         augments ? pad_crop_flip{.pad = 2, .flip = true} : pad_crop_flip{};
     const auto on = [&]<extent Image>(const auto& training, const auto& held_out) {
-      const experiment<cnn<Image>, std::remove_cvref_t<decltype(training)>,
+      const experiment<science::small_cnn<Image>, std::remove_cvref_t<decltype(training)>,
                        std::remove_cvref_t<decltype(held_out)>>
           e{training, held_out, augmentation, normalize::measured(training), p, augments};
       compare(e, table, names, batches, seeds);
