@@ -126,10 +126,14 @@ void compare(const Training& data, science::results& table, const plan& p,
       epochs.push_back(value("epochs", 0, [&] { return reached().epochs; }));
       value("loss", 0, [&] { return reached().loss; });
       norms.push_back(value("norm", 0, [&] { return weight_norm(reached().w); }));
-      eigenvalues.push_back(value("eigenvalue", 0, [&] {
+      std::optional<science::curvature> found;
+      const auto curvature = [&]() -> const auto& {
         const auto gradient = [&](const science::vector& w) { return sample.gradient(w); };
-        return science::largest_eigenvalue(gradient, reached().w).eigenvalue;
-      }));
+        if (!found) found = science::largest_eigenvalue(gradient, reached().w);
+        return *found;
+      };
+      eigenvalues.push_back(value("eigenvalue", 0, [&] { return curvature().eigenvalue; }));
+      value("products", 0, [&] { return static_cast<double>(curvature().products); });
       for (int k = -8; k <= 8; ++k)
         value("line", 0.125 * k, [&] {
           double sum = 0;

@@ -8,7 +8,7 @@ using namespace cordee;
 
 TEST_CASE("the largest eigenvalue of quadratics is found, also beside a more negative one") {
   // H = Q diag(d) Q with the reflection Q = I - 2 u u', and f's minimum away from w.
-  const auto largest = [](std::vector<double> d) {
+  const auto largest = [](std::vector<double> d, double tolerance = 1e-12) {
     std::vector<double> u(d.size());
     double squares = 0;
     for (std::size_t i = 0; i < d.size(); ++i) squares += (u[i] = 1 + 0.3 * double(i)) * u[i];
@@ -23,13 +23,20 @@ TEST_CASE("the largest eigenvalue of quadratics is found, also beside a more neg
       return reflect(y);
     };
     const std::vector<double> w(d.size(), 0.5);
-    return science::largest_eigenvalue(gradient, w, 1e-12, 2000).eigenvalue;
+    return science::largest_eigenvalue(gradient, w, tolerance, 2000, 1e-5).eigenvalue;
   };
   // Differences of numbers below 10 with h = 1e-5: 10 * 2^-52 / 1e-5 = 2e-10, times a few.
   CHECK(std::abs(largest({1, 4, 2, 0.5, -1}) - 4) < 1e-8);
   CHECK(std::abs(largest({1, 3, 2, 0.5, -7}) - 3) < 1e-8);
   CHECK(std::abs(largest({-2, -5}) + 2) < 1e-8);
   CHECK(largest({0, 0, 0}) == 0);
+  // In many dimensions a random vector's Rayleigh quotient changes little in a step, and is not yet
+  // an eigenvalue. The error is that of the tolerance squared, over the gap: (1e-2 50)^2 / 30.
+  std::vector<double> many(500, 0.01);
+  many[7] = 50;
+  many[8] = 20;
+  many[9] = -60;
+  CHECK(std::abs(largest(many, 1e-2) - 50) < 0.01);
 }
 
 TEST_CASE("the curvature of a network is that of second differences of its loss") {
@@ -70,11 +77,14 @@ TEST_CASE("the curvature of a network is that of second differences of its loss"
   };
   const double expected = science::largest_eigenvalue(product, w, 1e-9, 5000, 1.0).eigenvalue;
   const auto gradient = [&](const std::vector<double>& x) { return sample.gradient(x); };
-  const double found = science::largest_eigenvalue(gradient, w, 1e-9, 5000).eigenvalue;
+  const double found = science::largest_eigenvalue(gradient, w, 1e-9, 5000, 1e-5).eigenvalue;
   // Second differences err by a relative h^2 times a constant of fourth derivatives, and by
   // rounding, 2^-52 / h^2 = 2e-10 for an element.
   CHECK(expected > 0.01);
   CHECK(std::abs(found - expected) < 1e-4 * expected);
+  // The default step and tolerance: gradients of about 1 err by 2^-52, the quotient by 1e-2 squared.
+  const double usual = science::largest_eigenvalue(gradient, w).eigenvalue;
+  CHECK(std::abs(usual - expected) < 1e-3 * expected);
 
   const std::vector<double> g = sample.gradient(w);
   double slope = 0;
