@@ -70,6 +70,10 @@ if(TARGET plan)
   cordee_example(plan
     MATCH "batch 2048 on 64 x v100.*efficiency 9[0-9].*halving-doubling.*memory of a rank +1.78 GB.*90 epochs +56302 steps.*kWh.*scaling ends.*worth its cost"
     RUN $<TARGET_FILE:plan> --batch 2048 --ranks 64 --noise-scale 2000)
+  # M = 5000 h / 64 = 78.125 h, sqrt(2 * 30 s * M) = 68.5 min: the run of 23.6 min is shorter, so its result is the
+  # only checkpoint.
+  cordee_example(plan.failures MATCH "failures +one in 78.1 h; a checkpoint of 30.0 s .*interval is 68.5 min"
+    RUN $<TARGET_FILE:plan> --batch 2048 --ranks 64 --mtbf 5000)
   cordee_example(plan.network STATUS 1 MATCH "error: --network: .vgg. is none of resnet20" RUN $<TARGET_FILE:plan> --network vgg)
   cordee_example(plan.batch STATUS 1 MATCH "error: --batch: 100 images are not divided by --ranks 8"
     RUN $<TARGET_FILE:plan> --batch 100)

@@ -9,11 +9,15 @@
 //   cordee-plan ... --noise-scale 20000       which batch is worth its cost
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <fstream>
+#include <limits>
 #include <string>
 
 #include <CLI/CLI.hpp>
+
+#include <cordee/comm/simulated/failures.hpp>
 
 #include "networks.hpp"
 #include "prediction.hpp"
@@ -29,7 +33,8 @@ struct options {
               csv, svg;
   int ranks = 8, batch = 256, to = 0;
   double epochs = 90, images = 0, images_per_second = 0, loader = 0, watts = -1, noise = 0,
-         least_steps = 0, least_images = 0;
+         least_steps = 0, least_images = 0, mtbf = 0, checkpoint_seconds = 30,
+         restart_seconds = 300;
   plan::efficiency efficiency;
 };
 
@@ -143,6 +148,30 @@ void print_batches(const curve& c, const options& o, double watts) {
       worth->ranks * c.images, worth->ranks);
 }
 
+/// What failures of processors add to a run, and how often to write a checkpoint.
+void print_failures(const options& o, double steps, double step_seconds) {
+  const double mtbf = 3'600 * o.mtbf, total = steps * step_seconds;
+  const auto count = static_cast<std::int64_t>(steps);
+  const std::int64_t young = young_interval(step_seconds, o.checkpoint_seconds, mtbf, o.ranks);
+  const checkpointing c{o.checkpoint_seconds, o.restart_seconds, std::min(count, young)};
+  const double expected = expected_seconds(count, step_seconds, c, mtbf, o.ranks);
+  double least = std::numeric_limits<double>::infinity(), most = 0;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    const double seconds =
+        simulate_failures(count, step_seconds, c, exponential_failures{mtbf, o.ranks, seed})
+            .seconds;
+    least = std::min(least, seconds);
+    most = std::max(most, seconds);
+  }
+  std::printf(
+      "failures             one in %s; a checkpoint of %s every %lld steps (Young's interval is "
+      "%s): %s expected, %+.1f %%; 20 simulated runs take %s to %s\n",
+      time_of(mtbf / o.ranks).c_str(), time_of(c.checkpoint_seconds).c_str(),
+      static_cast<long long>(c.interval),
+      time_of(static_cast<double>(young) * step_seconds).c_str(), time_of(expected).c_str(),
+      100 * (expected / total - 1), time_of(least).c_str(), time_of(most).c_str());
+}
+
 void make_plan(const options& o) {
   const auto& net = find_by_name("--network", networks(), o.network);
   const auto& gpu = find_by_name("--processor", processors, o.processor);
@@ -196,6 +225,7 @@ void make_plan(const options& o) {
   if (watts > 0)
     std::printf("energy               %.1f kWh at %.0f W a processor\n",
                 total * watts * o.ranks / 3.6e6, watts);
+  if (o.mtbf > 0) print_failures(o, steps, at.step.seconds);
   std::fflush(stdout);
 
   curve c{images, {}};
@@ -233,6 +263,11 @@ int main(int argc, char** argv) {
   app.add_option("--bandwidth-efficiency", o.efficiency.bandwidth, "of the memory's")
       ->check(CLI::Range(0.01, 1.0));
   app.add_option("--watts", o.watts, "of a processor; -1: as its maker prints");
+  app.add_option("--mtbf", o.mtbf, "hours between failures of one processor; 0: none fails");
+  app.add_option("--checkpoint-seconds", o.checkpoint_seconds, "for which a checkpoint stops all")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--restart-seconds", o.restart_seconds, "from a failure to the next step")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--to", o.to, "scaling is followed to so many ranks")
       ->check(CLI::Range(0, 16'384));
   app.add_option("--csv", o.csv, "file for the scaling table");

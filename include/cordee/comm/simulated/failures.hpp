@@ -1,0 +1,124 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What failures cost a run of synchronous steps: a rank that fails stops all, and the run restarts
+// from its last checkpoint.
+//
+//   M   = mtbf / ranks                       the run's mean time between failures
+//   tau = sqrt(2 C M)                        between checkpoints of C seconds; Young, CACM 17 (1974)
+//   E   = M e^(R/M) (e^((tau + C)/M) - 1)    mean time of tau seconds of steps and a checkpoint, with
+//                                            restarts of R seconds; Daly, FGCS 22 (2006)
+//
+// Checkpoints stop the steps. A failure in a checkpoint loses it, one in a restart repeats it.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include <cordee/core/error.hpp>
+#include <cordee/core/random.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+// ---- failures: at which second after `time` the next one is, `before` having been ----
+
+/// Ranks that fail independently, each once in `mtbf` seconds on average, whatever its age.
+struct exponential_failures {
+  double mtbf;
+  int ranks = 1;
+  std::uint64_t seed = 1;
+  double operator()(double time, std::int64_t before) const {
+    random_sequence random(seed, purpose::synthetic, 0, static_cast<std::uint64_t>(before));
+    return time - mtbf / ranks * std::log1p(-random.uniform());
+  }
+};
+/// At given seconds, ascending.
+struct failures_at {
+  std::vector<double> seconds;
+  double operator()(double time, std::int64_t) const {
+    const auto next = std::upper_bound(seconds.begin(), seconds.end(), time);
+    return next == seconds.end() ? std::numeric_limits<double>::infinity() : *next;
+  }
+};
+
+struct checkpointing {
+  double checkpoint_seconds = 0, restart_seconds = 0;
+  std::int64_t interval = 1;  // steps between checkpoints; the last one is the run's result
+};
+
+/// seconds = steps + checkpoints + lost + restarts.
+struct interrupted_run {
+  double seconds = 0, checkpoints = 0;
+  double lost = 0, restarts = 0;  // computed or written in vain, and in restarts
+  std::int64_t failures = 0;
+};
+
+/// Steps between checkpoints by Young's formula, at least one.
+inline std::int64_t young_interval(double step_seconds, double checkpoint_seconds, double mtbf,
+                                   int ranks) {
+  expects(step_seconds > 0 && checkpoint_seconds >= 0 && mtbf > 0 && ranks > 0,
+          "young_interval: a step and the mean time between failures are positive");
+  const double seconds = std::sqrt(2 * checkpoint_seconds * mtbf / ranks);
+  return std::max<std::int64_t>(1, std::llround(std::min(seconds / step_seconds, 1e15)));
+}
+
+namespace detail::comm {
+
+inline void expect_sensible(std::int64_t steps, double step_seconds, const checkpointing& c) {
+  expects(steps >= 0 && step_seconds > 0, "failures: steps take time");
+  expects(c.checkpoint_seconds >= 0 && c.restart_seconds >= 0 && c.interval > 0,
+          "failures: an interval is one step at least, and no time is negative");
+}
+
+}  // namespace detail::comm
+
+/// A run of `steps` steps. Throws where a million failures do not let it end.
+template <class Failures>
+interrupted_run simulate_failures(std::int64_t steps, double step_seconds, const checkpointing& c,
+                                  const Failures& failures) {
+  detail::comm::expect_sensible(steps, step_seconds, c);
+  interrupted_run run;
+  double next = failures(0.0, 0);
+  const auto fail = [&](double& spent) {
+    spent += next - run.seconds;
+    run.seconds = next;
+    if (++run.failures == 1'000'000)
+      throw error(concat("simulate_failures: after a million failures no checkpoint of ",
+                         c.interval, " steps is reached; make the interval shorter"));
+    next = failures(run.seconds, run.failures);
+  };
+  for (std::int64_t done = 0; done < steps;) {
+    const std::int64_t n = std::min(c.interval, steps - done);
+    const double end = run.seconds + static_cast<double>(n) * step_seconds + c.checkpoint_seconds;
+    if (next >= end) {
+      done += n;
+      run.seconds = end;
+      run.checkpoints += c.checkpoint_seconds;
+      continue;
+    }
+    fail(run.lost);
+    while (next < run.seconds + c.restart_seconds) fail(run.restarts);
+    run.seconds += c.restart_seconds;
+    run.restarts += c.restart_seconds;
+  }
+  return run;
+}
+
+/// The mean of simulate_failures over exponential_failures.
+inline double expected_seconds(std::int64_t steps, double step_seconds, const checkpointing& c,
+                               double mtbf, int ranks) {
+  detail::comm::expect_sensible(steps, step_seconds, c);
+  expects(mtbf > 0 && ranks > 0, "expected_seconds: the mean time between failures is positive");
+  const double mean = mtbf / ranks;
+  const auto part = [&](std::int64_t n) {
+    const double seconds = static_cast<double>(n) * step_seconds + c.checkpoint_seconds;
+    return mean * std::exp(c.restart_seconds / mean) * std::expm1(seconds / mean);
+  };
+  const std::int64_t rest = steps % c.interval;
+  return static_cast<double>(steps / c.interval) * part(c.interval) + (rest > 0 ? part(rest) : 0);
+}
+
+}  // namespace cordee::inline CORDEE_ABI
