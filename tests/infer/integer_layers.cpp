@@ -189,6 +189,18 @@ TEST_CASE("integer layers: no operation makes or reads a floating-point number")
   check(r.residual.data(), r.residual.data(), std::int16_t{});
   check(r.residual.data(), nullptr, std::int32_t{});
 
+  const integer_batch_norm n{.in = {2, 1, 2},
+                             .multiplier = {3, -5},
+                             .addend = {4, 1},
+                             .shift = 2,
+                             .residual_factor = fixed_point::from_real(0.5),
+                             .offset = 2,
+                             .low = -9};
+  const std::array<std::int32_t, 4> sums{-5, 2, 7, -norm_limit};
+  std::array<std::int32_t, 4> normalized{};
+  exact::batch_norm(n, sums.data(), sums.data(), normalized.data());
+  CHECK(normalized == std::array<std::int32_t, 4>{-3, 5, -3, 255});
+
   const integer_classifier c{2,       2, {3, -2, 127, 1},
                              {5, -1}, 1, {fixed_point::from_real(1), fixed_point::from_real(0.5)}};
   const std::array<std::int32_t, 8> pixels{1, 1, 0, 0, -1, -1, -1, -4};

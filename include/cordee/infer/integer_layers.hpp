@@ -6,6 +6,7 @@
 //   convolution   sum = sum over taps of w (q - z),   q = x, or clip(R(x, f) + z, 0, 255)
 //                 y = clip(floor(sum factor + bias 2^-s + 1/2) + R(residual, f') + offset,
 //                          low, high)
+//   batch norm    y = clip(((K x + B) >> L) + R(residual, f') + offset, low, high)    (>> floors)
 //   max pool      y = max over the window of x
 //   mean          y = floor((sum over pixels of x + P / 2) / P)
 //   classifier    logit = R((bias + sum of w x) >> h, factor)            (>> rounds halves up)
@@ -17,6 +18,10 @@
 // (With 16 bits, in 2^-6 of a step, one byte in 300 of what is read differs from training's, and
 // then one in 100 of what the next convolution makes of them.) The classifier's weights have 15
 // bits, since training simulates a classifier of floats.
+//
+// A batch norm is part of the convolution before it, or a layer that reads 16 bits of the
+// convolution's sums: then each channel's (K, B) and the L of all give floor(k x + b + 1/2), with the
+// real k and b of the channel, for every x (infer/fit_batch_norm.hpp).
 //
 // These definitions are templates over the integer that they compute in, so that a test can put in
 // a type that refuses floating-point numbers.
@@ -89,6 +94,27 @@ struct integer_convolution {
   }
 };
 
+/// Of the magnitudes of what a batch norm reads.
+inline constexpr std::int32_t norm_limit = std::int32_t{1} << 15;
+
+struct integer_batch_norm {
+  extent in;
+  std::vector<std::int64_t> multiplier, addend;  // (C): K, B
+  int shift = 0;                                 // L
+  ops::fixed_point residual_factor;
+  int offset = 0;  // the output's zero point
+  std::int32_t low = 0, high = 255;
+
+  /// The activation of channel c. Requires |x| <= norm_limit.
+  template <class Int>
+  [[nodiscard]] constexpr Int output(std::size_t c, Int x, Int residual) const {
+    return integer_convolution::clamped(
+        ((Int{multiplier[c]} * x + Int{addend[c]}) >> shift) + residual + Int{offset}, low, high);
+  }
+};
+/// Of the magnitudes of K x + B.
+inline constexpr std::int64_t largest_norm_sum = std::int64_t{1} << 62;
+
 /// The mean over pixels.
 struct mean_problem {
   extent in;
@@ -135,6 +161,17 @@ struct integer_reference {
               residual == nullptr ? Int{0} : ops::rescaled(Int{*residual++}, c.residual_factor);
           *y = static_cast<Out>(c.output(static_cast<std::size_t>(k), sum, added));
         }
+  }
+
+  template <Activation Residual, Activation Out>
+  static void batch_norm(const integer_batch_norm& n, const std::int32_t* x,
+                         const Residual* residual,  // or null
+                         Out* y) {
+    for (std::size_t i = 0; i < n.in.size(); ++i) {
+      const Int added =
+          residual == nullptr ? Int{0} : ops::rescaled(Int{residual[i]}, n.residual_factor);
+      y[i] = static_cast<Out>(n.output(i / n.in.pixels(), Int{x[i]}, added));
+    }
   }
 
   template <Activation A>

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Batch norm between two quantised layers in integer arithmetic (after Lin et al., 2020).
+// Batch norm between two quantised layers in integer arithmetic (after Lin et al., 2020), one channel
+// of infer/fit_batch_norm.hpp's layer.
 //
 //   T(x) = floor(k x + b + 1/2) = (K x + B) >> L    for every integer x of a range, exactly
 //
@@ -22,9 +23,7 @@
 #include <cordee/core/config.hpp>
 #include <cordee/ops/quantize.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-
-namespace detail::ops {
+namespace cordee::inline CORDEE_ABI::detail::ops {
 
 /// The exact sign of a sum, by an expansion of non-overlapping partial sums (Shewchuk, 1997).
 inline int sign_of_sum(const std::array<double, 4>& terms) {
@@ -47,14 +46,18 @@ inline int sign_of_sum(const std::array<double, 4>& terms) {
 
 /// floor(k x + b + 1/2) in exact arithmetic. Requires |result| < 2^51.
 inline std::int64_t exact_affine(double k, double b, int x) {
-  const double product = k * x, error = std::fma(k, x, -product);
-  double result = std::floor(product + b + 0.5);
+  const double product = k * x, sum = product + b + 0.5;
+  double result = std::floor(sum);
+  // Of numbers below 2^30 three roundings are less than 2^-20: they matter near an integer alone.
+  const double fraction = sum - result;
+  if (std::abs(product) < 0x1p30 && std::abs(sum) < 0x1p30 && fraction > 0x1p-20 &&
+      fraction < 1 - 0x1p-20)
+    return static_cast<std::int64_t>(result);
+  const double error = std::fma(k, x, -product);
   while (sign_of_sum({product, error, b, 0.5 - result}) < 0) --result;
   while (sign_of_sum({product, error, b, -0.5 - result}) >= 0) ++result;
   return static_cast<std::int64_t>(result);
 }
-
-}  // namespace detail::ops
 
 /// x -> (K x + B) >> L, with any B in low .. high.
 struct integer_affine {
@@ -69,12 +72,6 @@ struct integer_affine {
     const std::int64_t factor = std::int64_t{1} << (larger - shift);
     return {multiplier * factor, low * factor, high * factor + factor - 1, larger};
   }
-  /// Whether K x + B fits 32 bits for all inputs.
-  [[nodiscard]] constexpr bool fits_32_bits(detail::ops::integer_range in) const {
-    const auto magnitude = [](std::int64_t v) { return v < 0 ? -v : v; };
-    const std::int64_t x = std::max(magnitude(in.low), magnitude(in.high));
-    return magnitude(multiplier) * x + magnitude(low) <= std::numeric_limits<std::int32_t>::max();
-  }
   friend constexpr bool operator==(const integer_affine&, const integer_affine&) = default;
 };
 
@@ -82,7 +79,7 @@ struct integer_affine {
 /// up to `most` is exact.
 template <std::invocable<int> Function>
 std::optional<integer_affine> fit_integer_affine(double k, const Function& function,
-                                                 detail::ops::integer_range in, int most = 30) {
+                                                 integer_range in, int most = 30) {
   for (int shift = 0; shift <= most; ++shift) {
     const double scaled = std::ldexp(k, shift);
     for (const double multiplier : {std::floor(scaled), std::ceil(scaled)}) {
@@ -103,13 +100,12 @@ std::optional<integer_affine> fit_integer_affine(double k, const Function& funct
 
 /// The same of k x + b, with k and b as exact reals, halves rounded up. Empty also where k or b is
 /// not finite.
-inline std::optional<integer_affine> fit_integer_affine(double k, double b,
-                                                        detail::ops::integer_range in,
+inline std::optional<integer_affine> fit_integer_affine(double k, double b, integer_range in,
                                                         int most = 30) {
   const double bound = std::abs(k) * std::max(std::abs(in.low), std::abs(in.high)) + std::abs(b);
   if (!(bound < 0x1p30)) return std::nullopt;
   return fit_integer_affine(
-      k, [=](int x) { return detail::ops::exact_affine(k, b, x); }, in, most);
+      k, [=](int x) { return exact_affine(k, b, x); }, in, most);
 }
 
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::ops
