@@ -14,18 +14,17 @@
 // distributed by Dirichlet's distribution (Hsu et al., 2019). A run that does not stay finite has
 // accuracy 0.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
-#include <numeric>
-#include <random>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include <cordee/cordee.hpp>
 
+#include "benchmarks/science/dirichlet_shards.hpp"
 #include "benchmarks/science/results.hpp"
 #include "benchmarks/science/small_cnn.hpp"
 #include "examples/data.hpp"
@@ -45,36 +44,6 @@ struct task {
   std::uint64_t seed;
 };
 constexpr int reference_batch = 128;
-
-/// Indices for each rank: a class's samples in shares that are Dirichlet(alpha, …, alpha).
-template <class Data>
-std::vector<std::vector<std::size_t>> dirichlet_shards(const Data& data, int ranks, double alpha,
-                                                       std::uint64_t seed) {
-  std::vector<std::vector<std::size_t>> of_class(static_cast<std::size_t>(data.classes())),
-      shards(static_cast<std::size_t>(ranks));
-  std::vector<std::uint8_t> pixels(data.image().size());
-  for (std::size_t i = 0; i < data.size(); ++i)
-    of_class[static_cast<std::size_t>(data.read(i, pixels))].push_back(i);
-  std::mt19937_64 random(seed);
-  for (const auto& members : of_class) {
-    std::gamma_distribution<double> gamma(alpha);
-    std::vector<double> share(shards.size());
-    for (double& s : share) s = gamma(random) + 1e-12;
-    const double total = std::accumulate(share.begin(), share.end(), 0.0);
-    double above = 0;
-    std::size_t next = 0;
-    for (std::size_t rank = 0; rank < shards.size(); ++rank) {
-      above += share[rank] / total;
-      const auto end = rank + 1 == shards.size()
-                           ? members.size()
-                           : static_cast<std::size_t>(above * static_cast<double>(members.size()));
-      for (; next < end; ++next) shards[rank].push_back(members[next]);
-    }
-  }
-  for (std::size_t rank = 0; rank < shards.size(); ++rank)  // a rank without any gets some
-    if (shards[rank].empty()) shards[rank].push_back(rank);
-  return shards;
-}
 
 template <class Net, class Training, class HeldOut>
 struct experiment {
@@ -120,7 +89,7 @@ struct experiment {
   }
   template <class O, class S>
   double on_shards(const task& t, const O& optimizer, const S& schedule) const {
-    const auto shards = dirichlet_shards(training, p.ranks, p.alpha, t.seed);
+    const auto shards = science::dirichlet_shards(training, p.ranks, p.alpha, t.seed);
     double accuracy = 0;
     threads::launch(p.ranks, [&](threads comm) {
       Net net;
@@ -140,20 +109,19 @@ struct experiment {
 };
 
 /// The learning rate for a batch, from that for the reference batch.
-enum class rule { linear, root, none };
+enum class rule { linear, root };
 
 double scaled_rate(rule r, const task& t) {
   const double k = static_cast<double>(t.batch) / reference_batch;
-  return t.rate * (r == rule::linear ? k : r == rule::root ? std::sqrt(k) : 1);
+  return t.rate * (r == rule::linear ? k : std::sqrt(k));
 }
 
 template <class E>
 struct method {
   std::string name;
-  std::array<double, 3> rates;
+  std::vector<double> rates;
   std::function<double(const E&, const task&)> accuracy;
 };
-
 template <class E>
 std::vector<method<E>> all_methods() {
   const auto steps = [](const E& e, const task& t) {
@@ -164,7 +132,7 @@ std::vector<method<E>> all_methods() {
     return warmup{e.p.warmup_epochs, polynomial{scaled_rate(r, t), e.p.epochs, power}};
   };
   constexpr sgd momentum_sgd{.momentum = 0.9, .weight_decay = 1e-4};
-  const std::array of_sgd{0.01, 0.04, 0.16};
+  const std::vector of_sgd{0.01, 0.04, 0.16};
   return {
       {"sgd", of_sgd,
        [=](const E& e, const task& t) { return e.on_one(t, momentum_sgd, steps(e, t)); }},
@@ -218,25 +186,16 @@ std::vector<method<E>> all_methods() {
   };
 }
 
-struct spread {
-  double mean = 0, deviation = 0;
-};
-
-spread spread_of(const std::vector<double>& x) {
-  spread s;
-  for (const double v : x) s.mean += v / static_cast<double>(x.size());
-  for (const double v : x) s.deviation += (v - s.mean) * (v - s.mean);
-  s.deviation = x.size() > 1 ? std::sqrt(s.deviation / static_cast<double>(x.size() - 1)) : 0;
-  return s;
-}
-
 template <class E>
 void compare(const E& e, science::results& table, const std::vector<std::string>& names,
-             const std::vector<int>& batches, int seeds) {
-  for (const method<E>& m : all_methods<E>()) {
-    if (std::find(names.begin(), names.end(), m.name) == names.end()) continue;
+             const std::vector<double>& rates, const std::vector<double>& batches, int seeds) {
+  std::vector<method<E>> all = all_methods<E>();
+  for (method<E>& m : all) {
+    if (!names.empty() && std::find(names.begin(), names.end(), m.name) == names.end()) continue;
+    if (!rates.empty()) m.rates = rates;
     double untuned = 0;  // the best learning rate of the first batch
-    for (const int batch : batches) {
+    for (const double of_run : batches) {
+      const int batch = static_cast<int>(of_run);
       const auto accuracy = [&](double rate, int seed) {
         return table(concat(m.name, e.augments ? ",crop and flip," : ",none,", e.p.epochs, ",",
                             batch, ",", rate, ",", seed),
@@ -252,13 +211,13 @@ void compare(const E& e, science::results& table, const std::vector<std::string>
       const auto of_seeds = [&](double rate) {
         std::vector<double> values;
         for (int seed = 1; seed <= seeds; ++seed) values.push_back(accuracy(rate, seed));
-        return spread_of(values);
+        return science::spread_of(values);
       };
       double best = m.rates[0];
       for (const double rate : m.rates)
         if (accuracy(rate, 1) > accuracy(best, 1)) best = rate;
-      if (batch == batches[0]) untuned = best;
-      const spread tuned = of_seeds(best), ruled = of_seeds(untuned);
+      if (of_run == batches[0]) untuned = best;
+      const science::spread tuned = of_seeds(best), ruled = of_seeds(untuned);
       std::printf("%s, batch %d: %.2f +- %.2f %% at %g; by the rule %.2f +- %.2f %% at %g\n",
                   m.name.c_str(), batch, 100 * tuned.mean, 100 * tuned.deviation, best,
                   100 * ruled.mean, 100 * ruled.deviation, untuned);
@@ -273,6 +232,16 @@ std::vector<std::string> split_words(const std::string& text) {
   for (std::string word; std::getline(in, word, ',');) words.push_back(word);
   return words;
 }
+std::vector<double> split_numbers(const std::string& text) {
+  std::vector<double> numbers;
+  for (const std::string& word : split_words(text)) {
+    char* end = nullptr;
+    numbers.push_back(std::strtod(word.c_str(), &end));
+    if (*end != '\0' || !(numbers.back() > 0))
+      throw error("expected positive numbers separated by commas, not \"" + text + "\"");
+  }
+  return numbers;
+}
 
 }  // namespace
 
@@ -284,15 +253,9 @@ int main(int argc, char** argv) {
     const std::string folder =
         o.string("data", CORDEE_EXAMPLE_DATA "/fashion-mnist", "folder of the data set's files");
     const std::string out = o.string("out", "methods.csv", "a line for each run");
-    const std::vector<std::string> names = split_words(
-        o.string("methods",
-                 "sgd,sgd_polynomial,lars,lamb,legw,legw_constant,auto_wu,local,post_local,dmsgd,"
-                 "decentlam,qg_dmsgd",
-                 "which, separated by commas"));
-    std::vector<int> batches;
-    for (const std::string& word :
-         split_words(o.string("batches", "128,1024,8192", "which; the first gives the rates")))
-      batches.push_back(std::stoi(word));
+    const auto names = split_words(o.string("methods", "", "which; all, if none is named"));
+    const auto batches = split_numbers(o.string("batches", "128,1024,8192", "which"));
+    const auto rates = split_numbers(o.string("rates", "", "at batch 128; else the method's"));
     plan p;
     p.epochs = o.number("epochs", 10, "of every run");
     p.warmup_epochs = o.number("warmup", p.epochs / 10, "epochs of warm-up, but LEGW's");
@@ -311,7 +274,7 @@ int main(int argc, char** argv) {
       const experiment<science::small_cnn<Image>, std::remove_cvref_t<decltype(training)>,
                        std::remove_cvref_t<decltype(held_out)>>
           e{training, held_out, augmentation, normalize::measured(training), p, augments};
-      compare(e, table, names, batches, seeds);
+      compare(e, table, names, rates, batches, seeds);
     };
     if (set == "cifar10") {
       on.template operator()<extent{3, 32, 32}>(cifar10{folder, part::train},

@@ -6,10 +6,12 @@
 #pragma once
 
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <map>
 #include <string>
+#include <vector>
 
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
@@ -58,5 +60,18 @@ class results {
   std::string path_;
   std::map<std::string, double> known_;
 };
+
+/// Mean and standard deviation over the seeds.
+struct spread {
+  double mean = 0, deviation = 0;
+};
+
+inline spread spread_of(const std::vector<double>& x) {
+  spread s;
+  for (const double v : x) s.mean += v / static_cast<double>(x.size());
+  for (const double v : x) s.deviation += (v - s.mean) * (v - s.mean);
+  s.deviation = x.size() > 1 ? std::sqrt(s.deviation / static_cast<double>(x.size() - 1)) : 0;
+  return s;
+}
 
 }  // namespace science
