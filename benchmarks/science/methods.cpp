@@ -11,8 +11,8 @@
 // Batch norm's statistics are of at most 128 images at every batch, as of workers of a constant
 // size, and are recalibrated on 4,096 training images before the held-out set is measured. Methods
 // of several ranks have 8, as threads; gossip mixes over a ring, on shards of which every class is
-// distributed by Dirichlet's distribution (Hsu et al., 2019). A run that does not stay finite has
-// accuracy 0.
+// distributed by Dirichlet's distribution (Hsu et al., 2019); "_synced" has batch norm's statistics
+// over all ranks. A run that does not stay finite has accuracy 0.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -88,7 +88,8 @@ struct experiment {
     return accuracy;
   }
   template <class O, class S>
-  double on_shards(const task& t, const O& optimizer, const S& schedule) const {
+  double on_shards(const task& t, const O& optimizer, const S& schedule,
+                   int batch_norm_over = 1) const {
     const auto shards = science::dirichlet_shards(training, p.ranks, p.alpha, t.seed);
     double accuracy = 0;
     threads::launch(p.ranks, [&](threads comm) {
@@ -97,7 +98,11 @@ struct experiment {
                   self_comm{},
                   options(t.batch / p.ranks, 1, t.seed + static_cast<std::uint64_t>(comm.rank())),
                   augmentation, norm};
-      trainer run{net, optimizer, schedule, gossip{comm}, {.seed = t.seed}};
+      trainer run{net,
+                  optimizer,
+                  schedule,
+                  gossip{comm},
+                  {.batch_norm_over = batch_norm_over, .seed = t.seed}};
       const double samples = static_cast<double>(training.size());
       for (int k = 0; k * t.batch < p.epochs * samples; ++k)
         run.step(feed.next(), k * t.batch / samples);
@@ -133,6 +138,12 @@ std::vector<method<E>> all_methods() {
   };
   constexpr sgd momentum_sgd{.momentum = 0.9, .weight_decay = 1e-4};
   const std::vector of_sgd{0.01, 0.04, 0.16};
+  constexpr int all_ranks = 0;
+  const auto on_shards = [=](const auto& optimizer, int batch_norm_over) {
+    return [=](const E& e, const task& t) {
+      return e.on_shards(t, optimizer, steps(e, t), batch_norm_over);
+    };
+  };
   return {
       {"sgd", of_sgd,
        [=](const E& e, const task& t) { return e.on_one(t, momentum_sgd, steps(e, t)); }},
@@ -171,18 +182,12 @@ std::vector<method<E>> all_methods() {
        [=](const E& e, const task& t) {
          return e.on_ranks(t, local_steps{momentum_sgd, e.p.period, e.p.epochs / 2}, steps(e, t));
        }},
-      {"dmsgd", of_sgd,
-       [=](const E& e, const task& t) {
-         return e.on_shards(t, local_steps{momentum_sgd, 1}, steps(e, t));
-       }},
-      {"decentlam", of_sgd,
-       [=](const E& e, const task& t) {
-         return e.on_shards(t, decentlam{.weight_decay = 1e-4}, steps(e, t));
-       }},
-      {"qg_dmsgd", of_sgd,
-       [=](const E& e, const task& t) {
-         return e.on_shards(t, qg_dmsgd{.weight_decay = 1e-4}, steps(e, t));
-       }},
+      {"dmsgd", of_sgd, on_shards(local_steps{momentum_sgd, 1}, 1)},
+      {"decentlam", of_sgd, on_shards(decentlam{.weight_decay = 1e-4}, 1)},
+      {"qg_dmsgd", of_sgd, on_shards(qg_dmsgd{.weight_decay = 1e-4}, 1)},
+      {"dmsgd_synced", of_sgd, on_shards(local_steps{momentum_sgd, 1}, all_ranks)},
+      {"decentlam_synced", of_sgd, on_shards(decentlam{.weight_decay = 1e-4}, all_ranks)},
+      {"qg_dmsgd_synced", of_sgd, on_shards(qg_dmsgd{.weight_decay = 1e-4}, all_ranks)},
   };
 }
 
