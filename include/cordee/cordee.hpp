@@ -96,7 +96,6 @@
 #include <cordee/ops/engines/reference/engine.hpp>
 #include <cordee/ops/engines/winograd/engine.hpp>
 #include <cordee/ops/entropy_range.hpp>
-#include <cordee/ops/integer_batch_norm.hpp>
 #include <cordee/ops/mean_squared_error_range.hpp>
 #include <cordee/optim/adam.hpp>
 #include <cordee/optim/adamp.hpp>
