@@ -92,30 +92,41 @@ def timm_adamp(name, rates, **options):
     show(name, {k: w[k].detach().numpy().reshape(-1) for k in w})
 
 
-RANKS = 4
-MIXING = np.array([[1 / 3 if (i - j) % RANKS in (0, 1, RANKS - 1) else 0 for j in range(RANKS)] for i in range(RANKS)])
+# What rank i gives to the vector of rank j: the ring of four, the star of three (their ring is the exact mean).
+MIXING = {1: np.ones((1, 1)), 3: np.array([[1, 1, 1], [1, 2, 0], [1, 0, 2]]) / 3,
+          4: np.array([[1, 1, 0, 1], [1, 1, 1, 0], [0, 1, 1, 1], [1, 0, 1, 1]]) / 3}
 
 
-def decentralized(name, direction, rates, mu, correct=False):
-    """DecentLaM on a ring of four ranks: z = W (w - lr d), u <- mu u + (w - z), w <- w - u.
-
-    The loss of rank r has T4's centers plus (r - 1.5) / 4. direction(w, g, k, t, state) -> d
-    """
-    w = [{k: array(START, k) for k in START} for _ in range(RANKS)]
-    u = [{k: 0 * array(START, k) for k in START} for _ in range(RANKS)]
-    state = [{k: {} for k in START} for _ in range(RANKS)]
+def on_ranks(name, ranks, step, rates):
+    """step(w, g, k, t, lr, state, mix) -> w: all ranks' arrays of one tensor, one row a rank. The loss of a rank
+    has T4's centers plus a quarter of its distance from the middle rank. Prints rows of W1, b1, W2, b2."""
+    shift = 0.25 * (np.arange(ranks)[:, None] - (ranks - 1) / 2)
+    w = {k: np.tile(array(START, k), (ranks, 1)) for k in START}
+    state = {k: {} for k in START}
     for t, lr in enumerate(rates, 1):
-        trial = [{k: w[r][k] - lr * direction(w[r][k], gradient(w[r][k], k, 0.25 * (r - 1.5)), k, t, state[r][k])
-                  for k in START} for r in range(RANKS)]
-        for r in range(RANKS):
-            for k in START:
-                z = sum(MIXING[r, j] * trial[j][k] for j in range(RANKS))
-                u[r][k] = mu * u[r][k] + (w[r][k] - z)
-        for r in range(RANKS):
-            for k in START:
-                w[r][k] = w[r][k] - u[r][k]
-    for r in range(RANKS):
-        show(f"{name}, rank {r}", w[r])
+        for k in w:
+            w[k] = step(w[k], gradient(w[k], k, shift), k, t, lr, state[k], lambda x: MIXING[ranks] @ x)
+    print(f"// {name}, {ranks}")
+    for r in range(ranks):
+        print("{" + ", ".join(f"{x:.12g}" for k in w for x in w[k][r]) + "},")
+    return w
+
+
+def decentlam(direction, mu, nesterov=False, correct=False):
+    """z = W (w - lr d), u <- mu u + (w - z), w <- w - u; Nesterov: w - (w - z) - mu u. d is each rank's own."""
+    def step(w, g, k, t, lr, s, mix):
+        trial = w.copy()
+        for r in range(len(w)):
+            trial[r] -= lr * direction(w[r], g[r], k, t, s.setdefault(r, {}))
+        away = w - mix(trial)
+        carry = mu * lr / s.get("previous lr", lr) if correct else mu
+        s["u"], s["previous lr"] = carry * s.get("u", 0 * w) + away, lr
+        return w - away - mu * s["u"] if nesterov else w - s["u"]
+    return step
+
+
+def sgd_direction(w, g, k, t, s, decay=0.01):
+    return g + decay_of(k, decay) * w
 
 
 def lars_direction(w, g, k, t, s, trust=0.02, decay=0.01):
@@ -134,57 +145,45 @@ def lamb_direction(w, g, k, t, s, beta1=0.9, beta2=0.999, eps=1e-6, decay=0.01):
     return (1 - beta1) * ratio * u
 
 
-def quasi_global(rates, mu=0.9, smoothing=0.9, decay=0.01, nesterov=False):
-    """QG-DmSGD with the published buffer m = (x - x+) / lr, on the same ranks."""
-    w = [{k: array(START, k) for k in START} for _ in range(RANKS)]
-    m = [{k: 0 * array(START, k) for k in START} for _ in range(RANKS)]
+def quasi_global(mu=0.9, smoothing=0.9, nesterov=False):
+    """QG-DmSGD with the published buffer m = (x - x+) / lr."""
+    def step(w, g, k, t, lr, s, mix):
+        d, m = sgd_direction(w, g, k, t, s), s.get("m", 0 * w)
+        b = mu * m + d
+        z = mix(w - lr * (d + mu * b if nesterov else b))
+        s["m"] = smoothing * m + (1 - smoothing) * (w - z) / lr
+        return z
+    return step
+
+
+def dmsgd(while_combining=False, mu=0.9):
+    """b <- mu b + g + decay w, w <- W (w - lr b), or while combining W w - lr b."""
+    def step(w, g, k, t, lr, s, mix):
+        s["b"] = mu * s.get("b", 0 * w) + sgd_direction(w, g, k, t, s)
+        return mix(w) - lr * s["b"] if while_combining else mix(w - lr * s["b"])
+    return step
+
+
+def combine_then_adapt(mixed, ranks, rates, mu):
+    """x <- y - lr b, b <- mu b + g(y) + decay y, y = W x: the y are the weights of adapt then combine, `mixed`."""
+    x = {k: np.tile(array(START, k), (ranks, 1)) for k in START}
+    b = {k: 0 * x[k] for k in x}
     for lr in rates:
-        trial = []
-        for r in range(RANKS):
-            step = {}
-            for k in START:
-                d = gradient(w[r][k], k, 0.25 * (r - 1.5)) + decay_of(k, decay) * w[r][k]
-                b = mu * m[r][k] + d
-                step[k] = w[r][k] - lr * (d + mu * b if nesterov else b)
-            trial.append(step)
-        for r in range(RANKS):
-            for k in START:
-                z = sum(MIXING[r, j] * trial[j][k] for j in range(RANKS))
-                m[r][k] = smoothing * m[r][k] + (1 - smoothing) * (w[r][k] - z) / lr
-                w[r][k] = z
-    for r in range(RANKS):
-        show(f"qg_dmsgd{', Nesterov' if nesterov else ''}, rank {r}", w[r])
+        for k in x:
+            y = MIXING[ranks] @ x[k]
+            g = gradient(y, k, 0.25 * (np.arange(ranks)[:, None] - (ranks - 1) / 2))
+            b[k] = mu * b[k] + g + decay_of(k, 0.01) * y
+            x[k] = y - lr * b[k]
+    assert all(np.allclose(MIXING[ranks] @ x[k], mixed[k], rtol=0, atol=1e-14) for k in x)
 
 
-def while_combining(rates, mu=0.9, decay=0.01):
-    """Adapt while combine with SGD: w <- W w - lr b, b <- mu b + g(w) + decay w."""
-    w = [{k: array(START, k) for k in START} for _ in range(RANKS)]
-    b = [{k: 0 * array(START, k) for k in START} for _ in range(RANKS)]
-    for lr in rates:
-        for r in range(RANKS):
-            for k in START:
-                d = gradient(w[r][k], k, 0.25 * (r - 1.5)) + decay_of(k, decay) * w[r][k]
-                b[r][k] = mu * b[r][k] + d
-        w = [{k: sum(MIXING[r, j] * w[j][k] for j in range(RANKS)) - lr * b[r][k] for k in START} for r in range(RANKS)]
-    for r in range(RANKS):
-        show(f"adapt_while_combine, rank {r}", w[r])
-
-
-def post_local(name, step, rates, period=2, start=2):
+def post_local(inner, period=2, start=2):
     """Post-local SGD: each rank steps on its own gradient; weights are averaged after each step before
     epoch `start`, after every `period`-th from then on. Step k, from 0, is at epoch k."""
-    w = [{k: array(START, k) for k in START} for _ in range(RANKS)]
-    state = [{k: {} for k in START} for _ in range(RANKS)]
-    for t, lr in enumerate(rates):
-        for r in range(RANKS):
-            for k in START:
-                g = gradient(w[r][k], k, 0.25 * (r - 1.5))
-                w[r][k] = step(w[r][k], g, k, t + 1, lr, state[r][k])
-        if t < start or (t + 1) % period == 0:
-            mean = {k: sum(w[r][k] for r in range(RANKS)) / RANKS for k in START}
-            w = [dict(mean) for _ in range(RANKS)]
-    for r in range(RANKS):
-        show(f"local_steps{{{name}}}, rank {r}", w[r])
+    def step(w, g, k, t, lr, s, mix):
+        w = np.array([inner(w[r], g[r], k, t, lr, s.setdefault(r, {})) for r in range(len(w))])
+        return np.tile(w.mean(axis=0), (len(w), 1)) if t <= start or t % period == 0 else w
+    return step
 
 
 def lars_step(w, g, k, t, lr, s, mu=0.9):
@@ -259,18 +258,28 @@ def main():
               lambda o: lambda p: o.RMSprop(p, momentum=0.9, alpha=0.5, centered=True), falling)
     for delta in (0.1, 0.5, 2):
         timm_adamp(f"adamp, delta {delta}", falling, delta=delta, nesterov=delta == 2)
-    decentralized("decentlam_over{lars}", lars_direction, [1, 1, 0.5], 0.9)
-    decentralized("decentlam_over{lamb}", lamb_direction, [0.1, 0.1, 0.05], 0.9)
-    quasi_global([0.1, 0.1, 0.05])
-    quasi_global([0.1, 0.1, 0.05], nesterov=True)
-    while_combining([0.1, 0.1, 0.05])
+    falling, halved = [0.1, 0.1, 0.05], [1, 1, 0.5]
+    for ranks in MIXING:
+        mixed = on_ranks("DSGD", ranks, decentlam(sgd_direction, 0), falling)
+        combine_then_adapt(mixed, ranks, falling, 0)
+        on_ranks("DSGD while combining", ranks, dmsgd(while_combining=True, mu=0), falling)
+        mixed = on_ranks("DmSGD", ranks, dmsgd(), falling)
+        combine_then_adapt(mixed, ranks, falling, 0.9)
+        on_ranks("DmSGD while combining", ranks, dmsgd(while_combining=True), falling)
+        on_ranks("decentlam", ranks, decentlam(sgd_direction, 0.9), falling)
+        on_ranks("decentlam, Nesterov", ranks, decentlam(sgd_direction, 0.9, nesterov=True), falling)
+        on_ranks("decentlam, corrected", ranks, decentlam(sgd_direction, 0.9, correct=True), falling)
+        on_ranks("decentlam_over{lars}", ranks, decentlam(lars_direction, 0.9), halved)
+        on_ranks("decentlam_over{lamb}", ranks, decentlam(lamb_direction, 0.9), falling)
+        on_ranks("qg_dmsgd", ranks, quasi_global(), falling)
+        on_ranks("qg_dmsgd, Nesterov", ranks, quasi_global(nesterov=True), falling)
+        on_ranks("local_steps{lars}", ranks, post_local(lars_step), [1, 1, 0.5, 0.5, 0.25])
+        on_ranks("local_steps{lamb}", ranks, post_local(lamb_step), [0.01, 0.01, 0.005, 0.005, 0.0025])
     torch_groups([0.1, 0.1, 0.05])
     five = [0.1, 0.1, 0.05, 0.05, 0.05, 0.02, 0.02, 0.02]
     around_sgd("lookahead", five, lookahead)
     around_sgd("exponential_average", five, exponential)
     around_sgd("stochastic_average", five, stochastic)
-    post_local("lars", lars_step, [1, 1, 0.5, 0.5, 0.25])
-    post_local("lamb", lamb_step, [0.01, 0.01, 0.005, 0.005, 0.0025])
 
 
 if __name__ == "__main__":
