@@ -156,39 +156,36 @@ class bfloat_correlation {
     const std::ptrdiff_t pixel = block_, rows = std::ptrdiff_t{out_.height - 1} * step + p_.window,
                          row = pixel * ((out_.width - 1) * step + p_.window);
     const std::size_t out_blocks = channel_blocks(out_.channels, V);
-    bfloat* const padded =  // (C/B, rows, columns, B)
-        memory.reserve(blocks_ * static_cast<std::size_t>(rows * row));
-    for (std::size_t b = 0; b < blocks_; ++b)
-      for (std::ptrdiff_t i = 0; i < rows; ++i) {
-        const std::ptrdiff_t h = i - padding_, size = pixel * in_.width;
-        const bool inside = h >= 0 && h < in_.height;
-        pad_row(x + (static_cast<std::ptrdiff_t>(b) * in_.height + (inside ? h : 0)) * size,
-                inside ? size : 0, pixel * padding_, row,
-                padded + (static_cast<std::ptrdiff_t>(b) * rows + i) * row);
-      }
+    const std::size_t size = blocks_ * static_cast<std::size_t>(rows * row);
+    bfloat* const padded = memory.reserve(size);  // (C/B, rows, columns, B)
+    std::fill_n(padded, size, bfloat{});
+    const std::ptrdiff_t x_row = pixel * in_.width, left = pixel * padding_,
+                         inside = std::min<std::ptrdiff_t>(in_.height, rows - padding_);
+    for (std::ptrdiff_t b = 0; b < static_cast<std::ptrdiff_t>(blocks_); ++b)
+      for (std::ptrdiff_t i = 0; i < inside; ++i)
+        std::copy_n(x + (b * in_.height + i) * x_row, std::min(x_row, row - left),
+                    padded + (b * rows + padding_ + i) * row + left);
     const auto y_block = static_cast<std::ptrdiff_t>(out_.pixels()) * V;
     for (std::size_t k = 2 * first; k < std::min(2 * last, out_blocks); k += 2) {
       const bool pair = k + 1 < out_blocks;
       const auto at_block = static_cast<std::ptrdiff_t>(k);
-      for (int i = 0; i < out_.height; ++i) {
-        const bfloat_area area{.blocks = static_cast<int>(blocks_),
-                               .rows = p_.window,
-                               .row_numbers = row_numbers(),
-                               .x = padded + i * step * row,
-                               .x_step = pixel * step,
-                               .x_row = row,
-                               .x_block = rows * row,
-                               .w = packed + at_block * filter_block_size(),
-                               .w_block = filter_block_size(),
-                               .y = y + at_block * y_block + std::ptrdiff_t{i} * out_.width * V,
-                               .y_block = y_block,
-                               .add = add};
-        if (area.x_step == image_pitch)
-          (pair ? bfloat_row<V, Dots, 2, image_pitch>
-                : bfloat_row<V, Dots, 1, image_pitch>)(area, out_.width);
-        else
-          (pair ? bfloat_row<V, Dots, 2> : bfloat_row<V, Dots, 1>)(area, out_.width);
-      }
+      const bfloat_area area{.blocks = static_cast<int>(blocks_),
+                             .rows = p_.window,
+                             .row_numbers = row_numbers(),
+                             .x = padded,
+                             .x_step = pixel * step,
+                             .x_row = row,
+                             .x_block = rows * row,
+                             .w = packed + at_block * filter_block_size(),
+                             .w_block = filter_block_size(),
+                             .y = y + at_block * y_block,
+                             .y_block = y_block,
+                             .add = add};
+      const auto run_rows =
+          area.x_step == image_pitch
+              ? (pair ? bfloat_rows<V, Dots, 2, image_pitch> : bfloat_rows<V, Dots, 1, image_pitch>)
+              : (pair ? bfloat_rows<V, Dots, 2> : bfloat_rows<V, Dots, 1>);
+      run_rows(area, out_.height, out_.width, step * row, std::ptrdiff_t{V} * out_.width);
     }
   }
 
