@@ -29,6 +29,20 @@ TEST_CASE("batch_scaled: the linear rule, the square root, and a batch in place 
   }
 }
 
+TEST_CASE(
+    "batch_scaled: a batch that grows has the noise scale of a decay, golden of Smith et al.") {
+  // g = lr N / (B (1 - momentum)) of N = 50,000, momentum 0.9, the first batch 128.
+  const auto noise = [](double learning_rate, double batch) {
+    return learning_rate * 50'000 / (batch * (1 - 0.9));
+  };
+  const batch_schedule batch{{{60, 5}}};
+  const batch_scaled grown{constant{0.1}, batch, 0};
+  CHECK(noise(grown(59), 128.0 * batch(59)) == relative(390.625, 1e-14));
+  CHECK(noise(grown(60), 128.0 * batch(60)) == relative(78.125, 1e-14));
+  CHECK(noise(multistep{.learning_rate = 0.1, .milestones = {60}, .factor = 0.2}(60), 128) ==
+        relative(78.125, 1e-14));
+}
+
 TEST_CASE("batch_scaled: describes itself, ends with both, and refuses other exponents") {
   const batch_scaled s{constant{0.1}, batch_schedule{{{30, 2}}}, 0.5};
   CHECK(s.describe() == "times (B/B0)^0.5, where B is times 2 from epoch 30: constant 0.1");

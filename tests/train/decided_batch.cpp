@@ -9,6 +9,7 @@
 #include <doctest/doctest.h>
 
 #include <cordee/comm/ring.hpp>
+#include <cordee/comm/solo.hpp>
 #include <cordee/data/loader.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/schedule/adaptive_batch.hpp>
@@ -138,4 +139,21 @@ TEST_CASE("adaptive_batch is refused without a measurement, and beside a loader'
   };
   CHECK(contains(refusal({}, {}), "set trainer_options::measure_gradient_noise"));
   CHECK(contains(refusal(measured, {{{1, 2}}}), "there is no .batch_schedule"));
+}
+
+TEST_CASE("adaptive_batch is refused on one rank, which has no noise to decide by") {
+  const auto refusal = [](const auto& reducer, const trainer_options& options) {
+    return error_message([&] {
+      quadratic<fp64> model;
+      trainer run{model, plain, policy_of(2), reducer, options};
+      loader feed{toy_data{50}, reducer.comm, {.global_batch = 6}};
+      run.fit(feed, 1);
+    });
+  };
+  on_ranks(1, [&](threads comm) {
+    CHECK(contains(refusal(ring{comm}, measured), "use two ranks or more"));
+    return 0;
+  });
+  CHECK(contains(refusal(solo{}, measured), "use two ranks or more"));
+  CHECK(contains(refusal(solo{}, {}), "set trainer_options::measure_gradient_noise"));
 }
