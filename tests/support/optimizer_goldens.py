@@ -199,15 +199,15 @@ def lamb_step(w, g, k, t, lr, s, beta1=0.9, beta2=0.999, eps=1e-6, decay=0.01):
     return w - lr * (wn / un if k in DECAYED and wn != 0 and un != 0 else 1.0) * u
 
 
-def torch_groups(rates):
-    """SGD whose W2 has twice the rate, momentum 0.5 and no decay, whose b2 is frozen."""
+def torch_groups(name, rates, b1, b2):
+    """SGD whose W2 has twice the rate, momentum 0.5 and no decay, whose biases have b1 and b2 times the rate."""
     import torch
 
     w = {k: torch.tensor(START[k], dtype=torch.float64, requires_grad=True) for k in START}
-    factor = {"W1": 1, "b1": 1, "W2": 2, "b2": 0}
+    factor = {"W1": 1, "b1": b1, "W2": 2, "b2": b2}
     optimizer = torch.optim.SGD(
         [{"params": [w["W1"]], "weight_decay": 0.01, "momentum": 0.9}, {"params": [w["b1"]], "momentum": 0.9},
-         {"params": [w["W2"]], "momentum": 0.5}, {"params": [w["b2"]]}], lr=1.0)
+         {"params": [w["W2"]], "momentum": 0.5}, {"params": [w["b2"]], "momentum": 0.9}], lr=1.0)
     for lr in rates:
         for group, k in zip(optimizer.param_groups, w):
             group["lr"] = lr * factor[k]
@@ -215,7 +215,7 @@ def torch_groups(rates):
             a, c = torch.from_numpy(array(CURVATURE, k)), torch.from_numpy(array(CENTER, k))
             w[k].grad = (a * (w[k] - c)).detach()
         optimizer.step()
-    show("parameter_groups", {k: w[k].detach().numpy() for k in w})
+    show(name, {k: w[k].detach().numpy() for k in w})
 
 
 def around_sgd(name, rates, after, mu=0.9):
@@ -275,7 +275,8 @@ def main():
         on_ranks("qg_dmsgd, Nesterov", ranks, quasi_global(nesterov=True), falling)
         on_ranks("local_steps{lars}", ranks, post_local(lars_step), [1, 1, 0.5, 0.5, 0.25])
         on_ranks("local_steps{lamb}", ranks, post_local(lamb_step), [0.01, 0.01, 0.005, 0.005, 0.0025])
-    torch_groups([0.1, 0.1, 0.05])
+    torch_groups("groups by name", falling, b1=1, b2=0)
+    torch_groups("groups by kind", falling, b1=0.5, b2=0.5)
     five = [0.1, 0.1, 0.05, 0.05, 0.05, 0.02, 0.02, 0.02]
     around_sgd("lookahead", five, lookahead)
     around_sgd("exponential_average", five, exponential)

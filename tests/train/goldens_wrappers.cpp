@@ -3,7 +3,13 @@
 //
 // Golden vectors of parameter_groups (PyTorch's SGD with groups), lookahead and weight averages
 // through the whole trainer on the toy set T4, computed by tests/support/optimizer_goldens.py.
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <cordee/comm/ring.hpp>
 #include <cordee/comm/solo.hpp>
@@ -12,6 +18,7 @@
 #include <cordee/optim/sgd.hpp>
 #include <cordee/optim/weight_average.hpp>
 #include <cordee/train/trainer.hpp>
+#include <cordee/train/weights.hpp>
 
 #include "tests/support/goldens.hpp"
 #include "tests/support/quadratic.hpp"
@@ -37,6 +44,8 @@ const t4_vectors stochastic{{0.429333737116, -0.071839823872, -0.0226430074, -0.
 // The weights that are evaluated are `expected`, those trained on go on as without the average.
 template <class P, class Average>
 void averages_to(const Average& average, const t4_vectors& expected) {
+  const std::string path =
+      (std::filesystem::temp_directory_path() / concat("cordee-average-", getpid())).string();
   const auto plain = train_t4<P>(1, sgd{}, longer);
   for (const int ranks : {1, 3, 4}) {
     const auto by_rank = on_ranks(ranks, [&](threads comm) {
@@ -54,6 +63,8 @@ void averages_to(const Average& average, const t4_vectors& expected) {
       const auto before = vectors();
       const auto evaluated = run.with_mean_model(vectors);
       CHECK(vectors() == before);
+      run.save(path);  // rank 0 writes what is evaluated
+      CHECK(vectors() == before);
       return std::pair{evaluated, before};
     });
     for (const auto& [evaluated, trained] : by_rank)
@@ -64,6 +75,13 @@ void averages_to(const Average& average, const t4_vectors& expected) {
           CHECK(close(evaluated[k][i], expected[k][i], golden_tolerance<P>));
           CHECK(close(trained[k][i], plain[0][k][i], golden_tolerance<P>));
         }
+    const auto saved = cordee::detail::io::tensor_file::open(path);
+    for (std::size_t k = 0; k < 4; ++k) {
+      std::vector<double> numbers_of(expected[k].size());
+      saved.read(t4_table[k].name, std::span<double>(numbers_of));
+      CHECK(numbers_of == by_rank[0].first[k]);
+    }
+    std::filesystem::remove(path);
   }
 }
 
@@ -87,6 +105,16 @@ TEST_CASE_TEMPLATE("parameter_groups is PyTorch's SGD with groups: rate, momentu
        {0.0397, -0.0217},
        {0.9061, -1.91871875},
        {0.05}},
+      {1, 3, 4});
+  // By kind, all biases at half the rate.
+  check_golden<P>(
+      parameter_groups{sgd{.weight_decay = 0.01}, parameter_group{"W2", sgd{.momentum = 0.5}, 2},
+                       parameter_group{"", sgd{}, 0.5, kind::bias}},
+      falling,
+      {{0.45834439475, -0.15120028985, 0.1803259896, -0.28101731005},
+       {0.02055625, 0.0809},
+       {0.9061, -1.91871875},
+       {0.039721875}},
       {1, 3, 4});
 }
 

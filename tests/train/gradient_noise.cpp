@@ -196,6 +196,8 @@ TEST_CASE(
       const auto& averages = run.fit_state().noise.averages;
       CHECK(run.fit_state().noise.empty() == !measures);
       if (measures) CHECK(averages[0] == relative(1 - std::pow(gradient_noise::beta, 9), 1e-13));
+      const step_outcome out = run.step(std::array{one_each(3)}, 1);
+      CHECK((out.squared_local_norm > 0) == measures);  // not computed when off
       return numbers(run.weights(), 0);
     });
     if (!measures) weights = by_rank[0];
