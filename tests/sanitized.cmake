@@ -22,7 +22,7 @@ set(cordee_not_tsan
 # trainer's threads are those of tests/comm and of trainer*, courier, bucket_exchange, server, fit and readback.
 set(cordee_seldom_tsan "/train/(best|best_epoch|calibrate|combinations[a-z_]*|confusion_matrix|console|csv|describe|early_stopping|json_lines|step_log|tensorboard|mllog|evaluate|predict|fit_samples")
 string(APPEND cordee_seldom_tsan "|goldens[a-z_]*|gradient_scaler|loss_scale|observe|pairing|planes|record|reducers")
-string(APPEND cordee_seldom_tsan "|run_operations|run_state|same_settings|same_table|stability_check|step|step_status|weights)[.]cpp$")
+string(APPEND cordee_seldom_tsan "|run_operations|run_state|same_loaders|same_trainers|settings|stability_check|step|step_status|weights)[.]cpp$")
 # And of comm/, what has no thread, and reducers but for ring, gossip, native, server and compressed: each rank calls them on
 # its own thread, and what they share is the transport.
 string(APPEND cordee_seldom_tsan "|/comm/(butterfly|compressed_widths|double_tree|encoded_wire|error_context|exact_method")

@@ -155,7 +155,7 @@ std::array<counts, 8> count_steps_of_rank(bool capture_graphs, bool synchronize 
                             double dropout_rate = 0;
                             bool batch_norm_moving_average = true;
                           } model;
-                          detail::train::expect_same_table(
+                          detail::train::expect_same_trainers(
                               comm, resnet50::segments(), buckets,
                               detail::train::trainer_settings(
                                   model, lars{}, constant{.learning_rate = 0.1}, reducer, options));

@@ -20,7 +20,7 @@
 #include <cordee/train/plan_warnings.hpp>
 #include <cordee/train/record.hpp>
 #include <cordee/train/run_state.hpp>
-#include <cordee/train/same_settings.hpp>
+#include <cordee/train/same_loaders.hpp>
 #include <cordee/train/upload.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
@@ -200,8 +200,7 @@ template <class Run, class F, class... Callbacks>
           "fit: the loader and the reducer's communicator have different numbers of ranks");
   set_decided_batch(run, feed);
   constexpr bool single_rank = comm::single_rank<std::remove_cvref_t<decltype(run.comm())>>;
-  if constexpr (!single_rank)
-    expect_same_settings(run.comm(), feed_settings(feed, run.schedule(), epochs), "fit");
+  if constexpr (!single_rank) expect_same_loaders(run.comm(), feed, run.schedule(), epochs);
 
   const bool reports = run.comm().rank() == 0;
   fit_state& state = run.fit_state();

@@ -31,7 +31,7 @@
 #include <cordee/train/readback.hpp>
 #include <cordee/train/run_operations.hpp>
 #include <cordee/train/run_state.hpp>
-#include <cordee/train/same_table.hpp>
+#include <cordee/train/same_trainers.hpp>
 #include <cordee/train/stability_check.hpp>
 #include <cordee/train/step.hpp>
 #include <cordee/train/trust_ratio_quantiles.hpp>

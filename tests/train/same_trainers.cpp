@@ -1,11 +1,5 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
-//
-// Rank 2 of 3 differs from the others in one setting, which every rank must name.
-#include <array>
-#include <cmath>
-#include <string>
-
 #include <doctest/doctest.h>
 
 #include <cordee/comm/gossip.hpp>
@@ -14,15 +8,15 @@
 #include <cordee/comm/server.hpp>
 #include <cordee/comm/topologies/adjacency.hpp>
 #include <cordee/comm/tree.hpp>
-#include <cordee/data/loader.hpp>
 #include <cordee/optim/lars.hpp>
 #include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/schedule/auto_wu.hpp>
 #include <cordee/schedule/constant.hpp>
+#include <cordee/train/same_trainers.hpp>
 #include <cordee/train/trainer.hpp>
 
-#include "tests/support/feeds.hpp"
+#include "tests/support/differing_rank.hpp"
 #include "tests/support/quadratic.hpp"
 #include "tests/support/ranks.hpp"
 
@@ -31,52 +25,103 @@ using namespace support;
 
 namespace {
 
+// The message of each of 4 ranks where rank 2 has another table, or other buckets.
+std::vector<std::string> messages(std::span<const segment> other, std::size_t bucket_limit,
+                                  std::size_t limit_elsewhere = 1000) {
+  const auto by_rank = on_ranks(4, [&](threads comm) {
+    const bool odd = comm.rank() == 2;
+    const std::span<const segment> table = odd ? other : std::span<const segment>(t4_table);
+    return error_message([&] {
+      detail::train::expect_same_trainers(
+          comm, table, detail::core::make_buckets(table, odd ? bucket_limit : limit_elsewhere));
+    });
+  });
+  return {by_rank.begin(), by_rank.end()};
+}
+void check_all(const std::vector<std::string>& messages, const char* expected) {
+  for (const std::string& message : messages) CHECK(message == expected);
+}
+
 constexpr auto steady = [](double) { return 0.05; };
 
-// The message of 3 ranks where `odd` is true on rank 2; f(comm, odd) trains. Where fit throws it also
-// ends the other ranks, which may report that.
-template <class F>
-std::string refusal(const F& f) {
-  std::array<std::string, 3> messages;
-  const std::string thrown = error_message([&] {
-    threads::launch(
-        3,
-        [&](threads comm) {
-          std::string& own = messages[static_cast<std::size_t>(comm.rank())];
-          own = error_message([&] { f(comm, comm.rank() == 2); });
-        },
-        long_deadline);
-  });
-  const std::string first = thrown.empty() ? messages[0] : thrown.substr(thrown.find(": ") + 2);
-  for (const std::string& message : messages) CHECK(contains(message, first.c_str()));
-  return first;
-}
 template <class Optimizer, class Schedule, class R>
 void construct(const Optimizer& optimizer, const Schedule& schedule, const R& reducer,
                trainer_options options = {}) {
   quadratic<fp64> model;
   const trainer run{model, optimizer, schedule, reducer, options};
 }
-template <class F>
-void fit_with(threads comm, F& feed, double epochs, double late_rate = 0.05) {
-  quadratic<fp64> model;
-  trainer run{model, sgd{}, [=](double epoch) { return epoch < 0.75 ? 0.05 : late_rate; },
-              ring{comm}};
-  run.fit(feed, epochs);
-}
 
 }  // namespace
 
-TEST_CASE("same_settings: equal settings pass") {
+TEST_CASE("same_trainers: equal tables and buckets pass on every rank") {
+  check_all(messages(t4_table, 1000), "");
+}
+
+TEST_CASE("same_trainers: every rank throws the first tensor that differs, with shapes and rank") {
+  auto renamed = t4_table;
+  renamed[1].name = "b7";
+  check_all(
+      messages(renamed, 1000),
+      "trainer: tensor 1 of the network differs: rank 0 has \"b1\" (2), bias at 64, rank 2 has "
+      "\"b7\" (2), bias at 64: give every rank the same");
+  auto reshaped = t4_table;
+  reshaped[2].shape = {2, 1, 0, 0};
+  reshaped[3].name = "later";
+  check_all(
+      messages(reshaped, 1000),
+      "trainer: tensor 2 of the network differs: rank 0 has \"W2\" (2), weight at 128, rank 2 "
+      "has \"W2\" (2, 1), weight at 128: give every rank the same");
+}
+
+TEST_CASE(
+    "same_trainers: a table that ends early, or is longer, differs in the tensor after its end") {
+  check_all(messages(std::span(t4_table).first(4), 1000),
+            "trainer: tensor 4 of the network differs: rank 0 has \"seen\" (1), statistic at 256, "
+            "rank 2 has none: give every rank the same");
+  std::vector<segment> longer(t4_table.begin(), t4_table.end());
+  longer.push_back({"extra", kind::statistic, 320, 3});
+  check_all(messages(longer, 1000),
+            "trainer: tensor 5 of the network differs: rank 0 has none, rank 2 has \"extra\" (3), "
+            "statistic at 320: give every rank the same");
+}
+
+TEST_CASE("same_trainers: the same tensors in other buckets name bucket_bytes") {
+  check_all(
+      messages(t4_table, 64),
+      "trainer: trainer_options::bucket_bytes, hence the buckets, differs: rank 0 has 256, rank 2 "
+      "has 64, 64, 64, 64: give every rank the same");
+}
+
+TEST_CASE("same_trainers: as many buckets of other sizes, and a tensor of another kind") {
+  check_all(
+      messages(t4_table, 192, 128),
+      "trainer: trainer_options::bucket_bytes, hence the buckets, differs: rank 0 has 128, 128, "
+      "rank 2 has 192, 64: give every rank the same");
+  auto other = t4_table;
+  other[0].kind = kind::bias;
+  check_all(
+      messages(other, 1000),
+      "trainer: tensor 0 of the network differs: rank 0 has \"W1\" (4), weight at 0, rank 2 has "
+      "\"W1\" (4), bias at 0: give every rank the same");
+}
+
+TEST_CASE("same_trainers: a name that is longer than the message allows is cut") {
+  const std::string name(500, 'x');
+  auto renamed = t4_table;
+  renamed[0].name = name;
+  for (const std::string& message : messages(renamed, 1000)) {
+    CHECK(contains(message, "rank 2 has \"xxxx"));
+    CHECK(message.size() < 400);
+  }
+}
+
+TEST_CASE("same_trainers: equal settings pass") {
   CHECK(refusal([](threads comm, bool) {
           construct(lars{}, steady, ring{comm}, {.seed = 3});
-          loader feed{toy_data{}, comm, {.global_batch = 6, .seed = 1}};
-          fit_with(comm, feed, 2);
-          fit_with(comm, feed, 4);
         }).empty());
 }
 
-TEST_CASE("same_settings: another learning rate is named with both values and the rank") {
+TEST_CASE("same_trainers: another learning rate is named with both values and the rank") {
   CHECK(refusal([](threads comm, bool odd) {
           construct(sgd{}, constant{odd ? 0.1 : 0.05}, ring{comm});
         }) ==
@@ -90,7 +135,7 @@ TEST_CASE("same_settings: another learning rate is named with both values and th
         "every rank the same");
 }
 
-TEST_CASE("same_settings: how AutoWU decides, its seed too") {
+TEST_CASE("same_trainers: how AutoWU decides, its seed too") {
   const auto schedule = [](const auto_wu& other) {
     return refusal([&](threads comm, bool odd) {
       construct(sgd{}, odd ? other : auto_wu{.epochs = 9}, ring{comm});
@@ -103,16 +148,7 @@ TEST_CASE("same_settings: how AutoWU decides, its seed too") {
   CHECK(contains(schedule({.epochs = 9, .confidence = 0.9}), "the schedule differs"));
 }
 
-TEST_CASE("same_settings: a schedule that differs later is named by fit, also by its last bit") {
-  for (const double late : {0.1, std::nextafter(0.05, 1)})
-    CHECK(contains(refusal([&](threads comm, bool odd) {
-                     toy_loader feed{.rank_count = 3};
-                     fit_with(comm, feed, 1, odd ? late : 0.05);
-                   }),
-                   "fit: the learning rate at epoch 0.9 differs"));
-}
-
-TEST_CASE("same_settings: every option of the optimizer, of the reducer and of the trainer") {
+TEST_CASE("same_trainers: every option of the optimizer, of the reducer and of the trainer") {
   const auto optimizer = [](const lars& other) {
     return refusal(
         [&](threads comm, bool odd) { construct(odd ? other : lars{}, steady, ring{comm}); });
@@ -150,7 +186,7 @@ TEST_CASE("same_settings: every option of the optimizer, of the reducer and of t
                  "the reducer differs"));
 }
 
-TEST_CASE("same_settings: the edges of a topology whose members are private") {
+TEST_CASE("same_trainers: the edges of a topology whose members are private") {
   const auto weights = [](double w) {
     return topologies::adjacency::weighted(
         {{1 - 2 * w, w, w}, {w, 1 - 2 * w, w}, {w, w, 1 - 2 * w}});
@@ -160,47 +196,4 @@ TEST_CASE("same_settings: the edges of a topology whose members are private") {
                  construct(local_steps{sgd{}, 1}, steady, gossip{comm, weights(odd ? 0.25 : 0.3)});
                }),
                "the reducer differs: rank 0 has edges "));
-}
-
-TEST_CASE("same_settings: seed, data, batch, length and position of the loader") {
-  struct changes {
-    std::size_t samples = 21;
-    loader_options options{.global_batch = 6, .seed = 1};
-    double epochs = 1;
-    std::int64_t first = 0;
-  };
-  const auto loaded = [](const changes& other) {
-    return refusal([&](threads comm, bool odd) {
-      const changes c = odd ? other : changes{};
-      loader feed{toy_data{c.samples}, comm, c.options};
-      feed.seek(c.first);
-      fit_with(comm, feed, c.epochs);
-    });
-  };
-  CHECK(loaded({}).empty());
-  CHECK(loaded({.options = {.global_batch = 6, .seed = 2}}) ==
-        "fit: the seed of the loader differs: rank 0 has 1, rank 2 has 2: give every rank the "
-        "same");
-  CHECK(contains(loaded({.samples = 22}),
-                 "fit: the number of samples differs: rank 0 has 21, rank 2 has 22"));
-  CHECK(contains(loaded({.options = {.global_batch = 9, .seed = 1}}),
-                 "the global batch differs: rank 0 has 6, rank 2 has 9"));
-  CHECK(contains(loaded({.options = {.global_batch = 6, .accumulate = 2, .seed = 1}}),
-                 "the number of micro-batches differs"));
-  CHECK(contains(loaded({.options = {.global_batch = 6, .seed = 1, .last_batch = last_batch::pad}}),
-                 "the loader differs: rank 0 has 21 samples"));
-  CHECK(
-      contains(loaded({.epochs = 2}), "the number of epochs differs: rank 0 has 1, rank 2 has 2"));
-  CHECK(contains(loaded({.first = 1}), "the number of the first update differs"));
-}
-
-TEST_CASE("same_settings: the first line that differs, also where one text ends") {
-  using detail::train::first_difference;
-  CHECK(first_difference("a\t1\nb\t2\n", "a\t1\nb\t3\n", 4) ==
-        "b differs: rank 0 has 2, rank 4 has 3: give every rank the same");
-  CHECK(first_difference("a\t1\n", "a\t1\nb\t3\n", 4) ==
-        "b differs: rank 0 has none, rank 4 has 3: give every rank the same");
-  CHECK(first_difference("a\t1\nb\t2\n", "a\t1\n", 4) ==
-        "b differs: rank 0 has 2, rank 4 has none: give every rank the same");
-  CHECK(contains(first_difference("", "", 1), "rank 0 has none"));
 }

@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Settings that must be equal on all ranks, as lines of text, and what differs. Ranks with another
-// learning rate would end with other weights after the same exact mean; ranks with another seed or
-// batch would train on other samples than their part.
+// Settings that must be equal on all ranks, as lines of text, and what differs. Those of a trainer
+// are in same_trainers.hpp, those of a loader in same_loaders.hpp.
 //
 // The comparison itself is a fingerprint of 64 bits; texts are exchanged only where it differs.
 // Functions are templates even where one type is meant (`auto`), so that a program of a single rank
@@ -24,9 +23,6 @@
 #include <cordee/comm/collectives.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
-#include <cordee/core/training_step.hpp>
-#include <cordee/schedule/schedule.hpp>
-#include <cordee/train/step.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
 
@@ -145,103 +141,6 @@ template <class Communicator>
   const std::array<double, 2> halves = halves_of(own.fingerprint());
   if (const std::size_t other = first_other_row(gather(comm, halves), std::size_t{2}); other != 0)
     throw error(concat(where, ": ", describe_other_setting(comm, own, other)));
-}
-
-// ---- the settings of a trainer ----
-
-/// A number for all edges of a topology, of at most 64 rounds.
-template <class T>
-[[gnu::cold]] std::string describe_edges(const T& topology, int ranks) {
-  settings edges;
-  for (int round = 0; round < std::min(64, std::max(1, topology.period(ranks))); ++round)
-    for (int rank = 0; rank < ranks; ++rank)
-      for (const auto& e : topology.in_edges(rank, ranks, round))
-        edges.add(concat(e.peer), e.weight);
-  return concat("edges ", edges.fingerprint());
-}
-
-/// A reducer's description, or the edges of its topology, whose description takes long where ranks
-/// are many.
-template <class R>
-[[gnu::cold]] std::string describe_reducer(const R& reducer) {
-  if constexpr (requires { reducer.topology.in_edges(0, 1, 0); })
-    return describe_edges(reducer.topology, reducer.comm.size());
-  else
-    return core::describe_policy(reducer);
-}
-
-/// Policies are compared by describe(), schedules also by their values.
-[[gnu::cold, gnu::noinline]] settings policy_settings(const std::string& optimizer,
-                                                      const std::string& schedule,
-                                                      double first_learning_rate,
-                                                      const std::string& reducer,
-                                                      const std::same_as<trainer_options> auto& o) {
-  settings all;
-  all.add("the optimizer", optimizer);
-  all.add("the schedule", schedule);
-  all.add("the learning rate at epoch 0", first_learning_rate);
-  all.add("the reducer", reducer);
-  // Without bucket_bytes, which the buckets show, and what changes no number: `overlap`,
-  // `capture_graphs` and `check_stability`.
-  all.add("trainer_options::seed", concat(o.seed));
-  all.add("trainer_options::check_finite", o.check_finite);
-  all.add("trainer_options::max_nonfinite_steps", o.max_nonfinite_steps);
-  all.add("trainer_options::batch_norm_over", o.batch_norm_over);
-  all.add("trainer_options::measure_gradient_noise", o.measure_gradient_noise);
-  if (!o.freeze.empty()) all.add("trainer_options::freeze", o.freeze.describe());
-  all.add("loss_scaling::initial", o.loss_scaling.initial);
-  all.add("loss_scaling::growth", o.loss_scaling.growth);
-  all.add("loss_scaling::backoff", o.loss_scaling.backoff);
-  all.add("loss_scaling::interval", o.loss_scaling.interval);
-  return all;
-}
-template <class M, class O, class S, class R>
-[[gnu::cold]] settings trainer_settings(const M& model, const O& optimizer, const S& schedule,
-                                        const R& reducer, const trainer_options& options) {
-  settings all = policy_settings(core::describe_policy(optimizer), core::describe_policy(schedule),
-                                 detail::schedule::learning_rate_of(schedule, 0.0),
-                                 describe_reducer(reducer), options);
-  if constexpr (requires { model.loss; }) all.add("the loss", core::describe_policy(model.loss));
-  if constexpr (requires { model.dropout_rate; }) all.add("dropout_rate", model.dropout_rate);
-  if constexpr (requires { model.batch_norm_moving_average; })
-    all.add("batch_norm_moving_average", model.batch_norm_moving_average);
-  return all;
-}
-
-// ---- the settings of a training loop ----
-
-[[gnu::cold, gnu::noinline]] void add_normalization(settings& all,
-                                                    const std::same_as<normalization> auto& n) {
-  for (std::size_t c = 0; c < n.mean.size(); ++c) {
-    all.add(concat("the mean of channel ", c), n.mean[c]);
-    all.add(concat("the scale of channel ", c), n.scale[c]);
-  }
-}
-
-/// Requires that feed.step() is the first update of the loop.
-template <class F, class S>
-[[gnu::cold]] settings feed_settings(F& feed, const S& schedule, double epochs) {
-  const auto number = [](std::convertible_to<double> auto x) { return static_cast<double>(x); };
-  const std::int64_t first = feed.step(), last = feed.steps(epochs) - 1;
-  settings all;
-  all.add("the number of samples", number(feed.samples()));
-  all.add("the number of classes", number(feed.classes()));
-  all.add("the global batch", number(feed.global_batch()));
-  all.add("the number of micro-batches", number(feed.accumulate()));
-  if constexpr (requires { number(feed.seed()); })
-    all.add("the seed of the loader", number(feed.seed()));
-  if constexpr (requires { std::string(feed.describe()); })
-    all.add("the loader", std::string(feed.describe()));
-  add_normalization(all, feed.normalization());
-  all.add("the number of epochs", epochs);
-  all.add("the number of the first update", number(first));
-  constexpr int samples = 9;  // of updates that will be made, for a schedule may end with the run
-  for (int k = 0; k < samples && first <= last; ++k) {
-    const double update = number(last - first) * k / (samples - 1);
-    const double epoch = feed.epoch(first + static_cast<std::int64_t>(update));
-    all.add(concat("the learning rate at epoch ", epoch), number(schedule(epoch)));
-  }
-  return all;
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::train

@@ -1,0 +1,81 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+#include <doctest/doctest.h>
+
+#include <cordee/comm/ring.hpp>
+#include <cordee/data/loader.hpp>
+#include <cordee/optim/sgd.hpp>
+#include <cordee/train/trainer.hpp>
+
+#include "tests/support/differing_rank.hpp"
+#include "tests/support/feeds.hpp"
+#include "tests/support/quadratic.hpp"
+#include "tests/support/ranks.hpp"
+
+using namespace cordee;
+using namespace support;
+
+namespace {
+
+template <class F>
+void fit_with(threads comm, F& feed, double epochs, double late_rate = 0.05) {
+  quadratic<fp64> model;
+  trainer run{model, sgd{}, [=](double epoch) { return epoch < 0.75 ? 0.05 : late_rate; },
+              ring{comm}};
+  run.fit(feed, epochs);
+}
+
+}  // namespace
+
+TEST_CASE("same_loaders: equal settings pass") {
+  CHECK(refusal([](threads comm, bool) {
+          loader feed{toy_data{}, comm, {.global_batch = 6, .seed = 1}};
+          fit_with(comm, feed, 2);
+          fit_with(comm, feed, 4);
+        }).empty());
+}
+
+TEST_CASE("same_loaders: a schedule that differs later is named by fit, also by its last bit") {
+  for (const double late : {0.1, std::nextafter(0.05, 1)})
+    CHECK(contains(refusal([&](threads comm, bool odd) {
+                     toy_loader feed{.rank_count = 3};
+                     fit_with(comm, feed, 1, odd ? late : 0.05);
+                   }),
+                   "fit: the learning rate at epoch 0.9 differs"));
+}
+
+TEST_CASE("same_loaders: seed, data, batch, length and position of the loader") {
+  struct changes {
+    std::size_t samples = 21;
+    loader_options options{.global_batch = 6, .seed = 1};
+    double epochs = 1;
+    std::int64_t first = 0;
+  };
+  const auto loaded = [](const changes& other) {
+    return refusal([&](threads comm, bool odd) {
+      const changes c = odd ? other : changes{};
+      loader feed{toy_data{c.samples}, comm, c.options};
+      feed.seek(c.first);
+      fit_with(comm, feed, c.epochs);
+    });
+  };
+  CHECK(loaded({}).empty());
+  CHECK(loaded({.options = {.global_batch = 6, .seed = 2}}) ==
+        "fit: the seed of the loader differs: rank 0 has 1, rank 2 has 2: give every rank the "
+        "same");
+  CHECK(contains(loaded({.samples = 22}),
+                 "fit: the number of samples differs: rank 0 has 21, rank 2 has 22"));
+  CHECK(contains(loaded({.options = {.global_batch = 9, .seed = 1}}),
+                 "the global batch differs: rank 0 has 6, rank 2 has 9"));
+  CHECK(contains(loaded({.options = {.global_batch = 6, .accumulate = 2, .seed = 1}}),
+                 "the number of micro-batches differs"));
+  CHECK(contains(loaded({.options = {.global_batch = 6, .seed = 1, .last_batch = last_batch::pad}}),
+                 "the loader differs: rank 0 has 21 samples"));
+  CHECK(
+      contains(loaded({.epochs = 2}), "the number of epochs differs: rank 0 has 1, rank 2 has 2"));
+  CHECK(contains(loaded({.first = 1}), "the number of the first update differs"));
+}

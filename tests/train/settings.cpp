@@ -1,0 +1,21 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <cordee/train/settings.hpp>
+
+#include "tests/support/ranks.hpp"
+
+using namespace cordee;
+using namespace support;
+
+TEST_CASE("settings: the first line that differs, also where one text ends") {
+  using detail::train::first_difference;
+  CHECK(first_difference("a\t1\nb\t2\n", "a\t1\nb\t3\n", 4) ==
+        "b differs: rank 0 has 2, rank 4 has 3: give every rank the same");
+  CHECK(first_difference("a\t1\n", "a\t1\nb\t3\n", 4) ==
+        "b differs: rank 0 has none, rank 4 has 3: give every rank the same");
+  CHECK(first_difference("a\t1\nb\t2\n", "a\t1\n", 4) ==
+        "b differs: rank 0 has 2, rank 4 has none: give every rank the same");
+  CHECK(contains(first_difference("", "", 1), "rank 0 has none"));
+}
