@@ -4,6 +4,7 @@
 
 #include <cordee/comm/gossip.hpp>
 #include <cordee/comm/ring.hpp>
+#include <cordee/comm/self_comm.hpp>
 #include <cordee/comm/solo.hpp>
 #include <cordee/data/loader.hpp>
 #include <cordee/optim/decentlam.hpp>
@@ -26,6 +27,15 @@ using namespace support;
 namespace {
 
 constexpr auto steady = [](double) { return 0.05; };
+
+struct late_comm : self_comm {
+  static constexpr std::size_t bucket_bytes = std::size_t{4} << 20;
+  [[nodiscard]] late_comm duplicate(int) const { return {}; }
+};
+struct over_late_comm : solo {
+  using communicator_type = late_comm;
+  late_comm comm{};
+};
 
 struct halves : fp32 {  // fp16's traits, with fp32 as the type of the model's parameters
   using storage = half;
@@ -144,8 +154,8 @@ TEST_CASE("describe: counts bytes, buckets and planes") {
   toy_loader feed;
   // Four segments of 64 numbers, two to a bucket; masters, gradients and momentum of 320 numbers.
   check_contains(describe(run, feed, 1),
-                 {"2,048 bytes in 2 buckets, the largest of 1,024 bytes, after "
-                  "backward\n",
+                 {"2,048 bytes in 2 buckets, the largest of 1,024 bytes, of at most 1,024 by "
+                  "bucket_bytes, after backward\n",
                   "7,680 bytes per rank for weights, gradients and optimizer state"});
 }
 
@@ -155,7 +165,15 @@ TEST_CASE("describe: marks types without describe(), and a gradient that is not 
   toy_loader feed;
   check_contains(describe(run, feed, 1),
                  {"schedule        a schedule of your own, 0.05 at epoch 0\n",
-                  "not finite      not tested (check_finite = false)\n", ", during backward\n"});
+                  "not finite      not tested (check_finite = false)\n",
+                  ", of at most 1,048,576 by the device's default, during backward\n"});
+}
+
+TEST_CASE("describe: says that the transport decided how long buckets are") {
+  quadratic<fp64> model;
+  trainer run{model, sgd{}, steady, over_late_comm{}};
+  toy_loader feed;
+  check_contains(describe(run, feed, 1), {"of at most 4,194,304 by the transport's default"});
 }
 
 TEST_CASE("describe: memory of activations, where the model says it") {

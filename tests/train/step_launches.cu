@@ -148,7 +148,7 @@ std::array<counts, 8> count_steps_of_rank(bool capture_graphs, bool synchronize 
                           }
                           const auto buckets = detail::core::make_buckets(
                               resnet50::segments(),
-                              detail::train::bucket_bytes<gpu>({}) / sizeof(float));
+                              detail::train::bucket_limit_of<gpu, nccl>({}).bytes / sizeof(float));
                           const trainer_options options{.batch_norm_over = synchronize ? 0 : 1};
                           const struct {
                             cross_entropy loss{};
@@ -170,7 +170,7 @@ std::array<counts, 8> count_steps_of_rank(bool capture_graphs, bool synchronize 
 }
 const std::size_t buckets_of_resnet50 =
     detail::core::make_buckets(resnet50::segments(),
-                               detail::train::bucket_bytes<gpu>({}) / sizeof(float))
+                               detail::train::bucket_limit_of<gpu, nccl>({}).bytes / sizeof(float))
         .size();
 
 }  // namespace

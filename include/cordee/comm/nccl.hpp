@@ -95,6 +95,8 @@ class nccl {
  public:
   static constexpr bool blocks_host = true;
   static constexpr std::string_view name = "nccl";
+  /// PyTorch's DistributedDataParallel's (bucket_cap_mb); not measured here.
+  static constexpr std::size_t bucket_bytes = std::size_t{25} << 20;
 
   using options = detail::comm::nccl_options;
 

@@ -37,6 +37,7 @@ class simulated {
  public:
   static constexpr bool blocks_host = false;
   static constexpr std::string_view name = "simulated";
+  static constexpr std::size_t bucket_bytes = std::size_t{16} << 20;  // a GPU's
 
   using options = detail::comm::simulation_options;
 

@@ -99,6 +99,16 @@ template <bool IsExchanged, class T, class Real, class D>
     return no_registration{};
 }
 
+/// T::bucket_bytes: the length of messages from which the transport is near its full rate, where it
+/// is longer than the device's default (trainer_options::bucket_bytes); else 0.
+template <class T>
+consteval std::size_t bucket_bytes_of() {
+  if constexpr (requires { T::bucket_bytes; })
+    return T::bucket_bytes;
+  else
+    return 0;
+}
+
 /// abort(why) ends the run on every rank, with `why` as the cause.
 template <class T>
 concept Abortable = requires(const T t, const char* why) { t.abort(why); };

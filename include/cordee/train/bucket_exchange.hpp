@@ -58,7 +58,9 @@ class bucket_exchange {
         measures_noise_(options.measure_gradient_noise),
         buckets_(core::make_buckets(
             memory.trainables(),
-            comm::message_limit<R>(bucket_bytes<device>(options)) / sizeof(Real))),
+            comm::message_limit<R>(
+                bucket_limit_of<device, typename R::communicator_type>(options).bytes) /
+                sizeof(Real))),
         registration_(comm::register_exchanged<exact>(reducer.comm, memory.grads())),
         scratch_(model.get_device(), comm::largest_scratch<Real>(reducer, buckets())),
         courier_(reducer, model.get_device(), buckets_.size()),

@@ -77,6 +77,14 @@ std::string describe_loss(Run& run) {
   return text.empty() ? "the model's own" : text;
 }
 
+/// ", of at most 1,048,576 by the device's default" of a bucket's bytes.
+template <class M, class R>
+std::string describe_bucket_limit(const trainer_options& options) {
+  if (comm::SingleMessage<R>) return {};
+  const auto limit = bucket_limit_of<typename M::device, typename R::communicator_type>(options);
+  return concat(", of at most ", core::grouped(limit.bytes), " by ", limit.decided_by);
+}
+
 /// The instruction set that this build uses.
 inline std::string instruction_set() {
   return concat(ops::isa, " (", ops::register_bytes, "-byte vectors)");
@@ -173,10 +181,13 @@ std::string describe(Run& run, F& feed, double epochs) {
                 detail::comm::HasSpectralRadius<std::remove_cvref_t<decltype(run.reducer())>>)
     add_line("consensus", detail::train::describe_radius(
                               detail::train::disagreement_radius(run.optimizer(), run.reducer())));
-  add_line("exchange",
-           concat(detail::core::grouped(exchanged), " bytes in ", run.buckets().size(),
-                  " buckets, the largest of ", detail::core::grouped(largest * sizeof(Real)),
-                  " bytes", run.options().overlap ? ", during backward" : ", after backward"));
+  add_line(
+      "exchange",
+      concat(detail::core::grouped(exchanged), " bytes in ", run.buckets().size(),
+             " buckets, the largest of ", detail::core::grouped(largest * sizeof(Real)), " bytes",
+             detail::train::describe_bucket_limit<M, std::remove_cvref_t<decltype(run.reducer())>>(
+                 run.options()),
+             run.options().overlap ? ", during backward" : ", after backward"));
   if (run.options().measure_gradient_noise)
     add_line("noise", describe(run.fit_state().noise, static_cast<double>(feed.global_batch())));
   add_line("memory", concat(detail::core::grouped(run.arena_bytes()),

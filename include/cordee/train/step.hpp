@@ -10,6 +10,7 @@
 #include <optional>
 #include <string_view>
 
+#include <cordee/comm/transport.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/training_step.hpp>
@@ -20,7 +21,8 @@ namespace cordee::inline CORDEE_ABI {
 
 struct trainer_options {
   /// Largest bucket, in bytes of gradients; a larger parameter tensor is a bucket of its own. 0: 1
-  /// MiB on a CPU; 16 MiB on a GPU, where each bucket has launches and round trips of its own.
+  /// MiB on a CPU; 16 MiB on a GPU, where each bucket has launches and round trips of its own; or
+  /// what the transport states, if that is more (8 MiB over mpi, 25 MiB over nccl).
   std::size_t bucket_bytes = 0;
   /// Exchange buckets during backward, with optimizers that are `eager`.
   bool overlap = true;
@@ -71,10 +73,18 @@ struct step_outcome {
 
 namespace detail::train {
 
-template <class D>
-constexpr std::size_t bucket_bytes(const trainer_options& options) {
-  constexpr std::size_t MiB = std::size_t{1} << 20;
-  return options.bucket_bytes > 0 ? options.bucket_bytes : D::host_memory ? MiB : 16 * MiB;
+/// The largest bucket on device D over the transport T, and what has decided it.
+struct bucket_limit {
+  std::size_t bytes;
+  std::string_view decided_by;
+};
+template <class D, class T>
+constexpr bucket_limit bucket_limit_of(const trainer_options& options) {
+  constexpr std::size_t device = std::size_t{D::host_memory ? 1 : 16} << 20,
+                        transport = comm::bucket_bytes_of<T>();
+  if (options.bucket_bytes > 0) return {options.bucket_bytes, "bucket_bytes"};
+  return transport > device ? bucket_limit{transport, "the transport's default"}
+                            : bucket_limit{device, "the device's default"};
 }
 
 /// Whether backward of a step's first micro-batch overwrites the gradients, so that nothing clears

@@ -18,6 +18,7 @@
 #include <cordee/comm/simulated/step.hpp>
 #include <cordee/comm/tree.hpp>
 #include <cordee/precision/fp16.hpp>
+#include <cordee/train/step.hpp>
 
 #include "tests/support/ranks.hpp"
 
@@ -62,6 +63,8 @@ TEST_CASE("simulated step: buckets travel while backward runs") {
   // Two and one: the first two are ready at 8, and take 2 (1 + 2).
   CHECK(seconds({.bucket_bytes = 512}) == 3 + 5 + 6 + mean_of_64 + 0.5);
   CHECK(seconds({.overlap = false, .bucket_bytes = 256}) == 3 + 9 + 3 * mean_of_64 + 0.5);
+  CHECK(step_options{}.bucket_bytes ==
+        detail::train::bucket_limit_of<cpu, simulated>({}).bytes);  // as a trainer's
 }
 
 TEST_CASE("simulated step: what the messages add to computation is exposed") {

@@ -78,9 +78,9 @@ struct heavy_tailed_stragglers {
 
 struct step_options {
   std::int64_t steps = 1;
-  int period = 1;                                    // steps between exchanges
-  bool overlap = true;                               // false: buckets leave when backward has ended
-  std::size_t bucket_bytes = std::size_t{16} << 20;  // as trainer_options::bucket_bytes
+  int period = 1;       // steps between exchanges
+  bool overlap = true;  // false: buckets leave when backward has ended
+  std::size_t bucket_bytes = simulated::bucket_bytes;  // as trainer_options::bucket_bytes
 };
 
 struct simulated_steps {
