@@ -23,15 +23,15 @@ using definition = integer_reference<>;
 TEST_CASE("direct_layers: max pools, subsampling and means equal their definitions") {
   for (const int channels : {1, 2, 3, 4, 5, 16, 35}) {
     const extent in{channels, 7, 6};
-    const auto x = drawn<std::int16_t>(in.size(), 16, 2);
+    const auto x = drawn<std::int32_t>(in.size(), 32, 2);
     const detail::ops::max_pool_problem pool{in, 3, 2, 1};
-    std::vector<std::int16_t> y(layers::size_of(pool.out())), expected(pool.out().size());
+    std::vector<std::int32_t> y(layers::size_of(pool.out())), expected(pool.out().size());
     layers::max_pool(pool, blocked<V>(in, x).data(), y.data());
     definition::max_pool(pool, x.data(), expected.data());
     CHECK(plain<V>(pool.out(), y) == expected);
 
     const detail::ops::subsample_problem half{in, {channels + 6, 4, 3}, 2};
-    y.assign(layers::size_of(half.out), std::int16_t{1});
+    y.assign(layers::size_of(half.out), std::int32_t{1});
     expected.resize(half.out.size());
     layers::subsample(half, blocked<V>(in, x).data(), y.data());
     definition::subsample(half, x.data(), expected.data());

@@ -19,7 +19,7 @@ using support::refuses_floats;
 namespace {
 
 using definition = integer_reference<>;
-constexpr const std::int16_t* no_residual = nullptr;
+constexpr const std::int32_t* no_residual = nullptr;
 
 /// A convolution with random integers; steps of its input, weights and output are given.
 struct random_layer {
@@ -38,7 +38,7 @@ struct random_layer {
     for (std::size_t i = 0; i < p.in.size(); ++i)
       x.push_back(static_cast<std::uint8_t>(draw.below(256)));
     for (std::size_t i = 0; i < p.out().size(); ++i)
-      residual.push_back(static_cast<std::int16_t>(static_cast<int>(draw.below(2000)) - 1000));
+      residual.push_back(static_cast<std::int32_t>(static_cast<int>(draw.below(2000)) - 1000));
   }
   /// The exact value before rounding.
   [[nodiscard]] double exact(int k, int i, int j) const {
@@ -62,7 +62,7 @@ struct random_layer {
   integer_convolution layer;
   std::vector<double> weight_steps;
   std::vector<std::uint8_t> x;
-  std::vector<std::int16_t> residual;
+  std::vector<std::int32_t> residual;
 };
 
 }  // namespace
@@ -116,7 +116,7 @@ TEST_CASE("integer convolution: a residual is rescaled and added before the clip
   r.layer.high = 32767;
   r.layer.residual_factor = fixed_point::from_real(0.75);
   const extent out = r.layer.problem.out();
-  std::vector<std::int16_t> y(out.size());
+  std::vector<std::int32_t> y(out.size());
   definition::convolution(r.layer, r.x.data(), r.residual.data(), y.data());
   std::size_t at = 0, clipped = 0;
   for (int k = 0; k < out.channels; ++k)
@@ -145,15 +145,15 @@ TEST_CASE("integer convolution: an input of 32 bits is rounded to bytes and clip
 }
 
 TEST_CASE("integer layers: pools, subsampling and classifier of a few numbers") {
-  const std::array<std::int16_t, 4> x{-3, -9, -4, -8};
-  std::int16_t largest = 0;
-  definition::max_pool<std::int16_t>({{1, 2, 2}, 3, 2, 1}, x.data(), &largest);
+  const std::array<std::int32_t, 4> x{-3, -9, -4, -8};
+  std::int32_t largest = 0;
+  definition::max_pool<std::int32_t>({{1, 2, 2}, 3, 2, 1}, x.data(), &largest);
   CHECK(largest == -3);
 
-  const std::array<std::int16_t, 9> image{1, 2, 3, 4, 5, 6, 7, 8, 9};
-  std::array<std::int16_t, 12> wider{};
+  const std::array<std::int32_t, 9> image{1, 2, 3, 4, 5, 6, 7, 8, 9};
+  std::array<std::int32_t, 12> wider{};
   definition::subsample({{1, 3, 3}, {3, 2, 2}}, image.data(), wider.data());
-  CHECK(wider == std::array<std::int16_t, 12>{0, 0, 0, 0, 1, 3, 7, 9, 0, 0, 0, 0});
+  CHECK(wider == std::array<std::int32_t, 12>{0, 0, 0, 0, 1, 3, 7, 9, 0, 0, 0, 0});
 
   const std::array<std::int32_t, 8> pixels{1, 1, 0, 0, -1, -1, -1, -4};
   std::array<std::int32_t, 2> means{};
@@ -178,15 +178,15 @@ TEST_CASE("integer layers: no operation makes or reads a floating-point number")
   r.layer.input_factor = fixed_point::from_real(1.0 / residual_steps);
   r.layer.residual_factor = fixed_point::from_real(0.75);
   const std::size_t size = r.layer.problem.out().size();
-  const auto check = [&]<class In, class Out>(const In* x, const std::int16_t* residual, Out) {
+  const auto check = [&]<class In, class Out>(const In* x, const std::int32_t* residual, Out) {
     std::vector<Out> y(size), expected(size);
     exact::convolution(r.layer, x, residual, y.data());
     definition::convolution(r.layer, x, residual, expected.data());
     CHECK(y == expected);
   };
   check(r.x.data(), nullptr, std::uint8_t{});
-  check(r.x.data(), r.residual.data(), std::int16_t{});
-  check(r.residual.data(), r.residual.data(), std::int16_t{});
+  check(r.x.data(), r.residual.data(), std::int32_t{});
+  check(r.residual.data(), r.residual.data(), std::int32_t{});
   check(r.residual.data(), nullptr, std::int32_t{});
 
   const integer_batch_norm n{.in = {2, 1, 2},

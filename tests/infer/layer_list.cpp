@@ -21,7 +21,7 @@ layer_list listed() {
 
 /// A letter for each layer, with its input, residual and r for a rectifier.
 std::string summary(const layer_list& list) {
-  constexpr std::string_view letters = "CPSML";
+  constexpr std::string_view letters = "CPSMLN";
   std::string out;
   for (const listed_layer& l : list.layers()) {
     out += letters[l.problem.index()];
@@ -127,4 +127,27 @@ TEST_CASE("layer_list: a block whose shortcut has more layers than one") {
       sequential<convolution<4>, block<wide>, block<identity>, global_average_pool, linear<2>>,
       fp32, cpu, direct, extent{1, 8, 8}, 2>>();
   CHECK(summary(list) == "C-1 C0r C1 C0+2r C3+3r M4 L5 ");
+}
+
+TEST_CASE("layer_list: batch norms that are not folded are layers, which rectify and add") {
+  const auto unfolded = []<class N>(const N*) {
+    return list_layers(static_cast<const N*>(nullptr), false);
+  };
+  const auto list = unfolded(
+      static_cast<const resnet<8, fp32, cpu, resnet_options{.shortcut = shortcut::b}>*>(nullptr));
+  CHECK(summary(list).starts_with("C-1 N0r C1 N2r C3 N4+1r C5 N6r C7 C5 N9 N8+10r C11 "));
+  CHECK(tensors(list.layers()[11]) == "layer2.0.bn2 layer2.0.bn2.weight layer2.0.bn2.running_mean");
+  CHECK(tensors(list.layers()[8]) == "layer2.0.conv2 layer2.0.conv2.weight");
+  using twice = network<
+      sequential<convolution<4>, batch_norm<>, batch_norm<>, global_average_pool, linear<2>>, fp32,
+      cpu, direct, extent{1, 8, 8}, 2>;
+  CHECK_THROWS_AS((void)unfolded(static_cast<const twice*>(nullptr)), usage_error);
+}
+
+TEST_CASE("layer_list: a shortcut with a block of its own reads what it read before it moved") {
+  using cut = sequential<convolution<4, 1>, block<identity>>;
+  const auto list =
+      listed<network<sequential<convolution<4>, block<cut>, global_average_pool, linear<2>>, fp32,
+                     cpu, direct, extent{1, 8, 8}, 2>>();
+  CHECK(summary(list) == "C-1 C0 C1+1r C0+2r M3 L4 ");
 }

@@ -19,6 +19,7 @@
 #include <cordee/device/cpu.hpp>
 #include <cordee/infer/direct_layers.hpp>
 #include <cordee/infer/integer_program.hpp>
+#include <cordee/infer/packed_batch_norm.hpp>
 #include <cordee/infer/packed_classifier.hpp>
 #include <cordee/infer/packed_convolution.hpp>
 
@@ -43,6 +44,9 @@ class direct_program {
       if (const auto* const c = std::get_if<integer_convolution>(&s.layer)) {
         const int added = s.residual < 0 ? 0 : steps_[static_cast<std::size_t>(s.residual)].bytes;
         packed_.back().emplace(*c, added == 0 ? 0 : wide_limit);
+      } else if (const auto* const n = std::get_if<integer_batch_norm>(&s.layer)) {
+        norms_.resize(steps_.size());
+        norms_[packed_.size() - 1].emplace(*n, s.residual < 0 ? 0 : wide_limit);
       } else if (const auto* const last = std::get_if<integer_classifier>(&s.layer)) {
         classifier_.emplace(*last);
       }
@@ -128,7 +132,7 @@ class direct_program {
       for (std::size_t n = 0; n < count; ++n) run_layer(k, memory + n * plan_.size);
     }
   }
-  /// A layer without weights, of one sample.
+  /// A layer that is not a convolution or the classifier, of one sample.
   void run_layer(int k, std::byte* sample) {
     const integer_step& step = steps_[static_cast<std::size_t>(k)];
     std::visit(
@@ -136,6 +140,11 @@ class direct_program {
           if constexpr (std::same_as<Layer, ops::max_pool_problem>) {
             with_activation(step.bytes, [&]<class A>(A*) {
               layers::max_pool(layer, at<const A>(sample, step.input), at<A>(sample, k));
+            });
+          } else if constexpr (std::same_as<Layer, integer_batch_norm>) {
+            with_activation(step.bytes, [&]<class Out>(Out*) {
+              norms_[static_cast<std::size_t>(k)]->run(at<const std::int32_t>(sample, step.input),
+                                                       added_by(step, sample), at<Out>(sample, k));
             });
           } else if constexpr (std::same_as<Layer, ops::subsample_problem>) {
             with_activation(step.bytes, [&]<class A>(A*) {
@@ -152,17 +161,16 @@ class direct_program {
     const integer_step& step = steps_[static_cast<std::size_t>(k)];
     const packed_convolution<V>& c = *packed_[static_cast<std::size_t>(k)];
     with_activation(bytes_of(step.input), [&]<class In>(In*) {
-      with_activation(bytes_of(step.residual), [&]<class Residual>(Residual*) {
-        with_activation(step.bytes, [&]<class Out>(Out*) {
-          c.run(at<const In>(memory, step.input),  // bytes are not added
-                step.residual < 0 ? nullptr : at<const wider<Residual>>(memory, step.residual),
-                at<Out>(memory, k), count, plan_.size);
-        });
+      with_activation(step.bytes, [&]<class Out>(Out*) {
+        c.run(at<const In>(memory, step.input), added_by(step, memory), at<Out>(memory, k), count,
+              plan_.size);
       });
     });
   }
-  template <class T>
-  using wider = std::conditional_t<sizeof(T) == 1, std::int16_t, T>;
+  /// What a step adds, in the first sample's memory; or null.
+  [[nodiscard]] const std::int32_t* added_by(const integer_step& step, std::byte* memory) const {
+    return step.residual < 0 ? nullptr : at<const std::int32_t>(memory, step.residual);
+  }
 
   std::span<const integer_step> steps_;
   std::vector<std::uint8_t> table_;
@@ -172,6 +180,7 @@ class direct_program {
   memory_plan plan_;
   int first_grouped_;
   std::vector<std::optional<packed_convolution<V>>> packed_;
+  std::vector<std::optional<packed_batch_norm<V>>> norms_;  // none of none
   std::optional<packed_classifier<V>> classifier_;
   std::size_t size_ = 0;  // of a worker's memory
   buffer<std::byte, cpu> memory_{device_, 0};

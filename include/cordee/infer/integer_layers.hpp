@@ -43,10 +43,10 @@
 
 namespace cordee::inline CORDEE_ABI::detail::infer {
 
-/// Activations: bytes with a zero point; 32 bits at a residual block and before the mean.
+/// Activations: bytes with a zero point; 32 bits at a residual block, before a batch norm and before
+/// the mean.
 template <class T>
-concept Activation =
-    std::same_as<T, std::uint8_t> || std::same_as<T, std::int16_t> || std::same_as<T, std::int32_t>;
+concept Activation = std::same_as<T, std::uint8_t> || std::same_as<T, std::int32_t>;
 
 /// Steps of 32-bit activations in one step of the bytes that a convolution makes of them.
 inline constexpr int residual_steps = 1 << 14;
@@ -60,7 +60,7 @@ inline constexpr std::int64_t largest_addend = std::int64_t{1} << 61;
 struct integer_convolution {
   convolution_problem problem;
   int zero_point = 0;                     // of the input's bytes
-  ops::fixed_point input_factor;          // of an input of more than 8 bits
+  ops::fixed_point input_factor;          // of an input of 32 bits
   std::vector<std::int8_t> weights;       // (K, C, R, S)
   std::vector<std::int32_t> bias;         // (K), in 2^-s of a step of the output
   int bias_shift = 0;                     // s, at most 31 - shift of each factor
@@ -137,9 +137,9 @@ inline constexpr std::int32_t wide_limit = std::int32_t{1} << 23;
 /// The definitions, sample by sample; activations are (channels, height, width).
 template <class Int = std::int64_t>
 struct integer_reference {
-  template <Activation In, Activation Residual, Activation Out>
+  template <Activation In, Activation Out>
   static void convolution(const integer_convolution& c, const In* x,
-                          const Residual* residual,  // or null
+                          const std::int32_t* residual,  // or null
                           Out* y) {
     const convolution_problem& p = c.problem;
     const extent out = p.out();
@@ -163,9 +163,9 @@ struct integer_reference {
         }
   }
 
-  template <Activation Residual, Activation Out>
+  template <Activation Out>
   static void batch_norm(const integer_batch_norm& n, const std::int32_t* x,
-                         const Residual* residual,  // or null
+                         const std::int32_t* residual,  // or null
                          Out* y) {
     for (std::size_t i = 0; i < n.in.size(); ++i) {
       const Int added =

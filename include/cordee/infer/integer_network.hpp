@@ -35,6 +35,12 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+struct integer_network_options {
+  /// Whether batch norms are part of the convolutions before them, or steps of their own, each exact
+  /// for every number of 16 bits that a convolution gives it (infer/fit_batch_norm.hpp).
+  bool fold_batch_norm = true;
+};
+
 class integer_network {
  public:
   integer_network(integer_network&&) noexcept = default;
@@ -44,8 +50,8 @@ class integer_network {
   /// error that names the layer if a layer has no range, or numbers that are not finite.
   template <class N>
   [[nodiscard]] static integer_network from(std::span<const float> plane,
-                                            const normalization& pixels,
-                                            const cpu& device = cpu()) {
+                                            const normalization& pixels, const cpu& device = cpu(),
+                                            integer_network_options options = {}) {
     static_assert(
         Quantized<typename N::precision>,
         "an integer_network is made of a network in int8, whose ranges it needs: load the "
@@ -55,7 +61,7 @@ class integer_network {
     expects(plane.size() >= N::plane_size(),
             "integer_network: the plane is smaller than the network's table");
     const detail::infer::layer_list list =
-        detail::infer::list_layers(static_cast<const N*>(nullptr));
+        detail::infer::list_layers(static_cast<const N*>(nullptr), options.fold_batch_norm);
     detail::infer::program_builder builder(list, plane);
     auto program = builder.build(N::input, pixels);
     return integer_network(std::move(program), builder.logit_step(), device);
@@ -71,9 +77,9 @@ class integer_network {
   template <class N>
   [[nodiscard]] static integer_network load(const std::string& path, const cpu& device = cpu()) {
     integer_network loaded = load(path, device);
-    detail::infer::expect_layers(
-        loaded.program_, N::input,
-        detail::infer::list_layers(static_cast<const N*>(nullptr)).layers(), path);
+    const detail::infer::layer_list list = detail::infer::list_layers(
+        static_cast<const N*>(nullptr), !loaded.program_.has_batch_norm());
+    detail::infer::expect_layers(loaded.program_, N::input, list.layers(), path);
     return loaded;
   }
   /// Writes the file as a whole: under its name is the old one, or all of the new one.

@@ -21,11 +21,11 @@ namespace cordee::inline CORDEE_ABI::detail::infer {
 
 struct integer_step {
   std::variant<integer_convolution, ops::max_pool_problem, ops::subsample_problem, mean_problem,
-               integer_classifier>
+               integer_classifier, integer_batch_norm>
       layer;
   std::string name{};             // of a layer with parameters
   int input = -1, residual = -1;  // numbers of the steps that are read; -1: the image, none
-  int bytes = 1;                  // of a number of the output: 1, 2 or 4
+  int bytes = 1;                  // of a number of the output: 1 or 4
 
   [[nodiscard]] extent out() const {
     struct visitor {
@@ -36,6 +36,7 @@ struct integer_step {
       extent operator()(const integer_classifier& c) const {
         return {static_cast<int>(c.classes), 1, 1};
       }
+      extent operator()(const integer_batch_norm& n) const { return n.in; }
     };
     return std::visit(visitor{}, layer);
   }
@@ -47,6 +48,12 @@ struct integer_program {
   std::vector<integer_step> steps;  // the last one is the classifier
 
   [[nodiscard]] std::size_t classes() const { return steps.back().out().size(); }
+  /// Whether batch norms are steps of their own.
+  [[nodiscard]] bool has_batch_norm() const {
+    return std::any_of(steps.begin(), steps.end(), [](const integer_step& s) {
+      return std::holds_alternative<integer_batch_norm>(s.layer);
+    });
+  }
 };
 
 /// Where the outputs of the steps are in the memory of one sample: outputs that are read at the
@@ -88,8 +95,6 @@ template <class F>
 void with_activation(int bytes, const F& f) {
   if (bytes == 1)
     f(static_cast<std::uint8_t*>(nullptr));
-  else if (bytes == 2)
-    f(static_cast<std::int16_t*>(nullptr));
   else
     f(static_cast<std::int32_t*>(nullptr));
 }
@@ -119,19 +124,22 @@ void run_reference(const integer_program& program, const memory_plan& plan, std:
     const auto bytes_of = [&](int i) {
       return i < 0 ? 1 : program.steps[static_cast<std::size_t>(i)].bytes;
     };
-    const std::byte *const x = at(step.input), *const added = at(step.residual);
+    const std::byte* const x = at(step.input);
+    const auto* const added =
+        step.residual < 0 ? nullptr : reinterpret_cast<const std::int32_t*>(at(step.residual));
     std::byte* const y = at(k);
     const auto run = [&]<class Layer>(const Layer& layer) {
       if constexpr (std::same_as<Layer, integer_convolution>) {
         with_activation(bytes_of(step.input), [&]<class In>(In*) {
-          with_activation(bytes_of(step.residual), [&]<class Residual>(Residual*) {
-            with_activation(step.bytes, [&]<class Out>(Out*) {
-              Layers::convolution(
-                  layer, reinterpret_cast<const In*>(x),
-                  step.residual < 0 ? nullptr : reinterpret_cast<const Residual*>(added),
-                  reinterpret_cast<Out*>(y));
-            });
+          with_activation(step.bytes, [&]<class Out>(Out*) {
+            Layers::convolution(layer, reinterpret_cast<const In*>(x), added,
+                                reinterpret_cast<Out*>(y));
           });
+        });
+      } else if constexpr (std::same_as<Layer, integer_batch_norm>) {
+        with_activation(step.bytes, [&]<class Out>(Out*) {
+          Layers::batch_norm(layer, reinterpret_cast<const std::int32_t*>(x), added,
+                             reinterpret_cast<Out*>(y));
         });
       } else if constexpr (std::same_as<Layer, ops::max_pool_problem>) {
         with_activation(step.bytes, [&]<class A>(A*) {

@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <type_traits>
 #include <vector>
 
 #include <cordee/infer/integer_layers.hpp>
@@ -40,8 +39,8 @@ class packed_batch_norm {
   }
 
   /// `residual` may be null.
-  template <Activation Residual, Activation Out>
-  void run(const std::int32_t* x, const Residual* residual, Out* y) const {
+  template <Activation Out>
+  void run(const std::int32_t* x, const std::int32_t* residual, Out* y) const {
     const auto channels = static_cast<std::size_t>(layer_->in.channels),
                block = static_cast<std::size_t>(ops::channel_block_size<V>(layer_->in.channels)),
                pixels = layer_->in.pixels();
@@ -75,10 +74,10 @@ class packed_batch_norm {
     half even, odd;
   };
 
-  template <Activation Residual, Activation Out>
+  template <Activation Out>
   void run_block(const channel_block& b, std::size_t pixels, const std::int32_t* x,
-                 const Residual* residual, Out* y) const {
-    const rescaling_of<V, Residual> rescale_residual(layer_->residual_factor);
+                 const std::int32_t* residual, Out* y) const {
+    const wide_rescaling<V> rescale_residual(layer_->residual_factor);
     const lanes32<V> offset = lanes32<V>{} + layer_->offset, low = lanes32<V>{} + layer_->low,
                      high = lanes32<V>{} + layer_->high;
     for (std::size_t at = 0; at < pixels * V; at += V) {

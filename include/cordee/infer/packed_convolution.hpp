@@ -23,7 +23,7 @@
 
 namespace cordee::inline CORDEE_ABI::detail::infer {
 
-/// The bytes that a convolution makes of an input of 16 or 32 bits.
+/// The bytes that a convolution makes of an input of 32 bits.
 template <int V, class In>
 class stream_bytes {
  public:
@@ -46,7 +46,7 @@ class stream_bytes {
  private:
   const integer_convolution& layer_;
   bool fits_32_bits_;
-  rescaling_of<V, In> rescale_;
+  wide_rescaling<V> rescale_;
   lanes32<V> zero_;
 };
 
@@ -94,8 +94,8 @@ class packed_convolution {
 
   /// `samples` samples in blocks of channels, each `pitch` bytes behind the one before; `residual`
   /// may be null.
-  template <Activation In, Activation Residual, Activation Out>
-  void run(const In* x, const Residual* residual, Out* y, std::size_t samples = 1,
+  template <Activation In, Activation Out>
+  void run(const In* x, const std::int32_t* residual, Out* y, std::size_t samples = 1,
            std::size_t pitch = 0) const {
     const stream_bytes<V, In> to_bytes(*layer_, fits_32_bits_);
     const auto sample = [pitch]<class T>(T* first, std::size_t n) {
@@ -116,8 +116,8 @@ class packed_convolution {
   using chunk = typename correlation::chunk;
 
   /// By the definition, of filters that do not fill a block or sums that do not fit 32 bits.
-  template <Activation Residual, Activation Out>
-  void finish_each(const chunk& sums, const Residual* residual, Out* y) const {
+  template <Activation Out>
+  void finish_each(const chunk& sums, const std::int32_t* residual, Out* y) const {
     const extent out = layer_->problem.out();
     const auto block = static_cast<std::size_t>(ops::channel_block_size<V>(out.channels));
     for (int b = 0; b < sums.blocks; ++b)
@@ -135,9 +135,9 @@ class packed_convolution {
         }
       }
   }
-  template <Activation Residual, Activation Out>
-  void finish(const chunk& sums, const Residual* residual, Out* y) const {
-    const rescaling_of<V, Residual> rescale_residual(layer_->residual_factor);
+  template <Activation Out>
+  void finish(const chunk& sums, const std::int32_t* residual, Out* y) const {
+    const wide_rescaling<V> rescale_residual(layer_->residual_factor);
     const std::size_t pixels = layer_->problem.out().pixels();
     const lanes32<V> offset = lanes32<V>{} + layer_->offset, low = lanes32<V>{} + layer_->low,
                      high = lanes32<V>{} + layer_->high;

@@ -10,11 +10,13 @@
 //                the product with the factor before its rounding, as training adds it to a float
 //
 // The step s_y of an output is that of the convolution that reads it; 2^-14 of it at a residual
-// block; and before the mean, where no range was observed, the bound of the sums / 2^23.
+// block; and before the mean, where no range was observed, the bound of the sums / 2^23. Before a
+// batch norm that is not folded each filter has its own.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,6 +27,7 @@
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/training_step.hpp>
+#include <cordee/infer/folded_filter.hpp>
 #include <cordee/infer/integer_program.hpp>
 #include <cordee/infer/layer_list.hpp>
 #include <cordee/nn/quantization.hpp>
@@ -34,15 +37,14 @@
 
 namespace cordee::inline CORDEE_ABI::detail::infer {
 
-/// m as a fixed-point factor. Beyond 2^31 every sum but 0 is clipped, so its size does not matter.
-inline ops::fixed_point factor_of(double m) {
-  return ops::fixed_point::from_real(std::min(m, 0x1p31 - 1));
-}
-
 class program_builder {
  public:
   program_builder(const layer_list& list, std::span<const float> plane)
-      : list_(list.layers()), plane_(plane), quantizers_(list_.size()), formats_(list_.size()) {}
+      : list_(list.layers()),
+        plane_(plane),
+        quantizers_(list_.size()),
+        formats_(list_.size()),
+        unfolded_(list_.size()) {}
 
   /// Throws error that names the layer if the network has no ranges or numbers that are not finite.
   integer_program build(const extent& image, const normalization& pixels) {
@@ -58,7 +60,13 @@ class program_builder {
                         .name = std::string(list_[i].name),
                         .input = list_[i].input,
                         .residual = list_[i].residual};
-      std::visit([&](const auto& problem) { add_layer(i, problem, step); }, list_[i].problem);
+      const auto add = [&](const auto& problem) {
+        if constexpr (std::same_as<std::remove_cvref_t<decltype(problem)>, norm_problem>)
+          add_norm(i, problem, program.steps[static_cast<std::size_t>(step.input)], step);
+        else
+          add_layer(i, problem, step);
+      };
+      std::visit(add, list_[i].problem);
       step.bytes = formats_[i].bytes;
       program.steps.push_back(std::move(step));
     }
@@ -68,8 +76,9 @@ class program_builder {
             (static_cast<float>(byte) / 255 - pixels.mean[c]) * pixels.scale[c])));
     return program;
   }
-  /// The number that one step of a logit stands for.
+  /// The number that one step of a logit, or of a layer's output, stands for.
   [[nodiscard]] double logit_step() const { return formats_.back().step; }
+  [[nodiscard]] double step(std::size_t layer) const { return formats_[layer].step; }
 
  private:
   /// The integers of a layer's output: the real is step (q - zero_point).
@@ -79,12 +88,6 @@ class program_builder {
     int zero_point = 0;
     double bound = 0;  // of the output's magnitudes
   };
-  /// A filter with folded parameters: unit (sum of q (x - z)) + bias.
-  struct filter {
-    double unit = 1, bias = 0;
-    double magnitude = 0;  // sum of |q|
-  };
-
   [[nodiscard]] ops::affine_quantizer<float> input_quantizer(const listed_layer& layer) const {
     const float low = plane_[layer.range->offset], high = plane_[layer.range[1].offset];
     if (!(low <= high)) nn::throw_unknown_range(layer.name);
@@ -106,68 +109,31 @@ class program_builder {
       if (reader.input == i && reader.as<ops::max_pool_problem>() != nullptr) return formats_[k];
       readers += (reader.input == i ? 1 : 0) + (reader.residual == i ? 1 : 0);
     }
-    const int first = first_convolution(i);
+    if (first_reader<norm_problem>(i) >= 0) return {.bytes = 4, .step = 0};
+    const int first = first_reader<convolution_problem>(i);
     if (readers > 1 && first >= 0) return residual_format(i);
     if (first >= 0) return of_quantizer(quantizers_[static_cast<std::size_t>(first)]);
     for (std::size_t k = 0; k < list_.size(); ++k)
       if (list_[k].residual == i && formats_[k].bytes == 4) return formats_[k];
     return {.bytes = 4, .step = 0};
   }
-  /// The first convolution that reads the output of layer i; -1 if there is none.
-  [[nodiscard]] int first_convolution(int i) const {
+  /// The first layer of this kind that reads the output of layer i; -1 if there is none.
+  template <class Problem>
+  [[nodiscard]] int first_reader(int i) const {
     for (std::size_t k = 0; k < list_.size(); ++k)
-      if (list_[k].input == i && list_[k].as<convolution_problem>() != nullptr)
-        return static_cast<int>(k);
+      if (list_[k].input == i && list_[k].as<Problem>() != nullptr) return static_cast<int>(k);
     return -1;
   }
   [[nodiscard]] static format of_quantizer(const ops::affine_quantizer<float>& k) {
     return {.bytes = 1, .step = static_cast<double>(k.scale), .zero_point = k.zero_point};
   }
   [[nodiscard]] format residual_format(int i) const {
-    const int first = first_convolution(i);
+    const int first = first_reader<convolution_problem>(i);
     expects(first >= 0, "infer: a shortcut reads what no convolution reads");
     const double step = of_quantizer(quantizers_[static_cast<std::size_t>(first)]).step;
     return {.bytes = 4, .step = step / residual_steps};
   }
 
-  /// A negative unit turns the signs of the quantized weights.
-  template <class Weights>
-  static filter fit_filter(Weights q, double unit, double bias) {
-    filter f{std::abs(unit), bias};
-    for (auto& w : q) {
-      if (unit < 0) w = static_cast<std::remove_reference_t<decltype(w)>>(-w);
-      f.magnitude += std::abs(static_cast<double>(w));
-    }
-    return f;
-  }
-  /// The exponent e of the least 2^e that is above |x|; of numbers below 1: 0.
-  static int bits_of(double x) {
-    int e = 0;
-    std::frexp(x, &e);
-    return std::max(e, 0);
-  }
-  /// Factors and biases for outputs in steps of `step`.
-  static void rescale(std::span<const filter> filters, double step, integer_convolution& c) {
-    const auto clipped = [step](const filter& f) {
-      return std::clamp<double>(f.bias / step, -largest_bias, largest_bias);
-    };
-    double largest = 0;
-    for (const filter& f : filters) largest = std::max(largest, std::abs(clipped(f)));
-    c.bias_shift = std::max(30 - bits_of(largest), 0);
-    for (const filter& f : filters) {
-      // Products and biases fit 64 bits: where the bias is large, fewer bits of a small factor do.
-      const int most = 61 - bits_of(clipped(f));
-      ops::fixed_point factor = factor_of(f.unit / step);
-      if (const int excess = 31 - factor.shift - most; excess > 0)
-        factor = {static_cast<std::int32_t>(std::llround(std::ldexp(factor.multiplier, -excess))),
-                  factor.shift + excess};
-      c.factors.push_back(factor);
-      c.bias_shift = std::min(c.bias_shift, 31 - factor.shift);
-    }
-    for (const filter& f : filters)
-      c.bias.push_back(
-          static_cast<std::int32_t>(std::llrint(std::ldexp(clipped(f), c.bias_shift))));
-  }
   [[nodiscard]] std::vector<double> read(const segment& s) const {
     return {plane_.begin() + static_cast<std::ptrdiff_t>(s.offset),
             plane_.begin() + static_cast<std::ptrdiff_t>(s.end())};
@@ -198,43 +164,87 @@ class program_builder {
     c.zero_point = quantizers_[i].zero_point;
     const double x_step = static_cast<double>(quantizers_[i].scale);
     std::vector<double> scales = quantize(layer, c.weights, filters, 8), bias(filters);
-    if (layer.norm != nullptr) {
-      const auto gamma = read(*layer.norm), beta = read(layer.norm[1]),
-                 mean = read(*layer.statistics), variance = read(layer.statistics[1]);
-      ops::fold_batch_norm(filters, 1, gamma.data(), beta.data(), mean.data(), variance.data(),
-                           ops::batch_norm_problem::epsilon, scales.data(), bias.data());
-    }
-    std::vector<filter> fitted;
-    format& y = formats_[i];
+    if (layer.norm != nullptr) fold(layer, scales, bias);
+    std::vector<folded_filter> fitted;
     double bound = 0;
     for (std::size_t k = 0; k < filters; ++k) {
-      if (!std::isfinite(scales[k]) || !std::isfinite(bias[k]))
-        refuse(layer, "its batch norm is not finite");
       fitted.push_back(
-          fit_filter(std::span(c.weights).subspan(k * each, each), x_step * scales[k], bias[k]));
-      const filter& f = fitted.back();
-      bound = std::max(bound, f.unit * 255 * f.magnitude + std::abs(f.bias));
+          fold_filter(std::span(c.weights).subspan(k * each, each), x_step * scales[k], bias[k]));
+      bound = std::max(bound, fitted.back().bound());
     }
+    if (layer.input >= 0) {
+      const format& x = formats_[static_cast<std::size_t>(layer.input)];
+      if (x.bytes > 1) c.input_factor = factor_of(x.step / x_step);
+    }
+    if (first_reader<norm_problem>(static_cast<int>(i)) >= 0) {  // which sets the factors
+      c.bias.assign(filters, 0);
+      unfolded_[i] = std::move(fitted);
+    } else {
+      set_format(i, bound);
+      set_output(i, c);
+      fit_factors(fitted, formats_[i].step, c);
+    }
+    step.layer = std::move(c);
+  }
+  /// `before`: the step of the convolution.
+  void add_norm(std::size_t i, const norm_problem& p, integer_step& before, integer_step& step) {
+    const listed_layer& layer = list_[i];
+    std::vector<folded_filter> filters = unfolded_[static_cast<std::size_t>(layer.input)];
+    std::vector<double> scales, bias(filters.size());
+    for (const folded_filter& f : filters) scales.push_back(f.unit);
+    fold(layer, scales, bias);
+    double bound = 0;
+    for (std::size_t k = 0; k < filters.size(); ++k) {
+      filters[k].unit = scales[k];
+      filters[k].bias = bias[k];
+      bound = std::max(bound, filters[k].bound());
+    }
+    set_format(i, bound);
+    const format& y = formats_[i];
+    double limit = y.bytes == 1 ? 256 : wide_limit;
+    if (layer.residual >= 0)
+      limit += formats_[static_cast<std::size_t>(layer.residual)].bound / y.step;
+    auto n = unfold_batch_norm(filters, y.step, limit, std::get<integer_convolution>(before.layer));
+    if (!n) refuse(layer, "no integers of 64 bits are exact");
+    n->in = p.in;
+    set_output(i, *n);
+    step.layer = std::move(*n);
+  }
+  /// The format of layer i, whose sums without a shortcut are within `bound`.
+  void set_format(std::size_t i, double bound) {
+    const listed_layer& layer = list_[i];
+    format& y = formats_[i];
     if (layer.residual >= 0) bound += formats_[static_cast<std::size_t>(layer.residual)].bound;
     y.bound = bound;
     if (y.step == 0)
       y.step = bound == 0 ? 1 : bound / (wide_limit - 2);  // two roundings
     else
       y.bound = wide_limit * y.step;
-    rescale(fitted, y.step, c);
-    if (layer.input >= 0) {
-      const format& x = formats_[static_cast<std::size_t>(layer.input)];
-      if (x.bytes > 1) c.input_factor = factor_of(x.step / x_step);
-    }
+  }
+  /// What is added, and the limits of the output.
+  template <class Layer>
+  void set_output(std::size_t i, Layer& out) const {
+    const listed_layer& layer = list_[i];
+    const format& y = formats_[i];
     if (layer.residual >= 0) {
       const format& added = formats_[static_cast<std::size_t>(layer.residual)];
       if (added.bytes == 1) refuse(layer, "what its shortcut adds is rounded to bytes");
-      c.residual_factor = factor_of(added.step / y.step);
+      out.residual_factor = factor_of(added.step / y.step);
     }
-    c.offset = y.zero_point;
-    c.low = layer.relu ? y.zero_point : y.bytes == 1 ? 0 : -wide_limit;
-    c.high = y.bytes == 1 ? 255 : wide_limit;
-    step.layer = std::move(c);
+    out.offset = y.zero_point;
+    out.low = layer.relu ? y.zero_point : y.bytes == 1 ? 0 : -wide_limit;
+    out.high = y.bytes == 1 ? 255 : wide_limit;
+  }
+  /// Folds a batch norm into the scales of filters.
+  void fold(const listed_layer& norm, std::vector<double>& scales,
+            std::vector<double>& bias) const {
+    const auto gamma = read(*norm.norm), beta = read(norm.norm[1]), mean = read(*norm.statistics),
+               variance = read(norm.statistics[1]);
+    ops::fold_batch_norm(scales.size(), 1, gamma.data(), beta.data(), mean.data(), variance.data(),
+                         ops::batch_norm_problem::epsilon, scales.data(), bias.data());
+    for (std::size_t k = 0; k < scales.size(); ++k)
+      if (!std::isfinite(scales[k]) || !std::isfinite(bias[k]))
+        refuse(norm, "its batch norm is not finite");
   }
   void add_layer(std::size_t i, const classifier_problem& p, integer_step& step) {
     const listed_layer& layer = list_[i];
@@ -250,8 +260,8 @@ class program_builder {
     double bound = 0;
     for (std::size_t k = 0; k < c.classes; ++k) {
       if (!std::isfinite(bias[k])) refuse(layer, "its bias is not finite");
-      filter f = fit_filter(std::span(c.weights).subspan(k * c.features, c.features),
-                            x.step * scales[k], bias[k]);
+      folded_filter f = fold_filter(std::span(c.weights).subspan(k * c.features, c.features),
+                                    x.step * scales[k], bias[k]);
       const double least = std::abs(f.bias) / 0x1p50;
       if (f.unit < least) {  // the bias alone counts
         for (auto& w : std::span(c.weights).subspan(k * c.features, c.features))
@@ -283,6 +293,7 @@ class program_builder {
   std::span<const float> plane_;
   std::vector<ops::affine_quantizer<float>> quantizers_;
   std::vector<format> formats_;
+  std::vector<std::vector<folded_filter>> unfolded_;  // of convolutions that a batch norm reads
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::infer

@@ -16,6 +16,7 @@
 //   NAME.weight                  I8   (K, C, R, S), of the classifier I16 (classes, features)
 //   NAME.bias                    I32  (K), of the classifier I64
 //   NAME.multiplier, NAME.shift  I32, I8  (K)
+//   NAME.multiplier, NAME.addend I64  (C), of a batch norm
 //
 // A step's members are the integers of its layer; extents follow from the image's. The reader is
 // infer/program_reader.hpp.
@@ -50,8 +51,8 @@ inline std::vector<std::size_t> weight_shape(const convolution_problem& p) {
           window};
 }
 
-inline constexpr std::string_view layer_names[] = {"convolution", "max_pool", "subsample", "mean",
-                                                   "classifier"};
+inline constexpr std::string_view layer_names[] = {"convolution", "max_pool",   "subsample",
+                                                   "mean",        "classifier", "batch_norm"};
 
 /// A step in the description of a program.
 struct step_members {
@@ -106,6 +107,16 @@ struct step_members {
     numbers.insert(numbers.end(), {{"channels", p.out.channels}, {"stride", p.stride}});
   }
   void add(const mean_problem&, const integer_step&) {}
+  void add(const integer_batch_norm& n, const integer_step& step) {
+    numbers.insert(numbers.end(), {{"residual", step.residual},
+                                   {"bytes", step.bytes},
+                                   {"shift", n.shift},
+                                   {"residual_multiplier", n.residual_factor.multiplier},
+                                   {"residual_shift", n.residual_factor.shift},
+                                   {"offset", n.offset},
+                                   {"low", n.low},
+                                   {"high", n.high}});
+  }
   void add(const integer_classifier& c, const integer_step&) {
     numbers.insert(numbers.end(), {{"classes", static_cast<std::int64_t>(c.classes)},
                                    {"accumulator_shift", c.shift}});
@@ -189,6 +200,10 @@ void save_program(const std::string& path, const Program& program, const double&
       add(*c, weight_shape(c->problem));
     else if (const auto* l = std::get_if<integer_classifier>(&step.layer))
       add(*l, {l->classes, l->features});
+    else if (const auto* n = std::get_if<integer_batch_norm>(&step.layer))
+      for (const auto& [name, numbers] :
+           {std::pair(".multiplier", &n->multiplier), std::pair(".addend", &n->addend)})
+        tensors.emplace_back(step.name + name, std::vector{numbers->size()}, std::span(*numbers));
   }
   const extent& image = program.image;
   const std::string description = concat("{\"image\":[", image.channels, ",", image.height, ",",

@@ -146,6 +146,8 @@ class program_reader {
       if (in.pixels() != 1) m.refuse("its input is more than one pixel");
       add_classifier(m, in, step);
       step.bytes = 4;
+    } else if (s.layer == layer_names[5]) {
+      add_batch_norm(m, in, step);
     } else {
       m.refuse("no such layer");
     }
@@ -167,24 +169,10 @@ class program_reader {
       m.refuse("its window is larger than its input");
     if (std::int64_t{in.channels} * p.window * p.window > most_terms)
       m.refuse(concat("its sums of more than ", most_terms, " products may not fit 32 bits"));
-    step.residual = m.take("residual", -1, static_cast<std::int64_t>(program_.steps.size()) - 1);
-    step.bytes = m.take("bytes", 1, 4);
-    if (step.bytes == 3) m.refuse("\"bytes\" is 3");
-    if (step.residual >= 0 && (at(step.residual).bytes == 1 || at(step.residual).out() != p.out()))
-      m.refuse("what its \"residual\" names cannot be added");
+    add_output(m, p.out(), step, c);
     c.zero_point = m.take("zero_point", 0, 255);
     c.bias_shift = m.take("bias_shift", 0, 30);
     c.input_factor = m.take_factor("input");
-    c.residual_factor = m.take_factor("residual");
-    c.offset = m.take("offset", 0, 255);
-    const std::int32_t largest = step.bytes == 1   ? 255
-                                 : step.bytes == 2 ? 32767
-                                                   : wide_limit,
-                       least = step.bytes == 1   ? 0
-                               : step.bytes == 2 ? -32768
-                                                 : -wide_limit;
-    c.low = m.take("low", least, largest);
-    c.high = m.take("high", c.low, largest);
     read_filters(m, step.name, weight_shape(p), c);
     for (std::size_t k = 0; k < c.bias.size(); ++k) {
       const std::int32_t b = c.bias[k];
@@ -195,6 +183,42 @@ class program_reader {
         m.refuse(concat("the bias of filter ", k, " does not fit its factor"));
     }
     step.layer = std::move(c);
+  }
+
+  /// What is added, and the limits of the output.
+  template <class Layer>
+  void add_output(member_reader& m, const extent& out, integer_step& step, Layer& layer) {
+    step.residual = m.take("residual", -1, static_cast<std::int64_t>(program_.steps.size()) - 1);
+    step.bytes = m.take("bytes", 1, 4);
+    if (step.bytes == 2 || step.bytes == 3) m.refuse(concat("\"bytes\" is ", step.bytes));
+    if (step.residual >= 0 && (at(step.residual).bytes == 1 || at(step.residual).out() != out))
+      m.refuse("what its \"residual\" names cannot be added");
+    layer.residual_factor = m.take_factor("residual");
+    layer.offset = m.take("offset", 0, 255);
+    const std::int32_t largest = step.bytes == 1 ? 255 : wide_limit;
+    layer.low = m.take("low", step.bytes == 1 ? 0 : -wide_limit, largest);
+    layer.high = m.take("high", layer.low, largest);
+  }
+
+  void add_batch_norm(member_reader& m, const extent& in, integer_step& step) {
+    const auto* const c =
+        step.input < 0 ? nullptr : std::get_if<integer_convolution>(&at(step.input).layer);
+    if (c == nullptr || at(step.input).bytes != 4 || c->low < -norm_limit || c->high > norm_limit)
+      m.refuse("its input is not that of a convolution with outputs of 16 bits in 32");
+    integer_batch_norm n;
+    n.in = in;
+    add_output(m, in, step, n);
+    n.shift = m.take("shift", 0, 61);
+    const auto channels = static_cast<std::size_t>(in.channels);
+    expect_new_name(m, step.name);
+    file_.read(step.name + ".multiplier", {channels}, n.multiplier);
+    file_.read(step.name + ".addend", {channels}, n.addend);
+    constexpr std::int64_t half = largest_norm_sum / 2;
+    for (std::size_t k = 0; k < channels; ++k)
+      if (n.multiplier[k] < -(half / norm_limit) || n.multiplier[k] > half / norm_limit ||
+          n.addend[k] < -half || n.addend[k] > half)
+        m.refuse(concat("the sum of channel ", k, " may not fit 64 bits"));
+    step.layer = std::move(n);
   }
 
   void add_classifier(member_reader& m, const extent& in, integer_step& step) {
@@ -225,8 +249,7 @@ class program_reader {
   void read_filters(const member_reader& m, const std::string& name, std::vector<std::size_t> shape,
                     Layer& layer) {
     const std::size_t filters = shape[0];
-    for (const integer_step& other : program_.steps)
-      if (other.name == name) m.refuse("another step has its name");
+    expect_new_name(m, name);
     file_.read(name + ".weight", shape, layer.weights);
     using weight = typename decltype(layer.weights)::value_type;
     constexpr int most = sizeof(weight) == 1 ? 127 : largest_weight;
@@ -245,6 +268,10 @@ class program_reader {
         m.refuse(concat("the factor of filter ", k, " has multiplier ", f.multiplier, " and shift ",
                         f.shift, ", not 0 .. 2^31 - 1 and -31 .. 31"));
     }
+  }
+  void expect_new_name(const member_reader& m, const std::string& name) const {
+    for (const integer_step& other : program_.steps)
+      if (other.name == name) m.refuse("another step has its name");
   }
   [[nodiscard]] const integer_step& at(int step) const {
     return program_.steps[static_cast<std::size_t>(step)];

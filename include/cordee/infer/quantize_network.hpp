@@ -94,8 +94,8 @@ class int8_copy {
 /// Throws error that names the tensor or the layer if a weight, a statistic or a range is not
 /// finite. Collective.
 template <class Run, detail::train::Feed F, class R = detail::train::range_of_options>
-[[nodiscard]] integer_network quantize_network(Run& run, F& feed, int batches,
-                                               const R& choice = {}) {
+[[nodiscard]] integer_network quantize_network(Run& run, F& feed, int batches, const R& choice = {},
+                                               integer_network_options options = {}) {
   using M = typename Run::model_type;
   static_assert(!Quantized<typename M::precision>,
                 "quantize_network takes a network in floats: one in int8 has ranges, so calibrate "
@@ -109,7 +109,8 @@ template <class Run, detail::train::Feed F, class R = detail::train::range_of_op
     detail::infer::int8_copy<Run> copy(run);
     calibrate(copy, feed, batches, choice);
     return integer_network::from<typename detail::infer::int8_copy<Run>::model_type>(
-        {copy.weights().data, copy.weights().size}, feed.normalization(), run.model().get_device());
+        {copy.weights().data, copy.weights().size}, feed.normalization(), run.model().get_device(),
+        options);
   });
 }
 

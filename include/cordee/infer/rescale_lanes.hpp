@@ -2,16 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // R(x, f) = floor(x f + 1/2) of ops/requantize.hpp for V lanes at once: each with its own factor
-// and addend, by products of 64 bits in two halves, of the even and of the odd lanes; or numbers of
-// 16 bits.
+// and addend, by products of 64 bits in two halves, of the even and of the odd lanes.
 #pragma once
 
 #include <array>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <type_traits>
 
 #include <cordee/ops/cpu/simd.hpp>
 #include <cordee/ops/requantize.hpp>
@@ -40,20 +37,6 @@ template <int V>
 template <int V>
 [[gnu::always_inline]] inline lanes32<V> odd_lanes(lanes32<V> x) {
   return ops::register_cast<lanes32<V>>(ops::register_cast<lanes64<V>>(x) >> 32);
-}
-
-template <int V>
-[[gnu::always_inline]] inline lanes32<V> widened(const std::int16_t* from) {
-  const auto x = ops::load<std::int16_t, V>(from);
-  lanes32<V> y;
-#if defined(__AVX512F__)
-  if constexpr (V == 16) {  // GCC 12 widens halves of it
-    __asm__("vpmovsxwd %1, %0" : "=v"(y) : "v"(x));
-    return y;
-  }
-#endif
-  y = __builtin_convertvector(x, lanes32<V>);
-  return y;
 }
 
 /// The factors of V lanes. Requires that every result fits 32 bits, and that no factor is 2^30 or
@@ -89,34 +72,6 @@ class rescaling {
   half even_, odd_;
 };
 
-/// One factor for numbers of 16 bits, whose products are computed in 32: of m = 2^16 h + l and T
-/// bits to shift, R(x) = (x h + floor(x l / 2^16) + 2^(T - 17)) >> (T - 16); a power of two
-/// shifts. Requires that every result fits 29 bits.
-template <int V>
-class stream_rescaling {
- public:
-  explicit stream_rescaling(ops::fixed_point f) {
-    const int total = 31 - f.shift;
-    if (f.multiplier == 0 || total > 46) return;  // every result is 0
-    is_shift_ = f.multiplier == 1 << 30 && total > 30;
-    const int shift = is_shift_ ? total - 30 : total - 16;
-    const std::int32_t half = 1 << (shift - 1);
-    high_ += f.multiplier >> 16;
-    low_ += f.multiplier & 0xffff;
-    rounding_ += half;
-    shift_ += shift;
-  }
-  [[gnu::always_inline]] lanes32<V> operator()(const std::int16_t* from) const {
-    const lanes32<V> x = widened<V>(from);
-    if (is_shift_) return (x + rounding_) >> shift_;
-    return (x * high_ + (x * low_ >> 16) + rounding_) >> shift_;
-  }
-
- private:
-  bool is_shift_ = false;
-  lanes32<V> high_{}, low_{}, rounding_{}, shift_{};
-};
-
 /// One factor for numbers of 32 bits, of magnitudes up to 2^23 where it is a power of two below 1,
 /// which shifts.
 template <int V>
@@ -146,10 +101,6 @@ class wide_rescaling {
   }
   rescaling<V> lanes_;
 };
-
-template <int V, class T>
-using rescaling_of =
-    std::conditional_t<std::same_as<T, std::int16_t>, stream_rescaling<V>, wide_rescaling<V>>;
 
 /// Stores numbers within low .. high.
 template <int V, class Out>

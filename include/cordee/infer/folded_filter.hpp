@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The filters of a layer on integers, into which a batch norm may be folded, and the fixed-point
+// factors and biases that a convolution makes of them.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+#include <cordee/infer/fit_batch_norm.hpp>
+#include <cordee/infer/integer_layers.hpp>
+#include <cordee/ops/requantize.hpp>
+
+namespace cordee::inline CORDEE_ABI::detail::infer {
+
+/// m as a fixed-point factor. Beyond 2^31 every sum but 0 is clipped, so its size does not matter.
+inline ops::fixed_point factor_of(double m) {
+  return ops::fixed_point::from_real(std::min(m, 0x1p31 - 1));
+}
+
+/// A filter with folded parameters: unit (sum of q (x - z)) + bias.
+struct folded_filter {
+  double unit = 1, bias = 0;
+  double magnitude = 0;  // sum of |q|
+
+  [[nodiscard]] double bound() const { return std::abs(unit) * 255 * magnitude + std::abs(bias); }
+};
+
+/// A negative unit turns the signs of the quantized weights.
+template <class Weights>
+folded_filter fold_filter(Weights q, double unit, double bias) {
+  folded_filter f{std::abs(unit), bias};
+  for (auto& w : q) {
+    if (unit < 0) w = static_cast<std::remove_reference_t<decltype(w)>>(-w);
+    f.magnitude += std::abs(static_cast<double>(w));
+  }
+  return f;
+}
+/// The exponent e of the least 2^e that is above |x|; of numbers below 1: 0.
+inline int bits_of(double x) {
+  int e = 0;
+  std::frexp(x, &e);
+  return std::max(e, 0);
+}
+/// The factors and biases of c for outputs in steps of `step`.
+inline void fit_factors(std::span<const folded_filter> filters, double step,
+                        integer_convolution& c) {
+  const auto clipped = [step](const folded_filter& f) {
+    return std::clamp<double>(f.bias / step, -largest_bias, largest_bias);
+  };
+  double largest = 0;
+  for (const folded_filter& f : filters) largest = std::max(largest, std::abs(clipped(f)));
+  c.bias_shift = std::max(30 - bits_of(largest), 0);
+  for (const folded_filter& f : filters) {
+    // Products and biases fit 64 bits: where the bias is large, fewer bits of a small factor do.
+    const int most = 61 - bits_of(clipped(f));
+    ops::fixed_point factor = factor_of(f.unit / step);
+    if (const int excess = 31 - factor.shift - most; excess > 0)
+      factor = {static_cast<std::int32_t>(std::llround(std::ldexp(factor.multiplier, -excess))),
+                factor.shift + excess};
+    c.factors.push_back(factor);
+    c.bias_shift = std::min(c.bias_shift, 31 - factor.shift);
+  }
+  for (const folded_filter& f : filters)
+    c.bias.push_back(static_cast<std::int32_t>(std::llrint(std::ldexp(clipped(f), c.bias_shift))));
+}
+
+/// The batch norm of convolution c's sums, of filters with signs, for outputs in steps of `step`,
+/// which are clipped beyond `limit` of them. c then outputs its sums in 2^e, in 16 bits, each filter
+/// with an e for which what 16 bits clip is clipped by the norm as well. Empty where no integers are
+/// exact.
+inline std::optional<integer_batch_norm> unfold_batch_norm(std::span<const folded_filter> filters,
+                                                           double step, double limit,
+                                                           integer_convolution& c) {
+  std::vector<double> k(filters.size()), b(k.size());
+  for (std::int32_t most = norm_limit; most > 1; most /= 2) {
+    c.factors.clear();
+    for (std::size_t i = 0; i < k.size(); ++i) {
+      const folded_filter& f = filters[i];
+      const double largest = 255 * f.magnitude;  // of the sums
+      k[i] = f.unit / step;
+      b[i] = f.bias / step;
+      if (std::abs(b[i]) >= limit + std::abs(k[i]) * largest) {  // always clipped
+        k[i] = 0;
+        b[i] = std::copysign(limit, b[i]);
+      }
+      const double clipped = limit + std::abs(b[i]);  // every sum but 0 is with a larger factor
+      k[i] = std::clamp(k[i], -clipped, clipped);
+      const double unclipped = std::min(largest, clipped / std::abs(k[i]));
+      int e = 0;
+      while (std::ldexp(unclipped, -e) > most - 1) ++e;
+      while (std::ldexp(std::abs(k[i]) * most, e) > 4 * clipped) --e;
+      c.factors.push_back({1 << 30, 1 - e});
+      k[i] = std::ldexp(k[i], e);
+    }
+    c.low = -most;
+    c.high = most - 1;
+    if (auto fitted = fit_batch_norm(k, b, {c.low, c.high})) return fitted;
+  }
+  return std::nullopt;
+}
+
+}  // namespace cordee::inline CORDEE_ABI::detail::infer
