@@ -54,8 +54,6 @@ namespace {
 /// Any optimizer inside local_steps, of two slots at most, as one type: a trainer over a reducer is
 /// compiled once for all of them.
 struct any_optimizer {
-  static constexpr agreement needs = agreement::exact;
-  static constexpr bool eager = false;
   static constexpr int slots = 2;
   static constexpr norms_needed norms = norms_needed::before_accept;
 
