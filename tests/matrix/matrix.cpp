@@ -13,53 +13,11 @@
 #include <cordee/cordee.hpp>
 
 #include "pair.hpp"
+#include "table.hpp"
 
 using namespace matrix;
 
 namespace {
-
-struct table {
-  std::vector<std::string> lines;
-  std::vector<std::string> exceptions;  // at construction, in order of appearance
-  std::vector<std::string> broken;      // legal combinations that failed
-  int legal = 0, illegal = 0;
-
-  std::string text_of(const std::string& optimizer, const std::string& reducer, const cell& c) {
-    ++(c.result == cell::outcome::runs || c.result == cell::outcome::broken ? legal : illegal);
-    switch (c.result) {
-      case cell::outcome::runs:
-        return "yes";
-      case cell::outcome::not_compiled:
-        return concat("no (", c.assertion, ")");
-      case cell::outcome::not_constructed:
-        return concat("no (", number_of(c.reason), ")");
-      default:
-        broken.push_back(concat(optimizer, " with ", reducer, ": ", c.reason));
-        return "BROKEN";
-    }
-  }
-  void head(const std::vector<std::string>& columns) {
-    std::string names = "| |", alignment = "|---|";
-    for (const std::string& column : columns) {
-      names += " `" + column + "` |";
-      alignment += ":-:|";
-    }
-    lines = {names, alignment};
-  }
-  void row(const std::string& name, const std::vector<std::string>& columns,
-           const std::vector<cell>& cells) {
-    std::string line = concat("| `", name, "` |");
-    for (std::size_t k = 0; k < cells.size(); ++k)
-      line += concat(" ", text_of(name, columns[k], cells[k]), " |");
-    lines.push_back(line);
-  }
-  int number_of(const std::string& exception) {
-    for (std::size_t k = 0; k < exceptions.size(); ++k)
-      if (exceptions[k] == exception) return static_cast<int>(k) + 1;
-    exceptions.push_back(exception);
-    return static_cast<int>(exceptions.size());
-  }
-};
 
 struct named_reducer {
   std::string name;
@@ -215,22 +173,43 @@ table make() {
       try_with_all_reducers("local_steps{sgd, 8}", local_steps{sgd{}, 8}, 0.02),
       try_with_all_reducers("local_steps{lars, 4}", local_steps{lars{.trust_coefficient = 0.02}, 4},
                             0.5)};
-  std::vector<std::string> optimizers;
-  for (const column& one : columns) optimizers.push_back(one.name);
   table t;
-  t.head(optimizers);
+  std::vector<group> by_reducer, by_optimizer;
+  std::vector<std::vector<std::string>> texts(columns.size());  // by optimizer
   for (std::size_t k = 0; k < reducers.size(); ++k) {
-    std::vector<cell> cells;
-    for (const column& one : columns) cells.push_back(one.cells[k]);
-    t.row(reducers[k].name, optimizers, cells);
+    std::vector<std::string> row;
+    for (std::size_t c = 0; c < columns.size(); ++c) {
+      row.push_back(t.text_of(columns[c].name, reducers[k].name, columns[c].cells[k]));
+      texts[c].push_back(row.back());
+    }
+    add_to(by_reducer, reducers[k].name, row);
   }
+  for (std::size_t c = 0; c < columns.size(); ++c) add_to(by_optimizer, columns[c].name, texts[c]);
+
+  std::vector<std::string> names;
+  for (const group& one : by_optimizer) names.push_back(one.title());
+  t.head(names);
+  for (const group& reducer : by_reducer) {
+    std::vector<std::string> row;
+    for (const group& optimizer : by_optimizer) row.push_back(reducer.texts[optimizer.first]);
+    t.row(reducer.title(), row);
+  }
+  for (const auto* groups : {&by_optimizer, &by_reducer})
+    for (const group& one : *groups) one.list(t.groups);
   return t;
 }
 
 table make_precisions() {
   table t;
-  t.head(exchanges);
-  for (const precision_row& one : precision_rows()) t.row(one.name, exchanges, one.cells);
+  std::vector<std::string> names;
+  for (const std::string& one : exchanges) names.push_back(concat("`", one, "`"));
+  t.head(names);
+  for (const precision_row& one : precision_rows()) {
+    std::vector<std::string> row;
+    for (std::size_t k = 0; k < one.cells.size(); ++k)
+      row.push_back(t.text_of(one.name, exchanges[k], one.cells[k]));
+    t.row(concat("`", one.name, "`"), row);
+  }
   return t;
 }
 
@@ -261,6 +240,8 @@ int main(int argc, char** argv) {
   std::vector<std::string> errors = t.broken;
   errors.insert(errors.end(), precisions.broken.begin(), precisions.broken.end());
   std::vector<std::string> all = t.lines;
+  all.push_back("");
+  all.insert(all.end(), t.groups.begin(), t.groups.end());
   all.push_back("");
   for (std::size_t k = 0; k < t.exceptions.size(); ++k)
     all.push_back(concat("- (", k + 1, ") when the trainer is constructed: \"",
