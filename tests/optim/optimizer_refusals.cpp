@@ -5,13 +5,16 @@
 
 #include <doctest/doctest.h>
 
+#include <cordee/optim/adam.hpp>
 #include <cordee/optim/adamp.hpp>
 #include <cordee/optim/adamw.hpp>
+#include <cordee/optim/adapt_while_combine.hpp>
 #include <cordee/optim/decentlam.hpp>
 #include <cordee/optim/lamb.hpp>
 #include <cordee/optim/lars.hpp>
 #include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/optimizer.hpp>
+#include <cordee/optim/qg_dmsgd.hpp>
 #include <cordee/optim/sgd.hpp>
 
 using namespace cordee;
@@ -39,7 +42,8 @@ struct unchecked {};  // check is optional
 static_assert(Validated<sgd> && Validated<local_steps<lars>> && !Validated<unchecked>);
 
 TEST_CASE_TEMPLATE("check refuses a momentum outside [0, 1), a negative decay, and NaN", O, sgd,
-                   velocity_sgd, lars, larc, lars_lr_outside, lars_unscaled, decentlam) {
+                   velocity_sgd, lars, lars_norm_of_sum, larc, larc_scaling, lars_lr_outside,
+                   lars_unscaled, decentlam, qg_dmsgd) {
   CHECK(refusal(O{}) == "");
   CHECK(refusal(O{.momentum = 0, .weight_decay = 0}) == "");
   for (const double bad : {-0.1, 1.0, 1.5, not_a_number})
@@ -48,14 +52,14 @@ TEST_CASE_TEMPLATE("check refuses a momentum outside [0, 1), a negative decay, a
     CHECK(refusal(O{.weight_decay = bad}).find("weight_decay is ") != std::string::npos);
 }
 TEST_CASE_TEMPLATE("check refuses a trust coefficient of zero or less and a negative epsilon", O,
-                   lars, lars_lr_outside, lars_unscaled) {
+                   lars, lars_norm_of_sum, larc, larc_scaling, lars_lr_outside, lars_unscaled) {
   for (const double bad : {0.0, -1.0, not_a_number})
     CHECK(refusal(O{.trust_coefficient = bad}).find("trust_coefficient is ") != std::string::npos);
   CHECK(refusal(O{.epsilon = -1}).find("epsilon is -1") != std::string::npos);
   CHECK(refusal(O{.epsilon = 0}) == "");
 }
-TEST_CASE_TEMPLATE("check refuses betas outside [0, 1) and an epsilon of zero", O, adamp, adamw,
-                   lamb, nvlamb) {
+TEST_CASE_TEMPLATE("check refuses betas outside [0, 1) and an epsilon of zero", O, adam, adamp,
+                   adamw, lamb, nvlamb, lambc, deepspeed_lamb) {
   CHECK(refusal(O{}) == "");
   for (const double bad : {-0.1, 1.0, not_a_number}) {
     CHECK(refusal(O{.beta1 = bad}).find("beta1 is ") != std::string::npos);
@@ -78,6 +82,8 @@ TEST_CASE(
   CHECK(refusal(local_steps{sgd{}, 0}) != "");
   CHECK(refusal(local_steps{sgd{.momentum = 2}, 1}) == "sgd: momentum is 2, but must be in [0, 1)");
   CHECK(refusal(decentlam_over{lars{.trust_coefficient = 0}}).find("trust_coefficient is 0") !=
+        std::string::npos);
+  CHECK(refusal(adapt_while_combine{sgd{.momentum = 2}}).find("momentum is 2") !=
         std::string::npos);
   CHECK(refusal(unchecked{}) == "");
 }
