@@ -56,7 +56,11 @@ template <std::same_as<completed_op> Op>  // a template: only programs of severa
       }
       return;
     }
-  ops.push_back(op);
+  // push_back's growth would be compiled for speed.
+  std::vector<Op> longer(ops.size() + 1);
+  std::move(ops.begin(), ops.end(), longer.begin());
+  longer.back() = op;
+  ops.swap(longer);
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::comm

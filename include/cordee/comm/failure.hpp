@@ -36,12 +36,12 @@ class failure {
   using ms = std::chrono::milliseconds;
   static constexpr ms no_wait{-1};
 
-  explicit failure(int ranks) : reports_(static_cast<std::size_t>(ranks)) {}
+  [[gnu::cold]] explicit failure(int ranks) : reports_(static_cast<std::size_t>(ranks)) {}
 
   /// Records a failure of `rank`; only the first one counts. `stalled`: a wait reached its deadline
   /// or its peer left, so describe() adds the reports of all ranks. Returns whether it was the
   /// first.
-  bool record(int rank, const std::string& cause, bool stalled = false) {
+  [[gnu::cold]] bool record(int rank, const std::string& cause, bool stalled = false) {
     const std::scoped_lock lock(mutex_);
     if (happened_) return false;
     failed_rank_ = rank;
@@ -89,7 +89,7 @@ class failure {
   }
 
   /// "rank 2: ..."
-  [[nodiscard]] std::string cause() const {
+  [[nodiscard, gnu::cold]] std::string cause() const {
     const std::scoped_lock lock(mutex_);
     return concat("rank ", failed_rank_, ": ", cause_);
   }

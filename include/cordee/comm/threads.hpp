@@ -133,7 +133,7 @@ class threads {
   }
 
   /// Ends the run: every rank that waits now or later throws this cause.
-  void abort(const char* why) const { context_.world().fail(rank(), why); }
+  [[gnu::cold]] void abort(const char* why) const { context_.world().fail(rank(), why); }
 
  private:
   explicit threads(detail::comm::thread_context context) : context_(std::move(context)) {}

@@ -60,9 +60,9 @@ class trace_range {
   trace_track track_;
 };
 
-/// f() within a range.
+/// f() within a range. Cold: for what is done once a step.
 template <class F>
-decltype(auto) traced(const char* name, std::int64_t index, const F& f) {
+[[gnu::cold]] decltype(auto) traced(const char* name, std::int64_t index, const F& f) {
   const trace_range range(name, index);
   return f();
 }

@@ -155,7 +155,8 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   using graph_section = detail::train::graph_section;
 
   template <class F>
-  step_outcome take_step(std::span<const batch<device>> micro, double epoch, const F& meanwhile) {
+  [[gnu::cold]] step_outcome take_step(std::span<const batch<device>> micro, double epoch,
+                                       const F& meanwhile) {
     begin_step(epoch, micro);
     const bool joined = !micro.empty() && graph_cache_.joins(exchange_.blocks_host());
     for (std::size_t i = 0; i < micro.size(); ++i) {
@@ -207,7 +208,8 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
 
   // One micro-batch, whose gradients are added. Segments become ready in the last one's backward;
   // where nothing of the step needs the host in between, the rest of it follows (`joined`).
-  void forward_backward(const batch<device>& micro, bool first, bool last, bool joined) {
+  [[gnu::noinline]] void forward_backward(const batch<device>& micro, bool first, bool last,
+                                          bool joined) {
     batch<device> b = micro.with_loss_scale(gradient_scaler_.scale(), out_.info.epoch);
     b.device_loss_scale = gradient_scaler_.device_scale();
     b.seed = options_.seed;

@@ -27,7 +27,7 @@ class exit_latch {
   /// Blocks until all ranks have arrived, or stop() is true. It is evaluated when a rank arrives,
   /// and ten times a second, since a rank that fails and does not end notifies nothing here.
   template <class Stop>
-  void wait(const Stop& stop) {
+  [[gnu::cold]] void wait(const Stop& stop) {
     std::unique_lock lock(mutex_);
     while (!all_ended() && !stop()) changed_.wait_for(lock, std::chrono::milliseconds(100));
   }

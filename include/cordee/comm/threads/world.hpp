@@ -44,14 +44,14 @@ class thread_world {
   shared_mean& mean_of(int context) { return *means_[static_cast<std::size_t>(context)]; }
 
   /// Records the first failure, which wakes every waiting rank. Returns whether this was the first.
-  bool fail(int rank, const std::string& cause, bool stalled = false) {
+  [[gnu::cold]] bool fail(int rank, const std::string& cause, bool stalled = false) {
     const bool is_first = first_failure.record(rank, cause, stalled);
     if (is_first) notify_all();
     return is_first;
   }
   [[nodiscard]] bool failed() const { return first_failure.happened(); }
 
-  void leave(int rank) {
+  [[gnu::cold]] void leave(int rank) {
     left_[static_cast<std::size_t>(rank)] = true;
     notify_all();
   }
@@ -126,7 +126,7 @@ class thread_world {
   }
 
   /// A message that was sent and never received, when all ranks have left; empty if there is none.
-  [[nodiscard]] std::string unreceived() {
+  [[nodiscard, gnu::cold]] std::string unreceived() {
     for (int context = 0; context < context_count; ++context)
       for (int rank = 0; rank < size; ++rank)
         for (int peer = 0; peer < size; ++peer)
@@ -144,7 +144,7 @@ class thread_world {
   failure first_failure;
 
  private:
-  void notify_all() {
+  [[gnu::cold, gnu::noinline]] void notify_all() {
     for (endpoint& e : endpoints_) e.waiter.notify_all();
     for (const auto& m : means_) m->notify_all();
   }
