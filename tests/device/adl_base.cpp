@@ -23,7 +23,7 @@ std::vector<float> rectified(std::vector<float> x, Stream s) {
   return x;
 }
 
-struct stream : cordee::kernel_adl_base {
+struct stream : cordee::detail::device::kernel_adl_base {
   template <class Kernel>
   void launch_kernel(std::size_t, const Kernel&) const {
     ++*launches;

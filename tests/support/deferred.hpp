@@ -106,7 +106,7 @@ class deferred {
     captured_work* capture = nullptr;  // whose recording it was
   };
   /// A default-constructed stream runs its work at once.
-  struct stream : cordee::kernel_adl_base {
+  struct stream : cordee::detail::device::kernel_adl_base {
     shared_state* state = nullptr;
     queue* work_queue = nullptr;
 

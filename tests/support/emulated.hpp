@@ -27,7 +27,7 @@ class emulated {
   static constexpr bool host_memory = false;
 
   struct event {};
-  struct stream : cordee::kernel_adl_base {
+  struct stream : cordee::detail::device::kernel_adl_base {
     std::uint64_t seed;  // determines the order of blocks and threads
 
     explicit stream(std::uint64_t order = 1) : seed(order) {}

@@ -60,11 +60,11 @@ struct keep_noise {
 }  // namespace
 
 TEST_CASE("noise_estimate: golden, and exactly the sample covariance of single samples") {
-  const noise_estimate e = noise_estimate::of(5, 32, 1.5, 256);
+  const detail::train::noise_estimate e = detail::train::noise_estimate::of(5, 32, 1.5, 256);
   CHECK(e.squared_gradient == relative(1, 1e-14));
   CHECK(e.trace == relative(128, 1e-14));
   // Gradients (1, 0), (3, 2), (2, -1), (2, 3).
-  const noise_estimate four = noise_estimate::of(8, 1, 5, 4);
+  const detail::train::noise_estimate four = detail::train::noise_estimate::of(8, 1, 5, 4);
   CHECK(four.squared_gradient == relative(4, 1e-14));
   CHECK(four.trace == relative(4, 1e-14));
   for (const int n : {2, 3, 10}) {
@@ -74,9 +74,10 @@ TEST_CASE("noise_estimate: golden, and exactly the sample covariance of single s
     for (int i = 0; i < n; ++i) x.push_back(random.normal());
     for (const double v : x) mean += v / n, squares += v * v / n;
     for (const double v : x) covariance += (v - mean) * (v - mean) / (n - 1);
-    CHECK(noise_estimate::of(squares, 1, mean * mean, n).trace == relative(covariance, 1e-12));
+    CHECK(detail::train::noise_estimate::of(squares, 1, mean * mean, n).trace ==
+          relative(covariance, 1e-12));
   }
-  CHECK_THROWS_AS(noise_estimate::of(5, 32, 1.5, 32), usage_error);
+  CHECK_THROWS_AS(detail::train::noise_estimate::of(5, 32, 1.5, 32), usage_error);
 }
 
 TEST_CASE("gradient_noise: averages without bias, the golden trade-off, and what it says") {
@@ -176,7 +177,8 @@ TEST_CASE("trainer: ranks with other shares count by the mean of 1/samples") {
     inverse += 1.0 / (r + 1) / ranks;
     center += 0.25 * r * (r + 1) / 6;
   }
-  const noise_estimate e = noise_estimate::of(own, 1 / inverse, first_square(center), 6);
+  const detail::train::noise_estimate e =
+      detail::train::noise_estimate::of(own, 1 / inverse, first_square(center), 6);
   for (const gradient_noise& n : by_rank) {
     CHECK(n.trace() == relative(e.trace, 1e-11));
     CHECK(n.squared_gradient() == relative(e.squared_gradient, 1e-11));

@@ -19,34 +19,33 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-struct batch_stage {
-  double epoch = 0;  // above 0
-  int factor = 1;    // of the first global batch
-  bool operator==(const batch_stage&) const = default;
-};
-
 struct batch_schedule {
+  struct stage {
+    double epoch = 0;  // above 0
+    int factor = 1;    // of the first global batch
+    bool operator==(const stage&) const = default;
+  };
   static constexpr std::size_t most_stages = 32;
 
   /// In order; none: the batch does not change. No vector, whose copies every program that has
   /// a loader would compile.
-  batch_stage stages[most_stages];
+  stage stages[most_stages];
 
-  [[nodiscard]] constexpr const batch_stage* begin() const { return stages; }
-  [[nodiscard]] constexpr const batch_stage* end() const {
-    const batch_stage* last = stages + most_stages;
-    while (last != stages && last[-1] == batch_stage{}) --last;
+  [[nodiscard]] constexpr const stage* begin() const { return stages; }
+  [[nodiscard]] constexpr const stage* end() const {
+    const stage* last = stages + most_stages;
+    while (last != stages && last[-1] == stage{}) --last;
     return last;
   }
   [[nodiscard]] int operator()(double epoch) const {
     int factor = 1;
-    for (const batch_stage& s : *this)
+    for (const stage& s : *this)
       if (s.epoch <= epoch) factor = s.factor;
     return factor;
   }
   [[gnu::cold, gnu::noinline]] void check() const {
     double before = 0;
-    for (const batch_stage& s : *this) {
+    for (const stage& s : *this) {
       expects(s.epoch > before && detail::core::isfinite(s.epoch),
               "batch_schedule: the stages' epochs must be above 0, finite and in order");
       expects(s.factor >= 1, "batch_schedule: a stage's factor of the global batch is below 1");
@@ -56,7 +55,7 @@ struct batch_schedule {
   /// "times 2 from epoch 30, times 4 from epoch 60"
   [[nodiscard]] std::string describe() const {
     std::string text;
-    for (const batch_stage& s : *this)
+    for (const stage& s : *this)
       text += concat(text.empty() ? "" : ", ", "times ", s.factor, " from epoch ", s.epoch);
     return text.empty() ? "constant" : text;
   }

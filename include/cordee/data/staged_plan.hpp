@@ -38,7 +38,7 @@ class staged_plan {
     o.batch_schedule.check();
     const std::int64_t first = checked_global_batch(o, ranks);
     add(samples, first, 1, o.last_batch, 0);
-    for (const batch_stage& s : o.batch_schedule) {
+    for (const batch_schedule::stage& s : o.batch_schedule) {
       expects(first <= largest_batch / s.factor,
               "loader: a stage of .batch_schedule has more than 2^31 - 1 samples in an update");
       expects(o.last_batch == last_batch::carry || s.epoch == core::floor(s.epoch),

@@ -89,6 +89,7 @@ class buffer {
   detail::device::owned_memory<D> memory_;
 };
 
+namespace detail::device {
 /// Blocks the host until the work that precedes `e` is complete; not at all if it is already. A
 /// device without a wait of its own waits for stream `s`, with all that was submitted to it.
 template <Device D>
@@ -100,6 +101,7 @@ void wait_for(const D& device, const typename D::event& e, typename D::stream s)
     device.finish(s);
   }
 }
+}  // namespace detail::device
 
 /// A host copy of `source` after all earlier work of the stream. Blocks the host.
 template <class Real, Device D>

@@ -60,11 +60,11 @@ concept StreamAllocator = std::copyable<S> && requires(const S s, std::size_t n,
   { s.release(p) } noexcept;
 };
 
-}  // namespace detail::device
-
 /// A base class for streams of other namespaces: argument-dependent lookup of a call with such a
 /// stream then finds the GPU overloads.
-struct kernel_adl_base : detail::ops::adl_base {};
+struct kernel_adl_base : ops::adl_base {};
+
+}  // namespace detail::device
 
 /// A stream that launches kernels. `launch_kernel(blocks, kernel)` runs the kernel in stream order;
 /// zero blocks are allowed and launch nothing. `copy` is between any two memories in stream order;
@@ -148,10 +148,12 @@ void for_each(S s, std::size_t n, const F& f) {
   s.launch_kernel(detail::device::blocks_for(n, kernel::numbers_per_block), kernel{n, f});
 }
 
+namespace detail::ops {
 /// Calls f(0) in one thread.
 template <GpuStream S, class F>
 void launch_single(S s, const F& f) {
   for_each(s, 1, f);
 }
+}  // namespace detail::ops
 
 }  // namespace cordee::inline CORDEE_ABI

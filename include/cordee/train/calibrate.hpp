@@ -52,19 +52,18 @@ struct quantized_mode_guard {
 };
 /// The extremes, or the percentile of the network's options.
 struct range_of_options {};
-}  // namespace detail::train
-
 /// Chooses a range by the counts of a histogram (ops/histogram.hpp) and the extremes.
 template <class R>
 concept RangeChoice =
-    requires(const R& r, std::span<const double> counts, const detail::ops::real_range& extremes) {
-      { r.choose(counts, extremes) } -> std::same_as<detail::ops::real_range>;
+    requires(const R& r, std::span<const double> counts, const ops::real_range& extremes) {
+      { r.choose(counts, extremes) } -> std::same_as<ops::real_range>;
     };
+}  // namespace detail::train
 
 /// Sets the ranges, which are stored with the running statistics, and returns the layers'
 /// quantization errors. Collective.
 template <class Run, detail::train::Feed F, class R = detail::train::range_of_options>
-  requires(RangeChoice<R> || std::same_as<R, detail::train::range_of_options>)
+  requires(detail::train::RangeChoice<R> || std::same_as<R, detail::train::range_of_options>)
 std::vector<calibrated_layer> calibrate(Run& run, F& feed, int batches, const R& choice = {}) {
   using M = typename Run::model_type;
   static_assert(Quantized<typename M::precision>,
@@ -85,15 +84,15 @@ std::vector<calibrated_layer> calibrate(Run& run, F& feed, int batches, const R&
     (void)observer.take_minima(false);
     (void)observer.take_histograms(false);
     observer.mode = detail::nn::quantization_observer::run_mode::observed;
-    observer.counts_numbers = RangeChoice<R>;
+    observer.counts_numbers = detail::train::RangeChoice<R>;
     std::span<const batch<typename Run::device>> micro;
     for (int k = 0; k < batches; ++k) evaluate(micro = uploaded.to(feed.next(), run.compute()));
     std::vector<double> histograms;
-    if constexpr (RangeChoice<R>)
+    if constexpr (detail::train::RangeChoice<R>)
       histograms = detail::train::allreduce_histograms(model.quantization, run.comm(), true);
     std::vector<double> minima =
         detail::train::allreduce_ranges(model.quantization, run.comm(), true);
-    if constexpr (RangeChoice<R>)
+    if constexpr (detail::train::RangeChoice<R>)
       model.quantization.choose_ranges(
           {minima.data(), minima.size()}, {histograms.data(), histograms.size()},
           [&](auto counts, const auto& extremes) { return choice.choose(counts, extremes); });

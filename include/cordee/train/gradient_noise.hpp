@@ -28,6 +28,7 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+namespace detail::train {
 /// |G|^2 and tr(S), estimated by one step; either may be negative.
 struct noise_estimate {
   double squared_gradient = 0, trace = 0;
@@ -39,6 +40,7 @@ struct noise_estimate {
             (squared_local - squared_mean) / (1 / b - 1 / batch)};
   }
 };
+}  // namespace detail::train
 
 /// Moving averages over steps, a part of the run's state.
 struct gradient_noise {
@@ -49,7 +51,7 @@ struct gradient_noise {
   std::array<double, 7> averages{};
   bool operator==(const gradient_noise&) const = default;
 
-  void add(const noise_estimate& e) {
+  void add(const detail::train::noise_estimate& e) {
     const double g = e.squared_gradient, s = e.trace;
     const std::array now{1.0, g, s, g * g, s * s, g * s};
     for (std::size_t k = 0; k < now.size(); ++k)

@@ -107,7 +107,7 @@ class readback<M, true> {
   void mark(stream s) { marked_ = device_.record(s); }
   [[nodiscard]] const typename D::event& marked() const { return marked_; }
   /// Blocks the host.
-  void wait() const { wait_for(device_, marked_, stream_); }
+  void wait() const { device::wait_for(device_, marked_, stream_); }
 
   /// After wait(): the sum over the step's passes. Throws error if a label was out of range.
   [[nodiscard]] metrics metrics_of(const M& model) const {

@@ -51,7 +51,7 @@ class upload {
   std::span<const batch<D>> to(std::span<const batch<cpu>> host, typename D::stream s) {
     buffers_[current_].last_read = device_.record(s);
     buffer_set& next = buffers_[current_ = 1 - current_];
-    wait_for(device_, next.copied, copies_);  // the pinned memory has been copied
+    detail::device::wait_for(device_, next.copied, copies_);  // the pinned memory has been copied
     if constexpr (timed)
       if (!next.batches.empty()) seconds_ += device_.seconds_between(next.begun, next.copied);
     device_.await(copies_, next.last_read);  // and kernels have read its copy

@@ -13,7 +13,7 @@ using namespace support;
 namespace {
 
 /// Records the blocks of the last launch and runs nothing.
-struct recording_stream : kernel_adl_base {
+struct recording_stream : cordee::detail::device::kernel_adl_base {
   std::size_t* blocks;
   explicit recording_stream(std::size_t& to) : blocks(&to) {}
   template <class Kernel>

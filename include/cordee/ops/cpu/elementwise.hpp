@@ -31,13 +31,13 @@ void for_each(cpu::stream s, std::size_t n, const F& f) {
   });
 }
 
+namespace detail::ops {
+
 /// Calls f(0) in stream order, on one thread of the device.
 template <class F>
 void launch_single(cpu::stream, const F& f) {
   f(0);
 }
-
-namespace detail::ops {
 
 /// simd_for_each over 0 .. n-1 on the stream's workers.
 template <class Real, class F>
