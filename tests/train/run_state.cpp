@@ -244,21 +244,3 @@ TEST_CASE("run_state: an adaptive schedule shows its numbers, through wrappers t
   CHECK(contains(error_message([&] { other.restore(plain.state()); }),
                  "the saved schedule has 0 numbers of state, this one has 1"));
 }
-
-TEST_CASE("progress: counts steps, exchanges, and learning rates of applied steps") {
-  detail::train::progress p;
-  step_outcome outcome{.info = p.at(0, 0.5)};
-  p.advance(outcome, true);
-  CHECK((p.step == 1 && p.applied == 1 && p.round == 1 && p.nonfinite_steps == 0));
-  outcome = {.info = p.at(1, 0.25), .applied = false};
-  CHECK((outcome.info.step == 1 && outcome.info.learning_rate == 0.25 &&
-         outcome.info.previous_learning_rate == 0.5));
-  p.advance(outcome, false);
-  CHECK((p.step == 2 && p.applied == 1 && p.round == 1 && p.nonfinite_steps == 1));
-  CHECK(p.previous_learning_rate == 0.5);
-  p.advance({.info = p.at(2, 0.25), .zeroed_buckets = 1}, true);
-  CHECK((p.applied == 2 && p.round == 2 && p.nonfinite_steps == 2 &&
-         p.previous_learning_rate == 0.25));
-  p.advance({.info = p.at(3, 0.125)}, true);
-  CHECK((p.applied == 3 && p.nonfinite_steps == 0));
-}

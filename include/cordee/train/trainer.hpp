@@ -154,9 +154,8 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
       !exact || precision::scales_loss || O::norms == norms_needed::before_accept;
   using graph_section = detail::train::graph_section;
 
-  template <class F>
   [[gnu::cold]] step_outcome take_step(std::span<const batch<device>> micro, double epoch,
-                                       const F& meanwhile) {
+                                       const auto& meanwhile) {
     begin_step(epoch, micro);
     const bool joined = !micro.empty() && graph_cache_.joins(exchange_.blocks_host());
     for (std::size_t i = 0; i < micro.size(); ++i) {
@@ -231,8 +230,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
       exchange_.replayed(joined);
   }
 
-  // Exact optimizers test the reduced mean, so that all ranks decide alike; the others have tested
-  // their own gradient, bucket by bucket, in check_local_gradient().
+  // Exact optimizers test the mean, all ranks alike; others have tested their gradient by bucket.
   [[gnu::cold]] void finish_reduction() {
     if (exact && checks_gradient()) {
       planes_.compute_norms(planes_.trainables(), 0, O::norms == norms_needed::before_accept,
