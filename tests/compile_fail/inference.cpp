@@ -41,9 +41,15 @@ using integers = network_of<own_relu, int8>;
 #elif defined(INTEGERS_OF_FP32)
 using exported = network_of<relu, fp32>;
 using integers = network_of<relu, fp32>;
+#elif defined(INTEGERS_OF_3_BITS)
+using exported = network_of<relu, fp32>;
+using integers = network_of<relu, low_bit_weights<3>>;
+#elif defined(INTEGERS_OF_9_BITS)
+using exported = network_of<relu, fp32>;
+using integers = network_of<relu, low_bit_weights<9>>;
 #else
 using exported = network_of<relu, fp32>;
-using integers = network_of<relu, int8>;
+using integers = network_of<relu, low_bit_weights<2>>;
 #endif
 
 void use(const exported& model, span_on<const float, cpu> plane) {

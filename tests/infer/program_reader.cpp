@@ -152,3 +152,14 @@ TEST_CASE("program_reader: a flipped bit of the description is an error, or a pr
   CHECK(refused > 1000);
   CHECK(read > 0);  // such as another zero point
 }
+
+#if defined(CORDEE_SOURCE_DIR)
+TEST_CASE("program_reader: the fuzzer begins with files that are read, of every kind of layer") {
+  for (const std::string name :
+       {"plain", "pooled", "residual", "projection", "batch_norm", "four_bits", "two_bits"}) {
+    CAPTURE(name);
+    const std::string file = CORDEE_SOURCE_DIR "/tests/fuzz/corpus/integer_network/" + name;
+    CHECK(message_of<error>([&] { static_cast<void>(program_reader(file).read()); }) == "");
+  }
+}
+#endif

@@ -87,6 +87,9 @@ TEST_CASE("program_reader: convolutions outside of the limits are refused") {
   refused("the factor of filter 15 has multiplier 1073741824 and shift 32", [](step&, layer& c) {
     c.factors[15] = {1 << 30, 32};
   });
+  refused("\"weight_bits\" is 3, not 2, 4 or 8", [](step&, layer& c) { c.weight_bits = 3; });
+  refused("\"weight_bits\" is 1, not within 2 .. 8", [](step&, layer& c) { c.weight_bits = 1; });
+  refused("\"weight_bits\" is 9", [](step&, layer& c) { c.weight_bits = 9; });
   refused("a weight is -128", [](step&, layer& c) { c.weights.back() = -128; });
   refused("a bias is 1073741825", [](step&, layer& c) { c.bias[2] = largest_bias + 1; });
   refused("a bias is -1073741825", [](step&, layer& c) { c.bias[2] = -largest_bias - 1; });

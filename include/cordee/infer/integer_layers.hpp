@@ -61,7 +61,8 @@ struct integer_convolution {
   convolution_problem problem;
   int zero_point = 0;                     // of the input's bytes
   ops::fixed_point input_factor;          // of an input of 32 bits
-  std::vector<std::int8_t> weights;       // (K, C, R, S)
+  int weight_bits = 8;                    // 8, 4 or 2
+  std::vector<std::int8_t> weights;       // (K, C, R, S), of that many bits
   std::vector<std::int32_t> bias;         // (K), in 2^-s of a step of the output
   int bias_shift = 0;                     // s, at most 31 - shift of each factor
   std::vector<ops::fixed_point> factors;  // (K)

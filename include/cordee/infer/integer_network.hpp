@@ -56,13 +56,16 @@ class integer_network {
         Quantized<typename N::precision>,
         "an integer_network is made of a network in int8, whose ranges it needs: load the "
         "weights into one and calibrate it");
-    static_assert(detail::precision::weight_bits<typename N::precision> == 8,
-                  "an integer_network has weights of 8 bits: low_bit_weights only simulates fewer");
+    constexpr int bits = detail::precision::weight_bits<typename N::precision>;
+    static_assert(
+        bits == 8 || bits == 4 || bits == 2,
+        "an integer_network has weights of 8, 4 or 2 bits: low_bit_weights only simulates "
+        "others");
     expects(plane.size() >= N::plane_size(),
             "integer_network: the plane is smaller than the network's table");
     const detail::infer::layer_list list =
         detail::infer::list_layers(static_cast<const N*>(nullptr), options.fold_batch_norm);
-    detail::infer::program_builder builder(list, plane);
+    detail::infer::program_builder builder(list, plane, bits);
     auto program = builder.build(N::input, pixels);
     return integer_network(std::move(program), builder.logit_step(), device);
   }

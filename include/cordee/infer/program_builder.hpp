@@ -16,11 +16,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <concepts>
 #include <span>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -39,12 +37,14 @@ namespace cordee::inline CORDEE_ABI::detail::infer {
 
 class program_builder {
  public:
-  program_builder(const layer_list& list, std::span<const float> plane)
+  /// `weight_bits`: of convolutions.
+  program_builder(const layer_list& list, std::span<const float> plane, int weight_bits = 8)
       : list_(list.layers()),
         plane_(plane),
         quantizers_(list_.size()),
         formats_(list_.size()),
-        unfolded_(list_.size()) {}
+        unfolded_(list_.size()),
+        weight_bits_(weight_bits) {}
 
   /// Throws error that names the layer if the network has no ranges or numbers that are not finite.
   integer_program build(const extent& image, const normalization& pixels) {
@@ -60,16 +60,11 @@ class program_builder {
                         .name = std::string(list_[i].name),
                         .input = list_[i].input,
                         .residual = list_[i].residual};
-      const auto add = [&](const auto& problem) {
-        if constexpr (std::same_as<std::remove_cvref_t<decltype(problem)>, norm_problem>)
-          add_norm(i, problem, program.steps[static_cast<std::size_t>(step.input)], step);
-        else
-          add_layer(i, problem, step);
-      };
-      std::visit(add, list_[i].problem);
+      std::visit([&](const auto& problem) { add_layer(i, problem, step); }, list_[i].problem);
       step.bytes = formats_[i].bytes;
-      program.steps.push_back(std::move(step));
+      steps_.push_back(std::move(step));
     }
+    program.steps = std::move(steps_);
     for (std::size_t c = 0; c < static_cast<std::size_t>(image.channels); ++c)
       for (int byte = 0; byte < 256; ++byte)
         program.table.push_back(static_cast<std::uint8_t>(quantizers_[0].quantize(
@@ -161,9 +156,10 @@ class program_builder {
     if (each > static_cast<std::size_t>(most_terms)) refuse(layer, "its sums overflow 32 bits");
     integer_convolution c;
     c.problem = p;
+    c.weight_bits = weight_bits_;
     c.zero_point = quantizers_[i].zero_point;
     const double x_step = static_cast<double>(quantizers_[i].scale);
-    std::vector<double> scales = quantize(layer, c.weights, filters, 8), bias(filters);
+    std::vector<double> scales = quantize(layer, c.weights, filters, weight_bits_), bias(filters);
     if (layer.norm != nullptr) fold(layer, scales, bias);
     std::vector<folded_filter> fitted;
     double bound = 0;
@@ -186,8 +182,7 @@ class program_builder {
     }
     step.layer = std::move(c);
   }
-  /// `before`: the step of the convolution.
-  void add_norm(std::size_t i, const norm_problem& p, integer_step& before, integer_step& step) {
+  void add_layer(std::size_t i, const norm_problem& p, integer_step& step) {
     const listed_layer& layer = list_[i];
     std::vector<folded_filter> filters = unfolded_[static_cast<std::size_t>(layer.input)];
     std::vector<double> scales, bias(filters.size());
@@ -204,7 +199,9 @@ class program_builder {
     double limit = y.bytes == 1 ? 256 : wide_limit;
     if (layer.residual >= 0)
       limit += formats_[static_cast<std::size_t>(layer.residual)].bound / y.step;
-    auto n = unfold_batch_norm(filters, y.step, limit, std::get<integer_convolution>(before.layer));
+    auto n = unfold_batch_norm(
+        filters, y.step, limit,
+        std::get<integer_convolution>(steps_[static_cast<std::size_t>(layer.input)].layer));
     if (!n) refuse(layer, "no integers of 64 bits are exact");
     n->in = p.in;
     set_output(i, *n);
@@ -294,6 +291,8 @@ class program_builder {
   std::vector<ops::affine_quantizer<float>> quantizers_;
   std::vector<format> formats_;
   std::vector<std::vector<folded_filter>> unfolded_;  // of convolutions that a batch norm reads
+  int weight_bits_;
+  std::vector<integer_step> steps_;  // so far
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::infer

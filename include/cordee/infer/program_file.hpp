@@ -13,7 +13,8 @@
 //
 //   pixel_table                  U8   (C, 256)
 //   logit_step                   F64  (1)
-//   NAME.weight                  I8   (K, C, R, S), of the classifier I16 (classes, features)
+//   NAME.weight                  I8   (K, C, R, S), of the classifier I16 (classes, features);
+//                                of 4 or 2 bits U8 (bytes), see infer/packed_bits.hpp
 //   NAME.bias                    I32  (K), of the classifier I64
 //   NAME.multiplier, NAME.shift  I32, I8  (K)
 //   NAME.multiplier, NAME.addend I64  (C), of a batch norm
@@ -35,6 +36,7 @@
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/infer/integer_program.hpp>
+#include <cordee/infer/packed_bits.hpp>
 #include <cordee/infer/program_tensors.hpp>
 #include <cordee/io/json.hpp>
 #include <cordee/io/save_tensors.hpp>
@@ -90,6 +92,7 @@ struct step_members {
                                    {"stride", c.problem.stride},
                                    {"padding", c.problem.padding},
                                    {"zero_point", c.zero_point},
+                                   {"weight_bits", c.weight_bits},
                                    {"bias_shift", c.bias_shift},
                                    {"input_multiplier", c.input_factor.multiplier},
                                    {"input_shift", c.input_factor.shift},
@@ -174,6 +177,7 @@ void save_program(const std::string& path, const Program& program, const double&
   std::string steps;
   std::vector<std::vector<std::int32_t>> multipliers(program.steps.size());
   std::vector<std::vector<std::int8_t>> shifts(program.steps.size());
+  std::vector<std::vector<std::uint8_t>> packed(program.steps.size());
   const auto channels = static_cast<std::size_t>(program.image.channels);
   std::vector<io::tensor_view> tensors{
       {"pixel_table", {channels, 256}, std::span<const std::uint8_t>(program.table)},
@@ -181,14 +185,19 @@ void save_program(const std::string& path, const Program& program, const double&
   for (std::size_t i = 0; i < program.steps.size(); ++i) {
     const integer_step& step = program.steps[i];
     steps += concat(steps.empty() ? "" : ",", step_members(step).json());
-    const auto add = [&](const auto& layer, std::vector<std::size_t> shape) {
+    const auto add = [&](const auto& layer, const std::vector<std::size_t>& shape, int bits) {
       for (const ops::fixed_point& f : layer.factors) {
         multipliers[i].push_back(f.multiplier);
         shifts[i].push_back(static_cast<std::int8_t>(f.shift));
       }
       const std::size_t filters = shape[0];
-      tensors.emplace_back(step.name + ".weight", std::move(shape),
-                           std::span(std::as_const(layer.weights)));
+      if constexpr (sizeof layer.weights[0] == 1)
+        if (bits < 8) packed[i] = pack_bits(layer.weights, bits);
+      if (bits < 8)
+        tensors.emplace_back(step.name + ".weight", std::vector{packed[i].size()},
+                             std::span<const std::uint8_t>(packed[i]));
+      else
+        tensors.emplace_back(step.name + ".weight", shape, std::span(std::as_const(layer.weights)));
       tensors.emplace_back(step.name + ".bias", std::vector{filters},
                            std::span(std::as_const(layer.bias)));
       tensors.emplace_back(step.name + ".multiplier", std::vector{filters},
@@ -197,9 +206,9 @@ void save_program(const std::string& path, const Program& program, const double&
                            std::span<const std::int8_t>(shifts[i]));
     };
     if (const auto* c = std::get_if<integer_convolution>(&step.layer))
-      add(*c, weight_shape(c->problem));
+      add(*c, weight_shape(c->problem), c->weight_bits);
     else if (const auto* l = std::get_if<integer_classifier>(&step.layer))
-      add(*l, {l->classes, l->features});
+      add(*l, {l->classes, l->features}, 16);
     else if (const auto* n = std::get_if<integer_batch_norm>(&step.layer))
       for (const auto& [name, numbers] :
            {std::pair(".multiplier", &n->multiplier), std::pair(".addend", &n->addend)})

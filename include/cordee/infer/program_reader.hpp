@@ -171,9 +171,15 @@ class program_reader {
       m.refuse(concat("its sums of more than ", most_terms, " products may not fit 32 bits"));
     add_output(m, p.out(), step, c);
     c.zero_point = m.take("zero_point", 0, 255);
+    c.weight_bits = m.take("weight_bits", 2, 8);
+    if (c.weight_bits != 2 && c.weight_bits != 4 && c.weight_bits != 8)
+      m.refuse(concat("\"weight_bits\" is ", c.weight_bits, ", not 2, 4 or 8"));
     c.bias_shift = m.take("bias_shift", 0, 30);
     c.input_factor = m.take_factor("input");
-    read_filters(m, step.name, weight_shape(p), c);
+    expect_new_name(m, step.name);
+    read_weights(m, step.name + ".weight", c);
+    read_filters(m, step.name, static_cast<std::size_t>(p.filters), largest_of_bits(c.weight_bits),
+                 c);
     for (std::size_t k = 0; k < c.bias.size(); ++k) {
       const std::int32_t b = c.bias[k];
       if (b < -largest_bias || b > largest_bias)
@@ -228,7 +234,9 @@ class program_reader {
       m.refuse(concat("its sums of more than ", most_terms, " products may not fit 32 bits"));
     c.classes = static_cast<std::size_t>(m.take("classes", 1, program_limits::channels));
     c.shift = m.take("accumulator_shift", 0, 32);
-    read_filters(m, step.name, {c.classes, c.features}, c);
+    expect_new_name(m, step.name);
+    file_.read(step.name + ".weight", {c.classes, c.features}, c.weights);
+    read_filters(m, step.name, c.classes, largest_weight, c);
     for (std::size_t k = 0; k < c.classes; ++k) {
       std::int64_t bound = 0;
       for (std::size_t f = 0; f < c.features; ++f)
@@ -244,16 +252,21 @@ class program_reader {
     step.layer = std::move(c);
   }
 
-  /// Weights, biases and factors of a convolution or a classifier.
+  void read_weights(const member_reader& m, const std::string& name, integer_convolution& c) {
+    if (c.weight_bits == 8) return file_.read(name, weight_shape(c.problem), c.weights);
+    const std::size_t n = c.problem.weights();
+    std::vector<std::uint8_t> packed;
+    file_.read(name, {packed_bits_size(n, c.weight_bits)}, packed);
+    auto weights = unpack_bits(packed, n, c.weight_bits);
+    if (!weights) m.refuse("bits behind its last weight are set");
+    c.weights = std::move(*weights);
+  }
+  /// Weights that have been read, of magnitudes up to `most`; biases and factors of a convolution
+  /// or a classifier.
   template <class Layer>
-  void read_filters(const member_reader& m, const std::string& name, std::vector<std::size_t> shape,
+  void read_filters(const member_reader& m, const std::string& name, std::size_t filters, int most,
                     Layer& layer) {
-    const std::size_t filters = shape[0];
-    expect_new_name(m, name);
-    file_.read(name + ".weight", shape, layer.weights);
-    using weight = typename decltype(layer.weights)::value_type;
-    constexpr int most = sizeof(weight) == 1 ? 127 : largest_weight;
-    for (const weight w : layer.weights)
+    for (const auto w : layer.weights)
       if (w < -most || w > most)
         m.refuse(concat("a weight is ", w + 0, ", not within ", -most, " .. ", most));
     file_.read(name + ".bias", {filters}, layer.bias);
