@@ -4,7 +4,7 @@
 # The examples that the usual run does not build, each in a namespace of one translation unit: their syntax and types.
 
 set(sources ${seldom_examples})
-list(FILTER sources EXCLUDE REGEX "^quick_start$|^train$|^plan$|^recipes_(simulated|run)$|_gpu$")  # train, plan: their CMakeLists.txt
+list(FILTER sources EXCLUDE REGEX "^quick_start$|^train$|^plan(_measure)?$|^recipes_(simulated|run)$|_gpu$")  # train, plan: their CMakeLists.txt
 if(NOT TARGET cordee::images)
   list(REMOVE_ITEM sources flowers)
 endif()

@@ -103,11 +103,20 @@ if(TARGET plan)
     ARGS --batch 2048 --ranks 64 --noise-scale 2000)
   # M = 5000 h / 64 = 78.125 h, sqrt(2 * 30 s * M) = 68.5 min: the run of 23.6 min is shorter, so its result is the
   # only checkpoint.
-  cordee_example(plan.failures MATCH "failures +one in 78.1 h; a checkpoint of 30.0 s .*interval is 68.5 min"
+  cordee_example(plan.failures MATCH "failures +one in 78.1 h. a checkpoint of 30.0 s .*interval is 68.5 min"
     ARGS --batch 2048 --ranks 64 --mtbf 5000)
   cordee_refuses(plan.network "--network: .vgg. is none of resnet20" --network vgg)
   cordee_refuses(plan.batch "--batch: 100 images are not divided by --ranks 8" --batch 100)
   cordee_refuses(plan.machine "--machine: nowhere cannot be read" --machine nowhere)
+  cordee_refuses(plan.layers.absent "--layers: nowhere cannot be read" --layers nowhere)
+  cordee_example(plan_measure MATCH "resnet20: 2 images in .* images a second: layers.csv" ARGS --batch 2 --repeats 2)
+  cordee_example(plan.layers MATCH "resnet20, batch 64 on 8 x cpu.*times of layers measured on a CPU.*memory of a rank +[0-9.]+ GB\n"
+    ARGS --network resnet20 --layers layers.csv --batch 64)
+  cordee_refuses(plan.layers.other "--layers: layers.csv: step times: (line [0-9]+: this network has no tensor|no line)"
+    --network resnet50 --layers layers.csv --batch 64)
+  cordee_example_property(plan_measure FIXTURES_SETUP layers_csv)
+  cordee_example_property(plan.layers FIXTURES_REQUIRED layers_csv)
+  cordee_example_property(plan.layers.other FIXTURES_REQUIRED layers_csv)
 endif()
 
 # Each compares its weights with those of one rank, and fails where they differ.

@@ -13,11 +13,13 @@
 #include <cstdio>
 #include <fstream>
 #include <limits>
+#include <span>
 #include <string>
 
 #include <CLI/CLI.hpp>
 
 #include <cordee/comm/simulated/failures.hpp>
+#include <cordee/comm/simulated/step_times.hpp>
 
 #include "networks.hpp"
 #include "prediction.hpp"
@@ -30,13 +32,17 @@ namespace {
 
 struct options {
   std::string network = "resnet50", processor = "v100", precision = "fp16", wire = "fp32", machine,
-              csv, svg;
+              layers, csv, svg;
   int ranks = 8, batch = 256, to = 0;
   double epochs = 90, images = 0, images_per_second = 0, loader = 0, watts = -1, noise = 0,
          least_steps = 0, least_images = 0, mtbf = 0, checkpoint_seconds = 30,
          restart_seconds = 300;
   plan::efficiency efficiency;
 };
+
+/// What is not known of the CPU on which --layers was measured does not limit a plan.
+constexpr double unlimited = std::numeric_limits<double>::infinity();
+constexpr processor measured_cpu{"cpu", unlimited, unlimited, unlimited, unlimited, 0};
 
 /// InfiniBand of 100 Gbit/s for each of 8 GPUs a node with NVLink.
 constexpr fat_tree default_machine{.gpu = {1e-6, 120e9},
@@ -65,6 +71,20 @@ machine machine_of(const options& o) {
   }
 }
 
+/// Modelled, or from the file of --layers.
+step_profile step_of(const options& o, const processor& p, std::span<const layer> layers,
+                     int images, int bytes_a_number) {
+  step_profile modelled = estimate_step(p, o.efficiency, layers, images, bytes_a_number);
+  if (o.layers.empty()) return modelled;
+  std::ifstream in(o.layers);
+  if (!in) throw error(concat("--layers: ", o.layers, " cannot be read"));
+  try {
+    return read_step_times(in, modelled.table, images);
+  } catch (const error& e) {
+    throw error(concat("--layers: ", o.layers, ": ", e.what()));
+  }
+}
+
 std::string time_of(double seconds) {
   char text[64];
   if (seconds < 120)
@@ -74,26 +94,6 @@ std::string time_of(double seconds) {
   else
     std::snprintf(text, sizeof text, "%.1f h", seconds / 3'600);
   return text;
-}
-
-/// The machine, with links that are better.
-machine changed(machine m, double latency, double bandwidth) {
-  const auto change = [&](link_parameters& l) {
-    l.latency *= latency;
-    l.bandwidth *= bandwidth;
-  };
-  std::visit(
-      [&](auto& t) {
-        if constexpr (requires { t.node; }) {
-          change(t.gpu), change(t.node), change(t.rack);
-        } else if constexpr (requires { t.local; }) {
-          change(t.gpu), change(t.local), change(t.global);
-        } else {
-          change(t.link);
-        }
-      },
-      m);
-  return m;
 }
 
 /// Where a doubling of the ranks brings less than half of what it should, and what would help more:
@@ -174,7 +174,10 @@ void print_failures(const options& o, double steps, double step_seconds) {
 
 void make_plan(const options& o) {
   const auto& net = find_by_name("--network", networks(), o.network);
-  const auto& gpu = find_by_name("--processor", processors, o.processor);
+  const bool measured = !o.layers.empty();
+  if (measured && o.images_per_second > 0)
+    throw error("--layers: has the times that --images-per-second would scale; give one of them");
+  const auto& gpu = measured ? measured_cpu : find_by_name("--processor", processors, o.processor);
   if (o.precision != "fp32" && o.precision != "fp16" && o.precision != "bf16")
     throw error(concat("--precision: \"", o.precision, "\" is none of fp32, fp16, bf16"));
   if (o.wire != "fp32" && o.wire != "fp16")
@@ -193,7 +196,7 @@ void make_plan(const options& o) {
   if (memory > gpu.memory_bytes)
     throw error(concat("--batch: ", images, " images a rank need ", memory / 1e9, " GB, and a ",
                        gpu.name, " has ", gpu.memory_bytes / 1e9));
-  step_profile step = estimate_step(gpu, o.efficiency, layers, images, width);
+  step_profile step = step_of(o, gpu, layers, images, width);
   if (o.images_per_second > 0) {  // measured: the model gives the layers' shares of it
     const double factor = images / o.images_per_second / step.total();
     step.forward *= factor;
@@ -208,8 +211,10 @@ void make_plan(const options& o) {
   const double steps = std::ceil(o.epochs * epoch / o.batch), total = steps * at.step.seconds;
   const double watts = o.watts >= 0 ? o.watts : gpu.watts;
   std::printf("%s, batch %d on %d x %s, %s, gradients in %s, times %s\n\n", o.network.c_str(),
-              o.batch, o.ranks, o.processor.c_str(), o.precision.c_str(), o.wire.c_str(),
-              o.images_per_second > 0 ? "measured on one processor" : "modelled");
+              o.batch, o.ranks, std::string(gpu.name).c_str(), o.precision.c_str(), o.wire.c_str(),
+              measured                  ? "of layers measured on a CPU"
+              : o.images_per_second > 0 ? "measured on one processor"
+                                        : "modelled from operations and bytes");
   std::printf("step                 %.4f s, of which %.4f s are computation\n", at.step.seconds,
               step.total());
   std::printf(
@@ -219,7 +224,9 @@ void make_plan(const options& o) {
               100 * at.step.exposed_share());
   std::printf("reducer              %s, buckets of %.1f MiB\n", at.reducer.c_str(),
               static_cast<double>(at.bucket_bytes) / (1 << 20));
-  std::printf("memory of a rank     %.2f GB of %.0f\n", memory / 1e9, gpu.memory_bytes / 1e9);
+  std::printf(
+      measured ? "memory of a rank     %.2f GB\n" : "memory of a rank     %.2f GB of %.0f\n",
+      memory / 1e9, gpu.memory_bytes / 1e9);
   std::printf("%-20s %.0f steps, %s\n", concat(o.epochs, " epochs").c_str(), steps,
               time_of(total).c_str());
   if (watts > 0)
@@ -235,7 +242,7 @@ void make_plan(const options& o) {
   if (o.noise > 0 || o.least_steps > 0) print_batches(c, o, watts);
   if (!o.csv.empty()) write_csv(c, o.csv);
   if (!o.svg.empty())
-    write_svg(c, concat(o.network, ", ", images, " images a rank, ", o.processor), o.svg);
+    write_svg(c, concat(o.network, ", ", images, " images a rank, ", gpu.name), o.svg);
 }
 
 }  // namespace
@@ -257,6 +264,7 @@ int main(int argc, char** argv) {
   app.add_option("--images", o.images, "images of an epoch; 0: of the network's data set");
   app.add_option("--images-per-second", o.images_per_second,
                  "of one processor, measured; 0: modelled");
+  app.add_option("--layers", o.layers, "file of layers' times that plan_measure wrote on a CPU");
   app.add_option("--loader", o.loader, "images a second that a rank's loader gives; 0: enough");
   app.add_option("--flops-efficiency", o.efficiency.flops, "of the peak")
       ->check(CLI::Range(0.01, 1.0));

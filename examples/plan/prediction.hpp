@@ -65,6 +65,26 @@ inline int ranks_per_node_of(const machine& m) {
   return tree != nullptr ? tree->gpus_per_node : 1;
 }
 
+/// The machine, with links that are better.
+inline machine changed(machine m, double latency, double bandwidth) {
+  const auto change = [&](link_parameters& l) {
+    l.latency *= latency;
+    l.bandwidth *= bandwidth;
+  };
+  std::visit(
+      [&](auto& t) {
+        if constexpr (requires { t.node; }) {
+          change(t.gpu), change(t.node), change(t.rack);
+        } else if constexpr (requires { t.local; }) {
+          change(t.gpu), change(t.local), change(t.global);
+        } else {
+          change(t.link);
+        }
+      },
+      m);
+  return m;
+}
+
 /// The best of all reducers and of buckets of 1, 4, 16 and 64 MiB and the whole. What its latencies
 /// alone would make longer than the best so far is not simulated, and nothing is when the best is
 /// within 1 % of computation.
