@@ -66,7 +66,7 @@ using int8_blocks = network<
 struct step_result {
   std::vector<std::vector<double>> gradients;
   double loss = 0, evaluated = 0;
-  std::vector<double> ranges;
+  std::vector<double> ranges, counts;  // counts: histograms of all layers
   bool operator==(const step_result&) const = default;
 };
 
@@ -115,7 +115,8 @@ step_result step(const Prepare& prepare) {
     q.fetch(device, s);
     for (const auto& layer : q.observer.layers) observed.push_back(layer.observed);
     out.ranges = q.observer.take_minima(true);
-    q.clip_to_percentile(out.ranges, q.observer.take_histograms(true));
+    out.counts = q.observer.take_histograms(true);
+    q.clip_to_percentile(out.ranges, out.counts);
   }
   for (const segment& one : net.segments().first(net.tensors())) {
     const float* const first = gradients.span().data + one.offset;
@@ -231,6 +232,13 @@ TEST_CASE("int8: a frozen convolution keeps a known range, and computes the grad
       const bool observes = !HasRanges || !is_frozen(one);
       for (const std::size_t end : {2 * layer, 2 * layer + 1})
         CHECK(some.ranges[end] == (observes ? all.ranges[end] : infinity));
+      constexpr std::size_t bins = detail::ops::histogram_bins::count;
+      const auto counts = [&](const step_result& r) {
+        const auto first = r.counts.begin() + static_cast<std::ptrdiff_t>(layer * bins);
+        return std::vector(first, first + bins);
+      };
+      CHECK(counts(all) != std::vector<double>(bins));
+      CHECK(counts(some) == (observes ? counts(all) : std::vector<double>(bins)));
       ++layer;
     }
     CHECK(2 * layer == all.ranges.size());

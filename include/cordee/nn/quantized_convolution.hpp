@@ -266,7 +266,7 @@ class quantized_convolution_node {
     if (!has_bytes_) quantize_input(n, x, quantized_input(pass), pass.s);
     if (quantization.percentile < 100)
       add_to_histogram(n, x, quantization.counts.span().data + layer_ * ops::histogram_bins::count,
-                       pass.s, filling(pass));
+                       pass.s, filling(pass), {pass.is_frozen(segment_) ? low : nullptr, high});
     return &record->quantizer;
   }
 

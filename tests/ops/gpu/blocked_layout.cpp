@@ -21,6 +21,12 @@ TEST_CASE("blocked_layout: offset and position_of are inverse; the order is (N, 
         for (std::size_t p = 0; p < 6; ++p)
           for (std::size_t lane = 0; lane < v; ++lane, ++next) {
             CHECK(layout.offset({n, b * v + lane, p}) == next);
+            const detail::ops::divided_layout divided(layout);
+            const auto at = divided.position_of(static_cast<int>(next));
+            CHECK(at.sample == static_cast<int>(n));
+            CHECK(at.channel == static_cast<int>(b * v + lane));
+            CHECK(at.pixel == static_cast<int>(p));
+            CHECK(divided.offset(at) == static_cast<int>(next));
             const auto position = layout.position_of(next);
             CHECK(position.sample == n);
             CHECK(position.channel == b * v + lane);

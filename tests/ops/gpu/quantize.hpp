@@ -140,6 +140,9 @@ void check_histogram(const device_fixture<D>& at) {
     const auto device_x = at.put(x);
     add_to_histogram(n, device_x.span().data, there.span().data + layer, at.s, n / 3);
     cordee::detail::ops::add_to_histogram(n, x.data(), std::span(wanted), {}, n / 3);
+    auto range = at.put(std::vector<float>{-1, 1});  // kept: nothing is counted
+    const float *low = range.span().data, *high = low + 1;
+    add_to_histogram(n, device_x.span().data, there.span().data, at.s, n / 3, {low, high});
   }
   const auto found = at.get(there);
   CHECK(std::vector(found.begin() + layer, found.end()) == wanted);

@@ -63,4 +63,33 @@ class vector_positions {
   fast_divisor by_vectors_, by_pixels_;
 };
 
+/// A blocked_layout of activations of fewer than 2^31 numbers in all, without a division.
+class divided_layout {
+ public:
+  constexpr explicit divided_layout(const blocked_layout& of)
+      : blocks_(static_cast<int>(of.blocks)),
+        by_block_(static_cast<int>(of.V)),
+        by_pixels_(static_cast<int>(of.pixels)),
+        by_blocks_(blocks_) {}
+
+  struct position {
+    int sample, channel, pixel;
+  };
+  [[nodiscard]] CORDEE_HOST_DEVICE constexpr int offset(const position& p) const {
+    const int block = by_block_.quotient(p.channel), V = by_block_.divisor;
+    return ((p.sample * blocks_ + block) * by_pixels_.divisor + p.pixel) * V + p.channel -
+           block * V;
+  }
+  [[nodiscard]] CORDEE_HOST_DEVICE constexpr position position_of(int offset) const {
+    const int V = by_block_.divisor, row = by_block_.quotient(offset),
+              plane = by_pixels_.quotient(row), sample = by_blocks_.quotient(plane);
+    return {sample, (plane - sample * blocks_) * V + offset - row * V,
+            row - plane * by_pixels_.divisor};
+  }
+
+ private:
+  int blocks_;
+  fast_divisor by_block_, by_pixels_, by_blocks_;
+};
+
 }  // namespace cordee::inline CORDEE_ABI::detail::ops

@@ -14,18 +14,28 @@
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
+/// A layer's running range in device memory. Where it has values, nothing is counted.
+struct kept_range {
+  const float *low = nullptr, *high = nullptr;  // null: there is none
+  [[nodiscard]] CORDEE_HOST_DEVICE constexpr bool has_values() const {
+    return low != nullptr && real_range{*low, *high}.has_values();
+  }
+};
+
 struct histogram_kernel {
   static constexpr int threads = 64, bins = histogram_bins::count;
   static constexpr std::size_t chunk = threads * 1024;  // a thread's counts fit 16 bits
   std::size_t n;
   const float* x;
   std::uint32_t* counts;  // (blocks, bins)
+  kept_range kept{};
 
   [[nodiscard]] static constexpr std::size_t shared_bytes() {
     return threads * bins * sizeof(std::uint16_t);
   }
   template <class Block>
   CORDEE_DEVICE void operator()(Block& b) const {
+    if (kept.has_values()) return;
     auto* const columns = b.template shared<std::uint16_t>(threads * bins);
     const int t = b.thread();
     for (int k = 0; k < bins; ++k) columns[k * threads + t] = 0;
@@ -45,22 +55,26 @@ struct add_counts_op {
   const std::uint32_t* block_counts;  // (chunks, bins)
   double* counts;                     // (bins)
   double padding;
+  kept_range kept{};
   CORDEE_DEVICE void operator()(std::size_t bin) const {
+    if (kept.has_values()) return;
     double sum = counts[bin] - (bin == histogram_bins::zero ? padding : 0);
     for (std::size_t i = 0; i < chunks; ++i) sum += block_counts[i * histogram_bins::count + bin];
     counts[bin] = sum;
   }
 };
 
-/// Adds the counts of n numbers to the bins, without `padding` zeros that only fill channel blocks.
+/// Adds the counts of n numbers to the bins, without `padding` zeros that only fill channel blocks,
+/// unless the range is `kept`.
 template <GpuStream S>
-void add_to_histogram(std::size_t n, const float* x, double* counts, S s, std::size_t padding = 0) {
+void add_to_histogram(std::size_t n, const float* x, double* counts, S s, std::size_t padding = 0,
+                      const kept_range& kept = {}) {
   using kernel = histogram_kernel;
   const std::size_t chunks = device::blocks_for(n, kernel::chunk);
   const device::stream_buffer<std::uint32_t, S> block_counts(s, chunks * histogram_bins::count);
-  s.launch_kernel(chunks, kernel{n, x, block_counts.data()});
+  s.launch_kernel(chunks, kernel{n, x, block_counts.data(), kept});
   for_each(s, histogram_bins::count,
-           add_counts_op{chunks, block_counts.data(), counts, static_cast<double>(padding)});
+           add_counts_op{chunks, block_counts.data(), counts, static_cast<double>(padding), kept});
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::ops

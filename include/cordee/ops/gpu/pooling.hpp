@@ -76,20 +76,18 @@ struct average_pool_backward_kernel {
 template <Number N>
 struct subsample_op {
   subsample_problem p;
-  blocked_layout in, out;
+  divided_layout in, out;
+  fast_divisor by_width;  // of y
   const N* x;
   N* y;
 
   CORDEE_DEVICE void operator()(std::size_t o) const {
-    const blocked_layout::position to = out.position_of(o);
-    const int from = p.source(static_cast<int>(to.channel));
-    const auto width = static_cast<std::size_t>(p.out.width);
-    const auto stride = static_cast<std::size_t>(p.stride);
-    const std::size_t row = to.pixel / width * stride, column = to.pixel % width * stride;
+    const auto to = out.position_of(static_cast<int>(o));
+    const int from = p.source(to.channel), row = by_width.quotient(to.pixel),
+              column = to.pixel - row * by_width.divisor;
     y[o] = from < 0 || from >= p.in.channels
                ? N{}
-               : x[in.offset({to.sample, static_cast<std::size_t>(from),
-                              row * static_cast<std::size_t>(p.in.width) + column})];
+               : x[in.offset({to.sample, from, (row * p.in.width + column) * p.stride})];
   }
 };
 
@@ -97,21 +95,21 @@ struct subsample_op {
 template <Number N>
 struct subsample_backward_op {
   subsample_problem p;
-  blocked_layout in, out;
+  divided_layout in, out;
+  fast_divisor by_width, by_stride;  // of x
   const N* dy;
   N* dx;
 
   CORDEE_DEVICE void operator()(std::size_t i) const {
-    const blocked_layout::position from = in.position_of(i);
-    const auto pixel = static_cast<int>(from.pixel);
-    const int h = pixel / p.in.width, l = pixel % p.in.width;
-    const int row = h / p.stride, column = l / p.stride;
-    const bool is_sampled = from.channel < in.channels && h % p.stride == 0 && l % p.stride == 0 &&
-                            row < p.out.height && column < p.out.width;
-    const auto lane = static_cast<int>(from.channel) - p.source(0);
-    dx[i] = is_sampled ? dy[out.offset({from.sample, static_cast<std::size_t>(lane),
-                                        static_cast<std::size_t>(row * p.out.width + column)})]
-                       : N{};
+    const auto from = in.position_of(static_cast<int>(i));
+    const int h = by_width.quotient(from.pixel), l = from.pixel - h * by_width.divisor;
+    const int row = by_stride.quotient(h), column = by_stride.quotient(l);
+    const bool is_sampled = from.channel < p.in.channels && h == row * p.stride &&
+                            l == column * p.stride && row < p.out.height && column < p.out.width;
+    dx[i] =
+        is_sampled
+            ? dy[out.offset({from.sample, from.channel - p.source(0), row * p.out.width + column})]
+            : N{};
   }
 };
 
@@ -199,7 +197,8 @@ struct max_pool_backward_op {
 template <int Size>
 std::size_t count_vectors(const blocked_layout& of, int samples) {
   const std::size_t vectors = static_cast<std::size_t>(samples) * of.size() / Size;
-  expects(vectors < 0x80000000u, "max_pool: a batch has fewer than 2^31 vectors of channels");
+  expects(vectors < 0x80000000u,
+          "pooling: a batch has fewer than 2^31 numbers, or vectors of channels");
   return vectors;
 }
 
@@ -228,15 +227,20 @@ void average_pool_backward(const extent& in, int samples, const N* dy, N* dx, S 
 template <Number N, int VX, int VY, GpuStream S>
 void subsample_forward(const subsample_problem& p, int samples, const N* x, N* y, S s) {
   const blocked_layout in(p.in, VX), out(p.out, VY);
-  for_each(s, static_cast<std::size_t>(samples) * out.size(), subsample_op<N>{p, in, out, x, y});
+  (void)count_vectors<1>(in, samples);
+  for_each(
+      s, count_vectors<1>(out, samples),
+      subsample_op<N>{p, divided_layout(in), divided_layout(out), fast_divisor(p.out.width), x, y});
 }
 
 /// dx is zero where y does not sample it.
 template <Number N, int VX, int VY, GpuStream S>
 void subsample_backward(const subsample_problem& p, int samples, const N* dy, N* dx, S s) {
   const blocked_layout in(p.in, VX), out(p.out, VY);
-  for_each(s, static_cast<std::size_t>(samples) * in.size(),
-           subsample_backward_op<N>{p, in, out, dy, dx});
+  (void)count_vectors<1>(out, samples);
+  for_each(s, count_vectors<1>(in, samples),
+           subsample_backward_op<N>{p, divided_layout(in), divided_layout(out),
+                                    fast_divisor(p.in.width), fast_divisor(p.stride), dy, dx});
 }
 
 /// Also writes `argmax`, one byte for each number of y: the tap of the maximum.
