@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A step of ResNet-20 on images and their adversarial copies, beside a plain step on as many images:
-// twice the batch. Fresh copies cost what stale ones do, here where one rank does both. Minima over
-// the repetitions, of which each has all programs in turn.
+// twice the batch. Copies are made by a thread beside the step before, on processors that may be
+// idle or busy, or first in the step (fresh weights). Minima over the repetitions, of which each has
+// all programs in turn; a step begins the copies of the next one and waits for its own.
 #include <algorithm>
 #include <cstdio>
 #include <utility>
@@ -49,9 +50,11 @@ struct stepper {
         feed(images, self_comm{}, loader_options{.global_batch = batch}),
         run(model, sgd{.momentum = 0.9}, constant{0.01}, solo{}) {}
   void measure() {
-    const auto micro = feed.next();
+    const auto update = feed.next();
+    if (batches.empty()) batches.assign(update.begin(), update.end());  // the same in every step
     const double begin = bench::now();
-    run.step(micro, 0);
+    if constexpr (detail::nn::LooksAhead<M>) run.look_ahead(std::span(std::as_const(batches)));
+    run.step(batches, 0);
     least = std::min(least, bench::now() - begin);
   }
 };

@@ -70,6 +70,7 @@
 #include <cordee/device/gpu_kernel.hpp>
 #include <cordee/device/phantom.hpp>
 #include <cordee/nn/adversarial.hpp>
+#include <cordee/nn/adversary.hpp>
 #include <cordee/nn/batch_norm.hpp>
 #include <cordee/nn/binary_cross_entropy.hpp>
 #include <cordee/nn/convolution.hpp>

@@ -16,6 +16,7 @@
 #include <cordee/comm/gossip.hpp>
 #include <cordee/comm/ring.hpp>
 #include <cordee/comm/server.hpp>
+#include <cordee/nn/adversarial.hpp>
 #include <cordee/optim/adamw.hpp>
 #include <cordee/optim/decentlam.hpp>
 #include <cordee/optim/lars.hpp>
@@ -285,6 +286,31 @@ TEST_CASE("resume: kfac between two computations of its factors") {
     CHECK_FALSE(state.preconditioner.empty());
     state.preconditioner.pop_back();
     CHECK_THROWS_WITH_AS(run->restore(state), doctest::Contains("of other layers"), usage_error);
+    return 0;
+  });
+}
+TEST_CASE("resume: adversarial images by the weights of the step before") {
+  using net = adversarial<resnet<8, fp32, cpu, small>>;
+  const auto make = [](threads comm, unsigned) {  // of one seed, of which the images are, too
+    using run_type = trainer<net, sgd, decltype(steady), ring<threads>>;
+    return owned_run<net, run_type>(sgd{}, steady, ring{comm}, trainer_options{.seed = 7});
+  };
+  for (const int ranks : {1, 3}) resumes_to_the_bit(ranks, make, synthetic_feed);
+
+  const folder files;
+  std::vector<double> saved;
+  on_ranks(3, [&](threads comm) {
+    const auto run = make(comm, 0u);
+    auto feed = synthetic_feed(comm);
+    run->fit(feed, until, checkpoint{.folder = files.file("runs"), .every = {.steps = 6}});
+    if (comm.rank() == 0) saved = run->state().model;
+    return 0;
+  });
+  CHECK_FALSE(saved.empty());
+  on_ranks(2, [&](threads comm) {  // other ranks go on with the same stale weights
+    const auto run = make(comm, 1u);
+    CHECK(run->resume(files.file("runs")));
+    CHECK(run->state().model == saved);
     return 0;
   });
 }

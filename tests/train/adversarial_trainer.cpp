@@ -11,6 +11,7 @@
 #include <cordee/nn/adversarial.hpp>
 #include <cordee/optim/lars.hpp>
 #include <cordee/optim/sgd.hpp>
+#include <cordee/optim/weight_average.hpp>
 #include <cordee/schedule/constant.hpp>
 #include <cordee/train/describe.hpp>
 #include <cordee/train/trainer.hpp>
@@ -29,6 +30,10 @@ struct outcome {
   double first = 0, last = 0, accuracy = 0;
   std::vector<float> weights;
 };
+std::vector<std::uint8_t> copies(const model& m) {
+  const auto x = m.adversarial_images();
+  return {x.begin(), x.end()};
+}
 template <class O>
 outcome train(threads comm, const O& optimizer, double epochs, adversarial_options options = {}) {
   outcome result;
@@ -78,46 +83,70 @@ TEST_CASE(
   CHECK(once[0].last < once[0].first);
 }
 
-TEST_CASE("adversarial: a resumed run of fresh weights goes on with equal bits") {
-  on_ranks(2, [](threads comm) {
-    const adversarial_options fresh{.stale = false};
-    model net(fresh), other(fresh);
-    loader feed = feed_of(comm);
-    trainer run{net, sgd{}, steady, ring{comm}, {.seed = 3}};
-    trainer second{other, sgd{}, steady, ring{comm}, {.seed = 3}};
-    for (int k = 0; k < 3; ++k) run.step(feed.next(), feed.epoch(k));
-    std::copy(run.weights().begin(), run.weights().end(), second.weights().begin());
-    std::copy(run.slot(0).begin(), run.slot(0).end(), second.slot(0).begin());
-    second.restore(run.state());
-    const auto micro = feed.next();
-    const double loss = run.step(micro, feed.epoch(3)).train.loss;
-    CHECK(second.step(micro, feed.epoch(3)).train.loss == loss);
-    CHECK(std::equal(run.weights().begin(), run.weights().end(), second.weights().begin()));
-    return 0;
-  });
+TEST_CASE("adversarial: fit, which looks ahead, has the bits of steps that do not") {
+  for (const int ranks : {1, 3, 4})
+    for (const bool is_stale : {true, false})
+      on_ranks(ranks, [&](threads comm) {
+        CAPTURE(ranks);
+        const adversarial_options options{.steps = 2, .stale = is_stale};
+        model ahead(options), alone(options);
+        const auto feed_with = [&] {
+          return loader{data, comm, {.global_batch = 24, .accumulate = 2, .seed = 5}, {}, {}};
+        };
+        loader feed = feed_with(), other = feed_with();
+        trainer run{ahead, sgd{}, steady, ring{comm}, {.seed = 3}};
+        trainer second{alone, sgd{}, steady, ring{comm}, {.seed = 3}};
+        run.fit(feed, 2);
+        for (int k = 0; k < 8; ++k) second.step(other.next(), other.epoch(k));
+        CHECK(std::equal(run.weights().begin(), run.weights().end(), second.weights().begin()));
+        return 0;
+      });
 }
 
-TEST_CASE("adversarial: after a resume the attack has the weights of now, not the initial ones") {
-  model stale, resumed, fresh({.stale = false});
-  loader feed = feed_of(self_comm{});
-  trainer run{stale, sgd{}, steady, solo{}, {.seed = 3}};
-  trainer second{resumed, sgd{}, steady, solo{}, {.seed = 3}};
-  trainer third{fresh, sgd{}, steady, solo{}, {.seed = 3}};
-  for (int k = 0; k < 3; ++k) run.step(feed.next(), feed.epoch(k));
-  const auto copy_to = [&](auto& other) {
-    std::copy(run.weights().begin(), run.weights().end(), other.weights().begin());
-    other.restore(run.state());
+TEST_CASE("adversarial: a resumed run goes on with equal bits, by stale weights too") {
+  for (const bool is_stale : {true, false})
+    on_ranks(2, [&](threads comm) {
+      const adversarial_options options{.stale = is_stale};
+      model net(options), other(options);
+      loader feed = feed_of(comm);
+      trainer run{net, sgd{}, steady, ring{comm}, {.seed = 3}};
+      trainer second{other, sgd{}, steady, ring{comm}, {.seed = 4}};
+      for (int k = 0; k < 3; ++k) run.step(feed.next(), feed.epoch(k));
+      const auto micro = feed.next();
+      second.look_ahead(micro);  // what it has begun is of other weights
+      std::copy(run.weights().begin(), run.weights().end(), second.weights().begin());
+      std::copy(run.slot(0).begin(), run.slot(0).end(), second.slot(0).begin());
+      const run_state state = run.state();
+      CHECK(state.model.empty() == !is_stale);
+      second.restore(state);
+      const double loss = run.step(micro, feed.epoch(3)).train.loss;
+      CHECK(second.step(micro, feed.epoch(3)).train.loss == loss);
+      CHECK(copies(net) !=
+            std::vector<std::uint8_t>(micro[0].pixels.begin(), micro[0].pixels.end()));
+      return 0;
+    });
+}
+
+TEST_CASE("adversarial: an evaluation of averaged weights leaves the stale ones") {
+  const auto copies_after = [](bool evaluates) {
+    model net;
+    loader feed = feed_of(self_comm{});
+    trainer run{net, weight_average{sgd{}, exponential_average{}}, steady, solo{}, {.seed = 3}};
+    for (int k = 0; k < 3; ++k) {
+      const auto micro = feed.next();
+      run.look_ahead(micro);
+      run.step(micro, feed.epoch(k));
+      if (evaluates) run.evaluate(data, {});
+    }
+    return copies(net);
   };
-  copy_to(second);
-  copy_to(third);
-  const auto micro = feed.next();
-  run.step(micro, feed.epoch(3));
-  second.step(micro, feed.epoch(3));
-  third.step(micro, feed.epoch(3));
-  const auto copies = [](const model& m) {
-    const auto x = m.adversarial_images();
-    return std::vector<std::uint8_t>(x.begin(), x.end());
-  };
-  CHECK(copies(resumed) == copies(fresh));
-  CHECK(copies(stale) != copies(fresh));
+  CHECK(copies_after(true) == copies_after(false));
+}
+
+TEST_CASE("adversarial: saved stale weights of another network are refused") {
+  model net;
+  trainer run{net, sgd{}, steady, solo{}};
+  run_state state = run.state();
+  state.model.pop_back();
+  CHECK(contains(error_message([&] { run.restore(state); }), "are of another network"));
 }

@@ -114,7 +114,7 @@ void read_mean_planes(Run& run, std::span<const io::tensor_file> files) {
         expect_tensor<Real>(file, p.prefix + std::string(s.name), s);
         ++tensors;
       }
-    if (tensors + (file.contains("preconditioner") ? 1 : 0) != file.entries().size())
+    if (tensors + count_numbers(file) != file.entries().size())
       throw error(concat(
           "resume: ", file.path(), " has ", file.entries().size(), " tensors, this run ", tensors,
           ": continue with the network, the optimizer and the reducer that were saved"));

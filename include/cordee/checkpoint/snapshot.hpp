@@ -5,7 +5,7 @@
 //
 //   common.safetensors   conv1.weight, …, slot0/conv1.weight, …: weights and optimizer slots, written
 //                        by rank 0, if all ranks hold the same
-//   rank-R.safetensors   the others: running statistics, reducer slots, reducer_state, preconditioner;
+//   rank-R.safetensors   the others: running statistics, reducer slots, reducer_state, preconditioner, model;
 //                        weights and optimizer slots where ranks differ; in the metadata, "state" is the run_state
 #pragma once
 
@@ -64,6 +64,7 @@ template <class State, class F>
 void visit_numbers(State& state, const F& f) {
   f("reducer_state", state.reducer.numbers);
   f("preconditioner", state.preconditioner);
+  f("model", state.model);
 }
 inline std::size_t count_numbers(const io::tensor_file& file) {
   std::size_t count = 0;

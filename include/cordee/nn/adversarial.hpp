@@ -10,77 +10,34 @@
 //   x' <- clip(x' - step sign(d loss(x', y'; v) / d x'), x - epsilon, x + epsilon)   `steps` times
 //   loss = (loss(x, y; w) + loss(x', y; w')) / 2
 //
-// x' stays within 0 .. 255. v are the weights of the step before (`stale`), so that x' does not
-// wait for the update, or w' (DisAdv). w' has the weights of w, and scales, shifts and running
-// statistics of its own in its batch norms: "adversarial.bn1.weight" and so on. v and x' use those.
-// Evaluation uses w alone.
+// x' stays within 0 .. 255. v are the weights of the step before (`stale`), or w' (DisAdv). w' has
+// the weights of w, and scales, shifts and running statistics of its own in its batch norms:
+// "adversarial.bn1.weight" and so on. v and x' use those. Evaluation uses w alone.
 //
-// A step costs that of twice the images, and the forward pass and input gradient of `steps` times
-// the images. v is not saved: the first step after a resume, and after an evaluation of averaged
-// weights, has v = w'. Metrics are those of the images themselves. Not written for GPUs yet.
+// With v a thread makes x' of the next step's images beside the whole step before, whose weights v
+// are (adversary.hpp): `fit` gives it the images, other loops by `run.look_ahead(batches)`. Without,
+// and with w', the step makes x' first. A step costs that of twice the images; x' costs the forward
+// pass and input gradient of `steps` times the images, which idle processors hide. v is part of
+// run_state: a resumed run has the bits of the uninterrupted one. The thread has activations and
+// weights of its own. Metrics are those of the images themselves. Not written for GPUs yet.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
-#include <cordee/core/random.hpp>
-#include <cordee/nn/adversarial_image.hpp>
 #include <cordee/nn/adversarial_table.hpp>
+#include <cordee/nn/adversary.hpp>
 #include <cordee/nn/model.hpp>
 
 namespace cordee::inline CORDEE_ABI {
-
-struct adversarial_options {
-  int epsilon = 9;            // grey levels of 0 .. 255
-  int step_size = 9;          // of a step, in grey levels; at least epsilon / steps is used
-  int steps = 1;              // of the attack
-  double random_start = 0.8;  // the probability
-  bool stale = true;          // whether the attack uses the weights of the step before
-
-  /// Throws usage_error.
-  [[gnu::cold]] void check() const {
-    expects(epsilon > 0 && epsilon <= 255, "adversarial: .epsilon is within 1 .. 255 grey levels");
-    expects(step_size > 0 && step_size <= 255,
-            "adversarial: .step_size is within 1 .. 255 grey levels");
-    expects(steps > 0, "adversarial: .steps is a number of steps of the attack, 1 or more");
-    expects(random_start >= 0 && random_start <= 1,
-            "adversarial: .random_start is a probability, within 0 .. 1");
-  }
-  [[nodiscard]] int used_step_size() const { return std::max(step_size, epsilon / steps); }
-};
-
-namespace detail::nn {
-
-/// A network that also computes the gradient of its input.
-template <class Net>
-class input_gradient_network : public Net {
- public:
-  using Net::Net;
-
-  /// The gradient of the last forward's loss by the normalized images, as the engine lays out its
-  /// input, until the next pass. Computes no gradient of weights; batch norms write theirs to
-  /// `scratch`, a plane.
-  auto input_gradient(const typename Net::packed_parameters& in, auto scratch,
-                      typename Net::device::stream s) {
-    static constexpr auto all_frozen = [] {
-      std::array<std::uint8_t, Net::tensors()> flags{};
-      flags.fill(1);
-      return flags;
-    }();
-    return this->run_backward(
-        in, scratch, write_mode::add, [](std::size_t) {}, s, nullptr, all_frozen.data());
-  }
-};
-
-}  // namespace detail::nn
 
 /// `Net`, a network with batch norms, trained on images and on adversarial copies of them.
 template <class Net>
@@ -100,11 +57,14 @@ class adversarial {
   using precision = typename Net::precision;
   using device = D;
   using engine = typename Net::engine;
+  /// Versions are counted: the second weights of version k, those of w', are in k % 2, and in the
+  /// other one those of the version before.
   struct packed_parameters {
-    typename Net::packed_parameters clean, auxiliary, stale;
-    mutable buffer<real, D>
-        scratch;  // a plane of the network, in which passes leave what they like
-    bool is_packed = false;
+    typename Net::packed_parameters clean;
+    std::array<typename Net::packed_parameters, 2> auxiliary;
+    std::array<buffer<real, D>, 2> masters;  // planes of the network, of which these are packed
+    std::int64_t version = 0;
+    std::unique_ptr<detail::nn::adversary<Net>> adversary;  // last: its thread reads the others
   };
 
   static constexpr extent input = Net::input;
@@ -118,11 +78,7 @@ class adversarial {
 
   explicit adversarial(D target = D{}) : adversarial(adversarial_options{}, target) {}
   explicit adversarial(const adversarial_options& given, D target = D{})
-      : options(given),
-        clean_(target),
-        auxiliary_(target),
-        images_(target, 0),
-        labels_(target, 0) {}
+      : options(given), clean_(target), auxiliary_(target) {}
 
   [[nodiscard]] const D& get_device() const { return clean_.get_device(); }
   /// The network that is evaluated.
@@ -147,24 +103,57 @@ class adversarial {
   }
 
   [[nodiscard]] packed_parameters make_packed_parameters() const {
-    return {clean_.make_packed_parameters(), clean_.make_packed_parameters(),
-            clean_.make_packed_parameters(), buffer<real, D>(get_device(), Net::plane_size())};
+    const auto plane = [&] { return buffer<real, D>(get_device(), Net::plane_size()); };
+    return {clean_.make_packed_parameters(),
+            {clean_.make_packed_parameters(), clean_.make_packed_parameters()},
+            {plane(), plane()},
+            0,
+            std::make_unique<detail::nn::adversary<Net>>(get_device())};
   }
-  /// Those of the call before become the stale ones, unless they are packed anew (nn/model.hpp).
+  /// The weights after a step: those of the call before become the stale ones.
   void pack_parameters(span_on<const real, D> plane, packed_parameters& out, stream s) const {
+    const bool is_first = out.version++ == 0;
+    pack_anew(plane, out, s);
+    if (is_first) restore(out, {}, s);
+  }
+  /// Weights that do not follow from those before (nn/model.hpp). The stale ones remain.
+  void pack_anew(span_on<const real, D> plane, packed_parameters& out, stream s) const {
     clean_.pack_parameters(plane, out.clean, s);
-    real* const both = out.scratch.span().data;
+    real* const both = out.masters[index(out.version)].span().data;
     std::copy_n(plane.data, table::trainable_end, both);
     for_each_norm([&](const segment& norm, std::size_t second) {
       std::copy_n(plane.data + second, norm.size, both + norm.offset);
     });
-    std::swap(out.stale, out.auxiliary);
-    clean_.pack_parameters(span_on<const real, D>{both, Net::plane_size()}, out.auxiliary, s);
-    if (!std::exchange(out.is_packed, true))
-      clean_.pack_parameters(span_on<const real, D>{both, Net::plane_size()}, out.stale, s);
+    pack_auxiliary(out, index(out.version), s);
+  }
+  /// The stale weights, without what evaluation alone uses.
+  [[nodiscard]] std::vector<double> state(const packed_parameters& packed) const {
+    const real* const stale = packed.masters[index(packed.version + 1)].span().data;
+    if (!options.stale) return {};
+    return {stale, stale + table::trainable_end};
+  }
+  /// Sets the stale weights; without numbers to those of now.
+  [[gnu::cold]] void restore(packed_parameters& out, std::span<const double> numbers,
+                             stream s) const {
+    expects(numbers.empty() || numbers.size() == table::trainable_end,
+            "adversarial: the saved weights of the step before are of another network");
+    const std::size_t stale = index(out.version + 1);
+    real* const to = out.masters[stale].span().data;
+    if (numbers.empty())
+      std::copy_n(out.masters[1 - stale].span().data, table::trainable_end, to);
+    else
+      std::transform(numbers.begin(), numbers.end(), to,
+                     [](double x) { return static_cast<real>(x); });
+    pack_auxiliary(out, stale, s);
+    out.version += 2;  // what the adversary has begun is of other weights
+  }
+  /// Begins the copies of the next step's images, beside this step.
+  void look_ahead(const packed_parameters& in, std::span<const batch<D>> next, std::uint64_t seed,
+                  std::int64_t step) {
+    if (options.stale) in.adversary->begin(options, weights_of(in, in.version), next, seed, step);
   }
 
-  /// In training, of the images and of their adversarial copies, which it makes.
+  /// In training, of the images and of their adversarial copies.
   void forward(const packed_parameters& in, span_on<real, D> plane, const batch<D>& b, phase p,
                stream s) {
     expects(plane.size >= plane_size(), "adversarial: the plane is smaller than the table");
@@ -173,10 +162,11 @@ class adversarial {
     batch<D> half = b;
     half.global_samples *= 2;
     clean_.forward(in.clean, clean_plane, half, p, s);
-    if (b.count > 0) attack(in, b, s);
-    half.pixels = images_.span().subspan(0, b.pixels.size);
-    auxiliary_.forward(in.auxiliary, plane.subspan(table::adversarial_shift, Net::plane_size()),
-                       half, p, s);
+    const auto attacked = weights_of(in, in.version - (options.stale ? 1 : 0));
+    const auto copies = in.adversary->copies_of(options, attacked, b);
+    half.pixels = copies_ = {copies.data(), copies.size()};
+    auxiliary_.forward(in.auxiliary[index(in.version)],
+                       plane.subspan(table::adversarial_shift, Net::plane_size()), half, p, s);
   }
   /// First that of the adversarial images, whose batch norms' gradients move to their own segments.
   template <class Ready>
@@ -192,7 +182,7 @@ class adversarial {
       std::fill_n(g, norm.size, real{});
     });
     auxiliary_.backward(
-        in.auxiliary, shared, mode, [](std::size_t) {}, s);
+        in.auxiliary[index(in.version)], shared, mode, [](std::size_t) {}, s);
     const real* saved = before.data();
     for_each_norm([&](const segment& norm, std::size_t second) {
       real* const g = gradients.data + norm.offset;
@@ -211,11 +201,11 @@ class adversarial {
   /// Of the images themselves.
   [[nodiscard]] metrics read_metrics(stream s) const { return clean_.read_metrics(s); }
   [[nodiscard]] std::size_t bytes_per_sample() const {
-    return clean_.bytes_per_sample() + auxiliary_.bytes_per_sample() + input.size();
+    return clean_.bytes_per_sample() + 2 * auxiliary_.bytes_per_sample() + 2 * input.size();
   }
   [[nodiscard]] auto logits() const { return clean_.logits(); }
   /// (samples, channels, height, width) of the last forward pass in training.
-  [[nodiscard]] span_on<const std::uint8_t, D> adversarial_images() const { return images_.span(); }
+  [[nodiscard]] span_on<const std::uint8_t, D> adversarial_images() const { return copies_; }
   [[nodiscard]] std::string describe() const {
     return concat("and on images within ", options.epsilon, " of 255 grey levels, ", options.steps,
                   options.steps == 1 ? " step of " : " steps of ", options.used_step_size(),
@@ -231,41 +221,18 @@ class adversarial {
       if (detail::nn::is_batch_norm(s)) f(s, segments()[second++].offset);
   }
 
-  // images_ <- the adversarial copies.
-  void attack(const packed_parameters& in, const batch<D>& b, stream s) {
-    const std::uint64_t step = b.info.empty() ? 0 : static_cast<std::uint64_t>(b.info[0].step);
-    images_.reserve(b.pixels.size);
-    labels_.reserve(b.labels.size);
-    std::uint8_t* const x = images_.span().data;
-    random_sequence coin(b.seed, purpose::adversary, step, ~std::uint64_t{0});
-    if (coin.uniform() < options.random_start)
-      detail::nn::add_uniform_noise(input, b.count, b.pixels.data, options.epsilon, b.seed, step,
-                                    b.first_sample, x);
-    else
-      std::copy_n(b.pixels.data, b.pixels.size, x);
-    const std::span<const std::int32_t> labels(b.labels.data,
-                                               b.labels.size);  // nvcc: not in braces
-    detail::nn::draw_target_classes(classes, labels, b.seed, step, b.first_sample,
-                                    labels_.span().data);
-    batch<D> targeted = b;
-    targeted.pixels = images_.span().subspan(0, b.pixels.size);
-    targeted.labels = labels_.span().subspan(0, b.labels.size);
-    targeted.other_labels = {};
-    targeted.label_weights = {};
-    const auto& weights = options.stale ? in.stale : in.auxiliary;
-    for (int k = 0; k < options.steps; ++k) {
-      auxiliary_.forward(weights, in.scratch.span(), targeted, phase::train, s);
-      const auto* const gradient = auxiliary_.input_gradient(weights, in.scratch.span(), s);
-      using number = std::remove_cvref_t<decltype(*gradient)>;
-      detail::nn::attack_bytes<engine::template block<number>(input.channels)>(
-          input, b.count, gradient, b.pixels.data, options.epsilon, options.used_step_size(), x);
-    }
+  static std::size_t index(std::int64_t packing) { return static_cast<std::size_t>(packing % 2); }
+  static detail::nn::attack_weights<Net> weights_of(const packed_parameters& in,
+                                                    std::int64_t packing) {
+    return {&in.auxiliary[index(packing)], packing};
+  }
+  void pack_auxiliary(packed_parameters& out, std::size_t k, stream s) const {
+    out.adversary->finish(out.auxiliary[k]);
+    clean_.pack_parameters(out.masters[k].span(), out.auxiliary[k], s);
   }
 
-  Net clean_;
-  detail::nn::input_gradient_network<Net> auxiliary_;
-  buffer<std::uint8_t, D> images_;
-  buffer<std::int32_t, D> labels_;
+  Net clean_, auxiliary_;
+  span_on<const std::uint8_t, D> copies_{};
 };
 
 }  // namespace cordee::inline CORDEE_ABI

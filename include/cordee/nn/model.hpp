@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include <cordee/core/extent.hpp>
 #include <cordee/core/training_step.hpp>
@@ -48,12 +49,35 @@ concept Model = std::movable<M> && Precision<typename M::precision> && Device<ty
 
 namespace detail::nn {
 
-/// Packs weights that do not follow from those packed before, of a file or an average: a model with
-/// stale ones then has no others (nn/adversarial.hpp).
+// Optional members of a model, of which nn/adversarial.hpp has all:
+//   look_ahead(packed, batches, seed, step)   before each step, the micro-batches of the next one
+//   pack_anew(plane, packed, s)               packs weights that do not follow from those before
+//   state(packed), restore(packed, numbers, s)    what a checkpoint saves beside the planes
+
+template <class M>
+concept LooksAhead = requires(M m, const typename M::packed_parameters& packed,
+                              std::span<const batch<typename M::device>> next) {
+  m.look_ahead(packed, next, std::uint64_t{}, std::int64_t{});
+};
+template <class M>
+concept HasModelState = requires(const M m, const typename M::packed_parameters& packed) {
+  { m.state(packed) } -> std::same_as<std::vector<double>>;
+};
+
+/// Packs the weights of an average, or the run's own again.
 template <class M, class Plane, class Packed, class Stream>
 void pack_anew(const M& model, const Plane& plane, Packed& packed, Stream s) {
-  if constexpr (requires { packed.is_packed; }) packed.is_packed = false;
-  model.pack_parameters(plane, packed, s);
+  if constexpr (requires { model.pack_anew(plane, packed, s); })
+    model.pack_anew(plane, packed, s);
+  else
+    model.pack_parameters(plane, packed, s);
+}
+/// Packs the weights of a run that continues with `state`, which is empty if there is none.
+template <class M, class Plane, class Packed, class Stream>
+void pack_restored(const M& model, const Plane& plane, Packed& packed,
+                   const std::vector<double>& state, Stream s) {
+  pack_anew(model, plane, packed, s);
+  if constexpr (HasModelState<M>) model.restore(packed, state, s);
 }
 
 }  // namespace detail::nn

@@ -17,31 +17,15 @@
 #include <cordee/schedule/schedule.hpp>
 #include <cordee/train/decided_batch.hpp>
 #include <cordee/train/evaluate.hpp>
+#include <cordee/train/feed.hpp>
 #include <cordee/train/plan_warnings.hpp>
 #include <cordee/train/record.hpp>
 #include <cordee/train/run_state.hpp>
 #include <cordee/train/same_loaders.hpp>
+#include <cordee/train/update_copy.hpp>
 #include <cordee/train/upload.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
-
-/// What `fit` requires of a loader. `next()` returns this rank's micro-batches of one update after
-/// another; `steps(e)` updates make e epochs; `step()` is the index of the next update, `epoch(k)`
-/// the position of update k in epochs.
-template <class F>
-concept Feed = requires(F f, std::int64_t step, double epochs) {
-  { f.image() } -> std::convertible_to<extent>;
-  { f.classes() } -> std::convertible_to<int>;
-  { f.samples() } -> std::convertible_to<std::int64_t>;
-  { f.global_batch() } -> std::convertible_to<std::int64_t>;
-  { f.ranks() } -> std::convertible_to<int>;
-  { f.accumulate() } -> std::convertible_to<int>;
-  { f.normalization() } -> std::convertible_to<normalization>;
-  { f.steps(epochs) } -> std::convertible_to<std::int64_t>;
-  { f.epoch(step) } -> std::convertible_to<double>;
-  { f.step() } -> std::convertible_to<std::int64_t>;
-  { f.next() };
-};
 
 /// For reductions, which are of doubles.
 inline void to_doubles(const metrics& s, double* out) {
@@ -230,10 +214,21 @@ template <class Run, class F, class... Callbacks>
     if constexpr (requires { feed.add_upload(uploaded.take_seconds()); })
       feed.add_upload(uploaded.take_seconds());
   };
+  constexpr bool looks_ahead = nn::LooksAhead<typename Run::model_type>;
+  [[maybe_unused]] update_copy copy;
   fetch(first);
   for (std::int64_t k = first; k < total; ++k) {
-    const auto out = core::traced(
-        "step", k, [&] { return run.step(next_batches, feed.epoch(k), [&] { fetch(k + 1); }); });
+    auto batches = next_batches;
+    if constexpr (looks_ahead) {
+      batches = copy.of(batches);
+      fetch(k + 1);
+      if (k + 1 < total) run.look_ahead(next_batches);
+    }
+    const auto meanwhile = [&] {
+      if constexpr (!looks_ahead) fetch(k + 1);
+    };
+    const auto out =
+        core::traced("step", k, [&] { return run.step(batches, feed.epoch(k), meanwhile); });
     step_record record{out.info};
     if constexpr (reduces)
       record = allreduce_record<(StepCallback<Callbacks> || ...)>(

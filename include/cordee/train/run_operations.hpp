@@ -36,6 +36,14 @@ class run_operations {
         [&] { return train::fit(run(), feed, epochs, callbacks...); });
   }
 
+  /// Before a step, the micro-batches of the one after it, for a model that works on them beside
+  /// the step (nn/adversarial.hpp), without effect on any result. `fit` calls it.
+  template <class Batches>
+  void look_ahead(const Batches& next) {
+    run().model().look_ahead(run().packed_parameters(), next, run().options().seed,
+                             run().steps_taken() + 1);
+  }
+
   /// Metrics of the mean model on a data set, each sample once.
   template <Dataset Data>
   metrics evaluate(const Data& dataset, const normalization& norm, int batch_size = 250,

@@ -10,6 +10,7 @@
 //   schedule    what an adaptive schedule has learned
 //   reducer     what a reducer keeps beside its slots: an asynchronous server's weights and clock
 //   preconditioner   sums of kfac's factors, of this rank's layers, between two computations of them
+//   model       what a model keeps beside the planes: adversarial's weights of the step before
 //
 // Random numbers are functions of seed, epoch, round and sample (core/random.hpp), hence they have
 // no state. Each rank has its own run_state: counters of applied steps and loss scales differ
@@ -86,7 +87,7 @@ struct run_state {
   detail::train::fit_state fit;
   std::vector<double> schedule;
   reducer_state reducer;
-  std::vector<double> preconditioner;
+  std::vector<double> preconditioner, model;
 };
 
 namespace detail::train {

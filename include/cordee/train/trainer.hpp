@@ -102,20 +102,21 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   void adopt_weights() {
     detail::comm::broadcast(reducer_.comm, weights(), stream_);
     planes_.initialize(optimizer_, reducer_, buckets(), stream_);
-    detail::nn::pack_anew(model_, weights(), packed_parameters_, stream_);
+    detail::nn::pack_restored(model_, weights(), packed_parameters_, {}, stream_);
   }
 
   /// What changes from step to step beside the planes. Collective: no rank may be in a step.
   [[nodiscard]] run_state state() {
+    if constexpr (detail::nn::HasModelState<M>) state_.model = model_.state(packed_parameters_);
     return detail::train::collect_state<Real>(state_, schedule_, reducer_,
                                               exchange_.preconditioner());
   }
   /// Continues at `state`, with planes written before; the next fit seeks its loader. Collective.
   void restore(const run_state& state) {
     detail::train::restore_policies<Real>(state, schedule_, reducer_, exchange_.preconditioner());
-    state_ = {state.progress, state.scale, detail::train::to_resume(state.fit), {}, {}, {}};
+    state_ = {state.progress, state.scale, detail::train::to_resume(state.fit), {}, {}, {}, {}};
     gradient_scaler_.restore(device_, stream_);
-    detail::nn::pack_anew(model_, weights(), packed_parameters_, stream_);
+    detail::nn::pack_restored(model_, weights(), packed_parameters_, state.model, stream_);
   }
 
   [[nodiscard]] M& model() { return model_; }
@@ -262,9 +263,8 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
     exchange_.wait(readback_);
     out_.train = readback_.metrics_of(model_);
     if (!checks_gradient()) return;
-    const detail::train::step_status& status = readback_.status();
-    detail::train::enter_status(out_, status, mixes);
-    gradient_scaler_.set_host_scale(status);
+    detail::train::enter_status(out_, readback_.status(), mixes);
+    gradient_scaler_.set_host_scale(readback_.status());
   }
 
   [[gnu::cold, gnu::noinline]] void end_step() {

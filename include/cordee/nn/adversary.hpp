@@ -1,0 +1,218 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Makes the adversarial copies of nn/adversarial.hpp, in a thread beside the step before.
+//
+//   begin        in step t, by its weights: the thread makes the copies of step t + 1's images
+//   copies_of    in step t + 1: blocks until they are made; makes them in the caller's thread where
+//                `begin` was not called, or for other images, weights or options
+//
+// Copies are a function of images, labels, weights, options, seed, step and position, so both ways
+// have the same bits, whatever the timing. The thread has a network, workers and copies of the
+// images of its own; it reads nothing else but the weights. There is no deadline: nothing that it
+// waits for is another rank's.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <span>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <cordee/core/error.hpp>
+#include <cordee/core/random.hpp>
+#include <cordee/core/thread.hpp>
+#include <cordee/core/training_step.hpp>
+#include <cordee/device/buffer.hpp>
+#include <cordee/nn/adversarial_image.hpp>
+#include <cordee/nn/batch_check.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+struct adversarial_options {
+  int epsilon = 9;            // grey levels of 0 .. 255
+  int step_size = 9;          // of a step, in grey levels; at least epsilon / steps is used
+  int steps = 1;              // of the attack
+  double random_start = 0.8;  // the probability
+  bool stale = true;          // whether the attack uses the weights of the step before
+
+  bool operator==(const adversarial_options&) const = default;
+  /// Throws usage_error.
+  [[gnu::cold]] void check() const {
+    expects(epsilon > 0 && epsilon <= 255, "adversarial: .epsilon is within 1 .. 255 grey levels");
+    expects(step_size > 0 && step_size <= 255,
+            "adversarial: .step_size is within 1 .. 255 grey levels");
+    expects(steps > 0, "adversarial: .steps is a number of steps of the attack, 1 or more");
+    expects(random_start >= 0 && random_start <= 1,
+            "adversarial: .random_start is a probability, within 0 .. 1");
+  }
+  [[nodiscard]] int used_step_size() const { return std::max(step_size, epsilon / steps); }
+};
+
+namespace detail::nn {
+
+/// A network that also computes the gradient of its input.
+template <class Net>
+class input_gradient_network : public Net {
+ public:
+  using Net::Net;
+
+  /// The gradient of the last forward's loss by the normalized images, as the engine lays out its
+  /// input, until the next pass. Computes no gradient of weights; batch norms write theirs to
+  /// `scratch`, a plane.
+  auto input_gradient(const typename Net::packed_parameters& in, auto scratch,
+                      typename Net::device::stream s) {
+    static constexpr auto all_frozen = [] {
+      std::array<std::uint8_t, Net::tensors()> flags{};
+      flags.fill(1);
+      return flags;
+    }();
+    return this->run_backward(
+        in, scratch, write_mode::add, [](std::size_t) {}, s, nullptr, all_frozen.data());
+  }
+};
+
+/// Weights for an attack; equal versions are equal weights.
+template <class Net>
+struct attack_weights {
+  const typename Net::packed_parameters* packed = nullptr;
+  std::int64_t version = -1;
+};
+
+/// On the CPU.
+template <class Net>
+class adversary {
+  using D = typename Net::device;
+  using real = typename Net::precision::master;
+  using weights = attack_weights<Net>;
+
+ public:
+  explicit adversary(const D& device)
+      : network_(D(device.workers())), scratch_(device, Net::plane_size()) {}
+  adversary(const adversary&) = delete;
+  adversary& operator=(const adversary&) = delete;
+  ~adversary() { finish(); }
+
+  /// Requires that `by` does not change before finish() or copies_of(). Throws what the thread has
+  /// thrown since.
+  void begin(const adversarial_options& options, const weights& by,
+             std::span<const batch<D>> update, std::uint64_t seed, std::int64_t step) {
+    for (const batch<D>& b : update) check_batch(b, Net::input.size(), phase::train);
+    wait();
+    set(options, by, seed, step);
+    count_ = 0;
+    for (const batch<D>& b : update) add(b);
+    thread_ = core::start_thread<&adversary::make_all>(*this);
+  }
+  /// The copies of b's images, (count, channels, height, width), until the next call of this or
+  /// `begin`. Throws what the thread has thrown.
+  std::span<const std::uint8_t> copies_of(const adversarial_options& options, const weights& by,
+                                          const batch<D>& b) {
+    wait();
+    const std::int64_t step = b.info.empty() ? 0 : b.info[0].step;
+    if (options == options_ && by.version == by_.version && b.seed == seed_ && step == step_)
+      for (std::size_t k = 0; k < count_; ++k)
+        if (copies_[k].is_of(b)) return copies_[k].images;
+    set(options, by, b.seed, step);
+    count_ = 0;
+    make(add(b));
+    return copies_.front().images;
+  }
+  /// Blocks until the thread reads no weights, at once if it reads others than these.
+  void finish(const typename Net::packed_parameters& weights_to_change) {
+    if (by_.packed == &weights_to_change) finish();
+  }
+  void finish() {
+    if (thread_.joinable()) thread_.join();
+  }
+
+ private:
+  struct copies {
+    batch<D> of;  // of the copies and the classes that the attack aims at
+    std::vector<std::uint8_t> before, images;
+    std::vector<std::int32_t> labels, targets;
+
+    [[nodiscard]] bool is_of(const batch<D>& b) const {
+      return b.first_sample == of.first_sample && b.normalization == of.normalization &&
+             std::ranges::equal(b.pixels, before) && std::ranges::equal(b.labels, labels);
+    }
+  };
+
+  void wait() {
+    finish();
+    if (failure_ == nullptr) return;
+    count_ = 0;
+    std::rethrow_exception(std::exchange(failure_, nullptr));
+  }
+  void set(const adversarial_options& options, const weights& by, std::uint64_t seed,
+           std::int64_t step) {
+    options_ = options;
+    by_ = by;
+    seed_ = seed;
+    step_ = step;
+  }
+  copies& add(const batch<D>& b) {
+    if (copies_.size() == count_) copies_.emplace_back();
+    copies& c = copies_[count_++];
+    c.before.assign(b.pixels.begin(), b.pixels.end());
+    c.labels.assign(b.labels.begin(), b.labels.end());
+    c.images.resize(c.before.size());
+    c.targets.resize(c.labels.size());
+    c.of = b;  // but for what is not this object's
+    c.of.info = {};
+    c.of.other_labels = {};
+    c.of.label_weights = {};
+    c.of.device_loss_scale = {};
+    c.of.pixels = {c.images.data(), c.images.size()};
+    c.of.labels = {c.targets.data(), c.targets.size()};
+    c.of.loss_scale = 128;  // gradients of 16 bits; a power of two changes no sign
+    c.of.epoch = 0;
+    return c;
+  }
+  void make_all() {
+    try {
+      for (std::size_t k = 0; k < count_; ++k) make(copies_[k]);
+    } catch (...) {
+      failure_ = std::current_exception();
+    }
+  }
+  void make(copies& c) {
+    if (c.of.count == 0) return;
+    const auto step = static_cast<std::uint64_t>(step_);
+    random_sequence coin(seed_, purpose::adversary, step, ~std::uint64_t{0});
+    if (coin.uniform() < options_.random_start)
+      add_uniform_noise(Net::input, c.of.count, c.before.data(), options_.epsilon, seed_, step,
+                        c.of.first_sample, c.images.data());
+    else
+      std::ranges::copy(c.before, c.images.begin());
+    draw_target_classes(Net::classes, c.labels, seed_, step, c.of.first_sample, c.targets.data());
+    const auto s = network_.get_device().make_stream();
+    for (int k = 0; k < options_.steps; ++k) {
+      network_.forward(*by_.packed, scratch_.span(), c.of, phase::train, s);
+      const auto* const gradient = network_.input_gradient(*by_.packed, scratch_.span(), s);
+      using number = std::remove_cvref_t<decltype(*gradient)>;
+      attack_bytes<Net::engine::template block<number>(Net::input.channels)>(
+          Net::input, c.of.count, gradient, c.before.data(), options_.epsilon,
+          options_.used_step_size(), c.images.data());
+    }
+  }
+
+  input_gradient_network<Net> network_;
+  buffer<real, D> scratch_;  // a plane, in which passes leave what they like
+  adversarial_options options_;
+  weights by_;
+  std::uint64_t seed_ = 0;
+  std::int64_t step_ = 0;
+  std::vector<copies> copies_;  // of count_ micro-batches
+  std::size_t count_ = 0;
+  std::exception_ptr failure_;
+  std::thread thread_;
+};
+
+}  // namespace detail::nn
+
+}  // namespace cordee::inline CORDEE_ABI
