@@ -153,7 +153,7 @@ class courier {
     changed_.notify_all();
   }
 
-  void serve() {
+  [[gnu::cold]] void serve() {
     std::unique_lock lock(mutex_);
     for (;;) {
       while (!closing_ && taken_ == queued_) changed_.wait(lock);
@@ -173,7 +173,7 @@ class courier {
     }
   }
 
-  void mix(const posted_bucket& b, stream s) {
+  [[gnu::cold]] void mix(const posted_bucket& b, stream s) {
     const core::trace_range range("exchange", b.view.layout->index, core::trace_track::exchange);
     if constexpr (comm::single_rank<typename R::communicator_type>) {
       reducer_.mix(b.view, b.info, s);

@@ -24,16 +24,7 @@ class spin_then_sleep {
   template <class Ready>
   void wait(std::chrono::steady_clock::duration timeout, const Ready& ready) {
     if (ready()) return;
-    const auto start = std::chrono::steady_clock::now();
-    const auto spin_end = start + std::min<std::chrono::steady_clock::duration>(timeout, spin_time);
-    do {
-      std::this_thread::yield();
-      if (ready()) return;
-    } while (std::chrono::steady_clock::now() < spin_end);
-    std::unique_lock lock(mutex_);
-    ++sleepers_;
-    changed_.wait_until(lock, start + timeout, ready);
-    --sleepers_;
+    wait_for(timeout, &ready, [](const void* f) { return (*static_cast<const Ready*>(f))(); });
   }
 
   /// Wakes all waiters; called after the condition has become true. A waiter that is counted as a
@@ -45,6 +36,21 @@ class spin_then_sleep {
   }
 
  private:
+  // No template: several kinds of wait are compiled once.
+  [[gnu::noinline]] void wait_for(std::chrono::steady_clock::duration timeout, const void* argument,
+                                  bool (*ready)(const void*)) {
+    const auto start = std::chrono::steady_clock::now();
+    const auto spin_end = start + std::min<std::chrono::steady_clock::duration>(timeout, spin_time);
+    do {
+      std::this_thread::yield();
+      if (ready(argument)) return;
+    } while (std::chrono::steady_clock::now() < spin_end);
+    std::unique_lock lock(mutex_);
+    ++sleepers_;
+    changed_.wait_until(lock, start + timeout, [&] { return ready(argument); });
+    --sleepers_;
+  }
+
   std::atomic<int> sleepers_{0};
   std::mutex mutex_;
   std::condition_variable changed_;
