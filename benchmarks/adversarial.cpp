@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <utility>
+#include <vector>
 
 #include <cordee/comm/solo.hpp>
 #include <cordee/data/loader.hpp>
@@ -43,6 +44,7 @@ struct stepper {
   synthetic images{{3, 32, 32}, 10, 256, 1};
   decltype(loader{std::declval<const synthetic&>(), self_comm{}, loader_options{}}) feed;
   trainer<M, sgd, constant, solo> run;
+  std::vector<batch<cpu>> batches;
   double least = 1e300;
 
   stepper(int batch, const auto&... arguments)

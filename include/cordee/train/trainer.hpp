@@ -166,8 +166,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
     }
     if (micro.empty()) exchange_.all_ready(stream_);
     exchange_.expect_all_ready();
-    if constexpr (O::needs == agreement::loose) {
-      // The host decides by its own gradient whether the step is applied.
+    if constexpr (O::needs == agreement::loose) {  // by its own gradient a rank skips the step
       gradient_scaler_.update(stream_);
       copy_status();
       meanwhile();
