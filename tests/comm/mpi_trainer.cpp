@@ -31,6 +31,7 @@
 #include <cordee/precision/int8.hpp>
 #include <cordee/schedule/constant.hpp>
 #include <cordee/train/kfac.hpp>
+#include <cordee/train/recalibration.hpp>
 #include <cordee/train/trainer.hpp>
 
 #include "tests/support/quadratic.hpp"
@@ -126,6 +127,29 @@ TEST_CASE(
 TEST_CASE("mpi: adversarial images, whose batch norms are tensors of their own, give the bits") {
   CHECK(
       same_over_threads([](auto comm) { return trained<adversarial<small_network>>(ring{comm}); }));
+}
+
+TEST_CASE("mpi: statistics of the last batch, pooled and recalibrated, give the bits of threads") {
+  CHECK(same_over_threads([](auto comm) {
+    static const synthetic data{.extent = {1, 8, 8}, .classes = 10, .samples = 96, .seed = 3};
+    small_network net;
+    net.batch_norm_moving_average = false;
+    loader feed{data, comm, {.global_batch = 24, .seed = 1}};
+    loader sample{data, comm, {.global_batch = 32, .seed = 2}};
+    trainer run{net, sgd{}, constant{.learning_rate = 0.1}, ring{comm}};
+    std::vector<float> result;
+    const auto add = [&] {
+      result.insert(result.end(), run.statistics().begin(), run.statistics().end());
+      result.push_back(static_cast<float>(run.evaluate(data, {}).mean_loss()));
+    };
+    run.fit(feed, 1);
+    add();
+    pool_statistics(run);
+    add();
+    recalibrate(run, sample, 2);
+    add();
+    return result;
+  }));
 }
 
 TEST_CASE("mpi: a server, a compressed ring and gossip give the bits of threads") {

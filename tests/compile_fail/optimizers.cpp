@@ -4,6 +4,13 @@
 // A member of an optimizer that is missing, misspelt or of another type is an error that states the
 // right one; so is a preconditioner where the trainer does not look for it.
 #include <cordee/comm/solo.hpp>
+#include <cordee/nn/adversarial.hpp>
+#include <cordee/nn/linear.hpp>
+#include <cordee/nn/network.hpp>
+#include <cordee/nn/pooling.hpp>
+#include <cordee/nn/resnet.hpp>
+#include <cordee/nn/sequential.hpp>
+#include <cordee/ops/engines/direct/engine.hpp>
 #include <cordee/optim/adamp.hpp>
 #include <cordee/optim/clip.hpp>
 #include <cordee/optim/lars.hpp>
@@ -78,6 +85,19 @@ struct on_gpu {
   using precision = fp32;
 };
 using factors_on_gpu = kfac<sgd>::preconditioner<on_gpu, solo>;
+#endif
+
+constexpr resnet_options small{.image = {1, 8, 8}, .classes = 4};
+using with_batch_norms = resnet<8, fp32, cpu, small>;
+#if defined(ADVERSARIAL_WITHOUT_BATCH_NORMS)
+using without_batch_norms =
+    network<sequential<global_average_pool, linear<4>>, fp32, cpu, direct, extent{4, 8, 8}, 4>;
+constexpr std::size_t tensors = adversarial<without_batch_norms>::tensors();
+#elif defined(KFAC_OF_ADVERSARIAL)
+using factors = kfac<sgd>::preconditioner<adversarial<with_batch_norms>, solo>;
+#else
+using factors = kfac<sgd>::preconditioner<with_batch_norms, solo>;
+constexpr std::size_t tensors = adversarial<with_batch_norms>::tensors();
 #endif
 
 void compose(support::quadratic<fp32>& model) {

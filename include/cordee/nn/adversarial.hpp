@@ -67,6 +67,7 @@ class adversarial {
     std::unique_ptr<detail::nn::adversary<Net>> adversary;  // last: its thread reads the others
   };
 
+  static constexpr bool adversarial_copies = true;  // which kfac does not observe
   static constexpr extent input = Net::input;
   static constexpr int classes = Net::classes;
   static constexpr std::span<const segment> segments() { return table::segments; }

@@ -54,6 +54,10 @@ struct kfac {
     static_assert(M::device::host_memory, "kfac computes its factors on the CPU");
     static_assert(!Quantized<typename M::precision>,
                   "kfac has no factors of int8's convolutions: train in fp32");
+    static_assert(
+        !requires { M::adversarial_copies; },
+        "kfac has no factors of adversarial's copies, which pass other batch norms: train "
+        "the network itself");
     using type = detail::train::kfac_preconditioner<typename R::communicator_type>;
   };
   template <class M, class R>

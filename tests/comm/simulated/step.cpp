@@ -87,6 +87,26 @@ TEST_CASE("simulated step: the loader is hidden until it is slower than the step
   CHECK(seconds(6) == (5 * 6 + 4) / 5.0);
 }
 
+TEST_CASE("simulated step: idle processors hide an adversary until it is slower than the step") {
+  // A step of 3 + 7 + 0.5 seconds, and a mean of 4 that is exposed.
+  step_profile step = step_of({64, 64}, {5, 2}, 3, 0.5);
+  constexpr int steps = 5;
+  for (const double adversary : {0.0, 3.0, 14.5, 20.0})
+    for (const bool idle : {true, false}) {
+      CAPTURE(adversary);
+      step.adversary = adversary;
+      const double alone = step.total() + mean_of_64;
+      const simulated_steps s =
+          simulate_steps(2, step, trees, slow_link,
+                         {.steps = steps, .idle_processors = idle, .bucket_bytes = 256});
+      // The first step makes its own copies.
+      CHECK(s.seconds == (idle ? adversary + (steps - 1) * std::max(alone, adversary) + alone
+                               : steps * (alone + adversary)) /
+                             steps);
+      CHECK(s.exposed == mean_of_64);
+    }
+}
+
 TEST_CASE("simulated step: local steps exchange once in a period, after the update") {
   const step_profile step = step_of({64, 64}, {5, 2}, 3, 0.5);
   const simulated_steps s =

@@ -4,7 +4,9 @@
 // Training steps of simulated ranks: buckets travel while backward runs, as the courier sends them.
 //
 //   begin       when the rank has made its last update and the loader has the next batch, which it
-//               begins when the rank takes one
+//               begins when the rank takes one; with an adversary (nn/adversary.hpp), when that has
+//               the copies, which it begins with the step before: beside it on idle processors, else
+//               the step takes so much longer
 //   bucket b    is posted when b - 1 has arrived and backward has finished its tensors
 //   update      when backward has ended and the last bucket has arrived
 //
@@ -34,6 +36,7 @@ struct step_profile {
   double loader = 0, forward = 0, optimizer = 0;
   std::vector<segment> table;    // trainable tensors in the order of the forward pass
   std::vector<double> backward;  // of each tensor's layer, divided among its tensors
+  double adversary = 0;          // of making adversarial copies; their passes are in the others
 
   [[nodiscard]] double backward_total() const {
     double sum = 0;
@@ -78,8 +81,9 @@ struct heavy_tailed_stragglers {
 
 struct step_options {
   std::int64_t steps = 1;
-  int period = 1;       // steps between exchanges
-  bool overlap = true;  // false: buckets leave when backward has ended
+  int period = 1;               // steps between exchanges
+  bool overlap = true;          // false: buckets leave when backward has ended
+  bool idle_processors = true;  // for the adversary
   std::size_t bucket_bytes = simulated::bucket_bytes;  // as trainer_options::bucket_bytes
 };
 
@@ -104,11 +108,13 @@ double run_steps(const simulated& rank, const R& reducer, const step_profile& st
   buffer<float, phantom> x(phantom{}, largest);
   buffer<std::byte, phantom> scratch(phantom{}, largest_scratch<float>(reducer, buckets));
   const auto wait_until = [&rank](double time) { rank.compute(std::max(0.0, time - rank.now())); };
-  double loaded = step.loader, exposed = 0;
+  double loaded = step.loader, exposed = 0, copied = 0;
   for (std::int64_t k = 0; k < o.steps; ++k) {
-    wait_until(loaded);
-    loaded = rank.now() + step.loader;
     const double factor = stragglers(rank.rank(), k);
+    wait_until(std::max(loaded, copied));
+    loaded = rank.now() + step.loader;
+    if (k == 0 || !o.idle_processors) rank.compute(factor * step.adversary);  // none was ahead
+    copied = o.idle_processors ? rank.now() + factor * step.adversary : 0;
     const double forward_end = rank.now() + factor * step.forward;
     const double backward_end = forward_end + factor * step.backward_total();
     const bool updates_first = o.period > 1;
