@@ -122,13 +122,13 @@ template <class Epilogue, Number N, int Size, class Real>
 struct normalize_kernel {
   static constexpr int threads = batch_norm_tiles::threads;
   static constexpr bool independent = true;
+  static constexpr int depth = std::same_as<Epilogue, epilogue::add_relu> ? 2 : 4;  // four loads
   batch_norm_tiles tiling;
   batch_norm_tensors<N, Real> t;
   const N* residual;
 
   template <class Block>
   CORDEE_DEVICE void operator()(Block& b) const {
-    constexpr int depth = std::same_as<Epilogue, epilogue::add_relu> ? 2 : 4;  // four loads
     for_each_vector<depth>(
         b, [&](std::size_t offset, const vec_16b<N, Size>& y) { y.store_whole(t.y + offset); });
   }

@@ -18,7 +18,9 @@ namespace cordee::inline CORDEE_ABI::detail::ops {
 template <class Epilogue, class Real>
 struct normalize_quantizing_kernel {
   static constexpr int size = vec_16b<float>::size, threads = batch_norm_tiles::threads;
-  normalize_kernel<Epilogue, float, size, Real> pass;
+  static constexpr int resident_blocks = 4;  // at most 64 registers
+  using normalize = normalize_kernel<Epilogue, float, size, Real>;
+  normalize pass;
   input_quantization<threads> quantization;
 
   [[nodiscard]] static constexpr std::size_t shared_bytes() {
@@ -27,10 +29,11 @@ struct normalize_quantizing_kernel {
   template <class Block>
   CORDEE_DEVICE void operator()(Block& b) const {
     auto state = quantization.begin(b);
-    pass.template for_each_vector<1>(b, [&](std::size_t offset, const vec_16b<float, size>& y) {
-      y.store(pass.t.y + offset);
-      quantization.add(state, offset, y);
-    });
+    pass.template for_each_vector<normalize::depth>(
+        b, [&](std::size_t offset, const vec_16b<float, size>& y) {
+          y.store(pass.t.y + offset);
+          quantization.add(state, offset, y);
+        });
     quantization.finish(b, state);
   }
 };
