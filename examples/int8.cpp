@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ResNet-20 on Fashion-MNIST in FP32, quantised to int8 after training (PTQ), trained with
-// quantisation (QAT), on integers alone, and trained with weights of 4 bits, which are simulated:
-// accuracy, bytes of weights, images a second, time of one image.
+// quantisation (QAT), on integers alone with batch norms folded and not, and trained with weights of
+// 4 and 2 bits: accuracy, bytes of weights, images a second, time of one image.
 //
-// QAT and 4 bits begin with FP32's weights before its last epochs, and train these in their
+// QAT, 4 and 2 bits begin with FP32's weights before its last epochs, and train these in their
 // precision: as many updates as FP32.
 #include <algorithm>
 #include <cstdio>
@@ -105,30 +105,38 @@ std::vector<result> compare(const plan& p, std::uint64_t seed, const Training& t
     add(measured("PTQ, integers", p.evaluations, quantize_network(run, again, p.calibration), test,
                  result(rows.back())));
   }
-  const auto tuned = [&](auto& quantized, const char* name) {
+  // On integers with batch norms that are not folded: or null.
+  struct row_names {
+    const char *simulated, *integers, *with_norms;
+  };
+  const auto tuned = [&](auto& quantized, const char* network, const row_names& names) {
     quantized.quantization.freeze_ranges_at = p.freeze * p.tune;
     auto trained = run_of(quantized, before);
-    const char* const network = decltype(trained)::precision::name == "int8" ? "int8" : "4-bit";
     trained.load(file(has(network) ? network : "before"));
     if (!has(network)) {
       auto feed = feed_of(seed + 1000);
       trained.fit(feed, p.tune);
       trained.save(file(network));
     }
-    add(measured(name, p.evaluations, trained, test, norm));
-    return trained.with_mean_model([&] {
-      if constexpr (detail::precision::weight_bits<typename decltype(trained)::precision> == 8)
-        add(measured(
-            "QAT, integers", p.evaluations,
-            integer_network::from<typename decltype(trained)::model_type>(trained.weights(), norm),
-            test, result(rows.back())));
-      return 0;
-    });
+    add(measured(names.simulated, p.evaluations, trained, test, norm));
+    const result simulated = rows.back();
+    const auto on_integers = [&](const char* name, bool fold) {
+      if (name == nullptr) return;
+      auto integers = trained.with_mean_model([&] {
+        return integer_network::from<typename decltype(trained)::model_type>(
+            trained.weights(), norm, cpu(), {.fold_batch_norm = fold});
+      });
+      add(measured(name, p.evaluations, std::move(integers), test, simulated));
+    };
+    on_integers(names.integers, true);
+    on_integers(names.with_norms, false);
   };
   resnet<20, int8, cpu, images> quantized;
-  tuned(quantized, "QAT");
+  tuned(quantized, "int8", {"QAT", "QAT, integers", "QAT, own norms"});
   resnet<20, low_bit_weights<4>, cpu, images> four_bits;
-  tuned(four_bits, "4-bit (simulated)");
+  tuned(four_bits, "4-bit", {"4-bit (simulated)", "4-bit, integers", nullptr});
+  resnet<20, low_bit_weights<2>, cpu, images> two_bits;
+  tuned(two_bits, "2-bit", {"2-bit (simulated)", "2-bit, integers", nullptr});
   return rows;
 }
 
@@ -167,13 +175,13 @@ void train(const plan& p) {
 
 int main(int argc, char** argv) {
   return examples::run([&] {
-    examples::options o(argc, argv,
-                        "int8: ResNet-20 on Fashion-MNIST in FP32, PTQ, QAT, integers, 4 bits");
+    examples::options o(
+        argc, argv, "int8: ResNet-20 on Fashion-MNIST in FP32, PTQ, QAT, integers, 4 and 2 bits");
     plan p;
     p.data = o.string("data", CORDEE_EXAMPLE_DATA "/fashion-mnist", "folder of the idx files");
     p.batch = o.positive("batch", 128, "samples of one update");
     p.epochs = o.number("epochs", 8, "epochs, passes over the training images");
-    p.tune = o.number("tune", 2, "last epochs that QAT and 4 bits train in their precision");
+    p.tune = o.number("tune", 2, "last epochs that QAT, 4 and 2 bits train in their precision");
     p.warmup = o.number("warmup", 0.5, "epochs of warm-up from zero");
     p.learning_rate = o.number("learning-rate", 1, "peak learning rate");
     p.trust_coefficient = o.number("trust", 0.01, "LARS's trust coefficient");

@@ -38,16 +38,19 @@ std::size_t weight_bytes(std::span<const segment> table) {
   }
   return bytes;
 }
-/// Bytes of weights, biases, multipliers and shifts.
+/// Bytes of weights, biases, multipliers and shifts, as the network's file holds them.
 inline std::size_t weight_bytes(const integer_network& net) {
   std::size_t bytes = 0;
-  const auto add = [&](const auto& layer) {
-    bytes += layer.weights.size() * sizeof layer.weights[0] +
-             layer.bias.size() * (sizeof layer.bias[0] + 4 + 1);
+  const auto add = [&](const auto& layer, std::size_t bits) {
+    bytes +=
+        (layer.weights.size() * bits + 7) / 8 + layer.bias.size() * (sizeof layer.bias[0] + 4 + 1);
   };
   for (const auto& step : net.program().steps) {
-    if (const auto* c = std::get_if<detail::infer::integer_convolution>(&step.layer)) add(*c);
-    if (const auto* c = std::get_if<detail::infer::integer_classifier>(&step.layer)) add(*c);
+    if (const auto* c = std::get_if<detail::infer::integer_convolution>(&step.layer))
+      add(*c, static_cast<std::size_t>(c->weight_bits));
+    if (const auto* c = std::get_if<detail::infer::integer_classifier>(&step.layer)) add(*c, 16);
+    if (const auto* n = std::get_if<detail::infer::integer_batch_norm>(&step.layer))
+      bytes += n->multiplier.size() * (sizeof n->multiplier[0] + sizeof n->addend[0]);
   }
   return bytes;
 }

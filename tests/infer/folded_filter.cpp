@@ -33,9 +33,9 @@ TEST_CASE("fold_filter: a negative unit turns the signs of the weights") {
 TEST_CASE("unfold_batch_norm: within a step of the real batch norm, clipped where that is") {
   // Usual ones of either sign, a filter of zeros, a norm of zeros, one that clips every sum but 0,
   // one of few sums, one whose bias alone is clipped.
-  const std::vector<folded_filter> filters{{0.002, 10, 4000}, {-0.0007, 130, 30000}, {0.5, 3.25, 0},
-                                           {0, 77.75, 500},   {1e9, 4, 900},         {40, -3, 2},
-                                           {0.01, 1e12, 3000}};
+  const std::vector<folded_filter> filters{
+      {0.002, 10, 4000}, {-0.0007, 130, 30000}, {0.5, 3.25, 0},     {0, 77.75, 500},
+      {1e9, 4, 900},     {40, -3, 2},           {0.01, 1e12, 3000}, {0.01, -1e12, 3000}};
   for (const double step : {1.0, 0.25}) {
     for (const bool wide : {false, true}) {
       const double unit = wide ? step / 10000 : step;

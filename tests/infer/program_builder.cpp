@@ -107,11 +107,14 @@ int check_convolution(run_of<N>& run, std::size_t at) {
   const std::size_t each = p.weights() / static_cast<std::size_t>(p.filters);
   // What the output's integers stand for; before the mean, by the first filter's factor.
   double y_step = 0;
+  int y_zero = 0;
   for (std::size_t r = run.list.layers().size(); r-- > 0;)
     if (const listed_layer& reader = run.list.layers()[r];
-        reader.input == static_cast<int>(at) && reader.range != nullptr)
-      y_step =
-          static_cast<double>(run.quantizer(reader).scale) / (step.bytes == 4 ? residual_steps : 1);
+        reader.input == static_cast<int>(at) && reader.range != nullptr) {
+      const auto read = run.quantizer(reader);
+      y_step = static_cast<double>(read.scale) / (step.bytes == 4 ? residual_steps : 1);
+      y_zero = step.bytes == 4 ? 0 : read.zero_point;
+    }
   for (std::size_t f = 0; f < static_cast<std::size_t>(p.filters); ++f) {
     std::vector<std::int8_t> w(each);
     const double w_step = static_cast<double>(detail::ops::quantize_channel(
@@ -150,7 +153,7 @@ int check_convolution(run_of<N>& run, std::size_t at) {
           roundings += 0.5;
         }
         if (l.relu) real = std::max(real, 0.0);
-        const double wanted = std::clamp<double>(real / y_step + c.offset, c.low, c.high);
+        const double wanted = std::clamp<double>(real / y_step + y_zero, c.low, c.high);
         // Both factors have 31 bits, or 2^-62 of the sum; the bias has 2^-s.
         const double tolerance = roundings + std::ldexp(0.5, -c.bias_shift) + 0x1p-30 * product +
                                  0x1p-28 * std::abs(wanted);
@@ -273,6 +276,7 @@ TEST_CASE(
     "integer form: channels of zeros, tiny batch norms and ranges of one number are defined") {
   auto plane = random_plane<tiny>(6);
   set(plane, "layer1.0.conv1.weight", 0);
+  set(plane, "layer1.0.conv2.input_min", -0.5F);  // a zero point of bytes between two convolutions
   set(plane, "layer2.0.bn1.weight", 0);
   set(plane, "layer3.0.bn1.weight", 1e-30F);
   set(plane, "layer2.0.bn2.weight", 0);

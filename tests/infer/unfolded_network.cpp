@@ -20,10 +20,18 @@ using namespace support;
 namespace {
 
 template <class N>
-integer_network unfolded(std::uint64_t seed) {
-  return integer_network::from<N>(random_plane<N>(seed), {{0.4F, 0.5F, 0.3F, 0}, {4, 3, 5, 1}},
-                                  cpu(), {.fold_batch_norm = false});
+integer_network made_of(const std::vector<float>& plane, bool fold) {
+  return integer_network::from<N>(plane, {{0.4F, 0.5F, 0.3F, 0}, {4, 3, 5, 1}}, cpu(),
+                                  {.fold_batch_norm = fold});
 }
+template <class N>
+integer_network unfolded(std::uint64_t seed) {
+  return made_of<N>(random_plane<N>(seed), false);
+}
+using projected = random_resnet<
+    resnet_options{.image = {3, 10, 9}, .classes = 4, .shortcut = shortcut::b, .zero_gamma = false},
+    14>;
+
 std::vector<std::uint8_t> random_images(const integer_network& net, std::size_t samples) {
   std::vector<std::uint8_t> images(samples * net.image().size());
   random_sequence draw(9, purpose::test, 0, 0);
@@ -33,8 +41,8 @@ std::vector<std::uint8_t> random_images(const integer_network& net, std::size_t 
 
 /// Runs, saves, loads; the logits are near to those of folded batch norms.
 template <class N>
-void check_network(std::uint64_t seed) {
-  integer_network net = unfolded<N>(seed), folded = random_integers<N>(seed);
+void check_network(const std::vector<float>& plane) {
+  integer_network net = made_of<N>(plane, false), folded = made_of<N>(plane, true);
   CHECK(net.program().has_batch_norm());
   CHECK_FALSE(folded.program().has_batch_norm());
   constexpr std::size_t samples = 3;
@@ -60,12 +68,19 @@ void check_network(std::uint64_t seed) {
 }  // namespace
 
 TEST_CASE("unfolded networks: the definitions' integers, without floats, near to folded ones") {
-  check_network<random_resnet<tiny_image>>(1);
-  check_network<random_resnet<
-      resnet_options{
-          .image = {3, 10, 9}, .classes = 4, .shortcut = shortcut::b, .zero_gamma = false},
-      14>>(2);
-  check_network<imagenet_form>(3);
+  check_network<cifar_form>(random_plane<cifar_form>(1));
+  check_network<projected>(random_plane<projected>(2));
+  check_network<imagenet_form>(random_plane<imagenet_form>(3));
+}
+
+TEST_CASE(
+    "unfolded networks: a batch norm beyond 32-bit activations, of which a shortcut is taken") {
+  auto plane = random_plane<projected>(4);
+  // A sum of about 800 steps of bytes and one of -400, where 512 steps are the largest activation.
+  plane[segment_named<projected>("layer3.0.conv1.input_max").offset] = 0.3F;
+  const segment& taken = segment_named<projected>("layer2.0.downsample.1.bias");
+  for (std::size_t i = 0; i < taken.size; ++i) plane[taken.offset + i] = -0.5F;
+  check_network<projected>(plane);
 }
 
 TEST_CASE("unfolded networks: a file of another form is refused") {
