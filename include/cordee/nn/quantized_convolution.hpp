@@ -7,8 +7,7 @@
 //   backward   dw = wgrad(x', dy),  dx = dgrad(dy, w') where x was not clipped, 0 elsewhere
 //
 // x' and w' are x and w after quantization. Weights are quantized when they are packed, each filter
-// by its largest absolute value; the input by its running range, which training updates. Without a
-// running range, training uses the batch's; evaluation throws an error that names the layer.
+// by its largest absolute value; the input as nn/input_quantizer.hpp says.
 #pragma once
 
 #include <algorithm>
@@ -17,6 +16,7 @@
 #include <vector>
 
 #include <cordee/core/error.hpp>
+#include <cordee/nn/input_quantizer.hpp>
 #include <cordee/nn/layer.hpp>
 #include <cordee/nn/quantization.hpp>
 #include <cordee/ops/convolution.hpp>
@@ -49,16 +49,11 @@ class quantized_convolution_node {
       : problem_(problem),
         segment_(layout.next_segment++),
         weights_(layout.table[segment_].offset),
-        low_(layout.table[layout.next_statistic].offset),
-        high_(layout.table[layout.next_statistic + 1].offset),
-        name_(layout.table[segment_].name),
-        layer_(layout.quantized_layers++),
+        input_(problem.in, segment_, layout),
         packed_(layout.template reserve_packed<gradient>(packed_dequantized_size(problem))),
         packed_bytes_(layout.template reserve_packed<std::int8_t>(engine::packed_bytes(problem))),
         scales_(layout.template reserve_packed<float>(static_cast<std::size_t>(problem.filters))),
         activation_(layout.add_activation(sizeof(number) * B::numbers(problem.out()))) {
-    layout.next_statistic += 2;
-    name_.remove_suffix(std::string_view(".weight").size());
     layout.note_activation_size(std::max(B::numbers(problem.in), B::numbers(problem.out())));
     if constexpr (B::packs_by_table)
       layout.add_packed(ops::packed_quantized_weights(
@@ -101,13 +96,13 @@ class quantized_convolution_node {
   const number* forward(const forward_pass<B>& pass, const number* x) {
     number* const y = begin_forward(pass, x);
     if constexpr (on_cpu) {
-      if (!pass.quantization->observer.is_quantized(layer_)) {
+      if (!pass.quantization->observer.is_quantized(input_.layer())) {
         run_fp32(pass, x, y);
         return y;
       }
-      quantizer_ = input_quantizer(pass, x);
+      quantizer_ = input_.quantizer(pass, x);
     } else {
-      quantizer_ = device_input_quantizer(pass, x);
+      quantizer_ = input_.device_quantizer(pass, x);
     }
     fprop(pass, x, y);
     return y;
@@ -118,7 +113,7 @@ class quantized_convolution_node {
     requires requires { norm.statistics_of(pass); }
   {
     number* const y = begin_forward(pass, x);
-    quantizer_ = device_input_quantizer(pass, x);
+    quantizer_ = input_.device_quantizer(pass, x);
     fprop(pass, x, y, norm.statistics_of(pass));
     return y;
   }
@@ -126,8 +121,7 @@ class quantized_convolution_node {
   ops::quantized_input input_target(const forward_pass<B>& pass)
     requires(!on_cpu)
   {
-    has_bytes_ = pass.phase == phase::train && pass.samples > 0;
-    return has_bytes_ ? quantized_input(pass) : ops::quantized_input{};
+    return input_.target(pass);
   }
   /// For what writes dy: it writes it as an operand of the gradients, and the other operand.
   auto gradient_operands(const backward_pass<B>& pass)
@@ -219,56 +213,6 @@ class quantized_convolution_node {
     run(x);
   }
   static constexpr std::size_t size_of(int n) { return static_cast<std::size_t>(n); }
-  [[nodiscard]] std::size_t numbers(const forward_pass<B>& pass, const extent& e) const {
-    return size_of(pass.samples) * B::numbers(e);
-  }
-  /// The number of zeros that pad the blocks of channels of the input.
-  [[nodiscard]] std::size_t filling(const forward_pass<B>& pass) const {
-    return numbers(pass, problem_.in) - size_of(pass.samples) * problem_.in.size();
-  }
-
-  ops::real_range observe(const forward_pass<B>& pass, const number* x) const {
-    const std::size_t n = numbers(pass, problem_.in);
-    const ops::real_range range = ops::range_of(n, x, pass.s, filling(pass));
-    pass.quantization->observe(layer_, range, n, x, pass.s, filling(pass));
-    return range;
-  }
-  /// The quantizer of x; in training, observes x, unless the layer is frozen and has its range.
-  ops::affine_quantizer<float> input_quantizer(const forward_pass<B>& pass, const number* x) const {
-    const ops::real_range running{pass.plane[low_], pass.plane[high_]};
-    const bool stays = pass.is_frozen(segment_) && running.has_values();
-    if (pass.phase == phase::train && !stays)
-      return ops::fit_input(running, observe(pass, x), pass.samples > 0);
-    if (!running.has_values()) throw_unknown_range(name_);
-    return ops::fit_affine(running.low, running.high, ops::unsigned_bytes);
-  }
-  ops::quantized_input quantized_input(const forward_pass<B>& pass) const {
-    pass.quantization->bytes.reserve(numbers(pass, problem_.in));
-    return {pass.quantization->bytes.span().data,
-            pass.plane + low_,
-            pass.plane + high_,
-            pass.quantization->records.span().data + layer_,
-            filling(pass),
-            pass.is_frozen(segment_)};
-  }
-  /// The same on a GPU, in device memory; read_metrics throws if a range was missing. The functions
-  /// of its stream are found by argument-dependent lookup.
-  ops::affine_quantizer<float>* device_input_quantizer(const forward_pass<B>& pass,
-                                                       const number* x) {
-    auto& quantization = *pass.quantization;
-    const auto *low = pass.plane + low_, *high = pass.plane + high_;
-    ops::observed_input* const record = quantization.records.span().data + layer_;
-    if (pass.phase != phase::train) {
-      recall_input(low, high, record, pass.s);
-      return &record->quantizer;
-    }
-    const std::size_t n = numbers(pass, problem_.in);
-    if (!has_bytes_) quantize_input(n, x, quantized_input(pass), pass.s);
-    if (quantization.percentile < 100)
-      add_to_histogram(n, x, quantization.counts.span().data + layer_ * ops::histogram_bins::count,
-                       pass.s, filling(pass), {pass.is_frozen(segment_) ? low : nullptr, high});
-    return &record->quantizer;
-  }
 
   /// Forward in FP32, by the masters, so that the following layers read what FP32 would compute.
   [[gnu::cold, gnu::noinline]] void run_fp32(const forward_pass<B>& pass, const number* x,
@@ -276,30 +220,30 @@ class quantized_convolution_node {
     std::vector<number> packed(engine{}.template packed_size<number>(problem_));
     engine{}.template pack<number>(problem_, pass.plane + weights_, packed.data(), pass.s);
     quantization_observer& observer = pass.quantization->observer;
-    if (observer.mode == quantization_observer::run_mode::observed) observe(pass, x);
+    if (observer.mode == quantization_observer::run_mode::observed) input_.observe(pass, x);
     const bool compared = observer.mode == quantization_observer::run_mode::compared;
-    std::vector<number> quantized(compared ? numbers(pass, problem_.out()) : 0);
+    std::vector<number> quantized(compared ? size_of(pass.samples) * B::numbers(problem_.out())
+                                           : 0);
     if (compared) {
-      quantizer_ = input_quantizer(pass, x);
+      quantizer_ = input_.quantizer(pass, x);
       fprop(pass, x, quantized.data());
     }
     engine{}.template fprop<number>(problem_, pass.samples, x, packed.data(), y, pass.s);
     if (!compared) return;
-    layer_observer& layer = observer.layers[layer_];
+    layer_observer& layer = observer.layers[input_.layer()];
     layer.add_errors(size_of(pass.samples), problem_.out(), size_of(B::block(problem_.filters)),
                      quantized.data(), y);
-    const std::size_t in = numbers(pass, problem_.in);
+    const std::size_t in = input_.numbers(pass);
     for (std::size_t i = 0; i < in; ++i) layer.clipped += quantizer_.in_range(x[i]) ? 0 : 1;
-    layer.count += static_cast<double>(in - filling(pass));
+    layer.count += static_cast<double>(in - input_.filling(pass));
   }
 
   convolution_problem problem_;
-  std::size_t segment_, weights_, low_, high_;
-  std::string_view name_;
-  std::size_t layer_, packed_, packed_bytes_, scales_, activation_;
+  std::size_t segment_, weights_;
+  input_quantizer<B> input_;
+  std::size_t packed_, packed_bytes_, scales_, activation_;
   scaling quantizer_{};
   const number* x_ = nullptr;
-  bool has_bytes_ = false;     // of this pass: the input is quantized already
   number* operand_ = nullptr;  // of the gradients, the other being dy; written already
 };
 
