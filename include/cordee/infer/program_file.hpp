@@ -25,6 +25,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <span>
 #include <string>
@@ -53,8 +54,14 @@ inline std::vector<std::size_t> weight_shape(const convolution_problem& p) {
           window};
 }
 
+/// Kinds of layers in the order of the types of integer_step::layer and listed_layer::problem, and
+/// their names in a file.
+struct layer_kind {
+  enum index : std::size_t { convolution, max_pool, subsample, mean, classifier, batch_norm };
+};
 inline constexpr std::string_view layer_names[] = {"convolution", "max_pool",   "subsample",
                                                    "mean",        "classifier", "batch_norm"};
+static_assert(std::size(layer_names) == std::variant_size_v<decltype(integer_step::layer)>);
 
 /// A step in the description of a program.
 struct step_members {

@@ -64,7 +64,7 @@ class program_reader {
       refuse(concat("its program has ", steps.size(), " steps, not 1 to ", program_limits::steps));
     for (const step_members& s : steps) {
       add_step(s);
-      if (s.layer == layer_names[4] && program_.steps.size() != steps.size())
+      if (s.layer == layer_names[layer_kind::classifier] && program_.steps.size() != steps.size())
         refuse("a step follows the classifier");
     }
     if (!std::holds_alternative<integer_classifier>(program_.steps.back().layer))
@@ -117,9 +117,9 @@ class program_reader {
     const auto expect_bytes = [&](bool holds) {
       if (!holds) m.refuse(concat("it cannot read integers of ", in_bytes, " bytes"));
     };
-    if (s.layer == layer_names[0]) {
+    if (s.layer == layer_names[layer_kind::convolution]) {
       add_convolution(m, in, step);
-    } else if (s.layer == layer_names[1]) {
+    } else if (s.layer == layer_names[layer_kind::max_pool]) {
       ops::max_pool_problem p{.in = in};
       p.window = m.take("window", 1, ops::max_pool_problem::largest_window);
       p.stride = m.take("stride", 1, program_limits::side);
@@ -128,7 +128,7 @@ class program_reader {
         m.refuse("its window is larger than its input");
       step.layer = p;
       step.bytes = in_bytes;
-    } else if (s.layer == layer_names[2]) {
+    } else if (s.layer == layer_names[layer_kind::subsample]) {
       expect_bytes(in_bytes >= 2);
       const int channels = m.take("channels", in.channels, program_limits::channels),
                 stride = m.take("stride", 1, program_limits::side);
@@ -137,16 +137,16 @@ class program_reader {
           {channels, (in.height + stride - 1) / stride, (in.width + stride - 1) / stride},
           stride};
       step.bytes = in_bytes;
-    } else if (s.layer == layer_names[3]) {
+    } else if (s.layer == layer_names[layer_kind::mean]) {
       expect_bytes(in_bytes == 4);
       step.layer = mean_problem{in};
       step.bytes = 4;
-    } else if (s.layer == layer_names[4]) {
+    } else if (s.layer == layer_names[layer_kind::classifier]) {
       expect_bytes(in_bytes == 4);
       if (in.pixels() != 1) m.refuse("its input is more than one pixel");
       add_classifier(m, in, step);
       step.bytes = 4;
-    } else if (s.layer == layer_names[5]) {
+    } else if (s.layer == layer_names[layer_kind::batch_norm]) {
       add_batch_norm(m, in, step);
     } else {
       m.refuse("no such layer");
