@@ -12,6 +12,8 @@
 // bytes of eight channels by two accesses, once for all of its rows; the second finds its half in
 // the cache.
 //
+// More than 300 lines: one table, in one order, which every part writes to.
+//
 // CORDEE_REWRITE_TABLE=1 writes the table. CORDEE_SHOW_ACCESSES=1 prints instructions above 1.1.
 #include <cstdlib>
 #include <string>

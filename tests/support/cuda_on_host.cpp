@@ -1,5 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+//
+// More than 300 lines: a function for each call of the runtime, one after another.
 #include "tests/support/cuda_on_host.hpp"
 
 #include <algorithm>

@@ -9,7 +9,8 @@
 // submission a queue and a number of its pieces of work to run are drawn; with seed 0 nothing runs
 // before it must.
 //
-// It captures graphs as CUDA does; what CUDA refuses during a capture is an error.
+// It captures graphs as CUDA does; what CUDA refuses during a capture is an error. More than 300
+// lines: queues, events and captures are one state under one lock.
 #pragma once
 
 #include <deque>

@@ -3,6 +3,7 @@
 //
 // What a step of ResNet-50 asks of the CUDA runtime, counted by its double: nvcc's host code of the
 // real trainer runs, kernels do not. The numbers depend on the network's table, not on its image.
+// More than 300 lines: a second file would compile these trainers again, for minutes.
 #include <array>
 #include <cctype>
 #include <chrono>
