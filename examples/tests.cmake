@@ -92,6 +92,14 @@ cordee_example(recipes
 
 cordee_example(recipes_run MATCH "Smith .arXiv 1711.00489. at 1/64.*deviations: .*batch 128, not 8192.*updates, validation accuracy"
   NUMBER "accuracy ([0-9.]+) %" 25 100 ARGS --run Smith --epochs 3)  # 52.3, 55.4, 55.3
+# Where scripts/get-data cifar-10 has been called.
+if(EXISTS ${PROJECT_SOURCE_DIR}/data/cifar-10/data_batch_1.bin)
+  cordee_example(recipes_run.cifar MATCH "deviations: ResNet-8 on CIFAR-10, .* 98 updates, validation accuracy"
+    NUMBER "accuracy ([0-9.]+) %" 20 100  # 34.01; a guess has 10 +- 0.3 on 10,000 images
+    ARGS --run Akiba --epochs 1 --data ${PROJECT_SOURCE_DIR}/data/cifar-10)
+else()
+  cordee_example_skipped(recipes_run.cifar "no CIFAR-10 in data/cifar-10: call scripts/get-data cifar-10")
+endif()
 cordee_refuses(recipes_run.unknown "--run: there is no run .Gauss." --run Gauss)
 if(TARGET recipes_simulated)
   cordee_example(recipes_simulated MATCH "Goyal +256 p100 +0.2[0-9]+ +0.00[0-9]+ +0.2550 +-[0-9.]+ %" ARGS Goyal)

@@ -2,11 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A published run at a small scale: its precision, optimizer, schedule, reducer, batch norm and end
-// of an epoch, on Fashion-MNIST with ranks that are threads. What deviates is printed first.
+// of an epoch, on Fashion-MNIST or CIFAR-10 with ranks that are threads. What deviates is printed
+// first.
 //
 //   recipes_run --run Goyal --ranks 4 --scale 64 --epochs 6
+//   recipes_run --run Goyal --ranks 4 --scale 64 --epochs 6 --data FOLDER   data_batch_1.bin, ...
 #include <cmath>
+#include <concepts>
 #include <cstdio>
+#include <filesystem>
 #include <string>
 
 #include <cordee/cordee.hpp>
@@ -43,8 +47,10 @@ constexpr batch_schedule growth_of(double stretch) {
   return growth;
 }
 
-template <class Recipe>
-void train(const plan& p) {
+/// `crop` pixels of padding, as is usual for the data set.
+template <class Recipe, class Training, class HeldOut>
+void train(const plan& p, const char* data, int crop, const Training& training,
+           const HeldOut& held_out) {
   constexpr published f = Recipe::figures;
   const double stretch = static_cast<double>(f.epochs) / p.epochs;
   const std::int64_t batch = f.batch / p.scale / p.ranks * p.ranks;
@@ -53,38 +59,49 @@ void train(const plan& p) {
   if constexpr (requires { Recipe::batch_norm_over; }) over = Recipe::batch_norm_over;
   std::printf(
       "%s (%s) at 1/%d: %s\n"
-      "deviations: ResNet-8 on Fashion-MNIST, not ResNet-50 on ImageNet; batch %lld, not %lld; "
+      "deviations: ResNet-8 on %s, not ResNet-50 on ImageNet; batch %lld, not %lld; "
       "%d threads, not %lld processors; the schedule's %lld epochs in %g; learning rate times "
       "%.4f\n",
       std::string(f.authors).c_str(), std::string(f.source).c_str(), p.scale,
-      std::string(Recipe::precision::name).c_str(), static_cast<long long>(batch),
+      std::string(Recipe::precision::name).c_str(), data, static_cast<long long>(batch),
       static_cast<long long>(f.batch), p.ranks, static_cast<long long>(f.processors),
       static_cast<long long>(f.epochs), p.epochs, rate_factor<Recipe>(p));
   std::fflush(stdout);
+  threads::launch(p.ranks, [&](threads comm) {
+    constexpr extent image =
+        std::same_as<Training, cifar10> ? extent{3, 32, 32} : extent{1, 28, 28};
+    resnet<8, typename Recipe::precision, cpu, resnet_options{.image = image}> net;
+    loader feed{training,
+                comm,
+                {.global_batch = batch,
+                 .seed = p.seed,
+                 .last_batch = f.tail,
+                 .batch_schedule = growth_of<Recipe>(stretch)},
+                pad_crop_flip{.pad = crop, .flip = true},
+                normalize::measured(training)};
+    const auto schedule = [inner = Recipe::schedule(), stretch, factor = rate_factor<Recipe>(p)](
+                              double epoch) { return factor * inner(stretch * epoch); };
+    trainer run{net,
+                Recipe::optimizer(),
+                schedule,
+                Recipe::reducer(comm),
+                {.batch_norm_over = over, .seed = p.seed}};
+    const auto done = run.fit(feed, p.epochs, validation{held_out});
+    if (comm.rank() == 0)
+      std::printf("%s: %lld updates, validation accuracy %.2f %%\n", std::string(f.authors).c_str(),
+                  static_cast<long long>(done.steps), 100 * done.last.validation->accuracy());
+  });
+}
+
+/// On what --data has.
+template <class Recipe>
+void train_on(const plan& p) {
+  if (std::filesystem::exists(std::filesystem::path(p.data) / "data_batch_1.bin")) {
+    const cifar10 training(p.data, part::train), held_out(p.data, part::test);
+    return train<Recipe>(p, "CIFAR-10", 4, training, held_out);
+  }
   examples::with_fashion_mnist(p.data, [&](const auto& training, const auto& held_out) {
-    threads::launch(p.ranks, [&](threads comm) {
-      resnet<8, typename Recipe::precision, cpu, resnet_options{.image = {1, 28, 28}}> net;
-      loader feed{training,
-                  comm,
-                  {.global_batch = batch,
-                   .seed = p.seed,
-                   .last_batch = f.tail,
-                   .batch_schedule = growth_of<Recipe>(stretch)},
-                  pad_crop_flip{.pad = 2, .flip = true},
-                  normalize::measured(training)};
-      const auto schedule = [inner = Recipe::schedule(), stretch, factor = rate_factor<Recipe>(p)](
-                                double epoch) { return factor * inner(stretch * epoch); };
-      trainer run{net,
-                  Recipe::optimizer(),
-                  schedule,
-                  Recipe::reducer(comm),
-                  {.batch_norm_over = over, .seed = p.seed}};
-      const auto done = run.fit(feed, p.epochs, validation{held_out});
-      if (comm.rank() == 0)
-        std::printf("%s: %lld updates, validation accuracy %.2f %%\n",
-                    std::string(f.authors).c_str(), static_cast<long long>(done.steps),
-                    100 * done.last.validation->accuracy());
-    });
+    train<Recipe>(p, "Fashion-MNIST", 2, training, held_out);
   });
 }
 
@@ -97,7 +114,8 @@ int main(int argc, char** argv) {
     plan p;
     p.run = o.string("run", "Goyal",
                      "He, Goyal, Smith, You, Akiba, Jia, Ying, Mikami, Yamazaki, or all");
-    p.data = o.string("data", CORDEE_EXAMPLE_DATA "/fashion-mnist", "folder of the idx files");
+    p.data = o.string("data", CORDEE_EXAMPLE_DATA "/fashion-mnist",
+                      "folder of Fashion-MNIST's idx files, or of CIFAR-10's binary ones");
     p.ranks = o.positive("ranks", 4, "threads");
     p.scale = o.positive("scale", 64, "the batch is divided by this");
     p.epochs = o.number("epochs", 6, "epochs, into which the schedule is compressed");
@@ -108,7 +126,7 @@ int main(int argc, char** argv) {
     const auto each = [&](auto recipe) {
       if (p.run != "all" && p.run != recipe.figures.authors) return;
       found = true;
-      train<decltype(recipe)>(p);
+      train_on<decltype(recipe)>(p);
     };
     for_each_recipe(each);
     each(smith{});

@@ -3,8 +3,9 @@
 //
 // The published runs at their number of processors: the reducer of the composition over the
 // machine's links, beside layers' times that are modelled (examples/plan/processors.hpp). The
-// predicted seconds of an update beside the printed ones, and why they may differ where they do by
-// more than 15 %. Buckets of 16 MiB or one, whichever is faster.
+// predicted seconds of an update beside the printed ones, images a second of a processor (printed,
+// and modelled without exchange), and what is known of the difference where it is over 15 %.
+// Buckets of 16 MiB or one, whichever is faster.
 //
 //   recipes_simulated             all
 //   recipes_simulated Goyal       one
@@ -37,20 +38,23 @@ constexpr fat_tree nodes_of(int per_node, double inside, double out) {
           .nodes_per_rack = 16};
 }
 
-constexpr plan::efficiency usual{}, p100_of_2017{.flops = 0.326};  // fitted to He's 29 hours
+// What processors without matrix units reach of their peak, fitted to He's 29 hours.
+constexpr plan::efficiency usual{}, without_matrix_units{.flops = 0.326};
 const site sites[]{
-    {"He", "p100", p100_of_2017, nodes_of(8, 20e9, 6e9), "fitted"},
-    {"Goyal", "p100", p100_of_2017, nodes_of(8, 20e9, 6.25e9), ""},
-    {"You", "knl", usual, nodes_of(1, 12.5e9, 12.5e9),
-     "the model gives a KNL 139 images/s; at half of that the step would be the printed one"},
-    {"Akiba", "p100", p100_of_2017, nodes_of(8, 16e9, 13.6e9), ""},
-    {"Jia", "p40", usual, nodes_of(8, 12e9, 12.5e9),
-     "not modelled: input, evaluation, and what 2018's kernels reached on a P40"},
+    {"He", "p100", without_matrix_units, nodes_of(8, 20e9, 6e9), "fitted"},
+    {"Goyal", "p100", without_matrix_units, nodes_of(8, 20e9, 6.25e9), ""},
+    {"You", "knl", without_matrix_units, nodes_of(1, 12.5e9, 12.5e9),
+     "0.05 s exposed leave 0.29 s for computation: 55 images/s a KNL; what slows it is not known"},
+    {"Akiba", "p100", without_matrix_units, nodes_of(8, 16e9, 13.6e9), ""},
+    {"Jia", "p40", without_matrix_units, nodes_of(8, 12e9, 12.5e9), ""},
     {"Ying", "tpu_v3", usual, torus{{1e-6, 70e9}, {32, 32, 1}},
-     "not modelled: 16 images a core leave matrix units idle; exchanges of batch norm"},
+     "0.006 s of the printed are not updates: 1.05 million images/s are 0.031 s; the rest: not "
+     "known"},
     {"Mikami", "v100", usual, nodes_of(4, 50e9, 25e9),
-     "not modelled: 16 images a processor make short kernels; a batch that grows in the run"},
-    {"Yamazaki", "v100", usual, nodes_of(4, 50e9, 25e9), "not modelled: input and evaluation"},
+     "a third of Yamazaki's images/s on such a V100; small kernels explain 0.002 s; not known"},
+    {"Yamazaki", "v100", usual, nodes_of(4, 50e9, 25e9),
+     "0.003 s of the printed are not updates: 1.73 million images/s are 0.047 s; the rest: not "
+     "known"},
 };
 
 template <class Recipe>
@@ -73,10 +77,12 @@ void simulate(const Recipe& recipe, const site& s) {
                              ? f.seconds_a_step
                              : f.minutes * 60 / static_cast<double>(f.counted_steps());
   const double off = result.seconds / printed - 1;
-  std::printf("%-9s %5lld %-7s %8.4f %8.4f %8.4f %+6.1f %%  %7.2f %7.1f  %s\n",
+  std::printf("%-9s %5lld %-7s %8.4f %8.4f %8.4f %+6.1f %%  %7.2f %7.1f %8.0f %8.0f  %s\n",
               std::string(f.authors).c_str(), static_cast<long long>(f.processors),
               std::string(s.processor).c_str(), result.seconds, result.exposed, printed, 100 * off,
               result.seconds * static_cast<double>(f.counted_steps()) / 60, f.minutes,
+              static_cast<double>(f.per_processor()) / printed,
+              static_cast<double>(f.per_processor()) / step.total(),
               std::abs(off) <= 0.15 ? s.reason == "fitted" ? "(fitted)" : ""
                                     : std::string(s.reason).c_str());
   std::fflush(stdout);
@@ -87,8 +93,8 @@ void simulate(const Recipe& recipe, const site& s) {
 int main(int argc, char** argv) {
   const std::string_view only = argc > 1 ? argv[1] : "";
   bool found = false;
-  std::printf("%-9s %5s %-7s %8s %8s %8s %8s  %7s %7s\n", "run", "ranks", "of", "step", "exposed",
-              "printed", "off", "minutes", "printed");
+  std::printf("%-9s %5s %-7s %8s %8s %8s %8s  %7s %7s %8s %8s\n", "run", "ranks", "of", "step",
+              "exposed", "printed", "off", "minutes", "printed", "images/s", "modelled");
   recipes::for_each_recipe([&](auto recipe) {
     for (const site& s : sites)
       if (s.authors == recipe.figures.authors && (only.empty() || only == s.authors)) {
