@@ -9,8 +9,8 @@
 //   v    <- H v / |H v|,   lambda = v . H v     until |H v - lambda v| <= tolerance |lambda|
 //
 // Power iteration finds the eigenvalue of the largest magnitude; if that is negative, the largest
-// one is that of H - lambda I, plus lambda. (That lambda hardly changes ends nothing: it hardly does
-// while v is still a random vector.)
+// one is that of H - lambda I, plus lambda. (That lambda hardly changes ends nothing: it hardly
+// does while v is still a random vector.)
 //
 // The step is small because of ReLU: where an activation changes its sign between w - h v and
 // w + h v, the difference has a term that grows as 1 / h. Of the 10^7 activations of 4,096 images

@@ -82,7 +82,8 @@ TEST_CASE("the curvature of a network is that of second differences of its loss"
   // rounding, 2^-52 / h^2 = 2e-10 for an element.
   CHECK(expected > 0.01);
   CHECK(std::abs(found - expected) < 1e-4 * expected);
-  // The default step and tolerance: gradients of about 1 err by 2^-52, the quotient by 1e-2 squared.
+  // The default step and tolerance: gradients of about 1 err by 2^-52, the quotient by 1e-2
+  // squared.
   const double usual = science::largest_eigenvalue(gradient, w).eigenvalue;
   CHECK(std::abs(usual - expected) < 1e-3 * expected);
 
