@@ -15,7 +15,9 @@
 #include <cordee/schedule/constant.hpp>
 #include <cordee/train/describe.hpp>
 #include <cordee/train/trainer.hpp>
+#include <cordee/train/weights.hpp>
 
+#include "tests/support/folder.hpp"
 #include "tests/support/ranks.hpp"
 #include "tests/support/small_network.hpp"
 
@@ -149,4 +151,21 @@ TEST_CASE("adversarial: saved stale weights of another network are refused") {
   run_state state = run.state();
   state.model.pop_back();
   CHECK(contains(error_message([&] { run.restore(state); }), "are of another network"));
+}
+
+TEST_CASE("adversarial: the network that is evaluated is saved alone, and a plain one loads it") {
+  const folder files;
+  const std::string path = files.file("evaluated.safetensors");
+  on_ranks(2, [&](threads comm) {
+    model net;
+    loader feed = feed_of(comm);
+    trainer run{net, sgd{.momentum = 0.9}, steady, ring{comm}, {.seed = 3}};
+    run.fit(feed, 2);
+    run.save_evaluated(path);
+    resnet<8, fp32, cpu, small> plain;
+    trainer second{plain, sgd{}, steady, ring{comm}, {.seed = 4}};
+    CHECK(second.load(path).empty());
+    CHECK(second.evaluate(data, {}).loss == run.evaluate(data, {}).loss);
+    return 0;
+  });
 }

@@ -71,6 +71,10 @@ class adversarial {
   static constexpr extent input = Net::input;
   static constexpr int classes = Net::classes;
   static constexpr std::span<const segment> segments() { return table::segments; }
+  /// Whether evaluation uses it: it is the network's own.
+  static constexpr bool is_evaluated(const segment& s) {
+    return !s.name.starts_with("adversarial.");
+  }
   /// Trainable segments.
   static constexpr std::size_t tensors() { return table::trainable + table::norms; }
   static constexpr std::size_t plane_size() { return table::plane_size; }

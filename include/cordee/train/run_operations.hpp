@@ -64,6 +64,17 @@ class run_operations {
     run().abort_peers_on_throw([&] { save_weights(run(), path, metadata); });
   }
 
+  /// As `save`, but the network that evaluation uses alone, of a model that trains more than that
+  /// (nn/adversarial.hpp): `load` of a trainer of that network reads it, and so does PyTorch.
+  void save_evaluated(const std::string& path,
+                      const std::vector<std::pair<std::string, std::string>>& metadata = {}) {
+    static_assert(
+        requires(Run& r) { save_evaluated_weights(r, path, metadata); },
+        "save_evaluated: include <cordee/train/weights.hpp>, as the umbrella does; `save` is that "
+        "of a model which is evaluated as a whole");
+    run().abort_peers_on_throw([&] { save_evaluated_weights(run(), path, metadata); });
+  }
+
   /// Writes rank 0's gradient to a safetensors file under the names of its segments. After a step
   /// of an exact optimizer that is the mean over ranks, unless the optimizer wrote its direction
   /// there, as `lamb` does, or a clipped one, as `clip` does; after one of a mixing optimizer, what

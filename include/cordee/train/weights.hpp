@@ -144,6 +144,19 @@ void save_weights(Run& run, const std::string& path, io::tensor_metadata metadat
   });
 }
 
+/// Rank 0 writes what evaluation uses of the mean model. Collective.
+template <class Run>
+  requires requires(const segment& s) { Run::model_type::is_evaluated(s); }
+void save_evaluated_weights(Run& run, const std::string& path, io::tensor_metadata metadata) {
+  std::vector<segment> table;
+  for (const segment& s : run.segments())
+    if (Run::model_type::is_evaluated(s)) table.push_back(s);
+  run.with_mean_model([&] {
+    write_segments(run, path, run.weights(), table, std::move(metadata));
+    return 0;
+  });
+}
+
 /// Rank 0 writes its gradient plane as the last step left it. Collective.
 template <class Run>
 void write_gradients(Run& run, const std::string& path) {
