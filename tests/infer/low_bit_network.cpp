@@ -34,8 +34,8 @@ double saved_bytes() {
   any.save(f.file("again"));
   CHECK(f.get("again") == f.get("net"));
   double bytes = 0;
-  for (const auto& entry : detail::io::tensor_file::open(f.file("net")).entries())
-    bytes += static_cast<double>(entry.size);
+  const auto file = detail::io::tensor_file::open(f.file("net"));
+  for (const auto& entry : file.entries()) bytes += static_cast<double>(entry.size);
   return bytes;
 }
 template <class N>
@@ -127,7 +127,8 @@ TEST_CASE("low-bit networks: bits behind the last weight of a file are refused")
   random_integers<odd>(1).save(f.file("net"));
   auto bytes = f.get("net");
   std::size_t found = 0;
-  for (const auto& e : detail::io::tensor_file::open(f.file("net")).entries())
+  const auto file = detail::io::tensor_file::open(f.file("net"));
+  for (const auto& e : file.entries())
     if (e.name.ends_with(".weight") && e.dtype == "U8") {  // of three weights
       REQUIRE(e.size == 2);
       bytes[e.offset + 1] |= 0x10;
