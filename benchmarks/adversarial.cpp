@@ -4,7 +4,7 @@
 // A step of ResNet-20 on images and their adversarial copies, beside a plain step on as many images:
 // twice the batch. Copies are made by a thread beside the step before, on processors that may be
 // idle or busy, or first in the step (fresh weights). Minima over the repetitions, of which each has
-// all programs in turn; a step begins the copies of the next one and waits for its own.
+// all programs in turn; a step begins the copies of the next one.
 #include <algorithm>
 #include <cstdio>
 #include <utility>
@@ -52,8 +52,10 @@ struct stepper {
         feed(images, self_comm{}, loader_options{.global_batch = batch}),
         run(model, sgd{.momentum = 0.9}, constant{0.01}, solo{}) {}
   void measure() {
-    const auto update = feed.next();
-    if (batches.empty()) batches.assign(update.begin(), update.end());  // the same in every step
+    if (batches.empty()) {  // the same in every step, hence the loader's memory stays
+      const auto update = feed.next();
+      batches.assign(update.begin(), update.end());
+    }
     const double begin = bench::now();
     if constexpr (detail::nn::LooksAhead<M>) run.look_ahead(std::span(std::as_const(batches)));
     run.step(batches, 0);

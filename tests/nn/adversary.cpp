@@ -136,6 +136,17 @@ TEST_CASE("adversary: copies made ahead are used for what they are of alone") {
   CHECK_THROWS_AS(f.copies(update[0]), error);
 }
 
+TEST_CASE("adversary: the copies of a step stay while those of the next one are made") {
+  fixture f, late;
+  const auto update = f.update();
+  const auto expected = late.copies(late.update()[1]);
+  f.adversary.begin({}, f.weights_now, update, 9, 5);
+  f.adversary.begin({}, f.weights_now, update, 9, 6);
+  CHECK(f.copies(update[1]) == expected);
+  CHECK(f.adversary.made_late() == 0);
+  CHECK(late.adversary.made_late() == 1);
+}
+
 TEST_CASE("adversary: what its thread throws reaches the caller, once") {
   fixture f;
   const auto update = f.update();

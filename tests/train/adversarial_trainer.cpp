@@ -101,6 +101,9 @@ TEST_CASE("adversarial: fit, which looks ahead, has the bits of steps that do no
         run.fit(feed, 2);
         for (int k = 0; k < 8; ++k) second.step(other.next(), other.epoch(k));
         CHECK(std::equal(run.weights().begin(), run.weights().end(), second.weights().begin()));
+        // Two micro-batches in each of eight steps; beside a step, all but the first one's.
+        CHECK(run.packed_parameters().adversary->made_late() == (is_stale ? 2 : 16));
+        CHECK(second.packed_parameters().adversary->made_late() == 16);
         return 0;
       });
 }

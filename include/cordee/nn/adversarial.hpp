@@ -206,7 +206,7 @@ class adversarial {
   /// Of the images themselves.
   [[nodiscard]] metrics read_metrics(stream s) const { return clean_.read_metrics(s); }
   [[nodiscard]] std::size_t bytes_per_sample() const {
-    return clean_.bytes_per_sample() + 2 * auxiliary_.bytes_per_sample() + 2 * input.size();
+    return clean_.bytes_per_sample() + 2 * auxiliary_.bytes_per_sample() + 6 * input.size();
   }
   [[nodiscard]] auto logits() const { return clean_.logits(); }
   /// (samples, channels, height, width) of the last forward pass in training.

@@ -3,9 +3,9 @@
 //
 // Makes the adversarial copies of nn/adversarial.hpp, in a thread beside the step before.
 //
-//   begin        in step t, by its weights: the thread makes the copies of step t + 1's images
-//   copies_of    in step t + 1: blocks until they are made; makes them in the caller's thread where
-//                `begin` was not called, or for other images, weights or options
+//   begin        before step t, by its weights: the thread makes the copies of step t + 1's images
+//   copies_of    in step t + 1: of those; makes them in the caller's thread where `begin` was not
+//                called, or for other images, weights or options
 //
 // Copies are a function of images, labels, weights, options, seed, step and position, so both ways
 // have the same bits, whatever the timing. The thread has a network, workers and copies of the
@@ -97,118 +97,129 @@ class adversary {
   adversary& operator=(const adversary&) = delete;
   ~adversary() { finish(); }
 
-  /// Requires that `by` does not change before finish() or copies_of(). Throws what the thread has
-  /// thrown since.
+  /// Of step `step`'s micro-batches; the copies begun before, of the step that is taken meanwhile,
+  /// stay. Requires that `by` does not change before finish(). Throws what the thread has thrown.
   void begin(const adversarial_options& options, const weights& by,
              std::span<const batch<D>> update, std::uint64_t seed, std::int64_t step) {
     for (const batch<D>& b : update) check_batch(b, Net::input.size(), phase::train);
     wait();
-    set(options, by, seed, step);
-    count_ = 0;
-    for (const batch<D>& b : update) add(b);
-    thread_ = core::start_thread<&adversary::make_all>(*this);
+    std::swap(made_, begun_);
+    begun_.attack = {options, by, seed, step};
+    begun_.count = 0;
+    for (const batch<D>& b : update) begun_.add(b);
+    thread_ = core::start_thread<&adversary::make_begun>(*this);
   }
   /// The copies of b's images, (count, channels, height, width), until the next call of this or
-  /// `begin`. Throws what the thread has thrown.
+  /// `begin`. Throws what the thread has thrown, if it waits for it.
   std::span<const std::uint8_t> copies_of(const adversarial_options& options, const weights& by,
                                           const batch<D>& b) {
+    const attack_on attack{options, by, b.seed, b.info.empty() ? 0 : b.info[0].step};
+    if (const copies* c = made_.find(attack, b)) return c->images;
     wait();
-    const std::int64_t step = b.info.empty() ? 0 : b.info[0].step;
-    if (options == options_ && by.version == by_.version && b.seed == seed_ && step == step_)
-      for (std::size_t k = 0; k < count_; ++k)
-        if (copies_[k].is_of(b)) return copies_[k].images;
-    set(options, by, b.seed, step);
-    count_ = 0;
-    make(add(b));
-    return copies_.front().images;
+    if (const copies* c = begun_.find(attack, b)) return c->images;
+    ++made_late_;
+    late_.attack = attack;
+    late_.count = 0;
+    make(late_.add(b), attack);
+    return late_.all.front().images;
   }
   /// Blocks until the thread reads no weights, at once if it reads others than these.
   void finish(const typename Net::packed_parameters& weights_to_change) {
-    if (by_.packed == &weights_to_change) finish();
+    if (begun_.attack.by.packed == &weights_to_change) finish();
   }
   void finish() {
     if (thread_.joinable()) thread_.join();
   }
+  /// Micro-batches whose copies copies_of() has made itself.
+  [[nodiscard]] std::int64_t made_late() const { return made_late_; }
 
  private:
+  struct attack_on {
+    adversarial_options options;
+    weights by;
+    std::uint64_t seed = 0;
+    std::int64_t step = 0;
+  };
   struct copies {
     batch<D> of;  // of the copies and the classes that the attack aims at
     std::vector<std::uint8_t> before, images;
     std::vector<std::int32_t> labels, targets;
+  };
+  struct update_copies {
+    attack_on attack{};
+    std::vector<copies> all;  // of `count` micro-batches; further ones are memory for the next
+    std::size_t count = 0;
 
-    [[nodiscard]] bool is_of(const batch<D>& b) const {
-      return b.first_sample == of.first_sample && b.normalization == of.normalization &&
-             std::ranges::equal(b.pixels, before) && std::ranges::equal(b.labels, labels);
+    copies& add(const batch<D>& b) {
+      if (all.size() == count) all.emplace_back();
+      copies& c = all[count++];
+      c.before.assign(b.pixels.begin(), b.pixels.end());
+      c.labels.assign(b.labels.begin(), b.labels.end());
+      c.images.resize(c.before.size());
+      c.targets.resize(c.labels.size());
+      c.of = b;  // but for what is not this object's
+      c.of.info = {};
+      c.of.other_labels = {};
+      c.of.label_weights = {};
+      c.of.device_loss_scale = {};
+      c.of.pixels = {c.images.data(), c.images.size()};
+      c.of.labels = {c.targets.data(), c.targets.size()};
+      c.of.loss_scale = 128;  // gradients of 16 bits; a power of two changes no sign
+      c.of.epoch = 0;
+      return c;
+    }
+    /// Null if there are none of this attack on these images.
+    [[nodiscard]] const copies* find(const attack_on& a, const batch<D>& b) const {
+      if (a.options != attack.options || a.by.version != attack.by.version ||
+          a.seed != attack.seed || a.step != attack.step)
+        return nullptr;
+      for (const copies& c : std::span(all).first(count))
+        if (b.first_sample == c.of.first_sample && b.normalization == c.of.normalization &&
+            std::ranges::equal(b.pixels, c.before) && std::ranges::equal(b.labels, c.labels))
+          return &c;
+      return nullptr;
     }
   };
 
   void wait() {
     finish();
     if (failure_ == nullptr) return;
-    count_ = 0;
+    begun_.count = 0;
     std::rethrow_exception(std::exchange(failure_, nullptr));
   }
-  void set(const adversarial_options& options, const weights& by, std::uint64_t seed,
-           std::int64_t step) {
-    options_ = options;
-    by_ = by;
-    seed_ = seed;
-    step_ = step;
-  }
-  copies& add(const batch<D>& b) {
-    if (copies_.size() == count_) copies_.emplace_back();
-    copies& c = copies_[count_++];
-    c.before.assign(b.pixels.begin(), b.pixels.end());
-    c.labels.assign(b.labels.begin(), b.labels.end());
-    c.images.resize(c.before.size());
-    c.targets.resize(c.labels.size());
-    c.of = b;  // but for what is not this object's
-    c.of.info = {};
-    c.of.other_labels = {};
-    c.of.label_weights = {};
-    c.of.device_loss_scale = {};
-    c.of.pixels = {c.images.data(), c.images.size()};
-    c.of.labels = {c.targets.data(), c.targets.size()};
-    c.of.loss_scale = 128;  // gradients of 16 bits; a power of two changes no sign
-    c.of.epoch = 0;
-    return c;
-  }
-  void make_all() {
+  void make_begun() {
     try {
-      for (std::size_t k = 0; k < count_; ++k) make(copies_[k]);
+      for (copies& c : std::span(begun_.all).first(begun_.count)) make(c, begun_.attack);
     } catch (...) {
       failure_ = std::current_exception();
     }
   }
-  void make(copies& c) {
+  void make(copies& c, const attack_on& attack) {
     if (c.of.count == 0) return;
-    const auto step = static_cast<std::uint64_t>(step_);
-    random_sequence coin(seed_, purpose::adversary, step, ~std::uint64_t{0});
-    if (coin.uniform() < options_.random_start)
-      add_uniform_noise(Net::input, c.of.count, c.before.data(), options_.epsilon, seed_, step,
+    const auto& [options, by, seed, of_step] = attack;
+    const auto step = static_cast<std::uint64_t>(of_step);
+    random_sequence coin(seed, purpose::adversary, step, ~std::uint64_t{0});
+    if (coin.uniform() < options.random_start)
+      add_uniform_noise(Net::input, c.of.count, c.before.data(), options.epsilon, seed, step,
                         c.of.first_sample, c.images.data());
     else
       std::ranges::copy(c.before, c.images.begin());
-    draw_target_classes(Net::classes, c.labels, seed_, step, c.of.first_sample, c.targets.data());
+    draw_target_classes(Net::classes, c.labels, seed, step, c.of.first_sample, c.targets.data());
     const auto s = network_.get_device().make_stream();
-    for (int k = 0; k < options_.steps; ++k) {
-      network_.forward(*by_.packed, scratch_.span(), c.of, phase::train, s);
-      const auto* const gradient = network_.input_gradient(*by_.packed, scratch_.span(), s);
+    for (int k = 0; k < options.steps; ++k) {
+      network_.forward(*by.packed, scratch_.span(), c.of, phase::train, s);
+      const auto* const gradient = network_.input_gradient(*by.packed, scratch_.span(), s);
       using number = std::remove_cvref_t<decltype(*gradient)>;
       attack_bytes<Net::engine::template block<number>(Net::input.channels)>(
-          Net::input, c.of.count, gradient, c.before.data(), options_.epsilon,
-          options_.used_step_size(), c.images.data());
+          Net::input, c.of.count, gradient, c.before.data(), options.epsilon,
+          options.used_step_size(), c.images.data());
     }
   }
 
   input_gradient_network<Net> network_;
-  buffer<real, D> scratch_;  // a plane, in which passes leave what they like
-  adversarial_options options_;
-  weights by_;
-  std::uint64_t seed_ = 0;
-  std::int64_t step_ = 0;
-  std::vector<copies> copies_;  // of count_ micro-batches
-  std::size_t count_ = 0;
+  buffer<real, D> scratch_;            // a plane, in which passes leave what they like
+  update_copies made_, begun_, late_;  // of this step, of the next; made by copies_of()
+  std::int64_t made_late_ = 0;
   std::exception_ptr failure_;
   std::thread thread_;
 };
