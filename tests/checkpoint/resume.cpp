@@ -153,7 +153,8 @@ TEST_CASE("resume: kfac between two computations of its factors") {
   on_ranks(3, [&](threads comm) {
     const auto run = make(comm, 0u);
     auto feed = synthetic_feed(comm);
-    run->fit(feed, until, checkpoint{.folder = files.file("runs"), .every = {.steps = 6}});
+    run->fit(feed, checkpoint_epoch,
+             checkpoint{.folder = files.file("runs"), .every = {.steps = 6}});
     CHECK_FALSE(run->state().preconditioner.empty());
     return 0;
   });
@@ -185,7 +186,8 @@ TEST_CASE("resume: adversarial images by the weights of the step before") {
   on_ranks(3, [&](threads comm) {
     const auto run = make(comm, 0u);
     auto feed = synthetic_feed(comm);
-    run->fit(feed, until, checkpoint{.folder = files.file("runs"), .every = {.steps = 6}});
+    run->fit(feed, checkpoint_epoch,
+             checkpoint{.folder = files.file("runs"), .every = {.steps = 6}});
     if (comm.rank() == 0) saved = run->state().model;
     return 0;
   });

@@ -66,8 +66,9 @@ auto owned_run(const auto&... arguments) {
   return std::shared_ptr<Run>(both, &both->run);
 }
 
-inline constexpr std::int64_t stopped_at = 6;  // of 11 updates, in the middle of the second epoch
-inline constexpr double until = stopped_at * 6 / 22.0, whole = 3;
+inline constexpr std::int64_t checkpoint_step =
+    6;  // of 11 updates, in the middle of the second epoch
+inline constexpr double checkpoint_epoch = checkpoint_step * 6 / 22.0, last_epoch = 3;
 
 template <class Run>
 ending end_of(Run& run, std::vector<double> records) {
@@ -93,7 +94,7 @@ void resumes_to_the_bit(int ranks, const Make& make, const MakeFeed& make_feed,
     std::vector<double> records;
     const auto run = make(comm, 0u);
     auto feed = make_feed(comm);
-    run->fit(feed, whole, recorder{&records, stopped_at}, copied(also)...);
+    run->fit(feed, last_epoch, recorder{&records, checkpoint_step}, copied(also)...);
     return end_of(*run, records);
   });
   on_ranks(ranks, [&](threads comm) {
@@ -101,9 +102,9 @@ void resumes_to_the_bit(int ranks, const Make& make, const MakeFeed& make_feed,
     auto feed = make_feed(comm);
     CHECK_FALSE(run->resume(runs));
     std::vector<double> records;
-    run->fit(feed, until, recorder{&records}, copied(also)...,
+    run->fit(feed, checkpoint_epoch, recorder{&records}, copied(also)...,
              checkpoint{.folder = runs, .every = {.steps = 4}});
-    CHECK(run->steps_taken() == stopped_at);
+    CHECK(run->steps_taken() == checkpoint_step);
     return 0;
   });
   CHECK(run_folder(runs).steps() == std::vector<std::int64_t>{6, 4});
@@ -112,8 +113,8 @@ void resumes_to_the_bit(int ranks, const Make& make, const MakeFeed& make_feed,
     const auto run = make(comm, 1u);
     auto feed = make_feed(comm);
     CHECK(run->resume(runs));
-    CHECK(run->steps_taken() == stopped_at);
-    run->fit(feed, whole, recorder{&records, stopped_at}, copied(also)...,
+    CHECK(run->steps_taken() == checkpoint_step);
+    run->fit(feed, last_epoch, recorder{&records, checkpoint_step}, copied(also)...,
              checkpoint{.folder = runs, .every = {.epochs = 1}});
     return end_of(*run, records);
   });

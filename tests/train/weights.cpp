@@ -27,14 +27,14 @@ TEST_CASE("weights: every rank loads the bits that were saved") {
     std::vector<double> saved;
     on_ranks(ranks, [&](threads comm) {
       resnet<8, fp32, cpu, resnet_options{.image = {1, 8, 8}}> net;
-      trainer run{net, sgd{}, steady, ring{comm}, {.seed = 7}};
+      trainer run{net, sgd{}, slow_rate, ring{comm}, {.seed = 7}};
       run.save(f.path);
       if (comm.rank() == 0) saved = all_weights(run);
       return 0;
     });
     for (const auto& loaded : on_ranks(ranks, [&](threads comm) {
            resnet<8, fp32, cpu, resnet_options{.image = {1, 8, 8}}> net;
-           trainer run{net, sgd{}, steady, ring{comm}, {.seed = 8}};
+           trainer run{net, sgd{}, slow_rate, ring{comm}, {.seed = 8}};
            CHECK(all_weights(run) != saved);
            run.load(f.path);
            return all_weights(run);
@@ -46,7 +46,7 @@ TEST_CASE("weights: every rank loads the bits that were saved") {
 TEST_CASE("weights: names and shapes in files are torchvision's") {
   const file f("names.safetensors");
   resnet<8, fp32, cpu, resnet_options{.image = {3, 8, 8}, .shortcut = shortcut::b}> net;
-  trainer run{net, sgd{}, steady, solo{}};
+  trainer run{net, sgd{}, slow_rate, solo{}};
   run.save(f.path);
   const tensor_file t = tensor_file::open(f.path);
   using dims = std::vector<std::size_t>;
@@ -67,7 +67,7 @@ TEST_CASE("weights: with local_steps the mean of the ranks' weights is saved") {
   const file f("mean.safetensors");
   on_ranks(2, [&](threads comm) {
     quadratic<fp64> model{.shift = comm.rank() - 0.5};
-    trainer run{model, local_steps{sgd{.momentum = 0}, 8}, steady, ring{comm}};
+    trainer run{model, local_steps{sgd{.momentum = 0}, 8}, slow_rate, ring{comm}};
     run.step(std::array{one_each(2)}, 0);
     run.save(f.path);
     return 0;
@@ -85,7 +85,7 @@ TEST_CASE("weights: a file of another network is an error with tensor names, and
   {
     resnet<8, fp32, cpu, resnet_options{.image = {1, 8, 8}, .classes = 7, .shortcut = shortcut::b}>
         net;
-    trainer run{net, sgd{}, steady, solo{}};
+    trainer run{net, sgd{}, slow_rate, solo{}};
     run.save(f.path);
   }
   for (const int ranks : {1, 2}) {
@@ -94,7 +94,7 @@ TEST_CASE("weights: a file of another network is an error with tensor names, and
           ranks,
           [&](threads comm) {
             resnet<8, fp32, cpu, resnet_options{.image = {3, 8, 8}}> net;
-            trainer run{net, sgd{}, steady, ring{comm}};
+            trainer run{net, sgd{}, slow_rate, ring{comm}};
             const auto before = all_weights(run);
             try {
               run.load(f.path);
@@ -119,7 +119,7 @@ TEST_CASE("weights: a missing tensor is named; PyTorch's batch counters are igno
                std::vector<tensor_view>{{"W1", {1}, std::span(&one, 1)},
                                         {"bn1.num_batches_tracked", {1}, std::span(&one, 1)}});
   quadratic<fp32> model;
-  trainer run{model, sgd{}, steady, solo{}};
+  trainer run{model, sgd{}, slow_rate, solo{}};
   const std::string message = error_message([&] { run.load(f.path); });
   CHECK(contains(message, "\"W1\" has shape [1], the network's has [4]"));
   CHECK(contains(message, "\"b1\" is missing"));
@@ -136,7 +136,7 @@ TEST_CASE(
           3,
           [&](threads comm) {
             quadratic<fp32> model;
-            trainer run{model, sgd{}, steady, ring{comm}};
+            trainer run{model, sgd{}, slow_rate, ring{comm}};
             if (saves)
               run.save(path);
             else
@@ -152,7 +152,7 @@ TEST_CASE(
 TEST_CASE("weights: save makes the folders that are missing, as the run has been paid for") {
   const folder files;
   quadratic<fp32> model;
-  trainer run{model, sgd{}, steady, solo{}};
+  trainer run{model, sgd{}, slow_rate, solo{}};
   run.save(files.file("runs/first/weights.safetensors"));
   run.save(files.file("runs/first/weights.safetensors"));
   CHECK(run.load(files.file("runs/first/weights.safetensors")).empty());

@@ -15,7 +15,7 @@
 
 namespace support {
 
-constexpr auto steady = [](double) { return 0.05; };
+constexpr auto slow_rate = [](double) { return 0.05; };
 
 struct file {
   std::string path;

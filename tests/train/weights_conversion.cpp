@@ -40,7 +40,7 @@ template <class Net>
 auto load_on(int ranks, const std::string& path, load_options options) {
   return on_ranks(ranks, [&](threads comm) {
     Net net;
-    trainer run{net, sgd{}, steady, ring{comm}, {.seed = 8}};
+    trainer run{net, sgd{}, slow_rate, ring{comm}, {.seed = 8}};
     loaded l{all_weights(run), {}, {}};
     l.unread = run.load(path, options);
     l.after = all_weights(run);
@@ -78,7 +78,7 @@ TEST_CASE("weights: all but the classifier are loaded into a network of other cl
   std::vector<double> saved;
   {
     net8<7> net;
-    trainer run{net, sgd{}, steady, solo{}, {.seed = 7}};
+    trainer run{net, sgd{}, slow_rate, solo{}, {.seed = 7}};
     run.save(f.path);
     saved = all_weights(run);
   }
@@ -120,7 +120,7 @@ TEST_CASE("weights: without a dot in its name the last trainable tensor is the c
                                                 {"W2", {2}, two},
                                                 {"seen", {1}, std::span(&one, 1)}});
   quadratic<fp32> model;
-  trainer run{model, sgd{}, steady, solo{}};
+  trainer run{model, sgd{}, slow_rate, solo{}};
   CHECK(run.load(f.path, {.classifier = false}) == std::vector<std::string>{"b2"});
   CHECK(run.weights()[0] == 2);
   CHECK(run.weights()[192] == 0.05f);
@@ -129,7 +129,7 @@ TEST_CASE("weights: without a dot in its name the last trainable tensor is the c
 TEST_CASE("weights: files of F16 and BF16 are read into the masters of every precision") {
   const file f("wide.safetensors"), g("narrow.safetensors");
   net8<4> net;
-  trainer run{net, sgd{}, steady, solo{}, {.seed = 7}};
+  trainer run{net, sgd{}, slow_rate, solo{}, {.seed = 7}};
   run.save(f.path);
   const std::vector<double> saved = all_weights(run);
   const auto check = [&]<class Number, class P>(const char* dtype, Number, P) {
