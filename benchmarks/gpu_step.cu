@@ -53,7 +53,7 @@ class timeline {
   std::array<cudaEvent_t, marks> events_{};
 };
 
-/// The network, whose passes record events.
+/// The network, whose passes record events: the trainer's, which writes packed gradients.
 struct timed_network : resnet<50, fp16, gpu> {
   using base = resnet<50, fp16, gpu>;
   using base::base;
@@ -66,10 +66,10 @@ struct timed_network : resnet<50, fp16, gpu> {
     times->record(forward_end, s);
   }
   template <class Ready>
-  void backward(const packed_parameters& packed, span_on<float, gpu> gradients, write_mode mode,
-                Ready&& ready, gpu::stream s) {
+  void backward_packed(const packed_parameters& packed, span_on<float, gpu> gradients,
+                       write_mode mode, Ready&& ready, gpu::stream s) {
     times->record(backward_begin, s);
-    base::backward(packed, gradients, mode, ready, s);
+    base::backward_packed(packed, gradients, mode, ready, s);
     times->record(backward_end, s);
   }
 };

@@ -20,6 +20,8 @@ add_test(NAME source.umbrella COMMAND ${CMAKE_COMMAND} -D ROOT=${PROJECT_SOURCE_
   -P ${PROJECT_SOURCE_DIR}/cmake/umbrella.cmake)
 add_test(NAME source.public_names COMMAND ${CMAKE_COMMAND} -D ROOT=${PROJECT_SOURCE_DIR}/include -D MOST=252
   -P ${PROJECT_SOURCE_DIR}/cmake/public_names.cmake)
+add_test(NAME source.device_code COMMAND ${CMAKE_COMMAND} -D ROOT=${PROJECT_SOURCE_DIR}/include
+  -P ${PROJECT_SOURCE_DIR}/cmake/device_code.cmake)
 add_test(NAME source.mirror COMMAND ${CMAKE_COMMAND} -D HEADERS=${PROJECT_SOURCE_DIR}/include
   -D TESTS=${CMAKE_CURRENT_SOURCE_DIR} -P ${PROJECT_SOURCE_DIR}/cmake/mirror.cmake)
 foreach(violation "optim/sideways.hpp has no test" "kernels/lost.hpp has a test that asserts nothing")
@@ -36,5 +38,6 @@ find_program(CLANG_FORMAT NAMES clang-format-16)
 add_test(NAME source.format COMMAND ${CMAKE_COMMAND} -D ROOT=${PROJECT_SOURCE_DIR}
   -D "CLANG_FORMAT=${CLANG_FORMAT}" -P ${PROJECT_SOURCE_DIR}/cmake/format.cmake)
 set_tests_properties(source.format PROPERTIES SKIP_REGULAR_EXPRESSION "skipped: ")
-set_tests_properties(source.layering source.readme source.umbrella source.public_names source.mirror source.format
+set_tests_properties(source.layering source.readme source.umbrella source.public_names source.device_code source.mirror
+  source.format
   PROPERTIES TIMEOUT 900 LABELS source)

@@ -15,6 +15,16 @@ using namespace support;
 
 namespace {
 
+/// It needs the opt-in if it declares a byte of shared memory itself, as `sum` and `is_last` do.
+struct full_kernel {
+  static constexpr int threads = 32;
+  [[nodiscard]] static std::size_t shared_bytes() { return 48 * 1024; }
+  template <class Block>
+  CORDEE_DEVICE void operator()(Block& b) const {
+    (void)b.sum(1.0f);
+  }
+};
+
 struct wide_kernel {
   static constexpr int threads = 32;
   std::size_t bytes;
@@ -46,6 +56,13 @@ TEST_CASE("cuda_kernel: the limit of shared memory is raised once for each kerne
   for (int k = 0; k < 3; ++k) s.launch_kernel(1, wide_kernel{90'000});
   s.launch_kernel(1, wide_kernel{60'000});
   CHECK(host_cuda_counts().attributes == before + 2);
+  device.close_stream(s);
+}
+
+TEST_CASE("cuda_kernel: what a kernel declares itself counts as shared memory") {
+  const gpu device;
+  const auto s = device.make_stream();
+  CHECK(message_of([&] { s.launch_kernel(1, full_kernel{}); }).empty());
   device.close_stream(s);
 }
 

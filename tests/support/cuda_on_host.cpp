@@ -115,6 +115,15 @@ std::map<const void*, std::string>& kernel_names() {
   static std::map<const void*, std::string> names;
   return names;
 }
+std::map<const void*, std::size_t> shared_limits;  // of kernels that have opted in
+std::mutex shared_limits_mutex;
+
+// As a GPU, which counts the shared memory that a kernel declares itself, here 1 KiB of each.
+bool fits_shared_limit(const void* kernel, std::size_t bytes) {
+  const std::lock_guard lock(shared_limits_mutex);
+  const auto found = shared_limits.find(kernel);
+  return found == shared_limits.end() ? bytes + 1024 <= 48 * 1024 : bytes <= found->second;
+}
 
 }  // namespace
 
@@ -150,9 +159,11 @@ cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* host) {
   *kernel = reinterpret_cast<cudaKernel_t>(const_cast<void*>(host));
   return cudaSuccess;
 }
-cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3, dim3, void**, std::size_t,
+cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3, dim3, void**, std::size_t shared,
                                cudaStream_t s) {
   auto& state = host_cuda_counts();
+  if (!fits_shared_limit(reinterpret_cast<const void*>(kernel), shared))
+    return result(cudaErrorInvalidValue);
   if (capture_node(s, nullptr)) {
     ++state.captured;
     return result();
@@ -410,8 +421,10 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* ke
 }
 const char* cudaGetErrorName(cudaError_t) { return "an error of the double"; }
 
-cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int) {
+cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute, int value) {
   ++host_cuda_counts().attributes;
+  const std::lock_guard lock(shared_limits_mutex);
+  shared_limits[kernel] = static_cast<std::size_t>(value);
   return result();
 }
 

@@ -85,8 +85,9 @@ __global__ void __launch_bounds__(Kernel::threads, resident_blocks<Kernel>())
   kernel(block);
 }
 
-/// A kernel's shared memory above 48 KiB is an opt-in, once for each kernel and GPU. `allowed` is
-/// the kernel's, by GPU.
+/// A kernel's shared memory above 48 KiB, with what it declares itself (`sum`, `is_last`), is an
+/// opt-in, once for each kernel and GPU. `allowed` is the kernel's, by GPU.
+constexpr std::size_t shared_without_opt_in = 48 * 1024, declared_shared = 1024;  // at most
 constexpr int known_gpus = 64;  // of further ones the limit is set at each launch
 inline void allow_shared_memory(const void* entry, std::size_t bytes,
                                 std::atomic<std::size_t> (&allowed)[known_gpus]) {
@@ -116,9 +117,8 @@ template <class Kernel>
 void launch_cuda_kernel(std::size_t blocks, const Kernel& kernel, cudaStream_t s) {
   static_assert(sizeof(Kernel) <= max_kernel_bytes,
                 "a kernel's parameters are at most 4 KiB: keep arrays in device memory");
-  constexpr std::size_t default_limit = 48 * 1024;
   const std::size_t shared = shared_bytes(kernel);
-  if (shared > default_limit) {
+  if (shared + declared_shared > shared_without_opt_in) {
     static std::atomic<std::size_t> allowed[known_gpus] = {};
     allow_shared_memory(reinterpret_cast<const void*>(&kernel_entry<Kernel>), shared, allowed);
   }

@@ -250,7 +250,7 @@ struct input_gradient_kernel {
         g.store(dx + at.offset);
       } else {
         vec_16b<Out, Size> out;
-        std::copy_n(g.value, Size, out.value);
+        for (int k = 0; k < Size; ++k) out.value[k] = g.value[k];
         out.store(dx + at.offset);
       }
     }

@@ -79,7 +79,7 @@ struct moments_epilogue : Store {
   CORDEE_DEVICE void begin(std::size_t offset, int filter, const Accumulator* sums,
                            thread_state& state) const {
     const vec_16b<number> first = rounded(this->result(offset, filter, sums));
-    std::copy_n(first.value, width, state.origin);
+    for (int i = 0; i < width; ++i) state.origin[i] = first.value[i];
   }
   template <class Accumulator>
   CORDEE_DEVICE void store(std::size_t offset, int filter, const Accumulator* sums,

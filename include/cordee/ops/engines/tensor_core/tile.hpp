@@ -74,7 +74,7 @@ struct accumulator_layout {
                                   const Accumulator (&in)[std::size_t{Width}]) {
     for (int part = 0; part < parts; ++part) {
       Accumulator four[4];
-      std::copy_n(in + 4 * part, 4, four);
+      for (int i = 0; i < 4; ++i) four[i] = in[4 * part + i];
       store_unit(four, sums + offset(row, column + 4 * part));
     }
   }
@@ -84,7 +84,7 @@ struct accumulator_layout {
     for (int part = 0; part < parts; ++part) {
       Accumulator four[4];
       load_unit(sums + offset(row, column + 4 * part), four);
-      std::copy_n(four, 4, out + 4 * part);
+      for (int i = 0; i < 4; ++i) out[4 * part + i] = four[i];
     }
   }
 };
