@@ -111,7 +111,7 @@ def correctness(m):
                       read=json_rows("layers"))
     yield Program("PyTorch's layers", ["python3", "benchmarks/torch_layers.py", m.results / "layers.jsonl"],
                   limit=60, read=json_rows("torch_layers"), skip="" if m.torch else "no PyTorch", libraries=False)
-    for tool, limit in (("memcheck", 60), ("racecheck", 50), ("synccheck", 40), ("initcheck", 40)):
+    for tool, limit in (("memcheck", 60), ("synccheck", 40), ("initcheck", 40), ("racecheck", 120)):
         command = [m.sanitizer, "--tool", tool, "--error-exitcode", 99, "--report-api-errors", "no", tests,
                    "--duration=true", f"--test-case={SMALL_CASES}"]
         if tool in ("synccheck", "racecheck"):  # they report no API errors
