@@ -13,6 +13,7 @@
 // lines: queues, events and captures are one state under one lock.
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <functional>
 #include <map>
@@ -67,7 +68,8 @@ class deferred {
     std::vector<std::unique_ptr<queue>> queues;
     std::mt19937_64 random;
     bool lazy = true;
-    std::size_t launches = 0, replays = 0, waits = 0;
+    std::atomic<std::size_t> launches = 0;  // by the trainer and its courier
+    std::size_t replays = 0, waits = 0;
     const queue* polled = nullptr;  // by is_complete, up to this position
     std::size_t polled_position = 0;
     std::map<std::uintptr_t, std::size_t> allocations;  // device and pinned memory
