@@ -148,6 +148,10 @@ void for_each(S s, std::size_t n, const F& f) {
   s.launch_kernel(detail::device::blocks_for(n, kernel::numbers_per_block), kernel{n, f});
 }
 
+namespace detail::device {
+using cordee::for_each;  // found by kernel_adl_base
+}
+
 namespace detail::ops {
 /// Calls f(0) in one thread.
 template <GpuStream S, class F>
