@@ -34,4 +34,6 @@ TEST_CASE("expect_layers: the file of another network is an error that names wha
                "\"layer2.0.downsample.0\""));
   CHECK(begins(refusal_of(static_cast<random_resnet<tiny_image, 14>*>(nullptr)),
                "step 3 is convolution \"layer2.0.conv1\""));
+  CHECK(begins(refusal_of(static_cast<resnet<8, low_bit_weights<4>, cpu, tiny_image>*>(nullptr)),
+               "step 0, convolution \"conv1\", has weights of 8 bits, the network of 4"));
 }

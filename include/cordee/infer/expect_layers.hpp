@@ -31,9 +31,10 @@ inline bool same_problem(const listed_layer& l, const integer_step& s) {
   return true;
 }
 
-/// Throws error unless the program is one of these layers.
+/// Throws error unless the program is one of these layers, with convolutions of so many bits.
 inline void expect_layers(const integer_program& program, const extent& image,
-                          std::span<const listed_layer> layers, const std::string& path) {
+                          std::span<const listed_layer> layers, int weight_bits,
+                          const std::string& path) {
   const auto refuse = [&](auto... reason) {
     throw error(concat(path, ": a file of another network: ", reason...,
                        "; load it as the network type that saved it, or as any: load(path)"));
@@ -48,6 +49,10 @@ inline void expect_layers(const integer_program& program, const extent& image,
       refuse("step ", i, " is ", layer_names[s.layer.index()], " \"", s.name, "\" with output ",
              describe(s.out()), ", the network has ", layer_names[l.problem.index()], " \"", l.name,
              "\"");
+    const auto* const c = std::get_if<integer_convolution>(&s.layer);
+    if (c != nullptr && c->weight_bits != weight_bits)
+      refuse("step ", i, ", convolution \"", s.name, "\", has weights of ", c->weight_bits,
+             " bits, the network of ", weight_bits);
   }
   if (program.steps.size() != layers.size())
     refuse("it has ", program.steps.size(), " steps, the network ", layers.size());

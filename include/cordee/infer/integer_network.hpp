@@ -82,7 +82,8 @@ class integer_network {
     integer_network loaded = load(path, device);
     const detail::infer::layer_list list = detail::infer::list_layers(
         static_cast<const N*>(nullptr), !loaded.program_.has_batch_norm());
-    detail::infer::expect_layers(loaded.program_, N::input, list.layers(), path);
+    detail::infer::expect_layers(loaded.program_, N::input, list.layers(),
+                                 detail::precision::weight_bits<typename N::precision>, path);
     return loaded;
   }
   /// Writes the file as a whole: under its name is the old one, or all of the new one.
