@@ -9,7 +9,7 @@
 //   lr(e) = (B(e) / B(0))^exponent s(e)
 //
 // At B = N training takes twice the fewest updates and twice the fewest samples
-// (gradient_noise.hpp). N grows as the gradient falls, so the batch does not shrink again. exponent
+// (train/gradient_noise.hpp). N grows as the gradient falls, so the batch does not shrink again. exponent
 // 1: linear rule, which holds for B well below N; 1/2: square root; 0: the batch grows in place of
 // a decay.
 //

@@ -15,8 +15,8 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Rounds on the critical path as in counting_communicator.hpp; messages and bytes that all ranks
-/// sent.
+/// Rounds on the critical path as in testing/counting_communicator.hpp; messages and bytes that all
+/// ranks sent.
 struct simulation {
   critical_path path{};  // to the fiber that ends last
   std::uint64_t rounds = 0, messages = 0, bytes = 0;

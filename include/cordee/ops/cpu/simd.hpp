@@ -67,7 +67,7 @@ template <class To, class From>
 }
 
 /// N::exact and N::nearest of V numbers: the same bits, except that a signalling NaN may become
-/// quiet. The integer arithmetic is that of precision/bf16.hpp and fp16.hpp, which explain it.
+/// quiet. The integer arithmetic is that of precision/bf16.hpp and precision/fp16.hpp.
 template <precision::StorageOnly N, int V>
 struct lane_conversion {
   [[gnu::always_inline]] static vec<float, V> widened(const N* from) {

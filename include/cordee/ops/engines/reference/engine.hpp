@@ -5,7 +5,7 @@
 // Every other engine is tested against it.
 //
 // The code is the same for every device: a body computes one number, a device calls it for each.
-// Sums are computed in double on the CPU, and in wide<N> on a GPU (engines/reference/gpu.hpp).
+// Sums are computed in double on the CPU, and in wide<N> on a GPU (gpu.hpp).
 #pragma once
 
 #include <algorithm>
@@ -214,7 +214,7 @@ void reference_fprop_bytes(const convolution_problem& p, int samples, const In* 
 }  // namespace detail::ops
 
 /// The functions reference_*(..., s) are found by argument-dependent lookup on the stream's type:
-/// above for cpu::stream, in engines/reference/gpu.hpp for GPU streams.
+/// above for cpu::stream, in gpu.hpp for GPU streams.
 struct reference {
   static constexpr std::string_view name = "reference";
 
