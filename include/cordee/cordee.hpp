@@ -151,17 +151,13 @@
 #include <cordee/train/describe.hpp>
 #include <cordee/train/early_stopping.hpp>
 #include <cordee/train/evaluate.hpp>
-#include <cordee/train/gradient_noise.hpp>
 #include <cordee/train/json_lines.hpp>
 #include <cordee/train/kfac.hpp>
-#include <cordee/train/loss_scale.hpp>
 #include <cordee/train/mllog.hpp>
 #include <cordee/train/predict.hpp>
 #include <cordee/train/quantization_report.hpp>
 #include <cordee/train/recalibration.hpp>
 #include <cordee/train/record.hpp>
-#include <cordee/train/run_operations.hpp>
-#include <cordee/train/run_state.hpp>
 #include <cordee/train/step.hpp>
 #include <cordee/train/target_accuracy.hpp>
 #include <cordee/train/tensorboard.hpp>

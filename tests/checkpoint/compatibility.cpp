@@ -62,8 +62,8 @@ template <class O, class S>
 described_run(O, S, trainer_options) -> described_run<O, S>;
 
 constexpr auto tenth = [](double) { return 0.1; };
-run_state trained() {
-  run_state s;
+detail::train::run_state trained() {
+  detail::train::run_state s;
   s.progress = {.step = 7, .applied = 7, .epoch = 2, .previous_learning_rate = 0.1};
   return s;
 }

@@ -166,7 +166,7 @@ TEST_CASE("resume: kfac between two computations of its factors") {
     CHECK(run->state().preconditioner.empty());
     auto feed = synthetic_feed(comm);
     CHECK(run->step(feed.next(), 2).applied);
-    run_state state = run->state();
+    detail::train::run_state state = run->state();
     CHECK_FALSE(state.preconditioner.empty());
     state.preconditioner.pop_back();
     CHECK_THROWS_WITH_AS(run->restore(state), doctest::Contains("of other layers"), usage_error);

@@ -25,7 +25,7 @@ TEST_CASE("state_json: doubles keep every bit, and NaN and infinity are read bac
 
 TEST_CASE("state_json: a state is read back as it was written") {
   constexpr std::int64_t large = (std::int64_t{1} << 53) - 1;
-  run_state s;
+  detail::train::run_state s;
   s.progress = {large, 3, 4, 1.0 / 3, 0.1, 5};
   s.scale = {32768.5f, 17};
   s.fit = {large, 50000, 256, ~std::uint64_t{0}, 1.0 / 3, 9, {0.7, 11, 12, 13}};
@@ -33,7 +33,7 @@ TEST_CASE("state_json: a state is read back as it was written") {
   s.fit.epochs = 2.5;
   s.schedule = {0.1, std::nan("")};
   s.reducer.counters = {1, large};
-  const run_state back = to_run_state(nlohmann::json::parse(to_json(s).dump()));
+  const detail::train::run_state back = to_run_state(nlohmann::json::parse(to_json(s).dump()));
   CHECK(back.progress == s.progress);
   CHECK((back.fit.noise == s.fit.noise && back.fit.epochs == 2.5));
   CHECK(back.scale == s.scale);
@@ -48,7 +48,7 @@ TEST_CASE("state_json: a state is read back as it was written") {
 
 TEST_CASE("state_json: what no run can have is refused, with its name") {
   const auto refusal = [](const char* name, const nlohmann::json& value) {
-    run_state state;
+    detail::train::run_state state;
     state.fit.global_batch = 1;
     nlohmann::json j = to_json(state);
     (j.contains(name) ? j : j["in_epoch"])[name] = value;
@@ -72,7 +72,7 @@ TEST_CASE("state_json: what no run can have is refused, with its name") {
   }
   for (const double scale : {0.0, -1.0, 1e300, double{NAN}, double{INFINITY}})
     CHECK(refusal("loss_scale", to_json(scale)).starts_with("\"loss_scale\" is "));
-  nlohmann::json counts = to_json(run_state{});
+  nlohmann::json counts = to_json(detail::train::run_state{});
   counts["samples"] = 7;
   CHECK_THROWS_WITH(to_run_state(counts),
                     "\"update\" is 0 of a global batch of 0, which no loader can have");
@@ -82,18 +82,18 @@ TEST_CASE("state_json: what no run can have is refused, with its name") {
   CHECK_FALSE(refusal("loader_seed", 0.5).empty());
   nlohmann::json deep;
   for (int k = 0; k < 1'000'000; ++k) deep = nlohmann::json::array({std::move(deep)});
-  nlohmann::json nested = to_json(run_state{});
+  nlohmann::json nested = to_json(detail::train::run_state{});
   nested["step"] = std::move(deep);
   CHECK_THROWS_WITH(to_run_state(nested), "a state has an array where an integer is expected");
   CHECK_FALSE(refusal("reducer", nlohmann::json::array({1, 0.5})).empty());
-  nlohmann::json incomplete = to_json(run_state{});
+  nlohmann::json incomplete = to_json(detail::train::run_state{});
   incomplete.erase("round");
   CHECK_THROWS(to_run_state(incomplete));
 }
 
 TEST_CASE("state_json: a type's name is the same in builds of other instruction sets") {
-  CHECK(type_name<run_state>() == "run_state");
-  const std::string two = type_name<std::pair<run_state, std::pair<segment, int>>>();
-  CHECK(two == "std::pair<run_state, std::pair<segment, int> >");
+  CHECK(type_name<step_info>() == "step_info");
+  const std::string two = type_name<std::pair<step_info, std::pair<segment, int>>>();
+  CHECK(two == "std::pair<step_info, std::pair<segment, int> >");
   CHECK(type_name<detail::train::progress>() == "detail::train::progress");
 }

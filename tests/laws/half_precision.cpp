@@ -261,7 +261,7 @@ TEST_CASE("half precision: a loss scale that overflows fp16 is halved until step
       int skipped = 0;
       for (int k = 0; k < 16; ++k) {
         const auto before = copy(run.weights());
-        const step_outcome out = run.step(feed.next(), k);
+        const detail::train::step_outcome out = run.step(feed.next(), k);
         as_expected = as_expected && out.loss_scale == scale && std::isfinite(out.train.loss);
         if (!out.applied) {
           ++skipped;

@@ -121,7 +121,7 @@ TEST_CASE("adversarial: a resumed run goes on with equal bits, by stale weights 
       second.look_ahead(micro);  // what it has begun is of other weights
       std::copy(run.weights().begin(), run.weights().end(), second.weights().begin());
       std::copy(run.slot(0).begin(), run.slot(0).end(), second.slot(0).begin());
-      const run_state state = run.state();
+      const detail::train::run_state state = run.state();
       CHECK(state.model.empty() == !is_stale);
       second.restore(state);
       const double loss = run.step(micro, feed.epoch(3)).train.loss;
@@ -151,7 +151,7 @@ TEST_CASE("adversarial: an evaluation of averaged weights leaves the stale ones"
 TEST_CASE("adversarial: saved stale weights of another network are refused") {
   model net;
   trainer run{net, sgd{}, steady, solo{}};
-  run_state state = run.state();
+  detail::train::run_state state = run.state();
   state.model.pop_back();
   CHECK(contains(error_message([&] { run.restore(state); }), "are of another network"));
 }

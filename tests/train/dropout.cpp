@@ -84,7 +84,7 @@ TEST_CASE("dropout: a restored run goes on with the same bits") {
   loader feed{images, self_comm{}, {.global_batch = 12, .seed = 5}};
   loader again{images, self_comm{}, {.global_batch = 12, .seed = 5}};
   first.fit(feed, 1);
-  const run_state state = first.state();
+  const detail::train::run_state state = first.state();
   const auto weights = copy(first.weights());
   const auto momentum = copy(first.slot(0));
   std::copy(weights.begin(), weights.end(), second.weights().begin());

@@ -236,7 +236,7 @@ TEST_CASE("fit: a restored run seeks its loader, and goes on with skips and sums
   trainer run{model, sgd{}, steady, solo{}};
   toy_loader feed;
   run.fit(feed, 1.5);
-  run_state state = run.state();
+  detail::train::run_state state = run.state();
   CHECK((state.fit.update == 15 && state.fit.samples == 10 && state.fit.global_batch == 1));
   state.fit.skipped = 4;
   struct seeking : toy_loader {

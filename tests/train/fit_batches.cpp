@@ -136,7 +136,7 @@ TEST_CASE("fit: a run that stops in any stage goes on to the bit") {
         trainer a{before, plain, schedule, ring{comm}}, b{after, plain, schedule, ring{comm}};
         auto feed = staged_feed(comm, growing);
         a.fit(feed, stop);
-        const run_state state = a.state();
+        const detail::train::run_state state = a.state();
         std::copy(a.weights().begin(), a.weights().end(), b.weights().begin());
         b.restore(state);
         auto fresh = staged_feed(comm, growing);
@@ -157,7 +157,7 @@ TEST_CASE(
     trainer run{model, sgd{}, schedule, solo{}};
     auto feed = staged_feed(rank_stub{}, growing);
     run.fit(feed, stop);
-    const run_state state = run.state();
+    const detail::train::run_state state = run.state();
     const auto refusal = [&](const batch_schedule& stages, std::int64_t batch) {
       run.restore(state);
       auto other = staged_feed(rank_stub{}, stages, batch);

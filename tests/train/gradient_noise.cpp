@@ -53,7 +53,7 @@ double first_square(double shift) {
 }
 
 struct keep_noise {
-  std::vector<gradient_noise>* out;
+  std::vector<detail::train::gradient_noise>* out;
   void step(const step_record& r) { out->push_back(r.noise); }
 };
 
@@ -81,7 +81,7 @@ TEST_CASE("noise_estimate: golden, and exactly the sample covariance of single s
 }
 
 TEST_CASE("gradient_noise: averages without bias, the golden trade-off, and what it says") {
-  gradient_noise noise;
+  detail::train::gradient_noise noise;
   CHECK(describe(noise, 256) == "not measured yet");
   for (int k = 0; k < 5; ++k) {
     noise.add({1, 128});
@@ -96,11 +96,11 @@ TEST_CASE("gradient_noise: averages without bias, the golden trade-off, and what
   CHECK(contains(describe(noise, 32), "more workers pay up to about a batch of 128"));
   CHECK(contains(describe(noise, 256), "more workers have stopped to pay at about a batch of 128"));
   // Two steps of nearly equal weight: half of their difference.
-  gradient_noise two;
+  detail::train::gradient_noise two;
   two.add({1, 0});
   two.add({3, 0});
   CHECK(two.squared_gradient_error() == relative(1, 1e-3));
-  gradient_noise drowned;
+  detail::train::gradient_noise drowned;
   drowned.add({-1, 5});
   CHECK(std::isnan(drowned.scale()));
   CHECK(contains(describe(drowned, 256), "not known yet"));
@@ -113,7 +113,7 @@ TEST_CASE("gradient_noise: its standard errors are those of the averages, over m
   double g = 0, gg = 0, r = 0, rr = 0, predicted_g = 0, predicted_r = 0;
   for (int run = 0; run < runs; ++run) {
     random_sequence random(5, purpose::test, 1, static_cast<std::uint64_t>(run));
-    gradient_noise noise;
+    detail::train::gradient_noise noise;
     for (int k = 0; k < steps; ++k) {
       const double shared = random.normal();
       noise.add({10 + shared + random.normal(), 100 - 5 * shared + 5 * random.normal()});
@@ -148,12 +148,13 @@ TEST_CASE("trainer: the noise of a toy with known covariance, golden, on all ran
            quadratic<fp64> model{.shift = 0.25 * (comm.rank() - 0.5 * (ranks - 1))};
            trainer run{model, sgd{}, steady, ring{comm}, measured};
            toy_loader feed{.rank_count = ranks};
-           std::vector<gradient_noise> out;
+           std::vector<detail::train::gradient_noise> out;
            run.fit(feed, 1, keep_noise{&out});
            out.push_back(run.fit_state().noise);
            return out;
          })) {
-      for (const gradient_noise& n : noises) CHECK(n.trace() == relative(trace, 1e-11));
+      for (const detail::train::gradient_noise& n : noises)
+        CHECK(n.trace() == relative(trace, 1e-11));
       if (noises.size() > 1)  // rank 0
         CHECK(noises[0].squared_gradient() == relative(mean - trace / ranks, 1e-11));
     }
@@ -179,7 +180,7 @@ TEST_CASE("trainer: ranks with other shares count by the mean of 1/samples") {
   }
   const detail::train::noise_estimate e =
       detail::train::noise_estimate::of(own, 1 / inverse, first_square(center), 6);
-  for (const gradient_noise& n : by_rank) {
+  for (const detail::train::gradient_noise& n : by_rank) {
     CHECK(n.trace() == relative(e.trace, 1e-11));
     CHECK(n.squared_gradient() == relative(e.squared_gradient, 1e-11));
   }
@@ -197,8 +198,9 @@ TEST_CASE(
       run.fit(feed, 1);
       const auto& averages = run.fit_state().noise.averages;
       CHECK(run.fit_state().noise.empty() == !measures);
-      if (measures) CHECK(averages[0] == relative(1 - std::pow(gradient_noise::beta, 9), 1e-13));
-      const step_outcome out = run.step(std::array{one_each(3)}, 1);
+      if (measures)
+        CHECK(averages[0] == relative(1 - std::pow(detail::train::gradient_noise::beta, 9), 1e-13));
+      const detail::train::step_outcome out = run.step(std::array{one_each(3)}, 1);
       CHECK((out.squared_local_norm > 0) == measures);  // not computed when off
       return numbers(run.weights(), 0);
     });

@@ -18,7 +18,7 @@ namespace {
 
 /// Loss scaling as in fp16, in a precision that does not round scaled values.
 template <class P>
-struct scaled : P {
+struct loss_scaled : P {
   static constexpr bool scales_loss = true;
 };
 
@@ -27,7 +27,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 }  // namespace
 
 TEST_CASE("loss_scale: the golden trace, infinities at steps 0, 1 and 6, interval 3") {
-  const loss_scaling options{.interval = 3};
+  const detail::train::loss_scaling options{.interval = 3};
   detail::train::loss_scale s{65536};
   const std::vector<bool> finite{false, false, true, true, true, true, false, true, true, true};
   const std::vector<float> values{32768, 16384, 16384, 16384, 32768,
@@ -48,11 +48,12 @@ TEST_CASE("loss_scale: growth stops before infinity, and the count restarts") {
 }
 
 TEST_CASE("loss_scaling: options without meaning are rejected") {
-  for (const loss_scaling& wrong :
-       {loss_scaling{.initial = 0}, loss_scaling{.initial = infinity},
-        loss_scaling{.initial = 1e39}, loss_scaling{.initial = 1e-46},
-        loss_scaling{.initial = 1e-40}, loss_scaling{.growth = 0.5}, loss_scaling{.backoff = 0},
-        loss_scaling{.backoff = 2}, loss_scaling{.interval = 0}})
+  for (const detail::train::loss_scaling& wrong :
+       {detail::train::loss_scaling{.initial = 0}, detail::train::loss_scaling{.initial = infinity},
+        detail::train::loss_scaling{.initial = 1e39}, detail::train::loss_scaling{.initial = 1e-46},
+        detail::train::loss_scaling{.initial = 1e-40}, detail::train::loss_scaling{.growth = 0.5},
+        detail::train::loss_scaling{.backoff = 0}, detail::train::loss_scaling{.backoff = 2},
+        detail::train::loss_scaling{.interval = 0}})
     CHECK(contains(error_message([&] { wrong.check(); }), "loss_scaling: "));
   for (const double least_and_most : {0x1p-126, 0x1p127}) {
     const detail::train::loss_scale s =
@@ -66,7 +67,7 @@ TEST_CASE("trainer: a loss scaled by powers of two trains to the same bits") {
   for (const int ranks : {1, 2, 3, 5, 8}) {
     on_ranks(ranks, [](threads comm) {
       quadratic<fp64> plain;
-      quadratic<scaled<fp64>> half;
+      quadratic<loss_scaled<fp64>> half;
       plain.shift = half.shift = 0.1 * comm.rank();
       const auto optimizer = lars{.trust_coefficient = 0.1};
       trainer a{plain, optimizer, constant{0.1}, ring{comm}};
@@ -86,7 +87,7 @@ TEST_CASE("trainer: a loss scaled by powers of two trains to the same bits") {
 TEST_CASE("trainer: an overflow on one rank makes all ranks skip the step and halve their scales") {
   for (const int ranks : {1, 2, 3, 5, 8}) {
     on_ranks(ranks, [](threads comm) {
-      quadratic<scaled<fp64>> m;
+      quadratic<loss_scaled<fp64>> m;
       if (comm.rank() == comm.size() / 2) m.poisons = {{1, 2, infinity}, {2, 0, infinity}};
       trainer run{m, sgd{}, constant{0.1}, ring{comm}};
       const batch<cpu> one = one_each(comm.size());
@@ -106,7 +107,7 @@ TEST_CASE("trainer: an overflow on one rank makes all ranks skip the step and ha
 
 TEST_CASE("trainer: with local_steps each rank has its own loss scale") {
   on_ranks(2, [](threads comm) {
-    quadratic<scaled<fp64>> m;
+    quadratic<loss_scaled<fp64>> m;
     if (comm.rank() == 1) m.poisons = {{0, 2, infinity}};
     trainer run{m, local_steps{sgd{}, 2}, constant{0.1}, ring{comm}};
     const batch<cpu> one = one_each(2);
@@ -117,7 +118,7 @@ TEST_CASE("trainer: with local_steps each rank has its own loss scale") {
 }
 
 TEST_CASE("trainer: overflow in every step ends the run with the tensor's name") {
-  quadratic<scaled<fp64>> m;
+  quadratic<loss_scaled<fp64>> m;
   for (int k = 0; k < 9; ++k) m.poisons.push_back({k, 2, infinity});
   trainer run{m, sgd{}, constant{0.1}, solo{}, {.max_nonfinite_steps = 5}};
   const batch<cpu> one = one_each(1);

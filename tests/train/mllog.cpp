@@ -97,7 +97,7 @@ TEST_CASE("mllog: the lines of a run, in the order of MLPerf's rules") {
   const folder here;
   const char* const named = std::getenv("CORDEE_MLLOG_FILE");  // tests/scripts/mlperf_checker.py
   const std::string file = named != nullptr ? named : here.file("log");
-  mllog_options options;
+  detail::train::mllog_options options;
   if (named != nullptr)
     options = {.organization = "a \"quoted\" name\\",
                .division = "closed",

@@ -10,7 +10,7 @@ using namespace cordee;
 
 TEST_CASE("progress: counts steps, exchanges, and learning rates of applied steps") {
   detail::train::progress p;
-  step_outcome outcome{.info = p.at(0, 0.5)};
+  detail::train::step_outcome outcome{.info = p.at(0, 0.5)};
   p.advance(outcome, true);
   CHECK((p.step == 1 && p.applied == 1 && p.round == 1 && p.nonfinite_steps == 0));
   outcome = {.info = p.at(1, 0.25), .applied = false};

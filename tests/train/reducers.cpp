@@ -95,7 +95,7 @@ TEST_CASE("compressed: a skipped step clears the error feedback, and training co
                        compressed{ring{comm}, fp16{}}};
            bool has_feedback = false, cleared = true, finite = true;
            for (int k = 0; k < 8; ++k) {
-             const step_outcome out = run.step(std::array{one_each(3)}, k);
+             const detail::train::step_outcome out = run.step(std::array{one_each(3)}, k);
              finite = finite && out.applied == (k != 4);
              for (const float e : run.reducer_slot(0)) {
                if (k == 3) has_feedback = has_feedback || e != 0;

@@ -42,7 +42,7 @@ auto planes_of(Run& run) {
 }
 
 template <class Run>
-auto trace_of(Run& run, const step_outcome& out) {
+auto trace_of(Run& run, const detail::train::step_outcome& out) {
   trace<typename Run::Real> t;
   for (const auto& plane : planes_of(run)) t.planes.push_back(copy(plane));
   t.outcome = {static_cast<double>(out.info.step),
@@ -79,7 +79,7 @@ std::string resumed_difference(const Make& make, const Train& train, int before,
   using Run = std::remove_cvref_t<decltype(*make())>;
   using Real = typename Run::Real;
   std::vector<std::vector<Real>> planes;
-  run_state state;
+  detail::train::run_state state;
   const auto go_on = [&](Run& run) {
     std::vector<trace<Real>> traces;
     for (int k = before; k < before + after; ++k) traces.push_back(trace_of(run, train(run, k)));
@@ -101,7 +101,7 @@ std::string resumed_difference(const Make& make, const Train& train, int before,
   for (std::size_t p = 0; p < targets.size(); ++p)
     std::copy(planes[p].begin(), planes[p].end(), targets[p].begin());
   run->restore(state);
-  const run_state restored = run->state();
+  const detail::train::run_state restored = run->state();
   std::array<double, 1> barrier{};  // an asynchronous server is read before any rank pushes
   allreduce_host(run->comm(), barrier, reduce_op::sum);
   if (!(restored.progress == state.progress && restored.scale == state.scale &&

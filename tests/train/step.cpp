@@ -39,14 +39,14 @@ struct slow_start : self_comm {
 }  // namespace
 
 TEST_CASE("step_outcome: finite() requires an applied step without a zeroed bucket") {
-  CHECK(step_outcome{}.finite());
-  CHECK_FALSE(step_outcome{.applied = false}.finite());
-  CHECK_FALSE(step_outcome{.zeroed_buckets = 1}.finite());
+  CHECK(detail::train::step_outcome{}.finite());
+  CHECK_FALSE(detail::train::step_outcome{.applied = false}.finite());
+  CHECK_FALSE(detail::train::step_outcome{.zeroed_buckets = 1}.finite());
 }
 
 TEST_CASE("throw_nonfinite: the message has tensor, step, learning rate, loss scale and remedy") {
-  const step_outcome last{.info = {.step = 7, .epoch = 1.5, .learning_rate = 0.25},
-                          .loss_scale = 0.5};
+  const detail::train::step_outcome last{.info = {.step = 7, .epoch = 1.5, .learning_rate = 0.25},
+                                         .loss_scale = 0.5};
   const std::string message = support::error_message(
       [&] { detail::train::throw_nonfinite(20, "conv1.weight", last, true); });
   for (const char* part :

@@ -34,7 +34,7 @@ TEST_CASE("exact: a step with a NaN changes no bit of weights, slots and counter
         bool held = true;
         for (int k = 0; k < 5; ++k) {
           const auto weights = copy(run.weights()), slot = copy(run.slot(0));
-          const step_outcome out = run.step(std::array{one_each(ranks)}, k);
+          const detail::train::step_outcome out = run.step(std::array{one_each(ranks)}, k);
           held = held && out.applied == (k != 2) && out.info.step == k;
           if (k == 2)  // statistics included: the whole plane
             held = held && same_bits(weights, copy(run.weights())) &&
@@ -91,7 +91,7 @@ TEST_CASE("mixing: a bucket with a NaN counts as zero on its rank; the others ar
                 learning_rates({0.1}),
                 gossip{comm},
                 {.bucket_bytes = 512}};
-    const step_outcome out = run.step(std::array{one_each(ranks)}, 0);
+    const detail::train::step_outcome out = run.step(std::array{one_each(ranks)}, 0);
     CHECK(out.applied);
     CHECK(out.zeroed_buckets == (comm.rank() == 1 ? 1 : 0));
     CHECK(run.statistics()[0] == (comm.rank() == 1 ? 0 : 1));
@@ -117,7 +117,7 @@ TEST_CASE("local_steps: a rank skips its own step and takes part in the next ave
     trainer run{model, local_steps{sgd{.momentum = 0}, 2}, learning_rates({0.1, 0.1}), ring{comm}};
     std::vector<double> first;
     for (int k = 0; k < 2; ++k) {
-      const step_outcome out = run.step(std::array{one_each(2)}, k);
+      const detail::train::step_outcome out = run.step(std::array{one_each(2)}, k);
       CHECK(out.applied == !(k == 1 && comm.rank() == 1));
       CHECK(run.statistics()[0] == (k == 1 && comm.rank() == 1 ? 1 : k + 1));
       first.push_back(run.weights()[0]);

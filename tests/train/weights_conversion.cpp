@@ -37,7 +37,7 @@ struct loaded {
   std::vector<std::string> unread;
 };
 template <class Net>
-auto load_on(int ranks, const std::string& path, load_options options) {
+auto load_on(int ranks, const std::string& path, detail::train::load_options options) {
   return on_ranks(ranks, [&](threads comm) {
     Net net;
     trainer run{net, sgd{}, slow_rate, ring{comm}, {.seed = 8}};

@@ -112,7 +112,7 @@ inline std::string describe(const nlohmann::json& j) {
 
 /// A schedule that does not follow the loss gives the last step the learning rate that it had.
 template <class Run>
-std::string learning_rate_change(const run_state& saved, Run& run) {
+std::string learning_rate_change(const train::run_state& saved, Run& run) {
   using S = std::remove_cvref_t<decltype(run.schedule())>;
   const auto& last = saved.progress;
   if constexpr (!schedule::AdaptiveSchedule<S>)
@@ -127,7 +127,7 @@ std::string learning_rate_change(const run_state& saved, Run& run) {
 /// Throws error, with the first difference, unless the described run can go on as `run`. Returns a
 /// line for each difference that changes bits but not what the numbers mean.
 template <class Run>
-std::string expect_compatible(const nlohmann::json& saved, const run_state& state, Run& run,
+std::string expect_compatible(const nlohmann::json& saved, const train::run_state& state, Run& run,
                               const std::string& path) {
   const auto own = describe_run(run);
   if (saved.at("format").template get<int>() > format)

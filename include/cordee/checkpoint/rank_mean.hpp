@@ -69,12 +69,12 @@ std::string rank_change(int saved, Run& run) {
 
 /// The state with which every rank goes on: that of the rank which has applied most steps, and the
 /// smallest loss scale. Requires at least one.
-inline run_state merged_state(std::span<const run_state> by_rank) {
-  const auto fewer = [](const run_state& a, const run_state& b) {
+inline train::run_state merged_state(std::span<const train::run_state> by_rank) {
+  const auto fewer = [](const train::run_state& a, const train::run_state& b) {
     return a.progress.applied < b.progress.applied;
   };
-  run_state merged = *std::max_element(by_rank.begin(), by_rank.end(), fewer);
-  for (const run_state& s : by_rank)
+  train::run_state merged = *std::max_element(by_rank.begin(), by_rank.end(), fewer);
+  for (const train::run_state& s : by_rank)
     if (s.scale.value < merged.scale.value) merged.scale = s.scale;
   merged.preconditioner.clear();  // of one rank's layers
   return merged;

@@ -33,7 +33,7 @@ struct whole_checkpoint {
   std::optional<io::tensor_file> common;
   /// This rank's; if another number of ranks saved, those of all of them on rank 0.
   std::vector<io::tensor_file> own;
-  run_state state;
+  train::run_state state;
 
   [[nodiscard]] int ranks() const { return run.at("ranks").get<int>(); }
 };
@@ -59,7 +59,7 @@ inline whole_checkpoint read_whole(const std::string& folder, int rank, int rank
     c.common = io::tensor_file::open(folder + "/" + std::string(common_file));
   }
   const bool same = c.ranks() == ranks;
-  std::vector<run_state> states;
+  std::vector<train::run_state> states;
   for (int r = same ? rank : 0; r < (same ? rank + 1 : c.ranks()); ++r) {
     if (same || rank == 0) expect_checksum(folder, rank_file(r), checksums);
     const io::tensor_file file = io::tensor_file::open(folder + "/" + rank_file(r));

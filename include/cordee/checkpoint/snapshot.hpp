@@ -68,7 +68,7 @@ void visit_numbers(State& state, const F& f) {
 }
 inline std::size_t count_numbers(const io::tensor_file& file) {
   std::size_t count = 0;
-  const run_state names;
+  const train::run_state names;
   visit_numbers(names, [&](const char* name, const auto&) { count += file.contains(name); });
   return count;
 }
@@ -172,7 +172,7 @@ class snapshot {
   }
 
   int rank_;
-  run_state state_;
+  train::run_state state_;
   nlohmann::json run_;
   D device_;
   typename D::stream stream_;
@@ -225,10 +225,10 @@ void read_planes(Run& run, const io::tensor_file& file, bool common) {
 }
 
 /// This rank's state. Throws a std::exception for a file without one.
-inline run_state read_state(const io::tensor_file& file) {
+inline train::run_state read_state(const io::tensor_file& file) {
   for (const auto& [key, value] : file.metadata())
     if (key == "state") {
-      run_state state = to_run_state(nlohmann::json::parse(value));
+      train::run_state state = to_run_state(nlohmann::json::parse(value));
       visit_numbers(state, [&](const char* name, std::vector<double>& x) {
         const io::tensor_entry* const e = file.find(name);
         if (e == nullptr) return;

@@ -72,7 +72,7 @@ inline void read_count(const nlohmann::json& j, const char* name, auto& out) {
 }
 
 /// One rank's state but the numbers that are tensors (snapshot.hpp).
-inline nlohmann::json to_json(const run_state& s) {
+inline nlohmann::json to_json(const train::run_state& s) {
   nlohmann::json schedule = nlohmann::json::array();
   for (const double x : s.schedule) schedule.push_back(to_json(x));
   nlohmann::json noise = nlohmann::json::array();
@@ -104,8 +104,8 @@ inline nlohmann::json to_json(const run_state& s) {
 
 /// The inverse. Throws a std::exception where a member is missing, of another type, or not what a
 /// run can have.
-inline run_state to_run_state(const nlohmann::json& j) {
-  run_state s;
+inline train::run_state to_run_state(const nlohmann::json& j) {
+  train::run_state s;
   read_count(j, "step", s.progress.step);
   read_count(j, "applied", s.progress.applied);
   read_count(j, "round", s.progress.round);

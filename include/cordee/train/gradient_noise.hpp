@@ -40,7 +40,6 @@ struct noise_estimate {
             (squared_local - squared_mean) / (1 / b - 1 / batch)};
   }
 };
-}  // namespace detail::train
 
 /// Moving averages over steps, a part of the run's state.
 struct gradient_noise {
@@ -51,7 +50,7 @@ struct gradient_noise {
   std::array<double, 7> averages{};
   bool operator==(const gradient_noise&) const = default;
 
-  void add(const detail::train::noise_estimate& e) {
+  void add(const noise_estimate& e) {
     const double g = e.squared_gradient, s = e.trace;
     const std::array now{1.0, g, s, g * g, s * s, g * s};
     for (std::size_t k = 0; k < now.size(); ++k)
@@ -69,15 +68,13 @@ struct gradient_noise {
   }
   /// Standard errors of the two means and, to first order, of their ratio, if steps were
   /// independent; 0 after a single step.
-  [[nodiscard]] double squared_gradient_error() const {
-    return detail::core::sqrt(covariance(3, 1, 1));
-  }
-  [[nodiscard]] double trace_error() const { return detail::core::sqrt(covariance(4, 2, 2)); }
+  [[nodiscard]] double squared_gradient_error() const { return core::sqrt(covariance(3, 1, 1)); }
+  [[nodiscard]] double trace_error() const { return core::sqrt(covariance(4, 2, 2)); }
   [[nodiscard]] double scale_error() const {
     const double r = scale();
     const double variance =
         covariance(4, 2, 2) - 2 * r * covariance(5, 1, 2) + r * r * covariance(3, 1, 1);
-    return detail::core::sqrt(std::max(variance, 0.0)) / squared_gradient();
+    return core::sqrt(std::max(variance, 0.0)) / squared_gradient();
   }
 
   /// Updates and samples that training at this batch takes, relative to the fewest.
@@ -108,5 +105,7 @@ std::string describe(const gradient_noise& noise, std::convertible_to<double> au
                                       : "more workers have stopped to pay at about a batch of ",
                 noise.scale());
 }
+
+}  // namespace detail::train
 
 }  // namespace cordee::inline CORDEE_ABI

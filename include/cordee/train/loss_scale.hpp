@@ -20,6 +20,8 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+namespace detail::train {
+
 /// growth = backoff = 1 keeps the initial scale.
 struct loss_scaling {
   double initial = 65536;
@@ -32,14 +34,11 @@ struct loss_scaling {
     using single = std::numeric_limits<float>;  // the type of S and of 1/S
     expects(initial >= single::min() && initial <= single::max(),
             "loss_scaling: initial must be a positive normal number of single precision");
-    expects(growth >= 1 && detail::core::isfinite(growth),
-            "loss_scaling: growth must be 1 or more");
+    expects(growth >= 1 && core::isfinite(growth), "loss_scaling: growth must be 1 or more");
     expects(backoff > 0 && backoff <= 1, "loss_scaling: backoff must be above 0 and at most 1");
     expects(interval > 0, "loss_scaling: interval must be a positive number of steps");
   }
 };
-
-namespace detail::train {
 
 /// S, and the number of finite steps in a row since it last changed.
 struct loss_scale {

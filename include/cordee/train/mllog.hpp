@@ -33,6 +33,8 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+namespace detail::train {
+
 /// What the run cannot provide itself.
 struct mllog_options {
   std::string benchmark = "resnet", organization = "unknown", platform = "unknown";
@@ -44,8 +46,6 @@ struct mllog_options {
   /// Further keys, such as those of the schedule: {{"lars_opt_base_learning_rate", 29}}.
   std::vector<std::pair<std::string, double>> values{};
 };
-
-namespace detail::train {
 
 /// A resumed run appends, and the lines of updates that it repeats are removed first: the log is
 /// that of one run. A further fit with the same object is another run in the same file. Throws

@@ -67,8 +67,9 @@ struct step_record {
   double grad_norm = 0;          // |g| of the exact mean, or
   bool grad_norm_local = false;  // root mean square over ranks of their own |g|
   std::int64_t skipped = 0;      // steps skipped since the start, summed over ranks
-  gradient_noise noise{};        // averages so far, if trainer_options::measure_gradient_noise
-  double seconds = 0;            // since the run began, by rank 0's clock
+  detail::train::gradient_noise
+      noise{};         // averages so far, if trainer_options::measure_gradient_noise
+  double seconds = 0;  // since the run began, by rank 0's clock
   // Seconds of this update, means over ranks: waiting for the loader, and for the exchange after
   // backward's end. The latter where threads of the host exchange what is in its memory.
   double input_wait = 0;

@@ -14,14 +14,14 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+namespace detail::train {
+
 /// What `load` reads of a file.
 struct load_options {
   /// False: all but the last layer, which keeps its weights of before, whatever the file has under
   /// its names. For fine-tuning on other classes.
   bool classifier = true;
 };
-
-namespace detail::train {
 
 /// Base of the trainer `Run`, whose members these are. All are collective, and throw on every rank
 /// when one fails.

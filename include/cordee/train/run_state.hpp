@@ -78,19 +78,15 @@ struct fit_state {
   void (*expect_same)(const fit_state& saved, const fit_state& own, double epochs) = nullptr;
 };
 
-}  // namespace detail::train
-
 /// Beside the planes all that a run needs to go on with the same bits; of one rank.
 struct run_state {
-  detail::train::progress progress;
-  detail::train::loss_scale scale;
-  detail::train::fit_state fit;
+  train::progress progress;
+  loss_scale scale;
+  fit_state fit;
   std::vector<double> schedule;
   reducer_state reducer;
   std::vector<double> preconditioner, model;
 };
-
-namespace detail::train {
 
 template <class P>
 concept HasPreconditionerState = requires(P p, const run_state& state) {

@@ -49,11 +49,13 @@ struct trainer_options {
   /// Of the initial weights and of dropout.
   std::uint64_t seed = 0;
   /// For precisions that scale their loss (fp16).
-  cordee::loss_scaling loss_scaling{};
+  detail::train::loss_scaling loss_scaling{};
   /// Tensors whose names begin with one of these keep their bits, as their batch norms' running
   /// statistics do (frozen_layers.hpp): "conv1, bn1, layer1".
   detail::train::frozen_layers freeze{};
 };
+
+namespace detail::train {
 
 /// One step, as seen by this rank.
 struct step_outcome {
@@ -70,8 +72,6 @@ struct step_outcome {
   /// Whether every element of the gradient was finite.
   [[nodiscard]] bool finite() const { return applied && zeroed_buckets == 0; }
 };
-
-namespace detail::train {
 
 /// The largest bucket on device D over the transport T, and what has decided it.
 struct bucket_limit {

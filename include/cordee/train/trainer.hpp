@@ -88,7 +88,8 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   /// weights change. Collective; throws on every rank when one fails, and then weights and slots
   /// may be those of half a step.
   template <std::invocable F = detail::train::no_work>
-  step_outcome step(std::span<const batch<device>> micro, double epoch, const F& meanwhile = {}) {
+  detail::train::step_outcome step(std::span<const batch<device>> micro, double epoch,
+                                   const F& meanwhile = {}) {
     return abort_peers_on_throw([&] { return take_step(micro, epoch, meanwhile); });
   }
 
@@ -106,13 +107,13 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   }
 
   /// What changes from step to step beside the planes. Collective: no rank may be in a step.
-  [[nodiscard]] run_state state() {
+  [[nodiscard]] detail::train::run_state state() {
     if constexpr (detail::nn::HasModelState<M>) state_.model = model_.state(packed_parameters_);
     return detail::train::collect_state<Real>(state_, schedule_, reducer_,
                                               exchange_.preconditioner());
   }
   /// Continues at `state`, with planes written before; the next fit seeks its loader. Collective.
-  void restore(const run_state& state) {
+  void restore(const detail::train::run_state& state) {
     detail::train::restore_policies<Real>(state, schedule_, reducer_, exchange_.preconditioner());
     state_ = {state.progress, state.scale, detail::train::to_resume(state.fit), {}, {}, {}, {}};
     gradient_scaler_.restore(device_, stream_);
@@ -155,8 +156,8 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
       !exact || precision::scales_loss || O::norms == norms_needed::before_accept;
   using graph_section = detail::train::graph_section;
 
-  [[gnu::cold]] step_outcome take_step(std::span<const batch<device>> micro, double epoch,
-                                       const auto& meanwhile) {
+  [[gnu::cold]] detail::train::step_outcome take_step(std::span<const batch<device>> micro,
+                                                      double epoch, const auto& meanwhile) {
     begin_step(epoch, micro);
     const bool joined = !micro.empty() && graph_cache_.joins(exchange_.blocks_host());
     for (std::size_t i = 0; i < micro.size(); ++i) {
@@ -288,9 +289,9 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   detail::train::planes<Real, device, O, R> planes_;
   typename M::packed_parameters packed_parameters_;
   detail::train::readback<M> readback_;
-  run_state state_;
+  detail::train::run_state state_;
   detail::train::gradient_scaler<precision, device> gradient_scaler_;
-  step_outcome out_;  // of this step
+  detail::train::step_outcome out_;  // of this step
   detail::train::graph_cache<M, O, R> graph_cache_;
   // Last: its thread is joined before what it uses is destroyed.
   detail::train::bucket_exchange<M, O, R> exchange_;
