@@ -2,6 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A network with adversarial images under the trainer.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -12,6 +19,7 @@
 #include <cordee/optim/lars.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/optim/weight_average.hpp>
+#include <cordee/precision/fp64.hpp>
 #include <cordee/schedule/constant.hpp>
 #include <cordee/train/describe.hpp>
 #include <cordee/train/trainer.hpp>
@@ -171,4 +179,78 @@ TEST_CASE("adversarial: the network that is evaluated is saved alone, and a plai
     CHECK(second.evaluate(data, {}).loss == run.evaluate(data, {}).loss);
     return 0;
   });
+}
+
+namespace {
+
+using net64 = resnet<8, fp64, cpu, small>;
+
+// Of one update: what a batch norm has learned and what it has seen.
+struct norms_after_update {
+  std::vector<double> scales, statistics;
+};
+/// Of segments whose names begin with `prefix`, in the plane's order.
+template <class Run>
+norms_after_update norms_of(Run& run, std::string_view prefix) {
+  norms_after_update all;
+  for (const segment& s : run.segments()) {
+    if (s.name.starts_with("adversarial.") != !prefix.empty()) continue;
+    if (s.kind != kind::scale && s.kind != kind::statistic) continue;
+    auto& to = s.kind == kind::scale ? all.scales : all.statistics;
+    for (std::size_t i = 0; i < s.size; ++i) to.push_back(run.weights()[s.offset + i]);
+  }
+  return all;
+}
+double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
+  CHECK(a.size() == b.size());
+  double most = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) most = std::max(most, std::abs(a[i] - b[i]));
+  return most;
+}
+
+}  // namespace
+
+TEST_CASE("adversarial: batch_norm_over takes each set of batch norms over all ranks' images") {
+  // The plain network on the whole batch, or on the copies that the ranks have made.
+  const auto plain = [](std::span<const std::uint8_t> pixels) {
+    net64 net;
+    loader feed = feed_of(self_comm{});
+    trainer run{net, sgd{}, steady, solo{}, {.seed = 3}};
+    auto micro = feed.next();
+    batch<cpu> b = micro[0];
+    if (!pixels.empty()) b.pixels = {pixels.data(), pixels.size()};
+    run.step(std::span(&b, 1), 0);
+    return norms_of(run, "");
+  };
+  for (const int ranks : {1, 3, 4}) {
+    CAPTURE(ranks);
+    struct by_rank {
+      norms_after_update clean, second;
+      std::vector<std::uint8_t> copies;
+    };
+    const auto all = on_ranks(ranks, [&](threads comm) {
+      adversarial<net64> net;
+      loader feed = feed_of(comm);
+      trainer run{net, sgd{}, steady, ring{comm}, {.batch_norm_over = 0, .seed = 3}};
+      run.step(feed.next(), 0);
+      const auto x = net.adversarial_images();
+      return by_rank{norms_of(run, ""), norms_of(run, "adversarial."), {x.begin(), x.end()}};
+    });
+    std::vector<std::uint8_t> copies;
+    for (const by_rank& r : all) copies.insert(copies.end(), r.copies.begin(), r.copies.end());
+    const norms_after_update of_images = plain({}), of_copies = plain(copies);
+    // Of magnitude 1, and rounded by 2^-53 in each of at most 2^15 additions.
+    constexpr double bound = 0x1p-38;
+    for (const by_rank& r : all) {
+      CHECK(largest_difference(r.clean.statistics, of_images.statistics) < bound);
+      CHECK(largest_difference(r.second.statistics, of_copies.statistics) < bound);
+      // Scales begin at one, and each set has half of the loss.
+      for (const auto& [scales, whole] : {std::pair{r.clean.scales, of_images.scales},
+                                          std::pair{r.second.scales, of_copies.scales}}) {
+        std::vector<double> twice;
+        for (const double s : scales) twice.push_back(1 + 2 * (s - 1));
+        CHECK(largest_difference(twice, whole) < bound);
+      }
+    }
+  }
 }

@@ -36,6 +36,7 @@
 #include <cordee/nn/adversarial_table.hpp>
 #include <cordee/nn/adversary.hpp>
 #include <cordee/nn/model.hpp>
+#include <cordee/ops/batch_norm_problem.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -92,6 +93,11 @@ class adversarial {
   [[gnu::cold]] void check() const {
     options.check();
     clean_.check();
+  }
+  /// Over ranks, of each set of batch norms; the attack normalizes by its own rank's images.
+  void share_statistics(const detail::ops::statistics_allreduce& allreduce) {
+    clean_.share_statistics(allreduce);
+    auxiliary_.share_statistics(allreduce);
   }
   /// Both sets of batch norms begin alike.
   void initialize(span_on<real, D> plane, std::uint64_t seed) const {

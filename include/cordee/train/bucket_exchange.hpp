@@ -23,6 +23,7 @@
 #include <cordee/core/training_step.hpp>
 #include <cordee/nn/model.hpp>
 #include <cordee/nn/parameter_packing.hpp>
+#include <cordee/ops/batch_norm_problem.hpp>
 #include <cordee/optim/optimizer.hpp>
 #include <cordee/train/courier.hpp>
 #include <cordee/train/enqueued_courier.hpp>
@@ -33,9 +34,8 @@
 
 namespace cordee::inline CORDEE_ABI::detail::train {
 
-/// A network, whose batch norms can share their statistics.
 template <class M>
-concept HasSharedStatistics = requires(M m) { m.batch_norm_allreduce.enqueue; };
+concept HasSharedStatistics = requires(M m) { m.share_statistics({}); };
 
 /// Of the model M, the optimizer O and the reducer R. What the constructor gets outlives it.
 template <class M, class O, class R>
@@ -76,7 +76,7 @@ class bucket_exchange {
   bucket_exchange& operator=(const bucket_exchange&) = delete;
   ~bucket_exchange() {
     if constexpr (HasSharedStatistics<M>)
-      if (statistics_ranks_.size > 0) model_.batch_norm_allreduce = {};
+      if (statistics_ranks_.size > 0) model_.share_statistics({});
   }
 
   [[nodiscard]] std::span<const bucket> buckets() const {
@@ -215,9 +215,10 @@ class bucket_exchange {
     if constexpr (HasSharedStatistics<M>) {
       if (ranks == 1) return;
       statistics_ranks_ = comm::range_of(rank, over == 0 ? ranks : over, ranks);
-      model_.share_statistics({.call = sum_on_host, .context = this});
+      ops::statistics_allreduce allreduce{.call = sum_on_host, .context = this};
       if constexpr (enqueues)
-        if (statistics_ranks_.size == ranks) model_.batch_norm_allreduce.enqueue = sum_on_stream;
+        if (statistics_ranks_.size == ranks) allreduce.enqueue = sum_on_stream;
+      model_.share_statistics(allreduce);
     } else {
       throw usage_error("trainer: batch_norm_over requires a network");
     }
