@@ -34,6 +34,20 @@ struct double_kernel {
   }
 };
 
+/// Declares shared memory of its own, by `sum` and `is_last`.
+struct base_kernel {
+  static constexpr int threads = 32;
+  unsigned* counter;
+  std::size_t* base;
+  [[nodiscard]] constexpr std::size_t shared_bytes() const { return 16; }
+  template <class Block>
+  CORDEE_DEVICE void operator()(Block& b) const {
+    std::byte* const memory = b.template shared<std::byte>(16);
+    (void)b.sum(1.0f);
+    if (b.is_last(counter, 1) && b.thread() == 0) *base = __cvta_generic_to_shared(memory);
+  }
+};
+
 }  // namespace
 
 TEST_CASE("cuda: without a GPU the device is an error that says what is missing") {
@@ -68,6 +82,16 @@ TEST_CASE("cuda: kernels run in stream order, events order streams, temporary me
   const stream_buffer<double, gpu::stream> buffer_of_stream(s, 100);
   device.clear(buffer_of_stream.data(), 100 * sizeof(double), s);
   device.finish(s);
+}
+
+TEST_CASE("cuda: shared memory begins at a line of all banks") {
+  const gpu device;
+  const auto s = device.make_stream();
+  buffer<std::size_t, gpu> base(device, 1);
+  s.launch_kernel(1, base_kernel{s.counters(1), base.span().data});
+  const auto found = copy_to_host(device, span_on<const std::size_t, gpu>(base.span()), s);
+  REQUIRE(found[0] != 0);
+  CHECK(found[0] % 128 == 0);
 }
 
 TEST_CASE(

@@ -29,9 +29,11 @@ class cuda_thread_block : public cuda_warp {
   CORDEE_DEVICE std::size_t blocks() const { return gridDim.x; }
   CORDEE_DEVICE void sync() { __syncthreads(); }
 
+  /// From a line of all banks on: asynchronous copies to memory that begins 16 bytes behind one
+  /// take longer.
   template <class T>
   CORDEE_DEVICE T* shared(std::size_t n) {
-    extern __shared__ __align__(16) unsigned char memory[];
+    extern __shared__ __align__(128) unsigned char memory[];
     const std::size_t offset = used_;
     used_ += (n * sizeof(T) + 15) / 16 * 16;
     return reinterpret_cast<T*>(memory + offset);
@@ -51,17 +53,16 @@ class cuda_thread_block : public cuda_warp {
     return total;
   }
   /// The fences order the block's accesses before those of the last block; the counter wraps to
-  /// zero.
+  /// zero. Shared memory of its own would displace the kernel's.
   CORDEE_DEVICE bool is_last(unsigned* arrived, unsigned blocks) {
-    __shared__ bool last;
+    bool last = false;
     __syncthreads();
     if (threadIdx.x == 0) {
       __threadfence();
       last = atomicInc(arrived, blocks - 1) == blocks - 1;
-      __threadfence();
+      if (last) __threadfence();
     }
-    __syncthreads();
-    return last;
+    return __syncthreads_or(last) != 0;
   }
 
  private:
