@@ -71,8 +71,8 @@ int main(int argc, char** argv) {
                       {{"--reps", &o.reps}, {"--batch", &o.batch}, {"--threads", &o.threads}});
   const cpu device(o.threads);
   stepper<net> plain(2 * o.batch, device);
-  stepper<adversarial<net>> one(o.batch, adversarial_options{}, device);
-  stepper<adversarial<net>> three(o.batch, adversarial_options{.steps = 3}, device);
+  stepper<adversarial<net>> one(o.batch, detail::nn::adversarial_options{}, device);
+  stepper<adversarial<net>> three(o.batch, detail::nn::adversarial_options{.steps = 3}, device);
   for (int r = 0; r < o.reps + 1; ++r) {  // the first one allocates
     plain.measure();
     one.measure();

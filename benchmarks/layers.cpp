@@ -197,7 +197,7 @@ void check_tensor_cores(plan& p, const D& device) {
 
 void run(plan& p) {
 #if defined(__CUDACC__)
-  using engine = default_engine<gpu>::type;
+  using engine = engine_for<gpu, fp32>::type;
   check<fp16, engine>(p, gpu{});
   check<bf16, engine>(p, gpu{});
   check<fp32, engine>(p, gpu{});

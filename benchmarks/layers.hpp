@@ -49,7 +49,7 @@ struct layer_properties {
   extent in, out;
   bool flat;  // outputs are not in blocks: a classifier's
   std::span<const segment> table;
-  std::span<const initializer> begin;
+  std::span<const detail::nn::initializer> begin;
   std::size_t trainable, plane_size;
 };
 template <class L>
@@ -205,7 +205,7 @@ layer_errors errors_of(const D& device, int samples) {
   const auto bind = [&]<class B>(const B*, const typename B::device& d) {
     layout_builder to{at.table, 0, at.trainable};
     const auto node = L::template bind<B, In>(to);
-    return layer_fixture<B, node_of<L, B, In>>(d, node, to, at, samples, plane);
+    return layer_fixture<B, detail::nn::node_of<L, B, In>>(d, node, to, at, samples, plane);
   };
   auto tested = bind(static_cast<const detail::nn::backend<P, D, Engine>*>(nullptr), device);
   auto exact = bind(static_cast<const detail::nn::backend<fp64, cpu, reference>*>(nullptr), cpu{});

@@ -41,7 +41,7 @@ struct preactivation_node {
     for_each(pass.s, static_cast<std::size_t>(pass.samples) * B::numbers(at),
              [=](std::size_t i) { dz[i] = dy[i]; });
     number* const dx = body.backward(pass, dz, {.accumulate_into = dy}, ready);
-    return route_input_gradient(pass, at, dx, to);
+    return pass.route_input_gradient(at, dx, to);
   }
 };
 
@@ -63,8 +63,8 @@ struct preactivation {
     static_assert(
         body::out(In) == In,
         "preactivation: input and output extents must be equal; change them between blocks");
-    return preactivation_node<B, node_of<body, B, In>>{body::template bind<B, In>(to), In,
-                                                       to.activations++};
+    const auto inner = body::template bind<B, In>(to);
+    return preactivation_node<B, std::remove_const_t<decltype(inner)>>{inner, In, to.activations++};
   }
 };
 

@@ -66,7 +66,7 @@ using layers = sequential<convolution<16, 3, 2>, batch_norm<relu>, convolution<3
 
 void train() {
   const synthetic images{.extent = {1, 28, 28}, .classes = 10, .samples = 1024, .seed = 1};
-  network<layers, fp32, gpu, default_engine<gpu>::type, extent{1, 28, 28}, 10> net;
+  network<layers, fp32, gpu, engine_for<gpu, fp32>::type, extent{1, 28, 28}, 10> net;
   loader feed{images, self_comm{}, {.global_batch = 64}};
   trainer run{net, own::signum{}, cosine{.peak = 0.001, .epochs = 2}, solo{}};
   const auto done = run.fit(feed, 2, console{});

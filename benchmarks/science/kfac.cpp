@@ -24,7 +24,7 @@ namespace {
 using layers =
     sequential<convolution<16, 3, 2>, batch_norm<relu>, convolution<32, 3, 2>, batch_norm<relu>,
                convolution<64>, batch_norm<relu>, global_average_pool, linear<10>>;
-using net_type = network<layers, fp32, cpu, default_engine<cpu>::type, extent{1, 28, 28}, 10>;
+using net_type = network<layers, fp32, cpu, direct, extent{1, 28, 28}, 10>;
 
 struct plan {
   std::string data;

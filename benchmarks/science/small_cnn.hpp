@@ -14,6 +14,6 @@ using small_cnn = cordee::network<
                        cordee::convolution<16, 3, 2>, cordee::batch_norm<cordee::relu>,
                        cordee::convolution<32, 3, 2>, cordee::batch_norm<cordee::relu>,
                        cordee::global_average_pool, cordee::linear<10>>,
-    P, cordee::cpu, cordee::default_engine<cordee::cpu>::type, Image, 10>;
+    P, cordee::cpu, cordee::direct, Image, 10>;
 
 }  // namespace science

@@ -59,8 +59,8 @@ struct engine_for<cuda, P> {
 #if defined(CORDEE_HAS_CUDNN)
 #include <cordee/ops/engines/cudnn/engine.hpp>
 namespace cordee::inline CORDEE_ABI {
-template <>
-struct default_engine<cuda> {
+template <class P>
+struct engine_for<cuda, P> {
   using type = cudnn;
 };
 }  // namespace cordee::inline CORDEE_ABI

@@ -70,7 +70,6 @@
 #include <cordee/device/gpu_kernel.hpp>
 #include <cordee/device/phantom.hpp>
 #include <cordee/nn/adversarial.hpp>
-#include <cordee/nn/adversary.hpp>
 #include <cordee/nn/batch_norm.hpp>
 #include <cordee/nn/binary_cross_entropy.hpp>
 #include <cordee/nn/convolution.hpp>
@@ -84,7 +83,6 @@
 #include <cordee/nn/network.hpp>
 #include <cordee/nn/parameter_table.hpp>
 #include <cordee/nn/pooling.hpp>
-#include <cordee/nn/quantization.hpp>
 #include <cordee/nn/relu.hpp>
 #include <cordee/nn/residual.hpp>
 #include <cordee/nn/resnet.hpp>

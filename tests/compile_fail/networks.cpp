@@ -7,20 +7,24 @@
 using namespace cordee;
 
 #if defined(UNKNOWN_DEPTH)
-constexpr extent out = resnet_layers<33, resnet_options{}>::out({3, 32, 32});
+constexpr extent out = detail::nn::resnet_layers<33, resnet_options{}>::out({3, 32, 32});
 #elif defined(FEW_PIXELS)
-constexpr extent out = resnet_layers<18, resnet_options{.image = {3, 32, 32}}>::out({3, 32, 32});
+constexpr extent out =
+    detail::nn::resnet_layers<18, resnet_options{.image = {3, 32, 32}}>::out({3, 32, 32});
 #elif defined(CIFAR_WITH_A_LARGE_STEM)
-constexpr extent out = resnet_layers<20, resnet_options{.stem = stem::large}>::out({3, 32, 32});
+constexpr extent out =
+    detail::nn::resnet_layers<20, resnet_options{.stem = stem::large}>::out({3, 32, 32});
 #elif defined(IMAGENET_WITHOUT_PROJECTIONS)
 constexpr extent out =
-    resnet_layers<50, resnet_options{.shortcut = shortcut::a}>::out({3, 224, 224});
+    detail::nn::resnet_layers<50, resnet_options{.shortcut = shortcut::a}>::out({3, 224, 224});
 #elif defined(POOL_OF_PADDING)
 constexpr extent out = max_pool<3, 2, 2>::out({3, 32, 32});
 #else
 constexpr extent out =
-    resnet_layers<18, resnet_options{.image = {3, 32, 32}, .stem = stem::small}>::out({3, 32, 32});
-static_assert(resnet_layers<18, resnet_options{.image = {3, 32, 32}, .stem = stem::large}>::out(
-                  {3, 32, 32}) == out);
+    detail::nn::resnet_layers<18, resnet_options{.image = {3, 32, 32}, .stem = stem::small}>::out(
+        {3, 32, 32});
+static_assert(
+    detail::nn::resnet_layers<18, resnet_options{.image = {3, 32, 32}, .stem = stem::large}>::out(
+        {3, 32, 32}) == out);
 #endif
 static_assert(out.channels > 0);

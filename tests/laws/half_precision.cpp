@@ -141,7 +141,7 @@ TEST_CASE("half precision: gradients of a residual network are fp64's, within th
   // Of eight layers three roundings forward and two backward, and two more; and a number of error e
   // has the other sign before one of seven ReLUs with probability 0.8 e (normal numbers), e of 24
   // independent roundings. Then its whole gradient is the error.
-  check_gradients<resnet_layers<8, lively>>(&distance::tensor, [](double u) {
+  check_gradients<detail::nn::resnet_layers<8, lively>>(&distance::tensor, [](double u) {
     return 42 * u + std::sqrt(7 * 0.8 * std::sqrt(24.0) * u);
   });
 }

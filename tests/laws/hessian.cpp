@@ -43,7 +43,7 @@ TEST_CASE("the curvature of a network is that of second differences of its loss"
   // Without kinks, so that every difference has a limit.
   using net = network<
       sequential<convolution<2, 3, 2>, batch_norm<identity>, global_average_pool, linear<3>>, fp64,
-      cpu, default_engine<cpu>::type, extent{1, 4, 4}, 3>;
+      cpu, direct, extent{1, 4, 4}, 3>;
   const synthetic data{.extent = {1, 4, 4}, .classes = 3, .samples = 24};
   loader feed{data,
               self_comm{},

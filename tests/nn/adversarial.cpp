@@ -26,7 +26,7 @@ using model = adversarial<plain_net>;
 constexpr std::size_t count = 6;
 
 struct fixture : network_fixture<model> {
-  explicit fixture(adversarial_options options = {}) : network_fixture<model>(count) {
+  explicit fixture(detail::nn::adversarial_options options = {}) : network_fixture<model>(count) {
     net.options = options;
     labels = {0, 1, 2, 3, 0, 1};
   }
@@ -208,7 +208,7 @@ TEST_CASE("adversarial describes itself, and refuses nonsense") {
   CHECK(m.describe() ==
         "and on images within 4 of 255 grey levels, 3 steps of 9, of the weights of the step "
         "before");
-  const auto refused = [&](adversarial_options options, const char* text) {
+  const auto refused = [&](detail::nn::adversarial_options options, const char* text) {
     m.options = options;
     CHECK_THROWS_WITH_AS(m.check(), doctest::Contains(text), usage_error);
   };

@@ -61,7 +61,8 @@ struct fixture : network_fixture<delayed> {
     }
     return both;
   }
-  std::vector<std::uint8_t> copies(const batch<cpu>& b, const adversarial_options& o = {}) {
+  std::vector<std::uint8_t> copies(const batch<cpu>& b,
+                                   const detail::nn::adversarial_options& o = {}) {
     const auto c = adversary.copies_of(o, weights_now, b);
     return {c.begin(), c.end()};
   }
@@ -92,7 +93,7 @@ TEST_CASE("adversary: copies made ahead are used for what they are of alone") {
     f.adversary.finish();
     delayed::throws = true;  // whatever is made from now on
   };
-  const auto made_anew = [&](const batch<cpu>& b, const adversarial_options& o = {}) {
+  const auto made_anew = [&](const batch<cpu>& b, const detail::nn::adversarial_options& o = {}) {
     begin();
     const bool is_new = [&] {
       try {

@@ -27,14 +27,14 @@ struct int8_fixture {
 
   int samples;
   layout_builder layout{table::segments, 0, 1, 0};
-  node_of<L, layer_backend, In> layer = L::template bind<layer_backend, In>(layout);
+  detail::nn::node_of<L, layer_backend, In> layer = L::template bind<layer_backend, In>(layout);
   cordee::arena<float, cpu> memory{cpu(1), table::segments, 2};
   detail::nn::activations<cpu> saved{cpu(1), layout.activations};
   detail::nn::gradient_buffers<float, cpu> buffers{cpu(1)};
   buffer<std::byte, cpu> packed{cpu(1), layout.packed_size};
   buffer<double, cpu> scratch{cpu(1), 0};
   buffer<float, cpu> workspace{cpu(1), 0};
-  quantization_options quantization;
+  detail::nn::quantization_options quantization;
   cordee::detail::nn::quantization_observer& observer = quantization.observer;
   int in_block = layer_backend::block(In.channels), out_block = layer_backend::block(p.filters);
   std::vector<float> x;

@@ -24,7 +24,7 @@ template <class L, extent In>
 struct layer_fixture {
   using layer_backend = detail::nn::backend<fp64, cpu, reference>;
   using table = detail::nn::parameter_table<L, In>;
-  using node = node_of<L, layer_backend, In>;
+  using node = detail::nn::node_of<L, layer_backend, In>;
 
   static constexpr std::span<const segment> segments() { return table::segments; }
 

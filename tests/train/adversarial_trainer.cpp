@@ -45,7 +45,8 @@ std::vector<std::uint8_t> copies(const model& m) {
   return {x.begin(), x.end()};
 }
 template <class O>
-outcome train(threads comm, const O& optimizer, double epochs, adversarial_options options = {}) {
+outcome train(threads comm, const O& optimizer, double epochs,
+              detail::nn::adversarial_options options = {}) {
   outcome result;
   struct recorder {
     outcome* result;
@@ -98,7 +99,7 @@ TEST_CASE("adversarial: fit, which looks ahead, has the bits of steps that do no
     for (const bool is_stale : {true, false})
       on_ranks(ranks, [&](threads comm) {
         CAPTURE(ranks);
-        const adversarial_options options{.steps = 2, .stale = is_stale};
+        const detail::nn::adversarial_options options{.steps = 2, .stale = is_stale};
         model ahead(options), alone(options);
         const auto feed_with = [&] {
           return loader{data, comm, {.global_batch = 24, .accumulate = 2, .seed = 5}, {}, {}};
@@ -119,7 +120,7 @@ TEST_CASE("adversarial: fit, which looks ahead, has the bits of steps that do no
 TEST_CASE("adversarial: a resumed run goes on with equal bits, by stale weights too") {
   for (const bool is_stale : {true, false})
     on_ranks(2, [&](threads comm) {
-      const adversarial_options options{.stale = is_stale};
+      const detail::nn::adversarial_options options{.stale = is_stale};
       model net(options), other(options);
       loader feed = feed_of(comm);
       trainer run{net, sgd{}, steady, ring{comm}, {.seed = 3}};

@@ -160,7 +160,7 @@ TEST_CASE("int8: invalid quantization settings are rejected at construction, by 
 
 TEST_CASE("percentile: ranks with parts of the data have the range of one with all of it") {
   struct bare {
-    quantization_options quantization;
+    detail::nn::quantization_options quantization;
   };
   std::vector<float> x;
   for (int i = 0; i < 960; ++i) x.push_back(std::sin(static_cast<float>(i)) * (i % 50 ? 1 : 9));

@@ -10,13 +10,15 @@ using namespace support;
 
 #if defined(CORDEE_HAS_CUDNN)
 using half_engine = cudnn;
+using single_engine = cudnn;
 #else
 using half_engine = tensor_core;
+using single_engine = reference;
 #endif
 static_assert(std::same_as<engine_for<gpu, int8>::type, tensor_core>);
 static_assert(std::same_as<engine_for<gpu, fp16>::type, half_engine> &&
               std::same_as<engine_for<gpu, bf16>::type, half_engine> &&
-              std::same_as<engine_for<gpu, fp32>::type, default_engine<gpu>::type>);
+              std::same_as<engine_for<gpu, fp32>::type, single_engine>);
 
 // Seven updates of other samples each do not lower this network's loss, on a CPU or elsewhere: what
 // they do to the weights is compared.

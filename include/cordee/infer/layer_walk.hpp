@@ -101,7 +101,7 @@ class layer_walk {
  private:
   // Overloads take a tag, so that a type derived from a layer is not that layer.
   template <int Depth, resnet_options S>
-  value visit(layer_tag<resnet_layers<Depth, S>>, const extent& in, const value& x) {
+  value visit(layer_tag<nn::resnet_layers<Depth, S>>, const extent& in, const value& x) {
     return walk<typename nn::resnet_of<Depth, S>::layers>(in, x);
   }
   template <class... Layers>

@@ -80,10 +80,10 @@ class adversarial {
   static constexpr std::size_t tensors() { return table::trainable + table::norms; }
   static constexpr std::size_t plane_size() { return table::plane_size; }
 
-  adversarial_options options{};
+  detail::nn::adversarial_options options{};
 
-  explicit adversarial(D target = D{}) : adversarial(adversarial_options{}, target) {}
-  explicit adversarial(const adversarial_options& given, D target = D{})
+  explicit adversarial(D target = D{}) : adversarial({}, target) {}
+  explicit adversarial(const detail::nn::adversarial_options& given, D target = D{})
       : options(given), clean_(target), auxiliary_(target) {}
 
   [[nodiscard]] const D& get_device() const { return clean_.get_device(); }

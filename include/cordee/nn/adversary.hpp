@@ -31,7 +31,7 @@
 #include <cordee/nn/adversarial_image.hpp>
 #include <cordee/nn/batch_check.hpp>
 
-namespace cordee::inline CORDEE_ABI {
+namespace cordee::inline CORDEE_ABI::detail::nn {
 
 struct adversarial_options {
   int epsilon = 9;            // grey levels of 0 .. 255
@@ -52,8 +52,6 @@ struct adversarial_options {
   }
   [[nodiscard]] int used_step_size() const { return std::max(step_size, epsilon / steps); }
 };
-
-namespace detail::nn {
 
 /// A network that also computes the gradient of its input.
 template <class Net>
@@ -224,6 +222,4 @@ class adversary {
   std::thread thread_;
 };
 
-}  // namespace detail::nn
-
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::nn

@@ -166,7 +166,7 @@ class batch_norm_node {
                    Ready& ready) {
     compute_gradients(pass, dy, dy);
     observe_samples(pass, ready);
-    number* dx = route_input_gradient(pass, problem_.in, dy, target);
+    number* dx = pass.route_input_gradient(problem_.in, dy, target);
     signal_ready(ready);
     return dx;
   }

@@ -38,7 +38,7 @@ class dropout_node {
   number* backward(const backward_pass<B>& pass, number* dy, gradient_target<number> target,
                    Ready&) {
     if (random_.rate > 0) apply(pass.samples, dy, dy, pass.s);
-    return route_input_gradient(pass, in_, dy, target);
+    return pass.route_input_gradient(in_, dy, target);
   }
 
  private:

@@ -178,6 +178,14 @@ struct forward_pass {
   }
 };
 
+/// Where a layer writes its input gradient: added to `accumulate_into`; into a buffer of its choice
+/// where that is null; nowhere at the network's input, where it is not needed.
+template <class Number>
+struct gradient_target {
+  Number* accumulate_into = nullptr;
+  bool needed = true;
+};
+
 /// Arguments of one backward pass, shared by its layers.
 template <class B>
 struct backward_pass {
@@ -203,6 +211,16 @@ struct backward_pass {
   template <class T>
   [[nodiscard]] const T* packed_at(std::size_t offset) const {
     return reinterpret_cast<const T*>(packed + offset);
+  }
+  /// Moves an input gradient of extent `in` in a buffer of the pass to its target, for layers that
+  /// compute it in a buffer; returns the buffer of the input gradient, or null.
+  [[nodiscard]] typename B::number* route_input_gradient(
+      const extent& in, typename B::number* dx, gradient_target<typename B::number> target) const {
+    if (target.needed && target.accumulate_into == nullptr) return dx;
+    if (target.needed)  // add, for a GPU by argument-dependent lookup: ops/gpu/elementwise.hpp
+      add(static_cast<std::size_t>(samples) * B::numbers(in), dx, target.accumulate_into, s);
+    gradients->release(dx);
+    return target.accumulate_into;
   }
 };
 
@@ -236,16 +254,6 @@ template <class Node, class B>
 concept HasGradientOperands =
     requires(Node& node, const backward_pass<B>& pass) { node.gradient_operands(pass); };
 
-}  // namespace detail::nn
-
-/// Where a layer writes its input gradient: added to `accumulate_into`; into a buffer of its choice
-/// where that is null; nowhere at the network's input, where it is not needed.
-template <class Number>
-struct gradient_target {
-  Number* accumulate_into = nullptr;
-  bool needed = true;
-};
-
 /// The backward pass of a node behind `previous`.
 template <class Node, class B, class N, class Ready, class Previous>
 N* backward_behind(Node& node, const backward_pass<B>& pass, N* dy, gradient_target<N> target,
@@ -256,19 +264,7 @@ N* backward_behind(Node& node, const backward_pass<B>& pass, N* dy, gradient_tar
     return node.backward(pass, dy, target, ready);
 }
 
-/// Moves an input gradient in a buffer of the pass to its target, for layers that compute it in a
-/// buffer; returns the buffer of the input gradient, or null.
-template <class B>
-typename B::number* route_input_gradient(const backward_pass<B>& pass, const extent& in,
-                                         typename B::number* dx,
-                                         gradient_target<typename B::number> target) {
-  if (target.needed && target.accumulate_into == nullptr) return dx;
-  if (target.needed)  // add, for a GPU by argument-dependent lookup: ops/gpu/elementwise.hpp
-    add(static_cast<std::size_t>(pass.samples) * B::numbers(in), dx, target.accumulate_into,
-        pass.s);
-  pass.gradients->release(dx);
-  return target.accumulate_into;
-}
+}  // namespace detail::nn
 
 /// A layer is a type L, not an object:
 ///   L::out(in)                         the extent of its output
@@ -285,8 +281,12 @@ concept Layer = requires(const extent& in, parameter_registry& registry) {
   { L::describe(in, registry) };
 };
 
+namespace detail::nn {
+
 /// The node of layer L.
 template <class L, class B, extent In>
 using node_of = decltype(L::template bind<B, In>(std::declval<layout_builder&>()));
+
+}  // namespace detail::nn
 
 }  // namespace cordee::inline CORDEE_ABI

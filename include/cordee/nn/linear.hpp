@@ -71,7 +71,7 @@ class linear_node {
     linear_input_gradient(problem_, pass.samples, static_cast<const number*>(dy),
                           pass.template packed_at<number>(packed_), dx, pass.s);
     pass.gradients->release(dy);
-    dx = route_input_gradient(pass, in_, dx, target);
+    dx = pass.route_input_gradient(in_, dx, target);
     ready(segment_ + 1);
     ready(segment_);
     return dx;

@@ -278,7 +278,7 @@ class network
   }
 
   D device_;
-  node_of<Root, layer_backend, Input> root_;
+  detail::nn::node_of<Root, layer_backend, Input> root_;
   std::size_t packed_size_, dropouts_, largest_activation_, bytes_per_sample_;
   detail::nn::frozen_flags frozen_;
   detail::nn::activations<D> saved_;

@@ -23,17 +23,19 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+namespace detail::nn {
 /// Initial values of a segment: normal with this mean and variance.
 struct initializer {
   double mean = 0, variance = 0;
 };
+}  // namespace detail::nn
 
 class parameter_registry {
  public:
   /// A segment whose name is a range of characters still.
   struct entry {
     cordee::segment segment;
-    initializer initial;
+    detail::nn::initializer initial;
     std::size_t name = 0, length = 0;
   };
   struct totals {
@@ -73,7 +75,7 @@ class parameter_registry {
 
   /// Adds a tensor of the current scope; dimensions of zero are absent.
   constexpr void add_tensor(std::string_view leaf, kind tensor_kind, std::array<int, 4> shape,
-                            initializer initial) {
+                            detail::nn::initializer initial) {
     std::size_t size = 1;
     for (const int n : shape)
       if (n != 0) size *= static_cast<std::size_t>(n);
@@ -174,8 +176,8 @@ class parameter_table {
   static constexpr std::array<char, totals.characters> names_ = written_.names;
 
  public:
-  static constexpr std::array<initializer, size> initializers = [] {
-    std::array<initializer, size> all;
+  static constexpr std::array<detail::nn::initializer, size> initializers = [] {
+    std::array<detail::nn::initializer, size> all;
     for (std::size_t i = 0; i < size; ++i) all[i] = written_.entries[i].initial;
     return all;
   }();

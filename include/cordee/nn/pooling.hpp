@@ -36,7 +36,7 @@ class average_pool_node {
     // for a GPU by argument-dependent lookup: ops/gpu/pooling.hpp
     average_pool_backward<number, V>(in_, pass.samples, dy, dx, pass.s);
     pass.gradients->release(dy);
-    return route_input_gradient(pass, in_, dx, target);
+    return pass.route_input_gradient(in_, dx, target);
   }
 
  private:

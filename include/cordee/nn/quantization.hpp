@@ -35,9 +35,7 @@
 #include <cordee/ops/cpu/quantize.hpp>
 #include <cordee/precision/precision.hpp>
 
-namespace cordee::inline CORDEE_ABI {
-
-namespace detail::nn {
+namespace cordee::inline CORDEE_ABI::detail::nn {
 
 /// The observations of one layer since they were last taken, and its error when compared with FP32.
 struct layer_observer {
@@ -110,7 +108,7 @@ struct quantization_observer {
   /// Returns and resets the histograms, (layers, bins); zero if the step does not `count`.
   [[nodiscard]] std::vector<double> take_histograms(bool count) {
     if (!count) counts.clear();
-    counts.resize(layers.size() * detail::ops::histogram_bins::count);
+    counts.resize(layers.size() * ops::histogram_bins::count);
     return std::exchange(counts, {});
   }
 };
@@ -135,14 +133,12 @@ struct range_update {
   }
 };
 
-}  // namespace detail::nn
-
 /// For int8: options of the running ranges, and the observations.
 struct quantization_options {
   double averaging = 0.01;
   double percentile = 100;  // of the inputs of a step; above 50, at most 100
   double freeze_ranges_at = std::numeric_limits<double>::infinity();  // epoch
-  detail::nn::quantization_observer observer{};
+  nn::quantization_observer observer{};
 
   [[gnu::cold]] void check() const {
     expects(averaging >= 0 && averaging <= 1,
@@ -152,48 +148,47 @@ struct quantization_options {
   }
   /// Adds the inputs x of layer k, whose range is `range`. Of the n numbers, `filling` are zeros
   /// that pad blocks of channels and are not counted.
-  void observe(std::size_t k, const detail::ops::real_range& range, std::size_t n, const float* x,
+  void observe(std::size_t k, const ops::real_range& range, std::size_t n, const float* x,
                cpu::stream s, std::size_t filling = 0) {
-    detail::nn::layer_observer& layer = observer.layers[k];
+    nn::layer_observer& layer = observer.layers[k];
     layer.observed.widen(range);
     if (percentile >= 100 && !observer.counts_numbers) return;
-    observer.counts.resize(observer.layers.size() * detail::ops::histogram_bins::count);
-    add_to_histogram(n, x,
-                     {observer.counts.data() + k * detail::ops::histogram_bins::count,
-                      detail::ops::histogram_bins::count},
-                     s, filling);
+    observer.counts.resize(observer.layers.size() * ops::histogram_bins::count);
+    add_to_histogram(
+        n, x, {observer.counts.data() + k * ops::histogram_bins::count, ops::histogram_bins::count},
+        s, filling);
   }
 
   /// Replaces the minima of all ranks by those without the tails that the percentile drops.
   void clip_to_percentile(std::span<double> minima, std::span<const double> counts) const {
     check();
-    choose_ranges(minima, counts, [this](auto bins, const detail::ops::real_range& extremes) {
-      return detail::ops::percentile_range(bins, extremes, percentile);
+    choose_ranges(minima, counts, [this](auto bins, const ops::real_range& extremes) {
+      return ops::percentile_range(bins, extremes, percentile);
     });
   }
   /// Replaces the minima of each layer by those of the range choose(its histogram, its extremes).
   template <class Choose>
   void choose_ranges(std::span<double> minima, std::span<const double> counts,
                      const Choose& choose) const {
-    constexpr std::size_t bins = detail::ops::histogram_bins::count;
+    constexpr std::size_t bins = ops::histogram_bins::count;
     expects(counts.size() == observer.layers.size() * bins,
             "quantization: the counts are not one histogram for each layer");
     for (std::size_t k = 0; k < observer.layers.size(); ++k) {
       double *low = &minima[2 * k], *high = low + 1;
-      const detail::ops::real_range chosen =
+      const ops::real_range chosen =
           choose(counts.subspan(k * bins, bins),
-                 detail::ops::real_range{static_cast<float>(*low), static_cast<float>(-*high)});
+                 ops::real_range{static_cast<float>(*low), static_cast<float>(-*high)});
       *low = chosen.low;
       *high = -chosen.high;
     }
   }
 
   /// The update of layer k's range by the minima of all ranks. An empty range changes nothing.
-  [[nodiscard]] detail::nn::range_update update_of(std::size_t k, std::span<const double> minima,
-                                                   double epoch) const {
+  [[nodiscard]] nn::range_update update_of(std::size_t k, std::span<const double> minima,
+                                           double epoch) const {
     expects(minima.size() == 2 * observer.layers.size(),
             "quantization: the minima are not one range for each layer");
-    const detail::nn::layer_observer& layer = observer.layers[k];
+    const nn::layer_observer& layer = observer.layers[k];
     return {layer.low_offset,   layer.high_offset, minima[2 * k],
             -minima[2 * k + 1], averaging,         epoch >= freeze_ranges_at};
   }
@@ -203,8 +198,6 @@ struct quantization_options {
     for (std::size_t k = 0; k < observer.layers.size(); ++k) update_of(k, minima, epoch)(plane);
   }
 };
-
-namespace detail::nn {
 
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_unknown_range(std::string_view name) {
   throw error(concat("layer \"", name, "\" has no range of its input: train the network in int8, ",
@@ -236,7 +229,7 @@ struct quantization_on : quantization_options {
     observer.add_layers(table);
     const std::size_t layers = observer.layers.size();
     records = {device, layers};
-    counts = {device, layers * detail::ops::histogram_bins::count};
+    counts = {device, layers * ops::histogram_bins::count};
     updates = {device, layers};
     bytes = {device, 0};
     const std::vector<ops::observed_input> initial(layers);
@@ -283,6 +276,4 @@ struct quantization_traits<P, D> {
   using type = std::conditional_t<D::host_memory, quantization_options, quantization_on<D>>;
 };
 
-}  // namespace detail::nn
-
-}  // namespace cordee::inline CORDEE_ABI
+}  // namespace cordee::inline CORDEE_ABI::detail::nn

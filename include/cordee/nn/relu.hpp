@@ -24,7 +24,7 @@ class identity_node {
   template <class Ready>
   number* backward(const backward_pass<B>& pass, number* dy, gradient_target<number> target,
                    Ready&) {
-    return route_input_gradient(pass, in_, dy, target);
+    return pass.route_input_gradient(in_, dy, target);
   }
 
  private:
@@ -53,7 +53,7 @@ class relu_node {
                    Ready&) {
     // for a GPU by argument-dependent lookup: ops/gpu/elementwise.hpp
     relu_backward(static_cast<std::size_t>(pass.samples) * B::numbers(in_), y_, dy, pass.s);
-    return route_input_gradient(pass, in_, dy, target);
+    return pass.route_input_gradient(in_, dy, target);
   }
 
  private:

@@ -41,7 +41,7 @@ class subsample_node {
     // for a GPU by argument-dependent lookup: ops/gpu/pooling.hpp
     subsample_backward<number, VX, VY>(problem_, pass.samples, dy, dx, pass.s);
     pass.gradients->release(dy);
-    return route_input_gradient(pass, problem_.in, dx, target);
+    return pass.route_input_gradient(problem_.in, dx, target);
   }
 
  private:

@@ -40,20 +40,20 @@ struct resnet_of<Depth, Options, true> {
   using layers = typename imagenet_blocks<resolved>::template layers<imagenet_plan_of(Depth)>;
 };
 
-}  // namespace detail::nn
-
 template <int Depth, resnet_options S>
-struct resnet_layers : detail::nn::resnet_of<Depth, S>::layers {
+struct resnet_layers : resnet_of<Depth, S>::layers {
   /// S with the family's defaults filled in.
-  static constexpr resnet_options resolved = detail::nn::resnet_of<Depth, S>::resolved;
+  static constexpr resnet_options resolved = resnet_of<Depth, S>::resolved;
 };
+
+}  // namespace detail::nn
 
 template <int Depth, Precision P, Device D, resnet_options S = resnet_options{},
           class Engine = typename engine_for<D, P>::type>
-struct resnet
-    : network<resnet_layers<Depth, S>, P, D, Engine, resnet_layers<Depth, S>::resolved.image,
-              resnet_layers<Depth, S>::resolved.classes> {
-  using layers = resnet_layers<Depth, S>;
+struct resnet : network<detail::nn::resnet_layers<Depth, S>, P, D, Engine,
+                        detail::nn::resnet_layers<Depth, S>::resolved.image,
+                        detail::nn::resnet_layers<Depth, S>::resolved.classes> {
+  using layers = detail::nn::resnet_layers<Depth, S>;
   using network<layers, P, D, Engine, layers::resolved.image, layers::resolved.classes>::network;
 };
 

@@ -108,7 +108,7 @@ struct repeat_node {
   }
   template <class B, class N, class Ready>
   N* backward(const backward_pass<B>& pass, N* dy, gradient_target<N> target, Ready& ready) {
-    if (nodes.empty()) return route_input_gradient(pass, in, dy, target);
+    if (nodes.empty()) return pass.route_input_gradient(in, dy, target);
     for (std::size_t i = nodes.size(); i-- > 0 && !pass.is_complete();)
       dy = nodes[i].backward(pass, dy, i == 0 ? target : gradient_target<N>{}, ready);
     return dy;
@@ -175,7 +175,7 @@ struct repeat {
     static_assert(L::out(In) == In,
                   "only a layer that keeps the extent can be repeated: put the one that changes it "
                   "before the repeat");
-    detail::nn::repeat_node<node_of<L, B, In>> node{.in = In, .nodes = {}};
+    detail::nn::repeat_node<detail::nn::node_of<L, B, In>> node{.in = In, .nodes = {}};
     if constexpr (Times > 0) {  // sized once, by copies: growth takes longer to compile
       node.nodes = std::vector(std::size_t{Times}, L::template bind<B, In>(layout));
       for (std::size_t i = 1; i < Times; ++i) node.nodes[i] = L::template bind<B, In>(layout);

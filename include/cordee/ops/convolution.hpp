@@ -75,14 +75,11 @@ concept ConvolutionEngine =
       { e.template wgrad<N>(p, samples, in, in, dw, mode, out, s) } -> std::same_as<void>;
     };
 
-/// The engine of device D for a network that names none. Engines specialise it.
+/// The engine on device D in precision P for a network that names none. Engines specialise it.
 struct reference;
-template <class D>
-struct default_engine {
+template <class D, class P>
+struct engine_for {
   using type = reference;
 };
-/// The same for device D and precision P.
-template <class D, class P>
-struct engine_for : default_engine<D> {};
 
 }  // namespace cordee::inline CORDEE_ABI

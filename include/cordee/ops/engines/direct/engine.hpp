@@ -195,8 +195,8 @@ static_assert(ConvolutionEngine<direct, float> && ConvolutionEngine<direct, doub
               ConvolutionEngine<direct, half, float> && ConvolutionEngine<direct, bfloat, float> &&
               detail::ops::ByteEngine<direct>);
 
-template <>
-struct default_engine<cpu> {
+template <class P>
+struct engine_for<cpu, P> {
   using type = direct;
 };
 
