@@ -41,7 +41,10 @@ struct failed_world {
 }  // namespace
 
 TEST_CASE("failure: of processes the lowest that has left throws the cause; the others aborted") {
-  const std::string stall = "rank 1: rank 1 waited 5 ms for rank 0";
+  const std::string stall =
+      "rank 1: rank 1 waited 5 ms for rank 0"
+      "\n  rank 0 reported no wait\n  rank 1 reported no wait\n  rank 2 reported no wait"
+      "\n  suspected: rank 0, rank 1, rank 2 (reported no wait)";
   for (const int killed : {-1, 0})
     for (const int rank : {0, 1, 2}) {
       if (rank == killed) continue;
@@ -50,11 +53,7 @@ TEST_CASE("failure: of processes the lowest that has left throws the cause; the 
       threw.reason.record(1, "the sensor fell off");
       const bool reports = rank == killed + 1;
       const std::string aborted = concat("aborted: rank ", rank, " ended with the run: ");
-      CHECK(stalled.message() ==
-            (reports ? stall + "\n  rank 0 reported no wait\n  rank 1 reported no wait\n  rank 2 "
-                               "reported no wait\n  suspected: rank 0, rank 1, rank 2 (reported no "
-                               "wait)"
-                     : aborted + stall));
+      CHECK(stalled.message() == concat(reports ? "" : aborted, stall));
       CHECK(threw.message() == concat(reports ? "" : aborted, "rank 1: the sensor fell off"));
       CHECK(failed_world{rank, killed}.message().empty());
     }
@@ -69,6 +68,21 @@ TEST_CASE("failure: the first cause counts, and later ones do not") {
   CHECK_FALSE(f.stalled());
   CHECK(f.failed_rank() == 2);
   CHECK(f.cause() == "rank 2: the cause");
+}
+
+TEST_CASE("failure: where ranks are is said of the one that failed and of those suspected") {
+  failure f(3);
+  CHECK(f.name_of(2) == "rank 2");
+  f.record(0, "waited for rank 2", true);
+  f.add_report(0, "had waited 20 ms for rank 2", 20ms);
+  f.set_addresses({"10.0.0.1:7", "10.0.0.1:8", "10.0.0.2:9"});
+  CHECK(f.name_of(2) == "rank 2 at 10.0.0.2:9");
+  CHECK(f.cause() == "rank 0 at 10.0.0.1:7: waited for rank 2");
+  CHECK(ends_with(f.describe(),
+                  "suspected: rank 1 at 10.0.0.1:8, rank 2 at 10.0.0.2:9 (reported no wait)"));
+  f.add_report(1, "had waited 9 ms for rank 2", 9ms);
+  f.add_report(2, "had waited 5 ms for rank 1", 5ms);
+  CHECK(ends_with(f.describe(), "suspected: rank 2 at 10.0.0.2:9 (shortest wait)"));
 }
 
 TEST_CASE("failure: describe has a line for each rank after a stall, and none after an exception") {

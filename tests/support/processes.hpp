@@ -20,8 +20,9 @@
 
 namespace support {
 
-/// Of each rank: what f(rank) returned, or "error: " and what it threw; "signal 9" if one ended it.
-/// Requires that this process has no other thread. f's text is short (64 KB).
+/// Of each rank: what f(rank) returned, or "error: " and what it threw; "signal 9" if one ended it,
+/// "stopped" if it stopped itself: it ends when all others have ended. Requires that this process
+/// has no other thread. f's text is short (64 KB).
 template <class F>
 std::vector<std::string> fork_ranks(int ranks, const F& f) {
   const int port = cordee::detail::comm::listener(0, "127.0.0.1").port();  // free a moment later
@@ -51,17 +52,26 @@ std::vector<std::string> fork_ranks(int ranks, const F& f) {
     children.push_back(child);
     pipes.push_back(ends[0]);
   }
+  // A text fits into its pipe, so no rank waits for its reader. Those that have stopped come last:
+  // what the others do about one is over then.
+  std::vector<int> statuses;
+  for (const pid_t child : children) ::waitpid(child, &statuses.emplace_back(), WUNTRACED);
   std::vector<std::string> texts;
-  for (int rank = 0; rank < ranks; ++rank) {
+  for (std::size_t rank = 0; rank < children.size(); ++rank) {
+    int& status = statuses[rank];
+    const bool stopped = WIFSTOPPED(status);
+    if (stopped) {
+      ::kill(children[rank], SIGKILL);
+      ::waitpid(children[rank], &status, 0);
+    }
     std::string text;
     std::array<char, 4096> part{};
-    for (ssize_t n;
-         (n = ::read(pipes[static_cast<std::size_t>(rank)], part.data(), part.size())) > 0;)
+    for (ssize_t n; (n = ::read(pipes[rank], part.data(), part.size())) > 0;)
       text.append(part.data(), static_cast<std::size_t>(n));
-    ::close(pipes[static_cast<std::size_t>(rank)]);
-    int status = 0;
-    ::waitpid(children[static_cast<std::size_t>(rank)], &status, 0);
-    texts.push_back(WIFSIGNALED(status) ? cordee::concat("signal ", WTERMSIG(status)) : text);
+    ::close(pipes[rank]);
+    texts.push_back(stopped               ? "stopped"
+                    : WIFSIGNALED(status) ? cordee::concat("signal ", WTERMSIG(status))
+                                          : text);
   }
   return texts;
 }

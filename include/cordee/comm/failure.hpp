@@ -38,6 +38,17 @@ class failure {
 
   [[gnu::cold]] explicit failure(int ranks) : reports_(static_cast<std::size_t>(ranks)) {}
 
+  /// Where each rank is, "10.0.0.7:40584": messages add it from now on.
+  [[gnu::cold]] void set_addresses(std::vector<std::string> addresses) {
+    const std::scoped_lock lock(mutex_);
+    addresses_ = std::move(addresses);
+  }
+  /// "rank 2 at 10.0.0.7:40584", or "rank 2" where no address is known.
+  [[nodiscard, gnu::cold]] std::string name_of(int rank) const {
+    const std::scoped_lock lock(mutex_);
+    return name(static_cast<std::size_t>(rank));
+  }
+
   /// Records a failure of `rank`; only the first one counts. `stalled`: a wait reached its deadline
   /// or its peer left, so describe() adds the reports of all ranks. Returns whether it was the
   /// first.
@@ -91,7 +102,7 @@ class failure {
   /// "rank 2: ..."
   [[nodiscard, gnu::cold]] std::string cause() const {
     const std::scoped_lock lock(mutex_);
-    return concat("rank ", failed_rank_, ": ", cause_);
+    return concat(name(static_cast<std::size_t>(failed_rank_)), ": ", cause_);
   }
   /// The cause; after a stall also a line for each rank, and the suspected ranks.
   [[nodiscard, gnu::cold]] std::string describe() const {
@@ -113,6 +124,10 @@ class failure {
     std::vector<completed_op> completed;
   };
 
+  [[nodiscard, gnu::cold]] std::string name(std::size_t rank) const {
+    return rank < addresses_.size() ? concat("rank ", rank, " at ", addresses_[rank])
+                                    : concat("rank ", rank);
+  }
   // The last operation with a silent rank that another rank has completed.
   [[nodiscard, gnu::cold]] std::string last_participation(int silent) const {
     std::size_t reporter = 0;
@@ -132,10 +147,10 @@ class failure {
     std::size_t shortest = 0;
     for (std::size_t rank = 0; rank < reports_.size(); ++rank) {
       if (reports_[rank].waited == no_wait)
-        silent += concat(silent.empty() ? "rank " : ", rank ", rank);
+        silent += concat(silent.empty() ? "" : ", ", name(rank));
       if (reports_[rank].waited < reports_[shortest].waited) shortest = rank;
     }
-    return silent.empty() ? concat("rank ", shortest, " (shortest wait)")
+    return silent.empty() ? concat(name(shortest), " (shortest wait)")
                           : concat(silent, " (reported no wait)");
   }
 
@@ -145,11 +160,12 @@ class failure {
   int failed_rank_ = -1;
   std::string cause_;
   std::vector<rank_report> reports_;
+  std::vector<std::string> addresses_;  // by rank, or none
 };
 
 /// f() as one rank's part in a run of processes. An exception of f fails the run; leaves the run;
-/// and throws the run's first failure, of whatever rank: the lowest rank that has left throws it as
-/// error, with all ranks' reports after a stall, and the others throw aborted.
+/// and throws the run's first failure, of whatever rank, after a stall with all ranks' reports: the
+/// lowest rank that has left throws it as error, and the others throw aborted.
 template <class World, class F>
 void run_rank(World& world, const F& f) {
   try {
@@ -166,7 +182,7 @@ void run_rank(World& world, const F& f) {
     if (!world.has_left(lower)) continue;
     // A launcher may kill the others when one process ends: the lower rank prints the cause first.
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
-    throw aborted(concat("rank ", world.rank(), " ended with the run: ", first.cause()));
+    throw aborted(concat("rank ", world.rank(), " ended with the run: ", first.describe()));
   }
   throw error(first.describe());
 }

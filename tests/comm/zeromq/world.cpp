@@ -1,16 +1,21 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks as processes: training over them, and one that is killed.
+// Ranks as processes: training over them, and one that is killed, silent or cut off.
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <csignal>
-#include <mutex>
+#include <cstdlib>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <cordee/comm/compressed.hpp>
 #include <cordee/comm/gossip.hpp>
@@ -69,6 +74,100 @@ bool same_over_threads(int ranks, const Train& train) {
   return !over_threads.front().empty() && over_processes == over_threads;
 }
 
+// Calls its fault before an exchange: a rank is lost in the middle of what it does.
+struct failing_comm {
+  static constexpr bool blocks_host = zeromq::blocks_host;
+
+  zeromq comm;
+  std::shared_ptr<std::atomic<int>> left;  // exchanges up to that one
+  void (*fault)();
+
+  [[nodiscard]] int rank() const { return comm.rank(); }
+  [[nodiscard]] int size() const { return comm.size(); }
+  [[nodiscard]] failing_comm duplicate(int k) const { return {comm.duplicate(k), left, fault}; }
+  [[nodiscard]] int probe_any(std::span<const int> expected) const {
+    return comm.probe_any(expected);
+  }
+  void abort(const char* why) const { comm.abort(why); }
+  template <Device D>
+  void exchange(std::span<const send_op<D>> out, std::span<const recv_op<D>> in,
+                typename D::stream s) const {
+    if (--*left == 0) fault();
+    comm.exchange(out, in, s);
+  }
+};
+
+// Closes the connections on which this process sends data; the control connection stays.
+void close_data_connections() {
+  const int control = std::atoi(std::getenv("MASTER_PORT"));
+  const auto port_by = [](const auto& call, int descriptor) {
+    sockaddr_in address{};
+    socklen_t size = sizeof address;
+    const bool found = call(descriptor, reinterpret_cast<sockaddr*>(&address), &size) == 0;
+    return found && address.sin_family == AF_INET ? ntohs(address.sin_port) : 0;
+  };
+  std::array<std::pair<int, int>, 256> ports;  // of this end and of the other one
+  int listening = 0;
+  for (int d = 0; d < 256; ++d) {
+    ports[static_cast<std::size_t>(d)] = {port_by(::getsockname, d), port_by(::getpeername, d)};
+    int listens = 0;
+    socklen_t size = sizeof listens;
+    if (::getsockopt(d, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && listens != 0)
+      listening = port_by(::getsockname, d);
+  }
+  for (int d = 0; d < 256; ++d) {
+    const auto [own, other] = ports[static_cast<std::size_t>(d)];
+    if (other != 0 && other != control && own != listening) ::shutdown(d, SHUT_RDWR);
+  }
+}
+
+// Means of 1,000 numbers by the reducer that make(comm) returns, on 3 ranks: the fault is on
+// `failing` before its exchange of that number.
+template <class Make>
+std::vector<std::string> means_with_fault(int failing, int exchange, void (*fault)(),
+                                          std::chrono::milliseconds deadline, const Make& make) {
+  return fork_ranks(3, [&](int rank) {
+    zeromq::launch(
+        [&](zeromq comm) {
+          const auto left = std::make_shared<std::atomic<int>>(rank == failing ? exchange : -1);
+          const auto reducer = make(failing_comm{comm, left, fault});
+          std::vector<float> x(1000, 1), y(1000);
+          std::vector<std::byte> scratch(reducer.template scratch<float>(x.size()));
+          using reducer_type = std::remove_const_t<decltype(reducer)>;
+          bucket_view<float, cpu, reducer_type::slots> m{
+              nullptr, {x.data(), x.size()}, {}, {scratch.data(), scratch.size()}};
+          if constexpr (reducer_type::slots == 1) {
+            m.slots[0] = {y.data(), y.size()};
+            reducer.initialize(m, cpu::stream{});
+          }
+          for (int k = 0; k < 100; ++k) reducer.mix(m, step_info{}, cpu::stream{});
+        },
+        {.deadline = deadline});
+    return std::string("no failure");
+  });
+}
+
+// Whether every rank but the lost one has ended with an error that has the text, and the lost
+// one's address.
+bool survivors_report(const std::vector<std::string>& ended, int lost, const std::string& text) {
+  bool all = true;
+  for (int rank = 0; rank < static_cast<int>(ended.size()); ++rank) {
+    const std::string& message = ended[static_cast<std::size_t>(rank)];
+    const bool named =
+        message.starts_with("error: ") && contains(message, text.c_str()) &&
+        (lost < 0 || contains(message, concat("rank ", lost, " at 127.0.0.1:").c_str()));
+    if (rank != lost && !named) MESSAGE(concat("rank ", rank, ": ", message));
+    all = all && (rank == lost || named);
+  }
+  return all;
+}
+
+const auto by_ring = [](failing_comm comm) { return ring{comm}; };
+const auto by_server = [](failing_comm comm) { return server{comm}; };
+const auto by_asynchronous_server = [](failing_comm comm) {
+  return server{comm, asynchronous{.staleness_bound = 2}};
+};
+
 }  // namespace
 
 TEST_CASE(
@@ -112,24 +211,43 @@ TEST_CASE("zeromq: the laws of reducers") {
                                    {.ranks = {2, 3, 4}}, launch_zeromq) == "");
 }
 
-TEST_CASE("zeromq: a process that is killed ends the others, with its rank") {
-  const auto ended = fork_ranks(3, [](int rank) {
-    zeromq::launch(
-        [&](zeromq comm) {
-          quadratic<fp32> model;
-          trainer run{model, sgd{}, constant{.learning_rate = 0.02}, ring{comm}};
-          const std::array batches{one_each(comm.size())};
-          for (int k = 0; k < 6; ++k) {
-            if (k == 3 && rank == 2) std::raise(SIGKILL);
-            run.step(batches, k);
-          }
-        },
-        {.deadline = 20s});
-    return std::string("no failure");
-  });
-  CHECK(ended[2] == "signal 9");
-  CHECK(contains(ended[0], "error: rank 2: its process ended without leaving the run"));
-  CHECK(contains(ended[1], "rank 1 ended with the run: rank 2: its process ended"));
+TEST_CASE("zeromq: every survivor names a rank that is killed in the middle of a mean") {
+  const auto killed = [](int rank, int exchange, const auto& make) {
+    const auto ended = means_with_fault(
+        rank, exchange, [] { std::raise(SIGKILL); }, 30s, make);
+    CHECK(ended[static_cast<std::size_t>(rank)] == "signal 9");
+    return survivors_report(ended, rank, "its process ended without leaving the run");
+  };
+  CHECK(killed(2, 10, by_ring));  // of four exchanges a mean
+  CHECK(killed(0, 10, by_ring));
+  CHECK(killed(1, 5, by_server));  // a push
+  CHECK(killed(1, 6, by_server));  // a pull
+  CHECK(killed(0, 6, by_server));
+  CHECK(killed(2, 9, by_asynchronous_server));
+  CHECK(killed(0, 9, by_asynchronous_server));
+}
+
+TEST_CASE("zeromq: every survivor names a rank that is silent in the middle of a mean") {
+  const auto silent = [](int rank, int exchange, const auto& make) {
+    const auto ended = means_with_fault(
+        rank, exchange, [] { std::raise(SIGSTOP); }, 2s, make);
+    CHECK(ended[static_cast<std::size_t>(rank)] == "stopped");
+    return survivors_report(ended, rank, "suspected: ");
+  };
+  CHECK(silent(2, 10, by_ring));
+  CHECK(silent(1, 5, by_server));
+  CHECK(silent(0, 6, by_server));
+  CHECK(silent(2, 9, by_asynchronous_server));
+}
+
+TEST_CASE("zeromq: every rank names one whose connections close while its process goes on") {
+  const auto closed = [](int exchange, const auto& make) {
+    return survivors_report(means_with_fault(2, exchange, close_data_connections, 30s, make), -1,
+                            "the connection of rank 2 at 127.0.0.1:");
+  };
+  CHECK(closed(10, by_ring));
+  CHECK(closed(5, by_server));
+  CHECK(closed(9, by_asynchronous_server));
 }
 
 TEST_CASE("zeromq: without its peers a rank gives up at the deadline") {

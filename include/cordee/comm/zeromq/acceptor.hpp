@@ -73,8 +73,8 @@ class zeromq_acceptor {
       if (descriptors_[rank] < 0) text += concat(text.empty() ? "rank " : ", rank ", rank);
     return text;
   }
-  /// A rank whose connection has closed, or -1.
-  [[nodiscard]] int disconnected_rank() const { return disconnected_rank_; }
+  /// The ranks whose connections have closed.
+  [[nodiscard]] const std::vector<int>& disconnected_ranks() const { return disconnected_ranks_; }
 
   /// f(rank, frame) for every frame of a rank that has arrived.
   template <class F>
@@ -108,7 +108,7 @@ class zeromq_acceptor {
         continue;
       }
       for (std::size_t rank = 0; rank < descriptors_.size(); ++rank)
-        if (descriptors_[rank] == d) disconnected_rank_ = static_cast<int>(rank);
+        if (descriptors_[rank] == d) disconnected_ranks_.push_back(static_cast<int>(rank));
       if (const auto silent = accepted_.find(d); silent != accepted_.end()) {
         refuse(silent->second, "it sent no hello of this run");
         accepted_.erase(silent);
@@ -169,7 +169,7 @@ class zeromq_acceptor {
   std::vector<int> descriptors_;            // by rank, -1 before its hello
   std::map<std::string, int> connections_;  // ranks, or unknown, by libzmq's routing id
   std::map<int, std::string> accepted_;     // addresses without a hello, by descriptor
-  int disconnected_rank_ = -1;
+  std::vector<int> disconnected_ranks_;
   zeromq_socket socket_, monitor_;
   std::string address_;
   int port_ = 0;

@@ -106,10 +106,10 @@ class zeromq_mesh {
         c.arrived.push_back({*h, next_number_++, std::move(m)});
     });
   }
-  /// A rank whose connection has closed, or -1.
-  [[nodiscard, gnu::cold]] int disconnected_rank() {
+  /// The ranks whose connections have closed.
+  [[nodiscard, gnu::cold]] const std::vector<int>& disconnected_ranks() {
     acceptor_.watch();
-    return acceptor_.disconnected_rank();
+    return acceptor_.disconnected_ranks();
   }
 
   [[nodiscard]] channel& at(int context, int peer) {

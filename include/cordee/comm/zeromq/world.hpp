@@ -8,6 +8,7 @@
 // own thread moves the bytes.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdint>
@@ -163,14 +164,15 @@ class zeromq_world {
     }
     const std::vector<rank_info> ranks = bootstrap_.allgather(own);
     std::vector<host_info> hosts;
-    std::vector<std::string> endpoints;
+    std::vector<std::string> addresses, endpoints;
     for (const rank_info& r : ranks) {
       hosts.push_back(r.host);
       // A rank on rank 0's host knows its own address as the loopback.
       const bool is_loopback = std::strncmp(r.address, "127.", 4) == 0;
-      endpoints.push_back(
-          concat("tcp://", is_loopback ? control_.server_address() : r.address, ":", r.port));
+      addresses.push_back(concat(is_loopback ? control_.server_address() : r.address, ":", r.port));
+      endpoints.push_back("tcp://" + addresses.back());
     }
+    control_.first_failure.set_addresses(std::move(addresses));
     node = node_info::of(rank(), hosts);
     mesh_->connect(endpoints);
     std::string missing;
@@ -210,12 +212,13 @@ class zeromq_world {
 
   // Throws where the connection of a rank that has not left is closed.
   [[gnu::cold]] void check_connections() {
-    const int rank = mesh_->disconnected_rank();
-    if (rank < 0 || has_left(rank)) return;
+    const std::vector<int>& closed = mesh_->disconnected_ranks();
+    const auto lost = std::ranges::find_if(closed, [this](int rank) { return !has_left(rank); });
+    if (lost == closed.end()) return lost_since_.reset();
     const auto now = wait_timer::clock::now();
     if (!lost_since_) lost_since_ = now;
     if (now - *lost_since_ > left_grace)  // or else the control connection says more
-      throw error(concat("the connection of rank ", rank,
+      throw error(concat("the connection of ", first_failure().name_of(*lost),
                          " has closed: the network, or its node, has failed"));
   }
 
