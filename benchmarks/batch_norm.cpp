@@ -108,11 +108,11 @@ struct layer {
     // Without a residual the layer works in place; either way dy is overwritten.
     float* const to = adds ? dx.span().data : dy.span().data;
     // By all workers: in a network, too, the previous layer has just woken them.
-    parallel_chunks(s, numbers, detail::core::segment_alignment,
-                    [&](std::size_t first, std::size_t last) {
-                      std::copy(dy_copy.span().data + first, dy_copy.span().data + last,
-                                dy.span().data + first);
-                    });
+    detail::device::parallel_chunks(s, numbers, detail::core::segment_alignment,
+                                    [&](std::size_t first, std::size_t last) {
+                                      std::copy(dy_copy.span().data + first,
+                                                dy_copy.span().data + last, dy.span().data + first);
+                                    });
     const batch_norm_tensors<float> t{x.span().data, y.span().data,     row,
                                       row + padded,  saved.span().data, scratch.span().data};
     const double t0 = now();
@@ -129,11 +129,11 @@ struct layer {
   void run(cpu::stream s) {
     for (int turn = 0; turn < 2; ++turn) {
       const double before = now();
-      parallel_chunks(s, numbers, detail::core::segment_alignment,
-                      [&](std::size_t first, std::size_t last) {
-                        triad(dy_copy.span().data + first, residual.span().data + first,
-                              dx.span().data + first, last - first);
-                      });
+      detail::device::parallel_chunks(
+          s, numbers, detail::core::segment_alignment, [&](std::size_t first, std::size_t last) {
+            triad(dy_copy.span().data + first, residual.span().data + first, dx.span().data + first,
+                  last - first);
+          });
       memory = std::min(memory, now() - before);
     }
     run<epilogue::relu>(plain, s);  // twice, so that caches are as warm as for the pass after it

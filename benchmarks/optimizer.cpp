@@ -96,12 +96,13 @@ volatile double sink;
 /// Calls f(numbers) with each worker's part of the planes.
 template <class P, class F>
 void parallel_parts(P& planes, cpu::stream s, const F& f) {
-  parallel_chunks(s, planes.weights().size, detail::core::segment_alignment,
-                  [&](std::size_t first, std::size_t last) {
-                    float* const v = planes.slot(1).data;
-                    f(numbers{planes.weights().data + first, planes.grads().data + first,
-                              planes.slot(0).data + first, v + first, last - first});
-                  });
+  detail::device::parallel_chunks(
+      s, planes.weights().size, detail::core::segment_alignment,
+      [&](std::size_t first, std::size_t last) {
+        float* const v = planes.slot(1).data;
+        f(numbers{planes.weights().data + first, planes.grads().data + first,
+                  planes.slot(0).data + first, v + first, last - first});
+      });
 }
 
 /// Three slots for every optimizer, so that all loops use the same planes.

@@ -25,7 +25,7 @@ using device = cpu;
 /// CIFAR-10, or a small synthetic set: one type, so that each trainer is compiled once.
 class images {
  public:
-  images(const std::string& folder, part which)
+  images(const std::string& folder, cifar10::part which)
       : source_(folder == "synthetic" ? source(small_set(which)) : source(cifar10(folder, which))) {
   }
 
@@ -40,8 +40,8 @@ class images {
 
  private:
   using source = std::variant<cifar10, synthetic>;
-  static synthetic small_set(part which) {
-    return {.extent = image(), .samples = which == part::train ? 2000u : 500u, .seed = 1};
+  static synthetic small_set(cifar10::part which) {
+    return {.extent = image(), .samples = which == cifar10::train ? 2000u : 500u, .seed = 1};
   }
   source source_;
 };
@@ -57,7 +57,7 @@ template <Precision P, class Optimizer>
 void train(const plan& p, const Optimizer& optimizer) {
   resnet<20, P, device, resnet_options{.zero_gamma = false}> net;
   net.loss.label_smoothing = p.smoothing;
-  const images training(p.data, part::train), held_out(p.data, part::test);
+  const images training(p.data, cifar10::train), held_out(p.data, cifar10::test);
   const auto norm = normalize::measured(training);
   const solo self_comm;
   loader feed{training,

@@ -110,7 +110,7 @@ struct tuned {
 template <class Experiment>
 void compare(const Experiment& e, science::results& table, const std::vector<int>& batches,
              int seeds) {
-  std::vector<run_to_target> runs;
+  std::vector<critical_batch::run> runs;
   std::map<int, tuned> best;
   for (const int batch : batches) {
     const auto updates = [&](double rate, int seed) {
@@ -136,13 +136,13 @@ void compare(const Experiment& e, science::results& table, const std::vector<int
     if (of_batch.updates < e.most_updates(batch))
       runs.push_back({static_cast<double>(batch), of_batch.updates});
   }
-  const critical_batch fit = fit_critical_batch(runs);
+  const critical_batch fit = critical_batch::fit(runs);
   const int middle = batches[batches.size() / 2];
   const double noise = table(concat("noise,", middle, ",", best[middle].rate, ",1"), [&] {
     return e.noise_scale(middle, best[middle].rate, best[middle].updates);
   });
   double fewest = 1e300;
-  for (const run_to_target& r : runs) fewest = std::min(fewest, r.batch * r.updates);
+  for (const critical_batch::run& r : runs) fewest = std::min(fewest, r.batch * r.updates);
   const double at_largest = runs.back().batch * runs.back().updates;
   std::printf("S_min %.3g updates, E_min %.3g samples, B_crit %.3g, relative error %.2f\n",
               fit.fewest_updates, fit.fewest_samples, fit.batch(), fit.relative_error);
@@ -186,7 +186,7 @@ int main(int argc, char** argv) {
       compare(e, table, batches, seeds);
     };
     if (network == "resnet8") {
-      on(cifar10{folder, part::train}, cifar10{folder, part::test},
+      on(cifar10{folder, cifar10::train}, cifar10{folder, cifar10::test},
          pad_crop_flip{.pad = 4, .flip = true}, static_cast<const resnet8*>(nullptr));
     } else if (network == "cnn") {
       examples::with_fashion_mnist(folder, [&](const auto& training, const auto& held_out) {

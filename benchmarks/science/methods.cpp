@@ -282,8 +282,8 @@ int main(int argc, char** argv) {
       compare(e, table, names, rates, batches, seeds);
     };
     if (set == "cifar10") {
-      on.template operator()<extent{3, 32, 32}>(cifar10{folder, part::train},
-                                                cifar10{folder, part::test});
+      on.template operator()<extent{3, 32, 32}>(cifar10{folder, cifar10::train},
+                                                cifar10{folder, cifar10::test});
     } else if (set == "fashion") {
       examples::with_fashion_mnist(folder, [&](const auto& training, const auto& held_out) {
         on.template operator()<extent{1, 28, 28}>(training, held_out);

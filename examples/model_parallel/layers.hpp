@@ -75,7 +75,7 @@ void all_gather(const Communicator& comm, span_on<Real, D> own,
   std::vector<send_op<D>> out;
   std::vector<recv_op<D>> in;
   for (int rank = 0; rank < comm.size(); ++rank) {
-    out.push_back({rank, const_bytes(own)});
+    out.push_back({rank, bytes(own)});
     in.push_back({rank, bytes(parts[static_cast<std::size_t>(rank)])});
   }
   comm.template exchange<D>(std::span<const send_op<D>>(out), std::span<const recv_op<D>>(in), s);

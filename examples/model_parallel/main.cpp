@@ -109,7 +109,7 @@ void exchange(const threads& comm, const numbers* sent, numbers* received) {
   std::vector<recv_op<cpu>> in;
   const int peer = 1 - comm.rank();
   if (sent != nullptr)
-    out.push_back({peer, const_bytes(span_on<const double, cpu>{sent->data(), sent->size()})});
+    out.push_back({peer, bytes(span_on<const double, cpu>{sent->data(), sent->size()})});
   if (received != nullptr)
     in.push_back({peer, bytes(span_on<double, cpu>{received->data(), received->size()})});
   comm.exchange<cpu>(out, in, {});

@@ -83,7 +83,7 @@ double idle_share(int micro_batches, double stage_seconds, std::size_t activatio
           if (is_first && ahead) comm.compute(forward);
           std::vector<send_op<phantom>> out;
           std::vector<recv_op<phantom>> in;
-          if (is_first ? ahead : back) out.push_back({peer, const_bytes(x.span())});
+          if (is_first ? ahead : back) out.push_back({peer, bytes(x.span())});
           if (is_first ? back : ahead) in.push_back({peer, bytes(x.span())});
           comm.exchange<phantom>(out, in, device.make_stream());
           if (is_first && back) comm.compute(backward);

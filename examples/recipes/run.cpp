@@ -97,7 +97,7 @@ void train(const plan& p, const char* data, int crop, const Training& training,
 template <class Recipe>
 void train_on(const plan& p) {
   if (std::filesystem::exists(std::filesystem::path(p.data) / "data_batch_1.bin")) {
-    const cifar10 training(p.data, part::train), held_out(p.data, part::test);
+    const cifar10 training(p.data, cifar10::train), held_out(p.data, cifar10::test);
     return train<Recipe>(p, "CIFAR-10", 4, training, held_out);
   }
   examples::with_fashion_mnist(p.data, [&](const auto& training, const auto& held_out) {

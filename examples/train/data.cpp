@@ -49,7 +49,7 @@ data_sources open_idx(const settings& s) {
 }
 
 data_sources open_cifar10(const settings& s) {
-  return {dataset{cifar10{s.data, part::train}}, dataset{cifar10{s.data, part::test}},
+  return {dataset{cifar10{s.data, cifar10::train}}, dataset{cifar10{s.data, cifar10::test}},
           lines_of(s.data + "/batches.meta.txt")};
 }
 

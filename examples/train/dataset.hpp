@@ -34,7 +34,9 @@ class dataset {
   [[nodiscard]] std::vector<std::uint32_t> order(std::uint64_t seed, std::int64_t epoch) const {
     return source_->order(seed, epoch);
   }
-  [[nodiscard]] cordee::reading_seconds reading() const { return source_->reading(); }
+  [[nodiscard]] cordee::input_statistics::reading_seconds reading() const {
+    return source_->reading();
+  }
   [[nodiscard]] std::string describe() const { return source_->describe(); }
 
  private:
@@ -48,7 +50,7 @@ class dataset {
                      cordee::random_sequence random) const = 0;
     [[nodiscard]] virtual std::vector<std::uint32_t> order(std::uint64_t seed,
                                                            std::int64_t epoch) const = 0;
-    [[nodiscard]] virtual cordee::reading_seconds reading() const = 0;
+    [[nodiscard]] virtual cordee::input_statistics::reading_seconds reading() const = 0;
     [[nodiscard]] virtual std::string describe() const = 0;
   };
   template <class S>
@@ -73,7 +75,7 @@ class dataset {
                                                    std::int64_t epoch) const override {
       return cordee::detail::data::order_of(set, seed, epoch);
     }
-    [[nodiscard]] cordee::reading_seconds reading() const override {
+    [[nodiscard]] cordee::input_statistics::reading_seconds reading() const override {
       if constexpr (requires { set.reading(); })
         return set.reading();
       else

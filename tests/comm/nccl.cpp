@@ -30,7 +30,7 @@ namespace {
 using values = std::vector<float>;
 
 send_op<nccl_double_gpu> send(int peer, const values& x) {
-  return {peer, const_bytes(span_on<const float, nccl_double_gpu>{x.data(), x.size()})};
+  return {peer, bytes(span_on<const float, nccl_double_gpu>{x.data(), x.size()})};
 }
 recv_op<nccl_double_gpu> receive(int peer, values& x) {
   return {peer, bytes(span_on<float, nccl_double_gpu>{x.data(), x.size()})};
@@ -205,8 +205,7 @@ TEST_CASE("nccl: a steady exchange allocates nothing, neither for sizes nor for 
           const auto step = [&] {
             exchange(comm, {send(0, x)}, {receive(0, y)}, s);
             comm.mean(span_on<float, cpu>{x.data(), x.size()}, cpu::stream{});
-            const std::array out{
-                send_op<cpu>{0, const_bytes(span_on<const float, cpu>{x.data(), 100})}};
+            const std::array out{send_op<cpu>{0, bytes(span_on<const float, cpu>{x.data(), 100})}};
             const std::array in{recv_op<cpu>{0, bytes(span_on<float, cpu>{y.data(), 100})}};
             comm.exchange(std::span<const send_op<cpu>>(out), std::span<const recv_op<cpu>>(in),
                           cpu::stream{});

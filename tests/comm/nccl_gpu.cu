@@ -76,18 +76,18 @@ TEST_CASE("nccl: without a GPU a launch is an error that names what is missing")
 }
 
 TEST_CASE("nccl: a run of one rank sends to itself, GPU and host memory") {
-  CHECK(launch_error(1, [](nccl comm) {
-          const gpu device;
-          CHECK(mean_of_ranks(ring{comm}) == 0);
-          const std::vector<float> sent(1000, 3);
-          std::vector<float> received(1000);
-          const std::array out{
-              send_op<cpu>{0, const_bytes(span_on<const float, cpu>{sent.data(), 1000})}};
-          const std::array in{recv_op<cpu>{0, bytes(span_on<float, cpu>{received.data(), 1000})}};
-          comm.duplicate(1).exchange(std::span<const send_op<cpu>>(out),
-                                     std::span<const recv_op<cpu>>(in), cpu::stream{});
-          CHECK(received == sent);
-        }) == "");
+  CHECK(
+      launch_error(1, [](nccl comm) {
+        const gpu device;
+        CHECK(mean_of_ranks(ring{comm}) == 0);
+        const std::vector<float> sent(1000, 3);
+        std::vector<float> received(1000);
+        const std::array out{send_op<cpu>{0, bytes(span_on<const float, cpu>{sent.data(), 1000})}};
+        const std::array in{recv_op<cpu>{0, bytes(span_on<float, cpu>{received.data(), 1000})}};
+        comm.duplicate(1).exchange(std::span<const send_op<cpu>>(out),
+                                   std::span<const recv_op<cpu>>(in), cpu::stream{});
+        CHECK(received == sent);
+      }) == "");
 }
 
 TEST_CASE("nccl: two ranks on one GPU are an error that names them, and the next launch succeeds") {

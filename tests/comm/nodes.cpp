@@ -40,7 +40,7 @@ TEST_CASE(
   CHECK(detail::comm::host_hash("node1") == detail::comm::host_hash("node1"));
 }
 
-TEST_CASE("nodes_of: threads of a process are one node") {
-  for (const auto& sizes : on_ranks(3, [](threads comm) { return nodes_of(comm).sizes; }))
+TEST_CASE("nodes::by_host: threads of a process are one node") {
+  for (const auto& sizes : on_ranks(3, [](threads comm) { return nodes::by_host(comm).sizes; }))
     CHECK(sizes == sizes_of_nodes{3});
 }

@@ -166,7 +166,7 @@ TEST_CASE("zeromq: GPU memory is staged") {
           std::vector<float> own(1000, static_cast<float>(comm.rank())), received(1000, -1);
           const int peer = 1 - comm.rank();
           const std::array out{send_op<emulated>{
-              peer, const_bytes(span_on<const float, emulated>{own.data(), own.size()})}};
+              peer, bytes(span_on<const float, emulated>{own.data(), own.size()})}};
           const std::array in{
               recv_op<emulated>{peer, bytes(span_on<float, emulated>{received.data(), 1000})}};
           comm.exchange(std::span<const send_op<emulated>>(out),

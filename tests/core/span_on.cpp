@@ -51,10 +51,13 @@ TEST_CASE("span_on: a subspan, a std::span and a loop read the same numbers") {
   CHECK((all.subspan(5, 0).empty() && !all.empty() && span_on<int, other_device>{}.empty()));
 }
 
-TEST_CASE("span_on: bytes and const_bytes are the same memory") {
+TEST_CASE("span_on: bytes are the same memory, const ones of const numbers") {
   std::array<std::int32_t, 2> numbers{0x01010101, 0x02020202};
   const span_on<std::int32_t, host_device> all{numbers.data(), numbers.size()};
   REQUIRE(bytes(all).size == 8);
   CHECK((bytes(all)[3] == std::byte{1} && bytes(all)[4] == std::byte{2}));
-  CHECK(const_bytes(span_on<const std::int32_t, host_device>(all)).data == bytes(all).data);
+  const auto of_const = bytes(span_on<const std::int32_t, host_device>(all));
+  static_assert(std::same_as<decltype(of_const), const span_on<const std::byte, host_device>>);
+  static_assert(std::same_as<decltype(bytes(all)), span_on<std::byte, host_device>>);
+  CHECK((of_const.data == bytes(all).data && of_const.size == 8));
 }

@@ -61,7 +61,7 @@ TEST_CASE("cifar10: the five files are one data set in their order, with pixels 
 TEST_CASE("cifar10: the test images are read from their file alone") {
   const folder f;
   f.put("test_batch.bin", records(5, {{3}, {8}}));
-  const cifar10 data{f.file(""), part::test};
+  const cifar10 data{f.file(""), cifar10::test};
   file_bytes x(pixels);
   CHECK(data.size() == 2);
   CHECK(data.read(1, x) == 8);
@@ -72,8 +72,8 @@ TEST_CASE("cifar100: the second label is the fine class, the first the coarse on
   const folder f;
   f.put("train.bin", records(0, {{19, 99}, {0, 1}, {7, 20}}));
   f.put("test.bin", records(9, {{4, 44}}));
-  const cifar100 fine{f.file("")}, coarse{f.file(""), part::train, cifar100::coarse},
-      test{f.file(""), part::test};
+  const cifar100 fine{f.file("")}, coarse{f.file(""), cifar100::train, cifar100::coarse},
+      test{f.file(""), cifar100::test};
   CHECK(fine.classes() == 100);
   CHECK(coarse.classes() == 20);
   CHECK(fine.size() == 3);
@@ -94,7 +94,7 @@ TEST_CASE("cifar: a missing file is named, with the script that fetches it") {
   put_training(f);
   std::filesystem::remove(f.file("data_batch_4.bin"));
   CHECK(contains_all(message_of<error>([&] { cifar10{f.file("")}; }), {"data_batch_4.bin"}));
-  CHECK(contains_all(message_of<error>([&] { cifar10(f.file(""), part::test); }),
+  CHECK(contains_all(message_of<error>([&] { cifar10(f.file(""), cifar10::test); }),
                      {"test_batch.bin"}));
   CHECK(contains_all(message_of<error>([&] { cifar100{f.file("")}; }),
                      {"train.bin", "scripts/get-data cifar-100"}));
@@ -124,7 +124,7 @@ TEST_CASE("cifar: a file larger than the memory is refused by its size") {
   const folder f;
   f.put("test_batch.bin", {});
   std::filesystem::resize_file(f.file("test_batch.bin"), (std::uintmax_t{1} << 42) / 3073 * 3073);
-  CHECK(contains_all(message_of<error>([&] { cifar10(f.file(""), part::test); }),
+  CHECK(contains_all(message_of<error>([&] { cifar10(f.file(""), cifar10::test); }),
                      {f.file("/test_batch.bin"), "do not fit the memory"}));
 }
 
@@ -147,7 +147,7 @@ TEST_CASE("cifar: copies share memory and do not need the files") {
   {
     const folder f;
     f.put("test_batch.bin", records(1, {{1}}));
-    const cifar10 data{f.file(""), part::test};
+    const cifar10 data{f.file(""), cifar10::test};
     copies = {data, data};
   }
   file_bytes a(pixels), b(pixels);

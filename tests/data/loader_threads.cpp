@@ -52,7 +52,7 @@ struct ordered : drawn {
                 all.end());
     return all;
   }
-  reading_seconds reading() const { return {1, 2, 3}; }
+  input_statistics::reading_seconds reading() const { return {1, 2, 3}; }
 };
 static_assert(Dataset<drawn> && detail::data::DrawnAtRandom<drawn> &&
               !detail::data::Ordered<drawn>);

@@ -27,9 +27,10 @@ TEST_CASE("parallel_chunks: 0 .. n-1 exactly once, for any n, grain and number o
     for (const std::size_t grain : {1u, 4u, 7u})
       for (const std::size_t n : {0u, 1u, 6u, 7u, 8u, 27u, 28u, 29u, 1000u}) {
         std::vector<int> touched(n);
-        parallel_chunks(device.make_stream(), n, grain, [&](std::size_t first, std::size_t last) {
-          for (std::size_t i = first; i < last; ++i) ++touched[i];
-        });
+        detail::device::parallel_chunks(device.make_stream(), n, grain,
+                                        [&](std::size_t first, std::size_t last) {
+                                          for (std::size_t i = first; i < last; ++i) ++touched[i];
+                                        });
         CHECK(std::count(touched.begin(), touched.end(), 1) == static_cast<std::ptrdiff_t>(n));
       }
   }
@@ -40,8 +41,9 @@ TEST_CASE("parallel_chunks: chunks begin at multiples of the grain and none is e
     const cpu device(workers);
     for (const std::size_t n : {1u, 4u, 5u, 63u, 64u, 65u}) {
       std::vector<std::size_t> length(n);
-      parallel_chunks(device.make_stream(), n, 4,
-                      [&](std::size_t first, std::size_t last) { length[first] = last - first; });
+      detail::device::parallel_chunks(
+          device.make_stream(), n, 4,
+          [&](std::size_t first, std::size_t last) { length[first] = last - first; });
       std::size_t chunks = 0;
       for (std::size_t first = 0; first < n; first += length[first], ++chunks) {
         REQUIRE(first % 4 == 0);
@@ -58,7 +60,7 @@ TEST_CASE(
   const std::thread::id caller = std::this_thread::get_id();
   for (const cpu::stream s : {cpu::stream{}, device.make_stream()}) {
     std::vector<std::thread::id> ids(4);
-    parallel_chunks(s, 4, 4, [&](std::size_t first, std::size_t last) {
+    detail::device::parallel_chunks(s, 4, 4, [&](std::size_t first, std::size_t last) {
       for (std::size_t i = first; i < last; ++i) ids[i] = std::this_thread::get_id();
     });
     for (const std::thread::id id : ids) CHECK(id == caller);

@@ -39,7 +39,7 @@ class test_images {
 template <class Set>
 void read_all(const std::string& folder) {
   try {
-    const Set set(folder, part::test);
+    const Set set(folder, Set::test);
     std::array<std::uint8_t, 3072> pixels{};
     for (std::size_t i = 0; i < set.size(); ++i) {
       const int label = set.read(i, pixels);

@@ -16,7 +16,7 @@ using namespace cordee;
 
 template <class T>
 send_op<cpu> send(int peer, std::vector<T>& x) {
-  return {peer, const_bytes(span_on<T, cpu>{x.data(), x.size()})};
+  return {peer, bytes(span_on<T, cpu>{x.data(), x.size()})};
 }
 template <class T>
 recv_op<cpu> receive(int peer, std::vector<T>& x) {

@@ -104,11 +104,11 @@ TEST_CASE("dataset_laws hold for the library's data sets") {
     f.put(std::string("data_batch_") + name + ".bin", records(3, 1, 10));
   f.put("test_batch.bin", records(5, 1, 10));
   CHECK(dataset_laws(cifar10{f.file("")}) == "");
-  CHECK(dataset_laws(cifar10{f.file(""), part::test}) == "");
+  CHECK(dataset_laws(cifar10{f.file(""), cifar10::test}) == "");
   f.put("train.bin", records(7, 2, 20));
   f.put("test.bin", records(2, 2, 20));
   CHECK(dataset_laws(cifar100{f.file("")}) == "");
-  CHECK(dataset_laws(cifar100{f.file(""), part::test, cifar100::coarse}) == "");
+  CHECK(dataset_laws(cifar100{f.file(""), cifar100::test, cifar100::coarse}) == "");
 }
 
 TEST_CASE("dataset_laws reads at most `limit` examples, evenly over the data set") {

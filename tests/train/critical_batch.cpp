@@ -11,13 +11,13 @@
 using namespace cordee;
 using support::relative;
 
-TEST_CASE("fit_critical_batch: finds the hyperbola on which the runs lie") {
+TEST_CASE("critical_batch::fit: finds the hyperbola on which the runs lie") {
   for (const double fewest_updates : {250.0, 14000.0})
     for (const double critical : {32.0, 128.0, 5000.0}) {
-      std::vector<run_to_target> runs;
+      std::vector<critical_batch::run> runs;
       for (const double batch : {8.0, 64.0, 512.0, 4096.0})
         runs.push_back({batch, fewest_updates * (1 + critical / batch)});
-      const critical_batch fit = fit_critical_batch(runs);
+      const critical_batch fit = critical_batch::fit(runs);
       CHECK(fit.fewest_updates == relative(fewest_updates, 1e-9));
       CHECK(fit.fewest_samples == relative(fewest_updates * critical, 1e-9));
       CHECK(fit.batch() == relative(critical, 1e-9));
@@ -32,26 +32,26 @@ TEST_CASE("fit_critical_batch: finds the hyperbola on which the runs lie") {
     }
 }
 
-TEST_CASE("fit_critical_batch: the golden fit of runs beside a hyperbola") {
+TEST_CASE("critical_batch::fit: the golden fit of runs beside a hyperbola") {
   // numpy: lstsq([[1/S, 1/(B S)]], 1), see the equations in critical_batch.hpp.
-  const std::vector<run_to_target> runs{{32, 5100}, {128, 1950}, {256, 1500}, {1024, 1150}};
-  const critical_batch fit = fit_critical_batch(runs);
+  const std::vector<critical_batch::run> runs{{32, 5100}, {128, 1950}, {256, 1500}, {1024, 1150}};
+  const critical_batch fit = critical_batch::fit(runs);
   CHECK(fit.fewest_updates == relative(1006.4631260496, 1e-10));
   CHECK(fit.fewest_samples == relative(127981.028037122, 1e-10));
   CHECK(fit.relative_error == relative(0.0190601710700118, 1e-9));
 }
 
-TEST_CASE("fit_critical_batch refuses runs that have no critical batch") {
-  CHECK_THROWS_AS(fit_critical_batch({}), usage_error);
-  const std::vector<run_to_target> one{{32, 5100}};
-  CHECK_THROWS_AS(fit_critical_batch(one), usage_error);
-  const std::vector<run_to_target> same{{32, 5100}, {32, 5000}, {32, 4900}};
-  CHECK_THROWS_AS(fit_critical_batch(same), usage_error);
-  const std::vector<run_to_target> none{{32, 0}, {64, 100}};
-  CHECK_THROWS_AS(fit_critical_batch(none), usage_error);
-  const std::vector<run_to_target> rising{{32, 100}, {64, 200}};
-  CHECK_THROWS_AS(fit_critical_batch(rising), error);
-  const std::vector<run_to_target> superlinear{{32, 1000}, {64, 400}};
-  CHECK_THROWS_WITH_AS(fit_critical_batch(superlinear), doctest::Contains("no critical batch"),
+TEST_CASE("critical_batch::fit refuses runs that have no critical batch") {
+  CHECK_THROWS_AS(critical_batch::fit({}), usage_error);
+  const std::vector<critical_batch::run> one{{32, 5100}};
+  CHECK_THROWS_AS(critical_batch::fit(one), usage_error);
+  const std::vector<critical_batch::run> same{{32, 5100}, {32, 5000}, {32, 4900}};
+  CHECK_THROWS_AS(critical_batch::fit(same), usage_error);
+  const std::vector<critical_batch::run> none{{32, 0}, {64, 100}};
+  CHECK_THROWS_AS(critical_batch::fit(none), usage_error);
+  const std::vector<critical_batch::run> rising{{32, 100}, {64, 200}};
+  CHECK_THROWS_AS(critical_batch::fit(rising), error);
+  const std::vector<critical_batch::run> superlinear{{32, 1000}, {64, 400}};
+  CHECK_THROWS_WITH_AS(critical_batch::fit(superlinear), doctest::Contains("no critical batch"),
                        error);
 }

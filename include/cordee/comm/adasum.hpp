@@ -83,7 +83,7 @@ struct adasum : reducer_base<Communicator> {
     const span_on<Real, D> own = m.values;
     const span_on<Real, D> other{reinterpret_cast<Real*>(m.scratch.data), own.size};
     const auto exchange = [&](int next, int previous, span_on<Real, D> incoming) {
-      detail::comm::hop<D>(next, const_bytes(own), previous, bytes(incoming),
+      detail::comm::hop<D>(next, bytes(own), previous, bytes(incoming),
                            [&](auto out, auto in) { this->comm.exchange(out, in, s); });
     };
     const int rank = this->comm.rank();

@@ -59,7 +59,7 @@ template <class Communicator>
   detail::core::pod_vector<recv_op<cpu>> in;
   for (int peer = ranks.first; peer < ranks.first + ranks.size; ++peer) {
     if (peer == comm.rank()) continue;
-    out.push_back({peer, const_bytes(row(comm.rank()))});
+    out.push_back({peer, bytes(row(comm.rank()))});
     in.push_back({peer, bytes(row(peer))});
   }
   comm.duplicate(agreement_context)
@@ -119,7 +119,7 @@ template <class Communicator, class Real, Device D>
     detail::core::pod_vector<recv_op<D>> in;
     if (comm.rank() != 0) in.push_back({0, bytes(x)});
     for (int peer = 1; comm.rank() == 0 && peer < comm.size(); ++peer)
-      out.push_back({peer, const_bytes(x)});
+      out.push_back({peer, bytes(x)});
     comm.duplicate(agreement_context)
         .exchange(std::as_const(out).span(), std::as_const(in).span(), s);
   }

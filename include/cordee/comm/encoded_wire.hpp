@@ -209,7 +209,7 @@ class encoded_wire {
   }
   void exchange(int next, span_on<std::byte, D> outgoing, int previous,
                 span_on<std::byte, D> incoming) const {
-    hop<D>(next, const_bytes(outgoing), previous, incoming,
+    hop<D>(next, bytes(outgoing), previous, incoming,
            [&](auto out, auto in) { comm_.exchange(out, in, stream_); });
   }
 

@@ -84,7 +84,7 @@ struct gossip {
     detail::core::pod_vector<double> weights;
     for (const int peer :
          detail::comm::destinations(topology, comm.rank(), comm.size(), info.round))
-      out.push_back({peer, const_bytes(m.values)});
+      out.push_back({peer, bytes(m.values)});
     for (std::size_t k = 0; k < edges.size(); ++k) {
       in.push_back({edges[k].peer, bytes(span_on<Real, D>{received + k * n, n})});
       weights.push_back(edges[k].weight);

@@ -5,7 +5,7 @@
 //
 //   nodes{4}                    four ranks a node, the last node may have fewer
 //   nodes{.sizes = {4, 3, 4}}   so many ranks on each node
-//   nodes_of(comm)              by the names of the ranks' hosts
+//   nodes::by_host(comm)        by the names of the ranks' hosts
 #pragma once
 
 #include <cstdint>
@@ -24,6 +24,10 @@ namespace cordee::inline CORDEE_ABI {
 struct nodes {
   int ranks_per_node = 1;
   std::vector<int> sizes{};  // ranks on each node; empty: ranks_per_node on each
+
+  /// By the names of the ranks' hosts. Collective: every rank of the communicator calls it.
+  template <class Communicator>
+  [[nodiscard]] static nodes by_host(const Communicator& comm);
 
   [[nodiscard]] int count(int ranks) const {
     expects(ranks_per_node > 0, "nodes: a node has at least one rank");
@@ -76,11 +80,10 @@ inline double host_hash(std::string_view name) {
 
 }  // namespace detail::comm
 
-/// By the hosts' names. Collective: every rank of the communicator calls it.
 template <class Communicator>
-nodes nodes_of(const Communicator& comm) {
+nodes nodes::by_host(const Communicator& comm) {
   char name[256] = {};
-  if (gethostname(name, sizeof name - 1) != 0) throw error("nodes_of: this host has no name");
+  if (gethostname(name, sizeof name - 1) != 0) throw error("nodes: this host has no name");
   const double hash = detail::comm::host_hash(name);
   return detail::comm::nodes_from_hosts(detail::comm::gather_host(comm, std::span(&hash, 1)));
 }

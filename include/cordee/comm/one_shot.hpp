@@ -32,7 +32,7 @@ void exchange_with_all(const Communicator& comm, const Outgoing& outgoing, const
   detail::core::pod_vector<recv_op<D>> in;
   for (int k = 1; k < p; ++k) {
     const int peer = (comm.rank() + k) % p;
-    out.push_back({peer, const_bytes(outgoing(peer))});
+    out.push_back({peer, bytes(outgoing(peer))});
     in.push_back({peer, bytes(incoming(peer))});
   }
   comm.exchange(std::as_const(out).span(), std::as_const(in).span(), s);

@@ -67,7 +67,7 @@ class plain_wire {
       const bool overlap =
           next != no_peer && previous != no_peer && sent.first < sum.last && sum.first < sent.last;
       if (!overlap)
-        return hop<D>(next, const_bytes(outgoing), previous, bytes(total), [&](auto out, auto in) {
+        return hop<D>(next, bytes(outgoing), previous, bytes(total), [&](auto out, auto in) {
           comm_.template exchange_add<Real>(out, in, stream_);
         });
     }
@@ -111,7 +111,7 @@ class plain_wire {
   }
   void exchange(int next, span_on<Real, D> outgoing, int previous,
                 span_on<Real, D> incoming) const {
-    hop<D>(next, const_bytes(outgoing), previous, bytes(incoming),
+    hop<D>(next, bytes(outgoing), previous, bytes(incoming),
            [&](auto out, auto in) { comm_.exchange(out, in, stream_); });
   }
 

@@ -71,16 +71,11 @@ struct span_on {
   }
 };
 
-/// The same memory as bytes.
+/// The same memory as bytes, const ones of const numbers.
 template <class T, class D>
-span_on<std::byte, D> bytes(span_on<T, D> s)
-  requires(!std::is_const_v<T>)
-{
-  return {reinterpret_cast<std::byte*>(s.data), s.size * sizeof(T)};
-}
-template <class T, class D>
-span_on<const std::byte, D> const_bytes(span_on<T, D> s) {
-  return {reinterpret_cast<const std::byte*>(s.data), s.size * sizeof(T)};
+auto bytes(span_on<T, D> s) {
+  using byte = std::conditional_t<std::is_const_v<T>, const std::byte, std::byte>;
+  return span_on<byte, D>{reinterpret_cast<byte*>(s.data), s.size * sizeof(T)};
 }
 
 }  // namespace cordee::inline CORDEE_ABI

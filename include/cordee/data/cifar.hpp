@@ -23,10 +23,12 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Training or test images of a published data set.
-enum class part { train, test };
-
 namespace detail::data {
+
+/// The files of a published data set: cifar10::train, cifar10::test.
+struct cifar_parts {
+  enum part { train, test };
+};
 
 /// The records of the files in one folder, in memory that all copies share.
 class cifar_records {
@@ -94,10 +96,10 @@ class cifar_records {
 }  // namespace detail::data
 
 /// CIFAR-10: 10 classes, 50,000 training and 10,000 test images.
-class cifar10 {
+class cifar10 : public detail::data::cifar_parts {
  public:
-  explicit cifar10(const std::string& folder, part files = part::train)
-      : records_(files == part::train
+  explicit cifar10(const std::string& folder, part files = train)
+      : records_(files == train
                      ? detail::data::cifar_records(
                            folder,
                            {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin",
@@ -118,13 +120,13 @@ class cifar10 {
 static_assert(Dataset<cifar10>);
 
 /// CIFAR-100: 100 fine classes in 20 coarse ones, 50,000 training and 10,000 test images.
-class cifar100 {
+class cifar100 : public detail::data::cifar_parts {
  public:
   /// Which of an image's two labels is read.
   enum labels { fine, coarse };
 
-  explicit cifar100(const std::string& folder, part files = part::train, labels kind = fine)
-      : records_(folder, {files == part::train ? "train.bin" : "test.bin"}, {20, 100}, "cifar-100"),
+  explicit cifar100(const std::string& folder, part files = train, labels kind = fine)
+      : records_(folder, {files == train ? "train.bin" : "test.bin"}, {20, 100}, "cifar-100"),
         labels_(kind) {}
 
   [[nodiscard]] static extent image() { return detail::data::cifar_records::image; }

@@ -16,7 +16,7 @@
 //     read(i, pixels, random) const    -> int     as read, cropped or otherwise drawn at random
 //     order(seed, epoch) const         -> std::vector<std::uint32_t>    the order of an epoch
 //     label(i) const                   -> int     the label that read returns, without reading
-//     reading() const                  -> reading_seconds   of all copies (input_statistics.hpp)
+//     reading() const                  -> input_statistics::reading_seconds   of all copies
 //
 // One line tests it: CHECK(dataset_laws(my_dataset{}) == "").
 #pragma once

@@ -20,15 +20,15 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Seconds that threads were busy with the stages inside a data set, added up.
-struct reading_seconds {
-  double read = 0;      // the encoded bytes, from a file or from memory
-  double decode = 0;    // to pixels
-  double resample = 0;  // to the size of the batch
-};
-
 /// Of one loader, since it was made; `reading` is of all copies of its data set together.
 struct input_statistics {
+  /// Seconds that threads were busy with the stages inside a data set, added up.
+  struct reading_seconds {
+    double read = 0;      // the encoded bytes, from a file or from memory
+    double decode = 0;    // to pixels
+    double resample = 0;  // to the size of the batch
+  };
+
   std::int64_t updates = 0, samples = 0;
   int threads = 1;
   double elapsed = 0;  // seconds from the first call of next() to the last one's return

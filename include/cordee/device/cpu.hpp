@@ -146,13 +146,11 @@ inline int workers_of(cpu::stream s) { return s.workers == nullptr ? 1 : s.worke
   s.workers->run(work);
 }
 
-}  // namespace detail::device
-
 /// Calls f(first, last) on each worker of the stream with a contiguous chunk of 0 .. n-1. The
 /// length of every chunk but the last is a multiple of `grain`; empty chunks are skipped.
 template <class F>
 void parallel_chunks(cpu::stream s, std::size_t n, std::size_t grain, const F& f) {
-  detail::device::parallel_chunks(
+  parallel_chunks(
       s, n, grain,
       [](const void* context, std::size_t first, std::size_t last) {
         (*static_cast<const F*>(context))(first, last);
@@ -160,14 +158,12 @@ void parallel_chunks(cpu::stream s, std::size_t n, std::size_t grain, const F& f
       &f);
 }
 
-namespace detail::device {
-
 /// Calls f(task) once for each of the tasks 0 .. n-1, on the next free worker: dynamic scheduling,
 /// for tasks of some size, so that a worker that is delayed does not delay the others. Requires
 /// that the result of a task depends neither on the worker nor on the order of tasks.
 template <class F>
 void parallel_dynamic(cpu::stream s, std::size_t n, const F& f) {
-  detail::device::parallel_dynamic(
+  parallel_dynamic(
       s, n, [](const void* context, std::size_t task) { (*static_cast<const F*>(context))(task); },
       &f);
 }

@@ -97,7 +97,7 @@ class decoding_state {
     add(decode_, read, decoded);
     add(resample_, decoded, resized);
   }
-  [[nodiscard]] reading_seconds seconds() const {
+  [[nodiscard]] input_statistics::reading_seconds seconds() const {
     const auto of = [](const std::atomic<std::int64_t>& nanoseconds) {
       return static_cast<double>(nanoseconds.load(std::memory_order_relaxed)) * 1e-9;
     };
@@ -232,7 +232,7 @@ class decoded_images {
   }
 
   /// Of all copies together, as is what follows.
-  [[nodiscard]] reading_seconds reading() const { return state_->seconds(); }
+  [[nodiscard]] input_statistics::reading_seconds reading() const { return state_->seconds(); }
   /// The messages of the broken images that have been skipped so far, by index.
   [[nodiscard]] std::map<std::size_t, std::string> broken() const { return state_->broken(); }
 

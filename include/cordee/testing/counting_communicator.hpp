@@ -55,7 +55,7 @@ struct counting_communicator {
     std::vector<send_op<cpu>> to;
     std::vector<recv_op<cpu>> from;
     for (const auto& message : out)
-      to.push_back({message.peer, const_bytes(span_on<std::size_t, cpu>{&begun, 1})});
+      to.push_back({message.peer, bytes(span_on<std::size_t, cpu>{&begun, 1})});
     for (std::size_t k = 0; k < in.size(); ++k)
       from.push_back({in[k].peer, bytes(span_on<std::size_t, cpu>{&of_peers[k], 1})});
     comm.exchange(std::span<const send_op<cpu>>(to), std::span<const recv_op<cpu>>(from),

@@ -147,7 +147,7 @@ class reducer_trial {
         if (comm.rank() == 0)
           in.push_back({rank, bytes});
         else
-          out.push_back({0, const_bytes(bytes)});
+          out.push_back({0, bytes});
       };
       for (const auto member : members) {
         (m.*member).resize(member == &means::counted && !works_counted ? 0 : n);

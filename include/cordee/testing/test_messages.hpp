@@ -16,7 +16,7 @@ namespace cordee::inline CORDEE_ABI::detail::testing {
 using message = std::vector<float>;
 
 inline send_op<cpu> send_to(int peer, const message& m) {
-  return {peer, const_bytes(span_on<const float, cpu>{m.data(), m.size()})};
+  return {peer, bytes(span_on<const float, cpu>{m.data(), m.size()})};
 }
 inline recv_op<cpu> receive_from(int peer, message& m) {
   return {peer, bytes(span_on<float, cpu>{m.data(), m.size()})};

@@ -133,7 +133,7 @@ std::vector<std::string> gather_texts(const Communicator& comm, std::string text
     core::pod_vector<send_op<cpu>> out;
     core::pod_vector<recv_op<cpu>> in;
     const auto span_of = [](std::string& s) { return span_on<char, cpu>{s.data(), s.size()}; };
-    if (rank != 0) out.push_back({0, const_bytes(span_of(all[0]))});
+    if (rank != 0) out.push_back({0, bytes(span_of(all[0]))});
     if (rank == 0) {
       all.resize(sizes.size());
       for (std::size_t k = 1; k < sizes.size(); ++k) {

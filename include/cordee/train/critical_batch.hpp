@@ -18,12 +18,12 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// A run that reached the target.
-struct run_to_target {
-  double batch = 0, updates = 0;
-};
-
 struct critical_batch {
+  /// A run that reached the target.
+  struct run {
+    double batch = 0, updates = 0;
+  };
+
   double fewest_updates = 0, fewest_samples = 0;  // S_min, E_min
   double relative_error = 0;                      // root mean square of 1 - S(B_i)/S_i
 
@@ -31,15 +31,17 @@ struct critical_batch {
   [[nodiscard]] double batch() const { return fewest_samples / fewest_updates; }
   [[nodiscard]] double updates(double at) const { return fewest_updates + fewest_samples / at; }
   [[nodiscard]] double samples(double at) const { return at * updates(at); }
+
+  /// Throws error if the runs are fitted by no positive S_min and E_min.
+  [[nodiscard]] static critical_batch fit(std::span<const run> runs);
 };
 
-/// Throws error if the runs are fitted by no positive S_min and E_min.
-inline critical_batch fit_critical_batch(std::span<const run_to_target> runs) {
+inline critical_batch critical_batch::fit(std::span<const run> runs) {
   // Normal equations of u S_min + v E_min = 1, u = 1/S_i, v = 1/(B_i S_i).
   double uu = 0, uv = 0, vv = 0, u1 = 0, v1 = 0;
-  for (const run_to_target& r : runs) {
+  for (const run& r : runs) {
     expects(r.batch > 0 && r.updates > 0 && std::isfinite(r.batch * r.updates),
-            "fit_critical_batch: a run has no positive batch and number of updates");
+            "critical_batch: a run has no positive batch and number of updates");
     const double u = 1 / r.updates, v = u / r.batch;
     uu += u * u;
     uv += u * v;
@@ -50,19 +52,19 @@ inline critical_batch fit_critical_batch(std::span<const run_to_target> runs) {
   const double determinant = uu * vv - uv * uv;
   // Of runs at one batch u and v are proportional, up to rounding.
   expects(runs.size() >= 2 && determinant > 1e-12 * uu * vv,
-          "fit_critical_batch: needs runs at two different batches or more");
-  critical_batch fit{(u1 * vv - v1 * uv) / determinant, (v1 * uu - u1 * uv) / determinant};
-  if (!(fit.fewest_updates > 0 && fit.fewest_samples > 0))
+          "critical_batch: needs runs at two different batches or more");
+  critical_batch result{(u1 * vv - v1 * uv) / determinant, (v1 * uu - u1 * uv) / determinant};
+  if (!(result.fewest_updates > 0 && result.fewest_samples > 0))
     throw error(
-        "fit_critical_batch: the runs have no critical batch between them: updates must fall with "
+        "critical_batch: the runs have no critical batch between them: updates must fall with "
         "the batch, and samples rise; measure smaller or larger batches");
   double squares = 0;
-  for (const run_to_target& r : runs) {
-    const double off = 1 - fit.updates(r.batch) / r.updates;
+  for (const run& r : runs) {
+    const double off = 1 - result.updates(r.batch) / r.updates;
     squares += off * off;
   }
-  fit.relative_error = std::sqrt(squares / static_cast<double>(runs.size()));
-  return fit;
+  result.relative_error = std::sqrt(squares / static_cast<double>(runs.size()));
+  return result;
 }
 
 }  // namespace cordee::inline CORDEE_ABI

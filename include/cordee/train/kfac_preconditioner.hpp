@@ -152,7 +152,7 @@ class kfac_preconditioner {
       for (int r = 0; r < comm_.size(); ++r) {
         const auto k = static_cast<std::size_t>(r);
         if (r == comm_.rank()) continue;
-        if (!out(k).empty()) sends.push_back({r, const_bytes(on_cpu(out(k)))});
+        if (!out(k).empty()) sends.push_back({r, bytes(on_cpu(out(k)))});
         if (!in(k).empty()) receives.push_back({r, bytes(on_cpu(in(k)))});
       }
       comm_.exchange(std::as_const(sends).span(), std::as_const(receives).span(), cpu::stream{});

@@ -134,6 +134,6 @@ TEST_CASE("mpi: an error of a subgroup names the ranks of the run and the subgro
 }
 
 TEST_CASE("mpi: processes on one host are one node") {
-  mpi::launch([](mpi comm) { CHECK(nodes_of(comm).sizes == std::vector{comm.size()}); },
+  mpi::launch([](mpi comm) { CHECK(nodes::by_host(comm).sizes == std::vector{comm.size()}); },
               {.deadline = 30s});
 }

@@ -63,7 +63,7 @@ struct direct_mean : cordee::reducer_base<Communicator> {
     std::vector<cordee::send_op<D>> out;
     std::vector<cordee::recv_op<D>> in;
     for (int k = 0; k < p; ++k) {
-      out.push_back({k, cordee::const_bytes(m.values)});
+      out.push_back({k, cordee::bytes(m.values)});
       in.push_back({k, cordee::bytes(cordee::span_on<Real, D>{
                            received + static_cast<std::size_t>(k) * n, n})});
     }

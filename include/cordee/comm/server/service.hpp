@@ -183,7 +183,7 @@ class parameter_service {
 
   void send_weights(int rank) {
     const auto& w = store_.weights();
-    const send_op<cpu> out{rank, const_bytes(span_on<const Real, cpu>{w.data(), w.size()})};
+    const send_op<cpu> out{rank, bytes(span_on<const Real, cpu>{w.data(), w.size()})};
     comm_.duplicate(reply_context)
         .exchange(std::span<const send_op<cpu>>(&out, 1), std::span<const recv_op<cpu>>{},
                   cpu::stream{});
@@ -229,8 +229,7 @@ class server_client {
     const bool sends = kind == request::push || comm_.rank() == 0;
     if (!std::exchange(has_joined_, true)) start_service<Real>(numbers.size());
     const span_on<Real, cpu> values{numbers.data(), numbers.size()};
-    send_request(comm_, {kind, sizeof(Real), sends ? numbers.size_bytes() : 0},
-                 const_bytes(values));
+    send_request(comm_, {kind, sizeof(Real), sends ? numbers.size_bytes() : 0}, bytes(values));
     receive(comm_.duplicate(reply_context), 0, bytes(values));
   }
 

@@ -188,10 +188,10 @@ template <class N, int V, class Epilogue>
 /// every call, so that they may still be in its cache.
 template <class F>
 void for_each_block(int samples, std::size_t blocks, cpu::stream s, const F& f) {
-  parallel_chunks(s, static_cast<std::size_t>(samples) * blocks, 1,
-                  [&](std::size_t first, std::size_t last) {
-                    for (std::size_t i = first; i < last; ++i) f(i / blocks, i % blocks);
-                  });
+  device::parallel_chunks(s, static_cast<std::size_t>(samples) * blocks, 1,
+                          [&](std::size_t first, std::size_t last) {
+                            for (std::size_t i = first; i < last; ++i) f(i / blocks, i % blocks);
+                          });
 }
 
 /// Calls f(first, last) for ranges of blocks, or once for all blocks. Few channels are not worth
@@ -201,7 +201,7 @@ void for_each_block_range(std::size_t blocks, bool single_range, cpu::stream s, 
   if (single_range)
     f(std::size_t{0}, blocks);
   else
-    parallel_chunks(s, blocks, std::max(64 / V, 1), f);
+    device::parallel_chunks(s, blocks, std::max(64 / V, 1), f);
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::ops

@@ -25,7 +25,7 @@ namespace cordee::inline CORDEE_ABI {
 template <class F>
 void for_each(cpu::stream s, std::size_t n, const F& f) {
   constexpr std::size_t grain = 4096;  // for fewer, waking a worker costs more than the work
-  parallel_chunks(s, n, grain, [&f](std::size_t first, std::size_t last) {
+  detail::device::parallel_chunks(s, n, grain, [&f](std::size_t first, std::size_t last) {
     const F copy = f;  // GCC does not vectorise through the reference
     for (std::size_t i = first; i < last; ++i) copy(i);
   });
@@ -43,7 +43,7 @@ void launch_single(cpu::stream, const F& f) {
 template <class Real, class F>
 void for_each_simd(cpu::stream s, std::size_t n, const F& f) {
   constexpr std::size_t grain = 4096;
-  parallel_chunks(s, n, grain, [&f](std::size_t first, std::size_t last) {
+  device::parallel_chunks(s, n, grain, [&f](std::size_t first, std::size_t last) {
     const F copy = f;  // through the reference each iteration would reload its pointers
     simd_for_each<Real>(first, last, copy);
   });
@@ -79,7 +79,7 @@ template <class Real>
 void mix_neighbors(std::size_t n, const Real* received, std::span<const double> weights, Real* x,
                    cpu::stream s) {
   constexpr std::size_t grain = 4096;
-  parallel_chunks(s, n, grain, [=](std::size_t first, std::size_t last) {
+  device::parallel_chunks(s, n, grain, [=](std::size_t first, std::size_t last) {
     constexpr std::size_t block = 1024;  // stays in the first-level cache for all neighbors
     Real change[block];
     for (std::size_t begin = first; begin < last; begin += block) {
@@ -122,7 +122,7 @@ void normalize_bytes(const extent& e, int samples, const std::uint8_t* bytes,
   expects(static_cast<std::size_t>(e.channels) <= coefficients.mean.size(),
           "normalize_bytes: an image of bytes has at most four channels");
   const std::size_t pixels = e.pixels(), stride = sample_size(e, V);
-  parallel_chunks(
+  device::parallel_chunks(
       s, static_cast<std::size_t>(samples), 1, [=](std::size_t first, std::size_t last) {
         for (std::size_t n = first; n < last; ++n)
           for (int lane = 0; lane < static_cast<int>(channel_blocks(e.channels, V)) * V; ++lane) {

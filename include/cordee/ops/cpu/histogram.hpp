@@ -22,7 +22,7 @@ namespace cordee::inline CORDEE_ABI::detail::ops {
                                                           std::size_t padding = 0) {
   counts[histogram_bins::zero] -= static_cast<double>(padding);
   std::mutex mutex;
-  parallel_chunks(s, n, 4096, [&](std::size_t first, std::size_t last) {
+  device::parallel_chunks(s, n, 4096, [&](std::size_t first, std::size_t last) {
     // Two tables: an increment of the bin just incremented would wait for that store.
     std::array<std::array<std::uint32_t, histogram_bins::count>, 2> tables{};
     for (std::size_t i = first; i < last; ++i)

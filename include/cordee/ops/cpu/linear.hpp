@@ -52,7 +52,7 @@ void linear_forward(const linear_problem& p, int samples,
                     const precision::wide<N>* b,  // (outputs)
                     N* y,                         // (samples, outputs)
                     cpu::stream s) {
-  parallel_chunks(
+  device::parallel_chunks(
       s, static_cast<std::size_t>(samples), 1, [=](std::size_t first, std::size_t last) {
         for (std::size_t n = first; n < last; ++n)
           for (std::size_t k = 0; k < p.outputs; ++k)
@@ -68,7 +68,7 @@ void linear_input_gradient(const linear_problem& p, int samples,
                            const N* w,   // (outputs, features)
                            N* dx,        // (samples, stride)
                            cpu::stream s) {
-  parallel_chunks(
+  device::parallel_chunks(
       s, static_cast<std::size_t>(samples), 1, [=](std::size_t first, std::size_t last) {
         constexpr std::size_t block = 512;  // of features, whose sums stay in the cache
         precision::wide<N> sums[block];
@@ -93,7 +93,7 @@ void linear_weight_gradient(const linear_problem& p, int samples,
                             precision::wide<N>* dw,  // (outputs, features)
                             precision::wide<N>* db,  // (outputs)
                             write_mode mode, cpu::stream s) {
-  parallel_chunks(s, p.outputs, 1, [=](std::size_t first, std::size_t last) {
+  device::parallel_chunks(s, p.outputs, 1, [=](std::size_t first, std::size_t last) {
     if (mode == write_mode::overwrite) {
       std::fill(dw + first * p.features, dw + last * p.features, precision::wide<N>{0});
       std::fill(db + first, db + last, precision::wide<N>{0});

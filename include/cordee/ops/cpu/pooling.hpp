@@ -32,17 +32,17 @@ template <class N, int V>
 void average_pool_forward(const extent& in, int samples, const N* x, N* y, cpu::stream s) {
   using Real = precision::wide<N>;
   const std::size_t pixels = in.pixels(), blocks = channel_blocks(in.channels, V);
-  parallel_chunks(s, static_cast<std::size_t>(samples), 1,
-                  [=](std::size_t first, std::size_t last) {
-                    for (std::size_t b = first * blocks; b < last * blocks; ++b) {
-                      Real sum[std::size_t{V}] = {};
-                      for (std::size_t p = 0; p < pixels; ++p)
-                        for (std::size_t v = 0; v < V; ++v)
-                          sum[v] += precision::widened(x[(b * pixels + p) * V + v]);
-                      for (std::size_t v = 0; v < V; ++v)
-                        y[b * V + v] = precision::rounded<N>(sum[v] / static_cast<Real>(pixels));
-                    }
-                  });
+  device::parallel_chunks(
+      s, static_cast<std::size_t>(samples), 1, [=](std::size_t first, std::size_t last) {
+        for (std::size_t b = first * blocks; b < last * blocks; ++b) {
+          Real sum[std::size_t{V}] = {};
+          for (std::size_t p = 0; p < pixels; ++p)
+            for (std::size_t v = 0; v < V; ++v)
+              sum[v] += precision::widened(x[(b * pixels + p) * V + v]);
+          for (std::size_t v = 0; v < V; ++v)
+            y[b * V + v] = precision::rounded<N>(sum[v] / static_cast<Real>(pixels));
+        }
+      });
 }
 
 /// dx (samples, C / V, H, W, V) <- dy (samples, C / V, 1, 1, V) / pixels, at every pixel.
@@ -50,17 +50,18 @@ template <class N, int V>
 void average_pool_backward(const extent& in, int samples, const N* dy, N* dx, cpu::stream s) {
   using Real = precision::wide<N>;
   const std::size_t pixels = in.pixels(), blocks = channel_blocks(in.channels, V);
-  parallel_chunks(s, static_cast<std::size_t>(samples), 1,
-                  [=](std::size_t first, std::size_t last) {
-                    for (std::size_t b = first * blocks; b < last * blocks; ++b) {
-                      N share[std::size_t{V}];
-                      for (std::size_t v = 0; v < V; ++v)
-                        share[v] = precision::rounded<N>(precision::widened(dy[b * V + v]) /
-                                                         static_cast<Real>(pixels));
-                      for (std::size_t p = 0; p < pixels; ++p)
-                        for (std::size_t v = 0; v < V; ++v) dx[(b * pixels + p) * V + v] = share[v];
-                    }
-                  });
+  device::parallel_chunks(s, static_cast<std::size_t>(samples), 1,
+                          [=](std::size_t first, std::size_t last) {
+                            for (std::size_t b = first * blocks; b < last * blocks; ++b) {
+                              N share[std::size_t{V}];
+                              for (std::size_t v = 0; v < V; ++v)
+                                share[v] = precision::rounded<N>(precision::widened(dy[b * V + v]) /
+                                                                 static_cast<Real>(pixels));
+                              for (std::size_t p = 0; p < pixels; ++p)
+                                for (std::size_t v = 0; v < V; ++v)
+                                  dx[(b * pixels + p) * V + v] = share[v];
+                            }
+                          });
 }
 
 /// Calls f(index in x, index in y, whether x has that channel) for every number of y of samples
@@ -90,7 +91,7 @@ void subsample_forward(const subsample_problem& p, int samples,
                        const N* x,  // (samples, C / VX, H, W, VX)
                        N* y,        // (samples, K / VY, I, J, VY)
                        cpu::stream s) {
-  parallel_chunks(
+  device::parallel_chunks(
       s, static_cast<std::size_t>(samples), 1, [=](std::size_t first, std::size_t last) {
         for_each_subsampled<VX, VY>(
             p, first, last,
@@ -103,14 +104,14 @@ template <class N, int VX, int VY>
 void subsample_backward(const subsample_problem& p, int samples, const N* dy, N* dx,
                         cpu::stream s) {
   const std::size_t size = sample_size(p.in, VX);
-  parallel_chunks(s, static_cast<std::size_t>(samples), 1,
-                  [=](std::size_t first, std::size_t last) {
-                    std::fill(dx + first * size, dx + last * size, N{});
-                    for_each_subsampled<VX, VY>(p, first, last,
-                                                [=](std::size_t i, std::size_t o, bool present) {
-                                                  if (present) dx[i] = dy[o];
-                                                });
-                  });
+  device::parallel_chunks(s, static_cast<std::size_t>(samples), 1,
+                          [=](std::size_t first, std::size_t last) {
+                            std::fill(dx + first * size, dx + last * size, N{});
+                            for_each_subsampled<VX, VY>(
+                                p, first, last, [=](std::size_t i, std::size_t o, bool present) {
+                                  if (present) dx[i] = dy[o];
+                                });
+                          });
 }
 
 /// Lanes of a block of V processed together: all, or one where V is not a power of two.
@@ -194,11 +195,11 @@ void max_pool_forward(const max_pool_problem& p, int samples,
                       cpu::stream s) {
   const std::size_t blocks = channel_blocks(p.in.channels, V);
   const std::size_t read = p.in.pixels() * V, written = p.out().pixels() * V;
-  parallel_chunks(s, static_cast<std::size_t>(samples) * blocks, 1,
-                  [=](std::size_t first, std::size_t last) {
-                    for (std::size_t b = first; b < last; ++b)
-                      block_max_pool<N, V>(p, x + b * read, y + b * written, argmax + b * written);
-                  });
+  device::parallel_chunks(
+      s, static_cast<std::size_t>(samples) * blocks, 1, [=](std::size_t first, std::size_t last) {
+        for (std::size_t b = first; b < last; ++b)
+          block_max_pool<N, V>(p, x + b * read, y + b * written, argmax + b * written);
+      });
 }
 
 /// Every number of dx sums over the windows that cover it, so that one worker writes it, once.
@@ -210,12 +211,12 @@ void max_pool_backward(const max_pool_problem& p, int samples,
                        write_mode mode, cpu::stream s) {
   const std::size_t blocks = channel_blocks(p.in.channels, V);
   const std::size_t read = p.out().pixels() * V, written = p.in.pixels() * V;
-  parallel_chunks(s, static_cast<std::size_t>(samples) * blocks, 1,
-                  [=](std::size_t first, std::size_t last) {
-                    for (std::size_t b = first; b < last; ++b)
-                      block_max_pool_gradient<N, V>(p, dy + b * read, argmax + b * read,
-                                                    dx + b * written, mode);
-                  });
+  device::parallel_chunks(s, static_cast<std::size_t>(samples) * blocks, 1,
+                          [=](std::size_t first, std::size_t last) {
+                            for (std::size_t b = first; b < last; ++b)
+                              block_max_pool_gradient<N, V>(p, dy + b * read, argmax + b * read,
+                                                            dx + b * written, mode);
+                          });
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::ops

@@ -64,7 +64,7 @@ struct byte_quantizer {
 /// number.
 template <int V, class F>
 void for_each_register(cpu::stream s, std::size_t n, const F& f) {
-  parallel_chunks(s, n, 4096, [&f](std::size_t first, std::size_t last) {
+  device::parallel_chunks(s, n, 4096, [&f](std::size_t first, std::size_t last) {
     const F local = f;
     std::size_t i = first;
     for (; i + V <= last; i += V) local.template operator()<V>(i);
@@ -79,7 +79,7 @@ inline real_range range_without_filling(std::size_t n, const float* x, std::size
   real_range total;
   std::size_t zeros = 0;
   bool finite = true;
-  parallel_chunks(s, n, 4096, [&](std::size_t first, std::size_t last) {
+  device::parallel_chunks(s, n, 4096, [&](std::size_t first, std::size_t last) {
     real_range range;
     std::size_t count = 0;
     float sum = 0;
@@ -108,7 +108,7 @@ real_range range_of(std::size_t n, const float* x, cpu::stream s, std::size_t fi
   std::mutex mutex;
   real_range total;
   bool finite = true;
-  parallel_chunks(s, n, 4096, [&](std::size_t first, std::size_t last) {
+  device::parallel_chunks(s, n, 4096, [&](std::size_t first, std::size_t last) {
     real_range range;
     vec<float, V> low = vec<float, V>{} + range.low, high = vec<float, V>{} + range.high,
                   nonfinite{};

@@ -39,7 +39,7 @@ void for_each_chunk(cpu::stream s, std::span<const segment> table, const F& f) {
   if (table.empty()) return;
   const std::size_t origin = table.front().offset;
   const std::size_t size = table.back().offset + table.back().size - origin;
-  parallel_chunks(s, size, chunk_size, [&](std::size_t begin, std::size_t end) {
+  device::parallel_chunks(s, size, chunk_size, [&](std::size_t begin, std::size_t end) {
     std::size_t chunk = 0;
     for (std::size_t k = 0; k < table.size(); ++k) {
       const std::size_t start = table[k].offset - origin, stop = start + table[k].size;

@@ -56,7 +56,8 @@ TEST_CASE("onednn: starts no threads, and restores the number of OpenMP threads"
   omp_set_num_threads(5);
   const cpu device(3);
   const auto s = device.make_stream();
-  parallel_chunks(s, 3, 1, [](std::size_t, std::size_t) {});  // starts the stream's threads
+  detail::device::parallel_chunks(s, 3, 1,
+                                  [](std::size_t, std::size_t) {});  // starts the stream's threads
   const auto before = threads_of_this_process();
   for (const int samples : {1, 40}) all_directions({{{16, 28, 28}, 32, 3, 1, 1}, samples, s});
   CHECK(threads_of_this_process() == before);

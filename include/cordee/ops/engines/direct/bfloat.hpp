@@ -50,12 +50,12 @@ class bfloat_correlation {
   void pack(const float* master,  // (K, C, R, S)
             bfloat* packed, cpu::stream s) const {
     const auto block_size = static_cast<std::size_t>(filter_block_size());
-    parallel_chunks(s, channel_blocks(out_.channels, V), 1,
-                    [&](std::size_t first, std::size_t last) {
-                      std::fill(packed + first * block_size, packed + last * block_size, bfloat{});
-                      for (std::size_t b = first; b < last; ++b)
-                        pack_block(static_cast<int>(b), master, packed + b * block_size);
-                    });
+    device::parallel_chunks(
+        s, channel_blocks(out_.channels, V), 1, [&](std::size_t first, std::size_t last) {
+          std::fill(packed + first * block_size, packed + last * block_size, bfloat{});
+          for (std::size_t b = first; b < last; ++b)
+            pack_block(static_cast<int>(b), master, packed + b * block_size);
+        });
   }
 
   void run(int samples,

@@ -70,7 +70,7 @@ class byte_correlation {
            cpu::stream s) const {
     const std::size_t x_size = sample_size(in(), block_),
                       y_size = sample_size(out_, channel_block_size<V>(p_.filters));
-    parallel_chunks(
+    device::parallel_chunks(
         s, static_cast<std::size_t>(samples), 1, [&](std::size_t first, std::size_t last) {
           thread_memory& memory = memory_of_thread();
           const std::size_t filters = static_cast<std::size_t>(filter_blocks_) * V;

@@ -64,15 +64,16 @@ struct direct_with {
     // Zero weights for channels that only fill a block keep these zero in y and dx.
     if (forward.size() + backward.size() != 2 * p.weights())
       std::fill(first_block, second + backward.size(), precision::wide<N>{});
-    parallel_chunks(s, channel_blocks(p.filters, V), 1, [&](std::size_t first, std::size_t last) {
-      for (std::size_t b = first; b < last; ++b) {
-        precision::wide<N>* const block =
-            first_block + static_cast<std::ptrdiff_t>(b) * forward.block_size();
-        forward.pack(b, b + 1, master, block);
-        round_all<N>(block, static_cast<std::size_t>(forward.block_size()));
-        forward.swap_channels(b, b + 1, block, second);  // while the block is in the cache
-      }
-    });
+    device::parallel_chunks(
+        s, channel_blocks(p.filters, V), 1, [&](std::size_t first, std::size_t last) {
+          for (std::size_t b = first; b < last; ++b) {
+            precision::wide<N>* const block =
+                first_block + static_cast<std::ptrdiff_t>(b) * forward.block_size();
+            forward.pack(b, b + 1, master, block);
+            round_all<N>(block, static_cast<std::size_t>(forward.block_size()));
+            forward.swap_channels(b, b + 1, block, second);  // while the block is in the cache
+          }
+        });
   }
 
   template <class N>

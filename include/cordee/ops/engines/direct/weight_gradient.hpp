@@ -83,7 +83,7 @@ class weight_gradient {
       if (groups == 1) form_.unpack(first, last, sum, dw, mode);
     });
     if (groups == 1) return;
-    parallel_chunks(s, blocks, 1, [&](std::size_t first, std::size_t last) {
+    device::parallel_chunks(s, blocks, 1, [&](std::size_t first, std::size_t last) {
       for (std::size_t group = 1; group < groups; ++group)  // in order
         for (std::size_t i = first * block_size; i < last * block_size; i += V)
           store<Real, V>(sums + i,

@@ -100,7 +100,7 @@ struct onednn_with {
         wgrad_pass.run(x + first * numbers(p.in), wgrad_pass.weight_memory(sums + part * size),
                        dy + first * numbers(p.out()));
       });
-      parallel_chunks(s, size, 1024, [&](std::size_t begin, std::size_t end) {
+      device::parallel_chunks(s, size, 1024, [&](std::size_t begin, std::size_t end) {
         for (std::size_t part = 1; part < parts; ++part)
           for (std::size_t i = begin; i < end; ++i) sums[i] += sums[part * size + i];
       });
@@ -138,7 +138,7 @@ struct onednn_with {
   static void parallel_parts(cpu::stream s, std::size_t parts, const F& f) {
     std::mutex mutex;
     std::exception_ptr failure;
-    parallel_chunks(s, parts, 1, [&](std::size_t first, std::size_t last) {
+    device::parallel_chunks(s, parts, 1, [&](std::size_t first, std::size_t last) {
       const single_thread_scope single_thread;
       try {
         for (std::size_t part = first; part < last; ++part) f(part);

@@ -168,27 +168,27 @@ template <Number N>
 void reference_fprop(const convolution_problem& p, int samples, const N* x, const N* packed, N* y,
                      cpu::stream s) {
   const reference_fprop_op<double, N> body{p, x, packed, y};
-  parallel_chunks(s, static_cast<std::size_t>(samples) * p.out().size(), 1,
-                  [=](std::size_t first, std::size_t last) {
-                    for (std::size_t i = first; i < last; ++i) body(i);
-                  });
+  device::parallel_chunks(s, static_cast<std::size_t>(samples) * p.out().size(), 1,
+                          [=](std::size_t first, std::size_t last) {
+                            for (std::size_t i = first; i < last; ++i) body(i);
+                          });
 }
 
 template <Number N>
 void reference_dgrad(const convolution_problem& p, int samples, const N* dy, const N* packed, N* dx,
                      write_mode mode, cpu::stream s) {
   const reference_dgrad_op<double, N> body{p, dy, packed, dx, mode};
-  parallel_chunks(s, static_cast<std::size_t>(samples) * p.in.size(), 1,
-                  [=](std::size_t first, std::size_t last) {
-                    for (std::size_t i = first; i < last; ++i) body(i);
-                  });
+  device::parallel_chunks(s, static_cast<std::size_t>(samples) * p.in.size(), 1,
+                          [=](std::size_t first, std::size_t last) {
+                            for (std::size_t i = first; i < last; ++i) body(i);
+                          });
 }
 
 template <Number N>
 void reference_wgrad(const convolution_problem& p, int samples, const N* x, const N* dy,
                      precision::wide<N>* dw, write_mode mode, cpu::stream s) {
   const reference_wgrad_sum<double, N> part{p, static_cast<std::size_t>(samples), x, dy};
-  parallel_chunks(s, p.weights(), 1, [=](std::size_t first, std::size_t last) {
+  device::parallel_chunks(s, p.weights(), 1, [=](std::size_t first, std::size_t last) {
     for (std::size_t w = first; w < last; ++w)
       dw[w] = static_cast<precision::wide<N>>(
           (mode == write_mode::add ? static_cast<double>(dw[w]) : 0) + part(w, 0, 1));
@@ -205,10 +205,10 @@ void reference_fprop_bytes(const convolution_problem& p, int samples, const In* 
                            const affine_quantizer<float>& k, const std::int8_t* packed,
                            const float* scales, Out* y, cpu::stream s) {
   const reference_bytes_op<In, Out, affine_quantizer<float>> body{p, x, k, packed, scales, y};
-  parallel_chunks(s, static_cast<std::size_t>(samples) * p.out().size(), 1,
-                  [=](std::size_t first, std::size_t last) {
-                    for (std::size_t i = first; i < last; ++i) body(i);
-                  });
+  device::parallel_chunks(s, static_cast<std::size_t>(samples) * p.out().size(), 1,
+                          [=](std::size_t first, std::size_t last) {
+                            for (std::size_t i = first; i < last; ++i) body(i);
+                          });
 }
 
 }  // namespace detail::ops
