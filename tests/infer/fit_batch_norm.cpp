@@ -15,7 +15,7 @@ using cordee::detail::ops::integer_range;
 
 namespace {
 
-constexpr integer_range all_of_16_bits{-norm_limit, norm_limit - 1};
+constexpr integer_range all_of_18_bits{-norm_limit, norm_limit - 1};
 constexpr int places = 34;  // k and b are integers in units of 2^-34, which doubles hold
 
 /// The channels of a layer whose outputs are below 2^bits.
@@ -29,7 +29,7 @@ struct random_norm {
       return std::llrint(std::ldexp(2 * draw.uniform() - 1, exponent + places));
     };
     for (int c = 0; c < channels; ++c) {
-      exact_k.push_back(number(bits - 16));
+      exact_k.push_back(number(bits - 18));
       exact_b.push_back(number(bits - 1));
       k.push_back(std::ldexp(static_cast<double>(exact_k.back()), -places));
       b.push_back(std::ldexp(static_cast<double>(exact_b.back()), -places));
@@ -43,10 +43,10 @@ struct random_norm {
 
 }  // namespace
 
-TEST_CASE("fit_batch_norm: every number of 16 bits, in bytes and in 32 bits, is exact") {
+TEST_CASE("fit_batch_norm: every number of 18 bits, in bytes and in 32 bits, is exact") {
   for (const int bits : {8, 12, 23}) {
     const random_norm real(6, bits, 5);
-    auto fitted = fit_batch_norm(real.k, real.b, all_of_16_bits);
+    auto fitted = fit_batch_norm(real.k, real.b, all_of_18_bits);
     REQUIRE(fitted);
     fitted->low = -largest_bias;
     fitted->high = largest_bias;
@@ -54,7 +54,7 @@ TEST_CASE("fit_batch_norm: every number of 16 bits, in bytes and in 32 bits, is 
       CAPTURE(bits);
       CAPTURE(c);
       std::size_t wrong = 0;
-      for (int x = all_of_16_bits.low; x <= all_of_16_bits.high; ++x)
+      for (int x = all_of_18_bits.low; x <= all_of_18_bits.high; ++x)
         wrong += fitted->output(c, std::int64_t{x}, std::int64_t{0}) != real.value(c, x) ? 1U : 0U;
       CHECK(wrong == 0);
       CHECK(std::abs(fitted->multiplier[c]) * norm_limit + std::abs(fitted->addend[c]) <=
@@ -75,12 +75,12 @@ TEST_CASE("fit_batch_norm: the shift of all channels is the largest that one of 
 TEST_CASE(
     "fit_batch_norm: channels of zeros have a form; what is not finite or too large has none") {
   const std::vector<double> zero{0, 0}, finite{1, 2};
-  const auto fitted = fit_batch_norm(zero, std::vector{0.0, -7.5}, all_of_16_bits);
+  const auto fitted = fit_batch_norm(zero, std::vector{0.0, -7.5}, all_of_18_bits);
   REQUIRE(fitted);
   CHECK(fitted->output(0, std::int64_t{32767}, std::int64_t{3}) == 3);
   CHECK(fitted->output(1, std::int64_t{-32768}, std::int64_t{9}) == 2);
-  CHECK_FALSE(fit_batch_norm(finite, std::vector{0.0, HUGE_VAL}, all_of_16_bits));
-  CHECK_FALSE(fit_batch_norm(std::vector{std::nan(""), 0.0}, zero, all_of_16_bits));
-  CHECK_FALSE(fit_batch_norm(std::vector{0x1p15, 0.0}, zero, all_of_16_bits));
+  CHECK_FALSE(fit_batch_norm(finite, std::vector{0.0, HUGE_VAL}, all_of_18_bits));
+  CHECK_FALSE(fit_batch_norm(std::vector{std::nan(""), 0.0}, zero, all_of_18_bits));
+  CHECK_FALSE(fit_batch_norm(std::vector{0x1p15, 0.0}, zero, all_of_18_bits));
   CHECK_THROWS_AS((void)fit_batch_norm(zero, zero, {-norm_limit - 1, 0}), usage_error);
 }

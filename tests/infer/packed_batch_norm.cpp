@@ -31,7 +31,7 @@ integer_batch_norm drawn_norm(const extent& in, int bits, int shift) {
     return word >> (64 - size);
   };
   for (int c = 0; c < in.channels; ++c) {
-    n.multiplier.push_back(number(bits - 16));
+    n.multiplier.push_back(number(bits - 18));
     n.addend.push_back(number(bits - 1));
   }
   n.residual_factor = fixed_point::from_real(0.3);
@@ -42,7 +42,7 @@ integer_batch_norm drawn_norm(const extent& in, int bits, int shift) {
 template <int V, class Out>
 void check(const integer_batch_norm& n) {
   const extent e = n.in;
-  const auto x = drawn<std::int32_t>(e.size(), 16, 2),
+  const auto x = drawn<std::int32_t>(e.size(), 18, 2),
              residual = drawn<std::int32_t>(e.size(), 24, 3);
   const packed_batch_norm<V> packed(n, wide_limit);
   std::vector<Out> y(direct_layers<V>::size_of(e)), expected(e.size());

@@ -26,7 +26,7 @@ namespace cordee::inline CORDEE_ABI::detail::infer {
 inline std::optional<integer_batch_norm> fit_batch_norm(std::span<const double> k,
                                                         std::span<const double> b,
                                                         ops::integer_range in) {
-  expects(in.low >= -norm_limit && in.high <= norm_limit, "infer: a batch norm reads 16 bits");
+  expects(in.low >= -norm_limit && in.high <= norm_limit, "infer: a batch norm reads 18 bits");
   double bound = 1;  // of |k x| + |b|
   for (std::size_t c = 0; c < k.size(); ++c) {
     const double of_channel = norm_limit * std::abs(k[c]) + std::abs(b[c]);
@@ -36,12 +36,8 @@ inline std::optional<integer_batch_norm> fit_batch_norm(std::span<const double> 
   const int most = 60 - std::ilogb(bound);  // 2^61 > bound 2^L, and B is less than 2^(L + 1) off
   integer_batch_norm out;
   std::vector<ops::integer_affine> channels;
-  std::vector<std::int64_t> exact(static_cast<std::size_t>(in.high - in.low + 1));
   for (std::size_t c = 0; c < k.size(); ++c) {
-    for (int x = in.low; x <= in.high; ++x)
-      exact[static_cast<std::size_t>(x - in.low)] = ops::exact_affine(k[c], b[c], x);
-    const auto fitted = ops::fit_integer_affine(
-        k[c], [&](int x) { return exact[static_cast<std::size_t>(x - in.low)]; }, in, most);
+    const auto fitted = ops::fit_integer_affine(k[c], b[c], in, most);
     if (!fitted) return std::nullopt;
     channels.push_back(*fitted);
     out.shift = std::max(out.shift, fitted->shift);

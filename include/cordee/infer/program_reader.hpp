@@ -210,7 +210,7 @@ class program_reader {
     const auto* const c =
         step.input < 0 ? nullptr : std::get_if<integer_convolution>(&at(step.input).layer);
     if (c == nullptr || at(step.input).bytes != 4 || c->low < -norm_limit || c->high > norm_limit)
-      m.refuse("its input is not that of a convolution with outputs of 16 bits in 32");
+      m.refuse("its input is not that of a convolution with outputs of 18 bits in 32");
     integer_batch_norm n;
     n.in = in;
     add_output(m, in, step, n);

@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <vector>
 
 #include <cordee/core/config.hpp>
 #include <cordee/ops/quantize.hpp>
@@ -75,22 +76,53 @@ struct integer_affine {
   friend constexpr bool operator==(const integer_affine&, const integer_affine&) = default;
 };
 
+/// A point (x, function(x)).
+struct integer_point {
+  int x = 0;
+  std::int64_t y = 0;
+};
+/// The first and the last x of each value of a monotone function.
+template <std::invocable<int> Function>
+std::vector<integer_point> corners(const Function& function, integer_range in) {
+  std::vector<integer_point> points;
+  for (int x = in.low; x <= in.high; ++x) {
+    const std::int64_t y = function(x);
+    points.push_back({x, y});
+    int step = 1, last = x;
+    const auto advance = [&] {
+      const bool is_same = step <= in.high - last && function(last + step) == y;
+      if (is_same) last += step;
+      return is_same;
+    };
+    while (advance()) step *= 2;
+    while (step > 1) {
+      step /= 2;
+      advance();
+    }
+    if (last > x) points.push_back({last, y});
+    x = last;
+  }
+  return points;
+}
+
 /// The integer form of `function`(x), which is k x + b rounded by some rule. Empty where no shift
 /// up to `most` is exact.
 template <std::invocable<int> Function>
 std::optional<integer_affine> fit_integer_affine(double k, const Function& function,
                                                  integer_range in, int most = 30) {
+  const std::vector<integer_point> points = corners(function, in);  // between them, no bound is met
   for (int shift = 0; shift <= most; ++shift) {
     const double scaled = std::ldexp(k, shift);
     for (const double multiplier : {std::floor(scaled), std::ceil(scaled)}) {
       integer_affine candidate{static_cast<std::int64_t>(multiplier),
                                std::numeric_limits<std::int64_t>::min(),
                                std::numeric_limits<std::int64_t>::max(), shift};
-      for (int x = in.low; x <= in.high && candidate.low <= candidate.high; ++x) {
+      for (const auto& [x, y] : points) {
         const std::int64_t unit = std::int64_t{1} << shift,
-                           base = function(x) * unit - candidate.multiplier * x;
+                           base = y * unit - candidate.multiplier * x;
         candidate.low = std::max(candidate.low, base);
         candidate.high = std::min(candidate.high, base + unit - 1);
+        if (candidate.low > candidate.high) break;
       }
       if (candidate.low <= candidate.high) return candidate;
     }
