@@ -48,7 +48,7 @@ class simulated {
     expects(ranks > 0, "simulated::launch: at least one rank");
     detail::comm::simulated_world world(ranks, o);
     for (int rank = 0; rank < ranks; ++rank)
-      world.start(rank, {}, [&f, comm = simulated(world, rank, 0)] { f(comm); });
+      world.start({.rank = rank}, [&f, comm = simulated(world, rank, 0)] { f(comm); });
     world.run();
     if (world.first_failure.happened()) throw error(world.first_failure.describe());
     if (const std::string why = world.unreceived(); !why.empty()) throw error(why);
@@ -72,10 +72,15 @@ class simulated {
   /// This rank's device without memory: the reductions that it counts take time.
   [[nodiscard]] phantom device() const { return phantom{world_->work_of(rank_)}; }
   /// This rank's virtual time.
-  [[nodiscard]] double now() const {
+  [[nodiscard]] double now() const { return record().seconds; }
+  /// A point of this rank's virtual time, and the path to it.
+  using event = critical_path;
+  [[nodiscard]] event record() const {
     world_->count_work(rank_);
-    return world_->clock().seconds;
+    return world_->clock();
   }
+  /// Effects: the caller, a fiber of this rank or another, goes on at that time, unless it is past.
+  void await(const event& e) const { world_->clock() = detail::comm::later(record(), e); }
   /// Effects: this rank computes for so many seconds.
   void compute(double seconds) const {
     expects(seconds >= 0, "simulated: time does not run backwards");
@@ -88,21 +93,23 @@ class simulated {
     world_->concurrently(rank_, f, g);
   }
 
-  /// A fiber of this rank; join() blocks until it has ended.
+  /// A fiber of this rank, if it is joinable; join() blocks until that has ended.
   class task {
    public:
+    task() = default;
+    [[nodiscard]] bool joinable() const { return world_ != nullptr; }
     void join() const { world_->join(id_); }
 
    private:
     friend class simulated;
     task(detail::comm::simulated_world& world, std::size_t id) : world_(&world), id_(id) {}
-    detail::comm::simulated_world* world_;
-    std::size_t id_;
+    detail::comm::simulated_world* world_ = nullptr;
+    std::size_t id_ = 0;
   };
   /// Effects: f() will run beside the caller, from this time on. What it throws fails the run.
   template <class F>
   [[nodiscard]] task start_task(F f) const {
-    return {*world_, world_->start(rank_, world_->clock(), std::move(f))};
+    return {*world_, world_->start_beside(rank_, std::move(f))};
   }
 
   /// Receives from any source: blocks until a message is pending on this context, and returns the

@@ -14,7 +14,9 @@
 #include <initializer_list>
 #include <span>
 #include <string>
+#include <thread>
 
+#include <cordee/core/clock.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/span_on.hpp>
@@ -41,6 +43,7 @@ struct recv_op {
 ///   duplicate(k)  the same ranks on context k: an independent ordered channel. Several threads of
 ///                 a rank may use different contexts at once.
 ///   blocks_host   whether exchange blocks the calling thread; then the courier's thread calls it.
+///                 Where time is virtual (HasVirtualTime) the courier is a task of the rank.
 template <class T, class D>
 concept TransportOn = std::copyable<T> && Device<D> &&
                       requires(const T t, std::span<const send_op<D>> out,
@@ -154,6 +157,35 @@ concept AnySource = requires(const T t, std::span<const int> expected) {
 template <class T>
 concept StartsTasks = requires(const T t, void (*f)()) {
   { t.start_task(f) } -> std::same_as<typename T::task>;
+};
+
+/// Each task of a rank has a clock of its own: now() is the caller's in seconds, record() an event
+/// at that time, await(event) lets the caller go on no earlier.
+template <class T>
+concept HasVirtualTime = StartsTasks<T> && requires(const T t, const typename T::event e) {
+  { t.now() } -> std::same_as<double>;
+  { t.record() } -> std::same_as<typename T::event>;
+  { t.await(e) } -> std::same_as<void>;
+};
+
+/// The caller's time in seconds, from any origin.
+template <class T>
+double seconds_now(const T& comm) {
+  if constexpr (HasVirtualTime<T>)
+    return comm.now();
+  else
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+}
+
+/// What runs beside the caller on one rank: a thread, or a task of a communicator that has its own.
+template <class T>
+struct background {
+  using type = std::thread;
+};
+template <StartsTasks T>
+struct background<T> {
+  using type = typename T::task;
 };
 
 /// The rank in the whole run of a communicator's rank k: a subgroup numbers its ranks anew.

@@ -6,6 +6,7 @@
 //   operation    flops    bytes read and written      bytes reduced
 //   add            n      3 n w                       n w
 //   divide         n      2 n w
+//   squares      2 n        n w
 //
 // n numbers of w bytes; the other passes of ops/cpu/elementwise.hpp likewise. The code of a reducer
 // runs unchanged, at the cost of its control flow alone.
@@ -16,6 +17,7 @@
 #include <span>
 #include <string_view>
 
+#include <cordee/core/segment.hpp>
 #include <cordee/core/span_on.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/device/adl_base.hpp>
@@ -53,6 +55,11 @@ class phantom {
       counts->flops += flops;
       counts->bytes += bytes;
       counts->reduced_bytes += reduced;
+    }
+    static std::size_t numbers_of(std::span<const segment> table) {
+      std::size_t n = 0;
+      for (const segment& s : table) n += s.size;
+      return n;
     }
 
     template <class Real, class N>
@@ -96,6 +103,18 @@ class phantom {
     template <class F>  // whose bytes are not known
     friend void for_each(stream s, std::size_t n, const F&) {
       s.count(n, 0);
+    }
+    template <class F>
+    friend void launch_single(stream, const F&) {}
+    template <class Real, class Body>  // nor here
+    friend void segmented_for(stream s, std::span<const segment> table, const Body&) {
+      s.count(numbers_of(table), 0);
+    }
+    template <class Real>
+    friend void segmented_squares(stream s, std::span<const segment> table,
+                                  span_on<const Real, phantom>, span_on<double, phantom>) {
+      const std::size_t n = numbers_of(table);
+      s.count(2 * n, n * sizeof(Real));
     }
   };
   struct event {};

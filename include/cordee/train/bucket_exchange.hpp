@@ -16,7 +16,6 @@
 #include <cordee/comm/collectives.hpp>
 #include <cordee/comm/error_context.hpp>
 #include <cordee/comm/reducer_check.hpp>
-#include <cordee/core/clock.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/trace.hpp>
@@ -165,11 +164,10 @@ class bucket_exchange {
   /// What is launched on `s` from now on runs when every bucket is mixed. Blocks the host until
   /// then, unless the exchange is work of a stream.
   void finish(stream s) {
-    using clock = std::chrono::steady_clock;
     const core::trace_range range("wait for exchange");
-    const auto begin = clock::now();
+    const double begin = comm::seconds_now(courier_.comm());
     courier_.finish(s);
-    exposed_ = std::chrono::duration<double>(clock::now() - begin).count();
+    exposed_ = comm::seconds_now(courier_.comm()) - begin;
   }
   /// The optimizer's step, of the preconditioned gradient where it has a preconditioner; then
   /// collective.
@@ -182,7 +180,8 @@ class bucket_exchange {
   /// Seconds of this step's finish(), where these are what the exchange took beyond backward: on a
   /// device the host would wait for backward too.
   [[nodiscard]] std::optional<double> exposed() const {
-    if (device::host_memory && blocks_host()) return exposed_;
+    constexpr bool is_virtual = comm::HasVirtualTime<typename R::communicator_type>;
+    if ((device::host_memory || is_virtual) && blocks_host()) return exposed_;
     return std::nullopt;
   }
   /// Blocks the host until readback.marked() has passed, and watches the ranks meanwhile.

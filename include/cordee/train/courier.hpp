@@ -4,9 +4,10 @@
 // The courier: it carries buckets to the reducer while backward continues.
 //
 // One queue in the order of the buckets, which the model fixes and all ranks share. Where the
-// communicator blocks the host the courier is a thread of the rank; otherwise `mix` runs in the
-// thread that posts. Reducers that are work of a stream have a courier of their own
-// (enqueued_courier.hpp).
+// communicator blocks the host the courier is a thread of the rank; where time is virtual
+// (comm/simulated.hpp), a task of it, from when a bucket is posted until none is left; otherwise
+// `mix` runs in the thread that posts. Reducers that are work of a stream have a courier of their
+// own (enqueued_courier.hpp).
 #pragma once
 
 #include <condition_variable>
@@ -16,6 +17,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -66,13 +68,13 @@ class courier {
 
   /// A step posts at most so many `buckets`.
   explicit courier(const R& reducer, const D& device, std::size_t buckets)
-      : reducer_(reducer), device_(device), queue_(threaded ? buckets : 0) {
+      : reducer_(reducer), device_(device), queue_(beside ? buckets : 0), closing_(virtual_time) {
     if constexpr (comm::HasSources<R>)
       last_by_rank_.resize(static_cast<std::size_t>(reducer.comm.size()));
-    if constexpr (threaded)
-      if (reducer.comm.size() > 1) {
+    if constexpr (beside)
+      if (is_threaded()) {
         stream_ = make_exchange_stream(device);
-        thread_ = detail::core::start_thread<&courier::serve>(*this);
+        if constexpr (!virtual_time) thread_ = detail::core::start_thread<&courier::serve>(*this);
       }
   }
   courier(const courier&) = delete;
@@ -92,15 +94,19 @@ class courier {
   /// Queues one bucket, which is complete once `s` has done the work launched so far. Requires that
   /// its range is not accessed before finish() returns.
   void post(const posted_bucket& b, stream s) {
-    if constexpr (threaded)
-      if (thread_.joinable()) return enqueue(b, s);
+    if constexpr (beside)
+      if (is_threaded()) return enqueue(b, s);
     mix(b, s);
   }
 
   void replayed() {}
   /// Blocks until every posted bucket is mixed; throws what a mix has thrown.
   void finish(stream = stream{}) {
-    if constexpr (threaded) {
+    if constexpr (virtual_time) {
+      if (thread_.joinable()) thread_.join();
+      queued_ = taken_ = 0;
+      if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+    } else if constexpr (beside) {
       std::unique_lock lock(mutex_);
       while (taken_ < queued_ || mixing_) changed_.wait(lock);  // each mix has a deadline
       queued_ = taken_ = 0;
@@ -109,8 +115,8 @@ class courier {
   }
 
   [[nodiscard]] const auto& comm() const { return reducer_.comm; }
-  /// Whether buckets are mixed by a thread, so that finish() blocks the host.
-  [[nodiscard]] bool is_threaded() const { return thread_.joinable(); }
+  /// Whether buckets are mixed beside the caller, so that finish() blocks it.
+  [[nodiscard]] bool is_threaded() const { return beside && reducer_.comm.size() > 1; }
 
   /// "last finished: step 12, ..."
   [[nodiscard, gnu::cold]] std::string last_finished() const {
@@ -132,11 +138,13 @@ class courier {
   }
 
  private:
-  static constexpr bool threaded = R::communicator_type::blocks_host;
+  using communicator = typename R::communicator_type;
+  static constexpr bool virtual_time = comm::HasVirtualTime<communicator>;
+  static constexpr bool beside = virtual_time || communicator::blocks_host;
 
   struct queued_bucket {
     posted_bucket bucket;
-    typename D::event complete;
+    typename std::conditional_t<virtual_time, communicator, D>::event complete;
     core::trace_sink* sinks = nullptr;
   };
   struct mixed_bucket {
@@ -148,9 +156,24 @@ class courier {
     {
       const std::scoped_lock lock(mutex_);
       expects(queued_ < queue_.size(), "courier: a step posts each bucket once");
-      queue_[queued_++] = {b, device_.record(s), core::trace_sinks};
+      if constexpr (virtual_time)
+        queue_[queued_++] = {b, reducer_.comm.record(), core::trace_sinks};
+      else
+        queue_[queued_++] = {b, device_.record(s), core::trace_sinks};
     }
-    changed_.notify_all();
+    if constexpr (virtual_time)
+      start_task();
+    else
+      changed_.notify_all();
+  }
+  // Unless a task serves that has not ended; its clock begins no earlier than the last one's ended.
+  void start_task() {
+    if (std::exchange(serving_, true)) return;
+    thread_ = reducer_.comm.start_task([this, before = thread_] {
+      if (before.joinable()) before.join();
+      serve();
+      serving_ = false;
+    });
   }
 
   [[gnu::cold]] void serve() {
@@ -192,7 +215,10 @@ class courier {
   std::exception_ptr mix_or_abort(const queued_bucket& b) {
     try {
       core::trace_sinks = b.sinks;
-      device_.await(stream_, b.complete);
+      if constexpr (virtual_time)
+        reducer_.comm.await(b.complete);
+      else
+        device_.await(stream_, b.complete);
       mix(b.bucket, stream_);
       device_.finish(stream_);
       return nullptr;
@@ -201,6 +227,10 @@ class courier {
       return std::current_exception();
     } catch (...) {
       comm::abort(reducer_.comm, "the reducer threw something that is not a std::exception");
+      if constexpr (virtual_time) {  // a fiber may be unwound, which nothing catches for good
+        failure_ = std::current_exception();
+        throw;
+      }
       return std::current_exception();
     }
   }
@@ -220,8 +250,8 @@ class courier {
   mixed_bucket last_;
   std::vector<mixed_bucket> last_by_rank_;  // the last one with each rank, if HasSources
   std::exception_ptr failure_;
-  bool mixing_ = false, closing_ = false;
-  std::thread thread_;
+  bool mixing_ = false, closing_, serving_ = false;
+  typename comm::background<communicator>::type thread_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::train

@@ -167,10 +167,10 @@ class planes {
   /// finite. On a GPU f is called in any case: its kernels test the flag (device/predicated.hpp).
   template <class F>
   void unless_nonfinite(stream s, const F& f) {
-    if constexpr (!D::host_memory)
+    if constexpr (GpuStream<stream>)
       f(view_of<device::predicated<D>>(trainables(), 0, true),
         typename device::predicated<D>::stream{s, any_nonfinite()});
-    else if (*any_nonfinite() == 0)
+    else if (!D::host_memory || *any_nonfinite() == 0)
       f(view_of(trainables(), 0, true), s);
   }
 

@@ -40,6 +40,34 @@ TEST_CASE("simulated: two fibers of a rank have their own clocks, and a rank one
         }) == std::vector{4.0, 6.0});
 }
 
+TEST_CASE("simulated: fibers of a rank use its ports in the order of time, not in that of calls") {
+  double sent = 0, received = 0;
+  CHECK(ends(3, [&](auto comm) {
+          const auto wait_and_send = [&] {  // to rank 2: from 1 on, and from 10 on
+            comm.compute(1);
+            const auto task = comm.start_task([&] { send(comm.duplicate(1), 2); });
+            comm.compute(9);
+            send(comm, 2);
+            sent = comm.now();
+            task.join();
+          };
+          if (comm.rank() == 0) return wait_and_send();
+          if (comm.rank() == 1) {
+            comm.compute(4);
+            return send(comm.duplicate(1), 2);
+          }
+          const auto task = comm.start_task([&] {
+            receive(comm.duplicate(1), 0);
+            receive(comm.duplicate(1), 1);
+            received = comm.now();
+          });
+          receive(comm, 0);
+          task.join();
+        }) == std::vector{12.0, 6.0, 12.0});
+  CHECK(sent == 12);
+  CHECK(received == 6);
+}
+
 TEST_CASE("simulated: that no rank can go on is an error which names the ranks") {
   CHECK(contains(
       error_message(

@@ -100,16 +100,6 @@ struct shared_staleness_clock {
   staleness_clock clock;
 };
 
-/// What serves beside rank 0: a thread, or a task of a communicator that has its own.
-template <class Communicator>
-struct background {
-  using type = std::thread;
-};
-template <StartsTasks Communicator>
-struct background<Communicator> {
-  using type = typename Communicator::task;
-};
-
 template <class Communicator, class Real>
 class parameter_service {
  public:

@@ -18,6 +18,7 @@
 
 #include <cordee/comm/error_context.hpp>
 #include <cordee/core/config.hpp>
+#include <cordee/core/trace.hpp>
 
 // Defined in programs under AddressSanitizer, which needs the stack's bounds.
 extern "C" {
@@ -75,8 +76,7 @@ class fibers {
   fibers& operator=(const fibers&) = delete;
   /// Effects: unwinds the fibers that have not ended.
   ~fibers() {
-    for (current_ = 0; current_ < all_.size(); ++current_)
-      switch_to(all_[current_], [](entry& e) { e.fiber = {}; });
+    for (current_ = 0; current_ < all_.size(); ++current_) unwind(all_[current_]);
   }
   /// Effects: resumes ready fibers until none is ready.
   void run() {
@@ -96,6 +96,25 @@ class fibers {
   }
   /// Requires: the fiber is suspended, and has not been woken yet.
   void wake(std::size_t id) { ready_.push_back(id); }
+  /// Effects: unwinds another fiber, if it has not ended, from the running one, which is unwound
+  /// itself.
+  void unwind(std::size_t id) {
+    const std::size_t own = std::exchange(current_, id);
+    const auto* const stack = std::exchange(caller_stack_, all_[own].stack);
+    const auto size = std::exchange(caller_stack_size_, all_[own].stack_size);
+    unwind(all_[id]);
+    current_ = own;
+    caller_stack_ = stack;
+    caller_stack_size_ = size;
+  }
+  /// f() where errors have the context of a fiber that is not running.
+  template <class F>
+  auto in_context_of(std::size_t id, const F& f) const {
+    const error_context* const own = error_context::exchange_current(all_[id].context);
+    auto result = f();
+    error_context::exchange_current(own);
+    return result;
+  }
   /// Effects: lets the other ready fibers run first.
   void yield() {
     wake(current_);
@@ -111,6 +130,7 @@ class fibers {
     std::size_t stack_size;
     // Which are the thread's otherwise:
     const error_context* context = nullptr;
+    core::trace_sink* sinks = nullptr;
     fibers::exceptions exceptions{};
   };
   /// The life of a fiber's function.
@@ -131,13 +151,18 @@ class fibers {
   static void switch_to(entry& e, const F& f) {
     if (!e.fiber) return;
     const error_context* const outer = error_context::exchange_current(e.context);
+    std::swap(core::trace_sinks, e.sinks);
     exchange_exceptions(e.exceptions);
     {
       const stack_switch scope(e.stack, e.stack_size);
       f(e);
     }
     exchange_exceptions(e.exceptions);
+    std::swap(core::trace_sinks, e.sinks);
     e.context = error_context::exchange_current(outer);
+  }
+  static void unwind(entry& e) {
+    switch_to(e, [](entry& other) { other.fiber = {}; });
   }
   static void exchange_exceptions(exceptions& other) {
     exceptions own;

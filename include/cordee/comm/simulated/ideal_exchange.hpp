@@ -9,7 +9,8 @@
 //   each for latency + n / bandwidth; a rank's message to itself takes no time and no port
 //
 // So times follow from the order of each rank's operations alone, not from that of the fibers: one
-// fiber runs until it waits for a message that no other has sent yet.
+// fiber runs until it waits for a message that no other has sent yet. Where a rank has several
+// fibers, its operations are in the order of time: each waits for its turn.
 #pragma once
 
 #include <algorithm>
@@ -42,14 +43,16 @@ class ideal_exchange {
         on_transfer_(std::move(on_transfer)),
         ports_(static_cast<std::size_t>(ranks)) {}
 
-  /// wait() blocks the fiber until wake(fiber). Returns when the exchange ends, and the rounds that
-  /// had ended on this rank or on one that it received from.
-  template <Device D, class Wait, class Wake>
+  /// wait() blocks the fiber until wake(fiber), turn(time) until no other one uses a port of the
+  /// rank before that time. Returns when the exchange ends, and the rounds that had ended on this
+  /// rank or on one that it received from.
+  template <Device D, class Wait, class Wake, class Turn>
   std::pair<critical_path, std::uint64_t> exchange(const posted_side& side, int context,
                                                    std::span<const send_op<D>> out,
                                                    std::span<const recv_op<D>> in, const Wait& wait,
-                                                   const Wake& wake) {
+                                                   const Wake& wake, const Turn& turn) {
     port& own = port_of(side.rank);
+    turn(side.posted.seconds);
     critical_path end = side.posted;
     for (const send_op<D>& m : out) {
       const bool own_message = m.peer == side.rank;  // which uses no port
@@ -90,6 +93,7 @@ class ideal_exchange {
       });
     for (const arrival& a : arrivals) {
       const bool own_message = a.peer == side.rank;
+      turn(std::max(side.posted.seconds, a.begin.seconds));
       const critical_path begin =
           later(own_message ? side.posted : later(side.posted, own.in_free), a.begin);
       const critical_path arrived =

@@ -7,9 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <exception>
-#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -27,6 +25,8 @@
 #include <cordee/comm/simulated/machine.hpp>
 #include <cordee/comm/simulated/probes.hpp>
 #include <cordee/comm/simulated/simulation.hpp>
+#include <cordee/comm/simulated/task.hpp>
+#include <cordee/comm/simulated/turns.hpp>
 #include <cordee/comm/transport.hpp>
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
@@ -52,25 +52,38 @@ class simulated_world {
   [[nodiscard]] int size() const { return static_cast<int>(ranks_.size()); }
   [[nodiscard]] device::operation_counts& work_of(int rank) { return state_of(rank).work; }
 
-  /// Effects: f() will run as a fiber of the rank from that time on; its exception fails the run.
+  /// Effects: f() will run as that fiber of its rank; its exception fails the run.
   template <class F>
-  std::size_t start(int rank, const critical_path& begin, F f) {
-    tasks_.push_back({.rank = rank, .clock = begin});
+  std::size_t start(const simulated_task& begin, F f) {
+    tasks_.push_back(begin);
+    const int rank = begin.rank;
+    ++state_of(rank).active;
     return fibers_.start([this, rank, f = std::move(f)] {
       run_part(rank, [&] {
         f();
         count_work(rank);
       });
-      task& own = tasks_[fibers_.current()];
+      task& own = running();
       own.ended = true;
-      if (own.joined_by != no_fiber) fibers_.wake(own.joined_by);
+      --state_of(rank).active;
+      if (own.joined_by != task::no_fiber) fibers_.wake(own.joined_by);
     });
+  }
+  /// Effects: the same beside the running fiber of the rank, from its time on.
+  template <class F>
+  std::size_t start_beside(int rank, F f) {
+    count_work(rank);
+    return start({.rank = rank, .clock = clock(), .rounds = running().rounds}, std::move(f));
   }
   /// Effects: runs all fibers to their end.
   void run() {
     for (;;) {
       fibers_.run();
       if (answer_probe()) continue;
+      if (!turns_.empty()) {
+        wake(turns_.take());
+        continue;
+      }
       if (contended_ && contended_->advance([this](const auto& send, const auto& receive,
                                                    const critical_path& end) {
             finish(send.fiber, end, 0);
@@ -84,35 +97,39 @@ class simulated_world {
       const auto stuck =
           std::find_if(tasks_.begin(), tasks_.end(), [](const task& t) { return t.waits; });
       if (stuck == tasks_.end()) return;
-      fail(stuck->rank, describe_deadlock(*stuck));
+      fail(stuck->rank, describe_deadlock(static_cast<std::size_t>(stuck - tasks_.begin())));
     }
   }
   /// Effects: f() as a second fiber of the rank, which runs first, beside g().
   template <class F, class G>
   void concurrently(int rank, const F& f, const G& g) {
-    const std::size_t own = fibers_.current();
-    const std::size_t other = start(rank, tasks_[own].clock, [&f] { f(); });
+    const std::size_t other = start_beside(rank, [&f] { f(); });
     fibers_.yield();
     const std::exception_ptr thrown = run_part(rank, g);
     join(other);
     if (thrown) std::rethrow_exception(thrown);
     throw_if_failed(rank);
   }
-  /// Effects: blocks the running fiber until another has ended.
-  void join(std::size_t other) {
-    if (ends_) return;
-    if (!tasks_[other].ended) {
-      tasks_[other].joined_by = fibers_.current();
+  /// Effects: blocks the running fiber until another one of its rank has ended.
+  void join(std::size_t id) {
+    task &own = running(), &other = tasks_[id];
+    if (ends_) return other.ended ? void() : fibers_.unwind(id);
+    count_work(own.rank);
+    if (!other.ended) {
+      other.joined_by = fibers_.current();
+      --state_of(own.rank).active;
       fibers_.suspend();
+      ++state_of(own.rank).active;
     }
-    clock() = later(clock(), tasks_[other].clock);
+    own.clock = later(own.clock, other.clock);
+    own.rounds = std::max(own.rounds, other.rounds);
   }
 
   /// Blocks until a message is pending on the context, and returns its sender: of several messages
   /// that of the one that was sent first.
   int probe_any(int rank, int context, std::span<const int> expected) {
     throw_if_failed(rank);
-    task& t = tasks_[fibers_.current()];
+    task& t = running();
     probes_.add(fibers_.current(), rank, context, expected);
     wait(t);
     return t.sender;
@@ -130,7 +147,7 @@ class simulated_world {
       ++state_of(rank).sent_messages;
       state_of(rank).sent_bytes += m.bytes.size;
     }
-    task& t = tasks_[fibers_.current()];
+    task& t = running();
     const posted_side side{fibers_.current(), rank, t.clock, t.rounds};
     if (contended_) {
       t.pending = out.size() + in.size();
@@ -138,7 +155,8 @@ class simulated_world {
       while (t.pending > 0) wait(t);
     } else {
       const auto [end, rounds] = ideal_.exchange<D>(
-          side, context, out, in, [&] { wait(t); }, [this](std::size_t fiber) { wake(fiber); });
+          side, context, out, in, [&] { wait(t); }, [this](std::size_t fiber) { wake(fiber); },
+          [&](double time) { await_turn(t, time); });
       t.clock = end;
       t.rounds = rounds;
     }
@@ -146,7 +164,7 @@ class simulated_world {
   }
 
   /// The clock of the running fiber.
-  [[nodiscard]] critical_path& clock() { return tasks_[fibers_.current()].clock; }
+  [[nodiscard]] critical_path& clock() { return running().clock; }
   /// Effects: the reductions that the rank's device has counted take their time.
   void count_work(int rank) {
     rank_state& own = state_of(rank);
@@ -181,21 +199,11 @@ class simulated_world {
   failure first_failure;
 
  private:
-  static constexpr std::size_t no_fiber = ~std::size_t{0};
-
-  struct task {
-    int rank;
-    critical_path clock;
-    std::uint64_t rounds = 0;
-    bool ended = false;
-    std::size_t joined_by = no_fiber;
-    bool waits = false;       // for messages
-    std::size_t pending = 0;  // messages of its exchange that have not arrived, with contention
-    int sender = -1;          // which probe_any found
-  };
+  using task = simulated_task;
   struct rank_state {
     device::operation_counts work{};
     std::uint64_t timed_bytes = 0, sent_messages = 0, sent_bytes = 0;
+    int active = 0;  // fibers that have not ended and join no other
   };
 
   /// f(); what it throws fails the run, and is returned, since a fiber must not be switched inside
@@ -217,13 +225,13 @@ class simulated_world {
   }
 
   rank_state& state_of(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
+  task& running() { return tasks_[fibers_.current()]; }
 
   /// No fiber is ready, so no message will be sent before the next time at which one arrives:
   /// answers the fiber in probe_any that has the earliest message. Returns whether there was one.
   bool answer_probe() {
     if (probes_.empty()) return false;
-    const double limit =
-        contended_ ? contended_->next_time() : std::numeric_limits<double>::infinity();
+    const double limit = contended_ ? contended_->next_time() : turns_.next_time();
     const auto found = probes_.answer(limit, [this](int rank, int context) {
       return contended_ ? contended_->first_sent(rank, context) : ideal_.first_sent(rank, context);
     });
@@ -231,6 +239,14 @@ class simulated_world {
     tasks_[found->first].sender = found->second;
     wake(found->first);
     return true;
+  }
+
+  /// Blocks the running fiber, whose task is `t`, until no other one can use a port of its rank
+  /// before that time.
+  void await_turn(task& t, double time) {
+    if (state_of(t.rank).active < 2) return;
+    turns_.add(time, fibers_.current());
+    wait(t);
   }
 
   /// The running fiber, whose task is `t`, stops until a message has arrived or the run has failed.
@@ -256,40 +272,20 @@ class simulated_world {
       throw error(concat("rank ", rank, " aborted: ", first_failure.cause()));
   }
 
-  /// What a fiber waits for, and which rank's part it is.
-  [[nodiscard, gnu::cold]] std::pair<std::string, int> awaited(const task& t) const {
-    std::size_t id = 0;
-    while (&tasks_[id] != &t) ++id;
-    if (const auto found = probes_.awaited(id, [this](int peer) { return has_left(peer); }))
-      return *found;
-    return contended_ ? contended_->unmatched(id) : ideal_.unmatched(id);
-  }
-  [[nodiscard]] bool has_left(int rank) const {
-    return std::none_of(tasks_.begin(), tasks_.end(),
-                        [&](const task& t) { return t.rank == rank && !t.ended; });
-  }
-  /// No fiber can go on, and `t` waits: for which rank, and for which one that waits.
-  [[nodiscard, gnu::cold]] std::string describe_deadlock(const task& t) const {
-    const task* last = &t;
-    for (int hop = 0; hop < size(); ++hop) {
-      const int peer = awaited(*last).second;
-      const auto next = std::find_if(tasks_.begin(), tasks_.end(), [&](const task& other) {
-        return other.rank == peer && other.waits;
-      });
-      if (next == tasks_.end()) break;
-      last = &*next;
-    }
-    const int end = awaited(*last).second;
-    const bool left = end >= 0 && has_left(end);
-    return concat("rank ", t.rank, " waits for ", awaited(t).first,
-                  last == &t ? "" : concat(", which waits in turn for rank ", end),
-                  left ? concat(", but rank ", end,
-                                " has left the run: every rank must make the same exchanges")
-                       : ", and all wait for one another");
+  /// Why no fiber can go on, of one that waits.
+  [[nodiscard, gnu::cold]] std::string describe_deadlock(std::size_t fiber) const {
+    const auto left = [this](int rank) { return has_left(tasks_, rank); };
+    const auto awaited = [&](std::size_t id) {
+      if (const auto found = probes_.awaited(id, left)) return *found;
+      return contended_ ? contended_->unmatched(id) : ideal_.unmatched(id);
+    };
+    return cordee::detail::comm::describe_deadlock(tasks_, fiber, awaited) +
+           fibers_.in_context_of(fiber, [] { return error_context::suffix(); });
   }
 
-  std::deque<task> tasks_;  // by the number of the fiber
+  simulated_tasks tasks_;
   probes probes_;
+  turns turns_;
   bool ends_ = false;  // fibers that have not ended are unwound
   std::vector<rank_state> ranks_;
   ideal_exchange ideal_;
