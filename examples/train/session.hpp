@@ -208,7 +208,7 @@ int run_session(const settings& s, const Communicator& comm, const data_sources&
   if (s.evaluate) {
     const metrics m = run.evaluate(data.validation, feed.normalization(), s.validation_batch);
     const confusion_matrix confusion =
-        evaluate_confusion(run, data.validation, feed.normalization(), s.validation_batch);
+        confusion_matrix::from(run, data.validation, feed.normalization(), s.validation_batch);
     if (comm.rank() == 0) {
       print_metrics(m);
       print_classes(confusion, data.class_names);

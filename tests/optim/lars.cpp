@@ -129,10 +129,10 @@ TEST_CASE(
   CHECK(timm.weights[0] == 0.5);
 }
 
-TEST_CASE("larc limits a segment's rate to the learning rate, larc_scaling does not") {
+TEST_CASE("larc limits a segment's rate to the learning rate, unless .clip is false") {
   for (const double learning_rate : {0.5, 2.0, 8.0}) {
     planes_of<larc> clip{larc{.momentum = 0, .weight_decay = 0, .trust_coefficient = 4}};
-    planes_of<larc_scaling> scale{larc_scaling{.momentum = 0, .trust_coefficient = 4}};
+    planes_of<larc> scale{larc{.momentum = 0, .trust_coefficient = 4, .limits = {.clip = false}}};
     clip.weights[0] = scale.weights[0] = 1;
     clip.grads[0] = scale.grads[0] = 2;  // the ratio is 4 * 1 / (2 + 1e-8)
     clip.step(learning_rate);

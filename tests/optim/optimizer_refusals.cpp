@@ -42,8 +42,8 @@ struct unchecked {};  // check is optional
 static_assert(Validated<sgd> && Validated<local_steps<lars>> && !Validated<unchecked>);
 
 TEST_CASE_TEMPLATE("check refuses a momentum outside [0, 1), a negative decay, and NaN", O, sgd,
-                   velocity_sgd, lars, lars_norm_of_sum, larc, larc_scaling, lars_lr_outside,
-                   lars_unscaled, decentlam, qg_dmsgd) {
+                   velocity_sgd, lars, lars_norm_of_sum, larc, lars_lr_outside, lars_unscaled,
+                   decentlam, qg_dmsgd) {
   CHECK(refusal(O{}) == "");
   CHECK(refusal(O{.momentum = 0, .weight_decay = 0}) == "");
   for (const double bad : {-0.1, 1.0, 1.5, not_a_number})
@@ -52,7 +52,7 @@ TEST_CASE_TEMPLATE("check refuses a momentum outside [0, 1), a negative decay, a
     CHECK(refusal(O{.weight_decay = bad}).find("weight_decay is ") != std::string::npos);
 }
 TEST_CASE_TEMPLATE("check refuses a trust coefficient of zero or less and a negative epsilon", O,
-                   lars, lars_norm_of_sum, larc, larc_scaling, lars_lr_outside, lars_unscaled) {
+                   lars, lars_norm_of_sum, larc, lars_lr_outside, lars_unscaled) {
   for (const double bad : {0.0, -1.0, not_a_number})
     CHECK(refusal(O{.trust_coefficient = bad}).find("trust_coefficient is ") != std::string::npos);
   CHECK(refusal(O{.epsilon = -1}).find("epsilon is -1") != std::string::npos);

@@ -119,7 +119,7 @@ def oracles():
     yield "apex: clip{lamb}", theirs(lambda p: ApexLamb(p, use_nvlamb=False))
     yield "apex: clip{nvlamb}", theirs(lambda p: ApexLamb(p, use_nvlamb=True))
     yield "apex: larc", theirs(lambda p: SGD(p, **heavy_ball), around=lambda o: ApexLarc(o, clip=True))
-    yield "apex: larc_scaling", theirs(lambda p: SGD(p, **heavy_ball), around=lambda o: ApexLarc(o, clip=False))
+    yield "apex: larc without clip", theirs(lambda p: SGD(p, **heavy_ball), around=lambda o: ApexLarc(o, clip=False))
     yield "lookahead", theirs(lambda p: SGD(p, **heavy_ball), decay=0.0, around=lambda o: Lookahead(o, alpha=0.5, k=6))
     yield "weight_average", theirs(lambda p: SGD(p, **heavy_ball), decay=0.0, average=0.9)
 

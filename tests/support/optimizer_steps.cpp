@@ -70,7 +70,7 @@ int main() {
   show("apex: clip{lamb}", clip{lamb{.weight_decay = 0.01}, 1.0, 0.0});
   show("apex: clip{nvlamb}", clip{nvlamb{.weight_decay = 0.01}, 1.0, 0.0});
   show("apex: larc", larc{.weight_decay = 0.01});
-  show("apex: larc_scaling", larc_scaling{.weight_decay = 0.01});
+  show("apex: larc without clip", larc{.weight_decay = 0.01, .limits = {.clip = false}});
   show("lookahead", lookahead{sgd{.momentum = 0.9}, 6, 0.5});
   show("weight_average", weight_average{sgd{.momentum = 0.9}, exponential_average{0.9}});
 }

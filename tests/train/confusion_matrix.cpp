@@ -41,7 +41,7 @@ TEST_CASE("confusion_matrix: rows are classes, columns predictions") {
   CHECK_THROWS_AS((void)m(0, -1), usage_error);
 }
 
-TEST_CASE("evaluate_confusion: each sample once, as the metrics count them") {
+TEST_CASE("confusion_matrix::from: each sample once, as the metrics count them") {
   const synthetic images{.extent = {3, 4, 4}, .classes = 5, .samples = 23, .seed = 3};
   const auto labels = [&](int k) {
     std::vector<std::uint8_t> pixels(images.image().size());
@@ -56,7 +56,7 @@ TEST_CASE("evaluate_confusion: each sample once, as the metrics count them") {
           net{cpu(1)};
       trainer run{net, sgd{}, constant{.learning_rate = 0.1}, ring{comm}};
       const metrics expected = run.evaluate(images, {}, 4);
-      const confusion_matrix m = evaluate_confusion(run, images, {}, 4);
+      const confusion_matrix m = confusion_matrix::from(run, images, {}, 4);
       CHECK(m.samples() == 23);
       std::int64_t right = 0;
       for (int k = 0; k < 5; ++k) {

@@ -35,7 +35,7 @@ struct one_narrow_range {
 }  // namespace
 
 TEST_CASE(
-    "measure_quantization: fp32 without any layer, and the layer that was spoilt costs most") {
+    "quantization_report::from: fp32 without any layer, and the layer that was spoilt costs most") {
   const folder scratch;
   resnet<8, fp32, cpu, small> full;
   auto training = feed_of(self_comm{});
@@ -51,7 +51,7 @@ TEST_CASE(
   const auto layers = calibrate(run, feed, 4, one_narrow_range{.narrow = 2});
   const metrics int8_metrics = run.evaluate(data, training.normalization());
   const quantization_report report =
-      measure_quantization(run, layers, data, training.normalization());
+      quantization_report::from(run, layers, data, training.normalization());
 
   CHECK(report.int8.loss == int8_metrics.loss);
   // The engines of fp32 differ (winograd, direct), so sums are rounded in another order.

@@ -9,8 +9,8 @@
 //   lars             v <- momentum v + lr ratio d     w <- w - v              You, Gitman, Ginsburg 2017
 //   lars_norm_of_sum the same, with |d| + epsilon as the denominator          optax
 //   lars_lr_outside  v <- momentum v + ratio d        w <- w - lr v           timm, MLPerf
-//   larc             the same with min(ratio / lr, 1), which limits the segment's rate to lr
-//   larc_scaling     the same with ratio                                      apex: LARC, clip and scale
+//   larc             the same with min(ratio / lr, 1), which limits the segment's rate to lr; without
+//                    .limits.clip with ratio                                  apex's LARC
 //   lars_unscaled    v <- momentum v + d              w <- w - lr ratio v     TPU code, ConAdv
 //
 //   Nesterov         the last line with momentum v + (the term added to v) in place of v
@@ -136,22 +136,25 @@ struct lars_lr_outside_form : default_form {
   }
 };
 
-/// A segment's rate, lr ratio, is at most lr.
-struct larc_limit : no_limits {
+/// With `clip` a segment's rate, lr ratio, is at most lr.
+struct larc_limit {
+  bool clip = true;
+
+  static constexpr double element = std::numeric_limits<double>::infinity();
   [[nodiscard]] CORDEE_HOST_DEVICE double limited(double ratio, double learning_rate) const {
+    if (!clip) return ratio;
     return ratio < learning_rate ? ratio / learning_rate : 1;
   }
+  void check() const {}
+  [[nodiscard]] std::string describe() const {
+    return clip ? ", ratio at most the learning rate" : "";
+  }
 };
-struct larc_scaling_form : lars_lr_outside_form {
-  static constexpr std::string_view name = "larc_scaling";
+struct larc_form : lars_lr_outside_form {
+  static constexpr std::string_view name = "larc";
   static constexpr double trust_coefficient = 0.02;
   static constexpr kinds adapt_on = core::trainable;
   static constexpr bool skips_zero_norms = true;
-};
-struct larc_form : larc_scaling_form {
-  static constexpr std::string_view name = "larc";
-  static constexpr std::string_view order =
-      "ratio inside the momentum, at most the learning rate, which is outside";
   using limits = larc_limit;
 };
 
@@ -199,7 +202,7 @@ struct basic_lars {
   double weight_decay = 1e-4;
   double trust_coefficient = Form::trust_coefficient;
   double epsilon = Form::epsilon;
-  typename Form::limits limits{};  // without members but in lars_unscaled
+  typename Form::limits limits{};  // without members but in larc and lars_unscaled
   bool nesterov = false;
   kinds decay_on = kind::weight;
   kinds adapt_on = Form::adapt_on;
@@ -261,7 +264,6 @@ using lars = detail::optim::basic_lars<detail::optim::lars_form>;
 using lars_norm_of_sum = detail::optim::basic_lars<detail::optim::lars_norm_of_sum_form>;
 using lars_lr_outside = detail::optim::basic_lars<detail::optim::lars_lr_outside_form>;
 using larc = detail::optim::basic_lars<detail::optim::larc_form>;
-using larc_scaling = detail::optim::basic_lars<detail::optim::larc_scaling_form>;
 using lars_unscaled = detail::optim::basic_lars<detail::optim::lars_unscaled_form>;
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -15,8 +15,7 @@
 //   b = (1 - a) rms_learning_rate / lr          so that lr b does not depend on lr; 0 at lr = 0
 //
 // The slope s is 1: a is then smooth at the center and reaches 1 at the end of its second branch.
-// As printed it is 2, with which a would exceed 1 and b become negative: rmsprop_warmup_published
-// has that slope and limits a to 1.
+// As printed it is 2, with which a would exceed 1 and b become negative: a is at most 1.
 #pragma once
 
 #include <algorithm>
@@ -68,16 +67,15 @@ struct set_rmsprop_warmup {
   }
 };
 
-/// The slope of the second branch and its name; see the aliases.
-template <int Slope>
-struct basic_rmsprop_warmup {
+}  // namespace detail::optim
+
+struct rmsprop_warmup {
   static constexpr agreement needs = agreement::exact;
   static constexpr bool eager = true;
   static constexpr int slots = 2;  // u, v
   static constexpr norms_needed norms = norms_needed::never;
   static constexpr bool capturable = true;
-  static constexpr std::string_view name =
-      Slope == 1 ? "rmsprop_warmup" : "rmsprop_warmup_published";
+  static constexpr std::string_view name = "rmsprop_warmup";
 
   double momentum = 0.9;
   double smoothing = 0.99;
@@ -85,6 +83,7 @@ struct basic_rmsprop_warmup {
   double rms_learning_rate = 3e-4;
   double center = 10;
   double period = 5;
+  double slope = 1;  // of a's second branch
   double weight_decay = 1e-4;
   kinds decay_on = kind::weight;
 
@@ -96,48 +95,47 @@ struct basic_rmsprop_warmup {
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {
-    const rmsprop_warmup_update<Real> update{v.weights.data,
-                                             v.slots[0].data,
-                                             v.slots[1].data,
-                                             v.grads.data,
-                                             static_cast<Real>(momentum),
-                                             static_cast<Real>(smoothing),
-                                             static_cast<Real>(1 - smoothing),
-                                             nonzero_epsilon<Real>(epsilon),
-                                             factor<Real>(weight_decay)};
+    const detail::optim::rmsprop_warmup_update<Real> update{
+        v.weights.data,
+        v.slots[0].data,
+        v.slots[1].data,
+        v.grads.data,
+        static_cast<Real>(momentum),
+        static_cast<Real>(smoothing),
+        static_cast<Real>(1 - smoothing),
+        detail::optim::nonzero_epsilon<Real>(epsilon),
+        detail::optim::factor<Real>(weight_decay)};
     segmented_for<Real>(
         s, v.segments,
-        with_step_info{set_rmsprop_warmup<basic_rmsprop_warmup>{*this}, core::step_info_of(v, info),
-                       decay_by_kind{decay_on, update}});
+        detail::optim::with_step_info{detail::optim::set_rmsprop_warmup<rmsprop_warmup>{*this},
+                                      detail::core::step_info_of(v, info),
+                                      detail::optim::decay_by_kind{decay_on, update}});
   }
 
   /// a at this epoch.
   [[nodiscard]] CORDEE_HOST_DEVICE double sgd_share(double epoch) const {
     const double past = (epoch - center) / period;
     if (past < 0) return std::exp(2 * past) / 2;
-    return past < 0.5 ? std::min(0.5 + Slope * past, 1.0) : 1;
+    return past < 0.5 ? std::min(0.5 + slope * past, 1.0) : 1;
   }
 
   [[gnu::cold]] void check() const {
-    expects_decay_rate(name, "momentum", momentum);
-    expects_decay_rate(name, "smoothing", smoothing);
-    expects_positive(name, "epsilon", epsilon);
-    expects_not_negative(name, "rms_learning_rate", rms_learning_rate);
-    expects_not_negative(name, "center", center);
-    expects_positive(name, "period", period);
-    expects_not_negative(name, "weight_decay", weight_decay);
+    detail::optim::expects_decay_rate(name, "momentum", momentum);
+    detail::optim::expects_decay_rate(name, "smoothing", smoothing);
+    detail::optim::expects_positive(name, "epsilon", epsilon);
+    detail::optim::expects_not_negative(name, "rms_learning_rate", rms_learning_rate);
+    detail::optim::expects_not_negative(name, "center", center);
+    detail::optim::expects_positive(name, "period", period);
+    detail::optim::expects_positive(name, "slope", slope);
+    detail::optim::expects_not_negative(name, "weight_decay", weight_decay);
   }
   [[nodiscard]] std::string describe() const {
     return concat(name, ", from RMSprop at learning rate ", rms_learning_rate,
-                  " to SGD around epoch ", center, ", period ", period, ", momentum ", momentum,
+                  " to SGD around epoch ", center, ", period ", period,
+                  slope == 1 ? "" : concat(", slope ", slope), ", momentum ", momentum,
                   ", smoothing ", smoothing, ", epsilon ", epsilon, ", weight decay ", weight_decay,
-                  describe_kinds("decays", decay_on));
+                  detail::optim::describe_kinds("decays", decay_on));
   }
 };
-
-}  // namespace detail::optim
-
-using rmsprop_warmup = detail::optim::basic_rmsprop_warmup<1>;
-using rmsprop_warmup_published = detail::optim::basic_rmsprop_warmup<2>;
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -22,6 +22,13 @@ class confusion_matrix {
     expects(classes > 0, "confusion_matrix: there is at least one class");
   }
 
+  /// Of the mean model on the whole data set, the same on every rank. The prediction is the class of
+  /// the largest logit, of equal ones the first: without NaNs the diagonal sums to the metrics' top1.
+  /// Collective. Throws error where a label is out of range.
+  template <class Run, Dataset S>
+  [[nodiscard]] static confusion_matrix from(Run& run, const S& dataset, const normalization& norm,
+                                             int batch_size = 250, int decode_threads = 0);
+
   void add(int label, int predicted, std::int64_t samples = 1) {
     counts_[index(label, predicted)] += samples;
   }
@@ -69,12 +76,9 @@ class confusion_matrix {
   std::vector<std::int64_t> counts_;  // (label, predicted)
 };
 
-/// Of the mean model on the whole data set, the same on every rank. The prediction is the class of
-/// the largest logit, of equal ones the first: without NaNs the diagonal sums to the metrics' top1.
-/// Collective. Throws error where a label is out of range.
 template <class Run, Dataset S>
-confusion_matrix evaluate_confusion(Run& run, const S& dataset, const normalization& norm,
-                                    int batch_size = 250, int decode_threads = 0) {
+confusion_matrix confusion_matrix::from(Run& run, const S& dataset, const normalization& norm,
+                                        int batch_size, int decode_threads) {
   const auto classes = static_cast<std::size_t>(Run::model_type::classes);
   std::vector<double> counts(classes * classes);
   const auto add = [&](const batch<cpu>& b) {

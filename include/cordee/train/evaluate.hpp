@@ -125,21 +125,20 @@ auto over_slice(Run& run, const Data& dataset, const normalization& norm, int ba
   });
 }
 
-}  // namespace detail::train
-
 /// Metrics of the mean model on the whole data set, the same on every rank. Collective.
 template <class Run, Dataset S>
 metrics evaluate(Run& run, const S& dataset, const normalization& norm, int batch_size = 250,
                  int decode_threads = 0) {
   metrics own;
   const auto add = [&](const batch<cpu>&) { own += run.model().read_metrics(run.compute()); };
-  return detail::train::over_slice(run, dataset, norm, batch_size, decode_threads, add, [&] {
+  return over_slice(run, dataset, norm, batch_size, decode_threads, add, [&] {
     std::array sums{own.loss, static_cast<double>(own.top1), static_cast<double>(own.top5),
                     static_cast<double>(own.count)};
     allreduce_host(run.comm(), sums, reduce_op::sum);
-    return metrics{sums[0], detail::core::llround(sums[1]), detail::core::llround(sums[2]),
-                   detail::core::llround(sums[3])};
+    return metrics{sums[0], core::llround(sums[1]), core::llround(sums[2]), core::llround(sums[3])};
   });
 }
+
+}  // namespace detail::train
 
 }  // namespace cordee::inline CORDEE_ABI

@@ -32,21 +32,27 @@ struct quantization_report {
         [](const metrics& a, const metrics& b) { return a.mean_loss() < b.mean_loss(); });
     return static_cast<std::size_t>(most - single.begin());
   }
+
+  /// Evaluates the network once for each layer and twice more. `calibrated` is what calibrate
+  /// returned. Collective.
+  template <class Run, Dataset Data>
+  [[nodiscard]] static quantization_report from(Run& run,
+                                                std::span<const calibrated_layer> calibrated,
+                                                const Data& data, const normalization& norm,
+                                                int batch_size = 250);
 };
 
-/// Evaluates the network once for each layer and twice more. `calibrated` is what calibrate
-/// returned. Collective.
 template <class Run, Dataset Data>
-quantization_report measure_quantization(Run& run, std::span<const calibrated_layer> calibrated,
-                                         const Data& data, const normalization& norm,
-                                         int batch_size = 250) {
+quantization_report quantization_report::from(Run& run,
+                                              std::span<const calibrated_layer> calibrated,
+                                              const Data& data, const normalization& norm,
+                                              int batch_size) {
   using mode = detail::nn::quantization_observer::run_mode;
   static_assert(Run::device::host_memory,
-                "measure_quantization runs layers in FP32, which an int8 network does on the CPU");
+                "quantization_report runs layers in FP32, which an int8 network does on the CPU");
   detail::nn::quantization_observer& observer = run.model().quantization.observer;
-  expects(
-      calibrated.size() == observer.layers.size(),
-      "measure_quantization: the layers are not those that calibrate returned for this network");
+  expects(calibrated.size() == observer.layers.size(),
+          "quantization_report: the layers are not those that calibrate returned for this network");
   quantization_report report{{calibrated.begin(), calibrated.end()}, {}, {}, {}};
   report.int8 = run.evaluate(data, norm, batch_size);
   const detail::train::quantized_mode_guard guard{observer};

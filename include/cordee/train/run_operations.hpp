@@ -49,7 +49,7 @@ class run_operations {
   metrics evaluate(const Data& dataset, const normalization& norm, int batch_size = 250,
                    int decode_threads = 0) {
     return run().abort_peers_on_throw(
-        [&] { return cordee::evaluate(run(), dataset, norm, batch_size, decode_threads); });
+        [&] { return train::evaluate(run(), dataset, norm, batch_size, decode_threads); });
   }
 
   /// Writes the mean model's weights to a safetensors file under the names of its segments, with
