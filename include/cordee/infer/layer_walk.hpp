@@ -90,7 +90,7 @@ class layer_walk {
   template <Layer L>
   value walk(const extent& in, const value& x) {
     static_assert(
-        requires(layer_walk& self, layer_tag<L> layer) { self.visit(layer, in, x); },
+        requires(layer_tag<L> layer) { this->visit(layer, in, x); },
         "integer_network, write_onnx and equalize_layers do not know this layer: they know "
         "convolution, batch_norm, relu, identity, residual, projection, max_pool, subsample_pad, "
         "global_average_pool, dropout, linear, sequential, stage and repeat, but no type that is "

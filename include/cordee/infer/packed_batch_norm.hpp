@@ -65,7 +65,8 @@ class packed_batch_norm {
 
  private:
   struct half {
-    lanes64<V> multiplier{}, addend{};
+    half() : multiplier{}, addend{} {}  // of initial values nvcc 13.0 makes a constant, and fails
+    lanes64<V> multiplier, addend;
     [[gnu::always_inline]] lanes64<V> operator()(lanes64<V> x, int shift) const {
       return (x * multiplier + addend) >> shift;
     }

@@ -66,7 +66,8 @@ class rescaling {
 
  private:
   struct half {
-    lanes64<V> rounding{}, shift{};
+    half() : rounding{}, shift{} {}  // of initial values nvcc 13.0 makes a constant, and fails
+    lanes64<V> rounding, shift;
   };
   lanes32<V> multiplier_{};
   half even_, odd_;

@@ -44,7 +44,20 @@ struct gradient_operands_op {
   }
 };
 
-/// Prologue: the padding around an image is the zero point.
+/// Prologue: the padding around an image is this byte.
+struct byte_padding_prologue {
+  static constexpr bool has_transform = false;
+  int byte;
+
+  template <class Block>
+  CORDEE_DEVICE void copy(Block& b, std::byte* to, const void* from, bool valid) const {
+    if (valid) return b.copy_async(to, from, true);
+    const std::uint32_t four = static_cast<std::uint32_t>(byte) * 0x01010101u;
+    const std::uint32_t unit[4] = {four, four, four, four};
+    store_unit(unit, reinterpret_cast<std::uint32_t*>(to));
+  }
+};
+/// Prologue: the padding is the zero point of a quantizer in the GPU's memory.
 struct zero_point_prologue {
   static constexpr bool has_transform = false;
   const affine_quantizer<float>* scaling;
@@ -52,9 +65,7 @@ struct zero_point_prologue {
   template <class Block>
   CORDEE_DEVICE void copy(Block& b, std::byte* to, const void* from, bool valid) const {
     if (valid) return b.copy_async(to, from, true);
-    const std::uint32_t four = static_cast<std::uint32_t>(scaling->zero_point) * 0x01010101u;
-    const std::uint32_t zeros[4] = {four, four, four, four};
-    store_unit(zeros, reinterpret_cast<std::uint32_t*>(to));
+    byte_padding_prologue{scaling->zero_point}.copy(b, to, from, false);
   }
 };
 

@@ -1,0 +1,63 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// An integer network on a GPU, with the logits that integer_network has on the CPU, to the bit:
+//
+//   const auto net = integer_network::load("net.safetensors");
+//   const integer_network_on on_gpu(net, device, s);  // s: a stream of the GPU
+//   on_gpu.run(images, logits, s);                    // memory of the GPU
+//
+// Its convolutions multiply bytes on tensor cores, engine `tensor_core`.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <cordee/core/concat.hpp>
+#include <cordee/core/error.hpp>
+#include <cordee/core/span_on.hpp>
+#include <cordee/infer/gpu_program.hpp>
+#include <cordee/infer/integer_network.hpp>
+
+namespace cordee::inline CORDEE_ABI {
+
+template <Device D>
+class integer_network_on {
+  static_assert(GpuStream<typename D::stream>,
+                "integer_network_on is for a GPU: on the CPU run the integer_network itself");
+
+ public:
+  /// Blocks the host until the weights are on the device. Throws error that names a layer without a
+  /// form on tensor cores: one with a window beyond 15 x 15.
+  integer_network_on(const integer_network& network, const D& device, typename D::stream s)
+      : image_(network.image()),
+        classes_(network.classes()),
+        logit_step_(network.logit_step()),
+        program_(network.program(), device, s) {}
+
+  [[nodiscard]] const extent& image() const { return image_; }
+  [[nodiscard]] std::size_t classes() const { return classes_; }
+  /// The number that one step of a logit stands for.
+  [[nodiscard]] double logit_step() const { return logit_step_; }
+
+  /// Takes the stream's temporary memory alone, so it can be captured in a graph.
+  void run(span_on<const std::uint8_t, D> images,  // (samples, channels, height, width)
+           span_on<std::int32_t, D> logits,        // (samples, classes)
+           typename D::stream s) const {
+    const std::size_t samples = images.size / image_.size();
+    expects(images.size == samples * image_.size() && logits.size == samples * classes_,
+            "integer_network_on: images are whole, and each has a logit for each class");
+    if (samples > program_.most_samples())
+      throw usage_error(concat("integer_network_on: ", samples, " images in a call, at most ",
+                               program_.most_samples(), " are possible"));
+    program_.run(samples, images.data, logits.data, s);
+  }
+
+ private:
+  extent image_;
+  std::size_t classes_;
+  double logit_step_;
+  detail::infer::gpu_program<D> program_;
+};
+
+}  // namespace cordee::inline CORDEE_ABI

@@ -1,0 +1,34 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/infer/integer_network_on.hpp"
+
+#include "tests/support/deferred.hpp"
+#include "tests/support/emulated.hpp"
+
+using namespace support;
+
+TEST_CASE("integer_network_on: a GPU, emulated, has the CPU's logits to the bit") {
+  for (const std::uint64_t seed : {1u, 2u})
+    small_networks_have_the_cpus_logits(device_fixture{emulated{seed}});
+}
+
+TEST_CASE("integer_network_on: a call is captured, and its replay has the CPU's logits") {
+  a_captured_call_has_the_cpus_logits(device_fixture{deferred{}});
+}
+
+TEST_CASE("integer_network_on: sizes that do not match, and too many images, are refused") {
+  const device_fixture at{emulated{}};
+  const integer_network net = random_integers<random_resnet<tiny_image>>(1);
+  const integer_network_on on_gpu(net, at.device, at.s);
+  const auto images = at.put(std::vector<std::uint8_t>(2 * net.image().size()));
+  auto logits = at.put(std::vector<std::int32_t>(2 * net.classes()));
+  const auto run = [&](std::size_t bytes, std::size_t numbers) {
+    on_gpu.run(images.span().subspan(0, bytes), logits.span().subspan(0, numbers), at.s);
+  };
+  CHECK_THROWS_AS(run(net.image().size(), net.classes() + 1), usage_error);
+  CHECK_THROWS_AS(run(net.image().size() - 1, net.classes()), usage_error);
+  const std::size_t many = std::size_t{1} << 31;
+  CHECK(message_of<usage_error>([&] {
+          on_gpu.run({nullptr, many * net.image().size()}, {nullptr, many * net.classes()}, at.s);
+        }).find("2147483648 images in a call, at most 1864135 are possible") != std::string::npos);
+}
