@@ -1,7 +1,8 @@
 # SPDX-FileCopyrightText: the Cordee contributors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Tests of the source itself: layers, the umbrella, a test for each header, README's program, the formatting.
+# Tests of the source itself: layers, the umbrella, a test for each header, README's program, paths that pages and
+# comments name, the formatting.
 add_test(NAME source.layering COMMAND ${CMAKE_COMMAND} -D ROOT=${PROJECT_SOURCE_DIR}/include
   -P ${PROJECT_SOURCE_DIR}/cmake/layering.cmake)
 foreach(violation "optim/sideways.hpp:5: optim may not include comm/ring.hpp"
@@ -16,6 +17,18 @@ foreach(violation "optim/sideways.hpp:5: optim may not include comm/ring.hpp"
 endforeach()
 add_test(NAME source.readme COMMAND ${CMAKE_COMMAND} -D ROOT=${PROJECT_SOURCE_DIR}
   -P ${PROJECT_SOURCE_DIR}/cmake/readme.cmake)
+add_test(NAME source.paths COMMAND ${CMAKE_COMMAND} -D ROOT=${PROJECT_SOURCE_DIR}
+  -P ${PROJECT_SOURCE_DIR}/cmake/paths.cmake)
+foreach(violation "README.md:lost.hpp" "README.md:docs/gone.md" "README.md:tests/*.cpp" "here.hpp:beside.hpp")
+  string(REPLACE ":" ";" parts ${violation})
+  list(GET parts 0 file)
+  list(GET parts 1 path)
+  string(REGEX REPLACE "([.*])" "[\\1]" path ${path})
+  add_test(NAME source.paths_detects.${violation} COMMAND ${CMAKE_COMMAND}
+    -D ROOT=${CMAKE_CURRENT_SOURCE_DIR}/support/path_violations -P ${PROJECT_SOURCE_DIR}/cmake/paths.cmake)
+  set_tests_properties(source.paths_detects.${violation} PROPERTIES
+    PASS_REGULAR_EXPRESSION "${file} names[ \n]+[a-z/]*${path}," TIMEOUT ${deadline} LABELS source)
+endforeach()
 add_test(NAME source.umbrella COMMAND ${CMAKE_COMMAND} -D ROOT=${PROJECT_SOURCE_DIR}/include
   -P ${PROJECT_SOURCE_DIR}/cmake/umbrella.cmake)
 add_test(NAME source.public_names COMMAND ${CMAKE_COMMAND} -D ROOT=${PROJECT_SOURCE_DIR}/include -D MOST=227
@@ -38,6 +51,6 @@ find_program(CLANG_FORMAT NAMES clang-format-16)
 add_test(NAME source.format COMMAND ${CMAKE_COMMAND} -D ROOT=${PROJECT_SOURCE_DIR}
   -D "CLANG_FORMAT=${CLANG_FORMAT}" -P ${PROJECT_SOURCE_DIR}/cmake/format.cmake)
 set_tests_properties(source.format PROPERTIES SKIP_REGULAR_EXPRESSION "skipped: ")
-set_tests_properties(source.layering source.readme source.umbrella source.public_names source.device_code source.mirror
+set_tests_properties(source.layering source.readme source.paths source.umbrella source.public_names source.device_code source.mirror
   source.format
   PROPERTIES TIMEOUT 900 LABELS source)

@@ -1,0 +1,1 @@
+// here.hpp and cordee/here.hpp exist, beside.hpp does not.
