@@ -118,7 +118,7 @@ double bias(const plan& p, const G& topology, double step) {
     change = 0;
     for (std::size_t i = 0; i < n; ++i) {
       double mixed = stepped[i];
-      for (const edge& e : topology.in_edges(static_cast<int>(i), p.ranks, 0))
+      for (const topologies::edge& e : topology.in_edges(static_cast<int>(i), p.ranks, 0))
         mixed += e.weight * (stepped[static_cast<std::size_t>(e.peer)] - stepped[i]);
       change = std::max(change, std::abs(mixed - x[i]));
       x[i] = mixed;

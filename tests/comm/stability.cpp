@@ -273,7 +273,9 @@ TEST_CASE("stability: unknown radii are NaN, and a topology that never mixes has
   CHECK(stability{topologies::mesh2d{}, 1}.spectral_radius(heavy) == 0);
   struct pairs {
     int period(int) const { return 1; }
-    std::vector<edge> in_edges(int rank, int, std::int64_t) const { return {{rank ^ 1, 0.5}}; }
+    std::vector<topologies::edge> in_edges(int rank, int, std::int64_t) const {
+      return {{rank ^ 1, 0.5}};
+    }
     std::string describe() const { return "pairs"; }
   };
   CHECK(std::abs(stability{pairs{}, 4}.spectral_radius(heavy) - 1) < 1e-9);
@@ -284,7 +286,7 @@ TEST_CASE("stability: a periodic topology has no spectral gap, and no stable mom
   struct rotation {
     int period(int) const { return 1; }
     std::string describe() const { return "rotation"; }
-    std::vector<edge> in_edges(int rank, int size, std::int64_t) const {
+    std::vector<topologies::edge> in_edges(int rank, int size, std::int64_t) const {
       return {{(rank + 1) % size, 1.0}};
     }
   };

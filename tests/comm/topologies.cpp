@@ -33,11 +33,12 @@ TEST_CASE("topologies: every rank lists others once, with weights whose sum is b
       for (int rank = 0; rank < ranks; ++rank) {
         const auto& edges = topology.in_edges(rank, ranks, round);
         double diagonal = 1;
-        for (const edge& e : std::span<const edge>(edges)) {
+        for (const topologies::edge& e : std::span<const topologies::edge>(edges)) {
           CHECK((e.peer >= 0 && e.peer < ranks && e.peer != rank));
           CHECK(e.weight > 0);
-          CHECK(std::count_if(edges.begin(), edges.end(),
-                              [&](const edge& other) { return other.peer == e.peer; }) == 1);
+          CHECK(std::count_if(edges.begin(), edges.end(), [&](const topologies::edge& other) {
+                  return other.peer == e.peer;
+                }) == 1);
           diagonal -= e.weight;
         }
         CHECK(diagonal > 0);

@@ -20,8 +20,8 @@ namespace {
 /// Minimal: each rank receives from the next one. For two ranks and more.
 struct minimal {
   int period(int) const { return 1; }
-  std::array<edge, 1> in_edges(int rank, int size, std::int64_t) const {
-    return {edge{(rank + 1) % size, 0.25}};
+  std::array<topologies::edge, 1> in_edges(int rank, int size, std::int64_t) const {
+    return {topologies::edge{(rank + 1) % size, 0.25}};
   }
   const char* describe() const { return "minimal"; }
 };
@@ -34,13 +34,13 @@ struct neighbors_without_weights : minimal {
 };
 struct without_description {
   int period(int) const { return 1; }
-  std::array<edge, 1> in_edges(int, int, std::int64_t) const { return {}; }
+  std::array<topologies::edge, 1> in_edges(int, int, std::int64_t) const { return {}; }
 };
 struct without_rounds : minimal {
-  std::array<edge, 1> in_edges(int, int) const { return {}; }
+  std::array<topologies::edge, 1> in_edges(int, int) const { return {}; }
 };
 struct not_constant : minimal {
-  std::array<edge, 1> in_edges(int, int, std::int64_t) { return {}; }
+  std::array<topologies::edge, 1> in_edges(int, int, std::int64_t) { return {}; }
 };
 struct not_copyable : minimal {
   not_copyable(const not_copyable&) = delete;

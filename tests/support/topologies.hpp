@@ -25,7 +25,7 @@ matrix matrix_of(const T& topology, int ranks, std::int64_t round) {
   for (std::size_t i = 0; i < p; ++i) {
     w[i][i] = 1;
     const auto& edges = topology.in_edges(static_cast<int>(i), ranks, round);
-    for (const edge& e : std::span<const edge>(edges)) {
+    for (const topologies::edge& e : std::span<const topologies::edge>(edges)) {
       w[i][static_cast<std::size_t>(e.peer)] += e.weight;
       w[i][i] -= e.weight;
     }

@@ -27,7 +27,7 @@ struct faulty_topology {
   topology_fault fault = topology_fault::none;
 
   int period(int) const { return 1; }
-  std::vector<edge> in_edges(int rank, int size, std::int64_t) const {
+  std::vector<topologies::edge> in_edges(int rank, int size, std::int64_t) const {
     if (size != 3) throw error("three ranks only");
     const int previous = (rank + 2) % 3;
     if (fault == topology_fault::mean_drifts) return {{rank == 0 ? 1 : 0, 0.5}};

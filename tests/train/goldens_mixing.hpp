@@ -48,7 +48,7 @@ struct ring_or_star {
   static constexpr bool symmetric = true;
 
   [[nodiscard]] int period(int) const { return 1; }
-  [[nodiscard]] std::vector<edge> in_edges(int rank, int size, std::int64_t t) const {
+  [[nodiscard]] std::vector<topologies::edge> in_edges(int rank, int size, std::int64_t t) const {
     return size == 3 ? topologies::star{}.in_edges(rank, size, t)
                      : topologies::ring{}.in_edges(rank, size, t);
   }

@@ -33,13 +33,14 @@ std::vector<int> destinations(const T& topology, int rank, int size, std::int64_
   std::vector<int> peers;
   const auto is_source = [&](int source, int peer) {
     const auto& edges = topology.in_edges(peer, size, round);
-    for (const edge& e : std::span<const edge>(edges))
+    for (const topologies::edge& e : std::span<const topologies::edge>(edges))
       if (e.peer == source) return true;
     return false;
   };
   if constexpr (SymmetricTopology<T>) {
     const auto& edges = topology.in_edges(rank, size, round);
-    for (const edge& e : std::span<const edge>(edges)) peers.push_back(e.peer);
+    for (const topologies::edge& e : std::span<const topologies::edge>(edges))
+      peers.push_back(e.peer);
   } else {
     for (int peer = 0; peer < size; ++peer)
       if (peer != rank && is_source(rank, peer)) peers.push_back(peer);
@@ -65,7 +66,7 @@ struct gossip {
     std::size_t most = 0;
     for (int round = 0; round < std::max(1, topology.period(comm.size())); ++round) {
       const auto& edges = topology.in_edges(comm.rank(), comm.size(), round);
-      most = std::max(most, std::span<const edge>(edges).size());
+      most = std::max(most, std::span<const topologies::edge>(edges).size());
     }
     return most * n * sizeof(Real);
   }
@@ -73,7 +74,7 @@ struct gossip {
   template <class Real, Device D>
   void mix(bucket_view<Real, D, 0> m, const step_info& info, typename D::stream s) const {
     const auto& in_edges = topology.in_edges(comm.rank(), comm.size(), info.round);
-    const std::span<const edge> edges = in_edges;
+    const std::span<const topologies::edge> edges = in_edges;
     const std::size_t n = m.values.size;
     expects(m.scratch.size >= edges.size() * n * sizeof(Real),
             "gossip: the topology has more edges in this round than in any of its period");
@@ -99,7 +100,8 @@ struct gossip {
   [[nodiscard]] std::vector<int> sources(const step_info& info) const {
     const auto& edges = topology.in_edges(comm.rank(), comm.size(), info.round);
     std::vector<int> peers;
-    for (const edge& e : std::span<const edge>(edges)) peers.push_back(e.peer);
+    for (const topologies::edge& e : std::span<const topologies::edge>(edges))
+      peers.push_back(e.peer);
     return peers;
   }
 

@@ -40,7 +40,8 @@ class stability {
     if (ranks == 1) return;
     if (rounds_ == 0) {
       if constexpr (UniformMatching<T>)
-        matching_ = 2 * std::span<const edge>(topology.in_edges(0, ranks, 0)).front().weight;
+        matching_ =
+            2 * std::span<const topologies::edge>(topology.in_edges(0, ranks, 0)).front().weight;
       if (ranks == 2 && matching_ > 0) {  // one matching alone, a fixed topology
         rounds_ = 1;
         modes_ = {{complex{1 - std::exchange(matching_, 0)}}};
@@ -55,7 +56,7 @@ class stability {
         for (std::size_t i = 0; i < ranks_; ++i) {
           w(i, i) = 1;
           const auto& edges = topology.in_edges(static_cast<int>(i), ranks, round);
-          for (const edge& e : std::span<const edge>(edges)) {
+          for (const topologies::edge& e : std::span<const topologies::edge>(edges)) {
             w(i, static_cast<std::size_t>(e.peer)) += e.weight;
             w(i, i) -= e.weight;
           }
@@ -128,7 +129,7 @@ class stability {
   /// The eigenvalues of one round without the mean's: mode k turns by k . s / dimensions over an
   /// edge from rank s.
   static std::vector<complex> characters(const std::vector<int>& dimensions,
-                                         std::span<const edge> edges) {
+                                         std::span<const topologies::edge> edges) {
     std::size_t p = 1;
     for (const int order : dimensions) p *= static_cast<std::size_t>(order);
     const auto turns = [&](std::size_t k, std::size_t s) {
@@ -144,7 +145,7 @@ class stability {
     std::vector<complex> values;
     for (std::size_t k = 1; k < p; ++k) {
       complex value = one;
-      for (const edge& e : edges) {
+      for (const topologies::edge& e : edges) {
         const double angle = 2 * std::numbers::pi * turns(k, static_cast<std::size_t>(e.peer));
         value = value + e.weight * (detail::core::unit_complex(angle) - one);
       }

@@ -26,18 +26,20 @@
 
 namespace cordee::inline CORDEE_ABI {
 
+namespace topologies {
 /// A message from `peer`, which counts `weight` in the receiver's mean.
 struct edge {
   int peer;
   double weight;
 };
+}  // namespace topologies
 
 /// The rows of a doubly stochastic matrix for any number of ranks, without the diagonal: each peer
 /// is listed once, a rank never lists itself and keeps what the weights leave of 1.
 template <class T>
 concept Topology = std::copyable<T> && requires(const T t, int rank, int size, std::int64_t round) {
   { t.period(size) } -> std::same_as<int>;
-  { t.in_edges(rank, size, round) } -> std::convertible_to<std::span<const edge>>;
+  { t.in_edges(rank, size, round) } -> std::convertible_to<std::span<const topologies::edge>>;
   { t.describe() } -> std::convertible_to<std::string>;
 };
 

@@ -64,7 +64,7 @@ class gossip_trial {
     for (int i = 0; i < ranks_; ++i) {
       std::vector<bool> listed(size());
       const auto& edges = topology_.in_edges(i, ranks_, round);
-      for (const edge& e : std::span<const edge>(edges)) {
+      for (const topologies::edge& e : std::span<const topologies::edge>(edges)) {
         const bool is_peer = e.peer >= 0 && e.peer < ranks_ && e.peer != i;
         expect(is_peer, "rank ", i, " receives from rank ", e.peer);
         if (!is_peer) return false;
@@ -157,7 +157,7 @@ class gossip_trial {
     double& diagonal = w[static_cast<std::size_t>(rank)];
     diagonal = 1;
     const auto& edges = topology_.in_edges(rank, ranks_, round);
-    for (const edge& e : std::span<const edge>(edges)) {
+    for (const topologies::edge& e : std::span<const topologies::edge>(edges)) {
       w[static_cast<std::size_t>(e.peer)] += e.weight;
       diagonal -= e.weight;
     }

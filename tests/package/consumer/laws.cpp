@@ -82,8 +82,9 @@ direct_mean(Communicator) -> direct_mean<Communicator>;
 // Each rank receives from the opposite rank and from the previous one.
 struct chords {
   [[nodiscard]] int period(int) const { return 1; }
-  [[nodiscard]] std::vector<cordee::edge> in_edges(int rank, int size, std::int64_t) const {
-    std::vector<cordee::edge> edges;
+  [[nodiscard]] std::vector<cordee::topologies::edge> in_edges(int rank, int size,
+                                                               std::int64_t) const {
+    std::vector<cordee::topologies::edge> edges;
     if (size > 1) edges.push_back({(rank + size - 1) % size, 0.25});
     if (size > 3) edges.push_back({(rank + size / 2) % size, 0.25});
     return edges;

@@ -23,9 +23,9 @@ namespace detail::comm {
 
 /// Adds an edge. Neighbours may coincide (on a ring of two, left is right): then their weights add.
 /// The rank itself has no edge.
-inline void add_edge(std::vector<edge>& in, int rank, int peer, double weight) {
+inline void add_edge(std::vector<topologies::edge>& in, int rank, int peer, double weight) {
   if (peer == rank) return;
-  for (edge& e : in)
+  for (topologies::edge& e : in)
     if (e.peer == peer) {
       e.weight += weight;
       return;
@@ -34,10 +34,10 @@ inline void add_edge(std::vector<edge>& in, int rank, int peer, double weight) {
 }
 
 /// Edges of equal weight 1 / (degree + 1); coinciding neighbours count once.
-inline std::vector<edge> equal_edges(int rank, std::initializer_list<int> peers) {
-  std::vector<edge> in;
+inline std::vector<topologies::edge> equal_edges(int rank, std::initializer_list<int> peers) {
+  std::vector<topologies::edge> in;
   for (const int peer : peers) add_edge(in, rank, peer, 0);
-  for (edge& e : in) e.weight = 1 / (static_cast<double>(in.size()) + 1);
+  for (topologies::edge& e : in) e.weight = 1 / (static_cast<double>(in.size()) + 1);
   return in;
 }
 
