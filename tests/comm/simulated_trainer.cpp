@@ -33,24 +33,6 @@ using namespace support;
 
 namespace {
 
-constexpr auto layers = tensors_of_960<3, 1, 5, 2, 1>();
-constexpr std::size_t layer_bytes = layers[2].size * sizeof(float);  // of the largest
-using model_of_layers = timed_model<layers>;
-
-step_profile profile_of(std::vector<double> backward, double forward, double optimizer) {
-  return {.forward = forward,
-          .optimizer = optimizer,
-          .table = {layers.begin(), layers.end()},
-          .backward = std::move(backward)};
-}
-
-template <class Run>
-step_outcome take_step(Run& run) {
-  const int ranks = run.comm().size();
-  const batch<typename Run::device> b{{}, {}, 1, ranks, ranks};
-  return run.step(std::span(&b, 1), 0);
-}
-
 struct simulated_step {
   double seconds = 0, exposed = 0;  // of the rank that ends last; averaged over ranks
 };
@@ -63,13 +45,13 @@ simulated_step trainer_step(int ranks, const step_profile& profile, const Make& 
   simulated::launch(
       ranks,
       [&](simulated comm) {
-        model_of_layers model{comm, &profile, stragglers(comm.rank(), 0)};
+        timed_model model{comm, &profile, stragglers(comm.rank(), 0)};
         trainer run{model, sgd{}, constant{.learning_rate = 0.1}, make(comm), options};
         for (int step = 0; step < 3; ++step) {
           const double begin = 1024.0 * (step + 1);
           REQUIRE(comm.now() <= begin);
           comm.await({.seconds = begin});
-          const step_outcome out = take_step(run);
+          const auto out = take_one_step(run);
           if (step < 2) continue;
           last.seconds = std::max(last.seconds, comm.now() - begin);
           last.exposed += out.exposed_exchange.value_or(0) / ranks;
@@ -79,9 +61,7 @@ simulated_step trainer_step(int ranks, const step_profile& profile, const Make& 
   return last;
 }
 
-/// One bucket for each tensor: a limit below two of them, above which a tensor has its own.
-constexpr trainer_options bucket_each{.bucket_bytes = 960 * sizeof(float)};
-constexpr trainer_options one_bucket{.bucket_bytes = std::size_t{1} << 30};
+const trainer_options one_bucket{.bucket_bytes = std::size_t{1} << 30};
 
 const auto rings = [](auto comm) { return ring{comm}; };
 const simulated::options ideal{.network = {.link = {.latency = 0.25, .bandwidth = 4096}}};
@@ -95,30 +75,30 @@ double ring_seconds(int ranks, std::size_t n) {
 }  // namespace
 
 TEST_CASE("simulated trainer: a step is the recursion of its buckets, a ring's for each") {
-  const step_profile profile = profile_of({4, 1, 9, 0.5, 2}, 3, 0.75);
+  const step_profile profile = timed_profile();
   for (const int ranks : {1, 2, 3, 5, 8}) {
     CAPTURE(ranks);
     double ready = profile.forward, arrived = 0;
-    for (std::size_t k = layers.size(); k-- > 0;) {
+    for (std::size_t k = timed_layers.size(); k-- > 0;) {
       ready += profile.backward[k];
-      arrived = std::max(ready, arrived) + ring_seconds(ranks, layers[k].size);
+      arrived = std::max(ready, arrived) + ring_seconds(ranks, timed_layers[k].size);
     }
     const double expected = std::max(ready, arrived) + profile.optimizer;
-    const simulated_step s = trainer_step(ranks, profile, rings, ideal, bucket_each);
+    const simulated_step s = trainer_step(ranks, profile, rings, ideal, bucket_per_layer());
     CHECK(std::abs(s.seconds - expected) <= 1e-9 * expected);
     CHECK(std::abs(s.exposed - (arrived - ready)) <= 1e-9 * expected);
-    if (ranks > 2) CHECK(arrived - ready > ring_seconds(ranks, layers[0].size));
+    if (ranks > 2) CHECK(arrived - ready > ring_seconds(ranks, timed_layers[0].size));
   }
 }
 
 TEST_CASE("simulated trainer: one bucket, or none before backward's end, hides nothing") {
-  const step_profile profile = profile_of({4, 1, 9, 0.5, 2}, 3, 0.75);
+  const step_profile profile = timed_profile();
   for (const int ranks : {2, 3, 5, 8}) {
     CAPTURE(ranks);
     double separate = 0;
-    for (const segment& s : layers) separate += ring_seconds(ranks, s.size);
-    const double joint = ring_seconds(ranks, layers.back().end());
-    trainer_options late = bucket_each;
+    for (const segment& s : timed_layers) separate += ring_seconds(ranks, s.size);
+    const double joint = ring_seconds(ranks, timed_layers.back().end());
+    trainer_options late = bucket_per_layer();
     late.overlap = false;
     for (const auto& [options, exchange] : {std::pair{one_bucket, joint}, {late, separate}}) {
       const simulated_step s = trainer_step(ranks, profile, rings, ideal, options);
@@ -132,23 +112,23 @@ TEST_CASE(
     "simulated trainer: where each layer takes longer than a bucket the last one is exposed") {
   for (const int ranks : {2, 3, 5, 8}) {
     CAPTURE(ranks);
-    const double layer = ring_seconds(ranks, layer_bytes / sizeof(float));
-    const step_profile profile = profile_of({layer, layer, layer, layer, layer}, 3, 0.75);
-    const simulated_step s = trainer_step(ranks, profile, rings, ideal, bucket_each);
-    const double last = ring_seconds(ranks, layers[0].size);
+    const double layer = ring_seconds(ranks, timed_layers[2].size);
+    const step_profile profile = timed_profile({layer, layer, layer, layer, layer});
+    const simulated_step s = trainer_step(ranks, profile, rings, ideal, bucket_per_layer());
+    const double last = ring_seconds(ranks, timed_layers[0].size);
     CHECK(std::abs(s.seconds - (profile.total() + last)) <= 1e-9 * s.seconds);
     CHECK(std::abs(s.exposed - last) <= 1e-9 * s.seconds);
   }
 }
 
 TEST_CASE("simulated trainer: the step that a plan predicts") {
-  const step_profile profile = profile_of({4, 1, 9, 0.5, 2}, 3, 0.75);
+  const step_profile profile = timed_profile();
   const link_parameters link{.latency = 0.25, .bandwidth = 4096};
   const auto agrees = [&](const auto& make) {
     for (const simulated::options& network :
          {ideal, simulated::options{.contended = fat_tree{link, link, link, 2, 2}}})
       for (const int ranks : {2, 4, 6, 8})
-        for (const trainer_options& options : {bucket_each, one_bucket}) {
+        for (const trainer_options& options : {bucket_per_layer(), one_bucket}) {
           CAPTURE(ranks);
           CAPTURE(options.bucket_bytes);
           const constant_stragglers slower{.from_rank = 3, .factor = 1.25};
@@ -171,7 +151,7 @@ TEST_CASE("simulated trainer: the weights are those of ranks as threads, to the 
       trainer run{
           model, optimizer, constant{.learning_rate = 0.1}, make(comm), {.bucket_bytes = 256}};
       CHECK(run.buckets().size() == 4);
-      for (int step = 0; step < 5; ++step) take_step(run);
+      for (int step = 0; step < 5; ++step) take_one_step(run);
       const auto w = run.weights();
       return std::vector<float>(w.begin(), w.end());
     };
@@ -195,114 +175,10 @@ TEST_CASE("simulated trainer: the weights are those of ranks as threads, to the 
 
 namespace {
 
-enum class fault { none, error, no_exception, skip };
-
-/// A ring of which one rank fails at the third bucket, or skips it and those behind.
-struct faulty_ring : ring<simulated> {
-  fault what = fault::none;
-
-  template <class Real, class D>
-  void mix(bucket_view<Real, D, 0> m, const step_info& info, typename D::stream s) const {
-    if (what == fault::skip && m.layout->index >= 2) return;
-    if (what == fault::error && m.layout->index == 2) throw error("this bucket is lost");
-    if (what == fault::no_exception && m.layout->index == 2) throw 1;
-    ring<simulated>::mix(m, info, s);
-  }
-};
-
-/// What the steps of four ranks throw where rank 1 fails, in backward or in its courier.
-struct failed_run {
-  std::string launch;
-  std::array<std::string, 4> steps;
-};
-failed_run run_with(fault what, int layer_that_throws, const simulated::options& network) {
-  failed_run texts;
-  const step_profile profile = profile_of({4, 1, 9, 0.5, 2}, 3, 0.75);
-  texts.launch = error_message([&] {
-    simulated::launch(
-        4,
-        [&](simulated comm) {
-          const bool fails = comm.rank() == 1;
-          model_of_layers model{comm, &profile, 1, fails ? layer_that_throws : -1};
-          std::string& text = texts.steps[static_cast<std::size_t>(comm.rank())];
-          try {
-            trainer run{model, sgd{}, constant{.learning_rate = 0.1},
-                        faulty_ring{{comm}, fails ? what : fault::none}, bucket_each};
-            take_step(run);
-          } catch (const std::exception& e) {
-            text = e.what();
-          } catch (int) {
-            text = "an int";
-          }
-          if (!text.empty()) throw error(text);
-        },
-        network);
-  });
-  return texts;
-}
-
-constexpr link_parameters failing_link{.latency = 0.25, .bandwidth = 4096};
-const std::array failing_networks{
-    ideal,
-    simulated::options{.contended = fat_tree{failing_link, failing_link, failing_link, 2, 2}}};
-
-}  // namespace
-
-TEST_CASE("simulated trainer: a rank that throws ends every rank's step with its message") {
-  for (const simulated::options& network : failing_networks)
-    for (const int layer : {0, 2, 4}) {
-      CAPTURE(layer);
-      const failed_run run = run_with(fault::none, layer, network);
-      CHECK(run.launch == "rank 1: this layer has no gradient");
-      CHECK(run.steps[1] == "this layer has no gradient");
-      for (const std::size_t rank : {0u, 2u, 3u})
-        CHECK(contains(run.steps[rank], "aborted: rank 1: this layer has no gradient"));
-    }
-}
-
-TEST_CASE("simulated trainer: what a courier throws reaches the step of its rank") {
-  for (const simulated::options& network : failing_networks) {
-    const failed_run run = run_with(fault::error, -1, network);
-    CHECK(run.launch == "rank 1: this bucket is lost");
-    CHECK(run.steps[1] == "this bucket is lost");
-    const failed_run other = run_with(fault::no_exception, -1, network);
-    CHECK(contains(other.launch, "threw something that is not a std::exception"));
-    CHECK(other.steps[1] == "an int");
-    for (const std::size_t rank : {0u, 2u, 3u}) {
-      CHECK(contains(run.steps[rank], "aborted: rank 1: this bucket is lost"));
-      CHECK(contains(other.steps[rank], "not a std::exception"));
-    }
-  }
-}
-
-TEST_CASE("simulated trainer: a courier that waits in vain is named, with its bucket") {
-  for (const simulated::options& network : failing_networks) {
-    const failed_run run = run_with(fault::skip, -1, network);
-    CHECK(contains(run.launch, "waits in turn for rank 1, but rank 1 has left the run"));
-    CHECK(contains(run.launch, "step 0, round 0, bucket 2 (tensor to tensor, 19200 bytes)"));
-    for (const std::size_t rank : {0u, 2u, 3u}) CHECK(contains(run.steps[rank], "aborted"));
-  }
-}
-
-TEST_CASE(
-    "simulated trainer: couriers and their trainers are unwound with a run that is given up") {
-  for (const int last : {1, 7, 40, 100}) {
-    simulated::options o = failing_networks[1];
-    int messages = 0;
-    o.on_transfer = [&](const auto&) {
-      if (++messages == last) throw error("the observer has seen enough");
-    };
-    CHECK(run_with(fault::none, -1, o).launch == "the observer has seen enough");
-  }
-}
-
-namespace {
-
 /// Takes two seconds for a bucket; records when it begins.
 struct slow_reducer {
   using communicator_type = simulated;
   static constexpr agreement offers = agreement::loose;
-  static constexpr bool lossless = true;
   static constexpr int slots = 0;
 
   simulated comm;

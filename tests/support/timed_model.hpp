@@ -8,29 +8,39 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include <cordee/comm/simulated.hpp>
 #include <cordee/comm/simulated/step.hpp>
+#include <cordee/core/error.hpp>
 #include <cordee/core/extent.hpp>
 #include <cordee/core/training_step.hpp>
 #include <cordee/device/phantom.hpp>
 #include <cordee/precision/fp32.hpp>
+#include <cordee/train/step.hpp>
 
 namespace support {
 
 using namespace cordee;
 
-/// A tensor of so many times 960 numbers for each of `Blocks`, which 1, 2, 3, 5 and 8 ranks divide into equal
-/// parts without padding.
-template <int... Blocks>
-constexpr auto tensors_of_960() {
-  std::array<segment, sizeof...(Blocks)> table{segment{"tensor", kind::weight, 0, 960 * Blocks}...};
-  for (std::size_t k = 1; k < table.size(); ++k) table[k].offset = table[k - 1].end();
-  return table;
+/// Each of a multiple of 960 numbers, which 1, 2, 3, 5 and 8 ranks divide without padding.
+inline constexpr std::array<segment, 5> timed_layers{
+    segment{"first", kind::weight, 0, 2880}, segment{"second", kind::weight, 2880, 960},
+    segment{"third", kind::weight, 3840, 4800}, segment{"fourth", kind::weight, 8640, 1920},
+    segment{"last", kind::weight, 10560, 960}};
+
+/// Every layer has a bucket of its own, since no two are as small as this together.
+inline trainer_options bucket_per_layer() { return {.bucket_bytes = 960 * sizeof(float)}; }
+
+/// With the seconds of each layer's backward.
+inline step_profile timed_profile(std::vector<double> backward = {4, 1, 9, 0.5, 2}) {
+  return {.forward = 3,
+          .optimizer = 0.75,
+          .table = {timed_layers.begin(), timed_layers.end()},
+          .backward = std::move(backward)};
 }
 
-/// `Table`, a std::array of segments, has static storage.
-template <const auto& Table>
 struct timed_model {
   using precision = fp32;
   using device = phantom;
@@ -41,9 +51,9 @@ struct timed_model {
   simulated comm;
   const step_profile* seconds;
   double factor = 1;   // by which this rank is slower
-  int throws_at = -1;  // the tensor whose gradient fails
+  int throws_at = -1;  // the layer that has no gradient
 
-  static constexpr std::span<const segment> segments() { return Table; }
+  static constexpr std::span<const segment> segments() { return timed_layers; }
   [[nodiscard]] phantom get_device() const { return comm.device(); }
   void initialize(span_on<float, phantom>, std::uint64_t) const {}
   [[nodiscard]] packed_parameters make_packed_parameters() const { return {}; }
@@ -57,7 +67,7 @@ struct timed_model {
   template <class Ready>
   void backward(const packed_parameters&, span_on<float, phantom>, write_mode, Ready&& ready,
                 phantom::stream) const {
-    for (std::size_t k = Table.size(); k-- > 0;) {
+    for (std::size_t k = timed_layers.size(); k-- > 0;) {
       comm.compute(factor * seconds->backward[k]);
       if (static_cast<int>(k) == throws_at) throw error("this layer has no gradient");
       ready(k);
@@ -65,5 +75,13 @@ struct timed_model {
   }
   [[nodiscard]] metrics read_metrics(phantom::stream) const { return {0, 0, 0, 1}; }
 };
+
+/// A step of a trainer with one sample on each rank.
+template <class Run>
+auto take_one_step(Run& run) {
+  const int ranks = run.comm().size();
+  const batch<typename Run::device> b{{}, {}, 1, ranks, ranks};
+  return run.step(std::span(&b, 1), 0);
+}
 
 }  // namespace support
