@@ -29,8 +29,7 @@ class cuda_thread_block : public cuda_warp {
   CORDEE_DEVICE std::size_t blocks() const { return gridDim.x; }
   CORDEE_DEVICE void sync() { __syncthreads(); }
 
-  /// From a line of all banks on: asynchronous copies to memory that begins 16 bytes behind one
-  /// take longer.
+  /// From a line of all banks on, which CUDA's guide asks of asynchronous copies.
   template <class T>
   CORDEE_DEVICE T* shared(std::size_t n) {
     extern __shared__ __align__(128) unsigned char memory[];
@@ -58,14 +57,17 @@ class cuda_thread_block : public cuda_warp {
     bool last = false;
     __syncthreads();
     if (threadIdx.x == 0) {
-      __threadfence();
+      fence();
       last = atomicInc(arrived, blocks - 1) == blocks - 1;
-      if (last) __threadfence();
+      if (last) fence();
     }
     return __syncthreads_or(last) != 0;
   }
 
  private:
+  /// Release and acquire, with what the barriers order; __threadfence() is sequentially consistent.
+  CORDEE_DEVICE static void fence() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
+
   std::size_t used_ = 0;
 };
 

@@ -84,6 +84,8 @@ struct vec_16b {
   static constexpr int size = Size;
   static constexpr std::size_t alignment = size * sizeof(N);
 
+  using unit = access_unit<alignment>;
+
   precision::wide<N> value[std::size_t{size}] = {};
 
   vec_16b() = default;
@@ -105,6 +107,18 @@ struct vec_16b {
     N numbers[std::size_t{size}];
     round(numbers);
     store_unit(numbers, to);
+  }
+  /// The same, and the values become what is stored.
+  CORDEE_DEVICE void round_and_store(N* to) { *reinterpret_cast<unit*>(to) = round(); }
+  /// The values become what `store` would store.
+  CORDEE_DEVICE unit round() {
+    N numbers[std::size_t{size}];
+    round(numbers);
+    unit rounded = unit_of(numbers);
+    for (auto& word : rounded.words) asm("" : "+r"(word));  // else numbers are rounded one by one
+    std::memcpy(static_cast<void*>(numbers), &rounded, sizeof(numbers));
+    for (int k = 0; k < size; ++k) value[k] = precision::widened(numbers[k]);
+    return rounded;
   }
   CORDEE_DEVICE void store_whole(N* to) const {
     N numbers[std::size_t{size}];

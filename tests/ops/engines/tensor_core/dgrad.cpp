@@ -57,7 +57,7 @@ TEST_CASE("dgrad: one launch has the bits of one GEMM for each remainder of the 
         for (int column = 0; column < p.stride; ++column) {
           const detail::ops::correlation_kernel<half, detail::ops::tensor_core_tile<32, 4>,
                                                 detail::ops::identity_prologue,
-                                                detail::ops::store_epilogue<half>>
+                                                detail::ops::store_epilogue<half>, false, true>
               kernel{detail::ops::dgrad_gemm<half>(p, 3, row, column),
                      dy.data(),
                      crsk,

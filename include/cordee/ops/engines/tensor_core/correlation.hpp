@@ -11,84 +11,17 @@
 // zeros.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <type_traits>
 
 #include <cordee/ops/engines/tensor_core/epilogue.hpp>
 #include <cordee/ops/engines/tensor_core/implicit_gemm.hpp>
 #include <cordee/ops/engines/tensor_core/mma_type.hpp>
+#include <cordee/ops/engines/tensor_core/tap_walk.hpp>
 #include <cordee/ops/engines/tensor_core/tile.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
-
-/// A thread's walk through K: the channels of a tap, then the next tap.
-template <bool OneTap>
-class tap_walk {
- public:
-  CORDEE_DEVICE explicit tap_walk(const implicit_gemm& g)
-      : channels_(g.channels),
-        across_(g.across.taps),
-        a_next_column_((g.across.direction - 1) * g.channels),
-        a_next_row_((g.down.direction * g.across.in - g.across.direction * g.across.taps) *
-                    g.channels),
-        b_next_column_((g.across.tap_step - 1) * g.channels),
-        b_next_row_((g.down.tap_step * g.window - g.across.tap_step * g.across.taps) * g.channels) {
-  }
-
-  /// Distances, in numbers, from one position's pixel and weight to another's.
-  struct distance {
-    int a, b;
-  };
-  CORDEE_DEVICE distance advance(int by) {
-    distance d{by, by};
-    channel_ += by;
-    if constexpr (!OneTap) {
-      if (channel_ < channels_) return d;
-      do {
-        channel_ -= channels_;
-        d.a += a_next_column_;
-        d.b += b_next_column_;
-        if (++v_ == across_) {
-          v_ = 0;
-          ++u_;
-          d.a += a_next_row_;
-          d.b += b_next_row_;
-        }
-      } while (channel_ >= channels_);
-      tap_ = bits_of(u_ < max_taps ? u_ : max_taps, v_);
-    }
-    return d;
-  }
-
-  /// The positions at which a pixel, or a filter, is read.
-  using mask = int;
-  /// Taps u in [u_begin, u_end), v in [v_begin, v_end), all channels.
-  [[nodiscard]] CORDEE_DEVICE mask mask_of(int u_begin, int u_end, int v_begin, int v_end) const {
-    if constexpr (OneTap)
-      return u_begin <= 0 && u_end > 0 && v_begin <= 0 && v_end > 0 ? channels_ : 0;
-    else
-      return range(u_begin, u_end) | range(v_begin, v_end) << 16;
-  }
-  [[nodiscard]] CORDEE_DEVICE bool is_in(mask m) const {
-    if constexpr (OneTap)
-      return channel_ < m;
-    else
-      return (tap_ & ~m) == 0;
-  }
-  [[nodiscard]] CORDEE_DEVICE int channel() const { return channel_; }
-
- private:
-  CORDEE_DEVICE static int bits_of(int u, int v) { return 1 << u | 0x10000 << v; }
-  /// Bits begin to end - 1 of the taps.
-  CORDEE_DEVICE static int range(int begin, int end) {
-    begin = std::clamp(begin, 0, int{max_taps});
-    end = std::clamp(end, begin, int{max_taps});
-    return (1 << end) - (1 << begin);
-  }
-
-  int channels_, across_, a_next_column_, a_next_row_, b_next_column_, b_next_row_;
-  int channel_ = 0, u_ = 0, v_ = 0;
-  int tap_ = bits_of(0, 0);  // bit max_taps is in no mask
-};
 
 /// Loads the K steps of a block's tile. A stage is Tile::rows rows of A (pixels), then
 /// Tile::columns rows of B (filters).
@@ -108,9 +41,10 @@ class correlation_loader {
 
   template <class Mma>
   CORDEE_DEVICE correlation_loader(const implicit_gemm& g, const N* in, const weight* w,
-                                   const Prologue& prologue, int first_pixel, int first_filter,
-                                   const warp_tile<Tile, Mma>& warp, int thread)
+                                   const Prologue& prologue, int step, int first_pixel,
+                                   int first_filter, const warp_tile<Tile, Mma>& warp, int thread)
       : prologue_(prologue),
+        step_(step),
         k_(g),
         transform_k_(k_),
         to_(rows::offset(thread / copies_per_row, thread % copies_per_row)) {
@@ -144,7 +78,7 @@ class correlation_loader {
       prologue_.copy(b, to, a_[i], k_.is_in(a_mask_[i]));
     for (int i = 0; i < b_passes; ++i, to += rows_per_pass * rows::pitch)
       b.copy_async(to, b_ + i * b_pass_, k_.is_in(b_mask_[i]));
-    const typename walk::distance d = k_.advance(copies_per_row * numbers);
+    const typename walk::distance d = k_.advance(step());
     for (int i = 0; i < a_passes; ++i) a_[i] += d.a;
     b_ += d.b;
   }
@@ -154,7 +88,7 @@ class correlation_loader {
       std::byte* to = stage + to_;
       for (int i = 0; i < a_passes; ++i, to += rows_per_pass * rows::pitch)
         if (transform_k_.is_in(a_mask_[i])) prologue_.transform(transform_k_.channel(), to);
-      transform_k_.advance(copies_per_row * numbers);
+      transform_k_.advance(step());
     }
   }
 
@@ -170,6 +104,9 @@ class correlation_loader {
   }
 
  private:
+  /// Numbers of a K step. Where the distance to it is a constant too, nvcc adds it to the halves of
+  /// each pointer; one that it loads is added by an instruction.
+  [[nodiscard]] CORDEE_DEVICE int step() const { return OneTap ? step_ : copies_per_row * numbers; }
   /// A fragment has whole patterns of rows, and two chunks: it swizzles as the first one does.
   CORDEE_DEVICE static const std::byte* fragment_row(const std::byte* stage, int lane, int i,
                                                      int k) {
@@ -190,6 +127,7 @@ class correlation_loader {
   }
 
   const Prologue& prologue_;
+  int step_;
   walk k_, transform_k_;
   int to_, a_lane_ = 0, b_lane_ = 0;   // offsets in a stage
   const N* a_[std::size_t{a_passes}];  // may point outside where the mask says so
@@ -199,8 +137,9 @@ class correlation_loader {
 };
 
 /// A block computes 128 pixels of some filters; adjacent blocks read the same pixels. With OneTap,
-/// requires g.has_one_tap().
-template <class N, class Tile, class Prologue, class Epilogue, bool OneTap = false>
+/// requires g.has_one_tap(); unless Strided, that every pixel of the output is computed.
+template <class N, class Tile, class Prologue, class Epilogue, bool OneTap = false,
+          bool Strided = false>
 struct correlation_kernel {
   using mma = typename mma_type<N>::mma;
   using accumulator = typename mma::accumulator;
@@ -214,6 +153,7 @@ struct correlation_kernel {
   Prologue prologue;
   Epilogue epilogue;
   fast_divisor by_tiles_across = fast_divisor((g.filters + Tile::columns - 1) / Tile::columns);
+  int step = Tile::step_bytes / static_cast<int>(sizeof(N));  // numbers of a K step
 
   [[nodiscard]] static constexpr std::size_t shared_bytes() {
     return std::max(std::size_t{Tile::stages} * loader::stage_bytes, layout::bytes);
@@ -235,8 +175,7 @@ struct correlation_kernel {
     const int first_pixel = tile * Tile::rows,
               first_filter = (block - tile * by_tiles_across.divisor) * Tile::columns;
     warp_tile<Tile, mma> warp(b.thread());
-    loader stages(g, in, w, prologue, first_pixel, first_filter, warp, b.thread());
-    constexpr int step = Tile::step_bytes / static_cast<int>(sizeof(N));
+    loader stages(g, in, w, prologue, step, first_pixel, first_filter, warp, b.thread());
     warp.run_k_loop(b, (g.depth() + step - 1) / step, stages, memory);
 
     // Through shared memory, so that adjacent threads store adjacent numbers. The 16 lanes that put
@@ -249,29 +188,38 @@ struct correlation_kernel {
     b.sync();
     const int column = layout::column_of(b.thread()), filter = first_filter + column;
     const int rows = std::min(static_cast<int>(g.pixels()) - first_pixel, int{Tile::rows});
+    const int last = filter < g.filters ? rows : 0;
     const auto vector_at = [&](int row, const auto& f) {
       accumulator vector[Epilogue::width];
       layout::load(sums, row, column, vector);
-      return f(g.output_offset(first_pixel + row) + static_cast<std::size_t>(filter), vector);
+      f(offset_of(first_pixel + row) + static_cast<std::size_t>(filter), vector);
     };
-    const int last = filter < g.filters ? rows : 0;
-    if constexpr (requires { typename Epilogue::thread_state; }) {
-      typename Epilogue::thread_state state;
-      if (last > 0)
-        vector_at(0, [&](std::size_t offset, const auto& vector) {
-          epilogue.begin(offset, filter, vector, state);
-        });
+    const auto for_each_vector = [&](const auto& f) {
       for (int row = layout::row_of(b.thread()); row < last; row += layout::rows_per_pass)
-        vector_at(row, [&](std::size_t offset, const auto& vector) {
+        vector_at(row, f);
+    };
+    if constexpr (requires { typename Epilogue::thread_state; })
+      if (epilogue.has_moments()) {
+        typename Epilogue::thread_state state;
+        if (last > 0)
+          vector_at(0, [&](std::size_t offset, const auto& vector) {
+            epilogue.begin(offset, filter, vector, state);
+          });
+        for_each_vector([&](std::size_t offset, const auto& vector) {
           epilogue.store(offset, filter, vector, state);
         });
-      epilogue.template finish<Tile>(b, state, memory, output_tile{tile, rows, first_filter});
-    } else {
-      for (int row = layout::row_of(b.thread()); row < last; row += layout::rows_per_pass)
-        vector_at(row, [&](std::size_t offset, const auto& vector) {
-          epilogue.store(offset, filter, vector);
-        });
-    }
+        return epilogue.template finish<Tile>(b, state, memory,
+                                              output_tile{tile, rows, first_filter});
+      }
+    for_each_vector(
+        [&](std::size_t offset, const auto& vector) { epilogue.store(offset, filter, vector); });
+  }
+
+ private:
+  /// Of a pixel's first channel in the output.
+  [[nodiscard]] CORDEE_DEVICE std::size_t offset_of(int pixel) const {
+    if constexpr (Strided) return g.output_offset(pixel);
+    return static_cast<std::size_t>(pixel) * static_cast<std::size_t>(g.filters);
   }
 };
 

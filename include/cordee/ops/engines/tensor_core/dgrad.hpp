@@ -21,7 +21,7 @@ namespace cordee::inline CORDEE_ABI::detail::ops {
 /// Up to `Parts` GEMMs by ranges of the blocks, then the blocks of `unpack`.
 template <class N, class Tile, class Epilogue, class Real, bool OneTap, std::size_t Parts>
 struct dgrad_kernel {
-  using part = correlation_kernel<N, Tile, identity_prologue, Epilogue, OneTap>;
+  using part = correlation_kernel<N, Tile, identity_prologue, Epilogue, OneTap, (Parts > 1)>;
   using unpack_kernel = unpack_filters_kernel<float, Real>;
   static constexpr int threads = part::threads;
 

@@ -35,13 +35,16 @@ struct store_epilogue {
   write_mode mode = write_mode::overwrite;
 
   CORDEE_DEVICE void store(std::size_t offset, int filter, const float* sums) const {
-    result(offset, filter, sums).store(y + offset, width);
+    result(offset, filter, sums).store(y + offset);
   }
   /// What `store` writes, not rounded.
   CORDEE_DEVICE vec_16b<N> result(std::size_t offset, int /*filter*/, const float* sums) const {
     vec_16b<N> out;
-    if (mode == write_mode::add) out = vec_16b<N>(y + offset, width);
-    for (int i = 0; i < width; ++i) out.value[i] += sums[i];
+    for (int i = 0; i < width; ++i) out.value[i] = sums[i];
+    if (mode == write_mode::add) {
+      const vec_16b<N> old(y + offset);
+      for (int i = 0; i < width; ++i) out.value[i] += old.value[i];
+    }
     return out;
   }
 };
@@ -62,7 +65,7 @@ struct bias_relu_epilogue : store_epilogue<N> {
 
 /// An epilogue that also computes the moments of what it stores, a tile of pixels being a chunk
 /// (ops/gpu/batch_norm_merge.hpp): a thread adds x - x[0] and its square over its pixels, x[0] of
-/// the tile's first pixel, and threads are added in their order. Without counters it only stores.
+/// the tile's first pixel, and threads are added in their order. Without counters it is `Store`.
 template <class Store, class Real>
 struct moments_epilogue : Store {
   using number = typename Store::number;
@@ -74,18 +77,22 @@ struct moments_epilogue : Store {
   moments_merge<Real> moments;
   std::size_t pixels;  // of the batch
 
+  [[nodiscard]] CORDEE_DEVICE bool has_moments() const { return moments.chunks.arrived != nullptr; }
+  using Store::store;
+
   /// With the tile's first pixel.
   template <class Accumulator>
   CORDEE_DEVICE void begin(std::size_t offset, int filter, const Accumulator* sums,
                            thread_state& state) const {
-    const vec_16b<number> first = rounded(this->result(offset, filter, sums));
+    vec_16b<number> first = this->result(offset, filter, sums);
+    first.round();
     for (int i = 0; i < width; ++i) state.origin[i] = first.value[i];
   }
   template <class Accumulator>
   CORDEE_DEVICE void store(std::size_t offset, int filter, const Accumulator* sums,
                            thread_state& state) const {
-    const vec_16b<number> out = rounded(this->result(offset, filter, sums));
-    out.store(this->y + offset, width);
+    vec_16b<number> out = this->result(offset, filter, sums);
+    out.round_and_store(this->y + offset);
     for (int i = 0; i < width; ++i) {
       const float d = out.value[i] - state.origin[i];
       state.sum[i] += d;
@@ -96,7 +103,6 @@ struct moments_epilogue : Store {
   template <class Tile, class Block>
   CORDEE_DEVICE void finish(Block& b, const thread_state& state, std::byte* memory,
                             const output_tile& tile) const {
-    if (moments.chunks.arrived == nullptr) return;
     using layout = accumulator_layout<Tile, width>;
     constexpr int down = layout::rows_per_pass;
     static_assert(2 * down < Tile::rows);
@@ -128,13 +134,6 @@ struct moments_epilogue : Store {
           rows[layout::offset(2 * down, f)], sum, square);
     }
     moments.template merge<Tile::threads>(b, at, reinterpret_cast<double*>(memory));
-  }
-
- private:
-  CORDEE_DEVICE static vec_16b<number> rounded(vec_16b<number> x) {
-    for (int i = 0; i < width; ++i)
-      x.value[i] = precision::widened(precision::rounded<number>(x.value[i]));
-    return x;
   }
 };
 

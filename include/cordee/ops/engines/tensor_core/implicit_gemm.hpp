@@ -94,13 +94,10 @@ struct implicit_gemm {
   }
   /// Offset of an output pixel's first channel in `out`.
   [[nodiscard]] CORDEE_HOST_DEVICE constexpr std::size_t output_offset(int pixel) const {
-    auto place = static_cast<std::size_t>(pixel);  // where every pixel is computed, in order
-    if (down.step != 1 || across.step != 1) {
-      const position at = position_of(pixel);
-      place = static_cast<std::size_t>(at.sample * down.out + down.first + at.i * down.step) *
-                  static_cast<std::size_t>(across.out) +
-              static_cast<std::size_t>(across.first + at.j * across.step);
-    }
+    const position at = position_of(pixel);
+    const auto row = static_cast<std::size_t>(at.sample * down.out + down.first + at.i * down.step);
+    const std::size_t place = row * static_cast<std::size_t>(across.out) +
+                              static_cast<std::size_t>(across.first + at.j * across.step);
     return place * static_cast<std::size_t>(filters);
   }
 
