@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The overhead of a training step: the kernels alone against the whole trainer, the share of the
-// communication that backward hides when a link has 1 GB/s, batch norm over ranks, and K-FAC.
+// communication that backward hides when a link has 1 GB/s, batch norm over ranks, recalibration, and
+// K-FAC.
 // Ratios of minima over interleaved repetitions of one run.
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <limits>
@@ -165,6 +167,27 @@ void shared_statistics(int ranks, int n, int reps) {
   });
 }
 
+// Recalibration by eight updates, beside as many steps.
+void recalibrated_statistics(int n, int reps) {
+  const synthetic images{net_type::input, {10}, 16 * static_cast<std::size_t>(n), 1};
+  loader feed{images, self_comm{}, {.global_batch = n}},
+      sample{images, self_comm{}, {.global_batch = n}};
+  net_type net;
+  trainer run{net, sgd{.momentum = 0.9}, small_lr, solo{}};
+  constexpr int updates = 8;
+  double steps = std::numeric_limits<double>::max(), recalibration = steps;
+  for (int k = 0; k < reps; ++k) {
+    steps = std::min(steps, timed([&] {
+                       for (int i = 0; i < updates; ++i) run.step(feed.next(), 0);
+                     }));
+    recalibration = std::min(recalibration, timed([&] { recalibrate(run, sample, updates); }));
+  }
+  std::printf(
+      "one rank, batch %d: %d steps %.2f ms, recalibration by as many updates %.2f ms: %.2f of "
+      "them\n",
+      n, updates, steps, recalibration, recalibration / steps);
+}
+
 // K-FAC's factors and solutions: of a step that computes them, and of one that keeps them.
 void natural_gradient(int ranks, int n, int reps) {
   const samples data(n);
@@ -202,6 +225,7 @@ int main(int argc, char** argv) {
     for (const std::size_t bytes : {1u << 21, 1u << 18, 1u << 17}) overlap(small, reps, bytes);
     for (const int batch : {small, n})
       for (const int ranks : {2, 4}) shared_statistics(ranks, batch, reps);
+    for (const int batch : {small, n}) recalibrated_statistics(batch, reps);
     for (const int ranks : {1, 2}) natural_gradient(ranks, n, std::max(reps / 10, 1));
   });
 }
