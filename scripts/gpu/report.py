@@ -6,8 +6,8 @@
     report.py RESULTS OUT
 
 RESULTS holds machine.json and, of the stages that ran, checks.jsonl, layers.jsonl, torch_layers.jsonl,
-bandwidth.jsonl, tensor_cores.jsonl, fused_graphs.jsonl, stages.jsonl, profile.jsonl, throughput.jsonl,
-accuracy.jsonl and
+bandwidth.jsonl, tensor_cores.jsonl, fused_graphs.jsonl, stages.jsonl, integers.jsonl, profile.jsonl,
+throughput.jsonl, accuracy.jsonl and
 curves/{cpu-1,cpu-2,gpu-fp32,gpu-fp16,...}.csv. The summary has a line for each bar: met, not met, or open if
 nothing was measured. The accuracy bar is met if, with at least five seeds of each program, Welch's 95 % interval of the
 difference is at most half a point wide on either side and contains 0 or lies above; otherwise it is open, with the reason.
@@ -132,7 +132,7 @@ def main(results, out):
     machine = json.loads((results / "machine.json").read_text())
     read = {name: lines(results / f"{name}.jsonl")
             for name in ("checks", "layers", "torch_layers", "bandwidth", "tensor_cores", "fused_graphs", "stages",
-                         "profile", "throughput", "accuracy")}
+                         "integers", "profile", "throughput", "accuracy")}
     bars = [(row["check"], row["result"], row["within"]) for row in read["checks"]]
     for bars_of, is_step in ((layer_bars, False), (step_bars, True)):
         bars += bars_of(*([row for row in read[name] if ("gradient" in row) == is_step]
@@ -144,6 +144,8 @@ def main(results, out):
               f"{row['ratio']:.2f} of its speed, bar {row['bar']}", row["within"])
              for row in read["tensor_cores"] if "median of" in row]
     bars += fused_bar(read["fused_graphs"])
+    bars += [(f"logits on integers beside the CPU's: {row['net']}, batch {row['batch']}",
+              "equal" if row["within"] else "different", row["within"]) for row in read["integers"]]
     bars += [*throughput_bar(read["throughput"]), *accuracy_bars(read["accuracy"])]
     for name, stage in (("layers alone", "A"), ("a step of ResNet", "A"), ("loss curve", "C"), ("bandwidth", "B"),
                         ("tensor_core beside cuDNN", "B"), ("fused graphs", "B"), (THROUGHPUT, "B"), ("CIFAR-10", "C")):
@@ -174,6 +176,10 @@ def main(results, out):
     if read["stages"]:
         text += table(("ResNet-50's step, batch 256, fp16", "ms"),
                       [(r["stage"], f"{r['milliseconds']:.3f}") for r in read["stages"]])
+    if read["integers"]:
+        text += table(("on integers", "batch", "images/s, launched", "replayed"),
+                      [(r["net"], r["batch"], f"{r['images_per_second']:.0f}", f"{r['replayed']:.0f}")
+                       for r in read["integers"]])
     if read["profile"]:
         text += table(("kernel of a step", "launches", "ms"),
                       [(r["kernel"], r["launches"], f"{r['milliseconds']:.3f}") for r in read["profile"]])

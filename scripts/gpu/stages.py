@@ -138,6 +138,8 @@ def speed(m):
     yield Program("fused graphs beside plain ones", [m.build / "benchmarks/bench_gpu_fused_graphs", "--batch", 256],
                   limit=50, read=json_rows("fused_graphs"), skip=cudnn)
     yield Program("times of a step's stages", [step, "--batch", 256], limit=40, read=json_rows("stages"))
+    yield Program("networks on integers: images/s, and logits beside the CPU's",
+                  [m.build / "benchmarks/bench_gpu_infer", "--batch", 128], limit=40, idle=40, read=json_rows("integers"))
     yield Program("profile of one step",
                   [m.ncu, "--clock-control", "none", "--profile-from-start", "off", "--csv", "--metrics",
                    "gpu__time_duration.sum", step, "--batch", 256, "--profile", 1], limit=60, idle=60, read=profile,

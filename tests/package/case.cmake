@@ -275,6 +275,7 @@ elseif(CASE STREQUAL "component_cuda")
   install_to(${prefix})
   configure(-D CMAKE_PREFIX_PATH=${prefix} -D COMPONENTS=cuda)
   build_for_gpu(on_gpu)
+  build_for_gpu(integers_on_gpu)
 elseif(CASE STREQUAL "cuda_without_cuda")
   install_to(${prefix})
   expect_error("component cuda needs a CUDA compiler and the CUDA runtime"

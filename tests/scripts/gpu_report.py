@@ -152,6 +152,13 @@ class Report(unittest.TestCase):
         self.assertIn("| forward | 20.000 |", text)
         self.assertIn("| merge | 7 | 1.250 |", text)
 
+    def test_networks_on_integers_have_the_cpus_logits(self):
+        row = {"net": "ResNet-20", "batch": 1, "images_per_second": 2000.4, "replayed": 9000, "within": True}
+        self.rows("integers", row, {**row, "net": "ResNet-50", "within": False})
+        self.assertTrue(self.met("logits on integers beside the CPU's: ResNet-20, batch 1"))
+        self.assertFalse(self.met("logits on integers beside the CPU's: ResNet-50, batch 1"))
+        self.assertIn("| ResNet-20 | 1 | 2000 | 9000 |", (self.results / "out.md").read_text())
+
     def test_checks_are_copied(self):
         self.rows("checks", {"check": "tests", "result": "failed", "within": False})
         self.assertFalse(self.met("tests"))

@@ -33,6 +33,7 @@ PROGRAMS = {
     "build/gpu/benchmarks/bench_gpu_fused_graphs": """echo '{"graph": "g", "layer": "a", "batch": 256, "fused": 1, "plain": 2, "convolution": 1}'
         echo '{"graph": "h", "layer": "a", "batch": 256, "fused": null, "plain": 2, "convolution": 1}'""",
     "build/gpu/benchmarks/bench_gpu_step": """echo '{"stage": "forward", "milliseconds": 1}'""",
+    "build/gpu/benchmarks/bench_gpu_infer": """echo '{"net": "ResNet-20", "batch": '"$2"', "images_per_second": 1, "replayed": 2, "within": true}'""",
     "build/gpu/examples/imagenet_shape_gpu": """i=0; while [ $i -lt 9 ]; do i=$((i + 1)); echo "step $i: loss $((10 - i)).0, 1 ms"; done
         echo noise; echo "$2.5 images/s, of the fastest of 20 steps\"""",
     "build/gpu/examples/cifar": "for a; do last=$a; done; printf 'step,loss\\n0,3\\n' >\"$last\"",
