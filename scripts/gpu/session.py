@@ -163,7 +163,7 @@ class Session:
             run, log = self.run(one, deadline)
             if run.cut:
                 unrun.append(case)
-            elif run.how or not program.read(run.text)[1]:
+            elif run.how or program.read(run.text)[1] is False:
                 failed.append(case)
                 self.record(stage, one.name, run.how or program.read(run.text)[0], False, seconds=run.seconds, log=log)
                 self.gpu_answers()

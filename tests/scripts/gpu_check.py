@@ -61,6 +61,16 @@ class GpuCheck(SimulatedMachine):
             self.run_it("--stage", "A", "--again")
             self.assertIs(self.bars()[name], met, body)
 
+    def test_a_case_that_says_it_is_skipped_is_not_counted_as_passed(self):
+        word = "nccl_gpu.cu:109: MESSAGE: skipped: over several GPUs: this machine has 1"
+        for count, met in ((2, True), (1, None)):
+            self.program("build/gpu/tests/test_nccl_gpu", f"echo '{word}'; echo '{PASSED.replace('2', str(count))}'")
+            status, output = self.run_it("--stage", "A", "--again")
+            self.assertEqual(status, 0, output)
+            self.assertEqual(self.outcomes()[NCCL]["result"], f"{count - 1} of {count} cases passed; "
+                             "skipped: over several GPUs: this machine has 1")
+            self.assertIs(self.bars()[NCCL], met)
+
     def test_accuracy_runs_what_is_missing(self):
         self.assertIn("none is missing", self.run_it("--stage", "C")[1])
         self.assertIs(self.bars()["loss curve of 1 steps, fp16"], True)
