@@ -169,12 +169,14 @@ int main(int argc, char** argv) {
     const std::string out = o.string("out", "critical_batch.csv", "a line for each run");
     const plan p{o.number("target", 0.85, "accuracy on held-out images"),
                  o.positive("samples", 400'000, "of a run, at most")};
-    const int smallest = o.positive("smallest", 16, "batch; each is twice the one before"),
+    const int smallest = o.positive("smallest", 16, "batch"),
               largest = o.positive("largest", 4096, "batch"),
+              factor = o.positive("factor", 2, "of a batch and the one before, 2 or more"),
               seeds = o.positive("seeds", 3, "runs of each batch's best learning rate");
     o.done();
     std::vector<int> batches;
-    for (int b = smallest; b <= largest; b *= 2) batches.push_back(b);
+    if (factor < 2) throw error("--factor is 2 or more");
+    for (int b = smallest; b <= largest; b *= factor) batches.push_back(b);
     science::results table(out, "what,batch,learning_rate,seed,value,seconds");
     const auto on = [&]<class Net>(const auto& training, const auto& all_held_out,
                                    const auto& augmentation, const Net*) {
