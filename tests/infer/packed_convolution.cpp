@@ -44,12 +44,14 @@ integer_convolution random_convolution(const convolution_problem& p, std::uint64
   return c;
 }
 
+/// `reader`: of the copy in bytes; or null.
 template <class In, class Out>
-bool equals_definition(const integer_convolution& c, bool adds) {
+bool equals_definition(const integer_convolution& c, bool adds,
+                       const packed_convolution<V>* reader = nullptr) {
   using layers = direct_layers<V>;
   const extent in = c.problem.in, out = c.problem.out();
-  const std::size_t samples = 3,
-                    pitch = 64 + 4 * std::max(layers::size_of(in), layers::size_of(out));
+  const std::size_t samples = 3, numbers = std::max(layers::size_of(in), layers::size_of(out)),
+                    pitch = (64 + 5 * numbers) / 64 * 64;
   std::vector<std::byte> blocked_x(samples * pitch), blocked_residual(samples * pitch),
       blocked_y(samples * pitch);
   const auto at = [pitch]<class T>(std::vector<std::byte>& memory, std::size_t n, T*) {
@@ -71,12 +73,22 @@ bool equals_definition(const integer_convolution& c, bool adds) {
   const packed_convolution<V> packed(c, adds ? 1 << 20 : 0);
   packed.run(at(blocked_x, 0, static_cast<In*>(nullptr)),
              adds ? at(blocked_residual, 0, static_cast<std::int32_t*>(nullptr)) : nullptr,
-             at(blocked_y, 0, static_cast<Out*>(nullptr)), samples, pitch);
-  for (std::size_t n = 0; n < samples; ++n)
+             at(blocked_y, 0, static_cast<Out*>(nullptr)), samples, pitch,
+             reader == nullptr ? nullptr : &reader->to_bytes());
+  bool copies_equal = true;
+  for (std::size_t n = 0; n < samples; ++n) {
+    const Out* const numbers_of_y = at(blocked_y, n, static_cast<Out*>(nullptr));
+    const auto* const copy =
+        reinterpret_cast<const std::uint8_t*>(numbers_of_y + layers::size_of(out));
     layers::for_each_number(out, [&](std::size_t i, std::size_t k) {
-      y[n * out.size() + i] = at(blocked_y, n, static_cast<Out*>(nullptr))[k];
+      const Out number = y[n * out.size() + i] = numbers_of_y[k];
+      if constexpr (sizeof(Out) > 1)
+        if (reader != nullptr)
+          copies_equal =
+              copies_equal && copy[k] == reader->layer().template byte_of<std::int64_t>(number);
     });
-  return y == expected;
+  }
+  return y == expected && copies_equal;
 }
 
 template <class In, class Out>
@@ -111,6 +123,18 @@ TEST_CASE("packed_convolution: inputs of 32 bits with any factor, in 32 bits and
     c.input_factor = fixed_point::from_real(factor);
     CHECK(equals_definition<std::int32_t, std::int32_t>(c, false));
   }
+}
+
+TEST_CASE("packed_convolution: the copy in bytes is that which its reader would make") {
+  for (const int filters : {16, 40, 3})
+    for (const double factor : {1.0 / (1 << 16), 0.7 / (1 << 16), 0x1p7}) {  // the last in 64 bits
+      auto reading = random_convolution<std::uint8_t>({{filters, 9, 9}, 16}, 8);
+      reading.input_factor = fixed_point::from_real(factor);
+      const packed_convolution<V> reader(reading, 0);
+      const auto c = random_convolution<std::int32_t>({{16, 9, 9}, filters, 3, 1, 1}, 5);
+      for (const bool adds : {false, true})
+        CHECK(equals_definition<std::uint8_t, std::int32_t>(c, adds, &reader));
+    }
 }
 
 TEST_CASE("packed_convolution: residuals and sums with any factor, in 32 bits and in 64") {

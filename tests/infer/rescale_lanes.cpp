@@ -48,23 +48,26 @@ TEST_CASE("rescaling: each lane is the rescaled number of that lane, ties up") {
 TEST_CASE("wide_rescaling: equals the rescaled number for factors of any size, powers of two too") {
   constexpr int V = detail::ops::lanes<float>;
   random_sequence draw(1, purpose::test, 0, 0);
-  const auto check = [&](fixed_point f) {
-    const wide_rescaling<V> rescale(f);
+  const auto check = [&](fixed_point f, int offset) {
+    const wide_rescaling<V> rescale(f, offset);
     std::vector<std::int32_t> x(4096), y(x.size());
     for (std::int32_t& v : x) v = static_cast<std::int32_t>(draw.bits()) >> (8 + draw.below(20));
     x[0] = 1 << 23;
     x[1] = -(1 << 23);
     for (std::size_t i = 0; i < x.size(); i += V)
-      detail::ops::store<std::int32_t, V>(y.data() + i, rescale(x.data() + i));
+      detail::ops::store<std::int32_t, V>(
+          y.data() + i, rescale(detail::ops::load<std::int32_t, V>(x.data() + i)));
     std::size_t wrong = 0;
     for (std::size_t i = 0; i < x.size(); ++i)
-      wrong += y[i] != detail::ops::rescaled(std::int64_t{x[i]}, f) ? 1U : 0U;
+      wrong += y[i] != detail::ops::rescaled(std::int64_t{x[i]}, f) + offset ? 1U : 0U;
     CHECK(wrong == 0);
   };
   for (int shift = -31; shift <= 6; ++shift) {  // 2^-32 .. 2^6
-    check({1 << 30, shift});
-    check({2147483647, shift});
-    check(fixed_point::from_real(std::ldexp(0.5 + draw.uniform() / 2, shift)));
+    for (const int offset : {0, 255}) {
+      check({1 << 30, shift}, offset);
+      check({2147483647, shift}, offset);
+      check(fixed_point::from_real(std::ldexp(0.5 + draw.uniform() / 2, shift)), offset);
+    }
   }
-  check({});
+  check({}, 0);
 }

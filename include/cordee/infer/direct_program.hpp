@@ -37,8 +37,9 @@ class direct_program {
         image_(program.image),
         classes_(program.classes()),
         device_(device),
-        plan_(program, blocked_sizes(program)),
-        first_grouped_(first_grouped(program, blocked_sizes(program))) {
+        copy_readers_(copy_readers(program)),
+        plan_(program, blocked_sizes(program, copy_readers_)),
+        first_grouped_(first_grouped(program, blocked_sizes(program, copy_readers_))) {
     for (const integer_step& s : steps_) {
       packed_.emplace_back();
       if (const auto* const c = std::get_if<integer_convolution>(&s.layer)) {
@@ -80,10 +81,30 @@ class direct_program {
  private:
   static constexpr std::size_t group = 4;
 
-  static std::vector<std::size_t> blocked_sizes(const integer_program& program) {
+  /// Of each step: the first convolution that reads an output of 32 bits of a convolution, which
+  /// has a copy in that one's bytes behind it; -1 if there is none.
+  static std::vector<int> copy_readers(const integer_program& program) {
+    const auto is_convolution = [](const integer_step& s) {
+      return std::holds_alternative<integer_convolution>(s.layer);
+    };
+    std::vector<int> readers(program.steps.size(), -1);
+    for (std::size_t k = program.steps.size(); k-- > 0;) {
+      const integer_step& s = program.steps[k];
+      if (!is_convolution(s) || s.input < 0) continue;
+      const auto from = static_cast<std::size_t>(s.input);
+      if (program.steps[from].bytes > 1 && is_convolution(program.steps[from]))
+        readers[from] = static_cast<int>(k);
+    }
+    return readers;
+  }
+  static std::vector<std::size_t> blocked_sizes(const integer_program& program,
+                                                std::span<const int> copies) {
     std::vector<std::size_t> sizes{layers::size_of(program.image)};
-    for (const integer_step& s : program.steps)
-      sizes.push_back(layers::size_of(s.out()) * static_cast<std::size_t>(s.bytes));
+    for (std::size_t k = 0; k < program.steps.size(); ++k) {
+      const integer_step& s = program.steps[k];
+      sizes.push_back(layers::size_of(s.out()) *
+                      (static_cast<std::size_t>(s.bytes) + (copies[k] < 0 ? 0 : 1)));
+    }
     return sizes;
   }
   /// The first step with more bytes of weights than of outputs that it reads and writes.
@@ -159,13 +180,31 @@ class direct_program {
   }
   void convolution(int k, std::size_t count, std::byte* memory) {
     const integer_step& step = steps_[static_cast<std::size_t>(k)];
-    const packed_convolution<V>& c = *packed_[static_cast<std::size_t>(k)];
-    with_activation(bytes_of(step.input), [&]<class In>(In*) {
+    const packed_convolution<V>& c = packed(k);
+    const int reader = copy_readers_[static_cast<std::size_t>(k)];
+    const auto run = [&]<class In>(const In* x) {
       with_activation(step.bytes, [&]<class Out>(Out*) {
-        c.run(at<const In>(memory, step.input), added_by(step, memory), at<Out>(memory, k), count,
-              plan_.size);
+        c.run(x, added_by(step, memory), at<Out>(memory, k), count, plan_.size,
+              reader < 0 ? nullptr : &packed(reader).to_bytes());
       });
-    });
+    };
+    if (bytes_of(step.input) == 1) return run(at<const std::uint8_t>(memory, step.input));
+    const auto* const x = at<const std::int32_t>(memory, step.input);
+    if (has_copy(step.input, c.layer()))
+      run(reinterpret_cast<const std::uint8_t*>(
+          x + layers::size_of(steps_[static_cast<std::size_t>(step.input)].out())));
+    else
+      run(x);
+  }
+  /// Whether an output of 32 bits has a copy in the bytes of this convolution.
+  [[nodiscard]] bool has_copy(int step, const integer_convolution& c) const {
+    const int reader = copy_readers_[static_cast<std::size_t>(step)];
+    if (reader < 0) return false;
+    const integer_convolution& copied = packed(reader).layer();
+    return copied.input_factor == c.input_factor && copied.zero_point == c.zero_point;
+  }
+  [[nodiscard]] const packed_convolution<V>& packed(int k) const {
+    return *packed_[static_cast<std::size_t>(k)];
   }
   /// What a step adds, in the first sample's memory; or null.
   [[nodiscard]] const std::int32_t* added_by(const integer_step& step, std::byte* memory) const {
@@ -177,6 +216,7 @@ class direct_program {
   extent image_;
   std::size_t classes_;
   cpu device_;
+  std::vector<int> copy_readers_;
   memory_plan plan_;
   int first_grouped_;
   std::vector<std::optional<packed_convolution<V>>> packed_;

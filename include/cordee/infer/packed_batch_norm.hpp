@@ -86,7 +86,7 @@ class packed_batch_norm {
       const lanes64<V> even = b.even(pairs << 32 >> 32, layer_->shift),
                        odd = b.odd(pairs >> 32, layer_->shift);
       lanes32<V> v = ops::register_cast<lanes32<V>>((even & 0xffffffff) | odd << 32) + offset;
-      if (residual != nullptr) v += rescale_residual(residual + at);
+      if (residual != nullptr) v += rescale_residual(ops::load<std::int32_t, V>(residual + at));
       store_clipped<V>(y + at, v, low, high);
     }
   }

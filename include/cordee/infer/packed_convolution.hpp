@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -24,30 +25,31 @@
 namespace cordee::inline CORDEE_ABI::detail::infer {
 
 /// The bytes that a convolution makes of an input of 32 bits.
-template <int V, class In>
+template <int V>
 class stream_bytes {
  public:
   stream_bytes(const integer_convolution& layer, bool fits_32_bits)
-      : layer_(layer),
+      : layer_(&layer),
         fits_32_bits_(fits_32_bits),
-        rescale_(fits_32_bits ? layer.input_factor : ops::fixed_point{}),
-        zero_(lanes32<V>{} + layer.zero_point) {}
+        rescale_(fits_32_bits ? layer.input_factor : ops::fixed_point{}, layer.zero_point) {}
 
-  [[gnu::always_inline]] void quantize(const In* x, std::uint8_t* q) const {
+  [[gnu::always_inline]] void quantize(const std::int32_t* x, std::uint8_t* q) const {
     if (fits_32_bits_)
-      store_clipped<V>(q, rescale_(x) + zero_, lanes32<V>{}, lanes32<V>{} + 255);
+      store_bytes<V>(q, rescale_(ops::load<std::int32_t, V>(x)));
     else
       for (int v = 0; v < V; ++v) q[v] = byte_of(x[v]);
   }
-  [[nodiscard]] std::uint8_t byte_of(In x) const {
-    return static_cast<std::uint8_t>(layer_.byte_of<std::int64_t>(x));
+  [[nodiscard]] std::uint8_t byte_of(std::int32_t x) const {
+    return static_cast<std::uint8_t>(layer_->byte_of<std::int64_t>(x));
   }
+  [[nodiscard]] bool fits_32_bits() const { return fits_32_bits_; }
+  /// Of the bytes before they are clipped. Requires factors that fit 32 bits.
+  [[nodiscard]] const wide_rescaling<V>& rescale() const { return rescale_; }
 
  private:
-  const integer_convolution& layer_;
+  const integer_convolution* layer_;
   bool fits_32_bits_;
   wide_rescaling<V> rescale_;
-  lanes32<V> zero_;
 };
 
 template <int V>
@@ -58,7 +60,10 @@ class packed_convolution {
   /// Keeps a reference to the layer. `largest_residual`: of the magnitudes of what is added; 0:
   /// nothing is.
   packed_convolution(const integer_convolution& c, std::int64_t largest_residual)
-      : layer_(&c), kernel_(c.problem), weights_(kernel_.packed_size()) {
+      : layer_(&c),
+        kernel_(c.problem),
+        weights_(kernel_.packed_size()),
+        rescale_residual_(c.residual_factor) {
     kernel_.pack(c.weights.data(), weights_.data());
     const std::size_t filters = c.bias.size(), each = c.weights.size() / filters;
     initial_.resize((filters + V - 1) / V * V);
@@ -82,6 +87,7 @@ class packed_convolution {
     }
     check(largest_residual, c.residual_factor);
     check(wide_limit, c.input_factor);
+    to_bytes_.emplace(c, fits_32_bits_);
     if (!fits_32_bits_) return;
     for (std::size_t k = 0; k < filters; k += V) {
       const std::size_t count = std::min<std::size_t>(V, filters - k);
@@ -92,23 +98,26 @@ class packed_convolution {
 
   [[nodiscard]] const integer_convolution& layer() const { return *layer_; }
 
+  /// What makes bytes of an input of 32 bits.
+  [[nodiscard]] const stream_bytes<V>& to_bytes() const { return *to_bytes_; }
+
   /// `samples` samples in blocks of channels, each `pitch` bytes behind the one before; `residual`
-  /// may be null.
+  /// may be null. With `copy` the bytes that it makes of an output of 32 bits are written behind it.
   template <Activation In, Activation Out>
   void run(const In* x, const std::int32_t* residual, Out* y, std::size_t samples = 1,
-           std::size_t pitch = 0) const {
-    const stream_bytes<V, In> to_bytes(*layer_, fits_32_bits_);
+           std::size_t pitch = 0, const stream_bytes<V>* copy = nullptr) const {
     const auto sample = [pitch]<class T>(T* first, std::size_t n) {
       return first == nullptr ? first : first + n * (pitch / sizeof(T));
     };
     kernel_.run_samples(
-        samples, [&](std::size_t n) { return sample(x, n); }, to_bytes, layer_->zero_point,
+        samples, [&](std::size_t n) { return sample(x, n); }, *to_bytes_, layer_->zero_point,
         weights_.data(), initial_.data(),
         [&](std::size_t n, const typename correlation::chunk& sums) {
-          if (!fits_32_bits_ || layer_->problem.filters <= 4)
-            finish_each(sums, sample(residual, n), sample(y, n));
+          if (!fits_32_bits_ || layer_->problem.filters <= 4 ||
+              (copy != nullptr && !copy->fits_32_bits()))
+            finish_each(sums, sample(residual, n), sample(y, n), copy);
           else
-            finish(sums, sample(residual, n), sample(y, n));
+            finish(sums, sample(residual, n), sample(y, n), copy);
         });
   }
 
@@ -117,9 +126,11 @@ class packed_convolution {
 
   /// By the definition, of filters that do not fill a block or sums that do not fit 32 bits.
   template <Activation Out>
-  void finish_each(const chunk& sums, const std::int32_t* residual, Out* y) const {
+  void finish_each(const chunk& sums, const std::int32_t* residual, Out* y,
+                   const stream_bytes<V>* copy) const {
     const extent out = layer_->problem.out();
     const auto block = static_cast<std::size_t>(ops::channel_block_size<V>(out.channels));
+    std::uint8_t* const q = copy == nullptr ? nullptr : copy_behind(y);
     for (int b = 0; b < sums.blocks; ++b)
       for (std::size_t v = 0; v < V; ++v) {
         const std::size_t k = static_cast<std::size_t>(sums.filter_block + b) * V + v;
@@ -132,15 +143,20 @@ class packed_convolution {
           const std::int32_t sum =
               sums.sums[(static_cast<std::size_t>(b) * sums.pixels + p) * V + v];
           y[at] = static_cast<Out>(layer_->output(k, std::int64_t{sum}, added));
+          if constexpr (sizeof(Out) > 1)
+            if (q != nullptr) q[at] = copy->byte_of(y[at]);
         }
       }
   }
   template <Activation Out>
-  void finish(const chunk& sums, const std::int32_t* residual, Out* y) const {
-    const wide_rescaling<V> rescale_residual(layer_->residual_factor);
+  void finish(const chunk& sums, const std::int32_t* residual, Out* y,
+              const stream_bytes<V>* copy) const {
+    const wide_rescaling<V> rescale_residual = rescale_residual_;
+    const wide_rescaling<V> to_copy = (copy == nullptr ? *to_bytes_ : *copy).rescale();
     const std::size_t pixels = layer_->problem.out().pixels();
     const lanes32<V> offset = lanes32<V>{} + layer_->offset, low = lanes32<V>{} + layer_->low,
                      high = lanes32<V>{} + layer_->high;
+    std::uint8_t* const q = copy == nullptr ? nullptr : copy_behind(y);
     const std::int32_t* sum = sums.sums;
     for (int b = 0; b < sums.blocks; ++b) {
       const auto f = static_cast<std::size_t>(sums.filter_block + b);
@@ -149,12 +165,23 @@ class packed_convolution {
       const std::size_t next = sums.pixels * V;  // the next chunk's outputs
       for (std::size_t p = 0; p < sums.pixels; ++p, at += V, sum += V) {
         __builtin_prefetch(y + at + next, 1);
-        if (residual != nullptr) __builtin_prefetch(residual + at + next);
         lanes32<V> v = rescale(ops::load<std::int32_t, V>(sum)) + offset;
-        if (residual != nullptr) v += rescale_residual(residual + at);
-        store_clipped<V>(y + at, v, low, high);
+        if (residual != nullptr) {
+          __builtin_prefetch(residual + at + next);
+          v += rescale_residual(ops::load<std::int32_t, V>(residual + at));
+        }
+        v = v < low ? low : v;
+        v = v > high ? high : v;
+        ops::store<Out, V>(y + at, __builtin_convertvector(v, ops::vec<Out, V>));
+        if constexpr (sizeof(Out) > 1)
+          if (q != nullptr) store_bytes<V>(q + at, to_copy(v));
       }
     }
+  }
+  [[nodiscard]] std::uint8_t* copy_behind(Activation auto* y) const {
+    const extent out = layer_->problem.out();
+    return reinterpret_cast<std::uint8_t*>(
+        y + ops::sample_size(out, ops::channel_block_size<V>(out.channels)));
   }
 
   const integer_convolution* layer_;
@@ -163,6 +190,8 @@ class packed_convolution {
   std::vector<std::int32_t> initial_;  // (K), the zero point's, padded with zeros to blocks
   std::vector<rescaling<V>> factors_;  // (K / V)
   bool fits_32_bits_ = true;           // every rescaled sum and residual
+  wide_rescaling<V> rescale_residual_;
+  std::optional<stream_bytes<V>> to_bytes_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::infer

@@ -5,6 +5,7 @@
 // and addend, by products of 64 bits in two halves, of the even and of the odd lanes.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -39,8 +40,30 @@ template <int V>
   return ops::register_cast<lanes32<V>>(ops::register_cast<lanes64<V>>(x) >> 32);
 }
 
-/// The factors of V lanes. Requires that every result fits 32 bits, and that no factor is 2^30 or
-/// more.
+/// The upper halves of products, each in its lane.
+template <int V>
+[[gnu::always_inline]] inline lanes32<V> upper_halves(lanes64<V> even, lanes64<V> odd) {
+  lanes32<V> y = ops::register_cast<lanes32<V>>(odd);
+#if defined(__AVX512F__)
+  if constexpr (V == 16) {
+    __asm__("vmovshdup %1, %0%{%2%}" : "+v"(y) : "v"(even), "Yk"(std::uint16_t{0x5555}));
+    return y;
+  }
+#endif
+  const lanes32<V> low = odd_lanes<V>(ops::register_cast<lanes32<V>>(even));
+#if defined(__AVX2__)
+  if constexpr (V == 8) {
+    __asm__("vpblendd $0x55, %1, %0, %0" : "+x"(y) : "x"(low));
+    return y;
+  }
+#endif
+  constexpr std::int64_t lower = 0xffffffff;
+  return ops::register_cast<lanes32<V>>((ops::register_cast<lanes64<V>>(low) & lower) |
+                                        (odd & ~lower));
+}
+
+/// The factors of V lanes. Requires that every result is below 2^29 in magnitude. Products are
+/// scaled so that the result is in their upper halves.
 template <int V>
 class rescaling {
  public:
@@ -48,53 +71,48 @@ class rescaling {
   explicit rescaling(std::span<const ops::fixed_point> factors,
                      std::span<const std::int64_t> addends = {}) {
     for (std::size_t v = 0; v < factors.size(); ++v) {
-      multiplier_[v] = factors[v].multiplier;
-      const std::int64_t total = 31 - factors[v].shift;
-      auto& lane_half = v % 2 == 0 ? even_ : odd_;
-      lane_half.shift[v / 2] = total;
-      lane_half.rounding[v / 2] =
-          (std::int64_t{1} << (total - 1)) + (addends.empty() ? 0 : addends[v]);
+      const int total = 31 - factors[v].shift, left = std::max(0, 32 - total);
+      std::int32_t& multiplier = v % 2 == 0 ? multiplier_[v] : odd_multiplier_[v - 1];
+      multiplier = factors[v].multiplier;
+      before_[v] = left;
+      for (; before_[v] > 0 && multiplier < 1 << 30; --before_[v]) multiplier *= 2;
+      after_[v] = total + left - 32;
+      (v % 2 == 0 ? even_rounding_ : odd_rounding_)[v / 2] =
+          ((std::int64_t{1} << (total - 1)) + (addends.empty() ? 0 : addends[v])) << left;
     }
   }
   [[gnu::always_inline]] lanes32<V> operator()(lanes32<V> x) const {
-    const lanes64<V> even = (even_products<V>(x, multiplier_) + even_.rounding) >> even_.shift;
-    const lanes64<V> odd =
-        (even_products<V>(odd_lanes<V>(x), odd_lanes<V>(multiplier_)) + odd_.rounding) >>
-        odd_.shift;
-    return ops::register_cast<lanes32<V>>((even & 0xffffffff) | odd << 32);
+    x = x << before_;
+    return upper_halves<V>(even_products<V>(x, multiplier_) + even_rounding_,
+                           even_products<V>(odd_lanes<V>(x), odd_multiplier_) + odd_rounding_) >>
+           after_;
   }
 
  private:
-  struct half {
-    half() : rounding{}, shift{} {}  // of initial values nvcc 13.0 makes a constant, and fails
-    lanes64<V> rounding, shift;
-  };
-  lanes32<V> multiplier_{};
-  half even_, odd_;
+  lanes32<V> before_{}, after_{};
+  lanes32<V> multiplier_{}, odd_multiplier_{};  // in the even lanes
+  lanes64<V> even_rounding_{}, odd_rounding_{};
 };
 
-/// One factor for numbers of 32 bits, of magnitudes up to 2^23 where it is a power of two below 1,
-/// which shifts.
+/// R(x, f) + offset for numbers of 32 bits. Where f is a power of two up to 1, which shifts, they are
+/// of magnitudes up to 2^23.
 template <int V>
 class wide_rescaling {
  public:
-  explicit wide_rescaling(ops::fixed_point f) : lanes_(repeated(f)) {
+  /// `offset`: a byte.
+  explicit wide_rescaling(ops::fixed_point f, int offset = 0) : lanes_(repeated(f)) {
     const int shift = 1 - f.shift;
-    is_shift_ = f.multiplier == 1 << 30 && shift > 0 && shift < 30;
-    if (!is_shift_) return;
-    const std::int32_t half = 1 << (shift - 1);
-    rounding_ += half;
-    shift_ += shift;
+    is_shift_ = f.multiplier == 1 << 30 && shift >= 0 && shift < 22;
+    added_ += is_shift_ ? (offset << shift) + (1 << shift) / 2 : offset;
+    if (is_shift_) shift_ += shift;
   }
-  [[gnu::always_inline]] lanes32<V> operator()(const std::int32_t* from) const {
-    const auto x = ops::load<std::int32_t, V>(from);
-    if (is_shift_) return (x + rounding_) >> shift_;
-    return lanes_(x);
+  [[gnu::always_inline]] lanes32<V> operator()(lanes32<V> x) const {
+    return is_shift_ ? (x + added_) >> shift_ : lanes_(x) + added_;
   }
 
  private:
   bool is_shift_ = false;
-  lanes32<V> rounding_{}, shift_{};
+  lanes32<V> added_{}, shift_{};
   static std::array<ops::fixed_point, std::size_t{V}> repeated(ops::fixed_point f) {
     std::array<ops::fixed_point, std::size_t{V}> all;
     all.fill(f);
@@ -103,6 +121,20 @@ class wide_rescaling {
   rescaling<V> lanes_;
 };
 
+/// Stores numbers within 0 .. 255.
+template <int V>
+[[gnu::always_inline]] inline void store_bytes(std::uint8_t* y, lanes32<V> v) {
+  v = v < 0 ? lanes32<V>{} : v;
+  ops::vec<std::uint8_t, V> bytes;
+#if defined(__AVX512F__)
+  if constexpr (V == 16) {
+    __asm__("vpmovusdb %1, %0" : "=v"(bytes) : "v"(v));
+    return ops::store<std::uint8_t, V>(y, bytes);
+  }
+#endif
+  v = v > 255 ? lanes32<V>{} + 255 : v;
+  ops::store<std::uint8_t, V>(y, __builtin_convertvector(v, ops::vec<std::uint8_t, V>));
+}
 /// Stores numbers within low .. high.
 template <int V, class Out>
 [[gnu::always_inline]] inline void store_clipped(Out* y, lanes32<V> v, lanes32<V> low,
