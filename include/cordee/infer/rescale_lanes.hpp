@@ -72,10 +72,10 @@ class rescaling {
                      std::span<const std::int64_t> addends = {}) {
     for (std::size_t v = 0; v < factors.size(); ++v) {
       const int total = 31 - factors[v].shift, left = std::max(0, 32 - total);
-      std::int32_t& multiplier = v % 2 == 0 ? multiplier_[v] : odd_multiplier_[v - 1];
-      multiplier = factors[v].multiplier;
+      std::int32_t multiplier = factors[v].multiplier;
       before_[v] = left;
       for (; before_[v] > 0 && multiplier < 1 << 30; --before_[v]) multiplier *= 2;
+      (v % 2 == 0 ? multiplier_ : odd_multiplier_)[v / 2 * 2] = multiplier;
       after_[v] = total + left - 32;
       (v % 2 == 0 ? even_rounding_ : odd_rounding_)[v / 2] =
           ((std::int64_t{1} << (total - 1)) + (addends.empty() ? 0 : addends[v])) << left;
