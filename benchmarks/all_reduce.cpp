@@ -8,7 +8,7 @@
 
 #include <chrono>
 #include <cstdio>
-#include <limits>
+#include <string>
 #include <vector>
 
 #include <cordee/cordee.hpp>
@@ -28,15 +28,15 @@ void mean_with(const R& reducer, std::vector<float>& x, std::vector<std::byte>& 
       step_info{}, cpu::stream{});
 }
 
-void measure(int ranks, std::size_t bytes, int reps) {
+void measure(int ranks, std::size_t bytes, int reps, const std::string& methods) {
   const std::size_t n = bytes / sizeof(float);
   const int inner = benchmark::calls_per_timing(bytes);
-  constexpr int methods = 10;
-  std::vector<double> least(methods, std::numeric_limits<double>::max());
+  benchmark::least_times least;
   threads::launch(ranks, [&](threads comm) {
     std::vector<float> x(n, static_cast<float>(comm.rank()));
     std::vector<std::byte> scratch;
-    const auto timed = [&](int method, const auto& reducer) {
+    const auto timed = [&](const char* method, const auto& reducer) {
+      if (!benchmark::contains(methods, method)) return;
       mean_with(reducer, x, scratch);  // synchronises the ranks, touches the memory
       const auto start = std::chrono::steady_clock::now();
       for (int k = 0; k < inner; ++k) mean_with(reducer, x, scratch);
@@ -44,27 +44,24 @@ void measure(int ranks, std::size_t bytes, int reps) {
           std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start)
               .count()};
       allreduce_host(comm, slowest, reduce_op::max);
-      auto& minimum = least[static_cast<std::size_t>(method)];
-      if (comm.rank() == 0) minimum = std::min(minimum, slowest[0] / inner);
+      if (comm.rank() == 0) least.add(method, slowest[0] / inner);
     };
     for (int k = 0; k < reps; ++k) {
-      timed(0, native{comm});
-      timed(1, ring{comm});
-      timed(2, halving_doubling{comm});
-      timed(3, tree{comm});
-      timed(4, butterfly{comm});
-      timed(5, double_tree{comm});
-      timed(6, torus_ring{comm});
-      timed(7, hierarchical{comm, nodes{2}});
-      timed(8, hybrid{one_shot{comm}, two_shot{comm}, 1u << 10});
-      timed(9, hybrid{hybrid{one_shot{comm}, two_shot{comm}, 1u << 10}, halving_doubling{comm}});
+      timed("native", native{comm});
+      timed("ring", ring{comm});
+      timed("halving_doubling", halving_doubling{comm});
+      timed("tree", tree{comm});
+      timed("butterfly", butterfly{comm});
+      timed("double_tree", double_tree{comm});
+      timed("torus_ring", torus_ring{comm});
+      timed("hierarchical", hierarchical{comm, nodes{2}});
+      timed("one_two_shot", hybrid{one_shot{comm}, two_shot{comm}, 1u << 10});
+      timed("hybrid",
+            hybrid{hybrid{one_shot{comm}, two_shot{comm}, 1u << 10}, halving_doubling{comm}});
+      timed("server", server{comm});
     }
   });
-  static constexpr const char* names[] = {
-      "native",      "ring",       "halving_doubling", "tree",         "butterfly",
-      "double_tree", "torus_ring", "hierarchical",     "one_two_shot", "hybrid"};
-  for (int m = 0; m < methods; ++m)
-    benchmark::print(names[m], ranks, bytes, least[static_cast<std::size_t>(m)]);
+  for (const auto& [method, us] : least) benchmark::print(method.c_str(), ranks, bytes, us);
 }
 
 }  // namespace
@@ -75,7 +72,8 @@ int main(int argc, char** argv) {
     const int reps = o.whole("reps", 30, "interleaved repetitions");
     const int ranks = o.whole("ranks", 4, "threads");
     const int bytes = o.whole("size", 1'000'000, "bytes of a message");
+    const std::string methods = o.string("methods", "", "such as ring,server; all by default");
     o.done();
-    measure(ranks, static_cast<std::size_t>(bytes), reps);
+    measure(ranks, static_cast<std::size_t>(bytes), reps, methods);
   });
 }

@@ -4,8 +4,12 @@
 // Shared by the allreduce benchmarks, so that they measure in the same way.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdio>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace benchmark {
 
@@ -13,6 +17,29 @@ namespace benchmark {
 constexpr int calls_per_timing(std::size_t bytes) {
   return bytes <= 64'000 ? 100 : bytes <= 1'000'000 ? 10 : 1;
 }
+
+/// Whether a list such as "ring,server" contains the method; the empty list contains all.
+inline bool contains(const std::string& methods, const std::string& method) {
+  return methods.empty() || ("," + methods + ",").find("," + method + ",") != std::string::npos;
+}
+
+/// The least microseconds of each method, in the order of their first use.
+class least_times {
+ public:
+  void add(const std::string& method, double microseconds) {
+    const auto before = std::ranges::find(times_, method, &entry::first);
+    if (before == times_.end())
+      times_.emplace_back(method, microseconds);
+    else
+      before->second = std::min(before->second, microseconds);
+  }
+  [[nodiscard]] auto begin() const { return times_.begin(); }
+  [[nodiscard]] auto end() const { return times_.end(); }
+
+ private:
+  using entry = std::pair<std::string, double>;
+  std::vector<entry> times_;
+};
 
 /// Prints "native ranks 4 bytes 1000 us 3.21 GB/s 0.47" and `more`.
 inline void print(const char* method, int ranks, std::size_t bytes, double microseconds,

@@ -2,10 +2,11 @@
 # SPDX-FileCopyrightText: the Cordee contributors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Reducers over threads and over the transport mpi against an installed MPI (and Gloo): runs the programs
-# in turn, then prints the ratio of MPI's minimal time to each method's.
-# Usage: benchmarks/all_reduce.sh [BUILD [RANKS [ROUNDS [REPS [SIZES]]]]]
-#        BUILD contains bench_all_reduce and bench_mpi_all_reduce (and bench_gloo_all_reduce); by default build/release/benchmarks.
+# Reducers over threads and over the transports mpi and zeromq against an installed MPI (and Gloo): runs the
+# programs in turn, then prints the ratio of MPI's minimal time to each method's.
+# Usage: benchmarks/all_reduce.sh [BUILD [RANKS [ROUNDS [REPS [SIZES [METHODS]]]]]]
+#        BUILD contains bench_all_reduce and bench_mpi_all_reduce (and those of zeromq and Gloo); by default build/release/benchmarks.
+#        METHODS: such as ring,ring/mpi,ring/zeromq; all by default.
 # In parts, if the machine is idle only for short times:
 #        benchmarks/all_reduce.sh --lines BUILD 4 1 10 1000000 >> lines      (any number of times)
 #        benchmarks/all_reduce.sh --table < lines
@@ -23,12 +24,13 @@ gloo() {
   done
 }
 lines() {
-  build=${1:-build/release/benchmarks} ranks=${2:-4} rounds=${3:-3} reps=${4:-30}
+  build=${1:-build/release/benchmarks} ranks=${2:-4} rounds=${3:-3} reps=${4:-30} methods=${6:-}
   for size in ${5:-1000 4000 16000 64000 250000 1000000 4000000 16000000 100000000}; do
     round=0
     while [ "$round" -lt "$rounds" ]; do
-      "$build/bench_all_reduce" --ranks "$ranks" --reps "$reps" --size "$size"
-      mpirun --oversubscribe -n "$ranks" "$build/bench_mpi_all_reduce" "$size" "$reps"
+      "$build/bench_all_reduce" --ranks "$ranks" --reps "$reps" --size "$size" --methods "$methods"
+      mpirun --oversubscribe -n "$ranks" "$build/bench_mpi_all_reduce" "$size" "$reps" "$methods"
+      if [ -x "$build/bench_zeromq_all_reduce" ]; then "$build/bench_zeromq_all_reduce" "$ranks" "$size" "$reps" "$methods"; fi
       gloo "$size"
       round=$((round + 1))
     done

@@ -9,8 +9,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <cordee/comm/butterfly.hpp>
@@ -33,11 +33,11 @@ using namespace cordee;
 
 namespace {
 
-void measure(const mpi& comm, std::size_t bytes, int reps) {
+void measure(const mpi& comm, std::size_t bytes, int reps, const std::string& methods) {
   const int ranks = comm.size(), inner = benchmark::calls_per_timing(bytes);
   std::vector<float> x(bytes / sizeof(float), static_cast<float>(comm.rank()));
   std::vector<std::byte> scratch;
-  std::vector<std::pair<std::string, double>> least;  // by method, in the order of first use
+  benchmark::least_times least;
 
   const auto timed = [&](const char* method, const auto& mean) {
     mean();  // synchronises the ranks, touches the memory
@@ -45,14 +45,10 @@ void measure(const mpi& comm, std::size_t bytes, int reps) {
     for (int i = 0; i < inner; ++i) mean();
     double time = MPI_Wtime() - start, slowest = time;
     MPI_Allreduce(&time, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-    const double us = 1e6 * slowest / inner;
-    const auto before = std::ranges::find(least, method, &std::pair<std::string, double>::first);
-    if (before == least.end())
-      least.emplace_back(method, us);
-    else
-      before->second = std::min(before->second, us);
+    least.add(method, 1e6 * slowest / inner);
   };
   const auto timed_reducer = [&](const char* method, const auto& reducer) {
+    if (!benchmark::contains(methods, method)) return;
     scratch.resize(std::max(scratch.size(), reducer.template scratch<float>(x.size())));
     timed(method, [&] {
       reducer.mix(
@@ -85,7 +81,7 @@ void measure(const mpi& comm, std::size_t bytes, int reps) {
     timed_reducer("server/mpi", server{comm});  // the synchronous one, an exact mean
   }
   if (comm.rank() != 0) return;
-  const double mean = least[0].second, sum_alone = least[1].second;
+  const double mean = least.begin()->second, sum_alone = std::next(least.begin())->second;
   for (const auto& [method, us] : least) {
     char ratios[64];
     std::snprintf(ratios, sizeof ratios, ", of mpi %.2f, of mpi_sum %.2f", us / mean,
@@ -99,5 +95,6 @@ void measure(const mpi& comm, std::size_t bytes, int reps) {
 int main(int argc, char** argv) {
   const std::size_t bytes = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 1'000'000;
   const int reps = argc > 2 ? std::atoi(argv[2]) : 30;
-  mpi::launch([&](mpi comm) { measure(comm, bytes, reps); });
+  const std::string methods = argc > 3 ? argv[3] : "";  // "ring/mpi,server/mpi"
+  mpi::launch([&](mpi comm) { measure(comm, bytes, reps, methods); });
 }
