@@ -53,6 +53,15 @@ TEST_CASE("phantom: operations count flops, bytes and reduced bytes, and touch n
         }) == operation_counts{.flops = 10, .bytes = 100, .reduced_bytes = 40});
   CHECK(counted([](auto s, float*, float*) { for_each(s, 10, [](std::size_t) {}); }) ==
         operation_counts{.flops = 10});
+  const std::array<segment, 2> table{segment{"a", kind::weight, 0, 7},
+                                     segment{"b", kind::bias, 64, 3}};
+  CHECK(counted([&](auto s, float*, float*) { segmented_for<float>(s, table, [] {}); }) ==
+        operation_counts{.flops = 10});
+  CHECK(counted([&](auto s, float* x, float*) {
+          segmented_squares<float>(s, table, span_on<const float, phantom>{x, 67},
+                                   span_on<double, phantom>{nullptr, 2});
+        }) == operation_counts{.flops = 20, .bytes = 40});
+  CHECK(counted([](auto s, float*, float*) { launch_single(s, [] {}); }) == operation_counts{});
   CHECK(counted([](auto s, float* x, float* y) { phantom{}.copy(y, x, 40, s); }) ==
         operation_counts{.bytes = 80});
 }

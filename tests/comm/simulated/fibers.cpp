@@ -27,17 +27,53 @@ TEST_CASE("fibers: run in the order in which they became ready") {
   CHECK(all.current() == 0);
 }
 
-TEST_CASE("fibers: each has its own error context") {
+TEST_CASE("fibers: each has its own error context, which others can see, and its own sinks") {
   std::string seen;
   fibers all(1u << 16);
+  const auto suffix = [] { return error_context::suffix(); };
   for (const char* name : {"first", "second"})
     all.start([&, name] {
       const auto describe = [name] { return std::string(name); };
       const error_context context(describe);
+      cordee::detail::core::trace_sink sink;
+      cordee::detail::core::add_trace_sink(sink);
       all.yield();
-      seen += error_context::suffix();
+      seen += suffix() + (cordee::detail::core::trace_sinks == &sink ? "" : ", another's sinks");
+      all.yield();
     });
+  all.start([&] { seen += all.in_context_of(1, suffix) + suffix(); });
   all.run();
-  CHECK(seen == " (first) (second)");
-  CHECK(error_context::suffix().empty());
+  CHECK(seen == " (second) (first) (second)");
+  CHECK(suffix().empty());
+  CHECK(cordee::detail::core::trace_sinks == nullptr);
+}
+
+TEST_CASE("fibers: one that is unwound may unwind another, each once") {
+  std::string order;
+  struct at_end {
+    std::string& order;
+    char name;
+    fibers* all;
+    std::size_t other;
+    ~at_end() {
+      order += name;
+      if (all != nullptr) all->unwind(other);
+      order += name;
+    }
+  };
+  {
+    fibers all(1u << 16);
+    all.start([&] {
+      const at_end scope{order, 'a', &all, 2};
+      all.suspend();
+    });
+    for (const char name : {'b', 'c'})
+      all.start([&, name] {
+        const at_end scope{order, name, nullptr, 0};
+        all.suspend();
+      });
+    all.run();
+    CHECK(order.empty());
+  }
+  CHECK(order == "accabb");
 }

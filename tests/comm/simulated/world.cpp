@@ -40,6 +40,31 @@ TEST_CASE("simulated: two fibers of a rank have their own clocks, and a rank one
         }) == std::vector{4.0, 6.0});
 }
 
+TEST_CASE("simulated: rounds and reductions of a task count for what precedes and joins it") {
+  simulated::options o = slow;
+  o.seconds_per_reduced_byte = 0.5;
+  const auto exchange = [](const simulated& comm) {
+    comm.rank() == 0 ? send(comm, 1) : receive(comm, 0);
+  };
+  const auto reduce = [](const simulated& comm) {
+    add(2, static_cast<float*>(nullptr), static_cast<float*>(nullptr), comm.device().make_stream());
+  };
+  const simulation s = simulated::launch(
+      2,
+      [&](simulated comm) {
+        exchange(comm);
+        reduce(comm);
+        const auto task = comm.start_task([&] { exchange(comm.duplicate(1)); });
+        reduce(comm);
+        task.join();
+        CHECK(comm.now() == 2 + 4 + 4);  // the message takes 2 from 6 on, the reduction 4
+        exchange(comm);
+      },
+      o);
+  CHECK(s.rounds == 3);
+  CHECK(s.path.seconds == 12);
+}
+
 TEST_CASE("simulated: fibers of a rank use its ports in the order of time, not in that of calls") {
   double sent = 0, received = 0;
   CHECK(ends(3, [&](auto comm) {
