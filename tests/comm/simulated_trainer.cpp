@@ -121,6 +121,33 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("simulated trainer: what backward sends shares the rank's port with the courier") {
+  const step_profile profile = timed_profile();
+  constexpr std::size_t sums_at = 3;
+  const double sum = 0.25 + 8.0 / 4096;
+  double end = 0;
+  simulated::launch(
+      2,
+      [&](simulated comm) {
+        timed_model model{.comm = comm, .seconds = &profile, .sums_at = sums_at};
+        trainer run{model, sgd{}, constant{.learning_rate = 0.1}, ring{comm}, bucket_per_layer()};
+        comm.await({.seconds = 1024});
+        take_one_step(run);
+        end = std::max(end, comm.now() - 1024);
+      },
+      ideal);
+  double ready = profile.forward, arrived = 0;
+  for (std::size_t k = timed_layers.size(); k-- > 0;) {
+    ready += profile.backward[k];
+    if (k == sums_at) {  // posted during the first of the last layer's two messages, so the second
+      ready = arrived - ring_seconds(2, timed_layers[4].size) / 2 + sum;  // waits for it
+      arrived += sum;
+    }
+    arrived = std::max(ready, arrived) + ring_seconds(2, timed_layers[k].size);
+  }
+  CHECK(std::abs(end - (arrived + profile.optimizer)) <= 1e-9 * end);
+}
+
 TEST_CASE("simulated trainer: the step that a plan predicts") {
   const step_profile profile = timed_profile();
   const link_parameters link{.latency = 0.25, .bandwidth = 4096};

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <cordee/comm/collectives.hpp>
 #include <cordee/comm/simulated.hpp>
 #include <cordee/comm/simulated/step.hpp>
 #include <cordee/core/error.hpp>
@@ -52,6 +53,7 @@ struct timed_model {
   const step_profile* seconds;
   double factor = 1;   // by which this rank is slower
   int throws_at = -1;  // the layer that has no gradient
+  int sums_at = -1;    // the layer before whose gradient ranks add a number, as batch norms do
 
   static constexpr std::span<const segment> segments() { return timed_layers; }
   [[nodiscard]] phantom get_device() const { return comm.device(); }
@@ -70,6 +72,8 @@ struct timed_model {
     for (std::size_t k = timed_layers.size(); k-- > 0;) {
       comm.compute(factor * seconds->backward[k]);
       if (static_cast<int>(k) == throws_at) throw error("this layer has no gradient");
+      if (double sum = 1; static_cast<int>(k) == sums_at)
+        allreduce_host(comm, {&sum, 1}, reduce_op::sum);
       ready(k);
     }
   }
