@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: the Cordee contributors
 # SPDX-License-Identifier: Apache-2.0
-"""bench_infer compared with onnxruntime's int8: whole networks, one image and a batch, on one thread.
+"""bench_infer compared with onnxruntime's int8: whole networks, one image and a batch, on as many threads.
 
-    onnxruntime_infer.py BENCH_INFER DEPTH [BATCH [ROUNDS [REPS]]]
+    onnxruntime_infer.py BENCH_INFER DEPTH [BATCH [ROUNDS [REPS [THREADS]]]]
 
 onnxruntime runs two models: `ours`, the QDQ file that write_onnx makes of an int8 network, and `static`, made by its
 own quantize_static from our fp32 file: batch norms folded, weights per channel, every activation quantized, which
@@ -37,9 +37,9 @@ class images(quantization.CalibrationDataReader):
         return self.left.pop() if self.left else None
 
 
-def runner(path, side, batch):
+def runner(path, side, batch, threads):
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
@@ -63,7 +63,7 @@ def least(call, reps):
 
 def main():
     bench, depth = os.path.abspath(sys.argv[1]), int(sys.argv[2])
-    batch, rounds, reps = (int(v) for v in (sys.argv[3:] + ["128", "3", "20"][len(sys.argv) - 3:])[:3])
+    batch, rounds, reps, threads = (int(v) for v in (sys.argv[3:] + ["128", "3", "20", "1"][len(sys.argv) - 3:])[:4])
     side = 224 if depth == 50 else 32
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([bench, "--depth", str(depth), "--write", "1"], cwd=folder, check=True, capture_output=True)
@@ -74,16 +74,16 @@ def main():
                                      quant_format=quantization.QuantFormat.QDQ,
                                      activation_type=quantization.QuantType.QUInt8,
                                      weight_type=quantization.QuantType.QInt8)
-        calls = {(n, name): runner(path, side, n) for n in (1, batch)
+        calls = {(n, name): runner(path, side, n, threads) for n in (1, batch)
                  for name, path in (("ours", ours), ("static", static))}
         rows = {1: [], batch: []}
         for _ in range(rounds):
-            out = subprocess.run([bench, "--depth", str(depth), "--batch", str(batch), "--reps", str(reps)],
-                                 text=True, check=True, capture_output=True).stdout
+            out = subprocess.run([bench, "--depth", str(depth), "--batch", str(batch), "--reps", str(reps),
+                                  "--threads", str(threads)], text=True, check=True, capture_output=True).stdout
             for n, full, integers in LINE.findall(out):
                 rows[int(n)].append((float(full), float(integers),
                                      *(least(calls[int(n), name], reps) for name in ("ours", "static"))))
-    print(f"ResNet-{depth}, one thread, onnxruntime {onnxruntime.__version__}, {rounds} x {reps} repetitions, "
+    print(f"ResNet-{depth}, {threads} thread(s), onnxruntime {onnxruntime.__version__}, {rounds} x {reps} repetitions, "
           f"load {os.getloadavg()[0]:.1f}\n{out.splitlines()[0]}")
     for n, all_rounds in rows.items():
         full, integers, ours, static = (min(column) for column in zip(*all_rounds))

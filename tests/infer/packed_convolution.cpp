@@ -103,13 +103,15 @@ void check(const convolution_problem& p) {
 TEST_CASE("packed_convolution: equals its definition for each type of input and output") {
   // More rows than one chunk, filters that fill no block, three filters, strides, no padding, and
   // padding of an input that is as large as what is read. Pixels in other rows than the input's, of
-  // one and of three channels, and samples of which two share a reading of the weights.
+  // one and of three channels, and samples of which two share a reading of the weights;
+  // weights that are prefetched.
   for (const convolution_problem& p :
        {convolution_problem{{16, 19, 16}, 40, 3, 1, 1},
         convolution_problem{{16, 39, 40}, 16, 3, 2, 1}, convolution_problem{{3, 9, 8}, 16, 3, 2, 1},
         convolution_problem{{33, 5, 4}, 3, 1, 1, 0}, convolution_problem{{32, 6, 7}, 32, 1, 2, 0},
         convolution_problem{{16, 6, 6}, 16, 3, 3, 1}, convolution_problem{{3, 12, 14}, 33, 1, 1, 0},
-        convolution_problem{{512, 14, 14}, 5, 1, 1, 0}}) {
+        convolution_problem{{512, 14, 14}, 5, 1, 1, 0},
+        convolution_problem{{64, 7, 7}, 80, 3, 1, 1}}) {
     check<std::uint8_t, std::uint8_t>(p);
     check<std::uint8_t, std::int32_t>(p);
     check<std::int32_t, std::uint8_t>(p);

@@ -31,10 +31,10 @@ std::vector<std::int16_t> numbers(const extent& in) {
 /// one or a window larger than one.
 int wrong_bytes(const convolution_problem& p) {
   const byte_sample<V> sample(p);
-  scratch<std::uint8_t> memory, rows;
+  scratch<std::uint8_t> memory;
   const auto x = numbers(p.in);
   std::uint8_t* const q = sample.padded(memory, zero);
-  sample.quantize(x.data(), low_byte{}, rows, q);
+  sample.quantize(x.data(), low_byte{}, q);
   int wrong = 0;
   for (int b = 0; b < sample.blocks; ++b)
     for (int r = 0; r < sample.rows; ++r)
@@ -44,7 +44,7 @@ int wrong_bytes(const convolution_problem& p) {
           const bool inside = h >= 0 && h < p.in.height && w >= 0 && w < p.in.width;
           const auto from =
               static_cast<std::size_t>(((b * p.in.height + h) * p.in.width + w) * sample.block + v);
-          wrong += q[b * sample.plane() + r * sample.row() + s * sample.pitch + v] !=
+          wrong += q[b * sample.plane() + r * sample.row() + s * sample.block + v] !=
                    (inside ? static_cast<std::uint8_t>(x[from]) : zero);
         }
   return wrong;
@@ -74,10 +74,10 @@ TEST_CASE("byte_sample: a stride of a window of one pixel leaves the pixels that
   const byte_sample<V> sample(p);
   CHECK(!sample.is_input());
   REQUIRE(sample.size() == 32 * 4 * 3);
-  scratch<std::uint8_t> memory, rows;
+  scratch<std::uint8_t> memory;
   const auto x = numbers(p.in);
   std::uint8_t* const q = sample.padded(memory, zero);
-  sample.quantize(x.data(), low_byte{}, rows, q);
+  sample.quantize(x.data(), low_byte{}, q);
   int wrong = 0;
   for (int b = 0, i = 0; b < 2; ++b)
     for (int h = 0; h < 7; h += 2)

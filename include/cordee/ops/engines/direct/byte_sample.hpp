@@ -23,12 +23,11 @@ struct byte_sample {
       : strided(layer),
         problem(in_long_rows(strided.dense_layer(layer))),
         block(channel_block_size<V>(layer.in.channels)),
-        pitch(block == V ? V : 4),
         blocks(static_cast<int>(channel_blocks(layer.in.channels, block))),
         rows((problem.out().height - 1) * problem.stride + problem.window),
         columns((problem.out().width - 1) * problem.stride + problem.window) {}
 
-  [[nodiscard]] std::ptrdiff_t row() const { return std::ptrdiff_t{pitch} * columns; }
+  [[nodiscard]] std::ptrdiff_t row() const { return std::ptrdiff_t{block} * columns; }
   [[nodiscard]] std::ptrdiff_t plane() const { return row() * rows; }
   [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(plane() * blocks); }
   /// Whether these bytes are those of an input of bytes.
@@ -49,7 +48,7 @@ struct byte_sample {
   /// of V numbers, and byte_of(x); it is not called where x are bytes.
   template <class In, class ToBytes>
   void quantize(const In* x,  // (C/B, H, W, B)
-                ToBytes to_bytes, scratch<std::uint8_t>& row_memory, std::uint8_t* to) const {
+                ToBytes to_bytes, std::uint8_t* to) const {
     if (strided.stride > 1)
       return strided.for_each_pixel_of(x, [&to, to_bytes](const In* pixel) {
         quantize_all(pixel, V, to_bytes, to);
@@ -59,22 +58,15 @@ struct byte_sample {
     const int left = std::min(columns, problem.padding), top = problem.padding,
               pixels = std::clamp(columns - left, 0, in.width),
               height = std::clamp(rows - top, 0, in.height);
-    std::uint8_t* const few =  // (W, B), of few channels
-        row_memory.reserve(static_cast<std::size_t>(in.width * block) + 4);
     for (int b = 0; b < blocks; ++b)
-      for (int h = 0; h < height; ++h) {
-        const In* const from = x + (std::ptrdiff_t{b} * in.height + h) * in.width * block;
-        std::uint8_t* const first = to + b * plane() + (top + h) * row() + left * pitch;
-        quantize_all(from, pixels * block, to_bytes, block == V ? first : few);
-        if (block == V) continue;
-        // Four bytes a pixel; those of the next pixel have zero weights.
-        for (int j = 0; j < pixels; ++j) std::memcpy(first + 4 * j, few + j * block, 4);
-      }
+      for (int h = 0; h < height; ++h)
+        quantize_all(x + (std::ptrdiff_t{b} * in.height + h) * in.width * block, pixels * block,
+                     to_bytes, to + b * plane() + (top + h) * row() + left * block);
   }
 
   strided_pixels<V> strided;
   convolution_problem problem;  // without that stride
-  int block, pitch, blocks;     // channels to a block, bytes of a block's pixel, blocks
+  int block, blocks;            // channels to a block, blocks
   int rows, columns;            // with padding
 
  private:

@@ -7,8 +7,8 @@
 //
 //   sum[v] += sum over i < 4 of  x[i] w[v, i]     x of a pixel, the same for all v
 //
-// and at the end the sums are scaled, while they are in registers. The next row's y and the next
-// sample's x are prefetched.
+// and at the end the sums are scaled, while they are in registers. The next row's y, the next
+// sample's x and the next filters' w are prefetched.
 #pragma once
 
 #include <cstring>
@@ -90,6 +90,7 @@ template <ByteConvolutionOutput Out>
 struct byte_tile {
   const std::uint8_t* x = nullptr;
   std::ptrdiff_t x_step = 0, x_row = 0, x_block = 0;  // x_step: from output pixel to pixel
+  std::ptrdiff_t x_half = 0;  // from pixel 0 of a tile of 14 to pixel 7: they may be of two rows
   const std::int8_t* w = nullptr;
   std::ptrdiff_t w_block = 0;
   const std::int32_t* initial = nullptr;  // of the sums, one for each filter
@@ -97,7 +98,7 @@ struct byte_tile {
   Out* y = nullptr;
   std::ptrdiff_t y_block = 0, y_row = 0;
   int blocks = 0, rows = 0, steps = 0;  // input blocks, window rows, groups of 4 bytes in a row
-  const char* prefetch = nullptr;       // the next sample's input
+  const char* prefetch = nullptr;       // the next sample's input, or the next filters' weights
   int prefetch_lines = 0;               // cache lines of it with each window row
   bool rows3x3 = false;                 // a window row is three pixels of V bytes, stride 1
 };
@@ -145,9 +146,11 @@ template <int V, bool Dots, int Blocks, int Pixels, bool Rows3x3, ByteConvolutio
         w += 2 * V * V;
         continue;
       }
-      // A pointer to every fourth pixel: the others' offsets are part of the instructions.
-      const std::uint8_t *x4 = x + 4 * step, *x8 = x4 + 4 * step, *x12 = x8 + 4 * step;
-      for (int i = 0; i < at.steps; ++i, w += 4 * V, x += 4, x4 += 4, x8 += 4, x12 += 4) {
+      // A pointer to at most four pixels: the others' offsets are part of the instructions.
+      constexpr int half = Pixels == 14 ? 7 : 8;
+      const std::uint8_t *x4 = x + 4 * step, *y0 = x + (half == 7 ? at.x_half : 8 * step),
+                         *y4 = y0 + 4 * step;
+      for (int i = 0; i < at.steps; ++i, w += 4 * V, x += 4, x4 += 4, y0 += 4, y4 += 4) {
         sum_vec<V> weight[std::size_t{Blocks}];
 #pragma GCC unroll 32
         for (int b = 0; b < Blocks; ++b)
@@ -155,7 +158,8 @@ template <int V, bool Dots, int Blocks, int Pixels, bool Rows3x3, ByteConvolutio
 #pragma GCC unroll 32
         for (int t = 0; t < Pixels; ++t) {
           std::int32_t four;
-          std::memcpy(&four, (t < 4 ? x : t < 8 ? x4 : t < 12 ? x8 : x12) + t % 4 * step, 4);
+          const int u = t % half;
+          std::memcpy(&four, (t < half ? (u < 4 ? x : x4) : (u < 4 ? y0 : y4)) + u % 4 * step, 4);
 #pragma GCC unroll 32
           for (int b = 0; b < Blocks; ++b)
             sum[b][t] = byte_dot<V, Dots>::add(sum[b][t], four, weight[b]);

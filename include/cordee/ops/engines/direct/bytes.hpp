@@ -3,7 +3,8 @@
 //
 // Engine `direct`'s convolution of bytes (ops/convolution_bytes.hpp).
 //
-// The packed weights are (K/V, C/B, R, S, B/4, V, 4), followed by (K), the sum of each filter:
+// The packed weights are (K/V, C/B, R, S B/4, V, 4), with zeros where S B is no multiple of 4,
+// followed by (K), the sum of each filter:
 // minus the zero point times it is the initial value of that filter's sums. A sample is quantised
 // into padded rows of bytes, a quarter of the size of floats, which stay in the second-level cache;
 // so every window, stride and padding is a loop over window rows of S B adjacent bytes.
@@ -33,8 +34,8 @@ class byte_correlation {
         p_(sample_.problem),
         out_(p_.out()),
         block_(sample_.block),
-        pitch_(sample_.pitch),
         blocks_(sample_.blocks),
+        steps_((p_.window * block_ + 3) / 4),
         filter_blocks_(static_cast<int>(channel_blocks(p_.filters, V))) {}
 
   [[nodiscard]] const extent& in() const { return sample_.strided.in; }
@@ -51,10 +52,10 @@ class byte_correlation {
       std::int32_t sum = 0;
       for (int c = 0; c < p_.in.channels; ++c)
         for (int tap = 0; tap < p_.window * p_.window; ++tap, ++weights) {
-          const int inside = c % block_;
+          const int byte = tap % p_.window * block_ + c % block_;  // of a window row
           const std::ptrdiff_t group =
-              (std::ptrdiff_t{c / block_} * p_.window * p_.window + tap) * pitch_ / 4 + inside / 4;
-          packed[k / V * block_size() + (group * V + k % V) * 4 + inside % 4] = *weights;
+              (std::ptrdiff_t{c / block_} * p_.window + tap / p_.window) * steps_ + byte / 4;
+          packed[k / V * block_size() + (group * V + k % V) * 4 + byte % 4] = *weights;
           sum += *weights;
         }
       std::memcpy(packed + filter_blocks_ * block_size() + std::ptrdiff_t{k} * 4, &sum, 4);
@@ -90,9 +91,9 @@ class byte_correlation {
           for (std::size_t n = first; n < last; ++n) {
             // Bytes need no quantizer, which computes with floats.
             if constexpr (std::same_as<In, float>)
-              sample_.quantize(x + n * x_size, byte_quantizer<V>(k), memory.row_bytes, padded);
+              sample_.quantize(x + n * x_size, byte_quantizer<V>(k), padded);
             else
-              sample_.quantize(x + n * x_size, no_quantizer{}, memory.row_bytes, padded);
+              sample_.quantize(x + n * x_size, no_quantizer{}, padded);
             correlate_sample(padded, packed, {initial, all_scales},
                              n + 1 < last ? x + (n + 1) * x_size : nullptr, x_size * sizeof(In),
                              narrow ? wide : y + n * y_size);
@@ -134,7 +135,7 @@ class byte_correlation {
           in_place ? nullptr : sample_.padded(memory.padded, zero_point, last - first);
       if (!in_place)
         for (std::size_t n = first; n < last; ++n)
-          sample_.quantize(x_of(n), to_bytes, memory.row_bytes, padded + (n - first) * size);
+          sample_.quantize(x_of(n), to_bytes, padded + (n - first) * size);
       for (int f = 0; f < filter_blocks_; f += 2)
         for (std::size_t n = first; n < last; ++n) {
           const std::uint8_t* bytes = padded + (n - first) * size;
@@ -152,7 +153,7 @@ class byte_correlation {
   static constexpr std::size_t cached_bytes = 262144;  // of samples, in the second-level cache
 
   struct thread_memory {
-    scratch<std::uint8_t> padded, row_bytes;
+    scratch<std::uint8_t> padded;
     scratch<std::int32_t> initial, wide;
     scratch<float> scales;
   };
@@ -167,11 +168,19 @@ class byte_correlation {
   };
 
   [[nodiscard]] std::ptrdiff_t block_size() const {
-    return std::ptrdiff_t{V} * blocks_ * p_.window * p_.window * pitch_;
+    return std::ptrdiff_t{4 * V} * blocks_ * p_.window * steps_;
   }
   struct no_quantizer {};
 
-  /// The sums of two blocks of filters from f on, at `count` rows from row i on.
+  /// Window rows that all tiles of a sample read, of the same filters.
+  [[nodiscard]] int window_rows_read() const {
+    const int longest = filter_blocks_ > 1 ? longest_tile<2> : longest_tile<1>,
+              row_tiles = (out_.width + longest - 1) / longest;
+    const bool pairs = longest == 14 && out_.width == 7;
+    return (pairs ? (out_.height + 1) / 2 : out_.height * row_tiles) * blocks_ * p_.window;
+  }
+  /// The sums of two blocks of filters from f on, at `count` rows from row i on. Prefetches the
+  /// weights of the next two if those of two are longer than what a sample's tiles read.
   chunk sum_rows(const std::uint8_t* bytes, int f, int i, int count, const std::int8_t* packed,
                  const std::int32_t* initial, std::int32_t* sums) const {
     const auto width = static_cast<std::size_t>(out_.width),
@@ -180,6 +189,12 @@ class byte_correlation {
     at.x = bytes + std::ptrdiff_t{i} * p_.stride * sample_.row();
     at.y = sums;
     at.y_block = static_cast<std::ptrdiff_t>(pixels) * V;
+    const std::ptrdiff_t lines = 2 * block_size() / 64 / window_rows_read();
+    if (lines > 0 && f + 3 < filter_blocks_) {
+      at.prefetch = reinterpret_cast<const char*>(packed + (f + 2) * block_size() +
+                                                  2 * block_size() * i / out_.height);
+      at.prefetch_lines = static_cast<int>(lines);
+    }
     correlate_rows(at, f, count);
     return {f, std::min(2, filter_blocks_ - f), static_cast<std::size_t>(i) * width, pixels, sums};
   }
@@ -188,9 +203,7 @@ class byte_correlation {
                         const std::int8_t* packed, const filter_terms& terms, const void* next,
                         std::size_t next_size,
                         Out* y) const {  // (K/V, H', W', V)
-    const int longest = filter_blocks_ > 1 ? longest_tile<2> : longest_tile<1>,
-              window_rows =
-                  out_.height * ((out_.width + longest - 1) / longest) * blocks_ * p_.window,
+    const int window_rows = window_rows_read(),
               lines = (static_cast<int>(next_size) / 64 + window_rows - 1) / window_rows;
     for (int f = 0; f < filter_blocks_; f += 2) {
       auto at = tile_of<Out>(f, packed, terms);
@@ -206,7 +219,7 @@ class byte_correlation {
   template <ByteConvolutionOutput Out>
   [[nodiscard]] byte_tile<Out> tile_of(int f, const std::int8_t* packed,
                                        const filter_terms& terms) const {
-    return {.x_step = std::ptrdiff_t{pitch_} * p_.stride,
+    return {.x_step = std::ptrdiff_t{block_} * p_.stride,
             .x_row = sample_.row(),
             .x_block = sample_.plane(),
             .w = packed + f * block_size(),
@@ -216,8 +229,8 @@ class byte_correlation {
             .y_row = std::ptrdiff_t{V} * out_.width,
             .blocks = blocks_,
             .rows = p_.window,
-            .steps = p_.window * pitch_ / 4,
-            .rows3x3 = p_.window == 3 && p_.stride == 1 && pitch_ == V};
+            .steps = steps_,
+            .rows3x3 = p_.window == 3 && p_.stride == 1 && block_ == V};
   }
   /// `rows` rows of y, for the filters from block f on.
   template <ByteConvolutionOutput Out>
@@ -230,13 +243,21 @@ class byte_correlation {
   template <int Blocks, class Out>
   void tiles(byte_tile<Out>& at, int rows) const {
     const byte_tile<Out> row = at;
+    int first = 0;
+    if constexpr (longest_tile<Blocks> == 14)
+      for (at.x_half = p_.stride * at.x_row; out_.width == 7 && first + 2 <= rows; first += 2) {
+        at.x = row.x + first * p_.stride * row.x_row;
+        at.y = row.y + first * row.y_row;
+        byte_sums<V, Dots, Blocks, 14, false, Out>(at);
+      }
+    at.x_half = 7 * row.x_step;
     for_tiles<longest_tile<Blocks>>(
         lengths<16, 14, 8, 7, 4, 1>{}, out_.width, [&]<int Pixels>(int done, int tiles) {
           constexpr bool by_rows = Blocks * Pixels == 16;  // fewer loads
           const auto kernel = by_rows && at.rows3x3
                                   ? byte_sums<V, Dots, Blocks, Pixels, by_rows, Out>
                                   : byte_sums<V, Dots, Blocks, Pixels, false, Out>;
-          for (int i = 0; i < rows; ++i) {
+          for (int i = first; i < rows; ++i) {
             at.x = row.x + i * p_.stride * row.x_row + done * row.x_step;
             at.y = row.y + i * row.y_row + done * V;
             for (int t = 0; t < tiles; ++t, at.x += Pixels * row.x_step, at.y += Pixels * V)
@@ -248,7 +269,7 @@ class byte_correlation {
   byte_sample<V> sample_;
   convolution_problem p_;  // the sample's
   extent out_;
-  int block_, pitch_, blocks_;  // of the sample
+  int block_, blocks_, steps_;  // of the sample; groups of four bytes in a window row
   int filter_blocks_;
 };
 
