@@ -109,7 +109,10 @@ struct vec_16b {
     store_unit(numbers, to);
   }
   /// The same, and the values become what is stored.
-  CORDEE_DEVICE void round_and_store(N* to) { *reinterpret_cast<unit*>(to) = round(); }
+  CORDEE_DEVICE void round_and_store(N* to) {
+    const unit rounded = round();  // a variable, as in store_unit
+    *reinterpret_cast<unit*>(to) = rounded;
+  }
   /// The values become what `store` would store.
   CORDEE_DEVICE unit round() {
     N numbers[std::size_t{size}];
