@@ -270,6 +270,8 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(0.01, 1.0));
   app.add_option("--bandwidth-efficiency", o.efficiency.bandwidth, "of the memory's")
       ->check(CLI::Range(0.01, 1.0));
+  app.add_option("--overhead", o.efficiency.overhead, "seconds of a pass over a layer beside those")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--watts", o.watts, "of a processor; -1: as its maker prints");
   app.add_option("--mtbf", o.mtbf, "hours between failures of one processor; 0: none fails");
   app.add_option("--checkpoint-seconds", o.checkpoint_seconds, "for which a checkpoint stops all")

@@ -3,10 +3,12 @@
 //
 // Seconds that a layer takes on a processor, modelled from its operations and bytes.
 //
-//   max(operations / (0.6 of the peak), bytes / (0.6 of the memory's rate), one launch)
+//   max(operations / (0.6 of the peak), bytes / (0.6 of the memory's rate), one launch) + overhead
 //
 // The two fractions are one choice for all processors; plan's --flops-efficiency and
-// --bandwidth-efficiency change them. docs/scale.md has what the model says of published rates.
+// --bandwidth-efficiency change them. The overhead, which a pass over a layer takes whatever the
+// number of images, is 0 unless given: it matters where a processor has few images. docs/scale.md
+// has what the model says of published rates.
 #pragma once
 
 #include <algorithm>
@@ -35,6 +37,7 @@ inline constexpr std::array processors{
 
 struct efficiency {
   double flops = 0.6, bandwidth = 0.6;
+  double overhead = 0;  // seconds of a pass over a layer
 };
 
 /// `bytes_a_number` is 2 for fp16 and bf16, 4 for fp32.
@@ -43,7 +46,8 @@ inline double roofline_seconds(const processor& p, const efficiency& e, int byte
   constexpr double launch = 5e-6;
   const double peak = bytes_a_number == 2 ? p.fp16_flops : p.fp32_flops;
   return std::max({operations / (e.flops * peak),
-                   numbers * bytes_a_number / (e.bandwidth * p.bandwidth), launches * launch});
+                   numbers * bytes_a_number / (e.bandwidth * p.bandwidth), launches * launch}) +
+         launches * e.overhead;
 }
 
 }  // namespace plan
