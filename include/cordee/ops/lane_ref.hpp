@@ -49,6 +49,10 @@ struct lane_ref<Real, 1> {
     x = x > limit ? limit : x;
     return x < -limit ? -limit : x;
   }
+  /// x where it is greater than `least`, which NaN is not.
+  [[gnu::always_inline]] CORDEE_HOST_DEVICE static number at_least(number x, Real least) {
+    return x > least ? x : least;
+  }
   [[gnu::always_inline]] CORDEE_HOST_DEVICE static number root(number x) { return core::sqrt(x); }
 };
 

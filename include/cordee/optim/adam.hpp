@@ -30,8 +30,8 @@ struct adam_update {
 
   template <class At>
   constexpr void operator()(At at) const {
-    const typename At::number d = at(g) + decay * at(w);
-    at.put(w, at.clamped(at(w) - learning_rate * at.clamped(moments.update(at, m, v, d))));
+    const typename At::number before = at(w), d = at(g) + decay * before;
+    at.put(w, at.clamped(before - learning_rate * at.clamped(moments.update(at, m, v, d))));
   }
 };
 

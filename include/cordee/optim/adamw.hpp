@@ -108,8 +108,10 @@ struct normalized_direction {
 
   template <class At>
   constexpr typename At::number operator()(At at) const {
-    const typename At::number direction =
-        gain * at.clamped(at.clamped(moments.normalized(at, v, at(g))) + decay * at(w));
+    const typename At::number before = at(w),
+                              direction =
+                                  gain * at.clamped(at.clamped(moments.normalized(at, v, at(g))) +
+                                                    decay * before);
     at.put(g, direction);
     return direction;
   }
@@ -166,8 +168,8 @@ struct adamw_update {
 
   template <class At>
   constexpr void operator()(At at) const {
-    at.put(w, at.clamped(at.clamped(keep * at(w)) -
-                         learning_rate * at.clamped(moments.update(at, m, v, at(g)))));
+    const typename At::number kept = at.clamped(keep * at(w));
+    at.put(w, at.clamped(kept - learning_rate * at.clamped(moments.update(at, m, v, at(g)))));
   }
 };
 

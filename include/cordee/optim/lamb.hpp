@@ -49,8 +49,9 @@ struct lamb_direction {
 
   template <class At>
   constexpr typename At::number operator()(At at) const {
-    const typename At::number direction =
-        at.clamped(moments.update(at, m, v, at(u)) + decay * at(w));
+    const typename At::number before = at(w),
+                              direction =
+                                  at.clamped(moments.update(at, m, v, at(u)) + decay * before);
     at.put(u, direction);
     return direction;
   }

@@ -39,10 +39,11 @@ struct momentum_update {
 
   template <class At>
   constexpr void operator()(At at, typename At::number d) const {
-    const typename At::number step = at.clamped(gain * at.clamped(d)),
+    // w before u is stored: behind it, what was loaded of w for d would be loaded again.
+    const typename At::number before = at(w), step = at.clamped(gain * at.clamped(d)),
                               updated = at.clamped(carry * at(u) + step);
     at.put(u, updated);
-    at.put(w, at.clamped(at(w) - learning_rate * (weight_of_u * updated + weight_of_step * step)));
+    at.put(w, at.clamped(before - learning_rate * (weight_of_u * updated + weight_of_step * step)));
   }
 };
 

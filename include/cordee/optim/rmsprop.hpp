@@ -48,19 +48,18 @@ struct rmsprop_update {
 
   template <class At>
   constexpr void operator()(At at) const {
-    const typename At::number d = at.clamped(at(g) + decay * at(w), largest);
+    const typename At::number before = at(w), d = at.clamped(at(g) + decay * before, largest);
     typename At::number variance = smoothing * at(v) + one_minus_smoothing * (d * d);
     at.put(v, variance);
     if constexpr (Centered) {
       const typename At::number mean = smoothing * at(a) + one_minus_smoothing * d;
       at.put(a, mean);
-      variance = variance - mean * mean;
-      variance = variance > at.zero() ? variance : at.zero();  // rounding may make it negative
+      variance = at.at_least(variance - mean * mean, 0);  // rounding may make it negative
     }
     const typename At::number step =
         at.clamped(momentum * at(u) + at.clamped(d / (at.root(variance) + epsilon)));
     at.put(u, step);
-    at.put(w, at.clamped(at(w) - learning_rate * step));
+    at.put(w, at.clamped(before - learning_rate * step));
   }
 };
 

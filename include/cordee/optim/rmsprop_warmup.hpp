@@ -44,14 +44,14 @@ struct rmsprop_warmup_update {
 
   template <class At>
   constexpr void operator()(At at) const {
-    const typename At::number d = at.clamped(at(g) + decay * at(w), largest);
+    const typename At::number before = at(w), d = at.clamped(at(g) + decay * before, largest);
     const typename At::number square = smoothing * at(v) + one_minus_smoothing * (d * d);
     at.put(v, square);
     const typename At::number scale = sgd_share + rms_share / (at.root(square) + epsilon);
     const typename At::number step =
         at.clamped(momentum * at(u) + at.clamped(at.clamped(scale) * d));
     at.put(u, step);
-    at.put(w, at.clamped(at(w) - learning_rate * step));
+    at.put(w, at.clamped(before - learning_rate * step));
   }
 };
 

@@ -60,6 +60,10 @@ struct lane_ref {
     x = upper < x ? upper : x;
     return -upper > x ? -upper : x;
   }
+  [[gnu::always_inline]] static number at_least(number x, Real least) {
+    const number bound = number{} + least;
+    return x > bound ? x : bound;
+  }
   [[gnu::always_inline]] static number root(number x) { return ops::root<Real, V>(x); }
 };
 

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -23,6 +24,7 @@
 #include <cordee/core/segment.hpp>
 #include <cordee/core/span_on.hpp>
 #include <cordee/device/gpu_kernel.hpp>
+#include <cordee/ops/gpu/strided_lanes.hpp>
 #include <cordee/ops/segment_body.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
@@ -100,9 +102,7 @@ struct segmented_kernel {
     const table_part::run run = table.run_at(b.index());
     const auto f = body_for_segment(body, run.type, run.k);
     if (is_idle(f)) return;
-    for (std::size_t i = run.first + static_cast<std::size_t>(b.thread()); i < run.last;
-         i += threads)
-      f(lane_ref<Real, 1>{i});
+    for_each_strided<Real, threads>(run.first + static_cast<std::size_t>(b.thread()), run.last, f);
   }
 };
 
@@ -119,11 +119,18 @@ struct chunk_squares_kernel {
     const table_part::run run = table.run_at(b.index());
     const auto f = body_for_segment(body, run.type, run.k);
     double sum = 0;
-    for (std::size_t i = run.first + static_cast<std::size_t>(b.thread()); i < run.last;
-         i += threads) {
-      const auto x = static_cast<double>(f(lane_ref<Real, 1>{i}));
+    const auto add = [&sum](Real of) {
+      const auto x = static_cast<double>(of);
       sum += x * x;
-    }
+    };
+    for_each_strided<Real, threads>(run.first + static_cast<std::size_t>(b.thread()), run.last,
+                                    [&](const auto& at) {
+                                      const auto x = f(at);
+                                      if constexpr (std::convertible_to<decltype(x), Real>)
+                                        add(x);
+                                      else
+                                        for (const Real one : x.value) add(one);
+                                    });
     sum = b.sum(sum);
     if (b.thread() == 0) partial[b.index()] = sum;
   }
