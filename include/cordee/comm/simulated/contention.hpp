@@ -13,11 +13,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <queue>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include <cordee/comm/simulated/event_queue.hpp>
 #include <cordee/comm/simulated/machine.hpp>
 #include <cordee/core/config.hpp>
 
@@ -51,19 +51,19 @@ class contention {
 
   /// When something happens next; infinity if nothing does.
   [[nodiscard]] double next_time() {
-    while (!events_.empty() && is_stale(events_.top())) events_.pop();
-    return events_.empty() ? std::numeric_limits<double>::infinity() : events_.top().time;
+    return events_.next_time([this](const event& e) { return is_stale(e); });
   }
   /// Effects: goes on to the next time at which something happens; arrived(number, time) for each
   /// message that arrives then. Returns whether there was such a time.
   template <class F>
   bool advance(const F& arrived) {
     const double now = next_time();
-    if (events_.empty()) return false;
+    if (now == std::numeric_limits<double>::infinity()) return false;
+    happening_.clear();
     done_.clear();
     changed_.clear();
-    for (; !events_.empty() && events_.top().time == now; events_.pop()) {
-      const event e = events_.top();
+    events_.take(now, happening_);
+    for (const event& e : happening_) {
       if (is_stale(e)) continue;
       flow& f = flows_[e.id];
       if (f.active || f.path.empty()) {
@@ -102,19 +102,11 @@ class contention {
     link_parameters speed;
     std::vector<std::size_t> flows;
   };
-  struct event {
-    double time;
-    std::size_t id;
-    std::uint64_t version;
-    /// std::priority_queue has the largest on top.
-    bool operator<(const event& other) const {
-      return time > other.time || (time == other.time && id > other.id);
-    }
-  };
+  using event = event_queue::event;
 
   link& link_of(int k) { return links_[static_cast<std::size_t>(k)]; }
   [[nodiscard]] bool is_stale(const event& e) const { return flows_[e.id].version != e.version; }
-  void push(double time, std::size_t id) { events_.push({time, id, ++flows_[id].version}); }
+  void push(double time, std::size_t id) { events_.push(time, {id, ++flows_[id].version}); }
 
   void update(std::size_t id, double now) {
     flow& f = flows_[id];
@@ -135,7 +127,8 @@ class contention {
   std::vector<flow> flows_;
   std::vector<std::size_t> free_, done_;
   std::vector<int> changed_;
-  std::priority_queue<event> events_;
+  std::vector<event> happening_;
+  event_queue events_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::comm
