@@ -28,7 +28,7 @@ struct merging_kernel {
   [[nodiscard]] static constexpr std::size_t shared_bytes() { return threads * sizeof(double); }
   template <class Block>
   CORDEE_DEVICE void operator()(Block& b) const {
-    merge.template merge<threads>(b, tiling.merge_place_of(b.index()),
+    merge.template merge<threads>(b, tiling.merge_place_of(tiling.position_of(b.index())),
                                   b.template shared<double>(threads));
   }
 };

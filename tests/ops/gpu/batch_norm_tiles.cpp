@@ -50,7 +50,8 @@ struct columns {
     second.value[0] = second.value[1] = 1;
     sums(b, tiling, first, second)
         .for_each_channel(
-            b, tiling, [&](std::size_t g, std::size_t chunk, std::size_t lane, double x, double y) {
+            b, tiling, tiling.position_of(b.index()),
+            [&](std::size_t g, std::size_t chunk, std::size_t lane, double x, double y) {
               CHECK(g == 0);
               CHECK(chunk == 0);
               out[2 * lane] += x;

@@ -76,6 +76,7 @@ CORDEE_DEVICE void mask_gradient(vec_16b<N, Size>& g, const vec_16b<N, Size>& x,
 template <Number N, int Size, class Real>
 struct chunk_moments_kernel {
   static constexpr int threads = batch_norm_tiles::threads;
+  static constexpr int resident_blocks = 4;  // at most 64 registers
   batch_norm_tiles tiling;
   const N* x;
   moments_merge<Real> moments;
@@ -98,11 +99,12 @@ struct chunk_moments_kernel {
           });
     }
     const column_sums<N, Size> sums(b, tiling, sum, square);
+    const auto at = tiling.position_of(b.index());
     sums.for_each_channel(
-        b, tiling,
+        b, tiling, at,
         [&](std::size_t g, std::size_t chunk, std::size_t lane, precision::wide<N> s1,
             precision::wide<N> s2) { store(g, chunk, lane, s1, s2); });
-    moments.template merge<threads>(b, tiling.merge_place_of(b.index()), sums.doubles());
+    moments.template merge<threads>(b, tiling.merge_place_of(at), sums.doubles());
   }
 
  private:
@@ -181,11 +183,12 @@ struct chunk_sums_kernel {
     vec_16b<N, Size> sum, product;
     if (span.start < span.last) add_rows(span, sum, product);
     const column_sums<N, Size> sums(b, tiling, sum, product);
+    const auto at = tiling.position_of(b.index());
     sums.for_each_channel(
-        b, tiling,
+        b, tiling, at,
         [&](std::size_t g, std::size_t chunk, std::size_t lane, precision::wide<N> shift,
             precision::wide<N> scale) { store(g, chunk, lane, shift, scale); });
-    merged.template merge<threads>(b, tiling.merge_place_of(b.index()), sums.doubles());
+    merged.template merge<threads>(b, tiling.merge_place_of(at), sums.doubles());
   }
 
  private:

@@ -26,15 +26,21 @@ struct running_statistics_op {
   Real *running_mean, *running_variance;
 
   CORDEE_DEVICE void operator()(std::size_t c) const {
-    update(running_mean[c], mean + c);
-    update(running_variance[c], variance + c);
+    double means = 0, variances = 0;
+    for (std::size_t at = c; at < groups * lanes; at += lanes) {
+      means += mean[at];
+      variances += variance[at];
+    }
+    move(c, means, variances, static_cast<double>(groups));
   }
-  CORDEE_DEVICE void update(Real& running, const double* statistic) const {
-    double sum = 0;
-    for (std::size_t g = 0; g < groups; ++g) sum += statistic[g * lanes];
+  /// Of so many groups, whose statistics have these sums.
+  CORDEE_DEVICE void move(std::size_t c, double means, double variances, double count) const {
     constexpr double m = batch_norm_problem::momentum;
-    running = static_cast<Real>((1 - m) * static_cast<double>(running) +
-                                m / static_cast<double>(groups) * sum);
+    const auto moved = [&](Real running, double sum) {
+      return static_cast<Real>((1 - m) * static_cast<double>(running) + m / count * sum);
+    };
+    running_mean[c] = moved(running_mean[c], means);
+    running_variance[c] = moved(running_variance[c], variances);
   }
 };
 
@@ -88,10 +94,11 @@ struct moments_merge {
     row.mean[lane] = static_cast<Real>(of.first);
     row.inv_std[lane] = static_cast<Real>(inverse);
     row.scale[lane] = static_cast<Real>(static_cast<double>(gamma[lane]) * inverse);
-    mean[g * lanes + lane] = of.first;
-    variance[g * lanes + lane] =
+    const double unbiased_variance =
         count > 1 ? count / (count - 1) * biased_variance : biased_variance;
-    if (lane < moved) running(lane);
+    mean[g * lanes + lane] = of.first;
+    variance[g * lanes + lane] = unbiased_variance;
+    if (lane < moved) running.move(lane, of.first, unbiased_variance, 1);
   }
 };
 
@@ -139,13 +146,21 @@ struct parameter_gradient_op {
   bool accumulate;
 
   CORDEE_DEVICE void operator()(std::size_t c) const {
-    update(dbeta[c], shift + c);
-    update(dgamma[c], scale + c);
+    double beta_sum = before(dbeta[c]), gamma_sum = before(dgamma[c]);
+    for (std::size_t at = c; at < groups * lanes; at += lanes) {
+      beta_sum += shift[at];
+      gamma_sum += scale[at];
+    }
+    dbeta[c] = static_cast<Real>(beta_sum);
+    dgamma[c] = static_cast<Real>(gamma_sum);
   }
-  CORDEE_DEVICE void update(Real& gradient, const double* sums) const {
-    double sum = accumulate ? static_cast<double>(gradient) : 0;
-    for (std::size_t g = 0; g < groups; ++g) sum += sums[g * lanes];
-    gradient = static_cast<Real>(sum);
+  /// Of one group, which has these sums.
+  CORDEE_DEVICE void add(std::size_t c, double shift_sum, double scale_sum) const {
+    dbeta[c] = static_cast<Real>(before(dbeta[c]) + shift_sum);
+    dgamma[c] = static_cast<Real>(before(dgamma[c]) + scale_sum);
+  }
+  [[nodiscard]] CORDEE_DEVICE double before(Real gradient) const {
+    return accumulate ? static_cast<double>(gradient) : 0;
   }
 };
 
@@ -189,7 +204,7 @@ struct sums_merge {
     row.slope[lane] = static_cast<Real>(a * of.second / count * inverse);
     shift[g * lanes + lane] = of.first;
     scale[g * lanes + lane] = of.second;
-    if (lane < written) gradient(lane);
+    if (lane < written) gradient.add(lane, of.first, of.second);
   }
 };
 

@@ -30,7 +30,7 @@ struct batch_norm_tiles {
   blocked_layout in;
   std::size_t samples, group, groups;  // samples per group; the last may have fewer
   int width;                           // numbers per vector
-  std::size_t vectors, across, down, tiles, rows, chunks;  // rows per chunk
+  std::size_t vectors, across, down, parts, tiles, rows, chunks;  // blocks and rows per chunk
   // From a row to the one `down` rows below: numbers and pixels, and what the end of an image adds.
   std::size_t step = 0, image_end = 0;
   unsigned pixels, step_pixels = 0;
@@ -43,7 +43,7 @@ struct batch_norm_tiles {
         width(vector_width),
         vectors(in.V / static_cast<std::size_t>(vector_width)),
         pixels(static_cast<unsigned>(in.pixels)) {
-    const std::size_t parts = device::blocks_for(vectors, max_across);  // blocks per row
+    parts = device::blocks_for(vectors, max_across);  // blocks per row
     across = device::blocks_for(vectors, parts);
     down = threads / across;
     tiles = in.blocks * parts;
@@ -68,28 +68,31 @@ struct batch_norm_tiles {
     return first < group_rows ? std::min(rows, group_rows - first) : 0;
   }
 
-  /// Where block `index` lies, and the first channel of its vector `column`.
+  /// Where block `index` lies, and the first channel of its vector `column`. A launch has fewer
+  /// than 2^32 blocks, so that divisions are of 32 bits.
   struct tile_position {
-    std::size_t group, chunk, tile;
+    unsigned group, chunk, tile;
   };
   [[nodiscard]] CORDEE_HOST_DEVICE constexpr tile_position position_of(std::size_t index) const {
-    return {index / tiles / chunks, index / tiles % chunks, index % tiles};
+    const auto block = static_cast<unsigned>(index), row = static_cast<unsigned>(tiles),
+               column = static_cast<unsigned>(chunks), at = block / row;
+    return {at / column, at % column, block % row};
   }
   [[nodiscard]] CORDEE_HOST_DEVICE constexpr std::size_t vector_of(const tile_position& at,
                                                                    std::size_t column) const {
-    return at.tile % (tiles / in.blocks) * across + column;
+    return at.tile % static_cast<unsigned>(parts) * across + column;
   }
   [[nodiscard]] CORDEE_HOST_DEVICE constexpr std::size_t lane_of(const tile_position& at,
                                                                  std::size_t vector) const {
-    return at.tile / (tiles / in.blocks) * in.V + vector * static_cast<std::size_t>(width);
+    return at.tile / static_cast<unsigned>(parts) * in.V + vector * static_cast<std::size_t>(width);
   }
 
-  /// The chunks, and the place of block `index` in their merge.
+  /// The chunks, and the place of a block in their merge.
   [[nodiscard]] constexpr chunk_merge merge() const {
     return {groups, chunks, rows, tiles, in.lanes()};
   }
-  [[nodiscard]] CORDEE_HOST_DEVICE constexpr merge_place merge_place_of(std::size_t index) const {
-    const tile_position at = position_of(index);
+  [[nodiscard]] CORDEE_HOST_DEVICE constexpr merge_place merge_place_of(
+      const tile_position& at) const {
     const std::size_t vector = vector_of(at, 0);
     const int channels = static_cast<int>(across) * width,
               left = static_cast<int>(vectors - vector) * width;
@@ -195,13 +198,13 @@ struct column_sums {
   /// The same memory, when the sums are read: a double of each thread.
   [[nodiscard]] CORDEE_DEVICE double* doubles() const { return reinterpret_cast<double*>(shared); }
 
-  /// Calls store(group, chunk, lane, first, second) for every channel of the block, adjacent
+  /// Calls store(group, chunk, lane, first, second) for every channel of the block `at`, adjacent
   /// threads for adjacent channels.
   template <class Block, class Store>
   CORDEE_DEVICE void for_each_channel(Block& b, const batch_norm_tiles& tiling,
+                                      const batch_norm_tiles::tile_position& at,
                                       const Store& store) const {
     const int column = b.thread() / Size, k = b.thread() % Size;
-    const auto at = tiling.position_of(b.index());
     const std::size_t vector = tiling.vector_of(at, static_cast<std::size_t>(column));
     if (column >= static_cast<int>(tiling.across) || vector >= tiling.vectors) return;
     store(at.group, at.chunk, tiling.lane_of(at, vector) + static_cast<std::size_t>(k),
