@@ -29,6 +29,7 @@ using namespace cordee;
 using namespace support;
 
 static_assert(detail::comm::AnySource<simulated>);
+static_assert(detail::comm::HasVirtualTime<simulated> && !detail::comm::HasVirtualTime<threads>);
 static_assert(TransportOn<simulated, cpu> && TransportOn<simulated, phantom>);
 static_assert(ReducerOn<ring<simulated>, float, phantom>);
 

@@ -24,6 +24,7 @@
 #include <cordee/schedule/constant.hpp>
 #include <cordee/train/trainer.hpp>
 
+#include "tests/support/feeds.hpp"
 #include "tests/support/quadratic.hpp"
 #include "tests/support/ranks.hpp"
 #include "tests/support/timed_model.hpp"
@@ -198,6 +199,29 @@ TEST_CASE("simulated trainer: the weights are those of ranks as threads, to the 
   same(sgd{}, rings);
   same(sgd{}, [](auto comm) { return halving_doubling{comm}; });
   same(local_steps{sgd{}, 2}, [](auto comm) { return gossip{comm, topologies::ring{}}; });
+}
+
+namespace {
+
+struct slow_model : quadratic<fp32> {
+  simulated comm;
+  template <class Ready>
+  void backward(const packed_parameters& w, span_on<float, cpu> g, write_mode mode, Ready&& ready,
+                cpu::stream s) {
+    comm.compute(1.5);
+    quadratic<fp32>::backward(w, g, mode, ready, s);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("simulated trainer: fit reports seconds of virtual time") {
+  simulated::launch(2, [](simulated comm) {
+    slow_model model{{}, comm};
+    trainer run{model, sgd{}, constant{.learning_rate = 0.1}, ring{comm}};
+    toy_loader feed{.rank_count = 2};
+    CHECK(std::abs(run.fit(feed, 2).seconds - 20 * 1.5) <= 20 * 1e-15 * 30);  // messages take none
+  });
 }
 
 namespace {

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include <cordee/comm/collectives.hpp>
-#include <cordee/core/clock.hpp>
 #include <cordee/core/math.hpp>
 #include <cordee/core/trace.hpp>
 #include <cordee/schedule/schedule.hpp>
@@ -169,7 +168,6 @@ template <class F>
 // Cold: a step takes milliseconds, so the code between two of them is compiled for size.
 template <class Run, class F, class... Callbacks>
 [[gnu::cold]] run_summary fit(Run& run, F& feed, double epochs, Callbacks&... callbacks) {
-  using clock = std::chrono::steady_clock;
   using S = std::remove_cvref_t<decltype(run.schedule())>;
   constexpr bool adaptive = schedule::AdaptiveSchedule<S>;
   constexpr bool reduces = sizeof...(callbacks) > 0 || adaptive;  // every step over all ranks
@@ -199,8 +197,8 @@ template <class Run, class F, class... Callbacks>
     }
   (call_begin_on_all_ranks(callbacks, run, feed.epoch(first)), ...);
 
-  const auto start = clock::now();
-  const auto elapsed = [&] { return std::chrono::duration<double>(clock::now() - start).count(); };
+  const double start = comm::seconds_now(run.comm());
+  const auto elapsed = [&] { return comm::seconds_now(run.comm()) - start; };
   run_summary summary;
   upload<typename Run::device> uploaded(run.model().get_device());
   std::span<const batch<typename Run::device>> next_batches;

@@ -54,10 +54,13 @@ TEST_CASE("simulated: rounds and reductions of a task count for what precedes an
       [&](simulated comm) {
         exchange(comm);
         reduce(comm);
-        const auto task = comm.start_task([&] { exchange(comm.duplicate(1)); });
+        const auto task = comm.start_task([&] {
+          exchange(comm.duplicate(1));
+          CHECK(comm.now() == 2 + 4 + 2);
+        });
         reduce(comm);
         task.join();
-        CHECK(comm.now() == 2 + 4 + 4);  // the message takes 2 from 6 on, the reduction 4
+        CHECK(comm.now() == 2 + 4 + 4);
         exchange(comm);
       },
       o);
@@ -91,6 +94,23 @@ TEST_CASE("simulated: fibers of a rank use its ports in the order of time, not i
         }) == std::vector{12.0, 6.0, 12.0});
   CHECK(sent == 12);
   CHECK(received == 6);
+}
+
+TEST_CASE("simulated: of messages to two fibers the one that was sent first arrives first") {
+  double first = 0;
+  CHECK(ends(3, [&](auto comm) {
+          if (comm.rank() < 2) {
+            comm.compute(comm.rank() == 0 ? 10 : 4);
+            return send(comm.duplicate(comm.rank()), 2);
+          }
+          const auto task = comm.start_task([&] {
+            receive(comm.duplicate(1), 1);
+            first = comm.now();
+          });
+          receive(comm, 0);
+          task.join();
+        }) == std::vector{12.0, 6.0, 12.0});
+  CHECK(first == 6);
 }
 
 TEST_CASE("simulated: that no rank can go on is an error which names the ranks") {
