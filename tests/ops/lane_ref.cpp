@@ -36,6 +36,14 @@ TEST_CASE_TEMPLATE("lane_ref: clamped numbers have finite sums, NaN stays NaN", 
   CHECK(std::isfinite(largest + largest));
 }
 
+TEST_CASE_TEMPLATE("lane_ref: numbers that are at least a bound, which NaN becomes", Real, float,
+                   double) {
+  using at = lane_ref<Real, 1>;
+  CHECK(at::at_least(3, 2) == 3);
+  CHECK(at::at_least(-3, 2) == 2);
+  CHECK(at::at_least(std::numeric_limits<Real>::quiet_NaN(), 2) == 2);
+}
+
 TEST_CASE_TEMPLATE("lane_ref: planes of 16 bits are widened, and rounded once", N, half, bfloat) {
   const lane_ref<float, 1> at{1};
   N plane[]{N{}, N::nearest(1.5f), N{}};
