@@ -23,12 +23,14 @@ using support::random_plane, support::segment_named;
 
 namespace {
 
+constexpr normalization pixels{};
+
 template <class N>
 struct built {
   std::vector<float> plane;
   layer_list list = list_layers(static_cast<const N*>(nullptr));
   program_builder builder{list, plane};
-  integer_program program = builder.build(N::input, {});
+  integer_program program = builder.build(N::input, pixels);
 
   explicit built(const std::vector<float>& weights) : plane(weights) {}
   explicit built(std::uint64_t seed) : built(random_plane<N>(seed)) {}

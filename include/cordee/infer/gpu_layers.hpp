@@ -157,7 +157,7 @@ struct integer_subsample_op {
   CORDEE_DEVICE void operator()(std::size_t i) const {
     const auto at = out.position_of(static_cast<int>(i));
     const int c = p.source(at.channel);
-    const bool present = at.channel < p.out.channels && c >= 0 && c < p.in.channels;
+    const bool present = c >= 0 && c < p.in.channels;
     y[i] = present ? x[in.offset({at.sample, at.row * p.stride, at.column * p.stride, c})] : A{0};
   }
 };
