@@ -144,6 +144,8 @@ TEST_CASE("packed_convolution: residuals and sums with any factor, in 32 bits an
     auto c = random_convolution<std::int32_t>({{16, 4, 5}, 16}, 6);
     c.residual_factor = fixed_point::from_real(factor);
     CHECK(equals_definition<std::uint8_t, std::int32_t>(c, true));
+    c.residual_factor = {1 << 30, 31};
+    CHECK(equals_definition<std::uint8_t, std::int32_t>(c, true));
     c = random_convolution<std::int32_t>({{16, 4, 5}, 16}, 6);
     c.factors[3] = fixed_point::from_real(factor * 0x1p7);
     c.bias[3] = 1;

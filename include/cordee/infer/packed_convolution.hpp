@@ -63,7 +63,7 @@ class packed_convolution {
       : layer_(&c),
         kernel_(c.problem),
         weights_(kernel_.packed_size()),
-        rescale_residual_(c.residual_factor) {
+        rescale_residual_(c.residual_factor.shift < 31 ? c.residual_factor : ops::fixed_point{}) {
     kernel_.pack(c.weights.data(), weights_.data());
     const std::size_t filters = c.bias.size(), each = c.weights.size() / filters;
     initial_.resize((filters + V - 1) / V * V);

@@ -75,10 +75,16 @@ class rescaling {
       std::int32_t multiplier = factors[v].multiplier;
       before_[v] = left;
       for (; before_[v] > 0 && multiplier < 1 << 30; --before_[v]) multiplier *= 2;
-      (v % 2 == 0 ? multiplier_ : odd_multiplier_)[v / 2 * 2] = multiplier;
       after_[v] = total + left - 32;
-      (v % 2 == 0 ? even_rounding_ : odd_rounding_)[v / 2] =
-          ((std::int64_t{1} << (total - 1)) + (addends.empty() ? 0 : addends[v])) << left;
+      const std::int64_t half = std::int64_t{1} << (total - 1),
+                         rounding = (half + (addends.empty() ? 0 : addends[v])) << left;
+      if (v % 2 == 0) {
+        multiplier_[v] = multiplier;
+        even_rounding_[v / 2] = rounding;
+      } else {
+        odd_multiplier_[v - 1] = multiplier;
+        odd_rounding_[v / 2] = rounding;
+      }
     }
   }
   [[gnu::always_inline]] lanes32<V> operator()(lanes32<V> x) const {
