@@ -15,7 +15,6 @@
 #include <vector>
 
 #include <cordee/infer/integer_layers.hpp>
-#include <cordee/ops/engines/tensor_core/epilogue.hpp>
 #include <cordee/ops/gpu/vec_16b.hpp>
 #include <cordee/ops/requantize.hpp>
 
@@ -76,26 +75,15 @@ struct output_form {
 template <Activation Out>
 struct requantize_epilogue {
   static constexpr int width = 4;
-  struct thread_state {
-    filter_rescaling rescale[4];
-  };
   const filter_rescaling* filters;  // (K')
   output_form form;
   Out* y;
 
-  CORDEE_DEVICE void begin(std::size_t /*offset*/, int filter, const std::int32_t* /*sums*/,
-                           thread_state& state) const {
-    for (int i = 0; i < 4; ++i) state.rescale[i] = filters[filter + i];
-  }
-  CORDEE_DEVICE void store(std::size_t offset, int /*filter*/, const std::int32_t* sums,
-                           const thread_state& state) const {
+  CORDEE_DEVICE void store(std::size_t offset, int filter, const std::int32_t* sums) const {
     std::int64_t v[4];
-    for (int i = 0; i < 4; ++i) v[i] = state.rescale[i](sums[i]);
+    for (int i = 0; i < 4; ++i) v[i] = filters[filter + i](sums[i]);
     form.store(v, offset, y);
   }
-  template <class Tile, class Block>
-  CORDEE_DEVICE void finish(Block& /*b*/, const thread_state& /*state*/, std::byte* /*memory*/,
-                            const ops::output_tile& /*tile*/) const {}
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::infer
