@@ -42,16 +42,16 @@ TEST_CASE("critical_batch::fit: the golden fit of runs beside a hyperbola") {
 }
 
 TEST_CASE("critical_batch::fit refuses runs that have no critical batch") {
-  CHECK_THROWS_AS(critical_batch::fit({}), usage_error);
+  CHECK_THROWS_AS((void)critical_batch::fit({}), usage_error);
   const std::vector<critical_batch::run> one{{32, 5100}};
-  CHECK_THROWS_AS(critical_batch::fit(one), usage_error);
+  CHECK_THROWS_AS((void)critical_batch::fit(one), usage_error);
   const std::vector<critical_batch::run> same{{32, 5100}, {32, 5000}, {32, 4900}};
-  CHECK_THROWS_AS(critical_batch::fit(same), usage_error);
+  CHECK_THROWS_AS((void)critical_batch::fit(same), usage_error);
   const std::vector<critical_batch::run> none{{32, 0}, {64, 100}};
-  CHECK_THROWS_AS(critical_batch::fit(none), usage_error);
+  CHECK_THROWS_AS((void)critical_batch::fit(none), usage_error);
   const std::vector<critical_batch::run> rising{{32, 100}, {64, 200}};
-  CHECK_THROWS_AS(critical_batch::fit(rising), error);
+  CHECK_THROWS_AS((void)critical_batch::fit(rising), error);
   const std::vector<critical_batch::run> superlinear{{32, 1000}, {64, 400}};
-  CHECK_THROWS_WITH_AS(critical_batch::fit(superlinear), doctest::Contains("no critical batch"),
-                       error);
+  CHECK_THROWS_WITH_AS((void)critical_batch::fit(superlinear),
+                       doctest::Contains("no critical batch"), error);
 }
