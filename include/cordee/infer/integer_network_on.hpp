@@ -28,7 +28,7 @@ class integer_network_on {
 
  public:
   /// Blocks the host until the weights are on the device. Throws error that names a layer without a
-  /// form on tensor cores: one with a window beyond 15 x 15.
+  /// form on a GPU: a window beyond 15 x 15, a classifier whose input is not one pixel.
   integer_network_on(const integer_network& network, const D& device, typename D::stream s)
       : image_(network.image()),
         classes_(network.classes()),
