@@ -73,6 +73,7 @@ void measure(const options& o) {
   const batch<cpu> images{
       {pixels.data(), pixels.size()}, {labels.data(), n}, o.images, o.images, 1, {}};
 
+  const cpu::worker_limit one_thread(1);
   measured<Net> net;
   trainer run{net, lars{.momentum = 0.9}, [](double) { return 1e-4; }, solo{}};
   constexpr double never = std::numeric_limits<double>::infinity();
