@@ -38,10 +38,13 @@ TEST_CASE("packed_classifier: of any number of features and classes it equals it
       c.weights.back() = -largest_weight;
       c.bias = drawn<std::int64_t>(classes, 32, 5);
       c.bias.back() = std::int64_t{1} << 33;
-      c.shift = features >= 2048 ? 23 : 7;
       for (std::size_t k = 0; k < classes; ++k)
         c.factors.push_back(fixed_point::from_real(0.01 * static_cast<double>(1 + k)));
       const int bits = features >= 2048 ? 32 : 24;
+      // The least shift with which every sum fits 31 bits, as a file's must.
+      const std::int64_t bound =
+          ((static_cast<std::int64_t>(features) * largest_weight) << (bits - 1)) + c.bias.back();
+      while (bound >> c.shift > std::int64_t{1} << 30) ++c.shift;
       constexpr std::size_t samples = 3;
       const packed_classifier<V> packed(c);
       const auto x = drawn<std::int32_t>(samples * features, bits, 6);
