@@ -200,6 +200,23 @@ TEST_CASE("zeromq_acceptor: a message of several parts is one empty frame") {
   CHECK(f.received == std::vector<std::string>{"1:", "1:whole"});
 }
 
+TEST_CASE("zeromq_acceptor: a hello counts that is received before its connection is noted") {
+  fixture f;
+  const std::string printed = printed_by([&] {
+    {
+      const dealer one(f.context, f.endpoint());
+      one.send(zeromq_hello{1, "the run's secret"}.serialize());
+      const auto joined = [&] {
+        f.acceptor.receive([](int, zeromq_message) {});
+        return f.acceptor.not_joined() == "rank 0, rank 2";
+      };
+      CHECK(poll_until(joined, 20s, 1ms));
+    }
+    CHECK(f.polled_until([&] { return f.acceptor.disconnected_ranks() == std::vector{1}; }));
+  });
+  CHECK(printed == "");
+}
+
 TEST_CASE("zeromq_acceptor: the rank of a connection that closes is known") {
   fixture f;
   {

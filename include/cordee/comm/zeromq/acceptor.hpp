@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -104,7 +105,7 @@ class zeromq_acceptor {
       if (!monitor_.try_receive(endpoint)) continue;
       const int d = static_cast<int>(descriptor);
       if (what == ZMQ_EVENT_ACCEPTED) {
-        accepted_[d] = address_of(d);
+        if (early_.erase(d) == 0) accepted_[d] = address_of(d);
         continue;
       }
       for (std::size_t rank = 0; rank < descriptors_.size(); ++rank)
@@ -142,7 +143,7 @@ class zeromq_acceptor {
   [[gnu::cold]] int admit(zeromq_message first) {
     const int descriptor = first.descriptor();
     const std::string address = address_of(descriptor);
-    accepted_.erase(descriptor);
+    if (accepted_.erase(descriptor) == 0) early_.insert(descriptor);
     const auto hello = zeromq_hello::parse(first.text());
     std::string why;
     if (!hello)
@@ -169,6 +170,7 @@ class zeromq_acceptor {
   std::vector<int> descriptors_;            // by rank, -1 before its hello
   std::map<std::string, int> connections_;  // ranks, or unknown, by libzmq's routing id
   std::map<int, std::string> accepted_;     // addresses without a hello, by descriptor
+  std::set<int> early_;  // descriptors whose first message was received before watch() noted them
   std::vector<int> disconnected_ranks_;
   zeromq_socket socket_, monitor_;
   std::string address_;
