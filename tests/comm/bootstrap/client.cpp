@@ -1,8 +1,10 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
+#include <memory>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -28,6 +30,28 @@ TEST_CASE("bootstrap_client: join tries every host name") {
   CHECK_FALSE(
       bootstrap_client::join({"no.such.name.invalid", "127.0.0.1"}, server.port(), {0, 1}, "key")
           .is_closed());
+}
+
+TEST_CASE("bootstrap_client: a rank that has died is not waited for, and has not left") {
+  for (const int ranks : {2, 3, 5}) {
+    CAPTURE(ranks);
+    const bootstrap_server server(ranks, 0, "key", 10s);
+    std::vector<std::unique_ptr<bootstrap_client>> clients;
+    for (int rank = 0; rank < ranks; ++rank)
+      clients.push_back(std::make_unique<bootstrap_client>(
+          detail::comm::rank_assignment{rank, ranks},
+          bootstrap_client::join({"127.0.0.1"}, server.port(), {rank, ranks}, "key")));
+    clients[1].reset();
+    bootstrap_client& last = ranks == 2 ? *clients.front() : *clients.back();
+    for (std::size_t rank = 2; rank < clients.size(); ++rank) clients[rank]->leave();
+    const auto others_have_left = [&] {
+      last.poll();
+      return last.remaining() == "rank 0";  // which is stuck
+    };
+    CHECK(detail::comm::poll_until(others_have_left, 20s, 1ms));
+    CHECK_FALSE(last.has_left(1));
+    CHECK(last.first_failure.failed_rank() == 1);
+  }
 }
 
 TEST_CASE("bootstrap_client: malformed messages about a rank that leaves do no harm") {

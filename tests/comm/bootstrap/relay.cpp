@@ -60,6 +60,22 @@ TEST_CASE("bootstrap_relay: a death that a send finds first is reported as one, 
   CHECK(count(received, frame::failed, 1) == 1);
 }
 
+TEST_CASE("bootstrap_relay: a rank that is not connected is sent as lost, not as left") {
+  bootstrap_relay relay(5, "secret", 5s);
+  tcp_connection a = join(relay, 0, 5), b = join(relay, 1, 5), c = join(relay, 2, 5),
+                 d = join(relay, 3, 5);  // rank 4 never joins
+  d.send({frame::left, 3, ""});
+  relay.receive(start);
+  b.close();
+  relay.receive(start);
+  const auto received = frames(c);
+  for (const int rank : {0, 1, 2, 3, 4}) {
+    CAPTURE(rank);
+    CHECK(count(received, frame::left, rank) == (rank == 3 ? 1u : 0u));
+    CHECK(count(received, frame::lost, rank) == (rank == 1 || rank == 4 ? 1u : 0u));
+  }
+}
+
 TEST_CASE("bootstrap_relay: a rank's last message counts, also where a send to it fails first") {
   bootstrap_relay relay(3, "secret", 5s);
   tcp_connection a = join(relay, 0, 3), b = join(relay, 1, 3), c = join(relay, 2, 3);

@@ -24,7 +24,8 @@ class bootstrap_client {
       : first_failure(self.size),
         self_(std::move(self)),
         server_(std::move(server)),
-        left_(static_cast<std::size_t>(self_.size)) {}
+        left_(static_cast<std::size_t>(self_.size)),
+        lost_(left_) {}
 
   /// A connection to the server at one of these hosts that has acknowledged this rank; a closed one
   /// if none has within two seconds each. Throws what a server answers instead.
@@ -96,6 +97,8 @@ class bootstrap_client {
         gathered_ = std::move(f->payload);
       else if (f->kind == frame::left)
         note_left(*f);
+      else if (f->kind == frame::lost)
+        note(lost_, f->rank);
       else
         first_failure.record(f->rank, f->payload, f->kind == frame::stalled);
     }
@@ -107,21 +110,24 @@ class bootstrap_client {
     const std::scoped_lock lock(mutex_);
     return left_[static_cast<std::size_t>(rank)];
   }
-  /// "rank 1, rank 3": the ranks that have not left; empty if all have, or the server has ended.
+  /// "rank 1, rank 3": the ranks that are connected and have not left; empty if there are none, or
+  /// the server has ended.
   [[nodiscard, gnu::cold]] std::string remaining() const {
     const std::scoped_lock lock(mutex_);
     std::string ranks;
     for (std::size_t rank = 0; rank < left_.size() && !server_.is_closed(); ++rank)
-      if (!left_[rank]) ranks += concat(ranks.empty() ? "rank " : ", rank ", rank);
+      if (!left_[rank] && !lost_[rank]) ranks += concat(ranks.empty() ? "rank " : ", rank ", rank);
     return ranks;
   }
 
   failure first_failure;
 
  private:
+  void note(std::vector<char>& of_rank, int rank) const {
+    if (rank >= 0 && rank < self_.size) of_rank[static_cast<std::size_t>(rank)] = true;
+  }
   void note_left(const frame& f) {
-    if (f.rank < 0 || f.rank >= self_.size) return;
-    left_[static_cast<std::size_t>(f.rank)] = true;
+    note(left_, f.rank);
     first_failure.merge_report(f.rank, f.payload);
   }
   [[nodiscard]] std::vector<std::string> split(const std::string& payload) const {
@@ -140,7 +146,7 @@ class bootstrap_client {
   const rank_assignment self_;
   mutable std::mutex mutex_;
   tcp_connection server_;
-  std::vector<char> left_;  // by rank
+  std::vector<char> left_, lost_;  // by rank
   std::string gathered_;
 };
 

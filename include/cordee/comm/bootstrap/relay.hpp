@@ -78,14 +78,14 @@ class bootstrap_relay {
   /// Closes the connections without the secret.
   void drop_pending() { pending_.clear(); }
 
-  /// Sends the cause to all ranks, also to those that join later. A rank that is not connected
-  /// cannot leave: counts it as left, so that no rank waits for that.
+  /// Sends the cause to all ranks, also to those that join later, and which ranks are not connected:
+  /// none waits for these to leave.
   void fail(const frame& why) {
     if (!failure_) failure_ = why;
     send_to_all(why);
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
       if (ranks_[rank].connection.is_closed())
-        send_to_all({frame::left, static_cast<int>(rank), ""});
+        send_to_all({frame::lost, static_cast<int>(rank), ""});
   }
   /// "rank 1, rank 3"; empty if all have joined.
   [[nodiscard]] std::string not_joined() const {

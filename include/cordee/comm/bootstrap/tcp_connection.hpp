@@ -28,7 +28,8 @@
 namespace cordee::inline CORDEE_ABI::detail::comm {
 
 struct frame {
-  enum type : std::int32_t { hello, ack, allgather, allgathered, failed, stalled, left } kind;
+  /// left: a rank has left the run. lost: one is not connected, so it never will.
+  enum type : std::int32_t { hello, ack, allgather, allgathered, failed, stalled, left, lost } kind;
   std::int32_t rank;
   std::string payload;
 };
