@@ -6,7 +6,10 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <cstdio>
+#include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -22,9 +25,11 @@
 #include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/schedule/constant.hpp>
+#include <cordee/train/chrome_trace.hpp>
 #include <cordee/train/trainer.hpp>
 
 #include "tests/support/feeds.hpp"
+#include "tests/support/folder.hpp"
 #include "tests/support/quadratic.hpp"
 #include "tests/support/ranks.hpp"
 #include "tests/support/timed_model.hpp"
@@ -120,6 +125,21 @@ TEST_CASE(
     CHECK(std::abs(s.seconds - (profile.total() + last)) <= 1e-9 * s.seconds);
     CHECK(std::abs(s.exposed - last) <= 1e-9 * s.seconds);
   }
+}
+
+TEST_CASE("simulated trainer: couriers take one fiber of each rank, however many steps there are") {
+  const step_profile profile = timed_profile();
+  for (const int steps : {1, 100})
+    CHECK(simulated::launch(
+              4,
+              [&](simulated comm) {
+                timed_model model{comm, &profile};
+                trainer run{model, sgd{}, constant{.learning_rate = 0.1}, ring{comm},
+                            bucket_per_layer()};
+                for (int step = 0; step < steps; ++step) take_one_step(run);
+              },
+              ideal)
+              .fibers == 8);
 }
 
 TEST_CASE("simulated trainer: what backward sends shares the rank's port with the courier") {
@@ -224,6 +244,49 @@ TEST_CASE("simulated trainer: fit reports seconds of virtual time") {
   });
 }
 
+TEST_CASE("simulated trainer: a timeline has each rank's events, at virtual times") {
+  const folder here;
+  const std::string file = here.file("trace.json");
+  simulated::launch(
+      3,
+      [&](simulated comm) {
+        slow_model model{{}, comm};
+        trainer run{model, sgd{}, constant{.learning_rate = 0.1}, ring{comm}};
+        toy_loader feed{.rank_count = 3};
+        comm.compute(comm.rank());
+        run.fit(feed, 1, chrome_trace{.path = file, .steps = 4});
+      },
+      ideal);
+  std::array<int, 3> backwards{}, exchanges{};
+  std::array<double, 3> ends{};
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) {
+    int pid = 0, tid = 0;
+    double begin = 0, duration = 0;  // microseconds
+    char name[16] = "";
+    if (std::sscanf(
+            line.c_str(),
+            "{\"ph\": \"X\", \"pid\": %d, \"tid\": %d, \"ts\": %lf, \"dur\": %lf, \"name\": "
+            "\"%15[a-z]",
+            &pid, &tid, &begin, &duration, name) != 5)
+      continue;
+    const auto rank = static_cast<std::size_t>(pid);
+    if (name == std::string("backward")) {
+      CHECK(duration == 1.5e6);
+      ends[rank] = begin + duration;
+      ++backwards[rank];
+    }
+    if (name == std::string("exchange")) {
+      CHECK(tid == 1);
+      CHECK(duration >= 4 * 0.25e6);
+      CHECK(begin >= 1.5e6 * ++exchanges[rank]);
+    }
+  }
+  CHECK(backwards == std::array{4, 4, 4});
+  CHECK(exchanges == std::array{4, 4, 4});
+  CHECK(ends[0] >= 2e6 + 4 * 2.5e6 - 1e6);  // behind rank 2, four steps with their exchanges
+}
+
 namespace {
 
 /// Takes two seconds for a bucket; records when it begins.
@@ -276,4 +339,41 @@ TEST_CASE("simulated courier: a bucket begins when it is posted and the one befo
     CHECK(begun.back() == 12);
     CHECK(comm.now() == 14);
   });
+}
+
+namespace {
+
+/// Throws no std::exception for its first bucket.
+struct throwing_reducer : slow_reducer {
+  bool* thrown;
+
+  template <class Real, class D>
+  void mix(bucket_view<Real, D, 0>, const step_info&, typename D::stream) const {
+    if (!std::exchange(*thrown, true)) throw 1;
+    std::array<double, 1> sum{1};
+    allreduce_host(comm, sum, reduce_op::sum);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("simulated courier: after an exception of any type the next step is served, and fails") {
+  std::array<std::string, 2> next;
+  CHECK(contains(error_message([&] {
+                   simulated::launch(2, [&](simulated comm) {
+                     bool thrown = false;
+                     const throwing_reducer reducer{{comm, nullptr}, &thrown};
+                     detail::train::courier<throwing_reducer, float, phantom> c(reducer,
+                                                                                comm.device(), 4);
+                     const bucket b{};
+                     const auto step = [&] {
+                       c.post({{&b, {nullptr, 64}, {}, {}}, step_info{}}, {});
+                       c.finish();
+                     };
+                     CHECK_THROWS_AS(step(), int);
+                     next[static_cast<std::size_t>(comm.rank())] = error_message(step);
+                   });
+                 }),
+                 "not a std::exception"));
+  for (const std::string& text : next) CHECK(contains(text, "aborted"));
 }

@@ -93,7 +93,7 @@ class simulated {
     world_->concurrently(rank_, f, g);
   }
 
-  /// A fiber of this rank, if it is joinable; join() blocks until that has ended.
+  /// A fiber of this rank, if it is joinable; join(), once, blocks until that has ended.
   class task {
    public:
     task() = default;

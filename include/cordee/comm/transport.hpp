@@ -153,7 +153,7 @@ concept AnySource = requires(const T t, std::span<const int> expected) {
 };
 
 /// start_task(f) runs f() beside the caller, on this rank; join() of what it returns, a T::task,
-/// blocks until f has ended. Of other communicators a thread does.
+/// once, blocks until f has ended. Of other communicators a thread does.
 template <class T>
 concept StartsTasks = requires(const T t, void (*f)()) {
   { t.start_task(f) } -> std::same_as<typename T::task>;

@@ -7,8 +7,8 @@
 //   compute    step: input, forward, backward, wait for exchange, update; validation
 //   exchange   the exchange of each bucket, with its number
 //
-// Times are of the host. Work of a GPU is seen by its launches alone: device/cuda_nvtx.hpp is for
-// its profiler.
+// Times are of the host, over simulated ranks virtual. Work of a GPU is seen by its launches alone:
+// device/cuda_nvtx.hpp is for its profiler.
 #pragma once
 
 #include <algorithm>
@@ -16,6 +16,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <functional>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -40,7 +42,8 @@ class trace_recorder : public core::trace_sink {
  public:
   struct event {
     const char* name;
-    std::int64_t index, begin, end;  // nanoseconds since start()
+    std::int64_t index;
+    double begin, end;  // seconds
     core::trace_track track;
   };
 
@@ -54,19 +57,24 @@ class trace_recorder : public core::trace_sink {
     };
   }
 
-  /// Forgets all events; time is 0 now.
-  void start() {
+  /// Forgets all events; time is 0 now, virtual time where the run began.
+  template <class Communicator>
+  void start(const Communicator& comm) {
+    (void)take();
     const std::scoped_lock lock(mutex_);
-    events_.clear();
-    for (auto& open : open_) open.clear();
-    start_ = clock::now();
+    if constexpr (comm::HasVirtualTime<Communicator>)
+      now_ = [comm] { return comm.now(); };
+    else
+      now_ = [start = clock::now()] {
+        return std::chrono::duration<double>(clock::now() - start).count();
+      };
   }
-  /// The events that have ended, in the order of their beginnings.
+  /// The events that have ended, in the order of their beginnings; forgets all.
   [[nodiscard]] std::vector<event> take() {
     const std::scoped_lock lock(mutex_);
-    std::vector<event> out;
-    for (const event& e : events_)
-      if (e.end >= 0) out.push_back(e);
+    for (auto& open : open_) open.clear();
+    std::vector<event> out = std::exchange(events_, {});
+    std::erase_if(out, [](const event& e) { return e.end < 0; });
     return out;
   }
 
@@ -76,21 +84,18 @@ class trace_recorder : public core::trace_sink {
   void open(core::trace_track track, const char* name, std::int64_t index) {
     const std::scoped_lock lock(mutex_);
     open_[static_cast<std::size_t>(track)].push_back(events_.size());
-    events_.push_back({name, index, now(), -1, track});
+    events_.push_back({name, index, now_(), -1, track});
   }
   void close(core::trace_track track) {
     const std::scoped_lock lock(mutex_);
     auto& open = open_[static_cast<std::size_t>(track)];
     if (open.empty()) return;  // begun before start()
-    events_[open.back()].end = now();
+    events_[open.back()].end = now_();
     open.pop_back();
-  }
-  [[nodiscard]] std::int64_t now() const {
-    return std::chrono::nanoseconds(clock::now() - start_).count();
   }
 
   std::mutex mutex_;
-  clock::time_point start_;
+  std::function<double()> now_;
   std::vector<event> events_;
   std::array<std::vector<std::size_t>, 2> open_;  // indices of events, by track
 };
@@ -107,8 +112,8 @@ class trace_recorder : public core::trace_sink {
                     metadata_event("thread_name", 1, "exchange");
   for (const trace_recorder::event& e : events) {
     char times[80];  // in microseconds
-    std::snprintf(times, sizeof times, ", \"ts\": %.3f, \"dur\": %.3f",
-                  static_cast<double>(e.begin) / 1000, static_cast<double>(e.end - e.begin) / 1000);
+    std::snprintf(times, sizeof times, ", \"ts\": %.3f, \"dur\": %.3f", e.begin * 1e6,
+                  (e.end - e.begin) * 1e6);
     out += concat("{\"ph\": \"X\", \"pid\": ", rank,
                   ", \"tid\": ", e.track == core::trace_track::exchange ? 1 : 0, times,
                   ", \"name\": \"", e.name, "\", \"args\": {");
@@ -150,8 +155,8 @@ std::vector<std::string> gather_texts(const Communicator& comm, std::string text
 }  // namespace detail::train
 
 /// Records `steps` updates of a fit on every rank, after the first `skip` ones; then rank 0 writes
-/// `path`. Times count from when all ranks have come to the beginning of the fit. A resumed run,
-/// and a further fit, write a file of their own: trace.step-1200.json beside trace.json. One object
+/// `path`. Times count from when all ranks have come to the beginning of the fit, virtual ones from
+/// the beginning of the run. A resumed run, and a further fit, write a file of their own: trace.step-1200.json beside trace.json. One object
 /// in a fit, of each rank. Throws error before the first step if the file cannot be written.
 ///
 ///   run.fit(feed, 90, validation{held_out}, chrome_trace{"trace.json"});
@@ -160,8 +165,11 @@ struct chrome_trace {
   std::int64_t steps = 100, skip = 0;
   std::optional<detail::train::step_log> log{};  // on rank 0
   std::int64_t done = -1;                        // updates of the fit; -1: the file is written
+  detail::train::trace_recorder* recorder = nullptr;
 
-  ~chrome_trace() { detail::core::remove_trace_sink(recorder()); }
+  ~chrome_trace() {
+    if (recorder != nullptr) detail::core::remove_trace_sink(*recorder);
+  }
 
   template <class Run>
   void begin_on_all_ranks(Run& run, double) {
@@ -175,15 +183,16 @@ struct chrome_trace {
     }
     std::array<double, 1> barrier{};
     allreduce_host(run.comm(), barrier, reduce_op::sum);
-    recorder().start();
+    recorder = &recorder_of(detail::comm::world_rank(run.comm(), run.comm().rank()));
+    recorder->start(run.comm());
     done = 0;
-    if (skip == 0) detail::core::add_trace_sink(recorder());
+    if (skip == 0) detail::core::add_trace_sink(*recorder);
   }
   template <class Run>
   bool step_on_all_ranks(Run& run, double) {
     if (done < 0) return false;
     ++done;
-    if (done == skip) detail::core::add_trace_sink(recorder());
+    if (done == skip) detail::core::add_trace_sink(*recorder);
     if (done == skip + steps) write(run);
     return false;
   }
@@ -194,9 +203,9 @@ struct chrome_trace {
 
  private:
   // It must outlive the exchanges that report to it, and these the fit if that throws.
-  static detail::train::trace_recorder& recorder() {
-    thread_local detail::train::trace_recorder of_rank;
-    return of_rank;
+  static detail::train::trace_recorder& recorder_of(int rank) {
+    thread_local std::map<int, detail::train::trace_recorder> of_ranks;  // simulated ones share it
+    return of_ranks[rank];
   }
   [[nodiscard]] std::string path_at(std::int64_t step) const {
     if (step == 0) return path;
@@ -206,10 +215,10 @@ struct chrome_trace {
   }
   template <class Run>
   void write(Run& run) {
-    detail::core::remove_trace_sink(recorder());
+    detail::core::remove_trace_sink(*recorder);
     done = -1;
     const auto texts = detail::train::gather_texts(
-        run.comm(), detail::train::trace_lines(recorder().take(), run.comm().rank()));
+        run.comm(), detail::train::trace_lines(recorder->take(), run.comm().rank()));
     if (run.comm().rank() != 0) return;
     for (std::size_t k = 0; k + 1 < texts.size(); ++k) log->put(texts[k].c_str());
     log->put(texts.back().substr(0, texts.back().size() - 2).c_str());  // without the last comma

@@ -103,7 +103,10 @@ class courier {
   /// Blocks until every posted bucket is mixed; throws what a mix has thrown.
   void finish(stream = stream{}) {
     if constexpr (virtual_time) {
-      if (thread_.joinable()) thread_.join();
+      if (thread_.joinable()) {
+        thread_.join();  // from which this fiber may be unwound, and the destructor then joins
+        thread_ = {};
+      }
       queued_ = taken_ = 0;
       if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
     } else if constexpr (beside) {
@@ -169,7 +172,7 @@ class courier {
   // Unless a task serves that has not ended; its clock begins no earlier than the last one's ended.
   void start_task() {
     if (std::exchange(serving_, true)) return;
-    thread_ = reducer_.comm.start_task([this, before = thread_] {
+    thread_ = reducer_.comm.start_task([this, before = std::exchange(thread_, {})] {
       if (before.joinable()) before.join();
       serve();
       serving_ = false;
@@ -229,6 +232,7 @@ class courier {
       comm::abort(reducer_.comm, "the reducer threw something that is not a std::exception");
       if constexpr (virtual_time) {  // a fiber may be unwound, which nothing catches for good
         failure_ = std::current_exception();
+        mixing_ = serving_ = false;
         throw;
       }
       return std::current_exception();

@@ -77,3 +77,30 @@ TEST_CASE("fibers: one that is unwound may unwind another, each once") {
   }
   CHECK(order == "accabb");
 }
+
+TEST_CASE("fibers: a number that was released is the next one's, without what was its fiber's") {
+  std::string order;
+  fibers all(1u << 16);
+  const auto sinks = [&] {
+    if (cordee::detail::core::trace_sinks != nullptr) order += "another's sinks";
+  };
+  cordee::detail::core::trace_sink sink;
+  all.start([&] {
+    const std::size_t other = all.start([&] {
+      cordee::detail::core::add_trace_sink(sink);
+      order += 'b';
+    });
+    order += 'a';
+    all.yield();
+    all.release(other);
+    CHECK(other == 1);
+    CHECK(all.start([&] {
+      sinks();
+      order += 'd';
+    }) == other);
+    CHECK(all.start([&] { order += 'e'; }) == 2);
+    order += 'c';
+  });
+  all.run();
+  CHECK(order == "abcde");
+}

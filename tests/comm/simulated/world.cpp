@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <cstdint>
 #include <stdexcept>
 
 #include <doctest/doctest.h>
@@ -66,6 +67,29 @@ TEST_CASE("simulated: rounds and reductions of a task count for what precedes an
       o);
   CHECK(s.rounds == 3);
   CHECK(s.path.seconds == 12);
+}
+
+TEST_CASE("simulated: fibers that have ended and were joined leave no state behind") {
+  for (const int tasks : {1, 100}) {
+    const simulation s = simulated::launch(
+        3,
+        [&](simulated comm) {
+          for (int k = 0; k < tasks; ++k) {
+            const double begin = comm.now();
+            const auto task = comm.start_task([&] {
+              CHECK(comm.now() == begin);
+              comm.rank() == 0 ? send(comm, 1) : comm.rank() == 1 ? receive(comm, 0) : void();
+            });
+            comm.compute(comm.rank() == 2 ? 1 : 0);
+            task.join();
+            comm.concurrently([&] { comm.compute(0.5); }, [&] { comm.compute(0.25); });
+          }
+        },
+        slow);
+    CHECK(s.fibers == 6);
+    CHECK(s.path.seconds == 2.5 * tasks);
+    CHECK(s.rounds == static_cast<std::uint64_t>(tasks));
+  }
 }
 
 TEST_CASE("simulated: fibers of a rank use its ports in the order of time, not in that of calls") {

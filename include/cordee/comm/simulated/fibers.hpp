@@ -11,6 +11,7 @@
 #include <deque>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include <boost/context/fiber.hpp>
 #include <boost/context/protected_fixedsize_stack.hpp>
@@ -51,24 +52,29 @@ class fibers {
  public:
   explicit fibers(std::size_t stack_bytes) : stack_(stack_bytes) {}
 
-  /// Effects: f() will run as fiber number `id`. Requires: f does not throw; ids are 0, 1, 2, ...
+  /// Effects: f() will run as the fiber of the number returned: one that was released, or else how
+  /// many there are. Requires: f does not throw.
   template <class F>
   std::size_t start(F f) {
-    const std::size_t id = all_.size();
     const boost::context::stack_context stack = stack_.allocate();
     const std::byte* const bottom = static_cast<std::byte*>(stack.sp) - stack.size;
     if (__asan_unpoison_memory_region != nullptr)  // of fibers that have left it
       __asan_unpoison_memory_region(bottom, stack.size);
-    all_.push_back(
-        {boost::context::fiber(std::allocator_arg,
-                               boost::context::preallocated(stack.sp, stack.size, stack), stack_,
-                               [this, f = std::move(f)](boost::context::fiber&& caller) {
-                                 const entry_scope scope(*this);
-                                 caller_ = std::move(caller);
-                                 f();
-                                 return std::move(caller_);
-                               }),
-         bottom, stack.size});
+    const std::size_t id = released_.empty() ? all_.size() : released_.back();
+    if (id == all_.size())
+      all_.emplace_back();
+    else
+      released_.pop_back();
+    all_[id] = {
+        boost::context::fiber(std::allocator_arg,
+                              boost::context::preallocated(stack.sp, stack.size, stack), stack_,
+                              [this, f = std::move(f)](boost::context::fiber&& caller) {
+                                const entry_scope scope(*this);
+                                caller_ = std::move(caller);
+                                f();
+                                return std::move(caller_);
+                              }),
+        bottom, stack.size};
     ready_.push_back(id);
     return id;
   }
@@ -78,6 +84,8 @@ class fibers {
   ~fibers() {
     for (current_ = 0; current_ < all_.size(); ++current_) unwind(all_[current_]);
   }
+  /// Effects: another fiber may have the number. Requires: this one has ended.
+  void release(std::size_t id) { released_.push_back(id); }
   /// Effects: resumes ready fibers until none is ready.
   void run() {
     while (!ready_.empty()) {
@@ -125,9 +133,9 @@ class fibers {
   /// What the C++ ABI keeps for a thread: the exceptions that are caught, and how many are not.
   using exceptions = std::array<std::byte, 2 * sizeof(void*)>;
   struct entry {
-    boost::context::fiber fiber;
-    const std::byte* stack;
-    std::size_t stack_size;
+    boost::context::fiber fiber{};
+    const std::byte* stack = nullptr;
+    std::size_t stack_size = 0;
     // Which are the thread's otherwise:
     const error_context* context = nullptr;
     core::trace_sink* sinks = nullptr;
@@ -175,6 +183,7 @@ class fibers {
   boost::context::protected_fixedsize_stack stack_;
   std::deque<entry> all_;
   std::deque<std::size_t> ready_;
+  std::vector<std::size_t> released_;
   std::size_t current_ = 0;
   boost::context::fiber caller_;
   const void* caller_stack_ = nullptr;

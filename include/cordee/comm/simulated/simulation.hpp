@@ -20,6 +20,7 @@ namespace cordee::inline CORDEE_ABI {
 struct simulation {
   critical_path path{};  // to the fiber that ends last
   std::uint64_t rounds = 0, messages = 0, bytes = 0;
+  std::size_t fibers = 0;  // the most at once
 };
 
 namespace detail::comm {

@@ -55,10 +55,9 @@ class simulated_world {
   /// Effects: f() will run as that fiber of its rank; its exception fails the run.
   template <class F>
   std::size_t start(const simulated_task& begin, F f) {
-    tasks_.push_back(begin);
     const int rank = begin.rank;
     ++state_of(rank).active;
-    return fibers_.start([this, rank, f = std::move(f)] {
+    const std::size_t id = fibers_.start([this, rank, f = std::move(f)] {
       run_part(rank, [&] {
         f();
         count_work(rank);
@@ -68,6 +67,9 @@ class simulated_world {
       --state_of(rank).active;
       if (own.joined_by != task::no_fiber) fibers_.wake(own.joined_by);
     });
+    tasks_.resize(std::max(tasks_.size(), id + 1));
+    tasks_[id] = begin;
+    return id;
   }
   /// Effects: the same beside the running fiber of the rank, from its time on.
   template <class F>
@@ -110,7 +112,8 @@ class simulated_world {
     if (thrown) std::rethrow_exception(thrown);
     throw_if_failed(rank);
   }
-  /// Effects: blocks the running fiber until another one of its rank has ended.
+  /// Effects: blocks the running fiber until another one of its rank has ended, whose number may be
+  /// that of a new one then.
   void join(std::size_t id) {
     task &own = running(), &other = tasks_[id];
     if (ends_) return other.ended ? void() : fibers_.unwind(id);
@@ -123,6 +126,7 @@ class simulated_world {
     }
     own.clock = later(own.clock, other.clock);
     own.rounds = std::max(own.rounds, other.rounds);
+    fibers_.release(id);
   }
 
   /// Blocks until a message is pending on the context, and returns its sender: of several messages
@@ -183,7 +187,7 @@ class simulated_world {
   [[nodiscard]] std::string unreceived() const { return ideal_.unreceived(); }
 
   [[nodiscard]] simulation result() const {
-    simulation all;
+    simulation all{.fibers = tasks_.size()};
     for (const task& t : tasks_) {
       all.path = later(all.path, t.clock);
       all.rounds = std::max(all.rounds, t.rounds);
