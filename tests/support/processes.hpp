@@ -17,12 +17,13 @@
 
 #include <cordee/comm/bootstrap/tcp_connection.hpp>
 #include <cordee/core/concat.hpp>
+#include <cordee/core/error.hpp>
 
 namespace support {
 
-/// Of each rank: what f(rank) returned, or "error: " and what it threw; "signal 9" if one ended it,
-/// "stopped" if it stopped itself: it ends when all others have ended. Requires that this process
-/// has no other thread. f's text is short (64 KB).
+/// Of each rank: what f(rank) returned, or "error: " or "aborted: " and what it threw; "signal 9"
+/// if one ended it, "stopped" if it stopped itself: it ends when all others have ended. Requires
+/// that this process has no other thread. f's text is short (64 KB).
 template <class F>
 std::vector<std::string> fork_ranks(int ranks, const F& f) {
   const int port = cordee::detail::comm::listener(0, "127.0.0.1").port();  // free a moment later
@@ -42,6 +43,8 @@ std::vector<std::string> fork_ranks(int ranks, const F& f) {
       std::string text;
       try {
         text = f(rank);
+      } catch (const cordee::aborted& e) {
+        text = cordee::concat("aborted: ", e.what());
       } catch (const std::exception& e) {
         text = cordee::concat("error: ", e.what());
       }

@@ -165,7 +165,7 @@ class failure {
 
 /// f() as one rank's part in a run of processes. An exception of f fails the run; leaves the run;
 /// and throws the run's first failure, of whatever rank, after a stall with all ranks' reports: the
-/// lowest rank that has left throws it as error, and the others throw aborted.
+/// lowest rank that is known to have left throws it as error, and the others throw aborted.
 template <class World, class F>
 void run_rank(World& world, const F& f) {
   try {

@@ -57,8 +57,9 @@ class zeromq {
   /// another launcher's), with its share of the node's cores as workers, and returns when all ranks
   /// have ended. A GPU made by this thread without an ordinal is the one of the rank's number on
   /// its node. If one throws or dies, the others stop at their next exchange, and the first failure
-  /// is thrown: as error by the lowest rank, "rank 2: ...", and as aborted by the others, whose
-  /// programs need not print it.
+  /// is thrown: as error by the lowest rank that ends, "rank 2: ...", and as aborted by the others,
+  /// whose programs need not print it. While rank 0's process is stopped, no rank learns which
+  /// others end, and each throws error.
   template <class F>
   static void launch(const F& f, const options& o = {}) {
     launch(f, rendezvous_tcp{}, o);

@@ -4,7 +4,9 @@
 // Two meshes of one process.
 #include <chrono>
 #include <cstring>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -23,7 +25,9 @@ namespace {
 
 struct two_ranks {
   zeromq_mesh zero{{0, 2, "the test"}, "127.0.0.1", "secret"};
-  zeromq_mesh one{{1, 2, "the test"}, "127.0.0.1", "secret"};
+  std::optional<zeromq_mesh> second{std::in_place, rank_assignment{1, 2, "the test"}, "127.0.0.1",
+                                    "secret"};
+  zeromq_mesh& one = *second;
 
   two_ranks() {
     const std::vector<std::string> endpoints{concat("tcp://127.0.0.1:", zero.port()),
@@ -109,4 +113,22 @@ TEST_CASE("zeromq_mesh: an answer is counted, and a frame that is none of ours n
   const std::string thrown = error_message([&] { ranks.polled_until([] { return false; }); });
   CHECK(contains(thrown, "rank 1 received 24 bytes from rank 0 (127.0.0.1:"));
   CHECK(contains(thrown, "that are no message of this version of cordee"));
+}
+
+TEST_CASE("zeromq_mesh: a rank leaves with all that are connected") {
+  two_ranks ranks;
+  CHECK_FALSE(ranks.zero.leave());
+  CHECK(ranks.polled_until([&] { return ranks.one.has_left(0); }));
+  CHECK_FALSE(ranks.zero.has_left(1));
+  CHECK_FALSE(ranks.zero.leave());
+  CHECK(poll_until([&] { return ranks.one.leave() && ranks.zero.leave(); }, 20s, 1ms));
+  CHECK(ranks.zero.has_left(1));
+}
+
+TEST_CASE("zeromq_mesh: a peer that is disconnected is not waited for, and has not left") {
+  two_ranks ranks;
+  CHECK_FALSE(ranks.zero.leave());
+  ranks.second.reset();
+  CHECK(poll_until([&] { return ranks.zero.leave(); }, 20s, 1ms));
+  CHECK_FALSE(ranks.zero.has_left(1));
 }

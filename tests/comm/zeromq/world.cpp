@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Ranks as processes: training over them, and one that is killed, silent or cut off.
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -121,15 +122,17 @@ void close_data_connections() {
   }
 }
 
-// Means of 1,000 numbers by the reducer that make(comm) returns, on 3 ranks: the fault is on
-// `failing` before its exchange of that number.
+// Means of 1,000 numbers by the reducer that make(comm) returns: the fault is on the ranks
+// `failing` before their exchange of that number, or when they learn of another one's.
 template <class Make>
-std::vector<std::string> means_with_fault(int failing, int exchange, void (*fault)(),
-                                          std::chrono::milliseconds deadline, const Make& make) {
-  return fork_ranks(3, [&](int rank) {
+std::vector<std::string> means_with_fault(const std::vector<int>& failing, int exchange,
+                                          void (*fault)(), std::chrono::milliseconds deadline,
+                                          const Make& make, int ranks = 3) {
+  return fork_ranks(ranks, [&](int rank) {
+    const bool fails = std::ranges::find(failing, rank) != failing.end();
     zeromq::launch(
         [&](zeromq comm) {
-          const auto left = std::make_shared<std::atomic<int>>(rank == failing ? exchange : -1);
+          const auto left = std::make_shared<std::atomic<int>>(fails ? exchange : -1);
           const auto reducer = make(failing_comm{comm, left, fault});
           std::vector<float> x(1000, 1), y(1000);
           std::vector<std::byte> scratch(reducer.template scratch<float>(x.size()));
@@ -140,7 +143,12 @@ std::vector<std::string> means_with_fault(int failing, int exchange, void (*faul
             m.slots[0] = {y.data(), y.size()};
             reducer.initialize(m, cpu::stream{});
           }
-          for (int k = 0; k < 100; ++k) reducer.mix(m, step_info{}, cpu::stream{});
+          try {
+            for (int k = 0; k < 100; ++k) reducer.mix(m, step_info{}, cpu::stream{});
+          } catch (const error&) {
+            if (*left > 0) fault();
+            throw;
+          }
         },
         {.deadline = deadline});
     return std::string("no failure");
@@ -154,12 +162,21 @@ bool survivors_report(const std::vector<std::string>& ended, int lost, const std
   for (int rank = 0; rank < static_cast<int>(ended.size()); ++rank) {
     const std::string& message = ended[static_cast<std::size_t>(rank)];
     const bool named =
-        message.starts_with("error: ") && contains(message, text.c_str()) &&
+        (message.starts_with("error: ") || message.starts_with("aborted: ")) &&
+        contains(message, text.c_str()) &&
         (lost < 0 || contains(message, concat("rank ", lost, " at 127.0.0.1:").c_str()));
     if (rank != lost && !named) MESSAGE(concat("rank ", rank, ": ", message));
     all = all && (rank == lost || named);
   }
   return all;
+}
+
+// "0 2 ": the ranks that have thrown error itself, which programs print.
+std::string reporters(const std::vector<std::string>& ended) {
+  std::string ranks;
+  for (std::size_t rank = 0; rank < ended.size(); ++rank)
+    if (ended[rank].starts_with("error: ")) ranks += concat(rank, ' ');
+  return ranks;
 }
 
 const auto by_ring = [](failing_comm comm) { return ring{comm}; };
@@ -212,14 +229,16 @@ TEST_CASE("zeromq: the laws of reducers") {
 }
 
 TEST_CASE("zeromq: every survivor names a rank that is killed in the middle of a mean") {
-  const auto killed = [](int rank, int exchange, const auto& make) {
+  const auto killed = [](int rank, int exchange, const auto& make, int ranks = 3) {
     const auto ended = means_with_fault(
-        rank, exchange, [] { std::raise(SIGKILL); }, 30s, make);
+        {rank}, exchange, [] { std::raise(SIGKILL); }, 30s, make, ranks);
     CHECK(ended[static_cast<std::size_t>(rank)] == "signal 9");
+    CHECK(reporters(ended) == (rank == 0 ? "1 " : "0 "));  // the cause is printed once
     return survivors_report(ended, rank, "its process ended without leaving the run");
   };
   CHECK(killed(2, 10, by_ring));  // of four exchanges a mean
   CHECK(killed(0, 10, by_ring));
+  for (const int ranks : {2, 5}) CHECK(killed(0, 10, by_ring, ranks));
   CHECK(killed(1, 5, by_server));  // a push
   CHECK(killed(1, 6, by_server));  // a pull
   CHECK(killed(0, 6, by_server));
@@ -227,10 +246,20 @@ TEST_CASE("zeromq: every survivor names a rank that is killed in the middle of a
   CHECK(killed(0, 9, by_asynchronous_server));
 }
 
+TEST_CASE("zeromq: where several ranks are killed the lowest that lives throws the cause") {
+  const auto ended = means_with_fault(
+      {0, 1}, 10, [] { std::raise(SIGKILL); }, 30s, by_ring, 5);
+  CHECK(ended[0] == "signal 9");
+  CHECK(ended[1] == "signal 9");
+  CHECK(reporters(ended) == "2 ");
+  for (std::size_t rank = 2; rank < 5; ++rank)
+    CHECK(contains(ended[rank], "its process ended without leaving the run"));
+}
+
 TEST_CASE("zeromq: every survivor names a rank that is silent in the middle of a mean") {
   const auto silent = [](int rank, int exchange, const auto& make) {
     const auto ended = means_with_fault(
-        rank, exchange, [] { std::raise(SIGSTOP); }, 2s, make);
+        {rank}, exchange, [] { std::raise(SIGSTOP); }, 2s, make);
     CHECK(ended[static_cast<std::size_t>(rank)] == "stopped");
     return survivors_report(ended, rank, "suspected: ");
   };
@@ -242,8 +271,9 @@ TEST_CASE("zeromq: every survivor names a rank that is silent in the middle of a
 
 TEST_CASE("zeromq: every rank names one whose connections close while its process goes on") {
   const auto closed = [](int exchange, const auto& make) {
-    return survivors_report(means_with_fault(2, exchange, close_data_connections, 30s, make), -1,
-                            "the connection of rank 2 at 127.0.0.1:");
+    const auto ended = means_with_fault({2}, exchange, close_data_connections, 30s, make);
+    CHECK(reporters(ended) == "0 ");
+    return survivors_report(ended, -1, "the connection of rank 2 at 127.0.0.1:");
   };
   CHECK(closed(10, by_ring));
   CHECK(closed(5, by_server));

@@ -106,6 +106,11 @@ class bootstrap_client {
       first_failure.record(0, "its process ended without leaving the run: killed, or crashed");
   }
 
+  /// Whether rank 0's process has died: from then on no rank is known to leave.
+  [[nodiscard]] bool has_lost_server() const {
+    const std::scoped_lock lock(mutex_);
+    return server_.is_closed() && !left_.front();
+  }
   [[nodiscard]] bool has_left(int rank) const {
     const std::scoped_lock lock(mutex_);
     return left_[static_cast<std::size_t>(rank)];

@@ -25,8 +25,8 @@ inline constexpr int zeromq_queue_length = 16;  // chunks of a connection that l
 
 struct zeromq_header {
   /// data: a chunk, of a sender that goes on; synchronous: of one that waits until all is consumed;
-  /// consumed: the answer.
-  enum type : std::uint8_t { hello, data, synchronous, consumed };
+  /// consumed: the answer. left: the sender has left the run.
+  enum type : std::uint8_t { hello, data, synchronous, consumed, left };
 
   std::uint32_t magic = zeromq_magic;
   std::uint8_t kind = data, context = 0;
@@ -42,10 +42,10 @@ inline constexpr std::size_t zeromq_longest_frame = sizeof(zeromq_header) + zero
   if (frame.size() < sizeof h) return {};
   std::memcpy(&h, frame.data(), sizeof h);
   const std::size_t n = frame.size() - sizeof h;
-  if (h.magic != zeromq_magic || h.kind == zeromq_header::hello ||
-      h.kind > zeromq_header::consumed || h.context >= contexts)
+  if (h.magic != zeromq_magic || h.kind == zeromq_header::hello || h.kind > zeromq_header::left ||
+      h.context >= contexts)
     return {};
-  if (h.kind == zeromq_header::consumed) return n == 0 ? std::optional(h) : std::nullopt;
+  if (h.kind >= zeromq_header::consumed) return n == 0 ? std::optional(h) : std::nullopt;
   if (h.offset > h.size || n > h.size - h.offset || n > zeromq_chunk) return {};
   if (n == 0 && h.size != 0) return {};
   return h;

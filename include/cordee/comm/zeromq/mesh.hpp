@@ -6,6 +6,7 @@
 // peer. Never blocks. Used by one thread at a time.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <deque>
@@ -42,6 +43,8 @@ class zeromq_mesh {
       : self_(std::move(self)),
         hello_(zeromq_hello{self_.rank, secret}.serialize()),
         channels_(static_cast<std::size_t>(self_.size * context_count)),
+        sent_left_(static_cast<std::size_t>(self_.size)),
+        left_(sent_left_),
         acceptor_(context_, self_.rank, self_.size, address, std::move(secret)) {}
 
   [[nodiscard]] std::string address() const { return acceptor_.address(); }
@@ -71,6 +74,24 @@ class zeromq_mesh {
     const std::string missing = acceptor_.not_joined();
     return missing.empty() ? "" : concat(missing, " to connect");
   }
+  /// Sends every peer that this rank has left. Returns whether all that are connected have it and
+  /// have left, too.
+  [[nodiscard, gnu::cold]] bool leave() {
+    const std::vector<int>& closed = disconnected_ranks();
+    poll();  // receives also what these have sent before
+    zeromq_header h;
+    h.kind = zeromq_header::left;
+    bool all_left = true;
+    for (int peer = 0; peer < self_.size; ++peer) {
+      if (peer == self_.rank || std::ranges::find(closed, peer) != closed.end()) continue;
+      const auto i = static_cast<std::size_t>(peer);
+      sent_left_[i] = sent_left_[i] || try_send(peer, h, nullptr, 0);
+      all_left = all_left && sent_left_[i] && left_[i];
+    }
+    return all_left;
+  }
+  /// Whether a peer has sent that it has left.
+  [[nodiscard]] bool has_left(int peer) const { return left_[static_cast<std::size_t>(peer)]; }
   /// Closes the connections when what is queued has been sent, or after so many ms.
   [[gnu::cold]] void linger(int ms) {
     for (const zeromq_socket& to : peers_) to.set(ZMQ_LINGER, ms);
@@ -100,7 +121,9 @@ class zeromq_mesh {
                            " (", zeromq_acceptor::address_of(m.descriptor()),
                            ") that are no message of this version of cordee"));
       channel& c = at(h->context, peer);
-      if (h->kind == zeromq_header::consumed)
+      if (h->kind == zeromq_header::left)
+        left_[static_cast<std::size_t>(peer)] = true;
+      else if (h->kind == zeromq_header::consumed)
         ++c.consumed_sends;
       else
         c.arrived.push_back({*h, next_number_++, std::move(m)});
@@ -158,7 +181,8 @@ class zeromq_mesh {
   std::vector<channel> channels_;
   std::deque<answer> answers_;
   std::uint64_t next_number_ = 0;
-  std::size_t greeted_ = 0;  // peers
+  std::size_t greeted_ = 0;             // peers
+  std::vector<char> sent_left_, left_;  // by rank: whether it was sent that this one has left
   zeromq_context context_;
   zeromq_acceptor acceptor_;
   std::vector<zeromq_socket> peers_;  // by rank

@@ -44,7 +44,7 @@ class zeromq_world {
       start(listen);
     } catch (const std::exception& e) {
       fail(e.what());
-      leave();
+      bootstrap_.leave([] {});
       throw;
     }
   }
@@ -54,7 +54,10 @@ class zeromq_world {
   [[nodiscard]] int rank() const { return self_.rank; }
   [[nodiscard]] int size() const { return self_.size; }
   [[nodiscard]] const failure& first_failure() const { return control_.first_failure; }
-  [[nodiscard]] bool has_left(int rank) const { return control_.has_left(rank); }
+  [[nodiscard]] bool has_left(int rank) {
+    const std::scoped_lock lock(mutex_);
+    return control_.has_left(rank) || mesh_->has_left(rank);
+  }
 
   /// Blocks until all transfers are complete, or throws.
   void exchange(int context, zeromq_batch::receives in, zeromq_batch::sends out) {
@@ -91,9 +94,10 @@ class zeromq_world {
   [[gnu::cold]] void leave() {
     bootstrap_.leave([&] {
       const std::scoped_lock lock(mutex_);
-      if (mesh_ && !first_failure().happened()) mesh_->poll();
+      if (!first_failure().happened()) mesh_->poll();
     });
-    if (first_failure().happened() || !mesh_) return;
+    if (control_.has_lost_server()) return leave_without_server();
+    if (first_failure().happened()) return;
     mesh_->linger(static_cast<int>(grace_period(deadline).count()));
     if (const std::string why = mesh_->unreceived(); !why.empty()) {
       control_.first_failure.record(rank(), why);
@@ -123,7 +127,7 @@ class zeromq_world {
     [[nodiscard]] int left_peer() const {
       int left = -1;
       batch.for_pending_peers([&](int peer) {
-        if (world.has_left(peer)) left = peer;
+        if (world.control_.has_left(peer)) left = peer;
       });
       return left;
     }
@@ -144,7 +148,7 @@ class zeromq_world {
     void inspect() const { world.check_connections(); }
     [[nodiscard]] int left_peer() const {
       for (const int peer : expected)
-        if (world.has_left(peer)) return peer;
+        if (world.control_.has_left(peer)) return peer;
       return -1;
     }
     [[nodiscard]] std::string describe() const { return describe_sources(expected, context); }
@@ -210,15 +214,25 @@ class zeromq_world {
     return listen;
   }
 
+  // Rank 0's process has died: those that live send each other that they leave.
+  [[gnu::cold]] void leave_without_server() {
+    const auto all_left = [&] {
+      const std::scoped_lock lock(mutex_);
+      return mesh_->leave();
+    };
+    poll_until(all_left, grace_period(deadline), std::chrono::microseconds(200));
+    mesh_->linger(static_cast<int>(grace_period(deadline).count()));
+  }
+
   // Throws where the connection of a rank that has not left is closed.
   [[gnu::cold]] void check_connections() {
     const std::vector<int>& closed = mesh_->disconnected_ranks();
-    const auto lost = std::ranges::find_if(closed, [this](int rank) { return !has_left(rank); });
-    if (lost == closed.end()) return lost_since_.reset();
-    const auto now = wait_timer::clock::now();
-    if (!lost_since_) lost_since_ = now;
-    if (now - *lost_since_ > left_grace)  // or else the control connection says more
-      throw error(concat("the connection of ", first_failure().name_of(*lost),
+    const auto is_lost = [this](int rank) { return !control_.has_left(rank); };
+    const auto found = std::ranges::find_if(closed, is_lost);
+    const int lost = found == closed.end() ? -1 : *found;
+    // Within the grace the control connection may say more.
+    if (lost_timer_.left_for_good(lost, wait_timer::clock::now()))
+      throw error(concat("the connection of ", first_failure().name_of(lost),
                          " has closed: the network, or its node, has failed"));
   }
 
@@ -241,7 +255,7 @@ class zeromq_world {
   bootstrap_client& control_;
   std::mutex mutex_;  // guards the mesh
   std::optional<zeromq_mesh> mesh_;
-  std::optional<wait_timer::clock::time_point> lost_since_;
+  wait_timer lost_timer_{{}, {}, left_grace};  // of the first rank whose connection is lost
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::comm
