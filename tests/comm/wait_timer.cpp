@@ -31,6 +31,8 @@ TEST_CASE("wait_timer: a peer has left for good one grace after it was first see
   CHECK_FALSE(timer.left_for_good(2, start + 7s));
   CHECK(timer.left_for_good(2, start + 7s + 1ms));
   CHECK_FALSE(timer.left_for_good(-1, start + 8s));  // its message has arrived
-  CHECK_FALSE(timer.left_for_good(1, start + 9s));   // another peer has a grace of its own
+  CHECK_FALSE(timer.left_for_good(1, start + 9s));
   CHECK(timer.left_for_good(1, start + 10s + 1ms));
+  CHECK_FALSE(timer.left_for_good(2, start + 10s + 2ms));  // each peer has a grace of its own
+  CHECK(timer.left_for_good(2, start + 11s + 3ms));
 }
