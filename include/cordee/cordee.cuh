@@ -36,6 +36,7 @@
 #include <cordee/ops/gpu/quantizing_batch_norm.hpp>
 #include <cordee/ops/gpu/reduce.hpp>
 #include <cordee/ops/gpu/segmented.hpp>
+#include <cordee/ops/gpu/strided_lanes.hpp>
 #include <cordee/ops/gpu/vec_16b.hpp>
 
 namespace cordee::inline CORDEE_ABI {
