@@ -124,9 +124,12 @@ TEST_CASE(
   }));
 }
 
-TEST_CASE("mpi: adversarial images, whose batch norms are tensors of their own, give the bits") {
-  CHECK(
-      same_over_threads([](auto comm) { return trained<adversarial<small_network>>(ring{comm}); }));
+TEST_CASE(
+    "mpi: adversarial images, whose batch norms are tensors of their own and may be over groups of "
+    "ranks, give the bits of threads") {
+  for (const int over : {1, 0, 2})
+    CHECK(same_over_threads(
+        [over](auto comm) { return trained<adversarial<small_network>>(ring{comm}, over); }));
 }
 
 TEST_CASE("mpi: statistics of the last batch, pooled and recalibrated, give the bits of threads") {

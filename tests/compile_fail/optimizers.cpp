@@ -18,9 +18,11 @@
 #include <cordee/optim/sgd.hpp>
 #include <cordee/precision/fp32.hpp>
 #include <cordee/train/kfac.hpp>
+#include <cordee/train/recalibration.hpp>
 #include <cordee/train/trainer.hpp>
 
 #include "tests/support/emulated.hpp"
+#include "tests/support/feeds.hpp"
 #include "tests/support/quadratic.hpp"
 
 using namespace cordee;
@@ -99,6 +101,17 @@ using factors = kfac<sgd>::preconditioner<adversarial<with_batch_norms>, solo>;
 using factors = kfac<sgd>::preconditioner<with_batch_norms, solo>;
 constexpr std::size_t tensors = adversarial<with_batch_norms>::tensors();
 #endif
+
+#if defined(RECALIBRATED_ADVERSARIAL)
+using recalibrated = adversarial<with_batch_norms>;
+#else
+using recalibrated = with_batch_norms;
+#endif
+void recalibrate_it(recalibrated& net) {
+  trainer run{net, sgd{}, [](double) { return 0.1; }, solo{}};
+  support::toy_loader feed;
+  recalibrate(run, feed, 1);
+}
 
 void compose(support::quadratic<fp32>& model) {
   constexpr auto learning_rate = [](double) { return 0.1; };

@@ -112,6 +112,10 @@ void recalibrate(Run& run, F& feed, int updates) {
   static_assert(!Quantized<typename M::precision>,
                 "recalibrate: statistics of an int8 network follow from the ranges of its layers; "
                 "recalibrate in fp32, then load the weights and calibrate");
+  static_assert(
+      requires(M& model) { model.batch_norm_moving_average; },
+      "recalibrate is of one set of batch norms: save what adversarial evaluates by "
+      "save_evaluated, load it into the plain network and recalibrate that");
   expects(updates > 0, "recalibrate: statistics need at least one update");
   M& model = run.model();
   run.abort_peers_on_throw([&] {
