@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
+#include <cmath>
+#include <cstddef>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -65,6 +67,29 @@ TEST_CASE("contended exchange: messages of a pair meet their receives in order")
               }
             },
             shared) == std::vector{6.0, 6.0});  // two latencies, 16 bytes at half, 8 alone
+}
+
+TEST_CASE(
+    "contended exchange: many messages that wait meet their receives in order, or the reverse") {
+  constexpr std::size_t count = 200;
+  for (const int late : {0, 1}) {
+    const auto times = ends(
+        2,
+        [&](auto comm) {
+          if (comm.rank() == late) comm.compute(1);
+          std::vector<send_op<phantom>> out;
+          std::vector<recv_op<phantom>> in;
+          for (std::size_t k = 1; k <= count; ++k)
+            if (comm.rank() == 0)
+              out.push_back({1, {nullptr, 8 * k}});
+            else
+              in.push_back({0, {nullptr, 8 * k}});
+          comm.template exchange<phantom>(out, in, phantom::stream{});
+        },
+        shared);
+    for (const double t : times)  // one second late, two latencies, all bytes over one link
+      CHECK(std::abs(t - (3 + count * (count + 1) / 2)) < 1e-6);
+  }
 }
 
 TEST_CASE("contended exchange: a probe finds what is sent first, not what a fiber posts first") {

@@ -10,7 +10,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <deque>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -39,15 +38,19 @@ class contended_exchange {
       side.size = m.bytes.size;
       if constexpr (D::host_memory) side.data = const_cast<std::byte*>(m.bytes.data);
       pair& p = pair_of(m.peer, side.rank, context);
-      p.sends.push_back(side);
-      match(p, m.peer, context);
+      if (p.empty() || p.of_sends)
+        p.push(side, true);
+      else
+        match(side, p.pop(), context);
     }
     for (const recv_op<D>& m : in) {
       side.size = m.bytes.size;
       if constexpr (D::host_memory) side.data = m.bytes.data;
       pair& p = pair_of(side.rank, m.peer, context);
-      p.receives.push_back(side);
-      match(p, side.rank, context);
+      if (p.empty() || !p.of_sends)
+        p.push(side, false);
+      else
+        match(p.pop(), side, context);
     }
   }
 
@@ -70,8 +73,8 @@ class contended_exchange {
   [[nodiscard]] std::pair<double, int> first_sent(int rank, int context) const {
     std::pair<double, int> first{0, -1};
     for (const auto& [source, p] : receivers_[static_cast<std::size_t>(rank)]) {
-      if (source % context_count != context || p.sends.empty()) continue;
-      const std::pair<double, int> sent{p.sends.front().posted.seconds, source / context_count};
+      if (source % context_count != context || p.empty() || !p.of_sends) continue;
+      const std::pair<double, int> sent{p.waiting[p.first].posted.seconds, source / context_count};
       if (first.second < 0 || sent < first) first = sent;
     }
     return first;
@@ -83,23 +86,42 @@ class contended_exchange {
     for (std::size_t receiver = 0; receiver < receivers_.size(); ++receiver)
       for (const auto& [source, p] : receivers_[receiver]) {
         const auto sender = source / context_count, context = source % context_count;
-        for (const posted_side& s : p.sends)
-          if (s.fiber == fiber)
+        for (std::size_t k = p.first; k < p.waiting.size(); ++k) {
+          const posted_side& s = p.waiting[k];
+          if (s.fiber != fiber) continue;
+          if (p.of_sends)
             return {
                 concat("rank ", receiver, " to receive ", s.size, " bytes on context ", context),
                 static_cast<int>(receiver)};
-        for (const posted_side& s : p.receives)
-          if (s.fiber == fiber)
-            return {concat("rank ", sender, " to send ", s.size, " bytes on context ", context),
-                    sender};
+          return {concat("rank ", sender, " to send ", s.size, " bytes on context ", context),
+                  sender};
+        }
       }
     return {"", -1};
   }
 
  private:
-  struct pair {  // one of the two is empty
-    std::deque<posted_side> sends, receives;
+  /// What one side has posted and the other has not yet.
+  struct pair {
+    std::vector<posted_side> waiting{};  // those before `first` have been matched
+    std::size_t first = 0;
+    bool of_sends = false;  // otherwise of receives
+
+    [[nodiscard]] bool empty() const { return first == waiting.size(); }
+    void push(const posted_side& side, bool is_send) {
+      of_sends = is_send;
+      waiting.push_back(side);
+    }
+    posted_side pop() {
+      const posted_side side = waiting[first++];
+      if (empty() || first == most_matched) {
+        waiting.erase(waiting.begin(), waiting.begin() + static_cast<std::ptrdiff_t>(first));
+        first = 0;
+      }
+      return side;
+    }
   };
+  static constexpr std::size_t most_matched = 64;
   struct message {
     posted_side send, receive;
   };
@@ -108,15 +130,13 @@ class contended_exchange {
     return receivers_[static_cast<std::size_t>(receiver)][sender * context_count + context];
   }
 
-  void match(pair& p, int receiver, int context) {
-    if (p.sends.empty() || p.receives.empty()) return;
-    const message m{p.sends.front(), p.receives.front()};
+  void match(const posted_side& send, const posted_side& receive, int context) {
+    const message m{send, receive};
+    const int receiver = receive.rank;
     if (m.send.size != m.receive.size)
       throw error(concat("rank ", receiver, " expects ", m.receive.size, " bytes from rank ",
                          m.send.rank, " on context ", context, ", which sends ", m.send.size,
                          ": the ranks disagree on what they exchange", error_context::suffix()));
-    p.sends.pop_front();
-    p.receives.pop_front();
     if (m.receive.data != nullptr && m.send.size > 0)
       std::memcpy(m.receive.data, m.send.data, m.send.size);
     const std::size_t id =
