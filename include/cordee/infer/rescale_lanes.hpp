@@ -43,7 +43,7 @@ template <int V>
 /// The upper halves of products, each in its lane.
 template <int V>
 [[gnu::always_inline]] inline lanes32<V> upper_halves(lanes64<V> even, lanes64<V> odd) {
-  lanes32<V> y = ops::register_cast<lanes32<V>>(odd);
+  [[maybe_unused]] lanes32<V> y = ops::register_cast<lanes32<V>>(odd);
 #if defined(__AVX512F__)
   if constexpr (V == 16) {
     __asm__("vmovshdup %1, %0%{%2%}" : "+v"(y) : "v"(even), "Yk"(std::uint16_t{0x5555}));
@@ -131,9 +131,9 @@ class wide_rescaling {
 template <int V>
 [[gnu::always_inline]] inline void store_bytes(std::uint8_t* y, lanes32<V> v) {
   v = v < 0 ? lanes32<V>{} : v;
-  ops::vec<std::uint8_t, V> bytes;
 #if defined(__AVX512F__)
   if constexpr (V == 16) {
+    ops::vec<std::uint8_t, V> bytes;
     __asm__("vpmovusdb %1, %0" : "=v"(bytes) : "v"(v));
     return ops::store<std::uint8_t, V>(y, bytes);
   }
