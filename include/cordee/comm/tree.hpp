@@ -7,6 +7,7 @@
 //   rank 0 divides by p;  round k down: ranks with bits 0 .. k clear send to r + 2^k
 //
 // One message up and one down each of p-1 edges, n numbers each; 2 ceil(log2 p) steps, whatever p.
+// Where a transport adds as it receives, long buckets are cut (exact_method's pipeline_depth).
 // The order of a sum depends on the ranks alone, so results are the same across bucket sizes.
 #pragma once
 

@@ -56,7 +56,7 @@ struct convolution_problem {
 ///
 /// Sums of 16-bit numbers are in fp32 or wider and are rounded once, to N in y and dx. `packed` and
 /// `workspace` are aligned for Real, as engines may keep floats in them. Packed weights are the
-/// masters, rounded to N.
+/// masters, rounded to N (by `winograd` before it transforms them).
 /// Channels that only pad the last block are zero in x and dy, and are written as zero in y and dx.
 /// The bits of a result depend neither on the number of workers of the stream nor on the order in
 /// which thread blocks run.

@@ -28,7 +28,7 @@ struct step_status {
   float unscale = 1;                     // 1 / scale, rounded to single precision
   double squared_global_norm = 0;        // squared norm of the gradients recorded so far
   double squared_local_norm = 0;         // of this rank's own, before the reduction, if measured
-  std::int32_t nonfinite_norms = 0;      // norms recorded in this step that are NaN or infinite
+  std::int32_t nonfinite_norms = 0;      // recordings in this step that are NaN or infinite
   std::int32_t last_norm_nonfinite = 0;  // whether the last one is
 };
 

@@ -8,8 +8,9 @@
 //   then:                  all buckets mixed -> finish_reduction (norms, test for NaN)
 //                          -> one accept over the whole arena -> pack_parameters
 //
-// The order is the same for every precision, optimizer and reducer. Gradient averaging, gossip,
-// Local SGD and a parameter server differ in what `propose` returns and in what `mix` does with it.
+// The order is the same for every precision, reducer and optimizer but one kind. Gradient
+// averaging, gossip, Local SGD and a parameter server differ in what `propose` returns and in what
+// `mix` does with it. An optimizer that needs only `loose` agreement steps within `propose`.
 #pragma once
 
 #include <string_view>

@@ -196,6 +196,7 @@ static_assert(ConvolutionEngine<direct, float> && ConvolutionEngine<direct, doub
               ConvolutionEngine<direct, half, float> && ConvolutionEngine<direct, bfloat, float> &&
               detail::ops::ByteEngine<direct>);
 
+/// Unless another engine's header says more of P: winograd's does, for most precisions.
 template <class P>
 struct engine_for<cpu, P> {
   using type = direct;
