@@ -8,9 +8,8 @@
 //   then:                  all buckets mixed -> finish_reduction (norms, test for NaN)
 //                          -> one accept over the whole arena -> pack_parameters
 //
-// The order is the same for every precision, reducer and optimizer but one kind. Gradient
-// averaging, gossip, Local SGD and a parameter server differ in what `propose` returns and in what
-// `mix` does with it. An optimizer that needs only `loose` agreement steps within `propose`.
+// Gradient averaging, gossip, Local SGD and a parameter server differ in what `propose` returns and
+// in what `mix` does with it. Local SGD, whose agreement is `loose`, reads its status before it posts.
 #pragma once
 
 #include <string_view>
