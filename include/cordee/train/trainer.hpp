@@ -9,7 +9,7 @@
 //                          -> one accept over the whole arena -> pack_parameters
 //
 // Gradient averaging, gossip, Local SGD and a parameter server differ in what `propose` returns and
-// in what `mix` does with it. Local SGD, whose agreement is `loose`, reads its status before it posts.
+// in what `mix` does with it. Local SGD (`loose` agreement) reads its status before it posts.
 #pragma once
 
 #include <string_view>
