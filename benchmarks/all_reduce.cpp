@@ -6,7 +6,6 @@
 // bytes / time * 2(p-1)/p, as nccl-tests counts it.
 #include "benchmarks/all_reduce.hpp"
 
-#include <chrono>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -19,15 +18,6 @@ using namespace cordee;
 
 namespace {
 
-template <class R>
-void mean_with(const R& reducer, std::vector<float>& x, std::vector<std::byte>& scratch) {
-  scratch.resize(std::max(scratch.size(), reducer.template scratch<float>(x.size())));
-  reducer.mix(
-      bucket_view<float, cpu, R::slots>{
-          nullptr, {x.data(), x.size()}, {}, {scratch.data(), scratch.size()}},
-      step_info{}, cpu::stream{});
-}
-
 void measure(int ranks, std::size_t bytes, int reps, const std::string& methods) {
   const std::size_t n = bytes / sizeof(float);
   const int inner = benchmark::calls_per_timing(bytes);
@@ -37,14 +27,7 @@ void measure(int ranks, std::size_t bytes, int reps, const std::string& methods)
     std::vector<std::byte> scratch;
     const auto timed = [&](const char* method, const auto& reducer) {
       if (!benchmark::contains(methods, method)) return;
-      mean_with(reducer, x, scratch);  // synchronises the ranks, touches the memory
-      const auto start = std::chrono::steady_clock::now();
-      for (int k = 0; k < inner; ++k) mean_with(reducer, x, scratch);
-      std::array slowest{
-          std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start)
-              .count()};
-      allreduce_host(comm, slowest, reduce_op::max);
-      if (comm.rank() == 0) least.add(method, slowest[0] / inner);
+      benchmark::time_mean(method, reducer, inner, x, scratch, least);
     };
     for (int k = 0; k < reps; ++k) {
       timed("native", native{comm});

@@ -5,11 +5,16 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdio>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <cordee/comm/collectives.hpp>
+#include <cordee/comm/reducer.hpp>
 
 namespace benchmark {
 
@@ -40,6 +45,28 @@ class least_times {
   using entry = std::pair<std::string, double>;
   std::vector<entry> times_;
 };
+
+/// x <- its mean over the ranks.
+template <class R>
+void mean_with(const R& reducer, std::vector<float>& x, std::vector<std::byte>& scratch) {
+  scratch.resize(std::max(scratch.size(), reducer.template scratch<float>(x.size())));
+  reducer.mix(
+      cordee::bucket_view<float, cordee::cpu, R::slots>{
+          nullptr, {x.data(), x.size()}, {}, {scratch.data(), scratch.size()}},
+      cordee::step_info{}, cordee::cpu::stream{});
+}
+/// Times `calls` means; rank 0 adds what the slowest rank took for one. Collective.
+template <class R>
+void time_mean(const char* method, const R& reducer, int calls, std::vector<float>& x,
+               std::vector<std::byte>& scratch, least_times& least) {
+  mean_with(reducer, x, scratch);  // synchronises the ranks, touches the memory
+  const auto start = std::chrono::steady_clock::now();
+  for (int k = 0; k < calls; ++k) mean_with(reducer, x, scratch);
+  std::array slowest{
+      std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count()};
+  cordee::allreduce_host(reducer.comm, slowest, cordee::reduce_op::max);
+  if (reducer.comm.rank() == 0) least.add(method, slowest[0] / calls);
+}
 
 /// Prints "native ranks 4 bytes 1000 us 3.21 GB/s 0.47" and `more`.
 inline void print(const char* method, int ranks, std::size_t bytes, double microseconds,

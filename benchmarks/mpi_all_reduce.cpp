@@ -49,13 +49,7 @@ void measure(const mpi& comm, std::size_t bytes, int reps, const std::string& me
   };
   const auto timed_reducer = [&](const char* method, const auto& reducer) {
     if (!benchmark::contains(methods, method)) return;
-    scratch.resize(std::max(scratch.size(), reducer.template scratch<float>(x.size())));
-    timed(method, [&] {
-      reducer.mix(
-          bucket_view<float, cpu, 0>{
-              nullptr, {x.data(), x.size()}, {}, {scratch.data(), scratch.size()}},
-          step_info{}, cpu::stream{});
-    });
+    timed(method, [&] { benchmark::mean_with(reducer, x, scratch); });
   };
   const auto sum = [&] {
     MPI_Allreduce(MPI_IN_PLACE, x.data(), static_cast<int>(x.size()), MPI_FLOAT, MPI_SUM,

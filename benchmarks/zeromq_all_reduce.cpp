@@ -7,8 +7,6 @@
 // its numbers to rank 0, and pulls the mean.
 //
 //   bench_zeromq_all_reduce [RANKS [BYTES [REPS [METHODS]]]]      it forks the other ranks itself
-#include <array>
-#include <chrono>
 #include <cstdlib>
 #include <exception>
 #include <string>
@@ -17,7 +15,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cordee/comm/collectives.hpp>
 #include <cordee/comm/halving_doubling.hpp>
 #include <cordee/comm/ring.hpp>
 #include <cordee/comm/server.hpp>
@@ -36,21 +33,7 @@ void measure(const zeromq& comm, std::size_t bytes, int reps, const std::string&
   benchmark::least_times least;
   const auto timed = [&](const char* method, const auto& reducer) {
     if (!benchmark::contains(methods, method)) return;
-    scratch.resize(std::max(scratch.size(), reducer.template scratch<float>(x.size())));
-    const auto mean = [&] {
-      reducer.mix(
-          bucket_view<float, cpu, 0>{
-              nullptr, {x.data(), x.size()}, {}, {scratch.data(), scratch.size()}},
-          step_info{}, cpu::stream{});
-    };
-    mean();  // synchronises the ranks, touches the memory
-    const auto start = std::chrono::steady_clock::now();
-    for (int i = 0; i < inner; ++i) mean();
-    std::array slowest{
-        std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start)
-            .count()};
-    allreduce_host(comm, slowest, reduce_op::max);
-    if (comm.rank() == 0) least.add(method, slowest[0] / inner);
+    benchmark::time_mean(method, reducer, inner, x, scratch, least);
   };
   for (int k = 0; k < reps; ++k) {
     timed("ring/zeromq", ring{comm});
