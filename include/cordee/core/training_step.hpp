@@ -46,8 +46,8 @@ struct bucket_view {
   span_on<std::byte, D> scratch;
 };
 
-/// A bucket, or all trainable segments, for an optimizer: the same range of every plane. Offsets of segments are the arena's;
-/// the spans begin at the first segment's offset.
+/// A bucket, or all trainable segments, for an optimizer: the same range of every plane. Offsets of
+/// segments are the arena's; the spans begin at the first segment's offset.
 template <class Real, class D, int Slots>
 struct optimizer_view {
   span_on<Real, D> weights, grads;

@@ -4,8 +4,8 @@
 // The micro-batches of each update on one rank, made while the previous update trains.
 //
 // Each epoch has one permutation of the data set, a function of (seed, epoch). An update takes a
-// contiguous range of it, the global batch; rank r has the r-th slice, cut into `accumulate`
-// consecutive micro-batches (times the factor of a batch schedule's stage). Hence the sequence of samples and their augmentation do not depend on
+// contiguous range of it, the global batch; rank r has the r-th slice, cut into `accumulate` (times
+// a batch schedule's factor) micro-batches. Hence samples and their augmentation do not depend on
 // the number of ranks, and update k is a function of (seed, k): to resume is to seek.
 #pragma once
 

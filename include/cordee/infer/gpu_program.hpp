@@ -39,7 +39,6 @@ class gpu_program {
   gpu_program(const integer_program& program, const D& device, stream s)
       : device_(device),
         image_(program.image),
-        classes_(program.classes()),
         steps_(program.steps),
         plan_(program, padded_sizes(program)),
         table_(uploaded(program.table, s)) {
@@ -227,7 +226,6 @@ class gpu_program {
 
   D device_;
   extent image_;
-  std::size_t classes_;
   std::vector<integer_step> steps_;  // without their weights
   memory_plan plan_;
   memory table_;

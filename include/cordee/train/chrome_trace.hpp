@@ -156,8 +156,9 @@ std::vector<std::string> gather_texts(const Communicator& comm, std::string text
 
 /// Records `steps` updates of a fit on every rank, after the first `skip` ones; then rank 0 writes
 /// `path`. Times count from when all ranks have come to the beginning of the fit, virtual ones from
-/// the beginning of the run. A resumed run, and a further fit, write a file of their own: trace.step-1200.json beside trace.json. One object
-/// in a fit, of each rank. Throws error before the first step if the file cannot be written.
+/// the beginning of the run. A resumed run, and a further fit, write a file of their own:
+/// trace.step-1200.json beside trace.json. One object in a fit, of each rank. Throws error before
+/// the first step if the file cannot be written.
 ///
 ///   run.fit(feed, 90, validation{held_out}, chrome_trace{"trace.json"});
 struct chrome_trace {

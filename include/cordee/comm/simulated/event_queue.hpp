@@ -26,15 +26,14 @@ class event_queue {
   };
 
   void push(double time, event e) {
-    if (last_ == none || times_[last_] != time) {
+    if (last_ == none || last_time_ != time) {
       if (free_.empty()) {
         free_.push_back(groups_.size());
         groups_.emplace_back();
-        times_.push_back(0);
       }
       last_ = free_.back();
       free_.pop_back();
-      times_[last_] = time;
+      last_time_ = time;
       heap_.push({time, last_});
     }
     groups_[last_].push_back(e);
@@ -79,9 +78,9 @@ class event_queue {
 
   std::priority_queue<entry> heap_;
   std::vector<std::vector<event>> groups_;  // of events that were pushed in a row with one time
-  std::vector<double> times_;               // of groups
   std::vector<std::size_t> free_;
-  std::size_t last_ = none;
+  std::size_t last_ = none;  // the group of the last event
+  double last_time_ = 0;
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::comm
