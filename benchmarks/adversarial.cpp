@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A step of ResNet-20 on images and their adversarial copies, beside a plain step on as many images:
-// twice the batch. Copies are made by a thread beside the step before, on processors that may be
-// idle or busy, or first in the step (fresh weights). Minima over the repetitions, of which each has
-// all programs in turn; a step begins the copies of the next one.
+// A step of ResNet-20 on images and their adversarial copies, beside a plain step on as many
+// images: twice the batch. Copies are made by a thread beside the step before, on processors that
+// may be idle or busy, or first in the step (fresh weights). Minima over the repetitions, of which
+// each has all programs in turn; a step begins the copies of the next one.
 #include <algorithm>
 #include <cstdio>
 #include <utility>

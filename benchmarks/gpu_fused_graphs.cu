@@ -13,8 +13,8 @@
 //
 // Minima over repetitions; each work runs once before it is timed. With --check 1 no times are
 // measured, but the values of the first three plans are compared with those that follow from the
-// graph's equations (tests/support/fused_reference.hpp): "within" says whether they are near enough, "error"
-// which is not.
+// graph's equations (tests/support/fused_reference.hpp): "within" says whether they are near
+// enough, "error" which is not.
 #include <algorithm>
 #include <cstdio>
 #include <limits>

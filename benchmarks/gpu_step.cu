@@ -23,7 +23,8 @@
 using namespace cordee;
 using detail::device::cuda_check;
 
-namespace stages {  // named: of an unnamed one nvcc reports functions that only a concept has instantiated
+// Named: of an unnamed one nvcc reports functions that only a concept has instantiated.
+namespace stages {
 
 enum mark { step_begin, forward_begin, forward_end, backward_begin, backward_end, step_end, marks };
 

@@ -3,7 +3,8 @@
 //
 // Every layer of a network by itself, on a device, compared with its definition in fp64 on the CPU.
 //
-//   error = |a - b| / |b|   of outputs a and exact ones b of the same inputs, which the precision holds
+//   error = |a - b| / |b|   of outputs a and exact ones b of the same inputs,
+//                           which the precision holds
 //
 // A convolution of bytes computes exactly the integers of its definition. A ReLU's backward uses
 // the device's outputs on both sides, since rounding may move a number across zero.

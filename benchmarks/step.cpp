@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The overhead of a training step: the kernels alone against the whole trainer, the share of the
-// communication that backward hides when a link has 1 GB/s, batch norm over ranks, recalibration, and
-// K-FAC.
+// communication that backward hides when a link has 1 GB/s, batch norm over ranks, recalibration,
+// and K-FAC.
 // Ratios of minima over interleaved repetitions of one run.
 #include <algorithm>
 #include <array>

@@ -1,9 +1,42 @@
 # SPDX-FileCopyrightText: the Cordee contributors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Fails unless every C++ file is formatted as by clang-format 16. (Compares its output with the files, because its
-# --dry-run reports the closing comments of `namespace cordee::inline` as errors.)
+# Fails unless every line of C++ and CUDA has at most 100 characters of UTF-8, and every C++ file is formatted as by
+# clang-format 16, which leaves comments as they are. (Compares its output with the files, because its --dry-run reports
+# the closing comments of `namespace cordee::inline` as errors.)
 cmake_minimum_required(VERSION 3.25)
+string(REPEAT "." 101 long_line)
+set(long_lines "")
+foreach(folder include src tests examples benchmarks)
+  foreach(kind c h hpp cpp cu cuh)
+    file(GLOB_RECURSE files RELATIVE ${ROOT} ${ROOT}/${folder}/*.${kind})
+    foreach(file IN LISTS files)
+      file(STRINGS ${ROOT}/${file} candidates REGEX "^${long_line}" LIMIT_COUNT 1 ENCODING UTF-8)  # 101 bytes or more
+      if(candidates STREQUAL "")
+        continue()
+      endif()
+      file(READ ${ROOT}/${file} text)
+      string(REGEX REPLACE "[][;\\]" "." text "${text}")  # which lists take for their own
+      string(REPLACE "\n" ";" text "${text}")
+      set(number 0)
+      foreach(line IN LISTS text)
+        math(EXPR number "${number} + 1")
+        if(line MATCHES "^${long_line}")
+          string(HEX "${line}" bytes)
+          string(REGEX MATCHALL "[0-9a-f][0-9a-f]" bytes "${bytes}")
+          list(FILTER bytes EXCLUDE REGEX "^[89ab]")  # a character's second to fourth byte
+          list(LENGTH bytes characters)
+          if(characters GREATER 100)
+            string(APPEND long_lines "\n  ${file}:${number}: ${characters}")
+          endif()
+        endif()
+      endforeach()
+    endforeach()
+  endforeach()
+endforeach()
+if(long_lines)
+  message(FATAL_ERROR "lines of more than 100 characters:${long_lines}")
+endif()
 if(NOT CLANG_FORMAT)
   message("skipped: clang-format-16 is not installed")
   return()

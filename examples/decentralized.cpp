@@ -6,8 +6,8 @@
 // batch sizes.
 //
 //   f_i(x) = E (x - t)^2 / 2 with t of mean b_i      the samples of rank i scatter around b_i
-//   error  = mean over ranks of (x_i - mean of b)^2  noise, about 1 / batch, and bias, which does not
-//                                                    depend on the batch
+//   error  = mean over ranks of (x_i - mean of b)^2  noise, about 1 / batch, and bias, which does
+//                                                    not depend on the batch
 //
 // The exact fixed points are printed beside the measured errors. scripts/plot-decentralized plots
 // the table.

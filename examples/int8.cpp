@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ResNet-20 on Fashion-MNIST in FP32, quantised to int8 after training (PTQ), trained with
-// quantisation (QAT), on integers alone with batch norms folded and not, and trained with weights of
-// 4 and 2 bits: accuracy, bytes of weights, images a second, time of one image.
+// quantisation (QAT), on integers alone with batch norms folded and not, and trained with weights
+// of 4 and 2 bits: accuracy, bytes of weights, images a second, time of one image.
 //
 // QAT, 4 and 2 bits begin with FP32's weights before its last epochs, and train these in their
 // precision: as many updates as FP32.

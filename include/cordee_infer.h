@@ -9,8 +9,8 @@
  *   cordee_infer_close(net);
  *
  * A file of integer_network::save holds its network's layers, so the library opens any of them, and
- * refuses damaged and hostile ones. No exception leaves a function. Different networks may be used by
- * different threads at once; one network, by one thread at a time. */
+ * refuses damaged and hostile ones. No exception leaves a function. Different networks may be used
+ * by different threads at once; one network, by one thread at a time. */
 #ifndef CORDEE_INFER_H
 #define CORDEE_INFER_H
 

@@ -40,7 +40,8 @@ host_cuda_state calls_of(const F& f) {
   return now;
 }
 
-/// One algorithm on a stream: twice eager, of which the first sizes the stream's stack, then captured.
+/// One algorithm on a stream:
+/// twice eager, of which the first sizes the stream's stack, then captured.
 template <class F>
 void check_launches_only(const F& algorithm) {
   const gpu device;

@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The usable batch with and without adversarial copies, with and without augmentation (Liu et al.,
-// 2021): at each batch a run of as many epochs with its learning rate tuned, by the first seed, from
-// a grid of three around the linear rule's.
+// 2021): at each batch a run of as many epochs with its learning rate tuned, by the first seed,
+// from a grid of three around the linear rule's.
 //
 //   learning rate   factor 0.1 B / 64 up to B = 256, beyond it growing with the root of B; warm-up
 //                   of an eighth of the epochs, then linear to 0
-//   usable batch    the largest whose median accuracy over the seeds is within 0.5 % of the median of
-//                   the smallest batch, trained in the same way
+//   usable batch    the largest whose median accuracy over the seeds is within 0.5 % of the median
+//                   of the smallest batch, trained in the same way
 //
 // Passes if without augmentation the usable batch with copies is at least twice that without, and
 // with augmentation at least the same. Accuracies on 2,000 held-out images, by batch norm's

@@ -4,10 +4,10 @@
 // Updates to a target accuracy against the batch, with the learning rate tuned again at each batch
 // (Shallue et al., 2018), beside what the gradient noise scale predicts (McCandlish et al., 2018).
 //
-//   each batch    learning rates 4^k / 20 by the first seed, then the neighbors at half and twice the
-//                 best one; of the best of these the median of all seeds
-//   fit           S = S_min + E_min / B, B_crit = E_min / S_min
-//   noise         the mean over the run at the batch in the middle, of two ranks
+//   each batch  learning rates 4^k / 20 by the first seed, then the neighbors at half and twice the
+//               best one; of the best of these the median of all seeds
+//   fit         S = S_min + E_min / B, B_crit = E_min / S_min
+//   noise       the mean over the run at the batch in the middle, of two ranks
 //
 // Passes if samples to the target at the largest batch are at least twice the fewest (the bend is
 // there), the fit's relative error is below 0.35, and noise scale and B_crit are within a factor of

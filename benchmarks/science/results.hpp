@@ -20,8 +20,8 @@ namespace science {
 
 class results {
  public:
-  /// `header` names the columns of a run's key, then "value,seconds". Throws cordee::error for a file
-  /// of another experiment.
+  /// `header` names the columns of a run's key, then "value,seconds". Throws cordee::error for a
+  /// file of another experiment.
   results(std::string path, const std::string& header) : path_(std::move(path)) {
     std::ifstream in(path_);
     std::string line;

@@ -92,7 +92,8 @@ void sum_over_ranks(const Communicator& comm, span_on<Real, D> x, const D& devic
     for (std::size_t i = 0; i < x.size; ++i) x.data[i] *= comm.size();
 }
 
-/// A layer of which each rank has as many filters. Requires that their number is a multiple of ranks.
+/// A layer of which each rank has as many filters.
+/// Requires that their number is a multiple of ranks.
 template <class Communicator>
 class split_over {
  public:
@@ -133,8 +134,8 @@ class split_over {
     whole.filters /= ranks.size();
     return whole;
   }
-  // f(offset in (ranks, samples, filters / ranks, pixels), in (samples, filters, pixels), size, rank)
-  // for the channels of each sample and rank.
+  // f(offset in (ranks, samples, filters / ranks, pixels), in (samples, filters, pixels), size,
+  // rank) for the channels of each sample and rank.
   template <class F>
   void for_each_channel(const F& f) const {
     const std::size_t size = part_.p.out().size();

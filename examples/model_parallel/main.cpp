@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Model parallelism, the contrast to this library: a network of three layers is trained by one rank,
-// by ranks that have a part of every layer's filters (layers.hpp), and by two ranks that have one
-// part of the layers each, through which micro-batches travel (a pipeline: Huang et al., 2019). All
-// do the same arithmetic on the same images; weights are compared. No more than this example exists:
-// trainers divide the batch, not the network.
+// Model parallelism, the contrast to this library: a network of three layers is trained by one
+// rank, by ranks that have a part of every layer's filters (layers.hpp), and by two ranks that have
+// one part of the layers each, through which micro-batches travel (a pipeline: Huang et al., 2019).
+// All do the same arithmetic on the same images; weights are compared. No more than this example
+// exists: trainers divide the batch, not the network.
 #include <cmath>
 #include <cstdio>
 #include <random>
@@ -115,8 +115,8 @@ void exchange(const threads& comm, const numbers* sent, numbers* received) {
   comm.exchange<cpu>(out, in, {});
 }
 
-/// Rank 0 has the convolution, rank 1 the rest. While rank 1 takes micro-batch m forward and backward,
-/// rank 0 takes m - 1 backward and m + 1 forward.
+/// Rank 0 has the convolution, rank 1 the rest. While rank 1 takes micro-batch m forward and
+/// backward, rank 0 takes m - 1 backward and m + 1 forward.
 outcome by_pipeline(int micro_batches) {
   const int n = batch / micro_batches;
   outcome o;

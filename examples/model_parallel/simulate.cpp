@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// When does it pay to split a layer's filters instead of the batch? The exchanges of both, as they are
-// made (layers.hpp), under a virtual clock:
+// When does it pay to split a layer's filters instead of the batch? The exchanges of both, as they
+// are made (layers.hpp), under a virtual clock:
 //
 //   divided batch    a ring's mean of all weights' gradients
 //   split filters    all-gather of y forward, a ring's sum of dx backward
 //
-// Both compute as much: 6 multiplications and additions a weight and pixel. Nothing is hidden behind
-// the computation. And what a pipeline of two stages loses at its ends.
+// Both compute as much: 6 multiplications and additions a weight and pixel. Nothing is hidden
+// behind the computation. And what a pipeline of two stages loses at its ends.
 #include <cstdio>
 #include <vector>
 
@@ -67,8 +67,8 @@ void print(const char* name, const convolution_problem& p, const std::vector<int
   }
 }
 
-/// Two stages that take as long, and their micro-batches' activations: the share of a step in which a
-/// rank is idle.
+/// Two stages that take as long, and their micro-batches' activations: the share of a step in which
+/// a rank is idle.
 double idle_share(int micro_batches, double stage_seconds, std::size_t activations,
                   const machine_speed& machine) {
   const double forward = stage_seconds / 3 / micro_batches, backward = 2 * forward;

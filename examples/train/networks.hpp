@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The networks that this program is compiled for. A network's shape is a type, so another number of
-// classes, image size or precision is another line here; CMakeLists.txt counts the lines that begin with
-// network_type, and compiles each as a unit of its own, with a trainer for each list of optimizers
-// (optimizers.hpp).
+// classes, image size or precision is another line here; CMakeLists.txt counts the lines that begin
+// with network_type, and compiles each as a unit of its own, with a trainer for each list of
+// optimizers (optimizers.hpp).
 #pragma once
 
 #include <cstddef>

@@ -4,14 +4,14 @@
 // Checks every memory access of the emulated kernels of a program. An error names the kernel, the
 // kind of fault, the place in memory, the threads and the instruction.
 //
-//   out of bounds     outside every allocation, or in another block's shared memory
-//   host variable     neither in device memory nor a local variable nor a parameter of the kernel
-//   uninitialized     read, and never written since it was allocated
-//   misaligned        an access of 2, 4, 8 or 16 bytes that is not at a multiple of its size
-//   race              between two barriers, of two threads of a block; or of two blocks of a launch,
-//                     unless both arrived at one counter and the later one is its last; one of them
-//                     a write.
-//   pending copy      of the target of an asynchronous copy that has not been waited for
+//   out of bounds    outside every allocation, or in another block's shared memory
+//   host variable    neither in device memory nor a local variable nor a parameter of the kernel
+//   uninitialized    read, and never written since it was allocated
+//   misaligned       an access of 2, 4, 8 or 16 bytes that is not at a multiple of its size
+//   race             between two barriers, of two threads of a block; or of two blocks of a launch,
+//                    unless both arrived at one counter and the later one is its last; one of them
+//                    a write.
+//   pending copy     of the target of an asynchronous copy that has not been waited for
 //
 // How it works: the tests of this program are compiled with -fsanitize=thread, which calls a
 // function before every access, and linked to functions of that name in hooks.cpp instead of the

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A pass of kernels under the checker: its rows of memory_access.tsv, and the bounds of its traffic.
+// A pass of kernels under the checker:
+// its rows of memory_access.tsv, and the bounds of its traffic.
 #pragma once
 
 #include <cstddef>

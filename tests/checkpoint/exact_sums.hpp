@@ -40,8 +40,8 @@ auto enumerated_feed(const Communicator& comm) {
                 {}};
 }
 
-/// A sample's gradient is an integer, its loss too, and its weight ranks / 16: sums over samples and
-/// ranks are exact in any order, and so is their division by the number of ranks.
+/// A sample's gradient is an integer, its loss too, and its weight ranks / 16: sums over samples
+/// and ranks are exact in any order, and so is their division by the number of ranks.
 template <class P>
 struct exact_sums : quadratic<P> {
   using typename quadratic<P>::Real;

@@ -67,8 +67,8 @@ held held_by(Run& run) {
   return h;
 }
 
-/// What the ranks hold after a run over the enumerated samples to `epochs`: a run without checkpoint
-/// if `runs` is empty, else one from that checkpoint or to it.
+/// What the ranks hold after a run over the enumerated samples to `epochs`: a run without
+/// checkpoint if `runs` is empty, else one from that checkpoint or to it.
 template <class Model, class O, class S, class MakeReducer>
 auto run_on(int ranks, const O& optimizer, const S& schedule, const MakeReducer& make_reducer,
             const std::string& runs, bool resumes, double epochs) {

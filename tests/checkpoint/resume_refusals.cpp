@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which checkpoints are refused, or set aside: damaged ones, those of other runs, of a newer format.
+// Which checkpoints are refused, or set aside:
+// damaged ones, those of other runs, of a newer format.
 #include <array>
 #include <filesystem>
 #include <fstream>

@@ -101,8 +101,8 @@ TEST_CASE("rounds: rings along the columns and the rows of a torus") {
 }
 
 // A tree of L levels takes two rounds a level up and two down, since a node has its children one
-// after the other, but one at the root, which has one child: 4 L - 2. What the ranks do in the other
-// tree adds up to three.
+// after the other, but one at the root, which has one child: 4 L - 2. What the ranks do in the
+// other tree adds up to three.
 TEST_CASE("rounds: two trees of a single chunk each") {
   const auto of_trees = [](std::size_t p) {
     return rounds_of(static_cast<int>(p), [](auto comm) { return double_tree{comm}; });

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks are threads here, each with a libzmq context and connections of its own; as processes they run
-// in zeromq/world.cpp.
+// Ranks are threads here, each with a libzmq context and connections of its own; as processes they
+// run in zeromq/world.cpp.
 #include <array>
 #include <atomic>
 #include <chrono>

@@ -47,7 +47,8 @@ TEST_CASE("cutmix: a weight of Beta(1, 1) cuts half of the area on average, less
   for (std::uint64_t step = 0; step < n; ++step)
     share +=
         1 - static_cast<double>(cutmix{}(e, a, b, random_sequence(8, purpose::mixing, 0, step)));
-  // A share is within 0 .. 1: five deviations of at most 1/2 / sqrt(n), and 2 / 200 for whole pixels.
+  // A share is within 0 .. 1:
+  // five deviations of at most 1/2 / sqrt(n), and 2 / 200 for whole pixels.
   CHECK(std::abs(share / n - 0.3208) < 5 * 0.5 / std::sqrt(n) + 0.01);
 }
 

@@ -3,8 +3,8 @@
  *
  * Usage: predict NET SAMPLES THREADS
  *
- * Prints the shape and the logits of SAMPLES images, whose i-th byte is 97 i, or the error. A program in
- * C, as those that deploy are. */
+ * Prints the shape and the logits of SAMPLES images, whose i-th byte is 97 i, or the error. A
+ * program in C, as those that deploy are. */
 #include <cordee_infer.h>
 #include <stdio.h>
 #include <stdlib.h>

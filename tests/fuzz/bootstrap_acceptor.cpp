@@ -4,18 +4,19 @@
 // The input is what processes do at the port of a bootstrap server of three ranks, in order; each
 // step is two bytes, what it does and a number:
 //
-//   connect    as many unauthenticated connections, modulo 8
-//   join       as the rank of that number, with the secret; 3 is no rank, from 4 on the run's size is
-//              wrong
-//   send       the next bytes, from the connection of that number modulo their count
-//   close      that connection
-//   end        its sending half
-//   time       passes, in 40 ms
-//   turn       of the server; else it has none before the end
-//   full       a turn in which this process has no file descriptor left
+//   connect  as many unauthenticated connections, modulo 8
+//   join     as the rank of that number, with the secret; 3 is no rank, from 4 on the run's size is
+//            wrong
+//   send     the next bytes, from the connection of that number modulo their count
+//   close    that connection
+//   end      its sending half
+//   time     passes, in 40 ms
+//   turn     of the server; else it has none before the end
+//   full     a turn in which this process has no file descriptor left
 //
-// Strangers get no answer, and the server has room for few of them. In the end ranks that are missing
-// can still join; then nothing listens any more, and the unauthenticated connections are closed.
+// Strangers get no answer, and the server has room for few of them.
+// In the end ranks that are missing can still join; then nothing
+// listens any more, and the unauthenticated connections are closed.
 #include <array>
 #include <chrono>
 #include <string>

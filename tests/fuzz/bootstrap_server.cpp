@@ -8,9 +8,9 @@
 //      answer
 //   2  it stays connected; else it closes its end
 //
-// Either way the server goes on: a stranger has been dropped when the time limit has passed, another
-// rank joins, and gets rank 0's message. The server's relay runs in this thread, on socket pairs and
-// a clock that the target sets: its thread, its port and its waits are tested elsewhere.
+// Either way the server goes on: a stranger has been dropped when the time limit has passed,
+// another rank joins, and gets rank 0's message. The server's relay runs in this thread, on socket
+// pairs and a clock that the target sets: its thread, its port and its waits are tested elsewhere.
 #include <array>
 #include <chrono>
 #include <optional>

@@ -1,13 +1,14 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The input is a checkpoint of one rank: a byte of flags, the lengths of three parts (two bytes each,
-// little-endian), and checkpoint.json, common.safetensors, rank-0.safetensors and checksums; an
-// empty part is that of a checkpoint that a run has saved. Flags:
+// The input is a checkpoint of one rank: a byte of flags, the lengths of three parts (two bytes
+// each, little-endian), and checkpoint.json, common.safetensors, rank-0.safetensors and checksums;
+// an empty part is that of a checkpoint that a run has saved. Flags:
 //
 //   1  the checksums are made anew, so that the readers behind them see damage
 //   2  the third part is the text of the rank's state, and its file is made of it
-//   4  the first part, and the third one with flag 2, are merge patches (RFC 7386) of what was saved
+//   4  the first part, and the third one with flag 2, are merge patches (RFC 7386) of what was
+//      saved
 //
 // A run resumes and takes a step, or refuses with an error; never with anything else.
 #include <array>

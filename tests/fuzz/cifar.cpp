@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The input is the file of test images of CIFAR-10 and of CIFAR-100: either is refused with an error,
-// or every example can be read.
+// The input is the file of test images of CIFAR-10 and of CIFAR-100: either is refused with an
+// error, or every example can be read.
 #include <array>
 #include <filesystem>
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The input is a file that may be compressed: it is refused with an error, or read to a limit, and in
-// small pieces it has the same bytes.
+// The input is a file that may be compressed: it is refused with an error, or read to a limit, and
+// in small pieces it has the same bytes.
 #include <cordee/io/gzip.hpp>
 
 #include "tests/fuzz/memory_file.hpp"

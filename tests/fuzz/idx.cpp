@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The input is the length of the file of images (two bytes, little-endian), that file and the file of
-// labels: they are refused with an error, or every example can be read.
+// The input is the length of the file of images (two bytes, little-endian), that file and the file
+// of labels: they are refused with an error, or every example can be read.
 #include <cordee/data/idx.hpp>
 
 #include "tests/fuzz/memory_file.hpp"

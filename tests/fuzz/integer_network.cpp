@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The input is a file of an integer network, whose checksums are ignored, since a fuzzer does not find
-// them: it is refused with an error, or it is saved, loaded and run, by the definitions and by engine
-// direct with equal logits. Programs that take long are not run.
+// The input is a file of an integer network, whose checksums are ignored, since a fuzzer does not
+// find them: it is refused with an error, or it is saved, loaded and run, by the definitions and by
+// engine direct with equal logits. Programs that take long are not run.
 #include <algorithm>
 #include <optional>
 #include <string>

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Gives each fuzz target the inputs of its corpus, among which is each that once failed: a test in
-// every build, for any compiler. fuzz_targets.inc lists the targets, each of which is compiled with its
-// own name for LLVMFuzzerTestOneInput.
+// every build, for any compiler. fuzz_targets.inc lists the targets, each of which is compiled with
+// its own name for LLVMFuzzerTestOneInput.
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The input is a tensor file: it is refused with an error, or its tensors lie in it one after another
-// and those of numbers can be read.
+// The input is a tensor file: it is refused with an error, or its tensors lie in it one after
+// another and those of numbers can be read.
 #include <cordee/io/tensor_file.hpp>
 
 #include "tests/fuzz/memory_file.hpp"

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The input is a MATLAB file of SVHN's digits. As it is, its streams seldom have the right checksums; so
-// its first byte decides whether it is read as it is, or as the length of X's element (two bytes,
-// little-endian), that element and y's, which are compressed here.
+// The input is a MATLAB file of SVHN's digits. As it is, its streams seldom have the right
+// checksums; so its first byte decides whether it is read as it is, or as the length of X's element
+// (two bytes, little-endian), that element and y's, which are compressed here.
 #include <cordee/images/svhn.hpp>
 
 #include "tests/fuzz/memory_file.hpp"

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Images of smooth colors and noise, encoded as JPEG and PNG of every kind, and their whole decode by
-// the plain calls of libjpeg.
+// Images of smooth colors and noise, encoded as JPEG and PNG of every kind, and their whole decode
+// by the plain calls of libjpeg.
 #pragma once
 
 #include <array>

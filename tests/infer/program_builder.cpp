@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every layer of the integer form, given the integers that it reads, against the simulation of
-// training in double precision: fake-quantized input and weights, convolution, batch norm, shortcut.
+// Every layer of the integer form, given the integers that it reads,
+// against the simulation of training in double precision:
+// fake-quantized input and weights, convolution, batch norm, shortcut.
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -54,7 +54,8 @@ template <class Change>
 std::string refusal(const Change& change) {
   return refusal(program_of_cifar_form(), change);
 }
-/// The same of a file in which `from` is replaced by `to`, which is as long, whatever the checksums.
+/// The same of a file in which `from` is replaced by `to`,
+/// which is as long, whatever the checksums.
 inline std::string refusal(const std::string& from, const std::string& to) {
   REQUIRE(from.size() == to.size());
   const folder f;

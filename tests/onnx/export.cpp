@@ -6,10 +6,10 @@
 //   onnx_export NETWORK IMAGES FOLDER
 //
 // NETWORK is resnet20, resnet18, resnet50, resnet20_int8 or resnet18_int8. IMAGES are bytes of
-// (samples, 3, side, side), 32 pixels a side for resnet20, 64 for resnet18_int8, else 224. Networks of
-// ten classes are trained on them, image k being of class k % 10; the weights of others are random,
-// running statistics those of the images. Writes net.onnx and logits, floats of (samples, classes),
-// to FOLDER.
+// (samples, 3, side, side), 32 pixels a side for resnet20, 64 for resnet18_int8, else 224. Networks
+// of ten classes are trained on them, image k being of class k % 10; the weights of others are
+// random, running statistics those of the images. Writes net.onnx and logits, floats of (samples,
+// classes), to FOLDER.
 #include <algorithm>
 #include <cstdio>
 #include <exception>

@@ -38,7 +38,8 @@ double square_error(const std::vector<float>& x, const real_range& range) {
 }  // namespace
 
 TEST_CASE("squared_error_of: s^2 / 12 inside the range, squares of distances outside") {
-  // One bin, 1 .. 1.125 uniformly; the grid of the range 0 .. 255 k has a whole number of steps in it.
+  // One bin, 1 .. 1.125 uniformly;
+  // the grid of the range 0 .. 255 k has a whole number of steps in it.
   std::vector<double> counts(histogram_bins::count);
   counts[static_cast<std::size_t>(histogram_bins::index(1.0F))] = 1000;
   const real_range bin{1, 1.125F};

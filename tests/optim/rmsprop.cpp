@@ -27,8 +27,8 @@ TEST_CASE("centered_rmsprop divides by epsilon where the gradient is always the 
   optimizer_fixture<centered_rmsprop> fixture({.smoothing = 0, .epsilon = 0.5});
   fixture.reset(1, 0).set_gradient(1).step(1);
   const auto w = fixture.weights(), g = fixture.gradient();
-  // Contracted to a fused product it leaves 2^-53 g^2 at most, of which the root is added to epsilon:
-  // |w + 2 g| < 4 |g| 2^-26.5 |g|.
+  // Contracted to a fused product it leaves 2^-53 g^2 at most, of which the root is added to
+  // epsilon: |w + 2 g| < 4 |g| 2^-26.5 |g|.
   for (std::size_t i = 0; i < w.size(); ++i)
     CHECK(std::abs(w[i] + 2 * g[i]) < 1e-15 + 4.3e-8 * g[i] * g[i]);
 }

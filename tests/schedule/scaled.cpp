@@ -37,8 +37,8 @@ TEST_CASE("scaled: sqrt_scaled twice is linear_scaled, for ratios above and belo
   }
 }
 
-TEST_CASE(
-    "sqrt_scaled with warm-up epochs times k is LEGW: the golden table") {  // docs/mathematics.md, 7.6
+// docs/mathematics.md, 7.6
+TEST_CASE("sqrt_scaled with warm-up epochs times k is LEGW: the golden table") {
   constexpr std::array golden{std::array{2.0, 0.141421356237, 0.625}, std::array{4.0, 0.2, 1.25},
                               std::array{8.0, 0.282842712475, 2.5}, std::array{16.0, 0.4, 5.0},
                               std::array{32.0, 0.565685424949, 10.0}};

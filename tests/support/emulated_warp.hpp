@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Asynchronous copies and matrix products of a warp (device/warp.hpp), emulated. A copy is complete
-// as late as possible, when its group is waited for; until then its target holds NaN bits. Fragments
-// are loaded, and products computed, when the last of 32 lanes arrives, k ascending, by the lane
-// tables of ptx_fragments.hpp.
+// as late as possible, when its group is waited for; until then its target holds NaN bits.
+// Fragments are loaded, and products computed, when the last of 32 lanes arrives, k ascending, by
+// the lane tables of ptx_fragments.hpp.
 #pragma once
 
 #include <bit>

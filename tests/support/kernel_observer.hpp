@@ -48,7 +48,8 @@ class kernel_observer {
   /// The accesses that follow are the kernel's, or else the emulator's. Returns what they were.
   virtual bool set_kernel_code(bool of_kernel) = 0;
 
-  /// Of the current thread: 16 bytes, from == nullptr for zeros; and that its wait has completed it.
+  /// Of the current thread: 16 bytes, from == nullptr for zeros;
+  /// and that its wait has completed it.
   virtual void copy_async(const void* to, const void* from) = 0;
   virtual void complete_copy(const void* to) = 0;
   /// Of lanes `first_thread` to first_thread + 31: the rows of 16 bytes whose addresses they pass.
@@ -57,8 +58,8 @@ class kernel_observer {
 
 inline kernel_observer* observer = nullptr;
 
-/// While it lives, accesses are the kernel's, or the emulator's. Not instrumented, as it runs inside
-/// kernels.
+/// While it lives, accesses are the kernel's, or the emulator's. Not instrumented, as it runs
+/// inside kernels.
 template <bool OfKernel>
 class code_section {
  public:

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A listening socket of this process alone: what is sent has arrived when send returns. And a process
-// that has no descriptor left.
+// A listening socket of this process alone: what is sent has arrived when send returns. And a
+// process that has no descriptor left.
 #pragma once
 
 #include <cstddef>

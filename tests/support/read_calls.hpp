@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How often this process has read, from files and otherwise, and how many bytes, as the system counts.
+// How often this process has read, from files and otherwise,
+// and how many bytes, as the system counts.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Numbers of bf16 whose sums of products are exact: -1, 0 and 1 at random, in an array that is indexed
-// by std::ptrdiff_t.
+// Numbers of bf16 whose sums of products are exact: -1, 0 and 1 at random, in an array that is
+// indexed by std::ptrdiff_t.
 #pragma once
 
 #include <cstddef>

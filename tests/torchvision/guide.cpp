@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The C++ side of docs/python.md for guide.py, in the current folder: a ResNet-20 whose logits of image.bytes,
-// (3, 32, 32), Python repeats.
+// The C++ side of docs/python.md for guide.py, in the current folder: a ResNet-20 whose logits of
+// image.bytes, (3, 32, 32), Python repeats.
 //
 //   torchvision_guide write     writes resnet20.safetensors and the logits, 32-bit floats
 //   torchvision_guide read      loads converted.safetensors and writes its logits

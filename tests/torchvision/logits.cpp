@@ -6,8 +6,8 @@
 //   torchvision_logits DEPTH WEIGHTS IMAGES LOGITS [OTHER_WEIGHTS OTHER_LOGITS]
 //
 // Loads WEIGHTS and writes the logits of IMAGES, bytes of (samples, 3, 224, 224), to LOGITS, floats
-// of (samples, 1000). Then changes every weight and statistic, saves them as OTHER_WEIGHTS and writes
-// their logits to OTHER_LOGITS.
+// of (samples, 1000). Then changes every weight and statistic, saves them as OTHER_WEIGHTS and
+// writes their logits to OTHER_LOGITS.
 #include <cstdio>
 #include <cstdlib>
 #include <exception>

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A label that is not a class, on one rank of two: the step is skipped on both, then the error names
-// the sample. On the CPU and on an emulated GPU, there with a captured step, too.
+// A label that is not a class, on one rank of two: the step is skipped on both, then the error
+// names the sample. On the CPU and on an emulated GPU, there with a captured step, too.
 #include <array>
 #include <string>
 #include <vector>
@@ -53,8 +53,8 @@ struct samples {
   }
 };
 
-/// What the error of a step with a bad label says, and whether each rank kept every bit: of weights,
-/// statistics and momentum.
+/// What the error of a step with a bad label says, and whether each rank kept every bit: of
+/// weights, statistics and momentum.
 template <class D, class O>
 std::string step_with_bad_label(int ranks, const O& optimizer, bool capture_graphs = false) {
   std::array<bool, 2> kept{};

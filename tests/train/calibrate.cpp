@@ -129,8 +129,8 @@ TEST_CASE("calibrate: int8 evaluates as fp32 on its weights, with any number of 
   // most.
   constexpr double rounding = 0x1p-33;
   // Evaluation takes the ranks' mean statistics, nine roundings in float of two numbers in each of
-  // seven layers, after which an activation may round to the other byte, a 255th of the range of one
-  // of 64 or more inputs. That is the margins' error, see below.
+  // seven layers, after which an activation may round to the other byte, a 255th of the range of
+  // one of 64 or more inputs. That is the margins' error, see below.
   constexpr double averaged = 9 * 2 * 7 * 0x1p-24 + 1.0 / 255 / 64;
   for (const int ranks : {1, 2, 3, 5, 8}) {
     struct outcome {

@@ -32,7 +32,8 @@ namespace {
 using net_type = resnet<8, fp64, cpu, small>;
 using names = std::string;  // "conv1, bn1"
 
-/// Steps of `Inner` on a gradient that is zero, and weights that do not decay, where names begin so.
+/// Steps of `Inner` on a gradient that is zero,
+/// and weights that do not decay, where names begin so.
 template <class Inner>
 struct zeroing : Inner {
   names zeroed;

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Golden vectors of Adam, AdamP, RMSprop, its warm-up (Akiba et al. 2017), LAMB's and LARC's variants
-// through the whole trainer on the toy set T4. Those that docs/mathematics.md does not have are of
-// tests/support/optimizer_goldens.py.
+// Golden vectors of Adam, AdamP, RMSprop, its warm-up (Akiba et al. 2017), LAMB's and LARC's
+// variants through the whole trainer on the toy set T4. Those that docs/mathematics.md does not
+// have are of tests/support/optimizer_goldens.py.
 #include <doctest/doctest.h>
 
 #include <cordee/comm/ring.hpp>

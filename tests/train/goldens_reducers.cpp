@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Adasum and gathered codes through the whole trainer, against plain loops over all ranks' gradients.
+// Adasum and gathered codes through the whole trainer,
+// against plain loops over all ranks' gradients.
 #include <algorithm>
 #include <array>
 #include <cmath>

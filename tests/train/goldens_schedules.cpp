@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Every schedule that is a function of the epoch, through the trainer: golden weights of
-// tests/support/schedule_run_goldens.py, and settings that are refused when a trainer is constructed.
-// Adaptive ones: fit_schedule.cpp, decided_batch.cpp.
+// tests/support/schedule_run_goldens.py, and settings that are refused when a trainer is
+// constructed. Adaptive ones: fit_schedule.cpp, decided_batch.cpp.
 #include <array>
 #include <cmath>
 #include <functional>

@@ -107,8 +107,8 @@ TEST_CASE("gradient_noise: averages without bias, the golden trade-off, and what
 }
 
 TEST_CASE("gradient_noise: its standard errors are those of the averages, over many runs") {
-  // 400 runs of 300 steps with independent estimates; the spread of 400 runs has a relative standard
-  // error of 1/sqrt(800), of which four are allowed.
+  // 400 runs of 300 steps with independent estimates; the spread of 400 runs has a relative
+  // standard error of 1/sqrt(800), of which four are allowed.
   constexpr int runs = 400, steps = 300;
   double g = 0, gg = 0, r = 0, rr = 0, predicted_g = 0, predicted_r = 0;
   for (int run = 0; run < runs; ++run) {

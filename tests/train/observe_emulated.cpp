@@ -34,9 +34,9 @@ int8_outcome train_on(const D& device, const int8_options& options = {}) {
   return on_ranks(1, [&](threads comm) { return train(device, ring{comm}, options); })[0];
 }
 
-/// Sums of at most 80 floats in another order differ by about sqrt(80) roundings, 2^-21: in few runs
-/// does an activation round to the other byte then, but one may on a device. With 2^-12 it does in
-/// some of the 16.
+/// Sums of at most 80 floats in another order differ by about sqrt(80) roundings, 2^-21: in few
+/// runs does an activation round to the other byte then, but one may on a device. With 2^-12 it
+/// does in some of the 16.
 constexpr double noise = 0x1p-12;
 
 /// Moves each tensor but the ranges at random by `part` of its root mean square.

@@ -115,7 +115,8 @@ TEST_CASE("recalibrate: statistics are the training set's, however it is cut") {
     for (const int accumulate : {1, 2}) {
       CAPTURE(ranks);
       on_ranks(ranks, [&](threads comm) {
-        // Ranks have different shares of an update's two micro-batches of three samples; one of four has none.
+        // Ranks have different shares of an update's two
+        // micro-batches of three samples; one of four has none.
         loader feed{data,
                     comm,
                     {.global_batch = 6, .accumulate = accumulate, .seed = 5},

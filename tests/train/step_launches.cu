@@ -91,8 +91,8 @@ std::array<counts, 8> count_steps(bool capture_graphs, int accumulate, const Bet
 
 constexpr auto nothing = [](auto, auto&) {};
 
-/// A step of `batch` samples on a GPU that has so many bytes left for it; what it uses of them. A GPU
-/// without enough throws.
+/// A step of `batch` samples on a GPU that has so many bytes left for it; what it uses of them. A
+/// GPU without enough throws.
 std::size_t bytes_of_step(int batch, std::size_t left) {
   host_cudnn cudnn_double;
   cudnn_double.computes = false;

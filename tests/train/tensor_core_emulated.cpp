@@ -61,8 +61,8 @@ using int8_blocks = network<
                global_average_pool, linear<5>>,
     int8, emulated, separate_statistics, extent{1, 8, 8}, 5>;
 
-/// The gradients of one batch by tensor, the loss, that of an evaluation of the same batch after it,
-/// and the ranges of an int8 network.
+/// The gradients of one batch by tensor, the loss, that of an evaluation of the same batch after
+/// it, and the ranges of an int8 network.
 struct step_result {
   std::vector<std::vector<double>> gradients;
   double loss = 0, evaluated = 0;

@@ -59,7 +59,8 @@ TEST_CASE("an exception on one rank ends the run with its message on every rank"
 
 namespace {
 
-/// The rank of three whose line "rank R waited N ms …" or "rank R had waited N ms …" has the least N.
+/// The rank of three whose line "rank R waited N ms
+/// …" or "rank R had waited N ms …" has the least N.
 int shortest_wait(const std::string& report) {
   int shortest = 0;
   double least = std::numeric_limits<double>::infinity();

@@ -3,11 +3,11 @@
 //
 // Which runs may continue a checkpoint, and what differs between them.
 //
-//   refused                              another network, precision or type of optimizer; another
-//                                        number of ranks, where there is no mean (rank_mean.hpp)
-//   accepted, with a line of text each   other options of the optimizer and the trainer, another
-//                                        learning rate, loss, dropout rate, epoch that freezes batch
-//                                        norms, schedule, reducer, device or version
+//   refused                             another network, precision or type of optimizer; another
+//                                       number of ranks, where there is no mean (rank_mean.hpp)
+//   accepted, with a line of text each  other options of the optimizer and the trainer, another
+//                                       learning rate, loss, dropout rate, epoch that freezes batch
+//                                       norms, schedule, reducer, device or version
 #pragma once
 
 #include <algorithm>

@@ -4,14 +4,14 @@
 // What N ranks have saved, for another number M of ranks: what all ranks held alike stays, of the
 // rest each of the M ranks gets the mean over the N.
 //
-//   weights and optimizer slots, exact mean    alike on all ranks, as they are
-//   running statistics                         their mean, which evaluation uses
-//   residuals of a compressed reducer          e' = (e_1 + ... + e_N) / N on every rank: the mean of
-//                                              M vectors x + e' makes up for as much as that of N
-//   weights, local_steps and gossip            the mean model
-//   optimizer slots, local_steps and gossip    their mean: momentum is linear in the gradients, so
-//                                              the mean is the mean model's; a second moment's mean
-//                                              is that of one rank's squared gradient
+//   weights and optimizer slots, exact mean   alike on all ranks, as they are
+//   running statistics                        their mean, which evaluation uses
+//   residuals of a compressed reducer         e' = (e_1 + ... + e_N) / N on every rank: the mean of
+//                                             M vectors x + e' makes up for as much as that of N
+//   weights, local_steps and gossip           the mean model
+//   optimizer slots, local_steps and gossip   their mean: momentum is linear in the gradients, so
+//                                             the mean is the mean model's; a second moment's mean
+//                                             is that of one rank's squared gradient
 //
 // Ranges of int8 are alike on all ranks and keep their bits. A reducer's other memory has no such
 // mean: an asynchronous server's clock counts the pushes of each rank.

@@ -3,10 +3,11 @@
 //
 // The numbers of one rank at one step, and their two files.
 //
-//   common.safetensors   conv1.weight, …, slot0/conv1.weight, …: weights and optimizer slots, written
-//                        by rank 0, if all ranks hold the same
-//   rank-R.safetensors   the others: running statistics, reducer slots, reducer_state, preconditioner, model;
-//                        weights and optimizer slots where ranks differ; in the metadata, "state" is the run_state
+//   common.safetensors   conv1.weight, …, slot0/conv1.weight, …: weights and optimizer slots,
+//                        written by rank 0, if all ranks hold the same
+//   rank-R.safetensors   the others: running statistics, reducer slots, reducer_state,
+//                        preconditioner, model; weights and optimizer slots where ranks differ; in
+//                        the metadata, "state" is the run_state
 #pragma once
 
 #include <algorithm>

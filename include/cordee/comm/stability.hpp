@@ -4,9 +4,9 @@
 // Stability of momentum under gossip: how much the ranks' disagreement grows in a round, whatever
 // the data, when an optimizer feeds the displacement x - W x into its momentum.
 //
-//   heavy ball    u <- beta u + (1 - l) x,   x <- x - u                      for each eigenvalue l
-//   Nesterov      u <- beta u + (1 - l) x,   x <- x - (1 - l) x - beta u     of W but the mean's
-//   quasi-global  y = l (x - b u),  u <- mu u + (1 - mu) (x - y),  x <- y    b: beta; Nesterov beta^2
+//   heavy ball    u <- beta u + (1 - l) x,   x <- x - u                    for each eigenvalue l
+//   Nesterov      u <- beta u + (1 - l) x,   x <- x - (1 - l) x - beta u   of W but the mean's
+//   quasi-global  y = l (x - b u),  u <- mu u + (1 - mu) (x - y),  x <- y  b: beta; Nesterov beta^2
 //   radius        of the product of one period's maps, per round; stable while it is below 1
 //
 // Translation-invariant topologies have the characters of their group as modes: 2 x 2 maps, cheap

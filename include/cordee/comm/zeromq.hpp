@@ -4,7 +4,8 @@
 // Ranks as processes, on one machine or on many, over TCP by ZeroMQ, without MPI (component
 // zeromq):
 //
-//   for r in 0 1 2 3; do RANK=$r WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 ./train & done
+//   export WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500
+//   for r in 0 1 2 3; do RANK=$r ./train & done
 //
 // The transport receives from any source, as a parameter server does. Messages travel between host
 // memories; those of a GPU are staged. Every wait has a deadline; a message of another size, a rank

@@ -7,7 +7,8 @@
 
 #if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ + 0 != 0)
 #error \
-    "cordee: -ffast-math, -Ofast and -ffinite-math-only let the compiler remove the tests for NaN and infinity that skip a step and stop a run; compile without them, or add -fno-fast-math"
+    "cordee: -ffast-math, -Ofast and -ffinite-math-only let the compiler remove the tests for NaN \
+and infinity that skip a step and stop a run; compile without them, or add -fno-fast-math"
 #endif
 
 #if defined(__CUDACC__)

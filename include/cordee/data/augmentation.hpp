@@ -3,16 +3,16 @@
 //
 // An augmentation makes a training sample of an image's bytes. To write one:
 //
-//   struct my_augmentation {                 // any copyable type; passed to the loader, or in compose
-//     member                                 type       meaning
-//     active() const                         -> bool    whether it is called at all
-//     operator()(extent, in, out, random) const         writes out, an image of the same extent
+//   struct my_augmentation {            // any copyable type; passed to the loader, or in compose
+//     member                            type       meaning
+//     active() const                    -> bool    whether it is called at all
+//     operator()(extent, in, out, random) const    writes out, an image of the same extent
 //
-//     optional member                        default    meaning
-//     describe() const                       none       std::string: a phrase for the run's description
-//     static constexpr subsequence           0          std::uint32_t: what it draws in a compose, where
-//                                                       kinds of another number change nothing; those of
-//                                                       this library have 1 to 3
+//     optional member                   default    meaning
+//     describe() const                  none       std::string: a phrase for the run's description
+//     static constexpr subsequence      0          std::uint32_t: what it draws in a compose, where
+//                                                  kinds of another number change nothing; those of
+//                                                  this library have 1 to 3
 //   };
 //
 // The order of an image's bytes is (channel, row, column).

@@ -7,11 +7,13 @@
 //     member                   type               meaning
 //     classes() const          -> int             labels are 0 .. classes() - 1
 //     size() const             -> std::size_t     number of examples
-//     read(i, bytes) const     -> int             bytes becomes the encoded image i; returns its label
-//     name(i) const            -> std::string     of example i in messages: a path, or file and record
+//     read(i, bytes) const     -> int             bytes becomes the encoded image i; returns its
+//                                                 label
+//     name(i) const            -> std::string     of example i in messages: a path, or file and
+//                                                 record
 //     order(seed, epoch) const -> std::vector<std::uint32_t>    optional: the order of an epoch
-//     label(i) const           -> int             optional: the label that read returns, without reading
-//                                                 the image; `split` reads each
+//     label(i) const           -> int             optional: the label that read returns, without
+//                                                 reading the image; `split` reads each
 //   };
 //
 // One line tests it: CHECK(encoded_dataset_laws(my_images{}) == "").

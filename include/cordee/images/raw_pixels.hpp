@@ -3,7 +3,7 @@
 //
 // Pixels as a file that needs no decoding, which packed_images gives:
 //
-//   "CORDEEPX"  width  height   then height rows of width pixels, RGB   (little-endian 32-bit words)
+//   "CORDEEPX"  width  height  then height rows of width pixels, RGB   (little-endian 32-bit words)
 #pragma once
 
 #include <algorithm>

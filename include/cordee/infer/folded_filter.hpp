@@ -73,9 +73,9 @@ inline void fit_factors(std::span<const folded_filter> filters, double step,
 }
 
 /// The batch norm of convolution c's sums, of filters with signs, for outputs in steps of `step`,
-/// which are clipped beyond `limit` of them. c then outputs its sums in 2^e, in 18 bits, each filter
-/// with an e for which what 18 bits clip is clipped by the norm as well. Empty where no integers are
-/// exact.
+/// which are clipped beyond `limit` of them. c then outputs its sums in 2^e, in 18 bits, each
+/// filter with an e for which what 18 bits clip is clipped by the norm as well. Empty where no
+/// integers are exact.
 inline std::optional<integer_batch_norm> unfold_batch_norm(std::span<const folded_filter> filters,
                                                            double step, double limit,
                                                            integer_convolution& c) {

@@ -3,8 +3,8 @@
 //
 // Runs an integer program on a GPU: a launch for each step, and one more for each convolution of an
 // input of 32 bits, whose bytes it makes. Convolutions are those of engine `tensor_core`, with an
-// epilogue that requantizes. Weights are unpacked and constants made once; activations are temporary
-// memory of the stream.
+// epilogue that requantizes. Weights are unpacked and constants made once; activations are
+// temporary memory of the stream.
 #pragma once
 
 #include <algorithm>

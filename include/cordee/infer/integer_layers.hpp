@@ -20,9 +20,10 @@
 // bits, since training simulates a classifier of floats.
 //
 // A batch norm is part of the convolution before it, or a layer that reads 18 bits of the
-// convolution's sums: then each channel's (K, B) and the L of all give floor(k x + b + 1/2), with the
-// real k and b of the channel, for every x (infer/fit_batch_norm.hpp). (With 16 bits of the sums one
-// prediction in 800 differs from training's, with 18 one in 1,700, as one in 2,700 without the layer.)
+// convolution's sums: then each channel's (K, B) and the L of all give floor(k x + b + 1/2), with
+// the real k and b of the channel, for every x (infer/fit_batch_norm.hpp). (With 16 bits of the
+// sums one prediction in 800 differs from training's, with 18 one in 1,700, as one in 2,700 without
+// the layer.)
 //
 // These definitions are templates over the integer that they compute in, so that a test can put in
 // a type that refuses floating-point numbers.
@@ -44,8 +45,8 @@
 
 namespace cordee::inline CORDEE_ABI::detail::infer {
 
-/// Activations: bytes with a zero point; 32 bits at a residual block, before a batch norm and before
-/// the mean.
+/// Activations: bytes with a zero point; 32 bits at a residual block, before a batch norm and
+/// before the mean.
 template <class T>
 concept Activation = std::same_as<T, std::uint8_t> || std::same_as<T, std::int32_t>;
 

@@ -36,8 +36,8 @@
 namespace cordee::inline CORDEE_ABI {
 
 struct integer_network_options {
-  /// Whether batch norms are part of the convolutions before them, or steps of their own, each exact
-  /// for every number of 18 bits that a convolution gives it (infer/fit_batch_norm.hpp).
+  /// Whether batch norms are part of the convolutions before them, or steps of their own, each
+  /// exact for every number of 18 bits that a convolution gives it (infer/fit_batch_norm.hpp).
   bool fold_batch_norm = true;
 };
 

@@ -101,8 +101,9 @@ class packed_convolution {
   /// What makes bytes of an input of 32 bits.
   [[nodiscard]] const stream_bytes<V>& to_bytes() const { return *to_bytes_; }
 
-  /// `samples` samples in blocks of channels, each `pitch` bytes behind the one before; `residual`
-  /// may be null. With `copy` the bytes that it makes of an output of 32 bits are written behind it.
+  /// `samples` samples in blocks of channels, each `pitch` bytes behind
+  /// the one before; `residual` may be null. With `copy` the bytes that
+  /// it makes of an output of 32 bits are written behind it.
   template <Activation In, Activation Out>
   void run(const In* x, const std::int32_t* residual, Out* y, std::size_t samples = 1,
            std::size_t pitch = 0, const stream_bytes<V>* copy = nullptr) const {

@@ -6,8 +6,8 @@
 //
 //   y = clip(((sum + initial) multiplier + addend >> shift) + R(residual, f') + offset, low, high)
 //
-// initial = -z sum of w is the zero point's share of the sum; the addend holds the bias and the half
-// of rounding.
+// initial = -z sum of w is the zero point's share of the sum; the addend holds the bias and the
+// half of rounding.
 #pragma once
 
 #include <cstddef>

@@ -100,8 +100,8 @@ class rescaling {
   lanes64<V> even_rounding_{}, odd_rounding_{};
 };
 
-/// R(x, f) + offset for numbers of 32 bits. Where f is a power of two up to 1, which shifts, they are
-/// of magnitudes up to 2^23.
+/// R(x, f) + offset for numbers of 32 bits. Where f is a power of two up to 1, which shifts, they
+/// are of magnitudes up to 2^23.
 template <int V>
 class wide_rescaling {
  public:

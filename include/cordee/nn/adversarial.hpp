@@ -6,7 +6,7 @@
 // 2020). In grey levels, of an image x with label y:
 //
 //   y' = (y + U{1 .. classes - 1}) mod classes                          the target class
-//   x' = x + U{-epsilon .. epsilon} with probability random_start, else x     one coin for an update
+//   x' = x + U{-epsilon .. epsilon} with probability random_start, else x    one coin for an update
 //   x' <- clip(x' - step sign(d loss(x', y'; v) / d x'), x - epsilon, x + epsilon)   `steps` times
 //   loss = (loss(x, y; w) + loss(x', y; w')) / 2
 //
@@ -15,11 +15,12 @@
 // "adversarial.bn1.weight" and so on. v and x' use those. Evaluation uses w alone.
 //
 // With v a thread makes x' of the next step's images beside the whole step before, whose weights v
-// are (adversary.hpp): `fit` gives it the images, other loops by `run.look_ahead(batches)`. Without,
-// and with w', the step makes x' first. A step costs that of twice the images; x' costs the forward
-// pass and input gradient of `steps` times the images, which idle processors hide. v is part of
-// run_state: a resumed run has the bits of the uninterrupted one. The thread has activations and
-// weights of its own. Metrics are those of the images themselves. Not written for GPUs yet.
+// are (adversary.hpp): `fit` gives it the images, other loops by `run.look_ahead(batches)`.
+// Without, and with w', the step makes x' first. A step costs that of twice the images; x' costs
+// the forward pass and input gradient of `steps` times the images, which idle processors hide. v is
+// part of run_state: a resumed run has the bits of the uninterrupted one. The thread has
+// activations and weights of its own. Metrics are those of the images themselves. Not written for
+// GPUs yet.
 #pragma once
 
 #include <algorithm>

@@ -5,8 +5,8 @@
 // (Migacz, GTC 2017) and NVIDIA's modelopt computes it.
 //
 //   h: counts of |x| in 2048 bins of equal width, h_0 <- h_1     for i = 128 .. 2048:
-//   P = h_0 .. h_{i-1} + (sum of h_i ..),  Q = h_0 .. h_{i-1}, of which those that are not zero become
-//       their mean in each of L equal levels
+//   P = h_0 .. h_{i-1} + (sum of h_i ..),  Q = h_0 .. h_{i-1}, of which those that are not zero
+//       become their mean in each of L equal levels
 //   the bound is the end of bin i - 1 for the last i of the least sum of P log(P / Q), normalized
 //
 // L is 128, or 256 where no number is negative. (onnxruntime's calibrator of this name differs: its

@@ -4,7 +4,7 @@
 // AdamW: Adam with decoupled weight decay (Kingma and Ba 2014; Loshchilov and Hutter 2017).
 //
 //   m <- beta1 m + (1 - beta1) g           m^ = m / (1 - beta1^t)
-//   v <- beta2 v + (1 - beta2) g^2         v^ = v / (1 - beta2^t)      t: applied steps, this included
+//   v <- beta2 v + (1 - beta2) g^2         v^ = v / (1 - beta2^t)   t: applied steps, this included
 //   w <- (1 - lr weight_decay) w - lr m^ / (sqrt(v^) + epsilon)
 //
 // A gradient beyond 2^63 in single precision (2^511 in double) counts as that: its square would be

@@ -4,7 +4,7 @@
 // DecentLaM: decentralized momentum for large batches (Yuan et al. 2021), with one exchange of
 // trial weights per step.
 //
-//   z_i = sum_j W_ij (w_j - lr (g_j + weight_decay w_j))       proposes the term of j = i, receives z_i
+//   z_i = sum_j W_ij (w_j - lr (g_j + weight_decay w_j))   proposes the term of j = i, receives z_i
 //   u_i <- momentum u_i + (w_i - z_i)
 //   w_i <- w_i - u_i                   Nesterov: w_i <- w_i - (w_i - z_i) - momentum u_i
 //

@@ -6,13 +6,13 @@
 //
 //   m^, v^ as in adamw.hpp
 //   u = m^ / (sqrt(v^) + epsilon) + weight_decay w
-//   w <- w - lr ratio u           ratio = |w| / |u| per segment, within `limits`; 1 if |w| or |u| is 0
+//   w <- w - lr ratio u        ratio = |w| / |u| per segment, within `limits`; 1 if |w| or |u| is 0
 //
-//   lamb            adapts the weights alone                                Google's BERT, apex, timm
-//   nvlamb          adapts every segment, batch norm and biases too         the paper, optax, NVIDIA
-//   lambc           lamb with a ratio of at most 1                          timm's trust_clip
-//   deepspeed_lamb  adapts every segment, by a ratio within 0.01 .. 10 of the u whose moments are not
-//                   corrected; the step is multiplied by sqrt(1 - beta2^t) / (1 - beta1^t)
+//   lamb            adapts the weights alone                             Google's BERT, apex, timm
+//   nvlamb          adapts every segment, batch norm and biases too      the paper, optax, NVIDIA
+//   lambc           lamb with a ratio of at most 1                       timm's trust_clip
+//   deepspeed_lamb  adapts every segment, by a ratio within 0.01 .. 10 of the u whose moments are
+//                   not corrected; the step is multiplied by sqrt(1 - beta2^t) / (1 - beta1^t)
 //
 // The others correct the bias of the moments in u. apex's and NVIDIA's code clips the global norm
 // first, as clip{lamb{}, 1.0, 0} and clip{nvlamb{}, 1.0, 0} do, without an epsilon in the clipping;

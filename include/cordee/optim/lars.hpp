@@ -3,15 +3,15 @@
 //
 // LARS, layer-wise adaptive rate scaling, in the forms that are in use.
 //
-//   ratio = trust_coefficient |w| / (|g| + weight_decay |w| + epsilon)    per segment, trust_ratio.hpp
+//   ratio = trust_coefficient |w| / (|g| + weight_decay |w| + epsilon) per segment, trust_ratio.hpp
 //   d     = g + weight_decay w
 //
-//   lars             v <- momentum v + lr ratio d     w <- w - v              You, Gitman, Ginsburg 2017
-//   lars_norm_of_sum the same, with |d| + epsilon as the denominator          optax
-//   lars_lr_outside  v <- momentum v + ratio d        w <- w - lr v           timm, MLPerf
-//   larc             the same with min(ratio / lr, 1), which limits the segment's rate to lr; without
-//                    .limits.clip with ratio                                  apex's LARC
-//   lars_unscaled    v <- momentum v + d              w <- w - lr ratio v     TPU code, ConAdv
+//   lars             v <- momentum v + lr ratio d    w <- w - v          You, Gitman, Ginsburg 2017
+//   lars_norm_of_sum the same, with |d| + epsilon as the denominator     optax
+//   lars_lr_outside  v <- momentum v + ratio d       w <- w - lr v       timm, MLPerf
+//   larc             the same with min(ratio / lr, 1), which limits the segment's rate to lr;
+//                    without .limits.clip with ratio                     apex's LARC
+//   lars_unscaled    v <- momentum v + d             w <- w - lr ratio v  TPU code, ConAdv
 //
 //   Nesterov         the last line with momentum v + (the term added to v) in place of v
 //

@@ -4,8 +4,8 @@
 // Local SGD (Stich 2018) and post-local SGD (Lin et al. 2018): each rank steps on its own gradient,
 // and every `period` steps the weights are averaged.
 //
-//   each step          w_i <- optimizer(w_i, g_i)       momentum and decay of the rank, not averaged
-//   each period-th     w   <- W w                       each step while epoch < start_epoch
+//   each step          w_i <- optimizer(w_i, g_i)      momentum and decay of the rank, not averaged
+//   each period-th     w   <- W w                      each step while epoch < start_epoch
 //
 // With an exact reducer W is the mean; with gossip this is DmSGD, with server{comm, asynchronous{}}
 // an asynchronous parameter server. `start_epoch` gives post-local SGD: weights are averaged at

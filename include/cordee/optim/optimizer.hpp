@@ -4,14 +4,14 @@
 // An optimizer is a pair of functions around one multiplication of the ranks' vectors by a mixing
 // matrix: `propose` names the vector, the reducer mixes it in place, `accept` makes the step.
 //
-//   struct my_optimizer {                        // an aggregate; example: examples/own_optimizer.cpp
-//     member                  type               meaning
-//     needs                   agreement          weakest reducer: exact, mixing or loose
-//     eager                   bool               propose may run for one bucket while backward runs
-//     slots                   int                planes of state, zero at first, in the view
-//     norms                   norms_needed       when norms of segments are in the view
-//     propose(v, info, s)     -> span_on         vector to mix, a range of the view; empty: none
-//     accept(v, info, s)      -> void            the step; the mixed vector lies in that range
+//   struct my_optimizer {                      // an aggregate; example: examples/own_optimizer.cpp
+//     member                  type             meaning
+//     needs                   agreement        weakest reducer: exact, mixing or loose
+//     eager                   bool             propose may run for one bucket while backward runs
+//     slots                   int              planes of state, zero at first, in the view
+//     norms                   norms_needed     when norms of segments are in the view
+//     propose(v, info, s)     -> span_on       vector to mix, a range of the view; empty: none
+//     accept(v, info, s)      -> void          the step; the mixed vector lies in that range
 //
 //     optional member         default            meaning
 //     capturable              false              launches may be captured in a CUDA graph

@@ -6,7 +6,7 @@
 // direction.
 //
 //   d_i = g_i + weight_decay w_i
-//   z_i = sum_j W_ij (w_j - lr d_j - momentum u_j)       Nesterov: - lr d - momentum (momentum u + lr d)
+//   z_i = sum_j W_ij (w_j - lr d_j - momentum u_j)  Nesterov: - lr d - momentum (momentum u + lr d)
 //   u_i <- smoothing u_i + (1 - smoothing) (w_i - z_i)
 //   w_i <- z_i
 //

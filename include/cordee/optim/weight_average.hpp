@@ -7,9 +7,9 @@
 //   weight_average{sgd{}, exponential_average{.decay = 0.999}}
 //   weight_average{sgd{}, stochastic_average{.start = 20000, .period = 500}}
 //
-//   exponential_average   a <- decay a + (1 - decay) w           after each step, from a = w of the first
-//   stochastic_average    a <- a + (w - a) / n                   of the n-th of every `period` steps
-//                                                                after step `start`; a = w before
+//   exponential_average   a <- decay a + (1 - decay) w     after each step, from a = w of the first
+//   stochastic_average    a <- a + (w - a) / n             of the n-th of every `period` steps
+//                                                          after step `start`; a = w before
 //
 // The second is stochastic weight averaging (Izmailov et al. 2018). Steps are applied ones. The
 // average is of the rank's own weights where they differ; the mean over ranks is taken of it.

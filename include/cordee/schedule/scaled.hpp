@@ -4,9 +4,9 @@
 // A schedule times a factor, and the learning rate of a large batch from that of a small one: k =
 // global batch / reference batch.
 //
-//   scaled           lr(e) = factor s(e)
-//   linear_scaled    lr(e) = k s(e)          Goyal et al. 2017
-//   sqrt_scaled      lr(e) = sqrt(k) s(e)    Krizhevsky 2014; with warm-up epochs times k it is LEGW
+//   scaled          lr(e) = factor s(e)
+//   linear_scaled   lr(e) = k s(e)          Goyal et al. 2017
+//   sqrt_scaled     lr(e) = sqrt(k) s(e)    Krizhevsky 2014; with warm-up epochs times k it is LEGW
 //
 // The reference batch, for which the learning rates of s were tuned, has no default, since a
 // default would leave open which batch they refer to.

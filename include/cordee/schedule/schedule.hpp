@@ -4,9 +4,9 @@
 // A learning-rate schedule is a function of the epochs of data seen. To write one (example:
 // examples/own_schedule.cpp):
 //
-//   struct my_schedule {                           // any copyable callable, also a lambda
-//     member                       type            meaning
-//     operator()(epoch) const      -> double       learning rate of the update that begins at `epoch`
+//   struct my_schedule {                         // any copyable callable, also a lambda
+//     member                      type           meaning
+//     operator()(epoch) const     -> double      learning rate of the update that begins at `epoch`
 //
 //     optional member              default         meaning
 //     describe() const             a neutral text  one line for the run's description

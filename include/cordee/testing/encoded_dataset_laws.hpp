@@ -4,7 +4,9 @@
 // The laws of sets of encoded images that a compiler cannot check (images/encoded_dataset.hpp), for
 // one of your own:
 //
-//   TEST_CASE("my images obey the laws") { CHECK(encoded_dataset_laws(my_images{"folder"}) == ""); }
+//   TEST_CASE("my images obey the laws") {
+//     CHECK(encoded_dataset_laws(my_images{"folder"}) == "");
+//   }
 //
 // Each law returns its first violations, or an empty string.
 #pragma once

@@ -3,7 +3,8 @@
 //
 // The buckets of a step on their way from backward to the reducer.
 //
-//   segments ready -> bucket complete -> unscaled -> tested (check_local_gradient) -> propose -> mix
+//   segments ready -> bucket complete -> unscaled -> tested (check_local_gradient)
+//                  -> propose -> mix
 #pragma once
 
 #include <cstddef>

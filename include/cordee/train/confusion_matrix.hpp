@@ -22,9 +22,9 @@ class confusion_matrix {
     expects(classes > 0, "confusion_matrix: there is at least one class");
   }
 
-  /// Of the mean model on the whole data set, the same on every rank. The prediction is the class of
-  /// the largest logit, of equal ones the first: without NaNs the diagonal sums to the metrics' top1.
-  /// Collective. Throws error where a label is out of range.
+  /// Of the mean model on the whole data set, the same on every rank. The prediction is the class
+  /// of the largest logit, of equal ones the first: without NaNs the diagonal sums to the metrics'
+  /// top1. Collective. Throws error where a label is out of range.
   template <class Run, Dataset S>
   [[nodiscard]] static confusion_matrix from(Run& run, const S& dataset, const normalization& norm,
                                              int batch_size = 250, int decode_threads = 0);

@@ -16,7 +16,8 @@ namespace cordee::inline CORDEE_ABI {
 /// not improve on its best value by more than `minimum_delta`. Each fit, a resumed one too, counts
 /// from its own first epoch. Requires a `validation` among fit's arguments.
 ///
-///   run.fit(feed, 90, validation{held_out}, early_stopping{.patience = 5}, best{"best.safetensors"});
+///   run.fit(feed, 90, validation{held_out}, early_stopping{.patience = 5},
+///           best{"best.safetensors"});
 struct early_stopping {
   int patience = 5;  // epochs
   double minimum_delta = 0;

@@ -4,7 +4,8 @@
 // Natural gradient by Kronecker-factored curvature (K-FAC; Martens and Grosse, 2015), distributed
 // over ranks (SP-NGD; Osawa et al., 2019), in front of another optimizer.
 //
-//   A, G, F as in kronecker_factors.hpp, over all samples of the update; gradient W of (outputs, inputs)
+//   A, G, F as in kronecker_factors.hpp, over all samples of the update;
+//   gradient W of (outputs, inputs)
 //   pi = sqrt((tr A / dim A) / (tr G / dim G))
 //   W <- (G + sqrt(damping) / pi I)^-1 W (A + pi sqrt(damping) I)^-1     convolutions, linear
 //   w <- (F + batch_norm_damping damping I)^-1 w,  w = (dgamma, dbeta)    batch norms
@@ -12,10 +13,10 @@
 // Then the optimizer inside makes its step with W as the gradient: velocity_sgd is SP-NGD's. The
 // Fisher matrix is the empirical one, of the labels, from the one backward pass.
 //
-//   backward      each rank adds up A and G of its samples, layer by layer, as backward passes them
-//   reduce        rank r owns consecutive layers, and gets the sums of their triangles (reduce-scatter)
-//   solve         it factors A and G, and solves for its layers' W
-//   gather        all ranks get all W (all-gather): the same bits everywhere
+//   backward  each rank adds up A and G of its samples, layer by layer, as backward passes them
+//   reduce    rank r owns consecutive layers, and gets the sums of their triangles (reduce-scatter)
+//   solve     it factors A and G, and solves for its layers' W
+//   gather    all ranks get all W (all-gather): the same bits everywhere
 //
 // Factors have the sizes of their layers, (C window^2)^2 and K^2, which is no plane's size, so
 // they are the trainer's, beside the arena. With `refresh` n they are computed in every n-th

@@ -4,9 +4,9 @@
 // The factors of one layer's Fisher matrix (Martens and Grosse, 2015; of convolutions Grosse and
 // Martens, 2016). Over samples n of inputs a and gradients g of their own loss by the output:
 //
-//   linear         A = 1/N sum a a^T, a = (x, 1)       G = 1/N sum g g^T
-//   convolution    A = 1/N sum a a^T over the pixels' patches, G = 1/(N pixels) sum g g^T over pixels
-//   batch norm     no A, F = 1/N sum v v^T of v = (dgamma_n, dbeta_n)
+//   linear       A = 1/N sum a a^T, a = (x, 1)       G = 1/N sum g g^T
+//   convolution  A = 1/N sum a a^T over the pixels' patches, G = 1/(N pixels) sum g g^T over pixels
+//   batch norm   no A, F = 1/N sum v v^T of v = (dgamma_n, dbeta_n)
 //
 // Sums are of doubles, of the lower triangle by rows.
 #pragma once

@@ -9,7 +9,8 @@
 //               the gradient's noise
 //   schedule    what an adaptive schedule has learned
 //   reducer     what a reducer keeps beside its slots: an asynchronous server's weights and clock
-//   preconditioner   sums of kfac's factors, of this rank's layers, between two computations of them
+//   preconditioner
+//               sums of kfac's factors, of this rank's layers, between two computations of them
 //   model       what a model keeps beside the planes: adversarial's weights of the step before
 //
 // Random numbers are functions of seed, epoch, round and sample (core/random.hpp), hence they have

@@ -3,8 +3,8 @@
 //
 // Kills a run (SIGKILL) that saves every other step, at random moments, and lets it go on:
 //
-//   kill_saves KILLS SEED                          the ranks are threads
-//   kill_saves KILLS SEED mpirun -n 2 ranks        they are processes, of which one or all are killed
+//   kill_saves KILLS SEED                        the ranks are threads
+//   kill_saves KILLS SEED mpirun -n 2 ranks      they are processes, of which one or all are killed
 //
 // After each kill
 //   - the newest checkpoint is at most one interval older than the one whose saving had begun last;

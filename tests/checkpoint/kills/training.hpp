@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A run that saves without pause and is killed, as threads (kill_saves.cpp) and over MPI (ranks.cpp),
-// and what it shows to the process that kills it.
+// A run that saves without pause and is killed, as threads (kill_saves.cpp) and over MPI
+// (ranks.cpp), and what it shows to the process that kills it.
 #pragma once
 
 #include <array>

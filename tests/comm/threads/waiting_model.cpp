@@ -169,8 +169,9 @@ TEST_CASE("waiting_model: no rank reads memory that its sender has canceled") {
 }
 
 TEST_CASE("waiting_model: a rank that withdraws from a barrier leaves no other one in it") {
-  // shared_mean::enter_barrier of two ranks. Each arrives and looks until both have, or its deadline
-  // passes; then it withdraws unless both have arrived. 1: it has passed, 2: it has withdrawn.
+  // shared_mean::enter_barrier of two ranks. Each arrives and looks
+  // until both have, or its deadline passes; then it withdraws
+  // unless both have arrived. 1: it has passed, 2: it has withdrawn.
   const auto rank = [](int own, bool atomically) {
     const step withdraw =
         atomically ? step{step::exchange, arrivals, 1, 3, 0} : step{step::add, arrivals, -1};

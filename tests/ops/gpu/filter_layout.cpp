@@ -106,9 +106,9 @@ TEST_CASE("filter_layout: weights move by whole sectors, at most 1.1 of the idea
         of_half, master, packed, reinterpret_cast<half*>(&memory));  // both orders
     // The stem's filters begin within sectors: its 9,408 weights, of ResNet-50's 25.6 million, are
     // no main stream. A filter's 147 floats are four requests of 128 bytes, each 5 sectors unless
-    // it begins at one, and 76 bytes: of eight filters, which begin at eight places of a sector, 182
-    // sectors for 147. Its 392 packed numbers are 12 requests of 64 bytes, of 3 sectors in every
-    // second filter, and 16 bytes: 62 sectors for 49.
+    // it begins at one, and 76 bytes: of eight filters, which begin at eight places of a sector,
+    // 182 sectors for 147. Its 392 packed numbers are 12 requests of 64 bytes, of 3 sectors in
+    // every second filter, and 16 bytes: 62 sectors for 49.
     const bool is_stem = channels == 3;
     const double bound = is_stem ? 182.0 / 147 : 1.1;
     CHECK(master_sectors(pack.tile, sizeof(float)) <= bound);

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A consumer's program with the component cuda: a network on integers alone has the same logits on a
-// GPU and on the CPU.
+// A consumer's program with the component cuda: a network on integers alone has the same logits on
+// a GPU and on the CPU.
 #include <iostream>
 #include <vector>
 

@@ -4,9 +4,10 @@
 // A test double of the part of NCCL that cordee/comm/nccl uses, on the host, with threads as ranks.
 // As NCCL does, it compares no sizes: a receive of more than was sent waits until ncclCommAbort,
 // one of less takes the beginning. A group's operations are on its stream only when the
-// communicator is no longer in progress, and a captured sum in its graph; the average is a sum of multiples by 1/p; ranks on one GPU
-// wait forever; memory of a pool that a peer's GPU may not access is an error. The doubles of the
-// runtime beside it say how work is enqueued (nccl_double/cuda_runtime_api.h, nccl_counting/nccl.h).
+// communicator is no longer in progress, and a captured sum in its graph; the average is a sum of
+// multiples by 1/p; ranks on one GPU wait forever; memory of a pool that a peer's GPU may not
+// access is an error. The doubles of the runtime beside it say how work is enqueued
+// (nccl_double/cuda_runtime_api.h, nccl_counting/nccl.h).
 #pragma once
 
 #include <atomic>

@@ -78,8 +78,8 @@ class bootstrap_relay {
   /// Closes the connections without the secret.
   void drop_pending() { pending_.clear(); }
 
-  /// Sends the cause to all ranks, also to those that join later, and which ranks are not connected:
-  /// none waits for these to leave.
+  /// Sends the cause to all ranks, also to those that join later, and which ranks are not
+  /// connected: none waits for these to leave.
   void fail(const frame& why) {
     if (!failure_) failure_ = why;
     send_to_all(why);

@@ -3,12 +3,12 @@
 //
 // Training steps of simulated ranks: buckets travel while backward runs, as the courier sends them.
 //
-//   begin       when the rank has made its last update and the loader has the next batch, which it
-//               begins when the rank takes one; with an adversary (nn/adversary.hpp), when that has
-//               the copies, which it begins with the step before: beside it on idle processors, else
-//               the step takes so much longer
-//   bucket b    is posted when b - 1 has arrived and backward has finished its tensors
-//   update      when backward has ended and the last bucket has arrived
+//   begin      when the rank has made its last update and the loader has the next batch, which it
+//              begins when the rank takes one; with an adversary (nn/adversary.hpp), when that has
+//              the copies, which it begins with the step before: beside it on idle processors, else
+//              the step takes so much longer
+//   bucket b   is posted when b - 1 has arrived and backward has finished its tensors
+//   update     when backward has ended and the last bucket has arrived
 //
 // With a period of several steps (local steps) whole weights travel, after the update of each
 // period-th step. A rank's computation may be slower in some steps: see stragglers below.

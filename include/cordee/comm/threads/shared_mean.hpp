@@ -3,8 +3,8 @@
 //
 // The mean over the ranks of one process on one context, computed in shared memory.
 //
-//   long:   every rank publishes a pointer; barrier; rank r sums slice r of all vectors in the order
-//           of ranks, divides, and writes the result to all of them; barrier
+//   long:   every rank publishes a pointer; barrier; rank r sums slice r of all vectors in the
+//           order of ranks, divides, and writes the result to all of them; barrier
 //   short:  every rank publishes a copy; barrier; every rank sums all copies in the same order
 //   GPUs:   as long, whatever the length
 //

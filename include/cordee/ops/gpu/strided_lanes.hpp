@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The numbers of a plane that a GPU's thread takes at once, for the bodies of ops/segment_body.hpp:
-// as lane_ref, but a whole block apart, so that adjacent threads take adjacent numbers. A body loads
-// all of a plane's before it stores the first one: one by one, each load would wait for the store
-// before it, which may write to its address for all that the compiler can tell.
+// as lane_ref, but a whole block apart, so that adjacent threads take adjacent numbers. A body
+// loads all of a plane's before it stores the first one: one by one, each load would wait for the
+// store before it, which may write to its address for all that the compiler can tell.
 #pragma once
 
 #include <cstddef>

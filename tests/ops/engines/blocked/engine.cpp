@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Engine `blocked` passes the laws of engines, on registers of two sizes; its shapes are in ../shapes.cpp.
+// Engine `blocked` passes the laws of engines, on registers of two sizes;
+// its shapes are in ../shapes.cpp.
 #include <cmath>
 #include <cstddef>
 #include <vector>

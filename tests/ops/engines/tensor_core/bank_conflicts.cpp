@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Bank conflicts of the tensor-core kernels, by a model of shared memory: 32 banks of 4 bytes give
-// a wavefront one word each. Eight lanes of 16 bytes, 16 of 8 or 32 of 4 are served together; so are
-// the eight rows of an ldmatrix matrix.
+// a wavefront one word each. Eight lanes of 16 bytes, 16 of 8 or 32 of 4 are served together; so
+// are the eight rows of an ldmatrix matrix.
 #include <map>
 #include <set>
 #include <vector>

@@ -82,7 +82,8 @@ TEST_CASE_TEMPLATE("epilogue: bias and ReLU, rounded once", T, tiled_fixture<hal
 TEST_CASE_TEMPLATE(
     "epilogue: the statistics of the rounded y, in every tile, of one chunk and of many sets", N,
     half, bfloat) {
-  // In tiles of 32, 64 and 128 filters, the last of two across; of one pixel; of 9 chunks in 3 sets.
+  // In tiles of 32, 64 and 128 filters, the last of two across;
+  // of one pixel; of 9 chunks in 3 sets.
   for (const auto& [filters, stride, samples, seed] : {std::tuple{12, 1, 7, 1u},
                                                        {12, 1, 7, 2u},
                                                        {40, 2, 28, 3u},

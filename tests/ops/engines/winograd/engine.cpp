@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Engine `winograd` passes the laws of engines, with errors about those of `direct`; its shapes are in
-// ../shapes.cpp.
+// Engine `winograd` passes the laws of engines, with errors about those of `direct`; its shapes are
+// in ../shapes.cpp.
 #include <cmath>
 #include <type_traits>
 #include <vector>

@@ -52,9 +52,9 @@ struct cudnn_with {
     pack_krsc(p, block<N>(p.in.channels), block<N>(p.filters), master, packed, s);
   }
 
-  /// fprop   y (N, H_out, W_out, K')   from  x (N, H, W, C')           and  packed (K', R, S, C')
-  /// dgrad   dx (N, H, W, C')          from  dy (N, H_out, W_out, K')  and  packed (K', R, S, C')
-  /// wgrad   dw (K, C, R, S)           from  x (N, H, W, C')           and  dy (N, H_out, W_out, K')
+  /// fprop   y (N, H_out, W_out, K')  from  x (N, H, W, C')           and  packed (K', R, S, C')
+  /// dgrad   dx (N, H, W, C')         from  dy (N, H_out, W_out, K')  and  packed (K', R, S, C')
+  /// wgrad   dw (K, C, R, S)          from  x (N, H, W, C')           and  dy (N, H_out, W_out, K')
   template <detail::ops::CudnnType N, GpuStream S>
   static void fprop(const convolution_problem& p, int samples, const N* x, const N* packed, N* y,
                     S s) {

@@ -72,9 +72,9 @@ template <int V, bool Dots, int Blocks, int Step, int Pixels>
   store_bfloat_tile<V, Dots, Blocks, Pixels>(sum, at.y, at.y_block, at.add);
 }
 
-/// `rows` rows of `pixels` adjacent pixels, x_down numbers of x and y_down of y apart. A copy of the
-/// area for each row would cost a third of the time of an image's short rows: its wide loads wait
-/// for the narrow stores before them.
+/// `rows` rows of `pixels` adjacent pixels, x_down numbers of x and y_down of y apart. A copy of
+/// the area for each row would cost a third of the time of an image's short rows: its wide loads
+/// wait for the narrow stores before them.
 template <int V, bool Dots, int Blocks, int Step = 0>
 void bfloat_rows(bfloat_area at, int rows, int pixels, std::ptrdiff_t x_down,
                  std::ptrdiff_t y_down) {

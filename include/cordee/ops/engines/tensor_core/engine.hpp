@@ -66,9 +66,9 @@ struct tensor_core {
     detail::ops::pack_filters(layout, master, packed, packed + layout.size(), s);
   }
 
-  /// fprop   y (N, H_out, W_out, K')   from  x (N, H, W, C')           and  packed (K', R, S, C')
-  /// dgrad   dx (N, H, W, C')          from  dy (N, H_out, W_out, K')  and  packed (C', R, S, K')
-  /// wgrad   dw (K, C, R, S)           from  x (N, H, W, C')           and  dy (N, H_out, W_out, K')
+  /// fprop   y (N, H_out, W_out, K')  from  x (N, H, W, C')           and  packed (K', R, S, C')
+  /// dgrad   dx (N, H, W, C')         from  dy (N, H_out, W_out, K')  and  packed (C', R, S, K')
+  /// wgrad   dw (K, C, R, S)          from  x (N, H, W, C')           and  dy (N, H_out, W_out, K')
   template <detail::ops::TensorCoreNumber N, GpuStream S>
   static void fprop(const convolution_problem& p, int samples, const N* x, const N* packed, N* y,
                     S s) {
