@@ -4,9 +4,9 @@
 // How activations lie in memory: (N, ceil(C / V), H, W, V), channels in blocks of V.
 //
 // V is a template argument of every CPU kernel that reads activations. V = 1 is plain NCHW (engine
-// `reference`); V = one SIMD register is the CPU's fast layout (engines `direct` and `winograd`,
-// the default), where the channels of one pixel are one load. Channels that pad the last block are
-// zero and stay zero.
+// `reference`); V = the floats of one SIMD register is the CPU's fast layout (engines `direct` and
+// `winograd`, the default), where the channels of one pixel are one load. Channels that pad the
+// last block are zero and stay zero.
 // An engine decides its V with `block(channels)`.
 #pragma once
 

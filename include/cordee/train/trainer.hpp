@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The synchronous training step, which composes a model, an optimizer, a schedule and a reducer.
+// The training step, which composes a model, an optimizer, a schedule and a reducer.
 //
 //   for each micro-batch:  forward -> backward, which adds to the gradients
 //   during the last one:   segments ready -> bucket complete -> propose -> mix (on the courier)

@@ -3,14 +3,15 @@
 //
 // The tuned convolution engine of the CPU, without dependencies: ops/convolution.hpp's sums over
 // activations (N, C/V, H, W, V), by the compiler's vector types. V floats or doubles fill one
-// register.
+// register; of at most four channels V = C.
 //
 // It adds to engine `blocked`: tiles of many pixels x filter blocks in registers (tile.hpp,
 // rows3x3.hpp, wgrad_tile.hpp), bands of rows and parts of channels that stay in a cache
 // (correlation_plan.hpp, weight_gradient_plan.hpp), and prefetches.
 //
 // The packed weights hold every weight twice: (K/V, C/B, R, S, B of C, V of K) for fprop, with
-// B = V or, of few channels, C; and with K and C exchanged for dgrad.
+// B = V or, of few channels, C; and with K and C exchanged for dgrad. Where bf16 is multiplied in
+// pairs they are packed as bfloat.hpp says.
 #pragma once
 
 #include <algorithm>
