@@ -44,10 +44,10 @@ integer_convolution random_convolution(const convolution_problem& p, std::uint64
   return c;
 }
 
-/// `reader`: of the copy in bytes; or null.
+/// `reader`: of the copy in bytes; or null. `parts`: run one after another, the last first.
 template <class In, class Out>
 bool equals_definition(const integer_convolution& c, bool adds,
-                       const packed_convolution<V>* reader = nullptr) {
+                       const packed_convolution<V>* reader = nullptr, std::size_t parts = 1) {
   using layers = direct_layers<V>;
   const extent in = c.problem.in, out = c.problem.out();
   const std::size_t samples = 3, numbers = std::max(layers::size_of(in), layers::size_of(out)),
@@ -71,10 +71,11 @@ bool equals_definition(const integer_convolution& c, bool adds,
     });
   }
   const packed_convolution<V> packed(c, adds ? 1 << 20 : 0);
-  packed.run(at(blocked_x, 0, static_cast<In*>(nullptr)),
-             adds ? at(blocked_residual, 0, static_cast<std::int32_t*>(nullptr)) : nullptr,
-             at(blocked_y, 0, static_cast<Out*>(nullptr)), samples, pitch,
-             reader == nullptr ? nullptr : &reader->to_bytes());
+  for (std::size_t k = parts; k-- > 0;)
+    packed.run(at(blocked_x, 0, static_cast<In*>(nullptr)),
+               adds ? at(blocked_residual, 0, static_cast<std::int32_t*>(nullptr)) : nullptr,
+               at(blocked_y, 0, static_cast<Out*>(nullptr)), samples, pitch,
+               reader == nullptr ? nullptr : &reader->to_bytes(), {k, parts});
   bool copies_equal = true;
   for (std::size_t n = 0; n < samples; ++n) {
     const Out* const numbers_of_y = at(blocked_y, n, static_cast<Out*>(nullptr));
@@ -95,7 +96,8 @@ template <class In, class Out>
 void check(const convolution_problem& p) {
   const auto c = random_convolution<Out>(p, 5);
   CHECK(equals_definition<In, Out>(c, false));
-  CHECK(equals_definition<In, Out>(c, true));
+  for (const std::size_t parts : {1u, 2u, 3u, 5u, 8u})
+    CHECK(equals_definition<In, Out>(c, true, nullptr, parts));
 }
 
 }  // namespace
@@ -128,6 +130,7 @@ TEST_CASE("packed_convolution: inputs of 32 bits with any factor, in 32 bits and
 }
 
 TEST_CASE("packed_convolution: the copy in bytes is that which its reader would make") {
+  // In two parts, too.
   for (const int filters : {16, 40, 3})
     for (const double factor : {1.0 / (1 << 16), 0.7 / (1 << 16), 0x1p7}) {  // the last in 64 bits
       auto reading = random_convolution<std::uint8_t>({{filters, 9, 9}, 16}, 8);
@@ -135,7 +138,8 @@ TEST_CASE("packed_convolution: the copy in bytes is that which its reader would 
       const packed_convolution<V> reader(reading, 0);
       const auto c = random_convolution<std::int32_t>({{16, 9, 9}, filters, 3, 1, 1}, 5);
       for (const bool adds : {false, true})
-        CHECK(equals_definition<std::uint8_t, std::int32_t>(c, adds, &reader));
+        for (const std::size_t parts : {1u, 2u})
+          CHECK(equals_definition<std::uint8_t, std::int32_t>(c, adds, &reader, parts));
     }
 }
 

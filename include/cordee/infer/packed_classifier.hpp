@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <vector>
 
+#include <cordee/core/equal_part.hpp>
 #include <cordee/infer/integer_layers.hpp>
 #include <cordee/ops/engines/direct/bytes.hpp>
 #include <cordee/ops/engines/direct/scratch.hpp>
@@ -46,9 +47,11 @@ class packed_classifier {
     kernel_.pack(halves.data(), weights_.data());
   }
 
-  /// `samples` samples; x_of(n) are the features of sample n, logits_of(n) its classes.
+  /// A part of the classes of `samples` samples; x_of(n) are the features of sample n, logits_of(n)
+  /// its classes.
   template <class X, class Logits>
-  void run(std::size_t samples, const X& x_of, const Logits& logits_of) const {
+  void run(std::size_t samples, const X& x_of, const Logits& logits_of,
+           core::equal_part part = {}) const {
     thread_local ops::scratch<std::uint8_t> memory;
     const std::size_t size = ops::sample_size(kernel_.in(), kernel_.block());
     std::uint8_t* const q = memory.reserve(samples * size);  // (N, F/B, 4, B)
@@ -56,9 +59,8 @@ class packed_classifier {
     kernel_.run_samples(
         samples, [&](std::size_t n) { return q + n * size; }, no_bytes{}, 0, weights_.data(),
         initial_.data(),
-        [&](std::size_t n, const typename correlation::chunk& sums) {
-          finish(sums, logits_of(n));
-        });
+        [&](std::size_t n, const typename correlation::chunk& sums) { finish(sums, logits_of(n)); },
+        part);
   }
 
  private:

@@ -17,6 +17,7 @@
 #include <span>
 #include <vector>
 
+#include <cordee/core/equal_part.hpp>
 #include <cordee/infer/integer_layers.hpp>
 #include <cordee/infer/rescale_lanes.hpp>
 #include <cordee/ops/engines/direct/bytes.hpp>
@@ -106,7 +107,8 @@ class packed_convolution {
   /// it makes of an output of 32 bits are written behind it.
   template <Activation In, Activation Out>
   void run(const In* x, const std::int32_t* residual, Out* y, std::size_t samples = 1,
-           std::size_t pitch = 0, const stream_bytes<V>* copy = nullptr) const {
+           std::size_t pitch = 0, const stream_bytes<V>* copy = nullptr,
+           core::equal_part part = {}) const {
     const auto sample = [pitch]<class T>(T* first, std::size_t n) {
       return first == nullptr ? first : first + n * (pitch / sizeof(T));
     };
@@ -119,7 +121,8 @@ class packed_convolution {
             finish_each(sums, sample(residual, n), sample(y, n), copy);
           else
             finish(sums, sample(residual, n), sample(y, n), copy);
-        });
+        },
+        part);
   }
 
  private:
@@ -163,7 +166,7 @@ class packed_convolution {
       const auto f = static_cast<std::size_t>(sums.filter_block + b);
       const rescaling<V> rescale = factors_[f];
       std::size_t at = (f * pixels + sums.first) * V;
-      const std::size_t next = sums.pixels * V;  // the next chunk's outputs
+      const std::size_t next = sums.next * V;  // the next chunk's outputs
       for (std::size_t p = 0; p < sums.pixels; ++p, at += V, sum += V) {
         __builtin_prefetch(y + at + next, 1);
         lanes32<V> v = rescale(ops::load<std::int32_t, V>(sum)) + offset;

@@ -12,7 +12,7 @@ using namespace cordee::detail::ops;
 namespace {
 
 constexpr int V = 16;
-constexpr std::uint8_t zero = 7;
+constexpr std::uint8_t zero = 7, untouched = 252;
 
 struct low_byte {
   void quantize(const std::int16_t* x, std::uint8_t* q) const {
@@ -27,14 +27,15 @@ std::vector<std::int16_t> numbers(const extent& in) {
   return x;
 }
 
-/// The number of bytes that are not those of the padded input's pixels, for layers with a stride of
-/// one or a window larger than one.
-int wrong_bytes(const convolution_problem& p) {
-  const byte_sample<V> sample(p);
+/// The number of bytes in these rows that are not those of the padded input's pixels, for layers
+/// with a stride of one or a window larger than one; and of bytes in other rows that were written.
+int wrong_bytes(const convolution_problem& p, const byte_sample<V>& sample,
+                byte_sample<V>::row_range range) {
   scratch<std::uint8_t> memory;
+  std::fill_n(memory.reserve(sample.size() + V), sample.size(), untouched);
   const auto x = numbers(p.in);
-  std::uint8_t* const q = sample.padded(memory, zero);
-  sample.quantize(x.data(), low_byte{}, q);
+  std::uint8_t* const q = sample.padded(memory, zero, 1, range);
+  sample.quantize(x.data(), low_byte{}, q, range);
   int wrong = 0;
   for (int b = 0; b < sample.blocks; ++b)
     for (int r = 0; r < sample.rows; ++r)
@@ -44,10 +45,18 @@ int wrong_bytes(const convolution_problem& p) {
           const bool inside = h >= 0 && h < p.in.height && w >= 0 && w < p.in.width;
           const auto from =
               static_cast<std::size_t>(((b * p.in.height + h) * p.in.width + w) * sample.block + v);
-          wrong += q[b * sample.plane() + r * sample.row() + s * sample.block + v] !=
-                   (inside ? static_cast<std::uint8_t>(x[from]) : zero);
+          const std::uint8_t expected = r < range.first || r >= range.last ? untouched
+                                        : inside ? static_cast<std::uint8_t>(x[from])
+                                                 : zero;
+          wrong += q[b * sample.plane() + r * sample.row() + s * sample.block + v] != expected;
         }
   return wrong;
+}
+/// The same of all rows, and of rows at either end and in the middle.
+int wrong_bytes(const convolution_problem& p) {
+  const byte_sample<V> sample(p);
+  return wrong_bytes(p, sample, sample.all_rows()) + wrong_bytes(p, sample, {0, 3}) +
+         wrong_bytes(p, sample, {2, 5}) + wrong_bytes(p, sample, {sample.rows - 2, sample.rows});
 }
 
 }  // namespace
@@ -70,20 +79,28 @@ TEST_CASE("byte_sample: a window of one pixel reads all pixels in longer rows, w
 }
 
 TEST_CASE("byte_sample: a stride of a window of one pixel leaves the pixels that are read") {
-  const convolution_problem p{{32, 7, 6}, 16, 1, 2, 0};
+  const convolution_problem p{{32, 25, 21}, 16, 1, 2, 0};  // 13 x 11 pixels in rows of 143 or less
   const byte_sample<V> sample(p);
   CHECK(!sample.is_input());
-  REQUIRE(sample.size() == 32 * 4 * 3);
-  scratch<std::uint8_t> memory;
+  REQUIRE(sample.size() == 32 * 13 * 11);
+  REQUIRE(sample.columns != 11);
+  REQUIRE(sample.rows > 1);
   const auto x = numbers(p.in);
-  std::uint8_t* const q = sample.padded(memory, zero);
-  sample.quantize(x.data(), low_byte{}, q);
-  int wrong = 0;
-  for (int b = 0, i = 0; b < 2; ++b)
-    for (int h = 0; h < 7; h += 2)
-      for (int w = 0; w < 6; w += 2)
-        for (int v = 0; v < V; ++v, ++i)
-          wrong += q[i] != static_cast<std::uint8_t>(
-                               x[static_cast<std::size_t>(((b * 7 + h) * 6 + w) * V + v)]);
-  CHECK(wrong == 0);
+  for (const int parts : {1, 2, 3, 4}) {
+    scratch<std::uint8_t> memory;
+    std::uint8_t* const q = sample.padded(memory, zero);
+    for (int k = parts - 1; k >= 0; --k)
+      sample.quantize(x.data(), low_byte{}, q,
+                      {sample.rows * k / parts, sample.rows * (k + 1) / parts});
+    int wrong = 0;
+    for (int b = 0, i = 0; b < 2; ++b)
+      for (int h = 0; h < p.in.height; h += 2)
+        for (int w = 0; w < p.in.width; w += 2)
+          for (int v = 0; v < V; ++v, ++i)
+            wrong +=
+                q[i] !=
+                static_cast<std::uint8_t>(
+                    x[static_cast<std::size_t>(((b * p.in.height + h) * p.in.width + w) * V + v)]);
+    CHECK(wrong == 0);
+  }
 }

@@ -36,32 +36,52 @@ struct byte_sample {
            columns == problem.in.width;
   }
 
-  /// Memory for `samples` samples, with their padding.
-  std::uint8_t* padded(scratch<std::uint8_t>& memory, int zero_point,
-                       std::size_t samples = 1) const {
+  /// Rows first .. last-1 of each block, counted with padding.
+  struct row_range {
+    int first, last;
+  };
+  [[nodiscard]] row_range all_rows() const { return {0, rows}; }
+
+  /// Memory for `samples` samples, with the padding of these rows.
+  std::uint8_t* padded(scratch<std::uint8_t>& memory, int zero_point, std::size_t samples,
+                       row_range range) const {
     std::uint8_t* const bytes = memory.reserve(samples * size() + V);
-    if (problem.padding > 0)
-      std::memset(bytes, zero_point, samples * size());  // else all are written
+    if (problem.padding == 0) return bytes;  // all are written
+    const auto length = static_cast<std::size_t>((range.last - range.first) * row());
+    if (range.last - range.first == rows)
+      std::memset(bytes, zero_point, samples * size());
+    else
+      for (std::size_t b = 0; b < samples * static_cast<std::size_t>(blocks); ++b)
+        std::memset(bytes + static_cast<std::ptrdiff_t>(b) * plane() + range.first * row(),
+                    zero_point, length);
     return bytes;
   }
-  /// One sample into the middle of `to`: the padding is not written. `to_bytes` has quantize(x, q),
-  /// of V numbers, and byte_of(x); it is not called where x are bytes.
+  std::uint8_t* padded(scratch<std::uint8_t>& memory, int zero_point) const {
+    return padded(memory, zero_point, 1, all_rows());
+  }
+  /// These rows of one sample into the middle of `to`: the padding is not written. `to_bytes` has
+  /// quantize(x, q), of V numbers, and byte_of(x); it is not called where x are bytes.
   template <class In, class ToBytes>
   void quantize(const In* x,  // (C/B, H, W, B)
-                ToBytes to_bytes, std::uint8_t* to) const {
-    if (strided.stride > 1)
-      return strided.for_each_pixel_of(x, [&to, to_bytes](const In* pixel) {
-        quantize_all(pixel, V, to_bytes, to);
-        to += V;
-      });
+                ToBytes to_bytes, std::uint8_t* to, row_range range) const {
     const extent& in = problem.in;
+    if (strided.stride > 1) {
+      for (int b = 0; b < blocks; ++b, to += plane())
+        quantize_strided(x + b * std::ptrdiff_t{V} * strided.in.height * strided.in.width, to_bytes,
+                         to, range.first * columns, range.last * columns);
+      return;
+    }
     const int left = std::min(columns, problem.padding), top = problem.padding,
               pixels = std::clamp(columns - left, 0, in.width),
-              height = std::clamp(rows - top, 0, in.height);
+              first = std::max(range.first - top, 0), last = std::min(range.last - top, in.height);
     for (int b = 0; b < blocks; ++b)
-      for (int h = 0; h < height; ++h)
+      for (int h = first; h < last; ++h)
         quantize_all(x + (std::ptrdiff_t{b} * in.height + h) * in.width * block, pixels * block,
                      to_bytes, to + b * plane() + (top + h) * row() + left * block);
+  }
+  template <class In, class ToBytes>
+  void quantize(const In* x, ToBytes to_bytes, std::uint8_t* to) const {
+    quantize(x, to_bytes, to, all_rows());
   }
 
   strided_pixels<V> strided;
@@ -82,6 +102,18 @@ struct byte_sample {
     p.in.height = pixels / width;
     p.in.width = width;
     return p;
+  }
+  /// The pixels first .. last-1 behind the stride, of one block of channels.
+  template <class In, class ToBytes>
+  void quantize_strided(const In* x, ToBytes to_bytes, std::uint8_t* to, int first,
+                        int last) const {
+    const int width = (strided.in.width - 1) / strided.stride + 1;  // not that of long rows
+    for (int p = first, j = first % width; p < last; j = 0) {
+      const In* const row_x = x + std::ptrdiff_t{p / width} * strided.stride * strided.in.width * V;
+      for (; j < width && p < last; ++j, ++p)
+        quantize_all(row_x + std::ptrdiff_t{j} * strided.stride * V, V, to_bytes,
+                     to + std::ptrdiff_t{p} * V);
+    }
   }
   template <class In, class ToBytes>
   [[gnu::always_inline]] static void quantize_all(const In* x, int n, const ToBytes& to_bytes,

@@ -17,8 +17,10 @@
 #include <cstring>
 #include <type_traits>
 
+#include <cordee/core/equal_part.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/convolution_bytes.hpp>
+#include <cordee/ops/engines/direct/byte_region.hpp>
 #include <cordee/ops/engines/direct/byte_sample.hpp>
 #include <cordee/ops/engines/direct/byte_tile.hpp>
 #include <cordee/ops/engines/direct/scratch.hpp>
@@ -110,21 +112,26 @@ class byte_correlation {
     int filter_block, blocks;
     std::size_t first, pixels;
     const std::int32_t* sums;  // (blocks, pixels, V)
+    std::size_t next;          // pixels from here to what the thread writes next, 0: to nothing
   };
-  /// Samples on this thread, several of which share each reading of the weights. x_of(n) is
-  /// sample n, (C/B, H, W, B). Calls consume(n, chunk) for all filters and pixels, while the sums
-  /// are in the first-level cache. `to_bytes` has quantize(x, q), of V numbers, and byte_of(x); it
-  /// is not called where x are bytes.
+  /// A part of each sample on this thread; several samples share each reading of the weights.
+  /// x_of(n) is sample n, (C/B, H, W, B). Calls consume(n, chunk) for the part's filters and
+  /// pixels, while the sums are in the first-level cache. `to_bytes` has quantize(x, q), of V
+  /// numbers, and byte_of(x); it is not called where x are bytes.
   template <class X, class ToBytes, class Consume>
   void run_samples(std::size_t samples, const X& x_of, const ToBytes& to_bytes, int zero_point,
                    const std::int8_t* packed,
                    const std::int32_t* initial,  // (K/V, V): of the sums
-                   const Consume& consume) const {
+                   const Consume& consume, core::equal_part part = {}) const {
     using In = std::remove_cvref_t<decltype(*x_of(0))>;
+    const byte_region r = region_of(part);
+    if (r.empty()) return;
     thread_memory& memory = memory_of_thread();
     const bool in_place = std::same_as<In, std::uint8_t> && sample_.is_input();
     const std::size_t size = sample_.size(),
                       at_once = std::clamp(cached_bytes / size, std::size_t{1}, samples);
+    const typename byte_sample<V>::row_range read{r.first_row * p_.stride,
+                                                  (r.last_row - 1) * p_.stride + p_.window};
     const int rows = std::max(1, chunk_pixels / out_.width);
     std::int32_t* const sums =
         memory.wide.reserve(2 * V * static_cast<std::size_t>(std::min(rows, out_.height)) *
@@ -132,18 +139,18 @@ class byte_correlation {
     for (std::size_t first = 0; first < samples; first += at_once) {
       const std::size_t last = std::min(samples, first + at_once);
       std::uint8_t* const padded =
-          in_place ? nullptr : sample_.padded(memory.padded, zero_point, last - first);
+          in_place ? nullptr : sample_.padded(memory.padded, zero_point, last - first, read);
       if (!in_place)
         for (std::size_t n = first; n < last; ++n)
-          sample_.quantize(x_of(n), to_bytes, padded + (n - first) * size);
-      for (int f = 0; f < filter_blocks_; f += 2)
+          sample_.quantize(x_of(n), to_bytes, padded + (n - first) * size, read);
+      for (int f = r.first_block; f < r.last_block; f += 2)
         for (std::size_t n = first; n < last; ++n) {
           const std::uint8_t* bytes = padded + (n - first) * size;
           if constexpr (std::same_as<In, std::uint8_t>)
             if (in_place) bytes = x_of(n);
-          for (int i = 0; i < out_.height; i += rows)
-            consume(n,
-                    sum_rows(bytes, f, i, std::min(rows, out_.height - i), packed, initial, sums));
+          for (int i = r.first_row; i < r.last_row; i += rows)
+            consume(
+                n, sum_rows(bytes, r, f, i, std::min(rows, r.last_row - i), packed, initial, sums));
         }
     }
   }
@@ -167,43 +174,59 @@ class byte_correlation {
     const float* scales;
   };
 
+  [[nodiscard]] byte_region region_of(core::equal_part part) const {
+    const auto pair_size = static_cast<std::size_t>(2 * block_size());
+    return byte_regions{filter_blocks_, out_.height,
+                        pair_size * static_cast<std::size_t>(out_.width), pair_size,
+                        sample_.size() / static_cast<std::size_t>(out_.height)}
+        .of(part);
+  }
+
   [[nodiscard]] std::ptrdiff_t block_size() const {
     return std::ptrdiff_t{4 * V} * blocks_ * p_.window * steps_;
   }
   struct no_quantizer {};
 
-  /// Window rows that all tiles of a sample read, of the same filters.
-  [[nodiscard]] int window_rows_read() const {
+  /// Window rows that all tiles of so many rows read, of the same filters.
+  [[nodiscard]] int window_rows_read(int rows) const {
     const int longest = filter_blocks_ > 1 ? longest_tile<2> : longest_tile<1>,
               row_tiles = (out_.width + longest - 1) / longest;
     const bool pairs = longest == 14 && out_.width == 7;
-    return (pairs ? (out_.height + 1) / 2 : out_.height * row_tiles) * blocks_ * p_.window;
+    return (pairs ? (rows + 1) / 2 : rows * row_tiles) * blocks_ * p_.window;
   }
   /// The sums of two blocks of filters from f on, at `count` rows from row i on. Prefetches the
-  /// weights of the next two if those of two are longer than what a sample's tiles read.
-  chunk sum_rows(const std::uint8_t* bytes, int f, int i, int count, const std::int8_t* packed,
-                 const std::int32_t* initial, std::int32_t* sums) const {
+  /// weights of the next two if those of two are longer than what the region's tiles read.
+  chunk sum_rows(const std::uint8_t* bytes, const byte_region& r, int f, int i, int count,
+                 const std::int8_t* packed, const std::int32_t* initial, std::int32_t* sums) const {
     const auto width = static_cast<std::size_t>(out_.width),
                pixels = static_cast<std::size_t>(count) * width;
     auto at = tile_of<std::int32_t>(f, packed, {initial, nullptr});
     at.x = bytes + std::ptrdiff_t{i} * p_.stride * sample_.row();
     at.y = sums;
     at.y_block = static_cast<std::ptrdiff_t>(pixels) * V;
-    const std::ptrdiff_t lines = 2 * block_size() / 64 / window_rows_read();
-    if (lines > 0 && f + 3 < filter_blocks_) {
+    const int rows = r.rows(), done = i - r.first_row;
+    const std::ptrdiff_t lines = 2 * block_size() / 64 / window_rows_read(rows);
+    if (lines > 0 && f + 3 < r.last_block) {
       at.prefetch = reinterpret_cast<const char*>(packed + (f + 2) * block_size() +
-                                                  2 * block_size() * i / out_.height);
+                                                  2 * block_size() * done / rows);
       at.prefetch_lines = static_cast<int>(lines);
     }
     correlate_rows(at, f, count);
-    return {f, std::min(2, filter_blocks_ - f), static_cast<std::size_t>(i) * width, pixels, sums};
+    const std::size_t to_next_filters =
+        f + 2 < r.last_block ? 2 * out_.pixels() - static_cast<std::size_t>(done) * width : 0;
+    return {f,
+            std::min(2, filter_blocks_ - f),
+            static_cast<std::size_t>(i) * width,
+            pixels,
+            sums,
+            done + count < rows ? pixels : to_next_filters};
   }
   template <ByteConvolutionOutput Out>
   void correlate_sample(const std::uint8_t* x,  // (C/B, rows, columns, B)
                         const std::int8_t* packed, const filter_terms& terms, const void* next,
                         std::size_t next_size,
                         Out* y) const {  // (K/V, H', W', V)
-    const int window_rows = window_rows_read(),
+    const int window_rows = window_rows_read(out_.height),
               lines = (static_cast<int>(next_size) / 64 + window_rows - 1) / window_rows;
     for (int f = 0; f < filter_blocks_; f += 2) {
       auto at = tile_of<Out>(f, packed, terms);
