@@ -67,6 +67,27 @@ struct deserted {
 template <class Communicator>
 deserted(Communicator) -> deserted<Communicator>;
 
+/// A ring whose mean differs between ranks when a message is cut into so many rounds.
+template <class Communicator>
+struct lame : exact_method<lame<Communicator>, Communicator> {
+  int rounds;
+
+  static constexpr bool can_pipeline = true;
+  lame(Communicator c, int r) : exact_method<lame, Communicator>{{c}}, rounds(r) {}
+
+  template <class Real>
+  [[nodiscard]] std::size_t scratch(std::size_t n) const {
+    return ring{this->comm}.template scratch<Real>(n);
+  }
+  [[nodiscard]] int chunks(std::size_t n) const { return ring{this->comm}.chunks(n); }
+  template <class Wire>
+  void run(Wire w) const {
+    ring{this->comm}.run(w);
+    const int p = this->comm.size(), last = w.count() - 1;
+    if (w.count() == rounds * p && this->comm.rank() == 0) w.average({last, last + 1}, 2);
+  }
+};
+
 }  // namespace
 
 TEST_CASE("reducer_laws: a stall is blamed on the rank that stays away, whichever waited longest") {
@@ -109,4 +130,15 @@ TEST_CASE("reducer_laws: a wrong number of messages or bytes is reported") {
   CHECK(contains(
       reducer_laws(ring_of, {.ranks = {3}, .numbers = [](int, std::size_t) { return 1u; }}),
       "all ranks sent 16 bytes, not 4"));
+}
+
+TEST_CASE("reducer_laws: methods that can pipeline are tested in two rounds and in three") {
+  const auto violations_in = [](int rounds, int ranks) {
+    return reducer_laws([rounds](auto comm) { return lame{comm, rounds}; }, {.ranks = {ranks}});
+  };
+  CHECK(contains(violations_in(2, 2),
+                 "rank 1 has other bits than rank 0 (2 ranks, 65539 numbers of 4 bytes)"));
+  CHECK(contains(violations_in(3, 5),
+                 "rank 1 has other bits than rank 0 (5 ranks, 140003 numbers of 4 bytes)"));
+  CHECK(violations_in(4, 3) == "");
 }

@@ -98,6 +98,8 @@ class reducer_trial {
   using reducer = std::invoke_result_t<Make, Communicator>;
   using counted_reducer = std::invoke_result_t<Make, counting_communicator<Communicator>>;
   static constexpr bool works_counted = ReducerOn<counted_reducer, Real, cpu>;
+  static constexpr bool pipelines =
+      comm::FusedAddOn<Communicator, Real, cpu> && requires { requires reducer::can_pipeline; };
   static_assert(comm::reducer_check<reducer, Real, cpu>::holds);
   static_assert(reducer::offers == agreement::exact,
                 "reducer_laws: these are the laws of exact reducers");
@@ -108,6 +110,10 @@ class reducer_trial {
       : make_(make), options_(options), ranks_(ranks), report_(r), mixes_(mixes) {
     const auto p = static_cast<std::size_t>(ranks);
     lengths_ = {0, 1, p - 1, p, p + 1, 997, 5003};
+    // Beyond 65,536 numbers a method that can_pipeline makes two rounds, then three (exact_method).
+    if (pipelines && (ranks == 2 || ranks == 3 || ranks == 5 || ranks == 8))
+      lengths_.push_back(65'539);
+    if (pipelines && ranks == 5) lengths_.push_back(140'003);
   }
 
   template <class Launch>
