@@ -93,12 +93,23 @@ class simulated {
     world_->concurrently(rank_, f, g);
   }
 
-  /// A fiber of this rank, if it is joinable; join(), once, blocks until that has ended.
+  /// A fiber of this rank, if it is joinable. join() requires that it is, blocks until the fiber
+  /// has ended, and leaves none to join; as with std::thread no copy could join it again.
   class task {
    public:
     task() = default;
+    task(task&& other) noexcept : world_(std::exchange(other.world_, nullptr)), id_(other.id_) {}
+    task& operator=(task&& other) noexcept {
+      world_ = std::exchange(other.world_, nullptr);
+      id_ = other.id_;
+      return *this;
+    }
     [[nodiscard]] bool joinable() const { return world_ != nullptr; }
-    void join() const { world_->join(id_); }
+    void join() {
+      expects(joinable(), "simulated: join() of a task that has been joined or was never started");
+      world_->join(id_);  // if this fiber is unwound from it, a destructor may join again
+      world_ = nullptr;
+    }
 
    private:
     friend class simulated;

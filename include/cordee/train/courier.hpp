@@ -105,7 +105,6 @@ class courier {
     if constexpr (virtual_time) {
       if (thread_.joinable()) {
         thread_.join();  // from which this fiber may be unwound, and the destructor then joins
-        thread_ = {};
       }
       queued_ = taken_ = 0;
       if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
@@ -172,7 +171,7 @@ class courier {
   // Unless a task serves that has not ended; its clock begins no earlier than the last one's ended.
   void start_task() {
     if (std::exchange(serving_, true)) return;
-    thread_ = reducer_.comm.start_task([this, before = std::exchange(thread_, {})] {
+    thread_ = reducer_.comm.start_task([this, before = std::exchange(thread_, {})]() mutable {
       if (before.joinable()) before.join();
       serve();
       serving_ = false;

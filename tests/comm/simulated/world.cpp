@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdint>
 #include <stdexcept>
+#include <type_traits>
+#include <utility>
 
 #include <doctest/doctest.h>
 
@@ -55,7 +57,7 @@ TEST_CASE("simulated: rounds and reductions of a task count for what precedes an
       [&](simulated comm) {
         exchange(comm);
         reduce(comm);
-        const auto task = comm.start_task([&] {
+        auto task = comm.start_task([&] {
           exchange(comm.duplicate(1));
           CHECK(comm.now() == 2 + 4 + 2);
         });
@@ -76,7 +78,7 @@ TEST_CASE("simulated: fibers that have ended and were joined leave no state behi
         [&](simulated comm) {
           for (int k = 0; k < tasks; ++k) {
             const double begin = comm.now();
-            const auto task = comm.start_task([&] {
+            auto task = comm.start_task([&] {
               CHECK(comm.now() == begin);
               comm.rank() == 0 ? send(comm, 1) : comm.rank() == 1 ? receive(comm, 0) : void();
             });
@@ -92,12 +94,47 @@ TEST_CASE("simulated: fibers that have ended and were joined leave no state behi
   }
 }
 
+TEST_CASE("simulated: a task is joined once: a second join() is an error, and no copy has it too") {
+  static_assert(!std::is_copy_constructible_v<simulated::task> &&
+                !std::is_copy_assignable_v<simulated::task>);
+  const auto error_of = [](const auto& join) {
+    return error_message([&] {
+      simulated::launch(2, [&](simulated comm) {
+        auto task = comm.start_task([=] { comm.rank() == 0 ? receive(comm, 1) : send(comm, 0); });
+        CHECK(task.joinable());
+        join(comm, task);
+      });
+    });
+  };
+  const char* const again = "join() of a task that has been joined or was never started";
+  CHECK(error_of([](auto&, auto& t) {
+          t.join();
+          CHECK(!t.joinable());
+        }) == "");
+  CHECK(contains(error_of([](auto&, auto& t) {
+                   t.join();
+                   t.join();
+                 }),
+                 again));
+  CHECK(contains(error_of([](auto&, auto& t) {
+                   simulated::task moved = std::move(t);
+                   moved.join();
+                   t.join();
+                 }),
+                 again));
+  CHECK(contains(error_of([](auto&, auto&) { simulated::task{}.join(); }), again));
+  CHECK(contains(error_of([](auto& comm, auto& t) {
+                   comm.concurrently([&] { t.join(); }, [&] { t.join(); });
+                 }),
+                 "two fibers join one task"));
+}
+
 TEST_CASE("simulated: fibers of a rank use its ports in the order of time, not in that of calls") {
   double sent = 0, received = 0;
   CHECK(ends(3, [&](auto comm) {
           const auto wait_and_send = [&] {  // to rank 2: from 1 on, and from 10 on
             comm.compute(1);
-            const auto task = comm.start_task([&] { send(comm.duplicate(1), 2); });
+            auto task = comm.start_task([&] { send(comm.duplicate(1), 2); });
             comm.compute(9);
             send(comm, 2);
             sent = comm.now();
@@ -108,7 +145,7 @@ TEST_CASE("simulated: fibers of a rank use its ports in the order of time, not i
             comm.compute(4);
             return send(comm.duplicate(1), 2);
           }
-          const auto task = comm.start_task([&] {
+          auto task = comm.start_task([&] {
             receive(comm.duplicate(1), 0);
             receive(comm.duplicate(1), 1);
             received = comm.now();
@@ -127,7 +164,7 @@ TEST_CASE("simulated: of messages to two fibers the one that was sent first arri
             comm.compute(comm.rank() == 0 ? 10 : 4);
             return send(comm.duplicate(comm.rank()), 2);
           }
-          const auto task = comm.start_task([&] {
+          auto task = comm.start_task([&] {
             receive(comm.duplicate(1), 1);
             first = comm.now();
           });

@@ -68,7 +68,7 @@ class fibers {
     all_[id] = {
         boost::context::fiber(std::allocator_arg,
                               boost::context::preallocated(stack.sp, stack.size, stack), stack_,
-                              [this, f = std::move(f)](boost::context::fiber&& caller) {
+                              [this, f = std::move(f)](boost::context::fiber&& caller) mutable {
                                 const entry_scope scope(*this);
                                 caller_ = std::move(caller);
                                 f();

@@ -57,7 +57,7 @@ class simulated_world {
   std::size_t start(const simulated_task& begin, F f) {
     const int rank = begin.rank;
     ++state_of(rank).active;
-    const std::size_t id = fibers_.start([this, rank, f = std::move(f)] {
+    const std::size_t id = fibers_.start([this, rank, f = std::move(f)]() mutable {
       run_part(rank, [&] {
         f();
         count_work(rank);
@@ -117,9 +117,10 @@ class simulated_world {
   void join(std::size_t id) {
     task &own = running(), &other = tasks_[id];
     if (ends_) return other.ended ? void() : fibers_.unwind(id);
+    expects(other.joined_by == task::no_fiber, "simulated: two fibers join one task");
+    other.joined_by = fibers_.current();
     count_work(own.rank);
     if (!other.ended) {
-      other.joined_by = fibers_.current();
       --state_of(own.rank).active;
       fibers_.suspend();
       ++state_of(own.rank).active;
