@@ -18,6 +18,7 @@ import typing
 LARGEST = 64 << 20  # bytes of output
 KEPT = 256 << 10    # bytes kept of the beginning, and of the end, of a longer log
 GRACE = 5           # seconds
+CASE_LIMIT = 30     # seconds of a test case in a process of its own
 RUNNING = set()     # processes
 # What a killed program had printed would be lost in its buffer.
 LINE_BUFFERED = ["stdbuf", "-oL"] if shutil.which("stdbuf") else []
@@ -31,6 +32,9 @@ class Program:
     limit: float = 60
     idle: float = 25
     cases: bool = False  # a doctest runner, with `read`: after a failure each test case runs in a process of its own
+    # A doctest runner, with `read`, whose cases run so from the beginning, in `limit` seconds all of them: the command
+    # that lists them.
+    apart: list | None = None
     read: typing.Callable | None = None
     skip: str = ""       # the reason for which it cannot run here
     libraries: bool = True  # runs with the located CUDA libraries; PyTorch brings its own

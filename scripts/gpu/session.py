@@ -19,7 +19,6 @@ import time
 import program as programs
 
 HEARTBEAT = 20  # seconds between two lines of output, and two archives, while a program runs
-CASE_LIMIT = 30
 SMALLEST = 3    # seconds of a stage with which another program is started
 
 
@@ -44,10 +43,10 @@ class Session:
         self.pack()
 
     # Outcomes ------------------------------------------------------------------------------------------------------
-    def record(self, stage, name, result, met, rows=None, seconds=0.0, log="", again=False):
+    def record(self, stage, name, result, met, rows=None, seconds=0.0, log="", again=False, passed=()):
         with self.lock:
             self.outcomes[name] = {"stage": stage, "result": result, "met": met, "rows": rows or {},
-                                   "seconds": round(seconds, 1), "log": log, "again": again}
+                                   "seconds": round(seconds, 1), "log": log, "again": again, "passed": list(passed)}
             self.write()
         word = {True: "passed", False: "FAILED", None: "open"}[met]
         self.say(f"  {word}: {name}: {result} ({seconds:.1f} s)")
@@ -127,6 +126,8 @@ class Session:
         if deadline - time.monotonic() < SMALLEST * self.scale:
             return self.record(stage, name, "not run: no time was left", None, again=True)
         self.say(f"  + {' '.join(map(str, program.command))}")
+        if program.apart:
+            return self.apart(stage, program, deadline)
         run, log = self.run(program, deadline)
         result, met, rows = run.how or "passed", not run.how, {}
         if program.read:
@@ -146,34 +147,72 @@ class Session:
 
     def cases(self, stage, program, deadline):
         """Every test case in a process of its own, so that one deadlock or sticky error hides no other result."""
-        listing = programs.Program(f"{program.name}, its list", [*program.command, "--list-test-cases", "--no-colors"],
-                                   limit=20)
-        run, _ = self.run(listing, deadline)
-        cases = [line.strip() for line in run.text.splitlines() if line.strip() and line[0] not in "[="]
-        if run.how or not cases:
-            return self.record(stage, f"{program.name}, case by case", f"no list of its cases: {run.how}", False)
-        failed, passed, unrun = [], 0, []
-        for case in cases:
-            if not self.alive or deadline - time.monotonic() < SMALLEST * self.scale:
-                unrun.append(case)
-                continue
-            # A comma would separate two filters: '?' matches it, and what else has a meaning there.
-            one = programs.Program(f"{program.name}: {case}",
-                                   [*program.command, "--test-case=" + re.sub(r'[,*?\\"]', "?", case)], CASE_LIMIT)
-            run, log = self.run(one, deadline)
-            if run.cut:
-                unrun.append(case)
-            elif run.how or program.read(run.text)[1] is False:
-                failed.append(case)
-                self.record(stage, one.name, run.how or program.read(run.text)[0], False, seconds=run.seconds, log=log)
-                self.gpu_answers()
-            else:
-                passed += 1
-                self.outcomes.pop(one.name, None)  # of a run in which it failed
-        result = f"{passed} passed, {len(failed)} failed, {len(unrun)} not run"
+        cases, why = self.list_cases(program, deadline)
+        if not cases:
+            return self.record(stage, f"{program.name}, case by case", why, False)
+        passed = []
+        failed, unrun, _ = self.each_case(stage, program, cases, deadline, passed)
+        result = f"{len(passed)} passed, {failed} failed, {unrun} not run"
         if not failed and not unrun:
             result += ": it fails only as a whole"
         self.record(stage, f"{program.name}, case by case", result, False)
+
+    def apart(self, stage, program, deadline):
+        """A program whose cases each run in a process of its own. Those that passed are not repeated, not even if
+        this process was killed before it reached the last."""
+        begin, name = time.monotonic(), program.name
+        deadline = min(deadline, begin + program.limit * self.scale)
+        cases, why = self.list_cases(program, deadline)
+        if not cases:
+            return self.record(stage, name, why, False)
+        before = [] if self.again else self.outcomes.get(name, {}).get("passed", [])
+        passed = [case for case in cases if case in before]
+        self.record(stage, name, f"{len(passed)} of {len(cases)} cases passed so far", None, again=True, passed=passed)
+        failed, unrun, skipped = self.each_case(stage, program, [case for case in cases if case not in before],
+                                                deadline, self.outcomes[name]["passed"])
+        if skipped:
+            return self.record(stage, name, skipped, None)
+        passed = self.outcomes[name]["passed"]
+        result = f"{len(passed)} of {len(cases)} cases passed, {failed} failed, {unrun} not run"
+        self.record(stage, name, result, False if failed else None if unrun else True,
+                    seconds=time.monotonic() - begin, again=unrun > 0, passed=passed)
+
+    def list_cases(self, program, deadline):
+        """Its test cases, or why there are none."""
+        command = program.apart or program.command
+        listing = programs.Program(f"{program.name}, its list", [*command, "--list-test-cases", "--no-colors"], limit=20)
+        run, _ = self.run(listing, deadline)
+        cases = [line.strip() for line in run.text.splitlines() if line.strip() and line[0] not in "[="]
+        return ([] if run.how else cases), f"no list of its cases: {run.how or 'it is empty'}"
+
+    def each_case(self, stage, program, cases, deadline, passed):
+        """Adds those that passed to `passed`; returns how many failed, how many did not run, and why all are skipped,
+        if the first one of cases apart says so. One that failed has an outcome of its own."""
+        failed, unrun = 0, 0
+        command = [word for word in program.command if not str(word).startswith("--test-case=")]
+        for k, case in enumerate(cases):
+            if not self.alive or deadline - time.monotonic() < SMALLEST * self.scale:
+                unrun += 1
+                continue
+            # A comma would separate two filters: '?' matches it, and what else has a meaning there.
+            one = programs.Program(f"{program.name}: {case}",
+                                   [*command, "--test-case=" + re.sub(r'[,*?\\"]', "?", case)],
+                                   limit=programs.CASE_LIMIT, idle=program.idle)
+            run, log = self.run(one, deadline)
+            result, met, _ = program.read(run.text)
+            if run.cut:
+                unrun += 1
+            elif program.apart and k == 0 and met is None:
+                return 0, 0, result
+            elif run.how or met is False:
+                failed += 1
+                self.record(stage, one.name, run.how or result, False, seconds=run.seconds, log=log)
+                self.gpu_answers()
+            else:
+                passed.append(case)
+                self.outcomes.pop(one.name, None)  # of a run in which it failed
+                self.write()
+        return failed, unrun, ""
 
     def stage(self, name, stage_programs, seconds):
         """Runs a stage in at most so many seconds; returns whether nothing in it failed or is missing."""

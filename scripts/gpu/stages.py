@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The programs of scripts/gpu-check's stages, with their limits, and what their outputs mean."""
 import json
+import math
 import re
 
+from kernel_names import short_name
 from program import Program
 
 SECONDS = {"build": 420, "A": 480, "B": 360, "C": 420}  # each stage at most
@@ -81,11 +83,11 @@ def sanitized(text):
 
 
 def profile(text):
-    """ncu's CSV of one metric: the kernels' times, summed by name."""
+    """ncu's CSV of one metric: the kernels' times, summed by short name."""
     times = {}
     for row in re.findall(r'^"\d+",.*$', text, re.MULTILINE):
         cells = re.findall(r'"([^"]*)"', row)
-        name, unit, value = re.sub(r"[<(].*", "", cells[4]), cells[-2], float(cells[-1].replace(",", ""))
+        name, unit, value = short_name(cells[4]), cells[-2], float(cells[-1].replace(",", ""))
         count, total = times.get(name, (0, 0.0))
         times[name] = count + 1, total + value * {"ns": 1e-6, "us": 1e-3, "ms": 1, "s": 1e3}[
             {"nsecond": "ns", "usecond": "us", "msecond": "ms", "second": "s"}.get(unit, unit)]
@@ -118,12 +120,16 @@ def correctness(m):
     yield Program("PyTorch's layers", ["python3", "benchmarks/torch_layers.py", m.results / "layers.jsonl"],
                   limit=60, read=json_rows("torch_layers"), skip="" if m.torch else "no PyTorch", libraries=False)
     for tool, limit in (("memcheck", 60), ("synccheck", 40), ("initcheck", 40), ("racecheck", 120)):
+        cases = f"--test-case={SMALL_CASES}"
         command = [m.sanitizer, "--tool", tool, "--error-exitcode", 99, "--report-api-errors", "no", tests,
-                   "--duration=true", f"--test-case={SMALL_CASES}"]
+                   "--duration=true", cases]
         if tool in ("synccheck", "racecheck"):  # they report no API errors
             del command[5:7]
+        # Idle: a tool that preloads libraries of its own may leave the output in a buffer until the end.
+        # racecheck takes 16 s for a batch norm's cases, and one that did not end has hidden the others.
         yield Program(f"tests of kernels under compute-sanitizer's {tool}", command, limit=limit, idle=limit,
-                      read=sanitized, skip="" if m.sanitizer else "compute-sanitizer is not installed")
+                      apart=[tests, cases] if tool == "racecheck" else None, read=sanitized,
+                      skip="" if m.sanitizer else "compute-sanitizer is not installed")
 
 
 def speed(m):
@@ -136,7 +142,8 @@ def speed(m):
         command = [m.build / "examples/imagenet_shape_gpu", "--batch", batch, "--warmup", 5, "--steps", 20]
         yield Program(f"ResNet-50 step, batch {batch}, {how}", command + (["--replay"] if replay else []),
                       limit=40, read=throughput("cordee" if how == "eager" else "cordee, replayed", batch))
-    for mode, limit in (("eager", 45), ("compile", 100)):  # compiling is silent for about a minute
+    for mode, limit in (("eager", 45), ("compile", 100)):
+        # Idle: it prints at its end only, and compiling takes about a minute.
         yield Program(f"PyTorch's step, batch 256, {mode}",
                       ["python3", "benchmarks/torch_imagenet_shape.py", "--mode", mode, "--batch", 256], limit=limit,
                       idle=limit, read=throughput(f"pytorch, {mode}", 256), skip="" if m.torch else "no PyTorch",
@@ -144,8 +151,10 @@ def speed(m):
     yield Program("fused graphs beside plain ones", [m.build / "benchmarks/bench_gpu_fused_graphs", "--batch", 256],
                   limit=50, read=json_rows("fused_graphs"), skip=cudnn)
     yield Program("times of a step's stages", [step, "--batch", 256], limit=40, read=json_rows("stages"))
+    # Idle: between two lines the CPU computes the logits of 128 images by ResNet-50.
     yield Program("networks on integers: images/s, and logits beside the CPU's",
                   [m.build / "benchmarks/bench_gpu_infer", "--batch", 128], limit=40, idle=40, read=json_rows("integers"))
+    # Idle: ncu prints its table at its end.
     yield Program("profile of one step",
                   [m.ncu, "--clock-control", "none", "--profile-from-start", "off", "--csv", "--metrics",
                    "gpu__time_duration.sum", step, "--batch", 256, "--profile", 1], limit=60, idle=60, read=profile,
@@ -159,6 +168,7 @@ def accuracy(m):
     curve = ["--data", m.cifar, "--epochs", 0.512, "--warmup", 0.1]
     curves = m.results / "curves"
     for seed in (1, 2):
+        # Idle: its 200 losses go to a file; it takes no time of the GPU.
         yield Program(f"curve of the CPU, seed {seed}", [m.build / "examples/cifar", *curve, "--seed", seed, "--csv",
                       curves / f"cpu-{seed}.csv"], limit=200, idle=200, skip=missing, beside=True)
     for precision in ("fp32", "fp16", "bf16"):
@@ -171,12 +181,28 @@ def accuracy(m):
                 options += ["--optimizer", "lars", "--learning-rate", 3, "--warmup", 5]
             for program, command in (("cordee", [m.build / "examples/cifar_gpu"]),
                                      ("pytorch", ["python3", "benchmarks/torch_cifar.py"])):
+                # Idle: one prints at its end, after 24 s on an H200, the other ten lines in more than 108 s.
                 yield Program(
                     f"accuracy of {program}, batch {batch}, seed {seed}", [*command, *options], limit=150, idle=150,
                     read=number(r"^validation accuracy (?P<accuracy>[0-9.]+) %", "accuracy", program=program,
                                 batch=batch, seed=seed),
                     skip=missing or ("no PyTorch" if program == "pytorch" and not m.torch else ""),
                     libraries=program == "cordee")
+
+
+def calls(stage_programs, seconds):
+    """In how many calls of a stage all of its programs have ended, if each takes its limit. One that a call cuts off
+    is begun anew by the next one."""
+    count, left = 1, seconds
+    for program in stage_programs:
+        if program.beside or program.skip:
+            continue
+        if program.limit > seconds:
+            return math.inf
+        if program.limit > left:
+            count, left = count + 1, seconds
+        left -= program.limit
+    return count
 
 
 PROGRAMS = {"A": correctness, "B": speed, "C": accuracy}

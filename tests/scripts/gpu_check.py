@@ -34,11 +34,12 @@ class GpuCheck(SimulatedMachine):
                           ("cordee, replayed", 256): 256.5, ("pytorch, eager", 256): 400.0,
                           ("pytorch, compile", 256): 400.0})
         self.assertEqual(report["tensor_cores"][0]["batch"], 256)
-        self.assertEqual(report["profile"], [{"kernel": "merge", "launches": 2, "milliseconds": 2.0}])
+        self.assertEqual(report["profile"], [{"kernel": "merge<float>", "launches": 1, "milliseconds": 1.5},
+                                             {"kernel": "merge<half>", "launches": 1, "milliseconds": 0.5}])
         self.assertEqual(len(report["stages"]), 1)
         self.assertIn("median 2.00 of 1: 1 unsupported", output)
         self.assertIs(self.bars()["tensor_core beside cuDNN, median of 1 convolutions of ResNet-50"], True)
-        self.assertIs(self.bars()["ResNet-50, fp16, training step"], True)
+        self.assertIs(self.bars()["ResNet-50, fp16, training step, batch 256"], False)
 
     def test_without_pytorch_nothing_is_compared(self):
         self.write("py/torch/__init__.py", "raise ImportError\n")
@@ -53,13 +54,44 @@ class GpuCheck(SimulatedMachine):
         self.assertIs(self.bars()["ResNet-50, fp16, one batch, eager: the loss falls"], False)
 
     def test_a_sanitizer_that_cannot_run_is_skipped_and_one_with_errors_fails(self):
-        name = "tests of kernels under compute-sanitizer's racecheck"
+        name = "tests of kernels under compute-sanitizer's initcheck"
         for body, met in (("echo 'Error: Device not supported'; exit 1", None),
                           ("echo '========= ERROR SUMMARY: 1 error'; exit 99", False), ("echo fine", False),
                           (f"echo '========= ERROR SUMMARY: 0 errors'; echo '{PASSED.replace('2', '0')}'", False)):
             self.program("bin/compute-sanitizer", body)
             self.run_it("--stage", "A", "--again")
             self.assertIs(self.bars()[name], met, body)
+
+    def test_racecheck_runs_each_case_alone_and_one_that_does_not_end_costs_itself(self):
+        name = "tests of kernels under compute-sanitizer's racecheck"
+        hangs = f"""echo "$*" >>{self.root}/runs; case $* in *racecheck*batch*) [ -e mended ] || exec sleep 100 ;; esac
+            echo '{PASSED}'; echo '========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)'
+            echo '========= ERROR SUMMARY: 0 errors'"""
+        self.program("bin/compute-sanitizer", hangs)
+        self.run_it("--stage", "A", "--scale", "0.1")
+        found = self.outcomes()
+        self.assertEqual(found[name]["result"], "1 of 2 cases passed, 1 failed, 0 not run")
+        self.assertEqual(found[f"{name}: batch norm, twice"]["result"], "did not end in 3 s")
+        self.assertEqual(found[name]["passed"], ["pooling"])
+        runs = [run for run in (self.root / "runs").read_text().splitlines() if "racecheck" in run]
+        self.assertEqual([run.split("--test-case=")[1:] for run in runs], [["batch norm? twice"], ["pooling"]])
+        # What passed is not repeated, and the case that failed is no longer named.
+        self.write("mended", "")
+        self.assertEqual(self.run_it("--stage", "A", "--scale", "0.1")[0], 0)
+        found = self.outcomes()
+        self.assertEqual(found[name]["result"], "2 of 2 cases passed, 0 failed, 0 not run")
+        self.assertNotIn(f"{name}: batch norm, twice", found)
+        runs = [run for run in (self.root / "runs").read_text().splitlines() if "racecheck" in run]
+        self.assertEqual([run.split("--test-case=")[1] for run in runs[2:]], ["batch norm? twice"])
+
+    def test_racecheck_where_the_tool_does_not_run_is_skipped_and_without_a_list_fails(self):
+        name = "tests of kernels under compute-sanitizer's racecheck"
+        self.program("bin/compute-sanitizer", "echo 'Error: Device not supported'; exit 1")
+        self.assertEqual(self.run_it("--stage", "A")[0], 0)
+        self.assertEqual(self.outcomes()[name]["result"], "skipped: it does not run on this machine")
+        self.program("build/gpu/tests/test_cuda", f"echo '{PASSED}'")
+        self.assertEqual(self.run_it("--stage", "A", "--again")[0], 1)
+        self.assertEqual(self.outcomes()[name]["result"], "no list of its cases: it is empty")
 
     def test_a_case_that_says_it_is_skipped_is_not_counted_as_passed(self):
         word = "nccl_gpu.cu:109: MESSAGE: skipped: over several GPUs: this machine has 1"
@@ -136,6 +168,12 @@ class GpuCheck(SimulatedMachine):
         self.assertIn("bench_gpu_tensor_cores bench_gpu_fused_graphs test_nccl_gpu", output)
         self.assertIn("-D CORDEE_NCCL=ON", output)
         self.assertEqual([p for p in sorted(self.root.rglob("*")) if "__pycache__" not in str(p)], before)
+
+    def test_if_each_program_takes_its_limit_two_calls_of_a_and_of_b_run_all_of_them(self):
+        # Also the stub's tools are there, so that no program is skipped: PyTorch, CIFAR-10, cuDNN, NCCL, ncu.
+        lines = [line for line in self.run_it("--dry-run")[1].splitlines() if line.startswith("== ")]
+        self.assertEqual(lines[1:], [f"== {stage}: at most {seconds} s; if each program takes its limit, {calls} calls"
+                                     for stage, seconds, calls in (("A", 480, 2), ("B", 360, 2), ("C", 420, 11))])
 
     def test_an_unknown_stage_is_an_error(self):
         self.assertEqual(self.run_it("--stage", "beauty")[0], 2)

@@ -108,16 +108,22 @@ class Report(unittest.TestCase):
         self.rows("tensor_cores", row)
         self.assertIsNone(self.met("tensor_core beside cuDNN"))
 
-    def test_the_best_throughput_of_each_program_is_compared(self):
+    def test_the_best_throughputs_at_the_same_batch_are_compared(self):
         def row(program, batch, rate):
             return {"program": program, "batch": batch, "images_per_second": rate}
-        mine = row("cordee", 64, 900), row("cordee", 128, 1000)
+        mine = row("cordee", 64, 900), row("cordee, replayed", 64, 1000), row("cordee", 512, 2000)
         self.rows("throughput", *mine, row("pytorch, eager", 64, 950), row("pytorch, compile", 64, 990))
-        self.assertTrue(self.met("ResNet-50"))
+        self.assertTrue(self.met("ResNet-50, fp16, training step, batch 64"))
+        self.assertIn("| 1000 images/s (cordee, replayed), PyTorch's best 990 (pytorch, compile): 1.010 | yes |",
+                      (self.results / "out.md").read_text())
+        # A larger batch of ours alone decides nothing.
         self.rows("throughput", *mine, row("pytorch, eager", 64, 950), row("pytorch, compile", 64, 1001))
-        self.assertFalse(self.met("ResNet-50"))
-        self.rows("throughput", *mine)
+        self.assertFalse(self.met("ResNet-50, fp16, training step"))
+        self.rows("throughput", *mine, row("pytorch, eager", 256, 1))
         self.assertIsNone(self.met("ResNet-50"))
+        self.rows("throughput", *mine, row("pytorch, eager", 64, 950), row("pytorch, eager", 512, 2001))
+        self.assertTrue(self.met("step, batch 64"))
+        self.assertFalse(self.met("step, batch 512"))
 
     def accuracy(self, ours, theirs):
         def runs(program, values):
