@@ -1,12 +1,15 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A trainer of every exact reducer's own type, and of every compressed one's.
+// A trainer of every exact reducer's own type, of every compressed one's, and of those that send
+// codes or return no mean.
 #include "tests/train/combinations.hpp"
 
+#include <cordee/comm/adasum.hpp>
 #include <cordee/comm/butterfly.hpp>
 #include <cordee/comm/compressed.hpp>
 #include <cordee/comm/double_tree.hpp>
+#include <cordee/comm/gathered.hpp>
 #include <cordee/comm/halving_doubling.hpp>
 #include <cordee/comm/hierarchical.hpp>
 #include <cordee/comm/hybrid.hpp>
@@ -50,6 +53,17 @@ constexpr auto compress(const auto& make) {
   return [make](threads comm) { return compressed{make(comm), P{}}; };
 }
 
+/// sgd over a reducer whose result is not the mean: all ranks have the same weights, which moved.
+/// Their numbers are goldens_reducers.cpp's.
+template <class Make>
+void check_alike(const char* name, const Make& make) {
+  INFO(name);
+  const weights_by_rank by_rank = two_steps_on(4, sgd{.momentum = 0.9}, make);
+  REQUIRE(by_rank[0].size() == t4_initial_weights().size());
+  for (const auto& weights : by_rank) CHECK(weights == by_rank[0]);
+  CHECK(by_rank[0] != t4_initial_weights());
+}
+
 }  // namespace
 
 TEST_CASE("combinations: sgd over every exact reducer trains to the closed form") {
@@ -68,6 +82,9 @@ TEST_CASE("combinations: sgd over every exact reducer trains to the closed form"
   check_exact("double_tree", make_double_tree);
   check_exact("hybrid", make_hybrid);
   check_exact("server, synchronous", make_server);
+  check_exact("gathered{top_k}, every number", [](threads comm) {
+    return gathered{comm, top_k{.fraction = 1}};
+  });
 }
 
 TEST_CASE("combinations: sgd with one rank trains to the closed form") {
@@ -88,4 +105,12 @@ TEST_CASE("combinations: sgd over every compressed reducer trains to the closed 
   check_exact("compressed{server, fp16}", compress<fp16>(make_server), fp16_tolerance);
   check_exact("compressed{ring, bf16}", compress<bf16>(make_ring), bf16_tolerance);
   check_exact("compressed{ring, int8}", compress<int8>(make_ring), int8_tolerance);
+}
+
+TEST_CASE("combinations: sgd over adasum and over codes leaves the same weights on all ranks") {
+  check_alike("adasum", [](threads comm) { return adasum{comm}; });
+  check_alike("gathered{top_k}", [](threads comm) {
+    return gathered{comm, top_k{.fraction = 0.5}};
+  });
+  check_alike("gathered{scaled_sign}", [](threads comm) { return gathered{comm, scaled_sign{}}; });
 }

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A trainer of every optimizer's own type, over a ring and with one rank.
+// A trainer of every optimizer's own type, over a ring and with one rank; of kfac's, which needs a
+// network's layers, in kfac.cpp.
 #include <cordee/comm/gossip.hpp>
 #include <cordee/comm/ring.hpp>
 #include <cordee/comm/solo.hpp>
@@ -14,10 +15,13 @@
 #include <cordee/optim/lamb.hpp>
 #include <cordee/optim/lars.hpp>
 #include <cordee/optim/local_steps.hpp>
+#include <cordee/optim/lookahead.hpp>
+#include <cordee/optim/parameter_groups.hpp>
 #include <cordee/optim/qg_dmsgd.hpp>
 #include <cordee/optim/rmsprop.hpp>
 #include <cordee/optim/rmsprop_warmup.hpp>
 #include <cordee/optim/sgd.hpp>
+#include <cordee/optim/weight_average.hpp>
 
 #include "tests/train/combinations.hpp"
 
@@ -50,16 +54,29 @@ TEST_CASE("combinations: every exact optimizer over a ring steps as one rank wit
   check_as_one_rank("lars_unscaled", lars_unscaled{.trust_coefficient = 0.02});
   check_as_one_rank("lamb", lamb{});
   check_as_one_rank("nvlamb", nvlamb{});
+  check_as_one_rank("lambc", lambc{});
   check_as_one_rank("adamw", adamw{});
   check_as_one_rank("adamp", adamp{});
   check_as_one_rank("larc", larc{});
   check_as_one_rank("lars_norm_of_sum", lars_norm_of_sum{.trust_coefficient = 0.02});
   check_as_one_rank("deepspeed_lamb", deepspeed_lamb{});
   check_as_one_rank("adam", adam{});
+  check_as_one_rank("rmsprop", rmsprop{});
   check_as_one_rank("centered_rmsprop", centered_rmsprop{});
   check_as_one_rank("rmsprop_warmup", rmsprop_warmup{});
   check_as_one_rank("clip", clip{sgd{.momentum = 0.9}, 0.5});
   check_as_one_rank("clip{lars}", clip{lars{.trust_coefficient = 0.02}, 0.5});
+  check_as_one_rank("parameter_groups",
+                    parameter_groups{sgd{.momentum = 0.9}, parameter_group{"b", sgd{}, 2}});
+  check_as_one_rank("lookahead", lookahead{sgd{.momentum = 0.9}, 2});
+  check_as_one_rank("weight_average, exponential",
+                    weight_average{sgd{.momentum = 0.9}, exponential_average{0.5}});
+  check_as_one_rank("weight_average, stochastic",
+                    weight_average{sgd{.momentum = 0.9}, stochastic_average{1, 1}});
+}
+
+TEST_CASE("combinations: qg_dmsgd, which mixes weights, steps as one rank over an exact mean") {
+  check_as_one_rank("qg_dmsgd", qg_dmsgd{.momentum = 0.5});
 }
 
 TEST_CASE("combinations: sgd and velocity_sgd with one rank reach the closed form") {
