@@ -136,7 +136,7 @@ std::string expect_compatible(const nlohmann::json& saved, const train::run_stat
                        ", does not know: use that version or a later one"));
   for (const std::string name : {"precision", "optimizer_type", "weights_differ"}) {
     if (saved.at(name) == own.at(name)) continue;
-    // The description says more than the type, unless there is none.
+    // The description has more than the type, unless there is none.
     const char* const shown =
         name == "optimizer_type" && saved.at("optimizer") != own.at("optimizer") ? "optimizer"
                                                                                  : name.c_str();

@@ -11,11 +11,11 @@
 //                   pull      x <- y <- w        s = 1, or max(1, v - v_w)
 //
 // The synchronous one is an exact mean (2(p-1) messages of n numbers, all of them rank 0's: a star,
-// of use where ranks are few). In the asynchronous one no rank waits for another (staleness_bound =
-// unlimited), and what it offers is loose: the optimizer steps on its own, local_steps{sgd{}, 1},
-// and the displacement is pushed. p ranks whose pushes are applied singly move p times as far as
-// their mean; n-softsync (Zhang et al. 2015) averages floor(p / n) pushes. It needs a transport
-// that can receive from any source: threads, mpi, zeromq, simulated.
+// of use where ranks are few). In the asynchronous one no rank waits for another, unless there is a
+// staleness_bound, and what it offers is loose: the optimizer steps on its own, by local_steps with
+// a period of 1, and the displacement is pushed. p ranks whose pushes are applied singly move p
+// times as far as their mean; n-softsync (Zhang et al. 2015) averages floor(p / n) pushes. It needs
+// a transport that can receive from any source: threads, mpi, zeromq, simulated.
 #pragma once
 
 #include <algorithm>

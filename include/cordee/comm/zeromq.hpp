@@ -11,9 +11,9 @@
 // memories; those of a GPU are staged. Every wait has a deadline; a message of another size, a rank
 // that throws, leaves, dies or stalls ends the run with the cause on every rank.
 //
-// Ranks listen at the loopback unless told otherwise (options), and count what has the run's
-// secret; see zeromq/acceptor.hpp. The secret, and all data, travel as they are: over a network
-// that others can read, use a tunnel.
+// Ranks listen at the loopback unless `options` name another address, and accept messages with the
+// run's secret alone; see zeromq/acceptor.hpp. The secret, and all data, travel as they are: over a
+// network that others can read, use a tunnel.
 #pragma once
 
 #include <chrono>

@@ -29,7 +29,7 @@ class cuda_thread_block : public cuda_warp {
   CORDEE_DEVICE std::size_t blocks() const { return gridDim.x; }
   CORDEE_DEVICE void sync() { __syncthreads(); }
 
-  /// From a line of all banks on, which CUDA's guide asks of asynchronous copies.
+  /// From a line of all banks on, which CUDA's guide requires of asynchronous copies.
   template <class T>
   CORDEE_DEVICE T* shared(std::size_t n) {
     extern __shared__ __align__(128) unsigned char memory[];
@@ -72,7 +72,7 @@ class cuda_thread_block : public cuda_warp {
 };
 
 /// Blocks of a kernel that a multiprocessor must hold at once, which limits their registers; 0
-/// unless the kernel says so.
+/// unless the kernel has such a number.
 template <class Kernel>
 constexpr int resident_blocks() {
   if constexpr (requires { Kernel::resident_blocks; })

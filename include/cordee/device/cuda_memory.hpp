@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Memory of the current GPU. Where there is none left, the streams' pool returns what it keeps to
-// the driver and the allocation is tried again; the error that remains says how much is free.
+// the driver and the allocation is tried again; the error that remains states how much is free.
 #pragma once
 
 #include <cstddef>

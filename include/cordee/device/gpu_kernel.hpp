@@ -110,7 +110,7 @@ class stream_buffer {
 constexpr std::size_t blocks_for(std::size_t n, std::size_t each) { return (n + each - 1) / each; }
 
 /// How often a thread of for_each calls F, on the average. An F whose numbers are few, or which
-/// divides, may ask for one call, which then stands in no loop.
+/// divides, may set one call, which then stands in no loop.
 template <class F>
 constexpr std::size_t numbers_per_thread() {
   if constexpr (requires { F::numbers_per_thread; })

@@ -86,7 +86,7 @@ class portable_passes {
   void unpack(const std::uint8_t* rgb) {
     const std::size_t count = static_cast<std::size_t>(source_width_) * 3;
     for (std::size_t at = 0; at < count; at += chunk) {
-      // Arrays of its own: the compiler need not ask whether bytes and floats overlap.
+      // Arrays of its own, which the compiler need not test for an overlap of bytes and floats.
       std::uint8_t bytes[chunk]{};
       float numbers[chunk];
       std::memcpy(bytes, rgb + at, std::min(chunk, count - at));

@@ -27,7 +27,7 @@
 
 namespace cordee::inline CORDEE_ABI::detail::infer {
 
-/// Limits of what a file may ask for.
+/// Limits of the sizes that a file may have.
 struct program_limits {
   static constexpr std::int64_t side = 1 << 14, channels = 1 << 16;
   static constexpr std::size_t numbers = std::size_t{1} << 24;  // of an activation of one image

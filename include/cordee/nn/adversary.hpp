@@ -215,7 +215,7 @@ class adversary {
   }
 
   input_gradient_network<Net> network_;
-  buffer<real, D> scratch_;            // a plane, in which passes leave what they like
+  buffer<real, D> scratch_;            // a plane, which passes may overwrite
   update_copies made_, begun_, late_;  // of this step, of the next; made by copies_of()
   std::int64_t made_late_ = 0;
   std::exception_ptr failure_;

@@ -24,8 +24,8 @@ inline std::string describe_largest_batch(std::size_t available, std::size_t byt
                 core::grouped(available), " bytes that are free without them");
 }
 
-/// f(). If the device has no memory left for it, the error says which batch could fit: `held()` is
-/// what the network's samples hold already. Nothing is added while the stream is captured.
+/// f(). If the device has no memory left for it, the error states which batch could fit: `held()`
+/// is what the network's samples hold already. Nothing is added while the stream is captured.
 template <class D, class F, class Held>
 void run_in_memory(const D& device, typename D::stream s, std::size_t bytes_per_sample, const F& f,
                    const Held& held) {

@@ -191,7 +191,7 @@ class parameter_table {
   }();
 };
 
-/// What a table says of its network.
+/// What follows from a table about its network.
 template <class Table>
 struct network_facts {
   static constexpr std::span<const segment> segments() { return Table::segments; }

@@ -7,7 +7,7 @@
 //   backward   dw = wgrad(x', dy),  dx = dgrad(dy, w') where x was not clipped, 0 elsewhere
 //
 // x' and w' are x and w after quantization. Weights are quantized when they are packed, each filter
-// by its largest absolute value; the input as nn/input_quantizer.hpp says.
+// by its largest absolute value; the input by nn/input_quantizer.hpp.
 #pragma once
 
 #include <algorithm>

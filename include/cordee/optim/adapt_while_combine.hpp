@@ -8,10 +8,14 @@
 //   b_i <- momentum b_i + d_i
 //   w_i <- sum_j W_ij w_j - lr b_i                Nesterov: - lr (d_i + momentum b_i)
 //
-// The other orders are local_steps over gossip. local_steps{sgd{}, 1} adapts, then combines:
-// w_i <- sum_j W_ij (w_j - lr b_j). Combine, then adapt,
-// y_i = sum_j W_ij w_j, w_i <- y_i - lr b_i(y_i), is the same iteration: its y
-// are the weights of local_steps, from the same start.
+// The other orders are local_steps{sgd{}, 1} over gossip, which adapts, then combines:
+//
+//   w_i <- sum_j W_ij (w_j - lr b_j)
+//
+// and combine, then adapt, which is the same iteration: its y are the weights of local_steps, from
+// the same start.
+//
+//   y_i = sum_j W_ij w_j,   w_i <- y_i - lr b_i(y_i)
 #pragma once
 
 #include <string>

@@ -1,12 +1,13 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A schedule times a factor, and the learning rate of a large batch from that of a small one: k =
-// global batch / reference batch.
+// A schedule times a factor, and the learning rate of a large batch from that of a small one.
 //
 //   scaled          lr(e) = factor s(e)
 //   linear_scaled   lr(e) = k s(e)          Goyal et al. 2017
 //   sqrt_scaled     lr(e) = sqrt(k) s(e)    Krizhevsky 2014; with warm-up epochs times k it is LEGW
+//
+//   k = global batch / reference batch
 //
 // The reference batch, for which the learning rates of s were tuned, has no default, since a
 // default would leave open which batch they refer to.

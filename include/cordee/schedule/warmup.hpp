@@ -9,8 +9,9 @@
 //
 // `warmup` replaces the first epochs of the schedule and moves nothing else (Goyal's milestones
 // stay at 30, 60, 80); it is the usual choice. `warmup_then` precedes the schedule, whose epochs
-// count from the end of the ramp (MLPerf): 90 epochs in all are warmup_then{5, polynomial{.peak =
-// …, .epochs = 85}}. Both are continuous at W.
+// count from the end of the ramp (MLPerf). Both are continuous at W. 90 epochs in all are
+//
+//   warmup_then{5, polynomial{.peak = 1, .epochs = 85}}
 #pragma once
 
 #include <cordee/core/error.hpp>

@@ -13,8 +13,8 @@
 
 namespace cordee::inline CORDEE_ABI::detail::testing {
 
-/// Calls of mix by each rank. Ranks that do not share memory see their own entry alone, which says
-/// nothing.
+/// Calls of mix by each rank. Ranks that do not share memory have their own entry alone, from which
+/// nothing follows.
 struct mix_count {
   std::vector<std::atomic<int>> begun, returned;  // by rank
 

@@ -69,7 +69,7 @@ class trace_recorder : public core::trace_sink {
         return std::chrono::duration<double>(clock::now() - start).count();
       };
   }
-  /// The events that have ended, in the order of their beginnings; forgets all.
+  /// The events that have ended, in the order of their beginnings; removes all.
   [[nodiscard]] std::vector<event> take() {
     const std::scoped_lock lock(mutex_);
     for (auto& open : open_) open.clear();

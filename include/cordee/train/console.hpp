@@ -114,8 +114,8 @@ class console {
       std::snprintf(out, sizeof out, "%lld:%02lld", s / 60, s % 60);
     return out;
   }
-  // A rank's output is a terminal to it under Open MPI, whatever becomes of mpirun's: a launch
-  // script then says so by TERM.
+  // Under Open MPI isatty() is true in a rank, whatever mpirun's own output is: where that is no
+  // terminal, a launch script sets TERM.
   [[nodiscard]] static bool redraws_lines(std::FILE* out) {
     const char* const terminal = std::getenv("TERM");
     return isatty(fileno(out)) != 0 && terminal != nullptr && std::strcmp(terminal, "dumb") != 0;

@@ -56,7 +56,7 @@ std::int64_t micro_batch(F& feed) {
   return (feed.global_batch() + slices - 1) / slices;
 }
 
-/// Samples per rank of a batch of fit's validation, unless it says how many.
+/// Samples per rank of a batch of fit's validation, unless `validation` has their number.
 template <class F>
 int validation_batch(F& feed) {
   return static_cast<int>(std::min<std::int64_t>(micro_batch(feed), 250));

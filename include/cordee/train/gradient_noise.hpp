@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The gradient noise scale, which says how large a batch still pays (McCandlish et al. 2018).
+// The gradient noise scale: the batch beyond which larger ones pay little (McCandlish et al. 2018).
 //
 // E |g_B|^2 = |G|^2 + tr(S)/B for the mean gradient g_B of B samples, of which G is the true
 // gradient and S the covariance of one sample's. A step has it for two B at once: b, a rank's own

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A callback that writes one JSON object per line: the run's beginning, each step, each epoch, the
-// run's end. `event` says which, and every line has the `step`.
+// run's end. `event` is which of them, and every line has the `step`.
 //
 //   {"event":"step","step":7,"epoch":0.7,"learning_rate":0.1,"loss":1.5,…}
 //

@@ -5,24 +5,25 @@
 //
 // A callback is any object with one or more of
 //
-//   begin(const run_plan&)       before the first step
-//   step(const step_record&)     after each update
+//   begin(const run_plan&)                 before the first step
+//   step(const step_record&)               after each update
 //   begin_validation(const step_record&)   before an evaluation, with the last update
-//   epoch(const epoch_record&)   at the end of each epoch, after the evaluation
-//   end(const run_summary&)      after the last step
+//   epoch(const epoch_record&)             at the end of each epoch, after the evaluation
+//   end(const run_summary&)                after the last step
 //
 // which are called on rank 0 only, with values reduced over all ranks; and of
 //
-//   begin_on_all_ranks(run, epoch)   collective, with the trainer (checkpoint/checkpoint.hpp);
-//   step_on_all_ranks(run, epoch)    `epoch`: of data seen before the first step, after the update;
-//   begin_validation_on_all_ranks(run)   (recalibration.hpp)
+//   begin_on_all_ranks(run, epoch)                 before the first step; `epoch`: of data seen
+//   step_on_all_ranks(run, epoch)                  after each update
+//   begin_validation_on_all_ranks(run)
 //   epoch_on_all_ranks(run, const epoch_record&)   with the same record on every rank
 //   end_on_all_ranks(run)
 //
-// which are called after the others. Those of a step and an epoch return whether the run ends here.
-// What they throw ends the run on every rank. A callback of your own: copy csv.hpp, which writes a
-// file, or early_stopping.hpp, which ends a run. In `begin`, first_step > 0 says that the run goes
-// on from there: append.
+// which are collective, have the trainer, and are called after the others (examples:
+// checkpoint/checkpoint.hpp, recalibration.hpp). Those of a step and an epoch return whether the
+// run ends here. What they throw ends the run on every rank. A callback of your own: copy csv.hpp,
+// which writes a file, or early_stopping.hpp, which ends a run. In `begin`, first_step > 0 says
+// that the run goes on from there: append.
 #pragma once
 
 #include <concepts>

@@ -34,7 +34,7 @@ namespace cordee::inline CORDEE_ABI::detail::train {
                 " at ", s.offset);
 }
 
-/// A table as settings, to tell what differs.
+/// A table as settings, to name what differs.
 [[gnu::cold, gnu::noinline]] settings table_settings(
     const std::same_as<std::span<const segment>> auto& table) {
   settings all;

@@ -16,7 +16,7 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-/// Records when the validation first has at least `accuracy` (top-1), says so on standard error,
+/// Records when the validation first has at least `accuracy` (top-1), prints it to standard error,
 /// and ends the run there, on every rank alike, unless `stops` is false. Seconds are those of this
 /// fit, evaluations included, by each rank's own clock; what a resumed run took before is not among
 /// them, its steps and epochs are. Requires a `validation` among fit's arguments.

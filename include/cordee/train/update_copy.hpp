@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A copy of an update's micro-batches, which are a loader's until it makes the next one: a model
-// that looks ahead (nn/model.hpp) gets that before the step.
+// that reads the next update (nn/model.hpp) gets that before the step.
 #pragma once
 
 #include <cstdint>

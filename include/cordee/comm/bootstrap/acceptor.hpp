@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a bootstrap server's thread does between two looks at its clock: accept a connection, let
-// the relay receive, and stop listening when all ranks have joined.
+// What a bootstrap server's thread does in each turn of its loop: accept a connection, let the
+// relay receive, and stop listening when all ranks have joined.
 #pragma once
 
 #include <cerrno>

@@ -216,7 +216,7 @@ class listener {
                            : ""));
   }
 
-  // errno says why it is false.
+  // If it is false, errno has the reason.
   [[nodiscard, gnu::cold]] bool bind_to(in_addr address, int port) const {
     sockaddr_in own{};
     own.sin_family = AF_INET;

@@ -8,7 +8,7 @@
 // message, so one of another size does no harm. A long message's size is probed before it is
 // received: Open MPI 4 writes one that is larger than the receive buffer beyond its end.
 //
-// So a tag says whether its message is a short one, and its number among those of the pair on that
+// So a tag has whether its message is a short one, and its number among those of the pair on that
 // context: a receiver that expects the other kind is not matched with a later message.
 #pragma once
 

@@ -116,8 +116,8 @@ class nccl_context {
     });
   }
   /// Blocks until pending.is_complete(). The deadline is of each collective: pending.current() is
-  /// the number of the one that the GPU executes, 0 for none, since a rank may compute for as long
-  /// as it likes. After an error, what is in flight has ended.
+  /// the number of the one that the GPU executes, 0 for none, since nothing limits how long a rank
+  /// computes. After an error, what is in flight has ended.
   template <class Pending>
   void await_enqueued(const Pending& pending) {
     const auto end = [&] {

@@ -9,11 +9,11 @@
 //
 // Two contexts may be in flight at once, from two threads (a courier's buckets, and statistics),
 // which ranks may launch in either order; native's means and the statistics beside them are of one
-// thread and one context. If then the first blocks of two collectives took the
-// multiprocessors that each needs on the other rank, both would wait forever; so
-// NCCL_LAUNCH_ORDER_IMPLICIT makes NCCL start a kernel of one communicator only when all blocks of
-// the one before, of another, run. With a driver that cannot tell that, it would wait for their end
-// instead, which the two orders turn into a deadlock: then it is not set.
+// thread and one context. If then the first blocks of two collectives took the multiprocessors that
+// each needs on the other rank, both would wait forever; so NCCL_LAUNCH_ORDER_IMPLICIT makes NCCL
+// start a kernel of one communicator only when all blocks of the one before, of another, run. With
+// a driver that cannot detect that, it would wait for their end instead, which the two orders turn
+// into a deadlock: then it is not set.
 //
 // The local rank selects the GPU. That no two ranks share one is checked before NCCL is
 // initialized, which would hang or fail without naming them.

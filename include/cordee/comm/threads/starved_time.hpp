@@ -5,7 +5,7 @@
 // make no progress for seconds, and is not stuck.
 //
 // The kernel adds a thread's delay to its statistics only when the thread gets a core, which is too
-// late; so this looks at the threads' states and times on a core again and again.
+// late; so this samples the threads' states and times on a core.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ class starved_time {
 
   /// Of the thread, beside the caller, that was starved for longest since the construction, as seen
   /// by the calls: between two of them a thread that is runnable at both was starved for the time
-  /// that it was not on a core. 0 where the system does not tell (/proc/self/task).
+  /// that it was not on a core. 0 where the system has no /proc/self/task.
   [[gnu::cold]] std::chrono::milliseconds longest() {
     const auto now = clock::now();
     const auto self = static_cast<int>(gettid());

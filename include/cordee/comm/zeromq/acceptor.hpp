@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The socket at which a rank receives from all, and who is connected to it.
+// The socket at which a rank receives from all, and the connections to it.
 //
 // Any process that reaches the address may connect. Its messages count once its first one, the
 // hello, has the run's secret and a rank that has not joined yet; otherwise it is refused: its
-// address is printed, and what it sends is dropped. libzmq drops a connection that does not speak
-// its protocol, sends nothing for five seconds, or announces more than a chunk.
+// address is printed, and what it sends is dropped. libzmq drops a connection that violates its
+// protocol, sends nothing for five seconds, or announces more than a chunk.
 #pragma once
 
 #include <array>

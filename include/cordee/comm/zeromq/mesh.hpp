@@ -60,8 +60,8 @@ class zeromq_mesh {
       to.connect(endpoint);
     }
   }
-  /// Says hello to peers until all have heard it and all have said it. Returns "" then, or the
-  /// ranks that are missing.
+  /// Sends hello to each peer whose connection is made, and receives theirs. Returns "" when it was
+  /// sent to all and received from all, or the ranks that are missing.
   [[nodiscard, gnu::cold]] std::string join() {
     for (; greeted_ < peers_.size(); ++greeted_) {
       zeromq_message m(hello_.size());

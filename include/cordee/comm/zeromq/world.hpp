@@ -171,7 +171,7 @@ class zeromq_world {
     std::vector<std::string> addresses, endpoints;
     for (const rank_info& r : ranks) {
       hosts.push_back(r.host);
-      // A rank on rank 0's host knows its own address as the loopback.
+      // A rank on rank 0's host has the loopback as its address.
       const bool is_loopback = std::strncmp(r.address, "127.", 4) == 0;
       addresses.push_back(concat(is_loopback ? control_.server_address() : r.address, ":", r.port));
       endpoints.push_back("tcp://" + addresses.back());

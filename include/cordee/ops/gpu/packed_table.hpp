@@ -103,8 +103,8 @@ struct pack_table_kernel {
   }
 };
 
-/// gradient <- factor (gradient + packed gradient), where a null factor is 1 and `mode` says
-/// whether the sum has its first term. A gradient that is not packed is in the plane already.
+/// gradient <- factor (gradient + packed gradient), where a null factor is 1 and the sum has its
+/// first term if `mode` is add. A gradient that is not packed is in the plane already.
 template <Number N, class Real>
 struct unpack_table_kernel {
   static constexpr int threads = filter_tile::threads;

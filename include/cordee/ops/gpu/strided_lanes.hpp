@@ -4,7 +4,7 @@
 // The numbers of a plane that a GPU's thread takes at once, for the bodies of ops/segment_body.hpp:
 // as lane_ref, but a whole block apart, so that adjacent threads take adjacent numbers. A body
 // loads all of a plane's before it stores the first one: one by one, each load would wait for the
-// store before it, which may write to its address for all that the compiler can tell.
+// store before it, since the compiler cannot exclude that both have one address.
 #pragma once
 
 #include <cstddef>

@@ -30,8 +30,8 @@ struct cudnn_with {
           ? (Settings.tf32 ? "cudnn, deterministic, TF32" : "cudnn, deterministic")
           : (Settings.tf32 ? "cudnn, TF32" : "cudnn");
   static constexpr bool rounds_weight_gradients = true;  // to N, before the addition in Real
-  /// pack() is what ops/packed_table.hpp says, of block() channels and filters, and wgrad_packed()
-  /// leaves a gradient in this form.
+  /// pack() writes the form of ops/packed_table.hpp, of block() channels and filters, and
+  /// wgrad_packed() leaves a gradient in this form.
   static constexpr bool packs_by_table = true, packs_gradients = true;
 
   template <detail::ops::CudnnType N>

@@ -92,7 +92,7 @@ struct byte_sample {
  private:
   static constexpr int long_row = 128;
 
-  /// The layer over the same pixels in longer rows: a window of one pixel knows no edges.
+  /// The layer over the same pixels in longer rows: a window of one pixel reads no neighbors.
   static convolution_problem in_long_rows(convolution_problem p) {
     if (p.window > 1 || p.padding > 0 || p.stride > 1) return p;
     const int pixels = p.in.height * p.in.width;

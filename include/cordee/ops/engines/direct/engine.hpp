@@ -11,7 +11,7 @@
 //
 // The packed weights hold every weight twice: (K/V, C/B, R, S, B of C, V of K) for fprop, with
 // B = V or, of few channels, C; and with K and C exchanged for dgrad. Where bf16 is multiplied in
-// pairs they are packed as bfloat.hpp says.
+// pairs their form is that of bfloat.hpp.
 #pragma once
 
 #include <algorithm>
@@ -197,7 +197,7 @@ static_assert(ConvolutionEngine<direct, float> && ConvolutionEngine<direct, doub
               ConvolutionEngine<direct, half, float> && ConvolutionEngine<direct, bfloat, float> &&
               detail::ops::ByteEngine<direct>);
 
-/// Unless another engine's header says more of P: winograd's does, for most precisions.
+/// Unless another engine's header specialises P further: winograd's does, for most precisions.
 template <class P>
 struct engine_for<cpu, P> {
   using type = direct;

@@ -130,7 +130,7 @@ class correlation_loader {
   int step_;
   walk k_, transform_k_;
   int to_, a_lane_ = 0, b_lane_ = 0;   // offsets in a stage
-  const N* a_[std::size_t{a_passes}];  // may point outside where the mask says so
+  const N* a_[std::size_t{a_passes}];  // may point outside where the mask is 0
   const weight* b_;
   int b_pass_;
   typename walk::mask a_mask_[std::size_t{a_passes}], b_mask_[std::size_t{b_passes}];

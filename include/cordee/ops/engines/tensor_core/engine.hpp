@@ -41,8 +41,8 @@ inline chunk_merge moments_chunks(const implicit_gemm& g) {
 
 struct tensor_core {
   static constexpr std::string_view name = "tensor_core";
-  /// pack() is what ops/packed_table.hpp says, of block() channels and filters, in both orders;
-  /// pack_bytes() and pack_dequantized() are what it says of quantized weights.
+  /// pack() writes the form of ops/packed_table.hpp, of block() channels and filters, in both
+  /// orders; pack_bytes() and pack_dequantized() write its forms of quantized weights.
   static constexpr bool packs_by_table = true, packs_crsk = true, packs_bytes_by_table = true;
   /// backward() computes both gradients of a layer by fewer launches than wgrad() and dgrad().
   static constexpr bool shares_backward = true;
