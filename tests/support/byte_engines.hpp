@@ -4,6 +4,7 @@
 // The law of byte convolutions: the bits of the definition.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -102,6 +103,32 @@ void check_bytes(const convolution_problem& p, int samples, int zero_point,
   CHECK(engine.template run<float, std::int32_t>(x, w, {}) == sums);
   CHECK(engine.template run<std::uint8_t, float>(q, w, scales) == numbers);
   CHECK(engine.padding == 0);
+}
+
+/// The sums where all bytes are 255 and all weights of the largest magnitudes: of one sign, of
+/// alternating signs, and one pair of equal signs among such.
+template <class Engine>
+void check_extreme_bytes(const convolution_problem& p, int zero_point, int largest = 127) {
+  INFO(Engine::name, ", ", describe(p), ", zero point ", zero_point, ", largest ", largest);
+  const std::vector<double> q(p.in.size(), 255);
+  byte_harness<Engine> engine{p, 1, {1, 1, zero_point, cordee::detail::ops::unsigned_bytes}};
+  std::vector<std::int8_t> w(p.weights());
+  const auto check = [&] {
+    CHECK(engine.template run<std::uint8_t, std::int32_t>(q, w, {}) ==
+          byte_sums(p, 1, zero_point, q, w));
+  };
+  const auto most = static_cast<std::int8_t>(largest), least = static_cast<std::int8_t>(-largest);
+  for (const std::int8_t each : {most, least, static_cast<std::int8_t>(least - 1)}) {
+    std::fill(w.begin(), w.end(), each);
+    check();
+  }
+  for (std::size_t i = 0; i < w.size(); ++i) w[i] = i % 2 == 0 ? most : least;
+  check();
+  const auto taps = static_cast<std::size_t>(p.window * p.window);
+  for (std::size_t i = 0; i < w.size(); ++i) w[i] = i / taps % 2 == 0 ? most : least;
+  check();
+  w.back() = w[w.size() - 1 - std::min(taps, w.size() - 1)] = most;
+  check();
 }
 
 }  // namespace support

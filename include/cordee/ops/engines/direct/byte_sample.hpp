@@ -12,12 +12,15 @@
 #include <cstring>
 
 #include <cordee/ops/convolution.hpp>
+#include <cordee/ops/cpu/simd.hpp>
 #include <cordee/ops/engines/direct/scratch.hpp>
 #include <cordee/ops/layout.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
-template <int V>
+/// N: what a byte is stored as, 8 or 16 bits. With panels, what a window of one pixel reads is
+/// (pixels / Panel, C/B, Panel, B): a tile of so many pixels reads adjacent numbers.
+template <int V, class N = std::uint8_t, int Panel = 0>
 struct byte_sample {
   explicit byte_sample(const convolution_problem& layer)
       : strided(layer),
@@ -29,11 +32,20 @@ struct byte_sample {
 
   [[nodiscard]] std::ptrdiff_t row() const { return std::ptrdiff_t{block} * columns; }
   [[nodiscard]] std::ptrdiff_t plane() const { return row() * rows; }
-  [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(plane() * blocks); }
+  [[nodiscard]] std::size_t size() const {
+    if constexpr (Panel > 0)
+      if (in_panels())
+        return (problem.in.pixels() + Panel - 1) / Panel * Panel *
+               static_cast<std::size_t>(blocks) * V;
+    return static_cast<std::size_t>(plane() * blocks);
+  }
+  [[nodiscard]] bool in_panels() const {
+    return Panel > 0 && problem.window == 1 && problem.padding == 0 && block == V;
+  }
   /// Whether these bytes are those of an input of bytes.
   [[nodiscard]] bool is_input() const {
-    return block == V && strided.stride == 1 && problem.padding == 0 && rows == problem.in.height &&
-           columns == problem.in.width;
+    return sizeof(N) == 1 && block == V && strided.stride == 1 && problem.padding == 0 &&
+           rows == problem.in.height && columns == problem.in.width;
   }
 
   /// Rows first .. last-1 of each block, counted with padding.
@@ -43,27 +55,28 @@ struct byte_sample {
   [[nodiscard]] row_range all_rows() const { return {0, rows}; }
 
   /// Memory for `samples` samples, with the padding of these rows.
-  std::uint8_t* padded(scratch<std::uint8_t>& memory, int zero_point, std::size_t samples,
-                       row_range range) const {
-    std::uint8_t* const bytes = memory.reserve(samples * size() + V);
+  N* padded(scratch<N>& memory, int zero_point, std::size_t samples, row_range range) const {
+    N* const bytes = memory.reserve(samples * size() + V);
     if (problem.padding == 0) return bytes;  // all are written
     const auto length = static_cast<std::size_t>((range.last - range.first) * row());
     if (range.last - range.first == rows)
-      std::memset(bytes, zero_point, samples * size());
+      fill(bytes, zero_point, samples * size());
     else
       for (std::size_t b = 0; b < samples * static_cast<std::size_t>(blocks); ++b)
-        std::memset(bytes + static_cast<std::ptrdiff_t>(b) * plane() + range.first * row(),
-                    zero_point, length);
+        fill(bytes + static_cast<std::ptrdiff_t>(b) * plane() + range.first * row(), zero_point,
+             length);
     return bytes;
   }
-  std::uint8_t* padded(scratch<std::uint8_t>& memory, int zero_point) const {
+  N* padded(scratch<N>& memory, int zero_point) const {
     return padded(memory, zero_point, 1, all_rows());
   }
   /// These rows of one sample into the middle of `to`: the padding is not written. `to_bytes` has
   /// quantize(x, q), of V numbers, and byte_of(x); it is not called where x are bytes.
   template <class In, class ToBytes>
   void quantize(const In* x,  // (C/B, H, W, B)
-                ToBytes to_bytes, std::uint8_t* to, row_range range) const {
+                ToBytes to_bytes, N* to, row_range range) const {
+    if constexpr (Panel > 0)
+      if (in_panels()) return quantize_panels(x, to_bytes, to, range);
     const extent& in = problem.in;
     if (strided.stride > 1) {
       for (int b = 0; b < blocks; ++b, to += plane())
@@ -80,7 +93,7 @@ struct byte_sample {
                      to_bytes, to + b * plane() + (top + h) * row() + left * block);
   }
   template <class In, class ToBytes>
-  void quantize(const In* x, ToBytes to_bytes, std::uint8_t* to) const {
+  void quantize(const In* x, ToBytes to_bytes, N* to) const {
     quantize(x, to_bytes, to, all_rows());
   }
 
@@ -105,8 +118,7 @@ struct byte_sample {
   }
   /// The pixels first .. last-1 behind the stride, of one block of channels.
   template <class In, class ToBytes>
-  void quantize_strided(const In* x, ToBytes to_bytes, std::uint8_t* to, int first,
-                        int last) const {
+  void quantize_strided(const In* x, ToBytes to_bytes, N* to, int first, int last) const {
     const int width = (strided.in.width - 1) / strided.stride + 1;  // not that of long rows
     for (int p = first, j = first % width; p < last; j = 0) {
       const In* const row_x = x + std::ptrdiff_t{p / width} * strided.stride * strided.in.width * V;
@@ -116,16 +128,55 @@ struct byte_sample {
     }
   }
   template <class In, class ToBytes>
+  void quantize_panels(const In* x, const ToBytes& to_bytes, N* to, row_range range) const {
+    const int end = range.last * columns;
+    for (int p = range.first * columns, next; p < end; p = next) {
+      next = std::min((p / Panel + 1) * Panel, end);
+      for (std::ptrdiff_t b = 0; b < blocks; ++b) {
+        N* const panel = to + (p / Panel * blocks + b) * Panel * V;
+        if (strided.stride > 1)
+          quantize_strided(x + b * V * strided.in.height * strided.in.width, to_bytes,
+                           panel - p / Panel * Panel * V, p, next);
+        else
+          quantize_all(x + (b * problem.in.height * columns + p) * V, (next - p) * V, to_bytes,
+                       panel + p % Panel * V);
+      }
+    }
+  }
+  static void fill(N* to, int byte, std::size_t n) {
+    if constexpr (sizeof(N) == 1)
+      std::memset(to, byte, n);
+    else  // as vectors: compilers write one number at a time at -O2; there is room for V more
+      for (std::size_t i = 0; i < n; i += V)
+        store<N, V>(to + i, vec<N, V>{} + static_cast<N>(byte));
+  }
+  template <class In, class ToBytes>
   [[gnu::always_inline]] static void quantize_all(const In* x, int n, const ToBytes& to_bytes,
-                                                  std::uint8_t* q) {
-    if constexpr (std::same_as<In, std::uint8_t>) {
+                                                  N* q) {
+    if constexpr (std::same_as<In, N>) {
       std::memcpy(q, x, static_cast<std::size_t>(n));
+    } else if constexpr (std::same_as<In, std::uint8_t>) {
+      int i = 0;
+      for (; i + 2 * V <= n; i += 2 * V) widen<2 * V>(x + i, q + i);
+      for (; i + V <= n; i += V) widen<V>(x + i, q + i);
+      for (; i < n; ++i) q[i] = x[i];
     } else {
       const ToBytes local = to_bytes;  // in registers: q could alias an object's members
       int i = 0;
-      for (; i + V <= n; i += V) local.quantize(x + i, q + i);
+      for (; i + V <= n; i += V)
+        if constexpr (sizeof(N) == 1) {
+          local.quantize(x + i, q + i);
+        } else {
+          std::uint8_t bytes[std::size_t{V}];
+          local.quantize(x + i, bytes);
+          widen<V>(bytes, q + i);
+        }
       for (; i < n; ++i) q[i] = local.byte_of(x[i]);
     }
+  }
+  template <int W>
+  [[gnu::always_inline]] static void widen(const std::uint8_t* x, N* q) {
+    store<N, W>(q, __builtin_convertvector(load<std::uint8_t, W>(x), vec<N, W>));
   }
 };
 

@@ -39,7 +39,7 @@ struct byte_dot {
   }
 };
 // As assembly, since compilers have different names for these instructions.
-#if defined(__AVX2__)
+#if defined(__AVX512BW__)
 // Without the instruction: even and odd bytes, widened to 16 bits, two products of either to a sum.
 // The shifts depend on the weights or on the pixel alone, so each is done once for a tile.
 template <int V>
@@ -59,11 +59,7 @@ struct byte_dot_by_pairs {
   }
 };
 template <>
-struct byte_dot<8, false> : byte_dot_by_pairs<8> {};
-#if defined(__AVX512BW__)
-template <>
 struct byte_dot<16, false> : byte_dot_by_pairs<16> {};
-#endif
 #endif
 #if defined(__AVX512VNNI__)
 template <>

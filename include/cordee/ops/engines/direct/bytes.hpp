@@ -3,10 +3,11 @@
 //
 // Engine `direct`'s convolution of bytes (ops/convolution_bytes.hpp).
 //
-// The packed weights are (K/V, C/B, R, S B/4, V, 4), with zeros where S B is no multiple of 4,
-// followed by (K), the sum of each filter:
+// The packed weights are (K/V, C/B, R, S B/4, V, 4), with zeros where S B is no multiple of 4, or
+// with AVX2 alone (K/V, C/B, R, S B/2, V, 2) of 16 bits, followed by (K), the sum of each filter:
 // minus the zero point times it is the initial value of that filter's sums. A sample is quantised
-// into padded rows of bytes, a quarter of the size of floats, which stay in the second-level cache;
+// into padded rows of bytes, a quarter of the size of floats (half, with AVX2 alone), which stay in
+// the second-level cache;
 // so every window, stride and padding is a loop over window rows of S B adjacent bytes.
 #pragma once
 
@@ -20,6 +21,7 @@
 #include <cordee/core/equal_part.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/ops/convolution_bytes.hpp>
+#include <cordee/ops/engines/direct/byte_pair_tile.hpp>
 #include <cordee/ops/engines/direct/byte_region.hpp>
 #include <cordee/ops/engines/direct/byte_sample.hpp>
 #include <cordee/ops/engines/direct/byte_tile.hpp>
@@ -30,6 +32,11 @@ namespace cordee::inline CORDEE_ABI::detail::ops {
 
 template <int V, bool Dots>
 class byte_correlation {
+  // With AVX2 alone operands of products have 16 bits, and two products make a sum.
+  static constexpr bool pairs = !Dots && has_byte_pairs<V>;
+  using number = std::conditional_t<pairs, std::uint16_t, std::uint8_t>;
+  static constexpr int group = 4 / static_cast<int>(sizeof(number));  // of numbers, in a step
+
  public:
   explicit byte_correlation(const convolution_problem& p)
       : sample_(p),
@@ -37,7 +44,7 @@ class byte_correlation {
         out_(p_.out()),
         block_(sample_.block),
         blocks_(sample_.blocks),
-        steps_((p_.window * block_ + 3) / 4),
+        steps_((p_.window * block_ + group - 1) / group),
         filter_blocks_(static_cast<int>(channel_blocks(p_.filters, V))) {}
 
   [[nodiscard]] const extent& in() const { return sample_.strided.in; }
@@ -54,10 +61,13 @@ class byte_correlation {
       std::int32_t sum = 0;
       for (int c = 0; c < p_.in.channels; ++c)
         for (int tap = 0; tap < p_.window * p_.window; ++tap, ++weights) {
-          const int byte = tap % p_.window * block_ + c % block_;  // of a window row
-          const std::ptrdiff_t group =
-              (std::ptrdiff_t{c / block_} * p_.window + tap / p_.window) * steps_ + byte / 4;
-          packed[k / V * block_size() + (group * V + k % V) * 4 + byte % 4] = *weights;
+          const int at = tap % p_.window * block_ + c % block_;  // in a window row
+          const std::ptrdiff_t step =
+              (std::ptrdiff_t{c / block_} * p_.window + tap / p_.window) * steps_ + at / group;
+          const auto weight = static_cast<packed_weight>(*weights);
+          std::memcpy(packed + k / V * block_size() + (step * V + k % V) * 4 +
+                          at % group * static_cast<int>(sizeof weight),
+                      &weight, sizeof weight);
           sum += *weights;
         }
       std::memcpy(packed + filter_blocks_ * block_size() + std::ptrdiff_t{k} * 4, &sum, 4);
@@ -89,7 +99,7 @@ class byte_correlation {
           const bool narrow = channel_block_size<V>(p_.filters) != V;
           auto* const wide = reinterpret_cast<Out*>(  // (K/V, H', W', V)
               narrow ? memory.wide.reserve(filters * out_.pixels()) : nullptr);
-          std::uint8_t* const padded = sample_.padded(memory.padded, k.zero_point);
+          number* const padded = sample_.padded(memory.padded, k.zero_point);
           for (std::size_t n = first; n < last; ++n) {
             // Bytes need no quantizer, which computes with floats.
             if constexpr (std::same_as<In, float>)
@@ -129,24 +139,25 @@ class byte_correlation {
     thread_memory& memory = memory_of_thread();
     const bool in_place = std::same_as<In, std::uint8_t> && sample_.is_input();
     const std::size_t size = sample_.size(),
-                      at_once = std::clamp(cached_bytes / size, std::size_t{1}, samples);
-    const typename byte_sample<V>::row_range read{r.first_row * p_.stride,
-                                                  (r.last_row - 1) * p_.stride + p_.window};
+                      at_once = std::clamp(cached_bytes / (size * sizeof(number)), std::size_t{1},
+                                           samples);
+    const typename decltype(sample_)::row_range read{r.first_row * p_.stride,
+                                                     (r.last_row - 1) * p_.stride + p_.window};
     const int rows = std::max(1, chunk_pixels / out_.width);
     std::int32_t* const sums =
         memory.wide.reserve(2 * V * static_cast<std::size_t>(std::min(rows, out_.height)) *
                             static_cast<std::size_t>(out_.width));
     for (std::size_t first = 0; first < samples; first += at_once) {
       const std::size_t last = std::min(samples, first + at_once);
-      std::uint8_t* const padded =
+      number* const padded =
           in_place ? nullptr : sample_.padded(memory.padded, zero_point, last - first, read);
       if (!in_place)
         for (std::size_t n = first; n < last; ++n)
           sample_.quantize(x_of(n), to_bytes, padded + (n - first) * size, read);
       for (int f = r.first_block; f < r.last_block; f += 2)
         for (std::size_t n = first; n < last; ++n) {
-          const std::uint8_t* bytes = padded + (n - first) * size;
-          if constexpr (std::same_as<In, std::uint8_t>)
+          const number* bytes = padded + (n - first) * size;
+          if constexpr (std::same_as<In, number>)
             if (in_place) bytes = x_of(n);
           for (int i = r.first_row; i < r.last_row; i += rows)
             consume(
@@ -160,7 +171,7 @@ class byte_correlation {
   static constexpr std::size_t cached_bytes = 262144;  // of samples, in the second-level cache
 
   struct thread_memory {
-    scratch<std::uint8_t> padded;
+    scratch<number> padded;
     scratch<std::int32_t> initial, wide;
     scratch<float> scales;
   };
@@ -178,7 +189,7 @@ class byte_correlation {
     const auto pair_size = static_cast<std::size_t>(2 * block_size());
     return byte_regions{filter_blocks_, out_.height,
                         pair_size * static_cast<std::size_t>(out_.width), pair_size,
-                        sample_.size() / static_cast<std::size_t>(out_.height)}
+                        sample_.size() * sizeof(number) / static_cast<std::size_t>(out_.height)}
         .of(part);
   }
 
@@ -189,19 +200,22 @@ class byte_correlation {
 
   /// Window rows that all tiles of so many rows read, of the same filters.
   [[nodiscard]] int window_rows_read(int rows) const {
+    if constexpr (pairs)
+      return (rows * out_.width + pair_tile_pixels - 1) / pair_tile_pixels * blocks_ * p_.window;
     const int longest = filter_blocks_ > 1 ? longest_tile<2> : longest_tile<1>,
               row_tiles = (out_.width + longest - 1) / longest;
-    const bool pairs = longest == 14 && out_.width == 7;
-    return (pairs ? (rows + 1) / 2 : rows * row_tiles) * blocks_ * p_.window;
+    const bool row_pairs = longest == 14 && out_.width == 7;
+    return (row_pairs ? (rows + 1) / 2 : rows * row_tiles) * blocks_ * p_.window;
   }
   /// The sums of two blocks of filters from f on, at `count` rows from row i on. Prefetches the
   /// weights of the next two if those of two are longer than what the region's tiles read.
-  chunk sum_rows(const std::uint8_t* bytes, const byte_region& r, int f, int i, int count,
+  chunk sum_rows(const number* bytes, const byte_region& r, int f, int i, int count,
                  const std::int8_t* packed, const std::int32_t* initial, std::int32_t* sums) const {
     const auto width = static_cast<std::size_t>(out_.width),
                pixels = static_cast<std::size_t>(count) * width;
     auto at = tile_of<std::int32_t>(f, packed, {initial, nullptr});
-    at.x = bytes + std::ptrdiff_t{i} * p_.stride * sample_.row();
+    at.x = address(bytes);
+    if constexpr (!pairs) at.x += std::ptrdiff_t{i} * p_.stride * sample_.row();
     at.y = sums;
     at.y_block = static_cast<std::ptrdiff_t>(pixels) * V;
     const int rows = r.rows(), done = i - r.first_row;
@@ -211,7 +225,7 @@ class byte_correlation {
                                                   2 * block_size() * done / rows);
       at.prefetch_lines = static_cast<int>(lines);
     }
-    correlate_rows(at, f, count);
+    correlate_rows(at, f, count, i);
     const std::size_t to_next_filters =
         f + 2 < r.last_block ? 2 * out_.pixels() - static_cast<std::size_t>(done) * width : 0;
     return {f,
@@ -222,7 +236,7 @@ class byte_correlation {
             done + count < rows ? pixels : to_next_filters};
   }
   template <ByteConvolutionOutput Out>
-  void correlate_sample(const std::uint8_t* x,  // (C/B, rows, columns, B)
+  void correlate_sample(const number* x,  // (C/B, rows, columns, B)
                         const std::int8_t* packed, const filter_terms& terms, const void* next,
                         std::size_t next_size,
                         Out* y) const {  // (K/V, H', W', V)
@@ -230,7 +244,7 @@ class byte_correlation {
               lines = (static_cast<int>(next_size) / 64 + window_rows - 1) / window_rows;
     for (int f = 0; f < filter_blocks_; f += 2) {
       auto at = tile_of<Out>(f, packed, terms);
-      at.x = x;
+      at.x = address(x);
       at.y_block = static_cast<std::ptrdiff_t>(out_.pixels()) * V;
       at.y = y + f * at.y_block;
       at.prefetch = static_cast<const char*>(next);
@@ -242,9 +256,10 @@ class byte_correlation {
   template <ByteConvolutionOutput Out>
   [[nodiscard]] byte_tile<Out> tile_of(int f, const std::int8_t* packed,
                                        const filter_terms& terms) const {
-    return {.x_step = std::ptrdiff_t{block_} * p_.stride,
-            .x_row = sample_.row(),
-            .x_block = sample_.plane(),
+    constexpr std::ptrdiff_t bytes = sizeof(number);
+    return {.x_step = bytes * block_ * p_.stride,
+            .x_row = bytes * sample_.row(),
+            .x_block = bytes * (sample_.in_panels() ? block_ * pair_tile_pixels : sample_.plane()),
             .w = packed + f * block_size(),
             .w_block = block_size(),
             .initial = terms.initial + f * V,
@@ -255,12 +270,50 @@ class byte_correlation {
             .steps = steps_,
             .rows3x3 = p_.window == 3 && p_.stride == 1 && block_ == V};
   }
-  /// `rows` rows of y, for the filters from block f on.
-  template <ByteConvolutionOutput Out>
-  void correlate_rows(byte_tile<Out>& at, int f, int rows) const {
-    f + 1 < filter_blocks_ ? tiles<2>(at, rows) : tiles<1>(at, rows);
+  static const std::uint8_t* address(const number* x) {
+    return reinterpret_cast<const std::uint8_t*>(x);
   }
-
+  /// `rows` rows of y, for the filters from block f on. at.x is that of the row `first`, with pairs
+  /// that of the sample.
+  template <ByteConvolutionOutput Out>
+  void correlate_rows(byte_tile<Out>& at, int f, int rows, int first = 0) const {
+    if constexpr (pairs)
+      pair_tiles(at, f + 1 < filter_blocks_, first * out_.width, rows * out_.width);
+    else
+      f + 1 < filter_blocks_ ? tiles<2>(at, rows) : tiles<1>(at, rows);
+  }
+  /// Pixels first .. first + pixels - 1. The last tile is of the last six, some of them again.
+  template <class Out>
+  void pair_tiles(const byte_tile<Out>& all, bool two_blocks, int first, int pixels) const {
+    constexpr int most = pair_tile_pixels;
+    pair_tile<Out> at{all, {}};
+    if (!two_blocks) at.w_block = at.y_block = 0;
+    Out few[std::size_t{2 * most * V}];
+    if (pixels < most) {
+      at.y = few;
+      at.y_block = most * V;
+    }
+    // Pixels lie in rows, or in panels, a pitch apart.
+    const int length = sample_.in_panels() ? most : out_.width, last = pixels - 1;
+    const std::ptrdiff_t pitch =
+        sample_.in_panels() ? blocks_ * all.x_block : p_.stride * all.x_row;
+    for (int done = 0; done < pixels; done += most) {
+      const int begin = std::max(0, std::min(done, pixels - most));
+      int j = (first + begin) % length;
+      const std::uint8_t* x = all.x + (first + begin) / length * pitch + j * all.x_step;
+      for (int t = 0; t < most; ++t) {
+        at.pixels[t] = x;
+        if (begin + t >= last) continue;
+        x += all.x_step;
+        if (++j == length) x += pitch - length * all.x_step, j = 0;
+      }
+      if (pixels >= most) at.y = all.y + begin * V;
+      pair_sums(at);
+    }
+    if (pixels < most)
+      for (int b = 0; b <= int{two_blocks}; ++b)
+        std::copy_n(few + b * most * V, pixels * V, all.y + b * all.y_block);
+  }
   template <int Blocks>
   static constexpr int longest_tile = std::min(16, tile_registers<std::int32_t, V> / Blocks);
   template <int Blocks, class Out>
@@ -289,7 +342,9 @@ class byte_correlation {
         });
   }
 
-  byte_sample<V> sample_;
+  using packed_weight = std::conditional_t<pairs, std::int16_t, std::int8_t>;
+
+  byte_sample<V, number, pairs ? pair_tile_pixels : 0> sample_;
   convolution_problem p_;  // the sample's
   extent out_;
   int block_, blocks_, steps_;  // of the sample; groups of four bytes in a window row
