@@ -45,6 +45,11 @@ const simulated::options slow_link{.network = {.link = {.latency = 1, .bandwidth
 const auto trees = [](auto comm) { return tree{comm}; };
 const auto rings = [](auto comm) { return ring{comm}; };
 
+/// A tree whose messages are not cut, as an asynchronous server's are not.
+struct whole_tree : tree<simulated> {
+  static constexpr bool single_message = true;
+};
+
 /// A mean of one bucket of 64 numbers over two ranks of a tree: two messages, 4 seconds.
 constexpr double mean_of_64 = 4;
 
@@ -222,6 +227,14 @@ TEST_CASE("simulated step: rounds of a mean, 2 log2 N of a tree and log2 N of a 
     CHECK(simulate_steps(ranks, step, trees, slow_link).totals.rounds == 2 * log);
     CHECK(simulate_steps(ranks, step, butterflies, slow_link).totals.rounds == log);
   }
+}
+
+TEST_CASE("simulated step: a reducer of a single message gets one bucket, as the trainer's does") {
+  const auto whole = [](simulated comm) { return whole_tree{{{comm}}}; };
+  const step_options o{.bucket_bytes = 256};
+  const step_profile step = step_of({64, 64, 64}, {4, 3, 2});
+  CHECK(simulate_steps(2, step, trees, slow_link, o).totals.messages == 2 * 3);
+  CHECK(simulate_steps(2, step, whole, slow_link, o).totals.messages == 2);
 }
 
 TEST_CASE("simulated step: a wire of 16 bits halves the bytes, but for a scale a message") {

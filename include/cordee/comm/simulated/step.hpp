@@ -19,6 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include <cordee/comm/reducer.hpp>
@@ -147,8 +148,9 @@ simulated_steps simulate_steps(int ranks, const step_profile& step, const Make& 
                                const Stragglers& stragglers = {}) {
   expects(step.table.size() == step.backward.size(), "simulate_steps: a time for each tensor");
   expects(o.steps > 0 && o.period > 0, "simulate_steps: steps and period are positive");
-  const std::vector<bucket> buckets =
-      detail::core::make_buckets(step.table, o.bucket_bytes / sizeof(float));
+  const std::size_t limit =
+      detail::comm::message_limit<std::invoke_result_t<Make, simulated>>(o.bucket_bytes);
+  const std::vector<bucket> buckets = detail::core::make_buckets(step.table, limit / sizeof(float));
   simulated_steps result;
   result.totals = simulated::launch(
       ranks,
