@@ -117,7 +117,8 @@ if(TARGET plan)
   cordee_refuses(plan.batch "--batch: 100 images are not divided by --ranks 8" --batch 100)
   cordee_refuses(plan.machine "--machine: nowhere cannot be read" --machine nowhere)
   cordee_refuses(plan.layers.absent "--layers: nowhere cannot be read" --layers nowhere)
-  cordee_example(plan_measure MATCH "resnet20: 2 images in .* images a second: layers.csv" ARGS --batch 2 --repeats 2)
+  cordee_example(plan_measure MATCH "resnet20: 2 images in .* s by 1 thread, .* images a second: layers.csv"
+    ARGS --batch 2 --repeats 2)
   cordee_example(plan.layers MATCH "resnet20, batch 64 on 8 x cpu.*times of layers measured on a CPU.*memory of a rank +[0-9.]+ GB\n"
     ARGS --network resnet20 --layers layers.csv --batch 64)
   cordee_refuses(plan.layers.other "--layers: layers.csv: step times: (line [0-9]+: this network has no tensor|no line)"

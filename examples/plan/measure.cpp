@@ -75,6 +75,7 @@ void measure(const options& o) {
 
   const cpu::worker_limit one_thread(1);
   measured<Net> net;
+  const std::string workers = concat(net.get_device().workers(), " thread");
   trainer run{net, lars{.momentum = 0.9}, [](double) { return 1e-4; }, solo{}};
   constexpr double never = std::numeric_limits<double>::infinity();
   double forward = never, optimizer = never;
@@ -92,7 +93,7 @@ void measure(const options& o) {
   }
 
   std::ofstream out(o.csv);
-  out << "# " << o.network << ", fp32, LARS, one thread of a CPU, least of " << o.repeats
+  out << "# " << o.network << ", fp32, LARS, " << workers << " of a CPU, least of " << o.repeats
       << "\npart,tensor,images,seconds\nforward,," << n << ',' << forward << '\n';
   double total = forward + optimizer;
   for (std::size_t t = 0; t < backward.size(); ++t) {
@@ -101,8 +102,8 @@ void measure(const options& o) {
   }
   out << "optimizer,," << n << ',' << optimizer << '\n';
   if (!out.flush()) throw error(concat("--csv: ", o.csv, " cannot be written"));
-  std::printf("%s: %d images in %.4f s, %.1f images a second: %s\n", o.network.c_str(), o.images,
-              total, o.images / total, o.csv.c_str());
+  std::printf("%s: %d images in %.4f s by %s, %.1f images a second: %s\n", o.network.c_str(),
+              o.images, total, workers.c_str(), o.images / total, o.csv.c_str());
 }
 
 }  // namespace
