@@ -63,7 +63,7 @@ struct compressed {
     requires detail::comm::CompressibleOn<R, P, Real, D>
   void mix(bucket_view<Real, D, 1> m, const step_info& info, typename D::stream s) const {
     const span_on<Real, D> lost = m.slots[0];
-    // A GPU's overload of for_each is found by its stream (ADL).
+    // for a GPU by argument-dependent lookup: device/gpu_kernel.hpp
     for_each(s, m.values.size, detail::comm::add_residual_op<Real>{m.values.data, lost.data});
     reducer.template mix_as<P>(bucket_view<Real, D, 0>{m.layout, m.values, {}, m.scratch}, lost,
                                info, s);

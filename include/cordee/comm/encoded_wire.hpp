@@ -125,6 +125,7 @@ class encoded_wire {
   void average(chunk_range own, int ranks, int holders = 1) {
     const auto p = static_cast<Real>(ranks);
     for_each_block(own, [&](const scaled_block& block) {
+      // for a GPU by argument-dependent lookup: ops/gpu/reduce.hpp
       divide(block.last - block.first, p, values_.data + block.first, stream_);
     });
     encode_range(own, p / static_cast<Real>(holders));  // a loss of the mean is p losses of the sum
@@ -192,14 +193,16 @@ class encoded_wire {
   }
 
   void encode_range(chunk_range range, Real weight) {
-    using cordee::detail::comm::encode;  // a GPU's overload is found by its stream (ADL)
+    // for a GPU by argument-dependent lookup: ops/gpu/encode.hpp
+    using cordee::detail::comm::encode;
     for_each_block(range, [&](const scaled_block& block) {
       encode<P>(block.last - block.first, values_.data + block.first, weight, numbers(sent_, block),
                 scale(sent_, block), lost_.data + block.first, stream_);
     });
   }
   void decode_block(std::byte* message, const scaled_block& block, write_mode mode) const {
-    using cordee::detail::comm::decode;  // a GPU's overload is found by its stream (ADL)
+    // for a GPU by argument-dependent lookup: ops/gpu/encode.hpp
+    using cordee::detail::comm::decode;
     decode<P>(block.last - block.first, numbers(message, block), scale(message, block),
               values_.data + block.first, mode, stream_);
   }

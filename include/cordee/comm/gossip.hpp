@@ -92,7 +92,7 @@ struct gossip {
     }
     comm.exchange(std::as_const(out).span(), std::as_const(in).span(), s);
 
-    // A GPU's overload is found by its stream (ADL).
+    // for a GPU by argument-dependent lookup: ops/gpu/reduce.hpp
     mix_neighbors(n, static_cast<const Real*>(received), std::as_const(weights).span(),
                   m.values.data, s);
   }

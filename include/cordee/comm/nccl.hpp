@@ -157,7 +157,8 @@ class nccl {
     std::byte* next = staging.data();
     for (recv_op<D>& m : received) m.bytes.data = std::exchange(next, next + m.bytes.size);
     exchange(out, std::span<const recv_op<D>>(received), s);
-    using cordee::detail::ops::add;  // and the device's, by ADL on the stream
+    // for a GPU by argument-dependent lookup: ops/gpu/elementwise.hpp
+    using cordee::detail::ops::add;
     for (std::size_t i = 0; i < in.size(); ++i)
       add(in[i].bytes.size / sizeof(Real), reinterpret_cast<const Real*>(received[i].bytes.data),
           reinterpret_cast<Real*>(in[i].bytes.data), s);
@@ -229,7 +230,8 @@ class nccl {
     if (size() == 1) return;
     const bool power_of_two = std::has_single_bit(static_cast<unsigned>(size()));
     all_reduce(power_of_two ? ncclAvg : ncclSum);
-    using cordee::detail::ops::divide;  // and the device's, by ADL on the stream
+    // for a GPU by argument-dependent lookup: ops/gpu/reduce.hpp
+    using cordee::detail::ops::divide;
     if (!power_of_two) divide(x.size, static_cast<Real>(size()), x.data, s);
   }
 

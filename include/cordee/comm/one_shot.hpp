@@ -51,7 +51,7 @@ struct rank_rows {
   /// Requires: row `own` is free. Effects: x becomes the mean of the other rows and itself, added
   /// in the order of ranks.
   void mean(int own, Real* x, typename D::stream s) const {
-    // A GPU's overloads are found by their stream (ADL).
+    // for a GPU by argument-dependent lookup: ops/gpu/{elementwise,filter_layout,reduce}.hpp
     convert(n, x, (*this)(own).data, s);
     for (int k = 1; k < ranks - 1; ++k) add(n, (*this)(k).data, data, s);
     add_then_divide(n, static_cast<Real>(ranks), (*this)(ranks - 1).data, data, s);

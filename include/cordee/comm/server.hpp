@@ -130,8 +130,8 @@ struct server<Communicator, asynchronous> {
   }
   template <class Real, Device D>
   void mix(bucket_view<Real, D, 1> m, const step_info&, typename D::stream s) const {
-    using cordee::detail::ops::add,
-        cordee::detail::ops::scale;  // a GPU's overloads are found by their stream (ADL)
+    // for a GPU by argument-dependent lookup: ops/gpu/elementwise.hpp
+    using cordee::detail::ops::add, cordee::detail::ops::scale;
     Real* const y = m.slots[0].data;
     scale(m.values.size, Real{-1}, y, s);
     add(m.values.size, static_cast<const Real*>(y), m.values.data, s);

@@ -79,6 +79,7 @@ class plain_wire {
   void average(chunk_range own, int ranks, int = 1) {
     const auto p = static_cast<Real>(ranks);
     const auto sum = values_of(own);
+    // for a GPU by argument-dependent lookup: ops/gpu/reduce.hpp
     if (pending_sum_ == sum) {
       add_then_divide(sum.size, p, received(), sum.data, stream_);
       pending_sum_ = {};
@@ -100,7 +101,8 @@ class plain_wire {
  private:
   void add_pending() {
     if (pending_sum_.empty()) return;
-    using cordee::detail::ops::add;  // a GPU's overload is found by its stream (ADL)
+    // for a GPU by argument-dependent lookup: ops/gpu/elementwise.hpp
+    using cordee::detail::ops::add;
     add(pending_sum_.size, received(), pending_sum_.data, stream_);
     pending_sum_ = {};
   }

@@ -41,7 +41,7 @@ class phantom {
   static constexpr std::string_view name = "phantom";
   static constexpr bool host_memory = false;
 
-  /// Operations are found by their stream (ADL).
+  /// Operations are found by argument-dependent lookup.
   struct stream : detail::ops::adl_base {
     detail::device::operation_counts* counts = nullptr;  // none: operations are not counted
 

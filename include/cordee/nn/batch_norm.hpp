@@ -93,13 +93,13 @@ class batch_norm_node {
     saved_ = saved(pass);
     x_ = x;
     const auto t = tensors(pass);
+    // for a GPU by argument-dependent lookup: ops/gpu/batch_norm.hpp
     if (has_statistics_) {
       if constexpr (B::computes_statistics)
         count_ =
             batch_norm_normalize<number, V, Epilogue>(problem_, pass.samples, t, residual, pass.s);
     } else if (takes_statistics(pass)) {
       problem_.moving_average = pass.moving_average;
-      // for a GPU by argument-dependent lookup: ops/gpu/batch_norm.hpp
       count_ = batch_norm_forward<number, V, Epilogue>(problem_, pass.samples, t, residual,
                                                        pass.plane + mean_, pass.plane + variance_,
                                                        pass.batch_norm_allreduce, pass.s);
@@ -142,6 +142,7 @@ class batch_norm_node {
   template <class Input>
   void compute_gradients(const backward_pass<B>& pass, number* dy, number* dx, const Input& input) {
     const auto [problem, allreduce] = backward_problem(pass);
+    // for a GPU by argument-dependent lookup: ops/gpu/quantizing_batch_norm.hpp
     batch_norm_backward_quantized<V, Epilogue>(
         problem, pass.samples, tensors(pass), count_, dy, reinterpret_cast<decltype(input.out)>(dx),
         input, pass.plane + gamma_, pass.plane + beta_, pass.mode, allreduce, pass.s);
@@ -209,6 +210,7 @@ class batch_norm_node {
     x_ = x;
     const auto t = tensors(pass);
     const bool constant = !takes_statistics(pass);
+    // for a GPU by argument-dependent lookup: ops/gpu/{batch_norm,quantizing_batch_norm}.hpp
     if (constant)
       batch_norm_recall<number, V>(problem_, t, pass.plane + mean_, pass.plane + variance_, pass.s);
     else if (!has_statistics_)

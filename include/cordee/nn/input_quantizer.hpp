@@ -63,12 +63,12 @@ class input_quantizer {
     has_bytes_ = pass.phase == phase::train && pass.samples > 0;
     return has_bytes_ ? quantized_input(pass) : ops::quantized_input{};
   }
-  /// The quantizer on a GPU, in device memory; read_metrics throws if a range was missing. The
-  /// functions of its stream are found by argument-dependent lookup.
+  /// The quantizer on a GPU, in device memory; read_metrics throws if a range was missing.
   ops::affine_quantizer<float>* device_quantizer(const forward_pass<B>& pass, const number* x) {
     auto& quantization = *pass.quantization;
     const auto *low = pass.plane + low_, *high = pass.plane + high_;
     ops::observed_input* const record = quantization.records.span().data + layer_;
+    // for a GPU by argument-dependent lookup: ops/gpu/{quantize,quantized_input,histogram}.hpp
     if (pass.phase != phase::train) {
       recall_input(low, high, record, pass.s);
       return &record->quantizer;

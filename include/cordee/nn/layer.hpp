@@ -217,7 +217,8 @@ struct backward_pass {
   [[nodiscard]] typename B::number* route_input_gradient(
       const extent& in, typename B::number* dx, gradient_target<typename B::number> target) const {
     if (target.needed && target.accumulate_into == nullptr) return dx;
-    if (target.needed)  // add, for a GPU by argument-dependent lookup: ops/gpu/elementwise.hpp
+    // for a GPU by argument-dependent lookup: ops/gpu/elementwise.hpp
+    if (target.needed)
       add(static_cast<std::size_t>(samples) * B::numbers(in), dx, target.accumulate_into, s);
     gradients->release(dx);
     return target.accumulate_into;

@@ -43,6 +43,7 @@ class linear_node {
   }
 
   void pack_parameters(const pack_pass<B>& pass) const {
+    // for a GPU by argument-dependent lookup: ops/gpu/filter_layout.hpp
     convert(matrix(), pass.plane + weights_, pass.template packed_at<number>(packed_), pass.s);
     pass.device.copy(pass.template packed_at<real>(packed_bias_), pass.plane + bias_,
                      problem_.outputs * sizeof(real), pass.s);

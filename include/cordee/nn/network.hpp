@@ -207,10 +207,11 @@ class network
     const double weight = trained_ ? b.loss_weight() : 1;
     number* const loss_gradient = trained_ ? loss_gradient_.span().data : nullptr;  // null: none
     const auto targets = detail::ops::targets_of(b);
+    // for a GPU by argument-dependent lookup: ops/gpu/loss.hpp
     if constexpr (D::host_memory)
       *metrics_.span().data =
           batch_loss(phase_loss, Classes, b.count, logits_, targets, weight, loss_gradient, s);
-    else  // for a GPU by argument-dependent lookup: ops/gpu/loss.hpp
+    else
       batch_loss(phase_loss, Classes, b.count, logits_, targets,
                  b.device_loss_scale.empty() ? weight : b.unscaled_loss_weight(),
                  b.device_loss_scale.data, loss_gradient, metrics_.span().data, s);

@@ -56,7 +56,7 @@ class parameter_packing<B, true> {
   /// What a captured launch depends on.
   [[nodiscard]] std::size_t bytes() const { return gradients_.size(); }
   void pack(const real* plane, std::byte* packed, stream s) const {
-    // by argument-dependent lookup: ops/gpu/packed_table.hpp, ops/gpu/quantized_table.hpp
+    // for a GPU by argument-dependent lookup: ops/gpu/{packed_table,quantized_table}.hpp
     if constexpr (Quantized<typename B::precision>)
       pack_quantized_table(on_device_.span().data, tensors_.size(), tensors_.back(), plane,
                            reinterpret_cast<typename B::engine::byte_gradient*>(packed), s);
@@ -73,7 +73,7 @@ class parameter_packing<B, true> {
   void unpack(real* plane, std::size_t first, std::size_t count, write_mode mode,
               const float* factor, stream s) {
     const number* const packed = reinterpret_cast<const number*>(gradients());
-    // by argument-dependent lookup: ops/gpu/packed_table.hpp
+    // for a GPU by argument-dependent lookup: ops/gpu/packed_table.hpp
     unpack_table(on_device_.span().data, tensors_.size(), tensors_[first],
                  tensors_[first + count - 1], packed, plane, factor, mode, s);
   }

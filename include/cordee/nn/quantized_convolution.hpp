@@ -65,8 +65,8 @@ class quantized_convolution_node {
     const std::size_t size = problem_.weights(), filters = size_of(problem_.filters);
     // q: int8 weights; dequantized: w' in float
     const auto pack = [&](std::int8_t* q, number* dequantized) {
-      // for a GPU by argument-dependent lookup: ops/gpu/quantize.hpp
       auto* const scales = pass.template packed_at<float>(scales_);
+      // for a GPU by argument-dependent lookup: ops/gpu/quantize.hpp
       if constexpr (weight_bits == 8)
         quantize_filters(filters, size / filters, pass.plane + weights_, q, dequantized, scales,
                          pass.s);
@@ -186,6 +186,7 @@ class quantized_convolution_node {
       engine{}.template dgrad<number>(problem_, pass.samples, dy,
                                       pass.template packed_at<number>(packed_), buffer,
                                       write_mode::overwrite, pass.s);
+      // for a GPU by argument-dependent lookup: ops/gpu/quantize.hpp
       straight_through(in, x_, quantizer_, buffer, target.accumulate_into, pass.s);
     }
     pass.gradients->release(dy);

@@ -12,7 +12,7 @@
 #include <string>
 
 #include <cordee/core/concat.hpp>
-#include <cordee/ops/cpu/segmented.hpp>  // for a GPU's stream: ops/gpu/segmented.hpp, by ADL
+#include <cordee/ops/cpu/segmented.hpp>
 #include <cordee/optim/adamw.hpp>
 #include <cordee/optim/describe_kinds.hpp>
 #include <cordee/optim/optimizer.hpp>
@@ -73,6 +73,7 @@ struct adam {
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {
     detail::optim::with_moments(*this, v, info, s, [&](const auto* moments) {
+      // for a GPU by argument-dependent lookup: ops/gpu/segmented.hpp
       segmented_for<Real>(
           s, v.segments,
           detail::optim::adam_body<Real>{

@@ -19,7 +19,7 @@
 #include <cordee/core/concat.hpp>
 #include <cordee/device/gpu_kernel.hpp>
 #include <cordee/ops/cpu/elementwise.hpp>
-#include <cordee/ops/cpu/segmented.hpp>  // for a GPU's stream: ops/gpu/segmented.hpp, by ADL
+#include <cordee/ops/cpu/segmented.hpp>
 #include <cordee/optim/describe_kinds.hpp>
 #include <cordee/optim/optimizer.hpp>
 
@@ -154,6 +154,7 @@ template <class Real, class Optimizer, class D, class F>
 void with_moments(const Optimizer& optimizer, const optimizer_view<Real, D, 2>& v,
                   const step_info& info, typename D::stream s, const F& f) {
   const device::stream_buffer<adam_moments<Real>, typename D::stream> moments(s, 1);
+  // for a GPU by argument-dependent lookup: device/gpu_kernel.hpp
   launch_single(
       s, make_moments_op<Optimizer, Real>{optimizer, core::step_info_of(v, info), moments.data()});
   f(moments.data());
@@ -221,6 +222,7 @@ struct adamw {
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {
     detail::optim::with_moments(*this, v, info, s, [&](const auto* moments) {
+      // for a GPU by argument-dependent lookup: ops/gpu/segmented.hpp
       segmented_for<Real>(
           s, v.segments,
           detail::optim::adamw_body<Real>{moments, detail::core::step_info_of(v, info),
@@ -234,6 +236,7 @@ struct adamw {
   void write_direction(const optimizer_view<Real, D, slots>& v, const step_info& info,
                        typename D::stream s) const {
     detail::optim::with_moments(*this, v, info, s, [&](const auto* moments) {
+      // for a GPU by argument-dependent lookup: ops/gpu/segmented.hpp
       segmented_for<Real>(
           s, v.segments,
           detail::optim::normalized_direction_body<Real>(moments, *this, v, 1 - beta1));

@@ -72,6 +72,7 @@ struct adapt_while_combine {
     const auto form = detail::optim::direction_momentum(optimizer);
     const detail::optim::directed_update<Real> update{{v, form.momentum, form.nesterov},
                                                       v.grads.data};
+    // for a GPU by argument-dependent lookup: ops/gpu/segmented.hpp
     segmented_for<Real>(s, v.segments,
                         detail::optim::with_step_info{detail::optim::set_directed{},
                                                       detail::core::step_info_of(v, info), update});

@@ -19,7 +19,7 @@
 #include <cordee/core/concat.hpp>
 #include <cordee/device/gpu_kernel.hpp>
 #include <cordee/ops/cpu/elementwise.hpp>
-#include <cordee/ops/cpu/segmented.hpp>  // for a GPU's stream: ops/gpu/segmented.hpp, by ADL
+#include <cordee/ops/cpu/segmented.hpp>
 #include <cordee/optim/optimizer.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -137,6 +137,7 @@ struct clip {
     const detail::optim::clip_factor factor_on_device{v.squared_global_norm.data, max_norm,
                                                       epsilon};
     const detail::device::stream_buffer<double, typename D::stream> square_after(s, 1);
+    // for a GPU by argument-dependent lookup: ops/gpu/segmented.hpp, device/gpu_kernel.hpp
     segmented_for<Real>(s, v.segments,
                         detail::optim::clipped_gradient<Real>{factor_on_device, v.grads.data});
     for_each(s, v.segments.size(),

@@ -19,7 +19,7 @@
 #include <string>
 
 #include <cordee/core/concat.hpp>
-#include <cordee/ops/cpu/segmented.hpp>  // for a GPU's stream: ops/gpu/segmented.hpp, by ADL
+#include <cordee/ops/cpu/segmented.hpp>
 #include <cordee/optim/describe_kinds.hpp>
 #include <cordee/optim/direction.hpp>
 #include <cordee/optim/momentum.hpp>
@@ -53,6 +53,7 @@ template <class Real, class D, int Slots>
 span_on<Real, D> propose_trial(const optimizer_view<Real, D, Slots>& v, const step_info& info,
                                double decay, kinds decay_on, typename D::stream s) {
   const trial_point<Real> point{v.weights.data, v.grads.data, 0, factor<Real>(decay)};
+  // for a GPU by argument-dependent lookup: ops/gpu/segmented.hpp
   segmented_for<Real>(s, v.segments,
                       with_step_info{set_trial_point{}, core::step_info_of(v, info),
                                      decay_by_kind{decay_on, point}});
@@ -84,6 +85,7 @@ template <class Real, class D, int Slots>
 void displace(const optimizer_view<Real, D, Slots>& v, const step_info& info,
               const momentum_form& form, bool momentum_correction, typename D::stream s) {
   const displacement<Real> update{{v, form.momentum, form.nesterov}, v.grads.data};
+  // for a GPU by argument-dependent lookup: ops/gpu/segmented.hpp
   segmented_for<Real>(s, v.segments,
                       with_step_info{set_displacement{{form.momentum, momentum_correction}},
                                      core::step_info_of(v, info), update});

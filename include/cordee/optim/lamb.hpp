@@ -29,7 +29,7 @@
 #include <string_view>
 
 #include <cordee/core/concat.hpp>
-#include <cordee/ops/cpu/segmented.hpp>  // for a GPU's stream: ops/gpu/segmented.hpp, by ADL
+#include <cordee/ops/cpu/segmented.hpp>
 #include <cordee/optim/adamw.hpp>
 #include <cordee/optim/describe_kinds.hpp>
 #include <cordee/optim/optimizer.hpp>
@@ -141,6 +141,7 @@ void lamb_accept(const Optimizer& optimizer, const optimizer_view<Real, D, 2>& v
                                                u,
                                                factor<Real>(optimizer.weight_decay),
                                                optimizer.decay_on};
+    // for a GPU by argument-dependent lookup: ops/gpu/segmented.hpp
     segmented_squares<Real>(s, view.segments, directions, view.sums);
   });
   segmented_for<Real>(
@@ -219,6 +220,7 @@ struct basic_lamb {
   void write_direction(const optimizer_view<Real, D, slots>& v, const step_info& info,
                        typename D::stream s) const {
     with_moments(*this, v, info, s, [&](const auto* moments) {
+      // for a GPU by argument-dependent lookup: ops/gpu/segmented.hpp
       segmented_squares<Real>(s, v.segments, normalized_direction_body<Real>(moments, *this, v, 1),
                               v.sums);
     });

@@ -13,7 +13,7 @@
 #include <string>
 
 #include <cordee/core/concat.hpp>
-#include <cordee/ops/cpu/segmented.hpp>  // for a GPU's stream: ops/gpu/segmented.hpp, by ADL
+#include <cordee/ops/cpu/segmented.hpp>
 #include <cordee/optim/momentum.hpp>
 #include <cordee/optim/optimizer.hpp>
 #include <cordee/optim/weight_average.hpp>
@@ -71,6 +71,7 @@ struct lookahead {
     optimizer.accept(detail::optim::inner_view<Optimizer::slots>(v), info, s);
     const detail::optim::lookahead_update<Real> update{
         v.weights.data, v.slots[Optimizer::slots].data, static_cast<Real>(rate)};
+    // for a GPU by argument-dependent lookup: ops/gpu/segmented.hpp
     segmented_for<Real>(s, v.segments,
                         detail::optim::with_step_info{detail::optim::set_lookahead{period},
                                                       detail::core::step_info_of(v, info), update});
@@ -79,6 +80,7 @@ struct lookahead {
   template <class Real, class D>
   void initialize(const optimizer_view<Real, D, slots>& v, typename D::stream s) const {
     detail::optim::initialize_slots(optimizer, detail::optim::inner_view<Optimizer::slots>(v), s);
+    // for a GPU by argument-dependent lookup: ops/gpu/segmented.hpp
     segmented_for<Real>(
         s, v.segments,
         detail::optim::average_update<Real>{v.weights.data, v.slots[Optimizer::slots].data});

@@ -18,7 +18,7 @@
 
 #include <cordee/core/segment.hpp>
 #include <cordee/core/training_step.hpp>
-#include <cordee/ops/cpu/segmented.hpp>  // for a GPU's stream: ops/gpu/segmented.hpp, by ADL
+#include <cordee/ops/cpu/segmented.hpp>
 #include <cordee/optim/optimizer.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::optim {

@@ -85,6 +85,7 @@ void at_learning_rate(optimizer_view<Real, D, Slots> v, const step_info& info, d
     f(v, with_factor(info, factor));
   } else {
     const device::stream_buffer<step_info, typename D::stream> scaled(s, 1);
+    // for a GPU by argument-dependent lookup: device/gpu_kernel.hpp
     launch_single(s, scale_info_op{v.info.data, factor, scaled.data()});
     v.info = {scaled.data(), 1};
     f(v, with_factor(info, factor));

@@ -20,7 +20,7 @@
 #include <string>
 
 #include <cordee/core/concat.hpp>
-#include <cordee/ops/cpu/segmented.hpp>  // for a GPU's stream: ops/gpu/segmented.hpp, by ADL
+#include <cordee/ops/cpu/segmented.hpp>
 #include <cordee/optim/describe_kinds.hpp>
 #include <cordee/optim/momentum.hpp>
 #include <cordee/optim/optimizer.hpp>
@@ -98,6 +98,7 @@ struct qg_dmsgd {
         static_cast<Real>(of_u),
         static_cast<Real>(nesterov ? 1 + momentum : 1),
         detail::optim::factor<Real>(weight_decay)};
+    // for a GPU by argument-dependent lookup: ops/gpu/segmented.hpp
     segmented_for<Real>(
         s, v.segments,
         detail::optim::with_step_info{detail::optim::set_quasi_global{{of_u, momentum_correction}},
@@ -111,6 +112,7 @@ struct qg_dmsgd {
     const detail::optim::quasi_global_update<Real> update{
         v.weights.data, v.slots[0].data, v.grads.data, static_cast<Real>(smoothing),
         static_cast<Real>(1 - smoothing)};
+    // for a GPU by argument-dependent lookup: ops/gpu/segmented.hpp
     segmented_for<Real>(s, v.segments,
                         detail::optim::with_step_info{
                             detail::optim::set_quasi_global{{smoothing, momentum_correction}},

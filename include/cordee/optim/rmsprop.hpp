@@ -16,7 +16,7 @@
 #include <string>
 
 #include <cordee/core/concat.hpp>
-#include <cordee/ops/cpu/segmented.hpp>  // for a GPU's stream: ops/gpu/segmented.hpp, by ADL
+#include <cordee/ops/cpu/segmented.hpp>
 #include <cordee/optim/adamw.hpp>
 #include <cordee/optim/describe_kinds.hpp>
 #include <cordee/optim/momentum.hpp>
@@ -93,6 +93,7 @@ struct basic_rmsprop {
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {
+    // for a GPU by argument-dependent lookup: ops/gpu/segmented.hpp
     segmented_for<Real>(
         s, v.segments,
         with_step_info{set_learning_rate{}, core::step_info_of(v, info),

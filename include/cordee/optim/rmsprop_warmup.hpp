@@ -24,7 +24,7 @@
 #include <string_view>
 
 #include <cordee/core/concat.hpp>
-#include <cordee/ops/cpu/segmented.hpp>  // for a GPU's stream: ops/gpu/segmented.hpp, by ADL
+#include <cordee/ops/cpu/segmented.hpp>
 #include <cordee/optim/adamw.hpp>
 #include <cordee/optim/describe_kinds.hpp>
 #include <cordee/optim/momentum.hpp>
@@ -105,6 +105,7 @@ struct rmsprop_warmup {
         static_cast<Real>(1 - smoothing),
         detail::optim::nonzero_epsilon<Real>(epsilon),
         detail::optim::factor<Real>(weight_decay)};
+    // for a GPU by argument-dependent lookup: ops/gpu/segmented.hpp
     segmented_for<Real>(
         s, v.segments,
         detail::optim::with_step_info{detail::optim::set_rmsprop_warmup<rmsprop_warmup>{*this},

@@ -18,7 +18,7 @@
 #include <string>
 
 #include <cordee/core/concat.hpp>
-#include <cordee/ops/cpu/segmented.hpp>  // for a GPU's stream: ops/gpu/segmented.hpp, by ADL
+#include <cordee/ops/cpu/segmented.hpp>
 #include <cordee/optim/describe_kinds.hpp>
 #include <cordee/optim/momentum.hpp>
 #include <cordee/optim/optimizer.hpp>
@@ -50,6 +50,7 @@ void write_decayed_gradient(const Optimizer& optimizer, const optimizer_view<Rea
                             typename D::stream s) {
   const decayed_gradient<Real> decayed{v.weights.data, v.grads.data,
                                        factor<Real>(optimizer.weight_decay)};
+  // for a GPU by argument-dependent lookup: ops/gpu/segmented.hpp
   segmented_for<Real>(s, v.segments, decay_by_kind{optimizer.decay_on, decayed});
 }
 
@@ -79,6 +80,7 @@ struct sgd {
               typename D::stream s) const {
     check();
     const detail::optim::decayed_update<Real> update(v, momentum, nesterov, weight_decay);
+    // for a GPU by argument-dependent lookup: ops/gpu/segmented.hpp
     segmented_for<Real>(
         s, v.segments,
         detail::optim::with_step_info{detail::optim::set_sgd{momentum > 0 ? dampening : 0},
@@ -133,6 +135,7 @@ struct velocity_sgd {
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {
     const detail::optim::decayed_update<Real> update(v, momentum, nesterov, weight_decay);
+    // for a GPU by argument-dependent lookup: ops/gpu/segmented.hpp
     segmented_for<Real>(
         s, v.segments,
         detail::optim::with_step_info{

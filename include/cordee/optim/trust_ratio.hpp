@@ -14,7 +14,7 @@
 #include <cordee/core/config.hpp>
 #include <cordee/core/segment.hpp>
 #include <cordee/core/training_step.hpp>
-#include <cordee/ops/cpu/segmented.hpp>  // for a GPU's stream: ops/gpu/segmented.hpp, by ADL
+#include <cordee/ops/cpu/segmented.hpp>
 #include <cordee/optim/momentum.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::optim {
@@ -67,6 +67,7 @@ template <class Optimizer, class Real, class D, class Arithmetic>
 void for_segments_with_ratio(const Optimizer& optimizer, const optimizer_view<Real, D, 1>& v,
                              const step_info& info, const Arithmetic& arithmetic,
                              typename D::stream s) {
+  // for a GPU by argument-dependent lookup: ops/gpu/segmented.hpp
   if constexpr (Optimizer::form::norm_of_sum)
     segmented_squares<Real>(
         s, v.segments,

@@ -21,7 +21,7 @@
 #include <string>
 
 #include <cordee/core/concat.hpp>
-#include <cordee/ops/cpu/segmented.hpp>  // for a GPU's stream: ops/gpu/segmented.hpp, by ADL
+#include <cordee/ops/cpu/segmented.hpp>
 #include <cordee/optim/momentum.hpp>
 #include <cordee/optim/optimizer.hpp>
 
@@ -128,6 +128,7 @@ struct weight_average {
     optimizer.accept(detail::optim::inner_view<Optimizer::slots>(v), info, s);
     if (!v.finite) return;
     const detail::optim::average_update<Real> update{v.weights.data, v.slots[average_slot].data};
+    // for a GPU by argument-dependent lookup: ops/gpu/segmented.hpp
     segmented_for<Real>(s, v.segments,
                         detail::optim::with_step_info{detail::optim::set_average<Average>{average},
                                                       detail::core::step_info_of(v, info), update});
@@ -136,6 +137,7 @@ struct weight_average {
   template <class Real, class D>
   void initialize(const optimizer_view<Real, D, slots>& v, typename D::stream s) const {
     detail::optim::initialize_slots(optimizer, detail::optim::inner_view<Optimizer::slots>(v), s);
+    // for a GPU by argument-dependent lookup: ops/gpu/segmented.hpp
     segmented_for<Real>(
         s, v.segments,
         detail::optim::average_update<Real>{v.weights.data, v.slots[average_slot].data});

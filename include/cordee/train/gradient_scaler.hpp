@@ -64,7 +64,7 @@ class gradient_scaler<P, D, true> {
   [[nodiscard]] const float* device_factor() const { return &status_->unscale; }
   /// gradient <- gradient / S
   void unscale(span_on<Real, D> gradient, stream s) const {
-    // For a GPU, the overload of ops/gpu/elementwise.hpp is found by argument-dependent lookup.
+    // for a GPU by argument-dependent lookup: ops/gpu/elementwise.hpp
     using cordee::detail::ops::scale;
     const float* const factor = &status_->unscale;
     if constexpr (D::host_memory)
@@ -73,7 +73,10 @@ class gradient_scaler<P, D, true> {
       scale(gradient.size, factor, gradient.data, s);
   }
   /// S of the next step. Requires that all norms of this step have been recorded.
-  void update(stream s) const { launch_single(s, rescale_op{options_, status_}); }
+  void update(stream s) const {
+    // for a GPU by argument-dependent lookup: device/gpu_kernel.hpp
+    launch_single(s, rescale_op{options_, status_});
+  }
   /// Takes over the updated S from a status that was read back.
   void set_host_scale(const step_status& read) { host_ = read.scale; }
 

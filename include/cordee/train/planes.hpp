@@ -77,8 +77,8 @@ class planes {
   }
   /// Resets the status and saves the running statistics, in case the step is skipped.
   void begin_step(const step_info& info, stream s) {
-    launch_single(s,
-                  begin_step_op{info, status()});  // for a GPU found by ADL: device/gpu_kernel.hpp
+    // for a GPU by argument-dependent lookup: device/gpu_kernel.hpp
+    launch_single(s, begin_step_op{info, status()});
     copy(saved_statistics_.span(), statistics(), s);
   }
 
@@ -128,7 +128,7 @@ class planes {
   void compute_norms(segments some, std::size_t first, bool weights_too, stream s) {
     const std::size_t start = some.front().offset, size = some.back().end() - start;
     const auto squares_of = [&](span x, buffer<double, D>& squares) {
-      // For a GPU, the overload of ops/gpu/segmented.hpp is found by argument-dependent lookup.
+      // for a GPU by argument-dependent lookup: ops/gpu/segmented.hpp
       segmented_squares<Real>(s, some, x.subspan(start, size),
                               squares.span().subspan(first, some.size()));
     };
@@ -137,11 +137,13 @@ class planes {
   }
   /// Enters the gradient's norms in the status, see record_norms_op.
   void record_norms(segments some, std::size_t first, bool keep_nonfinite, stream s) {
+    // for a GPU by argument-dependent lookup: device/gpu_kernel.hpp
     launch_single(s, record_norms_op{squared_grad_norms_.span().data + first, some.size(),
                                      keep_nonfinite, status()});
   }
   /// Adds the gradient's norms to those of this rank alone.
   void add_local_norms(segments some, std::size_t first, stream s) {
+    // for a GPU by argument-dependent lookup: device/gpu_kernel.hpp
     launch_single(
         s, add_local_norms_op{squared_grad_norms_.span().data + first, some.size(), status()});
   }
@@ -208,6 +210,7 @@ class planes {
 
   // to <- from, or zero if `from` is empty, where the flag is set
   void replace_if(const std::int32_t* flag, span to, span_on<const Real, D> from, stream s) {
+    // for a GPU by argument-dependent lookup: device/gpu_kernel.hpp
     if constexpr (!D::host_memory)
       for_each(s, to.size, replace_op<Real>{flag, from.data, to.data});
     else if (*flag == 0)

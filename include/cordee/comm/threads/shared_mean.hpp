@@ -111,7 +111,8 @@ class shared_mean {
     Real* row = rows.data();
     for (const Real* x : vectors<Real>(rank))
       s.copy(std::exchange(row, row + length), x + first, size);
-    mean_of_rows(entries_.size(), length, rows.data(), s);  // the device's, by ADL on the stream
+    // for a GPU by argument-dependent lookup: ops/gpu/reduce.hpp
+    mean_of_rows(entries_.size(), length, rows.data(), s);
     for (Real* x : vectors<Real>(rank)) s.copy(x + first, rows.data(), size);
     s.finish();
   }
