@@ -52,7 +52,7 @@ TEST_CASE(
   const auto plane = support::random_plane<net>(1);
   const std::vector<std::uint8_t> images(13 * net::input.size());
   std::vector<std::int32_t> logits(13 * net::classes);
-  for (const int workers : {1, 2}) {
+  for (const int workers : {1, 2, 3}) {
     auto integers = integer_network::from<net>(plane, {}, cpu(workers));
     const int before = allocations;
     CHECK(before > 0);
@@ -60,4 +60,10 @@ TEST_CASE(
     integers.run(std::span(images).first(net::input.size()), std::span(logits).first(net::classes));
     CHECK(allocations - before == 0);
   }
+  const auto list = detail::infer::list_layers(static_cast<const net*>(nullptr));
+  const auto program = detail::infer::program_builder(list, plane).build(net::input, {});
+  detail::infer::direct_program<detail::ops::lanes<float>> shared(program, cpu(3), {0, 0});
+  const int before = allocations;
+  for (const std::size_t samples : {1u, 2u, 5u}) shared.run(samples, images.data(), logits.data());
+  CHECK(allocations - before == 0);
 }

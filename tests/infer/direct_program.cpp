@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
-#include <atomic>
-#include <cstdlib>
-#include <new>
+#include <algorithm>
+#include <cstdint>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -19,25 +18,56 @@ using support::random_plane;
 
 namespace {
 
-template <class N, int V>
-bool equals_definition(std::vector<float> plane, std::size_t samples, int workers) {
-  const auto list = list_layers(static_cast<const N*>(nullptr));
-  const integer_program program =
-      program_builder(list, plane).build(N::input, {{0.4F, 0.5F, 0.3F, 0}, {4, 3, 5, 1}});
-  random_sequence draw(7, purpose::test, 0, 0);
-  std::vector<std::uint8_t> images(samples * N::input.size());
-  for (auto& byte : images) byte = static_cast<std::uint8_t>(draw.below(256));
-  std::vector<std::int32_t> logits(samples * N::classes), expected(logits.size());
-  direct_program<V> direct(program, cpu(workers));
-  direct.run(samples, images.data(), logits.data());
-  const memory_plan plan(program, plain_sizes(program));
-  std::vector<std::byte> memory(plan.size);
-  for (std::size_t n = 0; n < samples; ++n)
-    run_reference<integer_reference<>>(program, plan, memory.data(),
-                                       images.data() + n * N::input.size(),
-                                       expected.data() + n * N::classes);
-  return logits == expected;
-}
+constexpr int V = detail::ops::lanes<float>;
+
+/// All steps are shared, in as many parts as there are workers.
+constexpr stage_costs costless{0, 0};
+
+/// A network's program, random images, and their logits by the definitions.
+template <class N>
+struct defined {
+  integer_program program;
+  std::vector<std::uint8_t> images;
+  std::vector<std::int32_t> logits;
+
+  defined(const std::vector<float>& plane, std::size_t samples, bool fold = true, int bits = 8)
+      : program(program_builder(list_layers(static_cast<const N*>(nullptr), fold), plane, bits)
+                    .build(N::input, {{0.4F, 0.5F, 0.3F, 0}, {4, 3, 5, 1}})),
+        images(samples * N::input.size()),
+        logits(samples * N::classes) {
+    random_sequence draw(7, purpose::test, 0, 0);
+    for (auto& byte : images) byte = static_cast<std::uint8_t>(draw.below(256));
+    const memory_plan plan(program, plain_sizes(program));
+    std::vector<std::byte> memory(plan.size);
+    for (std::size_t n = 0; n < samples; ++n)
+      run_reference<integer_reference<>>(program, plan, memory.data(),
+                                         images.data() + n * N::input.size(),
+                                         logits.data() + n * N::classes);
+  }
+
+  /// Whether so many images from `first` on have these logits.
+  template <int Lanes>
+  bool equal(direct_program<Lanes>& direct, std::size_t samples, std::size_t first = 0) const {
+    std::vector<std::int32_t> own(samples * N::classes, -1);
+    direct.run(samples, images.data() + first * N::input.size(), own.data());
+    return std::equal(own.begin(), own.end(),
+                      logits.begin() + static_cast<std::ptrdiff_t>(first * N::classes));
+  }
+  template <int Lanes>
+  bool equal_of(std::size_t samples, int workers) const {
+    direct_program<Lanes> direct(program, cpu(workers));
+    return equal(direct, samples);
+  }
+  /// The same for all numbers of images on up to eight workers, which share all steps, or those
+  /// that are worth it.
+  void check_sharing(const stage_costs& costs = costless) const {
+    for (const int workers : {1, 2, 3, 5, 8}) {
+      direct_program<V> direct(program, cpu(workers), costs);
+      for (const std::size_t samples : {1u, 2u, 3u, 5u, 8u, 9u})
+        if (samples * N::classes <= logits.size()) CHECK(equal(direct, samples));
+    }
+  }
+};
 
 constexpr resnet_options with_a{.image = {3, 10, 9}, .classes = 4, .zero_gamma = false};
 constexpr resnet_options with_b{
@@ -45,40 +75,56 @@ constexpr resnet_options with_b{
 constexpr resnet_options large{.image = {3, 64, 64}, .classes = 3, .zero_gamma = false};
 constexpr resnet_options bottlenecks{
     .image = {1, 16, 16}, .classes = 35, .zero_gamma = false, .stem = stem::small};
+using a = resnet<8, int8, cpu, with_a>;
+using b = resnet<14, int8, cpu, with_b>;
+using basic = resnet<18, int8, cpu, large>;
+using deep = resnet<50, int8, cpu, bottlenecks>;
 
 /// Few filters, and filters that do not fill a block; a max pool of bytes.
 using odd = network<sequential<convolution<3, 5>, relu, max_pool<2, 2, 0>, convolution<21, 3, 2>,
                                batch_norm<relu>, convolution<5, 1>, global_average_pool, linear<2>>,
                     int8, cpu, direct, extent{2, 11, 13}, 2>;
 
-constexpr int V = detail::ops::lanes<float>;
-
 }  // namespace
 
 TEST_CASE(
     "direct_program: the same integers as the definitions, any number of samples and workers") {
-  using a = resnet<8, int8, cpu, with_a>;
-  using b = resnet<14, int8, cpu, with_b>;
-  for (const std::size_t samples : {0u, 1u, 4u, 5u, 9u})
-    for (const int workers : {1, 3})
-      CHECK(equals_definition<a, V>(random_plane<a>(1), samples, workers));
-  CHECK(equals_definition<b, V>(random_plane<b>(2), 3, 2));
-  CHECK(equals_definition<a, 4>(random_plane<a>(3), 2, 1));
-  CHECK(equals_definition<b, 8>(random_plane<b>(4), 2, 1));
-  CHECK(equals_definition<odd, V>(random_plane<odd>(5), 5, 1));
+  const defined<a> of_a(random_plane<a>(1), 9);
+  for (const std::size_t samples : {0u, 4u}) CHECK(of_a.equal_of<V>(samples, 3));
+  of_a.check_sharing();
+  of_a.check_sharing({});
+  defined<b>(random_plane<b>(2), 9).check_sharing();
+  defined<odd>(random_plane<odd>(5), 9).check_sharing();
+  CHECK(defined<a>(random_plane<a>(3), 2).equal_of<4>(2, 1));
+  CHECK(defined<b>(random_plane<b>(4), 2).equal_of<8>(2, 1));
 }
 
 TEST_CASE("direct_program: the same integers as the definitions, ImageNet's form") {
-  using basic = resnet<18, int8, cpu, large>;
-  using deep = resnet<50, int8, cpu, bottlenecks>;
-  CHECK(equals_definition<basic, V>(random_plane<basic>(5), 1, 1));
-  CHECK(equals_definition<deep, V>(random_plane<deep>(6), 1, 1));
+  defined<basic>(random_plane<basic>(5), 1).check_sharing({});
+  defined<deep>(random_plane<deep>(6), 1).check_sharing();
+}
+
+TEST_CASE("direct_program: the same with batch norms as steps, and with weights of few bits") {
+  defined<a>(random_plane<a>(1), 9, false).check_sharing();
+  defined<b>(random_plane<b>(2), 9, false).check_sharing();
+  defined<a>(random_plane<a>(1), 9, true, 4).check_sharing();
+  defined<b>(random_plane<b>(2), 9, true, 2).check_sharing();
+}
+
+TEST_CASE("direct_program: one call after another, of other images") {
+  const defined<a> all(random_plane<a>(1), 9);
+  for (const int workers : {2, 3, 8}) {
+    direct_program<V> direct(all.program, cpu(workers), costless);
+    for (std::size_t call = 0; call < 300; ++call) CHECK(all.equal(direct, 1 + call % 2, call % 8));
+  }
 }
 
 TEST_CASE("direct_program: factors that do not fit 32 bits are computed in 64") {
-  using a = resnet<8, int8, cpu, with_a>;
   auto plane = random_plane<a>(7);
   for (const char* name : {"layer1.0.conv2.input_max", "layer2.0.conv1.input_max"})
     plane[support::segment_named<a>(name).offset] = 1e-20F;
-  CHECK(equals_definition<a, V>(plane, 2, 1));
+  const defined<a> all(plane, 3);
+  CHECK(all.equal_of<V>(2, 1));
+  direct_program<V> direct(all.program, cpu(3), costless);
+  CHECK(all.equal(direct, 2));
 }

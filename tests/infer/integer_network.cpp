@@ -113,13 +113,18 @@ TEST_CASE("integer_network: images outside the calibrated range are clipped to i
 }
 
 TEST_CASE("integer_network: sizes that do not match are refused") {
-  auto integers = integer_network::from<net8>(random_plane<net8>(3), {});
+  auto integers = integer_network::from<net8>(random_plane<net8>(3), {}, cpu(3));
   std::vector<std::uint8_t> images(net8::input.size() + 1);
   std::vector<std::int32_t> logits(4);
   CHECK_THROWS_AS(integers.run(images, logits), usage_error);
   images.pop_back();
   logits.pop_back();
   CHECK_THROWS_AS(integers.run(images, logits), usage_error);
+  std::vector<std::int32_t> defined(4);
+  logits.resize(4);
+  integers.run(images, logits);  // the next call is as any other
+  integers.run_reference(images, defined);
+  CHECK(logits == defined);
   CHECK_THROWS_AS(static_cast<void>(integer_network::from<net8>(std::vector<float>(3), {})),
                   usage_error);
 }

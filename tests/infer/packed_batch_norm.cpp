@@ -47,9 +47,12 @@ void check(const integer_batch_norm& n) {
   const packed_batch_norm<V> packed(n, wide_limit);
   std::vector<Out> y(direct_layers<V>::size_of(e)), expected(e.size());
   const auto in = blocked<V>(e, x), added = blocked<V>(e, residual);
-  packed.run(in.data(), added.data(), y.data());
   definition::batch_norm(n, x.data(), residual.data(), expected.data());
-  CHECK(plain<V>(e, y) == expected);
+  for (const std::size_t parts : {1u, 2u, 5u}) {
+    y.assign(y.size(), Out{});
+    for (std::size_t k = parts; k-- > 0;) packed.run(in.data(), added.data(), y.data(), {k, parts});
+    CHECK(plain<V>(e, y) == expected);
+  }
   packed.run(in.data(), static_cast<const std::int32_t*>(nullptr), y.data());
   definition::batch_norm(n, x.data(), static_cast<const std::int32_t*>(nullptr), expected.data());
   CHECK(plain<V>(e, y) == expected);

@@ -49,11 +49,15 @@ TEST_CASE("packed_classifier: of any number of features and classes it equals it
       const packed_classifier<V> packed(c);
       const auto x = drawn<std::int32_t>(samples * features, bits, 6);
       std::vector<std::int32_t> logits(samples * classes), expected(logits.size());
-      packed.run(
-          samples, [&](std::size_t n) { return x.data() + n * features; },
-          [&](std::size_t n) { return logits.data() + n * classes; });
       for (std::size_t n = 0; n < samples; ++n)
         integer_reference<>::classifier(c, x.data() + n * features, expected.data() + n * classes);
-      CHECK(logits == expected);
+      for (const std::size_t parts : {1u, 2u, 3u, 8u}) {
+        logits.assign(logits.size(), 0);
+        for (std::size_t k = parts; k-- > 0;)
+          packed.run(
+              samples, [&](std::size_t n) { return x.data() + n * features; },
+              [&](std::size_t n) { return logits.data() + n * classes; }, {k, parts});
+        CHECK(logits == expected);
+      }
     }
 }

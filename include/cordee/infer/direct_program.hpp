@@ -3,7 +3,9 @@
 //
 // Runs an integer program on SIMD registers. Each worker takes its samples in groups: one by one
 // through the first steps, whose activations fill the cache; then step by step, so that the larger
-// weights of a step are read once for a group. All memory is made beforehand.
+// weights of a step are read once for a group. Samples that are left when all workers have as many
+// are shared: all workers run the parts of a step before any begins the next one. All memory is
+// made beforehand.
 #pragma once
 
 #include <algorithm>
@@ -17,11 +19,13 @@
 
 #include <cordee/device/buffer.hpp>
 #include <cordee/device/cpu.hpp>
+#include <cordee/device/stages.hpp>
 #include <cordee/infer/direct_layers.hpp>
 #include <cordee/infer/integer_program.hpp>
 #include <cordee/infer/packed_batch_norm.hpp>
 #include <cordee/infer/packed_classifier.hpp>
 #include <cordee/infer/packed_convolution.hpp>
+#include <cordee/infer/stage_plan.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::infer {
 
@@ -31,7 +35,7 @@ class direct_program {
 
  public:
   /// Keeps references to the program's steps.
-  direct_program(const integer_program& program, const cpu& device)
+  direct_program(const integer_program& program, const cpu& device, const stage_costs& costs = {})
       : steps_(program.steps.data(), program.steps.size()),
         table_(program.table),
         image_(program.image),
@@ -39,7 +43,10 @@ class direct_program {
         device_(device),
         copy_readers_(copy_readers(program)),
         plan_(program, blocked_sizes(program, copy_readers_)),
-        first_grouped_(first_grouped(program, blocked_sizes(program, copy_readers_))) {
+        first_grouped_(first_grouped(program, blocked_sizes(program, copy_readers_))),
+        workers_(static_cast<std::size_t>(device_.workers())),
+        stage_plan_(program, workers_, costs),
+        stages_(workers_) {
     for (const integer_step& s : steps_) {
       packed_.emplace_back();
       if (const auto* const c = std::get_if<integer_convolution>(&s.layer)) {
@@ -53,29 +60,26 @@ class direct_program {
       }
     }
     size_ = plan_.size * group;
-    const auto workers = static_cast<std::size_t>(device::workers_of(device_.make_stream()));
-    memory_ = buffer<std::byte, cpu>(device_, size_ * workers);
+    memory_ = buffer<std::byte, cpu>(device_, size_ * workers_ + (workers_ > 1 ? plan_.size : 0));
     // Makes the threads, and the scratch memory that convolutions keep for each.
-    const std::vector<std::uint8_t> images(workers * group * image_.size());
-    std::vector<std::int32_t> logits(workers * group * classes_);
-    run(workers * group, images.data(), logits.data());
+    const std::vector<std::uint8_t> images(workers_ * group * image_.size());
+    std::vector<std::int32_t> logits(workers_ * group * classes_);
+    run(workers_ * group, images.data(), logits.data());
   }
 
   void run(std::size_t samples, const std::uint8_t* images, std::int32_t* logits) {
-    const cpu::stream s = device_.make_stream();
-    const auto workers = static_cast<std::size_t>(device::workers_of(s));
-    const auto work = [&](int worker) {
-      const auto w = static_cast<std::size_t>(worker);
-      const std::size_t last = samples * (w + 1) / workers;
-      std::byte* const memory = memory_.span().data + w * size_;
-      for (std::size_t n = samples * w / workers; n < last; n += group)
-        run_group(std::min(group, last - n), memory, images + n * image_.size(),
+    const std::size_t alone = stage_plan_.alone(samples);
+    stages_.reset();
+    device_.make_stream().workers->run([&](int worker) {
+      const core::equal_part own{static_cast<std::size_t>(worker), workers_};
+      std::byte* const memory = memory_.span().data + own.index * size_;
+      for (std::size_t n = own.first(alone); n < own.last(alone); n += group)
+        run_group(std::min(group, own.last(alone) - n), memory, images + n * image_.size(),
                   logits + n * classes_);
-    };
-    if (workers == 1)
-      work(0);
-    else
-      s.workers->run(work);
+      device::stages::worker shared(stages_, own.index);
+      for (std::size_t n = alone; n < samples; ++n)
+        run_shared(shared, images + n * image_.size(), logits + n * classes_);
+    });
   }
 
  private:
@@ -127,65 +131,81 @@ class direct_program {
     return reinterpret_cast<T*>(sample + plan_.offsets[static_cast<std::size_t>(step + 1)]);
   }
 
+  /// One sample, on all workers.
+  void run_shared(device::stages::worker& shared, const std::uint8_t* image, std::int32_t* logits) {
+    std::byte* const sample = memory_.span().data + workers_ * size_;
+    for (const stage_plan::stage& stage : stage_plan_.stages())
+      shared.run(stage.parts, [&](core::equal_part part) {
+        for (int k = stage.first; k < stage.last; ++k)
+          if (k < 0)
+            read_image(image, sample, part);
+          else
+            run_step(k, 1, sample, logits, part);
+      });
+  }
   void run_group(std::size_t count, std::byte* memory, const std::uint8_t* images,
                  std::int32_t* logits) {
     for (std::size_t n = 0; n < count; ++n) {
       std::byte* const sample = memory + n * plan_.size;
-      layers::read_image(image_, table_.data(), images + n * image_.size(),
-                         at<std::uint8_t>(sample, -1));
+      read_image(images + n * image_.size(), sample);
       for (int k = 0; k < first_grouped_; ++k) run_step(k, 1, sample, logits + n * classes_);
     }
     for (int k = first_grouped_; k < static_cast<int>(steps_.size()); ++k)
       run_step(k, count, memory, logits);
   }
-  void run_step(int k, std::size_t count, std::byte* memory, std::int32_t* logits) {
+  void read_image(const std::uint8_t* image, std::byte* sample, core::equal_part part = {}) const {
+    layers::read_image(image_, table_.data(), image, at<std::uint8_t>(sample, -1), part);
+  }
+  void run_step(int k, std::size_t count, std::byte* memory, std::int32_t* logits,
+                core::equal_part part = {}) {
     const integer_step& step = steps_[static_cast<std::size_t>(k)];
     if (std::holds_alternative<integer_convolution>(step.layer)) {
-      convolution(k, count, memory);
+      convolution(k, count, memory, part);
     } else if (std::holds_alternative<integer_classifier>(step.layer)) {
       classifier_->run(
           count,
           [&](std::size_t n) {
             return at<const std::int32_t>(memory + n * plan_.size, step.input);
           },
-          [&](std::size_t n) { return logits + n * classes_; });
+          [&](std::size_t n) { return logits + n * classes_; }, part);
     } else {
-      for (std::size_t n = 0; n < count; ++n) run_layer(k, memory + n * plan_.size);
+      for (std::size_t n = 0; n < count; ++n) run_layer(k, memory + n * plan_.size, part);
     }
   }
   /// A layer that is not a convolution or the classifier, of one sample.
-  void run_layer(int k, std::byte* sample) {
+  void run_layer(int k, std::byte* sample, core::equal_part part) {
     const integer_step& step = steps_[static_cast<std::size_t>(k)];
     std::visit(
         [&]<class Layer>(const Layer& layer) {
           if constexpr (std::same_as<Layer, ops::max_pool_problem>) {
             with_activation(step.bytes, [&]<class A>(A*) {
-              layers::max_pool(layer, at<const A>(sample, step.input), at<A>(sample, k));
+              layers::max_pool(layer, at<const A>(sample, step.input), at<A>(sample, k), part);
             });
           } else if constexpr (std::same_as<Layer, integer_batch_norm>) {
             with_activation(step.bytes, [&]<class Out>(Out*) {
               norms_[static_cast<std::size_t>(k)]->run(at<const std::int32_t>(sample, step.input),
-                                                       added_by(step, sample), at<Out>(sample, k));
+                                                       added_by(step, sample), at<Out>(sample, k),
+                                                       part);
             });
           } else if constexpr (std::same_as<Layer, ops::subsample_problem>) {
             with_activation(step.bytes, [&]<class A>(A*) {
-              layers::subsample(layer, at<const A>(sample, step.input), at<A>(sample, k));
+              layers::subsample(layer, at<const A>(sample, step.input), at<A>(sample, k), part);
             });
           } else if constexpr (std::same_as<Layer, mean_problem>) {
             layers::mean(layer.in, at<const std::int32_t>(sample, step.input),
-                         at<std::int32_t>(sample, k));
+                         at<std::int32_t>(sample, k), part);
           }
         },
         step.layer);
   }
-  void convolution(int k, std::size_t count, std::byte* memory) {
+  void convolution(int k, std::size_t count, std::byte* memory, core::equal_part part) {
     const integer_step& step = steps_[static_cast<std::size_t>(k)];
     const packed_convolution<V>& c = packed(k);
     const int reader = copy_readers_[static_cast<std::size_t>(k)];
     const auto run = [&]<class In>(const In* x) {
       with_activation(step.bytes, [&]<class Out>(Out*) {
         c.run(x, added_by(step, memory), at<Out>(memory, k), count, plan_.size,
-              reader < 0 ? nullptr : &packed(reader).to_bytes());
+              reader < 0 ? nullptr : &packed(reader).to_bytes(), part);
       });
     };
     if (bytes_of(step.input) == 1) return run(at<const std::uint8_t>(memory, step.input));
@@ -219,11 +239,14 @@ class direct_program {
   std::vector<int> copy_readers_;
   memory_plan plan_;
   int first_grouped_;
+  std::size_t workers_;
+  stage_plan stage_plan_;
+  device::stages stages_;
   std::vector<std::optional<packed_convolution<V>>> packed_;
   std::vector<std::optional<packed_batch_norm<V>>> norms_;  // none of none
   std::optional<packed_classifier<V>> classifier_;
-  std::size_t size_ = 0;  // of a worker's memory
-  buffer<std::byte, cpu> memory_{device_, 0};
+  std::size_t size_ = 0;                       // of a worker's memory
+  buffer<std::byte, cpu> memory_{device_, 0};  // of the workers, then of a sample that they share
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::infer

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include <cordee/core/equal_part.hpp>
 #include <cordee/infer/integer_layers.hpp>
 #include <cordee/infer/rescale_lanes.hpp>
 #include <cordee/ops/layout.hpp>
@@ -38,15 +39,16 @@ class packed_batch_norm {
     }
   }
 
-  /// `residual` may be null.
+  /// A part of the pixels; `residual` may be null.
   template <Activation Out>
-  void run(const std::int32_t* x, const std::int32_t* residual, Out* y) const {
+  void run(const std::int32_t* x, const std::int32_t* residual, Out* y,
+           core::equal_part part = {}) const {
     const auto channels = static_cast<std::size_t>(layer_->in.channels),
                block = static_cast<std::size_t>(ops::channel_block_size<V>(layer_->in.channels)),
-               pixels = layer_->in.pixels();
+               pixels = layer_->in.pixels(), first = part.first(pixels), last = part.last(pixels);
     if (fits_32_bits_ && block == V) {
       for (const channel_block& b : blocks_) {
-        run_block(b, pixels, x, residual, y);
+        run_block(b, first, last, x, residual, y);
         x += pixels * V;
         y += pixels * V;
         if (residual != nullptr) residual += pixels * V;
@@ -54,7 +56,7 @@ class packed_batch_norm {
       return;
     }
     for (std::size_t c = 0; c < channels; ++c)  // by the definition
-      for (std::size_t p = 0; p < pixels; ++p) {
+      for (std::size_t p = first; p < last; ++p) {
         const std::size_t at = (c / block * pixels + p) * block + c % block;
         const std::int64_t added = residual == nullptr ? 0
                                                        : ops::rescaled(std::int64_t{residual[at]},
@@ -76,12 +78,12 @@ class packed_batch_norm {
   };
 
   template <Activation Out>
-  void run_block(const channel_block& b, std::size_t pixels, const std::int32_t* x,
+  void run_block(const channel_block& b, std::size_t first, std::size_t last, const std::int32_t* x,
                  const std::int32_t* residual, Out* y) const {
     const wide_rescaling<V> rescale_residual(layer_->residual_factor);
     const lanes32<V> offset = lanes32<V>{} + layer_->offset, low = lanes32<V>{} + layer_->low,
                      high = lanes32<V>{} + layer_->high;
-    for (std::size_t at = 0; at < pixels * V; at += V) {
+    for (std::size_t at = first * V; at < last * V; at += V) {
       const auto pairs = ops::register_cast<lanes64<V>>(ops::load<std::int32_t, V>(x + at));
       const lanes64<V> even = b.even(pairs << 32 >> 32, layer_->shift),
                        odd = b.odd(pairs >> 32, layer_->shift);
