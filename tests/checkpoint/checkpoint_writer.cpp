@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <filesystem>
@@ -14,6 +15,7 @@
 #include <cordee/comm/ring.hpp>
 #include <cordee/comm/solo.hpp>
 #include <cordee/optim/sgd.hpp>
+#include <cordee/testing/counting_communicator.hpp>
 
 #include "tests/checkpoint/labelled.hpp"
 #include "tests/support/folder.hpp"
@@ -25,29 +27,6 @@ using namespace cordee;
 using namespace cordee::detail::checkpoints;
 using namespace support;
 namespace fs = std::filesystem;
-
-namespace {
-
-/// Counts exchanges.
-struct counted_comm {
-  static constexpr bool blocks_host = threads::blocks_host;
-
-  threads comm;
-  std::atomic<int>* count;
-
-  [[nodiscard]] int rank() const { return comm.rank(); }
-  [[nodiscard]] int size() const { return comm.size(); }
-  [[nodiscard]] counted_comm duplicate(int k) const { return {comm.duplicate(k), count}; }
-  void abort(const char* why) const { comm.abort(why); }
-  template <Device D>
-  void exchange(std::span<const send_op<D>> out, std::span<const recv_op<D>> in,
-                typename D::stream s) const {
-    comm.exchange(out, in, s);
-    if (count != nullptr) ++*count;
-  }
-};
-
-}  // namespace
 
 TEST_CASE("checkpoint_writer: async holds the planes as they were, whatever is trained meanwhile") {
   const folder files;
@@ -156,16 +135,17 @@ TEST_CASE("checkpoint_writer: without memory for a copy the error names .async")
 }
 
 TEST_CASE("checkpoint_writer: ranks go on exchanging while another one writes") {
-  std::atomic<int> exchanges{0};  // of rank 1
+  std::array<traffic, 2> sent;  // by rank
   const auto reached = on_ranks(2, [&](threads comm) {
-    const counted_comm counted{comm, comm.rank() == 1 ? &exchanges : nullptr};
+    const counting_communicator counted{comm, &sent[static_cast<std::size_t>(comm.rank())]};
     background_job job;
     std::atomic<bool> enough{comm.rank() != 0};
     if (comm.rank() == 0)
       job.start([&] {
-        for (int k = 0; k < 3000 && exchanges < 4; ++k)
+        const std::atomic_ref messages(sent[1].messages);
+        for (int k = 0; k < 3000 && messages < 4; ++k)
           std::this_thread::sleep_for(std::chrono::milliseconds(10));
-        enough = exchanges >= 4;
+        enough = messages >= 4;
       });
     wait_on_all_ranks(job, counted);
     CHECK(job.finished());

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
-#include <cstring>
 #include <limits>
 
 #include <doctest/doctest.h>
 
 #include <cordee/io/save_tensors.hpp>
 #include <cordee/io/tensor_file.hpp>
+#include <cordee/testing/same_bits.hpp>
 
 #include "tests/io/tensors.hpp"
 #include "tests/support/folder.hpp"
@@ -39,8 +39,7 @@ TEST_CASE("save_tensors: saved tensors are read bit by bit, with names, shapes a
     CHECK(file.at(t.name).shape == t.shape);
     CHECK(file.at(t.name).dtype == t.dtype);
   }
-  const auto back = read<float>(file, "layer1.0.conv1.weight", 64);
-  CHECK(std::memcmp(back.data(), w.data(), 64 * sizeof(float)) == 0);
+  CHECK(cordee::same_bits(read<float>(file, "layer1.0.conv1.weight", 64), w));
   CHECK(read<float>(file, "fc.bias", 4) == b);
   CHECK(read<double>(file, tensors[4].name, 2) == d);
   CHECK(read<float>(file, "none", 0).empty());

@@ -3,7 +3,6 @@
 //
 // Reducers other than the ring, through the trainer.
 #include <cmath>
-#include <cstring>
 
 #include <doctest/doctest.h>
 
@@ -16,6 +15,7 @@
 #include <cordee/optim/lars.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/precision/fp16.hpp>
+#include <cordee/testing/same_bits.hpp>
 #include <cordee/train/trainer.hpp>
 
 #include "tests/support/quadratic.hpp"
@@ -39,9 +39,6 @@ auto weights_after(int ranks, const Make& make, std::size_t bucket_bytes = 1u <<
     const auto all = run.weights().subspan(0, 256);
     return std::vector<float>(all.begin(), all.end());
   });
-}
-bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
 constexpr auto make_ring = [](threads comm) { return ring{comm}; };

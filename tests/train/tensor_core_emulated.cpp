@@ -171,7 +171,7 @@ TEST_CASE(
 // Statistics of 4 to 192 numbers, in another order of additions, change roundings of fp16.
 TEST_CASE(
     "ResNet-8: convolutions compute the statistics of batch norms, where these are the batch's") {
-  const auto same_bits = [](const auto& prepare, auto ghosts) {
+  const auto equal_steps = [](const auto& prepare, auto ghosts) {
     using tested =
         std::conditional_t<ghosts.value, ghost_network<tensor_core>, fp16_network<tensor_core>>;
     using expected = std::conditional_t<ghosts.value, ghost_network<separate_statistics>,
@@ -179,15 +179,15 @@ TEST_CASE(
     return step<tested>(prepare) == step<expected>(prepare);
   };
   check_steps<fp16_network<tensor_core>, fp16_network<separate_statistics>>(1e-2);
-  CHECK(!same_bits(unprepared, std::false_type{}));  // taken in other chunks
-  CHECK(same_bits(unprepared, std::true_type{}));
-  CHECK(same_bits([](auto& net, auto&) { net.freeze_batch_norm_at = 0; }, std::false_type{}));
-  CHECK(same_bits(  // shared by ranks
+  CHECK(!equal_steps(unprepared, std::false_type{}));  // taken in other chunks
+  CHECK(equal_steps(unprepared, std::true_type{}));
+  CHECK(equal_steps([](auto& net, auto&) { net.freeze_batch_norm_at = 0; }, std::false_type{}));
+  CHECK(equal_steps(  // shared by ranks
       [](auto& net, auto&) {
         net.batch_norm_allreduce = {[](void*, std::span<double>) {}, nullptr};
       },
       std::false_type{}));
-  CHECK(same_bits(
+  CHECK(equal_steps(
       [](auto& net, auto&) {
         std::vector<std::uint8_t> frozen(net.tensors());
         for (std::size_t k = 0; k < frozen.size(); ++k)
