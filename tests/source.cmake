@@ -35,6 +35,10 @@ add_test(NAME source.public_names COMMAND ${CMAKE_COMMAND} -D ROOT=${PROJECT_SOU
   -P ${PROJECT_SOURCE_DIR}/cmake/public_names.cmake)
 add_test(NAME source.device_code COMMAND ${CMAKE_COMMAND} -D ROOT=${PROJECT_SOURCE_DIR}/include
   -P ${PROJECT_SOURCE_DIR}/cmake/device_code.cmake)
+add_test(NAME source.device_code_detects COMMAND ${CMAKE_COMMAND}
+  -D ROOT=${CMAKE_CURRENT_SOURCE_DIR}/support/layering_violations -P ${PROJECT_SOURCE_DIR}/cmake/device_code.cmake)
+set_tests_properties(source.device_code_detects PROPERTIES
+  PASS_REGULAR_EXPRESSION "optim/dropped.hpp:14: in a kernel" TIMEOUT ${deadline} LABELS source)
 add_test(NAME source.mirror COMMAND ${CMAKE_COMMAND} -D HEADERS=${PROJECT_SOURCE_DIR}/include
   -D TESTS=${CMAKE_CURRENT_SOURCE_DIR} -P ${PROJECT_SOURCE_DIR}/cmake/mirror.cmake)
 foreach(violation "optim/sideways.hpp has no test" "kernels/lost.hpp has a test that asserts nothing")

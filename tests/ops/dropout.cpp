@@ -24,17 +24,19 @@ TEST_CASE("dropout_numbers: bits are those of the sequence of seed, step and sam
 }
 
 TEST_CASE_TEMPLATE("dropout_op: a GPU, emulated, drops what the CPU drops", N, half, double) {
-  constexpr std::uint32_t numbers = 37;
-  std::vector<N> x, y(9 * numbers);
+  constexpr int numbers = 37;
+  std::vector<N> x, y(std::size_t{9} * numbers);
   for (const double v : short_numbers<double>(y.size(), 1))
     x.push_back(
         cordee::detail::precision::rounded<N>(static_cast<cordee::detail::precision::wide<N>>(v)));
   const dropout_numbers random{.rate = 0.3, .seed = 2, .first_sample = 4};
-  for_each(cpu::stream{}, x.size(), dropout_op<N>{random, 2, numbers, x.data(), y.data()});
+  for_each(cpu::stream{}, x.size(),
+           dropout_op<N>{random, 2, fast_divisor(numbers), x.data(), y.data()});
   const device_fixture at{emulated{1}};
   const auto in = at.put(x);
   auto out = at.put(std::vector<N>(x.size()));
-  for_each(at.s, x.size(), dropout_op<N>{random, 2, numbers, in.span().data, out.span().data});
+  for_each(at.s, x.size(),
+           dropout_op<N>{random, 2, fast_divisor(numbers), in.span().data, out.span().data});
   const auto found = at.get(out);
   std::size_t dropped = 0;
   for (std::size_t i = 0; i < y.size(); ++i) {

@@ -5,8 +5,11 @@
 // nothing.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <type_traits>
 
+#include <cordee/core/error.hpp>
 #include <cordee/nn/layer.hpp>
 #include <cordee/nn/linear.hpp>
 #include <cordee/nn/sequential.hpp>
@@ -44,9 +47,12 @@ class dropout_node {
  private:
   void apply(int samples, const number* x, number* y, typename B::stream s) const {
     const std::size_t numbers = B::numbers(in_);
+    expects(static_cast<std::size_t>(samples) * numbers <= INT32_MAX,
+            "dropout: a batch has fewer than 2^31 numbers");
     // for a GPU by argument-dependent lookup: device/gpu_kernel.hpp
     for_each(s, static_cast<std::size_t>(samples) * numbers,
-             ops::dropout_op<number>{random_, layer_, static_cast<std::uint32_t>(numbers), x, y});
+             ops::dropout_op<number>{random_, layer_, ops::fast_divisor(static_cast<int>(numbers)),
+                                     x, y});
   }
 
   extent in_;

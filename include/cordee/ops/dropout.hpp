@@ -15,6 +15,7 @@
 #include <cordee/core/config.hpp>
 #include <cordee/core/random.hpp>
 #include <cordee/core/training_step.hpp>
+#include <cordee/ops/fast_divisor.hpp>
 #include <cordee/precision/number.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
@@ -38,21 +39,28 @@ struct dropout_numbers {
                           static_cast<std::uint32_t>(step & 0xffffff),
                       static_cast<std::uint32_t>(place), static_cast<std::uint32_t>(place >> 32)},
                      seed);
-    return block[position % 4];
+    // An index that only the kernel knows would put the block in a GPU's local memory.
+    const std::uint32_t low = position % 2 == 0 ? block[0] : block[1],
+                        high = position % 2 == 0 ? block[2] : block[3];
+    return position % 4 < 2 ? low : high;
   }
 };
 
-/// y <- dropout of x, (samples, numbers); x may be y. Of dy it is the gradient.
+/// y <- dropout of x, (samples, numbers), fewer than 2^31 in all; x may be y. Of dy it is the
+/// gradient.
 template <Number N>
 struct dropout_op {
   dropout_numbers random;
-  std::uint32_t layer, numbers;
+  std::uint32_t layer;
+  fast_divisor numbers;
   const N* x;
   N* y;
 
   CORDEE_HOST_DEVICE void operator()(std::size_t i) const {
     using Real = precision::wide<N>;
-    const double uniform = random.bits(i / numbers, layer, static_cast<std::uint32_t>(i % numbers));
+    const int at = static_cast<int>(i), sample = numbers.quotient(at);
+    const double uniform = random.bits(static_cast<std::uint64_t>(sample), layer,
+                                       static_cast<std::uint32_t>(at - sample * numbers.divisor));
     y[i] = uniform < random.rate * 0x1p32
                ? N{}
                : precision::rounded<N>(static_cast<Real>(

@@ -78,10 +78,17 @@ struct scale_from_memory_op {
   CORDEE_DEVICE T operator()(T x) const { return *factor * x; }
 };
 
+template <class T>
+struct set_zero_op {
+  T* to;
+  CORDEE_DEVICE void operator()(std::size_t i) const { to[i] = T{}; }
+};
+
 /// Vector i of the activations.
 template <Number N>
 struct normalize_bytes_op {
-  blocked_layout layout;
+  divided_layout layout;
+  std::size_t channels, pixels;
   int width;
   const std::uint8_t* bytes;
   normalization statistics;
@@ -89,13 +96,15 @@ struct normalize_bytes_op {
 
   CORDEE_DEVICE void operator()(std::size_t i) const {
     using real = precision::wide<N>;
-    const std::size_t first = i * static_cast<std::size_t>(width);
-    const blocked_layout::position at = layout.position_of(first);
+    const int first = static_cast<int>(i) * width;
+    const auto at = layout.position_of(first);
+    const std::uint8_t* const sample =
+        bytes + static_cast<std::size_t>(at.sample) * channels * pixels;
     vec_16b<N> out;
     for (int k = 0; k < out.size; ++k) {
-      const std::size_t c = at.channel + static_cast<std::size_t>(k);
-      if (k >= width || c >= layout.channels) continue;
-      const std::uint8_t byte = bytes[(at.sample * layout.channels + c) * layout.pixels + at.pixel];
+      const auto c = static_cast<std::size_t>(at.channel + k);
+      if (k >= width || c >= channels) continue;
+      const std::uint8_t byte = sample[c * pixels + static_cast<std::size_t>(at.pixel)];
       out.value[k] = (static_cast<real>(byte) / 255 - static_cast<real>(statistics.mean[c])) *
                      static_cast<real>(statistics.scale[c]);
     }
@@ -133,16 +142,19 @@ void relu_backward(std::size_t n, const N* y, N* g, S s) {
 }
 
 /// x <- (byte / 255 - mean) * scale, from bytes (samples, C, H, W) to activations in blocks of V
-/// channels; padded channels become zero.
+/// channels, fewer than 2^31 in all; padded channels become zero.
 template <Number N, int V, GpuStream S>
 void normalize_bytes(const extent& e, int samples, const std::uint8_t* bytes,
                      const normalization& statistics, N* x, S s) {
   expects(static_cast<std::size_t>(e.channels) <= statistics.mean.size(),
           "normalize_bytes: an image of bytes has at most four channels");
   const blocked_layout layout(e, V);
+  const std::size_t n = static_cast<std::size_t>(samples) * layout.size();
+  expects(n <= INT32_MAX, "normalize_bytes: a batch has fewer than 2^31 numbers");
   const int width = vec_16b_width<N>(V, x);
-  for_each(s, static_cast<std::size_t>(samples) * layout.size() / static_cast<std::size_t>(width),
-           normalize_bytes_op<N>{layout, width, bytes, statistics, x});
+  for_each(s, n / static_cast<std::size_t>(width),
+           normalize_bytes_op<N>{divided_layout(layout), layout.channels, layout.pixels, width,
+                                 bytes, statistics, x});
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::ops

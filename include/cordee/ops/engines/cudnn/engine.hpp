@@ -11,17 +11,10 @@
 #pragma once
 
 #include <cordee/ops/engines/cudnn/plan_cache.hpp>
+#include <cordee/ops/gpu/elementwise.hpp>
 #include <cordee/ops/gpu/filter_layout.hpp>
 
 namespace cordee::inline CORDEE_ABI {
-
-namespace detail::ops {
-template <class Real>
-struct set_zero_op {
-  Real* to;
-  CORDEE_DEVICE void operator()(std::size_t i) const { to[i] = Real{}; }
-};
-}  // namespace detail::ops
 
 template <cudnn_settings Settings>
 struct cudnn_with {

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstring>
 
 #include <cordee/core/config.hpp>
 #include <cordee/ops/convolution.hpp>
@@ -197,7 +198,7 @@ void reference_wgrad(const convolution_problem& p, int samples, const N* x, cons
 
 inline void reference_pack_bytes(const convolution_problem& p, const std::int8_t* weights,
                                  std::int8_t* packed, cpu::stream) {
-  std::copy_n(weights, p.weights(), packed);
+  std::memcpy(packed, weights, p.weights());
 }
 
 template <ByteConvolutionInput In, ByteConvolutionOutput Out>
