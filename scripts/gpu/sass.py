@@ -3,6 +3,9 @@
 """Machine code of a GPU as nvdisasm prints it: its instructions, its loops, figures of a kernel."""
 import re
 
+# Functions behind the divisions, roots and powers of floating-point numbers, for rare arguments.
+FLOATING = re.compile(r"slowpath|mediumpath|_f64_full|internal_accurate_pow")
+
 
 class Instruction:
     def __init__(self, address, text):
@@ -119,11 +122,14 @@ def figures_of(code, labels):
     wide = [c for c in loads if ".128" in c.name]
     stores = [c for c in main if c.is_("STG") and ".128" not in c.name]
     looped = set().union(*loops)
+    calls = [c.operands for c in looped if c.is_("CALL")]
+    floating = sum(bool(FLOATING.search(operands)) for operands in calls)
     first = next((i for i, c in enumerate(code) if c.is_(*mma)), 0)
     return {
         "code": len(code), "prologue": first, "loop": len(main) if loops else 0,
         "mma": count(main, *mma), "ldgsts": count(main, "LDGSTS"), "ldg16": len(wide),
         "row": loads_in_a_row(main), "ldg": len(loads) - len(wide), "stg": len(stores),
-        "divisions": sum(c.is_("CALL") or c.is_("I2F") and ".RP" in c.name for c in looped),
+        "divisions": len(calls) - floating + sum(c.is_("I2F") and ".RP" in c.name for c in looped),
+        "floating": floating,
         "local": count(code, "LDL", "STL"), "trap": count(code, "BPT"),
     }

@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The kernels of layers in all types of activations that trainers have, and for all epilogues that
+// residual networks have: of fp16 those that gpu_kernels.cu leaves out.
+#include <cordee/nn/cross_entropy.hpp>
+#include <cordee/ops/gpu/batch_norm.hpp>
+#include <cordee/ops/gpu/elementwise.hpp>
+#include <cordee/ops/gpu/linear.hpp>
+#include <cordee/ops/gpu/loss.hpp>
+#include <cordee/ops/gpu/packed_table.hpp>
+#include <cordee/ops/gpu/pooling.hpp>
+#include <cordee/ops/gpu/quantizing_batch_norm.hpp>
+
+#include "tests/support/kernel_list.cuh"
+
+using namespace cordee;
+using namespace cordee::detail::ops;
+
+#define EPILOGUE(epilogue_name, type_name, N, V)                 \
+  KERNEL(batch_norm_normalize_##epilogue_name##_##type_name,     \
+         normalize_kernel<epilogue::epilogue_name, N, V, float>) \
+  KERNEL(batch_norm_chunk_sums_##epilogue_name##_##type_name,    \
+         chunk_sums_kernel<epilogue::epilogue_name, N, V, float>)
+// Of add_relu's gradient the addition is a pass of its own.
+#define INPUT_GRADIENT(epilogue_name, type_name, N, V)            \
+  KERNEL(batch_norm_input_gradient_##epilogue_name##_##type_name, \
+         input_gradient_kernel<epilogue::epilogue_name, N, V, float>)
+#define LAYERS(type_name, N, V)                                                                    \
+  EPILOGUE(relu, type_name, N, V)                                                                  \
+  INPUT_GRADIENT(relu, type_name, N, V)                                                            \
+  KERNEL(batch_norm_chunk_moments_##type_name, chunk_moments_kernel<N, V, float>)                  \
+  KERNEL(average_pool_##type_name, average_pool_kernel<N, V>)                                      \
+  KERNEL(average_pool_backward_##type_name, average_pool_backward_kernel<N, V>)                    \
+  OPERATION(max_pool_##type_name, max_pool_op<N, V>)                                               \
+  OPERATION(max_pool_backward_##type_name, max_pool_backward_op<N, V>)                             \
+  KERNEL(linear_forward_##type_name, matmul_kernel<N, store_output_op<N, float>>)                  \
+  KERNEL(linear_input_gradient_##type_name, matmul_kernel<N, store_input_gradient_op<N>>)          \
+  KERNEL(linear_weight_gradient_##type_name, matmul_kernel<N, store_weight_gradient_op<N, float>>) \
+  KERNEL(loss_##type_name, loss_kernel<N, cross_entropy>)                                          \
+  OPERATION(add_##type_name, vectorized_op<N, add_op>)                                             \
+  OPERATION(normalize_bytes_##type_name, normalize_bytes_op<N>)                                    \
+  OPERATION(subsample_##type_name, subsample_op<N>)                                                \
+  OPERATION(subsample_backward_##type_name, subsample_backward_op<N>)
+
+EPILOGUE(store, fp16, cordee::half, 8)
+INPUT_GRADIENT(store, fp16, cordee::half, 8)
+EPILOGUE(add_relu, fp16, cordee::half, 8)
+
+LAYERS(fp32, float, 4)
+EPILOGUE(store, fp32, float, 4)
+INPUT_GRADIENT(store, fp32, float, 4)
+EPILOGUE(add_relu, fp32, float, 4)
+KERNEL(gradient_operands_of_batch_norm_store, gradient_operands_kernel<epilogue::store, float>)
+
+LAYERS(bf16, bfloat, 8)
+EPILOGUE(store, bf16, bfloat, 8)
+INPUT_GRADIENT(store, bf16, bfloat, 8)
+EPILOGUE(add_relu, bf16, bfloat, 8)
+KERNEL(pack_table_bf16, pack_table_kernel<bfloat, float>)

@@ -1,0 +1,83 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Kernels of the passes that gpu_kernels.cu does not have: of layers, reducers and the trainer.
+// Covers: include/cordee/ops
+// Covers: include/cordee/nn
+// Covers: include/cordee/comm
+// Covers: include/cordee/train
+#include <cordee/comm/compressed.hpp>
+#include <cordee/nn/quantization.hpp>
+#include <cordee/ops/dropout.hpp>
+#include <cordee/ops/engines/reference/gpu.hpp>
+#include <cordee/ops/gpu/batch_norm_merge.hpp>
+#include <cordee/ops/gpu/batch_norm_ranks.hpp>
+#include <cordee/ops/gpu/elementwise.hpp>
+#include <cordee/ops/gpu/encode.hpp>
+#include <cordee/ops/gpu/filter_layout.hpp>
+#include <cordee/ops/gpu/histogram.hpp>
+#include <cordee/ops/gpu/pooling.hpp>
+#include <cordee/ops/gpu/quantize.hpp>
+#include <cordee/ops/gpu/reduce.hpp>
+#include <cordee/precision/int8.hpp>
+#include <cordee/train/step_status.hpp>
+
+#include "tests/support/kernel_list.cuh"
+
+using namespace cordee;
+using namespace cordee::detail::ops;
+
+namespace {
+using encoded_max = chunk_max_kernel<magnitude_bits_op<float>, partial_max>;
+template <class P>
+using encoded_scaling = chunk_max_kernel<partial_max, fit_scaling_op<P>>;
+}  // namespace
+
+OPERATION(add_fp16, vectorized_op<cordee::half, add_op>)
+OPERATION(relu_fp16, vectorized_op<cordee::half, relu_op>)
+OPERATION(relu_backward_fp16, vectorized_op<cordee::half, relu_mask_op>)
+OPERATION(scale_fp32, vectorized_op<float, scale_op<float>>)
+OPERATION(scale_from_memory_fp32, vectorized_op<float, scale_from_memory_op<float>>)
+OPERATION(normalize_bytes_fp16, normalize_bytes_op<cordee::half>)
+OPERATION(convert_fp16, convert_op<float, cordee::half>)
+OPERATION(set_zero, set_zero_op<float>)
+OPERATION(dropout_fp16, dropout_op<cordee::half>)
+OPERATION(subsample_fp16, subsample_op<cordee::half>)
+OPERATION(subsample_backward_fp16, subsample_backward_op<cordee::half>)
+
+OPERATION(batch_norm_running_statistics, running_statistics_op<float>)
+OPERATION(batch_norm_evaluation_coefficients, evaluation_coefficients_op<float>)
+OPERATION(batch_norm_parameter_gradient, parameter_gradient_op<float>)
+OPERATION(batch_norm_shared_moments, shared_moments_op<float>)
+OPERATION(batch_norm_shared_sums, shared_sums_op<float>)
+
+OPERATION(add_counts, add_counts_op)
+OPERATION(running_range, running_range_op)
+OPERATION(update_ranges, detail::nn::update_ranges_op<float>)
+OPERATION(fake_quantize, vectorized_op<float, fake_quantize_op>)
+OPERATION(straight_through, vectorized_op<float, straight_through_op>)
+OPERATION(add_straight_through, add_straight_through_op)
+KERNEL(quantize_filter, quantize_filter_kernel<bfloat>)
+
+KERNEL(encoded_max, encoded_max)
+KERNEL(encoded_scaling_fp16, encoded_scaling<fp16>)
+KERNEL(encoded_scaling_int8, encoded_scaling<int8>)
+OPERATION(encode_fp16, encode_op<fp16, float>)
+OPERATION(encode_bf16, encode_op<bf16, float>)
+OPERATION(encode_int8, encode_op<int8, float>)
+OPERATION(decode_fp16, decode_op<fp16, float>)
+OPERATION(decode_bf16, decode_op<bf16, float>)
+OPERATION(decode_int8, decode_op<int8, float>)
+OPERATION(add_residual, detail::comm::add_residual_op<float>)
+OPERATION(divide, divide_op<float>)
+OPERATION(add_then_divide, add_then_divide_op<float>)
+OPERATION(row_mean, row_mean_op<float>)
+OPERATION(mix_neighbors, mix_neighbors_op<float>)
+
+OPERATION(rescale_loss, detail::train::rescale_op)
+OPERATION(replace, detail::train::replace_op<float>)
+
+KERNEL(reference_wgrad, reference_wgrad_kernel<float, float>)
+OPERATION(reference_fprop, reference_fprop_op<float, float>)
+OPERATION(reference_dgrad, reference_dgrad_op<float, float>)
+OPERATION(reference_bytes, reference_bytes_op<float, float, const affine_quantizer<float>*>)
