@@ -7,7 +7,7 @@
 
 RESULTS holds machine.json and, of the stages that ran, checks.jsonl, layers.jsonl, torch_layers.jsonl,
 bandwidth.jsonl, tensor_cores.jsonl, fused_graphs.jsonl, stages.jsonl, integers.jsonl, profile.jsonl,
-throughput.jsonl, accuracy.jsonl and
+throughput.jsonl, accuracy.jsonl, cudnn_device.jsonl (cuDNN's description of the GPU, for OUT.json alone) and
 curves/{cpu-1,cpu-2,gpu-fp32,gpu-fp16,...}.csv. The summary has a line for each bar: met, not met, or open if
 nothing was measured. The accuracy bar is met if, with at least five seeds of each program, Welch's 95 % interval of the
 difference is at most half a point wide on either side and contains 0 or lies above; otherwise it is open, with the reason.
@@ -134,7 +134,7 @@ def main(results, out):
     machine = json.loads((results / "machine.json").read_text())
     read = {name: lines(results / f"{name}.jsonl")
             for name in ("checks", "layers", "torch_layers", "bandwidth", "tensor_cores", "fused_graphs", "stages",
-                         "integers", "profile", "throughput", "accuracy")}
+                         "integers", "profile", "throughput", "accuracy", "cudnn_device")}
     bars = [(row["check"], row["result"], row["within"]) for row in read["checks"]]
     for bars_of, is_step in ((layer_bars, False), (step_bars, True)):
         bars += bars_of(*([row for row in read[name] if ("gradient" in row) == is_step]

@@ -33,6 +33,20 @@ def json_rows(file):
     return read
 
 
+def device_and(read):
+    """Reads cuDNN's description of the GPU as well, JSON of one line or of several behind "device: ": with it plans can
+    be made without the GPU (tests/support/described_h200.hpp)."""
+    def read_both(text):
+        result, met, rows = read(text)
+        if found := re.search(r"^device: (?=\{)", text, re.MULTILINE):
+            try:
+                rows = {**rows, "cudnn_device": [json.JSONDecoder().raw_decode(text, found.end())[0]]}
+            except ValueError:
+                result += "; the device's description is no JSON"
+        return result, met, rows
+    return read_both
+
+
 def number(pattern, file, **row):
     """Reads the number of a pattern's group into a row, under the group's name."""
     def read(text):
@@ -104,7 +118,7 @@ def correctness(m):
     yield Program("tests of kernels on the GPU", [tests, "--duration=true"], limit=100, cases=True,
                   read=passed_cases)
     yield Program("values of fused graphs", [m.build / "benchmarks/bench_gpu_fused_graphs", "--batch", 16, "--check", 1],
-                  limit=60, read=json_rows("fused_values"), skip="" if m.cudnn else "cuDNN not found")
+                  limit=60, read=device_and(json_rows("fused_values")), skip="" if m.cudnn else "cuDNN not found")
     yield Program("ranks over NCCL", [nccl, "--duration=true"], limit=50, cases=True,
                   read=passed_cases,
                   skip="" if m.nccl else "NCCL not found")

@@ -24,6 +24,15 @@ class GpuCheck(SimulatedMachine):
             self.assertIs(bars[what], True, what)
         self.assertEqual(len(self.report()["torch_layers"]), 4)
         self.assertEqual(self.report()["machine"]["PyTorch"], "9.9")
+        self.assertEqual(self.report()["cudnn_device"], [{"deviceVer": 900, "a": [1]}])
+
+    def test_a_description_of_the_gpu_that_is_no_json_is_named_and_the_values_are_kept(self):
+        self.program("build/gpu/benchmarks/bench_gpu_fused_graphs",
+                     "echo 'device: {nothing'; echo '{\"graph\": \"g\", \"within\": true}'")
+        self.assertEqual(self.run_it("--stage", "A")[0], 0)
+        self.assertEqual(self.outcomes()["values of fused graphs"]["result"],
+                         "1 results, 0 beyond their bars; the device's description is no JSON")
+        self.assertEqual(self.report()["cudnn_device"], [])
 
     def test_stage_b_measures_everything_and_pytorch(self):
         status, output = self.run_it("--stage", "B")

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Device properties of an H200 as a cuDNN descriptor, so that plans can be made without the GPU.
-// Written by hand; those of a real GPU are in CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION.
+// Written by hand: the report of scripts/gpu-check has those of a real GPU, as "cudnn_device".
 #pragma once
 
 #include <memory>
