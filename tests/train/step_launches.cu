@@ -8,6 +8,7 @@
 #include <cctype>
 #include <chrono>
 #include <string>
+#include <type_traits>
 
 #include <doctest/doctest.h>
 
@@ -29,8 +30,8 @@ using resnet50_tensor_core = resnet<50, fp16, gpu, small_image, tensor_core>;
 using resnet50_int8 = resnet<50, int8, gpu, small_image, tensor_core>;
 
 struct counts {
-  std::size_t launches, graphs, executions, variant_packs, copies, clears, waits, pool_calls,
-      allocations, polls, means, captured_means;
+  std::size_t launches, graphs, executions, variant_packs, copies, clears, waits, pageable,
+      pool_calls, allocations, polls, means, captured_means;
 };
 counts difference(const host_cuda_state& a, const host_cuda_state& b, std::size_t executions,
                   std::size_t variant_packs) {
@@ -41,6 +42,7 @@ counts difference(const host_cuda_state& a, const host_cuda_state& b, std::size_
           b.copies - a.copies,
           b.clears - a.clears,
           b.waits - a.waits,
+          b.pageable - a.pageable,
           b.pool_calls - a.pool_calls,
           b.allocations - a.allocations,
           b.polls - a.polls,
@@ -90,6 +92,16 @@ std::array<counts, 8> count_steps(bool capture_graphs, int accumulate, const Bet
 }
 
 constexpr auto nothing = [](auto, auto&) {};
+
+/// From the second step on, replayed or not, memory is asked for by nobody, and no copy blocks the
+/// host since it is to pageable memory.
+void check_memory(const std::array<counts, 8>& steps) {
+  for (std::size_t k = 1; k < steps.size(); ++k) {
+    CHECK(steps[k].pool_calls == 0);
+    CHECK(steps[k].allocations == 0);
+    CHECK(steps[k].pageable == 0);
+  }
+}
 
 /// A step of `batch` samples on a GPU that has so many bytes left for it; what it uses of them. A
 /// GPU without enough throws.
@@ -178,11 +190,10 @@ const std::size_t buckets_of_resnet50 =
 
 TEST_CASE("ResNet-50, eager: launches, waits and allocations of a step") {
   const auto steps = count_steps(false, 1, nothing);
+  check_memory(steps);
   for (std::size_t k = 1; k < steps.size(); ++k) {
     CHECK(steps[k].launches <= 240);
     CHECK(steps[k].waits == 1);
-    CHECK(steps[k].pool_calls == 0);
-    CHECK(steps[k].allocations == 0);
   }
   CHECK(steps[2].executions == 158);
   for (std::size_t k = 3; k < steps.size(); ++k) CHECK(steps[k].variant_packs == 0);
@@ -200,27 +211,29 @@ TEST_CASE("ResNet-50 by engine tensor_core and in int8, eager: launches and copi
   const auto bytes = count_steps<resnet50_int8>(false, 1, nothing);
   CHECK(packs + launches_of("pack_table_kernel") == 9);
   CHECK(quantizes + launches_of("quantize_table_kernel") == 9);
+  check_memory(halves);
+  check_memory(bytes);
   for (std::size_t k = 1; k < halves.size(); ++k) {
     CHECK(halves[k].launches <= 346);
     CHECK(halves[k].copies <= 6);
     CHECK(halves[k].waits == 1);
     CHECK(bytes[k].launches <= 345);
     CHECK(bytes[k].copies <= 8);
-    CHECK(bytes[k].waits == 3);  // two for the ranges over ranks
-    for (const counts& c : {halves[k], bytes[k]}) {
-      CHECK(c.pool_calls == 0);
-      CHECK(c.allocations == 0);
-    }
+    CHECK(bytes[k].waits == 2);  // one for the ranges over ranks
   }
 }
 
-TEST_CASE("ResNet-50, captured: a step is one graph") {
-  const auto steps = count_steps(true, 1, nothing);
+TEST_CASE_TEMPLATE("ResNet-50, captured: a step is one graph", Net, resnet50, resnet50_tensor_core,
+                   resnet50_int8) {
+  // In int8 the host combines the ranges over ranks, and a kernel moves them.
+  constexpr bool moves_ranges = std::is_same_v<Net, resnet50_int8>;
+  const auto steps = count_steps<Net>(true, 1, nothing);
+  check_memory(steps);
   for (std::size_t k = 2; k < steps.size(); ++k) {
     CHECK(steps[k].graphs == 1);
-    CHECK(steps[k].launches == 1);  // that which begins the step
-    CHECK(steps[k].waits == 1);
-    CHECK(steps[k].pool_calls == 0);
+    CHECK(steps[k].launches == (moves_ranges ? 2 : 1));  // with that which begins the step
+    CHECK(steps[k].copies == (moves_ranges ? 7 : 5));
+    CHECK(steps[k].waits == (moves_ranges ? 2 : 1));
   }
 }
 
@@ -238,7 +251,7 @@ TEST_CASE("ResNet-50, eager: accumulated micro-batches cost a pass each, and no 
   CHECK(steps[2].launches < 2 * 240);
   CHECK(steps[2].clears == 0);
   CHECK(steps[2].waits == 1);
-  CHECK(steps[2].pool_calls == 0);
+  check_memory(steps);
 }
 
 TEST_CASE("ResNet-50 out of memory: the error says an upper estimate of the batch that fits") {
@@ -264,13 +277,12 @@ TEST_CASE("ResNet-50 out of memory: the error says an upper estimate of the batc
 
 TEST_CASE("ResNet-50 by native over NCCL, eager: the host waits once a step, and for no bucket") {
   const auto steps = count_steps_of_rank(false);
+  check_memory(steps);
   for (std::size_t k = 1; k < steps.size(); ++k) {
     CHECK(steps[k].means == buckets_of_resnet50);
     CHECK(steps[k].launches <= 240);
     CHECK(steps[k].polls == 1);  // a wait that watches NCCL, too
     CHECK(steps[k].waits == 0);
-    CHECK(steps[k].pool_calls == 0);
-    CHECK(steps[k].allocations == 0);
   }
 }
 
@@ -280,23 +292,25 @@ TEST_CASE(
   std::size_t captured = 0;
   for (const counts& c : steps) captured += c.captured_means;
   CHECK(captured == 2 * buckets_of_resnet50);  // in a graph for each memory of the batch
+  check_memory(steps);
   for (std::size_t k = 4; k < steps.size(); ++k) {
     CHECK(steps[k].graphs == 1);
     CHECK(steps[k].launches == 1);  // that which begins the step
     CHECK(steps[k].means == 0);
     CHECK(steps[k].polls == 1);
     CHECK(steps[k].waits == 0);
-    CHECK(steps[k].pool_calls == 0);
   }
 }
 
 TEST_CASE("ResNet-50 by native over NCCL: shared statistics of batch norms are no round trips") {
   const auto eager = count_steps_of_rank(false, true), replayed = count_steps_of_rank(true, true);
+  check_memory(eager);
+  check_memory(replayed);
   for (std::size_t k = 1; k < eager.size(); ++k) {
     CHECK(eager[k].means == buckets_of_resnet50 + sums);
+    CHECK(eager[k].launches <= 555);  // six more for each of 53 batch norms, beyond the bar of 350
     CHECK(eager[k].polls == 1);
     CHECK(eager[k].waits == 0);
-    CHECK(eager[k].pool_calls == 0);
   }
   for (std::size_t k = 4; k < replayed.size(); ++k) {
     CHECK(replayed[k].graphs == 1);

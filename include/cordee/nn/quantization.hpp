@@ -30,6 +30,7 @@
 #include <cordee/core/segment.hpp>
 #include <cordee/device/buffer.hpp>
 #include <cordee/device/gpu_kernel.hpp>
+#include <cordee/device/pinned.hpp>
 #include <cordee/nn/backend.hpp>
 #include <cordee/ops/cpu/histogram.hpp>
 #include <cordee/ops/cpu/quantize.hpp>
@@ -224,6 +225,9 @@ struct quantization_on : quantization_options {
   buffer<double, D> counts;  // (layers, bins)
   buffer<range_update, D> updates;
   buffer<std::uint8_t, D> bytes;  // the input of the layer in progress
+  // The host's copies, page-locked: one wait is for both. The second is made for a percentile.
+  device::pinned<ops::observed_input, D> records_on_host;
+  device::pinned<double, D> counts_on_host;
 
   void add_layers(const D& device, std::span<const segment> table) {
     observer.add_layers(table);
@@ -232,18 +236,25 @@ struct quantization_on : quantization_options {
     counts = {device, layers * ops::histogram_bins::count};
     updates = {device, layers};
     bytes = {device, 0};
+    records_on_host = {device, layers};
     const std::vector<ops::observed_input> initial(layers);
     const stream s{};
     device.copy(records.span().data, initial.data(), layers * sizeof(ops::observed_input), s);
     device.finish(s);
   }
 
-  /// Copies the device's observations to the observer. Blocks the host.
+  /// Copies the device's observations to the observer. Blocks the host, once.
   void fetch(const D& device, stream s) {
-    const auto host = host_records(device, s);
-    for (std::size_t k = 0; k < host.size(); ++k) observer.layers[k].observed = host[k].observed;
-    if (percentile >= 100) return;
-    observer.counts = copy_to_host(device, std::as_const(counts).span(), s);
+    const std::size_t numbers = percentile < 100 ? counts.size() : 0;
+    if (numbers > counts_on_host.span().size()) counts_on_host = {device, numbers};
+    device.copy(records_on_host.span().data(), records.span().data,
+                records.size() * sizeof(ops::observed_input), s);
+    device.copy(counts_on_host.span().data(), counts.span().data, numbers * sizeof(double), s);
+    device.finish(s);
+    for (std::size_t k = 0; k < records.size(); ++k)
+      observer.layers[k].observed = records_on_host.span()[k].observed;
+    if (numbers > 0)
+      observer.counts.assign(counts_on_host.span().begin(), counts_on_host.span().end());
   }
   /// Updates the ranges in the device's `plane`, and resets the device's observations.
   template <class Real>
@@ -260,14 +271,9 @@ struct quantization_on : quantization_options {
   }
   /// After an evaluation: throws error unless every layer had a range. Blocks the host.
   void expect_ranges(const D& device, stream s) const {
-    const auto host = host_records(device, s);
+    const auto host = copy_to_host(device, records.span(), s);
     for (std::size_t k = 0; k < host.size(); ++k)
       if (host[k].has_range == 0) throw_unknown_range(observer.layers[k].name);
-  }
-
- private:
-  [[nodiscard]] std::vector<ops::observed_input> host_records(const D& device, stream s) const {
-    return copy_to_host(device, records.span(), s);
   }
 };
 
