@@ -13,7 +13,9 @@
 
 #include <doctest/doctest.h>
 
+#include <cordee/comm/threads.hpp>
 #include <cordee/comm/zeromq.hpp>
+#include <cordee/device/local_rank.hpp>
 #include <cordee/testing/transport_laws.hpp>
 
 #include "tests/support/emulated.hpp"
@@ -66,6 +68,33 @@ TEST_CASE("zeromq: transfers of many chunks arrive whole, in both directions and
     });
     CHECK(thrown == "");
   }
+}
+
+TEST_CASE("zeromq: each rank of a machine has another GPU, which they share on request alone") {
+  using detail::device::default_ordinal;
+  for (const int ranks : {1, 2, 3, 5, 8})
+    for (const bool share : {false, true}) {
+      const std::string thrown = error_message([&] {
+        threads::launch(
+            ranks,
+            [&](threads host_comm) {
+              zeromq::launch(
+                  [&](zeromq comm) {
+                    const auto ordinal = [](int gpus) {
+                      return default_ordinal([gpus] { return gpus; }, [] { return -1; });
+                    };
+                    CHECK(ordinal(8) == comm.rank());
+                    const std::string message = error_message([&] { (void)ordinal(1); });
+                    CHECK(contains(message, "zeromq::options{.share_gpus = true}") ==
+                          (ranks > 1 && !share));
+                    if (share) CHECK(ordinal(2) == comm.rank() % 2);
+                  },
+                  rendezvous_comm{host_comm}, {.deadline = 30s, .share_gpus = share});
+            },
+            {.deadline = 60s});
+      });
+      CHECK(thrown == "");
+    }
 }
 
 TEST_CASE("zeromq: a send alone returns when its peer has consumed it, and not before") {

@@ -137,6 +137,22 @@ TEST_CASE("describe: states that only convolutions are in int8") {
                   "the classifier and everything else in fp32"});
 }
 
+TEST_CASE("describe: the device's own description has a line; without one there is none") {
+  struct card : cpu {
+    static std::string describe() { return "GPU 1 (a card), shared by 2 ranks of this machine"; }
+  };
+  struct on_card : quadratic<fp32> {
+    [[nodiscard]] static card get_device() { return {}; }
+  } model;
+  toy_loader feed;
+  trainer run{model, sgd{}, steady, solo{}};
+  check_contains(describe(run, feed, 1),
+                 {"\ndevice          GPU 1 (a card), shared by 2 ranks of this machine\n"});
+  quadratic<fp32> other;
+  trainer on_cpu{other, sgd{}, steady, solo{}};
+  CHECK_FALSE(contains(describe(on_cpu, feed, 1), "\ndevice "));
+}
+
 TEST_CASE("describe: lists learning rates from the first step to the last") {
   quadratic<fp64> model;
   trainer run{model, sgd{}, [](double epoch) { return 1 + epoch; }, solo{}};
