@@ -25,6 +25,26 @@ function(cordee_seldom_built)
   endif()
 endfunction()
 
+# cordee_skipped_test(NAME LABEL REASON): the test NAME prints "skipped: REASON", which scripts/test lists. It stands for what
+# cannot be built here, or for all tests of a program that cannot.
+function(cordee_skipped_test name label reason)
+  add_test(NAME ${name} COMMAND ${CMAKE_COMMAND} -E echo "skipped: ${reason}")
+  set_tests_properties(${name} PROPERTIES SKIP_REGULAR_EXPRESSION "skipped: " LABELS ${label})
+endfunction()
+
+# cordee_skipped_without(COMPONENT LABEL NAME...): tests that are skipped because this build has no cordee::COMPONENT.
+function(cordee_skipped_without component label)
+  string(TOUPPER ${component} upper)
+  if(CORDEE_${upper} STREQUAL "OFF")
+    set(reason "CORDEE_${upper} is OFF")
+  else()
+    set(reason "needs ${cordee_${component}_absent}")
+  endif()
+  foreach(name IN LISTS ARGN)
+    cordee_skipped_test(${name} ${label} "${reason}")
+  endforeach()
+endfunction()
+
 # cordee_write_only_with_all(): one name a line.
 function(cordee_write_only_with_all)
   get_property(names GLOBAL PROPERTY cordee_only_with_all)

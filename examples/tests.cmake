@@ -52,11 +52,6 @@ function(cordee_example_fixture name fixture)
     set_tests_properties(example.${name} PROPERTIES FIXTURES_SETUP ${fixture} LABELS example)
   endif()
 endfunction()
-# cordee_example_skipped(NAME REASON): the test example.NAME is skipped, with the reason.
-function(cordee_example_skipped name reason)
-  add_test(NAME example.${name} COMMAND ${CMAKE_COMMAND} -E echo "skipped: ${reason}")
-  set_tests_properties(example.${name} PROPERTIES SKIP_REGULAR_EXPRESSION "skipped: " LABELS example)
-endfunction()
 # cordee_refuses(NAME REGEX OPTIONS...): the program prints "error: REGEX", and its status is 1.
 function(cordee_refuses name regex)
   cordee_example(${name} STATUS 1 MATCH "error: ${regex}" ARGS ${ARGN})
@@ -98,13 +93,18 @@ if(EXISTS ${PROJECT_SOURCE_DIR}/data/cifar-10/data_batch_1.bin)
     NUMBER "accuracy ([0-9.]+) %" 20 100  # 34.01; a guess has 10 +- 0.3 on 10,000 images
     ARGS --run Akiba --epochs 1 --data ${PROJECT_SOURCE_DIR}/data/cifar-10)
 else()
-  cordee_example_skipped(recipes_run.cifar "no CIFAR-10 in data/cifar-10: call scripts/get-data cifar-10")
+  cordee_skipped_test(example.recipes_run.cifar example "no CIFAR-10 in data/cifar-10: call scripts/get-data cifar-10")
 endif()
 cordee_refuses(recipes_run.unknown "--run: there is no run .Gauss." --run Gauss)
 if(TARGET recipes_simulated)
   cordee_example(recipes_simulated MATCH "Goyal +256 p100 +0.2[0-9]+ +0.00[0-9]+ +0.2550 +-[0-9.]+ %" ARGS Goyal)
   cordee_refuses(recipes_simulated.unknown "no run of that name: Gauss" Gauss)
+else()
+  cordee_skipped_without(simulated example example.recipes_simulated)
 endif()
+cordee_example(plan_measure MATCH "resnet20: 2 images in .* s by 1 thread, .* images a second: layers.csv"
+  ARGS --batch 2 --repeats 2)
+cordee_example_property(plan_measure FIXTURES_SETUP layers_csv)
 if(TARGET plan)
   cordee_example(plan
     MATCH "batch 2048 on 64 x v100.*efficiency 9[0-9].*halving-doubling.*memory of a rank +1.78 GB.*90 epochs +56302 steps.*kWh.*scaling ends.*worth its cost"
@@ -117,15 +117,16 @@ if(TARGET plan)
   cordee_refuses(plan.batch "--batch: 100 images are not divided by --ranks 8" --batch 100)
   cordee_refuses(plan.machine "--machine: nowhere cannot be read" --machine nowhere)
   cordee_refuses(plan.layers.absent "--layers: nowhere cannot be read" --layers nowhere)
-  cordee_example(plan_measure MATCH "resnet20: 2 images in .* s by 1 thread, .* images a second: layers.csv"
-    ARGS --batch 2 --repeats 2)
   cordee_example(plan.layers MATCH "resnet20, batch 64 on 8 x cpu.*times of layers measured on a CPU.*memory of a rank +[0-9.]+ GB\n"
     ARGS --network resnet20 --layers layers.csv --batch 64)
   cordee_refuses(plan.layers.other "--layers: layers.csv: step times: (line [0-9]+: this network has no tensor|no line)"
     --network resnet50 --layers layers.csv --batch 64)
-  cordee_example_property(plan_measure FIXTURES_SETUP layers_csv)
   cordee_example_property(plan.layers FIXTURES_REQUIRED layers_csv)
   cordee_example_property(plan.layers.other FIXTURES_REQUIRED layers_csv)
+elseif(TARGET cordee::simulated)
+  cordee_skipped_test(example.plan example "CLI11 not found: package libcli11-dev")
+else()
+  cordee_skipped_without(simulated example example.plan)
 endif()
 
 # Each compares its weights with those of one rank, and fails where they differ.
@@ -136,11 +137,15 @@ if(TARGET model_parallel_simulated)
   cordee_example(model_parallel_simulated
     MATCH "fc6.* 32 .*split filters.* 2048 .*split filters.* 8192 .*divide the batch.*3x3.* 32 [^\n]*divide.* 8192 [^\n]*divide"
     NUMBER " 32 +0.091 +([0-9.]+) " 21.2 21.4)  # 14/8 of 151 MB at 12.5 GB/s, 14 latencies, the computation: 21.300
+else()
+  cordee_skipped_without(simulated example example.model_parallel_simulated)
 endif()
 
 if(TARGET draw_messages)
   cordee_example(draw_messages MATCH "tree +messages: 14, rounds: 6, vectors sent in all: 14.00, time: 6.00"
     ARGS --folder ${out})
+else()
+  cordee_skipped_without(simulated example example.draw_messages)
 endif()
 
 # Ranks as processes, by the scripts that start them.
@@ -151,7 +156,7 @@ if(TARGET cordee::mpi)
   cordee_example_over_mpi(many_machines)
   cordee_example_options(many_machines "--deadline 120")
 else()
-  cordee_example_skipped(many_machines "no MPI: package libopenmpi-dev or libmpich-dev")
+  cordee_skipped_without(mpi example example.many_machines)
 endif()
 
 # Photographs that a program makes: 24 to train on and 6 held out, of noise, so no accuracy is expected.
@@ -173,15 +178,17 @@ if(TARGET flowers)
       RUN ${launch}/mpirun.sh 2 $<TARGET_FILE:flowers> ${few} --processes --scaled-decoding)
     cordee_example_over_mpi(flowers.processes)
     cordee_example_property(flowers.processes FIXTURES_REQUIRED photographs)
+  else()
+    cordee_skipped_without(mpi example example.flowers.processes)
   endif()
 else()
-  cordee_example_skipped(flowers "libjpeg-turbo or libpng not found: packages libjpeg-dev and libpng-dev")
+  cordee_skipped_without(images example example.flowers example.flowers.processes)
 endif()
 
 if(TARGET train)
   include(${CMAKE_CURRENT_SOURCE_DIR}/train/tests.cmake)
 else()
-  cordee_example_skipped(train "CLI11, the component images or checkpoint is missing: package libcli11-dev")
+  cordee_skipped_test(example.train example "CLI11 (package libcli11-dev), the component images or checkpoint is missing")
 endif()
 include(${CMAKE_CURRENT_SOURCE_DIR}/launch/tests.cmake)
 
@@ -238,14 +245,14 @@ cordee_example_options(imagenet_shape "--batch 8")
 if(TARGET own_optimizer_gpu)
   cordee_example(own_optimizer_gpu.laws MATCH "signum obeys the laws" ARGS --laws)
 else()
-  cordee_example_skipped(own_optimizer_gpu.laws "no CUDA compiler")
+  cordee_skipped_without(cuda example example.own_optimizer_gpu.laws)
 endif()
 if(TARGET imagenet_shape_gpu)
   cordee_example(imagenet_shape_gpu MATCH "fp16 on cuda.*images/s"
     SKIP "error: cuda: cudaGetDeviceCount.*needs an NVIDIA GPU" "no GPU" ARGS --batch 4)
   cordee_example_property(imagenet_shape_gpu SKIP_REGULAR_EXPRESSION "skipped: ")
 else()
-  cordee_example_skipped(imagenet_shape_gpu "no CUDA compiler")
+  cordee_skipped_without(cuda example example.imagenet_shape_gpu)
 endif()
 
 # On blocks of color under noise. LARS needs more steps before running statistics follow the weights.
@@ -255,6 +262,15 @@ cordee_example(cifar.sgd MATCH "optimizer +sgd,.* 32 steps"
 cordee_example(cifar.lars MATCH "optimizer +lars,.* 63 steps"
   NUMBER "validation accuracy ([0-9.]+) % of 500 images" 40 100  # 84.8, 76.2, 70.2
   ARGS --data synthetic --optimizer lars --batch 32 --epochs 1 --warmup 0.1 --csv ${out}/cifar.lars.csv)
+if(TARGET cifar_gpu)
+  cordee_example(cifar_gpu MATCH "optimizer +sgd,.* 32 steps"
+    NUMBER "validation accuracy ([0-9.]+) % of 500 images" 19 90
+    SKIP "error: cuda: cudaGetDeviceCount.*needs an NVIDIA GPU" "no GPU"
+    ARGS --data synthetic --precision fp16 --optimizer sgd --batch 32 --epochs 0.5 --warmup 0.1)
+  cordee_example_property(cifar_gpu SKIP_REGULAR_EXPRESSION "skipped: ")
+else()
+  cordee_skipped_without(cuda example example.cifar_gpu)
+endif()
 cordee_refuses(cifar.precision "on cpu --precision cannot be .fp8" --data synthetic --precision fp8)
 cordee_example_options(cifar "--warmup 1")
 
@@ -324,10 +340,14 @@ if(PYTHON_WITH_MATPLOTLIB)
     RUN ${plot} ${PROJECT_SOURCE_DIR}/README.md)
   cordee_example(plot.no_folder STATUS 1 MATCH "has neither log.csv nor log.jsonl"
     RUN ${plot} ${PROJECT_SOURCE_DIR}/docs)
-  cordee_example(train.plot MATCH "plotted to " RUN ${plot} table=${folder} lines=${folder}/log.jsonl)
-  cordee_example_property(train.plot FIXTURES_REQUIRED train_resumed)
+  if(TARGET train)
+    cordee_example(train.plot MATCH "plotted to " RUN ${plot} table=${folder} lines=${folder}/log.jsonl)
+    cordee_example_property(train.plot FIXTURES_REQUIRED train_resumed)
+  endif()
 else()
-  cordee_example_skipped(decentralized.plot "no python3 with matplotlib: package python3-matplotlib")
+  foreach(name decentralized.plot plot.no_log plot.no_folder train.plot)
+    cordee_skipped_test(example.${name} example "no python3 with matplotlib: package python3-matplotlib")
+  endforeach()
 endif()
 
 if(NOT CORDEE_ALL_TESTS AND NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize=")

@@ -75,4 +75,6 @@ if(TARGET cordee::mpi)
   cordee_example(train.processes NUMBER "${top_1}" 40 95
     RUN ${launch}/mpirun.sh 2 $<TARGET_FILE:train> ${fashion} --epochs 1 --transport mpi)
   cordee_example_over_mpi(train.processes)
+else()
+  cordee_skipped_without(mpi example example.train.processes)
 endif()
