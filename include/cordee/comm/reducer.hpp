@@ -64,7 +64,7 @@ struct reducer_base {
   using communicator_type = Communicator;
   static constexpr bool lossless = true;
   static constexpr int slots = 0;
-  static constexpr bool single_message = false;
+  static constexpr bool single_message = false, capturable = false, residual_slots = false;
 
   Communicator comm;
 };

@@ -7,22 +7,25 @@
 
 #include <concepts>
 #include <cstddef>
-#include <type_traits>
+#include <string>
 
 #include <cordee/comm/reducer.hpp>
+#include <cordee/core/member_names.hpp>
 #include <cordee/device/cpu.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::comm {
 
 /// Names of optional members, and misspellings of members.
 struct reducer_names {
-  int initialize, sources, spectral_radius, remedies, scratch_as, mix_as, state, restore, enqueue;
-  int initialise, single_mesage, single_messages, source, remedy, losless, loss_less, slot, offer;
+  int describe, initialize, sources, spectral_radius, remedies, scratch_as, mix_as, state, restore,
+      enqueue;
+  int initialise, single_mesage, single_messages, source, remedy, losless, loss_less, slot, offer,
+      captureable, is_capturable, residual_slot, description, describes, to_string, spectralradius,
+      spectral_radii, enqueues;
 };
 
-/// `&names_of<R>::x` is ambiguous, and so no expression, exactly where R declares a member x.
 template <class R>
-struct names_of : R, reducer_names {};
+using names_of = core::member_names<R, reducer_names>;
 
 template <class R, class Real, class D>
 concept MixesOn =
@@ -67,6 +70,32 @@ struct reducer_spelling {
       requires { &names::slot; }, "reducer: `slot` is not read: name it `slots`");
   static_assert(
       requires { &names::offer; }, "reducer: `offer` is not read: name it `offers`");
+  static_assert(
+      requires {
+        &names::captureable;
+        &names::is_capturable;
+      }, "reducer: a member is named almost like `capturable`: name it so");
+  static_assert(
+      requires { &names::residual_slot; },
+      "reducer: `residual_slot` is not read: name it `residual_slots`");
+  static_assert(
+      requires {
+        &names::description;
+        &names::describes;
+        &names::to_string;
+      }, "reducer: a member is named almost like `describe`: name it so");
+  static_assert(
+      requires {
+        &names::spectralradius;
+        &names::spectral_radii;
+      }, "reducer: a member is named almost like `spectral_radius`: name it so");
+  static_assert(
+      requires { &names::enqueues; }, "reducer: `enqueues` is not read: name it `enqueue`");
+  static_assert(
+      requires(const R r) {
+        { r.describe() } -> std::convertible_to<std::string>;
+      } || requires { &names::describe; },
+      "reducer: `describe` must be: std::string describe() const");
   static_assert(
       HasSources<R> || requires { &names::sources; },
       "reducer: `sources` must be: std::vector<int> sources(const step_info&) const");
@@ -133,28 +162,23 @@ struct reducer_check {
       "mix(bucket_view<Real, D, slots> m, const step_info& info, typename D::stream s) const");
   static_assert(ReducerOn<R, Real, D>, "reducer: it does not model ReducerOn");
   static constexpr bool holds = [] {
-    if constexpr (!std::is_final_v<R>) {
-      static_assert(
-          InitializableOn<R, Real, D> || requires { &names_of<R>::initialize; },
-          "reducer: `initialize` must be: void initialize(bucket_view<Real, D, slots> m, "
-          "typename D::stream s) const");
-      static_assert(
-          HasReducerState<R, Real> ||
-              requires {
-                &names_of<R>::state;
-                &names_of<R>::restore;
-              },
-          "reducer: `state` and `restore` belong together and must be: template <class Real> "
-          "reducer_state state() const; template <class Real> void restore(const reducer_state&) "
-          "const");
-      static_assert(!MistypesEnqueue<R, Real, D>,
-                    "reducer: `enqueue` must be: void enqueue(bucket_view<Real, D, slots> m, const "
-                    "step_info& "
-                    "info, typename D::stream s) const");
-      return reducer_spelling<R>::holds;
-    } else {
-      return true;
-    }
+    static_assert(
+        InitializableOn<R, Real, D> || requires { &names_of<R>::initialize; },
+        "reducer: `initialize` must be: void initialize(bucket_view<Real, D, slots> m, "
+        "typename D::stream s) const");
+    static_assert(
+        HasReducerState<R, Real> ||
+            requires {
+              &names_of<R>::state;
+              &names_of<R>::restore;
+            },
+        "reducer: `state` and `restore` belong together and must be: template <class Real> "
+        "reducer_state state() const; template <class Real> void restore(const reducer_state&) "
+        "const");
+    static_assert(!MistypesEnqueue<R, Real, D>,
+                  "reducer: `enqueue` must be: void enqueue(bucket_view<Real, D, slots> m, const "
+                  "step_info& info, typename D::stream s) const");
+    return reducer_spelling<R>::holds;
   }();
 };
 

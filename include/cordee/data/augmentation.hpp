@@ -21,6 +21,7 @@
 #include <concepts>
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include <cordee/core/extent.hpp>
 #include <cordee/core/random.hpp>
@@ -40,9 +41,29 @@ concept Augmentation =
 
 namespace detail::data {
 
+/// True, or a compile error that states the optional member which has another type or is likely
+/// misspelt.
+template <class A>
+consteval bool has_augmentation_members() {
+  static_assert(
+      requires(const A a) {
+        { a.describe() } -> std::convertible_to<std::string>;
+      } || !requires { &A::describe; },
+      "the optional member 'describe' of an augmentation is 'std::string describe() const'");
+  static_assert(
+      !requires(const A a) { a.description(); } && !requires(const A a) { a.describes(); } &&
+          !requires(const A a) { a.to_string(); },
+      "the optional member of an augmentation is spelt 'describe'");
+  static_assert(
+      !requires { A::sub_sequence; } && !requires { A::subsequences; },
+      "the optional member of an augmentation is spelt 'subsequence'");
+  return true;
+}
+
 /// A number of an augmentation's kind; 0 for kinds that have none.
 template <class A>
 constexpr std::uint32_t kind_of() {
+  static_assert(has_augmentation_members<A>());
   if constexpr (requires { A::subsequence; })
     return A::subsequence;
   else

@@ -25,6 +25,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include <cordee/core/error.hpp>
@@ -46,30 +47,6 @@ concept Dataset = requires(const S s, std::size_t i, std::span<std::uint8_t> pix
 };
 
 namespace detail::data {
-
-/// True, or a compile error that states the member which is missing or has another type.
-template <class S>
-consteval bool has_dataset_members() {
-  static_assert(
-      requires(const S s) {
-        { s.image() } -> std::convertible_to<extent>;
-      }, "a data set has the member 'extent image() const' (data/dataset.hpp)");
-  static_assert(
-      requires(const S s) {
-        { s.classes() } -> std::convertible_to<int>;
-      }, "a data set has the member 'int classes() const' (data/dataset.hpp)");
-  static_assert(
-      requires(const S s) {
-        { s.size() } -> std::convertible_to<std::size_t>;
-      }, "a data set has the member 'std::size_t size() const' (data/dataset.hpp)");
-  static_assert(
-      requires(const S s, std::size_t i, std::span<std::uint8_t> pixels) {
-        { s.read(i, pixels) } -> std::convertible_to<int>;
-      },
-      "a data set has the member 'int read(std::size_t i, std::span<std::uint8_t> pixels) const', "
-      "which returns the label (data/dataset.hpp)");
-  return true;
-}
 
 /// The loader gives the sequence of (seed, purpose::resampling, epoch, i), of which alone the image
 /// may depend beside i; so it is the same for any number of ranks and threads. Such data sets are
@@ -93,6 +70,48 @@ template <class S>
 concept Labelled = requires(const S s, std::size_t i) {
   { s.label(i) } -> std::convertible_to<int>;
 };
+
+/// True, or a compile error that states the member which is missing, has another type or is likely
+/// misspelt.
+template <class S>
+consteval bool has_dataset_members() {
+  static_assert(
+      requires(const S s) {
+        { s.image() } -> std::convertible_to<extent>;
+      }, "a data set has the member 'extent image() const' (data/dataset.hpp)");
+  static_assert(
+      requires(const S s) {
+        { s.classes() } -> std::convertible_to<int>;
+      }, "a data set has the member 'int classes() const' (data/dataset.hpp)");
+  static_assert(
+      requires(const S s) {
+        { s.size() } -> std::convertible_to<std::size_t>;
+      }, "a data set has the member 'std::size_t size() const' (data/dataset.hpp)");
+  static_assert(
+      requires(const S s, std::size_t i, std::span<std::uint8_t> pixels) {
+        { s.read(i, pixels) } -> std::convertible_to<int>;
+      },
+      "a data set has the member 'int read(std::size_t i, std::span<std::uint8_t> pixels) const', "
+      "which returns the label (data/dataset.hpp)");
+  static_assert(
+      Ordered<S> || !requires { requires std::is_member_function_pointer_v<decltype(&S::order)>; },
+      "the optional member 'order' of a data set is 'std::vector<std::uint32_t> "
+      "order(std::uint64_t seed, std::int64_t epoch) const'");
+  static_assert(
+      Labelled<S> || !requires { requires std::is_member_function_pointer_v<decltype(&S::label)>; },
+      "the optional member 'label' of a data set is 'int label(std::size_t i) const'");
+  static_assert(
+      !requires(const S s, std::size_t i) { s.labels(i); } &&
+          !requires(const S s, std::size_t i) { s.label_of(i); } &&
+          !requires(const S s, std::size_t i) { s.get_label(i); } &&
+          !requires(const S s, std::size_t i) { s.target(i); },
+      "the optional member of a data set is spelt 'label'");
+  static_assert(
+      !requires(const S s, std::uint64_t seed) { s.orders(seed, 0); } &&
+          !requires(const S s, std::uint64_t seed) { s.permutation(seed, 0); },
+      "the optional member of a data set is spelt 'order'");
+  return true;
+}
 
 }  // namespace detail::data
 

@@ -49,7 +49,8 @@ concept Placed = requires(const Communicator& comm) {
 /// The batches of one rank. Only rank() and size() of the communicator are used, at construction.
 template <class S, Augmentation A = pad_crop_flip, Mixing M = detail::data::unmixed>
 class loader {
-  static_assert(detail::data::has_dataset_members<S>());
+  static_assert(detail::data::has_dataset_members<S>() &&
+                detail::data::has_augmentation_members<A>());
 
  public:
   template <detail::data::Placed Communicator>
@@ -283,7 +284,6 @@ class loader {
   detail::data::staged_plan plan_;
   std::int64_t step_ = 0;
   bool decided_ = false;  // the batch, by set_batch_schedule
-
   detail::data::epoch_order order_;
   detail::core::pod_vector<detail::data::batch_plan::position> positions_;
   detail::data::rank_update* current_ = nullptr;  // what threads_ fill

@@ -29,11 +29,12 @@
 //
 // Ranks compare describe() before the first step: it has every option, and is equal on all ranks.
 //
-// All functions are const. A misspelt or mistyped member is a compile error that states the right
-// one. The defaults are those of `Capturable`, `check_optimizer`, `describe_policy` and
-// `HasMomentumForm`, not of a base: an optimizer is an aggregate, and at a designated initializer
-// of an aggregate with a base, sgd{.momentum = 0.9}, GCC warns (-Wmissing-field-initializers, of
-// -Wextra). One line tests an optimizer: CHECK(optimizer_laws(my_optimizer{}) == "").
+// All functions are const. A mistyped member is a compile error that states the right one, and so
+// is a likely misspelling (optim/optimizer_check.hpp). The defaults are those of `Capturable`,
+// `check_optimizer`, `describe_policy` and `HasMomentumForm`, not of a base: an optimizer is an
+// aggregate, and at a designated initializer of an aggregate with a base, sgd{.momentum = 0.9}, GCC
+// warns (-Wmissing-field-initializers, of -Wextra). One line tests an optimizer:
+// CHECK(optimizer_laws(my_optimizer{}) == "").
 #pragma once
 
 #include <algorithm>
@@ -135,96 +136,6 @@ template <class O>
 concept HidesAverage = !AveragesWeights<O> && requires(const O o) {
   requires AveragesWeights<std::remove_cvref_t<decltype(o.optimizer)>>;
 };
-
-/// Members of `O` under their exact names. A name that is present but fails its concept has a wrong
-/// type, which would otherwise count as absent.
-template <class O>
-constexpr bool names_check = requires { &O::check; };
-template <class O>
-constexpr bool names_describe = requires { &O::describe; };
-template <class O>
-constexpr bool names_momentum_form = requires { &O::momentum_form; };
-
-template <class O>
-constexpr bool describable = requires(const O o) {
-  { o.describe() } -> std::convertible_to<std::string>;
-};
-
-/// True, or a compile error that states the member to add or to correct.
-template <class O, class Real, class D>
-consteval bool has_optimizer_members() {
-  static_assert(std::copyable<O>, "an optimizer is copyable: a constant value, without state");
-  static_assert(
-      requires {
-        { O::needs } -> std::convertible_to<agreement>;
-      },
-      "an optimizer has 'static constexpr agreement needs': agreement::exact if it exchanges "
-      "gradients");
-  static_assert(
-      requires {
-        { O::eager } -> std::convertible_to<bool>;
-      },
-      "an optimizer has 'static constexpr bool eager': true if propose reads one bucket and writes "
-      "no slot");
-  static_assert(
-      requires {
-        { O::slots } -> std::convertible_to<int>;
-      }, "an optimizer has 'static constexpr int slots', its planes of state");
-  static_assert(
-      requires {
-        { O::norms } -> std::convertible_to<norms_needed>;
-      },
-      "an optimizer has 'static constexpr norms_needed norms': norms_needed::never if it reads "
-      "none");
-  if constexpr (requires {
-                  { O::slots } -> std::convertible_to<int>;
-                }) {
-    using view = optimizer_view<Real, D, O::slots>;
-    using stream = typename D::stream;
-    static_assert(
-        requires(const O o, view v, step_info info, stream s) {
-          { o.propose(v, info, s) } -> std::same_as<span_on<Real, D>>;
-        },
-        "an optimizer has 'span_on<Real, D> propose(const optimizer_view<Real, D, slots>&, const "
-        "step_info&, typename D::stream) const'");
-    static_assert(
-        requires(const O o, view v, step_info info, stream s) {
-          { o.accept(v, info, s) } -> std::same_as<void>;
-        },
-        "an optimizer has 'void accept(const optimizer_view<Real, D, slots>&, const step_info&, "
-        "typename D::stream) const'");
-    static_assert(
-        !requires(const O o, view v, step_info info, stream s) { o.direction(v, info, s); } &&
-            !requires(const O o, view v, step_info info, stream s) { o.direct(v, info, s); },
-        "the optional member of an optimizer is spelt 'write_direction'");
-  }
-  static_assert(!HidesAverage<O>,
-                "an average of weights is the outermost wrapper: weight_average{clip{sgd{}}, "
-                "exponential_average{}}");
-  static_assert(!names_check<O> || Validated<O>,
-                "the optional member 'check' of an optimizer is 'void check() const'");
-  static_assert(!names_describe<O> || describable<O>,
-                "the optional member 'describe' of an optimizer is 'std::string describe() const'");
-  static_assert(!names_momentum_form<O> || HasMomentumForm<O>,
-                "the optional member 'momentum_form' of an optimizer is 'cordee::momentum_form "
-                "momentum_form() const'");
-  static_assert(
-      !requires { O::is_capturable; } && !requires { O::captureable; } &&
-          !requires { O::captures; },
-      "the optional member of an optimizer is spelt 'capturable'");
-  static_assert(
-      !requires(const O o) { o.validate(); } && !requires(const O o) { o.checks(); } &&
-          !requires(const O o) { o.verify(); },
-      "the optional member of an optimizer is spelt 'check'");
-  static_assert(
-      !requires(const O o) { o.description(); } && !requires(const O o) { o.describes(); } &&
-          !requires(const O o) { o.to_string(); },
-      "the optional member of an optimizer is spelt 'describe'");
-  static_assert(
-      !requires(const O o) { o.consensus(); } && !requires(const O o) { o.form(); },
-      "the optional member of an optimizer is spelt 'momentum_form'");
-  return true;
-}
 
 /// x as Real, limited to the finite range: extreme learning rates, decays and norms give factors
 /// beyond the range of float, and infinity times zero is NaN.

@@ -20,11 +20,11 @@
 //                                                  fit gives to the loader after each epoch
 //   };
 //
-// It is passed to the trainer as it is, or wrapped: warmup{5, my_schedule{}}. A misspelt or
-// mistyped member is a compile error that states the right one. The defaults are those of
-// `describe`, `end_epoch_of` and `AdaptiveSchedule` below, not of a base: a lambda has none, and at
-// designated initializers of an aggregate with a base GCC warns (-Wmissing-field-initializers, of
-// -Wextra). One line tests a schedule: CHECK(schedule_laws(my_schedule{}, 90) == "").
+// It is passed to the trainer as it is, or wrapped: warmup{5, my_schedule{}}. A mistyped member is
+// a compile error that states the right one, and so is a likely misspelling. The defaults are those
+// of `describe`, `end_epoch_of` and `AdaptiveSchedule` below, not of a base: a lambda has none, and
+// at designated initializers of an aggregate with a base GCC warns (-Wmissing-field-initializers,
+// of -Wextra). One line tests a schedule: CHECK(schedule_laws(my_schedule{}, 90) == "").
 //
 // The argument counts data and not steps, so a change of the batch changes no schedule. The first
 // update of a run has the learning rate of epoch 0.
@@ -139,6 +139,16 @@ consteval bool has_schedule_members() {
       HasScheduleState<S> || !requires { &S::state; },
       "the optional member 'state' of a schedule is 'std::span<double> state()' or "
       "'std::vector<double>& state()'");
+  static_assert(
+      DecidesBatch<S> || !requires { &S::batch_decided; },
+      "the optional member 'batch_decided' of a schedule is 'batch_schedule batch_decided() "
+      "const', "
+      "beside 'observe'");
+  static_assert(
+      requires { std::bool_constant<S::needs_validation>{}; } ||
+          !requires { &S::needs_validation; },
+      "the optional member 'needs_validation' of a schedule is 'static constexpr bool "
+      "needs_validation'");
   static_assert(!HidesBatch<S>,
                 "a schedule that decides the batch is the outermost one: "
                 "adaptive_batch{warmup{5, cosine{}}}");
@@ -154,6 +164,13 @@ consteval bool has_schedule_members() {
       !requires(S s) { s.observes(observation{}); } && !requires(S s) { s.on_loss(0.0, 0.0); } &&
           !requires(S s) { s.update(0.0, 0.0); },
       "the optional member of a schedule is spelt 'observe'");
+  static_assert(
+      !requires(S s) { s.observed(observation{}); } && !requires(S s) { s.states(); } &&
+          !requires { &S::need_validation; } && !requires { &S::requires_validation; } &&
+          !requires(const S s) { s.batches_decided(); } &&
+          !requires(const S s) { s.decided_batch(); },
+      "the optional members of a schedule are spelt 'observe', 'state', 'needs_validation' and "
+      "'batch_decided'");
   return true;
 }
 

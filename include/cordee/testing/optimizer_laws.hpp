@@ -16,7 +16,7 @@
 #include <vector>
 
 #include <cordee/comm/solo.hpp>
-#include <cordee/optim/optimizer.hpp>
+#include <cordee/optim/optimizer_check.hpp>
 #include <cordee/precision/fp32.hpp>
 #include <cordee/precision/fp64.hpp>
 #include <cordee/schedule/constant.hpp>

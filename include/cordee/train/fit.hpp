@@ -14,6 +14,7 @@
 #include <cordee/core/math.hpp>
 #include <cordee/core/trace.hpp>
 #include <cordee/schedule/schedule.hpp>
+#include <cordee/train/callback_check.hpp>
 #include <cordee/train/decided_batch.hpp>
 #include <cordee/train/evaluate.hpp>
 #include <cordee/train/feed.hpp>

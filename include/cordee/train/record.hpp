@@ -26,12 +26,10 @@
 // that the run goes on from there: append.
 #pragma once
 
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 #include <cordee/core/extent.hpp>
@@ -123,69 +121,6 @@ void for_measurements(const step_record& r, const F& f) {
 /// A callback that gets each update's record. Only for such ones are trust ratios read back.
 template <class C>
 concept StepCallback = requires(C& c, const step_record& r) { c.step(r); };
-
-template <class Member>
-concept is_function = std::is_member_function_pointer_v<Member>;
-
-/// True, or a compile error that states what a callback of fit is. A member that is present with
-/// another type would otherwise never be called.
-template <class C, class Run>
-consteval bool has_callback_members() {
-  // Of the first five, whether the name is a member function, and whether it can be called.
-  constexpr bool has_begin = requires { requires is_function<decltype(&C::begin)>; };
-  constexpr bool has_step = requires { requires is_function<decltype(&C::step)>; };
-  constexpr bool has_begin_validation =
-      requires { requires is_function<decltype(&C::begin_validation)>; };
-  constexpr bool has_epoch = requires { requires is_function<decltype(&C::epoch)>; };
-  constexpr bool has_end = requires { requires is_function<decltype(&C::end)>; };
-  constexpr bool begins = requires(C& c, const run_plan& p) { c.begin(p); };
-  constexpr bool steps = StepCallback<C>;
-  constexpr bool begins_validation =
-      requires(C& c, const step_record& r) { c.begin_validation(r); };
-  constexpr bool ends_epochs = requires(C& c, const epoch_record& r) { c.epoch(r); };
-  constexpr bool ends = requires(C& c, const run_summary& s) { c.end(s); };
-  static_assert(begins || !has_begin,
-                "the member 'begin' of a callback of fit is 'void begin(const run_plan&)'");
-  static_assert(steps || !has_step,
-                "the member 'step' of a callback of fit is 'void step(const step_record&)'");
-  static_assert(begins_validation || !has_begin_validation,
-                "the member 'begin_validation' of a callback of fit is 'void "
-                "begin_validation(const step_record&)'");
-  static_assert(ends_epochs || !has_epoch,
-                "the member 'epoch' of a callback of fit is 'void epoch(const epoch_record&)'");
-  static_assert(ends || !has_end,
-                "the member 'end' of a callback of fit is 'void end(const run_summary&)'");
-
-  constexpr bool begins_on_all = requires(C& c, Run& r) { c.begin_on_all_ranks(r, 0.0); };
-  constexpr bool steps_on_all = requires(C& c, Run& r) { c.step_on_all_ranks(r, 0.0); };
-  constexpr bool epochs_on_all =
-      requires(C& c, Run& r, const epoch_record& e) { c.epoch_on_all_ranks(r, e); };
-  constexpr bool ends_on_all = requires(C& c, Run& r) { c.end_on_all_ranks(r); };
-  constexpr bool begins_validation_on_all =
-      requires(C& c, Run& r) { c.begin_validation_on_all_ranks(r); };
-  static_assert(
-      !steps_on_all ||
-          requires(C& c, Run& r) {
-            { c.step_on_all_ranks(r, 0.0) } -> std::convertible_to<bool>;
-          },
-      "the member 'step_on_all_ranks' of a callback of fit returns bool: whether the run ends "
-      "here");
-  static_assert(
-      !epochs_on_all ||
-          requires(C& c, Run& r, const epoch_record& e) {
-            { c.epoch_on_all_ranks(r, e) } -> std::convertible_to<bool>;
-          },
-      "the member 'epoch_on_all_ranks' of a callback of fit returns bool: whether the run ends "
-      "here");
-  static_assert(
-      begins || steps || begins_validation || ends_epochs || ends || has_begin || has_step ||
-          has_begin_validation || has_epoch || has_end || begins_on_all || steps_on_all ||
-          epochs_on_all || ends_on_all || begins_validation_on_all,
-      "after the number of epochs, fit takes callbacks: objects with one or more of begin, "
-      "step, begin_validation, epoch, end and those on all ranks (train/record.hpp); a data set is "
-      "wrapped: validation{dataset}");
-  return true;
-}
 
 template <class C>
 void call_begin(C& callback, const run_plan& p) {

@@ -18,7 +18,7 @@
 #include <cordee/comm/reducer_check.hpp>
 #include <cordee/core/trace.hpp>
 #include <cordee/nn/model.hpp>
-#include <cordee/optim/optimizer.hpp>
+#include <cordee/optim/optimizer_check.hpp>
 #include <cordee/schedule/schedule.hpp>
 #include <cordee/train/bucket_exchange.hpp>
 #include <cordee/train/frozen_layers.hpp>
