@@ -41,26 +41,37 @@ struct cudnn_with {
     return packed_size<N>(p);
   }
   template <detail::ops::CudnnType N, class Real, GpuStream S>
-  static void pack(const convolution_problem& p, const Real* master, N* packed, S s) {
+  static void pack(const convolution_problem& p,
+                   const Real* master,  // (K, C, R, S)
+                   N* packed,           // (K', R, S, C')
+                   S s) {
     pack_krsc(p, block<N>(p.in.channels), block<N>(p.filters), master, packed, s);
   }
 
-  /// fprop   y (N, H_out, W_out, K')  from  x (N, H, W, C')           and  packed (K', R, S, C')
-  /// dgrad   dx (N, H, W, C')         from  dy (N, H_out, W_out, K')  and  packed (K', R, S, C')
-  /// wgrad   dw (K, C, R, S)          from  x (N, H, W, C')           and  dy (N, H_out, W_out, K')
   template <detail::ops::CudnnType N, GpuStream S>
-  static void fprop(const convolution_problem& p, int samples, const N* x, const N* packed, N* y,
+  static void fprop(const convolution_problem& p, int samples,
+                    const N* x,       // (N, H, W, C')
+                    const N* packed,  // (K', R, S, C')
+                    N* y,             // (N, H_out, W_out, K')
                     S s) {
     run(p, samples, detail::ops::convolution_pass::fprop, write_mode::overwrite, x, packed, y, s);
   }
   template <detail::ops::CudnnType N, GpuStream S>
-  static void dgrad(const convolution_problem& p, int samples, const N* dy, const N* packed, N* dx,
+  static void dgrad(const convolution_problem& p, int samples,
+                    const N* dy,      // (N, H_out, W_out, K')
+                    const N* packed,  // (K', R, S, C')
+                    N* dx,            // (N, H, W, C')
                     write_mode mode, S s) {
     run(p, samples, detail::ops::convolution_pass::dgrad, mode, dx, packed, dy, s);
   }
   template <detail::ops::CudnnType N, class Real, GpuStream S>
-  static void wgrad(const convolution_problem& p, int samples, const N* x, const N* dy, Real* dw,
-                    write_mode mode, N* workspace, S s) {
+  static void wgrad(const convolution_problem& p, int samples,
+                    const N* x,   // (N, H, W, C')
+                    const N* dy,  // (N, H_out, W_out, K')
+                    Real* dw,     // (K, C, R, S)
+                    write_mode mode,
+                    N* workspace,  // (K', R, S, C')
+                    S s) {
     if (samples == 0) {
       if (mode == write_mode::overwrite)
         for_each(s, p.weights(), detail::ops::set_zero_op<Real>{dw});
@@ -69,10 +80,12 @@ struct cudnn_with {
     wgrad_packed(p, samples, x, dy, workspace, s);
     unpack_krsc(p, block<N>(p.in.channels), block<N>(p.filters), workspace, dw, mode, s);
   }
-  /// packed_dw (K', R, S, C')      from  x (N, H, W, C')           and  dy (N, H_out, W_out, K')
   template <detail::ops::CudnnType N, GpuStream S>
-  static void wgrad_packed(const convolution_problem& p, int samples, const N* x, const N* dy,
-                           N* packed_dw, S s) {
+  static void wgrad_packed(const convolution_problem& p, int samples,
+                           const N* x,    // (N, H, W, C')
+                           const N* dy,   // (N, H_out, W_out, K')
+                           N* packed_dw,  // (K', R, S, C')
+                           S s) {
     if (samples == 0)
       for_each(s, packed_size<N>(p), detail::ops::set_zero_op<N>{packed_dw});
     else
@@ -81,7 +94,8 @@ struct cudnn_with {
   }
 
  private:
-  /// The pass determines which of x, w and y is written.
+  /// The pass determines which of x (N, H, W, C'), w (K', R, S, C') and y (N, H_out, W_out, K') is
+  /// written.
   template <class N, GpuStream S>
   static void run(const convolution_problem& p, int samples, detail::ops::convolution_pass pass,
                   write_mode mode, const N* x, const N* w, const N* y, S s) {

@@ -114,7 +114,7 @@ class cudnn_plan_cache {
 
   template <device::CudaStream S>
   void execute(cudnn_plan& plan, const cudnn_pointers& data, S s) {
-    const device::stream_buffer<std::byte, S> workspace(s, plan.workspace_bytes());
+    const device::stream_buffer<std::byte, S> workspace(s, plan.workspace_bytes());  // cuDNN's
     plan.execute(handle_.get(), data, workspace.data());
   }
 
@@ -126,7 +126,8 @@ class cudnn_plan_cache {
       throw error("cudnn: no engine of this version supports this convolution on this GPU");
     if (plans.size() == 1) return std::move(plans.front());
     // An accumulating pass would add to its output once a trial: trials write to scratch memory.
-    const device::stream_buffer<std::byte, S> scratch(s, key.accumulate ? bytes_of_x(key) : 0);
+    const device::stream_buffer<std::byte, S> scratch(  // (N, H, W, C') of the key's type
+        s, key.accumulate ? bytes_of_x(key) : 0);
     if (key.accumulate) data.x = scratch.data();
     cuda_stopwatch stopwatch(s.handle);
     std::vector<float> times;

@@ -48,7 +48,8 @@ class bfloat_correlation {
   }
 
   void pack(const float* master,  // (K, C, R, S)
-            bfloat* packed, cpu::stream s) const {
+            bfloat* packed,       // (K/V, C/B, R, pairs, V, 2)
+            cpu::stream s) const {
     const auto block_size = static_cast<std::size_t>(filter_block_size());
     device::parallel_chunks(
         s, channel_blocks(out_.channels, V), 1, [&](std::size_t first, std::size_t last) {

@@ -47,7 +47,7 @@ class correlation {
 
   void run(int samples,
            const N* x,     // (N, C/B, H, W, B)
-           const Real* w,  // form()
+           const Real* w,  // (K/V, C/B, R, S, B, V), form()
            N* y,           // (N, K/B, H', W', B)
            write_mode mode, cpu::stream s) const {
     const auto n = static_cast<std::size_t>(samples);
@@ -73,7 +73,8 @@ class correlation {
     std::vector<tap> taps;
   };
   struct widened_memory {
-    scratch<Real> x, y;  // of a task
+    scratch<Real> x;  // (samples of a task, C/B, H, W, B)
+    scratch<Real> y;  // (samples of a task, K/B, H', W', B)
   };
   /// The input rows of a band, from `first_row` on.
   struct input_band {
@@ -83,7 +84,7 @@ class correlation {
     std::size_t samples = 1;
   };
 
-  /// The samples of one task.
+  /// The samples of one task: x (samples, C/B, H, W, B), w form(), y (samples, K/B, H', W', B).
   void run_group(std::size_t samples, const N* x, const Real* w, N* y, bool add,
                  const filter_range& filters) const {
     if constexpr (precision::StorageOnly<N>) {
@@ -93,7 +94,7 @@ class correlation {
       const bool whole = plan_.gathers() || channel_block_size<V>(plan_.out.channels) != V;
       const std::size_t first = whole ? 0 : filters.first * plane,
                         last = whole ? size : blocks * plane;
-      Real* const sums = memory.y.reserve(samples * size);  // as y
+      Real* const sums = memory.y.reserve(samples * size);  // (samples, K/B, H', W', B)
       run_samples(samples, widen_samples(x, samples, plan_.x_size, 0, plan_.x_size, memory.x), w,
                   sums, false, filters);
       for (std::size_t n = 0; n < samples; ++n)

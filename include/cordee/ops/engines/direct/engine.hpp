@@ -46,7 +46,7 @@ struct direct_with {
   template <class N>
   static void pack(const convolution_problem& p,
                    const precision::wide<N>* master,  // (K, C, R, S)
-                   N* packed,                         // of fprop, of dgrad
+                   N* packed,  // (K/V, C/B, R, S, B, V), then (C/V, K/B, R, S, B, V)
                    cpu::stream s) {
     constexpr int V = width<N>;
     if constexpr (std::same_as<N, bfloat> && BfloatDots) {
@@ -60,15 +60,15 @@ struct direct_with {
       }
     }
     const auto forward = forward_form<N>(p), backward = backward_form<N>(p);
-    precision::wide<N>* const first_block = as_wide(packed);
-    precision::wide<N>* const second = first_block + forward.size();
+    precision::wide<N>* const first_block = as_wide(packed);          // (K/V, C/B, R, S, B, V)
+    precision::wide<N>* const second = first_block + forward.size();  // (C/V, K/B, R, S, B, V)
     // Zero weights for channels that only fill a block keep these zero in y and dx.
     if (forward.size() + backward.size() != 2 * p.weights())
       std::fill(first_block, second + backward.size(), precision::wide<N>{});
     device::parallel_chunks(
         s, channel_blocks(p.filters, V), 1, [&](std::size_t first, std::size_t last) {
           for (std::size_t b = first; b < last; ++b) {
-            precision::wide<N>* const block =
+            precision::wide<N>* const block =  // (C/B, R, S, B, V)
                 first_block + static_cast<std::ptrdiff_t>(b) * forward.block_size();
             forward.pack(b, b + 1, master, block);
             round_all<N>(block, static_cast<std::size_t>(forward.block_size()));
@@ -79,9 +79,9 @@ struct direct_with {
 
   template <class N>
   static void fprop(const convolution_problem& p, int samples,
-                    const N* x,  // (N, C/V, H, W, V)
-                    const N* packed,
-                    N* y,  // (N, K/V, H', W', V)
+                    const N* x,       // (N, C/V, H, W, V)
+                    const N* packed,  // (K/V, C/B, R, S, B, V), then those of dgrad
+                    N* y,             // (N, K/V, H', W', V)
                     cpu::stream s) {
     if constexpr (std::same_as<N, bfloat> && BfloatDots)
       if (in_pairs<N>(p, false))
@@ -91,11 +91,11 @@ struct direct_with {
   }
   template <class N>
   static void dgrad(const convolution_problem& p, int samples,
-                    const N* dy,  // (N, K/V, H', W', V)
-                    const N* packed,
-                    N* dx,  // (N, C/V, H, W, V)
+                    const N* dy,      // (N, K/V, H', W', V)
+                    const N* packed,  // those of fprop, then (C/V, K/B, R, S, B, V)
+                    N* dx,            // (N, C/V, H, W, V)
                     write_mode mode, cpu::stream s) {
-    const N* const weights = packed + packed_fprop_size<N>(p);
+    const N* const weights = packed + packed_fprop_size<N>(p);  // (C/V, K/B, R, S, B, V)
     if constexpr (std::same_as<N, bfloat> && BfloatDots)
       if (in_pairs<N>(p, true))
         return pairs<width<N>>(p, true).run(samples, dy, weights, dx, mode, s);
@@ -114,21 +114,27 @@ struct direct_with {
                     const N* dy,             // (N, K/V, H', W', V)
                     precision::wide<N>* dw,  // (K, C, R, S)
                     write_mode mode,
-                    N* workspace,  // workspace(p, samples, s)
+                    N* workspace,  // (N, C/V, H', W', V) behind a stride, (groups, packed weights)
                     cpu::stream s) {
     weight_gradient<N, width<N>, std::same_as<N, bfloat> && BfloatDots>(p, samples)
         .run(x, dy, dw, mode, as_wide(workspace), s);
   }
 
   static std::size_t packed_bytes(const convolution_problem& p) { return bytes(p).packed_size(); }
-  static void pack_bytes(const convolution_problem& p, const std::int8_t* weights,
-                         std::int8_t* packed, cpu::stream) {
+  static void pack_bytes(const convolution_problem& p,
+                         const std::int8_t* weights,  // (K, C, R, S)
+                         std::int8_t* packed,         // packed_bytes(p), as in bytes.hpp
+                         cpu::stream) {
     bytes(p).pack(weights, packed);
   }
   template <ByteConvolutionInput In, ByteConvolutionOutput Out>
-  static void fprop_bytes(const convolution_problem& p, int samples, const In* x,
-                          const affine_quantizer<float>& k, const std::int8_t* packed,
-                          const float* scales, Out* y, cpu::stream s) {
+  static void fprop_bytes(const convolution_problem& p, int samples,
+                          const In* x,  // (N, C/V, H, W, V)
+                          const affine_quantizer<float>& k,
+                          const std::int8_t* packed,  // packed_bytes(p), as in bytes.hpp
+                          const float* scales,        // (K)
+                          Out* y,                     // (N, K/V, H', W', V)
+                          cpu::stream s) {
     check_byte_problem(p, k);
     bytes(p).run(samples, x, k, packed, scales, y, s);
   }
@@ -157,7 +163,9 @@ struct direct_with {
   }
   /// The weights of dgrad alone.
   template <class N>
-  static void pack_dgrad(const convolution_problem& p, const precision::wide<N>* master, N* packed,
+  static void pack_dgrad(const convolution_problem& p,
+                         const precision::wide<N>* master,  // (K, C, R, S)
+                         N* packed,                         // (C/V, K/B, R, S, B, V) in wide<N>
                          cpu::stream s) {
     constexpr int V = width<N>;
     const auto forward = forward_form<N>(p), backward = backward_form<N>(p);
@@ -165,7 +173,7 @@ struct direct_with {
     device::parallel_dynamic(s, channel_blocks(p.filters, V), [&](std::size_t b) {
       thread_local scratch<precision::wide<N>> memory;
       const auto size = static_cast<std::size_t>(forward.block_size());
-      precision::wide<N>* const block = memory.reserve(size);
+      precision::wide<N>* const block = memory.reserve(size);  // (C/B, R, S, B, V)
       std::fill_n(block, size, precision::wide<N>{});
       forward.pack(b, b + 1, master, block);
       round_all<N>(block, size);

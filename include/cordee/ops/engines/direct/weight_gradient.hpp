@@ -47,7 +47,7 @@ class weight_gradient {
            const N* dy,  // (N, K/B, H', W', B)
            Real* dw,     // (K, C, R, S)
            write_mode mode,
-           Real* workspace,  // plan().workspace()
+           Real* workspace,  // (N, C/V, H', W', V) behind a stride, (groups, packed weights)
            cpu::stream s) const {
     if (!plan_.gathers()) return run_groups(x, dy, dw, mode, workspace, s);
     auto* const dense =  // (N, C/V, H', W', V)
@@ -60,7 +60,7 @@ class weight_gradient {
   }
 
  private:
-  /// `x`: the samples of plan_.layer.
+  /// x (N, C/B, H, W, B) of plan_.layer, dy (N, K/B, H', W', B), dw (K, C, R, S).
   template <class In>
   void run_groups(const In* x, const N* dy, Real* dw, write_mode mode, Real* workspace,
                   cpu::stream s) const {
@@ -69,9 +69,9 @@ class weight_gradient {
                blocks = static_cast<std::size_t>(plan_.filter_blocks),
                parts = static_cast<std::size_t>(plan_.filter_parts),
                block_size = static_cast<std::size_t>(form_.block_size());
-    Real* const sums = workspace + plan_.gathered_size;  // (groups, form_)
+    Real* const sums = workspace + plan_.gathered_size;  // (groups, K/V, C/B, R, S, B, V)
     device::parallel_dynamic(s, groups * parts, [&](std::size_t task) {
-      thread_local scratch<Real> single;
+      thread_local scratch<Real> single;  // (filter blocks of a part, C/B, R, S, B, V)
       const std::size_t group = task / parts, part = task % parts;
       const auto begin = samples * group / groups, end = samples * (group + 1) / groups;
       const std::size_t first = blocks * part / parts, last = blocks * (part + 1) / parts;
@@ -97,10 +97,10 @@ class weight_gradient {
 
   struct thread_memory {
     scratch<X> padded, widened;  // (H + padding, W + padding, C); (K/V, H', W', V)
-    scratch<X> x, dy;            // of a pass, of a 16-bit N
+    scratch<X> x, dy;            // of 16-bit N: (n, C/B, H, W, B); (n, K/B, H', W', B)
   };
 
-  /// sum = the gradient of samples begin .. end-1 for filter blocks k .. k+blocks-1.
+  /// sum (blocks, C/B, R, S, B, V) = the gradient of samples begin .. end-1, filter blocks from k.
   template <class In>
   void sum_samples(int begin, int end, int k, int blocks, const In* x, const N* dy,
                    Real* sum) const {

@@ -44,7 +44,10 @@ struct onednn_with {
     return size;
   }
   template <std::same_as<float> Real>
-  static void pack(const convolution_problem& p, const Real* master, Real* packed, cpu::stream s) {
+  static void pack(const convolution_problem& p,
+                   const Real* master,  // (K, C, R, S)
+                   Real* packed,        // (K, C, R, S) twice, in oneDNN's layouts
+                   cpu::stream s) {
     with_error_context(p, [&] {
       parallel_parts(s, 2, [&](std::size_t part) {
         if (part == 0) get(pass::fprop, p).reorder(master, packed);
@@ -54,8 +57,11 @@ struct onednn_with {
   }
 
   template <std::same_as<float> Real>
-  static void fprop(const convolution_problem& p, int samples, const Real* x, const Real* packed,
-                    Real* y, cpu::stream s) {
+  static void fprop(const convolution_problem& p, int samples,
+                    const Real* x,       // (N, C / V, H, W, V)
+                    const Real* packed,  // (K, C, R, S) twice, in oneDNN's layouts
+                    Real* y,             // (N, K / V, I, J, V)
+                    cpu::stream s) {
     with_error_context(p, [&] {
       const auto w = get(pass::fprop, p).weight_memory(packed);
       parallel_groups(p, samples, s, [&](std::size_t, int first, int n) {
@@ -64,12 +70,15 @@ struct onednn_with {
     });
   }
   template <std::same_as<float> Real>
-  static void dgrad(const convolution_problem& p, int samples, const Real* dy, const Real* packed,
-                    Real* dx, write_mode mode, cpu::stream s) {
+  static void dgrad(const convolution_problem& p, int samples,
+                    const Real* dy,      // (N, K / V, I, J, V)
+                    const Real* packed,  // (K, C, R, S) twice, in oneDNN's layouts
+                    Real* dx,            // (N, C / V, H, W, V)
+                    write_mode mode, cpu::stream s) {
     with_error_context(p, [&] {
       const auto w = get(pass::dgrad, p).weight_memory(packed + get(pass::fprop, p).size());
       parallel_groups(p, samples, s, [&](std::size_t, int first, int n) {
-        thread_local scratch<float> gradient;
+        thread_local scratch<float> gradient;  // (n, C / V, H, W, V)
         const auto size = static_cast<std::size_t>(n * numbers(p.in));
         Real* const to = dx + first * numbers(p.in);
         Real* const result = mode == write_mode::add ? gradient.reserve(size) : to;
@@ -87,9 +96,12 @@ struct onednn_with {
     return size;
   }
   template <std::same_as<float> Real>
-  static void wgrad(const convolution_problem& p, int samples, const Real* x, const Real* dy,
-                    Real* dw, write_mode mode,
-                    Real* sums,  // (groups, packed weights)
+  static void wgrad(const convolution_problem& p, int samples,
+                    const Real* x,   // (N, C / V, H, W, V)
+                    const Real* dy,  // (N, K / V, I, J, V)
+                    Real* dw,        // (K, C, R, S)
+                    write_mode mode,
+                    Real* sums,  // (groups, K, C, R, S), in oneDNN's layout
                     cpu::stream s) {
     with_error_context(p, [&] {
       if (mode == write_mode::overwrite) std::fill_n(dw, p.weights(), Real{});

@@ -158,6 +158,7 @@ struct reference_wgrad_sum {
   }
 };
 
+/// master (K, C, R, S), packed (K, C, R, S)
 template <Number N>
 void reference_pack(const convolution_problem& p, const precision::wide<N>* master, N* packed,
                     cpu::stream) {
@@ -165,6 +166,7 @@ void reference_pack(const convolution_problem& p, const precision::wide<N>* mast
                  [](precision::wide<N> w) { return precision::rounded<N>(w); });
 }
 
+/// x (samples, C, H, W), packed (K, C, R, S), y (samples, K, I, J)
 template <Number N>
 void reference_fprop(const convolution_problem& p, int samples, const N* x, const N* packed, N* y,
                      cpu::stream s) {
@@ -175,6 +177,7 @@ void reference_fprop(const convolution_problem& p, int samples, const N* x, cons
                           });
 }
 
+/// dy (samples, K, I, J), packed (K, C, R, S), dx (samples, C, H, W)
 template <Number N>
 void reference_dgrad(const convolution_problem& p, int samples, const N* dy, const N* packed, N* dx,
                      write_mode mode, cpu::stream s) {
@@ -185,6 +188,7 @@ void reference_dgrad(const convolution_problem& p, int samples, const N* dy, con
                           });
 }
 
+/// x (samples, C, H, W), dy (samples, K, I, J), dw (K, C, R, S)
 template <Number N>
 void reference_wgrad(const convolution_problem& p, int samples, const N* x, const N* dy,
                      precision::wide<N>* dw, write_mode mode, cpu::stream s) {
@@ -196,11 +200,13 @@ void reference_wgrad(const convolution_problem& p, int samples, const N* x, cons
   });
 }
 
+/// weights (K, C, R, S), packed (K, C, R, S)
 inline void reference_pack_bytes(const convolution_problem& p, const std::int8_t* weights,
                                  std::int8_t* packed, cpu::stream) {
   std::memcpy(packed, weights, p.weights());
 }
 
+/// x (samples, C, H, W), packed (K, C, R, S), scales (K), y (samples, K, I, J)
 template <ByteConvolutionInput In, ByteConvolutionOutput Out>
 void reference_fprop_bytes(const convolution_problem& p, int samples, const In* x,
                            const affine_quantizer<float>& k, const std::int8_t* packed,
@@ -229,7 +235,10 @@ struct reference {
     return p.weights();
   }
   template <class N, class Real, class S>
-  static void pack(const convolution_problem& p, const Real* master, N* packed, S s) {
+  static void pack(const convolution_problem& p,
+                   const Real* master,  // (K, C, R, S)
+                   N* packed,           // (K, C, R, S)
+                   S s) {
     reference_pack(p, master, packed, s);
   }
   template <class N, class S = cpu::stream>
@@ -238,31 +247,46 @@ struct reference {
   }
 
   template <class N, class S>
-  static void fprop(const convolution_problem& p, int samples, const N* x, const N* packed, N* y,
+  static void fprop(const convolution_problem& p, int samples,
+                    const N* x,       // (samples, C, H, W)
+                    const N* packed,  // (K, C, R, S)
+                    N* y,             // (samples, K, I, J)
                     S s) {
     reference_fprop(p, samples, x, packed, y, s);
   }
   template <class N, class S>
-  static void dgrad(const convolution_problem& p, int samples, const N* dy, const N* packed, N* dx,
+  static void dgrad(const convolution_problem& p, int samples,
+                    const N* dy,      // (samples, K, I, J)
+                    const N* packed,  // (K, C, R, S)
+                    N* dx,            // (samples, C, H, W)
                     write_mode mode, S s) {
     reference_dgrad(p, samples, dy, packed, dx, mode, s);
   }
   template <class N, class Real, class S>
-  static void wgrad(const convolution_problem& p, int samples, const N* x, const N* dy, Real* dw,
+  static void wgrad(const convolution_problem& p, int samples,
+                    const N* x,   // (samples, C, H, W)
+                    const N* dy,  // (samples, K, I, J)
+                    Real* dw,     // (K, C, R, S)
                     write_mode mode, N* /*workspace*/, S s) {
     reference_wgrad(p, samples, x, dy, dw, mode, s);
   }
 
   static std::size_t packed_bytes(const convolution_problem& p) { return p.weights(); }
   template <class S>
-  static void pack_bytes(const convolution_problem& p, const std::int8_t* weights,
-                         std::int8_t* packed, S s) {
+  static void pack_bytes(const convolution_problem& p,
+                         const std::int8_t* weights,  // (K, C, R, S)
+                         std::int8_t* packed,         // (K, C, R, S)
+                         S s) {
     reference_pack_bytes(p, weights, packed, s);
   }
   template <detail::ops::ByteConvolutionInput In, detail::ops::ByteConvolutionOutput Out, class S>
-  static void fprop_bytes(const convolution_problem& p, int samples, const In* x,
-                          detail::ops::quantizer_on<S> k, const std::int8_t* packed,
-                          const float* scales, Out* y, S s) {
+  static void fprop_bytes(const convolution_problem& p, int samples,
+                          const In* x,  // (samples, C, H, W)
+                          detail::ops::quantizer_on<S> k,
+                          const std::int8_t* packed,  // (K, C, R, S)
+                          const float* scales,        // (K)
+                          Out* y,                     // (samples, K, I, J)
+                          S s) {
     detail::ops::check_byte_problem(p, k);
     reference_fprop_bytes(p, samples, x, k, packed, scales, y, s);
   }

@@ -16,7 +16,7 @@ template <Number N, std::floating_point Real>
 struct reference_wgrad_kernel {
   static constexpr int threads = 32;
   reference_wgrad_sum<precision::wide<N>, N> part;
-  Real* dw;
+  Real* dw;  // (K, C, R, S)
   write_mode mode;
 
   template <class Block>
@@ -27,11 +27,13 @@ struct reference_wgrad_kernel {
   }
 };
 
+/// master (K, C, R, S), packed (K, C, R, S)
 template <std::floating_point Real, Number N, GpuStream S>
 void reference_pack(const convolution_problem& p, const Real* master, N* packed, S s) {
   convert(p.weights(), master, packed, s);
 }
 
+/// x (samples, C, H, W), packed (K, C, R, S), y (samples, K, I, J)
 template <Number N, GpuStream S>
 void reference_fprop(const convolution_problem& p, int samples, const N* x, const N* packed, N* y,
                      S s) {
@@ -39,6 +41,7 @@ void reference_fprop(const convolution_problem& p, int samples, const N* x, cons
            reference_fprop_op<precision::wide<N>, N>{p, x, packed, y});
 }
 
+/// dy (samples, K, I, J), packed (K, C, R, S), dx (samples, C, H, W)
 template <Number N, GpuStream S>
 void reference_dgrad(const convolution_problem& p, int samples, const N* dy, const N* packed, N* dx,
                      write_mode mode, S s) {
@@ -46,6 +49,7 @@ void reference_dgrad(const convolution_problem& p, int samples, const N* dy, con
            reference_dgrad_op<precision::wide<N>, N>{p, dy, packed, dx, mode});
 }
 
+/// x (samples, C, H, W), dy (samples, K, I, J), dw (K, C, R, S)
 template <Number N, std::floating_point Real, GpuStream S>
 void reference_wgrad(const convolution_problem& p, int samples, const N* x, const N* dy, Real* dw,
                      write_mode mode, S s) {
@@ -53,12 +57,14 @@ void reference_wgrad(const convolution_problem& p, int samples, const N* x, cons
                                    {p, static_cast<std::size_t>(samples), x, dy}, dw, mode});
 }
 
+/// weights (K, C, R, S), packed (K, C, R, S)
 template <GpuStream S>
 void reference_pack_bytes(const convolution_problem& p, const std::int8_t* weights,
                           std::int8_t* packed, S s) {
   s.copy(packed, weights, p.weights());
 }
 
+/// x (samples, C, H, W), packed (K, C, R, S), scales (K), y (samples, K, I, J)
 template <ByteConvolutionInput In, ByteConvolutionOutput Out, GpuStream S>
 void reference_fprop_bytes(const convolution_problem& p, int samples, const In* x,
                            const affine_quantizer<float>* k, const std::int8_t* packed,

@@ -21,21 +21,21 @@
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
 struct quantize_op {
-  const float* x;
+  const float* x;  // (N, H, W, C')
   const affine_quantizer<float>* scaling;
-  std::uint8_t* q;
+  std::uint8_t* q;  // (N, H, W, C')
   CORDEE_DEVICE void operator()(std::size_t i) const {
     q[i] = static_cast<std::uint8_t>(scaling->quantize(x[i]));
   }
 };
 /// The operands of the gradients in bf16, by one launch for both: the dequantized x and dy.
 struct gradient_operands_op {
-  const float* x;
+  const float* x;  // (N, H, W, C')
   const affine_quantizer<float>* scaling;
-  bfloat* dequantized;
+  bfloat* dequantized;  // (N, H, W, C')
   std::size_t inputs;
-  const float* dy;
-  bfloat* narrow_dy;
+  const float* dy;    // (N, H_out, W_out, K')
+  bfloat* narrow_dy;  // (N, H_out, W_out, K')
   CORDEE_DEVICE void operator()(std::size_t i) const {
     if (i < inputs)
       dequantized[i] = precision::rounded<bfloat>(scaling->fake_quantize(x[i]));
@@ -74,7 +74,7 @@ template <ByteConvolutionOutput Out>
 struct byte_sum_epilogue {
   using number = Out;
   static constexpr int width = 16 / static_cast<int>(sizeof(Out));
-  Out* y;
+  Out* y;                                  // (N, H_out, W_out, K')
   const std::int32_t* filter_sums;         // (K'), aligned to 16 bytes
   const affine_quantizer<float>* scaling;  // of the activations
   const float* scales;                     // (K), of the weights, aligned to 16 bytes
@@ -113,9 +113,9 @@ struct byte_sum_epilogue {
 /// elsewhere; or adds that to dx.
 struct straight_through_epilogue {
   static constexpr int width = vec_16b<float>::size;
-  const float* x;
+  const float* x;  // (N, H, W, C')
   const affine_quantizer<float>* scaling;
-  float* dx;
+  float* dx;  // (N, H, W, C')
   write_mode mode;
 
   CORDEE_DEVICE void store(std::size_t offset, int /*filter*/, const float* sums) const {

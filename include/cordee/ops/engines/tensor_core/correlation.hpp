@@ -170,6 +170,7 @@ struct correlation_kernel {
   /// What block `block` of blocks() does.
   template <class Block>
   CORDEE_DEVICE void compute_tile(Block& b, int block) const {
+    // (stages, A and B), then the accumulators
     std::byte* const memory = b.template shared<std::byte>(shared_bytes());
     const int tile = by_tiles_across.quotient(block);
     const int first_pixel = tile * Tile::rows,
@@ -180,7 +181,7 @@ struct correlation_kernel {
 
     // Through shared memory, so that adjacent threads store adjacent numbers. The 16 lanes that put
     // down 8 bytes together use each bank once; 32 lanes of 4 bytes would use half of them twice.
-    accumulator* const sums = reinterpret_cast<accumulator*>(memory);
+    accumulator* const sums = reinterpret_cast<accumulator*>(memory);  // (rows, layout::pitch)
     accumulator* const first = sums + layout::offset(warp.first_row(), warp.first_column());
     warp.for_each_pair([&](int down, int across, const accumulator(&pair)[2]) {
       store_unit(pair, first + layout::distance(down, across));
@@ -223,6 +224,28 @@ struct correlation_kernel {
   }
 };
 
+/// The merge of the moments of an output, of which a tile's pixels are a chunk.
+inline chunk_merge moments_chunks(const implicit_gemm& g) {
+  const auto filters = static_cast<std::size_t>(g.filters);
+  std::size_t chunks = 0, across = 0;
+  with_tensor_core_tile(g.filters, [&](auto tile) {
+    chunks = device::blocks_for(g.pixels(), tile.rows);
+    across = device::blocks_for(filters, tile.columns);
+  });
+  return {1, chunks, tensor_core_tile<32, 4>::rows, across, filters};
+}
+/// Calls launch(epilogue) with one that stores and, unless null, computes the statistics.
+template <class Store, class Real, class S, class Launch>
+void with_moments(const implicit_gemm& g, const Store& store,
+                  const batch_statistics<Real>& statistics, S s, const Launch& launch) {
+  using epilogue = moments_epilogue<Store, Real>;
+  if (statistics.saved == nullptr || g.pixels() == 0) return launch(epilogue{store, {}, 0});
+  const chunk_merge chunks = moments_chunks(g);
+  const device::stream_buffer<double, S> memory(s, moments_size(chunks));
+  launch(epilogue{store, merged_moments(statistics, chunks, memory.data(), s), g.pixels()});
+}
+
+/// in (samples, g.down.in, g.across.in, channels), w (filters, window, window, channels).
 template <class N, class Prologue, class Epilogue, GpuStream S>
 void launch_correlation(const implicit_gemm& g, const N* in, const typename mma_type<N>::weight* w,
                         const Prologue& prologue, const Epilogue& epilogue, S s) {

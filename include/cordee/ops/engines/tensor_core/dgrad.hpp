@@ -44,7 +44,8 @@ struct dgrad_kernel {
   }
 };
 
-/// dx, and unless `unpack` is null the weight gradient that it sums.
+/// dx from dy (N, H_out, W_out, K') and crsk (C', R, S, K'), and unless `unpack` is null the weight
+/// gradient that it sums.
 template <class N, class Epilogue, class Real, GpuStream S>
 void launch_dgrad(const convolution_problem& p, int samples, const N* dy, const N* crsk,
                   const Epilogue& epilogue, const unpack_filters_kernel<float, Real>* unpack, S s) {

@@ -24,21 +24,6 @@
 
 namespace cordee::inline CORDEE_ABI {
 
-namespace detail::ops {
-
-/// The merge of the moments of an output, of which a tile's pixels are a chunk.
-inline chunk_merge moments_chunks(const implicit_gemm& g) {
-  const auto filters = static_cast<std::size_t>(g.filters);
-  std::size_t chunks = 0, across = 0;
-  with_tensor_core_tile(g.filters, [&](auto tile) {
-    chunks = device::blocks_for(g.pixels(), tile.rows);
-    across = device::blocks_for(filters, tile.columns);
-  });
-  return {1, chunks, tensor_core_tile<32, 4>::rows, across, filters};
-}
-
-}  // namespace detail::ops
-
 struct tensor_core {
   static constexpr std::string_view name = "tensor_core";
   /// pack() writes the form of ops/packed_table.hpp, of block() channels and filters, in both
@@ -61,38 +46,50 @@ struct tensor_core {
     return 2 * layout_of<N>(p).size();
   }
   template <detail::ops::TensorCoreNumber N, class Real, GpuStream S>
-  static void pack(const convolution_problem& p, const Real* master, N* packed, S s) {
+  static void pack(const convolution_problem& p,
+                   const Real* master,  // (K, C, R, S)
+                   N* packed,           // (K', R, S, C'), then (C', R, S, K')
+                   S s) {
     const detail::ops::krsc_layout layout = layout_of<N>(p);
     detail::ops::pack_filters(layout, master, packed, packed + layout.size(), s);
   }
 
-  /// fprop   y (N, H_out, W_out, K')  from  x (N, H, W, C')           and  packed (K', R, S, C')
-  /// dgrad   dx (N, H, W, C')         from  dy (N, H_out, W_out, K')  and  packed (C', R, S, K')
-  /// wgrad   dw (K, C, R, S)          from  x (N, H, W, C')           and  dy (N, H_out, W_out, K')
   template <detail::ops::TensorCoreNumber N, GpuStream S>
-  static void fprop(const convolution_problem& p, int samples, const N* x, const N* packed, N* y,
+  static void fprop(const convolution_problem& p, int samples,
+                    const N* x,       // (N, H, W, C')
+                    const N* packed,  // (K', R, S, C'), then those of dgrad
+                    N* y,             // (N, H_out, W_out, K')
                     S s) {
     fprop(p, samples, x, packed, y, detail::ops::batch_statistics<float>{}, s);
   }
   /// And the statistics of y, unless they are null.
   template <detail::ops::TensorCoreNumber N, class Real, GpuStream S>
-  static void fprop(const convolution_problem& p, int samples, const N* x, const N* packed, N* y,
+  static void fprop(const convolution_problem& p, int samples,
+                    const N* x,       // (N, H, W, C')
+                    const N* packed,  // (K', R, S, C'), then those of dgrad
+                    N* y,             // (N, H_out, W_out, K')
                     const detail::ops::batch_statistics<Real>& statistics, S s) {
-    with_moments(detail::ops::fprop_gemm<N>(p, samples), detail::ops::store_epilogue<N>{y},
-                 statistics, s, [&](const auto& epilogue) {
-                   fprop(p, samples, x, packed, detail::ops::identity_prologue{}, epilogue, s);
-                 });
+    detail::ops::with_moments(
+        detail::ops::fprop_gemm<N>(p, samples), detail::ops::store_epilogue<N>{y}, statistics, s,
+        [&](const auto& epilogue) {
+          fprop(p, samples, x, packed, detail::ops::identity_prologue{}, epilogue, s);
+        });
   }
   /// With a prologue on x and an epilogue (prologue.hpp, epilogue.hpp).
   template <detail::ops::TensorCoreNumber N, class Prologue, class Epilogue, GpuStream S>
-  static void fprop(const convolution_problem& p, int samples, const N* x, const N* packed,
+  static void fprop(const convolution_problem& p, int samples,
+                    const N* x,       // (N, H, W, C')
+                    const N* packed,  // (K', R, S, C'), then those of dgrad
                     const Prologue& prologue, const Epilogue& epilogue, S s) {
     detail::ops::launch_correlation(detail::ops::fprop_gemm<N>(p, samples), x, packed, prologue,
                                     epilogue, s);
   }
 
   template <detail::ops::TensorCoreNumber N, GpuStream S>
-  static void dgrad(const convolution_problem& p, int samples, const N* dy, const N* packed, N* dx,
+  static void dgrad(const convolution_problem& p, int samples,
+                    const N* dy,      // (N, H_out, W_out, K')
+                    const N* packed,  // those of fprop, then (C', R, S, K')
+                    N* dx,            // (N, H, W, C')
                     write_mode mode, S s) {
     const unpack<float>* const nothing = nullptr;
     detail::ops::launch_dgrad(p, samples, dy, packed + layout_of<N>(p).size(),
@@ -102,29 +99,45 @@ struct tensor_core {
   /// Numbers of type N that hold the partial weight gradients, (splits, K', R, S, C') in float.
   template <detail::ops::TensorCoreNumber N, GpuStream S>
   static std::size_t workspace(const convolution_problem& p, int samples, S) {
-    return plan_splits<N>(p, samples).splits * layout_of<N>(p).size() * sizeof(float) / sizeof(N);
+    return detail::ops::plan_splits<N>(p, samples).splits * layout_of<N>(p).size() * sizeof(float) /
+           sizeof(N);
   }
   template <detail::ops::TensorCoreNumber N, class Real, GpuStream S>
-  static void wgrad(const convolution_problem& p, int samples, const N* x, const N* dy, Real* dw,
-                    write_mode mode, N* workspace, S s) {
+  static void wgrad(const convolution_problem& p, int samples,
+                    const N* x,   // (N, H, W, C')
+                    const N* dy,  // (N, H_out, W_out, K')
+                    Real* dw,     // (K, C, R, S)
+                    write_mode mode,
+                    N* workspace,  // (splits, K', R, S, C') in float
+                    S s) {
     wgrad(p, samples, x, dy, detail::ops::identity_prologue{}, dw, mode, workspace, s);
   }
   template <detail::ops::TensorCoreNumber N, class Prologue, class Real, GpuStream S>
-  static void wgrad(const convolution_problem& p, int samples, const N* x, const N* dy,
-                    const Prologue& prologue, Real* dw, write_mode mode, N* workspace, S s) {
+  static void wgrad(const convolution_problem& p, int samples,
+                    const N* x,   // (N, H, W, C')
+                    const N* dy,  // (N, H_out, W_out, K')
+                    const Prologue& prologue,
+                    Real* dw,  // (K, C, R, S)
+                    write_mode mode, N* workspace, S s) {
     float* const partial = reinterpret_cast<float*>(workspace);  // (splits, K', R, S, C')
-    const unpack<Real> sum =
-        run_wgrad(layout_of<N>(p), p, samples, x, dy, prologue, partial, dw, mode, s);
+    const unpack<Real> sum = detail::ops::launch_weight_gradient(layout_of<N>(p), p, samples, x, dy,
+                                                                 prologue, partial, dw, mode, s);
     s.launch_kernel(sum.tile.blocks(), sum);
   }
   /// wgrad and dgrad of one layer, which share their last launch.
   template <detail::ops::TensorCoreNumber N, class Real, GpuStream S>
-  static void backward(const convolution_problem& p, int samples, const N* x, const N* dy,
-                       const N* packed, Real* dw, write_mode dw_mode, N* workspace, N* dx,
+  static void backward(const convolution_problem& p, int samples,
+                       const N* x,       // (N, H, W, C')
+                       const N* dy,      // (N, H_out, W_out, K')
+                       const N* packed,  // (K', R, S, C'), (C', R, S, K')
+                       Real* dw,         // (K, C, R, S)
+                       write_mode dw_mode,
+                       N* workspace,  // (splits, K', R, S, C') in float
+                       N* dx,         // (N, H, W, C')
                        write_mode dx_mode, S s) {
-    const unpack<Real> sum =
-        run_wgrad(layout_of<N>(p), p, samples, x, dy, detail::ops::identity_prologue{},
-                  reinterpret_cast<float*>(workspace), dw, dw_mode, s);
+    const unpack<Real> sum = detail::ops::launch_weight_gradient(
+        layout_of<N>(p), p, samples, x, dy, detail::ops::identity_prologue{},
+        reinterpret_cast<float*>(workspace), dw, dw_mode, s);
     detail::ops::launch_dgrad(p, samples, dy, packed + layout_of<N>(p).size(),
                               detail::ops::store_epilogue<N>{dx, dx_mode}, &sum, s);
   }
@@ -134,8 +147,10 @@ struct tensor_core {
     return layout.size() + sizeof(std::int32_t) * layout.padded_filters;
   }
   template <GpuStream S>
-  static void pack_bytes(const convolution_problem& p, const std::int8_t* weights,
-                         std::int8_t* packed, S s) {
+  static void pack_bytes(const convolution_problem& p,
+                         const std::int8_t* weights,  // (K, C, R, S)
+                         std::int8_t* packed,         // (K', R, S, C'), then (K') in 32 bits
+                         S s) {
     const detail::ops::krsc_layout layout = layout_of<float>(p);
     std::int8_t* const no_crsk = nullptr;
     detail::ops::pack_filters(layout, weights, packed, no_crsk, s);
@@ -144,26 +159,33 @@ struct tensor_core {
   }
   template <detail::ops::ByteConvolutionInput In, detail::ops::ByteConvolutionOutput Out,
             GpuStream S>
-  static void fprop_bytes(const convolution_problem& p, int samples, const In* x,
-                          const detail::ops::affine_quantizer<float>* k, const std::int8_t* packed,
-                          const float* scales, Out* y, S s) {
+  static void fprop_bytes(const convolution_problem& p, int samples,
+                          const In* x,  // (N, H, W, C')
+                          const detail::ops::affine_quantizer<float>* k,
+                          const std::int8_t* packed,  // (K', R, S, C'), (K') in 32 bits
+                          const float* scales,        // (K)
+                          Out* y,                     // (N, H_out, W_out, K')
+                          S s) {
     fprop_bytes(p, samples, x, k, packed, scales, y, detail::ops::batch_statistics<float>{}, s);
   }
   template <detail::ops::ByteConvolutionInput In, detail::ops::ByteConvolutionOutput Out,
             class Real, GpuStream S>
-  static void fprop_bytes(const convolution_problem& p, int samples, const In* x,
-                          const detail::ops::affine_quantizer<float>* k, const std::int8_t* packed,
-                          const float* scales, Out* y,
+  static void fprop_bytes(const convolution_problem& p, int samples,
+                          const In* x,  // (N, H, W, C')
+                          const detail::ops::affine_quantizer<float>* k,
+                          const std::int8_t* packed,  // (K', R, S, C'), (K') in 32 bits
+                          const float* scales,        // (K)
+                          Out* y,                     // (N, H_out, W_out, K')
                           const detail::ops::batch_statistics<Real>& statistics, S s) {
     detail::ops::check_byte_problem(p, k);
     if constexpr (std::same_as<In, float>) {
       const std::size_t n = static_cast<std::size_t>(samples) *
                             detail::ops::sample_size(p.in, block<float>(p.in.channels));
-      const detail::device::stream_buffer<std::uint8_t, S> bytes(s, n);
+      const detail::device::stream_buffer<std::uint8_t, S> bytes(s, n);  // (N, H, W, C')
       for_each(s, n, detail::ops::quantize_op{x, k, bytes.data()});
       fprop_bytes<std::uint8_t>(p, samples, bytes.data(), k, packed, scales, y, statistics, s);
     } else {
-      const auto* const sums =
+      const auto* const sums =  // (K')
           reinterpret_cast<const std::int32_t*>(packed + layout_of<float>(p).size());
       const auto g = detail::ops::fprop_gemm<std::uint8_t>(p, samples);
       const detail::ops::byte_sum_epilogue<Out> store{y, sums, k, scales, p.filters};
@@ -172,7 +194,7 @@ struct tensor_core {
                                         s);
       };
       if constexpr (std::same_as<Out, float>)
-        with_moments(g, store, statistics, s, launch);
+        detail::ops::with_moments(g, store, statistics, s, launch);
       else
         launch(store);
     }
@@ -183,16 +205,23 @@ struct tensor_core {
     return layout_of<float>(p).size();
   }
   template <GpuStream S>
-  static void pack_dequantized(const convolution_problem& p, const float* left, bfloat* packed,
+  static void pack_dequantized(const convolution_problem& p,
+                               const float* left,  // (K, C, R, S)
+                               bfloat* packed,     // (C', R, S, K')
                                S s) {
     bfloat* const no_krsc = nullptr;
     detail::ops::pack_filters(layout_of<float>(p), left, no_krsc, packed, s);
   }
   /// Unless they are null: dw from the dequantized x, dx by the straight-through estimator.
   template <class Real, GpuStream S>
-  static void backward_bytes(const convolution_problem& p, int samples, const float* x,
-                             const detail::ops::affine_quantizer<float>* k, const float* dy,
-                             const bfloat* packed, Real* dw, write_mode dw_mode, float* dx,
+  static void backward_bytes(const convolution_problem& p, int samples,
+                             const float* x,  // (N, H, W, C')
+                             const detail::ops::affine_quantizer<float>* k,
+                             const float* dy,       // (N, H_out, W_out, K')
+                             const bfloat* packed,  // (C', R, S, K')
+                             Real* dw,              // (K, C, R, S)
+                             write_mode dw_mode,
+                             float* dx,  // (N, H, W, C')
                              write_mode dx_mode, S s) {
     const convolution_problem padded = padded_as_bytes(p);
     const std::size_t in = dw == nullptr ? 0 : static_cast<std::size_t>(samples) * padded.in.size(),
@@ -206,10 +235,16 @@ struct tensor_core {
   }
   /// With the operands of the products: the dequantized x, of which only dw is computed, and dy.
   template <class Real, GpuStream S>
-  static void backward_bytes(const convolution_problem& p, int samples, const float* x,
-                             const detail::ops::affine_quantizer<float>* k, const bfloat* x_bf16,
-                             const bfloat* dy_bf16, const bfloat* packed, Real* dw,
-                             write_mode dw_mode, float* dx, write_mode dx_mode, S s) {
+  static void backward_bytes(const convolution_problem& p, int samples,
+                             const float* x,  // (N, H, W, C')
+                             const detail::ops::affine_quantizer<float>* k,
+                             const bfloat* x_bf16,   // (N, H, W, C')
+                             const bfloat* dy_bf16,  // (N, H_out, W_out, K')
+                             const bfloat* packed,   // (C', R, S, K')
+                             Real* dw,               // (K, C, R, S)
+                             write_mode dw_mode,
+                             float* dx,  // (N, H, W, C')
+                             write_mode dx_mode, S s) {
     const convolution_problem padded = padded_as_bytes(p);
     const detail::ops::krsc_layout layout = layout_of<float>(p);
     const detail::ops::straight_through_epilogue epilogue{x, k, dx, dx_mode};
@@ -220,11 +255,11 @@ struct tensor_core {
         s.launch_kernel(sum->tile.blocks(), *sum);
     };
     if (dw == nullptr) return finish(nullptr);
-    const detail::device::stream_buffer<float, S> partial(
-        s, plan_splits<bfloat>(padded, samples).splits * layout.size());  // (splits, K', R, S, C')
-    const unpack<Real> sum =
-        run_wgrad(layout, padded, samples, x_bf16, dy_bf16, detail::ops::identity_prologue{},
-                  partial.data(), dw, dw_mode, s);
+    const detail::device::stream_buffer<float, S> partial(  // (splits, K', R, S, C')
+        s, detail::ops::plan_splits<bfloat>(padded, samples).splits * layout.size());
+    const unpack<Real> sum = detail::ops::launch_weight_gradient(
+        layout, padded, samples, x_bf16, dy_bf16, detail::ops::identity_prologue{}, partial.data(),
+        dw, dw_mode, s);
     finish(&sum);
   }
 
@@ -239,58 +274,6 @@ struct tensor_core {
   template <class Real>
   using unpack = detail::ops::unpack_filters_kernel<float, Real>;
 
-  /// Calls launch(epilogue) with one that stores and, unless null, computes the statistics.
-  template <class Store, class Real, class S, class Launch>
-  static void with_moments(const detail::ops::implicit_gemm& g, const Store& store,
-                           const detail::ops::batch_statistics<Real>& statistics, S s,
-                           const Launch& launch) {
-    using epilogue = detail::ops::moments_epilogue<Store, Real>;
-    if (statistics.saved == nullptr || g.pixels() == 0) return launch(epilogue{store, {}, 0});
-    const detail::ops::chunk_merge chunks = detail::ops::moments_chunks(g);
-    const detail::device::stream_buffer<double, S> memory(s, detail::ops::moments_size(chunks));
-    launch(epilogue{store, detail::ops::merged_moments(statistics, chunks, memory.data(), s),
-                    g.pixels()});
-  }
-
-  /// The splits of dw, and the kernel that adds them.
-  template <class N, class Prologue, class Real, class S>
-  static unpack<Real> run_wgrad(const detail::ops::krsc_layout& layout,
-                                const convolution_problem& p, int samples, const N* x, const N* dy,
-                                const Prologue& prologue, float* partial, Real* dw, write_mode mode,
-                                S s) {
-    const auto g = detail::ops::fprop_gemm<N>(p, samples);
-    detail::ops::expect_supported(g);
-    const split_plan plan = plan_splits<N>(p, samples);
-    detail::ops::with_tensor_core_tile(g.filters, [&](auto tile) {
-      s.launch_kernel(plan.splits * plan.tiles,
-                      detail::ops::weight_gradient_kernel<N, decltype(tile), Prologue>{
-                          g, x, dy, prologue, partial, plan.steps});
-    });
-    return {layout, partial, plan.splits, dw, mode};
-  }
-
-  /// The split-K division of a weight gradient.
-  struct split_plan {
-    std::size_t tiles, splits;  // tiles of dw
-    int steps;                  // K steps per split
-  };
-  template <class N>
-  static split_plan plan_splits(const convolution_problem& p, int samples) {
-    const auto g = detail::ops::fprop_gemm<N>(p, samples);
-    split_plan plan{};
-    detail::ops::with_tensor_core_tile(g.filters, [&](auto tile) {
-      using T = decltype(tile);
-      constexpr std::size_t pixels = T::step_bytes / sizeof(N);
-      plan.tiles = detail::device::blocks_for(static_cast<std::size_t>(g.depth()), T::rows) *
-                   detail::device::blocks_for(static_cast<std::size_t>(g.filters), T::columns);
-      const std::size_t steps = detail::device::blocks_for(g.pixels(), pixels);
-      plan.steps = detail::ops::steps_per_split(steps, plan.tiles);
-      plan.splits = plan.steps == 0
-                        ? 0
-                        : detail::device::blocks_for(steps, static_cast<std::size_t>(plan.steps));
-    });
-    return plan;
-  }
   template <class N>
   static detail::ops::krsc_layout layout_of(const convolution_problem& p) {
     return {p, block<N>(p.in.channels), block<N>(p.filters)};

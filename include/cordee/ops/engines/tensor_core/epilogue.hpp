@@ -31,7 +31,7 @@ template <Number N>
 struct store_epilogue {
   using number = N;
   static constexpr int width = vec_16b<N>::size;
-  N* y;
+  N* y;  // (N, H_out, W_out, K')
   write_mode mode = write_mode::overwrite;
 
   CORDEE_DEVICE void store(std::size_t offset, int filter, const float* sums) const {
@@ -106,7 +106,8 @@ struct moments_epilogue : Store {
     using layout = accumulator_layout<Tile, width>;
     constexpr int down = layout::rows_per_pass;
     static_assert(2 * down < Tile::rows);
-    float* const rows = reinterpret_cast<float*>(memory);  // sums of each row, squares, the origins
+    // (2 down + 1, layout::pitch): sums of each row, squares, the origins
+    float* const rows = reinterpret_cast<float*>(memory);
     const int column = layout::column_of(b.thread()), row = b.thread() / layout::vectors;
     b.sync();  // all accumulators are read
     layout::store(rows, row, column, state.sum);

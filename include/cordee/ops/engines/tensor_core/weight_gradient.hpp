@@ -227,7 +227,7 @@ struct weight_gradient_kernel {
 
   template <class Block>
   CORDEE_DEVICE void operator()(Block& b) const {
-    std::byte* const memory = b.template shared<std::byte>(shared_bytes());
+    std::byte* const memory = b.template shared<std::byte>(shared_bytes());  // (stages, A and B)
     const int block = static_cast<int>(b.index()), row = by_tiles_across.quotient(block),
               split = by_tiles_down.quotient(row);
     const int first_term = (row - split * by_tiles_down.divisor) * Tile::rows,
@@ -255,6 +255,45 @@ constexpr int steps_per_split(std::size_t steps, std::size_t tiles) {
   const std::size_t splits =
       std::max<std::size_t>(1, std::min(enough_blocks / tiles, steps / fewest_steps));
   return static_cast<int>(device::blocks_for(steps, splits));
+}
+
+/// The split-K division of a weight gradient.
+struct split_plan {
+  std::size_t tiles, splits;  // tiles of dw
+  int steps;                  // K steps per split
+};
+template <class N>
+split_plan plan_splits(const convolution_problem& p, int samples) {
+  const implicit_gemm g = fprop_gemm<N>(p, samples);
+  split_plan plan{};
+  with_tensor_core_tile(g.filters, [&](auto tile) {
+    using T = decltype(tile);
+    constexpr std::size_t pixels = T::step_bytes / sizeof(N);
+    plan.tiles = device::blocks_for(static_cast<std::size_t>(g.depth()), T::rows) *
+                 device::blocks_for(static_cast<std::size_t>(g.filters), T::columns);
+    const std::size_t steps = device::blocks_for(g.pixels(), pixels);
+    plan.steps = steps_per_split(steps, plan.tiles);
+    plan.splits =
+        plan.steps == 0 ? 0 : device::blocks_for(steps, static_cast<std::size_t>(plan.steps));
+  });
+  return plan;
+}
+
+/// The splits of dw, partial (splits, K', R, S, C'), and the kernel that adds them.
+template <class N, class Prologue, class Real, class S>
+unpack_filters_kernel<float, Real> launch_weight_gradient(const krsc_layout& layout,
+                                                          const convolution_problem& p, int samples,
+                                                          const N* x, const N* dy,
+                                                          const Prologue& prologue, float* partial,
+                                                          Real* dw, write_mode mode, S s) {
+  const implicit_gemm g = fprop_gemm<N>(p, samples);
+  expect_supported(g);
+  const split_plan plan = plan_splits<N>(p, samples);
+  with_tensor_core_tile(g.filters, [&](auto tile) {
+    s.launch_kernel(plan.splits * plan.tiles, weight_gradient_kernel<N, decltype(tile), Prologue>{
+                                                  g, x, dy, prologue, partial, plan.steps});
+  });
+  return {layout, partial, plan.splits, dw, mode};
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::ops

@@ -101,7 +101,8 @@ class winograd_correlation {
 
  private:
   struct buffers {
-    scratch<Real> x, y;
+    scratch<Real> x;  // v: (16, C / V, tiles, V)
+    scratch<Real> y;  // m: (16, filter blocks of the part, tiles, V)
     std::vector<tap> taps;
   };
 

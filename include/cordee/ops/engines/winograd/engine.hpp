@@ -48,21 +48,29 @@ struct winograd_with {
     return packed_weights<N>(p).size() * numbers_per_wide<N>;
   }
   template <class N>
-  static void pack(const convolution_problem& p, const precision::wide<N>* master, N* packed,
+  static void pack(const convolution_problem& p,
+                   const precision::wide<N>* master,  // (K, C, R, S)
+                   N* packed,                         // (16, K, C), (16, C, K); or direct's
                    cpu::stream s) {
     if (!uses_tiles<N>(p)) return fallback::pack(p, master, packed, s);
     packed_weights<N>(p).template pack<N>(master, as_wide(packed), s);
   }
 
   template <class N>
-  static void fprop(const convolution_problem& p, int samples, const N* x, const N* packed, N* y,
+  static void fprop(const convolution_problem& p, int samples,
+                    const N* x,       // (N, C/V, H, W, V)
+                    const N* packed,  // (16, K, C), (16, C, K); or direct's
+                    N* y,             // (N, K/V, H', W', V)
                     cpu::stream s) {
     if (!uses_tiles<N>(p)) return fallback::fprop(p, samples, x, packed, y, s);
     const winograd_correlation<N, width<N>> pass(p, false);
     pass.run(samples, x, as_wide(packed), y, write_mode::overwrite, s);
   }
   template <class N>
-  static void dgrad(const convolution_problem& p, int samples, const N* dy, const N* packed, N* dx,
+  static void dgrad(const convolution_problem& p, int samples,
+                    const N* dy,      // (N, K/V, H', W', V)
+                    const N* packed,  // (16, K, C), (16, C, K); or direct's
+                    N* dx,            // (N, C/V, H, W, V)
                     write_mode mode, cpu::stream s) {
     if (!uses_tiles<N>(p)) return fallback::dgrad(p, samples, dy, packed, dx, mode, s);
     const winograd_correlation<N, width<N>> pass(p, true);
@@ -75,8 +83,13 @@ struct winograd_with {
     return winograd_weight_gradient<N, width<N>>(p).workspace(samples) * numbers_per_wide<N>;
   }
   template <class N>
-  static void wgrad(const convolution_problem& p, int samples, const N* x, const N* dy,
-                    precision::wide<N>* dw, write_mode mode, N* workspace, cpu::stream s) {
+  static void wgrad(const convolution_problem& p, int samples,
+                    const N* x,              // (N, C/V, H, W, V)
+                    const N* dy,             // (N, K/V, H', W', V)
+                    precision::wide<N>* dw,  // (K, C, R, S)
+                    write_mode mode,
+                    N* workspace,  // (groups, 16, K, C); or direct's
+                    cpu::stream s) {
     if (!uses_tiles<N>(p)) return fallback::wgrad(p, samples, x, dy, dw, mode, workspace, s);
     const winograd_weight_gradient<N, width<N>> pass(p);
     pass.run(samples, x, dy, dw, mode, as_wide(workspace), s);

@@ -40,7 +40,7 @@ class winograd_weight_gradient {
            const N* dy,  // (samples, K / V, H, W, V)
            Real* dw,     // (K, C, 3, 3)
            write_mode mode,
-           Real* workspace,  // (groups, winograd_weights)
+           Real* workspace,  // (groups, 16, K, C), of winograd_weights
            cpu::stream s) const {
     const auto groups = static_cast<std::size_t>(this->groups(samples)),
                filter_parts = this->filter_parts(), outs = channel_blocks(out_.channels, V),
@@ -66,10 +66,11 @@ class winograd_weight_gradient {
   }
 
   struct buffers {
-    scratch<Real> x, dy;
+    scratch<Real> x;   // (16, C / V, tiles, V)
+    scratch<Real> dy;  // (16, filter blocks of the part, tiles, V)
   };
 
-  /// The sums over rows of tiles first .. last-1, for filter blocks k .. past-1.
+  /// sum (16, K, C) = the sums over rows of tiles first .. last-1, for filter blocks k .. past-1.
   void sum_group(std::size_t first, std::size_t last, std::size_t k, std::size_t past, const N* x,
                  const N* dy, Real* sum) const {
     thread_local buffers memory;

@@ -46,14 +46,17 @@ struct winograd_packed_weights {
 
   /// Windows are rounded to N before they are transformed, their elements are not.
   template <class N = Real>
-  void pack(const Real* master, Real* packed, cpu::stream s) const {
+  void pack(const Real* master,  // (K, C, 3, 3)
+            Real* packed,        // (16, K, C), then (16, C, K)
+            cpu::stream s) const {
     device::parallel_dynamic(s, channel_blocks(fprop.element.outputs, V),
                              [&](std::size_t b) { pack<N>(b, master, packed); });
   }
 
  private:
   struct buffers {
-    scratch<Real> windows, swapped;
+    scratch<Real> windows;  // (1, C, 3, 3, V)
+    scratch<Real> swapped;  // (C / V, V, 3, 3, V)
   };
 
   /// Packs filter block b. Channels that pad a block have zero weights.
