@@ -104,8 +104,9 @@ class nccl {
   /// GPU of its local rank as the current one and its share of the node's cores as workers, and
   /// returns when all ranks have ended. If one throws or dies, the others stop at their next
   /// operation, and the first failure is thrown: as error by the lowest rank that ends, "rank 2:
-  /// ...", and as aborted by the others, whose programs need not print it. Where rank 0's process
-  /// dies or is stopped, no rank learns which others end, and each throws error.
+  /// ...", and as aborted by the others, whose programs need not print it. While rank 0's process
+  /// is stopped, no rank learns which others end, and each throws error; so does each that cannot
+  /// reach the port at which rank 1, or the lowest that lives, listens when rank 0 has died.
   template <class F>
   static void launch(const F& f, options o = {}) {
     launch(f, rendezvous_tcp{}, o);

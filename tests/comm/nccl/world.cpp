@@ -4,6 +4,7 @@
 // How the ranks of a run connect, and their errors when they cannot.
 #include <array>
 #include <atomic>
+#include <barrier>
 #include <chrono>
 #include <cstdlib>
 #include <string>
@@ -104,6 +105,31 @@ TEST_CASE("nccl_world: a rank that dies while the others start is named") {
   const auto messages = error_messages<given_port>({{{0, 2}, port}}, 20s);
   dying.join();
   CHECK(contains(messages.front(), "rank 1: its process ended without leaving the run"));
+}
+
+TEST_CASE("nccl_world: when rank 0 dies in a run one rank throws the cause, the others abort") {
+  constexpr int ranks = 4;
+  const int port = free_port();
+  std::array<std::string, ranks> ended;
+  std::barrier all_run(ranks);
+  std::vector<std::thread> team;
+  for (int rank = 0; rank < ranks; ++rank)
+    team.emplace_back([&, rank] {
+      try {
+        nccl_world world(given_port{{rank, ranks}, port}, 20s, -1);
+        all_run.arrive_and_wait();
+        if (rank == 0) return;
+        run_rank(world, [&] { (void)world.context(request_context); });  // collective
+      } catch (const aborted&) {
+        ended[static_cast<std::size_t>(rank)] = "aborted";
+      } catch (const std::exception& e) {
+        ended[static_cast<std::size_t>(rank)] = e.what();
+      }
+    });
+  for (std::thread& t : team) t.join();
+  CHECK(contains(ended[1], "rank 0: its process ended without leaving the run"));
+  for (int rank = 2; rank < ranks; ++rank)
+    CHECK(ended[static_cast<std::size_t>(rank)] == "aborted");
 }
 
 TEST_CASE("nccl_world: a rank with another secret is not admitted, and is told what may be wrong") {

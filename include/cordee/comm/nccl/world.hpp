@@ -26,12 +26,14 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <unistd.h>
 
 #include <cordee/comm/bootstrap/session.hpp>
+#include <cordee/comm/bootstrap/survivors.hpp>
 #include <cordee/comm/host_info.hpp>
 #include <cordee/comm/nccl/context.hpp>
 #include <cordee/comm/poll_until.hpp>
@@ -50,6 +52,7 @@ class nccl_world {
         self_(bootstrap_.self),
         control_(bootstrap_.control()) {
     try {
+      survivors_.emplace(bootstrap_, rendezvous.host());
       start(device);
     } catch (const std::exception& e) {
       fail(e.what());
@@ -63,7 +66,9 @@ class nccl_world {
   [[nodiscard]] int rank() const { return self_.rank; }
   [[nodiscard]] int size() const { return self_.size; }
   [[nodiscard]] const failure& first_failure() const { return control_.first_failure; }
-  [[nodiscard]] bool has_left(int rank) const { return control_.has_left(rank); }
+  [[nodiscard]] bool has_left(int rank) const {
+    return control_.has_left(rank) || (survivors_ && survivors_->has_left(rank));
+  }
   [[nodiscard]] int device() const { return device_; }
   [[nodiscard]] int workers() const { return workers_; }
   /// Collective at its first call for a context that is not made at the start.
@@ -95,6 +100,7 @@ class nccl_world {
   /// See bootstrap_session::leave.
   [[gnu::cold]] void leave() {
     bootstrap_.leave([] {});
+    if (survivors_ && control_.has_lost_server()) survivors_->meet(grace_period(deadline));
     if (first_failure().happened()) return;
     for (const auto& context : contexts_)
       if (context) context->finish();
@@ -185,6 +191,7 @@ class nccl_world {
   bootstrap_session bootstrap_;
   const rank_assignment& self_;
   bootstrap_client& control_;
+  std::optional<bootstrap_survivors> survivors_;
   int device_ = 0, workers_ = 1;
   std::array<ncclUniqueId, context_count> ids_;
   std::array<std::once_flag, context_count> made_;
