@@ -7,6 +7,7 @@ import subprocess
 
 ENTRY = r"\.entry\s+(\w+)"
 FAULTS = ("trap", "local", "misaligned")
+FLOAT_TYPES = {"f16", "f16x2", "bf16", "bf16x2", "f32", "f32x2", "f64", "tf32", "e4m3", "e5m2"}
 
 
 def functions_of(text):
@@ -34,6 +35,30 @@ def faults(text):
     for kernel in found.values():
         kernel["misaligned"] = int(min(aligned, default=128) < 128)
         kernel.update({k: int(v) for k, v in kernel.items()})
+    return found
+
+
+def float_instructions(text):
+    """The instructions that compute with floating-point numbers; and divisions of integers by variables, which ptxas
+    computes with reciprocals of floats."""
+    found = []
+    for line in text.splitlines():
+        match = re.match(r"\s*\{?\s*(?:@!?%\w+\s+)?([a-z]\w*)((?:\.\w+)+)\s", line)
+        if not match:
+            continue
+        name, types = match[1], set(match[2].split("."))
+        if name in ("div", "rem") or (types & FLOAT_TYPES and name not in ("mov", "ld", "st", "ldu")):
+            found.append(line.strip())
+    return found
+
+
+def floats(text):
+    """{kernel: its float_instructions}. What a function has counts for all kernels of the list."""
+    parts = list(functions_of(text))
+    found = {name: [] for name, _ in parts if name}
+    for name, part in parts:
+        for kernel in [name] if name else found:
+            found[kernel] += float_instructions(part)
     return found
 
 

@@ -108,6 +108,17 @@ def loads_in_a_row(code):
     return best
 
 
+FLOAT = re.compile(r"U?(F(ADD2?|MUL2?|FMA2?|SETP?|SEL|MNMX3?|CHK|SWZADD|RND|2F|2FP|2I|2IP)|I2FP?|MUFU"
+                   r"|[HD](ADD|MUL|FMA|SETP?|MNMX|MMA)2?|[QO]MMA|HGMMA|QGMMA)")
+
+
+def float_instructions(code):
+    """The instructions that compute with floating-point numbers: arithmetic, comparisons, conversions. HFMA2 of zeros
+    and a constant is a move of the constant."""
+    return [c for c in code if FLOAT.fullmatch(c.name.split(".")[0])
+            and not (c.is_("HFMA2") and re.match(r" *U?R\w+, -?RZ, -?RZ, ", c.operands))]
+
+
 def figures_of(code, labels):
     count = lambda some, *names: sum(c.is_(*names) for c in some)
     loops = [[code[i] for i in loop] for loop in loops_of(code, labels)]
@@ -125,10 +136,12 @@ def figures_of(code, labels):
     calls = [c.operands for c in looped if c.is_("CALL")]
     floating = sum(bool(FLOATING.search(operands)) for operands in calls)
     first = next((i for i, c in enumerate(code) if c.is_(*mma)), 0)
+    epilogue = [l for l in loops if first and count(l, "STG") and not count(l, *mma)]
     return {
         "code": len(code), "prologue": first, "loop": len(main) if loops else 0,
         "mma": count(main, *mma), "ldgsts": count(main, "LDGSTS"), "ldg16": len(wide),
         "row": loads_in_a_row(main), "ldg": len(loads) - len(wide), "stg": len(stores),
+        "epilogue": max((count(l, "LDG") for l in epilogue), default=0), "floats": len(float_instructions(code)),
         "divisions": len(calls) - floating + sum(c.is_("I2F") and ".RP" in c.name for c in looped),
         "floating": floating,
         "local": count(code, "LDL", "STL"), "trap": count(code, "BPT"),

@@ -13,7 +13,7 @@ SEEDS = (1, 2, 3, 4, 5)
 
 # What compute-sanitizer checks: small cases, each tool alone. Failed API calls are not reported: tests provoke them.
 SMALL_CASES = ("batch_norm on*,pooling on*,linear on*,filter_layout on*,elementwise on*,tensor_core on*,"
-               "encode on*,segmented on*,loss on*,quantize on*")
+               "encode on*,segmented on*,loss on*,quantize on*,integer_network_on*")
 
 
 def json_rows(file):

@@ -2,14 +2,45 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/infer/integer_network_on.hpp"
 
+#include <set>
+#include <string>
+#include <typeindex>
+
 #include "tests/support/deferred.hpp"
 #include "tests/support/emulated.hpp"
+#include "tests/support/launched_kernels.hpp"
+
+namespace {
+
+/// The kernels whose machine code is a test.
+std::set<std::type_index>& listed_kernels() {
+  static std::set<std::type_index> all;
+  return all;
+}
+
+}  // namespace
+
+#define KERNEL(name, ...) \
+  static const bool name##_is_listed = listed_kernels().insert(typeid(__VA_ARGS__)).second;
+#define OPERATION(name, ...) KERNEL(name, cordee::detail::device::for_each_kernel<__VA_ARGS__>)
+#include "tests/support/integer_kernels.cu"
+#undef KERNEL
+#undef OPERATION
 
 using namespace support;
 
 TEST_CASE("integer_network_on: a GPU, emulated, has the CPU's logits to the bit") {
+  using packing = detail::ops::pack_filters_kernel<std::int8_t, std::int8_t>;  // once per network
+  listed_kernels().insert(typeid(packing));
+  const launched_kernels launched;
   for (const std::uint64_t seed : {1u, 2u})
     small_networks_have_the_cpus_logits(device_fixture{emulated{seed}});
+  for (const std::type_index& kernel : launched.all())
+    CHECK_MESSAGE(listed_kernels().contains(kernel),
+                  "not in tests/support/integer_kernels.cu: ", std::string(kernel.name()));
+  for (const std::type_index& kernel : listed_kernels())
+    CHECK_MESSAGE(launched.all().contains(kernel),
+                  "launched by no network: ", std::string(kernel.name()));
 }
 
 TEST_CASE("integer_network_on: a call is captured, and its replay has the CPU's logits") {

@@ -6,9 +6,12 @@
 
 using namespace support;
 
-TEST_CASE("integer_network_on a GPU: the CPU's logits to the bit, replayed too") {
+TEST_CASE("integer_network_on a GPU: small networks have the CPU's logits to the bit") {
+  small_networks_have_the_cpus_logits(device_fixture{gpu{}});
+}
+
+TEST_CASE("integer networks on a GPU: large ones have the CPU's logits, and replayed calls") {
   const device_fixture at{gpu{}};
-  small_networks_have_the_cpus_logits(at);
   large_networks_have_the_cpus_logits(at);
   a_captured_call_has_the_cpus_logits(at);
 }

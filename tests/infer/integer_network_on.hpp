@@ -52,6 +52,12 @@ using gpu_odd =
                        batch_norm<relu>, convolution<64, 1>, global_average_pool, linear<2>>,
             int8, cpu, direct, gpu_odd_image, 2>;
 
+/// 3x3 filters in tiles of 128, 1x1 filters in tiles of 64.
+constexpr extent gpu_tiles_image{2, 5, 6};
+using gpu_tiles = network<sequential<convolution<72, 3>, relu, convolution<40, 1>, relu,
+                                     convolution<72, 3>, global_average_pool, linear<2>>,
+                          int8, cpu, direct, gpu_tiles_image, 2>;
+
 /// ImageNet's form with few weights: a stem with a max pool of 32 bits, bottlenecks, more filters
 /// than a tile of 64 has.
 using gpu_stem = network<
@@ -79,6 +85,7 @@ void small_networks_have_the_cpus_logits(const device_fixture<D>& at) {
   check(random_integers<gpu_odd>(5), 5);
   check(unfolded_integers<random_resnet<gpu_with_b>>(6), 2);
   check(unfolded_integers<gpu_odd>(7), 2);
+  check(random_integers<gpu_tiles>(11), 2);
   check(random_integers<random_resnet<gpu_with_a, 20>>(8), 2);
   check(random_integers<gpu_stem>(9), 2);
   check(unfolded_integers<gpu_stem>(9), 1);

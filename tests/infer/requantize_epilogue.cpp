@@ -37,7 +37,7 @@ std::vector<Out> epilogue_of(const integer_convolution& c, const std::int32_t (&
   const auto filters = rescalings_of(c, 16);
   alignas(16) Out y[8] = {};
   const requantize_epilogue<Out> epilogue{filters.data(), output_form::of(c, residual), y};
-  epilogue.store(4, 0, sums);
+  epilogue.store(4, epilogue.constants_of(0), sums);
   return {y + 4, y + 8};
 }
 

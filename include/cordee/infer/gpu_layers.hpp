@@ -92,8 +92,8 @@ struct to_bytes_op {
   }
 };
 
-/// K and B of a channel.
-struct norm_factor {
+/// K and B of a channel, loaded by one access.
+struct alignas(16) norm_factor {
   std::int64_t multiplier = 0, addend = 0;
 };
 /// Group i of a batch norm's outputs.
@@ -120,11 +120,12 @@ struct integer_batch_norm_op {
   }
 };
 
-/// Group i of the maxima.
+/// Group i of the maxima, of 16 bytes.
 template <Activation A>
 struct integer_max_pool_op {
+  static constexpr int group = 16 / static_cast<int>(sizeof(A));
   ops::max_pool_problem p;
-  channel_groups<4> in, out;
+  channel_groups<group> in, out;
   const A* x;
   A* y;
 
@@ -132,40 +133,41 @@ struct integer_max_pool_op {
     const auto at = out.position_of(static_cast<int>(i));
     const auto [r0, r1] = p.taps(at.row, p.in.height);
     const auto [s0, s1] = p.taps(at.column, p.in.width);
-    A largest[4];
+    A largest[std::size_t{group}];
     for (A& v : largest) v = std::numeric_limits<A>::min();
     for (int r = r0; r < r1; ++r)
       for (int s = s0; s < s1; ++s) {
-        A from[4];
+        A from[std::size_t{group}];
         ops::load_unit(x + in.offset({at.sample, at.row * p.stride - p.padding + r,
                                       at.column * p.stride - p.padding + s, at.channel}),
                        from);
-        for (int k = 0; k < 4; ++k) largest[k] = largest[k] < from[k] ? from[k] : largest[k];
+        for (int k = 0; k < group; ++k) largest[k] = largest[k] < from[k] ? from[k] : largest[k];
       }
-    ops::store_unit(largest, y + 4 * i);
+    ops::store_unit(largest, y + static_cast<std::size_t>(group) * i);
   }
 };
 
-/// Number i of a shortcut of option A.
-template <Activation A>
+/// Number i of a shortcut of option A, which has 32 bits.
 struct integer_subsample_op {
   ops::subsample_problem p;
   channel_groups<1> in, out;
-  const A* x;
-  A* y;
+  const std::int32_t* x;
+  std::int32_t* y;
 
   CORDEE_DEVICE void operator()(std::size_t i) const {
     const auto at = out.position_of(static_cast<int>(i));
     const int c = p.source(at.channel);
     const bool present = c >= 0 && c < p.in.channels;
-    y[i] = present ? x[in.offset({at.sample, at.row * p.stride, at.column * p.stride, c})] : A{0};
+    y[i] = present ? x[in.offset({at.sample, at.row * p.stride, at.column * p.stride, c})] : 0;
   }
 };
 
-/// Channel i of the samples' means.
+/// Channel i of the samples' means. Divides a sum that is not negative: by 2^23 too large, as
+/// activations are within it.
 struct integer_mean_op {
   int pixels, lanes;
   ops::fast_divisor by_lanes = ops::fast_divisor(lanes);
+  ops::fast_wide_divisor by_pixels = ops::fast_wide_divisor(pixels);
   const std::int32_t* x;  // (N, pixels, lanes)
   std::int32_t* y;        // (N, lanes)
 
@@ -174,14 +176,15 @@ struct integer_mean_op {
     const std::int32_t* from =
         x + static_cast<std::size_t>(sample * pixels) * static_cast<std::size_t>(lanes) +
         (n - sample * lanes);
-    std::int64_t sum = pixels / 2;
+    std::int64_t sum = (pixels >> 1) + std::int64_t{wide_limit} * pixels;
     for (int p = 0; p < pixels; ++p, from += lanes) sum += *from;
-    const std::int64_t quotient = sum / pixels;  // towards zero
-    y[i] = static_cast<std::int32_t>(sum < quotient * pixels ? quotient - 1 : quotient);
+    y[i] =
+        static_cast<std::int32_t>(by_pixels.quotient(static_cast<std::uint64_t>(sum)) - wide_limit);
   }
 };
 
-struct class_rescaling {
+/// Loaded by one access.
+struct alignas(16) class_rescaling {
   std::int64_t bias = 0;
   ops::fixed_point factor;
 };
@@ -193,19 +196,21 @@ struct integer_classifier_kernel {
   const std::int16_t* w;           // (features, classes)
   const class_rescaling* rescale;  // (classes)
   std::int32_t* logits;            // (N, classes)
+  ops::fast_divisor by_tiles = ops::fast_divisor((classes + across - 1) / across);
 
-  [[nodiscard]] constexpr std::size_t shared_bytes() const {
+  [[nodiscard]] static constexpr std::size_t shared_bytes() {
     return threads * sizeof(std::int64_t);
   }
+  /// Of a sample.
   [[nodiscard]] constexpr std::size_t tiles() const {
-    return device::blocks_for(static_cast<std::size_t>(classes), across);
+    return static_cast<std::size_t>(by_tiles.divisor);
   }
   template <class Block>
   CORDEE_DEVICE void operator()(Block& b) const {
     auto* const sums = b.template shared<std::int64_t>(threads);
-    const std::size_t sample = b.index() / tiles();
-    const int k = static_cast<int>(b.index() % tiles()) * across + b.thread() % across;
-    const std::int32_t* const in = x + sample * static_cast<std::size_t>(lanes);
+    const int block = static_cast<int>(b.index()), sample = by_tiles.quotient(block);
+    const int k = (block - sample * by_tiles.divisor) * across + b.thread() % across;
+    const std::int32_t* const in = x + std::ptrdiff_t{sample} * lanes;
     std::int64_t sum = 0;
     if (k < classes)
       for (int f = b.thread() / across; f < features; f += slices)
@@ -217,7 +222,7 @@ struct integer_classifier_kernel {
     sum = r.bias;
     for (int slice = 0; slice < slices; ++slice) sum += sums[slice * across + b.thread()];
     if (shift > 0) sum = (sum + (std::int64_t{1} << (shift - 1))) >> shift;
-    logits[sample * static_cast<std::size_t>(classes) + static_cast<std::size_t>(k)] =
+    logits[std::ptrdiff_t{sample} * classes + k] =
         static_cast<std::int32_t>(ops::rescaled(sum, r.factor));
   }
 };

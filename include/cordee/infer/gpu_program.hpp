@@ -190,19 +190,18 @@ class gpu_program {
   }
   void run_step(int k, const ops::max_pool_problem& p, const run_state& at) const {
     with_activation(step(k).bytes, [&]<class A>(A*) {
-      cordee::for_each(
-          at.s, at.samples * lanes_of(p.out()) / 4,
-          integer_max_pool_op<A>{p, channel_groups<4>(p.in), channel_groups<4>(p.out()),
-                                 output<const A>(at, step(k).input), output<A>(at, k)});
+      using op = integer_max_pool_op<A>;
+      using groups = channel_groups<op::group>;
+      cordee::for_each(at.s, at.samples * lanes_of(p.out()) / op::group,
+                       op{p, groups(p.in), groups(p.out()), output<const A>(at, step(k).input),
+                          output<A>(at, k)});
     });
   }
   void run_step(int k, const ops::subsample_problem& p, const run_state& at) const {
-    with_activation(step(k).bytes, [&]<class A>(A*) {
-      cordee::for_each(
-          at.s, at.samples * lanes_of(p.out),
-          integer_subsample_op<A>{p, channel_groups<1>(p.in), channel_groups<1>(p.out),
-                                  output<const A>(at, step(k).input), output<A>(at, k)});
-    });
+    cordee::for_each(at.s, at.samples * lanes_of(p.out),
+                     integer_subsample_op{p, channel_groups<1>(p.in), channel_groups<1>(p.out),
+                                          output<const std::int32_t>(at, step(k).input),
+                                          output<std::int32_t>(at, k)});
   }
   void run_step(int k, const mean_problem& m, const run_state& at) const {
     const int lanes = padded_channels(m.in.channels);

@@ -20,8 +20,8 @@
 
 namespace cordee::inline CORDEE_ABI::detail::infer {
 
-/// What becomes of a filter's sums.
-struct filter_rescaling {
+/// What becomes of a filter's sums. Loaded by two accesses.
+struct alignas(16) filter_rescaling {
   std::int64_t addend = 0;
   std::int32_t multiplier = 0, initial = 0;
   int shift = 0;
@@ -74,14 +74,25 @@ struct output_form {
 
 template <Activation Out>
 struct requantize_epilogue {
+  static constexpr bool integers_only = true;
   static constexpr int width = 4;
   const filter_rescaling* filters;  // (K')
   output_form form;
   Out* y;
 
-  CORDEE_DEVICE void store(std::size_t offset, int filter, const std::int32_t* sums) const {
+  struct vector_constants {
+    filter_rescaling of[4];
+  };
+  /// Of the filters from `filter` on: a thread has the same ones in all of its rows.
+  [[nodiscard]] CORDEE_DEVICE vector_constants constants_of(int filter) const {
+    vector_constants constants;
+    for (int i = 0; i < 4; ++i) constants.of[i] = filters[filter + i];
+    return constants;
+  }
+  CORDEE_DEVICE void store(std::size_t offset, const vector_constants& constants,
+                           const std::int32_t* sums) const {
     std::int64_t v[4];
-    for (int i = 0; i < 4; ++i) v[i] = filters[filter + i](sums[i]);
+    for (int i = 0; i < 4; ++i) v[i] = constants.of[i](sums[i]);
     form.store(v, offset, y);
   }
 };

@@ -154,6 +154,7 @@ struct correlation_kernel {
   Epilogue epilogue;
   fast_divisor by_tiles_across = fast_divisor((g.filters + Tile::columns - 1) / Tile::columns);
   int step = Tile::step_bytes / static_cast<int>(sizeof(N));  // numbers of a K step
+  fast_divisor by_step = fast_divisor(step);
 
   [[nodiscard]] static constexpr std::size_t shared_bytes() {
     return std::max(std::size_t{Tile::stages} * loader::stage_bytes, layout::bytes);
@@ -177,7 +178,7 @@ struct correlation_kernel {
               first_filter = (block - tile * by_tiles_across.divisor) * Tile::columns;
     warp_tile<Tile, mma> warp(b.thread());
     loader stages(g, in, w, prologue, step, first_pixel, first_filter, warp, b.thread());
-    warp.run_k_loop(b, (g.depth() + step - 1) / step, stages, memory);
+    warp.run_k_loop(b, k_steps(), stages, memory);
 
     // Through shared memory, so that adjacent threads store adjacent numbers. The 16 lanes that put
     // down 8 bytes together use each bank once; 32 lanes of 4 bytes would use half of them twice.
@@ -212,11 +213,28 @@ struct correlation_kernel {
         return epilogue.template finish<Tile>(b, state, memory,
                                               output_tile{tile, rows, first_filter});
       }
-    for_each_vector(
-        [&](std::size_t offset, const auto& vector) { epilogue.store(offset, filter, vector); });
+    if constexpr (requires { epilogue.constants_of(filter); }) {
+      if (last == 0) return;
+      const auto constants = epilogue.constants_of(filter);
+      for_each_vector([&](std::size_t offset, const auto& vector) {
+        epilogue.store(offset, constants, vector);
+      });
+    } else {
+      for_each_vector(
+          [&](std::size_t offset, const auto& vector) { epilogue.store(offset, filter, vector); });
+    }
   }
 
  private:
+  /// ptxas divides integers by a float's reciprocal, so a kernel of integers alone multiplies. (The
+  /// main loops of others, strided dgrad's most, would have more instructions, of other registers.)
+  [[nodiscard]] CORDEE_DEVICE int k_steps() const {
+    const int numbers = g.depth() + step - 1;
+    if constexpr (requires { requires Epilogue::integers_only; })
+      return by_step.quotient(numbers);
+    else
+      return numbers / step;
+  }
   /// Of a pixel's first channel in the output.
   [[nodiscard]] CORDEE_DEVICE std::size_t offset_of(int pixel) const {
     if constexpr (Strided) return g.output_offset(pixel);

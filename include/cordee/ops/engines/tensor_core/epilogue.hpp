@@ -26,7 +26,9 @@ struct output_tile {
 };
 
 /// `store` writes `width` adjacent accumulators of a pixel, of the filters from `filter` on, at
-/// `offset` of the output.
+/// `offset` of the output. An epilogue that loads numbers of the filters may have a `constants_of`
+/// (filter), called once by each thread, whose result `store` gets in place of the filter. With
+/// `integers_only` its kernel computes with no floating-point number.
 template <Number N>
 struct store_epilogue {
   using number = N;
