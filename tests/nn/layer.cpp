@@ -1,37 +1,136 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <cstddef>
+
 #include <doctest/doctest.h>
 
 #include <cordee/nn/layer.hpp>
+#include <cordee/ops/engines/reference/engine.hpp>
+#include <cordee/precision/fp64.hpp>
 
 using namespace cordee;
 
-TEST_CASE("gradient_buffers: the last buffer released is the first acquired") {
-  detail::nn::gradient_buffers<float, cpu> buffers(cpu(1));
-  buffers.reset(100);
-  float *a = buffers.acquire(), *b = buffers.acquire();
-  CHECK(a != b);
-  buffers.release(a);
-  buffers.release(b);
-  CHECK(buffers.acquire() == b);
-  CHECK(buffers.acquire() == a);
+namespace {
+
+using layer_backend = detail::nn::backend<fp64, cpu, reference>;
+using forward_arguments = forward_pass<layer_backend>;
+using backward_arguments = backward_pass<layer_backend>;
+
+enum class call { none, alone, with_neighbor };
+
+struct plain_node {
+  call forwarded = call::none, returned = call::none;
+
+  const double* forward(const forward_arguments&, const double* x) {
+    forwarded = call::alone;
+    return x;
+  }
+  template <class Ready>
+  double* backward(const backward_arguments&, double* dy, gradient_target<double>, Ready&) {
+    returned = call::alone;
+    return dy;
+  }
+};
+
+struct neighbor {
+  int input_target(const forward_arguments&) { return 0; }
+  int gradient_operands(const backward_arguments&) { return 0; }
+};
+
+struct helpful_node : plain_node {
+  using plain_node::backward, plain_node::forward;
+
+  const double* forward(const forward_arguments&, const double* x, neighbor&) {
+    forwarded = call::with_neighbor;
+    return x;
+  }
+  template <class Ready>
+  double* backward(const backward_arguments&, double* dy, gradient_target<double>, Ready&,
+                   neighbor&) {
+    returned = call::with_neighbor;
+    return dy;
+  }
+};
+
+template <class Node, class Next>
+Node called_beside(Next next) {
+  using detail::nn::forward_before, detail::nn::backward_behind;
+  Node node;
+  forward_arguments forward{};
+  backward_arguments backward{};
+  const double* const x = nullptr;
+  double* const dy = nullptr;
+  const auto ready = [](std::size_t) {};
+  forward_before(node, forward, x, next);
+  backward_behind(node, backward, dy, gradient_target<double>{}, ready, next);
+  return node;
 }
 
-TEST_CASE("gradient_buffers: reset releases all buffers and enlarges them") {
-  detail::nn::gradient_buffers<float, cpu> buffers(cpu(1));
-  buffers.reset(10);
-  float *a = buffers.acquire(), *b = buffers.acquire();
-  buffers.reset(10);
-  float *c = buffers.acquire(), *d = buffers.acquire();
-  CHECK(((c == a && d == b) || (c == b && d == a)));
-  buffers.reset(1000);
-  buffers.acquire()[999] = 1;  // for AddressSanitizer
+}  // namespace
+
+TEST_CASE("layer: a node's optional passes are called where the neighbor is theirs, only there") {
+  const auto both = called_beside<helpful_node>(neighbor{});
+  CHECK(both.forwarded == call::with_neighbor);
+  CHECK(both.returned == call::with_neighbor);
+  const auto other = called_beside<helpful_node>(plain_node{});
+  CHECK(other.forwarded == call::alone);
+  CHECK(other.returned == call::alone);
+  const auto without = called_beside<plain_node>(neighbor{});
+  CHECK(without.forwarded == call::alone);
+  CHECK(without.returned == call::alone);
+
+  CHECK(detail::nn::QuantizesInput<neighbor, layer_backend>);
+  CHECK_FALSE(detail::nn::QuantizesInput<plain_node, layer_backend>);
+  CHECK(detail::nn::HasGradientOperands<neighbor, layer_backend>);
+  CHECK_FALSE(detail::nn::HasGradientOperands<plain_node, layer_backend>);
 }
 
-TEST_CASE("activations: buffers grow and do not overlap") {
-  detail::nn::activations<cpu> saved(cpu(1), 2);
-  double *a = saved.buffer_for<double>(0, 8), *b = saved.buffer_for<double>(1, 8);
-  CHECK(a != b);
-  CHECK(saved.buffer_for<double>(0, 4) == a);
-  saved.buffer_for<double>(0, 100)[99] = 1;
+TEST_CASE("layout_builder: packed parameters do not overlap; activations have their own index") {
+  layout_builder layout{};
+  std::size_t end = 0;
+  for (const std::size_t numbers : {0, 1, 63, 64, 65}) {
+    CAPTURE(numbers);
+    const std::size_t at = layout.reserve_packed<double>(numbers);
+    CHECK(at >= end);
+    CHECK(at % (detail::core::segment_alignment * sizeof(double)) == 0);
+    end = at + numbers * sizeof(double);
+    CHECK(layout.packed_size >= end);
+  }
+  CHECK(layout.add_activation(8) == 0);
+  CHECK(layout.add_activation(0) == 1);
+  CHECK(layout.add_activation(24) == 2);
+  CHECK(layout.activations == 3);
+  CHECK(layout.activation_bytes == 32);
+  for (const std::size_t numbers : {3, 7, 5}) layout.note_activation_size(numbers);
+  CHECK(layout.largest_activation == 7);
+}
+
+TEST_CASE("backward_pass: an input gradient is returned, added to its target, or dropped") {
+  constexpr extent in{1, 1, 2};
+  detail::nn::gradient_buffers<double, cpu> buffers(cpu(1));
+  buffers.reset(6);
+  backward_arguments pass{};
+  pass.samples = 3;
+  pass.gradients = &buffers;
+  const auto computed = [&] {
+    double* const dx = buffers.acquire();
+    for (int i = 0; i < 6; ++i) dx[i] = i + 1;
+    return dx;
+  };
+
+  double* const dx = computed();
+  CHECK(pass.route_input_gradient(in, dx, {}) == dx);
+  CHECK(buffers.acquire() != dx);  // it is still in use
+  buffers.release(dx);
+
+  std::array<double, 7> sum{10, 20, 30, 40, 50, 60, 70};
+  double* const added = computed();
+  CHECK(pass.route_input_gradient(in, added, {sum.data()}) == sum.data());
+  CHECK(sum == std::array<double, 7>{11, 22, 33, 44, 55, 66, 70});
+  CHECK(buffers.acquire() == added);  // it was released
+
+  double* const dropped = computed();
+  CHECK(pass.route_input_gradient(in, dropped, {nullptr, false}) == nullptr);
+  CHECK(buffers.acquire() == dropped);
 }

@@ -3,6 +3,31 @@
 //
 // Point-to-point transfers between ranks: the concepts of a transport.
 //
+//   struct my_transport {                     // a copyable handle of one rank; all functions const
+//     member                  type            meaning
+//     rank(), size()          int             this rank, and the number of ranks
+//     duplicate(k)            my_transport    the same ranks on context k
+//     exchange(out, in, s)    void            sends and receives of spans, all at once
+//     blocks_host             bool            whether exchange blocks the calling thread
+//
+//     optional member         default         meaning
+//     exchange_add<Real>(out, in, s)    a copy, then a sum   adds what arrives (FusedAddOn)
+//     mean(x, s)              none            an exact mean of its own (NativeMeanOn), for `native`
+//     enqueue_mean(x, s), enqueue_sum(x, s), await_enqueued(pending)
+//                             none            that mean, and sums of doubles, as work of a stream,
+//                                             and how the host waits for it (EnqueuedMeanOn)
+//     register_memory(bytes)  nothing         prepares memory that is exchanged (RegistersMemoryOn)
+//     bucket_bytes            0               std::size_t: the shortest message near the full rate
+//     abort(why)              the deadline    ends the run on every rank (Abortable)
+//     probe_any(expected)     none            any source (AnySource), for an asynchronous `server`
+//     start_task(f), task     a thread        runs f() beside the caller (StartsTasks)
+//     now(), record(), await(event), event    real time   clocks of tasks (HasVirtualTime)
+//     world_rank(k)           k               rank k's number in the whole run, of a subgroup
+//   };
+//
+// A constexpr static size() that is 1 leaves out what exchanges (single_rank). One line tests a
+// transport: CHECK(transport_laws(launch) == "").
+//
 // `exchange` posts a whole batch of sends and receives at once (as between ncclGroupStart and
 // ncclGroupEnd), so two blocking sends cannot deadlock. Collective algorithms are in the reducers.
 #pragma once

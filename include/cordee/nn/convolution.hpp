@@ -89,7 +89,7 @@ class convolution_node {
   void compute_gradients(const backward_pass<B>& pass, const number* dy, number* dx,
                          write_mode dx_mode) {
     const number* const packed = pass.template packed_at<number>(packed_);
-    if constexpr (requires { engine::shares_backward; })
+    if constexpr (requires { requires engine::shares_backward; })
       if (dx != nullptr && !pass.is_frozen(segment_)) {
         pass.workspace->reserve(
             engine{}.template workspace<number>(problem_, pass.samples, pass.s));

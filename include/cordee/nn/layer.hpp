@@ -2,10 +2,41 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A layer is a type that maps extent to extent, describes its parameters, and binds to a backend
-// and an input extent.
+// and an input extent. A bound layer is a node.
 //
-// A bound layer is a node. The type of a node depends neither on its position in the network nor on
-// extents, which are values that its constructor gets, so that each kind of layer is compiled once.
+//   struct my_layer {                         // a type, not an object; all members are static
+//     member                          type    meaning
+//     out(in)                         extent  of its output
+//     describe(in, registry)          void    adds its parameters, in forward order
+//     bind<B, in>(layout_builder&)    a node  of backend B at an input of extent `in`
+//   };
+//   struct my_node {
+//     member                               type           meaning
+//     pack_parameters(pass) const          void           masters to the form that kernels read
+//     forward(pass, x)                     const number*  y, in memory of the pass
+//     backward(pass, dy, target, ready)    number*        dx, where `target` puts it; or null
+//
+//     optional member                      default           meaning
+//     forward(pass, x, next)               forward(pass, x)  also computes what `next`, which alone
+//                                                            reads y, would compute first of it
+//     statistics_of(pass)                  none              for such a forward of a convolution:
+//                                                            where y's statistics go
+//     input_target(pass)                   none              for such a forward of a batch norm:
+//                                                            where y's bytes go
+//     gradient_operands(pass)              none              for the node behind: where dy goes
+//     backward(pass, dy, target, ready, previous)
+//                                          without previous  by previous's gradient_operands
+//   };
+//
+// bind calls note_activation_size with the sizes of input and output, and static_asserts what it
+// requires of `in`. It runs once for a network, so that long ones are [[gnu::cold]]: less code,
+// less compile time. backward consumes dy, a buffer of the pass. It calls ready(segment) in
+// descending order, each when the layer's weight and input gradients are both done, and before
+// that, for kfac, ready.observe(segment, samples), where is_observed<Ready> (sample_gradients.hpp).
+// Examples: relu.hpp, and examples/own_block.cpp for a block of layers.
+//
+// The type of a node depends neither on its position in the network nor on extents, which are
+// values that its constructor gets, so that each kind of layer is compiled once.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +44,6 @@
 #include <cstdint>
 #include <span>
 #include <utility>
-#include <vector>
 
 #include <cordee/core/extent.hpp>
 #include <cordee/core/pod_vector.hpp>
@@ -22,6 +52,7 @@
 #include <cordee/device/buffer.hpp>
 #include <cordee/nn/backend.hpp>
 #include <cordee/nn/parameter_table.hpp>
+#include <cordee/nn/pass_buffers.hpp>
 #include <cordee/ops/batch_norm_problem.hpp>
 #include <cordee/ops/cpu/elementwise.hpp>
 #include <cordee/ops/dropout.hpp>
@@ -63,75 +94,6 @@ struct layout_builder {
     largest_activation = std::max(largest_activation, numbers);
   }
 };
-
-namespace detail::nn {
-
-/// Activations that forward saves for backward. Layers hold an index, not memory of their own: so
-/// they are plain values, and a network of a hundred of them is cheap to compile.
-template <class D>
-class activations {
- public:
-  [[gnu::cold]] activations(const D& device, std::size_t count) {
-    while (buffers_.size() < count) buffers_.push_back(block(device, 0));
-  }
-  /// Memory of activation `index` for `size` numbers of type T.
-  template <class T>
-  [[nodiscard]] T* buffer_for(std::size_t index, std::size_t size) {
-    buffers_[index].reserve(size * sizeof(T));
-    return reinterpret_cast<T*>(buffers_[index].span().data);
-  }
-  [[nodiscard]] std::size_t bytes() const {
-    std::size_t sum = 0;
-    for (const block& b : buffers_) sum += b.size();
-    return sum;
-  }
-
- private:
-  using block = buffer<std::byte, D>;
-
-  std::vector<block> buffers_;
-};
-
-/// A pool of buffers for gradients of activations, as many as are in use at once. The buffer that
-/// was released last is acquired first: it is still in the cache.
-template <class Number, class D>
-class gradient_buffers {
- public:
-  explicit gradient_buffers(const D& device) : device_(device) {}
-
-  /// Releases every buffer; buffers hold at least `size` numbers from now on.
-  void reset(std::size_t size) {
-    if (size > size_) {
-      buffers_.clear();
-      size_ = size;
-    }
-    free_.clear();
-    for (block& b : buffers_) free_.push_back(numbers(b));
-  }
-  [[nodiscard]] Number* acquire() {
-    if (free_.empty()) {
-      buffers_.push_back(block(device_, std::max<std::size_t>(size_, 1) * sizeof(Number)));
-      return numbers(buffers_.back());
-    }
-    Number* last = free_.back();
-    free_.pop_back();
-    return last;
-  }
-  void release(Number* gradient) { free_.push_back(gradient); }
-  [[nodiscard]] std::size_t bytes() const { return buffers_.size() * size_ * sizeof(Number); }
-
- private:
-  using block = buffer<std::byte, D>;  // as in activations: one std::vector less to compile
-
-  static Number* numbers(block& b) { return reinterpret_cast<Number*>(b.span().data); }
-
-  D device_;
-  std::size_t size_ = 0;
-  std::vector<block> buffers_;
-  core::pod_vector<Number*> free_;
-};
-
-}  // namespace detail::nn
 
 /// Arguments of pack_parameters: masters in `plane` are converted to `packed`, which kernels read.
 template <class B>
@@ -267,15 +229,6 @@ N* backward_behind(Node& node, const backward_pass<B>& pass, N* dy, gradient_tar
 
 }  // namespace detail::nn
 
-/// A layer is a type L, not an object:
-///   L::out(in)                         the extent of its output
-///   L::describe(in, registry)          adds its parameters, in forward order
-///   L::bind<B, in>(layout_builder&)    its node: pack_parameters, forward, backward
-/// bind calls note_activation_size with the sizes of input and output, and static_asserts what it
-/// requires of `in`. It runs once for a network, so that long ones are [[gnu::cold]]: less code,
-/// less compile time.
-/// backward consumes dy, a buffer of the pass, and returns dx. It calls ready(segment) in
-/// descending order, each when the layer's weight and input gradients are both done.
 template <class L>
 concept Layer = requires(const extent& in, parameter_registry& registry) {
   { L::out(in) } -> std::same_as<extent>;

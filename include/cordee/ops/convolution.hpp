@@ -60,6 +60,20 @@ struct convolution_problem {
 /// Channels that only pad the last block are zero in x and dy, and are written as zero in y and dx.
 /// The bits of a result depend neither on the number of workers of the stream nor on the order in
 /// which thread blocks run.
+///
+///   optional member            default   meaning
+///   rounds_weight_gradients    false     dw is rounded to N before it is added to a Real
+///   shares_backward            false     backward<N>(p, samples, x, dy, packed, dw, dw_mode,
+///                                        workspace, dx, dx_mode, s) is wgrad and dgrad
+///   computes_statistics        false     fprop<N>(p, samples, x, packed, y, statistics, s) makes
+///                                        those of y for a batch norm (batch_statistics)
+///   packs_by_table             false     `packed` is as in ops/packed_table.hpp: on a GPU one
+///                                        launch packs all parameters
+///   packs_crsk                 false     and has a second copy in the order (C', R, S, K')
+///   packs_gradients            false     wgrad_packed<N>(p, samples, x, dy, packed_dw, s) leaves a
+///                                        gradient in that form, for one launch that unpacks all
+///   for int8                   none      packed_bytes, pack_bytes, fprop_bytes, byte_gradient,
+///                                        packs_bytes_by_table: ops/convolution_bytes.hpp
 template <class E, class N, class Real = N, class Stream = cpu::stream>
 concept ConvolutionEngine =
     Number<N> && std::floating_point<Real> && std::copyable<E> &&

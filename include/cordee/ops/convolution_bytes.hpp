@@ -43,6 +43,10 @@ using quantizer_on =
 ///   weights (K, C, R, S)
 ///   packed  (packed_bytes(p)), written by pack_bytes
 ///   scales  (K), of the weights; not read where sums are written
+///
+/// Optional: packs_bytes_by_table (false), `packed` is as in ops/packed_table.hpp, so that on a GPU
+/// one launch packs all parameters; computes_statistics (false), fprop_bytes to float takes
+/// batch_statistics before s.
 template <class E, class Stream = cpu::stream>
 concept ByteEngine =
     requires(const convolution_problem& p, int samples, const float* x, const std::uint8_t* bytes,
@@ -54,8 +58,9 @@ concept ByteEngine =
       { E::fprop_bytes(p, samples, bytes, k, packed, scales, sums, s) } -> std::same_as<void>;
     };
 
-/// A byte engine that computes the gradients itself, on numbers of type E::byte_gradient:
-/// pack_dequantized writes packed_dequantized_size(p) of them from the fake-quantised weights.
+/// A byte engine that computes the gradients itself, by backward_bytes, on numbers of type
+/// E::byte_gradient: pack_dequantized writes packed_dequantized_size(p) of them from the
+/// fake-quantised weights.
 template <class E>
 concept HasByteGradient = requires { typename E::byte_gradient; };
 
