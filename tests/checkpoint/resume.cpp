@@ -22,6 +22,7 @@
 #include <cordee/optim/lars.hpp>
 #include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/sgd.hpp>
+#include <cordee/precision/bf16.hpp>
 #include <cordee/precision/fp16.hpp>
 #include <cordee/precision/int8.hpp>
 #include <cordee/schedule/adaptive_batch.hpp>
@@ -112,6 +113,7 @@ TEST_CASE("resume: batches that noise has decided, one before the checkpoint and
 }
 TEST_CASE("resume: loss scaling, error feedback, local steps, gossip") {
   resumes<fp16>("sgd in fp16", sgd{.momentum = 0.9}, falling, over_ring);
+  resumes<bf16>("sgd in bf16", sgd{.momentum = 0.9}, falling, over_ring);
   resumes<fp32>("compressed", sgd{.momentum = 0.9}, falling, [](threads comm) {
     return compressed{ring{comm}, int8{}};
   });
@@ -131,8 +133,11 @@ TEST_CASE("resume: an asynchronous server in lockstep, its weights and its clock
   };
   resumes<fp32>("server", local_steps{sgd{.momentum = 0.9}, 1}, falling, lockstep, 2);
 }
-TEST_CASE("resume: a network in int8, whose ranges and batch norms are statistics") {
-  using net = resnet<8, int8, cpu, small>;
+TEST_CASE_TEMPLATE(
+    "resume: a network of 16 bits or in int8, whose batch norms, and int8's ranges, "
+    "are statistics",
+    P, fp16, bf16, int8) {
+  using net = resnet<8, P, cpu, small>;
   const auto make = [](threads comm, unsigned seed) {
     using run_type = trainer<net, sgd, decltype(steady), ring<threads>>;
     return owned_run<net, run_type>(sgd{}, steady, ring{comm}, trainer_options{.seed = seed});

@@ -137,13 +137,15 @@ TEST_CASE("half precision: gradients of smooth layers are fp64's, within their r
   check_gradients<layers>(&distance::whole, [](double u) { return roundings * u; });
 }
 
+namespace {
+/// Of eight layers three roundings forward and two backward, and two more; and a number of error e
+/// has the other sign before one of seven ReLUs with probability 0.8 e (normal numbers), e of 24
+/// independent roundings. Then its whole gradient is the error.
+double residual_bar(double u) { return 42 * u + std::sqrt(7 * 0.8 * std::sqrt(24.0) * u); }
+}  // namespace
+
 TEST_CASE("half precision: gradients of a residual network are fp64's, within their roundings") {
-  // Of eight layers three roundings forward and two backward, and two more; and a number of error e
-  // has the other sign before one of seven ReLUs with probability 0.8 e (normal numbers), e of 24
-  // independent roundings. Then its whole gradient is the error.
-  check_gradients<detail::nn::resnet_layers<8, lively>>(&distance::tensor, [](double u) {
-    return 42 * u + std::sqrt(7 * 0.8 * std::sqrt(24.0) * u);
-  });
+  check_gradients<detail::nn::resnet_layers<8, lively>>(&distance::tensor, residual_bar);
 }
 
 namespace {
@@ -209,6 +211,25 @@ TEST_CASE("half precision: 1, 2 and 3 ranks have the same loss curve within roun
   check_one_curve<bf16>(momentum_sgd, 0.05);
   check_one_curve<fp16>(momentum_sgd, 0.05);
   check_one_curve<bf16>(lars{.trust_coefficient = 0.02}, 0.5);
+}
+
+TEST_CASE("half precision: a curve of losses and norms is fp64's, within roundings") {
+  const sgd momentum_sgd{.momentum = 0.9, .weight_decay = 1e-3};
+  const curve exact = curve_of<fp64>(2, momentum_sgd, 0.05);
+  const auto check = [&]<class P>(P) {
+    const curve found = curve_of<P>(2, momentum_sgd, 0.05);
+    REQUIRE(found.losses.size() == exact.losses.size());
+    constexpr double u = unit_roundoff<P>;
+    for (std::size_t k = 0; k < exact.losses.size(); ++k) {
+      INFO(P::name, ", step ", k);
+      // A tenth of the loss at most is the logits', of 24 roundings; the rest is the logarithm of
+      // ten classes. Of gradients as above.
+      CHECK(std::abs(found.losses[k] / exact.losses[k] - 1) < 24 * u / 10);
+      CHECK(std::abs(found.norms[k] / exact.norms[k] - 1) < residual_bar(u));
+    }
+  };
+  check(bf16{});
+  check(fp16{});
 }
 
 TEST_CASE("half precision: two ranks learn bundled images, and hold the same bits") {
