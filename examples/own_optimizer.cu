@@ -49,11 +49,10 @@ struct signum {
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {
     const signum_step<Real> step{static_cast<Real>(info.learning_rate), static_cast<Real>(beta)};
-    const auto in = thrust::make_zip_iterator(
-        thrust::make_tuple(v.weights.data, v.slots[0].data, v.grads.data));
-    const auto out = thrust::make_zip_iterator(thrust::make_tuple(v.weights.data, v.slots[0].data));
-    const auto size = static_cast<std::ptrdiff_t>(v.weights.size);
-    thrust::transform_if(thrust_policy(s), in, in + size, out, step, unless_skipped(s));
+    const auto w = thrust_begin(v.weights), m = thrust_begin(v.slots[0]);
+    const auto in = thrust::make_zip_iterator(w, m, thrust_begin(v.grads));
+    thrust::transform_if(thrust_policy(s), in, in + (thrust_end(v.weights) - w),
+                         thrust::make_zip_iterator(w, m), step, unless_skipped(s));
   }
 };
 

@@ -4,6 +4,9 @@
 // What Thrust asks of the CUDA runtime under thrust_policy, counted by its double: kernels do not
 // run. A capture forbids waits and cudaMalloc.
 #include <cstdint>
+#include <iterator>
+#include <ranges>
+#include <type_traits>
 
 #include <doctest/doctest.h>
 #include <thrust/for_each.h>
@@ -20,6 +23,16 @@ using namespace support;
 namespace {
 
 constexpr std::size_t size = 100'000;
+
+// A GPU's span is a range of Thrust's, and none of the host's.
+template <class S>
+concept HostIterable = requires(S s) { std::begin(s); } || std::ranges::range<S>;
+static_assert(
+    std::is_same_v<decltype(thrust_begin(span_on<float, gpu>{})), thrust::device_ptr<float>>);
+static_assert(std::is_same_v<decltype(thrust_end(span_on<const float, gpu>{})),
+                             thrust::device_ptr<const float>>);
+static_assert(std::is_same_v<decltype(thrust_begin(span_on<float, cpu>{})), float*>);
+static_assert(!HostIterable<span_on<float, gpu>> && HostIterable<span_on<float, cpu>>);
 
 struct twice {
   CORDEE_HOST_DEVICE float operator()(float x) const { return 2 * x; }
@@ -70,8 +83,11 @@ void check_launches_only(const F& algorithm) {
 }  // namespace
 
 TEST_CASE("thrust: a transform is launches alone, eager and captured") {
-  check_launches_only(
-      [](auto s, float* x) { thrust::transform(thrust_policy(s), x, x + size, x, twice{}); });
+  check_launches_only([](auto s, float* p) {
+    const span_on<float, gpu> x{p, size};
+    CHECK(thrust_end(x) - thrust_begin(x) == size);
+    thrust::transform(thrust_policy(s), thrust_begin(x), thrust_end(x), thrust_begin(x), twice{});
+  });
 }
 TEST_CASE("thrust: a scan takes its scratch from the stream's stack, eager and captured") {
   check_launches_only([](auto s, float* x) {

@@ -4,17 +4,19 @@
 // Thrust's algorithms on a stream. No other header includes this one, so that only programs that
 // use Thrust compile it.
 //
-//   thrust::transform(thrust_policy(s), x.data, x.data + x.size, y.data, op{});
+//   thrust::transform(thrust_policy(s), thrust_begin(x), thrust_end(x), thrust_begin(y), op{});
 //
-// The same text runs on the host for a CPU's stream. Planes are ranges by their pointers. An
-// algorithm that returns a value waits for the GPU, so it cannot be captured; the others can.
+// The same text runs on the host for a CPU's stream. An algorithm that returns a value waits for
+// the GPU, so it cannot be captured; the others can.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include <thrust/device_ptr.h>
 #include <thrust/execution_policy.h>
 
+#include <cordee/core/span_on.hpp>
 #include <cordee/device/cpu.hpp>
 #include <cordee/device/cuda.cuh>
 
@@ -47,6 +49,21 @@ inline auto thrust_policy(const cuda::stream& s) {
   return thrust::cuda::par_nosync(detail::device::thrust_allocator{s}).on(s.handle);
 }
 inline auto thrust_policy(const cpu::stream&) { return thrust::host; }
+
+/// A span as a range of Thrust's. On a GPU the iterators are thrust::device_ptr, whose values the
+/// host cannot take for its own. They are not named begin and end, by which range-for and
+/// std::ranges would read a GPU's memory number by number.
+template <class T, class D>
+auto thrust_begin(span_on<T, D> x) {
+  if constexpr (D::host_memory)
+    return x.data;
+  else
+    return thrust::device_pointer_cast(x.data);
+}
+template <class T, class D>
+auto thrust_end(span_on<T, D> x) {
+  return thrust_begin(x) + static_cast<std::ptrdiff_t>(x.size);
+}
 
 /// The predicate of thrust::transform_if that is true unless the step is skipped: Thrust's kernels
 /// do not test the flag of a predicated stream, as the library's do.
