@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Model parallelism, the contrast to this library: a network of three layers is trained by one
-// rank, by ranks that have a part of every layer's filters (layers.hpp), and by two ranks that have
-// one part of the layers each, through which micro-batches travel (a pipeline: Huang et al., 2019).
-// All do the same arithmetic on the same images; weights are compared. No more than this example
-// exists: trainers divide the batch, not the network.
+// rank, by ranks that have a part of every layer's filters (split_layers.hpp), and by two ranks
+// that have one part of the layers each, through which micro-batches travel (a pipeline: Huang et
+// al., 2019). All do the same arithmetic on the same images; weights are compared. No more than
+// this example exists: trainers divide the batch, not the network.
 #include <cmath>
 #include <cstdio>
 #include <random>
@@ -16,7 +16,7 @@
 #include <cordee/cordee.hpp>
 
 #include "../options.hpp"
-#include "layers.hpp"
+#include "split_layers.hpp"
 
 using namespace examples;
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // When does it pay to split a layer's filters instead of the batch? The exchanges of both, as they
-// are made (layers.hpp), under a virtual clock:
+// are made (split_layers.hpp), under a virtual clock:
 //
 //   divided batch    a ring's mean of all weights' gradients
 //   split filters    all-gather of y forward, a ring's sum of dx backward
@@ -16,7 +16,7 @@
 #include <cordee/cordee.hpp>
 
 #include "../options.hpp"
-#include "layers.hpp"
+#include "split_layers.hpp"
 
 using namespace examples;
 

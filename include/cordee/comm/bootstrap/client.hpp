@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include <cordee/comm/bootstrap/server.hpp>
+#include <cordee/comm/bootstrap/bootstrap_server.hpp>
 #include <cordee/comm/failure_report.hpp>
 #include <cordee/comm/launcher_environment.hpp>
 #include <cordee/comm/poll_until.hpp>

@@ -20,7 +20,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <cordee/comm/bootstrap/server.hpp>
+#include <cordee/comm/bootstrap/bootstrap_server.hpp>
 #include <cordee/comm/launcher_environment.hpp>
 #include <cordee/comm/transport.hpp>
 #include <cordee/device/cpu.hpp>

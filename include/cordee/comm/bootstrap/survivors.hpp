@@ -14,8 +14,8 @@
 #include <string_view>
 #include <vector>
 
+#include <cordee/comm/bootstrap/bootstrap_session.hpp>
 #include <cordee/comm/bootstrap/rendezvous.hpp>
-#include <cordee/comm/bootstrap/session.hpp>
 #include <cordee/comm/bootstrap/tcp_connection.hpp>
 #include <cordee/comm/poll_until.hpp>
 

@@ -32,7 +32,7 @@
 
 #include <unistd.h>
 
-#include <cordee/comm/bootstrap/session.hpp>
+#include <cordee/comm/bootstrap/bootstrap_session.hpp>
 #include <cordee/comm/bootstrap/survivors.hpp>
 #include <cordee/comm/host_info.hpp>
 #include <cordee/comm/nccl/context.hpp>

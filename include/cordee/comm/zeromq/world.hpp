@@ -21,7 +21,7 @@
 
 #include <netdb.h>
 
-#include <cordee/comm/bootstrap/session.hpp>
+#include <cordee/comm/bootstrap/bootstrap_session.hpp>
 #include <cordee/comm/host_info.hpp>
 #include <cordee/comm/poll_until.hpp>
 #include <cordee/comm/transport.hpp>

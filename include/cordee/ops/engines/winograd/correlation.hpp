@@ -19,8 +19,8 @@
 #include <cordee/ops/convolution.hpp>
 #include <cordee/ops/engines/direct/scratch.hpp>
 #include <cordee/ops/engines/direct/tile.hpp>
+#include <cordee/ops/engines/winograd/packed_weights.hpp>
 #include <cordee/ops/engines/winograd/transform.hpp>
-#include <cordee/ops/engines/winograd/weights.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 

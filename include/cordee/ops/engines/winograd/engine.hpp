@@ -13,8 +13,8 @@
 #include <cordee/ops/convolution.hpp>
 #include <cordee/ops/engines/direct/engine.hpp>
 #include <cordee/ops/engines/winograd/correlation.hpp>
+#include <cordee/ops/engines/winograd/packed_weights.hpp>
 #include <cordee/ops/engines/winograd/weight_gradient.hpp>
-#include <cordee/ops/engines/winograd/weights.hpp>
 #include <cordee/ops/layout.hpp>
 #include <cordee/precision/bf16.hpp>
 #include <cordee/precision/fp16.hpp>

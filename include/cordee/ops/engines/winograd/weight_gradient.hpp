@@ -18,8 +18,8 @@
 #include <cordee/ops/engines/direct/packed_form.hpp>
 #include <cordee/ops/engines/direct/wgrad_tile.hpp>
 #include <cordee/ops/engines/winograd/correlation.hpp>
+#include <cordee/ops/engines/winograd/packed_weights.hpp>
 #include <cordee/ops/engines/winograd/transform.hpp>
-#include <cordee/ops/engines/winograd/weights.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 

@@ -7,7 +7,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/comm/bootstrap/session.hpp>
+#include <cordee/comm/bootstrap/bootstrap_session.hpp>
 #include <cordee/comm/threads.hpp>
 
 #include "tests/support/ranks.hpp"

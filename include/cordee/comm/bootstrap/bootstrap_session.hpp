@@ -14,9 +14,9 @@
 
 #include <ifaddrs.h>
 
+#include <cordee/comm/bootstrap/bootstrap_server.hpp>
 #include <cordee/comm/bootstrap/client.hpp>
 #include <cordee/comm/bootstrap/rendezvous.hpp>
-#include <cordee/comm/bootstrap/server.hpp>
 #include <cordee/comm/host_info.hpp>
 #include <cordee/comm/poll_until.hpp>
 

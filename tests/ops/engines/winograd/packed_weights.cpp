@@ -5,7 +5,7 @@
 
 #include <doctest/doctest.h>
 
-#include <cordee/ops/engines/winograd/weights.hpp>
+#include <cordee/ops/engines/winograd/packed_weights.hpp>
 
 using namespace cordee;
 using namespace cordee::detail::ops;
