@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/infer/integer_network_on.hpp"
 
+#include <limits>
 #include <set>
 #include <string>
 #include <typeindex>
@@ -28,6 +29,7 @@ std::set<std::type_index>& listed_kernels() {
 #undef OPERATION
 
 using namespace support;
+using cordee::detail::infer::gpu_program;
 
 TEST_CASE("integer_network_on: a GPU, emulated, has the CPU's logits to the bit") {
   using packing = detail::ops::pack_filters_kernel<std::int8_t, std::int8_t>;  // once per network
@@ -62,4 +64,12 @@ TEST_CASE("integer_network_on: sizes that do not match, and too many images, are
   CHECK(message_of<usage_error>([&] {
           on_gpu.run({nullptr, many * net.image().size()}, {nullptr, many * net.classes()}, at.s);
         }).find("2147483648 images in a call, at most 1864135 are possible") != std::string::npos);
+}
+
+TEST_CASE("integer_network_on: the most images by the largest activation, of padded channels") {
+  const device_fixture at{emulated{}};
+  // Of an image of 5 x 6 pixels 72 channels become 80.
+  const integer_network net = random_integers<gpu_tiles>(1);
+  const gpu_program<emulated> program(net.program(), at.device, at.s);
+  CHECK(program.most_samples() == std::numeric_limits<std::int32_t>::max() / (5 * 6 * 80));
 }
