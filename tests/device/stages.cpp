@@ -41,10 +41,11 @@ int wrong_parts(device::pool& pool, stages& all, std::size_t workers, std::size_
 }
 
 /// Whether this becomes true soon.
-bool awaits(const std::atomic<bool>& ready) {
+template <class Ready>
+bool awaits(const Ready& ready) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (!ready && std::chrono::steady_clock::now() < end) std::this_thread::yield();
-  return ready;
+  while (!ready() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  return ready();
 }
 
 }  // namespace
@@ -65,7 +66,7 @@ TEST_CASE("stages: workers that come late are not awaited") {
     std::atomic<bool> done{false};
     std::atomic<int> gave_up{0}, parts{0};
     pool.run([&](int number) {
-      if (number > 0 && !awaits(done)) ++gave_up;
+      if (number > 0 && !awaits([&] { return done.load(); })) ++gave_up;
       stages::worker worker(all, static_cast<std::size_t>(number));
       for (int stage = 0; stage < 5; ++stage)
         worker.run(workers, [&](core::equal_part) { ++parts; });
@@ -76,21 +77,41 @@ TEST_CASE("stages: workers that come late are not awaited") {
   }
 }
 
-TEST_CASE("stages: a worker takes the part of its own number first") {
-  constexpr std::size_t workers = 3;
-  device::pool pool(workers);
-  stages all(workers);
-  std::atomic<int> inside{0}, own{0}, alone{0};
+TEST_CASE("stages: a worker takes the part of its own number first, and no part is run twice") {
+  for (const int workers : {2, 3, 8}) {
+    device::pool pool(workers);
+    stages all(static_cast<std::size_t>(workers));
+    std::atomic<int> parts{0}, own{0}, missing{0};
+    pool.run([&](int number) {
+      stages::worker worker(all, static_cast<std::size_t>(number));
+      worker.run(static_cast<std::size_t>(workers), [&](core::equal_part part) {
+        own += part.index == static_cast<std::size_t>(number);
+        ++parts;
+        missing += !awaits([&] { return parts >= workers; });  // no worker has two
+      });
+    });
+    CHECK(missing == 0);
+    CHECK(own == workers);
+    CHECK(parts == workers);
+  }
+}
+
+TEST_CASE("stages: a part that takes long is awaited") {
+  device::pool pool(2);
+  stages all(2);
+  std::atomic<int> inside{0}, missing{0}, early{0};
+  std::atomic<bool> ended{false};
   pool.run([&](int number) {
     stages::worker worker(all, static_cast<std::size_t>(number));
-    worker.run(workers, [&](core::equal_part part) {
-      own += part.index == static_cast<std::size_t>(number);
-      ++inside;  // until all have one
-      const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-      while (inside < 3 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
-      alone += inside < 3;
+    worker.run(2, [&](core::equal_part part) {
+      ++inside;
+      missing += !awaits([&] { return inside == 2; });
+      if (part.index == 0) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      ended = true;
     });
+    worker.run(2, [&](core::equal_part) { early += !ended; });
   });
-  CHECK(alone == 0);
-  CHECK(own == 3);
+  CHECK(missing == 0);
+  CHECK(early == 0);
 }
