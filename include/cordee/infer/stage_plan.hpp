@@ -16,10 +16,10 @@
 
 namespace cordee::inline CORDEE_ABI::detail::infer {
 
-/// In nanoseconds. A stage takes 0.1 to 0.2 us more than its work (two cores of a Zen 3), more with
-/// more workers; a part is to take at least a few times as long.
+/// In nanoseconds. A stage takes 0.3 to 0.4 us more than its longest part (two workers on two cores
+/// of a Zen 3), more with more workers; a part is to take a few times as long.
 struct stage_costs {
-  double stage = 200, least_part = 500;
+  double stage = 350, least_part = 1000;
 };
 
 class stage_plan {
