@@ -54,7 +54,8 @@ struct byte_sample {
   };
   [[nodiscard]] row_range all_rows() const { return {0, rows}; }
 
-  /// Memory for `samples` samples, with the padding of these rows.
+  /// Memory for samples, (samples, C/B, rows, columns, B) or in panels, with the padding of these
+  /// rows.
   N* padded(scratch<N>& memory, int zero_point, std::size_t samples, row_range range) const {
     N* const bytes = memory.reserve(samples * size() + V);
     if (problem.padding == 0) return bytes;  // all are written
@@ -74,7 +75,9 @@ struct byte_sample {
   /// quantize(x, q), of V numbers, and byte_of(x); it is not called where x are bytes.
   template <class In, class ToBytes>
   void quantize(const In* x,  // (C/B, H, W, B)
-                ToBytes to_bytes, N* to, row_range range) const {
+                ToBytes to_bytes,
+                N* to,  // (C/B, rows, columns, B), or in panels
+                row_range range) const {
     if constexpr (Panel > 0)
       if (in_panels()) return quantize_panels(x, to_bytes, to, range);
     const extent& in = problem.in;
@@ -116,7 +119,8 @@ struct byte_sample {
     p.in.width = width;
     return p;
   }
-  /// The pixels first .. last-1 behind the stride, of one block of channels.
+  /// The pixels first .. last-1 behind the stride, of one block of channels: x (H, W, V), to
+  /// (rows, columns, V).
   template <class In, class ToBytes>
   void quantize_strided(const In* x, ToBytes to_bytes, N* to, int first, int last) const {
     const int width = (strided.in.width - 1) / strided.stride + 1;  // not that of long rows
@@ -127,6 +131,7 @@ struct byte_sample {
                      to + std::ptrdiff_t{p} * V);
     }
   }
+  /// x (C/V, H, W, V), to (pixels / Panel, C/V, Panel, V).
   template <class In, class ToBytes>
   void quantize_panels(const In* x, const ToBytes& to_bytes, N* to, row_range range) const {
     const int end = range.last * columns;

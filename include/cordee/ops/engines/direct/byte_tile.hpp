@@ -84,14 +84,14 @@ struct byte_dot<8, true> {
 /// The memory of a tile of one output row. Pitches count bytes of x and w, numbers of y.
 template <ByteConvolutionOutput Out>
 struct byte_tile {
-  const std::uint8_t* x = nullptr;
+  const std::uint8_t* x = nullptr;  // (C/B, rows, columns, B), from the tile's first pixel on
   std::ptrdiff_t x_step = 0, x_row = 0, x_block = 0;  // x_step: from output pixel to pixel
   std::ptrdiff_t x_half = 0;  // from pixel 0 of a tile of 14 to pixel 7: they may be of two rows
-  const std::int8_t* w = nullptr;
+  const std::int8_t* w = nullptr;  // (filter blocks, C/B, R, steps, V, 4 bytes)
   std::ptrdiff_t w_block = 0;
   const std::int32_t* initial = nullptr;  // of the sums, one for each filter
   const float* scales = nullptr;          // of the sums, one for each filter
-  Out* y = nullptr;
+  Out* y = nullptr;  // (filter blocks, H', W', V), from the tile's first pixel on
   std::ptrdiff_t y_block = 0, y_row = 0;
   int blocks = 0, rows = 0, steps = 0;  // input blocks, window rows, groups of 4 bytes in a row
   const char* prefetch = nullptr;       // the next sample's input, or the next filters' weights
@@ -102,7 +102,7 @@ struct byte_tile {
 /// With Rows3x3, four loaded bytes are added to three sums; a tap's weights are V x V.
 template <int V, bool Dots, int Blocks, int Pixels, bool Rows3x3, ByteConvolutionOutput Out>
 [[gnu::noinline]] void byte_sums(byte_tile<Out>& at) {
-  sum_vec<V> sum[std::size_t{Blocks}][std::size_t{Pixels}];
+  sum_vec<V> sum[std::size_t{Blocks}][std::size_t{Pixels}];  // (Blocks, Pixels, V)
 #pragma GCC unroll 32
   for (int b = 0; b < Blocks; ++b)
 #pragma GCC unroll 32

@@ -5,10 +5,10 @@
 //
 // The packed weights are (K/V, C/B, R, S B/4, V, 4), with zeros where S B is no multiple of 4, or
 // with AVX2 alone (K/V, C/B, R, S B/2, V, 2) of 16 bits, followed by (K), the sum of each filter:
-// minus the zero point times it is the initial value of that filter's sums. A sample is quantised
-// into padded rows of bytes, a quarter of the size of floats (half, with AVX2 alone), which stay in
-// the second-level cache;
-// so every window, stride and padding is a loop over window rows of S B adjacent bytes.
+// minus the zero point times it is the initial value of that filter's sums. Either way they are
+// (K/V, C/B, R, steps, V, 4 bytes), then (K). A sample is quantised into padded rows of bytes, a
+// quarter of the size of floats (half, with AVX2 alone), which stay in the second-level cache; so
+// every window, stride and padding is a loop over window rows of S B adjacent bytes.
 #pragma once
 
 #include <algorithm>
@@ -54,8 +54,8 @@ class byte_correlation {
     return static_cast<std::size_t>(filter_blocks_) *
            (static_cast<std::size_t>(block_size()) + V * sizeof(std::int32_t));
   }
-  void pack(const std::int8_t* weights,  // (K, C, R, S)
-            std::int8_t* packed) const {
+  void pack(const std::int8_t* weights,   // (K, C, R, S)
+            std::int8_t* packed) const {  // (K/V, C/B, R, steps, V, 4 bytes), (K)
     std::fill(packed, packed + packed_size(), std::int8_t{0});
     for (int k = 0; k < p_.filters; ++k) {
       std::int32_t sum = 0;
@@ -77,9 +77,10 @@ class byte_correlation {
   template <ByteConvolutionInput In, ByteConvolutionOutput Out>
   void run(int samples,
            const In* x,  // (N, C/B, H, W, B)
-           const affine_quantizer<float>& k, const std::int8_t* packed,
-           const float* scales,  // (K)
-           Out* y,               // (N, K/V, H', W', V), or (N, H', W', K) of few filters
+           const affine_quantizer<float>& k,
+           const std::int8_t* packed,  // (K/V, C/B, R, steps, V, 4 bytes), (K)
+           const float* scales,        // (K)
+           Out* y,                     // (N, K/V, H', W', V), or (N, H', W', K) of few filters
            cpu::stream s) const {
     const std::size_t x_size = sample_size(in(), block_),
                       y_size = sample_size(out_, channel_block_size<V>(p_.filters));
@@ -87,8 +88,8 @@ class byte_correlation {
         s, static_cast<std::size_t>(samples), 1, [&](std::size_t first, std::size_t last) {
           thread_memory& memory = memory_of_thread();
           const std::size_t filters = static_cast<std::size_t>(filter_blocks_) * V;
-          std::int32_t* const initial = memory.initial.reserve(filters);
-          float* const all_scales = memory.scales.reserve(filters);
+          std::int32_t* const initial = memory.initial.reserve(filters);  // (K/V, V)
+          float* const all_scales = memory.scales.reserve(filters);       // (K/V, V)
           for (std::size_t f = 0; f < filters; ++f) {
             const bool exists = f < static_cast<std::size_t>(p_.filters);
             std::int32_t sum;
@@ -130,7 +131,7 @@ class byte_correlation {
   /// numbers, and byte_of(x); it is not called where x are bytes.
   template <class X, class ToBytes, class Consume>
   void run_samples(std::size_t samples, const X& x_of, const ToBytes& to_bytes, int zero_point,
-                   const std::int8_t* packed,
+                   const std::int8_t* packed,    // (K/V, C/B, R, steps, V, 4 bytes), (K)
                    const std::int32_t* initial,  // (K/V, V): of the sums
                    const Consume& consume, core::equal_part part = {}) const {
     using In = std::remove_cvref_t<decltype(*x_of(0))>;
@@ -144,7 +145,7 @@ class byte_correlation {
     const typename decltype(sample_)::row_range read{r.first_row * p_.stride,
                                                      (r.last_row - 1) * p_.stride + p_.window};
     const int rows = std::max(1, chunk_pixels / out_.width);
-    std::int32_t* const sums =
+    std::int32_t* const sums =  // (2, pixels of a chunk, V)
         memory.wide.reserve(2 * V * static_cast<std::size_t>(std::min(rows, out_.height)) *
                             static_cast<std::size_t>(out_.width));
     for (std::size_t first = 0; first < samples; first += at_once) {
@@ -171,9 +172,9 @@ class byte_correlation {
   static constexpr std::size_t cached_bytes = 262144;  // of samples, in the second-level cache
 
   struct thread_memory {
-    scratch<number> padded;
-    scratch<std::int32_t> initial, wide;
-    scratch<float> scales;
+    scratch<number> padded;               // (samples, C/B, rows, columns, B), or in panels
+    scratch<std::int32_t> initial, wide;  // (K/V, V); (K/V, H', W', V), or (2, pixels, V)
+    scratch<float> scales;                // (K/V, V)
   };
   static thread_memory& memory_of_thread() {
     thread_local thread_memory memory;
@@ -181,8 +182,8 @@ class byte_correlation {
   }
   /// For each filter: the initial value of its sums, and their scale.
   struct filter_terms {
-    const std::int32_t* initial;
-    const float* scales;
+    const std::int32_t* initial;  // (K/V, V)
+    const float* scales;          // (K/V, V)
   };
 
   [[nodiscard]] byte_region region_of(core::equal_part part) const {
@@ -236,9 +237,9 @@ class byte_correlation {
             done + count < rows ? pixels : to_next_filters};
   }
   template <ByteConvolutionOutput Out>
-  void correlate_sample(const number* x,  // (C/B, rows, columns, B)
-                        const std::int8_t* packed, const filter_terms& terms, const void* next,
-                        std::size_t next_size,
+  void correlate_sample(const number* x,            // (C/B, rows, columns, B), or in panels
+                        const std::int8_t* packed,  // (K/V, C/B, R, steps, V, 4 bytes), (K)
+                        const filter_terms& terms, const void* next, std::size_t next_size,
                         Out* y) const {  // (K/V, H', W', V)
     const int window_rows = window_rows_read(out_.height),
               lines = (static_cast<int>(next_size) / 64 + window_rows - 1) / window_rows;
@@ -288,7 +289,7 @@ class byte_correlation {
     constexpr int most = pair_tile_pixels;
     pair_tile<Out> at{all, {}};
     if (!two_blocks) at.w_block = at.y_block = 0;
-    Out few[std::size_t{2 * most * V}];
+    Out few[std::size_t{2 * most * V}];  // (2, most, V)
     if (pixels < most) {
       at.y = few;
       at.y_block = most * V;
