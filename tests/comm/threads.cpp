@@ -59,7 +59,7 @@ TEST_CASE(
 }
 
 TEST_CASE("threads: a message is received on its context only") {
-  // Rank 0 says 1 on context 1 first, then 0 on context 0; rank 1 listens in the other order.
+  // Rank 0 sends 1 on context 1 first, then 0 on context 0; rank 1 receives in the other order.
   on_ranks(2, [](threads comm) {
     std::vector<int> zero{0}, one{1}, x{-1}, y{-1};
     if (comm.rank() == 0) {

@@ -10,7 +10,7 @@
 
 using namespace cordee;
 
-/// A layer that trains, but that no walk over layers knows.
+/// A layer that trains, but that no walk over layers has a case for.
 struct own_layer {
   static constexpr extent out(const extent& in) { return in; }
   static constexpr void describe(const extent&, parameter_registry&) {}

@@ -112,7 +112,7 @@ TEST_CASE("mat_file: sizes are checked before memory, and the head is bounded") 
   file_bytes named = mat_matrix("a", {3, 1}, 2, {7, 8, 9});
   named[8 + 16 + 16 + 2] = 5;  // the name, in a tag that has room for four bytes
   CHECK(contains_all(refusal(mat_file_of({mat_compressed(named)})), {"has a short tag"}));
-  // The numbers are said to be of 4 GB, in a stream of less than 100 bytes.
+  // The numbers are declared as 4 GB, in a stream of less than 100 bytes.
   file_bytes element = mat_matrix("a", {3, 1}, 2, file_bytes(16));
   element[element.size() - 20] = element[element.size() - 19] = 0xff;
   element[element.size() - 18] = element[element.size() - 17] = 0xff;

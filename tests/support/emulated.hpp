@@ -3,8 +3,8 @@
 //
 // A GPU emulated on the host, as a device: memory that does not convert to std::span, and streams
 // that run a kernel when it is launched, its blocks and threads in an order drawn from a seed.
-// Several blocks are resident at a time and run by turns. `observer` (kernel_observer.hpp) is told
-// what they do.
+// Several blocks are resident at a time and run by turns. `observer` (kernel_observer.hpp) is
+// called with what they do.
 #pragma once
 
 #include <memory>

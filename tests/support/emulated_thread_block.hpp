@@ -36,8 +36,8 @@ class emulated_thread_block {
   struct fiber;
 
  public:
-  /// `slot` tells the blocks apart that are resident together. Threads that are `independent` call
-  /// nothing collective and need no fibers.
+  /// `slot` is the number of the block among those that are resident together. Threads that are
+  /// `independent` call nothing collective and need no fibers.
   emulated_thread_block(int threads, std::size_t shared_bytes, std::size_t slot, bool independent)
       : slot_(slot),
         threads_(threads),

@@ -124,7 +124,7 @@ TEST_CASE("predict: a network with binary_cross_entropy has a sigmoid for each c
 
 namespace {
 
-/// 1 for the largest logit, else 0, which no single logit says.
+/// 1 for the largest logit, else 0, which depends on all logits.
 struct winner_takes_all {
   struct sample_loss {
     double value, largest;

@@ -50,7 +50,7 @@ std::uint64_t masked(const std::string& s) {
       detail::io::crc32c({reinterpret_cast<const std::uint8_t*>(s.data()), s.size()}));
 }
 
-/// The events of a file, by a decoder that knows nothing of the encoder.
+/// The events of a file, by a decoder that shares nothing with the encoder.
 std::vector<event> events(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);
   const std::string file{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
