@@ -121,6 +121,23 @@ TEST_CASE("packed_convolution: equals its definition for each type of input and 
   }
 }
 
+TEST_CASE("packed_convolution: weights of 4 and 2 bits equal their definition") {
+  for (const int bits : {3, 1})  // of a magnitude
+    for (const convolution_problem& p :
+         {convolution_problem{{16, 19, 16}, 40, 3, 1, 1},
+          convolution_problem{{3, 9, 8}, 16, 7, 2, 3}, convolution_problem{{33, 5, 4}, 3, 1, 1, 0},
+          convolution_problem{{300, 14, 14}, 24, 1, 2, 0},
+          convolution_problem{{64, 7, 7}, 80, 3, 1, 1}}) {
+      auto c = random_convolution<std::uint8_t>(p, 5);
+      c.weight_bits = bits + 1;
+      for (auto& w : c.weights) w = static_cast<std::int8_t>(w % (1 << bits));
+      CHECK(equals_definition<std::uint8_t, std::uint8_t>(c, false));
+      CHECK(equals_definition<std::int32_t, std::uint8_t>(c, true));
+      std::fill(c.weights.begin(), c.weights.end(), static_cast<std::int8_t>((1 << bits) - 1));
+      CHECK(equals_definition<std::uint8_t, std::uint8_t>(c, false));
+    }
+}
+
 TEST_CASE("packed_convolution: inputs of 32 bits with any factor, in 32 bits and in 64") {
   for (const double factor : {1.0 / residual_steps, 0.7 / residual_steps, 0.5, 3.7, 1e-9, 0x1p7}) {
     auto c = random_convolution<std::int32_t>({{16, 4, 5}, 16}, 6);

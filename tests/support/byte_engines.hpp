@@ -77,10 +77,11 @@ inline std::vector<double> byte_sums(const convolution_problem& p, int samples, 
 
 template <class Engine, class D = cpu>
 void check_bytes(const convolution_problem& p, int samples, int zero_point,
-                 const device_fixture<D>& device = {D(1)}) {
-  INFO(Engine::name, ", ", describe(p), ", samples ", samples, ", zero point ", zero_point);
+                 const device_fixture<D>& device = {D(1)}, int largest = 127) {
+  INFO(Engine::name, ", ", describe(p), ", samples ", samples, ", zero point ", zero_point,
+       ", weights up to ", largest);
   const auto q = random_integers<double>(size(samples) * p.in.size(), 1, 0, 255);
-  const auto w = random_integers<std::int8_t>(p.weights(), 2, -127, 127);
+  const auto w = random_integers<std::int8_t>(p.weights(), 2, -largest, largest);
   const auto sums = byte_sums(p, samples, zero_point, q, w);
   const cordee::detail::ops::affine_quantizer<float> k{0.037f, 1 / 0.037f, zero_point,
                                                        cordee::detail::ops::unsigned_bytes};

@@ -44,7 +44,7 @@ struct byte_sample {
   }
   /// Whether these bytes are those of an input of bytes.
   [[nodiscard]] bool is_input() const {
-    return sizeof(N) == 1 && block == V && strided.stride == 1 && problem.padding == 0 &&
+    return Panel == 0 && block == V && strided.stride == 1 && problem.padding == 0 &&
            rows == problem.in.height && columns == problem.in.width;
   }
 
@@ -143,8 +143,8 @@ struct byte_sample {
           quantize_strided(x + b * V * strided.in.height * strided.in.width, to_bytes,
                            panel - p / Panel * Panel * V, p, next);
         else
-          quantize_all(x + (b * problem.in.height * columns + p) * V, (next - p) * V, to_bytes,
-                       panel + p % Panel * V);
+          quantize_all<V>(x + (b * problem.in.height * columns + p) * V, (next - p) * V, to_bytes,
+                          panel + p % Panel * V);
       }
     }
   }
@@ -155,10 +155,13 @@ struct byte_sample {
       for (std::size_t i = 0; i < n; i += V)
         store<N, V>(to + i, vec<N, V>{} + static_cast<N>(byte));
   }
-  template <class In, class ToBytes>
+  /// Whole: n is a multiple of it.
+  template <int Whole = 1, class In, class ToBytes>
   [[gnu::always_inline]] static void quantize_all(const In* x, int n, const ToBytes& to_bytes,
                                                   N* q) {
-    if constexpr (std::same_as<In, N>) {
+    if constexpr (std::same_as<In, N> && Whole == V) {
+      for (int i = 0; i < n; i += V) store<N, V>(q + i, load<N, V>(x + i));
+    } else if constexpr (std::same_as<In, N>) {
       std::memcpy(q, x, static_cast<std::size_t>(n));
     } else if constexpr (std::same_as<In, std::uint8_t>) {
       int i = 0;

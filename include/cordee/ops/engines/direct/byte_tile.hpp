@@ -96,6 +96,7 @@ struct byte_tile {
   int blocks = 0, rows = 0, steps = 0;  // input blocks, window rows, groups of 4 bytes in a row
   const char* prefetch = nullptr;       // the next sample's input, or the next filters' weights
   int prefetch_lines = 0;               // cache lines of it with each window row
+  int rows_at_once = 0;                 // window rows whose sums fit 16 bits (byte_pair_tile.hpp)
   bool rows3x3 = false;                 // a window row is three pixels of V bytes, stride 1
 };
 

@@ -1,0 +1,333 @@
+// SPDX-FileCopyrightText: the Cordee contributors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Engine `direct`'s convolution of bytes by one kind of products (byte_products.hpp).
+//
+// The packed weights are (K/V, C/B, R, S B/G, V, G) for products of G numbers, with zeros where S B
+// is no multiple of G, followed by (K), the sum of each filter:
+// minus the zero point times it is the initial value of that filter's sums. A sample is quantised
+// into padded rows of bytes, or of 16 bits, which stay in the second-level cache; so every window,
+// stride and padding is a loop over window rows of S B adjacent numbers.
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include <cordee/core/equal_part.hpp>
+#include <cordee/device/cpu.hpp>
+#include <cordee/ops/convolution_bytes.hpp>
+#include <cordee/ops/engines/direct/byte_pair_tile.hpp>
+#include <cordee/ops/engines/direct/byte_region.hpp>
+#include <cordee/ops/engines/direct/byte_sample.hpp>
+#include <cordee/ops/engines/direct/byte_tile.hpp>
+#include <cordee/ops/engines/direct/scratch.hpp>
+#include <cordee/ops/layout.hpp>
+
+namespace cordee::inline CORDEE_ABI::detail::ops {
+
+/// Sums of blocks of V filters at adjacent pixels.
+struct byte_sums_chunk {
+  int filter_block, blocks;
+  std::size_t first, pixels;
+  const std::int32_t* sums;  // (blocks, pixels, V)
+  std::size_t next;          // pixels from here to what the thread writes next, 0: to nothing
+};
+
+template <int V, class Products>
+class byte_correlation_by {
+  using number = typename Products::number;
+  using packed_weight = typename Products::weight;
+  static constexpr bool pairs = Products::panel > 0;                  // the tile of six pixels
+  static constexpr int group = 4 / static_cast<int>(sizeof(number));  // of numbers, in a step
+
+ public:
+  using chunk = byte_sums_chunk;
+
+  explicit byte_correlation_by(const convolution_problem& p)
+      : sample_(p),
+        p_(sample_.problem),
+        out_(p_.out()),
+        block_(sample_.block),
+        blocks_(sample_.blocks),
+        steps_((p_.window * block_ + group - 1) / group),
+        filter_blocks_(static_cast<int>(channel_blocks(p_.filters, V))) {}
+
+  [[nodiscard]] const extent& in() const { return sample_.strided.in; }
+  [[nodiscard]] int block() const { return block_; }  // channels to a block of the input
+
+  [[nodiscard]] std::size_t packed_size() const {
+    return static_cast<std::size_t>(filter_blocks_) *
+           (static_cast<std::size_t>(block_size()) + V * sizeof(std::int32_t));
+  }
+  /// Groups of numbers in a window row of a block of channels.
+  [[nodiscard]] int steps() const { return steps_; }
+  void pack(const std::int8_t* weights,   // (K, C, R, S)
+            std::int8_t* packed) const {  // (K/V, C/B, R, steps, V, 4 bytes), (K)
+    std::fill(packed, packed + packed_size(), std::int8_t{0});
+    for (int k = 0; k < p_.filters; ++k) {
+      std::int32_t sum = 0;
+      for (int c = 0; c < p_.in.channels; ++c)
+        for (int tap = 0; tap < p_.window * p_.window; ++tap, ++weights) {
+          const int at = tap % p_.window * block_ + c % block_;  // in a window row
+          const std::ptrdiff_t step =
+              (std::ptrdiff_t{c / block_} * p_.window + tap / p_.window) * steps_ + at / group;
+          const auto weight = static_cast<packed_weight>(*weights);
+          std::memcpy(packed + k / V * block_size() + (step * V + k % V) * 4 +
+                          at % group * static_cast<int>(sizeof weight),
+                      &weight, sizeof weight);
+          sum += *weights;
+        }
+      std::memcpy(packed + filter_blocks_ * block_size() + std::ptrdiff_t{k} * 4, &sum, 4);
+    }
+  }
+
+  template <ByteConvolutionInput In, ByteConvolutionOutput Out>
+  void run(int samples,
+           const In* x,  // (N, C/B, H, W, B)
+           const affine_quantizer<float>& k,
+           const std::int8_t* packed,  // (K/V, C/B, R, steps, V, 4 bytes), (K)
+           const float* scales,        // (K)
+           Out* y,                     // (N, K/V, H', W', V), or (N, H', W', K) of few filters
+           cpu::stream s) const {
+    const std::size_t x_size = sample_size(in(), block_),
+                      y_size = sample_size(out_, channel_block_size<V>(p_.filters));
+    device::parallel_chunks(
+        s, static_cast<std::size_t>(samples), 1, [&](std::size_t first, std::size_t last) {
+          thread_memory& memory = memory_of_thread();
+          const std::size_t filters = static_cast<std::size_t>(filter_blocks_) * V;
+          std::int32_t* const initial = memory.initial.reserve(filters);  // (K/V, V)
+          float* const all_scales = memory.scales.reserve(filters);       // (K/V, V)
+          for (std::size_t f = 0; f < filters; ++f) {
+            const bool exists = f < static_cast<std::size_t>(p_.filters);
+            std::int32_t sum;
+            std::memcpy(&sum, packed + filter_blocks_ * block_size() + 4 * f, 4);
+            initial[f] = -k.zero_point * sum;
+            all_scales[f] = std::same_as<Out, float> && exists ? k.scale * scales[f] : 0;
+          }
+          const bool narrow = channel_block_size<V>(p_.filters) != V;
+          auto* const wide = reinterpret_cast<Out*>(  // (K/V, H', W', V)
+              narrow ? memory.wide.reserve(filters * out_.pixels()) : nullptr);
+          number* const padded = sample_.padded(memory.padded, k.zero_point);
+          for (std::size_t n = first; n < last; ++n) {
+            // Bytes need no quantizer, which computes with floats.
+            if constexpr (std::same_as<In, float>)
+              sample_.quantize(x + n * x_size, byte_quantizer<V>(k), padded);
+            else
+              sample_.quantize(x + n * x_size, no_quantizer{}, padded);
+            correlate_sample(padded, packed, {initial, all_scales},
+                             n + 1 < last ? x + (n + 1) * x_size : nullptr, x_size * sizeof(In),
+                             narrow ? wide : y + n * y_size);
+            if (!narrow) continue;
+            const auto wanted = static_cast<std::size_t>(p_.filters);
+            for (std::size_t at = 0; at < out_.pixels(); ++at)
+              std::copy_n(wide + at * V, wanted, y + n * y_size + at * wanted);
+          }
+        });
+  }
+
+  /// A part of each sample on this thread; several samples share each reading of the weights.
+  /// x_of(n) is sample n, (C/B, H, W, B). Calls consume(n, chunk) for the part's filters and
+  /// pixels, while the sums are in the first-level cache. `to_bytes` has quantize(x, q), of V
+  /// numbers, and byte_of(x); it is not called where x are bytes.
+  template <class X, class ToBytes, class Consume>
+  void run_samples(std::size_t samples, const X& x_of, const ToBytes& to_bytes, int zero_point,
+                   const std::int8_t* packed,    // (K/V, C/B, R, steps, V, 4 bytes), (K)
+                   const std::int32_t* initial,  // (K/V, V): of the sums
+                   const Consume& consume, core::equal_part part = {}) const {
+    using In = std::remove_cvref_t<decltype(*x_of(0))>;
+    const byte_region r = region_of(part);
+    if (r.empty()) return;
+    thread_memory& memory = memory_of_thread();
+    const bool in_place = std::same_as<In, std::uint8_t> && sample_.is_input();
+    const std::size_t size = sample_.size(),
+                      at_once = std::clamp(cached_bytes / (size * sizeof(number)), std::size_t{1},
+                                           samples);
+    const typename decltype(sample_)::row_range read{r.first_row * p_.stride,
+                                                     (r.last_row - 1) * p_.stride + p_.window};
+    const int rows = std::max(1, chunk_pixels / out_.width);
+    std::int32_t* const sums =  // (2, pixels of a chunk, V)
+        memory.wide.reserve(2 * V * static_cast<std::size_t>(std::min(rows, out_.height)) *
+                            static_cast<std::size_t>(out_.width));
+    for (std::size_t first = 0; first < samples; first += at_once) {
+      const std::size_t last = std::min(samples, first + at_once);
+      number* const padded =
+          in_place ? nullptr : sample_.padded(memory.padded, zero_point, last - first, read);
+      if (!in_place)
+        for (std::size_t n = first; n < last; ++n)
+          sample_.quantize(x_of(n), to_bytes, padded + (n - first) * size, read);
+      for (int f = r.first_block; f < r.last_block; f += 2)
+        for (std::size_t n = first; n < last; ++n) {
+          const number* bytes = padded + (n - first) * size;
+          if constexpr (std::same_as<In, number>)
+            if (in_place) bytes = x_of(n);
+          for (int i = r.first_row; i < r.last_row; i += rows)
+            consume(
+                n, sum_rows(bytes, r, f, i, std::min(rows, r.last_row - i), packed, initial, sums));
+        }
+    }
+  }
+
+ private:
+  static constexpr int chunk_pixels = 128;
+  static constexpr std::size_t cached_bytes = 262144;  // of samples, in the second-level cache
+
+  struct thread_memory {
+    scratch<number> padded;               // (samples, C/B, rows, columns, B), or in panels
+    scratch<std::int32_t> initial, wide;  // (K/V, V); (K/V, H', W', V), or (2, pixels, V)
+    scratch<float> scales;                // (K/V, V)
+  };
+  static thread_memory& memory_of_thread() {
+    thread_local thread_memory memory;
+    return memory;
+  }
+  /// For each filter: the initial value of its sums, and their scale.
+  struct filter_terms {
+    const std::int32_t* initial;  // (K/V, V)
+    const float* scales;          // (K/V, V)
+  };
+
+  [[nodiscard]] byte_region region_of(core::equal_part part) const {
+    const auto pair_size = static_cast<std::size_t>(2 * block_size());
+    return byte_regions{filter_blocks_, out_.height,
+                        pair_size * static_cast<std::size_t>(out_.width), pair_size,
+                        sample_.size() * sizeof(number) / static_cast<std::size_t>(out_.height)}
+        .of(part);
+  }
+
+  [[nodiscard]] std::ptrdiff_t block_size() const {
+    return std::ptrdiff_t{4 * V} * blocks_ * p_.window * steps_;
+  }
+  struct no_quantizer {};
+
+  /// Window rows that all tiles of so many rows read, of the same filters.
+  [[nodiscard]] int window_rows_read(int rows) const {
+    if constexpr (pairs)
+      return (rows * out_.width + pair_tile_pixels - 1) / pair_tile_pixels * blocks_ * p_.window;
+    const int longest = filter_blocks_ > 1 ? longest_tile<2> : longest_tile<1>,
+              row_tiles = (out_.width + longest - 1) / longest;
+    const bool row_pairs = longest == 14 && out_.width == 7;
+    return (row_pairs ? (rows + 1) / 2 : rows * row_tiles) * blocks_ * p_.window;
+  }
+  /// The sums of two blocks of filters from f on, at `count` rows from row i on. Prefetches the
+  /// weights of the next two if those of two are longer than what the region's tiles read.
+  chunk sum_rows(const number* bytes, const byte_region& r, int f, int i, int count,
+                 const std::int8_t* packed, const std::int32_t* initial, std::int32_t* sums) const {
+    const auto width = static_cast<std::size_t>(out_.width),
+               pixels = static_cast<std::size_t>(count) * width;
+    auto at = tile_of<std::int32_t>(f, packed, {initial, nullptr});
+    at.x = address(bytes);
+    if constexpr (!pairs) at.x += std::ptrdiff_t{i} * p_.stride * sample_.row();
+    at.y = sums;
+    at.y_block = static_cast<std::ptrdiff_t>(pixels) * V;
+    const int rows = r.rows(), done = i - r.first_row;
+    const std::ptrdiff_t lines = 2 * block_size() / 64 / window_rows_read(rows);
+    if (lines > 0 && f + 3 < r.last_block) {
+      at.prefetch = reinterpret_cast<const char*>(packed + (f + 2) * block_size() +
+                                                  2 * block_size() * done / rows);
+      at.prefetch_lines = static_cast<int>(lines);
+    }
+    correlate_rows(at, f, count, i);
+    const std::size_t to_next_filters =
+        f + 2 < r.last_block ? 2 * out_.pixels() - static_cast<std::size_t>(done) * width : 0;
+    return {f,
+            std::min(2, filter_blocks_ - f),
+            static_cast<std::size_t>(i) * width,
+            pixels,
+            sums,
+            done + count < rows ? pixels : to_next_filters};
+  }
+  template <ByteConvolutionOutput Out>
+  void correlate_sample(const number* x,            // (C/B, rows, columns, B), or in panels
+                        const std::int8_t* packed,  // (K/V, C/B, R, steps, V, 4 bytes), (K)
+                        const filter_terms& terms, const void* next, std::size_t next_size,
+                        Out* y) const {  // (K/V, H', W', V)
+    const int window_rows = window_rows_read(out_.height),
+              lines = (static_cast<int>(next_size) / 64 + window_rows - 1) / window_rows;
+    for (int f = 0; f < filter_blocks_; f += 2) {
+      auto at = tile_of<Out>(f, packed, terms);
+      at.x = address(x);
+      at.y_block = static_cast<std::ptrdiff_t>(out_.pixels()) * V;
+      at.y = y + f * at.y_block;
+      at.prefetch = static_cast<const char*>(next);
+      at.prefetch_lines = next != nullptr && f == 0 ? lines : 0;
+      correlate_rows(at, f, out_.height);
+    }
+  }
+  /// A tile of the filters from block f on, without the addresses of x and y.
+  template <ByteConvolutionOutput Out>
+  [[nodiscard]] byte_tile<Out> tile_of(int f, const std::int8_t* packed,
+                                       const filter_terms& terms) const {
+    int rows_at_once = 0;
+    if constexpr (Products::short_sums)
+      std::memcpy(&rows_at_once, packed + packed_size(), sizeof rows_at_once);
+    constexpr std::ptrdiff_t bytes = sizeof(number);
+    return {.x_step = bytes * block_ * p_.stride,
+            .x_row = bytes * sample_.row(),
+            .x_block = bytes * (sample_.in_panels() ? block_ * pair_tile_pixels : sample_.plane()),
+            .w = packed + f * block_size(),
+            .w_block = block_size(),
+            .initial = terms.initial + f * V,
+            .scales = terms.scales == nullptr ? nullptr : terms.scales + f * V,
+            .y_row = std::ptrdiff_t{V} * out_.width,
+            .blocks = blocks_,
+            .rows = p_.window,
+            .steps = steps_,
+            .rows_at_once = rows_at_once,
+            .rows3x3 = p_.window == 3 && p_.stride == 1 && block_ == V};
+  }
+  static const std::uint8_t* address(const number* x) {
+    return reinterpret_cast<const std::uint8_t*>(x);
+  }
+  /// `rows` rows of y, for the filters from block f on. at.x is that of the row `first`, with pairs
+  /// that of the sample.
+  template <ByteConvolutionOutput Out>
+  void correlate_rows(byte_tile<Out>& at, int f, int rows, int first = 0) const {
+    if constexpr (pairs)
+      // Pixels lie in rows, or in panels, a pitch apart.
+      pair_tiles<Products::short_sums>(
+          at, f + 1 < filter_blocks_, first * out_.width, rows * out_.width,
+          sample_.in_panels() ? pair_tile_pixels : out_.width,
+          sample_.in_panels() ? blocks_ * at.x_block : p_.stride * at.x_row);
+    else
+      f + 1 < filter_blocks_ ? tiles<2>(at, rows) : tiles<1>(at, rows);
+  }
+  template <int Blocks>
+  static constexpr int longest_tile = std::min(16, tile_registers<std::int32_t, V> / Blocks);
+  template <int Blocks, class Out>
+  void tiles(byte_tile<Out>& at, int rows) const {
+    const byte_tile<Out> row = at;
+    int first = 0;
+    if constexpr (longest_tile<Blocks> == 14)
+      for (at.x_half = p_.stride * at.x_row; out_.width == 7 && first + 2 <= rows; first += 2) {
+        at.x = row.x + first * p_.stride * row.x_row;
+        at.y = row.y + first * row.y_row;
+        byte_sums<V, Products::dots, Blocks, 14, false, Out>(at);
+      }
+    at.x_half = 7 * row.x_step;
+    for_tiles<longest_tile<Blocks>>(
+        lengths<16, 14, 8, 7, 4, 1>{}, out_.width, [&]<int Pixels>(int done, int tiles) {
+          constexpr bool by_rows = Blocks * Pixels == 16;  // fewer loads
+          const auto kernel = by_rows && at.rows3x3
+                                  ? byte_sums<V, Products::dots, Blocks, Pixels, by_rows, Out>
+                                  : byte_sums<V, Products::dots, Blocks, Pixels, false, Out>;
+          for (int i = first; i < rows; ++i) {
+            at.x = row.x + i * p_.stride * row.x_row + done * row.x_step;
+            at.y = row.y + i * row.y_row + done * V;
+            for (int t = 0; t < tiles; ++t, at.x += Pixels * row.x_step, at.y += Pixels * V)
+              kernel(at);
+          }
+        });
+  }
+
+  byte_sample<V, number, Products::panel> sample_;
+  convolution_problem p_;  // the sample's
+  extent out_;
+  int block_, blocks_, steps_;  // of the sample; groups of four bytes in a window row
+  int filter_blocks_;
+};
+
+}  // namespace cordee::inline CORDEE_ABI::detail::ops
