@@ -7,8 +7,8 @@
 //
 // vpmaddwd adds two products of 16 bits, so both operands are widened once, where they are packed
 // and copied. Twelve sums, two weights, a pixel and a product are all 16 registers. The pixels are
-// any six: one offset is added to their addresses. Zen 3 has two of these products a cycle but, with
-// a sum each, was measured at 1.6: 25.8 multiplications a cycle, beside 16 of fp32.
+// any six: one offset is added to their addresses. Without loads Zen 3 was measured at 25.8
+// multiplications a cycle, beside 16 of fp32: sums take cycles from the products' two units.
 //
 // Small weights have products by vpmaddubsw, four a lane of 32 bits, whose sums have 16 bits until
 // some window rows are added (bytes.hpp).

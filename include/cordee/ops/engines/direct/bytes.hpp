@@ -34,7 +34,7 @@
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
-/// Steps of two products of bytes with weights of magnitudes up to `largest` whose sum fits 16 bits.
+/// Steps of two products of bytes, with weights of magnitudes up to `largest`, that fit 16 bits.
 constexpr int steps_in_16_bits(int largest) { return 32767 / (2 * 255 * std::max(largest, 1)); }
 
 /// Packed weights end with the number of window rows that are added in 16 bits; 0: products are of
