@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A convolution of an integer network on SIMD registers, with weights packed once: engine
-// `direct`'s convolution of bytes (vpdpbusd with AVX-512 VNNI or AVX-VNNI; with AVX2 products of 16
-// bits, since vpmaddubsw adds two products of up to 255 x 127 in 16 bits and would clip). The zero
-// point's share is the initial value of the sums, which are rescaled while they are in the
-// first-level cache.
+// `direct`'s convolution of bytes (vpdpbusd with AVX-512 VNNI or AVX-VNNI; with AVX2 alone products of
+// 16 bits or, where weights are so small that it does not clip, as those of 4 and 2 bits are,
+// vpmaddubsw: ops/engines/direct/bytes.hpp). The zero point's share is the initial value of the
+// sums, which are rescaled while they are in the first-level cache.
 #pragma once
 
 #include <algorithm>

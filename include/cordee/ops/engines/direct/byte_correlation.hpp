@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Engine `direct`'s convolution of bytes by one kind of products (byte_products.hpp).
+// Engine `direct`'s convolution of bytes by one kind of products (byte_pair_tile.hpp).
 //
 // The packed weights are (K/V, C/B, R, S B/G, V, G) for products of G numbers, with zeros where S B
 // is no multiple of G, followed by (K), the sum of each filter:
