@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A pass of kernels under the checker:
-// its rows of memory_access.tsv, and the bounds of its traffic.
+// A pass of kernels under the checker: its rows of a table, and the bounds of its traffic.
 #pragma once
 
 #include <cstddef>
@@ -31,18 +30,25 @@ inline row row_of(const kernel_traffic& k) {
 
 inline constexpr double bound = 1.1;  // of ideal
 
+/// What the sectors of the main streams may be: arrays that have at least one in `share` of the
+/// bytes that a kernel reads and writes.
+struct stream_bound {
+  double ratio = bound;
+  std::size_t share = 100;
+};
+
 /// The wavefronts of shared memory, and the sectors of the main streams.
-inline void check_ratios(const kernel_traffic& k) {
+inline void check_ratios(const kernel_traffic& k, const stream_bound& most) {
   CHECK(k.total.shared_load.ratio() <= bound);
   CHECK(k.total.shared_store.ratio() <= bound);
   std::size_t streams = 0;
   for (const auto& [address, array] : k.by_array) {
-    if (100 * array.bytes.sum() < k.bytes.sum()) continue;
+    if (most.share * array.bytes.sum() < k.bytes.sum()) continue;
     ++streams;
     INFO("an array of which ", array.bytes.read, " bytes are read and ", array.bytes.written,
          " are written");
-    CHECK(array.load.ratio() <= bound);
-    CHECK(array.store.ratio() <= bound);
+    CHECK(array.load.ratio() <= most.ratio);
+    CHECK(array.store.ratio() <= most.ratio);
   }
   CHECK(streams > 0);
 }
@@ -62,7 +68,8 @@ inline void show_accesses(const std::string& name, const kernel_traffic& k) {
 
 /// Runs the pass, adds its kernels' rows and compares its bytes with the formula.
 template <class Pass>
-void measure(table& rows, const std::string& name, const formula& fewest, const Pass& pass) {
+void measure(table& rows, const std::string& name, const formula& fewest, const Pass& pass,
+             const stream_bound& most = {}) {
   the_checker().start_recording();
   pass();
   row all;
@@ -72,7 +79,7 @@ void measure(table& rows, const std::string& name, const formula& fewest, const 
     all.bytes_read += traffic.bytes.read;
     all.bytes_written += traffic.bytes.written;
     INFO(key);
-    check_ratios(traffic);
+    check_ratios(traffic, most);
     if (std::getenv("CORDEE_SHOW_ACCESSES") != nullptr) show_accesses(key, traffic);
   }
   all.formula_read = fewest.read;
@@ -81,6 +88,29 @@ void measure(table& rows, const std::string& name, const formula& fewest, const 
   INFO(name);
   CHECK(all.bytes_read >= fewest.read);
   CHECK(all.bytes_written >= fewest.written);
+}
+
+/// No row has more than the table of this path has, and none is missing. CORDEE_REWRITE_TABLE=1
+/// writes the table.
+inline void compare_with_table(const table& rows, const std::string& path) {
+  if (std::getenv("CORDEE_REWRITE_TABLE") != nullptr) return write(rows, path);
+  const table recorded = read(path);
+  for (const auto& [key, r] : recorded) {
+    INFO("recorded ", format(key, r));
+    CHECK(rows.contains(key));
+  }
+  constexpr double rounding = 0.0006;  // of the table
+  for (const auto& [key, r] : rows) {
+    INFO("measured ", format(key, r), "; CORDEE_REWRITE_TABLE=1 writes the table");
+    REQUIRE(recorded.contains(key));
+    const row& most = recorded.at(key);
+    CHECK(r.global_load <= most.global_load + rounding);
+    CHECK(r.global_store <= most.global_store + rounding);
+    CHECK(r.shared_load <= most.shared_load + rounding);
+    CHECK(r.shared_store <= most.shared_store + rounding);
+    CHECK(r.bytes_read <= most.bytes_read);
+    CHECK(r.bytes_written <= most.bytes_written);
+  }
 }
 
 }  // namespace checked

@@ -320,23 +320,5 @@ TEST_CASE("memory access: at most 1.1 of ideal, and no more than recorded") {
   measure_elementwise(rows);
   measure_linear(rows);
   measure_optimizer(rows);
-  const std::string path = CORDEE_SOURCE_DIR "/tests/checked/memory_access.tsv";
-  if (std::getenv("CORDEE_REWRITE_TABLE") != nullptr) return checked::write(rows, path);
-  const table recorded = checked::read(path);
-  for (const auto& [key, r] : recorded) {
-    INFO("recorded ", checked::format(key, r));
-    CHECK(rows.contains(key));
-  }
-  constexpr double rounding = 0.0006;  // of the table
-  for (const auto& [key, r] : rows) {
-    INFO("measured ", checked::format(key, r), "; CORDEE_REWRITE_TABLE=1 writes the table");
-    REQUIRE(recorded.contains(key));
-    const row& most = recorded.at(key);
-    CHECK(r.global_load <= most.global_load + rounding);
-    CHECK(r.global_store <= most.global_store + rounding);
-    CHECK(r.shared_load <= most.shared_load + rounding);
-    CHECK(r.shared_store <= most.shared_store + rounding);
-    CHECK(r.bytes_read <= most.bytes_read);
-    CHECK(r.bytes_written <= most.bytes_written);
-  }
+  checked::compare_with_table(rows, CORDEE_SOURCE_DIR "/tests/checked/memory_access.tsv");
 }
