@@ -43,7 +43,8 @@ struct fast_wide_divisor {
   int shift;
 
   constexpr explicit fast_wide_divisor(int d)
-      : divisor(static_cast<std::uint64_t>(d)), shift(std::bit_width(divisor) - 1) {
+      : divisor(static_cast<std::uint64_t>(d)),
+        shift(static_cast<int>(std::bit_width(divisor)) - 1) {
     multiplier = (std::uint64_t{1} << (shift + 32)) / divisor;
   }
   /// Requires n < 2^31 d.
