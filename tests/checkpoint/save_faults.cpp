@@ -27,6 +27,7 @@
 #include "tests/checkpoint/labelled.hpp"
 #include "tests/support/folder.hpp"
 #include "tests/support/ranks.hpp"
+#include "tests/support/skip.hpp"
 
 using namespace cordee;
 using namespace cordee::detail::checkpoints;
@@ -184,7 +185,7 @@ TEST_CASE("fault: a disk that is full ends the run; what was saved is whole") {
     return 0;
   });
   if (result == not_permitted)
-    MESSAGE("skipped: no file system can be mounted here: run it as root");
+    skip("no file system can be mounted here: run it as root");
   else
     CHECK(result == 0);
 }

@@ -18,6 +18,8 @@
 #include <cordee/device/cpu.hpp>
 #include <cordee/device/gpu_kernel.hpp>
 
+#include "tests/support/skip.hpp"
+
 using namespace cordee;
 using namespace cordee::detail::device;
 
@@ -197,7 +199,8 @@ bool is_advised_huge(const void* address) {
 }  // namespace
 
 TEST_CASE("cpu: large allocations are advised to use huge pages") {
-  if (!std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled")) return;
+  if (!std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled"))
+    return support::skip("this kernel has no transparent huge pages");
   const cpu device(1);
   constexpr std::size_t size = std::size_t{1} << 23;
   void* const memory = device.allocate(size);

@@ -16,6 +16,7 @@
 #include "tests/images/encode.hpp"
 #include "tests/images/records.hpp"
 #include "tests/support/folder.hpp"
+#include "tests/support/skip.hpp"
 
 using namespace cordee;
 using namespace support;
@@ -146,7 +147,7 @@ TEST_CASE("image_folder: the photographs of the shared folder decode") {
   if (std::filesystem::exists(path))
     check_photographs(path, 40, 9);
   else
-    MESSAGE("skipped: no photographs at ../shared/data/image-folder");
+    support::skip("no photographs at ../shared/data/image-folder");
 }
 
 TEST_CASE("image_folder: split opens no file") {

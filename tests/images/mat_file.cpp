@@ -130,4 +130,10 @@ TEST_CASE("mat_file: sizes are checked before memory, and the head is bounded") 
   CHECK(contains_all(refusal(mat_file_of({mat_compressed(longer)})), {"array a is damaged"}));
 }
 
+#else
+
+#include "tests/support/skip.hpp"
+
+TEST_CASE("mat_file") { support::skip("built without zlib"); }
+
 #endif

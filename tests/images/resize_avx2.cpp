@@ -10,6 +10,7 @@
 #include <cordee/images/resize.hpp>
 
 #include "tests/support/noise.hpp"
+#include "tests/support/skip.hpp"
 
 #if defined(__AVX2__)
 
@@ -41,4 +42,8 @@ TEST_CASE("avx2_passes compute the bytes of portable_passes") {
     }
 }
 
+#else
+TEST_CASE("avx2_passes compute the bytes of portable_passes") {
+  support::skip("compiled for a processor without AVX2");
+}
 #endif

@@ -96,4 +96,10 @@ TEST_CASE("svhn: other arrays and labels are refused") {
         {" of image 0, expected 1 to 10"}));
 }
 
+#else
+
+#include "tests/support/skip.hpp"
+
+TEST_CASE("svhn") { support::skip("built without zlib"); }
+
 #endif

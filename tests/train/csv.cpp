@@ -9,6 +9,7 @@
 #include <cordee/train/json_lines.hpp>
 
 #include "tests/support/ranks.hpp"
+#include "tests/support/skip.hpp"
 #include "tests/support/toy_run.hpp"
 
 using namespace cordee;
@@ -125,6 +126,8 @@ TEST_CASE("csv: a file that cannot be written is an error with its name and the 
   if (std::filesystem::exists("/dev/full"))
     CHECK(contains(error_message([&] { toy_run(csv{"/dev/full"}, step_counter{&steps}); }),
                    "csv: cannot write \"/dev/full\""));
+  else
+    support::skip("no /dev/full, a file that is always full");
   CHECK(steps == 0);
 }
 

@@ -8,6 +8,7 @@
 #include <cordee/train/json_lines.hpp>
 
 #include "tests/support/ranks.hpp"
+#include "tests/support/skip.hpp"
 #include "tests/support/toy_run.hpp"
 
 using namespace cordee;
@@ -139,5 +140,7 @@ TEST_CASE("json_lines: a file that cannot be written is an error with its name a
   if (std::filesystem::exists("/dev/full"))
     CHECK(contains(error_message([&] { toy_run(json_lines{"/dev/full"}, step_counter{&steps}); }),
                    "json_lines: cannot write \"/dev/full\""));
+  else
+    support::skip("no /dev/full, a file that is always full");
   CHECK(steps == 0);
 }

@@ -25,6 +25,7 @@
 #include "tests/support/numbered.hpp"
 #include "tests/support/quadratic.hpp"
 #include "tests/support/ranks.hpp"
+#include "tests/support/skip.hpp"
 #include "tests/support/toy_run.hpp"
 
 using namespace cordee;
@@ -217,6 +218,8 @@ TEST_CASE("mllog: a file that cannot be written is an error before the first ste
     CHECK(contains(
         error_message([&] { apt_run(0, 1, 99, mllog{"/dev/full"}, step_counter{&steps}); }),
         "mllog: cannot write \"/dev/full\""));
+  else
+    support::skip("no /dev/full, a file that is always full");
   CHECK(steps == 0);
 }
 
