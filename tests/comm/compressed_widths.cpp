@@ -20,6 +20,7 @@
 #include <cordee/precision/bf16.hpp>
 #include <cordee/precision/int8.hpp>
 #include <cordee/testing/counting_communicator.hpp>
+#include <cordee/testing/same_bits.hpp>
 
 #include "tests/support/ranks.hpp"
 
@@ -140,7 +141,7 @@ TEST_CASE_TEMPLATE(
       double total = ranks * static_cast<double>(by_rank[0].mean[i]);
       for (int r = 0; r < ranks; ++r) {
         const result& of = by_rank[static_cast<std::size_t>(r)];
-        wrong += of.mean[i] != by_rank[0].mean[i];
+        wrong += !same_bits(of.mean[i], by_rank[0].mean[i]);
         total += static_cast<double>(of.lost[i]);
         largest_loss = std::max(largest_loss, std::abs(static_cast<double>(of.lost[i])));
       }

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Run by mpirun: training over processes gives the bits of training over threads.
-#include <algorithm>
 #include <mutex>
 #include <vector>
 
@@ -30,6 +29,7 @@
 #include <cordee/precision/fp32.hpp>
 #include <cordee/precision/int8.hpp>
 #include <cordee/schedule/constant.hpp>
+#include <cordee/testing/same_bits.hpp>
 #include <cordee/train/kfac.hpp>
 #include <cordee/train/recalibration.hpp>
 #include <cordee/train/trainer.hpp>
@@ -97,7 +97,7 @@ bool same_over_threads(const Train& train) {
         if (comm.rank() == rank) over_threads = result;  // running statistics differ between ranks
       },
       long_deadline);
-  return !over_processes.empty() && std::ranges::equal(over_processes, over_threads);
+  return !over_processes.empty() && same_bits(over_processes, over_threads);
 }
 
 }  // namespace

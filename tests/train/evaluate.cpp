@@ -13,6 +13,7 @@
 #include <cordee/comm/solo.hpp>
 #include <cordee/optim/local_steps.hpp>
 #include <cordee/optim/sgd.hpp>
+#include <cordee/testing/same_bits.hpp>
 #include <cordee/train/trainer.hpp>
 
 #include "tests/support/feeds.hpp"
@@ -107,10 +108,10 @@ TEST_CASE(
         });
         for (const metrics& m : all) {
           CHECK(m.count == 101);
-          CHECK(m.loss == all[0].loss);
+          CHECK(same_bits(m.loss, all[0].loss));
         }
         expected.push_back(all[0].loss);
-        CHECK(expected.back() == expected.front());
+        CHECK(same_bits(expected.back(), expected.front()));
         for (const auto& reads : data.state->reads) CHECK(reads == 1);
       }
     }

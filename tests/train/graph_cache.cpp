@@ -32,6 +32,7 @@
 #include <cordee/precision/fp16.hpp>
 #include <cordee/precision/fp32.hpp>
 #include <cordee/schedule/constant.hpp>
+#include <cordee/testing/same_bits.hpp>
 #include <cordee/train/trainer.hpp>
 
 #include "tests/support/deferred.hpp"
@@ -55,9 +56,10 @@ struct outcome {
   std::vector<float> weights;
   std::size_t replays = 0;
 
-  bool operator==(const outcome& other) const {  // bitwise, of finite values
-    return losses == other.losses && learning_rates == other.learning_rates &&
-           scales == other.scales && applied == other.applied && weights == other.weights;
+  bool operator==(const outcome& other) const {
+    return same_bits(losses, other.losses) && same_bits(learning_rates, other.learning_rates) &&
+           same_bits(scales, other.scales) && applied == other.applied &&
+           same_bits(weights, other.weights);
   }
 };
 
