@@ -61,10 +61,9 @@ struct dropout_op {
     const int at = static_cast<int>(i), sample = numbers.quotient(at);
     const double uniform = random.bits(static_cast<std::uint64_t>(sample), layer,
                                        static_cast<std::uint32_t>(at - sample * numbers.divisor));
-    y[i] = uniform < random.rate * 0x1p32
-               ? N{}
-               : precision::rounded<N>(static_cast<Real>(
-                     static_cast<double>(precision::widened(x[i])) / (1 - random.rate)));
+    const auto kept =
+        static_cast<Real>(static_cast<double>(precision::widened(x[i])) / (1 - random.rate));
+    y[i] = precision::rounded<N>(uniform < random.rate * 0x1p32 ? Real{} : kept);
   }
 };
 

@@ -80,8 +80,10 @@ struct encode_op {
   Real* residual;
   CORDEE_DEVICE void operator()(std::size_t i) const {
     const auto scaling = load_scaling<P>(k);
-    q[i] = P::encode(static_cast<typename P::master>(x[i]), scaling);
-    residual[i] += (x[i] - static_cast<Real>(P::decode(q[i], scaling))) * weight;
+    const Real value = x[i];  // once: q may lie anywhere, for all that a compiler knows
+    const auto encoded = P::encode(static_cast<typename P::master>(value), scaling);
+    q[i] = encoded;
+    residual[i] += (value - static_cast<Real>(P::decode(encoded, scaling))) * weight;
   }
 };
 template <class P, class Real>

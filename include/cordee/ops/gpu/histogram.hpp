@@ -45,7 +45,8 @@ struct histogram_kernel {
     b.sync();
     for (int k = t; k < bins; k += threads) {
       std::uint32_t sum = 0;
-      for (int i = 0; i < threads; ++i) sum += columns[k * threads + (i + t) % threads];
+      // Lanes read different rows, of 32 banks each: from the pair of columns of their own bank on.
+      for (int i = 0; i < threads; ++i) sum += columns[k * threads + (i + 2 * t) % threads];
       counts[b.index() * bins + static_cast<std::size_t>(k)] = sum;
     }
   }
