@@ -72,7 +72,20 @@ struct reverse_kernel {
   }
 };
 
-enum class copy_fault { none, missing_wait, missing_barrier, early_copy, bounds, early_ldmatrix };
+enum class copy_fault {
+  none,
+  missing_wait,
+  missing_barrier,
+  early_copy,
+  bounds,
+  early_ldmatrix,
+  host_source,
+  global_target,
+  misaligned_row,
+  global_row
+};
+
+const float host_numbers[4] = {1, 2, 3, 4};
 
 /// out <- in, reversed, through asynchronous copies; then an ldmatrix of what was copied.
 template <copy_fault Fault>
@@ -87,7 +100,9 @@ struct copy_kernel {
     float* const written = b.template shared<float>(4 * threads);
     const int t = b.thread();
     const int to = Fault == copy_fault::bounds && t == threads - 1 ? threads : t;
-    b.copy_async(copied + 4 * to, in + 4 * t, true);
+    const bool of_host = Fault == copy_fault::host_source && t == 5;
+    float* const target = Fault == copy_fault::global_target && t == 5 ? out : copied + 4 * to;
+    b.copy_async(target, of_host ? host_numbers : in + 4 * t, true);
     b.commit_group();
     if constexpr (Fault != copy_fault::missing_wait) b.template wait_group<0>();
     if constexpr (Fault != copy_fault::missing_barrier) b.sync();
@@ -96,7 +111,10 @@ struct copy_kernel {
     for (int i = 0; i < 4; ++i) written[4 * t + i] = 1;
     if constexpr (Fault != copy_fault::early_ldmatrix) b.sync();
     detail::device::fragment f;
-    b.ldmatrix(f, written + t % 16 * 8 + t / 16 * 4);
+    const float* row = written + t % 16 * 8 + t / 16 * 4;
+    if (Fault == copy_fault::misaligned_row && t == 5) row += 2;
+    if (Fault == copy_fault::global_row && t == 5) row = in;
+    b.ldmatrix(f, row);
     b.template wait_group<0>();
   }
 };
@@ -204,6 +222,12 @@ TEST_CASE("checked kernels: asynchronous copies and fragments need their waits a
   CHECK(contains(copy_message<copy_fault::early_copy>(), "race: offset "));
   CHECK(contains(copy_message<copy_fault::bounds>(), "out of bounds: offset 512 of shared memory"));
   CHECK(contains(copy_message<copy_fault::early_ldmatrix>(), "race: offset 640 of shared memory"));
+  CHECK(contains(copy_message<copy_fault::host_source>(),
+                 "host variable: outside the heap, copied; thread 5"));
+  CHECK(contains(copy_message<copy_fault::global_target>(),
+                 "the target of a copy is not in shared memory; thread 5"));
+  CHECK(contains(copy_message<copy_fault::misaligned_row>(), "a row of ldmatrix; thread 5"));
+  CHECK(contains(copy_message<copy_fault::global_row>(), "ldmatrix reads shared memory; thread 5"));
 }
 TEST_CASE("checked kernels: only the last block sees what others wrote, and before they arrived") {
   for (std::uint64_t seed = 1; seed < 6; ++seed) {
