@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The memory traffic of the passes of reducers, losses, calibration and optimizers, and kernels that
-// have none to speak of, which are checked alone.
+// The memory traffic of the passes of reducers, losses, calibration and optimizers, and kernels
+// that have none to speak of, which are checked alone.
 #include <string>
 #include <type_traits>
 #include <vector>

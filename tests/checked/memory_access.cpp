@@ -8,11 +8,10 @@
 //
 // Whatever the table says, at most 1.1 of ideal are the wavefronts of shared memory, and the
 // sectors of every main stream: an array that has at least a hundredth of the bytes that the kernel
-// reads and writes. The bytes of a pass are at most 1.1 of its formula, but where more stands beside
-// it: partial sums are written and read, and what one kernel leaves for the next. Below are the
-// coefficients of batch norm, 0.1 to 0.4 % here: a thread reads 32
-// bytes of eight channels by two accesses, once for all of its rows; the second finds its half in
-// the cache.
+// reads and writes. The bytes of a pass are at most 1.1 of its formula, but where more stands
+// beside it: partial sums are written and read, and what one kernel leaves for the next. Below are
+// the coefficients of batch norm, 0.1 to 0.4 % here: a thread reads 32 bytes of eight channels by
+// two accesses, once for all of its rows; the second finds its half in the cache.
 //
 // More than 300 lines: one table, in one order, which every part writes to.
 //
