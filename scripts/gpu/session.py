@@ -202,7 +202,7 @@ class Session:
             result, met, _ = program.read(run.text)
             if run.cut:
                 unrun += 1
-            elif program.apart and k == 0 and met is None:
+            elif program.apart and k == 0 and not passed and met is None:
                 return 0, 0, result
             elif run.how or met is False:
                 failed += 1

@@ -5,7 +5,6 @@
 // likely misspelling.
 #include <cordee/comm/reducer_check.hpp>
 #include <cordee/comm/solo.hpp>
-#include <cordee/data/cutout.hpp>
 #include <cordee/data/loader.hpp>
 #include <cordee/optim/optimizer_check.hpp>
 #include <cordee/optim/sgd.hpp>
@@ -42,7 +41,14 @@ struct own_optimizer : sgd {
 };
 static_assert(detail::optim::has_optimizer_members<own_optimizer, float, cpu>());
 
-struct own_reducer : solo {
+struct own_reducer : reducer_base<self_comm> {
+  static constexpr agreement offers = agreement::exact;
+  template <class Real>
+  std::size_t scratch(std::size_t) const {
+    return 0;
+  }
+  template <class Real, Device D>
+  void mix(bucket_view<Real, D, 0>, const step_info&, typename D::stream) const {}
 #if defined(REDUCER_CAPTUREABLE)
   static constexpr bool captureable = true;
 #elif defined(REDUCER_RESIDUAL_SLOT)
@@ -93,6 +99,11 @@ struct own_callback {
 };
 static_assert(detail::train::has_callback_members<own_callback, int>());
 
+struct with_target : support::toy_data {  // beside the right name no misspelling
+  int label(std::size_t) const { return 0; }
+  int target(std::size_t i) const { return label(i); }
+};
+static_assert(detail::data::has_dataset_members<with_target>());
 struct own_data : support::toy_data {
 #if defined(DATA_LABELS)
   int labels(std::size_t) const { return 0; }
@@ -104,7 +115,8 @@ struct own_data : support::toy_data {
 };
 static_assert(detail::data::has_dataset_members<own_data>());
 
-struct own_augmentation : cutout {
+struct own_augmentation {
+  bool active() const { return false; }
 #if defined(AUGMENTATION_DESCRIPTION)
   std::string description() const { return {}; }
 #elif defined(AUGMENTATION_DESCRIBE_RETURNS_A_NUMBER)

@@ -29,6 +29,23 @@ struct with_more : sgd {
   double form = 1, direction = 1, average = 1;
 };
 
+// A wrapper forwards what the optimizer inside has.
+template <class O>
+struct forwarding : sgd {
+  O optimizer;
+  template <class V, class S>
+  void initialize(const V& v, S s) const
+    requires requires(const O o) { o.initialize(v, s); }
+  {
+    optimizer.initialize(v, s);
+  }
+};
+// Beside the right name others are no misspellings.
+struct verbose : sgd {
+  std::string to_string() const { return describe(); }
+  void validate() const { check(); }
+};
+
 }  // namespace
 
 TEST_CASE("optimizer_check: wrappers, whose members are constrained, and optimizers of one's own") {
@@ -43,4 +60,6 @@ TEST_CASE("optimizer_check: wrappers, whose members are constrained, and optimiz
   CHECK(accepted<weight_average<clip<sgd>, exponential_average>>);
   CHECK(accepted<closed>);
   CHECK(accepted<with_more>);
+  CHECK(accepted<forwarding<sgd>>);
+  CHECK(accepted<verbose>);
 }

@@ -29,6 +29,11 @@ struct on_all_ranks {
   }
   void end_on_all_ranks(run&) {}
 };
+// Beside the right name others are no misspellings.
+struct updating {
+  void step(const step_record& r) { update(r); }
+  void update(const step_record&) {}
+};
 struct closed final : counting {};
 
 }  // namespace
@@ -36,5 +41,6 @@ struct closed final : counting {};
 TEST_CASE("callback_check: one member suffices, on rank 0 or on all ranks, beside any variables") {
   CHECK(accepted<counting>);
   CHECK(accepted<on_all_ranks>);
+  CHECK(accepted<updating>);
   CHECK(accepted<closed>);
 }

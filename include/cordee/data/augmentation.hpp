@@ -51,11 +51,15 @@ consteval bool has_augmentation_members() {
       } || !requires { &A::describe; },
       "the optional member 'describe' of an augmentation is 'std::string describe() const'");
   static_assert(
-      !requires(const A a) { a.description(); } && !requires(const A a) { a.describes(); } &&
-          !requires(const A a) { a.to_string(); },
+      requires { &A::describe; } ||
+          (
+              !requires(const A a) { a.description(); } &&
+              !requires(const A a) { a.describes(); } && !requires(const A a) { a.to_string(); }),
       "the optional member of an augmentation is spelt 'describe'");
   static_assert(
-      !requires { A::sub_sequence; } && !requires { A::subsequences; },
+      requires { A::subsequence; } ||
+          (
+              !requires { A::sub_sequence; } && !requires { A::subsequences; }),
       "the optional member of an augmentation is spelt 'subsequence'");
   return true;
 }

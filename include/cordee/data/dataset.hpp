@@ -100,15 +100,16 @@ consteval bool has_dataset_members() {
   static_assert(
       Labelled<S> || !requires { requires std::is_member_function_pointer_v<decltype(&S::label)>; },
       "the optional member 'label' of a data set is 'int label(std::size_t i) const'");
+  static_assert(Labelled<S> || (
+                                   !requires(const S s, std::size_t i) { s.labels(i); } &&
+                                   !requires(const S s, std::size_t i) { s.label_of(i); } &&
+                                   !requires(const S s, std::size_t i) { s.get_label(i); } &&
+                                   !requires(const S s, std::size_t i) { s.target(i); }),
+                "the optional member of a data set is spelt 'label'");
   static_assert(
-      !requires(const S s, std::size_t i) { s.labels(i); } &&
-          !requires(const S s, std::size_t i) { s.label_of(i); } &&
-          !requires(const S s, std::size_t i) { s.get_label(i); } &&
-          !requires(const S s, std::size_t i) { s.target(i); },
-      "the optional member of a data set is spelt 'label'");
-  static_assert(
-      !requires(const S s, std::uint64_t seed) { s.orders(seed, 0); } &&
-          !requires(const S s, std::uint64_t seed) { s.permutation(seed, 0); },
+      Ordered<S> || (
+                        !requires(const S s, std::uint64_t seed) { s.orders(seed, 0); } &&
+                        !requires(const S s, std::uint64_t seed) { s.permutation(seed, 0); }),
       "the optional member of a data set is spelt 'order'");
   return true;
 }

@@ -3,7 +3,7 @@
 //
 // A convolution of an integer network on SIMD registers, with weights packed once: engine
 // `direct`'s convolution of bytes (vpdpbusd with AVX-512 VNNI or AVX-VNNI; with AVX2 alone products
-// of 16 bits or, where weights are so small that it does not clip, as those of 4 and 2 bits are,
+// of 16 bits or, where weights are so small that it does not clip, as most of 4 and 2 bits are,
 // vpmaddubsw: ops/engines/direct/bytes.hpp). The zero point's share is the initial value of the
 // sums, which are rescaled while they are in the first-level cache.
 #pragma once

@@ -18,8 +18,8 @@ namespace cordee::inline CORDEE_ABI::detail::optim {
 
 /// Names of optional members, and misspellings of members.
 struct optimizer_names {
-  int capturable, check, describe, initialize, check_segments, average_slot, has_preconditioner,
-      write_direction;
+  int capturable, check, describe, momentum_form, initialize, check_segments, average_slot,
+      has_preconditioner, write_direction;
   int is_capturable, captureable, captures, checks, validate, verify, description, describes,
       to_string, momentum_forms, initialise, initialize_slots, check_segment, checks_segments,
       average_slots, averages_slot, has_precondition, write_directions;
@@ -30,8 +30,12 @@ constexpr bool describable = requires(const O o) {
   { o.describe() } -> std::convertible_to<std::string>;
 };
 
+/// Whether it wraps an optimizer: its members may be constrained to what that one has.
+template <class O>
+concept Wraps = requires(const O o) { o.optimizer; };
+
 /// True, or a compile error that states the member to correct. A name that is present with another
-/// type would otherwise count as absent.
+/// type would otherwise count as absent; a misspelling counts where the right name is absent.
 template <class O, class View, class Stream>
 consteval bool has_optional_optimizer_members() {
   using names = core::member_names<O, optimizer_names>;
@@ -45,16 +49,16 @@ consteval bool has_optional_optimizer_members() {
       describable<O> || requires { &names::describe; },
       "the optional member 'describe' of an optimizer is 'std::string describe() const'");
   static_assert(
-      HasMomentumForm<O> || !requires { &O::momentum_form; },  // wrappers constrain theirs
+      HasMomentumForm<O> || Wraps<O> || requires { &names::momentum_form; },
       "the optional member 'momentum_form' of an optimizer is 'cordee::momentum_form "
       "momentum_form() const'");
   static_assert(
-      InitializesSlots<O, View, Stream> || requires { &names::initialize; },
+      InitializesSlots<O, View, Stream> || Wraps<O> || requires { &names::initialize; },
       "the optional member 'initialize' of an optimizer is 'void initialize(const "
       "optimizer_view<Real, D, slots>&, typename D::stream) const'");
   static_assert(
       requires(const O o, std::span<const segment> table) { o.check_segments(table); } ||
-          requires { &names::check_segments; },
+          Wraps<O> || requires { &names::check_segments; },
       "the optional member 'check_segments' of an optimizer is 'void "
       "check_segments(std::span<const "
       "segment>) const'");
@@ -69,47 +73,61 @@ consteval bool has_optional_optimizer_members() {
       "has_preconditioner'");
   static_assert(
       requires(const O o, View v, step_info info, Stream s) { o.write_direction(v, info, s); } ||
-          requires { &names::write_direction; },
+          Wraps<O> || requires { &names::write_direction; },
       "the optional member 'write_direction' of an optimizer is 'void write_direction(const "
       "optimizer_view<Real, D, slots>&, const step_info&, typename D::stream) const'");
 
   static_assert(
-      requires {
-        &names::is_capturable;
-        &names::captureable;
-        &names::captures;
-      }, "the optional member of an optimizer is spelt 'capturable'");
+      !requires { &names::capturable; } ||
+          requires {
+            &names::is_capturable;
+            &names::captureable;
+            &names::captures;
+          },
+      "the optional member of an optimizer is spelt 'capturable'");
   static_assert(
-      requires {
-        &names::checks;
-        &names::validate;
-        &names::verify;
-      }, "the optional member of an optimizer is spelt 'check'");
+      !requires { &names::check; } ||
+          requires {
+            &names::checks;
+            &names::validate;
+            &names::verify;
+          },
+      "the optional member of an optimizer is spelt 'check'");
   static_assert(
-      requires {
-        &names::description;
-        &names::describes;
-        &names::to_string;
-      }, "the optional member of an optimizer is spelt 'describe'");
+      !requires { &names::describe; } ||
+          requires {
+            &names::description;
+            &names::describes;
+            &names::to_string;
+          },
+      "the optional member of an optimizer is spelt 'describe'");
   static_assert(
-      requires { &names::momentum_forms; } && !requires(const O o) { o.consensus(); } &&
-          !requires(const O o) { o.form(); },
+      !requires { &names::momentum_form; } ||
+          (
+              requires { &names::momentum_forms; } && !requires(const O o) { o.consensus(); } &&
+              !requires(const O o) { o.form(); }),
       "the optional member of an optimizer is spelt 'momentum_form'");
   static_assert(
-      requires {
-        &names::initialise;
-        &names::initialize_slots;
-      }, "the optional member of an optimizer is spelt 'initialize'");
+      !requires { &names::initialize; } ||
+          requires {
+            &names::initialise;
+            &names::initialize_slots;
+          },
+      "the optional member of an optimizer is spelt 'initialize'");
   static_assert(
-      requires {
-        &names::check_segment;
-        &names::checks_segments;
-      }, "the optional member of an optimizer is spelt 'check_segments'");
+      !requires { &names::check_segments; } ||
+          requires {
+            &names::check_segment;
+            &names::checks_segments;
+          },
+      "the optional member of an optimizer is spelt 'check_segments'");
   static_assert(
-      requires {
-        &names::average_slots;
-        &names::averages_slot;
-      }, "the optional member of an optimizer is spelt 'average_slot'");
+      !requires { &names::average_slot; } ||
+          requires {
+            &names::average_slots;
+            &names::averages_slot;
+          },
+      "the optional member of an optimizer is spelt 'average_slot'");
   static_assert(
       requires { &names::has_precondition; },
       "the optional member of an optimizer is spelt 'has_preconditioner'");

@@ -152,25 +152,34 @@ consteval bool has_schedule_members() {
   static_assert(!HidesBatch<S>,
                 "a schedule that decides the batch is the outermost one: "
                 "adaptive_batch{warmup{5, cosine{}}}");
+  static_assert(has_end_epoch<S> ||
+                    (
+                        !requires(const S s) { s.ends(); } && !requires(const S s) { s.end(); } &&
+                        !requires(const S s) { s.last_epoch(); }),
+                "the optional member of a schedule is spelt 'end_epoch'");
+  static_assert(has_description<S> || (
+                                          !requires(const S s) { s.description(); } &&
+                                          !requires(const S s) { s.describes(); } &&
+                                          !requires(const S s) { s.to_string(); }),
+                "the optional member of a schedule is spelt 'describe'");
+  static_assert(AdaptiveSchedule<S> || (
+                                           !requires(S s) { s.observes(observation{}); } &&
+                                           !requires(S s) { s.observed(observation{}); } &&
+                                           !requires(S s) { s.on_loss(0.0, 0.0); } &&
+                                           !requires(S s) { s.update(0.0, 0.0); }),
+                "the optional member of a schedule is spelt 'observe'");
   static_assert(
-      !requires(const S s) { s.ends(); } && !requires(const S s) { s.end(); } &&
-          !requires(const S s) { s.last_epoch(); },
-      "the optional member of a schedule is spelt 'end_epoch'");
+      HasScheduleState<S> || !requires(S s) { s.states(); },
+      "the optional member of a schedule is spelt 'state'");
   static_assert(
-      !requires(const S s) { s.description(); } && !requires(const S s) { s.describes(); } &&
-          !requires(const S s) { s.to_string(); },
-      "the optional member of a schedule is spelt 'describe'");
-  static_assert(
-      !requires(S s) { s.observes(observation{}); } && !requires(S s) { s.on_loss(0.0, 0.0); } &&
-          !requires(S s) { s.update(0.0, 0.0); },
-      "the optional member of a schedule is spelt 'observe'");
-  static_assert(
-      !requires(S s) { s.observed(observation{}); } && !requires(S s) { s.states(); } &&
-          !requires { &S::need_validation; } && !requires { &S::requires_validation; } &&
-          !requires(const S s) { s.batches_decided(); } &&
-          !requires(const S s) { s.decided_batch(); },
-      "the optional members of a schedule are spelt 'observe', 'state', 'needs_validation' and "
-      "'batch_decided'");
+      requires { &S::needs_validation; } ||
+          (
+              !requires { &S::need_validation; } && !requires { &S::requires_validation; }),
+      "the optional member of a schedule is spelt 'needs_validation'");
+  static_assert(DecidesBatch<S> || (
+                                       !requires(const S s) { s.batches_decided(); } &&
+                                       !requires(const S s) { s.decided_batch(); }),
+                "the optional member of a schedule is spelt 'batch_decided'");
   return true;
 }
 

@@ -24,22 +24,33 @@ struct callback_names {
       end_on_all_rank, begin_all_ranks, step_all_ranks, epoch_all_ranks, end_all_ranks;
 };
 
-/// A member function with another's arguments under a name that fit does not call.
+/// A member function with another's arguments, under a name that fit does not call, where that
+/// other is absent.
 template <class C>
-concept MisspellsCallback = requires(C& c, const run_plan& p) { c.begins(p); } ||
-                            requires(C& c, const run_plan& p) { c.on_begin(p); } ||
-                            requires(C& c, const run_plan& p) { c.start(p); } ||
-                            requires(C& c, const step_record& r) { c.steps(r); } ||
-                            requires(C& c, const step_record& r) { c.on_step(r); } ||
-                            requires(C& c, const step_record& r) { c.update(r); } ||
-                            requires(C& c, const step_record& r) { c.begins_validation(r); } ||
-                            requires(C& c, const step_record& r) { c.on_validation(r); } ||
-                            requires(C& c, const epoch_record& r) { c.epochs(r); } ||
-                            requires(C& c, const epoch_record& r) { c.on_epoch(r); } ||
-                            requires(C& c, const epoch_record& r) { c.end_epoch(r); } ||
-                            requires(C& c, const run_summary& s) { c.ends(s); } ||
-                            requires(C& c, const run_summary& s) { c.on_end(s); } ||
-                            requires(C& c, const run_summary& s) { c.finish(s); };
+concept MisspellsCallback =
+    (!requires(C& c, const run_plan& p) { c.begin(p); } &&
+     (
+         requires(C& c, const run_plan& p) { c.begins(p); } ||
+         requires(C& c, const run_plan& p) { c.on_begin(p); } ||
+         requires(C& c, const run_plan& p) { c.start(p); })) ||
+    (!StepCallback<C> && (
+                             requires(C& c, const step_record& r) { c.steps(r); } ||
+                             requires(C& c, const step_record& r) { c.on_step(r); } ||
+                             requires(C& c, const step_record& r) { c.update(r); })) ||
+    (!requires(C& c, const step_record& r) { c.begin_validation(r); } &&
+     (
+         requires(C& c, const step_record& r) { c.begins_validation(r); } ||
+         requires(C& c, const step_record& r) { c.on_validation(r); })) ||
+    (!requires(C& c, const epoch_record& r) { c.epoch(r); } &&
+     (
+         requires(C& c, const epoch_record& r) { c.epochs(r); } ||
+         requires(C& c, const epoch_record& r) { c.on_epoch(r); } ||
+         requires(C& c, const epoch_record& r) { c.end_epoch(r); })) ||
+    (!requires(C& c, const run_summary& s) { c.end(s); } &&
+     (
+         requires(C& c, const run_summary& s) { c.ends(s); } ||
+         requires(C& c, const run_summary& s) { c.on_end(s); } ||
+         requires(C& c, const run_summary& s) { c.finish(s); }));
 
 /// What has_callback_members() is, of the members that are called on all ranks and of misspellings.
 template <class C, class Run>

@@ -63,6 +63,13 @@ struct pair_tile : byte_tile<Out> {
   const std::uint8_t* pixels[std::size_t{pair_tile_pixels}] = {};
 };
 
+/// Pixels first .. first + pixels - 1 of y, whose windows lie x_step apart in runs of `length`, and
+/// these a pitch apart, from all.x on; all.y is the first of them. The last tile is of the last six
+/// pixels, some of them again. Defined where has_byte_pairs.
+template <bool Short, ByteConvolutionOutput Out>
+void pair_tiles(const byte_tile<Out>& all, bool two_blocks, int first, int pixels, int length,
+                std::ptrdiff_t pitch);
+
 #if defined(__AVX2__)
 /// Both sums of a pixel. As one text, whose order and registers compilers would change.
 template <bool Short>
@@ -198,9 +205,6 @@ template <bool Short, ByteConvolutionOutput Out>
                        load<std::int32_t, V>(wide + (b * pair_tile_pixels + t) * V));
 }
 
-/// Pixels first .. first + pixels - 1 of y, whose windows lie x_step apart in runs of `length`, and
-/// these a pitch apart, from all.x on; all.y is the first of them. The last tile is of the last six
-/// pixels, some of them again.
 template <bool Short, ByteConvolutionOutput Out>
 void pair_tiles(const byte_tile<Out>& all, bool two_blocks, int first, int pixels, int length,
                 std::ptrdiff_t pitch) {

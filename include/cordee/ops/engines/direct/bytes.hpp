@@ -12,7 +12,8 @@
 //
 // so nothing is clipped, and n steps are added in 16 bits before the sums are widened, by vpmaddwd
 // with ones. A layer whose window rows of a block of channels have at most n steps is computed so
-// (m up to 32 where the window is one pixel, up to 10 where it is 3x3): all layers of 4 and 2 bits.
+// (m up to 32 where the window is one pixel, up to 10 where it is 3x3): all layers of 2 bits, and
+// of 4 with windows up to 4x4.
 // On Zen 3 that is 1.2 to 2 times as fast as products of 16 bits, which the other layers have
 // (benchmarks/results/2026-11-26-integers-avx2.md). Widening every step, for m up to 64 or pairs of
 // weights with |w0| + |w1| <= 128, would be 1.24 times as fast without loads; there is no tile for
