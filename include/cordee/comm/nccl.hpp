@@ -38,7 +38,8 @@ namespace detail::comm {
 struct nccl_options {
   /// A rank that waits longer for another one ends the run with an error that names it. What is in
   /// flight on the GPU, and then the other ranks, have the same time to end, at most ten seconds;
-  /// after that this rank ends.
+  /// after that this rank ends. Where rank 0 has died, those that need not print the cause may wait
+  /// twice as long for the one that prints it.
   std::chrono::milliseconds deadline{120'000};
   /// The GPU of this rank; -1: the one of its local rank.
   int device = -1;

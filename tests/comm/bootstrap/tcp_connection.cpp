@@ -80,6 +80,29 @@ TEST_CASE(
   CHECK(tcp_connection::connect("no.such.name.invalid", unused_port).is_closed());
 }
 
+TEST_CASE("tcp_connection: begin_connect connects without blocking, or closes where none listens") {
+  listener acceptor(0, "127.0.0.1");
+  const auto ends = [](tcp_connection& connection) {
+    for (int k = 0; k < 10'000 && !connection.is_closed(); ++k) {
+      if (connection.has_connected()) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return false;
+  };
+  tcp_connection client = tcp_connection::begin_connect("127.0.0.1", acceptor.port());
+  REQUIRE(ends(client));
+  tcp_connection server = acceptor.accept(10'000);
+  std::thread reader([&] { CHECK(next(server).payload.size() == 10'000'000); });
+  client.send({frame::hello, 1, std::string(10'000'000, 'x')});  // more than the socket's buffers
+  reader.join();
+  acceptor.close();
+  tcp_connection refused = tcp_connection::begin_connect("127.0.0.1", acceptor.port());
+  CHECK_FALSE(ends(refused));
+  CHECK(refused.is_closed());
+  for (const std::string address : {"", "no.such.name.invalid"})
+    CHECK(tcp_connection::begin_connect(address, 1).is_closed());
+}
+
 TEST_CASE("tcp_connection: a frame longer than the limit closes the connection before it is read") {
   const listener acceptor(0);
   tcp_connection client = tcp_connection::connect("127.0.0.1", acceptor.port()),

@@ -108,8 +108,9 @@ class bootstrap_session {
     return names;
   }
 
-  std::optional<bootstrap_server> server_;  // of rank 0
   std::optional<bootstrap_client> control_;
+  // Of rank 0; it ends first, for while it runs it tells the others that control_ has closed.
+  std::optional<bootstrap_server> server_;
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::comm

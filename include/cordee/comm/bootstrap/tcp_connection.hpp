@@ -14,6 +14,7 @@
 #include <utility>
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -70,6 +71,34 @@ class tcp_connection {
     }
     freeaddrinfo(addresses);
     return result;
+  }
+  /// Begins to connect to an address ("10.0.0.7"), without blocking. Before has_connected() is true
+  /// nothing can be sent or received.
+  [[nodiscard, gnu::cold]] static tcp_connection begin_connect(const std::string& address,
+                                                               int port) {
+    sockaddr_in peer{};
+    peer.sin_family = AF_INET;
+    peer.sin_port = htons(static_cast<std::uint16_t>(port));
+    if (inet_pton(AF_INET, address.c_str(), &peer.sin_addr) != 1) return {};
+    tcp_connection result(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!result.is_closed() &&
+        ::connect(result.socket_, reinterpret_cast<const sockaddr*>(&peer), sizeof peer) != 0 &&
+        errno != EINPROGRESS)
+      result.close();
+    return result;
+  }
+  /// Whether what begin_connect began has succeeded; closes the connection where it has failed.
+  [[nodiscard, gnu::cold]] bool has_connected() {
+    pollfd end{socket_, POLLOUT, 0};
+    if (is_closed() || ::poll(&end, 1, 0) <= 0) return false;
+    int failure = 0;
+    socklen_t size = sizeof failure;
+    if (getsockopt(socket_, SOL_SOCKET, SO_ERROR, &failure, &size) != 0 || failure != 0) {
+      close();
+      return false;
+    }
+    fcntl(socket_, F_SETFL, fcntl(socket_, F_GETFL) & ~O_NONBLOCK);  // send() blocks
+    return true;
   }
 
   [[nodiscard]] bool is_closed() const { return socket_ < 0; }
