@@ -1,6 +1,10 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
+#include <deque>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -37,6 +41,41 @@ struct recording_reducer {
     order->push_back(m.layout->index);
     if (m.layout->index == bad) throw error(concat("bucket ", bad, " is lost"));
     for (Real& x : m.values) x *= 10;
+  }
+};
+
+/// Two ranks in virtual time, of which start_task runs f at once. Counts each task's joins; unlike
+/// a std::thread it stays joinable.
+struct joinable_after_join {
+  struct event {};
+  class task {
+   public:
+    task() = default;
+    explicit task(int& joins) : joins_(&joins) {}
+    task(task&& other) noexcept : joins_(std::exchange(other.joins_, nullptr)) {}
+    task& operator=(task&& other) noexcept {
+      joins_ = std::exchange(other.joins_, nullptr);
+      return *this;
+    }
+    [[nodiscard]] bool joinable() const { return joins_ != nullptr; }
+    void join() { ++*joins_; }
+
+   private:
+    int* joins_ = nullptr;
+  };
+  static constexpr bool blocks_host = false;
+
+  std::deque<int>* joins;  // by task
+
+  [[nodiscard]] static int rank() { return 0; }
+  [[nodiscard]] static constexpr int size() { return 2; }
+  [[nodiscard]] static double now() { return 0; }
+  [[nodiscard]] static event record() { return {}; }
+  static void await(event) {}
+  template <class F>
+  [[nodiscard]] task start_task(F f) const {
+    f();
+    return task(joins->emplace_back(0));
   }
 };
 
@@ -143,4 +182,24 @@ TEST_CASE(
     CHECK(order.size() == 6);
     return 0;
   });
+}
+
+TEST_CASE("courier: in virtual time it joins each task once, even one that then stays joinable") {
+  std::vector<int> order;
+  std::thread::id thread;
+  std::deque<int> joins;
+  const recording_reducer<joinable_after_join> reducer{{&joins}, &order, &thread};
+  float x = 1;
+  const bucket b{};
+  {
+    courier_of<joinable_after_join> c(reducer, cpu(1), 2);
+    for (int step = 0; step < 3; ++step) {
+      c.begin_step({});
+      for (int k = 0; k < 2; ++k) c.post({{&b, {&x, 1}, {}, {}}, step_info{}}, {});
+      c.finish();
+    }
+    c.post({{&b, {&x, 1}, {}, {}}, step_info{}}, {});
+  }
+  CHECK(x == 1e7F);
+  CHECK(joins == std::deque<int>(7, 1));
 }

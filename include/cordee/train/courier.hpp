@@ -105,6 +105,7 @@ class courier {
     if constexpr (virtual_time) {
       if (thread_.joinable()) {
         thread_.join();  // from which this fiber may be unwound, and the destructor then joins
+        thread_ = {};    // it may still count as joinable
       }
       queued_ = taken_ = 0;
       if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
