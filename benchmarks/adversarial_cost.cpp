@@ -29,7 +29,7 @@ struct options {
   int reps = 9, batch = 64, threads = 1;
 };
 constexpr const char* usage =
-    "adversarial: a step with adversarial images beside a plain one of twice the batch\n"
+    "adversarial_cost: a step with adversarial images beside a plain one of twice the batch\n"
     "  --reps N      repetitions, minima are printed   (9)\n"
     "  --batch N     images, without their copies      (64)\n"
     "  --threads N   workers                           (1)\n"
