@@ -159,22 +159,23 @@ else()
   cordee_skipped_without(mpi example example.many_machines)
 endif()
 
-# Photographs that a program makes: 24 to train on and 6 held out, of noise, so no accuracy is expected.
+# Photographs that a program makes: 24 to train on and 6 held out. After two epochs the loss is 0.74 to 0.96 over three
+# seeds; with a learning rate of 1e-9 it is 1.59 to 1.62, a guess's ln 5.
 if(TARGET flowers)
   add_executable(make_photographs ${PROJECT_SOURCE_DIR}/tests/examples/make_photographs.cpp)
   target_link_libraries(make_photographs PRIVATE cordee_dev cordee_images)
   cordee_seldom_built(make_photographs)
   set(photographs ${out}/photographs)
   cordee_example_fixture(flowers.photographs photographs make_photographs ${photographs})
-  set(few --data ${photographs} --batch 8 --epochs 1 --warmup 0.5)
+  set(few --data ${photographs} --batch 8 --epochs 2 --warmup 0.5)
   cordee_example(flowers MATCH "input +rank 0 of 2 reads slice 0 of each update of 8 samples"
     MATCH "input: waited for data .*decode"
-    NUMBER "validation accuracy [0-9.]+ % of 6 photographs, loss ([0-9.]+)" 0.1 20 ARGS ${few} --ranks 2)
+    NUMBER "validation accuracy [0-9.]+ % of 6 photographs, loss ([0-9.]+)" 0.3 1.35 ARGS ${few} --ranks 2)
   cordee_example_property(flowers FIXTURES_REQUIRED photographs)
   cordee_refuses(flowers.without_data ".*nowhere" --data nowhere)
   cordee_example_options(flowers "--scaled-decoding")
   if(TARGET cordee::mpi)
-    cordee_example(flowers.processes MATCH "rank 0 of 2 reads" NUMBER "photographs, loss ([0-9.]+)" 0.1 20
+    cordee_example(flowers.processes MATCH "rank 0 of 2 reads" NUMBER "photographs, loss ([0-9.]+)" 0.3 1.35
       RUN ${launch}/mpirun.sh 2 $<TARGET_FILE:flowers> ${few} --processes --scaled-decoding)
     cordee_example_over_mpi(flowers.processes)
     cordee_example_property(flowers.processes FIXTURES_REQUIRED photographs)

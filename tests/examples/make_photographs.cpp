@@ -1,12 +1,14 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes JPEGs for the test of examples/flowers.cpp: FOLDER/CLASS/N.jpg, five classes of six.
+// Writes JPEGs for the test of examples/flowers.cpp: FOLDER/CLASS/N.jpg, five classes of six, each
+// with a tint of its own, which a network learns in a few updates.
 #include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
 
 #include "tests/images/encode.hpp"
 
@@ -17,13 +19,18 @@ int main(int argc, char** argv) {
   }
   try {
     unsigned seed = 0;
-    for (const char* name : {"daisy", "dandelion", "roses", "sunflowers", "tulips"}) {
+    const std::pair<const char*, support::tint> classes[] = {{"daisy", {90, 90, 90}},
+                                                             {"dandelion", {60, 60, -120}},
+                                                             {"roses", {100, -100, -60}},
+                                                             {"sunflowers", {-90, 70, -90}},
+                                                             {"tulips", {-60, -100, 110}}};
+    for (const auto& [name, added] : classes) {
       const std::filesystem::path folder = std::filesystem::path(argv[1]) / name;
       std::filesystem::create_directories(folder);
       for (int n = 0; n < 6; ++n) {
         const int width = 260 + 20 * n, height = 240 + 30 * (n % 3);
         const auto file =
-            support::encode_jpeg({.name = "420", .luma = {2, 2}}, width, height, ++seed);
+            support::encode_jpeg({.name = "420", .luma = {2, 2}}, width, height, ++seed, added);
         std::ofstream out(folder / (std::to_string(n) + ".jpg"), std::ios::binary);
         out.write(reinterpret_cast<const char*>(file.data()),
                   static_cast<std::streamsize>(file.size()));

@@ -24,8 +24,12 @@
 
 namespace support {
 
+/// What is added to the channels of a picture.
+using tint = std::array<double, 4>;
+
 /// (height, width, channels): waves, an edge and some noise, so that all coefficients occur.
-inline file_bytes picture(int width, int height, int channels = 3, unsigned seed = 1) {
+inline file_bytes picture(int width, int height, int channels = 3, unsigned seed = 1,
+                          const tint& added = {}) {
   file_bytes out;
   unsigned noise = seed * 2654435761u + 12345u;
   for (int y = 0; y < height; ++y)
@@ -33,7 +37,8 @@ inline file_bytes picture(int width, int height, int channels = 3, unsigned seed
       for (int c = 0; c < channels; ++c) {
         noise = noise * 1664525u + 1013904223u;
         const double wave = 80 * std::sin(0.13 * x + 0.05 * c * y) + 40 * std::cos(0.3 * y + c);
-        const double value = 128 + wave + ((x + 2 * y) % 29 < 9 ? 30 : 0) + (noise >> 28) - 8.0;
+        const double value = 128 + wave + ((x + 2 * y) % 29 < 9 ? 30 : 0) + (noise >> 28) - 8.0 +
+                             added[static_cast<std::size_t>(c)];
         out.push_back(static_cast<std::uint8_t>(std::min(255.0, std::max(0.0, value))));
       }
   return out;
@@ -49,8 +54,9 @@ struct jpeg_kind {
   int quality = 80;
 };
 
-inline file_bytes encode_jpeg(const jpeg_kind& k, int width, int height, unsigned seed = 1) {
-  const file_bytes pixels = picture(width, height, k.channels, seed);
+inline file_bytes encode_jpeg(const jpeg_kind& k, int width, int height, unsigned seed = 1,
+                              const tint& added = {}) {
+  const file_bytes pixels = picture(width, height, k.channels, seed, added);
   jpeg_compress_struct jpeg{};
   jpeg_error_mgr errors{};
   jpeg.err = jpeg_std_error(&errors);
