@@ -19,27 +19,15 @@
 #include <cordee/comm/bootstrap/survivors.hpp>
 #include <cordee/comm/failure.hpp>
 
+#include "tests/support/given_port.hpp"
 #include "tests/support/ranks.hpp"
 
 using namespace cordee;
 using namespace std::chrono_literals;
 using namespace detail::comm;
-using support::contains;
+using support::contains, support::given_port;
 
 namespace {
-
-struct given_port {
-  rank_assignment rank;
-  int server_port;
-  [[nodiscard]] rank_assignment assignment() const { return rank; }
-  [[nodiscard]] int port() const { return server_port; }
-  [[nodiscard]] static std::string host() { return "127.0.0.1"; }
-  [[nodiscard]] static std::string secret() { return "of the test"; }
-  void publish(const bootstrap_address&) const {}
-  [[nodiscard]] std::optional<bootstrap_address> find() const {
-    return bootstrap_address{server_port, secret(), {host()}};
-  }
-};
 
 /// What nccl_world is without NCCL.
 class world {

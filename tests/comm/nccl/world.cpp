@@ -16,29 +16,18 @@
 #include <cordee/comm/nccl/world.hpp>
 
 #include "tests/support/folder.hpp"
+#include "tests/support/given_port.hpp"
 #include "tests/support/ranks.hpp"
 
 using namespace cordee;
 using namespace cordee::detail::comm;
 using namespace std::chrono_literals;
 using detail::comm::nccl_world, detail::comm::bootstrap_client, detail::comm::tcp_connection;
-using support::error_message, support::contains;
+using support::error_message, support::contains, support::given_port;
 
 namespace {
 
-// A given rank with a given port, or a file.
-struct given_port {
-  rank_assignment rank;
-  int server_port;
-  [[nodiscard]] rank_assignment assignment() const { return rank; }
-  [[nodiscard]] int port() const { return server_port; }
-  [[nodiscard]] static std::string host() { return "127.0.0.1"; }
-  [[nodiscard]] static std::string secret() { return "of the test"; }
-  void publish(const bootstrap_address&) const {}
-  [[nodiscard]] std::optional<bootstrap_address> find() const {
-    return bootstrap_address{server_port, secret(), {"127.0.0.1"}};
-  }
-};
+// A given rank with a given file.
 struct given_file : rendezvous_file {
   rank_assignment rank;
   [[nodiscard]] rank_assignment assignment() const { return rank; }
