@@ -7,8 +7,8 @@
 //   train --data photographs --network resnet18 --epochs 30 --ranks 2 --output runs/a --log csv
 //   train --config runs/a/settings.ini --resume                       goes on after an interruption
 //   train --config runs/a/settings.ini --load runs/a/best.safetensors --predict rose.jpg
-//   train --data other --load runs/a/best.safetensors --new-classifier \
-//         --freeze conv1,bn1,layer1,layer2
+//   train --data other --load runs/a/best.safetensors --new-classifier
+//     --freeze conv1,bn1,layer1,layer2                               (one line)
 //   examples/launch/mpirun.sh 4 train --data photographs --transport mpi
 //
 // Exit status: 0 done; 1 the run failed; 2 wrong options; 3 stopped by a signal, with a checkpoint.

@@ -139,7 +139,9 @@ void measure_update(table& rows, const std::string& name, const O& optimizer,
   auto squares = filled<double>(2), grad_squares = filled<double>(2), global = filled<double>(1),
        sums = filled<double>(2);
   const auto info = at.put(std::vector{step_info{.learning_rate = 0.1}});
-  optimizer_view<float, emulated, O::slots> view{.weights = weights.span(), .grads = grads.span()};
+  optimizer_view<float, emulated, O::slots> view{};
+  view.weights = weights.span();
+  view.grads = grads.span();
   for (auto& slot : view.slots) {
     slots.push_back(filled<float>(n));
     slot = slots.back().span();

@@ -32,12 +32,17 @@ struct with_more : sgd {
 // A wrapper forwards what the optimizer inside has.
 template <class O>
 struct forwarding : sgd {
-  O optimizer;
+  O inner;
   template <class V, class S>
   void initialize(const V& v, S s) const
     requires requires(const O o) { o.initialize(v, s); }
   {
-    optimizer.initialize(v, s);
+    inner.initialize(v, s);
+  }
+  cordee::momentum_form momentum_form() const
+    requires requires(const O o) { o.other_form(); }
+  {
+    return inner.other_form();
   }
 };
 // Beside the right name others are no misspellings.

@@ -34,6 +34,18 @@ struct updating {
   void step(const step_record& r) { update(r); }
   void update(const step_record&) {}
 };
+// A wrapper forwards what the callback inside has.
+template <class C>
+struct forwarding {
+  C inner;
+  void step(const step_record&) {}
+  template <class Run>
+  bool epoch_on_all_ranks(Run& r, const epoch_record& e)
+    requires requires(C c) { c.epoch_on_all_ranks(r, e); }
+  {
+    return inner.epoch_on_all_ranks(r, e);
+  }
+};
 struct closed final : counting {};
 
 }  // namespace
@@ -42,5 +54,6 @@ TEST_CASE("callback_check: one member suffices, on rank 0 or on all ranks, besid
   CHECK(accepted<counting>);
   CHECK(accepted<on_all_ranks>);
   CHECK(accepted<updating>);
+  CHECK(accepted<forwarding<counting>>);
   CHECK(accepted<closed>);
 }

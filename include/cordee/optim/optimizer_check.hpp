@@ -30,12 +30,9 @@ constexpr bool describable = requires(const O o) {
   { o.describe() } -> std::convertible_to<std::string>;
 };
 
-/// Whether it wraps an optimizer: its members may be constrained to what that one has.
-template <class O>
-concept Wraps = requires(const O o) { o.optimizer; };
-
 /// True, or a compile error that states the member to correct. A name that is present with another
-/// type would otherwise count as absent; a misspelling counts where the right name is absent.
+/// type would otherwise count as absent: it can be called in another way, or is no template; one
+/// that its constraints refuse is absent. A misspelling counts where the right name is absent.
 template <class O, class View, class Stream>
 consteval bool has_optional_optimizer_members() {
   using names = core::member_names<O, optimizer_names>;
@@ -43,22 +40,25 @@ consteval bool has_optional_optimizer_members() {
       requires { std::bool_constant<O::capturable>{}; } || requires { &names::capturable; },
       "the optional member 'capturable' of an optimizer is 'static constexpr bool capturable'");
   static_assert(
-      Validated<O> || requires { &names::check; },
+      Validated<O> || !requires { &O::check; },
       "the optional member 'check' of an optimizer is 'void check() const'");
   static_assert(
-      describable<O> || requires { &names::describe; },
+      describable<O> || !requires { &O::describe; },
       "the optional member 'describe' of an optimizer is 'std::string describe() const'");
   static_assert(
-      HasMomentumForm<O> || Wraps<O> || requires { &names::momentum_form; },
+      HasMomentumForm<O> || !requires { &O::momentum_form; },
       "the optional member 'momentum_form' of an optimizer is 'cordee::momentum_form "
       "momentum_form() const'");
   static_assert(
-      InitializesSlots<O, View, Stream> || Wraps<O> || requires { &names::initialize; },
+      InitializesSlots<O, View, Stream> ||
+          !(
+              requires { &O::initialize; } || requires(const O o, View v) { o.initialize(v); } ||
+              requires(const O o, View v, step_info info, Stream s) { o.initialize(v, info, s); }),
       "the optional member 'initialize' of an optimizer is 'void initialize(const "
       "optimizer_view<Real, D, slots>&, typename D::stream) const'");
   static_assert(
       requires(const O o, std::span<const segment> table) { o.check_segments(table); } ||
-          Wraps<O> || requires { &names::check_segments; },
+          !requires { &O::check_segments; },
       "the optional member 'check_segments' of an optimizer is 'void "
       "check_segments(std::span<const "
       "segment>) const'");
@@ -73,7 +73,10 @@ consteval bool has_optional_optimizer_members() {
       "has_preconditioner'");
   static_assert(
       requires(const O o, View v, step_info info, Stream s) { o.write_direction(v, info, s); } ||
-          Wraps<O> || requires { &names::write_direction; },
+          !(
+              requires { &O::write_direction; } ||
+              requires(const O o, View v, step_info info) { o.write_direction(v, info); } ||
+              requires(const O o, View v, Stream s) { o.write_direction(v, s); }),
       "the optional member 'write_direction' of an optimizer is 'void write_direction(const "
       "optimizer_view<Real, D, slots>&, const step_info&, typename D::stream) const'");
 

@@ -16,10 +16,8 @@ namespace cordee::inline CORDEE_ABI::detail::train {
 template <class Member>
 concept is_function = std::is_member_function_pointer_v<Member>;
 
-/// Members of a callback that are templates of the trainer, and misspellings.
+/// Misspellings of members that are templates of the trainer.
 struct callback_names {
-  int begin_on_all_ranks, step_on_all_ranks, begin_validation_on_all_ranks, epoch_on_all_ranks,
-      end_on_all_ranks;
   int begin_on_all_rank, step_on_all_rank, begin_validation_on_all_rank, epoch_on_all_rank,
       end_on_all_rank, begin_all_ranks, step_all_ranks, epoch_all_ranks, end_all_ranks;
 };
@@ -53,31 +51,47 @@ concept MisspellsCallback =
          requires(C& c, const run_summary& s) { c.finish(s); }));
 
 /// What has_callback_members() is, of the members that are called on all ranks and of misspellings.
+/// A member that its constraints refuse is absent.
 template <class C, class Run>
 consteval bool has_callback_members_on_all_ranks() {
   using names = core::member_names<C, callback_names>;
   static_assert(
       requires(C& c, Run& r) { c.begin_on_all_ranks(r, 0.0); } ||
-          requires { &names::begin_on_all_ranks; },
+          !(
+              requires { &C::begin_on_all_ranks; } ||
+              requires(C& c, Run& r) { c.begin_on_all_ranks(r); }),
       "the member 'begin_on_all_ranks' of a callback of fit takes the trainer and the epoch");
   static_assert(
       requires(C& c, Run& r) {
         { c.step_on_all_ranks(r, 0.0) } -> std::convertible_to<bool>;
-      } || requires { &names::step_on_all_ranks; },
+      } ||
+          !(
+              requires { &C::step_on_all_ranks; } ||
+              requires(C& c, Run& r) { c.step_on_all_ranks(r, 0.0); } ||
+              requires(C& c, Run& r) { c.step_on_all_ranks(r); }),
       "the member 'step_on_all_ranks' of a callback of fit takes the trainer and the epoch, and "
       "returns bool: whether the run ends here");
   static_assert(
       requires(C& c, Run& r) { c.begin_validation_on_all_ranks(r); } ||
-          requires { &names::begin_validation_on_all_ranks; },
+          !(
+              requires { &C::begin_validation_on_all_ranks; } ||
+              requires(C& c, Run& r) { c.begin_validation_on_all_ranks(r, 0.0); }),
       "the member 'begin_validation_on_all_ranks' of a callback of fit takes the trainer");
   static_assert(
       requires(C& c, Run& r, const epoch_record& e) {
         { c.epoch_on_all_ranks(r, e) } -> std::convertible_to<bool>;
-      } || requires { &names::epoch_on_all_ranks; },
+      } ||
+          !(
+              requires { &C::epoch_on_all_ranks; } ||
+              requires(C& c, Run& r, const epoch_record& e) { c.epoch_on_all_ranks(r, e); } ||
+              requires(C& c, Run& r) { c.epoch_on_all_ranks(r); }),
       "the member 'epoch_on_all_ranks' of a callback of fit takes the trainer and an epoch_record, "
       "and returns bool: whether the run ends here");
   static_assert(
-      requires(C& c, Run& r) { c.end_on_all_ranks(r); } || requires { &names::end_on_all_ranks; },
+      requires(C& c, Run& r) { c.end_on_all_ranks(r); } ||
+          !(
+              requires { &C::end_on_all_ranks; } ||
+              requires(C& c, Run& r) { c.end_on_all_ranks(r, 0.0); }),
       "the member 'end_on_all_ranks' of a callback of fit takes the trainer");
   static_assert(
       !MisspellsCallback<C> &&
