@@ -39,7 +39,7 @@ integer_program program_of(int channels, int side) {
 TEST_CASE("stage_plan: its stages are all steps in their order, those of one part together") {
   for (const int channels : {1, 16, 256})
     for (const std::size_t workers : {1u, 2u, 3u, 5u, 8u})
-      for (const stage_costs& costs : {stage_costs{}, {0, 0}, {200, 1e9}}) {
+      for (const stage_costs& costs : {stage_costs{}, {0, 0}, {200'000, 1'000'000'000'000}}) {
         const integer_program program = program_of(channels, 32);
         const stage_plan plan(program, workers, costs);
         int next = -1;
@@ -56,7 +56,7 @@ TEST_CASE("stage_plan: its stages are all steps in their order, those of one par
         CHECK(together);
       }
   CHECK(stage_plan(program_of(16, 32), 3, {0, 0}).stages().size() == 8);
-  CHECK(stage_plan(program_of(16, 32), 3, {0, 1e9}).stages().size() == 1);
+  CHECK(stage_plan(program_of(16, 32), 3, {0, 1'000'000'000'000}).stages().size() == 1);
 }
 
 TEST_CASE("stage_plan: workers share what a round of them leaves, unless that takes longer") {
