@@ -109,7 +109,7 @@ class bootstrap_session {
   }
 
   std::optional<bootstrap_client> control_;
-  // Of rank 0; it ends first, for while it runs it tells the others that control_ has closed.
+  // Of rank 0; it ends first, for while it runs it reports to the others that control_ closed.
   std::optional<bootstrap_server> server_;
 };
 
