@@ -41,20 +41,12 @@ struct lion_step {
 
 struct lion {
   static constexpr agreement needs =
-      agreement::exact;                // the mean of signs is not the sign of the mean
-  static constexpr bool eager = true;  // proposes unchanged gradients: sent while backward runs
-  static constexpr int slots = 1;      // one plane of state, m, initially zero
-  static constexpr norms_needed norms = norms_needed::never;
+      agreement::exact;            // the mean of signs is not the sign of the mean
+  static constexpr int slots = 1;  // one plane of state, m, initially zero
 
   double beta1 = 0.9, beta2 = 0.99, weight_decay = 0;
 
-  // What the reducer averages: a range of the view.
-  template <class Real, class D>
-  span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info&,
-                           typename D::stream) const {
-    return v.grads;
-  }
-  // The mean is in v.grads. Zero weight and zero gradient stay zero.
+  // The mean of the ranks' gradients is in v.grads. Zero weight and zero gradient stay zero.
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {

@@ -9,9 +9,9 @@
 #include <exception>
 #include <string>
 
-#include <thrust/iterator/zip_iterator.h>
 #include <thrust/transform.h>
 #include <thrust/tuple.h>
+#include <thrust/zip_function.h>
 
 #include <cordee/cordee.hpp>
 #include <cordee/testing/optimizer_laws.hpp>
@@ -21,38 +21,24 @@ using namespace cordee;
 
 namespace own {
 
-// m <- beta m + (1 - beta) g,   w <- w - lr sign(m)
-template <class Real>
-struct signum_step {
-  Real learning_rate, beta;
-  CORDEE_HOST_DEVICE thrust::tuple<Real, Real> operator()(
-      const thrust::tuple<Real, Real, Real>& wmg) const {
-    const Real m = beta * thrust::get<1>(wmg) + (1 - beta) * thrust::get<2>(wmg);
-    const Real sign = m > 0 ? Real{1} : m < 0 ? Real{-1} : Real{0};
-    return {thrust::get<0>(wmg) - learning_rate * sign, m};
-  }
-};
-
 struct signum {
   static constexpr agreement needs = agreement::exact;
-  static constexpr bool eager = true;
   static constexpr int slots = 1;  // m
-  static constexpr norms_needed norms = norms_needed::never;
   double beta = 0.9;
 
-  template <class Real, class D>
-  span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info&,
-                           typename D::stream) const {
-    return v.grads;
-  }
+  // m <- beta m + (1 - beta) g,   w <- w - lr sign(m)
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {
-    const signum_step<Real> step{static_cast<Real>(info.learning_rate), static_cast<Real>(beta)};
-    const auto w = thrust_begin(v.weights), m = thrust_begin(v.slots[0]);
-    const auto in = thrust::make_zip_iterator(w, m, thrust_begin(v.grads));
-    thrust::transform_if(thrust_policy(s), in, in + (thrust_end(v.weights) - w),
-                         thrust::make_zip_iterator(w, m), step, unless_skipped(s));
+    const auto rate = static_cast<Real>(info.learning_rate), keep = static_cast<Real>(beta);
+    const auto step = [=] CORDEE_HOST_DEVICE(Real w, Real m, Real g) {
+      m = keep * m + (1 - keep) * g;
+      return thrust::make_tuple(w - (m > 0 ? rate : m < 0 ? -rate : 0), m);
+    };
+    thrust::transform_if(thrust_policy(s), thrust_begin(v.weights, v.slots[0], v.grads),
+                         thrust_end(v.weights, v.slots[0], v.grads),
+                         thrust_begin(v.weights, v.slots[0]), thrust::make_zip_function(step),
+                         unless_skipped(s));
   }
 };
 

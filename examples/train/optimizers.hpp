@@ -31,7 +31,7 @@ template <class... O>
 struct chosen_optimizer {
   static constexpr agreement needs = std::tuple_element_t<0, std::tuple<O...>>::needs;
   static constexpr bool exact = needs == agreement::exact;
-  static constexpr bool eager = (O::eager && ...);
+  static constexpr bool eager = (cordee::detail::optim::is_eager<O> && ...);
   static constexpr int slots = std::tuple_element_t<0, std::tuple<O...>>::slots;
   static constexpr norms_needed norms = exact ? norms_needed::before_accept : norms_needed::never;
   static_assert(((O::needs == needs && O::slots == slots) && ...));
@@ -42,7 +42,8 @@ struct chosen_optimizer {
   template <class Real, class D>
   span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info& info,
                            typename D::stream s) const {
-    return std::visit([&](const auto& o) { return o.propose(v, info, s); }, method);
+    return std::visit([&](const auto& o) { return cordee::detail::optim::proposal(o, v, info, s); },
+                      method);
   }
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,

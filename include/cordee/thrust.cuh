@@ -15,6 +15,7 @@
 
 #include <thrust/device_ptr.h>
 #include <thrust/execution_policy.h>
+#include <thrust/iterator/zip_iterator.h>
 
 #include <cordee/core/span_on.hpp>
 #include <cordee/device/cpu.hpp>
@@ -63,6 +64,18 @@ auto thrust_begin(span_on<T, D> x) {
 template <class T, class D>
 auto thrust_end(span_on<T, D> x) {
   return thrust_begin(x) + static_cast<std::ptrdiff_t>(x.size);
+}
+/// Of several spans of equal size: a zip iterator, over tuples of one number of each. With
+/// thrust::make_zip_function a function takes these numbers as its arguments.
+template <class D, class... T>
+  requires(sizeof...(T) > 1)
+auto thrust_begin(span_on<T, D>... x) {
+  return thrust::make_zip_iterator(thrust_begin(x)...);
+}
+template <class D, class... T>
+  requires(sizeof...(T) > 1)
+auto thrust_end(span_on<T, D>... x) {
+  return thrust::make_zip_iterator(thrust_end(x)...);
 }
 
 /// The predicate of thrust::transform_if that is true unless the step is skipped: Thrust's kernels

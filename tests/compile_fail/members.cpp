@@ -15,28 +15,54 @@
 
 using namespace cordee;
 
+#if defined(OPTIMIZER_FINAL_WITHOUT_EAGER)
+struct own_optimizer final : sgd {
+  template <class V, class S>
+  auto propose(const V& v, const step_info&, S) const {
+    return v.weights;
+  }
+#else
 struct own_optimizer : sgd {
-#if defined(OPTIMIZER_INITIALISE)
+#endif
+#if defined(OPTIMIZER_PROPOSES)
   template <class V, class S>
-  void initialise(const V&, S) const {}
+  auto proposes(const V& v, const step_info&, S) const {
+    return v.grads;
+  }
+#elif defined(OPTIMIZER_PROPOSE_WITHOUT_STEP)
+  template <class V, class S>
+  auto propose(const V& v, S) const {
+    return v.grads;
+  }
+#elif defined(OPTIMIZER_IS_EAGER)
+static constexpr bool is_eager = false;
+#elif defined(OPTIMIZER_EAGER_FUNCTION)
+bool eager() const { return false; }
+#elif defined(OPTIMIZER_NORM)
+static constexpr norms_needed norm = norms_needed::before_accept;
+#elif defined(OPTIMIZER_NORMS_OF_A_BOOL)
+static constexpr bool norms = true;
+#elif defined(OPTIMIZER_INITIALISE)
+template <class V, class S>
+void initialise(const V&, S) const {}
 #elif defined(OPTIMIZER_CHECK_SEGMENT)
-  void check_segment(std::span<const segment>) const {}
+void check_segment(std::span<const segment>) const {}
 #elif defined(OPTIMIZER_AVERAGE_SLOTS)
-  static constexpr int average_slots = 1;
+static constexpr int average_slots = 1;
 #elif defined(OPTIMIZER_HAS_PRECONDITION)
-  static constexpr bool has_precondition = true;
+static constexpr bool has_precondition = true;
 #elif defined(OPTIMIZER_INITIALIZE_WITHOUT_STREAM)
-  template <class V>
-  void initialize(const V&) const {}
+template <class V>
+void initialize(const V&) const {}
 #elif defined(OPTIMIZER_CHECK_SEGMENTS_OF_A_NUMBER)
-  void check_segments(int) const {}
+void check_segments(int) const {}
 #elif defined(OPTIMIZER_AVERAGE_SLOT_OF_AN_OBJECT)
-  int average_slot = 1;
+int average_slot = 1;
 #elif defined(OPTIMIZER_CAPTURABLE_FUNCTION)
-  bool capturable() const { return true; }
+bool capturable() const { return true; }
 #elif defined(OPTIMIZER_DIRECTION_WITHOUT_STEP)
-  template <class V, class S>
-  void write_direction(const V&, S) const {}
+template <class V, class S>
+void write_direction(const V&, S) const {}
 #endif
 };
 static_assert(detail::optim::has_optimizer_members<own_optimizer, float, cpu>());

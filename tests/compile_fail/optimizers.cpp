@@ -28,8 +28,11 @@
 using namespace cordee;
 
 struct plain_sgd {
+#if defined(MIXES_WITHOUT_PROPOSE)
+  static constexpr agreement needs = agreement::mixing;
+#else
   static constexpr agreement needs = agreement::exact;
-  static constexpr norms_needed norms = norms_needed::never;
+#endif
 #if !defined(WITHOUT_EAGER)
   static constexpr bool eager = true;
 #endif
@@ -44,11 +47,13 @@ struct plain_sgd {
   static constexpr bool capturable = false;
 #endif
 
+#if !defined(MIXES_WITHOUT_PROPOSE)
   template <class Real, class D>
   span_on<Real, D> propose(const optimizer_view<Real, D, 0>& v, const step_info&,
                            typename D::stream) const {
     return v.grads;
   }
+#endif
 #if defined(ACCEPT_NOT_CONST)
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, 0>&, const step_info&, typename D::stream) {}

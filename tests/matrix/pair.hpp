@@ -30,7 +30,6 @@ namespace matrix {
 /// Any optimizer that needs an exact mean, of three slots at most.
 struct any_exact {
   static constexpr agreement needs = agreement::exact;
-  static constexpr bool eager = true;
   static constexpr int slots = 3;
   static constexpr norms_needed norms = norms_needed::before_accept;
 
@@ -40,7 +39,8 @@ struct any_exact {
 
   template <class O>
   explicit any_exact(const O& optimizer) {
-    static_assert(O::needs == agreement::exact && O::eager && O::slots <= slots);
+    static_assert(O::needs == agreement::exact && cordee::detail::optim::is_eager<O> &&
+                  O::slots <= slots);
     const auto own = [](const view& v) { return cordee::detail::optim::inner_view<O::slots>(v); };
     step = [=](const view& v, const step_info& info) { optimizer.accept(own(v), info, {}); };
     start = [=](const view& v) {
@@ -48,10 +48,6 @@ struct any_exact {
     };
   }
   void initialize(const view& v, cpu::stream) const { start(v); }
-  span_on<float, cpu> propose(const optimizer_view<float, cpu, 3>& v, const step_info&,
-                              cpu::stream) const {
-    return v.grads;
-  }
   void accept(const optimizer_view<float, cpu, 3>& v, const step_info& info, cpu::stream) const {
     step(v, info);
   }

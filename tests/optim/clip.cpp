@@ -36,17 +36,11 @@ namespace {
 /// Reads its norms and moves nothing.
 struct norm_recorder {
   static constexpr agreement needs = agreement::exact;
-  static constexpr bool eager = true;
   static constexpr int slots = 0;
   static constexpr norms_needed norms = norms_needed::before_accept;
 
   std::vector<double>* squares = nullptr;  // of each segment, then of the whole gradient
 
-  template <class Real, class D>
-  span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info&,
-                           typename D::stream) const {
-    return v.grads;
-  }
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info&, typename D::stream) const {
     squares->assign(v.squared_grad_norms.begin(), v.squared_grad_norms.end());

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Archetypes of the concept: the smallest optimizer, and that without each member in turn.
+// Archetypes of the concept: the smallest optimizer, one with the members that it may lack, and
+// these without each member in turn.
 #include <array>
 
 #include <doctest/doctest.h>
@@ -11,6 +12,7 @@
 #include <cordee/train/pairing.hpp>
 
 using namespace cordee;
+using namespace cordee::detail::optim;
 using namespace cordee::detail::train;
 
 namespace {
@@ -18,15 +20,8 @@ namespace {
 /// w <- w - lr g, with g kept in the slot.
 struct smallest {
   static constexpr agreement needs = agreement::exact;
-  static constexpr bool eager = true;
   static constexpr int slots = 1;
-  static constexpr norms_needed norms = norms_needed::never;
 
-  template <class Real, class D>
-  span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info&,
-                           typename D::stream) const {
-    return v.grads;
-  }
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream) const {
@@ -37,18 +32,46 @@ struct smallest {
   }
 };
 
+/// The same with each member spelt out, but it is not eager and proposes its slot.
+struct complete : smallest {
+  static constexpr bool eager = false;
+  static constexpr norms_needed norms = norms_needed::before_accept;
+
+  template <class Real, class D>
+  span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info&,
+                           typename D::stream) const {
+    return v.slots[0];
+  }
+};
+
 struct without_needs : smallest {
  private:
   static constexpr agreement needs = agreement::exact;
 };
+struct mixing_without_propose : smallest {
+  static constexpr agreement needs = agreement::mixing;
+};
+struct not_eager : smallest {
+  static constexpr bool eager = false;
+};
+struct private_propose : smallest {
+ private:
+  template <class Real, class D>
+  span_on<Real, D> propose(const optimizer_view<Real, D, 1>& v, const step_info&,
+                           typename D::stream) const {
+    return v.grads;
+  }
+};
+struct smallest_final final : smallest {};
+struct complete_final final : complete {};
 struct needs_as_int : smallest {
   static constexpr int needs = 2;  // no conversion to a scoped enumeration
 };
-struct without_norms : smallest {
+struct without_norms : complete {
  private:
   static constexpr norms_needed norms = norms_needed::never;
 };
-struct without_eager : smallest {
+struct without_eager : complete {
  private:
   static constexpr bool eager = true;
 };
@@ -96,6 +119,14 @@ constexpr std::array<bool, 3> compatible{
 }  // namespace
 
 static_assert(OptimizerOn<smallest, float, cpu> && OptimizerOn<smallest, double, cpu>);
+static_assert(OptimizerOn<complete, float, cpu> && OptimizerOn<complete_final, double, cpu>);
+static_assert(is_eager<smallest> && norms_of<smallest> == norms_needed::never);
+static_assert(!is_eager<complete> && norms_of<complete> == norms_needed::before_accept);
+static_assert(OptimizerOn<not_eager, float, cpu> && !is_eager<not_eager>);
+static_assert(!OptimizerOn<mixing_without_propose, float, cpu>);
+static_assert(!OptimizerOn<private_propose, float, cpu>);
+static_assert(OptimizerOn<smallest_final, float, cpu> && ProposesGradients<smallest_final>);
+static_assert(!ProposesGradients<complete> && !ProposesGradients<complete_final>);
 static_assert(!OptimizerOn<without_needs, float, cpu> && !OptimizerOn<needs_as_int, float, cpu>);
 static_assert(!OptimizerOn<without_norms, float, cpu> && !OptimizerOn<without_eager, float, cpu>);
 static_assert(!OptimizerOn<other_slots, float, cpu> && !OptimizerOn<non_const_accept, float, cpu>);
@@ -122,7 +153,8 @@ TEST_CASE("optimizer: accept reads the mixed vector where the proposal lay") {
   const auto on = [](std::array<double, 2>& a) { return span_on<double, cpu>{a.data(), 2}; };
   const optimizer_view<double, cpu, 1> v{
       .weights = on(w), .grads = on(g), .slots = {on(u)}, .segments = {}};
-  const auto proposed = smallest{}.propose(v, step_info{}, cpu::stream{});
+  CHECK(proposal(complete{}, v, step_info{}, cpu::stream{}).data == u.data());
+  const auto proposed = proposal(smallest{}, v, step_info{}, cpu::stream{});
   for (double& x : proposed) x /= 10;  // as a reducer
   smallest{}.accept(v, step_info{.learning_rate = 0.5}, cpu::stream{});
   CHECK(w == std::array{0.5, 1.0});

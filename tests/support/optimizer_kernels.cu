@@ -43,7 +43,7 @@ struct one_step {
     planes.add_local_norms(all, 0, s);
     planes.undo_if_nonfinite(true, s);
     const auto v = planes.view_of(all, 0, true);
-    optimizer.propose(v, info, s);
+    detail::optim::proposal(optimizer, v, info, s);
     if constexpr (O::needs == agreement::exact)
       planes.unless_nonfinite(
           s, [&](const auto& view, auto stream) { optimizer.accept(view, info, stream); });

@@ -91,7 +91,7 @@ class single_rank {
     planes_.compute_norms(test_segments(), 0, true, s_);
     planes_.record_norms(test_segments(), 0, true, s_);
     const auto v = planes_.view_of(test_segments(), 0, finite);
-    const bool proposed = !optimizer_.propose(v, info, s_).empty();
+    const bool proposed = !cordee::detail::optim::proposal(optimizer_, v, info, s_).empty();
     if (finite || O::needs != agreement::exact) optimizer_.accept(v, info, s_);
     device_.copy(squared_grad_norms_.data(), v.squared_grad_norms.data,
                  v.segments.size() * sizeof(double), s_);

@@ -28,7 +28,7 @@ struct planes_of {
   /// Replaces the gradient in `grads` by the optimizer's proposal.
   void propose(double learning_rate) {
     info.learning_rate = learning_rate;
-    with_view([&](auto& v) { optimizer.propose(v, info, cpu::stream{}); });
+    with_view([&](auto& v) { cordee::detail::optim::proposal(optimizer, v, info, cpu::stream{}); });
   }
   /// One step with the gradient in `grads`.
   void step(double learning_rate) {

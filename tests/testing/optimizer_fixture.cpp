@@ -23,7 +23,6 @@ struct plain {
   static constexpr agreement needs = agreement::exact;
   static constexpr bool eager = true;
   static constexpr int slots = 1;
-  static constexpr norms_needed norms = norms_needed::never;
 
   bool writes_padding = false;
   bool proposes_other_range = false;

@@ -118,7 +118,6 @@ struct faulty {
   static constexpr agreement needs = agreement::exact;
   static constexpr bool eager = F != fault::writes_in_propose;
   static constexpr int slots = 1;
-  static constexpr norms_needed norms = norms_needed::never;
 
   template <class Real, class D>
   span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info&,

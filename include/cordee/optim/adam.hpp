@@ -53,9 +53,7 @@ struct adam_body {
 
 struct adam {
   static constexpr agreement needs = agreement::exact;
-  static constexpr bool eager = true;
   static constexpr int slots = 2;  // m, v
-  static constexpr norms_needed norms = norms_needed::never;
   static constexpr bool capturable = true;
 
   double beta1 = 0.9;
@@ -64,11 +62,6 @@ struct adam {
   double weight_decay = 0;
   kinds decay_on = kind::weight;
 
-  template <class Real, class D>
-  span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info&,
-                           typename D::stream) const {
-    return v.grads;
-  }
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {

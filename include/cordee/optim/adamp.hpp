@@ -132,9 +132,7 @@ struct decayed_step_body {
 
 struct adamp {
   static constexpr agreement needs = agreement::exact;
-  static constexpr bool eager = true;
   static constexpr int slots = 2;  // m, v
-  static constexpr norms_needed norms = norms_needed::never;
 
   double beta1 = 0.9;
   double beta2 = 0.999;
@@ -145,11 +143,6 @@ struct adamp {
   bool nesterov = false;
   kinds decay_on = kind::weight;
 
-  template <class Real, class D>
-  span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info&,
-                           typename D::stream) const {
-    return v.grads;
-  }
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {

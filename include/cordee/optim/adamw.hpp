@@ -201,10 +201,8 @@ void check_adam(std::string_view name, const Optimizer& optimizer) {
 
 struct adamw {
   static constexpr agreement needs = agreement::exact;
-  static constexpr bool eager = true;
   static constexpr int slots = 2;            // m, v
   static constexpr int direction_slots = 1;  // v
-  static constexpr norms_needed norms = norms_needed::never;
   static constexpr bool capturable = true;
 
   double beta1 = 0.9;
@@ -213,11 +211,6 @@ struct adamw {
   double weight_decay = 0.01;
   kinds decay_on = kind::weight;
 
-  template <class Real, class D>
-  span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info&,
-                           typename D::stream) const {
-    return v.grads;
-  }
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {

@@ -54,8 +54,9 @@ struct adapt_while_combine {
   static constexpr agreement needs = agreement::mixing;
   static constexpr int slots = 1 + detail::optim::direction_slots<Optimizer>;  // b, the direction's
   static constexpr bool eager = slots == 1;
-  static constexpr norms_needed norms =
-      Optimizer::norms == norms_needed::never ? norms_needed::never : norms_needed::before_propose;
+  static constexpr norms_needed norms = detail::optim::norms_of<Optimizer> == norms_needed::never
+                                            ? norms_needed::never
+                                            : norms_needed::before_propose;
   static constexpr bool capturable = detail::optim::Capturable<Optimizer>;
 
   Optimizer optimizer{};

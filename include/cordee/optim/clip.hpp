@@ -78,12 +78,12 @@ struct clip {
   static constexpr bool exact = Optimizer::needs == agreement::exact;
 
   static constexpr agreement needs = Optimizer::needs;
-  static constexpr bool eager = exact && Optimizer::eager;
+  static constexpr bool eager = exact && detail::optim::is_eager<Optimizer>;
   static constexpr int slots = Optimizer::slots;
   static constexpr norms_needed norms =
       exact ? norms_needed::before_accept : norms_needed::before_propose;
   static_assert(
-      !exact || Optimizer::norms != norms_needed::before_propose,
+      !exact || detail::optim::norms_of<Optimizer> != norms_needed::before_propose,
       "clip: an exact optimizer has norms of the mean, norms_needed::before_accept or never");
   static constexpr bool capturable = detail::optim::Capturable<Optimizer>;
 
@@ -95,9 +95,11 @@ struct clip {
   span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info& info,
                            typename D::stream s) const {
     if constexpr (exact)
-      return optimizer.propose(v, info, s);
+      return detail::optim::proposal(optimizer, v, info, s);
     else
-      return clipped(v, s, [&](const auto& inner) { return optimizer.propose(inner, info, s); });
+      return clipped(v, s, [&](const auto& inner) {
+        return detail::optim::proposal(optimizer, inner, info, s);
+      });
   }
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,

@@ -97,7 +97,6 @@ struct decentlam {
   static constexpr agreement needs = agreement::mixing;
   static constexpr bool eager = true;
   static constexpr int slots = 1;
-  static constexpr norms_needed norms = norms_needed::never;
   static constexpr bool capturable = true;
 
   double momentum = 0.9;
@@ -138,8 +137,9 @@ struct decentlam_over {
   static constexpr agreement needs = agreement::mixing;
   static constexpr int slots = 1 + detail::optim::direction_slots<Optimizer>;
   static constexpr bool eager = slots == 1;
-  static constexpr norms_needed norms =
-      Optimizer::norms == norms_needed::never ? norms_needed::never : norms_needed::before_propose;
+  static constexpr norms_needed norms = detail::optim::norms_of<Optimizer> == norms_needed::never
+                                            ? norms_needed::never
+                                            : norms_needed::before_propose;
   static constexpr bool capturable = detail::optim::Capturable<Optimizer>;
 
   Optimizer optimizer{};

@@ -190,7 +190,6 @@ template <class Form>
 struct basic_lamb {
   using form = Form;
   static constexpr agreement needs = agreement::exact;
-  static constexpr bool eager = true;
   static constexpr int slots = 2;            // m, v
   static constexpr int direction_slots = 1;  // v
   static constexpr norms_needed norms = norms_needed::before_accept;
@@ -204,11 +203,6 @@ struct basic_lamb {
   kinds adapt_on = Form::adapt_on;
   ratio_limits limits = Form::limits;
 
-  template <class Real, class D>
-  span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info&,
-                           typename D::stream) const {
-    return v.grads;
-  }
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {

@@ -193,7 +193,6 @@ template <class Form>
 struct basic_lars {
   using form = Form;
   static constexpr agreement needs = agreement::exact;
-  static constexpr bool eager = true;
   static constexpr int slots = 1;  // v
   static constexpr norms_needed norms = norms_needed::before_accept;
   static constexpr bool capturable = true;
@@ -207,11 +206,6 @@ struct basic_lars {
   kinds decay_on = kind::weight;
   kinds adapt_on = Form::adapt_on;
 
-  template <class Real, class D>
-  span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info&,
-                           typename D::stream) const {
-    return v.grads;
-  }
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {

@@ -27,8 +27,9 @@ struct local_steps {
   static constexpr agreement needs = agreement::loose;
   static constexpr bool eager = false;  // the whole local gradient is tested before the local step
   static constexpr int slots = Optimizer::slots;
-  static constexpr norms_needed norms =
-      Optimizer::norms == norms_needed::never ? norms_needed::never : norms_needed::before_propose;
+  static constexpr norms_needed norms = detail::optim::norms_of<Optimizer> == norms_needed::never
+                                            ? norms_needed::never
+                                            : norms_needed::before_propose;
 
   Optimizer optimizer{};
   int period = 1;

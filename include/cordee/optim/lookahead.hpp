@@ -51,9 +51,9 @@ struct lookahead {
   static_assert(Optimizer::needs == agreement::exact,
                 "lookahead: wrap it, as in local_steps{lookahead{sgd{}}, 8}");
   static constexpr agreement needs = agreement::exact;
-  static constexpr bool eager = Optimizer::eager;
+  static constexpr bool eager = detail::optim::is_eager<Optimizer>;
   static constexpr int slots = Optimizer::slots + 1;
-  static constexpr norms_needed norms = Optimizer::norms;
+  static constexpr norms_needed norms = detail::optim::norms_of<Optimizer>;
   static constexpr bool capturable = detail::optim::Capturable<Optimizer>;
 
   Optimizer optimizer{};
@@ -63,7 +63,8 @@ struct lookahead {
   template <class Real, class D>
   span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info& info,
                            typename D::stream s) const {
-    return optimizer.propose(detail::optim::inner_view<Optimizer::slots>(v), info, s);
+    return detail::optim::proposal(optimizer, detail::optim::inner_view<Optimizer::slots>(v), info,
+                                   s);
   }
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,

@@ -7,13 +7,15 @@
 //   struct my_optimizer {                      // an aggregate; example: examples/own_optimizer.cpp
 //     member                  type             meaning
 //     needs                   agreement        weakest reducer: exact, mixing or loose
-//     eager                   bool             propose may run for one bucket while backward runs
 //     slots                   int              planes of state, zero at first, in the view
-//     norms                   norms_needed     when norms of segments are in the view
-//     propose(v, info, s)     -> span_on       vector to mix, a range of the view; empty: none
 //     accept(v, info, s)      -> void          the step; the mixed vector lies in that range
 //
 //     optional member         default            meaning
+//     propose(v, info, s)     v.grads            vector to mix, a range of the view; empty: none;
+//                                                absent only where `needs` is exact
+//     eager                   true, without      bool: proposes a bucket while backward runs;
+//                             propose            required beside propose
+//     norms                   never              norms_needed: when the view has norms of segments
 //     capturable              false              launches may be captured in a CUDA graph
 //     check()                 accepts all        throws usage_error for an invalid hyper-parameter
 //     describe()              a neutral text     one line for the run's description
@@ -30,10 +32,11 @@
 // Ranks compare describe() before the first step: it has every option, and is equal on all ranks.
 //
 // All functions are const. A mistyped member is a compile error that states the right one, and so
-// is a likely misspelling (optim/optimizer_check.hpp). The defaults are those of `Capturable`,
-// `check_optimizer`, `describe_policy` and `HasMomentumForm`, not of a base: an optimizer is an
-// aggregate, and at a designated initializer of an aggregate with a base, sgd{.momentum = 0.9}, GCC
-// warns (-Wmissing-field-initializers, of -Wextra). One line tests an optimizer:
+// is a likely misspelling (optim/optimizer_check.hpp). The defaults are those of `proposal`,
+// `is_eager`, `norms_of`, `Capturable`, `check_optimizer`, `describe_policy` and `HasMomentumForm`,
+// not of a base: an optimizer is an aggregate, and at a designated initializer of an aggregate with
+// a base, sgd{.momentum = 0.9}, GCC warns (-Wmissing-field-initializers, of -Wextra). One line
+// tests an optimizer:
 // CHECK(optimizer_laws(my_optimizer{}) == "").
 #pragma once
 
@@ -48,9 +51,80 @@
 #include <cordee/core/config.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/math.hpp>
+#include <cordee/core/member_names.hpp>
 #include <cordee/core/training_step.hpp>
 
 namespace cordee::inline CORDEE_ABI {
+
+namespace detail::optim {
+
+struct proposal_names {
+  int propose, eager, norms;
+};
+template <class O>
+using proposal_members = core::member_names<O, proposal_names>;
+
+/// It has no `propose` and exchanges its gradients, of which only the mean is of use. Whether a
+/// final class has one is told by `eager`, which is required beside it.
+template <class O>
+concept ProposesGradients = requires {
+  requires O::needs == agreement::exact;
+  requires !std::is_final_v<O> || !requires { O::eager; };
+  &proposal_members<O>::propose;
+};
+template <class O>
+concept EagerByDefault = ProposesGradients<O> && requires { &proposal_members<O>::eager; };
+template <class O>
+concept ReadsNoNorms = requires {
+  requires !std::is_final_v<O> || !requires { O::norms; };
+  &proposal_members<O>::norms;
+};
+
+template <class O>
+concept HasEager = EagerByDefault<O> || requires {
+  { O::eager } -> std::convertible_to<bool>;
+};
+template <class O>
+concept HasNorms = ReadsNoNorms<O> || requires {
+  { O::norms } -> std::convertible_to<norms_needed>;
+};
+template <class O, class Real, class D>
+concept ProposesOn =
+    ProposesGradients<O> ||
+    requires(const O o, optimizer_view<Real, D, O::slots> v, step_info info, typename D::stream s) {
+      { o.propose(v, info, s) } -> std::same_as<span_on<Real, D>>;
+    };
+
+template <class O>
+consteval bool eager_or_default() {
+  if constexpr (EagerByDefault<O>)
+    return true;
+  else
+    return O::eager;
+}
+template <class O>
+consteval norms_needed norms_or_default() {
+  if constexpr (ReadsNoNorms<O>)
+    return norms_needed::never;
+  else
+    return O::norms;
+}
+template <class O>
+inline constexpr bool is_eager = eager_or_default<O>();
+template <class O>
+inline constexpr norms_needed norms_of = norms_or_default<O>();
+
+/// optimizer.propose, or the gradients.
+template <class O, class Real, class D, int Slots>
+span_on<Real, D> proposal(const O& optimizer, const optimizer_view<Real, D, Slots>& v,
+                          const step_info& info, typename D::stream s) {
+  if constexpr (ProposesGradients<O>)
+    return v.grads;
+  else
+    return optimizer.propose(v, info, s);
+}
+
+}  // namespace detail::optim
 
 /// A constant value: all state is in the view. An `eager` optimizer proposes from one bucket and
 /// writes no slot. `accept` maps zero weight and zero gradient to zero. On a GPU an optimizer that
@@ -63,11 +137,9 @@ concept OptimizerOn =
     requires(const O o, optimizer_view<Real, D, O::slots> v, step_info info, typename D::stream s) {
       { O::slots } -> std::convertible_to<int>;
       { O::needs } -> std::convertible_to<agreement>;
-      { O::norms } -> std::convertible_to<norms_needed>;
-      { O::eager } -> std::convertible_to<bool>;
-      { o.propose(v, info, s) } -> std::same_as<span_on<Real, D>>;
       { o.accept(v, info, s) } -> std::same_as<void>;
-    };
+    } && detail::optim::ProposesOn<O, Real, D> && detail::optim::HasEager<O> &&
+    detail::optim::HasNorms<O>;
 
 namespace detail::optim {
 

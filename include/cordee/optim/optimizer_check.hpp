@@ -20,6 +20,7 @@ namespace cordee::inline CORDEE_ABI::detail::optim {
 struct optimizer_names {
   int capturable, check, describe, momentum_form, initialize, check_segments, average_slot,
       has_preconditioner, write_direction;
+  int proposes, proposed, proposal, is_eager, eagerly, norm, norms_needed, needs_norms, reads_norms;
   int is_capturable, captureable, captures, checks, validate, verify, description, describes,
       to_string, momentum_forms, initialise, initialize_slots, check_segment, checks_segments,
       average_slots, averages_slot, has_precondition, write_directions;
@@ -80,6 +81,24 @@ consteval bool has_optional_optimizer_members() {
       "the optional member 'write_direction' of an optimizer is 'void write_direction(const "
       "optimizer_view<Real, D, slots>&, const step_info&, typename D::stream) const'");
 
+  static_assert(
+      !ProposesGradients<O> || requires {
+        &names::proposes;
+        &names::proposed;
+        &names::proposal;
+      }, "the optional member of an optimizer is spelt 'propose'");
+  static_assert(
+      !EagerByDefault<O> || requires {
+        &names::is_eager;
+        &names::eagerly;
+      }, "the optional member of an optimizer is spelt 'eager'");
+  static_assert(
+      !ReadsNoNorms<O> || requires {
+        &names::norm;
+        &names::norms_needed;
+        &names::needs_norms;
+        &names::reads_norms;
+      }, "the optional member of an optimizer is spelt 'norms'");
   static_assert(
       !requires { &names::capturable; } ||
           requires {
@@ -154,31 +173,27 @@ consteval bool has_optimizer_members() {
       "gradients");
   static_assert(
       requires {
-        { O::eager } -> std::convertible_to<bool>;
-      },
-      "an optimizer has 'static constexpr bool eager': true if propose reads one bucket and writes "
-      "no slot");
-  static_assert(
-      requires {
         { O::slots } -> std::convertible_to<int>;
       }, "an optimizer has 'static constexpr int slots', its planes of state");
-  static_assert(
-      requires {
-        { O::norms } -> std::convertible_to<norms_needed>;
-      },
-      "an optimizer has 'static constexpr norms_needed norms': norms_needed::never if it reads "
-      "none");
+  static_assert(HasNorms<O>,
+                "the optional member 'norms' of an optimizer is 'static constexpr norms_needed "
+                "norms'");
   if constexpr (requires {
                   { O::slots } -> std::convertible_to<int>;
                 }) {
     using view = optimizer_view<Real, D, O::slots>;
     using stream = typename D::stream;
     static_assert(
-        requires(const O o, view v, step_info info, stream s) {
-          { o.propose(v, info, s) } -> std::same_as<span_on<Real, D>>;
-        },
+        HasEager<O> && !(EagerByDefault<O> && requires(const O o, view v, step_info info,
+                                                       stream s) { o.propose(v, info, s); }),
+        "an optimizer with 'propose' has 'static constexpr bool eager': true if propose reads one "
+        "bucket and writes no slot");
+    static_assert(
+        ProposesOn<O, Real, D>,
         "an optimizer has 'span_on<Real, D> propose(const optimizer_view<Real, D, slots>&, const "
-        "step_info&, typename D::stream) const'");
+        "step_info&, typename D::stream) const'; one that needs the exact mean of its gradients "
+        "may "
+        "have none");
     static_assert(
         requires(const O o, view v, step_info info, stream s) {
           { o.accept(v, info, s) } -> std::same_as<void>;

@@ -99,9 +99,9 @@ struct parameter_groups {
   static_assert(Optimizer::needs == agreement::exact,
                 "parameter_groups: wrap the groups, as in local_steps{parameter_groups{...}, 8}");
   static constexpr agreement needs = agreement::exact;
-  static constexpr bool eager = Optimizer::eager;
+  static constexpr bool eager = detail::optim::is_eager<Optimizer>;
   static constexpr int slots = Optimizer::slots;
-  static constexpr norms_needed norms = Optimizer::norms;
+  static constexpr norms_needed norms = detail::optim::norms_of<Optimizer>;
   static constexpr bool capturable = detail::optim::Capturable<Optimizer>;
 
   Optimizer others{};
@@ -110,7 +110,7 @@ struct parameter_groups {
   template <class Real, class D>
   span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info& info,
                            typename D::stream s) const {
-    return others.propose(v, info, s);
+    return detail::optim::proposal(others, v, info, s);
   }
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,

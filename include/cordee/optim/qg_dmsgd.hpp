@@ -77,7 +77,6 @@ struct qg_dmsgd {
   static constexpr agreement needs = agreement::mixing;
   static constexpr bool eager = true;
   static constexpr int slots = 1;  // u
-  static constexpr norms_needed norms = norms_needed::never;
   static constexpr bool capturable = true;
 
   double momentum = 0.9;

@@ -73,9 +73,7 @@ struct set_learning_rate {
 template <bool Centered>
 struct basic_rmsprop {
   static constexpr agreement needs = agreement::exact;
-  static constexpr bool eager = true;
   static constexpr int slots = Centered ? 3 : 2;  // u, v, a
-  static constexpr norms_needed norms = norms_needed::never;
   static constexpr bool capturable = true;
   static constexpr const char* name = Centered ? "centered_rmsprop" : "rmsprop";
 
@@ -85,11 +83,6 @@ struct basic_rmsprop {
   double weight_decay = 0;
   kinds decay_on = kind::weight;
 
-  template <class Real, class D>
-  span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info&,
-                           typename D::stream) const {
-    return v.grads;
-  }
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {

@@ -71,9 +71,7 @@ struct set_rmsprop_warmup {
 
 struct rmsprop_warmup {
   static constexpr agreement needs = agreement::exact;
-  static constexpr bool eager = true;
   static constexpr int slots = 2;  // u, v
-  static constexpr norms_needed norms = norms_needed::never;
   static constexpr bool capturable = true;
   static constexpr std::string_view name = "rmsprop_warmup";
 
@@ -87,11 +85,6 @@ struct rmsprop_warmup {
   double weight_decay = 1e-4;
   kinds decay_on = kind::weight;
 
-  template <class Real, class D>
-  span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info&,
-                           typename D::stream) const {
-    return v.grads;
-  }
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {

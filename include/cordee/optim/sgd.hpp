@@ -59,9 +59,7 @@ void write_decayed_gradient(const Optimizer& optimizer, const optimizer_view<Rea
 /// Form P. Weight decay is L2, added to the gradient of the segments whose kind is in `decay_on`.
 struct sgd {
   static constexpr agreement needs = agreement::exact;
-  static constexpr bool eager = true;
   static constexpr int slots = 1;  // b
-  static constexpr norms_needed norms = norms_needed::never;
   static constexpr bool capturable = true;
 
   double momentum = 0.9;
@@ -70,11 +68,6 @@ struct sgd {
   bool nesterov = false;
   kinds decay_on = kind::weight;
 
-  template <class Real, class D>
-  span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info&,
-                           typename D::stream) const {
-    return v.grads;
-  }
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {
@@ -115,9 +108,7 @@ struct sgd {
 /// where `sgd` goes on with its own.
 struct velocity_sgd {
   static constexpr agreement needs = agreement::exact;
-  static constexpr bool eager = true;
   static constexpr int slots = 1;  // v
-  static constexpr norms_needed norms = norms_needed::never;
   static constexpr bool capturable = true;
 
   double momentum = 0.9;
@@ -126,11 +117,6 @@ struct velocity_sgd {
   bool momentum_correction = true;
   kinds decay_on = kind::weight;
 
-  template <class Real, class D>
-  span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info&,
-                           typename D::stream) const {
-    return v.grads;
-  }
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,
               typename D::stream s) const {

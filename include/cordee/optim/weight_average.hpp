@@ -108,10 +108,10 @@ struct stochastic_average {
 template <class Optimizer, class Average>
 struct weight_average {
   static constexpr agreement needs = Optimizer::needs;
-  static constexpr bool eager = Optimizer::eager;
+  static constexpr bool eager = detail::optim::is_eager<Optimizer>;
   static constexpr int slots = Optimizer::slots + 1;
   static constexpr int average_slot = Optimizer::slots;
-  static constexpr norms_needed norms = Optimizer::norms;
+  static constexpr norms_needed norms = detail::optim::norms_of<Optimizer>;
   static constexpr bool capturable = detail::optim::Capturable<Optimizer>;
 
   Optimizer optimizer{};
@@ -120,7 +120,8 @@ struct weight_average {
   template <class Real, class D>
   span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info& info,
                            typename D::stream s) const {
-    return optimizer.propose(detail::optim::inner_view<Optimizer::slots>(v), info, s);
+    return detail::optim::proposal(optimizer, detail::optim::inner_view<Optimizer::slots>(v), info,
+                                   s);
   }
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,

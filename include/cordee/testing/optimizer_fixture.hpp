@@ -60,13 +60,13 @@ class optimizer_fixture {
     bool has_proposed = false;
     for (const bucket& b : detail::core::make_buckets(planes_.trainables(), bucket_limit)) {
       const auto proposed =
-          optimizer_.propose(view_of(b.segments, b.first_segment), info_, stream_);
+          detail::optim::proposal(optimizer_, view_of(b.segments, b.first_segment), info_, stream_);
       has_proposed = has_proposed || !proposed.empty();
       // Buckets are in backward's order, from the last segment to the first.
       proposed_.insert(proposed_.begin(), proposed.begin(), proposed.end());
     }
-    if (O::norms == norms_needed::before_accept || O::needs == agreement::exact)
-      measure_norms(O::norms == norms_needed::before_accept);
+    if (detail::optim::norms_of<O> == norms_needed::before_accept || O::needs == agreement::exact)
+      measure_norms(detail::optim::norms_of<O> == norms_needed::before_accept);
     optimizer_.accept(view_of(planes_.trainables(), 0), info_, stream_);
     ++info_.step;
     ++info_.applied;
@@ -81,7 +81,7 @@ class optimizer_fixture {
     for (const bucket& b :
          detail::core::make_buckets(planes_.trainables(), one_segment_per_bucket)) {
       const auto v = view_of(b.segments, b.first_segment);
-      const auto proposed = optimizer_.propose(v, info_, stream_);
+      const auto proposed = detail::optim::proposal(optimizer_, v, info_, stream_);
       bool in_plane =
           proposed.empty() || proposed.data == v.weights.data || proposed.data == v.grads.data;
       for (const auto& slot : v.slots) in_plane = in_plane || proposed.data == slot.data;
@@ -123,7 +123,7 @@ class optimizer_fixture {
     info_.learning_rate = learning_rate;
     info_.epoch = static_cast<double>(info_.step);
     norms_known_ = false;
-    if constexpr (O::norms == norms_needed::before_propose) measure_norms(true);
+    if constexpr (detail::optim::norms_of<O> == norms_needed::before_propose) measure_norms(true);
   }
   void measure_norms(bool of_weights) {
     planes_.begin_step(info_, stream_);

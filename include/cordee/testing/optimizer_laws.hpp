@@ -121,7 +121,7 @@ std::string proposes_a_range_and_writes_no_state(const O& optimizer) {
     const auto before = fixture.state();
     const std::string violation = fixture.propose_violation(0.1);
     if (!violation.empty()) return violation;
-    if (O::eager && !same_bits(fixture.state(), before))
+    if (detail::optim::is_eager<O> && !same_bits(fixture.state(), before))
       return "an eager optimizer wrote a weight or a slot in propose: write it in accept, or set "
              "eager = false";
     fixture.step(0.1);

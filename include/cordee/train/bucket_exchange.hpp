@@ -54,7 +54,7 @@ class bucket_exchange {
         optimizer_(optimizer),
         planes_(memory),
         scaler_(scaler),
-        posts_early_(O::eager && options.overlap),
+        posts_early_(detail::optim::is_eager<O> && options.overlap),
         measures_noise_(options.measure_gradient_noise),
         buckets_(core::make_buckets(
             memory.trainables(),
@@ -204,7 +204,8 @@ class bucket_exchange {
   static constexpr bool can_measure_noise =
       exact && !comm::single_rank<typename R::communicator_type>;
   static constexpr bool enqueues = ExchangesOnStream<M, R>;
-  static constexpr bool checks_early = !exact || O::norms == norms_needed::before_propose;
+  static constexpr bool checks_early =
+      !exact || detail::optim::norms_of<O> == norms_needed::before_propose;
 
   // Batch norm's statistics are those of `over` ranks; their sums are the courier's where they are
   // work of a stream, whose sums are over all ranks.
@@ -254,7 +255,8 @@ class bucket_exchange {
   // Norms of this rank's gradient in one bucket. Where ranks step on their own gradients it is
   // tested as well; exact optimizers test the mean, so that all ranks decide alike.
   void check_local_gradient(const bucket& b, stream s) {
-    planes_.compute_norms(b.segments, b.first_segment, O::norms == norms_needed::before_propose, s);
+    planes_.compute_norms(b.segments, b.first_segment,
+                          detail::optim::norms_of<O> == norms_needed::before_propose, s);
     if constexpr (exact) return;
     planes_.record_norms(b.segments, b.first_segment, false, s);
     if constexpr (O::needs == agreement::mixing)
@@ -269,8 +271,8 @@ class bucket_exchange {
   // Hands what the optimizer proposes for one bucket, if anything, to the courier. Out of line: it
   // is called in three places.
   [[gnu::noinline]] void post(const bucket& b, bool finite, stream s) {
-    const span proposal =
-        optimizer_.propose(planes_.view_of(b.segments, b.first_segment, finite), info_, s);
+    const span proposal = detail::optim::proposal(
+        optimizer_, planes_.view_of(b.segments, b.first_segment, finite), info_, s);
     if (proposal.empty()) return;
     posted_ = true;
     courier_.post({planes_.bucket_view_of(b, proposal, scratch_.span()), info_}, s);

@@ -80,7 +80,8 @@ class graph_cache<M, O, R, true> {
   graph_cache(const D& device, const trainer_options& options)
       : device_(device),
         requested_(options.capture_graphs),
-        exchanges_during_pass_(!captures_exchange && O::eager && options.overlap) {}
+        exchanges_during_pass_(!captures_exchange && detail::optim::is_eager<O> &&
+                               options.overlap) {}
 
   /// Whether the last pass and what follows are one section: nothing between needs the host.
   [[nodiscard]] bool joins(bool courier_is_threaded) const {

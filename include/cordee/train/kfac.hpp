@@ -40,9 +40,9 @@ namespace cordee::inline CORDEE_ABI {
 template <class Optimizer>
 struct kfac {
   static constexpr agreement needs = Optimizer::needs;
-  static constexpr bool eager = Optimizer::eager;
+  static constexpr bool eager = detail::optim::is_eager<Optimizer>;
   static constexpr int slots = Optimizer::slots;
-  static constexpr norms_needed norms = Optimizer::norms;
+  static constexpr norms_needed norms = detail::optim::norms_of<Optimizer>;
   static constexpr bool has_preconditioner = true;
 
   Optimizer optimizer{};
@@ -67,7 +67,7 @@ struct kfac {
   template <class Real, class D>
   span_on<Real, D> propose(const optimizer_view<Real, D, slots>& v, const step_info& info,
                            typename D::stream s) const {
-    return optimizer.propose(v, info, s);
+    return detail::optim::proposal(optimizer, v, info, s);
   }
   template <class Real, class D>
   void accept(const optimizer_view<Real, D, slots>& v, const step_info& info,

@@ -54,7 +54,7 @@ struct preconditioner_type {
 template <HasPreconditioner O, class M, class R>
 struct preconditioner_type<O, M, R> {
   static_assert(
-      O::needs == agreement::exact && O::norms == norms_needed::never,
+      O::needs == agreement::exact && detail::optim::norms_of<O> == norms_needed::never,
       "a preconditioned optimizer averages gradients and reads no norms, which are of the "
       "gradient before: sgd, velocity_sgd, adam");
   using type = typename O::template preconditioner<M, R>;

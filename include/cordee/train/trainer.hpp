@@ -153,7 +153,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
  private:
   static constexpr bool exact = gradient_is_exact, mixes = O::needs == agreement::mixing;
   static constexpr bool always_checks =
-      !exact || precision::scales_loss || O::norms == norms_needed::before_accept;
+      !exact || precision::scales_loss || detail::optim::norms_of<O> == norms_needed::before_accept;
   using graph_section = detail::train::graph_section;
 
   [[gnu::cold]] detail::train::step_outcome take_step(std::span<const batch<device>> micro,
@@ -234,8 +234,8 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   // Exact optimizers test the mean, all ranks alike; others have tested their gradient by bucket.
   [[gnu::cold]] void finish_reduction() {
     if (exact && checks_gradient()) {
-      planes_.compute_norms(planes_.trainables(), 0, O::norms == norms_needed::before_accept,
-                            stream_);
+      planes_.compute_norms(planes_.trainables(), 0,
+                            detail::optim::norms_of<O> == norms_needed::before_accept, stream_);
       planes_.record_norms(planes_.trainables(), 0, true, stream_);
     }
     if (checks_gradient()) gradient_scaler_.update(stream_);

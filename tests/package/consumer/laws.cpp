@@ -20,17 +20,10 @@ namespace {
 // m <- momentum m + g;  w <- w - lr sign(m); m is kept finite
 struct sign_sgd {
   static constexpr auto needs = cordee::agreement::exact;
-  static constexpr bool eager = true;
   static constexpr int slots = 1;
-  static constexpr auto norms = cordee::norms_needed::never;
 
   double momentum = 0.9;
 
-  template <class Real, class D>
-  auto propose(const cordee::optimizer_view<Real, D, slots>& v, const cordee::step_info&,
-               typename D::stream) const {
-    return v.grads;
-  }
   template <class Real, class D>
   void accept(const cordee::optimizer_view<Real, D, slots>& v, const cordee::step_info& info,
               typename D::stream s) const {
