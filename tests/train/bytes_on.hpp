@@ -60,7 +60,7 @@ struct int8_outcome {
   std::vector<double> losses;
   std::vector<float> start, weights, ranges;
   double validation = 0;
-  std::size_t replays = 0;
+  std::size_t replays = 0, waits = 0;  // of the host, of steps that are not its first
 
   bool operator==(const int8_outcome& other) const {
     return losses == other.losses && weights == other.weights && ranges == other.ranges &&
@@ -122,7 +122,13 @@ int8_outcome train(const D& device, const R& reducer, const int8_options& option
     for (const batch<D>& b : uploaded.to(feed.next(), run.compute())) micro.push_back(b);
     if (k == options.bad_step)
       for (batch<D>& b : micro) b.normalization.scale[0] = std::numeric_limits<float>::infinity();
+    const auto waits = [&] {
+      if constexpr (requires { device.waits(); }) return k > 0 ? device.waits() : 0;
+      return std::size_t{0};
+    };
+    const std::size_t before = waits();
     const auto step = run.step(micro, k);
+    out.waits += waits() - before;
     CHECK(step.applied == (k != options.bad_step));
     if (step.applied) out.losses.push_back(step.train.mean_loss());
   }

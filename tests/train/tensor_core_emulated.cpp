@@ -112,7 +112,9 @@ step_result step(const Prepare& prepare) {
   out.loss = net.read_metrics(s).mean_loss();
   if constexpr (Quantized<typename Net::precision>) {
     auto& q = net.quantization;
-    q.fetch(device, s);
+    q.copy_observations(device, s);
+    device.finish(s);
+    q.enter_observations();
     for (const auto& layer : q.observer.layers) observed.push_back(layer.observed);
     out.ranges = q.observer.take_minima(true);
     out.counts = q.observer.take_histograms(true);
@@ -128,7 +130,9 @@ step_result step(const Prepare& prepare) {
   for (std::uint8_t& byte : pixels) byte = static_cast<std::uint8_t>(byte & 128 ? 255 : 0);
   net.forward(packed, plane.span(), b, phase::evaluate, s);
   if constexpr (Quantized<typename Net::precision>) {  // an evaluation observes nothing
-    net.quantization.fetch(device, s);
+    net.quantization.copy_observations(device, s);
+    device.finish(s);
+    net.quantization.enter_observations();
     for (std::size_t k = 0; k < observed.size(); ++k)
       CHECK(net.quantization.observer.layers[k].observed == observed[k]);
   }

@@ -12,7 +12,7 @@
 // rank. They are running statistics, saved with the weights as input_min and input_max.
 //
 // On a GPU, forward observes in device memory; the host reads the observations once for each step,
-// and a kernel updates the ranges.
+// after its wait for the step's status, and a kernel updates the ranges.
 #pragma once
 
 #include <algorithm>
@@ -225,9 +225,10 @@ struct quantization_on : quantization_options {
   buffer<double, D> counts;  // (layers, bins)
   buffer<range_update, D> updates;
   buffer<std::uint8_t, D> bytes;  // the input of the layer in progress
-  // The host's copies, page-locked: one wait is for both. The second is made for a percentile.
+  // The host's copies, page-locked. The second is made for a percentile.
   device::pinned<ops::observed_input, D> records_on_host;
   device::pinned<double, D> counts_on_host;
+  bool copied_counts = false;
 
   void add_layers(const D& device, std::span<const segment> table) {
     observer.add_layers(table);
@@ -243,17 +244,20 @@ struct quantization_on : quantization_options {
     device.finish(s);
   }
 
-  /// Copies the device's observations to the observer. Blocks the host, once.
-  void fetch(const D& device, stream s) {
+  /// Enqueues copies of the device's observations, behind the forward passes on `s`.
+  void copy_observations(const D& device, stream s) {
     const std::size_t numbers = percentile < 100 ? counts.size() : 0;
     if (numbers > counts_on_host.span().size()) counts_on_host = {device, numbers};
     device.copy(records_on_host.span().data(), records.span().data,
                 records.size() * sizeof(ops::observed_input), s);
     device.copy(counts_on_host.span().data(), counts.span().data, numbers * sizeof(double), s);
-    device.finish(s);
+    copied_counts = numbers > 0;
+  }
+  /// Enters what was copied into the observer, once the copies are complete.
+  void enter_observations() {
     for (std::size_t k = 0; k < records.size(); ++k)
       observer.layers[k].observed = records_on_host.span()[k].observed;
-    if (numbers > 0)
+    if (copied_counts)
       observer.counts.assign(counts_on_host.span().begin(), counts_on_host.span().end());
   }
   /// Updates the ranges in the device's `plane`, and resets the device's observations.

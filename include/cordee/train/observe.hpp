@@ -13,6 +13,7 @@
 
 #include <cordee/comm/collectives.hpp>
 #include <cordee/core/training_step.hpp>
+#include <cordee/train/readback.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::train {
 
@@ -53,15 +54,24 @@ void average_frozen_statistics(const M& model, const Communicator& comm, Span st
       comm::allreduce_mean(comm, model.get_device(), statistics, s);
 }
 
+/// Enqueues copies of what the forward passes on `s` have observed in a device's memory.
+template <class M, class Stream>
+void copy_observations(M& model, Stream s) {
+  if constexpr (requires { model.quantization.records; }) {
+    static_assert(HasDeviceMetrics<M>, "else readback waits for no copy");
+    model.quantization.copy_observations(model.get_device(), s);
+  }
+}
+
 /// Reduces the ranges that the step's forward passes observed and moves the layers' ranges towards
-/// them; a step that does not count is discarded. A device's observations are copied by stream
-/// `readback`, which must be behind the forward passes. Collective.
+/// them; a step that does not count is discarded. The copies of a device's observations are
+/// complete. Collective.
 template <class M, class Communicator, class Plane, class Stream = cpu::stream>
 void update_ranges(M& model, const Communicator& comm, Plane weights, const step_info& info,
-                   bool counts, Stream readback = {}, Stream s = {}) {
+                   bool counts, Stream s = {}) {
   if constexpr (requires { model.quantization.records; }) {
     auto& q = model.quantization;
-    q.fetch(model.get_device(), readback);
+    q.enter_observations();
     q.update_ranges(model.get_device(), weights.data, allreduce_ranges(q, comm, counts), info.epoch,
                     s);
   } else if constexpr (requires { model.quantization.observer; }) {

@@ -67,8 +67,6 @@ class readback {
       return sums_;
   }
   [[nodiscard]] const step_status& status() const { return status_; }
-  /// A stream for what else is read.
-  [[nodiscard]] stream on() const { return {}; }
 
  private:
   ops::metric_sums sums_;
@@ -117,7 +115,6 @@ class readback<M, true> {
   }
   /// After wait().
   [[nodiscard]] const step_status& status() const { return status_.span()[0]; }
-  [[nodiscard]] stream on() const { return stream_; }
 
  private:
   D device_;

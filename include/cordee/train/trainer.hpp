@@ -253,8 +253,10 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
     model_.pack_parameters(weights(), packed_parameters_, stream_);
   }
 
+  // With the status all that read_back() waits for.
   void copy_status() {
     if (checks_gradient()) readback_.copy_status(planes_, stream_);
+    detail::train::copy_observations(model_, stream_);
     readback_.mark(stream_);
   }
 
@@ -272,7 +274,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
     detail::train::progress& progress = state_.progress;
     progress.advance(out_, exchange_.posted());
     detail::train::update_ranges(model_, reducer_.comm, weights(), out_.info, out_.finite(),
-                                 readback_.on(), stream_);
+                                 stream_);
     if (progress.nonfinite_steps >= options_.max_nonfinite_steps)
       detail::train::throw_nonfinite(progress.nonfinite_steps,
                                      planes_.first_nonfinite_segment(stream_).name, out_,
