@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <span>
-#include <variant>
 #include <vector>
 
 #include <cordee/cordee.hpp>
@@ -38,23 +37,6 @@ std::size_t weight_bytes(std::span<const segment> table) {
   }
   return bytes;
 }
-/// Bytes of weights, biases, multipliers and shifts, as the network's file holds them.
-inline std::size_t weight_bytes(const integer_network& net) {
-  std::size_t bytes = 0;
-  const auto add = [&](const auto& layer, std::size_t bits) {
-    bytes +=
-        (layer.weights.size() * bits + 7) / 8 + layer.bias.size() * (sizeof layer.bias[0] + 4 + 1);
-  };
-  for (const auto& step : net.program().steps) {
-    if (const auto* c = std::get_if<detail::infer::integer_convolution>(&step.layer))
-      add(*c, static_cast<std::size_t>(c->weight_bits));
-    if (const auto* c = std::get_if<detail::infer::integer_classifier>(&step.layer)) add(*c, 16);
-    if (const auto* n = std::get_if<detail::infer::integer_batch_norm>(&step.layer))
-      bytes += n->multiplier.size() * (sizeof n->multiplier[0] + sizeof n->addend[0]);
-  }
-  return bytes;
-}
-
 /// All images of a data set in memory.
 struct test_images {
   std::vector<std::uint8_t> pixels;
@@ -123,7 +105,7 @@ result measured(const char* name, int repetitions, Run& run, const test_images& 
 inline result measured(const char* name, int repetitions, integer_network net,
                        const test_images& test, const result& simulated) {
   result out = measured(
-      name, repetitions, weight_bytes(net), test,
+      name, repetitions, net.parameter_bytes(), test,
       [&](std::span<const std::uint8_t> pixels, int batch) {
         std::vector<std::int32_t> logits(pixels.size() / test_images::size * net.classes());
         const std::size_t each = static_cast<std::size_t>(batch),

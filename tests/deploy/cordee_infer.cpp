@@ -33,9 +33,9 @@ outcome predict(const std::string& path, int samples, int threads) {
 }
 
 template <class N>
-void check_network() {
+void check_network(integer_network_options options = {}) {
   const folder f;
-  auto net = random_integers<N>(1);
+  auto net = random_integers<N>(1, options);
   net.save(f.file("net"));
   for (const int samples : {0, 1, 7}) {
     std::vector<std::uint8_t> images(static_cast<std::size_t>(samples) * N::input.size());
@@ -57,6 +57,7 @@ void check_network() {
 
 TEST_CASE("cordee_infer: a program in C has the logits of integer_network, of any network") {
   check_network<random_resnet<tiny_image>>();
+  check_network<random_resnet<tiny_image>>({.fold_batch_norm = false});
   check_network<
       random_resnet<resnet_options{.image = {3, 64, 64}, .classes = 3, .zero_gamma = false}, 18>>();
 }

@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <vector>
@@ -63,13 +64,39 @@ TEST_CASE("fit_batch_norm: every number of 18 bits, in bytes and in 32 bits, is 
   }
 }
 
+TEST_CASE("fit_batch_norm: no other addend of those that are exact ends in more zeros") {
+  constexpr integer_range in{-300, 200};
+  const random_norm real(8, 10, 3);
+  const auto fitted = fit_batch_norm(real.k, real.b, in);
+  REQUIRE(fitted);
+  std::size_t of_several = 0;
+  for (std::size_t c = 0; c < real.k.size(); ++c) {
+    const auto is_exact = [&](std::int64_t addend) {
+      for (int x = in.low; x <= in.high; ++x)
+        if ((fitted->multiplier[c] * x + addend) >> fitted->shift != real.value(c, x)) return false;
+      return true;
+    };
+    const auto zeros = [](std::int64_t b) {
+      return std::countr_zero(static_cast<std::uint64_t>(b));
+    };
+    const std::int64_t chosen = fitted->addend[c];
+    CHECK(is_exact(chosen));
+    std::size_t others = 0;
+    for (const int step : {-1, 1})
+      for (std::int64_t b = chosen + step; is_exact(b); b += step, ++others)
+        CHECK(zeros(b) < zeros(chosen));
+    of_several += others > 1 ? 1 : 0;
+  }
+  CHECK(of_several > 4);
+}
+
 TEST_CASE("fit_batch_norm: the shift of all channels is the largest that one of them needs") {
   const std::vector<double> k{0.037, 1.0 / 3}, b{-1.25, 1.0 / 7};
   const auto both = fit_batch_norm(k, b, detail::ops::signed_bytes);
   REQUIRE(both);
   CHECK(both->shift == 9);
   CHECK(both->multiplier == std::vector<std::int64_t>{19, 170});
-  CHECK(both->addend == std::vector<std::int64_t>{-394, 254});
+  CHECK(both->addend == std::vector<std::int64_t>{-384, 254});  // of -394 .. -384, 254 .. 255
 }
 
 TEST_CASE(

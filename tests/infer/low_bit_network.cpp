@@ -96,27 +96,11 @@ TEST_CASE("low-bit networks: files whose weights do not have their bits are refu
   };
   CHECK(refusal(four, bits(8)) == "");
   CHECK_REFUSED(at + "a weight is ", refusal(four, bits(2)));
-  const auto refused_file = [&](const auto& change) {
-    const folder f;
-    save_program(f.file("net"), four, 0.5);
-    auto bytes = f.get("net");
-    change(bytes);
-    f.put("net", bytes);
-    return message_of<error>(
-        [&] { static_cast<void>(program_reader(f.file("net"), checksums::ignored).read()); });
-  };
-  const auto replace = [](const std::string& from, const std::string& to) {
-    return [=](auto& bytes) {
-      const auto found = std::search(bytes.begin(), bytes.end(), from.begin(), from.end());
-      REQUIRE(found != bytes.end());
-      std::copy(to.begin(), to.end(), found);
-    };
-  };
   const std::string member = "\\\"weight_bits\\\":";
-  CHECK(contains_all(refused_file(replace(member + "4", member + "2")),
-                     {"the shape of tensor \"conv1.weight\" is not [36]"}));
-  CHECK(contains_all(refused_file(replace(member + "4", member + "8")),
-                     {"the shape of tensor \"conv1.weight\" is not [16, 1, 3, 3]"}));
+  CHECK_REFUSED("the shape of tensor \"conv1.weight\" is not [36]",
+                refusal_of_bytes(four, replaced(member + "4", member + "2")));
+  CHECK_REFUSED("the shape of tensor \"conv1.weight\" is not [16, 1, 3, 3]",
+                refusal_of_bytes(four, replaced(member + "4", member + "8")));
 }
 
 TEST_CASE("low-bit networks: bits behind the last weight of a file are refused") {

@@ -15,9 +15,9 @@ namespace {
 
 /// Of every kind of layer, saved and loaded.
 template <class N>
-void check_logits() {
+void check_logits(integer_network_options options = {}) {
   const folder f;
-  auto net = random_integers<N>(1);
+  auto net = random_integers<N>(1, options);
   net.save(f.file("net"));
   auto loaded = integer_network::load(f.file("net")),
        of_type = integer_network::load<N>(f.file("net"));
@@ -36,6 +36,7 @@ void check_logits() {
 
 TEST_CASE("program_file: a loaded network has the logits of the saved one, to the bit") {
   check_logits<random_resnet<tiny_image>>();
+  check_logits<random_resnet<tiny_image>>({.fold_batch_norm = false});
   check_logits<random_resnet<resnet_options{
       .image = {3, 10, 9}, .classes = 4, .shortcut = shortcut::b, .zero_gamma = false}>>();
   check_logits<
@@ -57,7 +58,7 @@ TEST_CASE("program_file: the tensors and metadata are those that the header docu
   CHECK(file.at("pixel_table").shape == std::vector<std::size_t>{1, 256});
   CHECK(file.metadata()[0] ==
         std::pair<std::string, std::string>{"format", "cordee.integer_network"});
-  CHECK(file.metadata()[1] == std::pair<std::string, std::string>{"version", "1"});
+  CHECK(file.metadata()[1] == std::pair<std::string, std::string>{"version", "2"});
   CHECK(file.metadata()[2] == std::pair<std::string, std::string>{"rounding", "single"});
 }
 

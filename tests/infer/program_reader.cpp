@@ -20,11 +20,15 @@ TEST_CASE("program_reader: what is not a file of integer_network::save is refuse
   const auto unchanged = [](integer_program&) {};
   CHECK(refusal(unchanged) == "");
   CHECK(refusal(program_of_imagenet_form(), unchanged) == "");
+  CHECK(refusal(program_of_unfolded_form(), unchanged) == "");
   CHECK_REFUSED("its metadata have no \"format\"", refusal("\"format\"", "\"formal\""));
   CHECK_REFUSED("\"format\" is \"cordee.integer_netwerk\", this program reads \"cordee.",
                 refusal("integer_network", "integer_netwerk"));
-  CHECK_REFUSED("\"version\" is \"2\", this program reads \"1\"",
-                refusal("\"version\":\"1\"", "\"version\":\"2\""));
+  for (const std::string version : {"1", "3"})
+    CHECK(refusal("\"version\":\"2\"", "\"version\":\"" + version + "\"") ==
+          "it has version " + version +
+              " of the format, this program reads version 2: save the network again, from its "
+              "trained weights, with the Cordee that loads it");
   CHECK_REFUSED("\"rounding\" is \"double\", this program reads \"single\"",
                 refusal("\"single\"", "\"double\""));
   CHECK_REFUSED("its metadata have no \"program\"", refusal("\"program\"", "\"pragram\""));
@@ -155,8 +159,8 @@ TEST_CASE("program_reader: a flipped bit of the description is an error, or a pr
 
 #if defined(CORDEE_SOURCE_DIR)
 TEST_CASE("program_reader: the fuzzer begins with files that are read, of every kind of layer") {
-  for (const std::string name :
-       {"plain", "pooled", "residual", "projection", "batch_norm", "four_bits", "two_bits"}) {
+  for (const std::string name : {"plain", "pooled", "residual", "projection", "batch_norm",
+                                 "addend_zeros", "four_bits", "two_bits"}) {
     CAPTURE(name);
     const std::string file = CORDEE_SOURCE_DIR "/tests/fuzz/corpus/integer_network/" + name;
     CHECK(message_of<error>([&] { static_cast<void>(program_reader(file).read()); }) == "");

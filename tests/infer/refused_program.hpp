@@ -31,6 +31,11 @@ inline const integer_program& program_of_imagenet_form() {
   static const integer_program program = random_integers<imagenet_form>(1).program();
   return program;
 }
+inline const integer_program& program_of_unfolded_form() {
+  static const integer_program program =
+      random_integers<cifar_form>(1, {.fold_batch_norm = false}).program();
+  return program;
+}
 inline integer_convolution& convolution_at(integer_program& p, std::size_t step) {
   return std::get<integer_convolution>(p.steps[step].layer);
 }
@@ -54,21 +59,30 @@ template <class Change>
 std::string refusal(const Change& change) {
   return refusal(program_of_cifar_form(), change);
 }
-/// The same of a file in which `from` is replaced by `to`,
-/// which is as long, whatever the checksums.
-inline std::string refusal(const std::string& from, const std::string& to) {
-  REQUIRE(from.size() == to.size());
+/// The same of a file whose bytes were changed, whatever the checksums.
+template <class Change>
+std::string refusal_of_bytes(const integer_program& program, const Change& change) {
   const folder f;
-  save_program(f.file("net"), program_of_cifar_form(), 0.5);
+  save_program(f.file("net"), program, 0.5);
   auto bytes = f.get("net");
-  const auto at = std::search(bytes.begin(), bytes.end(), from.begin(), from.end());
-  REQUIRE(at != bytes.end());
-  std::copy(to.begin(), to.end(), at);
+  change(bytes);
   f.put("net", bytes);
   const std::string message = message_of<error>(
       [&] { static_cast<void>(program_reader(f.file("net"), checksums::ignored).read()); });
   CHECK((message.empty() || message.starts_with(f.file("net") + ": ")));
   return message.empty() ? "" : message.substr(f.file("net").size() + 2);
+}
+/// Replaces `from`, at its first place, by `to`, which is as long.
+inline auto replaced(const std::string& from, const std::string& to) {
+  REQUIRE(from.size() == to.size());
+  return [=](file_bytes& bytes) {
+    const auto at = std::search(bytes.begin(), bytes.end(), from.begin(), from.end());
+    REQUIRE(at != bytes.end());
+    std::copy(to.begin(), to.end(), at);
+  };
+}
+inline std::string refusal(const std::string& from, const std::string& to) {
+  return refusal_of_bytes(program_of_cifar_form(), replaced(from, to));
 }
 #define CHECK_REFUSED(message, ...)                                 \
   do {                                                              \

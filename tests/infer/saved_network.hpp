@@ -27,8 +27,9 @@ using random_resnet = resnet<Depth, int8, cpu, Options>;
 constexpr resnet_options tiny_image{.image = {1, 9, 8}, .classes = 3, .zero_gamma = false};
 
 template <class N>
-integer_network random_integers(std::uint64_t seed) {
-  return integer_network::from<N>(random_plane<N>(seed), {{0.4F, 0.5F, 0.3F, 0}, {4, 3, 5, 1}});
+integer_network random_integers(std::uint64_t seed, integer_network_options options = {}) {
+  return integer_network::from<N>(random_plane<N>(seed), {{0.4F, 0.5F, 0.3F, 0}, {4, 3, 5, 1}},
+                                  cpu(), options);
 }
 
 inline std::vector<std::int32_t> logits_of(integer_network& net, std::size_t samples = 5) {

@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <bit>
 #include <cmath>
 #include <vector>
 
@@ -95,4 +96,20 @@ TEST_CASE("integer batch norm: no form of what is not finite") {
   CHECK_FALSE(fit_integer_affine(std::nan(""), 0, signed_bytes));
   CHECK_FALSE(fit_integer_affine(1, HUGE_VAL, signed_bytes));
   CHECK_FALSE(fit_integer_affine(1.0 / 3, 1.0 / 7, signed_bytes, 7));  // it needs a shift of 8
+}
+
+TEST_CASE("integer batch norm: the number of an interval that ends in the most zeros") {
+  const auto zeros = [](std::int64_t b) { return std::countr_zero(static_cast<std::uint64_t>(b)); };
+  for (std::int64_t low = -70; low <= 70; ++low)
+    for (std::int64_t high = low; high <= 70; ++high) {
+      const std::int64_t chosen = with_most_zeros(low, high);
+      bool best = low <= chosen && chosen <= high;
+      for (std::int64_t b = low; b <= high; ++b) best = best && zeros(b) <= zeros(chosen);
+      CHECK_MESSAGE(best, low, " .. ", high, ": ", chosen);
+    }
+  constexpr std::int64_t large = std::int64_t{1} << 61;
+  CHECK(with_most_zeros(large - 1, large + 1) == large);
+  CHECK(with_most_zeros(-large - 1, -large + 1) == -large);
+  CHECK(with_most_zeros(large + 5, large + 7) == large + 6);
+  CHECK(with_most_zeros(1, 2 * large + 3) == 2 * large);
 }

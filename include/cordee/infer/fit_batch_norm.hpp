@@ -5,6 +5,8 @@
 // of each channel, exact for every input, and with one shift L for all channels.
 //
 //   floor(k x + b + 1/2) = (K x + B) >> L
+//
+// B is the number of its interval that ends in the most zeros, which a file does not store.
 #pragma once
 
 #include <algorithm>
@@ -45,7 +47,7 @@ inline std::optional<integer_batch_norm> fit_batch_norm(std::span<const double> 
   for (const ops::integer_affine& channel : channels) {
     const ops::integer_affine shared = channel.with_shift(out.shift);
     out.multiplier.push_back(shared.multiplier);
-    out.addend.push_back(shared.low);
+    out.addend.push_back(ops::with_most_zeros(shared.low, shared.high));
   }
   return out;
 }

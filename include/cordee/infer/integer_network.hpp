@@ -31,6 +31,7 @@
 #include <cordee/infer/program_builder.hpp>
 #include <cordee/infer/program_file.hpp>
 #include <cordee/infer/program_reader.hpp>
+#include <cordee/infer/stored_parameters.hpp>
 #include <cordee/precision/int8.hpp>
 
 namespace cordee::inline CORDEE_ABI {
@@ -89,6 +90,12 @@ class integer_network {
   /// Writes the file as a whole: under its name is the old one, or all of the new one.
   void save(const std::string& path) const {
     detail::infer::save_program(path, program_, logit_step_);
+  }
+
+  /// Bytes of weights, biases, factors and batch norms in the file. Not counted are its description
+  /// and, 256 bytes a channel of an image and 8, the table of pixels and the logit's step.
+  [[nodiscard]] std::size_t parameter_bytes() const {
+    return detail::infer::stored_parameters(program_).bytes();
   }
 
   [[nodiscard]] const extent& image() const { return program_.image; }

@@ -4,7 +4,7 @@
 // The file of an integer program: safetensors (io/tensor_format.hpp), with metadata
 //
 //   format     cordee.integer_network
-//   version    1
+//   version    2
 //   rounding   single: products with fixed-point factors, see ops/requantize.hpp
 //   program    {"image": [C, H, W], "steps": [{"layer": "convolution", "name": "conv1", …}, …]}
 //   crc32c     checksums of the description and of each tensor, see infer/program_tensors.hpp
@@ -17,10 +17,21 @@
 //                                of 4 or 2 bits U8 (bytes), see infer/packed_bits.hpp
 //   NAME.bias                    I32  (K), of the classifier I64
 //   NAME.multiplier, NAME.shift  I32, I8  (K)
-//   NAME.multiplier, NAME.addend I64  (C), of a batch norm
+//
+// Where the biases of a convolution are zeros and its factors powers of two, as before a batch norm
+// that is not folded, its step's "shift_bits" is not 0, and beside the weights it has only
+//
+//   NAME.shift         U8 (bytes)  "shift_bits" a filter, signed
+//
+// Channel c of a batch norm has K = multiplier, B = addend 2^zeros, packed as well:
+//
+//   NAME.multiplier    U8 (bytes)  "multiplier_bits" a channel, signed
+//   NAME.addend        U8 (bytes)  "addend_bits", signed
+//   NAME.addend_zeros  U8 (bytes)  "zeros_bits", which may be 0: then all are
 //
 // A step's members are the integers of its layer; extents follow from the image's. The reader is
-// infer/program_reader.hpp.
+// infer/program_reader.hpp. Version 1 had biases and factors of every convolution, and K and B as
+// I64; it is not read.
 #pragma once
 
 #include <cstddef>
@@ -37,22 +48,16 @@
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/infer/integer_program.hpp>
-#include <cordee/infer/packed_bits.hpp>
+#include <cordee/infer/parameter_widths.hpp>
 #include <cordee/infer/program_tensors.hpp>
+#include <cordee/infer/stored_parameters.hpp>
 #include <cordee/io/json.hpp>
 #include <cordee/io/save_tensors.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::infer {
 
-inline constexpr std::string_view program_format = "cordee.integer_network", program_version = "1",
+inline constexpr std::string_view program_format = "cordee.integer_network", program_version = "2",
                                   program_rounding = "single";
-
-/// (K, C, R, S)
-inline std::vector<std::size_t> weight_shape(const convolution_problem& p) {
-  const auto window = static_cast<std::size_t>(p.window);
-  return {static_cast<std::size_t>(p.filters), static_cast<std::size_t>(p.in.channels), window,
-          window};
-}
 
 /// Kinds of layers in the order of the types of integer_step::layer and listed_layer::problem, and
 /// their names in a file.
@@ -100,6 +105,7 @@ struct step_members {
                                    {"padding", c.problem.padding},
                                    {"zero_point", c.zero_point},
                                    {"weight_bits", c.weight_bits},
+                                   {"shift_bits", shift_width(c)},
                                    {"bias_shift", c.bias_shift},
                                    {"input_multiplier", c.input_factor.multiplier},
                                    {"input_shift", c.input_factor.shift},
@@ -118,9 +124,13 @@ struct step_members {
   }
   void add(const mean_problem&, const integer_step&) {}
   void add(const integer_batch_norm& n, const integer_step& step) {
+    const norm_widths bits(n);
     numbers.insert(numbers.end(), {{"residual", step.residual},
                                    {"bytes", step.bytes},
                                    {"shift", n.shift},
+                                   {"multiplier_bits", bits.multiplier},
+                                   {"addend_bits", bits.addend},
+                                   {"zeros_bits", bits.zeros},
                                    {"residual_multiplier", n.residual_factor.multiplier},
                                    {"residual_shift", n.residual_factor.shift},
                                    {"offset", n.offset},
@@ -181,46 +191,15 @@ class member_reader {
 /// Writes the file as a whole.
 template <class Program>
 void save_program(const std::string& path, const Program& program, const double& logit_step) {
-  std::string steps;
-  std::vector<std::vector<std::int32_t>> multipliers(program.steps.size());
-  std::vector<std::vector<std::int8_t>> shifts(program.steps.size());
-  std::vector<std::vector<std::uint8_t>> packed(program.steps.size());
   const auto channels = static_cast<std::size_t>(program.image.channels);
   std::vector<io::tensor_view> tensors{
       {"pixel_table", {channels, 256}, std::span<const std::uint8_t>(program.table)},
       {"logit_step", {1}, std::span(&logit_step, 1)}};
-  for (std::size_t i = 0; i < program.steps.size(); ++i) {
-    const integer_step& step = program.steps[i];
+  const stored_parameters parameters(program);
+  tensors.insert(tensors.end(), parameters.tensors().begin(), parameters.tensors().end());
+  std::string steps;
+  for (const integer_step& step : program.steps)
     steps += concat(steps.empty() ? "" : ",", step_members(step).json());
-    const auto add = [&](const auto& layer, const std::vector<std::size_t>& shape, int bits) {
-      for (const ops::fixed_point& f : layer.factors) {
-        multipliers[i].push_back(f.multiplier);
-        shifts[i].push_back(static_cast<std::int8_t>(f.shift));
-      }
-      const std::size_t filters = shape[0];
-      if constexpr (sizeof layer.weights[0] == 1)
-        if (bits < 8) packed[i] = pack_bits(layer.weights, bits);
-      if (bits < 8)
-        tensors.emplace_back(step.name + ".weight", std::vector{packed[i].size()},
-                             std::span<const std::uint8_t>(packed[i]));
-      else
-        tensors.emplace_back(step.name + ".weight", shape, std::span(std::as_const(layer.weights)));
-      tensors.emplace_back(step.name + ".bias", std::vector{filters},
-                           std::span(std::as_const(layer.bias)));
-      tensors.emplace_back(step.name + ".multiplier", std::vector{filters},
-                           std::span<const std::int32_t>(multipliers[i]));
-      tensors.emplace_back(step.name + ".shift", std::vector{filters},
-                           std::span<const std::int8_t>(shifts[i]));
-    };
-    if (const auto* c = std::get_if<integer_convolution>(&step.layer))
-      add(*c, weight_shape(c->problem), c->weight_bits);
-    else if (const auto* l = std::get_if<integer_classifier>(&step.layer))
-      add(*l, {l->classes, l->features}, 16);
-    else if (const auto* n = std::get_if<integer_batch_norm>(&step.layer))
-      for (const auto& [name, numbers] :
-           {std::pair(".multiplier", &n->multiplier), std::pair(".addend", &n->addend)})
-        tensors.emplace_back(step.name + name, std::vector{numbers->size()}, std::span(*numbers));
-  }
   const extent& image = program.image;
   const std::string description = concat("{\"image\":[", image.channels, ",", image.height, ",",
                                          image.width, "],\"steps\":[", steps, "]}");

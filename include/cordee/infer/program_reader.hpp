@@ -9,9 +9,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <limits>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -21,6 +19,7 @@
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/infer/integer_program.hpp>
+#include <cordee/infer/parameter_reader.hpp>
 #include <cordee/infer/program_file.hpp>
 #include <cordee/infer/program_tensors.hpp>
 #include <cordee/io/json.hpp>
@@ -49,7 +48,7 @@ class program_reader {
 
   stored_program read() {
     file_.expect_metadata("format", program_format);
-    file_.expect_metadata("version", program_version);
+    file_.expect_version(program_version);
     file_.expect_metadata("rounding", program_rounding);
     const std::vector<step_members> steps = read_description();
     const extent image = program_.image;
@@ -177,17 +176,7 @@ class program_reader {
     c.bias_shift = m.take("bias_shift", 0, 30);
     c.input_factor = m.take_factor("input");
     expect_new_name(m, step.name);
-    read_weights(m, step.name + ".weight", c);
-    read_filters(m, step.name, static_cast<std::size_t>(p.filters), largest_of_bits(c.weight_bits),
-                 c);
-    for (std::size_t k = 0; k < c.bias.size(); ++k) {
-      const std::int32_t b = c.bias[k];
-      if (b < -largest_bias || b > largest_bias)
-        m.refuse(concat("a bias is ", b, ", larger than 2^30"));
-      const int places = 31 - c.factors[k].shift - c.bias_shift;
-      if (places < 0 || std::int64_t{std::abs(b)} > largest_addend >> places)
-        m.refuse(concat("the bias of filter ", k, " does not fit its factor"));
-    }
+    parameter_reader(file_, m, step.name).read(c);
     step.layer = std::move(c);
   }
 
@@ -215,15 +204,8 @@ class program_reader {
     n.in = in;
     add_output(m, in, step, n);
     n.shift = m.take("shift", 0, 61);
-    const auto channels = static_cast<std::size_t>(in.channels);
     expect_new_name(m, step.name);
-    file_.read(step.name + ".multiplier", {channels}, n.multiplier);
-    file_.read(step.name + ".addend", {channels}, n.addend);
-    constexpr std::int64_t half = largest_norm_sum / 2;
-    for (std::size_t k = 0; k < channels; ++k)
-      if (n.multiplier[k] < -(half / norm_limit) || n.multiplier[k] > half / norm_limit ||
-          n.addend[k] < -half || n.addend[k] > half)
-        m.refuse(concat("the sum of channel ", k, " may not fit 64 bits"));
+    parameter_reader(file_, m, step.name).read(n);
     step.layer = std::move(n);
   }
 
@@ -235,53 +217,10 @@ class program_reader {
     c.classes = static_cast<std::size_t>(m.take("classes", 1, program_limits::channels));
     c.shift = m.take("accumulator_shift", 0, 32);
     expect_new_name(m, step.name);
-    file_.read(step.name + ".weight", {c.classes, c.features}, c.weights);
-    read_filters(m, step.name, c.classes, largest_weight, c);
-    for (std::size_t k = 0; k < c.classes; ++k) {
-      std::int64_t bound = 0;
-      for (std::size_t f = 0; f < c.features; ++f)
-        bound += std::int64_t{std::abs(c.weights[k * c.features + f])} * wide_limit;
-      constexpr std::int64_t most = std::int64_t{1} << 61;
-      const std::int64_t b = c.bias[k];
-      if (b < -most || b > most || (bound + std::abs(b)) >> c.shift > std::int64_t{1} << 30)
-        m.refuse(concat("the sum of class ", k, " may not fit 32 bits"));
-      const ops::fixed_point f = c.factors[k];
-      if (f.shift > 0 && f != ops::fixed_point{1 << 30, 1})
-        m.refuse(concat("the factor of class ", k, " is larger than 1"));
-    }
+    parameter_reader(file_, m, step.name).read(c);
     step.layer = std::move(c);
   }
 
-  void read_weights(const member_reader& m, const std::string& name, integer_convolution& c) {
-    if (c.weight_bits == 8) return file_.read(name, weight_shape(c.problem), c.weights);
-    const std::size_t n = c.problem.weights();
-    std::vector<std::uint8_t> packed;
-    file_.read(name, {packed_bits_size(n, c.weight_bits)}, packed);
-    auto weights = unpack_bits(packed, n, c.weight_bits);
-    if (!weights) m.refuse("bits behind its last weight are set");
-    c.weights = std::move(*weights);
-  }
-  /// Weights that have been read, of magnitudes up to `most`; biases and factors of a convolution
-  /// or a classifier.
-  template <class Layer>
-  void read_filters(const member_reader& m, const std::string& name, std::size_t filters, int most,
-                    Layer& layer) {
-    for (const auto w : layer.weights)
-      if (w < -most || w > most)
-        m.refuse(concat("a weight is ", w + 0, ", not within ", -most, " .. ", most));
-    file_.read(name + ".bias", {filters}, layer.bias);
-    std::vector<std::int32_t> multipliers;
-    std::vector<std::int8_t> shifts;
-    file_.read(name + ".multiplier", {filters}, multipliers);
-    file_.read(name + ".shift", {filters}, shifts);
-    for (std::size_t k = 0; k < filters; ++k) {
-      layer.factors.push_back({multipliers[k], shifts[k]});
-      const ops::fixed_point f = layer.factors[k];
-      if (f.multiplier < 0 || f.shift < -31 || f.shift > 31)
-        m.refuse(concat("the factor of filter ", k, " has multiplier ", f.multiplier, " and shift ",
-                        f.shift, ", not 0 .. 2^31 - 1 and -31 .. 31"));
-    }
-  }
   void expect_new_name(const member_reader& m, const std::string& name) const {
     for (const integer_step& other : program_.steps)
       if (other.name == name) m.refuse("another step has its name");

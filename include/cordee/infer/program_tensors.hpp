@@ -55,6 +55,14 @@ class program_tensors {
     if (found != value)
       refuse(concat("\"", key, "\" is \"", found, "\", this program reads \"", value, "\""));
   }
+  void expect_version(std::string_view version) const {
+    const std::string& found = metadata("version");
+    if (found != version)
+      throw error(concat(path(), ": it has version ", found, " of the format, this program reads ",
+                         "version ", version,
+                         ": save the network again, from its trained weights, "
+                         "with the Cordee that loads it"));
+  }
   /// The description of the program. It is read first.
   const std::string& description() {
     const std::string& text = metadata("program");

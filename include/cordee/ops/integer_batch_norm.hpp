@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <concepts>
 #include <cstdint>
@@ -75,6 +76,15 @@ struct integer_affine {
   }
   friend constexpr bool operator==(const integer_affine&, const integer_affine&) = default;
 };
+
+/// The number of low .. high that ends in the most zero bits. Requires low <= high.
+constexpr std::int64_t with_most_zeros(std::int64_t low, std::int64_t high) {
+  if (low <= 0 && high >= 0) return 0;
+  if (high < 0) return -with_most_zeros(-high, -low);
+  // Multiples of 2^n for a larger n lie outside: low - 1 and high agree in their quotients by it.
+  const int n = static_cast<int>(std::bit_width(static_cast<std::uint64_t>((low - 1) ^ high))) - 1;
+  return high >> n << n;
+}
 
 /// A point (x, function(x)).
 struct integer_point {
