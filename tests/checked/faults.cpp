@@ -129,7 +129,7 @@ std::string message(std::uint64_t seed) {
     at.s.launch_kernel(3, reverse_kernel<Fault>{in.span().data, out.data()});
   });
 }
-enum class last_fault { none, not_last, written_late, other_counter };
+enum class last_fault { none, not_last, written_late, other_counter, another_shared };
 
 /// The last block sums what all blocks wrote.
 template <last_fault Fault>
@@ -137,29 +137,37 @@ struct last_sum_kernel {
   static constexpr int threads = 64;
   unsigned* arrived;
   float *numbers, *sum;  // (blocks), (1)
+  const float** places;  // (blocks), of their shared memory
+  [[nodiscard]] constexpr std::size_t shared_bytes() const { return sizeof(float); }
   template <class Block>
   CORDEE_DEVICE void operator()(Block& b) const {
     const bool late = Fault == last_fault::written_late;
     if (!late && b.thread() == 1) numbers[b.index()] = 1;
+    if (b.thread() == 1) places[b.index()] = b.template shared<float>(1);
     unsigned* const counter = arrived + (Fault == last_fault::other_counter ? b.index() % 2 : 0);
     const auto blocks = static_cast<unsigned>(b.blocks());
     const bool is_last =
         b.is_last(counter, Fault == last_fault::other_counter ? blocks / 2 : blocks);
     if (late && b.thread() == 1) numbers[b.index()] = 1;
+    if (Fault == last_fault::another_shared && !is_last)
+      for (int k = 0; k < 99; ++k) b.sync();  // it is resident when the last block reads
     if (Fault != last_fault::not_last && !is_last) return;
     float total = 0;
     if (b.thread() == 0)
       for (std::size_t k = 0; k < b.blocks(); ++k) total += numbers[k];
+    if (Fault == last_fault::another_shared && b.thread() == 0)
+      total += *places[(b.index() + 1) % b.blocks()];
     if (is_last && b.thread() == 0) *sum = total;
   }
 };
 template <last_fault Fault>
-std::string last_message(std::uint64_t seed) {
+std::string last_message(std::uint64_t seed, std::size_t blocks = 6) {
   const device_fixture at{emulated{seed}};
-  auto numbers = at.put(std::vector<float>(6)), sum = at.put(std::vector<float>(1));
+  auto numbers = at.put(std::vector<float>(blocks)), sum = at.put(std::vector<float>(1));
+  auto places = at.put(std::vector<const float*>(blocks));
   return error_message([&] {
-    at.s.launch_kernel(
-        6, last_sum_kernel<Fault>{at.s.counters(2), numbers.span().data, sum.span().data});
+    at.s.launch_kernel(blocks, last_sum_kernel<Fault>{at.s.counters(2), numbers.span().data,
+                                                      sum.span().data, places.span().data});
   });
 }
 
@@ -235,5 +243,13 @@ TEST_CASE("checked kernels: only the last block sees what others wrote, and befo
     CHECK(contains(last_message<last_fault::not_last>(seed), "race: offset "));
     CHECK(contains(last_message<last_fault::written_late>(seed), "race: offset "));
     CHECK(contains(last_message<last_fault::other_counter>(seed), "race: offset "));
+  }
+}
+TEST_CASE("checked kernels: shared memory of another block, which is resident, is found") {
+  for (std::uint64_t seed = 1; seed < 6; ++seed) {
+    const std::string found = last_message<last_fault::another_shared>(seed, 3);
+    INFO(found);
+    CHECK(contains(found, "out of bounds: "));
+    CHECK(contains(found, "shared memory of another block; thread 0"));
   }
 }

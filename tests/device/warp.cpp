@@ -127,13 +127,13 @@ std::string load_message() {
       [] { emulated::stream{}.launch_kernel(1, divergent_load_kernel<Divergence>{}); });
 }
 
-/// C = A B', 16 x 16 of 16-bit numbers, with the words of A and C put where warp.hpp says, or not.
-/// Row j of B is row j + 8, and its words t and t + 4 are equal, so every word of a lane is one.
-enum class lane_map { right, words_of_a, columns_of_c };
+/// C = A B', 16 x 16 of 16-bit numbers, with the words of A, B and C put where warp.hpp says, or
+/// not.
+enum class lane_map { right, words_of_a, words_of_b, rows_of_b, columns_of_c };
 template <lane_map Map>
 struct placed_product_kernel {
   static constexpr int threads = 32;
-  const std::uint32_t *a, *b;  // (16, 8), (8, 4) words
+  const std::uint32_t *a, *b;  // (16, 8) words
   float* c;                    // (16, 16)
   template <class Block>
   void operator()(Block& block) const {
@@ -142,10 +142,13 @@ struct placed_product_kernel {
     detail::device::fragment a_fragments[1], b_fragments[1];
     accumulators sums[1][1] = {};
     for (int w = 0; w < 4; ++w) {
-      const bool swapped = Map == lane_map::words_of_a;
-      const int down = swapped ? w / 2 : w % 2, across = swapped ? w % 2 : w / 2;
-      a_fragments[0].word[w] = a[(g + 8 * down) * 8 + t + 4 * across];
-      b_fragments[0].word[w] = b[g * 4 + t];
+      const auto word_of = [&](const std::uint32_t* rows, int row, bool down_first) {
+        const int down = down_first ? w % 2 : w / 2, across = down_first ? w / 2 : w % 2;
+        return rows[(row + 8 * down) * 8 + t + 4 * across];
+      };
+      a_fragments[0].word[w] = word_of(a, g, Map != lane_map::words_of_a);
+      b_fragments[0].word[w] =
+          word_of(b, Map == lane_map::rows_of_b ? g ^ 1 : g, Map == lane_map::words_of_b);
     }
     block.mma(a_fragments, b_fragments, sums);
     for (int i = 0; i < 8; ++i) {
@@ -158,19 +161,20 @@ struct placed_product_kernel {
 /// Is it the product?
 template <lane_map Map>
 bool places_are_right() {
-  std::vector<std::uint32_t> a(16 * 8), b(8 * 4);
+  std::vector<std::uint32_t> a(16 * 8), b(16 * 8);
   std::vector<float> c(16 * 16, -1), wanted(16 * 16);
   const auto half_of = [](int x) { return nearest<cordee::half>(x); };
   const auto a_number = [](int i, int k) { return (3 * i + 5 * k) % 7; };
-  const auto b_number = [](int j, int k) { return (2 * (j % 8) + 3 * (k % 8)) % 5; };
+  const auto b_number = [](int j, int k) { return (2 * j + 3 * k) % 5; };
   const auto word = [&](const auto& number, int row, int w) {
     return half_of(number(row, 2 * w)).bits | std::uint32_t{half_of(number(row, 2 * w + 1)).bits}
                                                   << 16;
   };
   for (int i = 0; i < 16; ++i)
-    for (int w = 0; w < 8; ++w) a[static_cast<std::size_t>(8 * i + w)] = word(a_number, i, w);
-  for (int j = 0; j < 8; ++j)
-    for (int w = 0; w < 4; ++w) b[static_cast<std::size_t>(4 * j + w)] = word(b_number, j, w);
+    for (int w = 0; w < 8; ++w) {
+      a[static_cast<std::size_t>(8 * i + w)] = word(a_number, i, w);
+      b[static_cast<std::size_t>(8 * i + w)] = word(b_number, i, w);
+    }
   for (int i = 0; i < 16; ++i)
     for (int j = 0; j < 16; ++j)
       for (int k = 0; k < 16; ++k)
@@ -235,7 +239,24 @@ TEST_CASE("warp, emulated: the lanes of a warp arrive at one ldmatrix, or an err
 TEST_CASE("warp, emulated: words that lie elsewhere than the lanes of mma expect show") {
   CHECK(places_are_right<lane_map::right>());
   CHECK(!places_are_right<lane_map::words_of_a>());
+  CHECK(!places_are_right<lane_map::words_of_b>());
+  CHECK(!places_are_right<lane_map::rows_of_b>());
   CHECK(!places_are_right<lane_map::columns_of_c>());
+}
+
+TEST_CASE_TEMPLATE(
+    "warp, emulated: addresses that another lane or the other operand should pass show", Mma,
+    detail::device::mma_f16, detail::device::mma_bf16, detail::device::mma_u8s8) {
+  const device_fixture at{emulated{1}};
+  const auto check = [&]<bool Transposed>(std::bool_constant<Transposed>) {
+    CHECK(product_is_right<Mma, Transposed>(at));
+    CHECK(!product_is_right<Mma, Transposed, lane_fault::places_of_a>(at));
+    CHECK(!product_is_right<Mma, Transposed, lane_fault::places_of_b>(at));
+    CHECK(!product_is_right<Mma, Transposed, lane_fault::rows_of_a>(at));
+    CHECK(!product_is_right<Mma, Transposed, lane_fault::rows_of_b>(at));
+  };
+  check(std::false_type{});
+  if constexpr (!is_bytes<Mma>) check(std::true_type{});
 }
 
 // The formulas are of the PTX ISA, "Matrix fragments for mma.m16n8k16" and "mma.m16n8k32", by

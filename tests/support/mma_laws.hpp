@@ -21,8 +21,12 @@ namespace mma = detail::device;
 template <class Mma>
 inline constexpr bool is_bytes = std::same_as<Mma, mma::mma_u8s8>;
 
+/// What lanes pass to ldmatrix or ldmatrix_trans: the places of the other operand, or the row of
+/// the neighbouring lane.
+enum class lane_fault { none, places_of_a, places_of_b, rows_of_a, rows_of_b };
+
 /// Warp v: C(v) += A(v) B(v)', 32 x 16, twice, with A and B in shared memory as rows or transposed.
-template <class Mma, bool Transposed>
+template <class Mma, bool Transposed, lane_fault Fault = lane_fault::none>
 struct product_kernel {
   static constexpr int threads = 64, pitch = Transposed ? 80 : 48, warp_bytes = 64 * 48;
   const std::byte *a, *b;        // (warps, 32, 32 bytes), (warps, 16, 32 bytes)
@@ -39,11 +43,17 @@ struct product_kernel {
     block.sync();
     detail::device::fragment a_fragments[2], b_fragments[1];
     detail::device::accumulator_fragment<Mma> sums[2][1] = {};
-    const auto rows = detail::device::rows_first(lane), chunks = detail::device::chunks_first(lane);
+    const auto place = [](int of, bool rows) {
+      return rows ? detail::device::rows_first(of) : detail::device::chunks_first(of);
+    };
+    const int a_lane = Fault == lane_fault::rows_of_a ? lane ^ 1 : lane,
+              b_lane = Fault == lane_fault::rows_of_b ? lane ^ 1 : lane;
+    const bool a_by_rows = Transposed == (Fault == lane_fault::places_of_a),
+               b_by_rows = Transposed != (Fault == lane_fault::places_of_b);
     for (int half = 0; half < 2; ++half)
       load(block, a_fragments[half], a_tile + half * 16 * (Transposed ? 2 : pitch),
-           Transposed ? chunks : rows);
-    load(block, b_fragments[0], b_tile, Transposed ? rows : chunks);
+           place(a_lane, a_by_rows));
+    load(block, b_fragments[0], b_tile, place(b_lane, b_by_rows));
     block.mma(a_fragments, b_fragments, sums);
     block.mma(a_fragments, b_fragments, sums);
     for (int half = 0; half < 2; ++half)
@@ -73,8 +83,8 @@ struct product_kernel {
   }
 };
 
-template <class Mma, bool Transposed, class D>
-void check_product(const device_fixture<D>& at) {
+template <class Mma, bool Transposed, lane_fault Fault = lane_fault::none, class D>
+bool product_is_right(const device_fixture<D>& at) {
   constexpr int count = is_bytes<Mma> ? 4 : 2, depth = 8 * count;
   using storage =
       std::conditional_t<std::same_as<Mma, detail::device::mma_f16>, cordee::half, bfloat>;
@@ -103,15 +113,15 @@ void check_product(const device_fixture<D>& at) {
                                                           b[(i / 512 * 16 + i % 16) * depth + k]);
   const auto device_a = at.put(a_bytes), device_b = at.put(b_bytes);
   auto c = at.put(std::vector<typename Mma::accumulator>(wanted.size()));
-  at.s.launch_kernel(1, product_kernel<Mma, Transposed>{device_a.span().data, device_b.span().data,
-                                                        c.span().data});
-  CHECK(at.get(c) == wanted);
+  at.s.launch_kernel(1, product_kernel<Mma, Transposed, Fault>{
+                            device_a.span().data, device_b.span().data, c.span().data});
+  return at.get(c) == wanted;
 }
 
 template <class Mma, class D>
 void check_products(const device_fixture<D>& at) {
-  check_product<Mma, false>(at);
-  if constexpr (!is_bytes<Mma>) check_product<Mma, true>(at);
+  CHECK(product_is_right<Mma, false>(at));
+  if constexpr (!is_bytes<Mma>) CHECK(product_is_right<Mma, true>(at));
 }
 
 }  // namespace support
