@@ -147,9 +147,10 @@ TEST_CASE("packed_convolution: inputs of 32 bits with any factor, in 32 bits and
 }
 
 TEST_CASE("packed_convolution: the copy in bytes is that which its reader would make") {
-  // In two parts, too.
+  // In two parts, too. Bytes in the middle of their range, then all and clipped ones; the last
+  // factor is used in 64 bits.
   for (const int filters : {16, 40, 3})
-    for (const double factor : {1.0 / (1 << 16), 0.7 / (1 << 16), 0x1p7}) {  // the last in 64 bits
+    for (const double factor : {1.0 / (1 << 16), 0.7 / (1 << 16), 1.0 / (1 << 12), 0x1p7}) {
       auto reading = random_convolution<std::uint8_t>({{filters, 9, 9}, 16}, 8);
       reading.input_factor = fixed_point::from_real(factor);
       const packed_convolution<V> reader(reading, 0);
