@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -48,6 +50,37 @@ TEST_CASE("equalize_layers: in closed form, and degenerate channels stay") {
   CHECK(at(plane, "bn1.weight")[1] == 1);
   CHECK(at(plane, "conv2.weight")[1] == 7);
   CHECK(at(plane, "conv1.weight")[0] == 3);
+}
+
+TEST_CASE("equalize_layers: a channel with a number that is not finite stays, wherever it is") {
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN(),
+                   infinity = std::numeric_limits<double>::infinity();
+  using wide = network<sequential<convolution<2, 1>, batch_norm<relu>, convolution<3, 1>,
+                                  batch_norm<relu>, global_average_pool, linear<2>>,
+                       fp64, cpu, reference, extent{3, 2, 2}, 2>;
+  const wide net{cpu(1)};
+  const auto offset = [](std::string_view name) {
+    for (const segment& s : wide::segments())
+      if (s.name == name) return s.offset;
+    FAIL("no segment ", name);
+    return std::size_t{0};
+  };
+  // Channel 0 has three weights in conv1, and one in each of conv2's three filters.
+  const std::size_t first = offset("conv1.weight"), second = offset("conv2.weight"),
+                    gamma = offset("bn1.weight"), variance = offset("bn1.running_var");
+  for (const double bad : {nan, infinity, -infinity})
+    for (const std::size_t at :
+         {first, first + 1, first + 2, second, second + 2, second + 4, gamma, variance}) {
+      if (at == variance && bad == -infinity) continue;
+      std::vector<double> plane(wide::plane_size(), 1.0);
+      std::fill_n(plane.begin() + static_cast<std::ptrdiff_t>(first), 6, 3.0);
+      plane[at] = bad;
+      std::vector<double> after = plane;
+      equalize_layers(net, {after.data(), after.size()});
+      CHECK(after[gamma + 1] == doctest::Approx(1 / std::sqrt(3.0)).epsilon(1e-4));
+      for (const std::size_t same : {gamma, offset("bn1.bias"), second, second + 2, second + 4})
+        if (same != at) CHECK(after[same] == plane[same]);
+    }
 }
 
 TEST_CASE("equalize_layers: residual networks keep their outputs; shortcuts are not equalized") {

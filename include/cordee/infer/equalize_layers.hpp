@@ -12,7 +12,6 @@
 // not finite, stays.
 #pragma once
 
-#include <algorithm>
 #include <cmath>
 #include <concepts>
 #include <cstddef>
@@ -100,8 +99,11 @@ void equalize(const equalized_pair& p, Real* plane) {
     Real& gamma = plane[p.norm.trainable[0].offset + c];
     Real& beta = plane[p.norm.trainable[1].offset + c];
     double r1 = 0, r2 = 0;
-    for (std::size_t i = 0; i < size1; ++i)
-      r1 = std::max<double>(r1, std::abs(plane[w1.offset + c * size1 + i]));
+    const auto enlarge = [](double& r, Real w) {
+      const double a = std::abs(w);
+      if (!(a <= r) && !std::isnan(r)) r = a;  // a NaN stays the largest
+    };
+    for (std::size_t i = 0; i < size1; ++i) enlarge(r1, plane[w1.offset + c * size1 + i]);
     r1 *= std::abs(gamma) /
           std::sqrt(plane[p.norm.statistics[1].offset + c] + ops::batch_norm_problem::epsilon);
     const auto each_weight = [&](const auto& f) {
@@ -109,7 +111,7 @@ void equalize(const equalized_pair& p, Real* plane) {
         for (std::size_t i = 0; i < window; ++i)
           f(plane[w2.offset + (k * channels + c) * window + i]);
     };
-    each_weight([&](Real w) { r2 = std::max<double>(r2, std::abs(w)); });
+    each_weight([&](Real w) { enlarge(r2, w); });
     const double s = std::sqrt(r1 / r2);
     if (!(s > 0) || !std::isfinite(s)) continue;
     gamma = static_cast<Real>(gamma / s);
