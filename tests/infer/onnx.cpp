@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 #include <string>
 #include <vector>
@@ -177,6 +178,39 @@ TEST_CASE("onnx: int8 has bytes behind QuantizeLinear at each convolution, and n
   at("0.conv1.input_min")[0] = 3;  // above the largest: no range
   CHECK_THROWS_WITH_AS((void)detail::infer::onnx_bytes(net, std::span(std::as_const(plane))),
                        doctest::Contains("layer \"0.conv1\" has no range"), error);
+}
+
+TEST_CASE("onnx: numbers that are not finite are refused by the layer's name") {
+  const auto check = []<class N>(const N& net) {
+    using real = typename N::precision::master;
+    auto good = numbered_plane(net);
+    for (const segment& s : N::segments())
+      if (s.name.ends_with("input_min")) good[s.offset] = -1;
+    CHECK(detail::infer::onnx_bytes(net, std::span(std::as_const(good))).size() > 1000);
+    std::size_t refused = 0;
+    for (const segment& s : N::segments())
+      for (const real bad :
+           {std::numeric_limits<real>::quiet_NaN(), std::numeric_limits<real>::infinity(),
+            -std::numeric_limits<real>::infinity(), real{-1}}) {
+        if (bad == -1 && !s.name.ends_with("running_var")) continue;
+        CAPTURE(s.name);
+        CAPTURE(bad);
+        auto plane = good;
+        plane[s.offset + s.size / 2] = bad;
+        const std::string layer(s.name.substr(0, s.name.rfind('.')));
+        CHECK_THROWS_WITH_AS((void)detail::infer::onnx_bytes(net, std::span(std::as_const(plane))),
+                             doctest::Contains(("layer \"" + layer + "\"").c_str()), error);
+        ++refused;
+      }
+    CHECK(refused > 100);
+  };
+  check(resnet<8, int8, cpu>{cpu(1)});
+  check(resnet<8, fp32, cpu>{cpu(1)});
+  check(resnet<8, fp64, cpu>{cpu(1)});
+  const resnet<8, fp64, cpu> wide{cpu(1)};
+  auto plane = numbered_plane(wide);
+  plane.back() = 1e39;  // no float
+  CHECK_THROWS_AS((void)detail::infer::onnx_bytes(wide, std::span(std::as_const(plane))), error);
 }
 
 TEST_CASE("write_onnx: the file has the graph's bytes; a plane that is too small is refused") {

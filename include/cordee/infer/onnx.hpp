@@ -14,12 +14,14 @@
 // int8 with a scale for each filter (also those of low_bit_weights), everything else in float.
 #pragma once
 
+#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -49,14 +51,17 @@ class onnx_visitor {
     const value input = quantized ? quantized_input(t, x) : x;
     return graph_.add(
         "Conv", std::string(t.name),
-        {input, quantized ? quantized_weights(p, t.trainable[0]) : tensor(t.trainable[0])},
+        {input, quantized ? quantized_weights(p, t) : tensor(t, t.trainable[0], "weights are")},
         window(p.window, p.stride, p.padding));
   }
   value batch_norm(const extent&, const layer_tensors& t, const value& x) {
+    constexpr std::string_view norm = "batch norm is";
+    for (const float variance : numbers_of(t.statistics[1]))
+      if (!(variance + ops::batch_norm_problem::epsilon > 0)) refuse(t, norm);
     return graph_.add(
         "BatchNormalization", std::string(t.name),
-        {x, tensor(t.trainable[0]), tensor(t.trainable[1]), tensor(t.statistics[0]),
-         tensor(t.statistics[1])},
+        {x, tensor(t, t.trainable[0], norm), tensor(t, t.trainable[1], norm),
+         tensor(t, t.statistics[0], norm), tensor(t, t.statistics[1], norm)},
         onnx_attributes{}.number("epsilon", static_cast<float>(ops::batch_norm_problem::epsilon)));
   }
   value relu(const extent&, const value& x) { return graph_.add("Relu", x + ".relu", {x}); }
@@ -82,12 +87,16 @@ class onnx_visitor {
   }
   value linear(const extent&, const layer_tensors& t, const value& x) {
     const value row = graph_.add("Flatten", x + ".flatten", {x});
-    return graph_.add("Gemm", std::string(t.name),
-                      {row, tensor(t.trainable[0]), tensor(t.trainable[1])},
-                      onnx_attributes{}.integer("transB", 1));
+    return graph_.add(
+        "Gemm", std::string(t.name),
+        {row, tensor(t, t.trainable[0], "weights are"), tensor(t, t.trainable[1], "bias is")},
+        onnx_attributes{}.integer("transB", 1));
   }
 
  private:
+  [[noreturn]] static void refuse(const layer_tensors& t, std::string_view numbers) {
+    throw error(concat("write_onnx: layer \"", t.name, "\": its ", numbers, " not finite"));
+  }
   static onnx_attributes window(int side, int stride, int padding) {
     return onnx_attributes{}
         .integers("kernel_shape", {side, side})
@@ -100,6 +109,7 @@ class onnx_visitor {
                                 static_cast<float>(plane_[t.statistics[1].offset])};
     if (!range.has_values()) nn::throw_unknown_range(t.name);
     const auto q = ops::fit_affine(range.low, range.high, ops::unsigned_bytes);
+    if (!std::isfinite(q.scale)) refuse(t, "input's range is");
     const value name = concat(t.name, ".input"), scale = graph_.scalar(name + ".scale", q.scale),
                 zero = graph_.scalar(name + ".zero_point", static_cast<std::uint8_t>(q.zero_point));
     return graph_.add(
@@ -107,14 +117,17 @@ class onnx_visitor {
         {graph_.add("QuantizeLinear", name + ".quantized", {x, scale, zero}), scale, zero});
   }
   /// Weights in int8, each filter with its scale.
-  value quantized_weights(const convolution_problem& p, const segment& s) {
+  value quantized_weights(const convolution_problem& p, const layer_tensors& t) {
+    const segment& s = t.trainable[0];
     const auto filters = static_cast<std::size_t>(p.filters), size = s.size / filters;
     const auto w = numbers_of(s);
     std::vector<std::int8_t> q(s.size), zeros(filters);
     std::vector<float> scales(filters);
-    for (std::size_t k = 0; k < filters; ++k)
+    for (std::size_t k = 0; k < filters; ++k) {
       scales[k] =
           ops::quantize_channel(size, w.data() + k * size, q.data() + k * size, weight_bits_);
+      if (!std::isfinite(scales[k])) refuse(t, "weights are");
+    }
     const value name(s.name);
     return graph_.add("DequantizeLinear", name + ".dequantized",
                       {graph_.constant<std::int8_t>(name, shape_of(s), q),
@@ -122,8 +135,11 @@ class onnx_visitor {
                        graph_.constant<std::int8_t>(name + ".zero_point", {&filters, 1}, zeros)},
                       onnx_attributes{}.integer("axis", 0));
   }
-  value tensor(const segment& s) {
-    return graph_.constant<float>(std::string(s.name), shape_of(s), numbers_of(s));
+  value tensor(const layer_tensors& t, const segment& s, std::string_view numbers) {
+    const std::vector<float> all = numbers_of(s);
+    for (const float x : all)
+      if (!std::isfinite(x)) refuse(t, numbers);
+    return graph_.constant<float>(std::string(s.name), shape_of(s), all);
   }
   [[nodiscard]] std::vector<float> numbers_of(const segment& s) const {
     const auto numbers = plane_.subspan(s.offset, s.size);
@@ -156,8 +172,9 @@ std::string onnx_bytes(const N& model, std::span<const Real> plane) {
 }  // namespace detail::infer
 
 /// Writes the network with the weights and running statistics of `plane`. The file is complete or
-/// absent, and folders of the path that are missing are made. Throws error if a layer of a network
-/// of precision int8 has no range. Of a trainer,
+/// absent, and folders of the path that are missing are made. Throws error that names the layer if
+/// its numbers are not finite, as floats, or if it has no range in a network of precision int8. Of
+/// a trainer,
 ///
 ///   run.with_mean_model([&] {
 ///     if (run.comm().rank() == 0) write_onnx("net.onnx", run.model(), run.weights());
