@@ -85,6 +85,7 @@ std::string refusal() {
                         extent{4, 8, 8}, 2>;
   try {
     static_cast<void>(listed<model>());
+    static_cast<void>(list_layers(static_cast<const model*>(nullptr), false));
   } catch (const usage_error& e) {
     return e.what();
   }
@@ -116,6 +117,13 @@ TEST_CASE("layer_list: what has no form in integers is refused in a sentence") {
   refused(refusal<convolution<4>, block<identity>, batch_norm<>>(),
           "a batch norm that does not directly follow a convolution has");
   refused(refusal<convolution<4>, batch_norm<>, batch_norm<>>(), "two batch norms in a row have");
+  const std::string twice = "an output that is read before its batch norm or rectifier as well";
+  using before = sequential<batch_norm<relu>, convolution<4>>;
+  refused(refusal<convolution<4>, residual<before, batch_norm<>>>(), twice);
+  refused(refusal<convolution<4>, residual<before, batch_norm<>, projection<4, 1>>>(), twice);
+  refused(refusal<convolution<4>, residual<sequential<relu, convolution<4>>, batch_norm<>>>(),
+          twice);
+  refused(refusal<convolution<4>, residual<identity, batch_norm<>>>(), twice);
   refused(refusal<block<identity>>(), "a network begins with a convolution, not with a residual");
   refused(refusal<block<projection<4, 1>>>(),
           "a network begins with a convolution, not with a residual");
