@@ -30,7 +30,7 @@ inline int shift_width(const integer_convolution& c) {
 struct norm_widths {
   int multiplier = 1, addend = 1, zeros = 0;
 
-  /// The least addend + zeros.
+  /// A larger `addend` would leave fewer zeros to count, but not a smaller sum of the two.
   explicit norm_widths(const integer_batch_norm& n) {
     int widest = 1;
     for (const std::int64_t k : n.multiplier) multiplier = std::max(multiplier, signed_width(k));
@@ -40,14 +40,7 @@ struct norm_widths {
         addend =
             std::max(addend, signed_width(b) - std::countr_zero(static_cast<std::uint64_t>(b)));
     }
-    const auto zeros_of = [=](int width) {
-      return static_cast<int>(std::bit_width(static_cast<unsigned>(widest - width)));
-    };
-    int best = addend;
-    for (int width = addend; width <= widest; ++width)
-      if (width + zeros_of(width) < best + zeros_of(best)) best = width;
-    addend = best;
-    zeros = zeros_of(best);
+    zeros = static_cast<int>(std::bit_width(static_cast<unsigned>(widest - addend)));
   }
   /// z, the fewest.
   [[nodiscard]] std::uint8_t zeros_of(std::int64_t b) const {
