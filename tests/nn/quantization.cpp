@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -13,9 +14,11 @@
 #include <cordee/precision/fp32.hpp>
 #include <cordee/precision/int8.hpp>
 
+#include "tests/support/quantization_goldens.hpp"
 #include "tests/support/relative.hpp"
 
 using namespace cordee;
+using namespace cordee::detail;
 using namespace cordee::detail::nn;
 using support::relative;
 
@@ -44,6 +47,31 @@ TEST_CASE("ranges: the first step sets a range, later ones move it by `averaging
   q.update_ranges(plane.data(), q.observer.take_minima(true), 0);
   CHECK(plane == std::vector<float>{-2.25f, 4.5f, 0, 1});
   CHECK_FALSE(q.observer.layers[0].observed.has_values());  // taken
+}
+
+TEST_CASE("ranges: after five steps they are torch.ao's MovingAverageMinMaxObserver's") {
+  auto q = two_layers();
+  std::vector<float> plane{inf, -inf, inf, -inf};
+  double low_bar = 0, high_bar = 0;
+  for (const auto& g : support::quantization_goldens::running_ranges) {
+    INFO(g.name);
+    const auto x = support::quantization_goldens::tensor(g.name);
+    q.observer.layers[0].observed = {std::ranges::min(x), std::ranges::max(x)};
+    // A step rounds a number to float once, torch.ao's also 0.01, a difference and a product, all
+    // by 2^-24 of themselves; a tensor's logarithms may differ by 2^-23.
+    const auto roundings = [](float running, float observed) {
+      return 0x1p-22 * (std::abs(double{running}) + 0.04 * std::abs(double{observed}));
+    };
+    low_bar += roundings(g.low, std::ranges::min(x));
+    high_bar += roundings(g.high, std::ranges::max(x));
+    q.update_ranges(plane.data(), q.observer.take_minima(true), 0);
+    CHECK(std::abs(double{plane[0]} - double{g.low}) <= low_bar);
+    CHECK(std::abs(double{plane[1]} - double{g.high}) <= high_bar);
+    const auto k = ops::fit_affine(plane[0], plane[1], ops::unsigned_bytes);
+    CHECK(k.zero_point == g.zero_point);
+    CHECK(std::abs(double{k.scale} - double{g.scale}) <=
+          (low_bar + high_bar) / 255 + 0x1p-23 * double{g.scale});
+  }
 }
 
 TEST_CASE("ranges: frozen ranges stay, but an empty one is set") {

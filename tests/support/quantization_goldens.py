@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: the Cordee contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Golden vectors of int8: scales, zero points and fake-quantized values of torch.ao, and the bounds
-of NVIDIA's entropy calibration.
+"""Golden vectors of int8: scales, zero points, running ranges, fake-quantized values and gradients of
+torch.ao, the bounds of NVIDIA's entropy calibration, and the percentiles of onnxruntime's.
 
-Needs numpy, scipy and torch, and nvidia-modelopt (or PATH of its wheel's
+Needs numpy, scipy, torch, onnx and onnxruntime, and nvidia-modelopt (or PATH of its wheel's
 modelopt/torch/quantization/calib/histogram.py as the argument: only one function of it is run).
 Prints rows of tests/support/quantization_goldens.hpp.
 """
@@ -15,6 +15,7 @@ from collections import Counter
 import numpy as np
 import torch
 from scipy.stats import entropy
+from onnxruntime.quantization.calibrate import HistogramCollector
 from torch.ao.quantization import observer as ao
 
 N = 4096
@@ -69,6 +70,25 @@ def weights():
         print(f'{{{s:.9g}F, {{{", ".join(f"{v:.9g}F" for v in row)}}}}},')
 
 
+def running_ranges():
+    """After each of five tensors: smallest, largest, scale and zero point."""
+    watch = ao.MovingAverageMinMaxObserver(averaging_constant=0.01, dtype=torch.quint8)
+    by_name = dict(tensors())
+    for name in ["shifted", "logistic", "outlier", "rectified", "logistic"]:
+        scale, zero = qparams(watch, by_name[name])
+        print(f'{{"{name}", {watch.min_val.item():.9g}F, {watch.max_val.item():.9g}F, '
+              f'{scale[0]:.9g}F, {zero[0]}}},')
+
+
+def gradients():
+    """Where the gradient of fake quantization is 1: x is a number of quarter steps."""
+    quarters = [-5, -3, -2, -1, 0, 509, 1018, 1020, 1021, 1022, 1023, 1024]
+    for zero in (0, 3, 126, 255):
+        x = torch.tensor([(q / 4 - zero) * 0.25 for q in quarters], requires_grad=True)
+        torch.fake_quantize_per_tensor_affine(x, 0.25, zero, 0, 255).sum().backward()
+        print(f'{{{zero}, {{{", ".join(str(int(g)) for g in x.grad.tolist())}}}}},')
+
+
 def modelopt():
     if len(sys.argv) > 1:
         tree = ast.parse(open(sys.argv[1]).read())
@@ -101,6 +121,42 @@ def entropies():
             print(f'{{"{name}", {256 if unsigned else 128}, {int(found)}}},')
 
 
+def long_tails():
+    """65,536 quantiles of powers of the logistic distribution."""
+    u = (np.arange(65536) + 0.5) / 65536
+    x = np.log(u / (1 - u))
+    yield "squared", x * np.abs(x)
+    yield "cubed", x ** 3
+    yield "rectified cube", np.maximum(x, 0) ** 3
+    yield "sinh", np.sinh(x / 2)
+    yield "exponential", np.exp(x / 2)
+
+
+def entropy_bounds():
+    """Of 2,048 bins, as HistogramCalibrator collects them."""
+    compute = modelopt()
+    for name, x in [*tensors(), *long_tails()]:
+        size = torch.from_numpy(x.astype(np.float32)).abs()
+        h = torch.histc(size, bins=2048, min=0, max=size.max()).int().numpy()
+        edges = torch.linspace(0, size.max(), 2049).numpy()
+        found = compute(h, edges, 8, bool(x.min() >= 0), start_bin=128)
+        print(f'{{"{name}", {float(found):.9g}F}},')
+
+
+def percentiles():
+    """Of both tails (100 - p) %: onnxruntime's percentile is the share between them."""
+    for name, x in tensors():
+        for p in (75, 99, 99.9):
+            collector = HistogramCollector("percentile", False, 2048, 128, 2 * p - 100, "same")
+            collector.collect_value({name: x.astype(np.float32)})
+            low, high = collector.compute_percentile()[name][:2]
+            print(f'{{"{name}", {p}, {float(low):.9g}F, {float(high):.9g}F}},')
+
+
 activations()
 weights()
+running_ranges()
+gradients()
 entropies()
+entropy_bounds()
+percentiles()

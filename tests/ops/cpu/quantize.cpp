@@ -10,6 +10,8 @@
 #include <cordee/core/random.hpp>
 #include <cordee/ops/cpu/quantize.hpp>
 
+#include "tests/support/quantization_goldens.hpp"
+
 using namespace cordee;
 using namespace cordee::detail::ops;
 
@@ -73,6 +75,18 @@ TEST_CASE(
         CHECK(wrong == 0);
       }
     }
+}
+
+TEST_CASE("straight_through: passes what torch's autograd passes of a fake quantization") {
+  for (const auto& g : support::quantization_goldens::gradients) {
+    INFO(g.zero_point);
+    const affine_quantizer<float> k{0.25F, 4, g.zero_point, unsigned_bytes};
+    std::vector<float> x, passed(g.passed.size(), 1);
+    for (const int quarter : support::quantization_goldens::quarters)
+      x.push_back((static_cast<float>(quarter) / 4 - static_cast<float>(g.zero_point)) / 4);
+    straight_through(x.size(), x.data(), k, passed.data(), nullptr, {});
+    CHECK(std::ranges::equal(passed, g.passed));
+  }
 }
 
 TEST_CASE("range_of: zeros that pad blocks of channels are not data, unless there are more") {
