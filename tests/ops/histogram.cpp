@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -11,6 +12,8 @@
 #include <cordee/ops/cpu/histogram.hpp>
 #include <cordee/ops/cpu/quantize.hpp>
 #include <cordee/ops/histogram.hpp>
+
+#include "tests/support/quantization_goldens.hpp"
 
 using namespace cordee;
 using namespace cordee::detail::ops;
@@ -116,4 +119,18 @@ TEST_CASE("percentile_range: equal numbers have a range of width 0, no numbers a
   sparse[3] = 2;
   CHECK(percentile(sparse, 90).high < 0x1.2p-20f);
   CHECK(percentile(sparse, 99.5).high == 2);  // its bin ends at the largest number
+}
+
+TEST_CASE("percentile_range: onnxruntime's percentiles, within the widths of both bins") {
+  for (const auto& g : support::quantization_goldens::percentiles) {
+    INFO(g.name, " ", g.percent);
+    const auto x = support::quantization_goldens::tensor(g.name);
+    const real_range all = range_of(x.size(), x.data(), {}), range = percentile(x, g.percent);
+    // The same quantile lies in our bin, of at most an eighth of its numbers and of 2^-19 at zero,
+    // and in one of theirs, of 2,048 from minus the largest magnitude to it; a bound is anywhere in
+    // its bin.
+    const double theirs = 2 * std::max(-1.0 * all.low, 1.0 * all.high) / 2048;
+    for (const auto& [bound, golden] : {std::pair{range.low, g.low}, {range.high, g.high}})
+      CHECK(std::abs(1.0 * bound - 1.0 * golden) <= std::abs(1.0 * bound) / 8 + 0x1p-19 + theirs);
+  }
 }
