@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
 #include <atomic>
+#include <chrono>
+#include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -58,4 +61,43 @@ TEST_CASE("pool: destruction without a run and after one") {
       workers_pool.run([&](int) { ++calls; });
       REQUIRE(calls == workers);
     }
+}
+
+TEST_CASE(
+    "pool: an exception of any worker, or of several, leaves run when all have returned, and the "
+    "workers run again") {
+  for (const int workers : {1, 2, 3, 5, 8}) {
+    pool workers_pool(workers);
+    std::vector<int> done(
+        static_cast<std::size_t>(workers));  // not atomic: run orders the accesses
+    int rounds = 0;
+    const auto run = [&](auto throws) {
+      ++rounds;
+      workers_pool.run([&](int worker) {
+        if (throws(worker)) throw std::runtime_error(std::to_string(worker));
+        // Longer than an exception takes to leave.
+        if (rounds < 20) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        done[static_cast<std::size_t>(worker)] = rounds;
+      });
+    };
+    const auto check = [&](auto throws) {
+      int thrown = -1;
+      try {
+        run(throws);
+      } catch (const std::runtime_error& e) {
+        thrown = std::stoi(e.what());
+      }
+      REQUIRE(thrown >= 0);
+      CHECK(throws(thrown));
+      for (int k = 0; k < workers; ++k)
+        REQUIRE(done[static_cast<std::size_t>(k)] == (throws(k) ? rounds - 1 : rounds));
+      CHECK_NOTHROW(run([](int) { return false; }));
+      for (const int round : done) REQUIRE(round == rounds);
+    };
+    for (int bad = 0; bad < workers; ++bad) check([&](int worker) { return worker == bad; });
+    for (int repeat = 0; repeat < 20; ++repeat) {
+      check([](int) { return true; });
+      check([](int worker) { return worker % 2 == 0; });
+    }
+  }
 }

@@ -115,3 +115,28 @@ TEST_CASE("stages: a part that takes long is awaited") {
   CHECK(missing == 0);
   CHECK(early == 0);
 }
+
+TEST_CASE("stages: a part that throws ends the section with its exception, and no worker waits") {
+  for (const int workers : {1, 2, 3, 5, 8})
+    for (int bad = 0; bad < workers; ++bad) {
+      const auto count = static_cast<std::size_t>(workers);
+      device::pool pool(workers);
+      stages all(count);
+      std::atomic<int> after{0};
+      const auto section = [&](bool fails) {
+        all.reset();
+        pool.run([&](int number) {
+          stages::worker worker(all, static_cast<std::size_t>(number));
+          worker.run(count, [&](core::equal_part part) {
+            if (fails && part.index == static_cast<std::size_t>(bad)) throw bad;
+          });
+          worker.run(count, [&](core::equal_part) { ++after; });
+        });
+      };
+      CHECK_THROWS_AS(section(true), int);
+      CHECK(after == (workers == 1 ? 0 : workers));
+      after = 0;
+      CHECK_NOTHROW(section(false));
+      CHECK(after == workers);
+    }
+}

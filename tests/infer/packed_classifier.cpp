@@ -47,6 +47,7 @@ TEST_CASE("packed_classifier: of any number of features and classes it equals it
       while (bound >> c.shift > std::int64_t{1} << 30) ++c.shift;
       constexpr std::size_t samples = 3;
       const packed_classifier<V> packed(c);
+      packed_classifier<V>::memory memory;
       const auto x = drawn<std::int32_t>(samples * features, bits, 6);
       std::vector<std::int32_t> logits(samples * classes), expected(logits.size());
       for (std::size_t n = 0; n < samples; ++n)
@@ -55,7 +56,7 @@ TEST_CASE("packed_classifier: of any number of features and classes it equals it
         logits.assign(logits.size(), 0);
         for (std::size_t k = parts; k-- > 0;)
           packed.run(
-              samples, [&](std::size_t n) { return x.data() + n * features; },
+              memory, samples, [&](std::size_t n) { return x.data() + n * features; },
               [&](std::size_t n) { return logits.data() + n * classes; }, {k, parts});
         CHECK(logits == expected);
       }

@@ -71,8 +71,9 @@ bool equals_definition(const integer_convolution& c, bool adds,
     });
   }
   const packed_convolution<V> packed(c, adds ? 1 << 20 : 0);
+  detail::ops::byte_scratch scratch;
   for (std::size_t k = parts; k-- > 0;)
-    packed.run(at(blocked_x, 0, static_cast<In*>(nullptr)),
+    packed.run(scratch, at(blocked_x, 0, static_cast<In*>(nullptr)),
                adds ? at(blocked_residual, 0, static_cast<std::int32_t*>(nullptr)) : nullptr,
                at(blocked_y, 0, static_cast<Out*>(nullptr)), samples, pitch,
                reader == nullptr ? nullptr : &reader->to_bytes(), {k, parts});

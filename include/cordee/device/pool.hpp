@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -40,7 +41,7 @@ inline bool keep_spinning(int polls) {
 }
 
 /// `size()` workers, of which the calling thread is worker 0; the threads start with the first run.
-/// Requires one caller at a time, and functions that do not throw.
+/// Requires one caller at a time.
 class pool {
  public:
   explicit pool(int workers) : workers_(workers), threads_(static_cast<std::size_t>(workers - 1)) {}
@@ -54,7 +55,8 @@ class pool {
 
   [[nodiscard]] int size() const { return workers_; }
 
-  /// Calls f(worker) once on every worker; blocks until all have returned.
+  /// Calls f(worker) once on every worker; blocks until all have returned. Throws what the first of
+  /// them threw, if any did, or that a thread could not be started; other workers can run after it.
   template <class F>
   void run(const F& f) {
     if (workers_ == 1) return f(0);
@@ -70,9 +72,23 @@ class pool {
     work_ = work;
     busy_.store(workers_ - 1, std::memory_order_relaxed);
     start_generation();
-    work(context, 0);
+    call(0);
     for (int left, polls = 0; (left = busy_.load(std::memory_order_acquire)) != 0;)
       if (!keep_spinning(++polls)) busy_.wait(left, std::memory_order_acquire);
+    if (failed_.load(std::memory_order_relaxed)) [[unlikely]]
+      rethrow();
+  }
+  /// An exception waits until all workers have returned, whose memory the caller's could be.
+  void call(int worker) noexcept {
+    try {
+      work_(context_, worker);
+    } catch (...) {
+      if (!failed_.exchange(true, std::memory_order_relaxed)) failure_ = std::current_exception();
+    }
+  }
+  [[noreturn, gnu::cold, gnu::noinline]] void rethrow() {
+    failed_.store(false, std::memory_order_relaxed);
+    std::rethrow_exception(std::exchange(failure_, nullptr));
   }
 
   [[nodiscard]] std::thread& thread(int k) { return threads_[static_cast<std::size_t>(k)]; }
@@ -90,7 +106,7 @@ class pool {
         if (!keep_spinning(++polls)) generation_.wait(seen, std::memory_order_acquire);
       seen = current;
       if (work_ == nullptr) return;
-      work_(context_, worker);
+      call(worker);
       if (busy_.fetch_sub(1, std::memory_order_acq_rel) == 1) busy_.notify_one();
     }
   }
@@ -101,7 +117,9 @@ class pool {
   std::atomic<std::uint32_t> generation_{0};
   std::atomic<int> busy_{0}, started_{0};
   int running_ = 0;
+  std::atomic<bool> failed_{false};
   std::vector<std::thread> threads_;  // sized once
+  std::exception_ptr failure_;        // of the worker that has set failed_
 };
 
 /// A pool that its copies share; the last one ends it. Not std::shared_ptr, whose header and

@@ -34,9 +34,11 @@ class stages {
    public:
     worker(stages& all, std::size_t number) : all_(&all), number_(number) {}
 
+    [[nodiscard]] std::size_t number() const { return number_; }
+
     /// One stage, of at most as many parts as there are workers: calls f(part) for some of them;
-    /// returns when all have ended, and what they have written can be read. Requires that f does
-    /// not throw.
+    /// returns when all have ended, and what they have written can be read. A part that throws has
+    /// ended, so that no other worker waits for it; the exception leaves this worker's run.
     template <class F>
     void run(std::size_t parts, const F& f) {
       ++stage_;
@@ -45,13 +47,17 @@ class stages {
       for (std::size_t k = 0; k < parts; ++k) {
         const core::equal_part part{(number_ + k) % parts, parts};
         if (!all_->begin(part.index, stage_)) continue;
+        const end_of_part end{all_};
         f(part);
-        all_->end();
       }
       all_->wait(ended_);
     }
 
    private:
+    struct end_of_part {
+      stages* all;
+      ~end_of_part() { all->end(); }
+    };
     stages* all_;
     std::size_t number_;
     std::uint64_t stage_ = 0, ended_ = 0;  // the stage's number; parts at its end

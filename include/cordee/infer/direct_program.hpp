@@ -61,12 +61,12 @@ class direct_program {
     }
     size_ = plan_.size * group;
     memory_ = buffer<std::byte, cpu>(device_, size_ * workers_ + (workers_ > 1 ? plan_.size : 0));
-    // Makes the threads, and the scratch memory that convolutions keep for each.
-    const std::vector<std::uint8_t> images(workers_ * group * image_.size());
-    std::vector<std::int32_t> logits(workers_ * group * classes_);
-    run(workers_ * group, images.data(), logits.data());
+    scratch_.resize(workers_);
+    for (auto& memory : scratch_) reserve(memory);
+    device_.make_stream().workers->run([](int) {});  // makes the threads
   }
 
+  /// Allocates nothing.
   void run(std::size_t samples, const std::uint8_t* images, std::int32_t* logits) {
     const std::size_t alone = stage_plan_.alone(samples);
     stages_.reset();
@@ -74,8 +74,8 @@ class direct_program {
       const core::equal_part own{static_cast<std::size_t>(worker), workers_};
       std::byte* const memory = memory_.span().data + own.index * size_;
       for (std::size_t n = own.first(alone); n < own.last(alone); n += group)
-        run_group(std::min(group, own.last(alone) - n), memory, images + n * image_.size(),
-                  logits + n * classes_);
+        run_group(std::min(group, own.last(alone) - n), {memory, &scratch_[own.index]},
+                  images + n * image_.size(), logits + n * classes_);
       device::stages::worker shared(stages_, own.index);
       for (std::size_t n = alone; n < samples; ++n)
         run_shared(shared, images + n * image_.size(), logits + n * classes_);
@@ -84,6 +84,18 @@ class direct_program {
 
  private:
   static constexpr std::size_t group = 4;
+  using scratch = typename packed_classifier<V>::memory;  // of one worker, of all layers
+
+  /// Activations of samples, and the scratch of the worker that computes them.
+  struct workspace {
+    std::byte* samples;
+    scratch* of_worker;
+  };
+  void reserve(scratch& memory) const {
+    for (const auto& c : packed_)
+      if (c) c->reserve(memory.kernel, group);
+    if (classifier_) classifier_->reserve(memory, group);
+  }
 
   /// Of each step: the first convolution that reads an output of 32 bits of a convolution, which
   /// has a copy in that one's bytes behind it; -1 if there is none.
@@ -134,20 +146,21 @@ class direct_program {
   /// One sample, on all workers.
   void run_shared(device::stages::worker& shared, const std::uint8_t* image, std::int32_t* logits) {
     std::byte* const sample = memory_.span().data + workers_ * size_;
+    const workspace memory{sample, &scratch_[shared.number()]};
     for (const stage_plan::stage& stage : stage_plan_.stages())
       shared.run(stage.parts, [&](core::equal_part part) {
         for (int k = stage.first; k < stage.last; ++k)
           if (k < 0)
             read_image(image, sample, part);
           else
-            run_step(k, 1, sample, logits, part);
+            run_step(k, 1, memory, logits, part);
       });
   }
-  void run_group(std::size_t count, std::byte* memory, const std::uint8_t* images,
+  void run_group(std::size_t count, const workspace& memory, const std::uint8_t* images,
                  std::int32_t* logits) {
     for (std::size_t n = 0; n < count; ++n) {
-      std::byte* const sample = memory + n * plan_.size;
-      read_image(images + n * image_.size(), sample);
+      const workspace sample{memory.samples + n * plan_.size, memory.of_worker};
+      read_image(images + n * image_.size(), sample.samples);
       for (int k = 0; k < first_grouped_; ++k) run_step(k, 1, sample, logits + n * classes_);
     }
     for (int k = first_grouped_; k < static_cast<int>(steps_.size()); ++k)
@@ -156,20 +169,20 @@ class direct_program {
   void read_image(const std::uint8_t* image, std::byte* sample, core::equal_part part = {}) const {
     layers::read_image(image_, table_.data(), image, at<std::uint8_t>(sample, -1), part);
   }
-  void run_step(int k, std::size_t count, std::byte* memory, std::int32_t* logits,
+  void run_step(int k, std::size_t count, const workspace& memory, std::int32_t* logits,
                 core::equal_part part = {}) {
     const integer_step& step = steps_[static_cast<std::size_t>(k)];
     if (std::holds_alternative<integer_convolution>(step.layer)) {
       convolution(k, count, memory, part);
     } else if (std::holds_alternative<integer_classifier>(step.layer)) {
       classifier_->run(
-          count,
+          *memory.of_worker, count,
           [&](std::size_t n) {
-            return at<const std::int32_t>(memory + n * plan_.size, step.input);
+            return at<const std::int32_t>(memory.samples + n * plan_.size, step.input);
           },
           [&](std::size_t n) { return logits + n * classes_; }, part);
     } else {
-      for (std::size_t n = 0; n < count; ++n) run_layer(k, memory + n * plan_.size, part);
+      for (std::size_t n = 0; n < count; ++n) run_layer(k, memory.samples + n * plan_.size, part);
     }
   }
   /// A layer that is not a convolution or the classifier, of one sample.
@@ -198,14 +211,15 @@ class direct_program {
         },
         step.layer);
   }
-  void convolution(int k, std::size_t count, std::byte* memory, core::equal_part part) {
+  void convolution(int k, std::size_t count, const workspace& workspace, core::equal_part part) {
+    std::byte* const memory = workspace.samples;
     const integer_step& step = steps_[static_cast<std::size_t>(k)];
     const packed_convolution<V>& c = packed(k);
     const int reader = copy_readers_[static_cast<std::size_t>(k)];
     const auto run = [&]<class In>(const In* x) {
       with_activation(step.bytes, [&]<class Out>(Out*) {
-        c.run(x, added_by(step, memory), at<Out>(memory, k), count, plan_.size,
-              reader < 0 ? nullptr : &packed(reader).to_bytes(), part);
+        c.run(workspace.of_worker->kernel, x, added_by(step, memory), at<Out>(memory, k), count,
+              plan_.size, reader < 0 ? nullptr : &packed(reader).to_bytes(), part);
       });
     };
     if (bytes_of(step.input) == 1) return run(at<const std::uint8_t>(memory, step.input));
@@ -247,6 +261,7 @@ class direct_program {
   std::optional<packed_classifier<V>> classifier_;
   std::size_t size_ = 0;                       // of a worker's memory
   buffer<std::byte, cpu> memory_{device_, 0};  // of the workers, then of a sample that they share
+  std::vector<scratch> scratch_;               // of the workers
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::infer

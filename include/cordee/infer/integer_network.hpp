@@ -104,7 +104,8 @@ class integer_network {
   [[nodiscard]] double logit_step() const { return logit_step_; }
   [[nodiscard]] const detail::infer::integer_program& program() const { return program_; }
 
-  /// Allocates nothing, but in its first call on another thread than the one that made it.
+  /// Allocates nothing. One call at a time, also of networks that were made with copies of one
+  /// `cpu`: they share its workers. Networks with a device each run at once.
   void run(std::span<const std::uint8_t> images,  // (samples, channels, height, width)
            std::span<std::int32_t> logits) {      // (samples, classes)
     direct_.run(samples_of(images, logits), images.data(), logits.data());

@@ -28,6 +28,12 @@ class packed_classifier {
   static constexpr std::size_t bytes = sizeof(std::int32_t);
 
  public:
+  /// Of one thread.
+  struct memory {
+    ops::scratch<std::uint8_t> features;  // (N, F/B, 4, B)
+    ops::byte_scratch kernel;
+  };
+
   /// Keeps a reference to the layer. Requires at most most_terms features.
   explicit packed_classifier(const integer_classifier& c)
       : layer_(&c),
@@ -50,17 +56,22 @@ class packed_classifier {
   /// A part of the classes of `samples` samples; x_of(n) are the features of sample n, logits_of(n)
   /// its classes.
   template <class X, class Logits>
-  void run(std::size_t samples, const X& x_of, const Logits& logits_of,
+  void run(memory& m, std::size_t samples, const X& x_of, const Logits& logits_of,
            core::equal_part part = {}) const {
-    thread_local ops::scratch<std::uint8_t> memory;
     const std::size_t size = ops::sample_size(kernel_.in(), kernel_.block());
-    std::uint8_t* const q = memory.reserve(samples * size);  // (N, F/B, 4, B)
+    std::uint8_t* const q = m.features.reserve(samples * size);  // (N, F/B, 4, B)
     for (std::size_t n = 0; n < samples; ++n) split(x_of(n), q + n * size);
     kernel_.run_samples(
-        samples, [&](std::size_t n) { return q + n * size; }, no_bytes{}, 0, weights_.data(),
-        initial_.data(),
+        m.kernel, samples, [&](std::size_t n) { return q + n * size; }, no_bytes{}, 0,
+        weights_.data(), initial_.data(),
         [&](std::size_t n, const typename correlation::chunk& sums) { finish(sums, logits_of(n)); },
         part);
+  }
+
+  /// So that `run` of up to so many samples allocates nothing.
+  void reserve(memory& m, std::size_t samples) const {
+    m.features.reserve(samples * ops::sample_size(kernel_.in(), kernel_.block()));
+    kernel_.reserve(m.kernel, samples);
   }
 
  private:

@@ -99,6 +99,11 @@ class packed_convolution {
 
   [[nodiscard]] const integer_convolution& layer() const { return *layer_; }
 
+  /// So that `run` of up to so many samples allocates nothing.
+  void reserve(ops::byte_scratch& memory, std::size_t samples) const {
+    kernel_.reserve(memory, samples);
+  }
+
   /// What makes bytes of an input of 32 bits.
   [[nodiscard]] const stream_bytes<V>& to_bytes() const { return *to_bytes_; }
 
@@ -106,15 +111,15 @@ class packed_convolution {
   /// the one before; `residual` may be null. With `copy` the bytes that
   /// it makes of an output of 32 bits are written behind it.
   template <Activation In, Activation Out>
-  void run(const In* x, const std::int32_t* residual, Out* y, std::size_t samples = 1,
-           std::size_t pitch = 0, const stream_bytes<V>* copy = nullptr,
+  void run(ops::byte_scratch& memory, const In* x, const std::int32_t* residual, Out* y,
+           std::size_t samples = 1, std::size_t pitch = 0, const stream_bytes<V>* copy = nullptr,
            core::equal_part part = {}) const {
     const auto sample = [pitch]<class T>(T* first, std::size_t n) {
       return first == nullptr ? first : first + n * (pitch / sizeof(T));
     };
     kernel_.run_samples(
-        samples, [&](std::size_t n) { return sample(x, n); }, *to_bytes_, layer_->zero_point,
-        weights_.data(), initial_.data(),
+        memory, samples, [&](std::size_t n) { return sample(x, n); }, *to_bytes_,
+        layer_->zero_point, weights_.data(), initial_.data(),
         [&](std::size_t n, const typename correlation::chunk& sums) {
           if (!fits_32_bits_ || layer_->problem.filters <= 4 ||
               (copy != nullptr && !copy->fits_32_bits()))

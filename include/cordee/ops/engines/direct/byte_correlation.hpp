@@ -132,30 +132,28 @@ class byte_correlation_by {
   /// A part of each sample on this thread; several samples share each reading of the weights.
   /// x_of(n) is sample n, (C/B, H, W, B). Calls consume(n, chunk) for the part's filters and
   /// pixels, while the sums are in the first-level cache. `to_bytes` has quantize(x, q), of V
-  /// numbers, and byte_of(x); it is not called where x are bytes.
+  /// numbers, and byte_of(x); it is not called where x are bytes. Allocates nothing if `memory` has
+  /// been reserved for it.
   template <class X, class ToBytes, class Consume>
-  void run_samples(std::size_t samples, const X& x_of, const ToBytes& to_bytes, int zero_point,
+  void run_samples(byte_scratch& memory, std::size_t samples, const X& x_of,
+                   const ToBytes& to_bytes, int zero_point,
                    const std::int8_t* packed,    // (K/V, C/B, R, steps, V, 4 bytes), (K)
                    const std::int32_t* initial,  // (K/V, V): of the sums
                    const Consume& consume, core::equal_part part = {}) const {
     using In = std::remove_cvref_t<decltype(*x_of(0))>;
     const byte_region r = region_of(part);
     if (r.empty()) return;
-    thread_memory& memory = memory_of_thread();
     const bool in_place = std::same_as<In, std::uint8_t> && sample_.is_input();
-    const std::size_t size = sample_.size(),
-                      at_once = std::clamp(cached_bytes / (size * sizeof(number)), std::size_t{1},
-                                           samples);
+    const std::size_t size = sample_.size(), at_once = samples_at_once(samples);
     const typename decltype(sample_)::row_range read{r.first_row * p_.stride,
                                                      (r.last_row - 1) * p_.stride + p_.window};
-    const int rows = std::max(1, chunk_pixels / out_.width);
-    std::int32_t* const sums =  // (2, pixels of a chunk, V)
-        memory.wide.reserve(2 * V * static_cast<std::size_t>(std::min(rows, out_.height)) *
-                            static_cast<std::size_t>(out_.width));
+    const int rows = chunk_rows();
+    std::int32_t* const sums = memory.sums.reserve(sums_size());  // (2, pixels of a chunk, V)
     for (std::size_t first = 0; first < samples; first += at_once) {
       const std::size_t last = std::min(samples, first + at_once);
       number* const padded =
-          in_place ? nullptr : sample_.padded(memory.padded, zero_point, last - first, read);
+          in_place ? nullptr
+                   : sample_.padded(memory.padded<number>(), zero_point, last - first, read);
       if (!in_place)
         for (std::size_t n = first; n < last; ++n)
           sample_.quantize(x_of(n), to_bytes, padded + (n - first) * size, read);
@@ -171,13 +169,27 @@ class byte_correlation_by {
     }
   }
 
+  /// Makes `memory` as large as run_samples of up to so many samples of any input needs.
+  void reserve(byte_scratch& memory, std::size_t samples) const {
+    memory.sums.reserve(sums_size());
+    memory.padded<number>().reserve(sample_.padded_size(samples_at_once(samples)));
+  }
+
  private:
+  [[nodiscard]] int chunk_rows() const { return std::max(1, chunk_pixels / out_.width); }
+  [[nodiscard]] std::size_t sums_size() const {
+    return 2 * V * static_cast<std::size_t>(std::min(chunk_rows(), out_.height)) *
+           static_cast<std::size_t>(out_.width);
+  }
+  [[nodiscard]] std::size_t samples_at_once(std::size_t samples) const {
+    return std::clamp(cached_bytes / (sample_.size() * sizeof(number)), std::size_t{1}, samples);
+  }
   static constexpr int chunk_pixels = 128;
   static constexpr std::size_t cached_bytes = 262144;  // of samples, in the second-level cache
 
   struct thread_memory {
     scratch<number> padded;               // (samples, C/B, rows, columns, B), or in panels
-    scratch<std::int32_t> initial, wide;  // (K/V, V); (K/V, H', W', V), or (2, pixels, V)
+    scratch<std::int32_t> initial, wide;  // (K/V, V); (K/V, H', W', V)
     scratch<float> scales;                // (K/V, V)
   };
   static thread_memory& memory_of_thread() {

@@ -18,6 +18,21 @@
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
+/// What convolutions of bytes need on one thread (run_samples of byte_correlation.hpp).
+struct byte_scratch {
+  scratch<std::uint8_t> bytes;    // (samples, C/B, rows, columns, B)
+  scratch<std::uint16_t> shorts;  // the same of numbers of 16 bits, or in panels
+  scratch<std::int32_t> sums;     // (2, pixels of a chunk, V)
+
+  template <class Number>
+  [[nodiscard]] scratch<Number>& padded() {
+    if constexpr (sizeof(Number) == 1)
+      return bytes;
+    else
+      return shorts;
+  }
+};
+
 /// N: what a byte is stored as, 8 or 16 bits. With panels, what a window of one pixel reads is
 /// (pixels / Panel, C/B, Panel, B): a tile of so many pixels reads adjacent numbers.
 template <int V, class N = std::uint8_t, int Panel = 0>
@@ -54,10 +69,12 @@ struct byte_sample {
   };
   [[nodiscard]] row_range all_rows() const { return {0, rows}; }
 
+  /// Numbers of the following.
+  [[nodiscard]] std::size_t padded_size(std::size_t samples) const { return samples * size() + V; }
   /// Memory for samples, (samples, C/B, rows, columns, B) or in panels, with the padding of these
   /// rows.
   N* padded(scratch<N>& memory, int zero_point, std::size_t samples, row_range range) const {
-    N* const bytes = memory.reserve(samples * size() + V);
+    N* const bytes = memory.reserve(padded_size(samples));
     if (problem.padding == 0) return bytes;  // all are written
     const auto length = static_cast<std::size_t>((range.last - range.first) * row());
     if (range.last - range.first == rows)

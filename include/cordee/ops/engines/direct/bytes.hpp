@@ -76,12 +76,17 @@ class byte_correlation_by_weights {
     with_products(packed, [&](const auto& by) { by.run(samples, x, k, packed, scales, y, s); });
   }
   template <class X, class ToBytes, class Consume>
-  void run_samples(std::size_t samples, const X& x_of, const ToBytes& to_bytes, int zero_point,
-                   const std::int8_t* packed, const std::int32_t* initial, const Consume& consume,
+  void run_samples(byte_scratch& memory, std::size_t samples, const X& x_of,
+                   const ToBytes& to_bytes, int zero_point, const std::int8_t* packed,
+                   const std::int32_t* initial, const Consume& consume,
                    core::equal_part part = {}) const {
     with_products(packed, [&](const auto& by) {
-      by.run_samples(samples, x_of, to_bytes, zero_point, packed, initial, consume, part);
+      by.run_samples(memory, samples, x_of, to_bytes, zero_point, packed, initial, consume, part);
     });
+  }
+  void reserve(byte_scratch& memory, std::size_t samples) const {
+    pairs_.reserve(memory, samples);
+    shorts_.reserve(memory, samples);
   }
 
  private:
