@@ -10,7 +10,13 @@
  *
  * A file of integer_network::save holds its network's layers, so the library opens any of them, and
  * refuses damaged and hostile ones. No exception leaves a function. Different networks may be used
- * by different threads at once; one network, by one thread at a time. */
+ * by different threads at once; one network, by one thread at a time.
+ *
+ * The library has variants for several sets of instructions, and takes for each network the fastest
+ * that the processor and the system have; all have the same logits, to the bit. The environment
+ * variable CORDEE_INFER_ISA asks for one: avx512_vnni, avx2 (AVX2 and FMA) or baseline (on x86-64
+ * SSE2), if the library was built with it. It is an error if it is another name, or one that this
+ * processor does not have. */
 #ifndef CORDEE_INFER_H
 #define CORDEE_INFER_H
 
@@ -19,6 +25,8 @@
 
 /* The version of this interface; the library's soname has the same. */
 #define CORDEE_INFER_ABI 1
+/* Of a network. */
+#define CORDEE_INFER_MAX_THREADS 4096
 
 #if defined(__GNUC__)
 #define CORDEE_INFER_EXPORT __attribute__((visibility("default")))
@@ -36,10 +44,11 @@ typedef struct cordee_infer_network cordee_infer_network;
 CORDEE_INFER_EXPORT int cordee_infer_abi(void);
 
 /* The message of this thread's last call that failed; empty if none has. It is valid until another
- * one fails. */
+ * one fails. Of a message of more than 1023 bytes the middle is left out. */
 CORDEE_INFER_EXPORT const char* cordee_infer_error(void);
 
-/* Opens a file. `threads`: 0 for all processors. Returns NULL if it fails. */
+/* Opens a file. `threads`: 1 to CORDEE_INFER_MAX_THREADS, or 0 for all processors. Returns NULL if
+ * it fails. */
 CORDEE_INFER_EXPORT cordee_infer_network* cordee_infer_open(const char* path, int threads);
 /* NULL is permitted. */
 CORDEE_INFER_EXPORT void cordee_infer_close(cordee_infer_network* network);
@@ -51,9 +60,11 @@ CORDEE_INFER_EXPORT int cordee_infer_width(const cordee_infer_network* network);
 CORDEE_INFER_EXPORT int cordee_infer_classes(const cordee_infer_network* network);
 /* The number that one step of an integer logit stands for. */
 CORDEE_INFER_EXPORT double cordee_infer_logit_step(const cordee_infer_network* network);
+/* The instructions that the network runs with, a name as in CORDEE_INFER_ISA; of NULL "". */
+CORDEE_INFER_EXPORT const char* cordee_infer_isa(const cordee_infer_network* network);
 
 /* images: (samples, channels, height, width); logits: (samples, classes). Both return 0, or -1 if
- * they fail. */
+ * they fail, and allocate nothing. */
 CORDEE_INFER_EXPORT int cordee_infer_predict(cordee_infer_network* network, size_t samples,
                                              const uint8_t* images, int32_t* logits);
 /* Logits times their step. */

@@ -1,0 +1,93 @@
+# SPDX-FileCopyrightText: the Cordee contributors
+# SPDX-License-Identifier: Apache-2.0
+#
+# The C library of integer networks, for programs that only deploy them: any C compiler can use it. Its soname is the
+# version of its interface.
+#
+# It has src/infer_variant.cpp several times, compiled for different instructions, and chooses one when a network is opened.
+# Variants must not share functions: an inline function that the linker took from one of them would have its instructions
+# in all. So each becomes one object without groups that a linker could merge (ld -r --force-group-allocation), in which
+# every symbol but the table of its functions is local.
+set(CORDEE_INFER_ISAS AUTO CACHE STRING
+  "Instruction sets that cordee_infer has variants for, the fastest first: AUTO, or a list of avx512_vnni, avx_vnni, avx2, baseline")
+set(cordee_infer_known baseline)
+set(cordee_infer_isas baseline)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  # What a variant is compiled with, and what the processor is asked for: the options' names are those of
+  # __builtin_cpu_supports. Whether the system saves the registers is part of its answer.
+  set(cordee_infer_needs_avx2 avx2 fma bmi bmi2 popcnt)
+  set(cordee_infer_needs_avx_vnni ${cordee_infer_needs_avx2} avxvnni)
+  set(cordee_infer_needs_avx512_vnni ${cordee_infer_needs_avx2} avx512f avx512bw avx512cd avx512dq avx512vl avx512vnni)
+  set(cordee_infer_known avx512_vnni avx_vnni avx2 baseline)
+  set(cordee_infer_isas avx512_vnni avx2 baseline)
+  set(infer_any_processor -march=x86-64)
+endif()
+if(NOT CORDEE_INFER_ISAS STREQUAL "AUTO")
+  set(cordee_infer_isas ${CORDEE_INFER_ISAS})
+elseif(NOT CORDEE_INFER AND NOT CORDEE_ALL_TESTS)  # for the tests
+  list(REMOVE_ITEM cordee_infer_isas avx512_vnni)
+elseif(NOT CORDEE_INFER AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  set(cordee_infer_isas ${cordee_infer_known})  # compilers of before 2023 cannot ask for all
+endif()
+foreach(isa IN LISTS cordee_infer_isas)
+  if(NOT isa IN_LIST cordee_infer_known)
+    message(FATAL_ERROR "CORDEE_INFER_ISAS=${CORDEE_INFER_ISAS}: for ${CMAKE_SYSTEM_PROCESSOR} there are ${cordee_infer_known}")
+  endif()
+endforeach()
+list(LENGTH cordee_infer_isas infer_variants)
+
+if(infer_variants GREATER 1)
+  execute_process(COMMAND "${CMAKE_LINKER}" --help OUTPUT_VARIABLE linker_help ERROR_QUIET)
+  if(NOT CMAKE_OBJCOPY OR NOT linker_help MATCHES "--force-group-allocation")
+    set(cordee_infer_absent "GNU ld and objcopy, which keep variants for several processors apart: install binutils (CMAKE_LINKER is ${CMAKE_LINKER}, CMAKE_OBJCOPY is ${CMAKE_OBJCOPY}), or set CORDEE_INFER_ISAS to one of ${cordee_infer_known}")
+    if(CORDEE_INFER)
+      message(FATAL_ERROR "CORDEE_INFER=ON needs ${cordee_infer_absent}")
+    endif()
+    return()
+  endif()
+endif()
+
+file(STRINGS include/cordee_infer.h infer_abi REGEX "#define CORDEE_INFER_ABI ")
+string(REGEX MATCH "[0-9]+" infer_abi "${infer_abi}")
+set(infer_folder ${CMAKE_CURRENT_BINARY_DIR}/infer)
+set(cordee_infer_objects)
+set(infer_list "")
+foreach(isa IN LISTS cordee_infer_isas)
+  set(needs ${cordee_infer_needs_${isa}})
+  add_library(cordee_infer_${isa} OBJECT src/infer_variant.cpp)
+  target_link_libraries(cordee_infer_${isa} PRIVATE cordee)
+  target_compile_definitions(cordee_infer_${isa} PRIVATE CORDEE_INFER_ISA=${isa})
+  set_target_properties(cordee_infer_${isa} PROPERTIES POSITION_INDEPENDENT_CODE ON INTERPROCEDURAL_OPTIMIZATION OFF
+    CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+  set(options)
+  set(supported)
+  list(TRANSFORM needs PREPEND "-m" OUTPUT_VARIABLE options)
+  target_compile_options(cordee_infer_${isa} PRIVATE ${infer_any_processor} ${options} -fno-lto
+    $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
+  list(TRANSFORM needs REPLACE "(.+)" "__builtin_cpu_supports(\"\\1\")" OUTPUT_VARIABLE supported)
+  list(JOIN supported " && " supported)
+  if(NOT supported)
+    set(supported true)
+  endif()
+  string(APPEND infer_list "CORDEE_INFER_VARIANT(${isa}, ${supported})\n")
+  if(infer_variants EQUAL 1)
+    list(APPEND cordee_infer_objects $<TARGET_OBJECTS:cordee_infer_${isa}>)
+    continue()
+  endif()
+  add_custom_command(OUTPUT ${infer_folder}/${isa}.o VERBATIM
+    DEPENDS cordee_infer_${isa} $<TARGET_OBJECTS:cordee_infer_${isa}>
+    COMMAND ${CMAKE_LINKER} -r --force-group-allocation $<TARGET_OBJECTS:cordee_infer_${isa}> -o ${infer_folder}/${isa}.joined.o
+    COMMAND ${CMAKE_OBJCOPY} --keep-global-symbol=infer_variant_${isa} ${infer_folder}/${isa}.joined.o ${infer_folder}/${isa}.o)
+  set_source_files_properties(${infer_folder}/${isa}.o PROPERTIES GENERATED ON EXTERNAL_OBJECT ON)
+  list(APPEND cordee_infer_objects ${infer_folder}/${isa}.o)
+endforeach()
+file(MAKE_DIRECTORY ${infer_folder})
+file(CONFIGURE OUTPUT ${infer_folder}/infer_variants.inc CONTENT "${infer_list}" @ONLY)
+
+add_library(cordee_infer SHARED src/cordee_infer.cpp ${cordee_infer_objects})
+target_include_directories(cordee_infer PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> PRIVATE ${infer_folder})
+target_compile_options(cordee_infer PRIVATE ${infer_any_processor} -fno-lto)
+target_link_libraries(cordee_infer PRIVATE cordee)
+target_link_options(cordee_infer PRIVATE LINKER:--version-script=${PROJECT_SOURCE_DIR}/src/cordee_infer.map)
+set_target_properties(cordee_infer PROPERTIES VERSION ${infer_abi}.${PROJECT_VERSION} SOVERSION ${infer_abi}
+  CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON LINK_DEPENDS ${PROJECT_SOURCE_DIR}/src/cordee_infer.map)
