@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include <cordee/infer/integer_network.hpp>
@@ -17,23 +16,6 @@
 
 using namespace cordee;
 using namespace cordee::detail::infer;
-
-namespace {
-
-/// Multiplications of one image.
-std::int64_t operations(const integer_program& program) {
-  std::int64_t sum = 0;
-  for (const integer_step& s : program.steps) {
-    sum += static_cast<std::int64_t>(s.out().size());
-    if (const auto* c = std::get_if<integer_convolution>(&s.layer))
-      sum += c->problem.macs() + static_cast<std::int64_t>(c->problem.in.size());
-    if (const auto* p = std::get_if<detail::ops::max_pool_problem>(&s.layer))
-      sum += static_cast<std::int64_t>(s.out().size()) * p->window * p->window;
-  }
-  return sum;
-}
-
-}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const fuzz::memory_file input;

@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/span_on.hpp>
 #include <cordee/device/cpu.hpp>
@@ -30,6 +31,7 @@
 #include <cordee/infer/integer_program.hpp>
 #include <cordee/infer/program_builder.hpp>
 #include <cordee/infer/program_file.hpp>
+#include <cordee/infer/program_limits.hpp>
 #include <cordee/infer/program_reader.hpp>
 #include <cordee/infer/stored_parameters.hpp>
 #include <cordee/precision/int8.hpp>
@@ -48,7 +50,9 @@ class integer_network {
   integer_network& operator=(integer_network&&) noexcept = default;
 
   /// Of network type N. `plane` holds weights, running statistics and ranges, by N's table. Throws
-  /// error that names the layer if a layer has no range, or numbers that are not finite.
+  /// error that names the layer if a layer has no range, or numbers that are not finite or that
+  /// integers cannot hold, and if `load` would refuse the file (infer/program_limits.hpp);
+  /// usage_error if the normalization is not finite.
   template <class N>
   [[nodiscard]] static integer_network from(std::span<const float> plane,
                                             const normalization& pixels, const cpu& device = cpu(),
@@ -68,6 +72,8 @@ class integer_network {
         detail::infer::list_layers(static_cast<const N*>(nullptr), options.fold_batch_norm);
     detail::infer::program_builder builder(list, plane, bits);
     auto program = builder.build(N::input, pixels);
+    if (const auto reason = detail::infer::exceeded_limit(program))
+      throw error(concat("integer_network: ", *reason));
     return integer_network(std::move(program), builder.logit_step(), device);
   }
 

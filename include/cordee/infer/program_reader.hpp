@@ -21,18 +21,11 @@
 #include <cordee/infer/integer_program.hpp>
 #include <cordee/infer/parameter_reader.hpp>
 #include <cordee/infer/program_file.hpp>
+#include <cordee/infer/program_limits.hpp>
 #include <cordee/infer/program_tensors.hpp>
 #include <cordee/io/json.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::infer {
-
-/// Limits of the sizes that a file may have.
-struct program_limits {
-  static constexpr std::int64_t side = 1 << 14, channels = 1 << 16;
-  static constexpr std::size_t numbers = std::size_t{1} << 24;  // of an activation of one image
-  static constexpr std::size_t memory = std::size_t{1} << 28;   // bytes for one image
-  static constexpr std::size_t steps = 4096;
-};
 
 /// A program, and the number that one step of a logit stands for.
 struct stored_program {
@@ -52,7 +45,7 @@ class program_reader {
     file_.expect_metadata("rounding", program_rounding);
     const std::vector<step_members> steps = read_description();
     const extent image = program_.image;
-    if (image.channels > 4 || !has_size(image))
+    if (image.channels > 4 || !program_limits::has_size(image))
       refuse(concat("its images are ", describe(image), "; 1 to 4 channels are possible"));
     file_.read("pixel_table", {static_cast<std::size_t>(image.channels), 256}, program_.table);
     std::vector<double> logit_step;
@@ -69,20 +62,12 @@ class program_reader {
     if (!std::holds_alternative<integer_classifier>(program_.steps.back().layer))
       refuse("its program does not end in a classifier");
     file_.expect_all_read();
-    const memory_plan plan(program_, plain_sizes(program_));
-    if (plan.size > program_limits::memory)
-      refuse(concat("an image needs ", plan.size, " bytes of memory, more than ",
-                    program_limits::memory));
+    if (const auto reason = exceeded_limit(program_)) refuse(*reason);
     return {std::move(program_), logit_step[0]};
   }
 
  private:
   [[noreturn]] void refuse(std::string_view reason) const { file_.refuse(reason); }
-  static bool has_size(const extent& e) {
-    const auto side = [](int n) { return n >= 1 && n <= program_limits::side; };
-    return e.channels >= 1 && e.channels <= program_limits::channels && side(e.height) &&
-           side(e.width) && e.size() <= program_limits::numbers;
-  }
 
   std::vector<step_members> read_description() {
     io::json_reader json(file_.description(), file_.path() + ": \"program\"", 0);
@@ -151,7 +136,7 @@ class program_reader {
       m.refuse("no such layer");
     }
     m.expect_all_used();
-    if (!has_size(step.out()))
+    if (!program_limits::has_size(step.out()))
       m.refuse(concat("its output ", describe(step.out()), " is too large or empty"));
     program_.steps.push_back(std::move(step));
   }
