@@ -14,7 +14,7 @@ set(long_test 20)
 # Tests of these files, NAME or NAME followed by more, are a test FOLDER.NAME beside the test FOLDER, of the same program.
 set(cordee_parts_ops engines)
 set(cordee_parts_comm gossip ring)
-set(cordee_parts_train trainer_emulated)
+set(cordee_parts_train trainer_emulated adversarial frozen goldens fit)
 
 # cordee_add_parts(FOLDER SOURCES [OPTION...]): the tests of a folder's program. Each case is in one of them: the patterns that
 # select those of the parts are excluded from the test FOLDER.

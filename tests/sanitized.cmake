@@ -22,6 +22,8 @@ set(cordee_not_tsan
 # trainer's threads are those of tests/comm and of trainer*, courier, bucket_exchange, server, fit and readback.
 set(cordee_seldom_tsan "/train/(best|best_epoch|calibrate|combinations[a-z_]*|confusion_matrix|console|csv|describe|early_stopping|json_lines|step_log|tensorboard|mllog|evaluate|predict|fit_samples")
 string(APPEND cordee_seldom_tsan "|goldens[a-z_]*|gradient_scaler|loss_scale|observe|pairing|planes|record|reducers")
+string(APPEND cordee_seldom_tsan "|correct_bias|critical_batch|decided_batch|dropout|frozen_layers|gradient_noise[a-z_]*|kfac[a-z_]*|kronecker_factors")
+string(APPEND cordee_seldom_tsan "|named_segment|quantization_report|recalibration|target_accuracy|trust_ratio_quantiles|weights_conversion")
 string(APPEND cordee_seldom_tsan "|run_operations|run_state|same_loaders|same_trainers|settings|stability_check|step|step_status|weights)[.]cpp$")
 # And of comm/, what has no thread, and reducers but for ring, gossip, native, server and compressed: each rank calls them on
 # its own thread, and what they share is the transport.
@@ -29,10 +31,15 @@ string(APPEND cordee_seldom_tsan "|/comm/(butterfly|compressed_widths|double_tre
 string(APPEND cordee_seldom_tsan "|halving_doubling|hierarchical|host_info|launcher_environment|nodes|one_shot|power_of_two_remap")
 string(APPEND cordee_seldom_tsan "|reducer_check|self_comm|solo|square_matrix|stability|topolog[a-z_/]*|torus_ring|tree|two_shot|wire)[.]cpp$")
 
-# The same for test cases under AddressSanitizer: the engines at the sides of the stages, whose tails and few pixels are
-# those of the other cases; they run for minutes.
-if(cordee_asan AND NOT CORDEE_ALL_TESTS)
-  set(cordee_asan_seldom_cases_ops "engine: the*stem*" "engine: 3x3*" "engine: 1x1*")
+# The same for test cases. AddressSanitizer: the engines at the sides of the stages, whose tails and few pixels are those of
+# the other cases. ThreadSanitizer: twenty epochs with adversarial images; a case of fewer steps has the same threads.
+# They run for minutes.
+if(NOT CORDEE_ALL_TESTS)
+  if(cordee_asan)
+    set(cordee_sanitized_seldom_cases_ops "engine: the*stem*" "engine: 3x3*" "engine: 1x1*")
+  elseif(cordee_tsan)
+    set(cordee_sanitized_seldom_cases_train "adversarial: 1*ranks train*")
+  endif()
 endif()
 
 # cordee_leave_out_of_sanitized(LIST): removes from the list of sources what this build leaves out.

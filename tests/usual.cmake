@@ -34,7 +34,7 @@ endfunction()
 
 # cordee_seldom_cases(RESULT NAME): doctest's options that leave out the cases of the test NAME.
 function(cordee_seldom_cases result name)
-  set(cases ${cordee_asan_seldom_cases_${name}})
+  set(cases ${cordee_sanitized_seldom_cases_${name}})
   if(NOT CORDEE_ALL_TESTS)
     list(APPEND cases ${cordee_seldom_cases_${name}})
   endif()
