@@ -286,6 +286,27 @@ TEST_CASE(
   check_layers<tiny>(plane);
 }
 
+TEST_CASE("integer form: a normalization that is not finite is refused") {
+  const auto plane = random_plane<tiny>(5);
+  const layer_list list = list_layers(static_cast<const tiny*>(nullptr));
+  const auto build = [&](const normalization& of_pixels) {
+    static_cast<void>(program_builder(list, plane).build(tiny::input, of_pixels));
+  };
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  for (const float bad : {NAN, infinity, -infinity})
+    for (std::size_t c = 0; c < 4; ++c)
+      for (const bool is_scale : {false, true}) {
+        normalization changed = pixels;
+        (is_scale ? changed.scale : changed.mean)[c] = bad;
+        if (c < 3)
+          CHECK_THROWS_WITH_AS(build(changed),
+                               doctest::Contains("the normalization of the images is not finite"),
+                               usage_error);
+        else
+          CHECK_NOTHROW(build(changed));  // of a fourth channel that images do not have
+      }
+}
+
 TEST_CASE("integer form: what does not begin with a convolution and end in linear is refused") {
   constexpr extent image{3, 6, 6};
   using tail = sequential<convolution<4>, batch_norm<relu>, global_average_pool, linear<2>>;
@@ -297,4 +318,6 @@ TEST_CASE("integer form: what does not begin with a convolution and end in linea
   CHECK(refusal_of<linear<2>, extent{3, 1, 1}>().starts_with(sentence));
   CHECK(refusal_of<sequential<convolution<2>, global_average_pool>, image>().starts_with(sentence));
   CHECK(refusal_of<identity, extent{2, 1, 1}>().starts_with(sentence));
+  using two = sequential<convolution<4>, global_average_pool, linear<3>, linear<2>>;
+  CHECK(refusal_of<two, image>().starts_with("infer: a network has one linear, which is its last"));
 }

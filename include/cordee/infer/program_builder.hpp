@@ -47,10 +47,14 @@ class program_builder {
         weight_bits_(weight_bits) {}
 
   /// Throws error that names the layer if the network has no ranges or numbers that are not finite.
+  /// Throws usage_error if the normalization is not finite.
   integer_program build(const extent& image, const normalization& pixels) {
     expects(!list_.empty() && list_.front().as<convolution_problem>() != nullptr &&
                 list_.back().as<classifier_problem>() != nullptr,
             "infer: a network begins with a convolution and ends in linear");
+    for (std::size_t c = 0; c < static_cast<std::size_t>(image.channels); ++c)
+      expects(std::isfinite(pixels.mean[c]) && std::isfinite(pixels.scale[c]),
+              "infer: the normalization of the images is not finite");
     integer_program program{.image = image, .table = {}, .steps = {}};
     for (std::size_t i = 0; i < list_.size(); ++i)
       if (list_[i].as<convolution_problem>() != nullptr) quantizers_[i] = input_quantizer(list_[i]);
@@ -245,6 +249,7 @@ class program_builder {
   }
   void add_layer(std::size_t i, const classifier_problem& p, integer_step& step) {
     const listed_layer& layer = list_[i];
+    expects(i + 1 == list_.size(), "infer: a network has one linear, which is its last layer");
     const format& x = formats_[static_cast<std::size_t>(layer.input)];
     expects(x.bytes == 4, "infer: linear reads global_average_pool, or a convolution");
     integer_classifier c;
