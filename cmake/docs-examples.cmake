@@ -12,6 +12,7 @@ set(all "#include <array>
 
 #include <cordee/cordee.hpp>
 #include <cordee/infer/integer_network.hpp>
+#include <cordee/infer/quantize_network.hpp>
 #include <cordee/testing/dataset_laws.hpp>
 #include <cordee/testing/gossip_laws.hpp>
 #include <cordee/testing/optimizer_laws.hpp>

@@ -4,31 +4,44 @@
 // Post-training quantization in one call: a trainer's network in floats, and images to calibrate
 // on, become an integer network.
 //
-//   auto net = quantize_network(run, feed, 8);                            // of min and max
-//   auto net = quantize_network(run, feed, 8, mean_squared_error_range{});
+//   auto net = quantize_network(run, feed, 8);  // ranges of min and max
+//   auto net = quantize_network(run, feed, 8, {.percentile = 99.99, .correct_bias = true});
+//   auto net = quantize_network(run, feed, 8, {.range = mean_squared_error_range{}});
+//   auto [net, report] = quantize_network(run, feed, 8, {.equalize_layers = true}, images);
 //
-// It is calibrate (train/calibrate.hpp) of a copy in int8, then integer_network::from; the
-// trainer's network stays as it is. Trainer and loader are those of training: the mean model of all
-// ranks is calibrated on batches of all ranks, and every rank gets the same network.
+// On a copy in int8: equalize_layers (infer/equalize_layers.hpp), calibrate (train/calibrate.hpp),
+// quantization_report::from (train/quantization_report.hpp), correct_bias (train/correct_bias.hpp),
+// as far as the options ask for them, then integer_network::from. The trainer's network stays as it
+// is. Trainer and loader are those of training: the mean model of all ranks is calibrated on
+// batches of all ranks, and every rank gets the same network.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <span>
 #include <string_view>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include <cordee/core/concat.hpp>
 #include <cordee/core/error.hpp>
 #include <cordee/core/segment.hpp>
+#include <cordee/data/dataset.hpp>
 #include <cordee/device/buffer.hpp>
 #include <cordee/device/cpu.hpp>
+#include <cordee/infer/equalize_layers.hpp>
 #include <cordee/infer/integer_network.hpp>
 #include <cordee/nn/network.hpp>
 #include <cordee/ops/convolution.hpp>
 #include <cordee/ops/engines/direct/engine.hpp>
+#include <cordee/ops/quantize.hpp>
 #include <cordee/precision/int8.hpp>
 #include <cordee/train/calibrate.hpp>
+#include <cordee/train/correct_bias.hpp>
+#include <cordee/train/evaluate.hpp>
+#include <cordee/train/quantization_report.hpp>
 
 namespace cordee::inline CORDEE_ABI {
 
@@ -41,7 +54,29 @@ network<Root, int8, cpu, typename engine_for<cpu, int8>::type, Input, Classes, L
 template <class N>
 using int8_of = decltype(in_int8(static_cast<const N*>(nullptr)));
 
-/// A copy in int8 of a trainer's network, the form that calibrate takes.
+/// A choice of ranges of any type that calibrate takes; by default none.
+class any_range {
+ public:
+  any_range() = default;
+  template <train::RangeChoice R>
+  any_range(R choice)  // implicitly, for designated initializers
+      : choose_([choice = std::move(choice)](std::span<const double> counts,
+                                             const ops::real_range& extremes) {
+          return choice.choose(counts, extremes);
+        }) {}
+
+  [[nodiscard]] bool has_value() const { return choose_ != nullptr; }
+  [[nodiscard]] ops::real_range choose(std::span<const double> counts,
+                                       const ops::real_range& extremes) const {
+    return choose_(counts, extremes);
+  }
+
+ private:
+  std::function<ops::real_range(std::span<const double>, const ops::real_range&)> choose_;
+};
+
+/// A copy in int8 of a trainer's mean model, as a trainer for calibrate, correct_bias and
+/// quantization_report.
 template <class Run>
 class int8_copy {
  public:
@@ -62,10 +97,14 @@ class int8_copy {
           expect_finite(from.name, {trained.data + from.offset, from.size});
           std::copy_n(trained.data + from.offset, from.size, weights().data + to.offset);
         }
-    model_.pack_parameters(weights(), packed_, compute());
+    adopt_weights();
   }
 
+  /// What was written to the weights takes effect. It is the same on every rank.
+  void adopt_weights() { model_.pack_parameters(weights(), packed_, compute()); }
+
   [[nodiscard]] model_type& model() { return model_; }
+  [[nodiscard]] static std::span<const segment> segments() { return model_type::segments(); }
   [[nodiscard]] auto weights() { return plane_.span(); }
   [[nodiscard]] auto& packed_parameters() { return packed_; }
   [[nodiscard]] auto compute() const { return run_.compute(); }
@@ -73,6 +112,14 @@ class int8_copy {
   template <class F>
   auto abort_peers_on_throw(const F& f) {
     return run_.abort_peers_on_throw(f);
+  }
+  template <class F>
+  auto with_mean_model(const F& f) {
+    return f();
+  }
+  template <class Data>
+  metrics evaluate(const Data& images, const normalization& norm, int batch_size = 250) {
+    return train::evaluate(*this, images, norm, batch_size);
   }
 
  private:
@@ -91,11 +138,36 @@ class int8_copy {
 
 }  // namespace detail::infer
 
-/// Throws error that names the tensor or the layer if a weight, a statistic or a range is not
-/// finite. Collective.
-template <class Run, detail::train::Feed F, class R = detail::train::range_of_options>
-[[nodiscard]] integer_network quantize_network(Run& run, F& feed, int batches, const R& choice = {},
-                                               integer_network_options options = {}) {
+/// Options of quantize_network.
+struct quantize_network_options {
+  /// Percent of a layer's inputs that its range keeps, as quantization.percentile of a network in
+  /// int8: above 50; 100 are the extremes.
+  double percentile = 100;
+  /// Instead of a percentile: mean_squared_error_range{}, entropy_range{}, or another type with
+  /// their member choose.
+  detail::infer::any_range range{};
+  bool equalize_layers = false;  // before calibration
+  bool correct_bias = false;     // by the mean errors of calibration's last batch
+  /// integer_network_options::fold_batch_norm.
+  bool fold_batch_norm = true;
+
+  /// Throws usage_error for options without meaning.
+  [[gnu::cold]] void check() const {
+    expects(percentile > 50 && percentile <= 100,
+            "quantize_network: .percentile is above 50 and at most 100");
+    expects(percentile == 100 || !range.has_value(),
+            "quantize_network: .percentile and .range are two choices of the same ranges: give "
+            "one of them");
+  }
+};
+
+namespace detail::infer {
+
+struct no_images {};
+
+template <class Run, train::Feed F, class Data>
+[[nodiscard]] std::pair<integer_network, quantization_report> quantize(
+    Run& run, F& feed, int batches, const quantize_network_options& options, const Data& images) {
   using M = typename Run::model_type;
   static_assert(!Quantized<typename M::precision>,
                 "quantize_network takes a network in floats: one in int8 has ranges, so calibrate "
@@ -105,13 +177,49 @@ template <class Run, detail::train::Feed F, class R = detail::train::range_of_op
           std::is_same_v<typename M::precision::master, float>,
       "quantize_network reads float weights in the host's memory: save those of a GPU, or "
       "of fp64, and load them into a network of fp32 on the CPU");
+  constexpr bool reports = !std::is_same_v<Data, no_images>;
+  options.check();
   return run.with_mean_model([&] {
-    detail::infer::int8_copy<Run> copy(run);
-    calibrate(copy, feed, batches, choice);
-    return integer_network::from<typename detail::infer::int8_copy<Run>::model_type>(
-        {copy.weights().data, copy.weights().size}, feed.normalization(), run.model().get_device(),
-        options);
+    int8_copy<Run> copy(run);
+    copy.model().quantization.percentile = options.percentile;
+    if (options.equalize_layers) {
+      (void)equalize_layers(copy.model(), copy.weights());
+      copy.adopt_weights();
+    }
+    quantization_report report;
+    report.layers = options.range.has_value() ? calibrate(copy, feed, batches, options.range)
+                                              : calibrate(copy, feed, batches);
+    // Before the correction, which moves FP32's outputs, too.
+    if constexpr (reports)
+      report = quantization_report::from(copy, report.layers, images, feed.normalization());
+    if (options.correct_bias) {
+      correct_bias(copy, report.layers);
+      if constexpr (reports) report.int8 = copy.evaluate(images, feed.normalization());
+    }
+    return std::pair(integer_network::from<typename int8_copy<Run>::model_type>(
+                         {copy.weights().data, copy.weights().size}, feed.normalization(),
+                         run.model().get_device(), {.fold_batch_norm = options.fold_batch_norm}),
+                     std::move(report));
   });
+}
+
+}  // namespace detail::infer
+
+/// Throws error that names the tensor or the layer if a weight, a statistic or a range is not
+/// finite, usage_error for options without meaning. Collective.
+template <class Run, detail::train::Feed F>
+[[nodiscard]] integer_network quantize_network(Run& run, F& feed, int batches,
+                                               const quantize_network_options& options = {}) {
+  return detail::infer::quantize(run, feed, batches, options, detail::infer::no_images{}).first;
+}
+
+/// The same, and what each layer costs on `images`, a labelled data set that is evaluated once for
+/// each layer and two or three times more: choose few. Layers alone are evaluated without bias
+/// correction, report.int8 with it. Collective.
+template <class Run, detail::train::Feed F, Dataset Data>
+[[nodiscard]] std::pair<integer_network, quantization_report> quantize_network(
+    Run& run, F& feed, int batches, const quantize_network_options& options, const Data& images) {
+  return detail::infer::quantize(run, feed, batches, options, images);
 }
 
 }  // namespace cordee::inline CORDEE_ABI

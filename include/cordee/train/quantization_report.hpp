@@ -34,7 +34,8 @@ struct quantization_report {
   }
 
   /// Evaluates the network once for each layer and twice more. `calibrated` is what calibrate
-  /// returned. Collective.
+  /// returned; biases are not corrected yet, or fp32 is not that of the trained network.
+  /// Collective.
   template <class Run, Dataset Data>
   [[nodiscard]] static quantization_report from(Run& run,
                                                 std::span<const calibrated_layer> calibrated,
