@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -93,6 +94,19 @@ TEST_CASE("parameter_reader: batch norms outside of the limits are refused") {
           n.addend[1] = 1 - most;  // no zeros
           n.multiplier[1] = -most / norm_limit;
         }) == "");
+}
+
+TEST_CASE("parameter_reader: the integers of a batch norm and of the convolution before it") {
+  const folder f;
+  const integer_program written = odd_program();
+  save_program(f.file("net"), written, 0.5);
+  const integer_program read = program_reader(f.file("net")).read().program;
+  const auto& n = std::get<integer_batch_norm>(read.steps[1].layer);
+  CHECK(n.multiplier == std::vector<std::int64_t>{500, -512, 7});
+  CHECK(n.addend == std::vector<std::int64_t>{1001 << 20, -1024 << 20, 5});
+  const auto& c = std::get<integer_convolution>(read.steps[0].layer);
+  CHECK(c.factors == std::get<integer_convolution>(written.steps[0].layer).factors);
+  CHECK(c.bias == std::vector<std::int32_t>{0, 0, 0});
 }
 
 TEST_CASE("parameter_reader: convolutions whose shifts alone are stored, outside of the limits") {
