@@ -41,7 +41,7 @@ TEST_CASE("unfold_batch_norm: within a step of the real batch norm, clipped wher
       const double unit = wide ? step / 10000 : step;
       integer_convolution c;
       c.bias.assign(filters.size(), 0);
-      auto n = unfold_batch_norm(filters, unit, wide ? wide_limit : 256, c);
+      auto n = unfold_batch_norm(filters, unit, wide ? wide_limit : 256, wide ? 4096 : 0.25, c);
       REQUIRE(n);
       CHECK(c.low >= -norm_limit);
       CHECK(c.high < norm_limit);

@@ -71,7 +71,13 @@ TEST_CASE("program_reader: convolutions outside of the limits are refused") {
   refused("the factor of input has multiplier 1073741823 and shift 0", [](step&, layer& c) {
     c.input_factor = {(1 << 30) - 1, 0};
   });
-  refused("\"bias_shift\" is 31, not within 0 .. 30", [](step&, layer& c) { c.bias_shift = 31; });
+  refused("\"bias_shift\" is 31, not within -6 .. 30", [](step&, layer& c) { c.bias_shift = 31; });
+  refused("\"bias_shift\" is -7", [](step&, layer& c) { c.bias_shift = -7; });
+  refused("the bias of filter 0 does not fit its factor", [](step&, layer& c) {
+    c.bias_shift = -6;
+    std::fill(c.bias.begin(), c.bias.end(), 0);
+    c.factors[0] = {1 << 30, -31};  // moves a bias of 0 by 68 places
+  });
   refused("the bias of filter 3 does not fit its factor", [](step&, layer& c) {
     c.factors[3] = {1 << 30, 32 - c.bias_shift};
   });

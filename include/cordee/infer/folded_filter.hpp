@@ -49,35 +49,51 @@ inline int bits_of(double x) {
   std::frexp(x, &e);
   return std::max(e, 0);
 }
-/// The factors and biases of c for outputs in steps of `step`.
-inline void fit_factors(std::span<const folded_filter> filters, double step,
-                        integer_convolution& c) {
-  const auto clipped = [step](const folded_filter& f) {
-    return std::clamp<double>(f.bias / step, -largest_bias, largest_bias);
-  };
-  double largest = 0;
-  for (const folded_filter& f : filters) largest = std::max(largest, std::abs(clipped(f)));
-  c.bias_shift = std::max(30 - bits_of(largest), 0);
+/// The factors and biases of c for outputs in steps of `step`, which are clipped beyond `limit` of
+/// them. Biases are in 2^-least_shift of a step, or finer. Returns the filter with the largest bias
+/// if they have no such form: where the bias is as large as that, and sums can be as large and
+/// opposite.
+[[nodiscard]] inline std::optional<std::size_t> fit_factors(std::span<const folded_filter> filters,
+                                                            double step, double limit,
+                                                            int least_shift,
+                                                            integer_convolution& c) {
+  std::vector<double> bias;
+  std::size_t largest = 0;
   for (const folded_filter& f : filters) {
+    // Whatever the sum; with what the rounding of factor and bias may amount to.
+    const double clipped = limit + 64 + f.unit / step * 255 * f.magnitude * (1 + 0x1p-30);
+    bias.push_back(std::clamp(f.bias / step, -clipped, clipped));
+    if (std::abs(bias.back()) > std::abs(bias[largest])) largest = bias.size() - 1;
+  }
+  c.bias_shift = 30 - bits_of(bias[largest]);
+  if (c.bias_shift < least_shift) return largest;
+  const int coarse = std::max(-c.bias_shift, 0);
+  for (std::size_t k = 0; k < filters.size(); ++k) {
+    // Every sum but 0 is clipped with a larger factor.
+    const double most = limit + std::abs(bias[k]), m = std::min(filters[k].unit / step, most);
+    if (m >= 0x1p31 - 1) return largest;
     // Products and biases fit 64 bits: where the bias is large, fewer bits of a small factor do.
-    const int most = 61 - bits_of(clipped(f));
-    ops::fixed_point factor = factor_of(f.unit / step);
-    if (const int excess = 31 - factor.shift - most; excess > 0)
+    ops::fixed_point factor = factor_of(m);
+    if (const int excess = 31 - factor.shift - (61 - std::max(bits_of(bias[k]), coarse));
+        excess > 0)
       factor = {static_cast<std::int32_t>(std::llround(std::ldexp(factor.multiplier, -excess))),
                 factor.shift + excess};
     c.factors.push_back(factor);
     c.bias_shift = std::min(c.bias_shift, 31 - factor.shift);
   }
-  for (const folded_filter& f : filters)
-    c.bias.push_back(static_cast<std::int32_t>(std::llrint(std::ldexp(clipped(f), c.bias_shift))));
+  if (c.bias_shift < least_shift) return largest;
+  for (const double b : bias)
+    c.bias.push_back(static_cast<std::int32_t>(std::llrint(std::ldexp(b, c.bias_shift))));
+  return std::nullopt;
 }
 
 /// The batch norm of convolution c's sums, of filters with signs, for outputs in steps of `step`,
 /// which are clipped beyond `limit` of them. c then outputs its sums in 2^e, in 18 bits, each
 /// filter with an e for which what 18 bits clip is clipped by the norm as well. Empty where no
-/// integers are exact.
+/// integers are exact, or where the norm makes more than `coarsest` steps of 2^e.
 inline std::optional<integer_batch_norm> unfold_batch_norm(std::span<const folded_filter> filters,
                                                            double step, double limit,
+                                                           double coarsest,
                                                            integer_convolution& c) {
   std::vector<double> k(filters.size()), b(k.size());
   for (std::int32_t most = norm_limit; most > 1; most /= 2) {
@@ -99,6 +115,7 @@ inline std::optional<integer_batch_norm> unfold_batch_norm(std::span<const folde
       while (std::ldexp(std::abs(k[i]) * most, e) > 4 * clipped) --e;
       c.factors.push_back({1 << 30, 1 - e});
       k[i] = std::ldexp(k[i], e);
+      if (e > 0 && std::abs(k[i]) > coarsest) return std::nullopt;
     }
     c.low = -most;
     c.high = most - 1;

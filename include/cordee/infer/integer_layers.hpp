@@ -56,6 +56,8 @@ inline constexpr int residual_steps = 1 << 14;
 /// Sums of at most so many products of bytes, and the zero point's share of them, fit 32 bits.
 inline constexpr std::int64_t most_terms = 33000;
 inline constexpr std::int32_t largest_bias = std::int32_t{1} << 30;
+/// Of a bias: with residual_steps steps in a byte's, it is then 2^-9 of that step off at most.
+inline constexpr int least_bias_shift = -6;
 /// Of a bias as a part of the products with factors.
 inline constexpr std::int64_t largest_addend = std::int64_t{1} << 61;
 
@@ -66,7 +68,7 @@ struct integer_convolution {
   int weight_bits = 8;                    // 8, 4 or 2
   std::vector<std::int8_t> weights;       // (K, C, R, S), of that many bits
   std::vector<std::int32_t> bias;         // (K), in 2^-s of a step of the output
-  int bias_shift = 0;                     // s, at most 31 - shift of each factor
+  int bias_shift = 0;                     // s, from -6 to 31 - shift of each factor
   std::vector<ops::fixed_point> factors;  // (K)
   ops::fixed_point residual_factor;
   int offset = 0;  // the output's zero point

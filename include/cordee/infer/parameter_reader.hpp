@@ -49,7 +49,7 @@ class parameter_reader {
       if (b < -largest_bias || b > largest_bias)
         members_.refuse(concat("a bias is ", b, ", larger than 2^30"));
       const int places = 31 - c.factors[k].shift - c.bias_shift;
-      if (places < 0 || std::int64_t{std::abs(b)} > largest_addend >> places)
+      if (places < 0 || places > 62 || std::int64_t{std::abs(b)} > largest_addend >> places)
         members_.refuse(concat("the bias of filter ", k, " does not fit its factor"));
     }
   }

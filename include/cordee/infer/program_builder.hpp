@@ -28,9 +28,7 @@
 #include <cordee/infer/folded_filter.hpp>
 #include <cordee/infer/integer_program.hpp>
 #include <cordee/infer/layer_list.hpp>
-#include <cordee/nn/quantization.hpp>
-#include <cordee/ops/batch_norm_problem.hpp>
-#include <cordee/ops/fold_batch_norm.hpp>
+#include <cordee/infer/trained_numbers.hpp>
 #include <cordee/ops/quantize.hpp>
 
 namespace cordee::inline CORDEE_ABI::detail::infer {
@@ -40,14 +38,15 @@ class program_builder {
   /// `weight_bits`: of convolutions.
   program_builder(const layer_list& list, std::span<const float> plane, int weight_bits = 8)
       : list_(list.layers()),
-        plane_(plane),
+        numbers_(plane),
         quantizers_(list_.size()),
         formats_(list_.size()),
         unfolded_(list_.size()),
         weight_bits_(weight_bits) {}
 
-  /// Throws error that names the layer if the network has no ranges or numbers that are not finite.
-  /// Throws usage_error if the normalization is not finite.
+  /// Throws error that names the layer if the network has no ranges, numbers that are not finite,
+  /// or biases and outputs that the integers cannot hold; usage_error if the normalization is not
+  /// finite.
   integer_program build(const extent& image, const normalization& pixels) {
     expects(!list_.empty() && list_.front().as<convolution_problem>() != nullptr &&
                 list_.back().as<classifier_problem>() != nullptr,
@@ -57,7 +56,8 @@ class program_builder {
               "infer: the normalization of the images is not finite");
     integer_program program{.image = image, .table = {}, .steps = {}};
     for (std::size_t i = 0; i < list_.size(); ++i)
-      if (list_[i].as<convolution_problem>() != nullptr) quantizers_[i] = input_quantizer(list_[i]);
+      if (list_[i].as<convolution_problem>() != nullptr)
+        quantizers_[i] = numbers_.input_quantizer(list_[i]);
     for (std::size_t i = list_.size(); i-- > 0;) formats_[i] = format_of(static_cast<int>(i));
     for (std::size_t i = 0; i < list_.size(); ++i) {
       integer_step step{.layer = {},
@@ -87,17 +87,6 @@ class program_builder {
     int zero_point = 0;
     double bound = 0;  // of the output's magnitudes
   };
-  [[nodiscard]] ops::affine_quantizer<float> input_quantizer(const listed_layer& layer) const {
-    const float low = plane_[layer.range->offset], high = plane_[layer.range[1].offset];
-    if (!(low <= high)) nn::throw_unknown_range(layer.name);
-    const auto k = ops::fit_affine(low, high, ops::unsigned_bytes);
-    if (!std::isfinite(k.scale)) refuse(layer, "the range of its input is not finite");
-    return k;
-  }
-  [[noreturn]] static void refuse(const listed_layer& layer, std::string_view reason) {
-    throw error(concat("layer \"", layer.name, "\" has no form in integers: ", reason));
-  }
-
   /// The format of layer i's output, but for the step where there is no range.
   [[nodiscard]] format format_of(int i) const {
     const auto& self = list_[static_cast<std::size_t>(i)];
@@ -133,38 +122,20 @@ class program_builder {
     return {.bytes = 4, .step = step / residual_steps};
   }
 
-  [[nodiscard]] std::vector<double> read(const segment& s) const {
-    return {plane_.begin() + static_cast<std::ptrdiff_t>(s.offset),
-            plane_.begin() + static_cast<std::ptrdiff_t>(s.end())};
-  }
-  /// Quantizes a layer's filters; returns their scales.
-  template <class Q>
-  std::vector<double> quantize(const listed_layer& layer, std::vector<Q>& q, std::size_t filters,
-                               int bits) const {
-    q.resize(layer.weights->size);
-    const std::size_t each = q.size() / filters;
-    std::vector<double> scales;
-    for (std::size_t k = 0; k < filters; ++k) {
-      const float scale = ops::quantize_channel(
-          each, plane_.data() + layer.weights->offset + k * each, q.data() + k * each, bits);
-      if (!std::isfinite(scale)) refuse(layer, "its weights are not finite");
-      scales.push_back(static_cast<double>(scale));
-    }
-    return scales;
-  }
-
   void add_layer(std::size_t i, const convolution_problem& p, integer_step& step) {
     const listed_layer& layer = list_[i];
     const auto filters = static_cast<std::size_t>(p.filters);
     const std::size_t each = p.weights() / filters;
-    if (each > static_cast<std::size_t>(most_terms)) refuse(layer, "its sums overflow 32 bits");
+    if (each > static_cast<std::size_t>(most_terms))
+      trained_numbers::refuse(layer, "its sums overflow 32 bits");
     integer_convolution c;
     c.problem = p;
     c.weight_bits = weight_bits_;
     c.zero_point = quantizers_[i].zero_point;
     const double x_step = static_cast<double>(quantizers_[i].scale);
-    std::vector<double> scales = quantize(layer, c.weights, filters, weight_bits_), bias(filters);
-    if (layer.norm != nullptr) fold(layer, scales, bias);
+    std::vector<double> scales = numbers_.quantize(layer, c.weights, filters, weight_bits_),
+                        bias(filters);
+    if (layer.norm != nullptr) numbers_.fold(layer, scales, bias);
     std::vector<folded_filter> fitted;
     double bound = 0;
     for (std::size_t k = 0; k < filters; ++k) {
@@ -182,7 +153,11 @@ class program_builder {
     } else {
       set_format(i, bound);
       set_output(i, c);
-      fit_factors(fitted, formats_[i].step, c);
+      const int least_shift = formats_[i].bytes == 1 ? byte_bias_shift : least_bias_shift;
+      if (const auto k = fit_factors(fitted, formats_[i].step, limit_of(i), least_shift, c))
+        trained_numbers::refuse(
+            layer, concat("filter ", *k, " has a bias of ", fitted[*k].bias / formats_[i].step,
+                          " steps of its output, which its sums may cancel", constant_channel));
     }
     step.layer = std::move(c);
   }
@@ -191,7 +166,7 @@ class program_builder {
     std::vector<folded_filter> filters = unfolded_[static_cast<std::size_t>(layer.input)];
     std::vector<double> scales, bias(filters.size());
     for (const folded_filter& f : filters) scales.push_back(f.unit);
-    fold(layer, scales, bias);
+    numbers_.fold(layer, scales, bias);
     double bound = 0;
     for (std::size_t k = 0; k < filters.size(); ++k) {
       filters[k].unit = scales[k];
@@ -200,13 +175,16 @@ class program_builder {
     }
     set_format(i, bound);
     const format& y = formats_[i];
-    double limit = y.bytes == 1 ? 256 : wide_limit;
-    if (layer.residual >= 0)
-      limit += formats_[static_cast<std::size_t>(layer.residual)].bound / y.step;
+    // Of 18 bits of sums, which are then half of it off: of a step of bytes, or of what is usual.
+    const double coarsest = y.bytes == 1 ? 0.25
+                            : first_reader<convolution_problem>(static_cast<int>(i)) >= 0
+                                ? residual_steps / 4
+                                : numbers_.usual_output(layer) / y.step / 32;
     auto n = unfold_batch_norm(
-        filters, y.step, limit,
+        filters, y.step, limit_of(i), coarsest,
         std::get<integer_convolution>(steps_[static_cast<std::size_t>(layer.input)].layer));
-    if (!n) refuse(layer, "no integers of 64 bits are exact");
+    if (!n)
+      trained_numbers::refuse(layer, concat("no integers of 64 bits are exact", constant_channel));
     n->in = p.in;
     set_output(i, *n);
     step.layer = std::move(*n);
@@ -215,12 +193,25 @@ class program_builder {
   void set_format(std::size_t i, double bound) {
     const listed_layer& layer = list_[i];
     format& y = formats_[i];
+    // A step is then at most 1/256 of what is usual.
+    if (y.step == 0 && layer.norm != nullptr && bound > 0x1p15 * numbers_.usual_output(layer))
+      trained_numbers::refuse(layer,
+                              concat("its output may be ", bound / numbers_.usual_output(layer),
+                                     " times |gamma| + |beta|", constant_channel));
     if (layer.residual >= 0) bound += formats_[static_cast<std::size_t>(layer.residual)].bound;
     y.bound = bound;
     if (y.step == 0)
       y.step = bound == 0 ? 1 : bound / (wide_limit - 2);  // two roundings
     else
       y.bound = wide_limit * y.step;
+  }
+  /// Beyond so many steps layer i's output is clipped, whatever the shortcut adds.
+  [[nodiscard]] double limit_of(std::size_t i) const {
+    const int residual = list_[i].residual;
+    const format& y = formats_[i];
+    const double added =
+        residual < 0 ? 0 : formats_[static_cast<std::size_t>(residual)].bound / y.step;
+    return (y.bytes == 1 ? 256 : wide_limit) + added;
   }
   /// What is added, and the limits of the output.
   template <class Layer>
@@ -229,23 +220,13 @@ class program_builder {
     const format& y = formats_[i];
     if (layer.residual >= 0) {
       const format& added = formats_[static_cast<std::size_t>(layer.residual)];
-      if (added.bytes == 1) refuse(layer, "what its shortcut adds is rounded to bytes");
+      if (added.bytes == 1)
+        trained_numbers::refuse(layer, "what its shortcut adds is rounded to bytes");
       out.residual_factor = factor_of(added.step / y.step);
     }
     out.offset = y.zero_point;
     out.low = layer.relu ? y.zero_point : y.bytes == 1 ? 0 : -wide_limit;
     out.high = y.bytes == 1 ? 255 : wide_limit;
-  }
-  /// Folds a batch norm into the scales of filters.
-  void fold(const listed_layer& norm, std::vector<double>& scales,
-            std::vector<double>& bias) const {
-    const auto gamma = read(*norm.norm), beta = read(norm.norm[1]), mean = read(*norm.statistics),
-               variance = read(norm.statistics[1]);
-    ops::fold_batch_norm(scales.size(), 1, gamma.data(), beta.data(), mean.data(), variance.data(),
-                         ops::batch_norm_problem::epsilon, scales.data(), bias.data());
-    for (std::size_t k = 0; k < scales.size(); ++k)
-      if (!std::isfinite(scales[k]) || !std::isfinite(bias[k]))
-        refuse(norm, "its batch norm is not finite");
   }
   void add_layer(std::size_t i, const classifier_problem& p, integer_step& step) {
     const listed_layer& layer = list_[i];
@@ -253,15 +234,14 @@ class program_builder {
     const format& x = formats_[static_cast<std::size_t>(layer.input)];
     expects(x.bytes == 4, "infer: linear reads global_average_pool, or a convolution");
     integer_classifier c;
-    if (p.features > most_terms) refuse(layer, "its sums overflow 32 bits");
+    if (p.features > most_terms) trained_numbers::refuse(layer, "its sums overflow 32 bits");
     c.features = static_cast<std::size_t>(p.features);
     c.classes = static_cast<std::size_t>(p.classes);
-    const std::vector<double> scales = quantize(layer, c.weights, c.classes, 15),
-                              bias = read(*layer.bias);
+    const std::vector<double> scales = numbers_.quantize(layer, c.weights, c.classes, 15),
+                              bias = numbers_.bias(layer);
     std::vector<double> units;
     double bound = 0;
     for (std::size_t k = 0; k < c.classes; ++k) {
-      if (!std::isfinite(bias[k])) refuse(layer, "its bias is not finite");
       folded_filter f = fold_filter(std::span(c.weights).subspan(k * c.features, c.features),
                                     x.step * scales[k], bias[k]);
       const double least = std::abs(f.bias) / 0x1p50;
@@ -291,8 +271,14 @@ class program_builder {
     step.layer = p;
   }
 
+  /// The usual reason for a bias of that size.
+  static constexpr std::string_view constant_channel =
+      ": is a channel nearly constant, with a variance near 0 and a mean that is not?";
+  /// Of bytes: a bias is then 2^-9 of a step off at most, as the least one of 32 bits is.
+  static constexpr int byte_bias_shift = 8;
+
   const std::vector<listed_layer>& list_;
-  std::span<const float> plane_;
+  trained_numbers numbers_;
   std::vector<ops::affine_quantizer<float>> quantizers_;
   std::vector<format> formats_;
   std::vector<std::vector<folded_filter>> unfolded_;  // of convolutions that a batch norm reads

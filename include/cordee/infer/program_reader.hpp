@@ -158,7 +158,7 @@ class program_reader {
     c.weight_bits = m.take("weight_bits", 2, 8);
     if (c.weight_bits != 2 && c.weight_bits != 4 && c.weight_bits != 8)
       m.refuse(concat("\"weight_bits\" is ", c.weight_bits, ", not 2, 4 or 8"));
-    c.bias_shift = m.take("bias_shift", 0, 30);
+    c.bias_shift = m.take("bias_shift", least_bias_shift, 30);
     c.input_factor = m.take_factor("input");
     expect_new_name(m, step.name);
     parameter_reader(file_, m, step.name).read(c);
