@@ -211,14 +211,14 @@ class direct_program {
         },
         step.layer);
   }
-  void convolution(int k, std::size_t count, const workspace& workspace, core::equal_part part) {
-    std::byte* const memory = workspace.samples;
+  void convolution(int k, std::size_t count, const workspace& own, core::equal_part part) {
+    std::byte* const memory = own.samples;
     const integer_step& step = steps_[static_cast<std::size_t>(k)];
     const packed_convolution<V>& c = packed(k);
     const int reader = copy_readers_[static_cast<std::size_t>(k)];
     const auto run = [&]<class In>(const In* x) {
       with_activation(step.bytes, [&]<class Out>(Out*) {
-        c.run(workspace.of_worker->kernel, x, added_by(step, memory), at<Out>(memory, k), count,
+        c.run(own.of_worker->kernel, x, added_by(step, memory), at<Out>(memory, k), count,
               plan_.size, reader < 0 ? nullptr : &packed(reader).to_bytes(), part);
       });
     };
