@@ -314,5 +314,6 @@ TEST_CASE("memory access: at most 1.1 of ideal, and no more than recorded") {
   measure_linear(rows);
   measure_optimizer(rows);
   checked::measure_further_passes(rows);
+  checked::measure_layer_passes(rows);
   checked::compare_with_table(rows, CORDEE_SOURCE_DIR "/tests/checked/memory_access.tsv");
 }

@@ -26,5 +26,7 @@ cordee::buffer<T, support::emulated> filled(std::size_t n, double x = 1) {
 
 /// The passes of reducers, losses, calibration and optimizers (further_passes.cpp).
 void measure_further_passes(table& rows);
+/// And those of layers that are no network's main ones (layer_passes.cpp).
+void measure_layer_passes(table& rows);
 
 }  // namespace checked
