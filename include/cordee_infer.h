@@ -14,9 +14,9 @@
  *
  * The library has variants for several sets of instructions, and takes for each network the fastest
  * that the processor and the system have; all have the same logits, to the bit. The environment
- * variable CORDEE_INFER_ISA asks for one: avx512_vnni, avx2 (AVX2 and FMA) or baseline (on x86-64
- * SSE2), if the library was built with it. It is an error if it is another name, or one that this
- * processor does not have. */
+ * variable CORDEE_INFER_ISA asks for one: avx512_vnni, avx_vnni, avx2 (AVX2 and FMA) or baseline
+ * (on x86-64 SSE2), if the library was built with it. It is an error if it is another name, or one
+ * that this processor does not have. */
 #ifndef CORDEE_INFER_H
 #define CORDEE_INFER_H
 
@@ -25,7 +25,7 @@
 
 /* The version of this interface; the library's soname has the same. */
 #define CORDEE_INFER_ABI 1
-/* Of a network. */
+/* The most threads that a network can be opened with. */
 #define CORDEE_INFER_MAX_THREADS 4096
 
 #if defined(__GNUC__)

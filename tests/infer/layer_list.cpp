@@ -19,7 +19,7 @@ layer_list listed() {
   return list_layers(static_cast<const N*>(nullptr));
 }
 
-/// A letter for each layer, with its input, residual and r for a rectifier.
+/// A letter for each layer, with its input, residual and r for a ReLU.
 std::string summary(const layer_list& list) {
   constexpr std::string_view letters = "CPSMLN";
   std::string out;
@@ -103,13 +103,13 @@ TEST_CASE("layer_list: what has no form in integers is refused in a sentence") {
   CHECK(refusal<convolution<4>, batch_norm<>, relu>() == "none");
   CHECK(refusal<convolution<4>, block<identity>>() == "none");
   refused(refusal<convolution<4>, max_pool<>, relu>(),
-          "a rectifier that does not directly follow a convolution has");
+          "a ReLU that does not directly follow a convolution has");
   refused(refusal<convolution<4>, relu, relu>(),
-          "a rectifier that does not directly follow a convolution has");
+          "a ReLU that does not directly follow a convolution has");
   refused(refusal<convolution<4>, block<identity>, relu>(),
-          "a rectifier that does not directly follow a convolution has");
+          "a ReLU that does not directly follow a convolution has");
   refused(refusal<relu, convolution<4>>(),
-          "a rectifier that does not directly follow a convolution has");
+          "a ReLU that does not directly follow a convolution has");
   refused(refusal<convolution<4>, relu, batch_norm<>>(),
           "a batch norm that does not directly follow a convolution has");
   refused(refusal<convolution<4>, max_pool<>, batch_norm<>>(),
@@ -117,7 +117,7 @@ TEST_CASE("layer_list: what has no form in integers is refused in a sentence") {
   refused(refusal<convolution<4>, block<identity>, batch_norm<>>(),
           "a batch norm that does not directly follow a convolution has");
   refused(refusal<convolution<4>, batch_norm<>, batch_norm<>>(), "two batch norms in a row have");
-  const std::string twice = "an output that is read before its batch norm or rectifier as well";
+  const std::string twice = "an output that is read before its batch norm or ReLU as well";
   using before = sequential<batch_norm<relu>, convolution<4>>;
   refused(refusal<convolution<4>, residual<before, batch_norm<>>>(), twice);
   refused(refusal<convolution<4>, residual<before, batch_norm<>, projection<4, 1>>>(), twice);

@@ -55,8 +55,9 @@ class pool {
 
   [[nodiscard]] int size() const { return workers_; }
 
-  /// Calls f(worker) once on every worker; blocks until all have returned. Throws what the first of
-  /// them threw, if any did, or that a thread could not be started; other workers can run after it.
+  /// Calls f(worker) once on every worker; blocks until all have returned, then throws the first of
+  /// the exceptions they threw, if any. Throws as well, before any is called, if a thread could
+  /// not be started. The pool can be used after either.
   template <class F>
   void run(const F& f) {
     if (workers_ == 1) return f(0);

@@ -50,9 +50,9 @@ inline int bits_of(double x) {
   return std::max(e, 0);
 }
 /// The factors and biases of c for outputs in steps of `step`, which are clipped beyond `limit` of
-/// them. Biases are in 2^-least_shift of a step, or finer. Returns the filter with the largest bias
-/// if they have no such form: where the bias is as large as that, and sums can be as large and
-/// opposite.
+/// them. Biases are in 2^-least_shift of a step, or finer. If a bias does not fit 30 bits of that,
+/// and sums can be as large and of the opposite sign (any other is clipped first), c has no such
+/// form: returns the filter with the largest bias.
 [[nodiscard]] inline std::optional<std::size_t> fit_factors(std::span<const folded_filter> filters,
                                                             double step, double limit,
                                                             int least_shift,

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The layers of a network type as a list of values, in an order in which they can run: a batch norm
-// and a rectifier belong to the convolution before them, and the shortcut of a residual block is
+// and a ReLU belong to the convolution before them, and the shortcut of a residual block is
 // added by the block's last convolution. A batch norm that is not folded is a layer, to which the
-// rectifier belongs and which adds the shortcut.
+// ReLU belongs and which adds the shortcut.
 #pragma once
 
 #include <cstddef>
@@ -57,7 +57,7 @@ class layer_list {
  public:
   struct value {
     int layer = -1;   // -1: the image
-    int changes = 0;  // batch norm and rectifier that belonged to it
+    int changes = 0;  // batch norm and ReLU that belonged to it
   };
 
   /// `fold`: whether batch norms belong to convolutions.
@@ -88,7 +88,7 @@ class layer_list {
   }
   value relu(const extent&, value x) {
     last_convolution(
-        x, "infer: a rectifier that does not directly follow a convolution has no form in integers")
+        x, "infer: a ReLU that does not directly follow a convolution has no form in integers")
         .relu = true;
     return change(x);
   }
@@ -136,13 +136,13 @@ class layer_list {
   /// The number of the layer that is read.
   [[nodiscard]] int read(value x) const {
     expects(x.layer < 0 || x.changes == changes_[static_cast<std::size_t>(x.layer)],
-            "infer: an output that is read before its batch norm or rectifier as well, as by the "
+            "infer: an output that is read before its batch norm or ReLU as well, as by the "
             "shortcut of a residual block that begins with one, has no form in integers");
     return x.layer;
   }
-  /// What the value is with another batch norm or rectifier.
+  /// What the value is with another batch norm or ReLU.
   value change(value x) { return {x.layer, ++changes_[static_cast<std::size_t>(x.layer)]}; }
-  /// The convolution, or its batch norm, that is the last layer of all, without a rectifier.
+  /// The convolution, or its batch norm, that is the last layer of all, without a ReLU.
   listed_layer& last_convolution(value x, const char* message) {
     const bool fits = x.layer >= 0 && x.layer + 1 == static_cast<int>(layers_.size()) &&
                       (layers_.back().as<convolution_problem>() != nullptr ||

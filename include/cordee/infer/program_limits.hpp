@@ -23,7 +23,7 @@ struct program_limits {
   static constexpr std::int64_t side = 1 << 14, channels = 1 << 16;
   static constexpr std::size_t numbers = std::size_t{1} << 24;  // of an activation of one image
   // Bytes of the activations of one image, in blocks of 16 channels with copies in bytes. A worker
-  // holds four images, in at most as many each: 1 GiB.
+  // holds four images, so at most 1 GiB.
   static constexpr std::size_t memory = std::size_t{1} << 28;
   static constexpr std::size_t steps = 4096;
   // Of one image: six times a ResNet-152's of 224 x 224.

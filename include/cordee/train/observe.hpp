@@ -58,7 +58,9 @@ void average_frozen_statistics(const M& model, const Communicator& comm, Span st
 template <class M, class Stream>
 void copy_observations(M& model, Stream s) {
   if constexpr (requires { model.quantization.records; }) {
-    static_assert(HasDeviceMetrics<M>, "else readback waits for no copy");
+    static_assert(HasDeviceMetrics<M>,
+                  "a model that observes ranges on a GPU has device metrics: without them the host "
+                  "does not wait for the copies");
     model.quantization.copy_observations(model.get_device(), s);
   }
 }
