@@ -65,7 +65,7 @@ template <class O>
 using proposal_members = core::member_names<O, proposal_names>;
 
 /// It has no `propose` and exchanges its gradients, of which only the mean is of use. Whether a
-/// final class has one is told by `eager`, which is required beside it.
+/// final class has one is known by `eager`, which is required beside it.
 template <class O>
 concept ProposesGradients = requires {
   requires O::needs == agreement::exact;

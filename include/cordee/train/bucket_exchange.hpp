@@ -204,8 +204,8 @@ class bucket_exchange {
   static constexpr bool can_measure_noise =
       exact && !comm::single_rank<typename R::communicator_type>;
   static constexpr bool enqueues = ExchangesOnStream<M, R>;
-  static constexpr bool checks_early =
-      !exact || detail::optim::norms_of<O> == norms_needed::before_propose;
+  static constexpr bool norms_early = detail::optim::norms_of<O> == norms_needed::before_propose;
+  static constexpr bool checks_early = !exact || norms_early;
 
   // Batch norm's statistics are those of `over` ranks; their sums are the courier's where they are
   // work of a stream, whose sums are over all ranks.
@@ -255,8 +255,7 @@ class bucket_exchange {
   // Norms of this rank's gradient in one bucket. Where ranks step on their own gradients it is
   // tested as well; exact optimizers test the mean, so that all ranks decide alike.
   void check_local_gradient(const bucket& b, stream s) {
-    planes_.compute_norms(b.segments, b.first_segment,
-                          detail::optim::norms_of<O> == norms_needed::before_propose, s);
+    planes_.compute_norms(b.segments, b.first_segment, norms_early, s);
     if constexpr (exact) return;
     planes_.record_norms(b.segments, b.first_segment, false, s);
     if constexpr (O::needs == agreement::mixing)
@@ -268,8 +267,7 @@ class bucket_exchange {
     planes_.add_local_norms(b.segments, b.first_segment, s);
   }
 
-  // Hands what the optimizer proposes for one bucket, if anything, to the courier. Out of line: it
-  // is called in three places.
+  // Hands a bucket's proposal, if there is one, to the courier. Out of line: it has three callers.
   [[gnu::noinline]] void post(const bucket& b, bool finite, stream s) {
     const span proposal = detail::optim::proposal(
         optimizer_, planes_.view_of(b.segments, b.first_segment, finite), info_, s);

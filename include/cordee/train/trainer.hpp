@@ -152,8 +152,8 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
 
  private:
   static constexpr bool exact = gradient_is_exact, mixes = O::needs == agreement::mixing;
-  static constexpr bool always_checks =
-      !exact || precision::scales_loss || detail::optim::norms_of<O> == norms_needed::before_accept;
+  static constexpr bool norms_all = detail::optim::norms_of<O> == norms_needed::before_accept;
+  static constexpr bool always_checks = !exact || precision::scales_loss || norms_all;
   using graph_section = detail::train::graph_section;
 
   [[gnu::cold]] detail::train::step_outcome take_step(std::span<const batch<device>> micro,
@@ -234,8 +234,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
   // Exact optimizers test the mean, all ranks alike; others have tested their gradient by bucket.
   [[gnu::cold]] void finish_reduction() {
     if (exact && checks_gradient()) {
-      planes_.compute_norms(planes_.trainables(), 0,
-                            detail::optim::norms_of<O> == norms_needed::before_accept, stream_);
+      planes_.compute_norms(planes_.trainables(), 0, norms_all, stream_);
       planes_.record_norms(planes_.trainables(), 0, true, stream_);
     }
     if (checks_gradient()) gradient_scaler_.update(stream_);
@@ -253,8 +252,7 @@ class trainer : public detail::train::run_operations<trainer<M, O, S, R>> {
     model_.pack_parameters(weights(), packed_parameters_, stream_);
   }
 
-  // With the status all that read_back() waits for.
-  void copy_status() {
+  void copy_status() {  // and the rest of what read_back() waits for
     if (checks_gradient()) readback_.copy_status(planes_, stream_);
     detail::train::copy_observations(model_, stream_);
     readback_.mark(stream_);
