@@ -124,14 +124,15 @@ inline result measured(const char* name, int repetitions, integer_network net,
   return out;
 }
 
-inline void print(const result& r, double fp32_bytes) {
-  std::printf("%-18s %7.2f %% %10.0f %6.2f %10.0f %10.0f", r.name, r.accuracy, r.bytes,
-              fp32_bytes / r.bytes, r.images_a_second, r.latency);
+inline void print(const result& r, const result& fp32) {
+  std::printf("%-18s %7.2f %% %+7.2f %10.0f %6.2f %10.0f %10.0f", r.name, r.accuracy,
+              r.accuracy - fp32.accuracy, r.bytes, fp32.bytes / r.bytes, r.images_a_second,
+              r.latency);
   if (!std::isnan(r.equal)) std::printf(" %9.2f %%", r.equal);
   std::printf("\n");
   std::fflush(stdout);
 }
 inline constexpr const char* heading =
-    "                    accuracy      bytes  fewer   images/s us an image as simulated\n";
+    "                    accuracy  - FP32      bytes  fewer   images/s us an image as simulated\n";
 
 }  // namespace examples

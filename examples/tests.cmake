@@ -275,16 +275,39 @@ endif()
 cordee_refuses(cifar.precision "on cpu --precision cannot be .fp8" --data synthetic --precision fp8)
 cordee_example_options(cifar "--warmup 1")
 
-set(row " +([0-9.]+) % +[0-9]+ +[0-9.]+ +[0-9]+")  # accuracy, bytes, how many times fewer, images a second
-cordee_example(int8 MATCH "layer3.2.conv2 .*saturated.*4-bit .simulated. +[0-9]"
-  NUMBER "FP32${row}" 32 75  # 48.5, 52.6, 56.8; 9.2 with learning rate 0
-  NUMBER "PTQ${row}" 32 75  # 48.7, 52.9, 56.6
-  NUMBER "QAT${row}" 32 75  # 53.9, 55.6, 57.3; 9.4 with learning rate 0
-  NUMBER "FP32 +[0-9.]+ % +([0-9]+)" 1077736 1077736
-  NUMBER "QAT +[0-9.]+ % +([0-9]+)" 278264 278264
-  NUMBER "PTQ, integers .* ([0-9.]+) %\nQAT " 95 100  # as simulated
+# Of seeds 1, 2, 3. 18 % of an epoch leaves a network that guesses: where a prediction hangs on one step of the logits, on
+# few images of 1,000. So PTQ has the bar of 8 epochs, 1.5 points; integers agree with the simulation on 99 % instead of
+# 99.9 %. QAT is far above FP32, since its optimizer begins without momentum when the rate is greatest: FP32 that continues
+# in this way has 60.1 and 64.8 % with seeds 1 and 2, QAT 60.2 and 65.3. So QAT may be better than FP32, and 0.5 points worse.
+set(accuracy_of "[0-9.]+ % +([-+][0-9.]+) ")  # minus FP32's
+set(bytes_of "[0-9.]+ % +[-+0-9.]+ +([0-9]+) ")
+set(fewer_of "[0-9.]+ % +[-+0-9.]+ +[0-9]+ +([0-9.]+) ")
+set(simulated "[0-9.]+ % +[-+0-9.]+ +[0-9]+ +[0-9.]+ +[0-9]+ +[0-9]+ +([0-9.]+) %\n")  # predictions as simulated
+cordee_example(int8 MATCH "on 100 of the test images.*layer3.2.conv2 +[0-9.]+ dB +[0-9.]+ % +[-+0-9.]+\n[a-z0-9.]+ costs most"
+  NUMBER "FP32 +([0-9.]+) %" 32 75  # 48.5, 52.6, 56.8; 9.2 with learning rate 0
+  NUMBER "PTQ +${accuracy_of}" -1.5 1.5  # 0.2, 0.3, -0.2
+  NUMBER "PTQ, integers +${accuracy_of}" -1.5 1.5  # 0.2, 0.1, -0.1
+  NUMBER "PTQ, corrected +${accuracy_of}" -1.5 1.5  # 0.2, -0.4, -0.2
+  NUMBER "QAT +${accuracy_of}" -0.5 25  # 11.7, 12.7, 12.3
+  NUMBER "QAT, integers +${accuracy_of}" -0.5 25  # 11.7, 12.7, 12.3
+  NUMBER "QAT, own norms +${accuracy_of}" -0.5 25  # 11.7, 12.5, 12.5
+  NUMBER "4-bit, integers +([0-9.]+) %" 32 80  # 61.2, 66.2, 66.5
+  NUMBER "2-bit, integers +([0-9.]+) %" 28 75  # 59.6, 55.3, 59.4
+  NUMBER "FP32 +${bytes_of}" 1077736 1077736
+  NUMBER "PTQ, integers +${bytes_of}" 275010 275010
+  NUMBER "PTQ, corrected +${bytes_of}" 275010 275010
+  NUMBER "QAT +${bytes_of}" 278264 278264
+  NUMBER "4-bit, integers +${bytes_of}" 141306 141306
+  NUMBER "2-bit, integers +${bytes_of}" 74454 74454
+  NUMBER "QAT, own norms +${fewer_of}" 3.9 4  # 3.91
+  NUMBER "PTQ, integers +${simulated}" 99 100  # 99.9, 99.8, 99.8
+  NUMBER "QAT, integers +${simulated}" 99 100  # 99.8, 100.0, 99.7
+  NUMBER "QAT, own norms +${simulated}" 99 100  # 99.9, 99.7, 99.6
+  NUMBER "4-bit, integers +${simulated}" 99 100  # 99.9, 99.8, 99.9
+  NUMBER "2-bit, integers +${simulated}" 99 100  # 100.0, 99.8, 99.8
   ARGS --epochs 0.18 --tune 0.09 --batch 24 --learning-rate 0.7 --warmup 0.06 --calibration 2
     --evaluations 1 --layers --save ${out}/int8-example)
+cordee_refuses(int8.calibration ".*--calibration takes at least 1" --calibration 0)
 cordee_example_options(int8 "--calibration 10")
 
 cordee_example(parameter_server NUMBER "one process +([0-9.]+) %" 35 85  # 57.4, 60.2, 66.6
