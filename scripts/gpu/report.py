@@ -6,8 +6,8 @@
     report.py RESULTS OUT
 
 RESULTS holds machine.json and, of the stages that ran, checks.jsonl, layers.jsonl, torch_layers.jsonl,
-bandwidth.jsonl, tensor_cores.jsonl, fused_graphs.jsonl, stages.jsonl, integers.jsonl, profile.jsonl,
-throughput.jsonl, accuracy.jsonl, cudnn_device.jsonl (cuDNN's description of the GPU, for OUT.json alone) and
+bandwidth.jsonl, tensor_cores.jsonl, fused_graphs.jsonl, stages.jsonl, integers.jsonl, primitives.jsonl,
+profile.jsonl, throughput.jsonl, accuracy.jsonl, cudnn_device.jsonl (cuDNN's description of the GPU, for OUT.json alone) and
 curves/{cpu-1,cpu-2,gpu-fp32,gpu-fp16,...}.csv. The summary has a line for each bar: met, not met, or open if
 nothing was measured. The accuracy bar is met if, with at least five seeds of each program, Welch's 95 % interval of the
 difference is at most half a point wide on either side and contains 0 or lies above; otherwise it is open, with the reason.
@@ -134,7 +134,7 @@ def main(results, out):
     machine = json.loads((results / "machine.json").read_text())
     read = {name: lines(results / f"{name}.jsonl")
             for name in ("checks", "layers", "torch_layers", "bandwidth", "tensor_cores", "fused_graphs", "stages",
-                         "integers", "profile", "throughput", "accuracy", "cudnn_device")}
+                         "integers", "primitives", "profile", "throughput", "accuracy", "cudnn_device")}
     bars = [(row["check"], row["result"], row["within"]) for row in read["checks"]]
     for bars_of, is_step in ((layer_bars, False), (step_bars, True)):
         bars += bars_of(*([row for row in read[name] if ("gradient" in row) == is_step]
@@ -148,6 +148,8 @@ def main(results, out):
     bars += fused_bar(read["fused_graphs"])
     bars += [(f"logits on integers beside the CPU's: {row['net']}, batch {row['batch']}",
               "equal" if row["within"] else "different", row["within"]) for row in read["integers"]]
+    bars += [(f"results beside CUB's or Thrust's: {row['primitive']}, {row['size']} numbers",
+              "equal" if row["within"] else "different", row["within"]) for row in read["primitives"]]
     bars += [*throughput_bars(read["throughput"]), *accuracy_bars(read["accuracy"])]
     for name, stage in (("layers alone", "A"), ("a step of ResNet", "A"), ("loss curve", "C"), ("bandwidth", "B"),
                         ("tensor_core beside cuDNN", "B"), ("fused graphs", "B"), (THROUGHPUT, "B"), ("CIFAR-10", "C")):
@@ -182,6 +184,10 @@ def main(results, out):
         text += table(("on integers", "batch", "images/s, launched", "replayed"),
                       [(r["net"], r["batch"], f"{r['images_per_second']:.0f}", f"{r['replayed']:.0f}")
                        for r in read["integers"]])
+    if read["primitives"]:
+        text += table(("ours beside CUB's or Thrust's", "numbers", "ours, us", "theirs, us", "theirs / ours"),
+                      [(r["primitive"], r["size"], f"{r['ours']:.2f}", f"{r['theirs']:.2f}", f"{r['ratio']:.2f}")
+                       for r in read["primitives"]])
     if read["profile"]:
         text += table(("kernel of a step", "launches", "ms"),
                       [(r["kernel"], r["launches"], f"{r['milliseconds']:.3f}") for r in read["profile"]])

@@ -24,8 +24,8 @@ def state(root):
 
 def files(cudnn, nccl):
     names = ["tests/test_cuda", "benchmarks/bench_gpu_layers", "benchmarks/bench_gpu_bandwidth",
-             "benchmarks/bench_gpu_step", "benchmarks/bench_gpu_infer", "examples/imagenet_shape_gpu",
-             "examples/cifar_gpu", "examples/cifar"]
+             "benchmarks/bench_gpu_step", "benchmarks/bench_gpu_infer", "benchmarks/bench_gpu_primitives",
+             "examples/imagenet_shape_gpu", "examples/cifar_gpu", "examples/cifar"]
     if cudnn:
         names += ["benchmarks/bench_gpu_tensor_cores", "benchmarks/bench_gpu_fused_graphs"]
     if nccl:

@@ -151,6 +151,9 @@ def speed(m):
     cudnn = "" if m.cudnn else "cuDNN not found"
     yield Program("bandwidth", [m.build / "benchmarks/bench_gpu_bandwidth", "--batch", 256, "--copy", 1024],
                   read=json_rows("bandwidth"))
+    # Idle: between two lines the CPU draws and selects among 25.6 million numbers.
+    yield Program("our kernels beside CUB's and Thrust's", [m.build / "benchmarks/bench_gpu_primitives"], limit=40,
+                  idle=40, read=json_rows("primitives"))
     for batch, replay in ((256, 0), (256, 1), (64, 0), (512, 0)):
         how = "replayed" if replay else "eager"
         command = [m.build / "examples/imagenet_shape_gpu", "--batch", batch, "--warmup", 5, "--steps", 20]

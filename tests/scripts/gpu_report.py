@@ -95,6 +95,14 @@ class Report(unittest.TestCase):
         self.assertTrue(self.met("bandwidth: sgd"))
         self.assertFalse(self.met("bandwidth: lamb"))
 
+    def test_a_primitive_with_another_result_fails_and_times_are_listed(self):
+        row = {"primitive": "histogram", "size": 10000, "ours": 4, "theirs": 6, "ours_median": 5, "theirs_median": 7,
+               "ratio": 1.5, "within": True}
+        self.rows("primitives", row, {**row, "primitive": "range", "within": False})
+        self.assertTrue(self.met("Thrust's: histogram, 10000 numbers"))
+        self.assertFalse(self.met("Thrust's: range"))
+        self.assertIn("| histogram | 10000 | 4.00 | 6.00 | 1.50 |", (self.results / "out.md").read_text())
+
     def test_the_median_of_ratios_is_judged_by_its_program_and_each_is_listed(self):
         row = {"layer": "convolution", "batch": 256, "direction": "dgrad", "tensor_core": 4, "cudnn": 3, "ratio": 0.75}
         median = {"median of": 71, "ratio": 0.55, "bar": 0.5, "within": True}

@@ -37,6 +37,8 @@ PROGRAMS = {
         echo '{"graph": "h", "layer": "a", "batch": 256, "fused": null, "plain": 2, "convolution": 1}'""",
     "build/gpu/benchmarks/bench_gpu_step": """echo '{"stage": "forward", "milliseconds": 1}'""",
     "build/gpu/benchmarks/bench_gpu_infer": """echo '{"net": "ResNet-20", "batch": '"$2"', "images_per_second": 1, "replayed": 2, "within": true}'""",
+    "build/gpu/benchmarks/bench_gpu_primitives": """echo '{"primitive": "a", "size": 9, "ours": 1, "theirs": 2, "ours_median": 3, "theirs_median": 4, "ratio": 2, "within": true}'
+        echo '| a | 9 |'""",
     "build/gpu/examples/imagenet_shape_gpu": """i=0; while [ $i -lt 9 ]; do i=$((i + 1)); echo "step $i: loss $((10 - i)).0, 1 ms"; done
         echo noise; echo "$2.5 images/s, of the fastest of 20 steps\"""",
     "build/gpu/examples/cifar": "for a; do last=$a; done; printf 'step,loss\\n0,3\\n' >\"$last\"",
