@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -30,13 +31,14 @@ namespace {
 using net32 = resnet<8, fp32, cpu, small>;
 using net8 = resnet<8, int8, cpu, small>;
 
-/// The logits of what quantize_network promises, by the functions that it consists of; calibrated(a
-/// trainer in int8, a loader).
-template <class Run, class Calibrate>
-std::vector<std::int32_t> logits_by_hand(Run& run, const Calibrate& calibrated,
-                                         const quantize_network_options& o) {
+/// The logits of what quantize_network promises, by the functions that it consists of; o.range is
+/// given as calibrate takes it.
+template <class Run, class... Range>
+std::vector<std::int32_t> logits_by_hand(Run& run, const quantize_network_options& o,
+                                         const Range&... range) {
   const auto& comm = run.comm();
   net8 quantized;
+  quantized.quantization.percentile = o.percentile;
   trainer other{quantized, sgd{}, steady, ring{comm}};
   run.with_mean_model([&] {
     for (const segment& to : net8::segments())
@@ -49,7 +51,7 @@ std::vector<std::int32_t> logits_by_hand(Run& run, const Calibrate& calibrated,
   if (o.equalize_layers) equalize_layers(quantized, other.weights());
   other.adopt_weights();
   auto feed = feed_of(comm);
-  const std::vector<calibrated_layer> layers = calibrated(other, feed);
+  const std::vector<calibrated_layer> layers = calibrate(other, feed, 3, range...);
   if (o.correct_bias) correct_bias(other, layers);
   auto net = integer_network::from<net8>(other.weights(), feed.normalization(), cpu(),
                                          {.fold_batch_norm = o.fold_batch_norm});
@@ -98,10 +100,8 @@ TEST_CASE("quantize_network is calibration of the network in int8, for any numbe
         const quantize_network_options o{.equalize_layers = option, .correct_bias = option};
         all.push_back(quantized_logits(run, o));
         CHECK(std::equal(before.begin(), before.end(), run.weights().begin()));
-        CHECK(all.back() == logits_by_hand(
-                                run, [](auto& r, auto& f) { return calibrate(r, f, 3); }, o));
+        CHECK(all.back() == logits_by_hand(run, o));
       }
-      CHECK(all[0] != std::vector<std::int32_t>(all[0].size()));
       CHECK(all[0] != all[1]);
       return std::pair(all, describe(quantize_network(run, feed, 1, {}, data).second));
     });
@@ -115,31 +115,22 @@ TEST_CASE("quantize_network: each option, and each set of them, is the function 
   auto feed = feed_of(self_comm{});
   run.fit(feed, 2);
   std::vector<std::vector<std::int32_t>> all;
-  const auto compare = [&](quantize_network_options o, const auto& calibrated) {
+  const auto compare = [&](quantize_network_options o, const auto&... range) {
     for (const int bits : {0, 1, 2, 3, 4, 5, 6, 7}) {
       CAPTURE(bits);
       o.equalize_layers = (bits & 1) != 0;
       o.correct_bias = (bits & 2) != 0;
       o.fold_batch_norm = (bits & 4) == 0;
       all.push_back(quantized_logits(run, o));
-      CHECK(all.back() == logits_by_hand(run, calibrated, o));
+      CHECK(all.back() == logits_by_hand(run, o, range...));
     }
   };
-  compare({}, [](auto& r, auto& f) { return calibrate(r, f, 3); });
-  compare({.percentile = 98}, [](auto& r, auto& f) {
-    r.model().quantization.percentile = 98;
-    return calibrate(r, f, 3);
-  });
-  compare({.range = mean_squared_error_range{}},
-          [](auto& r, auto& f) { return calibrate(r, f, 3, mean_squared_error_range{}); });
-  compare({.range = entropy_range{}},
-          [](auto& r, auto& f) { return calibrate(r, f, 3, entropy_range{}); });
-  for (std::size_t i = 0; i < all.size(); ++i)
-    for (std::size_t k = 0; k < i; ++k) {
-      CAPTURE(i);
-      CAPTURE(k);
-      CHECK(all[i] != all[k]);  // none is without effect
-    }
+  compare({});
+  compare({.percentile = 98});
+  compare({.range = mean_squared_error_range{}}, mean_squared_error_range{});
+  compare({.range = entropy_range{}}, entropy_range{});
+  const std::set different(all.begin(), all.end());
+  CHECK(different.size() == all.size());  // no option is without effect
 }
 
 TEST_CASE("quantize_network: the percentile 100 is minimum and maximum, to the bit") {
@@ -164,8 +155,6 @@ TEST_CASE("quantize_network: the percentile 100 is minimum and maximum, to the b
     CHECK(clipped.layers[k].saturation > 0);
   }
   CHECK(histogram.int8.loss == extremes.int8.loss);
-  CHECK(quantized_logits(run, {.range = all_of_histogram{}}) == quantized_logits(run, {}));
-  CHECK(quantized_logits(run, {.percentile = 100}) == quantized_logits(run, {}));
 }
 
 TEST_CASE("quantize_network: equalized, networks of the same fp32 function have the same bytes") {
@@ -301,12 +290,11 @@ TEST_CASE("quantize_network: weights that are not finite are refused, all-zero f
   run.fit(feed, 1);
   for (std::size_t i = 0; i < 9 * 16; ++i) run.weights("layer1.0.conv1.weight")[i] = 0;
   run.adopt_weights();
-  auto images = feed_of(self_comm{});
-  auto integers = quantize_network(run, images, 2);
+  auto integers = quantize_network(run, feed, 2);
   CHECK(logits_of(integers) != std::vector<std::int32_t>(logits_of(integers).size()));
   run.weights("layer2.0.conv2.weight")[5] = std::numeric_limits<float>::infinity();
   run.adopt_weights();
-  CHECK_THROWS_WITH_AS((void)quantize_network(run, images, 2),
+  CHECK_THROWS_WITH_AS((void)quantize_network(run, feed, 2),
                        doctest::Contains("\"layer2.0.conv2.weight\" has a number that is inf"),
                        error);
 }
