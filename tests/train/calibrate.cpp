@@ -11,6 +11,7 @@
 #include <cordee/comm/ring.hpp>
 #include <cordee/comm/solo.hpp>
 #include <cordee/ops/cpu/elementwise.hpp>
+#include <cordee/ops/entropy_range.hpp>
 #include <cordee/ops/mean_squared_error_range.hpp>
 #include <cordee/optim/sgd.hpp>
 #include <cordee/precision/fp32.hpp>
@@ -272,4 +273,28 @@ TEST_CASE("calibrate: a choice gets each layer's histogram and extremes over all
     CHECK(chosen[k].low >= extremes[k].low);
     CHECK(chosen[k].high <= extremes[k].high);
   }
+}
+
+TEST_CASE("calibrate: a percentile beside a choice of ranges, or without meaning, is refused") {
+  resnet<8, int8, cpu, small> net;
+  trainer run{net, sgd{}, steady, solo{}};
+  auto feed = feed_of(self_comm{});
+  const std::vector<float> before(run.weights().begin(), run.weights().end());
+  net.quantization.percentile = 99.9;
+  const auto refused = [&](const auto& choice) {
+    CHECK_THROWS_WITH_AS(calibrate(run, feed, 1, choice),
+                         doctest::Contains("quantization.percentile and a choice of ranges"),
+                         usage_error);
+  };
+  refused(mean_squared_error_range{});
+  refused(entropy_range{});
+  for (const double meaningless : {50.0, 100.5, std::nan("")}) {
+    net.quantization.percentile = meaningless;
+    CHECK_THROWS_WITH_AS(calibrate(run, feed, 1),
+                         doctest::Contains("quantization.percentile is above 50 and at most 100"),
+                         usage_error);
+  }
+  CHECK(std::equal(before.begin(), before.end(), run.weights().begin()));  // nothing was spent
+  net.quantization.percentile = 100;
+  CHECK_NOTHROW(calibrate(run, feed, 1, entropy_range{}));
 }

@@ -61,7 +61,8 @@ concept RangeChoice =
 }  // namespace detail::train
 
 /// Sets the ranges, which are stored with the running statistics, and returns the layers'
-/// quantization errors. Collective.
+/// quantization errors. Throws usage_error for no batches, and for a percentile that has no meaning
+/// or stands beside a choice. Collective.
 template <class Run, detail::train::Feed F, class R = detail::train::range_of_options>
   requires(detail::train::RangeChoice<R> || std::same_as<R, detail::train::range_of_options>)
 std::vector<calibrated_layer> calibrate(Run& run, F& feed, int batches, const R& choice = {}) {
@@ -73,6 +74,12 @@ std::vector<calibrated_layer> calibrate(Run& run, F& feed, int batches, const R&
                 "both");
   expects(batches > 0, "calibrate: ranges need at least one batch");
   M& model = run.model();
+  model.quantization.check();
+  if constexpr (detail::train::RangeChoice<R>)
+    expects(model.quantization.percentile == 100,
+            "calibrate: quantization.percentile and a choice of ranges, such as "
+            "mean_squared_error_range, are two choices of the same ranges: leave the percentile at "
+            "100, or calibrate without the choice");
   detail::nn::quantization_observer& observer = model.quantization.observer;
   const detail::train::quantized_mode_guard guard{observer};
   upload<typename Run::device> uploaded(model.get_device());
