@@ -1,7 +1,9 @@
 # SPDX-FileCopyrightText: the Cordee contributors
 # SPDX-License-Identifier: Apache-2.0
 #
-# `cpack -G DEB` in the build folder makes libcordee-dev: headers and CMake files, the same for every architecture.
+# `cpack -G DEB` in the build folder makes libcordee-dev: headers and CMake files, the same for every architecture; with
+# CORDEE_INFER=ON also the shared library cordee_infer, so that the package is of the builder's architecture, which cpack
+# asks dpkg for (of an RPM it is uname's), and depends on what dpkg-shlibdeps finds in the library.
 # zlib is a dependency if this build found it, since the installed targets then link it.
 set(CPACK_PACKAGE_NAME libcordee-dev)
 set(CPACK_PACKAGE_VENDOR "the Cordee contributors")
@@ -13,8 +15,13 @@ set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
   OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/cmake/debian-doc.cmake)  # copyright and changelog
-set(CPACK_DEBIAN_FILE_NAME "libcordee-dev_${PROJECT_VERSION}_all.deb")
-set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE all)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)  # with the architecture
+if(CORDEE_INFER)
+  set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+else()
+  set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE all)
+  set(CPACK_RPM_PACKAGE_ARCHITECTURE noarch)
+endif()
 set(CPACK_DEBIAN_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "")
 if(cordee_with_zlib)

@@ -4,6 +4,10 @@ cmake_minimum_required(VERSION 3.25)
 file(REMOVE_RECURSE ${WORK})
 set(prefix ${WORK}/prefix)
 set(consumer ${CMAKE_CURRENT_LIST_DIR}/consumer)
+# Configures this project without what takes long to find.
+set(few_parts ${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/source -D CMAKE_CXX_COMPILER=${COMPILER} -D CORDEE_TESTS=OFF
+  -D CORDEE_EXAMPLES=OFF -D CORDEE_BENCHMARKS=OFF -D CORDEE_ONEDNN=OFF -D CORDEE_MPI=OFF -D CORDEE_CUDA=OFF -D CORDEE_NCCL=OFF
+  -D CORDEE_ZEROMQ=OFF -D CORDEE_SIMULATED=OFF -D CORDEE_IMAGES=OFF -D CORDEE_CHECKPOINT=OFF)
 
 function(run)
   execute_process(COMMAND ${ARGV} RESULT_VARIABLE result OUTPUT_VARIABLE out ERROR_VARIABLE out)
@@ -57,7 +61,7 @@ elseif(CASE STREQUAL "debian")
     return()
   endif()
   run(${CMAKE_CPACK_COMMAND} -G DEB --config ${BUILD}/CPackConfig.cmake -B ${WORK}/deb)
-  file(GLOB package ${WORK}/deb/libcordee-dev_*_all.deb)
+  file(GLOB package ${WORK}/deb/libcordee-dev_*.deb)
   run(${DPKG_DEB} -x ${package} ${WORK}/unpacked)
   configure(-D CMAKE_PREFIX_PATH=${WORK}/unpacked/usr -D VERSION=0.1)
   build_and_run(consumer)
@@ -393,13 +397,21 @@ elseif(CASE MATCHES "^infer(_built)?$")  # a program in C, by CMake and by pkg-c
   string(REGEX MATCH "-L([^;]+)" _ "${flags}")
   expect_error("error: cannot read ${WORK}/none: No such file" ${CMAKE_COMMAND} -E env LD_LIBRARY_PATH=${CMAKE_MATCH_1} ${WORK}/by_pkg_config
     ${WORK}/none 1 1)
+elseif(CASE STREQUAL "architecture")  # a package with a shared library is not for every architecture
+  foreach(infer OFF ON)
+    run(${few_parts} -D CORDEE_INFER=${infer} -D CORDEE_INFER_ISAS=baseline)
+    file(STRINGS ${WORK}/source/CPackConfig.cmake found REGEX "CPACK_(DEBIAN|RPM)_PACKAGE_ARCHITECTURE")
+    set(wanted_OFF [[set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE "all");set(CPACK_RPM_PACKAGE_ARCHITECTURE "noarch")]])
+    set(wanted_ON "")  # cpack finds out
+    if(NOT found STREQUAL wanted_${infer})
+      message(FATAL_ERROR "with CORDEE_INFER=${infer} packages have \"${found}\"")
+    endif()
+  endforeach()
 elseif(CASE STREQUAL "infer_without_binutils")
-  set(options -S ${SOURCE} -B ${WORK}/source -D CMAKE_CXX_COMPILER=${COMPILER} -D CORDEE_INFER=ON -D CORDEE_TESTS=OFF
-    -D CORDEE_EXAMPLES=OFF -D CORDEE_BENCHMARKS=OFF -D CORDEE_ONEDNN=OFF -D CORDEE_MPI=OFF -D CORDEE_CUDA=OFF -D CORDEE_NCCL=OFF
-    -D CORDEE_ZEROMQ=OFF -D CORDEE_SIMULATED=OFF -D CORDEE_IMAGES=OFF -D CORDEE_CHECKPOINT=OFF -D CMAKE_OBJCOPY=)
-  expect_error("CORDEE_INFER=ON needs GNU ld and objcopy" ${CMAKE_COMMAND} ${options} -D CORDEE_INFER_ISAS=AUTO)
-  expect_error("CORDEE_INFER_ISAS=sse: for" ${CMAKE_COMMAND} ${options} -D CORDEE_INFER_ISAS=sse)
-  run(${CMAKE_COMMAND} ${options} -D CORDEE_INFER_ISAS=baseline)
+  set(options ${few_parts} -D CORDEE_INFER=ON -D CMAKE_OBJCOPY=)
+  expect_error("CORDEE_INFER=ON needs GNU ld and objcopy" ${options} -D CORDEE_INFER_ISAS=AUTO)
+  expect_error("CORDEE_INFER_ISAS=sse: for" ${options} -D CORDEE_INFER_ISAS=sse)
+  run(${options} -D CORDEE_INFER_ISAS=baseline)
 elseif(CASE STREQUAL "no_absolute_paths")
   install_to(${prefix})
   file(GLOB_RECURSE files ${prefix}/*.cmake)
