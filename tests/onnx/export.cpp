@@ -5,11 +5,12 @@
 //
 //   onnx_export NETWORK IMAGES FOLDER
 //
-// NETWORK is resnet20, resnet18, resnet50, resnet20_int8 or resnet18_int8. IMAGES are bytes of
-// (samples, 3, side, side), 32 pixels a side for resnet20, 64 for resnet18_int8, else 224. Networks
-// of ten classes are trained on them, image k being of class k % 10; the weights of others are
-// random, running statistics those of the images. Writes net.onnx and logits, floats of (samples,
-// classes), to FOLDER.
+// NETWORK is resnet20, resnet18, resnet50, resnet20_int8, resnet20_4bit, resnet20_2bit or
+// resnet18_int8. IMAGES are bytes of (samples, 3, side, side), 32 pixels a side for a ResNet-20, 64
+// for resnet18_int8, else 224. Networks of ten classes are trained on them, image k being of class
+// k % 10; the weights of others are random, running statistics those of the images. Writes net.onnx
+// and logits, floats of (samples, classes), to FOLDER; of a quantized network also integers, the
+// same of integer_network.
 #include <algorithm>
 #include <cstdio>
 #include <exception>
@@ -23,6 +24,7 @@
 #include <cordee/core/random.hpp>
 #include <cordee/data/loader.hpp>
 #include <cordee/data/normalize.hpp>
+#include <cordee/infer/integer_network.hpp>
 #include <cordee/infer/onnx.hpp>
 #include <cordee/nn/resnet.hpp>
 #include <cordee/optim/sgd.hpp>
@@ -102,14 +104,26 @@ int export_network(const std::string& images, const std::string& folder) {
     if (k > 0 && N::classes > 10) center_logits(run, samples);
     net.forward(run.packed_parameters(), run.weights(), all, phase::evaluate, run.compute());
   }
+  const auto write = [&](const char* name, std::span<const float> logits) {
+    std::ofstream out(folder + "/" + name, std::ios::binary);
+    out.write(reinterpret_cast<const char*>(logits.data()),
+              static_cast<std::streamsize>(logits.size_bytes()));
+    if (!out) throw error("cannot write to " + folder);
+  };
   run.with_mean_model([&] {
     write_onnx(folder + "/net.onnx", net, run.weights());
+    if constexpr (Quantized<typename N::precision>) {
+      auto on_integers = integer_network::from<N>(run.weights(), imagenet);
+      std::vector<std::int32_t> integers(samples * N::classes);
+      on_integers.run(pixels, integers);
+      std::vector<float> logits;
+      for (const std::int32_t q : integers)
+        logits.push_back(static_cast<float>(on_integers.logit_step() * q));
+      write("integers", logits);
+    }
     return 0;
   });
-  std::ofstream out(folder + "/logits", std::ios::binary);
-  out.write(reinterpret_cast<const char*>(net.logits().data),
-            static_cast<std::streamsize>(net.logits().size * sizeof(float)));
-  if (!out) throw error("cannot write to " + folder);
+  write("logits", {net.logits().data, net.logits().size});
   return 0;
 }
 
@@ -122,6 +136,10 @@ int main(int argc, char** argv) try {
     return export_network<resnet<20, fp32, cpu>>(arguments[1], arguments[2]);
   if (arguments[0] == "resnet20_int8")
     return export_network<resnet<20, int8, cpu>>(arguments[1], arguments[2]);
+  if (arguments[0] == "resnet20_4bit")
+    return export_network<resnet<20, low_bit_weights<4>, cpu>>(arguments[1], arguments[2]);
+  if (arguments[0] == "resnet20_2bit")
+    return export_network<resnet<20, low_bit_weights<2>, cpu>>(arguments[1], arguments[2]);
   if (arguments[0] == "resnet18_int8")
     return export_network<
         resnet<18, int8, cpu, resnet_options{.image = {3, 64, 64}, .classes = 10}>>(arguments[1],

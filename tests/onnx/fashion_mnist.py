@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: the Cordee contributors
+# SPDX-License-Identifier: Apache-2.0
+"""fashion_mnist.py PROGRAM DATA [BITS [WEIGHTS]]: onnxruntime's logits of Fashion-MNIST's 10,000
+test images beside those of PROGRAM (fashion_mnist.cpp), which writes a ResNet-20 with weights of
+BITS bits (8) as an ONNX file. BITS and WEIGHTS are PROGRAM's.
+
+Prints, for the simulated network and the one on integers, on how many images the top 1 is
+onnxruntime's, by how many steps of the file's last QuantizeLinear a logit differs in the median
+image and at most, and each image with another top 1. Prints "skipped: ..." where Python lacks a
+module.
+
+A step is not a bound of the difference. Sums of floats in another order, or the roundings of
+integers, place a number that is nearly between two bytes on the other side; the convolutions and
+sums of blocks behind it carry that byte's step to more numbers, whose quantizers may do the same.
+In the simulation such numbers are rare, so four images of five differ by float's rounding alone; on
+integers, where each layer rounds a little otherwise, the median image has some. In nine networks of
+8, 4 and 2 bits, with 10,000 images each, the simulation's logits differed by at most 2.04 steps and
+those of integers by 2.46; the medians were at most 0.00006 and 0.25. The bars are twice that, or
+more where a processor may sum in another order.
+"""
+import os
+import subprocess
+import sys
+import tempfile
+
+from check import integer_operators, last_step, numpy, onnx, session_of
+
+SIMULATED = {"most": 4, "median": 0.001, "same": 10000}  # steps, steps, images
+INTEGERS = {"most": 5, "median": 0.5, "same": 9990}  # 99.9 %: 9,991 with 2 bits, 9,997 with 8
+TWO_BITS = {**SIMULATED, "same": 9998}  # 9,999 were seen
+
+
+def compared(name, logits, theirs, step, bar):
+    """Prints the comparison; the errors in words."""
+    difference = numpy.abs(logits - theirs).max(1)
+    ours, top = logits.argmax(1), theirs.argmax(1)
+    same = int((ours == top).sum())
+    most, median = difference.max() / step, numpy.median(difference) / step
+    print(f"{name}: the same top 1 on {same} of {len(top)} images; a logit differs by {most:.3f} "
+          f"steps at most, in the median image by {median:.6f}")
+    other = numpy.flatnonzero(ours != top)
+    two = numpy.sort(theirs[other], 1)[:, -2:]
+    for i, (second, first) in zip(other, two):
+        print(f"  image {i}: {top[i]} and not {ours[i]}; its two largest logits are "
+              f"{(first - second) / step:.4f} steps apart, and it differs by "
+              f"{difference[i] / step:.4f}")
+    errors = []
+    if not most <= bar["most"]:
+        errors.append(f"{name}: a logit differs by more than {bar['most']} steps")
+    if not median <= bar["median"]:
+        errors.append(f"{name}: the median image differs by more than {bar['median']} steps")
+    if same < bar["same"]:
+        errors.append(f"{name}: the top 1 is to be the same on {bar['same']} images")
+    return errors
+
+
+def main():
+    program, data, bits = sys.argv[1], sys.argv[2], (sys.argv[3:4] or ["8"])[0]
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([program, data, bits, folder] + sys.argv[4:5], check=True)
+        read = lambda name, kind: numpy.fromfile(os.path.join(folder, name), kind)
+        path = os.path.join(folder, "net.onnx")
+        step = last_step(onnx.load(path))
+        logit_step = float.fromhex(open(os.path.join(folder, "step")).read())
+        labels, pixels = read("labels", numpy.uint8), read("pixels", numpy.uint8)
+        simulated = read("simulated", numpy.float32).reshape(len(labels), -1)
+        integers = read("integers", numpy.int32).reshape(len(labels), -1) * logit_step
+        images = read("normalized", numpy.float32)[pixels].reshape(len(labels), 1, 28, 28)
+        session = session_of(path)
+        theirs = numpy.concatenate([session.run(["logits"], {"input": images[i:i + 250]})[0]
+                                    for i in range(0, len(images), 250)])
+        print(f"onnxruntime's operators of integers: {integer_operators(path)}")
+    right = [int((x.argmax(1) == labels).sum()) for x in (theirs, simulated, integers)]
+    print(f"right: onnxruntime {right[0]}, simulated {right[1]}, on integers {right[2]} of "
+          f"{len(labels)}; a step is {step:.4g}, logits are up to {numpy.abs(theirs).max():.3g}")
+    errors = compared("simulated", simulated, theirs, step, TWO_BITS if bits == "2" else SIMULATED)
+    errors += compared("on integers", integers, theirs, step, INTEGERS)
+    if len(set(theirs.argmax(1).tolist())) < 5:
+        errors.append("fewer than five classes win: the network has learned nothing")
+    if errors:
+        sys.exit("\n".join(errors))
+    print("passed")
+
+
+main()
