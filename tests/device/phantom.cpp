@@ -61,6 +61,11 @@ TEST_CASE("phantom: operations count flops, bytes and reduced bytes, and touch n
           segmented_squares<float>(s, table, span_on<const float, phantom>{x, 67},
                                    span_on<double, phantom>{nullptr, 2});
         }) == operation_counts{.flops = 20, .bytes = 40});
+  CHECK(counted([&](auto s, float* x, float* y) {
+          const span_on<double, phantom> squares{nullptr, 2};
+          segmented_squares<float>(s, table, span_on<const float, phantom>{x, 67}, squares,
+                                   span_on<const float, phantom>{y, 67}, squares);
+        }) == operation_counts{.flops = 40, .bytes = 80});
   CHECK(counted([](auto s, float*, float*) { launch_single(s, [] {}); }) == operation_counts{});
   CHECK(counted([](auto s, float* x, float* y) { phantom{}.copy(y, x, 40, s); }) ==
         operation_counts{.bytes = 80});

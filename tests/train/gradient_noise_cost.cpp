@@ -73,6 +73,6 @@ TEST_CASE("noise: three kernels a bucket and a message a step while it is measur
   measured.measure_gradient_noise = true;
   const cost off = cost_of(plain), on = cost_of(measured);
   CHECK(off.buckets > 1);
-  CHECK(on.launches - off.launches == 3 * off.buckets * steps);  // squares twice, their sum
+  CHECK(on.launches - off.launches == 2 * off.buckets * steps);  // squares, their sum
   CHECK(on.messages - off.messages == steps);
 }

@@ -116,6 +116,13 @@ class phantom {
       const std::size_t n = numbers_of(table);
       s.count(2 * n, n * sizeof(Real));
     }
+    template <class Real>
+    friend void segmented_squares(stream s, std::span<const segment> table,
+                                  span_on<const Real, phantom>, span_on<double, phantom>,
+                                  span_on<const Real, phantom>, span_on<double, phantom>) {
+      const std::size_t n = numbers_of(table);
+      s.count(4 * n, 2 * n * sizeof(Real));
+    }
   };
   struct event {};
 

@@ -127,13 +127,14 @@ class planes {
   /// Computes the squared norms of the gradient, and of the weights if wanted, of some segments.
   void compute_norms(segments some, std::size_t first, bool weights_too, stream s) {
     const std::size_t start = some.front().offset, size = some.back().end() - start;
-    const auto squares_of = [&](span x, buffer<double, D>& squares) {
-      // for a GPU by argument-dependent lookup: ops/gpu/segmented.hpp
-      segmented_squares<Real>(s, some, x.subspan(start, size),
-                              squares.span().subspan(first, some.size()));
-    };
-    squares_of(grads(), squared_grad_norms_);
-    if (weights_too) squares_of(weights(), squared_weight_norms_);
+    const auto part = [&](span plane) { return plane.subspan(start, size); };
+    const auto norms = [&](auto& all) { return all.span().subspan(first, some.size()); };
+    // for a GPU by argument-dependent lookup: ops/gpu/segmented.hpp
+    if (weights_too)
+      segmented_squares<Real>(s, some, part(grads()), norms(squared_grad_norms_), part(weights()),
+                              norms(squared_weight_norms_));
+    else
+      segmented_squares<Real>(s, some, part(grads()), norms(squared_grad_norms_));
   }
   /// Enters the gradient's norms in the status, see record_norms_op.
   void record_norms(segments some, std::size_t first, bool keep_nonfinite, stream s) {

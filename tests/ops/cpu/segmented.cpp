@@ -110,6 +110,15 @@ TEST_CASE_TEMPLATE(
                             {squares.data(), squares.size()});
     if (workers == 1) first = squares;
     CHECK(squares == first);
+    std::vector<Real> y(x.rbegin(), x.rend());
+    std::vector<double> of_y(table.size(), -1), of_both(of_y);
+    const cpu device(workers);
+    const auto s = device.make_stream();
+    segmented_squares<Real>(s, table, {y.data(), y.size()}, {of_y.data(), of_y.size()});
+    segmented_squares<Real>(s, table, {x.data(), x.size()}, {squares.data(), squares.size()},
+                            {y.data(), y.size()}, {of_both.data(), of_both.size()});
+    CHECK(squares == first);
+    CHECK(of_both == of_y);
   }
   for (std::size_t k = 0; k < table.size(); ++k) {
     double expected = 0;

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -25,11 +26,11 @@ struct merging_kernel {
   batch_norm_tiles tiling;
   Merge merge;
 
-  [[nodiscard]] static constexpr std::size_t shared_bytes() { return threads * sizeof(double); }
+  [[nodiscard]] static constexpr std::size_t shared_bytes() { return 2 * threads * sizeof(double); }
   template <class Block>
   CORDEE_DEVICE void operator()(Block& b) const {
     merge.template merge<threads>(b, tiling.merge_place_of(tiling.position_of(b.index())),
-                                  b.template shared<double>(threads));
+                                  b.template shared<double>(2 * threads));
   }
 };
 template <class Merge>
@@ -106,11 +107,36 @@ TEST_CASE("batch_norm_merge: the chunks' moments are merged into the group's mea
   }
 }
 
+TEST_CASE("batch_norm_merge: neither a large mean nor a first chunk far from the others cancels") {
+  // Chunks of the means first, base, base, ... without deviations of their own.
+  for (const auto& [first, base] :
+       {std::pair(1.0, 0.0), std::pair(-1e8, 3.0), std::pair(1e8 + 1, 1e8)}) {
+    tables t;
+    t.each_chunk([&](std::size_t g, std::size_t k, std::size_t, std::size_t entry) {
+      if (t.tiling.rows_of(g, k) == 0) return;
+      t.merge.firsts[entry] = k == 0 ? first : base;
+      t.merge.seconds[entry] = 0;
+    });
+    run(t.tiling, moments_merge<double>{t.merge, t.gamma.data(), t.saved.data(),
+                                        t.first_result.data(), t.second_result.data()});
+    for (std::size_t g = 0; g < 2; ++g) {
+      const auto n = static_cast<double>(t.tiling.rows_of(g)),
+                 share = static_cast<double>(t.tiling.rows_of(g, 0)) / n;
+      const double squares = n * share * (1 - share) * (first - base) * (first - base);
+      CHECK(t.first_result[g * tables::channels] ==
+            doctest::Approx(base + share * (first - base)).epsilon(1e-14));
+      CHECK(t.second_result[g * tables::channels] ==
+            doctest::Approx(squares / (n - 1)).epsilon(1e-14));
+    }
+  }
+}
+
 TEST_CASE(
     "batch_norm_merge: the chunks' sums are merged into the group's and the coefficients of dx") {
   tables t;
   const auto drawn = normal_numbers(t.memory.size(), 2);
-  t.each_chunk([&](std::size_t, std::size_t, std::size_t, std::size_t entry) {
+  t.each_chunk([&](std::size_t g, std::size_t k, std::size_t, std::size_t entry) {
+    if (t.tiling.rows_of(g, k) == 0) return;  // the entry of no rows is not read
     t.merge.firsts[entry] = drawn[entry];
     t.merge.seconds[entry] = drawn[entry + t.memory.size() / 2];
   });
@@ -118,7 +144,8 @@ TEST_CASE(
     for (std::size_t c = 0; c < tables::channels; ++c)
       t.rows(g).inv_std[c] = 0.25 + 0.5 * static_cast<double>(c);
   doubles shift(2 * tables::channels, 0.0), scale = shift;
-  t.each_chunk([&](std::size_t g, std::size_t, std::size_t c, std::size_t entry) {
+  t.each_chunk([&](std::size_t g, std::size_t k, std::size_t c, std::size_t entry) {
+    if (t.tiling.rows_of(g, k) == 0) return;
     shift[g * tables::channels + c] += t.merge.firsts[entry];
     scale[g * tables::channels + c] += t.merge.seconds[entry];
   });

@@ -65,9 +65,13 @@ TEST_CASE("segmented on a GPU: passes over tables of several parts, and their su
     CHECK(std::abs(squares[k] - expected[k]) <= 1e-14 * expected[k]);
 
   segmented_for<float>(s, table, scaling{there.span().data, factors.span().data});
-  segmented_squares<float>(s, table, there.span(), sums.span());
+  buffer<double, gpu> again(device, by.size());
+  segmented_squares<float>(s, table, there.span(), sums.span(), there.span(), again.span());
   device.copy(squares.data(), sums.span().data, by.size() * sizeof(double), s);
+  std::vector<double> second(squares.size());
+  device.copy(second.data(), again.span().data, by.size() * sizeof(double), s);
   device.finish(s);
+  CHECK(second == squares);
   segmented_for<float>(cpu::stream{}, table, scaling{x.data(), by.data()});
   segmented_squares<float>(cpu::stream{}, table, {x.data(), n}, {expected.data(), by.size()});
   for (std::size_t k = 0; k < by.size(); ++k)

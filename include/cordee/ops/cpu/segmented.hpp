@@ -113,6 +113,15 @@ void segmented_squares(cpu::stream s, std::span<const segment> table, span_on<co
   });
 }
 
+/// Of two planes, which a GPU reads in one launch.
+template <class Real>
+void segmented_squares(cpu::stream s, std::span<const segment> table, span_on<const Real, cpu> x,
+                       span_on<double, cpu> squares, span_on<const Real, cpu> y,
+                       span_on<double, cpu> squares_of_y) {
+  segmented_squares<Real>(s, table, x, squares);
+  segmented_squares<Real>(s, table, y, squares_of_y);
+}
+
 /// squares[k] <- the sum of squares of what the body returns on segment k.
 template <class Real, SegmentBody<Real> Body>
 void segmented_squares(cpu::stream s, std::span<const segment> table, const Body& body,

@@ -4,9 +4,13 @@
 // Batch normalization on a GPU, at the end of a pass over the chunks: merges their results in
 // double (chunk_merge.hpp) and computes the coefficients of the next pass.
 //
-// With n_k rows, mean m_k and squared deviations d_k of chunk k (Chan et al., 1979):
+// With n_k rows, mean m_k and squared deviations d_k of chunk k (Chan et al., 1979), in one pass by
+// the first chunk's mean as the origin o:
 //
-//   m = sum(n_k m_k) / N,    d = sum(d_k + n_k (m_k - m)^2),    v = d / N
+//   s = sum(n_k (m_k - o)) / N,    m = o + s,    d = sum(d_k + n_k (m_k - o)^2) - N s^2,    v = d / N
+//
+// The difference loses no more than a factor of K in K chunks: if the first one's mean is off by D,
+// d is at least about N D^2 / K.
 #pragma once
 
 #include <cmath>
@@ -44,6 +48,31 @@ struct running_statistics_op {
   }
 };
 
+/// Mean and squared deviations of chunks, merged (merge_chunks).
+struct merged_deviations {
+  [[nodiscard]] CORDEE_DEVICE channel_pair term(double rows, const channel_pair& of,
+                                                const channel_pair& origin) const {
+    const double difference = of.first - origin.first;
+    return {rows * difference, of.second + rows * difference * difference};
+  }
+  [[nodiscard]] CORDEE_DEVICE channel_pair total(const channel_pair& sum, double rows,
+                                                 const channel_pair& origin) const {
+    const double shift = sum.first / rows, squares = sum.second - sum.first * shift;
+    return {origin.first + shift, squares < 0 ? 0 : squares};  // NaN stays NaN
+  }
+};
+/// Two sums of chunks, added.
+struct added_sums {
+  [[nodiscard]] CORDEE_DEVICE channel_pair term(double, const channel_pair& of,
+                                                const channel_pair&) const {
+    return of;
+  }
+  [[nodiscard]] CORDEE_DEVICE channel_pair total(const channel_pair& sum, double,
+                                                 const channel_pair&) const {
+    return sum;
+  }
+};
+
 /// Merges the chunks' moments: the coefficients of forward, and each group's mean and unbiased
 /// variance.
 template <class Real>
@@ -66,19 +95,7 @@ struct moments_merge {
   /// By a block of `Threads` threads.
   template <int Threads, class Block>
   CORDEE_DEVICE void merge(Block& b, const merge_place& at, double* shared) const {
-    const auto combine = [](const auto& sum, const auto& rows, const auto& means,
-                            const auto& deviations, double count) {
-      // An empty chunk's entries are not written.
-      const double center =
-          sum([&](std::size_t k) { return rows(k) > 0 ? rows(k) * means(k) : 0; }) / count;
-      const double squares = sum([&](std::size_t k) {
-        if (rows(k) == 0) return 0.0;
-        const double difference = means(k) - center;
-        return deviations(k) + rows(k) * difference * difference;
-      });
-      return channel_pair{center, squares};
-    };
-    merge_chunks<Threads>(b, at, chunks, shared, combine,
+    merge_chunks<Threads>(b, at, chunks, shared, merged_deviations{},
                           [&](std::size_t g, std::size_t lane, const channel_pair& of) {
                             store(static_cast<double>(at.rows), g, lane, of);
                           });
@@ -181,12 +198,7 @@ struct sums_merge {
 
   template <int Threads, class Block>
   CORDEE_DEVICE void merge(Block& b, const merge_place& at, double* shared) const {
-    const auto combine = [](const auto& sum, const auto&, const auto& shifts, const auto& scales,
-                            double) {
-      const double shift_sum = sum(shifts);
-      return channel_pair{shift_sum, sum(scales)};
-    };
-    merge_chunks<Threads>(b, at, chunks, shared, combine,
+    merge_chunks<Threads>(b, at, chunks, shared, added_sums{},
                           [&](std::size_t g, std::size_t lane, const channel_pair& of) {
                             store(static_cast<double>(at.rows), g, lane, of);
                           });

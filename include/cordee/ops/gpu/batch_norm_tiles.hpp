@@ -12,7 +12,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 
+#include <cordee/core/error.hpp>
 #include <cordee/device/gpu_kernel.hpp>
 #include <cordee/ops/batch_norm_problem.hpp>
 #include <cordee/ops/gpu/blocked_layout.hpp>
@@ -23,9 +25,9 @@ namespace cordee::inline CORDEE_ABI::detail::ops {
 
 struct batch_norm_tiles {
   static constexpr int threads = 256;
-  static constexpr std::size_t max_across = 16;       // vectors of a row
-  static constexpr std::size_t enough_blocks = 1024;  // per group: several for each multiprocessor
-  static constexpr std::size_t fewest_steps = 8;      // rows per thread: each chunk costs a merge
+  static constexpr std::size_t max_across = 16;      // vectors of a row
+  static constexpr std::size_t enough_blocks = 528;  // per group: those that an H100 or H200 holds
+  static constexpr std::size_t fewest_steps = 8;     // rows per thread: each chunk costs a merge
 
   blocked_layout in;
   std::size_t samples, group, groups;  // samples per group; the last may have fewer
@@ -48,6 +50,7 @@ struct batch_norm_tiles {
     down = threads / across;
     tiles = in.blocks * parts;
     const std::size_t group_rows = rows_of(0);
+    expects(group_rows <= UINT32_MAX, "batch_norm: a batch of fewer than 2^32 pixels is needed");
     rows =
         down * std::max(fewest_steps, device::blocks_for(group_rows * tiles, down * enough_blocks));
     chunks = device::blocks_for(group_rows, rows);
@@ -124,10 +127,11 @@ struct batch_norm_tiles {
             .last = last,
             .active = active};
   }
-  /// Offset of the vector at `lane` in row `row` of group `g`.
+  /// Offset of the vector at `lane` in row `row` of group `g`, which has fewer than 2^32 rows.
   [[nodiscard]] CORDEE_HOST_DEVICE constexpr std::size_t offset(std::size_t g, std::size_t row,
                                                                 std::size_t lane) const {
-    return in.offset({g * group + row / in.pixels, lane, row % in.pixels});
+    const auto at = static_cast<unsigned>(row);
+    return in.offset({g * group + at / pixels, lane, at % pixels});
   }
 
   /// The address of a thread's row, moved down without a division. A chunk has fewer than 2^32
@@ -138,7 +142,7 @@ struct batch_norm_tiles {
   };
   [[nodiscard]] CORDEE_HOST_DEVICE constexpr row_cursor first_row(const thread_rows& t) const {
     const auto span = static_cast<unsigned>(t.last - t.start), stride = static_cast<unsigned>(down);
-    return {offset(t.group, t.start, t.lane), static_cast<unsigned>(t.start % in.pixels),
+    return {offset(t.group, t.start, t.lane), static_cast<unsigned>(t.start) % pixels,
             (span + stride - 1) / stride};
   }
   CORDEE_HOST_DEVICE constexpr void advance(row_cursor& at) const {
@@ -169,8 +173,9 @@ struct column_sums {
   static constexpr int threads = batch_norm_tiles::threads;
   // Four numbers behind each row, so that the channels of adjacent vectors lie in other banks.
   static constexpr int pitch = threads + 4;
-  static constexpr std::size_t bytes = 2 * Size * pitch * sizeof(precision::wide<N>);
-  static_assert(batch_norm_tiles::max_across * Size <= threads && bytes >= 8 * threads);
+  static constexpr std::size_t bytes =
+      std::max(2 * Size * pitch * sizeof(precision::wide<N>), 2 * threads * sizeof(double));
+  static_assert(batch_norm_tiles::max_across * Size <= threads);
 
   precision::wide<N>* shared;  // (2 Size, pitch), by thread; in slot 0: the sums
 
@@ -195,7 +200,7 @@ struct column_sums {
     }
   }
 
-  /// The same memory, when the sums are read: a double of each thread.
+  /// The same memory, when the sums are read: two doubles of each thread.
   [[nodiscard]] CORDEE_DEVICE double* doubles() const { return reinterpret_cast<double*>(shared); }
 
   /// Calls store(group, chunk, lane, first, second) for every channel of the block `at`, adjacent

@@ -57,6 +57,16 @@ struct merge_place {
   std::size_t rows;  // of the group
 };
 
+/// What is known of a channel's values: mean and squared deviations, or two sums.
+struct channel_pair {
+  double first, second;
+  CORDEE_DEVICE channel_pair& operator+=(const channel_pair& other) {
+    first += other.first;
+    second += other.second;
+    return *this;
+  }
+};
+
 /// The channels of a block of `Threads` threads, of which each has several for its chunks.
 template <int Threads>
 struct channel_threads {
@@ -74,60 +84,71 @@ struct channel_threads {
   }
   [[nodiscard]] CORDEE_DEVICE bool is_writer() const { return is_active && slot == 0; }
 
-  /// The sum of f(k) over k < count, on every thread of the channel. Collective; `shared` holds a
-  /// double of each thread.
-  template <class Block, class F>
-  CORDEE_DEVICE double sum(Block& b, double* shared, std::size_t count, const F& f) const {
-    double partial = 0, total = 0;
+  /// The sums of f(k, load(k)) over k < count, on every thread of the channel. A thread has `depth`
+  /// loads in flight. Collective; `shared` holds two doubles of each thread.
+  template <class Block, class Load, class F>
+  CORDEE_DEVICE channel_pair sum(Block& b, double* shared, std::size_t count, const Load& load,
+                                 const F& f) const {
+    constexpr std::size_t depth = 4;
+    const auto stride = static_cast<std::size_t>(slots);
+    channel_pair partial{0, 0}, total{0, 0};
     if (is_active)
-      for (auto k = static_cast<std::size_t>(slot); k < count; k += static_cast<std::size_t>(slots))
-        partial += f(k);
-    shared[b.thread()] = partial;
+      for (auto k = static_cast<std::size_t>(slot); k < count; k += depth * stride) {
+        channel_pair loaded[depth] = {};
+        for (std::size_t i = 0; i < depth; ++i)
+          if (k + i * stride < count) loaded[i] = load(k + i * stride);
+        for (std::size_t i = 0; i < depth; ++i)
+          if (k + i * stride < count) partial += f(k + i * stride, loaded[i]);
+      }
+    shared[b.thread()] = partial.first;
+    shared[Threads + b.thread()] = partial.second;
     b.sync();
-    for (int k = 0; k < slots; ++k) total += shared[k * channels + channel];
+    for (int at = channel; at < slots * channels; at += channels)
+      total += channel_pair{shared[at], shared[Threads + at]};
     b.sync();  // before the next sum writes
     return total;
   }
 };
 
-/// What is known of a channel's values: mean and squared deviations, or two sums.
-struct channel_pair {
-  double first, second;
-};
-
-/// Collective, at the end of every block of a pass, when its chunk's entries are written. Merges
-/// by combine(sum, rows, firsts, seconds, total rows) of `rows(k)` rows each, and calls
-/// finish(group, lane, merged) for every channel, on one thread.
+/// Collective, at the end of every block of a pass, when its chunk's entries are written. Merges the
+/// entries e_k, of rows_k rows each, into combine.total(sum of combine.term(rows_k, e_k, e_0), rows,
+/// e_0), and calls finish(group, lane, merged) for every channel, on one thread. `shared` holds two
+/// doubles of each thread.
 template <int Threads, class Block, class Combine, class Finish>
 CORDEE_DEVICE void merge_chunks(Block& b, const merge_place& at, const chunk_merge& m,
                                 double* shared, const Combine& combine, const Finish& finish) {
   const channel_threads<Threads> own(at, b.thread());
   const std::size_t set = at.chunk / m.set, first = set * m.set,
                     count = std::min(m.set, m.chunks - first), g = at.group;
-  const auto merge = [&](std::size_t from, std::size_t n, std::size_t rows_each,
-                         std::size_t first_row, std::size_t last_row) {
+  const auto merge = [&](std::size_t from, std::size_t rows_each, std::size_t first_row,
+                         std::size_t last_row) {
     const std::size_t entry = m.entry(g, from, own.lane);
-    const auto rows = [&](std::size_t k) {
-      const std::size_t begin = std::min(first_row + k * rows_each, last_row);
-      return static_cast<double>(std::min(rows_each, last_row - begin));
+    const auto load = [&](std::size_t k) {
+      return channel_pair{m.firsts[entry + k * m.lanes], m.seconds[entry + k * m.lanes]};
     };
-    return combine([&](const auto& f) { return own.sum(b, shared, n, f); }, rows,
-                   [&](std::size_t k) { return m.firsts[entry + k * m.lanes]; },
-                   [&](std::size_t k) { return m.seconds[entry + k * m.lanes]; },
-                   static_cast<double>(last_row - std::min(first_row, last_row)));
+    const std::size_t rows = last_row - std::min(first_row, last_row);
+    // An empty chunk's entries are not written.
+    const channel_pair origin = own.is_active && rows > 0 ? load(0) : channel_pair{0, 0};
+    const channel_pair sum =
+        own.sum(b, shared, device::blocks_for(rows, rows_each), load,
+                [&](std::size_t k, const channel_pair& of) {
+                  return combine.term(
+                      static_cast<double>(std::min(rows_each, rows - k * rows_each)), of, origin);
+                });
+    return combine.total(sum, static_cast<double>(rows), origin);
   };
   unsigned* const arrived = m.arrived + (g * m.tiles + at.tile) * (m.sets + 1);
   if (!b.is_last(arrived + set, static_cast<unsigned>(count))) return;
   const std::size_t set_rows = m.set * m.rows;
   const channel_pair of_set =
-      merge(first, count, m.rows, first * m.rows, std::min(at.rows, (set + 1) * set_rows));
+      merge(first, m.rows, first * m.rows, std::min(at.rows, (set + 1) * set_rows));
   if (own.is_writer()) {
     const std::size_t entry = m.entry(g, m.chunks + set, own.lane);
     m.firsts[entry] = of_set.first;
     m.seconds[entry] = of_set.second;
   }
   if (!b.is_last(arrived + m.sets, static_cast<unsigned>(m.sets))) return;
-  const channel_pair of_group = merge(m.chunks, m.sets, set_rows, 0, at.rows);
+  const channel_pair of_group = merge(m.chunks, set_rows, 0, at.rows);
   if (own.is_writer()) finish(g, own.lane, of_group);
 }
 
