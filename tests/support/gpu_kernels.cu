@@ -18,6 +18,7 @@ using namespace cordee;
 using namespace cordee::detail::ops;
 
 KERNEL(histogram, histogram_kernel)
+KERNEL(add_counts, add_counts_kernel)
 KERNEL(batch_norm_chunk_moments_fp16, chunk_moments_kernel<cordee::half, 8, float>)
 KERNEL(batch_norm_normalize_relu_fp16, normalize_kernel<epilogue::relu, cordee::half, 8, float>)
 KERNEL(batch_norm_chunk_sums_relu_fp16, chunk_sums_kernel<epilogue::relu, cordee::half, 8, float>)

@@ -51,7 +51,6 @@ OPERATION(batch_norm_parameter_gradient, parameter_gradient_op<float>)
 OPERATION(batch_norm_shared_moments, shared_moments_op<float>)
 OPERATION(batch_norm_shared_sums, shared_sums_op<float>)
 
-OPERATION(add_counts, add_counts_op)
 OPERATION(running_range, running_range_op)
 OPERATION(update_ranges, detail::nn::update_ranges_op<float>)
 OPERATION(fake_quantize, vectorized_op<float, fake_quantize_op>)

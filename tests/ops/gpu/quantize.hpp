@@ -134,7 +134,7 @@ void check_histogram(const device_fixture<D>& at) {
   constexpr std::size_t layer = cordee::detail::ops::histogram_bins::count;
   auto there = at.put(std::vector<double>(2 * layer, 1));
   std::vector<double> wanted(layer, 1);
-  for (const std::size_t n : {0u, 7u, 70001u}) {
+  for (const std::size_t n : {0u, 7u, 70001u, 1800001u}) {
     auto x = reals(n, n);
     if (n > 6) x[1] = infinity, x[2] = 0, x[3] = -0.0f, x[4] = 1e30f, x[5] = -1e-30f;
     const auto device_x = at.put(x);

@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // GPU overload of the histogram (ops/histogram.hpp): each thread counts in its own column of shared
-// memory, then columns and blocks are added. Counts are integers, so the result is exact.
+// memory, then columns and blocks are added. Counts are integers, so the result is exact, and does
+// not depend on the number of blocks: as many as three on each of 132 multiprocessors, and more only
+// where a thread's counts would exceed 16 bits.
 #pragma once
 
 #include <algorithm>
@@ -24,12 +26,15 @@ struct kept_range {
 
 struct histogram_kernel {
   static constexpr int threads = 64, bins = histogram_bins::count;
-  static constexpr std::size_t chunk = threads * 1024;  // a thread's counts fit 16 bits
-  std::size_t n;
+  static constexpr std::size_t enough_blocks = 396, least = 64, most = 1024;  // numbers per thread
+  std::size_t n, chunk;                                                       // numbers of a block
   const float* x;
   std::uint32_t* counts;  // (blocks, bins)
   kept_range kept{};
 
+  [[nodiscard]] static constexpr std::size_t chunk_of(std::size_t n) {
+    return threads * std::clamp(device::blocks_for(n, threads * enough_blocks), least, most);
+  }
   [[nodiscard]] static constexpr std::size_t shared_bytes() {
     return threads * bins * sizeof(std::uint16_t);
   }
@@ -51,17 +56,31 @@ struct histogram_kernel {
     }
   }
 };
-struct add_counts_op {
+/// Adds the blocks' counts to the running ones: a block of threads for `bins` of them.
+struct add_counts_kernel {
+  static constexpr int threads = 256, bins = 8, slots = threads / bins;
   std::size_t chunks;
-  const std::uint32_t* block_counts;  // (chunks, bins)
-  double* counts;                     // (bins)
+  const std::uint32_t* block_counts;  // (chunks, histogram_bins::count)
+  double* counts;                     // (histogram_bins::count)
   double padding;
   kept_range kept{};
-  CORDEE_DEVICE void operator()(std::size_t bin) const {
+
+  [[nodiscard]] static constexpr std::size_t blocks() { return histogram_bins::count / bins; }
+  [[nodiscard]] static constexpr std::size_t shared_bytes() { return threads * sizeof(double); }
+  template <class Block>
+  CORDEE_DEVICE void operator()(Block& b) const {
     if (kept.has_values()) return;
-    double sum = counts[bin] - (bin == histogram_bins::zero ? padding : 0);
-    for (std::size_t i = 0; i < chunks; ++i) sum += block_counts[i * histogram_bins::count + bin];
-    counts[bin] = sum;
+    auto* const sums = b.template shared<double>(threads);
+    const int t = b.thread();
+    const std::size_t bin = b.index() * bins + static_cast<std::size_t>(t % bins);
+    double sum = 0;
+    for (auto i = static_cast<std::size_t>(t / bins); i < chunks; i += slots)
+      sum += block_counts[i * histogram_bins::count + bin];
+    sums[t] = sum;
+    b.sync();
+    if (t >= bins) return;
+    for (int i = 1; i < slots; ++i) sum += sums[i * bins + t];
+    counts[bin] += sum - (bin == histogram_bins::zero ? padding : 0);
   }
 };
 
@@ -70,12 +89,12 @@ struct add_counts_op {
 template <GpuStream S>
 void add_to_histogram(std::size_t n, const float* x, double* counts, S s, std::size_t padding = 0,
                       const kept_range& kept = {}) {
-  using kernel = histogram_kernel;
-  const std::size_t chunks = device::blocks_for(n, kernel::chunk);
+  const std::size_t chunk = histogram_kernel::chunk_of(n), chunks = device::blocks_for(n, chunk);
   const device::stream_buffer<std::uint32_t, S> block_counts(s, chunks * histogram_bins::count);
-  s.launch_kernel(chunks, kernel{n, x, block_counts.data(), kept});
-  for_each(s, histogram_bins::count,
-           add_counts_op{chunks, block_counts.data(), counts, static_cast<double>(padding), kept});
+  s.launch_kernel(chunks, histogram_kernel{n, chunk, x, block_counts.data(), kept});
+  s.launch_kernel(
+      add_counts_kernel::blocks(),
+      add_counts_kernel{chunks, block_counts.data(), counts, static_cast<double>(padding), kept});
 }
 
 }  // namespace cordee::inline CORDEE_ABI::detail::ops
