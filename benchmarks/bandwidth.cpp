@@ -93,8 +93,8 @@ void add_norms(entries& to, optimizer_planes& memory, D::stream s) {
   const auto all = memory.view_of(memory.trainables(), 0, true);
   to.push_back(
       {"norms of weights and gradient", 2 * 4.0 * static_cast<double>(net::parameters()), [=] {
-         segmented_squares<float>(s, all.segments, all.grads, all.squared_grad_norms);
-         segmented_squares<float>(s, all.segments, all.weights, all.sums);
+         segmented_squares<float>(s, all.segments, all.grads, all.squared_grad_norms, all.weights,
+                                  all.sums);
        }});
 }
 

@@ -298,6 +298,11 @@ void measure_optimizer(table& rows) {
   measure(rows, "sgd", {12 * numbers, 8 * numbers}, [&] { sgd{}.accept(view, {}, at.s); });
   measure(rows, "norms", {4 * numbers, 8 * segments.size(), 1.1, 3},
           [&] { segmented_squares<float>(at.s, segments, grads.span(), squares.span()); });
+  auto others = filled<double>(segments.size());
+  measure(rows, "norms of two planes", {8 * numbers, 16 * segments.size(), 1.1, 3}, [&] {
+    segmented_squares<float>(at.s, segments, grads.span(), squares.span(), weights.span(),
+                             others.span());
+  });
 }
 
 }  // namespace
