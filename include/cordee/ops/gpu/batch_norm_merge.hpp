@@ -7,7 +7,8 @@
 // With n_k rows, mean m_k and squared deviations d_k of chunk k (Chan et al., 1979), in one pass by
 // the first chunk's mean as the origin o:
 //
-//   s = sum(n_k (m_k - o)) / N,    m = o + s,    d = sum(d_k + n_k (m_k - o)^2) - N s^2,    v = d / N
+//   s = sum(n_k (m_k - o)) / N,    m = o + s
+//   d = sum(d_k + n_k (m_k - o)^2) - N s^2,    v = d / N
 //
 // The difference loses no more than a factor of K in K chunks: if the first one's mean is off by D,
 // d is at least about N D^2 / K.

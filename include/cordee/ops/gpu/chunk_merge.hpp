@@ -110,9 +110,12 @@ struct channel_threads {
   }
 };
 
-/// Collective, at the end of every block of a pass, when its chunk's entries are written. Merges the
-/// entries e_k, of rows_k rows each, into combine.total(sum of combine.term(rows_k, e_k, e_0), rows,
-/// e_0), and calls finish(group, lane, merged) for every channel, on one thread. `shared` holds two
+/// Collective, at the end of every block of a pass, when its chunk's entries are written. Merges
+/// the entries e_k, of rows_k rows each, into
+///
+///   combine.total(sum of combine.term(rows_k, e_k, e_0), all rows, e_0)
+///
+/// and calls finish(group, lane, merged) for every channel, on one thread. `shared` holds two
 /// doubles of each thread.
 template <int Threads, class Block, class Combine, class Finish>
 CORDEE_DEVICE void merge_chunks(Block& b, const merge_place& at, const chunk_merge& m,

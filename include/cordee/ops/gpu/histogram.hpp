@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // GPU overload of the histogram (ops/histogram.hpp): each thread counts in its own column of shared
-// memory, then columns and blocks are added. Counts are integers, so the result is exact, and does
-// not depend on the number of blocks: as many as three on each of 132 multiprocessors, and more only
-// where a thread's counts would exceed 16 bits.
+// memory, then columns and blocks are added. Counts are integers, so the result is exact and does
+// not depend on the number of blocks: three on each of 132 multiprocessors, and more only where a
+// thread's counts would exceed 16 bits.
 #pragma once
 
 #include <algorithm>

@@ -7,8 +7,8 @@
 // A block works on one chunk, which never straddles two segments, and finds its segment by
 // bisection in a part of the table that is a kernel parameter: nothing is copied before a launch. A
 // body may read norms that an earlier launch left in device memory. Squares are summed per chunk in
-// double, and a segment's chunks by the last of its blocks, in their order, so the bits do not depend
-// on which block that is.
+// double, and a segment's chunks by the last of its blocks, in their order, so the bits do not
+// depend on which block that is.
 //
 // CUB's device-wide segmented reduction is not used: it gives a segment one block however long it
 // is, and cannot be predicated (device/predicated.hpp).
