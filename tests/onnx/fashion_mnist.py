@@ -7,8 +7,8 @@ BITS bits (8) as an ONNX file. BITS and WEIGHTS are PROGRAM's.
 
 Prints, for the simulated network and the one on integers, on how many images the top 1 is
 onnxruntime's, by how many steps of the file's last QuantizeLinear a logit differs in the median
-image and at most, and each image with another top 1. Prints "skipped: ..." where Python lacks a
-module.
+image and at most, and the first images with another top 1. Prints "skipped: ..." where Python lacks
+a module.
 
 A step is not a bound of the difference. Sums of floats in another order, or the roundings of
 integers, place a number that is nearly between two bytes on the other side; the convolutions and
@@ -39,7 +39,7 @@ def compared(name, logits, theirs, step, bar):
     most, median = difference.max() / step, numpy.median(difference) / step
     print(f"{name}: the same top 1 on {same} of {len(top)} images; a logit differs by {most:.3f} "
           f"steps at most, in the median image by {median:.6f}")
-    other = numpy.flatnonzero(ours != top)
+    other = numpy.flatnonzero(ours != top)[:20]
     two = numpy.sort(theirs[other], 1)[:, -2:]
     for i, (second, first) in zip(other, two):
         print(f"  image {i}: {top[i]} and not {ours[i]}; its two largest logits are "
