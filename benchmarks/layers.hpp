@@ -170,12 +170,12 @@ struct layer_errors {
 
 /// Initial weights that N holds exactly, random too where the initializer is zero.
 template <Number N>
-doubles initial_plane(const layer_properties& at) {
+doubles initial_plane(const layer_properties& at, int seed = 0) {
   doubles plane(at.plane_size);
   for (std::size_t k = 0; k < at.trainable; ++k) {
     const segment& s = at.table[k];
     const double deviation = at.begin[k].variance > 0 ? std::sqrt(at.begin[k].variance) : 0.25;
-    const doubles draw = normal_numbers(s.size, 10 + k);
+    const doubles draw = normal_numbers(s.size, 1000 * static_cast<std::uint64_t>(seed) + 10 + k);
     for (std::size_t i = 0; i < s.size; ++i)
       plane[s.offset + i] = support::to_double(
           support::nearest<N>((s.kind == kind::scale ? 1 : 0) + deviation * draw[i]));

@@ -54,10 +54,12 @@ def layer_bars(rows, theirs):
 
 
 def step_bars(rows, theirs):
-    """One bar per step: the error of the loss; that of the gradient is printed only."""
+    """One bar per step: the errors of the loss and of the logits; that of the gradient, at most 2, is printed only."""
     beside = {(row["layer"], row["precision"]): row for row in theirs}
     for row in rows:
-        result = f"relative error of the loss {row['y']:.2g}, bar {row['bar']:g}"
+        result = f"relative error of the loss {row['y']:.2g}, bar {row['bar']:.2g}"
+        if "logits" in row:  # not in results before 2026-11-26
+            result += f", of the logits {row['logits']:.2g}, bar {row['logits_bar']:.2g}"
         result += f", of the gradient {row['gradient']:.2g}"
         if pytorch := beside.get((row["layer"], row["precision"])):
             result += f"; PyTorch's {pytorch['y']:.2g} and {pytorch['gradient']:.2g}"

@@ -65,6 +65,10 @@ class Report(unittest.TestCase):
         self.assertIn("loss 0.0002, bar 0.001, of the gradient 0.5; PyTorch's 0.0003 and 0.6 | yes", text)
         self.assertIn("loss 0.2, bar 0.001, of the gradient 0.5 | **no**", text)
         self.assertIsNone(self.met("ResNet-50, fp16, training step"))
+        self.rows("layers", {**steps[0], "logits": 0.02, "logits_bar": 0.01, "within": False})
+        self.assertFalse(self.met("a step of ResNet-20, fp16"))
+        self.assertIn("loss 0.0002, bar 0.001, of the logits 0.02, bar 0.01, of the gradient",
+                      (self.results / "out.md").read_text())
 
     def test_engines_are_judged_separately(self):
         row = {"layer": "a", "engine": "cudnn", "precision": "fp16", "y": 1e-4, "dx": 1e-4, "bar": 1e-3, "within": True}
