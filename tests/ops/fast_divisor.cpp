@@ -37,7 +37,9 @@ TEST_CASE("fast_wide_divisor: the quotient is that of integer division, of numer
     const detail::ops::fast_wide_divisor by(d);
     const std::uint64_t divisor = by.divisor, end = divisor << 31;
     const auto count = [&](std::uint64_t n) {
-      if (n < end && by.quotient(n) != static_cast<std::int64_t>(n / divisor)) ++wrong;
+      if (n >= end) return;
+      if (by.quotient(n) != static_cast<std::int64_t>(n / divisor)) ++wrong;
+      if (by.divides(n) != (n % divisor == 0)) ++wrong;
     };
     constexpr std::uint64_t last = (std::uint64_t{1} << 31) - 1;
     for (const std::uint64_t k : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{2},

@@ -37,6 +37,10 @@ TEST_CASE("stochastic_average's shares: a copy up to the first, then 1/n every p
   CHECK(every.gain(6) == 0.5);
   CHECK(every.gain(7) == 0);
   CHECK(every.gain(8) == 1 / 3.0);
+  const stochastic_average seldom{.start = 1, .period = 2'147'483'647};
+  for (const std::int64_t n : {2, 3, 1000})
+    for (const int off : {-1, 0, 1})
+      CHECK(seldom.gain(n * seldom.period + off) == (off == 0 ? 1 / static_cast<double>(n) : 0));
   CHECK(stochastic_average{}.gain(0) == 1);
   CHECK(stochastic_average{}.gain(3) == 0.25);
 }
@@ -52,5 +56,8 @@ TEST_CASE("weight_average describes every option and refuses those out of range"
   CHECK(support::contains(refusal(weight_average{sgd{}, stochastic_average{-1, 1}}),
                           "stochastic_average: start is negative"));
   CHECK(refusal(weight_average{sgd{}, stochastic_average{0, 0}}) != "");
+  CHECK(support::contains(
+      refusal(weight_average{sgd{}, stochastic_average{0, std::int64_t{1} << 31}}),
+      "stochastic_average: the period must be below 2^31 steps"));
   CHECK(refusal(weight_average{sgd{.momentum = 2}, exponential_average{}}) != "");
 }

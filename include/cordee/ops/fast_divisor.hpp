@@ -53,6 +53,10 @@ struct fast_wide_divisor {
     for (; rest >= divisor; rest -= divisor) ++q;
     return static_cast<std::int64_t>(q);
   }
+  /// Likewise.
+  [[nodiscard]] CORDEE_HOST_DEVICE constexpr bool divides(std::uint64_t n) const {
+    return static_cast<std::uint64_t>(quotient(n)) * divisor == n;
+  }
 };
 
 }  // namespace cordee::inline CORDEE_ABI::detail::ops

@@ -14,6 +14,7 @@
 
 #include <cordee/core/concat.hpp>
 #include <cordee/ops/cpu/segmented.hpp>
+#include <cordee/ops/fast_divisor.hpp>
 #include <cordee/optim/momentum.hpp>
 #include <cordee/optim/optimizer.hpp>
 #include <cordee/optim/weight_average.hpp>
@@ -37,10 +38,10 @@ struct lookahead_update {
   }
 };
 struct set_lookahead {
-  std::int64_t period;
+  ops::fast_wide_divisor period;
   template <class Real>
   CORDEE_HOST_DEVICE void operator()(lookahead_update<Real>& f, const step_info& info) const {
-    if ((info.applied + 1) % period != 0) f.rate = 0;
+    if (!period.divides(static_cast<std::uint64_t>(info.applied) + 1)) f.rate = 0;
   }
 };
 
@@ -74,8 +75,9 @@ struct lookahead {
         v.weights.data, v.slots[Optimizer::slots].data, static_cast<Real>(rate)};
     // for a GPU by argument-dependent lookup: ops/gpu/segmented.hpp
     segmented_for<Real>(s, v.segments,
-                        detail::optim::with_step_info{detail::optim::set_lookahead{period},
-                                                      detail::core::step_info_of(v, info), update});
+                        detail::optim::with_step_info{
+                            detail::optim::set_lookahead{detail::ops::fast_wide_divisor(period)},
+                            detail::core::step_info_of(v, info), update});
   }
   /// slow <- w
   template <class Real, class D>

@@ -22,6 +22,7 @@
 
 #include <cordee/core/concat.hpp>
 #include <cordee/ops/cpu/segmented.hpp>
+#include <cordee/ops/fast_divisor.hpp>
 #include <cordee/optim/momentum.hpp>
 #include <cordee/optim/optimizer.hpp>
 
@@ -42,14 +43,35 @@ struct average_update {
     at.put(average, keep * at(average) + gain * at(w));
   }
 };
+/// What kernels compute the gain by: of averages that have one, their prepared form.
 template <class Average>
+auto prepared(const Average& average) {
+  if constexpr (requires { average.prepared(); })
+    return average.prepared();
+  else
+    return average;
+}
+template <class Prepared>
 struct set_average {
-  Average average;
+  Prepared average;
   template <class Real>
   CORDEE_HOST_DEVICE void operator()(average_update<Real>& f, const step_info& info) const {
     const double gain = average.gain(info.applied);
     f.keep = static_cast<Real>(1 - gain);
     f.gain = static_cast<Real>(gain);
+  }
+};
+
+/// stochastic_average's, without a division by the period.
+struct stochastic_gain {
+  std::int64_t start;
+  ops::fast_wide_divisor period;
+
+  [[nodiscard]] CORDEE_HOST_DEVICE double gain(std::int64_t applied) const {
+    const std::int64_t since = applied + 1 - start;
+    if (since < static_cast<std::int64_t>(period.divisor)) return 1;
+    const auto n = static_cast<std::uint64_t>(since);
+    return period.divides(n) ? 1 / static_cast<double>(period.quotient(n)) : 0;
   }
 };
 
@@ -89,14 +111,15 @@ struct stochastic_average {
   std::int64_t start = 0;
   std::int64_t period = 1;
 
-  [[nodiscard]] CORDEE_HOST_DEVICE double gain(std::int64_t applied) const {
-    const std::int64_t since = applied + 1 - start;
-    if (since < period) return 1;
-    return since % period == 0 ? 1 / static_cast<double>(since / period) : 0;
+  [[nodiscard]] double gain(std::int64_t applied) const { return prepared().gain(applied); }
+  /// Requires a period of 1 to 2^31 - 1 steps.
+  [[nodiscard]] detail::optim::stochastic_gain prepared() const {
+    return {start, detail::ops::fast_wide_divisor(static_cast<int>(period))};
   }
   [[gnu::cold]] void check() const {
     expects(start >= 0, "stochastic_average: start is negative");
     expects(period >= 1, "stochastic_average: the period must be at least 1 step");
+    expects(period <= INT32_MAX, "stochastic_average: the period must be below 2^31 steps");
   }
   [[nodiscard]] std::string describe() const {
     return concat("evaluated by the mean of the weights of every ", period, " steps after step ",
@@ -130,9 +153,10 @@ struct weight_average {
     if (!v.finite) return;
     const detail::optim::average_update<Real> update{v.weights.data, v.slots[average_slot].data};
     // for a GPU by argument-dependent lookup: ops/gpu/segmented.hpp
-    segmented_for<Real>(s, v.segments,
-                        detail::optim::with_step_info{detail::optim::set_average<Average>{average},
-                                                      detail::core::step_info_of(v, info), update});
+    segmented_for<Real>(
+        s, v.segments,
+        detail::optim::with_step_info{detail::optim::set_average{detail::optim::prepared(average)},
+                                      detail::core::step_info_of(v, info), update});
   }
   /// average <- w
   template <class Real, class D>
