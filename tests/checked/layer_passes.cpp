@@ -80,14 +80,11 @@ void measure_reference(table& rows) {
         {y_bytes + w_bytes + (adds ? x_bytes : 0), x_bytes},
         [&] { reference::dgrad<float>(p, samples, out, packed.span().data, in, mode, at.s); },
         any_sectors);
-    measure(
-        rows, std::string("reference wgrad") + name,
-        {x_bytes + y_bytes + (adds ? w_bytes : 0), w_bytes},
-        [&] {
-          reference::wgrad<float>(p, samples, in, out, weights, mode, static_cast<float*>(nullptr),
-                                  at.s);
-        },
-        any_sectors);
+    measure(rows, std::string("reference wgrad") + name,
+            {x_bytes + y_bytes + (adds ? w_bytes : 0), w_bytes}, [&] {
+              reference::wgrad<float>(p, samples, in, out, weights, mode,
+                                      static_cast<float*>(nullptr), at.s);
+            });
   }
   const auto k = at.put(std::vector{fit_affine(0.0f, 2.0f, unsigned_bytes)});
   auto bytes = filled<std::int8_t>(p.weights());

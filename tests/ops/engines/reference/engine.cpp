@@ -48,3 +48,22 @@ TEST_CASE("reference: sums are computed in double, in any precision") {
   CHECK(harness<reference, float>{filters}.dgrad(big, ones) == std::vector<double>{1});
   CHECK(harness<reference, float>{pixels}.wgrad(big, ones) == std::vector<double>{1});
 }
+
+TEST_CASE("reference: the parts of a weight's gradient add up to it, however many there are") {
+  for (const int width : {1, 2, 3, 7, 8, 31, 32, 33, 40}) {
+    const convolution_problem p{{2, 5, width}, 3, 3, 1, 1};
+    constexpr std::size_t samples = 2;
+    // Integers, whose sums do not depend on the order.
+    std::vector<double> x(samples * p.in.size()), dy(samples * p.out().size());
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<double>(i * 7 % 11) - 5;
+    for (std::size_t i = 0; i < dy.size(); ++i) dy[i] = static_cast<double>(i * 5 % 13) - 6;
+    const detail::ops::reference_wgrad_sum<double, double> part{p, samples, x.data(), dy.data()};
+    const std::vector<double> whole = harness<reference, double>{p, samples}.wgrad(x, dy);
+    for (const std::size_t parts : {1u, 2u, 3u, 5u, 8u, 32u, 100u})
+      for (std::size_t weight = 0; weight < p.weights(); ++weight) {
+        double sum = 0;
+        for (std::size_t k = 0; k < parts; ++k) sum += part(weight, k, parts);
+        CHECK(sum == whole[weight]);
+      }
+  }
+}

@@ -132,8 +132,9 @@ struct reference_dgrad_op {
   }
 };
 
-/// A part of the sum of one weight's gradient: every `step`-th row of all samples' outputs, from
-/// `first` on.
+/// Part `first` of `parts` of the sum of one weight's gradient: adjacent parts take adjacent pixels
+/// of an output row, which a GPU loads at once, and if there are more of them than pixels, further
+/// rows; parts that do not fill a row have none.
 template <class Sum, Number N>
 struct reference_wgrad_sum {
   convolution_problem p;
@@ -141,15 +142,19 @@ struct reference_wgrad_sum {
   const N* x;   // (samples, C, H, W)
   const N* dy;  // (samples, K, I, J)
 
-  CORDEE_HOST_DEVICE Sum operator()(std::size_t weight, std::size_t first, std::size_t step) const {
+  CORDEE_HOST_DEVICE Sum operator()(std::size_t weight, std::size_t first,
+                                    std::size_t parts) const {
     const auto [k, c, r, q] = nchw_index_of(filter_extent(p), weight);
     const extent out = p.out();
     const auto height = static_cast<std::size_t>(out.height);
+    const std::size_t across = std::min(parts, static_cast<std::size_t>(out.width)),
+                      rows = parts / across;
     Sum sum = 0;
-    for (std::size_t row = first; row < samples * height; row += step) {
+    if (first >= across * rows) return sum;
+    for (std::size_t row = first / across; row < samples * height; row += rows) {
       const std::size_t n = row / height;
       const int i = static_cast<int>(row % height);
-      for (int j = 0; j < out.width; ++j)
+      for (int j = static_cast<int>(first % across); j < out.width; j += static_cast<int>(across))
         sum += product<Sum>(
             dy[nchw_offset(out, n, static_cast<int>(k), i, j)],
             pixel(p.in, x, n, c, i * p.stride + r - p.padding, j * p.stride + q - p.padding));
