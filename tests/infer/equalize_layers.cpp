@@ -100,3 +100,19 @@ TEST_CASE("equalize_layers: residual networks keep their outputs; shortcuts are 
   for (std::size_t i = 0; i < before.size(); ++i)
     CHECK(f.net.logits()[i] == doctest::Approx(before[i]).epsilon(1e-12));
 }
+
+TEST_CASE("equalize_layers: what a block's first convolution and its projection read stays") {
+  using body = sequential<convolution<4>, batch_norm<relu>, convolution<4>>;
+  using two_readers = network<sequential<convolution<4>, batch_norm<relu>,
+                                         residual<body, batch_norm<identity>, projection<4, 1>>,
+                                         global_average_pool, linear<2>>,
+                              fp64, cpu, reference, extent{1, 4, 4}, 2>;
+  network_fixture<two_readers> f(4);
+  f.forward(f.samples(0, 4, 4));  // statistics
+  f.forward(f.samples(0, 4, 4), phase::evaluate);
+  const std::vector<double> before(f.net.logits().data, f.net.logits().data + f.net.logits().size);
+  CHECK(equalize_layers(f.net, f.weights()) == std::vector<std::string>{"0.conv2"});
+  f.forward(f.samples(0, 4, 4), phase::evaluate);
+  for (std::size_t i = 0; i < before.size(); ++i)
+    CHECK(f.net.logits()[i] == doctest::Approx(before[i]).epsilon(1e-12));
+}
