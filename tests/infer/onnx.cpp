@@ -129,11 +129,14 @@ TEST_CASE("onnx: ImageNet's networks, with projections and max pool, from fp64")
   CHECK(pool.integers.at("pads") == std::vector<std::int64_t>{1, 1, 1, 1});
 }
 
+template <Precision P>
+using quantized_network =
+    network<sequential<convolution<2, 1>, batch_norm<relu>,
+                       residual<convolution<2, 3>, batch_norm<>>, global_average_pool, linear<3>>,
+            P, cpu, direct, extent{1, 4, 4}, 3>;
+
 TEST_CASE("onnx: int8 has bytes behind QuantizeLinear at each convolution, and needs its ranges") {
-  using model_type =
-      network<sequential<convolution<2, 1>, batch_norm<relu>,
-                         residual<convolution<2, 3>, batch_norm<>>, global_average_pool, linear<3>>,
-              int8, cpu, direct, extent{1, 4, 4}, 3>;
+  using model_type = quantized_network<int8>;
   const model_type net{cpu(1)};
   std::vector<float> plane(model_type::plane_size(), 0.5F);
   const auto at = [&](std::string_view name) {
@@ -180,6 +183,34 @@ TEST_CASE("onnx: int8 has bytes behind QuantizeLinear at each convolution, and n
                        doctest::Contains("layer \"0.conv1\" has no range"), error);
 }
 
+TEST_CASE("onnx: weights of 4 and 2 bits are bytes of so few values, with their scales") {
+  const std::vector<float> w{0.7F, 0.42F, 0.28F, -0.14F, -0.7F};  // 1, 0.6, 0.4, -0.2, -1 times 0.7
+  const auto check = [&]<Precision P>(P, const std::vector<std::int8_t>& expected, double steps) {
+    using model_type = quantized_network<P>;
+    const model_type net{cpu(1)};
+    std::vector<float> plane(model_type::plane_size());
+    for (const segment& s : model_type::segments()) {
+      const auto numbers = std::span(plane).subspan(s.offset, s.size);
+      if (s.name.ends_with("input_max") || s.name.ends_with("running_var"))
+        std::ranges::fill(numbers, 1.0F);
+      if (s.name == "0.conv1.weight")  // (2, 2, 3, 3)
+        for (const std::size_t filter : {0U, 1U})
+          std::ranges::copy(w, numbers.subspan(18 * filter).begin());
+    }
+    const onnx_reader::model m(detail::infer::onnx_bytes(net, std::span(std::as_const(plane))));
+    std::vector<std::int8_t> bytes(36);
+    std::ranges::copy(expected, bytes.begin());
+    std::ranges::copy(expected, bytes.begin() + 18);
+    const onnx_reader::node& n = m.at("0.conv1.weight.dequantized");
+    CHECK(m.constants.at("0.conv1.weight").type == 3);
+    CHECK(onnx_reader::numbers<std::int8_t>(m.constants.at("0.conv1.weight").raw) == bytes);
+    CHECK(onnx_reader::numbers<float>(m.constants.at(n.inputs[1]).raw) ==
+          std::vector(2, static_cast<float>(0.7F / steps)));
+  };
+  check(low_bit_weights<4>{}, {7, 4, 3, -1, -7}, 7);
+  check(low_bit_weights<2>{}, {1, 1, 0, 0, -1}, 1);
+}
+
 TEST_CASE("onnx: numbers that are not finite are refused by the layer's name") {
   const auto check = []<class N>(const N& net) {
     using real = typename N::precision::master;
@@ -191,8 +222,8 @@ TEST_CASE("onnx: numbers that are not finite are refused by the layer's name") {
     for (const segment& s : N::segments())
       for (const real bad :
            {std::numeric_limits<real>::quiet_NaN(), std::numeric_limits<real>::infinity(),
-            -std::numeric_limits<real>::infinity(), real{-1}}) {
-        if (bad == -1 && !s.name.ends_with("running_var")) continue;
+            -std::numeric_limits<real>::infinity(), real{-1}, real(-1e-4)}) {
+        if (bad < 0 && std::isfinite(bad) && !s.name.ends_with("running_var")) continue;
         CAPTURE(s.name);
         CAPTURE(bad);
         auto plane = good;
