@@ -105,11 +105,15 @@ TEST_CASE("integer_network: images outside the calibrated range are clipped to i
   plane[segment_named<net8>("conv1.input_max").offset] = 0.5F;
   auto integers = integer_network::from<net8>(plane, {});  // pixels are 0 .. 1
   const std::size_t size = net8::input.size();
-  std::vector<std::uint8_t> images(2 * size, 128);
-  std::fill_n(images.begin() + static_cast<std::ptrdiff_t>(size), size, std::uint8_t{255});
-  std::vector<std::int32_t> logits(8);
+  std::vector<std::uint8_t> images(3 * size);
+  const std::array<std::uint8_t, 3> pixels{128, 255, 64};  // two above the range, one within
+  for (std::size_t n = 0; n < 3; ++n)
+    std::fill_n(images.begin() + static_cast<std::ptrdiff_t>(n * size), size, pixels[n]);
+  std::vector<std::int32_t> logits(12);
   integers.run(images, logits);
-  CHECK(std::equal(logits.begin(), logits.begin() + 4, logits.begin() + 4));
+  const auto of_image = [&](std::size_t n) { return std::span(logits).subspan(4 * n, 4); };
+  CHECK(std::ranges::equal(of_image(0), of_image(1)));
+  CHECK_FALSE(std::ranges::equal(of_image(0), of_image(2)));
 }
 
 TEST_CASE("integer_network: sizes that do not match are refused") {

@@ -1,7 +1,9 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A 64-bit integer that throws where a floating-point number is made of it, or it of one.
+// A 64-bit integer that throws where a floating-point number is made of it, or it of one. It
+// converts to no integers but those that layers store, of 8 and 32 bits. A float that is made of
+// such an integer is not seen here: infer.machine_code finds its instructions.
 #pragma once
 
 #include <concepts>
@@ -24,7 +26,8 @@ struct refuses_floats {
   explicit refuses_floats(T) {
     throw found_a_float();
   }
-  template <std::integral T>
+  template <class T>
+    requires std::same_as<T, std::uint8_t> || std::same_as<T, std::int32_t>
   constexpr explicit operator T() const {
     return static_cast<T>(value);
   }
