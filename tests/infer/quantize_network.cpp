@@ -116,7 +116,10 @@ TEST_CASE("quantize_network: each option, and each set of them, is the function 
   run.fit(feed, 2);
   std::vector<std::vector<std::int32_t>> all;
   const auto compare = [&](quantize_network_options o, const auto&... range) {
-    for (const int bits : {0, 1, 2, 3, 4, 5, 6, 7}) {
+    // All sets of the options on extremes; on the other ranges none of them and all.
+    const std::vector<int> sets =
+        all.empty() ? std::vector{0, 1, 2, 3, 4, 5, 6, 7} : std::vector{0, 7};
+    for (const int bits : sets) {
       CAPTURE(bits);
       o.equalize_layers = (bits & 1) != 0;
       o.correct_bias = (bits & 2) != 0;
@@ -243,7 +246,7 @@ TEST_CASE("quantize_network: the report names the layer whose range was damaged"
   auto feed = feed_of(self_comm{});
   run.fit(feed, 10);
   const metrics wanted = run.evaluate(data, feed.normalization());
-  for (std::size_t damaged = 0; damaged < 7; ++damaged) {
+  for (const std::size_t damaged : {0u, 3u, 6u}) {
     CAPTURE(damaged);
     const auto report_of = [&](bool correct) {
       auto images = feed_of(self_comm{});

@@ -21,7 +21,15 @@ using namespace cordee::detail::infer;
 constexpr resnet_options pooled{
     .image = {3, 32, 32}, .classes = 3, .zero_gamma = false, .stem = stem::large};
 using cifar_form = random_resnet<tiny_image>;
-using imagenet_form = random_resnet<pooled, 18>;
+/// ResNet-18's layers, narrower: 11 million weights are long to pack, write and read.
+using pooled_blocks =
+    cordee::detail::nn::imagenet_blocks<cordee::detail::nn::imagenet_defaults(pooled)>;
+using imagenet_form =
+    network<sequential<convolution<16, 7, 2>, pooled_blocks::norm_relu, max_pool<3, 2>,
+                       pooled_blocks::equal_stage<false, 16, 1, 2>,
+                       pooled_blocks::equal_stage<false, 24, 2, 2>,
+                       pooled_blocks::equal_stage<false, 40, 2, 2>, global_average_pool, linear<3>>,
+            int8, cpu, direct, pooled.image, 3>;
 
 inline const integer_program& program_of_cifar_form() {
   static const integer_program program = random_integers<cifar_form>(1).program();

@@ -30,8 +30,7 @@ double bytes_of_floats() {
 TEST_CASE("stored_parameters: their bytes are those of a file without pixel table and logit step") {
   for (const bool fold : {true, false}) {
     const folder f;
-    const integer_network net =
-        random_integers<random_resnet<pooled, 18>>(2, {.fold_batch_norm = fold});
+    const integer_network net = random_integers<imagenet_form>(2, {.fold_batch_norm = fold});
     net.save(f.file("net"));
     std::size_t bytes = 0;
     const auto file = detail::io::tensor_file::open(f.file("net"));

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Lin et al.'s claim on a trained network: batch norms of integers with one shift give the outputs
-// of the real ones, every activation of 1,000 images that training did not see.
+// of the real ones, every activation of 300 images that training did not see.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -34,12 +34,12 @@ using small_resnet =
                        block<24, 2, projection<24, 2>>, global_average_pool, linear<10>>,
             int8, cpu, direct, extent{1, 28, 28}, 10>;
 
-constexpr std::size_t held_out = 1000;
+constexpr std::size_t trained = 4000, held_out = 300;
 
-/// The first 9,000 images of Fashion-MNIST's test set; the others are not trained on.
+/// The first images of Fashion-MNIST's test set; the others are not trained on.
 struct training_images {
   const idx& all;
-  [[nodiscard]] std::size_t size() const { return all.size() - held_out; }
+  [[nodiscard]] std::size_t size() const { return trained; }
   [[nodiscard]] int classes() const { return all.classes(); }
   [[nodiscard]] extent image() const { return all.image(); }
   int read(std::size_t i, std::span<std::uint8_t> pixels) const { return all.read(i, pixels); }
@@ -160,12 +160,12 @@ TEST_CASE("integer batch norms of a trained network give each output of the real
     }
   }
   MESSAGE(outputs, " outputs, ", unclipped, " not clipped, ", ties, " near a tie, ", correct,
-          " of 1000 right, ", as_folded, " as folded");
+          " of 300 right, ", as_folded, " as folded");
   CHECK(wrong == 0);
   CHECK(unclipped > outputs / 4);
   CHECK(ties < outputs / 100'000);
-  CHECK(correct > 500);  // a guess: 100
-  CHECK(as_folded >= 985);
+  CHECK(correct > 150);  // a guess: 30
+  CHECK(as_folded >= 295);
 }
 
 #endif

@@ -112,7 +112,7 @@ TEST_CASE("adversarial: a step goes down the loss of the wrong class, by differe
   b.pixels = {x.data(), x.size()};
   b.labels = {wrong.data(), count};
   int agreed = 0, seen = 0;
-  for (std::size_t i = 0; i < x.size(); i += 5) {
+  for (std::size_t i = 0; i < x.size(); i += 23) {
     if (f.pixels[i] < 3 || f.pixels[i] > 252) continue;  // where the copy is limited
     const auto at = [&](int change) {
       x[i] = static_cast<std::uint8_t>(f.pixels[i] + change);
@@ -124,7 +124,7 @@ TEST_CASE("adversarial: a step goes down the loss of the wrong class, by differe
     ++seen;
     agreed += (copies[i] < f.pixels[i]) == (difference > 0);
   }
-  CHECK(seen > 200);
+  CHECK(seen > 40);
   // Two grey levels of 255 can cross a kink of ReLU where the slope is small.
   CHECK(agreed >= seen - seen / 50);
 }
