@@ -119,6 +119,7 @@ std::vector<double> learned_by(threads comm, int seed) {
               auto_wu_of_hidden_seed{{.epochs = 40,
                                       .min_learning_rate = 1e-3,
                                       .max_learning_rate = 0.3,
+                                      .tests = 3,
                                       .patience = 13,
                                       .confidence = 0.3,
                                       .seed = static_cast<std::uint64_t>(seed)}},
@@ -199,6 +200,6 @@ TEST_CASE("fit: ranks whose votes of AutoWU differ follow rank 0's") {
   };
   const std::vector<double> expected = learned(1, false)[0];
   CHECK(learned(1, true)[0] != expected);  // another seed draws others of more than 100 losses
-  for (const int ranks : {2, 4})           // of whose equal losses the mean is exact
-    for (const std::vector<double>& l : learned(ranks, false)) CHECK(l == expected);
+  // The mean of four equal losses is exact.
+  for (const std::vector<double>& l : learned(4, false)) CHECK(l == expected);
 }

@@ -197,7 +197,7 @@ TEST_CASE("int8: learns as fp32 does, and evaluates in int8") {
   auto feed = feed_of(self_comm{});
   trainer run{net, sgd{.momentum = 0.9}, steady, solo{}};
   CHECK_THROWS_AS(run.evaluate(data, feed.normalization()), error);  // no ranges yet
-  const auto done = run.fit(feed, 20);
+  const auto done = run.fit(feed, 10);
   CHECK(done.skipped == 0);
   const metrics held = run.evaluate(data, feed.normalization());
   CHECK(held.accuracy() > 0.9);
