@@ -32,13 +32,15 @@ string(APPEND cordee_seldom_tsan "|halving_doubling|hierarchical|host_info|launc
 string(APPEND cordee_seldom_tsan "|reducer_check|self_comm|solo|square_matrix|stability|topolog[a-z_/]*|torus_ring|tree|two_shot|wire)[.]cpp$")
 
 # The same for test cases. AddressSanitizer: the engines at the sides of the stages, whose tails and few pixels are those of
-# the other cases. ThreadSanitizer: twenty epochs with adversarial images; a case of fewer steps has the same threads.
+# the other cases. ThreadSanitizer: cases of adversarial images whose threads are those of the cases with look-ahead, with
+# resumed runs and with averaged weights; and AutoWU's processes, which each rank computes for itself.
 # They run for minutes.
 if(NOT CORDEE_ALL_TESTS)
   if(cordee_asan)
     set(cordee_sanitized_seldom_cases_ops "engine: the*stem*" "engine: 3x3*" "engine: 1x1*")
   elseif(cordee_tsan)
-    set(cordee_sanitized_seldom_cases_train "adversarial: 1*ranks train*")
+    set(cordee_sanitized_seldom_cases_train "adversarial: 1*ranks train*" "adversarial: LARS*" "adversarial: batch_norm_over*"
+      "adversarial: the network that is evaluated*" "fit: ranks whose votes of AutoWU*")
   endif()
 endif()
 
