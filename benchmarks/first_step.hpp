@@ -17,7 +17,9 @@
 
 #include <cmath>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include <cordee/cordee.hpp>

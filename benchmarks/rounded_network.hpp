@@ -9,7 +9,9 @@
 #include <algorithm>
 #include <cmath>
 #include <concepts>
+#include <cstddef>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <cordee/cordee.hpp>
@@ -23,7 +25,7 @@ using doubles = std::vector<double>;
 /// deviation, store by truncation, leave a norm's scale out.
 enum class fault { none, accumulation, statistics, truncation, scale };
 
-/// x as N stores it, to nearest or toward zero: not by the library's conversions.
+/// x as N stores it, of any size, to nearest or toward zero: not by the library's conversions.
 template <Number N>
 double stored(double x, bool truncated = false) {
   constexpr int digits = std::same_as<N, half> ? 11 : std::same_as<N, bfloat> ? 8 : 24;
@@ -45,6 +47,8 @@ class rounded_network {
   /// Images and logits are (samples, channels, height, width).
   template <class Net>
   doubles logits(const doubles& images) {
+    tensor_ = 0;
+    norm_ = 0;
     return run<Net::input>(static_cast<const typename Net::layers*>(nullptr), keep(images));
   }
 

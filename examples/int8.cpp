@@ -7,7 +7,7 @@
 // weights, how many times fewer than FP32's, images a second in batches of 250, microseconds of one
 // image alone, and of integers the share of predictions that are those of the simulated network.
 //
-// "PTQ, corrected" has equalized layers, ranges of the least mean square error and corrected
+// "PTQ, corrected" has equalized layers, ranges of the least mean squared error and corrected
 // biases, on integers.
 //
 // QAT, 4 and 2 bits begin with FP32's weights before its last epochs, and train these in their

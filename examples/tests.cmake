@@ -277,7 +277,7 @@ cordee_example_options(cifar "--warmup 1")
 
 # Of seeds 1, 2, 3. 18 % of an epoch leaves a network that guesses: where a prediction hangs on one step of the logits, on
 # few images of 1,000. So PTQ has the bar of 8 epochs, 1.5 points; integers agree with the simulation on 99 % instead of
-# 99.9 %. QAT is far above FP32, as FP32 is that goes on from the same file with a new optimizer and another order of images:
+# 99.9 %. QAT is far above FP32; so is FP32 that goes on from the same file with a new optimizer and another order of images:
 # 60.1 and 64.8 % with seeds 1 and 2, QAT 60.2 and 65.3. So QAT may be better than FP32, and 0.5 points worse.
 set(accuracy_of "[0-9.]+ % +([-+][0-9.]+) ")  # minus FP32's
 set(bytes_of "[0-9.]+ % +[-+0-9.]+ +([0-9]+) ")

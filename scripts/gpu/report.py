@@ -54,7 +54,7 @@ def layer_bars(rows, theirs):
 
 
 def step_bars(rows, theirs):
-    """One bar per step: the errors of the loss and of the logits; that of the gradient, at most 2, is printed only."""
+    """One bar per step: the errors of the loss, of the logits, and of the gradient, which is at most 2."""
     beside = {(row["layer"], row["precision"]): row for row in theirs}
     for row in rows:
         result = f"relative error of the loss {row['y']:.2g}, bar {row['bar']:.2g}"

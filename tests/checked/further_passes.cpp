@@ -61,7 +61,7 @@ void measure_calibration(table& rows) {
   constexpr std::size_t n = 1 << 16, bins = histogram_bins::count;
   auto x = filled<float>(n), y = filled<float>(n), g = filled<float>(n);
   auto counts = filled<double>(bins);
-  // The counts of 16 blocks, 2 KiB each for 16 KiB of numbers; less of more than 1.6 M numbers.
+  // The counts of 16 blocks, 2 KiB each for 16 KiB of numbers; a smaller share above 1.6 M numbers.
   measure(rows, "histogram", {4 * n + 8 * bins, 8 * bins, 1.13, 9},
           [&] { add_to_histogram(n, x.span().data, counts.span().data, at.s); });
   const auto quantizer = at.put(std::vector{fit_affine(0.0f, 2.0f, unsigned_bytes)});

@@ -67,7 +67,7 @@ cost cost_of(const trainer_options& options) {
 
 }  // namespace
 
-TEST_CASE("noise: three kernels a bucket and a message a step while it is measured, else none") {
+TEST_CASE("noise: two kernels a bucket and a message a step while it is measured, else none") {
   const trainer_options plain{.bucket_bytes = 64};
   trainer_options measured = plain;
   measured.measure_gradient_noise = true;

@@ -53,7 +53,7 @@ struct fast_wide_divisor {
     for (; rest >= divisor; rest -= divisor) ++q;
     return static_cast<std::int64_t>(q);
   }
-  /// Likewise.
+  /// Whether the divisor divides n, as large as in `quotient`.
   [[nodiscard]] CORDEE_HOST_DEVICE constexpr bool divides(std::uint64_t n) const {
     return static_cast<std::uint64_t>(quotient(n)) * divisor == n;
   }

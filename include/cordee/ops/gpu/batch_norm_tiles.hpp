@@ -7,7 +7,7 @@
 // A block's threads cover `across` vectors of a row and `down` rows, so that adjacent threads read
 // adjacent memory for any V; a thread goes down its column, from address to address by additions,
 // and keeps its channels' coefficients in registers. The division depends on the problem alone,
-// so the bits of the sums do.
+// so the bits of the sums do. (Behind a convolution of `tensor_core`, its tiles are the chunks.)
 #pragma once
 
 #include <algorithm>

@@ -143,6 +143,7 @@ CORDEE_DEVICE void merge_chunks(Block& b, const merge_place& at, const chunk_mer
   unsigned* const arrived = m.arrived + (g * m.tiles + at.tile) * (m.sets + 1);
   if (!b.is_last(arrived + set, static_cast<unsigned>(count))) return;
   const std::size_t set_rows = m.set * m.rows;
+  // NaN of a set without rows, which is not read.
   const channel_pair of_set =
       merge(first, m.rows, first * m.rows, std::min(at.rows, (set + 1) * set_rows));
   if (own.is_writer()) {

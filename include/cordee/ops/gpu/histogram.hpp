@@ -3,8 +3,8 @@
 //
 // GPU overload of the histogram (ops/histogram.hpp): each thread counts in its own column of shared
 // memory, then columns and blocks are added. Counts are integers, so the result is exact and does
-// not depend on the number of blocks: three on each of 132 multiprocessors, and more only where a
-// thread's counts would exceed 16 bits.
+// not depend on the number of blocks: up to three on each of 132 multiprocessors, and more where a
+// thread would have more than 1,024 numbers, whose counts fit 16 bits.
 #pragma once
 
 #include <algorithm>
@@ -26,8 +26,9 @@ struct kept_range {
 
 struct histogram_kernel {
   static constexpr int threads = 64, bins = histogram_bins::count;
-  static constexpr std::size_t enough_blocks = 396, least = 64, most = 1024;  // numbers per thread
-  std::size_t n, chunk;                                                       // numbers of a block
+  static constexpr std::size_t enough_blocks = 396;
+  static constexpr std::size_t least = 64, most = 1024;  // numbers per thread
+  std::size_t n, chunk;                                  // numbers of a block
   const float* x;
   std::uint32_t* counts;  // (blocks, bins)
   kept_range kept{};
@@ -56,30 +57,30 @@ struct histogram_kernel {
     }
   }
 };
-/// Adds the blocks' counts to the running ones: a block of threads for `bins` of them.
+/// Adds the blocks' counts to the running ones: a block of threads for `block_bins` of them.
 struct add_counts_kernel {
-  static constexpr int threads = 256, bins = 8, slots = threads / bins;
+  static constexpr int threads = 256, block_bins = 8, slots = threads / block_bins;
   std::size_t chunks;
   const std::uint32_t* block_counts;  // (chunks, histogram_bins::count)
   double* counts;                     // (histogram_bins::count)
   double padding;
   kept_range kept{};
 
-  [[nodiscard]] static constexpr std::size_t blocks() { return histogram_bins::count / bins; }
+  [[nodiscard]] static constexpr std::size_t blocks() { return histogram_bins::count / block_bins; }
   [[nodiscard]] static constexpr std::size_t shared_bytes() { return threads * sizeof(double); }
   template <class Block>
   CORDEE_DEVICE void operator()(Block& b) const {
     if (kept.has_values()) return;
     auto* const sums = b.template shared<double>(threads);
     const int t = b.thread();
-    const std::size_t bin = b.index() * bins + static_cast<std::size_t>(t % bins);
+    const std::size_t bin = b.index() * block_bins + static_cast<std::size_t>(t % block_bins);
     double sum = 0;
-    for (auto i = static_cast<std::size_t>(t / bins); i < chunks; i += slots)
+    for (auto i = static_cast<std::size_t>(t / block_bins); i < chunks; i += slots)
       sum += block_counts[i * histogram_bins::count + bin];
     sums[t] = sum;
     b.sync();
-    if (t >= bins) return;
-    for (int i = 1; i < slots; ++i) sum += sums[i * bins + t];
+    if (t >= block_bins) return;
+    for (int i = 1; i < slots; ++i) sum += sums[i * block_bins + t];
     counts[bin] += sum - (bin == histogram_bins::zero ? padding : 0);
   }
 };

@@ -10,6 +10,8 @@
 // double, and a segment's chunks by the last of its blocks, in their order, so the bits do not
 // depend on which block that is.
 //
+// Sums of squares need counters, which a stream of `make_stream` has and a bare cudaStream_t not.
+//
 // CUB's device-wide segmented reduction is not used: it gives a segment one block however long it
 // is, and cannot be predicated (device/predicated.hpp).
 #pragma once
@@ -30,7 +32,7 @@
 
 namespace cordee::inline CORDEE_ABI::detail::ops {
 
-inline constexpr std::size_t segment_chunk = 4096;  // 16 numbers per thread
+inline constexpr std::size_t segment_chunk = 4096;  // 16 numbers per thread of a pass
 
 /// Consecutive segments of a table, as a kernel parameter.
 class table_part {
@@ -39,7 +41,7 @@ class table_part {
   static constexpr std::size_t max_segments = 200;
 
   /// Numbers first .. last-1 of the view, which lie in segment k of the table, and the segment's
-  /// place and chunks in this part. An empty segment has one chunk.
+  /// place and chunks in this part.
   struct run {
     kind type;
     std::size_t k, first, last, in_part, first_chunk, last_chunk;
@@ -127,27 +129,28 @@ struct squared_body {
   Body body;
   double* squares;
 };
-/// squares[k] <- the sum over segment k of the squares of the body's results. The blocks of a body
-/// stand together.
+/// squares[k] <- the sum over segment k of the squares of the body's results. A body's blocks are
+/// consecutive.
 template <class Real, class Body, int Bodies>
 struct segment_squares_kernel {
   static constexpr int threads = 256;
-  // Each chunk costs a sum; the bodies that also write have fewer threads on a multiprocessor.
+  // Each chunk costs a sum. Bodies that also write have fewer threads on a multiprocessor, so that
+  // long chunks would leave some of them idle at the end.
   static constexpr std::size_t chunk =
       std::same_as<Body, load_op<Real>> ? 4 * segment_chunk : segment_chunk;
   table_part table;
-  squared_body<Body> of[std::size_t{Bodies}];
+  squared_body<Body> bodies[std::size_t{Bodies}];
   double* partial;    // (Bodies, chunks)
   unsigned* arrived;  // (Bodies, segments): zero
 
   template <class Block>
   CORDEE_DEVICE void operator()(Block& b) const {
-    const std::size_t which = Bodies == 1 ? 0 : b.index() / table.chunks(),
-                      first = which * table.chunks();
+    const std::size_t index = Bodies == 1 ? 0 : b.index() / table.chunks(),
+                      first = index * table.chunks();
     const table_part::run run = table.run_at(b.index() - first);
-    const double of_chunk = b.sum(sum_of_squares(b, of[which].body, run));
+    const double of_chunk = b.sum(sum_of_squares(b, bodies[index].body, run));
     if (b.thread() == 0) partial[b.index()] = of_chunk;
-    if (!b.is_last(arrived + which * table.size() + run.in_part,
+    if (!b.is_last(arrived + index * table.size() + run.in_part,
                    static_cast<unsigned>(run.last_chunk - run.first_chunk)))
       return;
     double sum = 0;
@@ -155,7 +158,7 @@ struct segment_squares_kernel {
          k += threads)
       sum += partial[first + k];
     sum = b.sum(sum);
-    if (b.thread() == 0) of[which].squares[run.k] = sum;
+    if (b.thread() == 0) bodies[index].squares[run.k] = sum;
   }
 
  private:

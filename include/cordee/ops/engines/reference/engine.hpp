@@ -132,9 +132,8 @@ struct reference_dgrad_op {
   }
 };
 
-/// Part `first` of `parts` of the sum of one weight's gradient: adjacent parts take adjacent pixels
-/// of an output row, which a GPU loads at once, and if there are more of them than pixels, further
-/// rows; parts that do not fill a row have none.
+/// Part `first` of `parts` of the sum of one weight's gradient. Adjacent parts take adjacent pixels
+/// of a row, then of further rows; those that do not fill a row have none.
 template <class Sum, Number N>
 struct reference_wgrad_sum {
   convolution_problem p;
@@ -146,11 +145,10 @@ struct reference_wgrad_sum {
                                     std::size_t parts) const {
     const auto [k, c, r, q] = nchw_index_of(filter_extent(p), weight);
     const extent out = p.out();
-    const auto height = static_cast<std::size_t>(out.height);
-    const std::size_t across = std::min(parts, static_cast<std::size_t>(out.width)),
-                      rows = parts / across;
+    const auto height = static_cast<std::size_t>(out.height),
+               across = std::min(parts, static_cast<std::size_t>(out.width)), rows = parts / across;
+    if (first >= across * rows) return 0;
     Sum sum = 0;
-    if (first >= across * rows) return sum;
     for (std::size_t row = first / across; row < samples * height; row += rows) {
       const std::size_t n = row / height;
       const int i = static_cast<int>(row % height);

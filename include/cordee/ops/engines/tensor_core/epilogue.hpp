@@ -108,6 +108,7 @@ struct moments_epilogue : Store {
     using layout = accumulator_layout<Tile, width>;
     constexpr int down = layout::rows_per_pass;
     static_assert(2 * down < Tile::rows);
+    static_assert(2 * Tile::threads * sizeof(double) <= layout::bytes);  // the merge's
     // (2 down + 1, layout::pitch): sums of each row, squares, the origins
     float* const rows = reinterpret_cast<float*>(memory);
     const int column = layout::column_of(b.thread()), row = b.thread() / layout::vectors;
