@@ -9,9 +9,11 @@
 
 #include <cordee/device/buffer.hpp>
 #include <cordee/device/cuda.cuh>
+#include <cordee/ops/cpu/segmented.hpp>
 #include <cordee/ops/gpu/segmented.hpp>
 
 using namespace cordee;
+using namespace cordee::detail::ops;
 
 namespace {
 
