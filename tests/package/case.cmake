@@ -361,6 +361,13 @@ elseif(CASE MATCHES "^infer(_built)?$")  # a program in C, by CMake and by pkg-c
     run(${CMAKE_COMMAND} -S ${SOURCE} -B ${tree} -D CMAKE_CXX_COMPILER=${COMPILER} -D CORDEE_INFER=ON
       -D CORDEE_TESTS=OFF -D CORDEE_EXAMPLES=OFF -D CORDEE_BENCHMARKS=OFF)
     run(${CMAKE_COMMAND} --build ${tree})
+    file(STRINGS ${tree}/infer/infer_variants.inc variants)
+    list(TRANSFORM variants REPLACE "CORDEE_INFER_VARIANT.([a-z0-9_]+),.*" "\\1")
+    execute_process(COMMAND ${COMPILER} -dM -E -x c++ /dev/null OUTPUT_VARIABLE macros COMMAND_ERROR_IS_FATAL ANY)
+    if(macros MATCHES "__x86_64__ 1" AND NOT macros MATCHES "__clang__"
+       AND NOT variants STREQUAL "avx512_vnni;avx_vnni;avx2;baseline")
+      message(FATAL_ERROR "without CORDEE_INFER_ISAS the library is built for ${variants}")
+    endif()
   endif()
   run(${CMAKE_COMMAND} --install ${tree} --component infer --prefix ${prefix})
   file(RENAME ${prefix} ${WORK}/moved)
