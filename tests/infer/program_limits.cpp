@@ -1,5 +1,8 @@
 // SPDX-FileCopyrightText: the Cordee contributors
 // SPDX-License-Identifier: Apache-2.0
+#include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -7,6 +10,7 @@
 
 #include <cordee/infer/program_limits.hpp>
 #include <cordee/nn/resnet.hpp>
+#include <cordee/ops/engines/direct/byte_sample.hpp>
 
 #include "tests/infer/refused_program.hpp"
 
@@ -71,6 +75,54 @@ TEST_CASE("memory_of_image: blocks of 16 channels, with copies in bytes of 32-bi
   p.image = {3, 8, 8};
   p.steps.push_back({.layer = mean_problem{{17, 4, 4}}, .name = {}, .bytes = 4});
   CHECK(memory_of_image(p) == 3 * 64 + (32 * 5 + 63) / 64 * 64);
+}
+
+TEST_CASE("memory_of_copies: not less than engine direct's, but for the end of a row of tiles") {
+  using namespace cordee::detail::ops;
+  for (const int channels : {1, 3, 5, 16, 17, 40})
+    for (const int side : {1, 2, 5, 13})
+      for (const int window : {1, 2, 3, 6})
+        for (const int stride : {1, 2, 3})
+          for (const int padding : {0, window / 2, window - 1}) {
+            const convolution_problem p{{channels, side, side + 2}, 4, window, stride, padding};
+            if (side + 2 * padding < window) continue;
+            CAPTURE(describe(p.in));
+            CAPTURE(window);
+            CAPTURE(stride);
+            CAPTURE(padding);
+            const auto check = [&]<int V>() {
+              const byte_sample<V, std::uint16_t, 6> shorts(p);
+              const byte_sample<V> bytes(p);
+              const std::size_t tile =
+                  shorts.in_panels() ? 5 * 2 * sample_size({channels, 1, 1}, V) : 0;
+              CHECK(2 * shorts.size() + bytes.size() <= memory_of_copies(p) + tile);
+            };
+            check.operator()<8>();
+            check.operator()<16>();
+          }
+}
+
+TEST_CASE(
+    "program_limits: a worker has four images and the largest padded input of a convolution") {
+  const auto of_window = [](int window, int padding) {
+    integer_program p{.image = {1, 1, 16000}, .table = {}, .steps = {}};
+    const auto add = [&](const convolution_problem& problem) {
+      integer_convolution c;
+      c.problem = problem;
+      p.steps.push_back(
+          {.layer = c, .name = "conv", .input = static_cast<int>(p.steps.size()) - 1, .bytes = 4});
+    };
+    add({p.image, 916});
+    add({{916, 1, 16000}, 916});
+    add({{916, 1, 16000}, 1, window, 1, padding});
+    return p;
+  };
+  const std::size_t images = 4 * std::size_t{(1 + 2 * 5 * 928) * 16000};  // the image, two outputs
+  CHECK(memory_of_worker(of_window(1, 0)) == images + std::size_t{928 * 16000} * 3);
+  CHECK(exceeded_limit(of_window(5, 2)) == std::nullopt);
+  CHECK(memory_of_worker(of_window(6, 5)) == images + std::size_t{928 * 11 * 16010} * 3);
+  CHECK(exceeded_limit(of_window(6, 5)) ==
+        "a worker needs 1084274240 bytes of memory, more than 1073741824");
 }
 
 TEST_CASE("program_limits: ten times a ResNet-50 of usual images is within") {

@@ -5,6 +5,7 @@
 // activations of any size, and a convolution of any length.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -22,9 +23,9 @@ namespace cordee::inline CORDEE_ABI::detail::infer {
 struct program_limits {
   static constexpr std::int64_t side = 1 << 14, channels = 1 << 16;
   static constexpr std::size_t numbers = std::size_t{1} << 24;  // of an activation of one image
-  // Bytes of the activations of one image, in blocks of 16 channels with copies in bytes. A worker
-  // holds four images, so at most 1 GiB.
-  static constexpr std::size_t memory = std::size_t{1} << 28;
+  // Bytes of a worker (memory_of_worker), of which there are as many as threads. Two or more share
+  // one image more.
+  static constexpr std::size_t memory = std::size_t{1} << 30;
   static constexpr std::size_t steps = 4096;
   // Of one image: six times a ResNet-152's of 224 x 224.
   static constexpr std::int64_t operations = std::int64_t{1} << 36;
@@ -65,6 +66,23 @@ inline std::size_t memory_of_image(const integer_program& program) {
   return memory_plan(program, sizes).size;
 }
 
+/// The most bytes that an engine takes for copies of a convolution's input with its padding: of 8
+/// bits and, with AVX2, of 16.
+inline std::size_t memory_of_copies(const convolution_problem& p) {
+  const extent padded{p.in.channels, p.in.height + 2 * p.padding, p.in.width + 2 * p.padding};
+  return ops::sample_size(padded, ops::channel_block_size<16>(p.in.channels)) * 3;
+}
+
+/// The most bytes of a worker: of four images, and of copies for one convolution at a time. A few
+/// MiB are not counted: of sums, and of the copies of several small inputs.
+inline std::size_t memory_of_worker(const integer_program& program) {
+  std::size_t copies = 0;
+  for (const integer_step& s : program.steps)
+    if (const auto* const c = std::get_if<integer_convolution>(&s.layer))
+      copies = std::max(copies, memory_of_copies(c->problem));
+  return 4 * memory_of_image(program) + copies;
+}
+
 /// A sentence on what a program has more of than the limits; nothing if it keeps to them.
 inline std::optional<std::string> exceeded_limit(const integer_program& program) {
   using limits = program_limits;
@@ -76,8 +94,8 @@ inline std::optional<std::string> exceeded_limit(const integer_program& program)
     if (const integer_step& s = program.steps[k]; !limits::has_size(s.out()))
       return concat("step ", k, ", \"", s.name, "\": its output ", describe(s.out()),
                     " is too large or empty");
-  if (const std::size_t bytes = memory_of_image(program); bytes > limits::memory)
-    return concat("an image needs ", bytes, " bytes of memory, more than ", limits::memory);
+  if (const std::size_t bytes = memory_of_worker(program); bytes > limits::memory)
+    return concat("a worker needs ", bytes, " bytes of memory, more than ", limits::memory);
   if (const std::int64_t all = operations(program); all > limits::operations)
     return concat("an image takes ", all, " operations, more than ", limits::operations);
   return std::nullopt;
