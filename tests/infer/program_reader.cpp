@@ -101,7 +101,7 @@ TEST_CASE("program_reader: a program that needs too much memory is refused befor
                 }));
   // 16 x 1024 x 1024 numbers of 32 bits are 64 MB; ten of them are needed at once.
   CHECK_REFUSED(
-      "an image needs ", refusal([](integer_program& p) {
+      "a worker needs ", refusal([](integer_program& p) {
         p.image = {1, 1024, 1024};
         integer_step again = p.steps[0];
         p.steps.resize(1);
