@@ -7,8 +7,9 @@
 //   onnx_fashion_mnist DATA BITS FOLDER [WEIGHTS]
 //
 // DATA is the folder of the idx files; where it has no training images, the test images serve as
-// such. BITS, those of a weight, are 8, 4 or 2. WEIGHTS is a file that example int8 saved: one of
-// fp32 is calibrated on ten batches (PTQ). Without it the network is trained on 2,000 images.
+// such. BITS, those of a weight, are 8, 4 or 2, or 32: fp32, which has no logits on integers and no
+// step. WEIGHTS is a file that example int8 saved: one of fp32 is calibrated on ten batches (PTQ)
+// for other BITS. Without it the network is trained on 2,000 images.
 // Writes to FOLDER
 //
 //   net.onnx
@@ -17,6 +18,7 @@
 //   simulated   floats of (samples, classes)       integers    of 32 bits, (samples, classes)
 #include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
@@ -94,9 +96,11 @@ void export_network(const std::string& data, const std::string& folder,
   } else {
     run.load(weights);
   }
-  if (lacks_ranges(run)) {
-    loader feed{training, self_comm{}, {.global_batch = 128}, {}, measured};
-    calibrate(run, feed, 10);
+  if constexpr (!std::same_as<P, fp32>) {
+    if (lacks_ranges(run)) {
+      loader feed{training, self_comm{}, {.global_batch = 128}, {}, measured};
+      calibrate(run, feed, 10);
+    }
   }
   run.with_mean_model([&] {
     write_onnx(folder + "/net.onnx", net, run.weights());
@@ -116,11 +120,13 @@ void export_network(const std::string& data, const std::string& folder,
       simulated.insert(simulated.end(), net.logits().data, net.logits().data + count * classes);
     }
     write(folder + "/simulated", simulated);
-    auto on_integers = integer_network::from<network>(run.weights(), pixel);
-    std::vector<std::int32_t> integers(samples * classes);
-    on_integers.run(pixels, integers);
-    write(folder + "/integers", integers);
-    std::ofstream(folder + "/step") << std::hexfloat << on_integers.logit_step();
+    if constexpr (!std::same_as<P, fp32>) {
+      auto on_integers = integer_network::from<network>(run.weights(), pixel);
+      std::vector<std::int32_t> integers(samples * classes);
+      on_integers.run(pixels, integers);
+      write(folder + "/integers", integers);
+      std::ofstream(folder + "/step") << std::hexfloat << on_integers.logit_step();
+    }
     return 0;
   });
   std::vector<float> normalized;
@@ -143,6 +149,8 @@ int main(int argc, char** argv) try {
     export_network<low_bit_weights<4>>(data, folder, weights);
   else if (bits == "2")
     export_network<low_bit_weights<2>>(data, folder, weights);
+  else if (bits == "32")
+    export_network<fp32>(data, folder, weights);
   else
     export_network<int8>(data, folder, weights);
   return 0;
