@@ -70,26 +70,26 @@ def main():
         labels, pixels = read("labels", numpy.uint8), read("pixels", numpy.uint8)
         simulated = read("simulated", numpy.float32).reshape(len(labels), -1)
         if bits != "32":
-            step = last_step(onnx.load(path))
             logit_step = float.fromhex(open(os.path.join(folder, "step")).read())
             integers = read("integers", numpy.int32).reshape(len(labels), -1) * logit_step
+            step = last_step(onnx.load(path))
         images = read("normalized", numpy.float32)[pixels].reshape(len(labels), 1, 28, 28)
         session = session_of(path)
         theirs = numpy.concatenate([session.run(["logits"], {"input": images[i:i + 250]})[0]
                                     for i in range(0, len(images), 250)])
         print(f"onnxruntime's operators of integers: {integer_operators(path)}")
+    largest = numpy.abs(theirs).max()
     if bits == "32":
-        right = [int((x.argmax(1) == labels).sum()) for x in (theirs, simulated)]
-        print(f"right: onnxruntime {right[0]}, ours {right[1]} of {len(labels)}")
-        largest = numpy.abs(theirs).max()
-        errors = compared("fp32, the largest logit a step", simulated, theirs, largest, FP32)
-        sys.exit("\n".join(errors) if errors else print("passed"))
-    right = [int((x.argmax(1) == labels).sum()) for x in (theirs, simulated, integers)]
-    print(f"right: onnxruntime {right[0]}, simulated {right[1]}, on integers {right[2]} of "
-          f"{len(labels)}; a step is {step:.4g}, logits are up to {numpy.abs(theirs).max():.3g}")
-    bars = SHORT if not sys.argv[4:5] else (TWO_BITS if bits == "2" else SIMULATED, INTEGERS)
-    errors = compared("simulated", simulated, theirs, step, bars[0])
-    errors += compared("on integers", integers, theirs, step, bars[1])
+        kinds = {"fp32, the largest logit a step": (simulated, largest, FP32)}
+    else:
+        bars = SHORT if not sys.argv[4:5] else (TWO_BITS if bits == "2" else SIMULATED, INTEGERS)
+        kinds = {"simulated": (simulated, step, bars[0]), "on integers": (integers, step, bars[1])}
+        print(f"a step is {step:.4g}, logits are up to {largest:.3g}")
+    errors = []
+    for name, (logits, unit, bar) in kinds.items():
+        print(f"right answers: onnxruntime {int((theirs.argmax(1) == labels).sum())}, {name} "
+              f"{int((logits.argmax(1) == labels).sum())} of {len(labels)}")
+        errors += compared(name, logits, theirs, unit, bar)
     if len(set(theirs.argmax(1).tolist())) < 5:
         errors.append("fewer than five classes win: the network has learned nothing")
     if errors:
