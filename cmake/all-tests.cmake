@@ -52,3 +52,11 @@ function(cordee_write_only_with_all)
   list(JOIN names "\n" text)
   file(WRITE ${PROJECT_BINARY_DIR}/only_with_all.txt "${text}\n")
 endfunction()
+
+# cordee_check_syntax(TARGET): the sources of this object library are compiled as far as their syntax and types, in half of the
+# time of objects without optimization; nothing is linked with it.
+function(cordee_check_syntax target)
+  target_compile_options(${target} PRIVATE -fsyntax-only)
+  set_target_properties(${target} PROPERTIES
+    CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND};-P;${PROJECT_SOURCE_DIR}/cmake/check-syntax.cmake;--")
+endfunction()
