@@ -41,7 +41,15 @@ if(infer_variants EQUAL 0)
 endif()
 
 if(infer_variants GREATER 1)
-  execute_process(COMMAND "${CMAKE_LINKER}" --help OUTPUT_VARIABLE linker_help ERROR_QUIET)
+  # CMake takes LLVM's linker for clang: GNU's may stand beside it.
+  set(infer_linker ${CMAKE_LINKER})
+  execute_process(COMMAND "${infer_linker}" --help OUTPUT_VARIABLE linker_help ERROR_QUIET)
+  if(NOT linker_help MATCHES "--force-group-allocation" AND NOT CMAKE_CROSSCOMPILING)
+    find_program(CORDEE_GNU_LINKER NAMES ld.bfd ld DOC "GNU ld, which joins the objects of cordee_infer's variants")
+    mark_as_advanced(CORDEE_GNU_LINKER)
+    set(infer_linker ${CORDEE_GNU_LINKER})
+    execute_process(COMMAND "${infer_linker}" --help OUTPUT_VARIABLE linker_help ERROR_QUIET)
+  endif()
   if(NOT CMAKE_OBJCOPY OR NOT linker_help MATCHES "--force-group-allocation")
     set(cordee_infer_absent "GNU ld and objcopy, which keep variants for several processors apart: install binutils (CMAKE_LINKER is ${CMAKE_LINKER}, CMAKE_OBJCOPY is ${CMAKE_OBJCOPY}), or set CORDEE_INFER_ISAS to one of ${cordee_infer_known}")
     if(CORDEE_INFER)
@@ -80,7 +88,7 @@ foreach(isa IN LISTS cordee_infer_isas)
   endif()
   add_custom_command(OUTPUT ${infer_folder}/${isa}.o VERBATIM
     DEPENDS cordee_infer_${isa} $<TARGET_OBJECTS:cordee_infer_${isa}>
-    COMMAND ${CMAKE_LINKER} -r --force-group-allocation $<TARGET_OBJECTS:cordee_infer_${isa}> -o ${infer_folder}/${isa}.joined.o
+    COMMAND ${infer_linker} -r --force-group-allocation $<TARGET_OBJECTS:cordee_infer_${isa}> -o ${infer_folder}/${isa}.joined.o
     COMMAND ${CMAKE_OBJCOPY} --keep-global-symbol=infer_variant_${isa} ${infer_folder}/${isa}.joined.o ${infer_folder}/${isa}.o)
   set_source_files_properties(${infer_folder}/${isa}.o PROPERTIES GENERATED ON EXTERNAL_OBJECT ON)
   list(APPEND cordee_infer_objects ${infer_folder}/${isa}.o)

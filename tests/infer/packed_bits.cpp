@@ -65,7 +65,7 @@ TEST_CASE("packed_bits: two weights of 4 bits or four of 2 bits a byte, the firs
 }
 
 TEST_CASE("packed_bits: numbers of any width and any count, across bytes") {
-  for (const std::size_t n : {0, 1, 2, 3, 5, 7, 8, 9, 64}) {
+  for (const std::size_t n : {0U, 1U, 2U, 3U, 5U, 7U, 8U, 9U, 64U}) {
     CAPTURE(n);
     for (int bits = 1; bits <= 64; ++bits) check_width<std::int64_t>(n, bits);
     for (int bits = 1; bits <= 8; ++bits) {
